@@ -1,0 +1,258 @@
+# Makefile - builds, tests and installs Tollgate. GNU make; `make help` lists what there is.
+#
+# One make builds one variant: `make` the usual one into build/, `make VARIANT=asan` another into
+# build/asan/. Each variant keeps its objects to itself, and a change of flags rebuilds them, so
+# objects of two compilers or two sets of flags never meet in one program. `make test` calls make
+# once for each variant it needs.
+
+.DEFAULT_GOAL := all
+.DELETE_ON_ERROR:
+.SUFFIXES:
+MAKEFLAGS += --no-print-directory --no-builtin-rules
+
+VARIANT ?= release
+BUILD   := build
+B       := $(BUILD)$(if $(filter-out release,$(VARIANT)),/$(VARIANT))
+
+# The header is the one place where the version is written.
+version = $(shell sed -n 's/^\#define TG_VERSION_$(1) //p' include/tollgate.h)
+MAJOR   := $(call version,MAJOR)
+MINOR   := $(call version,MINOR)
+VERSION := $(MAJOR).$(MINOR).$(call version,PATCH)
+
+# ---- What is built from what -------------------------------------------------------------------
+#
+# Files are found, not listed. Library folders do no I/O and make up libtollgate; everything else
+# belongs to the program, the benchmarks included: `tollgate bench` is one of its commands.
+
+LIB_DIRS    := core limit concurrency policy keypool budget admission store
+DAEMON_DIRS := posix text redis ledger obs net gateway grpc sim cli
+
+LIB_SRC    := $(wildcard $(LIB_DIRS:%=src/%/*.c))
+DAEMON_SRC := $(wildcard $(DAEMON_DIRS:%=src/%/*.c) $(DAEMON_DIRS:%=src/%/*.cc) bench/*.c)
+HELPER_SRC := $(wildcard tests/lib/*.c)
+UNIT_SRC   := $(wildcard tests/unit/*/test_*.c tests/prop/test_*.c)
+THREAD_SRC := $(wildcard tests/thread/test_*.c)
+FUZZ_SRC   := $(wildcard fuzz/fuzz_*.c)
+CLI_TESTS  := $(wildcard tests/cli/*.sh)
+API_TESTS  := $(wildcard tests/api/*.sh)
+
+objects = $(patsubst %,$(B)/$(1)/%.o,$(basename $(2)))
+LIB_OBJ    := $(call objects,obj,$(LIB_SRC))
+PIC_OBJ    := $(call objects,pic,$(LIB_SRC))
+DAEMON_OBJ := $(call objects,obj,$(DAEMON_SRC))
+HELPER_OBJ := $(call objects,obj,$(HELPER_SRC))
+
+# Where a test program lands in a variant; $(1) is the variant's folder, $(2) the sources.
+programs = $(patsubst %.c,$(1)/%,$(2))
+UNIT   := $(call programs,$(B),$(UNIT_SRC))
+THREAD := $(call programs,$(B),$(THREAD_SRC))
+FUZZ   := $(call programs,$(B),$(FUZZ_SRC))
+
+# ---- Flags -------------------------------------------------------------------------------------
+#
+# release, clang      what is shipped, by either compiler
+# O0 O3, clang-O0 clang-O3   the same without and with more optimisation: their output must not differ
+# asan tsan           sanitizers; fuzz: libFuzzer's instrumentation, which only clang has
+
+ifneq ($(filter clang% fuzz,$(VARIANT)),)
+CC  := clang
+CXX := clang++
+else
+CC  := gcc
+CXX := g++
+endif
+
+OPT      := -O2
+SANITIZE :=
+# float-cast-overflow is not in `undefined`: half of what can go wrong here is a double that
+# becomes an integer.
+UNDEFINED := undefined,float-cast-overflow
+ifeq ($(filter %O0,$(VARIANT)),$(VARIANT))
+OPT := -O0
+else ifeq ($(filter %O3,$(VARIANT)),$(VARIANT))
+OPT := -O3
+else ifeq ($(VARIANT),asan)
+OPT := -O1
+SANITIZE := -fsanitize=address,$(UNDEFINED) -fno-sanitize-recover=all -fno-omit-frame-pointer
+else ifeq ($(VARIANT),tsan)
+OPT := -O1
+SANITIZE := -fsanitize=thread -fno-omit-frame-pointer
+else ifeq ($(VARIANT),fuzz)
+OPT := -O1
+SANITIZE := -fsanitize=fuzzer-no-link,address,$(UNDEFINED) -fno-sanitize-recover=all
+else ifeq ($(filter release clang,$(VARIANT)),)
+$(error no variant '$(VARIANT)'; there are release clang O0 O3 clang-O0 clang-O3 asan tsan fuzz)
+endif
+
+ifeq ($(CI),true)
+WERROR := 1
+endif
+
+WARN := -Wall -Wextra -Wpedantic -Wshadow -Wconversion $(if $(WERROR),-Werror)
+# Fortified calls need an optimising compiler, and hide from the sanitizers what they look for.
+FORTIFY := $(if $(SANITIZE)$(filter -O0,$(OPT)),,-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2)
+# No contraction into fused multiply-add: a decision must not depend on compiler or processor.
+COMMON := $(OPT) -g -ffp-contract=off -fvisibility=hidden -pthread $(SANITIZE) $(FORTIFY) $(WARN) \
+          -Iinclude -Isrc
+C_FLAGS   := -std=c11 -D_POSIX_C_SOURCE=200809L $(COMMON) $(CFLAGS)
+CXX_FLAGS := -std=c++17 -fno-exceptions -fno-rtti $(COMMON) $(CXXFLAGS)
+LD_FLAGS  := -pthread $(SANITIZE) -Wl,-z,relro,-z,now,-z,noexecstack -Wl,--as-needed $(LDFLAGS)
+LIB_LIBS    := -lm
+DAEMON_LIBS := -lsimdjson -lyaml -lm
+
+# Two sets of library objects: those of the program and of libtollgate.a are for executables alone
+# and call each other directly; those of the shared library are position independent.
+PIE := -fPIE
+PIC := -fPIC
+
+# One short line for each step; V=1 shows the commands.
+Q   := $(if $(V),,@)
+say  = $(if $(V),,@printf '  %-5s %s\n' '$(1)' '$(2)')
+
+# ---- Targets for people ------------------------------------------------------------------------
+
+.PHONY: all lib tests deps run check test bench soak lint format fuzz install clean help FORCE
+
+# Use all cores unless told otherwise. A make inside make shares its parent's.
+JOBS := $(shell nproc 2>/dev/null || echo 2)
+ifeq ($(MAKELEVEL),0)
+MAKEFLAGS += -j$(JOBS)
+endif
+
+all: lib $(B)/tollgate ; @:
+lib: $(B)/libtollgate.a $(if $(SANITIZE),,$(B)/libtollgate.so) ; @:
+tests: $(UNIT) $(THREAD) ; @:
+
+help:
+	@echo 'make            build the program and the library into build/'
+	@echo 'make deps       install the Debian packages that are missing (tools/packages lists them)'
+	@echo 'make run        deps, build, then a short demonstration'
+	@echo 'make test       deps, then all tests: gcc, clang, sanitizers, 10 s of each fuzz target'
+	@echo 'make check      the tests of the usual build alone, for while you work'
+	@echo 'make bench      measure, and compare with hand-written reference loops'
+	@echo 'make soak       thread tests again and again, SOAK_SECONDS=60'
+	@echo 'make fuzz       every fuzz target for FUZZ_SECONDS=60'
+	@echo 'make lint       layout, layering and habits of the source'
+	@echo 'make format     the layout that lint wants'
+	@echo 'make install    into PREFIX=/usr/local, under DESTDIR if given'
+	@echo 'make clean      remove build/'
+	@echo
+	@echo 'VARIANT=clang|O0|O3|clang-O0|clang-O3|asan|tsan|fuzz builds into build/VARIANT/;'
+	@echo 'WERROR=1 (or CI=true) turns warnings into errors, V=1 shows every command.'
+
+deps:
+	@tools/deps
+
+run:
+	@tools/deps build
+	@$(MAKE) all
+	@TOLLGATE=$(B)/tollgate tools/demo
+
+bench: $(B)/tollgate
+	$(B)/tollgate bench $(BENCH_ARGS)
+
+lint:
+	@tools/deps lint
+	@tools/lint
+format:
+	@tools/lint fix
+
+clean:
+	rm -rf $(BUILD)
+
+# test, check, fuzz and soak.
+include tools/test.mk
+
+# ---- How ---------------------------------------------------------------------------------------
+
+# Remembers compiler and flags; rewritten only when they change, and then all objects are old. At
+# that moment it is also worth a look whether the tools are there.
+STAMP := $(B)/flags
+FLAGS  = $(CC) $(C_FLAGS) | $(CXX) $(CXX_FLAGS) | $(LD_FLAGS) $(DAEMON_LIBS)
+$(STAMP): FORCE
+	@mkdir -p $(@D)
+	@echo '$(FLAGS)' | cmp -s - $@ || { tools/check-tools $(CC) $(CXX) && echo '$(FLAGS)' >$@; }
+
+compile_c   = $(Q)mkdir -p $(@D) && $(CC) $(C_FLAGS) $(1) -MMD -MP -c -o $@ $<
+compile_cxx = $(Q)mkdir -p $(@D) && $(CXX) $(CXX_FLAGS) $(1) -MMD -MP -c -o $@ $<
+archive     = $(Q)rm -f $@ && ar rcsD $@ $(filter %.o,$^)
+
+$(B)/obj/%.o: %.c $(STAMP)
+	$(call say,cc,$@)
+	$(call compile_c,$(PIE))
+
+$(B)/obj/%.o: %.cc $(STAMP)
+	$(call say,c++,$@)
+	$(call compile_cxx,$(PIE))
+
+$(B)/pic/%.o: %.c $(STAMP)
+	$(call say,cc,$@)
+	$(call compile_c,$(PIC))
+
+$(B)/libtollgate.a: $(LIB_OBJ)
+	$(call say,ar,$@)
+	$(archive)
+
+# The soname carries major and minor until 1.0, because until then a minor may break programs.
+SO      := libtollgate.so
+SONAME  := $(SO).$(MAJOR).$(MINOR)
+SO_FILE := $(SO).$(VERSION)
+$(B)/$(SO): $(B)/$(SO_FILE)
+	$(Q)ln -sf $(SO_FILE) $(B)/$(SONAME) && ln -sf $(SONAME) $@
+$(B)/$(SO_FILE): $(PIC_OBJ)
+	$(call say,ld,$@)
+	$(Q)$(CC) -shared -Wl,-soname,$(SONAME) -Wl,-z,defs $(LD_FLAGS) -o $@ $(PIC_OBJ) $(LIB_LIBS)
+
+# The C++ compiler links, because the JSON reader is C++.
+link = $(Q)mkdir -p $(@D) && $(CXX) -pie $(LD_FLAGS) $(1) -o $@ $(filter %.o,$^) $(filter %.a,$^)
+$(B)/tollgate: $(DAEMON_OBJ) $(B)/libtollgate.a
+	$(call say,ld,$@)
+	$(link) $(DAEMON_LIBS)
+
+# Everything of the program in one archive, for tests of its parts: they take what they need.
+$(B)/libdaemon.a: $(DAEMON_OBJ)
+	$(archive)
+
+# Tests of the library link the library alone, so that it cannot come to need the program.
+LIB_TESTS    := $(filter $(LIB_DIRS:%=$(B)/tests/unit/%/%) $(B)/tests/prop/%,$(UNIT)) $(THREAD)
+DAEMON_TESTS := $(filter-out $(LIB_TESTS),$(UNIT))
+$(LIB_TESTS): $(B)/%: $(B)/obj/%.o $(HELPER_OBJ) $(B)/libtollgate.a
+	$(call say,ld,$@)
+	$(link) -lcmocka $(LIB_LIBS)
+$(DAEMON_TESTS): $(B)/%: $(B)/obj/%.o $(HELPER_OBJ) $(B)/libdaemon.a $(B)/libtollgate.a
+	$(call say,ld,$@)
+	$(link) -lcmocka $(DAEMON_LIBS)
+$(B)/obj/tests/%.o: PIE += -Itests/lib
+
+$(FUZZ): $(B)/%: $(B)/obj/%.o $(B)/libdaemon.a $(B)/libtollgate.a
+	$(call say,ld,$@)
+	$(call link,-fsanitize=fuzzer) $(DAEMON_LIBS)
+
+# Objects of tests are worth keeping too.
+.SECONDARY:
+
+-include $(patsubst %.o,%.d,$(LIB_OBJ) $(PIC_OBJ) $(DAEMON_OBJ) $(HELPER_OBJ) \
+    $(call objects,obj,$(UNIT_SRC) $(THREAD_SRC) $(FUZZ_SRC)))
+
+# ---- Installing --------------------------------------------------------------------------------
+
+PREFIX     ?= /usr/local
+BINDIR     ?= $(PREFIX)/bin
+LIBDIR     ?= $(PREFIX)/lib
+INCLUDEDIR ?= $(PREFIX)/include
+MANDIR     ?= $(PREFIX)/share/man
+MAN        := $(wildcard man/*.1)
+
+fill_in = sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' \
+              -e 's|@INCLUDEDIR@|$(INCLUDEDIR)|' -e 's|@VERSION@|$(VERSION)|'
+
+install: all
+	install -d $(DESTDIR)$(BINDIR) $(DESTDIR)$(LIBDIR)/pkgconfig $(DESTDIR)$(INCLUDEDIR)
+	install -m 755 $(B)/tollgate $(DESTDIR)$(BINDIR)/
+	install -m 644 $(B)/libtollgate.a $(B)/$(SO_FILE) $(DESTDIR)$(LIBDIR)/
+	ln -sf $(SO_FILE) $(DESTDIR)$(LIBDIR)/$(SONAME)
+	ln -sf $(SONAME) $(DESTDIR)$(LIBDIR)/$(SO)
+	install -m 644 include/tollgate.h $(DESTDIR)$(INCLUDEDIR)/
+	$(fill_in) tollgate.pc.in >$(DESTDIR)$(LIBDIR)/pkgconfig/tollgate.pc
+	$(if $(MAN),install -d $(DESTDIR)$(MANDIR)/man1 && install -m 644 $(MAN) $(DESTDIR)$(MANDIR)/man1/)

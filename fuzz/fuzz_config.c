@@ -1,0 +1,94 @@
+/* fuzz_config.c - any bytes as a configuration: read or refused, with problems that can be shown.
+ *
+ * No file is looked at. What is read must be good for those who will use it: limiters make
+ * limiters, laws are laws, parents end.
+ */
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gateway/config.h"
+#include "insist.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void check_problems(const struct config_problems *problems)
+{
+    size_t errors = 0;
+
+    insist(problems->n <= problems->errors + problems->warnings);
+    for (size_t i = 0; i < problems->n; i++) {
+        const struct config_problem *problem = &problems->list[i];
+        insist(problem->file != NULL && problem->text != NULL && problem->text[0] != '\0');
+        insist(problem->line >= 1 && problem->column >= 1);
+        errors += !problem->warning;
+    }
+    insist(errors <= problems->errors);
+}
+
+static void check_limiter(const struct config_limiter *limiter)
+{
+    struct tg_limiter made;
+
+    if (limiter->present)
+        insist(tg_limiter_init(&made, &limiter->limiter, NULL) == TG_OK);
+}
+
+static void check_limits(const struct config_limits *limits)
+{
+    insist(limits->n_limiters <= CONFIG_LIMITS_MAX);
+    for (size_t i = 0; i < limits->n_limiters; i++)
+        check_limiter(&limits->limiters[i]);
+    (void)config_patterns_match(&limits->models, "demo-small", 10);
+}
+
+static void check_tenant(const struct config *config, const struct config_tenant *tenant)
+{
+    size_t level = 0;
+
+    insist(config_tenant(config, tenant->name, strlen(tenant->name)) == tenant);
+    for (size_t at = tenant->parent; at != CONFIG_NO_PARENT; at = config->tenants[at].parent)
+        insist(at < config->n_tenants && ++level < CONFIG_LEVELS_MAX);
+    insist(tenant->level == level);
+    insist(tenant->weight > 0 && tenant->value >= 0 && tenant->concurrency >= 0);
+    check_limiter(&tenant->rate);
+    check_limiter(&tenant->cost);
+    check_limits(&tenant->users.each);
+    for (size_t i = 0; i < tenant->n_limits; i++)
+        check_limits(&tenant->limits[i]);
+    for (size_t i = 0; i < tenant->n_budgets; i++)
+        insist(tenant->budgets[i].micro_usd >= 0 && tenant->budgets[i].tz != NULL);
+    for (size_t i = 0; i < tenant->n_keys; i++)
+        insist(tenant->keys[i].not_after >= 0);
+}
+
+static void check_config(const struct config *config)
+{
+    const struct config_gate *gate = &config->gate;
+
+    insist(config->version == 1);
+    insist(tg_law_config_check(&gate->concurrency.law, NULL) == TG_OK);
+    insist(gate->lease_ttl >= 1 && gate->concurrency.queue.size >= 0);
+    insist(gate->memory.pressure <= gate->memory.critical &&
+           gate->memory.critical <= gate->memory.limit);
+    check_limiter(&gate->rate);
+    check_limiter(&gate->cost);
+    for (size_t i = 0; i < config->n_tenants; i++)
+        check_tenant(config, &config->tenants[i]);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct config config;
+    struct config_problems problems;
+    enum config_result result = config_parse(NULL, (const char *)data, size, &config, &problems);
+
+    insist(result != CONFIG_UNREADABLE);
+    insist((result == CONFIG_READ) == (problems.errors == 0));
+    check_problems(&problems);
+    if (result == CONFIG_READ)
+        check_config(&config);
+    config_free(&config);
+    config_problems_free(&problems);
+    return 0;
+}

@@ -1,0 +1,684 @@
+/* tollgate.h - the whole public interface of libtollgate.
+ *
+ * Tollgate decides whether a call to a language model may start now. The library does no I/O,
+ * starts no thread and reads no clock: you say what happened and when, it says what to do. What
+ * is not declared here is private and will change.
+ *
+ *   1 Version   2 Numbers and time   3 Errors   4 Decisions   5 Limiters   6 The keyed store
+ *   7 Laws   8 The gate
+ *
+ * Memory:  *_init and *_fini work in your storage, *_new and *_free in ours; free accepts null.
+ *          A pointer argument is borrowed for the call, unless its comment says otherwise.
+ * Threads: functions on values are pure. A store and a gate may be used by any number of threads at
+ *          once; what is an exception says so.
+ * Errors:  functions that can fail return enum tg_err. Results come last and are untouched on
+ *          error.
+ */
+#ifndef TOLLGATE_H
+#define TOLLGATE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(__GNUC__)
+#define TG_API __attribute__((visibility("default")))
+#define TG_MUST_CHECK __attribute__((warn_unused_result))
+#else
+#define TG_API
+#define TG_MUST_CHECK
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- 1 Version ----------------------------------------------------------------------------
+ *
+ * Within one major version, programs built against an older minor keep working. Before 1.0 a
+ * minor version may break them; the soname carries both numbers until then. */
+
+#define TG_VERSION_MAJOR 0
+#define TG_VERSION_MINOR 1
+#define TG_VERSION_PATCH 0
+#define TG_VERSION "0.1.0"
+
+/* The version of the library that is running, which may be newer than the header. Static. */
+TG_API const char *tg_version(void);
+
+/* ---- 2 Numbers and time -------------------------------------------------------------------
+ *
+ * Every number in a decision is an integer in [0, TG_NUMBER_MAX], which a double holds exactly:
+ * so C, Lua in Redis and JSON agree to the bit. Arithmetic saturates there and never wraps. */
+
+#define TG_NUMBER_MAX INT64_C(9007199254740991) /* 2^53 - 1 */
+
+/* A point in time, or a span of it, in whole milliseconds. Points are counted from the epoch
+ * (windows are aligned to it) and lie in [0, TG_NUMBER_MAX]. */
+typedef int64_t tg_ms;
+
+/* ---- 3 Errors -----------------------------------------------------------------------------
+ *
+ * An error means that no decision could be made. To be refused is not an error but a decision
+ * (section 4) and comes with TG_OK. */
+
+#define TG_ERRORS(X)                                                                               \
+    X(OK, 0, "success")                                                                            \
+    X(ERR_INVALID, 1, "an argument or a setting is outside its range")                             \
+    X(ERR_MEMORY, 2, "the allocator has no memory")                                                \
+    X(ERR_FULL, 3, "the store is full of live keys and takes no new one")                          \
+    X(ERR_UNKNOWN, 4, "no such strategy, field or set of limits")                                  \
+    X(ERR_STALE, 5, "the lease has ended, or is not at this step")                                 \
+    X(ERR_STORE, 6, "the store could not decide")
+
+enum tg_err {
+#define TG_ERROR_ENUM(name, value, text) TG_##name = value,
+    TG_ERRORS(TG_ERROR_ENUM)
+#undef TG_ERROR_ENUM
+};
+
+/* The text of the list above; for a number that is not in it, a text that says so. Static. */
+TG_API const char *tg_strerror(enum tg_err err);
+
+/* What was wrong with a configuration: which field, what it held, what is allowed. Filled on
+ * error by the functions that take one; null is accepted where nobody will read it. */
+struct tg_problem {
+    char text[240];
+};
+
+/* ---- 4 Decisions --------------------------------------------------------------------------
+ *
+ * Every limit answers in this one type, and answers are combined by tg_decision_combine():
+ *
+ *     combine(a, b) = { and, min, min, max, max }
+ *
+ * It commutes, associates and is idempotent, and TG_ALLOW_FULL is its identity: in whatever
+ * order and grouping limits are asked, the answer is the same (tests/prop/test_algebra.c). */
+
+struct tg_decision {
+    bool allowed;
+    int64_t limit;        /* the ceiling: burst, capacity, or the quota of a window */
+    int64_t remaining;    /* whole units: left after an allow, there now on a deny */
+    tg_ms reset_at;       /* when the limit is replenished, as its strategy counts it */
+    tg_ms retry_after_ms; /* 0 on an allow; on a deny, a wait after which the same call, if it
+                             meets no other traffic, is admitted; TG_UNSATISFIABLE for never */
+};
+
+/* The retry_after_ms of a call that can never be admitted: it costs more than the ceiling. */
+#define TG_UNSATISFIABLE TG_NUMBER_MAX
+
+/* The identity of combine, the answer of no limit at all. */
+#ifdef __cplusplus
+#define TG_ALLOW_FULL (tg_decision{true, TG_NUMBER_MAX, TG_NUMBER_MAX, 0, 0})
+#else
+#define TG_ALLOW_FULL ((struct tg_decision){true, TG_NUMBER_MAX, TG_NUMBER_MAX, 0, 0})
+#endif
+
+TG_API struct tg_decision tg_decision_combine(struct tg_decision a, struct tg_decision b);
+
+/* The combination of `n` decisions; of none, TG_ALLOW_FULL. */
+TG_API struct tg_decision tg_decision_fold(const struct tg_decision *decisions, size_t n);
+
+/* ---- 5 Limiters ---------------------------------------------------------------------------
+ *
+ * A limiter says how much per time. It is immutable; what it has counted is a state, a block of
+ * bytes that somebody else keeps (section 6, or you): fixed in size, aligned to 8, free to be
+ * copied. All operations are pure functions of limiter, state, time and cost.
+ *
+ *     struct tg_limiter_config cfg;
+ *     tg_limiter_config_init(&cfg, TG_GCRA);
+ *     cfg.limit = 10;
+ *     cfg.period = 1000;                      ten a second
+ *     err = tg_limiter_init(&limiter, &cfg, &problem);
+ */
+
+#define TG_STRATEGIES(X)                                                                           \
+    X(GCRA, gcra)                                                                                  \
+    X(TOKEN_BUCKET, token_bucket)                                                                  \
+    X(FIXED_WINDOW, fixed_window)                                                                  \
+    X(SLIDING_WINDOW, sliding_window)                                                              \
+    X(SLIDING_LOG, sliding_log)                                                                    \
+    X(TOKEN_BUDGET, token_budget)
+
+enum tg_strategy {
+#define TG_STRATEGY_ENUM(upper, lower) TG_##upper,
+    TG_STRATEGIES(TG_STRATEGY_ENUM)
+#undef TG_STRATEGY_ENUM
+        TG_STRATEGY_COUNT
+};
+
+/* "gcra" for TG_GCRA and so on; null for a number that is no strategy. Static. */
+TG_API const char *tg_strategy_name(enum tg_strategy strategy);
+
+/* The settings of a built-in limiter. A strategy takes the fields of its row, and refuses the
+ * others unless they are 0; in brackets, the name that field has in a spec or a configuration
+ * file, where it differs.
+ *
+ *   gcra            limit units every period; at most burst at once
+ *   token_bucket    limit [capacity] units at most; refill units a second
+ *   fixed_window    limit units in each window of period [window], aligned to the epoch
+ *   sliding_window  limit units in the last period [window], counted in `buckets` parts
+ *   sliding_log     limit units in the last period [window], each call remembered
+ *   token_budget    limit [budget] units in each period [window]; a meter: the call that crosses
+ *                   the budget is admitted whole, later ones are refused */
+struct tg_limiter_config {
+    enum tg_strategy strategy;
+    int64_t limit;   /* units, 1 or more; no default */
+    tg_ms period;    /* ms, 1 or more; no default */
+    int64_t burst;   /* units; gcra only; 0: the same as limit; default 0 */
+    int64_t buckets; /* 1 to 100000; sliding_window only; 0: 10; default 0 */
+    double refill;   /* units a second, above 0, fractions allowed; token_bucket; no default */
+};
+
+/* Sets every field to its default. */
+TG_API void tg_limiter_config_init(struct tg_limiter_config *config, enum tg_strategy strategy);
+
+/* Reads a spec such as "gcra:limit=10,period=1000,burst=5"; times are in ms. Does not check
+ * whether the values make a limiter: tg_limiter_init() does.
+ *
+ * TG_ERR_UNKNOWN: no such strategy or field. TG_ERR_INVALID: malformed, given twice, missing. */
+TG_API TG_MUST_CHECK enum tg_err tg_limiter_config_parse(struct tg_limiter_config *config,
+                                                         const char *spec,
+                                                         struct tg_problem *problem);
+
+struct tg_limiter;
+
+/* What an admitted call was charged by a limiter, and when. */
+struct tg_charge {
+    tg_ms at;
+    int64_t cost;
+};
+
+/* What a limiter does. The built-in ones are six such tables; an embedder may bring its own.
+ * `cost` is in [0, TG_NUMBER_MAX] and `now` in the range of tg_ms; the caller has checked both.
+ * A cost of 0 is allowed and free. All of them work in constant time and memory, or in what the
+ * limiter's comment says, and none may fail. */
+struct tg_limiter_ops {
+    const char *name;
+
+    /* Makes the state of a key that was never seen. */
+    void (*reset)(const struct tg_limiter *limiter, void *state);
+
+    /* From when on the state answers as a fresh one would, if nothing more is charged: then it
+     * may be forgotten. */
+    tg_ms (*fresh_at)(const struct tg_limiter *limiter, const void *state);
+
+    /* What taking `cost` at `now` would answer. Changes nothing. With cost 0: what is there. The
+     * answer goes to where it is wanted, rather than by value: copying it on the way costs as much
+     * as the decision itself. */
+    void (*peek)(const struct tg_limiter *limiter, const void *state, tg_ms now, int64_t cost,
+                 struct tg_decision *answer);
+
+    /* Charges `cost`. Only after a peek at the same `now` has allowed it. */
+    void (*take)(const struct tg_limiter *limiter, void *state, tg_ms now, int64_t cost);
+
+    /* Gives back `units` of a charge, and never more than it still owes at `now`: what has been
+     * replenished since is not given back a second time. */
+    void (*refund)(const struct tg_limiter *limiter, void *state, tg_ms now,
+                   struct tg_charge charge, int64_t units);
+
+    /* Replaces a charge by what was really used, in the window in which it was charged. Less
+     * is refunded; more becomes debt, shown as remaining 0. */
+    void (*settle)(const struct tg_limiter *limiter, void *state, tg_ms now,
+                   struct tg_charge charge, int64_t actual);
+};
+
+/* A limiter: your storage, filled by tg_limiter_init(). For one of your own, set ops,
+ * state_bytes and context yourself. */
+struct tg_limiter {
+    const struct tg_limiter_ops *ops;
+    size_t state_bytes;              /* of one key's state; a multiple of 8 */
+    struct tg_limiter_config config; /* as given, with the defaults filled in */
+    double derived[2];               /* private to the built-in strategies */
+    void *context;                   /* yours; the library never looks at it */
+};
+
+/* TG_ERR_INVALID: a field is out of its range, or belongs to another strategy; `problem` says
+ * which and what is allowed. */
+TG_API TG_MUST_CHECK enum tg_err tg_limiter_init(struct tg_limiter *limiter,
+                                                 const struct tg_limiter_config *config,
+                                                 struct tg_problem *problem);
+
+/* ---- 6 The keyed store --------------------------------------------------------------------
+ *
+ * Keeps the states of many keys within a memory bound given at creation. A key's entry holds the
+ * states of all its limiters, and one call looks at, and debits, the limiters of several keys in
+ * one critical section, if they belong to one root (a tenant and its parents and users).
+ *
+ * A key is known by a 128-bit hash with a secret seed, never by its bytes: 32 bytes an entry,
+ * nothing to copy, nothing to leak, any length (docs/decisions/0005).
+ *
+ * When memory is used up, a new key takes the place of one whose state has become that of a
+ * fresh key; if there is none, it is refused by TG_ERR_FULL. A live limit is never reset. */
+
+struct tg_store;
+
+struct tg_store_config {
+    size_t memory_bytes; /* bound for all keys together; default 64 MiB */
+    uint64_t seed;       /* secret, random: who knows it can choose colliding keys; default 0 */
+    uint32_t shards;     /* locks, a power of two up to 65536; 0: by memory_bytes; default 0 */
+};
+
+TG_API void tg_store_config_init(struct tg_store_config *config);
+
+/* TG_ERR_INVALID, TG_ERR_MEMORY. */
+TG_API TG_MUST_CHECK enum tg_err tg_store_new(const struct tg_store_config *config,
+                                              struct tg_store **store, struct tg_problem *problem);
+
+/* No other thread may use the store any more. */
+TG_API void tg_store_free(struct tg_store *store);
+
+/* What is counted: calls that run (by the gate, section 8), calls a time, and cost a time. */
+enum tg_axis {
+    TG_AXIS_CONCURRENCY,
+    TG_AXIS_RATE, /* 1 a call */
+    TG_AXIS_COST, /* the cost of a call */
+    TG_AXIS_COUNT,
+    TG_AXIS_NONE = TG_AXIS_COUNT
+};
+
+/* Whether a limit refuses, or only counts what it would have refused. */
+enum tg_mode { TG_ENFORCE, TG_SHADOW };
+
+/* One limit of a scope. In shadow it decides, is charged where it allows, and refuses nothing. */
+struct tg_limit {
+    struct tg_limiter limiter;
+    enum tg_axis axis; /* TG_AXIS_RATE or TG_AXIS_COST; token_budget is for cost alone */
+    enum tg_mode mode; /* default TG_ENFORCE */
+};
+
+#define TG_LIMITS_MAX 8  /* limits in one set */
+#define TG_SCOPES_MAX 16 /* scopes in one debit */
+
+/* A set of limits that is known to a store. 0 is none. */
+typedef uint32_t tg_limits;
+
+/* Makes known the limits that the keys of one kind have: copied, and kept as long as the store.
+ * The same key under two sets is two entries. For one thread at a time.
+ *
+ * TG_ERR_INVALID: none or too many limits, a wrong axis, a state that no entry can hold. */
+TG_API TG_MUST_CHECK enum tg_err tg_store_define(struct tg_store *store,
+                                                 const struct tg_limit *limits, size_t n,
+                                                 tg_limits *set, struct tg_problem *problem);
+
+/* One key whose limits a call has to clear. */
+struct tg_scope {
+    tg_limits limits;
+    const void *key;
+    size_t key_bytes;
+};
+
+enum tg_charging {
+    TG_CHARGE_ATOMIC,  /* every limit is looked at; all are debited, or on a refusal none */
+    TG_CHARGE_PER_AXIS /* rate is asked and debited; only if it allows is cost asked and debited */
+};
+
+/* What a call asks of the store. */
+struct tg_debit {
+    const struct tg_scope *scopes; /* 1 to TG_SCOPES_MAX, no two the same */
+    size_t n_scopes;
+    int64_t cost;              /* for limits on the cost axis; those on the rate axis take 1 */
+    const void *root;          /* whoever all scopes belong to; null: the first scope's key */
+    size_t root_bytes;         /* a key must always come with the same root: it is kept there */
+    enum tg_charging charging; /* default TG_CHARGE_ATOMIC */
+};
+
+/* The answers by axis. An axis that was not looked at, or has no limit, is not in `present`. */
+struct tg_axes {
+    struct tg_decision decision[TG_AXIS_COUNT];
+    unsigned present;    /* bits 1 << axis */
+    unsigned would_deny; /* bits of the axes on which a limit in shadow would have refused */
+};
+
+/* The first of concurrency, rate and cost that refused; TG_AXIS_NONE if none did. */
+TG_API enum tg_axis tg_axes_binding(const struct tg_axes *axes);
+
+/* "concurrency", "rate", "cost"; null for TG_AXIS_NONE. Static. */
+TG_API const char *tg_axis_name(enum tg_axis axis);
+
+/* Looks at the limits of every scope and combines the answers; if all allow, all are debited.
+ * `axes`, unless null, gets the answers by axis. A limit that was not debited is
+ * reported as it stands; one that was, with what the debit left.
+ *
+ * TG_ERR_INVALID: cost or time out of range. TG_ERR_UNKNOWN: no such set of limits.
+ * TG_ERR_FULL, TG_ERR_MEMORY: a new key found no place. Nothing was charged. */
+TG_API TG_MUST_CHECK enum tg_err tg_store_take(struct tg_store *store, const struct tg_debit *debit,
+                                               tg_ms now, struct tg_decision *decision,
+                                               struct tg_axes *axes);
+
+/* The same answer, and nothing is debited. A key that is not there is not made. */
+TG_API TG_MUST_CHECK enum tg_err tg_store_peek(struct tg_store *store, const struct tg_debit *debit,
+                                               tg_ms now, struct tg_decision *decision,
+                                               struct tg_axes *axes);
+
+/* Many takes with one clock value, each by itself, in order; while one is decided, the memory of
+ * the next ones is on its way. `errs[i]` says whether `decisions[i]` was made. */
+TG_API void tg_store_take_many(struct tg_store *store, const struct tg_debit *debits, size_t n,
+                               tg_ms now, struct tg_decision *decisions, enum tg_err *errs);
+
+/* Undoes a take that was allowed at `charged_at`: all its limits get back what is still owed. Not
+ * those in shadow, here and below: the store does not know whether they were charged. */
+TG_API TG_MUST_CHECK enum tg_err tg_store_refund(struct tg_store *store,
+                                                 const struct tg_debit *debit, tg_ms now,
+                                                 tg_ms charged_at);
+
+/* Replaces the cost of a take that was allowed at `charged_at` by what was used, on the cost
+ * axis. At most once for a take: the store does not remember calls, the owner of the call does. */
+TG_API TG_MUST_CHECK enum tg_err tg_store_settle(struct tg_store *store,
+                                                 const struct tg_debit *debit, tg_ms now,
+                                                 tg_ms charged_at, int64_t actual);
+
+/* Forgets every key whose state is that of a fresh one at `now`, and says how many. Never needed:
+ * a full store does it by itself. An owner with idle moments may give memory back earlier. A
+ * forgotten key does not remember `now`: do not let the clock step back across a sweep. */
+TG_API size_t tg_store_sweep(struct tg_store *store, tg_ms now);
+
+struct tg_store_stats {
+    size_t keys;         /* entries now */
+    size_t memory_bytes; /* what they use now, tables included */
+    uint64_t forgotten;  /* keys that made place since the store was made */
+    uint64_t refused;    /* debits answered by TG_ERR_FULL */
+};
+
+/* A moment's view, shard by shard, while others go on. */
+TG_API void tg_store_get_stats(struct tg_store *store, struct tg_store_stats *stats);
+
+/* ---- 7 Laws -------------------------------------------------------------------------------
+ *
+ * A law moves the limit of how many calls run at once, from what finished calls tell: how long they
+ * took, how many there were. It steps at the first event at or after the end of its window, holds
+ * for any clock, and re-measures what it compares with.
+ *
+ *   vegas      compares a window's mean with the lowest one: (1 - lowest / mean) of the calls are
+ *              waiting somewhere; fewer than alpha, one more; more than beta, one less
+ *   gradient2  scales the limit by how much slower the last call was than the fastest of late, plus
+ *              the square root of the limit
+ *   aimd       one more while calls are fast, a factor less when one is slow or dropped
+ *   fixed      the limit is `initial`
+ *   none       the limit is `max`
+ */
+
+#define TG_LAWS(X)                                                                                 \
+    X(VEGAS, vegas)                                                                                \
+    X(GRADIENT2, gradient2)                                                                        \
+    X(AIMD, aimd)                                                                                  \
+    X(FIXED, fixed)                                                                                \
+    X(NONE, none)
+
+enum tg_law {
+#define TG_LAW_ENUM(upper, lower) TG_LAW_##upper,
+    TG_LAWS(TG_LAW_ENUM)
+#undef TG_LAW_ENUM
+        TG_LAW_COUNT
+};
+
+/* "vegas" for TG_LAW_VEGAS and so on; null for a number that is no law. Static. */
+TG_API const char *tg_law_name(enum tg_law law);
+
+struct tg_law_config {
+    enum tg_law law; /* default vegas */
+    int64_t initial; /* calls, within [min, max]; default 128 */
+    int64_t min;     /* 1 or more; default 8 */
+    int64_t max;     /* default 1024 */
+    tg_ms window;    /* of vegas; 1 or more; default 1000 */
+    struct {
+        double alpha;           /* calls, above 0; default 2 */
+        double beta;            /* calls, above alpha; default 8 */
+        double min_utilisation; /* grow only if the peak was this part of the limit; 0 to 1; 0:
+                                   always; default 0.5 */
+    } vegas;
+    struct {
+        double tolerance;   /* how much slower is not yet slow, 1 or more; default 2 */
+        double smoothing;   /* weight of a new sample, above 0, at most 1; default 0.2 */
+        int64_t rtt_window; /* samples the fastest is taken of, 1 to 10000; default 100 */
+    } gradient2;
+    struct {
+        double tolerance;   /* as above; default 2 */
+        double backoff;     /* factor of a decrease, from 0.5 to below 1; default 0.9 */
+        int64_t rtt_window; /* as above; default 100 */
+    } aimd;
+};
+
+TG_API void tg_law_config_init(struct tg_law_config *config);
+
+/* TG_ERR_INVALID: `problem` names the field and what is allowed. */
+TG_API TG_MUST_CHECK enum tg_err tg_law_config_check(const struct tg_law_config *config,
+                                                     struct tg_problem *problem);
+
+/* ---- 8 The gate ---------------------------------------------------------------------------
+ *
+ * One decision over all stages, in this order; what a stage took is given back when a later one
+ * refuses:
+ *
+ *   memory       by priority                                    reason memory_pressure
+ *   peers        so many calls of one party at once             reason peer_limit
+ *   concurrency  so many calls at once; the only place to wait  reason concurrency
+ *   policy       which calls are worth it                       reason policy
+ *   rate, cost   the limits of the call's scopes                reason rate, cost
+ *
+ * The gate is a step machine. It parks no thread: tg_gate_admit() answers at once, with a decision,
+ * or that the call waits for a slot, or that a remote store has to be asked. It goes on when its
+ * owner calls again.
+ *
+ *   tg_gate_admit --> TG_DECIDED
+ *             |-----> TG_WAITING -----> wake() or deadline, then tg_gate_resume --> as from admit
+ *             `-----> TG_NEEDS_STORE -> tg_gate_store_answered ----------------------> TG_DECIDED
+ *
+ * An admitted call that holds something, or will be settled, has a lease. It ends exactly once: by
+ * tg_gate_release(), or when its time is over. Ending it twice does nothing.
+ *
+ * Time: the queue, the leases and the law never see it go back; limiters see it as given.
+ */
+
+struct tg_gate;
+
+enum tg_priority { TG_PRIORITY_HIGH, TG_PRIORITY_NORMAL, TG_PRIORITY_LOW, TG_PRIORITY_COUNT };
+
+/* "high", "normal", "low"; null for another number. Static. */
+TG_API const char *tg_priority_name(enum tg_priority priority);
+
+#define TG_REASONS(X)                                                                              \
+    X(NONE, "none")                                                                                \
+    X(MEMORY_PRESSURE, "memory_pressure")                                                          \
+    X(PEER_LIMIT, "peer_limit")                                                                    \
+    X(CONCURRENCY, "concurrency")                                                                  \
+    X(POLICY, "policy")                                                                            \
+    X(RATE, "rate")                                                                                \
+    X(COST, "cost")
+
+/* Why a call was refused. */
+enum tg_reason {
+#define TG_REASON_ENUM(upper, text) TG_REASON_##upper,
+    TG_REASONS(TG_REASON_ENUM)
+#undef TG_REASON_ENUM
+        TG_REASON_COUNT
+};
+
+/* The text of the list above; null for another number. Static. */
+TG_API const char *tg_reason_name(enum tg_reason reason);
+
+struct tg_call;
+
+/* Settings of a gate. A stage that is not `on` is passed over. */
+struct tg_gate_config {
+    struct {
+        bool on;           /* default false */
+        enum tg_mode mode; /* default TG_ENFORCE, here and below */
+        double pressure;   /* above this part of memory, low is refused; default 0.85 */
+        double critical;   /* above this, all but high; default 0.95 */
+        double limit;      /* above this, all; default 0.98 */
+    } memory;
+    struct {
+        bool on;
+        enum tg_mode mode;
+        int64_t limit;     /* calls of one peer, waiting or running; 1 or more; default 64 */
+        int64_t max_peers; /* how many are told apart; further ones share one; default 65536 */
+    } peers;
+    struct {
+        bool on;
+        enum tg_mode mode;
+        struct tg_law_config law;
+        int64_t queue_size;              /* waiting calls of each priority; default 1024 */
+        tg_ms wait[TG_PRIORITY_COUNT];   /* how long each may wait; default 100, 50, 0 */
+        double share[TG_PRIORITY_COUNT]; /* of each grant made above it, to earn a turn; [0] is
+                                            not used; default 0.2 and 0.05 */
+        double low_ratio;                /* of the limit, that low may hold, from 0 to 1; above 0 it
+                                            is one slot at least; default 0.5; 1: all of it */
+    } concurrency;
+
+    /* The policy: whether a call is worth what it takes. Asked once a slot is held and before
+     * anything is debited, without the gate's lock, by any thread; it may only remove admits.
+     * Null: all are. */
+    bool (*worth)(void *context, const struct tg_call *call, tg_ms now);
+
+    tg_ms lease_ttl;        /* a lease that is not renewed ends after this; default 600000 */
+    struct tg_store *store; /* where rate and cost are decided; borrowed; null: there is none */
+    bool remote_store;      /* rate and cost are decided elsewhere: TG_NEEDS_STORE; default false */
+    uint64_t seed;          /* of chance (the law's) and of hashing; default 0 */
+
+    /* A waiting call should be resumed: it got a slot, or its wait is over. Called under the gate's
+     * lock by whichever thread made it so: it may only post, and must not call the gate. After a
+     * lease has ended no wake comes for it. */
+    void (*wake)(void *context, void *waiter);
+    void *context; /* for wake and worth */
+};
+
+TG_API void tg_gate_config_init(struct tg_gate_config *config);
+
+/* TG_ERR_INVALID, TG_ERR_MEMORY. */
+TG_API TG_MUST_CHECK enum tg_err tg_gate_new(const struct tg_gate_config *config,
+                                             struct tg_gate **gate, struct tg_problem *problem);
+
+/* No other thread may use the gate any more. Leases that are still open end with it. */
+TG_API void tg_gate_free(struct tg_gate *gate);
+
+/* New settings for a running gate. Every state is kept: calls that run or wait go on, and count
+ * under the new limits; a lower limit revokes nothing; the law keeps its limit, moved into its
+ * new range. `store`, `remote_store` and `seed` cannot change. */
+TG_API TG_MUST_CHECK enum tg_err tg_gate_reconfigure(struct tg_gate *gate,
+                                                     const struct tg_gate_config *config, tg_ms now,
+                                                     struct tg_problem *problem);
+
+/* How much of memory is used, from 0 to 1. NaN: not known, and then nothing is refused for it. */
+TG_API void tg_gate_set_memory(struct tg_gate *gate, double used);
+
+/* A lease, or the handle of a call on its way to one. 0 is none. Never used twice. */
+typedef uint64_t tg_lease;
+
+/* A call that asks to be admitted. Borrowed for the time of each function it is given to. */
+struct tg_call {
+    enum tg_priority priority; /* default normal */
+    const void *peer;          /* whom fairness counts; null: not counted; default null */
+    size_t peer_bytes;
+    int64_t peer_limit;     /* of this peer; 0: the gate's, if peers are on; default 0 */
+    enum tg_mode peer_mode; /* of that limit, where it is given; default TG_ENFORCE */
+    const void *tenant;     /* among whom waiting is fair; null: the peer; default null */
+    size_t tenant_bytes;
+    double weight;         /* the tenant's share among those who wait, 1e-6 to 1e6; default 1 */
+    struct tg_debit debit; /* rate and cost; without scopes: neither; default without */
+    double value;          /* for the policy; default 1 */
+    double hold_s;         /* seconds, for the policy; default 0 */
+    tg_ms deadline;        /* the caller's own; it does not wait longer; 0: none; default 0 */
+    tg_ms lease_ttl;       /* 0: the gate's; default 0 */
+    void *waiter;          /* given to wake() */
+};
+
+TG_API void tg_call_init(struct tg_call *call);
+
+enum tg_step { TG_DECIDED, TG_WAITING, TG_NEEDS_STORE };
+
+struct tg_answer {
+    enum tg_step step;
+    tg_lease lease; /* 0 where nothing is held; to be given to whatever comes next */
+    tg_ms deadline; /* of TG_WAITING: tick or resume then; of a lease: when it ends */
+
+    /* Of TG_DECIDED: */
+    struct tg_decision decision; /* the combination of what was looked at */
+    enum tg_reason reason;       /* TG_REASON_NONE if it is allowed */
+    bool policy_denied;          /* the policy refused; no axis is binding then */
+    struct tg_axes axes;         /* tg_axes_binding() says which one refused */
+    unsigned would_deny;         /* bits 1 << reason of stages in shadow that would have refused */
+    double memory_used;          /* what memory was refused for */
+};
+
+/* Writes why, for people: "memory pressure: 96.0% used", "peer X exceeded per-peer limit", "server
+ * overloaded", ...; nothing for an allow. */
+TG_API void tg_answer_describe(const struct tg_answer *answer, const struct tg_call *call,
+                               char *text, size_t size);
+
+/* Memory and peers only: what can be said before a body is read. If it is allowed, `answer` has a
+ * lease that counts the peer, to be given to tg_gate_admit(), or to be released. */
+TG_API TG_MUST_CHECK enum tg_err tg_gate_precheck(struct tg_gate *gate, const struct tg_call *call,
+                                                  tg_ms now, struct tg_answer *answer);
+
+/* Asks. `prechecked` is the lease from tg_gate_precheck(), or 0 to have that done here.
+ *
+ * TG_ERR_INVALID, TG_ERR_MEMORY, TG_ERR_FULL, TG_ERR_UNKNOWN, TG_ERR_STALE: there is no decision,
+ * nothing is held and nothing was charged. */
+TG_API TG_MUST_CHECK enum tg_err tg_gate_admit(struct tg_gate *gate, const struct tg_call *call,
+                                               tg_lease prechecked, tg_ms now,
+                                               struct tg_answer *answer);
+
+/* Goes on with a call that waits, after wake() or at its deadline. TG_WAITING again if it came too
+ * early. The call must be the one it was. Errors as above. */
+TG_API TG_MUST_CHECK enum tg_err tg_gate_resume(struct tg_gate *gate, tg_lease lease,
+                                                const struct tg_call *call, tg_ms now,
+                                                struct tg_answer *answer);
+
+/* What a remote store did: TG_OK and the axes, or why it could not. An error is handed on as it is.
+ * TG_ERR_STALE: the call has been released or has ended meanwhile; what the store has debited for
+ * it is now the caller's to refund. */
+TG_API TG_MUST_CHECK enum tg_err tg_gate_store_answered(struct tg_gate *gate, tg_lease lease,
+                                                        enum tg_err outcome,
+                                                        const struct tg_axes *axes, tg_ms now,
+                                                        struct tg_answer *answer);
+
+enum tg_outcome {
+    TG_OUTCOME_OK,       /* it has run: a sample for the law */
+    TG_OUTCOME_DROPPED,  /* overload made it fail: the law contracts */
+    TG_OUTCOME_CANCELLED /* it says nothing about overload: no sample */
+};
+
+struct tg_release {
+    enum tg_outcome outcome; /* default ok */
+    double sample_ms;        /* what the law gets; negative: the time since admission; default -1 */
+    int64_t actual;          /* what was used, in units of cost; negative: the estimate stands;
+                                default -1 */
+};
+
+TG_API void tg_release_init(struct tg_release *release);
+
+/* Ends a lease, or a call on its way to one, at whatever step it is. Says whether it was there: of
+ * several at once, one is told so. */
+TG_API bool tg_gate_release(struct tg_gate *gate, tg_lease lease, tg_ms now,
+                            const struct tg_release *release);
+
+/* Gives a lease another `ttl` ms from now (0: the gate's). False: it has ended. */
+TG_API bool tg_gate_renew(struct tg_gate *gate, tg_lease lease, tg_ms now, tg_ms ttl);
+
+/* Nothing happens by itself before this: no wait is over, no lease ends. It may be too early, never
+ * too late. INT64_MAX: never. */
+TG_API tg_ms tg_gate_next_deadline(struct tg_gate *gate);
+
+/* Lets it happen: wakes those whose wait is over, ends leases whose time is. */
+TG_API void tg_gate_tick(struct tg_gate *gate, tg_ms now);
+
+struct tg_gate_stats {
+    int64_t limit;     /* of concurrency now; TG_NUMBER_MAX if that is off */
+    int64_t in_flight; /* slots held */
+    int64_t queued[TG_PRIORITY_COUNT];
+    int64_t peers;      /* that have a call waiting or running */
+    int64_t peer_calls; /* of all of them together */
+    int64_t leases;     /* open ones, and calls on their way to one */
+    uint64_t admitted;  /* since the gate was made */
+    uint64_t refused[TG_REASON_COUNT];
+    uint64_t would_deny[TG_REASON_COUNT];
+    uint64_t expired; /* leases that ended by their time */
+};
+
+TG_API void tg_gate_get_stats(struct tg_gate *gate, struct tg_gate_stats *stats);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* TOLLGATE_H */

@@ -1,0 +1,227 @@
+/* queue.c - fair turns among those who wait. See queue.h. */
+#include "admission/queue.h"
+
+#include <stdlib.h>
+
+#include "core/num.h"
+
+/* How many idle flows are remembered before it is looked whether they still matter. */
+enum { IDLE_FLOWS_MAX = 256, FLOWS_CAPACITY_MIN = 16 };
+
+void queue_init(struct queue *queue)
+{
+    *queue = (struct queue){.arrivals = 0};
+}
+
+void queue_fini(struct queue *queue)
+{
+    for (int rank = 0; rank < TG_PRIORITY_COUNT; rank++) {
+        struct table *flows = &queue->classes[rank].flows;
+        for (uint32_t i = 0; i < table_capacity(flows); i++)
+            if (!table_is_free(&table_slots(flows)[i]))
+                free(table_slots(flows)[i].states.block);
+        table_resize(flows, 0);
+        free(queue->classes[rank].heap);
+    }
+    while (queue->spare) {
+        struct flow *flow = queue->spare;
+        queue->spare = flow->next;
+        free(flow);
+    }
+}
+
+/* Rounded up, so that five shares of 0.2 make a turn. */
+void queue_set_shares(struct queue *queue, const double share[TG_PRIORITY_COUNT])
+{
+    for (int rank = 0; rank < TG_PRIORITY_COUNT; rank++)
+        queue->share[rank] = num_ceil(share[rank] * (double)QUEUE_TURN);
+}
+
+/* ---- the heap of flows ---- */
+
+static bool before(const struct flow *a, const struct flow *b)
+{
+    if (a->tag < b->tag || a->tag > b->tag)
+        return a->tag < b->tag;
+    return a->first->arrival < b->first->arrival;
+}
+
+static void put(struct queue_class *line, size_t place, struct flow *flow)
+{
+    line->heap[place] = flow;
+    flow->place = place;
+}
+
+/* Finds the flow's place again after its tag or its first call has changed. */
+static void settle_place(struct queue_class *line, size_t place, struct flow *flow)
+{
+    while (place > 0 && before(flow, line->heap[(place - 1) / 2])) {
+        put(line, place, line->heap[(place - 1) / 2]);
+        place = (place - 1) / 2;
+    }
+    for (size_t child; (child = 2 * place + 1) < line->n_heap; place = child) {
+        if (child + 1 < line->n_heap && before(line->heap[child + 1], line->heap[child]))
+            child++;
+        if (before(flow, line->heap[child]))
+            break;
+        put(line, place, line->heap[child]);
+    }
+    put(line, place, flow);
+}
+
+static bool reserve_heap(struct queue_class *line)
+{
+    size_t capacity = line->capacity ? line->capacity * 2 : FLOWS_CAPACITY_MIN;
+
+    if (line->n_heap < line->capacity)
+        return true;
+    struct flow **heap = realloc(line->heap, capacity * sizeof(struct flow *));
+    if (!heap)
+        return false;
+    line->heap = heap;
+    line->capacity = capacity;
+    return true;
+}
+
+static void leave_heap(struct queue_class *line, struct flow *flow)
+{
+    struct flow *last = line->heap[--line->n_heap];
+
+    if (last != flow)
+        settle_place(line, flow->place, last);
+}
+
+/* ---- flows ---- */
+
+static bool is_idle(const struct flow *flow)
+{
+    return flow->first == NULL;
+}
+
+/* Forgets idle flows that the virtual time has overtaken; if that is not enough, all idle ones. */
+static void forget_idle(struct queue *queue, struct queue_class *line)
+{
+    bool all = false;
+
+    do {
+        for (uint32_t i = 0; i < table_capacity(&line->flows);) {
+            struct table_slot *slot = &table_slots(&line->flows)[i];
+            struct flow *flow = table_is_free(slot) ? NULL : slot->states.block;
+            if (flow && is_idle(flow) && (all || flow->tag <= line->virtual_time)) {
+                table_remove(&line->flows, slot);
+                flow->next = queue->spare;
+                queue->spare = flow;
+            } else {
+                i++;
+            }
+        }
+        all = !all;
+    } while (all && line->flows.n - line->n_heap >= IDLE_FLOWS_MAX);
+}
+
+static struct flow *get_flow(struct queue *queue, struct queue_class *line, struct table_id tenant)
+{
+    struct table_slot *slot = table_find(&line->flows, tenant);
+    uint32_t capacity = table_capacity(&line->flows);
+
+    if (slot)
+        return slot->states.block;
+    if (line->flows.n - line->n_heap >= IDLE_FLOWS_MAX)
+        forget_idle(queue, line);
+    if (line->flows.n + 1 > capacity / 4 * 3 &&
+        !table_resize(&line->flows, capacity ? capacity * 2 : FLOWS_CAPACITY_MIN))
+        return NULL;
+    struct flow *flow = queue->spare;
+    if (flow)
+        queue->spare = flow->next;
+    else
+        flow = malloc(sizeof *flow);
+    if (!flow)
+        return NULL;
+    *flow = (struct flow){.id = tenant, .tag = line->virtual_time};
+    table_insert(&line->flows, tenant)->states.block = flow;
+    return flow;
+}
+
+/* ---- calls ---- */
+
+bool queue_push(struct queue *queue, struct ticket *ticket, struct table_id tenant, double weight)
+{
+    struct queue_class *line = &queue->classes[ticket->priority];
+    struct flow *flow = reserve_heap(line) ? get_flow(queue, line, tenant) : NULL;
+
+    if (!flow)
+        return false;
+    flow->weight = weight;
+    ticket->flow = flow;
+    ticket->next = NULL;
+    ticket->previous = flow->last;
+    ticket->arrival = ++queue->arrivals;
+    if (flow->last)
+        flow->last->next = ticket;
+    flow->last = ticket;
+    if (is_idle(flow)) {
+        flow->first = ticket;
+        if (flow->tag < line->virtual_time)
+            flow->tag = line->virtual_time;
+        settle_place(line, line->n_heap++, flow);
+    }
+    if (line->waiting++ == 0)
+        line->earned = 0;
+    return true;
+}
+
+void queue_remove(struct queue *queue, struct ticket *ticket)
+{
+    struct queue_class *line = &queue->classes[ticket->priority];
+    struct flow *flow = ticket->flow;
+    bool was_first = flow->first == ticket;
+
+    if (ticket->previous)
+        ticket->previous->next = ticket->next;
+    if (ticket->next)
+        ticket->next->previous = ticket->previous;
+    else
+        flow->last = ticket->previous;
+    if (was_first && !ticket->next)
+        leave_heap(line, flow);
+    if (was_first)
+        flow->first = ticket->next;
+    if (was_first && flow->first)
+        settle_place(line, flow->place, flow);
+    ticket->flow = NULL;
+    line->waiting--;
+}
+
+enum tg_priority queue_turn(const struct queue *queue, bool low_may)
+{
+    enum tg_priority top = TG_PRIORITY_COUNT;
+
+    for (int rank = 0; rank < TG_PRIORITY_COUNT; rank++) {
+        const struct queue_class *here = &queue->classes[rank];
+        if (here->waiting == 0 || (rank == TG_PRIORITY_LOW && !low_may))
+            continue;
+        if (here->earned >= QUEUE_TURN)
+            return (enum tg_priority)rank;
+        if (top == TG_PRIORITY_COUNT)
+            top = (enum tg_priority)rank;
+    }
+    return top;
+}
+
+struct ticket *queue_serve(struct queue *queue, enum tg_priority priority)
+{
+    struct queue_class *line = &queue->classes[priority];
+    struct flow *flow = line->heap[0];
+    struct ticket *ticket = flow->first;
+
+    if (line->earned >= QUEUE_TURN)
+        line->earned -= QUEUE_TURN;
+    for (int below = (int)priority + 1; below < TG_PRIORITY_COUNT; below++)
+        if (queue->classes[below].waiting > 0)
+            queue->classes[below].earned += queue->share[below];
+    line->virtual_time = flow->tag;
+    flow->tag += 1 / flow->weight;
+    queue_remove(queue, ticket);
+    return ticket;
+}

@@ -1,0 +1,121 @@
+/* cmd_check.c - `tollgate check`: is a configuration good, and if not, what is wrong. */
+#include <stdio.h>
+
+#include "cli/command.h"
+#include "cli/options.h"
+#include "gateway/config.h"
+
+static void print_problem(const struct config_problem *problem)
+{
+    if (problem->line > 0)
+        fprintf(stderr, "%s:%zu:%zu: %s%s\n", problem->file, problem->line, problem->column,
+                problem->warning ? "warning: " : "", problem->text);
+    else
+        fprintf(stderr, "%s: %s%s\n", problem->file, problem->warning ? "warning: " : "",
+                problem->text);
+}
+
+static void print_problems(const struct command *self, const struct config_problems *problems)
+{
+    size_t more = problems->errors + problems->warnings - problems->n;
+
+    for (size_t i = 0; i < problems->n; i++)
+        print_problem(&problems->list[i]);
+    if (more > 0)
+        command_say(self, "and %zu more", more);
+}
+
+static const char *plural(size_t n)
+{
+    return n == 1 ? "" : "s";
+}
+
+static void print_stage(const char *name, bool on, enum config_mode mode, const char *how)
+{
+    if (on)
+        printf("%-12s%s%s%s\n", name, mode == CONFIG_SHADOW ? "shadow" : "on",
+               *how != '\0' ? ", " : "", how);
+    else
+        printf("%-12soff\n", name);
+}
+
+static void print_limiter(const char *name, const struct config_limiter *limiter)
+{
+    print_stage(name, limiter->present, limiter->mode,
+                limiter->present ? tg_strategy_name(limiter->limiter.strategy) : "");
+}
+
+static void print_summary(const char *path, const struct config *config,
+                          const struct config_problems *problems)
+{
+    const struct config_gate *gate = &config->gate;
+
+    printf("%s is good", path);
+    if (problems->warnings > 0)
+        printf(", with %zu warning%s", problems->warnings, plural(problems->warnings));
+    printf("\n");
+    print_stage("memory", gate->memory.present, gate->memory.mode, "");
+    print_stage("peers", gate->peers.present, gate->peers.mode, "");
+    print_stage("concurrency", gate->concurrency.present, gate->concurrency.mode,
+                gate->concurrency.present ? tg_law_name(gate->concurrency.law.law) : "");
+    print_limiter("rate", &gate->rate);
+    print_limiter("cost", &gate->cost);
+    printf("%-12s%zu\n", "tenants", config->n_tenants);
+}
+
+static int report(const struct command *self, const char *path, enum config_result result,
+                  const struct config *config, const struct config_problems *problems)
+{
+    print_problems(self, problems);
+    switch (result) {
+    case CONFIG_READ:
+        print_summary(path, config, problems);
+        return STATUS_DONE;
+    case CONFIG_WRONG:
+        command_say(self, "%zu error%s, %zu warning%s", problems->errors, plural(problems->errors),
+                    problems->warnings, plural(problems->warnings));
+        return STATUS_FAILED;
+    default:
+        return STATUS_WRONG;
+    }
+}
+
+static int run_check(const struct command *self, int argc, char **argv)
+{
+    const char *path = NULL;
+    const struct cli_option options[] = {{"-c", "FILE", &path, NULL}};
+    int rest = options_read(self, options, 1, argc, argv);
+    struct config config;
+    struct config_problems problems;
+
+    if (rest < 0)
+        return STATUS_WRONG;
+    if (rest > 0) {
+        command_say(self, "'%s' is too much; it takes -c FILE and nothing else", argv[1]);
+        return STATUS_WRONG;
+    }
+    if (path == NULL) {
+        command_say(self, "-c FILE is missing");
+        return STATUS_WRONG;
+    }
+    enum config_result result = config_load(path, &config, &problems);
+    int status = report(self, path, result, &config, &problems);
+    config_free(&config);
+    config_problems_free(&problems);
+    return status;
+}
+
+const struct command cmd_check = {
+    .name = "check",
+    .arguments = "-c FILE",
+    .summary = "validate a configuration: every error with its line",
+    .help =
+        "Reads FILE and what it includes, and says on stderr all that is wrong with it, as\n"
+        "FILE:LINE:COLUMN: what is wrong; what is allowed. A file or an environment variable\n"
+        "that is missing is a warning. If there is no error, stdout says in short what the\n"
+        "configuration does.\n"
+        "\n"
+        "Exit status: 0 good, perhaps with warnings; 1 there are errors; 2 the command line is\n"
+        "wrong, or FILE cannot be read.\n",
+    .run = run_check,
+};

@@ -1,0 +1,178 @@
+/* cmd_replay.c - `tollgate replay`: what a limiter or a whole gate would have decided on a trace.
+ *
+ * The trace brings its own clock, so a week of traffic is decided in seconds, and twice the same
+ * trace gives the same bytes. Here is what the command line says; replay_limiter.c, replay_gate.c
+ * and replay_compare.c do it.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/command.h"
+#include "cli/options.h"
+#include "cli/replay_modes.h"
+#include "tollgate.h"
+
+/* What the command line asks for. */
+struct asked {
+    const char *spec, *config, *compare, *seed_text;
+    uint64_t seed;
+    struct tg_limiter limiter;
+};
+
+/* The limiter of a spec; false after saying what is wrong with it. */
+static bool read_limiter(const struct command *command, const char *spec,
+                         struct tg_limiter *limiter)
+{
+    struct tg_limiter_config config;
+    struct tg_problem problem;
+
+    if (tg_limiter_config_parse(&config, spec, &problem) == TG_OK &&
+        tg_limiter_init(limiter, &config, &problem) == TG_OK)
+        return true;
+    command_say(command, "--limiter: %s", problem.text);
+    return false;
+}
+
+/* A whole number that fits. */
+static bool read_seed(const struct command *command, const char *text, uint64_t *seed)
+{
+    char *end;
+
+    errno = 0;
+    unsigned long long value = strtoull(text, &end, 10);
+    if (text[0] >= '0' && text[0] <= '9' && *end == '\0' && errno == 0) {
+        *seed = value;
+        return true;
+    }
+    command_say(command, "--seed is '%s'; it must be a whole number from 0 to %llu", text,
+                (unsigned long long)UINT64_MAX);
+    return false;
+}
+
+static bool check_asked(const struct command *command, struct asked *asked)
+{
+    if (asked->spec == NULL && asked->config == NULL) {
+        command_say(command,
+                    "-c FILE or --limiter SPEC is missing; `tollgate help replay` says more");
+        return false;
+    }
+    if (asked->spec != NULL && asked->config != NULL) {
+        command_say(command, "-c decides by a whole gate, --limiter SPEC by one limiter; not both");
+        return false;
+    }
+    if (asked->config == NULL && (asked->compare != NULL || asked->seed_text != NULL)) {
+        command_say(command, "%s needs -c FILE", asked->compare != NULL ? "--compare" : "--seed");
+        return false;
+    }
+    if (asked->seed_text != NULL && !read_seed(command, asked->seed_text, &asked->seed))
+        return false;
+    return asked->spec == NULL || read_limiter(command, asked->spec, &asked->limiter);
+}
+
+static int replay_lines(struct replay_input *input, const struct asked *asked)
+{
+    if (asked->spec != NULL)
+        return replay_by_limiter(input, &asked->limiter);
+    if (asked->compare != NULL)
+        return replay_by_both(input, asked->config, asked->compare, asked->seed);
+    return replay_by_gate(input, asked->config, asked->seed);
+}
+
+static int replay_trace(const struct command *command, const struct asked *asked, const char *name,
+                        int fd)
+{
+    struct replay_input input;
+    int status = STATUS_FAILED;
+
+    if (replay_input_init(&input, command, name, fd))
+        status = replay_lines(&input, asked);
+    replay_input_fini(&input);
+    return status;
+}
+
+static int run_replay(const struct command *self, int argc, char **argv)
+{
+    struct asked asked = {.spec = NULL};
+    const struct cli_option options[] = {
+        {"-c", "FILE", &asked.config, NULL},
+        {"--limiter", "SPEC", &asked.spec, NULL},
+        {"--seed", "N", &asked.seed_text, NULL},
+        {"--compare", "FILE2", &asked.compare, NULL},
+    };
+    int operands = options_read(self, options, 4, argc, argv);
+
+    if (operands < 0)
+        return STATUS_WRONG;
+    if (operands > 1) {
+        command_say(self, "one trace at a time: what is '%s'?", argv[2]);
+        return STATUS_WRONG;
+    }
+    if (!check_asked(self, &asked))
+        return STATUS_WRONG;
+    if (operands == 0 || strcmp(argv[1], "-") == 0)
+        return replay_trace(self, &asked, "<stdin>", STDIN_FILENO);
+
+    int fd = open(argv[1], O_RDONLY | O_CLOEXEC);
+    if (fd < 0) {
+        command_say(self, "%s: %s", argv[1], strerror(errno));
+        return STATUS_WRONG;
+    }
+    int status = replay_trace(self, &asked, argv[1], fd);
+    close(fd);
+    return status;
+}
+
+const struct command cmd_replay = {
+    .name = "replay",
+    .arguments = "(-c FILE [--seed N] [--compare FILE2] | --limiter SPEC) [TRACE]",
+    .summary = "decide the calls of a trace in virtual time, JSON lines in and out",
+    .help =
+        "Reads the file TRACE, or stdin if it is left out or `-`: one call on each line,\n"
+        "\n"
+        "  {\"t\":1000,\"key\":\"a\",\"cost\":1}\n"
+        "\n"
+        "  t     when it comes, in whole milliseconds; required\n"
+        "  key   whose limit it counts against; default \"\"\n"
+        "  cost  units it takes; default 1\n"
+        "\n"
+        "and prints one decision for each, in order; times in milliseconds:\n"
+        "\n"
+        "  {\"allowed\":true,\"limit\":5,\"remaining\":4,\"reset_at\":1100,\"retry_after\":0}\n"
+        "\n"
+        "A retry_after of 9007199254740991 means never: the call costs more than the limit.\n"
+        "\n"
+        "SPEC is one of these, with your numbers (times in milliseconds, refill a second):\n"
+        "\n"
+        "  gcra:limit=10,period=1000,burst=5\n"
+        "  token_bucket:capacity=10,refill=5\n"
+        "  fixed_window:limit=5,window=1000\n"
+        "  sliding_window:limit=10,window=1000,buckets=10\n"
+        "  sliding_log:limit=5,window=1000\n"
+        "  token_budget:budget=100,window=60000\n"
+        "\n"
+        "With -c the whole gate of a configuration decides; docs/gate.md says how. Lines then\n"
+        "also carry\n"
+        "\n"
+        "  op        admit (default), release, memory or limits\n"
+        "  id        names a call, for its release; a string or a whole number\n"
+        "  priority  high, normal (default) or low\n"
+        "  peer, model, user\n"
+        "  value, hold   what the call is worth, and the seconds it holds its slot\n"
+        "  outcome   of a release: ok (default), dropped or cancelled\n"
+        "  actual    of a release: the cost that it really had\n"
+        "  sample    of a release: the latency in ms; default: the time since admission\n"
+        "  used      of memory: the used part, from 0 to 1; null: not known\n"
+        "\n"
+        "and key is the name of a tenant. Lines come in the order of decisions and add \"t\",\n"
+        "\"id\", \"reason\", \"binding_axis\", \"policy_denied\", \"would_deny\" and \"axes\".\n"
+        "A limits line prints\n"
+        "\n"
+        "  {\"t\":1000,\"concurrency_limit\":128,\"in_flight\":3,\"queued\":0}\n"
+        "\n"
+        "--seed seeds chance. --compare prints what FILE2 would have decided differently, by\n"
+        "tenant, and no decisions.\n",
+    .run = run_replay,
+};

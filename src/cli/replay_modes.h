@@ -1,0 +1,21 @@
+/* replay_modes.h - the three things that `tollgate replay` does with a trace. */
+#ifndef TG_CLI_REPLAY_MODES_H
+#define TG_CLI_REPLAY_MODES_H
+
+#include <stdint.h>
+
+#include "cli/replay_input.h"
+
+/* Each returns the status to end with. */
+
+/* Decides every call by one limiter. */
+int replay_by_limiter(struct replay_input *input, const struct tg_limiter *limiter);
+
+/* Tells the gate of a configuration every event. */
+int replay_by_gate(struct replay_input *input, const char *config, uint64_t seed);
+
+/* Tells the gates of two, and prints where they decide differently. */
+int replay_by_both(struct replay_input *input, const char *first, const char *second,
+                   uint64_t seed);
+
+#endif

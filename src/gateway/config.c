@@ -1,0 +1,193 @@
+/* config.c - reads a configuration: files, sections, references, and then the result.
+ *
+ * Everything is checked before anything is given back, and every mistake is reported, because
+ * whoever changes forty tenants does not want to hear of them one by one.
+ *
+ * Files are put together as if they were one: lists are appended, maps of names joined, anything
+ * else may stand in one file alone. Only the first file includes others.
+ */
+#include "gateway/config.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "gateway/config_reader.h"
+
+/* ---- Several files ---- */
+
+static const struct schema_key *root_key(const char *name)
+{
+    for (const struct schema_key *key = config_schema.keys; key->name != NULL; key++)
+        if (strcmp(key->name, name) == 0)
+            return key;
+    return NULL;
+}
+
+/* The key of an earlier file that has the same name. */
+static const struct yaml_node *find_earlier(struct reader *reader, size_t before, const char *name,
+                                            size_t *document)
+{
+    for (size_t i = 0; i < before; i++) {
+        const struct yaml_node *found = yaml_tree_get(reader->documents[i].root, name);
+        *document = i;
+        if (found != NULL)
+            return found;
+    }
+    return NULL;
+}
+
+static void check_once(struct reader *reader, const struct yaml_node *root)
+{
+    for (const struct yaml_node *child = root->first; child != NULL; child = child->next) {
+        const char *name = child->key->text;
+        const struct schema_key *key = root_key(name);
+        size_t document;
+
+        if (strcmp(name, "include") == 0)
+            config_error(reader, child->key,
+                         "an included file includes others; only the first file may");
+        if (key == NULL || key->shape != SCHEMA_ONE || strcmp(name, "version") == 0)
+            continue;
+        const struct yaml_node *earlier = find_earlier(reader, reader->current, name, &document);
+        if (earlier != NULL)
+            config_error(reader, child->key,
+                         "%s is given twice, first in %s:%zu; it may stand in one file", name,
+                         reader->documents[document].name, earlier->key->line);
+    }
+}
+
+static bool is_empty(const struct yaml_node *root)
+{
+    return root->kind == YAML_TEXT && root->bytes == 0 && !root->quoted;
+}
+
+static void read_documents(struct reader *reader)
+{
+    config_set_defaults(reader, &config_schema, reader->config);
+    for (size_t i = 0; i < reader->n_documents; i++) {
+        const struct yaml_node *root = reader->documents[i].root;
+        reader->current = i;
+        if (root == NULL || (i > 0 && is_empty(root)))
+            continue;
+        if (i > 0 && root->kind == YAML_MAP)
+            check_once(reader, root);
+        config_read_section(reader, &config_schema, root, reader->config);
+    }
+    if (!reader->no_memory)
+        config_link_tenants(reader);
+    if (!reader->no_memory)
+        config_check_references(reader);
+}
+
+/* ---- The result ---- */
+
+static enum config_result no_memory(struct config *config, struct config_problems *problems)
+{
+    static const struct config_problem problem = {.file = "(memory)", .text = "there is none left"};
+
+    config_free(config);
+    config_problems_free(problems);
+    problems->list = (struct config_problem *)&problem; /* there is one: nobody will sort it */
+    problems->n = problems->errors = 1;
+    return CONFIG_UNREADABLE;
+}
+
+enum config_result config_parse(const char *name, const char *text, size_t bytes,
+                                struct config *config, struct config_problems *problems)
+{
+    struct reader reader = {.config = config, .problems = problems};
+
+    *config = (struct config){.arena = arena_new()};
+    *problems = (struct config_problems){.arena = arena_new()};
+    reader.scratch = arena_new();
+    reader.no_memory = config->arena == NULL || problems->arena == NULL || reader.scratch == NULL;
+    if (!reader.no_memory && config_read_documents(&reader, name, text, bytes))
+        read_documents(&reader);
+    arena_free(reader.scratch);
+    if (reader.no_memory)
+        return no_memory(config, problems);
+    config_problems_sort(problems);
+    if (problems->errors == 0)
+        return CONFIG_READ;
+    config_free(config);
+    return CONFIG_WRONG;
+}
+
+void config_free(struct config *config)
+{
+    arena_free(config->arena);
+    *config = (struct config){0};
+}
+
+/* ---- The first file ---- */
+
+/* Reads to the end, whatever it is: a pipe is as good as a file. One byte more than is allowed, so
+ * that too much is seen to be. */
+static char *read_to_end(const char *path, size_t *bytes)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    size_t used = 0, room = 0;
+    char *text = NULL;
+    ssize_t got = 1;
+
+    if (fd < 0)
+        return NULL;
+    while (got > 0 && used <= YAML_TREE_BYTES_MAX) {
+        if (used == room) {
+            char *larger = realloc(text, room = room > 0 ? room * 2 : 16384);
+            if (larger == NULL) {
+                got = -1;
+                break;
+            }
+            text = larger;
+        }
+        got = read(fd, text + used, room - used);
+        used += got > 0 ? (size_t)got : 0;
+    }
+    if (got < 0) {
+        int why = errno;
+        free(text);
+        text = NULL;
+        errno = why;
+    }
+    close(fd);
+    *bytes = used;
+    return text;
+}
+
+static enum config_result unreadable(const char *path, int why, struct config *config,
+                                     struct config_problems *problems)
+{
+    struct config_problem *problem;
+
+    *config = (struct config){0};
+    *problems = (struct config_problems){.arena = arena_new()};
+    problem = problems->arena != NULL ? arena_alloc(problems->arena, sizeof *problem) : NULL;
+    if (problem == NULL)
+        return no_memory(config, problems);
+    problem->file = arena_text(problems->arena, path, strlen(path));
+    problem->text = strerror(why);
+    if (problem->file == NULL)
+        return no_memory(config, problems);
+    problems->list = problem;
+    problems->n = problems->errors = 1;
+    return CONFIG_UNREADABLE;
+}
+
+enum config_result config_load(const char *path, struct config *config,
+                               struct config_problems *problems)
+{
+    size_t bytes;
+    char *text = read_to_end(path, &bytes);
+    enum config_result result;
+
+    if (text == NULL)
+        return unreadable(path, errno, config, problems);
+    result = config_parse(path, text, bytes, config, problems);
+    free(text);
+    return result;
+}

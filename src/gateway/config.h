@@ -1,0 +1,239 @@
+/* config.h - a configuration file, read: what `gate` and `tenants` say, in plain structs.
+ *
+ *     struct config config;
+ *     struct config_problems problems;
+ *
+ *     enum config_result result = config_load("tollgate.yaml", &config, &problems);
+ *     if (result != CONFIG_READ)
+ *         for (size_t i = 0; i < problems.n; i++)
+ *             ... problems.list[i]
+ *     ...
+ *     config_free(&config);
+ *     config_problems_free(&problems);
+ *
+ * Every section of the file is checked; those that nobody interprets yet are checked for their
+ * keys, types, ranges and references. docs/config.md lists every key. A struct config is written
+ * once, by config_load(), and may then be read by any number of threads.
+ */
+#ifndef TG_GATEWAY_CONFIG_H
+#define TG_GATEWAY_CONFIG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "tollgate.h"
+
+/* ---- Problems ---------------------------------------------------------------------------------
+ *
+ * All of them, not the first alone, in the order of the files and their lines. */
+
+struct config_problem {
+    bool warning; /* something that `check` lets pass; otherwise an error */
+    bool missing; /* a warning about a file or variable that is not there: who wants to run with
+                     this configuration, rather than check it, may not let it pass */
+    bool unread;  /* a missing variable that leaves a value of `gate` or `tenants` at its default:
+                     `replay` may not let it pass either */
+    const char *file;
+    size_t line, column; /* from 1; 0: of the file as a whole */
+    const char *text;    /* "what is wrong; what is allowed" */
+    size_t number;       /* private: of the file, in the order they were read */
+};
+
+struct config_problems {
+    struct config_problem *list;
+    size_t n;
+    size_t errors, warnings; /* errors + warnings == n, unless there were too many to keep */
+    size_t unread;           /* of the warnings */
+    struct arena *arena;
+};
+
+void config_problems_free(struct config_problems *problems);
+
+/* ---- Parts ----------------------------------------------------------------------------------- */
+
+/* Strings of the configuration live as long as it does. A name that was not given is null. */
+
+enum config_mode {
+    CONFIG_ENFORCE,
+    CONFIG_SHADOW, /* decides and counts, refuses nothing */
+};
+
+enum config_charging {
+    CONFIG_ATOMIC,
+    CONFIG_PER_AXIS,
+};
+
+/* Also the index of queue.wait. */
+enum config_priority {
+    CONFIG_HIGH,
+    CONFIG_NORMAL,
+    CONFIG_LOW,
+    CONFIG_PRIORITIES,
+};
+
+enum config_period {
+    CONFIG_DAY,
+    CONFIG_WEEK,
+    CONFIG_MONTH,
+    CONFIG_TOTAL,
+};
+
+/* `rate` or `cost` of the gate or a tenant; good for tg_limiter_init(). */
+struct config_limiter {
+    bool present;
+    enum tg_axis axis;
+    struct tg_limiter_config limiter;
+    enum config_mode mode;
+};
+
+/* Names, or patterns for config_patterns_match(). */
+struct config_names {
+    const char **names;
+    size_t n;
+};
+
+/* rpm, rph, rpd, tpm, tph, tpd: at most one each. */
+#define CONFIG_LIMITS_MAX 6
+
+/* One line of a tenant's `limits`, or what each of its users gets. */
+struct config_limits {
+    struct config_names models;                        /* patterns; none: any model */
+    struct config_limiter limiters[CONFIG_LIMITS_MAX]; /* each with its axis, all present */
+    size_t n_limiters;
+    enum config_mode mode; /* the same as that of each limiter */
+};
+
+struct config_budget {
+    int64_t micro_usd;
+    enum config_period per;
+    const char *tz; /* "UTC" by default */
+    enum config_mode mode;
+};
+
+/* ---- The gate -------------------------------------------------------------------------------- */
+
+struct config_concurrency {
+    bool present; /* the stage is on */
+    enum config_mode mode;
+    struct tg_law_config law; /* good for tg_law_config_check() */
+    struct {
+        int64_t size;                  /* of each class; 0: nobody waits */
+        tg_ms wait[CONFIG_PRIORITIES]; /* at most, by class */
+        double shares[2];              /* of normal, of low */
+    } queue;
+    double low_priority_shed_ratio; /* share of the limit that low may hold; 1: all of it */
+};
+
+struct config_peers {
+    bool present;
+    enum config_mode mode;
+    int64_t limit;
+    int64_t max_peers;
+};
+
+struct config_memory {
+    bool present;
+    enum config_mode mode;
+    double pressure, critical, limit; /* 0 < pressure <= critical <= limit <= 1 */
+    tg_ms poll;
+};
+
+struct config_gate {
+    enum config_charging charging;
+    tg_ms lease_ttl;
+    struct config_concurrency concurrency; /* its defaults are set even where it is absent */
+    struct config_peers peers;
+    struct config_memory memory;
+    struct config_limiter rate, cost;
+};
+
+/* ---- Tenants --------------------------------------------------------------------------------- */
+
+#define CONFIG_NO_PARENT SIZE_MAX
+#define CONFIG_LEVELS_MAX 4 /* a tenant and its parents */
+
+#define CONFIG_NEVER TG_NUMBER_MAX
+
+/* A virtual key. */
+struct config_key {
+    const char *name; /* null: none */
+    uint8_t sha256[32];
+    tg_ms not_after; /* CONFIG_NEVER: no end */
+};
+
+struct config_users {
+    bool present;
+    const char *header; /* where the user's name comes from: the name of a header, lower case */
+    int64_t max;        /* users that are told apart */
+    struct config_limits each;
+    struct config_budget *budgets; /* of each user */
+    size_t n_budgets;
+};
+
+struct config_tenant {
+    const char *name;
+    size_t parent;                 /* index in config.tenants, or CONFIG_NO_PARENT */
+    size_t level;                  /* 0 without a parent, below CONFIG_LEVELS_MAX */
+    enum config_priority priority; /* the highest it may ask for; default normal */
+    double weight;                 /* in the queue; above 0; default 1 */
+    double value;                  /* of a call; default 1 */
+    int64_t concurrency;           /* in flight at once; 0: no such limit of its own */
+    struct config_limiter rate, cost;
+    struct config_limits *limits; /* further ones: all of them hold */
+    size_t n_limits;
+    struct config_users users;
+    struct config_names models; /* patterns; none: all */
+    struct config_key *keys;
+    size_t n_keys;
+    struct config_budget *budgets;
+    size_t n_budgets;
+    double allow_cheaper;  /* below this share of its budget, a cheaper model may serve; 0: never */
+    enum config_mode mode; /* shadow: no limit of this tenant refuses */
+    const char *file;      /* where it is written */
+    size_t line, column;
+};
+
+struct config {
+    int64_t version;
+    struct config_gate gate;
+    struct config_tenant *tenants; /* in the order of the files */
+    size_t n_tenants;
+    struct config_budget *budgets; /* of everyone together */
+    size_t n_budgets;
+    struct config_index *index; /* private: tenants by name */
+    struct arena *arena;        /* private: owns everything above */
+};
+
+/* ---- Reading --------------------------------------------------------------------------------- */
+
+enum config_result {
+    CONFIG_READ,       /* there may be warnings */
+    CONFIG_WRONG,      /* there are errors, in the file or one that it includes */
+    CONFIG_UNREADABLE, /* the file could not be read, or there is no memory; one problem says why */
+};
+
+/* Both results are always set and have to be freed, whatever the answer. After anything but
+ * CONFIG_READ the configuration is empty. */
+enum config_result config_load(const char *path, struct config *config,
+                               struct config_problems *problems);
+
+/* The same from memory; `name` stands in messages, and its folder is where includes and files are
+ * looked for. Without a name no file is looked at, and no include is followed. */
+enum config_result config_parse(const char *name, const char *text, size_t bytes,
+                                struct config *config, struct config_problems *problems);
+
+void config_free(struct config *config);
+
+/* ---- Asking ---------------------------------------------------------------------------------- */
+
+/* Null if there is none of that name. Constant time. */
+const struct config_tenant *config_tenant(const struct config *config, const char *name,
+                                          size_t bytes);
+
+/* Whether a name is among patterns such as {"demo-*", "!demo-large"}: `*` stands for any bytes, a
+ * pattern after `!` takes away, and the last pattern that matches decides. What no pattern matches
+ * is not among them, unless there is no pattern at all, or the first one takes away. */
+bool config_patterns_match(const struct config_names *patterns, const char *name, size_t bytes);
+
+#endif

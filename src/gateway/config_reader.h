@@ -1,0 +1,102 @@
+/* config_reader.h - what the files of the configuration reader share. Private to config*.c.
+ *
+ *     config.c            the order of things: files, sections, references, the result
+ *     config_files.c      a file and those it includes, as trees; ${NAME}
+ *     config_sections.c   a tree read by the schema
+ *     config_limiter.c    a limiter, whose keys depend on its strategy
+ *     config_gate.c       what several keys of the gate say together
+ *     config_tenants.c    the same for tenants; parents
+ *     config_refs.c       names that stand for something defined elsewhere
+ *     config_problems.c   messages
+ */
+#ifndef TG_GATEWAY_CONFIG_READER_H
+#define TG_GATEWAY_CONFIG_READER_H
+
+#include "gateway/config.h"
+#include "gateway/config_schema.h"
+#include "text/yaml_tree.h"
+
+#define CONFIG_PROBLEMS_MAX 1000 /* kept; the rest are counted */
+#define CONFIG_FILES_MAX 4096
+
+/* One file. */
+struct document {
+    const char *name;       /* as it stands in messages */
+    const char *folder;     /* where its relative paths begin, with a / at the end; null: nowhere */
+    struct yaml_node *root; /* null: it is no tree */
+};
+
+struct reader {
+    struct config *config;
+    struct config_problems *problems;
+    struct arena *scratch; /* for what ends with the reading */
+    struct document *documents;
+    size_t n_documents;
+    size_t current; /* the document that is being read */
+    bool no_memory;
+    char path[256]; /* of the key that is being read: gate.peers.limit */
+    size_t path_bytes;
+};
+
+/* ---- config_problems.c ---- */
+
+void config_error(struct reader *reader, const struct yaml_node *at, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+void config_warning(struct reader *reader, const struct yaml_node *at, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* A warning about a file or variable that is not there. */
+void config_missing(struct reader *reader, const struct yaml_node *at, bool unread,
+                    const char *format, ...) __attribute__((format(printf, 4, 5)));
+
+/* An error of the current file at a place, or as a whole with line 0. */
+void config_error_at(struct reader *reader, size_t line, size_t column, const char *text);
+
+void config_problems_sort(struct config_problems *problems);
+
+/* Memory of the configuration; on null, no_memory is set. */
+void *config_alloc(struct reader *reader, size_t bytes);
+const char *config_text(struct reader *reader, const char *text);
+
+/* ---- config_files.c ---- */
+
+/* The document of `text` and all that it includes. False if the first one is no tree. */
+bool config_read_documents(struct reader *reader, const char *name, const char *text, size_t bytes);
+
+/* Whether a file can be read; `path` is relative to the current document. True where files are not
+ * looked at. */
+bool config_file_readable(struct reader *reader, const char *path);
+
+/* ---- config_sections.c ---- */
+
+/* Reads a map into the section's struct, which holds its defaults. Without a struct, checks it all
+ * the same. */
+void config_read_section(struct reader *reader, const struct schema_section *section,
+                         const struct yaml_node *node, void *into);
+
+/* Sets the defaults of a section and of those within it. */
+void config_set_defaults(struct reader *reader, const struct schema_section *section, void *into);
+
+/* Reads one scalar; false if it was wrong, which has been said, or is not known. */
+bool config_read_value(struct reader *reader, const struct schema_key *key,
+                       const struct yaml_node *node, void *into);
+
+/* The path for messages. Returns what config_path_pop() wants. */
+size_t config_path_push(struct reader *reader, const char *name);
+void config_path_pop(struct reader *reader, size_t bytes);
+
+/* ---- config_limiter.c ---- */
+
+void config_read_limiter(struct reader *reader, const struct schema_key *key,
+                         const struct yaml_node *node, struct config_limiter *into);
+
+/* ---- config_tenants.c ---- */
+
+/* After all tenants have been read: names, parents, levels, keys. */
+void config_link_tenants(struct reader *reader);
+
+/* ---- config_refs.c ---- */
+
+void config_check_references(struct reader *reader);
+
+#endif

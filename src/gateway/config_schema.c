@@ -1,0 +1,233 @@
+/* config_schema.c - the keys of the whole file, and those of the server itself. */
+#include "gateway/config_schema_rows.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const struct schema_key tls_keys[] = {
+    VALUE("cert", SCHEMA_FILE, true, NULL, NULL, NOWHERE, "the certificate and its chain, PEM"),
+    VALUE("key", SCHEMA_FILE, true, NULL, NULL, NOWHERE, "its key, PEM"),
+    VALUE("client_ca", SCHEMA_FILE, false, NULL, NULL, NOWHERE,
+          "who signs the certificates of clients; left out: none are asked for"),
+    END,
+};
+
+static const struct schema_section tls = CHECKED_ONLY(tls_keys);
+
+static const struct schema_key listen_keys[] = {
+    VALUE("gateway", SCHEMA_ADDRESS, false, NULL, NULL, NOWHERE, "calls to models"),
+    VALUE("admin", SCHEMA_ADDRESS, false, NULL, NULL, NOWHERE, "dashboard and administration"),
+    VALUE("probe", SCHEMA_ADDRESS, false, NULL, NULL, NOWHERE,
+          "`/healthz`, `/readyz`, `/metrics` only"),
+    VALUE("grpc", SCHEMA_ADDRESS, false, NULL, NULL, NOWHERE, "decisions for other gateways"),
+    SECTION("tls", &tls, NOWHERE, "left out: no TLS"),
+    END,
+};
+
+static const struct schema_key failure_keys[] = {
+    WORD("limits", "local|open|closed", "local", NOWHERE, "limits, while the store is away"),
+    WORD("budget", "local|open|closed", "closed", NOWHERE, "money, while the store is away"),
+    END,
+};
+
+static const struct schema_key ledger_keys[] = {
+    VALUE("path", SCHEMA_TEXT, false, NULL, "tollgate.db", NOWHERE,
+          "where spend is kept; `:memory:` keeps nothing"),
+    WORD("failure", "open|closed", "closed", NOWHERE, "while it cannot be written"),
+    DURATION("detail", 0, "30d", NOWHERE, "how long single calls are kept"),
+    END,
+};
+
+static const struct schema_key limit_keys[] = {
+    SIZE("body", 1, "32MiB", NOWHERE, "of a request"),
+    SIZE("header", 1, "64KiB", NOWHERE, "all headers of a request"),
+    SIZE("buffered_total", 1, "1GiB", NOWHERE, "of all requests together"),
+    COUNT("connections", 1, 10000000, "10000", NOWHERE, "of clients, at once"),
+    END,
+};
+
+static const struct schema_key admin_keys[] = {
+    VALUE("token", SCHEMA_SECRET, true, NULL, NULL, NOWHERE, "what an administrator has to know"),
+    END,
+};
+
+static const struct schema_key caller_keys[] = {
+    VALUE("name", SCHEMA_NAME, true, NULL, NULL, NOWHERE, "what it is called"),
+    VALUE("token_sha256", SCHEMA_SHA256, true, NULL, NULL, NOWHERE, "the hash of its token"),
+    LIST_OF("may", SCHEMA_WORD, "tenant|peer|priority|value", NOWHERE,
+            "what it is trusted to state"),
+    END,
+};
+
+static const struct schema_key log_keys[] = {
+    WORD("level", "debug|info|warn|error", "info", NOWHERE, "what is worth a line"),
+    WORD("format", "json|text", "json", NOWHERE, "how a line looks"),
+    END,
+};
+
+static const struct schema_key retry_keys[] = {
+    NUMBER("ratio", 0, 1, "0.2", NOWHERE, "retries to calls"),
+    NUMBER("min_per_s", 0, NUMBER_MAX, "10", NOWHERE, "retries a second that are always allowed"),
+    END,
+};
+
+static const struct schema_key two_tier_keys[] = {
+    BOOL("enabled", "false", NOWHERE, "lease blocks of units from the store, decide locally"),
+    DURATION("block", 1, "100ms", NOWHERE, "of the limit's rate, adapted to demand"),
+    END,
+};
+
+static const struct schema_key envoy_keys[] = {
+    VALUE("config", SCHEMA_FILE, true, NULL, NULL, NOWHERE, "the rate limit service's own file"),
+    END,
+};
+
+static const struct schema_key otlp_keys[] = {
+    VALUE("endpoint", SCHEMA_URL, false, "none", "none", NOWHERE, "where traces are sent"),
+    END,
+};
+
+static const struct schema_section listeners = CHECKED_ONLY(listen_keys);
+static const struct schema_section store_failure = CHECKED_ONLY(failure_keys);
+static const struct schema_section ledger = CHECKED_ONLY(ledger_keys);
+static const struct schema_section sizes = CHECKED_ONLY(limit_keys);
+static const struct schema_section admin_auth = CHECKED_ONLY(admin_keys);
+static const struct schema_section callers = CHECKED_ONLY(caller_keys);
+static const struct schema_section logging = CHECKED_ONLY(log_keys);
+static const struct schema_section retry_budget = CHECKED_ONLY(retry_keys);
+static const struct schema_section two_tier = CHECKED_ONLY(two_tier_keys);
+static const struct schema_section envoy_rls = CHECKED_ONLY(envoy_keys);
+static const struct schema_section otlp = CHECKED_ONLY(otlp_keys);
+
+static const struct schema_key root_keys[] = {
+    COUNT("version", 1, 1, "1", AT(config, version), "of this format"),
+    SECTION("listen", &listeners, NOWHERE, "where it listens"),
+    COUNT("workers", 0, 1024, "0", NOWHERE, "threads; 0: one for each core"),
+    LIST_OF("include", SCHEMA_TEXT, NULL, NOWHERE,
+            "further files, `*` allowed; a pattern that matches nothing is fine"),
+    VALUE("store", SCHEMA_STORE, false, NULL, "memory", NOWHERE, "where counters live"),
+    VALUE("store_prefix", SCHEMA_NAME, false, NULL, "tg", NOWHERE, "of every key in Redis"),
+    SECTION("store_failure", &store_failure, NOWHERE, "how to decide while the store is away"),
+    SECTION("ledger", &ledger, NOWHERE, "spend on disk"),
+    SECTION("limits", &sizes, NOWHERE, "what the server takes"),
+    SECTION("admin_auth", &admin_auth, NOWHERE, "who may administrate"),
+    SECTIONS("callers", &callers, NOWHERE, NOWHERE, "who may ask for decisions"),
+    LIST_OF("trust_headers_from", SCHEMA_NETWORK, NULL, NOWHERE,
+            "whose `x-tollgate-*` headers are believed"),
+    SECTION("log", &logging, NOWHERE, "what is logged, and how"),
+    SECTION("gate", &schema_gate, AT(config, gate),
+            "the stages a call has to clear; a stage whose section is absent is off"),
+    NAMED_SECTIONS("providers", &schema_providers, "who serves models"),
+    NAMED_SECTIONS("models", &schema_models, "what can be called"),
+    NAMED("aliases", SCHEMA_NAME, NULL, "further names of models"),
+    WORD("unknown_model", "refuse|allow", "refuse", NOWHERE,
+         "a call for a model that is not listed"),
+    SECTION("retry_budget", &retry_budget, NOWHERE, "how many retries there may be"),
+    SECTIONS("passthrough", &schema_passthrough, NOWHERE, NOWHERE,
+             "paths that are forwarded without a look inside"),
+    SECTION("two_tier", &two_tier, NOWHERE, "fewer round trips to the store"),
+    SECTION("envoy_rls", &envoy_rls, NOWHERE, "Envoy's rate limit service"),
+    SECTION("otlp", &otlp, NOWHERE, "traces"),
+    SECTIONS("protect", &schema_protect, NOWHERE, NOWHERE, "servers that are protected"),
+    SECTIONS("budgets", &schema_budgets, AT(config, budgets), AT(config, n_budgets),
+             "money of everyone together"),
+    SECTIONS("tenants", &schema_tenants, AT(config, tenants), AT(config, n_tenants),
+             "who may call"),
+    END,
+};
+
+const struct schema_section config_schema = {root_keys, sizeof(struct config), NOWHERE, NULL};
+
+bool schema_word(const char *words, size_t i, const char **word, size_t *bytes)
+{
+    while (words != NULL && *words != '\0') {
+        size_t length = strcspn(words, "|");
+        if (i-- == 0) {
+            *word = words;
+            *bytes = length;
+            return true;
+        }
+        words += length + (words[length] == '|');
+    }
+    return false;
+}
+
+static void describe_range(const struct schema_key *key, const char *what, char *text, size_t bytes)
+{
+    if (key->max >= NUMBER_MAX && key->above)
+        snprintf(text, bytes, "%s above %.15g", what, key->min);
+    else if (key->max >= NUMBER_MAX)
+        snprintf(text, bytes, "%s from %.15g up", what, key->min);
+    else if (key->max <= key->min)
+        snprintf(text, bytes, "%.15g", key->min);
+    else if (key->above)
+        snprintf(text, bytes, "%s above %.15g and at most %.15g", what, key->min, key->max);
+    else
+        snprintf(text, bytes, "%s from %.15g to %.15g", what, key->min, key->max);
+}
+
+static void describe_words(const struct schema_key *key, char *text, size_t bytes)
+{
+    const char *word;
+    size_t length;
+
+    snprintf(text, bytes, "%s", "");
+    for (size_t i = 0; schema_word(key->words, i, &word, &length); i++) {
+        size_t used = strlen(text);
+        snprintf(text + used, bytes - used, "%s%.*s", i > 0 ? " | " : "", (int)length, word);
+    }
+}
+
+void schema_describe(const struct schema_key *key, char *text, size_t bytes)
+{
+    static const char *const kinds[] = {
+        [SCHEMA_TEXT] = "a text",
+        [SCHEMA_NAME] = "a name of 1 to 128 printable characters",
+        [SCHEMA_SECRET] = "a secret: ${NAME} or file:PATH",
+        [SCHEMA_SHA256] = "64 hexadecimal digits",
+        [SCHEMA_TIME] = "a time such as 2027-12-31T00:00:00Z",
+        [SCHEMA_ZONE] = "a time zone such as UTC or Europe/Berlin",
+        [SCHEMA_ADDRESS] = "an address HOST:PORT",
+        [SCHEMA_NETWORK] = "a network such as 10.0.0.0/8, or an IP address",
+        [SCHEMA_STORE] = "memory or an address that begins redis://, rediss://, redis+cluster:// "
+                         "or redis+sentinel://",
+        [SCHEMA_PATTERN] = "a pattern such as demo-* or !demo-large",
+        [SCHEMA_HEADER] = "header:NAME",
+        [SCHEMA_BOOL] = "true or false",
+        [SCHEMA_LIMITER] = "a limiter: a strategy and its settings",
+        [SCHEMA_SECTION] = "a section of keys",
+    };
+    char words[160] = "";
+
+    describe_words(key, words, sizeof words);
+    switch (key->kind) {
+    case SCHEMA_COUNT:
+        describe_range(key, "a whole number", text, bytes);
+        break;
+    case SCHEMA_NUMBER:
+        describe_range(key, "a number", text, bytes);
+        break;
+    case SCHEMA_DURATION:
+        snprintf(text, bytes, "a duration such as 10ms, 5s, 2m, 1h, 30d%s%.0f%s",
+                 key->min > 0 ? ", at least " : " (", key->min, key->min > 0 ? "ms" : "ms too)");
+        break;
+    case SCHEMA_SIZE:
+        snprintf(text, bytes, "a size such as 64KiB, 32MiB, 1GiB");
+        break;
+    case SCHEMA_USD:
+        snprintf(text, bytes, "an amount in USD from 0 up, with at most six decimals");
+        break;
+    case SCHEMA_WORD:
+        snprintf(text, bytes, "%s%s", strchr(words, '|') != NULL ? "one of " : "", words);
+        break;
+    case SCHEMA_FILE:
+        snprintf(text, bytes, "%s%sthe path of a file", words, *words ? " or " : "");
+        break;
+    case SCHEMA_URL:
+        snprintf(text, bytes, "%s%sa URL that begins http:// or https://", words,
+                 *words ? " or " : "");
+        break;
+    default:
+        snprintf(text, bytes, "%s", kinds[key->kind]);
+    }
+}

@@ -1,0 +1,62 @@
+/* limit_set.h - the sets of limits a store knows, each with the layout of its entries. */
+#ifndef TG_STORE_LIMIT_SET_H
+#define TG_STORE_LIMIT_SET_H
+
+#include <stdatomic.h>
+
+#include "store/table.h"
+#include "tollgate.h"
+
+struct limit_set {
+    size_t n;
+    struct tg_limit limits[TG_LIMITS_MAX];
+    size_t offsets[TG_LIMITS_MAX]; /* of each limit's state within the entry's states */
+    size_t state_bytes;            /* of all of them */
+    bool in_slot;                  /* whether they fit in the slot itself */
+    bool any_shadow;               /* whether a limit is in shadow, */
+    uint8_t shadows;               /* and bits of those that are */
+    bool any_cost;                 /* whether a limit is on the cost axis */
+    void *fresh;                   /* the states of a key that was never seen */
+};
+
+/* Sets are added while others read. An array that became too small stays until the end, because
+ * a reader may still be in it; all of them together are as large as the last. */
+struct limit_sets {
+    struct limit_set **_Atomic array;
+    atomic_uint n;
+    uint32_t capacity;
+    struct limit_set ***outgrown;
+    uint32_t n_outgrown;
+};
+
+void limit_sets_init(struct limit_sets *sets);
+void limit_sets_fini(struct limit_sets *sets);
+
+enum tg_err limit_sets_add(struct limit_sets *sets, const struct tg_limit *limits, size_t n,
+                           tg_limits *set, struct tg_problem *problem);
+
+/* Null if there is no such set. Both acquires pair with releases in limit_set.c: who sees the count
+ * sees an array that holds so many, and the sets in it; who sees a larger array, made a moment
+ * later, sees what was copied into it. */
+static inline const struct limit_set *limit_sets_get(const struct limit_sets *sets, tg_limits set)
+{
+    if (set == 0 || set > atomic_load_explicit(&sets->n, memory_order_acquire))
+        return NULL;
+    return atomic_load_explicit(&sets->array, memory_order_acquire)[set - 1];
+}
+
+/* The states of an entry. */
+static inline void *limit_set_states(const struct limit_set *set, struct table_slot *slot)
+{
+    return set->in_slot ? (void *)&slot->states : slot->states.block;
+}
+
+static inline void *limit_set_state(const struct limit_set *set, void *states, size_t i)
+{
+    return (char *)states + set->offsets[i];
+}
+
+/* From when on every limit of the entry is as if it had never been used. */
+tg_ms limit_set_fresh_at(const struct limit_set *set, const void *states);
+
+#endif

@@ -1,0 +1,182 @@
+/* shard.c - room for entries: growing, forgetting, shrinking. See shard.h. */
+#include "store/shard.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/num.h"
+
+enum { CAPACITY_MIN = 4 };
+
+/* What malloc itself is taken to need for a block. */
+enum { BLOCK_OVERHEAD = 16 };
+
+/* Linear probing looks at 3 slots on average when 4 of 5 are taken, so that is where a table
+ * grows; at 15 of 16 a hit takes 8, still better than no room at all. */
+static uint32_t comfortable(uint32_t capacity)
+{
+    return capacity / 5 * 4 + capacity % 5 * 4 / 5;
+}
+
+static uint32_t tight(uint32_t capacity)
+{
+    return capacity - capacity / 16 - (capacity > 0);
+}
+
+/* Memory is claimed before it is allocated, so the bound holds at every moment. Relaxed: the
+ * counter guards nothing but itself. */
+static bool claim(struct shard_common *common, size_t bytes)
+{
+    size_t used = atomic_load_explicit(&common->memory_used, memory_order_relaxed);
+
+    do {
+        if (bytes > common->memory_max - used)
+            return false;
+    } while (!atomic_compare_exchange_weak_explicit(&common->memory_used, &used, used + bytes,
+                                                    memory_order_relaxed, memory_order_relaxed));
+    return true;
+}
+
+static void give_back(struct shard_common *common, size_t bytes)
+{
+    atomic_fetch_sub_explicit(&common->memory_used, bytes, memory_order_relaxed);
+}
+
+void shard_init(struct shard *shard)
+{
+    memset(shard, 0, sizeof *shard);
+    atomic_store_explicit(&shard->fresh_from, INT64_MAX, memory_order_relaxed);
+}
+
+static void free_states(struct shard_common *common, struct table_slot *slot)
+{
+    const struct limit_set *set = limit_sets_get(&common->sets, table_id_set(slot->id));
+
+    if (!set->in_slot) {
+        free(slot->states.block);
+        give_back(common, set->state_bytes + BLOCK_OVERHEAD);
+    }
+}
+
+void shard_fini(struct shard *shard, struct shard_common *common)
+{
+    struct table_slot *slots = table_slots(&shard->table);
+
+    for (uint32_t i = 0; i < table_capacity(&shard->table); i++)
+        if (!table_is_free(&slots[i]))
+            free_states(common, &slots[i]);
+    table_resize(&shard->table, 0);
+}
+
+static tg_ms fresh_from(const struct shard *shard)
+{
+    return atomic_load_explicit(&shard->fresh_from, memory_order_relaxed);
+}
+
+void shard_note_fresh_at(struct shard *shard, tg_ms fresh_at)
+{
+    if (fresh_at < fresh_from(shard))
+        atomic_store_explicit(&shard->fresh_from, fresh_at, memory_order_relaxed);
+}
+
+static enum tg_err resize(struct shard *shard, struct shard_common *common, uint32_t capacity)
+{
+    uint32_t old = table_capacity(&shard->table);
+
+    if (!claim(common, table_bytes(capacity)))
+        return TG_ERR_FULL;
+    if (!table_resize(&shard->table, capacity)) {
+        give_back(common, table_bytes(capacity));
+        return TG_ERR_MEMORY;
+    }
+    give_back(common, table_bytes(old));
+    return TG_OK;
+}
+
+/* Half as much again: the table is never less than half full, at 32 bytes a slot below 64 bytes
+ * a key. */
+static enum tg_err grow(struct shard *shard, struct shard_common *common, uint32_t wanted)
+{
+    uint64_t capacity = table_capacity(&shard->table);
+
+    if (capacity < CAPACITY_MIN)
+        capacity = CAPACITY_MIN;
+    while (comfortable((uint32_t)capacity) < wanted)
+        capacity += capacity / 2;
+    return capacity <= UINT32_MAX ? resize(shard, common, (uint32_t)capacity) : TG_ERR_FULL;
+}
+
+enum tg_err shard_make_room(struct shard *shard, struct shard_common *common, uint32_t n, tg_ms now)
+{
+    struct table *table = &shard->table;
+
+    if (table->n + n <= comfortable(table_capacity(table)))
+        return TG_OK;
+    enum tg_err err = grow(shard, common, table->n + n);
+    if (err == TG_OK || table->n + n <= tight(table_capacity(table)))
+        return TG_OK;
+    shard_sweep(shard, common, now);
+    return table->n + n <= tight(table_capacity(table)) ? TG_OK : err;
+}
+
+enum tg_err shard_insert(struct shard *shard, struct shard_common *common, struct table_id id,
+                         const struct limit_set *set, struct table_slot **slot)
+{
+    void *block = NULL;
+
+    if (!set->in_slot) {
+        if (!claim(common, set->state_bytes + BLOCK_OVERHEAD))
+            return TG_ERR_FULL;
+        block = malloc(set->state_bytes);
+        if (!block) {
+            give_back(common, set->state_bytes + BLOCK_OVERHEAD);
+            return TG_ERR_MEMORY;
+        }
+    }
+    *slot = table_insert(&shard->table, id);
+    (*slot)->states.block = block;
+    memcpy(limit_set_states(set, *slot), set->fresh, set->state_bytes);
+    return TG_OK;
+}
+
+void shard_sweep(struct shard *shard, struct shard_common *common, tg_ms now)
+{
+    struct table *table = &shard->table;
+    tg_ms earliest = INT64_MAX;
+
+    if (now < fresh_from(shard))
+        return;
+    for (uint32_t i = 0; i < table_capacity(table);) {
+        struct table_slot *slot = &table_slots(table)[i];
+        tg_ms fresh_at = INT64_MAX;
+
+        if (!table_is_free(slot)) {
+            const struct limit_set *set = limit_sets_get(&common->sets, table_id_set(slot->id));
+            fresh_at = limit_set_fresh_at(set, limit_set_states(set, slot));
+        }
+        if (fresh_at <= now) {
+            free_states(common, slot);
+            table_remove(table, slot); /* another entry may be in this slot now: look again */
+            shard->forgotten++;
+        } else {
+            earliest = num_min(earliest, fresh_at);
+            i++;
+        }
+    }
+    atomic_store_explicit(&shard->fresh_from, earliest, memory_order_relaxed);
+}
+
+void shard_shrink(struct shard *shard, struct shard_common *common)
+{
+    uint32_t n = shard->table.n, capacity = table_capacity(&shard->table);
+    uint32_t needed = n ? n + n / 2 + CAPACITY_MIN : 0;
+
+    if (needed >= capacity)
+        return;
+    if (needed == 0) {
+        table_resize(&shard->table, 0);
+        give_back(common, table_bytes(capacity));
+    } else {
+        (void)resize(shard, common, needed); /* no memory for the copy: then it stays as it is */
+    }
+}

@@ -1,0 +1,39 @@
+#!/bin/sh
+# symbols.sh - the shared library exports what the header documents, and needs no more than it says.
+#
+# BUILD is the folder of the libraries.
+set -u
+. tools/tap.sh
+export LC_ALL=C
+
+build=${BUILD:-build}
+library=$build/libtollgate.so
+
+grep -v '^#' tests/api/symbols.txt >"$scratch/listed"
+nm -D --defined-only "$library" | awk '{ print $3 }' | sort >"$scratch/exported"
+same "the exported symbols are those of symbols.txt" "$scratch/listed" "$scratch/exported"
+
+# The name before the first parenthesis of every declaration that begins with TG_API.
+awk '/^TG_API/ { text = "" ; open = 1 }
+     open { text = text " " $0 }
+     open && /;/ { sub(/\(.*/, "", text); n = split(text, words, /[ *]+/); print words[n]; open = 0 }
+    ' include/tollgate.h | sort >"$scratch/declared"
+same "the header declares each of them" "$scratch/listed" "$scratch/declared"
+
+# Sanitizers and C++ would show here too.
+readelf -d "$library" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' |
+    grep -vE '^(libc|libm|libpthread)\.so\.|^ld-linux' >"$scratch/foreign"
+same "it needs libc, libm and pthreads alone" /dev/null "$scratch/foreign"
+
+# No I/O, no clock, no chance: not by any way a lint of the source could overlook.
+nm -D --undefined-only "$library" | awk '{ sub(/@.*/, "", $2); print $2 }' |
+    grep -xE '(clock|time|gettimeofday|clock_.*|timespec_get|.*sleep|s?rand.*|[de]rand48|getrandom|arc4random.*|_*[vf]*printf(_chk)?|_*vfprintf(_chk)?|f?puts|putchar|f?putc|fwrite|fopen(64)?|open(64)?|read|write|perror|std(in|out|err)|getenv|pthread_create|exit|_exit)' \
+        >"$scratch/impure"
+same "it calls nothing that prints, sleeps, draws or tells time" /dev/null "$scratch/impure"
+
+soname=$(readelf -d "$library" | sed -n 's/.*(SONAME).*\[\(.*\)\]/\1/p')
+major=$(sed -n 's/^#define TG_VERSION_MAJOR //p' include/tollgate.h)
+minor=$(sed -n 's/^#define TG_VERSION_MINOR //p' include/tollgate.h)
+check "the soname carries major and minor" test "$soname" = "libtollgate.so.$major.$minor"
+
+finish

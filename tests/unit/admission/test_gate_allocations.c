@@ -1,0 +1,279 @@
+/* test_gate_allocations.c - the life of a gate in which an allocation fails.
+ *
+ * The same life is led with its 1st, 2nd, 3rd ... allocation failing: the gate says so, holds
+ * nothing for the call that met it, goes on afterwards, and loses no memory.
+ *
+ * The allocator of this program counts, and fails when told. A sanitizer has an allocator of its
+ * own, so there the test is skipped.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "gate_kit.h"
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define OWN_ALLOCATOR 0
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define OWN_ALLOCATOR 0
+#endif
+#endif
+#if !defined(OWN_ALLOCATOR) && defined(__GLIBC__)
+#define OWN_ALLOCATOR 1
+#endif
+
+/* Allocations left until one fails; below 0: none does. */
+static long until_failure = -1;
+static bool keeps_failing;
+static long allocations;
+static long live;
+
+#if OWN_ALLOCATOR
+
+void *__libc_malloc(size_t size);
+void *__libc_calloc(size_t n, size_t size);
+void *__libc_realloc(void *block, size_t size);
+void *__libc_memalign(size_t alignment, size_t size);
+void __libc_free(void *block);
+
+static bool fails(void)
+{
+    allocations++;
+    if (until_failure < 0 || until_failure-- > 0)
+        return false;
+    until_failure = keeps_failing ? 0 : -1;
+    errno = ENOMEM;
+    return true;
+}
+
+static void *counted(void *block)
+{
+    live += block != NULL;
+    return block;
+}
+
+void *malloc(size_t size)
+{
+    return fails() ? NULL : counted(__libc_malloc(size));
+}
+
+void *calloc(size_t n, size_t size)
+{
+    return fails() ? NULL : counted(__libc_calloc(n, size));
+}
+
+void *aligned_alloc(size_t alignment, size_t size)
+{
+    return fails() ? NULL : counted(__libc_memalign(alignment, size));
+}
+
+void *realloc(void *block, size_t size)
+{
+    if (fails())
+        return NULL;
+    live -= block != NULL;
+    return counted(__libc_realloc(block, size));
+}
+
+void free(void *block)
+{
+    live -= block != NULL;
+    __libc_free(block);
+}
+
+#endif
+
+#define NOW 1000
+enum { SLOTS = 100,
+       ROUNDS = 400 };
+
+/* The calls of one life, as their owner knows them. */
+struct life {
+    struct tg_gate *gate;
+    struct tg_store *store;
+    struct tg_scope scope;
+    tg_lease running[ROUNDS], waiting[ROUNDS];
+    int n_running, n_waiting;
+    int64_t charged;
+    long errors;
+};
+
+static void note_nothing(void *context, void *waiter)
+{
+    (void)context;
+    (void)waiter;
+}
+
+static void ask(struct life *life, int number)
+{
+    char peer[24], tenant[24];
+    struct tg_answer answer = {.lease = 0};
+    tg_lease checked = 0;
+
+    snprintf(peer, sizeof peer, "peer %d", number);
+    snprintf(tenant, sizeof tenant, "tenant %d", number);
+    struct tg_call call = call_from(TG_PRIORITY_HIGH, peer);
+    call_set_tenant(&call, tenant, 1);
+    call.debit = debit_of(&life->scope, 1);
+    struct tg_gate_stats before = stats_of_gate(life->gate), after;
+    enum tg_err err = TG_OK;
+    if (number % 3 == 0) {
+        err = tg_gate_precheck(life->gate, &call, NOW, &answer);
+        checked = answer.lease;
+    }
+    if (err == TG_OK)
+        err = tg_gate_admit(life->gate, &call, checked, NOW, &answer);
+    if (err != TG_OK) {
+        assert_int_equal(err, TG_ERR_MEMORY);
+        life->errors++;
+        after = stats_of_gate(life->gate);
+        expect_same_holdings("no memory", &after, &before);
+        assert_int_equal(after.admitted, before.admitted);
+    } else if (answer.step == TG_WAITING) {
+        life->waiting[life->n_waiting++] = answer.lease;
+    } else {
+        assert_true(answer.decision.allowed);
+        life->running[life->n_running++] = answer.lease;
+        life->charged++;
+    }
+}
+
+static bool live_with_store(struct life *life, const struct tg_gate_config *settings)
+{
+    struct tg_gate_config config = *settings;
+
+    config.store = life->store;
+    enum tg_err err = tg_gate_new(&config, &life->gate, NULL);
+    if (err != TG_OK) {
+        assert_int_equal(err, TG_ERR_MEMORY);
+        assert_null(life->gate);
+        life->errors++;
+        return false;
+    }
+    for (int i = 0; i < ROUNDS; i++)
+        ask(life, i);
+    /* A longer memory for samples is memory, too. */
+    config.concurrency.law.aimd.rtt_window = 5000;
+    err = tg_gate_reconfigure(life->gate, &config, NOW, NULL);
+    assert_true(err == TG_OK || err == TG_ERR_MEMORY);
+    life->errors += err != TG_OK;
+    return true;
+}
+
+static void check_and_end(struct life *life, tg_limits set)
+{
+    struct tg_gate_stats stats = stats_of_gate(life->gate);
+
+    assert_int_equal(stats.in_flight, life->n_running);
+    assert_int_equal(stats.queued[TG_PRIORITY_HIGH], life->n_waiting);
+    assert_int_equal(stats.peer_calls, life->n_running + life->n_waiting);
+    assert_int_equal(must_peek(life->store, set, "key", 0, NOW).remaining, 1000 - life->charged);
+    for (int i = 0; i < life->n_waiting; i++)
+        assert_true(finish_as(life->gate, life->waiting[i], NOW, TG_OUTCOME_CANCELLED));
+    for (int i = 0; i < life->n_running; i++)
+        assert_true(finish(life->gate, life->running[i], NOW));
+    expect_idle(life->gate);
+}
+
+/* Returns how many errors there were. The store has had its memory before the first failure. */
+static long live_once(long nth)
+{
+    static struct life life;
+    struct tg_gate_config config = gate_config_slots(NULL, SLOTS);
+
+    life = (struct life){.store = must_store((size_t)64 * 1024, 1)};
+    tg_limits set =
+        must_define_one(life.store, TG_AXIS_COST, "fixed_window:limit=1000,window=1000000");
+    life.scope = scope_of(set, "key");
+    config.wake = note_nothing;
+    config.peers.on = true;
+    config.concurrency.law.law = TG_LAW_AIMD;
+    allocations = 0;
+    until_failure = nth;
+    bool made = live_with_store(&life, &config);
+    until_failure = -1;
+    if (made)
+        check_and_end(&life, set);
+    tg_gate_free(life.gate);
+    tg_store_free(life.store);
+    return life.errors;
+}
+
+static void expect_survival(bool persistently)
+{
+    long errors = 0, attempts = 0;
+
+    keeps_failing = persistently;
+    for (long nth = 0;; nth++) {
+        long before = live;
+        errors += live_once(nth);
+        assert_int_equal(live, before);
+        attempts++;
+        if (allocations <= nth)
+            break; /* the life was over before the failure came */
+    }
+    print_message("%ld lives, %ld errors\n", attempts, errors);
+    assert_true(attempts > 10);
+    assert_true(errors > 5);
+}
+
+static void one_failing_allocation_holds_nothing_and_is_survived(void **state)
+{
+    (void)state;
+    if (!OWN_ALLOCATOR) {
+        print_message("the sanitizer's allocator cannot be told to fail\n");
+        skip();
+    }
+    expect_survival(false);
+}
+
+static void no_memory_from_some_moment_on_holds_nothing_and_is_survived(void **state)
+{
+    (void)state;
+    if (!OWN_ALLOCATOR) {
+        print_message("the sanitizer's allocator cannot be told to fail\n");
+        skip();
+    }
+    expect_survival(true);
+}
+
+/* Once it is warm, a gate asks for no memory. */
+static void a_warm_gate_allocates_nothing(void **state)
+{
+    static struct life life;
+    struct tg_gate_config config = gate_config_slots(NULL, SLOTS);
+    (void)state;
+
+    if (!OWN_ALLOCATOR)
+        skip();
+    config.wake = note_nothing;
+    config.peers.on = true;
+    life = (struct life){.store = must_store((size_t)64 * 1024, 1)};
+    tg_limits set =
+        must_define_one(life.store, TG_AXIS_COST, "fixed_window:limit=1000,window=1000000");
+    life.scope = scope_of(set, "key");
+    config.store = life.store;
+    life.gate = must_gate(&config);
+    for (int round = 0; round < 3; round++) {
+        allocations = 0;
+        life.n_running = life.n_waiting = 0;
+        for (int i = 0; i < 200; i++)
+            ask(&life, i);
+        check_and_end(&life, set);
+        if (round == 2)
+            assert_int_equal(allocations, 0);
+    }
+    tg_gate_free(life.gate);
+    tg_store_free(life.store);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(one_failing_allocation_holds_nothing_and_is_survived),
+        cmocka_unit_test(no_memory_from_some_moment_on_holds_nothing_and_is_survived),
+        cmocka_unit_test(a_warm_gate_allocates_nothing),
+    };
+    return cmocka_run_group_tests_name("gate_allocations", tests, NULL, NULL);
+}

@@ -1,0 +1,473 @@
+/* test_gate_basics.c - the first promises of a gate.
+ *
+ * It admits below its limits, refuses at them, and what ends makes room; and what settings and
+ * calls it does not accept.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "gate_kit.h"
+
+#define NOW 1000
+
+/* Limit 8 of at most 16, at least 2; 4 calls a peer; memory as by default. */
+static struct tg_gate_config small_server(struct gate_log *log)
+{
+    struct tg_gate_config config = gate_config(log);
+
+    config.concurrency.on = true;
+    config.concurrency.law.initial = 8;
+    config.concurrency.law.min = 2;
+    config.concurrency.law.max = 16;
+    config.peers.on = true;
+    config.peers.limit = 4;
+    config.memory.on = true;
+    return config;
+}
+
+/* A large server on which only peers can be in the way. */
+static struct tg_gate *large_server(struct gate_log *log, int64_t peer_limit)
+{
+    struct tg_gate_config config = gate_config(log);
+
+    config.concurrency.on = true;
+    config.concurrency.law.initial = 100;
+    config.concurrency.law.max = 100;
+    config.peers.on = true;
+    config.peers.limit = peer_limit;
+    return must_gate(&config);
+}
+
+static void admits_below_the_limit(void **state)
+{
+    struct gate_log log = {.n_woken = 0};
+    struct tg_gate_config config = small_server(&log);
+    struct tg_gate *gate = must_gate(&config);
+    struct tg_call call = call_of(TG_PRIORITY_NORMAL);
+    (void)state;
+
+    assert_int_not_equal(must_allow(gate, &call, NOW), 0);
+    tg_gate_free(gate);
+}
+
+static void refuses_when_full_once_its_wait_is_over(void **state)
+{
+    struct gate_log log = {.n_woken = 0};
+    struct tg_gate_config config = small_server(&log);
+    struct tg_gate *gate = must_gate(&config);
+    struct tg_call call = call_of(TG_PRIORITY_NORMAL);
+    (void)state;
+
+    assert_int_equal(fill_gate(gate, &call, NOW, NULL, 8), 8);
+    struct tg_answer waiting = must_admit(gate, &call, NOW);
+    assert_int_equal(waiting.step, TG_WAITING);
+    assert_int_equal(waiting.deadline, NOW + 50);
+    struct tg_answer answer = must_resume(gate, waiting.lease, &call, NOW + 50);
+    assert_int_equal(answer.reason, TG_REASON_CONCURRENCY);
+    assert_int_equal(stats_of_gate(gate).in_flight, 8);
+    tg_gate_free(gate);
+}
+
+static void low_is_refused_at_once_when_full(void **state)
+{
+    struct gate_log log = {.n_woken = 0};
+    struct tg_gate_config config = small_server(&log);
+    struct tg_gate *gate = must_gate(&config);
+    struct tg_call normal = call_of(TG_PRIORITY_NORMAL), low = call_of(TG_PRIORITY_LOW);
+    (void)state;
+
+    assert_int_equal(fill_gate(gate, &normal, NOW, NULL, 8), 8);
+    must_refuse(gate, &low, NOW, TG_REASON_CONCURRENCY);
+    tg_gate_free(gate);
+}
+
+static void a_released_slot_admits_the_next(void **state)
+{
+    struct gate_log log = {.n_woken = 0};
+    struct tg_gate_config config = small_server(&log);
+    struct tg_gate *gate = must_gate(&config);
+    struct tg_call call = call_of(TG_PRIORITY_NORMAL);
+    tg_lease leases[8];
+    (void)state;
+
+    assert_int_equal(fill_gate(gate, &call, NOW, leases, 8), 8);
+    assert_true(finish(gate, leases[7], NOW + 5));
+    must_allow(gate, &call, NOW + 5);
+    tg_gate_free(gate);
+}
+
+static void a_peer_at_its_limit_is_refused_and_another_is_not(void **state)
+{
+    struct gate_log log = {.n_woken = 0};
+    struct tg_gate *gate = large_server(&log, 3);
+    struct tg_call a = call_from(TG_PRIORITY_NORMAL, "peer_A");
+    struct tg_call b = call_from(TG_PRIORITY_NORMAL, "peer_B");
+    (void)state;
+
+    assert_int_equal(fill_gate(gate, &a, NOW, NULL, 3), 3);
+    must_refuse(gate, &a, NOW, TG_REASON_PEER_LIMIT);
+    must_allow(gate, &b, NOW);
+    tg_gate_free(gate);
+}
+
+static void a_released_call_frees_its_peers_slot(void **state)
+{
+    struct gate_log log = {.n_woken = 0};
+    struct tg_gate *gate = large_server(&log, 2);
+    struct tg_call a = call_from(TG_PRIORITY_NORMAL, "peer_A");
+    tg_lease leases[2];
+    (void)state;
+
+    assert_int_equal(fill_gate(gate, &a, NOW, leases, 2), 2);
+    must_refuse(gate, &a, NOW, TG_REASON_PEER_LIMIT);
+    assert_true(finish(gate, leases[0], NOW));
+    must_allow(gate, &a, NOW);
+    tg_gate_free(gate);
+}
+
+static void memory_pressure_sheds_low(void **state)
+{
+    struct gate_log log = {.n_woken = 0};
+    struct tg_gate_config config = small_server(&log);
+    struct tg_gate *gate = must_gate(&config);
+    struct tg_call high = call_of(TG_PRIORITY_HIGH), normal = call_of(TG_PRIORITY_NORMAL);
+    struct tg_call low = call_of(TG_PRIORITY_LOW);
+    (void)state;
+
+    tg_gate_set_memory(gate, 0.90);
+    must_allow(gate, &high, NOW);
+    must_allow(gate, &normal, NOW);
+    must_refuse(gate, &low, NOW, TG_REASON_MEMORY_PRESSURE);
+    tg_gate_free(gate);
+}
+
+static void critical_memory_admits_high_alone(void **state)
+{
+    struct gate_log log = {.n_woken = 0};
+    struct tg_gate_config config = small_server(&log);
+    struct tg_gate *gate = must_gate(&config);
+    struct tg_call high = call_of(TG_PRIORITY_HIGH), normal = call_of(TG_PRIORITY_NORMAL);
+    struct tg_call low = call_of(TG_PRIORITY_LOW);
+    (void)state;
+
+    tg_gate_set_memory(gate, 0.96);
+    must_allow(gate, &high, NOW);
+    must_refuse(gate, &normal, NOW, TG_REASON_MEMORY_PRESSURE);
+    must_refuse(gate, &low, NOW, TG_REASON_MEMORY_PRESSURE);
+    tg_gate_free(gate);
+}
+
+/* ---- what all calls share ---- */
+
+static void a_gate_without_stages_admits_everything_and_holds_nothing(void **state)
+{
+    struct tg_gate_config config;
+    struct tg_call low = call_from(TG_PRIORITY_LOW, "peer");
+    (void)state;
+
+    tg_gate_config_init(&config);
+    struct tg_gate *gate = must_gate(&config);
+    tg_gate_set_memory(gate, 1.0);
+    for (int i = 0; i < 100; i++) {
+        struct tg_answer answer = must_admit(gate, &low, NOW);
+        expect_decision("no limit", answer.decision, TG_ALLOW_FULL);
+        assert_int_equal(answer.lease, 0);
+    }
+    assert_int_equal(stats_of_gate(gate).limit, TG_NUMBER_MAX);
+    assert_int_equal(stats_of_gate(gate).admitted, 100);
+    expect_idle(gate);
+    tg_gate_free(gate);
+}
+
+static void a_stage_that_is_off_is_passed_over(void **state)
+{
+    struct gate_log log = {.n_woken = 0};
+    struct tg_gate_config config = gate_config_slots(&log, 1);
+    struct tg_call call = call_from(TG_PRIORITY_NORMAL, "peer");
+    (void)state;
+
+    config.peers.limit = 1;
+    config.concurrency.on = false;
+    struct tg_gate *gate = must_gate(&config);
+    tg_gate_set_memory(gate, 0.99);
+    assert_int_equal(fill_gate(gate, &call, NOW, NULL, 50), 50);
+    tg_gate_free(gate);
+}
+
+static void counters_count_what_was_decided(void **state)
+{
+    struct gate_log log = {.n_woken = 0};
+    struct tg_gate_config config = small_server(&log);
+    struct tg_gate *gate = must_gate(&config);
+    struct tg_call low = call_of(TG_PRIORITY_LOW), a = call_from(TG_PRIORITY_HIGH, "a");
+    (void)state;
+
+    assert_int_equal(fill_gate(gate, &low, NOW, NULL, 100), 4); /* half of 8 */
+    assert_int_equal(fill_gate(gate, &a, NOW, NULL, 4), 4);
+    must_refuse(gate, &a, NOW, TG_REASON_PEER_LIMIT);
+    tg_gate_set_memory(gate, 0.99);
+    must_refuse(gate, &a, NOW, TG_REASON_MEMORY_PRESSURE);
+    must_refuse(gate, &low, NOW, TG_REASON_MEMORY_PRESSURE);
+    struct tg_gate_stats stats = stats_of_gate(gate);
+    assert_int_equal(stats.admitted, 8);
+    assert_int_equal(stats.refused[TG_REASON_CONCURRENCY], 1);
+    assert_int_equal(stats.refused[TG_REASON_PEER_LIMIT], 1);
+    assert_int_equal(stats.refused[TG_REASON_MEMORY_PRESSURE], 2);
+    assert_int_equal(stats.refused[TG_REASON_NONE], 0);
+    assert_int_equal(stats.leases, 8);
+    assert_int_equal(stats.peers, 1);
+    assert_int_equal(stats.peer_calls, 4);
+    tg_gate_free(gate);
+}
+
+static void names_are_those_of_the_header(void **state)
+{
+    (void)state;
+    assert_string_equal(tg_priority_name(TG_PRIORITY_HIGH), "high");
+    assert_string_equal(tg_priority_name(TG_PRIORITY_NORMAL), "normal");
+    assert_string_equal(tg_priority_name(TG_PRIORITY_LOW), "low");
+    assert_null(tg_priority_name(TG_PRIORITY_COUNT));
+    assert_null(tg_priority_name((enum tg_priority)77));
+    assert_string_equal(tg_reason_name(TG_REASON_NONE), "none");
+    assert_string_equal(tg_reason_name(TG_REASON_MEMORY_PRESSURE), "memory_pressure");
+    assert_string_equal(tg_reason_name(TG_REASON_PEER_LIMIT), "peer_limit");
+    assert_string_equal(tg_reason_name(TG_REASON_COST), "cost");
+    assert_null(tg_reason_name(TG_REASON_COUNT));
+}
+
+/* ---- what is not accepted ---- */
+
+static void set_pressure_above_critical(struct tg_gate_config *c)
+{
+    c->memory.on = true;
+    c->memory.pressure = 0.96;
+}
+
+static void set_memory_nan(struct tg_gate_config *c)
+{
+    c->memory.on = true;
+    c->memory.limit = (double)NAN;
+}
+
+static void set_peer_limit_0(struct tg_gate_config *c)
+{
+    c->peers.on = true;
+    c->peers.limit = 0;
+}
+
+static void set_max_peers_0(struct tg_gate_config *c)
+{
+    c->peers.on = true;
+    c->peers.max_peers = 0;
+}
+
+static void set_queue_negative(struct tg_gate_config *c)
+{
+    c->concurrency.queue_size = -1;
+}
+
+static void set_wait_negative(struct tg_gate_config *c)
+{
+    c->concurrency.wait[TG_PRIORITY_NORMAL] = -1;
+}
+
+static void set_share_above_1(struct tg_gate_config *c)
+{
+    c->concurrency.share[TG_PRIORITY_LOW] = 1.5;
+}
+
+static void set_low_ratio_negative(struct tg_gate_config *c)
+{
+    c->concurrency.low_ratio = -0.1;
+}
+
+static void set_min_above_max(struct tg_gate_config *c)
+{
+    c->concurrency.law.min = 2000;
+}
+
+static void set_initial_below_min(struct tg_gate_config *c)
+{
+    c->concurrency.law.initial = 3;
+    c->concurrency.law.min = 4;
+}
+
+static void set_ttl_0(struct tg_gate_config *c)
+{
+    c->lease_ttl = 0;
+}
+
+static void set_no_wake(struct tg_gate_config *c)
+{
+    c->wake = NULL;
+}
+
+static void set_mode_7(struct tg_gate_config *c)
+{
+    c->concurrency.mode = (enum tg_mode)7;
+}
+
+static const struct {
+    const char *what;
+    void (*spoil)(struct tg_gate_config *config);
+} bad_settings[] = {
+    {"pressure above critical", set_pressure_above_critical},
+    {"memory limit not a number", set_memory_nan},
+    {"peer limit 0", set_peer_limit_0},
+    {"max_peers 0", set_max_peers_0},
+    {"queue size below 0", set_queue_negative},
+    {"wait below 0", set_wait_negative},
+    {"share above 1", set_share_above_1},
+    {"low ratio below 0", set_low_ratio_negative},
+    {"min above max", set_min_above_max},
+    {"initial below min", set_initial_below_min},
+    {"lease ttl 0", set_ttl_0},
+    {"nobody to wake", set_no_wake},
+    {"no such mode", set_mode_7},
+};
+
+static void bad_settings_make_no_gate_and_change_none(void **state)
+{
+    struct gate_log log = {.n_woken = 0};
+    struct tg_gate_config good = gate_config_slots(&log, 3);
+    struct tg_gate *gate = must_gate(&good);
+    struct tg_call call = call_of(TG_PRIORITY_NORMAL);
+    (void)state;
+
+    for (size_t i = 0; i < COUNT_OF(bad_settings); i++) {
+        struct tg_gate_config bad = good;
+        struct tg_gate *made = NULL;
+        struct tg_problem problem = {""};
+        bad_settings[i].spoil(&bad);
+        if (tg_gate_new(&bad, &made, &problem) != TG_ERR_INVALID || made != NULL)
+            fail_msg("accepted: %s", bad_settings[i].what);
+        assert_true(problem.text[0] != 0);
+        if (tg_gate_reconfigure(gate, &bad, NOW, &problem) != TG_ERR_INVALID)
+            fail_msg("accepted while running: %s", bad_settings[i].what);
+        assert_int_equal(tg_gate_new(&bad, &made, NULL), TG_ERR_INVALID);
+    }
+    assert_int_equal(fill_gate(gate, &call, NOW, NULL, 10), 3);
+    tg_gate_free(gate);
+}
+
+static void store_and_seed_cannot_change(void **state)
+{
+    struct gate_log log = {.n_woken = 0};
+    struct tg_gate_config config = gate_config_slots(&log, 3), other = config;
+    struct tg_gate *gate = must_gate(&config);
+    struct tg_store *store = must_store(65536, 1);
+    (void)state;
+
+    other.store = store;
+    assert_int_equal(tg_gate_reconfigure(gate, &other, NOW, NULL), TG_ERR_INVALID);
+    other = config;
+    other.remote_store = true;
+    assert_int_equal(tg_gate_reconfigure(gate, &other, NOW, NULL), TG_ERR_INVALID);
+    other = config;
+    other.seed = 1;
+    assert_int_equal(tg_gate_reconfigure(gate, &other, NOW, NULL), TG_ERR_INVALID);
+    tg_gate_free(gate);
+    tg_store_free(store);
+}
+
+static void expect_invalid(struct tg_gate *gate, const struct tg_call *call, tg_ms now)
+{
+    struct tg_answer answer, before;
+
+    memset(&answer, 0x5A, sizeof answer);
+    before = answer;
+    assert_int_equal(tg_gate_admit(gate, call, 0, now, &answer), TG_ERR_INVALID);
+    assert_int_equal(tg_gate_precheck(gate, call, now, &answer), TG_ERR_INVALID);
+    assert_memory_equal(&answer, &before, sizeof answer);
+    expect_idle(gate);
+}
+
+static void a_call_out_of_range_is_an_error_and_leaves_no_trace(void **state)
+{
+    struct gate_log log = {.n_woken = 0};
+    struct tg_gate_config config = gate_config_slots(&log, 3);
+    struct tg_gate *gate = must_gate(&config);
+    struct tg_call good = call_from(TG_PRIORITY_NORMAL, "peer"), bad;
+    (void)state;
+
+    bad = good, bad.priority = TG_PRIORITY_COUNT;
+    expect_invalid(gate, &bad, NOW);
+    bad = good, bad.weight = 0;
+    expect_invalid(gate, &bad, NOW);
+    bad = good, bad.weight = -1;
+    expect_invalid(gate, &bad, NOW);
+    bad = good, bad.weight = (double)NAN;
+    expect_invalid(gate, &bad, NOW);
+    bad = good, bad.weight = (double)INFINITY;
+    expect_invalid(gate, &bad, NOW);
+    bad = good, bad.weight = 0.9e-6;
+    expect_invalid(gate, &bad, NOW);
+    bad = good, bad.weight = 1.1e6;
+    expect_invalid(gate, &bad, NOW);
+    bad = good, bad.peer_limit = -1;
+    expect_invalid(gate, &bad, NOW);
+    bad = good, bad.deadline = -1;
+    expect_invalid(gate, &bad, NOW);
+    bad = good, bad.lease_ttl = -1;
+    expect_invalid(gate, &bad, NOW);
+    expect_invalid(gate, &good, -1);
+    tg_gate_free(gate);
+}
+
+/* A time that is no time is an error; the gate's own time must not have moved to it. */
+static void a_time_out_of_range_does_not_move_the_clock(void **state)
+{
+    struct gate_log log = {.n_woken = 0};
+    struct tg_gate_config config = gate_config_slots(&log, 3);
+    struct tg_gate *gate = must_gate(&config);
+    struct tg_call call = call_of(TG_PRIORITY_NORMAL);
+    (void)state;
+
+    config.lease_ttl = 5000;
+    must_reconfigure(gate, &config, NOW);
+    expect_invalid(gate, &call, TG_NUMBER_MAX + 1);
+    expect_invalid(gate, &call, INT64_MAX);
+    must_allow(gate, &call, NOW);
+    assert_int_equal(tg_gate_next_deadline(gate), NOW + 5000);
+    tg_gate_free(gate);
+}
+
+static void free_accepts_null_and_a_gate_in_use(void **state)
+{
+    struct gate_log log = {.n_woken = 0};
+    struct tg_gate_config config = gate_config_slots(&log, 2);
+    struct tg_gate *gate = must_gate(&config);
+    struct tg_call call = call_from(TG_PRIORITY_HIGH, "peer");
+    (void)state;
+
+    call.peer_limit = 10;
+    for (int i = 0; i < 5; i++)
+        must_admit(gate, &call, NOW);
+    must_precheck(gate, &call, NOW);
+    tg_gate_free(gate);
+    tg_gate_free(NULL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(admits_below_the_limit),
+        cmocka_unit_test(refuses_when_full_once_its_wait_is_over),
+        cmocka_unit_test(low_is_refused_at_once_when_full),
+        cmocka_unit_test(a_released_slot_admits_the_next),
+        cmocka_unit_test(a_peer_at_its_limit_is_refused_and_another_is_not),
+        cmocka_unit_test(a_released_call_frees_its_peers_slot),
+        cmocka_unit_test(memory_pressure_sheds_low),
+        cmocka_unit_test(critical_memory_admits_high_alone),
+        cmocka_unit_test(a_gate_without_stages_admits_everything_and_holds_nothing),
+        cmocka_unit_test(a_stage_that_is_off_is_passed_over),
+        cmocka_unit_test(counters_count_what_was_decided),
+        cmocka_unit_test(names_are_those_of_the_header),
+        cmocka_unit_test(bad_settings_make_no_gate_and_change_none),
+        cmocka_unit_test(store_and_seed_cannot_change),
+        cmocka_unit_test(a_call_out_of_range_is_an_error_and_leaves_no_trace),
+        cmocka_unit_test(a_time_out_of_range_does_not_move_the_clock),
+        cmocka_unit_test(free_accepts_null_and_a_gate_in_use),
+    };
+    return cmocka_run_group_tests_name("gate_basics", tests, NULL, NULL);
+}
