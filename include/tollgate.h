@@ -163,11 +163,12 @@ TG_API const char *tg_strategy_name(enum tg_strategy strategy);
  *                   the budget is admitted whole, later ones are refused */
 struct tg_limiter_config {
     enum tg_strategy strategy;
-    int64_t limit;   /* units, 1 or more; no default */
-    tg_ms period;    /* ms, 1 or more; no default */
-    int64_t burst;   /* units; gcra only; 0: the same as limit; default 0 */
-    int64_t buckets; /* 1 to 100000; sliding_window only; 0: 10; default 0 */
-    double refill;   /* units a second, above 0, fractions allowed; token_bucket; no default */
+    int64_t limit; /* units, 1 or more; no default */
+    tg_ms period;  /* ms, 1 or more; no default */
+    int64_t burst; /* units; gcra only; 0: the same as limit; default 0 */
+    int64_t
+        buckets; /* 1 to 100000, at most 1000 for each ms; sliding_window only; 0: 10; default 0 */
+    double refill; /* units a second, above 0, fractions allowed; token_bucket; no default */
 };
 
 /* Sets every field to its default. */

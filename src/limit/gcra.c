@@ -14,8 +14,8 @@
  *
  * Promise: in any span of d ms at most burst + d / interval units are admitted, up to the rounding
  * of a double: 2^-13 ms for each admitted call at today's epoch time, and never more than 1/1024
- * of a charge (tests/prop/test_limiters.c). Doubles rather than integers, and the operations in
- * this very order, because the script in Redis has nothing else and must agree to the bit.
+ * of a charge (tests/prop/test_limiter_bounds.c). Doubles rather than integers, and the operations
+ * in this very order, because the script in Redis has nothing else and must agree to the bit.
  */
 #include "core/problem.h"
 #include "limit/limit.h"

@@ -12,7 +12,8 @@
  * span twice.
  *
  * Promise: in any span of d ms at most capacity + d * rise units are admitted, up to the rounding
- * of a double (tests/prop/test_limiters.c). Double arithmetic in this very order, as in gcra.c.
+ * of a double (tests/prop/test_limiter_bounds.c). Double arithmetic in this very order, as in
+ * gcra.c.
  */
 #include "core/problem.h"
 #include "limit/limit.h"

@@ -358,10 +358,11 @@ enum tg_err claim_settle(struct tg_store *store, struct claim *claim, tg_ms now,
                          int64_t actual)
 {
     int64_t debt = num_less(actual, claim->cost);
-    enum tg_err err = TG_OK;
+    enum tg_err err;
     struct work work;
 
     do {
+        err = TG_OK;
         begin(&work, store, claim, now);
         if (debt > 0 && any_missing(&work, COST, debt))
             err = insert_missing(&work, COST, debt);

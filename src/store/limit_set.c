@@ -66,6 +66,14 @@ static enum tg_err check_limit(const struct tg_limit *limit, size_t i, struct tg
     return TG_OK;
 }
 
+static bool is_zero(const unsigned char *bytes, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (bytes[i])
+            return false;
+    return true;
+}
+
 static struct limit_set *set_new(const struct tg_limit *limits, size_t n)
 {
     struct limit_set *set = calloc(1, sizeof *set);
@@ -89,6 +97,7 @@ static struct limit_set *set_new(const struct tg_limit *limits, size_t n)
     }
     for (size_t i = 0; i < n; i++)
         limits[i].limiter.ops->reset(&set->limits[i].limiter, limit_set_state(set, set->fresh, i));
+    set->fresh_is_zero = is_zero(set->fresh, set->state_bytes);
     return set;
 }
 

@@ -16,7 +16,8 @@ struct limit_set {
     bool any_shadow;               /* whether a limit is in shadow, */
     uint8_t shadows;               /* and bits of those that are */
     bool any_cost;                 /* whether a limit is on the cost axis */
-    void *fresh;                   /* the states of a key that was never seen */
+    void *fresh;                   /* the states of a key that was never seen, */
+    bool fresh_is_zero;            /* and whether they are all 0 */
 };
 
 /* Sets are added while others read. An array that became too small stays until the end, because

@@ -127,15 +127,20 @@ enum tg_err shard_insert(struct shard *shard, struct shard_common *common, struc
     if (!set->in_slot) {
         if (!claim(common, set->state_bytes + BLOCK_OVERHEAD))
             return TG_ERR_FULL;
-        block = malloc(set->state_bytes);
+        /* Zeroed, rather than written: of the large state of a sliding_log, only the part that is
+         * used then takes memory of the machine. */
+        block = calloc(1, set->state_bytes);
         if (!block) {
             give_back(common, set->state_bytes + BLOCK_OVERHEAD);
             return TG_ERR_MEMORY;
         }
     }
     *slot = table_insert(&shard->table, id);
-    (*slot)->states.block = block;
-    memcpy(limit_set_states(set, *slot), set->fresh, set->state_bytes);
+    memset(&(*slot)->states, 0, sizeof(*slot)->states); /* another entry was there */
+    if (block)
+        (*slot)->states.block = block;
+    if (!set->fresh_is_zero)
+        memcpy(limit_set_states(set, *slot), set->fresh, set->state_bytes);
     return TG_OK;
 }
 

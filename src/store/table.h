@@ -106,7 +106,10 @@ static inline struct table_slot *table_find(const struct table *table, struct ta
 
 static inline void table_prefetch(const struct table *table, uint64_t hash)
 {
-    __builtin_prefetch(&table_slots(table)[table_home(hash, table_capacity(table))], 1);
+    uint32_t capacity = table_capacity(table);
+
+    if (capacity > 0)
+        __builtin_prefetch(&table_slots(table)[table_home(hash, capacity)], 1);
 }
 
 /* A free slot for an id that is not in the table; its states are not set. The caller has made

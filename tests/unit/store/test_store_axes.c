@@ -207,6 +207,29 @@ static void a_limit_in_shadow_is_not_charged_by_a_refused_call(void **state)
     tg_store_free(store);
 }
 
+/* It may not have been charged, and the store does not know: it gets nothing back. */
+static void a_limit_in_shadow_is_neither_refunded_nor_settled(void **state)
+{
+    struct tg_limit limits[] = {limit_on(TG_AXIS_COST, "fixed_window:limit=50,window=1000"),
+                                limit_on(TG_AXIS_COST, HUNDRED_A_SECOND)};
+    struct tg_store *store = must_store(MEMORY, 0);
+    struct tg_decision decision;
+    struct tg_axes axes;
+    (void)state;
+
+    limits[0].mode = TG_SHADOW;
+    struct tg_scope scope = scope_of(must_define(store, limits, 2), KEY);
+    struct tg_debit debit = debit_of(&scope, 30);
+    for (int i = 0; i < 2; i++) /* the second is not charged to the limit of 50 */
+        assert_int_equal(tg_store_take(store, &debit, 1000, &decision, NULL), TG_OK);
+    assert_int_equal(tg_store_refund(store, &debit, 1000, 1000), TG_OK);
+    assert_int_equal(tg_store_settle(store, &debit, 1000, 1000, 10), TG_OK);
+    assert_int_equal(tg_store_peek(store, &debit, 1000, &decision, &axes), TG_OK);
+    assert_int_equal(axes.would_deny, 1u << TG_AXIS_COST);
+    expect_decision("the other got all back", decision, ALLOWED(100, 60, 2000));
+    tg_store_free(store);
+}
+
 static void limits_in_shadow_alone_allow_everything(void **state)
 {
     struct tg_limit limit = limit_on(TG_AXIS_COST, TEN_A_SECOND);
@@ -232,6 +255,7 @@ int main(void)
         cmocka_unit_test(charged_by_axis_a_rate_unit_stays_spent_when_cost_refuses),
         cmocka_unit_test(a_limit_in_shadow_refuses_nothing),
         cmocka_unit_test(a_limit_in_shadow_is_not_charged_by_a_refused_call),
+        cmocka_unit_test(a_limit_in_shadow_is_neither_refunded_nor_settled),
         cmocka_unit_test(limits_in_shadow_alone_allow_everything),
     };
     return cmocka_run_group_tests_name("store_axes", tests, NULL, NULL);
