@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #include "concurrency/law.h"
+#include "posix/memory.h"
 #include "tollgate.h"
 
 static const tg_ms NOW = 1700000000000;
@@ -219,6 +220,27 @@ static struct measured vegas_window(void)
     return result;
 }
 
+/* ---- memory ---- */
+
+static void memory_loop(void *context, uint64_t n)
+{
+    for (uint64_t i = 0; i < n; i++)
+        memory_read(context, NOW);
+}
+
+static struct measured memory_reading(void)
+{
+    struct memory memory;
+
+    memory_init(&memory, "", 500);
+    struct measured result = measure(memory_loop, &memory, NULL, NULL);
+    result.value /= 1000;
+    result.low /= 1000;
+    result.high /= 1000;
+    memory_fini(&memory);
+    return result;
+}
+
 const struct bench benches_of_gate[] = {
     {"gate", "admit and release through five stages, one thread", "ns", 300, gate_one},
     {"gate_two_threads", "the same with two threads at once, each", "ns", 400, gate_two},
@@ -226,5 +248,6 @@ const struct bench benches_of_gate[] = {
      gate_eight},
     {"gate_refusal", "a refusal by concurrency", "ns", 100, gate_refusal},
     {"vegas_window", "a window of 1000 samples and its step", "us", 100, vegas_window},
+    {"memory_read", "reading and parsing how much memory is used", "us", 10, memory_reading},
     {NULL, NULL, NULL, 0, NULL},
 };

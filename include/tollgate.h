@@ -235,7 +235,7 @@ struct tg_limiter {
 };
 
 /* TG_ERR_INVALID: a field is out of its range, or belongs to another strategy; `problem` says
- * which and what is allowed. */
+ * which and what is allowed. TG_ERR_UNKNOWN: no such strategy. */
 TG_API TG_MUST_CHECK enum tg_err tg_limiter_init(struct tg_limiter *limiter,
                                                  const struct tg_limiter_config *config,
                                                  struct tg_problem *problem);
@@ -246,16 +246,19 @@ TG_API TG_MUST_CHECK enum tg_err tg_limiter_init(struct tg_limiter *limiter,
  * states of all its limiters, and one call looks at, and debits, the limiters of several keys in
  * one critical section, if they belong to one root (a tenant and its parents and users).
  *
- * A key is known by a 128-bit hash with a secret seed, never by its bytes: 32 bytes an entry,
+ * A key is known by 96 bits of a hash with a secret seed, never by its bytes: 32 bytes an entry,
  * nothing to copy, nothing to leak, any length (docs/decisions/0005).
  *
  * When memory is used up, a new key takes the place of one whose state has become that of a
- * fresh key; if there is none, it is refused by TG_ERR_FULL. A live limit is never reset. */
+ * fresh key; if there is none, it is refused by TG_ERR_FULL. A live limit is never reset. Looking
+ * for such a key takes longer, the fewer there are: a store should be sized so that it is seldom
+ * full. */
 
 struct tg_store;
 
 struct tg_store_config {
-    size_t memory_bytes; /* bound for all keys together; default 64 MiB */
+    size_t memory_bytes; /* bound for all keys together, but for the copy of a table that is just
+                            being made larger or smaller; default 64 MiB */
     uint64_t seed;       /* secret, random: who knows it can choose colliding keys; default 0 */
     uint32_t shards;     /* locks, a power of two up to 65536; 0: by memory_bytes; default 0 */
 };
@@ -297,7 +300,8 @@ typedef uint32_t tg_limits;
 /* Makes known the limits that the keys of one kind have: copied, and kept as long as the store.
  * The same key under two sets is two entries. For one thread at a time.
  *
- * TG_ERR_INVALID: none or too many limits, a wrong axis, a state that no entry can hold. */
+ * TG_ERR_INVALID: none or too many limits, a wrong axis, a state that no entry can hold.
+ * TG_ERR_MEMORY. */
 TG_API TG_MUST_CHECK enum tg_err tg_store_define(struct tg_store *store,
                                                  const struct tg_limit *limits, size_t n,
                                                  tg_limits *set, struct tg_problem *problem);
@@ -358,13 +362,18 @@ TG_API void tg_store_take_many(struct tg_store *store, const struct tg_debit *de
                                tg_ms now, struct tg_decision *decisions, enum tg_err *errs);
 
 /* Undoes a take that was allowed at `charged_at`: all its limits get back what is still owed. Not
- * those in shadow, here and below: the store does not know whether they were charged. */
+ * those in shadow, here and below: the store does not know whether they were charged.
+ *
+ * TG_ERR_INVALID, TG_ERR_UNKNOWN as above. */
 TG_API TG_MUST_CHECK enum tg_err tg_store_refund(struct tg_store *store,
                                                  const struct tg_debit *debit, tg_ms now,
                                                  tg_ms charged_at);
 
 /* Replaces the cost of a take that was allowed at `charged_at` by what was used, on the cost
- * axis. At most once for a take: the store does not remember calls, the owner of the call does. */
+ * axis. At most once for a take: the store does not remember calls, the owner of the call does.
+ *
+ * TG_ERR_INVALID, TG_ERR_UNKNOWN as above. TG_ERR_FULL, TG_ERR_MEMORY: debt of a key that has been
+ * forgotten meanwhile found no place. */
 TG_API TG_MUST_CHECK enum tg_err tg_store_settle(struct tg_store *store,
                                                  const struct tg_debit *debit, tg_ms now,
                                                  tg_ms charged_at, int64_t actual);
@@ -621,7 +630,8 @@ TG_API TG_MUST_CHECK enum tg_err tg_gate_admit(struct tg_gate *gate, const struc
                                                struct tg_answer *answer);
 
 /* Goes on with a call that waits, after wake() or at its deadline. TG_WAITING again if it came too
- * early. The call must be the one it was. Errors as above. */
+ * early. The call must be the one it was. Errors as above; TG_ERR_STALE also when another thread
+ * has released it while it was decided: then nothing stays charged. */
 TG_API TG_MUST_CHECK enum tg_err tg_gate_resume(struct tg_gate *gate, tg_lease lease,
                                                 const struct tg_call *call, tg_ms now,
                                                 struct tg_answer *answer);

@@ -11,192 +11,12 @@
  * a lease before policy and store are asked, and dropped again if they refuse: so that the lock is
  * taken once for each call that is admitted, and twice only for one that is not.
  */
-#include "admission/gate.h"
+#include "admission/stages.h"
 
-#include <math.h>
 #include <string.h>
-
-#define XXH_INLINE_ALL
-#include <xxhash.h>
 
 #include "core/decision.h"
 #include "core/num.h"
-
-/* The hint of a refusal for memory or peers, which nobody can foresee the end of. */
-enum { HINT_MS = 100 };
-
-/* ---- the stages ---- */
-
-/* A call on its way through the stages. */
-struct passage {
-    struct tg_gate *gate;
-    const struct tg_call *call;
-    struct claim *claim; /* null: no rate and no cost axis here */
-    bool remote;         /* they are decided elsewhere */
-    tg_ms now;
-    struct tg_answer *answer;
-    bool (*worth)(void *context, const struct tg_call *call, tg_ms now);
-    void *context;
-};
-
-static void would_deny(struct tg_gate *gate, struct tg_answer *answer, enum tg_reason reason)
-{
-    answer->would_deny |= 1u << reason;
-    gate->stats.would_deny[reason]++;
-}
-
-/* True: refused. */
-static bool refuse(struct tg_gate *gate, struct tg_answer *answer, enum tg_reason reason,
-                   struct tg_decision decision)
-{
-    answer->step = TG_DECIDED;
-    answer->lease = 0;
-    answer->reason = reason;
-    answer->decision = decision;
-    gate->stats.refused[reason]++;
-    return true;
-}
-
-static bool refused_by_memory(const struct passage *passage)
-{
-    struct tg_gate *gate = passage->gate;
-    struct tg_answer *answer = passage->answer;
-
-    if (!gate->config.memory.on || !memory_state_refuses(gate->memory, passage->call->priority))
-        return false;
-    if (gate->config.memory.mode == TG_SHADOW) {
-        would_deny(gate, answer, TG_REASON_MEMORY_PRESSURE);
-        return false;
-    }
-    answer->memory_used = gate->memory_used;
-    return refuse(gate, answer, TG_REASON_MEMORY_PRESSURE,
-                  (struct tg_decision){false, TG_NUMBER_MAX, 0, passage->now, HINT_MS});
-}
-
-static struct table_id hashed(const struct tg_gate *gate, const void *bytes, size_t n)
-{
-    XXH128_hash_t hash = XXH3_128bits_withSeed(bytes, n, gate->seed);
-
-    return table_id(hash.low64, hash.high64, 1);
-}
-
-/* Counts the peer for the ticket, or refuses. */
-static bool refused_by_peers(const struct passage *passage, struct ticket *ticket, enum tg_err *err)
-{
-    struct tg_gate *gate = passage->gate;
-    const struct tg_call *call = passage->call;
-    int64_t limit = call->peer_limit ? call->peer_limit : gate->config.peers.limit;
-    enum tg_mode mode = call->peer_limit ? call->peer_mode : gate->config.peers.mode;
-
-    if (!call->peer || (!gate->config.peers.on && !call->peer_limit))
-        return false;
-    ticket->peer = hashed(gate, call->peer, call->peer_bytes);
-    if (peers_count(&gate->peers, &ticket->peer, gate->config.peers.max_peers) >= limit) {
-        if (mode == TG_ENFORCE)
-            return refuse(gate, passage->answer, TG_REASON_PEER_LIMIT,
-                          (struct tg_decision){false, limit, 0, passage->now, HINT_MS});
-        would_deny(gate, passage->answer, TG_REASON_PEER_LIMIT);
-    }
-    if (!peers_add(&gate->peers, ticket->peer))
-        *err = TG_ERR_MEMORY;
-    else
-        ticket->counts_peer = true;
-    return false;
-}
-
-static struct tg_decision overloaded(const struct tg_gate *gate, tg_ms now)
-{
-    return (struct tg_decision){false, law_limit(&gate->law), 0, now,
-                                num_max(1, num_floor(gate->last_sample_ms + 0.5))};
-}
-
-static void set_axis(struct tg_axes *axes, enum tg_axis axis, struct tg_decision decision)
-{
-    axes->decision[axis] = decision;
-    axes->present |= 1u << axis;
-}
-
-static bool refused_by_concurrency(struct tg_gate *gate, struct tg_answer *answer, tg_ms now)
-{
-    struct tg_decision decision = overloaded(gate, now);
-
-    law_rejected(&gate->law, gate->latest);
-    set_axis(&answer->axes, TG_AXIS_CONCURRENCY, decision);
-    return refuse(gate, answer, TG_REASON_CONCURRENCY, decision);
-}
-
-/* A slot is free, and nobody who waits has an older claim to it. */
-static bool may_start(const struct tg_gate *gate, enum tg_priority priority)
-{
-    return gate->in_flight < law_limit(&gate->law) && queue_ahead(&gate->queue, priority) == 0 &&
-           (priority != TG_PRIORITY_LOW || gate_low_may_start(gate));
-}
-
-/* How long this call may wait: its class's time, or what is left of its own. */
-static tg_ms may_wait(const struct tg_gate *gate, const struct tg_call *call)
-{
-    tg_ms wait = gate->config.concurrency.wait[call->priority];
-
-    return call->deadline ? num_min(wait, num_less(call->deadline, gate->latest)) : wait;
-}
-
-/* Whether there is a place in the queue, and a chance to be served in time. Without a sample of how
- * long calls take, there is a chance. */
-static bool may_queue(const struct tg_gate *gate, const struct tg_call *call)
-{
-    tg_ms wait = may_wait(gate, call);
-    double turns = (double)queue_ahead(&gate->queue, call->priority) + 1;
-    double expected = turns * gate->mean_service_ms / (double)law_limit(&gate->law);
-
-    return wait > 0 && expected <= (double)wait &&
-           gate->queue.classes[call->priority].waiting < gate->config.concurrency.queue_size;
-}
-
-static bool enqueue(const struct passage *passage, struct ticket *ticket)
-{
-    struct tg_gate *gate = passage->gate;
-    const struct tg_call *call = passage->call;
-    struct table_id tenant = call->tenant ? hashed(gate, call->tenant, call->tenant_bytes)
-                             : call->peer ? hashed(gate, call->peer, call->peer_bytes)
-                                          : (struct table_id){0, 1};
-    tg_ms until = num_add(gate->latest, may_wait(gate, call));
-
-    if (!queue_push(&gate->queue, ticket, tenant, call->weight))
-        return false;
-    if (!deadlines_add(&gate->deadlines, ticket, until)) {
-        queue_remove(&gate->queue, ticket);
-        return false;
-    }
-    ticket->state = TICKET_WAITING;
-    ticket->waiter = call->waiter;
-    return true;
-}
-
-/* Gets a slot or a place in the queue, or refuses. */
-static bool refused_a_slot(const struct passage *passage, struct ticket *ticket, enum tg_err *err)
-{
-    struct tg_gate *gate = passage->gate;
-
-    gate_grant(gate); /* the law may have raised the limit since */
-    if (may_start(gate, passage->call->priority)) {
-        gate_start(gate, ticket);
-    } else if (gate->config.concurrency.mode == TG_SHADOW) {
-        would_deny(gate, passage->answer, TG_REASON_CONCURRENCY);
-        gate_start(gate, ticket);
-    } else if (!may_queue(gate, passage->call)) {
-        return refused_by_concurrency(gate, passage->answer, passage->now);
-    } else if (!enqueue(passage, ticket)) {
-        *err = TG_ERR_MEMORY;
-    }
-    return false;
-}
-
-static struct tg_decision slot_decision(const struct tg_gate *gate, tg_ms now)
-{
-    int64_t limit = law_limit(&gate->law);
-
-    return (struct tg_decision){true, limit, num_less(limit, gate->in_flight), now, 0};
-}
 
 /* ---- tickets ---- */
 
@@ -242,9 +62,9 @@ static void hold(const struct passage *passage, struct ticket *ticket)
     struct tg_answer *answer = passage->answer;
 
     if (gate->config.concurrency.on)
-        set_axis(&answer->axes, TG_AXIS_CONCURRENCY, slot_decision(gate, passage->now));
+        stages_set_axis(&answer->axes, TG_AXIS_CONCURRENCY, stages_slot_taken(gate, passage->now));
     answer->would_deny |= ticket->would_deny;
-    ticket->state = passage->remote ? TICKET_ASKING : TICKET_ADMITTED;
+    ticket->state = passage->remote || passage->known ? TICKET_ASKING : TICKET_ADMITTED;
     if (passage->claim) {
         claim_copy(&ticket->claim, passage->claim);
         ticket->charged = true;
@@ -300,7 +120,7 @@ static void refuse_late(struct tg_gate *gate, struct tg_answer *answer, enum tg_
 {
     spin_lock(&gate->lock);
     drop_lease(gate, answer->lease);
-    refuse(gate, answer, reason, decision);
+    stages_refuse(gate, answer, reason, decision);
     spin_unlock(&gate->lock);
 }
 
@@ -320,10 +140,10 @@ static void add_axes(struct tg_gate *gate, struct tg_answer *answer, const struc
 {
     for (int axis = TG_AXIS_RATE; axis <= TG_AXIS_COST; axis++) {
         if (axes->present & 1u << axis)
-            set_axis(&answer->axes, (enum tg_axis)axis, axes->decision[axis]);
+            stages_set_axis(&answer->axes, (enum tg_axis)axis, axes->decision[axis]);
         if (axes->would_deny & 1u << axis) {
             spin_lock(&gate->lock);
-            would_deny(gate, answer, reason_of((enum tg_axis)axis));
+            stages_would_deny(gate, answer, reason_of((enum tg_axis)axis));
             spin_unlock(&gate->lock);
         }
     }
@@ -352,6 +172,28 @@ static void note_uncharged(struct tg_gate *gate, tg_lease lease, const struct cl
     spin_unlock(&gate->lock);
 }
 
+/* A lease that was known while policy and store were asked becomes one now, unless it was released
+ * or has ended meanwhile: then what was charged is given back. */
+static enum tg_err confirm(const struct passage *passage)
+{
+    struct tg_gate *gate = passage->gate;
+    enum tg_err err = TG_OK;
+
+    spin_lock(&gate->lock);
+    struct ticket *ticket = tickets_find(&gate->tickets, passage->answer->lease);
+    if (ticket && ticket->state == TICKET_ASKING) {
+        ticket->state = TICKET_ADMITTED;
+    } else {
+        err = TG_ERR_STALE;
+        if (ticket)
+            gate_drop(gate, ticket);
+    }
+    spin_unlock(&gate->lock);
+    if (err && passage->claim)
+        claim_refund(gate->store, passage->claim, passage->now, passage->now);
+    return err;
+}
+
 /* Policy, rate and cost, for a call that has its slot. No lock is held. */
 static enum tg_err go_on(const struct passage *passage)
 {
@@ -378,6 +220,11 @@ static enum tg_err go_on(const struct passage *passage)
             return err;
         }
         add_axes(gate, answer, &axes);
+    }
+    if (passage->known && tg_axes_binding(&answer->axes) == TG_AXIS_NONE) {
+        enum tg_err err = confirm(passage);
+        if (err)
+            return err;
     }
     decide(gate, answer);
     return TG_OK;
@@ -419,12 +266,31 @@ static enum tg_err set_out(struct passage *passage, struct tg_gate *gate,
     return err;
 }
 
+/* An answer goes to the caller once it is certain that there is one. Field by field, and only what
+ * is there: to copy the whole takes longer than to decide a refusal. */
+static void hand_over(struct tg_answer *to, const struct tg_answer *from)
+{
+    to->step = from->step;
+    to->lease = from->lease;
+    to->deadline = from->deadline;
+    to->decision = from->decision;
+    to->reason = from->reason;
+    to->policy_denied = from->policy_denied;
+    to->would_deny = from->would_deny;
+    to->memory_used = from->memory_used;
+    to->axes.present = from->axes.present;
+    to->axes.would_deny = from->axes.would_deny;
+    for (int axis = 0; axis < TG_AXIS_COUNT; axis++)
+        if (from->axes.present & 1u << axis)
+            to->axes.decision[axis] = from->axes.decision[axis];
+}
+
 /* Memory and peers. True: refused. */
 static bool refused_early(const struct passage *passage, struct ticket **ticket, enum tg_err *err)
 {
     struct tg_gate *gate = passage->gate;
 
-    if (refused_by_memory(passage))
+    if (stages_memory(passage))
         return true;
     if (!needs_ticket(passage))
         return false;
@@ -433,7 +299,7 @@ static bool refused_early(const struct passage *passage, struct ticket **ticket,
         *err = TG_ERR_MEMORY;
         return false;
     }
-    if (!refused_by_peers(passage, *ticket, err))
+    if (!stages_peers(passage, *ticket, err))
         return false;
     gate_drop(gate, *ticket);
     *ticket = NULL;
@@ -465,7 +331,7 @@ enum tg_err tg_gate_precheck(struct tg_gate *gate, const struct tg_call *call, t
     }
     spin_unlock(&gate->lock);
     if (!err)
-        *answer = made;
+        hand_over(answer, &made);
     return err;
 }
 
@@ -495,10 +361,11 @@ static bool enter(struct passage *passage, tg_lease prechecked, enum tg_err *err
     struct ticket *ticket = NULL;
     bool refused = refused_before_the_slot(passage, prechecked, &ticket, err);
 
+    passage->known = prechecked != 0;
     if (ticket)
         answer->would_deny |= ticket->would_deny;
     if (!refused && !*err && gate->config.concurrency.on)
-        refused = refused_a_slot(passage, ticket, err);
+        refused = stages_slot(passage, ticket, err);
     if (refused || *err) {
         if (ticket)
             gate_drop(gate, ticket);
@@ -537,7 +404,7 @@ enum tg_err tg_gate_admit(struct tg_gate *gate, const struct tg_call *call, tg_l
     if (through)
         err = go_on(&passage);
     if (!err)
-        *answer = made;
+        hand_over(answer, &made);
     return err;
 }
 
@@ -557,12 +424,13 @@ static bool wake_up(struct passage *passage, tg_lease lease, enum tg_err *err)
     if (ticket && wait_is_over(gate, ticket)) {
         passage->answer->would_deny |= ticket->would_deny;
         gate_drop(gate, ticket);
-        refused_by_concurrency(gate, passage->answer, passage->now);
+        stages_overloaded(gate, passage->answer, passage->now);
     } else if (ticket && ticket->state == TICKET_WAITING) {
         passage->answer->step = TG_WAITING;
         passage->answer->lease = lease;
         passage->answer->deadline = ticket->deadline;
     } else if (ticket && ticket->state == TICKET_GRANTED) {
+        passage->known = true;
         hold(passage, ticket);
         passage->worth = gate->config.worth;
         passage->context = gate->config.context;
@@ -592,7 +460,7 @@ enum tg_err tg_gate_resume(struct tg_gate *gate, tg_lease lease, const struct tg
     if (through)
         err = go_on(&passage);
     if (!err)
-        *answer = made;
+        hand_over(answer, &made);
     return err;
 }
 
@@ -622,6 +490,6 @@ enum tg_err tg_gate_store_answered(struct tg_gate *gate, tg_lease lease, enum tg
         return err;
     add_axes(gate, &made, axes);
     decide(gate, &made);
-    *answer = made;
+    hand_over(answer, &made);
     return TG_OK;
 }

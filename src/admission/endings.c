@@ -5,18 +5,19 @@
 
 void endings_init(struct endings *endings)
 {
-    *endings = (struct endings){.unlisted_from = INT64_MAX};
+    *endings = (struct endings){.piled_from = INT64_MAX};
 }
 
 void endings_fini(struct endings *endings)
 {
-    free(endings->list);
+    free(endings->heap);
 }
 
+/* The tickets stay on the pile: they are free, and found to be so when it is worked through. */
 void endings_clear(struct endings *endings)
 {
-    endings->unlisted_from = INT64_MAX;
-    endings->n = endings->next = 0;
+    endings->piled_from = INT64_MAX;
+    endings->n = 0;
 }
 
 static bool ends_by_itself(const struct ticket *ticket)
@@ -25,79 +26,114 @@ static bool ends_by_itself(const struct ticket *ticket)
            ticket->state == TICKET_ABANDONED || ticket->state == TICKET_ADMITTED;
 }
 
-static struct ticket *ticket_at(const struct tickets *tickets, uint32_t i)
+/* ---- the heap ---- */
+
+/* Of those that end together, the one of the lower number first: an order that can be repeated. */
+static bool before(struct ending a, struct ending b)
 {
-    return &tickets->chunks[i / TICKET_CHUNK][i % TICKET_CHUNK];
+    return a.at != b.at ? a.at < b.at : a.lease < b.lease;
 }
 
-static uint32_t count_of(const struct tickets *tickets)
+static void push(struct endings *endings, struct ending ending)
 {
-    return tickets->n_chunks * TICKET_CHUNK;
+    size_t place = endings->n++;
+
+    for (; place > 0 && before(ending, endings->heap[(place - 1) / 2]); place = (place - 1) / 2)
+        endings->heap[place] = endings->heap[(place - 1) / 2];
+    endings->heap[place] = ending;
 }
+
+static struct ending pop(struct endings *endings)
+{
+    struct ending first = endings->heap[0], last = endings->heap[--endings->n];
+    size_t place = 0;
+
+    for (size_t child; (child = 2 * place + 1) < endings->n; place = child) {
+        if (child + 1 < endings->n && before(endings->heap[child + 1], endings->heap[child]))
+            child++;
+        if (before(last, endings->heap[child]))
+            break;
+        endings->heap[place] = endings->heap[child];
+    }
+    endings->heap[place] = last;
+    return first;
+}
+
+/* Whether the entry still stands for the end of an open lease. */
+static struct ticket *still_open(const struct tickets *tickets, struct ending ending)
+{
+    struct ticket *ticket = tickets_find(tickets, ending.lease);
+
+    return ticket && ends_by_itself(ticket) && ticket->deadline == ending.at ? ticket : NULL;
+}
+
+/* Most entries may be of leases that have long gone: then only the others are kept. */
+static void drop_stale(struct endings *endings, const struct tickets *tickets)
+{
+    size_t n = endings->n;
+
+    endings->n = 0;
+    for (size_t i = 0; i < n; i++)
+        if (still_open(tickets, endings->heap[i]))
+            push(endings, endings->heap[i]); /* never beyond i */
+}
+
+/* ---- the pile ---- */
 
 static bool reserve(struct endings *endings, size_t n)
 {
     if (n <= endings->capacity)
         return true;
-    struct ending *list = realloc(endings->list, n * sizeof *list);
-    if (!list)
+    n += n / 2;
+    struct ending *heap = realloc(endings->heap, n * sizeof *heap);
+    if (!heap)
         return false;
-    endings->list = list;
+    endings->heap = heap;
     endings->capacity = n;
     return true;
 }
 
-/* Of those that end together, the one of the lower number first: an order that can be repeated. */
-static int earlier(const void *a, const void *b)
+/* False: no memory, and nothing has changed. */
+static bool work_through_pile(struct endings *endings, const struct tickets *tickets)
 {
-    const struct ending *x = a, *y = b;
-
-    if (x->at != y->at)
-        return x->at < y->at ? -1 : 1;
-    return x->lease < y->lease ? -1 : x->lease > y->lease;
-}
-
-static bool make_list(struct endings *endings, const struct tickets *tickets)
-{
-    if (!reserve(endings, (size_t)tickets->used))
+    if (endings->n > 64 && endings->n / 4 > (size_t)tickets->used)
+        drop_stale(endings, tickets);
+    if (!reserve(endings, endings->n + (size_t)tickets->used))
         return false;
-    endings_clear(endings);
-    for (uint32_t i = 0; i < count_of(tickets); i++) {
-        const struct ticket *ticket = ticket_at(tickets, i);
+    while (endings->pile) {
+        struct ticket *ticket = endings->pile;
+        endings->pile = ticket->piled_next;
+        ticket->is_piled = false;
         if (ends_by_itself(ticket))
-            endings->list[endings->n++] = (struct ending){ticket->deadline, ticket_lease(ticket)};
+            push(endings, (struct ending){ticket->deadline, ticket_lease(ticket)});
     }
-    qsort(endings->list, endings->n, sizeof *endings->list, earlier);
+    endings->piled_from = INT64_MAX;
     return true;
 }
 
-/* One that has ended, without a list. What was listed is forgotten: all are looked at. */
-static struct ticket *look_for_one(struct endings *endings, const struct tickets *tickets,
-                                   tg_ms until)
+/* Without memory for the heap: the pile itself is looked through. */
+static struct ticket *look_on_pile(struct endings *endings, tg_ms until)
 {
-    endings_clear(endings);
-    for (uint32_t i = 0; i < count_of(tickets); i++) {
-        struct ticket *ticket = ticket_at(tickets, i);
-        if (ends_by_itself(ticket) && ticket->deadline <= until) {
-            endings_note(endings, until);
+    tg_ms earliest = INT64_MAX;
+
+    for (struct ticket *ticket = endings->pile; ticket; ticket = ticket->piled_next) {
+        if (!ends_by_itself(ticket))
+            continue;
+        if (ticket->deadline <= until)
             return ticket;
-        }
-        if (ends_by_itself(ticket))
-            endings_note(endings, ticket->deadline);
+        earliest = num_min(earliest, ticket->deadline);
     }
+    endings->piled_from = earliest;
     return NULL;
 }
 
 struct ticket *endings_take(struct endings *endings, const struct tickets *tickets, tg_ms until)
 {
-    if (endings->unlisted_from <= until && !make_list(endings, tickets))
-        return look_for_one(endings, tickets, until);
-    while (endings->next < endings->n && endings->list[endings->next].at <= until) {
-        struct ending ending = endings->list[endings->next++];
-        struct ticket *ticket = tickets_find(tickets, ending.lease);
-        /* It may be gone, or be given another end, which was noted. */
-        if (ticket && ends_by_itself(ticket) && ticket->deadline <= until)
-            return ticket;
-    }
-    return NULL;
+    struct ticket *ticket = NULL;
+
+    if (endings->piled_from <= until && !work_through_pile(endings, tickets))
+        ticket = look_on_pile(endings, until);
+    while (!ticket && endings->n > 0 && endings->heap[0].at <= until)
+        ticket = still_open(tickets, pop(endings));
+    return ticket;
 }

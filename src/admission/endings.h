@@ -1,11 +1,10 @@
 /* endings.h - when leases end by themselves.
  *
- * Nearly every lease is released long before its time is over, so nothing is done for its end when
- * it is made but to note the earliest. Only when that has come are the leases looked through: all
- * that are open are put in a list by the order of their ends, and the list is worked off as time
- * goes on. Those made or renewed meanwhile are not in it; the earliest of their ends is noted
- * again, and lies behind the whole list if all leases have the same length. So the looking through
- * is done about once in that time, however many leases there are.
+ * Nearly every lease is released long before its time is over. So when one is made, no more is done
+ * for its end than to note the earliest, and to put the ticket on a pile, unless it lies there
+ * already. Only when the earliest has come is the pile worked through: what is still open then
+ * goes into a heap by its end. A lease that was released meanwhile never gets there, and one that
+ * is released later is found to be gone when its turn comes.
  *
  * The gate's lock covers it.
  */
@@ -21,10 +20,10 @@ struct ending {
 };
 
 struct endings {
-    tg_ms unlisted_from; /* no lease outside the list ends before this */
-    struct ending *list;
+    tg_ms piled_from;    /* nothing on the pile ends before this */
+    struct ticket *pile; /* linked by `piled_next` */
+    struct ending *heap;
     size_t n;
-    size_t next; /* the list is worked off up to here */
     size_t capacity;
 };
 
@@ -34,22 +33,25 @@ void endings_fini(struct endings *endings);
 /* There are no leases at all. */
 void endings_clear(struct endings *endings);
 
-/* A lease ends at `at`, from now on. */
-static inline void endings_note(struct endings *endings, tg_ms at)
+/* The ticket ends at `at`, from now on. */
+static inline void endings_set(struct endings *endings, struct ticket *ticket, tg_ms at)
 {
-    endings->unlisted_from = num_min(endings->unlisted_from, at);
+    ticket->deadline = at;
+    endings->piled_from = num_min(endings->piled_from, at);
+    if (!ticket->is_piled) {
+        ticket->is_piled = true;
+        ticket->piled_next = endings->pile;
+        endings->pile = ticket;
+    }
 }
 
-/* No lease ends before this. It may be too early: who ended by itself is not taken out. */
+/* No lease ends before this. It may be too early: who was released is not taken out. */
 static inline tg_ms endings_next(const struct endings *endings)
 {
-    tg_ms listed = endings->next < endings->n ? endings->list[endings->next].at : INT64_MAX;
-
-    return num_min(listed, endings->unlisted_from);
+    return endings->n > 0 ? num_min(endings->heap[0].at, endings->piled_from) : endings->piled_from;
 }
 
-/* A ticket whose end has come by `until`; null: none has. Without memory for a list, which has to
- * be made now and then, all tickets are looked at for each. */
+/* A ticket whose end has come by `until`; null: none has. */
 struct ticket *endings_take(struct endings *endings, const struct tickets *tickets, tg_ms until);
 
 #endif

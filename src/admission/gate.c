@@ -334,7 +334,6 @@ void tg_gate_tick(struct tg_gate *gate, tg_ms now)
     while (num_min(next_wait_over(gate), endings_next(&gate->endings)) <= until)
         next_event(gate);
     gate_time(gate, until);
-    law_tick(&gate->law, gate->latest);
     gate_grant(gate);
     if (gate->latest - gate->tidied_at >= TIDY_MS) {
         peers_tidy(&gate->peers);

@@ -48,7 +48,8 @@ struct tg_gate {
 
 /* All of these need the lock. */
 
-/* The time for queue, leases and law. One that is out of range does not count. */
+/* The time for queue, leases and law, which steps if its window is over: whatever happens is an
+ * event to it. A time that is out of range does not count. */
 tg_ms gate_time(struct tg_gate *gate, tg_ms now);
 
 /* Tells those whose wait was over before now, and gives slots to those whose turn it is, while

@@ -1,6 +1,7 @@
 /* queue.c - fair turns among those who wait. See queue.h. */
 #include "admission/queue.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 #include "core/num.h"
@@ -98,25 +99,33 @@ static bool is_idle(const struct flow *flow)
     return flow->first == NULL;
 }
 
-/* Forgets idle flows that the virtual time has overtaken; if that is not enough, all idle ones. */
+/* Forgets the idle flows whose tag is at most `tag`. */
+static void forget_until(struct queue *queue, struct queue_class *line, double tag)
+{
+    for (uint32_t i = 0; i < table_capacity(&line->flows);) {
+        struct table_slot *slot = &table_slots(&line->flows)[i];
+        struct flow *flow = table_is_free(slot) ? NULL : slot->states.block;
+        if (flow && is_idle(flow) && flow->tag <= tag) {
+            table_remove(&line->flows, slot); /* another may be in this slot now: look again */
+            flow->next = queue->spare;
+            queue->spare = flow;
+        } else {
+            i++;
+        }
+    }
+}
+
+static size_t idle_flows(const struct queue_class *line)
+{
+    return line->flows.n - line->n_heap;
+}
+
+/* Those that the virtual time has overtaken are no loss; if that is not enough, all idle ones. */
 static void forget_idle(struct queue *queue, struct queue_class *line)
 {
-    bool all = false;
-
-    do {
-        for (uint32_t i = 0; i < table_capacity(&line->flows);) {
-            struct table_slot *slot = &table_slots(&line->flows)[i];
-            struct flow *flow = table_is_free(slot) ? NULL : slot->states.block;
-            if (flow && is_idle(flow) && (all || flow->tag <= line->virtual_time)) {
-                table_remove(&line->flows, slot);
-                flow->next = queue->spare;
-                queue->spare = flow;
-            } else {
-                i++;
-            }
-        }
-        all = !all;
-    } while (all && line->flows.n - line->n_heap >= IDLE_FLOWS_MAX);
+    forget_until(queue, line, line->virtual_time);
+    if (idle_flows(line) >= IDLE_FLOWS_MAX)
+        forget_until(queue, line, INFINITY);
 }
 
 static struct flow *get_flow(struct queue *queue, struct queue_class *line, struct table_id tenant)
@@ -126,7 +135,7 @@ static struct flow *get_flow(struct queue *queue, struct queue_class *line, stru
 
     if (slot)
         return slot->states.block;
-    if (line->flows.n - line->n_heap >= IDLE_FLOWS_MAX)
+    if (idle_flows(line) >= IDLE_FLOWS_MAX)
         forget_idle(queue, line);
     if (line->flows.n + 1 > capacity / 4 * 3 &&
         !table_resize(&line->flows, capacity ? capacity * 2 : FLOWS_CAPACITY_MIN))
@@ -144,6 +153,32 @@ static struct flow *get_flow(struct queue *queue, struct queue_class *line, stru
 }
 
 /* ---- calls ---- */
+
+/* How many of a flow's calls would be served before one whose tag is `tag`, of those that came
+ * before it: its first has the flow's tag, each further one is a turn behind. */
+static int64_t served_before(const struct flow *flow, double tag)
+{
+    if (flow->tag > tag)
+        return 0;
+    return num_min(flow->n, num_floor((tag - flow->tag) * flow->weight + 1e-9) + 1);
+}
+
+int64_t queue_ahead_of(const struct queue *queue, enum tg_priority priority, struct table_id tenant,
+                       double weight, int64_t enough)
+{
+    const struct queue_class *line = &queue->classes[priority];
+    const struct table_slot *slot = table_find(&line->flows, tenant);
+    const struct flow *own = slot ? slot->states.block : NULL;
+    double tag = own && own->tag > line->virtual_time ? own->tag : line->virtual_time;
+    int64_t ahead = queue_ahead(queue, priority) - line->waiting + (own ? own->n : 0);
+
+    if (own)
+        tag += (double)own->n / weight;
+    for (size_t i = 0; i < line->n_heap && ahead <= enough; i++)
+        if (line->heap[i] != own)
+            ahead += served_before(line->heap[i], tag);
+    return ahead;
+}
 
 bool queue_push(struct queue *queue, struct ticket *ticket, struct table_id tenant, double weight)
 {
@@ -166,6 +201,7 @@ bool queue_push(struct queue *queue, struct ticket *ticket, struct table_id tena
             flow->tag = line->virtual_time;
         settle_place(line, line->n_heap++, flow);
     }
+    flow->n++;
     if (line->waiting++ == 0)
         line->earned = 0;
     return true;
@@ -190,6 +226,7 @@ void queue_remove(struct queue *queue, struct ticket *ticket)
     if (was_first && flow->first)
         settle_place(line, flow->place, flow);
     ticket->flow = NULL;
+    flow->n--;
     line->waiting--;
 }
 
@@ -209,6 +246,12 @@ enum tg_priority queue_turn(const struct queue *queue, bool low_may)
     return top;
 }
 
+/* A turn at most: a class that may not go for a while does not save up turns for later. */
+static void earn(struct queue_class *line, int64_t share)
+{
+    line->earned = num_min(line->earned + share, QUEUE_TURN);
+}
+
 struct ticket *queue_serve(struct queue *queue, enum tg_priority priority)
 {
     struct queue_class *line = &queue->classes[priority];
@@ -219,7 +262,7 @@ struct ticket *queue_serve(struct queue *queue, enum tg_priority priority)
         line->earned -= QUEUE_TURN;
     for (int below = (int)priority + 1; below < TG_PRIORITY_COUNT; below++)
         if (queue->classes[below].waiting > 0)
-            queue->classes[below].earned += queue->share[below];
+            earn(&queue->classes[below], queue->share[below]);
     line->virtual_time = flow->tag;
     flow->tag += 1 / flow->weight;
     queue_remove(queue, ticket);

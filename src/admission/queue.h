@@ -23,6 +23,7 @@ struct flow {
     double tag;
     double weight;
     struct ticket *first, *last;
+    int64_t n;         /* calls */
     size_t place;      /* in the heap of its class; only while it has calls */
     struct flow *next; /* among the spare ones */
 };
@@ -64,7 +65,13 @@ enum tg_priority queue_turn(const struct queue *queue, bool low_may);
 /* Serves the class: takes out its next ticket, and counts the turn. */
 struct ticket *queue_serve(struct queue *queue, enum tg_priority priority);
 
-/* The calls that a new one of this priority would find before it. */
+/* The calls that would be served before a new one of this tenant, as turns stand now: all of the
+ * classes above, its own, and of other tenants those that come before its turn. Counted only until
+ * there are more than `enough`. */
+int64_t queue_ahead_of(const struct queue *queue, enum tg_priority priority, struct table_id tenant,
+                       double weight, int64_t enough);
+
+/* The calls that wait in this class and those above it. */
 static inline int64_t queue_ahead(const struct queue *queue, enum tg_priority priority)
 {
     int64_t ahead = 0;

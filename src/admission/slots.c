@@ -9,8 +9,10 @@
 
 tg_ms gate_time(struct tg_gate *gate, tg_ms now)
 {
-    if (num_in_range(now))
-        gate->latest = num_max(gate->latest, now);
+    if (num_in_range(now) && now > gate->latest) {
+        gate->latest = now;
+        law_tick(&gate->law, now);
+    }
     return gate->latest;
 }
 
@@ -85,8 +87,7 @@ void gate_drop(struct tg_gate *gate, struct ticket *ticket)
 
 void gate_set_end(struct tg_gate *gate, struct ticket *ticket, tg_ms at)
 {
-    ticket->deadline = at;
-    endings_note(&gate->endings, at);
+    endings_set(&gate->endings, ticket, at);
 }
 
 /* Expiry leaves no sample, and the estimate stands. */

@@ -17,11 +17,14 @@
  *                          |        GRANTED
  *                          |           | resumed
  *                          v           v
- *       remote store:   ASKING --> ADMITTED ---> (free)   released, expired, or refused by
+ *                       ASKING --> ADMITTED ---> (free)   released, expired, or refused by
  *                          |                              policy, rate or cost
  *                          | released meanwhile
  *                          v
- *                      ABANDONED ---> (free)   once the store has answered
+ *                      ABANDONED ---> (free)   once it is decided
+ *
+ * ASKING is passed over by a call that goes straight through to a store in this process: nobody
+ * knows its lease yet, so nobody can release it.
  *
  * Every state can be left by a release, and every state but GRANTED and TIMED_OUT, whose owner is
  * on its way, ends by itself at its deadline.
@@ -38,8 +41,8 @@ enum ticket_state {
     TICKET_WAITING,   /* in the queue */
     TICKET_GRANTED,   /* has a slot, and its owner has been told */
     TICKET_TIMED_OUT, /* its wait is over, and its owner has been told */
-    TICKET_ASKING,    /* has a slot; a remote store is deciding */
-    TICKET_ABANDONED, /* holds nothing; a remote store is deciding */
+    TICKET_ASKING,    /* has a slot; policy and store are deciding */
+    TICKET_ABANDONED, /* holds nothing; they are still deciding */
     TICKET_ADMITTED   /* a lease */
 };
 
@@ -56,6 +59,7 @@ struct ticket {
     bool counts_peer; /* what it holds */
     bool holds_slot;
     bool charged;
+    bool is_piled;       /* see endings.h; stays when the ticket is freed */
     uint16_t would_deny; /* bits 1 << reason, so far */
     struct table_id peer;
     tg_ms started_at; /* the slot; and how many were held then, itself included */
@@ -73,6 +77,8 @@ struct ticket {
     uint64_t arrival;
     size_t deadline_place;
     void *waiter;
+
+    struct ticket *piled_next;
 
     struct tg_axes axes; /* of one that a remote store is asked for: as far as it is decided */
 };

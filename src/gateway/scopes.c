@@ -195,13 +195,20 @@ static const struct config_tenant *root_of(const struct config *config,
 }
 
 /* A tenant with `concurrency` is its own peer; one without it counts as the nearest parent that has
- * it. In shadow, nobody is refused for it. */
+ * it. One in shadow gives way to a parent that is not: a call has one peer, and one that refuses
+ * matters more than one that only counts. */
 static const struct config_tenant *peer_of(const struct config *config,
                                            const struct config_tenant *tenant)
 {
-    while (tenant != NULL && (tenant->concurrency == 0 || tenant->mode == CONFIG_SHADOW))
-        tenant = parent_of(config, tenant);
-    return tenant;
+    const struct config_tenant *in_shadow = NULL;
+
+    for (; tenant != NULL; tenant = parent_of(config, tenant)) {
+        if (tenant->concurrency > 0 && tenant->mode != CONFIG_SHADOW)
+            return tenant;
+        if (tenant->concurrency > 0 && in_shadow == NULL)
+            in_shadow = tenant;
+    }
+    return in_shadow;
 }
 
 static enum tg_err too_many(const struct config_tenant *tenant, const struct scopes_who *who,
@@ -236,6 +243,7 @@ static void fill_tenant(const struct config *config, const struct config_tenant 
         call->peer = peer->name;
         call->peer_bytes = strlen(peer->name);
         call->peer_limit = peer->concurrency;
+        call->peer_mode = mode_of(peer->mode);
     }
 }
 

@@ -98,7 +98,8 @@ static bool fits_at(const struct tg_limiter *limiter, const struct sliding_windo
 
 /* The first whole ms after `now` at which `cost` fits, if nothing else is charged. The estimate
  * only falls: find the tick in which it falls far enough, then the place inside that tick. That
- * place comes from a division, so it is moved on until the check itself agrees. */
+ * place comes from a division, so it is moved until the check itself agrees that it is the first.
+ * */
 static tg_ms window_fits_from(const struct tg_limiter *limiter, const struct sliding_window *window,
                               tg_ms now, int64_t cost)
 {
@@ -118,6 +119,8 @@ static tg_ms window_fits_from(const struct tg_limiter *limiter, const struct sli
     tg_ms at = num_max(num_ceil((double)tick * width + place), num_add(now, 1));
     for (tg_ms step = 1; at < TG_NUMBER_MAX && !fits_at(limiter, window, at, cost); step *= 2)
         at = num_add(at, step);
+    while (at - 1 > now && fits_at(limiter, window, at - 1, cost))
+        at--;
     return at;
 }
 
@@ -222,7 +225,7 @@ static enum tg_err sliding_window_prepare(struct tg_limiter *limiter, struct tg_
 {
     int64_t buckets = limiter->config.buckets;
 
-    if (buckets / BUCKETS_PER_MS_MAX > limiter->config.period)
+    if ((buckets + BUCKETS_PER_MS_MAX - 1) / BUCKETS_PER_MS_MAX > limiter->config.period)
         return problem_say(problem, TG_ERR_INVALID,
                            "sliding_window: %lld buckets in a window of %lld ms are too many; at "
                            "most %d a ms are allowed",

@@ -92,32 +92,64 @@ static bool is_number(struct piece piece, bool fraction)
     return true;
 }
 
+/* A decimal fraction by strtod(), whatever the locale's decimal point: 12.5e3 is read as 125e2. */
+static double read_fraction(struct piece piece, bool *fine)
+{
+    char digits[NUMBER_LENGTH_MAX + 1] = "", text[NUMBER_LENGTH_MAX + 32], *end;
+    size_t n = 0, i = 0;
+    long exponent = 0;
+    bool point = false;
+
+    for (; i < piece.length && piece.text[i] != 'e' && piece.text[i] != 'E'; i++) {
+        if (piece.text[i] != '.')
+            digits[n++] = piece.text[i];
+        exponent -= point && piece.text[i] != '.';
+        *fine = *fine && !(point && piece.text[i] == '.');
+        point = point || piece.text[i] == '.';
+    }
+    if (i < piece.length) {
+        snprintf(text, sizeof text, "%.*s", (int)(piece.length - i - 1), piece.text + i + 1);
+        exponent += strtol(text, &end, 10);
+        *fine = *fine && end != text && *end == 0;
+    }
+    snprintf(text, sizeof text, "%se%ld", digits, exponent);
+    errno = 0;
+    double value = strtod(text, &end);
+    *fine = *fine && n > 0 && end != text && *end == 0 && errno != ERANGE;
+    return value;
+}
+
+static long long read_whole(struct piece piece, bool *fine)
+{
+    char text[NUMBER_LENGTH_MAX + 1] = "", *end;
+
+    memcpy(text, piece.text, piece.length);
+    errno = 0;
+    long long value = strtoll(text, &end, 10);
+    *fine = *fine && end != text && *end == 0 && errno != ERANGE;
+    return value;
+}
+
 static enum tg_err read_value(const struct limit_strategy *strategy,
                               const struct limit_field *field, struct piece piece,
                               struct tg_limiter_config *config, struct tg_problem *problem)
 {
     bool fraction = field->unit == LIMIT_PER_SECOND;
-    char text[NUMBER_LENGTH_MAX + 1] = "", *end = text;
-    long long whole = 0;
-    double real = 0;
+    bool fine = is_number(piece, fraction);
+    double real = fine && fraction ? read_fraction(piece, &fine) : 0;
+    long long whole = fine && !fraction ? read_whole(piece, &fine) : 0;
 
-    if (is_number(piece, fraction)) {
-        memcpy(text, piece.text, piece.length);
-        errno = 0;
-        if (fraction)
-            real = strtod(text, &end);
-        else
-            whole = strtoll(text, &end, 10);
-    }
-    if (end == text || *end || errno == ERANGE)
-        return problem_say(problem, TG_ERR_INVALID, "%s: %s is \"%.*s\"; it must be a %s",
-                           strategy->ops.name, field->name, shown(piece), piece.text,
-                           fraction ? "number above 0" : "whole number from 1 up");
+    if (!fine)
+        return problem_say(
+            problem, TG_ERR_INVALID, "%s: %s is \"%.*s\"; it must be a %s up to %lld",
+            strategy->ops.name, field->name, shown(piece), piece.text,
+            fraction ? "number above 0," : "whole number from 1", (long long)field->max);
 
     /* 0 means "default" in the struct; whoever writes it in a spec means 0, which is refused. */
     if (fraction ? !(real > 0) : whole <= 0)
-        return problem_say(problem, TG_ERR_INVALID, "%s: %s is %.*s; it must be above 0",
-                           strategy->ops.name, field->name, shown(piece), piece.text);
+        return problem_say(problem, TG_ERR_INVALID,
+                           "%s: %s is %.*s; it must be above 0, up to %lld", strategy->ops.name,
+                           field->name, shown(piece), piece.text, (long long)field->max);
     if (fraction)
         *limit_field_double(config, field) = real;
     else

@@ -44,6 +44,15 @@ enum tg_err gate_wait_init(struct gate_wait *door, const struct tg_gate_config *
     return tg_gate_new(&own, &door->gate, problem);
 }
 
+enum tg_err gate_wait_reconfigure(struct gate_wait *door, const struct tg_gate_config *config,
+                                  struct tg_problem *problem)
+{
+    struct tg_gate_config own = *config;
+
+    own.wake = wake;
+    return tg_gate_reconfigure(door->gate, &own, clock_now_ms(&door->clock), problem);
+}
+
 void gate_wait_fini(struct gate_wait *door)
 {
     tg_gate_free(door->gate);

@@ -17,7 +17,7 @@
 #include "tollgate.h"
 
 struct gate_wait {
-    struct tg_gate *gate; /* for reconfigure, set_memory, stats */
+    struct tg_gate *gate; /* for set_memory and stats */
     struct clock clock;   /* the time of everything that is given to the gate */
 };
 
@@ -26,6 +26,11 @@ struct gate_wait {
 TG_MUST_CHECK enum tg_err gate_wait_init(struct gate_wait *door,
                                          const struct tg_gate_config *config,
                                          struct tg_problem *problem);
+
+/* As tg_gate_reconfigure(); what is said of the config above holds here too. */
+TG_MUST_CHECK enum tg_err gate_wait_reconfigure(struct gate_wait *door,
+                                                const struct tg_gate_config *config,
+                                                struct tg_problem *problem);
 
 /* No thread may be in it any more. */
 void gate_wait_fini(struct gate_wait *door);

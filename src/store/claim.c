@@ -107,11 +107,6 @@ static void end(struct work *work)
     spin_unlock(&work->shard->lock);
 }
 
-static int64_t units_of(const struct tg_limit *limit, int64_t cost)
-{
-    return limit->axis == TG_AXIS_RATE ? 1 : cost;
-}
-
 /* The state of limit i of a scope that has an entry. */
 static void *state_of(const struct place *place, size_t i)
 {
@@ -151,7 +146,7 @@ static void look_at(const struct work *work, unsigned mask, bool refused, struct
 
             if (!(mask & 1u << limit->axis))
                 continue;
-            peek_one(place, i, work->now, units_of(limit, work->claim->cost), &answer);
+            peek_one(place, i, work->now, limit_units(limit, work->claim->cost), &answer);
             if (!answer.allowed && limit->mode == TG_SHADOW) {
                 axes->would_deny |= 1u << limit->axis;
                 continue;
@@ -180,7 +175,8 @@ static bool look(const struct work *work, unsigned mask, struct tg_axes *axes)
 static bool is_charged(const struct place *place, unsigned mask, int64_t cost)
 {
     for (size_t i = 0; i < place->set->n; i++)
-        if (mask & 1u << place->set->limits[i].axis && units_of(&place->set->limits[i], cost) > 0)
+        if (mask & 1u << place->set->limits[i].axis &&
+            limit_units(&place->set->limits[i], cost) > 0)
             return true;
     return false;
 }
@@ -245,7 +241,7 @@ static void take_all(struct work *work, unsigned mask)
         const struct place *place = &work->places[p];
         for (size_t i = 0; i < place->set->n; i++) {
             const struct tg_limit *limit = &place->set->limits[i];
-            int64_t units = units_of(limit, work->claim->cost);
+            int64_t units = limit_units(limit, work->claim->cost);
             struct tg_decision answer = {.allowed = true};
 
             if (!(mask & 1u << limit->axis) || units == 0)
@@ -289,6 +285,13 @@ static enum tg_err take_locked(struct work *work, struct tg_axes *axes)
 
 /* ---- the operations ---- */
 
+static enum tg_err count_full(struct tg_store *store, enum tg_err err)
+{
+    if (err == TG_ERR_FULL)
+        atomic_fetch_add_explicit(&store->refused, 1, memory_order_relaxed);
+    return err;
+}
+
 enum tg_err claim_take(struct tg_store *store, struct claim *claim, tg_ms now, struct tg_axes *axes)
 {
     struct work work;
@@ -300,9 +303,7 @@ enum tg_err claim_take(struct tg_store *store, struct claim *claim, tg_ms now, s
         err = take_locked(&work, axes);
         end(&work);
     } while (err == TG_ERR_FULL && store_reclaim(store, work.shard, now));
-    if (err == TG_ERR_FULL)
-        atomic_fetch_add_explicit(&store->refused, 1, memory_order_relaxed);
-    return err;
+    return count_full(store, err);
 }
 
 void claim_peek(struct tg_store *store, struct claim *claim, tg_ms now, struct tg_axes *axes)
@@ -328,7 +329,7 @@ void claim_refund(struct tg_store *store, struct claim *claim, tg_ms now, tg_ms 
         const struct place *place = &work.places[p];
         for (size_t i = 0; place->slot && i < place->set->n; i++) {
             const struct tg_limit *limit = &place->set->limits[i];
-            struct tg_charge charged = {charged_at, units_of(limit, claim->cost)};
+            struct tg_charge charged = {charged_at, limit_units(limit, claim->cost)};
             if (claim->uncharged[p] & 1u << i)
                 continue;
             limit->limiter.ops->refund(&limit->limiter, state_of(place, i), now, charged,
@@ -372,5 +373,5 @@ enum tg_err claim_settle(struct tg_store *store, struct claim *claim, tg_ms now,
         }
         end(&work);
     } while (err == TG_ERR_FULL && store_reclaim(store, work.shard, now));
-    return err;
+    return count_full(store, err);
 }

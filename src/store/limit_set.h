@@ -46,6 +46,12 @@ static inline const struct limit_set *limit_sets_get(const struct limit_sets *se
     return atomic_load_explicit(&sets->array, memory_order_acquire)[set - 1];
 }
 
+/* What a call of this cost takes of a limit. */
+static inline int64_t limit_units(const struct tg_limit *limit, int64_t cost)
+{
+    return limit->axis == TG_AXIS_RATE ? 1 : cost;
+}
+
 /* The states of an entry. */
 static inline void *limit_set_states(const struct limit_set *set, struct table_slot *slot)
 {

@@ -79,17 +79,21 @@ void shard_note_fresh_at(struct shard *shard, tg_ms fresh_at)
         atomic_store_explicit(&shard->fresh_from, fresh_at, memory_order_relaxed);
 }
 
+/* Only the difference counts against the bound. For the moment of the copy the old table is there
+ * too: were it counted, a full store could not even shrink. */
 static enum tg_err resize(struct shard *shard, struct shard_common *common, uint32_t capacity)
 {
-    uint32_t old = table_capacity(&shard->table);
+    size_t from = table_bytes(table_capacity(&shard->table)), to = table_bytes(capacity);
 
-    if (!claim(common, table_bytes(capacity)))
+    if (to > from && !claim(common, to - from))
         return TG_ERR_FULL;
     if (!table_resize(&shard->table, capacity)) {
-        give_back(common, table_bytes(capacity));
+        if (to > from)
+            give_back(common, to - from);
         return TG_ERR_MEMORY;
     }
-    give_back(common, table_bytes(old));
+    if (to < from)
+        give_back(common, from - to);
     return TG_OK;
 }
 
@@ -176,12 +180,6 @@ void shard_shrink(struct shard *shard, struct shard_common *common)
     uint32_t n = shard->table.n, capacity = table_capacity(&shard->table);
     uint32_t needed = n ? n + n / 2 + CAPACITY_MIN : 0;
 
-    if (needed >= capacity)
-        return;
-    if (needed == 0) {
-        table_resize(&shard->table, 0);
-        give_back(common, table_bytes(capacity));
-    } else {
+    if (needed < capacity)
         (void)resize(shard, common, needed); /* no memory for the copy: then it stays as it is */
-    }
 }

@@ -102,7 +102,6 @@ enum tg_err tg_store_define(struct tg_store *store, const struct tg_limit *limit
 
 /* ---- peek and take ---- */
 
-/* Looks for memory in the other shards, until one has given some back. */
 bool store_reclaim(struct tg_store *store, const struct shard *except, tg_ms now)
 {
     size_t before = atomic_load_explicit(&store->common.memory_used, memory_order_relaxed);
@@ -131,11 +130,6 @@ static struct tg_decision combination(const struct tg_axes *axes)
     return all;
 }
 
-static int64_t units_on(const struct tg_limit *limit, int64_t cost)
-{
-    return limit->axis == TG_AXIS_RATE ? 1 : cost;
-}
-
 /* Decides for an entry, and charges it if all its limits allow. False: one of several refused,
  * and how the others stand has yet to be looked at. */
 static bool take_entry(const struct limit_set *set, void *states, tg_ms now, int64_t cost,
@@ -143,20 +137,20 @@ static bool take_entry(const struct limit_set *set, void *states, tg_ms now, int
 {
     const struct tg_limit *limits = set->limits;
 
-    limits->limiter.ops->peek(&limits->limiter, states, now, units_on(limits, cost), decision);
+    limits->limiter.ops->peek(&limits->limiter, states, now, limit_units(limits, cost), decision);
     for (size_t i = 1; i < set->n; i++) {
         const struct tg_limiter *limiter = &limits[i].limiter;
         struct tg_decision one;
         limiter->ops->peek(limiter, limit_set_state(set, states, i), now,
-                           units_on(&limits[i], cost), &one);
+                           limit_units(&limits[i], cost), &one);
         *decision = decision_combine(*decision, one);
     }
     if (!decision->allowed)
         return set->n == 1;
     for (size_t i = 0; i < set->n; i++)
-        if (units_on(&limits[i], cost) > 0)
+        if (limit_units(&limits[i], cost) > 0)
             limits[i].limiter.ops->take(&limits[i].limiter, limit_set_state(set, states, i), now,
-                                        units_on(&limits[i], cost));
+                                        limit_units(&limits[i], cost));
     return true;
 }
 

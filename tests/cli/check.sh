@@ -266,7 +266,7 @@ cat >"$scratch/want" <<'END'
 t.d/3.yaml:1:1: gate is given twice, first in c.yaml:1; it may stand in one file
 t.d/3.yaml:2:1: an included file includes others; only the first file may
 t.d/3.yaml:3:18: the tenant "a" is there twice, first in c.yaml:2; each name is allowed once
-t.d/3.yaml:3:29: tenants[0].weight is "x"; it must be a number above 0 and at most 1000000
+t.d/3.yaml:3:29: tenants[0].weight is "x"; it must be a number from 1e-06 to 1000000
 tollgate check: 4 errors, 0 warnings
 END
 same "mistakes in an included file are told with its name" "$scratch/want" "$scratch/err"

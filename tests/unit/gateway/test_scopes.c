@@ -225,7 +225,9 @@ static void shadow_is_the_tenants_alone(void **state)
     struct asked asked;
     struct scopes_who asks = who("a", NULL, NULL);
     ask(&world, &asks, &asked);
-    assert_null(asked.call.peer);
+    assert_non_null(asked.call.peer);
+    assert_int_equal(asked.call.peer_limit, 1);
+    assert_int_equal(asked.call.peer_mode, TG_SHADOW);
     world_close(&world);
 }
 
