@@ -77,17 +77,26 @@ enum vegas_phase {
 };
 
 struct vegas {
-    tg_ms window_from; /* this window: since when, what it has seen */
+    tg_ms window_from; /* this window: since when (maybe not yet), what it has seen */
     struct law_sum window;
     int64_t dropped;
     int64_t peak;    /* most calls in flight */
     double crowd;    /* sum of the calls in flight that finished ones saw */
     double sojourns; /* sum */
     double sojourn;  /* mean of the last window that had any */
+    double mean;     /* of the samples of the last window that had any; ms */
+
+    struct law_sum evidence; /* the same of the windows since the last step together, */
+    int64_t evidence_ended;  /* dropped ones too */
+    double evidence_crowd;
+    int evidence_windows;
 
     double baseline;       /* ms; 0: none yet */
+    double error;          /* its standard error */
     bool firm;             /* measured by enough samples */
     struct law_sum gather; /* windows on their way to being enough */
+    struct law_sum probed; /* what the last probes found, while they agree */
+    bool confirmed;        /* the last probe found about what was known before */
     tg_ms expires_at;      /* when the baseline is to be measured again */
 
     enum vegas_phase phase;

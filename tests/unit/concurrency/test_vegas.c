@@ -176,6 +176,67 @@ static void dropped_calls_are_overload(void **state)
     }
 }
 
+/* ---- noise ---- */
+
+/* A window of a hundred samples, half of them `spread` above the mean and half below: the standard
+ * error is a tenth of the spread. */
+static void uneven_window(struct law *law, tg_ms from, double mean, double spread)
+{
+    law_tick(law, from);
+    for (int i = 0; i < 100; i++)
+        feed(law, from + i, i % 2 == 0 ? mean + spread : mean - spread, 100, false);
+    law_tick(law, from + 1000);
+}
+
+/* A tenth of a hundred calls seem to wait. Half an error of 5 % leaves 7.75 of them, which is no
+ * step; of a second window like it the error is less, and that leaves 8.4. */
+static void windows_that_tell_little_count_together(void **state)
+{
+    struct law law = vegas_of(unguarded_100, 1);
+    (void)state;
+
+    know_baseline(&law, 90);
+    uneven_window(&law, 0, 100, 45);
+    assert_int_equal(law_limit(&law), 100);
+    uneven_window(&law, 1000, 100, 45);
+    assert_int_equal(law_limit(&law), 99);
+    assert_int_equal(law.state.vegas.evidence.n, 0);
+    uneven_window(&law, 2000, 100, 45);
+    assert_int_equal(law_limit(&law), 99);
+}
+
+static void the_error_of_the_baseline_is_no_queue(void **state)
+{
+    struct law law = vegas_of(unguarded_100, 1);
+    (void)state;
+
+    know_baseline(&law, 90);
+    law.state.vegas.error = 6;
+    window_of(&law, 0, 100, 100);
+    assert_int_equal(law_limit(&law), 100);
+}
+
+/* Five wait: between alpha and beta. */
+static void evidence_is_forgotten_in_time(void **state)
+{
+    struct law law = vegas_of(unguarded_100, 1);
+    (void)state;
+
+    know_baseline(&law, 95);
+    for (tg_ms i = 0; i < 7; i++) {
+        window_of(&law, i * 1000, 100, 100);
+        assert_int_equal(law.state.vegas.evidence.n, 100 * (i + 1));
+    }
+    window_of(&law, 7000, 100, 100);
+    assert_int_equal(law.state.vegas.evidence.n, 0);
+
+    window_of(&law, 8000, 100, 100);
+    assert_int_equal(law.state.vegas.evidence.n, 100);
+    law_tick(&law, 10000); /* an empty window */
+    assert_int_equal(law.state.vegas.evidence.n, 0);
+    assert_int_equal(law_limit(&law), 100);
+}
+
 /* ---- the window ---- */
 
 static void a_step_comes_with_the_first_event_at_or_after_the_end(void **state)
@@ -343,6 +404,110 @@ static void a_probe_ends_in_any_case(void **state)
     assert_int_equal(law_limit(&law), 100);
 }
 
+/* Lets the baseline expire, and ends a probe in which twenty calls take `low` and twenty `high`.
+ * Returns the limit of that probe. */
+static int64_t probe_of(struct law *law, double low, double high)
+{
+    tg_ms t = law->state.vegas.expires_at;
+    int64_t limit;
+
+    for (int i = 0; i < 40; i++)
+        law_started(law, t, 40);
+    limit = law_limit(law);
+    assert_int_equal(law->state.vegas.phase, VEGAS_MEASURING);
+    for (int i = 0; i < 40; i++)
+        feed(law, t + 50, i % 2 == 0 ? low : high, 40, false);
+    law_tick(law, t + 1001);
+    assert_int_equal(law->state.vegas.phase, VEGAS_STEADY);
+    return limit;
+}
+
+static void expect_baseline(const struct law *law, double want)
+{
+    if (fabs(law->state.vegas.baseline - want) > 1e-9)
+        fail_msg("the baseline is %g, not %g", law->state.vegas.baseline, want);
+}
+
+static void probes_that_agree_count_together(void **state)
+{
+    struct law law = expired(1);
+    (void)state;
+
+    (void)probe_of(&law, 16, 24);
+    expect_baseline(&law, 20);
+    (void)probe_of(&law, 17, 25);
+    expect_baseline(&law, 20.5);
+    (void)probe_of(&law, 17.5, 25.5);
+    expect_baseline(&law, 20.5 + 1.0 / 3);
+    assert_int_equal(law.state.vegas.probed.n, 120);
+    for (int i = 0; i < 10; i++)
+        (void)probe_of(&law, 17.5, 25.5);
+    assert_int_equal(law.state.vegas.probed.n, 160); /* the oldest fade */
+    (void)probe_of(&law, 36, 44);
+    expect_baseline(&law, 40);
+    assert_int_equal(law.state.vegas.probed.n, 40);
+}
+
+static void a_probe_goes_deep_after_a_surprise(void **state)
+{
+    static const struct {
+        double ms;
+        int64_t limit;
+    } rows[] = {{20, 50}, {20, 50}, {20, 75}, {24, 75}, {31, 75}, {31, 50}, {31, 75}};
+    struct law law = expired(1); /* calls took 10 ms */
+    (void)state;
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++)
+        assert_int_equal(probe_of(&law, rows[i].ms, rows[i].ms), rows[i].limit);
+    law.state.vegas.mean = 39; /* a queue, which three quarters of the calls would hardly empty */
+    assert_int_equal(probe_of(&law, 31, 31), 50);
+}
+
+/* Of the calls that fill the server up again the short ones end first. */
+static void windows_begin_when_a_probe_has_left_no_trace(void **state)
+{
+    struct law law = expired(1);
+    tg_ms t = law.state.vegas.expires_at + 1001;
+    (void)state;
+
+    (void)probe_of(&law, 20, 20);
+    feed(&law, t + 29, 1, 100, false); /* a call took 10 ms before the probe */
+    assert_int_equal(law.state.vegas.window.n, 0);
+    feed(&law, t + 30, 20, 100, false);
+    assert_int_equal(law.state.vegas.window.n, 1);
+    law_tick(&law, t + 1029);
+    assert_int_equal(law_limit(&law), 100);
+    law_tick(&law, t + 1030);
+    assert_int_equal(law_limit(&law), 101);
+}
+
+static void probes_are_sixty_windows_and_calls_apart(void **state)
+{
+    static const struct {
+        tg_ms window;
+        double sojourn_ms;
+        tg_ms low, high;
+    } rows[] = {
+        {1, 10, 54000, 66000},
+        {1000, 10, 54000, 66000},
+        {30000, 10, 1620000, 1980000},
+        {1000, 5000, 270000, 330000},
+        {30000, 5000, 1620000, 1980000},
+    };
+    (void)state;
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        struct law law = vegas_of(unguarded_100, 1);
+        tg_ms wait;
+        law.config.window = rows[i].window;
+        feed(&law, 0, rows[i].sojourn_ms, 20, false);
+        law_tick(&law, 30000);
+        wait = law.state.vegas.expires_at - 30000;
+        if (wait < rows[i].low || wait > rows[i].high)
+            fail_msg("row %zu: %lld", i, (long long)wait);
+    }
+}
+
 static void an_idle_server_is_measured_when_calls_come_back(void **state)
 {
     struct law law = expired(1);
@@ -467,6 +632,9 @@ int main(void)
         cmocka_unit_test(three_hundred_times_up_and_down_end_where_they_began),
         cmocka_unit_test(growth_wants_use),
         cmocka_unit_test(dropped_calls_are_overload),
+        cmocka_unit_test(windows_that_tell_little_count_together),
+        cmocka_unit_test(the_error_of_the_baseline_is_no_queue),
+        cmocka_unit_test(evidence_is_forgotten_in_time),
         cmocka_unit_test(a_step_comes_with_the_first_event_at_or_after_the_end),
         cmocka_unit_test(a_clock_that_steps_back_stops_nothing),
         cmocka_unit_test(a_call_of_no_length_is_no_trap),
@@ -475,6 +643,10 @@ int main(void)
         cmocka_unit_test(a_probe_drains_measures_and_ends),
         cmocka_unit_test(a_probe_does_not_wait_for_calls_that_left),
         cmocka_unit_test(a_probe_ends_in_any_case),
+        cmocka_unit_test(probes_that_agree_count_together),
+        cmocka_unit_test(a_probe_goes_deep_after_a_surprise),
+        cmocka_unit_test(windows_begin_when_a_probe_has_left_no_trace),
+        cmocka_unit_test(probes_are_sixty_windows_and_calls_apart),
         cmocka_unit_test(an_idle_server_is_measured_when_calls_come_back),
         cmocka_unit_test(probes_are_spread_by_the_seed),
         cmocka_unit_test(a_server_first_met_under_load_is_understood),
