@@ -187,6 +187,12 @@ static struct measured gate_refusal(void)
     return result;
 }
 
+static struct measured in_us(struct measured ns)
+{
+    return (struct measured){ns.value / 1000, ns.reference, ns.ratio, ns.low / 1000,
+                             ns.high / 1000};
+}
+
 /* ---- the law ---- */
 
 /* One window of a thousand samples, and the step at its end. */
@@ -212,10 +218,7 @@ static struct measured vegas_window(void)
     tg_law_config_init(&config);
     if (law_init(&law, &config, 1, NULL))
         abort();
-    struct measured result = measure(vegas_loop, &law, NULL, NULL);
-    result.value /= 1000;
-    result.low /= 1000;
-    result.high /= 1000;
+    struct measured result = in_us(measure(vegas_loop, &law, NULL, NULL));
     law_fini(&law);
     return result;
 }
@@ -233,10 +236,7 @@ static struct measured memory_reading(void)
     struct memory memory;
 
     memory_init(&memory, "", 500);
-    struct measured result = measure(memory_loop, &memory, NULL, NULL);
-    result.value /= 1000;
-    result.low /= 1000;
-    result.high /= 1000;
+    struct measured result = in_us(measure(memory_loop, &memory, NULL, NULL));
     memory_fini(&memory);
     return result;
 }

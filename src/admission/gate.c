@@ -124,6 +124,15 @@ static struct tg_law_config law_of(const struct tg_gate_config *config)
     return law;
 }
 
+/* Of two waits that are over together, that of the call which came first. */
+static bool over_first(const struct heap_node *a, const struct heap_node *b)
+{
+    const struct ticket *x = HEAP_OWNER(a, struct ticket, wait);
+    const struct ticket *y = HEAP_OWNER(b, struct ticket, wait);
+
+    return x->deadline != y->deadline ? x->deadline < y->deadline : x->arrival < y->arrival;
+}
+
 enum tg_err tg_gate_new(const struct tg_gate_config *config, struct tg_gate **gate,
                         struct tg_problem *problem)
 {
@@ -150,7 +159,7 @@ enum tg_err tg_gate_new(const struct tg_gate_config *config, struct tg_gate **ga
     queue_set_shares(&made->queue, config->concurrency.share);
     peers_init(&made->peers);
     tickets_init(&made->tickets);
-    deadlines_init(&made->deadlines);
+    heap_init(&made->waits, over_first);
     *gate = made;
     return TG_OK;
 }
@@ -163,7 +172,7 @@ void tg_gate_free(struct tg_gate *gate)
     queue_fini(&gate->queue);
     peers_fini(&gate->peers);
     tickets_fini(&gate->tickets);
-    deadlines_fini(&gate->deadlines);
+    heap_fini(&gate->waits);
     endings_fini(&gate->endings);
     free(gate);
 }
@@ -182,7 +191,7 @@ enum tg_err tg_gate_reconfigure(struct tg_gate *gate, const struct tg_gate_confi
                            "gate: store and seed cannot change while it runs");
     spin_lock(&gate->lock);
     gate_time(gate, now);
-    if (!config->wake && deadlines_first(&gate->deadlines)) {
+    if (!config->wake && gate_first_wait(gate)) {
         err = problem_say(problem, TG_ERR_INVALID, "gate: calls wait, and need a wake function");
     } else if (law_reconfigure(&gate->law, &law)) {
         gate->config = *config;
@@ -296,7 +305,7 @@ bool tg_gate_renew(struct tg_gate *gate, tg_lease lease, tg_ms now, tg_ms ttl)
 
 static tg_ms next_wait_over(const struct tg_gate *gate)
 {
-    const struct ticket *first = deadlines_first(&gate->deadlines);
+    const struct ticket *first = gate_first_wait(gate);
 
     return first ? first->deadline : INT64_MAX;
 }
@@ -319,7 +328,7 @@ static void next_event(struct tg_gate *gate)
 
     gate_time(gate, num_min(over, ends));
     if (over <= ends)
-        gate_end_wait(gate, deadlines_first(&gate->deadlines));
+        gate_end_wait(gate, gate_first_wait(gate));
     else
         gate_end_leases(gate, ends);
 }

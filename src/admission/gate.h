@@ -1,6 +1,6 @@
 /* gate.h - the gate's parts, as the files of this folder see them.
  *
- * One spinlock covers slots, queue, peers, tickets, deadlines and the law. It is held for some tens
+ * One spinlock covers slots, queue, peers, tickets, waits and the law. It is held for some tens
  * of nanoseconds, twice for each call: once to admit, once to release. The store has its own
  * locks; where both are held, the gate's is taken first.
  */
@@ -9,7 +9,6 @@
 
 #include <stdatomic.h>
 
-#include "admission/deadlines.h"
 #include "admission/endings.h"
 #include "admission/memory_state.h"
 #include "admission/peers.h"
@@ -39,7 +38,7 @@ struct tg_gate {
     enum memory_state memory;
     double memory_used;
     struct queue queue;
-    struct deadlines deadlines; /* of waits */
+    struct heap waits; /* of tickets: whose wait is over first */
     struct peers peers;
     tg_ms tidied_at;
 
@@ -55,6 +54,14 @@ tg_ms gate_time(struct tg_gate *gate, tg_ms now);
 /* Tells those whose wait was over before now, and gives slots to those whose turn it is, while
  * there are any. */
 void gate_grant(struct tg_gate *gate);
+
+/* The ticket whose wait is over first; null: nobody waits. */
+static inline struct ticket *gate_first_wait(const struct tg_gate *gate)
+{
+    struct heap_node *first = heap_first(&gate->waits);
+
+    return first ? HEAP_OWNER(first, struct ticket, wait) : NULL;
+}
 
 /* The wait of a ticket is over: tells its owner. */
 void gate_end_wait(struct tg_gate *gate, struct ticket *ticket);

@@ -9,9 +9,25 @@
 /* How many idle flows are remembered before it is looked whether they still matter. */
 enum { IDLE_FLOWS_MAX = 256, FLOWS_CAPACITY_MIN = 16 };
 
+static struct flow *flow_of(const struct heap_node *node)
+{
+    return HEAP_OWNER(node, struct flow, turn);
+}
+
+static bool goes_before(const struct heap_node *a, const struct heap_node *b)
+{
+    const struct flow *x = flow_of(a), *y = flow_of(b);
+
+    if (x->tag < y->tag || x->tag > y->tag)
+        return x->tag < y->tag;
+    return x->first->arrival < y->first->arrival;
+}
+
 void queue_init(struct queue *queue)
 {
     *queue = (struct queue){.arrivals = 0};
+    for (int rank = 0; rank < TG_PRIORITY_COUNT; rank++)
+        heap_init(&queue->classes[rank].turns, goes_before);
 }
 
 void queue_fini(struct queue *queue)
@@ -22,7 +38,7 @@ void queue_fini(struct queue *queue)
             if (!table_is_free(&table_slots(flows)[i]))
                 free(table_slots(flows)[i].states.block);
         table_resize(flows, 0);
-        free(queue->classes[rank].heap);
+        heap_fini(&queue->classes[rank].turns);
     }
     while (queue->spare) {
         struct flow *flow = queue->spare;
@@ -36,60 +52,6 @@ void queue_set_shares(struct queue *queue, const double share[TG_PRIORITY_COUNT]
 {
     for (int rank = 0; rank < TG_PRIORITY_COUNT; rank++)
         queue->share[rank] = num_ceil(share[rank] * (double)QUEUE_TURN);
-}
-
-/* ---- the heap of flows ---- */
-
-static bool before(const struct flow *a, const struct flow *b)
-{
-    if (a->tag < b->tag || a->tag > b->tag)
-        return a->tag < b->tag;
-    return a->first->arrival < b->first->arrival;
-}
-
-static void put(struct queue_class *line, size_t place, struct flow *flow)
-{
-    line->heap[place] = flow;
-    flow->place = place;
-}
-
-/* Finds the flow's place again after its tag or its first call has changed. */
-static void settle_place(struct queue_class *line, size_t place, struct flow *flow)
-{
-    while (place > 0 && before(flow, line->heap[(place - 1) / 2])) {
-        put(line, place, line->heap[(place - 1) / 2]);
-        place = (place - 1) / 2;
-    }
-    for (size_t child; (child = 2 * place + 1) < line->n_heap; place = child) {
-        if (child + 1 < line->n_heap && before(line->heap[child + 1], line->heap[child]))
-            child++;
-        if (before(flow, line->heap[child]))
-            break;
-        put(line, place, line->heap[child]);
-    }
-    put(line, place, flow);
-}
-
-static bool reserve_heap(struct queue_class *line)
-{
-    size_t capacity = line->capacity ? line->capacity * 2 : FLOWS_CAPACITY_MIN;
-
-    if (line->n_heap < line->capacity)
-        return true;
-    struct flow **heap = realloc(line->heap, capacity * sizeof(struct flow *));
-    if (!heap)
-        return false;
-    line->heap = heap;
-    line->capacity = capacity;
-    return true;
-}
-
-static void leave_heap(struct queue_class *line, struct flow *flow)
-{
-    struct flow *last = line->heap[--line->n_heap];
-
-    if (last != flow)
-        settle_place(line, flow->place, last);
 }
 
 /* ---- flows ---- */
@@ -117,7 +79,7 @@ static void forget_until(struct queue *queue, struct queue_class *line, double t
 
 static size_t idle_flows(const struct queue_class *line)
 {
-    return line->flows.n - line->n_heap;
+    return line->flows.n - line->turns.n;
 }
 
 /* Those that the virtual time has overtaken are no loss; if that is not enough, all idle ones. */
@@ -174,33 +136,41 @@ int64_t queue_ahead_of(const struct queue *queue, enum tg_priority priority, str
 
     if (own)
         tag += (double)own->n / weight;
-    for (size_t i = 0; i < line->n_heap && ahead <= enough; i++)
-        if (line->heap[i] != own)
-            ahead += served_before(line->heap[i], tag);
+    for (size_t i = 0; i < line->turns.n && ahead <= enough; i++)
+        if (flow_of(line->turns.nodes[i]) != own)
+            ahead += served_before(flow_of(line->turns.nodes[i]), tag);
     return ahead;
+}
+
+/* The flow has its first call: it takes turns again. */
+static bool begin_turns(struct queue_class *line, struct flow *flow, struct ticket *ticket)
+{
+    flow->first = ticket;
+    if (flow->tag < line->virtual_time)
+        flow->tag = line->virtual_time;
+    if (heap_add(&line->turns, &flow->turn))
+        return true;
+    flow->first = NULL;
+    return false;
 }
 
 bool queue_push(struct queue *queue, struct ticket *ticket, struct table_id tenant, double weight)
 {
     struct queue_class *line = &queue->classes[ticket->priority];
-    struct flow *flow = reserve_heap(line) ? get_flow(queue, line, tenant) : NULL;
+    struct flow *flow = get_flow(queue, line, tenant);
 
     if (!flow)
+        return false;
+    ticket->arrival = ++queue->arrivals;
+    if (is_idle(flow) && !begin_turns(line, flow, ticket))
         return false;
     flow->weight = weight;
     ticket->flow = flow;
     ticket->next = NULL;
     ticket->previous = flow->last;
-    ticket->arrival = ++queue->arrivals;
     if (flow->last)
         flow->last->next = ticket;
     flow->last = ticket;
-    if (is_idle(flow)) {
-        flow->first = ticket;
-        if (flow->tag < line->virtual_time)
-            flow->tag = line->virtual_time;
-        settle_place(line, line->n_heap++, flow);
-    }
     flow->n++;
     if (line->waiting++ == 0)
         line->earned = 0;
@@ -220,11 +190,11 @@ void queue_remove(struct queue *queue, struct ticket *ticket)
     else
         flow->last = ticket->previous;
     if (was_first && !ticket->next)
-        leave_heap(line, flow);
+        heap_remove(&line->turns, &flow->turn);
     if (was_first)
         flow->first = ticket->next;
     if (was_first && flow->first)
-        settle_place(line, flow->place, flow);
+        heap_moved(&line->turns, &flow->turn);
     ticket->flow = NULL;
     flow->n--;
     line->waiting--;
@@ -255,7 +225,7 @@ static void earn(struct queue_class *line, int64_t share)
 struct ticket *queue_serve(struct queue *queue, enum tg_priority priority)
 {
     struct queue_class *line = &queue->classes[priority];
-    struct flow *flow = line->heap[0];
+    struct flow *flow = flow_of(heap_first(&line->turns));
     struct ticket *ticket = flow->first;
 
     if (line->earned >= QUEUE_TURN)

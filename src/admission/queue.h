@@ -23,16 +23,14 @@ struct flow {
     double tag;
     double weight;
     struct ticket *first, *last;
-    int64_t n;         /* calls */
-    size_t place;      /* in the heap of its class; only while it has calls */
-    struct flow *next; /* among the spare ones */
+    int64_t n;             /* calls */
+    struct heap_node turn; /* in the heap of its class; only while it has calls */
+    struct flow *next;     /* among the spare ones */
 };
 
 struct queue_class {
     struct table flows;
-    struct flow **heap; /* of those that have calls: lowest tag, then earliest call, first */
-    size_t n_heap;
-    size_t capacity;
+    struct heap turns; /* of those that have calls: lowest tag, then earliest call, first */
     double virtual_time;
     int64_t waiting;
     int64_t earned; /* part of a turn, in units of QUEUE_TURN */

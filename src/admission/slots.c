@@ -37,7 +37,7 @@ bool gate_low_may_start(const struct tg_gate *gate)
 void gate_end_wait(struct tg_gate *gate, struct ticket *ticket)
 {
     queue_remove(&gate->queue, ticket);
-    deadlines_remove(&gate->deadlines, ticket);
+    heap_remove(&gate->waits, &ticket->wait);
     ticket->state = TICKET_TIMED_OUT;
     gate->config.wake(gate->config.context, ticket->waiter);
 }
@@ -47,14 +47,14 @@ void gate_grant(struct tg_gate *gate)
     bool shadow = gate->config.concurrency.mode == TG_SHADOW; /* nobody waits in vain */
     struct ticket *late;
 
-    while ((late = deadlines_first(&gate->deadlines)) && late->deadline < gate->latest)
+    while ((late = gate_first_wait(gate)) && late->deadline < gate->latest)
         gate_end_wait(gate, late);
     while (shadow || gate->in_flight < law_limit(&gate->law)) {
         enum tg_priority turn = queue_turn(&gate->queue, shadow || gate_low_may_start(gate));
         if (turn == TG_PRIORITY_COUNT)
             return;
         struct ticket *ticket = queue_serve(&gate->queue, turn);
-        deadlines_remove(&gate->deadlines, ticket);
+        heap_remove(&gate->waits, &ticket->wait);
         ticket->state = TICKET_GRANTED;
         gate_start(gate, ticket);
         gate->config.wake(gate->config.context, ticket->waiter);
@@ -65,7 +65,7 @@ void gate_give_back(struct tg_gate *gate, struct ticket *ticket)
 {
     if (ticket->state == TICKET_WAITING) {
         queue_remove(&gate->queue, ticket);
-        deadlines_remove(&gate->deadlines, ticket);
+        heap_remove(&gate->waits, &ticket->wait);
     }
     if (ticket->holds_slot) {
         gate->in_flight--;

@@ -146,7 +146,8 @@ static bool enqueue(const struct passage *passage, struct ticket *ticket)
 
     if (!queue_push(&gate->queue, ticket, tenant, call->weight))
         return false;
-    if (!deadlines_add(&gate->deadlines, ticket, until)) {
+    ticket->deadline = until;
+    if (!heap_add(&gate->waits, &ticket->wait)) {
         queue_remove(&gate->queue, ticket);
         return false;
     }

@@ -32,6 +32,7 @@
 #ifndef TG_ADMISSION_TICKET_H
 #define TG_ADMISSION_TICKET_H
 
+#include "core/heap.h"
 #include "store/claim.h"
 #include "tollgate.h"
 
@@ -75,7 +76,7 @@ struct ticket {
     struct ticket *previous;
     struct flow *flow;
     uint64_t arrival;
-    size_t deadline_place;
+    struct heap_node wait; /* among those whose wait will be over */
     void *waiter;
 
     struct ticket *piled_next;
