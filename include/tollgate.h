@@ -222,6 +222,12 @@ struct tg_limiter_ops {
      * is refunded; more becomes debt, shown as remaining 0. */
     void (*settle)(const struct tg_limiter *limiter, void *state, tg_ms now,
                    struct tg_charge charge, int64_t actual);
+
+    /* Goes on, as `limiter`, from what a limiter of the same table with other settings had counted:
+     * what was charged stays charged, in the same units. `state` is fresh. May be null: then a
+     * change of settings starts afresh. */
+    void (*carry)(const struct tg_limiter *limiter, void *state, const struct tg_limiter *from,
+                  const void *counted, tg_ms now);
 };
 
 /* A limiter: your storage, filled by tg_limiter_init(). For one of your own, set ops,
@@ -305,6 +311,24 @@ typedef uint32_t tg_limits;
 TG_API TG_MUST_CHECK enum tg_err tg_store_define(struct tg_store *store,
                                                  const struct tg_limit *limits, size_t n,
                                                  tg_limits *set, struct tg_problem *problem);
+
+/* Changes the limits of a set that is in use, in one step for all keys. A limit goes on from what
+ * the limit at its place had counted, if both have the same table of operations and axis:
+ *
+ *   gcra, token_bucket            the units that are owed stay owed, and are paid off at the new
+ *                                 rate; more than the new burst or capacity is debt
+ *   fixed_window, token_budget    the count goes into the new window that is running
+ *   sliding_window                counts stay if only the limit changes; else all that is still in
+ *                                 the window counts as charged now
+ *   sliding_log                   every call in both windows stays
+ *
+ * Other limits start fresh. All shards are locked meanwhile, for some 100 ns a key of the store.
+ * For one thread at a time, together with tg_store_define().
+ *
+ * TG_ERR_INVALID, TG_ERR_UNKNOWN, TG_ERR_MEMORY, TG_ERR_FULL: nothing has changed. */
+TG_API TG_MUST_CHECK enum tg_err tg_store_redefine(struct tg_store *store, tg_limits set,
+                                                   const struct tg_limit *limits, size_t n,
+                                                   tg_ms now, struct tg_problem *problem);
 
 /* One key whose limits a call has to clear. */
 struct tg_scope {

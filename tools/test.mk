@@ -15,7 +15,8 @@ GCC_GROUP = @gcc TOLLGATE=$(BUILD)/tollgate BUILD=$(BUILD) CC=gcc CXX=g++ \
 CLANG_GROUP = @clang TOLLGATE=$(BUILD)/clang/tollgate BUILD=$(BUILD)/clang CC=clang CXX=clang++ \
     $(call programs,$(BUILD)/clang,$(UNIT_SRC)) $(CLI_TESTS) \
     $(filter-out tests/api/install.sh,$(API_TESTS))
-ASAN_GROUP = @asan WITH=tools/same-addresses $(call programs,$(BUILD)/asan,$(UNIT_SRC))
+ASAN_GROUP = @asan WITH=tools/same-addresses \
+    $(call programs,$(BUILD)/asan,$(UNIT_SRC) $(THREAD_SRC))
 TSAN_GROUP = @tsan WITH=tools/same-addresses $(call programs,$(BUILD)/tsan,$(THREAD_SRC))
 FUZZ_GROUP = @fuzz WITH=tools/fuzz-one $(call programs,$(BUILD)/fuzz,$(FUZZ_SRC))
 
@@ -45,7 +46,7 @@ test-variants: variant-release variant-clang variant-asan variant-tsan variant-f
                $(GOLDEN:%=variant-%)
 variant-release:          ; @$(MAKE) VARIANT=release all tests
 variant-clang:            ; @$(MAKE) VARIANT=clang WERROR=1 all unit-programs
-variant-asan:             ; @$(MAKE) VARIANT=asan unit-programs
+variant-asan:             ; @$(MAKE) VARIANT=asan unit-programs thread-programs
 variant-tsan:             ; @$(MAKE) VARIANT=tsan thread-programs
 variant-fuzz:             ; @$(MAKE) VARIANT=fuzz fuzzers
 $(GOLDEN:%=variant-%):    ; @$(MAKE) VARIANT=$(@:variant-%=%) $(BUILD)/$(@:variant-%=%)/tollgate

@@ -24,7 +24,7 @@ static void fixed_window_peek(const struct tg_limiter *limiter, const void *stat
 
 const struct limit_strategy limit_fixed_window = {
     .ops = {"fixed_window", window_reset, window_fresh_at, fixed_window_peek, window_take,
-            window_refund, window_settle},
+            window_refund, window_settle, window_carry},
     .fields = {{"limit", offsetof(struct tg_limiter_config, limit), LIMIT_UNITS, TG_NUMBER_MAX, 0},
                {"window", offsetof(struct tg_limiter_config, period), LIMIT_TIME, TG_NUMBER_MAX,
                 0}},

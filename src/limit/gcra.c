@@ -145,6 +145,16 @@ static void gcra_settle(const struct tg_limiter *limiter, void *state, tg_ms now
                          (double)TG_NUMBER_MAX);
 }
 
+static void gcra_carry(const struct tg_limiter *limiter, void *state, const struct tg_limiter *from,
+                       const void *counted, tg_ms now)
+{
+    double backlog = ((const struct gcra *)counted)->tat - (double)now;
+    double scale = interval_of(limiter) / interval_of(from);
+
+    if (backlog > 0)
+        ((struct gcra *)state)->tat = fmin((double)now + backlog * scale, (double)TG_NUMBER_MAX);
+}
+
 static enum tg_err gcra_prepare(struct tg_limiter *limiter, struct tg_problem *problem)
 {
     const struct tg_limiter_config *config = &limiter->config;
@@ -163,7 +173,8 @@ static enum tg_err gcra_prepare(struct tg_limiter *limiter, struct tg_problem *p
 }
 
 const struct limit_strategy limit_gcra = {
-    .ops = {"gcra", gcra_reset, gcra_fresh_at, gcra_peek, gcra_take, gcra_refund, gcra_settle},
+    .ops = {"gcra", gcra_reset, gcra_fresh_at, gcra_peek, gcra_take, gcra_refund, gcra_settle,
+            gcra_carry},
     .fields = {{"limit", offsetof(struct tg_limiter_config, limit), LIMIT_UNITS, TG_NUMBER_MAX, 0},
                {"period", offsetof(struct tg_limiter_config, period), LIMIT_TIME, TG_NUMBER_MAX, 0},
                /* -1: as large as the limit */

@@ -249,6 +249,25 @@ static void sliding_log_settle(const struct tg_limiter *limiter, void *state, tg
     }
 }
 
+/* Where the new ring is too short, the last record takes the rest, with the latest of their times.
+ * */
+static void sliding_log_carry(const struct tg_limiter *limiter, void *state,
+                              const struct tg_limiter *from, const void *counted, tg_ms now)
+{
+    const struct sliding_log *old = counted;
+    tg_ms period = num_min(limiter->config.period, from->config.period);
+    struct sliding_log *log = state;
+
+    log->latest = old->latest;
+    for (int64_t i = first_after(from, old, latest(old, now) - period); i < old->n; i++) {
+        struct record record = get(from, old, i);
+        int64_t units = record.upto - total_before(from, old, i);
+        if (log->n == capacity_of(limiter) - 1 && log->n > 0)
+            record_at(limiter, log, log->n - 1)->at = record.at;
+        append(limiter, log, record.at, units);
+    }
+}
+
 static enum tg_err sliding_log_prepare(struct tg_limiter *limiter, struct tg_problem *problem)
 {
     if (capacity_of(limiter) > RECORDS_MAX)
@@ -263,7 +282,7 @@ static enum tg_err sliding_log_prepare(struct tg_limiter *limiter, struct tg_pro
 
 const struct limit_strategy limit_sliding_log = {
     .ops = {"sliding_log", sliding_log_reset, sliding_log_fresh_at, sliding_log_peek,
-            sliding_log_take, sliding_log_refund, sliding_log_settle},
+            sliding_log_take, sliding_log_refund, sliding_log_settle, sliding_log_carry},
     .fields = {{"limit", offsetof(struct tg_limiter_config, limit), LIMIT_UNITS, TG_NUMBER_MAX, 0},
                {"window", offsetof(struct tg_limiter_config, period), LIMIT_TIME, TG_NUMBER_MAX,
                 0}},

@@ -21,6 +21,8 @@
 #include "core/problem.h"
 #include "limit/limit.h"
 
+#include <string.h>
+
 struct sliding_window {
     int64_t newest;   /* the latest tick that was charged; a clock stepping back stays there */
     int64_t counts[]; /* buckets + 1 of them: tick t is at t mod (buckets + 1) */
@@ -221,6 +223,21 @@ static void sliding_window_settle(const struct tg_limiter *limiter, void *state,
         *count = num_add(*count, actual - charge.cost);
 }
 
+static void sliding_window_carry(const struct tg_limiter *limiter, void *state,
+                                 const struct tg_limiter *from, const void *counted, tg_ms now)
+{
+    const struct sliding_window *old = counted;
+    int64_t tick = tick_at(from, old, now);
+
+    if (limiter->config.period == from->config.period &&
+        limiter->config.buckets == from->config.buckets)
+        memcpy(state, old, limiter->state_bytes);
+    else
+        sliding_window_take(
+            limiter, state, now,
+            num_add(sum_until(from, old, tick), count_of(from, old, tick - from->config.buckets)));
+}
+
 static enum tg_err sliding_window_prepare(struct tg_limiter *limiter, struct tg_problem *problem)
 {
     int64_t buckets = limiter->config.buckets;
@@ -239,7 +256,8 @@ static enum tg_err sliding_window_prepare(struct tg_limiter *limiter, struct tg_
 
 const struct limit_strategy limit_sliding_window = {
     .ops = {"sliding_window", sliding_window_reset, sliding_window_fresh_at, sliding_window_peek,
-            sliding_window_take, sliding_window_refund, sliding_window_settle},
+            sliding_window_take, sliding_window_refund, sliding_window_settle,
+            sliding_window_carry},
     .fields = {{"limit", offsetof(struct tg_limiter_config, limit), LIMIT_UNITS, TG_NUMBER_MAX, 0},
                {"window", offsetof(struct tg_limiter_config, period), LIMIT_TIME, TG_NUMBER_MAX, 0},
                {"buckets", offsetof(struct tg_limiter_config, buckets), LIMIT_UNITS, BUCKETS_MAX,

@@ -130,6 +130,16 @@ static void token_bucket_settle(const struct tg_limiter *limiter, void *state, t
     }
 }
 
+static void token_bucket_carry(const struct tg_limiter *limiter, void *state,
+                               const struct tg_limiter *from, const void *counted, tg_ms now)
+{
+    const struct token_bucket *old = counted;
+    double used = capacity_of(from) - level_at(from, old, (double)now);
+
+    ((struct token_bucket *)state)->last = old->last;
+    set_level(state, fmax(capacity_of(limiter) - used, -(double)TG_NUMBER_MAX), now);
+}
+
 static enum tg_err token_bucket_prepare(struct tg_limiter *limiter, struct tg_problem *problem)
 {
     double rise = limiter->config.refill / 1000;
@@ -147,7 +157,7 @@ static enum tg_err token_bucket_prepare(struct tg_limiter *limiter, struct tg_pr
 
 const struct limit_strategy limit_token_bucket = {
     .ops = {"token_bucket", token_bucket_reset, token_bucket_fresh_at, token_bucket_peek,
-            token_bucket_take, token_bucket_refund, token_bucket_settle},
+            token_bucket_take, token_bucket_refund, token_bucket_settle, token_bucket_carry},
     .fields = {{"capacity", offsetof(struct tg_limiter_config, limit), LIMIT_UNITS, TG_NUMBER_MAX,
                 0},
                {"refill", offsetof(struct tg_limiter_config, refill), LIMIT_PER_SECOND,

@@ -23,7 +23,7 @@ static void token_budget_peek(const struct tg_limiter *limiter, const void *stat
 
 const struct limit_strategy limit_token_budget = {
     .ops = {"token_budget", window_reset, window_fresh_at, token_budget_peek, window_take,
-            window_refund, window_settle},
+            window_refund, window_settle, window_carry},
     .fields = {{"budget", offsetof(struct tg_limiter_config, limit), LIMIT_UNITS, TG_NUMBER_MAX, 0},
                {"window", offsetof(struct tg_limiter_config, period), LIMIT_TIME, TG_NUMBER_MAX,
                 0}},

@@ -54,6 +54,16 @@ void window_settle(const struct tg_limiter *limiter, void *state, tg_ms now,
         window->used = num_add(window->used, actual - charge.cost);
 }
 
+void window_carry(const struct tg_limiter *limiter, void *state, const struct tg_limiter *from,
+                  const void *counted, tg_ms now)
+{
+    struct window old = window_at(counted, from->config.period, now);
+    struct window *window = state;
+
+    *window = window_at(window, limiter->config.period, num_max(now, old.start));
+    window->used = old.used;
+}
+
 enum tg_err window_prepare(struct tg_limiter *limiter, struct tg_problem *problem)
 {
     (void)problem;

@@ -34,6 +34,8 @@ void window_refund(const struct tg_limiter *limiter, void *state, tg_ms now,
                    struct tg_charge charge, int64_t units);
 void window_settle(const struct tg_limiter *limiter, void *state, tg_ms now,
                    struct tg_charge charge, int64_t actual);
+void window_carry(const struct tg_limiter *limiter, void *state, const struct tg_limiter *from,
+                  const void *counted, tg_ms now);
 enum tg_err window_prepare(struct tg_limiter *limiter, struct tg_problem *problem);
 
 #endif

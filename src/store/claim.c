@@ -96,9 +96,9 @@ static void begin(struct work *work, struct tg_store *store, struct claim *claim
     work->shard = &store->shards[claim->shard];
     work->claim = claim;
     work->now = now;
+    spin_lock(&work->shard->lock);
     for (size_t i = 0; i < claim->n; i++)
         work->places[i].set = limit_sets_get(&store->common.sets, table_id_set(claim->ids[i]));
-    spin_lock(&work->shard->lock);
     find_all(work);
 }
 

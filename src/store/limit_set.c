@@ -17,6 +17,7 @@ void limit_sets_init(struct limit_sets *sets)
     sets->capacity = 0;
     sets->outgrown = NULL;
     sets->n_outgrown = 0;
+    sets->replaced = NULL;
 }
 
 static void set_free(struct limit_set *set)
@@ -28,11 +29,16 @@ static void set_free(struct limit_set *set)
 
 void limit_sets_fini(struct limit_sets *sets)
 {
-    struct limit_set **array = atomic_load_explicit(&sets->array, memory_order_relaxed);
+    struct limit_set *_Atomic *array = atomic_load_explicit(&sets->array, memory_order_relaxed);
     uint32_t n = atomic_load_explicit(&sets->n, memory_order_relaxed);
 
     for (uint32_t i = 0; i < n; i++)
-        set_free(array[i]);
+        set_free(atomic_load_explicit(&array[i], memory_order_relaxed));
+    while (sets->replaced) {
+        struct limit_set *set = sets->replaced;
+        sets->replaced = set->next;
+        set_free(set);
+    }
     for (uint32_t i = 0; i < sets->n_outgrown; i++)
         free(sets->outgrown[i]);
     free(sets->outgrown);
@@ -105,14 +111,14 @@ static struct limit_set *set_new(const struct tg_limit *limits, size_t n)
 static bool make_room(struct limit_sets *sets)
 {
     uint32_t n = atomic_load_explicit(&sets->n, memory_order_relaxed);
-    struct limit_set **old = atomic_load_explicit(&sets->array, memory_order_relaxed);
+    struct limit_set *_Atomic *old = atomic_load_explicit(&sets->array, memory_order_relaxed);
     uint32_t capacity = sets->capacity ? sets->capacity * 2 : 8;
 
     if (n < sets->capacity)
         return true;
-    struct limit_set **array = malloc(capacity * sizeof(struct limit_set *));
-    struct limit_set ***outgrown =
-        realloc(sets->outgrown, (sets->n_outgrown + 1) * sizeof(struct limit_set **));
+    struct limit_set *_Atomic *array = malloc(capacity * sizeof *array);
+    struct limit_set *_Atomic **outgrown =
+        realloc(sets->outgrown, (sets->n_outgrown + 1) * sizeof *outgrown);
     if (outgrown)
         sets->outgrown = outgrown;
     if (!array || !outgrown) {
@@ -120,15 +126,15 @@ static bool make_room(struct limit_sets *sets)
         return false;
     }
     for (uint32_t i = 0; i < n; i++)
-        array[i] = old[i];
+        atomic_init(&array[i], atomic_load_explicit(&old[i], memory_order_relaxed));
     sets->outgrown[sets->n_outgrown++] = old;
     sets->capacity = capacity;
     atomic_store_explicit(&sets->array, array, memory_order_release);
     return true;
 }
 
-enum tg_err limit_sets_add(struct limit_sets *sets, const struct tg_limit *limits, size_t n,
-                           tg_limits *id, struct tg_problem *problem)
+enum tg_err limit_sets_make(const struct tg_limit *limits, size_t n, struct limit_set **made,
+                            struct tg_problem *problem)
 {
     if (n == 0 || n > TG_LIMITS_MAX)
         return problem_say(problem, TG_ERR_INVALID,
@@ -139,15 +145,51 @@ enum tg_err limit_sets_add(struct limit_sets *sets, const struct tg_limit *limit
             return err;
     }
     struct limit_set *set = set_new(limits, n);
-    if (!set || !make_room(sets)) {
+    if (!set)
+        return problem_say(problem, TG_ERR_MEMORY, "%s", tg_strerror(TG_ERR_MEMORY));
+    *made = set;
+    return TG_OK;
+}
+
+void limit_sets_unmake(struct limit_set *made)
+{
+    set_free(made);
+}
+
+static void put(struct limit_sets *sets, uint32_t place, struct limit_set *set)
+{
+    struct limit_set *_Atomic *array = atomic_load_explicit(&sets->array, memory_order_relaxed);
+
+    atomic_store_explicit(&array[place], set, memory_order_release);
+}
+
+enum tg_err limit_sets_add(struct limit_sets *sets, const struct tg_limit *limits, size_t n,
+                           tg_limits *id, struct tg_problem *problem)
+{
+    uint32_t count = atomic_load_explicit(&sets->n, memory_order_relaxed);
+    struct limit_set *set;
+    enum tg_err err = limit_sets_make(limits, n, &set, problem);
+
+    if (err)
+        return err;
+    if (!make_room(sets)) {
         set_free(set);
         return problem_say(problem, TG_ERR_MEMORY, "%s", tg_strerror(TG_ERR_MEMORY));
     }
-    uint32_t count = atomic_load_explicit(&sets->n, memory_order_relaxed);
-    atomic_load_explicit(&sets->array, memory_order_relaxed)[count] = set;
+    put(sets, count, set);
     atomic_store_explicit(&sets->n, count + 1, memory_order_release);
     *id = count + 1;
     return TG_OK;
+}
+
+void limit_sets_replace(struct limit_sets *sets, tg_limits id, struct limit_set *made)
+{
+    struct limit_set *_Atomic *array = atomic_load_explicit(&sets->array, memory_order_relaxed);
+    struct limit_set *old = atomic_load_explicit(&array[id - 1], memory_order_relaxed);
+
+    put(sets, id - 1, made);
+    old->next = sets->replaced;
+    sets->replaced = old;
 }
 
 tg_ms limit_set_fresh_at(const struct limit_set *set, const void *states)

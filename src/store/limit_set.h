@@ -16,6 +16,7 @@ struct limit_set {
     bool any_shadow;               /* whether a limit is in shadow, */
     uint8_t shadows;               /* and bits of those that are */
     bool any_cost;                 /* whether a limit is on the cost axis */
+    struct limit_set *next;        /* among those that were replaced */
     void *fresh;                   /* the states of a key that was never seen, */
     bool fresh_is_zero;            /* and whether they are all 0 */
 };
@@ -23,11 +24,12 @@ struct limit_set {
 /* Sets are added while others read. An array that became too small stays until the end, because
  * a reader may still be in it; all of them together are as large as the last. */
 struct limit_sets {
-    struct limit_set **_Atomic array;
+    struct limit_set *_Atomic *_Atomic array;
     atomic_uint n;
     uint32_t capacity;
-    struct limit_set ***outgrown;
+    struct limit_set *_Atomic **outgrown;
     uint32_t n_outgrown;
+    struct limit_set *replaced; /* linked by `next` */
 };
 
 void limit_sets_init(struct limit_sets *sets);
@@ -36,14 +38,24 @@ void limit_sets_fini(struct limit_sets *sets);
 enum tg_err limit_sets_add(struct limit_sets *sets, const struct tg_limit *limits, size_t n,
                            tg_limits *set, struct tg_problem *problem);
 
+/* A set for the place of another, not yet in it. */
+enum tg_err limit_sets_make(const struct tg_limit *limits, size_t n, struct limit_set **made,
+                            struct tg_problem *problem);
+void limit_sets_unmake(struct limit_set *made);
+
+/* Puts it there, while all shards are locked. The old one stays, since a reader may look at it. */
+void limit_sets_replace(struct limit_sets *sets, tg_limits set, struct limit_set *made);
+
 /* Null if there is no such set. Both acquires pair with releases in limit_set.c: who sees the count
  * sees an array that holds so many, and the sets in it; who sees a larger array, made a moment
- * later, sees what was copied into it. */
+ * later, sees what was copied into it. A set may be replaced: what is done to entries takes the
+ * one it finds under the lock of their shard. */
 static inline const struct limit_set *limit_sets_get(const struct limit_sets *sets, tg_limits set)
 {
     if (set == 0 || set > atomic_load_explicit(&sets->n, memory_order_acquire))
         return NULL;
-    return atomic_load_explicit(&sets->array, memory_order_acquire)[set - 1];
+    struct limit_set *_Atomic *array = atomic_load_explicit(&sets->array, memory_order_acquire);
+    return atomic_load_explicit(&array[set - 1], memory_order_acquire);
 }
 
 /* What a call of this cost takes of a limit. */

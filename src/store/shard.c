@@ -8,9 +8,6 @@
 
 enum { CAPACITY_MIN = 4 };
 
-/* What malloc itself is taken to need for a block. */
-enum { BLOCK_OVERHEAD = 16 };
-
 /* Linear probing looks at 3 slots on average when 4 of 5 are taken, so that is where a table
  * grows; at 15 of 16 a hit takes 8, still better than no room at all. */
 static uint32_t comfortable(uint32_t capacity)
@@ -25,7 +22,7 @@ static uint32_t tight(uint32_t capacity)
 
 /* Memory is claimed before it is allocated, so the bound holds at every moment. Relaxed: the
  * counter guards nothing but itself. */
-static bool claim(struct shard_common *common, size_t bytes)
+bool shard_claim(struct shard_common *common, size_t bytes)
 {
     size_t used = atomic_load_explicit(&common->memory_used, memory_order_relaxed);
 
@@ -37,7 +34,7 @@ static bool claim(struct shard_common *common, size_t bytes)
     return true;
 }
 
-static void give_back(struct shard_common *common, size_t bytes)
+void shard_give_back(struct shard_common *common, size_t bytes)
 {
     atomic_fetch_sub_explicit(&common->memory_used, bytes, memory_order_relaxed);
 }
@@ -54,7 +51,7 @@ static void free_states(struct shard_common *common, struct table_slot *slot)
 
     if (!set->in_slot) {
         free(slot->states.block);
-        give_back(common, set->state_bytes + BLOCK_OVERHEAD);
+        shard_give_back(common, shard_block_bytes(set));
     }
 }
 
@@ -85,15 +82,15 @@ static enum tg_err resize(struct shard *shard, struct shard_common *common, uint
 {
     size_t from = table_bytes(table_capacity(&shard->table)), to = table_bytes(capacity);
 
-    if (to > from && !claim(common, to - from))
+    if (to > from && !shard_claim(common, to - from))
         return TG_ERR_FULL;
     if (!table_resize(&shard->table, capacity)) {
         if (to > from)
-            give_back(common, to - from);
+            shard_give_back(common, to - from);
         return TG_ERR_MEMORY;
     }
     if (to < from)
-        give_back(common, from - to);
+        shard_give_back(common, from - to);
     return TG_OK;
 }
 
@@ -129,13 +126,13 @@ enum tg_err shard_insert(struct shard *shard, struct shard_common *common, struc
     void *block = NULL;
 
     if (!set->in_slot) {
-        if (!claim(common, set->state_bytes + BLOCK_OVERHEAD))
+        if (!shard_claim(common, shard_block_bytes(set)))
             return TG_ERR_FULL;
         /* Zeroed, rather than written: of the large state of a sliding_log, only the part that is
          * used then takes memory of the machine. */
         block = calloc(1, set->state_bytes);
         if (!block) {
-            give_back(common, set->state_bytes + BLOCK_OVERHEAD);
+            shard_give_back(common, shard_block_bytes(set));
             return TG_ERR_MEMORY;
         }
     }

@@ -33,6 +33,17 @@ struct shard {
     uint64_t forgotten;
 };
 
+/* Counts memory before it is allocated, so that the bound always holds. False: beyond it. */
+bool shard_claim(struct shard_common *common, size_t bytes);
+void shard_give_back(struct shard_common *common, size_t bytes);
+
+/* What the states of an entry count for that do not fit in its slot: what malloc itself needs,
+ * too. */
+static inline size_t shard_block_bytes(const struct limit_set *set)
+{
+    return set->state_bytes + 16;
+}
+
 void shard_init(struct shard *shard);
 void shard_fini(struct shard *shard, struct shard_common *common);
 

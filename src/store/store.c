@@ -161,15 +161,15 @@ static bool take_usual(struct tg_store *store, const struct tg_debit *debit, tg_
 {
     const struct tg_scope *scope = debit->scopes;
     XXH128_hash_t hash = XXH3_128bits_withSeed(scope->key, scope->key_bytes, store->seed);
-    const struct limit_set *set = limit_sets_get(&store->common.sets, scope->limits);
     struct shard *shard = &store->shards[store_shard_of(store, hash.high64)];
     struct table_id id = table_id(hash.low64, hash.high64, scope->limits);
 
-    if (!set || set->any_shadow || debit->root || debit->charging != TG_CHARGE_ATOMIC ||
-        !num_in_range(debit->cost) || !num_in_range(now))
+    if (debit->root || debit->charging != TG_CHARGE_ATOMIC || !num_in_range(debit->cost) ||
+        !num_in_range(now))
         return false;
     spin_lock(&shard->lock);
-    struct table_slot *slot = table_find(&shard->table, id);
+    const struct limit_set *set = limit_sets_get(&store->common.sets, scope->limits);
+    struct table_slot *slot = set && !set->any_shadow ? table_find(&shard->table, id) : NULL;
     bool done = slot && take_entry(set, limit_set_states(set, slot), now, debit->cost, decision);
     spin_unlock(&shard->lock);
     return done;

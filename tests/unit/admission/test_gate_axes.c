@@ -518,6 +518,7 @@ static const struct tg_limiter_ops credits_ops = {
     credits_take,
     credits_refund,
     credits_settle,
+    NULL, /* other settings start afresh */
 };
 
 static void an_own_limiter_decides_and_is_settled_through_the_gate(void **state)

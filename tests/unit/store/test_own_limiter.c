@@ -95,6 +95,7 @@ static const struct tg_limiter_ops quota_ops = {
     quota_take,
     quota_refund,
     quota_settle,
+    NULL, /* other settings start afresh */
 };
 
 static struct tg_limit quota_limit(struct quota *quota)
@@ -157,6 +158,7 @@ static const struct tg_limiter_ops gate_ops = {
     gate_take,
     gate_give_back,
     gate_give_back,
+    NULL, /* other settings start afresh */
 };
 
 static struct tg_limit gate_limit(void)
