@@ -6,6 +6,7 @@
  * goes into a heap by its end. A lease that was released meanwhile never gets there, and one that
  * is released later is found to be gone when its turn comes.
  *
+ * The heap is of values, not the intrusive one of core/heap.h: an entry outlives its ticket's use.
  * The gate's lock covers it.
  */
 #ifndef TG_ADMISSION_ENDINGS_H

@@ -76,7 +76,7 @@ static const struct limit_field *find_field(const struct limit_strategy *strateg
     return NULL;
 }
 
-enum { NUMBER_LENGTH_MAX = 63 };
+enum { NUMBER_LENGTH_MAX = 63, EXPONENT_MAX = 9999 };
 
 /* Digits, with an optional sign; for doubles, a decimal fraction and an exponent. strtod alone
  * would also take spaces, hexadecimal, "inf" and "nan". */
@@ -109,8 +109,10 @@ static double read_fraction(struct piece piece, bool *fine)
     }
     if (i < piece.length) {
         snprintf(text, sizeof text, "%.*s", (int)(piece.length - i - 1), piece.text + i + 1);
-        exponent += strtol(text, &end, 10);
-        *fine = *fine && end != text && *end == 0;
+        long given = strtol(text, &end, 10);
+        *fine =
+            *fine && end != text && *end == 0 && given >= -EXPONENT_MAX && given <= EXPONENT_MAX;
+        exponent += *fine ? given : 0;
     }
     snprintf(text, sizeof text, "%se%ld", digits, exponent);
     errno = 0;
