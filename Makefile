@@ -26,28 +26,39 @@ VERSION := $(MAJOR).$(MINOR).$(call version,PATCH)
 # belongs to the program, the benchmarks included: `tollgate bench` is one of its commands.
 
 LIB_DIRS    := core limit concurrency policy keypool budget admission store
-DAEMON_DIRS := posix text redis ledger obs net gateway grpc sim cli
+DAEMON_DIRS := posix text redis ledger obs net gateway mock grpc sim cli
 
 LIB_SRC    := $(wildcard $(LIB_DIRS:%=src/%/*.c))
-DAEMON_SRC := $(wildcard $(DAEMON_DIRS:%=src/%/*.c) $(DAEMON_DIRS:%=src/%/*.cc) bench/*.c)
-HELPER_SRC := $(wildcard tests/lib/*.c)
+# Programs that put load on a gateway are tools of their own, and no part of it.
+LOAD_SRC   := $(filter-out bench/load_kit.c,$(wildcard bench/load_*.c))
+DAEMON_SRC := $(wildcard $(DAEMON_DIRS:%=src/%/*.c) $(DAEMON_DIRS:%=src/%/*.cc)) \
+              $(filter-out bench/load_%,$(wildcard bench/*.c))
+# Helpers of tests of the network need the program's parts; the others need the library alone.
+NET_HELPER_SRC := $(wildcard tests/lib/net_*.c)
+HELPER_SRC := $(filter-out $(NET_HELPER_SRC),$(wildcard tests/lib/*.c))
 UNIT_SRC   := $(wildcard tests/unit/*/test_*.c tests/prop/test_*.c)
 THREAD_SRC := $(wildcard tests/thread/test_*.c)
 FUZZ_SRC   := $(wildcard fuzz/fuzz_*.c)
 CLI_TESTS  := $(wildcard tests/cli/*.sh)
 API_TESTS  := $(wildcard tests/api/*.sh)
 
+# The parser of HTTP/1: Debian ships its generated C, and it is compiled where it lies.
+LLHTTP     := /usr/share/llhttp
+LLHTTP_OBJ := $(patsubst %,$(B)/obj/llhttp/%.o,llhttp api http)
+
 objects = $(patsubst %,$(B)/$(1)/%.o,$(basename $(2)))
 LIB_OBJ    := $(call objects,obj,$(LIB_SRC))
 PIC_OBJ    := $(call objects,pic,$(LIB_SRC))
-DAEMON_OBJ := $(call objects,obj,$(DAEMON_SRC))
+DAEMON_OBJ := $(call objects,obj,$(DAEMON_SRC)) $(LLHTTP_OBJ)
 HELPER_OBJ := $(call objects,obj,$(HELPER_SRC))
+NET_HELPER_OBJ := $(call objects,obj,$(NET_HELPER_SRC))
 
 # Where a test program lands in a variant; $(1) is the variant's folder, $(2) the sources.
 programs = $(patsubst %.c,$(1)/%,$(2))
 UNIT   := $(call programs,$(B),$(UNIT_SRC))
 THREAD := $(call programs,$(B),$(THREAD_SRC))
 FUZZ   := $(call programs,$(B),$(FUZZ_SRC))
+LOAD   := $(LOAD_SRC:bench/%.c=$(B)/tools/%)
 
 # ---- Flags -------------------------------------------------------------------------------------
 #
@@ -99,7 +110,7 @@ C_FLAGS   := -std=c11 -D_POSIX_C_SOURCE=200809L $(COMMON) $(CFLAGS)
 CXX_FLAGS := -std=c++17 -fno-exceptions -fno-rtti $(COMMON) $(CXXFLAGS)
 LD_FLAGS  := -pthread $(SANITIZE) -Wl,-z,relro,-z,now,-z,noexecstack -Wl,--as-needed $(LDFLAGS)
 LIB_LIBS    := -lm
-DAEMON_LIBS := -lsimdjson -lyaml -lm
+DAEMON_LIBS := -lsimdjson -lyaml -lsqlite3 -luv -lssl -lcrypto -lm
 
 # Two sets of library objects: those of the program and of libtollgate.a are for executables alone
 # and call each other directly; those of the shared library are position independent.
@@ -127,11 +138,11 @@ tests: $(UNIT) $(THREAD) ; @:
 help:
 	@echo 'make            build the program and the library into build/'
 	@echo 'make deps       install the Debian packages that are missing (tools/packages lists them)'
-	@echo 'make run        deps, build, then a short demonstration'
+	@echo 'make run        deps, build, then a gateway to try, in front of a made-up upstream'
 	@echo 'make test       deps, then all tests: gcc, clang, sanitizers, 10 s of each fuzz target'
 	@echo 'make check      the tests of the usual build alone, for while you work'
-	@echo 'make bench      measure, and compare with hand-written reference loops'
-	@echo 'make soak       thread tests again and again, SOAK_SECONDS=60'
+	@echo 'make bench      measure, and compare with hand-written loops and with nginx'
+	@echo 'make soak       the gateway among bad clients, thread tests again and again, SOAK_SECONDS=60'
 	@echo 'make fuzz       every fuzz target for FUZZ_SECONDS=60'
 	@echo 'make lint       layout, layering and habits of the source'
 	@echo 'make format     the layout that lint wants'
@@ -149,8 +160,11 @@ run:
 	@$(MAKE) all
 	@TOLLGATE=$(B)/tollgate tools/demo
 
-bench: $(B)/tollgate
+bench:
+	@tools/deps build bench
+	@$(MAKE) $(B)/tollgate $(LOAD)
 	$(B)/tollgate bench $(BENCH_ARGS)
+	@TOLLGATE=$(B)/tollgate LOAD=$(B)/tools tools/bench-gateway
 
 lint:
 	@tools/deps lint
@@ -186,6 +200,14 @@ $(B)/obj/%.o: %.cc $(STAMP)
 	$(call say,c++,$@)
 	$(call compile_cxx,$(PIE))
 
+# Strict, in the parser and in the one file that knows it: see src/net/http1_parse.c. Warnings are
+# its authors' business.
+STRICT := -DLLHTTP_STRICT_MODE=1 -isystem /usr/share/include/llhttp
+$(LLHTTP_OBJ): $(B)/obj/llhttp/%.o: $(LLHTTP)/%.c $(STAMP)
+	$(call say,cc,$@)
+	$(call compile_c,$(PIE) $(STRICT) -w)
+$(B)/obj/src/net/http1_parse.o: PIE += $(STRICT)
+
 $(B)/pic/%.o: %.c $(STAMP)
 	$(call say,cc,$@)
 	$(call compile_c,$(PIC))
@@ -210,6 +232,10 @@ $(B)/tollgate: $(DAEMON_OBJ) $(B)/libtollgate.a
 	$(call say,ld,$@)
 	$(link) $(DAEMON_LIBS)
 
+$(LOAD): $(B)/tools/%: $(B)/obj/bench/%.o $(B)/obj/bench/load_kit.o
+	$(call say,ld,$@)
+	$(link) -lm
+
 # Everything of the program in one archive, for tests of its parts: they take what they need.
 $(B)/libdaemon.a: $(DAEMON_OBJ)
 	$(archive)
@@ -217,10 +243,12 @@ $(B)/libdaemon.a: $(DAEMON_OBJ)
 # Tests of the library link the library alone, so that it cannot come to need the program.
 LIB_TESTS    := $(filter $(LIB_DIRS:%=$(B)/tests/unit/%/%) $(B)/tests/prop/%,$(UNIT)) $(THREAD)
 DAEMON_TESTS := $(filter-out $(LIB_TESTS),$(UNIT))
+# One test compares with a solver that others wrote.
+$(B)/tests/prop/test_fluid_glpk: LIB_LIBS += -lglpk
 $(LIB_TESTS): $(B)/%: $(B)/obj/%.o $(HELPER_OBJ) $(B)/libtollgate.a
 	$(call say,ld,$@)
 	$(link) -lcmocka $(LIB_LIBS)
-$(DAEMON_TESTS): $(B)/%: $(B)/obj/%.o $(HELPER_OBJ) $(B)/libdaemon.a $(B)/libtollgate.a
+$(DAEMON_TESTS): $(B)/%: $(B)/obj/%.o $(HELPER_OBJ) $(NET_HELPER_OBJ) $(B)/libdaemon.a $(B)/libtollgate.a
 	$(call say,ld,$@)
 	$(link) -lcmocka $(DAEMON_LIBS)
 $(B)/obj/tests/%.o: PIE += -Itests/lib
@@ -232,8 +260,8 @@ $(FUZZ): $(B)/%: $(B)/obj/%.o $(B)/libdaemon.a $(B)/libtollgate.a
 # Objects of tests are worth keeping too.
 .SECONDARY:
 
--include $(patsubst %.o,%.d,$(LIB_OBJ) $(PIC_OBJ) $(DAEMON_OBJ) $(HELPER_OBJ) \
-    $(call objects,obj,$(UNIT_SRC) $(THREAD_SRC) $(FUZZ_SRC)))
+-include $(patsubst %.o,%.d,$(LIB_OBJ) $(PIC_OBJ) $(DAEMON_OBJ) $(HELPER_OBJ) $(NET_HELPER_OBJ) \
+    $(call objects,obj,$(UNIT_SRC) $(THREAD_SRC) $(FUZZ_SRC) $(wildcard bench/load_*.c)))
 
 # ---- Installing --------------------------------------------------------------------------------
 

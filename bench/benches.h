@@ -15,5 +15,8 @@ struct bench {
 /* Each ends with a null name. */
 extern const struct bench benches_of_store[];
 extern const struct bench benches_of_gate[];
+extern const struct bench benches_of_policy[];
+extern const struct bench benches_of_keys[];
+extern const struct bench benches_of_money[];
 
 #endif

@@ -62,6 +62,32 @@ static void check_tenant(const struct config *config, const struct config_tenant
         insist(tenant->keys[i].not_after >= 0);
 }
 
+static void check_model(const struct config *config, const struct config_model *model)
+{
+    struct tg_overbook overbook;
+
+    insist(config_model(config, model->name, strlen(model->name)) ==
+           (size_t)(model - config->models));
+    insist(model->provider < config->n_providers || model->provider == CONFIG_NONE);
+    insist(model->cheaper < config->n_models || model->cheaper == CONFIG_NONE);
+    insist(model->upstream_model != NULL && model->concurrency.present);
+    insist(tg_law_config_check(&model->concurrency.law, NULL) == TG_OK);
+    insist(tg_overbook_init(&overbook, model->overbook_start, model->overbook_max, NULL) == TG_OK);
+    for (size_t i = 0; i < model->n_fallback; i++)
+        insist(model->fallback[i] < config->n_models);
+}
+
+static void check_provider(const struct config_provider *provider)
+{
+    insist(provider->name != NULL && provider->auth_header != NULL);
+    insist(provider->auth_prefix != NULL && provider->path_prefix != NULL && provider->ca != NULL);
+    for (size_t i = 0; i < provider->set_headers.n; i++)
+        insist(strpbrk(provider->set_headers.list[i].name, "\r\n: ") == NULL &&
+               strpbrk(provider->set_headers.list[i].value, "\r\n") == NULL);
+    for (size_t i = 0; i < provider->query.n; i++)
+        insist(strpbrk(provider->query.list[i].value, "\r\n &=?#") == NULL);
+}
+
 static void check_config(const struct config *config)
 {
     const struct config_gate *gate = &config->gate;
@@ -75,6 +101,10 @@ static void check_config(const struct config *config)
     check_limiter(&gate->cost);
     for (size_t i = 0; i < config->n_tenants; i++)
         check_tenant(config, &config->tenants[i]);
+    for (size_t i = 0; i < config->n_providers; i++)
+        check_provider(&config->providers[i]);
+    for (size_t i = 0; i < config->n_models; i++)
+        check_model(config, &config->models[i]);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

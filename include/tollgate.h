@@ -5,12 +5,13 @@
  * is not declared here is private and will change.
  *
  *   1 Version   2 Numbers and time   3 Errors   4 Decisions   5 Limiters   6 The keyed store
- *   7 Laws   8 The gate
+ *   7 Laws   8 The gate   9 Bid prices   10 Keys   11 Money
  *
  * Memory:  *_init and *_fini work in your storage, *_new and *_free in ours; free accepts null.
  *          A pointer argument is borrowed for the call, unless its comment says otherwise.
- * Threads: functions on values are pure. A store and a gate may be used by any number of threads at
- *          once; what is an exception says so.
+ * Threads: functions on values are pure. A store, a gate, a policy, a keyring and a bank may be
+ * used
+ *          by any number of threads at once; what is an exception says so.
  * Errors:  functions that can fail return enum tg_err. Results come last and are untouched on
  *          error.
  */
@@ -533,6 +534,36 @@ TG_API const char *tg_reason_name(enum tg_reason reason);
 
 struct tg_call;
 
+/* A call that ran, as it was reckoned when it was admitted, and as it was. */
+struct tg_spent {
+    tg_ms admitted_at;
+    int64_t cost, actual; /* the same where no actual was given, also of a lease that expired */
+    double hold_s;        /* as the call said */
+    double held_s;        /* since it got its slot; without one, since it was admitted */
+};
+
+/* Which calls are worth what they take: bid prices (section 9), or one of your own with this as its
+ * first member. Asked once a slot is held and before anything is debited. Its functions are called
+ * by any thread, without the gate's lock. It may only remove admits.
+ *
+ * Of every call that is admitted it hears once, in shadow too, and once of the end of its lease,
+ * which every such call has if `released` is not null: in this order, whatever the threads do. A
+ * call that another thread releases while it is decided (TG_ERR_STALE) may have been told as
+ * admitted: then its end is told at once, with an actual of 0. Leases that end with their gate are
+ * not told, nor those of calls that a policy has judged which is no longer the gate's. So once
+ * tg_gate_reconfigure() has put another in its place, a policy can be freed as soon as no thread is
+ * in a function of the gate that it entered before. */
+struct tg_policy {
+    /* `in_flight` slots are held, this call's too; 0 where concurrency is off. */
+    bool (*worth)(struct tg_policy *policy, const struct tg_call *call, int64_t in_flight,
+                  tg_ms now);
+
+    /* The call has been admitted; its lease has ended. Null: it need not know. Of a call that a
+     * remote store has decided, `call` has priority, cost, value and hold, and else defaults. */
+    void (*admitted)(struct tg_policy *policy, const struct tg_call *call, tg_ms now);
+    void (*released)(struct tg_policy *policy, const struct tg_spent *spent, tg_ms now);
+};
+
 /* Settings of a gate. A stage that is not `on` is passed over. */
 struct tg_gate_config {
     struct {
@@ -560,10 +591,8 @@ struct tg_gate_config {
                                             is one slot at least; default 0.5; 1: all of it */
     } concurrency;
 
-    /* The policy: whether a call is worth what it takes. Asked once a slot is held and before
-     * anything is debited, without the gate's lock, by any thread; it may only remove admits.
-     * Null: all are. */
-    bool (*worth)(void *context, const struct tg_call *call, tg_ms now);
+    struct tg_policy *policy; /* which calls are worth it; borrowed; null: all; default null */
+    enum tg_mode policy_mode;
 
     tg_ms lease_ttl;        /* a lease that is not renewed ends after this; default 600000 */
     struct tg_store *store; /* where rate and cost are decided; borrowed; null: there is none */
@@ -574,7 +603,7 @@ struct tg_gate_config {
      * lock by whichever thread made it so: it may only post, and must not call the gate. After a
      * lease has ended no wake comes for it. */
     void (*wake)(void *context, void *waiter);
-    void *context; /* for wake and worth */
+    void *context; /* for wake */
 };
 
 TG_API void tg_gate_config_init(struct tg_gate_config *config);
@@ -610,8 +639,8 @@ struct tg_call {
     size_t tenant_bytes;
     double weight;         /* the tenant's share among those who wait, 1e-6 to 1e6; default 1 */
     struct tg_debit debit; /* rate and cost; without scopes: neither; default without */
-    double value;          /* for the policy; default 1 */
-    double hold_s;         /* seconds, for the policy; default 0 */
+    double value;          /* for the policy; to bid prices NaN or negative is 0; default 1 */
+    double hold_s;         /* seconds; there, not finite or negative is 0; default 0 */
     tg_ms deadline;        /* the caller's own; it does not wait longer; 0: none; default 0 */
     tg_ms lease_ttl;       /* 0: the gate's; default 0 */
     void *waiter;          /* given to wake() */
@@ -669,9 +698,11 @@ TG_API TG_MUST_CHECK enum tg_err tg_gate_store_answered(struct tg_gate *gate, tg
                                                         struct tg_answer *answer);
 
 enum tg_outcome {
-    TG_OUTCOME_OK,       /* it has run: a sample for the law */
-    TG_OUTCOME_DROPPED,  /* overload made it fail: the law contracts */
-    TG_OUTCOME_CANCELLED /* it says nothing about overload: no sample */
+    TG_OUTCOME_OK,        /* it has run: a sample for the law */
+    TG_OUTCOME_DROPPED,   /* overload made it fail: the law contracts */
+    TG_OUTCOME_CANCELLED, /* it says nothing about overload: no sample */
+    TG_OUTCOME_REFUSED    /* a stage of the owner's, after the gate, refused it: as cancelled, and
+                             what rate and cost took is given back */
 };
 
 struct tg_release {
@@ -712,6 +743,549 @@ struct tg_gate_stats {
 };
 
 TG_API void tg_gate_get_stats(struct tg_gate *gate, struct tg_gate_stats *stats);
+
+/* ---- 9 Bid prices -------------------------------------------------------------------------
+ *
+ * A policy that knows what is scarce. Rate, cost and slot-seconds each have a price; a call is
+ * worth it if
+ *
+ *     value >= price of a call + price of a unit x cost + price of a slot-second x hold
+ *
+ * with a tolerance of 1e-9 of the right side, so that a call exactly at the margin is admitted. The
+ * prices are the duals of the fluid program: of all that is expected to arrive, choose the parts
+ * that together are worth most and fit into the budgets. docs/bid-price.md has the reasons. */
+
+struct tg_duals {
+    double rate;        /* of a call; finite, 0 or more, as the others */
+    double cost;        /* of a unit of cost */
+    double concurrency; /* of a slot for a second */
+};
+
+/* A kind of call. */
+struct tg_type {
+    double cost;   /* units; 0, or 1e-15 to 1e18, as the others; default 1 */
+    double value;  /* default 1 */
+    double weight; /* how many there are, or which share: see tg_workload; default 1 */
+    double hold_s; /* seconds; TG_NO_HOLD: not given; default TG_NO_HOLD */
+};
+
+#define TG_NO_HOLD (-1.0)
+#define TG_TYPES_MAX 256
+
+/* What is expected to arrive, and what there is for it. */
+struct tg_workload {
+    const struct tg_type *types; /* borrowed */
+    size_t n_types;              /* 1 to TG_TYPES_MAX */
+    double arrivals;      /* how many arrivals the budgets are for: weights are then shares of
+                                    their sum. 0: weights are used as they are; default 0 */
+    double rate_budget;   /* calls; 1e-15 to 1e18, as the others; no default */
+    double cost_budget;   /* units; no default */
+    double conc_budget_s; /* slot-seconds; then every type has a hold. 0: there is no
+                                    such budget, and no type may hold; default 0 */
+};
+
+TG_API void tg_type_init(struct tg_type *type);
+TG_API void tg_workload_init(struct tg_workload *workload);
+
+/* Solves   max sum(weight value x)   with sum(weight x) <= rate_budget, sum(weight cost x) <=
+ * cost_budget, sum(weight hold x) <= conc_budget_s and 0 <= x <= 1, through its dual. Among several
+ * best prices it takes the most selective vertex: that which refuses most types, then the dearest
+ * slot-second, then unit of cost, then call. `fractions` has room for n_types numbers, the x of
+ * each; null: not wanted. `objective` may be null.
+ *
+ * If all prices come out 0 nothing is scarce: a policy with this workload refuses nothing.
+ *
+ * TG_ERR_INVALID: `problem` names the field. TG_ERR_MEMORY. */
+TG_API TG_MUST_CHECK enum tg_err tg_fluid_solve(const struct tg_workload *workload,
+                                                struct tg_duals *duals, double *fractions,
+                                                double *objective, struct tg_problem *problem);
+
+/* Where prices come from. */
+#define TG_PRICE_SOURCES(X)                                                                        \
+    X(DUALS, "duals")       /* given */                                                            \
+    X(WORKLOAD, "workload") /* solved once, for what is expected */                                \
+    X(ADAPTIVE, "adaptive") /* the same, until a sample shows better ones */                       \
+    X(ONLINE, "online")     /* from what is left and what is forecast, all the time */
+
+enum tg_prices {
+#define TG_PRICES_ENUM(upper, text) TG_PRICES_##upper,
+    TG_PRICE_SOURCES(TG_PRICES_ENUM)
+#undef TG_PRICES_ENUM
+        TG_PRICES_COUNT
+};
+
+/* The text of the list above; null for another number. Static. */
+TG_API const char *tg_prices_name(enum tg_prices prices);
+
+struct tg_bid_config {
+    enum tg_prices prices;       /* default workload */
+    struct tg_duals duals;       /* of `duals`; default 0 */
+    struct tg_workload workload; /* of `workload`; what `adaptive` starts from, or without types
+                                    from `duals`, with `arrivals` and the budgets given; what
+                                    `online` may start from, and need not: then n_types is 0;
+                                    default none */
+    int64_t sample_window;       /* of `adaptive`: calls, 1 to 1000000; default 500 */
+    struct {
+        tg_ms window;         /* what the budgets are for, 1 or more; default 60000 */
+        double rate_budget;   /* calls in a window; 0: not scarce; default 0, as the others */
+        double cost_budget;   /* units of cost in a window */
+        double conc_budget_s; /* slot-seconds in a window */
+        bool steady;          /* budgets come back steadily, as a bucket of a window's budget does,
+                                 rather than all at the start of each window; default false */
+    } online;                 /* at least one budget */
+};
+
+TG_API void tg_bid_config_init(struct tg_bid_config *config);
+
+/* Makes a policy for tg_gate_config. Everything is copied.
+ *
+ * TG_ERR_INVALID: `problem` names the field. TG_ERR_MEMORY. */
+TG_API TG_MUST_CHECK enum tg_err tg_bid_new(const struct tg_bid_config *config,
+                                            struct tg_policy **policy, struct tg_problem *problem);
+
+/* No gate may use it any more. */
+TG_API void tg_bid_free(struct tg_policy *policy);
+
+/* The prices that hold now. */
+TG_API void tg_bid_get_duals(struct tg_policy *policy, struct tg_duals *duals);
+
+/* ---- 10 Keys ------------------------------------------------------------------------------
+ *
+ * Provider keys are capacity. A call leases one before it is sent and gives it back on every path;
+ * to choose a key and to take its capacity is one step. A key can serve when it is not suspended,
+ * not cooling after a 429, its breaker lets it, and its calls in flight, calls in the last minute
+ * and tokens in the last minute leave room, its own and its group's. Of the keys that can serve two
+ * are drawn evenly, and the one with the lower latency average is taken, ties by chance. "No key"
+ * is never said while one can serve.
+ *
+ *     ring       provider -> model -> pool of keys
+ *     key        a secret of the provider, known here by its name: never by its bytes
+ *     group      keys of one provider, in whatever pools, that share limits and cool together
+ *
+ * A key that stands in several pools has its own limits, windows, breaker and latency in each, for
+ * a provider counts by model, but is suspended in all of them at once.
+ *
+ * Windows count the last 60 s in whole seconds, the part of a second at its far end counted whole:
+ * a window never admits more than the limit in any 60 s, and memory is fixed.
+ *
+ * One lease is one attempt. All functions may be called by any number of threads. `now` never goes
+ * back for a ring: an earlier one counts as the latest that was seen. */
+
+struct tg_keyring;
+struct tg_pool;
+
+/* 0: not limited. */
+struct tg_key_limits {
+    int64_t rpm;         /* calls in 60 s; default 0 */
+    int64_t tpm;         /* tokens in 60 s, and tokens in flight; default 0 */
+    int64_t concurrency; /* calls at once; default 0 */
+};
+
+struct tg_key_spec {
+    const char *name;  /* one name in a provider is one key */
+    const char *group; /* of the provider; null: none */
+    struct tg_key_limits limits;
+    void *owner; /* yours: found in leases, probes and metrics */
+};
+
+struct tg_group_spec {
+    const char *provider;
+    const char *name;
+    struct tg_key_limits limits;
+};
+
+struct tg_pool_spec {
+    const char *provider;
+    const char *model;
+    const struct tg_key_spec *keys;
+    size_t n_keys;            /* 0 is a pool that never has a key */
+    int64_t breaker_failures; /* attempts in a row that failed, and open it: 1 to 1000; default 5 */
+    tg_ms breaker_open;       /* for how long; 1 or more; default 30000 */
+    tg_ms affinity_ttl;       /* how long a call's key is remembered for those after it; 0: not at
+                                 all; default 600000 */
+};
+
+TG_API void tg_pool_spec_init(struct tg_pool_spec *spec);
+
+struct tg_keyring_spec {
+    const struct tg_group_spec *groups;
+    size_t n_groups;
+    const struct tg_pool_spec *pools;
+    size_t n_pools;
+    tg_ms cooldown;      /* after a 429 that does not say; default 60000 */
+    tg_ms cooldown_max;  /* what a 429 can ask for; default 3600000 */
+    tg_ms probe_every;   /* of a suspended key; default 60000 */
+    size_t max_affinity; /* calls remembered in each pool; default 65536 */
+    uint64_t seed;       /* of chance and hashing; default 0 */
+};
+
+TG_API void tg_keyring_spec_init(struct tg_keyring_spec *spec);
+
+/* TG_ERR_INVALID: `problem` names what. TG_ERR_MEMORY. */
+TG_API TG_MUST_CHECK enum tg_err tg_keyring_new(const struct tg_keyring_spec *spec,
+                                                struct tg_keyring **ring,
+                                                struct tg_problem *problem);
+
+/* No other thread may use it any more. Leases end with it. */
+TG_API void tg_keyring_free(struct tg_keyring *ring);
+
+/* Makes the ring what the spec says. Keys, groups and pools of the same names keep their windows,
+ * cooldowns, breakers, suspensions and leases, under the new limits; others end: their leases stay
+ * good, and are forgotten when given back. `seed` cannot change. On an error nothing has changed.
+ * */
+TG_API TG_MUST_CHECK enum tg_err tg_keyring_change(struct tg_keyring *ring,
+                                                   const struct tg_keyring_spec *spec, tg_ms now,
+                                                   struct tg_problem *problem);
+
+/* The pool of a model; null if there is none. It stays good until the ring is freed; a pool that
+ * was taken out by tg_keyring_change() has no keys. */
+TG_API struct tg_pool *tg_keyring_pool(struct tg_keyring *ring, const char *provider,
+                                       const char *model);
+
+#define TG_TRIED_MAX 8
+
+struct tg_key_call {
+    int64_t tokens;       /* estimate, prompt and answer, 0 to TG_NUMBER_MAX; default 0 */
+    const void *affinity; /* prefers the key that the last call with this had; null: none */
+    size_t affinity_bytes;
+    void *prefer;              /* the owner of a key that is taken, if it can serve; null: none */
+    void *tried[TG_TRIED_MAX]; /* owners of keys that are not taken; default none */
+    size_t n_tried;
+};
+
+TG_API void tg_key_call_init(struct tg_key_call *call);
+
+typedef uint64_t tg_key_lease; /* 0 is none; never used twice */
+
+struct tg_key_answer {
+    tg_key_lease lease; /* 0: no key can serve */
+    void *owner;        /* of the key that is leased */
+
+    /* Of no key: */
+    tg_ms retry_after_ms; /* until the earliest moment at which one can, if nothing else happens; a
+                             call in flight is taken to end at the pool's mean; TG_UNSATISFIABLE:
+                             never, the call is larger than every key; or all are suspended or were
+                             tried. 1 where there is no memory to remember a lease */
+    bool all_cooling;     /* every key that is in use is cooling after a 429 of the provider */
+    bool too_large;       /* no key's limit can ever hold these tokens */
+};
+
+/* Leases a key. Never an error: an estimate out of its range is too large. */
+TG_API void tg_pool_acquire(struct tg_pool *pool, const struct tg_key_call *call, tg_ms now,
+                            struct tg_key_answer *answer);
+
+/* How an attempt ended, for its key. */
+enum tg_key_outcome {
+    TG_KEY_OK,
+    TG_KEY_LIMITED,  /* 429: cools, and ends a run of failures */
+    TG_KEY_FAILED,   /* 5xx, 408, network error, time-out: counts for the breaker */
+    TG_KEY_REFUSED,  /* 401, 403: wants a probe */
+    TG_KEY_REJECTED, /* any other 4xx: the call's own fault, ends a run of failures */
+    TG_KEY_CANCELLED /* the caller has gone, or nothing was tried: says nothing about the key */
+};
+
+struct tg_key_report {
+    enum tg_key_outcome outcome; /* default ok */
+    bool sent;                   /* a byte went to the provider. If not, the call and its tokens are
+                                    given back to the windows; default true */
+    int64_t tokens;    /* what was used; negative: not known, the estimate stands; more than
+                                    TG_NUMBER_MAX counts as that; default -1 */
+    double latency_ms; /* to the first byte; negative: none; default -1 */
+    tg_ms cool_until;  /* of limited: what the provider asked for; 0: it did not say;
+                                    default 0 */
+};
+
+TG_API void tg_key_report_init(struct tg_key_report *report);
+
+/* Gives a key back. The tokens in flight are released, the window holds what was used instead of
+ * the estimate. False: the lease had ended before, and nothing is done. */
+TG_API bool tg_keyring_release(struct tg_keyring *ring, tg_key_lease lease, tg_ms now,
+                               const struct tg_key_report *report);
+
+/* A key that the owner should try with a request of its own: after 401 or 403, and every
+ * `probe_every` while it is suspended. It is handed out once, until tg_keyring_probed(). */
+struct tg_probe {
+    const char *provider; /* these point into the ring, until tg_keyring_probed() */
+    const char *name;
+    void *owner;
+    uint64_t id;
+};
+
+/* False: none is due. */
+TG_API bool tg_keyring_next_probe(struct tg_keyring *ring, tg_ms now, struct tg_probe *probe);
+
+enum tg_probe_result { TG_PROBE_GOOD, TG_PROBE_BAD, TG_PROBE_UNCLEAR /* asked again later */ };
+TG_API void tg_keyring_probed(struct tg_keyring *ring, const struct tg_probe *probe,
+                              enum tg_probe_result result, tg_ms now);
+
+/* When the next probe is due; INT64_MAX: none. */
+TG_API tg_ms tg_keyring_next_deadline(struct tg_keyring *ring);
+
+/* For an operator: a key that is not to be used, whatever a probe says; or again. False: no key. */
+TG_API bool tg_keyring_enable(struct tg_keyring *ring, const char *provider, const char *name,
+                              bool enabled, tg_ms now);
+
+enum tg_key_state { TG_KEY_HEALTHY, TG_KEY_SUSPENDED, TG_KEY_DISABLED };
+enum tg_breaker_state { TG_BREAKER_CLOSED, TG_BREAKER_OPEN, TG_BREAKER_HALF_OPEN };
+
+/* One key in one pool, at one moment. */
+struct tg_key_metrics {
+    const char *name; /* good as long as the ring is not changed */
+    const char *group;
+    void *owner;
+    int64_t tpm_inflight;
+    int64_t tpm_limit;     /* 0: none */
+    int64_t tpm_remaining; /* in the window; TG_NUMBER_MAX without a limit */
+    int64_t rpm_limit;     /* 0: none */
+    int64_t rpm_remaining; /* the same */
+    int64_t in_flight;
+    tg_ms cool_down_until;   /* 0: not cooling */
+    tg_ms failure_cool_down; /* when an open breaker lets a probe through; 0: closed */
+    int64_t consecutive_fails;
+    enum tg_breaker_state breaker;
+    enum tg_key_state state;
+    double latency_ms; /* 0: none yet */
+};
+
+struct tg_pool_metrics {
+    uint64_t acquired;
+    uint64_t no_key;
+    size_t n_keys;
+};
+
+/* Reads up to `room` keys from number `from` on, and says how many; the pool is locked for at most
+ * 64 keys at a time. */
+TG_API size_t tg_pool_get_keys(struct tg_pool *pool, tg_ms now, size_t from,
+                               struct tg_key_metrics *keys, size_t room);
+TG_API void tg_pool_get_metrics(struct tg_pool *pool, struct tg_pool_metrics *metrics);
+
+/* How much more than the estimate of a model's calls is reserved in tokens, learned from how they
+ * ended: between 1 and `max`. For token windows and the cost axis, never for money. */
+struct tg_overbook {
+    uint64_t state[4]; /* private */
+};
+
+TG_API TG_MUST_CHECK enum tg_err tg_overbook_init(struct tg_overbook *overbook, double start,
+                                                  double max, struct tg_problem *problem);
+TG_API double tg_overbook_factor(const struct tg_overbook *overbook);
+
+/* tokens x factor, rounded up, at most TG_NUMBER_MAX. */
+TG_API int64_t tg_overbook_apply(const struct tg_overbook *overbook, int64_t tokens);
+
+/* A call that was estimated at so many tokens, before the factor, has used so many. Either 0 or
+ * less: it teaches nothing. */
+TG_API void tg_overbook_learn(struct tg_overbook *overbook, int64_t estimated, int64_t used);
+
+/* ---- 11 Money -----------------------------------------------------------------------------
+ *
+ * Micro-dollars in int64_t, saturating at TG_MONEY_MAX, never in doubles. A call reserves before it
+ * is sent, at every account on its way up (user, tenant, its parents, everyone) and in all windows
+ * of each, in one step: all or nothing. It settles once. For each budget and window, at any instant
+ *
+ *     used = settled + outstanding
+ *
+ * Windows follow from the clock at each look: nothing has to be reset. A settlement goes to the
+ * windows in which the reservation was made. */
+
+typedef int64_t tg_micro; /* micro-dollars */
+
+#define TG_MONEY_MAX INT64_C(9000000000000000000)
+
+/* What a model costs. Micro-dollars for a million tokens, so that 1 is a millionth of a
+ * micro-dollar a token; and micro-dollars for each call. 0 to 10^15; default 0. */
+struct tg_price {
+    int64_t input;
+    int64_t cached_input; /* negative: as input; default -1 */
+    int64_t cache_write;  /* negative: as input; default -1 */
+    int64_t output;
+    int64_t per_call;
+};
+
+TG_API void tg_price_init(struct tg_price *price);
+
+/* Tokens of a call. The three kinds of input exclude each other. */
+struct tg_usage {
+    int64_t input; /* read anew */
+    int64_t cached_input;
+    int64_t cache_write;
+    int64_t output; /* with what was thought and not shown */
+};
+
+/* What this costs: the exact sum, rounded up once, to a whole micro-dollar. A negative count is 0.
+ * */
+TG_API tg_micro tg_price_of(const struct tg_price *price, const struct tg_usage *usage);
+
+/* The most that a call can cost: its prompt at the dearest input price, its output at output's. */
+TG_API tg_micro tg_price_bound(const struct tg_price *price, int64_t prompt, int64_t output);
+
+/* How much output is bought by what is left after the prompt; -1: not even the prompt is. */
+TG_API int64_t tg_price_affordable(const struct tg_price *price, int64_t prompt, tg_micro money);
+
+/* Counts that were negative, or so large that nobody can have meant them (above 10^9 tokens of a
+ * kind): such a usage is not believed. */
+TG_API bool tg_usage_absurd(const struct tg_usage *usage);
+
+/* From `at` on, clocks of a place are so many seconds east of UTC; less than 26 hours. */
+struct tg_zone_change {
+    tg_ms at;
+    int32_t offset_s;
+};
+
+/* When clocks of a place change, ascending; before the first change, `base_s`. */
+struct tg_zone {
+    int32_t base_s; /* seconds east of UTC */
+    size_t n;
+    const struct tg_zone_change *changes;
+};
+
+enum tg_per { TG_PER_DAY, TG_PER_WEEK /* from Monday */, TG_PER_MONTH, TG_PER_TOTAL, TG_PER_COUNT };
+
+TG_API const char *tg_per_name(enum tg_per per);
+
+/* Where the window of `at` begins, and the next one: 00:00 of its first day in the zone, or the
+ * first moment of that day where there is no 00:00; the first 00:00 where there are two. Null: UTC.
+ * TOTAL begins at 0 and ends at TG_NUMBER_MAX, and so do the first and the last of the others. */
+TG_API void tg_window_of(enum tg_per per, const struct tg_zone *zone, tg_ms at, tg_ms *begin,
+                         tg_ms *end);
+
+struct tg_bank;
+
+/* An account of a bank. 0 is none. Never used twice. */
+typedef uint64_t tg_account;
+
+struct tg_budget {
+    tg_micro amount; /* 0 to TG_MONEY_MAX */
+    enum tg_per per;
+    const struct tg_zone *zone; /* null: UTC; borrowed as long as the account has it */
+    enum tg_mode mode;          /* default TG_ENFORCE */
+};
+
+#define TG_BUDGETS_MAX 8 /* of one account */
+#define TG_LEVELS_MAX 16 /* accounts from a user up to everyone */
+
+struct tg_bank_config {
+    size_t max_accounts; /* 1 to 2^30; default 1048576 */
+    uint64_t seed;       /* secret, random: of hashing; default 0 */
+};
+
+TG_API void tg_bank_config_init(struct tg_bank_config *config);
+TG_API TG_MUST_CHECK enum tg_err tg_bank_new(const struct tg_bank_config *config,
+                                             struct tg_bank **bank, struct tg_problem *problem);
+TG_API void tg_bank_free(struct tg_bank *bank);
+
+/* Opens an account under `parent` (0: at the top) with its budgets, or finds the one of that name
+ * there: `fresh` says which, and of one that is found the budgets stay as they are. Concurrent
+ * first calls of one user get one account. An account without budgets refuses nothing.
+ *
+ * When there are max_accounts, a new one takes the place of one that holds nothing: neither money
+ * in its current windows, nor accounts under it; that is not at the top, nor nearer to it than the
+ * new one. Who finds an account's number to be TG_ERR_UNKNOWN opens it again by its name, and
+ * nothing is lost. If none is found, TG_ERR_FULL.
+ *
+ * The time of a bank never steps back: it is the latest `now` it was told by any function that
+ * changes something.
+ *
+ * TG_ERR_INVALID, TG_ERR_MEMORY, TG_ERR_FULL, TG_ERR_UNKNOWN (no such parent). */
+TG_API TG_MUST_CHECK enum tg_err tg_bank_open(struct tg_bank *bank, tg_account parent,
+                                              const void *name, size_t name_bytes,
+                                              const struct tg_budget *budgets, size_t n, tg_ms now,
+                                              tg_account *account, bool *fresh,
+                                              struct tg_problem *problem);
+
+/* New budgets for an account. One whose window of now is also that of an old one, from the same
+ * moment to the same moment, keeps what was spent in it, whatever its amount, mode or zone; one of
+ * another window starts from what is outstanding, and from what the owner then tells
+ * tg_bank_restore().
+ *
+ * TG_ERR_INVALID, TG_ERR_MEMORY, TG_ERR_UNKNOWN. */
+TG_API TG_MUST_CHECK enum tg_err tg_bank_change(struct tg_bank *bank, tg_account account,
+                                                const struct tg_budget *budgets, size_t n,
+                                                tg_ms now, struct tg_problem *problem);
+
+/* Closes an account: no more is reserved there. What is outstanding still settles. Accounts under
+ * it are closed too. */
+TG_API void tg_bank_close(struct tg_bank *bank, tg_account account);
+
+/* Sets what was settled in one budget's window of `now`, as a ledger remembers it. What is
+ * outstanding stays.
+ *
+ * TG_ERR_INVALID (no such budget, a sum out of its range), TG_ERR_UNKNOWN. */
+TG_API TG_MUST_CHECK enum tg_err tg_bank_restore(struct tg_bank *bank, tg_account account,
+                                                 size_t budget, tg_micro settled, tg_ms now);
+
+/* A reservation. 0 is none; never used twice. */
+typedef uint64_t tg_reservation;
+
+struct tg_money_answer {
+    tg_reservation reservation; /* 0: refused */
+    tg_micro reserved;          /* how much: what was asked, or less with `up_to` */
+
+    /* Of a refusal, the first budget from the top that is spent; if there is none, the first that
+     * is contended: */
+    bool contended;     /* only reservations are in the way, anywhere: it may be retried */
+    tg_account account; /* whose it is */
+    enum tg_per per;
+    tg_ms reset_at; /* when its window ends */
+    tg_micro amount, used;
+
+    unsigned would_deny; /* budgets in shadow that would have refused */
+};
+
+/* Reserves `money` at `account` and all above it. With `up_to`, for a call whose cost has no bound:
+ * if less than `money` is left but something is, what is left is reserved, and what it uses beyond
+ * that is counted as overshoot.
+ *
+ * A budget refuses if used + need > amount, and is contended if settled + need <= amount; so never
+ * for what is more than the whole amount. The need is the money, but at least 1, so that a budget
+ * of which nothing is left refuses free calls too; with `up_to` it is 1.
+ *
+ * TG_ERR_INVALID (money outside 0 to TG_MONEY_MAX, now out of its range), TG_ERR_UNKNOWN,
+ * TG_ERR_MEMORY, TG_ERR_FULL (2^24 - 256 reservations, or more than TG_MONEY_MAX outstanding). */
+TG_API TG_MUST_CHECK enum tg_err tg_bank_reserve(struct tg_bank *bank, tg_account account,
+                                                 tg_micro money, bool up_to, tg_ms now,
+                                                 struct tg_money_answer *answer);
+
+/* What was spent, where and when: a line for a ledger. */
+struct tg_spend {
+    tg_account account;
+    tg_ms reserved_at;
+    tg_micro reserved, settled;
+};
+
+/* Replaces a reservation by what was spent, at most TG_MONEY_MAX. -1: that is not known, and what
+ * was reserved stands; below -1: what is known cannot be believed, the same happens, and an anomaly
+ * is counted. False: it had ended before, and nothing is done. `spend` may be null. */
+TG_API bool tg_bank_settle(struct tg_bank *bank, tg_reservation reservation, tg_micro spent,
+                           struct tg_spend *spend);
+
+/* The least that is left at `account` and above, in budgets that are enforced, and that as a part
+ * of its budget's amount; TG_MONEY_MAX and 1 where there is no budget. A look: it changes nothing.
+ *
+ * TG_ERR_INVALID, TG_ERR_UNKNOWN. */
+TG_API TG_MUST_CHECK enum tg_err tg_bank_left(struct tg_bank *bank, tg_account account, tg_ms now,
+                                              tg_micro *left, double *part);
+
+/* One budget at one moment. */
+struct tg_budget_metrics {
+    tg_micro amount, settled, outstanding;
+    enum tg_per per;
+    enum tg_mode mode;
+    tg_ms begin, end;
+};
+
+/* Reads the budgets of an account, up to TG_BUDGETS_MAX, and says how many. A look: it changes
+ * nothing, and stops the bank for these budgets only. */
+TG_API size_t tg_bank_get_budgets(struct tg_bank *bank, tg_account account, tg_ms now,
+                                  struct tg_budget_metrics *budgets);
+
+struct tg_bank_stats {
+    size_t accounts, reservations;
+    uint64_t overshoots; /* settlements above their reservation */
+    tg_micro overshot;   /* by how much, together */
+    uint64_t anomalies;  /* second settlements, and sums that could not be true */
+};
+
+TG_API void tg_bank_get_stats(struct tg_bank *bank, struct tg_bank_stats *stats);
 
 #ifdef __cplusplus
 }

@@ -8,6 +8,7 @@
 #   TOLLGATE_O0 TOLLGATE_O3           the program by gcc at -O0 and -O3, and by clang:
 #   TOLLGATE_CLANG_O0 TOLLGATE_CLANG_O3   (not set by `make check`: then skip)
 #   BUILD CC CXX                      tests/api: the folder with the libraries, and the compilers
+#   E2E_MODULES E2E_SERVE             tests/e2e: the folder with the clients, options of serve
 
 GOLDEN := O0 O3 clang-O0 clang-O3
 GCC_GROUP = @gcc TOLLGATE=$(BUILD)/tollgate BUILD=$(BUILD) CC=gcc CXX=g++ \
@@ -17,7 +18,19 @@ CLANG_GROUP = @clang TOLLGATE=$(BUILD)/clang/tollgate BUILD=$(BUILD)/clang CC=cl
     $(filter-out tests/api/install.sh,$(API_TESTS))
 ASAN_GROUP = @asan WITH=tools/same-addresses \
     $(call programs,$(BUILD)/asan,$(UNIT_SRC) $(THREAD_SRC))
-TSAN_GROUP = @tsan WITH=tools/same-addresses $(call programs,$(BUILD)/tsan,$(THREAD_SRC))
+# Unit tests of the program's parts that have threads are named for it, and run under TSan as well.
+UNIT_THREAD_SRC := $(filter %_threads.c,$(UNIT_SRC))
+TSAN_GROUP = @tsan WITH=tools/same-addresses \
+    $(call programs,$(BUILD)/tsan,$(THREAD_SRC) $(UNIT_THREAD_SRC))
+# The gateway as its clients see it: their SDKs, pinned, run against it and the mock. What they need
+# is installed beside what is built.
+E2E_SRC := $(filter-out tests/e2e/kit.mjs,$(wildcard tests/e2e/*.mjs))
+E2E_MODULES := $(BUILD)/e2e
+E2E_WITH := E2E_MODULES=$(E2E_MODULES) WITH=tools/node-tap
+E2E_GROUP = @e2e TOLLGATE=$(BUILD)/tollgate $(E2E_WITH) $(E2E_SRC)
+# Leaks are looked for by a process that has to be allowed to look.
+E2E_ASAN_GROUP = @e2e-asan TOLLGATE=$(BUILD)/asan/tollgate E2E_SERVE=--allow-core \
+    $(E2E_WITH) $(E2E_SRC)
 FUZZ_GROUP = @fuzz WITH=tools/fuzz-one $(call programs,$(BUILD)/fuzz,$(FUZZ_SRC))
 
 GOLDEN_ENV = TOLLGATE_O0=$(BUILD)/O0/tollgate TOLLGATE_O3=$(BUILD)/O3/tollgate \
@@ -27,10 +40,21 @@ test:
 	@tools/deps
 	@$(MAKE) test-variants
 	@$(GOLDEN_ENV) FUZZ_SECONDS=10 tools/run-tests \
-	    $(FUZZ_GROUP) $(GCC_GROUP) $(CLANG_GROUP) $(ASAN_GROUP) $(TSAN_GROUP)
+	    $(FUZZ_GROUP) $(GCC_GROUP) $(CLANG_GROUP) $(ASAN_GROUP) $(TSAN_GROUP) \
+	    $(E2E_GROUP) $(E2E_ASAN_GROUP)
 
 check: all tests
 	@tools/run-tests $(GCC_GROUP)
+
+e2e: all $(E2E_MODULES)/installed
+	@tools/run-tests $(E2E_GROUP)
+
+$(E2E_MODULES)/installed: tests/e2e/package.json tests/e2e/package-lock.json
+	$(call say,npm,$@)
+	$(Q)mkdir -p $(@D) && cp $^ $(@D)/ && cd $(@D) && \
+	    { npm ci --ignore-scripts --no-audit --no-fund --loglevel=error >npm.log || \
+	      { cat npm.log; exit 1; }; }
+	$(Q)touch $@
 
 FUZZ_SECONDS ?= 60
 fuzz:
@@ -41,26 +65,30 @@ fuzz:
 
 # All variants that `make test` needs, side by side.
 .PHONY: test-variants variant-release variant-clang variant-asan variant-tsan variant-fuzz \
-        $(GOLDEN:%=variant-%) unit-programs thread-programs fuzzers
+        $(GOLDEN:%=variant-%) unit-programs thread-programs fuzzers e2e
 test-variants: variant-release variant-clang variant-asan variant-tsan variant-fuzz \
                $(GOLDEN:%=variant-%)
-variant-release:          ; @$(MAKE) VARIANT=release all tests
+variant-release:          ; @$(MAKE) VARIANT=release all tests $(E2E_MODULES)/installed
 variant-clang:            ; @$(MAKE) VARIANT=clang WERROR=1 all unit-programs
-variant-asan:             ; @$(MAKE) VARIANT=asan unit-programs thread-programs
+variant-asan:
+	@$(MAKE) VARIANT=asan unit-programs thread-programs $(BUILD)/asan/tollgate
 variant-tsan:             ; @$(MAKE) VARIANT=tsan thread-programs
 variant-fuzz:             ; @$(MAKE) VARIANT=fuzz fuzzers
 $(GOLDEN:%=variant-%):    ; @$(MAKE) VARIANT=$(@:variant-%=%) $(BUILD)/$(@:variant-%=%)/tollgate
 
 unit-programs: $(UNIT) ; @:
-thread-programs: $(THREAD) ; @:
+thread-programs: $(THREAD) $(call programs,$(B),$(UNIT_THREAD_SRC)) ; @:
 fuzzers: $(FUZZ) ; @:
 
-# Threads meet in new ways on every run: here the thread tests run again and again, plain and under
-# TSan, each told by TG_SOAK=1 to take its long form.
+# First the gateway, between clients that are hard to bear. Then threads, which meet in new ways on
+# every run: the thread tests again and again, plain and under TSan, each told by TG_SOAK=1 to take its
+# long form. SOAK_SECONDS is for each of the two; 600 is the long one.
 SOAK_SECONDS ?= 60
 soak:
 	@$(MAKE) $(call programs,$(BUILD),$(THREAD_SRC))
 	@$(MAKE) VARIANT=tsan $(call programs,$(BUILD)/tsan,$(THREAD_SRC))
+	@$(MAKE) $(BUILD)/tollgate $(LOAD_SRC:bench/%.c=$(BUILD)/tools/%)
+	@SOAK_SECONDS=$(SOAK_SECONDS) TOLLGATE=$(BUILD)/tollgate LOAD=$(BUILD)/tools tools/soak-gateway
 	@SOAK_SECONDS=$(SOAK_SECONDS) tools/soak $(SOAK_GROUPS)
 SOAK_GROUPS = @gcc $(call programs,$(BUILD),$(THREAD_SRC)) \
               @tsan WITH=tools/same-addresses $(call programs,$(BUILD)/tsan,$(THREAD_SRC))

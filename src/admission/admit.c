@@ -3,15 +3,16 @@
  *     memory       \
  *     peers         } one critical section: count the peer, get a slot or a place in the queue
  *     concurrency  /
- *     policy       the caller's function
+ *     policy       the embedder's, or bid prices; see worth.h
  *     rate, cost   the store's critical section, or a question to a remote one
  *
  * What is taken belongs to a ticket from the moment it is taken (ticket.h has its states), so
  * there is one way to give it back, whatever went wrong. A call that goes straight through is made
  * a lease before policy and store are asked, and dropped again if they refuse: so that the lock is
- * taken once for each call that is admitted, and twice only for one that is not.
+ * taken once for each call that is admitted, and twice only for one that is not, or whose policy
+ * wants to hear of its end.
  */
-#include "admission/stages.h"
+#include "admission/worth.h"
 
 #include <string.h>
 
@@ -35,7 +36,7 @@ static struct ticket *begin_ticket(struct tg_gate *gate, const struct tg_call *c
     if (!ticket)
         return NULL;
     ticket->state = TICKET_CHECKED;
-    ticket->counts_peer = ticket->holds_slot = ticket->charged = false;
+    ticket->counts_peer = ticket->holds_slot = ticket->charged = ticket->is_judged = false;
     ticket->would_deny = 0;
     set_ticket(gate, ticket, call);
     return ticket;
@@ -49,14 +50,14 @@ static bool needs_ticket(const struct passage *passage)
     bool counted = call->peer && (config->peers.on || call->peer_limit);
 
     return config->concurrency.on || counted || (passage->claim && passage->claim->has_cost) ||
-           passage->remote;
+           passage->remote || (config->policy && config->policy->released);
 }
 
 /* ---- from the slot to the decision ---- */
 
 /* The stages before the slot are behind it, and it waits for nothing: a lease, unless what comes
  * says no. */
-static void hold(const struct passage *passage, struct ticket *ticket)
+static void hold(struct passage *passage, struct ticket *ticket)
 {
     struct tg_gate *gate = passage->gate;
     struct tg_answer *answer = passage->answer;
@@ -70,6 +71,8 @@ static void hold(const struct passage *passage, struct ticket *ticket)
         ticket->charged = true;
         ticket->charged_at = passage->now;
     }
+    if (passage->policy)
+        worth_note(passage, ticket);
     if (passage->remote) {
         ticket->axes = answer->axes;
         ticket->would_deny = (uint16_t)answer->would_deny;
@@ -150,18 +153,6 @@ static void add_axes(struct tg_gate *gate, struct tg_answer *answer, const struc
     answer->axes.would_deny = axes->would_deny;
 }
 
-static void decide(struct tg_gate *gate, struct tg_answer *answer)
-{
-    enum tg_axis binding = tg_axes_binding(&answer->axes);
-
-    answer->step = TG_DECIDED;
-    answer->decision = combination(&answer->axes);
-    if (binding != TG_AXIS_NONE)
-        refuse_late(gate, answer, reason_of(binding), answer->decision);
-    else
-        atomic_fetch_add_explicit(&gate->admitted, 1, memory_order_relaxed);
-}
-
 /* The lease has to know which limits in shadow were not charged: they are not settled either. */
 static void note_uncharged(struct tg_gate *gate, tg_lease lease, const struct claim *claim)
 {
@@ -183,6 +174,7 @@ static enum tg_err confirm(const struct passage *passage)
     struct ticket *ticket = tickets_find(&gate->tickets, passage->answer->lease);
     if (ticket && ticket->state == TICKET_ASKING) {
         ticket->state = TICKET_ADMITTED;
+        ticket->charged_at = passage->now;
     } else {
         err = TG_ERR_STALE;
         if (ticket)
@@ -194,6 +186,44 @@ static enum tg_err confirm(const struct passage *passage)
     return err;
 }
 
+/* Nobody has refused: the call is admitted, and the policy hears of it. worth.h has the order. */
+static enum tg_err let_in(const struct passage *passage)
+{
+    bool told_first = passage->policy && passage->policy->released;
+    enum tg_err err = TG_OK;
+
+    if (told_first)
+        worth_admitted(passage);
+    if (passage->known)
+        err = confirm(passage);
+    if (told_first && err)
+        worth_was_in_vain(passage);
+    else if (passage->policy && !told_first && !err)
+        worth_admitted(passage);
+    return err;
+}
+
+/* Everything has been looked at. */
+static enum tg_err conclude(const struct passage *passage)
+{
+    struct tg_gate *gate = passage->gate;
+    struct tg_answer *answer = passage->answer;
+    enum tg_axis binding = tg_axes_binding(&answer->axes);
+    enum tg_err err = TG_OK;
+
+    if (binding == TG_AXIS_NONE && (passage->known || passage->policy))
+        err = let_in(passage);
+    if (err)
+        return err;
+    answer->step = TG_DECIDED;
+    answer->decision = combination(&answer->axes);
+    if (binding != TG_AXIS_NONE)
+        refuse_late(gate, answer, reason_of(binding), answer->decision);
+    else
+        atomic_fetch_add_explicit(&gate->admitted, 1, memory_order_relaxed);
+    return TG_OK;
+}
+
 /* Policy, rate and cost, for a call that has its slot. No lock is held. */
 static enum tg_err go_on(const struct passage *passage)
 {
@@ -201,7 +231,7 @@ static enum tg_err go_on(const struct passage *passage)
     struct tg_answer *answer = passage->answer;
     struct tg_axes axes;
 
-    if (passage->worth && !passage->worth(passage->context, passage->call, passage->now)) {
+    if (passage->policy && worth_refuses(passage)) {
         refuse_by_policy(gate, answer);
         return TG_OK;
     }
@@ -221,13 +251,7 @@ static enum tg_err go_on(const struct passage *passage)
         }
         add_axes(gate, answer, &axes);
     }
-    if (passage->known && tg_axes_binding(&answer->axes) == TG_AXIS_NONE) {
-        enum tg_err err = confirm(passage);
-        if (err)
-            return err;
-    }
-    decide(gate, answer);
-    return TG_OK;
+    return conclude(passage);
 }
 
 /* ---- the interface ---- */
@@ -378,10 +402,10 @@ static bool enter(struct passage *passage, tg_lease prechecked, enum tg_err *err
         answer->deadline = ticket->deadline;
         return false;
     }
+    if (gate->config.policy)
+        worth_choose(passage);
     if (ticket)
         hold(passage, ticket);
-    passage->worth = gate->config.worth;
-    passage->context = gate->config.context;
     return true;
 }
 
@@ -431,9 +455,9 @@ static bool wake_up(struct passage *passage, tg_lease lease, enum tg_err *err)
         passage->answer->deadline = ticket->deadline;
     } else if (ticket && ticket->state == TICKET_GRANTED) {
         passage->known = true;
+        if (gate->config.policy)
+            worth_choose(passage);
         hold(passage, ticket);
-        passage->worth = gate->config.worth;
-        passage->context = gate->config.context;
         return true;
     } else {
         *err = TG_ERR_STALE;
@@ -468,10 +492,13 @@ enum tg_err tg_gate_store_answered(struct tg_gate *gate, tg_lease lease, enum tg
                                    const struct tg_axes *axes, tg_ms now, struct tg_answer *answer)
 {
     struct tg_answer made = {.lease = lease};
+    struct passage passage = {.gate = gate, .known = true, .answer = &made};
+    struct tg_call call;
     enum tg_err err = outcome;
 
     spin_lock(&gate->lock);
     gate_time(gate, now);
+    passage.now = num_in_range(now) ? now : gate->latest;
     struct ticket *ticket = tickets_find(&gate->tickets, lease);
     if (!ticket || ticket->state != TICKET_ASKING) {
         err = TG_ERR_STALE;
@@ -480,16 +507,17 @@ enum tg_err tg_gate_store_answered(struct tg_gate *gate, tg_lease lease, enum tg
     } else if (outcome) {
         gate_drop(gate, ticket);
     } else {
-        ticket->state = TICKET_ADMITTED;
         made.axes = ticket->axes;
         made.would_deny = ticket->would_deny;
         made.deadline = ticket->deadline;
+        worth_recall(&passage, &call, ticket);
     }
     spin_unlock(&gate->lock);
     if (err)
         return err;
     add_axes(gate, &made, axes);
-    decide(gate, &made);
-    hand_over(answer, &made);
-    return TG_OK;
+    err = conclude(&passage);
+    if (!err)
+        hand_over(answer, &made);
+    return err;
 }

@@ -3,7 +3,7 @@
  * admit.c lets calls in; here they leave. Every way out (release, expiry, a wait that is over)
  * goes through the ticket, which knows what it holds, and a ticket is freed once.
  */
-#include "admission/gate.h"
+#include "admission/worth.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -91,7 +91,7 @@ static enum tg_err check_config(const struct tg_gate_config *config, struct tg_p
     enum tg_err err = TG_OK;
 
     if (!is_mode(config->memory.mode) || !is_mode(config->peers.mode) ||
-        !is_mode(config->concurrency.mode))
+        !is_mode(config->concurrency.mode) || !is_mode(config->policy_mode))
         return problem_say(problem, TG_ERR_INVALID, "a mode is enforce or shadow");
     if (config->peers.limit < 1 || config->peers.max_peers < 1 ||
         config->peers.max_peers > INT32_MAX)
@@ -104,6 +104,8 @@ static enum tg_err check_config(const struct tg_gate_config *config, struct tg_p
     if (config->store && config->remote_store)
         return problem_say(problem, TG_ERR_INVALID,
                            "store: rate and cost are decided here or elsewhere, not both");
+    if (config->policy && !config->policy->worth)
+        return problem_say(problem, TG_ERR_INVALID, "policy: it has no worth function");
     if (config->memory.on)
         err = check_memory(config, problem);
     if (!err && config->concurrency.on)
@@ -194,6 +196,7 @@ enum tg_err tg_gate_reconfigure(struct tg_gate *gate, const struct tg_gate_confi
     if (!config->wake && gate_first_wait(gate)) {
         err = problem_say(problem, TG_ERR_INVALID, "gate: calls wait, and need a wake function");
     } else if (law_reconfigure(&gate->law, &law)) {
+        gate->policy_epoch += config->policy != gate->config.policy;
         gate->config = *config;
         queue_set_shares(&gate->queue, config->concurrency.share);
         gate_grant(gate);
@@ -243,12 +246,19 @@ static void take_sample(struct tg_gate *gate, const struct ticket *ticket,
 
 /* Settles before the slot is free again, so that whoever gets it finds the units given back. */
 static void end_lease(struct tg_gate *gate, struct ticket *ticket, tg_ms now,
-                      const struct tg_release *release)
+                      const struct tg_release *release, struct worth_report *report)
 {
-    if (ticket->charged && release->actual >= 0)
-        (void)claim_settle(gate->store, &ticket->claim, num_in_range(now) ? now : gate->latest,
-                           ticket->charged_at, num_min(release->actual, TG_NUMBER_MAX));
-    if (ticket->holds_slot && release->outcome != TG_OUTCOME_CANCELLED)
+    bool refused = release->outcome == TG_OUTCOME_REFUSED;
+    tg_ms at = num_in_range(now) ? now : gate->latest;
+
+    if (ticket->is_judged)
+        worth_ended(gate, ticket, now, refused ? 0 : release->actual, report);
+    if (ticket->charged && refused)
+        claim_refund(gate->store, &ticket->claim, at, ticket->charged_at);
+    else if (ticket->charged && release->actual >= 0)
+        (void)claim_settle(gate->store, &ticket->claim, at, ticket->charged_at,
+                           num_min(release->actual, TG_NUMBER_MAX));
+    if (ticket->holds_slot && !refused && release->outcome != TG_OUTCOME_CANCELLED)
         take_sample(gate, ticket, release);
     gate_drop(gate, ticket);
 }
@@ -263,7 +273,7 @@ static void abandon(struct tg_gate *gate, struct ticket *ticket)
 }
 
 static bool release_locked(struct tg_gate *gate, tg_lease lease, tg_ms now,
-                           const struct tg_release *release)
+                           const struct tg_release *release, struct worth_report *report)
 {
     struct ticket *ticket = tickets_find(&gate->tickets, lease);
 
@@ -271,7 +281,7 @@ static bool release_locked(struct tg_gate *gate, tg_lease lease, tg_ms now,
     if (!ticket || ticket->state == TICKET_ABANDONED)
         return false;
     if (ticket->state == TICKET_ADMITTED)
-        end_lease(gate, ticket, now, release);
+        end_lease(gate, ticket, now, release, report);
     else if (ticket->state == TICKET_ASKING)
         abandon(gate, ticket);
     else
@@ -282,9 +292,14 @@ static bool release_locked(struct tg_gate *gate, tg_lease lease, tg_ms now,
 bool tg_gate_release(struct tg_gate *gate, tg_lease lease, tg_ms now,
                      const struct tg_release *release)
 {
+    struct worth_report report;
+
+    report.policy = NULL;
     spin_lock(&gate->lock);
-    bool found = release_locked(gate, lease, now, release);
+    bool found = release_locked(gate, lease, now, release, &report);
     spin_unlock(&gate->lock);
+    if (report.policy)
+        worth_tell(&report);
     return found;
 }
 
@@ -322,7 +337,7 @@ tg_ms tg_gate_next_deadline(struct tg_gate *gate)
 static const tg_ms TIDY_MS = 60000;
 
 /* Lets the next event happen, at its own time. At one instant waits are over before leases end. */
-static void next_event(struct tg_gate *gate)
+static void next_event(struct tg_gate *gate, struct worth_reports *reports)
 {
     tg_ms over = next_wait_over(gate), ends = endings_next(&gate->endings);
 
@@ -330,25 +345,40 @@ static void next_event(struct tg_gate *gate)
     if (over <= ends)
         gate_end_wait(gate, gate_first_wait(gate));
     else
-        gate_end_leases(gate, ends);
+        gate_end_leases(gate, ends, reports);
 }
 
 /* In the order of time, also when the tick comes late: a lease that ended first frees the slot for
  * one whose wait would have been over next. */
-void tg_gate_tick(struct tg_gate *gate, tg_ms now)
+static void tick_locked(struct tg_gate *gate, tg_ms now, struct worth_reports *reports)
 {
-    spin_lock(&gate->lock);
     tg_ms until = num_in_range(now) ? num_max(now, gate->latest) : gate->latest;
 
-    while (num_min(next_wait_over(gate), endings_next(&gate->endings)) <= until)
-        next_event(gate);
+    while (num_min(next_wait_over(gate), endings_next(&gate->endings)) <= until) {
+        if (reports->n == WORTH_BATCH)
+            return;
+        next_event(gate, reports);
+    }
     gate_time(gate, until);
     gate_grant(gate);
     if (gate->latest - gate->tidied_at >= TIDY_MS) {
         peers_tidy(&gate->peers);
         gate->tidied_at = gate->latest;
     }
-    spin_unlock(&gate->lock);
+}
+
+void tg_gate_tick(struct tg_gate *gate, tg_ms now)
+{
+    struct worth_reports reports;
+
+    do {
+        reports.n = 0;
+        spin_lock(&gate->lock);
+        tick_locked(gate, now, &reports);
+        spin_unlock(&gate->lock);
+        for (size_t i = 0; i < reports.n; i++)
+            worth_tell(&reports.reports[i]);
+    } while (reports.n == WORTH_BATCH);
 }
 
 void tg_gate_get_stats(struct tg_gate *gate, struct tg_gate_stats *stats)

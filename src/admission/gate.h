@@ -17,6 +17,8 @@
 #include "concurrency/law.h"
 #include "core/spinlock.h"
 
+struct worth_reports;
+
 /* What every call writes stands together, apart from what is mostly read: see ticket.h. */
 struct tg_gate {
     _Alignas(CACHE_LINE) struct spinlock lock;
@@ -35,6 +37,7 @@ struct tg_gate {
     bool remote_store;
     uint64_t seed;
     struct tg_gate_config config;
+    uint32_t policy_epoch; /* counts policies, see worth.h */
     enum memory_state memory;
     double memory_used;
     struct queue queue;
@@ -78,8 +81,9 @@ void gate_drop(struct tg_gate *gate, struct ticket *ticket);
 /* When a ticket that does not wait ends by itself. */
 void gate_set_end(struct tg_gate *gate, struct ticket *ticket, tg_ms at);
 
-/* Ends all tickets whose end has come by `until`, but those that wait. */
-void gate_end_leases(struct tg_gate *gate, tg_ms until);
+/* Ends all tickets whose end has come by `until`, but those that wait; or as many as fill
+ * `reports`, which may have no room for more than those left: then it is to be called again. */
+void gate_end_leases(struct tg_gate *gate, tg_ms until, struct worth_reports *reports);
 
 /* Gives back slot and peer. */
 void gate_give_back(struct tg_gate *gate, struct ticket *ticket);

@@ -4,7 +4,7 @@
  * lowering the limit takes nothing away, it only lets nobody in until enough have left. There
  * are no permits that could be left over or lost.
  */
-#include "admission/gate.h"
+#include "admission/worth.h"
 #include "core/num.h"
 
 tg_ms gate_time(struct tg_gate *gate, tg_ms now)
@@ -91,12 +91,25 @@ void gate_set_end(struct tg_gate *gate, struct ticket *ticket, tg_ms at)
 }
 
 /* Expiry leaves no sample, and the estimate stands. */
-void gate_end_leases(struct tg_gate *gate, tg_ms until)
+static void expire(struct tg_gate *gate, struct ticket *ticket, struct worth_reports *reports)
+{
+    struct worth_report *report = &reports->reports[reports->n];
+
+    if (ticket->state == TICKET_ADMITTED) {
+        gate->stats.expired++;
+        if (ticket->is_judged) {
+            worth_ended(gate, ticket, gate->latest, -1, report);
+            reports->n += report->policy != NULL;
+        }
+    }
+    gate_drop(gate, ticket);
+}
+
+void gate_end_leases(struct tg_gate *gate, tg_ms until, struct worth_reports *reports)
 {
     struct ticket *ticket;
 
-    while ((ticket = endings_take(&gate->endings, &gate->tickets, until))) {
-        gate->stats.expired += ticket->state == TICKET_ADMITTED;
-        gate_drop(gate, ticket);
-    }
+    while (reports->n < WORTH_BATCH &&
+           (ticket = endings_take(&gate->endings, &gate->tickets, until)))
+        expire(gate, ticket, reports);
 }

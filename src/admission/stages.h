@@ -14,11 +14,12 @@ struct passage {
     const struct tg_call *call;
     struct claim *claim; /* null: no rate and no cost axis here */
     bool remote;         /* they are decided elsewhere */
-    bool known;          /* its lease is: others may release it while it is decided */
+    bool known;          /* its lease is: it may be released, or end, while it is decided */
     tg_ms now;
     struct tg_answer *answer;
-    bool (*worth)(void *context, const struct tg_call *call, tg_ms now);
-    void *context;
+    struct tg_policy *policy; /* null: every call is worth it */
+    enum tg_mode policy_mode;
+    int64_t in_flight; /* slots that were held when it got its own; 0: it has none */
 };
 
 /* A stage in shadow would have refused: counts it, and says so in the answer. */

@@ -24,7 +24,8 @@
  *                      ABANDONED ---> (free)   once it is decided
  *
  * ASKING is passed over by a call that goes straight through to a store in this process: nobody
- * knows its lease yet, so nobody can release it.
+ * knows its lease yet, so nobody can release it. Not if the policy wants to hear of its end: then
+ * it must not end, by its time either, before the policy has heard of it.
  *
  * Every state can be left by a release, and every state but GRANTED and TIMED_OUT, whose owner is
  * on its way, ends by itself at its deadline.
@@ -55,11 +56,12 @@ struct flow;
 struct ticket {
     _Alignas(CACHE_LINE) uint32_t index;
     uint32_t generation;
-    uint8_t state;    /* enum ticket_state */
-    uint8_t priority; /* enum tg_priority */
-    bool counts_peer; /* what it holds */
-    bool holds_slot;
-    bool charged;
+    uint8_t state;        /* enum ticket_state */
+    uint8_t priority;     /* enum tg_priority */
+    bool counts_peer : 1; /* what it holds */
+    bool holds_slot : 1;
+    bool charged : 1;
+    bool is_judged : 1;  /* the policy will hear of it */
     bool is_piled;       /* see endings.h; stays when the ticket is freed */
     uint16_t would_deny; /* bits 1 << reason, so far */
     struct table_id peer;
@@ -80,6 +82,11 @@ struct ticket {
     void *waiter;
 
     struct ticket *piled_next;
+
+    /* Of a call that is judged, with the claim's cost and the time it was charged; see worth.h: */
+    uint32_t policy_epoch;
+    double value;
+    double hold_s;
 
     struct tg_axes axes; /* of one that a remote store is asked for: as far as it is decided */
 };

@@ -22,8 +22,14 @@ struct command {
     int (*run)(const struct command *self, int argc, char **argv);
 };
 
+extern const struct command cmd_serve;
 extern const struct command cmd_check;
+extern const struct command cmd_key;
+extern const struct command cmd_spend;
 extern const struct command cmd_replay;
+extern const struct command cmd_solve;
+extern const struct command cmd_regret;
+extern const struct command cmd_mock;
 extern const struct command cmd_bench;
 
 /* Says on stderr what is wrong: "tollgate NAME: ..." and a newline. */

@@ -18,7 +18,9 @@ static const struct command cmd_help = {
     .run = run_help,
 };
 
-static const struct command *const commands[] = {&cmd_check, &cmd_replay, &cmd_bench, &cmd_help};
+static const struct command *const commands[] = {&cmd_serve,  &cmd_check, &cmd_key,    &cmd_spend,
+                                                 &cmd_replay, &cmd_solve, &cmd_regret, &cmd_mock,
+                                                 &cmd_bench,  &cmd_help};
 
 #define N_COMMANDS (sizeof commands / sizeof commands[0])
 

@@ -304,8 +304,11 @@ static bool make_gate(struct replay_side *side, const struct command *command, c
     enum tg_err err = tg_store_new(&store, &side->store, &problem);
     if (err == TG_OK)
         err = scopes_new(&side->config, side->store, &side->scopes, &problem);
+    if (err == TG_OK && side->config.gate.policy.kind == CONFIG_BID_PRICE)
+        err = tg_bid_new(&side->config.gate.policy.bid, &side->policy, &problem);
     if (err == TG_OK) {
         scopes_gate_config(&side->config.gate, &gate);
+        gate.policy = side->policy;
         gate.store = side->store;
         gate.seed = seed;
         err = gate_run_init(&side->run, &gate, on_decided, side, &problem);
@@ -337,6 +340,7 @@ void replay_side_fini(struct replay_side *side)
         free(call);
     }
     gate_run_fini(&side->run);
+    tg_bid_free(side->policy);
     scopes_free(side->scopes);
     tg_store_free(side->store);
     replay_ids_fini(&side->ids);

@@ -34,6 +34,7 @@ typedef void replay_side_decided(void *context, const struct replay_call *call,
 struct replay_side {
     struct config config;
     struct tg_store *store;
+    struct tg_policy *policy; /* null: every call is worth it */
     struct scopes *scopes;
     struct gate_run run;
     struct replay_ids ids;

@@ -228,9 +228,18 @@ static bool read_value(struct reading *reading, const struct json_value *value,
     return read_real("value", "", TG_NUMBER_MAX, value, &reading->event->value, problem);
 }
 
+/* One that is negative, null or beyond all numbers is a hold that its caller does not know: 0. */
 static bool read_hold(struct reading *reading, const struct json_value *value,
                       struct tg_problem *problem)
 {
+    bool unknown = value->kind == JSON_NULL || value->kind == JSON_HUGE ||
+                   (value->kind == JSON_INTEGER && value->integer < 0) ||
+                   (value->kind == JSON_DOUBLE && value->real < 0);
+
+    if (unknown) {
+        reading->event->hold_s = 0;
+        return true;
+    }
     return read_real("hold", " of seconds", TG_NUMBER_MAX, value, &reading->event->hold_s, problem);
 }
 

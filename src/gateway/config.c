@@ -81,6 +81,10 @@ static void read_documents(struct reader *reader)
         config_link_tenants(reader);
     if (!reader->no_memory)
         config_check_references(reader);
+    if (!reader->no_memory && reader->problems->errors == 0)
+        config_check_policy(reader);
+    if (!reader->no_memory && reader->problems->errors == 0)
+        config_link_routes(reader);
 }
 
 /* ---- The result ---- */
@@ -107,6 +111,7 @@ enum config_result config_parse(const char *name, const char *text, size_t bytes
     reader.no_memory = config->arena == NULL || problems->arena == NULL || reader.scratch == NULL;
     if (!reader.no_memory && config_read_documents(&reader, name, text, bytes))
         read_documents(&reader);
+    config_wipe_now(&reader);
     arena_free(reader.scratch);
     if (reader.no_memory)
         return no_memory(config, problems);
@@ -119,6 +124,7 @@ enum config_result config_parse(const char *name, const char *text, size_t bytes
 
 void config_free(struct config *config)
 {
+    config_wipe_secrets(config);
     arena_free(config->arena);
     *config = (struct config){0};
 }
@@ -188,6 +194,7 @@ enum config_result config_load(const char *path, struct config *config,
     if (text == NULL)
         return unreadable(path, errno, config, problems);
     result = config_parse(path, text, bytes, config, problems);
+    config_wipe(text, bytes);
     free(text);
     return result;
 }

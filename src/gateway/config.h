@@ -1,4 +1,4 @@
-/* config.h - a configuration file, read: what `gate` and `tenants` say, in plain structs.
+/* config.h - a configuration file, read: what it says, in plain structs.
  *
  *     struct config config;
  *     struct config_problems problems;
@@ -13,7 +13,8 @@
  *
  * Every section of the file is checked; those that nobody interprets yet are checked for their
  * keys, types, ranges and references. docs/config.md lists every key. A struct config is written
- * once, by config_load(), and may then be read by any number of threads.
+ * once, by config_load(), and may then be read by any number of threads. It has to be freed:
+ * that wipes the secrets in it.
  */
 #ifndef TG_GATEWAY_CONFIG_H
 #define TG_GATEWAY_CONFIG_H
@@ -139,6 +140,44 @@ struct config_memory {
     tg_ms poll;
 };
 
+enum config_policy_kind {
+    CONFIG_NO_POLICY,
+    CONFIG_BID_PRICE,
+};
+
+/* A kind of call that is expected. */
+struct config_type {
+    double cost, value, weight;
+    bool has_hold;
+    tg_ms hold;
+};
+
+/* As it is written. What is not given is 0, which is no budget. */
+struct config_policy {
+    enum config_policy_kind kind;
+    enum config_mode mode;
+    int prices; /* enum tg_prices */
+    bool has_duals;
+    struct tg_duals duals;
+    struct {
+        bool present;
+        int64_t arrivals;
+        struct config_type *types;
+        size_t n_types;
+        double rate_budget, cost_budget;
+        tg_ms conc_budget;
+    } workload;
+    int64_t sample_window;
+    struct {
+        tg_ms window;
+        double rate_budget, cost_budget;
+        tg_ms conc_budget;
+        int replenish; /* 1: steady */
+    } online;
+
+    struct tg_bid_config bid; /* of bid-price: the same, good for tg_bid_new() */
+};
+
 struct config_gate {
     enum config_charging charging;
     tg_ms lease_ttl;
@@ -146,6 +185,7 @@ struct config_gate {
     struct config_peers peers;
     struct config_memory memory;
     struct config_limiter rate, cost;
+    struct config_policy policy;
 };
 
 /* ---- Tenants --------------------------------------------------------------------------------- */
@@ -194,15 +234,60 @@ struct config_tenant {
     size_t line, column;
 };
 
+/* ---- Where calls go -------------------------------------------------------------------------- */
+
+#include "gateway/config_routes.h"
+
+/* ---- The ledger ------------------------------------------------------------------------------ */
+
+enum config_failure {
+    CONFIG_FAIL_OPEN, /* calls go on, and what is not recorded is counted */
+    CONFIG_FAIL_CLOSED,
+};
+
+struct config_ledger {
+    bool present; /* its defaults are set even where it is absent */
+    /* Relative to where the program runs; or ":memory:"; null: it holds a variable that is not
+     * set, of which there is a warning. */
+    const char *path;
+    enum config_failure failure;
+    tg_ms detail; /* how long single calls are kept; 0: not at all */
+};
+
 struct config {
     int64_t version;
+    struct config_listen listen;
+    int64_t workers; /* 0: one for each core */
+    struct config_ledger ledger;
+    struct config_server_limits limits;
+    struct config_secret admin_token;
+    struct config_caller *callers;
+    size_t n_callers;
+    struct config_range *trusted; /* whose statements about tenants and users are believed */
+    size_t n_trusted;
+    enum config_log_level log_level;
+    bool log_json; /* otherwise text */
     struct config_gate gate;
+    struct config_provider *providers;
+    size_t n_providers;
+    struct config_model *models;
+    size_t n_models;
+    bool unknown_model_allowed; /* a model that is not listed goes to the first provider that speaks
+                                   the call's API, and costs nothing */
+    double retry_ratio;         /* retries to calls */
+    int64_t retry_min_per_s;    /* that may be made whatever the ratio */
+    struct config_passthrough *passthrough;
+    size_t n_passthrough;
+    struct config_protect *protect;
+    size_t n_protect;
     struct config_tenant *tenants; /* in the order of the files */
     size_t n_tenants;
     struct config_budget *budgets; /* of everyone together */
     size_t n_budgets;
-    struct config_index *index; /* private: tenants by name */
-    struct arena *arena;        /* private: owns everything above */
+    struct config_index *index;     /* private: tenants by name */
+    struct config_index *names;     /* private: models by name and alias */
+    struct config_secrets *secrets; /* private: what is wiped */
+    struct arena *arena;            /* private: owns everything above */
 };
 
 /* ---- Reading --------------------------------------------------------------------------------- */
@@ -230,6 +315,10 @@ void config_free(struct config *config);
 /* Null if there is none of that name. Constant time. */
 const struct config_tenant *config_tenant(const struct config *config, const char *name,
                                           size_t bytes);
+
+/* The number of a model by its name or one of its aliases; CONFIG_NONE if there is none. Constant
+ * time. */
+size_t config_model(const struct config *config, const char *name, size_t bytes);
 
 /* Whether a name is among patterns such as {"demo-*", "!demo-large"}: `*` stands for any bytes, a
  * pattern after `!` takes away, and the last pattern that matches decides. What no pattern matches

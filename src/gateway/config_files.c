@@ -99,7 +99,9 @@ static void expand_text(struct reader *reader, struct yaml_node *node, bool unre
     } else if (!node->unknown) {
         node->text = copy;
         node->bytes = to.bytes;
+        config_wipe_later(reader, copy, to.bytes);
     }
+    config_wipe(buffer, to.bytes);
     free(buffer);
 }
 
@@ -148,6 +150,17 @@ bool config_file_readable(struct reader *reader, const char *path)
         return true;
     path = resolve_path(reader, path, buffer, sizeof buffer);
     return path != NULL && access(path, R_OK) == 0;
+}
+
+const char *config_locate(struct reader *reader, const char *path)
+{
+    const char *folder = reader->documents[reader->current].folder;
+    size_t bytes = (folder != NULL ? strlen(folder) : 0) + strlen(path) + 1;
+    char *located = config_alloc(reader, bytes);
+
+    if (located != NULL)
+        snprintf(located, bytes, "%s%s", path[0] == '/' || folder == NULL ? "" : folder, path);
+    return located;
 }
 
 static void report(void *context, size_t line, size_t column, const char *text)
@@ -222,6 +235,7 @@ static void include_file(struct reader *reader, const struct yaml_node *pattern,
                                       : strerror(errno));
     else
         (void)add_document(reader, path, text, bytes); /* what is wrong with it has been said */
+    config_wipe(text, bytes);
     free(text);
 }
 

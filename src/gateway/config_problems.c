@@ -4,6 +4,7 @@
  */
 #include "gateway/config_reader.h"
 
+#include <ctype.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -117,11 +118,25 @@ void *config_alloc(struct reader *reader, size_t bytes)
     return memory;
 }
 
-const char *config_text(struct reader *reader, const char *text)
+const char *config_bytes(struct reader *reader, const char *text, size_t bytes)
 {
-    const char *copy = arena_text(reader->config->arena, text, strlen(text));
+    const char *copy = arena_text(reader->config->arena, text, bytes);
 
     if (copy == NULL)
         reader->no_memory = true;
+    return copy;
+}
+
+const char *config_text(struct reader *reader, const char *text)
+{
+    return config_bytes(reader, text, strlen(text));
+}
+
+const char *config_lower(struct reader *reader, const char *text)
+{
+    char *copy = (char *)config_text(reader, text);
+
+    for (char *c = copy; c != NULL && *c != '\0'; c++)
+        *c = (char)tolower((unsigned char)*c);
     return copy;
 }

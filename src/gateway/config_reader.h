@@ -3,10 +3,17 @@
  *     config.c            the order of things: files, sections, references, the result
  *     config_files.c      a file and those it includes, as trees; ${NAME}
  *     config_sections.c   a tree read by the schema
+ *     config_scalars.c    its single values
+ *     config_secrets.c    those that are secret
  *     config_limiter.c    a limiter, whose keys depend on its strategy
+ *     config_server.c     what several keys of the server say together
+ *     config_provider.c   the same for a provider
+ *     config_model.c      the same for a model, and for other ways that calls take
  *     config_gate.c       what several keys of the gate say together
+ *     config_policy.c     the policy, which depends on the axes that there are
  *     config_tenants.c    the same for tenants; parents
  *     config_refs.c       names that stand for something defined elsewhere
+ *     config_links.c      the numbers of what they stand for
  *     config_problems.c   messages
  */
 #ifndef TG_GATEWAY_CONFIG_READER_H
@@ -26,6 +33,13 @@ struct document {
     struct yaml_node *root; /* null: it is no tree */
 };
 
+/* Text that is wiped when the reading ends. */
+struct wipe {
+    struct wipe *next;
+    char *text;
+    size_t bytes;
+};
+
 struct reader {
     struct config *config;
     struct config_problems *problems;
@@ -33,6 +47,7 @@ struct reader {
     struct document *documents;
     size_t n_documents;
     size_t current; /* the document that is being read */
+    struct wipe *wipes;
     bool no_memory;
     char path[256]; /* of the key that is being read: gate.peers.limit */
     size_t path_bytes;
@@ -57,6 +72,8 @@ void config_problems_sort(struct config_problems *problems);
 /* Memory of the configuration; on null, no_memory is set. */
 void *config_alloc(struct reader *reader, size_t bytes);
 const char *config_text(struct reader *reader, const char *text);
+const char *config_bytes(struct reader *reader, const char *text, size_t bytes);
+const char *config_lower(struct reader *reader, const char *text); /* in lower case */
 
 /* ---- config_files.c ---- */
 
@@ -66,6 +83,9 @@ bool config_read_documents(struct reader *reader, const char *name, const char *
 /* Whether a file can be read; `path` is relative to the current document. True where files are not
  * looked at. */
 bool config_file_readable(struct reader *reader, const char *path);
+
+/* The path as this process finds it, in memory of the configuration. */
+const char *config_locate(struct reader *reader, const char *path);
 
 /* ---- config_sections.c ---- */
 
@@ -77,13 +97,35 @@ void config_read_section(struct reader *reader, const struct schema_section *sec
 /* Sets the defaults of a section and of those within it. */
 void config_set_defaults(struct reader *reader, const struct schema_section *section, void *into);
 
+/* The path for messages. Returns what config_path_pop() wants. */
+size_t config_path_push(struct reader *reader, const char *name);
+void config_path_pop(struct reader *reader, size_t bytes);
+
+/* ---- config_scalars.c ---- */
+
 /* Reads one scalar; false if it was wrong, which has been said, or is not known. */
 bool config_read_value(struct reader *reader, const struct schema_key *key,
                        const struct yaml_node *node, void *into);
 
-/* The path for messages. Returns what config_path_pop() wants. */
-size_t config_path_push(struct reader *reader, const char *name);
-void config_path_pop(struct reader *reader, size_t bytes);
+void config_set_default(struct reader *reader, const struct schema_key *key, void *place);
+
+/* The number of a word in "a|b|c". */
+bool config_find_word(const char *words, const char *text, int *number);
+
+/* ---- config_secrets.c ---- */
+
+/* A scalar that is a secret, of which a file may be read. */
+bool config_read_secret(struct reader *reader, const struct yaml_node *node,
+                        struct config_secret *into);
+
+/* Of the configuration, at its end. */
+void config_wipe_secrets(struct config *config);
+
+/* Of the reader: when the reading ends. */
+void config_wipe_later(struct reader *reader, const char *text, size_t bytes);
+void config_wipe_now(struct reader *reader);
+
+void config_wipe(void *memory, size_t bytes);
 
 /* ---- config_limiter.c ---- */
 
@@ -95,8 +137,23 @@ void config_read_limiter(struct reader *reader, const struct schema_key *key,
 /* After all tenants have been read: names, parents, levels, keys. */
 void config_link_tenants(struct reader *reader);
 
+/* ---- config_policy.c ---- */
+
+/* After everything has been read, and is right. */
+void config_check_policy(struct reader *reader);
+
 /* ---- config_refs.c ---- */
 
 void config_check_references(struct reader *reader);
+
+/* ---- config_provider.c ---- */
+
+/* Keys of a list that have the same name. */
+void config_check_key_names(struct reader *reader, const struct yaml_node *keys);
+
+/* ---- config_links.c ---- */
+
+/* After everything has been read, and is right: numbers in place of names. */
+void config_link_routes(struct reader *reader);
 
 #endif

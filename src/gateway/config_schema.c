@@ -5,22 +5,26 @@
 #include <string.h>
 
 static const struct schema_key tls_keys[] = {
-    VALUE("cert", SCHEMA_FILE, true, NULL, NULL, NOWHERE, "the certificate and its chain, PEM"),
-    VALUE("key", SCHEMA_FILE, true, NULL, NULL, NOWHERE, "its key, PEM"),
-    VALUE("client_ca", SCHEMA_FILE, false, NULL, NULL, NOWHERE,
+    VALUE("cert", SCHEMA_FILE, true, NULL, NULL, AT(config_listen, cert),
+          "the certificate and its chain, PEM"),
+    VALUE("key", SCHEMA_FILE, true, NULL, NULL, AT(config_listen, key), "its key, PEM"),
+    VALUE("client_ca", SCHEMA_FILE, false, NULL, NULL, AT(config_listen, client_ca),
           "who signs the certificates of clients; left out: none are asked for"),
     END,
 };
 
-static const struct schema_section tls = CHECKED_ONLY(tls_keys);
+static const struct schema_section tls = {tls_keys, sizeof(struct config_listen), NOWHERE, NULL};
 
 static const struct schema_key listen_keys[] = {
-    VALUE("gateway", SCHEMA_ADDRESS, false, NULL, NULL, NOWHERE, "calls to models"),
-    VALUE("admin", SCHEMA_ADDRESS, false, NULL, NULL, NOWHERE, "dashboard and administration"),
-    VALUE("probe", SCHEMA_ADDRESS, false, NULL, NULL, NOWHERE,
+    VALUE("gateway", SCHEMA_ADDRESS, false, NULL, NULL, AT(config_listen, gateway),
+          "calls to models"),
+    VALUE("admin", SCHEMA_ADDRESS, false, NULL, NULL, AT(config_listen, admin),
+          "dashboard and administration"),
+    VALUE("probe", SCHEMA_ADDRESS, false, NULL, NULL, AT(config_listen, probe),
           "`/healthz`, `/readyz`, `/metrics` only"),
-    VALUE("grpc", SCHEMA_ADDRESS, false, NULL, NULL, NOWHERE, "decisions for other gateways"),
-    SECTION("tls", &tls, NOWHERE, "left out: no TLS"),
+    VALUE("grpc", SCHEMA_ADDRESS, false, NULL, NULL, AT(config_listen, grpc),
+          "decisions for other gateways"),
+    SECTION("tls", &tls, 0, "left out: no TLS"),
     END,
 };
 
@@ -31,48 +35,65 @@ static const struct schema_key failure_keys[] = {
 };
 
 static const struct schema_key ledger_keys[] = {
-    VALUE("path", SCHEMA_TEXT, false, NULL, "tollgate.db", NOWHERE,
+    VALUE("path", SCHEMA_TEXT, false, NULL, "tollgate.db", AT(config_ledger, path),
           "where spend is kept; `:memory:` keeps nothing"),
-    WORD("failure", "open|closed", "closed", NOWHERE, "while it cannot be written"),
-    DURATION("detail", 0, "30d", NOWHERE, "how long single calls are kept"),
+    WORD("failure", "open|closed", "closed", AT(config_ledger, failure),
+         "while it cannot be written"),
+    DURATION("detail", 0, "30d", AT(config_ledger, detail), "how long single calls are kept"),
     END,
 };
 
 static const struct schema_key limit_keys[] = {
-    SIZE("body", 1, "32MiB", NOWHERE, "of a request"),
-    SIZE("header", 1, "64KiB", NOWHERE, "all headers of a request"),
-    SIZE("buffered_total", 1, "1GiB", NOWHERE, "of all requests together"),
-    COUNT("connections", 1, 10000000, "10000", NOWHERE, "of clients, at once"),
+    SIZE("body", 1, "32MiB", AT(config_server_limits, body), "of a request"),
+    {.name = "header",
+     .kind = SCHEMA_SIZE,
+     .min = 1024,
+     .max = 1048576,
+     .otherwise = "64KiB",
+     .offset = AT(config_server_limits, header),
+     .help = "all headers of a request"},
+    SIZE("buffered_total", 1, "1GiB", AT(config_server_limits, buffered_total),
+         "of all requests together; at least body"),
+    COUNT("connections", 1, 10000000, "10000", AT(config_server_limits, connections),
+          "of clients, at once"),
     END,
 };
 
 static const struct schema_key admin_keys[] = {
-    VALUE("token", SCHEMA_SECRET, true, NULL, NULL, NOWHERE, "what an administrator has to know"),
+    VALUE("token", SCHEMA_SECRET, true, NULL, NULL, AT(config, admin_token),
+          "what an administrator has to know"),
     END,
 };
 
 static const struct schema_key caller_keys[] = {
-    VALUE("name", SCHEMA_NAME, true, NULL, NULL, NOWHERE, "what it is called"),
-    VALUE("token_sha256", SCHEMA_SHA256, true, NULL, NULL, NOWHERE, "the hash of its token"),
-    LIST_OF("may", SCHEMA_WORD, "tenant|peer|priority|value", NOWHERE,
+    VALUE("name", SCHEMA_NAME, true, NULL, NULL, AT(config_caller, name), "what it is called"),
+    VALUE("token_sha256", SCHEMA_SHA256, true, NULL, NULL, AT(config_caller, token_sha256),
+          "the hash of its token"),
+    LIST_OF("may", SCHEMA_WORD, "tenant|peer|priority|value", AT(config_caller, may),
             "what it is trusted to state"),
     END,
 };
 
 static const struct schema_key log_keys[] = {
-    WORD("level", "debug|info|warn|error", "info", NOWHERE, "what is worth a line"),
-    WORD("format", "json|text", "json", NOWHERE, "how a line looks"),
+    WORD("level", "debug|info|warn|error", "info", AT(config, log_level), "what is worth a line"),
+    SWITCH("format", "text|json", "json", AT(config, log_json), "how a line looks"),
     END,
 };
 
 static const struct schema_key retry_keys[] = {
-    NUMBER("ratio", 0, 1, "0.2", NOWHERE, "retries to calls"),
-    NUMBER("min_per_s", 0, NUMBER_MAX, "10", NOWHERE, "retries a second that are always allowed"),
+    NUMBER("ratio", 0, 1, "0.2", AT(config, retry_ratio), "retries to calls"),
+    COUNT("min_per_s", 0, 1000000000, "10", AT(config, retry_min_per_s),
+          "retries a second that are always allowed"),
     END,
 };
 
 static const struct schema_key two_tier_keys[] = {
-    BOOL("enabled", "false", NOWHERE, "lease blocks of units from the store, decide locally"),
+    {.name = "enabled",
+     .kind = SCHEMA_BOOL,
+     .later = "true",
+     .otherwise = "false",
+     .offset = NOWHERE,
+     .help = "lease blocks of units from the store, decide locally"},
     DURATION("block", 1, "100ms", NOWHERE, "of the limit's rate, adapted to demand"),
     END,
 };
@@ -83,52 +104,81 @@ static const struct schema_key envoy_keys[] = {
 };
 
 static const struct schema_key otlp_keys[] = {
-    VALUE("endpoint", SCHEMA_URL, false, "none", "none", NOWHERE, "where traces are sent"),
+    {.name = "endpoint",
+     .kind = SCHEMA_URL,
+     .words = "none",
+     .later = "a URL",
+     .otherwise = "none",
+     .offset = NOWHERE,
+     .help = "where traces are sent"},
     END,
 };
 
-static const struct schema_section listeners = CHECKED_ONLY(listen_keys);
+/* Some lie in the struct of the whole. */
+#define OF_CONFIG(table)                                                                           \
+    {                                                                                              \
+        .keys = table, .bytes = sizeof(struct config), .present = NOWHERE                          \
+    }
+
+static const struct schema_section listeners = {listen_keys, sizeof(struct config_listen), NOWHERE,
+                                                config_finish_listen};
 static const struct schema_section store_failure = CHECKED_ONLY(failure_keys);
-static const struct schema_section ledger = CHECKED_ONLY(ledger_keys);
-static const struct schema_section sizes = CHECKED_ONLY(limit_keys);
-static const struct schema_section admin_auth = CHECKED_ONLY(admin_keys);
-static const struct schema_section callers = CHECKED_ONLY(caller_keys);
-static const struct schema_section logging = CHECKED_ONLY(log_keys);
-static const struct schema_section retry_budget = CHECKED_ONLY(retry_keys);
+static const struct schema_section ledger = {ledger_keys, sizeof(struct config_ledger),
+                                             AT(config_ledger, present), config_finish_ledger};
+static const struct schema_section sizes = {limit_keys, sizeof(struct config_server_limits),
+                                            NOWHERE, config_finish_sizes};
+static const struct schema_section admin_auth = OF_CONFIG(admin_keys);
+static const struct schema_section callers = {caller_keys, sizeof(struct config_caller), NOWHERE,
+                                              config_finish_caller};
+static const struct schema_section logging = OF_CONFIG(log_keys);
+static const struct schema_section retry_budget = OF_CONFIG(retry_keys);
 static const struct schema_section two_tier = CHECKED_ONLY(two_tier_keys);
-static const struct schema_section envoy_rls = CHECKED_ONLY(envoy_keys);
+static const struct schema_section envoy_rls = {envoy_keys, 1, NOWHERE, config_finish_envoy};
 static const struct schema_section otlp = CHECKED_ONLY(otlp_keys);
 
 static const struct schema_key root_keys[] = {
     COUNT("version", 1, 1, "1", AT(config, version), "of this format"),
-    SECTION("listen", &listeners, NOWHERE, "where it listens"),
-    COUNT("workers", 0, 1024, "0", NOWHERE, "threads; 0: one for each core"),
+    SECTION("listen", &listeners, AT(config, listen), "where it listens"),
+    COUNT("workers", 0, 1024, "0", AT(config, workers), "threads; 0: one for each core"),
     LIST_OF("include", SCHEMA_TEXT, NULL, NOWHERE,
             "further files, `*` allowed; a pattern that matches nothing is fine"),
-    VALUE("store", SCHEMA_STORE, false, NULL, "memory", NOWHERE, "where counters live"),
+    {.name = "store",
+     .kind = SCHEMA_STORE,
+     .later = "an address of Redis",
+     .otherwise = "memory",
+     .offset = NOWHERE,
+     .help = "where counters live"},
     VALUE("store_prefix", SCHEMA_NAME, false, NULL, "tg", NOWHERE, "of every key in Redis"),
     SECTION("store_failure", &store_failure, NOWHERE, "how to decide while the store is away"),
-    SECTION("ledger", &ledger, NOWHERE, "spend on disk"),
-    SECTION("limits", &sizes, NOWHERE, "what the server takes"),
-    SECTION("admin_auth", &admin_auth, NOWHERE, "who may administrate"),
-    SECTIONS("callers", &callers, NOWHERE, NOWHERE, "who may ask for decisions"),
-    LIST_OF("trust_headers_from", SCHEMA_NETWORK, NULL, NOWHERE,
-            "whose `x-tollgate-*` headers are believed"),
-    SECTION("log", &logging, NOWHERE, "what is logged, and how"),
+    SECTION("ledger", &ledger, AT(config, ledger), "spend on disk"),
+    SECTION("limits", &sizes, AT(config, limits), "what the server takes"),
+    SECTION("admin_auth", &admin_auth, 0, "who may administrate"),
+    SECTIONS("callers", &callers, AT(config, callers), AT(config, n_callers),
+             "who may ask for decisions"),
+    {.name = "trust_headers_from",
+     .kind = SCHEMA_NETWORK,
+     .shape = SCHEMA_LIST,
+     .offset = AT(config, trusted),
+     .count_offset = AT(config, n_trusted),
+     .help = "whose `x-tollgate-*` headers are believed"},
+    SECTION("log", &logging, 0, "what is logged, and how"),
     SECTION("gate", &schema_gate, AT(config, gate),
             "the stages a call has to clear; a stage whose section is absent is off"),
-    NAMED_SECTIONS("providers", &schema_providers, "who serves models"),
-    NAMED_SECTIONS("models", &schema_models, "what can be called"),
-    NAMED("aliases", SCHEMA_NAME, NULL, "further names of models"),
-    WORD("unknown_model", "refuse|allow", "refuse", NOWHERE,
-         "a call for a model that is not listed"),
-    SECTION("retry_budget", &retry_budget, NOWHERE, "how many retries there may be"),
-    SECTIONS("passthrough", &schema_passthrough, NOWHERE, NOWHERE,
+    NAMED_SECTIONS("providers", &schema_providers, AT(config, providers), AT(config, n_providers),
+                   "who serves models"),
+    NAMED_SECTIONS("models", &schema_models, AT(config, models), AT(config, n_models),
+                   "what can be called"),
+    NAMED("aliases", SCHEMA_NAME, NULL, NOWHERE, "further names of models"),
+    SWITCH("unknown_model", "refuse|allow", "refuse", AT(config, unknown_model_allowed),
+           "a call for a model that is not listed"),
+    SECTION("retry_budget", &retry_budget, 0, "how many retries there may be"),
+    SECTIONS("passthrough", &schema_passthrough, AT(config, passthrough), AT(config, n_passthrough),
              "paths that are forwarded without a look inside"),
     SECTION("two_tier", &two_tier, NOWHERE, "fewer round trips to the store"),
     SECTION("envoy_rls", &envoy_rls, NOWHERE, "Envoy's rate limit service"),
     SECTION("otlp", &otlp, NOWHERE, "traces"),
-    SECTIONS("protect", &schema_protect, NOWHERE, NOWHERE, "servers that are protected"),
+    SECTIONS("protect", &schema_protect, AT(config, protect), AT(config, n_protect),
+             "servers that are protected"),
     SECTIONS("budgets", &schema_budgets, AT(config, budgets), AT(config, n_budgets),
              "money of everyone together"),
     SECTIONS("tenants", &schema_tenants, AT(config, tenants), AT(config, n_tenants),
@@ -136,7 +186,8 @@ static const struct schema_key root_keys[] = {
     END,
 };
 
-const struct schema_section config_schema = {root_keys, sizeof(struct config), NOWHERE, NULL};
+const struct schema_section config_schema = {root_keys, sizeof(struct config), NOWHERE,
+                                             config_finish_root};
 
 bool schema_word(const char *words, size_t i, const char **word, size_t *bytes)
 {
@@ -183,17 +234,19 @@ void schema_describe(const struct schema_key *key, char *text, size_t bytes)
     static const char *const kinds[] = {
         [SCHEMA_TEXT] = "a text",
         [SCHEMA_NAME] = "a name of 1 to 128 printable characters",
+        [SCHEMA_LINE] = "a text without control characters",
         [SCHEMA_SECRET] = "a secret: ${NAME} or file:PATH",
         [SCHEMA_SHA256] = "64 hexadecimal digits",
         [SCHEMA_TIME] = "a time such as 2027-12-31T00:00:00Z",
         [SCHEMA_ZONE] = "a time zone such as UTC or Europe/Berlin",
-        [SCHEMA_ADDRESS] = "an address HOST:PORT",
+        [SCHEMA_ADDRESS] = "an address HOST:PORT, *:PORT or unix:PATH",
         [SCHEMA_NETWORK] = "a network such as 10.0.0.0/8, or an IP address",
-        [SCHEMA_STORE] = "memory or an address that begins redis://, rediss://, redis+cluster:// "
-                         "or redis+sentinel://",
+        [SCHEMA_BASE] = "a URL that begins http:// or https://, without user, query and fragment",
+        [SCHEMA_PATH] = "a path such as /x/y",
+        [SCHEMA_STORE] = "memory",
         [SCHEMA_PATTERN] = "a pattern such as demo-* or !demo-large",
         [SCHEMA_HEADER] = "header:NAME",
-        [SCHEMA_BOOL] = "true or false",
+        [SCHEMA_FIELD] = "the name of a header",
         [SCHEMA_LIMITER] = "a limiter: a strategy and its settings",
         [SCHEMA_SECTION] = "a section of keys",
     };
@@ -213,19 +266,25 @@ void schema_describe(const struct schema_key *key, char *text, size_t bytes)
         break;
     case SCHEMA_SIZE:
         snprintf(text, bytes, "a size such as 64KiB, 32MiB, 1GiB");
+        if (key->max < NUMBER_MAX)
+            snprintf(text, bytes, "a size such as 64KiB, from %.0fB to %.0fB", key->min, key->max);
+        break;
+    case SCHEMA_BOOL:
+        snprintf(text, bytes, "%s", key->later != NULL ? "false" : "true or false");
         break;
     case SCHEMA_USD:
         snprintf(text, bytes, "an amount in USD from 0 up, with at most six decimals");
         break;
     case SCHEMA_WORD:
+    case SCHEMA_SWITCH:
         snprintf(text, bytes, "%s%s", strchr(words, '|') != NULL ? "one of " : "", words);
         break;
     case SCHEMA_FILE:
         snprintf(text, bytes, "%s%sthe path of a file", words, *words ? " or " : "");
         break;
     case SCHEMA_URL:
-        snprintf(text, bytes, "%s%sa URL that begins http:// or https://", words,
-                 *words ? " or " : "");
+        snprintf(text, bytes, "%s%s%s", words, *words && !key->later ? " or " : "",
+                 key->later ? "" : "a URL that begins http:// or https://");
         break;
     default:
         snprintf(text, bytes, "%s", kinds[key->kind]);

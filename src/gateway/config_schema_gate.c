@@ -3,6 +3,8 @@
 
 #define LAW_WORD(upper, lower) #lower "|"
 #define LAW_WORDS TG_LAWS(LAW_WORD)
+#define PRICES_WORD(upper, text) text "|"
+#define PRICES_WORDS TG_PRICE_SOURCES(PRICES_WORD)
 
 static const struct schema_key vegas_keys[] = {
     POSITIVE("alpha", 0, NUMBER_MAX, "2", AT(tg_law_config, vegas.alpha),
@@ -40,31 +42,38 @@ static const struct schema_section gradient2 = {gradient2_keys, sizeof(struct tg
 static const struct schema_section aimd = {aimd_keys, sizeof(struct tg_law_config), NOWHERE, 0};
 
 /* The settings of the laws lie in one struct with the law, hence one place for all three. */
-static const struct schema_key concurrency_keys[] = {
-    {.name = "law",
-     .kind = SCHEMA_WORD,
-     .words = LAW_WORDS,
-     .later = "auto",
-     .otherwise = "vegas",
-     .offset = AT(config_concurrency, law.law),
-     .help = "what moves the limit; fixed: it is `initial`; none: it is `max`"},
-    COUNT(
-        "initial", 1, NUMBER_MAX, "128", AT(config_concurrency, law.initial),
-        "the limit at the start, within min and max; left out, the nearest to the default that is"),
-    COUNT("min", 1, NUMBER_MAX, "8", AT(config_concurrency, law.min),
-          "the limit never falls below; left out, at most initial and max"),
-    COUNT("max", 1, NUMBER_MAX, "1024", AT(config_concurrency, law.max),
-          "the limit never rises above; left out, at least initial and min"),
-    DURATION("window", 1, "1s", AT(config_concurrency, law.window), "time between steps of vegas"),
-    MODE(AT(config_concurrency, mode)),
-    SECTION("vegas", &vegas, AT(config_concurrency, law), "settings of the law vegas"),
-    SECTION("gradient2", &gradient2, AT(config_concurrency, law), "settings of the law gradient2"),
-    SECTION("aimd", &aimd, AT(config_concurrency, law), "settings of the law aimd"),
-    END,
-};
+#define CONCURRENCY_KEYS(normal_law, normal_max)                                                   \
+    {.name = "law",                                                                                \
+     .kind = SCHEMA_WORD,                                                                          \
+     .words = LAW_WORDS,                                                                           \
+     .later = "auto",                                                                              \
+     .otherwise = normal_law,                                                                      \
+     .offset = AT(config_concurrency, law.law),                                                    \
+     .help = "what moves the limit; fixed: it is `initial`; none: it is `max`"},                   \
+        COUNT("initial", 1, NUMBER_MAX, "128", AT(config_concurrency, law.initial),                \
+              "the limit at the start, within min and max; left out, the nearest to the default "  \
+              "that is"),                                                                          \
+        COUNT("min", 1, NUMBER_MAX, "8", AT(config_concurrency, law.min),                          \
+              "the limit never falls below; left out, at most initial and max"),                   \
+        COUNT("max", 1, NUMBER_MAX, normal_max, AT(config_concurrency, law.max),                   \
+              "the limit never rises above; left out, at least initial and min"),                  \
+        DURATION("window", 1, "1s", AT(config_concurrency, law.window),                            \
+                 "time between steps of vegas"),                                                   \
+        MODE(AT(config_concurrency, mode)),                                                        \
+        SECTION("vegas", &vegas, AT(config_concurrency, law), "settings of the law vegas"),        \
+        SECTION("gradient2", &gradient2, AT(config_concurrency, law),                              \
+                "settings of the law gradient2"),                                                  \
+        SECTION("aimd", &aimd, AT(config_concurrency, law), "settings of the law aimd"), END
+
+static const struct schema_key concurrency_keys[] = {CONCURRENCY_KEYS("vegas", "1024")};
+static const struct schema_key model_concurrency_keys[] = {CONCURRENCY_KEYS("none", "512")};
 
 const struct schema_section schema_concurrency = {
     concurrency_keys, sizeof(struct config_concurrency), AT(config_concurrency, present),
+    config_finish_concurrency};
+
+const struct schema_section schema_model_concurrency = {
+    model_concurrency_keys, sizeof(struct config_concurrency), AT(config_concurrency, present),
     config_finish_concurrency};
 
 static const struct schema_key wait_keys[] = {
@@ -129,67 +138,88 @@ static const struct schema_section memory = {memory_keys, sizeof(struct config_m
                                              AT(config_memory, present), config_finish_memory};
 
 static const struct schema_key dual_keys[] = {
-    NUMBER("rate", 0, NUMBER_MAX, "0", NOWHERE, "price of a call"),
-    NUMBER("cost", 0, NUMBER_MAX, "0", NOWHERE, "price of a unit of cost"),
-    NUMBER("concurrency", 0, NUMBER_MAX, "0", NOWHERE, "price of a slot for a second"),
+    NUMBER("rate", 0, NUMBER_MAX, "0", AT(config_policy, duals.rate), "price of a call"),
+    NUMBER("cost", 0, NUMBER_MAX, "0", AT(config_policy, duals.cost), "price of a unit of cost"),
+    NUMBER("concurrency", 0, NUMBER_MAX, "0", AT(config_policy, duals.concurrency),
+           "price of a slot for a second"),
     END,
 };
 
 static const struct schema_key type_keys[] = {
-    NUMBER("cost", 0, NUMBER_MAX, "1", NOWHERE, "units of a call of this type"),
-    NUMBER("value", 0, NUMBER_MAX, "1", NOWHERE, "what it is worth"),
-    NUMBER("weight", 0, NUMBER_MAX, "1", NOWHERE, "its share of the arrivals"),
-    DURATION("hold", 0, "0ms", NOWHERE, "how long it holds a slot"),
+    NUMBER("cost", 0, NUMBER_MAX, "1", AT(config_type, cost), "units of a call of this type"),
+    NUMBER("value", 0, NUMBER_MAX, "1", AT(config_type, value), "what it is worth"),
+    NUMBER("weight", 0, NUMBER_MAX, "1", AT(config_type, weight),
+           "its share of the arrivals; without `arrivals`, how many there are"),
+    DURATION("hold", 0, NULL, AT(config_type, hold),
+             "how long it holds a slot; needed with conc_budget"),
     END,
 };
 
-static const struct schema_section duals = CHECKED_ONLY(dual_keys);
-static const struct schema_section types = CHECKED_ONLY(type_keys);
+/* All sections of the policy lie in its struct. */
+#define OF_POLICY(table, member)                                                                   \
+    {                                                                                              \
+        .keys = table, .bytes = sizeof(struct config_policy), .present = member                    \
+    }
+
+static const struct schema_section duals = OF_POLICY(dual_keys, AT(config_policy, has_duals));
+static const struct schema_section types = {type_keys, sizeof(struct config_type), NOWHERE,
+                                            config_finish_type};
 
 static const struct schema_key workload_keys[] = {
-    COUNT("arrivals", 1, NUMBER_MAX, NULL, NOWHERE, "how many arrivals the budgets are for"),
-    SECTIONS("types", &types, NOWHERE, NOWHERE, "the kinds of calls"),
-    NUMBER("rate_budget", 0, NUMBER_MAX, NULL, NOWHERE, "calls"),
-    NUMBER("cost_budget", 0, NUMBER_MAX, NULL, NOWHERE, "units of cost"),
-    DURATION("conc_budget", 0, NULL, NOWHERE, "slot-seconds; without it no hold is needed"),
+    COUNT("arrivals", 1, NUMBER_MAX, NULL, AT(config_policy, workload.arrivals),
+          "how many arrivals the budgets are for: weights are shares of them; left out, weights "
+          "are used as they are"),
+    SECTIONS("types", &types, AT(config_policy, workload.types),
+             AT(config_policy, workload.n_types), "the kinds of calls, 1 to 256"),
+    POSITIVE("rate_budget", 0, NUMBER_MAX, NULL, AT(config_policy, workload.rate_budget), "calls"),
+    POSITIVE("cost_budget", 0, NUMBER_MAX, NULL, AT(config_policy, workload.cost_budget),
+             "units of cost"),
+    DURATION("conc_budget", 1, NULL, AT(config_policy, workload.conc_budget),
+             "slot-seconds; without it no hold is needed"),
     END,
 };
 
 static const struct schema_key adaptive_keys[] = {
-    COUNT("sample_window", 1, 1000000, "500", NOWHERE, "calls that the prices are learned from"),
+    COUNT("sample_window", 1, 1000000, "500", AT(config_policy, sample_window),
+          "calls that the prices are learned from"),
     END,
 };
 
 static const struct schema_key online_keys[] = {
-    DURATION("window", 1, "60s", NOWHERE, "what the budgets are for"),
-    NUMBER("rate_budget", 0, NUMBER_MAX, NULL, NOWHERE, "calls in a window"),
-    NUMBER("cost_budget", 0, NUMBER_MAX, NULL, NOWHERE, "units of cost in a window"),
-    DURATION("conc_budget", 0, NULL, NOWHERE, "slot-seconds in a window"),
+    DURATION("window", 1, "60s", AT(config_policy, online.window), "what the budgets are for"),
+    POSITIVE("rate_budget", 0, NUMBER_MAX, NULL, AT(config_policy, online.rate_budget),
+             "calls in a window; left out, they are not scarce"),
+    POSITIVE("cost_budget", 0, NUMBER_MAX, NULL, AT(config_policy, online.cost_budget),
+             "units of cost in a window; left out, they are not scarce"),
+    DURATION("conc_budget", 1, NULL, AT(config_policy, online.conc_budget),
+             "slot-seconds in a window; left out, they are not scarce"),
+    WORD("replenish", "window|steady", "window", AT(config_policy, online.replenish),
+         "window: budgets are whole again when a window begins; steady: they come back all the "
+         "time, as in a bucket"),
     END,
 };
 
-static const struct schema_section workload = CHECKED_ONLY(workload_keys);
-static const struct schema_section adaptive = CHECKED_ONLY(adaptive_keys);
-static const struct schema_section online = CHECKED_ONLY(online_keys);
+static const struct schema_section workload =
+    OF_POLICY(workload_keys, AT(config_policy, workload.present));
+static const struct schema_section adaptive = OF_POLICY(adaptive_keys, NOWHERE);
+static const struct schema_section online = OF_POLICY(online_keys, NOWHERE);
 
 static const struct schema_key policy_keys[] = {
-    {.name = "kind",
-     .kind = SCHEMA_WORD,
-     .words = "none",
-     .later = "bid-price",
-     .otherwise = "none",
-     .offset = NOWHERE,
-     .help = "which calls are worth it when not all fit"},
-    WORD("prices", "duals|workload|adaptive|online", "workload", NOWHERE,
+    WORD("kind", "none|bid-price", "none", AT(config_policy, kind),
+         "which calls are worth it when not all fit; bid-price needs a cost axis"),
+    WORD("prices", PRICES_WORDS, "workload", AT(config_policy, prices),
          "where the prices come from"),
-    SECTION("duals", &duals, NOWHERE, "prices as given"),
-    SECTION("workload", &workload, NOWHERE, "what is expected: prices are computed at the start"),
-    SECTION("adaptive", &adaptive, NOWHERE, "prices learned from a sample"),
-    SECTION("online", &online, NOWHERE, "prices computed again all the time"),
+    MODE(AT(config_policy, mode)),
+    SECTION("duals", &duals, 0, "prices as given; what adaptive starts from without types"),
+    SECTION("workload", &workload, 0,
+            "what is expected: prices are computed at the start; adaptive starts from them, and so "
+            "does online if it is there"),
+    SECTION("adaptive", &adaptive, 0, "prices learned from a sample"),
+    SECTION("online", &online, 0, "prices computed again all the time"),
     END,
 };
 
-static const struct schema_section policy = CHECKED_ONLY(policy_keys);
+static const struct schema_section policy = OF_POLICY(policy_keys, NOWHERE);
 
 static const struct schema_key gate_keys[] = {
     WORD("charging", "atomic|per-axis", "atomic", AT(config_gate, charging),
@@ -209,7 +239,7 @@ static const struct schema_key gate_keys[] = {
             "calls per time, for each tenant without a rate of its own"),
     LIMITER("cost", AT(config_gate, cost),
             "tokens per time, for each tenant without a cost of its own"),
-    SECTION("policy", &policy, NOWHERE, "which calls are worth it"),
+    SECTION("policy", &policy, AT(config_gate, policy), "which calls are worth it"),
     END,
 };
 

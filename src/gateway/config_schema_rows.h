@@ -44,13 +44,14 @@
         .name = key, .kind = SCHEMA_USD, .required = must, .min = 0, .max = NUMBER_MAX,            \
         .otherwise = normally, .offset = place, .help = text                                       \
     }
-#define BOOL(key, normally, place, text)                                                           \
-    {                                                                                              \
-        .name = key, .kind = SCHEMA_BOOL, .otherwise = normally, .offset = place, .help = text     \
-    }
 #define WORD(key, list, normally, place, text)                                                     \
     {                                                                                              \
         .name = key, .kind = SCHEMA_WORD, .words = list, .otherwise = normally, .offset = place,   \
+        .help = text                                                                               \
+    }
+#define SWITCH(key, list, normally, place, text)                                                   \
+    {                                                                                              \
+        .name = key, .kind = SCHEMA_SWITCH, .words = list, .otherwise = normally, .offset = place, \
         .help = text                                                                               \
     }
 /* Any kind that needs no range; `list` is for the kinds that take words instead. */
@@ -64,9 +65,9 @@
         .name = key, .kind = what, .shape = SCHEMA_LIST, .words = list, .offset = place,           \
         .help = text                                                                               \
     }
-#define NAMED(key, what, list, text)                                                               \
+#define NAMED(key, what, list, place, text)                                                        \
     {                                                                                              \
-        .name = key, .kind = what, .shape = SCHEMA_NAMED, .words = list, .offset = NOWHERE,        \
+        .name = key, .kind = what, .shape = SCHEMA_NAMED, .words = list, .offset = place,          \
         .help = text                                                                               \
     }
 #define SECTION(key, of, place, text)                                                              \
@@ -78,10 +79,10 @@
         .name = key, .kind = SCHEMA_SECTION, .shape = SCHEMA_LIST, .section = of, .offset = place, \
         .count_offset = count, .help = text                                                        \
     }
-#define NAMED_SECTIONS(key, of, text)                                                              \
+#define NAMED_SECTIONS(key, of, place, count, text)                                                \
     {                                                                                              \
         .name = key, .kind = SCHEMA_SECTION, .shape = SCHEMA_NAMED, .section = of,                 \
-        .offset = NOWHERE, .help = text                                                            \
+        .offset = place, .count_offset = count, .help = text                                       \
     }
 #define LIMITER(key, place, text)                                                                  \
     {                                                                                              \

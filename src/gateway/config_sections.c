@@ -1,4 +1,4 @@
-/* config_sections.c - reads a tree by the schema: keys, shapes, values, defaults.
+/* config_sections.c - reads a tree by the schema: keys, shapes, sections, defaults.
  *
  * One walk over the tables does everything that can be said of a key by itself. A wrong value is
  * reported and its default stays, so that the walk goes on and finds the next mistake.
@@ -6,7 +6,6 @@
 #include "gateway/config_reader.h"
 #include "gateway/config_values.h"
 
-#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -37,226 +36,6 @@ static size_t push_number(struct reader *reader, size_t number)
     return config_path_push(reader, text);
 }
 
-/* ---- Values ---- */
-
-/* A value as it is kept. */
-union kept {
-    int64_t integer;
-    double real;
-    bool boolean;
-    int word;
-    const char *text;
-    uint8_t hash[32];
-};
-
-static bool find_word(const char *words, const char *text, int *number)
-{
-    const char *word;
-    size_t bytes;
-
-    for (size_t i = 0; schema_word(words, i, &word, &bytes); i++)
-        if (strlen(text) == bytes && memcmp(word, text, bytes) == 0) {
-            *number = (int)i;
-            return true;
-        }
-    return false;
-}
-
-static bool in_range(const struct schema_key *key, double value)
-{
-    return (key->above ? value > key->min : value >= key->min) && value <= key->max;
-}
-
-static bool parse_bool(const char *text, bool *value)
-{
-    *value = strcmp(text, "true") == 0;
-    return *value || strcmp(text, "false") == 0;
-}
-
-/* Texts are kept as they are, and copied by whoever keeps them. */
-static bool parse(const struct schema_key *key, const char *text, union kept *kept, size_t *bytes)
-{
-    int word;
-
-    *bytes = sizeof kept->text;
-    kept->text = text;
-    switch (key->kind) {
-    case SCHEMA_COUNT:
-        *bytes = sizeof kept->integer;
-        return value_count(text, &kept->integer) && in_range(key, (double)kept->integer);
-    case SCHEMA_DURATION:
-        *bytes = sizeof kept->integer;
-        return value_duration(text, &kept->integer) && in_range(key, (double)kept->integer);
-    case SCHEMA_SIZE:
-        *bytes = sizeof kept->integer;
-        return value_size(text, &kept->integer) && in_range(key, (double)kept->integer);
-    case SCHEMA_USD:
-        *bytes = sizeof kept->integer;
-        return value_usd(text, &kept->integer) && in_range(key, (double)kept->integer);
-    case SCHEMA_TIME:
-        *bytes = sizeof kept->integer;
-        return value_time(text, &kept->integer);
-    case SCHEMA_NUMBER:
-        *bytes = sizeof kept->real;
-        return value_number(text, &kept->real) && in_range(key, kept->real);
-    case SCHEMA_BOOL:
-        *bytes = sizeof kept->boolean;
-        return parse_bool(text, &kept->boolean);
-    case SCHEMA_WORD:
-        *bytes = sizeof kept->word;
-        return find_word(key->words, text, &kept->word);
-    case SCHEMA_SHA256:
-        *bytes = sizeof kept->hash;
-        return value_sha256(text, kept->hash);
-    case SCHEMA_HEADER:
-        return value_is_header(text, &kept->text);
-    case SCHEMA_NAME:
-        return value_is_name(text);
-    case SCHEMA_SECRET:
-        return *text != '\0' && strcmp(text, "file:") != 0;
-    case SCHEMA_FILE:
-        return *text != '\0';
-    case SCHEMA_ZONE:
-        return value_is_zone(text);
-    case SCHEMA_ADDRESS:
-        return value_is_address(text);
-    case SCHEMA_NETWORK:
-        return value_is_network(text);
-    case SCHEMA_URL:
-        return find_word(key->words, text, &word) || value_is_url(text);
-    case SCHEMA_STORE:
-        return value_is_store(text);
-    case SCHEMA_PATTERN:
-        return value_is_pattern(text);
-    default:
-        return true;
-    }
-}
-
-static bool is_text_kind(enum schema_kind kind)
-{
-    return kind >= SCHEMA_TEXT && kind != SCHEMA_SHA256 && kind != SCHEMA_TIME &&
-           kind < SCHEMA_SECTION;
-}
-
-static void keep(struct reader *reader, const struct schema_key *key, union kept *kept,
-                 size_t bytes, void *into)
-{
-    if (is_text_kind(key->kind)) {
-        char *copy = (char *)config_text(reader, kept->text);
-        /* Names of headers are compared in lower case. */
-        for (char *c = copy; key->kind == SCHEMA_HEADER && c != NULL && *c != '\0'; c++)
-            *c = (char)tolower((unsigned char)*c);
-        kept->text = copy;
-    }
-    memcpy(into, kept, bytes);
-}
-
-/* What the file holds, for a message: never what a variable does, nor anything secret. */
-static void show(const struct schema_key *key, const struct yaml_node *node, char *text,
-                 size_t bytes)
-{
-    if (key->kind == SCHEMA_SECRET || key->kind == SCHEMA_STORE || key->kind == SCHEMA_URL)
-        snprintf(text, bytes, "not one");
-    else if (node->bytes == 0)
-        snprintf(text, bytes, "empty");
-    else
-        snprintf(text, bytes, "\"%.60s\"", node->written);
-}
-
-static void refuse(struct reader *reader, const struct schema_key *key,
-                   const struct yaml_node *node, const char *why)
-{
-    char wanted[200], shown[80];
-
-    schema_describe(key, wanted, sizeof wanted);
-    show(key, node, shown, sizeof shown);
-    config_error(reader, node, "%s is %s%s; it must be %s", reader->path, shown, why, wanted);
-}
-
-static const char *explain(const struct schema_key *key, const struct yaml_node *node)
-{
-    int64_t count;
-    double number;
-
-    if (key->later != NULL && strcmp(node->text, key->later) == 0)
-        return ", which is not available yet";
-    if ((key->kind == SCHEMA_DURATION || key->kind == SCHEMA_SIZE) &&
-        (value_count(node->text, &count) || value_number(node->text, &number)))
-        return ", a number without a unit";
-    return "";
-}
-
-/* A plain null is not a text; quotes, or a variable, make it one. */
-static bool is_null(const struct yaml_node *node)
-{
-    return !node->quoted && node->text == node->written &&
-           (node->bytes == 0 || strcmp(node->text, "~") == 0 || strcmp(node->text, "null") == 0);
-}
-
-static bool wants_plain(enum schema_kind kind)
-{
-    return kind == SCHEMA_COUNT || kind == SCHEMA_NUMBER || kind == SCHEMA_USD ||
-           kind == SCHEMA_BOOL;
-}
-
-static void check_files(struct reader *reader, const struct schema_key *key,
-                        const struct yaml_node *node)
-{
-    const char *path = node->text;
-    int word;
-
-    if (key->kind == SCHEMA_SECRET) {
-        if (strncmp(path, "file:", 5) != 0) {
-            if (node->text == node->written)
-                config_warning(reader, node,
-                               "%s is a secret that stands in the file; take it from ${NAME} or "
-                               "file:PATH",
-                               reader->path);
-            return;
-        }
-        path += 5;
-    } else if (key->kind != SCHEMA_FILE || find_word(key->words, path, &word)) {
-        return;
-    }
-    if (!config_file_readable(reader, path))
-        config_missing(reader, node, false, "%s: the file %.200s cannot be read", reader->path,
-                       node->text == node->written ? path : node->written);
-}
-
-bool config_read_value(struct reader *reader, const struct schema_key *key,
-                       const struct yaml_node *node, void *into)
-{
-    union kept kept;
-    size_t bytes;
-
-    if (node->kind != YAML_TEXT) {
-        char wanted[200];
-        schema_describe(key, wanted, sizeof wanted);
-        config_error(reader, node, "%s is a %s; it must be %s", reader->path,
-                     node->kind == YAML_LIST ? "list" : "section", wanted);
-        return false;
-    }
-    if (node->unknown)
-        return false;
-    if (is_null(node)) {
-        refuse(reader, key, node, "");
-        return false;
-    }
-    if (node->quoted && node->text == node->written && wants_plain(key->kind)) {
-        refuse(reader, key, node, " in quotes, a text");
-        return false;
-    }
-    if (!parse(key, node->text, &kept, &bytes)) {
-        refuse(reader, key, node, explain(key, node));
-        return false;
-    }
-    check_files(reader, key, node);
-    if (into != NULL)
-        keep(reader, key, &kept, bytes, into);
-    return true;
-}
-
 /* ---- Shapes ---- */
 
 static void *place_of(const struct schema_key *key, void *into)
@@ -275,35 +54,68 @@ static void read_one(struct reader *reader, const struct schema_key *key,
         config_read_value(reader, key, node, place);
 }
 
-/* Of a list of sections: pointer and count, behind what an earlier file has put there. */
+/* What is kept as pointer and count has room for a power of two, so that a thousand files that add
+ * to one list do not copy it a thousand times. */
+static size_t room_for(size_t n)
+{
+    size_t room = 1;
+
+    while (room < n)
+        room *= 2;
+    return room;
+}
+
+/* Room for `n` more of `bytes` bytes, behind what an earlier file has put there. */
+static char *grow(struct reader *reader, const struct schema_key *key, size_t n, size_t bytes,
+                  void *into)
+{
+    char *items, *place = (char *)into + key->offset;
+    size_t had;
+
+    memcpy(&items, place, sizeof items);
+    memcpy(&had, (char *)into + key->count_offset, sizeof had);
+    if (had == 0 || room_for(had) < had + n) {
+        char *larger = config_alloc(reader, room_for(had + n) * bytes);
+        if (larger == NULL)
+            return NULL;
+        if (had > 0)
+            memcpy(larger, items, had * bytes);
+        memcpy(place, &larger, sizeof larger);
+        items = larger;
+    }
+    return items + had * bytes;
+}
+
+static void add_count(const struct schema_key *key, size_t n, void *into)
+{
+    char *count = (char *)into + key->count_offset;
+    size_t had;
+
+    memcpy(&had, count, sizeof had);
+    had += n;
+    memcpy(count, &had, sizeof had);
+}
+
+/* Room for the sections of a list or map; they count from now on, whatever is wrong with them. */
 static char *grow_sections(struct reader *reader, const struct schema_key *key, size_t n,
                            void *into)
 {
-    char *items, *old;
-    size_t had, bytes = key->section->bytes;
-    char *count = (char *)into + key->count_offset, *place = (char *)into + key->offset;
+    char *items;
 
-    memcpy(&old, place, sizeof old);
-    memcpy(&had, count, sizeof had);
-    items = config_alloc(reader, (had + n) * bytes);
-    if (items == NULL)
+    if (into == NULL || key->offset == SCHEMA_NOWHERE || n == 0)
         return NULL;
-    if (had > 0)
-        memcpy(items, old, had * bytes);
-    memcpy(place, &items, sizeof items);
-    n += had;
-    memcpy(count, &n, sizeof n);
-    return items + had * bytes;
+    items = grow(reader, key, n, key->section->bytes, into);
+    if (items != NULL)
+        add_count(key, n, into);
+    return items;
 }
 
 static void read_sections(struct reader *reader, const struct schema_key *key,
                           const struct yaml_node *node, void *into)
 {
-    char *item = NULL;
+    char *item = grow_sections(reader, key, node->n, into);
     size_t i = 0;
 
-    if (into != NULL && key->offset != SCHEMA_NOWHERE && node->n > 0)
-        item = grow_sections(reader, key, node->n, into);
     for (const struct yaml_node *child = node->first; child != NULL; child = child->next) {
         size_t path = push_number(reader, i++);
         if (item != NULL)
@@ -315,8 +127,8 @@ static void read_sections(struct reader *reader, const struct schema_key *key,
     }
 }
 
-static void read_values(struct reader *reader, const struct schema_key *key,
-                        const struct yaml_node *node, void *into)
+static void read_texts(struct reader *reader, const struct schema_key *key,
+                       const struct yaml_node *node, void *into)
 {
     struct config_names *names = place_of(key, into);
     const char **list = NULL;
@@ -335,16 +147,98 @@ static void read_values(struct reader *reader, const struct schema_key *key,
     }
 }
 
-static void read_named(struct reader *reader, const struct schema_key *key,
-                       const struct yaml_node *node)
+/* A bit for each. */
+static void read_words(struct reader *reader, const struct schema_key *key,
+                       const struct yaml_node *node, void *into)
 {
+    unsigned *place = place_of(key, into), words = 0;
+    size_t i = 0;
+
+    for (const struct yaml_node *child = node->first; child != NULL; child = child->next) {
+        size_t path = push_number(reader, i++);
+        int word;
+        if (config_read_value(reader, key, child, &word))
+            words |= 1U << word;
+        config_path_pop(reader, path);
+    }
+    if (place != NULL)
+        *place = words;
+}
+
+static void read_networks(struct reader *reader, const struct schema_key *key,
+                          const struct yaml_node *node, void *into)
+{
+    struct config_range *range =
+        node->n > 0 ? (void *)grow(reader, key, node->n, sizeof *range, into) : NULL;
+    size_t i = 0, good = 0;
+
+    for (const struct yaml_node *child = node->first; child != NULL; child = child->next) {
+        size_t path = push_number(reader, i++);
+        good += config_read_value(reader, key, child, range != NULL ? &range[good] : NULL);
+        config_path_pop(reader, path);
+    }
+    if (range != NULL)
+        add_count(key, good, into);
+}
+
+static void read_list(struct reader *reader, const struct schema_key *key,
+                      const struct yaml_node *node, void *into)
+{
+    if (key->kind == SCHEMA_SECTION)
+        read_sections(reader, key, node, into);
+    else if (key->kind == SCHEMA_WORD)
+        read_words(reader, key, node, into);
+    else if (key->kind == SCHEMA_NETWORK)
+        read_networks(reader, key, node, into);
+    else
+        read_texts(reader, key, node, into);
+}
+
+static void read_named_section(struct reader *reader, const struct schema_key *key,
+                               const struct yaml_node *node, void *item)
+{
+    if (item != NULL) {
+        const char *name = config_text(reader, node->key->text);
+        config_set_defaults(reader, key->section, item);
+        memcpy(item, &name, sizeof name);
+    }
+    config_read_section(reader, key->section, node, item);
+}
+
+static void read_named_text(struct reader *reader, const struct schema_key *key,
+                            const struct yaml_node *node, struct config_pairs *into)
+{
+    struct config_pair *pair = into != NULL ? &into->list[into->n] : NULL;
+
+    if (!config_read_value(reader, key, node, pair != NULL ? &pair->value : NULL) || pair == NULL)
+        return;
+    pair->name = config_text(reader, node->key->text);
+    into->n++;
+}
+
+static void read_named(struct reader *reader, const struct schema_key *key,
+                       const struct yaml_node *node, void *into)
+{
+    bool sections = key->kind == SCHEMA_SECTION;
+    char *item = sections ? grow_sections(reader, key, node->n, into) : NULL;
+    struct config_pairs *pairs = sections ? NULL : place_of(key, into);
+
+    if (pairs != NULL)
+        *pairs = (struct config_pairs){
+            config_alloc(reader, (node->n + 1) * sizeof(struct config_pair)), 0};
+    if (pairs != NULL && pairs->list == NULL)
+        pairs = NULL;
     for (const struct yaml_node *child = node->first; child != NULL; child = child->next) {
         if (!value_is_name(child->key->text))
             config_error(reader, child->key,
                          "%s has a name that is none; it must be 1 to 128 printable characters",
                          reader->path);
         size_t path = config_path_push(reader, child->key->text);
-        read_one(reader, key, child, NULL);
+        if (sections)
+            read_named_section(reader, key, child, item);
+        else
+            read_named_text(reader, key, child, pairs);
+        item = item != NULL ? item + key->section->bytes : NULL;
         config_path_pop(reader, path);
     }
 }
@@ -360,12 +254,10 @@ static void read_key(struct reader *reader, const struct schema_key *key,
     else if (key->shape == SCHEMA_NAMED && node->kind != YAML_MAP)
         config_error(reader, node, "%s is not a map; it must be one of names to values, or {}",
                      reader->path);
-    else if (key->shape == SCHEMA_LIST && key->kind == SCHEMA_SECTION)
-        read_sections(reader, key, node, into);
     else if (key->shape == SCHEMA_LIST)
-        read_values(reader, key, node, into);
+        read_list(reader, key, node, into);
     else if (key->shape == SCHEMA_NAMED)
-        read_named(reader, key, node);
+        read_named(reader, key, node, into);
     else
         read_one(reader, key, node, place_of(key, into));
     config_path_pop(reader, path);
@@ -406,17 +298,18 @@ static void check_required(struct reader *reader, const struct schema_section *s
                          key->name);
 }
 
-/* A default is read as if it were written: so the table that documents it is the one that acts. */
-static void set_default(struct reader *reader, const struct schema_key *key, void *place)
+/* Written as in a file: [a, b]. */
+static void set_default_words(const struct schema_key *key, unsigned *words)
 {
-    union kept kept;
-    size_t bytes;
+    for (const char *at = key->otherwise; at != NULL && *at != '\0'; at += strspn(at, "[], ")) {
+        size_t bytes = strcspn(at, "[], ");
+        char word[64];
+        int number;
 
-    if (key->kind == SCHEMA_TIME) {
-        tg_ms never = CONFIG_NEVER;
-        memcpy(place, &never, sizeof never);
-    } else if (key->otherwise != NULL && parse(key, key->otherwise, &kept, &bytes)) {
-        keep(reader, key, &kept, bytes, place);
+        snprintf(word, sizeof word, "%.*s", (int)bytes, at);
+        if (config_find_word(key->words, word, &number))
+            *words |= 1U << number;
+        at += bytes;
     }
 }
 
@@ -424,12 +317,14 @@ void config_set_defaults(struct reader *reader, const struct schema_section *sec
 {
     for (const struct schema_key *key = section->keys; key->name != NULL; key++) {
         void *place = place_of(key, into);
+        if (place != NULL && key->shape == SCHEMA_LIST && key->kind == SCHEMA_WORD)
+            set_default_words(key, place);
         if (place == NULL || key->shape != SCHEMA_ONE)
             continue;
         if (key->kind == SCHEMA_SECTION)
             config_set_defaults(reader, key->section, place);
         else
-            set_default(reader, key, place);
+            config_set_default(reader, key, place);
     }
 }
 

@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "tollgate.h"
+#include "gateway/config.h"
 
 /* Digits alone, up to TG_NUMBER_MAX. */
 bool value_count(const char *text, int64_t *count);
@@ -34,11 +34,28 @@ bool value_time(const char *text, tg_ms *at);
 /* Texts of a form. */
 bool value_is_name(const char *text);
 bool value_is_zone(const char *text);
+bool value_is_line(const char *text);
 bool value_is_address(const char *text);
-bool value_is_network(const char *text);
-bool value_is_url(const char *text);
+bool value_is_path(const char *text);
 bool value_is_store(const char *text);
 bool value_is_pattern(const char *text);
+bool value_is_field(const char *text);
+
+/* A network; an address alone is a network of one. Bits after the prefix are cleared. */
+bool value_network(const char *text, struct config_range *range);
+
+/* Parts of a URL; they point into it. */
+struct value_url {
+    bool tls;
+    const char *host; /* IPv6 without brackets */
+    size_t host_bytes;
+    int port;         /* the usual one if there is none */
+    const char *path; /* without slashes at its end */
+    size_t path_bytes;
+    bool has_query; /* or a fragment */
+};
+
+bool value_url(const char *text, struct value_url *url);
 
 /* "header:NAME"; `name` then points into the text. */
 bool value_is_header(const char *text, const char **name);

@@ -367,6 +367,7 @@ void scopes_gate_config(const struct config_gate *from, struct tg_gate_config *t
 
     tg_gate_config_init(to);
     to->lease_ttl = from->lease_ttl;
+    to->policy_mode = mode_of(from->policy.mode);
     if (from->memory.present) {
         to->memory.on = true;
         to->memory.mode = mode_of(from->memory.mode);

@@ -21,8 +21,8 @@ struct gate_wait {
     struct clock clock;   /* the time of everything that is given to the gate */
 };
 
-/* Makes the gate; `wake` of the config is not used, `context` is for `worth`. TG_ERR_MEMORY.
- * TG_ERR_INVALID, also for a gate with a remote store: nobody here could ask that. */
+/* Makes the gate; `wake` of the config is not used. TG_ERR_MEMORY. TG_ERR_INVALID,
+ * also for a gate with a remote store: nobody here could ask that. */
 TG_MUST_CHECK enum tg_err gate_wait_init(struct gate_wait *door,
                                          const struct tg_gate_config *config,
                                          struct tg_problem *problem);

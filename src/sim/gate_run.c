@@ -3,8 +3,6 @@
 
 #include <stdio.h>
 
-/* ---- the gate's two callbacks ---- */
-
 /* Only posts: the gate is in the middle of something. */
 static void wake(void *context, void *waiter)
 {
@@ -19,13 +17,6 @@ static void wake(void *context, void *waiter)
     run->woken_last = call;
 }
 
-static bool worth(void *context, const struct tg_call *call, tg_ms now)
-{
-    const struct gate_run *run = context;
-
-    return run->worth(run->worth_context, call, now);
-}
-
 enum tg_err gate_run_init(struct gate_run *run, const struct tg_gate_config *config,
                           gate_run_decided *decided, void *context, struct tg_problem *problem)
 {
@@ -37,15 +28,8 @@ enum tg_err gate_run_init(struct gate_run *run, const struct tg_gate_config *con
                      "a gate in virtual time decides rate and cost itself: no remote store");
         return TG_ERR_INVALID;
     }
-    *run = (struct gate_run){
-        .ticked_at = -1,
-        .decided = decided,
-        .context = context,
-        .worth = config->worth,
-        .worth_context = config->context,
-    };
+    *run = (struct gate_run){.ticked_at = -1, .decided = decided, .context = context};
     own.wake = wake;
-    own.worth = config->worth != NULL ? worth : NULL;
     own.context = run;
     return tg_gate_new(&own, &run->gate, problem);
 }

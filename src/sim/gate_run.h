@@ -44,8 +44,6 @@ struct gate_run {
     struct gate_run_call *woken, *woken_last;
     gate_run_decided *decided;
     void *context;
-    bool (*worth)(void *context, const struct tg_call *call, tg_ms now);
-    void *worth_context;
 };
 
 /* Makes the gate; `wake` of the config is not used, everything else is. The store is borrowed and

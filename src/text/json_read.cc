@@ -176,10 +176,12 @@ static bool seen_grow(json_reader *reader)
     return true;
 }
 
-/* A hash with a secret seed: whoever sends us a document must not be able to make this slow. */
+/* A hash with a secret seed: whoever sends us a document must not be able to make this slow. The
+ * object comes in, too: a list of a thousand messages has each key a thousand times. */
 static bool watch_key(json_reader *reader, const level &level, json_text key, size_t offset)
 {
-    seen_key wanted = {level.id, XXH3_64bits_withSeed(key.bytes, key.size, reader->seed), key};
+    uint64_t seed = reader->seed + level.id * UINT64_C(0x9e3779b97f4a7c15);
+    seen_key wanted = {level.id, XXH3_64bits_withSeed(key.bytes, key.size, seed), key};
     char text[sizeof reader->problem.text];
 
     if (reader->n_seen * 2 >= reader->seen_slots && !seen_grow(reader))

@@ -13,6 +13,9 @@ case $TOLLGATE in
 esac
 unset TG_NOT_SET
 export TG_LIMIT=25 TG_WORD=open-sesame
+TG_LINES='open-sesame
+x-evil: 1'
+export TG_LINES TG_URL=http://u:hunter2@h
 
 # check_file FILE: leaves stdout, stderr and the status in $scratch.
 check_file() {
@@ -70,13 +73,16 @@ status_is() {
 
 cp examples/reference.yaml "$scratch/c.yaml"
 (unset DEMO_KEY_1 && check_file c.yaml)
-expect "the reference is accepted, and warns of what is missing" 0 0 7 \
+expect "the reference is accepted, and warns of what is missing" 0 0 8 \
     "$(awk '/DEMO_KEY_1/ { print NR ":" index($0, "\"$") }' "$scratch/c.yaml")" \
     "warning: the environment variable DEMO_KEY_1 is not set"
 check "the summary says what is on" grep -q '^concurrency on, vegas$' "$scratch/out"
-(cd "$scratch" && touch server.pem server.key ca.pem admin.token k2.txt ratelimit.yaml)
+(cd "$scratch" && touch server.pem server.key ca.pem ratelimit.yaml &&
+    echo secret >admin.token && echo secret >k2.txt)
 (export DEMO_KEY_1=x && check_file c.yaml)
-check "with files and variables there is no warning" sh -c '! grep . "$1/err"' - "$scratch"
+expect "with files and variables nothing is missing" 0 0 1 \
+    "$(awk '/^envoy_rls/ { print NR ":" index($0, "{") }' "$scratch/c.yaml")" \
+    "warning: envoy_rls has no effect yet"
 
 # ---- Syntax ----
 
@@ -128,7 +134,7 @@ bad 'tenants is not a list' 'tenants: @{name: a}'
 bad 'models is not a map' 'models: @[a]'
 bad 'tenants[0] is a text; it must be a section' 'tenants: [@a]'
 bad 'log.level is "loud"; it must be one of debug | info | warn | error' 'log: {level: @loud}'
-bad 'two_tier.enabled is "yes"; it must be true or false' 'two_tier: {enabled: @yes}'
+bad 'two_tier.enabled is "yes"; it must be false' 'two_tier: {enabled: @yes}'
 bad 'store_prefix is "null"; it must be a name' 'store_prefix: @null'
 bad 'providers has a name that is none' 'providers: {@"": {base_url: "http://h", api: openai}}'
 
@@ -145,7 +151,8 @@ bad 'gate.low_priority_shed_ratio is "1.5"; it must be a number from 0 to 1' \
     'gate: {low_priority_shed_ratio: @1.5, concurrency: {}}'
 bad 'listen.admin is "localhost"; it must be an address HOST:PORT' 'listen: {admin: @localhost}'
 bad 'trust_headers_from[0] is "10.0.0.0/33"; it must be a network' 'trust_headers_from: [@10.0.0.0/33]'
-bad 'store is not one; it must be memory or an address' 'store: @redis:hunter2'
+bad 'store is not one; it must be memory' 'store: @redis:hunter2'
+bad 'store is an address of Redis, which is not available yet; it must be memory' 'store: @redis://h:1/hunter2'
 bad 'budgets[0].usd is "1.0000001"; it must be an amount in USD' 'budgets: [{usd: @1.0000001, per: day}]'
 bad 'budgets[0]: per is missing; it must be given' 'budgets: [@{usd: 1}]'
 bad 'tenants[0].keys[0].sha256 is "abc"; it must be 64 hexadecimal digits' \
@@ -158,8 +165,11 @@ bad 'gate.peers.limit is "${TG_WORD}"; it must be' 'gate: {peers: {limit: @"${TG
 
 bad 'gate.concurrency.law is "auto", which is not available yet; it must be one of vegas | gradient2 | aimd | fixed | none' \
     'gate: {concurrency: {law: @auto}}'
-bad 'gate.policy.kind is "bid-price", which is not available yet; it must be none' \
-    'gate: {policy: {kind: @bid-price}}'
+bad 'gate.policy.kind is "best"; it must be one of none | bid-price' 'gate: {policy: {kind: @best}}'
+bad 'gate.policy.prices is "cheap"; it must be one of duals | workload | adaptive | online' \
+    'gate: {policy: {prices: @cheap}}'
+good 'what no policy uses need not fit together' \
+    'gate: {policy: {kind: none, workload: {types: [{hold: 3s}]}, online: {}}}'
 bad 'gate.concurrency: ' 'gate: {concurrency: @{min: 10, initial: 5}}'
 bad 'gate.concurrency: ' 'gate: {concurrency: @{vegas: {alpha: 9, beta: 3}}}'
 bad 'gate.rate: strategy is missing; it must be one of gcra' 'gate: {rate: @{limit: 5}}'
@@ -176,7 +186,101 @@ bad 'gate.rate.strategy is "token_budget", a meter of cost; on the rate axis it 
 bad 'gate.rate: sliding_log: ' 'gate: {rate: @{strategy: sliding_log, limit: 9007199254740991, window: 30d}}'
 bad 'gate.memory: pressure is 0.9, critical 0.8' 'gate: {memory: @{pressure: 0.9, critical: 0.8}}'
 bad 'models.m.concurrency: ' 'providers: {p: {base_url: "http://h", api: openai}}
-models: {m: {provider: p, concurrency: @{min: 10, initial: 5}}}'
+models: {m: {price: {}, provider: p, concurrency: @{law: vegas, min: 10, initial: 5}}}'
+
+# ---- Bid prices ----
+
+cost='cost: {strategy: token_bucket, capacity: 9, refill: 1}'
+rate='rate: {strategy: gcra, limit: 9, period: 1s}'
+slots='concurrency: {}'
+types='types: [{cost: 100, value: 1, weight: 500}, {cost: 10000, value: 50, weight: 500}]'
+budgets='rate_budget: 1000, cost_budget: 50000'
+
+# policy GATE POLICY: a gate with these other keys, and this policy of bid prices.
+policy() {
+    printf 'gate:\n  {%s,\n  policy: {kind: bid-price, %s}}' "$1" "$2"
+}
+
+good 'the example of a workload' "$(cat examples/bid-price.yaml)"
+good 'a workload' "$(policy "$cost" "workload: {$types, $budgets}")"
+check "the summary says where prices come from" \
+    grep -q '^policy      on, bid-price by workload$' "$scratch/out"
+good 'prices that are given' "$(policy "$cost" 'prices: duals, duals: {cost: 0.01}')"
+good 'a price of 0 needs no axis' "$(policy "$cost" 'prices: duals, duals: {rate: 0, cost: 1, concurrency: 0}')"
+good 'prices for all three axes' "$(policy "$cost, $rate, $slots" 'prices: duals, duals: {rate: 1, cost: 1, concurrency: 1}')"
+good 'prices that learn' "$(policy "$cost" "prices: adaptive, workload: {$types, $budgets}, adaptive: {sample_window: 9}")"
+good 'prices that learn from given ones' \
+    "$(policy "$cost" "prices: adaptive, duals: {cost: 0.01}, workload: {arrivals: 1000, $budgets}")"
+good 'prices that move' "$(policy "$cost" 'prices: online, online: {cost_budget: 5}')"
+good 'prices that move steadily, with a prior' \
+    "$(policy "$cost" "prices: online, mode: shadow, online: {cost_budget: 5, window: 5m, replenish: steady}, workload: {$types, $budgets}")"
+check "the summary says that it is in shadow" \
+    grep -q '^policy      shadow, bid-price by online$' "$scratch/out"
+good 'the cost axis of a tenant is one' "gate: {policy: {kind: bid-price, prices: duals, duals: {cost: 1}}}
+tenants: [{name: a, limits: [{tpm: 5}]}]"
+good 'the rate axis of users is one' "gate: {$cost, policy: {kind: bid-price, prices: duals, duals: {rate: 1}}}
+tenants: [{name: a, users: {from: \"header:x\", each: {rpm: 5}}}]"
+
+bad 'gate.policy.kind is bid-price, which needs a cost axis' \
+    'gate: {policy: {kind: @bid-price, prices: duals, duals: {cost: 1}}}'
+bad 'gate.policy.duals.rate is 2, and nothing limits the rate; it must be 0' \
+    "$(policy "$cost" 'prices: duals, duals: {rate: @2}')"
+bad 'gate.policy.duals.concurrency is 0.5, and nothing limits concurrency' \
+    "$(policy "$cost" 'prices: duals, duals: {concurrency: @0.5}')"
+bad 'gate.policy.duals.cost is "-1"; it must be a number from 0' "$(policy "$cost" 'prices: duals, duals: {cost: @-1}')"
+bad 'gate.policy.duals.cost is ".nan"; it must be a number' "$(policy "$cost" 'prices: duals, duals: {cost: @.nan}')"
+bad 'gate.policy.duals.cost is ".inf"; it must be a number' "$(policy "$cost" 'prices: duals, duals: {cost: @.inf}')"
+bad 'gate.policy.prices is workload, and there is no gate.policy.workload' "$(policy "$cost" 'prices: @workload')"
+bad 'gate.policy.workload: types is missing; it must be given, 1 to 256 of them' \
+    "$(policy "$cost" "workload: @{$budgets}")"
+bad 'gate.policy.workload: types is missing; it must be given, 1 to 256 of them' \
+    "$(policy "$cost" "workload: {types: @[], $budgets}")"
+bad 'gate.policy.workload: rate_budget is missing' "$(policy "$cost" "workload: @{$types, cost_budget: 5}")"
+bad 'gate.policy.workload: cost_budget is missing' "$(policy "$cost" "workload: @{$types, rate_budget: 5}")"
+bad 'gate.policy.workload.rate_budget is "0"; it must be a number above 0' \
+    "$(policy "$cost" "workload: {$types, rate_budget: @0, cost_budget: 5}")"
+bad 'gate.policy.workload.cost_budget is "-5"; it must be a number above 0' \
+    "$(policy "$cost" "workload: {$types, rate_budget: 5, cost_budget: @-5}")"
+bad 'gate.policy.workload.conc_budget is "0s"; it must be' \
+    "$(policy "$cost, $slots" "workload: {types: [{hold: 1s}], $budgets, conc_budget: @0s}")"
+bad 'gate.policy.workload.types[1].cost is "-1"; it must be' \
+    "$(policy "$cost" "workload: {types: [{cost: 1}, {cost: @-1}], $budgets}")"
+bad 'gate.policy.workload.types[0].value is ".nan"; it must be' \
+    "$(policy "$cost" "workload: {types: [{value: @.nan}], $budgets}")"
+bad 'gate.policy.workload.types[0].weight is "-0.5"; it must be' \
+    "$(policy "$cost" "workload: {types: [{weight: @-0.5}], $budgets}")"
+bad 'gate.policy.workload.types[1].hold is given without conc_budget; both must be, or neither' \
+    "$(policy "$cost, $slots" "workload: {types: [{hold: 0s}, {hold: @3s}], $budgets}")"
+bad 'gate.policy.workload.types[1]: hold is missing; with conc_budget it must be given' \
+    "$(policy "$cost, $slots" "workload: {types: [{hold: 0s}, @{cost: 2}], $budgets, conc_budget: 5s}")"
+bad 'gate.policy.workload.conc_budget is given, and nothing limits concurrency' \
+    "$(policy "$cost" "workload: {types: [{hold: 1s}], $budgets, conc_budget: @5s}")"
+bad 'gate.policy.workload.arrivals is "0"; it must be a whole number from 1' \
+    "$(policy "$cost" "workload: {arrivals: @0, $types, $budgets}")"
+bad 'gate.policy: workload.' "$(policy "$cost" "workload: {arrivals: 5, types: [{weight: 0}], $budgets}" | sed 's/policy: {/policy: @{/')"
+bad 'gate.policy.workload: types is missing; it must be given, or duals: adaptive needs prices to start from' \
+    "$(policy "$cost" "prices: adaptive, workload: @{arrivals: 5, $budgets}")"
+bad 'gate.policy.workload: arrivals is missing; it must be given, where there are no types' \
+    "$(policy "$cost" "prices: adaptive, duals: {cost: 1}, workload: @{$budgets}")"
+bad 'gate.policy.prices is adaptive, and there is no gate.policy.workload' \
+    "$(policy "$cost" 'prices: @adaptive, duals: {cost: 1}')"
+bad 'gate.policy.online: it has no budget' "$(policy "$cost" 'prices: online, online: @{window: 5s}')"
+bad 'gate.policy.online.rate_budget is "0"; it must be a number above 0' \
+    "$(policy "$cost" 'prices: online, online: {rate_budget: @0}')"
+bad 'gate.policy.online.window is "0s"; it must be' "$(policy "$cost" 'prices: online, online: {cost_budget: 1, window: @0s}')"
+bad 'gate.policy.online.conc_budget is given, and nothing limits concurrency' \
+    "$(policy "$cost" 'prices: online, online: {conc_budget: @5s}')"
+bad 'gate.policy.online.replenish is "daily"; it must be one of window | steady' \
+    "$(policy "$cost" 'prices: online, online: {cost_budget: 1, replenish: @daily}')"
+warns 'gate.policy.workload: everything fits into the budgets, so all prices are 0 and the policy refuses nothing; weights are counts unless' \
+    "$(policy "$cost" "workload: @{types: [{cost: 100, weight: 0.5}, {cost: 10000, value: 50, weight: 0.5}], $budgets}")"
+warns 'gate.policy.workload: everything fits into the budgets' \
+    "$(policy "$cost" "workload: @{arrivals: 9, $types, $budgets}")"
+warns 'gate.policy.duals: all prices are 0; the policy refuses nothing' "$(policy "$cost" 'prices: duals, duals: @{}')"
+warns 'gate.policy.workload.rate_budget puts a price of 1 on each call, and nothing limits the rate' \
+    "$(policy "$cost" "workload: {types: [{weight: 5}], rate_budget: @3, cost_budget: 100}")"
+warns 'the environment variable TG_NOT_SET is not set' \
+    "$(policy "$cost" "workload: {$types, rate_budget: @\"\${TG_NOT_SET}\", cost_budget: 5}")"
 
 # ---- References ----
 
@@ -197,32 +301,149 @@ bad 'the key is that of the tenant "a" too; a key is allowed once' "tenants:
   - {name: b, keys: [{sha256: @$h}]}"
 p='providers: {p: {base_url: "http://h", api: openai}, q: {base_url: "http://h", api: anthropic}}'
 bad 'the provider "x" does not exist; it must be one of the providers' "$p
-models: {m: {provider: @x}}"
+models: {m: {price: {}, provider: @x}}"
 bad 'the fallback "n" does not exist; it must be one of the models' "$p
-models: {m: {provider: p, fallback: [@n]}}"
+models: {m: {price: {}, provider: p, fallback: [@n]}}"
 bad 'the cheaper model "n" does not exist' "$p
-models: {m: {provider: p, cheaper: @n}}"
+models: {m: {price: {}, provider: p, cheaper: @n}}"
 bad 'the fallback of "m" is itself' "$p
-models: {m: {provider: p, fallback: [@m]}}"
+models: {m: {price: {}, provider: p, fallback: [@m]}}"
 bad 'the fallback "n" speaks the API anthropic; it must be one that speaks openai' "$p
-models: {m: {provider: p, fallback: [@n]}, n: {provider: q}}"
+models: {m: {price: {}, provider: p, fallback: [@n]}, n: {price: {}, provider: q}}"
 bad 'the model "x" does not exist; it must be one of the models' "$p
-models: {m: {provider: p}}
+models: {m: {price: {}, provider: p}}
 aliases: {a: @x}"
 bad 'the alias "m" is the name of a model' "$p
-models: {m: {provider: p}}
+models: {m: {price: {}, provider: p}}
 aliases: {@m: m}"
 bad 'the model "x" does not exist; it must be one of the models or aliases' "$p
-models: {m: {provider: p}}
+models: {m: {price: {}, provider: p}}
 tenants: [{name: a, models: [@x]}]"
 bad 'the model "x" does not exist; it must be one of the models or aliases' "$p
-models: {m: {provider: p}}
+models: {m: {price: {}, provider: p}}
 tenants: [{name: a, limits: [{models: [\"m\", @\"!x\"], rpm: 1}]}]"
 bad 'the provider "x" does not exist' "$p
 passthrough: [{path: /a, provider: @x}]"
 bad 'the group "g" does not exist; it must be one of the groups of the provider "p"' \
     'providers: {p: {base_url: "http://h", api: openai, groups: {f: {rpm: 1}},
-  keys: [{name: k, secret: "file:/dev/null", group: @g}]}}'
+  keys: [{name: k, secret: "${TG_WORD}", group: @g}]}}'
+
+# ---- The server ----
+
+bad 'listen.admin is the address of listen.gateway too; each must have its own' \
+    'listen: {gateway: "h:1", admin: @"h:1"}'
+good 'port 0 may be asked for twice' 'listen: {gateway: "h:0", admin: "h:0"}'
+good 'sockets and every address' 'listen: {gateway: "*:80", admin: "unix:/run/x"}'
+bad 'listen.tls: key is missing' 'listen: {tls: @{cert: c.yaml}}'
+warns 'listen.tls.client_ca: the file none.pem cannot be read' \
+    'listen: {tls: {cert: c.yaml, key: c.yaml, client_ca: @none.pem}}'
+bad 'limits: body is 2048B and buffered_total 1024B; one body must fit into it' \
+    'limits: @{body: 2KiB, buffered_total: 1KiB}'
+bad 'limits.header is "2MiB"; it must be a size such as 64KiB, from 1024B to 1048576B' 'limits: {header: @2MiB}'
+bad 'limits.connections is "0"; it must be' 'limits: {connections: @0}'
+bad 'trust_headers_from[1] is "::1/129"; it must be a network' 'trust_headers_from: ["::1/128", @"::1/129"]'
+bad 'callers[0].may[1] is "money"; it must be one of tenant | peer | priority | value' \
+    "callers: [{name: a, token_sha256: $h, may: [peer, @money]}]"
+bad 'the token of a caller stands above too; each is allowed once' "callers:
+  - {name: a, token_sha256: $h}
+  - {name: b, token_sha256: @$(printf %s "$h" | tr a-f A-F)}"
+bad 'two_tier.enabled is "true", which is not available yet; it must be false' 'two_tier: {enabled: @true}'
+bad 'otlp.endpoint is a URL, which is not available yet; it must be none' 'otlp: {endpoint: @"http://h"}'
+warns 'envoy_rls has no effect yet' 'envoy_rls: @{config: c.yaml}'
+bad 'admin_auth.token holds a secret that cannot be sent; it must be 1 to 8000 printable ASCII characters' \
+    'admin_auth: {token: @"${TG_LINES}"}'
+bad 'otlp.endpoint is not one; it must be none' 'otlp: {endpoint: @h}'
+bad 'retry_budget.min_per_s is "0.5"; it must be a whole number' 'retry_budget: {min_per_s: @0.5}'
+
+# ---- Providers, models and other ways ----
+
+# provider YAML: one provider with these keys besides.
+provider() {
+    printf 'providers: {p: {base_url: "http://h", api: openai, %s}}' "$1"
+}
+
+for url in ftp://h h http:// '${TG_URL}' http://h/?a=b http://h/#a http://h:0 'http://h/a b'; do
+    bad 'providers.p.base_url is not one; it must be a URL that begins http:// or https://, without user,' \
+        "providers: {p: {api: openai, base_url: @\"$url\"}}"
+done
+warns 'providers.p.base_url ends in /v1, and so every path has it twice' \
+    'providers: {p: {api: openai, base_url: @"https://h/v1/"}}'
+warns 'providers.p.path_prefix ends in /v1, and so every path has it twice' "$(provider 'path_prefix: @/a/v1')"
+bad 'providers.p.api is "cohere"; it must be one of openai | anthropic' \
+    'providers: {p: {base_url: "http://h", api: @cohere}}'
+bad 'providers.p.path_prefix is "v1"; it must be a path' "$(provider 'path_prefix: @v1')"
+bad 'providers.p.path_prefix is "/a?b"; it must be a path' "$(provider 'path_prefix: @/a?b')"
+bad 'providers.p.auth.header is "a b"; it must be the name of a header' "$(provider 'auth: {header: @a b}')"
+bad 'providers.p.auth.header is content-length, the gateway'"'"'s own' "$(provider 'auth: {header: @Content-Length}')"
+bad 'providers.p.auth.prefix is "a' "$(provider 'auth: {prefix: @"a\nb"}')"
+bad 'providers.p.headers.set.x-a is "' "$(provider 'headers: {set: {x-a: @"\r\nx-b: 1"}}')"
+bad 'providers.p.headers.set: "x a" is not the name of a header' "$(provider 'headers: {set: {@x a: b}}')"
+bad 'providers.p.headers.set: the header Host is the gateway'"'"'s own' "$(provider 'headers: {set: {@Host: b}}')"
+bad 'providers.p.headers.set: the header Authorization carries the key' \
+    "$(provider 'headers: {set: {@Authorization: b}}')"
+bad 'providers.p.headers.set: the header X-A is given twice' "$(provider 'headers: {set: {x-a: b, @X-A: c}}')"
+bad 'providers.p.headers.drop[0] is "a:"; it must be the name of a header' "$(provider 'headers: {drop: [@"a:"]}')"
+bad 'providers.p.query.a is "' "$(provider 'query: {a: @"\x01"}')"
+bad 'providers.p.proxy is no address of a proxy; it must be none or http://HOST:PORT' \
+    "$(provider 'proxy: @"https://h:1"')"
+bad 'providers.p.proxy is not one; it must be none or a URL' "$(provider 'proxy: @socks')"
+warns 'providers.p.tls.ca: the file none.pem cannot be read' "$(provider 'tls: {ca: @none.pem}')"
+bad 'providers.p.stream_usage is "always"; it must be one of never | inject' "$(provider 'stream_usage: @always')"
+bad 'providers.p.on_disconnect is "stop"; it must be one of abort | drain' "$(provider 'on_disconnect: @stop')"
+bad 'providers.p.groups.g.rpm is "0"; it must be' "$(provider 'groups: {g: {rpm: @0}}')"
+bad 'providers.p.keys[0]: secret is missing' "$(provider 'keys: [@{name: k}]')"
+bad 'providers.p.keys[1].name is "k", as that of keys[0]; each name is allowed once' \
+    "$(provider 'keys: [{name: k, secret: "${TG_WORD}"}, {name: @k, secret: "${TG_WORD}"}]')"
+bad 'models.m.keys: the key "k" of the provider "p" is given elsewhere with another secret, limit or group' \
+    "$(provider 'keys: [{name: k, secret: "${TG_WORD}"}]')
+models: {m: {provider: p, price: {}, keys: @[{name: k, secret: \"\${TG_WORD}\", rpm: 5}]}}"
+good 'a model may name the same key' "$(provider 'keys: [{name: k, secret: "${TG_WORD}", rpm: 5}]')
+models: {m: {provider: p, price: {}, keys: [{name: k, secret: \"\${TG_WORD}\", rpm: 5}]}}"
+bad 'models.m.price.input is "-1"; it must be an amount in USD' "$p
+models: {m: {provider: p, price: {input: @-1}}}"
+bad 'models.m.overbook: ' "$p
+models: {m: {provider: p, price: {}, overbook: @{start: 2, max: 1.5}}}"
+bad 'models.m.affinity.by[0] is "session", which is not available yet; it must be one of previous_response_id' "$p
+models: {m: {provider: p, price: {}, affinity: {by: [@session]}}}"
+bad 'models.m.breaker.failures is "1001"; it must be a whole number from 1 to 1000' "$p
+models: {m: {provider: p, price: {}, breaker: {failures: @1001}}}"
+bad 'models.m.timeouts.idle is "60", a number without a unit' "$p
+models: {m: {provider: p, price: {}, timeouts: {idle: @60}}}"
+bad 'models.m.concurrency.law is "auto", which is not available yet' "$p
+models: {m: {provider: p, price: {}, concurrency: {law: @auto}}}"
+bad 'models.m.on_unbounded is "guess"; it must be one of clamp | refuse | allow' "$p
+models: {m: {provider: p, price: {}, on_unbounded: @guess}}"
+warns 'models.m has no price, so its calls cost nothing; price: {} if that is meant' "$p
+models: {@m: {provider: p}}"
+bad 'unknown_model is "maybe"; it must be one of refuse | allow' 'unknown_model: @maybe'
+bad 'passthrough[0].path is "x"; it must be a path' "$p
+passthrough: [{path: @x, provider: p}]"
+bad 'passthrough[0].path is "/v1/embeddings", which is served already; it must be another path' "$p
+passthrough: [{path: @/v1/embeddings, provider: p}]"
+bad 'the path of a passthrough stands above too; each is allowed once' "$p
+passthrough: [{path: /x, provider: p}, {path: @/x, provider: q}]"
+bad 'protect[0].upstream is not one; it must be a URL' 'protect: [{prefix: /a, upstream: @h}]'
+bad 'the prefix of a protected server stands above too' \
+    'protect: [{prefix: /a, upstream: "http://h"}, {prefix: @/a, upstream: "http://i"}]'
+bad 'protect[0].priorities: "/a" is not a method and a path; it must be such as "GET /x"' \
+    'protect: [{prefix: /a, upstream: "http://h", priorities: {@/a: high}}]'
+bad 'protect[0].priorities: "GET /ab" is not below the prefix; its path must begin with /a' \
+    'protect: [{prefix: /a, upstream: "http://h", priorities: {@GET /ab: high}}]'
+bad 'protect[0].priorities.GET /a is "urgent"; it must be one of high | normal | low' \
+    'protect: [{prefix: /a, upstream: "http://h", priorities: {GET /a: @urgent}}]'
+
+# ---- Examples ----
+
+for example in openai anthropic azure-openai vllm; do
+    check_example() {
+        OPENAI_API_KEY_1=x OPENAI_API_KEY_2=x ANTHROPIC_API_KEY=x AZURE_OPENAI_API_KEY=x VLLM_API_KEY=x \
+            "$tollgate" check -c "examples/$example.yaml" >"$scratch/out" 2>"$scratch/err"
+        status=$?
+        cat "$scratch/out" "$scratch/err"
+        [ $status = 0 ] && ! [ -s "$scratch/err" ]
+    }
+    check "examples/$example.yaml is good, without a warning" check_example
+done
 
 # ---- Warnings ----
 
@@ -231,7 +452,7 @@ warns 'admin_auth.token: the file none.txt cannot be read' 'admin_auth: {token: 
 warns 'admin_auth.token is a secret that stands in the file' 'admin_auth: {token: @hunter2}'
 warns 'gate.queue has no effect without gate.concurrency' 'gate: {@queue: {size: 5}}'
 warns 'the pattern "x*" matches none of the models and aliases' "$p
-models: {m: {provider: p}}
+models: {m: {price: {}, provider: p}}
 tenants: [{name: a, models: [@\"x*\"]}]"
 check "a secret is never shown" sh -c '! grep -r -F -e hunter2 -e open-sesame "$1/err"' - "$scratch"
 
@@ -274,6 +495,21 @@ printf '%s\n' 'include: [t.d/4.yaml]' >"$scratch/c.yaml"
 printf '{\n' >"$scratch/t.d/4.yaml"
 check_file c.yaml
 check "a malformed included file is an error" sh -c 'grep "^t.d/4.yaml:2:1: not YAML" "$1/err"' - "$scratch"
+
+mkdir "$scratch/many.d"
+awk -v folder="$scratch/many.d" 'BEGIN {
+    for (i = 0; i < 10000; i++) {
+        file = sprintf("%s/%03d.yaml", folder, i / 50)
+        if (i % 50 == 0)
+            print "tenants:" >file
+        printf "  - {name: t%d, limits: [{rpm: 5}], budgets: [{usd: 1, per: day}]}\n", i >file
+        if (i % 50 == 49)
+            close(file)
+    }
+}'
+printf '%s\n' 'include: [many.d/*.yaml]' >"$scratch/c.yaml"
+check_file c.yaml
+check "10,000 tenants in 200 files" grep -q '^tenants     10000$' "$scratch/out"
 
 # ---- Everything at once, in order ----
 

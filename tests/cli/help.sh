@@ -29,7 +29,7 @@ fi
 
 for how in help --help -h; do
     run $how
-    says "$how" 'usage: tollgate COMMAND' '--version' replay bench help
+    says "$how" 'usage: tollgate COMMAND' '--version' key spend replay solve regret mock bench help
 done
 run help help
 says 'help help' 'usage: tollgate help [COMMAND]'

@@ -50,8 +50,9 @@ int64_t draw_magnitude(struct draw *draw, int64_t high)
     while (bits < 62 && (high >> (bits + 1)) != 0)
         bits++;
 
-    int64_t ceiling = INT64_C(2) << draw_between(draw, 0, bits);
-    return draw_between(draw, 1, ceiling <= high ? ceiling - 1 : high);
+    /* Unsigned: the largest of all ceilings is 2^63. */
+    uint64_t ceiling = UINT64_C(2) << draw_between(draw, 0, bits);
+    return draw_between(draw, 1, ceiling <= (uint64_t)high ? (int64_t)(ceiling - 1) : high);
 }
 
 double draw_unit(struct draw *draw)

@@ -14,14 +14,35 @@ static void note_wake(void *context, void *waiter)
     log->woken[log->n_woken++] = (int)(intptr_t)waiter;
 }
 
-static bool judge(void *context, const struct tg_call *call, tg_ms now)
+static bool judge(struct tg_policy *policy, const struct tg_call *call, int64_t in_flight,
+                  tg_ms now)
 {
-    struct gate_log *log = context;
+    struct gate_log *log = (struct gate_log *)policy;
     (void)call;
     (void)now;
 
     log->asked++;
+    log->in_flight = in_flight;
     return !log->worthless;
+}
+
+static void hear_admitted(struct tg_policy *policy, const struct tg_call *call, tg_ms now)
+{
+    struct gate_log *log = (struct gate_log *)policy;
+
+    log->admitted++;
+    log->call = *call;
+    log->told_at = now;
+}
+
+static void hear_released(struct tg_policy *policy, const struct tg_spent *spent, tg_ms now)
+{
+    struct gate_log *log = (struct gate_log *)policy;
+
+    log->released++;
+    log->spent = *spent;
+    log->told_at = now;
+    assert_true(log->released <= log->admitted);
 }
 
 struct tg_gate_config gate_config(struct gate_log *log)
@@ -47,7 +68,17 @@ struct tg_gate_config gate_config_slots(struct gate_log *log, int64_t limit)
 
 void gate_config_policy(struct tg_gate_config *config)
 {
-    config->worth = judge;
+    struct gate_log *log = config->context;
+
+    log->policy = (struct tg_policy){.worth = judge};
+    config->policy = &log->policy;
+}
+
+void gate_config_hearing_policy(struct tg_gate_config *config)
+{
+    gate_config_policy(config);
+    config->policy->admitted = hear_admitted;
+    config->policy->released = hear_released;
 }
 
 struct tg_gate *must_gate(const struct tg_gate_config *config)

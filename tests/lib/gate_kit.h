@@ -9,15 +9,23 @@
 
 #include "keyed.h"
 
-/* What a gate has told its owner, and what the policy is to say. A call's waiter is a number. */
+/* What a gate has told its owner and its policy, and what the policy is to say. A call's waiter is
+ * a number. */
 enum { GATE_LOG_MAX = 4096 };
 
 struct gate_log {
+    struct tg_policy policy; /* first: the policy's functions find the log by it */
     int woken[GATE_LOG_MAX]; /* the waiters, in order */
     size_t n_woken;
     size_t n_read;  /* by next_woken() */
     bool worthless; /* the policy refuses */
-    int asked;      /* how often the policy was asked */
+    int asked;      /* how often the policy was asked, and what it was told */
+    int admitted;
+    int released;
+    int64_t in_flight;     /* of the last question */
+    struct tg_call call;   /* the last one that was admitted */
+    struct tg_spent spent; /* the last one that was released, and when */
+    tg_ms told_at;
 };
 
 /* ---- making ---- */
@@ -28,8 +36,9 @@ struct tg_gate_config gate_config(struct gate_log *log);
 /* The same with a fixed concurrency limit. */
 struct tg_gate_config gate_config_slots(struct gate_log *log, int64_t limit);
 
-/* Puts the log's policy in. */
+/* Puts the log's policy in. The second one also hears what becomes of the calls. */
 void gate_config_policy(struct tg_gate_config *config);
+void gate_config_hearing_policy(struct tg_gate_config *config);
 
 struct tg_gate *must_gate(const struct tg_gate_config *config);
 

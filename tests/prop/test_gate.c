@@ -51,12 +51,16 @@ struct life {
 
 static const char *const peer_names[PEERS] = {"a", "b", "c", "d"};
 
-static bool is_worth_it(void *context, const struct tg_call *call, tg_ms now)
+static bool is_worth_it(struct tg_policy *policy, const struct tg_call *call, int64_t in_flight,
+                        tg_ms now)
 {
-    (void)context;
+    (void)policy;
+    (void)in_flight;
     (void)now;
     return call->value > 0.1;
 }
+
+static struct tg_policy tenth = {.worth = is_worth_it};
 
 static void draw_settings(struct life *life)
 {
@@ -81,7 +85,7 @@ static void life_open(struct life *life, uint64_t number)
     life->config = gate_config_slots(NULL, 1);
     life->config.peers.on = true;
     life->config.lease_ttl = 150;
-    life->config.worth = is_worth_it;
+    life->config.policy = &tenth;
     life->config.seed = number;
     draw_settings(life);
     life->most = life->config.concurrency.law.initial;

@@ -44,6 +44,8 @@ struct worker {
 };
 
 struct arena {
+    struct tg_policy policy; /* first: its functions find the arena by it */
+    atomic_llong heard_admitted, heard_released;
     struct tg_gate *gate;
     struct tg_store *store;
     struct tg_scope scopes[2];
@@ -77,11 +79,33 @@ static void post(void *context, void *waiter)
     pthread_mutex_unlock(&owner->lock);
 }
 
-static bool mostly_worth_it(void *context, const struct tg_call *call, tg_ms now)
+static bool mostly_worth_it(struct tg_policy *policy, const struct tg_call *call, int64_t in_flight,
+                            tg_ms now)
 {
-    (void)context;
+    (void)policy;
+    (void)in_flight;
     (void)now;
     return call->value > 0.05;
+}
+
+static void hear_admitted(struct tg_policy *policy, const struct tg_call *call, tg_ms now)
+{
+    struct arena *arena = (struct arena *)policy;
+    (void)call;
+    (void)now;
+
+    atomic_fetch_add(&arena->heard_admitted, 1);
+}
+
+/* Each call's end is told after its admission: so at no moment have more ended than begun. */
+static void hear_released(struct tg_policy *policy, const struct tg_spent *spent, tg_ms now)
+{
+    struct arena *arena = (struct arena *)policy;
+    long long ended = atomic_fetch_add(&arena->heard_released, 1) + 1;
+    (void)now;
+
+    SOFT(arena, ended <= atomic_load(&arena->heard_admitted));
+    SOFT(arena, spent->held_s >= 0 && spent->cost <= 30 && spent->actual <= 40);
 }
 
 static tg_ms clock_now(struct arena *arena)
@@ -362,7 +386,7 @@ static void *work(void *argument)
     return NULL;
 }
 
-static void arena_open(struct arena *arena, bool remote)
+static void arena_open(struct arena *arena, bool remote, bool hears)
 {
     const struct tg_limit limits[] = {
         limit_on(TG_AXIS_RATE, "gcra:limit=1000,period=1000,burst=40"),
@@ -377,7 +401,12 @@ static void arena_open(struct arena *arena, bool remote)
     arena->config = gate_config_slots(NULL, 4);
     arena->config.memory.on = arena->config.peers.on = true;
     arena->config.wake = post;
-    arena->config.worth = mostly_worth_it;
+    arena->policy.worth = mostly_worth_it;
+    if (hears) {
+        arena->policy.admitted = hear_admitted;
+        arena->policy.released = hear_released;
+    }
+    arena->config.policy = &arena->policy;
     arena->config.context = arena;
     arena->config.store = remote ? NULL : arena->store;
     arena->config.remote_store = remote;
@@ -395,14 +424,14 @@ static void arena_open(struct arena *arena, bool remote)
     }
 }
 
-static void random_operations(bool remote)
+static void random_operations(bool remote, bool hears)
 {
     struct arena *arena = calloc(1, sizeof *arena);
     pthread_t threads[THREADS];
     int64_t done = 0, admitted = 0, refused = 0, renewed = 0;
 
     assert_non_null(arena);
-    arena_open(arena, remote);
+    arena_open(arena, remote, hears);
     for (int t = 0; t < THREADS; t++)
         assert_int_equal(pthread_create(&threads[t], NULL, work, &arena->workers[t]), 0);
     for (int t = 0; t < THREADS; t++)
@@ -423,6 +452,9 @@ static void random_operations(bool remote)
                   (unsigned long long)stats.expired);
     assert_true(admitted > done / 100 && refused > done / 100 && stats.expired > 0);
     expect_idle(arena->gate);
+    if (hears) /* also of those that were given up while they were decided */
+        assert_true(atomic_load(&arena->heard_admitted) >= (long long)stats.admitted);
+    assert_int_equal(atomic_load(&arena->heard_released), atomic_load(&arena->heard_admitted));
     tg_gate_free(arena->gate);
     tg_store_free(arena->store);
     for (int t = 0; t < THREADS; t++)
@@ -434,7 +466,7 @@ static void random_operations(bool remote)
 static void a_million_random_operations_keep_every_count(void **state)
 {
     (void)state;
-    random_operations(false);
+    random_operations(false, false);
 }
 
 static void and_with_a_store_elsewhere(void **state)
@@ -443,7 +475,18 @@ static void and_with_a_store_elsewhere(void **state)
     (void)state;
 
     operations = all / 4;
-    random_operations(true);
+    random_operations(true, false);
+    operations = all;
+}
+
+static void a_policy_hears_of_every_call_that_was_admitted_and_then_of_its_end(void **state)
+{
+    int64_t all = operations;
+    (void)state;
+
+    operations = all / 4;
+    random_operations(false, true);
+    random_operations(true, true);
     operations = all;
 }
 
@@ -616,6 +659,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_million_random_operations_keep_every_count),
         cmocka_unit_test(and_with_a_store_elsewhere),
+        cmocka_unit_test(a_policy_hears_of_every_call_that_was_admitted_and_then_of_its_end),
         cmocka_unit_test(never_more_inside_than_the_limit),
         cmocka_unit_test(a_lease_released_by_several_ends_once),
         cmocka_unit_test(a_call_given_up_while_it_is_resumed_is_given_back),

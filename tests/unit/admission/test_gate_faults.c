@@ -1,7 +1,8 @@
 /* test_gate_faults.c - calls that fail, and stores that do.
  *
  * At each stage, with each set of things held, everything is given back; and a store elsewhere may
- * fail, be late, answer twice or never.
+ * fail, be late, answer twice or never. A policy that wants to hear of calls hears of each that was
+ * admitted, once when it is and once when it ends, and of no other.
  */
 #include <math.h>
 #include <string.h>
@@ -69,6 +70,7 @@ struct trial {
     enum fault fault;
     unsigned hold;
     enum path path;
+    bool hears; /* the policy */
     struct gate_log log;
     struct tg_store *store;
     tg_limits set;
@@ -130,6 +132,8 @@ static void trial_open(struct trial *t)
     t->config.store = t->store;
     t->config.lease_ttl = 400;
     gate_config_policy(&t->config);
+    if (t->hears)
+        gate_config_hearing_policy(&t->config);
     if (t->fault == FAULT_NO_SLOT)
         memset(t->config.concurrency.wait, 0, sizeof t->config.concurrency.wait);
     t->gate = must_gate(&t->config);
@@ -265,6 +269,12 @@ static void expect_nothing_left(struct trial *t, int64_t rate_before, int64_t co
     uint64_t before = (t->background != 0 || t->path == PATH_WAITED || waits(t->fault)) ? 1 : 0;
     assert_int_equal(stats.admitted, before + (t->fault == FAULT_EXPIRED));
     assert_int_equal(stats.expired, t->fault == FAULT_EXPIRED);
+    if (t->hears && ((uint64_t)t->log.admitted != stats.admitted ||
+                     t->log.released != t->log.admitted))
+        fail_msg("%s, holding %u, path %d: %llu admitted, the policy has heard of %d, and of the "
+                 "end of %d",
+                 what, t->hold, (int)t->path, (unsigned long long)stats.admitted, t->log.admitted,
+                 t->log.released);
     /* A refused call has been charged nothing; of one that expired the estimate stands. */
     struct tg_scope scope = scope_of(t->set, "tenant");
     struct tg_debit look = debit_of(&scope, 0);
@@ -287,9 +297,9 @@ static void expect_nothing_left(struct trial *t, int64_t rate_before, int64_t co
     assert_int_equal(full.decision.retry_after_ms, 1);
 }
 
-static void run_trial(enum fault fault, unsigned hold, enum path path)
+static void run_trial(enum fault fault, unsigned hold, enum path path, bool hears)
 {
-    struct trial t = {.fault = fault, .hold = hold, .path = path};
+    struct trial t = {.fault = fault, .hold = hold, .path = path, .hears = hears};
     struct tg_answer answer = {.lease = 0};
 
     trial_open(&t);
@@ -326,7 +336,8 @@ static void whatever_fails_everything_is_given_back(void **state)
             for (int path = 0; path < PATH_COUNT; path++) {
                 if (!makes_sense((enum fault)fault, hold, (enum path)path))
                     continue;
-                run_trial((enum fault)fault, hold, (enum path)path);
+                run_trial((enum fault)fault, hold, (enum path)path, false);
+                run_trial((enum fault)fault, hold, (enum path)path, true);
                 trials++;
             }
         }
@@ -378,6 +389,7 @@ static struct tg_gate *gate_of_remote(struct gate_log *log, unsigned hold, enum 
     config.peers.on = (hold & HOLD_PEER) != 0;
     config.remote_store = true;
     config.lease_ttl = 500;
+    gate_config_hearing_policy(&config);
     return must_gate(&config);
 }
 
@@ -445,6 +457,8 @@ static void play_script(size_t number, unsigned hold, enum path path)
     if (stats.admitted != (uint64_t)admitted + (path == PATH_WAITED))
         fail_msg("%s, holding %u, path %d: %llu are counted as admitted", what, hold, (int)path,
                  (unsigned long long)stats.admitted);
+    assert_int_equal(log.admitted, stats.admitted);
+    assert_int_equal(log.released, stats.admitted);
     remote_expect_paid(&remote, what, scripts[number].paid);
     tg_gate_free(gate);
     remote_close(&remote);

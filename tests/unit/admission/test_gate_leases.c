@@ -442,6 +442,40 @@ static void every_outcome_can_be_settled(void **state)
     }
 }
 
+/* The stages after the gate are its owner's; what they refuse has not been made. */
+static void what_a_later_stage_refuses_is_given_back_whole(void **state)
+{
+    static const enum tg_charging charging[] = {TG_CHARGE_ATOMIC, TG_CHARGE_PER_AXIS};
+    (void)state;
+
+    for (size_t i = 0; i < COUNT_OF(charging); i++) {
+        struct gate_log log = {.n_woken = 0};
+        struct tg_gate_config config = gate_config_slots(&log, 1);
+        struct tg_store *store = must_store(STORE_BYTES, 1);
+        tg_limits rate = must_define_one(store, TG_AXIS_RATE, "fixed_window:limit=4,window=100000");
+        tg_limits cost = must_define_one(store, TG_AXIS_COST, "gcra:limit=100,period=100000");
+        struct tg_scope scopes[] = {scope_of(rate, "key"), scope_of(cost, "key")};
+        struct tg_call call = call_of(TG_PRIORITY_HIGH);
+
+        config.store = store;
+        struct tg_gate *gate = must_gate(&config);
+        call.debit = (struct tg_debit){
+            .scopes = scopes, .n_scopes = 2, .cost = 30, .charging = charging[i]};
+        assert_true(finish(gate, must_allow(gate, &call, NOW), NOW + 40)); /* a sample of 40 */
+        tg_lease lease = must_allow(gate, &call, NOW + 50);
+        /* What is left after one more: */
+        assert_int_equal(must_peek(store, rate, "key", 0, NOW + 50).remaining, 1);
+        assert_true(finish_as(gate, lease, NOW + 50, TG_OUTCOME_REFUSED));
+        assert_false(finish_as(gate, lease, NOW + 50, TG_OUTCOME_REFUSED));
+        assert_int_equal(must_peek(store, rate, "key", 0, NOW + 50).remaining, 2);
+        assert_int_equal(must_peek(store, cost, "key", 0, NOW + 50).remaining, 70);
+        assert_int_equal(last_sample(gate, NOW + 50), 40);
+        expect_idle(gate);
+        tg_gate_free(gate);
+        tg_store_free(store);
+    }
+}
+
 static void expiry_lets_the_estimate_stand(void **state)
 {
     struct settling s;
@@ -509,6 +543,7 @@ int main(void)
         cmocka_unit_test(settlement_replaces_the_estimate_once),
         cmocka_unit_test(more_than_estimated_is_owed),
         cmocka_unit_test(every_outcome_can_be_settled),
+        cmocka_unit_test(what_a_later_stage_refuses_is_given_back_whole),
         cmocka_unit_test(expiry_lets_the_estimate_stand),
         cmocka_unit_test(a_lease_needs_nothing_of_the_call),
         cmocka_unit_test(settlement_comes_before_the_hand_over),

@@ -155,6 +155,7 @@ static void a_tenant_that_sends_tenfold_keeps_nobody_out(void **state)
 #define SLOW_BUCKET "token_bucket:capacity=100,refill=0.001"
 
 struct second_thought {
+    struct tg_policy policy;
     struct tg_gate *gate;
     tg_lease lease;
     bool armed;
@@ -166,12 +167,14 @@ static void wake_nobody(void *context, void *waiter)
 }
 
 /* Stands for another thread that releases the call at this very moment. */
-static bool worth_until_released(void *context, const struct tg_call *call, tg_ms now)
+static bool worth_until_released(struct tg_policy *policy, const struct tg_call *call,
+                                 int64_t in_flight, tg_ms now)
 {
-    struct second_thought *thought = context;
+    struct second_thought *thought = (struct second_thought *)policy;
     struct tg_release release;
 
     (void)call;
+    (void)in_flight;
     tg_release_init(&release);
     release.outcome = TG_OUTCOME_CANCELLED;
     release.actual = 0;
@@ -182,7 +185,7 @@ static bool worth_until_released(void *context, const struct tg_call *call, tg_m
 
 static void a_call_released_while_it_is_decided_leaves_nothing_charged(void **state)
 {
-    struct second_thought thought = {.armed = false};
+    struct second_thought thought = {.policy.worth = worth_until_released};
     struct tg_gate_config config = fixed(1, NULL);
     struct tg_limiter_config bucket;
     struct tg_limit limit = {.axis = TG_AXIS_COST};
@@ -204,8 +207,7 @@ static void a_call_released_while_it_is_decided_leaves_nothing_charged(void **st
     assert_int_equal(tg_store_new(&store_config, &config.store, NULL), TG_OK);
     assert_int_equal(tg_store_define(config.store, &limit, 1, &scope.limits, NULL), TG_OK);
     config.wake = wake_nobody;
-    config.worth = worth_until_released;
-    config.context = &thought;
+    config.policy = &thought.policy;
     assert_int_equal(tg_gate_new(&config, &thought.gate, NULL), TG_OK);
 
     assert_int_equal(tg_gate_admit(thought.gate, &call, 0, 0, &first), TG_OK);

@@ -161,6 +161,83 @@ static void every_key_of_the_gate_arrives(void **state)
     done(&read);
 }
 
+static const char priced[] =
+    "gate:\n"
+    "  concurrency: {}\n"
+    "  rate: {strategy: gcra, limit: 9, period: 1s}\n"
+    "  cost: {strategy: token_bucket, capacity: 9, refill: 1}\n"
+    "  policy:\n"
+    "    kind: bid-price\n"
+    "    mode: shadow\n"
+    "    prices: online\n"
+    "    duals: {rate: 1, cost: 0.5, concurrency: 0.25}\n"
+    "    workload:\n"
+    "      arrivals: 2000\n"
+    "      types: [{cost: 7, value: 8, weight: 0.9, hold: 1500ms}, {hold: 0s}]\n"
+    "      rate_budget: 100.5\n"
+    "      cost_budget: 3000\n"
+    "      conc_budget: 20000s\n"
+    "    adaptive: {sample_window: 77}\n"
+    "    online: {window: 5s, rate_budget: 2, cost_budget: 0.5, conc_budget: 250ms, replenish: "
+    "steady}\n";
+
+static void a_policy_arrives_as_the_library_wants_it(void **state)
+{
+    struct read read;
+    const struct config_policy *policy = &read.config.gate.policy;
+    const struct tg_bid_config *bid = &policy->bid;
+    const struct tg_workload *workload = &bid->workload;
+
+    (void)state;
+    must_read(&read, priced);
+    assert_int_equal(policy->kind, CONFIG_BID_PRICE);
+    assert_int_equal(policy->mode, CONFIG_SHADOW);
+    assert_int_equal(bid->prices, TG_PRICES_ONLINE);
+    assert_true(equal(bid->duals.rate, 1) && equal(bid->duals.cost, 0.5));
+    assert_true(equal(bid->duals.concurrency, 0.25));
+    assert_int_equal(workload->n_types, 2);
+    assert_true(equal(workload->types[0].cost, 7) && equal(workload->types[0].value, 8));
+    assert_true(equal(workload->types[0].weight, 0.9) && equal(workload->types[0].hold_s, 1.5));
+    assert_true(equal(workload->types[1].cost, 1) && equal(workload->types[1].value, 1));
+    assert_true(equal(workload->types[1].weight, 1) && equal(workload->types[1].hold_s, 0));
+    assert_true(equal(workload->arrivals, 2000) && equal(workload->rate_budget, 100.5));
+    assert_true(equal(workload->cost_budget, 3000) && equal(workload->conc_budget_s, 20000));
+    assert_int_equal(bid->sample_window, 77);
+    assert_int_equal(bid->online.window, 5000);
+    assert_true(equal(bid->online.rate_budget, 2) && equal(bid->online.cost_budget, 0.5));
+    assert_true(equal(bid->online.conc_budget_s, 0.25) && bid->online.steady);
+    done(&read);
+}
+
+/* Without conc_budget a type has no hold, and `duals` leaves the workload alone. */
+static void a_policy_takes_its_defaults(void **state)
+{
+    struct read read;
+    const struct config_policy *policy = &read.config.gate.policy;
+    const struct tg_bid_config *bid = &policy->bid;
+
+    (void)state;
+    must_read(&read, "gate: {policy: {}}");
+    assert_int_equal(policy->kind, CONFIG_NO_POLICY);
+    done(&read);
+    must_read(&read, "gate: {cost: {strategy: token_bucket, capacity: 9, refill: 1}, policy: "
+                     "{kind: bid-price, workload: {types: [{}], rate_budget: 9, cost_budget: "
+                     "0.5}}}");
+    assert_int_equal(policy->mode, CONFIG_ENFORCE);
+    assert_int_equal(bid->prices, TG_PRICES_WORKLOAD);
+    assert_true(equal(bid->workload.types[0].hold_s, TG_NO_HOLD));
+    assert_true(equal(bid->workload.arrivals, 0) && equal(bid->workload.conc_budget_s, 0));
+    assert_int_equal(bid->sample_window, 500);
+    assert_int_equal(bid->online.window, 60000);
+    assert_false(bid->online.steady);
+    done(&read);
+    must_read(&read, "gate: {cost: {strategy: token_bucket, capacity: 9, refill: 1}, policy: "
+                     "{kind: bid-price, prices: duals, duals: {cost: 1}, workload: {types: "
+                     "[{hold: 3s}]}}}");
+    assert_int_equal(bid->workload.n_types, 0);
+    done(&read);
+}
+
 static void every_strategy_is_read(void **state)
 {
     static const struct {
@@ -389,6 +466,8 @@ int main(void)
         cmocka_unit_test(an_absent_stage_is_off_and_has_its_defaults),
         cmocka_unit_test(a_present_stage_takes_its_defaults),
         cmocka_unit_test(every_key_of_the_gate_arrives),
+        cmocka_unit_test(a_policy_arrives_as_the_library_wants_it),
+        cmocka_unit_test(a_policy_takes_its_defaults),
         cmocka_unit_test(every_strategy_is_read),
         cmocka_unit_test(bounds_that_are_left_out_make_room),
         cmocka_unit_test(every_key_of_a_tenant_arrives),

@@ -165,6 +165,20 @@ static void numbers_are_finite_decimals(void **state)
             fail_msg("\"%s\" is a number", bad[i]);
 }
 
+static bool is_network(const char *text)
+{
+    struct config_range range;
+
+    return value_network(text, &range);
+}
+
+static bool is_url(const char *text)
+{
+    struct value_url url;
+
+    return value_url(text, &url);
+}
+
 static void texts_have_their_form(void **state)
 {
     static const struct {
@@ -172,20 +186,26 @@ static void texts_have_their_form(void **state)
         bool (*is)(const char *text);
         const char *good[6], *bad[8];
     } rows[] = {
-        {"name", value_is_name, {"a", "team a", "ü"}, {"", "a\nb", "\x7f"}},
+        {"name",
+         value_is_name,
+         {"a", "team a", "ü"},
+         {"", "a\nb", "\x7f", "\xff", "a\xc2\x85", "\xc3"}},
+        {"line", value_is_line, {"", "Bearer ", "ü"}, {"a\rb", "a\nb", "\t", "\xff", "\xc2\x80"}},
+        {"path", value_is_path, {"/", "/v1", "/a/b/"}, {"", "v1", "/a?b", "/a#", "/a b", "/ü"}},
+        {"field", value_is_field, {"x-y", "API-Key", "!"}, {"", "a b", "a:", "ü", "a\r\nb"}},
         {"zone", value_is_zone, {"UTC", "Europe/Berlin", "Etc/GMT+1"}, {"", "/etc", "../x", "a b"}},
         {"address",
          value_is_address,
-         {"127.0.0.1:8080", "[::1]:80", "localhost:0", "0.0.0.0:65535"},
-         {"", ":80", "host", "host:", "host:65536", "[::1:80", "::1:80", "a b:1"}},
+         {"127.0.0.1:8080", "[::1]:80", "localhost:0", "0.0.0.0:65535", "*:80", "unix:/run/x"},
+         {"", ":80", "host", "host:", "host:65536", "[::1:80", "*:x", "unix:"}},
         {"network",
-         value_is_network,
+         is_network,
          {"10.0.0.0/8", "127.0.0.1/32", "::1", "fd00::/8", "10.0.0.1"},
          {"", "10.0.0.0/33", "10.0.0", "::1/129", "10.0.0.0/", "host"}},
         {"url",
-         value_is_url,
+         is_url,
          {"http://h", "https://api.openai.com", "http://127.0.0.1:9099/v1?x", "http://[::1]:80/"},
-         {"", "ftp://h", "http://", "http:///x", "http://h:x", "http://u:p@h/", "http://h:",
+         {"", "ftp://h", "http://", "http:///x", "http://h:0", "http://u:p@h/", "http://h:",
           "http://h h"}},
         {"store",
          value_is_store,
@@ -203,6 +223,63 @@ static void texts_have_their_form(void **state)
         for (size_t k = 0; k < COUNT_OF(rows[i].bad) && rows[i].bad[k] != NULL; k++)
             if (rows[i].is(rows[i].bad[k]))
                 fail_msg("%s: \"%s\" is one", rows[i].what, rows[i].bad[k]);
+    }
+}
+
+static void urls_come_apart(void **state)
+{
+    static const struct {
+        const char *text, *host, *path;
+        bool tls, has_query;
+        int port;
+    } rows[] = {
+        {"https://api.openai.com", "api.openai.com", "", true, false, 443},
+        {"http://h/", "h", "", false, false, 80},
+        {"http://h:9099/v1/", "h", "/v1", false, false, 9099},
+        {"https://[::1]:1/a//", "::1", "/a", true, false, 1},
+        {"http://[fd00::2]", "fd00::2", "", false, false, 80},
+        {"http://h?a=b", "h", "", false, true, 80},
+        {"http://h/x#y", "h", "/x", false, true, 80},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        struct value_url url;
+        char host[64], path[64];
+
+        assert_true(value_url(rows[i].text, &url));
+        snprintf(host, sizeof host, "%.*s", (int)url.host_bytes, url.host);
+        snprintf(path, sizeof path, "%.*s", (int)url.path_bytes, url.path);
+        assert_string_equal(host, rows[i].host);
+        assert_string_equal(path, rows[i].path);
+        assert_int_equal(url.tls, rows[i].tls);
+        assert_int_equal(url.has_query, rows[i].has_query);
+        assert_int_equal(url.port, rows[i].port);
+    }
+}
+
+static void networks_are_cut_to_their_prefix(void **state)
+{
+    static const struct {
+        const char *text;
+        struct config_range want;
+    } rows[] = {
+        {"10.1.2.3/8", {AF_INET, {10}, 8}},
+        {"10.1.2.3", {AF_INET, {10, 1, 2, 3}, 32}},
+        {"192.168.255.1/17", {AF_INET, {192, 168, 128}, 17}},
+        {"0.0.0.0/0", {AF_INET, {0}, 0}},
+        {"fd12:3456::1/12", {AF_INET6, {0xfd, 0x10}, 12}},
+        {"::1", {AF_INET6, {[15] = 1}, 128}},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        struct config_range range;
+
+        assert_true(value_network(rows[i].text, &range));
+        assert_int_equal(range.family, rows[i].want.family);
+        assert_int_equal(range.bits, rows[i].want.bits);
+        assert_memory_equal(range.address, rows[i].want.address, sizeof range.address);
     }
 }
 
@@ -251,6 +328,8 @@ int main(void)
         cmocka_unit_test(times_are_rfc_3339),
         cmocka_unit_test(numbers_are_finite_decimals),
         cmocka_unit_test(texts_have_their_form),
+        cmocka_unit_test(urls_come_apart),
+        cmocka_unit_test(networks_are_cut_to_their_prefix),
         cmocka_unit_test(the_last_pattern_that_matches_decides),
     };
 

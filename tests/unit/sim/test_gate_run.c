@@ -176,29 +176,35 @@ static void time_goes_back_for_limiters_alone(void **state)
     end(&story, " a+2000 b+2000 c+1500");
 }
 
-static bool never(void *context, const struct tg_call *call, tg_ms now)
+struct never {
+    struct tg_policy policy;
+    int asked;
+};
+
+static bool never(struct tg_policy *policy, const struct tg_call *call, int64_t in_flight,
+                  tg_ms now)
 {
     (void)call;
     (void)now;
-    ++*(int *)context;
+    assert_int_equal(in_flight, 1);
+    ((struct never *)policy)->asked++;
     return false;
 }
 
 /* b waits for the slot that a holds; then the policy refuses both, and each gives it back. */
-static void policy_keeps_its_context(void **state)
+static void a_policy_refuses_also_who_has_waited(void **state)
 {
     struct story story;
     struct tg_gate_config config = one_slot();
     struct tg_gate_stats stats;
-    int asked = 0;
+    struct never refuser = {.policy.worth = never};
 
     (void)state;
-    config.worth = never;
-    config.context = &asked;
+    config.policy = &refuser.policy;
     begin(&story, &config);
     admit(&story, 'a', 1000);
     admit(&story, 'b', 1000);
-    assert_int_equal(asked, 2);
+    assert_int_equal(refuser.asked, 2);
     gate_run_stats(&story.run, 1000, &stats);
     assert_int_equal(stats.in_flight, 0);
     end(&story, " a-1000 b-1000");
@@ -241,7 +247,7 @@ int main(void)
         cmocka_unit_test(leases_may_stay_open_at_the_end),
         cmocka_unit_test(who_is_withdrawn_is_not_decided),
         cmocka_unit_test(time_goes_back_for_limiters_alone),
-        cmocka_unit_test(policy_keeps_its_context),
+        cmocka_unit_test(a_policy_refuses_also_who_has_waited),
         cmocka_unit_test(an_error_is_told),
         cmocka_unit_test(a_remote_store_is_refused),
     };

@@ -1,0 +1,97 @@
+/* fuzz_ask.c - any bytes as the body of a call: read or refused, and edited to what was wanted.
+ *
+ * The first byte chooses the endpoint. What was read lies within the body; an edited body is read
+ * again and says what the edits wanted.
+ */
+#include <stdlib.h>
+
+#include "gateway/body_edit.h"
+#include "gateway/estimate.h"
+#include "insist.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void check_span(const struct ask *ask, struct ask_span span)
+{
+    insist(span.at <= ask->body_bytes && span.n <= ask->body_bytes - span.at);
+}
+
+static void check_ask(const struct ask *ask, const char *body)
+{
+    struct estimate_rule rule;
+
+    check_span(ask, ask->model_span);
+    check_span(ask, ask->stream_options);
+    check_span(ask, ask->include_usage_span);
+    insist(ask->model.n > 0 && ask->model.n <= ASK_TEXT_MAX &&
+           ask->model_span.n >= ask->model.n + 2);
+    insist(body[ask->model_span.at] == '"');
+    insist(body[ask->model_span.at + ask->model_span.n - 1] == '"');
+    insist(body[ask->root_at] == '{');
+    insist(ask->choices >= 1 && ask->max_output >= -1);
+    for (size_t i = 0; i < ASK_BOUNDS_MAX; i++)
+        if (ask->bounds[i].name != NULL) {
+            check_span(ask, ask->bounds[i].span);
+            insist(ask->bounds[i].span.n > 0 && ask->bounds[i].value <= ask->max_output);
+        }
+    insist(ask->text_bytes >= 0 && ask->text_bytes <= 8 * (int64_t)ask->body_bytes);
+    insist(ask->media_bytes >= 0 && ask->media_bytes <= (int64_t)ask->body_bytes);
+    estimate_rule_init(&rule);
+    insist(estimate_prompt(ask, &rule) >= 0 && estimate_output(ask, 4096) >= 0);
+}
+
+static void check_edited(struct json_reader *reader, const struct ask *ask, const char *body)
+{
+    struct slice slices[BODY_SLICES_MAX];
+    struct body_edit edit;
+    struct ask after;
+    struct ask_problem problem;
+    size_t total;
+    size_t used = 0;
+
+    body_edit_init(&edit);
+    insist(body_edit_model(&edit, ask, SLICE("n\"\n")));
+    bool bounded = body_edit_bound(&edit, ask, 7);
+    bool asked = body_edit_include_usage(&edit, ask);
+    size_t n = body_edit_slices(&edit, body, ask->body_bytes, slices, &total);
+    char *edited = malloc(total);
+    for (size_t i = 0; i < n; used += slices[i++].n)
+        memcpy(edited + used, slices[i].at, slices[i].n);
+    insist(ask_read(reader, ask->endpoint, edited, total, total, &after, &problem));
+    insist(after.model.n == 3 && memcmp(after.model.at, "n\"\n", 3) == 0);
+    insist(bounded == estimate_has_output(ask->endpoint));
+    insist(!bounded || (after.max_output >= 0 && after.max_output <= 7));
+    insist(after.include_usage == (ask->include_usage || asked));
+    insist(after.text_bytes == ask->text_bytes && after.images == ask->images);
+    free(edited);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static struct json_reader *reader;
+    struct ask ask;
+    struct ask_problem problem = {.text = ""};
+
+    if (reader == NULL)
+        reader = json_reader_new();
+    if (size < 1 || reader == NULL)
+        return 0;
+    enum endpoint endpoint = (enum endpoint)(data[0] % (ENDPOINT_COUNT + 1));
+    size_t n = size - 1;
+    char *body = malloc(n > 0 ? n : 1);
+    memcpy(body, data + 1, n);
+    if (ask_read(reader, endpoint, body, n, n, &ask, &problem)) {
+        check_ask(&ask, body);
+        check_edited(reader, &ask, body);
+    } else {
+        insist(problem.text[0] != '\0');
+        for (const char *at = problem.text; *at != '\0'; at++)
+            insist(*at >= ' ' && *at <= '~');
+    }
+    struct slice target = {body, n};
+    struct endpoint_match match = endpoint_of(SLICE("GET"), target);
+    char text[64];
+    (void)endpoint_unescape(match.model, text, sizeof text, &n);
+    free(body);
+    return 0;
+}

@@ -1,0 +1,354 @@
+/* cmd_serve.c - `tollgate serve`: the gateway, from its configuration to its last call.
+ *
+ *     starting --> serving --TERM, INT--> draining --last call--> done
+ *                                             `-----TERM, INT--> cutting off --> done
+ *
+ * Signals are blocked in every thread and taken by this one, which does nothing else: no handler,
+ * no flag. A second thread waits for the workers and says so by SIGUSR1, so that there is one
+ * place that waits for both. A drain that is cut off still settles what runs, because the calls
+ * end as if their clients had left; the third signal does what the system does with it.
+ *
+ * Secrets are in this process's memory: it leaves no core and cannot be traced by others of its
+ * user, unless it is told to.
+ */
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "cli/command.h"
+#include "cli/options.h"
+#include "gateway/worker.h"
+
+enum { WORKERS_MAX = 256, DESCRIPTORS_EACH = 2 };
+
+struct serving {
+    const struct command *command;
+    struct gateway *gateway;
+    struct worker *workers;
+    size_t n;       /* that have been begun with */
+    sigset_t taken; /* signals */
+    pthread_t main, joiner;
+    atomic_bool joined;
+};
+
+/* ---- the process ---- */
+
+static void forbid_cores(const struct command *self)
+{
+    const struct rlimit none = {0, 0};
+
+    if (setrlimit(RLIMIT_CORE, &none) != 0 || prctl(PR_SET_DUMPABLE, 0L, 0L, 0L, 0L) != 0)
+        command_say(self, "warning: core dumps could not be turned off");
+}
+
+/* Each call has a connection on both sides. */
+static void raise_descriptors(const struct command *self, int64_t connections)
+{
+    struct rlimit limit;
+
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
+        return;
+    limit.rlim_cur = limit.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &limit);
+    if (limit.rlim_max != RLIM_INFINITY &&
+        (uint64_t)limit.rlim_max < (uint64_t)connections * DESCRIPTORS_EACH)
+        command_say(self,
+                    "warning: %llu descriptors are too few for limits.connections: %lld, which may "
+                    "need two each",
+                    (unsigned long long)limit.rlim_max, (long long)connections);
+}
+
+static void take_signals(struct serving *serving)
+{
+    static const int SIGNALS[] = {SIGTERM, SIGINT, SIGHUP, SIGUSR1};
+    struct sigaction old;
+
+    /* What whoever started us wants to be ignored (a shell, for a job in the background) is. */
+    sigemptyset(&serving->taken);
+    for (size_t i = 0; i < sizeof SIGNALS / sizeof SIGNALS[0]; i++)
+        if (SIGNALS[i] == SIGUSR1 || sigaction(SIGNALS[i], NULL, &old) != 0 ||
+            old.sa_handler != SIG_IGN)
+            sigaddset(&serving->taken, SIGNALS[i]);
+    pthread_sigmask(SIG_BLOCK, &serving->taken, NULL);
+}
+
+/* ---- the configuration ---- */
+
+/* What `check` lets pass because it may be there one day has to be there now. */
+static size_t print_problems(const struct config_problems *problems)
+{
+    size_t errors = problems->errors;
+
+    for (size_t i = 0; i < problems->n; i++) {
+        const struct config_problem *at = &problems->list[i];
+        const char *kind = at->warning && !at->missing ? "warning: " : "";
+        if (at->line > 0)
+            fprintf(stderr, "%s:%zu:%zu: %s%s\n", at->file, at->line, at->column, kind, at->text);
+        else
+            fprintf(stderr, "%s: %s%s\n", at->file, kind, at->text);
+        errors += at->warning && at->missing;
+    }
+    return errors;
+}
+
+static void warn_of_unserved(const struct command *self, const struct config *config)
+{
+    if (config->listen.admin)
+        command_say(self, "warning: listen.admin is not served by this version");
+    if (config->listen.grpc)
+        command_say(self, "warning: listen.grpc is not served by this version");
+}
+
+static bool load(const struct command *self, const char *path, struct config *config)
+{
+    struct config_problems problems;
+    enum config_result result = config_load(path, config, &problems);
+    size_t errors = print_problems(&problems);
+    bool good = result == CONFIG_READ && errors == 0;
+
+    config_problems_free(&problems);
+    if (result != CONFIG_UNREADABLE && errors > 0)
+        command_say(self, "%zu error%s in the configuration", errors, errors == 1 ? "" : "s");
+    if (good && config->listen.gateway == NULL) {
+        command_say(self, "%s: listen.gateway is missing; it must be HOST:PORT to serve on", path);
+        good = false;
+    }
+    if (good)
+        warn_of_unserved(self, config);
+    else
+        config_free(config);
+    return good;
+}
+
+/* ---- starting ---- */
+
+static size_t count_workers(const struct config *config)
+{
+    long cores = config->workers > 0 ? (long)config->workers : sysconf(_SC_NPROCESSORS_ONLN);
+
+    return cores < 1 ? 1 : cores > WORKERS_MAX ? WORKERS_MAX : (size_t)cores;
+}
+
+static bool start_workers(struct serving *serving, size_t wanted)
+{
+    struct tg_problem problem;
+
+    serving->workers = calloc(wanted, sizeof *serving->workers);
+    if (serving->workers == NULL) {
+        command_say(serving->command, "there is no memory for %zu workers", wanted);
+        return false;
+    }
+    while (serving->n < wanted) {
+        struct worker *worker = &serving->workers[serving->n];
+        if (!worker_init(worker, serving->gateway, serving->n++, &serving->workers[0], &problem)) {
+            command_say(serving->command, "%s", problem.text);
+            return false;
+        }
+    }
+    for (size_t i = 0; i < wanted; i++)
+        if (!worker_start(&serving->workers[i])) {
+            command_say(serving->command, "the system gives no thread for a worker");
+            return false;
+        }
+    return true;
+}
+
+/* "127.0.0.1:0" with the port that the system chose. */
+static void real_address(const char *address, const struct http_listener *listener, char *text,
+                         size_t size)
+{
+    const char *port = strrchr(address, ':');
+
+    if (port == NULL || http_listener_port(listener) == 0)
+        snprintf(text, size, "%s", address);
+    else
+        snprintf(text, size, "%.*s:%d", (int)(port - address), address,
+                 http_listener_port(listener));
+}
+
+static void say_listening(const struct serving *serving)
+{
+    const struct config_listen *listen = &serving->gateway->config.listen;
+    const struct worker *first = &serving->workers[0];
+    char gateway[300], probe[300] = "";
+
+    real_address(listen->gateway, first->listener, gateway, sizeof gateway);
+    if (first->probe)
+        real_address(listen->probe, first->probe, probe, sizeof probe);
+    fprintf(stderr, "tollgate: listening on %s (gateway)%s%s%s\n", gateway,
+            first->probe ? ", " : "", probe, first->probe ? " (probe)" : "");
+}
+
+/* ---- ending ---- */
+
+static void *join_workers(void *arg)
+{
+    struct serving *serving = arg;
+
+    for (size_t i = 0; i < serving->n; i++)
+        worker_join(&serving->workers[i]);
+    atomic_store(&serving->joined, true);
+    pthread_kill(serving->main, SIGUSR1);
+    return NULL;
+}
+
+static void drain(struct serving *serving)
+{
+    fprintf(stderr,
+            "tollgate: draining, calls that are open: %lld; a second signal cuts them off\n",
+            atomic_load(&serving->gateway->counts.open));
+    atomic_store(&serving->gateway->draining, true);
+    for (size_t i = 0; i < serving->n; i++)
+        worker_drain(&serving->workers[i]);
+}
+
+static void cut_off(struct serving *serving)
+{
+    sigset_t deadly;
+
+    fprintf(stderr, "tollgate: cutting off, calls that are open: %lld\n",
+            atomic_load(&serving->gateway->counts.open));
+    for (size_t i = 0; i < serving->n; i++)
+        net_loop_stop(serving->workers[i].loop);
+    /* The next is not waited for any more: it ends the process as it would any other. */
+    sigemptyset(&deadly);
+    sigaddset(&deadly, SIGTERM);
+    sigaddset(&deadly, SIGINT);
+    sigdelset(&serving->taken, SIGTERM);
+    sigdelset(&serving->taken, SIGINT);
+    pthread_sigmask(SIG_UNBLOCK, &deadly, NULL);
+}
+
+/* Until the last worker has ended. False: calls were cut off. */
+static bool attend(struct serving *serving)
+{
+    int number, endings = 0;
+
+    for (;;) {
+        if (sigwait(&serving->taken, &number) != 0)
+            continue;
+        if (atomic_load(&serving->joined))
+            return endings < 2;
+        if (number == SIGHUP)
+            fprintf(stderr, "tollgate: a configuration is read at the start only; restart to take "
+                            "a new one\n");
+        if (number != SIGTERM && number != SIGINT)
+            continue;
+        if (++endings == 1)
+            drain(serving);
+        else if (endings == 2)
+            cut_off(serving);
+    }
+}
+
+static bool serve_until_told(struct serving *serving)
+{
+    serving->main = pthread_self();
+    if (pthread_create(&serving->joiner, NULL, join_workers, serving) != 0) {
+        command_say(serving->command, "the system gives no thread");
+        return false;
+    }
+    bool whole = attend(serving);
+    pthread_join(serving->joiner, NULL);
+    return whole;
+}
+
+static void stop_workers(struct serving *serving)
+{
+    for (size_t i = 0; i < serving->n; i++)
+        if (serving->workers[i].started)
+            net_loop_stop(serving->workers[i].loop);
+    for (size_t i = 0; i < serving->n; i++) {
+        worker_join(&serving->workers[i]);
+        worker_fini(&serving->workers[i]);
+    }
+    free(serving->workers);
+}
+
+/* ---- the command ---- */
+
+static int serve(const struct command *self, const char *path)
+{
+    struct serving serving = {.command = self};
+    struct ledger_problem problem;
+    struct config config;
+    struct clock clock;
+
+    if (!load(self, path, &config))
+        return STATUS_WRONG;
+    size_t workers = count_workers(&config);
+    raise_descriptors(self, config.limits.connections);
+    take_signals(&serving); /* before the first thread, which inherits it */
+    clock_init(&clock);
+    if (!gateway_new(&config, &clock, &serving.gateway, &problem)) {
+        command_say(self, "%s", problem.text);
+        return STATUS_FAILED;
+    }
+    bool good = start_workers(&serving, workers);
+    if (good) {
+        say_listening(&serving);
+        good = serve_until_told(&serving);
+    }
+    stop_workers(&serving);
+    gateway_free(serving.gateway);
+    return good ? STATUS_DONE : STATUS_FAILED;
+}
+
+static int run_serve(const struct command *self, int argc, char **argv)
+{
+    const char *path = NULL, *record = NULL;
+    bool allow_core = false;
+    const struct cli_option options[] = {{"-c", "FILE", &path, NULL},
+                                         {"--record", "FILE", &record, NULL},
+                                         {"--allow-core", NULL, NULL, &allow_core}};
+    int rest = options_read(self, options, 3, argc, argv);
+
+    if (rest < 0)
+        return STATUS_WRONG;
+    if (rest > 0) {
+        command_say(self, "'%s' is too much; it takes -c FILE and --allow-core", argv[1]);
+        return STATUS_WRONG;
+    }
+    if (record != NULL) {
+        command_say(self, "--record is not in this version: it comes with the simulator");
+        return STATUS_WRONG;
+    }
+    if (path == NULL) {
+        command_say(self, "-c FILE is missing");
+        return STATUS_WRONG;
+    }
+    if (!allow_core)
+        forbid_cores(self);
+    return serve(self, path);
+}
+
+const struct command cmd_serve = {
+    .name = "serve",
+    .arguments = "-c FILE [--allow-core]",
+    .summary = "run the gateway",
+    .help =
+        "Serves the OpenAI and Anthropic APIs by the configuration in FILE: on listen.gateway for\n"
+        "clients, on listen.probe /healthz, /readyz and /metrics. When it listens it says so on\n"
+        "stderr, with the ports; there goes a line for each call, too, unless log.level is above\n"
+        "info.\n"
+        "\n"
+        "Files and environment variables that the configuration names have to be there. Core "
+        "dumps\n"
+        "are off, because secrets would be in them; --allow-core leaves them as the system has "
+        "it.\n"
+        "\n"
+        "SIGTERM and SIGINT let it take no more calls, finish those that run and end; a second "
+        "one\n"
+        "cuts them off, and what they used is charged. SIGHUP is ignored: a configuration is read\n"
+        "at the start only.\n"
+        "\n"
+        "Exit status: 0 it was told to end and all calls were finished; 1 it could not start (an\n"
+        "address or a ledger that is in use, a certificate that is none) or calls were cut off; 2\n"
+        "the command line or the configuration is wrong.\n",
+    .run = run_serve,
+};

@@ -1,0 +1,318 @@
+/* cmd_spend.c - `tollgate spend`: what the ledger of a configuration says.
+ *
+ * Reads beside a gateway that is writing, and takes what is still in its journal along.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/command.h"
+#include "cli/options.h"
+#include "cli/output.h"
+#include "cli/spend_report.h"
+#include "core/num.h"
+#include "gateway/config.h"
+#include "gateway/config_values.h"
+#include "posix/clock.h"
+#include "posix/zone.h"
+
+#define QUARTER_MS INT64_C(900000)
+#define DAY_MS INT64_C(86400000)
+
+struct spend_options {
+    const char *config, *tenant, *since;
+    bool json;
+};
+
+static bool load_config(const struct command *self, const char *path, struct config *config)
+{
+    struct config_problems problems;
+    enum config_result result = config_load(path, config, &problems);
+
+    for (size_t i = 0; i < problems.n; i++) {
+        const struct config_problem *at = &problems.list[i];
+        if (!at->warning && at->line > 0)
+            command_say(self, "%s:%zu:%zu: %s", at->file, at->line, at->column, at->text);
+        else if (!at->warning)
+            command_say(self, "%s: %s", at->file, at->text);
+    }
+    config_problems_free(&problems);
+    return result == CONFIG_READ;
+}
+
+/* ---- Since when ---- */
+
+static bool parse_since(const char *text, tg_ms now, tg_ms *since)
+{
+    char day[32];
+    tg_ms duration;
+
+    if (value_duration(text, &duration)) {
+        *since = num_less(now, duration);
+        return true;
+    }
+    if (value_time(text, since))
+        return true;
+    if (strlen(text) != strlen("2026-01-01"))
+        return false;
+    snprintf(day, sizeof day, "%sT00:00:00Z", text);
+    return value_time(day, since);
+}
+
+/* The ledger counts in quarters of an hour, and in days when they are old: what it will count from,
+ * rather than what was asked. */
+static tg_ms round_since(tg_ms since, tg_ms now)
+{
+    return since - since % (since < num_less(now, 70 * DAY_MS) ? DAY_MS : QUARTER_MS);
+}
+
+/* ---- Tenants ---- */
+
+static bool is_in_ledger(const struct ledger_view *view, const char *tenant)
+{
+    for (size_t i = 1; i <= ledger_view_tenants(view); i++)
+        if (strcmp(ledger_view_name(view, (uint32_t)i), tenant) == 0)
+            return true;
+    return false;
+}
+
+static bool knows_tenant(const struct command *self, const struct config *config,
+                         const struct ledger_view *view, const char *tenant)
+{
+    if (tenant == NULL || config_tenant(config, tenant, strlen(tenant)) != NULL ||
+        is_in_ledger(view, tenant))
+        return true;
+    command_say(self, "there is no tenant '%s', neither in the configuration nor in the ledger",
+                tenant);
+    fprintf(stderr, "tollgate %s: there are", self->name);
+    for (size_t i = 0; i < config->n_tenants; i++)
+        fprintf(stderr, "%s %s", i > 0 ? "," : "", config->tenants[i].name);
+    fprintf(stderr, "%s\n", config->n_tenants == 0 ? " none" : "");
+    return false;
+}
+
+static bool is_within(const struct config *config, size_t i, const char *tenant)
+{
+    for (; tenant != NULL && i != CONFIG_NO_PARENT; i = config->tenants[i].parent)
+        if (strcmp(config->tenants[i].name, tenant) == 0)
+            return true;
+    return tenant == NULL;
+}
+
+/* ---- Budgets ---- */
+
+static enum tg_per per_of(enum config_period period)
+{
+    static const enum tg_per pers[] = {[CONFIG_DAY] = TG_PER_DAY,
+                                       [CONFIG_WEEK] = TG_PER_WEEK,
+                                       [CONFIG_MONTH] = TG_PER_MONTH,
+                                       [CONFIG_TOTAL] = TG_PER_TOTAL};
+
+    return pers[period];
+}
+
+struct adding {
+    struct ledger_view *view;
+    const char *tenant;
+    tg_micro micro;
+};
+
+static void add_money(void *context, const struct ledger_sum *sum)
+{
+    struct adding *adding = context;
+
+    if (adding->tenant == NULL || ledger_view_is_within(adding->view, sum->tenant, adding->tenant))
+        adding->micro = spend_add(adding->micro, sum->micro);
+}
+
+static bool add_budget(struct spend_report *report, struct ledger_view *view, const char *tenant,
+                       const struct config_budget *budget, tg_ms now,
+                       struct ledger_problem *problem)
+{
+    struct spend_budget *row = &report->budgets[report->n_budgets];
+    struct adding adding = {view, tenant, 0};
+    struct tg_problem why = {""};
+    struct tg_zone zone;
+
+    *row = (struct spend_budget){.tenant = tenant, .budget = budget};
+    if (zone_read(budget->tz, &zone, &why) != TG_OK) {
+        snprintf(problem->text, sizeof problem->text, "%s", why.text);
+        return false;
+    }
+    tg_window_of(per_of(budget->per), &zone, now, &row->begin, &row->end);
+    zone_fini(&zone);
+    if (!ledger_view_scan(view, row->begin, add_money, &adding, problem))
+        return false;
+    row->spent = adding.micro;
+    report->n_budgets++;
+    return true;
+}
+
+static size_t count_budgets(const struct config *config)
+{
+    size_t n = config->n_budgets;
+
+    for (size_t i = 0; i < config->n_tenants; i++)
+        n += config->tenants[i].n_budgets;
+    return n;
+}
+
+static bool read_budgets(struct spend_report *report, struct ledger_view *view,
+                         const struct config *config, const char *tenant, tg_ms now,
+                         struct ledger_problem *problem)
+{
+    report->budgets = calloc(count_budgets(config) + 1, sizeof *report->budgets);
+    if (report->budgets == NULL) {
+        snprintf(problem->text, sizeof problem->text, "there is no memory for the report");
+        return false;
+    }
+    for (size_t k = 0; tenant == NULL && k < config->n_budgets; k++)
+        if (!add_budget(report, view, NULL, &config->budgets[k], now, problem))
+            return false;
+    for (size_t i = 0; i < config->n_tenants; i++) {
+        const struct config_tenant *of = &config->tenants[i];
+        for (size_t k = 0; is_within(config, i, tenant) && k < of->n_budgets; k++)
+            if (!add_budget(report, view, of->name, &of->budgets[k], now, problem))
+                return false;
+    }
+    return true;
+}
+
+/* ---- The whole ---- */
+
+static int print_report(const struct command *self, const struct spend_report *report, bool json)
+{
+    struct json_writer out;
+    int status = STATUS_DONE;
+
+    if (report->damaged > 0)
+        command_say(self, "%llu calls in the journal are damaged, and in no sum",
+                    (unsigned long long)report->damaged);
+    if (!json) {
+        spend_report_print(report);
+        return STATUS_DONE;
+    }
+    json_writer_init(&out);
+    spend_report_write(report, &out);
+    if (!output_send(&out))
+        status = output_failed(self);
+    json_writer_fini(&out);
+    return status;
+}
+
+static int report_view(const struct command *self, const struct spend_options *options,
+                       const struct config *config, struct ledger_view *view, tg_ms since,
+                       tg_ms now)
+{
+    struct spend_report report = {.since = round_since(since, now)};
+    struct ledger_problem problem = {""};
+    int status = STATUS_FAILED;
+
+    if (!knows_tenant(self, config, view, options->tenant))
+        return STATUS_FAILED;
+    if (spend_report_read(&report, view, options->tenant, &problem) &&
+        (options->since != NULL ||
+         read_budgets(&report, view, config, options->tenant, now, &problem)))
+        status = print_report(self, &report, options->json);
+    else
+        command_say(self, "%s", problem.text);
+    spend_report_fini(&report);
+    return status;
+}
+
+static int report_config(const struct command *self, const struct spend_options *options,
+                         const struct config *config, tg_ms since, tg_ms now)
+{
+    struct ledger_problem problem = {""};
+    struct ledger_view *view = NULL;
+    int status;
+
+    if (config->ledger.path == NULL) {
+        command_say(self, "%s: ledger.path holds a variable that is not set", options->config);
+        return STATUS_WRONG;
+    }
+    if (strcmp(config->ledger.path, ":memory:") == 0) {
+        command_say(self, "%s: ledger.path is :memory:, which keeps nothing to read",
+                    options->config);
+        return STATUS_FAILED;
+    }
+    if (!ledger_view_open(config->ledger.path, &view, &problem)) {
+        command_say(self, "%s", problem.text);
+        return STATUS_FAILED;
+    }
+    status = report_view(self, options, config, view, since, now);
+    ledger_view_close(view);
+    return status;
+}
+
+static bool read_options(const struct command *self, int argc, char **argv,
+                         struct spend_options *options)
+{
+    const struct cli_option known[] = {
+        {"-c", "FILE", &options->config, NULL},
+        {"--tenant", "T", &options->tenant, NULL},
+        {"--since", "D", &options->since, NULL},
+        {"--json", NULL, NULL, &options->json},
+    };
+    int rest = options_read(self, known, sizeof known / sizeof known[0], argc, argv);
+
+    if (rest > 0)
+        command_say(self, "'%s' is too much; it takes options and nothing else", argv[1]);
+    else if (rest == 0 && options->config == NULL)
+        command_say(self, "-c FILE is missing");
+    return rest == 0 && options->config != NULL;
+}
+
+static int run_spend(const struct command *self, int argc, char **argv)
+{
+    struct spend_options options = {0};
+    struct config config;
+    struct clock clock;
+    tg_ms now, since, end;
+    int status = STATUS_WRONG;
+
+    if (!read_options(self, argc, argv, &options))
+        return STATUS_WRONG;
+    clock_init(&clock);
+    now = clock_now_ms(&clock);
+    tg_window_of(TG_PER_MONTH, NULL, now, &since, &end);
+    if (options.since != NULL && !parse_since(options.since, now, &since)) {
+        command_say(self,
+                    "--since is '%s'; it must be a duration such as 7d, or a date or time such as "
+                    "2026-01-31 or 2026-01-31T12:00:00Z",
+                    options.since);
+        return STATUS_WRONG;
+    }
+    if (load_config(self, options.config, &config))
+        status = report_config(self, &options, &config, since, now);
+    config_free(&config);
+    return status;
+}
+
+const struct command cmd_spend = {
+    .name = "spend",
+    .arguments = "-c FILE [--tenant T] [--since D] [--json]",
+    .summary = "say what was spent, by tenant and model",
+    .help =
+        "Reads the ledger that FILE names, also while a gateway writes it; what is still in its\n"
+        "journal counts.\n"
+        "\n"
+        "  --tenant T  T alone and the tenants beneath it\n"
+        "  --since D   from D on: a duration before now such as 7d or 12h, or a date or time\n"
+        "              such as 2026-01-31 or 2026-01-31T12:00:00+01:00. The quarter of an hour\n"
+        "              in which D lies counts whole, and if D is older than 70 days, the UTC day.\n"
+        "              Without it: from the beginning of this month (UTC), and then each budget\n"
+        "              with what was spent in its window\n"
+        "  --json      one object: since_ms, rows (tenant, model, calls, input, cached_input,\n"
+        "              cache_write, output, micro_usd, usd), total, budgets (tenant, null for\n"
+        "              everyone, per, tz, mode, begin_ms, end_ms, spent_micro_usd,\n"
+        "              amount_micro_usd) and damaged, the calls of the journal that could not be\n"
+        "              read\n"
+        "\n"
+        "A call belongs to the moment at which it was admitted. Rows say what a tenant has spent\n"
+        "itself, budgets what was spent by it and beneath it.\n"
+        "\n"
+        "Exit status: 0 done; 1 there is no such tenant, or the ledger cannot be read; 2 the\n"
+        "command line or FILE is wrong.\n",
+    .run = run_spend,
+};

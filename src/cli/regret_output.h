@@ -1,0 +1,23 @@
+/* regret_output.h - a table of regret as JSON, as text and as a picture. */
+#ifndef TG_CLI_REGRET_OUTPUT_H
+#define TG_CLI_REGRET_OUTPUT_H
+
+#include "sim/regret.h"
+#include "text/json_write.h"
+#include "text/svg.h"
+
+struct regret_result {
+    const struct regret_suite *suite;
+    const struct regret_options *options;
+    const struct regret_table *table;
+};
+
+void regret_write_json(struct json_writer *out, const struct regret_result *result);
+
+/* On stdout. */
+void regret_print(const struct regret_result *result);
+
+/* Between svg_begin() and svg_end(), both included. */
+void regret_draw(struct svg *svg, const struct regret_result *result);
+
+#endif

@@ -1,0 +1,375 @@
+/* spend_report.c - what `tollgate spend` prints: rows by tenant and model, and budgets.
+ *
+ * Money is printed from its micro-dollars, digit by digit, never through a double.
+ */
+#include "cli/spend_report.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+/* ---- Adding up ---- */
+
+int64_t spend_add(int64_t a, int64_t b)
+{
+    return a > TG_MONEY_MAX - b ? TG_MONEY_MAX : a + b;
+}
+
+static void add_numbers(struct spend_row *to, const struct spend_row *from)
+{
+    to->calls = spend_add(to->calls, from->calls);
+    to->usage.input = spend_add(to->usage.input, from->usage.input);
+    to->usage.cached_input = spend_add(to->usage.cached_input, from->usage.cached_input);
+    to->usage.cache_write = spend_add(to->usage.cache_write, from->usage.cache_write);
+    to->usage.output = spend_add(to->usage.output, from->usage.output);
+    to->micro = spend_add(to->micro, from->micro);
+}
+
+struct reading {
+    struct spend_report *report;
+    struct ledger_view *view;
+    const char *tenant;
+};
+
+static bool grow(struct spend_report *report)
+{
+    size_t max = report->max_rows > 0 ? 2 * report->max_rows : 64;
+    struct spend_row *larger;
+
+    if (report->n_rows < report->max_rows)
+        return true;
+    larger = realloc(report->rows, max * sizeof *larger);
+    if (larger == NULL)
+        return false;
+    report->rows = larger;
+    report->max_rows = max;
+    return true;
+}
+
+static void add_row(void *context, const struct ledger_sum *sum)
+{
+    struct reading *reading = context;
+    struct spend_report *report = reading->report;
+    char *model;
+
+    if (reading->tenant != NULL &&
+        !ledger_view_is_within(reading->view, sum->tenant, reading->tenant))
+        return;
+    model = malloc(sum->model.size + 1);
+    if (model == NULL || !grow(report)) {
+        free(model);
+        report->no_memory = true;
+        return;
+    }
+    if (sum->model.size > 0)
+        memcpy(model, sum->model.bytes, sum->model.size);
+    model[sum->model.size] = '\0';
+    report->rows[report->n_rows++] = (struct spend_row){
+        .tenant = ledger_view_name(reading->view, sum->tenant),
+        .model = model,
+        .model_bytes = sum->model.size,
+        .calls = sum->calls,
+        .usage = sum->usage,
+        .micro = sum->micro,
+    };
+}
+
+static int compare_rows(const void *left, const void *right)
+{
+    const struct spend_row *a = left, *b = right;
+    int order = strcmp(a->tenant, b->tenant);
+    size_t shorter = a->model_bytes < b->model_bytes ? a->model_bytes : b->model_bytes;
+
+    if (order == 0)
+        order = memcmp(a->model, b->model, shorter);
+    return order != 0 ? order
+                      : (a->model_bytes > b->model_bytes) - (a->model_bytes < b->model_bytes);
+}
+
+/* The ledger tells users apart, and tenants that have moved; here they are one. */
+static void join_rows(struct spend_report *report)
+{
+    size_t kept = 0;
+
+    if (report->n_rows > 0)
+        qsort(report->rows, report->n_rows, sizeof *report->rows, compare_rows);
+    for (size_t i = 0; i < report->n_rows; i++) {
+        struct spend_row *row = &report->rows[i];
+        add_numbers(&report->total, row);
+        if (kept > 0 && compare_rows(&report->rows[kept - 1], row) == 0) {
+            add_numbers(&report->rows[kept - 1], row);
+            free(row->model);
+        } else {
+            report->rows[kept++] = *row;
+        }
+    }
+    report->n_rows = kept;
+}
+
+bool spend_report_read(struct spend_report *report, struct ledger_view *view, const char *tenant,
+                       struct ledger_problem *problem)
+{
+    struct reading reading = {report, view, tenant};
+
+    if (!ledger_view_scan(view, report->since, add_row, &reading, problem))
+        return false;
+    if (report->no_memory) {
+        snprintf(problem->text, sizeof problem->text, "there is no memory for the report");
+        return false;
+    }
+    join_rows(report);
+    report->damaged = ledger_view_damaged(view);
+    return true;
+}
+
+void spend_report_fini(struct spend_report *report)
+{
+    for (size_t i = 0; i < report->n_rows; i++)
+        free(report->rows[i].model);
+    free(report->rows);
+    free(report->budgets);
+}
+
+/* ---- Numbers as text ---- */
+
+struct number_text {
+    char text[40];
+};
+
+static struct number_text usd_text(tg_micro micro)
+{
+    struct number_text usd;
+    const char *sign = micro < 0 ? "-" : "";
+    uint64_t size = micro < 0 ? 0 - (uint64_t)micro : (uint64_t)micro;
+
+    snprintf(usd.text, sizeof usd.text, "%s%" PRIu64 ".%06" PRIu64, sign, size / 1000000,
+             size % 1000000);
+    return usd;
+}
+
+static struct number_text time_text(tg_ms at)
+{
+    struct number_text text = {"the beginning"};
+    time_t seconds = (time_t)(at / 1000);
+    struct tm utc;
+
+    if (at > 0 && gmtime_r(&seconds, &utc) != NULL)
+        (void)strftime(text.text, sizeof text.text, "%Y-%m-%dT%H:%M:%SZ", &utc);
+    return text;
+}
+
+/* ---- As a table ---- */
+
+#define COLUMNS 8
+
+struct cells {
+    struct number_text number[COLUMNS - 2];
+    const char *text[COLUMNS];
+};
+
+static struct number_text integer_text(int64_t number)
+{
+    struct number_text text;
+
+    snprintf(text.text, sizeof text.text, "%" PRId64, number);
+    return text;
+}
+
+static void cells_of(const struct spend_row *row, struct cells *cells)
+{
+    const int64_t numbers[] = {row->calls, row->usage.input, row->usage.cached_input,
+                               row->usage.cache_write, row->usage.output};
+
+    cells->text[0] = row->tenant;
+    cells->text[1] = row->model;
+    for (size_t i = 0; i < 5; i++)
+        cells->number[i] = integer_text(numbers[i]);
+    cells->number[5] = usd_text(row->micro);
+    for (size_t i = 0; i < COLUMNS - 2; i++)
+        cells->text[i + 2] = cells->number[i].text;
+}
+
+static void widen(int *widths, const char *const *texts, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if ((int)strlen(texts[i]) > widths[i])
+            widths[i] = (int)strlen(texts[i]);
+}
+
+/* Names to the left, numbers to the right. Bytes that would move the cursor are shown as `?`: a
+ * name comes from a caller. */
+static void print_cell(const char *text, int width, bool left)
+{
+    int pad = width - (int)strlen(text);
+
+    printf("%*s", left ? 0 : pad, "");
+    for (; *text != '\0'; text++)
+        putchar((unsigned char)*text < 0x20 || *text == 0x7f ? '?' : *text);
+    printf("%*s", left ? pad : 0, "");
+}
+
+static void print_line(const int *widths, const char *const *texts, size_t n, size_t names)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (i > 0)
+            fputs("  ", stdout);
+        print_cell(texts[i], i + 1 < n || i >= names ? widths[i] : 0, i < names);
+    }
+    putchar('\n');
+}
+
+static void print_rows(const struct spend_report *report)
+{
+    static const char *const head[COLUMNS] = {"tenant", "model",       "calls",  "input",
+                                              "cached", "cache write", "output", "USD"};
+    struct spend_row total = report->total;
+    int widths[COLUMNS] = {0};
+    struct cells cells;
+
+    total.tenant = "total";
+    total.model = (char *)"";
+    widen(widths, head, COLUMNS);
+    for (size_t i = 0; i <= report->n_rows; i++) {
+        cells_of(i < report->n_rows ? &report->rows[i] : &total, &cells);
+        widen(widths, cells.text, COLUMNS);
+    }
+    print_line(widths, head, COLUMNS, 2);
+    for (size_t i = 0; i <= report->n_rows; i++) {
+        cells_of(i < report->n_rows ? &report->rows[i] : &total, &cells);
+        print_line(widths, cells.text, COLUMNS, 2);
+    }
+}
+
+static const char *per_name(enum config_period per)
+{
+    static const char *const names[] = {"day", "week", "month", "total"};
+
+    return names[per];
+}
+
+#define BUDGET_COLUMNS 6
+
+struct budget_cells {
+    struct number_text begin, spent, amount;
+    const char *text[BUDGET_COLUMNS];
+};
+
+static void cells_of_budget(const struct spend_budget *budget, struct budget_cells *cells)
+{
+    cells->begin = time_text(budget->begin);
+    cells->spent = usd_text(budget->spent);
+    cells->amount = usd_text(budget->budget->micro_usd);
+    cells->text[0] = budget->tenant != NULL ? budget->tenant : "(everyone)";
+    cells->text[1] = per_name(budget->budget->per);
+    cells->text[2] = budget->budget->tz;
+    cells->text[3] = cells->begin.text;
+    cells->text[4] = cells->spent.text;
+    cells->text[5] = cells->amount.text;
+}
+
+static void print_budgets(const struct spend_report *report)
+{
+    static const char *const head[BUDGET_COLUMNS] = {"budget", "per",       "zone",
+                                                     "since",  "spent USD", "of USD"};
+    int widths[BUDGET_COLUMNS] = {0};
+    struct budget_cells cells;
+
+    widen(widths, head, BUDGET_COLUMNS);
+    for (size_t i = 0; i < report->n_budgets; i++) {
+        cells_of_budget(&report->budgets[i], &cells);
+        widen(widths, cells.text, BUDGET_COLUMNS);
+    }
+    putchar('\n');
+    print_line(widths, head, BUDGET_COLUMNS, 4);
+    for (size_t i = 0; i < report->n_budgets; i++) {
+        cells_of_budget(&report->budgets[i], &cells);
+        print_line(widths, cells.text, BUDGET_COLUMNS, 4);
+    }
+}
+
+void spend_report_print(const struct spend_report *report)
+{
+    printf("since %s\n\n", time_text(report->since).text);
+    print_rows(report);
+    if (report->n_budgets > 0)
+        print_budgets(report);
+}
+
+/* ---- As JSON ---- */
+
+static void write_text(struct json_writer *out, const char *key, const char *text)
+{
+    json_write_key(out, key);
+    json_write_string(out, text, strlen(text));
+}
+
+static void write_integer(struct json_writer *out, const char *key, int64_t value)
+{
+    json_write_key(out, key);
+    json_write_integer(out, value);
+}
+
+static void write_numbers(struct json_writer *out, const struct spend_row *row)
+{
+    write_integer(out, "calls", row->calls);
+    write_integer(out, "input", row->usage.input);
+    write_integer(out, "cached_input", row->usage.cached_input);
+    write_integer(out, "cache_write", row->usage.cache_write);
+    write_integer(out, "output", row->usage.output);
+    write_integer(out, "micro_usd", row->micro);
+    write_text(out, "usd", usd_text(row->micro).text);
+}
+
+static void write_rows(struct json_writer *out, const struct spend_report *report)
+{
+    json_write_key(out, "rows");
+    json_write_array(out);
+    for (size_t i = 0; i < report->n_rows; i++) {
+        json_write_object(out);
+        write_text(out, "tenant", report->rows[i].tenant);
+        json_write_key(out, "model");
+        json_write_string(out, report->rows[i].model, report->rows[i].model_bytes);
+        write_numbers(out, &report->rows[i]);
+        json_write_object_end(out);
+    }
+    json_write_array_end(out);
+    json_write_key(out, "total");
+    json_write_object(out);
+    write_numbers(out, &report->total);
+    json_write_object_end(out);
+}
+
+static void write_budget(struct json_writer *out, const struct spend_budget *budget)
+{
+    json_write_object(out);
+    json_write_key(out, "tenant");
+    if (budget->tenant != NULL)
+        json_write_string(out, budget->tenant, strlen(budget->tenant));
+    else
+        json_write_null(out);
+    write_text(out, "per", per_name(budget->budget->per));
+    write_text(out, "tz", budget->budget->tz);
+    write_text(out, "mode", budget->budget->mode == CONFIG_SHADOW ? "shadow" : "enforce");
+    write_integer(out, "begin_ms", budget->begin);
+    write_integer(out, "end_ms", budget->end);
+    write_integer(out, "spent_micro_usd", budget->spent);
+    write_integer(out, "amount_micro_usd", budget->budget->micro_usd);
+    json_write_object_end(out);
+}
+
+void spend_report_write(const struct spend_report *report, struct json_writer *out)
+{
+    json_write_object(out);
+    write_integer(out, "since_ms", report->since);
+    write_rows(out, report);
+    json_write_key(out, "budgets");
+    json_write_array(out);
+    for (size_t i = 0; i < report->n_budgets; i++)
+        write_budget(out, &report->budgets[i]);
+    json_write_array_end(out);
+    write_integer(out, "damaged", (int64_t)report->damaged);
+    json_write_object_end(out);
+    json_write_line_end(out);
+}

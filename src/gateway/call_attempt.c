@@ -1,0 +1,469 @@
+/* call_attempt.c - one try at a provider: money, then a key, then the request; and what if it
+ * fails.
+ *
+ * Money comes before the key: a call that cannot be paid must not occupy a key, not even for a
+ * moment. Both are taken anew for each attempt and given back before the next, so that nothing
+ * scarce is held while a call pauses.
+ *
+ * After a failure the same key is tried once more, then others, then the next fallback; each within
+ * the caller's deadline, the route's number of retries and the retry budget of all. A key that was
+ * limited or turned away is not tried again for this call. Nothing is tried again once a byte of a
+ * reply has gone to the client.
+ */
+#include <openssl/crypto.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/num.h"
+#include "gateway/call.h"
+
+enum { PAUSE_MIN = 50, PAUSE_MAX = 200 }; /* ms, doubled with each attempt */
+
+/* ---- the request to the provider ---- */
+
+#define NAME(text)                                                                                 \
+    {                                                                                              \
+        text, sizeof text - 1                                                                      \
+    }
+static const struct slice NOT_FORWARDED[] = {
+    NAME("authorization"),       NAME("x-api-key"),      NAME("api-key"),         NAME("cookie"),
+    NAME("openai-organization"), NAME("openai-project"), NAME("accept-encoding"),
+};
+#undef NAME
+
+static bool has_prefix(struct slice text, struct slice prefix)
+{
+    return text.n >= prefix.n && memcmp(text.at, prefix.at, prefix.n) == 0;
+}
+
+/* What concerns us alone, or must not reach a provider. Replies are read, so none may be packed. */
+static bool is_forwarded(const struct http_head *head, const struct config_provider *provider,
+                         struct slice name)
+{
+    if (http_is_hop(head, name) || has_prefix(name, SLICE("x-tollgate-")) ||
+        has_prefix(name, SLICE("x-deriva-")))
+        return false;
+    for (size_t i = 0; i < sizeof NOT_FORWARDED / sizeof NOT_FORWARDED[0]; i++)
+        if (slice_equal(name, NOT_FORWARDED[i]))
+            return false;
+    for (size_t i = 0; i < provider->drop_headers.n; i++)
+        if (slice_equal(name, slice_of(provider->drop_headers.names[i])))
+            return false;
+    for (size_t i = 0; i < provider->set_headers.n; i++)
+        if (slice_equal(name, slice_of(provider->set_headers.list[i].name)))
+            return false;
+    return !slice_equal(name, slice_of(provider->auth_header));
+}
+
+/* "Bearer " and the key, in memory that is wiped after use. */
+struct credential {
+    size_t n;
+    char at[8192 + 64];
+};
+
+static bool write_credential(const struct config_provider *provider,
+                             const struct config_provider_key *key, struct credential *to)
+{
+    size_t prefix = strlen(provider->auth_prefix);
+
+    to->n = prefix + key->secret.size;
+    if (key->secret.bytes == NULL || to->n > sizeof to->at)
+        return false;
+    memcpy(to->at, provider->auth_prefix, prefix);
+    memcpy(to->at + prefix, key->secret.bytes, key->secret.size);
+    return true;
+}
+
+static bool collect_fields(const struct http_head *from, const struct config_provider *provider,
+                           const struct credential *credential, struct http_fields *to)
+{
+    bool fine = true;
+
+    http_fields_init(to);
+    for (size_t i = 0; i < from->n_fields; i++)
+        if (is_forwarded(from, provider, from->fields[i].name))
+            fine = fine && http_fields_add(to, from->fields[i].name, from->fields[i].value);
+    for (size_t i = 0; i < provider->set_headers.n; i++)
+        fine = fine && http_fields_add(to, slice_of(provider->set_headers.list[i].name),
+                                       slice_of(provider->set_headers.list[i].value));
+    fine = fine && http_fields_add(to, SLICE("accept-encoding"), SLICE("identity"));
+    return fine && http_fields_add(to, slice_of(provider->auth_header),
+                                   (struct slice){credential->at, credential->n});
+}
+
+static void put(char *text, size_t size, size_t *n, struct slice more, bool *fits)
+{
+    *fits = *fits && more.n <= size - *n;
+    if (!*fits || more.n == 0)
+        return;
+    memcpy(text + *n, more.at, more.n);
+    *n += more.n;
+}
+
+/* The provider's path, the endpoint's, the client's query and the provider's own. */
+static bool write_target(const struct call *call, const struct config_provider *provider,
+                         char *text, size_t size, size_t *n)
+{
+    struct slice target = call->in->head.target;
+    bool query = memchr(target.at, '?', target.n) != NULL;
+    bool fits = true;
+
+    *n = 0;
+    put(text, size, n, slice_of(provider->base.path), &fits);
+    put(text, size, n, slice_of(provider->path_prefix), &fits);
+    put(text, size, n, target, &fits);
+    for (size_t i = 0; i < provider->query.n; i++) {
+        put(text, size, n, query ? SLICE("&") : SLICE("?"), &fits);
+        put(text, size, n, slice_of(provider->query.list[i].name), &fits);
+        put(text, size, n, SLICE("="), &fits);
+        put(text, size, n, slice_of(provider->query.list[i].value), &fits);
+        query = true;
+    }
+    return fits;
+}
+
+/* The body with what has to be changed in it. */
+static bool edit_body(struct call *call, int64_t most_output)
+{
+    struct body_edit *edit = &call->attempt.edit;
+    const struct route *route = call->route;
+    struct slice asked = ask_slice(&call->ask.model);
+    const char *upstream = route->config->upstream_model; /* null: as it was asked for */
+
+    body_edit_init(edit);
+    if (upstream && !slice_equal(asked, slice_of(upstream)) &&
+        !body_edit_model(edit, &call->ask, slice_of(upstream)))
+        return false;
+    if (most_output >= 0 && !body_edit_bound(edit, &call->ask, most_output))
+        return false;
+    if (route->provider->config->inject_usage)
+        call->attempt.injected = body_edit_include_usage(edit, &call->ask);
+    return true;
+}
+
+static struct provider *provider_of(const struct call *call)
+{
+    if (call->route)
+        return call->route->provider;
+    return &call->gateway->providers[call->passthrough->provider];
+}
+
+static void timeouts_of(const struct call *call, struct http_timeouts *timeouts)
+{
+    *timeouts = (struct http_timeouts){.connect = 5000, .first_byte = 120000, .idle = 60000};
+    if (call->route)
+        *timeouts = (struct http_timeouts){.connect = call->route->config->timeouts.connect,
+                                           .first_byte = call->route->config->timeouts.first_byte,
+                                           .idle = call->route->config->timeouts.idle};
+    if (call->deadline > 0) {
+        tg_ms left = call->deadline - call_now(call);
+        timeouts->total = left > 1 ? left : 1;
+    }
+}
+
+static bool send_request(struct call *call, int64_t most_output)
+{
+    struct provider *provider = provider_of(call);
+    struct slice slices[BODY_SLICES_MAX] = {{call->body, call->body_n}};
+    size_t n = call->body_n > 0, total = call->body_n;
+    struct http_timeouts timeouts;
+    struct http_fields fields;
+    struct credential credential;
+    char target[4096];
+    struct http_head head = {.method = call->in->head.method, .target = {.at = target}};
+
+    if (!write_target(call, provider->config, target, sizeof target, &head.target.n))
+        return false;
+    if (call->route) {
+        if (!edit_body(call, most_output))
+            return false;
+        n = body_edit_slices(&call->attempt.edit, call->body, call->body_n, slices, &total);
+    }
+    timeouts_of(call, &timeouts);
+    if (!write_credential(provider->config, call->attempt.owner, &credential))
+        return false;
+    if (collect_fields(&call->in->head, provider->config, &credential, &fields)) {
+        head.fields = fields.list;
+        head.n_fields = fields.n;
+        head.length = (int64_t)total;
+        call->attempt.out = http_send(call->worker->client, provider->origin, &head, &timeouts,
+                                      &call_client_ops, call);
+    }
+    OPENSSL_cleanse(credential.at, credential.n); /* a byte at a time: not all the room */
+    if (call->attempt.out == NULL)
+        return false;
+    for (size_t i = 0; i < n; i++)
+        http_outbound_write(call->attempt.out, slices[i]);
+    if (total > 0)
+        http_outbound_finish(call->attempt.out);
+    return true;
+}
+
+/* ---- money ---- */
+
+/* What the call may write at most, if it does not say: -1: it says, or nothing is to be done. */
+static bool bound_output(struct call *call, int64_t *most, bool *up_to)
+{
+    const struct config_model *model = call->route->config;
+    struct gateway *gateway = call->gateway;
+    struct refusal why;
+    tg_micro left;
+    double part;
+
+    *most = -1;
+    *up_to = false;
+    if (!estimate_has_output(call->endpoint) || call->ask.max_output >= 0)
+        return true;
+    if (model->on_unbounded == CONFIG_ALLOW) {
+        *up_to = true;
+        return true;
+    }
+    if (model->on_unbounded == CONFIG_REFUSE) {
+        refusal_init(&why, REPLY_INVALID_REQUEST,
+                     "this model's calls have to say how many tokens they may write");
+        snprintf(why.param, sizeof why.param, "max_tokens");
+        call_refuse_admitted(call, &why);
+        return false;
+    }
+    if (tg_bank_left(spending_bank(gateway->spending),
+                     spending_account(gateway->spending, call->tenant), call_now(call), &left,
+                     &part) != TG_OK ||
+        left == TG_MONEY_MAX)
+        return true; /* nobody's budget depends on it */
+    int64_t affordable = tg_price_affordable(&model->price, call->attempt.prompt, left);
+    *most = num_min(model->max_output_tokens, num_max(affordable / call->ask.choices, 1));
+    call->attempt.output = *most * call->ask.choices;
+    return true;
+}
+
+static void refuse_money(struct call *call, enum tg_err err, const struct tg_money_answer *answer)
+{
+    struct refusal why;
+
+    if (err) {
+        refusal_init(&why, REPLY_STORE_UNAVAILABLE,
+                     "what calls cost cannot be recorded at the moment");
+    } else {
+        refusal_init(&why, answer->contended ? REPLY_BUDGET_CONTENDED : REPLY_BUDGET,
+                     answer->contended
+                         ? "the rest of the budget is reserved by calls that are running"
+                         : "the budget for this %s is spent",
+                     tg_per_name(answer->per));
+        why.retry_after_ms = answer->contended ? 1000 : TG_UNSATISFIABLE;
+        why.reset_at = answer->per == TG_PER_TOTAL ? 0 : answer->reset_at;
+    }
+    call_refuse_admitted(call, &why);
+}
+
+/* Reserves what the attempt may cost. False: the call has been answered. */
+static bool reserve(struct call *call, int64_t *most_output)
+{
+    struct spending_call spending = {.tenant = call->tenant, .user = {call->user.at, call->user.n}};
+    struct tg_money_answer answer;
+    struct attempt *attempt = &call->attempt;
+
+    *most_output = -1;
+    if (call->route) {
+        attempt->prompt = estimate_prompt(&call->ask, &call->route->estimate);
+        attempt->output = estimate_output(&call->ask, call->route->config->max_output_tokens);
+        if (!bound_output(call, most_output, &spending.up_to))
+            return false;
+        spending.money =
+            tg_price_bound(&call->route->config->price, attempt->prompt, attempt->output);
+    } else {
+        spending.money = call->passthrough->per_call;
+    }
+    enum tg_err err = spending_reserve(call->gateway->spending, &spending, call_now(call),
+                                       &attempt->money, &answer);
+    if (!err && attempt->money.reservation != 0)
+        return true;
+    attempt->money.reservation = 0;
+    refuse_money(call, err, &answer);
+    return false;
+}
+
+/* ---- a key ---- */
+
+static void affinity_of(const struct call *call, struct tg_key_call *key)
+{
+    unsigned by = call->route->config->affinity_by;
+    const struct ask_text *text = NULL;
+
+    if (by & CONFIG_BY_PREVIOUS_RESPONSE && call->ask.previous_response_id.n > 0)
+        text = &call->ask.previous_response_id;
+    else if (by & CONFIG_BY_PROMPT_CACHE_KEY && call->ask.prompt_cache_key.n > 0)
+        text = &call->ask.prompt_cache_key;
+    else if (by & CONFIG_BY_USER && call->ask.user.n > 0)
+        text = &call->ask.user;
+    if (text) {
+        key->affinity = text->at;
+        key->affinity_bytes = text->n;
+    }
+}
+
+static struct tg_pool *pool_of(const struct call *call)
+{
+    return call->route ? call->route->pool : provider_of(call)->pool;
+}
+
+/* False: there is none; the money has been given back. */
+static bool acquire(struct call *call, struct tg_key_answer *answer)
+{
+    struct attempt *attempt = &call->attempt;
+    struct tg_key_call key;
+
+    tg_key_call_init(&key);
+    if (call->route) {
+        attempt->tokens =
+            tg_overbook_apply(&call->route->overbook, num_add(attempt->prompt, attempt->output));
+        affinity_of(call, &key);
+    }
+    key.tokens = attempt->tokens;
+    if (call->same_key)
+        key.prefer = (void *)(uintptr_t)call->last_key;
+    memcpy(key.tried, call->tried, sizeof key.tried);
+    key.n_tried = call->n_tried;
+    tg_pool_acquire(pool_of(call), &key, call_now(call), answer);
+    attempt->key = answer->lease;
+    attempt->owner = answer->owner;
+    if (answer->lease != 0)
+        return true;
+    call_settle(call, TG_KEY_CANCELLED, CHARGE_NOTHING);
+    return false;
+}
+
+/* What is said when nothing more is tried. */
+static void answer_failure(struct call *call, enum call_failure failure)
+{
+    struct refusal why;
+
+    if (failure == FAILURE_SERVER && call_answer_held(call))
+        return;
+    switch (failure) {
+    case FAILURE_LIMITED:
+        refusal_init(&why, REPLY_KEYS_COOLING, NULL);
+        if (call->attempt.cool_until > call_now(call))
+            why.retry_after_ms = call->attempt.cool_until - call_now(call);
+        break;
+    case FAILURE_CREDENTIALS:
+        refusal_init(&why, REPLY_UPSTREAM_CREDENTIALS, NULL);
+        break;
+    case FAILURE_TIMEOUT:
+        refusal_init(&why, REPLY_UPSTREAM_TIMEOUT, NULL);
+        break;
+    default:
+        refusal_init(&why, REPLY_UPSTREAM_ERROR, NULL);
+    }
+    call_refuse(call, &why);
+}
+
+/* How long until a key can serve a new call like this one, for which none has been tried. */
+static tg_ms wait_of_keys(struct call *call)
+{
+    struct tg_key_report report;
+    struct tg_key_answer answer;
+    struct tg_key_call key;
+
+    tg_key_call_init(&key);
+    key.tokens = call->attempt.tokens;
+    tg_pool_acquire(pool_of(call), &key, call_now(call), &answer);
+    if (answer.lease == 0)
+        return answer.retry_after_ms;
+    tg_key_report_init(&report);
+    report.outcome = TG_KEY_CANCELLED;
+    report.sent = false;
+    tg_keyring_release(call->gateway->ring, answer.lease, call_now(call), &report);
+    return 0;
+}
+
+/* What the last attempt met is what the client is told, if the keys that are left are no better. */
+static void no_key(struct call *call, struct tg_key_answer *answer)
+{
+    struct refusal why;
+
+    if (!answer->too_large && call_admit_fallback(call))
+        return;
+    if (call->n_tried > 0 && call->failure != FAILURE_LIMITED && !answer->all_cooling) {
+        answer_failure(call, call->failure);
+        return;
+    }
+    if (call->n_tried > 0)
+        answer->retry_after_ms = wait_of_keys(call);
+    refusal_of_keys(answer, &why);
+    call_refuse_admitted(call, &why);
+}
+
+/* ---- the attempt ---- */
+
+void call_attempt(struct call *call)
+{
+    struct tg_key_answer answer;
+    struct refusal why;
+    int64_t most_output;
+
+    memset(&call->attempt, 0, sizeof call->attempt);
+    if (!reserve(call, &most_output))
+        return;
+    if (!acquire(call, &answer)) {
+        no_key(call, &answer);
+        return;
+    }
+    call->state = CALL_ASKING;
+    call->attempts++;
+    call->route_attempts++;
+    call->last_key = call->attempt.owner;
+    call->attempt.began_at = call_now(call);
+    if (send_request(call, most_output))
+        return;
+    call_settle(call, TG_KEY_CANCELLED, CHARGE_NOTHING);
+    refusal_init(&why, REPLY_INTERNAL, "the request to the provider could not be made");
+    call_refuse_admitted(call, &why);
+}
+
+static void give_up_on_key(struct call *call)
+{
+    if (call->n_tried < CALL_TRIED_MAX)
+        call->tried[call->n_tried++] = (void *)(uintptr_t)call->last_key;
+    call->same_key = false;
+}
+
+static tg_ms pause_ms(struct call *call)
+{
+    unsigned doublings = call->route_attempts > 6 ? 6 : call->route_attempts - 1;
+
+    return (tg_ms)(random_between(&call->worker->random, PAUSE_MIN, PAUSE_MAX) *
+                   (double)(1U << doublings));
+}
+
+/* Whether a retry on this route makes sense and is affordable. */
+static bool may_retry(struct call *call, tg_ms pause)
+{
+    tg_ms now = call_now(call);
+    int64_t retries = call->route ? call->route->config->retries : 0;
+
+    return call->in != NULL && (int64_t)call->route_attempts <= retries &&
+           (call->deadline == 0 || now + pause < call->deadline) &&
+           retry_budget_take(&call->gateway->retries, now);
+}
+
+void call_attempt_failed(struct call *call, enum call_failure failure)
+{
+    bool same =
+        (failure == FAILURE_SERVER || failure == FAILURE_NETWORK) && call->route_attempts == 1;
+    tg_ms pause = same ? pause_ms(call) : 1;
+
+    call->failure = failure;
+    call->failed_status = call->attempt.status;
+    call->same_key = same;
+    if (!same)
+        give_up_on_key(call);
+    call->state = CALL_PAUSING;
+    if (may_retry(call, pause)) {
+        atomic_fetch_add_explicit(&call->gateway->counts.retries, 1, memory_order_relaxed);
+        net_timer_set(call->worker->loop, &call->timer, pause);
+    } else if (call->in == NULL || !retry_budget_take(&call->gateway->retries, call_now(call)) ||
+               !call_admit_fallback(call)) {
+        answer_failure(call, failure);
+    }
+}

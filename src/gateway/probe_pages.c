@@ -1,0 +1,95 @@
+/* probe_pages.c - /healthz, /readyz and /metrics. See probe_pages.h.
+ *
+ * They are made and answered within begin(): there is no state, and nothing to be told afterwards.
+ */
+#include "gateway/probe_pages.h"
+
+#include <stdio.h>
+
+#include "gateway/metrics_page.h"
+#include "gateway/worker.h"
+
+static void answer(struct http_inbound *in, int status, struct slice type, struct slice body)
+{
+    struct http_field fields[] = {{SLICE("content-type"), type},
+                                  {SLICE("cache-control"), SLICE("no-store")},
+                                  {SLICE("allow"), SLICE("GET, HEAD")}};
+    struct http_head head = {.status = status, .fields = fields, .n_fields = status == 405 ? 3 : 2};
+
+    http_inbound_send(in, &head, body);
+}
+
+static void answer_text(struct http_inbound *in, int status, const char *text)
+{
+    char line[256];
+    int n = snprintf(line, sizeof line, "%s\n", text);
+
+    answer(in, status, SLICE("text/plain; charset=utf-8"), (struct slice){line, (size_t)n});
+}
+
+const char *probe_unready(const struct gateway *gateway)
+{
+    struct ledger_state state;
+
+    if (atomic_load_explicit(&gateway->draining, memory_order_relaxed))
+        return "draining";
+    if (gateway->ledger == NULL || gateway->config.ledger.failure == CONFIG_FAIL_OPEN)
+        return NULL;
+    ledger_get_state(gateway->ledger, &state);
+    return state.health == LEDGER_FULL ? "the ledger has no room, and spend must be recorded"
+                                       : NULL;
+}
+
+static void answer_metrics(struct worker *worker, struct http_inbound *in)
+{
+    struct metrics_text page;
+
+    metrics_text_init(&page);
+    metrics_page_write(&page, worker->gateway, worker_now(worker));
+    if (page.failed)
+        answer_text(in, 500, "no memory for the page");
+    else
+        answer(in, 200, SLICE(METRICS_PAGE_TYPE), (struct slice){page.bytes, page.n});
+    metrics_text_fini(&page);
+}
+
+static void begin(void *context, struct http_inbound *in)
+{
+    struct worker *worker = context;
+    struct slice path = in->head.target;
+    const char *query = memchr(path.at, '?', path.n);
+    const char *why = probe_unready(worker->gateway);
+
+    if (query)
+        path.n = (size_t)(query - path.at);
+    if (!slice_equal(in->head.method, SLICE("GET")) && !slice_equal(in->head.method, SLICE("HEAD")))
+        answer_text(in, 405, "only GET and HEAD are answered here");
+    else if (slice_equal(path, SLICE("/healthz")))
+        answer_text(in, 200, "ok");
+    else if (slice_equal(path, SLICE("/readyz")))
+        answer_text(in, why ? 503 : 200, why ? why : "ok");
+    else if (slice_equal(path, SLICE("/metrics")))
+        answer_metrics(worker, in);
+    else
+        answer_text(in, 404, "there are /healthz, /readyz and /metrics");
+}
+
+static void data(struct http_inbound *in, struct slice bytes)
+{
+    (void)in;
+    (void)bytes;
+}
+
+static void end(struct http_inbound *in)
+{
+    (void)in;
+}
+
+static void gone(struct http_inbound *in, enum http_why why)
+{
+    (void)in;
+    (void)why;
+}
+
+const struct http_server_ops probe_server_ops = {
+    .begin = begin, .data = data, .end = end, .gone = gone};

@@ -1,0 +1,21 @@
+/* probe_pages.h - /healthz, /readyz and /metrics, on a listener for the owner alone.
+ *
+ *   /healthz   200 "ok": the process runs and its first worker turns
+ *   /readyz    200 "ok", or 503 with the reason: draining, or spend cannot be recorded and must be
+ *   /metrics   the text format of Prometheus, 0.0.4 (metrics_page.h)
+ *
+ * They ask the library for what it counts and take no other lock. No secret is on any page.
+ */
+#ifndef TG_GATEWAY_PROBE_PAGES_H
+#define TG_GATEWAY_PROBE_PAGES_H
+
+#include "net/http_server.h"
+
+struct gateway;
+
+extern const struct http_server_ops probe_server_ops; /* the listener's context is the worker */
+
+/* Null: ready. Otherwise why not, in a few words. */
+const char *probe_unready(const struct gateway *gateway);
+
+#endif

@@ -1,0 +1,328 @@
+/* protect.c - `protect` routes: an upstream of the owner's behind the gate whose law learns.
+ *
+ * The lease is held from admission to the end of the reply, because that is what occupies a server
+ * of which nothing else is known; that whole time is the law's sample. A client that hangs up says
+ * nothing about load, and leaves none.
+ *
+ * The body is not read before a place is granted: the request is paused from its head on, also so
+ * that `100 Continue` is not sent to somebody who is then refused.
+ *
+ * An exchange belongs to its worker's thread. Other threads only wake its waiter. Its struct is
+ * freed in gone(), which comes exactly once and last.
+ */
+#include "gateway/guarded.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gateway/request_log.h"
+#include "gateway/trust.h"
+#include "gateway/virtual_key.h"
+
+static const struct exchange_ops guarded_ops;
+
+/* ---- ways out ---- */
+
+void guarded_let_go(struct guarded *guarded, enum tg_outcome outcome)
+{
+    struct tg_release release;
+
+    net_timer_stop(guarded->worker->loop, &guarded->timer);
+    if (guarded->lease == 0)
+        return;
+    tg_release_init(&release);
+    release.outcome = outcome;
+    tg_gate_release(guarded->gateway->protect_gate, guarded->lease, guarded_now(guarded), &release);
+    guarded->lease = 0;
+}
+
+/* Nothing may have gone to the client. */
+void guarded_refuse(struct guarded *guarded, const struct refusal *why, enum tg_outcome outcome)
+{
+    struct worker *worker = guarded->worker;
+    struct reply reply;
+    struct http_fields fields;
+    char id[24];
+
+    guarded_let_go(guarded, outcome);
+    guarded->state = GUARDED_OVER;
+    guarded->reason = why->reason;
+    atomic_fetch_add_explicit(&guarded->gateway->counts.refused[why->reason], 1,
+                              memory_order_relaxed);
+    reply_write(why, WIRE_OPENAI, guarded_now(guarded), random_bits(&worker->random), &reply);
+    guarded->status = reply.status;
+    http_fields_init(&fields);
+    for (size_t i = 0; i < reply.n_fields; i++)
+        http_fields_add(&fields, reply.fields[i].name, reply.fields[i].value);
+    int n = snprintf(id, sizeof id, "req_%016llx", (unsigned long long)guarded->id);
+    http_fields_add(&fields, SLICE("x-request-id"), (struct slice){id, (size_t)n});
+    struct http_head head = {.status = reply.status, .fields = fields.list, .n_fields = fields.n};
+    guarded->bytes_out = (int64_t)reply.body.n;
+    http_inbound_send(guarded->in, &head, reply.body);
+}
+
+/* ---- at the gate ---- */
+
+static void renew_later(struct guarded *guarded)
+{
+    tg_ms ttl = guarded->gateway->config.gate.lease_ttl;
+
+    net_timer_set(guarded->worker->loop, &guarded->timer, ttl > 2 ? ttl / 2 : 1);
+}
+
+static void start(struct guarded *guarded)
+{
+    struct refusal why;
+
+    guarded->state = GUARDED_PASSING;
+    renew_later(guarded);
+    if (!guarded_send(guarded)) {
+        refusal_init(&why, REPLY_INTERNAL, "the request to the upstream could not be made");
+        guarded_refuse(guarded, &why, TG_OUTCOME_REFUSED);
+        return;
+    }
+    http_inbound_resume(guarded->in);
+}
+
+static void answered(struct guarded *guarded, enum tg_err err, const struct tg_answer *answer)
+{
+    struct refusal why;
+    tg_ms now = guarded_now(guarded);
+
+    guarded->lease = err ? 0 : answer->lease;
+    if (err) {
+        refusal_init(&why,
+                     err == TG_ERR_STORE || err == TG_ERR_FULL ? REPLY_STORE_UNAVAILABLE
+                                                               : REPLY_INTERNAL,
+                     "%s", tg_strerror(err));
+        guarded_refuse(guarded, &why, TG_OUTCOME_CANCELLED);
+    } else if (answer->step == TG_WAITING) {
+        net_timer_set(guarded->worker->loop, &guarded->timer,
+                      answer->deadline > now ? answer->deadline - now : 1);
+    } else if (!answer->decision.allowed) {
+        guarded->waited_ms = now - guarded->began_at;
+        refusal_of_answer(answer, &guarded->call, &why);
+        guarded_refuse(guarded, &why, TG_OUTCOME_CANCELLED);
+    } else {
+        guarded->waited_ms = now - guarded->began_at;
+        start(guarded);
+    }
+}
+
+static void resume(struct guarded *guarded)
+{
+    struct tg_answer answer;
+
+    net_timer_stop(guarded->worker->loop, &guarded->timer);
+    enum tg_err err = tg_gate_resume(guarded->gateway->protect_gate, guarded->lease, &guarded->call,
+                                     guarded_now(guarded), &answer);
+    answered(guarded, err, &answer);
+}
+
+static void woken(void *arg)
+{
+    struct guarded *guarded = arg;
+
+    if (guarded->state == GUARDED_WAITING && guarded->lease != 0)
+        resume(guarded);
+}
+
+static void timer_fires(void *arg)
+{
+    struct guarded *guarded = arg;
+
+    if (guarded->state == GUARDED_WAITING) {
+        resume(guarded);
+    } else if (guarded->state == GUARDED_PASSING && guarded->lease != 0) {
+        tg_gate_renew(guarded->gateway->protect_gate, guarded->lease, guarded_now(guarded), 0);
+        renew_later(guarded);
+    }
+}
+
+/* ---- the client's side ---- */
+
+/* The tenant, if the request has a virtual key of one; anything else it has is for its upstream. */
+static const struct config_tenant *tenant_of(struct guarded *guarded)
+{
+    const struct http_head *head = &guarded->in->head;
+    uint8_t hash[VIRTUAL_KEY_HASH];
+    size_t tenant = CONFIG_NONE;
+    struct slice key;
+
+    if (virtual_key_find(head->fields, head->n_fields, &key) == VIRTUAL_KEY_FOUND &&
+        virtual_key_hash(key, hash))
+        tenant = gateway_tenant_of_key(guarded->gateway, hash, guarded->began_at, &guarded->key);
+    return tenant != CONFIG_NONE ? &guarded->gateway->config.tenants[tenant] : NULL;
+}
+
+/* Whose limits it clears, and whom fairness counts. */
+static enum tg_err describe(struct guarded *guarded, struct tg_problem *problem)
+{
+    const struct http_head *head = &guarded->in->head;
+    const struct config_tenant *tenant = tenant_of(guarded);
+    enum tg_priority priority = protect_priority(guarded->route, head->method, head->target);
+    struct slice node = {NULL, 0}, name = slice_of(guarded->address);
+
+    if (guarded->trusted) {
+        priority = trust_priority(head, priority);
+        node = trust_node(head);
+    }
+    if (tenant != NULL)
+        name = slice_of(tenant->name);
+    else if (node.n > 0)
+        name = node;
+    struct slice peer = node.n > 0 ? node : name;
+    const struct scopes_who who = {.tenant = name.at,
+                                   .tenant_bytes = name.n,
+                                   .peer = peer.at,
+                                   .peer_bytes = peer.n,
+                                   .priority = priority};
+    tg_call_init(&guarded->call);
+    guarded->call.waiter = &guarded->waiter;
+    return scopes_fill(guarded->gateway->scopes, &who, guarded->scopes, &guarded->call, problem);
+}
+
+static struct guarded *guarded_new(struct worker *worker, const struct protected_route *route,
+                                   struct http_inbound *in)
+{
+    struct guarded *guarded = calloc(1, sizeof *guarded);
+    const struct sockaddr *peer = http_inbound_peer(in);
+
+    if (guarded == NULL)
+        return NULL;
+    guarded->ops = &guarded_ops;
+    guarded->worker = worker;
+    guarded->gateway = worker->gateway;
+    guarded->route = route;
+    guarded->in = in;
+    guarded->trusted = trust_covers(&worker->gateway->config, peer);
+    guarded->began_at = worker_now(worker);
+    guarded->id = random_bits(&worker->random);
+    guarded->reason = REPLY_COUNT;
+    guarded->waited_ms = -1;
+    address_text(peer, guarded->address);
+    waiter_init(&guarded->waiter, worker->loop, woken, guarded);
+    net_timer_init(&guarded->timer, timer_fires, guarded);
+    in->owner = guarded;
+    atomic_fetch_add_explicit(&guarded->gateway->counts.open, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&guarded->gateway->counts.calls, 1, memory_order_relaxed);
+    return guarded;
+}
+
+void protect_begin(struct worker *worker, const struct protected_route *route,
+                   struct http_inbound *in)
+{
+    struct guarded *guarded = guarded_new(worker, route, in);
+    struct tg_problem problem;
+    struct tg_answer answer;
+    struct refusal why;
+
+    if (guarded == NULL) {
+        http_inbound_abort(in);
+        return;
+    }
+    http_inbound_pause(in);
+    if (atomic_load_explicit(&worker->gateway->draining, memory_order_relaxed)) {
+        refusal_init(&why, REPLY_SHUTTING_DOWN, NULL);
+        guarded_refuse(guarded, &why, TG_OUTCOME_CANCELLED);
+    } else if (describe(guarded, &problem)) {
+        refusal_init(&why, REPLY_INTERNAL, "%s", problem.text);
+        guarded_refuse(guarded, &why, TG_OUTCOME_CANCELLED);
+    } else {
+        /* Memory and peers are asked here, too: there is no body to be read between the two. */
+        enum tg_err err = tg_gate_admit(worker->gateway->protect_gate, &guarded->call, 0,
+                                        guarded->began_at, &answer);
+        answered(guarded, err, &answer);
+    }
+}
+
+static void in_data(struct http_inbound *in, struct slice bytes)
+{
+    struct guarded *guarded = in->owner;
+
+    if (guarded->out == NULL)
+        return; /* the upstream has answered without waiting for all of it */
+    if (http_outbound_write(guarded->out, bytes) > GUARDED_QUEUED_MAX && !guarded->in_paused) {
+        guarded->in_paused = true;
+        http_inbound_pause(in);
+    }
+}
+
+static void in_end(struct http_inbound *in)
+{
+    struct guarded *guarded = in->owner;
+
+    if (guarded->out != NULL && in->head.length != 0)
+        http_outbound_finish(guarded->out);
+}
+
+static void in_room(struct http_inbound *in)
+{
+    struct guarded *guarded = in->owner;
+
+    if (guarded->out == NULL || !guarded->out_paused)
+        return;
+    guarded->out_paused = false;
+    http_outbound_resume(guarded->out);
+}
+
+static const char *ended_how(const struct guarded *guarded, enum http_why why)
+{
+    if (why == HTTP_DONE)
+        return "done";
+    if (why != HTTP_HANGUP)
+        return http_why_text(why);
+    if (guarded->state == GUARDED_OVER)
+        return "hangup_over";
+    if (guarded->state == GUARDED_WAITING)
+        return "hangup_queued";
+    return guarded->replied ? "hangup_answering" : "hangup_asking";
+}
+
+static void log_line(const struct guarded *guarded, enum http_why why)
+{
+    struct request_line line;
+    tg_ms now = guarded_now(guarded);
+
+    request_line_init(&line);
+    line.at = now;
+    line.id = guarded->id;
+    if (guarded->key != NULL) {
+        line.tenant = (struct slice){guarded->call.tenant, guarded->call.tenant_bytes};
+        line.key = guarded->key->name ? slice_of(guarded->key->name) : line.key;
+    }
+    line.peer = (struct slice){guarded->call.peer, guarded->call.peer_bytes};
+    line.endpoint = "protect";
+    line.route = slice_of(guarded->route->config->prefix);
+    line.status = guarded->status;
+    line.reason = guarded->reason != REPLY_COUNT ? reply_reason_name(guarded->reason) : NULL;
+    line.failure = guarded->failure;
+    line.ended = ended_how(guarded, why);
+    line.attempts = guarded->attempts;
+    line.waited_ms = guarded->waited_ms;
+    line.ttfb_ms = guarded->first_at > 0 ? guarded->first_at - guarded->began_at : -1;
+    line.total_ms = now - guarded->began_at;
+    line.bytes_out = guarded->bytes_out;
+    request_log_line(guarded->gateway, &line);
+}
+
+static void in_gone(struct http_inbound *in, enum http_why why)
+{
+    struct guarded *guarded = in->owner;
+    struct gateway *gateway = guarded->gateway;
+
+    if (guarded->state != GUARDED_OVER && why != HTTP_DONE)
+        atomic_fetch_add_explicit(&gateway->counts.hangups, 1, memory_order_relaxed);
+    if (guarded->out != NULL)
+        http_outbound_cancel(guarded->out);
+    guarded_let_go(guarded, TG_OUTCOME_CANCELLED);
+    waiter_forget(&guarded->waiter);
+    log_line(guarded, why);
+    atomic_fetch_sub_explicit(&gateway->counts.open, 1, memory_order_relaxed);
+    in->owner = NULL;
+    free(guarded);
+}
+
+static const struct exchange_ops guarded_ops = {
+    .data = in_data, .end = in_end, .room = in_room, .gone = in_gone};

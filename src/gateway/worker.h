@@ -1,0 +1,90 @@
+/* worker.h - a thread that serves: a loop, its listeners, its connections to providers, its calls.
+ * */
+#ifndef TG_GATEWAY_WORKER_H
+#define TG_GATEWAY_WORKER_H
+
+#include <pthread.h>
+
+#include "core/random.h"
+#include "gateway/gateway.h"
+#include "net/http_client.h"
+#include "net/http_server.h"
+#include "net/loop.h"
+#include "text/json_read.h"
+
+struct call;
+
+/* One listener serves calls to models and protected routes: what in->owner points to begins with a
+ * pointer to these, which take what comes after begin(). */
+struct exchange_ops {
+    void (*data)(struct http_inbound *in, struct slice bytes);
+    void (*end)(struct http_inbound *in);
+    void (*room)(struct http_inbound *in);
+    void (*gone)(struct http_inbound *in, enum http_why why);
+};
+
+/* Who waits at a gate: what `waiter` of a struct tg_call points to. A gate's wake, which may come
+ * from any thread, posts `woken` to the loop and does nothing else. */
+struct waiter {
+    struct net_loop *loop;
+    struct net_post woken;
+};
+
+static inline void waiter_init(struct waiter *waiter, struct net_loop *loop, net_post_run *run,
+                               void *arg)
+{
+    waiter->loop = loop;
+    net_post_init(&waiter->woken, run, arg);
+}
+
+static inline void waiter_wake(struct waiter *waiter)
+{
+    net_loop_post(waiter->loop, &waiter->woken);
+}
+
+/* No wake reaches it any more, once what it waited for has been given back. */
+static inline void waiter_forget(struct waiter *waiter)
+{
+    net_loop_unpost(waiter->loop, &waiter->woken);
+}
+
+struct worker {
+    struct gateway *gateway;
+    size_t number; /* the first one does what is to be done once */
+    struct net_loop *loop;
+    struct http_client *client;
+    struct http_listener *listener; /* of the gateway */
+    struct http_listener *probe;    /* of /healthz and the like; the first worker's only */
+    struct json_reader *reader;
+    struct random random; /* jitter, ids: not for secrets */
+    struct call *spare;   /* structs of calls that have ended */
+    size_t n_spare;
+    struct call *calls;       /* that are under way */
+    struct net_timer renewal; /* of their leases */
+    struct net_timer chores;
+    struct net_post stopping;
+    struct net_timer drained;
+    struct chores *state; /* of the first worker */
+    pthread_t thread;
+    bool started;
+};
+
+/* Makes loop, client and listeners. `port` of the gateway's listener is taken from the first worker
+ * where the address has port 0. */
+bool worker_init(struct worker *worker, struct gateway *gateway, size_t number,
+                 const struct worker *first, struct tg_problem *problem);
+void worker_fini(struct worker *worker);
+
+bool worker_start(struct worker *worker);
+
+/* From any thread: takes no more connections, ends when the calls that run have ended, or after
+ * `most` ms. */
+void worker_drain(struct worker *worker);
+void worker_join(struct worker *worker);
+
+static inline tg_ms worker_now(struct worker *worker)
+{
+    return net_loop_now(worker->loop);
+}
+
+#endif

@@ -1,0 +1,92 @@
+/* http1_server.h - connections of HTTP/1 that came in, between listener and owner. */
+#ifndef TG_NET_HTTP1_SERVER_H
+#define TG_NET_HTTP1_SERVER_H
+
+#include "net/http1_parse.h"
+#include "net/http_server.h"
+#include "net/wire.h"
+
+/* What connections know of their listener. */
+struct http_listener {
+    struct net_loop *loop;
+    const struct http_server_ops *ops;
+    void *context;
+    struct http_limits limits;
+    struct http_census *census;
+    struct tls_context *tls;
+    struct http1_conn *conns; /* all */
+    size_t n_conns, n_busy;
+    bool draining;
+    int port;
+    int fd; /* -1: not listening */
+    struct listen_poll *poll;
+    struct net_timer again; /* accepting, after descriptors ran out */
+    char *unlink_path;      /* of a local socket; null: none */
+};
+
+enum http1_phase {
+    HTTP1_SHAKING, /* TLS */
+    HTTP1_IDLE,    /* between requests */
+    HTTP1_READING, /* a head */
+    HTTP1_BUSY,    /* begin() has come, gone() has not */
+    HTTP1_REST,    /* replied; the rest of the request is dropped, then IDLE */
+    HTTP1_LINGER,  /* replied and shut down; whatever comes is dropped, until the client closes */
+};
+
+struct http1_conn {
+    struct net_grave grave;
+    struct http_inbound in;
+    struct http_listener *listener;
+    struct http1_conn *next, **from; /* neighbours in the listener's list */
+    enum http1_phase phase;
+    struct wire wire;
+    struct http1_parser parser;
+    struct net_timer read_timer, write_timer;
+    struct net_later later;
+    struct sockaddr_storage peer;
+
+    /* of the exchange */
+    bool body_done;
+    bool paused;
+    bool expects;  /* 100 Continue, and has not got it */
+    bool replied;  /* the reply's head is written */
+    bool finished; /* the reply is written */
+    bool aborted;
+    bool chunked;   /* the reply is */
+    bool bodyless;  /* the reply is: HEAD, 204, 304 */
+    bool close;     /* after the reply */
+    bool high;      /* output went above its mark */
+    int64_t left;   /* of the reply's stated length; -1: none was stated */
+    size_t dropped; /* bytes, while in REST or LINGER */
+};
+
+/* Without a socket; http_listen() adds that. Null: no memory. */
+struct http_listener *http_listener_new(struct net_loop *loop,
+                                        const struct http_listen_options *options);
+
+/* Takes the descriptor, -1 for none: then bytes come by wire_feed(). False: no memory. */
+bool http1_conn_new(struct http_listener *listener, int fd, const struct sockaddr *peer,
+                    socklen_t peer_bytes, struct http1_conn **made);
+
+static inline const struct http_limits *http1_limits_of(const struct http1_conn *conn)
+{
+    return &conn->listener->limits;
+}
+
+/* ---- http1_reply.c: the owner's calls */
+
+extern const struct http_inbound_transport http1_inbound_transport;
+
+/* Sends 100 Continue, if the client waits for it and the owner reads. */
+void http1_conn_continue(struct http1_conn *conn);
+
+/* ---- http1_server.c: the connection */
+
+/* How long the next byte may take to come, by the phase; and to go. */
+void http1_conn_await_bytes(struct http1_conn *conn);
+void http1_conn_await_socket(struct http1_conn *conn);
+
+/* Ends the exchange, if there is one, and the connection. */
+void http1_conn_end(struct http1_conn *conn, enum http_why why);
+
+#endif

@@ -1,0 +1,193 @@
+/* http_server.h - requests that come in: listeners, and one struct for a request and its reply.
+ *
+ *     begin -> data ... -> end          what arrives
+ *     http_inbound_reply, _write ..., _finish     what goes back, at any time after begin
+ *     gone                              the last call for every begin, once
+ *
+ * A request is an exchange, not a connection: connections carry one exchange after another
+ * (HTTP/1.1) or many at once (HTTP/2), and the owner does not see which. Framing, keep-alive,
+ * `Connection`, `Expect`, limits and the refusal of malformed requests are done below this line.
+ *
+ * Callbacks come from the loop, never from inside a call of the owner's: after any call the
+ * exchange is still there, until gone(). Calls after the reply is finished or aborted do nothing.
+ */
+#ifndef TG_NET_HTTP_SERVER_H
+#define TG_NET_HTTP_SERVER_H
+
+#include <stdatomic.h>
+#include <sys/socket.h>
+
+#include "net/http.h"
+#include "net/loop.h"
+
+struct http_inbound;
+struct http_listener;
+struct tls_context;
+
+/* ---- Limits ---------------------------------------------------------------------------------- */
+
+struct http_limits {
+    size_t header_bytes; /* request line and fields; default 64 KiB, at most 1 MiB; beyond: 431 */
+    size_t fields;       /* default 100, at most 1000; beyond: 431 */
+    size_t target_bytes; /* default 16 KiB; beyond: 414 */
+    tg_ms header_ms;     /* from the first byte of a request, or the accept, to the end of its head;
+                             default 10 s; beyond: 408. A TLS handshake has as long */
+    tg_ms body_ms;       /* without a byte of a body that the owner wants; default 30 s; then 408 */
+    tg_ms write_ms;      /* without a byte taken by a client that we have bytes for; default 60 s */
+    tg_ms idle_ms;       /* between requests; default 75 s */
+    tg_ms linger_ms;     /* reading on, after a reply that came before the request's end, so that
+                             the client sees it; default 2 s */
+    size_t linger_bytes; /* same; default 1 MiB */
+    size_t output_high;  /* bytes not taken by the socket: room() comes only after there were ... */
+    size_t output_low;   /* ... more than high, when there are no more than low. 256 and 64 KiB */
+};
+
+void http_limits_init(struct http_limits *limits);
+
+/* Connections of all workers together; beyond `max` they are accepted and closed at once. */
+struct http_census {
+    atomic_llong open;
+    long long max; /* 0: any number */
+};
+
+/* ---- Listeners ------------------------------------------------------------------------------- */
+
+/* A whole small reply, of the owner's form. */
+struct http_refusal {
+    struct slice type; /* "application/json"; borrowed, static */
+    size_t n;          /* bytes of the body */
+    char body[512];
+};
+
+struct http_server_ops {
+    /* The head is complete. The owner may set in->owner. The body is read on from here, and
+     * `100 Continue` is sent if it was asked for, unless the owner pauses or replies in begin(). */
+    void (*begin)(void *context, struct http_inbound *in);
+    void (*data)(struct http_inbound *in, struct slice bytes);
+    /* The body is complete; trailers are dropped. Does not come if the reply was finished first. */
+    void (*end)(struct http_inbound *in);
+    /* Output had gone above output_high and is at output_low or below. May be null. */
+    void (*room)(struct http_inbound *in);
+    /* The last call, once for every begin(), and never from inside a call of the owner's. DONE: the
+     * reply was finished and the system took it all. HANGUP: the client left before; it is noticed
+     * in every state, also while the body is paused and while nothing is sent. A client that shuts
+     * down only its sending half before the reply is finished has left, too. */
+    void (*gone)(struct http_inbound *in, enum http_why why);
+    /* The body for a refusal made here (400, 408, 414, 431, 501, 503, 505). Null: plain text. */
+    void (*refuse)(void *context, int status, const char *text, struct http_refusal *refusal);
+};
+
+struct http_listen_options {
+    const struct http_server_ops *ops; /* static */
+    void *context;
+    struct http_limits limits;
+    struct http_census *census; /* shared; null: not counted */
+    struct tls_context *tls;    /* a reference is taken; null: plain */
+    int backlog;                /* default 1024 */
+};
+
+void http_listen_options_init(struct http_listen_options *options);
+
+/* "127.0.0.1:8080", "[::1]:8080", "*:8080" (every address, IPv4 and IPv6), "unix:PATH". With port
+ * 0 the system chooses: ask http_listener_port() and give that number to the other workers. Every
+ * worker has a listener of its own on the same port (SO_REUSEPORT); not so for unix. `problem`
+ * says what is wrong. TG_ERR_INVALID: no such form of address, or a limit out of its range.
+ * TG_ERR_STORE: the system refused. TG_ERR_MEMORY. */
+TG_MUST_CHECK enum tg_err http_listen(struct net_loop *loop, const char *address,
+                                      const struct http_listen_options *options,
+                                      struct http_listener **listener, struct tg_problem *problem);
+
+int http_listener_port(const struct http_listener *listener);    /* 0 for unix */
+size_t http_listener_open(const struct http_listener *listener); /* connections */
+size_t http_listener_busy(const struct http_listener *listener); /* exchanges between begin, gone */
+
+/* New handshakes use this context; takes a reference and drops the old one's. */
+void http_listener_set_tls(struct http_listener *listener, struct tls_context *tls);
+
+/* Stops accepting, closes what is idle, and every other connection after its reply. */
+void http_listener_drain(struct http_listener *listener);
+
+/* Closes everything; gone(ABORTED) comes from inside this call for what was open. */
+void http_listener_free(struct http_listener *listener);
+
+/* ---- One exchange ---------------------------------------------------------------------------- */
+
+/* How a version of HTTP does what the owner asks. */
+struct http_inbound_transport {
+    void (*pause)(struct http_inbound *in);
+    void (*resume)(struct http_inbound *in);
+    void (*reply)(struct http_inbound *in, const struct http_head *head);
+    size_t (*write)(struct http_inbound *in, struct slice bytes);
+    void (*finish)(struct http_inbound *in);
+    void (*abort)(struct http_inbound *in);
+    size_t (*queued)(const struct http_inbound *in);
+    const struct sockaddr *(*peer)(const struct http_inbound *in);
+};
+
+/* Made by the transport, and its until gone() has returned. */
+struct http_inbound {
+    const struct http_inbound_transport *transport; /* private */
+    struct http_head head;                          /* the request; valid until gone() */
+    void *context;                                  /* of the listener */
+    void *owner;                                    /* free for the owner; null at begin */
+    bool secure;                                    /* came by TLS */
+};
+
+/* No data() or end() until resume. What is on its way waits in the kernel. */
+static inline void http_inbound_pause(struct http_inbound *in)
+{
+    in->transport->pause(in);
+}
+
+static inline void http_inbound_resume(struct http_inbound *in)
+{
+    in->transport->resume(in);
+}
+
+/* The reply's status, fields and length; -1: the body's end is found by chunks, or by the close of
+ * a client of HTTP/1.0. Fields of http_is_hop() are left out. Line ends and zeros in a value become
+ * spaces, fields whose name is no token are left out. Once. An informational status (1xx) is not
+ * for the owner. */
+static inline void http_inbound_reply(struct http_inbound *in, const struct http_head *head)
+{
+    in->transport->reply(in, head);
+}
+
+/* A piece of the body; copied as far as the socket does not take it at once. Returns the bytes that
+ * wait for the socket: above output_high the owner should stop its source until room(). Bytes
+ * beyond the stated length are dropped; bytes for HEAD, 204 and 304 too. Small pieces are sent
+ * together, at the latest when the callback returns to the loop. */
+static inline size_t http_inbound_write(struct http_inbound *in, struct slice bytes)
+{
+    return in->transport->write(in, bytes);
+}
+
+/* The body is complete. Fewer bytes than were stated: the connection is closed, so that the client
+ * sees it. What the client still sends of its request is dropped. */
+static inline void http_inbound_finish(struct http_inbound *in)
+{
+    in->transport->finish(in);
+}
+
+/* Closes at once: the client sees a reply cut off. gone(ABORTED) follows from the loop. */
+static inline void http_inbound_abort(struct http_inbound *in)
+{
+    in->transport->abort(in);
+}
+
+/* Bytes that wait for the socket. */
+static inline size_t http_inbound_queued(const struct http_inbound *in)
+{
+    return in->transport->queued(in);
+}
+
+/* Where the connection came from; AF_UNIX for a local socket. */
+static inline const struct sockaddr *http_inbound_peer(const struct http_inbound *in)
+{
+    return in->transport->peer(in);
+}
+
+/* reply, write and finish in one: `length` of the head is not looked at. */
+void http_inbound_send(struct http_inbound *in, const struct http_head *head, struct slice body);
+
+#endif

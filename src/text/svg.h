@@ -1,0 +1,57 @@
+/* svg.h - drawing a picture as SVG, appended to a buffer that grows.
+ *
+ *     struct svg svg;
+ *     svg_begin(&svg, 640, 480, "Regret", "Bars by policy");
+ *     svg_rect(&svg, &(struct svg_rect){10, 10, 100, 8, "#0072b2", NULL});
+ *     svg_text(&svg, &(struct svg_text){.x = 120, .y = 18, .text = "1.2"});
+ *     svg_end(&svg);                                      svg.bytes, svg.size
+ *     svg_fini(&svg);
+ *
+ * Units are pixels, y grows downward. Only plain elements and attributes are used, no style sheet
+ * and no script, so that what opens SVG at all shows the same. Text is escaped; bytes that XML does
+ * not allow become U+FFFD. When memory ends, `failed` is set: one check, at the end, will do.
+ */
+#ifndef TG_TEXT_SVG_H
+#define TG_TEXT_SVG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct svg {
+    char *bytes;
+    size_t size, capacity;
+    bool failed;
+};
+
+struct svg_rect {
+    double x, y, width, height; /* neither below 0 */
+    const char *fill;           /* null: none */
+    const char *stroke;         /* null: none */
+};
+
+struct svg_line {
+    double x1, y1, x2, y2;
+    const char *stroke;
+};
+
+enum svg_anchor { SVG_START, SVG_MIDDLE, SVG_END };
+
+struct svg_text {
+    double x, y; /* of the base line */
+    enum svg_anchor anchor;
+    double size;      /* 0: 12 */
+    const char *fill; /* null: almost black */
+    bool bold;
+    const char *text; /* UTF-8 */
+};
+
+/* `title` and `description` are for those who hear the picture. */
+void svg_begin(struct svg *svg, double width, double height, const char *title,
+               const char *description);
+void svg_rect(struct svg *svg, const struct svg_rect *rect);
+void svg_line(struct svg *svg, const struct svg_line *line);
+void svg_text(struct svg *svg, const struct svg_text *text);
+void svg_end(struct svg *svg);
+void svg_fini(struct svg *svg);
+
+#endif

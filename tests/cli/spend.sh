@@ -1,0 +1,161 @@
+#!/bin/sh
+# spend.sh - `tollgate spend`: what it prints, as a table and as JSON, and what it refuses.
+#
+# The ledger is made of golden/ledger.sql. What is still in a journal is for the tests in
+# tests/unit/ledger: no command writes one.
+set -u
+. "$(dirname "$0")/tap"
+
+if ! command -v sqlite3 >/dev/null; then
+    skip 'spend' 'there is no sqlite3'
+    finish
+fi
+make_ledger() {
+    rm -f "$1" "$1"-*
+    sqlite3 "$1" <"$here/golden/ledger.sql" >/dev/null
+}
+mkdir "$tmp/d"
+make_ledger "$tmp/d/spend.db"
+cat >"$tmp/d/c.yaml" <<'END'
+ledger: {path: spend.db}
+budgets: [{usd: 1000.5, per: total}]
+tenants:
+  - {name: team-a, parent: product, budgets: [{usd: 3, per: total, mode: shadow}]}
+  - {name: product}
+  - {name: idle, budgets: [{usd: 0.000001, per: total}]}
+END
+
+# prints NAME: the last run was good, and printed exactly what stands on stdin.
+prints() {
+    cat >"$tmp/want"
+    if [ "$status" -ne 0 ] || [ -s "$tmp/err" ]; then
+        not_ok "$1" "status $status" "$(cat "$tmp/err")"
+    elif cmp -s "$tmp/want" "$tmp/out"; then
+        ok "$1"
+    else
+        not_ok "$1" "$(diff "$tmp/want" "$tmp/out")"
+    fi
+}
+
+run spend -c "$tmp/d/c.yaml" --since 2024-01-31
+prints 'a table by tenant and model, exact to the micro-dollar' <<'END'
+since 2024-01-31T00:00:00Z
+
+tenant   model       calls             input  cached  cache write  output                   USD
+gone                     1                 0       0            0       0              1.000000
+product  demo-small      1                10       0            0       5              0.000007
+team-a   demo-large      1  9007199254740991       0            0       0  9000000000000.000000
+team-a   demo-small      6              1101      21            4     551              2.500000
+total                    9  9007199254742102      21            4     556  9000000000000.000000
+END
+
+run spend -c "$tmp/d/c.yaml" --since 2024-02-01T13:00:00+01:00 --tenant product
+prints 'a tenant and those beneath it, from the beginning of an old day' <<'END'
+since 2024-02-01T00:00:00Z
+
+tenant  model       calls             input  cached  cache write  output                   USD
+team-a  demo-large      1  9007199254740991       0            0       0  9000000000000.000000
+team-a  demo-small      3              1000       0            0     500              0.999999
+total                   4  9007199254741991       0            0     500  9000000000000.000000
+END
+
+run spend -c "$tmp/d/c.yaml" --since 2024-01-31T00:00:00Z --tenant gone --json
+prints 'JSON; a tenant that only the ledger knows' <<'END'
+{"since_ms":1706659200000,"rows":[{"tenant":"gone","model":"","calls":1,"input":0,"cached_input":0,"cache_write":0,"output":0,"micro_usd":1000000,"usd":"1.000000"}],"total":{"calls":1,"input":0,"cached_input":0,"cache_write":0,"output":0,"micro_usd":1000000,"usd":"1.000000"},"budgets":[],"damaged":0}
+END
+
+run spend -c "$tmp/d/c.yaml"
+sed 1,/^$/d "$tmp/out" | sed 1,/^$/d >"$tmp/budgets" && mv "$tmp/budgets" "$tmp/out"
+prints 'without --since, every budget with what was spent in its window' <<'END'
+budget      per    zone  since                     spent USD       of USD
+(everyone)  total  UTC   the beginning  9000000000000.000000  1000.500000
+team-a      total  UTC   the beginning  9000000000000.000000     3.000000
+idle        total  UTC   the beginning              0.000000     0.000001
+END
+
+run spend -c "$tmp/d/c.yaml" --since 0ms
+sed 1d "$tmp/out" >"$tmp/rest" && mv "$tmp/rest" "$tmp/out"
+prints 'nothing was spent since now' <<'END'
+
+tenant  model  calls  input  cached  cache write  output       USD
+total              0      0       0            0       0  0.000000
+END
+
+run spend -c "$tmp/d/c.yaml" --since 1970-01-01 --tenant team-a
+prints 'since ever' <<'END'
+since the beginning
+
+tenant  model       calls             input  cached  cache write  output                   USD
+team-a  demo-large      1  9007199254740991       0            0       0  9000000000000.000000
+team-a  demo-small     10              1102      22            5     552             42.500000
+total                  11  9007199254742093      22            5     552  9000000000000.000000
+END
+
+# ---- Where the ledger is ----
+
+case $TOLLGATE in
+/*) program=$TOLLGATE ;;
+*) program=$PWD/$TOLLGATE ;;
+esac
+(cd "$tmp/d" && "$program" spend -c c.yaml --since 7d >out 2>err) &&
+    ok 'a path begins at the file that names it: from its own folder' ||
+    not_ok 'a path begins at the file that names it' "$(cat "$tmp/d/err")"
+printf 'include: [d/l.yaml]\n' >"$tmp/top.yaml"
+printf 'ledger: {path: spend.db}\n' >"$tmp/d/l.yaml"
+run spend -c "$tmp/top.yaml"
+expect 'also if that is an included file' 0
+printf 'tenants: []\n' >"$tmp/d/none.yaml"
+run spend -c "$tmp/d/none.yaml"
+expect 'by default it is tollgate.db beside the configuration' 1 "$tmp/d/tollgate.db: there is no ledger"
+[ ! -e "$tmp/d/tollgate.db" ] && ok 'and looking makes none' || not_ok 'and looking makes none'
+printf 'include: [d/m.yaml]\n' >"$tmp/top.yaml"
+printf 'ledger: {detail: 1d}\n' >"$tmp/d/m.yaml"
+run spend -c "$tmp/top.yaml"
+expect 'beside the first, whoever has the rest of it' 1 "$tmp/tollgate.db: there is no ledger"
+printf 'ledger: {path: "${TG_NOT_SET}.db"}\n' >"$tmp/d/var.yaml"
+run spend -c "$tmp/d/var.yaml"
+expect 'a path with a variable that is not set is none' 2 'ledger.path holds a variable'
+printf 'ledger: {path: "%s/d/spend.db"}\n' "$tmp" >"$tmp/abs.yaml"
+run spend -c "$tmp/abs.yaml"
+expect 'a path may begin at the root' 0
+printf 'ledger: {path: ":memory:"}\n' >"$tmp/mem.yaml"
+run spend -c "$tmp/mem.yaml"
+expect 'memory keeps nothing' 1 'keeps nothing to read'
+printf 'ledger: {path: ""}\n' >"$tmp/empty.yaml"
+run spend -c "$tmp/empty.yaml"
+expect 'an empty path is an error' 2 'ledger.path is empty'
+
+# ---- What is wrong ----
+
+run spend -c "$tmp/d/c.yaml" --tenant nobody
+expect 'an unknown tenant: the answer is no' 1 "there is no tenant 'nobody'" 'team-a, product, idle'
+run spend -c "$tmp/d/c.yaml" --since yesterday
+expect '--since takes a duration or a time' 2 "--since is 'yesterday'" 'such as 7d'
+for since in 7 2026-13-01 2024-01-311 '' -7d; do
+    run spend -c "$tmp/d/c.yaml" --since "$since"
+    expect "--since '$since'" 2 '--since'
+done
+for arguments in '' '--json' '-c' '-c a b' '--tenant a' '-c a --users'; do
+    # shellcheck disable=SC2086
+    run spend $arguments
+    expect "spend $arguments" 2 'tollgate spend: '
+done
+run spend -c "$tmp/nothing.yaml"
+expect 'a configuration that is not there' 2 'No such file'
+printf 'ledger: {failure: maybe}\n' >"$tmp/bad.yaml"
+run spend -c "$tmp/bad.yaml"
+expect 'a configuration that is wrong' 2 'bad.yaml:1:19' 'open | closed'
+
+make_ledger "$tmp/d/tollgate.db"
+sqlite3 "$tmp/d/tollgate.db" 'PRAGMA user_version = 2'
+run spend -c "$tmp/d/none.yaml"
+expect 'a newer ledger is refused' 1 'ledger of version 2' 'knows version 1'
+make_ledger "$tmp/d/tollgate.db"
+sqlite3 "$tmp/d/tollgate.db" 'UPDATE ledger SET closed = 0'
+run spend -c "$tmp/d/none.yaml"
+expect 'a ledger without its journal is refused' 1 'tollgate.db.spend, the journal of the ledger'
+rm -f "$tmp/d/tollgate.db"*
+echo 'this is no database, whatever its name may be' >"$tmp/d/tollgate.db"
+run spend -c "$tmp/d/none.yaml"
+expect 'a file that is no database is refused' 1 'file is not a database' 'restore it'
+finish

@@ -1,0 +1,161 @@
+/* budgets.mjs - money under load, restart and kill: never above the budget, and nothing forgotten.
+ *
+ * A call's reservation is an upper bound of its cost. Where both are equal (no price for input, as
+ * many tokens as it may write), how many calls a budget admits is known whatever the timing is.
+ */
+import assert from 'node:assert/strict';
+import test from 'node:test';
+import {
+    chat,
+    json,
+    KEY,
+    message,
+    OTHER_KEY,
+    price,
+    reason,
+    sha256,
+    until,
+    world,
+} from './kit.mjs';
+
+const EXACT = { price: { input: 0, output: 2 } }; /* 16 tokens: 32 micro-dollars */
+const COST = 32;
+
+const calls = (n, one) => Promise.all(Array.from({ length: n }, (_, i) => one(i)));
+
+/* Every kind of call, streamed and not, in both APIs. */
+const KINDS = [
+    ['chat', (gateway) => chat(gateway)],
+    ['streamed chat', (gateway) => chat(gateway, { stream: true })],
+    ['message', (gateway) => message(gateway)],
+    ['streamed message', (gateway) => message(gateway, { stream: true })],
+];
+
+for (const [what, one] of KINDS) {
+    test(`200 calls (${what}), a budget for 50: 50 are served, to the micro-dollar`, async (t) => {
+        const { gateway, mock } = await world(t, {
+            script: { default: { latency: '50ms' } },
+            small: EXACT,
+            claude: EXACT,
+            tenant: { budgets: [{ usd: (50 * COST + COST - 1) / 1e6, per: 'total' }] },
+        });
+        const replies = await calls(200, () => one(gateway));
+        const served = replies.filter((reply) => reply.status === 200);
+        const refused = replies.filter((reply) => reply.status !== 200);
+
+        assert.equal(served.length, 50);
+        for (const reply of refused)
+            assert.ok(
+                (reply.status === 402 && reason(reply) === 'budget') ||
+                    (reply.status === 429 && reason(reply) === 'budget_contended'),
+                `${reply.status} ${reply.body}`,
+            );
+        assert.equal((await mock.requests(50)).length, 50);
+        const spent = await gateway.spent();
+        assert.equal(spent.micro_usd, 50 * COST);
+        assert.equal(spent.calls, 50);
+        assert.equal((await one(gateway)).status, 402, 'nothing is reserved, so it is final');
+    });
+}
+
+test('the budgets of a tenant, its parent and everyone hold together', async (t) => {
+    const key = (text) => [{ name: 'main', sha256: sha256(text) }];
+    const usd = (n) => [{ usd: (n * COST) / 1e6, per: 'total' }];
+    const { gateway } = await world(t, {
+        small: EXACT,
+        top: { budgets: usd(30) },
+        tenants: [
+            { name: 'house', budgets: usd(24) },
+            { name: 'one', parent: 'house', keys: key(KEY), budgets: usd(20) },
+            { name: 'two', parent: 'house', keys: key(OTHER_KEY), budgets: usd(20) },
+        ],
+    });
+    const as = (text) => chat(gateway, {}, { headers: { authorization: `Bearer ${text}` } });
+    const replies = await calls(60, (i) => as(i % 2 ? KEY : OTHER_KEY));
+
+    assert.equal(replies.filter((reply) => reply.status === 200).length, 24);
+    await gateway.idle();
+    assert.equal((await gateway.spend()).total.micro_usd, 24 * COST);
+});
+
+test('calls that cost less than they reserved give the rest back', async (t) => {
+    const { gateway } = await world(t, {
+        script: { default: { tokens: 4 } },
+        tenant: { budgets: [{ usd: 0.002, per: 'total' }] },
+    });
+    let sum = 0,
+        refused = 0;
+    await calls(8, async () => {
+        for (let i = 0; i < 10; i++) {
+            const reply = await chat(gateway, { max_tokens: 50 });
+            if (reply.status === 200) sum += price(json(reply).usage);
+            else refused++;
+        }
+    });
+
+    assert.equal((await gateway.spent()).micro_usd, sum);
+    assert.equal(refused, 0, 'eight times a reservation is always there');
+});
+
+test('a call that does not bound its answer is clamped to what is affordable', async (t) => {
+    const { gateway, mock } = await world(t, {
+        script: { default: { tokens: 4000 } },
+        small: { ...EXACT, on_unbounded: 'clamp' },
+        tenant: { budgets: [{ usd: 0.0002, per: 'total' }] },
+    });
+    const reply = await chat(gateway, { max_tokens: undefined });
+
+    assert.equal(reply.status, 200);
+    assert.equal(json(reply).usage.completion_tokens, 100);
+    assert.equal((await gateway.spent()).micro_usd, 200);
+    assert.equal((await chat(gateway)).status, 402);
+    assert.equal((await mock.requests(1)).length, 1);
+});
+
+test('a restart keeps what was spent, and what is left', async (t) => {
+    const { gateway } = await world(t, {
+        small: EXACT,
+        tenant: { budgets: [{ usd: (3 * COST) / 1e6, per: 'month' }] },
+    });
+    await calls(2, () => chat(gateway));
+    await gateway.finish();
+    assert.equal((await gateway.spend()).total.micro_usd, 2 * COST);
+    await gateway.begin();
+
+    assert.equal((await gateway.spent()).micro_usd, 2 * COST);
+    assert.equal((await chat(gateway)).status, 200);
+    assert.equal((await chat(gateway)).status, 402);
+});
+
+test('a kill in the middle of load loses nothing of what clients have been told', async (t) => {
+    const { gateway, mock } = await world(t, { small: EXACT });
+    for (let round = 1; round <= 3; round++) {
+        const before = (await gateway.spent()).micro_usd;
+        let done = 0,
+            killed = false;
+        const load = calls(16, async (i) => {
+            while (!killed) {
+                const reply = await chat(gateway, { stream: i % 2 === 0 }).catch(() => null);
+                if (reply?.status === 200 && !reply.cut) done++;
+            }
+        });
+        await until('there is load', () => done >= 100 * round);
+        await gateway.stop('SIGKILL');
+        killed = true;
+        await load;
+        const asked = (await mock.requests(1)).length;
+        await mock.script({});
+        await fetch(`${mock.url}/mock/reset`, { method: 'POST' });
+        await gateway.begin();
+
+        const spent = (await gateway.spent()).micro_usd - before;
+        assert.ok(
+            spent >= done * COST,
+            `${done} calls were told, ${spent / COST} are in the books`,
+        );
+        assert.ok(
+            spent <= asked * COST,
+            `${asked} calls were made, ${spent / COST} are in the books`,
+        );
+    }
+});
