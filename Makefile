@@ -141,6 +141,7 @@ help:
 	@echo 'make run        deps, build, then a gateway to try, in front of a made-up upstream'
 	@echo 'make test       deps, then all tests: gcc, clang, sanitizers, 10 s of each fuzz target'
 	@echo 'make check      the tests of the usual build alone, for while you work'
+	@echo 'make e2e        the gateway seen by real clients, the usual build alone'
 	@echo 'make bench      measure, and compare with hand-written loops and with nginx'
 	@echo 'make soak       the gateway among bad clients, thread tests again and again, SOAK_SECONDS=60'
 	@echo 'make fuzz       every fuzz target for FUZZ_SECONDS=60'

@@ -104,8 +104,9 @@ END
     probe=$(sed 's/.*:\([0-9]*\) (probe).*/\1/' <<<"$line")
 }
 
-# The gate of a bench that refuses nothing.
-wide_gate='  concurrency: {law: vegas, initial: 8192, min: 8192, max: 8192}
+# The gate of a bench that refuses nothing. Before models the gate takes `max` and no law of its own;
+# laws are the models', and theirs is none here.
+wide_gate='  concurrency: {max: 8192}
   peers: {limit: 8192}'
 
 # stop PID

@@ -80,15 +80,15 @@ unit-programs: $(UNIT) ; @:
 thread-programs: $(THREAD) $(call programs,$(B),$(UNIT_THREAD_SRC)) ; @:
 fuzzers: $(FUZZ) ; @:
 
-# First the gateway, between clients that are hard to bear. Then threads, which meet in new ways on
-# every run: the thread tests again and again, plain and under TSan, each told by TG_SOAK=1 to take its
-# long form. SOAK_SECONDS is for each of the two; 600 is the long one.
+# First threads, which meet in new ways on every run: the thread tests again and again, plain and under
+# TSan, each told by TG_SOAK=1 to take its long form. Then the gateway, between clients that are hard to
+# bear. SOAK_SECONDS is for each of the two; 600 is the long one.
 SOAK_SECONDS ?= 60
 soak:
 	@$(MAKE) $(call programs,$(BUILD),$(THREAD_SRC))
 	@$(MAKE) VARIANT=tsan $(call programs,$(BUILD)/tsan,$(THREAD_SRC))
 	@$(MAKE) $(BUILD)/tollgate $(LOAD_SRC:bench/%.c=$(BUILD)/tools/%)
-	@SOAK_SECONDS=$(SOAK_SECONDS) TOLLGATE=$(BUILD)/tollgate LOAD=$(BUILD)/tools tools/soak-gateway
 	@SOAK_SECONDS=$(SOAK_SECONDS) tools/soak $(SOAK_GROUPS)
+	@SOAK_SECONDS=$(SOAK_SECONDS) TOLLGATE=$(BUILD)/tollgate LOAD=$(BUILD)/tools tools/soak-gateway
 SOAK_GROUPS = @gcc $(call programs,$(BUILD),$(THREAD_SRC)) \
               @tsan WITH=tools/same-addresses $(call programs,$(BUILD)/tsan,$(THREAD_SRC))

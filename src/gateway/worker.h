@@ -77,8 +77,7 @@ void worker_fini(struct worker *worker);
 
 bool worker_start(struct worker *worker);
 
-/* From any thread: takes no more connections, ends when the calls that run have ended, or after
- * `most` ms. */
+/* From any thread: takes no more connections, ends when the calls that run have ended. */
 void worker_drain(struct worker *worker);
 void worker_join(struct worker *worker);
 
