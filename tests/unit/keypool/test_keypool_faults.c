@@ -5,82 +5,11 @@
  * The allocator of this program counts, and fails when told. A sanitizer has an allocator of its
  * own, so there the tests are skipped.
  */
-#include <errno.h>
 #include <stdlib.h>
 
 #include "keys_kit.h"
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define OWN_ALLOCATOR 0
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define OWN_ALLOCATOR 0
-#endif
-#endif
-#if !defined(OWN_ALLOCATOR) && defined(__GLIBC__)
-#define OWN_ALLOCATOR 1
-#endif
-
-/* Allocations left until one fails; below 0: none does. */
-static long until_failure = -1;
-static bool keeps_failing;
-static long allocations;
-static long live;
-
-#if OWN_ALLOCATOR
-
-void *__libc_malloc(size_t size);
-void *__libc_calloc(size_t n, size_t size);
-void *__libc_realloc(void *block, size_t size);
-void *__libc_memalign(size_t alignment, size_t size);
-void __libc_free(void *block);
-
-static bool fails(void)
-{
-    allocations++;
-    if (until_failure < 0 || until_failure-- > 0)
-        return false;
-    until_failure = keeps_failing ? 0 : -1;
-    errno = ENOMEM;
-    return true;
-}
-
-static void *counted(void *block)
-{
-    live += block != NULL;
-    return block;
-}
-
-void *malloc(size_t size)
-{
-    return fails() ? NULL : counted(__libc_malloc(size));
-}
-
-void *calloc(size_t n, size_t size)
-{
-    return fails() ? NULL : counted(__libc_calloc(n, size));
-}
-
-void *aligned_alloc(size_t alignment, size_t size)
-{
-    return fails() ? NULL : counted(__libc_memalign(alignment, size));
-}
-
-void *realloc(void *block, size_t size)
-{
-    if (fails())
-        return NULL;
-    live -= block != NULL;
-    return counted(__libc_realloc(block, size));
-}
-
-void free(void *block)
-{
-    live -= block != NULL;
-    __libc_free(block);
-}
-
-#endif
+#include "failing_malloc.h"
 
 static void need_allocator(void)
 {
