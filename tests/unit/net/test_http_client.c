@@ -375,7 +375,7 @@ static void a_name_that_is_none_is_unresolved(void **state)
     pair_fini(&pair);
 }
 
-/* Whether this machine knows `localhost` as an address of IPv4: a bare one may have no hosts file. */
+/* Whether this machine knows `localhost` as an address of IPv4: a bare one has no hosts file. */
 static bool knows_localhost(void)
 {
     struct addrinfo hints = {.ai_family = AF_INET, .ai_socktype = SOCK_STREAM}, *found;
