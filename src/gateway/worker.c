@@ -241,6 +241,11 @@ void worker_fini(struct worker *worker)
         http_listener_free(worker->listener);
     if (worker->probe)
         http_listener_free(worker->probe);
+    while (worker->calls) { /* whose clients have gone, and that were read on for their usage */
+        struct call *call = worker->calls;
+        call_settle(call, TG_KEY_CANCELLED, CHARGE_USED);
+        call_free(call);
+    }
     if (worker->client)
         http_client_free(worker->client);
     for (struct call *call = worker->spare; call; call = next) {
