@@ -17,7 +17,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "gateway/json_text_out.h"
+#include "text/json_text_out.h"
 #include "text/utf8.h"
 
 void body_edit_init(struct body_edit *edit)

@@ -24,7 +24,7 @@
 #include <stdio.h>
 
 #include "core/num.h"
-#include "gateway/json_text_out.h"
+#include "text/json_text_out.h"
 
 enum retry {
     RETRY_WAIT, /* after the wait, if it is known */

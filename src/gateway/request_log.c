@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #include "gateway/call.h"
-#include "gateway/json_text_out.h"
+#include "text/json_text_out.h"
 
 enum { TEXT_MAX = 280 };
 

@@ -11,26 +11,9 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "text/slice.h"
+
 #define HTTP_FIELDS_MAX 128 /* that a message of ours may have */
-
-/* Some bytes of somebody else's, not ended by a zero. */
-struct slice {
-    const char *at;
-    size_t n;
-};
-
-/* Of a literal, also in initialisers of static tables. */
-#define SLICE(literal) ((struct slice){(literal), sizeof(literal) - 1})
-
-static inline struct slice slice_of(const char *text)
-{
-    return (struct slice){text, strlen(text)};
-}
-
-static inline bool slice_equal(struct slice a, struct slice b)
-{
-    return a.n == b.n && (a.n == 0 || memcmp(a.at, b.at, a.n) == 0);
-}
 
 bool slice_equal_nocase(struct slice a, struct slice b); /* of ASCII letters */
 

@@ -1,6 +1,6 @@
 /* json_text_out.h - text as a JSON string, into a buffer of the caller's. */
-#ifndef TG_GATEWAY_JSON_TEXT_OUT_H
-#define TG_GATEWAY_JSON_TEXT_OUT_H
+#ifndef TG_TEXT_JSON_TEXT_OUT_H
+#define TG_TEXT_JSON_TEXT_OUT_H
 
 #include <stddef.h>
 

@@ -3,7 +3,7 @@
  * json_write.h appends to memory that grows, which is right for reports; a refusal under overload
  * must not ask for memory. DEL is escaped too: these strings end up in logs and terminals.
  */
-#include "gateway/json_text_out.h"
+#include "text/json_text_out.h"
 
 #include <stdio.h>
 #include <string.h>
