@@ -313,8 +313,16 @@ TG_API TG_MUST_CHECK enum tg_err tg_store_define(struct tg_store *store,
                                                  const struct tg_limit *limits, size_t n,
                                                  tg_limits *set, struct tg_problem *problem);
 
-/* Changes the limits of a set that is in use, in one step for all keys. A limit goes on from what
- * the limit at its place had counted, if both have the same table of operations and axis:
+/* Other limits for a set. */
+struct tg_redefinition {
+    tg_limits set;
+    const struct tg_limit *limits; /* copied */
+    size_t n;
+};
+
+/* Changes the limits of sets that are in use, in one step for all of them and all their keys. The
+ * first limit of a kind, which is a table of operations and an axis, goes on from what the first
+ * of that kind had counted, the second from the second:
  *
  *   gcra, token_bucket            the units that are owed stay owed, and are paid off at the new
  *                                 rate; more than the new burst or capacity is debt
@@ -323,12 +331,12 @@ TG_API TG_MUST_CHECK enum tg_err tg_store_define(struct tg_store *store,
  *                                 the window counts as charged now
  *   sliding_log                   every call in both windows stays
  *
- * Other limits start fresh. All shards are locked meanwhile, for some 100 ns a key of the store.
- * For one thread at a time, together with tg_store_define().
+ * Other limits start fresh. All shards are locked meanwhile, for some 100 ns a key of the store,
+ * however many sets there are. For one thread at a time, together with tg_store_define().
  *
  * TG_ERR_INVALID, TG_ERR_UNKNOWN, TG_ERR_MEMORY, TG_ERR_FULL: nothing has changed. */
-TG_API TG_MUST_CHECK enum tg_err tg_store_redefine(struct tg_store *store, tg_limits set,
-                                                   const struct tg_limit *limits, size_t n,
+TG_API TG_MUST_CHECK enum tg_err tg_store_redefine(struct tg_store *store,
+                                                   const struct tg_redefinition *list, size_t n,
                                                    tg_ms now, struct tg_problem *problem);
 
 /* One key whose limits a call has to clear. */
@@ -380,6 +388,20 @@ TG_API TG_MUST_CHECK enum tg_err tg_store_take(struct tg_store *store, const str
 TG_API TG_MUST_CHECK enum tg_err tg_store_peek(struct tg_store *store, const struct tg_debit *debit,
                                                tg_ms now, struct tg_decision *decision,
                                                struct tg_axes *axes);
+
+/* One limit, by itself, at one moment. */
+struct tg_limit_metrics {
+    enum tg_axis axis;
+    enum tg_mode mode;
+    struct tg_limiter_config config;
+    struct tg_decision decision; /* of the debit; what is left is what is there now, in any case */
+};
+
+/* What each limit of one scope of a debit has to say to it, in the order of its set, and how many
+ * there are, up to TG_LIMITS_MAX; 0 also where tg_store_peek() would be an error, or there is no
+ * such scope. Nothing is debited, and no key is made. For who wants to know which limit it is. */
+TG_API size_t tg_store_look(struct tg_store *store, const struct tg_debit *debit, size_t scope,
+                            tg_ms now, struct tg_limit_metrics *limits);
 
 /* Many takes with one clock value, each by itself, in order; while one is decided, the memory of
  * the next ones is on its way. `errs[i]` says whether `decisions[i]` was made. */
@@ -739,10 +761,31 @@ struct tg_gate_stats {
     uint64_t admitted;  /* since the gate was made */
     uint64_t refused[TG_REASON_COUNT];
     uint64_t would_deny[TG_REASON_COUNT];
-    uint64_t expired; /* leases that ended by their time */
+    uint64_t expired;   /* leases that ended by their time */
+    double memory_used; /* as it was told; NaN: not known, or never told */
 };
 
 TG_API void tg_gate_get_stats(struct tg_gate *gate, struct tg_gate_stats *stats);
+
+/* What the law of a gate knows at one moment. */
+struct tg_law_metrics {
+    enum tg_law law;
+    int64_t limit;    /* that admission obeys; a probe may hold it below what was learned */
+    int64_t learned;  /* 0: the law learns nothing */
+    int64_t min, max; /* of the configuration */
+
+    /* Of vegas, from the last window in which calls ended; other laws leave these as if nothing
+     * were known. */
+    double queue_estimate; /* calls that wait somewhere behind the gate; negative: not known */
+    double mean_ms;        /* of the samples; 0: none yet */
+    double baseline_ms;    /* what a call takes when nothing waits; 0: not known */
+};
+
+TG_API void tg_gate_get_law(struct tg_gate *gate, struct tg_law_metrics *metrics);
+
+/* How many calls a peer has, waiting or running. 0 for one that shares a place with others, because
+ * there are more than max_peers. */
+TG_API int64_t tg_gate_peer_calls(struct tg_gate *gate, const void *peer, size_t peer_bytes);
 
 /* ---- 9 Bid prices -------------------------------------------------------------------------
  *
@@ -1025,6 +1068,12 @@ TG_API tg_ms tg_keyring_next_deadline(struct tg_keyring *ring);
 TG_API bool tg_keyring_enable(struct tg_keyring *ring, const char *provider, const char *name,
                               bool enabled, tg_ms now);
 
+/* For an operator who knows that it is good again: ends the cooldown of a key and of its group,
+ * closes its breaker and lifts its suspension, in all pools it stands in. What its windows have
+ * counted stays, and so does the word of tg_keyring_enable(). False: no key. */
+TG_API bool tg_keyring_reset(struct tg_keyring *ring, const char *provider, const char *name,
+                             tg_ms now);
+
 enum tg_key_state { TG_KEY_HEALTHY, TG_KEY_SUSPENDED, TG_KEY_DISABLED };
 enum tg_breaker_state { TG_BREAKER_CLOSED, TG_BREAKER_OPEN, TG_BREAKER_HALF_OPEN };
 
@@ -1191,6 +1240,11 @@ TG_API TG_MUST_CHECK enum tg_err tg_bank_open(struct tg_bank *bank, tg_account p
                                               const struct tg_budget *budgets, size_t n, tg_ms now,
                                               tg_account *account, bool *fresh,
                                               struct tg_problem *problem);
+
+/* The account of that name; 0: there is none, which was never opened, or has made place. A look: it
+ * opens nothing. */
+TG_API tg_account tg_bank_find(struct tg_bank *bank, tg_account parent, const void *name,
+                               size_t name_bytes);
 
 /* New budgets for an account. One whose window of now is also that of an old one, from the same
  * moment to the same moment, keeps what was spent in it, whatever its amount, mode or zone; one of

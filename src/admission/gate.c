@@ -156,6 +156,7 @@ enum tg_err tg_gate_new(const struct tg_gate_config *config, struct tg_gate **ga
     made->store = config->store;
     made->remote_store = config->remote_store;
     made->seed = config->seed;
+    made->memory_used = NAN;
     made->config = *config;
     queue_init(&made->queue);
     queue_set_shares(&made->queue, config->concurrency.share);
@@ -379,18 +380,4 @@ void tg_gate_tick(struct tg_gate *gate, tg_ms now)
         for (size_t i = 0; i < reports.n; i++)
             worth_tell(&reports.reports[i]);
     } while (reports.n == WORTH_BATCH);
-}
-
-void tg_gate_get_stats(struct tg_gate *gate, struct tg_gate_stats *stats)
-{
-    spin_lock(&gate->lock);
-    *stats = gate->stats;
-    stats->limit = law_limit(&gate->law);
-    stats->in_flight = gate->in_flight;
-    for (int p = 0; p < TG_PRIORITY_COUNT; p++)
-        stats->queued[p] = gate->queue.classes[p].waiting;
-    stats->admitted = atomic_load_explicit(&gate->admitted, memory_order_relaxed);
-    peers_sum(&gate->peers, &stats->peers, &stats->peer_calls);
-    stats->leases = gate->tickets.used;
-    spin_unlock(&gate->lock);
 }

@@ -98,6 +98,13 @@ void peers_drop(struct peers *peers, struct table_id id)
     peers->idle += --slot->states.integers[0] == 0;
 }
 
+int64_t peers_calls(const struct peers *peers, struct table_id id)
+{
+    const struct table_slot *slot = table_find(&peers->table, id);
+
+    return slot ? slot->states.integers[0] : 0;
+}
+
 void peers_sum(const struct peers *peers, int64_t *n, int64_t *calls)
 {
     *n = peers->others > 0;

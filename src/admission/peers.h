@@ -33,6 +33,9 @@ void peers_drop(struct peers *peers, struct table_id id);
 /* Takes out peers that have no calls, and gives back memory. */
 void peers_tidy(struct peers *peers);
 
+/* How many calls a peer has under its own name. */
+int64_t peers_calls(const struct peers *peers, struct table_id id);
+
 /* How many peers have calls, and how many calls. */
 void peers_sum(const struct peers *peers, int64_t *n, int64_t *calls);
 

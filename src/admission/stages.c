@@ -50,6 +50,11 @@ static struct table_id hashed(const struct tg_gate *gate, const void *bytes, siz
     return table_id(hash.low64, hash.high64, 1);
 }
 
+struct table_id stages_peer_id(const struct tg_gate *gate, const void *peer, size_t bytes)
+{
+    return hashed(gate, peer, bytes);
+}
+
 /* Counts the peer for the ticket, or refuses. */
 bool stages_peers(const struct passage *passage, struct ticket *ticket, enum tg_err *err)
 {

@@ -31,6 +31,9 @@ bool stages_refuse(struct tg_gate *gate, struct tg_answer *answer, enum tg_reaso
 
 void stages_set_axis(struct tg_axes *axes, enum tg_axis axis, struct tg_decision decision);
 
+/* Under what name a peer is counted. Needs no lock: the seed never changes. */
+struct table_id stages_peer_id(const struct tg_gate *gate, const void *peer, size_t bytes);
+
 /* Stage 1. */
 bool stages_memory(const struct passage *passage);
 

@@ -22,6 +22,7 @@
 
 #include "cli/command.h"
 #include "cli/options.h"
+#include "gateway/clerk.h"
 #include "gateway/worker.h"
 
 enum { WORKERS_MAX = 256, DESCRIPTORS_EACH = 2 };
@@ -29,8 +30,10 @@ enum { WORKERS_MAX = 256, DESCRIPTORS_EACH = 2 };
 struct serving {
     const struct command *command;
     struct gateway *gateway;
+    struct clerk clerk;
     struct worker *workers;
-    size_t n;       /* that have been begun with */
+    size_t n; /* that have been begun with */
+    char addresses[1024];
     sigset_t taken; /* signals */
     pthread_t main, joiner;
     atomic_bool joined;
@@ -134,7 +137,42 @@ static size_t count_workers(const struct config *config)
     return cores < 1 ? 1 : cores > WORKERS_MAX ? WORKERS_MAX : (size_t)cores;
 }
 
-static bool start_workers(struct serving *serving, size_t wanted)
+/* "127.0.0.1:0" with the port that the system chose. */
+static void real_address(const char *address, const struct http_listener *listener, char *text,
+                         size_t size)
+{
+    const char *port = strrchr(address, ':');
+
+    if (port == NULL || http_listener_port(listener) == 0)
+        snprintf(text, size, "%s", address);
+    else
+        snprintf(text, size, "%.*s:%d", (int)(port - address), address,
+                 http_listener_port(listener));
+}
+
+/* Before the first thread runs: the configuration belongs to the clerk then. */
+static void write_addresses(struct serving *serving)
+{
+    const struct config_listen *listen = &serving->gateway->generations->config.listen;
+    const struct {
+        const char *name, *address;
+        const struct http_listener *listener;
+    } all[] = {{"gateway", listen->gateway, serving->workers[0].listener},
+               {"probe", listen->probe, serving->clerk.probe},
+               {"admin", listen->admin, serving->clerk.admin}};
+    size_t n = 0;
+
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        char address[300];
+        if (all[i].listener == NULL)
+            continue;
+        real_address(all[i].address, all[i].listener, address, sizeof address);
+        n += (size_t)snprintf(serving->addresses + n, sizeof serving->addresses - n, "%s%s (%s)",
+                              n > 0 ? ", " : "", address, all[i].name);
+    }
+}
+
+static bool start_workers(struct serving *serving, size_t wanted, const char *path)
 {
     struct tg_problem problem;
 
@@ -150,38 +188,21 @@ static bool start_workers(struct serving *serving, size_t wanted)
             return false;
         }
     }
+    if (!clerk_init(&serving->clerk, serving->gateway, serving->workers, wanted, path, &problem)) {
+        command_say(serving->command, "%s", problem.text);
+        return false;
+    }
+    write_addresses(serving);
+    if (!clerk_start(&serving->clerk)) {
+        command_say(serving->command, "the system gives no thread for the clerk");
+        return false;
+    }
     for (size_t i = 0; i < wanted; i++)
         if (!worker_start(&serving->workers[i])) {
             command_say(serving->command, "the system gives no thread for a worker");
             return false;
         }
     return true;
-}
-
-/* "127.0.0.1:0" with the port that the system chose. */
-static void real_address(const char *address, const struct http_listener *listener, char *text,
-                         size_t size)
-{
-    const char *port = strrchr(address, ':');
-
-    if (port == NULL || http_listener_port(listener) == 0)
-        snprintf(text, size, "%s", address);
-    else
-        snprintf(text, size, "%.*s:%d", (int)(port - address), address,
-                 http_listener_port(listener));
-}
-
-static void say_listening(const struct serving *serving)
-{
-    const struct config_listen *listen = &serving->gateway->config.listen;
-    const struct worker *first = &serving->workers[0];
-    char gateway[300], probe[300] = "";
-
-    real_address(listen->gateway, first->listener, gateway, sizeof gateway);
-    if (first->probe)
-        real_address(listen->probe, first->probe, probe, sizeof probe);
-    fprintf(stderr, "tollgate: listening on %s (gateway)%s%s%s\n", gateway,
-            first->probe ? ", " : "", probe, first->probe ? " (probe)" : "");
 }
 
 /* ---- ending ---- */
@@ -235,8 +256,7 @@ static bool attend(struct serving *serving)
         if (atomic_load(&serving->joined))
             return endings < 2;
         if (number == SIGHUP)
-            fprintf(stderr, "tollgate: a configuration is read at the start only; restart to take "
-                            "a new one\n");
+            clerk_reload(&serving->clerk);
         if (number != SIGTERM && number != SIGINT)
             continue;
         if (++endings == 1)
@@ -258,6 +278,7 @@ static bool serve_until_told(struct serving *serving)
     return whole;
 }
 
+/* The clerk is there until the last call has ended. */
 static void stop_workers(struct serving *serving)
 {
     for (size_t i = 0; i < serving->n; i++)
@@ -265,8 +286,11 @@ static void stop_workers(struct serving *serving)
             net_loop_stop(serving->workers[i].loop);
     for (size_t i = 0; i < serving->n; i++) {
         worker_join(&serving->workers[i]);
-        worker_fini(&serving->workers[i]);
     }
+    clerk_stop(&serving->clerk);
+    for (size_t i = 0; i < serving->n; i++)
+        worker_fini(&serving->workers[i]);
+    clerk_fini(&serving->clerk);
     free(serving->workers);
 }
 
@@ -285,13 +309,13 @@ static int serve(const struct command *self, const char *path)
     raise_descriptors(self, config.limits.connections);
     take_signals(&serving); /* before the first thread, which inherits it */
     clock_init(&clock);
-    if (!gateway_new(&config, &clock, &serving.gateway, &problem)) {
+    if (!gateway_new(&config, &clock, workers + 1, &serving.gateway, &problem)) {
         command_say(self, "%s", problem.text);
         return STATUS_FAILED;
     }
-    bool good = start_workers(&serving, workers);
+    bool good = start_workers(&serving, workers, path);
     if (good) {
-        say_listening(&serving);
+        fprintf(stderr, "tollgate: listening on %s\n", serving.addresses);
         good = serve_until_told(&serving);
     }
     stop_workers(&serving);
@@ -344,8 +368,9 @@ const struct command cmd_serve = {
         "\n"
         "SIGTERM and SIGINT let it take no more calls, finish those that run and end; a second "
         "one\n"
-        "cuts them off, and what they used is charged. SIGHUP is ignored: a configuration is read\n"
-        "at the start only.\n"
+        "cuts them off, and what they used is charged. SIGHUP reads the configuration again: if it "
+        "is\n"
+        "wrong, all stays as it is; if not, new calls run under it and old ones under the old.\n"
         "\n"
         "Exit status: 0 it was told to end and all calls were finished; 1 it could not start (an\n"
         "address or a ledger that is in use, a certificate that is none) or calls were cut off; 2\n"

@@ -291,6 +291,18 @@ static bool load_config(struct replay_side *side, const struct command *command,
     return good;
 }
 
+static enum tg_err make_scopes(struct replay_side *side, struct tg_problem *problem)
+{
+    struct limit_book *book = limit_book_new(side->store);
+    enum tg_err err = TG_ERR_MEMORY;
+
+    snprintf(problem->text, sizeof problem->text, "%s", tg_strerror(TG_ERR_MEMORY));
+    if (book != NULL)
+        err = scopes_new(&side->config, book, &side->scopes, problem);
+    limit_book_free(book); /* there will be no other reading */
+    return err;
+}
+
 static bool make_gate(struct replay_side *side, const struct command *command, const char *path,
                       uint64_t seed)
 {
@@ -303,7 +315,7 @@ static bool make_gate(struct replay_side *side, const struct command *command, c
     store.shards = 1; /* there is one thread */
     enum tg_err err = tg_store_new(&store, &side->store, &problem);
     if (err == TG_OK)
-        err = scopes_new(&side->config, side->store, &side->scopes, &problem);
+        err = make_scopes(side, &problem);
     if (err == TG_OK && side->config.gate.policy.kind == CONFIG_BID_PRICE)
         err = tg_bid_new(&side->config.gate.policy.bid, &side->policy, &problem);
     if (err == TG_OK) {

@@ -204,6 +204,8 @@ static void step(struct law *law)
     if (vegas->window.n > 0)
         learn_baseline(vegas);
     gather_evidence(vegas);
+    if (vegas->evidence.n > 0)
+        vegas->queue = fmax(0, waiting(vegas));
     if ((vegas->dropped > 0 && overload) || waiting(vegas) > config->vegas.beta)
         law_set_limit(law, num_max(law->learned - 1, config->min));
     else if (used && waiting(vegas) < config->vegas.alpha)
@@ -414,7 +416,7 @@ static void vegas_finished(struct law *law, tg_ms at, const struct law_sample *s
 
 static bool vegas_begin(struct law *law, int64_t limit)
 {
-    law->state.vegas = (struct vegas){0};
+    law->state.vegas = (struct vegas){.queue = -1};
     window_clear(&law->state.vegas, law->at);
     law_set_limit(law, limit);
     return true;

@@ -62,7 +62,7 @@ enum call_charge {
 
 struct attempt {
     tg_key_lease key;
-    const struct config_provider_key *owner;
+    struct route_key *owner; /* its generation is held by the call */
     struct spending_ticket money;
     struct http_outbound *out;
     struct body_edit edit;  /* what is sent points into it */
@@ -86,7 +86,9 @@ struct call {
     const struct exchange_ops *ops; /* the first of its members: see worker.h */
     struct worker *worker;
     struct gateway *gateway;
-    struct http_inbound *in; /* null: the client's side has ended */
+    struct generation *generation;     /* that it began under: held */
+    struct generation *key_generation; /* of the key it had last, if that is newer: held */
+    struct http_inbound *in;           /* null: the client's side has ended */
     enum call_state state;
     tg_ms began_at;
     uint64_t id;
@@ -117,8 +119,8 @@ struct call {
 
     struct attempt attempt;
     unsigned attempts, route_attempts;
-    bool same_key; /* the next attempt is to take the key of the last */
-    const struct config_provider_key *last_key;
+    bool same_key;              /* the next attempt is to take the key of the last */
+    struct route_key *last_key; /* held, too */
     void *tried[CALL_TRIED_MAX];
     size_t n_tried;
     enum call_failure failure; /* of the last attempt */
@@ -216,7 +218,7 @@ static inline tg_ms call_now(const struct call *call)
 
 static inline const struct config_tenant *call_tenant(const struct call *call)
 {
-    return &call->gateway->config.tenants[call->tenant];
+    return &call->generation->config.tenants[call->tenant];
 }
 
 #endif

@@ -113,7 +113,7 @@ static void ask_slot(struct call *call)
     call->slot_call.deadline = call->deadline;
     call->slot_call.waiter = &call->waiter;
     enum tg_err err =
-        tg_gate_admit(call->route->slots, &call->slot_call, 0, call_now(call), &answer);
+        tg_gate_admit(call->route->slots->gate, &call->slot_call, 0, call_now(call), &answer);
     slot_answered(call, err, &answer);
 }
 
@@ -128,17 +128,17 @@ void call_admit(struct call *call)
 
 static bool may_fall_back(const struct call *call, size_t model)
 {
-    const struct config_model *config = &call->gateway->config.models[model];
+    const struct config_model *config = &call->generation->config.models[model];
 
     return config_patterns_match(&call_tenant(call)->models, config->name, strlen(config->name)) &&
-           call->gateway->routes[model].provider->api == call->api;
+           call->generation->routes[model].provider->api == call->api;
 }
 
 bool call_admit_fallback(struct call *call)
 {
     if (call->route == NULL || call->model == CONFIG_NONE)
         return false;
-    const struct config_model *asked = &call->gateway->config.models[call->model];
+    const struct config_model *asked = &call->generation->config.models[call->model];
     struct tg_release release;
 
     while (call->next_fallback < asked->n_fallback &&
@@ -149,9 +149,9 @@ bool call_admit_fallback(struct call *call)
     tg_release_init(&release);
     release.outcome = TG_OUTCOME_CANCELLED;
     if (call->slot)
-        tg_gate_release(call->route->slots, call->slot, call_now(call), &release);
+        tg_gate_release(call->route->slots->gate, call->slot, call_now(call), &release);
     call->slot = 0;
-    call->route = &call->gateway->routes[asked->fallback[call->next_fallback++]];
+    call->route = &call->generation->routes[asked->fallback[call->next_fallback++]];
     call->route_attempts = 0;
     call->n_tried = 0;
     call->same_key = false;
@@ -170,7 +170,7 @@ static void go_on(struct call *call)
     switch (call->state) {
     case CALL_QUEUED_SLOT:
         net_timer_stop(call->worker->loop, &call->timer);
-        err = tg_gate_resume(call->route->slots, call->slot, &call->slot_call, call_now(call),
+        err = tg_gate_resume(call->route->slots->gate, call->slot, &call->slot_call, call_now(call),
                              &answer);
         slot_answered(call, err, &answer);
         break;

@@ -110,7 +110,7 @@ static void begin_reply(struct call *call, const struct http_head *from)
     for (size_t i = 0; i < limits.n_fields; i++)
         http_fields_add(&fields, limits.fields[i].name, limits.fields[i].value);
     if (call->route && call->model != CONFIG_NONE &&
-        call->route != &call->gateway->routes[call->model])
+        call->route != &call->generation->routes[call->model])
         http_fields_add(&fields, SLICE("x-tollgate-model"), slice_of(call->route->config->name));
     struct http_head head = {.status = from->status,
                              .fields = fields.list,

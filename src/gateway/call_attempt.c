@@ -146,7 +146,7 @@ static struct provider *provider_of(const struct call *call)
 {
     if (call->route)
         return call->route->provider;
-    return &call->gateway->providers[call->passthrough->provider];
+    return &call->generation->providers[call->passthrough->provider];
 }
 
 static void timeouts_of(const struct call *call, struct http_timeouts *timeouts)
@@ -181,7 +181,7 @@ static bool send_request(struct call *call, int64_t most_output)
         n = body_edit_slices(&call->attempt.edit, call->body, call->body_n, slices, &total);
     }
     timeouts_of(call, &timeouts);
-    if (!write_credential(provider->config, call->attempt.owner, &credential))
+    if (!write_credential(provider->config, call->attempt.owner->config, &credential))
         return false;
     if (collect_fields(&call->in->head, provider->config, &credential, &fields)) {
         head.fields = fields.list;
@@ -227,8 +227,8 @@ static bool bound_output(struct call *call, int64_t *most, bool *up_to)
         return false;
     }
     if (tg_bank_left(spending_bank(gateway->spending),
-                     spending_account(gateway->spending, call->tenant), call_now(call), &left,
-                     &part) != TG_OK ||
+                     spending_account(gateway->spending, call_tenant(call)->name, call->tenant),
+                     call_now(call), &left, &part) != TG_OK ||
         left == TG_MONEY_MAX)
         return true; /* nobody's budget depends on it */
     int64_t affordable = tg_price_affordable(&model->price, call->attempt.prompt, left);
@@ -241,7 +241,9 @@ static void refuse_money(struct call *call, enum tg_err err, const struct tg_mon
 {
     struct refusal why;
 
-    if (err) {
+    if (err == TG_ERR_UNKNOWN) {
+        refusal_init(&why, REPLY_INVALID_API_KEY, "the tenant of this key has been removed");
+    } else if (err) {
         refusal_init(&why, REPLY_STORE_UNAVAILABLE,
                      "what calls cost cannot be recorded at the moment");
     } else {
@@ -259,7 +261,9 @@ static void refuse_money(struct call *call, enum tg_err err, const struct tg_mon
 /* Reserves what the attempt may cost. False: the call has been answered. */
 static bool reserve(struct call *call, int64_t *most_output)
 {
-    struct spending_call spending = {.tenant = call->tenant, .user = {call->user.at, call->user.n}};
+    struct spending_call spending = {.tenant = call_tenant(call)->name,
+                                     .hint = call->tenant,
+                                     .user = {call->user.at, call->user.n}};
     struct tg_money_answer answer;
     struct attempt *attempt = &call->attempt;
 
@@ -321,7 +325,7 @@ static bool acquire(struct call *call, struct tg_key_answer *answer)
     }
     key.tokens = attempt->tokens;
     if (call->same_key)
-        key.prefer = (void *)(uintptr_t)call->last_key;
+        key.prefer = call->last_key;
     memcpy(key.tried, call->tried, sizeof key.tried);
     key.n_tried = call->n_tried;
     tg_pool_acquire(pool_of(call), &key, call_now(call), answer);
@@ -396,6 +400,21 @@ static void no_key(struct call *call, struct tg_key_answer *answer)
 
 /* ---- the attempt ---- */
 
+/* A key may be of a newer generation than its call: see generation.h. */
+static void hold_key(struct call *call)
+{
+    struct generation *of = call->attempt.owner->generation;
+    struct generation *last = call->key_generation;
+
+    call->last_key = call->attempt.owner;
+    if (of == last || (last == NULL && of == call->generation))
+        return;
+    generation_hold(of, call->worker->number);
+    call->key_generation = of;
+    if (last)
+        generation_drop(last, call->worker->number);
+}
+
 void call_attempt(struct call *call)
 {
     struct tg_key_answer answer;
@@ -412,7 +431,7 @@ void call_attempt(struct call *call)
     call->state = CALL_ASKING;
     call->attempts++;
     call->route_attempts++;
-    call->last_key = call->attempt.owner;
+    hold_key(call);
     call->attempt.began_at = call_now(call);
     if (send_request(call, most_output))
         return;
@@ -424,7 +443,7 @@ void call_attempt(struct call *call)
 static void give_up_on_key(struct call *call)
 {
     if (call->n_tried < CALL_TRIED_MAX)
-        call->tried[call->n_tried++] = (void *)(uintptr_t)call->last_key;
+        call->tried[call->n_tried++] = call->last_key;
     call->same_key = false;
 }
 
@@ -444,7 +463,7 @@ static bool may_retry(struct call *call, tg_ms pause)
 
     return call->in != NULL && (int64_t)call->route_attempts <= retries &&
            (call->deadline == 0 || now + pause < call->deadline) &&
-           retry_budget_take(&call->gateway->retries, now);
+           retry_budget_take(&call->gateway->retries, &call->generation->config, now);
 }
 
 void call_attempt_failed(struct call *call, enum call_failure failure)
@@ -462,7 +481,9 @@ void call_attempt_failed(struct call *call, enum call_failure failure)
     if (may_retry(call, pause)) {
         atomic_fetch_add_explicit(&call->gateway->counts.retries, 1, memory_order_relaxed);
         net_timer_set(call->worker->loop, &call->timer, pause);
-    } else if (call->in == NULL || !retry_budget_take(&call->gateway->retries, call_now(call)) ||
+    } else if (call->in == NULL ||
+               !retry_budget_take(&call->gateway->retries, &call->generation->config,
+                                  call_now(call)) ||
                !call_admit_fallback(call)) {
         answer_failure(call, failure);
     }

@@ -40,6 +40,8 @@ static struct call *call_new(struct worker *worker, struct http_inbound *in)
     call->ops = &call_exchange_ops;
     call->worker = worker;
     call->gateway = worker->gateway;
+    call->generation = worker->generation;
+    generation_hold(call->generation, worker->number);
     call->in = in;
     call->tenant = call->model = CONFIG_NONE;
     call->began_at = worker_now(worker);
@@ -75,6 +77,9 @@ void call_free(struct call *call)
     if (call->next)
         call->next->from = call->from;
     atomic_fetch_sub_explicit(&call->gateway->counts.open, 1, memory_order_relaxed);
+    if (call->key_generation)
+        generation_drop(call->key_generation, worker->number);
+    generation_drop(call->generation, worker->number);
     if (worker->n_spare >= SPARE_MAX) {
         free(call);
         return;
@@ -103,8 +108,8 @@ static bool authenticate(struct call *call)
         break;
     default:
         if (virtual_key_hash(key, hash))
-            call->tenant =
-                gateway_tenant_of_key(call->gateway, hash, call->began_at, &call->virtual_key);
+            call->tenant = generation_tenant_of_key(call->generation, hash, call->began_at,
+                                                    &call->virtual_key);
         if (call->tenant != CONFIG_NONE)
             return true;
         refusal_init(&why, REPLY_INVALID_API_KEY, NULL);
@@ -146,7 +151,7 @@ static bool describe(struct call *call, struct slice model)
         who.user = call->user.n > 0 ? call->user.at : NULL;
         who.user_bytes = call->user.n;
     }
-    if (trust_covers(&call->gateway->config, http_inbound_peer(call->in))) {
+    if (trust_covers(&call->generation->config, http_inbound_peer(call->in))) {
         who.priority = trust_priority(head, who.priority);
         struct slice node = trust_node(head);
         if (node.n > 0)
@@ -160,7 +165,7 @@ static bool describe(struct call *call, struct slice model)
         }
     }
     tg_call_init(&call->gate_call);
-    if (scopes_fill(call->gateway->scopes, &who, call->scopes, &call->gate_call, &problem)) {
+    if (scopes_fill(call->generation->scopes, &who, call->scopes, &call->gate_call, &problem)) {
         refusal_init(&why, REPLY_INTERNAL, "%s", problem.text);
         call_refuse(call, &why);
         return false;
@@ -177,7 +182,7 @@ static bool describe(struct call *call, struct slice model)
  * aliases: what is taken away under one name must not come back under another. */
 static bool may_use(const struct call *call, const struct config_model *model)
 {
-    const struct config *config = &call->gateway->config;
+    const struct config *config = &call->generation->config;
     const struct config_names *patterns = &call_tenant(call)->models;
 
     if (config_patterns_match(patterns, model->name, strlen(model->name)))
@@ -193,7 +198,7 @@ static bool may_use(const struct call *call, const struct config_model *model)
 static void write_model(struct json_writer *out, const struct call *call,
                         const struct config_model *model)
 {
-    const char *owner = call->gateway->config.providers[model->provider].name;
+    const char *owner = call->generation->config.providers[model->provider].name;
 
     json_write_object(out);
     json_write_key(out, "id");
@@ -219,7 +224,7 @@ static void write_model(struct json_writer *out, const struct call *call,
 /* Only what this tenant may use, and this client can talk to. */
 static bool is_listed(const struct call *call, const struct config_model *model)
 {
-    const struct config_provider *provider = &call->gateway->config.providers[model->provider];
+    const struct config_provider *provider = &call->generation->config.providers[model->provider];
 
     return may_use(call, model) &&
            (provider->api == CONFIG_ANTHROPIC) == (call->api == WIRE_ANTHROPIC);
@@ -227,7 +232,7 @@ static bool is_listed(const struct call *call, const struct config_model *model)
 
 static void write_list(struct json_writer *out, const struct call *call)
 {
-    const struct config *config = &call->gateway->config;
+    const struct config *config = &call->generation->config;
 
     json_write_object(out);
     if (call->api == WIRE_OPENAI) {
@@ -259,7 +264,7 @@ static void send_json(struct call *call, const struct json_writer *out)
 
 static void list_models(struct call *call, const struct endpoint_match *match)
 {
-    const struct config *config = &call->gateway->config;
+    const struct config *config = &call->generation->config;
     struct json_writer out;
     struct refusal why;
     char name[ASK_TEXT_MAX];
@@ -289,7 +294,7 @@ static void list_models(struct call *call, const struct endpoint_match *match)
 
 static const struct config_passthrough *find_passthrough(const struct call *call)
 {
-    const struct config *config = &call->gateway->config;
+    const struct config *config = &call->generation->config;
     struct slice path = call->in->head.target;
     const char *query = memchr(path.at, '?', path.n);
 
@@ -331,10 +336,10 @@ static bool check_head(struct call *call)
     struct refusal why;
 
     call->is_retry = count.n > 0 && !slice_equal(count, SLICE("0"));
-    if (head->length > call->gateway->config.limits.body) {
+    if (head->length > call->generation->config.limits.body) {
         refusal_init(&why, REPLY_PAYLOAD_TOO_LARGE,
                      "the body has %" PRId64 " bytes; at most %" PRId64 " are taken", head->length,
-                     call->gateway->config.limits.body);
+                     call->generation->config.limits.body);
         call_refuse(call, &why);
         return false;
     }
@@ -351,7 +356,7 @@ static bool check_head(struct call *call)
 static void begin(void *context, struct http_inbound *in)
 {
     struct worker *worker = context;
-    const struct protected_route *guarded = protect_find(worker->gateway, in->head.target);
+    const struct protected_route *guarded = protect_find(worker->generation, in->head.target);
     struct refusal why;
 
     if (guarded) {
@@ -403,8 +408,9 @@ static bool make_room(struct call *call, size_t n)
     long long more = (long long)(room - call->body_room);
     long long held =
         atomic_fetch_add_explicit(&gateway->counts.buffered, more, memory_order_relaxed);
-    char *body =
-        held + more <= gateway->config.limits.buffered_total ? realloc(call->body, room) : NULL;
+    char *body = held + more <= call->generation->config.limits.buffered_total
+                     ? realloc(call->body, room)
+                     : NULL;
     if (body == NULL) {
         atomic_fetch_sub_explicit(&gateway->counts.buffered, more, memory_order_relaxed);
         return false;
@@ -421,9 +427,9 @@ static void data(struct http_inbound *in, struct slice bytes)
 
     if (call->state != CALL_READING)
         return;
-    if (call->body_n + bytes.n > (size_t)call->gateway->config.limits.body) {
+    if (call->body_n + bytes.n > (size_t)call->generation->config.limits.body) {
         refusal_init(&why, REPLY_PAYLOAD_TOO_LARGE, "the body has more than %" PRId64 " bytes",
-                     call->gateway->config.limits.body);
+                     call->generation->config.limits.body);
         call_refuse(call, &why);
     } else if (!make_room(call, call->body_n + bytes.n)) {
         refusal_init(&why, REPLY_MEMORY_PRESSURE,
@@ -438,31 +444,31 @@ static void data(struct http_inbound *in, struct slice bytes)
 /* Below its tenant's share of what is left, a cheaper model may serve. */
 static size_t maybe_cheaper(const struct call *call, size_t model)
 {
-    const struct config_model *config = &call->gateway->config.models[model];
+    const struct config_model *config = &call->generation->config.models[model];
     const struct config_tenant *tenant = call_tenant(call);
     tg_micro left;
     double part;
 
     if (config->cheaper == CONFIG_NONE || tenant->allow_cheaper <= 0 ||
-        !may_use(call, &call->gateway->config.models[config->cheaper]))
+        !may_use(call, &call->generation->config.models[config->cheaper]))
         return model;
     if (tg_bank_left(spending_bank(call->gateway->spending),
-                     spending_account(call->gateway->spending, call->tenant), call_now(call), &left,
-                     &part))
+                     spending_account(call->gateway->spending, tenant->name, call->tenant),
+                     call_now(call), &left, &part))
         return model;
     return part < tenant->allow_cheaper ? config->cheaper : model;
 }
 
 static bool find_route(struct call *call)
 {
-    const struct config *config = &call->gateway->config;
+    const struct config *config = &call->generation->config;
     struct slice name = ask_slice(&call->ask.model);
     struct refusal why;
 
     call->model = config_model(config, name.at, name.n);
-    if (call->model == CONFIG_NONE && call->gateway->unknown[call->api].provider &&
+    if (call->model == CONFIG_NONE && call->generation->unknown[call->api].provider &&
         config_patterns_match(&call_tenant(call)->models, name.at, name.n)) {
-        call->route = &call->gateway->unknown[call->api];
+        call->route = &call->generation->unknown[call->api];
         return true;
     }
     if (call->model == CONFIG_NONE) {
@@ -471,12 +477,12 @@ static bool find_route(struct call *call)
     } else if (!may_use(call, &config->models[call->model])) {
         refusal_init(&why, REPLY_MODEL_NOT_ALLOWED, "model '%.*s' is not for this key", (int)name.n,
                      name.at);
-    } else if (call->gateway->routes[call->model].provider->api != call->api) {
+    } else if (call->generation->routes[call->model].provider->api != call->api) {
         refusal_init(&why, REPLY_WRONG_API_FOR_MODEL,
                      "model '%.*s' is served by the %s API, not at this path", (int)name.n, name.at,
                      call->api == WIRE_OPENAI ? "Anthropic" : "OpenAI");
     } else {
-        call->route = &call->gateway->routes[maybe_cheaper(call, call->model)];
+        call->route = &call->generation->routes[maybe_cheaper(call, call->model)];
         return true;
     }
     snprintf(why.param, sizeof why.param, "model");
@@ -519,7 +525,8 @@ static void end(struct http_inbound *in)
 
     if (call->state != CALL_READING)
         return;
-    retry_budget_earn(&call->gateway->retries, call->is_retry, call_now(call));
+    retry_budget_earn(&call->gateway->retries, &call->generation->config, call->is_retry,
+                      call_now(call));
     if (call->passthrough) {
         call->deadline = deadline_of(call, 0);
         call_admit(call);
@@ -536,7 +543,7 @@ static void end(struct http_inbound *in)
         call->deadline = deadline_of(call, call->route->config->timeouts.total);
         if (describe(call, call->model == CONFIG_NONE
                                ? ask_slice(&call->ask.model)
-                               : slice_of(call->gateway->config.models[call->model].name)))
+                               : slice_of(call->generation->config.models[call->model].name)))
             call_admit(call);
     }
 }

@@ -75,14 +75,15 @@ static void settle_money(struct call *call, enum call_charge charge, uint32_t fl
             use.spent = -1;
     }
     provider = call->route ? call->route->provider->config->name
-                           : call->gateway->config.providers[call->passthrough->provider].name;
+                           : call->generation->config.providers[call->passthrough->provider].name;
     use.user = (struct ledger_text){call->user.at, call->user.n};
     if (call->route)
         use.model =
             (struct ledger_text){call->route->config->name, strlen(call->route->config->name)};
     use.provider = (struct ledger_text){provider, strlen(provider)};
     if (attempt->owner)
-        use.key = (struct ledger_text){attempt->owner->name, strlen(attempt->owner->name)};
+        use.key = (struct ledger_text){attempt->owner->config->name,
+                                       strlen(attempt->owner->config->name)};
     spending_settle(call->gateway->spending, &attempt->money, &use, call_now(call));
     attempt->money.reservation = 0;
     call->spent = (call->spent > 0 ? call->spent : 0) + (use.spent > 0 ? use.spent : 0);
@@ -171,7 +172,7 @@ static void leave_route(struct call *call, enum tg_outcome outcome)
     } else if (outcome == TG_OUTCOME_OK) {
         release.outcome = TG_OUTCOME_CANCELLED;
     }
-    tg_gate_release(call->route->slots, call->slot, call_now(call), &release);
+    tg_gate_release(call->route->slots->gate, call->slot, call_now(call), &release);
     call->slot = 0;
 }
 
@@ -196,7 +197,7 @@ void call_renew(struct call *call)
     if (call->lease)
         tg_gate_renew(call->gateway->gate, call->lease, now, 0);
     if (call->slot)
-        tg_gate_renew(call->route->slots, call->slot, now, 0);
+        tg_gate_renew(call->route->slots->gate, call->slot, now, 0);
 }
 
 void call_forget_body(struct call *call)

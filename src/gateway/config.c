@@ -4,7 +4,7 @@
  * whoever changes forty tenants does not want to hear of them one by one.
  *
  * Files are put together as if they were one: lists are appended, maps of names joined, anything
- * else may stand in one file alone. Only the first file includes others.
+ * else may stand in one file alone.
  */
 #include "gateway/config.h"
 
@@ -19,44 +19,28 @@
 
 /* ---- Several files ---- */
 
-static const struct schema_key *root_key(const char *name)
-{
-    for (const struct schema_key *key = config_schema.keys; key->name != NULL; key++)
-        if (strcmp(key->name, name) == 0)
-            return key;
-    return NULL;
-}
+enum { ROOT_KEYS_MAX = 64 };
 
-/* The key of an earlier file that has the same name. */
-static const struct yaml_node *find_earlier(struct reader *reader, size_t before, const char *name,
-                                            size_t *document)
-{
-    for (size_t i = 0; i < before; i++) {
-        const struct yaml_node *found = yaml_tree_get(reader->documents[i].root, name);
-        *document = i;
-        if (found != NULL)
-            return found;
-    }
-    return NULL;
-}
+/* Where each key of the top stands first. */
+struct first {
+    size_t document;
+    const struct yaml_node *key;
+};
 
-static void check_once(struct reader *reader, const struct yaml_node *root)
+static void check_once(struct reader *reader, const struct yaml_node *root, struct first *first)
 {
     for (const struct yaml_node *child = root->first; child != NULL; child = child->next) {
-        const char *name = child->key->text;
-        const struct schema_key *key = root_key(name);
-        size_t document;
+        const struct schema_key *key = config_find_key(&config_schema, child->key->text);
+        size_t i = key != NULL ? (size_t)(key - config_schema.keys) : ROOT_KEYS_MAX;
 
-        if (strcmp(name, "include") == 0)
-            config_error(reader, child->key,
-                         "an included file includes others; only the first file may");
-        if (key == NULL || key->shape != SCHEMA_ONE || strcmp(name, "version") == 0)
+        if (i >= ROOT_KEYS_MAX || key->shape != SCHEMA_ONE || strcmp(key->name, "version") == 0)
             continue;
-        const struct yaml_node *earlier = find_earlier(reader, reader->current, name, &document);
-        if (earlier != NULL)
+        if (first[i].key != NULL)
             config_error(reader, child->key,
-                         "%s is given twice, first in %s:%zu; it may stand in one file", name,
-                         reader->documents[document].name, earlier->key->line);
+                         "%s is given twice, first in %s:%zu; it may stand in one file", key->name,
+                         reader->documents[first[i].document].name, first[i].key->line);
+        else
+            first[i] = (struct first){reader->current, child->key};
     }
 }
 
@@ -65,18 +49,27 @@ static bool is_empty(const struct yaml_node *root)
     return root->kind == YAML_TEXT && root->bytes == 0 && !root->quoted;
 }
 
-static void read_documents(struct reader *reader)
+static void read_files(struct reader *reader)
 {
-    config_set_defaults(reader, &config_schema, reader->config);
-    for (size_t i = 0; i < reader->n_documents; i++) {
+    struct first first[ROOT_KEYS_MAX] = {{0}};
+
+    for (size_t i = 0; i < reader->first_extra; i++) {
         const struct yaml_node *root = reader->documents[i].root;
         reader->current = i;
         if (root == NULL || (i > 0 && is_empty(root)))
             continue;
-        if (i > 0 && root->kind == YAML_MAP)
-            check_once(reader, root);
+        if (root->kind == YAML_MAP)
+            check_once(reader, root, first);
         config_read_section(reader, &config_schema, root, reader->config);
     }
+}
+
+static void read_documents(struct reader *reader)
+{
+    config_set_defaults(reader, &config_schema, reader->config);
+    read_files(reader);
+    if (!reader->no_memory)
+        config_read_extra_tenants(reader);
     if (!reader->no_memory)
         config_link_tenants(reader);
     if (!reader->no_memory)
@@ -85,6 +78,10 @@ static void read_documents(struct reader *reader)
         config_check_policy(reader);
     if (!reader->no_memory && reader->problems->errors == 0)
         config_link_routes(reader);
+    if (!reader->no_memory && reader->problems->errors == 0)
+        config_check_bounds(reader);
+    if (!reader->no_memory && reader->problems->errors == 0)
+        config_warn(reader);
 }
 
 /* ---- The result ---- */
@@ -100,17 +97,25 @@ static enum config_result no_memory(struct config *config, struct config_problem
     return CONFIG_UNREADABLE;
 }
 
-enum config_result config_parse(const char *name, const char *text, size_t bytes,
-                                struct config *config, struct config_problems *problems)
+enum config_result config_parse_with(const char *name, const char *text, size_t bytes,
+                                     const struct config_extra *extras, size_t n_extras,
+                                     struct config *config, struct config_problems *problems)
 {
-    struct reader reader = {.config = config, .problems = problems};
+    struct reader reader = {
+        .config = config, .problems = problems, .extras = extras, .n_extras = n_extras};
 
     *config = (struct config){.arena = arena_new()};
     *problems = (struct config_problems){.arena = arena_new()};
     reader.scratch = arena_new();
-    reader.no_memory = config->arena == NULL || problems->arena == NULL || reader.scratch == NULL;
-    if (!reader.no_memory && config_read_documents(&reader, name, text, bytes))
-        read_documents(&reader);
+    reader.no_memory = config->arena == NULL || problems->arena == NULL || reader.scratch == NULL ||
+                       !config_digest_begin(&reader);
+    if (!reader.no_memory && config_read_documents(&reader, name, text, bytes)) {
+        config_add_extras(&reader);
+        if (!reader.no_memory)
+            read_documents(&reader);
+        config_sources_keep(&reader);
+    }
+    config_digest_end(&reader);
     config_wipe_now(&reader);
     arena_free(reader.scratch);
     if (reader.no_memory)
@@ -120,6 +125,12 @@ enum config_result config_parse(const char *name, const char *text, size_t bytes
         return CONFIG_READ;
     config_free(config);
     return CONFIG_WRONG;
+}
+
+enum config_result config_parse(const char *name, const char *text, size_t bytes,
+                                struct config *config, struct config_problems *problems)
+{
+    return config_parse_with(name, text, bytes, NULL, 0, config, problems);
 }
 
 void config_free(struct config *config)
@@ -184,8 +195,9 @@ static enum config_result unreadable(const char *path, int why, struct config *c
     return CONFIG_UNREADABLE;
 }
 
-enum config_result config_load(const char *path, struct config *config,
-                               struct config_problems *problems)
+enum config_result config_load_with(const char *path, const struct config_extra *extras,
+                                    size_t n_extras, struct config *config,
+                                    struct config_problems *problems)
 {
     size_t bytes;
     char *text = read_to_end(path, &bytes);
@@ -193,8 +205,14 @@ enum config_result config_load(const char *path, struct config *config,
 
     if (text == NULL)
         return unreadable(path, errno, config, problems);
-    result = config_parse(path, text, bytes, config, problems);
+    result = config_parse_with(path, text, bytes, extras, n_extras, config, problems);
     config_wipe(text, bytes);
     free(text);
     return result;
+}
+
+enum config_result config_load(const char *path, struct config *config,
+                               struct config_problems *problems)
+{
+    return config_load_with(path, NULL, 0, config, problems);
 }

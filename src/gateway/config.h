@@ -110,6 +110,7 @@ struct config_budget {
     enum config_period per;
     const char *tz; /* "UTC" by default */
     enum config_mode mode;
+    int64_t topped_up; /* how much of micro_usd is by top-ups */
 };
 
 /* ---- The gate -------------------------------------------------------------------------------- */
@@ -200,6 +201,7 @@ struct config_key {
     const char *name; /* null: none */
     uint8_t sha256[32];
     tg_ms not_after; /* CONFIG_NEVER: no end */
+    bool extra;      /* an extra, and not in a file */
 };
 
 struct config_users {
@@ -230,7 +232,8 @@ struct config_tenant {
     size_t n_budgets;
     double allow_cheaper;  /* below this share of its budget, a cheaper model may serve; 0: never */
     enum config_mode mode; /* shadow: no limit of this tenant refuses */
-    const char *file;      /* where it is written */
+    bool extra;            /* an extra, and not in a file */
+    const char *file;      /* where it is written; the name of an extra */
     size_t line, column;
 };
 
@@ -254,7 +257,39 @@ struct config_ledger {
     tg_ms detail; /* how long single calls are kept; 0: not at all */
 };
 
+/* ---- What was read --------------------------------------------------------------------------- */
+
+enum config_source_kind {
+    CONFIG_SOURCE_FILE,        /* of the configuration itself */
+    CONFIG_SOURCE_SECRET,      /* file:PATH */
+    CONFIG_SOURCE_CERTIFICATE, /* a certificate, its key, or those that are trusted */
+};
+
+/* A file that the configuration was made of, or names. */
+struct config_source {
+    enum config_source_kind kind;
+    const char *path; /* as this process finds it */
+    struct {
+        int64_t mtime_ns, bytes;
+        uint64_t device, inode;
+    } stamp; /* of the file when it was looked at; all 0: it was not there */
+};
+
+/* Whether the file is another one by now, or has come, or gone. */
+bool config_source_changed(const struct config_source *source);
+
+/* ---- The whole ------------------------------------------------------------------------------- */
+
+#define CONFIG_HASH_HEX 64
+
 struct config {
+    /* SHA-256 of all files in the order they were read, one after the other, and of the extras:
+     * what sha256sum says of a configuration of one file. Neither secrets that stand elsewhere nor
+     * the values of variables are in it. */
+    char hash[CONFIG_HASH_HEX + 1];
+    struct config_source *sources; /* files of the configuration first, in the order of reading; one
+                                      that is named twice may be there twice */
+    size_t n_sources;
     int64_t version;
     struct config_listen listen;
     int64_t workers; /* 0: one for each core */
@@ -266,7 +301,8 @@ struct config {
     struct config_range *trusted; /* whose statements about tenants and users are believed */
     size_t n_trusted;
     enum config_log_level log_level;
-    bool log_json; /* otherwise text */
+    bool log_json;          /* otherwise text */
+    struct config_url otlp; /* where traces are sent; host null: nowhere */
     struct config_gate gate;
     struct config_provider *providers;
     size_t n_providers;
@@ -303,10 +339,50 @@ enum config_result {
 enum config_result config_load(const char *path, struct config *config,
                                struct config_problems *problems);
 
+/* What is known of tenants besides the files: made by way of the administration, kept elsewhere,
+ * and read by the one reader. */
+enum config_extra_kind {
+    CONFIG_EXTRA_TENANT, /* a tenant that no file has */
+    CONFIG_EXTRA_KEY,    /* a further key of a tenant, whether of a file or an extra */
+    CONFIG_EXTRA_TOPUP,  /* more money for one of its budgets */
+};
+
+struct config_extra {
+    enum config_extra_kind kind;
+    const char *name;   /* what stands in problems in place of a file: "api: tenant x" */
+    const char *tenant; /* whose it is; of a top-up also null: the budget of everyone */
+
+    /* A tenant: what an item of `tenants` holds, as YAML or JSON. `name` may be left out, and must
+     * be that of `tenant` if it is not. Variables are not put in place. */
+    const char *text;
+    size_t bytes;
+
+    /* A key. */
+    const char *key;    /* its name; null: none */
+    const char *sha256; /* 64 hexadecimal digits */
+    tg_ms not_after;    /* CONFIG_NEVER: no end */
+
+    /* A top-up: of the tenant's first budget of that period, and that zone. */
+    int64_t micro_usd;
+    enum config_period per;
+    const char *tz; /* null: whatever the zone */
+};
+
+/* As config_load(), with extras. Where one is at odds with a file the file wins, and a warning says
+ * so: a tenant or the hash of a key that a file has, the name of a key that the tenant has. A key
+ * or top-up for what does not exist is passed over with a warning too, so that nobody has to clean
+ * up before a tenant can go. Everything else that is wrong with an extra is an error. */
+enum config_result config_load_with(const char *path, const struct config_extra *extras,
+                                    size_t n_extras, struct config *config,
+                                    struct config_problems *problems);
+
 /* The same from memory; `name` stands in messages, and its folder is where includes and files are
  * looked for. Without a name no file is looked at, and no include is followed. */
 enum config_result config_parse(const char *name, const char *text, size_t bytes,
                                 struct config *config, struct config_problems *problems);
+enum config_result config_parse_with(const char *name, const char *text, size_t bytes,
+                                     const struct config_extra *extras, size_t n_extras,
+                                     struct config *config, struct config_problems *problems);
 
 void config_free(struct config *config);
 
@@ -324,5 +400,11 @@ size_t config_model(const struct config *config, const char *name, size_t bytes)
  * pattern after `!` takes away, and the last pattern that matches decides. What no pattern matches
  * is not among them, unless there is no pattern at all, or the first one takes away. */
 bool config_patterns_match(const struct config_names *patterns, const char *name, size_t bytes);
+
+/* Whether a tenant may use a model: as config_patterns_match(), where an alias that is listed as
+ * such, without a star, stands for its model. A pattern with a star is not held against aliases:
+ * what is taken away under one name must not come back under another. */
+bool config_may_use(const struct config *config, const struct config_tenant *tenant,
+                    const struct config_model *model);
 
 #endif

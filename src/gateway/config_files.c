@@ -1,128 +1,24 @@
-/* config_files.c - a configuration file and those it includes, as trees; ${NAME} put in place.
+/* config_files.c - a configuration file and those it includes, as trees.
  *
- * Variables are put in place before anything else looks at the tree, so that a value from a
- * variable is checked like any other. Messages show what stands in the file, never what the
- * variable holds: it may be a secret.
+ * Includes are followed file by file, in the order in which files were found, so that a tree of them
+ * costs no stack. A file is known by device and inode, whatever it is called: one that is met again
+ * is refused, as a circle if it is above the one that includes it. That, and the bound on files, is
+ * what makes the walk end.
  */
+#include "gateway/config_index.h"
 #include "gateway/config_reader.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <glob.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* ---- Variables ---- */
-
-enum { EXPANDED_BYTES_MAX = 65536 };
-
-struct expansion {
-    char *text;
-    size_t bytes, room;
-    bool missing, malformed;
-};
-
-static void append(struct expansion *to, const char *text, size_t bytes)
-{
-    if (bytes > to->room - to->bytes) {
-        to->malformed = true;
-        return;
-    }
-    memcpy(to->text + to->bytes, text, bytes);
-    to->bytes += bytes;
-}
-
-static size_t name_length(const char *text)
-{
-    size_t n = 0;
-
-    while (text[n] == '_' || isalpha((unsigned char)text[n]) ||
-           (n > 0 && isdigit((unsigned char)text[n])))
-        n++;
-    return n;
-}
-
-/* Takes the variable at `text`, which begins "${". Returns what stands after it. */
-static const char *expand_one(struct reader *reader, const struct yaml_node *node, bool unread,
-                              const char *text, struct expansion *to)
-{
-    size_t bytes = name_length(text + 2);
-    char name[128];
-
-    if (bytes == 0 || bytes >= sizeof name || text[2 + bytes] != '}') {
-        to->malformed = true;
-        return text + strlen(text);
-    }
-    memcpy(name, text + 2, bytes);
-    name[bytes] = '\0';
-    const char *value = getenv(name);
-    if (value != NULL) {
-        append(to, value, strlen(value));
-    } else {
-        config_missing(reader, node, unread, "the environment variable %s is not set", name);
-        to->missing = true;
-    }
-    return text + 2 + bytes + 1;
-}
-
-static void expand_text(struct reader *reader, struct yaml_node *node, bool unread)
-{
-    char *buffer;
-    struct expansion to = {0};
-
-    if (strstr(node->text, "${") == NULL)
-        return;
-    buffer = malloc(EXPANDED_BYTES_MAX);
-    if (buffer == NULL) {
-        reader->no_memory = true;
-        return;
-    }
-    to.text = buffer;
-    to.room = EXPANDED_BYTES_MAX;
-    for (const char *at = node->text; *at != '\0' && !to.malformed;) {
-        const char *next = strstr(at, "${");
-        append(&to, at, next != NULL ? (size_t)(next - at) : strlen(at));
-        at = next != NULL ? expand_one(reader, node, unread, next, &to) : at + strlen(at);
-    }
-    if (to.malformed)
-        config_error(reader, node,
-                     "\"%.60s\" has a variable that is none, or is too long; it must be ${NAME}",
-                     node->written);
-    node->unknown = to.missing || to.malformed;
-    const char *copy = node->unknown ? node->text : arena_text(reader->scratch, buffer, to.bytes);
-    if (copy == NULL) {
-        reader->no_memory = true;
-    } else if (!node->unknown) {
-        node->text = copy;
-        node->bytes = to.bytes;
-        config_wipe_later(reader, copy, to.bytes);
-    }
-    config_wipe(buffer, to.bytes);
-    free(buffer);
-}
-
-/* The tree is at most YAML_TREE_DEPTH_MAX deep. */
-static void expand_tree(struct reader *reader, struct yaml_node *node, bool unread)
-{
-    if (node->kind == YAML_TEXT)
-        expand_text(reader, node, unread);
-    for (struct yaml_node *child = node->first; child != NULL; child = child->next)
-        expand_tree(reader, child, unread);
-}
-
-static void expand_document(struct reader *reader, struct yaml_node *root)
-{
-    for (struct yaml_node *child = root->first; child != NULL; child = child->next) {
-        const char *name = child->key != NULL ? child->key->text : "";
-        expand_tree(reader, child, strcmp(name, "gate") == 0 || strcmp(name, "tenants") == 0);
-    }
-}
-
-/* ---- Files ---- */
+/* ---- Paths ---- */
 
 static const char *folder_of(struct reader *reader, const char *name)
 {
@@ -163,28 +59,131 @@ const char *config_locate(struct reader *reader, const char *path)
     return located;
 }
 
+/* ---- Documents ---- */
+
+static struct document *grow_documents(struct reader *reader)
+{
+    size_t room = reader->room > 0 ? reader->room * 2 : 8;
+    struct document *larger = arena_alloc(reader->scratch, room * sizeof *larger);
+
+    if (larger == NULL)
+        return NULL;
+    if (reader->n_documents > 0)
+        memcpy(larger, reader->documents, reader->n_documents * sizeof *larger);
+    reader->documents = larger;
+    reader->room = room;
+    return larger;
+}
+
+bool config_add_document(struct reader *reader, const char *name)
+{
+    struct document *document;
+
+    if (reader->n_documents == reader->room && grow_documents(reader) == NULL) {
+        reader->no_memory = true;
+        return false;
+    }
+    document = &reader->documents[reader->n_documents];
+    *document = (struct document){.name = arena_text(reader->problems->arena, name, strlen(name)),
+                                  .includer = CONFIG_NO_DOCUMENT};
+    if (document->name == NULL) {
+        reader->no_memory = true;
+        return false;
+    }
+    reader->current = reader->n_documents++;
+    return true;
+}
+
 static void report(void *context, size_t line, size_t column, const char *text)
 {
     config_error_at(context, line, column, text);
 }
 
-/* Makes `text` the next document. */
-static bool add_document(struct reader *reader, const char *name, const char *text, size_t bytes)
+bool config_read_tree(struct reader *reader, const char *text, size_t bytes)
 {
-    struct document *document = &reader->documents[reader->n_documents];
-    const char *shown = name != NULL ? name : "(text)";
+    struct yaml_node *root = NULL;
 
-    document->name = arena_text(reader->problems->arena, shown, strlen(shown));
-    document->folder = name != NULL ? folder_of(reader, name) : NULL;
-    if (document->name == NULL || (name != NULL && document->folder == NULL)) {
+    if (!yaml_tree_read(reader->scratch, text, bytes, report, reader, &root))
+        return false;
+    reader->documents[reader->current].root = root;
+    return true;
+}
+
+/* Makes `text` the next document; without a path it is of no file. */
+static bool add_file(struct reader *reader, const char *path, const char *text, size_t bytes)
+{
+    struct document *document;
+
+    config_digest_add(reader, text, bytes);
+    if (!config_add_document(reader, path != NULL ? path : "(text)"))
+        return false;
+    document = &reader->documents[reader->current];
+    document->folder = path != NULL ? folder_of(reader, path) : NULL;
+    if (path != NULL && document->folder == NULL) {
         reader->no_memory = true;
         return false;
     }
-    reader->current = reader->n_documents++;
-    if (!yaml_tree_read(reader->scratch, text, bytes, report, reader, &document->root))
+    if (!config_read_tree(reader, text, bytes))
         return false;
-    expand_document(reader, document->root);
+    config_put_variables(reader, reader->documents[reader->current].root);
     return true;
+}
+
+/* ---- Includes ---- */
+
+/* The document that has included another, and where. */
+struct inclusion {
+    size_t document;
+    const struct yaml_node *pattern;
+};
+
+/* What one file is, by any name. False: it is not there. */
+static bool identify(const char *path, char *identity, size_t bytes)
+{
+    struct stat about;
+
+    if (stat(path, &about) != 0)
+        return false;
+    snprintf(identity, bytes, "%jx:%jx", (uintmax_t)about.st_dev, (uintmax_t)about.st_ino);
+    return true;
+}
+
+static bool is_above(const struct reader *reader, size_t document, size_t below)
+{
+    for (size_t at = below; at != CONFIG_NO_DOCUMENT; at = reader->documents[at].includer)
+        if (at == document)
+            return true;
+    return false;
+}
+
+/* Remembers a file as the next document. False, and said so, if it is one already. */
+static bool is_first(struct reader *reader, const struct inclusion *by, const char *path)
+{
+    char text[64];
+    const char *identity;
+    size_t first;
+
+    if (!identify(path, text, sizeof text))
+        return true; /* reading it will say why */
+    identity = arena_text(reader->scratch, text, strlen(text));
+    if (identity == NULL) {
+        reader->no_memory = true;
+        return false;
+    }
+    first = config_index_put(reader->files, identity, reader->n_documents);
+    if (first == CONFIG_INDEX_NONE)
+        return true;
+    if (is_above(reader, first, by->document))
+        config_error(reader, by->pattern,
+                     "the included file %.200s is the one that includes, or one above it; includes "
+                     "must not go in a circle",
+                     path);
+    else
+        config_error(reader, by->pattern,
+                     "the file %.200s is included twice, first by %s:%zu; once is allowed", path,
+                     reader->documents[reader->documents[first].includer].name,
+                     reader->documents[first].include_line);
+    return false;
 }
 
 /* The whole of a regular file. Null if it cannot be read, and errno says why. */
@@ -219,65 +218,95 @@ static char *read_whole(const char *path, size_t *bytes)
     return text;
 }
 
-static void include_file(struct reader *reader, const struct yaml_node *pattern, const char *path)
+static void include_file(struct reader *reader, const struct inclusion *by, const char *path)
 {
-    size_t bytes = 0;
+    size_t bytes = 0, number = reader->n_documents;
     char *text = NULL;
 
-    reader->current = 0;
-    if (reader->n_documents == CONFIG_FILES_MAX)
-        config_error(reader, pattern, "too many files are included; at most %d are read",
+    reader->current = by->document;
+    if (number == CONFIG_FILES_MAX) {
+        config_error(reader, by->pattern, "too many files are included; at most %d are read",
                      CONFIG_FILES_MAX - 1);
-    else if ((text = read_whole(path, &bytes)) == NULL)
-        config_error(reader, pattern, "the included file %.200s cannot be read: %s", path,
+        return;
+    }
+    if (!is_first(reader, by, path))
+        return;
+    config_source_add(reader, CONFIG_SOURCE_FILE, path);
+    if ((text = read_whole(path, &bytes)) == NULL)
+        config_error(reader, by->pattern, "the included file %.200s cannot be read: %s", path,
                      errno == EINVAL  ? "it is not a regular file"
                      : errno == EFBIG ? "it is too large"
                                       : strerror(errno));
     else
-        (void)add_document(reader, path, text, bytes); /* what is wrong with it has been said */
+        (void)add_file(reader, path, text, bytes); /* what is wrong with it has been said */
+    if (reader->n_documents > number) {
+        reader->documents[number].includer = by->document;
+        reader->documents[number].include_line = by->pattern->line;
+    }
     config_wipe(text, bytes);
     free(text);
 }
 
-static void include_pattern(struct reader *reader, const struct yaml_node *pattern)
+static void include_pattern(struct reader *reader, const struct inclusion *by)
 {
     char buffer[4096];
     glob_t found;
     const char *path;
 
-    reader->current = 0;
-    path = resolve_path(reader, pattern->text, buffer, sizeof buffer);
+    reader->current = by->document;
+    path = resolve_path(reader, by->pattern->text, buffer, sizeof buffer);
     if (path == NULL) {
-        config_error(reader, pattern, "the path to include is too long");
+        config_error(reader, by->pattern, "the path to include is too long");
         return;
     }
     int result = glob(path, 0, NULL, &found);
     if (result == 0)
-        for (size_t i = 0; i < found.gl_pathc; i++)
-            include_file(reader, pattern, found.gl_pathv[i]);
+        for (size_t i = 0; i < found.gl_pathc && !reader->no_memory; i++)
+            include_file(reader, by, found.gl_pathv[i]);
     else if (result != GLOB_NOMATCH)
-        config_error(reader, pattern, "\"%.60s\" cannot be looked for: %s", pattern->written,
+        config_error(reader, by->pattern, "\"%.60s\" cannot be looked for: %s",
+                     by->pattern->written,
                      result == GLOB_NOSPACE ? "no memory" : "a folder cannot be read");
     globfree(&found);
 }
 
+/* The table of files is made when the first include is seen: most configurations have none. */
+static bool begin_including(struct reader *reader, const char *name)
+{
+    char identity[64];
+    const char *kept;
+
+    if (reader->files != NULL)
+        return true;
+    reader->files = config_index_new(reader->scratch, CONFIG_FILES_MAX);
+    if (reader->files != NULL && !identify(name, identity, sizeof identity))
+        return true;
+    kept = reader->files != NULL ? arena_text(reader->scratch, identity, strlen(identity)) : NULL;
+    if (kept == NULL)
+        reader->no_memory = true;
+    else
+        (void)config_index_put(reader->files, kept, 0);
+    return kept != NULL;
+}
+
+static void follow_includes(struct reader *reader, const char *name, size_t document)
+{
+    const struct yaml_node *list = yaml_tree_get(reader->documents[document].root, "include");
+
+    if (list == NULL || list->kind != YAML_LIST || !begin_including(reader, name))
+        return;
+    for (const struct yaml_node *item = list->first; item != NULL; item = item->next)
+        if (item->kind == YAML_TEXT && item->bytes > 0 && !item->unknown)
+            include_pattern(reader, &(struct inclusion){document, item});
+}
+
 bool config_read_documents(struct reader *reader, const char *name, const char *text, size_t bytes)
 {
-    const struct yaml_node *include;
-
-    reader->documents =
-        arena_alloc(reader->scratch, CONFIG_FILES_MAX * sizeof reader->documents[0]);
-    if (reader->documents == NULL) {
-        reader->no_memory = true;
+    if (name != NULL)
+        config_source_add(reader, CONFIG_SOURCE_FILE, name);
+    if (!add_file(reader, name, text, bytes))
         return false;
-    }
-    if (!add_document(reader, name, text, bytes))
-        return false;
-    include = yaml_tree_get(reader->documents[0].root, "include");
-    if (name == NULL || include == NULL || include->kind != YAML_LIST)
-        return true;
-    for (const struct yaml_node *item = include->first; item != NULL; item = item->next)
-        if (item->kind == YAML_TEXT && item->bytes > 0 && !item->unknown)
-            include_pattern(reader, item);
+    for (size_t i = 0; name != NULL && i < reader->n_documents && !reader->no_memory; i++)
+        follow_includes(reader, name, i);
     return true;
 }

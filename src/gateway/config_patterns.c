@@ -41,3 +41,20 @@ bool config_patterns_match(const struct config_names *patterns, const char *name
     }
     return among;
 }
+
+bool config_may_use(const struct config *config, const struct config_tenant *tenant,
+                    const struct config_model *model)
+{
+    const struct config_names *patterns = &tenant->models;
+    const size_t number = (size_t)(model - config->models), bytes = strlen(model->name);
+    bool among = patterns->n == 0 || patterns->names[0][0] == '!';
+
+    for (size_t i = 0; i < patterns->n; i++) {
+        bool takes_away = patterns->names[i][0] == '!';
+        const char *pattern = patterns->names[i] + takes_away;
+        if (match_one(pattern, model->name, bytes) ||
+            config_model(config, pattern, strlen(pattern)) == number)
+            among = !takes_away;
+    }
+    return among;
+}

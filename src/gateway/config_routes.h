@@ -121,6 +121,7 @@ struct config_model {
         tg_ms connect, first_byte, idle, total;
     } timeouts;
     int64_t max_output_tokens;
+    int64_t context; /* tokens of the largest call; 0: not known */
     enum config_unbounded on_unbounded;
     double bytes_per_token;
     int64_t image_tokens;

@@ -37,6 +37,13 @@ bool config_find_word(const char *words, const char *text, int *number)
     return false;
 }
 
+static bool is_word(const struct schema_key *key, const char *text)
+{
+    int word;
+
+    return config_find_word(key->words, text, &word);
+}
+
 static bool in_range(const struct schema_key *key, double value)
 {
     return (key->above ? value > key->min : value >= key->min) && value <= key->max;
@@ -133,7 +140,8 @@ static bool parse(const struct schema_key *key, const char *text, union kept *ke
         *bytes = sizeof kept->range;
         return value_network(text, &kept->range);
     case SCHEMA_BASE:
-        return value_url(text, &kept->url) && !kept->url.has_query;
+        kept->url = (struct value_url){0};
+        return is_word(key, text) || (value_url(text, &kept->url) && !kept->url.has_query);
     case SCHEMA_HEADER:
         return value_is_header(text, &kept->text);
     default:
@@ -143,15 +151,12 @@ static bool parse(const struct schema_key *key, const char *text, union kept *ke
 
 /* ---- Keeping ---- */
 
-static bool is_word(const struct schema_key *key, const char *text)
-{
-    int word;
-
-    return config_find_word(key->words, text, &word);
-}
-
 static void keep_url(struct reader *reader, const struct value_url *url, struct config_url *into)
 {
+    if (url->host == NULL) {
+        *into = (struct config_url){0};
+        return;
+    }
     *into = (struct config_url){.tls = url->tls,
                                 .host = config_bytes(reader, url->host, url->host_bytes),
                                 .port = url->port,
@@ -213,14 +218,10 @@ static void keep(struct reader *reader, const struct schema_key *key, union kept
 /* What is right, and nobody can do yet. */
 static bool is_later(const struct schema_key *key, const char *text)
 {
-    struct value_url url;
-
     if (key->later == NULL)
         return false;
     if (key->kind == SCHEMA_STORE)
         return value_is_store(text) && strcmp(text, key->otherwise) != 0;
-    if (key->kind == SCHEMA_URL)
-        return value_url(text, &url);
     return strcmp(text, key->later) == 0;
 }
 
@@ -228,7 +229,7 @@ static bool is_later(const struct schema_key *key, const char *text)
 static void show(const struct schema_key *key, const struct yaml_node *node, char *text,
                  size_t bytes)
 {
-    if ((key->kind == SCHEMA_STORE || key->kind == SCHEMA_URL) && is_later(key, node->text))
+    if (key->kind == SCHEMA_STORE && is_later(key, node->text))
         snprintf(text, bytes, "%s", key->later);
     else if (key->kind == SCHEMA_SECRET || key->kind == SCHEMA_STORE || key->kind == SCHEMA_URL ||
              key->kind == SCHEMA_BASE)
@@ -283,6 +284,18 @@ static void check_file(struct reader *reader, const struct schema_key *key,
                        node->written);
 }
 
+/* `place` holds it as this process finds it. */
+static void note_file(struct reader *reader, const struct schema_key *key,
+                      const struct yaml_node *node, const void *place)
+{
+    const char *path;
+
+    memcpy(&path, place, sizeof path);
+    if (path != NULL && !is_word(key, node->text) &&
+        reader->documents[reader->current].folder != NULL)
+        config_source_add(reader, CONFIG_SOURCE_CERTIFICATE, path);
+}
+
 bool config_read_value(struct reader *reader, const struct schema_key *key,
                        const struct yaml_node *node, void *into)
 {
@@ -316,6 +329,8 @@ bool config_read_value(struct reader *reader, const struct schema_key *key,
         check_file(reader, key, node);
     if (into != NULL)
         keep(reader, key, &kept, bytes, into);
+    if (into != NULL && key->kind == SCHEMA_FILE)
+        note_file(reader, key, node, into);
     return true;
 }
 

@@ -105,12 +105,11 @@ static const struct schema_key envoy_keys[] = {
 
 static const struct schema_key otlp_keys[] = {
     {.name = "endpoint",
-     .kind = SCHEMA_URL,
+     .kind = SCHEMA_BASE,
      .words = "none",
-     .later = "a URL",
      .otherwise = "none",
-     .offset = NOWHERE,
-     .help = "where traces are sent"},
+     .offset = AT(config, otlp),
+     .help = "where traces are sent: OTLP over HTTP, JSON; without a path, to `/v1/traces` there"},
     END,
 };
 
@@ -134,7 +133,7 @@ static const struct schema_section logging = OF_CONFIG(log_keys);
 static const struct schema_section retry_budget = OF_CONFIG(retry_keys);
 static const struct schema_section two_tier = CHECKED_ONLY(two_tier_keys);
 static const struct schema_section envoy_rls = {envoy_keys, 1, NOWHERE, config_finish_envoy};
-static const struct schema_section otlp = CHECKED_ONLY(otlp_keys);
+static const struct schema_section otlp = OF_CONFIG(otlp_keys);
 
 static const struct schema_key root_keys[] = {
     COUNT("version", 1, 1, "1", AT(config, version), "of this format"),
@@ -176,7 +175,7 @@ static const struct schema_key root_keys[] = {
              "paths that are forwarded without a look inside"),
     SECTION("two_tier", &two_tier, NOWHERE, "fewer round trips to the store"),
     SECTION("envoy_rls", &envoy_rls, NOWHERE, "Envoy's rate limit service"),
-    SECTION("otlp", &otlp, NOWHERE, "traces"),
+    SECTION("otlp", &otlp, 0, "traces"),
     SECTIONS("protect", &schema_protect, AT(config, protect), AT(config, n_protect),
              "servers that are protected"),
     SECTIONS("budgets", &schema_budgets, AT(config, budgets), AT(config, n_budgets),
@@ -283,8 +282,11 @@ void schema_describe(const struct schema_key *key, char *text, size_t bytes)
         snprintf(text, bytes, "%s%sthe path of a file", words, *words ? " or " : "");
         break;
     case SCHEMA_URL:
-        snprintf(text, bytes, "%s%s%s", words, *words && !key->later ? " or " : "",
-                 key->later ? "" : "a URL that begins http:// or https://");
+        snprintf(text, bytes, "%s%sa URL that begins http:// or https://", words,
+                 *words ? " or " : "");
+        break;
+    case SCHEMA_BASE:
+        snprintf(text, bytes, "%s%s%s", words, *words ? " or " : "", kinds[SCHEMA_BASE]);
         break;
     default:
         snprintf(text, bytes, "%s", kinds[key->kind]);

@@ -33,7 +33,8 @@ enum schema_kind {
     SCHEMA_ADDRESS,  /* HOST:PORT */
     SCHEMA_NETWORK,  /* 10.0.0.0/8, ::1 [struct config_range] */
     SCHEMA_URL,      /* http or https; or one of `words` */
-    SCHEMA_BASE,     /* the same without a query, taken apart [struct config_url] */
+    SCHEMA_BASE,     /* the same without a query, taken apart [struct config_url]; of one of `words`
+                        the host is null */
     SCHEMA_PATH,     /* /v1/x, kept without a slash at its end; or empty, if that is the default */
     SCHEMA_STORE,    /* memory or the address of Redis */
     SCHEMA_PATTERN,  /* demo-*, !demo-large */
@@ -62,8 +63,8 @@ struct schema_key {
     double min, max;       /* of numbers in the unit they are kept in */
     const char *otherwise; /* the default, as it would be written; null: none */
     const char *words;     /* "enforce|shadow" */
-    const char *later;     /* what will be allowed one day, and the message says so: a word; of URL
-                              and STORE, any address */
+    const char *later;     /* what will be allowed one day, and the message says so: a word; of
+                              STORE, any address */
     const struct schema_section *section;
     size_t offset;       /* in the struct of the section, or SCHEMA_NOWHERE */
     size_t count_offset; /* of what is kept as pointer and count */

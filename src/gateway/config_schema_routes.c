@@ -178,6 +178,8 @@ static const struct schema_key model_keys[] = {
     SECTION("timeouts", &timeouts, 0, "how long a call may take"),
     COUNT("max_output_tokens", 1, NUMBER_MAX, "4096", AT(config_model, max_output_tokens),
           "assumed when a call does not say"),
+    COUNT("context", 1, NUMBER_MAX, NULL, AT(config_model, context),
+          "tokens of the largest call, prompt and output; `check` warns of limits below it"),
     WORD("on_unbounded", "clamp|refuse|allow", "clamp", AT(config_model, on_unbounded),
          "what happens to a call that does not say how much it may produce"),
     SECTION("estimate", &estimate, 0, "how the cost of a call is guessed"),

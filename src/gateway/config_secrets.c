@@ -137,6 +137,7 @@ static bool read_file(struct reader *reader, const struct yaml_node *node,
     into->file = config_locate(reader, node->text + 5);
     if (into->file == NULL || reader->documents[reader->current].folder == NULL)
         return into->file != NULL;
+    config_source_add(reader, CONFIG_SOURCE_SECRET, into->file);
     ssize_t bytes = read_first_line(into->file, line, sizeof line, &into->file_mtime_ns);
     if (bytes < 0)
         config_missing(reader, node, false, "%s: the file %.200s cannot be read", reader->path,

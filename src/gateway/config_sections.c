@@ -265,7 +265,7 @@ static void read_key(struct reader *reader, const struct schema_key *key,
 
 /* ---- Sections ---- */
 
-static const struct schema_key *find_key(const struct schema_section *section, const char *name)
+const struct schema_key *config_find_key(const struct schema_section *section, const char *name)
 {
     for (const struct schema_key *key = section->keys; key->name != NULL; key++)
         if (strcmp(key->name, name) == 0)
@@ -366,7 +366,7 @@ void config_read_section(struct reader *reader, const struct schema_section *sec
     }
     mark_present(section, into);
     for (const struct yaml_node *child = node->first; child != NULL; child = child->next) {
-        const struct schema_key *key = find_key(section, child->key->text);
+        const struct schema_key *key = config_find_key(section, child->key->text);
         if (key != NULL)
             read_key(reader, key, child, into);
         else
@@ -375,4 +375,17 @@ void config_read_section(struct reader *reader, const struct schema_section *sec
     check_required(reader, section, node);
     if (section->finish != NULL && into != NULL)
         section->finish(reader, node, into);
+}
+
+void config_append_section(struct reader *reader, const struct schema_key *key, const char *path,
+                           const struct yaml_node *node, void *into)
+{
+    char *item = grow_sections(reader, key, 1, into);
+    size_t pushed = config_path_push(reader, path);
+
+    if (item != NULL) {
+        config_set_defaults(reader, key->section, item);
+        config_read_section(reader, key->section, node, item);
+    }
+    config_path_pop(reader, pushed);
 }

@@ -85,18 +85,13 @@ void config_finish_tenant(struct reader *reader, const struct yaml_node *node, v
 {
     struct config_tenant *tenant = into;
 
+    tenant->extra = reader->current >= reader->first_extra;
     tenant->file = config_text(reader, reader->documents[reader->current].name);
     tenant->line = node->line;
     tenant->column = node->column;
 }
 
 /* ---- Names, parents, levels ---- */
-
-/* A tenant of the configuration and where it is written. */
-struct place {
-    size_t document;
-    const struct yaml_node *node;
-};
 
 /* The items of the lists `tenants` of all files: in the order in which they were read. */
 static struct place *find_places(struct reader *reader)
@@ -119,7 +114,7 @@ static struct place *find_places(struct reader *reader)
     return places;
 }
 
-static const struct yaml_node *child_or_self(const struct yaml_node *node, const char *name)
+const struct yaml_node *config_child_or_self(const struct yaml_node *node, const char *name)
 {
     const struct yaml_node *child = yaml_tree_get(node, name);
 
@@ -144,7 +139,7 @@ static bool index_tenants(struct reader *reader, const struct place *places)
             continue;
         reader->current = places[i].document;
         config_error(
-            reader, child_or_self(places[i].node, "name"),
+            reader, config_child_or_self(places[i].node, "name"),
             "the tenant \"%.60s\" is there twice, first in %s:%zu; each name is allowed once",
             tenant->name, config->tenants[first].file, config->tenants[first].line);
     }
@@ -180,7 +175,7 @@ static void break_cycle(struct reader *reader, const struct place *places, size_
 
     reader->current = places[at].document;
     config_error(
-        reader, child_or_self(places[at].node, "parent"),
+        reader, config_child_or_self(places[at].node, "parent"),
         "the tenant \"%.60s\" is its own parent by way of \"%.60s\"; parents must not go in "
         "a circle",
         tenant->name, reader->config->tenants[tenant->parent].name);
@@ -222,90 +217,25 @@ static void check_levels(struct reader *reader, const struct place *places)
         if (config->tenants[i].level < CONFIG_LEVELS_MAX)
             continue;
         reader->current = places[i].document;
-        config_error(reader, child_or_self(places[i].node, "parent"),
+        config_error(reader, config_child_or_self(places[i].node, "parent"),
                      "the tenant \"%.60s\" has %zu parents above it; up to %d levels are allowed",
                      config->tenants[i].name ? config->tenants[i].name : "",
                      config->tenants[i].level, CONFIG_LEVELS_MAX);
     }
 }
 
-/* ---- Virtual keys ---- */
-
-struct hashed {
-    const uint8_t *sha256;
-    size_t tenant, key;
-};
-
-static int compare_hashes(const void *a, const void *b)
-{
-    const struct hashed *left = a, *right = b;
-    int order = memcmp(left->sha256, right->sha256, 32);
-
-    if (order != 0)
-        return order;
-    if (left->tenant != right->tenant)
-        return left->tenant < right->tenant ? -1 : 1;
-    return left->key < right->key ? -1 : left->key > right->key;
-}
-
-static const struct yaml_node *key_node(const struct yaml_node *tenant, size_t key)
-{
-    const struct yaml_node *node = yaml_tree_get(tenant, "keys");
-
-    node = node->first;
-    while (key-- > 0)
-        node = node->next;
-    return child_or_self(node, "sha256");
-}
-
-/* All zeros: the hash was wrong, or missing, which has been said. */
-static bool is_given(const uint8_t *sha256)
-{
-    static const uint8_t none[32];
-
-    return memcmp(sha256, none, sizeof none) != 0;
-}
-
-static void check_keys(struct reader *reader, const struct place *places)
-{
-    struct config *config = reader->config;
-    struct hashed *list;
-    size_t n = 0;
-
-    for (size_t i = 0; i < config->n_tenants; i++)
-        n += config->tenants[i].n_keys;
-    list = arena_alloc(reader->scratch, (n + 1) * sizeof *list);
-    if (list == NULL) {
-        reader->no_memory = true;
-        return;
-    }
-    n = 0;
-    for (size_t i = 0; i < config->n_tenants; i++)
-        for (size_t k = 0; k < config->tenants[i].n_keys; k++)
-            if (is_given(config->tenants[i].keys[k].sha256))
-                list[n++] = (struct hashed){config->tenants[i].keys[k].sha256, i, k};
-    qsort(list, n, sizeof *list, compare_hashes);
-    for (size_t i = 1; i < n; i++) {
-        if (memcmp(list[i - 1].sha256, list[i].sha256, 32) != 0)
-            continue;
-        reader->current = places[list[i].tenant].document;
-        config_error(reader, key_node(places[list[i].tenant].node, list[i].key),
-                     "the key is that of the tenant \"%.60s\" too; a key is allowed once",
-                     config->tenants[list[i - 1].tenant].name
-                         ? config->tenants[list[i - 1].tenant].name
-                         : "");
-    }
-}
-
 void config_link_tenants(struct reader *reader)
 {
-    const struct place *places = find_places(reader);
+    struct place *places = find_places(reader);
 
+    reader->places = places;
     if (places == NULL || !index_tenants(reader, places))
         return;
     find_parents(reader, places);
     check_levels(reader, places);
-    check_keys(reader, places);
+    config_apply_extras(reader);
+    if (!reader->no_memory)
+        config_check_keys(reader);
 }
 
 const struct config_tenant *config_tenant(const struct config *config, const char *name,

@@ -14,6 +14,7 @@ struct guarded {
     const struct exchange_ops *ops; /* the first of its members: see worker.h */
     struct worker *worker;
     struct gateway *gateway;
+    struct generation *generation; /* held */
     const struct protected_route *route;
     struct http_inbound *in;
     struct http_outbound *out; /* null: not yet, or not any more */

@@ -5,17 +5,17 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "gateway/worker.h"
+#include "gateway/clerk.h"
 
 static const struct http_timeouts TIMEOUTS = {
     .connect = 5000, .first_byte = 10000, .idle = 10000, .total = 20000};
 
 static void finish(struct key_probe *probe, enum tg_probe_result result)
 {
-    struct worker *worker = probe->worker;
+    struct clerk *clerk = probe->clerk;
 
     probe->out = NULL;
-    tg_keyring_probed(worker->gateway->ring, &probe->probe, result, worker_now(worker));
+    tg_keyring_probed(clerk->gateway->ring, &probe->probe, result, clerk_now(clerk));
 }
 
 static void on_head(struct http_outbound *out, const struct http_head *head)
@@ -49,18 +49,19 @@ static void on_failed(struct http_outbound *out, enum http_why why, const char *
 static const struct http_client_ops OPS = {
     .head = on_head, .data = on_data, .end = on_end, .failed = on_failed};
 
-static const struct provider *find_provider(const struct gateway *gateway, const char *name)
+static const struct provider *find_provider(const struct generation *generation, const char *name)
 {
-    for (size_t i = 0; i < gateway->config.n_providers; i++)
-        if (strcmp(gateway->providers[i].config->name, name) == 0)
-            return &gateway->providers[i];
+    for (size_t i = 0; i < generation->config.n_providers; i++)
+        if (strcmp(generation->providers[i].config->name, name) == 0)
+            return &generation->providers[i];
     return NULL;
 }
 
 static bool send_probe(struct key_probe *probe, const struct provider *provider)
 {
     const struct config_provider *config = provider->config;
-    const struct config_provider_key *key = probe->probe.owner;
+    const struct route_key *owner = probe->probe.owner;
+    const struct config_provider_key *key = owner->config;
     char target[1024], credential[8192 + 64];
     struct http_fields fields;
     int n =
@@ -85,7 +86,7 @@ static bool send_probe(struct key_probe *probe, const struct provider *provider)
                              .fields = fields.list,
                              .n_fields = fields.n};
     probe->status = 0;
-    probe->out = http_send(probe->worker->client, provider->origin, &head, &TIMEOUTS, &OPS, probe);
+    probe->out = http_send(probe->clerk->client, provider->origin, &head, &TIMEOUTS, &OPS, probe);
     OPENSSL_cleanse(credential, sizeof credential);
     return probe->out != NULL;
 }
@@ -95,14 +96,12 @@ void key_probe_init(struct key_probe *probe)
     memset(probe, 0, sizeof *probe);
 }
 
-void key_probe_look(struct key_probe *probe, struct worker *worker)
+void key_probe_look(struct key_probe *probe, struct clerk *clerk)
 {
-    struct gateway *gateway = worker->gateway;
-
-    probe->worker = worker;
-    if (probe->out || !tg_keyring_next_probe(gateway->ring, worker_now(worker), &probe->probe))
+    probe->clerk = clerk;
+    if (probe->out || !tg_keyring_next_probe(clerk->gateway->ring, clerk_now(clerk), &probe->probe))
         return;
-    const struct provider *provider = find_provider(gateway, probe->probe.provider);
+    const struct provider *provider = find_provider(clerk->generation, probe->probe.provider);
     if (provider == NULL || !send_probe(probe, provider))
         finish(probe, TG_PROBE_UNCLEAR);
 }

@@ -133,7 +133,7 @@ static int64_t in_flight_of(const struct tg_gate_stats *stats)
     return stats->in_flight;
 }
 
-static void write_routes(struct metrics_text *page, struct gateway *gateway)
+static void write_routes(struct metrics_text *page, const struct generation *generation)
 {
     static const struct {
         const char *name, *help;
@@ -146,10 +146,10 @@ static void write_routes(struct metrics_text *page, struct gateway *gateway)
 
     for (size_t m = 0; m < sizeof metrics / sizeof metrics[0]; m++) {
         metrics_begin(page, metrics[m].name, "gauge", metrics[m].help);
-        for (size_t i = 0; i < gateway->config.n_models; i++) {
-            const struct route *route = &gateway->routes[i];
+        for (size_t i = 0; i < generation->config.n_models; i++) {
+            const struct route *route = &generation->routes[i];
             struct tg_gate_stats stats;
-            tg_gate_get_stats(route->slots, &stats);
+            tg_gate_get_stats(route->slots->gate, &stats);
             metrics_line(page, metrics[m].name,
                          &(struct metrics_labels){{{"provider", route->provider->config->name},
                                                    {"model", route->config->name}}},
@@ -242,7 +242,7 @@ static void write_pool(struct metrics_text *page, const struct key_metric *metri
     }
 }
 
-static void write_keys(struct metrics_text *page, struct gateway *gateway, tg_ms now)
+static void write_keys(struct metrics_text *page, const struct generation *generation, tg_ms now)
 {
     static const struct key_metric metrics[] = {
         {"key_state", "1 for the state that a provider's key is in.", "healthy", key_healthy},
@@ -259,8 +259,8 @@ static void write_keys(struct metrics_text *page, struct gateway *gateway, tg_ms
     for (size_t m = 0; m < sizeof metrics / sizeof metrics[0]; m++) {
         if (metrics[m].help)
             metrics_begin(page, metrics[m].name, "gauge", metrics[m].help);
-        for (size_t i = 0; i < gateway->config.n_models; i++)
-            write_pool(page, &metrics[m], &gateway->routes[i], now);
+        for (size_t i = 0; i < generation->config.n_models; i++)
+            write_pool(page, &metrics[m], &generation->routes[i], now);
     }
 }
 
@@ -287,17 +287,22 @@ struct budget_metric {
 };
 
 static void write_account(struct metrics_text *page, const struct budget_metric *metric,
-                          struct gateway *gateway, size_t tenant, tg_ms now)
+                          struct gateway *gateway, const struct generation *generation,
+                          size_t tenant, tg_ms now)
 {
     struct spending *spending = gateway->spending;
     struct tg_budget_metrics budgets[TG_BUDGETS_MAX];
-    size_t n = tg_bank_get_budgets(spending_bank(spending), spending_account(spending, tenant), now,
-                                   budgets);
+    size_t n = tg_bank_get_budgets(
+        spending_bank(spending),
+        spending_account(spending,
+                         tenant != SPENDING_TOP ? generation->config.tenants[tenant].name : NULL,
+                         tenant),
+        now, budgets);
 
     for (size_t i = 0; i < n; i++) {
         char number[24];
         struct metrics_labels labels = {
-            {{"tenant", tenant != SPENDING_TOP ? gateway->config.tenants[tenant].name : NULL},
+            {{"tenant", tenant != SPENDING_TOP ? generation->config.tenants[tenant].name : NULL},
              {"per", tg_per_name(budgets[i].per)},
              {"budget", number}}};
         snprintf(number, sizeof number, "%zu", i); /* one tenant may have two for each day */
@@ -305,7 +310,8 @@ static void write_account(struct metrics_text *page, const struct budget_metric 
     }
 }
 
-static void write_budgets(struct metrics_text *page, struct gateway *gateway, tg_ms now)
+static void write_budgets(struct metrics_text *page, struct gateway *gateway,
+                          const struct generation *generation, tg_ms now)
 {
     static const struct budget_metric metrics[] = {
         {"budget_limit_micro_usd", "What a budget allows; without a tenant: of everyone.",
@@ -316,9 +322,9 @@ static void write_budgets(struct metrics_text *page, struct gateway *gateway, tg
 
     for (size_t m = 0; m < sizeof metrics / sizeof metrics[0]; m++) {
         metrics_begin(page, metrics[m].name, "gauge", metrics[m].help);
-        write_account(page, &metrics[m], gateway, SPENDING_TOP, now);
-        for (size_t i = 0; i < gateway->config.n_tenants; i++)
-            write_account(page, &metrics[m], gateway, i, now);
+        write_account(page, &metrics[m], gateway, generation, SPENDING_TOP, now);
+        for (size_t i = 0; i < generation->config.n_tenants; i++)
+            write_account(page, &metrics[m], gateway, generation, i, now);
     }
 }
 
@@ -344,14 +350,15 @@ static void write_ledger(struct metrics_text *page, struct gateway *gateway)
                    (int64_t)state.room);
 }
 
-void metrics_page_write(struct metrics_text *page, struct gateway *gateway, tg_ms now)
+void metrics_page_write(struct metrics_text *page, struct gateway *gateway,
+                        const struct generation *generation, tg_ms now)
 {
     metrics_begin(page, "build_info", "gauge", "The version that runs.");
     metrics_line(page, "build_info", &(struct metrics_labels){{{"version", tg_version()}}}, 1);
     write_counts(page, gateway);
     write_gates(page, gateway);
-    write_routes(page, gateway);
-    write_keys(page, gateway, now);
-    write_budgets(page, gateway, now);
+    write_routes(page, generation);
+    write_keys(page, generation, now);
+    write_budgets(page, gateway, generation, now);
     write_ledger(page, gateway);
 }

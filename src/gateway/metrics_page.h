@@ -11,6 +11,7 @@
 
 #define METRICS_PAGE_TYPE "text/plain; version=0.0.4; charset=utf-8"
 
-void metrics_page_write(struct metrics_text *page, struct gateway *gateway, tg_ms now);
+void metrics_page_write(struct metrics_text *page, struct gateway *gateway,
+                        const struct generation *generation, tg_ms now);
 
 #endif

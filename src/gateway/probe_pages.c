@@ -6,8 +6,8 @@
 
 #include <stdio.h>
 
+#include "gateway/clerk.h"
 #include "gateway/metrics_page.h"
-#include "gateway/worker.h"
 
 static void answer(struct http_inbound *in, int status, struct slice type, struct slice body)
 {
@@ -27,25 +27,25 @@ static void answer_text(struct http_inbound *in, int status, const char *text)
     answer(in, status, SLICE("text/plain; charset=utf-8"), (struct slice){line, (size_t)n});
 }
 
-const char *probe_unready(const struct gateway *gateway)
+const char *probe_unready(const struct gateway *gateway, const struct config *config)
 {
     struct ledger_state state;
 
     if (atomic_load_explicit(&gateway->draining, memory_order_relaxed))
         return "draining";
-    if (gateway->ledger == NULL || gateway->config.ledger.failure == CONFIG_FAIL_OPEN)
+    if (gateway->ledger == NULL || config->ledger.failure == CONFIG_FAIL_OPEN)
         return NULL;
     ledger_get_state(gateway->ledger, &state);
     return state.health == LEDGER_FULL ? "the ledger has no room, and spend must be recorded"
                                        : NULL;
 }
 
-static void answer_metrics(struct worker *worker, struct http_inbound *in)
+static void answer_metrics(struct clerk *clerk, struct http_inbound *in)
 {
     struct metrics_text page;
 
     metrics_text_init(&page);
-    metrics_page_write(&page, worker->gateway, worker_now(worker));
+    metrics_page_write(&page, clerk->gateway, clerk->generation, clerk_now(clerk));
     if (page.failed)
         answer_text(in, 500, "no memory for the page");
     else
@@ -55,10 +55,10 @@ static void answer_metrics(struct worker *worker, struct http_inbound *in)
 
 static void begin(void *context, struct http_inbound *in)
 {
-    struct worker *worker = context;
+    struct clerk *clerk = context;
     struct slice path = in->head.target;
     const char *query = memchr(path.at, '?', path.n);
-    const char *why = probe_unready(worker->gateway);
+    const char *why = probe_unready(clerk->gateway, &clerk->generation->config);
 
     if (query)
         path.n = (size_t)(query - path.at);
@@ -69,7 +69,7 @@ static void begin(void *context, struct http_inbound *in)
     else if (slice_equal(path, SLICE("/readyz")))
         answer_text(in, why ? 503 : 200, why ? why : "ok");
     else if (slice_equal(path, SLICE("/metrics")))
-        answer_metrics(worker, in);
+        answer_metrics(clerk, in);
     else
         answer_text(in, 404, "there are /healthz, /readyz and /metrics");
 }

@@ -1,6 +1,6 @@
 /* probe_pages.h - /healthz, /readyz and /metrics, on a listener for the owner alone.
  *
- *   /healthz   200 "ok": the process runs and its first worker turns
+ *   /healthz   200 "ok": the process runs and its clerk turns
  *   /readyz    200 "ok", or 503 with the reason: draining, or spend cannot be recorded and must be
  *   /metrics   the text format of Prometheus, 0.0.4 (metrics_page.h)
  *
@@ -11,11 +11,12 @@
 
 #include "net/http_server.h"
 
+struct config;
 struct gateway;
 
-extern const struct http_server_ops probe_server_ops; /* the listener's context is the worker */
+extern const struct http_server_ops probe_server_ops; /* the listener's context is the clerk */
 
 /* Null: ready. Otherwise why not, in a few words. */
-const char *probe_unready(const struct gateway *gateway);
+const char *probe_unready(const struct gateway *gateway, const struct config *config);
 
 #endif

@@ -66,7 +66,7 @@ void guarded_refuse(struct guarded *guarded, const struct refusal *why, enum tg_
 
 static void renew_later(struct guarded *guarded)
 {
-    tg_ms ttl = guarded->gateway->config.gate.lease_ttl;
+    tg_ms ttl = guarded->generation->config.gate.lease_ttl;
 
     net_timer_set(guarded->worker->loop, &guarded->timer, ttl > 2 ? ttl / 2 : 1);
 }
@@ -152,8 +152,9 @@ static const struct config_tenant *tenant_of(struct guarded *guarded)
 
     if (virtual_key_find(head->fields, head->n_fields, &key) == VIRTUAL_KEY_FOUND &&
         virtual_key_hash(key, hash))
-        tenant = gateway_tenant_of_key(guarded->gateway, hash, guarded->began_at, &guarded->key);
-    return tenant != CONFIG_NONE ? &guarded->gateway->config.tenants[tenant] : NULL;
+        tenant =
+            generation_tenant_of_key(guarded->generation, hash, guarded->began_at, &guarded->key);
+    return tenant != CONFIG_NONE ? &guarded->generation->config.tenants[tenant] : NULL;
 }
 
 /* Whose limits it clears, and whom fairness counts. */
@@ -180,7 +181,7 @@ static enum tg_err describe(struct guarded *guarded, struct tg_problem *problem)
                                    .priority = priority};
     tg_call_init(&guarded->call);
     guarded->call.waiter = &guarded->waiter;
-    return scopes_fill(guarded->gateway->scopes, &who, guarded->scopes, &guarded->call, problem);
+    return scopes_fill(guarded->generation->scopes, &who, guarded->scopes, &guarded->call, problem);
 }
 
 static struct guarded *guarded_new(struct worker *worker, const struct protected_route *route,
@@ -194,9 +195,11 @@ static struct guarded *guarded_new(struct worker *worker, const struct protected
     guarded->ops = &guarded_ops;
     guarded->worker = worker;
     guarded->gateway = worker->gateway;
+    guarded->generation = worker->generation;
+    generation_hold(guarded->generation, worker->number);
     guarded->route = route;
     guarded->in = in;
-    guarded->trusted = trust_covers(&worker->gateway->config, peer);
+    guarded->trusted = trust_covers(&guarded->generation->config, peer);
     guarded->began_at = worker_now(worker);
     guarded->id = random_bits(&worker->random);
     guarded->reason = REPLY_COUNT;
@@ -304,7 +307,7 @@ static void log_line(const struct guarded *guarded, enum http_why why)
     line.ttfb_ms = guarded->first_at > 0 ? guarded->first_at - guarded->began_at : -1;
     line.total_ms = now - guarded->began_at;
     line.bytes_out = guarded->bytes_out;
-    request_log_line(guarded->gateway, &line);
+    request_log_line(&guarded->generation->config, &line);
 }
 
 static void in_gone(struct http_inbound *in, enum http_why why)
@@ -321,6 +324,7 @@ static void in_gone(struct http_inbound *in, enum http_why why)
     log_line(guarded, why);
     atomic_fetch_sub_explicit(&gateway->counts.open, 1, memory_order_relaxed);
     in->owner = NULL;
+    generation_drop(guarded->generation, guarded->worker->number);
     free(guarded);
 }
 

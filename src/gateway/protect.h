@@ -15,7 +15,8 @@
 
 /* The route of a request's target; null: none. "/api" is for "/api", "/api/x" and "/api?x", not for
  * "/apix"; the longest prefix wins. */
-const struct protected_route *protect_find(const struct gateway *gateway, struct slice target);
+const struct protected_route *protect_find(const struct generation *generation,
+                                           struct slice target);
 
 /* The class of a request by the route's `priorities`, of which the longest path that matches as
  * above wins; normal where there is none. */

@@ -24,16 +24,16 @@ static bool is_beneath(struct slice path, struct slice prefix)
     return path.n == prefix.n || path.at[prefix.n] == '/';
 }
 
-const struct protected_route *protect_find(const struct gateway *gateway, struct slice target)
+const struct protected_route *protect_find(const struct generation *generation, struct slice target)
 {
     struct slice path = path_of(target);
     const struct protected_route *found = NULL;
     size_t longest = 0;
 
-    for (size_t i = 0; i < gateway->config.n_protect; i++) {
-        struct slice prefix = slice_of(gateway->config.protect[i].prefix);
+    for (size_t i = 0; i < generation->config.n_protect; i++) {
+        struct slice prefix = slice_of(generation->config.protect[i].prefix);
         if (is_beneath(path, prefix) && (found == NULL || prefix.n > longest)) {
-            found = &gateway->protect[i];
+            found = &generation->protect[i];
             longest = prefix.n;
         }
     }

@@ -142,14 +142,14 @@ size_t request_line_write(const struct request_line *line, bool json, char text[
     return out.n;
 }
 
-void request_log_line(const struct gateway *gateway, const struct request_line *line)
+void request_log_line(const struct config *config, const struct request_line *line)
 {
     char text[REQUEST_LINE_MAX];
 
     _Static_assert(REQUEST_LINE_MAX <= PIPE_BUF, "a line is written in one piece");
-    if (gateway->config.log_level > CONFIG_INFO)
+    if (config->log_level > CONFIG_INFO)
         return;
-    size_t n = request_line_write(line, gateway->config.log_json, text);
+    size_t n = request_line_write(line, config->log_json, text);
     ssize_t written = write(STDERR_FILENO, text, n);
     (void)written;
 }
@@ -186,7 +186,7 @@ static struct slice maybe(const char *text)
 
 static void fill_route(const struct call *call, struct request_line *line)
 {
-    const struct config *config = &call->gateway->config;
+    const struct config *config = &call->generation->config;
 
     if (call->route != NULL) {
         line->model_served = slice_of(call->route->config->name);
@@ -195,7 +195,7 @@ static void fill_route(const struct call *call, struct request_line *line)
         line->provider = slice_of(config->providers[call->passthrough->provider].name);
     }
     if (call->last_key != NULL)
-        line->provider_key = maybe(call->last_key->name);
+        line->provider_key = maybe(call->last_key->config->name);
 }
 
 void request_log(const struct call *call)
@@ -227,5 +227,5 @@ void request_log(const struct call *call)
     line.usage = call->usage;
     line.micro_usd = call->spent;
     line.bytes_out = call->bytes_out;
-    request_log_line(call->gateway, &line);
+    request_log_line(&call->generation->config, &line);
 }

@@ -12,7 +12,7 @@
 #define REQUEST_LINE_MAX 4096
 
 struct call;
-struct gateway;
+struct config;
 
 /* What a line says. Empty slices, null texts and negative numbers are left out. */
 struct request_line {
@@ -43,6 +43,6 @@ size_t request_line_write(const struct request_line *line, bool json, char text[
 
 /* To stderr, as JSON or text by the configuration, if its level lets it through. */
 void request_log(const struct call *call);
-void request_log_line(const struct gateway *gateway, const struct request_line *line);
+void request_log_line(const struct config *config, const struct request_line *line);
 
 #endif

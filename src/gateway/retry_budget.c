@@ -8,9 +8,9 @@
 
 enum { WHOLE = 1000, SECONDS_KEPT = 10 };
 
-static void add(struct retry_budget *budget, long long thousandths)
+static void add(struct retry_budget *budget, const struct config *config, long long thousandths)
 {
-    long long most = (budget->min_per_s + 100) * SECONDS_KEPT * WHOLE;
+    long long most = (config->retry_min_per_s + 100) * SECONDS_KEPT * WHOLE;
     long long now = atomic_load_explicit(&budget->thousandths, memory_order_relaxed), then;
 
     do {
@@ -24,25 +24,26 @@ static void add(struct retry_budget *budget, long long thousandths)
 }
 
 /* What time alone has brought. Of several threads at once, one adds it. */
-static void refill(struct retry_budget *budget, tg_ms now)
+static void refill(struct retry_budget *budget, const struct config *config, tg_ms now)
 {
     long long at = atomic_load_explicit(&budget->filled_at, memory_order_relaxed);
     long long ms = now - at > 1000 ? 1000 : now - at;
 
     if (ms > 0 && atomic_compare_exchange_strong_explicit(
                       &budget->filled_at, &at, now, memory_order_relaxed, memory_order_relaxed))
-        add(budget, ms * budget->min_per_s);
+        add(budget, config, ms * config->retry_min_per_s);
 }
 
-void retry_budget_earn(struct retry_budget *budget, bool is_retry, tg_ms now)
+void retry_budget_earn(struct retry_budget *budget, const struct config *config, bool is_retry,
+                       tg_ms now)
 {
-    refill(budget, now);
-    add(budget, is_retry ? -WHOLE : (long long)(budget->ratio * WHOLE));
+    refill(budget, config, now);
+    add(budget, config, is_retry ? -WHOLE : (long long)(config->retry_ratio * WHOLE));
 }
 
-bool retry_budget_take(struct retry_budget *budget, tg_ms now)
+bool retry_budget_take(struct retry_budget *budget, const struct config *config, tg_ms now)
 {
-    refill(budget, now);
+    refill(budget, config, now);
     long long there = atomic_load_explicit(&budget->thousandths, memory_order_relaxed);
 
     do {

@@ -5,13 +5,19 @@
  * defaults, which only its own calls have, are another. A user's entry needs no tenant in its key,
  * because the set is that tenant's.
  *
- * All sets are made at the start; a call picks from them, allocates nothing and takes no lock.
+ * Sets have names in a book, so that the next reading of the configuration finds those of this one
+ * with what they have counted: "tenant\nlimits\nHASH\n0". All are made at the start; a call picks
+ * from them, allocates nothing and takes no lock.
  */
 #include "gateway/scopes.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
 
 /* A set of a tenant that holds for some of its calls. */
 struct part {
@@ -34,11 +40,14 @@ struct scopes {
 
 /* ---- sets ---- */
 
-/* Limits on their way to be a set. */
+enum { SET_NAME_MAX = 1024 };
+
+/* Limits on their way to be a set, and the set's name. */
 struct gather {
-    struct tg_store *store;
+    struct limit_book *book;
     struct tg_limit limits[TG_LIMITS_MAX];
     size_t n;
+    char name[SET_NAME_MAX];
 };
 
 static enum tg_mode mode_of(enum config_mode mode)
@@ -54,6 +63,7 @@ static enum tg_err gather(struct gather *gather, const struct config_limiter *fr
 
     if (!from->present)
         return TG_OK;
+    memset(limit, 0, sizeof *limit); /* sets are compared as bytes */
     limit->axis = from->axis;
     limit->mode = over == CONFIG_SHADOW ? TG_SHADOW : mode_of(from->mode);
     gather->n++;
@@ -66,8 +76,36 @@ static enum tg_err define(struct gather *gather, tg_limits *set, struct tg_probl
     size_t n = gather->n;
 
     gather->n = 0;
-    *set = 0;
-    return n > 0 ? tg_store_define(gather->store, gather->limits, n, set, problem) : TG_OK;
+    return limit_book_want(gather->book, gather->name, strlen(gather->name), gather->limits, n, set,
+                           problem);
+}
+
+/* A name for a set of a tenant: null for nobody's. No name has a line end in it. */
+static void name_set(struct gather *gather, const struct config_tenant *tenant, const char *what)
+{
+    snprintf(gather->name, sizeof gather->name, "%s\n%s", tenant != NULL ? tenant->name : "", what);
+}
+
+static uint64_t hash_of(const struct config_names *patterns)
+{
+    uint64_t hash = patterns->n;
+
+    for (size_t i = 0; i < patterns->n; i++)
+        hash = XXH3_64bits_withSeed(patterns->names[i], strlen(patterns->names[i]), hash);
+    return hash;
+}
+
+/* By the models it is for, of which a hash will do; two lines for the same are told apart by their
+ * order. */
+static void name_line(struct gather *gather, const struct config_tenant *tenant, size_t number)
+{
+    uint64_t hash = hash_of(&tenant->limits[number].models);
+    size_t alike = 0;
+
+    for (size_t k = 0; k < number; k++)
+        alike += hash_of(&tenant->limits[k].models) == hash;
+    snprintf(gather->name, sizeof gather->name, "%s\nlimits\n%016" PRIx64 "\n%zu", tenant->name,
+             hash, alike);
 }
 
 static enum tg_err define_line(struct gather *to, const struct config_limits *line,
@@ -80,19 +118,19 @@ static enum tg_err define_line(struct gather *to, const struct config_limits *li
     return err ? err : define(to, set, problem);
 }
 
-static enum tg_err define_defaults(struct tg_store *store, const struct config_gate *gate,
+static enum tg_err define_defaults(struct gather *to, const struct config_gate *gate,
                                    const struct config_tenant *tenant, tg_limits *set,
                                    struct tg_problem *problem)
 {
-    struct gather defaults = {.store = store};
     enum config_mode over = tenant != NULL ? tenant->mode : CONFIG_ENFORCE;
     enum tg_err err = TG_OK;
 
+    name_set(to, tenant, "defaults");
     if (tenant == NULL || !tenant->rate.present)
-        err = gather(&defaults, &gate->rate, over, problem);
+        err = gather(to, &gate->rate, over, problem);
     if (!err && (tenant == NULL || !tenant->cost.present))
-        err = gather(&defaults, &gate->cost, over, problem);
-    return err ? err : define(&defaults, set, problem);
+        err = gather(to, &gate->cost, over, problem);
+    return err ? err : define(to, set, problem);
 }
 
 /* ---- tenants ---- */
@@ -103,33 +141,46 @@ static void add_part(struct tenant_scopes *tenant, tg_limits set, const struct c
         tenant->parts[tenant->n_parts++] = (struct part){set, models};
 }
 
-static enum tg_err build_tenant(struct scopes *scopes, struct tg_store *store, size_t number,
+static enum tg_err too_long(const struct config_tenant *tenant, struct tg_problem *problem)
+{
+    if (problem != NULL)
+        snprintf(problem->text, sizeof problem->text,
+                 "the name has %zu bytes; at most %d are allowed", strlen(tenant->name),
+                 SET_NAME_MAX / 2);
+    return TG_ERR_INVALID;
+}
+
+static enum tg_err build_tenant(struct scopes *scopes, struct gather *limits, size_t number,
                                 struct tg_problem *problem)
 {
     const struct config_tenant *from = &scopes->config->tenants[number];
     struct tenant_scopes *to = &scopes->tenants[number];
-    struct gather limits = {.store = store};
     tg_limits set = 0;
 
     to->parts = calloc(from->n_limits + 1, sizeof to->parts[0]);
     if (to->parts == NULL)
         return TG_ERR_MEMORY;
-    enum tg_err err = gather(&limits, &from->rate, from->mode, problem);
+    if (strlen(from->name) > SET_NAME_MAX / 2)
+        return too_long(from, problem);
+    name_set(limits, from, "own");
+    enum tg_err err = gather(limits, &from->rate, from->mode, problem);
     if (!err)
-        err = gather(&limits, &from->cost, from->mode, problem);
+        err = gather(limits, &from->cost, from->mode, problem);
     if (!err)
-        err = define(&limits, &set, problem);
+        err = define(limits, &set, problem);
     add_part(to, set, NULL);
     for (size_t i = 0; i < from->n_limits && !err; i++) {
         const struct config_limits *line = &from->limits[i];
-        err = define_line(&limits, line, from->mode, &set, problem);
+        name_line(limits, from, i);
+        err = define_line(limits, line, from->mode, &set, problem);
         if (!err)
             add_part(to, set, line->models.n > 0 ? &line->models : NULL);
     }
+    name_set(limits, from, "users");
     if (!err && from->users.present)
-        err = define_line(&limits, &from->users.each, from->mode, &to->users, problem);
+        err = define_line(limits, &from->users.each, from->mode, &to->users, problem);
     if (!err)
-        err = define_defaults(store, &scopes->config->gate, from, &to->defaults, problem);
+        err = define_defaults(limits, &scopes->config->gate, from, &to->defaults, problem);
     return err;
 }
 
@@ -312,13 +363,14 @@ static void say_where(const struct config_tenant *tenant, struct tg_problem *pro
              tenant->line, tenant->name, inner.text);
 }
 
-static enum tg_err build(struct scopes *scopes, struct tg_store *store, struct tg_problem *problem)
+static enum tg_err build(struct scopes *scopes, struct limit_book *book, struct tg_problem *problem)
 {
     const struct config *config = scopes->config;
-    enum tg_err err = define_defaults(store, &config->gate, NULL, &scopes->defaults, problem);
+    struct gather limits = {.book = book};
+    enum tg_err err = define_defaults(&limits, &config->gate, NULL, &scopes->defaults, problem);
 
     for (size_t i = 0; i < config->n_tenants && !err; i++) {
-        err = build_tenant(scopes, store, i, problem);
+        err = build_tenant(scopes, &limits, i, problem);
         if (err)
             say_where(&config->tenants[i], problem);
     }
@@ -328,7 +380,7 @@ static enum tg_err build(struct scopes *scopes, struct tg_store *store, struct t
     return err;
 }
 
-enum tg_err scopes_new(const struct config *config, struct tg_store *store, struct scopes **scopes,
+enum tg_err scopes_new(const struct config *config, struct limit_book *book, struct scopes **scopes,
                        struct tg_problem *problem)
 {
     struct scopes *made = calloc(1, sizeof *made);
@@ -341,10 +393,12 @@ enum tg_err scopes_new(const struct config *config, struct tg_store *store, stru
     made->config = config;
     made->tenants = calloc(config->n_tenants + 1, sizeof made->tenants[0]);
     if (made->tenants != NULL)
-        err = build(made, store, problem);
-    if (err)
+        err = build(made, book, problem);
+    if (err) {
+        limit_book_forget(book);
         scopes_free(made);
-    else
+    }
+    if (!err)
         *scopes = made;
     return err;
 }

@@ -1,6 +1,7 @@
 /* scopes.h - what a call has to clear by the configuration: whose limits, how many at once.
  *
- *     scopes_new(&config, store, &scopes, &problem)
+ *     scopes_new(&config, book, &scopes, &problem)
+ *     limit_book_apply(book, now, &problem)
  *     ...
  *     struct tg_scope room[TG_SCOPES_MAX];
  *     struct tg_call call;
@@ -24,6 +25,7 @@
 #define TG_GATEWAY_SCOPES_H
 
 #include "gateway/config.h"
+#include "gateway/limit_book.h"
 #include "tollgate.h"
 
 struct scopes;
@@ -41,9 +43,11 @@ struct scopes_who {
     enum tg_priority priority; /* what is asked for */
 };
 
-/* Makes the limits of the configuration known to the store. Both are borrowed for as long as the
- * scopes live. TG_ERR_INVALID, TG_ERR_MEMORY; `problem` names the tenant with its file and line. */
-TG_MUST_CHECK enum tg_err scopes_new(const struct config *config, struct tg_store *store,
+/* Wants the limits of the configuration in the book; those that were there and have changed hold
+ * once the book is told to apply them. The configuration is borrowed for as long as the scopes
+ * live. TG_ERR_INVALID, TG_ERR_MEMORY: nothing is wanted; `problem` names the tenant with its file
+ * and line. */
+TG_MUST_CHECK enum tg_err scopes_new(const struct config *config, struct limit_book *book,
                                      struct scopes **scopes, struct tg_problem *problem);
 void scopes_free(struct scopes *scopes);
 

@@ -13,6 +13,7 @@
 #include "text/json_read.h"
 
 struct call;
+struct reload;
 
 /* One listener serves calls to models and protected routes: what in->owner points to begins with a
  * pointer to these, which take what comes after begin(). */
@@ -50,21 +51,22 @@ static inline void waiter_forget(struct waiter *waiter)
 
 struct worker {
     struct gateway *gateway;
-    size_t number; /* the first one does what is to be done once */
+    struct generation *generation; /* what calls that come now run under */
+    size_t number;                 /* of its thread, among those that hold generations */
     struct net_loop *loop;
     struct http_client *client;
     struct http_listener *listener; /* of the gateway */
-    struct http_listener *probe;    /* of /healthz and the like; the first worker's only */
     struct json_reader *reader;
     struct random random; /* jitter, ids: not for secrets */
     struct call *spare;   /* structs of calls that have ended */
     size_t n_spare;
     struct call *calls;       /* that are under way */
     struct net_timer renewal; /* of their leases */
-    struct net_timer chores;
     struct net_post stopping;
     struct net_timer drained;
-    struct chores *state; /* of the first worker */
+    struct net_post taking;   /* the generation */
+    struct generation *newer; /* that is to be taken, */
+    struct reload *reload;    /* and who has to know when it is */
     pthread_t thread;
     bool started;
 };
@@ -76,6 +78,10 @@ bool worker_init(struct worker *worker, struct gateway *gateway, size_t number,
 void worker_fini(struct worker *worker);
 
 bool worker_start(struct worker *worker);
+
+/* From the clerk's thread: takes a new generation at its next turn, and then calls
+ * reload_taken(). */
+void worker_take(struct worker *worker, struct generation *generation, struct reload *reload);
 
 /* From any thread: takes no more connections, ends when the calls that run have ended. */
 void worker_drain(struct worker *worker);

@@ -11,6 +11,8 @@ void forest_free(struct forest *forest)
     for (size_t i = 0; i < forest->n; i++)
         free(forest->nodes[i].name);
     free(forest->nodes);
+    free(forest->by_name);
+    free(forest->accounts);
     *forest = (struct forest){0};
 }
 
@@ -58,15 +60,31 @@ static bool copy_tenant(struct node *node, const struct spending_tree *tree, siz
                         tenant->n_user_budgets, tenant->name, problem);
 }
 
+static int compare_names(const void *left, const void *right)
+{
+    const struct forest_name *a = left, *b = right;
+
+    return strcmp(a->name, b->name);
+}
+
+static void sort_names(struct forest *forest)
+{
+    for (size_t i = 0; i + 1 < forest->n; i++)
+        forest->by_name[i] = (struct forest_name){forest->nodes[i].name, i};
+    qsort(forest->by_name, forest->n - 1, sizeof *forest->by_name, compare_names);
+}
+
 bool forest_init(struct forest *forest, const struct spending_tree *tree,
                  struct ledger_problem *problem)
 {
     struct node *everyone;
+    size_t n = tree->n_tenants + 1;
 
-    *forest =
-        (struct forest){calloc(tree->n_tenants + 1, sizeof *forest->nodes), tree->n_tenants + 1};
-    if (forest->nodes == NULL) {
-        forest->n = 0;
+    *forest = (struct forest){.nodes = calloc(n, sizeof *forest->nodes),
+                              .by_name = calloc(n, sizeof *forest->by_name),
+                              .accounts = calloc(n, sizeof *forest->accounts)};
+    forest->n = forest->nodes ? n : 0;
+    if (forest->nodes == NULL || forest->by_name == NULL || forest->accounts == NULL) {
         return ledger_fail(problem, "there is no memory for %zu tenants", tree->n_tenants);
     }
     everyone = &forest->nodes[tree->n_tenants];
@@ -77,35 +95,112 @@ bool forest_init(struct forest *forest, const struct spending_tree *tree,
     for (size_t i = 0; i < tree->n_tenants; i++)
         if (!copy_tenant(&forest->nodes[i], tree, i, problem))
             return false;
+    sort_names(forest);
     return true;
 }
 
-bool forest_register(struct forest *forest, struct ledger *ledger, size_t i,
-                     struct ledger_problem *problem)
+bool forest_register(struct forest *forest, struct ledger *ledger, struct ledger_problem *problem)
+{
+    size_t n = forest->n - 1;
+    struct ledger_tenant_spec *list = calloc(n + 1, sizeof *list);
+
+    if (list == NULL)
+        return ledger_fail(problem, "there is no memory for %zu tenants", n);
+    for (size_t i = 0; i < n; i++) {
+        size_t parent = forest->nodes[i].parent;
+        list[i] = (struct ledger_tenant_spec){forest->nodes[i].name,
+                                              parent == n ? LEDGER_NO_PARENT : parent, 0, 0};
+    }
+    bool done = ledger == NULL || ledger_add_tenants(ledger, list, n, problem);
+    for (size_t i = 0; done && i < n; i++)
+        forest->nodes[i].ledger_id = list[i].number;
+    free(list);
+    return done;
+}
+
+static bool same_budgets(const struct tg_budget *a, size_t n_a, const struct tg_budget *b,
+                         size_t n_b)
+{
+    if (n_a != n_b)
+        return false;
+    for (size_t i = 0; i < n_a; i++)
+        if (a[i].amount != b[i].amount || a[i].per != b[i].per || a[i].zone != b[i].zone ||
+            a[i].mode != b[i].mode)
+            return false;
+    return true;
+}
+
+static void keep_node(struct forest *forest, size_t i, const struct forest *before)
 {
     struct node *node = &forest->nodes[i];
-    uint32_t parent = 0;
+    size_t k = node->name ? forest_find(before, node->name, i) : before->n - 1;
+    const struct node *old = k < before->n ? &before->nodes[k] : NULL;
 
-    if (node->ledger_id != 0 || node->name == NULL || ledger == NULL)
-        return true;
-    if (!forest_register(forest, ledger, node->parent, problem))
-        return false;
-    parent = forest->nodes[node->parent].ledger_id;
-    return ledger_tenant(ledger, parent, node->name, strlen(node->name), &node->ledger_id, problem);
+    if (old == NULL || (node->name == NULL) != (old->name == NULL) ||
+        atomic_load(&old->account) == 0)
+        return;
+    if (node->parent != SPENDING_TOP) {
+        const struct node *above = &forest->nodes[node->parent];
+        if (above->account == 0 || above->account != before->nodes[old->parent].account)
+            return;
+    }
+    /* The account is the same, whatever its budgets. */
+    atomic_store(&node->account, atomic_load(&old->account));
+    node->kept = same_budgets(node->budgets, node->n_budgets, old->budgets, old->n_budgets) &&
+                 same_budgets(node->user_budgets, node->n_user_budgets, old->user_budgets,
+                              old->n_user_budgets);
+}
+
+/* Parents first, whatever their order in the list: a level at a time. */
+void forest_keep(struct forest *forest, const struct forest *before)
+{
+    if (before->n == 0)
+        return;
+    keep_node(forest, forest->n - 1, before);
+    for (int level = 0; level < TG_LEVELS_MAX; level++)
+        for (size_t i = 0; i + 1 < forest->n; i++)
+            if (!forest->nodes[i].kept)
+                keep_node(forest, i, before);
+}
+
+size_t forest_find(const struct forest *forest, const char *name, size_t hint)
+{
+    struct forest_name wanted = {name, 0}, *found;
+
+    if (hint < forest->n && forest->nodes[hint].name != NULL &&
+        strcmp(forest->nodes[hint].name, name) == 0)
+        return hint;
+    if (forest->n <= 1)
+        return SPENDING_TOP;
+    found = bsearch(&wanted, forest->by_name, forest->n - 1, sizeof wanted, compare_names);
+    return found ? found->node : SPENDING_TOP;
 }
 
 const struct node *forest_named(const struct forest *forest, const char *name)
 {
-    for (size_t i = 0; i + 1 < forest->n; i++)
-        if (strcmp(forest->nodes[i].name, name) == 0)
-            return &forest->nodes[i];
-    return NULL;
+    size_t i = forest_find(forest, name, SPENDING_TOP);
+
+    return i != SPENDING_TOP ? &forest->nodes[i] : NULL;
+}
+
+static int compare_accounts(const void *left, const void *right)
+{
+    const struct forest_account *a = left, *b = right;
+
+    return (a->account > b->account) - (a->account < b->account);
+}
+
+void forest_sort_accounts(struct forest *forest)
+{
+    for (size_t i = 0; i < forest->n; i++)
+        forest->accounts[i] = (struct forest_account){atomic_load(&forest->nodes[i].account), i};
+    qsort(forest->accounts, forest->n, sizeof *forest->accounts, compare_accounts);
 }
 
 const struct node *forest_with(const struct forest *forest, tg_account account)
 {
-    for (size_t i = 0; i < forest->n; i++)
-        if (forest->nodes[i].account == account)
-            return &forest->nodes[i];
-    return NULL;
+    struct forest_account wanted = {account, 0}, *found;
+
+    found = bsearch(&wanted, forest->accounts, forest->n, sizeof wanted, compare_accounts);
+    return found ? &forest->nodes[found->node] : NULL;
 }

@@ -138,13 +138,13 @@ bool ledger_roll(struct ledger *ledger, tg_ms now, struct ledger_problem *proble
     return done;
 }
 
-bool ledger_tenant(struct ledger *ledger, uint32_t parent, const char *name, size_t bytes,
-                   uint32_t *tenant, struct ledger_problem *problem)
+bool ledger_add_tenants(struct ledger *ledger, struct ledger_tenant_spec *list, size_t n,
+                        struct ledger_problem *problem)
 {
     bool done;
 
     pthread_mutex_lock(&ledger->held);
-    done = ledger_db_add_tenant(&ledger->db, parent, name, bytes, tenant, problem);
+    done = ledger_db_add_tenants(&ledger->db, list, n, problem);
     pthread_mutex_unlock(&ledger->held);
     return done;
 }
@@ -191,6 +191,11 @@ size_t ledger_tenants(struct ledger *ledger)
 const char *ledger_tenant_name(struct ledger *ledger, uint32_t tenant)
 {
     return ledger_db_name(&ledger->db, tenant);
+}
+
+uint32_t ledger_tenant_parent(struct ledger *ledger, uint32_t tenant)
+{
+    return ledger_db_parent(&ledger->db, tenant);
 }
 
 bool ledger_is_within(struct ledger *ledger, uint32_t tenant, const char *name)

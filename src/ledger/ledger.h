@@ -5,7 +5,7 @@
  *     config.path = "tollgate.db";
  *     if (!ledger_open(&config, &ledger, &problem))
  *         ... problem.text
- *     ledger_tenant(ledger, 0, "team-a", 6, &tenant, &problem);
+ *     ledger_add_tenants(ledger, tenants, n, &problem);
  *
  *     if (!ledger_take_room(ledger))          before a call is sent
  *         ...                                 no room: see ledger_get_state()
@@ -67,7 +67,7 @@ enum {
 struct ledger_entry {
     tg_ms reserved_at; /* says which windows it belongs to */
     tg_ms settled_at;
-    uint32_t tenant; /* from ledger_tenant() */
+    uint32_t tenant; /* from ledger_add_tenants() */
     uint32_t flags;  /* LEDGER_... */
     struct tg_usage usage;
     tg_micro micro;
@@ -88,10 +88,18 @@ bool ledger_open(const struct ledger_config *config, struct ledger **ledger,
  * ledger_open() counts it. The ledger is gone in either case. Null is fine. */
 bool ledger_close(struct ledger *ledger, struct ledger_problem *problem);
 
-/* The number of a tenant under `parent` (0: at the top), for entries. New ones are on disk when
- * this returns. */
-bool ledger_tenant(struct ledger *ledger, uint32_t parent, const char *name, size_t bytes,
-                   uint32_t *tenant, struct ledger_problem *problem);
+#define LEDGER_NO_PARENT SIZE_MAX
+
+struct ledger_tenant_spec {
+    const char *name;
+    size_t parent;   /* in the list; LEDGER_NO_PARENT: */
+    uint32_t under;  /* then the number of its parent; 0: it is at the top */
+    uint32_t number; /* the result, for entries */
+};
+
+/* The numbers of tenants. New ones are on disk when this returns, all of them or none. */
+bool ledger_add_tenants(struct ledger *ledger, struct ledger_tenant_spec *list, size_t n,
+                        struct ledger_problem *problem);
 
 /* ---- On the way of a call -------------------------------------------------------------------- */
 
@@ -170,6 +178,7 @@ void ledger_let_go(struct ledger *ledger);
  * has. Only while it is held. */
 size_t ledger_tenants(struct ledger *ledger);
 const char *ledger_tenant_name(struct ledger *ledger, uint32_t tenant);
+uint32_t ledger_tenant_parent(struct ledger *ledger, uint32_t tenant); /* 0: none */
 bool ledger_is_within(struct ledger *ledger, uint32_t tenant, const char *name);
 
 /* ---- Reading beside the process that writes -------------------------------------------------- */

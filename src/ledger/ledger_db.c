@@ -364,9 +364,7 @@ void ledger_db_close(struct ledger_db *db)
 {
     for (size_t i = 0; i < STATEMENTS; i++)
         sqlite3_finalize(db->statements[i]);
-    for (size_t i = 0; i < db->n_tenants; i++)
-        free(db->tenants[i].name);
-    free(db->tenants);
+    ledger_db_free_tenants(db);
     sqlite3_close(db->sqlite);
     free(db->path);
     *db = (struct ledger_db){0};

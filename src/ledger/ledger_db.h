@@ -43,8 +43,10 @@ struct ledger_db {
     char *path;
     sqlite3 *sqlite;
     sqlite3_stmt *statements[STATEMENTS];
-    struct ledger_db_tenant *tenants; /* number i + 1 at i */
+    struct ledger_db_tenant *tenants; /* number i + 1 at i; room for half as many as slots */
     size_t n_tenants;
+    uint32_t *slots; /* their numbers, by a hash of parent and name; 0: free */
+    size_t n_slots;  /* a power of two, or 0 */
     uint64_t token;
     uint64_t moved; /* the last entry that is in it, when it was opened */
     bool closed;    /* there was nothing else anywhere, when it was opened */
@@ -77,8 +79,10 @@ void ledger_db_undo(struct ledger_db *db);
 /* ---- ledger_tenants.c ---- */
 
 bool ledger_db_read_tenants(struct ledger_db *db, struct ledger_problem *problem);
-bool ledger_db_add_tenant(struct ledger_db *db, uint32_t parent, const char *name, size_t bytes,
-                          uint32_t *tenant, struct ledger_problem *problem);
+void ledger_db_free_tenants(struct ledger_db *db);
+bool ledger_db_add_tenants(struct ledger_db *db, struct ledger_tenant_spec *list, size_t n,
+                           struct ledger_problem *problem);
+uint32_t ledger_db_parent(const struct ledger_db *db, uint32_t tenant);  /* 0: none */
 const char *ledger_db_name(const struct ledger_db *db, uint32_t tenant); /* "": no such */
 bool ledger_db_is_within(const struct ledger_db *db, uint32_t tenant, const char *name);
 

@@ -22,6 +22,9 @@ void restore_fini(struct restore *restore)
         free((char *)restore->users[i].user.bytes);
     free(restore->users);
     free(restore->sums);
+    free(restore->totals);
+    free(restore->node_of);
+    free(restore->first_of);
     free(restore->begins);
     *restore = (struct restore){0};
 }
@@ -100,14 +103,33 @@ static bool no_memory(struct ledger_problem *problem)
     return ledger_fail(problem, "there is no memory to restore budgets");
 }
 
-bool restore_read(struct restore *restore, struct ledger_problem *problem)
+/* A tenant that has moved has several numbers, of which the first stands for all. */
+static void find_nodes(struct restore *restore, const struct forest *forest)
 {
-    if (restore->ledger == NULL)
+    restore->node_of[0] = SPENDING_TOP;
+    for (uint32_t tenant = 1; tenant < restore->n_tenants; tenant++) {
+        size_t node =
+            forest_find(forest, ledger_tenant_name(restore->ledger, tenant), SPENDING_TOP);
+        restore->node_of[tenant] = node;
+        if (node != SPENDING_TOP && restore->first_of[node] == 0)
+            restore->first_of[node] = tenant;
+    }
+}
+
+bool restore_read(struct restore *restore, const struct forest *forest,
+                  struct ledger_problem *problem)
+{
+    if (restore->ledger == NULL || restore->n_begins == 0)
         return true;
     restore->n_tenants = ledger_tenants(restore->ledger) + 1;
-    restore->sums = calloc(restore->n_begins * restore->n_tenants + 1, sizeof *restore->sums);
-    if (restore->sums == NULL)
+    restore->n_nodes = forest->n;
+    restore->sums = calloc(restore->n_begins * restore->n_tenants, sizeof *restore->sums);
+    restore->totals = calloc(restore->n_begins * restore->n_nodes, sizeof *restore->totals);
+    restore->node_of = calloc(restore->n_tenants, sizeof *restore->node_of);
+    restore->first_of = calloc(restore->n_nodes, sizeof *restore->first_of);
+    if (!restore->sums || !restore->totals || !restore->node_of || !restore->first_of)
         return no_memory(problem);
+    find_nodes(restore, forest);
     for (restore->window = 0; restore->window < restore->n_begins; restore->window++)
         if (!ledger_scan_moved(restore->ledger, restore->begins[restore->window], add_sum, restore,
                                problem))
@@ -115,27 +137,52 @@ bool restore_read(struct restore *restore, struct ledger_problem *problem)
     return !restore->failed || no_memory(problem);
 }
 
+/* To everyone, and to every name on its way up, each once. */
+static void add_to_totals(struct restore *restore, uint32_t tenant)
+{
+    size_t seen[TG_LEVELS_MAX], n = 0;
+    size_t everyone = restore->n_nodes - 1;
+
+    seen[n++] = everyone;
+    for (uint32_t at = tenant; at != 0 && n < TG_LEVELS_MAX;
+         at = ledger_tenant_parent(restore->ledger, at)) {
+        size_t node = restore->node_of[at];
+        bool again = node == SPENDING_TOP;
+        for (size_t i = 0; i < n && !again; i++)
+            again = seen[i] == node;
+        if (!again)
+            seen[n++] = node;
+    }
+    for (size_t window = 0; window < restore->n_begins; window++) {
+        tg_micro sum = restore->sums[window * restore->n_tenants + tenant];
+        for (size_t i = 0; i < n && sum > 0; i++) {
+            tg_micro *total = &restore->totals[window * restore->n_nodes + seen[i]];
+            *total = add_money(*total, sum);
+        }
+    }
+}
+
 bool restore_read_waiting(struct restore *restore, struct ledger_problem *problem)
 {
-    if (restore->ledger == NULL)
+    if (restore->ledger == NULL || restore->n_begins == 0)
         return true;
     for (restore->window = 0; restore->window < restore->n_begins; restore->window++)
         ledger_scan_waiting(restore->ledger, restore->begins[restore->window], add_sum, restore);
+    for (uint32_t tenant = 0; tenant < restore->n_tenants; tenant++)
+        add_to_totals(restore, tenant);
     return !restore->failed || no_memory(problem);
 }
 
 /* ---- Asking ---- */
 
-tg_micro restore_spent(const struct restore *restore, const char *tenant,
-                       const struct tg_budget *budget, tg_ms now)
+tg_micro restore_spent(const struct restore *restore, size_t node, const struct tg_budget *budget,
+                       tg_ms now)
 {
     size_t window = window_of(restore, begin_of(budget, now));
-    tg_micro spent = 0;
 
-    for (size_t i = 0; window < restore->n_begins && i < restore->n_tenants; i++)
-        if (tenant == NULL || ledger_is_within(restore->ledger, (uint32_t)i, tenant))
-            spent = add_money(spent, restore->sums[window * restore->n_tenants + i]);
-    return spent;
+    return window < restore->n_begins && restore->totals != NULL
+               ? restore->totals[window * restore->n_nodes + node]
+               : 0;
 }
 
 static int compare_texts(struct ledger_text a, struct ledger_text b)
@@ -156,24 +203,15 @@ static int compare_users(const void *left, const void *right)
     return order != 0 ? order : (a->window > b->window) - (a->window < b->window);
 }
 
-/* A tenant that has moved has several numbers: its users' sums belong together. The first number of
- * a name stands for all. */
-static uint32_t first_of_name(struct ledger *ledger, uint32_t tenant)
-{
-    const char *name = ledger_tenant_name(ledger, tenant);
-    uint32_t first = 1;
-
-    while (first < tenant && strcmp(ledger_tenant_name(ledger, first), name) != 0)
-        first++;
-    return first;
-}
-
 void restore_join_users(struct restore *restore)
 {
     size_t kept = 0;
 
-    for (size_t i = 0; i < restore->n_users; i++)
-        restore->users[i].tenant = first_of_name(restore->ledger, restore->users[i].tenant);
+    for (size_t i = 0; i < restore->n_users; i++) {
+        size_t node = restore->node_of[restore->users[i].tenant];
+        if (node != SPENDING_TOP)
+            restore->users[i].tenant = restore->first_of[node];
+    }
     if (restore->n_users > 0)
         qsort(restore->users, restore->n_users, sizeof *restore->users, compare_users);
     for (size_t i = 0; i < restore->n_users; i++) {

@@ -149,9 +149,9 @@ static bool want_all(struct restore *restore, const struct forest *forest, tg_ms
 
     for (size_t i = 0; i < forest->n; i++) {
         const struct node *node = &forest->nodes[i];
-        for (size_t k = 0; k < node->n_budgets; k++)
+        for (size_t k = 0; k < node->n_budgets && !node->kept; k++)
             done = done && restore_want(restore, &node->budgets[k], now);
-        for (size_t k = 0; k < node->n_user_budgets; k++)
+        for (size_t k = 0; k < node->n_user_budgets && !node->kept; k++)
             done = done && restore_want(restore, &node->user_budgets[k], now);
     }
     return done || ledger_fail(problem, "there is no memory to restore budgets");
@@ -175,14 +175,16 @@ static enum tg_err restore_node(struct spending *spending, struct forest *forest
 {
     struct node *node = &forest->nodes[i];
     bool fresh;
-    enum tg_err err = open_node(spending, forest, i, now, &fresh, problem);
 
+    if (node->kept)
+        return TG_OK;
+    enum tg_err err = open_node(spending, forest, i, now, &fresh, problem);
     if (err == TG_OK && !fresh)
         err = tg_bank_change(spending->bank, node->account, node->budgets, node->n_budgets, now,
                              problem);
     for (size_t k = 0; err == TG_OK && k < node->n_budgets; k++)
         err = set_settled(spending, node->account, k,
-                          restore_spent(restore, node->name, &node->budgets[k], now), now);
+                          restore_spent(restore, i, &node->budgets[k], now), now);
     return err;
 }
 
@@ -196,7 +198,7 @@ static enum tg_err restore_user(struct spending *spending, const struct forest *
     bool fresh;
     enum tg_err err;
 
-    if (node == NULL || node->n_user_budgets == 0)
+    if (node == NULL || node->n_user_budgets == 0 || node->kept)
         return TG_OK;
     err = open_user(spending, node, user->user, now, &account, &fresh);
     for (size_t k = 0; err == TG_OK && k < node->n_user_budgets; k++) {
@@ -217,7 +219,7 @@ static enum tg_err change_users(struct spending *spending, const struct forest *
         const struct user *user = &spending->users[i];
         const struct node *node = forest_with(forest, user->tenant);
         enum tg_err err = TG_OK;
-        if (node != NULL)
+        if (node != NULL && !node->kept)
             err = tg_bank_change(spending->bank, user->account, node->user_budgets,
                                  node->n_user_budgets, now, problem);
         if (err != TG_OK && err != TG_ERR_UNKNOWN)
@@ -244,6 +246,7 @@ static bool set_up(struct spending *spending, struct forest *forest, struct rest
     restore_join_users(restore);
     for (size_t i = 0; err == TG_OK && i < forest->n; i++)
         err = restore_node(spending, forest, i, restore, now, &why);
+    forest_sort_accounts(forest);
     for (size_t i = 0; err == TG_OK && i < spending->forest.n; i++)
         if (forest_with(forest, spending->forest.nodes[i].account) == NULL)
             tg_bank_close(spending->bank, spending->forest.nodes[i].account);
@@ -261,7 +264,7 @@ static bool adopt(struct spending *spending, struct forest *forest, struct resto
 
     if (spending->ledger != NULL)
         ledger_hold(spending->ledger);
-    done = restore_read(restore, problem);
+    done = restore_read(restore, forest, problem);
     if (done) {
         pthread_rwlock_wrlock(&spending->lock);
         done = set_up(spending, forest, restore, now, problem);
@@ -285,8 +288,9 @@ bool spending_change(struct spending *spending, const struct spending_tree *tree
     bool done = forest_init(&forest, tree, problem);
 
     restore_init(&restore, spending->ledger);
-    for (size_t i = 0; done && i < forest.n; i++)
-        done = forest_register(&forest, spending->ledger, i, problem);
+    done = done && forest_register(&forest, spending->ledger, problem);
+    if (done)
+        forest_keep(&forest, &spending->forest);
     /* What waits in the journal is read with the lock: the less, the better. If the database does
      * not take it now, there is more to read. */
     if (done && spending->ledger != NULL)
@@ -354,9 +358,9 @@ void spending_free(struct spending *spending)
 /* ---- Reserving and settling ---- */
 
 static enum tg_err reserve_once(struct spending *spending, const struct spending_call *call,
-                                tg_ms now, struct tg_money_answer *answer)
+                                size_t tenant, tg_ms now, struct tg_money_answer *answer)
 {
-    const struct node *node = &spending->forest.nodes[call->tenant];
+    const struct node *node = &spending->forest.nodes[tenant];
     tg_account account = atomic_load(&node->account);
     bool fresh;
 
@@ -368,15 +372,15 @@ static enum tg_err reserve_once(struct spending *spending, const struct spending
     return tg_bank_reserve(spending->bank, account, call->money, call->up_to, now, answer);
 }
 
-static enum tg_err reserve(struct spending *spending, const struct spending_call *call, tg_ms now,
-                           struct tg_money_answer *answer)
+static enum tg_err reserve(struct spending *spending, const struct spending_call *call,
+                           size_t tenant, tg_ms now, struct tg_money_answer *answer)
 {
-    enum tg_err err = reserve_once(spending, call, now, answer);
+    enum tg_err err = reserve_once(spending, call, tenant, now, answer);
 
     for (int i = 0; err == TG_ERR_UNKNOWN && i < REOPENINGS; i++) {
-        err = reopen_node(spending, call->tenant, now);
+        err = reopen_node(spending, tenant, now);
         if (err == TG_OK)
-            err = reserve_once(spending, call, now, answer);
+            err = reserve_once(spending, call, tenant, now, answer);
     }
     return err;
 }
@@ -395,9 +399,10 @@ enum tg_err spending_reserve(struct spending *spending, const struct spending_ca
     if (!room && !spending->open)
         return TG_ERR_STORE;
     pthread_rwlock_rdlock(&spending->lock);
-    if (call->tenant + 1 < spending->forest.n) {
-        err = reserve(spending, call, now, &got);
-        tenant = spending->forest.nodes[call->tenant].ledger_id;
+    size_t node = forest_find(&spending->forest, call->tenant, call->hint);
+    if (node != SPENDING_TOP) {
+        err = reserve(spending, call, node, now, &got);
+        tenant = spending->forest.nodes[node].ledger_id;
     }
     pthread_rwlock_unlock(&spending->lock);
     if (room && (err != TG_OK || got.reservation == 0)) {
@@ -481,15 +486,15 @@ struct tg_bank *spending_bank(struct spending *spending)
     return spending->bank;
 }
 
-tg_account spending_account(struct spending *spending, size_t tenant)
+tg_account spending_account(struct spending *spending, const char *tenant, size_t hint)
 {
     tg_account account = 0;
 
     pthread_rwlock_rdlock(&spending->lock);
-    if (tenant == SPENDING_TOP)
-        tenant = spending->forest.n - 1;
-    if (tenant < spending->forest.n)
-        account = atomic_load(&spending->forest.nodes[tenant].account);
+    size_t node =
+        tenant == NULL ? spending->forest.n - 1 : forest_find(&spending->forest, tenant, hint);
+    if (node < spending->forest.n)
+        account = atomic_load(&spending->forest.nodes[node].account);
     pthread_rwlock_unlock(&spending->lock);
     return account;
 }

@@ -61,7 +61,8 @@ bool spending_change(struct spending *spending, const struct spending_tree *tree
                      struct ledger_problem *problem);
 
 struct spending_call {
-    size_t tenant;           /* index in the tree */
+    const char *tenant;      /* its name: another tree may have come since it was looked up */
+    size_t hint;             /* where it may be in the tree; SPENDING_TOP: not known */
     struct ledger_text user; /* empty: none */
     tg_micro money;
     bool up_to; /* as in tg_bank_reserve() */
@@ -75,7 +76,8 @@ struct spending_ticket {
 };
 
 /* Reserves money, and room in the ledger. TG_ERR_STORE: the ledger has no room, and the failure
- * mode is closed; ledger_get_state() says why. TG_ERR_INVALID: also a user's name of more than
+ * mode is closed; ledger_get_state() says why. TG_ERR_UNKNOWN: there is no such tenant
+ * any more. TG_ERR_INVALID: also a user's name of more than
  * LEDGER_NAME_MAX bytes. Otherwise as tg_bank_open() and tg_bank_reserve(). */
 TG_MUST_CHECK enum tg_err spending_reserve(struct spending *spending,
                                            const struct spending_call *call, tg_ms now,
@@ -102,8 +104,9 @@ struct spending_stats {
 
 void spending_get_stats(struct spending *spending, struct spending_stats *stats);
 
-/* The bank, for its snapshots, and the account of a tenant in it (SPENDING_TOP: of everyone). */
+/* The bank, for its snapshots, and the account of a tenant in it (null: of everyone); 0: there is
+ * none of that name. `hint` as above. */
 struct tg_bank *spending_bank(struct spending *spending);
-tg_account spending_account(struct spending *spending, size_t tenant);
+tg_account spending_account(struct spending *spending, const char *tenant, size_t hint);
 
 #endif

@@ -25,7 +25,8 @@ struct http_field {
 
 struct http_head {
     struct slice method;             /* of a request: "POST" */
-    struct slice target;             /* of a request: "/v1/models?x=1", as it was sent */
+    struct slice target; /* of a request: "/v1/models?x=1", as it was sent; of one that arrives with
+                            a scheme and a host, what stands behind these */
     int status;                      /* of a reply: 200 */
     int version;                     /* 10, 11, 20. Of what is sent: not looked at */
     const struct http_field *fields; /* in the order of the message */

@@ -359,7 +359,9 @@ static bool reply_head(struct out_exchange *exchange)
         return true;
     exchange->out.head_seen = true;
     set_timer(exchange, exchange->timeouts.idle);
-    exchange->out.ops->head(&exchange->out, &conn->parser.head);
+    http1_parser_move_head(&conn->parser, &exchange->reply, &exchange->reply_words,
+                           &exchange->reply_list);
+    exchange->out.ops->head(&exchange->out, &exchange->reply);
     return true;
 }
 

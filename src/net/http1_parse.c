@@ -7,7 +7,7 @@
  *
  *     a line of the head that begins with white space (obs-fold) or ends without CR
  *     a field without a name
- *     not exactly one Host; any but one with HTTP/1.0
+ *     not exactly one Host, or more than one with HTTP/1.0; one that is none
  *     Transfer-Encoding with HTTP/1.0, or any but the one word chunked
  *     CONNECT, and versions that are none; heads, targets and numbers of fields beyond the limits
  *
@@ -187,10 +187,50 @@ static bool list_fields(struct http1_parser *parser)
     return true;
 }
 
+/* A host as of RFC 3986, perhaps with a port, and no user; its letters, not its grammar. */
+static bool is_host(struct slice text)
+{
+    static const char others[] = "-._~!$&'()*+,;=:%[]";
+
+    for (size_t i = 0; i < text.n; i++) {
+        char c = text.at[i], small = (char)(c | 0x20);
+        if (!((c >= '0' && c <= '9') || (small >= 'a' && small <= 'z') ||
+              (c != '\0' && strchr(others, c) != NULL)))
+            return false;
+    }
+    return true;
+}
+
+static bool skip_scheme(struct slice *target, struct slice scheme)
+{
+    if (target->n < scheme.n || !slice_equal_nocase((struct slice){target->at, scheme.n}, scheme))
+        return false;
+    target->at += scheme.n;
+    target->n -= scheme.n;
+    return true;
+}
+
+/* "http://host/path" is what a client sends that takes us for a proxy: the path is meant. Its host
+ * says no more than Host, which nobody here goes by. False: it is none. */
+static bool make_relative(struct slice *target)
+{
+    if (!skip_scheme(target, SLICE("http://")) && !skip_scheme(target, SLICE("https://")))
+        return true;
+    const char *path = memchr(target->at, '/', target->n);
+    size_t n = path != NULL ? (size_t)(path - target->at) : target->n;
+    struct slice host = {target->at, n};
+
+    if (path != NULL)
+        *target = (struct slice){path, target->n - n};
+    else
+        *target = SLICE("/");
+    return host.n > 0 && is_host(host);
+}
+
 /* What llhttp does not look at. */
 static int check_head(struct http1_parser *parser, llhttp_t *llhttp)
 {
-    const struct http_head *head = &parser->head;
+    struct http_head *head = &parser->head;
     struct slice coding = http_find(head, SLICE("transfer-encoding"));
     size_t hosts = http_count(head, SLICE("host"));
 
@@ -209,8 +249,12 @@ static int check_head(struct http1_parser *parser, llhttp_t *llhttp)
         return 0;
     if (hosts > 1 || (hosts == 0 && head->version != 10))
         return stop(parser, 400, "a request needs one Host field");
+    if (hosts > 0 && !is_host(http_find(head, SLICE("host"))))
+        return stop(parser, 400, "Host is none");
     if (llhttp->method == HTTP_CONNECT)
         return stop(parser, 501, "CONNECT is not for this server");
+    if (!make_relative(&head->target))
+        return stop(parser, 400, "the request target has no host or no path");
     return 0;
 }
 
@@ -337,6 +381,16 @@ void http1_parser_next(struct http1_parser *parser)
 
     http1_parser_fini(parser);
     http1_parser_init(parser, parser->loop, parser->request, &limits);
+}
+
+void http1_parser_move_head(struct http1_parser *parser, struct http_head *head, struct buf *words,
+                            struct buf *list)
+{
+    *head = parser->head;
+    *words = parser->words;
+    *list = parser->list;
+    parser->head = (struct http_head){0};
+    parser->words = parser->list = (struct buf){0};
 }
 
 /* llhttp's reasons by their status. */

@@ -69,6 +69,11 @@ void http1_parser_fini(struct http1_parser *parser);
 /* Forgets the message, its memory included. */
 void http1_parser_next(struct http1_parser *parser);
 
+/* Between HTTP1_HEAD and the next call: the head is the caller's, for as long as it keeps the two
+ * that it points into. They are empty before, and the caller's to release. */
+void http1_parser_move_head(struct http1_parser *parser, struct http_head *head, struct buf *words,
+                            struct buf *list);
+
 enum http1_event http1_parse(struct http1_parser *parser, const char *bytes, size_t n, size_t *took,
                              struct slice *body);
 

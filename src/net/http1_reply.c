@@ -45,7 +45,7 @@ static void in_resume(struct http_inbound *in)
     conn->paused = false;
     if (conn->body_done)
         return;
-    http1_conn_await_bytes(conn);
+    http1_conn_await_body(conn); /* the owner's pause does not count */
     http1_conn_continue(conn);
     wire_resume(&conn->wire);
 }

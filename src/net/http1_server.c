@@ -38,9 +38,28 @@ void http1_conn_await_bytes(struct http1_conn *conn)
         ms = limits->header_ms;
     else if (conn->phase == HTTP1_REST || conn->phase == HTTP1_LINGER)
         ms = limits->linger_ms;
-    else if (conn->phase == HTTP1_BUSY)
-        ms = limits->body_ms;
     net_timer_set(conn->wire.loop, &conn->read_timer, ms);
+}
+
+void http1_conn_await_body(struct http1_conn *conn)
+{
+    conn->body_at = net_loop_now(conn->wire.loop);
+    net_timer_set(conn->wire.loop, &conn->read_timer, conn->body_left);
+}
+
+/* A limit between two bytes alone would let a client hold its place for ever with a byte now and
+ * then; one for the whole body would have to know how large bodies and how slow lines may be. */
+static void earn_time(struct http1_conn *conn, size_t bytes)
+{
+    const struct http_limits *limits = http1_limits_of(conn);
+    tg_ms spent = net_loop_now(conn->wire.loop) - conn->body_at, earned = limits->body_ms;
+
+    if (limits->body_rate > 0 && bytes < (size_t)INT32_MAX)
+        earned = (tg_ms)(bytes * 1000 / limits->body_rate);
+    conn->body_left += earned - spent;
+    if (conn->body_left > limits->body_ms)
+        conn->body_left = limits->body_ms;
+    http1_conn_await_body(conn);
 }
 
 static void enter(struct http1_conn *conn, enum http1_phase phase)
@@ -202,7 +221,9 @@ static void begin_exchange(struct http1_conn *conn)
     conn->expects = head->version == 11 && head->length != 0 &&
                     http_has_word(head, SLICE("expect"), SLICE("100-continue"));
     conn->left = -1;
-    enter(conn, HTTP1_BUSY);
+    conn->phase = HTTP1_BUSY;
+    conn->body_left = http1_limits_of(conn)->body_ms;
+    http1_conn_await_body(conn);
     listener->n_busy++;
     listener->ops->begin(listener->context, &conn->in);
     if (conn->phase == HTTP1_BUSY)
@@ -229,7 +250,7 @@ static void end_of_request(struct http1_conn *conn)
 static void piece_of_body(struct http1_conn *conn, struct slice body)
 {
     if (conn->phase == HTTP1_BUSY && !conn->finished) {
-        http1_conn_await_bytes(conn);
+        earn_time(conn, body.n);
         conn->listener->ops->data(&conn->in, body);
         return;
     }

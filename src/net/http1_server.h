@@ -56,7 +56,9 @@ struct http1_conn {
     bool bodyless;  /* the reply is: HEAD, 204, 304 */
     bool close;     /* after the reply */
     bool high;      /* output went above its mark */
-    int64_t left;   /* of the reply's stated length; -1: none was stated */
+    tg_ms body_left; /* how long the body may still take, ... */
+    tg_ms body_at;   /* ... as of then */
+    int64_t left;    /* of the reply's stated length; -1: none was stated */
     size_t dropped; /* bytes, while in REST or LINGER */
 };
 
@@ -84,6 +86,7 @@ void http1_conn_continue(struct http1_conn *conn);
 
 /* How long the next byte may take to come, by the phase; and to go. */
 void http1_conn_await_bytes(struct http1_conn *conn);
+void http1_conn_await_body(struct http1_conn *conn); /* from now on, again */
 void http1_conn_await_socket(struct http1_conn *conn);
 
 /* Ends the exchange, if there is one, and the connection. */

@@ -139,6 +139,8 @@ void out_exchange_give(struct out_exchange *exchange)
     struct http_client *client = exchange->client;
 
     client->n_busy--;
+    buf_release(client->loop, &exchange->reply_words);
+    buf_release(client->loop, &exchange->reply_list);
     if (client->n_spare >= SPARE_MAX) {
         free(exchange);
         return;

@@ -82,8 +82,8 @@ struct http_timeouts {
 };
 
 struct http_client_ops {
-    void (*head)(struct http_outbound *out,
-                 const struct http_head *head); /* valid until the last */
+    /* The head is there until end() or failed() has returned, or the exchange is cancelled. */
+    void (*head)(struct http_outbound *out, const struct http_head *head);
     void (*data)(struct http_outbound *out, struct slice bytes);
     void (*end)(struct http_outbound *out);
     /* Output had gone above output_high and is at output_low or below. May be null. */

@@ -36,6 +36,7 @@ void http_limits_init(struct http_limits *limits)
         .target_bytes = 16 << 10,
         .header_ms = 10000,
         .body_ms = 30000,
+        .body_rate = 1000,
         .write_ms = 60000,
         .idle_ms = 75000,
         .linger_ms = 2000,
@@ -75,7 +76,8 @@ static bool enter_census(struct http_census *census)
         return true;
     /* Relaxed: a count that guards no other memory. */
     long long open = atomic_fetch_add_explicit(&census->open, 1, memory_order_relaxed);
-    if (census->max <= 0 || open < census->max)
+    long long max = atomic_load_explicit(&census->max, memory_order_relaxed);
+    if (max <= 0 || open < max)
         return true;
     atomic_fetch_sub_explicit(&census->open, 1, memory_order_relaxed);
     return false;
@@ -177,10 +179,17 @@ static void remove_stale(const union address *address, socklen_t n)
     close(fd);
 }
 
-static int open_socket(const union address *address, socklen_t n, bool any, int backlog)
+/* How a socket is to listen. */
+struct listen_way {
+    int backlog;
+    bool any;   /* every address, IPv4 and IPv6 */
+    bool share; /* the port, with others that do so too */
+};
+
+static int open_socket(const union address *address, socklen_t n, struct listen_way way)
 {
     int fd = socket(address->any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    int on = 1, both = any ? 0 : 1;
+    int on = 1, only_v6 = way.any ? 0 : 1;
 
     if (fd < 0)
         return -1;
@@ -188,12 +197,12 @@ static int open_socket(const union address *address, socklen_t n, bool any, int 
         remove_stale(address, n);
     } else {
         (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-        if (setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof on) != 0)
+        if (way.share && setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof on) != 0)
             goto close_fd;
     }
     if (address->any.sa_family == AF_INET6)
-        (void)setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &both, sizeof both);
-    if (bind(fd, &address->any, n) == 0 && listen(fd, backlog) == 0)
+        (void)setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &only_v6, sizeof only_v6);
+    if (bind(fd, &address->any, n) == 0 && listen(fd, way.backlog) == 0)
         return fd;
 
 close_fd:;
@@ -201,6 +210,23 @@ close_fd:;
     close(fd);
     errno = error;
     return -1;
+}
+
+/* The same, but if it is to be alone only where a socket that shares with nobody could listen. A
+ * port that the system chooses is nobody's anyway. */
+static int open_listener(const char *text, const union address *address, socklen_t n,
+                         const struct http_listen_options *options)
+{
+    struct listen_way way = {.backlog = options->backlog, .any = *text == '*', .share = false};
+
+    if (options->alone && address->any.sa_family != AF_UNIX) {
+        int fd = open_socket(address, n, way);
+        if (fd < 0)
+            return -1;
+        close(fd);
+    }
+    way.share = true;
+    return open_socket(address, n, way);
 }
 
 static int port_of(int fd)
@@ -246,7 +272,7 @@ enum tg_err http_listen(struct net_loop *loop, const char *address,
     struct http_listener *listener = http_listener_new(loop, options);
     if (listener == NULL)
         return problem_say(problem, TG_ERR_MEMORY, "no memory");
-    listener->fd = open_socket(&where, n, *address == '*', options->backlog);
+    listener->fd = open_listener(address, &where, n, options);
     if (listener->fd < 0) {
         err =
             problem_say(problem, TG_ERR_STORE, "cannot listen on %s: %s", address, strerror(errno));

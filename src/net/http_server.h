@@ -32,7 +32,10 @@ struct http_limits {
     size_t target_bytes; /* default 16 KiB; beyond: 414 */
     tg_ms header_ms;     /* from the first byte of a request, or the accept, to the end of its head;
                              default 10 s; beyond: 408. A TLS handshake has as long */
-    tg_ms body_ms;       /* without a byte of a body that the owner wants; default 30 s; then 408 */
+    tg_ms body_ms;       /* for a body that the owner wants; default 30 s; then 408. What comes gives
+                             time back, by body_rate, up to all of it */
+    size_t body_rate;    /* bytes a second that a body may come with for ever; default 1000; 0: any
+                             byte gives all of body_ms back */
     tg_ms write_ms;      /* without a byte taken by a client that we have bytes for; default 60 s */
     tg_ms idle_ms;       /* between requests; default 75 s */
     tg_ms linger_ms;     /* reading on, after a reply that came before the request's end, so that
@@ -47,7 +50,7 @@ void http_limits_init(struct http_limits *limits);
 /* Connections of all workers together; beyond `max` they are accepted and closed at once. */
 struct http_census {
     atomic_llong open;
-    long long max; /* 0: any number */
+    atomic_llong max; /* 0: any number; may change */
 };
 
 /* ---- Listeners ------------------------------------------------------------------------------- */
@@ -84,13 +87,15 @@ struct http_listen_options {
     struct http_census *census; /* shared; null: not counted */
     struct tls_context *tls;    /* a reference is taken; null: plain */
     int backlog;                /* default 1024 */
+    bool alone; /* nobody may listen there already, in this process or another; default false */
 };
 
 void http_listen_options_init(struct http_listen_options *options);
 
 /* "127.0.0.1:8080", "[::1]:8080", "*:8080" (every address, IPv4 and IPv6), "unix:PATH". With port
  * 0 the system chooses: ask http_listener_port() and give that number to the other workers. Every
- * worker has a listener of its own on the same port (SO_REUSEPORT); not so for unix. `problem`
+ * worker has a listener of its own on the same port (SO_REUSEPORT); not so for unix. So two programs
+ * of one user can share a port and not know it: the first worker should ask to be alone. `problem`
  * says what is wrong. TG_ERR_INVALID: no such form of address, or a limit out of its range.
  * TG_ERR_STORE: the system refused. TG_ERR_MEMORY. */
 TG_MUST_CHECK enum tg_err http_listen(struct net_loop *loop, const char *address,

@@ -319,6 +319,29 @@ void claim_peek(struct tg_store *store, struct claim *claim, tg_ms now, struct t
     end(&work);
 }
 
+/* A limit that allows is asked again for nothing: it is not charged, and so has all it has. */
+size_t claim_look(struct tg_store *store, struct claim *claim, size_t scope, tg_ms now,
+                  struct tg_limit_metrics *limits)
+{
+    struct work work;
+
+    begin(&work, store, claim, now);
+    const struct place *place = &work.places[scope];
+    size_t n = place->set->n;
+    for (size_t i = 0; i < n; i++) {
+        const struct tg_limit *limit = &place->set->limits[i];
+        struct tg_decision *decision = &limits[i].decision;
+        limits[i].axis = limit->axis;
+        limits[i].mode = limit->mode;
+        limits[i].config = limit->limiter.config;
+        peek_one(place, i, now, limit_units(limit, claim->cost), decision);
+        if (decision->allowed)
+            peek_one(place, i, now, 0, decision);
+    }
+    end(&work);
+    return n;
+}
+
 /* A key without an entry has been forgotten: it was fresh, so nothing of the charge was owed. */
 void claim_refund(struct tg_store *store, struct claim *claim, tg_ms now, tg_ms charged_at)
 {

@@ -136,6 +136,7 @@ static void client_head(struct http_outbound *outbound, const struct http_head *
     struct slice type = http_find(head, SLICE("content-type"));
 
     assert_int_equal(out->status, 0);
+    out->head = head;
     out->status = head->status;
     out->length = head->length;
     snprintf(out->type, sizeof out->type, "%.*s", (int)type.n, type.n > 0 ? type.at : "");
@@ -153,9 +154,24 @@ static void client_data(struct http_outbound *outbound, struct slice bytes)
         out->kit->on_reply(out, bytes);
 }
 
+/* The head is there until the last callback has returned, whatever became of the connection. */
+static void check_head(const struct kit_out *out)
+{
+    if (out->head == NULL)
+        return;
+    struct slice type = http_find(out->head, SLICE("content-type"));
+
+    assert_int_equal(out->head->status, out->status);
+    assert_int_equal(out->head->length, out->length);
+    assert_int_equal(type.n, strlen(out->type));
+    if (type.n > 0)
+        assert_memory_equal(type.at, out->type, type.n);
+}
+
 static void note_last(struct kit_out *out)
 {
     assert_false(out->ended || out->failed);
+    check_head(out);
     out->sent = http_outbound_sent(out->out);
     out->reused = http_outbound_reused(out->out);
     out->out = NULL;

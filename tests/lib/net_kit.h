@@ -32,6 +32,7 @@ struct kit_in {
 struct kit_out {
     struct kit *kit;
     struct http_outbound *out; /* null after the last */
+    const struct http_head *head;
     int status;
     int64_t length;
     char type[64]; /* content-type */

@@ -16,6 +16,16 @@ struct scene {
     atomic_int errors;
 };
 
+/* One set. */
+static enum tg_err redefine_one(struct tg_store *store, tg_limits set,
+                                const struct tg_limit *limits, size_t n, tg_ms now,
+                                struct tg_problem *problem)
+{
+    struct tg_redefinition one = {set, limits, n};
+
+    return tg_store_redefine(store, &one, 1, now, problem);
+}
+
 /* The first changes the limits back and forth, the others take. */
 static void take_or_change(void *context, size_t i, size_t round)
 {
@@ -25,8 +35,8 @@ static void take_or_change(void *context, size_t i, size_t round)
     for (size_t k = 0; k < TAKES; k++) {
         enum tg_err err;
         if (i == 0 && k % 10 == 0) {
-            err = tg_store_redefine(scene->store, scene->set, &scene->limits[(round + k / 10) % 2],
-                                    1, 1000, NULL);
+            err = redefine_one(scene->store, scene->set, &scene->limits[(round + k / 10) % 2], 1,
+                               1000, NULL);
         } else {
             err = take_numbered(scene->store, scene->set, k % KEYS, 1, 1000, &decision);
             if (!err && decision.allowed)
@@ -51,8 +61,7 @@ static void every_unit_is_counted_once_while_limits_change(void **state)
     scene.set = must_define(scene.store, &scene.limits[0], 1);
     crew_run(THREADS, ROUNDS, take_or_change, &scene);
     assert_int_equal(atomic_load(&scene.errors), 0);
-    assert_int_equal(tg_store_redefine(scene.store, scene.set, &scene.limits[1], 1, 1000, NULL),
-                     TG_OK);
+    assert_int_equal(redefine_one(scene.store, scene.set, &scene.limits[1], 1, 1000, NULL), TG_OK);
     for (uint64_t k = 0; k < KEYS; k++) {
         assert_int_equal(take_numbered(scene.store, scene.set, k, 0, 1000, &decision), TG_OK);
         left += decision.remaining;

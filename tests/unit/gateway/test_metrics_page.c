@@ -34,7 +34,7 @@ static void write_page(void)
 
     free(page);
     metrics_text_init(&text);
-    metrics_page_write(&text, gateway, clock_now_ms(&gateway->clock));
+    metrics_page_write(&text, gateway, gateway->generations, clock_now_ms(&gateway->clock));
     assert_false(text.failed);
     page = malloc(text.n + 1);
     assert_non_null(page);
@@ -57,7 +57,7 @@ static int open_gateway(void **state)
         return 1;
     }
     config_problems_free(&problems);
-    if (!gateway_new(&config, &clock, &gateway, &problem)) {
+    if (!gateway_new(&config, &clock, 1, &gateway, &problem)) {
         fprintf(stderr, "%s\n", problem.text);
         return 1;
     }
@@ -155,9 +155,9 @@ static void the_page_is_well_formed(void **state)
 static void ready_until_it_drains(void **state)
 {
     (void)state;
-    assert_null(probe_unready(gateway));
+    assert_null(probe_unready(gateway, &gateway->generations->config));
     atomic_store(&gateway->draining, true);
-    assert_string_equal(probe_unready(gateway), "draining");
+    assert_string_equal(probe_unready(gateway, &gateway->generations->config), "draining");
     atomic_store(&gateway->draining, false);
 }
 

@@ -12,6 +12,7 @@ struct world {
     struct config_problems problems;
     struct tg_store *store;
     struct scopes *scopes;
+    struct limit_book *book;
     struct tg_problem problem;
     enum tg_err err;
 };
@@ -28,13 +29,16 @@ static void world_open(struct world *world, const char *yaml)
     tg_store_config_init(&store);
     store.memory_bytes = (size_t)1 << 20;
     assert_int_equal(tg_store_new(&store, &world->store, &world->problem), TG_OK);
-    world->err = scopes_new(&world->config, world->store, &world->scopes, &world->problem);
+    world->book = limit_book_new(world->store);
+    assert_non_null(world->book);
+    world->err = scopes_new(&world->config, world->book, &world->scopes, &world->problem);
 }
 
 static void world_close(struct world *world)
 {
     if (world->err == TG_OK)
         scopes_free(world->scopes);
+    limit_book_free(world->book);
     tg_store_free(world->store);
     config_free(&world->config);
     config_problems_free(&world->problems);

@@ -219,11 +219,11 @@ KIT void kit_roll(struct ledger *ledger, tg_ms now)
 KIT uint32_t kit_tenant(struct ledger *ledger, uint32_t parent, const char *name)
 {
     struct ledger_problem problem = {""};
-    uint32_t tenant = 0;
+    struct ledger_tenant_spec tenant = {name, LEDGER_NO_PARENT, parent, 0};
 
-    if (!ledger_tenant(ledger, parent, name, strlen(name), &tenant, &problem))
+    if (!ledger_add_tenants(ledger, &tenant, 1, &problem))
         fail_msg("%s", problem.text);
-    return tenant;
+    return tenant.number;
 }
 
 /* ---- Entries and sums ---- */

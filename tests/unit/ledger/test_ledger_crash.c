@@ -61,18 +61,18 @@ static void child(const struct kit *kit, struct notes *notes, int replies, struc
     struct ledger *ledger;
     struct spender spenders[SPENDERS];
     struct clock clock;
-    uint32_t tenant;
+    struct ledger_tenant_spec tenant = {"a", LEDGER_NO_PARENT, 0, 0};
     pthread_t threads[SPENDERS];
 
     clock_init(&clock);
     if (write(replies, "o", 1) != 1 || !ledger_open(&config, &ledger, NULL) ||
-        !ledger_tenant(ledger, 0, "a", 1, &tenant, NULL) || !ledger_keep(ledger, &clock, 1, NULL)) {
+        !ledger_add_tenants(ledger, &tenant, 1, NULL) || !ledger_keep(ledger, &clock, 1, NULL)) {
         atomic_store(&notes->failed, true);
         _exit(1);
     }
     for (size_t i = 0; i < SPENDERS; i++) {
         spenders[i] =
-            (struct spender){ledger, notes, tenant, replies, draw_stream(draw_bits(draw), i)};
+            (struct spender){ledger, notes, tenant.number, replies, draw_stream(draw_bits(draw), i)};
         pthread_create(&threads[i], NULL, spend, &spenders[i]);
     }
     for (size_t i = 0; i < SPENDERS; i++)

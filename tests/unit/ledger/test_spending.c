@@ -59,9 +59,18 @@ static void must_change(struct spending *spending, const struct world *world, tg
         fail_msg("%s", problem.text);
 }
 
+static const char *name_of(size_t tenant)
+{
+    static const char *const names[] = {
+        [PRODUCT] = "product", [TEAM_A] = "team-a", [TEAM_B] = "team-b"};
+
+    return tenant < TENANTS ? names[tenant] : NULL;
+}
+
+/* By its name alone, as if another tree had come meanwhile. */
 static struct spending_call call_of(size_t tenant, const char *user, tg_micro money)
 {
-    return (struct spending_call){tenant, kit_text(user), money, false};
+    return (struct spending_call){name_of(tenant), tenant + 1, kit_text(user), money, false};
 }
 
 static struct spending_use use_of(const char *user, tg_micro spent)
@@ -114,7 +123,7 @@ static bool refuses(struct spending *spending, size_t tenant, const char *user, 
 static tg_micro settled_of(struct spending *spending, size_t tenant, size_t budget, tg_ms now)
 {
     struct tg_budget_metrics metrics[TG_BUDGETS_MAX];
-    size_t n = tg_bank_get_budgets(spending_bank(spending), spending_account(spending, tenant), now,
+    size_t n = tg_bank_get_budgets(spending_bank(spending), spending_account(spending, name_of(tenant), tenant), now,
                                    metrics);
 
     assert_true(budget < n);
@@ -228,7 +237,7 @@ static void room_comes_back_from_calls_that_leave_no_line(void **state)
     struct spending *spending = must_spending(ledger, false, &world, NOW);
     assert_true(refuses(spending, TEAM_A, "", 10001, NOW));
     assert_false(refuses(spending, TEAM_A, "", 10, NOW));
-    call.tenant = 77;
+    call.tenant = "nobody";
     assert_int_equal(spending_reserve(spending, &call, NOW, &ticket, &answer), TG_ERR_UNKNOWN);
     call = call_of(TEAM_A, "u", -1);
     assert_int_equal(spending_reserve(spending, &call, NOW, &ticket, &answer), TG_ERR_INVALID);

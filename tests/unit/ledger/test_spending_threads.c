@@ -29,6 +29,8 @@ struct plan {
     struct spending_tree tree;
 };
 
+static const char *const NAMES[] = {"top", "leaf"};
+
 static void plan_init(struct plan *plan, enum tg_per per)
 {
     plan->budgets[0] = (struct tg_budget){TG_MONEY_MAX, per, NULL, TG_ENFORCE};
@@ -41,7 +43,9 @@ static void plan_init(struct plan *plan, enum tg_per per)
 static void spend_once(struct market *market, struct draw *draw)
 {
     char user[2] = {(char)('a' + draw_between(draw, 0, 5)), '\0'};
-    struct spending_call call = {.tenant = (size_t)draw_between(draw, 0, 1),
+    size_t tenant = (size_t)draw_between(draw, 0, 1);
+    struct spending_call call = {.tenant = NAMES[tenant],
+                                 .hint = tenant,
                                  .user = kit_text(user),
                                  .money = draw_magnitude(draw, 1000)};
     struct spending_use use = {
@@ -62,7 +66,7 @@ static tg_micro settled_of(struct market *market, size_t tenant)
     struct tg_budget_metrics metrics[TG_BUDGETS_MAX];
 
     return tg_bank_get_budgets(spending_bank(market->spending),
-                               spending_account(market->spending, tenant), NOW, metrics) == 1
+                               spending_account(market->spending, tenant < 2 ? NAMES[tenant] : NULL, tenant), NOW, metrics) == 1
                ? metrics[0].settled
                : -1;
 }

@@ -145,6 +145,22 @@ static void requests_are_the_same_however_cut(void **state)
             "<GET / 0 11 0|host=x|connection=upgrade|upgrade=h2c>!<GET /2 0 11 0|host=x>!");
 }
 
+/* As clients send it that take us for a proxy; RFC 9112 has servers understand it. */
+static void of_an_absolute_target_the_host_is_dropped(void **state)
+{
+    (void)state;
+    REQUEST("GET http://x/a?b HTTP/1.1\r\nHost: y\r\n\r\n", "<GET /a?b 0 11 0|host=y>!");
+    REQUEST("GET HTTPS://[::1]:8080/a HTTP/1.1\r\nHost: y\r\n\r\n", "<GET /a 0 11 0|host=y>!");
+    REQUEST("GET http://x HTTP/1.1\r\nHost: y\r\n\r\n", "<GET / 0 11 0|host=y>!");
+    REQUEST("GET http://x/http://y/ HTTP/1.1\r\nHost: y\r\n\r\n",
+            "<GET /http://y/ 0 11 0|host=y>!");
+    REQUEST("OPTIONS * HTTP/1.1\r\nHost: y\r\n\r\n", "<OPTIONS * 0 11 0|host=y>!");
+    REQUEST("GET ftp://x/a HTTP/1.1\r\nHost: y\r\n\r\n", "<GET ftp://x/a 0 11 0|host=y>!");
+    REQUEST("GET http:///a HTTP/1.1\r\nHost: y\r\n\r\n", "#400");
+    REQUEST("GET http://x?a HTTP/1.1\r\nHost: y\r\n\r\n", "#400");
+    REQUEST("GET http://u:p@x/a HTTP/1.1\r\nHost: y\r\n\r\n", "#400");
+}
+
 static void replies_are_the_same_however_cut(void **state)
 {
     (void)state;
@@ -167,6 +183,9 @@ static void what_is_ambiguous_is_bad_however_cut(void **state)
     REQUEST("GET / HTTP/1.1\r\nHost: x\r\nA: b\n\r\n", "#400");
     REQUEST("GET / HTTP/1.1\r\n\r\n", "#400");
     REQUEST("GET / HTTP/1.1\r\nHost: x\r\nHost: x\r\n\r\n", "#400");
+    REQUEST("GET / HTTP/1.1\r\nHost: x, y\r\n\r\n", "#400");
+    REQUEST("GET / HTTP/1.1\r\nHost: x/y\r\n\r\n", "#400");
+    REQUEST("GET / HTTP/1.1\r\nHost: u@x\r\n\r\n", "#400");
     REQUEST("POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", "#400");
     REQUEST("POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n",
             "#501");
@@ -250,6 +269,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(requests_are_the_same_however_cut),
+        cmocka_unit_test(of_an_absolute_target_the_host_is_dropped),
         cmocka_unit_test(replies_are_the_same_however_cut),
         cmocka_unit_test(what_is_ambiguous_is_bad_however_cut),
         cmocka_unit_test(limits_hold),

@@ -1,6 +1,7 @@
 /* test_http_server.c - requests that come in, on real sockets: replies, turns, limits, hang-ups. */
 #include "net_kit.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -550,6 +551,58 @@ static void slow_clients_are_told_or_dropped(void **state)
     kit_fini(&kit);
 }
 
+/* A byte now and then keeps nobody waiting for ever. */
+static void a_body_that_trickles_is_refused(void **state)
+{
+    struct kit kit;
+
+    (void)state;
+    kit_init(&kit);
+    kit.options.limits.body_ms = 30;
+    kit.options.limits.body_rate = 1000000000;
+    kit_listen(&kit);
+    kit.on_end = reply_at_end;
+    struct kit_raw *raw = kit_connect(&kit);
+    kit_put(&kit, raw, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 200000\r\n\r\n");
+    kit_until(&kit, kit.n_ins == 1);
+    while (!kit.ins[0].gone) {
+        kit_put(&kit, raw, "x");
+        kit_calm(&kit);
+    }
+    assert_int_equal(kit.ins[0].why, HTTP_TIMEOUT);
+    kit_until(&kit, kit_got(raw, "HTTP/1.1 408"));
+    kit_fini(&kit);
+}
+
+/* What comes fast enough may take as long as it likes. */
+static void a_body_that_comes_steadily_is_taken(void **state)
+{
+    static char piece[4000];
+    struct kit kit;
+    tg_ms begun;
+
+    (void)state;
+    kit_init(&kit);
+    kit.options.limits.body_ms = 20;
+    kit.options.limits.body_rate = 1000; /* so that a piece is good for more than all of body_ms */
+    kit_listen(&kit);
+    kit.on_end = reply_at_end;
+    memset(piece, 'x', sizeof piece);
+    struct kit_raw *raw = kit_connect(&kit);
+    kit_put(&kit, raw, "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n");
+    kit_until(&kit, kit.n_ins == 1);
+    begun = net_loop_now(kit.loop);
+    while (net_loop_now(kit.loop) - begun < 3 * kit.options.limits.body_ms) {
+        kit_put(&kit, raw, "fa0\r\n");
+        kit_put_bytes(&kit, raw, piece, sizeof piece);
+        kit_put(&kit, raw, "\r\n");
+        kit_calm(&kit);
+    }
+    kit_put(&kit, raw, "0\r\n\r\n");
+    kit_until(&kit, kit_got(raw, "fine"));
+    kit_fini(&kit);
+}
+
 static void a_client_that_takes_nothing_is_dropped(void **state)
 {
     struct http_head head = {.status = 200, .length = -1};
@@ -641,6 +694,34 @@ static void workers_share_a_port(void **state)
     kit_fini(&kit);
 }
 
+/* A second gateway on the same port would take half of the calls, and count limits anew. */
+static void whoever_wants_to_be_alone_is_told_of_others(void **state)
+{
+    struct http_listener *second;
+    struct tg_problem problem;
+    char address[32];
+    struct kit kit;
+
+    (void)state;
+    start(&kit);
+    kit.options.alone = true;
+    for (int i = 0; i < 2; i++) {
+        snprintf(address, sizeof address, "%s:%d", i == 0 ? "127.0.0.1" : "*", kit.port);
+        assert_int_equal(http_listen(kit.loop, address, &kit.options, &second, &problem),
+                         TG_ERR_STORE);
+        assert_non_null(strstr(problem.text, address));
+        assert_non_null(strstr(problem.text, strerror(EADDRINUSE)));
+    }
+    http_listener_free(kit.listener);
+    kit.listener = NULL;
+    snprintf(address, sizeof address, "127.0.0.1:%d", kit.port);
+    assert_int_equal(http_listen(kit.loop, address, &kit.options, &second, &problem), TG_OK);
+    http_listener_free(second);
+    assert_int_equal(http_listen(kit.loop, "127.0.0.1:0", &kit.options, &second, &problem), TG_OK);
+    http_listener_free(second);
+    kit_fini(&kit);
+}
+
 static void the_peer_is_known(void **state)
 {
     struct kit kit;
@@ -677,10 +758,13 @@ int main(void)
         cmocka_unit_test(freeing_a_listener_ends_what_runs),
         cmocka_unit_test(draining_finishes_what_runs_and_takes_no_more),
         cmocka_unit_test(slow_clients_are_told_or_dropped),
+        cmocka_unit_test(a_body_that_trickles_is_refused),
+        cmocka_unit_test(a_body_that_comes_steadily_is_taken),
         cmocka_unit_test(a_client_that_takes_nothing_is_dropped),
         cmocka_unit_test(waiting_for_the_owner_has_no_limit_here),
         cmocka_unit_test(connections_are_counted_over_all_listeners),
         cmocka_unit_test(workers_share_a_port),
+        cmocka_unit_test(whoever_wants_to_be_alone_is_told_of_others),
         cmocka_unit_test(the_peer_is_known),
     };
 

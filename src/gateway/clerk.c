@@ -1,0 +1,170 @@
+/* clerk.c - the thread for all that is not a call: see clerk.h. */
+#include "gateway/clerk.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "gateway/probe_pages.h"
+#include "gateway/reload.h"
+
+enum { CHORES_MS = 100, FILES_MS = 1000 };
+
+/* ---- chores ---- */
+
+static void read_memory(struct clerk *clerk, tg_ms now)
+{
+    const struct config_memory *config = &clerk->generation->config.gate.memory;
+    double used;
+
+    if (!config->present || now - clerk->memory_read_at < config->poll)
+        return;
+    clerk->memory_read_at = now;
+    memory_read(&clerk->memory, now);
+    if (!memory_used(&clerk->memory, now, &used))
+        used = NAN;
+    tg_gate_set_memory(clerk->gateway->gate, used);
+    tg_gate_set_memory(clerk->gateway->protect_gate, used);
+}
+
+static void tick(struct clerk *clerk, tg_ms now)
+{
+    const struct generation *generation = clerk->generation;
+
+    tg_gate_tick(clerk->gateway->gate, now);
+    tg_gate_tick(clerk->gateway->protect_gate, now);
+    for (size_t i = 0; i < generation->config.n_models; i++)
+        tg_gate_tick(generation->routes[i].slots->gate, now);
+    for (int i = 0; i < 2; i++)
+        if (generation->unknown[i].slots)
+            tg_gate_tick(generation->unknown[i].slots->gate, now);
+}
+
+/* Secrets and certificates are replaced by who rotates them, and nobody sends a signal then. The
+ * files of the configuration itself are read when somebody says so. */
+static void look_at_files(struct clerk *clerk, tg_ms now)
+{
+    const struct config *config = &clerk->generation->config;
+
+    if (now - clerk->files_looked_at < FILES_MS || !reload_may_try(clerk->reload))
+        return;
+    clerk->files_looked_at = now;
+    for (size_t i = 0; i < config->n_sources; i++)
+        if (config->sources[i].kind != CONFIG_SOURCE_FILE &&
+            config_source_changed(&config->sources[i])) {
+            reload_request(clerk->reload, "a file with a secret or a certificate has changed", NULL,
+                           NULL);
+            return;
+        }
+}
+
+static void do_chores(void *arg)
+{
+    struct clerk *clerk = arg;
+    tg_ms now = clerk_now(clerk);
+
+    read_memory(clerk, now);
+    tick(clerk, now);
+    key_probe_look(&clerk->key_probe, clerk);
+    look_at_files(clerk, now);
+    net_timer_set(clerk->loop, &clerk->chores, CHORES_MS);
+}
+
+static void hang_up(void *arg)
+{
+    struct clerk *clerk = arg;
+
+    reload_request(clerk->reload, "SIGHUP", NULL, NULL);
+}
+
+void clerk_reload(struct clerk *clerk)
+{
+    net_loop_post(clerk->loop, &clerk->hangup);
+}
+
+/* ---- life ---- */
+
+static bool listen_at(struct clerk *clerk, const char *address, const struct http_server_ops *ops,
+                      struct http_listener **listener, struct tg_problem *problem)
+{
+    struct http_listen_options options;
+
+    if (address == NULL)
+        return true;
+    http_listen_options_init(&options);
+    options.ops = ops;
+    options.context = clerk;
+    return http_listen(clerk->loop, address, &options, listener, problem) == TG_OK;
+}
+
+bool clerk_init(struct clerk *clerk, struct gateway *gateway, struct worker *workers,
+                size_t n_workers, const char *path, struct tg_problem *problem)
+{
+    struct http_client_options options;
+
+    memset(clerk, 0, sizeof *clerk);
+    clerk->gateway = gateway;
+    clerk->number = n_workers;
+    clerk->generation = gateway->generations;
+    clerk->workers = workers;
+    clerk->n_workers = n_workers;
+    net_post_init(&clerk->hangup, hang_up, clerk);
+    net_timer_init(&clerk->chores, do_chores, clerk);
+    key_probe_init(&clerk->key_probe);
+    const struct config *config = &clerk->generation->config;
+    memory_init(&clerk->memory, "", config->gate.memory.present ? config->gate.memory.poll : 500);
+    http_client_options_init(&options);
+    snprintf(problem->text, sizeof problem->text, "no memory for the clerk");
+    if (net_loop_new(&gateway->clock, &clerk->loop) ||
+        http_client_new(clerk->loop, &options, &clerk->client) ||
+        (clerk->reload = reload_new(clerk, path)) == NULL)
+        return false;
+    gateway->clerk = clerk->loop;
+    net_timer_set(clerk->loop, &clerk->chores, 1);
+    return listen_at(clerk, config->listen.probe, &probe_server_ops, &clerk->probe, problem);
+}
+
+static void *run(void *arg)
+{
+    struct clerk *clerk = arg;
+
+    net_loop_run(clerk->loop);
+    return NULL;
+}
+
+bool clerk_start(struct clerk *clerk)
+{
+    clerk->started = pthread_create(&clerk->thread, NULL, run, clerk) == 0;
+    return clerk->started;
+}
+
+void clerk_stop(struct clerk *clerk)
+{
+    if (!clerk->started)
+        return;
+    net_loop_stop(clerk->loop);
+    pthread_join(clerk->thread, NULL);
+    clerk->started = false;
+}
+
+void clerk_fini(struct clerk *clerk)
+{
+    if (clerk->gateway == NULL)
+        return;
+    clerk_stop(clerk);
+    reload_free(clerk->reload);
+    clerk->gateway->clerk = NULL;
+    key_probe_fini(&clerk->key_probe);
+    memory_fini(&clerk->memory);
+    if (clerk->admin)
+        http_listener_free(clerk->admin);
+    if (clerk->probe)
+        http_listener_free(clerk->probe);
+    if (clerk->client)
+        http_client_free(clerk->client);
+    if (clerk->loop) {
+        net_timer_stop(clerk->loop, &clerk->chores);
+        net_loop_free(clerk->loop);
+    }
+    memset(clerk, 0, sizeof *clerk);
+}

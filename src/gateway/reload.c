@@ -1,0 +1,314 @@
+/* reload.c - a new configuration for a gateway that runs. See reload.h. */
+#include "gateway/reload.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gateway/clerk.h"
+#include "gateway/worker.h"
+
+enum state { IDLE, READING, TELLING };
+
+enum { AGAIN_MS = 30000 }; /* after a reading that failed, without being asked */
+
+struct request {
+    reload_done *done; /* null: nobody waits */
+    void *context;
+    const char *why;
+    struct request *next;
+};
+
+struct reload {
+    struct clerk *clerk;
+    char *path;
+    enum state state;
+    struct request *asked;   /* answered by what is being read, */
+    struct request *waiting; /* and by the next reading */
+    struct net_post read, taken;
+    tg_ms failed_at; /* 0: the last reading did not */
+
+    /* Of the thread that reads, until it posts `read`. */
+    pthread_t thread;
+    bool has_thread;
+    struct generation *before, *made;
+    struct config_problems problems;
+    struct ledger_problem failure; /* empty: none */
+
+    atomic_size_t telling; /* workers that have not taken it */
+    struct reload_result result;
+};
+
+/* ---- reading ---- */
+
+/* What `check` lets pass because it may be there one day has to be there now. */
+static bool is_whole(const struct config_problems *problems)
+{
+    for (size_t i = 0; i < problems->n; i++)
+        if (problems->list[i].warning && problems->list[i].missing)
+            return false;
+    return true;
+}
+
+static bool make(struct reload *reload, struct config *config)
+{
+    struct gateway *gateway = reload->clerk->gateway;
+
+    if (!generation_new(gateway, config, reload->before, &reload->made, &reload->failure))
+        return false;
+    if (generation_apply(reload->made, reload->before, clock_now_ms(&gateway->clock),
+                         &reload->failure))
+        return true;
+    generation_free(reload->made);
+    reload->made = NULL;
+    return false;
+}
+
+static void *read_all(void *arg)
+{
+    struct reload *reload = arg;
+    struct config config;
+
+    reload->made = NULL;
+    reload->failure.text[0] = '\0';
+    enum config_result result = config_load(reload->path, &config, &reload->problems);
+    if (result == CONFIG_READ && is_whole(&reload->problems))
+        make(reload, &config);
+    else
+        config_free(&config);
+    net_loop_post(reload->clerk->loop, &reload->read);
+    return NULL;
+}
+
+static void begin(struct reload *reload)
+{
+    reload->asked = reload->waiting;
+    reload->waiting = NULL;
+    reload->before = reload->clerk->generation;
+    reload->state = READING;
+    reload->has_thread =
+        reload->path != NULL &&
+        !atomic_load_explicit(&reload->clerk->gateway->draining, memory_order_relaxed) &&
+        pthread_create(&reload->thread, NULL, read_all, reload) == 0;
+    if (reload->has_thread)
+        return;
+    snprintf(reload->failure.text, sizeof reload->failure.text, "%s",
+             reload->path == NULL ? "there is no file that it could be read from"
+                                  : "the gateway is about to end, or the system gives no thread");
+    reload->made = NULL;
+    net_loop_post(reload->clerk->loop, &reload->read);
+}
+
+/* ---- answering ---- */
+
+static void say(const struct reload *reload)
+{
+    const struct reload_result *result = &reload->result;
+
+    for (size_t i = 0; i < reload->problems.n; i++) {
+        const struct config_problem *at = &reload->problems.list[i];
+        fprintf(stderr, "%s:%zu:%zu: %s%s\n", at->file, at->line, at->column,
+                at->warning && !at->missing ? "warning: " : "", at->text);
+    }
+    if (!result->ok)
+        fprintf(stderr, "tollgate: the configuration stays as it is%s%s (%s)\n",
+                result->failure ? ": " : "", result->failure ? result->failure : "",
+                reload->asked->why);
+    else
+        fprintf(stderr, "tollgate: generation %llu of the configuration, %.12s (%s)\n",
+                (unsigned long long)result->generation, result->hash, reload->asked->why);
+    for (size_t i = 0; i < result->n_restart; i++)
+        fprintf(stderr, "tollgate: warning: %s has changed, which needs a restart\n",
+                result->restart[i]);
+}
+
+static void finish(struct reload *reload, bool ok)
+{
+    struct reload_result *result = &reload->result;
+    const struct generation *now = reload->clerk->generation;
+    struct request *next;
+
+    result->ok = ok;
+    result->generation = now->number;
+    memcpy(result->hash, now->config.hash, sizeof result->hash);
+    result->problems = &reload->problems;
+    result->failure = reload->failure.text[0] != '\0' ? reload->failure.text : NULL;
+    reload->failed_at = ok ? 0 : clerk_now(reload->clerk);
+    say(reload);
+    for (struct request *request = reload->asked; request; request = next) {
+        next = request->next;
+        if (request->done)
+            request->done(request->context, result);
+        free(request);
+    }
+    reload->asked = NULL;
+    config_problems_free(&reload->problems);
+    memset(&reload->problems, 0, sizeof reload->problems);
+    memset(result, 0, sizeof *result);
+    reload->state = IDLE;
+    if (reload->waiting)
+        begin(reload);
+}
+
+/* ---- what a running process cannot change ---- */
+
+static bool differ(const char *a, const char *b)
+{
+    return a != b && (a == NULL || b == NULL || strcmp(a, b) != 0);
+}
+
+static void find_restarts(struct reload_result *result, const struct config *a,
+                          const struct config *b)
+{
+    const struct {
+        const char *name;
+        bool changed;
+    } all[] = {{"listen.gateway", differ(a->listen.gateway, b->listen.gateway)},
+               {"listen.admin", differ(a->listen.admin, b->listen.admin)},
+               {"listen.probe", differ(a->listen.probe, b->listen.probe)},
+               {"listen.grpc", differ(a->listen.grpc, b->listen.grpc)},
+               {"listen.tls", (a->listen.cert == NULL) != (b->listen.cert == NULL)},
+               {"limits.header", a->limits.header != b->limits.header},
+               {"workers", a->workers != b->workers},
+               {"ledger.path", differ(a->ledger.path, b->ledger.path)},
+               {"ledger.failure", a->ledger.failure != b->ledger.failure}};
+
+    _Static_assert(sizeof all / sizeof all[0] <= RELOAD_RESTART_MAX, "each has its place");
+    result->n_restart = 0;
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+        if (all[i].changed)
+            result->restart[result->n_restart++] = all[i].name;
+}
+
+/* ---- telling ---- */
+
+static void all_taken(void *arg)
+{
+    struct reload *reload = arg;
+
+    if (reload->state == TELLING && atomic_load(&reload->telling) == 0)
+        finish(reload, true);
+}
+
+void reload_taken(struct reload *reload)
+{
+    if (atomic_fetch_sub(&reload->telling, 1) == 1)
+        net_loop_post(reload->clerk->loop, &reload->taken);
+}
+
+static void tell(struct reload *reload)
+{
+    struct clerk *clerk = reload->clerk;
+    struct generation *made = reload->made;
+    struct gateway *gateway = clerk->gateway;
+
+    find_restarts(&reload->result, &clerk->generation->config, &made->config);
+    reload->made = NULL;
+    made->next = gateway->generations;
+    gateway->generations = made;
+    atomic_store(&gateway->census.max, made->config.limits.connections);
+    clerk->generation = made;
+    generation_leave(reload->before, clerk->number);
+    reload->state = TELLING;
+    atomic_store(&reload->telling, clerk->n_workers);
+    for (size_t i = 0; i < clerk->n_workers; i++)
+        worker_take(&clerk->workers[i], made, reload);
+}
+
+static void has_read(void *arg)
+{
+    struct reload *reload = arg;
+
+    if (reload->state != READING)
+        return;
+    if (reload->has_thread)
+        pthread_join(reload->thread, NULL);
+    reload->has_thread = false;
+    if (reload->made)
+        tell(reload);
+    else
+        finish(reload, false);
+}
+
+/* ---- asking ---- */
+
+bool reload_request(struct reload *reload, const char *why, reload_done *done, void *context)
+{
+    struct request *request = calloc(1, sizeof *request);
+    struct request **last = &reload->waiting;
+
+    if (request == NULL)
+        return false;
+    *request = (struct request){done, context, why, NULL};
+    while (*last)
+        last = &(*last)->next;
+    *last = request;
+    if (reload->state == IDLE)
+        begin(reload);
+    return true;
+}
+
+static void forget(struct request *list, const void *context)
+{
+    for (; list; list = list->next)
+        if (list->context == context)
+            list->done = NULL;
+}
+
+void reload_forget(struct reload *reload, const void *context)
+{
+    forget(reload->asked, context);
+    forget(reload->waiting, context);
+}
+
+bool reload_may_try(const struct reload *reload)
+{
+    return reload->state == IDLE &&
+           (reload->failed_at == 0 || clerk_now(reload->clerk) - reload->failed_at >= AGAIN_MS);
+}
+
+/* ---- life ---- */
+
+struct reload *reload_new(struct clerk *clerk, const char *path)
+{
+    struct reload *reload = calloc(1, sizeof *reload);
+
+    if (reload == NULL)
+        return NULL;
+    reload->clerk = clerk;
+    reload->path = path ? strdup(path) : NULL;
+    net_post_init(&reload->read, has_read, reload);
+    net_post_init(&reload->taken, all_taken, reload);
+    if (path == NULL || reload->path != NULL)
+        return reload;
+    free(reload);
+    return NULL;
+}
+
+static void free_requests(struct request *list)
+{
+    struct request *next;
+
+    for (; list; list = next) {
+        next = list->next;
+        free(list);
+    }
+}
+
+void reload_free(struct reload *reload)
+{
+    if (reload == NULL)
+        return;
+    if (reload->has_thread)
+        pthread_join(reload->thread, NULL);
+    if (reload->made) { /* it holds already: keys belong to it */
+        reload->made->next = reload->clerk->gateway->generations;
+        reload->clerk->gateway->generations = reload->made;
+    }
+    free_requests(reload->asked);
+    free_requests(reload->waiting);
+    config_problems_free(&reload->problems);
+    free(reload->path);
+    free(reload);
+}
