@@ -54,22 +54,6 @@ static const char schema[] =
     " cache_write INTEGER NOT NULL, output INTEGER NOT NULL, micro_usd INTEGER NOT NULL,"
     " PRIMARY KEY (span, begin, tenant, user, model)) WITHOUT ROWID;";
 
-/* Sums saturate: an integer sum that overflows becomes a real in SQLite, which min() then undoes.
- * The bounds are TG_NUMBER_MAX and TG_MONEY_MAX. */
-static const char *const statements[STATEMENTS] = {
-    [FIND_NAME] = "SELECT id FROM names WHERE text = ?1",
-    [ADD_NAME] = "INSERT INTO names (text) VALUES (?1)",
-    [ADD_CALL] = "INSERT INTO calls VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14)",
-    [ADD_SUM] = "INSERT INTO sums VALUES (0,?1,?2,?3,?4,1,?5,?6,?7,?8,?9) ON CONFLICT DO UPDATE SET"
-                " calls = calls + 1,"
-                " input = min(9007199254740991, input + excluded.input),"
-                " cached_input = min(9007199254740991, cached_input + excluded.cached_input),"
-                " cache_write = min(9007199254740991, cache_write + excluded.cache_write),"
-                " output = min(9007199254740991, output + excluded.output),"
-                " micro_usd = min(9000000000000000000, micro_usd + excluded.micro_usd)",
-    [SET_MOVED] = "UPDATE ledger SET moved = ?1, closed = 0",
-};
-
 /* ---- What is wrong ---- */
 
 static const char *advice(int code)
@@ -120,6 +104,7 @@ void ledger_db_undo(struct ledger_db *db)
     /* After some errors SQLite has done so itself. */
     if (sqlite3_get_autocommit(db->sqlite) == 0)
         (void)sqlite3_exec(db->sqlite, "ROLLBACK", NULL, NULL, NULL);
+    ledger_db_forget_adding(db);
 }
 
 /* The first column of the first row, as a number or a text. */
@@ -147,24 +132,6 @@ static bool ask_number(struct ledger_db *db, const char *sql, int64_t *number,
     char text[64];
 
     return ask(db, sql, number, text, sizeof text, problem);
-}
-
-static sqlite3_stmt *statement_of(struct ledger_db *db, enum ledger_statement which)
-{
-    if (db->statements[which] == NULL)
-        (void)sqlite3_prepare_v3(db->sqlite, statements[which], -1, SQLITE_PREPARE_PERSISTENT,
-                                 &db->statements[which], NULL);
-    return db->statements[which]; /* null: the next call with it fails */
-}
-
-/* Runs a statement to its end; what it gave in its first column, if anything, is the result. */
-static bool finish(sqlite3_stmt *statement, int64_t *result)
-{
-    int code = sqlite3_step(statement);
-
-    if (code == SQLITE_ROW && result != NULL)
-        *result = sqlite3_column_int64(statement, 0);
-    return (sqlite3_reset(statement) == SQLITE_OK) & (code == SQLITE_ROW || code == SQLITE_DONE);
 }
 
 /* ---- Opening ---- */
@@ -362,88 +329,9 @@ bool ledger_db_freeze(struct ledger_db *db, struct ledger_problem *problem)
 
 void ledger_db_close(struct ledger_db *db)
 {
-    for (size_t i = 0; i < STATEMENTS; i++)
-        sqlite3_finalize(db->statements[i]);
+    ledger_db_free_adding(db);
     ledger_db_free_tenants(db);
     sqlite3_close(db->sqlite);
     free(db->path);
     *db = (struct ledger_db){0};
-}
-
-/* ---- Adding ---- */
-
-static bool name_id(struct ledger_db *db, struct ledger_text name, int64_t *id)
-{
-    sqlite3_stmt *find = statement_of(db, FIND_NAME), *add = statement_of(db, ADD_NAME);
-
-    *id = 0;
-    if (name.size == 0)
-        return true;
-    sqlite3_bind_blob(find, 1, name.bytes, (int)name.size, SQLITE_STATIC);
-    if (!finish(find, id))
-        return false;
-    if (*id != 0)
-        return true;
-    sqlite3_bind_blob(add, 1, name.bytes, (int)name.size, SQLITE_STATIC);
-    if (!finish(add, NULL))
-        return false;
-    *id = sqlite3_last_insert_rowid(db->sqlite);
-    return true;
-}
-
-static bool add_row(sqlite3_stmt *statement, const int64_t *values, int n)
-{
-    for (int i = 0; i < n; i++)
-        sqlite3_bind_int64(statement, i + 1, values[i]);
-    return finish(statement, NULL);
-}
-
-bool ledger_db_add(struct ledger_db *db, const struct journal_record *record, bool with_detail,
-                   struct ledger_problem *problem)
-{
-    const struct ledger_entry *entry = &record->entry;
-    const struct tg_usage *usage = &entry->usage;
-    int64_t user, model, provider = 0, key = 0;
-    bool done = name_id(db, entry->user, &user) && name_id(db, entry->model, &model);
-
-    if (done && with_detail)
-        done = name_id(db, entry->provider, &provider) && name_id(db, entry->key, &key);
-    if (done && with_detail) {
-        int64_t call[] = {(int64_t)record->sequence,
-                          entry->reserved_at,
-                          entry->settled_at,
-                          entry->tenant,
-                          user,
-                          model,
-                          provider,
-                          key,
-                          usage->input,
-                          usage->cached_input,
-                          usage->cache_write,
-                          usage->output,
-                          entry->micro,
-                          entry->flags};
-        done = add_row(statement_of(db, ADD_CALL), call, sizeof call / sizeof call[0]);
-    }
-    if (done) {
-        int64_t sum[] = {entry->reserved_at - entry->reserved_at % QUARTER_MS,
-                         entry->tenant,
-                         user,
-                         model,
-                         usage->input,
-                         usage->cached_input,
-                         usage->cache_write,
-                         usage->output,
-                         entry->micro};
-        done = add_row(statement_of(db, ADD_SUM), sum, sizeof sum / sizeof sum[0]);
-    }
-    return done || ledger_db_fail(db, "a call cannot be added", problem);
-}
-
-bool ledger_db_set_moved(struct ledger_db *db, uint64_t moved, struct ledger_problem *problem)
-{
-    int64_t value = (int64_t)moved;
-
-    return add_row(statement_of(db, SET_MOVED), &value, 1) ||
-           ledger_db_fail(db, "it cannot be written", problem);
 }

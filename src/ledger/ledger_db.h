@@ -45,8 +45,9 @@ struct ledger_db {
     sqlite3_stmt *statements[STATEMENTS];
     struct ledger_db_tenant *tenants; /* number i + 1 at i; room for half as many as slots */
     size_t n_tenants;
-    uint32_t *slots; /* their numbers, by a hash of parent and name; 0: free */
-    size_t n_slots;  /* a power of two, or 0 */
+    struct ledger_adding *adding; /* null: nothing was added yet */
+    uint32_t *slots;              /* their numbers, by a hash of parent and name; 0: free */
+    size_t n_slots;               /* a power of two, or 0 */
     uint64_t token;
     uint64_t moved; /* the last entry that is in it, when it was opened */
     bool closed;    /* there was nothing else anywhere, when it was opened */
@@ -86,12 +87,18 @@ uint32_t ledger_db_parent(const struct ledger_db *db, uint32_t tenant);  /* 0: n
 const char *ledger_db_name(const struct ledger_db *db, uint32_t tenant); /* "": no such */
 bool ledger_db_is_within(const struct ledger_db *db, uint32_t tenant, const char *name);
 
-/* ---- ledger_db.c again ---- */
+/* ---- ledger_add.c ---- */
 
-/* Within a transaction: one entry more, and which one was the last. */
+/* Within a transaction: one entry more; and at its end, which one was the last. */
 bool ledger_db_add(struct ledger_db *db, const struct journal_record *record, bool with_detail,
                    struct ledger_problem *problem);
 bool ledger_db_set_moved(struct ledger_db *db, uint64_t moved, struct ledger_problem *problem);
+
+/* The transaction was undone: what was remembered of it is not so. */
+void ledger_db_forget_adding(struct ledger_db *db);
+void ledger_db_free_adding(struct ledger_db *db);
+
+/* ---- ledger_db.c again ---- */
 
 /* Of a view: from here on, what is read is the database of one moment. */
 bool ledger_db_freeze(struct ledger_db *db, struct ledger_problem *problem);
