@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define OPTIONS_MAX 32
+#define OPTIONS_MAX 128
 
 void command_say(const struct command *command, const char *format, ...)
 {

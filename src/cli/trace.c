@@ -3,7 +3,8 @@
  * A trace is evidence: what it says is used as it is said, or the line is refused. So a field that
  * nobody knows is an error, not ignored (it may be a misspelt `cost`), a time in quotes is no time,
  * and nothing is rounded. A field that is known may stand on any line, of whatever op: recorders
- * tend to write all of them.
+ * tend to write all of them, and what `serve --record` writes beside is known:
+ * its `tenant` is the key, and how a call ended is passed over.
  */
 #include "cli/trace.h"
 
@@ -279,19 +280,49 @@ static bool read_used(struct reading *reading, const struct json_value *value,
     return read_real("used", "", 1, value, &reading->event->used, problem);
 }
 
-/* Those of a limiter's trace come first. */
+/* What a recording says of an arrival and a gate is not told. */
+static bool pass_over(struct reading *reading, const struct json_value *value,
+                      struct tg_problem *problem)
+{
+    (void)reading;
+    (void)value;
+    (void)problem;
+    return true;
+}
+
+/* Those of a limiter's trace come first, those of a recording last. */
 static const struct field {
     const char *name;
     read_field *read;
 } fields[] = {
-    {"t", read_t},           {"key", read_key},       {"cost", read_cost},
-    {"op", read_op},         {"id", read_id},         {"model", read_model},
-    {"user", read_user},     {"peer", read_peer},     {"priority", read_priority},
-    {"value", read_value},   {"hold", read_hold},     {"outcome", read_outcome},
-    {"actual", read_actual}, {"sample", read_sample}, {"used", read_used},
+    {"t", read_t},
+    {"key", read_key},
+    {"cost", read_cost},
+    {"op", read_op},
+    {"id", read_id},
+    {"model", read_model},
+    {"user", read_user},
+    {"peer", read_peer},
+    {"priority", read_priority},
+    {"value", read_value},
+    {"hold", read_hold},
+    {"outcome", read_outcome},
+    {"actual", read_actual},
+    {"sample", read_sample},
+    {"used", read_used},
+    {"tenant", read_key},
+    {"stream", pass_over},
+    {"status", pass_over},
+    {"reason", pass_over},
+    {"latency_ms", pass_over},
+    {"ttfb_ms", pass_over},
+    {"input_tokens", pass_over},
+    {"max_output_tokens", pass_over},
+    {"output_tokens", pass_over},
 };
 
-enum { N_CALL_FIELDS = 3, N_FIELDS = sizeof fields / sizeof fields[0] };
+/* Messages name those that mean something. */
+enum { N_CALL_FIELDS = 3, N_NAMED = 15, N_FIELDS = sizeof fields / sizeof fields[0] };
 
 static bool unknown_field(struct json_text key, size_t n_fields, struct tg_problem *problem)
 {
@@ -315,7 +346,7 @@ static bool read_one(struct json_text key, const struct json_value *value, size_
     for (size_t i = 0; i < n_fields; i++)
         if (json_text_is(key, fields[i].name))
             return fields[i].read(reading, value, problem);
-    return unknown_field(key, n_fields, problem);
+    return unknown_field(key, n_fields < N_NAMED ? n_fields : N_NAMED, problem);
 }
 
 static bool read_line(struct json_reader *reader, const struct line *line, size_t n_fields,

@@ -159,6 +159,27 @@ void svg_line(struct svg *svg, const struct svg_line *line)
     append_text(svg, "/>\n");
 }
 
+void svg_path(struct svg *svg, const struct svg_path *path)
+{
+    append_text(svg, path->fill != NULL ? "<polygon points=\"" : "<polyline points=\"");
+    for (size_t i = 0; i < path->n; i++) {
+        append_text(svg, i > 0 ? " " : "");
+        append_number(svg, path->x[i]);
+        append_text(svg, ",");
+        append_number(svg, path->y[i]);
+    }
+    append_text(svg, "\"");
+    append_paint(svg, "fill", path->fill);
+    if (path->stroke != NULL) {
+        append_paint(svg, "stroke", path->stroke);
+        append_attribute(svg, "stroke-width", path->width > 0 ? path->width : 1);
+        append_text(svg, " stroke-linejoin=\"round\"");
+        if (path->dashed)
+            append_text(svg, " stroke-dasharray=\"6 4\"");
+    }
+    append_text(svg, "/>\n");
+}
+
 void svg_text(struct svg *svg, const struct svg_text *text)
 {
     static const char *const anchors[] = {"", " text-anchor=\"middle\"", " text-anchor=\"end\""};

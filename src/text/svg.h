@@ -34,6 +34,16 @@ struct svg_line {
     const char *stroke;
 };
 
+/* Straight lines from point to point. */
+struct svg_path {
+    const double *x, *y;
+    size_t n;
+    const char *stroke; /* null: none */
+    const char *fill;   /* null: none; otherwise the end is joined with the start */
+    double width;       /* of the line; 0: 1 */
+    bool dashed;
+};
+
 enum svg_anchor { SVG_START, SVG_MIDDLE, SVG_END };
 
 struct svg_text {
@@ -50,6 +60,7 @@ void svg_begin(struct svg *svg, double width, double height, const char *title,
                const char *description);
 void svg_rect(struct svg *svg, const struct svg_rect *rect);
 void svg_line(struct svg *svg, const struct svg_line *line);
+void svg_path(struct svg *svg, const struct svg_path *path);
 void svg_text(struct svg *svg, const struct svg_text *text);
 void svg_end(struct svg *svg);
 void svg_fini(struct svg *svg);

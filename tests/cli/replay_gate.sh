@@ -118,7 +118,7 @@ run replay -c "$tmp/many.yaml" "$tmp/in"
 expect 'limits for seventeen models' 0
 sed 's/"m[0-9]*"/"m*"/' "$tmp/many.yaml" >"$tmp/overlap.yaml"
 run replay -c "$tmp/overlap.yaml" "$tmp/in"
-expect 'seventeen limits for one model' 2 "$tmp/overlap.yaml:2: " 'tenant a' '17 sets of limits' '16 are possible'
+expect 'seventeen limits for one model' 2 "$tmp/overlap.yaml:4:7: " 'tenant "a"' '17 sets of limits' 'at most 16 are allowed'
 
 # Variables that only a gateway needs may be missing.
 cat >"$tmp/secret.yaml" <<'END'
@@ -224,6 +224,18 @@ BEGIN {
         printf "\"user\":\"u%d\",\"model\":\"m-%d\",\"peer\":\"p%d\"}\n", draw(3), draw(3), draw(4)
     }
 }' >"$tmp/in"
+
+# What `serve --record` writes is a trace: the tenant is the key, and how a call ended is passed over.
+printf '%s\n' '{"t":1000,"id":"req_1","tenant":"a","model":"m","user":"u","priority":"normal","input_tokens":3,"max_output_tokens":9,"output_tokens":4,"stream":true,"cost":12,"value":1,"status":200,"latency_ms":10,"ttfb_ms":2}' \
+    '{"t":1001,"id":"req_2","tenant":"a","model":"m","priority":"normal","stream":false,"cost":12,"status":429,"reason":"rate","latency_ms":0}' >"$tmp/recorded"
+printf '%s\n' 'gate:' '  rate: {strategy: fixed_window, limit: 1, window: 60s}' >"$tmp/one.yaml"
+"$TOLLGATE" replay -c "$tmp/one.yaml" "$tmp/recorded" >"$tmp/decided" 2>&1
+if [ "$(grep -c '"allowed":true.*"id":"req_1"\|"id":"req_1".*"allowed":true' "$tmp/decided")" -eq 1 ] &&
+    [ "$(grep -c '"reason":"rate"' "$tmp/decided")" -eq 1 ]; then
+    ok 'a recording of the gateway is a trace'
+else
+    not_ok 'a recording of the gateway is a trace' "$(cat "$tmp/decided")"
+fi
 
 # all_of PROGRAM: what it prints for both configurations.
 all_of() {

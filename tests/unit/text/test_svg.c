@@ -57,6 +57,21 @@ static void shapes_are_plain_elements(void **state)
                       "<line x1=\"0\" y1=\"0\" x2=\"0\" y2=\"4\" stroke=\"#eeeeee\"/>\n");
 }
 
+static void a_path_goes_from_point_to_point(void **state)
+{
+    static const double x[] = {0, 1.5, 3}, y[] = {9, NAN, -1};
+    struct svg svg;
+    (void)state;
+
+    svg_begin(&svg, 10, 10, "", "");
+    svg_path(&svg, &(struct svg_path){x, y, 3, "#0072b2", NULL, 2, true});
+    svg_path(&svg, &(struct svg_path){x, y, 2, NULL, "#eeeeee", 0, false});
+    expect_body(&svg, "<polyline points=\"0,9 1.5,0 3,-1\" fill=\"none\" stroke=\"#0072b2\""
+                      " stroke-width=\"2\" stroke-linejoin=\"round\""
+                      " stroke-dasharray=\"6 4\"/>\n"
+                      "<polygon points=\"0,9 1.5,0\" fill=\"#eeeeee\"/>\n");
+}
+
 static void text_is_escaped(void **state)
 {
     struct svg svg;
@@ -106,6 +121,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_picture_says_what_it_is),
         cmocka_unit_test(shapes_are_plain_elements),
+        cmocka_unit_test(a_path_goes_from_point_to_point),
         cmocka_unit_test(text_is_escaped),
         cmocka_unit_test(numbers_are_always_numbers),
         cmocka_unit_test(it_grows),
