@@ -46,10 +46,17 @@ API_TESTS  := $(wildcard tests/api/*.sh)
 LLHTTP     := /usr/share/llhttp
 LLHTTP_OBJ := $(patsubst %,$(B)/obj/llhttp/%.o,llhttp api http)
 
+# The dashboard: its files, and the chart library as Debian ships it, are laid into the program.
+WEB_SRC  := $(wildcard web/*.html web/*.js web/*.css web/*.svg)
+CHART_JS := /usr/share/javascript/chart.js/chart.min.js
+WEB_PATHS := $(patsubst /index.html=%,/=%,$(foreach file,$(WEB_SRC),/$(notdir $(file))=$(file))) \
+             /chart.js=$(CHART_JS)
+WEB_OBJ  := $(B)/obj/gen/web_bytes.o
+
 objects = $(patsubst %,$(B)/$(1)/%.o,$(basename $(2)))
 LIB_OBJ    := $(call objects,obj,$(LIB_SRC))
 PIC_OBJ    := $(call objects,pic,$(LIB_SRC))
-DAEMON_OBJ := $(call objects,obj,$(DAEMON_SRC)) $(LLHTTP_OBJ)
+DAEMON_OBJ := $(call objects,obj,$(DAEMON_SRC)) $(LLHTTP_OBJ) $(WEB_OBJ)
 HELPER_OBJ := $(call objects,obj,$(HELPER_SRC))
 NET_HELPER_OBJ := $(call objects,obj,$(NET_HELPER_SRC))
 
@@ -208,6 +215,14 @@ $(LLHTTP_OBJ): $(B)/obj/llhttp/%.o: $(LLHTTP)/%.c $(STAMP)
 	$(call say,cc,$@)
 	$(call compile_c,$(PIE) $(STRICT) -w)
 $(B)/obj/src/net/http1_parse.o: PIE += $(STRICT)
+
+# The assembler takes the bytes from the files: when one changes, all of this is made anew.
+$(B)/gen/web_bytes.c: tools/embed $(WEB_SRC) $(wildcard $(CHART_JS)) $(STAMP)
+	$(call say,embed,$@)
+	$(Q)mkdir -p $(@D) && tools/embed $(WEB_PATHS) >$@
+$(WEB_OBJ): $(B)/gen/web_bytes.c
+	$(call say,cc,$@)
+	$(call compile_c,$(PIE))
 
 $(B)/pic/%.o: %.c $(STAMP)
 	$(call say,cc,$@)

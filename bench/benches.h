@@ -18,5 +18,7 @@ extern const struct bench benches_of_gate[];
 extern const struct bench benches_of_policy[];
 extern const struct bench benches_of_keys[];
 extern const struct bench benches_of_money[];
+extern const struct bench benches_of_config[];
+extern const struct bench benches_of_metrics[];
 
 #endif

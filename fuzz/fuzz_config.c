@@ -107,18 +107,53 @@ static void check_config(const struct config *config)
         check_model(config, &config->models[i]);
 }
 
+static void check_read(enum config_result result, struct config *config,
+                       struct config_problems *problems)
+{
+    insist(result != CONFIG_UNREADABLE);
+    insist((result == CONFIG_READ) == (problems->errors == 0));
+    if (result == CONFIG_READ)
+        check_config(config);
+    config_free(config);
+    config_problems_free(problems);
+}
+
+/* The same bytes as what the administration has made: a tenant, the name of a key. */
+static void read_as_extras(const char *text, size_t size)
+{
+    static const char file[] =
+        "tenants: [{name: top, budgets: [{usd: 1, per: day}]}, {name: a, parent: top}]";
+    char name[130] = "";
+    struct config config;
+    struct config_problems problems;
+
+    memcpy(name, text, size < sizeof name ? size : sizeof name - 1);
+    const struct config_extra extras[] = {
+        {.kind = CONFIG_EXTRA_TENANT, .name = "tenant", .tenant = "x", .text = text, .bytes = size},
+        {.kind = CONFIG_EXTRA_KEY,
+         .name = "key",
+         .tenant = "x",
+         .key = name,
+         .sha256 = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
+         .not_after = CONFIG_NEVER},
+        {.kind = CONFIG_EXTRA_TOPUP,
+         .name = "top-up",
+         .tenant = size % 2 ? "top" : "x",
+         .micro_usd = TG_NUMBER_MAX - (int64_t)size},
+    };
+    enum config_result result =
+        config_parse_with(NULL, file, strlen(file), extras, 3, &config, &problems);
+    check_read(result, &config, &problems);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct config config;
     struct config_problems problems;
     enum config_result result = config_parse(NULL, (const char *)data, size, &config, &problems);
 
-    insist(result != CONFIG_UNREADABLE);
-    insist((result == CONFIG_READ) == (problems.errors == 0));
     check_problems(&problems);
-    if (result == CONFIG_READ)
-        check_config(&config);
-    config_free(&config);
-    config_problems_free(&problems);
+    check_read(result, &config, &problems);
+    read_as_extras((const char *)data, size);
     return 0;
 }

@@ -66,7 +66,7 @@ start_gateway() {
     cat >"$dir/$name.yaml" <<END
 listen: {gateway: "127.0.0.1:0", probe: "127.0.0.1:0"}
 workers: $workers
-log: {level: warn}
+log: {level: ${log_level:-warn}}
 ledger: {path: "$dir/$name.db"}
 limits: {connections: 20000}
 gate:

@@ -1,7 +1,7 @@
-/* gate_look.c - what a gate can be asked about itself: numbers for metrics, for people and for tests.
+/* gate_look.c - what a gate can be asked about itself: numbers for metrics and for people.
  *
- * A look takes the gate's lock for as long as it copies, and changes nothing. The peers are added up
- * under it, a few ns each: owners look some times a second at most.
+ * A look takes the gate's lock for as long as it copies, and changes nothing. The peers are added
+ * up under it, a few ns each: owners look some times a second at most.
  */
 #include "admission/stages.h"
 

@@ -170,6 +170,19 @@ enum tg_err tg_bank_open(struct tg_bank *bank, tg_account parent, const void *na
     return err;
 }
 
+tg_account tg_bank_find(struct tg_bank *bank, tg_account parent, const void *name,
+                        size_t name_bytes)
+{
+    if (!name && name_bytes > 0)
+        return 0;
+    struct account_name wanted = name_of(bank, parent, name, name_bytes);
+    spin_lock(&bank->lock);
+    const struct account *account = accounts_named(&bank->accounts, wanted);
+    tg_account number = account ? account_number(account) : 0;
+    spin_unlock(&bank->lock);
+    return number;
+}
+
 /* ---- changing ---- */
 
 /* The old book with the window of a new one; the one of the same number, if that is one. What was

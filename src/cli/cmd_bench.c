@@ -50,8 +50,9 @@ static void print_row(const struct bench *bench, const struct measured *result)
     fflush(stdout);
 }
 
-static const struct bench *const groups[] = {benches_of_store, benches_of_gate, benches_of_policy,
-                                             benches_of_keys, benches_of_money};
+static const struct bench *const groups[] = {benches_of_store, benches_of_gate,  benches_of_policy,
+                                             benches_of_keys,  benches_of_money, benches_of_metrics,
+                                             benches_of_config};
 
 static int run_bench(const struct command *self, int argc, char **argv)
 {

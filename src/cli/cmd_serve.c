@@ -23,6 +23,8 @@
 #include "cli/command.h"
 #include "cli/options.h"
 #include "gateway/clerk.h"
+#include "gateway/observe.h"
+#include "gateway/reload.h"
 #include "gateway/worker.h"
 
 enum { WORKERS_MAX = 256, DESCRIPTORS_EACH = 2 };
@@ -101,8 +103,6 @@ static size_t print_problems(const struct config_problems *problems)
 
 static void warn_of_unserved(const struct command *self, const struct config *config)
 {
-    if (config->listen.admin)
-        command_say(self, "warning: listen.admin is not served by this version");
     if (config->listen.grpc)
         command_say(self, "warning: listen.grpc is not served by this version");
 }
@@ -159,7 +159,7 @@ static void write_addresses(struct serving *serving)
         const struct http_listener *listener;
     } all[] = {{"gateway", listen->gateway, serving->workers[0].listener},
                {"probe", listen->probe, serving->clerk.probe},
-               {"admin", listen->admin, serving->clerk.admin}};
+               {"admin", listen->admin, serving->clerk.admin_listener}};
     size_t n = 0;
 
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
@@ -170,6 +170,23 @@ static void write_addresses(struct serving *serving)
         n += (size_t)snprintf(serving->addresses + n, sizeof serving->addresses - n, "%s%s (%s)",
                               n > 0 ? ", " : "", address, all[i].name);
     }
+}
+
+/* What an administrator has made, beside the files. */
+static bool add_made(struct serving *serving, const char *path)
+{
+    struct config_problems problems;
+    struct ledger_problem failure = {""};
+    bool good = reload_at_start(serving->gateway, path, &problems, &failure);
+
+    if (!good) {
+        print_problems(&problems);
+        command_say(serving->command,
+                    "what was made by the admin API does not fit the configuration%s%s",
+                    failure.text[0] ? ": " : "", failure.text);
+    }
+    config_problems_free(&problems);
+    return good;
 }
 
 static bool start_workers(struct serving *serving, size_t wanted, const char *path)
@@ -296,29 +313,42 @@ static void stop_workers(struct serving *serving)
 
 /* ---- the command ---- */
 
-static int serve(const struct command *self, const char *path)
+static int serve(const struct command *self, const char *path, const char *record)
 {
     struct serving serving = {.command = self};
     struct ledger_problem problem;
+    struct tg_problem why;
     struct config config;
     struct clock clock;
+    int record_fd = -1;
 
     if (!load(self, path, &config))
         return STATUS_WRONG;
+    if (record != NULL && (record_fd = observe_record_open(record, &why)) < 0) {
+        command_say(self, "--record %s", why.text);
+        config_free(&config);
+        return STATUS_WRONG;
+    }
     size_t workers = count_workers(&config);
     raise_descriptors(self, config.limits.connections);
     take_signals(&serving); /* before the first thread, which inherits it */
     clock_init(&clock);
     if (!gateway_new(&config, &clock, workers + 1, &serving.gateway, &problem)) {
         command_say(self, "%s", problem.text);
+        if (record_fd >= 0)
+            close(record_fd);
         return STATUS_FAILED;
     }
-    bool good = start_workers(&serving, workers, path);
+    bool good = gateway_observe(serving.gateway, record_fd, &why);
+    if (!good)
+        command_say(self, "%s", why.text);
+    good = good && add_made(&serving, path) && start_workers(&serving, workers, path);
     if (good) {
         fprintf(stderr, "tollgate: listening on %s\n", serving.addresses);
         good = serve_until_told(&serving);
     }
     stop_workers(&serving);
+    gateway_observe_end(serving.gateway);
     gateway_free(serving.gateway);
     return good ? STATUS_DONE : STATUS_FAILED;
 }
@@ -335,11 +365,8 @@ static int run_serve(const struct command *self, int argc, char **argv)
     if (rest < 0)
         return STATUS_WRONG;
     if (rest > 0) {
-        command_say(self, "'%s' is too much; it takes -c FILE and --allow-core", argv[1]);
-        return STATUS_WRONG;
-    }
-    if (record != NULL) {
-        command_say(self, "--record is not in this version: it comes with the simulator");
+        command_say(self, "'%s' is too much; it takes -c FILE, --record FILE and --allow-core",
+                    argv[1]);
         return STATUS_WRONG;
     }
     if (path == NULL) {
@@ -348,18 +375,22 @@ static int run_serve(const struct command *self, int argc, char **argv)
     }
     if (!allow_core)
         forbid_cores(self);
-    return serve(self, path);
+    return serve(self, path, record);
 }
 
 const struct command cmd_serve = {
     .name = "serve",
-    .arguments = "-c FILE [--allow-core]",
+    .arguments = "-c FILE [--record FILE] [--allow-core]",
     .summary = "run the gateway",
     .help =
         "Serves the OpenAI and Anthropic APIs by the configuration in FILE: on listen.gateway for\n"
         "clients, on listen.probe /healthz, /readyz and /metrics. When it listens it says so on\n"
         "stderr, with the ports; there goes a line for each call, too, unless log.level is above\n"
-        "info.\n"
+        "info. A stderr that nobody reads delays no call: lines are dropped then, and counted.\n"
+        "\n"
+        "--record appends a line of JSON to FILE for each call that has ended: when it came, who\n"
+        "asked for what, how large it was and what became of it, without its contents. It is for\n"
+        "`tollgate sim --trace` and `tollgate replay`.\n"
         "\n"
         "Files and environment variables that the configuration names have to be there. Core "
         "dumps\n"

@@ -29,7 +29,9 @@ extern const struct command cmd_spend;
 extern const struct command cmd_replay;
 extern const struct command cmd_solve;
 extern const struct command cmd_regret;
+extern const struct command cmd_sim;
 extern const struct command cmd_mock;
+extern const struct command cmd_top;
 extern const struct command cmd_bench;
 
 /* Says on stderr what is wrong: "tollgate NAME: ..." and a newline. */

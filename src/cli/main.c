@@ -19,8 +19,8 @@ static const struct command cmd_help = {
 };
 
 static const struct command *const commands[] = {&cmd_serve,  &cmd_check, &cmd_key,    &cmd_spend,
-                                                 &cmd_replay, &cmd_solve, &cmd_regret, &cmd_mock,
-                                                 &cmd_bench,  &cmd_help};
+                                                 &cmd_replay, &cmd_solve, &cmd_regret, &cmd_sim,
+                                                 &cmd_mock,   &cmd_top,   &cmd_bench,  &cmd_help};
 
 #define N_COMMANDS (sizeof commands / sizeof commands[0])
 

@@ -115,7 +115,8 @@ struct ask {
     int64_t token_ids;             /* a prompt can be given as these */
     int64_t messages;              /* or items, each of which costs a few tokens of its own */
     int64_t images, audios, files; /* whatever their size: payloads are not text */
-    int64_t media_bytes;           /* of payloads within the body, as written there */
+    int64_t media_bytes;           /* of payloads within the body, as written there, ... */
+    int64_t file_bytes;            /* ... and of these, of files */
 
     /* Calls that belong together. */
     struct ask_text previous_response_id;

@@ -43,11 +43,12 @@ enum media { NO_MEDIA, IMAGE, AUDIO, FILE_MEDIA };
 struct level {
     enum mode mode;
     bool is_array;
-    bool is_source;       /* the value of "source" */
-    bool plain;           /* a source says that it is text, or a block has such a source */
-    enum media media;     /* what its type says it is */
-    int64_t data_bytes;   /* of "data": payload, unless it turns out to be plain text */
-    int64_t result_bytes; /* of "result": payload of an image that was made, otherwise text */
+    bool is_source;        /* the value of "source" */
+    bool plain;            /* a source says that it is text, or a block has such a source */
+    enum media media;      /* what its type says it is */
+    int64_t payload_bytes; /* of what is in it, and of no file within it */
+    int64_t data_bytes;    /* of "data": payload, unless it turns out to be plain text */
+    int64_t result_bytes;  /* of "result": payload of an image that was made, otherwise text */
 };
 
 struct walk {
@@ -182,7 +183,7 @@ static void count_prose_string(struct walk *walk, struct level *level, struct js
     else if (json_text_is(key, "result"))
         level->result_bytes = bytes;
     else if (is_payload(key))
-        walk->ask->media_bytes += bytes;
+        level->payload_bytes += bytes;
     else if (!is_frame(key))
         walk->ask->text_bytes += bytes;
 }
@@ -217,8 +218,16 @@ static void count_level(struct walk *walk, const struct level *level)
 
     if (level->mode != PROSE)
         return;
-    *(level->is_source && level->plain ? &ask->text_bytes : &ask->media_bytes) += level->data_bytes;
-    *(level->media == IMAGE ? &ask->media_bytes : &ask->text_bytes) += level->result_bytes;
+    int64_t payload = level->payload_bytes;
+
+    *(level->is_source && level->plain ? &ask->text_bytes : &payload) += level->data_bytes;
+    *(level->media == IMAGE ? &payload : &ask->text_bytes) += level->result_bytes;
+    if (level->media == FILE_MEDIA)
+        ask->file_bytes += payload;
+    if (level->media == FILE_MEDIA || walk->depth == 1)
+        ask->media_bytes += payload;
+    else
+        around->payload_bytes += payload;
     if (level->is_source && level->plain)
         around->plain = true;
     ask->images += level->media == IMAGE;

@@ -25,6 +25,7 @@
 
 #include "gateway/ask.h"
 #include "gateway/body_edit.h"
+#include "gateway/call_report.h"
 #include "gateway/gateway.h"
 #include "gateway/meter.h"
 #include "gateway/replies.h"
@@ -72,6 +73,7 @@ struct attempt {
     tg_ms first_at;               /* the first byte of the reply's body; 0: none yet */
     int status;                   /* of the reply; 0: none yet */
     bool events;                  /* the reply is a stream of events */
+    bool packed;                  /* or nobody can tell, because it is encoded */
     bool injected;                /* the usage in it was asked for by us */
     bool passes;                  /* the reply is for the client as it is: no further attempt */
     bool paused;                  /* the client is slower than the provider */
@@ -109,23 +111,26 @@ struct call {
     size_t model;        /* asked for, after aliases; CONFIG_NONE: of a passthrough */
     struct route *route; /* that serves it now */
     size_t next_fallback;
-    tg_ms deadline;
+    tg_ms deadline; /* by which its reply has to begin; 0: none */
+    tg_ms ends_at;  /* and by which it has to end */
 
     struct tg_scope scopes[TG_SCOPES_MAX];
     struct tg_call gate_call, slot_call;
     tg_lease lease; /* of the gate, or on the way to one */
+    bool admitted;  /* by the gate: it is asked once, whatever number of routes it takes */
     tg_lease slot;  /* of the route */
     struct tg_axes axes;
 
     struct attempt attempt;
     unsigned attempts, route_attempts;
     bool same_key;              /* the next attempt is to take the key of the last */
+    bool replaced;              /* a kept connection was found closed, and another one used */
     struct route_key *last_key; /* held, too */
     void *tried[CALL_TRIED_MAX];
     size_t n_tried;
     enum call_failure failure; /* of the last attempt */
     int failed_status;         /* of its reply; 0: there was none */
-    enum call_charge charged;  /* for it */
+    int64_t used;              /* tokens that all attempts so far are charged with */
 
     char *held; /* of a reply: what must not go out yet */
     size_t held_n, held_room;
@@ -137,7 +142,8 @@ struct call {
     struct call *next_spare;
     struct call *next, **from; /* among the calls of the worker */
 
-    /* For the log. */
+    /* For its report. */
+    struct report_notes notes;
     enum http_why ended;     /* how the client's side did */
     enum call_state left_in; /* the state it was in then */
     int status;
@@ -145,8 +151,7 @@ struct call {
     struct tg_usage usage;
     bool usage_reported;
     tg_micro spent;
-    tg_ms waited_ms;
-    int64_t bytes_out;
+    int64_t bytes_in, bytes_out;
 
     /* The last, because it is large and clears what it needs itself. */
     struct usage_scan scan;
@@ -162,8 +167,9 @@ extern const struct http_server_ops call_server_ops; /* the listener's context i
  * call_attempt(). */
 void call_admit(struct call *call);
 
-/* Gives up the slot of the route and asks for one of the next fallback. False: there is none. */
-bool call_admit_fallback(struct call *call);
+/* Gives up the slot of the route and asks for one of the next fallback. False: there is none. `why`
+ * is for the report; static. */
+bool call_admit_fallback(struct call *call, const char *why);
 
 /* A slot was granted, or a wait or a pause is over. */
 void call_woken(void *call);
@@ -176,6 +182,13 @@ void call_attempt(struct call *call);
 
 /* The attempt, which has been settled, came to nothing: tries again, elsewhere, or answers. */
 void call_attempt_failed(struct call *call, enum call_failure failure);
+
+/* It was never read, because the provider had closed its connection: once in a call that is no
+ * failure. */
+void call_attempt_again(struct call *call);
+
+/* "limited", "server", ...: in reports. Null for none. Static. */
+const char *call_failure_name(enum call_failure failure);
 
 /* ---- call_answer.c */
 
@@ -194,6 +207,9 @@ void call_settle(struct call *call, enum tg_key_outcome outcome, enum call_charg
 
 /* Gives back what the call holds besides: places at the gate and the route, memory. */
 void call_let_go(struct call *call, enum tg_outcome outcome);
+
+/* The place at the route alone: `cancelled` becomes `dropped` if the route was overloaded. */
+void call_leave_route(struct call *call, enum tg_outcome outcome);
 
 /* The leases it holds are to go on. */
 void call_renew(struct call *call);

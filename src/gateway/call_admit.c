@@ -16,6 +16,7 @@ static void wait_until(struct call *call, enum call_state state, tg_ms deadline)
     tg_ms now = call_now(call);
 
     call->state = state;
+    report_notes_park(&call->notes);
     net_timer_set(call->worker->loop, &call->timer, deadline > now ? deadline - now : 1);
 }
 
@@ -40,8 +41,10 @@ static void gate_answered(struct call *call, enum tg_err err, const struct tg_an
         return;
     }
     call->axes = answer->axes;
-    call->waited_ms = call_now(call) - call->began_at;
+    call->notes.decided = true;
+    report_notes_answer(&call->notes, call->gateway->gate, &call->gate_call, answer);
     if (answer->decision.allowed) {
+        call->admitted = true;
         call_attempt(call);
         return;
     }
@@ -69,6 +72,8 @@ static void estimate_cost(struct call *call)
         return;
     int64_t prompt = estimate_prompt(&call->ask, &route->estimate);
     int64_t output = estimate_output(&call->ask, route->config->max_output_tokens);
+    call->notes.estimated_input = prompt;
+    call->notes.max_output = output;
     call->gate_call.debit.cost = tg_overbook_apply(&route->overbook, prompt + output);
     call->gate_call.hold_s = atomic_load_explicit(&route->hold_s, memory_order_relaxed);
     call->gate_call.deadline = call->deadline;
@@ -87,15 +92,17 @@ static void slot_answered(struct call *call, enum tg_err err, const struct tg_an
         return;
     }
     call->slot = answer->lease;
+    call->notes.decided |= answer->step == TG_DECIDED;
+    report_notes_answer(&call->notes, call->route->slots->gate, &call->slot_call, answer);
     if (answer->step == TG_WAITING) {
         wait_until(call, CALL_QUEUED_SLOT, answer->deadline);
     } else if (!answer->decision.allowed) {
-        if (call_admit_fallback(call))
+        if (call_admit_fallback(call, "concurrency"))
             return;
         refusal_of_answer(answer, &call->slot_call, &why);
         call_refuse_admitted(call, &why);
-    } else if (call->attempts > 0) {
-        call_attempt(call); /* the gate has admitted it before */
+    } else if (call->admitted) {
+        call_attempt(call);
     } else {
         ask_gate(call);
     }
@@ -128,30 +135,27 @@ void call_admit(struct call *call)
 
 static bool may_fall_back(const struct call *call, size_t model)
 {
-    const struct config_model *config = &call->generation->config.models[model];
+    const struct config *config = &call->generation->config;
 
-    return config_patterns_match(&call_tenant(call)->models, config->name, strlen(config->name)) &&
+    return config_may_use(config, call_tenant(call), &config->models[model]) &&
            call->generation->routes[model].provider->api == call->api;
 }
 
-bool call_admit_fallback(struct call *call)
+bool call_admit_fallback(struct call *call, const char *why)
 {
     if (call->route == NULL || call->model == CONFIG_NONE)
         return false;
     const struct config_model *asked = &call->generation->config.models[call->model];
-    struct tg_release release;
 
     while (call->next_fallback < asked->n_fallback &&
            !may_fall_back(call, asked->fallback[call->next_fallback]))
         call->next_fallback++;
     if (call->next_fallback >= asked->n_fallback)
         return false;
-    tg_release_init(&release);
-    release.outcome = TG_OUTCOME_CANCELLED;
-    if (call->slot)
-        tg_gate_release(call->route->slots->gate, call->slot, call_now(call), &release);
-    call->slot = 0;
+    call_leave_route(call, TG_OUTCOME_CANCELLED);
     call->route = &call->generation->routes[asked->fallback[call->next_fallback++]];
+    call->notes.fallback_why = why;
+    call->notes.axis = TG_AXIS_NONE; /* what refused it was the route it has left */
     call->route_attempts = 0;
     call->n_tried = 0;
     call->same_key = false;
@@ -167,6 +171,7 @@ static void go_on(struct call *call)
     struct tg_answer answer;
     enum tg_err err;
 
+    report_notes_unpark(&call->notes);
     switch (call->state) {
     case CALL_QUEUED_SLOT:
         net_timer_stop(call->worker->loop, &call->timer);

@@ -4,6 +4,9 @@
  * until its first event, so that an error in place of an answer can still be tried elsewhere; a
  * reply that is an error which another attempt may cure; and the chunk with the usage, where we
  * and not the client asked for it. What passes is read along the way for what was used.
+ *
+ * We ask for replies that are not encoded. One that is all the same passes through, and is charged
+ * as what it may have been at most.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -41,7 +44,7 @@ static void pass(struct call *call, struct slice bytes)
         return;
     call->bytes_out += (int64_t)bytes.n;
     size_t queued = http_inbound_write(call->in, bytes);
-    if (queued > 256 * 1024 && call->attempt.out && !call->attempt.paused) {
+    if (queued > HTTP_OUTPUT_HIGH && call->attempt.out && !call->attempt.paused) {
         call->attempt.paused = true;
         http_outbound_pause(call->attempt.out);
     }
@@ -100,18 +103,21 @@ static void begin_reply(struct call *call, const struct http_head *from)
     call->state = CALL_ANSWERING;
     call->status = from->status;
     http_fields_init(&fields);
-    for (size_t i = 0; i < from->n_fields; i++)
-        if (is_shown(from, from->fields[i].name))
-            http_fields_add(&fields, from->fields[i].name, from->fields[i].value);
     size_t n = reply_id(call->id, id);
-    if (http_find(from, id_name).at == NULL)
+    struct slice theirs = http_find(from, id_name);
+    if (theirs.at == NULL)
         http_fields_add(&fields, id_name, (struct slice){id, n});
+    else
+        report_notes_upstream_id(&call->notes, theirs);
     reply_limits_write(&call->axes, call->api, call_now(call), &limits);
     for (size_t i = 0; i < limits.n_fields; i++)
         http_fields_add(&fields, limits.fields[i].name, limits.fields[i].value);
     if (call->route && call->model != CONFIG_NONE &&
         call->route != &call->generation->routes[call->model])
         http_fields_add(&fields, SLICE("x-tollgate-model"), slice_of(call->route->config->name));
+    for (size_t i = 0; i < from->n_fields; i++) /* as far as there is room: ours went first */
+        if (is_shown(from, from->fields[i].name))
+            http_fields_add(&fields, from->fields[i].name, from->fields[i].value);
     struct http_head head = {.status = from->status,
                              .fields = fields.list,
                              .n_fields = fields.n,
@@ -125,9 +131,11 @@ static void begin_reply(struct call *call, const struct http_head *from)
 
 /* ---- the reply's head ---- */
 
+/* Money of the provider's is a limit of its key: no matter of the tenant's, and another may have
+ * some. */
 static enum call_failure failure_of(int status)
 {
-    if (status == 429)
+    if (status == 429 || status == 402)
         return FAILURE_LIMITED;
     if (status == 401 || status == 403)
         return FAILURE_CREDENTIALS;
@@ -159,14 +167,23 @@ static bool is_event_stream(const struct http_head *head)
            slice_equal_nocase((struct slice){type.at, 17}, SLICE("text/event-stream"));
 }
 
+static bool is_packed(const struct http_head *head)
+{
+    struct slice coding = http_find(head, SLICE("content-encoding"));
+
+    return coding.n > 0 && !slice_equal_nocase(coding, SLICE("identity"));
+}
+
 static void head(struct http_outbound *out, const struct http_head *from)
 {
     struct call *call = out->owner;
     struct attempt *attempt = &call->attempt;
 
     attempt->status = from->status;
-    attempt->events = from->status < 300 && is_event_stream(from);
-    attempt->passes = failure_of(from->status) == FAILURE_NONE;
+    attempt->packed = is_packed(from);
+    attempt->events = from->status < 300 && !attempt->packed && is_event_stream(from);
+    attempt->passes =
+        failure_of(from->status) == FAILURE_NONE && (from->status != 400 || attempt->packed);
     attempt->cool_until = upstream_wait(from->fields, from->n_fields, call_now(call));
     call->held_n = 0;
     sse_fini(&call->sse);
@@ -234,7 +251,12 @@ static void data(struct http_outbound *out, struct slice bytes)
     } else if (attempt->passes) {
         usage_scan_feed(&call->scan, bytes.at, bytes.n);
         pass(call, bytes);
-    } else {
+    } else if (attempt->status == 400 && call->state == CALL_ASKING &&
+               bytes.n > HELD_MAX - call->held_n) {
+        attempt->passes = true; /* no provider needs so many words to ask for money */
+        begin_reply(call, attempt->head);
+        pass(call, bytes);
+    } else if (!attempt->packed) {
         hold(call, bytes);
     }
 }
@@ -252,31 +274,56 @@ static bool take_last_event(struct call *call)
 /* An error that nothing will cure, as the provider put it. */
 static void answer_held(struct call *call)
 {
-    struct http_field fields[] = {{SLICE("content-type"), SLICE("application/json")},
-                                  {SLICE("x-tollgate-reason"), SLICE("upstream_error")}};
-    struct http_head reply = {.status = call->failed_status, .fields = fields, .n_fields = 2};
+    char id[REPLY_ID_MAX];
+    struct http_field fields[] = {
+        {SLICE("content-type"), SLICE("application/json")},
+        {SLICE("x-tollgate-reason"), SLICE("upstream_error")},
+        {call->api == WIRE_ANTHROPIC ? SLICE("request-id") : SLICE("x-request-id"),
+         {id, reply_id(call->id, id)}},
+    };
+    struct http_head reply = {.status = call->failed_status, .fields = fields, .n_fields = 3};
 
     call->status = call->failed_status;
     call->reason = REPLY_UPSTREAM_ERROR;
     call->state = CALL_OVER;
+    call->bytes_out = (int64_t)call->held_n;
     http_inbound_send(call->in, &reply, (struct slice){call->held, call->held_n});
     call_let_go(call, TG_OUTCOME_CANCELLED);
 }
 
+/* A page of some machine on the way is not what an SDK looks for in an error. */
 bool call_answer_held(struct call *call)
 {
-    if (call->failed_status < 500 || call->held_n == 0 || call->in == NULL)
+    if (call->failed_status < 500 || call->held_n == 0 || call->held[0] != '{' || call->in == NULL)
         return false;
     answer_held(call);
     return true;
 }
 
-/* Waiting does not bring back money: such a key is out for as long as a provider may ask for. */
-static void note_quota(struct call *call)
+/* Waiting does not bring back money: such a key is out for as long as a provider may ask for. There
+ * are providers that say so by a 400, which is otherwise the call's own fault. */
+static enum call_failure judge_held(struct call *call)
 {
-    if (call->attempt.status == 429 &&
-        upstream_quota_exhausted(call->worker->reader, call->held, call->held_n, call->held_n))
-        call->attempt.cool_until = call_now(call) + UPSTREAM_WAIT_MAX;
+    struct attempt *attempt = &call->attempt;
+    bool may_be = attempt->status == 400 || attempt->status == 429;
+    bool broke = attempt->status == 402 ||
+                 (may_be && upstream_quota_exhausted(call->worker->reader, call->held, call->held_n,
+                                                     call->held_n));
+
+    if (!broke)
+        return failure_of(attempt->status);
+    attempt->cool_until = call_now(call) + UPSTREAM_WAIT_MAX;
+    return FAILURE_LIMITED;
+}
+
+/* What a reply that went to the client says of its key. */
+static enum tg_key_outcome outcome_of_reply(const struct call *call)
+{
+    if (call->attempt.status >= 400)
+        return TG_KEY_REJECTED;
+    if (!call->attempt.events || !call->meter.failed)
+        return TG_KEY_OK;
+    return call->meter.limited ? TG_KEY_LIMITED : TG_KEY_FAILED;
 }
 
 static void end(struct http_outbound *out)
@@ -287,16 +334,18 @@ static void end(struct http_outbound *out)
     if (attempt->events && !take_last_event(call))
         return;
     attempt->out = NULL;
-    if (!attempt->passes) {
-        note_quota(call);
-        fail(call, failure_of(attempt->status));
+    enum call_failure failure = attempt->passes ? FAILURE_NONE : judge_held(call);
+    if (failure != FAILURE_NONE) {
+        fail(call, failure);
         return;
     }
     if (call->state == CALL_ASKING)
-        begin_reply(call, attempt->head); /* a stream without any event */
-    bool fine = attempt->status < 400;
-    call_settle(call, fine ? TG_KEY_OK : TG_KEY_REJECTED, fine ? CHARGE_USED : CHARGE_NOTHING);
-    call_let_go(call, fine ? TG_OUTCOME_OK : TG_OUTCOME_CANCELLED);
+        begin_reply(call, attempt->head); /* a 400, or a stream without any event */
+    enum tg_key_outcome outcome = outcome_of_reply(call);
+    call_settle(call, outcome, outcome == TG_KEY_REJECTED ? CHARGE_NOTHING : CHARGE_USED);
+    call_let_go(call, outcome == TG_KEY_OK       ? TG_OUTCOME_OK
+                      : outcome == TG_KEY_FAILED ? TG_OUTCOME_DROPPED
+                                                 : TG_OUTCOME_CANCELLED);
     call->state = CALL_OVER;
     if (call->in)
         http_inbound_finish(call->in);
@@ -334,6 +383,7 @@ static void failed(struct http_outbound *out, enum http_why why, const char *tex
 {
     struct call *call = out->owner;
     bool late = is_late(why), sent = out->sent;
+    bool stale = why == HTTP_RESET && out->reused && !out->head_seen;
 
     (void)text;
     call->attempt.out = NULL;
@@ -343,7 +393,14 @@ static void failed(struct http_outbound *out, enum http_why why, const char *tex
         break_off(call);
         return;
     }
-    /* A request that was sent and never answered may well have run. */
+    /* It was closed for having been idle while the request was on its way: nobody has read it. */
+    if (stale && !call->replaced && call->in != NULL) {
+        call_settle(call, TG_KEY_CANCELLED, CHARGE_NOTHING);
+        call_attempt_again(call);
+        return;
+    }
+    /* A request that was sent and never answered may well have run. One whose connection the
+     * provider closed has failed by its own account, as with a 5xx. */
     call_settle(call, TG_KEY_FAILED, late && sent ? CHARGE_PROMPT : CHARGE_NOTHING);
     if (call->in == NULL)
         call_free(call);

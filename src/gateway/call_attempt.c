@@ -18,7 +18,11 @@
 #include "core/num.h"
 #include "gateway/call.h"
 
-enum { PAUSE_MIN = 50, PAUSE_MAX = 200 }; /* ms, doubled with each attempt */
+enum {
+    PAUSE_MIN = 50, /* ms, doubled with each attempt */
+    PAUSE_MAX = 200,
+    TARGET_MAX = 32 * 1024, /* bytes: the longest that is taken, and what providers add to it */
+};
 
 /* ---- the request to the provider ---- */
 
@@ -76,17 +80,22 @@ static bool write_credential(const struct config_provider *provider,
 }
 
 static bool collect_fields(const struct http_head *from, const struct config_provider *provider,
-                           const struct credential *credential, struct http_fields *to)
+                           const struct credential *credential, struct slice traceparent,
+                           struct http_fields *to)
 {
+    struct slice trace = SLICE("traceparent");
     bool fine = true;
 
     http_fields_init(to);
     for (size_t i = 0; i < from->n_fields; i++)
-        if (is_forwarded(from, provider, from->fields[i].name))
+        if (is_forwarded(from, provider, from->fields[i].name) &&
+            (traceparent.n == 0 || !slice_equal(from->fields[i].name, trace)))
             fine = fine && http_fields_add(to, from->fields[i].name, from->fields[i].value);
     for (size_t i = 0; i < provider->set_headers.n; i++)
         fine = fine && http_fields_add(to, slice_of(provider->set_headers.list[i].name),
                                        slice_of(provider->set_headers.list[i].value));
+    if (traceparent.n > 0)
+        fine = fine && http_fields_add(to, trace, traceparent);
     fine = fine && http_fields_add(to, SLICE("accept-encoding"), SLICE("identity"));
     return fine && http_fields_add(to, slice_of(provider->auth_header),
                                    (struct slice){credential->at, credential->n});
@@ -149,6 +158,12 @@ static struct provider *provider_of(const struct call *call)
     return &call->generation->providers[call->passthrough->provider];
 }
 
+/* 0 for a time that is none. */
+static tg_ms left_until(const struct call *call, tg_ms at)
+{
+    return at > 0 ? num_max(1, at - call_now(call)) : 0;
+}
+
 static void timeouts_of(const struct call *call, struct http_timeouts *timeouts)
 {
     *timeouts = (struct http_timeouts){.connect = 5000, .first_byte = 120000, .idle = 60000};
@@ -156,10 +171,8 @@ static void timeouts_of(const struct call *call, struct http_timeouts *timeouts)
         *timeouts = (struct http_timeouts){.connect = call->route->config->timeouts.connect,
                                            .first_byte = call->route->config->timeouts.first_byte,
                                            .idle = call->route->config->timeouts.idle};
-    if (call->deadline > 0) {
-        tg_ms left = call->deadline - call_now(call);
-        timeouts->total = left > 1 ? left : 1;
-    }
+    timeouts->total = left_until(call, call->ends_at);
+    timeouts->head = left_until(call, call->deadline);
 }
 
 static bool send_request(struct call *call, int64_t most_output)
@@ -170,7 +183,7 @@ static bool send_request(struct call *call, int64_t most_output)
     struct http_timeouts timeouts;
     struct http_fields fields;
     struct credential credential;
-    char target[4096];
+    char target[TARGET_MAX], trace[TRACE_PARENT_BYTES];
     struct http_head head = {.method = call->in->head.method, .target = {.at = target}};
 
     if (!write_target(call, provider->config, target, sizeof target, &head.target.n))
@@ -183,7 +196,8 @@ static bool send_request(struct call *call, int64_t most_output)
     timeouts_of(call, &timeouts);
     if (!write_credential(provider->config, call->attempt.owner->config, &credential))
         return false;
-    if (collect_fields(&call->in->head, provider->config, &credential, &fields)) {
+    struct slice traceparent = report_notes_traceparent(&call->notes, call->worker, trace);
+    if (collect_fields(&call->in->head, provider->config, &credential, traceparent, &fields)) {
         head.fields = fields.list;
         head.n_fields = fields.n;
         head.length = (int64_t)total;
@@ -280,8 +294,12 @@ static bool reserve(struct call *call, int64_t *most_output)
     }
     enum tg_err err = spending_reserve(call->gateway->spending, &spending, call_now(call),
                                        &attempt->money, &answer);
-    if (!err && attempt->money.reservation != 0)
+    if (!err && answer.would_deny > 0)
+        call->notes.would_deny |= REPORT_WOULD(REPORT_BUDGET);
+    if (!err && attempt->money.reservation != 0) {
+        call->notes.reserved = answer.reserved;
         return true;
+    }
     attempt->money.reservation = 0;
     refuse_money(call, err, &answer);
     return false;
@@ -337,31 +355,6 @@ static bool acquire(struct call *call, struct tg_key_answer *answer)
     return false;
 }
 
-/* What is said when nothing more is tried. */
-static void answer_failure(struct call *call, enum call_failure failure)
-{
-    struct refusal why;
-
-    if (failure == FAILURE_SERVER && call_answer_held(call))
-        return;
-    switch (failure) {
-    case FAILURE_LIMITED:
-        refusal_init(&why, REPLY_KEYS_COOLING, NULL);
-        if (call->attempt.cool_until > call_now(call))
-            why.retry_after_ms = call->attempt.cool_until - call_now(call);
-        break;
-    case FAILURE_CREDENTIALS:
-        refusal_init(&why, REPLY_UPSTREAM_CREDENTIALS, NULL);
-        break;
-    case FAILURE_TIMEOUT:
-        refusal_init(&why, REPLY_UPSTREAM_TIMEOUT, NULL);
-        break;
-    default:
-        refusal_init(&why, REPLY_UPSTREAM_ERROR, NULL);
-    }
-    call_refuse(call, &why);
-}
-
 /* How long until a key can serve a new call like this one, for which none has been tried. */
 static tg_ms wait_of_keys(struct call *call)
 {
@@ -381,12 +374,36 @@ static tg_ms wait_of_keys(struct call *call)
     return 0;
 }
 
+/* What is said when nothing more is tried. */
+static void answer_failure(struct call *call, enum call_failure failure)
+{
+    struct refusal why;
+
+    if (failure == FAILURE_SERVER && call_answer_held(call))
+        return;
+    switch (failure) {
+    case FAILURE_LIMITED:
+        refusal_init(&why, REPLY_KEYS_COOLING, NULL);
+        why.retry_after_ms = wait_of_keys(call);
+        break;
+    case FAILURE_CREDENTIALS:
+        refusal_init(&why, REPLY_UPSTREAM_CREDENTIALS, NULL);
+        break;
+    case FAILURE_TIMEOUT:
+        refusal_init(&why, REPLY_UPSTREAM_TIMEOUT, NULL);
+        break;
+    default:
+        refusal_init(&why, REPLY_UPSTREAM_ERROR, NULL);
+    }
+    call_refuse(call, &why);
+}
+
 /* What the last attempt met is what the client is told, if the keys that are left are no better. */
 static void no_key(struct call *call, struct tg_key_answer *answer)
 {
     struct refusal why;
 
-    if (!answer->too_large && call_admit_fallback(call))
+    if (!answer->too_large && call_admit_fallback(call, "no_key"))
         return;
     if (call->n_tried > 0 && call->failure != FAILURE_LIMITED && !answer->all_cooling) {
         answer_failure(call, call->failure);
@@ -429,15 +446,36 @@ void call_attempt(struct call *call)
         return;
     }
     call->state = CALL_ASKING;
-    call->attempts++;
+    if (call->attempts++ == 0)
+        call_report_admitted(call);
     call->route_attempts++;
     hold_key(call);
     call->attempt.began_at = call_now(call);
-    if (send_request(call, most_output))
+    if (send_request(call, most_output)) {
+        report_notes_sent(&call->notes);
         return;
+    }
     call_settle(call, TG_KEY_CANCELLED, CHARGE_NOTHING);
     refusal_init(&why, REPLY_INTERNAL, "the request to the provider could not be made");
     call_refuse_admitted(call, &why);
+}
+
+const char *call_failure_name(enum call_failure failure)
+{
+    switch (failure) {
+    case FAILURE_LIMITED:
+        return "limited";
+    case FAILURE_CREDENTIALS:
+        return "credentials";
+    case FAILURE_SERVER:
+        return "server";
+    case FAILURE_NETWORK:
+        return "network";
+    case FAILURE_TIMEOUT:
+        return "timeout";
+    default:
+        return NULL;
+    }
 }
 
 static void give_up_on_key(struct call *call)
@@ -455,15 +493,27 @@ static tg_ms pause_ms(struct call *call)
                    (double)(1U << doublings));
 }
 
+/* Whether nobody waits for a further attempt that begins after a pause: it would be charged. */
+static bool is_over(const struct call *call, tg_ms pause)
+{
+    return call->in == NULL || (call->deadline > 0 && call_now(call) + pause >= call->deadline);
+}
+
 /* Whether a retry on this route makes sense and is affordable. */
 static bool may_retry(struct call *call, tg_ms pause)
 {
-    tg_ms now = call_now(call);
     int64_t retries = call->route ? call->route->config->retries : 0;
 
-    return call->in != NULL && (int64_t)call->route_attempts <= retries &&
-           (call->deadline == 0 || now + pause < call->deadline) &&
-           retry_budget_take(&call->gateway->retries, &call->generation->config, now);
+    return !is_over(call, pause) && (int64_t)call->route_attempts <= retries &&
+           retry_budget_take(&call->gateway->retries, &call->generation->config, call_now(call));
+}
+
+void call_attempt_again(struct call *call)
+{
+    call->replaced = true;
+    call->route_attempts--;
+    call->same_key = true;
+    call_attempt(call);
 }
 
 void call_attempt_failed(struct call *call, enum call_failure failure)
@@ -481,10 +531,10 @@ void call_attempt_failed(struct call *call, enum call_failure failure)
     if (may_retry(call, pause)) {
         atomic_fetch_add_explicit(&call->gateway->counts.retries, 1, memory_order_relaxed);
         net_timer_set(call->worker->loop, &call->timer, pause);
-    } else if (call->in == NULL ||
+    } else if (is_over(call, 0) ||
                !retry_budget_take(&call->gateway->retries, &call->generation->config,
                                   call_now(call)) ||
-               !call_admit_fallback(call)) {
+               !call_admit_fallback(call, call_failure_name(failure))) {
         answer_failure(call, failure);
     }
 }

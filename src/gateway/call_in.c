@@ -12,7 +12,6 @@
 #include "core/num.h"
 #include "gateway/call.h"
 #include "gateway/protect.h"
-#include "gateway/request_log.h"
 #include "gateway/trust.h"
 #include "gateway/virtual_key.h"
 #include "text/json_write.h"
@@ -48,6 +47,7 @@ static struct call *call_new(struct worker *worker, struct http_inbound *in)
     call->id = random_bits(&worker->random);
     call->spent = -1;
     call->reason = REPLY_COUNT;
+    report_notes_begin(&call->notes, worker, &in->head);
     net_timer_init(&call->timer, call_timer, call);
     waiter_init(&call->waiter, worker->loop, call_woken, call);
     sse_init(&call->sse);
@@ -69,7 +69,7 @@ void call_free(struct call *call)
     if (call->in != NULL || call->attempt.out != NULL)
         return;
     call_let_go(call, TG_OUTCOME_CANCELLED);
-    request_log(call);
+    call_report(call);
     net_timer_stop(worker->loop, &call->timer);
     waiter_forget(&call->waiter);
     sse_fini(&call->sse);
@@ -154,8 +154,10 @@ static bool describe(struct call *call, struct slice model)
     if (trust_covers(&call->generation->config, http_inbound_peer(call->in))) {
         who.priority = trust_priority(head, who.priority);
         struct slice node = trust_node(head);
-        if (node.n > 0)
+        if (node.n > 0) {
             who.peer = node.at, who.peer_bytes = node.n;
+            snprintf(call->notes.peer, sizeof call->notes.peer, "%.*s", (int)node.n, node.at);
+        }
         struct slice worth = http_find(head, SLICE("x-tollgate-value"));
         char text[32];
         if (worth.n > 0 && worth.n < sizeof text) {
@@ -178,21 +180,9 @@ static bool describe(struct call *call, struct slice model)
 
 /* ---- lists of models ---- */
 
-/* By its own name, or by an alias that is listed as such. A pattern with a star is not held against
- * aliases: what is taken away under one name must not come back under another. */
 static bool may_use(const struct call *call, const struct config_model *model)
 {
-    const struct config *config = &call->generation->config;
-    const struct config_names *patterns = &call_tenant(call)->models;
-
-    if (config_patterns_match(patterns, model->name, strlen(model->name)))
-        return true;
-    for (size_t i = 0; i < patterns->n; i++) {
-        size_t named = config_model(config, patterns->names[i], strlen(patterns->names[i]));
-        if (named != CONFIG_NONE && &config->models[named] == model)
-            return true;
-    }
-    return false;
+    return config_may_use(&call->generation->config, call_tenant(call), model);
 }
 
 static void write_model(struct json_writer *out, const struct call *call,
@@ -257,6 +247,7 @@ static void send_json(struct call *call, const struct json_writer *out)
     struct http_head head = {.status = 200, .fields = fields, .n_fields = 1};
 
     call->status = 200;
+    call->bytes_out = (int64_t)out->size;
     call->state = CALL_OVER;
     call_let_go(call, TG_OUTCOME_CANCELLED);
     http_inbound_send(call->in, &head, (struct slice){out->bytes, out->size});
@@ -318,8 +309,11 @@ static bool precheck(struct call *call)
         tg_gate_precheck(call->gateway->gate, &call->gate_call, call->began_at, &answer);
     if (!err && answer.decision.allowed) {
         call->lease = answer.lease;
+        report_notes_answer(&call->notes, call->gateway->gate, &call->gate_call, &answer);
         return true;
     }
+    if (!err)
+        report_notes_answer(&call->notes, call->gateway->gate, &call->gate_call, &answer);
     if (err)
         refusal_init(&why, REPLY_INTERNAL, "%s", tg_strerror(err));
     else
@@ -328,10 +322,24 @@ static bool precheck(struct call *call)
     return false;
 }
 
+/* What is said to be something else than it is would be read by us, and not by the provider. */
+static bool is_plain_json(const struct http_head *head)
+{
+    struct slice type = http_find(head, SLICE("content-type"));
+    struct slice coding = http_find(head, SLICE("content-encoding"));
+    const char *more = type.n > 0 ? memchr(type.at, ';', type.n) : NULL;
+
+    if (more != NULL)
+        type.n = (size_t)(more - type.at);
+    while (type.n > 0 && (type.at[type.n - 1] == ' ' || type.at[type.n - 1] == '\t'))
+        type.n--;
+    return (type.at == NULL || slice_equal_nocase(type, SLICE("application/json"))) &&
+           (coding.n == 0 || slice_equal_nocase(coding, SLICE("identity")));
+}
+
 static bool check_head(struct call *call)
 {
     const struct http_head *head = &call->in->head;
-    struct slice type = http_find(head, SLICE("content-type"));
     struct slice count = http_find(head, SLICE("x-stainless-retry-count"));
     struct refusal why;
 
@@ -343,9 +351,7 @@ static bool check_head(struct call *call)
         call_refuse(call, &why);
         return false;
     }
-    if (call->passthrough == NULL && type.n > 0 &&
-        (type.n < 16 ||
-         !slice_equal_nocase((struct slice){type.at, 16}, SLICE("application/json")))) {
+    if (call->passthrough == NULL && !is_plain_json(head)) {
         refusal_init(&why, REPLY_UNSUPPORTED_MEDIA_TYPE, NULL);
         call_refuse(call, &why);
         return false;
@@ -393,7 +399,8 @@ static void begin(void *context, struct http_inbound *in)
 
 /* ---- the body ---- */
 
-/* Room for so many bytes and what the JSON reader wants behind them, within what all may hold. */
+/* Room for so many bytes and what the JSON reader wants behind them, within what all may hold. A
+ * length that is only announced takes up nothing: who wants the memory has to send the bytes. */
 static bool make_room(struct call *call, size_t n)
 {
     struct gateway *gateway = call->gateway;
@@ -401,10 +408,10 @@ static bool make_room(struct call *call, size_t n)
 
     if (n + JSON_PADDING <= call->body_room)
         return true;
-    if (call->body_room == 0 && call->in->head.length > 0)
-        room = (size_t)call->in->head.length + JSON_PADDING;
     while (room < n + JSON_PADDING)
         room *= 2;
+    if (call->in->head.length > 0 && room > (size_t)call->in->head.length + JSON_PADDING)
+        room = (size_t)call->in->head.length + JSON_PADDING;
     long long more = (long long)(room - call->body_room);
     long long held =
         atomic_fetch_add_explicit(&gateway->counts.buffered, more, memory_order_relaxed);
@@ -438,6 +445,7 @@ static void data(struct http_inbound *in, struct slice bytes)
     } else {
         memcpy(call->body + call->body_n, bytes.at, bytes.n);
         call->body_n += bytes.n;
+        call->bytes_in += (int64_t)bytes.n;
     }
 }
 
@@ -505,16 +513,24 @@ static tg_ms header_number(const struct http_head *head, struct slice name, tg_m
     return value * unit;
 }
 
-/* How long the client is going to wait, as far as it says. */
-static tg_ms deadline_of(const struct call *call, tg_ms total)
+/* The lesser of two times, of which 0 is none. */
+static tg_ms sooner(tg_ms a, tg_ms b)
+{
+    return a == 0 || (b > 0 && b < a) ? b : a;
+}
+
+/* How long the client is going to wait, as far as it says. The SDKs' own header is of the time to
+ * the head of a reply: a stream may take longer than that. */
+static void set_deadlines(struct call *call, tg_ms total)
 {
     const struct http_head *head = &call->in->head;
     tg_ms said = header_number(head, SLICE("x-request-timeout-ms"), 1);
+    tg_ms whole = sooner(total, said), first = whole;
 
     if (said == 0)
-        said = header_number(head, SLICE("x-stainless-timeout"), 1000);
-    tg_ms most = said > 0 && (total == 0 || said < total) ? said : total;
-    return most > 0 ? num_add(call->began_at, most) : 0;
+        first = sooner(whole, header_number(head, SLICE("x-stainless-timeout"), 1000));
+    call->deadline = first > 0 ? num_add(call->began_at, first) : 0;
+    call->ends_at = whole > 0 ? num_add(call->began_at, whole) : 0;
 }
 
 static void end(struct http_inbound *in)
@@ -525,10 +541,11 @@ static void end(struct http_inbound *in)
 
     if (call->state != CALL_READING)
         return;
+    report_notes_ready(&call->notes);
     retry_budget_earn(&call->gateway->retries, &call->generation->config, call->is_retry,
                       call_now(call));
     if (call->passthrough) {
-        call->deadline = deadline_of(call, 0);
+        set_deadlines(call, 0);
         call_admit(call);
         return;
     }
@@ -540,7 +557,7 @@ static void end(struct http_inbound *in)
         refusal_of_ask(&problem, &why);
         call_refuse(call, &why);
     } else if (find_route(call)) {
-        call->deadline = deadline_of(call, call->route->config->timeouts.total);
+        set_deadlines(call, call->route->config->timeouts.total);
         if (describe(call, call->model == CONFIG_NONE
                                ? ask_slice(&call->ask.model)
                                : slice_of(call->generation->config.models[call->model].name)))

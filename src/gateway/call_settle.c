@@ -11,7 +11,7 @@
 
 #include "core/num.h"
 #include "gateway/call.h"
-#include "gateway/request_log.h"
+#include "obs/metrics.h"
 
 /* ---- what was used ---- */
 
@@ -19,6 +19,11 @@ static int64_t all_tokens(const struct tg_usage *usage)
 {
     return num_add(num_add(usage->input, usage->cached_input),
                    num_add(usage->cache_write, usage->output));
+}
+
+static bool is_unreadable(const struct call *call)
+{
+    return call->attempt.packed || (!call->attempt.events && call->scan.broken);
 }
 
 /* As the provider says it, or as far as the reply came. `flags` are the ledger's. */
@@ -45,11 +50,13 @@ static void find_usage(struct call *call, enum call_charge charge, struct tg_usa
     if (call->usage_reported && reading.has_input)
         *usage = reading.usage;
     int64_t written = estimate_text(text_bytes, &call->route->estimate);
-    if (call->ask.background && charge == CHARGE_USED)
-        written = call->attempt.output; /* it is still being written when the reply is here */
+    /* It is still being written when the reply is here, or nobody can read how much it is. */
+    if (call->ask.background || is_unreadable(call))
+        written = call->attempt.output;
     bool whole = !call->attempt.events || call->meter.final;
     if (call->usage_reported && (whole || reading.usage.output > written)) {
         usage->output = reading.usage.output;
+        call->notes.reasoning = reading.reasoning;
         *flags &= ~(uint32_t)LEDGER_ESTIMATED;
     } else {
         usage->output = estimate_has_output(call->endpoint) ? written : 0;
@@ -108,6 +115,26 @@ static void give_back_key(struct call *call, enum tg_key_outcome outcome, enum c
     attempt->key = 0;
 }
 
+/* What was never sent says nothing about the provider. */
+static void count_attempt(struct call *call, enum tg_key_outcome outcome)
+{
+    const struct attempt *attempt = &call->attempt;
+    const struct config *config = &call->generation->config;
+    struct metrics_attempt ended = {.outcome = outcome, .ttfb_ms = -1};
+
+    if (attempt->unsent && outcome == TG_KEY_CANCELLED)
+        return;
+    if (call->route) {
+        ended.provider = slice_of(call->route->provider->config->name);
+        ended.model = slice_of(call->route->config->name);
+    } else {
+        ended.provider = slice_of(config->providers[call->passthrough->provider].name);
+    }
+    if (attempt->first_at > 0)
+        ended.ttfb_ms = attempt->first_at - attempt->began_at;
+    metrics_attempt(metrics_shard(call->gateway->metrics, call->worker->number), &ended);
+}
+
 static void learn(struct call *call, enum tg_key_outcome outcome)
 {
     struct gateway_counts *counts = &call->gateway->counts;
@@ -134,6 +161,8 @@ void call_settle(struct call *call, enum tg_key_outcome outcome, enum call_charg
     }
     if (attempt->key == 0 && attempt->money.reservation == 0)
         return;
+    if (attempt->began_at > 0)
+        call->notes.upstream_ms = call_now(call) - attempt->began_at;
     if (attempt->unsent || attempt->status >= 300)
         charge = CHARGE_NOTHING;
     if (call->endpoint == ENDPOINT_COUNT_TOKENS)
@@ -145,15 +174,29 @@ void call_settle(struct call *call, enum tg_key_outcome outcome, enum call_charg
         atomic_fetch_add_explicit(&call->gateway->counts.usage_absurd, 1, memory_order_relaxed);
     if (outcome == TG_KEY_CANCELLED && charge != CHARGE_NOTHING)
         flags |= LEDGER_CANCELLED;
+    if (attempt->key != 0)
+        count_attempt(call, outcome);
     give_back_key(call, outcome, charge);
     settle_money(call, charge, flags);
     learn(call, outcome);
-    call->charged = charge;
+    if (charge != CHARGE_NOTHING)
+        call->used = num_add(call->used, all_tokens(&call->usage));
 }
 
 /* ---- the rest ---- */
 
-static void leave_route(struct call *call, enum tg_outcome outcome)
+/* Whether the last attempt says that the route has too much to do. Other errors of a server do
+ * not, nor does a client that has left. */
+static bool was_overloaded(const struct call *call)
+{
+    int status = call->failed_status;
+
+    return call->in != NULL && call->route_attempts > 0 &&
+           (call->failure == FAILURE_TIMEOUT ||
+            (call->failure == FAILURE_SERVER && (status == 503 || status == 504 || status == 529)));
+}
+
+void call_leave_route(struct call *call, enum tg_outcome outcome)
 {
     struct attempt *attempt = &call->attempt;
     struct tg_release release;
@@ -162,6 +205,8 @@ static void leave_route(struct call *call, enum tg_outcome outcome)
         return;
     tg_release_init(&release);
     release.outcome = outcome;
+    if (outcome == TG_OUTCOME_CANCELLED && was_overloaded(call))
+        release.outcome = TG_OUTCOME_DROPPED;
     if (outcome == TG_OUTCOME_OK && attempt->first_at > 0) {
         double ms = (double)(attempt->first_at - attempt->began_at);
         release.sample_ms = first_byte_sample(&call->route->first_byte, attempt->prompt, ms);
@@ -185,7 +230,7 @@ static void leave_gate(struct call *call, enum tg_outcome outcome)
     tg_release_init(&release);
     release.outcome = outcome;
     if (outcome != TG_OUTCOME_REFUSED && call->route)
-        release.actual = call->charged == CHARGE_NOTHING ? 0 : all_tokens(&call->usage);
+        release.actual = call->used;
     tg_gate_release(call->gateway->gate, call->lease, call_now(call), &release);
     call->lease = 0;
 }
@@ -213,7 +258,7 @@ void call_forget_body(struct call *call)
 void call_let_go(struct call *call, enum tg_outcome outcome)
 {
     call_settle(call, TG_KEY_CANCELLED, CHARGE_USED);
-    leave_route(call, outcome);
+    call_leave_route(call, outcome);
     leave_gate(call, outcome);
     call_forget_body(call);
     free(call->held);
@@ -235,12 +280,14 @@ static void answer_refusal(struct call *call, const struct refusal *why)
     atomic_fetch_add_explicit(&call->gateway->counts.refused[why->reason], 1, memory_order_relaxed);
     reply_write(why, call->api, call_now(call), random_bits(&call->worker->random), &reply);
     call->status = reply.status;
+    call_report_refused(call, why, &reply);
     http_fields_init(&fields);
     for (size_t i = 0; i < reply.n_fields; i++)
         http_fields_add(&fields, reply.fields[i].name, reply.fields[i].value);
     size_t n = reply_id(call->id, id);
     http_fields_add(&fields, id_name, (struct slice){id, n});
     struct http_head head = {.status = reply.status, .fields = fields.list, .n_fields = fields.n};
+    call->bytes_out = (int64_t)reply.body.n;
     if (call->in)
         http_inbound_send(call->in, &head, reply.body);
 }

@@ -5,19 +5,22 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "gateway/admin_server.h"
+#include "gateway/otlp.h"
 #include "gateway/probe_pages.h"
 #include "gateway/reload.h"
 
-enum { CHORES_MS = 100, FILES_MS = 1000 };
+enum { CHORES_MS = 100, FILES_MS = 1000, MEMORY_MS = 500 };
 
 /* ---- chores ---- */
 
 static void read_memory(struct clerk *clerk, tg_ms now)
 {
     const struct config_memory *config = &clerk->generation->config.gate.memory;
+    tg_ms poll = config->present ? config->poll : MEMORY_MS; /* it is a metric in any case */
     double used;
 
-    if (!config->present || now - clerk->memory_read_at < config->poll)
+    if (clerk->memory_read_at != 0 && now - clerk->memory_read_at < poll)
         return;
     clerk->memory_read_at = now;
     memory_read(&clerk->memory, now);
@@ -66,6 +69,7 @@ static void do_chores(void *arg)
     read_memory(clerk, now);
     tick(clerk, now);
     key_probe_look(&clerk->key_probe, clerk);
+    state_log_look(&clerk->state_log, clerk->gateway, clerk->generation);
     look_at_files(clerk, now);
     net_timer_set(clerk->loop, &clerk->chores, CHORES_MS);
 }
@@ -85,7 +89,7 @@ void clerk_reload(struct clerk *clerk)
 /* ---- life ---- */
 
 static bool listen_at(struct clerk *clerk, const char *address, const struct http_server_ops *ops,
-                      struct http_listener **listener, struct tg_problem *problem)
+                      void *context, struct http_listener **listener, struct tg_problem *problem)
 {
     struct http_listen_options options;
 
@@ -93,8 +97,67 @@ static bool listen_at(struct clerk *clerk, const char *address, const struct htt
         return true;
     http_listen_options_init(&options);
     options.ops = ops;
-    options.context = clerk;
+    options.context = context;
+    options.alone = true;
     return http_listen(clerk->loop, address, &options, listener, problem) == TG_OK;
+}
+
+static struct generation *generation_of(void *arg)
+{
+    struct clerk *clerk = arg;
+
+    return clerk->generation;
+}
+
+static bool reload_for(void *arg, const char *why, reload_done *done, void *context)
+{
+    struct clerk *clerk = arg;
+
+    return reload_request(clerk->reload, why, done, context);
+}
+
+static void forget_for(void *arg, const void *context)
+{
+    struct clerk *clerk = arg;
+
+    reload_forget(clerk->reload, context);
+}
+
+static bool open_admin(struct clerk *clerk, const char *address, const char *path,
+                       struct tg_problem *problem)
+{
+    const struct gateway *gateway = clerk->gateway;
+    const struct admin_options options = {.loop = clerk->loop,
+                                          .gateway = clerk->gateway,
+                                          .log = gateway->log,
+                                          .metrics = gateway->metrics,
+                                          .watch = gateway->watch,
+                                          .config_path = path,
+                                          .generation = generation_of,
+                                          .reload = reload_for,
+                                          .forget = forget_for,
+                                          .host = clerk};
+    struct ledger_problem why;
+
+    if (address == NULL)
+        return true;
+    if (admin_new(&options, &clerk->admin, &why)) {
+        snprintf(problem->text, sizeof problem->text, "listen.admin: %.200s", why.text);
+        return false;
+    }
+    return listen_at(clerk, address, &admin_server_ops, clerk->admin, &clerk->admin_listener,
+                     problem);
+}
+
+static bool send_traces(struct clerk *clerk, struct tg_problem *problem)
+{
+    const struct otlp_options options = {.loop = clerk->loop,
+                                         .client = clerk->client,
+                                         .endpoint = &clerk->generation->config.otlp,
+                                         .trace = clerk->gateway->trace,
+                                         .log = clerk->gateway->log};
+
+    return options.trace == NULL || otlp_new(&options, &clerk->otlp, problem);
 }
 
 bool clerk_init(struct clerk *clerk, struct gateway *gateway, struct worker *workers,
@@ -111,6 +174,7 @@ bool clerk_init(struct clerk *clerk, struct gateway *gateway, struct worker *wor
     net_post_init(&clerk->hangup, hang_up, clerk);
     net_timer_init(&clerk->chores, do_chores, clerk);
     key_probe_init(&clerk->key_probe);
+    state_log_init(&clerk->state_log);
     const struct config *config = &clerk->generation->config;
     memory_init(&clerk->memory, "", config->gate.memory.present ? config->gate.memory.poll : 500);
     http_client_options_init(&options);
@@ -121,7 +185,9 @@ bool clerk_init(struct clerk *clerk, struct gateway *gateway, struct worker *wor
         return false;
     gateway->clerk = clerk->loop;
     net_timer_set(clerk->loop, &clerk->chores, 1);
-    return listen_at(clerk, config->listen.probe, &probe_server_ops, &clerk->probe, problem);
+    return listen_at(clerk, config->listen.probe, &probe_server_ops, clerk, &clerk->probe,
+                     problem) &&
+           open_admin(clerk, config->listen.admin, path, problem) && send_traces(clerk, problem);
 }
 
 static void *run(void *arg)
@@ -152,14 +218,18 @@ void clerk_fini(struct clerk *clerk)
     if (clerk->gateway == NULL)
         return;
     clerk_stop(clerk);
-    reload_free(clerk->reload);
     clerk->gateway->clerk = NULL;
     key_probe_fini(&clerk->key_probe);
     memory_fini(&clerk->memory);
+    if (clerk->admin_listener)
+        http_listener_free(clerk->admin_listener);
     if (clerk->admin)
-        http_listener_free(clerk->admin);
+        admin_free(clerk->admin);
     if (clerk->probe)
         http_listener_free(clerk->probe);
+    reload_free(clerk->reload);
+    otlp_free(clerk->otlp);
+    state_log_fini(&clerk->state_log);
     if (clerk->client)
         http_client_free(clerk->client);
     if (clerk->loop) {

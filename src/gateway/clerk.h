@@ -17,11 +17,14 @@
 
 #include "gateway/gateway.h"
 #include "gateway/key_probe.h"
+#include "gateway/state_log.h"
 #include "net/http_client.h"
 #include "net/http_server.h"
 #include "net/loop.h"
 #include "posix/memory.h"
 
+struct admin;
+struct otlp;
 struct reload;
 struct worker;
 
@@ -33,13 +36,16 @@ struct clerk {
     size_t n_workers;
     struct net_loop *loop;
     struct http_client *client;
-    struct http_listener *probe; /* of /healthz and the like; null: none */
-    struct http_listener *admin; /* null: none */
+    struct http_listener *probe;          /* of /healthz and the like; null: none */
+    struct http_listener *admin_listener; /* null: none */
+    struct admin *admin;                  /* with it */
     struct reload *reload;
     struct net_timer chores;
     struct memory memory;
     tg_ms memory_read_at, files_looked_at;
     struct key_probe key_probe;
+    struct state_log state_log;
+    struct otlp *otlp;      /* sends spans; null: nowhere */
     struct net_post hangup; /* of a terminal, or a signal of that name: another configuration */
     pthread_t thread;
     bool started;

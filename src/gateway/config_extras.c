@@ -1,14 +1,14 @@
 /* config_extras.c - tenants, keys and top-ups that stand in no file, read as if they did.
  *
  * A tenant that was made by way of the administration goes through the same schema, the same
- * references and the same warnings as one in a file, because it becomes the same struct: its text is
- * wrapped into a document `tenants: [...]` of its own, whose name is the extra's. Keys and top-ups
- * are numbers, and are added to what has been read.
+ * references and the same warnings as one in a file, because it becomes the same struct: its text
+ * is wrapped into a document `tenants: [...]` of its own, whose name is the extra's. Keys and
+ * top-ups are numbers, and are added to what has been read.
  *
  * An extra was right when it was made. Files change under it afterwards, and nobody should have to
- * clean up a database before a file can be loaded: so what a file has taken over, or what belongs to
- * a tenant that is gone, is passed over with a warning. A tenant that is wrong, say for its parent
- * has gone, is an error: without the parent's limits it must not run.
+ * clean up a database before a file can be loaded: so what a file has taken over, or what belongs
+ * to a tenant that is gone, is passed over with a warning. A tenant that is wrong, say because its
+ * parent has gone, is an error: without the parent's limits it must not run.
  */
 #include "gateway/config_index.h"
 #include "gateway/config_reader.h"

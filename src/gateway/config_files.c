@@ -1,9 +1,9 @@
 /* config_files.c - a configuration file and those it includes, as trees.
  *
- * Includes are followed file by file, in the order in which files were found, so that a tree of them
- * costs no stack. A file is known by device and inode, whatever it is called: one that is met again
- * is refused, as a circle if it is above the one that includes it. That, and the bound on files, is
- * what makes the walk end.
+ * Includes are followed file by file, in the order in which files were found, so that a tree of
+ * them costs no stack. A file is known by device and inode, whatever it is called: one that is met
+ * again is refused, as a circle if it is above the one that includes it. That, and the bound on
+ * files, is what makes the walk end.
  */
 #include "gateway/config_index.h"
 #include "gateway/config_reader.h"

@@ -233,7 +233,7 @@ void config_check_key_names(struct reader *reader, const struct yaml_node *keys)
 /* After everything has been read, and is right: numbers in place of names. */
 void config_link_routes(struct reader *reader);
 
-/* ---- config_bounds.c, config_warnings.c, config_words.c: at the end, if everything is right ---- */
+/* ---- config_bounds.c, config_warnings.c, config_words.c: at the end, if all is right ---- */
 
 void config_check_bounds(struct reader *reader);
 void config_warn(struct reader *reader);

@@ -11,14 +11,20 @@
 
 /* ---- Paths ---- */
 
+enum { PATH_NAME_MAX = 80 };
+
+/* By hand: this is done for every key of every tenant. */
 size_t config_path_push(struct reader *reader, const char *name)
 {
-    size_t before = reader->path_bytes;
-    size_t room = sizeof reader->path - before;
-    const char *dot = before > 0 && name[0] != '[' ? "." : "";
-    int added = snprintf(reader->path + before, room, "%s%.80s", dot, name);
+    size_t before = reader->path_bytes, at = before;
+    const size_t end = sizeof reader->path - 1;
 
-    reader->path_bytes = (size_t)added < room ? before + (size_t)added : sizeof reader->path - 1;
+    if (before > 0 && name[0] != '[' && at < end)
+        reader->path[at++] = '.';
+    for (size_t i = 0; name[i] != '\0' && i < PATH_NAME_MAX && at < end; i++)
+        reader->path[at++] = name[i];
+    reader->path[at] = '\0';
+    reader->path_bytes = at;
     return before;
 }
 

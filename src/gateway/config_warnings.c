@@ -1,7 +1,7 @@
 /* config_warnings.c - limits that cannot do what they say, and tenants that cannot call.
  *
- * A configuration can be right in every line and still not mean what its owner thinks: a bucket that
- * is smaller than the calls it is for, a slot more than there will ever be, a budget that its
+ * A configuration can be right in every line and still not mean what its owner thinks: a bucket
+ * that is smaller than the calls it is for, a slot more than there will ever be, a budget that its
  * parent's ends first. None of it is an error, since each has its uses for somebody; each is said
  * once, at the line that would have to change.
  *
@@ -277,29 +277,33 @@ static bool is_named(const struct config_names *patterns, const char *name)
 static void check_fallbacks(struct warner *warner)
 {
     const struct config *config = warner->config;
-    bool cheaper = warner->tenant->allow_cheaper <= 0 || config->n_models == 0, said = false;
 
-    for (size_t i = 0; i < config->n_models; i++) {
+    for (size_t i = 0; i < config->n_models && warner->tenant->models.n > 0; i++) {
         const struct config_model *model = &config->models[i];
-        if (model->n_fallback == 0 && (cheaper || model->cheaper == CONFIG_NONE))
+        if (model->n_fallback == 0 || !is_named(&warner->tenant->models, model->name) ||
+            !is_for(warner, NULL, i) || has_fallback(warner, model))
             continue;
-        if (!is_for(warner, NULL, i))
-            continue;
-        cheaper =
-            cheaper || (model->cheaper != CONFIG_NONE && is_for(warner, NULL, model->cheaper));
-        if (said || !is_named(&warner->tenant->models, model->name) || has_fallback(warner, model))
-            continue;
-        said = true;
         config_warning(warner->reader, config_child_or_self(warner->node, "models"),
                        "the tenant \"%.60s\" may use \"%.60s\" and none of its fallbacks, so for "
                        "its calls there is none",
                        warner->tenant->name, model->name);
+        return;
     }
-    if (!cheaper)
-        config_warning(warner->reader, config_child_or_self(warner->node, "allow_cheaper"),
-                       "no model that the tenant \"%.60s\" may use has a cheaper one that it may "
-                       "use",
-                       warner->tenant->name);
+}
+
+static void check_cheaper(struct warner *warner)
+{
+    const struct config *config = warner->config;
+
+    if (warner->tenant->allow_cheaper <= 0 || config->n_models == 0)
+        return;
+    for (size_t i = 0; i < config->n_models; i++)
+        if (config->models[i].cheaper != CONFIG_NONE && is_for(warner, NULL, i) &&
+            is_for(warner, NULL, config->models[i].cheaper))
+            return;
+    config_warning(warner->reader, config_child_or_self(warner->node, "allow_cheaper"),
+                   "no model that the tenant \"%.60s\" may use has a cheaper one that it may use",
+                   warner->tenant->name);
 }
 
 /* ---- Slots and keys ---- */
@@ -371,6 +375,7 @@ static void check_tenant(struct warner *warner, tg_ms now)
     check_budgets(warner);
     check_models(warner);
     check_fallbacks(warner);
+    check_cheaper(warner);
     check_concurrency(warner);
     check_expiry(warner, now);
 }

@@ -2,8 +2,8 @@
  *
  * A hash in a configuration looks like any other, and what is copied from an example works: that is
  * how a gateway ends up open to "secret". So the words that people and examples use are hashed here
- * and looked for. A list can only know what it lists, but it costs nothing, and a key that `tollgate
- * key new` made is never on it.
+ * and looked for. A list can only know what it lists, but it costs nothing, and a key that
+ * `tollgate key new` made is never on it.
  */
 #include "gateway/config_reader.h"
 #include "gateway/virtual_key.h"
@@ -11,100 +11,22 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* clang-format off */
 static const char *const words[] = {
-    "",
-    "1",
-    "123",
-    "1234",
-    "12345",
-    "123456",
-    "12345678",
-    "123456789",
-    "abc",
-    "abc123",
-    "admin",
-    "administrator",
-    "api-key",
-    "api_key",
-    "apikey",
-    "bar",
-    "baz",
-    "changeit",
-    "changeme",
-    "change-me",
-    "change_me",
-    "default",
-    "demo",
-    "dev",
-    "development",
-    "dummy",
-    "EMPTY",
-    "empty",
-    "example",
-    "fake",
-    "foo",
-    "foobar",
-    "hello",
-    "hunter2",
-    "key",
-    "letmein",
-    "local",
-    "localhost",
-    "master",
-    "mykey",
-    "my-key",
-    "my-secret",
-    "my-secret-key",
-    "none",
-    "null",
-    "open-sesame",
-    "openai",
-    "opensesame",
-    "pass",
-    "password",
-    "password1",
-    "placeholder",
-    "prod",
-    "production",
-    "qwerty",
-    "root",
-    "sample",
-    "secret",
-    "sk-1234",
-    "sk-123456",
-    "sk-demo",
-    "sk-dummy",
-    "sk-example",
-    "sk-fake",
-    "sk-local",
-    "sk-no-key-required",
-    "sk-placeholder",
-    "sk-test",
-    "sk-tollgate",
-    "sk-xxx",
-    "sk-xxxx",
-    "sk-xxxxxxxx",
-    "string",
-    "team-a",
-    "tenant",
-    "test",
-    "test-key",
-    "test1234",
-    "testing",
-    "testkey",
-    "tg-demo",
-    "tg-test",
-    "token",
-    "tollgate",
-    "user",
-    "virtual-key",
-    "x",
-    "xxx",
-    "YOUR_API_KEY",
-    "your-api-key",
-    "your-key",
-    "your-key-here",
+    "", "1", "123", "1234", "12345", "123456", "12345678", "123456789", "abc", "abc123",
+    "admin", "administrator", "api-key", "api_key", "apikey", "bar", "baz", "changeit",
+    "changeme", "change-me", "change_me", "default", "demo", "dev", "development", "dummy",
+    "EMPTY", "empty", "example", "fake", "foo", "foobar", "hello", "hunter2", "key", "letmein",
+    "local", "localhost", "master", "mykey", "my-key", "my-secret", "my-secret-key", "none",
+    "null", "open-sesame", "openai", "opensesame", "pass", "password", "password1",
+    "placeholder", "prod", "production", "qwerty", "root", "sample", "secret", "sk-1234",
+    "sk-123456", "sk-demo", "sk-dummy", "sk-example", "sk-fake", "sk-local",
+    "sk-no-key-required", "sk-placeholder", "sk-test", "sk-tollgate", "sk-xxx", "sk-xxxx",
+    "sk-xxxxxxxx", "string", "team-a", "tenant", "test", "test-key", "test1234", "testing",
+    "testkey", "tg-demo", "tg-test", "token", "tollgate", "user", "virtual-key", "x", "xxx",
+    "YOUR_API_KEY", "your-api-key", "your-key", "your-key-here",
 };
+/* clang-format on */
 
 enum { WORDS = sizeof words / sizeof words[0], TOKEN_BYTES_MIN = 16 };
 
@@ -214,15 +136,26 @@ static void check_admin(struct reader *reader)
     }
 }
 
+static bool has_hashes(const struct config *config)
+{
+    for (size_t i = 0; i < config->n_tenants; i++)
+        if (config->tenants[i].n_keys > 0)
+            return true;
+    return config->n_callers > 0;
+}
+
 void config_warn_of_words(struct reader *reader)
 {
-    const struct known *known = hash_words(reader);
+    const struct known *known;
 
+    check_admin(reader);
+    if (!has_hashes(reader->config))
+        return;
+    known = hash_words(reader);
     if (known == NULL) {
         reader->no_memory = true;
         return;
     }
-    check_admin(reader);
     check_callers(reader, known);
     for (size_t i = 0; i < reader->config->n_tenants; i++)
         check_keys(reader, known, i);

@@ -36,11 +36,13 @@ int64_t estimate_text(int64_t bytes, const struct estimate_rule *rule)
 
 int64_t estimate_prompt(const struct ask *ask, const struct estimate_rule *rule)
 {
-    int64_t media = num_add(num_add(within(ask->images), within(ask->audios)), within(ask->files));
+    int64_t media = num_add(within(ask->images), within(ask->audios));
+    int64_t files = times(within(ask->files), within(rule->image));
     int64_t tokens = estimate_text(ask->text_bytes, rule);
 
     tokens = num_add(tokens, within(ask->token_ids));
     tokens = num_add(tokens, times(within(ask->messages), ESTIMATE_MESSAGE_TOKENS));
+    tokens = num_add(tokens, num_max(files, within(ask->file_bytes) / ESTIMATE_FILE_BYTES));
     return num_add(tokens, times(media, within(rule->image)));
 }
 

@@ -15,9 +15,15 @@
 
 #define ESTIMATE_MESSAGE_TOKENS 4 /* role and separators of a message */
 
+/* Of a file in base64, for a token. A page of text has less, a scanned one more; without this a
+ * book would be taken for a picture, and with one byte for a token a picture for a book. */
+#define ESTIMATE_FILE_BYTES 100
+
 struct estimate_rule {
     double bytes_per_token; /* greater than 0; anything else counts as 4; default 4 */
-    int64_t image;          /* tokens of an image, recording or file; negative is 0; default 1500 */
+    int64_t
+        image; /* tokens of an image or recording, and of a file at least; negative is 0; default
+                      1500 */
 };
 
 void estimate_rule_init(struct estimate_rule *rule);

@@ -12,6 +12,7 @@
 
 #include "gateway/generation_parts.h"
 #include "gateway/worker.h"
+#include "obs/metrics.h"
 #include "posix/zone.h"
 
 enum { FLUSH_MS = 50 }; /* how often what was spent is moved from the journal to the database */
@@ -133,6 +134,17 @@ static bool make_store(struct gateway *gateway, struct ledger_problem *problem)
     return true;
 }
 
+static bool make_metrics(struct gateway *gateway, struct ledger_problem *problem)
+{
+    struct metrics_config config;
+
+    metrics_config_init(&config);
+    config.shards = gateway->n_threads;
+    config.seed = gateway->seed;
+    gateway->metrics = metrics_new(&config);
+    return gateway->metrics != NULL || generation_say(problem, "metrics", "no memory");
+}
+
 static bool open_ledger(struct gateway *gateway, const struct config_ledger *config,
                         struct ledger_problem *problem)
 {
@@ -166,10 +178,12 @@ bool gateway_new(struct config *config, const struct clock *clock, size_t n_thre
     if (fine) {
         gateway->clock = *clock;
         gateway->n_threads = n_threads;
+        pthread_mutex_init(&gateway->ring_changes, NULL);
         fine = getrandom(&gateway->seed, sizeof gateway->seed, 0) == sizeof gateway->seed ||
                generation_say(problem, "gateway", "the system gives no randomness");
     }
-    fine = fine && make_store(gateway, problem) && open_ledger(gateway, &config->ledger, problem);
+    fine = fine && make_store(gateway, problem) && make_metrics(gateway, problem) &&
+           open_ledger(gateway, &config->ledger, problem);
     if (fine) {
         atomic_store(&gateway->census.max, config->limits.connections);
         fine = make_first(gateway, config, problem);
@@ -204,5 +218,7 @@ void gateway_free(struct gateway *gateway)
     }
     limit_book_free(gateway->book);
     tg_store_free(gateway->store);
+    metrics_free(gateway->metrics);
+    pthread_mutex_destroy(&gateway->ring_changes);
     free(gateway);
 }

@@ -15,6 +15,7 @@
 #ifndef TG_GATEWAY_GATEWAY_H
 #define TG_GATEWAY_GATEWAY_H
 
+#include <pthread.h>
 #include <stdatomic.h>
 
 #include "gateway/generation.h"
@@ -22,6 +23,10 @@
 #include "posix/clock.h"
 
 struct gateway_zone;
+struct log;
+struct metrics;
+struct trace;
+struct watch;
 
 /* How many retries there may be, for how many calls. */
 struct retry_budget {
@@ -35,6 +40,16 @@ struct gateway_counts {
     atomic_ullong retries, fallbacks, hangups, usage_missing, usage_absurd, ledger_errors;
     atomic_llong open;     /* calls between their head and their end */
     atomic_llong buffered; /* bytes of bodies that are held */
+    atomic_ullong reloads, reloads_failed;
+    atomic_bool reload_failed; /* the last one */
+};
+
+/* How the last reading of a configuration went; by the clerk's thread. */
+struct last_reload {
+    tg_ms at; /* 0: there was none */
+    bool ok;
+    const char *why; /* static */
+    size_t errors;
 };
 
 struct gateway {
@@ -46,6 +61,7 @@ struct gateway {
     struct tg_gate *gate;
     struct tg_gate *protect_gate;
     struct tg_keyring *ring;
+    pthread_mutex_t ring_changes; /* whoever changes the ring, or reads names out of it */
     struct ledger *ledger;
     struct spending *spending;
     struct gateway_zone *zones;     /* of budgets; by whoever makes a generation */
@@ -55,6 +71,11 @@ struct gateway {
     struct retry_budget retries;
     struct http_census census;
     struct gateway_counts counts;
+    struct last_reload last_reload;
+    struct log *log;         /* lines for whoever is on call */
+    struct metrics *metrics; /* what is counted of finished requests; a part for each thread */
+    struct watch *watch;     /* the last refusals */
+    struct trace *trace;     /* spans that wait to be sent; null: none are wanted */
     atomic_bool draining;
     atomic_int working; /* workers whose thread runs */
 };

@@ -388,35 +388,44 @@ static void find_pools(struct generation *generation)
             generation->unknown[i].pool = generation->unknown[i].provider->pool;
 }
 
-/* Back to what was there: it has held before, and memory is there that has just been given back. */
-static void set_back(struct generation *before, bool ring, bool gates, tg_ms now)
+/* What was read before is wanted again. */
+static void set_limits_back(struct generation *before, tg_ms now)
+{
+    struct limit_book *book = before->gateway->book;
+    struct tg_problem ignored;
+    struct scopes *again;
+
+    if (scopes_new(&before->config, book, &again, &ignored) != TG_OK)
+        return;
+    scopes_free(again);
+    if (limit_book_apply(book, now, &ignored) != TG_OK)
+        limit_book_forget(book);
+}
+
+/* Back to what was there, as far as it goes: it has held before, and what failed was memory, or a
+ * disk. */
+static void set_back(struct generation *before, tg_ms now)
 {
     struct ledger_problem ignored;
 
     if (before == NULL)
         return;
+    set_limits_back(before, now);
+    (void)set_gates(before, now, &ignored);
     (void)generation_set_budgets(before, now, &ignored);
-    if (ring)
-        (void)generation_set_ring(before, now, &ignored);
-    if (gates)
-        (void)set_gates(before, now, &ignored);
 }
 
+/* The ring comes last: once it has the new keys, calls may hold them. */
 bool generation_apply(struct generation *generation, struct generation *before, tg_ms now,
                       struct ledger_problem *problem)
 {
-    bool ring = false, gates = false;
-
-    if (generation_set_budgets(generation, now, problem)) {
-        ring = generation_set_ring(generation, now, problem);
-        gates = ring && set_gates(generation, now, problem);
-        if (gates && set_limits(generation, now, problem)) {
-            find_pools(generation);
-            return true;
-        }
+    if (generation_set_budgets(generation, now, problem) && set_gates(generation, now, problem) &&
+        set_limits(generation, now, problem) && generation_set_ring(generation, now, problem)) {
+        find_pools(generation);
+        return true;
     }
     limit_book_forget(generation->gateway->book);
-    set_back(before, ring, gates, now);
+    set_back(before, now);
     return false;
 }
 

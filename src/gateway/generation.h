@@ -6,7 +6,8 @@
  *
  * A call runs from its head to its settlement under the generation that it began with. What has to
  * outlast a reading is not in here but in the gateway: what limits have counted, who waits, what
- * keys and budgets have left. Readings are given what was there before, and keep what still applies.
+ * keys and budgets have left. Readings are given what was there before, and keep what still
+ * applies.
  *
  * Who holds it. Each thread has a count of its own for every generation, which it alone touches: a
  * call costs two additions and no shared memory. A thread that has gone on to the next generation
@@ -108,9 +109,9 @@ struct generation {
     struct generation_hold *holds; /* of each */
 };
 
-/* Makes one out of a configuration, which it takes over, whatever the answer. `before` is the newest
- * there is; null: none. Nothing that calls see has changed yet, and what is made may be freed.
- * False: `problem` says why. */
+/* Makes one out of a configuration, which it takes over, whatever the answer. `before` is the
+ * newest there is; null: none. Nothing that calls see has changed yet, and what is made may be
+ * freed. False: `problem` says why. */
 bool generation_new(struct gateway *gateway, struct config *config, const struct generation *before,
                     struct generation **made, struct ledger_problem *problem);
 

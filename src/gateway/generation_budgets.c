@@ -58,8 +58,9 @@ static bool make_tree(struct gateway *gateway, const struct config *config,
             .n_budgets = from->n_budgets,
             .user_budgets = users,
             .n_user_budgets = from->users.n_budgets};
+        enum config_mode each = from->mode == CONFIG_SHADOW ? CONFIG_SHADOW : from->users.each.mode;
         if (!make_budgets(gateway, from->budgets, from->n_budgets, from->mode, own, problem) ||
-            !make_budgets(gateway, from->users.budgets, from->users.n_budgets, from->mode, users,
+            !make_budgets(gateway, from->users.budgets, from->users.n_budgets, each, users,
                           problem))
             return false;
     }

@@ -107,8 +107,11 @@ bool generation_set_ring(struct generation *generation, tg_ms now, struct ledger
         generation->route_keys = calloc(n_keys + 1, sizeof *generation->route_keys);
     snprintf(why.text, sizeof why.text, "no memory");
     enum tg_err err = TG_ERR_MEMORY;
-    if (plan.pools && plan.groups && plan.keys && generation->route_keys)
+    if (plan.pools && plan.groups && plan.keys && generation->route_keys) {
+        pthread_mutex_lock(&generation->gateway->ring_changes);
         err = set_ring(generation, &plan, now, &why);
+        pthread_mutex_unlock(&generation->gateway->ring_changes);
+    }
     free(plan.pools);
     free(plan.groups);
     free(plan.keys);

@@ -2,11 +2,12 @@
 #ifndef TG_GATEWAY_GUARDED_H
 #define TG_GATEWAY_GUARDED_H
 
+#include "gateway/call_report.h"
 #include "gateway/protect.h"
 #include "net/address.h"
 
 /* Bytes that wait for one side before the other is stopped. */
-#define GUARDED_QUEUED_MAX (256 * 1024)
+#define GUARDED_QUEUED_MAX HTTP_OUTPUT_HIGH
 
 enum guarded_state { GUARDED_WAITING, GUARDED_PASSING, GUARDED_OVER };
 
@@ -34,12 +35,13 @@ struct guarded {
     struct waiter waiter;
     struct net_timer timer; /* of waiting, then of renewing the lease */
 
-    /* For the log. */
+    /* For its report. */
+    struct report_notes notes;
     const struct config_key *key;
     int status;
     enum reply_reason reason;
     const char *failure; /* of the upstream; null: none */
-    tg_ms waited_ms, first_at;
+    tg_ms first_at;
     int64_t attempts, bytes_out;
 };
 

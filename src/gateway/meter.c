@@ -335,4 +335,6 @@ void meter_take(struct meter *meter, struct json_reader *reader, const struct ss
     meter->text_bytes += chunk.text;
     meter->content |= seen->content;
     meter->error |= seen->error;
+    meter->failed |= seen->retryable;
+    meter->limited |= seen->limited;
 }

@@ -26,7 +26,9 @@ struct meter {
     int64_t events;     /* with data */
     int64_t unread;     /* events whose data was no JSON object, or that were too large */
     bool content;       /* an event with content has come */
-    bool error;         /* an event with an error has come */
+    bool error;         /* an event with an error has come, */
+    bool failed;        /* which is the provider's, or its key's, and not the call's, */
+    bool limited;       /* and a rate limit */
     bool ended; /* the reply is complete: [DONE], message_stop, response.completed and the like */
 };
 

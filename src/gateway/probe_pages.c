@@ -40,17 +40,31 @@ const char *probe_unready(const struct gateway *gateway, const struct config *co
                                        : NULL;
 }
 
-static void answer_metrics(struct clerk *clerk, struct http_inbound *in)
+void probe_healthz(struct http_inbound *in)
 {
-    struct metrics_text page;
+    answer_text(in, 200, "ok");
+}
 
-    metrics_text_init(&page);
-    metrics_page_write(&page, clerk->gateway, clerk->generation, clerk_now(clerk));
+void probe_readyz(struct http_inbound *in, const struct gateway *gateway,
+                  const struct config *config)
+{
+    const char *why = probe_unready(gateway, config);
+
+    answer_text(in, why ? 503 : 200, why ? why : "ok");
+}
+
+void probe_metrics(struct http_inbound *in, struct gateway *gateway,
+                   const struct generation *generation, tg_ms now)
+{
+    struct exposition page;
+
+    exposition_init(&page);
+    metrics_page_write(&page, gateway, generation, now);
     if (page.failed)
         answer_text(in, 500, "no memory for the page");
     else
-        answer(in, 200, SLICE(METRICS_PAGE_TYPE), (struct slice){page.bytes, page.n});
-    metrics_text_fini(&page);
+        answer(in, 200, SLICE(EXPOSITION_TYPE), (struct slice){page.bytes, page.n});
+    exposition_fini(&page);
 }
 
 static void begin(void *context, struct http_inbound *in)
@@ -58,18 +72,17 @@ static void begin(void *context, struct http_inbound *in)
     struct clerk *clerk = context;
     struct slice path = in->head.target;
     const char *query = memchr(path.at, '?', path.n);
-    const char *why = probe_unready(clerk->gateway, &clerk->generation->config);
 
     if (query)
         path.n = (size_t)(query - path.at);
     if (!slice_equal(in->head.method, SLICE("GET")) && !slice_equal(in->head.method, SLICE("HEAD")))
         answer_text(in, 405, "only GET and HEAD are answered here");
     else if (slice_equal(path, SLICE("/healthz")))
-        answer_text(in, 200, "ok");
+        probe_healthz(in);
     else if (slice_equal(path, SLICE("/readyz")))
-        answer_text(in, why ? 503 : 200, why ? why : "ok");
+        probe_readyz(in, clerk->gateway, &clerk->generation->config);
     else if (slice_equal(path, SLICE("/metrics")))
-        answer_metrics(clerk, in);
+        probe_metrics(in, clerk->gateway, clerk->generation, clerk_now(clerk));
     else
         answer_text(in, 404, "there are /healthz, /readyz and /metrics");
 }

@@ -13,10 +13,18 @@
 
 struct config;
 struct gateway;
+struct generation;
 
 extern const struct http_server_ops probe_server_ops; /* the listener's context is the clerk */
 
 /* Null: ready. Otherwise why not, in a few words. */
 const char *probe_unready(const struct gateway *gateway, const struct config *config);
+
+/* Each answers, for the admin listener, which has these pages too. */
+void probe_healthz(struct http_inbound *in);
+void probe_readyz(struct http_inbound *in, const struct gateway *gateway,
+                  const struct config *config);
+void probe_metrics(struct http_inbound *in, struct gateway *gateway,
+                   const struct generation *generation, tg_ms now);
 
 #endif

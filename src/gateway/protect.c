@@ -16,7 +16,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gateway/request_log.h"
 #include "gateway/trust.h"
 #include "gateway/virtual_key.h"
 
@@ -52,6 +51,7 @@ void guarded_refuse(struct guarded *guarded, const struct refusal *why, enum tg_
                               memory_order_relaxed);
     reply_write(why, WIRE_OPENAI, guarded_now(guarded), random_bits(&worker->random), &reply);
     guarded->status = reply.status;
+    guarded_report_refused(guarded, why, &reply);
     http_fields_init(&fields);
     for (size_t i = 0; i < reply.n_fields; i++)
         http_fields_add(&fields, reply.fields[i].name, reply.fields[i].value);
@@ -85,12 +85,20 @@ static void start(struct guarded *guarded)
     http_inbound_resume(guarded->in);
 }
 
+static void note(struct guarded *guarded, const struct tg_answer *answer)
+{
+    guarded->notes.decided = answer->step == TG_DECIDED;
+    report_notes_answer(&guarded->notes, guarded->gateway->protect_gate, &guarded->call, answer);
+}
+
 static void answered(struct guarded *guarded, enum tg_err err, const struct tg_answer *answer)
 {
     struct refusal why;
     tg_ms now = guarded_now(guarded);
 
     guarded->lease = err ? 0 : answer->lease;
+    if (!err)
+        note(guarded, answer);
     if (err) {
         refusal_init(&why,
                      err == TG_ERR_STORE || err == TG_ERR_FULL ? REPLY_STORE_UNAVAILABLE
@@ -98,14 +106,13 @@ static void answered(struct guarded *guarded, enum tg_err err, const struct tg_a
                      "%s", tg_strerror(err));
         guarded_refuse(guarded, &why, TG_OUTCOME_CANCELLED);
     } else if (answer->step == TG_WAITING) {
+        report_notes_park(&guarded->notes);
         net_timer_set(guarded->worker->loop, &guarded->timer,
                       answer->deadline > now ? answer->deadline - now : 1);
     } else if (!answer->decision.allowed) {
-        guarded->waited_ms = now - guarded->began_at;
         refusal_of_answer(answer, &guarded->call, &why);
         guarded_refuse(guarded, &why, TG_OUTCOME_CANCELLED);
     } else {
-        guarded->waited_ms = now - guarded->began_at;
         start(guarded);
     }
 }
@@ -115,6 +122,7 @@ static void resume(struct guarded *guarded)
     struct tg_answer answer;
 
     net_timer_stop(guarded->worker->loop, &guarded->timer);
+    report_notes_unpark(&guarded->notes);
     enum tg_err err = tg_gate_resume(guarded->gateway->protect_gate, guarded->lease, &guarded->call,
                                      guarded_now(guarded), &answer);
     answered(guarded, err, &answer);
@@ -203,7 +211,9 @@ static struct guarded *guarded_new(struct worker *worker, const struct protected
     guarded->began_at = worker_now(worker);
     guarded->id = random_bits(&worker->random);
     guarded->reason = REPLY_COUNT;
-    guarded->waited_ms = -1;
+    report_notes_begin(&guarded->notes, worker, &in->head);
+    report_notes_path(&guarded->notes, &in->head);
+    report_notes_ready(&guarded->notes);
     address_text(peer, guarded->address);
     waiter_init(&guarded->waiter, worker->loop, woken, guarded);
     net_timer_init(&guarded->timer, timer_fires, guarded);
@@ -270,46 +280,6 @@ static void in_room(struct http_inbound *in)
     http_outbound_resume(guarded->out);
 }
 
-static const char *ended_how(const struct guarded *guarded, enum http_why why)
-{
-    if (why == HTTP_DONE)
-        return "done";
-    if (why != HTTP_HANGUP)
-        return http_why_text(why);
-    if (guarded->state == GUARDED_OVER)
-        return "hangup_over";
-    if (guarded->state == GUARDED_WAITING)
-        return "hangup_queued";
-    return guarded->replied ? "hangup_answering" : "hangup_asking";
-}
-
-static void log_line(const struct guarded *guarded, enum http_why why)
-{
-    struct request_line line;
-    tg_ms now = guarded_now(guarded);
-
-    request_line_init(&line);
-    line.at = now;
-    line.id = guarded->id;
-    if (guarded->key != NULL) {
-        line.tenant = (struct slice){guarded->call.tenant, guarded->call.tenant_bytes};
-        line.key = guarded->key->name ? slice_of(guarded->key->name) : line.key;
-    }
-    line.peer = (struct slice){guarded->call.peer, guarded->call.peer_bytes};
-    line.endpoint = "protect";
-    line.route = slice_of(guarded->route->config->prefix);
-    line.status = guarded->status;
-    line.reason = guarded->reason != REPLY_COUNT ? reply_reason_name(guarded->reason) : NULL;
-    line.failure = guarded->failure;
-    line.ended = ended_how(guarded, why);
-    line.attempts = guarded->attempts;
-    line.waited_ms = guarded->waited_ms;
-    line.ttfb_ms = guarded->first_at > 0 ? guarded->first_at - guarded->began_at : -1;
-    line.total_ms = now - guarded->began_at;
-    line.bytes_out = guarded->bytes_out;
-    request_log_line(&guarded->generation->config, &line);
-}
-
 static void in_gone(struct http_inbound *in, enum http_why why)
 {
     struct guarded *guarded = in->owner;
@@ -321,7 +291,7 @@ static void in_gone(struct http_inbound *in, enum http_why why)
         http_outbound_cancel(guarded->out);
     guarded_let_go(guarded, TG_OUTCOME_CANCELLED);
     waiter_forget(&guarded->waiter);
-    log_line(guarded, why);
+    guarded_report(guarded, why);
     atomic_fetch_sub_explicit(&gateway->counts.open, 1, memory_order_relaxed);
     in->owner = NULL;
     generation_drop(guarded->generation, guarded->worker->number);

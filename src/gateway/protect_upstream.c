@@ -60,15 +60,19 @@ static bool is_forwarded(const struct guarded *guarded, struct slice name)
 }
 
 static bool collect_fields(const struct guarded *guarded, struct http_fields *fields,
-                           char forwarded[FORWARDED_MAX])
+                           char forwarded[FORWARDED_MAX], struct slice traceparent)
 {
     const struct http_head *head = &guarded->in->head;
+    struct slice trace = SLICE("traceparent");
     bool fine = true;
 
     http_fields_init(fields);
     for (size_t i = 0; i < head->n_fields; i++)
-        if (is_forwarded(guarded, head->fields[i].name))
+        if (is_forwarded(guarded, head->fields[i].name) &&
+            (traceparent.n == 0 || !slice_equal(head->fields[i].name, trace)))
             fine = fine && http_fields_add(fields, head->fields[i].name, head->fields[i].value);
+    if (traceparent.n > 0)
+        fine = fine && http_fields_add(fields, trace, traceparent);
     return fine && add_forwarded_for(guarded, fields, forwarded);
 }
 
@@ -79,9 +83,11 @@ bool guarded_send(struct guarded *guarded)
     const struct http_head *from = &guarded->in->head;
     struct slice before = slice_of(guarded->route->config->upstream.path);
     struct http_fields fields;
-    char forwarded[FORWARDED_MAX], target[TARGET_MAX];
+    char forwarded[FORWARDED_MAX], target[TARGET_MAX], trace[TRACE_PARENT_BYTES];
 
-    if (before.n + from->target.n > sizeof target || !collect_fields(guarded, &fields, forwarded))
+    if (before.n + from->target.n > sizeof target ||
+        !collect_fields(guarded, &fields, forwarded,
+                        report_notes_traceparent(&guarded->notes, guarded->worker, trace)))
         return false;
     memcpy(target, before.at, before.n);
     memcpy(target + before.n, from->target.at, from->target.n);
@@ -90,9 +96,12 @@ bool guarded_send(struct guarded *guarded)
                              .fields = fields.list,
                              .n_fields = fields.n,
                              .length = from->length};
-    guarded->attempts++;
+    if (guarded->attempts++ == 0)
+        guarded_report_admitted(guarded);
     guarded->out = http_send(guarded->worker->client, guarded->route->origin, &head, &timeouts,
                              &upstream_ops, guarded);
+    if (guarded->out != NULL)
+        report_notes_sent(&guarded->notes);
     return guarded->out != NULL;
 }
 

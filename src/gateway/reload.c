@@ -6,7 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "gateway/admin_extras.h"
 #include "gateway/clerk.h"
+#include "gateway/observe.h"
+#include "gateway/state_log.h"
 #include "gateway/worker.h"
 
 enum state { IDLE, READING, TELLING };
@@ -51,34 +54,71 @@ static bool is_whole(const struct config_problems *problems)
     return true;
 }
 
-static bool make(struct reload *reload, struct config *config)
+/* A generation that holds; null: there is none, and `problems` or `failure` say why. */
+static struct generation *make(struct gateway *gateway, struct config *config,
+                               struct generation *before, struct ledger_problem *failure)
 {
-    struct gateway *gateway = reload->clerk->gateway;
+    struct generation *made;
 
-    if (!generation_new(gateway, config, reload->before, &reload->made, &reload->failure))
-        return false;
-    if (generation_apply(reload->made, reload->before, clock_now_ms(&gateway->clock),
-                         &reload->failure))
-        return true;
-    generation_free(reload->made);
-    reload->made = NULL;
-    return false;
+    if (!generation_new(gateway, config, before, &made, failure))
+        return NULL;
+    if (generation_apply(made, before, clock_now_ms(&gateway->clock), failure))
+        return made;
+    generation_free(made);
+    return NULL;
+}
+
+/* The files, and with them what an administrator made. */
+static struct generation *read_with(struct gateway *gateway, const char *path,
+                                    const struct admin_extras *extras, struct generation *before,
+                                    struct config_problems *problems,
+                                    struct ledger_problem *failure)
+{
+    struct config config;
+
+    failure->text[0] = '\0';
+    if (config_load_with(path, extras->list, extras->n, &config, problems) == CONFIG_READ &&
+        is_whole(problems))
+        return make(gateway, &config, before, failure);
+    config_free(&config);
+    return NULL;
 }
 
 static void *read_all(void *arg)
 {
     struct reload *reload = arg;
-    struct config config;
+    struct gateway *gateway = reload->clerk->gateway;
+    struct admin_extras extras;
 
     reload->made = NULL;
-    reload->failure.text[0] = '\0';
-    enum config_result result = config_load(reload->path, &config, &reload->problems);
-    if (result == CONFIG_READ && is_whole(&reload->problems))
-        make(reload, &config);
-    else
-        config_free(&config);
+    if (admin_extras_read(gateway->ledger, clock_now_ms(&gateway->clock), &extras,
+                          &reload->failure)) {
+        reload->made = read_with(gateway, reload->path, &extras, reload->before, &reload->problems,
+                                 &reload->failure);
+        admin_extras_free(&extras);
+    }
     net_loop_post(reload->clerk->loop, &reload->read);
     return NULL;
+}
+
+bool reload_at_start(struct gateway *gateway, const char *path, struct config_problems *problems,
+                     struct ledger_problem *failure)
+{
+    struct generation *files = gateway->generations, *all = NULL;
+    struct admin_extras extras;
+
+    memset(problems, 0, sizeof *problems);
+    if (!admin_extras_read(gateway->ledger, clock_now_ms(&gateway->clock), &extras, failure))
+        return false;
+    bool none = extras.n == 0;
+    if (!none)
+        all = read_with(gateway, path, &extras, files, problems, failure);
+    admin_extras_free(&extras);
+    if (all == NULL)
+        return none;
+    gateway->generations = all;
+    generation_free(files);
+    return true;
 }
 
 static void begin(struct reload *reload)
@@ -105,7 +145,12 @@ static void begin(struct reload *reload)
 static void say(const struct reload *reload)
 {
     const struct reload_result *result = &reload->result;
+    struct log *log = reload->clerk->gateway->log;
 
+    if (log != NULL) {
+        state_log_reload(log, result, reload->asked->why);
+        return;
+    }
     for (size_t i = 0; i < reload->problems.n; i++) {
         const struct config_problem *at = &reload->problems.list[i];
         fprintf(stderr, "%s:%zu:%zu: %s%s\n", at->file, at->line, at->column,
@@ -123,6 +168,20 @@ static void say(const struct reload *reload)
                 result->restart[i]);
 }
 
+static void count(struct reload *reload, bool ok)
+{
+    struct gateway_counts *counts = &reload->clerk->gateway->counts;
+
+    atomic_fetch_add_explicit(ok ? &counts->reloads : &counts->reloads_failed, 1,
+                              memory_order_relaxed);
+    atomic_store_explicit(&counts->reload_failed, !ok, memory_order_relaxed);
+    reload->clerk->gateway->last_reload = (struct last_reload){
+        .at = clerk_now(reload->clerk),
+        .ok = ok,
+        .why = reload->asked->why,
+        .errors = ok ? 0 : reload->problems.errors + (reload->failure.text[0] != '\0')};
+}
+
 static void finish(struct reload *reload, bool ok)
 {
     struct reload_result *result = &reload->result;
@@ -135,6 +194,7 @@ static void finish(struct reload *reload, bool ok)
     result->problems = &reload->problems;
     result->failure = reload->failure.text[0] != '\0' ? reload->failure.text : NULL;
     reload->failed_at = ok ? 0 : clerk_now(reload->clerk);
+    count(reload, ok);
     say(reload);
     for (struct request *request = reload->asked; request; request = next) {
         next = request->next;
@@ -164,15 +224,17 @@ static void find_restarts(struct reload_result *result, const struct config *a,
     const struct {
         const char *name;
         bool changed;
-    } all[] = {{"listen.gateway", differ(a->listen.gateway, b->listen.gateway)},
-               {"listen.admin", differ(a->listen.admin, b->listen.admin)},
-               {"listen.probe", differ(a->listen.probe, b->listen.probe)},
-               {"listen.grpc", differ(a->listen.grpc, b->listen.grpc)},
-               {"listen.tls", (a->listen.cert == NULL) != (b->listen.cert == NULL)},
-               {"limits.header", a->limits.header != b->limits.header},
-               {"workers", a->workers != b->workers},
-               {"ledger.path", differ(a->ledger.path, b->ledger.path)},
-               {"ledger.failure", a->ledger.failure != b->ledger.failure}};
+    } all[] = {
+        {"listen.gateway", differ(a->listen.gateway, b->listen.gateway)},
+        {"listen.admin", differ(a->listen.admin, b->listen.admin)},
+        {"listen.probe", differ(a->listen.probe, b->listen.probe)},
+        {"listen.grpc", differ(a->listen.grpc, b->listen.grpc)},
+        {"listen.tls", (a->listen.cert == NULL) != (b->listen.cert == NULL)},
+        {"limits.header", a->limits.header != b->limits.header},
+        {"workers", a->workers != b->workers},
+        {"otlp.endpoint", differ(a->otlp.host, b->otlp.host) || a->otlp.port != b->otlp.port},
+        {"ledger.path", differ(a->ledger.path, b->ledger.path)},
+        {"ledger.failure", a->ledger.failure != b->ledger.failure}};
 
     _Static_assert(sizeof all / sizeof all[0] <= RELOAD_RESTART_MAX, "each has its place");
     result->n_restart = 0;
@@ -209,6 +271,7 @@ static void tell(struct reload *reload)
     gateway->generations = made;
     atomic_store(&gateway->census.max, made->config.limits.connections);
     clerk->generation = made;
+    gateway_observe_change(gateway, &made->config);
     generation_leave(reload->before, clerk->number);
     reload->state = TELLING;
     atomic_store(&reload->telling, clerk->n_workers);

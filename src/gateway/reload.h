@@ -34,6 +34,12 @@ struct reload_result {
 /* The result is good for the time of the call. */
 typedef void reload_done(void *context, const struct reload_result *result);
 
+/* Before the first thread runs: adds to the first generation, made from the files, what an
+ * administrator has made and the ledger kept. False: `problems` or `failure` say why. The problems
+ * have to be freed. */
+bool reload_at_start(struct gateway *gateway, const char *path, struct config_problems *problems,
+                     struct ledger_problem *failure);
+
 /* `path` null: there is nothing to read, and every request fails. Null: no memory. */
 struct reload *reload_new(struct clerk *clerk, const char *path);
 void reload_free(struct reload *reload);

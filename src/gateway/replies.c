@@ -222,12 +222,19 @@ static void add_date(struct reply *reply, const char *name, tg_ms at)
     add_field(reply, name, (struct slice){text, n});
 }
 
+/* A minute. The window of a key that is out of calls or tokens is up to a second longer, and who
+ * has to wait for it has not been turned away for good. */
+static tg_ms longest_wait(enum reply_reason reason)
+{
+    return reason == REPLY_NO_KEY ? REPLY_WAIT_MAX + 1000 : REPLY_WAIT_MAX;
+}
+
 /* A tenth longer at most, and never above what clients are willing to wait. */
-static tg_ms spread(tg_ms wait, uint64_t random)
+static tg_ms spread(tg_ms wait, tg_ms longest, uint64_t random)
 {
     tg_ms more = (tg_ms)(random % ((uint64_t)wait / 10 + 1));
 
-    return num_min(wait + more, REPLY_WAIT_MAX);
+    return num_min(wait + more, longest);
 }
 
 static void say_stay_away(struct reply *reply, const struct refusal *why, tg_ms now)
@@ -243,11 +250,12 @@ static void say_stay_away(struct reply *reply, const struct refusal *why, tg_ms 
 static void say_when(struct reply *reply, const struct refusal *why, tg_ms now, uint64_t random)
 {
     enum retry retry = row_of(why->reason)->retry;
+    tg_ms longest = longest_wait(why->reason);
 
-    if (retry == RETRY_NO || (retry == RETRY_WAIT && why->retry_after_ms > REPLY_WAIT_MAX)) {
+    if (retry == RETRY_NO || (retry == RETRY_WAIT && why->retry_after_ms > longest)) {
         say_stay_away(reply, why, now);
     } else if (retry == RETRY_WAIT && why->retry_after_ms > 0) {
-        tg_ms wait = spread(why->retry_after_ms, random);
+        tg_ms wait = spread(why->retry_after_ms, longest, random);
         add_number(reply, "retry-after-ms", wait);
         add_number(reply, "retry-after", (wait + 999) / 1000);
     }

@@ -23,6 +23,7 @@
 struct part {
     tg_limits set;
     const struct config_names *models; /* null: all models */
+    size_t line;                       /* of `limits`, or SCOPES_NO_LINE */
 };
 
 struct tenant_scopes {
@@ -135,10 +136,11 @@ static enum tg_err define_defaults(struct gather *to, const struct config_gate *
 
 /* ---- tenants ---- */
 
-static void add_part(struct tenant_scopes *tenant, tg_limits set, const struct config_names *models)
+static void add_part(struct tenant_scopes *tenant, tg_limits set, const struct config_names *models,
+                     size_t line)
 {
     if (set != 0)
-        tenant->parts[tenant->n_parts++] = (struct part){set, models};
+        tenant->parts[tenant->n_parts++] = (struct part){set, models, line};
 }
 
 static enum tg_err too_long(const struct config_tenant *tenant, struct tg_problem *problem)
@@ -168,13 +170,13 @@ static enum tg_err build_tenant(struct scopes *scopes, struct gather *limits, si
         err = gather(limits, &from->cost, from->mode, problem);
     if (!err)
         err = define(limits, &set, problem);
-    add_part(to, set, NULL);
+    add_part(to, set, NULL, SCOPES_NO_LINE);
     for (size_t i = 0; i < from->n_limits && !err; i++) {
         const struct config_limits *line = &from->limits[i];
         name_line(limits, from, i);
         err = define_line(limits, line, from->mode, &set, problem);
         if (!err)
-            add_part(to, set, line->models.n > 0 ? &line->models : NULL);
+            add_part(to, set, line->models.n > 0 ? &line->models : NULL, i);
     }
     name_set(limits, from, "users");
     if (!err && from->users.present)
@@ -327,29 +329,35 @@ enum tg_err scopes_fill(const struct scopes *scopes, const struct scopes_who *wh
     return TG_OK;
 }
 
-/* ---- the whole ---- */
+/* ---- where from ---- */
 
-/* Finds out now, rather than when such a call comes, that there are too many: tries every pattern
- * of the tenant and its parents as a name, since whatever else a pattern matches, it matches
- * itself. */
-static enum tg_err check_tenant(const struct scopes *scopes, const struct config_tenant *tenant,
-                                struct tg_problem *problem)
+static bool origin_in(const struct tenant_scopes *own, tg_limits set, struct scopes_origin *origin)
 {
-    struct scopes_who who = {.tenant = tenant->name, .user = ""};
-    struct tg_scope room[TG_SCOPES_MAX];
-    size_t n = collect(scopes, tenant, &who, room);
-
-    for (const struct config_tenant *at = tenant; at != NULL && n <= TG_SCOPES_MAX;
-         at = parent_of(scopes->config, at))
-        for (size_t i = 0; i < at->n_limits; i++)
-            for (size_t k = 0; k < at->limits[i].models.n && n <= TG_SCOPES_MAX; k++) {
-                who.model = at->limits[i].models.names[k];
-                who.model += who.model[0] == '!';
-                who.model_bytes = strlen(who.model);
-                n = collect(scopes, tenant, &who, room);
-            }
-    return n > TG_SCOPES_MAX ? too_many(tenant, &who, n, problem) : TG_OK;
+    origin->line = SCOPES_NO_LINE;
+    origin->what = set == own->users ? SCOPES_USERS : SCOPES_DEFAULTS;
+    if (set == own->users || set == own->defaults)
+        return true;
+    for (size_t i = 0; i < own->n_parts; i++)
+        if (own->parts[i].set == set) {
+            origin->line = own->parts[i].line;
+            origin->what = origin->line == SCOPES_NO_LINE ? SCOPES_OWN : SCOPES_LINE;
+            return true;
+        }
+    return false;
 }
+
+bool scopes_origin(const struct scopes *scopes, const struct config_tenant *tenant, tg_limits set,
+                   struct scopes_origin *origin)
+{
+    for (; tenant != NULL && set != 0; tenant = parent_of(scopes->config, tenant))
+        if (origin_in(&scopes->tenants[tenant - scopes->config->tenants], set, origin)) {
+            origin->tenant = tenant;
+            return true;
+        }
+    return false;
+}
+
+/* ---- the whole ---- */
 
 /* A limiter's problem does not know whose limiter it is. */
 static void say_where(const struct config_tenant *tenant, struct tg_problem *problem)
@@ -374,9 +382,6 @@ static enum tg_err build(struct scopes *scopes, struct limit_book *book, struct 
         if (err)
             say_where(&config->tenants[i], problem);
     }
-    /* Parents may stand after their children. */
-    for (size_t i = 0; i < config->n_tenants && !err; i++)
-        err = check_tenant(scopes, &config->tenants[i], problem);
     return err;
 }
 

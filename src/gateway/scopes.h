@@ -61,6 +61,24 @@ TG_MUST_CHECK enum tg_err scopes_fill(const struct scopes *scopes, const struct 
                                       struct tg_scope room[TG_SCOPES_MAX], struct tg_call *call,
                                       struct tg_problem *problem);
 
+/* Where the limits of a scope come from. */
+struct scopes_origin {
+    const struct config_tenant *tenant; /* the one who calls, or a parent */
+    enum {
+        SCOPES_OWN,      /* its `rate` and `cost` */
+        SCOPES_LINE,     /* a line of its `limits` */
+        SCOPES_USERS,    /* its `users.each` */
+        SCOPES_DEFAULTS, /* those of the gate, for what it leaves out */
+    } what;
+    size_t line; /* of `limits`, from 0; else SCOPES_NO_LINE */
+};
+
+#define SCOPES_NO_LINE SIZE_MAX
+
+/* Of a set that scopes_fill() has given for a call of this tenant. False: it is none. */
+bool scopes_origin(const struct scopes *scopes, const struct config_tenant *tenant, tg_limits set,
+                   struct scopes_origin *origin);
+
 /* The gate of a configuration; store, seed and callbacks are left at their defaults. */
 void scopes_gate_config(const struct config_gate *from, struct tg_gate_config *to);
 

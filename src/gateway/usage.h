@@ -57,6 +57,7 @@ struct usage_scan {
     bool expecting;                         /* a value comes next */
     bool counted;                           /* the string is what a model wrote */
     bool capturing;
+    unsigned mark; /* bytes of a byte order mark that were seen; 3: it can come no more */
     unsigned escape_left, escape_value;
     size_t key_n;
     char key[USAGE_KEY_MAX];

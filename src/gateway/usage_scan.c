@@ -129,8 +129,23 @@ static void end_capture(struct usage_scan *scan, char c)
         scan->capturing = false;
 }
 
+/* Some put one in front of JSON, and readers pass over it. */
+static bool is_mark(struct usage_scan *scan, char c)
+{
+    static const char mark[] = "\xef\xbb\xbf";
+
+    if (scan->mark < 3 && c == mark[scan->mark]) {
+        scan->mark++;
+        return true;
+    }
+    scan->mark = 3;
+    return false;
+}
+
 static void take_between(struct usage_scan *scan, char c)
 {
+    if (is_mark(scan, c))
+        return;
     if (c == ' ' || c == '\t' || c == '\n' || c == '\r') {
         capture(scan, &c, 1);
         return;

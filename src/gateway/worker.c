@@ -7,6 +7,8 @@
 
 #include "gateway/call.h"
 #include "gateway/reload.h"
+#include "obs/log.h"
+#include "obs/traces.h"
 
 enum { DRAIN_LOOK_MS = 20 };
 
@@ -50,6 +52,8 @@ static bool listen_for_calls(struct worker *worker, const struct worker *first,
     options.limits.header_bytes = (size_t)config->limits.header;
     options.census = &worker->gateway->census;
     options.tls = worker->generation->tls;
+    options.alone = worker == first;
+    options.first = worker != first ? first->listener : NULL;
     address_of(worker, first, address, sizeof address);
     return http_listen(worker->loop, address, &options, &worker->listener, problem) == TG_OK;
 }
@@ -123,6 +127,9 @@ bool worker_init(struct worker *worker, struct gateway *gateway, size_t number,
     worker->reader = json_reader_new();
     if (worker->reader == NULL || net_loop_new(&gateway->clock, &worker->loop) ||
         http_client_new(worker->loop, &options, &worker->client))
+        return false;
+    if ((gateway->log && (worker->log = log_lane_new(gateway->log)) == NULL) ||
+        (gateway->trace && (worker->spans = trace_lane_new(gateway->trace)) == NULL))
         return false;
     if (!listen_for_calls(worker, first, problem))
         return false;

@@ -13,7 +13,9 @@
 #include "text/json_read.h"
 
 struct call;
+struct log_lane;
 struct reload;
+struct trace_lane;
 
 /* One listener serves calls to models and protected routes: what in->owner points to begins with a
  * pointer to these, which take what comes after begin(). */
@@ -57,8 +59,10 @@ struct worker {
     struct http_client *client;
     struct http_listener *listener; /* of the gateway */
     struct json_reader *reader;
-    struct random random; /* jitter, ids: not for secrets */
-    struct call *spare;   /* structs of calls that have ended */
+    struct random random;     /* jitter, ids: not for secrets */
+    struct log_lane *log;     /* null: nobody listens, here and below */
+    struct trace_lane *spans; /* of traces */
+    struct call *spare;       /* structs of calls that have ended */
     size_t n_spare;
     struct call *calls;       /* that are under way */
     struct net_timer renewal; /* of their leases */

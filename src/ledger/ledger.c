@@ -162,6 +162,7 @@ void ledger_get_state(struct ledger *ledger, struct ledger_state *state)
         .room = room > 0 ? (uint64_t)room : 0,
         .recovered = ledger->recovered,
         .damaged = atomic_load(&ledger->damaged),
+        .flushed_at = atomic_load(&ledger->flushed_at),
     };
     pthread_mutex_lock(&ledger->telling);
     memcpy(state->reason, ledger->reason.text, sizeof state->reason);

@@ -141,6 +141,8 @@ struct ledger_state {
     uint64_t room;      /* entries that it can still promise to take */
     uint64_t recovered; /* entries that a former process had left in the journal */
     uint64_t damaged;   /* of these, how many could not be read: they are in no sum */
+    tg_ms flushed_at;   /* with ledger_keep(): what was appended before is in the database; 0: not
+                           known */
 };
 
 void ledger_get_state(struct ledger *ledger, struct ledger_state *state);

@@ -42,8 +42,10 @@ static void *keep(void *arg)
     while (!is_stopping(ledger)) {
         tg_ms now = clock_now_ms(ledger->clock);
         /* Rolling can wait until the disk takes entries again; the state says why it does not. */
-        if (ledger_flush(ledger, NULL) && now - rolled_at >= ROLL_EVERY_MS &&
-            ledger_roll(ledger, now, NULL))
+        bool flushed = ledger_flush(ledger, NULL);
+        if (flushed)
+            atomic_store(&ledger->flushed_at, now);
+        if (flushed && now - rolled_at >= ROLL_EVERY_MS && ledger_roll(ledger, now, NULL))
             rolled_at = now;
         wait_a_period(ledger);
     }

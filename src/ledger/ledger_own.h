@@ -16,6 +16,8 @@ struct ledger {
     pthread_mutex_t held;
     struct ledger_db db;
     _Atomic uint64_t moved; /* changed while it is held */
+    _Atomic tg_ms
+        flushed_at; /* what was appended before is moved; by the thread of ledger_keep() */
     uint64_t recovered;
     _Atomic uint64_t damaged;
 

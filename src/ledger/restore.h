@@ -43,7 +43,8 @@ bool restore_want(struct restore *restore, const struct tg_budget *budget, tg_ms
 bool restore_read(struct restore *restore, const struct forest *forest,
                   struct ledger_problem *problem);
 
-/* Reads what is in the journal, and adds up; does no I/O. Call it when nothing is being appended. */
+/* Reads what is in the journal, and adds up; does no I/O. Call it when nothing is being appended.
+ * */
 bool restore_read_waiting(struct restore *restore, struct ledger_problem *problem);
 
 /* What a node and all beneath it have spent in the window of a budget. */

@@ -6,12 +6,8 @@
  */
 #include "mock/mock.h"
 
-#include <errno.h>
-#include <netinet/in.h>
 #include <signal.h>
 #include <stdlib.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include "core/problem.h"
 #include "mock/mock_inside.h"
@@ -55,29 +51,6 @@ static void free_scripts(struct mock_scripts *entry)
     }
 }
 
-/* ---- The port -------------------------------------------------------------------------------- */
-
-/* Workers share a port, and so would two mocks, each with a part of the connections: a forgotten
- * one would spoil a test in ways that are hard to see. So the port is first asked for alone. */
-static enum tg_err check_port(int port, struct tg_problem *problem)
-{
-    struct sockaddr_in at = {.sin_family = AF_INET,
-                             .sin_port = htons((uint16_t)port),
-                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), on = 1, error = 0;
-
-    if (fd < 0)
-        return problem_say(problem, TG_ERR_STORE, "no socket: %s", strerror(errno));
-    (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-    if (bind(fd, (struct sockaddr *)&at, sizeof at) != 0)
-        error = errno;
-    close(fd);
-    if (error == 0)
-        return TG_OK;
-    return problem_say(problem, TG_ERR_STORE, "cannot listen on 127.0.0.1:%d: %s", port,
-                       strerror(error));
-}
-
 /* ---- Workers --------------------------------------------------------------------------------- */
 
 static void *run_worker(void *arg)
@@ -105,6 +78,9 @@ static enum tg_err open_worker(struct mock *mock, struct mock_worker *worker,
     /* Patient: a script may want a client that takes its time, or one that is made to. */
     listen.limits.body_ms = listen.limits.idle_ms = listen.limits.write_ms = 600000;
     snprintf(address, sizeof address, "127.0.0.1:%d", mock->port);
+    /* Of two mocks on one port each would have a part of the connections: a forgotten one would
+     * spoil a test in ways that are hard to see. */
+    listen.alone = worker == mock->workers;
     enum tg_err err = http_listen(worker->loop, address, &listen, &worker->listener, problem);
     if (err == TG_OK)
         mock->port = http_listener_port(worker->listener);
@@ -195,8 +171,6 @@ enum tg_err mock_start(const struct mock_options *options, struct mock_script *s
         mock_script_free(script);
         return problem_say(problem, TG_ERR_MEMORY, "there is no memory");
     }
-    if (options->port != 0)
-        err = check_port(options->port, problem);
     for (int i = 0; i < options->workers && err == TG_OK; i++)
         err = open_worker(mock, &mock->workers[i], problem);
     if (err == TG_OK)

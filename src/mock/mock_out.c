@@ -1,8 +1,7 @@
 /* mock_out.c - the way of a reply to the socket, also where it has to be wrong.
  *
- * This is the one file that reaches behind the HTTP server's interface: it tells a connection of
- * HTTP/1 that its reply has begun and has no framing, as that of an HTTP/1.0 client, so that what
- * is written goes out as it is and the connection ends with it. The server keeps its other duties:
+ * This is the one file that goes behind the HTTP server's interface: it has a connection of HTTP/1
+ * write what it is given, without any framing, and end with it. The server keeps its other duties:
  * a client that leaves is noticed, and memory is bounded. An own server beside it would have been
  * the other way; everything but the framing would have been there twice.
  */
@@ -20,18 +19,6 @@ void mock_out_init(struct mock_out *out, struct net_loop *loop, void (*drained)(
     net_timer_init(&out->timer, drain, out);
 }
 
-static void make_raw(struct http_inbound *in)
-{
-    struct http1_conn *conn =
-        (struct http1_conn *)(void *)((char *)in - offsetof(struct http1_conn, in));
-
-    conn->replied = true;
-    conn->close = true;
-    conn->chunked = false;
-    conn->bodyless = false;
-    conn->left = -1;
-}
-
 static bool needs_raw(const struct mock_action *action)
 {
     return action->n_split > 0 || action->fault == MOCK_CLOSE || action->fault == MOCK_GARBAGE ||
@@ -47,7 +34,7 @@ void mock_out_begin(struct mock_out *out, struct http_inbound *in, const struct 
     mock_text_clear(&out->queue);
     out->queue_at = out->turn = 0;
     if (out->raw)
-        make_raw(in);
+        http1_inbound_write_bare(in);
 }
 
 void mock_out_end(struct mock_out *out)

@@ -15,6 +15,12 @@
 
 #define HTTP_FIELDS_MAX 128 /* that a message of ours may have */
 
+/* Bytes that may wait for a socket, unless an owner says otherwise: above HIGH its source should
+ * stop until room() comes, at LOW. The system holds as much again, and sends while the source wakes
+ * up; a thousand clients that do not read cost a thousand times both. */
+#define HTTP_OUTPUT_HIGH ((size_t)64 << 10)
+#define HTTP_OUTPUT_LOW ((size_t)16 << 10)
+
 bool slice_equal_nocase(struct slice a, struct slice b); /* of ASCII letters */
 
 /* Names of fields that arrive are in lower case. Values are without white space around them, and
@@ -24,11 +30,11 @@ struct http_field {
 };
 
 struct http_head {
-    struct slice method;             /* of a request: "POST" */
+    struct slice method; /* of a request: "POST" */
     struct slice target; /* of a request: "/v1/models?x=1", as it was sent; of one that arrives with
                             a scheme and a host, what stands behind these */
-    int status;                      /* of a reply: 200 */
-    int version;                     /* 10, 11, 20. Of what is sent: not looked at */
+    int status;          /* of a reply: 200 */
+    int version;         /* 10, 11, 20. Of what is sent: not looked at */
     const struct http_field *fields; /* in the order of the message */
     size_t n_fields;
     int64_t length; /* of the body, in bytes; -1: not known before its end. A request without a body

@@ -30,6 +30,20 @@ static void set_timer(struct out_exchange *exchange, tg_ms ms)
         net_timer_stop(exchange->client->loop, &exchange->timer);
 }
 
+/* What the exchange as a whole may still take: the total, or `sooner` if that is less and not 0. */
+static void set_total(struct out_exchange *exchange, tg_ms sooner)
+{
+    struct net_loop *loop = exchange->client->loop;
+    tg_ms ms = exchange->timeouts.total;
+
+    if (sooner > 0 && (ms == 0 || sooner < ms))
+        ms = sooner;
+    if (ms > 0)
+        net_timer_set(loop, &exchange->total, ms - (net_loop_now(loop) - exchange->began_at));
+    else
+        net_timer_stop(loop, &exchange->total);
+}
+
 static size_t queued_bytes(const struct out_exchange *exchange)
 {
     if (!exchange->attached)
@@ -210,8 +224,8 @@ struct http_outbound *http_send(struct http_client *client, struct http_origin *
         return &exchange->out;
     }
     set_timer(exchange, timeouts->connect);
-    if (timeouts->total > 0)
-        net_timer_set(client->loop, &exchange->total, timeouts->total);
+    exchange->began_at = net_loop_now(client->loop);
+    set_total(exchange, timeouts->head);
     find_connection(exchange);
     return &exchange->out;
 }
@@ -359,6 +373,8 @@ static bool reply_head(struct out_exchange *exchange)
         return true;
     exchange->out.head_seen = true;
     set_timer(exchange, exchange->timeouts.idle);
+    if (exchange->timeouts.head > 0)
+        set_total(exchange, 0);
     http1_parser_move_head(&conn->parser, &exchange->reply, &exchange->reply_words,
                            &exchange->reply_list);
     exchange->out.ops->head(&exchange->out, &exchange->reply);
@@ -386,7 +402,9 @@ static bool reply_event(struct out_conn *conn, enum http1_event event, struct sl
         complete(exchange, last);
         return false;
     case HTTP1_BAD:
-        out_fail(exchange, HTTP_GARBAGE, conn->parser.text);
+        /* 503 is the parser's own want of memory */
+        out_fail(exchange, conn->parser.status == 503 ? HTTP_NO_MEMORY : HTTP_GARBAGE,
+                 conn->parser.text);
         return false;
     case HTTP1_MORE:
         break;

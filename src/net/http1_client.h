@@ -71,10 +71,11 @@ struct out_exchange {
     struct http_client *client;
     struct http_origin *origin;
     struct http_timeouts timeouts;
-    struct out_conn *conn; /* null: failed before there was one */
-    struct buf wait;       /* written before the connection was there */
+    struct out_conn *conn;  /* null: failed before there was one */
+    struct buf wait;        /* written before the connection was there */
     struct http_head reply; /* and where it points: it outlives the connection's next exchange */
     struct buf reply_words, reply_list;
+    tg_ms began_at;
     struct net_timer timer, total;
     struct net_later later;
     uint64_t taken_before; /* of the wire's, when the exchange began */

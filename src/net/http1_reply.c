@@ -87,7 +87,7 @@ static void in_reply(struct http_inbound *in, const struct http_head *head)
     struct http1_framing framing = {.length = -1};
     struct buf out = {0};
 
-    if (conn->replied || conn->finished)
+    if (conn->replied || conn->finished || conn->aborted)
         return;
     frame(conn, head, &framing);
     conn->replied = true;
@@ -101,12 +101,24 @@ static void in_reply(struct http_inbound *in, const struct http_head *head)
     buf_release(conn->wire.loop, &out);
 }
 
+/* As if a head had been written that states no length, to a client of HTTP/1.0. */
+void http1_inbound_write_bare(struct http_inbound *in)
+{
+    struct http1_conn *conn = conn_of(in);
+
+    conn->replied = true;
+    conn->close = true;
+    conn->chunked = false;
+    conn->bodyless = false;
+    conn->left = -1;
+}
+
 static size_t in_write(struct http_inbound *in, struct slice bytes)
 {
     struct http1_conn *conn = conn_of(in);
     char line[HTTP1_CHUNK_BYTES];
 
-    if (!conn->replied || conn->finished || conn->bodyless || bytes.n == 0)
+    if (!conn->replied || conn->finished || conn->aborted || conn->bodyless || bytes.n == 0)
         return wire_queued(&conn->wire);
     if (conn->left >= 0 && (uint64_t)bytes.n > (uint64_t)conn->left)
         bytes.n = (size_t)conn->left;
@@ -138,7 +150,7 @@ static void in_finish(struct http_inbound *in)
 {
     struct http1_conn *conn = conn_of(in);
 
-    if (conn->finished)
+    if (conn->finished || conn->aborted)
         return;
     if (!conn->replied || (!conn->bodyless && conn->left > 0)) {
         in_abort(in);

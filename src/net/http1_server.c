@@ -17,6 +17,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "net/http1_write.h"
 
@@ -438,7 +439,12 @@ bool http1_conn_new(struct http_listener *listener, int fd, const struct sockadd
                                   listener->limits.target_bytes};
     struct http1_conn *conn = calloc(1, sizeof *conn);
 
-    if (conn == NULL || !wire_accept(&conn->wire, listener->loop, &wire_ops, fd, listener->tls)) {
+    if (conn == NULL) {
+        if (fd >= 0)
+            close(fd);
+        return false;
+    }
+    if (!wire_accept(&conn->wire, listener->loop, &wire_ops, fd, listener->tls)) {
         free(conn);
         return false;
     }

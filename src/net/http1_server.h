@@ -52,14 +52,14 @@ struct http1_conn {
     bool replied;  /* the reply's head is written */
     bool finished; /* the reply is written */
     bool aborted;
-    bool chunked;   /* the reply is */
-    bool bodyless;  /* the reply is: HEAD, 204, 304 */
-    bool close;     /* after the reply */
-    bool high;      /* output went above its mark */
+    bool chunked;    /* the reply is */
+    bool bodyless;   /* the reply is: HEAD, 204, 304 */
+    bool close;      /* after the reply */
+    bool high;       /* output went above its mark */
     tg_ms body_left; /* how long the body may still take, ... */
     tg_ms body_at;   /* ... as of then */
     int64_t left;    /* of the reply's stated length; -1: none was stated */
-    size_t dropped; /* bytes, while in REST or LINGER */
+    size_t dropped;  /* bytes, while in REST or LINGER */
 };
 
 /* Without a socket; http_listen() adds that. Null: no memory. */
@@ -78,6 +78,10 @@ static inline const struct http_limits *http1_limits_of(const struct http1_conn 
 /* ---- http1_reply.c: the owner's calls */
 
 extern const struct http_inbound_transport http1_inbound_transport;
+
+/* From here on the owner writes the bytes of the connection itself, status line and all, and the
+ * connection ends with them: for replies that are to be wrong. */
+void http1_inbound_write_bare(struct http_inbound *in);
 
 /* Sends 100 Continue, if the client waits for it and the owner reads. */
 void http1_conn_continue(struct http1_conn *conn);

@@ -21,8 +21,8 @@ void http_client_options_init(struct http_client_options *options)
         .resolved_ms = 30000,
         .header_bytes = 64 << 10,
         .fields = 200,
-        .output_high = 256 << 10,
-        .output_low = 64 << 10,
+        .output_high = HTTP_OUTPUT_HIGH,
+        .output_low = HTTP_OUTPUT_LOW,
     };
 }
 

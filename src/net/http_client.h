@@ -52,8 +52,8 @@ struct http_client_options {
     tg_ms resolved_ms;   /* an address is used so long; default 30 s */
     size_t header_bytes; /* of a reply; default 64 KiB, at most 1 MiB; beyond: HTTP_GARBAGE */
     size_t fields;       /* of a reply; default 200, at most 1000; beyond: HTTP_GARBAGE */
-    size_t output_high;  /* as in struct http_limits: 256 KiB */
-    size_t output_low;   /* 64 KiB */
+    size_t output_high;  /* as in struct http_limits */
+    size_t output_low;
 };
 
 void http_client_options_init(struct http_client_options *options);
@@ -79,6 +79,7 @@ struct http_timeouts {
                          upstream takes no byte of what is written */
     tg_ms idle;     /* between two pieces of the reply, while it is not paused */
     tg_ms total;    /* of the exchange */
+    tg_ms head;     /* of the exchange up to the head of its reply; told as the total */
 };
 
 struct http_client_ops {

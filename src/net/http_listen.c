@@ -41,8 +41,8 @@ void http_limits_init(struct http_limits *limits)
         .idle_ms = 75000,
         .linger_ms = 2000,
         .linger_bytes = 1 << 20,
-        .output_high = 256 << 10,
-        .output_low = 64 << 10,
+        .output_high = HTTP_OUTPUT_HIGH,
+        .output_low = HTTP_OUTPUT_LOW,
     };
 }
 
@@ -212,13 +212,15 @@ close_fd:;
     return -1;
 }
 
-/* The same, but if it is to be alone only where a socket that shares with nobody could listen. A
+/* Of a local socket the first worker's. Else as above, but if it is to be alone only where a socket that shares with nobody could listen. A
  * port that the system chooses is nobody's anyway. */
 static int open_listener(const char *text, const union address *address, socklen_t n,
                          const struct http_listen_options *options)
 {
     struct listen_way way = {.backlog = options->backlog, .any = *text == '*', .share = false};
 
+    if (options->first != NULL && address->any.sa_family == AF_UNIX)
+        return fcntl(options->first->fd, F_DUPFD_CLOEXEC, 0);
     if (options->alone && address->any.sa_family != AF_UNIX) {
         int fd = open_socket(address, n, way);
         if (fd < 0)
@@ -273,12 +275,17 @@ enum tg_err http_listen(struct net_loop *loop, const char *address,
     if (listener == NULL)
         return problem_say(problem, TG_ERR_MEMORY, "no memory");
     listener->fd = open_listener(address, &where, n, options);
+    if (listener->fd < 0 && errno == EAFNOSUPPORT && *address == '*') {
+        /* A system without IPv6: every address is every IPv4 address. */
+        (void)address_parse("0.0.0.0", ntohs(where.in6.sin6_port), &where, &n);
+        listener->fd = open_listener(address, &where, n, options);
+    }
     if (listener->fd < 0) {
         err =
             problem_say(problem, TG_ERR_STORE, "cannot listen on %s: %s", address, strerror(errno));
         goto free_listener;
     }
-    if (where.any.sa_family == AF_UNIX)
+    if (where.any.sa_family == AF_UNIX && options->first == NULL)
         listener->unlink_path = strdup(where.un.sun_path);
     listener->port = port_of(listener->fd);
     if (!start_polling(listener)) {

@@ -32,17 +32,19 @@ struct http_limits {
     size_t target_bytes; /* default 16 KiB; beyond: 414 */
     tg_ms header_ms;     /* from the first byte of a request, or the accept, to the end of its head;
                              default 10 s; beyond: 408. A TLS handshake has as long */
-    tg_ms body_ms;       /* for a body that the owner wants; default 30 s; then 408. What comes gives
+    tg_ms body_ms;    /* for a body that the owner wants; default 30 s; then 408. What comes gives
                              time back, by body_rate, up to all of it */
-    size_t body_rate;    /* bytes a second that a body may come with for ever; default 1000; 0: any
+    size_t body_rate; /* bytes a second that a body may come with for ever; default 1000; 0: any
                              byte gives all of body_ms back */
-    tg_ms write_ms;      /* without a byte taken by a client that we have bytes for; default 60 s */
-    tg_ms idle_ms;       /* between requests; default 75 s */
-    tg_ms linger_ms;     /* reading on, after a reply that came before the request's end, so that
+    tg_ms write_ms;   /* without bytes taken by a client that we have bytes for; default 60 s. The
+                             system tells of them by the 32 KiB: who reads less than that in this
+                             time is taken for one that does not read */
+    tg_ms idle_ms;    /* between requests; default 75 s */
+    tg_ms linger_ms;  /* reading on, after a reply that came before the request's end, so that
                              the client sees it; default 2 s */
     size_t linger_bytes; /* same; default 1 MiB */
     size_t output_high;  /* bytes not taken by the socket: room() comes only after there were ... */
-    size_t output_low;   /* ... more than high, when there are no more than low. 256 and 64 KiB */
+    size_t output_low;   /* ... more than high, when there are no more than low. See http.h */
 };
 
 void http_limits_init(struct http_limits *limits);
@@ -88,16 +90,19 @@ struct http_listen_options {
     struct tls_context *tls;    /* a reference is taken; null: plain */
     int backlog;                /* default 1024 */
     bool alone; /* nobody may listen there already, in this process or another; default false */
+    const struct http_listener *first; /* of another worker, on the same address; null: this is it.
+                                          A local socket is shared with it */
 };
 
 void http_listen_options_init(struct http_listen_options *options);
 
 /* "127.0.0.1:8080", "[::1]:8080", "*:8080" (every address, IPv4 and IPv6), "unix:PATH". With port
  * 0 the system chooses: ask http_listener_port() and give that number to the other workers. Every
- * worker has a listener of its own on the same port (SO_REUSEPORT); not so for unix. So two programs
- * of one user can share a port and not know it: the first worker should ask to be alone. `problem`
- * says what is wrong. TG_ERR_INVALID: no such form of address, or a limit out of its range.
- * TG_ERR_STORE: the system refused. TG_ERR_MEMORY. */
+ * worker has a socket of its own on the same port (SO_REUSEPORT), and of unix they share one. So
+ * two programs of one user can share a port and not know it: the first worker should ask to be
+ * alone.
+ * `problem` says what is wrong. TG_ERR_INVALID: no such form of address, or a limit out of its
+ * range. TG_ERR_STORE: the system refused. TG_ERR_MEMORY. */
 TG_MUST_CHECK enum tg_err http_listen(struct net_loop *loop, const char *address,
                                       const struct http_listen_options *options,
                                       struct http_listener **listener, struct tg_problem *problem);

@@ -178,6 +178,20 @@ enum tg_err tls_client_new(const char *ca, const char *cert_path, const char *ke
     return TG_OK;
 }
 
+tg_ms tls_context_not_after(const struct tls_context *context)
+{
+    const X509 *certificate = SSL_CTX_get0_certificate(context->ssl);
+    ASN1_TIME *epoch = ASN1_TIME_set(NULL, 0);
+    tg_ms at = -1;
+    int days, seconds;
+
+    if (certificate != NULL && epoch != NULL &&
+        ASN1_TIME_diff(&days, &seconds, epoch, X509_get0_notAfter(certificate)) == 1)
+        at = ((tg_ms)days * 86400 + seconds) * 1000;
+    ASN1_TIME_free(epoch);
+    return at;
+}
+
 struct tls_context *tls_context_ref(struct tls_context *context)
 {
     /* Relaxed: whoever has a reference to copy knows that the context lives. */

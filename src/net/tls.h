@@ -24,6 +24,9 @@ TG_MUST_CHECK enum tg_err tls_client_new(const char *ca, const char *cert_path,
                                          const char *key_path, struct tls_context **context,
                                          struct tg_problem *problem);
 
+/* When the certificate that it shows ends, in epoch ms; -1: it shows none. */
+tg_ms tls_context_not_after(const struct tls_context *context);
+
 /* By any thread; null is allowed. Made with one reference. */
 struct tls_context *tls_context_ref(struct tls_context *context);
 void tls_context_unref(struct tls_context *context);

@@ -154,11 +154,8 @@ void tls_wire_flush(struct wire *wire)
         if (SSL_write_ex(wire->tls.ssl, buf_first(&wire->out),
                          n < NET_READ_BYTES ? n : NET_READ_BYTES, &wrote) != 1) {
             int error = SSL_get_error(wire->tls.ssl, 0);
-            if (error != SSL_ERROR_WANT_READ && error != SSL_ERROR_WANT_WRITE) {
-                wire->deaf = true;
-                wire->broken = "TLS does not take what is written";
-                net_later_put(wire->loop, &wire->later);
-            }
+            if (error != SSL_ERROR_WANT_READ && error != SSL_ERROR_WANT_WRITE)
+                wire_break_later(wire, WIRE_NO_TLS, "TLS does not take what is written");
             return;
         }
         buf_consume(wire->loop, &wire->out, wrote);

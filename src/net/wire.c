@@ -25,6 +25,11 @@
 
 #define DIRECT_BYTES 4096 /* from here on copying costs more than a system call of its own */
 
+/* Bytes that the system may hold besides what is on its way. It would take some megabytes of a
+ * reply for a client that does not read, of which nobody is told: memory that is not bounded by us,
+ * and work for a thousand of these that all others wait for. */
+#define UNSENT_BYTES (64 << 10)
+
 /* libuv's part of a wire: outlives it until libuv has closed it. */
 struct wire_poll {
     uv_poll_t uv;
@@ -169,11 +174,12 @@ bool wire_is_quiet(struct wire *wire)
 
 /* ---- Writing --------------------------------------------------------------------------------- */
 
-static void note_write_error(struct wire *wire, int error)
+void wire_break_later(struct wire *wire, enum wire_fault fault, const char *text)
 {
     wire->deaf = true;
     wire->blocked = false;
-    wire->broken = strerror(error);
+    wire->broken = text;
+    wire->fault = fault;
     buf_release(wire->loop, &wire->out);
     buf_release(wire->loop, &wire->tls.cipher);
     net_later_put(wire->loop, &wire->later);
@@ -188,7 +194,7 @@ static ssize_t send_some(struct wire *wire, struct iovec *parts, int n_parts)
         whole += parts[i].iov_len;
     ssize_t n = wire->poll == NULL ? (ssize_t)whole : sendmsg(wire->fd, &message, MSG_NOSIGNAL);
     if (n < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR) {
-        note_write_error(wire, errno);
+        wire_break_later(wire, WIRE_RESET, strerror(errno));
         return -1;
     }
     if (n > 0)
@@ -233,7 +239,7 @@ void wire_write(struct wire *wire, const void *bytes, size_t n)
     if (n >= DIRECT_BYTES && wire->tls.ssl == NULL && !wire->blocked && wire->state == WIRE_OPEN)
         left = send_directly(wire, at, n);
     if (!wire->deaf && !buf_append(wire->loop, &wire->out, at + (n - left), left))
-        note_write_error(wire, ENOMEM);
+        wire_break_later(wire, WIRE_NO_MEMORY, "no memory");
 }
 
 size_t wire_queued(const struct wire *wire)
@@ -287,7 +293,7 @@ static void settle(void *arg)
         const char *text = wire->broken;
 
         wire->broken = NULL;
-        wire_break(wire, WIRE_RESET, text);
+        wire_break(wire, wire->fault, text);
     } else if (wire->state == WIRE_OPEN && (wire->taken != taken || wire_queued(wire) == 0)) {
         wire->ops->wrote(wire);
     }
@@ -362,12 +368,15 @@ static bool open_poll(struct wire *wire, int fd)
 
 static void begin(struct wire *wire, struct net_loop *loop, const struct wire_ops *ops, int fd)
 {
-    int on = 1;
+    int on = 1, unsent = UNSENT_BYTES;
 
     *wire = (struct wire){.loop = loop, .ops = ops, .fd = fd};
     net_later_init(&wire->later, settle, wire);
-    if (fd >= 0) /* fails for a local socket, which has no need of it */
-        (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    if (fd < 0)
+        return;
+    /* Both fail for a local socket, which has no need of them. */
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent, sizeof unsent);
 }
 
 bool wire_accept(struct wire *wire, struct net_loop *loop, const struct wire_ops *ops, int fd,

@@ -50,17 +50,18 @@ struct wire {
     int mask; /* what is polled for */
     enum wire_state state;
     bool paused;
-    bool watch;         /* tell of a peer that leaves while paused */
-    bool eof;           /* told */
-    bool truncated;     /* the end came without TLS's farewell: it may be somebody else's */
-    bool deaf;          /* nothing more can be written: the rest is dropped */
-    bool blocked;       /* the socket takes no more for now */
-    bool resumed;       /* what is held is to be given */
-    bool closing;       /* to be shut down when all is written */
-    const char *broken; /* a text: found inside a call, to be told from the loop */
-    uint64_t taken;     /* bytes that the system took, in all */
-    struct buf out;     /* to be written; before encryption */
-    struct buf held;    /* read, decrypted, not taken by the owner */
+    bool watch;            /* tell of a peer that leaves while paused */
+    bool eof;              /* told */
+    bool truncated;        /* the end came without TLS's farewell: it may be somebody else's */
+    bool deaf;             /* nothing more can be written: the rest is dropped */
+    bool blocked;          /* the socket takes no more for now */
+    bool resumed;          /* what is held is to be given */
+    bool closing;          /* to be shut down when all is written */
+    const char *broken;    /* a text: found inside a call, to be told from the loop ... */
+    enum wire_fault fault; /* ... as this */
+    uint64_t taken;        /* bytes that the system took, in all */
+    struct buf out;        /* to be written; before encryption */
+    struct buf held;       /* read, decrypted, not taken by the owner */
     struct tls_wire tls;
     struct net_later later;
 };
@@ -110,6 +111,7 @@ void wire_feed_eof(struct wire *wire);
 /* Between wire.c and tls_wire.c. */
 void wire_deliver(struct wire *wire, const char *bytes, size_t n);
 void wire_break(struct wire *wire, enum wire_fault fault, const char *text);
+void wire_break_later(struct wire *wire, enum wire_fault fault, const char *text); /* static text */
 void wire_end_of_input(struct wire *wire, bool truncated);
 long wire_send(struct wire *wire, const char *bytes, size_t n); /* -1: blocked, or broken */
 

@@ -19,3 +19,16 @@ void report_init(struct report *report)
                               .bytes_in = -1,
                               .bytes_out = -1};
 }
+
+const char *report_stage_name(enum report_stage stage)
+{
+    static const char *const names[REPORT_STAGES] = {[REPORT_MEMORY] = "memory_pressure",
+                                                     [REPORT_PEER] = "peer_limit",
+                                                     [REPORT_CONCURRENCY] = "concurrency",
+                                                     [REPORT_POLICY] = "policy",
+                                                     [REPORT_RATE] = "rate",
+                                                     [REPORT_COST] = "cost",
+                                                     [REPORT_BUDGET] = "budget"};
+
+    return names[stage];
+}

@@ -30,7 +30,8 @@ enum report_stage { /* in the order they are asked */
 struct report {
     tg_ms began_at, at; /* epoch ms: its head was there; it ended */
     uint64_t id;
-    uint64_t generation; /* of the configuration it ran under */
+    struct slice upstream_id; /* the provider's name for it, where the client was told that one */
+    uint64_t generation;      /* of the configuration it ran under */
 
     const char *kind;        /* "chat", "messages", ..., "passthrough", "protect" */
     struct slice tenant;     /* a name of the configuration */
@@ -82,5 +83,8 @@ struct report {
 
 /* Nothing is known. */
 void report_init(struct report *report);
+
+/* The reason that a refusal by this stage has. */
+const char *report_stage_name(enum report_stage stage);
 
 #endif

@@ -64,12 +64,17 @@ run serve -c "$tmp/a" "$tmp/b"
 expect 'one argument too many' 2 "'$tmp/b' is too much"
 run serve -c "$tmp/none.yaml"
 expect 'a file that is not there' 2 'none.yaml'
-run serve -c "$tmp/none.yaml" --record "$tmp/trace"
-expect 'recording is said to be for later' 2 'it comes with the simulator'
 
 echo 'listen: {gateway: 127.0.0.1:0, gate: x}' >"$tmp/wrong.yaml"
 run serve -c "$tmp/wrong.yaml"
 expect 'a configuration that is wrong' 2 'wrong.yaml:1:' '1 error in the configuration'
+
+cat >"$tmp/recorded.yaml" <<'END'
+listen: {gateway: "127.0.0.1:0"}
+ledger: {path: ":memory:"}
+END
+run serve -c "$tmp/recorded.yaml" --record "$tmp/no/folder"
+expect 'nowhere to record to' 2 "--record $tmp/no/folder cannot be written: No such file"
 
 echo 'listen: {probe: "127.0.0.1:0"}' >"$tmp/silent.yaml"
 run serve -c "$tmp/silent.yaml"
@@ -138,8 +143,12 @@ get 'calls are counted' 200 'tollgate_calls_total 7' "http://$probe/metrics"
 get 'no call is left open' 200 'tollgate_open_calls 0' "http://$probe/metrics"
 
 kill -HUP "$pid"
+tries=0 # to end means to read nothing any more, so that comes later
+until grep -q 'the configuration was read again' "$tmp/log" || [ $((tries += 1)) -gt 400 ]; do
+    sleep 0.05
+done
 ends 'told to end, it ends' 0
-grep -q 'restart to take a new one' "$tmp/log" && ok 'SIGHUP is answered by a line' ||
+grep -q 'the configuration was read again' "$tmp/log" && ok 'SIGHUP is answered by a line' ||
     not_ok 'SIGHUP is answered by a line' "$(cat "$tmp/log")"
 lines=$(grep -c '"msg":"request"' "$tmp/log")
 [ "$lines" -eq 7 ] && ok 'a line for each call' || not_ok 'a line for each call' "$(cat "$tmp/log")"

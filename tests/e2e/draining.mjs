@@ -64,6 +64,28 @@ test('a second SIGTERM cuts off what runs, settles it, and says so by exit 1', a
     assert.ok((await mock.requests(5)).every((seen) => seen.ended === 'aborted'));
 });
 
+test('a second SIGTERM also ends what is read on for a client that has left', async (t) => {
+    const { gateway, mock } = await world(t, {
+        script: { default: { fault: 'hang', at: 'event 8' } },
+        oai: { on_disconnect: 'drain' },
+    });
+    const call = chat(gateway, { stream: true }, { onData: (body, request) => request.destroy() });
+    await call.catch(() => 0);
+    await until('it is drained', async () => (await gateway.metrics()).hangups_total === 1);
+    assert.equal((await gateway.metrics()).open_calls, 1);
+    const ended = gateway.stop('SIGTERM');
+    await until('nobody gets in any more', () => refusesConnections(gateway.port));
+    assert.equal(gateway.process.over, undefined, 'it is waited for');
+    gateway.process.child.kill('SIGTERM');
+    await ended;
+
+    assert.equal(gateway.process.code, 1, gateway.output);
+    const { total } = await gateway.spend();
+    assert.equal(total.calls, 1);
+    assert.ok(total.output > 0 && total.output <= 32, `${total.output}`);
+    assert.equal((await mock.requests(1))[0].ended, 'aborted');
+});
+
 /* With one call, all workers but one have nothing to do, and the one with the probes may be among
  * them: chance decides whose a connection is. */
 for (let round = 1; round <= 6; round++)

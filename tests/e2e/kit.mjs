@@ -145,9 +145,10 @@ const ZERO = [
 ];
 
 export class Gateway {
-    static async start(config, folder) {
+    static async start(config, folder, options = []) {
         const gateway = new Gateway();
         gateway.folder = folder;
+        gateway.options = options;
         gateway.file = path.join(folder, 'tollgate.yaml');
         fs.writeFileSync(gateway.file, JSON.stringify(config, null, 1));
         gateway.output = '';
@@ -156,7 +157,7 @@ export class Gateway {
     }
 
     async begin() {
-        this.process = new Process(['serve', '-c', this.file, ...SERVE]);
+        this.process = new Process(['serve', '-c', this.file, ...this.options, ...SERVE]);
         const listens =
             /listening on 127\.0\.0\.1:(\d+) \(gateway\), 127\.0\.0\.1:(\d+) \(probe\)/;
         const ports = await this.process.said(listens);
@@ -267,13 +268,13 @@ export function configure(mock, folder, change = {}) {
         }),
         tenants: change.tenants ?? [tenant(change.tenant)],
         ...change.top,
-        listen: { gateway: '127.0.0.1:0', probe: '127.0.0.1:0' },
+        listen: { gateway: '127.0.0.1:0', probe: '127.0.0.1:0', ...change.listen },
     };
 }
 
-/* world(t, {script, mock: args, ...changes of configure}): runs until the test ends; then the
- * gateway ends as it should, and may have said no secret. */
-export async function world(t, { script, mock: args, ...change } = {}) {
+/* world(t, {script, mock: args, serve: options, ...changes of configure}): runs until the test ends;
+ * then the gateway ends as it should, and may have said no secret. */
+export async function world(t, { script, mock: args, serve, ...change } = {}) {
     const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'tollgate-e2e-'));
     const mock = await Mock.start(script, args);
     let gateway;
@@ -288,7 +289,7 @@ export async function world(t, { script, mock: args, ...change } = {}) {
             fs.rmSync(folder, { recursive: true, force: true });
         }
     });
-    gateway = await Gateway.start(configure(mock, folder, change), folder);
+    gateway = await Gateway.start(configure(mock, folder, change), folder, serve);
     return { mock, gateway, folder };
 }
 

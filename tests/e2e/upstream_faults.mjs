@@ -108,6 +108,60 @@ test('429 of all keys: 429 with the wait, and nobody is asked until it is over',
     assert.equal((await gateway.spent()).micro_usd, 0);
 });
 
+test('429 of one key and no retry left: nobody is told to wait for that key', async (t) => {
+    const { gateway, mock } = await pair(t, {
+        script: first('1', { status: 429, retry_after: 40 }),
+        small: { retries: 0 },
+    });
+    const reply = await chat(gateway);
+
+    isUpstreamError(reply, 429, 'no_key');
+    for (const header of ['retry-after', 'retry-after-ms', 'x-should-retry'])
+        assert.equal(reply.headers[header], undefined, header);
+    assert.equal((await chat(gateway)).status, 200, 'the other key is free');
+    const [a, b] = await asked(mock, 2);
+    assert.notEqual(a, b);
+});
+
+test('a model without a key that can serve: the fallback does', async (t) => {
+    const { gateway, mock } = await pair(t, {
+        small: { keys: [{ name: 'own', secret: SECRETS[0], rpm: 1 }], fallback: ['large'] },
+        models: { large: { provider: 'oai', price: { input: 1, output: 2 } } },
+    });
+    for (let i = 0; i < 5; i++) {
+        const reply = await chat(gateway);
+        assert.equal(reply.status, 200, String(reply.body));
+        assert.equal(reply.headers['x-tollgate-model'], i === 0 ? undefined : 'large');
+    }
+    await asked(mock, 5);
+    await gateway.idle();
+});
+
+test('a key that is out of calls is told of by its wait, up to a minute', async (t) => {
+    const { gateway } = await pair(t, { oai: { keys: keys(1, { rpm: 1 }) } });
+    assert.equal((await chat(gateway)).status, 200);
+    const reply = await chat(gateway);
+
+    isUpstreamError(reply, 503, 'no_key');
+    const wait = Number(reply.headers['retry-after-ms']);
+    assert.ok(wait > 50000 && wait <= 61000, `${wait}`);
+    assert.equal(reply.headers['x-should-retry'], undefined);
+});
+
+test('what failed attempts used counts for the limit of tokens', async (t) => {
+    const { gateway, mock } = await pair(t, {
+        script: first('1', { fault: 'hang' }),
+        small: { timeouts: { first_byte: '100ms' } },
+        tenant: { cost: { strategy: 'token_bucket', capacity: 100000, refill: 0.001 } },
+    });
+    const left = (reply) => Number(reply.headers['x-ratelimit-remaining-tokens']);
+    const one = await chat(gateway);
+    assert.equal(one.status, 200);
+    await asked(mock, 2);
+    const { input, output } = await gateway.spent();
+    assert.equal(left(await chat(gateway)), left(one) - input - output);
+});
+
 test('keys of one group rest together', async (t) => {
     const { gateway, mock } = await pair(t, {
         script: { default: { status: 429, retry_after: 40 } },
@@ -299,6 +353,16 @@ for (const [header, value] of [
         await asked(mock, 1);
     });
 }
+
+test('an SDK waits so long for an answer to begin, and listens for longer', async (t) => {
+    const { gateway } = await pair(t, { script: { default: { tokens: 30, pace: 20 } } });
+    const more = { stream: true, max_tokens: 30 };
+    const whole = chat(gateway, more, { headers: { 'x-stainless-timeout': '1' } });
+    const cut = chat(gateway, more, { headers: { 'x-request-timeout-ms': '300' } });
+
+    assert.ok(events(await cut).pop().error, 'this one says when it has to be over');
+    assert.match(String((await whole).body), /\[DONE\]/);
+});
 
 test('a stream that stalls ends with an error event, charged as far as it came', async (t) => {
     const { gateway, mock } = await pair(t, {

@@ -74,6 +74,8 @@ static void paths_are_ours_byte_by_byte(void **state)
         {"POST", "/v1/messages?beta=true", ENDPOINT_MESSAGES, true},
         {"POST", "/v1/messages/count_tokens", ENDPOINT_COUNT_TOKENS, true},
         {"GET", "/v1/models", ENDPOINT_MODELS, true},
+        {"HEAD", "/v1/models", ENDPOINT_MODELS, true},
+        {"HEAD", "/v1/messages", ENDPOINT_MESSAGES, false},
         {"GET", "/v1/models/a%2Fb", ENDPOINT_MODEL, true},
         {"GET", "/v1/models/a/b?x", ENDPOINT_MODEL, true},
         {"GET", "/v1/chat/completions", ENDPOINT_CHAT, false},
@@ -495,6 +497,38 @@ static void prompts_are_measured(void **state)
     }
 }
 
+/* A file may have pages without number: what is in it is told from pictures and recordings. */
+static void payloads_of_files_are_told_from_others(void **state)
+{
+    static const struct {
+        enum endpoint endpoint;
+        const char *body;
+        int64_t media, files;
+    } rows[] = {
+        {ENDPOINT_CHAT,
+         "{'model':'m','messages':[{'role':'user','content':[{'type':'file','file':"
+         "{'filename':'a','file_data':'12345'}},{'type':'image_url','image_url':{'url':'123'}}]}]}",
+         8, 5},
+        {ENDPOINT_RESPONSES,
+         "{'model':'m','input':[{'role':'user','content':[{'file_data':'1234','type':'input_file'},"
+         "{'type':'input_image','image_url':'12'}]}]}",
+         6, 4},
+        {ENDPOINT_MESSAGES,
+         "{'model':'m','messages':[{'role':'user','content':[{'type':'document','source':"
+         "{'type':'base64','media_type':'application/pdf','data':'123456'}},{'type':'image',"
+         "'source':{'type':'base64','data':'1'}},{'type':'document','source':{'type':'text',"
+         "'data':'plain'}}]}]}",
+         7, 6},
+        {ENDPOINT_CHAT, "{'model':'m','messages':[{'role':'user','content':'12345'}]}", 0, 0},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        struct ask ask = read_good(*state, rows[i].endpoint, rows[i].body);
+        if (ask.media_bytes != rows[i].media || ask.file_bytes != rows[i].files)
+            fail_msg("row %zu: %d, %d", i, (int)ask.media_bytes, (int)ask.file_bytes);
+    }
+}
+
 static void five_megabytes_of_image_are_one_image(void **state)
 {
     const char *head = "{'model':'m','messages':[{'role':'user','content':[{'type':'image_url',"
@@ -536,6 +570,7 @@ int main(void)
         cmocka_unit_test(longest_model_name_is_read),
         cmocka_unit_test(keys_have_an_end),
         cmocka_unit_test(prompts_are_measured),
+        cmocka_unit_test(payloads_of_files_are_told_from_others),
         cmocka_unit_test(five_megabytes_of_image_are_one_image),
     };
 

@@ -185,9 +185,68 @@ static void the_reference_arrives(void **state)
     assert_string_equal(config->protect[0].priorities[0].method, "GET");
     assert_string_equal(config->protect[0].priorities[0].path, "/api/read");
     assert_int_equal(config->protect[0].priorities[0].priority, CONFIG_HIGH);
-    assert_int_equal(config->n_tenants, 2);
+    assert_int_equal(config->n_tenants, 2 + 4); /* those of tenants.d beside it */
+    assert_string_equal(config->tenants[1].name, "team-a");
+    assert_string_equal(config->tenants[5].file, "examples/tenants.d/trial.yaml");
     assert_int_equal(config->n_budgets, 1);
+    assert_null(config->otlp.host);
     done(&read);
+}
+
+static void traces_go_where_they_are_told(void **state)
+{
+    struct read read;
+
+    (void)state;
+    must_read(&read, "otlp: {endpoint: \"https://collector.example:4318/v1/traces/\"}\n");
+    assert_true(read.config.otlp.tls);
+    assert_string_equal(read.config.otlp.host, "collector.example");
+    assert_int_equal(read.config.otlp.port, 4318);
+    assert_string_equal(read.config.otlp.path, "/v1/traces");
+    done(&read);
+    must_read(&read, "otlp: {}\n");
+    assert_null(read.config.otlp.host);
+    done(&read);
+}
+
+/* The last pattern that means a model decides, and an alias that is listed means its model. */
+static void a_tenant_may_use_what_its_patterns_say(void **state)
+{
+    static const struct {
+        const char *models;
+        bool small, large;
+    } rows[] = {
+        {"[]", true, true},
+        {"[\"demo-*\"]", true, true},
+        {"[demo-small]", true, false},
+        {"[\"!demo-large\"]", true, false},
+        {"[\"demo-*\", \"!demo-large\"]", true, false},
+        {"[fast]", true, false},
+        {"[\"f*\"]", false, false}, /* a star is not for aliases */
+        {"[fast, \"!demo-small\"]", false, false},
+        {"[demo-small, \"!demo-*\"]", false, false},
+        {"[\"!demo-*\", fast]", true, false},
+        {"[\"*\", \"!fast\"]", false, true},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        char text[512];
+        struct read read;
+        snprintf(text, sizeof text,
+                 "providers: {p: {base_url: \"http://h\", api: openai}}\n"
+                 "models: {demo-small: {provider: p}, demo-large: {provider: p}}\n"
+                 "aliases: {fast: demo-small}\n"
+                 "tenants: [{name: a, models: %s}]\n",
+                 rows[i].models);
+        must_read(&read, text);
+        const struct config *config = &read.config;
+        assert_int_equal(config_may_use(config, &config->tenants[0], &config->models[0]),
+                         rows[i].small);
+        assert_int_equal(config_may_use(config, &config->tenants[0], &config->models[1]),
+                         rows[i].large);
+        done(&read);
+    }
 }
 
 /* ---- Defaults ---- */
@@ -538,6 +597,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_reference_arrives),
+        cmocka_unit_test(traces_go_where_they_are_told),
+        cmocka_unit_test(a_tenant_may_use_what_its_patterns_say),
         cmocka_unit_test(what_is_left_out_has_its_default),
         cmocka_unit_test(a_model_has_the_defaults_of_the_reference),
         cmocka_unit_test(every_key_of_the_server_arrives),

@@ -110,7 +110,7 @@ static void a_file_gives_its_first_line(void **state)
         {SECRET "\n", SECRET},
         {SECRET "\r\nmore\n", SECRET},
         {SECRET " \t\n", SECRET},
-        {" a b\n", " a b"},
+        {" a b and some more words\n", " a b and some more words"},
     };
 
     (void)state;

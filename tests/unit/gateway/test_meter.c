@@ -291,6 +291,28 @@ static void errors_within_a_stream_are_judged(void **state)
     assert_false(one(*state, ENDPOINT_CHAT, "{'error':null,'choices':[]}").error);
 }
 
+/* Whose fault it was is still known at the end. */
+static void an_error_in_the_midst_of_a_stream_is_remembered(void **state)
+{
+    static const struct {
+        const char *stream;
+        bool failed, limited;
+    } rows[] = {
+        {"data: {'choices':[{'delta':{'content':'a'}}]}\n\ndata: [DONE]\n\n", false, false},
+        {"data: {'error':{'type':'server_error'}}\n\ndata: [DONE]\n\n", true, false},
+        {"data: {'error':{'type':'requests'}}\n\ndata: {'choices':[]}\n\n", true, true},
+        {"data: {'error':{'type':'invalid_request_error'}}\n\n", false, false},
+    };
+    struct meter_event last;
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        struct meter meter = run(*state, ENDPOINT_CHAT, rows[i].stream, 7, &last);
+        assert_int_equal(meter.failed, rows[i].failed);
+        assert_int_equal(meter.limited, rows[i].limited);
+        assert_int_equal(meter.error, i > 0);
+    }
+}
+
 static void what_cannot_be_read_changes_nothing(void **state)
 {
     struct meter_event last;
@@ -327,6 +349,7 @@ int main(void)
         cmocka_unit_test(first_content_is_told_from_what_comes_before),
         cmocka_unit_test(only_a_chunk_of_nothing_but_usage_is_kept_back),
         cmocka_unit_test(errors_within_a_stream_are_judged),
+        cmocka_unit_test(an_error_in_the_midst_of_a_stream_is_remembered),
         cmocka_unit_test(what_cannot_be_read_changes_nothing),
         cmocka_unit_test(absurd_counts_stay_absurd),
     };

@@ -27,9 +27,9 @@ static const char *found(const char *target)
 {
     struct protected_route guarded[3] = {
         {.config = &routes[0]}, {.config = &routes[1]}, {.config = &routes[2]}};
-    struct gateway gateway = {.protect = guarded,
-                              .config = {.protect = routes, .n_protect = 3}};
-    const struct protected_route *route = protect_find(&gateway, slice_of(target));
+    struct generation generation = {.protect = guarded,
+                                    .config = {.protect = routes, .n_protect = 3}};
+    const struct protected_route *route = protect_find(&generation, slice_of(target));
 
     return route ? route->config->prefix : "";
 }
@@ -73,11 +73,12 @@ static void the_root_is_for_everything(void **state)
 {
     struct config_protect root = {.prefix = "/"};
     struct protected_route guarded = {.config = &root};
-    struct gateway gateway = {.protect = &guarded, .config = {.protect = &root, .n_protect = 1}};
+    struct generation generation = {.protect = &guarded,
+                                    .config = {.protect = &root, .n_protect = 1}};
 
     (void)state;
-    assert_non_null(protect_find(&gateway, SLICE("/anything/at?all")));
-    assert_null(protect_find(&gateway, SLICE("*")));
+    assert_non_null(protect_find(&generation, SLICE("/anything/at?all")));
+    assert_null(protect_find(&generation, SLICE("*")));
 }
 
 static void the_longest_line_of_the_method_decides_the_class(void **state)

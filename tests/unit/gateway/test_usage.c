@@ -215,6 +215,23 @@ static void every_cut_gives_the_same(void **state)
         }
 }
 
+static void a_byte_order_mark_is_no_part_of_a_reply(void **state)
+{
+    static const char marked[] = "\xef\xbb\xbf{'usage':{'prompt_tokens':7,'completion_tokens':8}}";
+    struct usage_scan room;
+
+    for (size_t first = 0; first < 8; first++) {
+        assert_int_equal(scan(*state, marked, first, SIZE_MAX, &room).usage.input, 7);
+        assert_true(room.complete);
+    }
+    scan(*state, "{\xef\xbb\xbf}", 0, SIZE_MAX, &room);
+    assert_true(room.complete); /* as any other word that is none of JSON's */
+    scan(*state, "x{}", 0, SIZE_MAX, &room);
+    assert_true(room.broken);
+    scan(*state, " \xef\xbb\xbf{}", 0, SIZE_MAX, &room);
+    assert_true(room.broken);
+}
+
 /* "a }{][ ... é😀 é", unescaped, and {} of the arguments. */
 static void text_of_the_model_is_counted(void **state)
 {
@@ -300,6 +317,7 @@ int main(void)
         cmocka_unit_test(nothing_is_not_zero),
         cmocka_unit_test(what_nobody_can_have_meant_is_absurd),
         cmocka_unit_test(every_cut_gives_the_same),
+        cmocka_unit_test(a_byte_order_mark_is_no_part_of_a_reply),
         cmocka_unit_test(text_of_the_model_is_counted),
         cmocka_unit_test(errors_at_the_top_are_seen),
         cmocka_unit_test(usage_has_a_bound_and_the_reply_has_none),

@@ -72,7 +72,8 @@ static void child(const struct kit *kit, struct notes *notes, int replies, struc
     }
     for (size_t i = 0; i < SPENDERS; i++) {
         spenders[i] =
-            (struct spender){ledger, notes, tenant.number, replies, draw_stream(draw_bits(draw), i)};
+            (struct spender){ledger, notes, tenant.number, replies,
+                             draw_stream(draw_bits(draw), i)};
         pthread_create(&threads[i], NULL, spend, &spenders[i]);
     }
     for (size_t i = 0; i < SPENDERS; i++)

@@ -156,6 +156,28 @@ static void a_ledger_can_be_kept_once(void **state)
     kit_free(&kit);
 }
 
+static void a_kept_ledger_says_up_to_when_it_has_moved_on(void **state)
+{
+    struct kit kit = kit_new();
+    struct ledger *ledger = kit_open(&kit);
+    struct ledger_state is;
+    struct clock clock;
+    (void)state;
+
+    clock_init(&clock);
+    tg_ms before = clock_now_ms(&clock);
+    ledger_get_state(ledger, &is);
+    assert_int_equal(is.flushed_at, 0);
+    assert_true(ledger_keep(ledger, &clock, 1, NULL));
+    do {
+        sched_yield();
+        ledger_get_state(ledger, &is);
+    } while (is.flushed_at == 0);
+    assert_true(is.flushed_at >= before && is.flushed_at <= clock_now_ms(&clock));
+    kit_close(ledger);
+    kit_free(&kit);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -163,6 +185,7 @@ int main(void)
         cmocka_unit_test(the_ledgers_own_thread_keeps_up),
         cmocka_unit_test(only_the_journal_orders_an_append_and_its_move),
         cmocka_unit_test(a_ledger_can_be_kept_once),
+        cmocka_unit_test(a_kept_ledger_says_up_to_when_it_has_moved_on),
     };
 
     kit_wrap_sqlite();

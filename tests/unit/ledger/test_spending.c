@@ -123,8 +123,8 @@ static bool refuses(struct spending *spending, size_t tenant, const char *user, 
 static tg_micro settled_of(struct spending *spending, size_t tenant, size_t budget, tg_ms now)
 {
     struct tg_budget_metrics metrics[TG_BUDGETS_MAX];
-    size_t n = tg_bank_get_budgets(spending_bank(spending), spending_account(spending, name_of(tenant), tenant), now,
-                                   metrics);
+    tg_account account = spending_account(spending, name_of(tenant), tenant);
+    size_t n = tg_bank_get_budgets(spending_bank(spending), account, now, metrics);
 
     assert_true(budget < n);
     return metrics[budget].settled;

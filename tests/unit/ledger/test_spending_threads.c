@@ -64,11 +64,11 @@ static void spend_once(struct market *market, struct draw *draw)
 static tg_micro settled_of(struct market *market, size_t tenant)
 {
     struct tg_budget_metrics metrics[TG_BUDGETS_MAX];
+    tg_account account =
+        spending_account(market->spending, tenant < 2 ? NAMES[tenant] : NULL, tenant);
+    size_t n = tg_bank_get_budgets(spending_bank(market->spending), account, NOW, metrics);
 
-    return tg_bank_get_budgets(spending_bank(market->spending),
-                               spending_account(market->spending, tenant < 2 ? NAMES[tenant] : NULL, tenant), NOW, metrics) == 1
-               ? metrics[0].settled
-               : -1;
+    return n == 1 ? metrics[0].settled : -1;
 }
 
 static void change_until_done(struct market *market)

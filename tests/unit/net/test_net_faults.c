@@ -15,9 +15,8 @@
 #include "net/http_client.h"
 #include "net/http_server.h"
 
-#if OWN_ALLOCATOR
-
-enum { PIECE = 9000, PIECES = 3 }; /* each above what goes out at once and what a block holds */
+enum { PIECE = 9000,
+       PIECES = 3 }; /* each above what goes out at once and what a block holds */
 
 /* Both sides; nothing of it allocates. */
 struct world {
@@ -26,10 +25,8 @@ struct world {
     struct http_listener *listener;
     struct http_client *client;
     struct http_origin *origin;
-    struct http_outbound *out;
     int begun, gone, ended, failed, status;
     size_t got, answered;
-    char address[128];
 };
 
 static char piece[PIECE];
@@ -89,8 +86,8 @@ static void out_end(struct http_outbound *out)
 
 static void out_failed(struct http_outbound *out, enum http_why why, const char *text)
 {
-    assert_true(why == HTTP_NO_MEMORY || why == HTTP_RESET || why == HTTP_UNREACHABLE);
-    assert_non_null(text);
+    if (why != HTTP_NO_MEMORY && why != HTTP_RESET && why != HTTP_UNREACHABLE)
+        fail_msg("%s: %s", http_why_text(why), text);
     ((struct world *)out->owner)->failed++;
 }
 
@@ -164,10 +161,23 @@ static void close_world(struct world *world)
     assert_int_equal(world->begun, world->gone);
 }
 
-static void lead_lives(const char *address)
+/* What a world without failures leaves behind, as far as it is counted: not all that is freed was
+ * allocated by ways that are (strdup). */
+static long usual_rest(const char *address)
 {
     struct world world;
-    long before = live, n = 0;
+    long before = live;
+
+    open_world(&world, address);
+    expect_whole(&world);
+    close_world(&world);
+    return live - before;
+}
+
+static void lead_lives(const char *address, bool persistently)
+{
+    struct world world;
+    long rest = usual_rest(address), before = live, n = 0;
     bool failed = true;
 
     open_world(&world, address);
@@ -175,43 +185,42 @@ static void lead_lives(const char *address)
     for (; failed; n++) {
         assert_int_equal(http_client_busy(world.client), 0);
         assert_int_equal(http_listener_busy(world.listener), 0);
+        keeps_failing = persistently;
         until_failure = n;
         exchange(&world);
-        failed = until_failure < 0;
+        failed = until_failure <= 0 && (persistently || until_failure < 0);
         until_failure = -1;
         expect_whole(&world);
     }
     assert_true(n > 5); /* there was something to fail */
     close_world(&world);
-    assert_int_equal(live, before);
+    assert_int_equal(live - before, rest);
 }
 
-static void an_allocation_that_fails_ends_one_exchange(void **state)
+static void allocations_that_fail_end_one_exchange(void **state)
 {
-    char address[64];
+    const char *folder = getenv("TMPDIR");
+    char address[100];
 
     (void)state;
-    lead_lives("127.0.0.1:0");
-    snprintf(address, sizeof address, "unix:/tmp/tollgate-test-%ld", (long)getpid());
-    lead_lives(address);
+    if (!OWN_ALLOCATOR) {
+        print_message("the sanitizer's allocator cannot be told to fail\n");
+        skip();
+    }
+    snprintf(address, sizeof address, "unix:%.60s/net-faults-%ld",
+             folder != NULL ? folder : "/tmp", (long)getpid());
+    for (int persistently = 0; persistently < 2; persistently++) {
+        lead_lives("127.0.0.1:0", persistently);
+        lead_lives(address, persistently);
+    }
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(an_allocation_that_fails_ends_one_exchange),
+        cmocka_unit_test(allocations_that_fail_end_one_exchange),
     };
 
     memset(piece, 'x', sizeof piece);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
-
-#else
-
-int main(void)
-{
-    puts("1..0 # SKIP a sanitizer's allocator does not fail");
-    return 0;
-}
-
-#endif

@@ -7,6 +7,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "net/tls_inside.h"
+
 static char folder[256];
 
 static char *in_folder(const char *name)
@@ -312,6 +314,38 @@ static void a_kept_connection_that_said_farewell_is_replaced(void **state)
 
 /* ---- Reload ---------------------------------------------------------------------------------- */
 
+/* With tickets, which every worker can read that has the same context. */
+static void a_second_connection_resumes_the_session(void **state)
+{
+    struct http_listener *second;
+    struct tg_problem problem;
+    struct setting setting;
+
+    (void)state;
+    setting_init(&setting, "good", NULL, "ca.pem", NULL, "good.example");
+    http_client_free(setting.kit.client);
+    setting.kit.client_options.idle_max = 0;
+    kit_client(&setting.kit);
+    for (int i = 0; i < 3; i++) {
+        post(&setting, "hello");
+        assert_true(setting.out.ended && !setting.out.reused);
+        assert_int_equal(SSL_CTX_sess_hits(setting.client->ssl), i);
+    }
+    assert_int_equal(http_listen(setting.kit.loop, "127.0.0.1:0", &setting.kit.options, &second,
+                                 &problem),
+                     TG_OK);
+    http_listener_free(setting.kit.listener);
+    setting.kit.listener = second;
+    http_origin_unref(setting.origin);
+    setting.origin =
+        kit_origin(http_listener_port(second), setting.client, "good.example");
+    post(&setting, "hello");
+    assert_int_equal(SSL_CTX_sess_hits(setting.client->ssl), 2); /* another origin's is its own */
+    post(&setting, "hello");
+    assert_int_equal(SSL_CTX_sess_hits(setting.client->ssl), 3);
+    setting_fini(&setting);
+}
+
 static void a_new_certificate_serves_new_connections(void **state)
 {
     struct setting setting;
@@ -369,6 +403,7 @@ int main(void)
         cmocka_unit_test(large_bodies_pass_whole_and_paused),
         cmocka_unit_test(a_client_that_leaves_is_noticed),
         cmocka_unit_test(a_kept_connection_that_said_farewell_is_replaced),
+        cmocka_unit_test(a_second_connection_resumes_the_session),
         cmocka_unit_test(a_new_certificate_serves_new_connections),
         cmocka_unit_test(files_that_are_wrong_are_named),
     };

@@ -1,0 +1,137 @@
+#!/bin/sh
+# check_warnings.sh - `tollgate check`: limits that cannot do what they say, each at its place.
+#
+# TOLLGATE is the program.
+set -u
+. tools/tap.sh
+. tests/cli/checking
+
+p='providers: {p: {base_url: "http://h", api: openai}}'
+m="$p
+models: {big: {provider: p, price: {}, max_output_tokens: 1000}, small: {provider: p, price: {}, max_output_tokens: 10}}"
+h=5e0c7ed5e3b5ef5a3c4c2f4f7f6b3a2a1d0e9c8b7a6f5e4d3c2b1a0f9e8d7c6b
+
+hash_of() {
+    printf %s "$1" | sha256sum | cut -d ' ' -f 1
+}
+
+# ---- Tokens: what a limit holds, against what a call is counted with ----
+
+never='holds at most 1000 tokens; a call of "big" that does not say how many it wants is counted with 1001'
+warns "gate.cost $never" "gate:
+  cost: @{strategy: token_bucket, capacity: 1000, refill: 1}
+$m"
+good 'the least that is enough' "gate: {cost: {strategy: token_bucket, capacity: 1001, refill: 1}}
+$m"
+warns "cost of the tenant $never" "$m
+tenants: [{name: a, cost: @{strategy: fixed_window, limit: 1000, window: 1m}}]"
+warns "cost of the tenant $never" "$m
+tenants: [{name: a, cost: @{strategy: gcra, limit: 5000, period: 1m, burst: 1000}}]"
+good 'a burst above the limit counts' "$m
+tenants: [{name: a, cost: {strategy: gcra, limit: 5, period: 1m, burst: 1001}}]"
+good 'the meter lets the call pass that crosses it' "$m
+tenants: [{name: a, cost: {strategy: token_budget, budget: 1000, window: 1d}}]"
+good 'a tenant that may not use the model does not care' "$m
+tenants: [{name: a, models: [small], cost: {strategy: token_bucket, capacity: 1000, refill: 1}}]"
+warns "this limit $never" "$m
+tenants: [{name: a, limits: [@{models: [big], tpm: 1000}]}]"
+good 'a limit of another model does not care' "$m
+tenants: [{name: a, limits: [{models: [small], tpm: 1000}, {rpm: 1}]}]"
+warns "the limit of each user $never" "$m
+tenants: [{name: a, users: @{from: \"header:x-u\", each: {tpm: 1000}}}]"
+warns 'gate.cost holds at most 1500 tokens; a call of "big" that does not say how many it wants is counted with 2002' \
+    "gate: {cost: @{strategy: token_bucket, capacity: 1500, refill: 1}}
+$p
+models: {big: {provider: p, price: {}, max_output_tokens: 1000, overbook: {start: 2}}}"
+warns 'gate.cost holds at most 5000 tokens; a call of "big" may have 8192 (its context), and the largest are never admitted' \
+    "gate: {cost: @{strategy: token_bucket, capacity: 5000, refill: 1}}
+$p
+models: {big: {provider: p, price: {}, context: 8192}}"
+
+# ---- Slots ----
+
+warns 'the tenant "a" may have 11 calls at once and all together 10 (gate.concurrency.max)' 'gate:
+  concurrency: {max: 10, initial: 10, min: 1}
+tenants: [{name: a, concurrency: @11}]'
+good 'as many as all together' 'gate: {concurrency: {max: 10, initial: 10, min: 1}}
+tenants: [{name: a, concurrency: 10}]'
+good 'a ceiling in shadow is none' 'gate: {concurrency: {max: 10, initial: 10, min: 1, mode: shadow}}
+tenants: [{name: a, concurrency: 11}]'
+
+# ---- Money ----
+
+warns 'the budget of $6 (day) is above the $5 of the tenant "top", which ends first' 'tenants:
+  - {name: top, budgets: [{usd: 5, per: day}, {usd: 4, per: day, mode: shadow}]}
+  - {name: middle, parent: top}
+  - {name: a, parent: middle, budgets: [{usd: 5, per: day}, @{usd: 6, per: day}, {usd: 100, per: month}]}'
+warns 'the budget of $0.5 (total) is above the $0.25 of everyone together, which ends first' \
+    'budgets: [{usd: 0.25, per: total}]
+tenants: [{name: a, budgets: [@{usd: 0.5, per: total}]}]'
+warns 'the budget of $6 (day) is above the $5 of the tenant "a"' 'tenants:
+  - {name: a, budgets: [{usd: 5, per: day}],
+     users: {from: "header:x-u", each: {budgets: [@{usd: 6, per: day}]}}}'
+
+# ---- Models ----
+
+warns 'the tenant "a" may use none of the models' "$m
+tenants: [{name: a, models: @[big, \"!b*\"]}]"
+warns 'this limit is for none of the models that the tenant "a" may use' "$m
+tenants: [{name: a, models: [small], limits: [{models: @[big], rpm: 5}]}]"
+f="$p
+models: {x: {provider: p, price: {}, fallback: [y, z], cheaper: z}, y: {provider: p, price: {}}, z: {provider: p, price: {}}}"
+warns 'the tenant "a" may use "x" and none of its fallbacks' "$f
+tenants: [{name: a, models: @[x]}]"
+good 'a fallback that was taken away is not missed' "$f
+tenants: [{name: a, models: [\"*\", \"!y\", \"!z\"]}]"
+good 'one fallback is enough' "$f
+tenants: [{name: a, models: [x, z]}]"
+warns 'no model that the tenant "a" may use has a cheaper one that it may use' "$f
+tenants: [{name: a, models: [x, y], allow_cheaper: @0.2}]"
+good 'a cheaper one is there' "$f
+tenants: [{name: a, allow_cheaper: 0.2}]"
+
+# ---- Keys ----
+
+for word in '' test secret changeme password sk-test foo; do
+    warns "this is the hash of \"$word\", which anybody guesses; make another key" \
+        "tenants: [{name: a, keys: [{sha256: $h}, {name: k, sha256: @$(hash_of "$word")}]}]"
+done
+warns 'this is the hash of "token", which anybody guesses; make another token' \
+    "callers: [{name: envoy, token_sha256: @$(hash_of token)}]"
+warns 'the key "old" of the tenant "a" has expired' \
+    "tenants: [{name: a, keys: [{name: old, sha256: $h, not_after: @\"2001-01-01T00:00:00Z\"}]}]"
+warns 'the tenant "a" has no key and is nobody'"'"'s parent: it cannot call' "listen: {gateway: h:1}
+$m
+tenants: [{name: @a}, {name: top}, {name: b, parent: top, keys: [{sha256: $h}]}]"
+good 'whoever asks for decisions names tenants' "listen: {gateway: h:1}
+callers: [{name: envoy, token_sha256: $h, may: [tenant]}]
+$m
+tenants: [{name: a}]"
+
+# ---- Administration ----
+
+export TG_SHORT=fifteen-letters TG_LONG=sixteen-letters.
+warns 'admin_auth.token has less than 16 characters' 'admin_auth: {token: @"${TG_SHORT}"}'
+good 'a token of sixteen' 'listen: {admin: h:1}
+admin_auth: {token: "${TG_LONG}"}'
+warns 'listen.admin is given and admin_auth.token is not' 'listen: {admin: @h:1}'
+check 'no token is shown' sh -c '! grep -F letters "$1/err"' - "$scratch"
+
+# ---- Bounds: errors ----
+
+line='{rpm: 1}, {rpm: 2}, {rpm: 3}, {rpm: 4}'
+good 'sixteen limits for a call' "gate: {rate: {strategy: gcra, limit: 1, period: 1s}}
+tenants:
+  - {name: top, limits: [$line, $line, {rpm: 1}, {rpm: 2}, {rpm: 3}]}
+  - {name: a, parent: top, limits: [{rpm: 1}, {rpm: 2}, {rpm: 3}, {models: [x], rpm: 4}, {models: [y], rpm: 5}]}"
+sed 's/{models: \[y\], rpm: 5}/{models: ["*x"], rpm: 5}/' "$scratch/c.yaml" >"$scratch/d.yaml"
+check_file d.yaml
+check 'seventeen are too many' grep -F 'd.yaml:4:36: a call of the tenant "a" for the model "x" has to clear 17 sets of limits, its parents'"'"' included; at most 16 are allowed' "$scratch/err"
+budgets='{usd: 1, per: day}, {usd: 2, per: day}, {usd: 3, per: day}'
+bad 'the tenant has 9 budgets; at most 8 are allowed' \
+    "tenants: [{name: a, budgets: @[$budgets, $budgets, $budgets]}]"
+bad 'each user has 9 budgets; at most 8 are allowed' \
+    "tenants: [{name: a, users: {from: \"header:x-u\", each: {budgets: @[$budgets, $budgets, $budgets]}}}]"
+bad 'budgets has 9 budgets in all; at most 8 are allowed' "budgets: @[$budgets, $budgets, $budgets]"
+
+finish

@@ -1,0 +1,527 @@
+/* admin.mjs - the admin API of a running gateway: every reply is one that docs/openapi.yaml has, every
+ * reply that it has is seen, and what is changed holds, is kept and is told in the log. */
+import assert from 'node:assert/strict';
+import fs from 'node:fs';
+import http from 'node:http';
+import os from 'node:os';
+import path from 'node:path';
+import test from 'node:test';
+import {
+    chat,
+    configure,
+    Gateway,
+    json,
+    KEY,
+    keys,
+    Mock,
+    need,
+    noSecrets,
+    reason,
+    tenant,
+    until,
+} from './kit.mjs';
+
+const Ajv = need('ajv').default;
+const YAML = need('yaml');
+
+const TOKEN = 'tg-e2e-token-of-the-administrator';
+
+/* ---- the document ---- */
+
+const api = YAML.parse(fs.readFileSync('docs/openapi.yaml', 'utf8'));
+const ajv = new Ajv({ strict: false, allErrors: true });
+ajv.addSchema(api, 'api');
+
+const resolve = (node) =>
+    node?.$ref ? node.$ref.slice(2).split('/').reduce((at, name) => at[name], api) : node;
+
+/* {method, template, replies by status} of a path. */
+function operation(method, target) {
+    const { pathname } = new URL(target, 'http://x');
+    for (const [template, methods] of Object.entries(api.paths)) {
+        const pattern = new RegExp(`^${template.replace(/\{\w+\}/g, '[^/]+')}$`);
+        if (pattern.test(pathname) && methods[method.toLowerCase()])
+            return { template, replies: methods[method.toLowerCase()].responses };
+    }
+    return undefined;
+}
+
+const seen = new Set();
+
+/* Holds a reply against the document. */
+function check(method, target, reply) {
+    const found = operation(method, target);
+    assert.ok(found, `${method} ${target} is not documented`);
+    const documented = resolve(found.replies[reply.status]);
+    const what = `${method} ${found.template} ${reply.status}`;
+    assert.ok(documented, `${what} is not documented: ${reply.text}`);
+    seen.add(what);
+    const type = reply.headers.get('content-type').split(';')[0];
+    const schema = documented.content[type]?.schema;
+    assert.ok(schema, `${what} has the content type ${type}`);
+    if (type !== 'application/json') return;
+    const at = schema.$ref ? { $ref: `api${schema.$ref}` } : schema;
+    const valid = ajv.compile(at);
+    assert.ok(valid(reply.json), `${what}: ${ajv.errorsText(valid.errors)}\n${reply.text}`);
+}
+
+/* ---- a gateway with an admin listener ---- */
+
+class Admin {
+    async find(gateway) {
+        const listens = /127\.0\.0\.1:(\d+) \(admin\)/;
+        this.url = `http://127.0.0.1:${(await gateway.process.said(listens))[1]}`;
+    }
+
+    /* A reply that the document has: {status, headers, text, json}. */
+    async ask(method, target, { body, token = TOKEN, type, raw } = {}) {
+        const sent = raw ?? (body === undefined ? undefined : JSON.stringify(body));
+        const response = await fetch(this.url + target, {
+            method,
+            body: sent,
+            headers: {
+                ...(token !== null && { authorization: `Bearer ${token}` }),
+                ...(sent !== undefined && { 'content-type': type ?? 'application/json' }),
+            },
+        });
+        const reply = { status: response.status, headers: response.headers };
+        reply.text = await response.text();
+        if (response.headers.get('content-type') === 'application/json')
+            reply.json = JSON.parse(reply.text);
+        check(method, target, reply);
+        return reply;
+    }
+
+    async expect(status, method, target, options) {
+        const reply = await this.ask(method, target, options);
+        assert.equal(reply.status, status, `${method} ${target}: ${reply.text}`);
+        return reply.json ?? reply.text;
+    }
+
+    /* Server-sent events, as they come: {events, end()}. */
+    watch(query = '') {
+        const watching = { events: [] };
+        const target = `/api/v1/watch${query}`;
+        const request = http.get(this.url + target, {
+            headers: { authorization: `Bearer ${TOKEN}` },
+        });
+        request.on('error', () => {});
+        watching.opened = new Promise((done) => {
+            request.on('response', (response) => {
+                let text = '';
+                watching.status = response.statusCode;
+                seen.add(`GET /api/v1/watch ${response.statusCode}`);
+                response.on('error', () => {});
+                response.on('end', () => (watching.ended = true));
+                response.on('data', (bytes) => {
+                    text += bytes;
+                    for (let at; (at = text.indexOf('\n\n')) >= 0; text = text.slice(at + 2))
+                        watching.events.push(
+                            Object.fromEntries(
+                                text
+                                    .slice(0, at)
+                                    .split('\n')
+                                    .map((line) => line.split(/: ?(.*)/s).slice(0, 2)),
+                            ),
+                        );
+                });
+                done(watching);
+            });
+        });
+        watching.end = () => request.destroy();
+        return watching;
+    }
+}
+
+async function world(t, change = {}) {
+    const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'tollgate-e2e-'));
+    const mock = await Mock.start(change.script ?? {});
+    let gateway;
+    t.after(async () => {
+        try {
+            await gateway?.finish();
+            if (gateway) {
+                noSecrets(gateway.output);
+                assert.ok(!gateway.output.includes(TOKEN), 'the token was said');
+            }
+        } finally {
+            await mock.stop();
+            fs.rmSync(folder, { recursive: true, force: true });
+        }
+    });
+    const config = configure(mock, folder, {
+        oai: { keys: keys(2) },
+        tenants: [
+            tenant({ budgets: [{ usd: 100, per: 'day' }] }),
+            { name: 'house', budgets: [{ usd: 100, per: 'month', tz: 'Europe/Berlin' }] },
+        ],
+        ...change,
+        top: { admin_auth: { token: TOKEN }, ...change.top },
+    });
+    config.listen.admin = '127.0.0.1:0';
+    gateway = await Gateway.start(config, folder);
+    const admin = new Admin();
+    await admin.find(gateway);
+    return { mock, gateway, admin, config, folder };
+}
+
+const write = (gateway, config) =>
+    fs.writeFileSync(
+        gateway.file,
+        typeof config === 'string' ? config : JSON.stringify(config, null, 1),
+    );
+
+const audits = (gateway) =>
+    (gateway.output + gateway.process.out)
+        .split('\n')
+        .filter((line) => line.startsWith('{') && line.includes('"audit"'))
+        .map((line) => JSON.parse(line));
+
+const withKey = (key) => ({ headers: { authorization: `Bearer ${key}` } });
+
+/* ---- who ---- */
+
+test('without the token every path of the API says the same, known or not', async (t) => {
+    const { admin } = await world(t);
+    const bodies = new Set();
+    for (const [template, methods] of Object.entries(api.paths))
+        for (const method of Object.keys(methods).filter((name) => name !== 'parameters')) {
+            if (methods[method].security) continue;
+            const target = template.replace(/\{\w+\}/g, 'x');
+            for (const token of [null, '', 'wrong', TOKEN.slice(1), `${TOKEN}x`]) {
+                const body = methods[method].requestBody ? {} : undefined;
+                const reply = await admin.ask(method.toUpperCase(), target, { token, body });
+                assert.equal(reply.status, 401);
+                assert.match(reply.headers.get('www-authenticate'), /^Bearer/);
+                bodies.add(reply.text);
+            }
+        }
+    for (const target of ['/api/v1/nothing', '/api', '/api/v2/snapshot', '/api/v1/%zz']) {
+        const reply = await fetch(admin.url + target);
+        assert.equal(reply.status, 401);
+        bodies.add(await reply.text());
+    }
+    assert.equal(bodies.size, 1);
+});
+
+test('the API is closed where no token is configured', async (t) => {
+    const { admin } = await world(t, { top: { admin_auth: undefined } });
+    for (const [template, methods] of Object.entries(api.paths))
+        for (const method of Object.keys(methods).filter((name) => name !== 'parameters')) {
+            const target = template.replace(/\{\w+\}/g, 'x');
+            const body = methods[method].requestBody ? {} : undefined;
+            const reply = await admin.ask(method.toUpperCase(), target, { token: '', body });
+            if (methods[method].security) assert.equal(reply.status, 200);
+            else assert.equal(reply.status, 403);
+        }
+});
+
+test('methods, sizes and types that a path does not take', async (t) => {
+    const { admin } = await world(t);
+    const reply = await fetch(`${admin.url}/api/v1/tenants/x`, {
+        method: 'PATCH',
+        headers: { authorization: `Bearer ${TOKEN}` },
+    });
+    assert.equal(reply.status, 405);
+    assert.equal(reply.headers.get('allow'), 'GET, HEAD, PUT, DELETE');
+    for (const [method, target] of [
+        ['PUT', '/api/v1/tenants/x'],
+        ['POST', '/api/v1/tenants/one/keys'],
+        ['POST', '/api/v1/tenants/one/topups'],
+    ]) {
+        await admin.expect(415, method, target, { raw: '{}', type: 'text/plain' });
+        await admin.expect(413, method, target, { raw: `{"x":"${'y'.repeat(300000)}"}` });
+        const wrong = await admin.expect(400, method, target, { raw: '{\n]' });
+        assert.equal(wrong.errors[0].line, 2);
+    }
+});
+
+/* ---- looking ---- */
+
+test('a snapshot shows what happens, and an explanation why', async (t) => {
+    const { admin, gateway } = await world(t, {
+        tenants: [
+            tenant({
+                budgets: [{ usd: 100, per: 'day' }],
+                rate: { strategy: 'fixed_window', limit: 2, window: '1h' },
+            }),
+        ],
+    });
+    const before = await admin.expect(200, 'GET', '/api/v1/snapshot');
+    assert.equal(before.config.generation, 1);
+    assert.equal(before.keys.filter((key) => key.model === 'small').length, 2);
+    assert.equal(before.tenants_total, 1);
+    const watching = await admin.watch().opened;
+    assert.equal((await chat(gateway)).status, 200);
+    assert.equal((await chat(gateway)).status, 200);
+    const refused = await chat(gateway);
+    assert.equal(reason(refused), 'rate');
+
+    const after = await until('the refusal is counted', async () => {
+        const now = await admin.expect(200, 'GET', '/api/v1/snapshot');
+        return now.denials.length === 1 && now.tenants.length > 0 && now;
+    });
+    assert.equal(after.counters.refused_by_reason.rate, 1);
+    assert.equal(after.counters.calls, 3);
+    assert.equal(after.denials[0].tenant, 'one');
+    assert.equal(after.denials[0].axis, 'rate');
+    assert.equal(after.tenants[0].name, 'one');
+    assert.equal(after.tenants[0].refused, 1);
+    const budget = after.budgets.find((one) => one.tenant === 'one');
+    assert.ok(budget.used_micro_usd > 0);
+
+    await until('the watcher is told', () => watching.events.length >= 2);
+    assert.equal(watching.events[0].event, 'hello');
+    assert.equal(watching.events[1].event, 'denial');
+    assert.deepEqual(JSON.parse(watching.events[1].data), after.denials[0]);
+    watching.end();
+
+    const why = await admin.expect(200, 'GET', '/api/v1/explain?tenant=one&model=small');
+    assert.equal(why.admitted, false);
+    const binding = why.limits[why.refused_by];
+    assert.equal(binding.stage, 'rate');
+    assert.equal(binding.remaining, 0);
+    assert.match(binding.source, /tollgate\.yaml:\d+$/);
+    assert.ok(binding.retry_after_ms > 0);
+    await admin.expect(404, 'GET', '/api/v1/explain?tenant=nobody&model=small');
+    await admin.expect(400, 'GET', '/api/v1/explain?tenant=one');
+    assert.match(await admin.expect(200, 'GET', '/metrics'), /tollgate_/);
+    assert.match(await admin.expect(200, 'GET', '/'), /<html/i);
+});
+
+test('watchers are told apart by tenant, and there are so many of them', async (t) => {
+    const { admin } = await world(t);
+    await admin.expect(400, 'GET', '/api/v1/watch?all=1');
+    const watchers = await Promise.all(
+        Array.from({ length: 16 }, () => admin.watch('?tenant=one').opened),
+    );
+    assert.ok(watchers.every((one) => one.status === 200));
+    await admin.expect(503, 'GET', '/api/v1/watch');
+    for (const one of watchers) one.end();
+    await until('places are free again', async () => {
+        const next = await admin.watch().opened;
+        next.end();
+        return next.status === 200;
+    });
+});
+
+/* ---- changing ---- */
+
+test('a tenant, its key and its budget are made, used, topped up and removed', async (t) => {
+    const { admin, gateway } = await world(t);
+    const at = '/api/v1/tenants/new%20%2F%20one';
+    const made = await admin.expect(201, 'PUT', at, {
+        body: { parent: 'house', budgets: [{ usd: 0.00002, per: 'day' }] },
+    });
+    assert.equal(made.generation, 2);
+    assert.equal(made.warnings[0].file, 'api: tenant new / one');
+    await admin.expect(200, 'PUT', at, {
+        body: { name: 'new / one', parent: 'house', budgets: [{ usd: 0.000041, per: 'day' }] },
+    });
+
+    const key = await admin.expect(201, 'POST', `${at}/keys`, { body: { name: 'ci' } });
+    assert.equal((await chat(gateway, {}, withKey(key.key))).status, 200);
+    const spent = await chat(gateway, { max_tokens: 20 }, withKey(key.key));
+    assert.equal(spent.status, 402, 'nothing is left');
+    const topup = await admin.expect(201, 'POST', `${at}/topups`, {
+        body: { usd: 1, per: 'day' },
+    });
+    assert.equal(topup.topup.micro_usd, 1000000);
+    assert.equal((await chat(gateway, {}, withKey(key.key))).status, 200);
+    const listed = await admin.expect(200, 'GET', `${at}/topups`);
+    assert.deepEqual(listed.topups, [topup.topup]);
+
+    const all = await admin.expect(200, 'GET', '/api/v1/tenants?limit=2');
+    assert.deepEqual(
+        all.tenants.map((one) => [one.name, one.source]),
+        [
+            ['house', 'file'],
+            ['new / one', 'api'],
+        ],
+    );
+    assert.equal(all.next, 'new / one');
+    await admin.expect(400, 'GET', '/api/v1/tenants?limit=0');
+    const one = await admin.expect(200, 'GET', at);
+    assert.equal(one.keys[0].name, 'ci');
+    assert.ok(!JSON.stringify(one).includes(key.key), 'the key is said once');
+
+    await admin.expect(200, 'DELETE', `${at}/topups/${topup.topup.id}`);
+    await admin.expect(404, 'DELETE', `${at}/topups/${topup.topup.id}`);
+    assert.equal((await chat(gateway, {}, withKey(key.key))).status, 402);
+    await admin.expect(409, 'POST', `${at}/keys`, { body: { name: 'ci' } });
+    await admin.expect(200, 'DELETE', `${at}/keys/ci`);
+    await admin.expect(404, 'DELETE', `${at}/keys/ci`);
+    assert.equal((await chat(gateway, {}, withKey(key.key))).status, 401);
+    await admin.expect(200, 'DELETE', at);
+    await admin.expect(404, 'GET', at);
+    await admin.expect(404, 'DELETE', at);
+    await admin.expect(404, 'GET', `${at}/topups`);
+
+    const done = await until('all changes are in the log', () => {
+        const lines = audits(gateway).filter((line) => line.outcome.startsWith('done'));
+        return lines.length >= 7 && lines;
+    });
+    assert.deepEqual(
+        done.map((line) => line.action),
+        [
+            'put_tenant',
+            'put_tenant',
+            'make_key',
+            'top_up',
+            'delete_top_up',
+            'delete_key',
+            'delete_tenant',
+        ],
+    );
+    assert.ok(done.every((line) => line.who === '127.0.0.1'));
+    assert.ok(!gateway.process.out.includes(key.key), 'a key is in the log');
+});
+
+test('the file wins, and what it lacks is not found', async (t) => {
+    const { admin } = await world(t);
+    await admin.expect(409, 'PUT', '/api/v1/tenants/one', { body: {} });
+    await admin.expect(409, 'DELETE', '/api/v1/tenants/one');
+    await admin.expect(409, 'DELETE', '/api/v1/tenants/one/keys/main');
+    await admin.expect(409, 'POST', '/api/v1/tenants/one/topups', {
+        body: { usd: 1, per: 'week' },
+    });
+    await admin.expect(404, 'POST', '/api/v1/tenants/no/topups', { body: { usd: 1, per: 'day' } });
+    await admin.expect(404, 'POST', '/api/v1/tenants/no/keys', { body: { name: 'x' } });
+    for (const target of ['/api/v1/keys/none/reset', '/api/v1/keys/oai/none/reset'])
+        await admin.expect(404, 'POST', target);
+});
+
+test('what is made is there after a restart', async (t) => {
+    const { admin, gateway } = await world(t);
+    await admin.expect(201, 'PUT', '/api/v1/tenants/new', {
+        body: { budgets: [{ usd: 1, per: 'total' }] },
+    });
+    const key = await admin.expect(201, 'POST', '/api/v1/tenants/new/keys', {
+        body: { name: 'ci', not_after: '2099-01-01T00:00:00Z' },
+    });
+    await admin.expect(201, 'POST', '/api/v1/tenants/new/topups', {
+        body: { usd: 2, per: 'total' },
+    });
+    await gateway.stop();
+    await gateway.begin();
+    await admin.find(gateway);
+    const now = await admin.expect(200, 'GET', '/api/v1/tenants/new');
+    assert.equal(now.budgets[0].limit_micro_usd, 3000000);
+    assert.equal(now.topups[0].ends_at, null);
+    assert.equal((await chat(gateway, {}, withKey(key.key))).status, 200);
+});
+
+test('a reload takes what is right and refuses what is wrong', async (t) => {
+    const { admin, gateway, config } = await world(t);
+    await admin.expect(201, 'PUT', '/api/v1/tenants/new', {
+        body: { budgets: [{ usd: 1, per: 'day' }] },
+    });
+    await admin.expect(201, 'POST', '/api/v1/tenants/new/keys', { body: { name: 'k' } });
+    const topup = await admin.expect(201, 'POST', '/api/v1/tenants/new/topups', {
+        body: { usd: 1, per: 'day' },
+    });
+    const good = await admin.expect(200, 'POST', '/api/v1/reload');
+    write(gateway, { ...config, workers: 3, aliases: { fast: 'small' } });
+    const more = await admin.expect(200, 'POST', '/api/v1/reload');
+    assert.equal(more.generation, good.generation + 1);
+    assert.notEqual(more.hash, good.hash);
+    assert.deepEqual(more.restart_needed, ['workers']);
+
+    write(gateway, 'tenants: [{nam: x}]\n');
+    const wrong = await admin.expect(400, 'POST', '/api/v1/reload');
+    assert.equal(wrong.errors[0].line, 1);
+    assert.match(wrong.errors[0].message, /nam/);
+    /* As long as the file is wrong nothing can be changed, and nothing is. */
+    await admin.expect(400, 'PUT', '/api/v1/tenants/new', { body: { weight: 2 } });
+    await admin.expect(400, 'DELETE', '/api/v1/tenants/new');
+    await admin.expect(400, 'DELETE', '/api/v1/tenants/new/keys/k');
+    await admin.expect(400, 'DELETE', `/api/v1/tenants/new/topups/${topup.topup.id}`);
+    const still = await admin.expect(200, 'GET', '/api/v1/snapshot');
+    assert.equal(still.config.generation, more.generation);
+    assert.equal(still.config.last_reload.ok, false);
+    assert.equal((await chat(gateway)).status, 200);
+    write(gateway, config);
+    await admin.expect(200, 'POST', '/api/v1/reload');
+    assert.equal((await admin.expect(200, 'GET', '/api/v1/tenants/new')).weight, 1);
+});
+
+test('a key that rests after a 429 serves again when it is reset', async (t) => {
+    const { admin, gateway, mock } = await world(t, {
+        script: { default: { status: 429, retry_after: 3000 } },
+        oai: { keys: keys(1) },
+        small: { retries: 0 },
+    });
+    assert.equal((await chat(gateway)).status, 429);
+    const key = async () =>
+        (await admin.expect(200, 'GET', '/api/v1/snapshot')).keys.find(
+            (one) => one.model === 'small',
+        );
+    const cooling = await until('it cools', async () => {
+        const now = await key();
+        return now.status === 'cooling' && now;
+    });
+    assert.ok(cooling.cooldown_until > Date.now());
+    const why = await admin.expect(200, 'GET', '/api/v1/explain?tenant=one&model=small');
+    assert.equal(why.limits[why.refused_by].stage, 'no_key');
+    await mock.script({});
+    assert.equal(reason(await chat(gateway)), 'no_key');
+    const reset = await admin.expect(200, 'POST', '/api/v1/keys/k1/reset');
+    assert.ok(reset.reset.some((one) => one.provider === 'oai'));
+    assert.equal((await key()).status, 'ready');
+    assert.equal((await chat(gateway)).status, 200);
+    await admin.expect(200, 'POST', '/api/v1/keys/oai/k1/reset');
+});
+
+test('many changes at once are made one after the other, or told to come back', async (t) => {
+    const { admin } = await world(t);
+    const names = Array.from({ length: 60 }, (_, i) => `t${i}`);
+    const replies = await Promise.all(
+        names.map((name) => admin.ask('PUT', `/api/v1/tenants/${name}`, { body: {} })),
+    );
+    const made = names.filter((_, i) => replies[i].status === 201);
+    assert.ok(replies.every(({ status }) => status === 201 || status === 503));
+    assert.ok(made.length >= 32);
+    const generations = replies.filter((one) => one.json.generation).map((one) => one.json.generation);
+    assert.equal(new Set(generations).size, made.length);
+    const all = await admin.expect(200, 'GET', '/api/v1/tenants?limit=1000');
+    assert.deepEqual(
+        all.tenants.filter((one) => one.source === 'api').map((one) => one.name),
+        made.sort(),
+    );
+});
+
+test('while it drains it is not ready, and still answers', async (t) => {
+    const { admin, gateway } = await world(t, {
+        script: { default: { fault: 'hang' } },
+    });
+    await admin.expect(200, 'GET', '/healthz');
+    await admin.expect(200, 'GET', '/readyz');
+    const call = chat(gateway);
+    call.catch(() => {});
+    await until('the call runs', async () => {
+        const now = await admin.expect(200, 'GET', '/api/v1/snapshot');
+        return now.routes.some((route) => route.in_flight > 0);
+    });
+    gateway.process.child.kill('SIGTERM');
+    await until('it drains', async () => (await admin.ask('GET', '/readyz')).status === 503);
+    assert.equal((await admin.expect(200, 'GET', '/api/v1/snapshot')).draining, true);
+    call.request.destroy();
+    await gateway.process.ended;
+});
+
+/* ---- the document again ---- */
+
+/* Changes that a disk refuses, or of which too many wait, are tested without a network:
+ * tests/unit/gateway/test_admin.c. */
+const elsewhere = (what) => / 503$/.test(what) && !/(readyz|watch) 503$/.test(what);
+
+test('every reply that is documented was given', () => {
+    const missing = [];
+    for (const [template, methods] of Object.entries(api.paths))
+        for (const method of Object.keys(methods).filter((name) => name !== 'parameters'))
+            for (const status of Object.keys(methods[method].responses)) {
+                const what = `${method.toUpperCase()} ${template} ${status}`;
+                if (!seen.has(what) && !elsewhere(what)) missing.push(what);
+            }
+    assert.deepEqual(missing, []);
+});

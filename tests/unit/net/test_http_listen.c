@@ -1,0 +1,216 @@
+/* test_http_listen.c - listeners: which addresses, who shares them, who may come in. */
+#include "net_kit.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#define REQUEST "GET / HTTP/1.1\r\nHost: a\r\n\r\n"
+
+static void start(struct kit *kit)
+{
+    kit_init(kit);
+    kit_listen(kit);
+}
+
+static void reply_at_end(struct kit_in *in)
+{
+    kit_reply(in, 200, "fine");
+}
+
+static void connections_are_counted_over_all_listeners(void **state)
+{
+    struct kit kit;
+
+    (void)state;
+    kit_init(&kit);
+    kit.census.max = 2;
+    kit_listen(&kit);
+    struct kit_raw *a = kit_connect(&kit), *b = kit_connect(&kit);
+    kit_until(&kit, http_listener_open(kit.listener) == 2);
+    struct kit_raw *c = kit_connect(&kit);
+    kit_until(&kit, c->eof || c->reset);
+    kit_hang_up(a);
+    kit_until(&kit, http_listener_open(kit.listener) == 1);
+    kit.on_end = reply_at_end;
+    struct kit_raw *d = kit_connect(&kit);
+    kit_put(&kit, d, REQUEST);
+    kit_until(&kit, kit_got(d, "fine"));
+    assert_false(b->eof);
+    kit_fini(&kit);
+}
+
+static void workers_share_a_port(void **state)
+{
+    struct http_listener *second;
+    struct tg_problem problem;
+    char address[32];
+    struct kit kit;
+
+    (void)state;
+    start(&kit);
+    snprintf(address, sizeof address, "127.0.0.1:%d", kit.port);
+    assert_int_equal(http_listen(kit.loop, address, &kit.options, &second, &problem), TG_OK);
+    assert_int_equal(http_listener_port(second), kit.port);
+    http_listener_free(second);
+    assert_int_equal(http_listen(kit.loop, "127.0.0.1", &kit.options, &second, &problem),
+                     TG_ERR_INVALID);
+    assert_int_equal(http_listen(kit.loop, "name:80", &kit.options, &second, &problem),
+                     TG_ERR_INVALID);
+    assert_int_equal(http_listen(kit.loop, "::1:80", &kit.options, &second, &problem),
+                     TG_ERR_INVALID);
+    assert_int_equal(http_listen(kit.loop, "127.0.0.1:65536", &kit.options, &second, &problem),
+                     TG_ERR_INVALID);
+    assert_int_equal(http_listen(kit.loop, "192.0.2.1:0", &kit.options, &second, &problem),
+                     TG_ERR_STORE);
+    assert_non_null(strstr(problem.text, "192.0.2.1:0"));
+    kit_fini(&kit);
+}
+
+static void listen_on(struct kit *kit, const char *address)
+{
+    struct tg_problem problem;
+
+    kit_init(kit);
+    if (http_listen(kit->loop, address, &kit->options, &kit->listener, &problem) != TG_OK)
+        fail_msg("%s", problem.text);
+    kit->port = http_listener_port(kit->listener);
+    kit->on_end = reply_at_end;
+    kit_client(kit);
+}
+
+static void get_from(struct kit *kit, const char *host, int port)
+{
+    struct http_origin_options options;
+    struct http_origin *origin;
+    struct tg_problem problem;
+    struct kit_out out;
+
+    http_origin_options_init(&options);
+    options.host = host;
+    options.port = port;
+    assert_int_equal(http_origin_new(&options, &origin, &problem), TG_OK);
+    kit_send(kit, &out, origin, "GET", "/", 0);
+    kit_until(kit, kit_over(&out));
+    if (!out.ended)
+        fail_msg("%s: %s", host, out.text);
+    assert_string_equal(out.body, "fine");
+    kit_out_fini(&out);
+    http_origin_unref(origin);
+}
+
+static bool has_ipv6(void)
+{
+    struct sockaddr_in6 name = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT};
+    int fd = socket(AF_INET6, SOCK_STREAM, 0);
+    bool has = fd >= 0 && bind(fd, (struct sockaddr *)&name, sizeof name) == 0;
+
+    if (fd >= 0)
+        close(fd);
+    return has;
+}
+
+static void a_star_is_every_address(void **state)
+{
+    struct kit kit;
+
+    (void)state;
+    listen_on(&kit, "*:0");
+    get_from(&kit, "127.0.0.1", kit.port);
+    if (has_ipv6())
+        get_from(&kit, "::1", kit.port);
+    kit_fini(&kit);
+}
+
+/* What somebody left there who did not end well is in nobody's way; who is alive is. */
+static void a_local_socket_serves_and_is_cleared_away(void **state)
+{
+    struct sockaddr_un name = {.sun_family = AF_UNIX};
+    struct http_listener *second;
+    struct tg_problem problem;
+    char address[sizeof name.sun_path + 8];
+    struct kit kit;
+
+    (void)state;
+    const char *folder = getenv("TMPDIR");
+    snprintf(name.sun_path, sizeof name.sun_path, "%.60s/http-listen-%ld",
+             folder != NULL ? folder : "/tmp", (long)getpid());
+    snprintf(address, sizeof address, "unix:%s", name.sun_path);
+    int left = socket(AF_UNIX, SOCK_STREAM, 0);
+    assert_int_equal(bind(left, (struct sockaddr *)&name, sizeof name), 0);
+    close(left);
+    listen_on(&kit, address);
+    assert_int_equal(kit.port, 0);
+    get_from(&kit, address, 0);
+    assert_int_equal(http_listen(kit.loop, address, &kit.options, &second, &problem),
+                     TG_ERR_STORE);
+    get_from(&kit, address, 0);
+    kit.options.first = kit.listener; /* as other workers do */
+    assert_int_equal(http_listen(kit.loop, address, &kit.options, &second, &problem), TG_OK);
+    get_from(&kit, address, 0);
+    http_listener_free(second);
+    get_from(&kit, address, 0);
+    kit_fini(&kit);
+    assert_int_equal(access(name.sun_path, F_OK), -1);
+}
+
+/* A second gateway on the same port would take half of the calls, and count limits anew. */
+static void whoever_wants_to_be_alone_is_told_of_others(void **state)
+{
+    struct http_listener *second;
+    struct tg_problem problem;
+    char address[32];
+    struct kit kit;
+
+    (void)state;
+    start(&kit);
+    kit.options.alone = true;
+    for (int i = 0; i < 2; i++) {
+        snprintf(address, sizeof address, "%s:%d", i == 0 ? "127.0.0.1" : "*", kit.port);
+        assert_int_equal(http_listen(kit.loop, address, &kit.options, &second, &problem),
+                         TG_ERR_STORE);
+        assert_non_null(strstr(problem.text, address));
+        assert_non_null(strstr(problem.text, strerror(EADDRINUSE)));
+    }
+    http_listener_free(kit.listener);
+    kit.listener = NULL;
+    snprintf(address, sizeof address, "127.0.0.1:%d", kit.port);
+    assert_int_equal(http_listen(kit.loop, address, &kit.options, &second, &problem), TG_OK);
+    http_listener_free(second);
+    assert_int_equal(http_listen(kit.loop, "127.0.0.1:0", &kit.options, &second, &problem), TG_OK);
+    http_listener_free(second);
+    kit_fini(&kit);
+}
+
+static void the_peer_is_known(void **state)
+{
+    struct kit kit;
+
+    (void)state;
+    start(&kit);
+    struct kit_raw *raw = kit_connect(&kit);
+    kit_put(&kit, raw, REQUEST);
+    kit_until(&kit, kit.n_ins == 1);
+    assert_int_equal(http_inbound_peer(kit.ins[0].in)->sa_family, AF_INET);
+    assert_false(kit.ins[0].in->secure);
+    kit_fini(&kit);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(connections_are_counted_over_all_listeners),
+        cmocka_unit_test(workers_share_a_port),
+        cmocka_unit_test(a_star_is_every_address),
+        cmocka_unit_test(a_local_socket_serves_and_is_cleared_away),
+        cmocka_unit_test(whoever_wants_to_be_alone_is_told_of_others),
+        cmocka_unit_test(the_peer_is_known),
+    };
+
+    return cmocka_run_group_tests_name("http_listen", tests, NULL, NULL);
+}
