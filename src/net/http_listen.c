@@ -212,8 +212,9 @@ close_fd:;
     return -1;
 }
 
-/* Of a local socket the first worker's. Else as above, but if it is to be alone only where a socket that shares with nobody could listen. A
- * port that the system chooses is nobody's anyway. */
+/* Of a local socket the first worker's. Else as above, but if it is to be alone only where a
+ * socket that shares with nobody could listen. A port that the system chooses is nobody's anyway.
+ * */
 static int open_listener(const char *text, const union address *address, socklen_t n,
                          const struct http_listen_options *options)
 {

@@ -42,7 +42,10 @@ static size_t keep_bytes(struct http_inbound *in, struct slice bytes)
 {
     struct admin_exchange *exchange = exchange_of(in);
 
-    exchange->body = realloc(exchange->body, exchange->body_n + bytes.n + 1);
+    if (exchange->body_n + bytes.n >= exchange->body_room) {
+        exchange->body_room = 2 * (exchange->body_n + bytes.n + 1);
+        exchange->body = realloc(exchange->body, exchange->body_room);
+    }
     assert_non_null(exchange->body);
     memcpy(exchange->body + exchange->body_n, bytes.at, bytes.n);
     exchange->body_n += bytes.n;

@@ -23,7 +23,7 @@ struct admin_exchange {
     int status;    /* 0: no answer yet */
     char type[64], allow[64], challenge[64];
     char *body; /* with a 0 behind it */
-    size_t body_n;
+    size_t body_n, body_room;
     bool finished;
 };
 

@@ -444,14 +444,18 @@ static void every_deadline_has_its_name(void **state)
         enum http_why why;
     } rows[] = {
         {{.first_byte = 20}, "", HTTP_LATE_FIRST_BYTE},
-        {{.first_byte = 20, .idle = 20}, "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 2", HTTP_LATE_FIRST_BYTE},
+        {{.first_byte = 20, .idle = 20},
+         "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 2",
+         HTTP_LATE_FIRST_BYTE},
         {{.idle = 20}, "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhi", HTTP_LATE_IDLE},
         {{.total = 20}, "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhi", HTTP_LATE_TOTAL},
         {{.total = 20}, "", HTTP_LATE_TOTAL},
         {{.head = 20}, "", HTTP_LATE_TOTAL},
         {{.head = 20, .total = 20000}, "HTTP/1.1 100 Continue\r\n\r\n", HTTP_LATE_TOTAL},
         {{.head = 20000, .total = 20}, "", HTTP_LATE_TOTAL},
-        {{.head = 20000, .total = 20}, "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhi", HTTP_LATE_TOTAL},
+        {{.head = 20000, .total = 20},
+         "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhi",
+         HTTP_LATE_TOTAL},
     };
 
     (void)state;
