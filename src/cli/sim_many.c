@@ -19,6 +19,8 @@
 
 /* ---- Rows of a sweep ------------------------------------------------------------------------- */
 
+#define STEPS_MAX (100 * SIM_MANY_MAX)
+
 static int bad_sweep(const struct command *command, const char *text)
 {
     command_say(command,
@@ -84,7 +86,8 @@ static int make_sweep(struct sim_many *many, const struct command *command, cons
         double value = how == 'x' ? from * pow(by, i) : from + by * i;
         if (value > to * (1 + 1e-12))
             return STATUS_DONE;
-        if (!add_value(many, option, whole, value)) {
+        /* Steps too small to make a row, one after the other, would not end. */
+        if (i == STEPS_MAX || !add_value(many, option, whole, value)) {
             command_say(command, "--sweep is '%s': a sweep may have %d rows, this one has more",
                         text, SIM_MANY_MAX);
             return STATUS_WRONG;

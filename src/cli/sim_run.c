@@ -89,15 +89,35 @@ static int fail(const struct command *command, enum tg_err err, const char *text
     return err == TG_ERR_INVALID ? STATUS_WRONG : STATUS_FAILED;
 }
 
+struct progress {
+    size_t requests;
+    int percent; /* shown; negative: nothing is */
+};
+
+/* A short run is over before anybody looks: it is not told of, and nothing is shown. */
+static void show_progress(void *context, double part)
+{
+    struct progress *progress = context;
+    int percent = (int)(part * 100);
+
+    if (percent <= progress->percent)
+        return;
+    progress->percent = percent;
+    fprintf(stderr, "\rsimulating %zu requests: %d %%", progress->requests, percent);
+}
+
 static int run_cluster(struct sim_run *run, const struct command *command)
 {
     struct tg_problem problem = {.text = ""};
-    bool shown = isatty(STDERR_FILENO) && run->workload->load.n > 20000;
+    struct progress progress = {.requests = run->workload->load.n, .percent = -1};
 
-    if (shown)
-        fprintf(stderr, "\rsimulating %zu requests", run->workload->load.n);
+    if (isatty(STDERR_FILENO)) {
+        run->config.progress = show_progress;
+        run->config.progress_context = &progress;
+    }
     enum tg_err err = cluster_run(&run->config, &run->workload->load, &run->result, &problem);
-    if (shown)
+    run->config.progress = NULL;
+    if (progress.percent >= 0)
         fputs("\r\033[K", stderr);
     return err == TG_OK ? STATUS_DONE : fail(command, err, problem.text);
 }

@@ -5,6 +5,7 @@
  */
 #include "cli/sim_settings.h"
 
+#include <float.h>
 #include <math.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -37,7 +38,8 @@ struct sim_option {
 };
 
 #define AT(field) offsetof(struct sim_settings, field)
-#define MANY 1e15 /* as good as no bound, and whole as a double */
+#define MANY 1e15   /* as good as no bound, and whole as a double */
+#define ANY DBL_MAX /* of a number that need not be whole: no bound */
 #define TOKENS_MAX ((double)LENGTH_MAX)
 
 #define TEXT(name, argument, field, flags)                                                         \
@@ -60,6 +62,10 @@ struct sim_option {
     {                                                                                              \
         name, argument, OPTION_WORD, 0, 0, 0, 0, set                                               \
     }
+
+/* BLIS's older names for two of them, which it still takes. */
+#define OLD_MAX_SEQS "--max-num-running-reqs"
+#define OLD_MAX_TOKENS "--max-num-scheduled-tokens"
 
 static const struct sim_option options[] = {
     /* The load */
@@ -87,11 +93,13 @@ static const struct sim_option options[] = {
     WHOLE("--tp", "N", cluster.tensor_parallel, 1, 64, 0),
     WORD("--latency-model", "NAME", sim_set_latency),
     WHOLE("--num-instances", "N", cluster.instances, 1, CLUSTER_INSTANCES_MAX, 0),
-    WHOLE("--max-num-running-reqs", "N", cluster.max_num_seqs, 1, 1e6, 0),
-    WHOLE("--max-num-scheduled-tokens", "N", cluster.max_batched_tokens, 1, TOKENS_MAX, 0),
+    WHOLE("--max-num-seqs", "N", cluster.max_num_seqs, 1, 1e6, 0),
+    WHOLE(OLD_MAX_SEQS, "N", cluster.max_num_seqs, 1, 1e6, 0),
+    WHOLE("--max-num-batched-tokens", "N", cluster.max_batched_tokens, 1, TOKENS_MAX, 0),
+    WHOLE(OLD_MAX_TOKENS, "N", cluster.max_batched_tokens, 1, TOKENS_MAX, 0),
     WHOLE("--long-prefill-token-threshold", "N", cluster.long_prefill, 0, TOKENS_MAX, 0),
     WHOLE("--block-size-in-tokens", "N", cluster.block_tokens, 1, 1e6, 0),
-    WHOLE("--total-kv-blocks", "N", cluster.kv_blocks, 1, 1e9, 0),
+    WHOLE("--total-kv-blocks", "N", cluster.kv_blocks, 1, 1e8, 0),
     WHOLE("--max-model-len", "N", cluster.max_model_tokens, 0, TOKENS_MAX, 0),
     REAL("--gpu-memory-utilization", "PART", cluster.gpu_memory_share, 0, 1, ABOVE),
     WORD("--scheduler", "NAME", sim_set_scheduler),
@@ -103,8 +111,8 @@ static const struct sim_option options[] = {
 
     /* Admission */
     WORD("--admission-policy", "NAME", sim_set_admission),
-    REAL("--token-bucket-capacity", "TOKENS", cluster.bucket_capacity, 0, MANY, ABOVE),
-    REAL("--token-bucket-refill-rate", "TOKENS_PER_SECOND", cluster.bucket_refill_per_s, 0, MANY,
+    REAL("--token-bucket-capacity", "TOKENS", cluster.bucket_capacity, 0, ANY, ABOVE),
+    REAL("--token-bucket-refill-rate", "TOKENS_PER_SECOND", cluster.bucket_refill_per_s, 0, ANY,
          ABOVE),
     WHOLE("--admission-latency", "MICROSECONDS", cluster.admission_latency_us, 0, MANY, 0),
     WHOLE("--routing-latency", "MICROSECONDS", cluster.routing_latency_us, 0, MANY, 0),
@@ -119,8 +127,8 @@ static const struct sim_option options[] = {
     /* The gateway queue */
     FLAG("--flow-control", cluster.flow.on),
     WORD("--saturation-detector", "NAME", sim_set_detector),
-    REAL("--queue-depth-threshold", "N", cluster.flow.queue_threshold, 0, MANY, ABOVE),
-    REAL("--kv-cache-util-threshold", "PART", cluster.flow.kv_threshold, 0, MANY, ABOVE),
+    REAL("--queue-depth-threshold", "N", cluster.flow.queue_threshold, 0, ANY, ABOVE),
+    REAL("--kv-cache-util-threshold", "PART", cluster.flow.kv_threshold, 0, ANY, ABOVE),
     WHOLE("--max-concurrency", "N", cluster.flow.max_concurrency, 1, 1e9, 0),
     WHOLE("--max-gateway-queue-depth", "N", cluster.flow.max_depth, 0, 1e9, 0),
     WHOLE("--per-band-capacity", "N", cluster.flow.band_capacity, 0, 1e9, 0),
@@ -200,11 +208,14 @@ bool sim_asked_read(const struct command *command, int argc, char **argv, struct
 /* ---- Values ---------------------------------------------------------------------------------- */
 
 static bool say_range(const struct command *command, const struct sim_option *option,
-                      const char *text)
+                      const char *text, double value)
 {
     const char *what = option->kind == OPTION_WHOLE ? "whole number" : "finite number";
 
-    if (option->flags & ABOVE && option->high >= MANY)
+    if (isfinite(value) && value > option->high)
+        command_say(command, "%s is '%s'; it may be at most %.16g", option->name, text,
+                    option->high);
+    else if (option->flags & ABOVE && option->high >= MANY)
         command_say(command, "%s is '%s'; it must be a %s above %.10g", option->name, text, what,
                     option->low);
     else if (option->flags & ABOVE)
@@ -231,7 +242,7 @@ static bool set_number(const struct command *command, const struct sim_option *o
                 (option->flags & ABOVE ? value > option->low : value >= option->low) &&
                 (option->kind != OPTION_WHOLE || value == floor(value));
     if (!good)
-        return say_range(command, option, text);
+        return say_range(command, option, text, value);
     if (option->kind == OPTION_WHOLE)
         *(int64_t *)to = (int64_t)value;
     else
@@ -278,6 +289,16 @@ static void set_defaults(struct sim_settings *settings)
     settings->cluster.flow.detector = CLUSTER_DETECT_NEVER;
     workload_preset("distribution", &settings->simple);
     settings->simple.rate_per_s = 1;
+}
+
+/* One thing by both of its names, which could differ. */
+static bool said_twice(const struct command *command, const struct sim_asked *asked,
+                       const char *name, const char *old)
+{
+    if (asked->texts[sim_option_find(name)] == NULL || asked->texts[sim_option_find(old)] == NULL)
+        return false;
+    command_say(command, "%s and %s are the same: give one of them", name, old);
+    return true;
 }
 
 /* What is wrong only together. */
@@ -330,6 +351,9 @@ bool sim_settings_make(const struct command *command, const struct sim_asked *as
     struct tg_problem problem;
 
     set_defaults(settings);
+    if (said_twice(command, asked, "--max-num-seqs", OLD_MAX_SEQS) ||
+        said_twice(command, asked, "--max-num-batched-tokens", OLD_MAX_TOKENS))
+        return false;
     if (asked->texts[bundle] != NULL && !sim_bundle_read(command, asked->texts[bundle], settings))
         return false;
     /* A preset first: single lengths change it. */

@@ -132,7 +132,8 @@ static bool take_number(struct admin_call *call, const struct json_value *value,
 static bool take(struct admin_call *call, const struct admin_member *member,
                  const struct json_value *value, struct admin_value *to)
 {
-    bool number = value->kind == JSON_INTEGER || value->kind == JSON_DOUBLE;
+    bool number =
+        value->kind == JSON_INTEGER || value->kind == JSON_DOUBLE || value->kind == JSON_HUGE;
 
     to->given = true;
     to->offset = value->offset;

@@ -592,7 +592,8 @@ static void gone(struct http_inbound *in, enum http_why why)
 
 static void refuse(void *context, int status, const char *text, struct http_refusal *refusal)
 {
-    (void)context;
+    if (!refusal->begun) /* else its call has told */
+        worker_report_refused(context, status, text);
     refusal->type = SLICE("application/json");
     int n = snprintf(refusal->body, sizeof refusal->body,
                      "{\"error\":{\"message\":\"%s\",\"type\":\"invalid_request_error\","

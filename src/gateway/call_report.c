@@ -356,6 +356,29 @@ void call_report(struct call *call)
     tell(call->worker, &report, &call->notes, &server);
 }
 
+/* ---- No request ----------------------------------------------------------------------------- */
+
+void worker_report_refused(struct worker *worker, int status, const char *text)
+{
+    enum reply_reason reason = status == 408   ? REPLY_REQUEST_TIMEOUT
+                               : status == 503 ? REPLY_INTERNAL
+                                               : REPLY_INVALID_REQUEST;
+    struct gateway *gateway = worker->gateway;
+    struct report_notes notes = {.axis = TG_AXIS_NONE};
+    struct trace_server server = {NULL, 0};
+    struct report report;
+
+    report_init(&report);
+    report.at = report.began_at = clock_now_ms(&gateway->clock);
+    report.generation = worker->generation->number;
+    report.status = status;
+    report.reason = reply_reason_name(reason);
+    report.failure = text;
+    report.ended = http_why_text(status == 408 ? HTTP_TIMEOUT : HTTP_ERROR);
+    report.attempts = 0;
+    tell(worker, &report, &notes, &server);
+}
+
 /* ---- A protected route ---------------------------------------------------------------------- */
 
 static const char *guarded_ended_how(const struct guarded *guarded, enum http_why why)

@@ -85,6 +85,11 @@ void call_report_refused(struct call *call, const struct refusal *why, const str
 /* It has ended. */
 void call_report(struct call *call);
 
+/* ---- of what was no request ---- */
+
+/* It was refused before its head was whole, since it is not HTTP, or too large, or too late. */
+void worker_report_refused(struct worker *worker, int status, const char *text);
+
 /* ---- of a protected route ---- */
 
 void guarded_report_admitted(struct guarded *guarded);

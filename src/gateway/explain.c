@@ -57,7 +57,7 @@ static void from_section(const struct look *look, struct explain_limit *limit, c
 {
     const char *file = look->config->n_sources > 0 ? look->config->sources[0].path : "";
 
-    snprintf(limit->source, sizeof limit->source, "%.300s%s%s", file, *file != '\0' ? ": " : "",
+    snprintf(limit->source, sizeof limit->source, "%.300s%s%.90s", file, *file != '\0' ? ": " : "",
              section);
 }
 

@@ -58,6 +58,9 @@ static void write_counts(struct exposition *text, const struct gateway *gateway)
              count(&counts->usage_missing)},
             {"tollgate_usage_absurd_total", "Answers whose usage could not be true.",
              count(&counts->usage_absurd)},
+            {"tollgate_connections_refused_total",
+             "Connections that were closed at once: too many.",
+             atomic_load_explicit(&gateway->census.turned_away, memory_order_relaxed)},
         },
       gauges[] = {
           {"tollgate_open_calls", "Calls between their head and their end.",

@@ -144,10 +144,10 @@ static void linger(struct http1_conn *conn)
 }
 
 /* A reply of our own, and the end. */
-static void refuse(struct http1_conn *conn, int status, const char *text)
+static void refuse(struct http1_conn *conn, int status, const char *text, bool begun)
 {
     const struct http_listener *listener = conn->listener;
-    struct http_refusal refusal = {.type = SLICE("text/plain")};
+    struct http_refusal refusal = {.type = SLICE("text/plain"), .begun = begun};
     struct http_field type = {.name = SLICE("content-type")};
     struct http_head head = {.status = status, .fields = &type, .n_fields = 1};
     struct http1_framing framing = {.close = true};
@@ -172,15 +172,15 @@ static void refuse(struct http1_conn *conn, int status, const char *text)
 /* The client did something wrong: it is told, if nothing was said yet. */
 static void fail(struct http1_conn *conn, int status, const char *text, enum http_why why)
 {
-    bool said = conn->replied;
+    bool said = conn->replied, begun = conn->phase == HTTP1_BUSY;
 
-    if (conn->phase == HTTP1_BUSY && said) {
+    if (begun && said) {
         http1_conn_end(conn, why);
         return;
     }
     tell_gone(conn, why);
     if (conn->wire.state != WIRE_CLOSED)
-        refuse(conn, status, text);
+        refuse(conn, status, text, begun);
 }
 
 static void read_timer_fires(void *arg)
@@ -189,7 +189,7 @@ static void read_timer_fires(void *arg)
 
     switch (conn->phase) {
     case HTTP1_READING:
-        refuse(conn, 408, "the header did not arrive in time");
+        refuse(conn, 408, "the header did not arrive in time", false);
         break;
     case HTTP1_BUSY:
         if (!conn->body_done && !conn->paused && !conn->finished)

@@ -86,6 +86,7 @@ static bool enter_census(struct http_census *census)
 static void take_in(struct http_listener *listener, int fd, const union address *peer, socklen_t n)
 {
     if (!enter_census(listener->census)) {
+        atomic_fetch_add_explicit(&listener->census->turned_away, 1, memory_order_relaxed);
         close(fd);
         return;
     }

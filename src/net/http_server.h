@@ -52,7 +52,8 @@ void http_limits_init(struct http_limits *limits);
 /* Connections of all workers together; beyond `max` they are accepted and closed at once. */
 struct http_census {
     atomic_llong open;
-    atomic_llong max; /* 0: any number; may change */
+    atomic_llong max;         /* 0: any number; may change */
+    atomic_llong turned_away; /* since there was no room for them */
 };
 
 /* ---- Listeners ------------------------------------------------------------------------------- */
@@ -61,6 +62,7 @@ struct http_census {
 struct http_refusal {
     struct slice type; /* "application/json"; borrowed, static */
     size_t n;          /* bytes of the body */
+    bool begun;        /* given: begin() was called for the request, and gone() has been */
     char body[512];
 };
 

@@ -193,6 +193,9 @@ struct cluster_gate {
     bool sample_first_token; /* the law sees the time to the first token; default: all of it */
 };
 
+/* Told now and then how far a run is: of which part of the requests all is known, 0 to 1. */
+typedef void cluster_progress(void *context, double part);
+
 struct cluster_config {
     /* Admission */
     enum cluster_admission admission;                   /* default always-admit */
@@ -267,6 +270,8 @@ struct cluster_config {
     int64_t horizon_us; /* nothing happens later; INT64_MAX: to the end; default INT64_MAX */
     uint64_t seed;      /* of ties and jitter; default 42 */
     int64_t series_us;  /* first width of the time series; default 100000; 0: no series */
+    cluster_progress *progress; /* default null */
+    void *progress_context;     /* for it; borrowed */
 
     struct cluster_class classes[CLUSTER_CLASSES_MAX];
     size_t n_classes;

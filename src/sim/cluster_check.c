@@ -112,12 +112,13 @@ static enum tg_err check_instances(const struct cluster_config *c, struct tg_pro
     whole(problem, &err, "--num-instances", c->instances, 1, CLUSTER_INSTANCES_MAX);
     whole(problem, &err, "--scheduler", c->scheduler, 0, CLUSTER_SCHEDULER_COUNT - 1);
     whole(problem, &err, "--preemption-policy", c->preemption, 0, CLUSTER_PREEMPTION_COUNT - 1);
-    whole(problem, &err, "--max-num-running-reqs", c->max_num_seqs, 1, MOST);
-    whole(problem, &err, "--max-num-scheduled-tokens", c->max_batched_tokens, 1, MOST);
+    whole(problem, &err, "--max-num-seqs", c->max_num_seqs, 1, MOST);
+    whole(problem, &err, "--max-num-batched-tokens", c->max_batched_tokens, 1, MOST);
     whole(problem, &err, "--long-prefill-token-threshold", c->long_prefill, 0, MOST);
     whole(problem, &err, "--block-size-in-tokens", c->block_tokens, 1, MOST);
     whole(problem, &err, "--total-kv-blocks", c->kv_blocks, 0, 100000000);
-    whole(problem, &err, "--max-model-len", c->max_model_tokens, 0, MOST);
+    if (c->max_model_tokens != 0)
+        whole(problem, &err, "--max-model-len", c->max_model_tokens, 2, MOST);
     above_0(problem, &err, "--gpu-memory-utilization", c->gpu_memory_share, 1);
     whole(problem, &err, "--tp", c->tensor_parallel, 1, 1024);
     return err;

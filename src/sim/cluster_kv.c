@@ -185,12 +185,26 @@ static void claim_cached(struct kv *kv, struct live *live, uint32_t n_cached)
         live->fill = kv->block_tokens;
 }
 
-static void add_block(struct kv *kv, struct live *live, int32_t tokens, bool of_prompt)
+/* The block that has been free for longest: those that never were used come before all others. */
+static uint32_t take_free(struct kv *kv)
 {
-    uint32_t id = kv->blocks[kv->n].next, piece = (uint32_t)live->n_blocks;
+    uint32_t id = kv->fresh;
 
+    if (kv->fresh < kv->n) {
+        kv->blocks[kv->fresh++] = (struct kv_block){.owner = KV_NONE};
+        kv->n_free--;
+        return id;
+    }
+    id = kv->blocks[kv->n].next;
     remove_free(kv, id);
     forget(kv, &kv->blocks[id]);
+    return id;
+}
+
+static void add_block(struct kv *kv, struct live *live, int32_t tokens, bool of_prompt)
+{
+    uint32_t id = take_free(kv), piece = (uint32_t)live->n_blocks;
+
     kv->blocks[id].references = 1;
     kv->misses++;
     live->blocks[live->n_blocks++] = id;
@@ -274,6 +288,7 @@ bool kv_init(struct kv *kv, int64_t n_blocks, int64_t block_tokens, size_t n_pre
              struct live *const *lives)
 {
     *kv = (struct kv){.n = (uint32_t)n_blocks,
+                      .n_free = (uint32_t)n_blocks,
                       .block_tokens = (int32_t)block_tokens,
                       .n_prefixes = n_prefixes,
                       .lives = lives};
@@ -286,10 +301,6 @@ bool kv_init(struct kv *kv, int64_t n_blocks, int64_t block_tokens, size_t n_pre
     for (size_t i = 0; i < n_prefixes; i++)
         kv->prefixes[i] = KV_NONE;
     kv->blocks[kv->n] = (struct kv_block){.next = kv->n, .previous = kv->n, .owner = KV_NONE};
-    for (uint32_t i = 0; i < kv->n; i++) {
-        kv->blocks[i] = (struct kv_block){.owner = KV_NONE};
-        append_free(kv, i);
-    }
     return true;
 }
 

@@ -28,6 +28,7 @@ struct kv {
     struct kv_block *blocks; /* the last one is the ends of the list */
     uint32_t n;
     uint32_t n_free;
+    uint32_t fresh; /* from here on none was ever used: free, before all in the list, unwritten */
     int32_t block_tokens;
     uint32_t *prefixes;        /* blocks of all groups' prefixes */
     size_t n_prefixes;         /* the same for every instance */

@@ -10,6 +10,7 @@
 #include "sim/cluster_state.h"
 
 #define ORDER_BITS 56
+#define EVENTS_A_REPORT (1 << 15)
 
 /* ---- Events ---------------------------------------------------------------------------------- */
 
@@ -111,6 +112,7 @@ static void happen(struct cluster_run_state *run, const struct cluster_event *ev
 /* Whoever has left an instance. */
 static void let_go(struct cluster_run_state *run, const struct instance *instance)
 {
+    run->ended += (int64_t)instance->n_ended;
     for (size_t i = 0; i < instance->n_ended; i++) {
         uint32_t request = instance->ended[i].request;
         if (run->tenant_running != NULL)
@@ -143,6 +145,14 @@ static void advance_cluster(struct cluster_run_state *run, int64_t arrival_us)
     happen(run, &event);
 }
 
+/* Who was refused and may come again counts until then. */
+static void report_progress(const struct cluster_run_state *run)
+{
+    double known = (double)(run->arrived - run->admitted + run->ended) / (double)run->load->n;
+
+    run->config->progress(run->config->progress_context, known < 0 ? 0 : known > 1 ? 1 : known);
+}
+
 static void run_events(struct cluster_run_state *run)
 {
     int64_t horizon = run->config->horizon_us;
@@ -160,7 +170,8 @@ static void run_events(struct cluster_run_state *run)
         if (now >= run->series_end_us)
             series_reach(run, now);
         run->now_us = now;
-        run->n_events++;
+        if (++run->n_events % EVENTS_A_REPORT == 0 && run->config->progress != NULL)
+            report_progress(run);
         if (cluster <= instance)
             advance_cluster(run, arrival);
         else

@@ -78,7 +78,7 @@ struct cluster_run_state {
     double *scores, *parts;
 
     /* Since the beginning */
-    int64_t arrived, admitted, rejected, refusals, n_events;
+    int64_t arrived, admitted, ended, rejected, refusals, n_events;
 
     struct cluster_point *series;
     size_t n_series;

@@ -112,6 +112,12 @@ for horizon in 1 17000 1500000 3999999; do
 done
 same 'what is on its way is counted' true \
     "$([ "$(field in_pipeline)" -gt 0 ] && echo true || echo "$(field in_pipeline)")"
+run sim --num-instances 4 --trace "$seed" --max-num-seqs 8 --max-num-batched-tokens 512 --json
+cp "$tmp/out" "$tmp/first"
+run sim --num-instances 4 --trace "$seed" --max-num-running-reqs 8 --max-num-scheduled-tokens 512 --json
+cmp -s "$tmp/first" "$tmp/out" && ok 'older names of options' || not_ok 'older names of options'
+run sim --num-instances 4 --admission-policy token-bucket --token-bucket-capacity 1e30 --trace "$seed" --json
+same 'a bucket without bounds' 0 "$(field rejected_requests)"
 run sim --trace "$seed" --num-requests 10 --json
 same '--num-requests takes the first' 10 "$(field num_requests)"
 
@@ -269,6 +275,10 @@ run sim --rate 0
 expect 'no rate' 2 "--rate is '0'; it must be a finite number above 0"
 run sim --admission-latency -1
 expect 'a negative latency' 2 "--admission-latency is '-1'; it must be a whole number from 0 on"
+run sim --admission-latency 1e17
+expect 'a latency of millennia' 2 "--admission-latency is '1e17'; it may be at most 1000000000000000"
+run sim --max-num-seqs 8 --max-num-running-reqs 9
+expect 'two names for one thing' 2 '--max-num-seqs and --max-num-running-reqs are the same'
 run sim --model gpt-9
 expect 'no such model' 2 "--model: there is no 'gpt-9'; there are" qwen/qwen3-14b
 run sim --latency-model blackbox
@@ -310,6 +320,9 @@ for bad in token-bucket-capacity token-bucket-capacity=1:2 token-bucket-capacity
 done
 run sim --sweep num-requests=1:1000:+1
 expect 'a sweep without end' 2 'a sweep may have 200 rows'
+timeout 20 "$TOLLGATE" sim --sweep num-instances=1:2:+1e-11 >"$tmp/out" 2>"$tmp/err"
+status=$?
+expect 'a sweep whose steps make no row' 2 'a sweep may have 200 rows'
 run sim --compare "$tmp/bucket.yaml"
 expect 'nothing to compare with' 2 'one file is compared with nothing'
 run sim --compare "$tmp/bucket.yaml,$tmp/none"

@@ -7,6 +7,7 @@ import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import fs from 'node:fs';
 import http from 'node:http';
+import net from 'node:net';
 import os from 'node:os';
 import path from 'node:path';
 import test from 'node:test';
@@ -187,6 +188,47 @@ test('text: one line each, whatever a client chose', async (t) => {
     const written = gateway.process.out.split('\n').filter((one) => one.startsWith('time='));
     assert.equal(written.length, 1);
     assert.match(written[0], / model="a b=\\"c\\"\\u000amsg=request level=error\\u001b\[2J" /);
+});
+
+/* What is sent is no request: all that comes back, once the connection is closed. */
+const sendBytes = (gateway, bytes) =>
+    new Promise((done, fail) => {
+        const socket = net.connect(gateway.port, '127.0.0.1', () => socket.write(bytes));
+        let text = '';
+        socket.on('data', (part) => (text += part));
+        socket.on('end', () => socket.end());
+        socket.on('error', fail);
+        socket.on('close', () => done(text));
+    });
+
+test('what is not HTTP, or too large for it, has a line too', async (t) => {
+    const { gateway } = await world(t);
+    const head = `POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${KEY}\r\n`;
+    for (const [bytes, status, words] of [
+        ['no request at all\r\n\r\n', 400, /./],
+        [`GET / HTTP/1.1\r\nhost: x\r\nx-large: ${'x'.repeat(70000)}\r\n\r\n`, 431, /header/],
+        [`${head}content-length: 3\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n`, 400, /./],
+    ]) {
+        const before = lines(gateway).length;
+        const reply = await sendBytes(gateway, bytes);
+        const got = Number(/^HTTP\/1.1 (\d+)/.exec(reply)[1]);
+        await until('its line', () => lines(gateway).length > before);
+        const seen = lines(gateway)[before];
+        assert.equal(seen.status, got);
+        assert.ok(got === status || got === 501, reply);
+        assert.equal(seen.reason, 'invalid_request');
+        assert.match(seen.failure, words);
+        assert.equal(seen.ended, 'client_error');
+    }
+    /* Of one that has begun the call tells, and nobody else. */
+    await sendBytes(gateway, `${head}transfer-encoding: chunked\r\n\r\nnothing\r\n`);
+    await until('its line', () => lines(gateway).length === 4);
+    await chat(gateway);
+    await until('the last line', () => lines(gateway).length >= 5);
+    assert.equal(lines(gateway).length, 5);
+    assert.equal(lines(gateway)[3].tenant, 'one');
+    const counted = await gateway.metric('requests_total', 'reason="invalid_request"');
+    assert.equal(counted, 3);
 });
 
 /* ---- many refusals ---- */

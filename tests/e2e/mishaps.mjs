@@ -13,7 +13,7 @@ import zlib from 'node:zlib';
 import { chatBody, KEY, SECRETS, send, world } from './kit.mjs';
 
 const SEED = Number(process.env.TG_SEED ?? 20261115);
-const CALLS = 600;
+const VISITS = 250;
 const CLIENTS = 24;
 
 /* Numbers from 0 to 1; the generator is Mulberry32. */
@@ -70,7 +70,9 @@ function stream(random) {
     if (random() < 0.8) body += 'data: [DONE]\n\n';
     if (random() < 0.1) body = body.slice(0, random.below(body.length));
     if (random() < 0.3) return whole(body, { type: 'text/event-stream' });
-    let bytes = 'HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n';
+    let bytes =
+        'HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n' +
+        'transfer-encoding: chunked\r\n\r\n';
     for (let at = 0; at < body.length; ) {
         const piece = body.slice(at, at + 1 + random.below(3000));
         bytes += `${piece.length.toString(16)}\r\n${piece}\r\n`;
@@ -136,23 +138,23 @@ async function start(t) {
 
 function request(random) {
     const kind = random();
-    const head = (line, more) => `${line} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${KEY}\r\n${more}`;
+    const head = (line, more) =>
+        `${line} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${KEY}\r\n${more}`;
     if (kind < 0.1) return head('GET /v1/models', '\r\n');
     if (kind < 0.2) return head('POST /api/x', `content-length: 5000\r\n\r\n${'x'.repeat(5000)}`);
     if (kind < 0.25) return head('POST /nowhere', 'content-length: 5\r\n\r\nhello');
-    const content = 'x'.repeat(random.of([1, 100, 100000]));
+    const content = 'x'.repeat(random.of([1, 100, 20000]));
     const more = { stream: random() < 0.5, messages: [{ role: 'user', content }] };
     const body = JSON.stringify(chatBody(more));
     return head('POST /v1/chat/completions', `content-length: ${body.length}\r\n\r\n${body}`);
 }
 
-/* One connection with some calls: true if it was left alone to its end. */
+/* One connection with some calls. */
 async function visit(gateway, random) {
     const socket = net.connect(gateway.port, '127.0.0.1');
     let bytes = 0;
     socket.on('error', () => 0);
     socket.on('data', (piece) => (bytes += piece.length));
-    const over = new Promise((done) => socket.on('close', done));
     for (let n = 1 + random.below(3); n > 0 && !socket.destroyed; n--) {
         const whole = Buffer.from(request(random).repeat(random() < 0.1 ? 2 : 1));
         const before = bytes;
@@ -163,9 +165,7 @@ async function visit(gateway, random) {
         while (Date.now() < until && !socket.destroyed && (bytes === before || random() < 0.7))
             await rest(2);
     }
-    if (random() < 0.5) socket.resetAndDestroy();
-    else socket.destroy();
-    await over;
+    socket.destroy(); /* a reset, where something was not read */
 }
 
 for (const on_disconnect of ['abort', 'drain']) {
@@ -188,13 +188,13 @@ for (const on_disconnect of ['abort', 'drain']) {
                 log: { level: 'error' },
             },
         });
-        let left = CALLS;
+        let left = VISITS;
         await Promise.all(
             Array.from({ length: CLIENTS }, async () => {
                 while (left > 0) await visit(gateway, chance(SEED + left--));
             }),
         );
-        assert.ok(provider.asked() > CALLS / 2, `${provider.asked()} requests were made`);
+        assert.ok(provider.asked() > VISITS / 4, `${provider.asked()} requests were made`);
         const spent = await gateway.spent(); /* which looks that all is given back, and agrees */
         assert.ok(spent.calls > 0);
         const { status } = await send(gateway.url, '/v1/models');

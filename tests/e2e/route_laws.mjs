@@ -69,8 +69,10 @@ test('a client that hangs up says nothing about the provider', async (t) => {
 test('a client that leaves while it is tried again: nor does that', async (t) => {
     const { gateway, mock } = await world(t, {
         script: {
-            rules: [{ when: { nth: '1' }, do: { status: 503 } }],
-            default: { fault: 'hang' },
+            rules: [
+                { when: { nth: '1' }, do: { status: 503 } },
+                { when: { nth: '1' }, do: { fault: 'hang' } },
+            ],
         },
         oai: { keys: keys(2) },
         small: model({ retries: 1 }),

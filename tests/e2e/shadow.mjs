@@ -7,8 +7,9 @@
  */
 import assert from 'node:assert/strict';
 import fs from 'node:fs';
+import http from 'node:http';
 import test from 'node:test';
-import { chat, configure, json, reason, sha256, until, world } from './kit.mjs';
+import { chat, configure, json, reason, send, sha256, until, world } from './kit.mjs';
 
 const TOKEN = 'tg-e2e-token-of-the-administrator';
 const LISTEN = { admin: '127.0.0.1:0' };
@@ -341,4 +342,39 @@ test('the concurrency of a tenant in shadow, and of its parent', async (t) => {
         await reload(list('shadow'));
         await gateway.idle();
     }
+});
+
+test('a protected route: the stages of its gate are in shadow too', async (t) => {
+    const waiting = [];
+    const server = http.createServer((request, response) => waiting.push(response));
+    await new Promise((done) => server.listen(0, '127.0.0.1', done));
+    t.after(() => server.close());
+    const change = (enforced) => {
+        const made = stages(enforced);
+        made.top.protect = [
+            { prefix: '/api', upstream: `http://127.0.0.1:${server.address().port}` },
+        ];
+        return made;
+    };
+    const { gateway, reload } = await start(t, change(null));
+    await until('memory has been read', async () =>
+        /^admission_memory_usage 0/m.test(await gateway.metricsText()));
+    const ask = () => send(gateway.url, '/api/x', undefined, { headers: { authorization: '' } });
+    const held = [ask(), ask(), ask()];
+    await until('all are upstream', () => waiting.length === 3);
+    for (const [stage, why] of [
+        ['memory', 'memory_pressure'],
+        ['peers', 'peer_limit'],
+        ['concurrency', 'concurrency'],
+    ]) {
+        await reload(change(stage));
+        assert.equal(reason(await ask()), why);
+    }
+    await reload(change(null));
+    for (const response of waiting) response.end('here');
+    for (const reply of await Promise.all(held)) assert.equal(reply.status, 200);
+    await gateway.idle();
+    const seen = await counted(gateway);
+    assert.ok(seen.memory_pressure >= 3, JSON.stringify(seen));
+    assert.ok(seen.peer_limit >= 2 && seen.concurrency >= 2, JSON.stringify(seen));
 });

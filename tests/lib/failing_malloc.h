@@ -22,11 +22,13 @@
 #define OWN_ALLOCATOR 1
 #endif
 
+#define MAYBE_UNUSED __attribute__((unused)) /* nobody looks at all of them */
+
 /* Allocations left until one fails; below 0: none does. */
-static long until_failure = -1;
-static bool keeps_failing;
-static long allocations;
-static long live;
+MAYBE_UNUSED static long until_failure = -1;
+MAYBE_UNUSED static bool keeps_failing;
+MAYBE_UNUSED static long allocations;
+MAYBE_UNUSED static long live;
 
 #if OWN_ALLOCATOR
 

@@ -146,7 +146,7 @@ static void a_body_that_is_wrong_is_told_where(void **state)
         {"topups", "{\"usd\":-1,\"per\":\"day\"}", "usd is -1"},
         {"topups", "{\"usd\":0.0000001,\"per\":\"day\"}", "at most six"},
         {"topups", "{\"usd\":1000000001,\"per\":\"day\"}", "at most 1000000000"},
-        {"topups", "{\"usd\":1e400,\"per\":\"day\"}", "usd is"},
+        {"topups", "{\"usd\":1e400,\"per\":\"day\"}", "usd is 1e400; it must be above 0"},
         {"topups", "{\"usd\":\"5\",\"per\":\"day\"}", "must be a number"},
         {"topups", "{\"usd\":5,\"per\":\"year\"}", "day, week, month or total"},
         {"topups", "{\"usd\":5,\"per\":\"day\",\"tz\":\"../x\"}", "tz is"},

@@ -35,6 +35,7 @@ static void connections_are_counted_over_all_listeners(void **state)
     kit_until(&kit, http_listener_open(kit.listener) == 2);
     struct kit_raw *c = kit_connect(&kit);
     kit_until(&kit, c->eof || c->reset);
+    assert_int_equal(atomic_load(&kit.census.turned_away), 1);
     kit_hang_up(a);
     kit_until(&kit, http_listener_open(kit.listener) == 1);
     kit.on_end = reply_at_end;

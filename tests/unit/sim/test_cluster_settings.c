@@ -31,7 +31,8 @@ static void wrong_settings_are_told(void **state)
     WRONG(gaie_kv_threshold, 1.5, "gaie_kv_threshold");
     WRONG(instances, 0, "--num-instances is 0; it must be from 1 to 1024");
     WRONG(instances, CLUSTER_INSTANCES_MAX + 1, "--num-instances");
-    WRONG(max_num_seqs, 0, "--max-num-running-reqs");
+    WRONG(max_num_seqs, 0, "--max-num-seqs");
+    WRONG(max_model_tokens, 1, "--max-model-len is 1; it must be from 2 to");
     WRONG(block_tokens, 0, "--block-size-in-tokens");
     WRONG(gpu_memory_share, 1.01, "--gpu-memory-utilization");
     WRONG(hardware.memory_gib, 20, "does not fit");
