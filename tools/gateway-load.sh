@@ -58,7 +58,8 @@ start_upstream() {
 }
 
 # start_gateway NAME WORKERS GATE: $port and $probe are its ports, $gateway_pid its process, $key a
-# tenant's key. GATE is the part of the configuration that differs.
+# tenant's key. GATE is the part of the configuration that differs; $log_level and $more_config may be
+# set for it, too.
 start_gateway() {
     local name=$1 workers=$2 gate=$3 hash
     { read -r key && read -r hash; } < <("$tollgate" key new --name load)
@@ -95,6 +96,7 @@ tenants:
   - name: load
     keys: [{name: load, sha256: "$hash"}]
     budgets: [{usd: 100000, per: day}]
+${more_config:-}
 END
     (LOAD_KEY=sk-load on 0 "$tollgate" serve -c "$dir/$name.yaml") >"$dir/$name.log" 2>&1 &
     gateway_pid=$!
