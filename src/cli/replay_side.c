@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/gate_config.h"
 #include "cli/replay_input.h"
 
 /* ---- Calls ----------------------------------------------------------------------------------- */
@@ -268,41 +269,6 @@ bool replay_side_finish(struct replay_side *side)
 
 /* ---- Making one ------------------------------------------------------------------------------ */
 
-/* Says what is wrong with the configuration. Files and variables that only `serve` needs may be
- * missing. */
-static bool load_config(struct replay_side *side, const struct command *command, const char *path)
-{
-    struct config_problems problems;
-    enum config_result result = config_load(path, &side->config, &problems);
-    bool good = result == CONFIG_READ && problems.unread == 0;
-
-    for (size_t i = 0; i < problems.n; i++) {
-        const struct config_problem *at = &problems.list[i];
-        if (at->missing && !at->unread)
-            continue;
-        const char *kind = at->warning && !at->unread ? "warning: " : "";
-        if (at->line > 0)
-            command_say(command, "%s:%zu:%zu: %s%s", at->file, at->line, at->column, kind,
-                        at->text);
-        else
-            command_say(command, "%s: %s%s", at->file, kind, at->text);
-    }
-    config_problems_free(&problems);
-    return good;
-}
-
-static enum tg_err make_scopes(struct replay_side *side, struct tg_problem *problem)
-{
-    struct limit_book *book = limit_book_new(side->store);
-    enum tg_err err = TG_ERR_MEMORY;
-
-    snprintf(problem->text, sizeof problem->text, "%s", tg_strerror(TG_ERR_MEMORY));
-    if (book != NULL)
-        err = scopes_new(&side->config, book, &side->scopes, problem);
-    limit_book_free(book); /* there will be no other reading */
-    return err;
-}
-
 static bool make_gate(struct replay_side *side, const struct command *command, const char *path,
                       uint64_t seed)
 {
@@ -315,7 +281,7 @@ static bool make_gate(struct replay_side *side, const struct command *command, c
     store.shards = 1; /* there is one thread */
     enum tg_err err = tg_store_new(&store, &side->store, &problem);
     if (err == TG_OK)
-        err = make_scopes(side, &problem);
+        err = gate_config_scopes(&side->config, side->store, &side->scopes, &problem);
     if (err == TG_OK && side->config.gate.policy.kind == CONFIG_BID_PRICE)
         err = tg_bid_new(&side->config.gate.policy.bid, &side->policy, &problem);
     if (err == TG_OK) {
@@ -336,7 +302,7 @@ bool replay_side_init(struct replay_side *side, const struct command *command, c
                       uint64_t seed, replay_side_decided *decided, void *context)
 {
     *side = (struct replay_side){.decided = decided, .context = context, .status = STATUS_DONE};
-    if (!load_config(side, command, path)) {
+    if (!gate_config_load(command, path, &side->config)) {
         side->status = STATUS_WRONG;
         return false;
     }

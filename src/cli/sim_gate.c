@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/gate_config.h"
 #include "cli/replay_input.h"
 
 /* ---- Requests -------------------------------------------------------------------------------- */
@@ -106,40 +107,6 @@ static void ended(void *context, const struct cluster_request *request, int64_t 
 
 /* ---- Making one ------------------------------------------------------------------------------ */
 
-/* Files and variables that only `serve` needs may be missing. */
-static bool load_config(struct sim_gate *gate, const struct command *command, const char *path)
-{
-    struct config_problems problems;
-    enum config_result result = config_load(path, &gate->config, &problems);
-    bool good = result == CONFIG_READ && problems.unread == 0;
-
-    for (size_t i = 0; i < problems.n; i++) {
-        const struct config_problem *at = &problems.list[i];
-        if (at->missing && !at->unread)
-            continue;
-        const char *kind = at->warning && !at->unread ? "warning: " : "";
-        if (at->line > 0)
-            command_say(command, "%s:%zu:%zu: %s%s", at->file, at->line, at->column, kind,
-                        at->text);
-        else
-            command_say(command, "%s: %s%s", at->file, kind, at->text);
-    }
-    config_problems_free(&problems);
-    return good;
-}
-
-static enum tg_err make_scopes(struct sim_gate *gate, struct tg_problem *problem)
-{
-    struct limit_book *book = limit_book_new(gate->store);
-    enum tg_err err = TG_ERR_MEMORY;
-
-    snprintf(problem->text, sizeof problem->text, "%s", tg_strerror(TG_ERR_MEMORY));
-    if (book != NULL)
-        err = scopes_new(&gate->config, book, &gate->scopes, problem);
-    limit_book_free(book); /* there will be no other reading */
-    return err;
-}
-
 static enum tg_err make_gate(struct sim_gate *gate, uint64_t seed, struct tg_problem *problem)
 {
     struct tg_store_config store;
@@ -149,7 +116,7 @@ static enum tg_err make_gate(struct sim_gate *gate, uint64_t seed, struct tg_pro
     store.shards = 1; /* there is one thread */
     enum tg_err err = tg_store_new(&store, &gate->store, problem);
     if (err == TG_OK)
-        err = make_scopes(gate, problem);
+        err = gate_config_scopes(&gate->config, gate->store, &gate->scopes, problem);
     if (err == TG_OK && gate->config.gate.policy.kind == CONFIG_BID_PRICE)
         err = tg_bid_new(&gate->config.gate.policy.bid, &gate->policy, problem);
     if (err != TG_OK)
@@ -178,7 +145,7 @@ int sim_gate_init(struct sim_gate *gate, const struct command *command, const ch
         command_say(command, "%s", tg_strerror(TG_ERR_MEMORY));
         return STATUS_FAILED;
     }
-    if (!load_config(gate, command, path))
+    if (!gate_config_load(command, path, &gate->config))
         return STATUS_WRONG;
     enum tg_err err = make_gate(gate, seed, &problem);
     if (err == TG_OK)
