@@ -1045,6 +1045,59 @@ TG_API void tg_key_report_init(struct tg_key_report *report);
 TG_API bool tg_keyring_release(struct tg_keyring *ring, tg_key_lease lease, tg_ms now,
                                const struct tg_key_report *report);
 
+/* Keys that other machines use, too. A ring counts what went through it, which is never more than
+ * what all of them used, so it is a right first filter; a store that all share has the last word
+ * (src/redis). tg_keyring_look() says what to ask there. After a no, tg_keyring_hold_off() tells
+ * the ring, and the next tg_pool_acquire() chooses among the others. tg_keyring_end() says what a
+ * release has led to, for the others to know. */
+
+/* What a lease is of. The texts are good until it ends. */
+struct tg_key_terms {
+    const char *provider;
+    const char *model;
+    const char *name;
+    const char *group; /* null: none */
+    struct tg_key_limits limits;
+    struct tg_key_limits group_limits; /* 0 without a group */
+    int64_t breaker_failures;
+    tg_ms breaker_open;
+    int64_t tokens; /* as they were asked for */
+};
+
+/* False: the lease has ended. */
+TG_API bool tg_keyring_look(struct tg_keyring *ring, tg_key_lease lease,
+                            struct tg_key_terms *terms);
+
+/* What a release has led to. */
+struct tg_key_ending {
+    tg_ms cool_until; /* a 429 has made its key and group cool until then; 0: it has not */
+    tg_ms open_until; /* its failure has opened the breaker until then; 0: it has not */
+};
+
+/* As tg_keyring_release(); `ending` is set where it is true. */
+TG_API bool tg_keyring_end(struct tg_keyring *ring, tg_key_lease lease, tg_ms now,
+                           const struct tg_key_report *report, struct tg_key_ending *ending);
+
+enum tg_hold {
+    TG_HOLD_COOLING, /* somebody got a 429: a cooldown like any other, and the later one wins */
+    TG_HOLD_BROKEN,  /* somebody's failures have opened the breaker: so does this ring's */
+    TG_HOLD_BUSY     /* others use what is left of its limits, or it is suspended elsewhere */
+};
+
+struct tg_key_hold {
+    enum tg_hold why;
+    bool of_group; /* cooling and busy: the whole group of the lease, if it has one */
+    tg_ms until;   /* when it may serve again, if nothing else happens */
+    int64_t room;  /* of busy: calls of so many tokens may still be served; -1: none */
+};
+
+/* Ends a lease of which nothing was sent, and keeps its key, or its group, from being chosen until
+ * then. As others may give back earlier, a busy one is chosen again after a second at the latest,
+ * but tg_key_answer.retry_after_ms goes by `until`. False: the lease had ended before, and nothing
+ * is done. */
+TG_API bool tg_keyring_hold_off(struct tg_keyring *ring, tg_key_lease lease, tg_ms now,
+                                const struct tg_key_hold *hold);
+
 /* A key that the owner should try with a request of its own: after 401 or 403, and every
  * `probe_every` while it is suspended. It is handed out once, until tg_keyring_probed(). */
 struct tg_probe {

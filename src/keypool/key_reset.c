@@ -16,7 +16,7 @@ static void reset_key(struct tg_keyring *ring, struct key *key, tg_ms now)
 {
     struct key_group *group = key_group_of(key);
 
-    key->quota.cool_until = 0;
+    key->quota.cool_until = key->quota.held_until = key->quota.busy_until = 0;
     close_breaker(&key->breaker);
     if (group && group->quota.cool_until > now) {
         group->quota.cool_until = 0;

@@ -206,6 +206,23 @@ void roster_note_owner(struct roster *roster, const void *owner, uint32_t number
 
 bool key_was_tried(const struct key *key, const struct tg_key_call *call);
 
+/* ---- pool.c ---- */
+
+/* What the end of a lease leaves to be freed, out of the lock: keys and groups that were taken out,
+ * with their last lease. */
+struct leavings {
+    struct key *key;
+    struct key_group *group;
+};
+
+struct leavings lease_end(struct tg_keyring *ring, struct key_lease *lease,
+                          const struct tg_key_report *report, tg_ms now,
+                          struct tg_key_ending *ending);
+void leavings_free(struct leavings leavings);
+
+/* Of a key and its group: until `asked`, which may be 0, within what the ring allows. */
+tg_ms cool_deadline(const struct tg_keyring *ring, tg_ms asked, tg_ms now);
+
 /* ---- refusal.c ---- */
 
 void pool_refuse(struct tg_pool *pool, const struct tg_key_call *call, tg_ms now,

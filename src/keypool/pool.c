@@ -76,29 +76,37 @@ static int64_t used_tokens(const struct tg_key_report *report, int64_t estimate)
     return report->tokens < 0 ? estimate : num_min(report->tokens, TG_NUMBER_MAX);
 }
 
-static void cool(struct tg_keyring *ring, struct key *key, struct key_group *group, tg_ms asked,
-                 tg_ms now)
+tg_ms cool_deadline(const struct tg_keyring *ring, tg_ms asked, tg_ms now)
 {
     tg_ms longest = num_add(now, ring->cooldown_max);
-    tg_ms until = num_min(asked > 0 ? asked : num_add(now, ring->cooldown), longest);
 
+    return num_min(asked > 0 ? asked : num_add(now, ring->cooldown), longest);
+}
+
+static void cool(struct key *key, struct key_group *group, tg_ms until)
+{
     key->quota.cool_until = num_max(key->quota.cool_until, until);
     if (group)
         group->quota.cool_until = num_max(group->quota.cool_until, until);
 }
 
 static void learn(struct tg_keyring *ring, const struct key_lease *lease,
-                  const struct tg_key_report *report, tg_ms now)
+                  const struct tg_key_report *report, tg_ms now, struct tg_key_ending *ending)
 {
     struct key *key = lease->key;
     struct tg_pool *pool = key->pool;
+    uint32_t epoch = key->breaker.epoch;
     /* What is no outcome at all says nothing. */
     enum tg_key_outcome outcome =
         (unsigned)report->outcome > TG_KEY_CANCELLED ? TG_KEY_CANCELLED : report->outcome;
 
     breaker_end(&key->breaker, &pool->rule, lease->epoch, outcome, now);
-    if (outcome == TG_KEY_LIMITED)
-        cool(ring, key, lease->group, report->cool_until, now);
+    if (key->breaker.epoch != epoch)
+        ending->open_until = key->breaker.open_until;
+    if (outcome == TG_KEY_LIMITED) {
+        ending->cool_until = cool_deadline(ring, report->cool_until, now);
+        cool(key, lease->group, ending->cool_until);
+    }
     if (outcome == TG_KEY_REFUSED && key->credential)
         credential_refused(ring, key->credential, lease->at, now);
     /* A failure, or a refusal, is often quick: it must not make its key look fast. */
@@ -108,14 +116,9 @@ static void learn(struct tg_keyring *ring, const struct key_lease *lease,
         pool->held_ms += ((double)(now - lease->at) - pool->held_ms) * HELD_GAIN;
 }
 
-/* What a release leaves to be freed: keys and groups that were taken out, with their last lease. */
-struct leavings {
-    struct key *key;
-    struct key_group *group;
-};
-
-static struct leavings give_back(struct tg_keyring *ring, struct key_lease *lease,
-                                 const struct tg_key_report *report, tg_ms now)
+struct leavings lease_end(struct tg_keyring *ring, struct key_lease *lease,
+                          const struct tg_key_report *report, tg_ms now,
+                          struct tg_key_ending *ending)
 {
     struct key *key = lease->key;
     struct key_group *group = lease->group;
@@ -125,7 +128,8 @@ static struct leavings give_back(struct tg_keyring *ring, struct key_lease *leas
     quota_give(&key->quota, now, lease->at, lease->tokens, used, report->sent);
     if (group)
         quota_give(&group->quota, now, lease->at, lease->tokens, used, report->sent);
-    learn(ring, lease, report, now);
+    *ending = (struct tg_key_ending){0, 0};
+    learn(ring, lease, report, now, ending);
     key_leases_put(&ring->leases, lease);
     key->leases--;
     key_refresh(key, now);
@@ -140,8 +144,15 @@ static struct leavings give_back(struct tg_keyring *ring, struct key_lease *leas
     return leavings;
 }
 
-bool tg_keyring_release(struct tg_keyring *ring, tg_key_lease id, tg_ms now,
-                        const struct tg_key_report *report)
+void leavings_free(struct leavings leavings)
+{
+    if (leavings.key)
+        key_free(leavings.key);
+    free(leavings.group);
+}
+
+bool tg_keyring_end(struct tg_keyring *ring, tg_key_lease id, tg_ms now,
+                    const struct tg_key_report *report, struct tg_key_ending *ending)
 {
     struct leavings leavings = {NULL, NULL};
 
@@ -151,11 +162,16 @@ bool tg_keyring_release(struct tg_keyring *ring, tg_key_lease id, tg_ms now,
         ring->now = num_min(now, TG_NUMBER_MAX);
     struct key_lease *lease = key_leases_find(&ring->leases, id);
     if (lease)
-        leavings = give_back(ring, lease, report, ring->now);
+        leavings = lease_end(ring, lease, report, ring->now, ending);
     spin_unlock(&ring->lock);
-    if (leavings.key)
-        key_free(leavings.key);
-    if (leavings.group)
-        free(leavings.group);
+    leavings_free(leavings);
     return lease != NULL;
+}
+
+bool tg_keyring_release(struct tg_keyring *ring, tg_key_lease lease, tg_ms now,
+                        const struct tg_key_report *report)
+{
+    struct tg_key_ending ending;
+
+    return tg_keyring_end(ring, lease, now, report, &ending);
 }

@@ -1,6 +1,9 @@
 /* quota.c - limits, and what is in use of them. See quota.h. */
 #include "keypool/quota.h"
 
+/* What others hold, they may give back at any moment: so it is asked for again. */
+static const tg_ms HOLD_MAX = 1000;
+
 void quota_init(struct quota *quota, tg_ms phase)
 {
     *quota = (struct quota){.phase = phase, .second_ends = 0};
@@ -15,13 +18,10 @@ void quota_roll_on(struct quota *quota, tg_ms now)
     quota->second_ends = (second + 1) * 1000 - quota->phase;
 }
 
-int64_t quota_room(struct quota *quota, tg_ms now)
+static int64_t own_room(const struct quota *quota)
 {
     const struct tg_key_limits *limits = &quota->limits;
 
-    quota_roll(quota, now);
-    if (quota->cool_until > now)
-        return ROOM_NONE;
     if (limits->concurrency && quota->in_flight >= limits->concurrency)
         return ROOM_NONE;
     if (limits->rpm && quota->calls.sum >= limits->rpm)
@@ -32,6 +32,15 @@ int64_t quota_room(struct quota *quota, tg_ms now)
     if (quota->tokens.sum > limits->tpm || quota->tokens_in_flight > (uint64_t)limits->tpm)
         return ROOM_NONE;
     return limits->tpm - num_max(quota->tokens.sum, (int64_t)quota->tokens_in_flight);
+}
+
+int64_t quota_room(struct quota *quota, tg_ms now)
+{
+    quota_roll(quota, now);
+    if (quota->cool_until > now)
+        return ROOM_NONE;
+    int64_t room = own_room(quota);
+    return quota->held_until > now ? num_min(room, quota->held_room) : room;
 }
 
 /* When a second of the windows begins; NEVER if there is none. */
@@ -48,12 +57,23 @@ tg_ms quota_due(struct quota *quota, tg_ms now)
     quota_roll(quota, now);
     if (quota->cool_until > now)
         due = quota->cool_until;
+    if (quota->held_until > now)
+        due = num_min(due, quota->held_until);
     /* Calls that leave the window matter only if it is full. */
     if (limits->rpm && quota->calls.sum >= limits->rpm)
         due = num_min(due, begin_of(quota, minute_next(&quota->calls)));
     if (limits->tpm)
         due = num_min(due, begin_of(quota, minute_next(&quota->tokens)));
     return due;
+}
+
+void quota_hold(struct quota *quota, tg_ms now, tg_ms until, int64_t room)
+{
+    if (until <= now)
+        return;
+    quota->held_room = room < 0 ? ROOM_NONE : room;
+    quota->held_until = num_min(until, num_add(now, HOLD_MAX));
+    quota->busy_until = until;
 }
 
 void quota_take(struct quota *quota, tg_ms now, int64_t tokens)
@@ -92,6 +112,8 @@ tg_ms quota_when(struct quota *quota, tg_ms now, int64_t tokens, double mean_ms)
     if (limits->tpm && tokens > limits->tpm)
         return NEVER;
     quota_roll(quota, now);
+    if (quota->busy_until > now && tokens > quota->held_room)
+        at = num_max(at, quota->busy_until);
     if (limits->rpm)
         at = num_max(at, begin_of(quota, minute_when(&quota->calls, limits->rpm, 1)));
     if (limits->tpm) {

@@ -2,7 +2,8 @@
  *
  * Three limits, each of which may be absent: calls in a minute, tokens in a minute, calls at once.
  * Tokens in flight are kept apart from the tokens of the minute, since a call may run for longer
- * than that; both must fit. And a deadline until which the provider wants to hear nothing.
+ * than that; both must fit. And a deadline until which the provider wants to hear nothing, and one
+ * until which somebody who knows more than we do has less room for us (tg_keyring_hold_off).
  *
  * All of it is reduced to one number, the room: the tokens that a call may have to be taken now, or
  * ROOM_NONE where no call is. A call fits iff its tokens <= room. Room falls only when a call is
@@ -31,6 +32,9 @@ struct quota {
     int64_t in_flight;
     uint64_t tokens_in_flight; /* modulo 2^64, which matters only where there is no limit */
     tg_ms cool_until;
+    tg_ms held_until; /* until then, room is at most held_room */
+    tg_ms busy_until; /* what is said to a call that held_room is too small for; not earlier */
+    int64_t held_room;
     tg_ms taken_at;    /* the last call */
     tg_ms second_ends; /* when to move the windows on */
     tg_ms phase;
@@ -60,6 +64,9 @@ int64_t quota_room(struct quota *quota, tg_ms now);
 
 /* After `now`: the next moment at which room may rise by itself, or NEVER. */
 tg_ms quota_due(struct quota *quota, tg_ms now);
+
+/* Others leave only so much room until then. */
+void quota_hold(struct quota *quota, tg_ms now, tg_ms until, int64_t room);
 
 /* A call of so many tokens, which fit, begins. */
 void quota_take(struct quota *quota, tg_ms now, int64_t tokens);

@@ -88,6 +88,11 @@ bool ledger_open(const struct ledger_config *config, struct ledger **ledger,
  * ledger_open() counts it. The ledger is gone in either case. Null is fine. */
 bool ledger_close(struct ledger *ledger, struct ledger_problem *problem);
 
+/* Random, made with the database and kept in it: what other machines know this ledger by. A copy
+ * has the same; two machines must not write to copies of one. That of ":memory:" is new each time.
+ */
+uint64_t ledger_id(const struct ledger *ledger);
+
 #define LEDGER_NO_PARENT SIZE_MAX
 
 struct ledger_tenant_spec {

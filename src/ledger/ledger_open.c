@@ -228,6 +228,11 @@ free_ledger:
     return false;
 }
 
+uint64_t ledger_id(const struct ledger *ledger)
+{
+    return ledger->db.token;
+}
+
 /* ---- Closing ---- */
 
 bool ledger_close(struct ledger *ledger, struct ledger_problem *problem)

@@ -14,40 +14,17 @@
  * All users with spend in a current window are opened at the start: whoever comes later and is new
  * has spent nothing, and no call has to ask the disk.
  */
-#include "ledger/spending.h"
-
-#include <pthread.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/num.h"
-#include "ledger/forest.h"
 #include "ledger/ledger_problem.h"
 #include "ledger/restore.h"
+#include "ledger/spending_own.h"
 
 /* The bank may give an account's place to another while nothing is in it; then it is opened again.
  * More often than this in a row only if it is far too small. */
 #define REOPENINGS 8
-
-struct user {
-    tg_account tenant, account;
-};
-
-struct spending {
-    pthread_rwlock_t lock;
-    struct ledger *ledger;
-    bool open;
-    struct tg_bank *bank;
-    struct forest forest;
-
-    pthread_mutex_t users_lock; /* within `lock` */
-    struct user *users;         /* that were opened; the bank may have forgotten some */
-    size_t n_users, max_users;
-
-    _Atomic uint64_t lost;
-    _Atomic int64_t lost_micro;
-};
 
 /* ---- Accounts ---- */
 
@@ -471,30 +448,4 @@ bool spending_settle(struct spending *spending, const struct spending_ticket *ti
         record(spending, ticket, use, &spend, now);
     pthread_rwlock_unlock(&spending->lock);
     return first;
-}
-
-/* ---- Looking ---- */
-
-void spending_get_stats(struct spending *spending, struct spending_stats *stats)
-{
-    *stats =
-        (struct spending_stats){atomic_load(&spending->lost), atomic_load(&spending->lost_micro)};
-}
-
-struct tg_bank *spending_bank(struct spending *spending)
-{
-    return spending->bank;
-}
-
-tg_account spending_account(struct spending *spending, const char *tenant, size_t hint)
-{
-    tg_account account = 0;
-
-    pthread_rwlock_rdlock(&spending->lock);
-    size_t node =
-        tenant == NULL ? spending->forest.n - 1 : forest_find(&spending->forest, tenant, hint);
-    if (node < spending->forest.n)
-        account = atomic_load(&spending->forest.nodes[node].account);
-    pthread_rwlock_unlock(&spending->lock);
-    return account;
 }

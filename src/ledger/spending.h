@@ -109,4 +109,29 @@ void spending_get_stats(struct spending *spending, struct spending_stats *stats)
 struct tg_bank *spending_bank(struct spending *spending);
 tg_account spending_account(struct spending *spending, const char *tenant, size_t hint);
 
+/* An account with its budgets as they are now; all of it for the time of the call. */
+struct spending_account {
+    const char *root;        /* the tenant at the top of its way; null: all accounts are looked at,
+                                and this is everyone */
+    const char *tenant;      /* null: everyone */
+    struct ledger_text user; /* empty: the tenant itself */
+    tg_account number;       /* 0: not open */
+    const struct tg_budget_metrics *budgets;
+    size_t n_budgets;
+};
+
+/* Must not call spending_...() */
+typedef void spending_look_fn(void *context, const struct spending_account *account);
+
+/* Looks at the accounts on the way of a call from the top: everyone, the root, ..., the tenant, and
+ * the user if there are budgets of users. Nothing is opened or changed; the money does not matter.
+ * TG_ERR_UNKNOWN: there is no such tenant. */
+TG_MUST_CHECK enum tg_err spending_look(struct spending *spending, const struct spending_call *call,
+                                        tg_ms now, spending_look_fn *fn, void *context);
+
+/* Looks at everyone, all tenants, and the users that have spent in a window of now, these once or
+ * more. Waits for the disk. False: the ledger could not be read, and users are missing. */
+bool spending_look_all(struct spending *spending, tg_ms now, spending_look_fn *fn, void *context,
+                       struct ledger_problem *problem);
+
 #endif
