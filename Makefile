@@ -53,10 +53,21 @@ WEB_PATHS := $(patsubst /index.html=%,/=%,$(foreach file,$(WEB_SRC),/$(notdir $(
              /chart.js=$(CHART_JS)
 WEB_OBJ  := $(B)/obj/gen/web_bytes.o
 
+# Scripts that Redis runs are laid into it, too.
+LUA_SRC  := $(wildcard src/redis/lua/*.lua)
+LUA_OBJ  := $(B)/obj/gen/lua_scripts.o
+
+# Messages of the gRPC services: C is made of their contracts, and stands beside what is built.
+PROTO_SRC := $(sort $(shell find proto -name '*.proto'))
+PROTO_DIR := $(B)/gen/proto
+PROTO_C   := $(PROTO_SRC:proto/%.proto=$(PROTO_DIR)/%.pb-c.c)
+PROTO_OBJ := $(PROTO_SRC:proto/%.proto=$(B)/obj/gen/proto/%.pb-c.o)
+
 objects = $(patsubst %,$(B)/$(1)/%.o,$(basename $(2)))
 LIB_OBJ    := $(call objects,obj,$(LIB_SRC))
 PIC_OBJ    := $(call objects,pic,$(LIB_SRC))
-DAEMON_OBJ := $(call objects,obj,$(DAEMON_SRC)) $(LLHTTP_OBJ) $(WEB_OBJ)
+DAEMON_OBJ := $(call objects,obj,$(DAEMON_SRC)) $(LLHTTP_OBJ) $(WEB_OBJ) $(LUA_OBJ) \
+              $(PROTO_OBJ)
 HELPER_OBJ := $(call objects,obj,$(HELPER_SRC))
 NET_HELPER_OBJ := $(call objects,obj,$(NET_HELPER_SRC))
 
@@ -112,12 +123,12 @@ WARN := -Wall -Wextra -Wpedantic -Wshadow -Wconversion $(if $(WERROR),-Werror)
 FORTIFY := $(if $(SANITIZE)$(filter -O0,$(OPT)),,-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2)
 # No contraction into fused multiply-add: a decision must not depend on compiler or processor.
 COMMON := $(OPT) -g -ffp-contract=off -fvisibility=hidden -pthread $(SANITIZE) $(FORTIFY) $(WARN) \
-          -Iinclude -Isrc
+          -Iinclude -Isrc -I$(PROTO_DIR)
 C_FLAGS   := -std=c11 -D_POSIX_C_SOURCE=200809L $(COMMON) $(CFLAGS)
 CXX_FLAGS := -std=c++17 -fno-exceptions -fno-rtti $(COMMON) $(CXXFLAGS)
 LD_FLAGS  := -pthread $(SANITIZE) -Wl,-z,relro,-z,now,-z,noexecstack -Wl,--as-needed $(LDFLAGS)
 LIB_LIBS    := -lm
-DAEMON_LIBS := -lsimdjson -lyaml -lsqlite3 -luv -lssl -lcrypto -lm
+DAEMON_LIBS := -lhiredis -lsimdjson -lyaml -lsqlite3 -luv -lnghttp2 -lprotobuf-c -lssl -lcrypto -lm
 
 # Two sets of library objects: those of the program and of libtollgate.a are for executables alone
 # and call each other directly; those of the shared library are position independent.
@@ -173,6 +184,9 @@ bench:
 	@$(MAKE) $(B)/tollgate $(LOAD)
 	$(B)/tollgate bench $(BENCH_ARGS)
 	@TOLLGATE=$(B)/tollgate LOAD=$(B)/tools tools/bench-gateway
+	@TOLLGATE=$(B)/tollgate tools/bench-grpc
+	@TOLLGATE=$(B)/tollgate tools/bench-protect
+	@TOLLGATE=$(B)/tollgate SCRIPTS=$(B)/gen/lua tools/bench-redis
 
 lint:
 	@tools/deps lint
@@ -223,6 +237,23 @@ $(B)/gen/web_bytes.c: tools/embed $(WEB_SRC) $(wildcard $(CHART_JS)) $(STAMP)
 $(WEB_OBJ): $(B)/gen/web_bytes.c
 	$(call say,cc,$@)
 	$(call compile_c,$(PIE))
+
+$(B)/gen/lua_scripts.c: tools/embed-lua $(LUA_SRC) $(STAMP)
+	$(call say,embed,$@)
+	$(Q)mkdir -p $(@D) && tools/embed-lua $(@D)/lua $(LUA_SRC) >$@
+$(LUA_OBJ): $(B)/gen/lua_scripts.c
+	$(call say,cc,$@)
+	$(call compile_c,$(PIE))
+
+# Both files of a contract come from one run. What is made is its generator's business, warnings
+# included; whoever includes it has to find it there.
+$(PROTO_DIR)/%.pb-c.c $(PROTO_DIR)/%.pb-c.h: proto/%.proto $(STAMP)
+	$(call say,proto,$@)
+	$(Q)mkdir -p $(PROTO_DIR) && protoc-c --proto_path=proto --c_out=$(PROTO_DIR) $<
+$(PROTO_OBJ): $(B)/obj/gen/proto/%.o: $(PROTO_DIR)/%.c
+	$(call say,cc,$@)
+	$(call compile_c,$(PIE) -w)
+$(call objects,obj,$(DAEMON_SRC) $(UNIT_SRC) $(FUZZ_SRC)): | $(PROTO_C:.c=.h)
 
 $(B)/pic/%.o: %.c $(STAMP)
 	$(call say,cc,$@)

@@ -333,6 +333,7 @@ static void print(struct load *load, int64_t took, int64_t used)
     printf("calls=%zu refused=%zu failed=%zu ", load->calls, load->refused, load->failed);
     printf("p50=%.0f p99=%.0f ", load_times_at(&load->replies, 0.5),
            load_times_at(&load->replies, 0.99));
+    printf("max=%.0f ", load_times_at(&load->replies, 1));
     printf("first_p50=%.0f first_p99=%.0f ", load_times_at(&load->firsts, 0.5),
            load_times_at(&load->firsts, 0.99));
     printf("refusal_p50=%.0f refusal_p99=%.0f ", load_times_at(&load->refusals, 0.5),

@@ -86,8 +86,15 @@ static size_t keep_bytes(struct http_inbound *in, struct slice bytes)
     return 0;
 }
 
-static void keep_end(struct http_inbound *in)
+static void keep_end(struct http_inbound *in, const struct http_field *trailers, size_t n)
 {
+    (void)trailers, (void)n;
+    ((struct exchange *)in)->finished = true;
+}
+
+static void keep_abort(struct http_inbound *in, uint32_t code)
+{
+    (void)code;
     ((struct exchange *)in)->finished = true;
 }
 
@@ -104,7 +111,7 @@ static const struct sockaddr *no_peer(const struct http_inbound *in)
 }
 
 static const struct http_inbound_transport transport = {
-    do_nothing, do_nothing, keep_head, keep_bytes, keep_end, keep_end, none_queued, no_peer};
+    do_nothing, do_nothing, keep_head, keep_bytes, keep_end, keep_abort, none_queued, no_peer};
 
 /* ---- the world ---- */
 

@@ -24,7 +24,7 @@ TSAN_GROUP = @tsan WITH=tools/same-addresses \
     $(call programs,$(BUILD)/tsan,$(THREAD_SRC) $(UNIT_THREAD_SRC))
 # The gateway as its clients see it: their SDKs, pinned, run against it and the mock. What they need
 # is installed beside what is built.
-E2E_SRC := $(filter-out tests/e2e/kit.mjs,$(wildcard tests/e2e/*.mjs))
+E2E_SRC := $(filter-out tests/e2e/%kit.mjs,$(wildcard tests/e2e/*.mjs))
 E2E_MODULES := $(BUILD)/e2e
 E2E_WITH := E2E_MODULES=$(E2E_MODULES) WITH=tools/node-tap
 E2E_GROUP = @e2e TOLLGATE=$(BUILD)/tollgate $(E2E_WITH) $(E2E_SRC)
@@ -90,5 +90,6 @@ soak:
 	@$(MAKE) $(BUILD)/tollgate $(LOAD_SRC:bench/%.c=$(BUILD)/tools/%)
 	@SOAK_SECONDS=$(SOAK_SECONDS) tools/soak $(SOAK_GROUPS)
 	@SOAK_SECONDS=$(SOAK_SECONDS) TOLLGATE=$(BUILD)/tollgate LOAD=$(BUILD)/tools tools/soak-gateway
+	@SOAK_SECONDS=$(SOAK_SECONDS) TOLLGATE=$(BUILD)/tollgate LOAD=$(BUILD)/tools tools/soak-redis
 SOAK_GROUPS = @gcc $(call programs,$(BUILD),$(THREAD_SRC)) \
               @tsan WITH=tools/same-addresses $(call programs,$(BUILD)/tsan,$(THREAD_SRC))

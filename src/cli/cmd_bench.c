@@ -1,8 +1,10 @@
 /* cmd_bench.c - `tollgate bench`: the core's own speed on this machine. */
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "../../bench/bench_redis.h"
 #include "../../bench/benches.h"
 #include "cli/command.h"
 #include "cli/options.h"
@@ -54,19 +56,64 @@ static const struct bench *const groups[] = {benches_of_store, benches_of_gate, 
                                              benches_of_keys,  benches_of_money, benches_of_metrics,
                                              benches_of_config};
 
+/* A whole number from 1 on; 0 after saying that it is none. */
+static int read_count(const struct command *self, const char *name, const char *text, int max)
+{
+    char *rest;
+    long value = strtol(text, &rest, 10);
+
+    if (*text >= '0' && *text <= '9' && *rest == '\0' && value >= 1 && value <= max)
+        return (int)value;
+    command_say(self, "%s is '%s'; it must be a whole number from 1 to %d", name, text, max);
+    return 0;
+}
+
+/* Decisions a second, on a line. */
+static int run_on_redis(const struct command *self, const char *url, const char *depth_text,
+                        bool two_tier)
+{
+    int depth = depth_text != NULL ? read_count(self, "--depth", depth_text, 1000) : 1;
+    struct tg_problem problem;
+    double per_second;
+    bool good;
+
+    if (depth == 0)
+        return STATUS_WRONG;
+    if (strcmp(url, "words") == 0) {
+        bench_redis_words();
+        return STATUS_DONE;
+    }
+    good = two_tier ? bench_redis_blocks(url, 3, &per_second, &problem)
+                    : bench_redis_run(url, depth, 3, &per_second, &problem);
+    if (!good) {
+        command_say(self, "--redis: %s", problem.text);
+        return STATUS_FAILED;
+    }
+    printf("%.0f\n", per_second);
+    return STATUS_DONE;
+}
+
 static int run_bench(const struct command *self, int argc, char **argv)
 {
-    bool json = false;
-    const struct cli_option options[] = {{"--json", NULL, NULL, &json}};
-    int rest = options_read(self, options, 1, argc, argv);
+    bool json = false, two_tier = false;
+    const char *redis = NULL, *depth = NULL;
+    const struct cli_option options[] = {
+        {"--json", NULL, NULL, &json},
+        {"--redis", "URL", &redis, NULL},
+        {"--depth", "N", &depth, NULL},
+        {"--two-tier", NULL, NULL, &two_tier},
+    };
+    int rest = options_read(self, options, 4, argc, argv);
     struct json_writer out;
 
     if (rest < 0)
         return STATUS_WRONG;
     if (rest > 0) {
-        command_say(self, "'%s' is too much; it takes --json and nothing else", argv[1]);
+        command_say(self, "'%s' is too much; it takes options and nothing else", argv[1]);
         return STATUS_WRONG;
     }
+    if (redis != NULL)
+        return run_on_redis(self, redis, depth, two_tier);
     json_writer_init(&out);
     json_write_object(&out);
     json_write_key(&out, "benches");
@@ -92,13 +139,19 @@ static int run_bench(const struct command *self, int argc, char **argv)
 
 const struct command cmd_bench = {
     .name = "bench",
-    .arguments = "[--json]",
+    .arguments = "[--json | --redis URL [--depth N | --two-tier]]",
     .summary = "measure the core's own speed on this machine",
     .help = "Every benchmark is measured in turns with its reference, in one run; what is printed\n"
             "is the median of the rounds. A goal is a bound for the ratio, or for the value where\n"
             "there is no reference. Nothing fails when a goal is missed.\n"
             "\n"
             "  --json  one object: {\"benches\":[{\"name\",\"value\",\"unit\",\"reference\",\n"
-            "          \"ratio\",\"goal\"},...]}, null where there is no reference or no goal\n",
+            "          \"ratio\",\"goal\"},...]}, null where there is no reference or no goal\n"
+            "\n"
+            "With --redis URL nothing of this is measured, but decisions of Redis through one\n"
+            "connection: how many a second, printed alone, with --depth N (1) of them on their\n"
+            "way; or with --two-tier, decided here with units that are leased in blocks. `--redis\n"
+            "words` prints the command that each of them is. tools/bench-redis compares with\n"
+            "redis-benchmark.\n",
     .run = run_bench,
 };

@@ -17,7 +17,7 @@
 
 /* What the command line asks for. */
 struct asked {
-    const char *spec, *config, *compare, *seed_text;
+    const char *spec, *config, *compare, *seed_text, *store, *prefix;
     uint64_t seed;
     struct tg_limiter limiter;
 };
@@ -67,18 +67,40 @@ static bool check_asked(const struct command *command, struct asked *asked)
         command_say(command, "%s needs -c FILE", asked->compare != NULL ? "--compare" : "--seed");
         return false;
     }
+    if (asked->store != NULL && asked->compare != NULL) {
+        command_say(command, "--compare decides in memory; not with --store");
+        return false;
+    }
+    if (asked->store == NULL && asked->prefix != NULL) {
+        command_say(command, "--store-prefix needs --store URL");
+        return false;
+    }
     if (asked->seed_text != NULL && !read_seed(command, asked->seed_text, &asked->seed))
         return false;
     return asked->spec == NULL || read_limiter(command, asked->spec, &asked->limiter);
 }
 
-static int replay_lines(struct replay_input *input, const struct asked *asked)
+static int replay_lines(struct replay_input *input, const struct asked *asked,
+                        struct replay_store *store)
 {
     if (asked->spec != NULL)
-        return replay_by_limiter(input, &asked->limiter);
+        return replay_by_limiter(input, &asked->limiter, store);
     if (asked->compare != NULL)
         return replay_by_both(input, asked->config, asked->compare, asked->seed);
-    return replay_by_gate(input, asked->config, asked->seed);
+    return replay_by_gate(input, asked->config, asked->seed, store);
+}
+
+/* The same with the limits in Redis. */
+static int replay_on_store(struct replay_input *input, const struct asked *asked)
+{
+    int status;
+    struct replay_store *store =
+        replay_store_open(input->command, asked->store, asked->prefix, &status);
+
+    if (store == NULL)
+        return status;
+    status = replay_lines(input, asked, store);
+    return replay_store_close(store, status) ? status : STATUS_FAILED;
 }
 
 static int replay_trace(const struct command *command, const struct asked *asked, const char *name,
@@ -88,7 +110,8 @@ static int replay_trace(const struct command *command, const struct asked *asked
     int status = STATUS_FAILED;
 
     if (replay_input_init(&input, command, name, fd))
-        status = replay_lines(&input, asked);
+        status = asked->store != NULL ? replay_on_store(&input, asked)
+                                      : replay_lines(&input, asked, NULL);
     replay_input_fini(&input);
     return status;
 }
@@ -97,12 +120,11 @@ static int run_replay(const struct command *self, int argc, char **argv)
 {
     struct asked asked = {.spec = NULL};
     const struct cli_option options[] = {
-        {"-c", "FILE", &asked.config, NULL},
-        {"--limiter", "SPEC", &asked.spec, NULL},
-        {"--seed", "N", &asked.seed_text, NULL},
-        {"--compare", "FILE2", &asked.compare, NULL},
+        {"-c", "FILE", &asked.config, NULL},     {"--limiter", "SPEC", &asked.spec, NULL},
+        {"--seed", "N", &asked.seed_text, NULL}, {"--compare", "FILE2", &asked.compare, NULL},
+        {"--store", "URL", &asked.store, NULL},  {"--store-prefix", "P", &asked.prefix, NULL},
     };
-    int operands = options_read(self, options, 4, argc, argv);
+    int operands = options_read(self, options, 6, argc, argv);
 
     if (operands < 0)
         return STATUS_WRONG;
@@ -127,7 +149,7 @@ static int run_replay(const struct command *self, int argc, char **argv)
 
 const struct command cmd_replay = {
     .name = "replay",
-    .arguments = "(-c FILE [--seed N] [--compare FILE2] | --limiter SPEC) [TRACE]",
+    .arguments = "(-c FILE [--seed N] [--compare FILE2] | --limiter SPEC) [--store URL] [TRACE]",
     .summary = "decide the calls of a trace in virtual time, JSON lines in and out",
     .help =
         "Reads the file TRACE, or stdin if it is left out or `-`: one call on each line,\n"
@@ -173,6 +195,16 @@ const struct command cmd_replay = {
         "  {\"t\":1000,\"concurrency_limit\":128,\"in_flight\":3,\"queued\":0}\n"
         "\n"
         "--seed seeds chance. --compare prints what FILE2 would have decided differently, by\n"
-        "tenant, and no decisions.\n",
+        "tenant, and no decisions.\n"
+        "\n"
+        "--store keeps rate and cost in Redis, with the clock of the trace; what is printed is\n"
+        "the same to the byte. URL is one of\n"
+        "\n"
+        "  redis://[user:password@]host:port[/db]    rediss://... with TLS\n"
+        "  redis+cluster://host:port,...             redis+sentinel://name@host:port,...\n"
+        "  redis+unix:///path\n"
+        "\n"
+        "A run has its keys to itself and removes them at its end. With --store-prefix P they\n"
+        "begin with P, are found again by the next run, and stay.\n",
     .run = run_replay,
 };

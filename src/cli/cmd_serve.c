@@ -101,12 +101,6 @@ static size_t print_problems(const struct config_problems *problems)
     return errors;
 }
 
-static void warn_of_unserved(const struct command *self, const struct config *config)
-{
-    if (config->listen.grpc)
-        command_say(self, "warning: listen.grpc is not served by this version");
-}
-
 static bool load(const struct command *self, const char *path, struct config *config)
 {
     struct config_problems problems;
@@ -121,9 +115,7 @@ static bool load(const struct command *self, const char *path, struct config *co
         command_say(self, "%s: listen.gateway is missing; it must be HOST:PORT to serve on", path);
         good = false;
     }
-    if (good)
-        warn_of_unserved(self, config);
-    else
+    if (!good)
         config_free(config);
     return good;
 }
@@ -159,7 +151,8 @@ static void write_addresses(struct serving *serving)
         const struct http_listener *listener;
     } all[] = {{"gateway", listen->gateway, serving->workers[0].listener},
                {"probe", listen->probe, serving->clerk.probe},
-               {"admin", listen->admin, serving->clerk.admin_listener}};
+               {"admin", listen->admin, serving->clerk.admin_listener},
+               {"grpc", listen->grpc, serving->workers[0].grpc}};
     size_t n = 0;
 
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
@@ -384,9 +377,13 @@ const struct command cmd_serve = {
     .summary = "run the gateway",
     .help =
         "Serves the OpenAI and Anthropic APIs by the configuration in FILE: on listen.gateway for\n"
-        "clients, on listen.probe /healthz, /readyz and /metrics. When it listens it says so on\n"
-        "stderr, with the ports; there goes a line for each call, too, unless log.level is above\n"
-        "info. A stderr that nobody reads delays no call: lines are dropped then, and counted.\n"
+        "clients, on listen.grpc for those who ask for decisions, on listen.probe /healthz, "
+        "/readyz\n"
+        "and /metrics. When it listens it says so on stderr, with the ports; there goes a line "
+        "for\n"
+        "each call, too, unless log.level is above info. A stderr that nobody reads delays no "
+        "call:\n"
+        "lines are dropped then, and counted.\n"
         "\n"
         "--record appends a line of JSON to FILE for each call that has ended: when it came, who\n"
         "asked for what, how large it was and what became of it, without its contents. It is for\n"

@@ -332,9 +332,9 @@ int replay_by_both(struct replay_input *input, const char *first, const char *se
 {
     struct comparison comparison = {.n_tallies = 0};
     bool good[2] = {
-        replay_side_init(&comparison.sides[0], input->command, first, seed, first_decided,
+        replay_side_init(&comparison.sides[0], input->command, first, seed, NULL, first_decided,
                          &comparison),
-        replay_side_init(&comparison.sides[1], input->command, second, seed, second_decided,
+        replay_side_init(&comparison.sides[1], input->command, second, seed, NULL, second_decided,
                          &comparison),
     };
     int status;

@@ -134,10 +134,12 @@ static int tell_all(struct replay_side *side, struct replay_input *input)
     return replay_input_finish(input);
 }
 
-int replay_by_gate(struct replay_input *input, const char *config, uint64_t seed)
+int replay_by_gate(struct replay_input *input, const char *config, uint64_t seed,
+                   struct replay_store *store)
 {
     struct replay_side side;
-    bool made = replay_side_init(&side, input->command, config, seed, write_call, &input->out);
+    bool made =
+        replay_side_init(&side, input->command, config, seed, store, write_call, &input->out);
     int status = made ? tell_all(&side, input) : side.status;
 
     replay_side_fini(&side);

@@ -5,14 +5,17 @@
 #include <stdint.h>
 
 #include "cli/replay_input.h"
+#include "cli/replay_store.h"
 
-/* Each returns the status to end with. */
+/* Each returns the status to end with. `store`: where limits are kept; null: in memory. */
 
 /* Decides every call by one limiter. */
-int replay_by_limiter(struct replay_input *input, const struct tg_limiter *limiter);
+int replay_by_limiter(struct replay_input *input, const struct tg_limiter *limiter,
+                      struct replay_store *store);
 
 /* Tells the gate of a configuration every event. */
-int replay_by_gate(struct replay_input *input, const char *config, uint64_t seed);
+int replay_by_gate(struct replay_input *input, const char *config, uint64_t seed,
+                   struct replay_store *store);
 
 /* Tells the gates of two, and prints where they decide differently. */
 int replay_by_both(struct replay_input *input, const char *first, const char *second,

@@ -45,6 +45,16 @@ static bool fail(struct replay_side *side, int status, uint64_t line, const char
     return false;
 }
 
+/* There is no decision. A store elsewhere knows more about why. */
+static void fail_by(struct replay_side *side, uint64_t line, enum tg_err err)
+{
+    struct tg_problem problem = {""};
+
+    if (side->remote.store != NULL)
+        replay_store_problem(side->remote.store, &problem);
+    fail(side, STATUS_FAILED, line, problem.text[0] != '\0' ? problem.text : tg_strerror(err));
+}
+
 /* ---- Ids ------------------------------------------------------------------------------------- */
 
 /* The entry of an id that is in use; null if it is not. */
@@ -99,7 +109,7 @@ static void on_decided(void *context, struct gate_run_call *run_call, enum tg_er
     if (!id_is_taken(side, call))
         note_id(side, call);
     if (err != TG_OK)
-        fail(side, STATUS_FAILED, call->line, tg_strerror(err));
+        fail_by(side, call->line, err);
     else if (side->status == STATUS_DONE)
         side->decided(side->context, call, answer, at);
     put_call(side, call);
@@ -269,8 +279,30 @@ bool replay_side_finish(struct replay_side *side)
 
 /* ---- Making one ------------------------------------------------------------------------------ */
 
+/* The limits of the configuration, in the store that is here. One that is in Redis knows them by
+ * their names, and nothing is counted here. */
+static enum tg_err make_scopes(struct replay_side *side, struct replay_store *remote,
+                               struct tg_problem *problem)
+{
+    enum tg_err err = TG_ERR_MEMORY;
+
+    if (remote == NULL)
+        return gate_config_scopes(&side->config, side->store, &side->scopes, problem);
+    snprintf(problem->text, sizeof problem->text, "%s", tg_strerror(TG_ERR_MEMORY));
+    side->book = limit_book_new(side->store);
+    if (side->book != NULL)
+        err = scopes_new(&side->config, side->book, &side->scopes, problem);
+    if (err != TG_OK)
+        return err;
+    side->listing = limit_book_list(side->book);
+    if (side->listing == NULL)
+        return TG_ERR_MEMORY;
+    replay_remote_init(&side->remote, remote, side->listing);
+    return TG_OK;
+}
+
 static bool make_gate(struct replay_side *side, const struct command *command, const char *path,
-                      uint64_t seed)
+                      uint64_t seed, struct replay_store *remote)
 {
     struct tg_store_config store;
     struct tg_gate_config gate;
@@ -281,7 +313,7 @@ static bool make_gate(struct replay_side *side, const struct command *command, c
     store.shards = 1; /* there is one thread */
     enum tg_err err = tg_store_new(&store, &side->store, &problem);
     if (err == TG_OK)
-        err = gate_config_scopes(&side->config, side->store, &side->scopes, &problem);
+        err = make_scopes(side, remote, &problem);
     if (err == TG_OK && side->config.gate.policy.kind == CONFIG_BID_PRICE)
         err = tg_bid_new(&side->config.gate.policy.bid, &side->policy, &problem);
     if (err == TG_OK) {
@@ -289,7 +321,9 @@ static bool make_gate(struct replay_side *side, const struct command *command, c
         gate.policy = side->policy;
         gate.store = side->store;
         gate.seed = seed;
-        err = gate_run_init(&side->run, &gate, on_decided, side, &problem);
+        err = remote != NULL ? gate_run_init_remote(&side->run, &gate, &side->remote.hook,
+                                                    on_decided, side, &problem)
+                             : gate_run_init(&side->run, &gate, on_decided, side, &problem);
     }
     if (err == TG_OK)
         return true;
@@ -299,14 +333,15 @@ static bool make_gate(struct replay_side *side, const struct command *command, c
 }
 
 bool replay_side_init(struct replay_side *side, const struct command *command, const char *path,
-                      uint64_t seed, replay_side_decided *decided, void *context)
+                      uint64_t seed, struct replay_store *remote, replay_side_decided *decided,
+                      void *context)
 {
     *side = (struct replay_side){.decided = decided, .context = context, .status = STATUS_DONE};
     if (!gate_config_load(command, path, &side->config)) {
         side->status = STATUS_WRONG;
         return false;
     }
-    return make_gate(side, command, path, seed);
+    return make_gate(side, command, path, seed, remote);
 }
 
 void replay_side_fini(struct replay_side *side)
@@ -320,6 +355,9 @@ void replay_side_fini(struct replay_side *side)
     gate_run_fini(&side->run);
     tg_bid_free(side->policy);
     scopes_free(side->scopes);
+    replay_remote_fini(&side->remote);
+    free(side->listing);
+    limit_book_free(side->book);
     tg_store_free(side->store);
     replay_ids_fini(&side->ids);
     config_free(&side->config);

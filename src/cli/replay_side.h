@@ -8,6 +8,7 @@
 
 #include "cli/command.h"
 #include "cli/replay_ids.h"
+#include "cli/replay_remote.h"
 #include "cli/trace.h"
 #include "gateway/config.h"
 #include "gateway/scopes.h"
@@ -34,6 +35,9 @@ typedef void replay_side_decided(void *context, const struct replay_call *call,
 struct replay_side {
     struct config config;
     struct tg_store *store;
+    struct limit_book *book;
+    struct limit_listing *listing; /* of a side whose limits are in Redis; else null */
+    struct replay_remote remote;
     struct tg_policy *policy; /* null: every call is worth it */
     struct scopes *scopes;
     struct gate_run run;
@@ -49,9 +53,11 @@ struct replay_side {
     struct tg_problem problem;
 };
 
-/* False after saying what is wrong; `status` has what to end with. */
+/* `remote`, borrowed, has rate and cost; null: they are kept here. False after saying what is
+ * wrong; `status` has what to end with. */
 bool replay_side_init(struct replay_side *side, const struct command *command, const char *path,
-                      uint64_t seed, replay_side_decided *decided, void *context);
+                      uint64_t seed, struct replay_store *remote, replay_side_decided *decided,
+                      void *context);
 void replay_side_fini(struct replay_side *side);
 
 /* What a line says. For a limits line, `stats` is filled. False: see above. */

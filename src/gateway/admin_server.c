@@ -35,7 +35,7 @@ static struct slice token_of(const struct http_head *head)
     return http_count(head, SLICE("authorization")) == 1 ? value : none;
 }
 
-/* An empty token is none: it is what a caller without one has. */
+/* An empty token is none: it is what somebody without one has. */
 static bool token_is_right(const struct config_secret *right, struct slice token)
 {
     uint8_t want[VIRTUAL_KEY_HASH], have[VIRTUAL_KEY_HASH];
@@ -79,19 +79,26 @@ static void note_denied(struct admin *admin, const struct http_inbound *in)
     admin_audit(admin, who, "admin_token", "api", "refused: the token is missing or wrong");
 }
 
+enum admin_access admin_access(const struct config *config, const struct http_head *head)
+{
+    const struct config_secret *right = &config->admin_token;
+
+    if (right->bytes == NULL || right->size == 0)
+        return ADMIN_CLOSED;
+    return token_is_right(right, token_of(head)) ? ADMIN_MAY : ADMIN_WRONG_TOKEN;
+}
+
 /* False: it has been answered. */
 static bool may_ask(struct admin *admin, struct http_inbound *in)
 {
-    const struct config_secret *right = &admin_generation(admin)->config.admin_token;
+    enum admin_access access = admin_access(&admin_generation(admin)->config, &in->head);
 
-    if (right->bytes == NULL || right->size == 0) {
+    if (access == ADMIN_CLOSED)
         admin_reply_error(in, 403, "closed",
                           "the admin API is closed, because no token is configured; set "
                           "admin_auth.token, for example to \"file:admin.token\"");
-        return false;
-    }
-    if (token_is_right(right, token_of(&in->head)))
-        return true;
+    if (access != ADMIN_WRONG_TOKEN)
+        return access == ADMIN_MAY;
     note_denied(admin, in);
     admin_reply_error(in, 401, "unauthorized",
                       "the token is missing or wrong; send authorization: Bearer TOKEN");
@@ -287,6 +294,7 @@ enum tg_err admin_new(const struct admin_options *options, struct admin **made,
         return err;
     }
     net_timer_set(options->loop, &admin->second, 1000);
+    options->gateway->sampled = &admin->memory;
     *made = admin;
     return TG_OK;
 }
@@ -295,6 +303,8 @@ void admin_free(struct admin *admin)
 {
     if (admin == NULL)
         return;
+    if (admin->options.gateway->sampled == &admin->memory)
+        admin->options.gateway->sampled = NULL;
     admin_changes_free(admin->changes);
     admin_watchers_fini(&admin->watchers);
     net_timer_stop(admin->options.loop, &admin->second);

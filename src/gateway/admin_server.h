@@ -68,6 +68,15 @@ TG_MUST_CHECK enum tg_err admin_new(const struct admin_options *options, struct 
 /* The listener has been freed. Waits for a change that is under way. */
 void admin_free(struct admin *admin);
 
+/* Whether the administrator is asking, by the token of `authorization: Bearer TOKEN`. */
+enum admin_access {
+    ADMIN_MAY,
+    ADMIN_CLOSED, /* nobody may: no token is configured */
+    ADMIN_WRONG_TOKEN,
+};
+
+enum admin_access admin_access(const struct config *config, const struct http_head *head);
+
 /* Of the listener; its context is the struct admin. */
 extern const struct http_server_ops admin_server_ops;
 

@@ -9,6 +9,8 @@
  *   READING      the body arrives; memory and fairness have been asked (call_in.c)
  *   QUEUED_SLOT  waits for a slot of its model (call_admit.c)
  *   QUEUED_GATE  waits for a place under the ceiling; then policy, rate and cost are decided
+ *   AT_STORE     waits for what gateways share: for its limits, or, between two attempts or before
+ *                the first, for money and a key; with `store: memory` nobody is ever here
  *   ASKING       an attempt is under way: money and a key are held, nothing went to the client
  *   PAUSING      between two attempts: neither money nor a key is held (call_attempt.c)
  *   ANSWERING    the reply goes out as it comes in (call_answer.c)
@@ -29,6 +31,7 @@
 #include "gateway/gateway.h"
 #include "gateway/meter.h"
 #include "gateway/replies.h"
+#include "gateway/shared.h"
 #include "gateway/sse.h"
 #include "gateway/usage.h"
 #include "gateway/worker.h"
@@ -37,6 +40,7 @@ enum call_state {
     CALL_READING,
     CALL_QUEUED_SLOT,
     CALL_QUEUED_GATE,
+    CALL_AT_STORE,
     CALL_ASKING,
     CALL_PAUSING,
     CALL_ANSWERING,
@@ -65,10 +69,14 @@ struct attempt {
     tg_key_lease key;
     struct route_key *owner; /* its generation is held by the call */
     struct spending_ticket money;
+    struct shared_money shared_money; /* the same, at what all gateways have spent */
+    struct shared_key shared_key;     /* and the key, at what all of them use of it */
+    unsigned key_rounds;              /* keys that others had no room left in */
     struct http_outbound *out;
     struct body_edit edit;  /* what is sent points into it */
     int64_t prompt, output; /* tokens, estimated */
     int64_t tokens;         /* that the key was asked for */
+    int64_t most_output;    /* what the call may write at most, set by us; -1: nothing is */
     tg_ms began_at;
     tg_ms first_at;               /* the first byte of the reply's body; 0: none yet */
     int status;                   /* of the reply; 0: none yet */
@@ -116,9 +124,10 @@ struct call {
 
     struct tg_scope scopes[TG_SCOPES_MAX];
     struct tg_call gate_call, slot_call;
-    tg_lease lease; /* of the gate, or on the way to one */
-    bool admitted;  /* by the gate: it is asked once, whatever number of routes it takes */
-    tg_lease slot;  /* of the route */
+    tg_lease lease;            /* of the gate, or on the way to one */
+    struct shared_debit debit; /* where gateways share the limits */
+    bool admitted; /* by the gate: it is asked once, whatever number of routes it takes */
+    tg_lease slot; /* of the route */
     struct tg_axes axes;
 
     struct attempt attempt;

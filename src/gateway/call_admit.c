@@ -22,6 +22,27 @@ static void wait_until(struct call *call, enum call_state state, tg_ms deadline)
 
 /* ---- the gate ---- */
 
+static void gate_answered(struct call *call, enum tg_err err, const struct tg_answer *answer);
+
+static void store_answered(struct shared_debit *debit, enum tg_err err,
+                           const struct tg_answer *answer)
+{
+    struct call *call = (struct call *)(void *)((char *)debit - offsetof(struct call, debit));
+
+    gate_answered(call, err, answer);
+}
+
+static void ask_store(struct call *call, const struct tg_answer *so_far)
+{
+    struct tg_answer answer = *so_far;
+    enum tg_err err;
+
+    call->state = CALL_AT_STORE;
+    if (shared_take_for_gate(call->worker->port, &call->debit, call->generation,
+                             call->gateway->gate, &call->gate_call, store_answered, &err, &answer))
+        gate_answered(call, err, &answer);
+}
+
 static void gate_answered(struct call *call, enum tg_err err, const struct tg_answer *answer)
 {
     struct refusal why;
@@ -38,6 +59,10 @@ static void gate_answered(struct call *call, enum tg_err err, const struct tg_an
     call->lease = answer->lease;
     if (answer->step == TG_WAITING) {
         wait_until(call, CALL_QUEUED_GATE, answer->deadline);
+        return;
+    }
+    if (answer->step == TG_NEEDS_STORE) {
+        ask_store(call, answer);
         return;
     }
     call->axes = answer->axes;

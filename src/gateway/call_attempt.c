@@ -216,14 +216,35 @@ static bool send_request(struct call *call, int64_t most_output)
 
 /* ---- money ---- */
 
+static void describe_money(const struct call *call, struct spending_call *spending)
+{
+    *spending = (struct spending_call){.tenant = call_tenant(call)->name,
+                                       .hint = call->tenant,
+                                       .user = {call->user.at, call->user.n}};
+}
+
+static bool money_left(struct call *call, tg_micro *left)
+{
+    struct gateway *gateway = call->gateway;
+    struct spending_call spending;
+    double part;
+
+    if (gateway->shared) {
+        describe_money(call, &spending);
+        return remote_money_left(gateway->shared->money, &spending, call_now(call), left, &part) ==
+               TG_OK;
+    }
+    return tg_bank_left(spending_bank(gateway->spending),
+                        spending_account(gateway->spending, call_tenant(call)->name, call->tenant),
+                        call_now(call), left, &part) == TG_OK;
+}
+
 /* What the call may write at most, if it does not say: -1: it says, or nothing is to be done. */
 static bool bound_output(struct call *call, int64_t *most, bool *up_to)
 {
     const struct config_model *model = call->route->config;
-    struct gateway *gateway = call->gateway;
     struct refusal why;
     tg_micro left;
-    double part;
 
     *most = -1;
     *up_to = false;
@@ -240,10 +261,7 @@ static bool bound_output(struct call *call, int64_t *most, bool *up_to)
         call_refuse_admitted(call, &why);
         return false;
     }
-    if (tg_bank_left(spending_bank(gateway->spending),
-                     spending_account(gateway->spending, call_tenant(call)->name, call->tenant),
-                     call_now(call), &left, &part) != TG_OK ||
-        left == TG_MONEY_MAX)
+    if (!money_left(call, &left) || left == TG_MONEY_MAX)
         return true; /* nobody's budget depends on it */
     int64_t affordable = tg_price_affordable(&model->price, call->attempt.prompt, left);
     *most = num_min(model->max_output_tokens, num_max(affordable / call->ask.choices, 1));
@@ -272,37 +290,71 @@ static void refuse_money(struct call *call, enum tg_err err, const struct tg_mon
     call_refuse_admitted(call, &why);
 }
 
-/* Reserves what the attempt may cost. False: the call has been answered. */
-static bool reserve(struct call *call, int64_t *most_output)
+static void find_key(struct call *call);
+
+/* At this gateway, or at all of them. */
+static void money_answered(struct call *call, enum tg_err err, const struct tg_money_answer *answer)
 {
-    struct spending_call spending = {.tenant = call_tenant(call)->name,
-                                     .hint = call->tenant,
-                                     .user = {call->user.at, call->user.n}};
-    struct tg_money_answer answer;
+    if (!err && answer->would_deny > 0)
+        call->notes.would_deny |= REPORT_WOULD(REPORT_BUDGET);
+    if (!err && answer->reservation != 0) {
+        call->notes.reserved = answer->reserved;
+        find_key(call);
+        return;
+    }
+    call_settle(call, TG_KEY_CANCELLED, CHARGE_NOTHING);
+    refuse_money(call, err, answer);
+}
+
+static void shared_money_answered(struct shared_money *money, enum tg_err err,
+                                  const struct tg_money_answer *answer)
+{
+    char *at = (char *)money - offsetof(struct call, attempt.shared_money);
+
+    money_answered((struct call *)(void *)at, err, answer);
+}
+
+/* What the attempt may cost. False: the call has been answered. */
+static bool reckon(struct call *call, struct spending_call *spending)
+{
     struct attempt *attempt = &call->attempt;
 
-    *most_output = -1;
-    if (call->route) {
-        attempt->prompt = estimate_prompt(&call->ask, &call->route->estimate);
-        attempt->output = estimate_output(&call->ask, call->route->config->max_output_tokens);
-        if (!bound_output(call, most_output, &spending.up_to))
-            return false;
-        spending.money =
-            tg_price_bound(&call->route->config->price, attempt->prompt, attempt->output);
-    } else {
-        spending.money = call->passthrough->per_call;
-    }
-    enum tg_err err = spending_reserve(call->gateway->spending, &spending, call_now(call),
-                                       &attempt->money, &answer);
-    if (!err && answer.would_deny > 0)
-        call->notes.would_deny |= REPORT_WOULD(REPORT_BUDGET);
-    if (!err && attempt->money.reservation != 0) {
-        call->notes.reserved = answer.reserved;
+    describe_money(call, spending);
+    attempt->most_output = -1;
+    if (call->route == NULL) {
+        spending->money = call->passthrough->per_call;
         return true;
     }
-    attempt->money.reservation = 0;
-    refuse_money(call, err, &answer);
-    return false;
+    attempt->prompt = estimate_prompt(&call->ask, &call->route->estimate);
+    attempt->output = estimate_output(&call->ask, call->route->config->max_output_tokens);
+    if (!bound_output(call, &attempt->most_output, &spending->up_to))
+        return false;
+    spending->money = tg_price_bound(&call->route->config->price, attempt->prompt, attempt->output);
+    return true;
+}
+
+/* Reserves it: in this gateway's own books, then where all of them are added up. */
+static void reserve(struct call *call)
+{
+    struct attempt *attempt = &call->attempt;
+    struct spending_call spending;
+    struct tg_money_answer answer;
+
+    if (!reckon(call, &spending))
+        return;
+    enum tg_err err = spending_reserve(call->gateway->spending, &spending, call_now(call),
+                                       &attempt->money, &answer);
+    if (err || attempt->money.reservation == 0) {
+        attempt->money.reservation = 0;
+        answer.reservation = 0;
+    } else if (call->gateway->shared) {
+        spending.money = answer.reserved;
+        call->state = CALL_AT_STORE;
+        if (!shared_reserve(call->worker->port, &attempt->shared_money, call->generation, &spending,
+                            shared_money_answered, &err, &answer))
+            return;
+    }
+    money_answered(call, err, &answer);
 }
 
 /* ---- a key ---- */
@@ -329,8 +381,7 @@ static struct tg_pool *pool_of(const struct call *call)
     return call->route ? call->route->pool : provider_of(call)->pool;
 }
 
-/* False: there is none; the money has been given back. */
-static bool acquire(struct call *call, struct tg_key_answer *answer)
+static void acquire(struct call *call, struct tg_key_answer *answer)
 {
     struct attempt *attempt = &call->attempt;
     struct tg_key_call key;
@@ -349,10 +400,6 @@ static bool acquire(struct call *call, struct tg_key_answer *answer)
     tg_pool_acquire(pool_of(call), &key, call_now(call), answer);
     attempt->key = answer->lease;
     attempt->owner = answer->owner;
-    if (answer->lease != 0)
-        return true;
-    call_settle(call, TG_KEY_CANCELLED, CHARGE_NOTHING);
-    return false;
 }
 
 /* How long until a key can serve a new call like this one, for which none has been tried. */
@@ -432,32 +479,101 @@ static void hold_key(struct call *call)
         generation_drop(last, call->worker->number);
 }
 
-void call_attempt(struct call *call)
+/* Money and a key are there. */
+static void begin_attempt(struct call *call)
 {
-    struct tg_key_answer answer;
     struct refusal why;
-    int64_t most_output;
 
-    memset(&call->attempt, 0, sizeof call->attempt);
-    if (!reserve(call, &most_output))
-        return;
-    if (!acquire(call, &answer)) {
-        no_key(call, &answer);
-        return;
-    }
     call->state = CALL_ASKING;
     if (call->attempts++ == 0)
         call_report_admitted(call);
     call->route_attempts++;
-    hold_key(call);
     call->attempt.began_at = call_now(call);
-    if (send_request(call, most_output)) {
+    if (send_request(call, call->attempt.most_output)) {
+        call->attempt.unsent = false;
         report_notes_sent(&call->notes);
         return;
     }
     call_settle(call, TG_KEY_CANCELLED, CHARGE_NOTHING);
     refusal_init(&why, REPLY_INTERNAL, "the request to the provider could not be made");
     call_refuse_admitted(call, &why);
+}
+
+static void key_answered(struct shared_key *key, enum tg_err err, const struct tg_key_hold *hold);
+
+/* How often a key is looked for, while others have taken what the last one had left. */
+enum { KEY_ROUNDS_MAX = 8 };
+
+/* Two answers that were late are what a call waits for at most. Its key is then this gateway's own
+ * word. */
+static bool has_waited_in_vain(const struct call *call)
+{
+    return call->attempt.shared_money.away || call->debit.way >= SHARED_LOCAL;
+}
+
+/* The ring of this gateway chooses; whether the key has room for all gateways together, Redis
+ * knows. If it has none, the ring is told, and chooses among the others. */
+static void find_key(struct call *call)
+{
+    struct attempt *attempt = &call->attempt;
+    struct tg_key_answer answer;
+    enum tg_err err = TG_OK;
+
+    acquire(call, &answer);
+    if (answer.lease == 0) {
+        call_settle(call, TG_KEY_CANCELLED, CHARGE_NOTHING);
+        no_key(call, &answer);
+        return;
+    }
+    hold_key(call);
+    if (call->gateway->shared && !has_waited_in_vain(call)) {
+        call->state = CALL_AT_STORE;
+        if (!shared_key_take(call->worker->port, &attempt->shared_key, call->generation,
+                             answer.lease, answer.owner, key_answered, &err))
+            return;
+        key_answered(&attempt->shared_key, err, NULL);
+        return;
+    }
+    begin_attempt(call);
+}
+
+static void refuse_key(struct call *call, struct refusal *why)
+{
+    call_settle(call, TG_KEY_CANCELLED, CHARGE_NOTHING);
+    call_refuse_admitted(call, why);
+}
+
+static void key_answered(struct shared_key *key, enum tg_err err, const struct tg_key_hold *hold)
+{
+    char *at = (char *)key - offsetof(struct call, attempt.shared_key);
+    struct call *call = (struct call *)(void *)at;
+    struct attempt *attempt = &call->attempt;
+    struct refusal why;
+
+    if (err) {
+        refusal_init(&why, REPLY_STORE_UNAVAILABLE,
+                     "how much gateways use of the provider's keys cannot be known at the moment");
+        refuse_key(call, &why);
+    } else if (hold != NULL) {
+        tg_keyring_hold_off(call->gateway->ring, attempt->key, call_now(call), hold);
+        attempt->key = 0;
+        if (++attempt->key_rounds < KEY_ROUNDS_MAX) {
+            find_key(call);
+            return;
+        }
+        refusal_init(&why, REPLY_NO_KEY, NULL);
+        why.retry_after_ms = wait_of_keys(call);
+        refuse_key(call, &why);
+    } else {
+        begin_attempt(call);
+    }
+}
+
+void call_attempt(struct call *call)
+{
+    memset(&call->attempt, 0, sizeof call->attempt);
+    call->attempt.unsent = true;
+    reserve(call);
 }
 
 const char *call_failure_name(enum call_failure failure)

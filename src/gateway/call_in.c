@@ -10,6 +10,8 @@
 #include <string.h>
 
 #include "core/num.h"
+#include "gateway/admit.h"
+#include "gateway/admit_api.h"
 #include "gateway/call.h"
 #include "gateway/protect.h"
 #include "gateway/trust.h"
@@ -68,7 +70,9 @@ void call_free(struct call *call)
 
     if (call->in != NULL || call->attempt.out != NULL)
         return;
-    call_let_go(call, TG_OUTCOME_CANCELLED);
+    /* Who leaves while a store is asked has had nothing: not even its rate stays charged. */
+    call_let_go(call, call->left_in == CALL_AT_STORE && call->attempts == 0 ? TG_OUTCOME_REFUSED
+                                                                            : TG_OUTCOME_CANCELLED);
     call_report(call);
     net_timer_stop(worker->loop, &call->timer);
     waiter_forget(&call->waiter);
@@ -172,6 +176,7 @@ static bool describe(struct call *call, struct slice model)
         call_refuse(call, &why);
         return false;
     }
+    shared_divide_peer(call->gateway->shared, &call->generation->config.gate, &call->gate_call);
     if (value >= 0 && value <= (double)TG_NUMBER_MAX)
         call->gate_call.value = value;
     call->gate_call.waiter = &call->waiter;
@@ -365,6 +370,8 @@ static void begin(void *context, struct http_inbound *in)
     const struct protected_route *guarded = protect_find(worker->generation, in->head.target);
     struct refusal why;
 
+    if (admit_api_begin(worker, in))
+        return;
     if (guarded) {
         protect_begin(worker, guarded, in);
         return;
@@ -639,9 +646,15 @@ static void any_gone(struct http_inbound *in, enum http_why why)
         ops_of(in)->gone(in, why);
 }
 
+static void closed(void *context, uint64_t connection)
+{
+    admit_connection_closed(context, connection);
+}
+
 const struct http_server_ops call_server_ops = {.begin = begin,
                                                 .data = any_data,
                                                 .end = any_end,
                                                 .room = any_room,
                                                 .gone = any_gone,
-                                                .refuse = refuse};
+                                                .refuse = refuse,
+                                                .closed = closed};

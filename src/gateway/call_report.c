@@ -197,8 +197,8 @@ static void explain(const struct report_notes *notes, const struct refusal *why,
         snprintf(text, size, "%s", why->text);
 }
 
-static void put_denial(struct gateway *gateway, const struct report_notes *notes,
-                       const struct refusal *why, struct watch_entry *entry)
+void report_denial(struct gateway *gateway, const struct report_notes *notes,
+                   const struct refusal *why, struct watch_entry *entry)
 {
     char text[WATCH_TEXT_MAX + REPLY_TEXT_MAX];
 
@@ -226,7 +226,7 @@ void call_report_refused(struct call *call, const struct refusal *why, const str
     if (call->tenant != CONFIG_NONE)
         watch_text(entry.tenant, sizeof entry.tenant, slice_of(call_tenant(call)->name));
     watch_text(entry.model, sizeof entry.model, ask_slice(&call->ask.model));
-    put_denial(call->gateway, &call->notes, why, &entry);
+    report_denial(call->gateway, &call->notes, why, &entry);
 }
 
 void guarded_report_refused(struct guarded *guarded, const struct refusal *why,
@@ -245,7 +245,7 @@ void guarded_report_refused(struct guarded *guarded, const struct refusal *why,
     if (guarded->key != NULL)
         watch_text(entry.tenant, sizeof entry.tenant,
                    (struct slice){guarded->call.tenant, guarded->call.tenant_bytes});
-    put_denial(guarded->gateway, &guarded->notes, why, &entry);
+    report_denial(guarded->gateway, &guarded->notes, why, &entry);
 }
 
 /* ---- A call --------------------------------------------------------------------------------- */
@@ -262,6 +262,8 @@ static const char *ended_how(const struct call *call)
     case CALL_QUEUED_SLOT:
     case CALL_QUEUED_GATE:
         return "hangup_queued";
+    case CALL_AT_STORE:
+        return "hangup_at_store";
     case CALL_ASKING:
         return "hangup_asking";
     case CALL_PAUSING:

@@ -18,7 +18,9 @@
 #include "obs/trace_parent.h"
 
 struct call;
+struct gateway;
 struct guarded;
+struct watch_entry;
 struct worker;
 
 struct report_notes {
@@ -73,6 +75,10 @@ void report_notes_answer(struct report_notes *notes, struct tg_gate *gate,
 /* The field `traceparent` of what is sent on; empty: what the client sent goes on as it is. */
 struct slice report_notes_traceparent(const struct report_notes *notes, const struct worker *worker,
                                       char text[TRACE_PARENT_BYTES]);
+
+/* A refusal for the watch: `entry` has when, who and what, the rest is filled in here. */
+void report_denial(struct gateway *gateway, const struct report_notes *notes,
+                   const struct refusal *why, struct watch_entry *entry);
 
 /* ---- of a call ---- */
 

@@ -92,6 +92,7 @@ static void settle_money(struct call *call, enum call_charge charge, uint32_t fl
         use.key = (struct ledger_text){attempt->owner->config->name,
                                        strlen(attempt->owner->config->name)};
     spending_settle(call->gateway->spending, &attempt->money, &use, call_now(call));
+    shared_money_settle(&attempt->shared_money, use.spent);
     attempt->money.reservation = 0;
     call->spent = (call->spent > 0 ? call->spent : 0) + (use.spent > 0 ? use.spent : 0);
 }
@@ -111,7 +112,8 @@ static void give_back_key(struct call *call, enum tg_key_outcome outcome, enum c
     report.tokens = charge == CHARGE_USED && call->route ? all_tokens(&call->usage) : -1;
     if (attempt->first_at > 0)
         report.latency_ms = (double)(attempt->first_at - attempt->began_at);
-    tg_keyring_release(call->gateway->ring, attempt->key, call_now(call), &report);
+    shared_key_give(&attempt->shared_key, call->gateway->ring, attempt->key, call_now(call),
+                    &report);
     attempt->key = 0;
 }
 
@@ -225,12 +227,16 @@ static void leave_gate(struct call *call, enum tg_outcome outcome)
 {
     struct tg_release release;
 
-    if (call->lease == 0)
-        return;
     tg_release_init(&release);
     release.outcome = outcome;
     if (outcome != TG_OUTCOME_REFUSED && call->route)
         release.actual = call->used;
+    if (outcome == TG_OUTCOME_REFUSED)
+        shared_debit_refund(&call->debit);
+    else
+        shared_debit_settle(&call->debit, release.actual);
+    if (call->lease == 0)
+        return;
     tg_gate_release(call->gateway->gate, call->lease, call_now(call), &release);
     call->lease = 0;
 }

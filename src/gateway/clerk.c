@@ -6,9 +6,12 @@
 #include <string.h>
 
 #include "gateway/admin_server.h"
+#include "gateway/admit.h"
+#include "gateway/generation_parts.h"
 #include "gateway/otlp.h"
 #include "gateway/probe_pages.h"
 #include "gateway/reload.h"
+#include "gateway/shared.h"
 
 enum { CHORES_MS = 100, FILES_MS = 1000, MEMORY_MS = 500 };
 
@@ -36,6 +39,7 @@ static void tick(struct clerk *clerk, tg_ms now)
 
     tg_gate_tick(clerk->gateway->gate, now);
     tg_gate_tick(clerk->gateway->protect_gate, now);
+    admit_tick(clerk->gateway, now);
     for (size_t i = 0; i < generation->config.n_models; i++)
         tg_gate_tick(generation->routes[i].slots->gate, now);
     for (int i = 0; i < 2; i++)
@@ -55,10 +59,37 @@ static void look_at_files(struct clerk *clerk, tg_ms now)
     for (size_t i = 0; i < config->n_sources; i++)
         if (config->sources[i].kind != CONFIG_SOURCE_FILE &&
             config_source_changed(&config->sources[i])) {
-            reload_request(clerk->reload, "a file with a secret or a certificate has changed", NULL,
-                           NULL);
+            reload_request(clerk->reload,
+                           "a file with a secret, a certificate or rules has changed", NULL, NULL);
             return;
         }
+}
+
+/* What the admin API does for itself. */
+static void sample(struct clerk *clerk, tg_ms now)
+{
+    if (clerk->gateway->sampled != &clerk->samples || now - clerk->sampled_at < 1000)
+        return;
+    clerk->sampled_at = now;
+    snapshot_sample(&clerk->samples, clerk->generation, now);
+}
+
+/* Another gateway has come, or one is gone: shares are others. Not while a configuration is being
+ * read, which changes the same. */
+static void divide(struct clerk *clerk, tg_ms now)
+{
+    struct gateway *gateway = clerk->gateway;
+    struct ledger_problem problem;
+    struct tg_problem why;
+
+    if (gateway->shared == NULL || !reload_may_try(clerk->reload))
+        return;
+    long long nodes = atomic_load_explicit(&gateway->shared->nodes, memory_order_relaxed);
+    if (nodes == gateway->shared->divided)
+        return;
+    if (limit_book_share(gateway->book, nodes, now, &why) == TG_OK &&
+        generation_set_gates(clerk->generation, now, &problem))
+        gateway->shared->divided = nodes;
 }
 
 static void do_chores(void *arg)
@@ -71,6 +102,8 @@ static void do_chores(void *arg)
     key_probe_look(&clerk->key_probe, clerk);
     state_log_look(&clerk->state_log, clerk->gateway, clerk->generation);
     look_at_files(clerk, now);
+    divide(clerk, now);
+    sample(clerk, now);
     net_timer_set(clerk->loop, &clerk->chores, CHORES_MS);
 }
 
@@ -149,6 +182,20 @@ static bool open_admin(struct clerk *clerk, const char *address, const char *pat
                      problem);
 }
 
+/* What snapshots by gRPC need. */
+static bool start_samples(struct clerk *clerk)
+{
+    const struct snapshot_sources of = {clerk->gateway, clerk->gateway->metrics,
+                                        clerk->gateway->watch};
+
+    if (clerk->generation->config.listen.grpc == NULL || clerk->gateway->sampled != NULL)
+        return true;
+    if (!snapshot_memory_init(&clerk->samples, &of, clerk->generation, clerk_now(clerk)))
+        return false;
+    clerk->gateway->sampled = &clerk->samples;
+    return true;
+}
+
 static bool send_traces(struct clerk *clerk, struct tg_problem *problem)
 {
     const struct otlp_options options = {.loop = clerk->loop,
@@ -184,10 +231,13 @@ bool clerk_init(struct clerk *clerk, struct gateway *gateway, struct worker *wor
         (clerk->reload = reload_new(clerk, path)) == NULL)
         return false;
     gateway->clerk = clerk->loop;
+    if (!shared_port_new(gateway->shared, clerk->loop, true, &clerk->port, problem))
+        return false;
     net_timer_set(clerk->loop, &clerk->chores, 1);
     return listen_at(clerk, config->listen.probe, &probe_server_ops, clerk, &clerk->probe,
                      problem) &&
-           open_admin(clerk, config->listen.admin, path, problem) && send_traces(clerk, problem);
+           open_admin(clerk, config->listen.admin, path, problem) && start_samples(clerk) &&
+           send_traces(clerk, problem);
 }
 
 static void *run(void *arg)
@@ -218,6 +268,11 @@ void clerk_fini(struct clerk *clerk)
     if (clerk->gateway == NULL)
         return;
     clerk_stop(clerk);
+    /* The loop is turned once more, for what the store is to be told: not for what ends here. */
+    if (clerk->loop) {
+        net_timer_stop(clerk->loop, &clerk->chores);
+        net_loop_unpost(clerk->loop, &clerk->hangup);
+    }
     clerk->gateway->clerk = NULL;
     key_probe_fini(&clerk->key_probe);
     memory_fini(&clerk->memory);
@@ -225,6 +280,9 @@ void clerk_fini(struct clerk *clerk)
         http_listener_free(clerk->admin_listener);
     if (clerk->admin)
         admin_free(clerk->admin);
+    if (clerk->gateway->sampled == &clerk->samples)
+        clerk->gateway->sampled = NULL;
+    snapshot_memory_fini(&clerk->samples);
     if (clerk->probe)
         http_listener_free(clerk->probe);
     reload_free(clerk->reload);
@@ -232,9 +290,8 @@ void clerk_fini(struct clerk *clerk)
     state_log_fini(&clerk->state_log);
     if (clerk->client)
         http_client_free(clerk->client);
-    if (clerk->loop) {
-        net_timer_stop(clerk->loop, &clerk->chores);
+    shared_port_free(clerk->port);
+    if (clerk->loop)
         net_loop_free(clerk->loop);
-    }
     memset(clerk, 0, sizeof *clerk);
 }

@@ -17,6 +17,7 @@
 
 #include "gateway/gateway.h"
 #include "gateway/key_probe.h"
+#include "gateway/snapshot.h"
 #include "gateway/state_log.h"
 #include "net/http_client.h"
 #include "net/http_server.h"
@@ -36,6 +37,7 @@ struct clerk {
     size_t n_workers;
     struct net_loop *loop;
     struct http_client *client;
+    struct shared_port *port;             /* to what gateways share; null: nothing */
     struct http_listener *probe;          /* of /healthz and the like; null: none */
     struct http_listener *admin_listener; /* null: none */
     struct admin *admin;                  /* with it */
@@ -45,6 +47,8 @@ struct clerk {
     tg_ms memory_read_at, files_looked_at;
     struct key_probe key_probe;
     struct state_log state_log;
+    struct snapshot_memory samples; /* for gRPC, where there is no admin API that has them */
+    tg_ms sampled_at;
     struct otlp *otlp;      /* sends spans; null: nowhere */
     struct net_post hangup; /* of a terminal, or a signal of that name: another configuration */
     pthread_t thread;

@@ -22,6 +22,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "tollgate.h"
 
@@ -125,6 +126,7 @@ struct config_concurrency {
         double shares[2];              /* of normal, of low */
     } queue;
     double low_priority_shed_ratio; /* share of the limit that low may hold; 1: all of it */
+    bool divide;                    /* the limit is of all nodes together: each has its share */
 };
 
 struct config_peers {
@@ -257,12 +259,48 @@ struct config_ledger {
     tg_ms detail; /* how long single calls are kept; 0: not at all */
 };
 
+/* ---- The store ------------------------------------------------------------------------------- */
+
+/* In the order of the words in the schema. */
+enum config_away { CONFIG_AWAY_LOCAL, CONFIG_AWAY_OPEN, CONFIG_AWAY_CLOSED };
+
+struct config_store {
+    const char *url; /* "memory", or where Redis is; holds a password: not for any message */
+    const char *prefix;
+    tg_ms timeout; /* of a question */
+    const char *ca, *cert, *key;
+    enum config_away limits, budget; /* how to decide while it is away */
+    bool two_tier;
+    tg_ms block; /* of the limit's rate */
+};
+
+/* Whether several gateways share what is counted. */
+static inline bool config_store_is_remote(const struct config_store *store)
+{
+    return strcmp(store->url, "memory") != 0;
+}
+
+/* ---- Envoy's rate limit service ---------------------------------------------------------------
+ * */
+
+struct config_envoy {
+    bool present;
+    const char *path;      /* of a file, or of a folder of them, as this process finds it */
+    enum config_mode mode; /* shadow: nothing is refused, whatever the rules say */
+    int auth;              /* who may ask: 0 everyone, 1 callers with a token */
+    bool merge_domains;    /* several files may have rules of one domain */
+    bool headers;          /* for clients of Envoy; their names: */
+    const char *limit_header, *remaining_header, *reset_header;
+    const struct envoy_rules *rules; /* null: none have been read */
+};
+
 /* ---- What was read --------------------------------------------------------------------------- */
 
 enum config_source_kind {
     CONFIG_SOURCE_FILE,        /* of the configuration itself */
     CONFIG_SOURCE_SECRET,      /* file:PATH */
     CONFIG_SOURCE_CERTIFICATE, /* a certificate, its key, or those that are trusted */
+    CONFIG_SOURCE_RULES,       /* of Envoy's rate limit service */
 };
 
 /* A file that the configuration was made of, or names. */
@@ -293,6 +331,7 @@ struct config {
     int64_t version;
     struct config_listen listen;
     int64_t workers; /* 0: one for each core */
+    struct config_store store;
     struct config_ledger ledger;
     struct config_server_limits limits;
     struct config_secret admin_token;
@@ -316,6 +355,7 @@ struct config {
     size_t n_passthrough;
     struct config_protect *protect;
     size_t n_protect;
+    struct config_envoy envoy;
     struct config_tenant *tenants; /* in the order of the files */
     size_t n_tenants;
     struct config_budget *budgets; /* of everyone together */

@@ -186,8 +186,7 @@ static bool is_first(struct reader *reader, const struct inclusion *by, const ch
     return false;
 }
 
-/* The whole of a regular file. Null if it cannot be read, and errno says why. */
-static char *read_whole(const char *path, size_t *bytes)
+char *config_read_whole(const char *path, size_t *bytes)
 {
     /* Not to wait for the other end, should this be a pipe. */
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -232,7 +231,7 @@ static void include_file(struct reader *reader, const struct inclusion *by, cons
     if (!is_first(reader, by, path))
         return;
     config_source_add(reader, CONFIG_SOURCE_FILE, path);
-    if ((text = read_whole(path, &bytes)) == NULL)
+    if ((text = config_read_whole(path, &bytes)) == NULL)
         config_error(reader, by->pattern, "the included file %.200s cannot be read: %s", path,
                      errno == EINVAL  ? "it is not a regular file"
                      : errno == EFBIG ? "it is too large"

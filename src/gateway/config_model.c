@@ -90,17 +90,18 @@ static bool read_priority(struct reader *reader, const struct yaml_node *node,
                           const struct config_protect *protect, struct config_protect_priority *to)
 {
     const char *text = node->key->text;
-    size_t bytes = strcspn(text, " ");
-    const char *method = config_bytes(reader, text, bytes);
+    size_t bytes = text[0] == '/' ? 0 : strcspn(text, " ");
+    /* The method of an RPC is in its path. */
+    const char *method =
+        bytes > 0 ? config_bytes(reader, text, bytes) : config_text(reader, "POST");
     const char *path = text + bytes + (text[bytes] == ' ');
 
     if (method == NULL)
         return false;
-    if (strspn(method, "ABCDEFGHIJKLMNOPQRSTUVWXYZ-") != bytes || bytes == 0 ||
-        !value_is_path(path)) {
+    if (strspn(method, "ABCDEFGHIJKLMNOPQRSTUVWXYZ-") != strlen(method) || !value_is_path(path)) {
         config_error(reader, node->key,
                      "%s.priorities: \"%.60s\" is not a method and a path; it must be such as "
-                     "\"GET /x\"",
+                     "\"GET /x\", or of an RPC \"/package.Service/Method\"",
                      reader->path, text);
         return false;
     }

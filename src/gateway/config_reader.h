@@ -18,6 +18,7 @@
  *     config_keys.c       virtual keys, of which there may be one of a hash
  *     config_refs.c       names that stand for something defined elsewhere
  *     config_links.c      the numbers of what they stand for
+ *     envoy_rls_read.c    the rules of Envoy's rate limit service, which are files of their own
  *     config_bounds.c     what there may be at most
  *     config_warnings.c   limits that cannot do what they say
  *     config_words.c      keys that anybody guesses
@@ -117,6 +118,10 @@ bool config_read_documents(struct reader *reader, const char *name, const char *
 bool config_add_document(struct reader *reader, const char *name);
 bool config_read_tree(struct reader *reader, const char *text, size_t bytes);
 
+/* The whole of a regular file, to be freed. Null if it cannot be read, and errno says why: EINVAL
+ * if it is not a regular one, EFBIG if it is too large. */
+char *config_read_whole(const char *path, size_t *bytes);
+
 /* Whether a file can be read; `path` is relative to the current document. True where files are not
  * looked at. */
 bool config_file_readable(struct reader *reader, const char *path);
@@ -189,6 +194,10 @@ bool config_read_secret(struct reader *reader, const struct yaml_node *node,
 
 /* Of the configuration, at its end. */
 void config_wipe_secrets(struct config *config);
+
+/* A copy that is wiped with the configuration: of a text that may hold a secret. Empty: no memory,
+ * which has been noted. */
+const char *config_secret_text(struct reader *reader, const char *text);
 
 /* Of the reader: when the reading ends. */
 void config_wipe_later(struct reader *reader, const char *text, size_t bytes);

@@ -152,6 +152,7 @@ struct config_protect_priority {
 struct config_protect {
     const char *prefix; /* "/" or "/x", without a slash at its end */
     struct config_url upstream;
+    bool http2; /* spoken by the upstream */
     struct config_protect_priority *priorities;
     size_t n_priorities;
 };

@@ -183,6 +183,8 @@ static const char *keep_text(struct reader *reader, const struct schema_key *key
     case SCHEMA_HEADER:
     case SCHEMA_FIELD:
         return config_lower(reader, text);
+    case SCHEMA_STORE:
+        return config_secret_text(reader, text);
     default:
         return config_text(reader, text);
     }
@@ -220,8 +222,6 @@ static bool is_later(const struct schema_key *key, const char *text)
 {
     if (key->later == NULL)
         return false;
-    if (key->kind == SCHEMA_STORE)
-        return value_is_store(text) && strcmp(text, key->otherwise) != 0;
     return strcmp(text, key->later) == 0;
 }
 
@@ -229,10 +229,8 @@ static bool is_later(const struct schema_key *key, const char *text)
 static void show(const struct schema_key *key, const struct yaml_node *node, char *text,
                  size_t bytes)
 {
-    if (key->kind == SCHEMA_STORE && is_later(key, node->text))
-        snprintf(text, bytes, "%s", key->later);
-    else if (key->kind == SCHEMA_SECRET || key->kind == SCHEMA_STORE || key->kind == SCHEMA_URL ||
-             key->kind == SCHEMA_BASE)
+    if (key->kind == SCHEMA_SECRET || key->kind == SCHEMA_STORE || key->kind == SCHEMA_URL ||
+        key->kind == SCHEMA_BASE)
         snprintf(text, bytes, "not one");
     else if (node->bytes == 0)
         snprintf(text, bytes, "empty");
@@ -329,6 +327,8 @@ bool config_read_value(struct reader *reader, const struct schema_key *key,
         check_file(reader, key, node);
     if (into != NULL)
         keep(reader, key, &kept, bytes, into);
+    if (key->kind == SCHEMA_STORE && node->text == node->written)
+        config_wipe_later(reader, node->text, node->bytes); /* it may hold a password */
     if (into != NULL && key->kind == SCHEMA_FILE)
         note_file(reader, key, node, into);
     return true;

@@ -29,8 +29,19 @@ static const struct schema_key listen_keys[] = {
 };
 
 static const struct schema_key failure_keys[] = {
-    WORD("limits", "local|open|closed", "local", NOWHERE, "limits, while the store is away"),
-    WORD("budget", "local|open|closed", "closed", NOWHERE, "money, while the store is away"),
+    WORD("limits", "local|open|closed", "local", AT(config_store, limits),
+         "limits and keys, while the store is away; local: this node's share of each"),
+    WORD("budget", "local|open|closed", "closed", AT(config_store, budget),
+         "money, while the store is away"),
+    END,
+};
+
+static const struct schema_key store_tls_keys[] = {
+    VALUE("ca", SCHEMA_FILE, false, "system", "system", AT(config_store, ca),
+          "who signs the store's certificate, PEM"),
+    VALUE("cert", SCHEMA_FILE, false, NULL, NULL, AT(config_store, cert),
+          "our own certificate, PEM; left out: none is shown"),
+    VALUE("key", SCHEMA_FILE, false, NULL, NULL, AT(config_store, key), "its key, PEM"),
     END,
 };
 
@@ -90,16 +101,30 @@ static const struct schema_key retry_keys[] = {
 static const struct schema_key two_tier_keys[] = {
     {.name = "enabled",
      .kind = SCHEMA_BOOL,
-     .later = "true",
      .otherwise = "false",
-     .offset = NOWHERE,
+     .offset = AT(config_store, two_tier),
      .help = "lease blocks of units from the store, decide locally"},
-    DURATION("block", 1, "100ms", NOWHERE, "of the limit's rate, adapted to demand"),
+    DURATION("block", 1, "100ms", AT(config_store, block),
+             "of the limit's rate, adapted to demand"),
     END,
 };
 
 static const struct schema_key envoy_keys[] = {
-    VALUE("config", SCHEMA_FILE, true, NULL, NULL, NOWHERE, "the rate limit service's own file"),
+    VALUE("config", SCHEMA_FILE, true, NULL, NULL, AT(config_envoy, path),
+          "a file of rules, or a folder of them: all that end in `.yaml` or `.yml`"),
+    MODE(AT(config_envoy, mode)),
+    WORD("auth", "none|callers", "none", AT(config_envoy, auth),
+         "who may ask: everyone who reaches the listener, or `callers` with their token"),
+    VALUE("merge_domains", SCHEMA_BOOL, false, NULL, "false", AT(config_envoy, merge_domains),
+          "whether several files may have rules of one domain"),
+    VALUE("headers", SCHEMA_BOOL, false, NULL, "false", AT(config_envoy, headers),
+          "whether Envoy is given headers for its clients"),
+    VALUE("limit_header", SCHEMA_FIELD, false, NULL, "ratelimit-limit",
+          AT(config_envoy, limit_header), "the header that holds the limit"),
+    VALUE("remaining_header", SCHEMA_FIELD, false, NULL, "ratelimit-remaining",
+          AT(config_envoy, remaining_header), "the header that holds what is left"),
+    VALUE("reset_header", SCHEMA_FIELD, false, NULL, "ratelimit-reset",
+          AT(config_envoy, reset_header), "the header that holds the seconds until more is there"),
     END,
 };
 
@@ -119,9 +144,15 @@ static const struct schema_key otlp_keys[] = {
         .keys = table, .bytes = sizeof(struct config), .present = NOWHERE                          \
     }
 
+#define OF_STORE(table)                                                                            \
+    {                                                                                              \
+        .keys = table, .bytes = sizeof(struct config_store), .present = NOWHERE                    \
+    }
+
 static const struct schema_section listeners = {listen_keys, sizeof(struct config_listen), NOWHERE,
                                                 config_finish_listen};
-static const struct schema_section store_failure = CHECKED_ONLY(failure_keys);
+static const struct schema_section store_failure = OF_STORE(failure_keys);
+static const struct schema_section store_tls = OF_STORE(store_tls_keys);
 static const struct schema_section ledger = {ledger_keys, sizeof(struct config_ledger),
                                              AT(config_ledger, present), config_finish_ledger};
 static const struct schema_section sizes = {limit_keys, sizeof(struct config_server_limits),
@@ -131,8 +162,9 @@ static const struct schema_section callers = {caller_keys, sizeof(struct config_
                                               config_finish_caller};
 static const struct schema_section logging = OF_CONFIG(log_keys);
 static const struct schema_section retry_budget = OF_CONFIG(retry_keys);
-static const struct schema_section two_tier = CHECKED_ONLY(two_tier_keys);
-static const struct schema_section envoy_rls = {envoy_keys, 1, NOWHERE, config_finish_envoy};
+static const struct schema_section two_tier = OF_STORE(two_tier_keys);
+static const struct schema_section envoy_rls = {envoy_keys, sizeof(struct config_envoy),
+                                                AT(config_envoy, present), config_finish_envoy};
 static const struct schema_section otlp = OF_CONFIG(otlp_keys);
 
 static const struct schema_key root_keys[] = {
@@ -143,12 +175,21 @@ static const struct schema_key root_keys[] = {
             "further files, `*` allowed; a pattern that matches nothing is fine"),
     {.name = "store",
      .kind = SCHEMA_STORE,
-     .later = "an address of Redis",
      .otherwise = "memory",
-     .offset = NOWHERE,
+     .offset = AT(config, store.url),
      .help = "where counters live"},
-    VALUE("store_prefix", SCHEMA_NAME, false, NULL, "tg", NOWHERE, "of every key in Redis"),
-    SECTION("store_failure", &store_failure, NOWHERE, "how to decide while the store is away"),
+    VALUE("store_prefix", SCHEMA_NAME, false, NULL, "tg", AT(config, store.prefix),
+          "of every key in Redis"),
+    {.name = "store_timeout",
+     .kind = SCHEMA_DURATION,
+     .min = 1,
+     .max = 40,
+     .otherwise = "25ms",
+     .offset = AT(config, store.timeout),
+     .help = "of a question to the store; then it is decided as `store_failure` says"},
+    SECTION("store_tls", &store_tls, AT(config, store), "of `rediss://`"),
+    SECTION("store_failure", &store_failure, AT(config, store),
+            "how to decide while the store is away"),
     SECTION("ledger", &ledger, AT(config, ledger), "spend on disk"),
     SECTION("limits", &sizes, AT(config, limits), "what the server takes"),
     SECTION("admin_auth", &admin_auth, 0, "who may administrate"),
@@ -173,8 +214,8 @@ static const struct schema_key root_keys[] = {
     SECTION("retry_budget", &retry_budget, 0, "how many retries there may be"),
     SECTIONS("passthrough", &schema_passthrough, AT(config, passthrough), AT(config, n_passthrough),
              "paths that are forwarded without a look inside"),
-    SECTION("two_tier", &two_tier, NOWHERE, "fewer round trips to the store"),
-    SECTION("envoy_rls", &envoy_rls, NOWHERE, "Envoy's rate limit service"),
+    SECTION("two_tier", &two_tier, AT(config, store), "fewer round trips to the store"),
+    SECTION("envoy_rls", &envoy_rls, AT(config, envoy), "Envoy's rate limit service"),
     SECTION("otlp", &otlp, 0, "traces"),
     SECTIONS("protect", &schema_protect, AT(config, protect), AT(config, n_protect),
              "servers that are protected"),
@@ -242,7 +283,8 @@ void schema_describe(const struct schema_key *key, char *text, size_t bytes)
         [SCHEMA_NETWORK] = "a network such as 10.0.0.0/8, or an IP address",
         [SCHEMA_BASE] = "a URL that begins http:// or https://, without user, query and fragment",
         [SCHEMA_PATH] = "a path such as /x/y",
-        [SCHEMA_STORE] = "memory",
+        [SCHEMA_STORE] = "memory, redis://[user:password@]host:port[/db], rediss://..., "
+                         "redis+cluster://host:port,..., or redis+sentinel://name@host:port,...",
         [SCHEMA_PATTERN] = "a pattern such as demo-* or !demo-large",
         [SCHEMA_HEADER] = "header:NAME",
         [SCHEMA_FIELD] = "the name of a header",
@@ -262,6 +304,9 @@ void schema_describe(const struct schema_key *key, char *text, size_t bytes)
     case SCHEMA_DURATION:
         snprintf(text, bytes, "a duration such as 10ms, 5s, 2m, 1h, 30d%s%.0f%s",
                  key->min > 0 ? ", at least " : " (", key->min, key->min > 0 ? "ms" : "ms too)");
+        if (key->max < NUMBER_MAX)
+            snprintf(text, bytes, "a duration such as 10ms, from %.0fms to %.0fms", key->min,
+                     key->max);
         break;
     case SCHEMA_SIZE:
         snprintf(text, bytes, "a size such as 64KiB, 32MiB, 1GiB");

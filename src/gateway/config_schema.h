@@ -63,8 +63,7 @@ struct schema_key {
     double min, max;       /* of numbers in the unit they are kept in */
     const char *otherwise; /* the default, as it would be written; null: none */
     const char *words;     /* "enforce|shadow" */
-    const char *later;     /* what will be allowed one day, and the message says so: a word; of
-                              STORE, any address */
+    const char *later;     /* what will be allowed one day, and the message says so: a word */
     const struct schema_section *section;
     size_t offset;       /* in the struct of the section, or SCHEMA_NOWHERE */
     size_t count_offset; /* of what is kept as pointer and count */

@@ -59,6 +59,12 @@ static const struct schema_section aimd = {aimd_keys, sizeof(struct tg_law_confi
               "the limit never rises above; left out, at least initial and min"),                  \
         DURATION("window", 1, "1s", AT(config_concurrency, law.window),                            \
                  "time between steps of vegas"),                                                   \
+        {.name = "divide",                                                                         \
+         .kind = SCHEMA_BOOL,                                                                      \
+         .otherwise = "false",                                                                     \
+         .offset = AT(config_concurrency, divide),                                                 \
+         .help = "with Redis as the store: the limit is of all gateways together, and each that "  \
+                 "lives has its share"},                                                           \
         MODE(AT(config_concurrency, mode)),                                                        \
         SECTION("vegas", &vegas, AT(config_concurrency, law), "settings of the law vegas"),        \
         SECTION("gradient2", &gradient2, AT(config_concurrency, law),                              \

@@ -211,8 +211,14 @@ static const struct schema_key protect_keys[] = {
           "paths that begin so"),
     VALUE("upstream", SCHEMA_BASE, true, NULL, NULL, AT(config_protect, upstream),
           "the server that is protected"),
+    {.name = "http2",
+     .kind = SCHEMA_BOOL,
+     .otherwise = "false",
+     .offset = AT(config_protect, http2),
+     .help = "it speaks HTTP/2, at once: a server of gRPC"},
     NAMED("priorities", SCHEMA_WORD, "high|normal|low", NOWHERE,
-          "the class of \"METHOD /path\"; the others are normal"),
+          "the class of \"METHOD /path\", or of \"/package.Service/Method\"; the others are "
+          "normal"),
     END,
 };
 

@@ -72,6 +72,26 @@ static bool is_sendable(const char *text, size_t bytes)
     return true;
 }
 
+static struct config_secrets *keep(struct reader *reader, const char *text, size_t bytes)
+{
+    struct config_secrets *kept = config_alloc(reader, sizeof *kept + bytes + 1);
+
+    if (kept == NULL)
+        return NULL;
+    memcpy(kept->text, text, bytes);
+    kept->bytes = bytes;
+    kept->next = reader->config->secrets;
+    reader->config->secrets = kept;
+    return kept;
+}
+
+const char *config_secret_text(struct reader *reader, const char *text)
+{
+    struct config_secrets *kept = keep(reader, text, strlen(text));
+
+    return kept != NULL ? kept->text : "";
+}
+
 static bool keep_secret(struct reader *reader, const struct yaml_node *node, const char *text,
                         size_t bytes, struct config_secret *into)
 {
@@ -84,13 +104,9 @@ static bool keep_secret(struct reader *reader, const struct yaml_node *node, con
                      reader->path, SECRET_BYTES_MAX);
         return false;
     }
-    kept = config_alloc(reader, sizeof *kept + bytes + 1);
+    kept = keep(reader, text, bytes);
     if (kept == NULL)
         return false;
-    memcpy(kept->text, text, bytes);
-    kept->bytes = bytes;
-    kept->next = reader->config->secrets;
-    reader->config->secrets = kept;
     into->bytes = kept->text;
     into->size = bytes;
     return true;

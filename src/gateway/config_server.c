@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "redis/redis.h"
+
 /* ---- Listeners ---- */
 
 static bool is_same(const char *a, const char *b)
@@ -58,14 +60,6 @@ void config_finish_caller(struct reader *reader, const struct yaml_node *node, v
     caller->may_value = caller->may & MAY_VALUE;
 }
 
-/* ---- Not yet ---- */
-
-void config_finish_envoy(struct reader *reader, const struct yaml_node *node, void *into)
-{
-    (void)into;
-    config_warning(reader, node, "%s has no effect yet", reader->path);
-}
-
 /* ---- The ledger ---- */
 
 /* A daemon is started from anywhere, and whoever asks `tollgate spend` may stand elsewhere. Both
@@ -91,11 +85,33 @@ void config_finish_ledger(struct reader *reader, const struct yaml_node *node, v
     place_ledger(reader, to);
 }
 
-/* The default is beside the first file, whether that has a `ledger` or not. */
+/* ---- The store ---- */
+
+static void check_store(struct reader *reader, const struct yaml_node *root,
+                        const struct config_store *store)
+{
+    const struct yaml_node *node = yaml_tree_get(root, "store");
+    struct redis_options options;
+    struct tg_problem problem;
+
+    if (node == NULL || store->url == NULL || !config_store_is_remote(store))
+        return;
+    redis_options_init(&options);
+    if (redis_url_read(store->url, &options, &problem) != TG_OK)
+        config_error(reader, node, "store: %s", problem.text);
+    redis_options_wipe(&options);
+    if ((store->cert == NULL) != (store->key == NULL))
+        config_error(reader, yaml_tree_get(root, "store_tls"),
+                     "store_tls has a cert without a key, or a key without a cert; it must have "
+                     "both or neither");
+}
+
+/* The default of the ledger is beside the first file, whether that has a `ledger` or not. */
 void config_finish_root(struct reader *reader, const struct yaml_node *node, void *into)
 {
     const struct yaml_node *given = yaml_tree_get(node, "ledger");
 
+    check_store(reader, node, &((const struct config *)into)->store);
     if (reader->current == 0 &&
         (given == NULL || given->kind != YAML_MAP || yaml_tree_get(given, "path") == NULL))
         place_ledger(reader, &((struct config *)into)->ledger);

@@ -186,8 +186,9 @@ bool value_url(const char *text, struct value_url *url)
 
 bool value_is_store(const char *text)
 {
-    static const char *const schemes[] = {"redis://", "rediss://", "redis+cluster://",
-                                          "redis+sentinel://"};
+    static const char *const schemes[] = {
+        "redis://",          "rediss://",         "redis+unix://",     "redis+cluster://",
+        "rediss+cluster://", "redis+sentinel://", "rediss+sentinel://"};
 
     if (strcmp(text, "memory") == 0)
         return true;

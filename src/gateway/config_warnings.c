@@ -145,6 +145,23 @@ static void check_gate(struct warner *warner)
     }
 }
 
+/* Rules that nobody can ask for. */
+static void check_envoy(struct warner *warner)
+{
+    struct reader *reader = warner->reader;
+    const struct config *config = warner->config;
+
+    for (size_t i = 0; i < reader->first_extra; i++) {
+        const struct yaml_node *envoy = yaml_tree_get(reader->documents[i].root, "envoy_rls");
+        reader->current = i;
+        if (envoy != NULL && config->listen.grpc == NULL)
+            config_warning(reader, envoy, "envoy_rls has no effect without listen.grpc");
+        else if (envoy != NULL && config->envoy.auth != 0 && config->n_callers == 0)
+            config_warning(reader, yaml_tree_get(envoy, "auth"),
+                           "envoy_rls.auth lets nobody ask, since there are no callers");
+    }
+}
+
 /* ---- Money ---- */
 
 static const char *const periods[] = {"day", "week", "month", "total"};
@@ -391,6 +408,7 @@ void config_warn(struct reader *reader)
     }
     warner.need_keys = need_keys(reader->config);
     check_gate(&warner);
+    check_envoy(&warner);
     for (size_t i = 0; i < reader->config->n_tenants && !reader->no_memory; i++) {
         warner.tenant = &reader->config->tenants[i];
         warner.node = reader->places[i].node;

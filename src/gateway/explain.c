@@ -12,6 +12,7 @@
 
 #include "gateway/admin_parts.h"
 #include "gateway/explain_words.h"
+#include "gateway/shared.h"
 #include "gateway/snapshot_parts.h"
 
 enum { LIMITS_MAX = 256, KEYS_AT_ONCE = 64 };
@@ -243,6 +244,15 @@ static void name_origin(const struct look *look, const struct tg_scope *scope,
     }
 }
 
+/* Where gateways share a store, what stands here is this one's part of it. */
+static void say_whose(const struct look *look, const char *whose, struct explain_limit *limit)
+{
+    size_t n = strlen(limit->what);
+
+    if (look->gateway->shared != NULL)
+        snprintf(limit->what + n, sizeof limit->what - n, "; %s", whose);
+}
+
 static void add_look(struct look *look, const struct tg_scope *scope,
                      const struct tg_limit_metrics *at)
 {
@@ -261,6 +271,10 @@ static void add_look(struct look *look, const struct tg_scope *scope,
     limit->reset_at = at->decision.reset_at;
     limit->refuses = !at->decision.allowed;
     limit->retry_after_ms = at->decision.retry_after_ms;
+    /* A share is for the time when nobody else can be asked. */
+    say_whose(look, "this gateway's share", limit);
+    if (look->gateway->shared != NULL && shared_state_of(look->gateway->shared) != SHARED_DOWN)
+        limit->refuses = false;
 }
 
 static void look_at_axis(struct look *look, enum tg_axis axis)
@@ -294,6 +308,7 @@ static void add_budget(struct look *look, const char *scope, const char *name,
              config != NULL ? config->tz : "UTC",
              config != NULL && config->topped_up > 0 ? ", topped up by " : "",
              config != NULL && config->topped_up > 0 ? topped : "");
+    say_whose(look, "what went through this gateway", limit);
     if (owner != NULL)
         explain_place(owner, limit->source);
     else

@@ -10,7 +10,9 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include "gateway/admit.h"
 #include "gateway/generation_parts.h"
+#include "gateway/shared.h"
 #include "gateway/worker.h"
 #include "obs/metrics.h"
 #include "posix/zone.h"
@@ -87,10 +89,13 @@ bool gateway_set_gates(struct gateway *gateway, const struct generation *generat
     struct tg_gate_config config;
 
     scopes_gate_config(&generation->config.gate, &config);
-    config.store = gateway->store;
+    config.store = gateway->shared ? NULL : gateway->store;
+    config.remote_store = gateway->shared != NULL;
     config.seed = gateway->seed;
     config.policy = generation->policy->policy;
     config.wake = gateway_wake;
+    shared_divide_law(gateway->shared, &generation->config.gate.concurrency,
+                      &config.concurrency.law);
     if (!set_gate(&gateway->protect_gate, &config, now, problem))
         return false;
     config.concurrency.law.law = TG_LAW_NONE;
@@ -157,6 +162,21 @@ static bool open_ledger(struct gateway *gateway, const struct config_ledger *con
            ledger_keep(gateway->ledger, &gateway->clock, FLUSH_MS, problem);
 }
 
+/* Numbers and names that nobody can guess. */
+static bool draw(struct gateway *gateway, struct ledger_problem *problem)
+{
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyz0123456789";
+    uint8_t bytes[GATEWAY_NODE_BYTES];
+
+    if (getrandom(&gateway->seed, sizeof gateway->seed, 0) != sizeof gateway->seed ||
+        getrandom(bytes, sizeof bytes, 0) != sizeof bytes)
+        return generation_say(problem, "gateway", "the system gives no randomness");
+    for (size_t i = 0; i < GATEWAY_NODE_BYTES; i++)
+        gateway->node_id[i] = letters[bytes[i] % (sizeof letters - 1)];
+    return admit_new(&gateway->admit) ||
+           generation_say(problem, "gateway", "no memory, or the system gives no randomness");
+}
+
 /* Takes over the configuration. */
 static bool make_first(struct gateway *gateway, struct config *config,
                        struct ledger_problem *problem)
@@ -179,10 +199,10 @@ bool gateway_new(struct config *config, const struct clock *clock, size_t n_thre
         gateway->clock = *clock;
         gateway->n_threads = n_threads;
         pthread_mutex_init(&gateway->ring_changes, NULL);
-        fine = getrandom(&gateway->seed, sizeof gateway->seed, 0) == sizeof gateway->seed ||
-               generation_say(problem, "gateway", "the system gives no randomness");
+        fine = draw(gateway, problem);
     }
-    fine = fine && make_store(gateway, problem) && make_metrics(gateway, problem) &&
+    fine = fine && shared_new(gateway, config, &gateway->shared, problem) &&
+           make_store(gateway, problem) && make_metrics(gateway, problem) &&
            open_ledger(gateway, &config->ledger, problem);
     if (fine) {
         atomic_store(&gateway->census.max, config->limits.connections);
@@ -205,6 +225,7 @@ void gateway_free(struct gateway *gateway)
 
     if (gateway == NULL)
         return;
+    shared_free(gateway->shared);
     spending_free(gateway->spending);
     if (gateway->ledger && !ledger_close(gateway->ledger, &problem))
         fprintf(stderr, "tollgate: ledger: %s\n", problem.text);
@@ -212,6 +233,7 @@ void gateway_free(struct gateway *gateway)
     tg_keyring_free(gateway->ring);
     tg_gate_free(gateway->gate);
     tg_gate_free(gateway->protect_gate);
+    admit_free(gateway->admit);
     for (struct generation *generation = gateway->generations; generation; generation = next) {
         next = generation->next;
         generation_free(generation);

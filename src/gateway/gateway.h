@@ -6,7 +6,8 @@
  *     generation                 what one reading of the configuration made (generation.h)
  *     gateway                    what outlasts it:
  *         gate                   memory, fairness, a ceiling of calls, policy, rate and cost
- *         protect_gate           the same for `protect` routes, with the law that learns
+ *         protect_gate           the same for `protect` routes and for callers of Admit (admit.h),
+ *                                with the law that learns
  *         ring                   keys of providers, in pools
  *         spending, ledger       money
  *
@@ -22,9 +23,12 @@
 #include "net/http_server.h"
 #include "posix/clock.h"
 
+struct admit;
 struct gateway_zone;
 struct log;
 struct metrics;
+struct snapshot_memory;
+struct shared;
 struct trace;
 struct watch;
 
@@ -52,16 +56,21 @@ struct last_reload {
     size_t errors;
 };
 
+#define GATEWAY_NODE_BYTES 10
+
 struct gateway {
     struct clock clock;
     uint64_t seed;
-    size_t n_threads; /* that hold generations: workers, and the clerk */
+    char node_id[GATEWAY_NODE_BYTES + 1]; /* of this process among others: random, [a-z0-9] */
+    size_t n_threads;                     /* that hold generations: workers, and the clerk */
     struct tg_store *store;
     struct limit_book *book;
     struct tg_gate *gate;
     struct tg_gate *protect_gate;
+    struct admit *admit; /* what leases of protect_gate that were given to callers have in common */
     struct tg_keyring *ring;
     pthread_mutex_t ring_changes; /* whoever changes the ring, or reads names out of it */
+    struct shared *shared;        /* with other gateways; null: nothing is */
     struct ledger *ledger;
     struct spending *spending;
     struct gateway_zone *zones;     /* of budgets; by whoever makes a generation */
@@ -75,7 +84,8 @@ struct gateway {
     struct log *log;         /* lines for whoever is on call */
     struct metrics *metrics; /* what is counted of finished requests; a part for each thread */
     struct watch *watch;     /* the last refusals */
-    struct trace *trace;     /* spans that wait to be sent; null: none are wanted */
+    struct snapshot_memory *sampled; /* what rates are made of; by the clerk's thread; null: none */
+    struct trace *trace;             /* spans that wait to be sent; null: none are wanted */
     atomic_bool draining;
     atomic_int working; /* workers whose thread runs */
 };

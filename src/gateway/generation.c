@@ -14,9 +14,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "gateway/envoy_rls.h"
 #include "gateway/gateway.h"
 #include "gateway/generation_parts.h"
 #include "gateway/key_index.h"
+#include "gateway/shared.h"
 #include "gateway/worker.h"
 
 bool generation_say(struct ledger_problem *problem, const char *what, const char *text)
@@ -81,7 +83,7 @@ static bool make_policy(struct generation *generation, const struct generation *
 /* ---- where calls go ---- */
 
 static bool make_origin(const struct config_url *url, const char *ca, const char *proxy,
-                        struct http_origin **origin, struct tg_problem *why)
+                        enum http2_use http2, struct http_origin **origin, struct tg_problem *why)
 {
     struct http_origin_options options;
     struct tls_context *tls = NULL;
@@ -90,6 +92,7 @@ static bool make_origin(const struct config_url *url, const char *ca, const char
     options.host = url->host;
     options.port = url->port;
     options.proxy = proxy;
+    options.http2 = http2;
     if (url->tls && tls_client_new(ca, NULL, NULL, &tls, why))
         return false;
     options.tls = tls;
@@ -138,12 +141,13 @@ static bool make_providers(struct generation *generation, const struct generatio
         provider->origin = origin_before(before, provider->config);
         if (provider->origin == NULL &&
             !make_origin(&provider->config->base, provider->config->ca, provider->config->proxy,
-                         &provider->origin, &why))
+                         HTTP2_NEVER, &provider->origin, &why))
             return generation_say(problem, provider->config->name, why.text);
     }
     for (size_t i = 0; i < config->n_protect; i++) {
         generation->protect[i].config = &config->protect[i];
         if (!make_origin(&config->protect[i].upstream, "system", NULL,
+                         config->protect[i].http2 ? HTTP2_PRIOR : HTTP2_NEVER,
                          &generation->protect[i].origin, &why))
             return generation_say(problem, config->protect[i].prefix, why.text);
     }
@@ -162,6 +166,7 @@ static void slots_config(const struct generation *generation, const struct confi
     scopes_gate_config(&alone, config);
     config->seed = generation->gateway->seed;
     config->wake = gateway_wake;
+    shared_divide_law(generation->gateway->shared, &model->concurrency, &config->concurrency.law);
 }
 
 static bool make_slots(struct generation *generation, struct route *route,
@@ -285,13 +290,26 @@ static bool make_tls(struct generation *generation, struct ledger_problem *probl
            generation_say(problem, "listen.tls", why.text);
 }
 
-static bool make_limits(struct generation *generation, struct ledger_problem *problem)
+static bool make_limits(struct generation *generation, const struct generation *before,
+                        struct ledger_problem *problem)
 {
+    struct limit_book *book = generation->gateway->book;
     struct tg_problem why;
 
-    return scopes_new(&generation->config, generation->gateway->book, &generation->scopes, &why) ==
-               TG_OK ||
-           generation_say(problem, "limits", why.text);
+    if (scopes_new(&generation->config, book, &generation->scopes, &why) != TG_OK)
+        return generation_say(problem, "limits", why.text);
+    return envoy_rls_new(&generation->config, book, before ? before->envoy : NULL,
+                         &generation->envoy, &why) == TG_OK ||
+           generation_say(problem, "envoy_rls", why.text);
+}
+
+/* After all limits have been wanted. */
+static bool make_listing(struct generation *generation, struct ledger_problem *problem)
+{
+    if (generation->gateway->shared == NULL)
+        return true;
+    generation->listing = limit_book_list(generation->gateway->book);
+    return generation->listing != NULL || generation_say(problem, "limits", "no memory");
 }
 
 static bool make_holds(struct generation *generation, struct ledger_problem *problem)
@@ -328,7 +346,7 @@ bool generation_new(struct gateway *gateway, struct config *config, const struct
     fine = fine && (key_index_new(&generation->config, &generation->keys) ||
                     generation_say(problem, "tenants", "no memory"));
     /* The last, for it is what the book remembers. */
-    fine = fine && make_limits(generation, problem);
+    fine = fine && make_limits(generation, before, problem) && make_listing(generation, problem);
     if (!fine) {
         generation_free(generation);
         return false;
@@ -359,7 +377,7 @@ static bool set_slots(struct generation *generation, struct route *route, tg_ms 
            generation_say(problem, route->config->name, why.text);
 }
 
-static bool set_gates(struct generation *generation, tg_ms now, struct ledger_problem *problem)
+bool generation_set_gates(struct generation *generation, tg_ms now, struct ledger_problem *problem)
 {
     bool fine = gateway_set_gates(generation->gateway, generation, now, problem);
 
@@ -394,10 +412,14 @@ static void set_limits_back(struct generation *before, tg_ms now)
     struct limit_book *book = before->gateway->book;
     struct tg_problem ignored;
     struct scopes *again;
+    struct envoy_rls *envoy;
 
     if (scopes_new(&before->config, book, &again, &ignored) != TG_OK)
         return;
     scopes_free(again);
+    if (envoy_rls_new(&before->config, book, before->envoy, &envoy, &ignored) != TG_OK)
+        return;
+    envoy_rls_free(envoy);
     if (limit_book_apply(book, now, &ignored) != TG_OK)
         limit_book_forget(book);
 }
@@ -411,7 +433,7 @@ static void set_back(struct generation *before, tg_ms now)
     if (before == NULL)
         return;
     set_limits_back(before, now);
-    (void)set_gates(before, now, &ignored);
+    (void)generation_set_gates(before, now, &ignored);
     (void)generation_set_budgets(before, now, &ignored);
 }
 
@@ -419,8 +441,9 @@ static void set_back(struct generation *before, tg_ms now)
 bool generation_apply(struct generation *generation, struct generation *before, tg_ms now,
                       struct ledger_problem *problem)
 {
-    if (generation_set_budgets(generation, now, problem) && set_gates(generation, now, problem) &&
-        set_limits(generation, now, problem) && generation_set_ring(generation, now, problem)) {
+    if (generation_set_budgets(generation, now, problem) &&
+        generation_set_gates(generation, now, problem) && set_limits(generation, now, problem) &&
+        generation_set_ring(generation, now, problem)) {
         find_pools(generation);
         return true;
     }
@@ -462,6 +485,8 @@ void generation_free(struct generation *generation)
         http_origin_unref(generation->protect[i].origin);
     policy_drop(generation->policy);
     scopes_free(generation->scopes);
+    envoy_rls_free(generation->envoy);
+    free(generation->listing);
     tls_context_unref(generation->tls);
     free(generation->route_keys);
     free(generation->routes);

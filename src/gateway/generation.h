@@ -33,6 +33,7 @@
 #include "net/tls.h"
 #include "tollgate.h"
 
+struct envoy_rls;
 struct gateway;
 struct generation;
 struct key_index;
@@ -67,6 +68,7 @@ struct route {
 struct route_key {
     const struct config_provider_key *config;
     struct generation *generation;
+    atomic_llong asked_at; /* when a gateway that shares it last heard of it; ms */
 };
 
 struct protected_route {
@@ -91,6 +93,8 @@ struct generation {
     uint64_t number; /* from 1 */
     struct config config;
     struct scopes *scopes;
+    struct limit_listing *listing; /* what Redis has to know of limits; null: it is not the store */
+    struct envoy_rls *envoy;       /* Envoy's rate limit service */
     struct shared_policy *policy;
     struct provider *providers; /* as in the configuration, the others too */
     struct route *routes;

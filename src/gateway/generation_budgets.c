@@ -3,6 +3,7 @@
 
 #include "gateway/gateway.h"
 #include "gateway/generation_parts.h"
+#include "gateway/shared.h"
 
 /* The budgets of an account. */
 static bool make_budgets(struct gateway *gateway, const struct config_budget *from, size_t n,
@@ -73,11 +74,11 @@ static bool set_budgets(struct gateway *gateway, const struct config *config,
     struct spending_config spending = {.ledger = gateway->ledger,
                                        .open = config->ledger.failure == CONFIG_FAIL_OPEN};
 
-    if (gateway->spending)
-        return spending_change(gateway->spending, tree, now, problem);
     tg_bank_config_init(&spending.bank);
     spending.bank.seed = gateway->seed;
-    return spending_new(&spending, tree, now, &gateway->spending, problem);
+    return (gateway->spending ? spending_change(gateway->spending, tree, now, problem)
+                              : spending_new(&spending, tree, now, &gateway->spending, problem)) &&
+           shared_set_budgets(gateway->shared, now, problem);
 }
 
 bool generation_set_budgets(struct generation *generation, tg_ms now,

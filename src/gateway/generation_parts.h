@@ -14,6 +14,9 @@ bool generation_say(struct ledger_problem *problem, const char *what, const char
  * generation. */
 bool generation_set_ring(struct generation *generation, tg_ms now, struct ledger_problem *problem);
 
+/* The gateway's gates, and those of its routes. */
+bool generation_set_gates(struct generation *generation, tg_ms now, struct ledger_problem *problem);
+
 /* The same for budgets. */
 bool generation_set_budgets(struct generation *generation, tg_ms now,
                             struct ledger_problem *problem);

@@ -30,7 +30,7 @@ static void plan_pool(struct ring_plan *plan, const char *provider, const char *
     pool->n_keys = n;
     for (size_t i = 0; i < n; i++) {
         struct route_key *owner = &plan->generation->route_keys[plan->n_keys];
-        *owner = (struct route_key){&keys[i], plan->generation};
+        *owner = (struct route_key){.config = &keys[i], .generation = plan->generation};
         plan->keys[plan->n_keys++] = (struct tg_key_spec){
             .name = keys[i].name, .group = keys[i].group, .limits = keys[i].limits, .owner = owner};
     }

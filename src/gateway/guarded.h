@@ -4,6 +4,7 @@
 
 #include "gateway/call_report.h"
 #include "gateway/protect.h"
+#include "gateway/shared.h"
 #include "net/address.h"
 
 /* Bytes that wait for one side before the other is stopped. */
@@ -20,6 +21,9 @@ struct guarded {
     struct http_inbound *in;
     struct http_outbound *out; /* null: not yet, or not any more */
     enum guarded_state state;
+    bool grpc;       /* an RPC: what is said of it is said in its words */
+    bool wrote;      /* a byte of its body has gone on */
+    bool ended;      /* its end has, behind no byte or many */
     bool trusted;    /* what the client states is believed */
     bool in_paused;  /* the upstream is slower than the client */
     bool out_paused; /* the client is slower than the upstream */
@@ -32,6 +36,7 @@ struct guarded {
     struct tg_scope scopes[TG_SCOPES_MAX];
     struct tg_call call;
     tg_lease lease;
+    struct shared_debit debit; /* where other gateways share the limits */
     struct waiter waiter;
     struct net_timer timer; /* of waiting, then of renewing the lease */
 
@@ -42,6 +47,8 @@ struct guarded {
     enum reply_reason reason;
     const char *failure; /* of the upstream; null: none */
     tg_ms first_at;
+    char grpc_status[8]; /* of the upstream's head */
+    size_t grpc_status_n;
     int64_t attempts, bytes_out;
 };
 

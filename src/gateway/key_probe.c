@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "gateway/clerk.h"
+#include "gateway/shared.h"
 
 static const struct http_timeouts TIMEOUTS = {
     .connect = 5000, .first_byte = 10000, .idle = 10000, .total = 20000};
@@ -15,6 +16,9 @@ static void finish(struct key_probe *probe, enum tg_probe_result result)
     struct clerk *clerk = probe->clerk;
 
     probe->out = NULL;
+    if (clerk->port != NULL && result != TG_PROBE_UNCLEAR)
+        remote_keys_suspend(clerk->port->keys, probe->probe.provider, probe->probe.name,
+                            result == TG_PROBE_BAD);
     tg_keyring_probed(clerk->gateway->ring, &probe->probe, result, clerk_now(clerk));
 }
 

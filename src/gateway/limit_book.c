@@ -12,6 +12,8 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include "gateway/limit_share.h"
+
 struct entry {
     char *name; /* null: free */
     size_t bytes;
@@ -26,6 +28,7 @@ struct limit_book {
     struct entry **slots;
     size_t capacity, used; /* a power of two */
     size_t changes;
+    int64_t share; /* the store has the n-th part of each limit */
 };
 
 struct limit_book *limit_book_new(struct tg_store *store)
@@ -36,6 +39,7 @@ struct limit_book *limit_book_new(struct tg_store *store)
         return NULL;
     book->store = store;
     book->capacity = 64;
+    book->share = 1;
     book->slots = calloc(book->capacity, sizeof(struct entry *));
     if (book->slots == NULL) {
         free(book);
@@ -126,7 +130,10 @@ static enum tg_err add(struct limit_book *book, const char *name, size_t bytes,
     struct entry *entry = entry_new(name, bytes, limits, n);
     if (entry == NULL)
         return no_memory(problem);
-    enum tg_err err = tg_store_define(book->store, limits, n, &entry->set, problem);
+    struct tg_limit shares[TG_LIMITS_MAX];
+    for (size_t i = 0; i < n && i < TG_LIMITS_MAX; i++)
+        limit_share(&limits[i], book->share, &shares[i]);
+    enum tg_err err = tg_store_define(book->store, shares, n, &entry->set, problem);
     if (err) {
         entry_free(entry);
         return err;
@@ -204,27 +211,99 @@ static void adopt(struct limit_book *book)
     }
 }
 
+/* What an entry is to be; null: nothing that it is not already. */
+static const struct tg_limit *pending(const struct entry *entry, bool all, size_t *n)
+{
+    *n = entry->changes ? entry->n_wanted : entry->n;
+    if (entry->changes)
+        return entry->wanted;
+    return all ? entry->limits : NULL;
+}
+
+/* Tells the store what has changed, or with `all` everything, in shares of the n-th part. */
+static enum tg_err tell(struct limit_book *book, bool all, int64_t share, tg_ms now,
+                        struct tg_problem *problem)
+{
+    size_t sets = all ? book->used : book->changes, n = 0, at = 0, of;
+    struct tg_redefinition *list = calloc(sets, sizeof *list);
+    struct tg_limit *shares = calloc(sets, TG_LIMITS_MAX * sizeof *shares);
+    enum tg_err err = TG_ERR_MEMORY;
+
+    for (size_t i = 0; list && shares && i < book->capacity; i++) {
+        const struct entry *entry = book->slots[i];
+        const struct tg_limit *limits = entry ? pending(entry, all, &of) : NULL;
+        if (limits == NULL)
+            continue;
+        list[n++] = (struct tg_redefinition){entry->set, &shares[at], of};
+        for (size_t k = 0; k < of; k++)
+            limit_share(&limits[k], share, &shares[at++]);
+    }
+    if (list && shares)
+        err = tg_store_redefine(book->store, list, n, now, problem);
+    free(shares);
+    free(list);
+    return err == TG_ERR_MEMORY ? no_memory(problem) : err;
+}
+
 enum tg_err limit_book_apply(struct limit_book *book, tg_ms now, struct tg_problem *problem)
 {
-    size_t n = 0;
-
     if (book->changes == 0)
         return TG_OK;
-    struct tg_redefinition *list = calloc(book->changes, sizeof *list);
-    if (list == NULL) {
-        limit_book_forget(book);
-        return no_memory(problem);
-    }
-    for (size_t i = 0; i < book->capacity; i++) {
-        struct entry *entry = book->slots[i];
-        if (entry != NULL && entry->changes)
-            list[n++] = (struct tg_redefinition){entry->set, entry->wanted, entry->n_wanted};
-    }
-    enum tg_err err = tg_store_redefine(book->store, list, n, now, problem);
-    free(list);
+    enum tg_err err = tell(book, false, book->share, now, problem);
     if (err)
         limit_book_forget(book);
     else
         adopt(book);
     return err;
+}
+
+enum tg_err limit_book_share(struct limit_book *book, int64_t n, tg_ms now,
+                             struct tg_problem *problem)
+{
+    if (n == book->share)
+        return TG_OK;
+    enum tg_err err = book->used > 0 ? tell(book, true, n, now, problem) : TG_OK;
+    if (err == TG_OK)
+        book->share = n;
+    return err;
+}
+
+/* ---- listing ---- */
+
+static size_t count_limits(const struct limit_book *book, tg_limits *last)
+{
+    size_t all = 0, n;
+
+    *last = 0;
+    for (size_t i = 0; i < book->capacity; i++)
+        if (book->slots[i] != NULL) {
+            pending(book->slots[i], true, &n);
+            all += n;
+            *last = book->slots[i]->set > *last ? book->slots[i]->set : *last;
+        }
+    return all;
+}
+
+struct limit_listing *limit_book_list(const struct limit_book *book)
+{
+    tg_limits last;
+    size_t n_limits = count_limits(book, &last), n = (size_t)last + 1;
+    size_t head = sizeof(struct limit_listing) + n * sizeof(struct limit_listed);
+    struct limit_listing *made = calloc(1, head + n_limits * sizeof(struct tg_limit));
+
+    if (made == NULL)
+        return NULL;
+    struct tg_limit *room = (struct tg_limit *)(void *)&made->sets[n];
+    made->n = n;
+    for (size_t i = 0; i < book->capacity; i++) {
+        const struct entry *entry = book->slots[i];
+        if (entry == NULL)
+            continue;
+        struct limit_listed *listed = &made->sets[entry->set];
+        const struct tg_limit *limits = pending(entry, true, &listed->n);
+        listed->name = (struct slice){entry->name, entry->bytes};
+        listed->limits = memcpy(room, limits, listed->n * sizeof *room);
+        room += listed->n;
+    }
+    return made;
 }

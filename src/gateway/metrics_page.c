@@ -113,26 +113,6 @@ static void write_certificate(struct exposition *text, const struct generation *
                     (double)((ends - now) / 1000));
 }
 
-/* A store in this process is there as long as the process is; it can only be full. */
-static void write_store(struct exposition *text, struct gateway *gateway)
-{
-    static const char *const states[] = {"ok", "degraded", "down"};
-    struct tg_store_stats stats;
-
-    tg_store_get_stats(gateway->store, &stats);
-    expose_begin(text, "tollgate_store_state", "gauge",
-                 "1 for the state of the store in which limits are kept.");
-    for (int i = 0; i < 3; i++)
-        expose_line(text, &(struct expose_labels){{{"state", states[i]}}}, i == 0);
-    expose_single(text, "tollgate_store_keys", "gauge", "Whose limits are kept in memory.",
-                  (int64_t)stats.keys);
-    expose_single(text, "tollgate_store_bytes", "gauge", "What they take.",
-                  (int64_t)stats.memory_bytes);
-    expose_single(text, "tollgate_store_refused_total", "counter",
-                  "Debits that failed because there was no room for a new key.",
-                  (int64_t)stats.refused);
-}
-
 /* Observing must never hold up a call: so what finds no room is dropped, and counted here. */
 static void write_observers(struct exposition *text, const struct gateway *gateway)
 {
@@ -157,11 +137,13 @@ static void write_left_out(struct exposition *text, const struct metrics_left_ou
     const struct {
         const char *what;
         size_t n;
-    } rows[] = {
-        {"routes", left_out->routes}, {"keys", left_out->keys}, {"budgets", left_out->budgets}};
+    } rows[] = {{"routes", left_out->routes},
+                {"keys", left_out->keys},
+                {"budgets", left_out->budgets},
+                {"rules", left_out->rules}};
 
     expose_begin(text, "tollgate_metrics_left_out", "gauge",
-                 "Routes, keys and tenants' budgets that are not on this page.");
+                 "Routes, keys, tenants' budgets and rules that are not on this page.");
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
         expose_line(text, &(struct expose_labels){{{"what", rows[i].what}}}, (int64_t)rows[i].n);
 }
@@ -178,7 +160,8 @@ void metrics_page_write(struct exposition *text, struct gateway *gateway,
     metrics_write_routes(text, generation, &left_out);
     metrics_write_keys(text, gateway, generation, now, &left_out);
     metrics_write_money(text, gateway, generation, now, &left_out);
-    write_store(text, gateway);
+    metrics_write_envoy(text, generation, &left_out);
+    metrics_write_store(text, gateway);
     write_certificate(text, generation, now);
     write_observers(text, gateway);
     write_left_out(text, &left_out);

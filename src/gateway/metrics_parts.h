@@ -4,11 +4,16 @@
 
 #include "gateway/metrics_page.h"
 
-enum { METRICS_ROUTES_MAX = 500, METRICS_KEYS_MAX = 1000, METRICS_BUDGETS_MAX = 100 };
+enum {
+    METRICS_ROUTES_MAX = 500,
+    METRICS_KEYS_MAX = 1000,
+    METRICS_BUDGETS_MAX = 100,
+    METRICS_RULES_MAX = 500
+};
 
 /* How many of each are not on the page. */
 struct metrics_left_out {
-    size_t routes, keys, budgets;
+    size_t routes, keys, budgets, rules;
 };
 
 /* ---- metrics_gates.c */
@@ -29,5 +34,14 @@ void metrics_write_keys(struct exposition *text, struct gateway *gateway,
 void metrics_write_money(struct exposition *text, struct gateway *gateway,
                          const struct generation *generation, tg_ms now,
                          struct metrics_left_out *left_out);
+
+/* ---- metrics_envoy.c */
+
+void metrics_write_envoy(struct exposition *text, const struct generation *generation,
+                         struct metrics_left_out *left_out);
+
+/* ---- metrics_store.c */
+
+void metrics_write_store(struct exposition *text, struct gateway *gateway);
 
 #endif

@@ -33,6 +33,9 @@ const char *probe_unready(const struct gateway *gateway, const struct config *co
 
     if (atomic_load_explicit(&gateway->draining, memory_order_relaxed))
         return "draining";
+    if (shared_state_of(gateway->shared) == SHARED_DOWN &&
+        config->store.limits == CONFIG_AWAY_CLOSED)
+        return "the store is down, and limits are closed without it";
     if (gateway->ledger == NULL || config->ledger.failure == CONFIG_FAIL_OPEN)
         return NULL;
     ledger_get_state(gateway->ledger, &state);
@@ -48,9 +51,19 @@ void probe_healthz(struct http_inbound *in)
 void probe_readyz(struct http_inbound *in, const struct gateway *gateway,
                   const struct config *config)
 {
+    enum shared_state store = shared_state_of(gateway->shared);
     const char *why = probe_unready(gateway, config);
+    char text[160];
 
-    answer_text(in, why ? 503 : 200, why ? why : "ok");
+    if (why != NULL)
+        snprintf(text, sizeof text, "%s", why);
+    else if (store != SHARED_WELL)
+        snprintf(text, sizeof text, "ok; the store is %s: limits %s, budgets %s",
+                 shared_state_name(store), shared_way_name(shared_way_of(config->store.limits)),
+                 shared_way_name(shared_way_of(config->store.budget)));
+    else
+        snprintf(text, sizeof text, "ok");
+    answer_text(in, why ? 503 : 200, text);
 }
 
 void probe_metrics(struct http_inbound *in, struct gateway *gateway,

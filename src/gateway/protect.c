@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "gateway/protect_grpc.h"
 #include "gateway/trust.h"
 #include "gateway/virtual_key.h"
 
@@ -28,6 +29,10 @@ void guarded_let_go(struct guarded *guarded, enum tg_outcome outcome)
     struct tg_release release;
 
     net_timer_stop(guarded->worker->loop, &guarded->timer);
+    if (outcome == TG_OUTCOME_REFUSED)
+        shared_debit_refund(&guarded->debit);
+    else
+        shared_debit_settle(&guarded->debit, -1); /* what it took, it took */
     if (guarded->lease == 0)
         return;
     tg_release_init(&release);
@@ -40,6 +45,7 @@ void guarded_let_go(struct guarded *guarded, enum tg_outcome outcome)
 void guarded_refuse(struct guarded *guarded, const struct refusal *why, enum tg_outcome outcome)
 {
     struct worker *worker = guarded->worker;
+    tg_ms now = guarded_now(guarded);
     struct reply reply;
     struct http_fields fields;
     char id[24];
@@ -49,13 +55,19 @@ void guarded_refuse(struct guarded *guarded, const struct refusal *why, enum tg_
     guarded->reason = why->reason;
     atomic_fetch_add_explicit(&guarded->gateway->counts.refused[why->reason], 1,
                               memory_order_relaxed);
-    reply_write(why, WIRE_OPENAI, guarded_now(guarded), random_bits(&worker->random), &reply);
+    reply_write(why, WIRE_OPENAI, now, random_bits(&worker->random), &reply);
     guarded->status = reply.status;
     guarded_report_refused(guarded, why, &reply);
+    int n = snprintf(id, sizeof id, "req_%016llx", (unsigned long long)guarded->id);
+    if (guarded->grpc) {
+        bool late = guarded->call.deadline > 0 && now >= guarded->call.deadline;
+        protect_grpc_refuse(guarded->in, why, late, now, random_bits(&worker->random),
+                            (struct slice){id, (size_t)n});
+        return;
+    }
     http_fields_init(&fields);
     for (size_t i = 0; i < reply.n_fields; i++)
         http_fields_add(&fields, reply.fields[i].name, reply.fields[i].value);
-    int n = snprintf(id, sizeof id, "req_%016llx", (unsigned long long)guarded->id);
     http_fields_add(&fields, SLICE("x-request-id"), (struct slice){id, (size_t)n});
     struct http_head head = {.status = reply.status, .fields = fields.list, .n_fields = fields.n};
     guarded->bytes_out = (int64_t)reply.body.n;
@@ -91,12 +103,38 @@ static void note(struct guarded *guarded, const struct tg_answer *answer)
     report_notes_answer(&guarded->notes, guarded->gateway->protect_gate, &guarded->call, answer);
 }
 
+static void answered(struct guarded *guarded, enum tg_err err, const struct tg_answer *answer);
+
+static void store_answered(struct shared_debit *debit, enum tg_err err,
+                           const struct tg_answer *answer)
+{
+    struct guarded *guarded =
+        (struct guarded *)(void *)((char *)debit - offsetof(struct guarded, debit));
+
+    answered(guarded, err, answer);
+}
+
+static void ask_store(struct guarded *guarded, const struct tg_answer *so_far)
+{
+    struct tg_answer answer = *so_far;
+    enum tg_err err;
+
+    if (shared_take_for_gate(guarded->worker->port, &guarded->debit, guarded->generation,
+                             guarded->gateway->protect_gate, &guarded->call, store_answered, &err,
+                             &answer))
+        answered(guarded, err, &answer);
+}
+
 static void answered(struct guarded *guarded, enum tg_err err, const struct tg_answer *answer)
 {
     struct refusal why;
     tg_ms now = guarded_now(guarded);
 
     guarded->lease = err ? 0 : answer->lease;
+    if (!err && answer->step == TG_NEEDS_STORE) {
+        ask_store(guarded, answer);
+        return;
+    }
     if (!err)
         note(guarded, answer);
     if (err) {
@@ -132,7 +170,8 @@ static void woken(void *arg)
 {
     struct guarded *guarded = arg;
 
-    if (guarded->state == GUARDED_WAITING && guarded->lease != 0)
+    if (guarded->state == GUARDED_WAITING && guarded->lease != 0 &&
+        !shared_is_asking(&guarded->debit))
         resume(guarded);
 }
 
@@ -189,7 +228,12 @@ static enum tg_err describe(struct guarded *guarded, struct tg_problem *problem)
                                    .priority = priority};
     tg_call_init(&guarded->call);
     guarded->call.waiter = &guarded->waiter;
-    return scopes_fill(guarded->generation->scopes, &who, guarded->scopes, &guarded->call, problem);
+    enum tg_err err =
+        scopes_fill(guarded->generation->scopes, &who, guarded->scopes, &guarded->call, problem);
+    if (guarded->grpc)
+        guarded->call.deadline = protect_grpc_deadline(head, guarded->began_at);
+    shared_divide_peer(guarded->gateway->shared, &guarded->generation->config.gate, &guarded->call);
+    return err;
 }
 
 static struct guarded *guarded_new(struct worker *worker, const struct protected_route *route,
@@ -207,6 +251,8 @@ static struct guarded *guarded_new(struct worker *worker, const struct protected
     generation_hold(guarded->generation, worker->number);
     guarded->route = route;
     guarded->in = in;
+    guarded->grpc = protect_is_grpc(&in->head);
+    in->patient = guarded->grpc; /* a conversation takes as long as it takes */
     guarded->trusted = trust_covers(&guarded->generation->config, peer);
     guarded->began_at = worker_now(worker);
     guarded->id = random_bits(&worker->random);
@@ -256,6 +302,7 @@ static void in_data(struct http_inbound *in, struct slice bytes)
 
     if (guarded->out == NULL)
         return; /* the upstream has answered without waiting for all of it */
+    guarded->wrote = true;
     if (http_outbound_write(guarded->out, bytes) > GUARDED_QUEUED_MAX && !guarded->in_paused) {
         guarded->in_paused = true;
         http_inbound_pause(in);
@@ -266,8 +313,10 @@ static void in_end(struct http_inbound *in)
 {
     struct guarded *guarded = in->owner;
 
-    if (guarded->out != NULL && in->head.length != 0)
-        http_outbound_finish(guarded->out);
+    if (guarded->out == NULL || in->head.length == 0)
+        return;
+    guarded->ended = true;
+    http_outbound_finish_with(guarded->out, in->trailers, in->n_trailers);
 }
 
 static void in_room(struct http_inbound *in)
@@ -288,7 +337,7 @@ static void in_gone(struct http_inbound *in, enum http_why why)
     if (guarded->state != GUARDED_OVER && why != HTTP_DONE)
         atomic_fetch_add_explicit(&gateway->counts.hangups, 1, memory_order_relaxed);
     if (guarded->out != NULL)
-        http_outbound_cancel(guarded->out);
+        http_outbound_cancel_with(guarded->out, in->reset_code);
     guarded_let_go(guarded, TG_OUTCOME_CANCELLED);
     waiter_forget(&guarded->waiter);
     guarded_report(guarded, why);
@@ -296,6 +345,13 @@ static void in_gone(struct http_inbound *in, enum http_why why)
     in->owner = NULL;
     generation_drop(guarded->generation, guarded->worker->number);
     free(guarded);
+}
+
+const struct exchange_ops *protect_ops(const struct http_inbound *in)
+{
+    const struct guarded *guarded = in->owner;
+
+    return guarded != NULL && guarded->ops == &guarded_ops ? &guarded_ops : NULL;
 }
 
 static const struct exchange_ops guarded_ops = {

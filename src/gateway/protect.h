@@ -23,6 +23,9 @@ const struct protected_route *protect_find(const struct generation *generation,
 enum tg_priority protect_priority(const struct protected_route *route, struct slice method,
                                   struct slice target);
 
+/* The ops of an exchange that is a protected one's; null: it is somebody else's. */
+const struct exchange_ops *protect_ops(const struct http_inbound *in);
+
 /* Takes the exchange over, from begin() of the listener to gone(). */
 void protect_begin(struct worker *worker, const struct protected_route *route,
                    struct http_inbound *in);

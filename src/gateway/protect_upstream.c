@@ -9,9 +9,11 @@
  *
  * Nothing is kept, so nothing is sent twice, but for one case: a kept connection that the upstream
  * had closed, found out only by using it, is no answer. A request without a body whose method may
- * be repeated goes out once more.
+ * be repeated goes out once more. An RPC that its upstream says not to have looked at, with a body
+ * that is gone, is handed back in the same words: clients of gRPC send it again by themselves.
  */
 #include "gateway/guarded.h"
+#include "gateway/protect_grpc.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -73,13 +75,17 @@ static bool collect_fields(const struct guarded *guarded, struct http_fields *fi
             fine = fine && http_fields_add(fields, head->fields[i].name, head->fields[i].value);
     if (traceparent.n > 0)
         fine = fine && http_fields_add(fields, trace, traceparent);
+    if (guarded->grpc) /* of a hop, but this one has it too */
+        fine = fine && http_fields_add(fields, SLICE("te"), SLICE("trailers"));
     return fine && add_forwarded_for(guarded, fields, forwarded);
 }
 
 bool guarded_send(struct guarded *guarded)
 {
-    const struct http_timeouts timeouts = {
-        .connect = CONNECT_MS, .first_byte = FIRST_BYTE_MS, .idle = IDLE_MS};
+    /* An RPC may be silent for as long as its client waits. */
+    const struct http_timeouts timeouts = {.connect = CONNECT_MS,
+                                           .first_byte = guarded->grpc ? 0 : FIRST_BYTE_MS,
+                                           .idle = guarded->grpc ? 0 : IDLE_MS};
     const struct http_head *from = &guarded->in->head;
     struct slice before = slice_of(guarded->route->config->upstream.path);
     struct http_fields fields;
@@ -121,6 +127,11 @@ static void out_head(struct http_outbound *out, const struct http_head *from)
     head.n_fields = fields.n;
     guarded->replied = true;
     guarded->status = from->status;
+    struct slice status = http_find(from, SLICE("grpc-status"));
+    if (status.n <= sizeof guarded->grpc_status) {
+        memcpy(guarded->grpc_status, status.at ? status.at : "", status.n);
+        guarded->grpc_status_n = status.n;
+    }
     guarded->first_at = guarded_now(guarded);
     http_inbound_reply(guarded->in, &head);
 }
@@ -143,14 +154,26 @@ static enum tg_outcome outcome_of_status(int status)
     return status >= 500 ? TG_OUTCOME_CANCELLED : TG_OUTCOME_OK;
 }
 
+/* Of an RPC it is behind the messages, or in the head if there are none. */
+static struct slice grpc_status_of(const struct http_outbound *out, const struct guarded *guarded)
+{
+    const struct http_head behind = {.fields = out->trailers, .n_fields = out->n_trailers};
+    struct slice status = http_find(&behind, SLICE("grpc-status"));
+
+    return status.n > 0 ? status : (struct slice){guarded->grpc_status, guarded->grpc_status_n};
+}
+
 static void out_end(struct http_outbound *out)
 {
     struct guarded *guarded = out->owner;
+    enum tg_outcome outcome = guarded->grpc && guarded->status == 200
+                                  ? protect_grpc_outcome(grpc_status_of(out, guarded))
+                                  : outcome_of_status(guarded->status);
 
     guarded->out = NULL;
     guarded->state = GUARDED_OVER;
-    guarded_let_go(guarded, outcome_of_status(guarded->status));
-    http_inbound_finish(guarded->in);
+    guarded_let_go(guarded, outcome);
+    http_inbound_finish_with(guarded->in, out->trailers, out->n_trailers);
 }
 
 static void out_room(struct http_outbound *out)
@@ -191,8 +214,10 @@ static bool may_send_again(const struct guarded *guarded, const struct http_outb
 {
     const struct http_head *head = &guarded->in->head;
 
-    return why == HTTP_RESET && out->reused && !guarded->replied && !guarded->sent_again &&
-           head->length == 0 && is_repeatable(head->method);
+    if (why != HTTP_RESET || guarded->replied || guarded->sent_again || guarded->wrote)
+        return false;
+    /* By HTTP/2 it is told what was not looked at. */
+    return !out->sent || (out->reused && head->length == 0 && is_repeatable(head->method));
 }
 
 static void out_failed(struct http_outbound *out, enum http_why why, const char *text)
@@ -207,9 +232,12 @@ static void out_failed(struct http_outbound *out, enum http_why why, const char 
     guarded->sent_again = true;
     if (again && guarded_send(guarded)) {
         guarded->failure = NULL;
+        if (guarded->ended) /* of a body without a byte; it does not come again */
+            http_outbound_finish_with(guarded->out, guarded->in->trailers, guarded->in->n_trailers);
         return;
     }
-    if (!guarded->replied) {
+    bool unseen = guarded->grpc && why == HTTP_RESET && !out->sent;
+    if (!guarded->replied && !unseen) {
         refusal_init(&refusal, is_late(why) ? REPLY_UPSTREAM_TIMEOUT : REPLY_UPSTREAM_ERROR,
                      is_late(why) ? "the upstream did not answer in time"
                                   : "the upstream did not answer");
@@ -219,7 +247,8 @@ static void out_failed(struct http_outbound *out, enum http_why why, const char 
     guarded->state = GUARDED_OVER;
     guarded->reason = REPLY_UPSTREAM_ERROR;
     guarded_let_go(guarded, outcome_of_failure(why));
-    http_inbound_abort(guarded->in);
+    uint32_t code = out->was_reset ? out->reset_code : HTTP2_INTERNAL_ERROR;
+    http_inbound_abort_with(guarded->in, unseen ? HTTP2_REFUSED_STREAM : code);
 }
 
 static const struct http_client_ops upstream_ops = {

@@ -234,7 +234,13 @@ static void find_restarts(struct reload_result *result, const struct config *a,
         {"workers", a->workers != b->workers},
         {"otlp.endpoint", differ(a->otlp.host, b->otlp.host) || a->otlp.port != b->otlp.port},
         {"ledger.path", differ(a->ledger.path, b->ledger.path)},
-        {"ledger.failure", a->ledger.failure != b->ledger.failure}};
+        {"ledger.failure", a->ledger.failure != b->ledger.failure},
+        {"store", differ(a->store.url, b->store.url)},
+        {"store_prefix", differ(a->store.prefix, b->store.prefix)},
+        {"store_timeout", a->store.timeout != b->store.timeout},
+        {"store_tls", differ(a->store.ca, b->store.ca) || differ(a->store.cert, b->store.cert) ||
+                          differ(a->store.key, b->store.key)},
+        {"two_tier.block", a->store.block != b->store.block}};
 
     _Static_assert(sizeof all / sizeof all[0] <= RELOAD_RESTART_MAX, "each has its place");
     result->n_restart = 0;
@@ -365,6 +371,8 @@ void reload_free(struct reload *reload)
         return;
     if (reload->has_thread)
         pthread_join(reload->thread, NULL);
+    net_loop_unpost(reload->clerk->loop, &reload->read);
+    net_loop_unpost(reload->clerk->loop, &reload->taken);
     if (reload->made) { /* it holds already: keys belong to it */
         reload->made->next = reload->clerk->gateway->generations;
         reload->clerk->gateway->generations = reload->made;

@@ -19,7 +19,7 @@
 struct clerk;
 struct reload;
 
-#define RELOAD_RESTART_MAX 12
+#define RELOAD_RESTART_MAX 16
 
 struct reload_result {
     bool ok;

@@ -75,6 +75,8 @@ static const struct row rows[REPLY_COUNT] = {
                                "there is no such model"},
     [REPLY_MODEL_NOT_ALLOWED] = {403, INVALID, NULL, "permission_error", RETRY_FREE,
                                  "this key may not use this model"},
+    [REPLY_FIELD_NOT_ALLOWED] = {403, INVALID, NULL, "permission_error", RETRY_FREE,
+                                 "this caller may not state this"},
     [REPLY_WRONG_API_FOR_MODEL] = {400, INVALID, NULL, INVALID, RETRY_FREE,
                                    "this model is served by the other API"},
     [REPLY_NOT_FOUND] = {404, INVALID, NULL, "not_found_error", RETRY_FREE,

@@ -32,6 +32,7 @@
     X(CONFLICTING_API_KEYS, "conflicting_api_keys")                                                \
     X(MODEL_NOT_FOUND, "model_not_found")                                                          \
     X(MODEL_NOT_ALLOWED, "model_not_allowed")                                                      \
+    X(FIELD_NOT_ALLOWED, "field_not_allowed")                                                      \
     X(WRONG_API_FOR_MODEL, "wrong_api_for_model")                                                  \
     X(NOT_FOUND, "not_found")                                                                      \
     X(METHOD_NOT_ALLOWED, "method_not_allowed")                                                    \

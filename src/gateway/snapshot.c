@@ -10,6 +10,7 @@
 
 #include "gateway/admin_parts.h"
 #include "gateway/probe_pages.h"
+#include "gateway/shared.h"
 #include "gateway/snapshot_parts.h"
 
 /* ---- what was counted ---- */
@@ -269,8 +270,8 @@ static void write_store(struct json_writer *out, struct gateway *gateway)
     tg_store_get_stats(gateway->store, &stats);
     json_write_key(out, "store");
     json_write_object(out);
-    admin_write_text(out, "kind", "memory");
-    admin_write_text(out, "state", "ok");
+    admin_write_text(out, "kind", gateway->shared ? "redis" : "memory");
+    admin_write_text(out, "state", shared_state_name(shared_state_of(gateway->shared)));
     admin_write_number(out, "keys", (int64_t)stats.keys);
     admin_write_number(out, "memory_bytes", (int64_t)stats.memory_bytes);
     admin_write_number(out, "forgotten", (int64_t)stats.forgotten);

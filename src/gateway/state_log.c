@@ -8,6 +8,9 @@
 #include "gateway/gateway.h"
 #include "gateway/reload.h"
 
+/* Ten a second. */
+enum { LOOKS_TO_CONNECT = 10 };
+
 void state_log_init(struct state_log *state_log)
 {
     memset(state_log, 0, sizeof *state_log);
@@ -93,6 +96,33 @@ static void look_at_ledger(struct state_log *state_log, struct gateway *gateway)
     state_log->ledger = state.health;
 }
 
+/* One line when it goes and one when it is back, however many connections there are. */
+static void look_at_store(struct state_log *state_log, struct gateway *gateway,
+                          const struct config_store *config)
+{
+    enum shared_state now = shared_state_of(gateway->shared);
+    char why[240];
+
+    if (now != SHARED_WELL && state_log->store_looks < LOOKS_TO_CONNECT) {
+        state_log->store_looks++;
+        return;
+    }
+    state_log->store_looks = LOOKS_TO_CONNECT;
+    if ((now == SHARED_WELL) == (state_log->store == SHARED_WELL))
+        return;
+    shared_problem(gateway->shared, why, sizeof why);
+    const struct log_field fields[] = {
+        LOG_TEXT("new_state", shared_state_name(now)), LOG_TEXT("why", why),
+        LOG_TEXT("limits", shared_way_name(shared_way_of(config->limits))),
+        LOG_TEXT("budget", shared_way_name(shared_way_of(config->budget))),
+        LOG_NUMBER("nodes", (int64_t)atomic_load(&gateway->shared->nodes))};
+    log_event(gateway->log, now == SHARED_WELL ? LOG_INFO : LOG_ERROR,
+              now == SHARED_WELL ? "the store is back"
+                                 : "the store is away, and decisions are made without it",
+              fields, now == SHARED_WELL ? 1 : 5);
+    state_log->store = now;
+}
+
 void state_log_look(struct state_log *state_log, struct gateway *gateway,
                     const struct generation *generation)
 {
@@ -101,6 +131,8 @@ void state_log_look(struct state_log *state_log, struct gateway *gateway,
     look_at_laws(state_log, gateway, generation);
     if (gateway->ledger != NULL)
         look_at_ledger(state_log, gateway);
+    if (gateway->shared != NULL)
+        look_at_store(state_log, gateway, &generation->config.store);
 }
 
 /* ---- Configurations ------------------------------------------------------------------------- */

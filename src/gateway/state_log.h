@@ -10,12 +10,15 @@
 #define TG_GATEWAY_STATE_LOG_H
 
 #include "gateway/generation.h"
+#include "gateway/shared.h"
 #include "obs/log.h"
 
 struct reload_result;
 
 struct state_log {
     enum ledger_health ledger;
+    enum shared_state store;
+    int store_looks;     /* while it has not been there yet: connecting takes a moment */
     uint64_t generation; /* whose routes `limits` has; 0: none */
     int64_t protect;     /* the limit of protected routes */
     int64_t *limits;     /* of the routes, in the order of the configuration */

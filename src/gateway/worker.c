@@ -5,12 +5,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "gateway/admit.h"
 #include "gateway/call.h"
 #include "gateway/reload.h"
+#include "gateway/rpc.h"
+#include "gateway/shared.h"
 #include "obs/log.h"
 #include "obs/traces.h"
 
-enum { DRAIN_LOOK_MS = 20 };
+enum { DRAIN_LOOK_MS = 20, RPC_STREAMS = 1024 };
 
 /* A lease ends by itself when nobody renews it: not as long as its call is here. */
 static void renew_leases(void *arg)
@@ -26,36 +29,65 @@ static void renew_leases(void *arg)
 /* ---- listening ---- */
 
 /* With port 0 the system chooses once, and the other workers take what the first one got. */
-static void address_of(const struct worker *worker, const struct worker *first, char *text,
+static void address_of(const char *address, const struct http_listener *first, char *text,
                        size_t size)
 {
-    const char *address = worker->generation->config.listen.gateway;
     const char *port = strrchr(address, ':');
 
-    if (worker == first || port == NULL || strncmp(address, "unix:", 5) == 0)
+    if (first == NULL || port == NULL || strncmp(address, "unix:", 5) == 0)
         snprintf(text, size, "%s", address);
     else
-        snprintf(text, size, "%.*s:%d", (int)(port - address), address,
-                 http_listener_port(first->listener));
+        snprintf(text, size, "%.*s:%d", (int)(port - address), address, http_listener_port(first));
+}
+
+/* What all listeners for calls have in common. */
+static bool listen_at(struct worker *worker, const char *name, const struct http_listener *first,
+                      struct http_listen_options *options, struct http_listener **listener,
+                      struct tg_problem *problem)
+{
+    char address[256];
+
+    options->limits.header_bytes = (size_t)worker->generation->config.limits.header;
+    options->census = &worker->gateway->census;
+    options->tls = worker->generation->tls;
+    options->alone = first == NULL;
+    options->first = first;
+    address_of(name, first, address, sizeof address);
+    return http_listen(worker->loop, address, options, listener, problem) == TG_OK;
 }
 
 static bool listen_for_calls(struct worker *worker, const struct worker *first,
                              struct tg_problem *problem)
 {
-    const struct config *config = &worker->generation->config;
     struct http_listen_options options;
-    char address[256];
 
     http_listen_options_init(&options);
     options.ops = &call_server_ops;
     options.context = worker;
-    options.limits.header_bytes = (size_t)config->limits.header;
-    options.census = &worker->gateway->census;
-    options.tls = worker->generation->tls;
-    options.alone = worker == first;
-    options.first = worker != first ? first->listener : NULL;
-    address_of(worker, first, address, sizeof address);
-    return http_listen(worker->loop, address, &options, &worker->listener, problem) == TG_OK;
+    options.http2 = true;
+    return listen_at(worker, worker->generation->config.listen.gateway,
+                     worker != first ? first->listener : NULL, &options, &worker->listener,
+                     problem);
+}
+
+/* Streams may say nothing for as long as they like: their connection is what is looked after. */
+static bool listen_for_rpcs(struct worker *worker, const struct worker *first,
+                            struct tg_problem *problem)
+{
+    const char *address = worker->generation->config.listen.grpc;
+    struct http_listen_options options;
+
+    if (address == NULL)
+        return true;
+    if (!rpc_new(worker, &worker->rpc))
+        return false;
+    http_listen_options_init(&options);
+    options.ops = &rpc_server_ops;
+    options.context = worker->rpc;
+    options.http2 = true;
+    options.limits.streams = RPC_STREAMS;
+    return listen_at(worker, address, worker != first ? first->grpc : NULL, &options, &worker->grpc,
+                     problem);
 }
 
 /* ---- another generation ---- */
@@ -68,8 +100,11 @@ static void take_generation(void *arg)
     struct generation *before = worker->generation;
 
     worker->generation = worker->newer;
-    if (before->tls && worker->generation->tls)
+    if (before->tls && worker->generation->tls) {
         http_listener_set_tls(worker->listener, worker->generation->tls);
+        if (worker->grpc)
+            http_listener_set_tls(worker->grpc, worker->generation->tls);
+    }
     generation_leave(before, worker->number);
     reload_taken(worker->reload);
 }
@@ -88,7 +123,8 @@ static void look_whether_drained(void *arg)
 {
     struct worker *worker = arg;
 
-    if (http_listener_busy(worker->listener) == 0 && http_client_busy(worker->client) == 0)
+    if (http_listener_busy(worker->listener) == 0 && http_client_busy(worker->client) == 0 &&
+        (worker->grpc == NULL || http_listener_busy(worker->grpc) == 0))
         net_loop_stop(worker->loop);
     else
         net_timer_set(worker->loop, &worker->drained, DRAIN_LOOK_MS);
@@ -99,6 +135,10 @@ static void stop_taking(void *arg)
     struct worker *worker = arg;
 
     http_listener_drain(worker->listener);
+    if (worker->grpc) {
+        rpc_drain(worker->rpc);
+        http_listener_drain(worker->grpc);
+    }
     look_whether_drained(worker);
 }
 
@@ -131,7 +171,8 @@ bool worker_init(struct worker *worker, struct gateway *gateway, size_t number,
     if ((gateway->log && (worker->log = log_lane_new(gateway->log)) == NULL) ||
         (gateway->trace && (worker->spans = trace_lane_new(gateway->trace)) == NULL))
         return false;
-    if (!listen_for_calls(worker, first, problem))
+    if (!shared_port_new(gateway->shared, worker->loop, false, &worker->port, problem) ||
+        !listen_for_calls(worker, first, problem) || !listen_for_rpcs(worker, first, problem))
         return false;
     net_timer_init(&worker->renewal, renew_leases, worker);
     net_timer_set(worker->loop, &worker->renewal,
@@ -171,9 +212,14 @@ void worker_fini(struct worker *worker)
     if (worker->loop) {
         net_timer_stop(worker->loop, &worker->renewal);
         net_timer_stop(worker->loop, &worker->drained);
+        net_loop_unpost(worker->loop, &worker->stopping);
+        net_loop_unpost(worker->loop, &worker->taking);
     }
     if (worker->listener)
         http_listener_free(worker->listener);
+    if (worker->grpc)
+        http_listener_free(worker->grpc);
+    rpc_free(worker->rpc);
     while (worker->calls) { /* whose clients have gone, and that were read on for their usage */
         struct call *call = worker->calls;
         call_settle(call, TG_KEY_CANCELLED, CHARGE_USED);
@@ -181,6 +227,8 @@ void worker_fini(struct worker *worker)
     }
     if (worker->client)
         http_client_free(worker->client);
+    admit_worker_fini(worker);
+    shared_port_free(worker->port);
     for (struct call *call = worker->spare; call; call = next) {
         next = call->next_spare;
         free(call);

@@ -12,9 +12,12 @@
 #include "net/loop.h"
 #include "text/json_read.h"
 
+struct admit_pending;
 struct call;
 struct log_lane;
 struct reload;
+struct rpc;
+struct shared_port;
 struct trace_lane;
 
 /* One listener serves calls to models and protected routes: what in->owner points to begins with a
@@ -57,14 +60,21 @@ struct worker {
     size_t number;                 /* of its thread, among those that hold generations */
     struct net_loop *loop;
     struct http_client *client;
+    struct shared_port *port;       /* to what gateways share; null: they share nothing */
     struct http_listener *listener; /* of the gateway */
+    struct http_listener *grpc;     /* of listen.grpc; null: none, as is */
+    struct rpc *rpc;                /* its services */
     struct json_reader *reader;
     struct random random;     /* jitter, ids: not for secrets */
     struct log_lane *log;     /* null: nobody listens, here and below */
     struct trace_lane *spans; /* of traces */
     struct call *spare;       /* structs of calls that have ended */
     size_t n_spare;
-    struct call *calls;       /* that are under way */
+    struct call *calls;                  /* that are under way */
+    struct admit_pending *accounts;      /* of leases that were charged at `port` */
+    struct admit_pending *spare_pending; /* of admit.h */
+    tg_ms watched_at; /* the second in which so many refusals of admit.h went to the watch */
+    int n_watched;
     struct net_timer renewal; /* of their leases */
     struct net_post stopping;
     struct net_timer drained;

@@ -105,6 +105,19 @@ bool http_is_hop(const struct http_head *head, struct slice name)
     return http_has_word(head, SLICE("connection"), name);
 }
 
+bool http_is_host(struct slice text)
+{
+    static const char others[] = "-._~!$&'()*+,;=:%[]";
+
+    for (size_t i = 0; i < text.n; i++) {
+        char c = text.at[i], small = (char)(c | 0x20);
+        if (!((c >= '0' && c <= '9') || (small >= 'a' && small <= 'z') ||
+              (c != '\0' && strchr(others, c) != NULL)))
+            return false;
+    }
+    return true;
+}
+
 bool http_fields_add(struct http_fields *fields, struct slice name, struct slice value)
 {
     if (fields->n == HTTP_FIELDS_MAX)

@@ -51,12 +51,27 @@ bool http_next(const struct http_head *head, struct slice name, size_t *i, struc
 /* Whether a comma-separated list, in all fields of that name together, has a word. */
 bool http_has_word(const struct http_head *head, struct slice name, struct slice word);
 
+/* How an exchange on HTTP/2 is ended before its time (RFC 9113, 7). HTTP/1 has no such codes: there
+ * the connection is closed. */
+enum http2_code {
+    HTTP2_NO_ERROR = 0,
+    HTTP2_PROTOCOL_ERROR = 1,
+    HTTP2_INTERNAL_ERROR = 2,
+    HTTP2_FLOW_CONTROL_ERROR = 3,
+    HTTP2_REFUSED_STREAM = 7, /* nothing was done with it: it may be sent again */
+    HTTP2_CANCEL = 8,
+    HTTP2_ENHANCE_YOUR_CALM = 11,
+};
+
 /* What belongs to one connection and never goes on to the next: connection, keep-alive, te,
  * trailer, transfer-encoding, upgrade, proxy-connection, proxy-authenticate, proxy-authorization,
  * and every field that `connection` of the same head names. Also what the framing is made of:
  * content-length, host and expect. Whoever passes a message on leaves these out; in what is sent
- * they are left out anyway. */
+ * they are left out anyway, but for `te: trailers` in a request that goes out by HTTP/2. */
 bool http_is_hop(const struct http_head *head, struct slice name);
+
+/* A host as of RFC 3986, perhaps with a port, and no user; its letters, not its grammar. */
+bool http_is_host(struct slice text);
 
 /* In digits, without a zero behind them; how many. Every message has several: no format string is
  * interpreted for them. */

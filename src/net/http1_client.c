@@ -1,8 +1,7 @@
-/* http1_client.c - an exchange on a connection that went out: request, reply, deadlines.
+/* http1_client.c - an exchange on a connection of HTTP/1 that went out: request and reply.
  *
  * What the owner writes before there is a connection waits with the exchange; then both wait in
- * the wire, and `queued` means the same all along. One timer serves connect, first byte and idle,
- * which never run at the same time; the total has its own.
+ * the wire, and `queued` means the same all along.
  *
  * An upstream may refuse a request before it has read it, and close: then writing fails while its
  * reply is already here. So a failed write ends the writing, and only a failed read the exchange.
@@ -15,33 +14,9 @@
 
 #define INFORMATIONAL_MAX 16
 
-static const struct http_outbound_transport transport;
-
 static struct out_exchange *exchange_of(struct http_outbound *out)
 {
     return (struct out_exchange *)(void *)((char *)out - offsetof(struct out_exchange, out));
-}
-
-static void set_timer(struct out_exchange *exchange, tg_ms ms)
-{
-    if (ms > 0)
-        net_timer_set(exchange->client->loop, &exchange->timer, ms);
-    else
-        net_timer_stop(exchange->client->loop, &exchange->timer);
-}
-
-/* What the exchange as a whole may still take: the total, or `sooner` if that is less and not 0. */
-static void set_total(struct out_exchange *exchange, tg_ms sooner)
-{
-    struct net_loop *loop = exchange->client->loop;
-    tg_ms ms = exchange->timeouts.total;
-
-    if (sooner > 0 && (ms == 0 || sooner < ms))
-        ms = sooner;
-    if (ms > 0)
-        net_timer_set(loop, &exchange->total, ms - (net_loop_now(loop) - exchange->began_at));
-    else
-        net_timer_stop(loop, &exchange->total);
 }
 
 static size_t queued_bytes(const struct out_exchange *exchange)
@@ -49,18 +24,6 @@ static size_t queued_bytes(const struct out_exchange *exchange)
     if (!exchange->attached)
         return buf_bytes(&exchange->wait);
     return exchange->write_dead ? 0 : wire_queued(&exchange->conn->wire);
-}
-
-/* The upstream has its time for the first byte whenever it is its turn: all of the request is
- * written, or it does not take what is. While the owner is slow to write, nobody waits for it. */
-static void await_reply(struct out_exchange *exchange)
-{
-    if (!exchange->attached || exchange->out.head_seen)
-        return;
-    if (exchange->out.finished || queued_bytes(exchange) > 0)
-        set_timer(exchange, exchange->timeouts.first_byte);
-    else
-        set_timer(exchange, 0);
 }
 
 /* Bytes for the upstream, wherever they wait. False: no memory. */
@@ -81,59 +44,14 @@ static void note_sent(struct out_exchange *exchange)
         exchange->out.sent = true;
 }
 
-/* Lets go of everything but the struct. The connection is the caller's to keep or to end. */
-static void detach(struct out_exchange *exchange)
-{
-    struct net_loop *loop = exchange->client->loop;
-
-    note_sent(exchange);
-    net_timer_stop(loop, &exchange->timer);
-    net_timer_stop(loop, &exchange->total);
-    net_later_cancel(loop, &exchange->later);
-    buf_release(loop, &exchange->wait);
-    http_origin_unref(exchange->origin);
-    exchange->origin = NULL;
-    exchange->attached = false;
-    exchange->conn = NULL;
-}
-
-void out_fail(struct out_exchange *exchange, enum http_why why, const char *text)
+void http1_exchange_leave(struct out_exchange *exchange)
 {
     struct out_conn *conn = exchange->conn;
 
-    detach(exchange);
+    note_sent(exchange);
+    out_detach(exchange);
     if (conn != NULL)
         out_conn_end(conn);
-    exchange->out.ops->failed(&exchange->out, why, text);
-    out_exchange_give(exchange);
-}
-
-/* To be told from the loop: the owner is on the stack. */
-static void fail_later(struct out_exchange *exchange, enum http_why why, const char *text)
-{
-    if (exchange->failing)
-        return;
-    exchange->failing = true;
-    exchange->why = why;
-    exchange->text = text;
-    net_later_put(exchange->client->loop, &exchange->later);
-}
-
-static void timer_fires(void *arg)
-{
-    struct out_exchange *exchange = arg;
-
-    if (!exchange->attached)
-        out_fail(exchange, HTTP_LATE_CONNECT, "no connection in time");
-    else if (!exchange->out.head_seen)
-        out_fail(exchange, HTTP_LATE_FIRST_BYTE, "no reply in time");
-    else
-        out_fail(exchange, HTTP_LATE_IDLE, "the reply stopped");
-}
-
-static void total_fires(void *arg)
-{
-    out_fail(arg, HTTP_LATE_TOTAL, "the exchange took too long");
 }
 
 /* ---- Starting -------------------------------------------------------------------------------- */
@@ -155,24 +73,12 @@ void out_attach(struct out_exchange *exchange, struct out_conn *conn, bool reuse
         wire_pause(&conn->wire);
     wire_write(&conn->wire, buf_first(&wait), buf_bytes(&wait));
     buf_release(exchange->client->loop, &wait);
-    await_reply(exchange);
+    out_await_reply(exchange);
 }
 
-/* Put off by http_send() and by failures inside calls. */
-static void exchange_work(void *arg)
+void http1_exchange_find(struct out_exchange *exchange, struct http_shelf *shelf)
 {
-    struct out_exchange *exchange = arg;
-
-    if (exchange->failing)
-        out_fail(exchange, exchange->why, exchange->text);
-    else if (exchange->conn == NULL && !out_dial(exchange))
-        out_fail(exchange, HTTP_NO_MEMORY, "no memory");
-}
-
-static void find_connection(struct out_exchange *exchange)
-{
-    struct http_shelf *shelf = http_shelf_of(exchange->client, exchange->origin);
-    struct out_conn *conn = shelf != NULL ? out_conn_take(shelf) : NULL;
+    struct out_conn *conn = out_conn_take(shelf);
 
     if (conn != NULL)
         out_attach(exchange, conn, true);
@@ -180,7 +86,7 @@ static void find_connection(struct out_exchange *exchange)
         net_later_put(exchange->client->loop, &exchange->later);
 }
 
-static bool put_head(struct out_exchange *exchange, const struct http_head *head)
+bool http1_exchange_put_head(struct out_exchange *exchange, const struct http_head *head)
 {
     struct http1_framing framing = {
         .host = slice_of(exchange->origin->host_field),
@@ -195,39 +101,27 @@ static bool put_head(struct out_exchange *exchange, const struct http_head *head
     return http1_put_request(exchange->client->loop, &exchange->wait, head, &framing);
 }
 
-struct http_outbound *http_send(struct http_client *client, struct http_origin *origin,
-                                const struct http_head *head, const struct http_timeouts *timeouts,
-                                const struct http_client_ops *ops, void *owner)
+bool http1_exchange_adopt(struct out_exchange *exchange, const struct http_head *head,
+                          const struct http_field *trailers, size_t n)
 {
-    struct out_exchange *exchange = out_exchange_take(client);
+    struct buf body = exchange->wait;
+    struct slice bytes = {body.at != NULL ? buf_first(&body) : NULL, buf_bytes(&body)};
+    bool finished = exchange->out.finished, ok;
 
-    if (exchange == NULL)
-        return NULL;
-    exchange->origin = http_origin_ref(origin);
-    exchange->timeouts = *timeouts;
-    exchange->out.transport = &transport;
-    exchange->out.ops = ops;
-    exchange->out.owner = owner;
-    exchange->out.finished = head->length == 0;
-    exchange->chunked = head->length < 0;
+    exchange->wait = (struct buf){0};
+    exchange->http2 = false;
+    exchange->out.transport = &http1_outbound_transport;
     exchange->left = head->length;
-    exchange->head_method = slice_equal(head->method, SLICE("HEAD"));
-    net_timer_init(&exchange->timer, timer_fires, exchange);
-    net_timer_init(&exchange->total, total_fires, exchange);
-    net_later_init(&exchange->later, exchange_work, exchange);
-    if (!http1_is_fit(head) || slice_equal(head->method, SLICE("CONNECT"))) {
-        fail_later(exchange, HTTP_UNFIT, "the method or the target cannot be sent");
-        return &exchange->out;
+    exchange->out.finished = false;
+    ok = http1_exchange_put_head(exchange, head);
+    if (ok && head->length != 0) {
+        (void)http_outbound_write(&exchange->out, bytes);
+        if (finished)
+            http_outbound_finish_with(&exchange->out, trailers, n);
     }
-    if (!put_head(exchange, head)) {
-        fail_later(exchange, HTTP_NO_MEMORY, "no memory");
-        return &exchange->out;
-    }
-    set_timer(exchange, timeouts->connect);
-    exchange->began_at = net_loop_now(client->loop);
-    set_total(exchange, timeouts->head);
-    find_connection(exchange);
-    return &exchange->out;
+    exchange->out.finished = finished;
+    buf_release(exchange->client->loop, &body);
+    return ok;
 }
 
 /* ---- The owner's calls ----------------------------------------------------------------------- */
@@ -252,30 +146,41 @@ static size_t out_write(struct http_outbound *out, struct slice bytes)
     if (exchange->chunked)
         ok = ok && put(exchange, "\r\n", 2);
     if (!ok)
-        fail_later(exchange, HTTP_NO_MEMORY, "no memory");
+        out_fail_later(exchange, HTTP_NO_MEMORY, "no memory");
     note_sent(exchange);
     size_t queued = queued_bytes(exchange);
     if (queued > exchange->client->options.output_high)
         exchange->high = true;
     if (!net_timer_is_set(&exchange->timer))
-        await_reply(exchange);
+        out_await_reply(exchange);
     return queued;
 }
 
-static void out_finish(struct http_outbound *out)
+static bool put_end_of_chunks(struct out_exchange *exchange, const struct http_field *trailers,
+                              size_t n)
+{
+    struct buf end = {0};
+    bool ok = http1_put_last_chunk(exchange->client->loop, &end, trailers, n) &&
+              put(exchange, buf_first(&end), buf_bytes(&end));
+
+    buf_release(exchange->client->loop, &end);
+    return ok;
+}
+
+static void out_finish(struct http_outbound *out, const struct http_field *trailers, size_t n)
 {
     struct out_exchange *exchange = exchange_of(out);
 
     if (out->finished || exchange->failing)
         return;
     if (exchange->left > 0) {
-        fail_later(exchange, HTTP_UNFIT, "the body is shorter than it was said to be");
+        out_fail_later(exchange, HTTP_UNFIT, "the body is shorter than it was said to be");
         return;
     }
     out->finished = true;
-    if (exchange->chunked && !put(exchange, "0\r\n\r\n", 5))
-        fail_later(exchange, HTTP_NO_MEMORY, "no memory");
-    await_reply(exchange);
+    if (exchange->chunked && !put_end_of_chunks(exchange, trailers, n))
+        out_fail_later(exchange, HTTP_NO_MEMORY, "no memory");
+    out_await_reply(exchange);
 }
 
 static void out_pause(struct http_outbound *out)
@@ -287,7 +192,7 @@ static void out_pause(struct http_outbound *out)
         return;
     wire_pause(&exchange->conn->wire);
     if (out->head_seen)
-        set_timer(exchange, 0); /* the owner is slow, not the upstream */
+        out_set_timer(exchange, 0); /* the owner is slow, not the upstream */
 }
 
 static void out_resume(struct http_outbound *out)
@@ -300,18 +205,16 @@ static void out_resume(struct http_outbound *out)
     if (!exchange->attached)
         return;
     if (out->head_seen)
-        set_timer(exchange, exchange->timeouts.idle);
+        out_set_timer(exchange, exchange->timeouts.idle);
     wire_resume(&exchange->conn->wire);
 }
 
-static void out_cancel(struct http_outbound *out)
+static void out_cancel(struct http_outbound *out, uint32_t code)
 {
     struct out_exchange *exchange = exchange_of(out);
-    struct out_conn *conn = exchange->conn;
 
-    detach(exchange);
-    if (conn != NULL)
-        out_conn_end(conn);
+    (void)code;
+    http1_exchange_leave(exchange);
     out_exchange_give(exchange);
 }
 
@@ -320,7 +223,7 @@ static size_t out_queued(const struct http_outbound *out)
     return queued_bytes(exchange_of((struct http_outbound *)(uintptr_t)out));
 }
 
-static const struct http_outbound_transport transport = {
+const struct http_outbound_transport http1_outbound_transport = {
     .write = out_write,
     .finish = out_finish,
     .pause = out_pause,
@@ -334,7 +237,7 @@ static const struct http_outbound_transport transport = {
 void out_wrote(struct out_exchange *exchange)
 {
     note_sent(exchange);
-    await_reply(exchange);
+    out_await_reply(exchange);
     if (!exchange->high || queued_bytes(exchange) > exchange->client->options.output_low)
         return;
     exchange->high = false;
@@ -349,7 +252,8 @@ static void complete(struct out_exchange *exchange, bool clean)
     bool keep = clean && conn->parser.keep_alive && exchange->out.finished && !conn->wire.eof &&
                 !exchange->write_dead && wire_queued(&conn->wire) == 0;
 
-    detach(exchange);
+    note_sent(exchange);
+    out_detach(exchange);
     if (keep)
         out_conn_keep(conn);
     else
@@ -371,10 +275,7 @@ static bool reply_head(struct out_exchange *exchange)
     }
     if (status < 200)
         return true;
-    exchange->out.head_seen = true;
-    set_timer(exchange, exchange->timeouts.idle);
-    if (exchange->timeouts.head > 0)
-        set_total(exchange, 0);
+    out_reply_begins(exchange);
     http1_parser_move_head(&conn->parser, &exchange->reply, &exchange->reply_words,
                            &exchange->reply_list);
     exchange->out.ops->head(&exchange->out, &exchange->reply);
@@ -390,7 +291,7 @@ static bool reply_event(struct out_conn *conn, enum http1_event event, struct sl
     case HTTP1_HEAD:
         return reply_head(exchange) && conn->exchange == exchange;
     case HTTP1_BODY:
-        set_timer(exchange, exchange->timeouts.idle);
+        out_set_timer(exchange, exchange->timeouts.idle);
         exchange->out.ops->data(&exchange->out, body);
         return conn->exchange == exchange;
     case HTTP1_END:

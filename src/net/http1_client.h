@@ -1,4 +1,4 @@
-/* http1_client.h - connections of HTTP/1 that go out: what pool, dialling and exchanges share. */
+/* http1_client.h - connections that go out: what pool, dialling and exchanges share. */
 #ifndef TG_NET_HTTP1_CLIENT_H
 #define TG_NET_HTTP1_CLIENT_H
 
@@ -17,16 +17,28 @@ struct http_origin {
     char *proxy_host; /* null: none */
     int proxy_port;
     char *proxy_auth; /* what Proxy-Authorization says; null: none */
+    enum http2_use http2;
+};
+
+/* Exchanges in a queue. */
+struct out_waits {
+    struct out_exchange *first, **end;
 };
 
 /* What a client keeps of one origin. */
 struct http_shelf {
     struct http_shelf *next;
+    struct http_client *client;
     struct http_origin *origin;
     struct out_conn *idle; /* the one used last comes first */
     size_t n_idle;
     size_t n_conns; /* of all kinds: the ticket is theirs */
     struct tls_ticket ticket;
+    bool only_http1;                  /* it was offered HTTP/2, and did not want it */
+    struct http2_upstream *upstreams; /* connections of HTTP/2: all */
+    size_t n_upstreams;
+    struct out_conn *dialling; /* one more of these; null: none */
+    struct out_waits waits;    /* for room on one */
 };
 
 struct http_client {
@@ -36,6 +48,8 @@ struct http_client {
     struct http_shelf *shelves;
     struct out_exchange *spare; /* structs to be used again */
     size_t n_spare;
+    struct http2_call *spare_calls; /* same */
+    size_t n_spare_calls;
     size_t n_idle, n_busy;
     char text[160]; /* of the failure that is being told */
 };
@@ -54,7 +68,10 @@ struct out_conn {
     struct http_client *client;
     struct http_shelf *shelf;
     struct out_conn *next, **from; /* neighbours among the idle */
-    struct out_exchange *exchange; /* null: idle */
+    struct out_exchange *exchange; /* null: idle, or for many */
+    bool shared;                   /* to be one of HTTP/2, if the upstream wants */
+    tg_ms connect_ms;              /* that dialling may take; 0: for ever */
+    struct http2_upstream *http2;  /* null: it is not */
     enum out_state state;
     struct wire wire;
     struct http1_parser parser;
@@ -62,7 +79,6 @@ struct out_conn {
     struct resolve_wait resolving;
     struct resolve_answer addresses;
     size_t next_address;
-    bool used;      /* has carried an exchange */
     char text[160]; /* of the last address that failed */
 };
 
@@ -71,9 +87,17 @@ struct out_exchange {
     struct http_client *client;
     struct http_origin *origin;
     struct http_timeouts timeouts;
-    struct out_conn *conn;  /* null: failed before there was one */
-    struct buf wait;        /* written before the connection was there */
-    struct http_head reply; /* and where it points: it outlives the connection's next exchange */
+    struct out_conn *conn; /* null: failed before there was one */
+    struct buf wait;       /* written before the connection was there */
+    bool http2;            /* or not decided yet */
+    struct buf kept;       /* the head, before it was decided: method and target, then its fields */
+    size_t n_kept;
+    struct buf kept_last; /* and what stands behind the body */
+    size_t n_kept_last;
+    struct out_waits *waits; /* that it stands in; null: none */
+    struct out_exchange *next_waiting, **waiting_from;
+    struct http2_call *call; /* null: none yet */
+    struct http_head reply;  /* and where it points: it outlives the connection's next exchange */
     struct buf reply_words, reply_list;
     tg_ms began_at;
     struct net_timer timer, total;
@@ -100,9 +124,25 @@ struct http_shelf *http_shelf_of(struct http_client *client, struct http_origin 
 struct out_exchange *out_exchange_take(struct http_client *client); /* null: no memory */
 void out_exchange_give(struct out_exchange *exchange);
 
+/* ---- out_exchange.c: what both versions have in common */
+
+void out_set_timer(struct out_exchange *exchange, tg_ms ms);
+void out_await_reply(struct out_exchange *exchange);
+void out_reply_begins(struct out_exchange *exchange);
+
+/* Lets go of everything but the struct; of the connection, its own file does. */
+void out_detach(struct out_exchange *exchange);
+
+void out_fail(struct out_exchange *exchange, enum http_why why, const char *text);
+void out_fail_later(struct out_exchange *exchange, enum http_why why,
+                    const char *text); /* from the loop: the owner is on the stack */
+
 /* ---- out_dial.c: from an origin to a connection. out_attached() or out_failed() follow. */
 
 bool out_dial(struct out_exchange *exchange);
+struct out_conn *out_dial_shared(struct http_client *client, struct http_shelf *shelf,
+                                 tg_ms connect_ms); /* then http2_dial_up(), or _failed() */
+void out_dial_start(struct out_conn *conn);
 void out_dial_up(struct out_conn *conn);
 size_t out_dial_data(struct out_conn *conn, const char *bytes, size_t n);
 void out_dial_broke(struct out_conn *conn, enum wire_fault fault, const char *text);
@@ -121,8 +161,17 @@ struct out_conn *out_conn_take(struct http_shelf *shelf);
 
 /* ---- http1_client.c: the exchange */
 
+extern const struct http_outbound_transport http1_outbound_transport;
+
+bool http1_exchange_put_head(struct out_exchange *exchange, const struct http_head *head);
+void http1_exchange_find(struct out_exchange *exchange, struct http_shelf *shelf);
+void http1_exchange_leave(struct out_exchange *exchange);
+
+/* One that might have been HTTP/2's becomes HTTP/1's. False: no memory. */
+bool http1_exchange_adopt(struct out_exchange *exchange, const struct http_head *head,
+                          const struct http_field *trailers, size_t n);
+
 void out_attach(struct out_exchange *exchange, struct out_conn *conn, bool reused);
-void out_fail(struct out_exchange *exchange, enum http_why why, const char *text);
 size_t out_reply_data(struct out_exchange *exchange, const char *bytes, size_t n);
 void out_reply_eof(struct out_exchange *exchange);
 void out_wrote(struct out_exchange *exchange);

@@ -187,20 +187,6 @@ static bool list_fields(struct http1_parser *parser)
     return true;
 }
 
-/* A host as of RFC 3986, perhaps with a port, and no user; its letters, not its grammar. */
-static bool is_host(struct slice text)
-{
-    static const char others[] = "-._~!$&'()*+,;=:%[]";
-
-    for (size_t i = 0; i < text.n; i++) {
-        char c = text.at[i], small = (char)(c | 0x20);
-        if (!((c >= '0' && c <= '9') || (small >= 'a' && small <= 'z') ||
-              (c != '\0' && strchr(others, c) != NULL)))
-            return false;
-    }
-    return true;
-}
-
 static bool skip_scheme(struct slice *target, struct slice scheme)
 {
     if (target->n < scheme.n || !slice_equal_nocase((struct slice){target->at, scheme.n}, scheme))
@@ -224,7 +210,7 @@ static bool make_relative(struct slice *target)
         *target = (struct slice){path, target->n - n};
     else
         *target = SLICE("/");
-    return host.n > 0 && is_host(host);
+    return host.n > 0 && http_is_host(host);
 }
 
 /* What llhttp does not look at. */
@@ -249,7 +235,7 @@ static int check_head(struct http1_parser *parser, llhttp_t *llhttp)
         return 0;
     if (hosts > 1 || (hosts == 0 && head->version != 10))
         return stop(parser, 400, "a request needs one Host field");
-    if (hosts > 0 && !is_host(http_find(head, SLICE("host"))))
+    if (hosts > 0 && !http_is_host(http_find(head, SLICE("host"))))
         return stop(parser, 400, "Host is none");
     if (llhttp->method == HTTP_CONNECT)
         return stop(parser, 501, "CONNECT is not for this server");

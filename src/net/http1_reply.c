@@ -136,28 +136,42 @@ static size_t in_write(struct http_inbound *in, struct slice bytes)
     return queued;
 }
 
-static void in_abort(struct http_inbound *in)
+static void in_abort(struct http_inbound *in, uint32_t code)
 {
     struct http1_conn *conn = conn_of(in);
 
+    (void)code;
     if (conn->finished && conn->phase != HTTP1_BUSY)
         return;
     conn->aborted = true;
     net_later_put(conn->wire.loop, &conn->later);
 }
 
-static void in_finish(struct http_inbound *in)
+/* Behind the chunks, for a client that wants them: others may take them for what they are not. */
+static void put_end_of_chunks(struct http1_conn *conn, const struct http_field *trailers, size_t n)
+{
+    struct buf out = {0};
+
+    if (n > 0 && http_has_word(&conn->in.head, SLICE("te"), SLICE("trailers")) &&
+        http1_put_last_chunk(conn->wire.loop, &out, trailers, n))
+        wire_write(&conn->wire, buf_first(&out), buf_bytes(&out));
+    else
+        wire_write(&conn->wire, "0\r\n\r\n", 5);
+    buf_release(conn->wire.loop, &out);
+}
+
+static void in_finish(struct http_inbound *in, const struct http_field *trailers, size_t n)
 {
     struct http1_conn *conn = conn_of(in);
 
     if (conn->finished || conn->aborted)
         return;
     if (!conn->replied || (!conn->bodyless && conn->left > 0)) {
-        in_abort(in);
+        in_abort(in, 0);
         return;
     }
     if (conn->chunked)
-        wire_write(&conn->wire, "0\r\n\r\n", 5);
+        put_end_of_chunks(conn, trailers, n);
     conn->finished = true;
     if (conn->paused && !conn->body_done) {
         conn->paused = false;

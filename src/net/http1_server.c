@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "net/http1_write.h"
+#include "net/http2_server.h"
 
 static void conn_work(void *arg);
 
@@ -95,6 +96,7 @@ static void unlink_conn(struct http1_conn *conn)
 
 static void conn_free(struct http1_conn *conn)
 {
+    const struct http_listener *listener = conn->listener;
     struct net_loop *loop = conn->wire.loop;
 
     unlink_conn(conn);
@@ -103,6 +105,8 @@ static void conn_free(struct http1_conn *conn)
     net_later_cancel(loop, &conn->later);
     http1_parser_fini(&conn->parser);
     net_loop_bury(loop, &conn->grave);
+    if (listener->ops->closed != NULL)
+        listener->ops->closed(listener->context, conn->in.connection);
 }
 
 static void tell_gone(struct http1_conn *conn, enum http_why why)
@@ -127,6 +131,8 @@ void http1_conn_end(struct http1_conn *conn, enum http_why why)
         wire_abort(&conn->wire);
     else
         wire_close(&conn->wire);
+    if (conn->http2 != NULL)
+        http2_server_free(conn->http2, why);
     tell_gone(conn, why);
     conn_free(conn);
 }
@@ -143,22 +149,30 @@ static void linger(struct http1_conn *conn)
         wire_resume(&conn->wire);
 }
 
+void http1_make_refusal(const struct http_listener *listener, int status, const char *text,
+                        bool begun, struct http_refusal *refusal)
+{
+    refusal->type = SLICE("text/plain");
+    refusal->n = 0;
+    refusal->begun = begun;
+    if (listener->ops->refuse != NULL) {
+        listener->ops->refuse(listener->context, status, text, refusal);
+    } else {
+        int n = snprintf(refusal->body, sizeof refusal->body, "%s\n", text);
+        refusal->n = (size_t)n < sizeof refusal->body ? (size_t)n : sizeof refusal->body - 1;
+    }
+}
+
 /* A reply of our own, and the end. */
 static void refuse(struct http1_conn *conn, int status, const char *text, bool begun)
 {
-    const struct http_listener *listener = conn->listener;
-    struct http_refusal refusal = {.type = SLICE("text/plain"), .begun = begun};
+    struct http_refusal refusal;
     struct http_field type = {.name = SLICE("content-type")};
     struct http_head head = {.status = status, .fields = &type, .n_fields = 1};
     struct http1_framing framing = {.close = true};
     struct buf out = {0};
 
-    if (listener->ops->refuse != NULL) {
-        listener->ops->refuse(listener->context, status, text, &refusal);
-    } else {
-        int n = snprintf(refusal.body, sizeof refusal.body, "%s\n", text);
-        refusal.n = (size_t)n < sizeof refusal.body ? (size_t)n : sizeof refusal.body - 1;
-    }
+    http1_make_refusal(conn->listener, status, text, begun, &refusal);
     type.value = refusal.type;
     framing.length = (int64_t)refusal.n;
     if (http1_put_reply(conn->wire.loop, &out, &head, &framing)) {
@@ -192,7 +206,7 @@ static void read_timer_fires(void *arg)
         refuse(conn, 408, "the header did not arrive in time", false);
         break;
     case HTTP1_BUSY:
-        if (!conn->body_done && !conn->paused && !conn->finished)
+        if (!conn->body_done && !conn->paused && !conn->finished && !conn->in.patient)
             fail(conn, 408, "the body did not arrive in time", HTTP_TIMEOUT);
         break;
     default:
@@ -214,6 +228,7 @@ static void begin_exchange(struct http1_conn *conn)
 
     conn->in.head = *head;
     conn->in.owner = NULL;
+    conn->in.patient = false;
     conn->body_done = conn->paused = conn->replied = conn->finished = conn->aborted = false;
     conn->chunked = conn->high = false;
     conn->dropped = 0;
@@ -311,9 +326,8 @@ static size_t drop(struct http1_conn *conn, size_t n)
     return n;
 }
 
-static size_t on_data(struct wire *wire, const char *bytes, size_t n)
+static size_t take_bytes(struct http1_conn *conn, const char *bytes, size_t n)
 {
-    struct http1_conn *conn = conn_of_wire(wire);
     size_t used = 0;
 
     while (may_read(conn)) {
@@ -331,6 +345,34 @@ static size_t on_data(struct wire *wire, const char *bytes, size_t n)
     return used;
 }
 
+/* "PRI " begins HTTP/2's preface, and no request of HTTP/1: the first four bytes tell. Those that
+ * came one by one are known, so they are counted and not kept. */
+static size_t sniff(struct http1_conn *conn, const char *bytes, size_t n)
+{
+    static const char begins[] = "PRI ";
+    size_t kept = conn->sniffed, i = 0;
+
+    while (i < n && conn->sniffed < 4 && bytes[i] == begins[conn->sniffed])
+        i++, conn->sniffed++;
+    if (conn->sniffed < 4 && i == n)
+        return n;
+    conn->sniff = false;
+    if (conn->sniffed == 4 && !http2_server_start(conn)) {
+        http1_conn_end(conn, HTTP_NO_MEMORY);
+        return n;
+    }
+    if (kept > 0)
+        (void)conn->wire.ops->data(&conn->wire, begins, kept);
+    return conn->wire.state == WIRE_CLOSED ? n : conn->wire.ops->data(&conn->wire, bytes, n);
+}
+
+static size_t on_data(struct wire *wire, const char *bytes, size_t n)
+{
+    struct http1_conn *conn = conn_of_wire(wire);
+
+    return conn->sniff ? sniff(conn, bytes, n) : take_bytes(conn, bytes, n);
+}
+
 /* The first request has only as long as a head may take. */
 static void await_first(struct http1_conn *conn)
 {
@@ -338,9 +380,15 @@ static void await_first(struct http1_conn *conn)
     net_timer_set(conn->wire.loop, &conn->read_timer, http1_limits_of(conn)->header_ms);
 }
 
+/* TLS has been agreed on, and with it which version is spoken. */
 static void on_up(struct wire *wire)
 {
-    await_first(conn_of_wire(wire));
+    struct http1_conn *conn = conn_of_wire(wire);
+
+    if (!tls_wire_is_http2(wire))
+        await_first(conn);
+    else if (!http2_server_start(conn))
+        http1_conn_end(conn, HTTP_NO_MEMORY);
 }
 
 static void on_eof(struct wire *wire)
@@ -376,6 +424,14 @@ static const struct wire_ops wire_ops = {
     .wrote = on_wrote,
     .broke = on_broke,
 };
+
+void http1_conn_leave_http2(struct http1_conn *conn, enum http_why why)
+{
+    conn->wire.ops = &wire_ops;
+    http2_server_free(conn->http2, why);
+    if (conn->wire.state != WIRE_CLOSED)
+        linger(conn);
+}
 
 /* ---- What follows a reply -------------------------------------------------------------------- */
 
@@ -449,10 +505,14 @@ bool http1_conn_new(struct http_listener *listener, int fd, const struct sockadd
         return false;
     }
     conn->wire.watch = true;
+    conn->wire.tls.http2 = listener->http2;
+    conn->sniff = listener->http2 && listener->tls == NULL;
     conn->listener = listener;
     conn->in.transport = &http1_inbound_transport;
     conn->in.context = listener->context;
     conn->in.secure = listener->tls != NULL;
+    conn->in.connection = listener->next_connection++;
+    conn->in.reset_code = HTTP2_CANCEL;
     if (peer_bytes > 0 && peer_bytes <= sizeof conn->peer)
         memcpy(&conn->peer, peer, peer_bytes);
     http1_parser_init(&conn->parser, listener->loop, true, &limits);

@@ -14,7 +14,11 @@ struct http_listener {
     struct http_limits limits;
     struct http_census *census;
     struct tls_context *tls;
+    bool http2;
+    uint64_t next_connection; /* its number */
     struct http1_conn *conns; /* all */
+    struct http2_stream *spares;
+    size_t n_spares;
     size_t n_conns, n_busy;
     bool draining;
     int port;
@@ -40,6 +44,9 @@ struct http1_conn {
     struct http1_conn *next, **from; /* neighbours in the listener's list */
     enum http1_phase phase;
     struct wire wire;
+    struct http2_server *http2; /* whose wire it is now; null: HTTP/1's */
+    size_t sniffed;             /* bytes of HTTP/2's preface that came, and were kept */
+    bool sniff;                 /* it may still be one of HTTP/2 */
     struct http1_parser parser;
     struct net_timer read_timer, write_timer;
     struct net_later later;
@@ -92,6 +99,13 @@ void http1_conn_continue(struct http1_conn *conn);
 void http1_conn_await_bytes(struct http1_conn *conn);
 void http1_conn_await_body(struct http1_conn *conn); /* from now on, again */
 void http1_conn_await_socket(struct http1_conn *conn);
+
+/* HTTP/2 has said its last word: what is written may still arrive. */
+void http1_conn_leave_http2(struct http1_conn *conn, enum http_why why);
+
+/* What a reply of ours says. */
+void http1_make_refusal(const struct http_listener *listener, int status, const char *text,
+                        bool begun, struct http_refusal *refusal);
 
 /* Ends the exchange, if there is one, and the connection. */
 void http1_conn_end(struct http1_conn *conn, enum http_why why);

@@ -16,7 +16,7 @@ static bool is_token_char(char c)
            (byte < 128 && (bits[byte / 32] >> (byte % 32) & 1) != 0);
 }
 
-static bool is_token(struct slice text)
+bool http1_is_name(struct slice text)
 {
     for (size_t i = 0; i < text.n; i++)
         if (!is_token_char(text.at[i]))
@@ -29,7 +29,7 @@ bool http1_is_fit(const struct http_head *head)
     for (size_t i = 0; i < head->target.n; i++)
         if ((unsigned char)head->target.at[i] <= ' ' || head->target.at[i] == 0x7f)
             return false;
-    return head->target.n > 0 && is_token(head->method);
+    return head->target.n > 0 && http1_is_name(head->method);
 }
 
 static char *put(char *to, struct slice text)
@@ -93,7 +93,7 @@ static void put_rest(struct buf *out, char *to, const struct http_head *head,
     for (size_t i = 0; i < head->n_fields; i++) {
         const struct http_field *field = &head->fields[i];
 
-        if (is_token(field->name) && !http_is_hop(head, field->name))
+        if (http1_is_name(field->name) && !http_is_hop(head, field->name))
             to = put_field(to, field->name, field->value);
     }
     to = put(to, SLICE("\r\n"));
@@ -129,6 +129,19 @@ bool http1_put_request(struct net_loop *loop, struct buf *out, const struct http
     to = put(to, head->target);
     to = put(to, SLICE(" HTTP/1.1\r\n"));
     put_rest(out, to, head, framing);
+    return true;
+}
+
+bool http1_put_last_chunk(struct net_loop *loop, struct buf *out, const struct http_field *trailers,
+                          size_t n)
+{
+    struct http_head head = {.fields = trailers, .n_fields = n};
+    char *to = buf_reserve(loop, out, head_bound(&head, &(struct http1_framing){.length = -1}));
+
+    if (to == NULL)
+        return false;
+    to = put(to, SLICE("0\r\n"));
+    put_rest(out, to, &head, &(struct http1_framing){.length = -1});
     return true;
 }
 

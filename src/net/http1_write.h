@@ -27,6 +27,13 @@ bool http1_put_request(struct net_loop *loop, struct buf *out, const struct http
 /* A method that is a token, a target of visible characters. */
 bool http1_is_fit(const struct http_head *head);
 
+/* The end of chunks, with trailers: what http_is_hop() leaves out is left out. */
+bool http1_put_last_chunk(struct net_loop *loop, struct buf *out, const struct http_field *trailers,
+                          size_t n);
+
+/* A token, as names of fields and methods are. */
+bool http1_is_name(struct slice text);
+
 /* The line before a chunk's bytes; returns its length. After the bytes goes CRLF. */
 size_t http1_chunk_line(char line[HTTP1_CHUNK_BYTES], size_t n);
 

@@ -8,8 +8,7 @@
  */
 #include <stdlib.h>
 
-#include "net/http1_client.h"
-#include "net/http1_write.h"
+#include "net/http2_client.h"
 
 #define SPARE_MAX 256
 
@@ -87,6 +86,7 @@ struct http_shelf *http_shelf_of(struct http_client *client, struct http_origin 
     struct http_shelf *shelf = calloc(1, sizeof *shelf);
     if (shelf == NULL)
         return NULL;
+    shelf->client = client;
     shelf->origin = http_origin_ref(origin);
     shelf->next = client->shelves;
     client->shelves = shelf;
@@ -102,6 +102,7 @@ void http_client_free(struct http_client *client)
 
         while (shelf->idle != NULL)
             out_conn_end(shelf->idle);
+        http2_shelf_clear(shelf);
         client->shelves = shelf->next;
         shelf_free(shelf);
     }
@@ -112,6 +113,7 @@ void http_client_free(struct http_client *client)
         client->spare = exchange->next_spare;
         free(exchange);
     }
+    http2_calls_free(client);
     free(client);
 }
 

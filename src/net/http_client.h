@@ -24,14 +24,21 @@ struct tls_context;
 
 /* ---- Origins --------------------------------------------------------------------------------- */
 
+enum http2_use {
+    HTTP2_NEVER,
+    HTTP2_PRIOR, /* at once, without asking; with TLS nothing else is offered */
+    HTTP2_ALPN,  /* if TLS agrees on it; else HTTP/1.1, as without TLS */
+};
+
 struct http_origin_options {
     const char *host; /* name, IPv4, or IPv6 without brackets; or "unix:PATH" */
     int port;
     struct tls_context *tls; /* a reference is taken; null: plain */
     const char *server_name; /* that the certificate must have; null: host */
     const char *host_field;  /* what `Host` says; null: host, and the port if it is not the usual */
-    const char *proxy; /* "http://[user:password@]host:port"; null, "" or "none": straight. Asked
+    const char *proxy;    /* "http://[user:password@]host:port"; null, "" or "none": straight. Asked
                                 to CONNECT, for plain origins too */
+    enum http2_use http2; /* default NEVER */
 };
 
 void http_origin_options_init(struct http_origin_options *options);
@@ -96,10 +103,10 @@ struct http_client_ops {
 /* How a version of HTTP does what the owner asks. */
 struct http_outbound_transport {
     size_t (*write)(struct http_outbound *out, struct slice bytes);
-    void (*finish)(struct http_outbound *out);
+    void (*finish)(struct http_outbound *out, const struct http_field *trailers, size_t n);
     void (*pause)(struct http_outbound *out);
     void (*resume)(struct http_outbound *out);
-    void (*cancel)(struct http_outbound *out);
+    void (*cancel)(struct http_outbound *out, uint32_t code);
     size_t (*queued)(const struct http_outbound *out);
 };
 
@@ -112,6 +119,10 @@ struct http_outbound {
     bool finished;   /* the request is complete, as far as the owner is concerned */
     bool head_seen;  /* head() has come */
     tg_ms connected; /* loop's time when the connection was there; 0: not yet */
+    const struct http_field *trailers; /* of the reply, in end(). HTTP/1's are dropped */
+    size_t n_trailers;
+    bool was_reset; /* in failed(): the upstream has ended this exchange alone, by HTTP/2, ... */
+    uint32_t reset_code; /* ... and why: enum http2_code, or what it made up */
 };
 
 /* Begins a request: `method`, `target`, `fields` and `length` of the head are looked at; 0: there
@@ -120,7 +131,11 @@ struct http_outbound {
  *
  * A kept connection that turns out to be dead before any byte was written is replaced without a
  * word. If bytes were written it fails with HTTP_RESET, `sent` and `reused`: whether it is safe to
- * send again is for the owner to say. */
+ * send again is for the owner to say.
+ *
+ * By HTTP/2 exchanges share connections, as many as the upstream lets; then another is opened. What
+ * the upstream refused (REFUSED_STREAM), or did not look at before it said GOAWAY, fails with
+ * HTTP_RESET and without `sent`: it may be sent again, whatever it was. */
 TG_MUST_CHECK struct http_outbound *http_send(struct http_client *client,
                                               struct http_origin *origin,
                                               const struct http_head *head,
@@ -137,7 +152,15 @@ static inline size_t http_outbound_write(struct http_outbound *out, struct slice
 /* The body is complete. Fewer bytes than were stated: HTTP_UNFIT. */
 static inline void http_outbound_finish(struct http_outbound *out)
 {
-    out->transport->finish(out);
+    out->transport->finish(out, NULL, 0);
+}
+
+/* The same, with fields behind the body; copied. By HTTP/1.1 they go out behind chunks, and are
+ * dropped where a length was stated. */
+static inline void http_outbound_finish_with(struct http_outbound *out,
+                                             const struct http_field *trailers, size_t n)
+{
+    out->transport->finish(out, trailers, n);
 }
 
 /* No head(), data() or end() until resume; failed() may come. */
@@ -151,10 +174,16 @@ static inline void http_outbound_resume(struct http_outbound *out)
     out->transport->resume(out);
 }
 
-/* Closes the connection at once. No further callbacks; `out` is gone. */
+/* Closes the connection at once, or resets the one exchange on a connection of HTTP/2. No further
+ * callbacks; `out` is gone. */
+static inline void http_outbound_cancel_with(struct http_outbound *out, uint32_t code)
+{
+    out->transport->cancel(out, code);
+}
+
 static inline void http_outbound_cancel(struct http_outbound *out)
 {
-    out->transport->cancel(out);
+    out->transport->cancel(out, HTTP2_CANCEL);
 }
 
 static inline size_t http_outbound_queued(const struct http_outbound *out)

@@ -18,7 +18,7 @@
 
 #include "core/problem.h"
 #include "net/address.h"
-#include "net/http1_server.h"
+#include "net/http2_server.h"
 
 #define ACCEPTS_A_TURN 64 /* others of the loop want their turn */
 #define ACCEPT_AGAIN_MS 100
@@ -43,6 +43,10 @@ void http_limits_init(struct http_limits *limits)
         .linger_bytes = 1 << 20,
         .output_high = HTTP_OUTPUT_HIGH,
         .output_low = HTTP_OUTPUT_LOW,
+        .streams = 128,
+        .resets = 500,
+        .resets_per_s = 100,
+        .odd_frames = 2000,
     };
 }
 
@@ -62,6 +66,9 @@ static enum tg_err check_limits(const struct http_limits *limits, struct tg_prob
     if (limits->output_low > limits->output_high)
         return problem_say(problem, TG_ERR_INVALID, "output_low %zu is above output_high %zu",
                            limits->output_low, limits->output_high);
+    if (limits->streams < 1 || limits->streams > 100000)
+        return problem_say(problem, TG_ERR_INVALID, "streams %zu: from 1 to 100000",
+                           limits->streams);
     return TG_OK;
 }
 
@@ -309,13 +316,20 @@ struct http_listener *http_listener_new(struct net_loop *loop,
 
     if (listener == NULL)
         return NULL;
+    /* Connections are numbered from anywhere: so no two listeners of the process, on whatever
+     * threads, need to agree on who has which numbers. */
     listener->loop = loop;
     listener->ops = options->ops;
     listener->context = options->context;
     listener->limits = options->limits;
     listener->census = options->census;
     listener->tls = tls_context_ref(options->tls);
+    listener->http2 = options->http2;
     listener->fd = -1;
+    if (uv_random(NULL, NULL, &listener->next_connection, sizeof listener->next_connection, 0,
+                  NULL) != 0)
+        listener->next_connection = (uint64_t)(uintptr_t)listener << 16;
+    listener->next_connection = (listener->next_connection >> 1) + 1; /* never 0 */
     net_timer_init(&listener->again, accept_again, listener);
     return listener;
 }
@@ -373,7 +387,9 @@ void http_listener_drain(struct http_listener *listener)
     stop_accepting(listener);
     for (struct http1_conn *conn = listener->conns; conn != NULL; conn = next) {
         next = conn->next;
-        if (conn->phase == HTTP1_IDLE || conn->phase == HTTP1_SHAKING)
+        if (conn->http2 != NULL)
+            http2_server_drain(conn->http2);
+        else if (conn->phase == HTTP1_IDLE || conn->phase == HTTP1_SHAKING)
             http1_conn_end(conn, HTTP_ABORTED);
     }
 }
@@ -385,6 +401,7 @@ void http_listener_free(struct http_listener *listener)
     stop_accepting(listener);
     while (listener->conns != NULL)
         http1_conn_end(listener->conns, HTTP_ABORTED);
+    http2_spares_free(listener);
     tls_context_unref(listener->tls);
     free(listener);
 }

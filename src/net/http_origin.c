@@ -129,6 +129,7 @@ enum tg_err http_origin_new(const struct http_origin_options *options, struct ht
         return problem_say(problem, TG_ERR_MEMORY, "no memory");
     atomic_init(&origin->refs, 1);
     origin->port = options->port;
+    origin->http2 = options->http2;
     origin->tls = tls_context_ref(options->tls);
     origin->host = strdup(options->host);
     origin->server_name = strdup(options->server_name ? options->server_name : options->host);

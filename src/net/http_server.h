@@ -45,6 +45,17 @@ struct http_limits {
     size_t linger_bytes; /* same; default 1 MiB */
     size_t output_high;  /* bytes not taken by the socket: room() comes only after there were ... */
     size_t output_low;   /* ... more than high, when there are no more than low. See http.h */
+
+    /* Of a connection of HTTP/2. */
+    size_t streams; /* exchanges at a time; default 128, from 1 to 100000; beyond: refused, unread.
+                       A paused one holds up to 64 KiB */
+    size_t resets;  /* exchanges that the client may give up in one go; default 500. Some come back
+                       every second, and one with each exchange that ends well; beyond: the end of
+                       the connection */
+    size_t resets_per_s; /* the some; default 100 */
+    size_t odd_frames;   /* that carry nothing (SETTINGS, PING, PRIORITY, WINDOW_UPDATE, empty DATA)
+                            in one go; default 2000. Half as many come back every second, and two
+                            with each that carries something; beyond: the end of the connection */
 };
 
 void http_limits_init(struct http_limits *limits);
@@ -71,7 +82,8 @@ struct http_server_ops {
      * `100 Continue` is sent if it was asked for, unless the owner pauses or replies in begin(). */
     void (*begin)(void *context, struct http_inbound *in);
     void (*data)(struct http_inbound *in, struct slice bytes);
-    /* The body is complete; trailers are dropped. Does not come if the reply was finished first. */
+    /* The body is complete, and in->trailers are there. Does not come if the reply was finished
+     * first. */
     void (*end)(struct http_inbound *in);
     /* Output had gone above output_high and is at output_low or below. May be null. */
     void (*room)(struct http_inbound *in);
@@ -82,6 +94,9 @@ struct http_server_ops {
     void (*gone)(struct http_inbound *in, enum http_why why);
     /* The body for a refusal made here (400, 408, 414, 431, 501, 503, 505). Null: plain text. */
     void (*refuse)(void *context, int status, const char *text, struct http_refusal *refusal);
+    /* A connection has ended, after the last gone() of its exchanges; which, is known from
+     * http_inbound_connection(). May be null. */
+    void (*closed)(void *context, uint64_t connection);
 };
 
 struct http_listen_options {
@@ -90,8 +105,10 @@ struct http_listen_options {
     struct http_limits limits;
     struct http_census *census; /* shared; null: not counted */
     struct tls_context *tls;    /* a reference is taken; null: plain */
-    int backlog;                /* default 1024 */
-    bool alone; /* nobody may listen there already, in this process or another; default false */
+    bool http2;  /* spoken too, with whoever begins with its preface, or chooses it by ALPN where
+                   there is TLS; default false. HTTP/1.1 goes on beside it */
+    int backlog; /* default 1024 */
+    bool alone;  /* nobody may listen there already, in this process or another; default false */
     const struct http_listener *first; /* of another worker, on the same address; null: this is it.
                                           A local socket is shared with it */
 };
@@ -116,7 +133,8 @@ size_t http_listener_busy(const struct http_listener *listener); /* exchanges be
 /* New handshakes use this context; takes a reference and drops the old one's. */
 void http_listener_set_tls(struct http_listener *listener, struct tls_context *tls);
 
-/* Stops accepting, closes what is idle, and every other connection after its reply. */
+/* Stops accepting, closes what is idle, and every other connection after its reply; clients of
+ * HTTP/2 are told, and their running exchanges end as they would. */
 void http_listener_drain(struct http_listener *listener);
 
 /* Closes everything; gone(ABORTED) comes from inside this call for what was open. */
@@ -130,8 +148,8 @@ struct http_inbound_transport {
     void (*resume)(struct http_inbound *in);
     void (*reply)(struct http_inbound *in, const struct http_head *head);
     size_t (*write)(struct http_inbound *in, struct slice bytes);
-    void (*finish)(struct http_inbound *in);
-    void (*abort)(struct http_inbound *in);
+    void (*finish)(struct http_inbound *in, const struct http_field *trailers, size_t n);
+    void (*abort)(struct http_inbound *in, uint32_t code);
     size_t (*queued)(const struct http_inbound *in);
     const struct sockaddr *(*peer)(const struct http_inbound *in);
 };
@@ -140,9 +158,16 @@ struct http_inbound_transport {
 struct http_inbound {
     const struct http_inbound_transport *transport; /* private */
     struct http_head head;                          /* the request; valid until gone() */
-    void *context;                                  /* of the listener */
-    void *owner;                                    /* free for the owner; null at begin */
-    bool secure;                                    /* came by TLS */
+    const struct http_field *trailers; /* of the request, from end() on. HTTP/1's are dropped */
+    size_t n_trailers;
+    uint64_t connection; /* see http_inbound_connection() */
+    uint32_t reset_code; /* at gone(HANGUP): what the client of HTTP/2 said, enum http2_code; CANCEL
+                            where the connection itself went */
+    void *context;       /* of the listener */
+    void *owner;         /* free for the owner; null at begin */
+    bool secure;         /* came by TLS */
+    bool patient; /* the owner's to set: the body has no limit of time but the owner's own, for
+                     requests that are a conversation */
 };
 
 /* No data() or end() until resume. What is on its way waits in the kernel. */
@@ -178,19 +203,43 @@ static inline size_t http_inbound_write(struct http_inbound *in, struct slice by
  * sees it. What the client still sends of its request is dropped. */
 static inline void http_inbound_finish(struct http_inbound *in)
 {
-    in->transport->finish(in);
+    in->transport->finish(in, NULL, 0);
 }
 
-/* Closes at once: the client sees a reply cut off. gone(ABORTED) follows from the loop. */
+/* The same, with fields behind the body; copied. HTTP/1.1 sends them to a client that says
+ * `te: trailers`, behind chunks: not after a length. Neither version sends any where there can be
+ * no body: to HEAD, with 204 and 304, and after a length of 0, which ends the reply with its head.
+ * So a gRPC status without messages ("Trailers-Only") is http_inbound_send() of a head that holds
+ * the status, and no bytes. */
+static inline void http_inbound_finish_with(struct http_inbound *in,
+                                            const struct http_field *trailers, size_t n)
+{
+    in->transport->finish(in, trailers, n);
+}
+
+/* At once: the client sees a reply cut off. gone(ABORTED) follows from the loop. HTTP/1 closes the
+ * connection; HTTP/2 resets this exchange alone, with the code. */
+static inline void http_inbound_abort_with(struct http_inbound *in, uint32_t code)
+{
+    in->transport->abort(in, code);
+}
+
 static inline void http_inbound_abort(struct http_inbound *in)
 {
-    in->transport->abort(in);
+    in->transport->abort(in, HTTP2_INTERNAL_ERROR);
 }
 
 /* Bytes that wait for the socket. */
 static inline size_t http_inbound_queued(const struct http_inbound *in)
 {
     return in->transport->queued(in);
+}
+
+/* Which connection it came by: a number that no other connection of the process has or had. The
+ * listener's closed() tells of its end. */
+static inline uint64_t http_inbound_connection(const struct http_inbound *in)
+{
+    return in->connection;
 }
 
 /* Where the connection came from; AF_UNIX for a local socket. */

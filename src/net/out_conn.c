@@ -71,7 +71,6 @@ void out_conn_keep(struct out_conn *conn)
         return;
     }
     conn->state = OUT_IDLE;
-    conn->used = true;
     http1_parser_next(&conn->parser);
     conn->next = shelf->idle;
     conn->from = &shelf->idle;

@@ -13,18 +13,22 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "net/http1_client.h"
 #include "net/http1_write.h"
+#include "net/http2_client.h"
 
 static void try_next(struct out_conn *conn);
 
 static void give_up(struct out_conn *conn, enum http_why why, const char *text)
 {
-    struct out_exchange *exchange = conn->exchange;
+    struct http_client *client = conn->client;
 
     /* The text may be the wire's own, which goes with the connection. */
-    snprintf(exchange->client->text, sizeof exchange->client->text, "%s", text);
-    out_fail(exchange, why, exchange->client->text);
+    if (text != client->text)
+        snprintf(client->text, sizeof client->text, "%s", text);
+    if (conn->shared)
+        http2_dial_failed(conn, why, client->text);
+    else
+        out_fail(conn->exchange, why, client->text);
 }
 
 static const char *dialled_host(const struct http_origin *origin)
@@ -36,19 +40,24 @@ static void too_slow(void *arg)
 {
     struct out_conn *conn = arg;
 
+    if (conn->state != OUT_CONNECTING) {
+        give_up(conn, HTTP_LATE_CONNECT, "no connection in time");
+        return;
+    }
     wire_close(&conn->wire);
     snprintf(conn->text, sizeof conn->text, "%s: no answer", dialled_host(conn->shelf->origin));
     try_next(conn);
 }
 
-/* This address' share of the time. The last one needs none: the exchange has its own timer. */
+/* This address' share of the time. The last one needs none if there is an exchange, which has its
+ * own timer. */
 static void set_share(struct out_conn *conn)
 {
     size_t left = conn->addresses.n - conn->next_address;
-    tg_ms share = conn->exchange->timeouts.connect / (tg_ms)(left + 1);
+    tg_ms share = conn->connect_ms / (tg_ms)(left + 1);
 
     net_timer_init(&conn->timer, too_slow, conn);
-    if (left > 0 && share > 0)
+    if ((left > 0 || conn->shared) && share > 0)
         net_timer_set(conn->client->loop, &conn->timer, share);
 }
 
@@ -88,19 +97,39 @@ static void resolved(struct resolve_wait *wait, const struct resolve_answer *ans
 bool out_dial(struct out_exchange *exchange)
 {
     struct http_client *client = exchange->client;
-    struct http_origin *origin = exchange->origin;
-    struct http_shelf *shelf = http_shelf_of(client, origin);
+    struct http_shelf *shelf = http_shelf_of(client, exchange->origin);
     struct out_conn *conn = shelf != NULL ? out_conn_new(client, shelf) : NULL;
 
     if (conn == NULL)
         return false;
     exchange->conn = conn;
     conn->exchange = exchange;
+    conn->connect_ms = exchange->timeouts.connect;
+    out_dial_start(conn);
+    return true;
+}
+
+struct out_conn *out_dial_shared(struct http_client *client, struct http_shelf *shelf,
+                                 tg_ms connect_ms)
+{
+    struct out_conn *conn = out_conn_new(client, shelf);
+
+    if (conn == NULL)
+        return NULL;
+    conn->shared = true;
+    conn->connect_ms = connect_ms;
+    return conn;
+}
+
+/* It may fail from inside. */
+void out_dial_start(struct out_conn *conn)
+{
+    const struct http_origin *origin = conn->shelf->origin;
+
     conn->state = OUT_RESOLVING;
     conn->resolving.done = resolved;
-    resolve(&client->resolver, dialled_host(origin),
+    resolve(&conn->client->resolver, dialled_host(origin),
             origin->proxy_host != NULL ? origin->proxy_port : origin->port, &conn->resolving);
-    return true;
 }
 
 /* ---- The proxy ------------------------------------------------------------------------------- */
@@ -136,14 +165,19 @@ static void ask_for_tunnel(struct out_conn *conn)
 
 static void connected(struct out_conn *conn)
 {
-    struct out_exchange *exchange = conn->exchange;
     const struct http_origin *origin = conn->shelf->origin;
 
     if (origin->tls == NULL || conn->state == OUT_SHAKING) {
-        out_attach(exchange, conn, false);
+        net_timer_stop(conn->client->loop, &conn->timer);
+        if (conn->shared)
+            http2_dial_up(conn);
+        else
+            out_attach(conn->exchange, conn, false);
         return;
     }
     conn->state = OUT_SHAKING;
+    conn->wire.tls.http2 = conn->shared;
+    conn->wire.tls.http2_only = conn->shared && origin->http2 == HTTP2_PRIOR;
     if (!wire_start_tls(&conn->wire, origin->tls, origin->server_name, &conn->shelf->ticket))
         give_up(conn, HTTP_NO_MEMORY, "TLS cannot be set up");
 }
@@ -151,6 +185,8 @@ static void connected(struct out_conn *conn)
 void out_dial_up(struct out_conn *conn)
 {
     net_timer_stop(conn->client->loop, &conn->timer);
+    if (conn->shared && conn->connect_ms > 0) /* nobody else looks at the time */
+        net_timer_set(conn->client->loop, &conn->timer, conn->connect_ms);
     if (conn->state == OUT_CONNECTING && conn->shelf->origin->proxy_host != NULL)
         ask_for_tunnel(conn);
     else

@@ -1,8 +1,8 @@
 /* tls.c - certificates and trust: OpenSSL contexts, set up once, and never less than this.
  *
  * Both sides: TLS 1.2 or newer, the compiler's usual suites of OpenSSL, no renegotiation, no
- * compression, memory given back while a connection is idle. ALPN offers http/1.1; a server refuses
- * a client that offers only others, because what followed would be no HTTP.
+ * compression, memory given back while a connection is idle. ALPN offers http/1.1, and HTTP/2 where
+ * the wire says so: see tls_wire.c.
  *
  * A context counts its references itself rather than through OpenSSL, because it is more than the
  * SSL_CTX: the BIO's methods belong to it, and nothing of that is global.
@@ -39,19 +39,6 @@ static enum tg_err say_file(struct tg_problem *problem, const char *what, const 
                           last_error());
     ERR_clear_error();
     return err;
-}
-
-static int choose_protocol(SSL *ssl, const unsigned char **out, unsigned char *out_n,
-                           const unsigned char *in, unsigned in_n, void *arg)
-{
-    (void)ssl, (void)arg;
-    unsigned char *chosen;
-
-    if (SSL_select_next_proto(&chosen, out_n, protocols, sizeof protocols - 1, in, in_n) !=
-        OPENSSL_NPN_NEGOTIATED)
-        return SSL_TLSEXT_ERR_ALERT_FATAL;
-    *out = chosen;
-    return SSL_TLSEXT_ERR_OK;
 }
 
 /* A new ticket of the server's: the wire's origin keeps the last one. */
@@ -128,7 +115,7 @@ enum tg_err tls_server_new(const char *cert_path, const char *key_path, const ch
 
     if (context == NULL)
         return problem_say(problem, TG_ERR_MEMORY, "no memory");
-    SSL_CTX_set_alpn_select_cb(context->ssl, choose_protocol, NULL);
+    SSL_CTX_set_alpn_select_cb(context->ssl, tls_wire_choose, NULL);
     SSL_CTX_set_session_id_context(context->ssl, session_name, sizeof session_name - 1);
     /* Tickets resume sessions for all workers; a cache would be one lock for all of them. */
     SSL_CTX_set_session_cache_mode(context->ssl, SSL_SESS_CACHE_OFF);

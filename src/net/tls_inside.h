@@ -27,6 +27,8 @@ void tls_ticket_fini(struct tls_ticket *ticket);
 /* Of one wire; `ssl` null: plain. */
 struct tls_wire {
     SSL *ssl;
+    bool http2; /* it is offered to the peer, or taken from it, by ALPN; set before the start */
+    bool http2_only; /* of a client: and nothing else */
     struct tls_context *context;
     struct tls_ticket *ticket; /* null: none, or the server's side */
     const char *in;            /* what the socket gave, during a read */
@@ -42,6 +44,13 @@ BIO_METHOD *tls_wire_method(void);
 bool tls_wire_init(struct wire *wire, struct tls_context *context, const char *name,
                    struct tls_ticket *ticket);
 void tls_wire_fini(struct wire *wire);
+
+/* The handshake is over, and HTTP/2 was chosen. */
+bool tls_wire_is_http2(const struct wire *wire);
+
+/* Which of the client's protocols is taken: SSL_CTX_set_alpn_select_cb(). */
+int tls_wire_choose(SSL *ssl, const unsigned char **chosen, unsigned char *chosen_n,
+                    const unsigned char *offered, unsigned offered_n, void *arg);
 
 /* Bytes arrived; or none did, and what is kept shall be looked at again. */
 void tls_wire_input(struct wire *wire, const char *bytes, size_t n);

@@ -79,9 +79,50 @@ static bool expect_name(SSL *ssl, const char *name)
            SSL_set_tlsext_host_name(ssl, name) == 1;
 }
 
-static bool set_up_client(SSL *ssl, const char *name, struct tls_ticket *ticket)
+/* HTTP/2 first, then HTTP/1.1, as a list of texts with their lengths. */
+static const unsigned char protocols[] = "\x02h2\x08http/1.1";
+#define HTTP2_BYTES 3
+
+bool tls_wire_is_http2(const struct wire *wire)
+{
+    const unsigned char *chosen = NULL;
+    unsigned n = 0;
+
+    if (wire->tls.ssl != NULL)
+        SSL_get0_alpn_selected(wire->tls.ssl, &chosen, &n);
+    return n == 2 && memcmp(chosen, "h2", 2) == 0;
+}
+
+/* A client that offers only others is refused: what followed would be no HTTP. */
+int tls_wire_choose(SSL *ssl, const unsigned char **chosen, unsigned char *chosen_n,
+                    const unsigned char *offered, unsigned offered_n, void *arg)
+{
+    const struct wire *wire = BIO_get_data(SSL_get_rbio(ssl));
+    unsigned skip = wire->tls.http2 ? 0 : HTTP2_BYTES;
+    unsigned char *found;
+
+    (void)arg;
+    if (SSL_select_next_proto(&found, chosen_n, protocols + skip,
+                              (unsigned)sizeof protocols - 1 - skip, offered,
+                              offered_n) != OPENSSL_NPN_NEGOTIATED)
+        return SSL_TLSEXT_ERR_ALERT_FATAL;
+    *chosen = found;
+    return SSL_TLSEXT_ERR_OK;
+}
+
+static bool offer_http2(SSL *ssl, bool only)
+{
+    unsigned n = only ? HTTP2_BYTES : (unsigned)sizeof protocols - 1;
+
+    return SSL_set_alpn_protos(ssl, protocols, n) == 0;
+}
+
+static bool set_up_client(SSL *ssl, const struct wire *wire, const char *name,
+                          struct tls_ticket *ticket)
 {
     SSL_set_connect_state(ssl);
+    if (wire->tls.http2 && !offer_http2(ssl, wire->tls.http2_only))
+        return false;
     SSL_set_app_data(ssl, ticket);
     if (ticket != NULL && ticket->session != NULL)
         SSL_set_session(ssl, ticket->session);
@@ -101,7 +142,7 @@ bool tls_wire_init(struct wire *wire, struct tls_context *context, const char *n
     SSL_set_bio(ssl, bio, bio);
     if (context->server)
         SSL_set_accept_state(ssl);
-    else if (!set_up_client(ssl, name, ticket))
+    else if (!set_up_client(ssl, wire, name, ticket))
         goto free_ssl;
     wire->tls.ssl = ssl;
     wire->tls.context = tls_context_ref(context);

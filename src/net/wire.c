@@ -172,6 +172,18 @@ bool wire_is_quiet(struct wire *wire)
     return false;
 }
 
+bool wire_has_ended(const struct wire *wire)
+{
+    char byte;
+
+    if (wire->state != WIRE_OPEN || wire->eof)
+        return true;
+    if (wire->poll == NULL)
+        return false;
+    ssize_t n = recv(wire->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+    return n == 0 || (n < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR);
+}
+
 /* ---- Writing --------------------------------------------------------------------------------- */
 
 void wire_break_later(struct wire *wire, enum wire_fault fault, const char *text)
@@ -366,6 +378,19 @@ static bool open_poll(struct wire *wire, int fd)
     return true;
 }
 
+/* A machine that has gone says nothing, and neither does a conversation in which nobody speaks:
+ * what that holds would be held for ever. The system asks after a minute, and gives up after two.
+ */
+static void look_after(int fd)
+{
+    int on = 1, idle_s = 60, again_s = 15, times = 4;
+
+    (void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof idle_s);
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &again_s, sizeof again_s);
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &times, sizeof times);
+}
+
 static void begin(struct wire *wire, struct net_loop *loop, const struct wire_ops *ops, int fd)
 {
     int on = 1, unsent = UNSENT_BYTES;
@@ -374,9 +399,10 @@ static void begin(struct wire *wire, struct net_loop *loop, const struct wire_op
     net_later_init(&wire->later, settle, wire);
     if (fd < 0)
         return;
-    /* Both fail for a local socket, which has no need of them. */
+    /* All fail for a local socket, which has no need of them. */
     (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     (void)setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent, sizeof unsent);
+    look_after(fd);
 }
 
 bool wire_accept(struct wire *wire, struct net_loop *loop, const struct wire_ops *ops, int fd,

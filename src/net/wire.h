@@ -96,6 +96,9 @@ static inline bool wire_is_open(const struct wire *wire)
  * know: then data(), eof() or broke() may come from inside. */
 bool wire_is_quiet(struct wire *wire);
 
+/* The peer has closed, and nothing of it is left to be read; as far as the system knows. */
+bool wire_has_ended(const struct wire *wire);
+
 /* No more will be written: tells the peer, after what is queued. */
 void wire_shutdown(struct wire *wire);
 

@@ -17,21 +17,45 @@ static void wake(void *context, void *waiter)
     run->woken_last = call;
 }
 
+static enum tg_err init(struct gate_run *run, struct tg_gate_config config,
+                        const struct gate_run_store *store, gate_run_decided *decided,
+                        void *context, struct tg_problem *problem)
+{
+    *run = (struct gate_run){
+        .store = store,
+        .every_lease =
+            config.concurrency.on || (config.policy != NULL && config.policy->released != NULL),
+        .peers = config.peers.on,
+        .ticked_at = -1,
+        .decided = decided,
+        .context = context,
+    };
+    config.wake = wake;
+    config.context = run;
+    return tg_gate_new(&config, &run->gate, problem);
+}
+
 enum tg_err gate_run_init(struct gate_run *run, const struct tg_gate_config *config,
                           gate_run_decided *decided, void *context, struct tg_problem *problem)
 {
-    struct tg_gate_config own = *config;
-
     if (config->remote_store) {
         if (problem != NULL)
             snprintf(problem->text, sizeof problem->text,
-                     "a gate in virtual time decides rate and cost itself: no remote store");
+                     "a gate in virtual time needs to be told where its remote store is");
         return TG_ERR_INVALID;
     }
-    *run = (struct gate_run){.ticked_at = -1, .decided = decided, .context = context};
-    own.wake = wake;
-    own.context = run;
-    return tg_gate_new(&own, &run->gate, problem);
+    return init(run, *config, NULL, decided, context, problem);
+}
+
+enum tg_err gate_run_init_remote(struct gate_run *run, const struct tg_gate_config *config,
+                                 const struct gate_run_store *store, gate_run_decided *decided,
+                                 void *context, struct tg_problem *problem)
+{
+    struct tg_gate_config own = *config;
+
+    own.store = NULL;
+    own.remote_store = true;
+    return init(run, own, store, decided, context, problem);
 }
 
 void gate_run_fini(struct gate_run *run)
@@ -40,12 +64,56 @@ void gate_run_fini(struct gate_run *run)
     run->gate = NULL;
 }
 
+/* ---- the store elsewhere ---- */
+
+static void drop_lease(struct gate_run *run, tg_lease lease, tg_ms at)
+{
+    struct tg_release release;
+
+    tg_release_init(&release);
+    release.outcome = TG_OUTCOME_CANCELLED;
+    tg_gate_release(run->gate, lease, at, &release);
+}
+
+/* A gate that does not know what the store charges mints a lease for every call. Where nothing is
+ * held, and nothing will be settled, there is to be none, as with a store of the gate's own. */
+static bool keeps_lease(const struct gate_run *run, const struct tg_call *call, bool settles)
+{
+    return run->every_lease || settles ||
+           (call->peer != NULL && (run->peers || call->peer_limit > 0));
+}
+
+static enum tg_err ask_store(struct gate_run *run, const struct gate_run_call *call, tg_ms at,
+                             struct tg_answer *answer)
+{
+    const struct gate_run_store *store = run->store;
+    tg_lease lease = answer->lease;
+    struct tg_axes axes;
+    bool settles = false;
+    enum tg_err err = store->take(store->context, run, lease, answer->deadline, &call->call.debit,
+                                  at, &axes, &settles);
+
+    err = tg_gate_store_answered(run->gate, lease, err, &axes, at, answer);
+    if (err == TG_OK && answer->lease != 0 && !keeps_lease(run, &call->call, settles)) {
+        drop_lease(run, answer->lease, at);
+        answer->lease = 0;
+    }
+    return err;
+}
+
 /* ---- decisions ---- */
 
 /* What the gate has said of a call, at the event itself or when it was resumed. */
 static void take_answer(struct gate_run *run, struct gate_run_call *call, enum tg_err err,
                         const struct tg_answer *answer, tg_ms at)
 {
+    struct tg_answer stored;
+
+    if (err == TG_OK && answer->step == TG_NEEDS_STORE) {
+        stored = *answer;
+        err = ask_store(run, call, at, &stored);
+        answer = &stored;
+    }
     run->waiting -= call->waits;
     call->waits = err == TG_OK && answer->step == TG_WAITING;
     run->waiting += call->waits;
@@ -110,7 +178,9 @@ void gate_run_release(struct gate_run *run, tg_lease lease, tg_ms t,
                       const struct tg_release *release)
 {
     gate_run_advance(run, t);
-    tg_gate_release(run->gate, lease, t, release);
+    /* Before anybody who gets the slot asks the store: as if the gate had settled it itself. */
+    if (tg_gate_release(run->gate, lease, t, release) && run->store != NULL)
+        run->store->ended(run->store->context, lease, t, release->actual);
     resume_woken(run);
 }
 

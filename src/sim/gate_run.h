@@ -8,6 +8,7 @@
  *
  * It is the gate of the library that decides, not a model of it; here is only what an owner of a
  * gate does besides: it lets waits and leases end when their time comes, and resumes who was woken.
+ * Where a remote store decides rate and cost, it asks that, and settles there.
  *
  * Order: an event at t comes after every deadline before t and before the deadlines at t, so that
  * of several events at one instant none finds a wait ended early. Whoever an event or a deadline
@@ -36,8 +37,28 @@ struct gate_run_call {
 typedef void gate_run_decided(void *context, struct gate_run_call *call, enum tg_err err,
                               const struct tg_answer *answer, tg_ms at);
 
+struct gate_run;
+
+/* A store elsewhere, for a gate with `remote_store`. Virtual time stands still meanwhile. */
+struct gate_run_store {
+    /* Decides and charges. `lease` ends at `ends_at`, if nobody ends it earlier; `settles` says
+     * whether its end has to be told. An error: no decision, and nothing charged. */
+    enum tg_err (*take)(void *context, const struct gate_run *run, tg_lease lease, tg_ms ends_at,
+                        const struct tg_debit *debit, tg_ms now, struct tg_axes *axes,
+                        bool *settles);
+
+    /* Of an admitted call that settles, when it is released: what it has cost; negative: what was
+     * charged. Not told of leases that end by their time. */
+    void (*ended)(void *context, tg_lease lease, tg_ms now, int64_t actual);
+
+    void *context;
+};
+
 struct gate_run {
     struct tg_gate *gate;
+    const struct gate_run_store *store; /* null: the gate decides rate and cost itself */
+    bool every_lease; /* every call that is admitted has a lease, whatever it is charged */
+    bool peers;
     tg_ms latest;    /* the latest time that was given */
     tg_ms ticked_at; /* what was to end until here has ended; -1: nothing had to, yet */
     int64_t waiting; /* calls */
@@ -46,11 +67,19 @@ struct gate_run {
     void *context;
 };
 
-/* Makes the gate; `wake` of the config is not used, everything else is. The store is borrowed and
- * cannot be remote. TG_ERR_INVALID, TG_ERR_MEMORY. */
+/* Makes the gate; `wake` of the config is not used, everything else is. The store is borrowed.
+ * TG_ERR_INVALID, TG_ERR_MEMORY; a remote store needs gate_run_init_remote(). */
 TG_MUST_CHECK enum tg_err gate_run_init(struct gate_run *run, const struct tg_gate_config *config,
                                         gate_run_decided *decided, void *context,
                                         struct tg_problem *problem);
+
+/* The same with a store elsewhere, borrowed; `store` and `remote_store` of the config are not used.
+ */
+TG_MUST_CHECK enum tg_err gate_run_init_remote(struct gate_run *run,
+                                               const struct tg_gate_config *config,
+                                               const struct gate_run_store *store,
+                                               gate_run_decided *decided, void *context,
+                                               struct tg_problem *problem);
 void gate_run_fini(struct gate_run *run);
 
 void gate_run_admit(struct gate_run *run, struct gate_run_call *call, tg_ms t);

@@ -390,7 +390,7 @@ test('a secret is read again when its file changes, and nobody says a word', asy
     await until('the first is used', () => used(SECRETS[0]));
     replace(file, `${SECRETS[1]}\n`);
     await until('the second is used', () => used(SECRETS[1]));
-    await gateway.process.said(/a file with a secret or a certificate has changed/);
+    await gateway.process.said(/a file with a secret, a certificate or rules has changed/);
 
     /* One that is gone is a mistake: the last one is kept. */
     fs.rmSync(file);

@@ -53,8 +53,15 @@ static size_t keep_bytes(struct http_inbound *in, struct slice bytes)
     return exchange->queued;
 }
 
-static void keep_end(struct http_inbound *in)
+static void keep_end(struct http_inbound *in, const struct http_field *trailers, size_t n)
 {
+    (void)trailers, (void)n;
+    exchange_of(in)->finished = true;
+}
+
+static void keep_abort(struct http_inbound *in, uint32_t code)
+{
+    (void)code;
     exchange_of(in)->finished = true;
 }
 
@@ -76,7 +83,7 @@ static const struct http_inbound_transport transport = {.pause = do_nothing,
                                                         .reply = keep_head,
                                                         .write = keep_bytes,
                                                         .finish = keep_end,
-                                                        .abort = keep_end,
+                                                        .abort = keep_abort,
                                                         .queued = say_queued,
                                                         .peer = say_peer};
 

@@ -31,6 +31,15 @@ static void append(char **to, size_t *n, const char *bytes, size_t more)
     grown[*n] = '\0';
 }
 
+static void note_fields(char *text, size_t size, const struct http_field *fields, size_t n)
+{
+    size_t at = 0;
+
+    for (size_t i = 0; i < n && at < size; i++)
+        at += (size_t)snprintf(text + at, size - at, "%.*s: %.*s\n", (int)fields[i].name.n,
+                               fields[i].name.at, (int)fields[i].value.n, fields[i].value.at);
+}
+
 /* ---- The server ------------------------------------------------------------------------------ */
 
 static void server_begin(void *context, struct http_inbound *inbound)
@@ -40,6 +49,7 @@ static void server_begin(void *context, struct http_inbound *inbound)
     assert_true(kit->n_ins < KIT_MAX);
     struct kit_in *in = &kit->ins[kit->n_ins++];
     *in = (struct kit_in){.kit = kit, .in = inbound};
+    in->connection = http_inbound_connection(inbound);
     snprintf(in->line, sizeof in->line, "%.*s %.*s", (int)inbound->head.method.n,
              inbound->head.method.at, (int)inbound->head.target.n, inbound->head.target.at);
     inbound->owner = in;
@@ -63,6 +73,7 @@ static void server_end(struct http_inbound *inbound)
 
     assert_false(in->gone || in->ended);
     in->ended = true;
+    note_fields(in->trailers, sizeof in->trailers, inbound->trailers, inbound->n_trailers);
     if (in->kit->on_end != NULL)
         in->kit->on_end(in);
 }
@@ -84,7 +95,16 @@ static void server_gone(struct http_inbound *inbound, enum http_why why)
     assert_false(in->gone);
     in->gone = true;
     in->why = why;
+    in->reset_code = inbound->reset_code;
     in->in = NULL;
+}
+
+static void server_closed(void *context, uint64_t connection)
+{
+    struct kit *kit = context;
+
+    kit->n_closed++;
+    kit->last_closed = connection;
 }
 
 static void server_refuse(void *context, int status, const char *text, struct http_refusal *refusal)
@@ -102,6 +122,7 @@ static const struct http_server_ops server_ops = {
     .room = server_room,
     .gone = server_gone,
     .refuse = server_refuse,
+    .closed = server_closed,
 };
 
 void kit_reply(struct kit_in *in, int status, const char *body)
@@ -181,6 +202,7 @@ static void client_end(struct http_outbound *outbound)
 {
     struct kit_out *out = outbound->owner;
 
+    note_fields(out->trailers, sizeof out->trailers, outbound->trailers, outbound->n_trailers);
     note_last(out);
     out->ended = true;
 }
@@ -189,6 +211,8 @@ static void client_failed(struct http_outbound *outbound, enum http_why why, con
 {
     struct kit_out *out = outbound->owner;
 
+    out->was_reset = outbound->was_reset;
+    out->reset_code = outbound->reset_code;
     note_last(out);
     out->failed = true;
     out->why = why;
@@ -214,6 +238,12 @@ static const struct http_client_ops client_ops = {
 
 struct http_origin *kit_origin(int port, struct tls_context *tls, const char *name)
 {
+    return kit_origin_http2(port, tls, name, HTTP2_NEVER);
+}
+
+struct http_origin *kit_origin_http2(int port, struct tls_context *tls, const char *name,
+                                     enum http2_use use)
+{
     struct http_origin_options options;
     struct http_origin *origin;
     struct tg_problem problem;
@@ -223,6 +253,7 @@ struct http_origin *kit_origin(int port, struct tls_context *tls, const char *na
     options.port = port;
     options.tls = tls;
     options.server_name = name;
+    options.http2 = use;
     assert_int_equal(http_origin_new(&options, &origin, &problem), TG_OK);
     return origin;
 }

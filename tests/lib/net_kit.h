@@ -26,6 +26,9 @@ struct kit_in {
     bool ended, gone;
     enum http_why why;
     int rooms;
+    uint64_t connection;
+    uint32_t reset_code; /* at gone */
+    char trailers[256];  /* "name: value\n" each */
 };
 
 /* What a client's exchange was told. */
@@ -42,6 +45,9 @@ struct kit_out {
     enum http_why why;
     char text[200];
     int rooms;
+    bool was_reset;
+    uint32_t reset_code;
+    char trailers[256]; /* "name: value\n" each */
 };
 
 /* A plain socket, whose other side is under test. */
@@ -64,6 +70,8 @@ struct kit {
     int port;
     struct kit_in *ins;
     size_t n_ins;
+    size_t n_closed;      /* connections that closed() told of */
+    uint64_t last_closed; /* which was the last */
     struct kit_raw *raws[64];
     size_t n_raws;
     /* What the server does; null: nothing. */
@@ -117,6 +125,8 @@ void kit_forget(struct kit_raw *raw); /* what arrived */
 /* ---- Requests */
 
 struct http_origin *kit_origin(int port, struct tls_context *tls, const char *name);
+struct http_origin *kit_origin_http2(int port, struct tls_context *tls, const char *name,
+                                     enum http2_use use);
 void kit_send(struct kit *kit, struct kit_out *out, struct http_origin *origin, const char *method,
               const char *target, int64_t length);
 void kit_send_within(struct kit *kit, struct kit_out *out, struct http_origin *origin,

@@ -1,8 +1,8 @@
 /* test_net_faults.c - the same exchange with its 1st, 2nd, 3rd ... allocation failing: one of the
  * two sides says so, every begin has its end, nothing stays behind, and the next exchange works.
  *
- * Over TCP and over a local socket. libuv's own memory is not among what fails: it grows with the
- * numbers of descriptors, and a first exchange has seen these.
+ * Over TCP and over a local socket, and by HTTP/2. libuv's own memory is not among what fails: it
+ * grows with the numbers of descriptors, and a first exchange has seen these.
  */
 #include "check.h"
 
@@ -128,7 +128,7 @@ static void expect_whole(struct world *world)
     assert_int_equal(world->answered, PIECES * PIECE);
 }
 
-static void open_world(struct world *world, const char *address)
+static void open_world(struct world *world, const char *address, bool http2)
 {
     struct http_listen_options listening;
     struct http_client_options options;
@@ -141,6 +141,7 @@ static void open_world(struct world *world, const char *address)
     http_listen_options_init(&listening);
     listening.ops = &server_ops;
     listening.context = world;
+    listening.http2 = http2;
     assert_int_equal(http_listen(world->loop, address, &listening, &world->listener, &problem),
                      TG_OK);
     http_client_options_init(&options);
@@ -149,6 +150,7 @@ static void open_world(struct world *world, const char *address)
     http_origin_options_init(&origin);
     origin.host = strncmp(address, "unix:", 5) == 0 ? address : "127.0.0.1";
     origin.port = http_listener_port(world->listener);
+    origin.http2 = http2 ? HTTP2_PRIOR : HTTP2_NEVER;
     assert_int_equal(http_origin_new(&origin, &world->origin, &problem), TG_OK);
 }
 
@@ -163,24 +165,24 @@ static void close_world(struct world *world)
 
 /* What a world without failures leaves behind, as far as it is counted: not all that is freed was
  * allocated by ways that are (strdup). */
-static long usual_rest(const char *address)
+static long usual_rest(const char *address, bool http2)
 {
     struct world world;
     long before = live;
 
-    open_world(&world, address);
+    open_world(&world, address, http2);
     expect_whole(&world);
     close_world(&world);
     return live - before;
 }
 
-static void lead_lives(const char *address, bool persistently)
+static void lead_lives(const char *address, bool http2, bool persistently)
 {
     struct world world;
-    long rest = usual_rest(address), before = live, n = 0;
+    long rest = usual_rest(address, http2), before = live, n = 0;
     bool failed = true;
 
-    open_world(&world, address);
+    open_world(&world, address, http2);
     expect_whole(&world);
     for (; failed; n++) {
         assert_int_equal(http_client_busy(world.client), 0);
@@ -210,8 +212,9 @@ static void allocations_that_fail_end_one_exchange(void **state)
     snprintf(address, sizeof address, "unix:%.60s/net-faults-%ld",
              folder != NULL ? folder : "/tmp", (long)getpid());
     for (int persistently = 0; persistently < 2; persistently++) {
-        lead_lives("127.0.0.1:0", persistently);
-        lead_lives(address, persistently);
+        lead_lives("127.0.0.1:0", false, persistently);
+        lead_lives(address, false, persistently);
+        lead_lives("127.0.0.1:0", true, persistently);
     }
 }
 

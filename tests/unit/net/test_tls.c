@@ -362,6 +362,151 @@ static void a_new_certificate_serves_new_connections(void **state)
     setting_fini(&setting);
 }
 
+/* ---- HTTP/2 ---------------------------------------------------------------------------------- */
+
+static int seen_version;
+
+static void note_version(struct kit_in *in)
+{
+    seen_version = in->in->head.version;
+}
+
+/* As setting_init(), with a say in the version on both sides. */
+static void setting_http2(struct setting *setting, bool server, enum http2_use use)
+{
+    setting_init(setting, "good", NULL, "ca.pem", NULL, "good.example");
+    http_listener_free(setting->kit.listener);
+    setting->kit.options.http2 = server;
+    setting->kit.on_begin = note_version;
+    kit_listen(&setting->kit);
+    http_origin_unref(setting->origin);
+    setting->origin =
+        kit_origin_http2(setting->kit.port, setting->client, "good.example", use);
+}
+
+static void both_sides_agree_on_a_version(void **state)
+{
+    static const struct {
+        bool server;
+        enum http2_use use;
+        int version; /* 0: they do not agree */
+    } cases[] = {
+        {true, HTTP2_ALPN, 20},
+        {true, HTTP2_PRIOR, 20},
+        {true, HTTP2_NEVER, 11},
+        {false, HTTP2_ALPN, 11},
+        {false, HTTP2_PRIOR, 0},
+        {false, HTTP2_NEVER, 11},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
+        struct setting setting;
+
+        setting_http2(&setting, cases[i].server, cases[i].use);
+        for (int k = 0; k < 2; k++) {
+            post(&setting, "hello");
+            if (cases[i].version == 0) {
+                assert_true(setting.out.failed && !setting.out.sent);
+                continue;
+            }
+            assert_true(setting.out.ended);
+            assert_string_equal(setting.out.body, "hello");
+            assert_int_equal(seen_version, cases[i].version);
+            assert_int_equal(setting.out.reused, k == 1);
+        }
+        setting_fini(&setting);
+    }
+}
+
+/* Who waited for HTTP/2 gets HTTP/1.1, whatever was written meanwhile. */
+static void everybody_falls_back_where_it_is_not_spoken(void **state)
+{
+    struct setting setting;
+    struct kit_out outs[10];
+    struct http_field trailer = {SLICE("x-end"), SLICE("1")};
+
+    (void)state;
+    setting_http2(&setting, false, HTTP2_ALPN);
+    for (size_t i = 0; i < COUNT_OF(outs); i++) {
+        kit_send(&setting.kit, &outs[i], setting.origin, "POST", "/", i % 3 == 0 ? -1 : 5);
+        http_outbound_write(outs[i].out, SLICE("hel"));
+        if (i % 2 == 0) {
+            http_outbound_write(outs[i].out, SLICE("lo"));
+            http_outbound_finish_with(outs[i].out, &trailer, 1);
+        }
+    }
+    kit_until(&setting.kit, setting.kit.n_ins == COUNT_OF(outs));
+    for (size_t i = 1; i < COUNT_OF(outs); i += 2) {
+        http_outbound_write(outs[i].out, SLICE("lo"));
+        http_outbound_finish(outs[i].out);
+    }
+    for (size_t i = 0; i < COUNT_OF(outs); i++) {
+        kit_until(&setting.kit, kit_over(&outs[i]));
+        assert_true(outs[i].ended);
+        assert_string_equal(outs[i].body, "hello");
+        kit_out_fini(&outs[i]);
+    }
+    assert_int_equal(seen_version, 11);
+    setting_fini(&setting);
+}
+
+static void many_large_bodies_share_a_connection(void **state)
+{
+    struct setting setting;
+    struct kit_out outs[5];
+    size_t n = 700000;
+    char *bytes = malloc(n);
+
+    (void)state;
+    assert_non_null(bytes);
+    for (size_t i = 0; i < n; i++)
+        bytes[i] = (char)(i * 7919 >> 5);
+    setting_http2(&setting, true, HTTP2_ALPN);
+    for (size_t i = 0; i < COUNT_OF(outs); i++) {
+        kit_send(&setting.kit, &outs[i], setting.origin, "POST", "/", (int64_t)n);
+        http_outbound_write(outs[i].out, (struct slice){bytes, n});
+        http_outbound_finish(outs[i].out);
+    }
+    for (size_t i = 0; i < COUNT_OF(outs); i++) {
+        kit_until(&setting.kit, kit_over(&outs[i]));
+        assert_int_equal(outs[i].body_n, n);
+        assert_memory_equal(outs[i].body, bytes, n);
+        kit_out_fini(&outs[i]);
+    }
+    for (size_t i = 0; i < COUNT_OF(outs); i++) {
+        kit_until(&setting.kit, setting.kit.ins[i].gone);
+        assert_int_equal(setting.kit.ins[i].why, HTTP_DONE);
+    }
+    assert_int_equal(http_listener_open(setting.kit.listener), 1);
+    free(bytes);
+    setting_fini(&setting);
+}
+
+/* TLS that is never answered: nobody waits longer than connecting may take. */
+static void a_handshake_without_an_end_is_late_for_all(void **state)
+{
+    struct http_timeouts timeouts = {.connect = 30};
+    struct setting setting;
+    struct kit_out outs[3];
+    int port, listening = kit_raw_listen(&port);
+
+    (void)state;
+    setting_http2(&setting, true, HTTP2_ALPN);
+    struct http_origin *silent =
+        kit_origin_http2(port, setting.client, "good.example", HTTP2_ALPN);
+    for (size_t i = 0; i < COUNT_OF(outs); i++)
+        kit_send_within(&setting.kit, &outs[i], silent, "GET", "/", 0, &timeouts);
+    for (size_t i = 0; i < COUNT_OF(outs); i++) {
+        kit_until(&setting.kit, kit_over(&outs[i]));
+        assert_int_equal(outs[i].why, HTTP_LATE_CONNECT);
+        assert_false(outs[i].sent);
+    }
+    http_origin_unref(silent);
+    close(listening);
+    setting_fini(&setting);
+}
+
 static void files_that_are_wrong_are_named(void **state)
 {
     static const struct {
@@ -406,6 +551,10 @@ int main(void)
         cmocka_unit_test(a_second_connection_resumes_the_session),
         cmocka_unit_test(a_new_certificate_serves_new_connections),
         cmocka_unit_test(files_that_are_wrong_are_named),
+        cmocka_unit_test(both_sides_agree_on_a_version),
+        cmocka_unit_test(everybody_falls_back_where_it_is_not_spoken),
+        cmocka_unit_test(many_large_bodies_share_a_connection),
+        cmocka_unit_test(a_handshake_without_an_end_is_late_for_all),
     };
 
     return cmocka_run_group_tests_name("tls", tests, make_certificates, remove_certificates);

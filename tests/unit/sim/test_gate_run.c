@@ -226,7 +226,137 @@ static void an_error_is_told(void **state)
     end(&story, " a! b+1000");
 }
 
-static void a_remote_store_is_refused(void **state)
+/* ---- a store elsewhere ---- */
+
+/* It has so many units, and writes into the story what it is told: "?" a question, "=5" the end of
+ * a lease at a cost of 5. */
+struct elsewhere {
+    struct gate_run_store store;
+    struct story *story;
+    int64_t units;
+    bool settles, fails;
+};
+
+static enum tg_err take_elsewhere(void *context, const struct gate_run *run, tg_lease lease,
+                                  tg_ms ends_at, const struct tg_debit *debit, tg_ms now,
+                                  struct tg_axes *axes, bool *settles)
+{
+    struct elsewhere *elsewhere = context;
+
+    assert_ptr_equal(run, &elsewhere->story->run);
+    assert_int_not_equal(lease, 0);
+    assert_true(ends_at > now);
+    strcat(elsewhere->story->text, " ?");
+    *settles = elsewhere->settles;
+    if (elsewhere->fails)
+        return TG_ERR_STORE;
+    bool allowed = debit->cost <= elsewhere->units;
+    elsewhere->units -= allowed ? debit->cost : 0;
+    axes->present = 1u << TG_AXIS_COST;
+    axes->would_deny = 0;
+    axes->decision[TG_AXIS_COST] = (struct tg_decision){allowed, 10, elsewhere->units, now, 0};
+    return TG_OK;
+}
+
+static void ended_elsewhere(void *context, tg_lease lease, tg_ms now, int64_t actual)
+{
+    struct elsewhere *elsewhere = context;
+    size_t end = strlen(elsewhere->story->text);
+
+    (void)now;
+    assert_int_not_equal(lease, 0);
+    snprintf(elsewhere->story->text + end, sizeof elsewhere->story->text - end, " =%lld",
+             (long long)actual);
+    elsewhere->units += actual >= 0 ? 5 - actual : 0;
+}
+
+static void begin_elsewhere(struct story *story, const struct tg_gate_config *config,
+                            struct elsewhere *elsewhere)
+{
+    *elsewhere = (struct elsewhere){
+        .store = {take_elsewhere, ended_elsewhere, elsewhere}, .story = story, .units = 5};
+    memset(story, 0, sizeof *story);
+    assert_int_equal(
+        gate_run_init_remote(&story->run, config, &elsewhere->store, tell, story, NULL), TG_OK);
+}
+
+static const struct tg_scope anything = {1, "k", 1};
+
+static void admit_at_5(struct story *story, char name, tg_ms t)
+{
+    struct gate_run_call *call = call_of(story, name);
+
+    tg_call_init(&call->call);
+    call->call.debit = (struct tg_debit){.scopes = &anything, .n_scopes = 1, .cost = 5};
+    gate_run_admit(&story->run, call, t);
+}
+
+static void release_at(struct story *story, char name, tg_ms t, int64_t actual)
+{
+    struct tg_release release;
+
+    tg_release_init(&release);
+    release.actual = actual;
+    gate_run_release(&story->run, call_of(story, name)->lease, t, &release);
+}
+
+/* The next one needs what the first did not use. */
+static void a_call_is_settled_before_who_gets_its_slot_asks(void **state)
+{
+    struct story story;
+    struct elsewhere elsewhere;
+    struct tg_gate_config config = one_slot();
+
+    (void)state;
+    begin_elsewhere(&story, &config, &elsewhere);
+    elsewhere.settles = true;
+    admit_at_5(&story, 'a', 1000);
+    admit_at_5(&story, 'b', 1010);
+    release_at(&story, 'a', 1020, 0);
+    release_at(&story, 'a', 1021, 0); /* a second time it is nobody's */
+    admit_at_5(&story, 'c', 1022);
+    release_at(&story, 'b', 1030, 5);
+    end(&story, " ? a+1000 =0 ? b+1020 =5 ? c-1030");
+}
+
+static void a_lease_stays_where_something_is_held_or_settled(void **state)
+{
+    struct story story;
+    struct elsewhere elsewhere;
+    struct tg_gate_config config;
+
+    (void)state;
+    tg_gate_config_init(&config);
+    begin_elsewhere(&story, &config, &elsewhere);
+    admit_at_5(&story, 'a', 1000);
+    assert_int_equal(call_of(&story, 'a')->lease, 0);
+    elsewhere.units = 5;
+    elsewhere.settles = true;
+    admit_at_5(&story, 'b', 1000);
+    assert_int_not_equal(call_of(&story, 'b')->lease, 0);
+    admit_at_5(&story, 'c', 1000); /* refused */
+    assert_int_equal(call_of(&story, 'c')->lease, 0);
+    admit(&story, 'd', 1000); /* asks for nothing */
+    assert_int_equal(call_of(&story, 'd')->lease, 0);
+    end(&story, " ? a+1000 ? b+1000 ? c-1000 d+1000");
+}
+
+static void an_error_of_the_store_is_told_and_holds_nothing(void **state)
+{
+    struct story story;
+    struct elsewhere elsewhere;
+    struct tg_gate_config config = one_slot();
+
+    (void)state;
+    begin_elsewhere(&story, &config, &elsewhere);
+    elsewhere.fails = true;
+    admit_at_5(&story, 'a', 1000);
+    elsewhere.fails = false;
+    admit_at_5(&story, 'b', 1000);
+    end(&story, " ? a! ? b+1000");
+}
+
+static void a_remote_store_that_nobody_named_is_refused(void **state)
 {
     struct gate_run run;
     struct tg_gate_config config = one_slot();
@@ -249,7 +379,10 @@ int main(void)
         cmocka_unit_test(time_goes_back_for_limiters_alone),
         cmocka_unit_test(a_policy_refuses_also_who_has_waited),
         cmocka_unit_test(an_error_is_told),
-        cmocka_unit_test(a_remote_store_is_refused),
+        cmocka_unit_test(a_call_is_settled_before_who_gets_its_slot_asks),
+        cmocka_unit_test(a_lease_stays_where_something_is_held_or_settled),
+        cmocka_unit_test(an_error_of_the_store_is_told_and_holds_nothing),
+        cmocka_unit_test(a_remote_store_that_nobody_named_is_refused),
     };
 
     return cmocka_run_group_tests_name("gate_run", tests, NULL, NULL);

@@ -1,0 +1,23 @@
+/* protect_grpc.h - what a protected route says and hears in the words of gRPC. */
+#ifndef TG_GATEWAY_PROTECT_GRPC_H
+#define TG_GATEWAY_PROTECT_GRPC_H
+
+#include "gateway/replies.h"
+#include "grpc/grpc_words.h"
+#include "net/http_server.h"
+
+/* Whether a request is an RPC: by its content type, whatever its messages are encoded in. */
+bool protect_is_grpc(const struct http_head *head);
+
+/* When its client stops waiting, as it says; 0: it does not. */
+tg_ms protect_grpc_deadline(const struct http_head *head, tg_ms now);
+
+/* Answers with a status and no message. `late`: its deadline has come. */
+void protect_grpc_refuse(struct http_inbound *in, const struct refusal *why, bool late, tg_ms now,
+                         uint64_t random, struct slice id);
+
+/* What the law of the gate is told of an RPC that has ended with this `grpc-status`; empty: with
+ * none. */
+enum tg_outcome protect_grpc_outcome(struct slice status);
+
+#endif

@@ -1,0 +1,267 @@
+/* http2_arrive.c - what arrives on a connection of HTTP/2: from nghttp2's callbacks to its flows.
+ *
+ * Windows: the peer's bytes count as taken for the connection when they arrive, and for the
+ * exchange when its owner got them. So an owner that does not read stops its own client's exchange,
+ * and no other on that connection.
+ *
+ * Floods: frames that make work and carry nothing, and exchanges given up as soon as they are begun
+ * (rapid reset), are paid from a purse that time fills, and exchanges that go well. Debian's
+ * nghttp2 1.52 counts resets, too, but by the machine's clock, and those of a busy and honest
+ * client like those of an attacker.
+ *
+ * Every callback may find that an owner has ended the link: then nghttp2 is told to stop.
+ */
+#include "net/http2_link.h"
+
+#define INFORMATIONAL_MAX 16 /* heads before the one that counts */
+
+static void pay_odd(struct http2_link *link)
+{
+    if (!http2_purse_pay(&link->odd, net_loop_now(link->wire->loop)))
+        http2_link_fail(link, HTTP2_ENHANCE_YOUR_CALM, "too many frames that carry nothing");
+}
+
+static void pay_reset(struct http2_link *link)
+{
+    if (!http2_purse_pay(&link->resets, net_loop_now(link->wire->loop)))
+        http2_link_fail(link, HTTP2_ENHANCE_YOUR_CALM, "too many exchanges given up");
+}
+
+static void earn_odd(struct http2_link *link)
+{
+    http2_purse_fill(&link->odd, HTTP2_ODD_EARNED);
+}
+
+static struct http2_flow *flow_of(nghttp2_session *session, int32_t id)
+{
+    return nghttp2_session_get_stream_user_data(session, id);
+}
+
+/* What a callback returns: a link that failed is not read any further. */
+static int go_on(const struct http2_link *link)
+{
+    return link->failed || link->finished ? NGHTTP2_ERR_CALLBACK_FAILURE : 0;
+}
+
+/* What is not told when it is complete: PRIORITY, which we do not heed. */
+static int on_begin_frame(nghttp2_session *session, const nghttp2_frame_hd *head, void *arg)
+{
+    struct http2_link *link = arg;
+
+    (void)session;
+    if (!link->finished && head->type == NGHTTP2_PRIORITY)
+        pay_odd(link);
+    return go_on(link);
+}
+
+static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame, void *arg)
+{
+    struct http2_link *link = arg;
+
+    if (link->finished)
+        return NGHTTP2_ERR_CALLBACK_FAILURE;
+    link->in_block = true;
+    link->blocks++;
+    if (frame->hd.type != NGHTTP2_HEADERS || frame->headers.cat != NGHTTP2_HCAT_REQUEST)
+        return 0;
+    struct http2_flow *flow = link->ops->opened(link);
+    if (flow == NULL)
+        return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
+    flow->id = frame->hd.stream_id;
+    flow->open = true;
+    nghttp2_session_set_stream_user_data(session, flow->id, flow);
+    return 0;
+}
+
+static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const uint8_t *name,
+                     size_t name_n, const uint8_t *value, size_t value_n, uint8_t flags, void *arg)
+{
+    struct http2_link *link = arg;
+    struct http2_flow *flow = flow_of(session, frame->hd.stream_id);
+
+    (void)flags;
+    if (flow == NULL || link->finished)
+        return go_on(link);
+    struct http2_block *block = flow->headed ? &flow->tail : &flow->head;
+    if (!http2_block_add(link->wire->loop, block, &link->limits.block,
+                         (struct slice){(const char *)name, name_n},
+                         (struct slice){(const char *)value, value_n}))
+        http2_link_fail(link, HTTP2_ENHANCE_YOUR_CALM, "a header that is far too large");
+    return go_on(link);
+}
+
+void http2_flow_tell_ended(struct http2_flow *flow)
+{
+    if (flow->told_ended || flow->paused || buf_bytes(&flow->held) > 0)
+        return;
+    flow->told_ended = true;
+    flow->link->ops->ended(flow);
+}
+
+/* Trailers are for whoever can use them: without memory, or too large, they are none. */
+static void list_trailers(struct http2_flow *flow)
+{
+    struct http2_pseudo pseudo;
+
+    if (flow->tail.n == 0 || flow->tail.over || flow->tail.no_memory)
+        return;
+    if (!http2_block_list(flow->link->wire->loop, &flow->tail, &pseudo, &flow->trailers,
+                          &flow->n_trailers))
+        flow->n_trailers = 0;
+}
+
+/* A reply before the reply: 1xx. */
+static bool is_interim(const struct http2_flow *flow, const nghttp2_frame *frame)
+{
+    struct slice status = http2_block_status(&flow->head);
+
+    return frame->headers.cat != NGHTTP2_HCAT_REQUEST && status.n == 3 && *status.at == '1';
+}
+
+static void headers_came(struct http2_link *link, struct http2_flow *flow,
+                         const nghttp2_frame *frame)
+{
+    bool last = (frame->hd.flags & NGHTTP2_FLAG_END_STREAM) != 0;
+
+    earn_odd(link);
+    if (flow->headed) {
+        list_trailers(flow);
+    } else if (is_interim(flow, frame)) {
+        http2_block_release(link->wire->loop, &flow->head);
+        if (++flow->informational > INFORMATIONAL_MAX)
+            http2_link_fail(link, HTTP2_ENHANCE_YOUR_CALM, "too many interim replies");
+        return;
+    } else {
+        flow->headed = true;
+        flow->in_ended = last;
+        link->ops->head(flow, last);
+        if (link->finished || !flow->open)
+            return;
+    }
+    flow->in_ended = last;
+    if (last)
+        http2_flow_tell_ended(flow);
+}
+
+static void data_came(struct http2_link *link, struct http2_flow *flow, const nghttp2_frame *frame)
+{
+    bool last = (frame->hd.flags & NGHTTP2_FLAG_END_STREAM) != 0;
+
+    if (frame->hd.length > 0 || last)
+        earn_odd(link);
+    else
+        pay_odd(link);
+    if (flow == NULL || !last)
+        return;
+    flow->in_ended = true;
+    http2_flow_tell_ended(flow);
+}
+
+static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *arg)
+{
+    struct http2_link *link = arg;
+    struct http2_flow *flow =
+        frame->hd.stream_id > 0 ? flow_of(session, frame->hd.stream_id) : NULL;
+    bool ack = (frame->hd.flags & NGHTTP2_FLAG_ACK) != 0;
+
+    if (link->finished)
+        return NGHTTP2_ERR_CALLBACK_FAILURE;
+    switch (frame->hd.type) {
+    case NGHTTP2_HEADERS:
+        link->in_block = false;
+        if (flow != NULL)
+            headers_came(link, flow, frame);
+        break;
+    case NGHTTP2_DATA:
+        data_came(link, flow, frame);
+        break;
+    case NGHTTP2_RST_STREAM:
+        if (flow != NULL)
+            flow->peer_reset = true;
+        pay_reset(link);
+        break;
+    case NGHTTP2_SETTINGS:
+        if (!ack)
+            pay_odd(link);
+        if (!ack && link->ops->settled != NULL)
+            link->ops->settled(link);
+        break;
+    case NGHTTP2_GOAWAY:
+        if (link->ops->goaway != NULL)
+            link->ops->goaway(link);
+        break;
+    case NGHTTP2_PING:
+    case NGHTTP2_WINDOW_UPDATE:
+        pay_odd(link);
+        if (link->leaving && ack && frame->hd.type == NGHTTP2_PING)
+            http2_link_leave_now(link);
+        break;
+    default:
+        break;
+    }
+    return go_on(link);
+}
+
+/* Bytes of a flow that nobody wants any more are as good as taken. */
+static int on_data(nghttp2_session *session, uint8_t flags, int32_t id, const uint8_t *bytes,
+                   size_t n, void *arg)
+{
+    struct http2_link *link = arg;
+    struct http2_flow *flow = flow_of(session, id);
+
+    (void)flags;
+    if (link->finished)
+        return NGHTTP2_ERR_CALLBACK_FAILURE;
+    nghttp2_session_consume_connection(session, n);
+    if (flow == NULL || n == 0)
+        return go_on(link);
+    if (flow->paused || buf_bytes(&flow->held) > 0) {
+        if (buf_append(link->wire->loop, &flow->held, bytes, n))
+            link->held_bytes += n;
+        else
+            http2_flow_reset(flow, HTTP2_INTERNAL_ERROR);
+        return go_on(link);
+    }
+    link->ops->data(flow, (struct slice){(const char *)bytes, n});
+    if (!link->finished && !link->failed)
+        nghttp2_session_consume_stream(session, id, n);
+    return go_on(link);
+}
+
+/* Something that the rules forbid: nghttp2 resets the stream, or ends the connection itself. */
+static int on_invalid_frame(nghttp2_session *session, const nghttp2_frame *frame, int error,
+                            void *arg)
+{
+    struct http2_link *link = arg;
+
+    (void)session, (void)frame, (void)error;
+    link->in_block = false;
+    pay_reset(link);
+    return go_on(link);
+}
+
+static int on_close(nghttp2_session *session, int32_t id, uint32_t code, void *arg)
+{
+    struct http2_link *link = arg;
+    struct http2_flow *flow = flow_of(session, id);
+
+    if (flow == NULL || link->finished)
+        return 0;
+    flow->open = false;
+    nghttp2_session_set_stream_user_data(session, id, NULL);
+    if (code == HTTP2_NO_ERROR && !flow->peer_reset)
+        http2_purse_fill(&link->resets, 1000);
+    link->ops->closed(flow, code);
+    return link->finished ? NGHTTP2_ERR_CALLBACK_FAILURE : 0;
+}
+
+void http2_arrive_set(nghttp2_session_callbacks *callbacks)
+{
+    nghttp2_session_callbacks_set_on_begin_frame_callback(callbacks, on_begin_frame);
+    nghttp2_session_callbacks_set_on_begin_headers_callback(callbacks, on_begin_headers);
+    nghttp2_session_callbacks_set_on_header_callback(callbacks, on_header);
+    nghttp2_session_callbacks_set_on_frame_recv_callback(callbacks, on_frame);
+    nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks, on_data);
+    nghttp2_session_callbacks_set_on_invalid_frame_recv_callback(callbacks, on_invalid_frame);
+    nghttp2_session_callbacks_set_on_stream_close_callback(callbacks, on_close);
+}

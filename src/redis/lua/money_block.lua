@@ -1,0 +1,83 @@
+-- money_block.lua - how much of a budget of everyone a node may use by itself.
+--
+--     KEYS  for each window its hash
+--     ARGV  now (ms; 0: Redis's), ledger, number of this ask, ttl (ms),
+--           for each window: amount, used by the node (settled and reserved), needed, wanted,
+--           told by the ledger, how long to keep it (ms)
+--     reply 0 and its number: an ask came before that is not older; or 1, the nodes alive,
+--           for each window: leased, used by the others, settled by all, of the ledger before
+--
+-- The hash is that of a window (l:LEDGER, s), and for each node that is alive
+--
+--     g:LEDGER   leased: all that it may use in this window, settled or not
+--     t:LEDGER   when it was last heard
+--     q:LEDGER   the number of its last ask: one from a dead connection must not undo a later one
+--
+--     used = sum over nodes of max(leased, settled) <= amount, but for what nodes used beyond it
+--
+-- What a node has used is its own, whatever the amount. What it was leased it keeps as long as it
+-- wants it: only the node knows how much of it is in use by now. Of the rest it gets what it
+-- needs, and beyond that at most an even part. A node that was not heard for longer than ttl uses
+-- nothing any more (it keeps to that by its own clock): its lease falls to what it has settled.
+-- include: money_window.lua
+
+local now = time_of(ARGV[1])
+local ledger, number, ttl = ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
+
+for _, hash in ipairs(KEYS) do
+    local last = tonumber(redis.call('HGET', hash, 'q:' .. ledger)) or 0
+    if number <= last then
+        return {0, last}
+    end
+end
+
+-- The others of a window: what they use, what they settled, how many are alive.
+local function others_of(hash)
+    local all, nodes = redis.call('HGETALL', hash), {}
+    for i = 1, #all, 2 do
+        local kind, id = string.sub(all[i], 1, 2), string.sub(all[i], 3)
+        if (kind == 'l:' or kind == 'g:' or kind == 't:') and id ~= ledger then
+            nodes[id] = nodes[id] or {}
+            nodes[id][kind] = tonumber(all[i + 1])
+        end
+    end
+    local used, alive = 0, 0
+    for id, node in pairs(nodes) do
+        local leased = node['g:'] or 0
+        if node['t:'] and node['t:'] + ttl > now then
+            alive = alive + 1
+        else
+            leased = 0
+            redis.call('HDEL', hash, 'g:' .. id, 't:' .. id, 'q:' .. id)
+        end
+        used = math.min(MAX, used + math.max(leased, node['l:'] or 0))
+    end
+    return used, alive
+end
+
+local reply, alive = {1, 1}, 0
+for i, hash in ipairs(KEYS) do
+    local at = 4 + 6 * (i - 1)
+    local amount, used = tonumber(ARGV[at + 1]), tonumber(ARGV[at + 2])
+    local needed, wanted = tonumber(ARGV[at + 3]), tonumber(ARGV[at + 4])
+    local found = redis.call('HMGET', hash, 's', 'l:' .. ledger, 'g:' .. ledger, 't:' .. ledger)
+    local window = {hash = hash, settled = tonumber(found[1]) or 0, before = tonumber(found[2]) or 0}
+    window_tell(window, ledger, tonumber(ARGV[at + 5]), tonumber(ARGV[at + 6]))
+
+    local others, living = others_of(hash)
+    local had = (tonumber(found[4]) or 0) + ttl > now and tonumber(found[3]) or 0
+    local leased = math.max(used, window.before, math.min(wanted, had))
+    local room = math.max(0, amount - others - leased)
+    local even = math.min(wanted - leased, math.floor(room / (living + 1)))
+    leased = leased + math.max(0, math.min(room, math.max(needed - leased, even)))
+    redis.call('HSET', hash, 'g:' .. ledger, leased, 't:' .. ledger, now, 'q:' .. ledger, number)
+    redis.call('PEXPIRE', hash, tonumber(ARGV[at + 6]))
+
+    alive = math.max(alive, living + 1)
+    reply[#reply + 1] = leased
+    reply[#reply + 1] = others
+    reply[#reply + 1] = window.settled
+    reply[#reply + 1] = window.before
+end
+reply[2] = alive
+return reply

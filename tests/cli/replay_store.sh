@@ -1,0 +1,101 @@
+#!/bin/sh
+# replay_store.sh - `tollgate replay --store`: the known answers of every limiter and of whole gates,
+# given by a real Redis, to the byte.
+set -u
+. "$(dirname "$0")/tap"
+
+redis=
+cleanup() {
+    if [ -n "$redis" ]; then
+        kill "$redis" 2>/dev/null
+        wait "$redis" 2>/dev/null
+    fi
+    rm -rf "$tmp"
+}
+trap cleanup EXIT
+
+for tool in redis-server redis-cli; do
+    command -v "$tool" >/dev/null && continue
+    echo "1..0 # SKIP there is no $tool here"
+    exit 0
+done
+
+redis-server --port 0 --unixsocket "$tmp/redis" --save '' --appendonly no --dir "$tmp" \
+    >"$tmp/log" 2>&1 &
+redis=$!
+ask() {
+    redis-cli -s "$tmp/redis" "$@" 2>/dev/null
+}
+until [ "$(ask ping)" = PONG ] || ! kill -0 "$redis" 2>/dev/null; do
+    sleep 0.05
+done
+store="redis+unix://$tmp/redis"
+
+# ---- Whole gates
+
+awk -v dir="$tmp" '
+/^== / { n++; to = ""; print substr($0, 4) > (dir "/" n ".name"); next }
+$0 == "-- config" { to = dir "/" n ".yaml"; next }
+$0 == "-- trace" { to = dir "/" n ".jsonl"; next }
+$0 == "-- want" { to = dir "/" n ".want"; printf "" > to; next }
+to != "" && $0 != "" { print > to }
+' "$here/golden/gate.txt"
+
+cases=$(ls "$tmp" | grep -c '\.want$')
+if [ "$cases" -ge 27 ]; then
+    ok "there are $cases cases"
+else
+    not_ok 'there are 27 cases or more' "$cases"
+fi
+case=1
+while [ "$case" -le "$cases" ]; do
+    name=$(cat "$tmp/$case.name")
+    run replay -c "$tmp/$case.yaml" --store "$store" "$tmp/$case.jsonl"
+    if [ "$status" -eq 0 ] && cmp -s "$tmp/out" "$tmp/$case.want" && [ ! -s "$tmp/err" ]; then
+        ok "$name"
+    else
+        not_ok "$name" "status $status" "$(cat "$tmp/err")" "$(diff "$tmp/$case.want" "$tmp/out")"
+    fi
+    case=$((case + 1))
+done
+
+# ---- Limiters
+
+cat >"$tmp/calls" <<'END'
+{"t":1000,"key":"a"}
+{"t":1000,"key":"a","cost":3}
+{"t":1001,"key":"b","cost":0}
+{"t":1100,"key":"a","cost":11}
+{"t":1200,"key":"a","cost":4}
+{"t":1200,"cost":2}
+{"t":900,"key":"a","cost":1}
+{"t":1999,"key":"a","cost":5}
+{"t":2000,"key":"a","cost":5}
+{"t":7000,"key":"a","cost":10}
+END
+for spec in gcra:limit=10,period=1000,burst=5 token_bucket:capacity=10,refill=5 \
+    fixed_window:limit=5,window=1000 sliding_window:limit=10,window=1000,buckets=10 \
+    sliding_log:limit=5,window=1000 token_budget:budget=7,window=6000; do
+    run replay --limiter "$spec" "$tmp/calls"
+    mv "$tmp/out" "$tmp/want"
+    run replay --limiter "$spec" --store "$store" "$tmp/calls"
+    if [ "$status" -eq 0 ] && cmp -s "$tmp/out" "$tmp/want"; then
+        ok "$spec"
+    else
+        not_ok "$spec" "status $status" "$(cat "$tmp/err")" "$(diff "$tmp/want" "$tmp/out")"
+    fi
+done
+if [ "$(ask dbsize)" = 0 ]; then
+    ok 'nothing is left in Redis'
+else
+    not_ok 'nothing is left in Redis' "$(ask --scan)"
+fi
+
+# ---- What is wrong
+
+run replay --limiter gcra:limit=1,period=1000 --store "redis+unix://$tmp/nobody" "$tmp/calls"
+expect 'a Redis that is away' 1 'tollgate replay: --store: cannot reach Redis: '
+run replay --limiter gcra:limit=1,period=1000 --store localhost "$tmp/calls"
+expect 'an address that is none' 2 'tollgate replay: --store: it must begin with redis://'
+
+finish

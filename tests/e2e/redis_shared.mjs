@@ -1,0 +1,176 @@
+/* redis_shared.mjs - several gateways, one Redis: money and keys of all of them together. */
+import assert from 'node:assert/strict';
+import test from 'node:test';
+import { chat, keys, KEY, OTHER_KEY, reason, sha256, until } from './kit.mjs';
+import { Caller, patientFleet, Redis, sum } from './redis_kit.mjs';
+
+const EXACT = { price: { input: 0, output: 2 } }; /* 16 tokens: 32 micro-dollars */
+const COST = 32;
+const usd = (n) => [{ usd: (n * COST) / 1e6, per: 'total' }];
+const calls = (n, one) => Promise.all(Array.from({ length: n }, (_, i) => one(i)));
+
+test('200 calls on 4 gateways, a budget for 50: 50 are served, to the micro-dollar', async (t) => {
+    const redis = await Redis.start(t);
+    const { gateways, mock } = await patientFleet(t, 4, redis.url, {
+        script: { default: { latency: '20ms' } },
+        small: EXACT,
+        tenant: { budgets: usd(50) },
+    });
+    const replies = await calls(200, (i) => chat(gateways[i % 4]));
+    const refused = replies.filter((reply) => reply.status !== 200);
+
+    assert.equal(replies.length - refused.length, 50);
+    for (const reply of refused)
+        assert.ok(
+            (reply.status === 402 && reason(reply) === 'budget') ||
+                (reply.status === 429 && reason(reply) === 'budget_contended'),
+            `${reply.status} ${reply.body}`,
+        );
+    assert.equal((await mock.requests(50)).length, 50);
+    let spent = 0;
+    for (const gateway of gateways) {
+        await gateway.idle();
+        spent += (await gateway.spend()).total?.micro_usd ?? 0;
+    }
+    assert.equal(spent, 50 * COST, 'the ledgers of all of them together');
+    await until('nothing is reserved any more', async () => {
+        const reply = await chat(gateways[0]);
+        assert.notEqual(reply.status, 200);
+        return reply.status === 402;
+    });
+});
+
+test('the budgets of a tenant, its parent and everyone hold for all gateways together', async (t) => {
+    const key = (text) => [{ name: 'main', sha256: sha256(text) }];
+    const redis = await Redis.start(t);
+    for (const [what, everyone, parent, least] of [
+        ['parent', 100, 24, 24],
+        ['everyone', 24, 100, 20], /* leased in blocks: what one holds, the other cannot use at once */
+    ])
+        await t.test(`bound by ${what}`, async (t) => {
+            const { gateways } = await patientFleet(t, 2, redis.url, {
+                small: EXACT,
+                top: { budgets: usd(everyone), store_prefix: what },
+                tenants: [
+                    { name: 'house', budgets: usd(parent) },
+                    { name: 'one', parent: 'house', keys: key(KEY), budgets: usd(40) },
+                    { name: 'two', parent: 'house', keys: key(OTHER_KEY), budgets: usd(40) },
+                ],
+            });
+            let served = 0;
+            for (let i = 0; i < 60; i++) {
+                const reply = await chat(
+                    gateways[i % 2],
+                    {},
+                    { headers: { authorization: `Bearer ${i % 3 ? KEY : OTHER_KEY}` } },
+                );
+                served += reply.status === 200 ? 1 : 0;
+            }
+            assert.ok(served <= 24, `${served}`);
+            assert.ok(served >= least, `${served}`);
+            for (const gateway of gateways) await gateway.idle();
+        });
+});
+
+test('what a gateway held that was killed is contended, not spent', async (t) => {
+    const redis = await Redis.start(t);
+    const { gateways, mock } = await patientFleet(t, 2, redis.url, {
+        script: { default: { latency: '60s' } },
+        small: EXACT,
+        tenant: { budgets: usd(10) },
+    });
+    const lost = calls(10, () => chat(gateways[0])).catch(() => {});
+    await until('ten are at the provider', async () => (await mock.seen()).begun === 10);
+    const contended = await chat(gateways[1]);
+    assert.equal(contended.status, 429);
+    assert.equal(reason(contended), 'budget_contended');
+    await gateways[0].stop('SIGKILL');
+    await lost;
+    /* Until its reservations end by their time they are in the way, and no more than that. */
+    const still = await chat(gateways[1]);
+    assert.equal(reason(still), 'budget_contended');
+});
+
+test('a limit of a provider key holds for all gateways together', async (t) => {
+    const redis = await Redis.start(t);
+    const { gateways, mock } = await patientFleet(t, 3, redis.url, {
+        oai: { keys: keys(2, { rpm: 15 }) },
+        tenant: { budgets: [] },
+    });
+    const replies = await calls(60, (i) => chat(gateways[i % 3]));
+    const served = replies.filter((reply) => reply.status === 200);
+    assert.equal(served.length, 30, 'two keys of 15 a minute');
+    assert.ok(replies.every((reply) => reply.status === 200 || reason(reply) === 'no_key'));
+    assert.equal((await mock.requests(30)).length, 30);
+    for (const gateway of gateways) await gateway.idle();
+});
+
+test('a key that cools after 429 cools for all gateways', async (t) => {
+    const redis = await Redis.start(t);
+    const { gateways, mock } = await patientFleet(t, 2, redis.url, {
+        script: {
+            default: { status: 429, headers: { 'retry-after': '30' } },
+        },
+        tenant: { budgets: [] },
+        small: { retries: 0 },
+    });
+    assert.equal((await chat(gateways[0])).status, 429);
+    const asked = (await mock.requests(1)).length;
+    const other = await chat(gateways[1]);
+    assert.equal(other.status, 429);
+    assert.equal(reason(other), 'no_key');
+    assert.equal((await mock.seen()).begun, asked, 'the provider was left alone');
+});
+
+test('calls at once of a group of keys are counted over all gateways, and those of the dead end', async (t) => {
+    const redis = await Redis.start(t);
+    const { gateways, mock } = await patientFleet(t, 2, redis.url, {
+        script: { default: { latency: '60s' } },
+        oai: {
+            groups: { g: { concurrency: 4 } },
+            keys: keys(2, { group: 'g' }),
+        },
+        tenant: { budgets: [] },
+    });
+    const lost = calls(4, () => chat(gateways[0])).catch(() => {});
+    await until('four are at the provider', async () => (await mock.seen()).begun === 4);
+    const refused = await chat(gateways[1]);
+    assert.equal(refused.status, 503);
+    assert.equal(reason(refused), 'no_key');
+    await gateways[0].stop('SIGKILL');
+    await lost;
+});
+
+test('money under load on three gateways: Redis and the ledgers agree', async (t) => {
+    const redis = await Redis.start(t);
+    const { gateways } = await patientFleet(t, 3, redis.url, {
+        small: EXACT,
+        tenant: { budgets: usd(100000) },
+    });
+    const callers = gateways.map((gateway) => new Caller(gateway));
+    await until('some hundred calls', () => callers.every((caller) => caller.n > 150));
+    const counts = sum(await Promise.all(callers.map((caller) => caller.stop())));
+    assert.deepEqual(Object.keys(counts), ['served']);
+    let spent = 0;
+    for (const gateway of gateways) {
+        await gateway.idle();
+        spent += (await gateway.spend()).total.micro_usd;
+    }
+    assert.equal(spent, counts.served * COST);
+});
+
+test('a limit of calls at once that is divided: each gateway has its part of those that live', async (t) => {
+    const redis = await Redis.start(t);
+    const { gateways } = await patientFleet(t, 2, redis.url, {
+        small: { concurrency: { law: 'fixed', initial: 12, max: 12, divide: true } },
+        top: { gate: { concurrency: { law: 'fixed', initial: 8, max: 8, divide: true } } },
+    });
+    const limits = (gateway) => gateway.metrics('model="small"').then((seen) => seen.route_concurrency_limit);
+    await until('both have half', async () => {
+        const now = await Promise.all(gateways.map(limits));
+        return now.every((limit) => limit === 6);
+    });
+    await gateways[1].stop();
+    await until('the one that is left has all', async () => (await limits(gateways[0])) === 12);
+    assert.equal(await gateways[0].metric('concurrency_limit', 'gate="models"'), 8);
+});

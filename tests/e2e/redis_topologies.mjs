@@ -1,0 +1,177 @@
+/* redis_topologies.mjs - a cluster, a failover by Sentinel, TLS and passwords, under load. */
+import assert from 'node:assert/strict';
+import { execFile, execFileSync } from 'node:child_process';
+import fs from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import test from 'node:test';
+import { chat, noSecrets, sha256, until } from './kit.mjs';
+import { Caller, decided, fleet, freePort, Redis, stored, sum } from './redis_kit.mjs';
+
+const run = (file, args) =>
+    new Promise((done, fail) =>
+        execFile(file, args, (error, out, err) => (error ? fail(new Error(out + err)) : done(out))),
+    );
+
+const window = (limit) => ({ strategy: 'fixed_window', limit, window: '30d' });
+
+async function startCluster(t, replicas) {
+    const n = 3 * (1 + replicas);
+    const nodes = [];
+    for (let i = 0; i < n; i++)
+        nodes.push(
+            await Redis.start(
+                t,
+                ['--cluster-enabled', 'yes', '--cluster-node-timeout', '1000'],
+                { cluster: true },
+            ),
+        );
+    const addresses = nodes.map((node) => `127.0.0.1:${node.port}`);
+    await run('redis-cli', [
+        ...['--cluster', 'create', ...addresses, '--cluster-replicas', `${replicas}`],
+        '--cluster-yes',
+    ]);
+    for (const node of nodes) {
+        await until('the cluster is there', async () =>
+            /cluster_state:ok/.test(await node.ask('CLUSTER', 'INFO')),
+        );
+        await until('a replica follows', async () =>
+            /role:master|master_link_status:up/.test(await node.ask('INFO', 'replication')),
+        );
+    }
+    return { nodes, url: `redis+cluster://${addresses.slice(0, 3).join(',')}` };
+}
+
+const NAMES = Array.from({ length: 12 }, (_, i) => `team-${i}`);
+const tenants = (rate) =>
+    NAMES.map((name) => ({ name, keys: [{ name: 'k', sha256: sha256(`key of ${name}`) }], rate }));
+
+test('a cluster of three: exact limits for tenants in all slots, while a slot moves', async (t) => {
+    const { nodes, url } = await startCluster(t, 0);
+    const K = 60;
+    const { gateways } = await fleet(t, 2, url, { tenants: tenants(window(K)) });
+    const callers = NAMES.flatMap((name) =>
+        gateways.map((gateway) => new Caller(gateway, { key: `key of ${name}` })),
+    );
+    await until('all run', () => callers.every((caller) => caller.n > 3));
+    /* The slot of one tenant, from its node to the next. */
+    const slot = await nodes[0].ask('CLUSTER', 'KEYSLOT', 'x{team-3}y');
+    const ids = await Promise.all(nodes.map((node) => node.ask('CLUSTER', 'MYID')));
+    const owners = await Promise.all(
+        nodes.map(async (node) => Number(await node.ask('CLUSTER', 'COUNTKEYSINSLOT', slot))),
+    );
+    const from = owners.findIndex((count) => count > 0);
+    assert.ok(from >= 0, 'the tenant has keys');
+    const to = (from + 1) % 3;
+    await nodes[to].ask('CLUSTER', 'SETSLOT', slot, 'IMPORTING', ids[from]);
+    await nodes[from].ask('CLUSTER', 'SETSLOT', slot, 'MIGRATING', ids[to]);
+    for (;;) {
+        const keys = (await nodes[from].ask('CLUSTER', 'GETKEYSINSLOT', slot, '100'))
+            .split('\n')
+            .filter(Boolean);
+        if (keys.length === 0) break;
+        await nodes[from].ask(
+            ...['MIGRATE', '127.0.0.1', `${nodes[to].port}`, '', '0', '5000', 'KEYS', ...keys],
+        );
+    }
+    for (const node of [nodes[to], nodes[from], nodes[3 - to - from]])
+        await node.ask('CLUSTER', 'SETSLOT', slot, 'NODE', ids[to]);
+    await until('all are refused', () => callers.every((caller) => (caller.counts.rate ?? 0) > 5));
+    await Promise.all(callers.map((caller) => caller.stop()));
+    /* An answer that was late on a busy machine was decided by a gateway's share. */
+    const local = await decided(gateways, 'limits', 'local');
+    t.diagnostic(`${local} decisions without the cluster`);
+    NAMES.forEach((name, i) => {
+        const { served } = sum([callers[2 * i].counts, callers[2 * i + 1].counts]);
+        assert.ok(served >= K - local && served <= K + local, `${name}: ${served} of ${K}`);
+    });
+    assert.ok(local < NAMES.length * K / 4, `${local}`);
+});
+
+test('a master of the cluster dies: the others decide on, and its replica takes over', async (t) => {
+    const { nodes, url } = await startCluster(t, 1);
+    const { gateways } = await fleet(t, 1, url, {
+        tenants: tenants({ strategy: 'gcra', limit: 100000, period: '60s' }),
+    });
+    const callers = NAMES.map((name) => new Caller(gateways[0], { key: `key of ${name}` }));
+    await until('all run', () => callers.every((caller) => caller.n > 10));
+    await nodes[0].kill();
+    await until('the replica has taken over', async () => {
+        const known = await nodes[1].ask('CLUSTER', 'NODES');
+        return / master,fail - /.test(known) && / (myself,)?master - .* 0-5460/.test(known);
+    });
+    await stored(gateways[0], 'ok');
+    const now = callers.map((caller) => caller.n);
+    await until('all go on', () => callers.every((caller, i) => caller.n > now[i] + 20));
+    const counts = sum(await Promise.all(callers.map((caller) => caller.stop())));
+    assert.deepEqual(Object.keys(counts), ['served'], JSON.stringify(counts));
+    await gateways[0].idle();
+});
+
+test('Sentinel: the master dies under load, the replica is found, and what it has counts', async (t) => {
+    const master = await Redis.start(t);
+    const replica = await Redis.start(t, ['--replicaof', '127.0.0.1', `${master.port}`]);
+    await until('it follows', async () => (await replica.info('master_link_status')) === 'up');
+    const sentinel = await Redis.start(
+        t,
+        [
+            `sentinel monitor main 127.0.0.1 ${master.port} 1`,
+            'sentinel down-after-milliseconds main 500',
+            'sentinel failover-timeout main 5000',
+        ],
+        { sentinel: true },
+    );
+    await until('the sentinel knows the replica', async () =>
+        (await sentinel.ask('SENTINEL', 'REPLICAS', 'main')).includes(`${replica.port}`),
+    );
+    const { gateways } = await fleet(t, 2, `redis+sentinel://main@127.0.0.1:${sentinel.port}`, {
+        tenant: { budgets: [], rate: { strategy: 'gcra', limit: 1000000, period: '60s' } },
+    });
+    assert.equal((await chat(gateways[0])).status, 200);
+    const callers = gateways.map((gateway) => new Caller(gateway));
+    await until('it runs', () => callers.every((caller) => caller.n > 50));
+    await master.kill();
+    await until('the replica is master', async () => (await replica.info('role')) === 'master');
+    for (const gateway of gateways) await stored(gateway, 'ok');
+    const now = callers.map((caller) => caller.n);
+    await until('it goes on', () => callers.every((caller, i) => caller.n > now[i] + 50));
+    const counts = sum(await Promise.all(callers.map((caller) => caller.stop())));
+    assert.deepEqual(Object.keys(counts), ['served'], JSON.stringify(counts));
+    const errors = await gateways[0].metric('store_errors_total');
+    t.diagnostic(`${counts.served} served, ${errors} answers late or lost at one gateway`);
+    for (const gateway of gateways) await gateway.idle();
+});
+
+test('TLS, a user with a password and few rights', async (t) => {
+    const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'tollgate-pem-'));
+    t.after(() => fs.rmSync(folder, { recursive: true, force: true }));
+    const [cert, key] = ['cert.pem', 'key.pem'].map((name) => path.join(folder, name));
+    execFileSync('openssl', [
+        ...['req', '-x509', '-newkey', 'rsa:2048', '-nodes', '-days', '2', '-keyout', key],
+        ...['-out', cert, '-subj', '/CN=localhost', '-addext', 'subjectAltName=DNS:localhost'],
+    ], { stdio: 'ignore' });
+    const tlsPort = await freePort();
+    const redis = await Redis.start(t, [
+        ...['--tls-port', `${tlsPort}`, '--tls-cert-file', cert, '--tls-key-file', key],
+        ...['--tls-auth-clients', 'no', '--tls-ca-cert-file', cert],
+    ]);
+    const password = 's3cr:et/@word';
+    await redis.ask(
+        ...['ACL', 'SETUSER', 'tollgate', 'on', `>${password}`, '~tg:*', 'resetchannels', '-@all'],
+        ...['+eval', '+evalsha', '+ping', '+hello', '+auth', '+select', '+client|setname', '+role'],
+        ...['+get', '+mget', '+set', '+time', '+@hash', '+@sortedset', '+@list', '+pexpire'],
+        ...['+expire', '+pexpireat', '+del', '+unlink', '+exists', '+pttl', '+info'],
+    );
+    await redis.ask('ACL', 'SETUSER', 'default', 'off').catch(() => {});
+    const user = `tollgate:${encodeURIComponent(password)}`;
+    const { gateways } = await fleet(t, 1, `rediss://${user}@localhost:${tlsPort}/0`, {
+        tenant: { budgets: [], rate: window(2) },
+        top: { store_tls: { ca: cert } },
+    });
+    assert.equal((await chat(gateways[0])).status, 200);
+    assert.equal((await chat(gateways[0])).status, 200);
+    assert.equal((await chat(gateways[0])).status, 429);
+    noSecrets(gateways[0].process.out);
+    assert.ok(!gateways[0].process.out.includes(password));
+    assert.ok(!gateways[0].process.out.includes('s3cr'));
+});
