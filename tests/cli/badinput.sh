@@ -171,7 +171,7 @@ bad_command 'help for an unknown command' "no command 'serv'" replay -- help ser
 bad_command 'help for two commands' 'one command' -- help replay bench
 bad_command 'no limiter' '--limiter SPEC' -- replay
 bad_command 'unknown option' 'no option --limit' '--limiter SPEC' -- replay --limit gcra
-bad_command 'options of later' 'no option --store' '--limiter SPEC' -- replay --limiter $gcra --store redis://x
+bad_command 'a store that is none' 'redis://' -- replay --limiter $gcra --store postgres://x
 bad_command 'short option' 'no option -x' '--limiter SPEC' -- replay -x x
 bad_command 'option without its argument' '--limiter needs SPEC' -- replay --limiter
 bad_command 'option twice' '--limiter is given twice' -- replay --limiter $gcra --limiter $gcra
