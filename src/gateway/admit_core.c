@@ -361,20 +361,6 @@ struct admit_pending *admit_start(struct worker *worker, struct admit_caller *ca
     return waits ? pending : NULL;
 }
 
-/* Its gate waits for a store that nobody asks any more. */
-static void stop_asking(struct admit_pending *pending)
-{
-    struct tg_answer unwanted;
-
-    shared_debit_refund(&pending->debit);
-    if (pending->lease == 0)
-        return;
-    enum tg_err over =
-        tg_gate_store_answered(pending->worker->gateway->protect_gate, pending->lease, TG_ERR_STORE,
-                               NULL, worker_now(pending->worker), &unwanted);
-    (void)over; /* TG_ERR_STORE, handed on: nothing is held */
-}
-
 void admit_cancel(struct admit_pending *pending)
 {
     struct tg_release release;
@@ -382,7 +368,7 @@ void admit_cancel(struct admit_pending *pending)
     tg_release_init(&release);
     release.outcome = TG_OUTCOME_CANCELLED;
     if (pending->state == ADMIT_AT_STORE)
-        stop_asking(pending);
+        shared_debit_refund(&pending->debit); /* the gate is told, too */
     else
         tg_gate_release(pending->worker->gateway->protect_gate, pending->lease,
                         worker_now(pending->worker), &release);

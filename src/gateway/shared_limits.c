@@ -260,12 +260,12 @@ bool shared_take_for_gate(struct shared_port *port, struct shared_debit *debit,
  * answer, and holds nothing for the call any more. */
 static void stop_asking(struct shared_debit *debit)
 {
-    struct tg_answer answer;
-
-    if (debit->gate != NULL && shared_is_asking(debit) &&
-        tg_gate_store_answered(debit->gate, debit->lease, TG_ERR_STORE, NULL,
-                               net_loop_now(debit->port->loop), &answer) == TG_OK)
-        return; /* never: an error is handed on */
+    if (debit->gate != NULL && shared_is_asking(debit)) {
+        struct tg_answer unwanted;
+        enum tg_err over = tg_gate_store_answered(debit->gate, debit->lease, TG_ERR_STORE, NULL,
+                                                  net_loop_now(debit->port->loop), &unwanted);
+        (void)over; /* the same error, handed on: nothing is held */
+    }
     if (debit->ask != NULL)
         remote_limits_cancel(debit->ask);
     if (debit->block != NULL)
