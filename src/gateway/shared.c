@@ -29,6 +29,8 @@ static bool read_options(struct shared *shared, const struct config_store *confi
     if (redis_url_read(config->url, &shared->options, &why) != TG_OK)
         return generation_say(problem, "store", why.text);
     shared->options.timeout = config->timeout;
+    /* Whoever waits for longer does not want the connection closed under what is waited for. */
+    shared->options.patience = num_max(shared->options.patience, 2 * config->timeout);
     shared->options.doubt = DOUBT_MS;
     shared->options.seed = shared->gateway->seed;
     if (shared->options.secure &&

@@ -6,20 +6,12 @@ import http from 'node:http';
 import net from 'node:net';
 import path from 'node:path';
 import test from 'node:test';
-import { send, sha256, until, world } from './kit.mjs';
+import { freePort, send, sha256, until, world } from './kit.mjs';
 
 const TOKEN = 'token-of-nginx';
 const EXAMPLE = new URL('../../examples/nginx/auth_request.conf', import.meta.url);
 /* Debian has it where only root looks. */
 const PATH = `${process.env.PATH}:/usr/sbin:/usr/local/sbin`;
-
-async function freePort() {
-    const server = net.createServer();
-    await new Promise((done) => server.listen(0, '127.0.0.1', done));
-    const { port } = server.address();
-    await new Promise((done) => server.close(done));
-    return port;
-}
 
 async function nginx(t, folder, ports) {
     let example = fs.readFileSync(EXAMPLE, 'utf8');

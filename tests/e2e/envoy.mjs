@@ -8,7 +8,7 @@ import path from 'node:path';
 import test from 'node:test';
 import { api, ask, client, fails, grpc, serving, TOKEN } from './grpc_kit.mjs';
 import { json, send, until } from './kit.mjs';
-import { Redis, stored } from './redis_kit.mjs';
+import { PATIENT, Redis, stored } from './redis_kit.mjs';
 
 const RULES = `
 domain: mail
@@ -185,7 +185,7 @@ test('a thousand at once are counted to the last one', async (t) => {
 /* Two of them that count in one Redis, and a client of each. */
 async function fleet(t, section) {
     const redis = await Redis.start(t);
-    const top = { store: redis.url, store_timeout: '40ms', ...section };
+    const top = { store: redis.url, ...PATIENT, ...section };
     const made = [];
     for (let i = 0; i < 2; i++) made.push(await limiting(t, {}, RULES, top));
     for (const { gateway } of made) await stored(gateway, 'ok');

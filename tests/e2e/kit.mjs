@@ -15,13 +15,14 @@ import { createHash } from 'node:crypto';
 import fs from 'node:fs';
 import http from 'node:http';
 import { createRequire } from 'node:module';
+import net from 'node:net';
 import os from 'node:os';
 import path from 'node:path';
 
 const PROGRAM = path.resolve(process.env.TOLLGATE ?? 'build/tollgate');
 const MODULES = path.resolve(process.env.E2E_MODULES ?? 'build/e2e');
 const SERVE = process.env.E2E_SERVE?.split(' ') ?? [];
-const PATIENCE_MS = 20000;
+const PATIENCE_MS = 60000;
 
 /* The clients are not installed beside the tests, but into the folder of what is built. */
 export const need = createRequire(path.join(MODULES, 'package.json'));
@@ -33,6 +34,22 @@ export const SECRETS = ['sk-e2e-provider-secret-1', 'sk-e2e-provider-secret-2'];
 export const sha256 = (bytes) => createHash('sha256').update(bytes).digest('hex');
 
 export const pause = (ms) => new Promise((done) => setTimeout(done, ms));
+
+const isFree = (port) =>
+    new Promise((done) => {
+        const probe = net.createServer();
+        probe.on('error', () => done(false));
+        probe.listen(port, '127.0.0.1', () => probe.close(() => done(true)));
+    });
+
+/* A cluster's nodes listen 10000 above their port, too. Both are below those that the kernel gives to
+ * connections: a server that is away for a while finds its port free when it comes back. */
+export async function freePort() {
+    for (;;) {
+        const port = 11000 + Math.floor(Math.random() * 10000);
+        if ((await isFree(port)) && (await isFree(port + 10000))) return port;
+    }
+}
 
 export async function until(what, look) {
     const end = Date.now() + PATIENCE_MS;

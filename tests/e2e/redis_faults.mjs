@@ -5,7 +5,7 @@ import fs from 'node:fs';
 import net from 'node:net';
 import test from 'node:test';
 import { chat, reason, send, until, world } from './kit.mjs';
-import { Caller, decided, fleet, Redis, stored, sum } from './redis_kit.mjs';
+import { Caller, decided, fleet, PATIENT, Redis, stored, sum } from './redis_kit.mjs';
 
 const window = (limit) => ({ strategy: 'fixed_window', limit, window: '30d' });
 
@@ -159,7 +159,7 @@ test('a client that leaves while Redis is silent leaves nothing behind', async (
     const redis = await Redis.start(t);
     const { gateways } = await fleet(t, 1, redis.url, {
         tenant: { budgets: [], rate: window(5) },
-        top: { store_timeout: '40ms' },
+        top: PATIENT,
     });
     assert.equal((await chat(gateways[0])).status, 200);
     redis.pause();

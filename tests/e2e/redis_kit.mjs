@@ -2,36 +2,16 @@
 import { execFile, spawn } from 'node:child_process';
 import fs from 'node:fs';
 import http from 'node:http';
-import net from 'node:net';
 import os from 'node:os';
 import path from 'node:path';
-import { chatBody, configure, Gateway, KEY, Mock, noSecrets, until } from './kit.mjs';
-
-export function freePort() {
-    return new Promise((done, fail) => {
-        const probe = net.createServer();
-        probe.on('error', fail);
-        probe.listen(0, '127.0.0.1', () => {
-            const { port } = probe.address();
-            probe.close(() => done(port));
-        });
-    });
-}
-
-/* A cluster's nodes listen 10000 above their port, too. */
-async function lowPort() {
-    for (;;) {
-        const port = await freePort();
-        if (port < 55000) return port;
-    }
-}
+import { chatBody, configure, freePort, Gateway, KEY, Mock, noSecrets, until } from './kit.mjs';
 
 /* A server without persistence, in a folder of its own. */
 export class Redis {
-    static async start(t, args = [], { sentinel = false, cluster = false } = {}) {
+    static async start(t, args = [], { sentinel = false } = {}) {
         const redis = new Redis();
         redis.folder = fs.mkdtempSync(path.join(os.tmpdir(), 'tollgate-redis-'));
-        redis.port = cluster ? await lowPort() : await freePort();
+        redis.port = await freePort();
         redis.url = `redis://127.0.0.1:${redis.port}`;
         redis.args = args;
         redis.sentinel = sentinel;
@@ -132,10 +112,12 @@ export async function fleet(t, n, store, { script, top, serve, ...change } = {})
     return { mock, gateways };
 }
 
-/* One that waits for Redis as long as it may, however busy the machine is: what is late is decided
- * without it, by shares, and then what is said of all gateways together does not hold to the unit. */
+/* For gateways that wait for Redis however busy the machine is: what is late is decided without it,
+ * by shares, and then what is said of all gateways together does not hold to the unit. */
+export const PATIENT = { store_timeout: '10s' };
+
 export const patientFleet = (t, n, store, { top, ...more } = {}) =>
-    fleet(t, n, store, { ...more, top: { store_timeout: '40ms', ...top } });
+    fleet(t, n, store, { ...more, top: { ...PATIENT, ...top } });
 
 /* Until the gateway says that its store is in this state. */
 export const stored = (gateway, state) =>
