@@ -14,6 +14,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "text/shown.h"
+
 /* A number of an object, and where it goes. */
 struct field {
     const char *name;
@@ -63,16 +65,6 @@ static bool wrong(struct reading *r, size_t offset, const char *format, ...)
     return false;
 }
 
-/* The input may come from anywhere: what is printed must not command a terminal. */
-static void show(struct json_text text, char shown[48])
-{
-    size_t n = 0;
-
-    for (; n < text.size && n < 40; n++)
-        shown[n] = text.bytes[n] >= ' ' && text.bytes[n] <= '~' ? text.bytes[n] : '?';
-    strcpy(shown + n, n < text.size ? "..." : "");
-}
-
 /* ---- Numbers --------------------------------------------------------------------------------- */
 
 static bool read_field(struct reading *r, const struct field *field, const struct json_value *value,
@@ -119,10 +111,8 @@ static void name_what_is_broken(struct reading *r, const struct field *field,
 
 static bool unknown(struct reading *r, size_t offset, struct json_text name, const char *fields)
 {
-    char shown[48];
-
-    show(name, shown);
-    return wrong(r, offset, "%s is not known; there are %s", shown, fields);
+    return wrong(r, offset, "%s is not known; there are %s", shown_of(name.bytes, name.size).text,
+                 fields);
 }
 
 /* ---- Objects --------------------------------------------------------------------------------- */

@@ -13,6 +13,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "text/shown.h"
+
 /* Always false, so that a check can end with `return wrong(...)`. */
 static bool wrong(struct tg_problem *problem, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
@@ -33,22 +35,6 @@ static bool is_blank(const struct line *line)
         if (line->text[i] != ' ' && line->text[i] != '\t' && line->text[i] != '\r')
             return false;
     return true;
-}
-
-/* A trace may come from anywhere: what is printed must not command a terminal. */
-struct shown {
-    char text[48];
-};
-
-static struct shown show(struct json_text text)
-{
-    struct shown shown;
-    size_t n = 0;
-
-    for (; n < text.size && n < 40; n++)
-        shown.text[n] = text.bytes[n] >= ' ' && text.bytes[n] <= '~' ? text.bytes[n] : '?';
-    strcpy(shown.text + n, n < text.size ? "..." : "");
-    return shown;
 }
 
 /* ---- Kinds of values ------------------------------------------------------------------------- */
@@ -126,7 +112,8 @@ static bool read_word(const char *field, const struct json_value *value, const c
             *found = i;
             return true;
         }
-    return wrong(problem, "\"%s\" is \"%s\"; it must be %s", field, show(text).text, list);
+    return wrong(problem, "\"%s\" is \"%s\"; it must be %s", field,
+                 shown_of(text.bytes, text.size).text, list);
 }
 
 /* ---- Fields ---------------------------------------------------------------------------------- */
@@ -335,7 +322,8 @@ static bool unknown_field(struct json_text key, size_t n_fields, struct tg_probl
                                : i + 1 < n_fields ? ", "
                                                   : " and ",
                                fields[i].name);
-    return wrong(problem, "there is no field \"%s\"; there are %s", show(key).text, list);
+    return wrong(problem, "there is no field \"%s\"; there are %s",
+                 shown_of(key.bytes, key.size).text, list);
 }
 
 /* ---- Lines ----------------------------------------------------------------------------------- */

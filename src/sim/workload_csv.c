@@ -9,6 +9,7 @@
 
 #include "sim/workload_draw.h"
 #include "sim/workload_trace.h"
+#include "text/shown.h"
 
 enum column {
     COLUMN_ARRIVAL,
@@ -38,22 +39,6 @@ struct field {
     const char *bytes;
     size_t size;
 };
-
-/* What is printed must not command a terminal. */
-struct shown {
-    char text[48];
-};
-
-static struct shown show(struct field field)
-{
-    struct shown shown;
-    size_t n = 0;
-
-    for (; n < field.size && n < 40; n++)
-        shown.text[n] = field.bytes[n] >= ' ' && field.bytes[n] <= '~' ? field.bytes[n] : '?';
-    strcpy(shown.text + n, n < field.size ? "..." : "");
-    return shown;
-}
 
 /* ---- Fields ---------------------------------------------------------------------------------- */
 
@@ -156,7 +141,7 @@ static bool number(const struct reading *reading, enum column column, int64_t ma
     }
     if (!good) {
         workload_wrong(reading->problem, "'%s' is '%s'; it must be a whole number from 0 to %lld",
-                       names[column], show(field).text, (long long)max);
+                       names[column], shown_of(field.bytes, field.size).text, (long long)max);
         return false;
     }
     *value = found;
@@ -249,6 +234,6 @@ enum workload_read workload_csv_line(const struct line *line,
     struct field class = get(&reading, COLUMN_CLASS);
     if (!cluster_config_class(config, class.bytes, class.size, &request->slo_class))
         return workload_wrong(problem, "'%s' is one slo_class too many: there may be %d",
-                              show(class).text, CLUSTER_CLASSES_MAX);
+                              shown_of(class.bytes, class.size).text, CLUSTER_CLASSES_MAX);
     return read_numbers(&reading, request) ? WORKLOAD_READ : WORKLOAD_WRONG;
 }

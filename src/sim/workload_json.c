@@ -11,6 +11,7 @@
 #include "sim/workload_draw.h"
 #include "sim/workload_trace.h"
 #include "text/json_read.h"
+#include "text/shown.h"
 
 #define TIME_MAX_US ((double)WORKLOAD_TIME_MAX)
 #define TIME_MAX_MS 9007199254740.0 /* as many microseconds */
@@ -78,21 +79,6 @@ static const struct known {
 
 #define N_FIELDS (sizeof fields / sizeof fields[0])
 
-struct shown {
-    char text[48];
-};
-
-static struct shown show(struct json_text text)
-{
-    struct shown shown;
-    size_t n = 0;
-
-    for (; n < text.size && n < 40; n++)
-        shown.text[n] = text.bytes[n] >= ' ' && text.bytes[n] <= '~' ? text.bytes[n] : '?';
-    strcpy(shown.text + n, n < text.size ? "..." : "");
-    return shown;
-}
-
 /* ---- Values ---------------------------------------------------------------------------------- */
 
 static enum workload_read read_number(const struct known *known, const struct json_value *value,
@@ -157,8 +143,8 @@ static enum workload_read unknown(struct json_text key, struct workload_problem 
     for (size_t i = 0; i < N_FIELDS && used + 24 < sizeof list; i++)
         used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", i > 0 ? ", " : "",
                                  fields[i].name);
-    return workload_wrong(problem, "there is no field \"%s\"; there are %s, ...", show(key).text,
-                          list);
+    return workload_wrong(problem, "there is no field \"%s\"; there are %s, ...",
+                          shown_of(key.bytes, key.size).text, list);
 }
 
 static enum workload_read read_fields(struct json_reader *reader, struct reading *reading,
@@ -236,7 +222,7 @@ static enum workload_read read_priority(struct reading *reading, struct workload
             return WORKLOAD_READ;
         }
     return workload_wrong(problem, "\"priority\" is \"%s\"; it must be high, normal or low",
-                          show(reading->priority).text);
+                          shown_of(reading->priority.bytes, reading->priority.size).text);
 }
 
 static enum workload_read read_times(const struct reading *reading, struct cluster_request *request,
@@ -317,9 +303,9 @@ static enum workload_read add(struct reading *reading, struct cluster_config *co
     if (is_given(reading->slo_class) &&
         !cluster_config_class(config, reading->slo_class.bytes, reading->slo_class.size,
                               &request->slo_class))
-        return workload_wrong(problem,
-                              "\"slo_class\" is \"%s\", one class too many: there may be %d",
-                              show(reading->slo_class).text, CLUSTER_CLASSES_MAX);
+        return workload_wrong(
+            problem, "\"slo_class\" is \"%s\", one class too many: there may be %d",
+            shown_of(reading->slo_class.bytes, reading->slo_class.size).text, CLUSTER_CLASSES_MAX);
     return WORKLOAD_READ;
 }
 
@@ -352,7 +338,7 @@ enum workload_read workload_json_line(struct json_reader *reader, const struct l
         !json_text_is(reading.op, "limits"))
         return workload_wrong(problem,
                               "\"op\" is \"%s\"; it must be admit, release, memory or limits",
-                              show(reading.op).text);
+                              shown_of(reading.op.bytes, reading.op.size).text);
     workload->passed++;
     return WORKLOAD_READ;
 }

@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "text/shown.h"
+
 #define NUMBER_MAX 9007199254740991.0
 
 bool yaml_wrong(struct yaml_problem *problem, const struct yaml_node *at, const char *format, ...)
@@ -20,22 +22,6 @@ bool yaml_wrong(struct yaml_problem *problem, const struct yaml_node *at, const 
     vsnprintf(problem->text, sizeof problem->text, format, args);
     va_end(args);
     return false;
-}
-
-/* What is printed must not command a terminal, nor fill it. */
-struct shown {
-    char text[48];
-};
-
-static struct shown show(const struct yaml_node *node)
-{
-    struct shown shown;
-    size_t n = 0;
-
-    for (; n < node->bytes && n < 40; n++)
-        shown.text[n] = node->text[n] >= ' ' && node->text[n] <= '~' ? node->text[n] : '?';
-    strcpy(shown.text + n, n < node->bytes ? "..." : "");
-    return shown;
 }
 
 static const char *kind_name(const struct yaml_node *node)
@@ -95,11 +81,11 @@ static bool read_number(const struct yaml_field *field, const struct yaml_node *
         return true;
     }
     say_range(field, range, sizeof range);
-    return yaml_wrong(problem, node, "'%s' is %s%s%s; it must be a %s%s", field->name,
-                      node->kind == YAML_TEXT ? "'" : "",
-                      node->kind == YAML_TEXT ? show(node).text : kind_name(node),
-                      node->kind == YAML_TEXT ? "'" : "", whole ? "whole number" : "finite number",
-                      range);
+    return yaml_wrong(
+        problem, node, "'%s' is %s%s%s; it must be a %s%s", field->name,
+        node->kind == YAML_TEXT ? "'" : "",
+        node->kind == YAML_TEXT ? shown_of(node->text, node->bytes).text : kind_name(node),
+        node->kind == YAML_TEXT ? "'" : "", whole ? "whole number" : "finite number", range);
 }
 
 static bool read_bool(const struct yaml_field *field, const struct yaml_node *node,
@@ -160,7 +146,8 @@ bool yaml_read_word(const struct yaml_node *node, const char *what, const char *
     }
     return yaml_wrong(problem, node, "there is no %s %s%s%s; there are %s", what,
                       node->kind == YAML_TEXT ? "'" : "like ",
-                      node->kind == YAML_TEXT ? show(node).text : kind_name(node),
+                      node->kind == YAML_TEXT ? shown_of(node->text, node->bytes).text
+                                              : kind_name(node),
                       node->kind == YAML_TEXT ? "'" : "", list);
 }
 
@@ -185,7 +172,8 @@ static bool unknown_key(const struct yaml_node *key, const char *what,
         if (fields[i].kind != YAML_FIELD_NOT && used < sizeof list)
             used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", used > 0 ? ", " : "",
                                      fields[i].name);
-    return yaml_wrong(problem, key, "%s has no '%s'; it has %s", what, show(key).text, list);
+    return yaml_wrong(problem, key, "%s has no '%s'; it has %s", what,
+                      shown_of(key->text, key->bytes).text, list);
 }
 
 bool yaml_fields_read(const struct yaml_node *map, const char *what,
