@@ -204,6 +204,9 @@ const struct command cmd_replay = {
         "  redis+cluster://host:port,...             redis+sentinel://name@host:port,...\n"
         "  redis+unix:///path\n"
         "\n"
+        "name:password@... where the sentinels have another password than the master. Who signs\n"
+        "the certificates of rediss is known to the system, or named by SSL_CERT_FILE.\n"
+        "\n"
         "A run has its keys to itself and removes them at its end. With --store-prefix P they\n"
         "begin with P, are found again by the next run, and stay.\n",
     .run = run_replay,

@@ -101,6 +101,8 @@ struct call {
     struct http_inbound *in;           /* null: the client's side has ended */
     enum call_state state;
     tg_ms began_at;
+    tg_ms asked_at; /* the store, last */
+    tg_ms store_ms; /* waited for it, in this attempt and for what came before the first */
     uint64_t id;
 
     enum endpoint endpoint;

@@ -29,6 +29,7 @@ static void store_answered(struct shared_debit *debit, enum tg_err err,
 {
     struct call *call = (struct call *)(void *)((char *)debit - offsetof(struct call, debit));
 
+    call->store_ms += call_now(call) - call->asked_at;
     gate_answered(call, err, answer);
 }
 
@@ -38,6 +39,7 @@ static void ask_store(struct call *call, const struct tg_answer *so_far)
     enum tg_err err;
 
     call->state = CALL_AT_STORE;
+    call->asked_at = call_now(call);
     if (shared_take_for_gate(call->worker->port, &call->debit, call->generation,
                              call->gateway->gate, &call->gate_call, store_answered, &err, &answer))
         gate_answered(call, err, &answer);

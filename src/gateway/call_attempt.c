@@ -310,8 +310,10 @@ static void shared_money_answered(struct shared_money *money, enum tg_err err,
                                   const struct tg_money_answer *answer)
 {
     char *at = (char *)money - offsetof(struct call, attempt.shared_money);
+    struct call *call = (struct call *)(void *)at;
 
-    money_answered((struct call *)(void *)at, err, answer);
+    call->store_ms += call_now(call) - call->asked_at;
+    money_answered(call, err, answer);
 }
 
 /* What the attempt may cost. False: the call has been answered. */
@@ -340,6 +342,8 @@ static void reserve(struct call *call)
     struct spending_call spending;
     struct tg_money_answer answer;
 
+    if (call->attempts > 0)
+        call->store_ms = 0;
     if (!reckon(call, &spending))
         return;
     enum tg_err err = spending_reserve(call->gateway->spending, &spending, call_now(call),
@@ -350,6 +354,7 @@ static void reserve(struct call *call)
     } else if (call->gateway->shared) {
         spending.money = answer.reserved;
         call->state = CALL_AT_STORE;
+        call->asked_at = call_now(call);
         if (!shared_reserve(call->worker->port, &attempt->shared_money, call->generation, &spending,
                             shared_money_answered, &err, &answer))
             return;
@@ -511,6 +516,12 @@ static bool has_waited_in_vain(const struct call *call)
     return call->attempt.shared_money.away || call->debit.way >= SHARED_LOCAL;
 }
 
+/* What is left for its key, of the time of two answers that are late. */
+static tg_ms patience_of(const struct call *call)
+{
+    return 2 * call->generation->config.store.timeout - call->store_ms;
+}
+
 /* The ring of this gateway chooses; whether the key has room for all gateways together, Redis
  * knows. If it has none, the ring is told, and chooses among the others. */
 static void find_key(struct call *call)
@@ -528,8 +539,9 @@ static void find_key(struct call *call)
     hold_key(call);
     if (call->gateway->shared && !has_waited_in_vain(call)) {
         call->state = CALL_AT_STORE;
+        call->asked_at = call_now(call);
         if (!shared_key_take(call->worker->port, &attempt->shared_key, call->generation,
-                             answer.lease, answer.owner, key_answered, &err))
+                             answer.lease, answer.owner, patience_of(call), key_answered, &err))
             return;
         key_answered(&attempt->shared_key, err, NULL);
         return;
@@ -550,6 +562,7 @@ static void key_answered(struct shared_key *key, enum tg_err err, const struct t
     struct attempt *attempt = &call->attempt;
     struct refusal why;
 
+    call->store_ms += call_now(call) - call->asked_at;
     if (err) {
         refusal_init(&why, REPLY_STORE_UNAVAILABLE,
                      "how much gateways use of the provider's keys cannot be known at the moment");

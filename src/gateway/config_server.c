@@ -100,6 +100,10 @@ static void check_store(struct reader *reader, const struct yaml_node *root,
     if (redis_url_read(store->url, &options, &problem) != TG_OK)
         config_error(reader, node, "store: %s", problem.text);
     redis_options_wipe(&options);
+    /* Braces decide about the slot of a key. */
+    if (store->prefix != NULL && strpbrk(store->prefix, "{}") != NULL)
+        config_error(reader, yaml_tree_get(root, "store_prefix"),
+                     "store_prefix is '%s'; it must have no brace in it", store->prefix);
     if ((store->cert == NULL) != (store->key == NULL))
         config_error(reader, yaml_tree_get(root, "store_tls"),
                      "store_tls has a cert without a key, or a key without a cert; it must have "

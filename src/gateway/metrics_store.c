@@ -39,9 +39,17 @@ static void write_redis(struct exposition *text, const struct shared *shared)
     expose_single(text, "tollgate_store_commands_total", "counter", "Commands sent to Redis.",
                   count_of(&shared->commands));
     expose_begin(text, "tollgate_store_errors_total", "counter",
-                 "Answers of Redis that came after their time, or that never came.");
+                 "Answers of Redis that came after their time, that never came, or that were an "
+                 "error.");
     expose_line(text, &(struct expose_labels){{{"kind", "late"}}}, count_of(&shared->late));
     expose_line(text, &(struct expose_labels){{{"kind", "lost"}}}, count_of(&shared->lost));
+    expose_line(text, &(struct expose_labels){{{"kind", "error"}}}, count_of(&shared->errors));
+    expose_single(text, "tollgate_store_untold", "gauge",
+                  "Refunds, settlements and debts of limits that Redis is told of when it is back.",
+                  count_of(&shared->waiting));
+    expose_single(text, "tollgate_store_untold_dropped_total", "counter",
+                  "Of these, what was dropped: too many waited, or it was in doubt for too long.",
+                  count_of(&shared->dropped));
 }
 
 void metrics_write_store(struct exposition *text, struct gateway *gateway)

@@ -18,6 +18,9 @@ enum { CHORES_MS = 50, FAREWELL_MS = 400 };
  * calls no longer ask it. */
 enum { DOUBT_MS = 100 };
 
+/* How often it is looked who decides, and how many must have been decided without Redis by then. */
+enum { USE_MS = 1000, USELESS_MIN = 10 };
+
 /* ---- of the process ---- */
 
 static bool read_options(struct shared *shared, const struct config_store *config,
@@ -100,7 +103,8 @@ enum shared_state shared_state_of(const struct shared *shared)
         return SHARED_WELL;
     int up = atomic_load_explicit(&shared->ports_up, memory_order_relaxed);
     if (up >= atomic_load_explicit(&shared->ports, memory_order_relaxed))
-        return SHARED_WELL;
+        return atomic_load_explicit(&shared->useless, memory_order_relaxed) ? SHARED_DEGRADED
+                                                                            : SHARED_WELL;
     return up > 0 ? SHARED_DEGRADED : SHARED_DOWN;
 }
 
@@ -168,14 +172,11 @@ void shared_divide_peer(const struct shared *shared, const struct config_gate *g
 
 /* ---- of a thread ---- */
 
-static void changed(void *context, bool up)
+static void say_problem(struct shared *shared, const char *text)
 {
-    struct shared_port *port = context;
-
-    if (up == port->up)
-        return;
-    port->up = up;
-    atomic_fetch_add(&port->shared->ports_up, up ? 1 : -1);
+    pthread_mutex_lock(&shared->lock);
+    snprintf(shared->problem, sizeof shared->problem, "%s", text);
+    pthread_mutex_unlock(&shared->lock);
 }
 
 /* Adds what has happened at this port since the last look to the sums of all. */
@@ -183,18 +184,36 @@ static void add_up(struct shared_port *port)
 {
     struct shared *shared = port->shared;
     struct redis_stats now;
+    struct remote_limits_stats limits;
 
     redis_get_stats(port->redis, &now);
+    remote_limits_get_stats(port->limits, &limits);
     atomic_fetch_add_explicit(&shared->commands, now.commands - port->seen.commands,
                               memory_order_relaxed);
     atomic_fetch_add_explicit(&shared->late, now.late - port->seen.late, memory_order_relaxed);
     atomic_fetch_add_explicit(&shared->lost, now.broken - port->seen.broken, memory_order_relaxed);
-    if (strcmp(now.problem, port->seen.problem) != 0 && now.problem[0] != '\0') {
-        pthread_mutex_lock(&shared->lock);
-        memcpy(shared->problem, now.problem, sizeof shared->problem);
-        pthread_mutex_unlock(&shared->lock);
-    }
+    atomic_fetch_add_explicit(&shared->errors, now.errors - port->seen.errors,
+                              memory_order_relaxed);
+    /* One may wait no more: the sum wraps, and is right. */
+    atomic_fetch_add_explicit(&shared->waiting, limits.waiting - port->seen_limits.waiting,
+                              memory_order_relaxed);
+    atomic_fetch_add_explicit(&shared->dropped, limits.dropped - port->seen_limits.dropped,
+                              memory_order_relaxed);
+    port->seen_limits = limits;
+    if (strcmp(now.problem, port->seen.problem) != 0 && now.problem[0] != '\0')
+        say_problem(shared, now.problem);
     port->seen = now;
+}
+
+static void changed(void *context, bool up)
+{
+    struct shared_port *port = context;
+
+    if (up == port->up)
+        return;
+    port->up = up;
+    add_up(port); /* whoever sees the state may ask why */
+    atomic_fetch_add(&port->shared->ports_up, up ? 1 : -1);
 }
 
 size_t shared_holders(const struct shared *shared)
@@ -205,32 +224,89 @@ size_t shared_holders(const struct shared *shared)
     return (size_t)(nodes > 0 ? nodes : 1) * (size_t)(workers > 0 ? workers : 1);
 }
 
+static struct shared_use use_of(const struct shared *shared, tg_ms now)
+{
+    struct shared_use use = {.at = now};
+
+    for (int what = 0; what < SHARED_WHAT_COUNT; what++)
+        for (int way = 0; way < SHARED_WAY_COUNT; way++) {
+            bool with = way == SHARED_REDIS || way == SHARED_BLOCKS;
+            *(with ? &use.with[what] : &use.without[what]) +=
+                atomic_load_explicit(&shared->decided[what][way], memory_order_relaxed);
+        }
+    return use;
+}
+
+/* Whether something is decided without Redis for the most part; or, if it was, not yet nearly
+ * always with it. */
+static bool is_useless(const struct shared_use *before, const struct shared_use *now, bool was)
+{
+    for (int what = 0; what < SHARED_WHAT_COUNT; what++) {
+        unsigned long long with = now->with[what] - before->with[what];
+        unsigned long long without = now->without[what] - before->without[what];
+        if (was ? without > with / 10 : without >= USELESS_MIN && without > with)
+            return true;
+    }
+    return false;
+}
+
+/* A Redis may be connected, and of no use: its answers come too late, are errors, or make no sense.
+ * That shows in who decides. */
+static void look_at_use(struct shared *shared, tg_ms now)
+{
+    bool was = atomic_load_explicit(&shared->useless, memory_order_relaxed);
+    bool up = atomic_load(&shared->ports_up) > 0;
+    struct shared_use before = shared->use;
+
+    if (up && now - before.at < USE_MS)
+        return;
+    shared->use = use_of(shared, now);
+    bool is = up && is_useless(&before, &shared->use, was);
+    if (is && !was)
+        say_problem(shared, "it is connected, but most of its answers are late or of no use");
+    atomic_store(&shared->useless, is);
+}
+
 static void do_chores(void *arg)
 {
     struct shared_port *port = arg;
 
     add_up(port);
+    if (port->nodes)
+        look_at_use(port->shared, net_loop_now(port->loop));
     remote_blocks_set_holders(port->blocks, shared_holders(port->shared));
     remote_blocks_tick(port->blocks, net_loop_now(port->loop));
     net_timer_set(port->loop, &port->chores, CHORES_MS);
 }
 
-static bool make_keys(struct shared_port *port)
+/* Who holds something in Redis: a thread of this process, and of no other. */
+struct holder {
+    char text[GATEWAY_NODE_BYTES + 16];
+};
+
+static struct holder holder_of(const struct shared_port *port)
 {
     struct shared *shared = port->shared;
-    struct remote_keys_options options;
-    char holder[GATEWAY_NODE_BYTES + 16];
+    struct holder holder;
 
-    snprintf(holder, sizeof holder, "%s-%d", shared->gateway->node_id, atomic_load(&shared->ports));
+    snprintf(holder.text, sizeof holder.text, "%s-%d", shared->gateway->node_id,
+             atomic_load(&shared->ports));
+    return holder;
+}
+
+static bool make_keys(struct shared_port *port, const struct holder *holder)
+{
+    struct remote_keys_options options;
+
     remote_keys_options_init(&options);
     options.loop = port->loop;
     options.redis = port->redis;
-    options.prefix = shared->prefix;
-    options.holder = holder;
+    options.prefix = port->shared->prefix;
+    options.holder = holder->text;
     return remote_keys_new(&options, &port->keys) == TG_OK;
 }
 
-static bool make_blocks(struct shared_port *port)
+static bool make_blocks(struct shared_port *port, const struct holder *holder)
 {
     struct remote_blocks_options options;
 
@@ -239,6 +315,7 @@ static bool make_blocks(struct shared_port *port)
     options.redis = port->redis;
     options.limits = port->limits;
     options.prefix = port->shared->prefix;
+    options.holder = holder->text;
     options.block = port->shared->block;
     options.seed = port->shared->gateway->seed;
     return remote_blocks_new(&options, &port->blocks) == TG_OK;
@@ -247,6 +324,7 @@ static bool make_blocks(struct shared_port *port)
 static bool make_parts(struct shared_port *port, struct tg_problem *problem)
 {
     struct shared *shared = port->shared;
+    struct holder holder = holder_of(port);
     struct remote_limits_options limits;
 
     if (redis_new(port->loop, &shared->options, &port->redis, problem) != TG_OK)
@@ -254,9 +332,10 @@ static bool make_parts(struct shared_port *port, struct tg_problem *problem)
     remote_limits_options_init(&limits);
     limits.redis = port->redis;
     limits.prefix = shared->prefix;
+    limits.holder = holder.text;
     port->recent = recent_new(shared->gateway->seed);
     return port->recent && remote_limits_new(&limits, &port->limits) == TG_OK &&
-           make_blocks(port) && make_keys(port) &&
+           make_blocks(port, &holder) && make_keys(port, &holder) &&
            remote_money_port_new(shared->money, port->loop, port->redis, &port->money) == TG_OK;
 }
 
@@ -314,7 +393,8 @@ static bool has_more_to_say(struct shared_port *port)
     redis_get_stats(port->redis, &redis);
     if (port->nodes)
         remote_money_get_stats(port->shared->money, &money);
-    return redis.in_flight > 0 || money.untold > 0 || money.leased > money.leased_used;
+    return redis.in_flight > 0 || remote_limits_in_flight(port->limits) > 0 || money.untold > 0 ||
+           money.leased > money.leased_used;
 }
 
 /* What others should know before we are gone: the loop is turned for it, for a moment at most. */

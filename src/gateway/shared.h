@@ -71,6 +71,14 @@ struct shared {
     atomic_ullong decided[SHARED_WHAT_COUNT][SHARED_WAY_COUNT];
     atomic_ullong commands;   /* that were sent to Redis */
     atomic_ullong late, lost; /* answers that came after their time, or never */
+    atomic_ullong errors;     /* answers that were none */
+    atomic_ullong waiting;    /* refunds, settlements and debts that Redis is to be told of */
+    atomic_ullong dropped;    /* of these, what will never be */
+    atomic_bool useless;      /* Redis is connected, and yet most is decided without it */
+    struct shared_use {       /* the clerk's: what was decided when it last looked */
+        tg_ms at;
+        unsigned long long with[SHARED_WHAT_COUNT], without[SHARED_WHAT_COUNT];
+    } use;
     pthread_mutex_t lock;
     char problem[240]; /* the last, of any port */
 };
@@ -102,6 +110,7 @@ struct shared_port {
     struct remote_keys *keys;
     struct remote_nodes *nodes; /* of the clerk alone */
     struct redis_stats seen;    /* when it was last looked at, for the sums in `shared` */
+    struct remote_limits_stats seen_limits;
     bool up;
     struct net_timer chores;
 };
@@ -232,13 +241,15 @@ struct shared_key {
     struct remote_key *asked;            /* on its way; null: not */
     struct remote_key *held;
     struct route_key *owner; /* of the key; null: none was looked for */
+    struct net_timer timer;  /* of what is on its way */
 };
 
 /* True: it is decided: TG_OK, it is the call's; else `err`. False: decided() comes from the loop,
- * and a hold that is not null is a no, which tg_keyring_hold_off() has to hear of. */
+ * in `patience` at the latest, and a hold that is not null is a no, which tg_keyring_hold_off() has
+ * to hear of. */
 bool shared_key_take(struct shared_port *port, struct shared_key *key,
                      const struct generation *generation, tg_key_lease lease,
-                     struct route_key *owner,
+                     struct route_key *owner, tg_ms patience,
                      void (*decided)(struct shared_key *key, enum tg_err err,
                                      const struct tg_key_hold *hold),
                      enum tg_err *err);

@@ -24,6 +24,7 @@ static void answered(void *context, enum tg_err err, const struct tg_key_hold *h
 {
     struct shared_key *key = context;
 
+    net_timer_stop(key->port->loop, &key->timer);
     if (err == TG_OK && hold == NULL)
         key->held = key->asked;
     key->asked = NULL;
@@ -32,6 +33,16 @@ static void answered(void *context, enum tg_err err, const struct tg_key_hold *h
     else
         shared_count(key->port->shared, SHARED_KEYS, SHARED_REDIS);
     key->decided(key, err, hold);
+}
+
+/* The call has waited for the store long enough; what comes yet is given back. */
+static void give_up(void *arg)
+{
+    struct shared_key *key = arg;
+
+    remote_keys_cancel(key->asked);
+    key->asked = NULL;
+    key->decided(key, take_away(key), NULL);
 }
 
 static bool has_limits(const struct tg_key_limits *limits)
@@ -54,7 +65,7 @@ static bool need_not_ask(const struct tg_key_terms *terms, struct route_key *own
 
 bool shared_key_take(struct shared_port *port, struct shared_key *key,
                      const struct generation *generation, tg_key_lease lease,
-                     struct route_key *owner,
+                     struct route_key *owner, tg_ms patience,
                      void (*decided)(struct shared_key *key, enum tg_err err,
                                      const struct tg_key_hold *hold),
                      enum tg_err *err)
@@ -69,10 +80,13 @@ bool shared_key_take(struct shared_port *port, struct shared_key *key,
         *err = TG_OK;
         return true;
     }
-    if (known)
+    if (known && patience > 0)
         key->asked = remote_keys_take(port->keys, &terms, answered, key);
-    if (key->asked != NULL)
+    if (key->asked != NULL) {
+        net_timer_init(&key->timer, give_up, key);
+        net_timer_set(port->loop, &key->timer, patience);
         return false;
+    }
     *err = take_away(key);
     return true;
 }
@@ -109,8 +123,10 @@ void shared_key_give(struct shared_key *key, struct tg_keyring *ring, tg_key_lea
     if (key->owner != NULL && report->outcome == TG_KEY_FAILED)
         atomic_store_explicit(&key->owner->asked_at, 0, memory_order_relaxed);
     tg_keyring_end(ring, lease, now, report, &ending);
-    if (key->asked != NULL)
+    if (key->asked != NULL) {
+        net_timer_stop(key->port->loop, &key->timer);
         remote_keys_cancel(key->asked);
+    }
     if (key->held != NULL)
         remote_keys_give(key->held, report, &ending);
     if (tell)

@@ -105,13 +105,15 @@ static bool admits(enum tg_err err, const struct tg_axes *axes)
     return err == TG_OK && tg_axes_binding(axes) == TG_AXIS_NONE;
 }
 
-/* A yes that was late: it is the call's, and is settled or given back with it. */
+/* A yes that was late: it is the call's, and is settled or given back with it. A no, or no answer
+ * at all: the call goes on, and is charged when it has ended. */
 static void came_late(void *context, const struct remote_charge *charge)
 {
     struct shared_debit *debit = context;
 
     debit->late = NULL;
     debit->charged = charge != NULL;
+    debit->owes = charge == NULL && debit->way == SHARED_LOCAL;
     if (charge != NULL)
         debit->charge = (struct remote_blocks_charge){.charge = *charge};
 }
@@ -287,7 +289,7 @@ static void pay(struct shared_debit *debit, int64_t actual)
     struct remote_debit to;
 
     if (debit->late != NULL)
-        remote_limits_leave(debit->late);
+        remote_limits_leave(debit->late, actual, debit->way == SHARED_LOCAL);
     debit->late = NULL;
     debit->recent = false;
     if (!debit->owes)
@@ -296,7 +298,7 @@ static void pay(struct shared_debit *debit, int64_t actual)
     translate(debit, room, &to);
     if (actual >= 0)
         to.cost = actual;
-    remote_limits_owe(debit->port->limits, &to, net_loop_now(debit->port->loop));
+    remote_limits_owe(debit->port->limits, &to, net_loop_now(debit->port->loop), debit->counted_at);
 }
 
 void shared_debit_settle(struct shared_debit *debit, int64_t actual)

@@ -84,11 +84,20 @@ static struct redis_link *link_of_slot(const struct redis *redis, int slot)
     return redis->cluster != NULL ? redis_cluster_link(redis, slot) : redis->master;
 }
 
+/* Of which somebody may be told that it is up. */
+static bool is_of_use(const struct redis *redis)
+{
+    for (size_t i = 0; i < redis->n_links; i++)
+        if (redis->links[i] != NULL && redis->links[i]->forbids)
+            return false;
+    return redis->cluster != NULL ? redis_cluster_is_whole(redis) : link_is_ready(redis->master);
+}
+
 bool redis_is_up(const struct redis *redis, const struct slice *key)
 {
-    if (redis->cluster != NULL && key == NULL)
-        return redis_cluster_is_whole(redis);
-    return link_is_ready(link_of_slot(redis, key != NULL ? (int)redis_slot(*key) : -1));
+    if (key == NULL)
+        return is_of_use(redis);
+    return link_is_ready(link_of_slot(redis, (int)redis_slot(*key)));
 }
 
 static void tell(void *arg)
@@ -215,6 +224,12 @@ static bool is_sent_on(struct redis_link *link, struct redis_ask *ask, enum resp
         redis->stats.asked_text++;
         link_send(link, ask);
         return true;
+    case RESP_NO_EVALSHA:
+        if (ask->script == NULL || ask->text)
+            return false;
+        link->by_text = true;
+        link_send(link, ask);
+        return true;
     case RESP_MOVED:
     case RESP_ASK:
         return follow(redis, link, ask, reply, error == RESP_MOVED);
@@ -250,7 +265,12 @@ static void heed(struct redis_link *link, const struct redis_ask *ask, enum resp
         else
             link_be_unwell(link, true, reply->str);
         break;
+    case RESP_NOPERM:
+    case RESP_NO_EVALSHA:
+        link_forbids(link, reply->str);
+        break;
     default:
+        redis_note_problem(link->redis, &link->host, reply->str);
         break;
     }
 }
@@ -262,8 +282,8 @@ void redis_take_reply(struct redis_link *link, struct redis_ask *ask,
     enum resp_error error = resp_error_of(reply);
 
     if (error != RESP_FINE) {
-        bool undone = error == RESP_NOSCRIPT || error == RESP_MOVED || error == RESP_ASK ||
-                      error == RESP_TRYAGAIN;
+        bool undone = error == RESP_NOSCRIPT || error == RESP_NO_EVALSHA || error == RESP_MOVED ||
+                      error == RESP_ASK || error == RESP_TRYAGAIN;
         if (undone && ask->is_late && !ask->ours) {
             redis_lose(redis, ask, REDIS_AWAY);
             return;
@@ -428,6 +448,7 @@ void redis_options_init(struct redis_options *options)
 void redis_options_wipe(struct redis_options *options)
 {
     OPENSSL_cleanse(options->password, sizeof options->password);
+    OPENSSL_cleanse(options->sentinels, sizeof options->sentinels);
 }
 
 static enum tg_err check(const struct redis_options *options, struct tg_problem *problem)

@@ -63,6 +63,7 @@ struct redis_options {
     char master[256];        /* of sentinel: what the master is called */
     char user[256];          /* "": none, the default user */
     char password[512];      /* "": no AUTH; wiped by redis_options_wipe() */
+    char sentinels[512];     /* the password of sentinels; "": the same; wiped, too */
     int db;                  /* SELECT; 0 with a cluster */
     bool secure;             /* rediss: TLS */
     struct tls_context *tls; /* a reference is taken; needed if secure */
@@ -82,9 +83,10 @@ void redis_options_init(struct redis_options *options);
 void redis_options_wipe(struct redis_options *options);
 
 /* "redis://[user:password@]host:port[/db]", "rediss://...", "redis+cluster://[..@]host:port,...",
- * "redis+sentinel://[..@]name@host:port,...[/db]", and the two with "rediss+"; or
- * "redis+unix://[..@]/path". Without a port: 6379, and 26379 of sentinels. Percent-escapes in user,
- * password and name are undone. `problem` says what is wrong without repeating a password. */
+ * "redis+sentinel://[..@]name[:password of the sentinels]@host:port,...[/db]", and the two with
+ * "rediss+"; or "redis+unix://[..@]/path". Without a port: 6379, and 26379 of sentinels.
+ * Percent-escapes in user, passwords and name are undone. `problem` says what is wrong without
+ * repeating a password. */
 TG_MUST_CHECK enum tg_err redis_url_read(const char *url, struct redis_options *options,
                                          struct tg_problem *problem);
 

@@ -113,17 +113,21 @@ static void say(struct redis_link *link, enum link_step step, const struct slice
         resp_pool_give(&link->redis->pool, command, bytes);
 }
 
+/* Sentinels seldom know the users of the master: they are told the password alone, too, unless they
+ * have one of their own. */
 static void say_who(struct redis_link *link)
 {
     const struct redis_options *options = &link->redis->options;
-    struct slice user = slice_of(options->user), password = slice_of(options->password);
+    bool sentinel = link->kind == LINK_SENTINEL, own = sentinel && options->sentinels[0] != '\0';
+    struct slice user = slice_of(options->user);
+    struct slice password = slice_of(own ? options->sentinels : options->password);
     struct slice both[] = {SLICE("AUTH"), user, password}, one[] = {SLICE("AUTH"), password};
 
-    if (options->password[0] == '\0')
+    if (password.n == 0)
         return;
-    if (options->user[0] != '\0')
+    if (user.n > 0 && !own)
         say(link, STEP_AUTH, both, 3);
-    else
+    if (user.n == 0 || sentinel)
         say(link, STEP_AUTH, one, 2);
 }
 

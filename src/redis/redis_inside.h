@@ -24,9 +24,10 @@
 #define REDIS_LINKS_MAX                                                                            \
     128 /* masters of a cluster, nodes to begin with, and those on their way out */
 #define REDIS_MASTERS_MAX 64
-#define REDIS_TURNS_MAX 5            /* an ask is sent on so often */
-#define REDIS_AGAIN_MS 5             /* until an ask that came too early is sent again */
-#define REDIS_UNWELL_MS 100          /* between two probes of a server that is unwell */
+#define REDIS_TURNS_MAX 5     /* an ask is sent on so often */
+#define REDIS_AGAIN_MS 5      /* until an ask that came too early is sent again */
+#define REDIS_UNWELL_MS 100   /* between two probes of a server that is unwell */
+#define REDIS_FORBIDS_MS 2000 /* a server that forbids us nothing for so long is well again */
 #define REDIS_QUEUED_MAX (64u << 20) /* bytes that a connection has not taken */
 
 enum link_state {
@@ -78,6 +79,9 @@ struct redis_link {
     bool unwell;          /* the server said so: the same */
     bool cluster_is_down; /* what `unwell` is about */
     bool plain_probe;     /* it does not understand the good one */
+    bool by_text;         /* it takes no EVALSHA: scripts go as text */
+    bool forbids;         /* it does not let us do what we must ... */
+    tg_ms forbade_at;     /* ... last at this time */
     bool leaving;         /* takes no more, and is closed when it is empty ... */
     bool retired;         /* ... for ever */
     bool wanted;          /* of a cluster: it has slots */
@@ -175,6 +179,10 @@ void link_ask_is_late(struct redis_link *link, struct redis_ask *ask);
 
 /* The server is unwell. */
 void link_be_unwell(struct redis_link *link, bool cluster_is_down, const char *text);
+
+/* It does not let us do what an owner asked for. Others are sent all the same, for they may be
+ * allowed; but for a while it is told as if the server were away. */
+void link_forbids(struct redis_link *link, const char *text);
 
 /* The server is not, or no longer, what we need: connect anew when it is empty. */
 void link_leave(struct redis_link *link, const char *text);

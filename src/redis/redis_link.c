@@ -93,6 +93,7 @@ static void disconnect(struct redis_link *link, enum link_state state)
     link->reader = NULL;
     link->state = state;
     link->suspect = link->unwell = link->cluster_is_down = link->leaving = false;
+    link->by_text = link->forbids = false;
 }
 
 void link_end(struct redis_link *link)
@@ -178,6 +179,10 @@ static void look(void *arg)
     if (link->first != NULL && now - link->first->queued_at >= options->patience) {
         link_fail(link, "no answer: patience has ended");
         return;
+    }
+    if (link->forbids && now - link->forbade_at >= REDIS_FORBIDS_MS) {
+        link->forbids = false;
+        redis_look(link->redis);
     }
     if (link->unwell || now - link->heard_at >= options->health)
         send_probe(link);
@@ -267,6 +272,14 @@ void link_be_unwell(struct redis_link *link, bool cluster_is_down, const char *t
     redis_look(link->redis);
 }
 
+void link_forbids(struct redis_link *link, const char *text)
+{
+    redis_note_problem(link->redis, &link->host, text);
+    link->forbids = true;
+    link->forbade_at = net_loop_now(link->redis->loop);
+    redis_look(link->redis);
+}
+
 void link_leave(struct redis_link *link, const char *text)
 {
     if (link->leaving || link->state != LINK_UP)
@@ -353,6 +366,7 @@ void link_send(struct redis_link *link, struct redis_ask *ask)
 
     ask->link = link;
     ask->next = NULL;
+    ask->text |= link->by_text && ask->script != NULL;
     ask->skip = ask->asking ? 1 : 0;
     ask->queued_at = net_loop_now(loop);
     *link->end = ask;

@@ -69,6 +69,20 @@ static bool read_who(struct slice who, struct redis_options *options)
            unescape(password, options->password, sizeof options->password);
 }
 
+/* "name" or "name:password of the sentinels". */
+static bool read_master(struct slice text, struct redis_options *options)
+{
+    const char *colon = text.n > 0 ? memchr(text.at, ':', text.n) : NULL;
+    struct slice name = {text.at, colon != NULL ? (size_t)(colon - text.at) : text.n};
+
+    if (colon != NULL) {
+        struct slice password = {colon + 1, text.n - name.n - 1};
+        if (password.n == 0 || !unescape(password, options->sentinels, sizeof options->sentinels))
+            return false;
+    }
+    return name.n > 0 && unescape(name, options->master, sizeof options->master);
+}
+
 /* Credentials, and the name of the master, stand before the last '@'. */
 static enum tg_err read_before(struct slice before, struct redis_options *options,
                                struct tg_problem *problem)
@@ -80,10 +94,11 @@ static enum tg_err read_before(struct slice before, struct redis_options *option
 
         while (n > 0 && before.at[n - 1] != '@')
             n--;
-        struct slice name = {before.at + n, before.n - n};
-        if (name.n == 0 || !unescape(name, options->master, sizeof options->master))
+        if (!read_master((struct slice){before.at + n, before.n - n}, options))
             return problem_say(problem, TG_ERR_INVALID,
-                               "the name of the master must stand before '@', of 1 to 255 bytes");
+                               "the name of the master must stand before '@', of 1 to 255 bytes, "
+                               "and behind ':' the password of the sentinels, if they have another "
+                               "one than the master, of 1 to 511");
         if (n == 0)
             return TG_OK;
         who.n = n - 1;
@@ -205,7 +220,7 @@ enum tg_err redis_url_read(const char *url, struct redis_options *options,
         read.secure = scheme->secure;
         read.n_hosts = 0;
         read.db = 0;
-        read.user[0] = read.password[0] = read.master[0] = '\0';
+        read.user[0] = read.password[0] = read.sentinels[0] = read.master[0] = '\0';
         enum tg_err err = read_rest(scheme, url + n, &read, problem);
         if (err == TG_OK)
             *options = read;

@@ -450,7 +450,10 @@ enum tg_err remote_blocks_new(const struct remote_blocks_options *options,
     blocks->holders = 1;
     blocks->seed = options->seed;
     int n = snprintf(blocks->prefix, sizeof blocks->prefix, "%s", options->prefix);
-    if (n >= (int)sizeof blocks->prefix || options->block < 1 || options->life < 1) {
+    int m = snprintf(blocks->holder, sizeof blocks->holder, "%s",
+                     options->holder ? options->holder : "");
+    if (n >= (int)sizeof blocks->prefix || m >= (int)sizeof blocks->holder || options->block < 1 ||
+        options->life < 1) {
         free(blocks);
         return TG_ERR_INVALID;
     }
@@ -471,6 +474,7 @@ void remote_blocks_free(struct remote_blocks *blocks)
         free(flight);
     }
     book_fini(blocks);
+    free(blocks->said);
     free(blocks);
 }
 

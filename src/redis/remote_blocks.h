@@ -47,12 +47,13 @@ struct remote_blocks_ask;
 struct remote_blocks_options {
     struct net_loop *loop; /* whose time counts here; borrowed, as the next */
     struct redis *redis;
-    struct remote_limits *limits;  /* decides what cannot be leased; same client, same prefix */
-    const char *prefix;            /* "tg"; copied */
-    tg_ms block;                   /* of a limit's rate: the first block; default 100 */
-    tg_ms life;                    /* of a block, at most; default 2000 */
-    uint64_t seed;                 /* of hashing, secret; default 0 */
-    size_t max_scopes;             /* known at once; beyond, remote_limits decides; default 65536 */
+    struct remote_limits *limits; /* decides what cannot be leased; same client, same prefix */
+    const char *prefix;           /* "tg"; without braces; copied */
+    const char *holder; /* as in remote_limits.h; null: what is in doubt is lost; copied */
+    tg_ms block;        /* of a limit's rate: the first block; default 100 */
+    tg_ms life;         /* of a block, at most; default 2000 */
+    uint64_t seed;      /* of hashing, secret; default 0 */
+    size_t max_scopes;  /* known at once; beyond, remote_limits decides; default 65536 */
     tg_ms (*here)(void *context);  /* null, the default: the loop's time; else, for tests, this */
     tg_ms (*there)(void *context); /* null, the default: Redis TIME; else, for tests, this */
     void *time_context;

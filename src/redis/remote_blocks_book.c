@@ -295,6 +295,26 @@ enum tg_err book_find(struct remote_blocks *blocks, const struct remote_debit *d
     return TG_OK;
 }
 
+bool book_look(const struct remote_blocks *blocks, const struct remote_debit *debit,
+               struct claim_view *view)
+{
+    uint64_t root_hash = hash_of(debit->root, blocks->seed);
+
+    if (debit->n_scopes < 1 || debit->n_scopes > TG_SCOPES_MAX)
+        return false;
+    for (size_t i = 0; i < debit->n_scopes; i++) {
+        const struct remote_scope *wanted = &debit->scopes[i];
+        uint64_t hash = hash_of(wanted->key, hash_of(wanted->name, root_hash));
+        view->scopes[i] = find_scope(blocks, debit->root, wanted, hash);
+        if (!view->scopes[i] || !same_limits(view->scopes[i], wanted))
+            return false;
+    }
+    view->n = debit->n_scopes;
+    view->cost = debit->cost;
+    view->charging = debit->charging;
+    return true;
+}
+
 /* ---- forgetting ---- */
 
 static bool is_empty(const struct scope *scope)
@@ -361,6 +381,7 @@ void book_fini(struct remote_blocks *blocks)
                 free_scope(scope);
             }
             next = root->next;
+            free(root->flight); /* one that was in doubt */
             free(root);
         }
     }

@@ -2,7 +2,9 @@
  * told.
  *
  * Nothing of this waits for an answer. What has to be told to Redis is gathered in the credits and
- * goes along with the next block; the tick sees to it that it goes at all.
+ * goes along with the next block; the tick sees to it that it goes at all. A call may end long
+ * after its limits were changed, or its scope was forgotten: that is told by itself, and disturbs
+ * nobody's blocks.
  */
 #include "core/num.h"
 #include "redis/remote_blocks_inside.h"
@@ -36,7 +38,7 @@ static void settle(struct remote_blocks *blocks, const struct remote_debit *debi
 {
     struct claim_view view;
 
-    if (charge->strict) {
+    if (charge->strict || !book_look(blocks, debit, &view)) {
         struct remote_debit strict = blocks_strict_debit(blocks, debit, now);
         if (actual < 0)
             remote_limits_refund(blocks->options.limits, &strict, now, &charge->charge);
@@ -44,8 +46,6 @@ static void settle(struct remote_blocks *blocks, const struct remote_debit *debi
             remote_limits_settle(blocks->options.limits, &strict, now, &charge->charge, actual);
         return;
     }
-    if (book_find(blocks, debit, now, &view) != TG_OK)
-        return;
     settle_all(&view, &charge->charge, actual, now);
     book_activate(blocks, view.scopes[0]->root);
 }
@@ -91,6 +91,7 @@ void remote_blocks_tick(struct remote_blocks *blocks, tg_ms now)
     for (struct root *root = blocks->active, *next; root; root = next) {
         struct rest rest = {.holds = root->flight || root->first || root->returning};
         next = root->next_active;
+        lease_ask_again(blocks, root, now);
         for (struct scope *scope = root->scopes; scope; scope = scope->next_of_root)
             tidy_scope(scope, now, &rest);
         if (rest.tells)
@@ -112,6 +113,9 @@ void remote_blocks_return(struct remote_blocks *blocks, tg_ms now, void (*done)(
         blocks_let_go(root, now);
         blocks->n_returning += !root->returning;
         root->returning = true;
+        lease_ask_again(blocks, root, now);
+        if (!root->returning)
+            continue; /* that was in doubt, and is lost */
         lease_ask(blocks, root, now);
         if (!root->flight)
             blocks_returned(blocks, root);

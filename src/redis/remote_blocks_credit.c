@@ -368,6 +368,15 @@ void credit_owe(struct credit *credit, int64_t units, tg_ms at, tg_ms now)
     credit->debt = num_add(credit->debt, units);
 }
 
+void credit_untell(struct credit *credit, int64_t back, tg_ms back_at, int64_t debt, tg_ms debt_at,
+                   tg_ms now)
+{
+    if (back > 0)
+        add_back(credit, back, back_at, now);
+    if (debt > 0)
+        credit_owe(credit, debt, debt_at, now);
+}
+
 int64_t credit_return(struct credit *credit, int64_t units, tg_ms now)
 {
     int64_t returned = 0;

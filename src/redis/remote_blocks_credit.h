@@ -101,6 +101,10 @@ void credit_learn(struct credit *credit, const struct credit_reply *reply, tg_ms
 void credit_refund(struct credit *credit, int64_t units, tg_ms at, tg_ms now);
 void credit_owe(struct credit *credit, int64_t units, tg_ms at, tg_ms now);
 
+/* What was to be told has not been: it still is. */
+void credit_untell(struct credit *credit, int64_t back, tg_ms back_at, int64_t debt, tg_ms debt_at,
+                   tg_ms now);
+
 /* Lets go of so many units, the latest first: to be told. Returns how many. */
 int64_t credit_return(struct credit *credit, int64_t units, tg_ms now);
 

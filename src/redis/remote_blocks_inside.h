@@ -60,7 +60,8 @@ struct root {
 struct sent {
     struct credit *credit;
     struct scope *scope;
-    int64_t want, need, back, debt;
+    size_t limit; /* of the scope */
+    int64_t want, need, least, back, debt;
     tg_ms back_at, debt_at;
 };
 
@@ -69,8 +70,11 @@ struct flight {
     struct remote_blocks *blocks;
     struct root *root;
     struct flight *next_spare;
-    tg_ms sent_at;
+    uint64_t number;
+    tg_ms sent_at; /* at first */
     bool is_late;
+    bool in_doubt; /* its connection broke: it is sent again when there is one */
+    bool is_out;   /* on its way */
     size_t n;
     struct sent sent[FLIGHT_MAX];
 };
@@ -96,7 +100,8 @@ struct remote_blocks_ask {
 
 struct remote_blocks {
     struct remote_blocks_options options;
-    char prefix[64];
+    char prefix[160];
+    char holder[64]; /* "": none */
     int64_t holders;
 
     struct root **root_buckets;
@@ -109,6 +114,9 @@ struct remote_blocks {
 
     struct remote_blocks_ask *spare_asks;
     struct flight *spare_flights;
+    uint64_t flights; /* the last number */
+    char *said;       /* room for the name of what Redis said last to a root */
+    size_t said_room;
     size_t n_returning;
     void (*returned)(void *context);
     void *returned_context;
@@ -123,6 +131,10 @@ struct remote_blocks {
 /* Finds or makes all scopes of a debit. TG_ERR_FULL: too many are known already. */
 enum tg_err book_find(struct remote_blocks *blocks, const struct remote_debit *debit, tg_ms now,
                       struct claim_view *view);
+
+/* Only finds: false, if one of them is not known, or with other limits. */
+bool book_look(const struct remote_blocks *blocks, const struct remote_debit *debit,
+               struct claim_view *view);
 
 /* It holds or owes something; or no longer does. */
 void book_activate(struct remote_blocks *blocks, struct root *root);
@@ -140,6 +152,9 @@ tg_ms root_time(const struct root *root, tg_ms now);
 /* Asks for what calls wait for and what runs low, and tells what there is to tell. Nothing happens
  * while a command of this root is in flight, or if there is nothing to ask and to tell. */
 void lease_ask(struct remote_blocks *blocks, struct root *root, tg_ms now);
+
+/* Sends a command that is in doubt again, if that is possible, or gives it up. */
+void lease_ask_again(struct remote_blocks *blocks, struct root *root, tg_ms now);
 
 /* ---- remote_blocks.c ---- */
 

@@ -4,19 +4,23 @@
  * the rest is for the next command. Times that come back are Redis' own; what they mean here is
  * reckoned from when the command was sent, the safe side of the round trip (credit_learn).
  *
- * What was to be told goes with the command. If that never left, it is to be told again; if nobody
- * knows whether it arrived, it is not: what is not given back is lost, what is given back twice
- * would not be ours.
+ * What was to be told goes with the command. If that never left, it is to be told again. If nobody
+ * knows whether it arrived, the very same command is sent again when there is a connection: it has
+ * a number, by which Redis knows that it was done, and what it had answered (block.lua). So neither
+ * what was given back is lost, nor what was granted. Until then nothing else is asked for this
+ * root, for five minutes at most.
  */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "core/num.h"
+#include "redis/redis_inside.h"
 #include "redis/remote_blocks_inside.h"
+#include "redis/resp.h"
 #include "redis/scripts.h"
 
-enum { ARGS_FIXED = 3, ARGS_EACH = 13, WORDS_FIXED = 5, NUMBERS_EACH = 8 };
+enum { ARGS_FIXED = 4, ARGS_EACH = 13, WORDS_FIXED = 5, NUMBERS_EACH = 8 };
 
 /* Below, a state of Redis would expire by its own clock while the caller's stands still. */
 static const tg_ms TTL_FLOOR = 3600000;
@@ -131,7 +135,8 @@ static void settle_wishes(struct wishes *wishes, tg_ms now)
 /* ---- sending ---- */
 
 struct command {
-    struct slice keys[FLIGHT_MAX];
+    struct slice keys[FLIGHT_MAX + 1];
+    size_t n_keys;
     struct slice args[ARGS_FIXED + FLIGHT_MAX * ARGS_EACH];
     size_t n_args;
     char numbers[ARGS_FIXED + FLIGHT_MAX * NUMBERS_EACH][24];
@@ -146,39 +151,63 @@ static void add_number(struct command *command, int64_t number)
     command->args[command->n_args++] = (struct slice){to, (size_t)n};
 }
 
-static void begin_command(struct command *command, const struct remote_blocks *blocks)
+/* The key of what Redis said last to this root. Null: there is none. */
+static const char *name_of_said(struct remote_blocks *blocks, const struct flight *flight)
+{
+    struct slice tag = limits_words_tag(&flight->sent[0].scope->words, blocks->prefix);
+    size_t bytes = strlen(blocks->prefix) + strlen(blocks->holder) + tag.n + 16;
+
+    if (blocks->holder[0] == '\0')
+        return NULL;
+    if (bytes > blocks->said_room) {
+        char *said = realloc(blocks->said, bytes);
+        if (!said)
+            return NULL;
+        blocks->said = said;
+        blocks->said_room = bytes;
+    }
+    snprintf(blocks->said, blocks->said_room, "%s:block:%.*s:%s", blocks->prefix, (int)tag.n,
+             tag.at, blocks->holder);
+    return blocks->said;
+}
+
+static void begin_command(struct command *command, const struct remote_blocks *blocks,
+                          uint64_t number)
 {
     const struct remote_blocks_options *options = &blocks->options;
 
-    command->n_args = command->n_numbers = 0;
+    command->n_keys = command->n_args = command->n_numbers = 0;
     if (options->there)
         add_number(command, options->there(options->time_context));
     else
         command->args[command->n_args++] = SLICE("*");
     add_number(command, options->there ? TTL_FLOOR : 0);
     add_number(command, blocks->holders);
+    if (number > 0)
+        add_number(command, (int64_t)number);
+    else
+        command->args[command->n_args++] = SLICE("");
 }
 
 /* As block.lua wants it. */
-static void add_wish(struct command *command, size_t at, const struct wish *wish)
+static void add_sent(struct command *command, const struct sent *sent)
 {
     static const struct limits_clock ANY = {.callers = true};
-    const struct credit *credit = wish->credit;
     struct limits_call call;
 
-    limits_words_take(&wish->scope->words, &ANY, "", &call);
-    command->keys[at] = call.keys[wish->limit];
+    limits_words_take(&sent->scope->words, &ANY, "", &call);
+    command->keys[command->n_keys++] = call.keys[sent->limit];
     for (size_t i = 0; i < LIMITS_WORDS_EACH; i++)
         command->args[command->n_args++] =
-            call.args[WORDS_FIXED + wish->limit * LIMITS_WORDS_EACH + i];
-    add_number(command, credit->life);
-    add_number(command, wish->want);
-    add_number(command, wish->need);
-    add_number(command, wish->least);
-    add_number(command, credit->back);
-    add_number(command, credit->back_at);
-    add_number(command, credit->debt);
-    add_number(command, credit->debt_at);
+            call.args[WORDS_FIXED + sent->limit * LIMITS_WORDS_EACH + i];
+    add_number(command, sent->credit->life);
+    add_number(command, sent->want);
+    add_number(command, sent->need);
+    add_number(command, sent->least);
+    add_number(command, sent->back);
+    add_number(command, sent->back_at);
+    add_number(command, sent->debt);
+    add_number(command, sent->debt_at);
 }
 
 static void answered(struct redis_ask *ask, const struct redisReply *reply);
@@ -193,9 +222,9 @@ static struct flight *get_flight(struct remote_blocks *blocks)
     else if (!(flight = malloc(sizeof *flight)))
         return NULL;
     flight->blocks = blocks;
-    flight->is_late = false;
+    flight->number = 0;
+    flight->is_late = flight->in_doubt = flight->is_out = false;
     flight->n = 0;
-    redis_ask_init(&flight->ask, answered, late);
     return flight;
 }
 
@@ -206,8 +235,10 @@ static void note_sent(struct flight *flight, const struct wish *wish)
 
     flight->sent[flight->n++] = (struct sent){.credit = credit,
                                               .scope = wish->scope,
+                                              .limit = wish->limit,
                                               .want = wish->want,
                                               .need = wish->need,
+                                              .least = wish->least,
                                               .back = credit->back,
                                               .debt = credit->debt,
                                               .back_at = credit->back_at,
@@ -218,10 +249,29 @@ static void note_sent(struct flight *flight, const struct wish *wish)
     credit->back_at = credit->debt_at = 0;
 }
 
+/* For the first time, or again. */
+static void send_off(struct flight *flight)
+{
+    struct remote_blocks *blocks = flight->blocks;
+    const char *said = name_of_said(blocks, flight);
+    struct command command;
+
+    if (said && flight->number == 0)
+        flight->number = ++blocks->flights;
+    begin_command(&command, blocks, said ? flight->number : 0);
+    for (size_t i = 0; i < flight->n; i++)
+        add_sent(&command, &flight->sent[i]);
+    if (said)
+        command.keys[command.n_keys++] = slice_of(said);
+    flight->is_out = true;
+    redis_ask_init(&flight->ask, answered, late);
+    redis_eval(blocks->options.redis, &flight->ask, &script_block, command.keys, command.n_keys,
+               command.args, command.n_args);
+}
+
 void lease_ask(struct remote_blocks *blocks, struct root *root, tg_ms now)
 {
     struct wishes wishes = {.n = 0};
-    struct command command;
     struct flight *flight;
 
     if (root->flight)
@@ -231,9 +281,6 @@ void lease_ask(struct remote_blocks *blocks, struct root *root, tg_ms now)
     settle_wishes(&wishes, now);
     if (wishes.n == 0 || !(flight = get_flight(blocks)))
         return;
-    begin_command(&command, blocks);
-    for (size_t i = 0; i < wishes.n; i++)
-        add_wish(&command, i, &wishes.list[i]);
     for (size_t i = 0; i < wishes.n; i++)
         note_sent(flight, &wishes.list[i]);
     flight->root = root;
@@ -241,8 +288,7 @@ void lease_ask(struct remote_blocks *blocks, struct root *root, tg_ms now)
     root->flight = flight;
     blocks->stats.asks++;
     book_activate(blocks, root);
-    redis_eval(blocks->options.redis, &flight->ask, &script_block, command.keys, wishes.n,
-               command.args, command.n_args);
+    send_off(flight);
 }
 
 /* ---- the answer ---- */
@@ -319,10 +365,7 @@ static void untell(struct flight *flight, tg_ms now)
 {
     for (size_t i = 0; i < flight->n; i++) {
         struct sent *sent = &flight->sent[i];
-        if (sent->back > 0)
-            credit_refund(sent->credit, sent->back, sent->back_at, now);
-        if (sent->debt > 0)
-            credit_owe(sent->credit, sent->debt, sent->debt_at, now);
+        credit_untell(sent->credit, sent->back, sent->back_at, sent->debt, sent->debt_at, now);
         flight->blocks->stats.returned -= (uint64_t)sent->back;
     }
 }
@@ -336,19 +379,67 @@ static void forget_shortness(struct flight *flight)
     }
 }
 
-static void answered(struct redis_ask *ask, const struct redisReply *reply)
+static void land(struct flight *flight, bool fine, tg_ms now)
 {
-    struct flight *flight = (struct flight *)(void *)((char *)ask - offsetof(struct flight, ask));
     struct remote_blocks *blocks = flight->blocks;
-    tg_ms now = blocks_now(blocks);
-    bool fine = reply && learn(flight, reply, now);
+    struct root *root = flight->root;
 
-    if (!reply && (ask->lost == REDIS_AWAY || ask->lost == REDIS_FULL))
-        untell(flight, now);
     blocks->stats.lost += !fine;
-    flight->root->flight = NULL;
-    blocks_landed(blocks, flight->root, fine, now);
+    root->flight = NULL;
+    blocks_landed(blocks, root, fine, now);
     forget_shortness(flight);
     flight->next_spare = blocks->spare_flights;
     blocks->spare_flights = flight;
+}
+
+/* Whether it is known that nothing was done: it was never sent, or a server that could not serve
+ * refused what the script would have written first. */
+static bool was_not_done(const struct redis_ask *ask, const struct redisReply *reply)
+{
+    enum resp_error error = reply ? resp_error_of(reply) : RESP_FINE;
+
+    if (!reply)
+        return ask->lost == REDIS_AWAY || ask->lost == REDIS_FULL;
+    return error != RESP_FINE && error != RESP_ERROR;
+}
+
+/* Whether it stays in doubt. Whoever gives back everything does not wait for that. */
+static bool is_in_doubt(const struct flight *flight, const struct redisReply *reply, tg_ms now)
+{
+    bool broke = !reply && flight->ask.lost == REDIS_BROKE && flight->number > 0;
+
+    return (broke || (flight->in_doubt && was_not_done(&flight->ask, reply))) &&
+           !flight->blocks->options.redis->freeing && !flight->root->returning &&
+           now - flight->sent_at < LIMITS_DOUBT_WITHIN;
+}
+
+static void answered(struct redis_ask *ask, const struct redisReply *reply)
+{
+    struct flight *flight = (struct flight *)(void *)((char *)ask - offsetof(struct flight, ask));
+    tg_ms now = blocks_now(flight->blocks);
+
+    flight->is_out = false;
+    if (is_in_doubt(flight, reply, now)) {
+        flight->in_doubt = flight->is_late = true;
+        blocks_late(flight->root);
+        return;
+    }
+    bool fine = reply && learn(flight, reply, now);
+    if (!flight->in_doubt && was_not_done(ask, reply))
+        untell(flight, now);
+    land(flight, fine, now);
+}
+
+void lease_ask_again(struct remote_blocks *blocks, struct root *root, tg_ms now)
+{
+    struct flight *flight = root->flight;
+
+    if (!flight || !flight->in_doubt || flight->is_out)
+        return;
+    struct slice key = limits_words_key(&flight->sent[0].scope->words, 0);
+    bool too_late = now - flight->sent_at >= LIMITS_DOUBT_WITHIN;
+    if (!too_late && redis_is_up(blocks->options.redis, &key))
+        send_off(flight);
+    else if (too_late || root->returning)
+        land(flight, false, now);
 }

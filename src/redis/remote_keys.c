@@ -61,7 +61,7 @@ struct remote_keys {
     struct suspension *suspensions;
     size_t n;
     uint64_t last_id;
-    char prefix[64];
+    char prefix[160];
     char holder[128];
 };
 

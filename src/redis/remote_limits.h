@@ -4,15 +4,17 @@
  *     ... decided(context, TG_OK, &axes, &charge), once, never from inside
  *     remote_limits_cancel(ask)                             instead: a yes that comes is given back
  *     remote_limits_refund(limits, &debit, now, &charge), remote_limits_settle(...)
+ *         told now, or when Redis is back, and done once
  *
  * The script does to the states in Redis what claim.c does to those in memory, operation by
  * operation in doubles: in both ways of charging the same stream of decisions, and the same states
  * left behind (tests replay random timelines on both and compare bytes).
  *
  * The state of a limit is the key  <prefix>:<axis>:{<root>}:<scope>:<key>:<shape>. The shape is the
- * strategy and what its numbers mean (an interval, a window's length): limits that count
- * alike share a state, others do not, so that two nodes with different readings of a configuration
- * never misread each other. It expires when it would answer as a fresh one does.
+ * strategy, and of windows their length: limits that count alike share a state, others do not, so
+ * that two nodes with different readings of a configuration never misread each other. A gcra or a
+ * bucket with other numbers goes on from what was taken, as tg_store_redefine() has it: its state
+ * says what the numbers were. It expires when it would answer as a fresh one does.
  */
 #ifndef TG_REDIS_REMOTE_LIMITS_H
 #define TG_REDIS_REMOTE_LIMITS_H
@@ -40,7 +42,11 @@ struct remote_limits_ask;
 
 struct remote_limits_options {
     struct redis *redis; /* borrowed */
-    const char *prefix;  /* "tg"; copied */
+    const char *prefix;  /* "tg"; without braces; copied */
+    /* A word, copied, that nobody else has or has had lately, no process and no thread: under it
+     * the server remembers what it was told, which then may be told again where a connection has
+     * broken. Null: what is in doubt is not told again. */
+    const char *holder;
     /* Whose time counts: false: that of Redis; true: `now` of each call, and then keys live for
      * ttl_floor at least, since that time says nothing about theirs. */
     bool callers_clock;
@@ -81,25 +87,37 @@ struct remote_limits_ask *remote_limits_peek(struct remote_limits *limits,
 /* Before decided(): it does not come any more; what is taken meanwhile is given back. */
 void remote_limits_cancel(struct remote_limits_ask *ask);
 
-/* Asks that have not been answered, refunds and settlements among them. */
+/* Asks that have not been answered, and what has not been told. */
 size_t remote_limits_in_flight(const struct remote_limits *limits);
+
+struct remote_limits_stats {
+    size_t waiting;   /* to be told when Redis is there */
+    uint64_t dropped; /* that would have mattered: too many waited, or it was in doubt for too long,
+                         or refused for good */
+};
+
+void remote_limits_get_stats(const struct remote_limits *limits, struct remote_limits_stats *stats);
 
 /* From inside decided(), with TG_ERR_STORE: the call goes on all the same, by somebody else's word.
  * A yes that comes later is what it owes, and stands: kept() then comes with what was charged, or
- * with null when it was no yes; not any more after remote_limits_cancel(), which gives the yes
- * back, or remote_limits_leave(), which lets it stand. False: no answer will come. */
+ * with null when it was no yes, and nothing is; not any more after remote_limits_cancel(), which
+ * gives the yes back, or remote_limits_leave(): the call has ended, and used `actual` (negative:
+ * its estimate), to which a yes is settled; else, if it `owes`, that is charged as by
+ * remote_limits_owe(). False: no answer will come. */
 typedef void remote_limits_kept(void *context, const struct remote_charge *charge);
 
 bool remote_limits_keep(struct remote_limits_ask *ask, remote_limits_kept *kept);
-void remote_limits_leave(struct remote_limits_ask *ask);
+void remote_limits_leave(struct remote_limits_ask *ask, int64_t actual, bool owes);
 
-/* A call was admitted by somebody else's word while Redis could not be asked: it is charged when
- * that is back, whatever there is then, within a minute and within the time in which its limits
- * would have made good what it took; and as many of them as are worth the memory. */
-void remote_limits_owe(struct remote_limits *limits, const struct remote_debit *debit, tg_ms now);
+/* A call was admitted by somebody else's word while Redis could not be asked, at `since` of the
+ * loop's time: it is charged when that is back, whatever there is then. To the window in which it
+ * came, unless that is over; a gcra or a bucket within a minute, and within the time in which it
+ * would have made good what was taken. What is in shadow is not charged. */
+void remote_limits_owe(struct remote_limits *limits, const struct remote_debit *debit, tg_ms now,
+                       tg_ms since);
 
-/* As tg_store_refund() and tg_store_settle() of the debit as it was taken. Sent and forgotten:
- * where it is lost, the charge stands. */
+/* As tg_store_refund() and tg_store_settle() of the debit as it was taken. Nobody waits for it, and
+ * Redis need not be there: it is told when that is back, for as long as the limit remembers. */
 void remote_limits_refund(struct remote_limits *limits, const struct remote_debit *debit, tg_ms now,
                           const struct remote_charge *charge);
 void remote_limits_settle(struct remote_limits *limits, const struct remote_debit *debit, tg_ms now,

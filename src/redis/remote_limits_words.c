@@ -90,49 +90,36 @@ static void put_double(struct remote_text *text, double number)
     remote_text_put(text, (struct slice){digits, (size_t)n});
 }
 
+/* Where a state says by itself what its numbers were, any limit of the strategy goes on from it. */
+static bool is_carried(const struct tg_limiter_config *config)
+{
+    return config->strategy == TG_GCRA || config->strategy == TG_TOKEN_BUCKET;
+}
+
 /* What decides the meaning of a state: limits of another shape cannot read it. */
 static void put_shape(struct remote_text *text, const struct tg_limiter_config *config)
 {
     remote_text_put(text, slice_of(tg_strategy_name(config->strategy)));
+    if (is_carried(config))
+        return;
     remote_text_put(text, SLICE("="));
-    switch (config->strategy) {
-    case TG_GCRA: /* ms for so many units */
-        put_number(text, config->period);
-        remote_text_put(text, SLICE("/"));
-        put_number(text, config->limit);
-        break;
-    case TG_TOKEN_BUCKET:
-        put_number(text, config->limit);
-        remote_text_put(text, SLICE("/"));
-        put_double(text, config->refill);
-        break;
-    case TG_SLIDING_WINDOW:
-        put_number(text, config->period);
-        remote_text_put(text, SLICE("/"));
-        put_number(text, config->buckets);
-        break;
-    case TG_SLIDING_LOG: /* the limit is the size of the ring */
-        put_number(text, config->period);
-        remote_text_put(text, SLICE("/"));
-        put_number(text, config->limit);
-        break;
-    default:
-        put_number(text, config->period);
-        break;
-    }
+    put_number(text, config->period);
+    if (config->strategy != TG_SLIDING_WINDOW && config->strategy != TG_SLIDING_LOG)
+        return;
+    remote_text_put(text, SLICE("/")); /* of the log, the limit is the size of the ring */
+    put_number(text, config->strategy == TG_SLIDING_WINDOW ? config->buckets : config->limit);
 }
 
 static bool same_shape(const struct tg_limit *a, const struct tg_limit *b)
 {
     const struct tg_limiter_config *x = &a->limiter.config, *y = &b->limiter.config;
 
-    if (a->axis != b->axis || x->strategy != y->strategy || x->period != y->period ||
-        x->buckets != y->buckets)
+    if (a->axis != b->axis || x->strategy != y->strategy)
         return false;
-    if (x->strategy == TG_FIXED_WINDOW || x->strategy == TG_TOKEN_BUDGET ||
-        x->strategy == TG_SLIDING_WINDOW)
+    if (is_carried(x))
         return true;
-    return x->limit == y->limit && !(x->refill < y->refill) && !(x->refill > y->refill);
+    return x->period == y->period && x->buckets == y->buckets &&
+           (x->strategy != TG_SLIDING_LOG || x->limit == y->limit);
 }
 
 /* Two limits of one set may be of one shape, such as 5 and 8 a window: each has its own state. */
@@ -188,6 +175,21 @@ static void put_numbers(struct remote_text *text, const struct tg_limiter_config
     ends[2] = (uint32_t)text->n;
 }
 
+/* So long a charge is felt, if no other follows. */
+static tg_ms felt_for(const struct tg_limiter_config *config)
+{
+    switch (config->strategy) {
+    case TG_GCRA:
+        return num_ceil((double)config->period * (double)config->burst / (double)config->limit);
+    case TG_TOKEN_BUCKET:
+        return num_ceil((double)config->limit / config->refill * 1000);
+    case TG_SLIDING_WINDOW: /* and the bucket that is on its way out */
+        return num_add(config->period, config->period / config->buckets + 1);
+    default:
+        return config->period;
+    }
+}
+
 static void put_limiter(struct limits_words *words, struct remote_text *text, const char *prefix,
                         const struct remote_debit *debit, size_t scope, size_t limit)
 {
@@ -201,7 +203,9 @@ static void put_limiter(struct limits_words *words, struct remote_text *text, co
         .limit = (uint8_t)limit,
         .on_cost = from->axis == TG_AXIS_COST,
         .shadow = from->mode == TG_SHADOW,
+        .fades = config->strategy == TG_GCRA || config->strategy == TG_TOKEN_BUCKET,
         .ceiling = config->strategy == TG_GCRA ? config->burst : config->limit,
+        .felt = felt_for(config),
     };
     put_key(text, prefix, debit, &debit->scopes[scope], limit);
     ends[0] = (uint32_t)text->n;
@@ -266,6 +270,15 @@ struct slice limits_words_key(const struct limits_words *words, size_t i)
     return word_at(words, i * WORDS_EACH);
 }
 
+struct slice limits_words_tag(const struct limits_words *words, const char *prefix)
+{
+    struct slice key = limits_words_key(words, 0);
+    size_t from = strlen(prefix) + sizeof ":rate:" - 1;
+    const char *end = memchr(key.at + from, '}', key.n - from);
+
+    return (struct slice){key.at + from, (size_t)(end - key.at) + 1 - from};
+}
+
 static void add_arg(struct limits_call *call, struct slice arg)
 {
     call->args[call->n_args++] = arg;
@@ -299,12 +312,12 @@ static void add_limiter(const struct limits_words *words, size_t i, struct limit
 void limits_words_take(const struct limits_words *words, const struct limits_clock *clock,
                        const char *flags, struct limits_call *call)
 {
-    bool looks = flags[0] == 'p', owes = flags[0] == 'f';
+    bool looks = flags[0] == 'p';
 
     begin_call(call, clock);
     add_arg(call, words->charging == TG_CHARGE_PER_AXIS ? SLICE("per-axis") : SLICE("atomic"));
     add_number(call, words->cost);
-    add_arg(call, clock->callers || owes ? slice_of(flags) : looks ? SLICE("tp") : SLICE("t"));
+    add_arg(call, clock->callers ? slice_of(flags) : looks ? SLICE("tp") : SLICE("t"));
     for (size_t i = 0; i < words->n; i++)
         add_limiter(words, i, call);
 }
@@ -314,16 +327,37 @@ static int64_t units_of(const struct limits_words *words, const struct limits_ma
     return mark->on_cost ? words->cost : 1;
 }
 
-bool limits_words_undo(const struct limits_words *words, const struct limits_clock *clock,
-                       tg_ms charged_at, struct limits_call *call)
+/* Something that is told, and marked as done if it may be told again. */
+static void begin_telling(struct limits_call *call, const struct limits_clock *clock,
+                          const struct limits_once *once)
 {
     begin_call(call, clock);
+    if (once != NULL)
+        add_number(call, once->bit);
+    else
+        add_arg(call, SLICE(""));
+}
+
+/* The marks are the last of the keys. */
+static bool end_telling(struct limits_call *call, const struct limits_once *once)
+{
+    bool something = call->n_keys > 0;
+
+    if (once != NULL)
+        call->keys[call->n_keys++] = once->key;
+    return something;
+}
+
+bool limits_words_undo(const struct limits_words *words, const struct limits_clock *clock,
+                       const struct limits_once *once, tg_ms charged_at, struct limits_call *call)
+{
+    begin_telling(call, clock, once);
     add_number(call, charged_at);
     add_number(call, words->cost);
     for (size_t i = 0; i < words->n; i++)
         if (words->marks[i].charged)
             add_limiter(words, i, call);
-    return call->n_keys > 0;
+    return end_telling(call, once);
 }
 
 static bool was_charged(const struct limits_mark *mark, const struct remote_charge *charge)
@@ -331,16 +365,36 @@ static bool was_charged(const struct limits_mark *mark, const struct remote_char
     return !(charge->uncharged[mark->scope] & 1u << mark->limit);
 }
 
-bool limits_words_refund(const struct limits_words *words, const struct limits_clock *clock,
-                         const struct remote_charge *charge, struct limits_call *call)
+void limits_words_charged(struct limits_words *words, const struct remote_charge *charge)
 {
-    begin_call(call, clock);
-    add_number(call, charge->at);
-    add_number(call, words->cost);
     for (size_t i = 0; i < words->n; i++)
-        if (was_charged(&words->marks[i], charge) && units_of(words, &words->marks[i]) > 0)
+        words->marks[i].charged =
+            was_charged(&words->marks[i], charge) && units_of(words, &words->marks[i]) > 0;
+}
+
+bool limits_words_owe(const struct limits_words *words, const struct limits_clock *clock,
+                      const struct limits_once *once, tg_ms age, tg_ms fades_within,
+                      struct limits_call *call)
+{
+    begin_telling(call, clock, once);
+    add_number(call, age);
+    add_number(call, words->cost);
+    for (size_t i = 0; i < words->n; i++) {
+        const struct limits_mark *mark = &words->marks[i];
+        tg_ms felt = mark->fades ? num_min(mark->felt, fades_within) : mark->felt;
+        if (!mark->charged && !mark->shadow && age < felt && units_of(words, mark) > 0)
             add_limiter(words, i, call);
-    return call->n_keys > 0;
+    }
+    return end_telling(call, once);
+}
+
+tg_ms limits_words_felt(const struct limits_words *words)
+{
+    tg_ms felt = 0;
+
+    for (size_t i = 0; i < words->n; i++)
+        felt = num_max(felt, words->marks[i].felt);
+    return felt;
 }
 
 /* Scopes are told apart by a word; any will do. */
@@ -352,12 +406,12 @@ static struct slice scope_word(const struct limits_mark *mark)
 }
 
 bool limits_words_settle(const struct limits_words *words, const struct limits_clock *clock,
-                         const struct remote_charge *charge, int64_t actual,
-                         struct limits_call *call)
+                         const struct limits_once *once, const struct remote_charge *charge,
+                         int64_t actual, struct limits_call *call)
 {
     size_t n = 0;
 
-    begin_call(call, clock);
+    begin_telling(call, clock, once);
     add_number(call, charge->at);
     add_number(call, words->cost);
     add_number(call, actual);
@@ -379,6 +433,7 @@ bool limits_words_settle(const struct limits_words *words, const struct limits_c
             call->keys[call->n_keys++] = limits_words_key(words, i);
             add_arg(call, scope_word(&words->marks[i]));
         }
+    end_telling(call, once);
     return n > 0 && (actual != words->cost || actual == 0);
 }
 
@@ -499,6 +554,13 @@ static void note_charge(struct limits_words *words, const struct tg_axes *axes,
     }
 }
 
+/* Of a reply that makes no sense nobody knows what was charged. */
+static void forget_charge(struct limits_words *words)
+{
+    for (size_t i = 0; i < words->n; i++)
+        words->marks[i].charged = false;
+}
+
 bool limits_words_read(struct limits_words *words, const struct limits_clock *clock,
                        const struct redisReply *reply, struct tg_axes *axes,
                        struct remote_charge *charge)
@@ -511,8 +573,10 @@ bool limits_words_read(struct limits_words *words, const struct limits_clock *cl
         return false;
     if (!clock->callers && (!read_numbers(reply, n, 1, &when) || when < 0))
         return false;
-    if (!read_axes(words, reply, at, axes))
+    if (!read_axes(words, reply, at, axes)) {
+        forget_charge(words);
         return false;
+    }
     note_charge(words, axes, charge);
     charge->at = when;
     return true;

@@ -3,7 +3,7 @@
  *     limits_words_set(&words, "tg", &debit)                 keys and limiters, copied
  *     limits_words_take(&words, clock, "", &call)            what take.lua is called with
  *     limits_words_read(&words, reply, ..., &axes, &charge)  what it said
- *     limits_words_refund(&words, ...), limits_words_settle(&words, ...)
+ *     limits_words_refund(&words, ...), limits_words_settle(&words, ...), limits_words_owe(...)
  *
  * All text and no I/O: here is what src/redis/lua/take.lua promises about its arguments and its
  * reply, seen from this side. Words keep their memory from one debit to the next.
@@ -16,7 +16,8 @@
 enum {
     LIMITS_WORDS_MAX = TG_SCOPES_MAX * TG_LIMITS_MAX, /* limiters of one debit */
     LIMITS_WORDS_EACH = 5,                            /* arguments of one limiter */
-    LIMITS_WORDS_FIXED = 6,                           /* arguments before them, at most */
+    LIMITS_WORDS_FIXED = 7,                           /* arguments before them, at most */
+    LIMITS_DOUBT_WITHIN = 300000, /* ms, half of what the scripts remember for: see once.lua */
 };
 
 /* What is known here of a limiter that Redis has. */
@@ -24,7 +25,9 @@ struct limits_mark {
     uint8_t scope, limit; /* which of the debit */
     bool on_cost, shadow;
     bool charged;    /* by the take that was read last: its state has changed */
+    bool fades;      /* what is charged is made good little by little, not when a window ends */
     int64_t ceiling; /* the `limit` of its decisions */
+    tg_ms felt;      /* so long a charge is, if no other follows */
 };
 
 struct limits_words {
@@ -47,6 +50,9 @@ TG_MUST_CHECK enum tg_err limits_words_set(struct limits_words *words, const cha
 /* The key of limiter i, good until the words are set again. */
 struct slice limits_words_key(const struct limits_words *words, size_t i);
 
+/* "{root}", as it is in all of them: what else is of their slot has it in its name. */
+struct slice limits_words_tag(const struct limits_words *words, const char *prefix);
+
 /* Whose time counts. */
 struct limits_clock {
     bool callers;
@@ -56,7 +62,7 @@ struct limits_clock {
 
 /* A script's keys and arguments. They lie in the words, and in here: it must not be moved. */
 struct limits_call {
-    struct slice keys[LIMITS_WORDS_MAX];
+    struct slice keys[LIMITS_WORDS_MAX + 1];
     size_t n_keys;
     struct slice args[LIMITS_WORDS_FIXED + LIMITS_WORDS_MAX * LIMITS_WORDS_EACH];
     size_t n_args;
@@ -72,16 +78,32 @@ TG_MUST_CHECK bool limits_words_read(struct limits_words *words, const struct li
                                      const struct redisReply *reply, struct tg_axes *axes,
                                      struct remote_charge *charge);
 
+/* Under what a thing that is told is marked as done, so that it may be told again: once.lua. */
+struct limits_once {
+    struct slice key; /* of the slot of the others */
+    unsigned bit;
+};
+
 /* What the last take that was read has charged, all of it: so also the rate of a call that cost
- * refused. False: nothing. */
+ * refused. False: nothing. `once` may be null, here and below: it is told but once. */
 bool limits_words_undo(const struct limits_words *words, const struct limits_clock *clock,
-                       tg_ms charged_at, struct limits_call *call);
+                       const struct limits_once *once, tg_ms charged_at, struct limits_call *call);
+
+/* Of a take that was allowed, though these words have not read it: what there is to undo. */
+void limits_words_charged(struct limits_words *words, const struct remote_charge *charge);
 
 /* Of a take that was allowed. False: there is nothing to do. */
-bool limits_words_refund(const struct limits_words *words, const struct limits_clock *clock,
-                         const struct remote_charge *charge, struct limits_call *call);
 bool limits_words_settle(const struct limits_words *words, const struct limits_clock *clock,
-                         const struct remote_charge *charge, int64_t actual,
-                         struct limits_call *call);
+                         const struct limits_once *once, const struct remote_charge *charge,
+                         int64_t actual, struct limits_call *call);
+
+/* Charges what the last take that was read has not, or everything, to a call that was admitted
+ * `age` ms ago: of limits that fade not what is older than `fades_within`. False: nothing. */
+bool limits_words_owe(const struct limits_words *words, const struct limits_clock *clock,
+                      const struct limits_once *once, tg_ms age, tg_ms fades_within,
+                      struct limits_call *call);
+
+/* When a change of the charges is felt no more, in ms. */
+tg_ms limits_words_felt(const struct limits_words *words);
 
 #endif

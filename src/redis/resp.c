@@ -153,17 +153,40 @@ static enum resp_error error_in_script(const char *text)
     enum resp_error error =
         dash != NULL ? error_of_word(dash + 3, strcspn(dash + 3, " ")) : RESP_ERROR;
 
-    return error == RESP_READONLY || error == RESP_UNWELL ? error : RESP_ERROR;
+    return error == RESP_READONLY || error == RESP_UNWELL || error == RESP_NOPERM ? error
+                                                                                  : RESP_ERROR;
+}
+
+/* What a user may not do in a script has no word of its own in most versions. */
+static bool is_forbidden_in_script(const char *text)
+{
+    return strstr(text, "can't run this command") != NULL ||
+           strstr(text, "ACL failure in script") != NULL ||
+           strstr(text, "can't access at least one of the keys") != NULL;
+}
+
+/* The command is named as it was sent, or in small letters. */
+static bool names_evalsha(const char *text)
+{
+    return strstr(text, "'evalsha'") != NULL || strstr(text, "'EVALSHA'") != NULL ||
+           strstr(text, "`EVALSHA`") != NULL;
+}
+
+static enum resp_error error_of_text(const char *text)
+{
+    enum resp_error error = error_of_word(text, strcspn(text, " "));
+
+    if (error == RESP_ERROR && strncmp(text, "ERR Error running script", 24) == 0)
+        error = error_in_script(text);
+    if (error == RESP_ERROR &&
+        (strncmp(text, "ERR unknown command", 19) == 0 || is_forbidden_in_script(text)))
+        error = RESP_NOPERM;
+    return error == RESP_NOPERM && names_evalsha(text) ? RESP_NO_EVALSHA : error;
 }
 
 enum resp_error resp_error_of(const struct redisReply *reply)
 {
-    if (reply->type != REDIS_REPLY_ERROR)
-        return RESP_FINE;
-    enum resp_error error = error_of_word(reply->str, strcspn(reply->str, " "));
-    if (error == RESP_ERROR && strncmp(reply->str, "ERR Error running script", 24) == 0)
-        return error_in_script(reply->str);
-    return error;
+    return reply->type == REDIS_REPLY_ERROR ? error_of_text(reply->str) : RESP_FINE;
 }
 
 static bool read_number(const char *from, const char *to, unsigned max, unsigned *number)

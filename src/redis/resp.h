@@ -69,8 +69,9 @@ enum resp_error {
     RESP_CLUSTERDOWN,
     RESP_READONLY,
     RESP_NOAUTH,
-    RESP_NOPERM,
-    RESP_UNWELL, /* LOADING, MASTERDOWN, OOM, MISCONF, NOREPLICAS, BUSY */
+    RESP_NOPERM,     /* the command, or one of the script's, or a key; or it has no such command */
+    RESP_NO_EVALSHA, /* the same of EVALSHA: the text may be allowed */
+    RESP_UNWELL,     /* LOADING, MASTERDOWN, OOM, MISCONF, NOREPLICAS, BUSY */
 };
 
 enum resp_error resp_error_of(const struct redisReply *reply);

@@ -12,6 +12,7 @@
 extern const struct redis_script script_take;
 extern const struct redis_script script_refund;
 extern const struct redis_script script_settle;
+extern const struct redis_script script_owe;
 
 /* Keys of providers that several nodes use: remote_keys.h. Nodes: remote_nodes.h. */
 extern const struct redis_script script_key_take;

@@ -95,6 +95,9 @@ fi
 
 run replay --limiter gcra:limit=1,period=1000 --store "redis+unix://$tmp/nobody" "$tmp/calls"
 expect 'a Redis that is away' 1 'tollgate replay: --store: cannot reach Redis: '
+ask acl setuser few on '>x' '~other:*' +@all >/dev/null
+run replay --limiter gcra:limit=1,period=1000 --store "redis+unix://few:x@$tmp/redis" "$tmp/calls"
+expect 'a Redis that does not let us says so' 1 "calls:1: Redis did not decide: unix:$tmp/redis: NOPERM"
 run replay --limiter gcra:limit=1,period=1000 --store localhost "$tmp/calls"
 expect 'an address that is none' 2 'tollgate replay: --store: it must begin with redis://'
 

@@ -4,8 +4,8 @@ import assert from 'node:assert/strict';
 import fs from 'node:fs';
 import net from 'node:net';
 import test from 'node:test';
-import { chat, reason, send, until, world } from './kit.mjs';
-import { Caller, decided, fleet, PATIENT, Redis, stored, sum } from './redis_kit.mjs';
+import { chat, keys, reason, send, until, world } from './kit.mjs';
+import { Caller, decided, fleet, patientFleet, PATIENT, Redis, stored, sum } from './redis_kit.mjs';
 
 const window = (limit) => ({ strategy: 'fixed_window', limit, window: '30d' });
 
@@ -13,6 +13,17 @@ const ready = async (gateway) => {
     const reply = await send(gateway.probe, '/readyz');
     return { status: reply.status, text: String(reply.body).trim() };
 };
+
+/* On a busy machine an answer may be late, and is then no decision: whoever wants one asks again. */
+const decidesAgain = (gateway) =>
+    until('Redis decides again', async () => {
+        const before = await decided([gateway], 'limits', 'redis');
+        assert.equal((await chat(gateway)).status, 200);
+        return (await decided([gateway], 'limits', 'redis')) > before;
+    });
+
+const answers = (gateway, status) =>
+    until(`the answer is ${status}`, async () => (await chat(gateway)).status === status);
 
 /* How a Redis is lost, and how it comes back. */
 const FAULTS = {
@@ -42,15 +53,12 @@ for (const [name, { lose, mend }] of Object.entries(FAULTS)) {
             text: 'ok; the store is down: limits local, budgets closed',
         });
         await mend(redis);
-        await stored(gateway, 'ok');
-        assert.equal((await ready(gateway)).text, 'ok');
-        const before = await decided([gateway], 'limits', 'redis');
-        assert.equal((await chat(gateway)).status, 200);
-        assert.equal(await decided([gateway], 'limits', 'redis'), before + 1);
+        await until('it says so', async () => (await ready(gateway)).text === 'ok');
+        await decidesAgain(gateway);
         await gateway.idle();
         const lines = () => gateway.process.out.match(/the store is (away|back)/g) ?? [];
         await until('the log says so', () => lines().length >= 2);
-        assert.deepEqual(lines(), ['the store is away', 'the store is back']);
+        assert.ok(lines().every((line, i) => line === `the store is ${i % 2 ? 'back' : 'away'}`));
     });
 }
 
@@ -65,8 +73,8 @@ test('closed refuses with 503 and says whose fault it is; open lets through', as
                 tenant: { budgets: [], rate: window(1) },
                 top: { store_failure: { limits }, store_prefix: limits },
             });
-            assert.equal((await chat(gateways[0])).status, 200);
-            assert.equal((await chat(gateways[0])).status, 429);
+            await answers(gateways[0], 200);
+            await answers(gateways[0], 429);
             redis.pause();
             try {
                 const reply = await chat(gateways[0]);
@@ -81,7 +89,7 @@ test('closed refuses with 503 and says whose fault it is; open lets through', as
             }
             await stored(gateways[0], 'ok');
             await gateways[0].idle();
-            assert.equal((await chat(gateways[0])).status, 429, 'the limit holds again');
+            await answers(gateways[0], 429); /* the limit holds again */
         });
     }
 });
@@ -92,6 +100,7 @@ test('money is closed without Redis, and what was spent is known when it comes b
     const { gateways, mock } = await fleet(t, 2, redis.url, {
         small: { price: { input: 0, output: 2 } },
         tenant: { budgets: [{ usd: (10 * COST) / 1e6, per: 'total' }] },
+        top: PATIENT,
     });
     for (let i = 0; i < 6; i++) assert.equal((await chat(gateways[i % 2])).status, 200);
     await Promise.all(gateways.map((gateway) => gateway.idle()));
@@ -118,7 +127,7 @@ test('calls that are refused for money while Redis is away owe nothing when it i
     const { gateways } = await fleet(t, 1, redis.url, {
         tenant: { budgets: [{ usd: 100, per: 'total' }], rate: window(40) },
     });
-    assert.equal((await chat(gateways[0])).status, 200);
+    await answers(gateways[0], 200);
     redis.pause();
     for (let i = 0; i < 60; i++) {
         const reply = await chat(gateways[0]);
@@ -255,11 +264,92 @@ test('a Redis out of memory takes no writes: local, and well again when there is
     });
 });
 
+test('a Redis that is connected and of no use is told as degraded, until it is of use again', async (t) => {
+    const redis = await Redis.start(t);
+    const { gateways } = await patientFleet(t, 1, redis.url, {
+        tenant: { budgets: [], rate: window(1000000) },
+    });
+    assert.equal((await chat(gateways[0])).status, 200);
+    const [key] = (await redis.ask('KEYS', '*:rate:*')).split('\n');
+    await redis.ask('DEL', key);
+    await redis.ask('RPUSH', key, 'what is none of ours');
+    const caller = new Caller(gateways[0]);
+    await stored(gateways[0], 'degraded');
+    assert.match((await ready(gateways[0])).text, /^ok; the store is degraded: limits local/);
+    await until('the log says why', () =>
+        /of no use|WRONGTYPE/.test(gateways[0].process.out),
+    );
+    assert.ok((await gateways[0].metrics('kind="error"')).store_errors_total > 0);
+    await redis.ask('DEL', key);
+    await stored(gateways[0], 'ok');
+    assert.deepEqual(Object.keys(await caller.stop()), ['served']);
+    await gateways[0].idle();
+});
+
+test('a Redis that forbids its scripts is told as away, and is back when it allows them', async (t) => {
+    const redis = await Redis.start(t);
+    await redis.ask('ACL', 'SETUSER', 'gate', 'on', '>pass', '~tg:*', '+@all');
+    const { gateways } = await patientFleet(t, 1, `redis://gate:pass@127.0.0.1:${redis.port}`, {
+        tenant: { budgets: [], rate: window(1000000) },
+    });
+    await redis.ask('ACL', 'SETUSER', 'gate', 'resetkeys', '~other:*');
+    await stored(gateways[0], 'degraded'); /* nobody has called: it is seen by what is always told */
+    const caller = new Caller(gateways[0]);
+    await stored(gateways[0], 'down');
+    await until('the log says why', () => /NOPERM/.test(gateways[0].process.out));
+    assert.deepEqual(Object.keys(await caller.stop()), ['served']);
+    await redis.ask('ACL', 'SETUSER', 'gate', 'resetkeys', '~tg:*');
+    await stored(gateways[0], 'ok');
+    await decidesAgain(gateways[0]);
+});
+
+/* A way to a server on which every answer takes its time. */
+async function detour(t, port) {
+    const way = { delay: 0 };
+    const server = net.createServer((near) => {
+        const far = net.connect(port, '127.0.0.1');
+        near.pipe(far);
+        far.on('data', (bytes) => setTimeout(() => near.write(bytes), way.delay));
+        for (const [one, other] of [
+            [near, far],
+            [far, near],
+        ]) {
+            one.on('error', () => {});
+            one.on('close', () => other.destroy());
+        }
+    });
+    await new Promise((done) => server.listen(0, '127.0.0.1', done));
+    t.after(() => server.close());
+    way.url = `redis://127.0.0.1:${server.address().port}`;
+    return way;
+}
+
+test('answers that are slow and not late: the third is not waited for beyond two times', async (t) => {
+    const redis = await Redis.start(t);
+    const way = await detour(t, redis.port);
+    const { gateways } = await fleet(t, 1, way.url, {
+        oai: { keys: keys(1, { rpm: 100000 }) },
+        tenant: { budgets: [{ usd: 100, per: 'total' }], rate: window(100000) },
+        top: { store_timeout: '400ms', store_failure: { budget: 'local' } },
+    });
+    const call = async () => assert.equal((await chat(gateways[0])).status, 200);
+    const keysBy = (who) => decided(gateways, 'keys', who);
+    await until('Redis has all scripts', async () => (await call(), (await keysBy('redis')) > 0));
+    const before = await keysBy('local');
+    way.delay = 300; /* limits, budget: 600 of 800 ms; the key would be the third */
+    await until('a key is taken on the word of the gateway', async () => {
+        await call();
+        return (await keysBy('local')) > before;
+    });
+    way.delay = 0;
+    await gateways[0].idle();
+});
+
 test('Redis is not there at the start: it serves, and finds Redis when that comes', async (t) => {
     const redis = await Redis.start(t);
     await redis.kill();
     const { gateway } = await world(t, {
-        top: { store: redis.url, workers: 1 },
+        top: { ...PATIENT, store: redis.url, workers: 1 },
         tenant: { budgets: [], rate: window(2) },
     });
     assert.equal((await chat(gateway)).status, 200);

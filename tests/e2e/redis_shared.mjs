@@ -116,6 +116,10 @@ test('a key that cools after 429 cools for all gateways', async (t) => {
     });
     assert.equal((await chat(gateways[0])).status, 429);
     const asked = (await mock.requests(1)).length;
+    await until('Redis has been told', async () => {
+        for (const name of (await redis.ask('KEYS', '*:key:*')).split('\n'))
+            if (Number(await redis.ask('HGET', name, 'cool')) > 0) return true;
+    });
     const other = await chat(gateways[1]);
     assert.equal(other.status, 429);
     assert.equal(reason(other), 'no_key');

@@ -135,19 +135,113 @@ test('Sentinel: the master dies under load, the replica is found, and what it ha
     for (const gateway of gateways) await gateway.idle();
 });
 
-test('TLS, a user with a password and few rights', async (t) => {
+/* A certificate for localhost and its address, and the options of a server that shows it. */
+function secured(t) {
     const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'tollgate-pem-'));
     t.after(() => fs.rmSync(folder, { recursive: true, force: true }));
     const [cert, key] = ['cert.pem', 'key.pem'].map((name) => path.join(folder, name));
-    execFileSync('openssl', [
-        ...['req', '-x509', '-newkey', 'rsa:2048', '-nodes', '-days', '2', '-keyout', key],
-        ...['-out', cert, '-subj', '/CN=localhost', '-addext', 'subjectAltName=DNS:localhost'],
-    ], { stdio: 'ignore' });
-    const tlsPort = await freePort();
-    const redis = await Redis.start(t, [
-        ...['--tls-port', `${tlsPort}`, '--tls-cert-file', cert, '--tls-key-file', key],
-        ...['--tls-auth-clients', 'no', '--tls-ca-cert-file', cert],
+    execFileSync(
+        'openssl',
+        [
+            ...['req', '-x509', '-newkey', 'rsa:2048', '-nodes', '-days', '2', '-keyout', key],
+            ...['-out', cert, '-subj', '/CN=localhost'],
+            ...['-addext', 'subjectAltName=DNS:localhost,IP:127.0.0.1'],
+        ],
+        { stdio: 'ignore' },
+    );
+    const options = {
+        'tls-cert-file': cert,
+        'tls-key-file': key,
+        'tls-ca-cert-file': cert,
+        'tls-auth-clients': 'no',
+        'tls-replication': 'yes',
+    };
+    return { cert, options };
+}
+
+const asArguments = (options) =>
+    Object.entries(options).flatMap(([name, value]) => [`--${name}`, `${value}`]);
+
+const twoOfThree = async (gateway) => {
+    assert.equal((await chat(gateway)).status, 200);
+    assert.equal((await chat(gateway)).status, 200);
+    assert.equal((await chat(gateway)).status, 429);
+};
+
+test('TLS to all nodes of a cluster, and a password', async (t) => {
+    const { cert, options } = secured(t);
+    const ports = [];
+    for (let i = 0; i < 3; i++) {
+        ports.push(await freePort());
+        const node = await Redis.start(
+            t,
+            asArguments({
+                ...options,
+                ...{ 'cluster-enabled': 'yes', 'tls-cluster': 'yes', 'tls-port': ports[i] },
+            }),
+        );
+        await node.ask('ACL', 'SETUSER', 'gate', 'on', '>s3cret', '~*', '+@all');
+    }
+    const addresses = ports.map((port) => `127.0.0.1:${port}`);
+    await run('redis-cli', [
+        ...['--tls', '--cacert', cert, '--cluster', 'create', ...addresses, '--cluster-yes'],
     ]);
+    const { gateways } = await patientFleet(t, 1, `rediss+cluster://gate:s3cret@${addresses[0]}`, {
+        tenants: tenants(window(1)),
+        top: { store_tls: { ca: cert } },
+    });
+    for (const name of NAMES) {
+        const headers = { authorization: `Bearer key of ${name}` };
+        assert.equal((await chat(gateways[0], {}, { headers })).status, 200, name);
+        assert.equal((await chat(gateways[0], {}, { headers })).status, 429, name);
+    }
+    assert.equal(await decided(gateways, 'limits', 'redis'), 2 * NAMES.length);
+});
+
+test('TLS to Sentinel and to the master that it names, each with a password of its own', async (t) => {
+    const { cert, options } = secured(t);
+    const [masterPort, sentinelPort] = [await freePort(), await freePort()];
+    const master = await Redis.start(t, asArguments({ ...options, 'tls-port': masterPort }));
+    await master.ask('ACL', 'SETUSER', 'gate', 'on', '>m@ster', '~*', '+@all');
+    const lines = (more) => Object.entries({ ...options, ...more }).map((pair) => pair.join(' '));
+    await Redis.start(
+        t,
+        [
+            ...lines({ 'tls-port': sentinelPort, requirepass: 'sent:nel' }),
+            `sentinel monitor main 127.0.0.1 ${masterPort} 1`,
+        ],
+        { sentinel: true },
+    );
+    const place = `main:${encodeURIComponent('sent:nel')}@localhost:${sentinelPort}`;
+    const url = `rediss+sentinel://gate:${encodeURIComponent('m@ster')}@${place}`;
+    const { gateways } = await patientFleet(t, 1, url, {
+        tenant: { budgets: [], rate: window(2) },
+        top: { store_tls: { ca: cert } },
+    });
+    await twoOfThree(gateways[0]);
+    for (const secret of ['m@ster', 'sent:nel'])
+        assert.ok(!gateways[0].process.out.includes(secret));
+});
+
+test('Sentinel may have the password of the master, and not know its user', async (t) => {
+    const master = await Redis.start(t);
+    await master.ask('ACL', 'SETUSER', 'gate', 'on', '>s3cret', '~*', '+@all');
+    const sentinel = await Redis.start(
+        t,
+        ['requirepass s3cret', `sentinel monitor main 127.0.0.1 ${master.port} 1`],
+        { sentinel: true },
+    );
+    const url = `redis+sentinel://gate:s3cret@main@127.0.0.1:${sentinel.port}`;
+    const { gateways } = await patientFleet(t, 1, url, {
+        tenant: { budgets: [], rate: window(2) },
+    });
+    await twoOfThree(gateways[0]);
+});
+
+test('TLS, a user with a password and few rights', async (t) => {
+    const { cert, options } = secured(t);
+    const tlsPort = await freePort();
+    const redis = await Redis.start(t, asArguments({ ...options, 'tls-port': tlsPort }));
     const password = 's3cr:et/@word';
     await redis.ask(
         ...['ACL', 'SETUSER', 'tollgate', 'on', `>${password}`, '~tg:*', 'resetchannels', '-@all'],
@@ -157,13 +251,11 @@ test('TLS, a user with a password and few rights', async (t) => {
     );
     await redis.ask('ACL', 'SETUSER', 'default', 'off').catch(() => {});
     const user = `tollgate:${encodeURIComponent(password)}`;
-    const { gateways } = await fleet(t, 1, `rediss://${user}@localhost:${tlsPort}/0`, {
+    const { gateways } = await patientFleet(t, 1, `rediss://${user}@localhost:${tlsPort}/0`, {
         tenant: { budgets: [], rate: window(2) },
         top: { store_tls: { ca: cert } },
     });
-    assert.equal((await chat(gateways[0])).status, 200);
-    assert.equal((await chat(gateways[0])).status, 200);
-    assert.equal((await chat(gateways[0])).status, 429);
+    await twoOfThree(gateways[0]);
     noSecrets(gateways[0].process.out);
     assert.ok(!gateways[0].process.out.includes(password));
     assert.ok(!gateways[0].process.out.includes('s3cr'));

@@ -1,9 +1,11 @@
 /* net_blocks_kit.c - a world of nodes that lease blocks of units. See net_blocks_kit.h. */
 #include "net_blocks_kit.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static struct net_redis server;
+static int holders;
 struct world world;
 static uint64_t seed;
 
@@ -46,7 +48,9 @@ static void open_node(struct world *all, struct node *node)
 {
     struct remote_limits_options strict;
     struct remote_blocks_options options;
+    char holder[32];
 
+    snprintf(holder, sizeof holder, "node-%d", ++holders); /* nobody has it twice */
     node->world = all;
     remote_kit_open(&node->kit, all->loop, &server);
     all->loop = node->kit.loop;
@@ -59,6 +63,7 @@ static void open_node(struct world *all, struct node *node)
     options.loop = node->kit.loop;
     options.redis = node->kit.redis;
     options.limits = node->limits;
+    options.holder = holder;
     options.here = world_here;
     options.there = there;
     options.time_context = node;

@@ -95,7 +95,8 @@ void net_limits_refund(struct net_limits *limits, const struct remote_debit *deb
                        const struct remote_charge *charge)
 {
     set(limits, debit, now);
-    if (limits_words_refund(&limits->words, &limits->clock, charge, &limits->call))
+    limits_words_charged(&limits->words, charge);
+    if (limits_words_undo(&limits->words, &limits->clock, NULL, charge->at, &limits->call))
         freeReplyObject(net_limits_run(limits, &script_refund));
 }
 
@@ -103,6 +104,6 @@ void net_limits_settle(struct net_limits *limits, const struct remote_debit *deb
                        const struct remote_charge *charge, int64_t actual)
 {
     set(limits, debit, now);
-    if (limits_words_settle(&limits->words, &limits->clock, charge, actual, &limits->call))
+    if (limits_words_settle(&limits->words, &limits->clock, NULL, charge, actual, &limits->call))
         freeReplyObject(net_limits_run(limits, &script_settle));
 }

@@ -12,11 +12,14 @@
 --                                 than burst + rate x d were.
 --   sliding_window, sliding_log   the caller has made the window longer by `life`
 --
--- KEYS     one for each limiter, all of one slot
+-- KEYS     one for each limiter, all of one slot; and one for what was said last to who asks
 -- ARGV[1]  the time in ms; "*": that of the server
 -- ARGV[2]  how long a state lives at least, in ms
 -- ARGV[3]  how many share what is left
--- ARGV[4]  and so on, thirteen for each limiter: the five of limiters.lua, and
+-- ARGV[4]  the number of this command, larger than those before: sent again, because a connection
+--          broke before its reply came, it does nothing, and is answered as before; one that was
+--          sent again, and comes after its successor, does nothing; "": there is no such key
+-- ARGV[5]  and so on, thirteen for each limiter: the five of limiters.lua, and
 --          life      of a block, in ms; 0: until the window ends
 --          want      units that would be good to have
 --          need      units that calls wait for, all together
@@ -32,7 +35,20 @@
 --
 -- include: limiters.lua
 
+local SAID_FOR = 600000
 local nodes = tonumber(ARGV[3])
+local n_keys = #KEYS
+
+if ARGV[4] ~= '' then
+    local said = call('GET', KEYS[n_keys])
+    if said then
+        local number, reply = cmsgpack.unpack(said)
+        if number >= tonumber(ARGV[4]) then
+            return number == tonumber(ARGV[4]) and reply or {}
+        end
+    end
+    n_keys = n_keys - 1
+end
 
 -- What can be leased now, of each kind; and leasing it.
 local room = {}
@@ -94,8 +110,8 @@ local function grant(l, strategy, want, need, least)
 end
 
 local reply = {now}
-for i = 1, #KEYS do
-    local at = 13 * i - 9
+for i = 1, n_keys do
+    local at = 13 * i - 8
     local l = limiter_at(i, at)
     l.life = tonumber(ARGV[at + 5])
     local want, need, least = tonumber(ARGV[at + 6]), tonumber(ARGV[at + 7]), tonumber(ARGV[at + 8])
@@ -120,5 +136,8 @@ for i = 1, #KEYS do
     local _, _, reset_at = l.kind.peek(l, 0)
     reply[4 * i - 2], reply[4 * i - 1], reply[4 * i], reply[4 * i + 1] =
         granted, left, reset_at, wait
+end
+if n_keys < #KEYS then
+    call('SET', KEYS[#KEYS], cmsgpack.pack(tonumber(ARGV[4]), reply), 'PX', SAID_FOR)
 end
 return reply

@@ -1,9 +1,9 @@
 -- limiters.lua - the six limiters in Redis: what src/limit does, operation by operation.
 --
--- A part of take.lua, refund.lua and settle.lua, not a script. Every number is a double, as it is
--- in C where fractions count; where C has integers, they stay below 2^53 here, or saturate there
--- as C does. So the order of operations is that of the C file of the same name: change both or
--- none. tests/unit/redis compares them bit by bit.
+-- A part of take.lua, refund.lua, settle.lua, owe.lua and block.lua, not a script. Every number is
+-- a double, as it is in C where fractions count; where C has integers, they stay below 2^53 here,
+-- or saturate there as C does. So the order of operations is that of the C file of the same name:
+-- change both or none. tests/unit/redis compares them bit by bit.
 --
 -- ARGV[1]  the time in ms; "*": that of the server
 -- ARGV[2]  a state lives for so many ms at least (with a caller's clock, which says nothing about
@@ -12,14 +12,15 @@
 -- A limiter is one key and five arguments: strategy, place (the script's own), three numbers.
 --
 --   strategy        numbers                 state: packed doubles
---   gcra            limit period burst      tat
---   token_bucket    capacity refill 0       tokens, last
+--   gcra            limit period burst      tat; interval
+--   token_bucket    capacity refill 0       tokens, last; capacity, rise
 --   fixed_window    limit window 0          start, used
 --   token_budget    budget window 0         start, used
 --   sliding_window  limit window buckets    a ring of ticks, see below
 --   sliding_log     limit window 0          a ring of moments
 --
--- A key that is not there is a fresh state. One that is of no use any more expires.
+-- A key that is not there is a fresh state. One that is of no use any more expires. The first two
+-- know what their numbers were: a limit with others goes on from what was taken, as carry() in C.
 --
 -- Redis runs all of a script anew each time, and to make a function costs about as much as to call
 -- it: so the functions of a strategy are made when a limiter of that strategy is met.
@@ -90,12 +91,22 @@ local function make_gcra()
 
     function gcra.load(l)
         local bytes = call('GET', l.key)
-        l.tat = bytes and (unpack_from('<d', bytes)) or 0
+        if not bytes then
+            l.tat = 0
+            return bytes
+        end
+        local tat, interval = unpack_from('<dd', bytes)
+        if interval ~= l.interval then
+            local backlog = tat - now
+            tat = backlog > 0 and min(now + backlog * (l.interval / interval), MAX) or 0
+            l.carried = true
+        end
+        l.tat = tat
         return bytes
     end
 
     function gcra.bytes(l)
-        return pack('<d', l.tat)
+        return pack('<dd', l.tat, l.interval)
     end
 
     function gcra.fresh_at(l)
@@ -178,16 +189,22 @@ local function make_token_bucket()
 
     function token_bucket.load(l)
         local bytes = call('GET', l.key)
-        if bytes then
-            l.tokens, l.last = unpack_from('<dd', bytes)
-        else
+        if not bytes then
             l.tokens, l.last = l.limit, 0
+            return bytes
+        end
+        local capacity, rise
+        l.tokens, l.last, capacity, rise = unpack_from('<dddd', bytes)
+        if capacity ~= l.limit or rise ~= l.rise then
+            local old = {tokens = l.tokens, last = l.last, limit = capacity, rise = rise}
+            set_level(l, max(l.limit - (capacity - level_at(old, now)), -MAX))
+            l.carried = true
         end
         return bytes
     end
 
     function token_bucket.bytes(l)
-        return pack('<dd', l.tokens, l.last)
+        return pack('<dddd', l.tokens, l.last, l.limit, l.rise)
     end
 
     local function reaches_at(l, from, wanted)

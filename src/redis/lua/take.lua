@@ -7,8 +7,6 @@
 --          "per-axis": rate is asked and debited; only if it allows is cost
 -- ARGV[4]  the cost, for limiters on the cost axis; those on the rate axis take 1
 -- ARGV[5]  "t": the time is wanted; "p": only looked at, nothing is debited; "tp"; or ""
---          "f": it was admitted without being asked here, and is debited whatever there is; what
---          is in shadow is not; the reply is empty
 -- ARGV[6]  and so on, five for each limiter: strategy, place, three numbers (limiters.lua)
 --          place: "rate", "cost", and in shadow "rate-shadow", "cost-shadow"
 --
@@ -23,12 +21,14 @@
 -- A limiter that was debited is reported with what the debit left, one that was not as it stands
 -- (src/store/claim.c). One in shadow that refuses is reported so, and is not a part of 1 to 5: it
 -- refuses nothing, and is debited only where it allows. Refusals, and what costs nothing, write
--- nothing.
+-- nothing, but for the first after a limit has changed: from then on what was taken is made good at
+-- the new rate.
 --
 -- include: limiters.lua
 
 local per_axis = ARGV[3] == 'per-axis'
 local cost = tonumber(ARGV[4])
+local pays = not string.find(ARGV[5], 'p', 1, true)
 local rates, costs = {}, {}
 
 for i = 1, #KEYS do
@@ -53,6 +53,9 @@ local function look(list)
     local fine = true
     for _, l in ipairs(list) do
         ask(l, l.units)
+        if l.carried and pays then
+            save(l)
+        end
         fine = fine and (l.allowed or l.shadow)
     end
     return fine
@@ -76,19 +79,6 @@ local function debit(list)
     end
 end
 
-if ARGV[5] == 'f' then
-    for _, list in ipairs({rates, costs}) do
-        for _, l in ipairs(list) do
-            if l.units > 0 and not l.shadow then
-                l.kind.take(l, l.units)
-                save(l)
-            end
-        end
-    end
-    return {}
-end
-
-local pays = not string.find(ARGV[5], 'p', 1, true)
 local rate_fine, cost_fine = look(rates), false
 if rate_fine or not per_axis then
     cost_fine = look(costs)

@@ -4,23 +4,30 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "gateway/gateway.h"
+#include "gateway/shared.h"
 #include "net_admit_kit.h"
 #include "net_redis.h"
 
 static struct net_redis redis;
 static struct admit_kit one, two;
 
-static void open_both(const char *limits)
+static void open_with(const char *failure, const char *limits)
 {
     char yaml[1000];
 
     net_redis_start(&redis, NULL);
     snprintf(yaml, sizeof yaml,
              "store: redis://127.0.0.1:%d\n"
-             "store_failure: {limits: closed}\n" KIT_GATE "%s",
-             redis.port, limits);
+             "store_failure: {%s\n" KIT_GATE "%s",
+             redis.port, failure, limits);
     kit_open(&one, yaml);
     kit_open(&two, yaml);
+}
+
+static void open_both(const char *limits)
+{
+    open_with("limits: closed}", limits);
 }
 
 static void close_both(void)
@@ -89,6 +96,26 @@ static void gateways_count_together(void **state)
     assert_true(let_in(&one, 1, 2, true));
     assert_int_equal(kit_stats(&one).in_flight, 0);
     assert_int_equal(kit_stats(&two).in_flight, 1);
+    close_both();
+}
+
+/* The longest that a configuration may have. */
+static void a_long_prefix_is_that_of_all_keys(void **state)
+{
+    char prefix[129], failure[200];
+
+    (void)state;
+    memset(prefix, 'p', 128);
+    prefix[128] = '\0';
+    snprintf(failure, sizeof failure, "limits: closed}\nstore_prefix: %s", prefix);
+    open_with(failure, TEN);
+    connected(&one);
+    connected(&two);
+    assert_true(let_in(&one, 0, 6, true));
+    assert_false(let_in(&two, 0, 6, true));
+    assert_int_equal(net_redis_integer(&redis, "EVAL %s 0 %s",
+                                       "return #redis.call('KEYS', ARGV[1] .. ':cost:*')", prefix),
+                     1);
     close_both();
 }
 
@@ -194,6 +221,61 @@ static void an_account_ends_with_the_time_of_its_lease(void **state)
     close_both();
 }
 
+/* ---- answers that come when their call has been decided ---- */
+
+/* What is left in the one bucket that there is; below 0 is what is owed. */
+static long long left_in_redis(void)
+{
+    return net_redis_integer(&redis, "EVAL %s 0",
+                             "local key = redis.call('KEYS', '*:cost:*')[1] "
+                             "local left = struct.unpack('<d', redis.call('GET', key)) "
+                             "return math.floor(left + 0.5)");
+}
+
+static bool nothing_is_under_way(void)
+{
+    return remote_limits_in_flight(one.workers[0].port->limits) == 0;
+}
+
+/* Redis has nothing left, and is late with saying so: this gateway lets a call in, by its share. */
+static void be_let_in_by_a_share(struct kit_answer *answer)
+{
+    struct admit_ask ask;
+
+    open_with("limits: local}\nstore_timeout: 10s", TEN);
+    await(shared_state_of(one.gateway->shared) == SHARED_WELL &&
+          shared_state_of(two.gateway->shared) == SHARED_WELL);
+    assert_true(let_in(&two, 0, 10, true));
+    net_redis_pause(&redis);
+    admit_ask_init(&ask);
+    ask.cost = 4;
+    kit_ask(&one, 0, "none", &ask, answer);
+    assert_false(answer->told);
+    kit_pass(&one, 10001);
+    await(answer->told);
+    assert_true(answer->reply.allowed);
+}
+
+static void a_late_no_is_owed_by_a_call_that_was_let_in(void **state)
+{
+    (void)state;
+    for (int before = 0; before <= 1; before++) { /* it ends before the no comes, or after */
+        struct kit_answer answer;
+
+        be_let_in_by_a_share(&answer);
+        if (before)
+            settle(&one, 0, &answer, 6);
+        net_redis_resume(&redis);
+        await(nothing_is_under_way());
+        assert_int_equal(left_in_redis(), before ? -6 : 0);
+        if (!before)
+            settle(&one, 0, &answer, 6);
+        await(nothing_is_under_way() && left_in_redis() != 0);
+        assert_int_equal(left_in_redis(), -6);
+        close_both();
+    }
+}
+
 static void without_redis_there_is_no_answer(void **state)
 {
     struct kit_answer answer;
@@ -214,10 +296,12 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gateways_count_together),
+        cmocka_unit_test(a_long_prefix_is_that_of_all_keys),
         cmocka_unit_test(what_was_used_is_settled_by_whichever_worker),
         cmocka_unit_test(who_leaves_while_redis_is_asked_has_taken_nothing),
         cmocka_unit_test(who_leaves_takes_nobody_elses_lease_along),
         cmocka_unit_test(an_account_ends_with_the_time_of_its_lease),
+        cmocka_unit_test(a_late_no_is_owed_by_a_call_that_was_let_in),
         cmocka_unit_test(without_redis_there_is_no_answer),
     };
 

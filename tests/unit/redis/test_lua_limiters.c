@@ -132,16 +132,17 @@ static void expect_same_doubles(struct pair *pair)
         freeReplyObject(reply);
         return;
     }
-    assert_int_equal(reply->len, strategy == TG_GCRA ? 8 : 16);
+    size_t n = strategy == TG_GCRA ? 1 : 2; /* and what these mean */
+    assert_int_equal(reply->len, strategy == TG_TOKEN_BUCKET ? 32 : 16);
     memset(got, 0, sizeof got);
     memset(wanted, 0, sizeof wanted);
-    memcpy(got, reply->str, reply->len);
+    memcpy(got, reply->str, n * sizeof(double));
     if (strategy == TG_FIXED_WINDOW || strategy == TG_TOKEN_BUDGET) {
         memcpy(window, pair->subject.state, sizeof window);
         wanted[0] = (double)window[0];
         wanted[1] = (double)window[1];
     } else {
-        memcpy(wanted, pair->subject.state, reply->len);
+        memcpy(wanted, pair->subject.state, n * sizeof(double));
     }
     /* As bits: but nobody can tell one zero from the other. */
     for (int i = 0; i < 2; i++)
@@ -203,14 +204,21 @@ static void step(struct pair *pair)
     expect_same_doubles(pair);
 }
 
+/* Points into itself: it must not be moved. */
+static void make_pair(struct pair *pair, struct subject subject, uint64_t stream, tg_ms from)
+{
+    *pair = (struct pair){.draw = draw_stream(seed, stream), .subject = subject, .now = from};
+    pair->limit = (struct tg_limit){.limiter = subject.limiter, .axis = TG_AXIS_COST};
+    snprintf(pair->key, sizeof pair->key, "k%llu", (unsigned long long)stream);
+    pair->scope = (struct remote_scope){SLICE("walk"), slice_of(pair->key), &pair->limit, 1};
+    pair->debit = (struct remote_debit){.root = SLICE("r"), .scopes = &pair->scope, .n_scopes = 1};
+}
+
 static void walk(struct subject subject, uint64_t stream, tg_ms from, int steps)
 {
-    struct pair pair = {.draw = draw_stream(seed, stream), .subject = subject, .now = from};
+    struct pair pair;
 
-    pair.limit = (struct tg_limit){.limiter = subject.limiter, .axis = TG_AXIS_COST};
-    snprintf(pair.key, sizeof pair.key, "k%llu", (unsigned long long)stream);
-    pair.scope = (struct remote_scope){SLICE("walk"), slice_of(pair.key), &pair.limit, 1};
-    pair.debit = (struct remote_debit){.root = SLICE("r"), .scopes = &pair.scope, .n_scopes = 1};
+    make_pair(&pair, subject, stream, from);
     for (int i = 0; i < steps; i++)
         step(&pair);
     expect_same_future(&pair);
@@ -283,6 +291,127 @@ static void long_rings_are_read_in_places(void **state)
         }
 }
 
+/* Where another way to round the part of the oldest bucket, such as 1 - elapsed / width, or to
+ * multiply before dividing, would decide otherwise: in every ms of its last width, for every cost.
+ */
+static void the_part_of_the_oldest_bucket_is_rounded_as_in_c(void **state)
+{
+    static const struct {
+        const char *spec;
+        int64_t limit;
+        tg_ms from, until;
+    } rows[] = {
+        {"sliding_window:limit=7,window=7,buckets=3", 7, 7, 10},
+        {"sliding_window:limit=8,window=7,buckets=3", 8, 7, 10},
+        {"sliding_window:limit=7,window=7,buckets=1", 7, 7, 14},
+        {"sliding_window:limit=14,window=7,buckets=1", 14, 7, 14},
+        {"sliding_window:limit=5,window=10,buckets=1", 5, 10, 20},
+        {"sliding_window:limit=22,window=49,buckets=1", 22, 49, 98},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        struct tg_limiter limiter = limiter_of(rows[i].spec);
+        struct pair pair;
+        make_pair(&pair, subject_new(&limiter), 300000 + i, 0);
+        take_both(&pair, rows[i].limit < 8 ? rows[i].limit : rows[i].limit / 7 * 7);
+        for (tg_ms at = rows[i].from; at <= rows[i].until; at++)
+            for (int64_t cost = 0; cost <= rows[i].limit; cost++) {
+                pair.now = at;
+                say_where(&pair, "peek");
+                peek_both(&pair, at, cost);
+            }
+        subject_free(&pair.subject);
+    }
+}
+
+/* The limit of a pair becomes another one, in C by carry() and in Redis by nothing at all. */
+static void change_limit(struct pair *pair, const struct tg_limiter *to)
+{
+    struct subject next = subject_new(to);
+
+    to->ops->carry(to, next.state, &pair->subject.limiter, pair->subject.state, pair->now);
+    subject_free(&pair->subject);
+    pair->subject = next;
+    pair->limit.limiter = *to;
+    pair->n_charges = 0;
+}
+
+static void a_rate_or_a_bucket_with_other_numbers_goes_on_as_in_c(void **state)
+{
+    static const enum tg_strategy strategies[] = {TG_GCRA, TG_TOKEN_BUCKET};
+
+    (void)state;
+    for (uint64_t i = 0; i < 2 * WALKS; i++) {
+        struct draw draw = draw_stream(seed, 600000 + i);
+        enum tg_strategy strategy = strategies[i % 2];
+        struct pair pair;
+        make_pair(&pair, subject_random(&draw, strategy), 500000 + i, 1700000000000);
+        for (int change = 0; change < 4; change++) {
+            for (int k = 0; k < 10; k++)
+                step(&pair);
+            struct subject other = subject_random(&draw, strategy);
+            change_limit(&pair, &other.limiter);
+            subject_free(&other);
+            take_both(&pair, 1);
+            take_both(&pair, some_cost(&pair));
+        }
+        expect_same_future(&pair);
+        subject_free(&pair.subject);
+    }
+}
+
+static void settle_to(struct pair *pair, struct tg_charge charge, int64_t actual)
+{
+    struct remote_charge remote = {.at = charge.at};
+
+    say_where(pair, "settle");
+    pair->debit.cost = charge.cost;
+    subject_settle(&pair->subject, pair->now, charge, actual);
+    net_limits_settle(&redis, &pair->debit, pair->now, &remote, actual);
+    expect_same_doubles(pair);
+    expect_same_future(pair);
+}
+
+/* Twice as much as can be counted: it is counted up to that, and what is taken back from it leaves
+ * what C leaves. */
+static void debts_beyond_all_numbers_end_where_they_do_in_c(void **state)
+{
+    static const char *const specs[] = {
+        "gcra:limit=1,period=1000,burst=10",
+        "gcra:limit=1000,period=1,burst=100000",
+        "token_bucket:capacity=10,refill=1",
+        "token_bucket:capacity=9007199254740991,refill=9007199254740991",
+        "fixed_window:limit=10,window=1000000",
+        "token_budget:budget=10,window=1000000",
+        "sliding_window:limit=10,window=1000000,buckets=4",
+        "sliding_window:limit=9007199254740991,window=1000000,buckets=4",
+        "sliding_log:limit=10,window=1000000",
+        "sliding_log:limit=9007199254740991,window=1000",
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(specs); i++)
+        for (tg_ms apart = 0; apart <= 1; apart++) {
+            struct tg_limiter limiter = limiter_of(specs[i]);
+            struct pair pair;
+            make_pair(&pair, subject_new(&limiter), 400000 + i * 2 + (uint64_t)apart,
+                      1700000000000);
+            take_both(&pair, 1);
+            pair.now += apart;
+            take_both(&pair, 1);
+            const struct tg_charge a = pair.charges[0], b = pair.charges[1];
+            settle_to(&pair, a, TG_NUMBER_MAX);
+            settle_to(&pair, b, TG_NUMBER_MAX - 1);
+            settle_to(&pair, (struct tg_charge){a.at, TG_NUMBER_MAX}, 2);
+            settle_to(&pair, (struct tg_charge){b.at, TG_NUMBER_MAX - 1}, 3);
+            settle_to(&pair, (struct tg_charge){b.at, 3}, TG_NUMBER_MAX);
+            pair.now += 500;
+            settle_to(&pair, (struct tg_charge){b.at, TG_NUMBER_MAX}, 0);
+            subject_free(&pair.subject);
+        }
+}
+
 /* ---- times ---- */
 
 static long long ttl_of(const char *key)
@@ -312,7 +441,7 @@ static void by_the_servers_clock_a_state_lives_until_it_is_fresh(void **state)
     struct remote_debit debit = {.root = SLICE("r"), .scopes = &scope, .n_scopes = 1, .cost = 2};
     struct remote_charge charge;
     struct tg_axes axes;
-    const char *key = "t:cost:{r}:s:key:gcra=100000/1";
+    const char *key = "t:cost:{r}:s:key:gcra";
 
     (void)state;
     redis.clock.callers = false;
@@ -345,7 +474,7 @@ static void by_the_callers_clock_a_state_lives_for_an_hour_at_least(void **state
     assert_in_range(ttl_of("t:cost:{r}:s:hour:fixed_window=10"), 3500000, 3600000);
     assert_in_range(ttl_of("t:cost:{r}:s:hour:sliding_log=10/5"), 3500000, 3600000);
     /* What takes longer to be fresh lives longer. */
-    assert_in_range(ttl_of("t:cost:{r}:s:hour:token_bucket=10/0.001"), 4990000, 5000000);
+    assert_in_range(ttl_of("t:cost:{r}:s:hour:token_bucket"), 4990000, 5000000);
 }
 
 static void what_is_refused_or_costs_nothing_writes_nothing(void **state)
@@ -404,6 +533,9 @@ int main(void)
         cmocka_unit_test(every_limiter_answers_as_in_c),
         cmocka_unit_test(the_largest_numbers_saturate_alike),
         cmocka_unit_test(long_rings_are_read_in_places),
+        cmocka_unit_test(a_rate_or_a_bucket_with_other_numbers_goes_on_as_in_c),
+        cmocka_unit_test(the_part_of_the_oldest_bucket_is_rounded_as_in_c),
+        cmocka_unit_test(debts_beyond_all_numbers_end_where_they_do_in_c),
         cmocka_unit_test(by_the_servers_clock_a_state_lives_until_it_is_fresh),
         cmocka_unit_test(by_the_callers_clock_a_state_lives_for_an_hour_at_least),
         cmocka_unit_test(what_is_refused_or_costs_nothing_writes_nothing),

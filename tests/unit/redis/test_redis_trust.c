@@ -68,11 +68,76 @@ static void a_user_of_few_rights_is_enough(void **state)
     redis_kit_eval(&kit, &ask, &script, "other", "1");
     redis_kit_until(&kit, ask.answered);
     assert_true(ask.error);
-    assert_true(redis_is_up(kit.redis, NULL)); /* it is not the server that is unwell */
+    redis_kit_until(&kit, kit.up);
     /* Whoever may not even run a script is still known to be there. */
     net_redis_do(&server, "ACL SETUSER gate -eval");
     redis_kit_until(&kit, net_redis_says(&server, "cmdstat_ping", "INFO commandstats"));
     assert_true(redis_is_up(kit.redis, NULL));
+    redis_kit_free(&kit);
+    net_redis_free(&server);
+}
+
+/* As a proxy does, or a careful administrator. */
+static void without_evalsha_scripts_go_as_text(void **state)
+{
+    struct redis_script script = redis_kit_script("return redis.call('INCR', KEYS[1])");
+    struct net_redis server;
+    struct redis_kit kit;
+    struct redis_kit_ask asks[4];
+
+    (void)state;
+    net_redis_start(&server, NULL);
+    net_redis_do(&server, "ACL SETUSER gate on >secret ~* +@all -evalsha -script");
+    redis_kit_init_server(&kit, &server);
+    strcpy(kit.options.user, "gate");
+    strcpy(kit.options.password, "secret");
+    redis_kit_open_up(&kit);
+    for (int round = 0; round < 2; round++) {
+        for (int i = 0; i < 4; i++) /* all are on their way before the first is refused */
+            redis_kit_eval(&kit, &asks[i], &script, "tg:a", "1");
+        for (int i = 0; i < 4; i++) {
+            redis_kit_until(&kit, asks[i].answered);
+            assert_false(asks[i].error);
+            assert_int_equal(asks[i].integer, 4 * round + i + 1);
+        }
+        assert_true(redis_is_up(kit.redis, NULL));
+    }
+    assert_int_equal(redis_kit_stats(&kit).errors, 0);
+    redis_kit_free(&kit);
+    net_redis_free(&server);
+}
+
+/* An operator sees it, though the connection is good; and who is allowed something gets it. */
+static void a_server_that_forbids_what_we_must_do_is_told_as_away(void **state)
+{
+    struct redis_script script = redis_kit_script("return redis.call('INCR', KEYS[1])");
+    struct slice good = SLICE("tg:a");
+    struct net_redis server;
+    struct redis_kit kit;
+    struct redis_kit_ask ask;
+
+    (void)state;
+    net_redis_start(&server, NULL);
+    net_redis_do(&server, "ACL SETUSER gate on >secret ~tg:* +@all");
+    redis_kit_init_server(&kit, &server);
+    strcpy(kit.options.user, "gate");
+    strcpy(kit.options.password, "secret");
+    kit.options.health = 20;
+    redis_kit_open_up(&kit);
+    redis_kit_eval(&kit, &ask, &script, "other", "1");
+    redis_kit_until(&kit, ask.answered && !kit.up);
+    assert_non_null(strstr(redis_kit_stats(&kit).problem, "NOPERM"));
+    assert_true(redis_is_up(kit.redis, &good));
+    redis_kit_eval(&kit, &ask, &script, "tg:a", "1");
+    redis_kit_until(&kit, ask.answered);
+    assert_false(ask.error);
+    redis_kit_until(&kit, kit.up); /* by itself, without a question */
+    /* The same of what only a script was to do. */
+    net_redis_do(&server, "ACL SETUSER gate -incr");
+    redis_kit_eval(&kit, &ask, &script, "tg:a", "1");
+    redis_kit_until(&kit, ask.answered && !kit.up);
+    assert_true(ask.error);
+    assert_int_equal(redis_kit_stats(&kit).connects, 1);
     redis_kit_free(&kit);
     net_redis_free(&server);
 }
@@ -227,6 +292,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_wrong_password_is_a_problem_and_no_secret),
         cmocka_unit_test(a_user_of_few_rights_is_enough),
+        cmocka_unit_test(without_evalsha_scripts_go_as_text),
+        cmocka_unit_test(a_server_that_forbids_what_we_must_do_is_told_as_away),
         cmocka_unit_test(a_user_that_is_deleted_is_out),
         cmocka_unit_test(tls_is_spoken_with_whom_is_trusted),
         cmocka_unit_test(options_out_of_range_are_refused),

@@ -64,6 +64,34 @@ static void urls_are_read(void **state)
     }
 }
 
+static void sentinels_may_have_a_password_of_their_own(void **state)
+{
+    static const struct {
+        const char *url, *user, *password, *master, *sentinels;
+    } rows[] = {
+        {"redis+sentinel://main@s1", "", "", "main", ""},
+        {"redis+sentinel://main:p%40ss%3A@s1", "", "", "main", "p@ss:"},
+        {"rediss+sentinel://u:p@main:q:r@s1,s2", "u", "p", "main", "q:r"},
+        {"redis+sentinel://:p@main:q@s1", "", "p", "main", "q"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        struct redis_options options;
+        struct tg_problem problem = {""};
+
+        redis_options_init(&options);
+        if (redis_url_read(rows[i].url, &options, &problem) != TG_OK)
+            fail_msg("%s: %s", rows[i].url, problem.text);
+        assert_string_equal(options.user, rows[i].user);
+        assert_string_equal(options.password, rows[i].password);
+        assert_string_equal(options.master, rows[i].master);
+        assert_string_equal(options.sentinels, rows[i].sentinels);
+        redis_options_wipe(&options);
+        assert_int_equal(options.sentinels[0], 0);
+    }
+}
+
 static void what_is_no_url_is_refused_without_its_password(void **state)
 {
     static const char *const bad[] = {
@@ -96,6 +124,9 @@ static void what_is_no_url_is_refused_without_its_password(void **state)
         "redis+sentinel://s1:26379",
         "redis+sentinel://@s1",
         "redis+sentinel://u:hunter2@@s1",
+        "redis+sentinel://:hunter2@s1",
+        "redis+sentinel://u:hunter2@main:@s1",
+        "redis+sentinel://u:p@main:hunter2%@s1",
     };
 
     (void)state;
@@ -147,6 +178,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(urls_are_read),
+        cmocka_unit_test(sentinels_may_have_a_password_of_their_own),
         cmocka_unit_test(what_is_no_url_is_refused_without_its_password),
         cmocka_unit_test(long_names_are_refused),
     };

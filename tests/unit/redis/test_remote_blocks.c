@@ -1,5 +1,6 @@
 /* test_remote_blocks.c - single calls on blocks: answered, charged, settled, given back. */
 #include "net_blocks_kit.h"
+#include "redis/redis_inside.h"
 
 static struct call *const a = &world.calls[0], *const b = &world.calls[1];
 
@@ -453,6 +454,88 @@ static void an_answer_that_is_late_is_no_answer_but_its_block_counts(void **stat
     world_close();
 }
 
+/* The server has got the command and grants a block, but the connection is gone by then; or it has
+ * not. Either way nothing of the window is lost, and nothing is given out twice. */
+static void a_block_in_doubt_is_asked_for_again_and_granted_once(void **state)
+{
+    struct net_redis *server = world_server();
+    struct node *node = &world.nodes[0];
+
+    (void)state;
+    for (int is_done = 0; is_done <= 1; is_done++) {
+        world_open(1, 23 + (uint64_t)is_done);
+        world.slow = 0;
+        world_add_limit("fixed_window:limit=100,window=1000000", TG_AXIS_RATE, TG_ENFORCE);
+        world_pass(1000000 - world.now % 1000000);
+        assert_true(call_on(0, 1)->allowed);
+        if (!is_done) /* what it does not know it does not do */
+            net_redis_do(server, "SCRIPT FLUSH");
+        node->kit.redis->options.patience = 40;
+        net_redis_pause(server);
+        do { /* until one has to wait, which has used up what was here */
+            world_take(node, a, 1);
+        } while (a->ask == NULL);
+        remote_until(&node->kit, a->ask == NULL);
+        assert_int_equal(a->err, TG_ERR_STORE);
+        world_take(node, b, 1);
+        assert_int_equal(b->err, TG_ERR_STORE); /* until it is known, nobody asks */
+        net_redis_resume(server);
+        node->kit.redis->options.patience = 30000;
+        remote_until(&node->kit, redis_is_up(node->kit.redis, NULL));
+        world_pass(50);
+        world_calm();
+        get(0, 1, 1000);
+        assert_int_equal(world.n_log, 100);
+        world_close();
+    }
+}
+
+/* A reload while a call runs: it is settled by the limits it came with, and the blocks of those
+ * that hold now are left alone. */
+static void a_call_that_outlives_its_limits_is_settled_all_the_same(void **state)
+{
+    (void)state;
+    world_open(1, 26);
+    world.slow = 0;
+    world_add_limit("fixed_window:limit=100,window=1000000", TG_AXIS_COST, TG_ENFORCE);
+    struct tg_limit before = world.limits[0];
+    set_clocks();
+    world_pass(1000000 - world.now % 1000000);
+    world_take(&world.nodes[0], b, 60);
+    world_calm();
+    assert_true(b->allowed);
+    world.n_limits = 0;
+    world_add_limit("fixed_window:limit=50,window=1000000", TG_AXIS_COST, TG_ENFORCE);
+    struct tg_limit after = world.limits[0];
+    assert_false(call_on(0, 1)->allowed); /* the window has its count */
+    struct remote_blocks_stats stats = world_stats();
+    world.limits[0] = before;
+    world_settle(b, 10);
+    world.limits[0] = after;
+    remote_until(&world.nodes[0].kit, remote_limits_in_flight(world.nodes[0].limits) == 0);
+    assert_int_equal(world_stats().scopes, stats.scopes);
+    world_pass(5000);
+    world_calm();
+    assert_int_equal(get(0, 1, 1000), 40);
+    world_close();
+}
+
+static void what_is_in_doubt_at_the_end_is_freed(void **state)
+{
+    struct net_redis *server = world_server();
+    struct node *node = &world.nodes[0];
+
+    (void)state;
+    world_open(1, 25);
+    world_add_limit("fixed_window:limit=100,window=1000000", TG_AXIS_RATE, TG_ENFORCE);
+    node->kit.redis->options.patience = 40;
+    net_redis_pause(server);
+    world_take(node, a, 1);
+    remote_until(&node->kit, a->ask == NULL);
+    net_redis_resume(server);
+    world_close();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -478,6 +561,9 @@ int main(void)
         cmocka_unit_test(scopes_that_nobody_uses_are_forgotten),
         cmocka_unit_test(without_redis_what_is_here_is_spent_and_then_there_is_no_answer),
         cmocka_unit_test(an_answer_that_is_late_is_no_answer_but_its_block_counts),
+        cmocka_unit_test(a_block_in_doubt_is_asked_for_again_and_granted_once),
+        cmocka_unit_test(a_call_that_outlives_its_limits_is_settled_all_the_same),
+        cmocka_unit_test(what_is_in_doubt_at_the_end_is_freed),
     };
 
     return cmocka_run_group_tests(tests, world_start_server, world_stop_server);

@@ -234,7 +234,20 @@ static void a_suspension_is_seen_by_all_and_lifted(void **state)
     close_two(&a, &b);
 }
 
-static void a_node_that_died_gives_back_by_its_time_and_one_that_lives_renews(void **state)
+/* When the only lease ends, by its own time. */
+static double lease_end(void)
+{
+    redisReply *reply = net_redis_ask(
+        &server, "EVAL %s 0",
+        "return redis.call('ZRANGE', redis.call('KEYS', '*:l')[1], 0, 0, 'WITHSCORES')[2]");
+
+    assert_non_null(reply->str);
+    double end = strtod(reply->str, NULL);
+    freeReplyObject(reply);
+    return end;
+}
+
+static void a_lease_of_a_node_that_lives_is_renewed(void **state)
 {
     struct tg_key_terms terms = terms_of("k", 5, (struct tg_key_limits){.concurrency = 1});
     struct answer answer;
@@ -242,17 +255,30 @@ static void a_node_that_died_gives_back_by_its_time_and_one_that_lives_renews(vo
     (void)state;
 
     net_redis_do(&server, "FLUSHALL");
-    open_node(&a, NULL, "a.0", 90);
-    open_node(&b, a.kit.loop, "b.0", 90);
-    struct remote_key *key = take(&a, &terms, &answer);
+    open_node(&a, NULL, "a.0", 3000);
+    open_node(&b, a.kit.loop, "b.0", 3000);
+    take(&a, &terms, &answer);
     assert_true(answer.taken);
-    /* Ten times as long as a lease that nobody renews. */
-    tg_ms until = net_loop_now(a.kit.loop) + 900;
-    while (net_loop_now(a.kit.loop) < until) {
+    for (double first = lease_end(); lease_end() <= first;) {
         take(&b, &terms, &answer);
         assert_false(answer.taken);
     }
-    (void)key;
+    close_two(&a, &b);
+}
+
+static void what_a_node_held_that_died_is_free_when_its_time_is_over(void **state)
+{
+    struct tg_key_terms terms = terms_of("k", 5, (struct tg_key_limits){.concurrency = 1});
+    struct remote_key *key;
+    struct answer answer;
+    struct node a, b;
+    (void)state;
+
+    net_redis_do(&server, "FLUSHALL");
+    open_node(&a, NULL, "a.0", 90);
+    open_node(&b, a.kit.loop, "b.0", 30000);
+    take(&a, &terms, &answer);
+    assert_true(answer.taken);
     kill_node(&a);
     do
         key = take(&b, &terms, &answer);
@@ -330,7 +356,8 @@ int main(void)
         cmocka_unit_test(a_cooldown_is_told_even_of_a_key_that_was_not_taken_here),
         cmocka_unit_test(failures_of_two_nodes_are_one_run),
         cmocka_unit_test(a_suspension_is_seen_by_all_and_lifted),
-        cmocka_unit_test(a_node_that_died_gives_back_by_its_time_and_one_that_lives_renews),
+        cmocka_unit_test(a_lease_of_a_node_that_lives_is_renewed),
+        cmocka_unit_test(what_a_node_held_that_died_is_free_when_its_time_is_over),
         cmocka_unit_test(a_yes_that_nobody_waits_for_is_given_back),
         cmocka_unit_test(a_yes_that_comes_too_late_is_given_back),
         cmocka_unit_test(without_a_server_there_is_no_answer_and_nothing_is_left),

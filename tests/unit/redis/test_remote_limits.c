@@ -317,7 +317,7 @@ static void a_late_yes_may_be_given_back_or_left_before_it_comes(void **state)
     come_back(&desk);
     expect_left(&desk, 10, 100);
     be_late(&desk, &going);
-    remote_limits_leave(going.ask);
+    remote_limits_leave(going.ask, -1, true);
     come_back(&desk);
     assert_int_equal(going.kept, 0);
     expect_left(&desk, 9, 80);
@@ -337,7 +337,7 @@ static void what_is_owed_is_told_when_the_server_is_back(void **state)
     be_late(&desk, &going); /* from then on it is not asked */
     remote_limits_cancel(going.ask);
     for (int i = 0; i < CALLS; i++)
-        remote_limits_owe(desk.limits, &desk.debit, 0);
+        remote_limits_owe(desk.limits, &desk.debit, 0, net_loop_now(desk.kit.kit.loop));
     come_back(&desk);
     expect_left(&desk, 1000 - CALLS, 100);
     close_desk(&desk);
@@ -355,8 +355,10 @@ static void what_is_owed_is_forgotten_when_its_limit_would_have_made_it_good(voi
     be_late(&desk, &going);
     remote_limits_cancel(going.ask);
     desk.two[0] = limit_on(TG_AXIS_RATE, "gcra:limit=10,period=10");
+    desk.scope.n = 1;
     for (int i = 0; i < 50; i++)
-        remote_limits_owe(desk.limits, &desk.debit, 0);
+        remote_limits_owe(desk.limits, &desk.debit, 0, net_loop_now(desk.kit.kit.loop));
+    desk.scope.n = 2;
     kit_until(&desk.kit.kit, remote_limits_in_flight(desk.limits) == 1); /* the late one */
     come_back(&desk);
     expect_left(&desk, 10, 100);
@@ -488,9 +490,10 @@ static void without_a_server_there_is_no_decision_and_no_wait(void **state)
     take_now(&desk, &got[0]);
     assert_int_equal(got[0].err, TG_ERR_STORE);
     remote_limits_refund(desk.limits, &desk.debit, 0, &got[0].charge);
-    settle_down(&desk);
+    assert_int_equal(remote_limits_in_flight(desk.limits), 1); /* that waits */
     net_redis_again(&own);
     kit_until(&desk.kit.kit, redis_is_up(desk.kit.redis, NULL));
+    settle_down(&desk);
     take_now(&desk, &got[0]);
     assert_int_equal(got[0].err, TG_OK);
     close_desk(&desk);
