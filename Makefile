@@ -93,6 +93,7 @@ CXX := g++
 endif
 
 OPT      := -O2
+DEBUG    := -g
 SANITIZE :=
 # float-cast-overflow is not in `undefined`: half of what can go wrong here is a double that
 # becomes an integer.
@@ -113,6 +114,12 @@ SANITIZE := -fsanitize=fuzzer-no-link,address,$(UNDEFINED) -fno-sanitize-recover
 else ifeq ($(filter release clang,$(VARIANT)),)
 $(error no variant '$(VARIANT)'; there are release clang O0 O3 clang-O0 clang-O3 asan tsan fuzz)
 endif
+# A sanitizer's report names lines, and needs no more; where output alone is compared, nobody looks.
+ifneq ($(SANITIZE),)
+DEBUG := -g1
+else ifneq ($(filter %O0 %O3,$(VARIANT)),)
+DEBUG := -g0
+endif
 
 ifeq ($(CI),true)
 WERROR := 1
@@ -122,7 +129,7 @@ WARN := -Wall -Wextra -Wpedantic -Wshadow -Wconversion $(if $(WERROR),-Werror)
 # Fortified calls need an optimising compiler, and hide from the sanitizers what they look for.
 FORTIFY := $(if $(SANITIZE)$(filter -O0,$(OPT)),,-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2)
 # No contraction into fused multiply-add: a decision must not depend on compiler or processor.
-COMMON := $(OPT) -g -ffp-contract=off -fvisibility=hidden -pthread $(SANITIZE) $(FORTIFY) $(WARN) \
+COMMON := $(OPT) $(DEBUG) -ffp-contract=off -fvisibility=hidden -pthread $(SANITIZE) $(FORTIFY) $(WARN) \
           -Iinclude -Isrc -I$(PROTO_DIR)
 C_FLAGS   := -std=c11 -D_POSIX_C_SOURCE=200809L $(COMMON) $(CFLAGS)
 CXX_FLAGS := -std=c++17 -fno-exceptions -fno-rtti $(COMMON) $(CXXFLAGS)
@@ -287,6 +294,9 @@ $(LOAD): $(B)/tools/%: $(B)/obj/bench/%.o $(B)/obj/bench/load_kit.o
 $(B)/libdaemon.a: $(DAEMON_OBJ)
 	$(archive)
 
+# There are hundreds of test programs: they are linked by the quicker linker, where there is one.
+TEST_LD := $(if $(shell command -v ld.gold),-fuse-ld=gold)
+
 # Tests of the library link the library alone, so that it cannot come to need the program.
 LIB_TESTS    := $(filter $(LIB_DIRS:%=$(B)/tests/unit/%/%) $(B)/tests/prop/%,$(UNIT)) $(THREAD)
 DAEMON_TESTS := $(filter-out $(LIB_TESTS),$(UNIT))
@@ -294,13 +304,18 @@ DAEMON_TESTS := $(filter-out $(LIB_TESTS),$(UNIT))
 $(B)/tests/prop/test_fluid_glpk: LIB_LIBS += -lglpk
 $(LIB_TESTS): $(B)/%: $(B)/obj/%.o $(HELPER_OBJ) $(B)/libtollgate.a
 	$(call say,ld,$@)
-	$(link) -lcmocka $(LIB_LIBS)
+	$(call link,$(TEST_LD)) -lcmocka $(LIB_LIBS)
 $(DAEMON_TESTS): $(B)/%: $(B)/obj/%.o $(HELPER_OBJ) $(NET_HELPER_OBJ) $(B)/libdaemon.a $(B)/libtollgate.a
 	$(call say,ld,$@)
-	$(link) -lcmocka $(DAEMON_LIBS)
+	$(call link,$(TEST_LD)) -lcmocka $(DAEMON_LIBS)
 $(B)/obj/tests/%.o: PIE += -Itests/lib
 
-$(FUZZ): $(B)/%: $(B)/obj/%.o $(B)/libdaemon.a $(B)/libtollgate.a
+# What is fuzzed needs no command and no mock, and the instruments of a fuzzer take long to build in.
+UNFUZZED := $(filter bench/% src/mock/% src/cli/main.c $(patsubst %,src/cli/%_%,cmd sim top regret \
+                replay),$(DAEMON_SRC))
+$(B)/libfuzzed.a: $(filter-out $(call objects,obj,$(UNFUZZED)),$(DAEMON_OBJ))
+	$(archive)
+$(FUZZ): $(B)/%: $(B)/obj/%.o $(B)/libfuzzed.a $(B)/libtollgate.a
 	$(call say,ld,$@)
 	$(call link,-fsanitize=fuzzer) $(DAEMON_LIBS)
 

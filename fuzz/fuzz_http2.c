@@ -252,12 +252,29 @@ static void act(struct net_loop *loop)
     net_loop_settle(loop);
 }
 
-/* In pieces, with the owners acting in between, as long as there is a connection. */
-static void feed(const size_t *n_conns, struct wire *wire, const uint8_t *bytes, size_t n)
-{
-    struct net_loop *loop = *n_conns > 0 ? wire->loop : NULL;
+/* Where the connection under test would be found; what has been dialled in its place is another. */
+struct place {
+    const struct http_listener *listener; /* null: it is the client's */
+    const struct http_shelf *shelf;
+    const struct out_conn *conn;
+};
 
-    while (n > 0 && *n_conns > 0) {
+static bool is_there(const struct place *place)
+{
+    if (place->listener != NULL)
+        return place->listener->n_conns > 0;
+    for (const struct http2_upstream *upstream = place->shelf->upstreams; upstream != NULL;
+         upstream = upstream->next)
+        if (upstream->conn == place->conn)
+            return true;
+    return false;
+}
+
+/* In pieces, with the owners acting in between, as long as there is a connection. */
+static void feed(struct net_loop *loop, const struct place *place, struct wire *wire,
+                 const uint8_t *bytes, size_t n)
+{
+    while (n > 0 && is_there(place)) {
         size_t piece = 1 + whim() % 128;
         char copy[128]; /* so that a read beyond the piece is seen */
 
@@ -291,7 +308,7 @@ static void attack_server(struct net_loop *loop, bool raw, const uint8_t *bytes,
         wire_feed(&conn->wire, NGHTTP2_CLIENT_MAGIC, NGHTTP2_CLIENT_MAGIC_LEN);
         wire_feed(&conn->wire, settings, 9);
     }
-    feed(&listener->n_conns, &conn->wire, bytes, n);
+    feed(loop, &(struct place){.listener = listener}, &conn->wire, bytes, n);
     if (listener->conns != NULL && conn->http2 != NULL)
         insist(conn->http2->link.held_bytes <= conn->http2->link.n_flows * HTTP2_FLOW_WINDOW);
     if (listener->conns != NULL)
@@ -340,7 +357,7 @@ static void attack_client(struct net_loop *loop, bool raw, const uint8_t *bytes,
     net_loop_settle(loop);
     if (!raw)
         wire_feed(&conn->wire, settings, 9);
-    feed(&shelf->n_conns, &conn->wire, bytes, n);
+    feed(loop, &(struct place){.shelf = shelf, .conn = conn}, &conn->wire, bytes, n);
     for (size_t i = 0; i < world.n; i++)
         if (world.parties[i].out != NULL) {
             http_outbound_cancel(world.parties[i].out);

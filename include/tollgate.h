@@ -763,6 +763,7 @@ struct tg_gate_stats {
     uint64_t would_deny[TG_REASON_COUNT];
     uint64_t expired;   /* leases that ended by their time */
     double memory_used; /* as it was told; NaN: not known, or never told */
+    double last_ms;     /* how long the last call took that was a sample; 0: there was none */
 };
 
 TG_API void tg_gate_get_stats(struct tg_gate *gate, struct tg_gate_stats *stats);

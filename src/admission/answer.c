@@ -21,6 +21,37 @@ const char *tg_reason_name(enum tg_reason reason)
     return (unsigned)reason < TG_REASON_COUNT ? names[reason] : NULL;
 }
 
+/* Appends as much as there is room for. */
+static size_t put(char *text, size_t size, size_t n, const char *more)
+{
+    while (*more != 0 && n + 1 < size)
+        text[n++] = *more++;
+    return n;
+}
+
+/* "rate limit of 100 exceeded". Most refusals are this one, and when they are many they are what a
+ * gate does all day: no format is interpreted for them, which would cost more than the decision. */
+static void describe_limit(const struct tg_answer *answer, char *text, size_t size)
+{
+    const struct tg_decision *decision = &answer->axes.decision[tg_axes_binding(&answer->axes)];
+    uint64_t left = decision->limit > 0 ? (uint64_t)decision->limit : 0;
+    char digits[24];
+    char *first = digits + sizeof digits - 1;
+
+    *first = 0;
+    do
+        *--first = (char)('0' + left % 10);
+    while ((left /= 10) > 0);
+    size_t n = put(text, size, 0, tg_reason_name(answer->reason));
+    n = put(text, size, n, " limit of ");
+    n = put(text, size, n, first);
+    n = put(text, size, n,
+            decision->retry_after_ms == TG_UNSATISFIABLE ? " can never admit this call"
+                                                         : " exceeded");
+    if (size > 0)
+        text[n] = 0;
+}
+
 static int shown(size_t bytes)
 {
     return bytes < 64 ? (int)bytes : 64;
@@ -29,8 +60,6 @@ static int shown(size_t bytes)
 void tg_answer_describe(const struct tg_answer *answer, const struct tg_call *call, char *text,
                         size_t size)
 {
-    enum tg_axis binding = tg_axes_binding(&answer->axes);
-
     switch (answer->reason) {
     case TG_REASON_MEMORY_PRESSURE:
         snprintf(text, size, "memory pressure: %.1f%% used", answer->memory_used * 100);
@@ -47,11 +76,7 @@ void tg_answer_describe(const struct tg_answer *answer, const struct tg_call *ca
         return;
     case TG_REASON_RATE:
     case TG_REASON_COST:
-        snprintf(text, size,
-                 answer->axes.decision[binding].retry_after_ms == TG_UNSATISFIABLE
-                     ? "%s limit of %lld can never admit this call"
-                     : "%s limit of %lld exceeded",
-                 tg_reason_name(answer->reason), (long long)answer->axes.decision[binding].limit);
+        describe_limit(answer, text, size);
         return;
     case TG_REASON_NONE:
     case TG_REASON_COUNT:

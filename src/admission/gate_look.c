@@ -17,6 +17,7 @@ void tg_gate_get_stats(struct tg_gate *gate, struct tg_gate_stats *stats)
     peers_sum(&gate->peers, &stats->peers, &stats->peer_calls);
     stats->leases = gate->tickets.used;
     stats->memory_used = gate->memory_used;
+    stats->last_ms = gate->last_sample_ms;
     spin_unlock(&gate->lock);
 }
 

@@ -103,7 +103,7 @@ static bool read_text(const char *field, const struct json_value *value, struct 
 static bool read_word(const char *field, const struct json_value *value, const char *const *words,
                       int n, const char *list, int *found, struct tg_problem *problem)
 {
-    struct json_text text;
+    struct json_text text = {"", 0};
 
     if (!read_text(field, value, &text, problem))
         return false;

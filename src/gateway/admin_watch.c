@@ -15,6 +15,7 @@ struct admin_watcher {
     struct http_inbound *in;
     watch_place place;
     uint64_t lost;   /* not told yet */
+    uint64_t missed; /* of those that are only counted: how many it knows of */
     uint64_t number; /* of the next event */
     tg_ms wrote_at;
     char tenant[WATCH_NAME_MAX]; /* "": all; cut as the entries are */
@@ -67,7 +68,10 @@ static bool has_room(const struct admin_watcher *watcher)
 static void look(struct admin_watcher *watcher, const struct watch *watch)
 {
     struct watch_entry entry;
+    uint64_t missed = watch_missed(watch);
 
+    watcher->lost += missed - watcher->missed;
+    watcher->missed = missed;
     for (int i = 0; i < ADMIN_WATCH_AT_ONCE && has_room(watcher); i++) {
         bool more = watch_take(watch, &watcher->place, &entry, &watcher->lost);
         tell_lost(watcher);
@@ -190,6 +194,7 @@ void admin_watch(struct admin_call *call)
     }
     watcher->in = call->in;
     watcher->place = watch_end(call->admin->options.watch);
+    watcher->missed = watch_missed(call->admin->options.watch);
     memcpy(watcher->tenant, tenant, sizeof tenant);
     call->watcher = watcher;
     add(watchers, watcher);

@@ -159,6 +159,9 @@ void admit_take_back(struct worker *worker, struct admit_caller *caller, struct 
 /* Ends the leases that were to end with it, as cancelled. Of any connection, once it is closed. */
 void admit_connection_closed(struct worker *worker, uint64_t connection);
 
+/* Whether leases would end with it: then silence alone is no reason to close it. */
+bool admit_connection_is_held(struct worker *worker, uint64_t connection);
+
 /* ---- Of workers and the gateway ---- */
 
 /* The secret of lease ids, and what is to end with a connection. False: no memory, or the system

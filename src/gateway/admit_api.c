@@ -342,6 +342,14 @@ static bool find_method(const struct http_head *head, enum method *method)
     return false;
 }
 
+/* What a query says would be lost, and whoever has written it believe that it was heard. */
+static bool has_query(const struct http_head *head)
+{
+    const char *query = memchr(head->target.at, '?', head->target.n);
+
+    return query != NULL && query + 1 < head->target.at + head->target.n;
+}
+
 static bool check_head(struct api *api, struct refusal *why)
 {
     const struct http_head *head = &api->in->head;
@@ -352,6 +360,9 @@ static bool check_head(struct api *api, struct refusal *why)
         why->allow = api->method == METHOD_ADMIT ? "GET, POST" : "POST";
     } else if (!admit_authenticate(api->worker, head, &api->caller, why)) {
         return false;
+    } else if (api->method != METHOD_QUERY && has_query(head)) {
+        refusal_init(why, REPLY_INVALID_REQUEST,
+                     "a query is for GET alone: of POST, the fields are in the body");
     } else if (coding.n > 0 && !slice_equal_nocase(coding, SLICE("identity"))) {
         refusal_init(why, REPLY_UNSUPPORTED_MEDIA_TYPE, NULL);
     } else if (head->length > BODY_MAX) {

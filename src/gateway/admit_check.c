@@ -16,13 +16,17 @@
 #include "gateway/trust.h"
 #include "gateway/virtual_key.h"
 #include "obs/watch.h"
+#include "text/utf8.h"
 
 #define HOLD_MAX 1e9 /* seconds */
 
 /* Clients in many languages take a message of protobuf with a text that is none for broken. */
 void admit_mend_text(char message[ADMIT_TEXT_MAX])
 {
-    watch_text(message, ADMIT_TEXT_MAX, slice_of(message));
+    struct slice text = slice_of(message);
+
+    if (utf8_valid(text.at, text.n) < text.n)
+        watch_text(message, ADMIT_TEXT_MAX, text);
 }
 
 void admit_fail(struct admit_reply *reply, enum admit_status status, const char *field,
@@ -158,12 +162,18 @@ static bool may_state(const struct config_caller *entry, const struct admit_ask 
     return !ask->has_value || entry->may_value || forbidden(entry, "value", reply);
 }
 
-static bool is_short(struct slice text, const char *field, struct admit_reply *reply)
+/* A zero byte would end the name wherever it is shown, and make it look like another's. */
+static bool is_name(struct slice text, const char *field, struct admit_reply *reply)
 {
-    if (text.n <= ADMIT_NAME_MAX)
+    if (text.n == 0)
         return true;
-    admit_fail(reply, ADMIT_INVALID, field, "`%s` has %zu bytes; at most %d are allowed", field,
-               text.n, ADMIT_NAME_MAX);
+    if (text.n <= ADMIT_NAME_MAX && memchr(text.at, 0, text.n) == NULL)
+        return true;
+    if (text.n <= ADMIT_NAME_MAX)
+        admit_fail(reply, ADMIT_INVALID, field, "`%s` must have no zero byte in it", field);
+    else
+        admit_fail(reply, ADMIT_INVALID, field, "`%s` has %zu bytes; at most %d are allowed", field,
+                   text.n, ADMIT_NAME_MAX);
     return false;
 }
 
@@ -195,9 +205,9 @@ bool admit_check(const struct worker *worker, const struct config_caller *entry,
         admit_fail(reply, ADMIT_DRAINING, NULL, "the gateway is shutting down");
         return false;
     }
-    return may_state(entry, ask, reply) && is_short(ask->tenant, "tenant", reply) &&
-           is_short(ask->peer, "peer", reply) && is_short(ask->model, "model", reply) &&
-           is_short(ask->user, "user", reply) &&
+    return may_state(entry, ask, reply) && is_name(ask->tenant, "tenant", reply) &&
+           is_name(ask->peer, "peer", reply) && is_name(ask->model, "model", reply) &&
+           is_name(ask->user, "user", reply) &&
            is_within(ask->cost, 0, TG_NUMBER_MAX, "cost", reply) &&
            (!ask->has_value || is_real(ask->value, (double)TG_NUMBER_MAX, "value", reply)) &&
            is_real(ask->hold_s, HOLD_MAX, "hold_s", reply) &&

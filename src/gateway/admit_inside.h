@@ -36,6 +36,9 @@ struct admit_pending *ties_drop(struct ties *ties, tg_lease lease);
 /* Takes one out that ends with the connection; 0: there is none. */
 tg_lease ties_take(struct ties *ties, uint64_t connection, struct admit_pending **account);
 
+/* Whether there is one to take. */
+bool ties_has(struct ties *ties, uint64_t connection);
+
 /* Those that have ended by their time. close() may only post. */
 void ties_expire(struct ties *ties, tg_ms now, void (*close)(struct admit_pending *account));
 

@@ -55,17 +55,14 @@ static void look_at_peer(const struct config_gate *gate, struct tg_gate *at,
 }
 
 /* What low holds of it is known to the gate alone, and not told here. */
-static void look_at_slots(const struct config_gate *gate, struct tg_gate *at,
-                          const struct tg_gate_stats *stats, tg_ms now, struct tg_answer *answer)
+static void look_at_slots(const struct config_gate *gate, const struct tg_gate_stats *stats,
+                          tg_ms now, struct tg_answer *answer)
 {
-    struct tg_law_metrics law;
-
     if (!gate->concurrency.present)
         return;
-    tg_gate_get_law(at, &law);
     if (stats->in_flight >= stats->limit)
         refuse(answer, TG_REASON_CONCURRENCY, in_shadow(gate->concurrency.mode), stats->limit, now,
-               law.mean_ms > 1 ? (tg_ms)lround(law.mean_ms) : 1);
+               stats->last_ms > 1 ? (tg_ms)llround(stats->last_ms) : 1);
     answer->axes.present |= 1u << TG_AXIS_CONCURRENCY;
     answer->axes.decision[TG_AXIS_CONCURRENCY] =
         answer->reason != TG_REASON_NONE
@@ -128,7 +125,7 @@ static enum tg_err look(struct worker *worker, const struct admit_question *ques
         if (answer->reason == TG_REASON_NONE)
             look_at_peer(gate, at, call, now, answer);
         if (answer->reason == TG_REASON_NONE)
-            look_at_slots(gate, at, &stats, now, answer);
+            look_at_slots(gate, &stats, now, answer);
     }
     return answer->reason == TG_REASON_NONE
                ? look_at_limits(worker->gateway->store, call, now, answer)

@@ -114,6 +114,11 @@ void admit_connection_closed(struct worker *worker, uint64_t connection)
     }
 }
 
+bool admit_connection_is_held(struct worker *worker, uint64_t connection)
+{
+    return ties_has(&worker->gateway->admit->ties, connection);
+}
+
 static void close_expired(struct admit_pending *account)
 {
     admit_account_close(account, -1);

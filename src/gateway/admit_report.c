@@ -3,8 +3,7 @@
  * A worker may decide hundreds of thousands a second. Each is counted, by tenant, model, reason and
  * axis, as the calls of the gateway are. An admit is logged when the level is debug; a refusal as
  * those of calls are: the first ten a second for one reason, then every hundredth, which says for
- * how many it stands. The watch gets as many as anybody can look at: WATCHED_MAX a second of each
- * worker.
+ * how many it stands.
  */
 #include <stdio.h>
 #include <string.h>
@@ -14,8 +13,6 @@
 #include "obs/log.h"
 #include "obs/metrics.h"
 #include "obs/watch.h"
-
-enum { WATCHED_MAX = 500 };
 
 const char *admit_reason(const struct admit_reply *reply)
 {
@@ -55,7 +52,10 @@ static enum reply_reason words_of(const struct admit_reply *reply)
 
 void admit_refusal(const struct admit_reply *reply, struct refusal *why)
 {
-    refusal_init(why, words_of(reply), "%s", reply->message);
+    _Static_assert(sizeof why->text >= sizeof reply->message, "it has room for it");
+
+    *why = (struct refusal){.reason = words_of(reply), .binding = TG_AXIS_NONE};
+    memcpy(why->text, reply->message, strlen(reply->message) + 1);
     if (reply->field != NULL)
         snprintf(why->param, sizeof why->param, "%s", reply->field);
     if (reply->status != ADMIT_DECIDED)
@@ -66,17 +66,6 @@ void admit_refusal(const struct admit_reply *reply, struct refusal *why)
 }
 
 /* ---- the watch ---- */
-
-static bool is_watched(struct worker *worker, tg_ms now)
-{
-    if (worker->gateway->watch == NULL)
-        return false;
-    if (now - worker->watched_at >= 1000 || now < worker->watched_at) {
-        worker->watched_at = now;
-        worker->n_watched = 0;
-    }
-    return worker->n_watched++ < WATCHED_MAX;
-}
 
 /* The reply's words, and the numbers of the limit that refused. */
 static void watch_it(struct worker *worker, const struct admit_question *question,
@@ -173,7 +162,7 @@ static void tell_refused(struct worker *worker, const struct admit_question *que
         refusal.peer_calls = tg_gate_peer_calls(worker->gateway->protect_gate, question->call.peer,
                                                 question->call.peer_bytes);
     }
-    if (is_watched(worker, report->at)) {
+    if (report_is_watched(worker, report->at)) {
         admit_refusal(reply, &why);
         watch_it(worker, question, answer, &why, report);
     }
@@ -210,6 +199,7 @@ void admit_report_refusal(struct worker *worker, const struct config_caller *ent
     const struct admit_reply none = {.allowed = false};
     struct report report;
 
+    atomic_fetch_add_explicit(&worker->gateway->counts.calls, 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&worker->gateway->counts.refused[why->reason], 1,
                               memory_order_relaxed);
     fill(worker, entry, &none, &report);

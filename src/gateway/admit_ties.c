@@ -198,6 +198,25 @@ struct admit_pending *ties_drop(struct ties *ties, tg_lease lease)
     return account;
 }
 
+static struct tie *find_connection(const struct ties *ties, uint64_t connection)
+{
+    struct tie *tie = ties->room > 0 ? ties->connections[chain_of(ties, connection)] : NULL;
+
+    while (tie != NULL && tie->connection != connection)
+        tie = tie->next_connection;
+    return tie;
+}
+
+bool ties_has(struct ties *ties, uint64_t connection)
+{
+    if (atomic_load_explicit(&ties->n, memory_order_relaxed) == 0)
+        return false;
+    pthread_mutex_lock(&ties->lock);
+    bool has = find_connection(ties, connection) != NULL;
+    pthread_mutex_unlock(&ties->lock);
+    return has;
+}
+
 tg_lease ties_take(struct ties *ties, uint64_t connection, struct admit_pending **account)
 {
     tg_lease lease = 0;
@@ -205,9 +224,7 @@ tg_lease ties_take(struct ties *ties, uint64_t connection, struct admit_pending 
     if (atomic_load_explicit(&ties->n, memory_order_relaxed) == 0)
         return 0;
     pthread_mutex_lock(&ties->lock);
-    struct tie *tie = ties->room > 0 ? ties->connections[chain_of(ties, connection)] : NULL;
-    while (tie != NULL && tie->connection != connection)
-        tie = tie->next_connection;
+    struct tie *tie = find_connection(ties, connection);
     if (tie != NULL) {
         lease = tie->lease;
         *account = tie->account;

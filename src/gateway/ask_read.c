@@ -515,8 +515,11 @@ static const struct field fields[] = {
 
 static const struct field *find_field(enum endpoint endpoint, struct json_text key)
 {
+    char first = key.size > 0 ? *key.bytes : '\0'; /* it settles nearly all of them */
+
     for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++)
-        if ((fields[i].endpoints >> endpoint & 1) != 0 && json_text_is(key, fields[i].name))
+        if (*fields[i].name == first && (fields[i].endpoints >> endpoint & 1) != 0 &&
+            json_text_is(key, fields[i].name))
             return &fields[i];
     return NULL;
 }

@@ -651,10 +651,16 @@ static void closed(void *context, uint64_t connection)
     admit_connection_closed(context, connection);
 }
 
+static bool is_kept(void *context, uint64_t connection)
+{
+    return admit_connection_is_held(context, connection);
+}
+
 const struct http_server_ops call_server_ops = {.begin = begin,
                                                 .data = any_data,
                                                 .end = any_end,
                                                 .room = any_room,
                                                 .gone = any_gone,
                                                 .refuse = refuse,
-                                                .closed = closed};
+                                                .closed = closed,
+                                                .is_kept = is_kept};

@@ -1,7 +1,8 @@
 /* call_report.c - what became of a request, told once to all who want to know it.
  *
- * A refusal is put into the watch when it happens, with the numbers of the limit that refused;
- * everything else is told at the end. Slices of a report point into the request, or into its
+ * A refusal is put into the watch when it happens, with the numbers of the limit that refused,
+ * unless there are more than anybody can look at: to make its texts takes longer than the decision.
+ * Everything else is told at the end. Slices of a report point into the request, or into its
  * generation, which it holds: a call that is drained outlives the head of its request, so nothing
  * of that is used here.
  */
@@ -16,6 +17,8 @@
 #include "obs/metrics.h"
 #include "obs/traces.h"
 #include "obs/watch.h"
+
+enum { WATCHED_MAX = 500 };
 
 static struct slice maybe(const char *text)
 {
@@ -177,6 +180,22 @@ static tg_ms told_wait(const struct reply *reply)
     return -1;
 }
 
+bool report_is_watched(struct worker *worker, tg_ms now)
+{
+    if (worker->gateway->watch == NULL)
+        return false;
+    if (now - worker->watched_at >= 1000 || now < worker->watched_at) {
+        worker->watched_at = now;
+        worker->n_watched = 0;
+    }
+    if (worker->n_watched < WATCHED_MAX) {
+        worker->n_watched++;
+        return true;
+    }
+    watch_miss(worker->gateway->watch);
+    return false;
+}
+
 /* The refusal's own words, and the numbers of the limit. */
 static void explain(const struct report_notes *notes, const struct refusal *why, char *text,
                     size_t size)
@@ -217,7 +236,7 @@ void call_report_refused(struct call *call, const struct refusal *why, const str
 
     call->notes.retry_after_ms = told_wait(reply);
     call->notes.axis = why->binding;
-    if (call->gateway->watch == NULL || !is_denial(why->reason))
+    if (!is_denial(why->reason) || !report_is_watched(call->worker, call_now(call)))
         return;
     watch_entry_init(&entry);
     entry.at = call_now(call);
@@ -236,7 +255,7 @@ void guarded_report_refused(struct guarded *guarded, const struct refusal *why,
 
     guarded->notes.retry_after_ms = told_wait(reply);
     guarded->notes.axis = why->binding;
-    if (guarded->gateway->watch == NULL || !is_denial(why->reason))
+    if (!is_denial(why->reason) || !report_is_watched(guarded->worker, guarded_now(guarded)))
         return;
     watch_entry_init(&entry);
     entry.at = guarded_now(guarded);

@@ -76,6 +76,10 @@ void report_notes_answer(struct report_notes *notes, struct tg_gate *gate,
 struct slice report_notes_traceparent(const struct report_notes *notes, const struct worker *worker,
                                       char text[TRACE_PARENT_BYTES]);
 
+/* Whether a refusal is to go to the watch, which gets as many as anybody can look at: 500 a second
+ * of each worker. The others are counted there, and their texts need not be made. */
+bool report_is_watched(struct worker *worker, tg_ms now);
+
 /* A refusal for the watch: `entry` has when, who and what, the rest is filled in here. */
 void report_denial(struct gateway *gateway, const struct report_notes *notes,
                    const struct refusal *why, struct watch_entry *entry);

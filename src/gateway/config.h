@@ -289,6 +289,7 @@ struct config_envoy {
     enum config_mode mode; /* shadow: nothing is refused, whatever the rules say */
     int auth;              /* who may ask: 0 everyone, 1 callers with a token */
     bool merge_domains;    /* several files may have rules of one domain */
+    bool metadata;         /* answers say what was asked, and which quotas are used up */
     bool headers;          /* for clients of Envoy; their names: */
     const char *limit_header, *remaining_header, *reset_header;
     const struct envoy_rules *rules; /* null: none have been read */

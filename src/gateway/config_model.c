@@ -122,6 +122,11 @@ void config_finish_protect(struct reader *reader, const struct yaml_node *node, 
     struct config_protect *protect = into;
     const struct yaml_node *map = yaml_tree_get(node, "priorities");
 
+    if ((protect->cert == NULL) != (protect->key == NULL))
+        config_error(reader, node,
+                     "%s has a certificate without a key, or a key without a certificate; it must "
+                     "have both or neither",
+                     reader->path);
     if (map == NULL || map->kind != YAML_MAP)
         return;
     protect->priorities = config_alloc(reader, (map->n + 1) * sizeof protect->priorities[0]);

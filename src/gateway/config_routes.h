@@ -152,7 +152,8 @@ struct config_protect_priority {
 struct config_protect {
     const char *prefix; /* "/" or "/x", without a slash at its end */
     struct config_url upstream;
-    bool http2; /* spoken by the upstream */
+    bool http2;                  /* spoken by the upstream */
+    const char *ca, *cert, *key; /* ca: "system" or a path; the others: null if there are none */
     struct config_protect_priority *priorities;
     size_t n_priorities;
 };

@@ -117,6 +117,9 @@ static const struct schema_key envoy_keys[] = {
          "who may ask: everyone who reaches the listener, or `callers` with their token"),
     VALUE("merge_domains", SCHEMA_BOOL, false, NULL, "false", AT(config_envoy, merge_domains),
           "whether several files may have rules of one domain"),
+    VALUE("metadata", SCHEMA_BOOL, false, NULL, "false", AT(config_envoy, metadata),
+          "whether Envoy is given dynamic metadata: what it asked, and which rules with "
+          "`quota_mode` are over"),
     VALUE("headers", SCHEMA_BOOL, false, NULL, "false", AT(config_envoy, headers),
           "whether Envoy is given headers for its clients"),
     VALUE("limit_header", SCHEMA_FIELD, false, NULL, "ratelimit-limit",

@@ -206,6 +206,18 @@ static const struct schema_key passthrough_keys[] = {
     END,
 };
 
+static const struct schema_key protect_tls_keys[] = {
+    VALUE("ca", SCHEMA_FILE, false, "system", "system", AT(config_protect, ca),
+          "who signs the server's certificate, PEM"),
+    VALUE("cert", SCHEMA_FILE, false, NULL, NULL, AT(config_protect, cert),
+          "our own certificate, PEM; left out: none is shown"),
+    VALUE("key", SCHEMA_FILE, false, NULL, NULL, AT(config_protect, key), "its key, PEM"),
+    END,
+};
+
+static const struct schema_section protect_tls = {
+    .keys = protect_tls_keys, .bytes = sizeof(struct config_protect), .present = NOWHERE};
+
 static const struct schema_key protect_keys[] = {
     VALUE("prefix", SCHEMA_PATH, true, NULL, NULL, AT(config_protect, prefix),
           "paths that begin so"),
@@ -216,6 +228,7 @@ static const struct schema_key protect_keys[] = {
      .otherwise = "false",
      .offset = AT(config_protect, http2),
      .help = "it speaks HTTP/2, at once: a server of gRPC"},
+    SECTION("tls", &protect_tls, 0, "of `https://`"),
     NAMED("priorities", SCHEMA_WORD, "high|normal|low", NOWHERE,
           "the class of \"METHOD /path\", or of \"/package.Service/Method\"; the others are "
           "normal"),

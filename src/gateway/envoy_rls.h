@@ -23,6 +23,10 @@
  * though it is refused; only where nothing is left at all is nothing charged. Hits of 0 ask whether
  * anything is left. So a proxy can ask before a call, and report its tokens after it.
  *
+ * Hits that are to be given back are not: a limit counts each hit at its own time, and nobody says
+ * when these were taken. To forget newer ones in their place could admit too many, so they leave
+ * when their time has passed. They are not charged either, and refuse nothing.
+ *
  * Threads: a worker's functions are for its own thread; envoy_rls_take() is for any.
  */
 #ifndef TG_GATEWAY_ENVOY_RLS_H
@@ -53,9 +57,11 @@ struct envoy_rls_descriptor {
     size_t n_entries;
     bool has_hits; /* of its own: see above */
     uint64_t hits;
+    bool negative;  /* the hits are to be given back: see above */
     bool has_limit; /* brought along, in place of the rule's */
     uint32_t requests_per_unit;
-    uint32_t unit; /* enum envoy_unit, unchecked */
+    uint32_t unit;            /* enum envoy_unit, unchecked */
+    uint32_t unit_multiplier; /* 0: 1 */
 };
 
 /* Borrowed until done(). */
@@ -74,13 +80,17 @@ enum envoy_rls_code { ENVOY_RLS_UNKNOWN, ENVOY_RLS_OK, ENVOY_RLS_OVER_LIMIT };
 /* Of one descriptor. */
 struct envoy_rls_status {
     enum envoy_rls_code code;
+    bool quota; /* by its rule: OK, and told of in the metadata if it is over */
+    bool quota_over;
     bool has_limit; /* otherwise neither a limit nor a duration is stated */
     uint32_t requests_per_unit;
     enum envoy_unit unit;
     struct slice name;        /* of the rule's limit; perhaps empty */
     uint32_t limit_remaining; /* hits; UINT32_MAX where the rule says `unlimited` */
-    tg_ms until_reset; /* of a refusal: after which the same hits are admitted, if there is no other
-                          traffic; otherwise until what is counted now begins to come back */
+    /* Whole seconds, since Envoy cuts off what is less. Of a refusal: after which the same hits are
+     * admitted, if there is no other traffic; otherwise until what is counted now begins to come
+     * back. */
+    tg_ms until_reset;
 };
 
 struct envoy_rls_header {
@@ -100,6 +110,8 @@ struct envoy_rls_reply {
     enum envoy_rls_code overall;
     size_t n_statuses; /* as many as descriptors */
     struct envoy_rls_status statuses[ENVOY_RLS_DESCRIPTORS_MAX];
+    const struct envoy_rls_request
+        *metadata;    /* dynamic_metadata tell of it; null: there are none */
     size_t n_headers; /* for the response to Envoy's client: response_headers_to_add */
     struct envoy_rls_header headers[ENVOY_RLS_HEADERS_MAX];
     char header_text[ENVOY_RLS_HEADERS_MAX][24];

@@ -98,11 +98,14 @@ static void say_twice(struct reader *reader, const struct envoy_rule *rule,
 }
 
 /* By its value. */
-static void add_rule(struct reader *reader, struct envoy_key *key, struct envoy_rule *rule)
+static void add_rule(struct reader *reader, struct envoy_level *level, struct envoy_key *key,
+                     struct envoy_rule *rule)
 {
     if (rule->value == NULL) {
         if (key->any != NULL)
             say_twice(reader, rule, key->any);
+        else if (envoy_has_star(rule->key))
+            level->stems[level->n_stems++] = rule;
         key->any = rule;
         return;
     }
@@ -167,7 +170,7 @@ static void build_rule(struct build *build, struct envoy_rule *rule, size_t docu
     write_path(reader, rule, above.path);
     if (reader->no_memory)
         return;
-    add_rule(reader, &level->list[key], rule);
+    add_rule(reader, level, &level->list[key], rule);
     add_limit(build, rule);
     if (rule->n_rules > 0)
         build_level(build, &below, 1, (struct above){rule->domain, rule, rule->path, rule->name},
@@ -187,7 +190,8 @@ static void build_level(struct build *build, const struct part *parts, size_t n_
         return;
     level->list = config_alloc(reader, n * sizeof *level->list);
     level->keys = config_index_new(reader->config->arena, n);
-    if (level->list == NULL || level->keys == NULL) {
+    level->stems = config_alloc(reader, n * sizeof(struct envoy_rule *));
+    if (level->list == NULL || level->keys == NULL || level->stems == NULL) {
         reader->no_memory = true;
         return;
     }
@@ -195,10 +199,14 @@ static void build_level(struct build *build, const struct part *parts, size_t n_
     for (size_t i = 0; i < n && level->list[i].n > 0; i++)
         if (!make_key(reader, &level->list[i]))
             return;
+    n = 0;
     for (size_t p = 0; p < n_parts; p++)
-        for (size_t i = 0; i < parts[p].n && !reader->no_memory; i++)
-            if (is_whole(&parts[p].rules[i]))
-                build_rule(build, &parts[p].rules[i], parts[p].document, above, level);
+        for (size_t i = 0; i < parts[p].n && !reader->no_memory; i++) {
+            struct envoy_rule *rule = &parts[p].rules[i];
+            rule->order = n++;
+            if (is_whole(rule))
+                build_rule(build, rule, parts[p].document, above, level);
+        }
 }
 
 /* ---- domains ---- */

@@ -123,8 +123,7 @@ static void begin(struct envoy_rls_pending *pending, size_t i)
     if (!ask->limited)
         return;
     if (ask->set == 0) {
-        ask->over = true;
-        ask->until_reset = envoy_unit_ms(ask->unit);
+        rls_shut_out(ask);
         return;
     }
     remote->asked = rls_key_make(&remote->key, pending->work.request->domain, ask);

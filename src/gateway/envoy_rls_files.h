@@ -1,5 +1,5 @@
-/* envoy_rls_files.h - files of rules on their way into tables. Private to envoy_rls_read.c and
- * envoy_rls_build.c.
+/* envoy_rls_files.h - files of rules on their way into tables. Private to envoy_rls_read.c,
+ * envoy_rls_yaml.c and envoy_rls_build.c.
  */
 #ifndef TG_GATEWAY_ENVOY_RLS_FILES_H
 #define TG_GATEWAY_ENVOY_RLS_FILES_H
@@ -33,6 +33,9 @@ static inline bool envoy_has_star(const char *value)
 {
     return envoy_is_given(value) && value[strlen(value) - 1] == '*';
 }
+
+/* Puts what the file may write in several ways into the one that the reader takes. */
+void envoy_rls_plain(struct reader *reader, struct yaml_node *node);
 
 /* Sets to->rules. What is wrong with several rules together is said. */
 void envoy_rls_build(struct reader *reader, struct config_envoy *to, struct envoy_files *all);

@@ -1,7 +1,7 @@
 /* envoy_rls_http.c - the rate limit service over plain HTTP, beside its RPC.
  *
  *     POST /json           a request as JSON; 200, or 429 if it is over a limit, with the reply
- *     GET /healthcheck     200 while the gateway takes calls
+ *     GET /healthcheck     200 while the gateway takes calls; HEAD, too
  *
  * For curl, for tests, and for who asks the same of envoyproxy/ratelimit. They are served by the
  * listener for gRPC, so that whoever may reach one may reach the other, and nobody else.
@@ -194,12 +194,14 @@ static void check_health(struct exchange *x)
 static void take_head(struct exchange *x, bool json)
 {
     const struct http_head *head = &x->in->head;
-    bool right = slice_equal(head->method, json ? SLICE("POST") : SLICE("GET"));
+    bool right =
+        json ? slice_equal(head->method, SLICE("POST"))
+             : slice_equal(head->method, SLICE("GET")) || slice_equal(head->method, SLICE("HEAD"));
     struct refusal why;
 
     if (!right) {
         refusal_init(&why, REPLY_METHOD_NOT_ALLOWED, NULL);
-        why.allow = json ? "POST" : "GET";
+        why.allow = json ? "POST" : "GET, HEAD";
         refuse(x, &why);
     } else if (!json) {
         check_health(x);
@@ -210,12 +212,21 @@ static void take_head(struct exchange *x, bool json)
     }
 }
 
+/* Without the query, which a load balancer may add and nobody reads. */
+static struct slice path_of(struct slice target)
+{
+    const char *query = memchr(target.at, '?', target.n);
+
+    return query != NULL ? (struct slice){target.at, (size_t)(query - target.at)} : target;
+}
+
 bool envoy_rls_begin(struct worker *worker, struct http_inbound *in)
 {
-    bool json = slice_equal(in->head.target, SLICE("/json"));
+    struct slice path = path_of(in->head.target);
+    bool json = slice_equal(path, SLICE("/json"));
 
     if (!worker->generation->config.envoy.present ||
-        (!json && !slice_equal(in->head.target, SLICE("/healthcheck"))))
+        (!json && !slice_equal(path, SLICE("/healthcheck"))))
         return false;
     struct exchange *x = calloc(1, sizeof *x);
     if (x == NULL) {

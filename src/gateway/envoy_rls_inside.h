@@ -71,8 +71,11 @@ struct rls_work {
 /* A descriptor that states hits of its own. */
 static inline bool rls_is_meter(const struct rls_ask *ask)
 {
-    return ask->descriptor->has_hits;
+    return ask->descriptor->has_hits || ask->descriptor->negative;
 }
+
+/* The answer of a limit of 0, which has no set. */
+void rls_shut_out(struct rls_ask *ask);
 
 /* Whether the request makes sense; if not, the reply says why. Both are to be decided on by one who
  * has called rls_reply_init(). */

@@ -13,6 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "gateway/envoy_rls_metadata.h"
+
 /* ---- reading ---- */
 
 struct reading {
@@ -116,13 +118,14 @@ static bool read_number(const struct json_value *value, uint64_t most, uint64_t 
         *to = number;
         return value->integer >= 0 && number <= most;
     }
-    if (value->kind != JSON_STRING || value->string.size == 0 || value->string.size > 19)
+    if (value->kind != JSON_STRING || value->string.size == 0)
         return false;
     for (size_t i = 0; i < value->string.size; i++) {
         char digit = value->string.bytes[i];
-        if (digit < '0' || digit > '9')
+        uint64_t units = (uint64_t)(digit - '0');
+        if (digit < '0' || digit > '9' || number > (UINT64_MAX - units) / 10)
             return false;
-        number = number * 10 + (uint64_t)(digit - '0');
+        number = number * 10 + units;
     }
     *to = number;
     return number <= most;
@@ -191,9 +194,15 @@ static bool read_unit(struct reading *reading, const struct json_value *value)
            (value->kind == JSON_INTEGER && read_uint32(value, &reading->descriptor->unit));
 }
 
+static bool read_unit_multiplier(struct reading *reading, const struct json_value *value)
+{
+    return read_uint32(value, &reading->descriptor->unit_multiplier);
+}
+
 static const struct field limit_fields[] = {
     {"requests_per_unit", "requestsPerUnit", read_requests_per_unit, "a number below 2^32"},
     {"unit", NULL, read_unit, "SECOND, MINUTE, HOUR, DAY, WEEK, MONTH or YEAR"},
+    {"unit_multiplier", "unitMultiplier", read_unit_multiplier, "a number below 2^32"},
     {NULL, NULL, NULL, NULL}};
 
 static bool read_limit(struct reading *reading, const struct json_value *value)
@@ -208,10 +217,17 @@ static bool read_own_hits(struct reading *reading, const struct json_value *valu
     return read_number(value, UINT64_MAX, &reading->descriptor->hits);
 }
 
+static bool read_negative(struct reading *reading, const struct json_value *value)
+{
+    reading->descriptor->negative = value->kind == JSON_BOOL && value->boolean;
+    return value->kind == JSON_BOOL;
+}
+
 static const struct field descriptor_fields[] = {
     {"entries", NULL, read_entries, "a list of objects"},
     {"limit", NULL, read_limit, "an object"},
     {"hits_addend", "hitsAddend", read_own_hits, "a number from 0 on"},
+    {"is_negative_hits", "isNegativeHits", read_negative, "true or false"},
     {NULL, NULL, NULL, NULL}};
 
 static bool read_descriptor(struct reading *reading)
@@ -366,6 +382,7 @@ void envoy_rls_write(struct json_writer *out, const struct envoy_rls_reply *repl
         write_status(out, &reply->statuses[i]);
     json_write_array_end(out);
     write_headers(out, reply);
+    envoy_metadata_write(out, reply);
     json_write_object_end(out);
     json_write_line_end(out);
 }

@@ -28,7 +28,9 @@ static struct slice value_of(const struct envoy_rls_descriptor *descriptor,
 {
     for (size_t k = descriptor->n_entries - 1; rule != NULL && k > i; k--)
         rule = rule->above;
-    return rule != NULL && rule->shared ? slice_of(rule->value) : descriptor->entries[i].value;
+    if (rule == NULL || !rule->shared)
+        return descriptor->entries[i].value;
+    return slice_of(rule->value != NULL ? rule->value : rule->key);
 }
 
 bool rls_key_make(struct rls_key *key, struct slice domain, const struct rls_ask *ask)
@@ -60,14 +62,27 @@ void rls_key_free(struct rls_key *key)
 
 /* ---- the plan ---- */
 
+/* That of a limit that was brought along and has a unit, whose multiple may be another; none: there
+ * is no such period. */
+static enum envoy_unit unit_of(const struct envoy_rls_descriptor *descriptor)
+{
+    int64_t ms = envoy_unit_ms(descriptor->unit);
+    int64_t times = num_max(descriptor->unit_multiplier, 1);
+
+    for (unsigned i = ENVOY_SECOND; i < ENVOY_UNITS; i++)
+        if (envoy_unit_ms(i) % ms == 0 && envoy_unit_ms(i) / ms == times)
+            return (enum envoy_unit)i;
+    return ENVOY_UNIT_NONE;
+}
+
 static void plan_brought(const struct rls_work *work, struct rls_ask *ask)
 {
     const struct envoy_rls_descriptor *descriptor = ask->descriptor;
 
     ask->limited = true;
     ask->ceiling = descriptor->requests_per_unit;
-    ask->unit = (enum envoy_unit)descriptor->unit;
-    ask->set = ask->ceiling > 0 ? work->rls->brought[descriptor->unit] : 0;
+    ask->unit = unit_of(descriptor);
+    ask->set = ask->ceiling > 0 ? work->rls->brought[ask->unit] : 0;
 }
 
 static void plan_rule(const struct rls_work *work, struct rls_ask *ask,
@@ -78,7 +93,7 @@ static void plan_rule(const struct rls_work *work, struct rls_ask *ask,
     ask->limit = &work->rls->limits[limit->number];
     ask->unlimited = limit->unlimited;
     ask->limited = !limit->unlimited;
-    ask->shadow = rule->shadow;
+    ask->shadow = rule->shadow || rule->quota;
     ask->ceiling = limit->requests_per_unit;
     ask->unit = limit->unit;
     ask->set = ask->limit->set;
@@ -89,6 +104,8 @@ static int64_t hits_of(const struct envoy_rls_request *request,
 {
     uint64_t hits = descriptor->has_hits ? descriptor->hits : request->hits > 0 ? request->hits : 1;
 
+    if (descriptor->negative)
+        return 0;
     return hits < (uint64_t)TG_NUMBER_MAX ? (int64_t)hits : TG_NUMBER_MAX;
 }
 
@@ -164,9 +181,15 @@ void rls_note(struct rls_ask *ask, const struct tg_decision *answer, int64_t rem
 
     if (!answer->allowed && answer->retry_after_ms != TG_UNSATISFIABLE)
         wait = answer->retry_after_ms;
-    ask->over = !answer->allowed;
+    ask->over = !answer->allowed && !ask->descriptor->negative;
     ask->remaining = num_min(remaining, ask->ceiling);
     ask->until_reset = wait;
+}
+
+void rls_shut_out(struct rls_ask *ask)
+{
+    ask->over = !ask->descriptor->negative;
+    ask->until_reset = envoy_unit_ms(ask->unit);
 }
 
 /* ---- the reply ---- */
@@ -181,6 +204,7 @@ void rls_reply_init(struct envoy_rls_reply *reply)
     reply->message[0] = '\0';
     reply->overall = ENVOY_RLS_UNKNOWN;
     reply->n_statuses = reply->n_headers = 0;
+    reply->metadata = NULL;
 }
 
 bool rls_fail(struct envoy_rls_reply *reply, enum envoy_rls_result result, const char *format, ...)
@@ -194,6 +218,23 @@ bool rls_fail(struct envoy_rls_reply *reply, enum envoy_rls_result result, const
     return false;
 }
 
+static bool is_known_period(size_t i, const struct envoy_rls_request *request,
+                            struct envoy_rls_reply *reply)
+{
+    const struct envoy_rls_descriptor *descriptor = &request->descriptors[i];
+
+    if (envoy_unit_ms(descriptor->unit) == 0)
+        return rls_fail(reply, ENVOY_RLS_INVALID,
+                        "descriptors[%zu].limit.unit is no unit; it must be a number "
+                        "from 1 (second) to 7 (week)",
+                        i);
+    return unit_of(descriptor) != ENVOY_UNIT_NONE ||
+           rls_fail(reply, ENVOY_RLS_INVALID,
+                    "descriptors[%zu].limit.unit_multiplier is %" PRIu32
+                    "; the period must be one second, minute, hour, day, week, month or year",
+                    i, descriptor->unit_multiplier);
+}
+
 bool rls_is_sound(const struct envoy_rls_request *request, struct envoy_rls_reply *reply)
 {
     if (request->domain.n == 0)
@@ -205,17 +246,22 @@ bool rls_is_sound(const struct envoy_rls_request *request, struct envoy_rls_repl
         return rls_fail(reply, ENVOY_RLS_INVALID, "descriptors has %zu items; at most %d are taken",
                         request->n_descriptors, ENVOY_RLS_DESCRIPTORS_MAX);
     for (size_t i = 0; i < request->n_descriptors; i++)
-        if (request->descriptors[i].has_limit && envoy_unit_ms(request->descriptors[i].unit) == 0)
-            return rls_fail(reply, ENVOY_RLS_INVALID,
-                            "descriptors[%zu].limit.unit is no unit; it must be a number "
-                            "from 1 (second) to 7 (week)",
-                            i);
+        if (request->descriptors[i].has_limit && !is_known_period(i, request, reply))
+            return false;
     return true;
 }
 
 static uint32_t as_uint32(int64_t number)
 {
     return number < (int64_t)UINT32_MAX ? (uint32_t)num_max(number, 0) : UINT32_MAX;
+}
+
+/* Envoy tells its client seconds, and cuts off what is less: 0.9 s would be "at once". */
+static tg_ms whole_seconds(tg_ms ms)
+{
+    tg_ms bounded = num_max(num_min(ms, TG_NUMBER_MAX), 0);
+
+    return (bounded / 1000 + (bounded % 1000 > 0)) * 1000;
 }
 
 /* A refusal by shadow is told to nobody but the tally. */
@@ -230,13 +276,15 @@ static void write_status(const struct rls_ask *ask, bool refused, struct envoy_r
         return;
     if (ask->over && !ask->shadow)
         status->code = ENVOY_RLS_OVER_LIMIT;
+    status->quota = ask->limit != NULL && ask->limit->rule->quota;
+    status->quota_over = ask->over && status->quota && !ask->limit->rule->shadow;
     status->has_limit = true;
     status->requests_per_unit = (uint32_t)ask->ceiling;
     status->unit = ask->unit;
     if (ask->limit != NULL && ask->limit->rule->limit.name != NULL)
         status->name = slice_of(ask->limit->rule->limit.name);
     status->limit_remaining = as_uint32(num_add(ask->remaining, back));
-    status->until_reset = ask->until_reset;
+    status->until_reset = whole_seconds(ask->until_reset);
 }
 
 /* Which of two is to be told of: a refusal, or what has less left. */
@@ -268,8 +316,7 @@ static void write_headers(const struct config_envoy *config, struct envoy_rls_re
         return;
     add_header(reply, config->limit_header, tightest->requests_per_unit);
     add_header(reply, config->remaining_header, tightest->limit_remaining);
-    add_header(reply, config->reset_header,
-               tightest->until_reset / 1000 + (tightest->until_reset % 1000 > 0));
+    add_header(reply, config->reset_header, tightest->until_reset / 1000);
 }
 
 static void tally(const struct rls_work *work, const struct rls_ask *ask)
@@ -293,4 +340,6 @@ void rls_reply(const struct rls_work *work, bool refused, struct envoy_rls_reply
             tally(work, ask);
     }
     write_headers(work->rls->config, reply);
+    if (work->rls->config->metadata)
+        reply->metadata = work->request;
 }

@@ -6,7 +6,8 @@
  * (a limit without a number, which refuses everything) is an error here; what has no meaning here
  * (names of metrics) is accepted.
  *
- * Here files become trees of rules; envoy_rls_build.c then makes tables of them.
+ * Here files become trees of rules; envoy_rls_build.c then makes tables of them. What YAML is, is
+ * for envoy_rls_yaml.c to say.
  */
 #define _DEFAULT_SOURCE /* scandir */
 
@@ -58,6 +59,7 @@ static const struct schema_key rule_keys[] = {
     SECTION("rate_limit", &rate_limit, AT(envoy_rule, limit), "what is allowed"),
     SECTIONS("descriptors", &one_rule, AT(envoy_rule, rules), AT(envoy_rule, n_rules), "below it"),
     VALUE("shadow_mode", SCHEMA_BOOL, false, NULL, "false", AT(envoy_rule, shadow), "count only"),
+    VALUE("quota_mode", SCHEMA_BOOL, false, NULL, "false", AT(envoy_rule, quota), "count only"),
     VALUE("share_threshold", SCHEMA_BOOL, false, NULL, "false", AT(envoy_rule, shared),
           "one count for all values"),
     VALUE("detailed_metric", SCHEMA_BOOL, false, NULL, "false", NOWHERE, "no meaning here"),
@@ -151,7 +153,7 @@ static void finish_rule(struct reader *reader, const struct yaml_node *node, voi
                      "%s.key is empty; it must be the key of an entry", reader->path);
     if (!envoy_is_given(to->value))
         to->value = NULL;
-    if (to->shared && !envoy_has_star(to->value))
+    if (to->shared && !envoy_has_star(to->value != NULL ? to->value : to->key))
         config_error(reader, yaml_tree_get(node, "share_threshold"),
                      "%s.share_threshold is for a value that ends with a star; this one %s",
                      reader->path, to->value != NULL ? "does not" : "has none");
@@ -177,8 +179,9 @@ static void read_text(struct reader *reader, const char *text, size_t bytes,
     struct yaml_node *root = NULL;
 
     file->document = reader->current;
-    if (!yaml_tree_read(reader->scratch, text, bytes, report, reader, &root))
+    if (!yaml_tree_read_aliases(reader->scratch, text, bytes, report, reader, &root))
         return;
+    envoy_rls_plain(reader, root);
     file->node = root;
     config_set_defaults(reader, &whole_file, file);
     config_read_section(reader, &whole_file, root, file);
@@ -212,12 +215,17 @@ static void read_file(struct reader *reader, const char *path, struct envoy_file
     free(text);
 }
 
-static int is_rules(const struct dirent *entry)
+/* What begins with a dot is a matter of the file system's, as with volumes of Kubernetes. */
+static int is_shown(const struct dirent *entry)
 {
-    const char *dot = strrchr(entry->d_name, '.');
+    return entry->d_name[0] != '.';
+}
 
-    return entry->d_name[0] != '.' && dot != NULL &&
-           (strcmp(dot, ".yaml") == 0 || strcmp(dot, ".yml") == 0);
+static bool is_rules(const char *name)
+{
+    const char *dot = strrchr(name, '.');
+
+    return dot != NULL && (strcmp(dot, ".yaml") == 0 || strcmp(dot, ".yml") == 0);
 }
 
 /* In the order of their names, whatever the language of the machine. */
@@ -231,15 +239,13 @@ static void read_folder(struct reader *reader, const struct yaml_node *node, con
 {
     struct dirent **found;
     size_t home = reader->current;
-    int n = scandir(folder, &found, is_rules, by_bytes);
+    int n = scandir(folder, &found, is_shown, by_bytes);
+    int others = 0;
 
     if (n < 0) {
         config_error(reader, node, "the folder %.200s cannot be read: %s", folder, strerror(errno));
         return;
     }
-    if (n == 0)
-        config_warning(reader, node, "the folder %.200s has no file that ends in .yaml or .yml",
-                       folder);
     if (n > FILES_MAX)
         config_error(reader, node, "the folder %.200s has %d files; at most %d are read", folder, n,
                      FILES_MAX);
@@ -247,12 +253,22 @@ static void read_folder(struct reader *reader, const struct yaml_node *node, con
     for (int i = 0; i < n; i++) {
         char path[4096];
         int bytes = snprintf(path, sizeof path, "%s/%s", folder, found[i]->d_name);
-        if (all->list != NULL && n <= FILES_MAX && bytes > 0 && (size_t)bytes < sizeof path)
+        if (!is_rules(found[i]->d_name))
+            others++;
+        else if (all->list != NULL && n <= FILES_MAX && bytes > 0 && (size_t)bytes < sizeof path)
             read_file(reader, path, all);
         free(found[i]);
     }
     free(found);
     reader->current = home;
+    if (others == n)
+        config_warning(reader, node, "the folder %.200s has no file that ends in .yaml or .yml",
+                       folder);
+    else if (others > 0)
+        config_warning(reader, node,
+                       "the folder %.200s has %d more, which are not read: their names do not end "
+                       "in .yaml or .yml",
+                       folder, others);
 }
 
 static void read_all(struct reader *reader, const struct yaml_node *node, struct config_envoy *to)

@@ -1,8 +1,8 @@
 /* envoy_rls_rules.c - finds the rule of a descriptor. See envoy_rls_rules.h.
  *
  * A lookup costs one or two hashes an entry, however many rules there are; only rules with a star
- * are tried one by one. Keys and values are told apart: a key `a_b` is not key `a` with value `b`,
- * as it is where both are glued together before they are looked up.
+ * are tried one by one, in the order of the file. Keys and values are told apart: a key `a_b` is
+ * not key `a` with value `b`, as it is where both are glued together before they are looked up.
  */
 #include "gateway/envoy_rls_rules.h"
 
@@ -65,21 +65,39 @@ static bool begins_with(struct slice value, const char *pattern)
     return value.n >= stem && (stem == 0 || memcmp(value.at, pattern, stem) == 0);
 }
 
+/* Those of its key, without patterns of keys; `exact`: it goes before these. */
+static const struct envoy_rule *find_of_key(const struct envoy_key *key, struct slice value,
+                                            bool *exact)
+{
+    size_t number = config_index_get(key->values, value.at, value.n);
+
+    *exact = number != CONFIG_INDEX_NONE;
+    if (*exact)
+        return key->list[number];
+    for (size_t i = 0; i < key->n_stems; i++)
+        if (begins_with(value, key->stems[i]->value))
+            return key->stems[i];
+    return key->any;
+}
+
 static const struct envoy_rule *find(const struct envoy_level *level,
                                      const struct envoy_rls_entry *entry)
 {
     size_t number = config_index_get(level->keys, entry->key.at, entry->key.n);
+    const struct envoy_rule *found = NULL;
+    bool exact = false;
 
-    if (number == CONFIG_INDEX_NONE)
-        return NULL;
-    const struct envoy_key *key = &level->list[number];
-    number = config_index_get(key->values, entry->value.at, entry->value.n);
     if (number != CONFIG_INDEX_NONE)
-        return key->list[number];
-    for (size_t i = 0; i < key->n_stems; i++)
-        if (begins_with(entry->value, key->stems[i]->value))
-            return key->stems[i];
-    return key->any;
+        found = find_of_key(&level->list[number], entry->value, &exact);
+    if (exact)
+        return found;
+    for (size_t i = 0; i < level->n_stems; i++)
+        if (begins_with(entry->key, level->stems[i]->key)) {
+            const struct envoy_rule *stem = level->stems[i];
+            bool later = found != NULL && found->value != NULL && found->order < stem->order;
+            return later ? found : stem;
+        }
+    return found;
 }
 
 const struct envoy_rule *envoy_rules_match(const struct envoy_domain *domain,

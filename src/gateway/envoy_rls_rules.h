@@ -16,7 +16,8 @@
  * back from it:
  *
  *   1 the same key and the same value
- *   2 the same key and a value such as `foo*`, where the entry's begins with `foo`: the first such
+ *   2 the same key and a value such as `foo*`, where the entry's begins with `foo`; or no value and
+ *     a key such as `foo*`, where the entry's begins with `foo`: the first such
  *   3 the same key and no value
  *
  * Made by envoy_rls_read.c, written once, then only read: part of a configuration, in its memory.
@@ -75,6 +76,8 @@ struct envoy_limit {
 struct envoy_level {
     struct config_index *keys; /* null: there are none */
     struct envoy_key *list;
+    struct envoy_rule **stems; /* those without a value whose key ends with a star */
+    size_t n_stems;
 };
 
 struct envoy_rule {
@@ -82,7 +85,9 @@ struct envoy_rule {
     const char *value;        /* null: any */
     struct envoy_limit limit; /* not present, and nothing below: a free pass */
     bool shadow;              /* decides and counts, refuses nothing */
-    bool shared; /* one count for all values that `foo*` stands for, rather than one each */
+    bool quota;               /* the same, and named where the answer has metadata */
+    bool shared;  /* one count for all values that `foo*` stands for, rather than one each */
+    size_t order; /* among those of its level, as they are written */
     struct envoy_rule *rules; /* below it, as they are written */
     size_t n_rules;
     struct envoy_level below;       /* the same, to be found */

@@ -100,8 +100,7 @@ static enum tg_err take(const struct taking *taking, struct rls_ask *ask)
 static enum tg_err decide(const struct taking *taking, struct rls_ask *ask, bool refused)
 {
     if (ask->set == 0) {
-        ask->over = true;
-        ask->until_reset = envoy_unit_ms(ask->unit);
+        rls_shut_out(ask);
         return TG_OK;
     }
     if (ask->hits == 0 || (refused && !rls_is_meter(ask)))

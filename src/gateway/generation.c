@@ -82,7 +82,12 @@ static bool make_policy(struct generation *generation, const struct generation *
 
 /* ---- where calls go ---- */
 
-static bool make_origin(const struct config_url *url, const char *ca, const char *proxy,
+/* Whom we trust there, and who we are. */
+struct secured {
+    const char *ca, *cert, *key;
+};
+
+static bool make_origin(const struct config_url *url, struct secured how, const char *proxy,
                         enum http2_use http2, struct http_origin **origin, struct tg_problem *why)
 {
     struct http_origin_options options;
@@ -93,7 +98,7 @@ static bool make_origin(const struct config_url *url, const char *ca, const char
     options.port = url->port;
     options.proxy = proxy;
     options.http2 = http2;
-    if (url->tls && tls_client_new(ca, NULL, NULL, &tls, why))
+    if (url->tls && tls_client_new(how.ca, how.cert, how.key, &tls, why))
         return false;
     options.tls = tls;
     enum tg_err err = http_origin_new(&options, origin, why);
@@ -140,16 +145,18 @@ static bool make_providers(struct generation *generation, const struct generatio
         provider->api = provider->config->api == CONFIG_ANTHROPIC ? WIRE_ANTHROPIC : WIRE_OPENAI;
         provider->origin = origin_before(before, provider->config);
         if (provider->origin == NULL &&
-            !make_origin(&provider->config->base, provider->config->ca, provider->config->proxy,
-                         HTTP2_NEVER, &provider->origin, &why))
+            !make_origin(&provider->config->base, (struct secured){.ca = provider->config->ca},
+                         provider->config->proxy, HTTP2_NEVER, &provider->origin, &why))
             return generation_say(problem, provider->config->name, why.text);
     }
     for (size_t i = 0; i < config->n_protect; i++) {
-        generation->protect[i].config = &config->protect[i];
-        if (!make_origin(&config->protect[i].upstream, "system", NULL,
-                         config->protect[i].http2 ? HTTP2_PRIOR : HTTP2_NEVER,
-                         &generation->protect[i].origin, &why))
-            return generation_say(problem, config->protect[i].prefix, why.text);
+        const struct config_protect *protect = &config->protect[i];
+        generation->protect[i].config = protect;
+        if (!make_origin(&protect->upstream,
+                         (struct secured){protect->ca, protect->cert, protect->key}, NULL,
+                         protect->http2 ? HTTP2_PRIOR : HTTP2_NEVER, &generation->protect[i].origin,
+                         &why))
+            return generation_say(problem, protect->prefix, why.text);
     }
     return true;
 }

@@ -4,7 +4,6 @@
  * is refused. OpenAI's reset is how long from now, Anthropic's is when: both are of the same
  * reset_at.
  */
-#include <stdio.h>
 #include <string.h>
 
 #include "budget/civil.h"
@@ -16,18 +15,32 @@
 /* The end of the year 9999, after which RFC 3339 has no dates. */
 #define DATE_MAX INT64_C(253402300799999)
 
+/* So many digits, and a byte behind them. */
+static char *put_digits(char *to, int digits, int64_t number, char behind)
+{
+    for (int i = digits; i-- > 0; number /= 10)
+        to[i] = (char)('0' + number % 10);
+    to[digits] = behind;
+    return to + digits + 1;
+}
+
 size_t reply_date(tg_ms at, char text[REPLY_DATE_MAX])
 {
     int64_t ms = num_max(0, num_min(at, DATE_MAX));
     struct civil day = civil_from_day(ms / DAY_MS);
-    int rest = (int)(ms % DAY_MS);
-    int n = snprintf(text, REPLY_DATE_MAX, "%04d-%02d-%02dT%02d:%02d:%02d", (int)day.year,
-                     day.month, day.day, rest / 3600000, rest / 60000 % 60, rest / 1000 % 60);
+    int64_t rest = ms % DAY_MS;
+    char *to = text;
 
+    to = put_digits(to, 4, day.year, '-');
+    to = put_digits(to, 2, day.month, '-');
+    to = put_digits(to, 2, day.day, 'T');
+    to = put_digits(to, 2, rest / 3600000, ':');
+    to = put_digits(to, 2, rest / 60000 % 60, ':');
+    to = put_digits(to, 2, rest / 1000 % 60, rest % 1000 != 0 ? '.' : 'Z');
     if (rest % 1000 != 0)
-        n += snprintf(text + n, REPLY_DATE_MAX - (size_t)n, ".%03d", rest % 1000);
-    n += snprintf(text + n, REPLY_DATE_MAX - (size_t)n, "Z");
-    return (size_t)n;
+        to = put_digits(to, 3, rest % 1000, 'Z');
+    *to = '\0';
+    return (size_t)(to - text);
 }
 
 size_t reply_id(uint64_t id, char text[REPLY_ID_MAX])

@@ -59,15 +59,12 @@ static void keep_word(char word[TYPE_MAX], const struct json_value *value)
 
 static bool is_text_key(struct json_text key)
 {
-    static const char *const words[] = {
-        "content",   "text",       "arguments",    "thinking",
-        "reasoning", "refusal",    "partial_json", "reasoning_content",
-        "name",      "transcript", "input",        NULL};
-
-    for (size_t i = 0; words[i] != NULL; i++)
-        if (json_text_is(key, words[i]))
-            return true;
-    return false;
+    return json_text_is(key, "content") || json_text_is(key, "text") ||
+           json_text_is(key, "arguments") || json_text_is(key, "thinking") ||
+           json_text_is(key, "reasoning") || json_text_is(key, "refusal") ||
+           json_text_is(key, "partial_json") || json_text_is(key, "reasoning_content") ||
+           json_text_is(key, "name") || json_text_is(key, "transcript") ||
+           json_text_is(key, "input");
 }
 
 /* Of the object or array given last, all the text that a model wrote, at any depth. What OpenRouter

@@ -7,6 +7,9 @@
  * The body is not read before a place is granted: the request is paused from its head on, also so
  * that `100 Continue` is not sent to somebody who is then refused.
  *
+ * The deadline of an RPC holds from its arrival on: what the queue took of it is taken from what
+ * the upstream is told.
+ *
  * An exchange belongs to its worker's thread. Other threads only wake its waiter. Its struct is
  * freed in gone(), which comes exactly once and last.
  */
@@ -19,6 +22,9 @@
 #include "gateway/protect_grpc.h"
 #include "gateway/trust.h"
 #include "gateway/virtual_key.h"
+
+/* After the deadline of an RPC, for its ends to say so themselves. */
+#define GRACE_MS 1000
 
 static const struct exchange_ops guarded_ops;
 
@@ -76,11 +82,39 @@ void guarded_refuse(struct guarded *guarded, const struct refusal *why, enum tg_
 
 /* ---- at the gate ---- */
 
+/* When the deadline of an RPC is so long past that both ends must have left it to us. */
+static bool is_overdue(const struct guarded *guarded, tg_ms now)
+{
+    return guarded->call.deadline > 0 && now - GRACE_MS >= guarded->call.deadline;
+}
+
 static void renew_later(struct guarded *guarded)
 {
-    tg_ms ttl = guarded->generation->config.gate.lease_ttl;
+    tg_ms ttl = guarded->generation->config.gate.lease_ttl, ms = ttl > 2 ? ttl / 2 : 1;
+    tg_ms due = guarded->call.deadline + GRACE_MS - guarded_now(guarded);
 
-    net_timer_set(guarded->worker->loop, &guarded->timer, ttl > 2 ? ttl / 2 : 1);
+    if (guarded->call.deadline > 0 && due < ms)
+        ms = due > 1 ? due : 1;
+    net_timer_set(guarded->worker->loop, &guarded->timer, ms);
+}
+
+/* Neither client nor server has ended what is of no use to anybody any more. */
+static void give_up(struct guarded *guarded)
+{
+    struct refusal why;
+
+    if (guarded->out != NULL)
+        http_outbound_cancel_with(guarded->out, HTTP2_CANCEL);
+    guarded->out = NULL;
+    if (!guarded->replied) {
+        refusal_init(&why, REPLY_UPSTREAM_TIMEOUT, "the upstream did not answer in time");
+        guarded_refuse(guarded, &why, TG_OUTCOME_DROPPED);
+        return;
+    }
+    guarded->state = GUARDED_OVER;
+    guarded->reason = REPLY_UPSTREAM_TIMEOUT;
+    guarded_let_go(guarded, TG_OUTCOME_DROPPED);
+    protect_grpc_end(guarded->in, GRPC_DEADLINE_EXCEEDED, SLICE("the deadline has passed"));
 }
 
 static void start(struct guarded *guarded)
@@ -88,6 +122,11 @@ static void start(struct guarded *guarded)
     struct refusal why;
 
     guarded->state = GUARDED_PASSING;
+    if (guarded->call.deadline > 0 && guarded_now(guarded) >= guarded->call.deadline) {
+        refusal_init(&why, REPLY_UPSTREAM_TIMEOUT, "the deadline came before its turn");
+        guarded_refuse(guarded, &why, TG_OUTCOME_REFUSED);
+        return;
+    }
     renew_later(guarded);
     if (!guarded_send(guarded)) {
         refusal_init(&why, REPLY_INTERNAL, "the request to the upstream could not be made");
@@ -181,6 +220,8 @@ static void timer_fires(void *arg)
 
     if (guarded->state == GUARDED_WAITING) {
         resume(guarded);
+    } else if (guarded->state == GUARDED_PASSING && is_overdue(guarded, guarded_now(guarded))) {
+        give_up(guarded);
     } else if (guarded->state == GUARDED_PASSING && guarded->lease != 0) {
         tg_gate_renew(guarded->gateway->protect_gate, guarded->lease, guarded_now(guarded), 0);
         renew_later(guarded);

@@ -36,6 +36,23 @@ tg_ms protect_grpc_deadline(const struct http_head *head, tg_ms now)
     return given.n > 0 && grpc_read_timeout(given, &ms) && ms < TG_NUMBER_MAX - now ? now + ms : 0;
 }
 
+/* In the finest unit that eight digits are enough for, and at least one of it. */
+struct slice protect_grpc_timeout(tg_ms left, char text[PROTECT_GRPC_TIMEOUT_MAX])
+{
+    static const struct {
+        tg_ms ms;
+        char unit;
+    } UNITS[] = {{1, 'm'}, {1000, 'S'}, {60000, 'M'}, {3600000, 'H'}};
+    size_t i = 0;
+
+    while (i + 1 < sizeof UNITS / sizeof UNITS[0] && left / UNITS[i].ms > 99999999)
+        i++;
+    left /= UNITS[i].ms;
+    size_t n = http_put_number(text, left < 1 ? 1 : left > 99999999 ? 99999999 : left);
+    text[n] = UNITS[i].unit;
+    return (struct slice){text, n + 1};
+}
+
 /* ---- saying no ---- */
 
 static enum grpc_code code_of(enum reply_reason reason)
@@ -87,6 +104,16 @@ void protect_grpc_refuse(struct http_inbound *in, const struct refusal *why, boo
     http_fields_add(&fields, SLICE("x-request-id"), id);
     struct http_head head = {.status = 200, .fields = fields.list, .n_fields = fields.n};
     http_inbound_send(in, &head, (struct slice){NULL, 0});
+}
+
+void protect_grpc_end(struct http_inbound *in, enum grpc_code code, struct slice text)
+{
+    char message[REPLY_TEXT_MAX], number[HTTP_NUMBER_MAX];
+    struct http_field fields[2] = {{.name = SLICE("grpc-status")}, {.name = SLICE("grpc-message")}};
+
+    fields[0].value = (struct slice){number, http_put_number(number, code)};
+    fields[1].value = (struct slice){message, grpc_write_message(text, message, sizeof message)};
+    http_inbound_finish_with(in, fields, 2);
 }
 
 /* ---- hearing ---- */

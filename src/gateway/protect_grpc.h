@@ -12,6 +12,13 @@ bool protect_is_grpc(const struct http_head *head);
 /* When its client stops waiting, as it says; 0: it does not. */
 tg_ms protect_grpc_deadline(const struct http_head *head, tg_ms now);
 
+/* What is left of it, to be passed on as `grpc-timeout`. */
+#define PROTECT_GRPC_TIMEOUT_MAX 24
+struct slice protect_grpc_timeout(tg_ms left, char text[PROTECT_GRPC_TIMEOUT_MAX]);
+
+/* Ends a reply that has begun, with a status of ours behind what there was of it. */
+void protect_grpc_end(struct http_inbound *in, enum grpc_code code, struct slice text);
+
 /* Answers with a status and no message. `late`: its deadline has come. */
 void protect_grpc_refuse(struct http_inbound *in, const struct refusal *why, bool late, tg_ms now,
                          uint64_t random, struct slice id);

@@ -61,23 +61,43 @@ static bool is_forwarded(const struct guarded *guarded, struct slice name)
            !(has_prefix(name, SLICE("x-tollgate-")) || has_prefix(name, SLICE("x-deriva-")));
 }
 
+/* What stands for something that the client said, where that is not true any more. */
+struct instead {
+    struct slice traceparent, timeout; /* empty: as it was said */
+    char forwarded[FORWARDED_MAX], trace[TRACE_PARENT_BYTES], left[PROTECT_GRPC_TIMEOUT_MAX];
+};
+
+static void make_instead(struct guarded *guarded, struct instead *instead)
+{
+    tg_ms now = guarded_now(guarded), deadline = guarded->call.deadline;
+
+    instead->traceparent =
+        report_notes_traceparent(&guarded->notes, guarded->worker, instead->trace);
+    instead->timeout = (struct slice){NULL, 0};
+    if (guarded->grpc && deadline > 0 && now > guarded->began_at)
+        instead->timeout = protect_grpc_timeout(deadline - now, instead->left);
+}
+
 static bool collect_fields(const struct guarded *guarded, struct http_fields *fields,
-                           char forwarded[FORWARDED_MAX], struct slice traceparent)
+                           struct instead *instead)
 {
     const struct http_head *head = &guarded->in->head;
-    struct slice trace = SLICE("traceparent");
+    struct slice trace = SLICE("traceparent"), timeout = SLICE("grpc-timeout");
     bool fine = true;
 
     http_fields_init(fields);
     for (size_t i = 0; i < head->n_fields; i++)
         if (is_forwarded(guarded, head->fields[i].name) &&
-            (traceparent.n == 0 || !slice_equal(head->fields[i].name, trace)))
+            (instead->traceparent.n == 0 || !slice_equal(head->fields[i].name, trace)) &&
+            (instead->timeout.n == 0 || !slice_equal(head->fields[i].name, timeout)))
             fine = fine && http_fields_add(fields, head->fields[i].name, head->fields[i].value);
-    if (traceparent.n > 0)
-        fine = fine && http_fields_add(fields, trace, traceparent);
+    if (instead->traceparent.n > 0)
+        fine = fine && http_fields_add(fields, trace, instead->traceparent);
+    if (instead->timeout.n > 0)
+        fine = fine && http_fields_add(fields, timeout, instead->timeout);
     if (guarded->grpc) /* of a hop, but this one has it too */
         fine = fine && http_fields_add(fields, SLICE("te"), SLICE("trailers"));
-    return fine && add_forwarded_for(guarded, fields, forwarded);
+    return fine && add_forwarded_for(guarded, fields, instead->forwarded);
 }
 
 bool guarded_send(struct guarded *guarded)
@@ -89,11 +109,11 @@ bool guarded_send(struct guarded *guarded)
     const struct http_head *from = &guarded->in->head;
     struct slice before = slice_of(guarded->route->config->upstream.path);
     struct http_fields fields;
-    char forwarded[FORWARDED_MAX], target[TARGET_MAX], trace[TRACE_PARENT_BYTES];
+    struct instead instead;
+    char target[TARGET_MAX];
 
-    if (before.n + from->target.n > sizeof target ||
-        !collect_fields(guarded, &fields, forwarded,
-                        report_notes_traceparent(&guarded->notes, guarded->worker, trace)))
+    make_instead(guarded, &instead);
+    if (before.n + from->target.n > sizeof target || !collect_fields(guarded, &fields, &instead))
         return false;
     memcpy(target, before.at, before.n);
     memcpy(target + before.n, from->target.at, from->target.n);
@@ -118,11 +138,20 @@ static void out_head(struct http_outbound *out, const struct http_head *from)
     struct guarded *guarded = out->owner;
     struct http_fields fields;
     struct http_head head = {.status = from->status, .length = from->length};
+    struct refusal why;
+    bool fine = true;
 
     http_fields_init(&fields);
     for (size_t i = 0; i < from->n_fields; i++)
         if (!http_is_hop(from, from->fields[i].name))
-            http_fields_add(&fields, from->fields[i].name, from->fields[i].value);
+            fine = fine && http_fields_add(&fields, from->fields[i].name, from->fields[i].value);
+    if (!fine) { /* a part of it would be another reply */
+        http_outbound_cancel(out);
+        guarded->out = NULL;
+        refusal_init(&why, REPLY_UPSTREAM_ERROR, "the upstream's reply has too many fields");
+        guarded_refuse(guarded, &why, TG_OUTCOME_CANCELLED);
+        return;
+    }
     head.fields = fields.list;
     head.n_fields = fields.n;
     guarded->replied = true;
@@ -247,6 +276,11 @@ static void out_failed(struct http_outbound *out, enum http_why why, const char 
     guarded->state = GUARDED_OVER;
     guarded->reason = REPLY_UPSTREAM_ERROR;
     guarded_let_go(guarded, outcome_of_failure(why));
+    if (guarded->grpc && guarded->replied && why == HTTP_RESET && !out->was_reset) {
+        /* As its client would say if the connection had been its own. */
+        protect_grpc_end(guarded->in, GRPC_UNAVAILABLE, SLICE("the upstream's connection broke"));
+        return;
+    }
     uint32_t code = out->was_reset ? out->reset_code : HTTP2_INTERNAL_ERROR;
     http_inbound_abort_with(guarded->in, unseen ? HTTP2_REFUSED_STREAM : code);
 }

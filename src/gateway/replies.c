@@ -19,7 +19,6 @@
  */
 #include "gateway/replies.h"
 
-#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -169,12 +168,15 @@ void refusal_of_answer(const struct tg_answer *answer, const struct tg_call *cal
                        struct refusal *why)
 {
     bool never = answer->decision.retry_after_ms == TG_UNSATISFIABLE;
+    enum reply_reason reason = reason_of(answer->reason);
 
-    refusal_init(why, reason_of(answer->reason), NULL);
-    if (why->reason == REPLY_INTERNAL)
+    if (reason == REPLY_INTERNAL) {
+        refusal_init(why, reason, NULL);
         return;
-    if (never && (why->reason == REPLY_RATE || why->reason == REPLY_COST))
-        why->reason = REPLY_REQUEST_EXCEEDS_LIMIT;
+    }
+    if (never && (reason == REPLY_RATE || reason == REPLY_COST))
+        reason = REPLY_REQUEST_EXCEEDS_LIMIT;
+    *why = (struct refusal){.reason = reason, .binding = TG_AXIS_NONE};
     tg_answer_describe(answer, call, why->text, sizeof why->text);
     if (!answer->policy_denied)
         why->binding = tg_axes_binding(&answer->axes);
@@ -209,10 +211,10 @@ static void add_field(struct reply *reply, const char *name, struct slice value)
 static void add_number(struct reply *reply, const char *name, int64_t number)
 {
     char *at = reply->room + reply->used;
-    int n = snprintf(at, sizeof reply->room - reply->used, "%" PRId64, number);
+    size_t n = http_put_number(at, number);
 
-    reply->used += (size_t)n;
-    add_field(reply, name, (struct slice){at, (size_t)n});
+    reply->used += n;
+    add_field(reply, name, (struct slice){at, n});
 }
 
 static void add_date(struct reply *reply, const char *name, tg_ms at)

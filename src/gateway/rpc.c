@@ -124,8 +124,20 @@ static void closed(void *context, uint64_t connection)
     admit_connection_closed(rpc->worker, connection);
 }
 
-const struct http_server_ops rpc_server_ops = {
-    .begin = begin, .data = data, .end = end, .room = room, .gone = gone, .closed = closed};
+static bool is_kept(void *context, uint64_t connection)
+{
+    struct rpc *rpc = context;
+
+    return admit_connection_is_held(rpc->worker, connection);
+}
+
+const struct http_server_ops rpc_server_ops = {.begin = begin,
+                                               .data = data,
+                                               .end = end,
+                                               .room = room,
+                                               .gone = gone,
+                                               .closed = closed,
+                                               .is_kept = is_kept};
 
 /* ---- life ---- */
 

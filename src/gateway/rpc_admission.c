@@ -6,6 +6,7 @@
  */
 #include <string.h>
 
+#include "gateway/admit_inside.h"
 #include "gateway/rpc_parts.h"
 
 struct admission {
@@ -28,6 +29,7 @@ bool rpc_authenticate(struct grpc_call *call, struct admit_caller *caller)
 
     if (admit_authenticate(rpc_worker(call), &call->in->head, caller, &why))
         return true;
+    admit_report_refusal(rpc_worker(call), NULL, &why);
     grpc_finish(call, GRPC_UNAUTHENTICATED, why.text);
     return false;
 }
@@ -41,7 +43,7 @@ static void fail_wrong(struct grpc_call *call, const char *field)
 {
     char words[RPC_TEXT_MAX];
 
-    rpc_say_wrong(field, words);
+    rpc_say_wrong(rpc_worker(call), &admission_of(call)->caller, field, words);
     grpc_finish(call, GRPC_INVALID_ARGUMENT, words);
 }
 
@@ -184,7 +186,8 @@ static void release(struct grpc_call *call, const ProtobufCMessage *message)
     if (status == ADMIT_DECIDED)
         grpc_reply(call, &out.base);
     else
-        grpc_finish(call, rpc_code(status), error.message);
+        grpc_finish(call, rpc_fault(rpc_worker(call), &admission_of(call)->caller, &error),
+                    error.message);
 }
 
 static void heartbeat(struct grpc_call *call, const ProtobufCMessage *message)
@@ -197,7 +200,8 @@ static void heartbeat(struct grpc_call *call, const ProtobufCMessage *message)
     if (status == ADMIT_DECIDED)
         grpc_reply(call, &out.base);
     else
-        grpc_finish(call, rpc_code(status), error.message);
+        grpc_finish(call, rpc_fault(rpc_worker(call), &admission_of(call)->caller, &error),
+                    error.message);
 }
 
 static const struct grpc_method METHODS[] = {

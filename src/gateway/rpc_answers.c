@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "gateway/admit_inside.h"
 #include "gateway/rpc_parts.h"
 
 /* ---- asks ---- */
@@ -45,6 +46,8 @@ static void read_deadline(const struct grpc_call *call, int64_t timeout_ms, stru
 const char *rpc_read_ask(struct grpc_call *call, struct admit_caller *caller,
                          const Tollgate__V1__AdmitRequest *message, struct admit_ask *ask)
 {
+    if (call->cut != NULL)
+        return call->cut;
     admit_ask_init(ask);
     ask->tenant = slice_of(message->tenant);
     ask->model = slice_of(message->model);
@@ -56,8 +59,6 @@ const char *rpc_read_ask(struct grpc_call *call, struct admit_caller *caller,
     if (message->cost_given_case == TOLLGATE__V1__ADMIT_REQUEST__COST_GIVEN_COST)
         ask->cost = message->cost;
     if (message->value_given_case == TOLLGATE__V1__ADMIT_REQUEST__VALUE_GIVEN_VALUE) {
-        if (!isfinite(message->value) || message->value < 0)
-            return "value";
         ask->has_value = true;
         ask->value = message->value;
     }
@@ -211,8 +212,37 @@ enum grpc_code rpc_code(enum admit_status status)
     return CODES[status];
 }
 
-void rpc_say_wrong(const char *field, char words[RPC_TEXT_MAX])
+static const struct config_caller *entry_of(struct worker *worker, struct admit_caller *caller)
 {
-    snprintf(words, RPC_TEXT_MAX, "%s: there is no such value; proto/tollgate/v1 has what there is",
-             field);
+    struct admit_reply unwanted;
+
+    return admit_entry(worker, caller, &unwanted);
+}
+
+enum grpc_code rpc_fault(struct worker *worker, struct admit_caller *caller,
+                         const struct admit_reply *error)
+{
+    admit_report_error(worker, entry_of(worker, caller), error);
+    return rpc_code(error->status);
+}
+
+void rpc_say_wrong(struct worker *worker, struct admit_caller *caller, const char *field,
+                   char words[RPC_TEXT_MAX])
+{
+    static const struct {
+        const char *field, *takes;
+    } known[] = {{"priority", "be PRIORITY_HIGH, PRIORITY_NORMAL or PRIORITY_LOW, or left out"},
+                 {"timeout_ms", "be an integer from 0 on"},
+                 {"outcome", "be OUTCOME_OK, OUTCOME_DROPPED or OUTCOME_CANCELLED"},
+                 {"actual", "be an integer from 0 to 9007199254740991"},
+                 {"sample_ms", "be a number from 0 on"}};
+    const char *takes = "have no zero byte in it"; /* of texts */
+    struct refusal why;
+
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
+        if (strcmp(known[i].field, field) == 0)
+            takes = known[i].takes;
+    snprintf(words, RPC_TEXT_MAX, "`%s` must %s", field, takes);
+    refusal_init(&why, REPLY_INVALID_REQUEST, "%s", words);
+    admit_report_refusal(worker, entry_of(worker, caller), &why);
 }

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gateway/envoy_rls.h"
+#include "gateway/envoy_rls_metadata.h"
 #include "gateway/rpc_parts.h"
 
 typedef Envoy__Service__Ratelimit__V3__RateLimitRequest rls_request;
@@ -89,6 +89,9 @@ static void read_descriptor(struct question *question, const rls_descriptor *fro
     to->has_limit = from->limit != NULL;
     to->requests_per_unit = to->has_limit ? from->limit->requests_per_unit : 0;
     to->unit = to->has_limit ? from->limit->unit : 0;
+    if (to->has_limit && from->limit->unit_multiplier != NULL)
+        to->unit_multiplier = from->limit->unit_multiplier->value;
+    to->negative = from->is_negative_hits;
 }
 
 static struct question *read_question(const rls_request *from)
@@ -175,21 +178,32 @@ static void write_answer(const struct envoy_rls_reply *reply, struct answer *ans
     }
 }
 
+static void answer_call(struct grpc_call *call, const struct envoy_rls_reply *reply)
+{
+    struct arena *arena = reply->metadata != NULL ? arena_new() : NULL;
+    struct answer answer;
+
+    write_answer(reply, &answer);
+    if (arena != NULL)
+        answer.message.dynamic_metadata = envoy_metadata_make(arena, reply);
+    grpc_reply(call, &answer.message.base);
+    arena_free(arena);
+}
+
 static void decided(void *context, const struct envoy_rls_reply *reply)
 {
     struct grpc_call *call = context;
     struct asking *asking = asking_of(call);
-    struct answer answer;
+    struct question *question = asking->question; /* the metadata tell of it */
 
-    free(asking->question);
     *asking = (struct asking){0};
-    if (reply->result == ENVOY_RLS_DECIDED) {
-        write_answer(reply, &answer);
-        grpc_reply(call, &answer.message.base);
-        return;
-    }
-    grpc_finish(call, reply->result == ENVOY_RLS_INVALID ? GRPC_INVALID_ARGUMENT : GRPC_UNAVAILABLE,
-                reply->message);
+    if (reply->result == ENVOY_RLS_DECIDED)
+        answer_call(call, reply);
+    else
+        grpc_finish(call,
+                    reply->result == ENVOY_RLS_INVALID ? GRPC_INVALID_ARGUMENT : GRPC_UNAVAILABLE,
+                    reply->message);
+    free(question);
 }
 
 /* ---- the method ---- */

@@ -25,12 +25,15 @@ static struct health_watch *watch_of(struct grpc_call *call)
     return (struct health_watch *)(void *)call->state;
 }
 
+/* What envoyproxy/ratelimit calls itself: who has moved from there asks for it. */
+#define RATELIMIT "ratelimit"
+
 static bool is_known(const char *name)
 {
     static const struct grpc_service *const ALL[] = {&rpc_admission, &rpc_monitor, &rpc_health,
                                                      &rpc_envoy};
 
-    if (*name == '\0')
+    if (*name == '\0' || strcmp(name, RATELIMIT) == 0)
         return true;
     for (size_t i = 0; i < sizeof ALL / sizeof ALL[0]; i++)
         if (strcmp(ALL[i]->name, name) == 0)
@@ -85,6 +88,8 @@ static void look(struct rpc_watcher *watcher)
 
 static void cancel(struct grpc_call *call)
 {
+    if (watch_of(call)->watcher.from != NULL)
+        rpc_of(call)->n_health_watchers--;
     rpc_unwatch(rpc_of(call), &watch_of(call)->watcher);
 }
 
@@ -101,6 +106,12 @@ static void watch(struct grpc_call *call, const ProtobufCMessage *message)
     const Grpc__Health__V1__HealthCheckRequest *request = (const void *)message;
     struct health_watch *state = watch_of(call);
 
+    if (rpc_of(call)->n_health_watchers >= RPC_HEALTH_WATCHERS_MAX) {
+        grpc_finish(call, GRPC_RESOURCE_EXHAUSTED,
+                    "there are as many watchers as there may be, 8192 on a worker");
+        return;
+    }
+    rpc_of(call)->n_health_watchers++;
     state->known = is_known(request->service);
     rpc_watch(call, &state->watcher, look);
     tell(call, state->known ? status_now(call) : STATUS(SERVICE_UNKNOWN));

@@ -24,6 +24,7 @@ struct denial_watch {
     struct rpc_watcher watcher; /* the first */
     watch_place place;
     uint64_t dropped;      /* not told yet */
+    uint64_t missed;       /* of those that are only counted: how many it knows of */
     struct filter *filter; /* its own */
 };
 
@@ -97,7 +98,10 @@ static void look(struct rpc_watcher *watcher)
     struct denial_watch *state = watch_of(call);
     const struct watch *ring = rpc_worker(call)->gateway->watch;
     struct watch_entry entry;
+    uint64_t missed = watch_missed(ring);
 
+    state->dropped += missed - state->missed;
+    state->missed = missed;
     for (int told = 0, seen = 0; told < AT_ONCE && seen < WATCH_SLOTS; seen++) {
         if (call->finished || !grpc_has_room(call) ||
             !watch_take(ring, &state->place, &entry, &state->dropped))
@@ -152,6 +156,7 @@ static void watch(struct grpc_call *call, const ProtobufCMessage *message)
     watch_text(state->filter->model, sizeof state->filter->model, slice_of(request->model));
     watch_text(state->filter->reason, sizeof state->filter->reason, slice_of(request->reason));
     state->place = watch_end(rpc->worker->gateway->watch);
+    state->missed = watch_missed(rpc->worker->gateway->watch);
     rpc->n_denial_watchers++;
     rpc_watch(call, &state->watcher, look);
     grpc_start(call);

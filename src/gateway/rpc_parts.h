@@ -13,6 +13,10 @@
 #define RPC_TURN_MS 100     /* between two looks at what watchers would want to know */
 #define RPC_WATCHERS_MAX 16 /* of refusals, on one worker */
 
+/* Of health, on one worker. Nobody needs a token to be one, and a stream that does nothing takes
+ * some KiB; clients that are refused take the server for ill, so there are more than are likely. */
+#define RPC_HEALTH_WATCHERS_MAX 8192
+
 struct rpc_ask;
 struct rpc_snapshot;
 
@@ -28,7 +32,7 @@ struct rpc {
     struct grpc_server *server;
     struct rpc_ask *spare; /* of streams */
     struct rpc_watcher *watchers;
-    size_t n_denial_watchers;
+    size_t n_denial_watchers, n_health_watchers;
     bool draining;
     struct net_timer turn;          /* runs while there are watchers */
     struct rpc_snapshot *snapshots; /* that are being made */
@@ -89,9 +93,14 @@ enum admit_status rpc_heartbeat(struct rpc *rpc, struct admit_caller *caller,
 /* The code of an answer that is no decision. */
 enum grpc_code rpc_code(enum admit_status status);
 
-/* "cost: not in its range", for a field that is wrong. */
+/* "`actual` must be an integer from 0 to ...", for a field that is wrong; and it is reported. */
 #define RPC_TEXT_MAX 128
-void rpc_say_wrong(const char *field, char text[RPC_TEXT_MAX]);
+void rpc_say_wrong(struct worker *worker, struct admit_caller *caller, const char *field,
+                   char text[RPC_TEXT_MAX]);
+
+/* The code of an error of a release or a heartbeat, which is reported. */
+enum grpc_code rpc_fault(struct worker *worker, struct admit_caller *caller,
+                         const struct admit_reply *error);
 
 /* ---- rpc_admission.c */
 

@@ -107,7 +107,7 @@ static void send_wrong(struct grpc_call *call, uint64_t id, const char *field)
 {
     char words[RPC_TEXT_MAX];
 
-    rpc_say_wrong(field, words);
+    rpc_say_wrong(rpc_worker(call), &stream_of(call)->caller, field, words);
     send_error(call, id, GRPC_INVALID_ARGUMENT, words);
 }
 
@@ -203,7 +203,8 @@ static void release(struct grpc_call *call, uint64_t id,
     enum admit_status status = admit_release(rpc_worker(call), &stream_of(call)->caller,
                                              slice_of(message->lease_id), &how, &found, &error);
     if (status != ADMIT_DECIDED) {
-        send_error(call, id, rpc_code(status), error.message);
+        send_error(call, id, rpc_fault(rpc_worker(call), &stream_of(call)->caller, &error),
+                   error.message);
         return;
     }
     out.found = found;
@@ -223,7 +224,8 @@ static void heartbeat(struct grpc_call *call, uint64_t id,
         rpc_heartbeat(rpc_of(call), &stream_of(call)->caller, message, &out, &error);
 
     if (status != ADMIT_DECIDED) {
-        send_error(call, id, rpc_code(status), error.message);
+        send_error(call, id, rpc_fault(rpc_worker(call), &stream_of(call)->caller, &error),
+                   error.message);
         return;
     }
     reply.id = id;

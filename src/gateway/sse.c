@@ -23,6 +23,8 @@
 
 #include <stdlib.h>
 
+#include "text/run.h"
+
 #define HELD_KEPT 16384 /* bytes of memory that a stream keeps between events */
 #define MARK_BYTES 3
 
@@ -97,12 +99,9 @@ static bool hold(struct sse *sse)
 /* The next line of an event, without its end. */
 static struct slice next_line(struct slice *rest)
 {
-    size_t n = 0;
-    size_t end;
+    size_t n = run_without(rest->at, rest->n, '\n', '\r');
+    size_t end = n < rest->n ? n + 1 : n;
 
-    while (n < rest->n && rest->at[n] != '\n' && rest->at[n] != '\r')
-        n++;
-    end = n < rest->n ? n + 1 : n;
     if (end < rest->n && rest->at[n] == '\r' && rest->at[end] == '\n')
         end++;
     struct slice line = {rest->at, n};
@@ -266,9 +265,8 @@ static bool scan_line(struct sse *sse)
             sse->in_line = true;
             sse->fields |= c != ':';
         }
-        while (sse->scanned < sse->n_fed && fed[sse->scanned] != '\n' &&
-               fed[sse->scanned] != '\r' && sse->mark >= MARK_BYTES)
-            sse->scanned++;
+        if (sse->mark >= MARK_BYTES)
+            sse->scanned += run_without(fed + sse->scanned, sse->n_fed - sse->scanned, '\n', '\r');
     }
     return false;
 }

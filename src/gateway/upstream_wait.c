@@ -24,25 +24,17 @@ static bool is_digit(char c)
     return c >= '0' && c <= '9';
 }
 
-static char lower(char c)
+static bool is_letter(char c)
 {
-    return c >= 'A' && c <= 'Z' ? (char)(c + ('a' - 'A')) : c;
-}
-
-static bool same_word(struct slice a, const char *b)
-{
-    if (a.n != strlen(b))
-        return false;
-    for (size_t i = 0; i < a.n; i++)
-        if (lower(a.at[i]) != lower(b[i]))
-            return false;
-    return true;
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
 static struct slice find(const struct http_field *fields, size_t n, const char *name)
 {
+    struct slice wanted = slice_of(name);
+
     for (size_t i = 0; i < n; i++)
-        if (same_word(fields[i].name, name))
+        if (slice_equal_nocase(fields[i].name, wanted))
             return fields[i].value;
     return (struct slice){NULL, 0};
 }
@@ -91,7 +83,7 @@ static bool take(struct slice *text, const char *word)
 {
     size_t n = strlen(word);
 
-    if (text->n < n || !same_word((struct slice){text->at, n}, word))
+    if (text->n < n || !slice_equal_nocase((struct slice){text->at, n}, slice_of(word)))
         return false;
     text->at += n;
     text->n -= n;
@@ -181,7 +173,7 @@ tg_ms upstream_date(struct slice text, tg_ms now)
     struct moment at = {0, 0, 0, 0, 0, 0};
     size_t letters = 0;
 
-    while (letters < text.n && lower(text.at[letters]) >= 'a' && lower(text.at[letters]) <= 'z')
+    while (letters < text.n && is_letter(text.at[letters]))
         letters++;
     if (letters < 3 || now < 0 || now > TG_NUMBER_MAX)
         return -1;

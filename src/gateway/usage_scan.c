@@ -15,6 +15,8 @@
 
 #include <string.h>
 
+#include "text/run.h"
+
 enum state {
     BETWEEN, /* tokens; numbers and words are passed over here too */
     STRING,
@@ -193,31 +195,10 @@ static void take_key_run(struct usage_scan *scan, const char *bytes, size_t n)
     scan->key_n += taken;
 }
 
-/* How many bytes from here on are neither a quote nor a backslash: eight at a time, because nearly
- * all of a reply is in strings. A byte of (x - 1) & ~x has its top bit set if x is 0, and above
- * the first such byte perhaps others, which the loop behind then looks at. */
-static size_t plain_run(const char *bytes, size_t n)
-{
-    const uint64_t ones = UINT64_C(0x0101010101010101);
-    size_t i = 0;
-
-    for (; n - i >= 8; i += 8) {
-        uint64_t word;
-        memcpy(&word, bytes + i, 8);
-        uint64_t quote = word ^ ones * '"';
-        uint64_t slash = word ^ ones * '\\';
-        if ((((quote - ones) & ~quote) | ((slash - ones) & ~slash)) & ones << 7)
-            break;
-    }
-    while (i < n && bytes[i] != '"' && bytes[i] != '\\')
-        i++;
-    return i;
-}
-
 /* Returns how many bytes were taken. */
 static size_t take_string(struct usage_scan *scan, const char *bytes, size_t n)
 {
-    size_t run = plain_run(bytes, n);
+    size_t run = run_without(bytes, n, '"', '\\');
 
     if (scan->in_key)
         take_key_run(scan, bytes, run);

@@ -70,7 +70,9 @@ static bool listen_for_calls(struct worker *worker, const struct worker *first,
                      problem);
 }
 
-/* Streams may say nothing for as long as they like: their connection is what is looked after. */
+/* Streams may say nothing for as long as they like: their connection is what is looked after. A
+ * client may give up all that it has there at once, as it does when their common deadline comes,
+ * and go on doing so: the connection would take the others with it. */
 static bool listen_for_rpcs(struct worker *worker, const struct worker *first,
                             struct tg_problem *problem)
 {
@@ -86,6 +88,8 @@ static bool listen_for_rpcs(struct worker *worker, const struct worker *first,
     options.context = worker->rpc;
     options.http2 = true;
     options.limits.streams = RPC_STREAMS;
+    options.limits.resets = 2 * RPC_STREAMS;
+    options.limits.resets_per_s = RPC_STREAMS;
     return listen_at(worker, address, worker != first ? first->grpc : NULL, &options, &worker->grpc,
                      problem);
 }

@@ -73,7 +73,7 @@ struct worker {
     struct call *calls;                  /* that are under way */
     struct admit_pending *accounts;      /* of leases that were charged at `port` */
     struct admit_pending *spare_pending; /* of admit.h */
-    tg_ms watched_at; /* the second in which so many refusals of admit.h went to the watch */
+    tg_ms watched_at; /* the second in which so many refusals went to the watch */
     int n_watched;
     struct net_timer renewal; /* of their leases */
     struct net_post stopping;

@@ -23,6 +23,11 @@ struct grpc_server {
 /* Ends it as its owner does not choose: cancel(), and a status. */
 void grpc_fail(struct grpc_call *call, enum grpc_code code, const char *text);
 
+/* ---- grpc_cut.c */
+
+/* The name of a field whose text has a zero byte in it; null: there is none. */
+const char *grpc_find_cut(const ProtobufCMessageDescriptor *type, struct slice message);
+
 /* ---- grpc_reply.c */
 
 /* Writes what is packed. */

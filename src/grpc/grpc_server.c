@@ -131,10 +131,12 @@ static void give_message(struct grpc_call *call, struct slice bytes)
     ProtobufCMessage *message = protobuf_c_message_unpack(
         call->method->request, &server->arena.allocator, bytes.n, (const uint8_t *)bytes.at);
 
-    if (message != NULL)
+    if (message != NULL) {
+        call->cut = grpc_find_cut(call->method->request, bytes);
         call->method->message(call, message);
-    else
+    } else {
         grpc_fail(call, GRPC_INVALID_ARGUMENT, "the message is not what the method takes");
+    }
     grpc_arena_reset(&server->arena);
 }
 

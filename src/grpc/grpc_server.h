@@ -101,6 +101,8 @@ struct grpc_call {
     bool held;          /* the owner wants no more messages for now */
     size_t n_messages;  /* that have arrived */
     struct slice first; /* of an RPC with one: in `frames` until the client's end */
+    const char *cut;    /* in message(): a field whose text has a zero byte in it, and so ends too
+                           early; null: there is none */
     struct grpc_frames frames;
     _Alignas(16) char state[GRPC_STATE_BYTES]; /* of the owner; zero at begin() */
 };

@@ -197,6 +197,14 @@ static void fail(struct http1_conn *conn, int status, const char *text, enum htt
         refuse(conn, status, text, begun);
 }
 
+bool http1_conn_is_kept(const struct http1_conn *conn)
+{
+    const struct http_listener *listener = conn->listener;
+
+    return listener->ops->is_kept != NULL && !listener->draining &&
+           listener->ops->is_kept(listener->context, conn->in.connection);
+}
+
 static void read_timer_fires(void *arg)
 {
     struct http1_conn *conn = arg;
@@ -208,6 +216,12 @@ static void read_timer_fires(void *arg)
     case HTTP1_BUSY:
         if (!conn->body_done && !conn->paused && !conn->finished && !conn->in.patient)
             fail(conn, 408, "the body did not arrive in time", HTTP_TIMEOUT);
+        break;
+    case HTTP1_IDLE:
+        if (http1_conn_is_kept(conn))
+            http1_conn_await_bytes(conn);
+        else
+            http1_conn_end(conn, HTTP_TIMEOUT);
         break;
     default:
         http1_conn_end(conn, HTTP_TIMEOUT);

@@ -110,4 +110,7 @@ void http1_make_refusal(const struct http_listener *listener, int status, const 
 /* Ends the exchange, if there is one, and the connection. */
 void http1_conn_end(struct http1_conn *conn, enum http_why why);
 
+/* It is idle: whether the owner wants it to stay. */
+bool http1_conn_is_kept(const struct http1_conn *conn);
+
 #endif

@@ -5,7 +5,9 @@
  * and no other on that connection.
  *
  * Floods: frames that make work and carry nothing, and exchanges given up as soon as they are begun
- * (rapid reset), are paid from a purse that time fills, and exchanges that go well. Debian's
+ * (rapid reset), are paid from a purse that time fills, and exchanges that go well. Who makes us
+ * give them up, by breaking a rule on each, pays the same: nghttp2 does not always tell (a body
+ * that is not as long as was said), so what counts is that the exchange was closed so. Debian's
  * nghttp2 1.52 counts resets, too, but by the machine's clock, and those of a busy and honest
  * client like those of an attacker.
  *
@@ -14,6 +16,7 @@
 #include "net/http2_link.h"
 
 #define INFORMATIONAL_MAX 16 /* heads before the one that counts */
+#define IGNORED_BYTES 64 /* of a header block that nobody gets, for a frame that carries nothing */
 
 static void pay_odd(struct http2_link *link)
 {
@@ -43,13 +46,46 @@ static int go_on(const struct http2_link *link)
     return link->failed || link->finished ? NGHTTP2_ERR_CALLBACK_FAILURE : 0;
 }
 
-/* What is not told when it is complete: PRIORITY, which we do not heed. */
+static bool is_server(const struct http2_link *link)
+{
+    return link->ops->opened != NULL;
+}
+
+/* A header block for an exchange that has ended is decoded, because the compressor's state belongs
+ * to the connection, but nobody is told of its fields: so its bytes are paid for. A few may have
+ * been on their way when we ended it. */
+static void pay_ignored(struct http2_link *link, const nghttp2_frame_hd *head)
+{
+    for (size_t n = 0; n <= head->length && !link->failed; n += IGNORED_BYTES)
+        pay_odd(link);
+}
+
+static void block_begins(struct http2_link *link, nghttp2_session *session,
+                         const nghttp2_frame_hd *head)
+{
+    bool begins = head->stream_id > link->last_id;
+
+    if (begins)
+        link->last_id = head->stream_id;
+    link->ignoring =
+        is_server(link) && (begins ? link->left : flow_of(session, head->stream_id) == NULL);
+}
+
+/* What is not told when it is complete: PRIORITY, which we do not heed but where it is forbidden,
+ * types that nobody knows, and what nghttp2 ignores. */
 static int on_begin_frame(nghttp2_session *session, const nghttp2_frame_hd *head, void *arg)
 {
     struct http2_link *link = arg;
 
-    (void)session;
-    if (!link->finished && head->type == NGHTTP2_PRIORITY)
+    if (link->finished)
+        return NGHTTP2_ERR_CALLBACK_FAILURE;
+    if (head->type == NGHTTP2_HEADERS)
+        block_begins(link, session, head);
+    if ((head->type == NGHTTP2_HEADERS || head->type == NGHTTP2_CONTINUATION) && link->ignoring)
+        pay_ignored(link, head);
+    else if (head->type == NGHTTP2_PRIORITY && head->stream_id == 0)
+        http2_link_fail(link, HTTP2_PROTOCOL_ERROR, "PRIORITY of no exchange");
+    else if (head->type == NGHTTP2_PRIORITY || head->type > NGHTTP2_CONTINUATION)
         pay_odd(link);
     return go_on(link);
 }
@@ -147,7 +183,7 @@ static void data_came(struct http2_link *link, struct http2_flow *flow, const ng
 {
     bool last = (frame->hd.flags & NGHTTP2_FLAG_END_STREAM) != 0;
 
-    if (frame->hd.length > 0 || last)
+    if (frame->hd.length > frame->data.padlen || last) /* padding is nothing */
         earn_odd(link);
     else
         pay_odd(link);
@@ -187,13 +223,17 @@ static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *
             link->ops->settled(link);
         break;
     case NGHTTP2_GOAWAY:
+        pay_odd(link);
         if (link->ops->goaway != NULL)
             link->ops->goaway(link);
         break;
     case NGHTTP2_PING:
     case NGHTTP2_WINDOW_UPDATE:
         pay_odd(link);
-        if (link->leaving && ack && frame->hd.type == NGHTTP2_PING)
+        if (frame->hd.type == NGHTTP2_WINDOW_UPDATE && frame->hd.stream_id == 0)
+            link->moved_at = net_loop_now(link->wire->loop);
+        if (link->leaving && ack && frame->hd.type == NGHTTP2_PING &&
+            frame->ping.opaque_data[0] == HTTP2_PING_LEAVE)
             http2_link_leave_now(link);
         break;
     default:
@@ -233,9 +273,13 @@ static int on_invalid_frame(nghttp2_session *session, const nghttp2_frame *frame
                             void *arg)
 {
     struct http2_link *link = arg;
+    struct http2_flow *flow =
+        frame->hd.stream_id > 0 ? flow_of(session, frame->hd.stream_id) : NULL;
 
-    (void)session, (void)frame, (void)error;
+    (void)error;
     link->in_block = false;
+    if (flow != NULL)
+        flow->paid = true;
     pay_reset(link);
     return go_on(link);
 }
@@ -251,13 +295,25 @@ static int on_close(nghttp2_session *session, int32_t id, uint32_t code, void *a
     nghttp2_session_set_stream_user_data(session, id, NULL);
     if (code == HTTP2_NO_ERROR && !flow->peer_reset)
         http2_purse_fill(&link->resets, 1000);
+    else if (is_server(link) && !flow->peer_reset && !flow->resetting && !flow->paid)
+        pay_reset(link);
     link->ops->closed(flow, code);
+    /* Not for a link that failed just now: it may be sending, and has a last word to say. */
     return link->finished ? NGHTTP2_ERR_CALLBACK_FAILURE : 0;
+}
+
+/* A frame of a type that nobody knows: it has been paid for, and the rest of it is skipped. */
+static int on_extension(nghttp2_session *session, void **payload, const nghttp2_frame_hd *head,
+                        void *arg)
+{
+    (void)session, (void)payload, (void)head, (void)arg;
+    return NGHTTP2_ERR_CANCEL;
 }
 
 void http2_arrive_set(nghttp2_session_callbacks *callbacks)
 {
     nghttp2_session_callbacks_set_on_begin_frame_callback(callbacks, on_begin_frame);
+    nghttp2_session_callbacks_set_unpack_extension_callback(callbacks, on_extension);
     nghttp2_session_callbacks_set_on_begin_headers_callback(callbacks, on_begin_headers);
     nghttp2_session_callbacks_set_on_header_callback(callbacks, on_header);
     nghttp2_session_callbacks_set_on_frame_recv_callback(callbacks, on_frame);

@@ -1,9 +1,14 @@
 /* http2_client.c - connections of HTTP/2 that go out: opened when there is no room, kept, given up.
  *
- * An upstream takes as many exchanges at a time as it says; until it has said so, a hundred. Who
- * finds no room waits, as long as connecting may take, for an exchange to end or for the one
- * connection that is being opened: never for more than one, so that a burst of exchanges does not
- * open a burst of connections that carry one each.
+ * An upstream takes as many exchanges at a time as it says; until it has said so, one, though the
+ * RFC allows for more: many servers of gRPC take few, and refuse the others. Who finds no room
+ * waits, as long as connecting may take, for an exchange to end or for the one connection that is
+ * being opened: never for more than one, so that a burst of exchanges does not open a burst of
+ * connections that carry one each.
+ *
+ * All exchanges of a connection send their bodies through one window. An upstream may open it only
+ * as its handlers read, so that one which does not read holds up all the others: when nothing has
+ * moved for a while, new exchanges get another connection.
  *
  * If the upstream chooses HTTP/1.1 by ALPN, the shelf remembers it, and everybody who waits goes
  * the other way.
@@ -19,6 +24,7 @@
 #define SPARE_MAX 256
 #define STREAMS_MAX 1000  /* at a time, whatever the upstream allows */
 #define UPSTREAMS_MAX 256 /* to one origin; who finds no room on these waits for it */
+#define STUCK_MS 200      /* without room for a byte: longer than any way there and back */
 
 static struct http2_upstream *upstream_of_link(struct http2_link *link)
 {
@@ -79,13 +85,24 @@ static size_t room_on(const struct http2_upstream *upstream)
 
     if (most > STREAMS_MAX)
         most = STREAMS_MAX;
+    if (most > 1 && !upstream->settled)
+        most = 1;
     return upstream->link.n_flows < most ? most - upstream->link.n_flows : 0;
+}
+
+static bool is_stuck(const struct http2_upstream *upstream)
+{
+    const struct http2_link *link = &upstream->link;
+
+    return nghttp2_session_get_remote_window_size(link->session) <= 0 &&
+           net_loop_now(link->wire->loop) - link->moved_at >= STUCK_MS;
 }
 
 static bool is_usable(const struct http2_upstream *upstream)
 {
     return !upstream->going && !upstream->link.failed && !upstream->link.finished &&
-           nghttp2_session_check_request_allowed(upstream->link.session) && room_on(upstream) > 0;
+           nghttp2_session_check_request_allowed(upstream->link.session) && room_on(upstream) > 0 &&
+           !is_stuck(upstream);
 }
 
 static void upstream_end(struct http2_upstream *upstream, enum http_why why, const char *text);
@@ -130,11 +147,21 @@ static void fail_waiting(struct http_shelf *shelf, enum http_why why, const char
         out_fail(failing.first, why, text);
 }
 
+/* Whether there is one of which it is not known yet how much it takes. */
+static bool is_settling(const struct http_shelf *shelf)
+{
+    for (struct http2_upstream *upstream = shelf->upstreams; upstream != NULL;
+         upstream = upstream->next)
+        if (!upstream->settled && !upstream->going && !upstream->link.failed)
+            return true;
+    return false;
+}
+
 void http2_dial_more(struct http_shelf *shelf, tg_ms connect_ms)
 {
     struct out_conn *conn;
 
-    if (shelf->waits.first == NULL || shelf->dialling != NULL ||
+    if (shelf->waits.first == NULL || shelf->dialling != NULL || is_settling(shelf) ||
         shelf->n_upstreams >= UPSTREAMS_MAX)
         return;
     conn = out_dial_shared(shelf->client, shelf, connect_ms);
@@ -245,6 +272,7 @@ static void upstream_end(struct http2_upstream *upstream, enum http_why why, con
         return;
     upstream->lost = upstream->ending = true;
     set_idle(upstream, false);
+    net_timer_stop(client->loop, &upstream->settling);
     upstream_link(upstream, NULL);
     shelf->n_upstreams--;
     if (text != client->text)
@@ -263,6 +291,12 @@ static void upstream_end(struct http2_upstream *upstream, enum http_why why, con
     if (upstream->link.n_flows == 0)
         upstream_free(upstream);
     serve_waiting(shelf);
+}
+
+/* Connected, and silent: whoever is there does not speak HTTP/2, or not in time. */
+static void never_settled(void *arg)
+{
+    upstream_end(arg, HTTP_LATE_CONNECT, "no settings in time");
 }
 
 static void too_old(void *arg)
@@ -340,7 +374,11 @@ void http2_calls_free(struct http_client *client)
 
 static void settled(struct http2_link *link)
 {
-    serve_waiting(upstream_of_link(link)->conn->shelf);
+    struct http2_upstream *upstream = upstream_of_link(link);
+
+    upstream->settled = true;
+    net_timer_stop(link->wire->loop, &upstream->settling);
+    serve_waiting(upstream->conn->shelf);
 }
 
 static void goaway(struct http2_link *link)
@@ -426,6 +464,9 @@ static bool start(struct out_conn *conn)
         return false;
     }
     net_timer_init(&upstream->timer, too_old, upstream);
+    net_timer_init(&upstream->settling, never_settled, upstream);
+    if (conn->connect_ms > 0)
+        net_timer_set(conn->client->loop, &upstream->settling, conn->connect_ms);
     conn->http2 = upstream;
     conn->wire.ops = &wire_ops;
     conn->state = OUT_BUSY;

@@ -11,6 +11,8 @@ struct http2_upstream {
     struct out_conn *conn;
     struct http2_upstream *next, **from; /* neighbours on the shelf */
     struct net_timer timer;              /* how long it is kept without an exchange */
+    struct net_timer settling;           /* how long its settings may take */
+    bool settled;                        /* they have come */
     bool used;                           /* has carried one */
     bool idle;                           /* carries none, and is counted as kept */
     bool going;                          /* the upstream takes no more */

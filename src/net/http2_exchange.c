@@ -4,8 +4,8 @@
  * not known yet. Afterwards it has a call, which stays when the exchange has ended, until the other
  * side has been told.
  *
- * What the upstream is known not to have looked at is not `sent`: a reset with REFUSED_STREAM, and
- * what nghttp2 closes so because GOAWAY said it.
+ * What the upstream is known not to have looked at is not `sent`: a reset with REFUSED_STREAM, what
+ * nghttp2 closes so because GOAWAY said it, and what had not left us when GOAWAY came.
  */
 #include "net/http2_client.h"
 
@@ -169,11 +169,12 @@ void http2_call_closed(struct http2_flow *flow, uint32_t code)
     exchange->out.was_reset = flow->peer_reset;
     exchange->out.reset_code = code;
     http2_exchange_leave(exchange, code);
-    if (code == HTTP2_REFUSED_STREAM)
+    bool unseen = code == HTTP2_REFUSED_STREAM || !flow->begun;
+    if (unseen)
         exchange->out.sent = false;
     if (exchange->failing)
         exchange->out.ops->failed(&exchange->out, exchange->why, exchange->text);
-    else if (flow->peer_reset || code == HTTP2_REFUSED_STREAM)
+    else if (flow->peer_reset || unseen)
         exchange->out.ops->failed(&exchange->out, HTTP_RESET, "reset by the upstream");
     else
         exchange->out.ops->failed(&exchange->out, HTTP_GARBAGE, "the reply is no HTTP/2");

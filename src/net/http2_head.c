@@ -280,6 +280,17 @@ static struct slice mend(struct buf *mended, struct slice value)
     return (struct slice){to, value.n};
 }
 
+/* Waits, times, counts: seldom said twice. Such a value is not worth a place in the compressor's
+ * table, where all others of its name are looked through for the next. */
+static bool is_long_number(struct slice value)
+{
+    size_t i = 0;
+
+    while (i < value.n && value.at[i] >= '0' && value.at[i] <= '9')
+        i++;
+    return i == value.n && i > 3;
+}
+
 /* Room for all of them at once: what has been mended must not move. */
 static bool reserve_mended(struct net_loop *loop, struct http2_nvs *nvs,
                            const struct http_head *head)
@@ -305,10 +316,12 @@ bool http2_nvs_put_fields(struct net_loop *loop, struct http2_nvs *nvs,
 
         if (!te && (!http1_is_name(field->name) || http_is_hop(head, field->name)))
             continue;
-        if (needs_mending(value))
+        if (nvs->mended.at != NULL && needs_mending(value))
             value = mend(&nvs->mended, value);
         if (!http2_nvs_put(nvs, field->name, trimmed(value)))
             return false;
+        if (is_long_number(value))
+            nvs->list[nvs->n - 1].flags = NGHTTP2_NV_FLAG_NO_INDEX;
     }
     return true;
 }

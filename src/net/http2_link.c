@@ -110,6 +110,7 @@ static int send_data(nghttp2_session *session, nghttp2_frame *frame, const uint8
     link->written += 9 + n;
     if (n == 0)
         return 0;
+    link->moved_at = net_loop_now(link->wire->loop);
     wire_write(link->wire, buf_first(&flow->out), n);
     buf_consume(link->wire->loop, &flow->out, n);
     link->ops->wrote(flow, n);
@@ -143,6 +144,9 @@ static nghttp2_option *make_option(void)
     nghttp2_option_set_max_settings(option, SETTINGS_MAX);
     nghttp2_option_set_max_continuations(option, CONTINUATIONS_MAX);
     nghttp2_option_set_max_send_header_block_length(option, SEND_BLOCK_MAX);
+    /* Of what it knows nothing of, nghttp2 tells only if it is asked to. */
+    for (unsigned type = NGHTTP2_CONTINUATION + 1; type <= UINT8_MAX; type++)
+        nghttp2_option_set_user_recv_extension_type(option, (uint8_t)type);
     /* Ours are stricter, and know the loop's time. */
     nghttp2_option_set_stream_reset_rate_limit(option, 1 << 30, 1 << 30);
     return option;
@@ -310,7 +314,15 @@ void http2_link_leave(struct http2_link *link)
         return;
     link->leaving = true;
     (void)nghttp2_submit_shutdown_notice(link->session);
-    (void)nghttp2_submit_ping(link->session, NGHTTP2_FLAG_NONE, NULL);
+    (void)nghttp2_submit_ping(link->session, NGHTTP2_FLAG_NONE,
+                              (const uint8_t[8]){HTTP2_PING_LEAVE});
+    http2_link_flush_later(link);
+}
+
+void http2_link_nudge(struct http2_link *link)
+{
+    (void)nghttp2_submit_ping(link->session, NGHTTP2_FLAG_NONE,
+                              (const uint8_t[8]){HTTP2_PING_NUDGE});
     http2_link_flush_later(link);
 }
 

@@ -27,6 +27,9 @@
 /* A frame that carries something allows for two that do not; in thousandths. */
 #define HTTP2_ODD_EARNED 2000
 
+/* The first byte of a PING of ours, which comes back with its ACK. */
+enum { HTTP2_PING_LEAVE, HTTP2_PING_NUDGE };
+
 struct http2_limits {
     struct http2_block_limits block;
     size_t streams; /* that the peer may open at a time */
@@ -56,6 +59,7 @@ struct http2_flow {
     bool sent_end;
     bool resetting;    /* by us */
     bool peer_reset;   /* by the other */
+    bool paid;         /* for a rule that was broken on it */
     bool open;         /* nghttp2 knows it */
     bool begun;        /* a head of ours is in the wire's hands, ... */
     uint64_t begin_at; /* ... from there of the link's `written` on */
@@ -94,11 +98,14 @@ struct http2_link {
     struct http2_limits limits;
     struct http2_purse resets, odd;
     uint64_t written;     /* bytes given to the wire, in all */
+    tg_ms moved_at;       /* when a body's bytes last went, or the peer made room for them */
     size_t held_bytes;    /* of all flows */
     int inside;           /* nghttp2 is on the stack */
     bool leaving;         /* no answer yet to the question whether it has been heard */
     bool left;            /* the last word has been said */
     bool in_block;        /* a header block has begun, and not ended */
+    bool ignoring;        /* the last one that began is for no exchange */
+    int32_t last_id;      /* the highest of which a header block has come */
     uint64_t blocks;      /* that have begun */
     bool failed;          /* the peer is no use any more ... */
     uint32_t failed_code; /* ... because */
@@ -131,6 +138,9 @@ void http2_link_fail(struct http2_link *link, uint32_t code, const char *text);
  * over when what runs has ended. */
 void http2_link_leave(struct http2_link *link);
 void http2_link_leave_now(struct http2_link *link);
+
+/* A PING that asks nothing: something to read for a client that would not look again. */
+void http2_link_nudge(struct http2_link *link);
 
 /* How much of `written` the system has taken. */
 uint64_t http2_link_taken(const struct http2_link *link);

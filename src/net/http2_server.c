@@ -63,6 +63,11 @@ static void timer_fires(void *arg)
     struct http2_server *server = arg;
     bool idle = server->await == HTTP2_AWAIT_USE;
 
+    if (idle && http1_conn_is_kept(server->conn)) {
+        net_timer_set(server->link.wire->loop, &server->timer,
+                      http1_limits_of(server->conn)->idle_ms);
+        return;
+    }
     if (server->await == HTTP2_AWAIT_LEAVE)
         http2_link_leave_now(&server->link);
     else

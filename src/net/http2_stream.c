@@ -321,6 +321,10 @@ void http2_stream_ended(struct http2_flow *flow)
     struct http2_stream *stream = http2_stream_of(flow);
 
     net_timer_stop(loop_of(stream), &stream->read_timer);
+    /* curl 7.88, Debian 12's, that has got a whole reply without a body before it has sent its own,
+     * sends that and then waits for the socket: without end, if nothing more comes. */
+    if (stream->finished && stream->bodyless && flow->sent_end)
+        http2_link_nudge(flow->link);
     if (stream->phase != HTTP2_BUSY || stream->finished)
         return;
     stream->in.trailers = flow->trailers;

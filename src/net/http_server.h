@@ -39,7 +39,7 @@ struct http_limits {
     tg_ms write_ms;   /* without bytes taken by a client that we have bytes for; default 60 s. The
                              system tells of them by the 32 KiB: who reads less than that in this
                              time is taken for one that does not read */
-    tg_ms idle_ms;    /* between requests; default 75 s */
+    tg_ms idle_ms;    /* between requests; default 75 s; then is_kept() is asked */
     tg_ms linger_ms;  /* reading on, after a reply that came before the request's end, so that
                              the client sees it; default 2 s */
     size_t linger_bytes; /* same; default 1 MiB */
@@ -97,6 +97,9 @@ struct http_server_ops {
     /* A connection has ended, after the last gone() of its exchanges; which, is known from
      * http_inbound_connection(). May be null. */
     void (*closed)(void *context, uint64_t connection);
+    /* It has been idle for idle_ms, and ends, unless this says that it is to be kept for as long
+     * again. May be null: it ends. */
+    bool (*is_kept)(void *context, uint64_t connection);
 };
 
 struct http_listen_options {

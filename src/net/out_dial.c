@@ -40,7 +40,7 @@ static void too_slow(void *arg)
 {
     struct out_conn *conn = arg;
 
-    if (conn->state != OUT_CONNECTING) {
+    if (conn->state != OUT_CONNECTING || conn->next_address == conn->addresses.n) {
         give_up(conn, HTTP_LATE_CONNECT, "no connection in time");
         return;
     }

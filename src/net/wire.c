@@ -379,16 +379,20 @@ static bool open_poll(struct wire *wire, int fd)
 }
 
 /* A machine that has gone says nothing, and neither does a conversation in which nobody speaks:
- * what that holds would be held for ever. The system asks after a minute, and gives up after two.
- */
+ * what that holds would be held for ever. The system asks after a minute, and gives up after two;
+ * where bytes wait to be acknowledged it does not ask, but gives up just the same, not after the
+ * quarter of an hour that it takes by itself. */
 static void look_after(int fd)
 {
     int on = 1, idle_s = 60, again_s = 15, times = 4;
+    unsigned unacknowledged_ms = 120000;
 
     (void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
     (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof idle_s);
     (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &again_s, sizeof again_s);
     (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &times, sizeof times);
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &unacknowledged_ms,
+                     sizeof unacknowledged_ms);
 }
 
 static void begin(struct wire *wire, struct net_loop *loop, const struct wire_ops *ops, int fd)

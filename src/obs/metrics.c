@@ -86,6 +86,22 @@ static bool init_names(struct metrics *metrics, const struct metrics_config *con
     return fine;
 }
 
+/* A refusal is then known by its number, and not held against ten texts. */
+static bool init_rejections(struct metrics *metrics)
+{
+#define REASON(reply, name) SLICE(reply),
+    const struct slice reasons[] = {METRICS_REJECTIONS(REASON)};
+#undef REASON
+    struct names *names = &metrics->names[LABEL_REASON];
+    bool fine = true;
+
+    for (int i = 0; i < METRICS_REJECTIONS_COUNT; i++) {
+        metrics->rejections[i] = names_add(names, reasons[i], names_hash(names, reasons[i]), false);
+        fine = metrics->rejections[i] != NAME_OTHER && fine;
+    }
+    return fine;
+}
+
 /* What all that finds no place is counted under. It has a place from the start. */
 static const struct request_labels ALL_OTHERS = {.tenant = NAME_OTHER,
                                                  .model = NAME_OTHER,
@@ -112,7 +128,8 @@ static bool init_series(struct metrics *metrics, const struct metrics_config *co
 struct metrics *metrics_new(const struct metrics_config *config)
 {
     struct metrics *metrics = calloc(1, sizeof *metrics);
-    bool fine = metrics != NULL && init_names(metrics, config) && init_series(metrics, config);
+    bool fine = metrics != NULL && init_names(metrics, config) && init_rejections(metrics) &&
+                init_series(metrics, config);
 
     if (fine)
         metrics->shards = calloc(config->shards, sizeof metrics->shards[0]);
@@ -242,14 +259,10 @@ void metrics_attempt(struct metrics_shard *shard, const struct metrics_attempt *
         histogram_add(&route->ttfb, &SHAPE_FIRST_BYTE, attempt->ttfb_ms);
 }
 
-static int rejection_of(const char *reason)
+static int rejection_of(const struct metrics *metrics, uint32_t reason)
 {
-#define REASON(reply, name) reply,
-    static const char *const reasons[] = {METRICS_REJECTIONS(REASON)};
-#undef REASON
-
-    for (int i = 0; reason != NULL && i < METRICS_REJECTIONS_COUNT; i++)
-        if (strcmp(reasons[i], reason) == 0)
+    for (int i = 0; i < METRICS_REJECTIONS_COUNT; i++)
+        if (metrics->rejections[i] == reason)
             return i;
     return -1;
 }
@@ -263,13 +276,14 @@ static enum tg_priority priority_of(const char *name)
 }
 
 /* Of a request that never went upstream. The others have been counted by metrics_admitted(). */
-static void count_rejection(struct metrics_shard *shard, const struct report *report)
+static void count_rejection(struct metrics_shard *shard, const struct report *report,
+                            uint32_t reason)
 {
-    enum tg_priority priority = priority_of(report->priority);
-    int rejection = rejection_of(report->reason);
+    int rejection = rejection_of(shard->metrics, reason);
 
     if (rejection < 0)
         return;
+    enum tg_priority priority = priority_of(report->priority);
     counter_add(&shard->rejected[rejection], 1);
     if (report->waited_ms >= 0 && priority < TG_PRIORITY_COUNT)
         histogram_add(&shard->waits[priority], &SHAPE_WAIT_MS, report->waited_ms);
@@ -278,8 +292,10 @@ static void count_rejection(struct metrics_shard *shard, const struct report *re
 static void count_axis(struct metrics_shard *shard, const struct report *report)
 {
     for (int i = 0; report->axis != NULL && i < TG_AXIS_COUNT; i++)
-        if (strcmp(tg_axis_name((enum tg_axis)i), report->axis) == 0)
+        if (strcmp(tg_axis_name((enum tg_axis)i), report->axis) == 0) {
             counter_add(&shard->axes[i], 1);
+            return;
+        }
 }
 
 static void count_tenant(struct tenant_counts *tenant, const struct report *report)
@@ -362,7 +378,7 @@ void metrics_request(struct metrics_shard *shard, const struct report *report)
         labels.reason = number_of(shard, LABEL_REASON, slice_of(report->reason));
     counter_add(&shard->requests[request_number(&shard->metrics->requests, labels)], 1);
     if (report->attempts <= 0)
-        count_rejection(shard, report);
+        count_rejection(shard, report, labels.reason);
     if (report->axis != NULL)
         count_axis(shard, report);
     if (report->would_deny != 0 || report->client_retry)

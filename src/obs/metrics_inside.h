@@ -81,6 +81,7 @@ struct metrics_shard {
 
 struct metrics {
     struct names names[LABEL_COUNT];
+    uint32_t rejections[METRICS_REJECTIONS_COUNT]; /* the numbers of these reasons */
     struct series requests, uses, routes, fallbacks;
     size_t n_shards;
     struct metrics_shard **shards;

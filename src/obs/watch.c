@@ -35,7 +35,7 @@ struct slot {
 struct watch {
     size_t n; /* slots */
     _Alignas(64) atomic_ullong next;
-    atomic_ullong dropped;
+    atomic_ullong dropped, missed;
     _Alignas(64) struct slot slots[];
 };
 
@@ -106,6 +106,16 @@ void watch_put(struct watch *watch, const struct watch_entry *entry)
     for (size_t i = 0; i < WORDS; i++)
         atomic_store_explicit(&slot->words[i], words[i], memory_order_release);
     atomic_store_explicit(&slot->version, 2 * number + 2, memory_order_release);
+}
+
+void watch_miss(struct watch *watch)
+{
+    atomic_fetch_add_explicit(&watch->missed, 1, memory_order_relaxed);
+}
+
+uint64_t watch_missed(const struct watch *watch)
+{
+    return atomic_load_explicit(&watch->missed, memory_order_relaxed);
 }
 
 /* ---- Reading ------------------------------------------------------------------------------- */

@@ -44,6 +44,11 @@ void watch_text(char *to, size_t size, struct slice text);
 
 void watch_put(struct watch *watch, const struct watch_entry *entry);
 
+/* One that is not put, because there are more than anybody looks at: it is counted alone. Readers
+ * that remember watch_missed() can tell of those that came since. */
+void watch_miss(struct watch *watch);
+uint64_t watch_missed(const struct watch *watch);
+
 /* A place among all denials ever put, from which a reader reads on: the first is 0. */
 typedef uint64_t watch_place;
 

@@ -555,8 +555,3 @@ const char *json_kind_name(enum json_kind kind)
     }
     return "nothing";
 }
-
-bool json_text_is(struct json_text text, const char *word)
-{
-    return text.size == std::strlen(word) && std::memcmp(text.bytes, word, text.size) == 0;
-}

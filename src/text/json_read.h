@@ -22,6 +22,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -100,7 +101,12 @@ const struct json_problem *json_reader_problem(const struct json_reader *reader)
 /* "an object", "a string", ... for messages. Static. */
 const char *json_kind_name(enum json_kind kind);
 
-bool json_text_is(struct json_text text, const char *word);
+/* Here, so that the length of a literal is known: a key of another length costs one comparison, and
+ * every key of every event of a stream is held against a dozen words. */
+static inline bool json_text_is(struct json_text text, const char *word)
+{
+    return text.size == strlen(word) && memcmp(text.bytes, word, text.size) == 0;
+}
 
 #ifdef __cplusplus
 }

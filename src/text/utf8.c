@@ -5,21 +5,21 @@
  */
 #include "text/utf8.h"
 
-/* The well-formed sequences, as the Unicode standard lists them in its table 3-7. From the third
- * byte on, all are 80..BF. */
+/* The well-formed sequences of more than one byte, as the Unicode standard lists them in its table
+ * 3-7. From the third byte on, all are 80..BF. */
 static const struct form {
     unsigned char first_low, first_high;
     unsigned char second_low, second_high;
     unsigned char bytes;
 } forms[] = {
-    {0x00, 0x7f, 0x00, 0xff, 1}, {0xc2, 0xdf, 0x80, 0xbf, 2}, {0xe0, 0xe0, 0xa0, 0xbf, 3},
-    {0xe1, 0xec, 0x80, 0xbf, 3}, {0xed, 0xed, 0x80, 0x9f, 3}, {0xee, 0xef, 0x80, 0xbf, 3},
-    {0xf0, 0xf0, 0x90, 0xbf, 4}, {0xf1, 0xf3, 0x80, 0xbf, 4}, {0xf4, 0xf4, 0x80, 0x8f, 4},
+    {0xc2, 0xdf, 0x80, 0xbf, 2}, {0xe0, 0xe0, 0xa0, 0xbf, 3}, {0xe1, 0xec, 0x80, 0xbf, 3},
+    {0xed, 0xed, 0x80, 0x9f, 3}, {0xee, 0xef, 0x80, 0xbf, 3}, {0xf0, 0xf0, 0x90, 0xbf, 4},
+    {0xf1, 0xf3, 0x80, 0xbf, 4}, {0xf4, 0xf4, 0x80, 0x8f, 4},
 };
 
 static int fits(const struct form *form, const unsigned char *at)
 {
-    if (form->bytes > 1 && (at[1] < form->second_low || at[1] > form->second_high))
+    if (at[1] < form->second_low || at[1] > form->second_high)
         return 0;
     for (size_t i = 2; i < form->bytes; i++)
         if (at[i] < 0x80 || at[i] > 0xbf)
@@ -31,6 +31,8 @@ size_t utf8_bytes(const char *text, size_t left)
 {
     const unsigned char *at = (const unsigned char *)text;
 
+    if (at[0] < 0x80)
+        return 1;
     for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++)
         if (at[0] >= forms[i].first_low && at[0] <= forms[i].first_high)
             return forms[i].bytes <= left && fits(&forms[i], at) ? forms[i].bytes : 0;
@@ -41,11 +43,12 @@ size_t utf8_valid(const char *text, size_t bytes)
 {
     size_t at = 0;
 
-    while (at < bytes) {
-        size_t n = utf8_bytes(text + at, bytes - at);
+    for (;;) {
+        while (at < bytes && (text[at] & 0x80) == 0) /* most are nothing else */
+            at++;
+        size_t n = at < bytes ? utf8_bytes(text + at, bytes - at) : 0;
         if (n == 0)
-            break;
+            return at;
         at += n;
     }
-    return at;
 }

@@ -18,6 +18,7 @@
 
 #define NO_TAG                                                                                     \
     "a tag (!) or alias (*) is not allowed; put quotes around a text that begins with ! or *"
+#define TOO_DEEP "maps and lists are nested too deep; 32 levels are allowed"
 
 struct builder {
     struct arena *arena;
@@ -28,6 +29,15 @@ struct builder {
     struct yaml_node *keys[YAML_TREE_DEPTH_MAX]; /* for an open map: a key that waits for a value */
     size_t depth;
     size_t nodes;
+    bool aliases;           /* are read */
+    struct anchor *anchors; /* the newest first */
+    size_t n_anchors;
+};
+
+struct anchor {
+    const char *name;
+    const struct yaml_node *node;
+    struct anchor *before;
 };
 
 __attribute__((format(printf, 4, 5))) static bool wrong(struct builder *builder, size_t line,
@@ -98,6 +108,86 @@ static bool place(struct builder *builder, struct yaml_node *node)
     return true;
 }
 
+/* ---- anchors ---- */
+
+static bool add_anchor(struct builder *builder, const yaml_event_t *event, const yaml_char_t *name,
+                       const struct yaml_node *node)
+{
+    struct anchor *anchor = NULL;
+
+    if (name == NULL)
+        return true;
+    if (++builder->n_anchors > YAML_TREE_ANCHORS_MAX)
+        return wrong_at(builder, event, "the file has too many anchors (&); at most 1000 are read");
+    anchor = arena_alloc(builder->arena, sizeof *anchor);
+    if (anchor != NULL)
+        anchor->name = arena_text(builder->arena, (const char *)name, strlen((const char *)name));
+    if (anchor == NULL || anchor->name == NULL)
+        return wrong_at(builder, event, "there is no memory for the file");
+    anchor->node = node;
+    anchor->before = builder->anchors;
+    builder->anchors = anchor;
+    return true;
+}
+
+/* Recursion ends: what is copied is a tree, and `depth` is bounded. */
+static struct yaml_node *copy_node(struct builder *builder, const yaml_event_t *event,
+                                   const struct yaml_node *from, size_t depth)
+{
+    struct yaml_node *to = node_new(builder, from->kind, event);
+
+    if (to == NULL)
+        return NULL;
+    *to = *from;
+    to->key = to->first = to->last = to->next = NULL;
+    if (from->kind != YAML_TEXT && depth == YAML_TREE_DEPTH_MAX) {
+        wrong_at(builder, event, TOO_DEEP);
+        return NULL;
+    }
+    for (const struct yaml_node *child = from->first; child != NULL; child = child->next) {
+        struct yaml_node *copy = copy_node(builder, event, child, depth + 1);
+        if (copy == NULL)
+            return NULL;
+        copy->key = child->key; /* a key is never changed */
+        if (to->last != NULL)
+            to->last->next = copy;
+        else
+            to->first = copy;
+        to->last = copy;
+    }
+    return to;
+}
+
+static bool is_open(const struct builder *builder, const struct yaml_node *node)
+{
+    for (size_t i = 0; i < builder->depth; i++)
+        if (builder->open[i] == node)
+            return true;
+    return false;
+}
+
+static bool add_alias(struct builder *builder, const yaml_event_t *event)
+{
+    const char *name = (const char *)event->data.alias.anchor;
+    const struct anchor *anchor = builder->anchors;
+
+    if (!builder->aliases)
+        return wrong_at(builder, event, NO_TAG);
+    while (anchor != NULL && strcmp(anchor->name, name) != 0)
+        anchor = anchor->before;
+    if (anchor == NULL)
+        return wrong(builder, event->start_mark.line + 1, event->start_mark.column + 1,
+                     "there is no anchor &%.60s before this alias; put quotes around a text that "
+                     "begins with *",
+                     name);
+    if (is_open(builder, anchor->node))
+        return wrong_at(builder, event, "an alias (*) stands within what it stands for");
+    struct yaml_node *copy = copy_node(builder, event, anchor->node, builder->depth);
+    return copy != NULL && place(builder, copy);
+}
+
+/* ---- nodes ---- */
+
 static bool add_text(struct builder *builder, const yaml_event_t *event)
 {
     struct yaml_node *node = node_new(builder, YAML_TEXT, event);
@@ -113,18 +203,18 @@ static bool add_text(struct builder *builder, const yaml_event_t *event)
     node->written = node->text;
     if (node->text == NULL)
         return wrong_at(builder, event, "there is no memory for the file");
-    return place(builder, node);
+    return add_anchor(builder, event, event->data.scalar.anchor, node) && place(builder, node);
 }
 
-static bool begin(struct builder *builder, enum yaml_kind kind, const yaml_event_t *event)
+static bool begin(struct builder *builder, enum yaml_kind kind, const yaml_event_t *event,
+                  const yaml_char_t *anchor)
 {
     struct yaml_node *node = node_new(builder, kind, event);
 
-    if (node == NULL || !place(builder, node))
+    if (node == NULL || !add_anchor(builder, event, anchor, node) || !place(builder, node))
         return false;
     if (builder->depth == YAML_TREE_DEPTH_MAX)
-        return wrong_at(builder, event,
-                        "maps and lists are nested too deep; 32 levels are allowed");
+        return wrong_at(builder, event, TOO_DEEP);
     builder->open[builder->depth] = node;
     builder->keys[builder->depth] = NULL;
     builder->depth++;
@@ -211,12 +301,13 @@ static bool end(struct builder *builder)
     return node->kind != YAML_MAP || check_keys(builder, node);
 }
 
-/* An anchor is refused where it stands, so that no alias can follow. The other thing that begins
- * with `!` or `*` here is a pattern whose quotes were forgotten, and the text says so. */
+/* Unless aliases are read, an anchor is refused where it stands, so that none can follow. The other
+ * thing that begins with `!` or `*` here is a pattern whose quotes were forgotten, and the text
+ * says so. */
 static bool refuse_extras(struct builder *builder, const yaml_event_t *event,
                           const yaml_char_t *anchor, const yaml_char_t *tag)
 {
-    if (anchor != NULL)
+    if (anchor != NULL && !builder->aliases)
         return wrong_at(builder, event,
                         "an anchor (&) is not allowed; write the value where it is wanted");
     if (tag != NULL)
@@ -228,18 +319,18 @@ static bool take(struct builder *builder, const yaml_event_t *event)
 {
     switch (event->type) {
     case YAML_ALIAS_EVENT:
-        return wrong_at(builder, event, NO_TAG);
+        return add_alias(builder, event);
     case YAML_SCALAR_EVENT:
         return refuse_extras(builder, event, event->data.scalar.anchor, event->data.scalar.tag) &&
                add_text(builder, event);
     case YAML_SEQUENCE_START_EVENT:
         return refuse_extras(builder, event, event->data.sequence_start.anchor,
                              event->data.sequence_start.tag) &&
-               begin(builder, YAML_LIST, event);
+               begin(builder, YAML_LIST, event, event->data.sequence_start.anchor);
     case YAML_MAPPING_START_EVENT:
         return refuse_extras(builder, event, event->data.mapping_start.anchor,
                              event->data.mapping_start.tag) &&
-               begin(builder, YAML_MAP, event);
+               begin(builder, YAML_MAP, event, event->data.mapping_start.anchor);
     case YAML_SEQUENCE_END_EVENT:
     case YAML_MAPPING_END_EVENT:
         return end(builder);
@@ -316,27 +407,42 @@ static bool make_empty(struct builder *builder)
     return true;
 }
 
-bool yaml_tree_read(struct arena *arena, const char *text, size_t bytes, yaml_report *report,
-                    void *context, struct yaml_node **root)
+static bool build(struct builder *builder, const char *text, size_t bytes, struct yaml_node **root)
 {
-    struct builder builder = {.arena = arena, .report = report, .context = context};
     yaml_parser_t parser;
     bool good;
 
     if (bytes > YAML_TREE_BYTES_MAX)
-        return wrong(&builder, 1, 1, "the file has %zu bytes; at most 16 MiB are read", bytes);
+        return wrong(builder, 1, 1, "the file has %zu bytes; at most 16 MiB are read", bytes);
     if (yaml_parser_initialize(&parser) == 0)
-        return wrong(&builder, 1, 1, "there is no memory for the file");
+        return wrong(builder, 1, 1, "there is no memory for the file");
     /* Otherwise a file could choose UTF-16 by its first bytes. */
     yaml_parser_set_encoding(&parser, YAML_UTF8_ENCODING);
     yaml_parser_set_input_string(&parser, (const unsigned char *)text, bytes);
-    good = run(&builder, &parser, text, bytes);
+    good = run(builder, &parser, text, bytes);
     yaml_parser_delete(&parser);
-    if (good && builder.root == NULL)
-        good = make_empty(&builder);
+    if (good && builder->root == NULL)
+        good = make_empty(builder);
     if (good)
-        *root = builder.root;
+        *root = builder->root;
     return good;
+}
+
+bool yaml_tree_read(struct arena *arena, const char *text, size_t bytes, yaml_report *report,
+                    void *context, struct yaml_node **root)
+{
+    struct builder builder = {.arena = arena, .report = report, .context = context};
+
+    return build(&builder, text, bytes, root);
+}
+
+bool yaml_tree_read_aliases(struct arena *arena, const char *text, size_t bytes,
+                            yaml_report *report, void *context, struct yaml_node **root)
+{
+    struct builder builder = {
+        .arena = arena, .report = report, .context = context, .aliases = true};
+
+    return build(&builder, text, bytes, root);
 }
 
 struct yaml_node *yaml_tree_get(const struct yaml_node *map, const char *name)

@@ -3,6 +3,9 @@
  * A plain YAML: maps, lists and scalars, one document. Anchors, aliases and tags are refused, and
  * so are a key that is given twice and a key that is not a scalar. A scalar is what was written and
  * whether it was in quotes: whether `1` is a number and `no` a word is for the reader to say.
+ *
+ * Files that were written for another program may have anchors and aliases: then an alias is a copy
+ * of what it stands for, and copies count as if they had been written.
  */
 #ifndef TG_TEXT_YAML_TREE_H
 #define TG_TEXT_YAML_TREE_H
@@ -15,6 +18,7 @@
 #define YAML_TREE_BYTES_MAX ((size_t)16 << 20)
 #define YAML_TREE_NODES_MAX ((size_t)1 << 20)
 #define YAML_TREE_DEPTH_MAX 32
+#define YAML_TREE_ANCHORS_MAX 1000
 
 enum yaml_kind {
     YAML_TEXT,
@@ -44,6 +48,10 @@ typedef void yaml_report(void *context, size_t line, size_t column, const char *
  * the answer is true; `report` was called in either case. */
 bool yaml_tree_read(struct arena *arena, const char *text, size_t bytes, yaml_report *report,
                     void *context, struct yaml_node **root);
+
+/* The same, with anchors and aliases, up to YAML_TREE_ANCHORS_MAX of the former. */
+bool yaml_tree_read_aliases(struct arena *arena, const char *text, size_t bytes,
+                            yaml_report *report, void *context, struct yaml_node **root);
 
 /* The child of that name; null if there is none, or `map` is null or no map. */
 struct yaml_node *yaml_tree_get(const struct yaml_node *map, const char *name);

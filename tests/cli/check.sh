@@ -286,6 +286,10 @@ bad 'the token of a caller stands above too; each is allowed once' "callers:
   - {name: b, token_sha256: @$(printf %s "$h" | tr a-f A-F)}"
 bad 'store_tls has a cert without a key' 'store: redis://h:1
 store_tls: @{cert: server.pem}'
+bad 'protect[0] has a certificate without a key, or a key without a certificate' \
+    'protect: [@{prefix: /a, upstream: "https://h", tls: {key: server.pem}}]'
+bad "store_prefix is 'a{b'; it must have no brace in it" 'store: redis://h:1
+store_prefix: @"a{b"'
 bad 'otlp.endpoint is not one; it must be none or a URL that begins http:// or https://' \
     'otlp: {endpoint: @"ftp://h"}'
 good 'traces go somewhere or nowhere' 'otlp: {endpoint: "http://127.0.0.1:4318"}'

@@ -265,6 +265,8 @@ test('what is no question is told so', async (t) => {
     assert.equal(await status('admit', { costs: 1 }), 400);
     assert.equal(await status('admit', { cost: -1 }), 400);
     assert.equal(await status('admit', { ttl_ms: 600001 }), 400);
+    assert.equal(await status('admit?tenant=a', {}), 400, 'of POST, the fields are in the body');
+    assert.equal(await status('admit', { tenant: 'a\0b' }), 400);
     assert.equal(await status('release', {}), 400);
     assert.equal(await status('heartbeat', { lease_ids: Array(1025).fill('x') }), 400);
     assert.equal(await status('admit', ' '.repeat(200000)), 413);

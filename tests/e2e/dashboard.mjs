@@ -199,7 +199,8 @@ test('a refused call is there with its reason, and its explanation names what bi
     await picture(page, 'dashboard-explain');
     await page.keyboard.press('Escape');
     await page.locator('#explain').waitFor({ state: 'hidden' });
-    assert.equal(await page.evaluate(() => document.activeElement.textContent), 'Explain');
+    const focused = () => page.evaluate(() => document.activeElement.textContent);
+    await until('the focus is back', async () => (await focused()) === 'Explain');
     assert.equal(await page.evaluate(() => globalThis.evil), undefined, 'a name became markup');
 });
 

@@ -90,11 +90,39 @@ test('hits, and limits that the request brings along', async (t) => {
     const own = await limit(rls, [{ ...descriptor('to=1'), hits_addend: { value: 70 } }]);
     assert.equal(own.overall_code, 'OVER_LIMIT');
     assert.equal((await limit(rls, ['to=1'])).overall_code, 'OVER_LIMIT', 'it was charged whole');
+    const back = { ...descriptor('to=2'), hits_addend: { value: 5 }, is_negative_hits: true };
+    assert.equal((await limit(rls, [back])).statuses[0].limit_remaining, 100, 'it is no charge');
     const brought = { ...descriptor('what=ever'), limit: { requests_per_unit: 1, unit: 3 } };
     assert.equal((await limit(rls, [brought])).overall_code, 'OK');
     const over = await limit(rls, [brought]);
     assert.deepEqual(codes(over), ['OVER_LIMIT']);
     assert.equal(over.statuses[0].current_limit.unit, 'HOUR');
+    assert.equal(over.statuses[0].duration_until_reset.nanos, 0, 'Envoy takes the seconds alone');
+    const seconds = { requests_per_unit: 1, unit: 1, unit_multiplier: { value: 3600 } };
+    const same = await limit(rls, [{ ...descriptor('what=ever'), limit: seconds }]);
+    assert.deepEqual(codes(same), ['OVER_LIMIT'], 'an hour of seconds');
+});
+
+test('metadata tell which quotas are used up', async (t) => {
+    const rules = `
+domain: mail
+descriptors:
+  - {key: to, quota_mode: true, rate_limit: {unit: day, requests_per_unit: 1}}
+`;
+    const { rls } = await limiting(t, { metadata: true }, rules);
+    const first = (await limit(rls, ['to=1'])).dynamic_metadata.fields;
+    assert.equal(first.domain.string_value, 'mail');
+    assert.equal(first.quotaModeEnabled.bool_value, true);
+    assert.equal(first.quotaModeViolations, undefined);
+    const [asked] = first.descriptors.list_value.values;
+    assert.equal(asked.struct_value.fields.entries.list_value.values[0].string_value, 'to=1');
+    const over = await limit(rls, ['nothing=1', 'to=1']);
+    assert.equal(over.overall_code, 'OK');
+    const { values } = over.dynamic_metadata.fields.quotaModeViolations.list_value;
+    assert.deepEqual(
+        values.map((one) => one.number_value),
+        [1],
+    );
 });
 
 test('what makes no sense is INVALID_ARGUMENT', async (t) => {
@@ -138,8 +166,13 @@ test('the same over plain HTTP', async (t) => {
     assert.equal((await post(request([]))).status, 400);
     assert.equal((await post('x'.repeat(200000))).status, 413);
     assert.equal((await send(url, '/json')).status, 405);
-    const health = await send(url, '/healthcheck');
-    assert.equal(`${health.status} ${health.body}`, '200 OK');
+    for (const path of ['/healthcheck', '/healthcheck?from=balancer']) {
+        const health = await send(url, path);
+        assert.equal(`${health.status} ${health.body}`, '200 OK');
+        const head = await send(url, path, undefined, { method: 'HEAD' });
+        assert.equal(`${head.status} ${head.body}`, '200 ');
+    }
+    assert.equal((await send(url, '/healthcheck', '{}')).status, 405);
 });
 
 test('where a token is wanted, nobody is answered without', async (t) => {

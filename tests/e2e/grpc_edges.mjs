@@ -3,7 +3,17 @@
 import assert from 'node:assert/strict';
 import http2 from 'node:http2';
 import test from 'node:test';
-import { TOKEN, admission, ask, fails, fixed, grpc, serving } from './grpc_kit.mjs';
+import {
+    TOKEN,
+    admission,
+    ask,
+    collect,
+    fails,
+    fixed,
+    grpc,
+    metadata,
+    serving,
+} from './grpc_kit.mjs';
 import { until } from './kit.mjs';
 
 const { NGHTTP2_REFUSED_STREAM } = http2.constants;
@@ -32,6 +42,27 @@ test('an answer that its client does not stay for leaves no lease', async (t) =>
         async () => (await gateway.metric('concurrency_in_flight', 'gate="protect"')) === 1,
     );
     request.close(http2.constants.NGHTTP2_CANCEL);
+    await gateway.idle();
+});
+
+test('a client may give up all that waits at once, and its connection goes on', async (t) => {
+    const { gateway, address } = await serving(t, {
+        top: { gate: fixed(1, { queue: { size: 5000, wait: { normal: '1h' } } }) },
+    });
+    const client = admission(t, address);
+    const { lease_id } = await ask(client, 'Admit');
+    const stream = collect(client.AdmitStream(metadata(TOKEN)));
+    const waiting = Array.from({ length: 700 }, () => ask(client, 'Admit'));
+    const ends = waiting.map(fails);
+    const queued = (n) =>
+        until(`${n} wait`, async () => (await gateway.metric('concurrency_queued')) === n);
+    await queued(700);
+    for (const one of waiting) one.call.cancel();
+    for (const error of await Promise.all(ends)) assert.equal(error.code, grpc.status.CANCELLED);
+    await queued(0);
+    assert.equal((await ask(client, 'Release', { lease_id })).found, true);
+    stream.call.end();
+    assert.equal((await stream.ended).code, grpc.status.OK, 'another stream on it has not noticed');
     await gateway.idle();
 });
 

@@ -131,6 +131,7 @@ test('Health: known services serve, others are not found', async (t) => {
         'tollgate.v1.Admission',
         'tollgate.v1.Monitor',
         'grpc.health.v1.Health',
+        'ratelimit',
         'envoy.service.ratelimit.v3.RateLimitService',
     ])
         assert.equal(

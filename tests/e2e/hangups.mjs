@@ -215,7 +215,7 @@ test('a connection that dies with requests in a pipe settles each of them once',
     assert.equal((await gateway.spent()).calls, 2);
 });
 
-test('200 clients that leave at any moment leave nothing behind', async (t) => {
+test('190 clients of 200 that leave at any moment leave nothing behind', async (t) => {
     const { gateway, mock } = await world(t, {
         script: { seed: 1, default: { latency: 'exponential(20ms)', tokens: 20, pace: 400 } },
         oai: { keys: [{ name: 'k1', secret: 'sk-e2e-provider-secret-1', tpm: 9000000 }] },
@@ -225,13 +225,14 @@ test('200 clients that leave at any moment leave nothing behind', async (t) => {
             const call = chat(gateway, { stream: i % 2 === 0, max_tokens: 20 });
             call.catch(() => 0);
             const leave = () => setTimeout(() => call.request.destroy(), (i * 37) % 100);
-            call.request.on('finish', leave);
-            await call.catch(() => 0);
+            if (i % 20) call.request.on('finish', leave);
+            const reply = await call.catch(() => 0);
+            if (i % 20 === 0) assert.equal(reply.status, 200, 'of those who stay');
         }),
     );
     await gateway.idle();
 
-    const begun = (await mock.requests(1)).length;
+    const begun = (await mock.requests(10)).length;
     const spent = await gateway.spent();
-    assert.ok(spent.calls > 0 && spent.calls <= begun, `${spent.calls} charges of ${begun}`);
+    assert.ok(spent.calls >= 10 && spent.calls <= begun, `${spent.calls} charges of ${begun}`);
 });

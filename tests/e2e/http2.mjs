@@ -10,7 +10,7 @@ import os from 'node:os';
 import path from 'node:path';
 import test from 'node:test';
 import { promisify } from 'node:util';
-import { chatBody, KEY, until, world } from './kit.mjs';
+import { chatBody, KEY, price, until, world } from './kit.mjs';
 
 const run = promisify(execFile);
 const BODY = JSON.stringify(chatBody());
@@ -148,6 +148,37 @@ test('a cancelled call ends upstream, and no other with it', async (t) => {
     const second = await exchange(session, HEAD, BODY).closed;
     assert.equal(second.status, 200);
     await gateway.idle();
+});
+
+test('streams given up in the midst are charged once, and hold nothing', async (t) => {
+    const { gateway, mock } = await world(t, {
+        top: { gate: { concurrency: { law: 'none', max: 1000 } } },
+        script: { default: { tokens: 50, pace: 100 } },
+    });
+    const session = connect(t, gateway);
+    const more = { max_tokens: 50, stream: true, stream_options: { include_usage: true } };
+    const body = JSON.stringify(chatBody(more));
+    const calls = Array.from({ length: 100 }, () => exchange(session, HEAD, body));
+    await Promise.all(
+        calls.map(async (call, i) => {
+            await new Promise((done) => call.stream.once('data', done));
+            if (i % 2) call.stream.close(http2.constants.NGHTTP2_CANCEL);
+            await call.closed;
+        }),
+    );
+    const whole = calls.filter((_, i) => i % 2 === 0);
+    const lines = whole[0].body.split('\n\n').filter((line) => line.includes('"usage":{'));
+    const one = price(JSON.parse(lines.at(-1).slice(6)).usage);
+    for (const call of whole) assert.ok(call.body.endsWith('data: [DONE]\n\n'), call.body);
+    /* And the whole connection, with all that is on it. */
+    const last = Array.from({ length: 20 }, () => exchange(session, HEAD, body));
+    await Promise.all(last.map((call) => new Promise((done) => call.stream.once('data', done))));
+    session.destroy();
+    const spent = await gateway.spent();
+    assert.equal(spent.calls, 120);
+    assert.ok(spent.micro_usd >= 50 * one, `${spent.micro_usd} of ${one} each`);
+    assert.ok(spent.micro_usd <= 120 * (one + 20), `${spent.micro_usd} of ${one} each`);
+    assert.equal((await mock.requests(120)).length, 120);
 });
 
 test('a drained gateway says goodbye and finishes what runs', async (t) => {

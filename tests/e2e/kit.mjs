@@ -399,6 +399,21 @@ export const events = (reply) =>
 
 export const reason = (reply) => reply.headers['x-tollgate-reason'];
 
+/* The requests that a call of an SDK makes, and its error or null. What is refused for a moment only is
+ * free again before the call comes, where the machine is slow: then `first` uses it up once more. */
+export const requestsOf = (gateway, call, { first, momentary } = {}) =>
+    until('the call is refused', async () => {
+        await first?.();
+        const before = await gateway.metrics();
+        const error = await call().then(
+            () => null,
+            (e) => e,
+        );
+        const after = await gateway.metrics();
+        if (momentary && after.refused_total === before.refused_total) return false;
+        return { requests: after.calls_total - before.calls_total, error };
+    });
+
 /* What a call costs whose usage the provider states. */
 export const price = (usage) =>
     PRICE.input * (usage.prompt_tokens ?? usage.input_tokens) +

@@ -59,8 +59,8 @@ test('a new connection that closes is a failure: nothing goes out again', async 
 });
 
 test('a lease is renewed for as long as its request takes', async (t) => {
-    const { gateway } = await guarded(t, (socket) => void setTimeout(() => socket.write(OK), 700), {
-        gate: { lease_ttl: '200ms', concurrency: { law: 'fixed', initial: 1, min: 1, max: 1 } },
+    const { gateway } = await guarded(t, (socket) => void setTimeout(() => socket.write(OK), 2500), {
+        gate: { lease_ttl: '2s', concurrency: { law: 'fixed', initial: 1, min: 1, max: 1 } },
     });
     assert.equal((await send(gateway.url, '/api')).status, 200);
     await gateway.idle(); /* which looks that no lease was left to its end */

@@ -1,8 +1,14 @@
 /* protect_grpc.mjs - a server of gRPC behind `protect`: the same as without, until the gate refuses. */
 import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
+import fs from 'node:fs';
+import http2 from 'node:http2';
+import os from 'node:os';
+import path from 'node:path';
 import test from 'node:test';
+import { promisify } from 'node:util';
 import { fixed, grpc, serving } from './grpc_kit.mjs';
-import { until } from './kit.mjs';
+import { pause, until } from './kit.mjs';
 
 /* Messages are JSON in a buffer: what is in them is nobody's business but the two ends'. */
 const method = (name, requestStream, responseStream) => ({
@@ -26,7 +32,7 @@ const Client = grpc.makeGenericClientConstructor(SERVICE, 'deriva.Test');
 const { status } = grpc;
 
 /* Calls of Hold wait until they are let go; `held` are those that do, `gone` counts who left. */
-async function upstream(t) {
+async function upstream(t, options = {}, credentials = grpc.ServerCredentials.createInsecure()) {
     const seen = { held: [], gone: 0, metadata: [] };
     const trailers = (words) => {
         const made = new grpc.Metadata();
@@ -34,7 +40,7 @@ async function upstream(t) {
         made.set('x-bytes-bin', Buffer.from([0, 255, 1]));
         return made;
     };
-    const server = new grpc.Server({ 'grpc.max_receive_message_length': 64 << 20 });
+    const server = new grpc.Server({ 'grpc.max_receive_message_length': 64 << 20, ...options });
     server.addService(SERVICE, {
         Unary: (call, done) => {
             seen.metadata.push(call.metadata.getMap());
@@ -72,7 +78,7 @@ async function upstream(t) {
         },
     });
     const port = await new Promise((done, fail) =>
-        server.bindAsync('127.0.0.1:0', grpc.ServerCredentials.createInsecure(), (error, bound) =>
+        server.bindAsync('127.0.0.1:0', credentials, (error, bound) =>
             error ? fail(error) : done(bound),
         ),
     );
@@ -243,9 +249,13 @@ test('a client that cancels, or whose deadline comes, is gone upstream, too', as
     running.cancel();
     assert.equal((await cancelled).answer.code, status.CANCELLED);
     await until('the upstream knows', () => up.seen.gone === 1);
-    const late = await unary(client, 'Hold', {}, { call: { deadline: Date.now() + 200 } });
-    assert.equal(late.answer.code, status.DEADLINE_EXCEEDED);
-    await until('it knows of that, too', () => up.seen.gone === 2);
+    /* On a slow machine it has come before the call is upstream: then another. */
+    await until('one is held until its deadline', async () => {
+        const late = await unary(client, 'Hold', {}, { call: { deadline: Date.now() + 200 } });
+        assert.equal(late.answer.code, status.DEADLINE_EXCEEDED);
+        return up.seen.held.length >= 2;
+    });
+    await until('it knows of that, too', () => up.seen.gone === up.seen.held.length);
     await gateway.idle();
 });
 
@@ -304,4 +314,138 @@ test('200 calls at once on one connection', async (t) => {
     );
     all.forEach(({ answer }, i) => assert.deepEqual(answer, { echo: { i } }));
     await gateway.idle();
+});
+
+test('an upstream that takes two at a time is given no third, and refuses none', async (t) => {
+    const up = await upstream(t, { 'grpc.max_concurrent_streams': 2 });
+    const { gateway, address } = await serving(t, { top: { ...protect(up), gate: fixed(500) } });
+    const client = clientOf(t, address);
+    const all = await Promise.all(
+        Array.from({ length: 60 }, (_, i) => unary(client, 'Unary', { i })),
+    );
+    all.forEach(({ answer }, i) => assert.deepEqual(answer, { echo: { i } }));
+    await gateway.idle();
+});
+
+/* An upstream that does as it is told, frame by frame: {address, streams}. */
+async function bare(t, onStream) {
+    const server = http2.createServer();
+    const sessions = new Set();
+    server.on('session', (session) => {
+        sessions.add(session);
+        session.on('error', () => 0);
+    });
+    server.on('stream', (stream, head) => {
+        stream.on('error', () => 0);
+        onStream(stream, head);
+    });
+    await new Promise((done) => server.listen(0, '127.0.0.1', done));
+    t.after(() => {
+        for (const session of sessions) session.destroy();
+        server.close();
+    });
+    return { address: `127.0.0.1:${server.address().port}`, sessions };
+}
+
+const HEAD = { ':status': 200, 'content-type': 'application/grpc' };
+
+function finish(stream) {
+    stream.on('wantTrailers', () => stream.sendTrailers({ 'grpc-status': '0' }));
+    stream.respond(HEAD, { waitForTrailers: true });
+    stream.end(Buffer.from([0, 0, 0, 0, 2, 0x7b, 0x7d]));
+}
+
+test('what the queue took of a deadline, the upstream is not given', async (t) => {
+    const streams = [];
+    const up = await bare(t, (stream, head) => streams.push({ stream, head }));
+    const gate = fixed(1);
+    gate.queue = { wait: { high: '60s', normal: '60s', low: '60s' } };
+    const { gateway, address } = await serving(t, { top: { ...protect(up), gate } });
+    const client = clientOf(t, address);
+    const call = () => unary(client, 'Unary', {}, { call: { deadline: Date.now() + 60000 } });
+    const first = call();
+    await until('it is held', () => streams.length === 1);
+    const second = call();
+    await until('it waits', async () => (await gateway.metric('concurrency_queued')) === 1);
+    await pause(200);
+    finish(streams[0].stream);
+    await until('it has come', () => streams.length === 2);
+    finish(streams[1].stream);
+    assert.deepEqual((await first).answer, {});
+    assert.deepEqual((await second).answer, {});
+    const [, digits] = /^(\d+)m$/.exec(streams[1].head['grpc-timeout']);
+    assert.ok(Number(digits) <= 60000 - 200, digits);
+    await gateway.idle();
+});
+
+test('an RPC that neither end ends is given up behind its deadline', async (t) => {
+    const codes = [];
+    let begun = 0;
+    const up = await bare(t, (stream, head) => {
+        begun++;
+        stream.on('close', () => codes.push(stream.rstCode));
+        if (head['x-begin']) stream.respond(HEAD);
+    });
+    const { gateway, address } = await serving(t, { top: protect(up) });
+    const session = http2.connect(`http://${address}`);
+    t.after(() => session.destroy());
+    const ask = (more) =>
+        new Promise((done) => {
+            const stream = session.request({
+                ':method': 'POST',
+                ':path': '/deriva.Test/Unary',
+                'content-type': 'application/grpc',
+                te: 'trailers',
+                'grpc-timeout': '300m',
+                ...more,
+            });
+            stream.on('response', (head) => head['grpc-status'] && done(head['grpc-status']));
+            stream.on('trailers', (tail) => done(tail['grpc-status']));
+            stream.on('error', (error) => done(error.message));
+            stream.resume();
+        });
+    const late = String(status.DEADLINE_EXCEEDED);
+    assert.deepEqual(await Promise.all([ask({}), ask({ 'x-begin': '1' })]), [late, late]);
+    await until('the upstream knows', () => codes.length === begun);
+    for (const code of codes) assert.equal(code, http2.constants.NGHTTP2_CANCEL);
+    await gateway.idle();
+});
+
+test('a connection that breaks in the midst of a reply is UNAVAILABLE, as without us', async (t) => {
+    const up = await bare(t, (stream) => {
+        stream.respond(HEAD);
+        stream.write(Buffer.from([0, 0, 0, 0, 2, 0x7b, 0x7d]));
+    });
+    const { gateway, address } = await serving(t, { top: protect(up) });
+    const call = clientOf(t, address).Many({});
+    let n = 0;
+    call.on('error', () => 0);
+    call.on('data', () => {
+        n++;
+        for (const session of up.sessions) session.destroy();
+    });
+    assert.equal(await new Promise((done) => call.on('status', (end) => done(end.code))), 14);
+    assert.equal(n, 1);
+    await gateway.idle();
+});
+
+test('an upstream with an authority of its own, that wants to see who we are', async (t) => {
+    const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'tollgate-e2e-tls-'));
+    t.after(() => fs.rmSync(folder, { recursive: true, force: true }));
+    const [cert, key] = ['cert.pem', 'key.pem'].map((name) => path.join(folder, name));
+    const make =
+        'req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 ' +
+        `-subj /CN=localhost -addext subjectAltName=IP:127.0.0.1 -keyout ${key} -out ${cert}`;
+    await promisify(execFile)('openssl', make.split(' '));
+    const pair = { cert_chain: fs.readFileSync(cert), private_key: fs.readFileSync(key) };
+    const demanding = grpc.ServerCredentials.createSsl(pair.cert_chain, [pair], true);
+    const up = await upstream(t, {}, demanding);
+    const by = async (tls) => {
+        const route = { ...protect(up, { tls }).protect[0], upstream: `https://${up.address}` };
+        const { address } = await serving(t, { top: { protect: [route] } });
+        return (await unary(clientOf(t, address), 'Unary', { a: 1 })).answer;
+    };
+    assert.deepEqual(await by({ ca: cert, cert, key }), { echo: { a: 1 } });
+    assert.equal((await by({ ca: cert })).code, status.UNAVAILABLE);
+    assert.equal((await by({ cert, key })).code, status.UNAVAILABLE);
 });

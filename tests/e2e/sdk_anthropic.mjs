@@ -1,7 +1,7 @@
 /* sdk_anthropic.mjs - the official client of Anthropic, pointed at the gateway, notices nothing. */
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import { HELLO, KEY, need, price, world } from './kit.mjs';
+import { HELLO, KEY, need, price, requestsOf, world } from './kit.mjs';
 
 const Anthropic = need('@anthropic-ai/sdk').default;
 
@@ -161,14 +161,12 @@ for (const [what, change, before, expected] of [
     const { calls, status } = expected;
     test(`anthropic: ${what} makes ${calls} request(s) and a ${status}`, async (t) => {
         const { gateway } = await world(t, change);
-        await before?.(gateway);
-        const from = (await gateway.metrics()).calls_total;
-        const error = await once(gateway).then(
-            () => null,
-            (e) => e,
-        );
+        const { requests, error } = await requestsOf(gateway, () => once(gateway), {
+            first: before && (() => before(gateway)),
+            momentary: status === 200,
+        });
 
-        assert.equal((await gateway.metrics()).calls_total - from, expected.calls);
+        assert.equal(requests, expected.calls);
         assert.equal(error?.status ?? 200, expected.status, String(error));
         if (!error) return;
         assert.equal(error.error.type, 'error');

@@ -5,7 +5,7 @@
  */
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import { HELLO, KEY, keys, need, price, until, world } from './kit.mjs';
+import { HELLO, KEY, keys, need, price, requestsOf, until, world } from './kit.mjs';
 
 const OpenAI = need('openai').default;
 
@@ -182,17 +182,13 @@ test('openai: an upstream that wants an hour is not asked again', async (t) => {
 /* What a refusal makes the client do: so many requests, and this error in the end (or none). */
 async function refused(t, world_, first, { calls, status, code, reason, name }) {
     const { gateway } = world_;
-    await first?.(world_);
-    const before = (await gateway.metrics()).calls_total;
-    const result = await client(gateway)
-        .chat.completions.create(ask())
-        .then(
-            () => null,
-            (e) => e,
-        );
-    const after = (await gateway.metrics()).calls_total;
+    const { requests, error: result } = await requestsOf(
+        gateway,
+        () => client(gateway).chat.completions.create(ask()),
+        { first: first && (() => first(world_)), momentary: status === 200 },
+    );
 
-    assert.equal(after - before, calls, 'requests of the client');
+    assert.equal(requests, calls, 'requests of the client');
     if (status === 200) {
         assert.equal(result, null, String(result));
         return null;

@@ -153,8 +153,9 @@ static void parse_brackets(struct envoy_rls_descriptor *to, char *text)
     char unit[16];
     unsigned number;
 
-    if (text[0] == '+') {
+    if (text[0] == '+' || text[0] == '-') {
         to->has_hits = true;
+        to->negative = text[0] == '-';
         to->hits = strtoull(text + 1, NULL, 10);
     } else if (sscanf(text, "%u/%15[a-z]", &number, unit) == 2) {
         to->has_limit = true;

@@ -45,7 +45,8 @@ void envoy_make(struct envoy_world *world);
 enum { ENVOY_KIT_ENTRIES = 24 };
 
 /* "a=1 b=2|c=3": two descriptors, the first of two entries. In brackets behind a descriptor:
- * "[5/minute]" a limit that it brings along, "[+3]" hits of its own. */
+ * "[5/minute]" a limit that it brings along, "[+3]" hits of its own, "[-3]" such that are to be
+ * given back. */
 struct envoy_asked {
     char text[600];
     struct envoy_rls_entry entries[ENVOY_KIT_ENTRIES];

@@ -25,7 +25,7 @@ enum {
     FRAME_CONTINUATION = 9,
 };
 
-enum { FLAG_END_STREAM = 1, FLAG_ACK = 1, FLAG_END_HEADERS = 4 };
+enum { FLAG_END_STREAM = 1, FLAG_ACK = 1, FLAG_END_HEADERS = 4, FLAG_PADDED = 8 };
 
 /* What came on a stream. */
 struct frames_stream {

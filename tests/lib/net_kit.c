@@ -17,7 +17,7 @@
 
 #define ROUNDS_MAX 200000
 #define WAIT_MS 100 /* at most, for an event that is known to come from neither side */
-#define IDLE_ROUNDS_MAX 200
+#define IDLE_MS_MAX 20000
 
 static void append(char **to, size_t *n, const char *bytes, size_t more)
 {
@@ -107,6 +107,14 @@ static void server_closed(void *context, uint64_t connection)
     kit->last_closed = connection;
 }
 
+static bool server_is_kept(void *context, uint64_t connection)
+{
+    struct kit *kit = context;
+
+    assert_true(connection > 0);
+    return kit->keep > 0 && kit->keep-- > 0;
+}
+
 static void server_refuse(void *context, int status, const char *text, struct http_refusal *refusal)
 {
     (void)context;
@@ -123,6 +131,7 @@ static const struct http_server_ops server_ops = {
     .gone = server_gone,
     .refuse = server_refuse,
     .closed = server_closed,
+    .is_kept = server_is_kept,
 };
 
 void kit_reply(struct kit_in *in, int status, const char *body)
@@ -488,7 +497,7 @@ static bool pump_all(struct kit *kit)
 }
 
 /* Until the loop or a socket has something, or a timer of the loop is due. */
-static bool wait_for_event(struct kit *kit)
+static void wait_for_event(struct kit *kit)
 {
     struct pollfd fds[2 + 64];
     nfds_t n = 0;
@@ -501,7 +510,9 @@ static bool wait_for_event(struct kit *kit)
     if (kit->listening >= 0)
         fds[n++] = (struct pollfd){.fd = kit->listening, .events = POLLIN};
     int timeout = uv_backend_timeout(&kit->loop->uv);
-    return poll(fds, n, timeout < 0 || timeout > WAIT_MS ? WAIT_MS : timeout) > 0;
+    if (timeout < 0 || timeout > WAIT_MS)
+        timeout = WAIT_MS;
+    kit->idle = poll(fds, n, timeout) > 0 ? 0 : kit->idle + timeout;
 }
 
 void kit_step(struct kit *kit, int round, const char *what, const char *file, int line)
@@ -511,8 +522,11 @@ void kit_step(struct kit *kit, int round, const char *what, const char *file, in
         return;
     net_loop_turn(kit->loop, false); /* only a turn tells the system what is polled for */
     /* Timers a test waits for may be seconds away; what takes longer does not come. */
-    kit->idle = round == 0 || wait_for_event(kit) ? 0 : kit->idle + 1;
-    if (round > ROUNDS_MAX || kit->idle > IDLE_ROUNDS_MAX)
+    if (round == 0)
+        kit->idle = 0;
+    else
+        wait_for_event(kit);
+    if (round > ROUNDS_MAX || kit->idle > IDLE_MS_MAX)
         print_error("never came: %s\n", what), _fail(file, line);
 }
 

@@ -72,6 +72,7 @@ struct kit {
     size_t n_ins;
     size_t n_closed;      /* connections that closed() told of */
     uint64_t last_closed; /* which was the last */
+    int keep;             /* as often an idle connection is to stay when it is asked for */
     struct kit_raw *raws[64];
     size_t n_raws;
     /* What the server does; null: nothing. */
@@ -85,7 +86,7 @@ struct kit {
     void (*on_out_room)(struct kit_out *out);
     void *arg;
     int listening; /* of a test's own, that somebody is expected on; -1: none */
-    int idle;      /* rounds in which nothing happened */
+    int idle;      /* ms in which nothing happened */
 };
 
 void kit_init(struct kit *kit); /* options may be changed before kit_listen() and kit_client() */

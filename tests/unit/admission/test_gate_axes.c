@@ -271,16 +271,38 @@ static void the_words_of_a_refusal_are_about_the_axis_that_binds(void **state)
     struct tg_answer answer = must_refuse(gate, &call, NOW, TG_REASON_COST);
     assert_int_equal(answer.decision.retry_after_ms, TG_UNSATISFIABLE);
     tg_answer_describe(&answer, &call, text, sizeof text);
-    assert_non_null(strstr(text, "never"));
+    assert_string_equal(text, "cost limit of 100 can never admit this call");
     call.debit.cost = 1;
     must_allow(gate, &call, NOW);
     /* Rate binds, and it will have room again: only the cost never will. */
     call.debit.cost = 101;
     answer = must_refuse(gate, &call, NOW, TG_REASON_RATE);
     tg_answer_describe(&answer, &call, text, sizeof text);
-    assert_null(strstr(text, "rate limit of 1 can never"));
+    assert_string_equal(text, "rate limit of 1 exceeded");
     tg_gate_free(gate);
     tg_store_free(store);
+}
+
+static void the_words_of_a_limit_are_cut_to_the_room_there_is(void **state)
+{
+    struct tg_answer answer = {.reason = TG_REASON_RATE, .axes.present = 1u << TG_AXIS_RATE};
+    struct tg_call call = call_of(TG_PRIORITY_NORMAL);
+    char text[200] = "#######";
+    (void)state;
+
+    tg_answer_describe(&answer, &call, text, 0);
+    assert_int_equal(text[0], '#');
+    tg_answer_describe(&answer, &call, text, 1);
+    assert_string_equal(text, "");
+    tg_answer_describe(&answer, &call, text, 7);
+    assert_string_equal(text, "rate l");
+    tg_answer_describe(&answer, &call, text, sizeof text);
+    assert_string_equal(text, "rate limit of 0 exceeded");
+    answer.axes.decision[TG_AXIS_RATE].limit = TG_NUMBER_MAX;
+    tg_answer_describe(&answer, &call, text, sizeof text);
+    assert_string_equal(text, "rate limit of 9007199254740991 exceeded");
+    tg_answer_describe(&answer, &call, text, sizeof "rate limit of 900719925474099");
+    assert_string_equal(text, "rate limit of 900719925474099");
 }
 
 /* ---- the shape of a slot's decision ---- */
@@ -565,6 +587,7 @@ int main(void)
         cmocka_unit_test(a_policy_denial_keeps_limit_and_reset_of_what_was_looked_at),
         cmocka_unit_test(the_decision_is_the_combination_of_the_axes),
         cmocka_unit_test(the_words_of_a_refusal_are_about_the_axis_that_binds),
+        cmocka_unit_test(the_words_of_a_limit_are_cut_to_the_room_there_is),
         cmocka_unit_test(slots_left_are_counted_down),
         cmocka_unit_test(the_hint_of_a_full_gate_is_the_last_sample),
         cmocka_unit_test(fused_equals_sequential_where_rate_refuses),

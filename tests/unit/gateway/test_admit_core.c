@@ -5,8 +5,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "gateway/call_report.h"
 #include "net_admit_kit.h"
 #include "obs/metrics.h"
+#include "obs/watch.h"
 
 static struct admit_kit kit;
 
@@ -78,9 +80,11 @@ static void what_is_out_of_range_is_an_error_that_names_it(void **state)
     static char name[ADMIT_NAME_MAX + 1];
     const struct slice too_long = {name, sizeof name};
     struct admit_ask rows[] = {an_ask(), an_ask(), an_ask(), an_ask(), an_ask(),
-                               an_ask(), an_ask(), an_ask(), an_ask(), an_ask()};
+                               an_ask(), an_ask(), an_ask(), an_ask(), an_ask(),
+                               an_ask()};
     static const char *const fields[] = {"cost", "cost", "hold_s", "hold_s", "ttl_ms",
-                                         "ttl_ms", "value", "tenant", "user", "model"};
+                                         "ttl_ms", "value", "tenant", "user", "model",
+                                         "peer"};
     struct kit_answer answer;
 
     (void)state;
@@ -94,6 +98,7 @@ static void what_is_out_of_range_is_an_error_that_names_it(void **state)
     rows[6].has_value = true;
     rows[6].value = INFINITY;
     rows[7].tenant = rows[8].user = rows[9].model = too_long;
+    rows[10].peer = SLICE("a\0b");
     kit_open(&kit, "");
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         kit_ask(&kit, 0, "all", &rows[i], &answer);
@@ -545,6 +550,30 @@ static void a_peek_takes_nothing(void **state)
     kit_close(&kit);
 }
 
+static void a_peek_of_a_full_gate_says_the_wait_that_an_admit_would(void **state)
+{
+    struct kit_answer holds[4], fifth;
+    struct admit_caller caller;
+    struct admit_ask ask = an_ask();
+    struct admit_reply reply;
+
+    (void)state;
+    kit_open(&kit, "gate:\n"
+                   "  concurrency: {law: fixed, initial: 4, min: 1, max: 4}\n"
+                   "  queue: {wait: {high: 0ms, normal: 0ms, low: 0ms}}\n");
+    fill(holds);
+    kit_pass(&kit, 40);
+    assert_true(kit_release(&kit, 0, "all", &holds[0]));
+    assert_true(kit_admit(&kit, "all", &holds[0]));
+    assert_true(kit_caller(&kit, "all", &caller));
+    admit_peek(&kit.workers[0], &caller, &ask, &reply);
+    kit_ask(&kit, 0, "all", &ask, &fifth);
+    assert_false(fifth.reply.allowed);
+    assert_true(reply.decision.retry_after_ms >= 40); /* as long as the one that has ended */
+    assert_int_equal(reply.decision.retry_after_ms, fifth.reply.decision.retry_after_ms);
+    kit_close(&kit);
+}
+
 static void a_peer_has_its_share(void **state)
 {
     struct admit_caller caller;
@@ -589,6 +618,33 @@ static void every_decision_is_counted(void **state)
     kit_close(&kit);
 }
 
+/* Of calls, protected routes and callers alike: `now` is the worker's. */
+static void the_watch_gets_so_many_a_second_and_counts_the_others(void **state)
+{
+    struct worker *worker = &kit.workers[0];
+    struct watch *none;
+
+    (void)state;
+    kit_open(&kit, "");
+    none = kit.gateway->watch;
+    kit.gateway->watch = NULL;
+    assert_false(report_is_watched(worker, 5000));
+    kit.gateway->watch = watch_new(16);
+    assert_non_null(kit.gateway->watch);
+    for (int i = 0; i < 500; i++)
+        assert_true(report_is_watched(worker, 5000 + i));
+    for (int i = 0; i < 100; i++)
+        assert_false(report_is_watched(worker, 5999));
+    assert_int_equal(watch_missed(kit.gateway->watch), 100);
+    assert_true(report_is_watched(&kit.workers[1], 5999));
+    assert_true(report_is_watched(worker, 6000));
+    assert_true(report_is_watched(worker, 4000)); /* the clock was set */
+    assert_int_equal(watch_missed(kit.gateway->watch), 100);
+    watch_free(kit.gateway->watch);
+    kit.gateway->watch = none;
+    kit_close(&kit);
+}
+
 static void a_gateway_that_ends_takes_no_more(void **state)
 {
     struct kit_answer before, after;
@@ -624,8 +680,10 @@ int main(void)
         cmocka_unit_test(high_gets_through_a_gate_filled_with_low),
         cmocka_unit_test(whoever_is_told_may_ask_again),
         cmocka_unit_test(a_peek_takes_nothing),
+        cmocka_unit_test(a_peek_of_a_full_gate_says_the_wait_that_an_admit_would),
         cmocka_unit_test(a_peer_has_its_share),
         cmocka_unit_test(every_decision_is_counted),
+        cmocka_unit_test(the_watch_gets_so_many_a_second_and_counts_the_others),
         cmocka_unit_test(a_gateway_that_ends_takes_no_more),
     };
 

@@ -265,12 +265,17 @@ static void what_is_tied_ends_with_its_connection(void **state)
     assert_int_equal(admit_count_ties(kit.gateway), 3);
     admit_connection_closed(&kit.workers[0], 9);
     assert_int_equal(kit_stats(&kit).leases, 3);
+    assert_true(admit_connection_is_held(&kit.workers[0], 7));
+    assert_true(admit_connection_is_held(&kit.workers[0], 8));
+    assert_false(admit_connection_is_held(&kit.workers[0], 9));
     admit_connection_closed(&kit.workers[0], 7);
+    assert_false(admit_connection_is_held(&kit.workers[0], 7));
     assert_int_equal(kit_stats(&kit).leases, 1);
     assert_int_equal(admit_count_ties(kit.gateway), 1);
     assert_false(kit_release(&kit, 0, "all", &a));
     assert_false(kit_release(&kit, 0, "all", &b));
     assert_true(kit_release(&kit, 0, "all", &other));
+    assert_false(admit_connection_is_held(&kit.workers[0], 8));
     assert_int_equal(admit_count_ties(kit.gateway), 0);
     kit_close(&kit);
 }

@@ -520,13 +520,19 @@ static void every_key_of_a_protected_server_arrives(void **state)
     must_read(&read, "protect:\n"
                      "  - {prefix: /, upstream: \"https://a/b\"}\n"
                      "  - {prefix: /c/, upstream: \"http://d\", priorities: {\"GET /c\": low, "
-                     "\"M-SEARCH /c/x\": normal}}\n");
+                     "\"M-SEARCH /c/x\": normal}, tls: {ca: /ca, cert: /c, key: /k}}\n");
     assert_int_equal(read.config.n_protect, 2);
     protect = read.config.protect;
     assert_string_equal(protect[0].prefix, "/");
     assert_true(protect[0].upstream.tls);
     assert_string_equal(protect[0].upstream.path, "/b");
     assert_int_equal(protect[0].n_priorities, 0);
+    assert_string_equal(protect[0].ca, "system");
+    assert_null(protect[0].cert);
+    assert_null(protect[0].key);
+    assert_string_equal(protect[1].ca, "/ca");
+    assert_string_equal(protect[1].cert, "/c");
+    assert_string_equal(protect[1].key, "/k");
     assert_string_equal(protect[1].prefix, "/c");
     assert_int_equal(protect[1].n_priorities, 2);
     assert_int_equal(protect[1].priorities[0].priority, CONFIG_LOW);

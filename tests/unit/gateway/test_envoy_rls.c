@@ -136,6 +136,51 @@ static void a_shared_threshold_is_one_count_for_all_values(void **state)
     envoy_close(&world);
 }
 
+static void a_key_with_a_star_and_no_value_is_a_pattern(void **state)
+{
+    static const char rules[] =
+        "domain: d\n"
+        "descriptors:\n"
+        "  - {key: team_a, value: x*, rate_limit: {unit: hour, requests_per_unit: 1}}\n"
+        "  - {key: team_*, rate_limit: {unit: hour, requests_per_unit: 2}}\n"
+        "  - {key: team_a, value: y*, rate_limit: {unit: hour, requests_per_unit: 3}}\n"
+        "  - {key: team_a, value: z, rate_limit: {unit: hour, requests_per_unit: 4}}\n"
+        "  - {key: team_a, rate_limit: {unit: hour, requests_per_unit: 5}}\n"
+        "  - {key: s*, share_threshold: true, rate_limit: {unit: hour, requests_per_unit: 6}}\n"
+        "  - {key: v*, value: w, rate_limit: {unit: hour, requests_per_unit: 7}}\n";
+    static const struct {
+        const char *descriptor;
+        int limit; /* 0: none */
+    } rows[] = {
+        {"team_a=x1", 1}, /* of the patterns, the first */
+        {"team_a=y1", 2}, /* a pattern of a key, also before one of a value */
+        {"team_a=z", 4},  /* the same key and value go first */
+        {"team_a=q", 2},  /* any pattern goes before a key without a value */
+        {"team_b=", 2},
+        {"team_=1", 2},
+        {"team=1", 0},
+        {"vw=w", 0},
+        {"v*=w", 7},
+    };
+    struct envoy_world world;
+
+    (void)state;
+    envoy_open(&world, rules);
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        const struct envoy_rls_status *status = world.reply.statuses;
+        (void)envoy_ask(&world, "d", rows[i].descriptor);
+        if (status->requests_per_unit != (uint32_t)rows[i].limit)
+            fail_msg("%s: %u", rows[i].descriptor, status->requests_per_unit);
+    }
+    /* Each key and value has its own count; where they share, the values of a key do. */
+    assert_int_equal(envoy_admitted(&world, "d", "team_c=1", 99), 2);
+    assert_int_equal(envoy_admitted(&world, "d", "team_c=2", 99), 2);
+    assert_int_equal(envoy_admitted(&world, "d", "s1=1", 4), 4);
+    assert_int_equal(envoy_admitted(&world, "d", "s1=2", 99), 2);
+    assert_int_equal(envoy_admitted(&world, "d", "s2=2", 99), 6);
+    envoy_close(&world);
+}
+
 /* ---- several descriptors ---- */
 
 static void one_that_is_over_refuses_all_and_statuses_keep_their_order(void **state)
@@ -264,6 +309,29 @@ static void a_rule_in_shadow_counts_and_refuses_nothing(void **state)
     envoy_close(&world);
 }
 
+static void a_quota_counts_and_refuses_nothing(void **state)
+{
+    static const char rules[] =
+        "domain: d\n"
+        "descriptors:\n"
+        "  - {key: q, quota_mode: true, rate_limit: {unit: hour, requests_per_unit: 1}}\n"
+        "  - {key: n, rate_limit: {unit: hour, requests_per_unit: 2}}\n";
+    struct envoy_world world;
+    struct envoy_rls_counts counts;
+
+    (void)state;
+    envoy_open(&world, rules);
+    envoy_expect(&world, "d", "q=1", "O:O");
+    envoy_expect(&world, "d", "q=1|n=1", "OO:O");
+    assert_int_equal(world.reply.statuses[0].limit_remaining, 0);
+    assert_int_equal(world.reply.statuses[1].limit_remaining, 1);
+    envoy_expect(&world, "d", "q=1|n=1|n=1", "OOX:X");
+    assert_true(envoy_rls_get_counts(world.rls, 0, &counts));
+    assert_int_equal(counts.within, 1);
+    assert_int_equal(counts.shadow, 2);
+    envoy_close(&world);
+}
+
 static void a_service_in_shadow_says_what_would_be_and_refuses_nothing(void **state)
 {
     struct envoy_world world;
@@ -368,6 +436,54 @@ static void a_refusal_does_not_give_back_what_a_meter_was_charged(void **state)
 
 /* ---- limits that are brought along ---- */
 
+static void hits_to_be_given_back_are_not_charged_and_refuse_nothing(void **state)
+{
+    struct envoy_world world;
+
+    (void)state;
+    envoy_open(&world, envoy_mail);
+    envoy_expect(&world, "mail", "to=1 [+5]", "O:O");
+    envoy_expect(&world, "mail", "to=1 [-3]", "O:O");
+    assert_int_equal(world.reply.statuses[0].limit_remaining, 2);
+    assert_int_equal(envoy_admitted(&world, "mail", "to=1", 99), 2);
+    /* Nothing is left, or ever was: there is nothing to refuse all the same. */
+    envoy_expect(&world, "mail", "to=1 [-3]|address=10.0.0.5 [-1]", "OO:O");
+    assert_int_equal(world.reply.statuses[0].limit_remaining, 0);
+    envoy_expect(&world, "mail", "to=1 [-3]|address=10.0.0.5", "OX:X");
+    assert_int_equal(envoy_admitted(&world, "mail", "what=ever [2/hour]", 99), 2);
+    envoy_expect(&world, "mail", "what=ever [2/hour] [-1]", "O:O");
+    envoy_expect(&world, "mail", "what=ever [2/hour]", "X:X");
+    /* With the hits of the request, too. */
+    struct envoy_asked asked;
+    envoy_parse(&asked, "mail", "to=2");
+    asked.descriptors[0].negative = true;
+    asked.request.hits = 4;
+    envoy_rls_take(world.rls, world.store, &asked.request, world.now, &world.reply);
+    assert_int_equal(world.reply.overall, ENVOY_RLS_OK);
+    assert_int_equal(world.reply.statuses[0].limit_remaining, 7);
+    envoy_close(&world);
+}
+
+static void a_multiple_of_a_unit_may_be_another_unit(void **state)
+{
+    struct envoy_asked asked;
+    struct envoy_world world;
+
+    (void)state;
+    envoy_open(&world, envoy_mail);
+    envoy_parse(&asked, "mail", "what=ever [2/second]");
+    asked.descriptors[0].unit_multiplier = 60;
+    envoy_rls_take(world.rls, world.store, &asked.request, world.now, &world.reply);
+    assert_int_equal(world.reply.statuses[0].unit, ENVOY_MINUTE);
+    /* The same count as that of the minute. */
+    assert_int_equal(envoy_admitted(&world, "mail", "what=ever [2/minute]", 99), 1);
+    assert_int_equal(envoy_admitted(&world, "mail", "what=ever [2/second]", 99), 2);
+    asked.descriptors[0].unit_multiplier = UINT32_MAX;
+    envoy_rls_take(world.rls, world.store, &asked.request, world.now, &world.reply);
+    assert_int_equal(world.reply.result, ENVOY_RLS_INVALID);
+    envoy_close(&world);
+}
+
 static void a_limit_brought_along_holds_in_place_of_the_rules(void **state)
 {
     struct envoy_world world;
@@ -420,16 +536,20 @@ int main(void)
         cmocka_unit_test(unlimited_is_told_as_such),
         cmocka_unit_test(each_value_of_a_rule_without_one_has_its_own_count),
         cmocka_unit_test(a_shared_threshold_is_one_count_for_all_values),
+        cmocka_unit_test(a_key_with_a_star_and_no_value_is_a_pattern),
         cmocka_unit_test(one_that_is_over_refuses_all_and_statuses_keep_their_order),
         cmocka_unit_test(a_refused_request_is_charged_nothing),
         cmocka_unit_test(the_same_descriptor_twice_is_charged_twice),
         cmocka_unit_test(a_limit_that_is_replaced_neither_holds_nor_counts),
         cmocka_unit_test(a_rule_in_shadow_counts_and_refuses_nothing),
+        cmocka_unit_test(a_quota_counts_and_refuses_nothing),
         cmocka_unit_test(a_service_in_shadow_says_what_would_be_and_refuses_nothing),
         cmocka_unit_test(hits_of_the_request_count_for_each_descriptor),
         cmocka_unit_test(none_at_all_is_one),
         cmocka_unit_test(a_meter_is_charged_whole_and_asks_with_none),
         cmocka_unit_test(a_refusal_does_not_give_back_what_a_meter_was_charged),
+        cmocka_unit_test(hits_to_be_given_back_are_not_charged_and_refuse_nothing),
+        cmocka_unit_test(a_multiple_of_a_unit_may_be_another_unit),
         cmocka_unit_test(a_limit_brought_along_holds_in_place_of_the_rules),
         cmocka_unit_test(a_limit_brought_along_is_charged_as_others_are),
     };

@@ -23,10 +23,14 @@ static void a_request_is_read_whole(void **state)
     static const char *const texts[] = {
         "{\"domain\": \"m\", \"descriptors\": [{\"entries\": [{\"key\": \"k\\u0031\", \"value\": "
         "\"v\\n\"}, {\"key\": \"k2\"}]}, {\"entries\": [], \"limit\": {\"requests_per_unit\": 3, "
-        "\"unit\": \"HOUR\"}, \"hits_addend\": 0}, {}], \"hits_addend\": 7}",
+        "\"unit\": \"HOUR\", \"unit_multiplier\": 24}, \"hits_addend\": 0}, "
+        "{\"is_negative_hits\": true, "
+        "\"hits_addend\": \"18446744073709551615\"}], \"hits_addend\": 7}",
         "{\"hitsAddend\": \"7\", \"descriptors\": [{\"limit\": null, \"entries\": [{\"value\": "
         "\"v\\n\", \"key\": \"k1\"}, {\"value\": \"\", \"key\": \"k2\"}]}, {\"hitsAddend\": "
-        "\"0\", \"limit\": {\"unit\": 3, \"requestsPerUnit\": \"3\"}}, {\"entries\": null}], "
+        "\"0\", \"limit\": {\"unit\": 3, \"requestsPerUnit\": \"3\", \"unitMultiplier\": \"24\"}}, "
+        "{\"entries\": null, \"isNegativeHits\": true, \"hitsAddend\": "
+        "\"18446744073709551615\"}], "
         "\"domain\": \"m\"}",
     };
     char problem[ENVOY_RLS_MESSAGE_MAX];
@@ -53,7 +57,11 @@ static void a_request_is_read_whole(void **state)
         assert_true(request->descriptors[1].has_limit);
         assert_int_equal(request->descriptors[1].requests_per_unit, 3);
         assert_int_equal(request->descriptors[1].unit, ENVOY_HOUR);
+        assert_int_equal(request->descriptors[1].unit_multiplier, 24);
+        assert_false(request->descriptors[1].negative);
         assert_int_equal(request->descriptors[2].n_entries, 0);
+        assert_true(request->descriptors[2].negative);
+        assert_true(request->descriptors[2].hits == UINT64_MAX);
         free(message);
     }
 }
@@ -78,6 +86,10 @@ static void what_is_wrong_is_said(void **state)
         {"{\"descriptors\": [{\"entries\": [{\"key\": null, \"value\": 5}]}]}",
          "value must be a string"},
         {"{\"descriptors\": [{\"limit\": 5}]}", "limit must be an object"},
+        {"{\"descriptors\": [{\"hits_addend\": \"18446744073709551616\"}]}",
+         "hits_addend must be a number from 0 on"},
+        {"{\"descriptors\": [{\"is_negative_hits\": 1}]}",
+         "is_negative_hits must be true or false"},
         {"{\"descriptors\": [{\"limit\": {\"unit\": \"FORTNIGHT\"}}]}", "unit must be SECOND, "},
         {"{\"descriptors\": [{\"limit\": {\"requestsPerUnit\": 4294967296}}]}",
          "requests_per_unit must be a number below 2^32"},
@@ -186,6 +198,38 @@ static void a_reply_is_written_as_protobuf_writes_it(void **state)
     json_writer_fini(&out);
 }
 
+static void metadata_tell_what_was_asked_and_which_quotas_are_over(void **state)
+{
+    static const char rules[] =
+        "domain: d\n"
+        "descriptors:\n"
+        "  - {key: q, quota_mode: true, rate_limit: {unit: hour, requests_per_unit: 0}}\n"
+        "  - {key: n, rate_limit: {unit: hour, requests_per_unit: 5}}\n";
+    static const char want[] =
+        "\"dynamicMetadata\":{\"domain\":\"d\",\"descriptors\":["
+        "{\"entries\":[\"n=1\",\"x=?\"]},{\"entries\":[\"q=a?\xc3\xa9?b\"]},"
+        "{\"entries\":[\"n=2\"],\"limit\":\"requests_per_unit:3 unit:DAY\",\"hitsAddend\":2}],"
+        "\"hitsAddend\":4,\"quotaModeViolations\":[1],\"quotaModeEnabled\":true}}\n";
+    struct envoy_world world;
+    struct envoy_asked asked;
+    struct json_writer out;
+
+    (void)state;
+    envoy_open_with(&world, "metadata: true", rules, (size_t)4 << 20);
+    envoy_parse(&asked, "d", "n=1 x=?|q=?|n=2 [3/day] [+2]");
+    /* What is no character would cost the whole answer. */
+    asked.entries[2].value = (struct slice){"a\xff\xc3\xa9\0b", 6};
+    asked.request.hits = 4;
+    envoy_rls_take(world.rls, world.store, &asked.request, world.now, &world.reply);
+    json_writer_init(&out);
+    envoy_rls_write(&out, &world.reply);
+    assert_false(out.failed);
+    assert_true(out.size > sizeof want);
+    assert_memory_equal(out.bytes + out.size - (sizeof want - 1), want, sizeof want - 1);
+    json_writer_fini(&out);
+    envoy_close(&world);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -193,6 +237,7 @@ int main(void)
         cmocka_unit_test(what_is_wrong_is_said),
         cmocka_unit_test(what_is_too_much_is_refused),
         cmocka_unit_test(a_reply_is_written_as_protobuf_writes_it),
+        cmocka_unit_test(metadata_tell_what_was_asked_and_which_quotas_are_over),
     };
     reader = json_reader_new();
     int failed = cmocka_run_group_tests(tests, NULL, NULL);

@@ -119,7 +119,7 @@ static void each_mistake_is_told_with_its_place(void **state)
         {false, "descriptors[0].key is empty", "domain: d\ndescriptors: [{key: @\"\"}]\n"},
         {false,
          "descriptors[0] has no key \"values\"; it takes key, value, rate_limit, descriptors, "
-         "shadow_mode, share_threshold, detailed_metric, value_to_metric",
+         "shadow_mode, quota_mode, share_threshold, detailed_metric, value_to_metric",
          "domain: d\ndescriptors: [{key: a, @values: b}]\n"},
         {false, "descriptors[0].descriptors[1].rate_limit.unit is \"fortnight\"; it must be",
          "domain: d\ndescriptors:\n  - key: a\n    descriptors:\n      - key: b\n      - key: c\n"
@@ -133,6 +133,18 @@ static void each_mistake_is_told_with_its_place(void **state)
         {false, "descriptors[0].rate_limit.requests_per_unit is \"4294967296\"; it must be",
          "domain: d\n"
          "descriptors: [{key: a, rate_limit: {unit: day, requests_per_unit: @4294967296}}]\n"},
+        {false, "descriptors[0].rate_limit.requests_per_unit is \"1e3\"; it must be",
+         "domain: d\ndescriptors: [{key: a, rate_limit: {unit: day, requests_per_unit: @1e3}}]\n"},
+        {false, "descriptors[0].rate_limit.requests_per_unit is \"5\" in quotes",
+         "domain: d\n"
+         "descriptors: [{key: a, rate_limit: {unit: day, requests_per_unit: @\"5\"}}]\n"},
+        {false, "descriptors[0].rate_limit has no key \"shadow_mode\"; it takes",
+         "domain: d\ndescriptors: [{key: a, rate_limit: {unit: day, requests_per_unit: 1,\n"
+         "  @shadow_mode: true}}]\n"},
+        {false, "there is no anchor &x before this alias",
+         "domain: d\ndescriptors: [{key: a, rate_limit: @*x}]\n"},
+        {false, "<< is no map; it must be a map",
+         "domain: d\ndescriptors: [{key: a, <<: @b}]\n"},
         {false, "descriptors[0].rate_limit.unit is given beside unlimited",
          "domain: d\ndescriptors: [{key: a, rate_limit: {unlimited: true, unit: @day}}]\n"},
         {false, "descriptors[0].rate_limit.unlimited is \"perhaps\"; it must be",
@@ -231,6 +243,74 @@ static void what_is_accepted_without_meaning_is_accepted(void **state)
     end(&place);
 }
 
+/* Their reader's YAML is 1.1. */
+static void what_may_be_written_in_several_ways_is_read(void **state)
+{
+    struct place place;
+
+    (void)state;
+    begin(&place, "config: r.yaml");
+    put(&place, "r.yaml",
+        "domain: d\n"
+        "descriptors:\n"
+        "  - {key: a, value: ~, shadow_mode: yes, rate_limit: {unit: day, requests_per_unit: +5}}\n"
+        "  - key: b\n"
+        "    value:\n"
+        "    shadow_mode: Off\n"
+        "    rate_limit: {unit: day, requests_per_unit: 1_000, name: , replaces: }\n"
+        "    descriptors:\n"
+        "  - {key: c, shadow_mode: TRUE, rate_limit: {unit: day, requests_per_unit: 0x10}}\n"
+        "  - {key: d, shadow_mode: null, rate_limit: {unit: day, requests_per_unit: 010}}\n"
+        "  - {key: e, rate_limit: Null}\n"
+        "  - {key: f, value: yes, rate_limit: {unlimited: on}}\n");
+    read_it(&place);
+    assert_int_equal(place.problems.n, 0);
+    const struct envoy_rules *rules = place.config.envoy.rules;
+    static const int64_t numbers[] = {5, 1000, 16, 8};
+    static const bool shadows[] = {true, false, true, false};
+    assert_int_equal(rules->n_limits, 5);
+    for (size_t i = 0; i < COUNT_OF(numbers); i++) {
+        assert_int_equal(rules->limits[i]->limit.requests_per_unit, numbers[i]);
+        assert_int_equal(rules->limits[i]->shadow, shadows[i]);
+        assert_null(rules->limits[i]->value);
+    }
+    assert_true(rules->limits[4]->limit.unlimited);
+    assert_string_equal(rules->limits[4]->path, "f_yes");
+    end(&place);
+}
+
+static void rules_may_be_aliases_and_take_over_keys(void **state)
+{
+    struct place place;
+
+    (void)state;
+    begin(&place, "config: r.yaml");
+    put(&place, "r.yaml",
+        "domain: d\n"
+        "descriptors:\n"
+        "  - &one\n"
+        "    key: a\n"
+        "    rate_limit: &few {unit: day, requests_per_unit: 5}\n"
+        "  - {key: b, rate_limit: *few}\n"
+        "  - {key: c, rate_limit: {<<: *few, unit: hour}}\n"
+        "  - {<<: *one, key: d, shadow_mode: true}\n"
+        "  - {key: e, rate_limit: {<<: [{name: n}, *few, {name: m, unit: week}]}}\n"
+        "  - {key: f, descriptors: [*one]}\n");
+    read_it(&place);
+    assert_int_equal(place.problems.n, 0);
+    const struct envoy_rules *rules = place.config.envoy.rules;
+    static const char *const paths[] = {"a", "b", "c", "d", "e", "f.a"};
+    assert_int_equal(rules->n_limits, COUNT_OF(paths));
+    for (size_t i = 0; i < COUNT_OF(paths); i++) {
+        assert_string_equal(rules->limits[i]->path, paths[i]);
+        assert_int_equal(rules->limits[i]->limit.requests_per_unit, 5);
+        assert_int_equal(rules->limits[i]->limit.unit, i == 2 ? ENVOY_HOUR : ENVOY_DAY);
+        assert_int_equal(rules->limits[i]->shadow, i == 3);
+    }
+    assert_string_equal(rules->limits[4]->limit.name, "n");
+    end(&place);
+}
+
 static void a_folder_is_all_rules_in_it_by_name(void **state)
 {
     struct place place;
@@ -245,7 +325,8 @@ static void a_folder_is_all_rules_in_it_by_name(void **state)
     put(&place, "r.d/.c.yaml", "not rules");
     put(&place, "r.d/notes.txt", "not rules");
     read_it(&place);
-    assert_int_equal(place.problems.n, 0);
+    expect_problem(&place, true, "c.yaml", 2, 21, "the folder ");
+    assert_non_null(strstr(place.problems.list[0].text, "/r.d has 1 more, which are not read"));
     const struct envoy_rules *rules = place.config.envoy.rules;
     assert_int_equal(rules->n_domains, 2);
     assert_string_equal(rules->domains[0].name, "one");
@@ -436,6 +517,8 @@ int main(void)
         cmocka_unit_test(each_mistake_is_told_with_its_place),
         cmocka_unit_test(all_that_is_wrong_is_told_at_once),
         cmocka_unit_test(what_is_accepted_without_meaning_is_accepted),
+        cmocka_unit_test(what_may_be_written_in_several_ways_is_read),
+        cmocka_unit_test(rules_may_be_aliases_and_take_over_keys),
         cmocka_unit_test(a_folder_is_all_rules_in_it_by_name),
         cmocka_unit_test(an_empty_folder_is_warned_of),
         cmocka_unit_test(a_domain_has_one_file_unless_they_may_be_merged),

@@ -169,7 +169,8 @@ static void every_unit_is_as_long_as_it_is(void **state)
         assert_int_equal(world.reply.statuses[0].until_reset, rows[i].seconds * 1000);
         world.now += rows[i].seconds * 1000 - 1;
         envoy_expect(&world, "d", "k=v", "X:X");
-        assert_int_equal(world.reply.statuses[0].until_reset, 1);
+        /* A ms, told as a second: who rounds down would not wait at all. */
+        assert_int_equal(world.reply.statuses[0].until_reset, 1000);
         world.now++;
         envoy_expect(&world, "d", "k=v", "O:O");
         envoy_close(&world);
@@ -226,6 +227,13 @@ static void what_makes_no_sense_is_an_error_that_says_why(void **state)
     assert_int_equal(world.reply.result, ENVOY_RLS_INVALID);
     assert_string_equal(world.reply.message, "descriptors[1].limit.unit is no unit; it must be a "
                                              "number from 1 (second) to 7 (week)");
+    request.descriptors[1].unit = ENVOY_MINUTE;
+    request.descriptors[1].unit_multiplier = 5;
+    envoy_rls_take(world.rls, world.store, &request.request, ENVOY_NOW, &world.reply);
+    assert_int_equal(world.reply.result, ENVOY_RLS_INVALID);
+    assert_string_equal(world.reply.message,
+                        "descriptors[1].limit.unit_multiplier is 5; the period must be one second, "
+                        "minute, hour, day, week, month or year");
     for (size_t i = 0; i < COUNT_OF(many); i++)
         many[i] = request.descriptors[0];
     request.request.descriptors = many;

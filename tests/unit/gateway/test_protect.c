@@ -304,6 +304,26 @@ static void a_body_streams_both_ways(void **state)
     close_world();
 }
 
+/* More fields than we can pass on: it is all of a reply, or none. */
+static void a_reply_with_too_many_fields_is_502(void **state)
+{
+    static struct http_field fields[HTTP_FIELDS_MAX + 10];
+    struct http_head head = {.status = 200, .fields = fields, .n_fields = HTTP_FIELDS_MAX + 10};
+    struct asked asked;
+
+    (void)state;
+    for (size_t i = 0; i < head.n_fields; i++)
+        fields[i] = (struct http_field){SLICE("x-one-of-many"), SLICE("1")};
+    open_world("");
+    ask(&asked, "GET", "/api", 0, NULL);
+    await(world.n_seen == 1 && world.seen[0].ended);
+    http_inbound_send(world.seen[0].in, &head, SLICE("fine"));
+    await(asked.done);
+    assert_int_equal(asked.status, 502);
+    assert_string_equal(asked.reason, "upstream_error");
+    close_world();
+}
+
 static void who_waits_is_let_through_when_a_place_is_free(void **state)
 {
     struct asked first, second;
@@ -487,6 +507,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_request_goes_on_as_it_came),
         cmocka_unit_test(a_body_streams_both_ways),
+        cmocka_unit_test(a_reply_with_too_many_fields_is_502),
         cmocka_unit_test(who_waits_is_let_through_when_a_place_is_free),
         cmocka_unit_test(who_may_not_wait_is_refused_in_our_form),
         cmocka_unit_test(a_peer_is_the_node_that_a_trusted_caller_names),

@@ -19,6 +19,7 @@ static struct {
     int status;
     int64_t length;
     char fields[2000]; /* "name: value\n" of each */
+    char behind[400];  /* of the trailers */
     size_t body;
     int replies, finishes;
 } sent;
@@ -47,9 +48,14 @@ static size_t kept_write(struct http_inbound *in, struct slice bytes)
 
 static void kept_finish(struct http_inbound *in, const struct http_field *trailers, size_t n)
 {
+    size_t at = 0;
+
     (void)in;
-    (void)trailers;
-    assert_int_equal(n, 0);
+    for (size_t i = 0; i < n; i++)
+        at += (size_t)snprintf(sent.behind + at, sizeof sent.behind - at, "%.*s: %.*s\n",
+                               (int)trailers[i].name.n, trailers[i].name.at,
+                               (int)trailers[i].value.n, trailers[i].value.at);
+    assert_true(at < sizeof sent.behind);
     sent.finishes++;
 }
 
@@ -123,6 +129,39 @@ static tg_ms deadline(const char *timeout)
     struct http_head head = {.fields = fields, .n_fields = timeout[0] != 0};
 
     return protect_grpc_deadline(&head, NOW);
+}
+
+/* Whoever reads it back must not wait longer than was left, and can read it: eight digits. */
+static void what_is_left_of_it_is_passed_on(void **state)
+{
+    static const struct {
+        tg_ms left;
+        const char *want;
+    } rows[] = {
+        {1, "1m"},
+        {99999999, "99999999m"},
+        {100000000, "100000S"},
+        {100000999, "100000S"},
+        {99999999999, "99999999S"},
+        {100000000000, "1666666M"},
+        {6000000000000, "1666666H"},
+        {TG_NUMBER_MAX, "99999999H"},
+        {0, "1m"}, /* there is none that has passed */
+        {-5, "1m"},
+    };
+    char text[PROTECT_GRPC_TIMEOUT_MAX];
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        struct slice got = protect_grpc_timeout(rows[i].left, text);
+        tg_ms back;
+
+        if (!slice_equal(got, slice_of(rows[i].want)))
+            fail_msg("%lld: %.*s, not %s", (long long)rows[i].left, (int)got.n, got.at,
+                     rows[i].want);
+        assert_true(grpc_read_timeout(got, &back));
+        assert_true(back <= rows[i].left || rows[i].left < 1);
+    }
 }
 
 static void its_deadline_is_what_its_client_says(void **state)
@@ -258,6 +297,19 @@ static void a_message_is_escaped_and_stays_utf8(void **state)
     expect("grpc-message", "100 %25 of caf%C3%A9, ? cut%0A");
 }
 
+/* Behind a reply that has begun there is room for a status, and for nothing else. */
+static void a_reply_that_broke_ends_with_a_status(void **state)
+{
+    struct http_inbound in = {.transport = &kept};
+
+    (void)state;
+    memset(&sent, 0, sizeof sent);
+    protect_grpc_end(&in, GRPC_UNAVAILABLE, SLICE("50 % of it"));
+    assert_int_equal(sent.replies, 0);
+    assert_int_equal(sent.finishes, 1);
+    assert_string_equal(sent.behind, "grpc-status: 14\ngrpc-message: 50 %25 of it\n");
+}
+
 /* ---- hearing ---- */
 
 static void the_law_is_told_by_the_status(void **state)
@@ -306,6 +358,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_rpc_is_known_by_its_content_type_and_http2),
         cmocka_unit_test(its_deadline_is_what_its_client_says),
+        cmocka_unit_test(what_is_left_of_it_is_passed_on),
+        cmocka_unit_test(a_reply_that_broke_ends_with_a_status),
         cmocka_unit_test(each_reason_has_its_code),
         cmocka_unit_test(a_refusal_is_a_head_and_nothing_else),
         cmocka_unit_test(a_wait_that_helps_is_told_and_never_shorter_than_the_truth),

@@ -275,6 +275,92 @@ static void a_stream_with_enough_that_waits_is_read_no_further(void **state)
     close_world();
 }
 
+static uint64_t refused(enum reply_reason reason)
+{
+    return atomic_load(&world.gateway->counts.refused[reason]);
+}
+
+static void errors_are_counted_by_their_reason(void **state)
+{
+    static const char *const NOBODY[] = {"authorization: Bearer x", NULL};
+    Tollgate__V1__ReleaseRequest release_of = TOLLGATE__V1__RELEASE_REQUEST__INIT;
+    Tollgate__V1__AdmitStreamRequest wrong = TOLLGATE__V1__ADMIT_STREAM_REQUEST__INIT;
+    struct rpc_exchange exchange;
+
+    (void)state;
+    open_world("{}");
+    rpc_ask(&exchange, world.server, ADMIT_PATH, NOBODY, admit_of("a"));
+    assert_int_equal(exchange.code, GRPC_UNAUTHENTICATED);
+    rpc_close(&exchange);
+    assert_int_equal(refused(REPLY_INVALID_API_KEY), 1);
+    release_of.outcome = (Tollgate__V1__Outcome)9;
+    rpc_ask(&exchange, world.server, "/tollgate.v1.Admission/Release", CALLER, &release_of.base);
+    assert_int_equal(exchange.code, GRPC_INVALID_ARGUMENT);
+    assert_true(rpc_said(&exchange, "`outcome` must be OUTCOME_OK"));
+    rpc_close(&exchange);
+    assert_int_equal(refused(REPLY_INVALID_REQUEST), 1);
+    release_of.outcome = TOLLGATE__V1__OUTCOME__OUTCOME_OK;
+    release_of.sample_given_case = TOLLGATE__V1__RELEASE_REQUEST__SAMPLE_GIVEN_SAMPLE_MS;
+    release_of.sample_ms = 1e300; /* a number, and more than the gate takes */
+    wrong.what_case = TOLLGATE__V1__ADMIT_STREAM_REQUEST__WHAT_RELEASE;
+    wrong.release = &release_of;
+    rpc_ask(&exchange, world.server, STREAM_PATH, CALLER, &wrong.base);
+    assert_int_equal(exchange.code, GRPC_OK);
+    rpc_close(&exchange);
+    assert_int_equal(refused(REPLY_INVALID_REQUEST), 2);
+    assert_int_equal(atomic_load(&world.gateway->counts.calls), 3);
+    close_world();
+}
+
+/* tenant, then cost 0 and value 1.0, which have zero bytes of their own. */
+#define NUMBERS 0x30, 0, 0x39, 0, 0, 0, 0, 0, 0, 0xf0, 0x3f
+
+static int ask_bytes(const unsigned char *frame, size_t n, const char *words)
+{
+    struct rpc_exchange exchange;
+
+    rpc_open(&exchange, world.server, ADMIT_PATH, CALLER);
+    rpc_put(&exchange, frame, n);
+    rpc_end(&exchange);
+    int code = exchange.code;
+    assert_true(words == NULL || rpc_said(&exchange, words));
+    rpc_close(&exchange);
+    return code;
+}
+
+/* A name that somebody chose must not become another's because the codec thinks that it ends. */
+static void a_text_with_a_zero_byte_is_refused_and_numbers_with_one_are_not(void **state)
+{
+    static const unsigned char cut[] = {0, 0, 0, 0, 16, 0x0a, 3, 'a', 0, 'b', NUMBERS};
+    static const unsigned char whole[] = {0, 0, 0, 0, 16, 0x0a, 3, 'a', 'b', 'c', NUMBERS};
+    static const unsigned char unknown[] = {0, 0, 0, 0, 17, 0xa2, 0x06, 3, 0, 0, 0, NUMBERS};
+    static const unsigned char asked[] = {0, 0, 0, 0, 9, 8, 7, 0x12, 5, 0x0a, 3, 'a', 0, 'b'};
+    Tollgate__V1__AdmitStreamReply *reply;
+    struct rpc_exchange stream;
+
+    (void)state;
+    open_world("{}");
+    assert_int_equal(ask_bytes(cut, sizeof cut, "`tenant` must have no zero byte in it"),
+                     GRPC_INVALID_ARGUMENT);
+    assert_int_equal(ask_bytes(whole, sizeof whole, NULL), GRPC_OK);
+    assert_int_equal(ask_bytes(unknown, sizeof unknown, NULL), GRPC_OK);
+    rpc_open(&stream, world.server, STREAM_PATH, CALLER);
+    rpc_put(&stream, asked, sizeof asked);
+    rpc_put_message(&stream, stream_of(8), SIZE_MAX);
+    for (uint64_t id = 7; id <= 8; id++) {
+        reply = (void *)rpc_next(&stream, &tollgate__v1__admit_stream_reply__descriptor);
+        assert_non_null(reply);
+        assert_int_equal(reply->id, id);
+        assert_int_equal(reply->what_case,
+                         id == 7 ? TOLLGATE__V1__ADMIT_STREAM_REPLY__WHAT_ERROR
+                                 : TOLLGATE__V1__ADMIT_STREAM_REPLY__WHAT_ADMIT);
+        tollgate__v1__admit_stream_reply__free_unpacked(reply, NULL);
+    }
+    assert_int_equal(stream.code, -1);
+    rpc_close(&stream);
+    close_world();
+}
+
 /* ---- Monitor ---- */
 
 static void deny(const char *tenant, int times)
@@ -376,6 +462,38 @@ static void a_slow_reader_is_kept_nothing_for_and_told_how_much_it_missed(void *
     close_world();
 }
 
+/* Of a flood only some are shown; whoever watches can still tell how many there were. */
+static void of_a_flood_of_refusals_each_is_told_or_counted(void **state)
+{
+    enum { N = 3000 };
+    struct rpc_exchange exchange, first, stream;
+    char lease[ADMIT_LEASE_BYTES + 1];
+    uint64_t dropped, all = 0;
+    size_t denials, shown = 0;
+
+    (void)state;
+    open_world("{concurrency: {law: fixed, initial: 1}, queue: {wait: {normal: 0ms}}}");
+    watch_for(&exchange, "");
+    rpc_ask(&first, world.server, ADMIT_PATH, CALLER, admit_of("a"));
+    assert_true(admitted(&first, lease));
+    rpc_close(&first);
+    rpc_open(&stream, world.server, STREAM_PATH, CALLER);
+    for (uint64_t id = 0; id < N; id++)
+        rpc_put_message(&stream, stream_of(id), SIZE_MAX);
+    do {
+        look();
+        count_events(&exchange, &denials, &dropped);
+        shown += denials;
+        all += denials + dropped;
+    } while (denials > 0);
+    assert_int_equal(all, N);
+    assert_in_range(shown, 500, N);
+    rpc_close(&stream);
+    rpc_close(&exchange);
+    release(lease);
+    close_world();
+}
+
 static void a_filter_passes_over_what_does_not_match(void **state)
 {
     struct rpc_exchange exchange;
@@ -435,6 +553,28 @@ static int status_of(struct rpc_exchange *exchange)
         grpc__health__v1__health_check_response__free_unpacked(reply, NULL);
     }
     return status;
+}
+
+static void there_are_so_many_watchers_of_health_and_who_leaves_makes_room(void **state)
+{
+    Grpc__Health__V1__HealthCheckRequest request = GRPC__HEALTH__V1__HEALTH_CHECK_REQUEST__INIT;
+    struct rpc_exchange last, beyond;
+
+    (void)state;
+    open_world("{}");
+    world.worker.rpc->n_health_watchers = RPC_HEALTH_WATCHERS_MAX - 1;
+    rpc_ask(&last, world.server, HEALTH_PATH "Watch", NULL, &request.base);
+    assert_int_equal(status_of(&last), 1);
+    rpc_ask(&beyond, world.server, HEALTH_PATH "Watch", NULL, &request.base);
+    assert_int_equal(beyond.code, GRPC_RESOURCE_EXHAUSTED);
+    rpc_close(&beyond);
+    rpc_close(&last);
+    assert_int_equal(world.worker.rpc->n_health_watchers, RPC_HEALTH_WATCHERS_MAX - 1);
+    assert_null(world.worker.rpc->watchers);
+    rpc_ask(&last, world.server, HEALTH_PATH "Watch", NULL, &request.base);
+    assert_int_equal(status_of(&last), 1);
+    rpc_close(&last);
+    close_world();
 }
 
 static void health_follows_readiness(void **state)
@@ -497,8 +637,12 @@ int main(void)
         cmocka_unit_test(enforced_refusals_are_statuses_with_a_hint),
         cmocka_unit_test(who_leaves_when_he_is_let_in_gives_the_slot_back),
         cmocka_unit_test(a_stream_with_enough_that_waits_is_read_no_further),
+        cmocka_unit_test(errors_are_counted_by_their_reason),
+        cmocka_unit_test(a_text_with_a_zero_byte_is_refused_and_numbers_with_one_are_not),
         cmocka_unit_test(a_watcher_gets_fifty_at_a_time_and_the_rest_later),
         cmocka_unit_test(a_slow_reader_is_kept_nothing_for_and_told_how_much_it_missed),
+        cmocka_unit_test(of_a_flood_of_refusals_each_is_told_or_counted),
+        cmocka_unit_test(there_are_so_many_watchers_of_health_and_who_leaves_makes_room),
         cmocka_unit_test(a_filter_passes_over_what_does_not_match),
         cmocka_unit_test(a_snapshot_whose_client_has_left_is_thrown_away),
         cmocka_unit_test(health_follows_readiness),

@@ -641,6 +641,39 @@ static void nobody_there_fails_everybody_who_waits(void **state)
     pair_fini(&pair);
 }
 
+/* Not even the connection is taken: a queue of one is full. */
+static void an_address_that_never_answers_is_late_for_all(void **state)
+{
+    struct http_timeouts timeouts = {.connect = 30};
+    struct pair pair;
+    struct kit_out outs[3];
+    struct sockaddr_storage address;
+    socklen_t n = sizeof address;
+    int port, listening = kit_raw_listen(&port), first = socket(AF_INET, SOCK_STREAM, 0);
+
+    (void)state;
+    pair_init(&pair);
+    pair_start(&pair);
+    assert_int_equal(listen(listening, 0), 0);
+    assert_int_equal(getsockname(listening, (struct sockaddr *)&address, &n), 0);
+    assert_int_equal(connect(first, (struct sockaddr *)&address, n), 0);
+    http_origin_unref(pair.origin);
+    pair.origin = kit_origin_http2(port, NULL, NULL, HTTP2_PRIOR);
+    for (size_t i = 0; i < COUNT_OF(outs); i++) {
+        kit_send_within(&pair.kit, &outs[i], pair.origin, "GET", "/", 0, &timeouts);
+        timeouts.connect = 20000; /* their connection is that of the first, and has its time */
+    }
+    for (size_t i = 0; i < COUNT_OF(outs); i++) {
+        kit_until(&pair.kit, kit_over(&outs[i]));
+        assert_int_equal(outs[i].why, HTTP_LATE_CONNECT);
+        assert_false(outs[i].sent);
+        kit_out_fini(&outs[i]);
+    }
+    close(first);
+    close(listening);
+    pair_fini(&pair);
+}
+
 static void deadlines_hold_for_one_exchange_alone(void **state)
 {
     struct pair pair;
@@ -688,6 +721,7 @@ int main(void)
         cmocka_unit_test(draining_finishes_what_runs),
         cmocka_unit_test(an_idle_connection_ends_by_either_sides_time),
         cmocka_unit_test(nobody_there_fails_everybody_who_waits),
+        cmocka_unit_test(an_address_that_never_answers_is_late_for_all),
         cmocka_unit_test(deadlines_hold_for_one_exchange_alone),
     };
 

@@ -101,28 +101,61 @@ static void rapid_resets_end_the_connection(void **state)
     scene_fini(&scene);
 }
 
+static void put_post_of(struct frames *frames, uint32_t id, const char *length)
+{
+    const char *const words[] = {":method", "POST", ":scheme", "http",
+                                 ":path", "/", ":authority", "a.test",
+                                 "content-length", length, NULL};
+
+    frames_put_head(frames, 0, id, words);
+}
+
+/* Rules that can be broken when an exchange has begun. */
+static void overflow_window(struct frames *frames, uint32_t id)
+{
+    frames_post(frames, id, false);
+    frames_put_u32(frames, FRAME_WINDOW, id, 0x7fffffff);
+}
+
+static void say_too_much(struct frames *frames, uint32_t id)
+{
+    put_post_of(frames, id, "1");
+    frames_put(frames, FRAME_DATA, 0, id, "more", 4);
+}
+
+static void say_too_little(struct frames *frames, uint32_t id)
+{
+    put_post_of(frames, id, "5");
+    frames_put(frames, FRAME_DATA, FLAG_END_STREAM, id, "less", 4);
+}
+
 /* The same, by having us do it: each exchange breaks a rule after it has begun. */
 static void errors_count_as_resets(void **state)
 {
-    struct scene scene;
-    uint32_t id = 1;
+    static void (*const breaks[])(struct frames * frames, uint32_t id) = {
+        overflow_window, say_too_much, say_too_little};
 
     (void)state;
-    scene_init(&scene);
-    scene.kit.on_end = NULL;
-    scene.kit.options.limits.resets = 100;
-    scene.kit.options.limits.resets_per_s = 1;
-    scene_start(&scene);
-    for (int i = 0; i < 1000 && bad_server(&scene) != NULL; i++, id += 2) {
-        frames_post(scene.bad, id, false);
-        frames_put_u32(scene.bad, FRAME_WINDOW, id, 0x7fffffff);
-        if (i % 50 == 0)
-            kit_calm(&scene.kit);
+    for (size_t k = 0; k < COUNT_OF(breaks); k++) {
+        struct scene scene;
+        uint32_t id = 1;
+
+        scene_init(&scene);
+        scene.kit.on_end = NULL;
+        scene.kit.options.limits.resets = 100;
+        scene.kit.options.limits.resets_per_s = 1;
+        scene_start(&scene);
+        for (int i = 0; i < 1000 && bad_server(&scene) != NULL; i++, id += 2) {
+            breaks[k](scene.bad, id);
+            if (i % 20 == 0)
+                kit_calm(&scene.kit);
+        }
+        expect_calm(&scene);
+        assert_in_range(scene.kit.n_ins, 100, 101 + 60);
+        assert_int_equal(http_listener_busy(scene.kit.listener), 0);
+        scene.kit.on_end = answer;
+        scene_fini(&scene);
     }
-    expect_calm(&scene);
-    assert_in_range(scene.kit.n_ins, 100, 101 + 5);
-    scene.kit.on_end = answer;
-    scene_fini(&scene);
 }
 
 /* A busy client that gives up every second exchange and takes the others is no attacker. */
@@ -194,10 +227,31 @@ static void put_empty_data(struct frames *frames)
     frames_put(frames, FRAME_DATA, 0, 1, NULL, 0);
 }
 
+static void put_padding(struct frames *frames)
+{
+    frames_put(frames, FRAME_DATA, FLAG_PADDED, 1, "\3\0\0\0", 4);
+}
+
+static void put_goaway(struct frames *frames)
+{
+    frames_put(frames, FRAME_GOAWAY, 0, 0, "\0\0\0\0\0\0\0\0", 8);
+}
+
+static void put_unknown(struct frames *frames)
+{
+    frames_put(frames, 0x42, 0, 0, "what", 4);
+}
+
+static void put_alternative(struct frames *frames)
+{
+    frames_put(frames, 0x0a, 0, 1, "\0\0x", 3);
+}
+
 static void floods_of_frames_end_the_connection(void **state)
 {
-    static void (*const floods[])(struct frames * frames) = {put_settings, put_ping, put_priority,
-                                                             put_window, put_empty_data};
+    static void (*const floods[])(struct frames * frames) = {
+        put_settings, put_ping, put_priority, put_window, put_empty_data,
+        put_padding, put_goaway, put_unknown, put_alternative};
 
     (void)state;
     for (size_t k = 0; k < COUNT_OF(floods); k++) {
@@ -218,6 +272,42 @@ static void floods_of_frames_end_the_connection(void **state)
         assert_true(scene.bad->acks < 2000);
         scene_fini(&scene);
     }
+}
+
+/* Its fields are decoded, and given to nobody who would count them. */
+static void headers_for_what_has_ended_are_paid_for(void **state)
+{
+    static char block[15000];
+    struct scene scene;
+    int sent = 0;
+
+    (void)state;
+    memset(block, 0x82, sizeof block); /* :method: GET, by its number */
+    scene_init(&scene);
+    scene.kit.options.limits.odd_frames = 500;
+    scene_start(&scene);
+    frames_post(scene.bad, 1, true);
+    frames_until(scene.bad, frames_at(scene.bad, 1)->ended);
+    for (; sent < 100 && bad_server(&scene) != NULL; sent++) {
+        frames_put(scene.bad, FRAME_HEADERS, FLAG_END_HEADERS, 1, block, sizeof block);
+        kit_calm(&scene.kit);
+    }
+    expect_calm(&scene);
+    assert_true(sent < 50); /* it has more when the machine was slow */
+    scene_fini(&scene);
+}
+
+static void priority_of_no_exchange_is_an_error(void **state)
+{
+    struct scene scene;
+
+    (void)state;
+    scene_init(&scene);
+    scene_start(&scene);
+    frames_put(scene.bad, FRAME_PRIORITY, 0, 0, "\0\0\0\0\20", 5);
+    frames_until(scene.bad, scene.bad->goaway);
+    assert_int_equal(scene.bad->goaway_code, HTTP2_PROTOCOL_ERROR);
+    scene_fini(&scene);
 }
 
 /* Acknowledgements that the client does not read wait, but not for ever: then it is over. */
@@ -677,6 +767,8 @@ int main(void)
         cmocka_unit_test(who_takes_replies_may_give_up_others),
         cmocka_unit_test(exchanges_beyond_the_limit_are_not_begun),
         cmocka_unit_test(floods_of_frames_end_the_connection),
+        cmocka_unit_test(headers_for_what_has_ended_are_paid_for),
+        cmocka_unit_test(priority_of_no_exchange_is_an_error),
         cmocka_unit_test(acknowledgements_that_nobody_reads_are_bounded),
         cmocka_unit_test(a_large_header_is_431_and_a_huge_one_the_end),
         cmocka_unit_test(too_many_fields_are_431),

@@ -380,6 +380,80 @@ static void the_upstreams_limit_is_kept(void **state)
     pair_fini(&pair);
 }
 
+/* How many it takes is not known before its settings: one goes first, and none is refused. */
+static void the_first_goes_alone_until_the_upstream_has_settled(void **state)
+{
+    struct pair pair;
+    struct kit_out outs[2];
+
+    (void)state;
+    pair_init(&pair);
+    kit_send(&pair.kit, &pair.out, pair.origin, "GET", "/", 0);
+    for (size_t i = 0; i < COUNT_OF(outs); i++)
+        kit_send(&pair.kit, &outs[i], pair.origin, "GET", "/", 0);
+    struct kit_raw *raw = kit_raw_accept(&pair.kit, pair.listening);
+    kit_until(&pair.kit, raw->n > 100); /* a preface, settings and the first */
+    kit_calm(&pair.kit);
+    pair.up = frames_server(&pair.kit, raw);
+    frames_read(pair.up); /* what came before the settings were on their way */
+    assert_true(frames_at(pair.up, 1)->ended);
+    assert_int_equal(frames_at(pair.up, 3)->heads, 0);
+    frames_until(pair.up, frames_at(pair.up, 3)->ended && frames_at(pair.up, 5)->ended);
+    for (uint32_t id = 1; id <= 5; id += 2)
+        put_reply(pair.up, id, "ok");
+    kit_until(&pair.kit, pair.out.ended && outs[0].ended && outs[1].ended);
+    for (size_t i = 0; i < COUNT_OF(outs); i++)
+        kit_out_fini(&outs[i]);
+    pair_fini(&pair);
+}
+
+/* Connected, and then nothing: nobody waits for it longer than for a connection. */
+static void an_upstream_that_never_settles_is_given_up(void **state)
+{
+    const struct http_timeouts timeouts = {.connect = 50};
+    struct pair pair;
+    struct kit_out other = {0};
+
+    (void)state;
+    pair_init(&pair);
+    kit_send_within(&pair.kit, &pair.out, pair.origin, "GET", "/", 0, &timeouts);
+    kit_send_within(&pair.kit, &other, pair.origin, "GET", "/", 0, &timeouts);
+    kit_until(&pair.kit, kit_over(&pair.out) && kit_over(&other));
+    assert_int_equal(pair.out.why, HTTP_LATE_CONNECT);
+    assert_int_equal(other.why, HTTP_LATE_CONNECT);
+    assert_int_equal(http_client_busy(pair.kit.client), 0);
+    kit_out_fini(&other);
+    pair_fini(&pair);
+}
+
+/* A handler that does not read its body fills the connection's window: it holds up no other. */
+static void who_fills_the_window_holds_up_nobody(void **state)
+{
+    static const char piece[100000];
+    struct pair pair;
+    struct kit_out next = {0};
+
+    (void)state;
+    pair_init(&pair);
+    kit_send(&pair.kit, &pair.out, pair.origin, "POST", "/", -1);
+    http_outbound_write(pair.out.out, (struct slice){piece, sizeof piece});
+    pair.up = accept_next(&pair);
+    frames_until(pair.up, frames_at(pair.up, 1)->data_bytes == 65535);
+    tg_ms full_at = net_loop_now(pair.kit.loop);
+    kit_until(&pair.kit, net_loop_now(pair.kit.loop) > full_at + 300);
+    kit_send(&pair.kit, &next, pair.origin, "POST", "/", -1);
+    http_outbound_write(next.out, SLICE("hi"));
+    struct frames *other = accept_next(&pair);
+    frames_until(other, frames_at(other, 1)->data_bytes == 2);
+    kit_out_fini(&next);
+    /* What it waits for comes in the end. */
+    frames_put_u32(pair.up, FRAME_WINDOW, 0, 1000000);
+    frames_put_u32(pair.up, FRAME_WINDOW, 1, 1000000);
+    frames_until(pair.up, frames_at(pair.up, 1)->data_bytes == sizeof piece);
+    frames_free(other);
+    pair_fini(&pair);
+}
+
 /* ---- Garbage --------------------------------------------------------------------------------- */
 
 static void upstreams_that_speak_something_else_are_garbage(void **state)
@@ -468,6 +542,9 @@ int main(void)
         cmocka_unit_test(a_connection_takes_its_exchanges_with_it),
         cmocka_unit_test(a_kept_connection_that_died_is_replaced),
         cmocka_unit_test(the_upstreams_limit_is_kept),
+        cmocka_unit_test(the_first_goes_alone_until_the_upstream_has_settled),
+        cmocka_unit_test(an_upstream_that_never_settles_is_given_up),
+        cmocka_unit_test(who_fills_the_window_holds_up_nobody),
         cmocka_unit_test(upstreams_that_speak_something_else_are_garbage),
         cmocka_unit_test(malformed_replies_are_garbage_for_one_exchange),
         cmocka_unit_test(a_short_reply_is_no_reply),

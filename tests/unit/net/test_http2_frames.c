@@ -3,6 +3,7 @@
  */
 #include "net_frames.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -310,6 +311,68 @@ static void who_begins_otherwise_is_closed(void **state)
     kit_fini(&kit);
 }
 
+static void refuse_at_once(struct kit_in *in)
+{
+    const struct http_field why = {SLICE("x-why"), SLICE("so")};
+    const struct http_head head = {.status = 200, .fields = &why, .n_fields = 1};
+
+    http_inbound_send(in->in, &head, (struct slice){"", 0});
+}
+
+/* Some clients look at their socket again only when something comes. */
+static void who_was_answered_by_a_head_before_its_end_is_nudged_then(void **state)
+{
+    struct kit kit;
+
+    (void)state;
+    start(&kit);
+    kit.options.limits.linger_ms = 100000;
+    kit.on_begin = refuse_at_once;
+    kit_listen(&kit);
+    struct frames *frames = frames_client(&kit);
+    frames_post(frames, 1, false);
+    frames_until(frames, frames_at(frames, 1)->ended);
+    kit_calm(&kit);
+    frames_read(frames);
+    assert_int_equal(frames->seen[FRAME_PING], 0);
+    frames_put(frames, FRAME_DATA, FLAG_END_STREAM, 1, "late", 4);
+    frames_until(frames, frames->seen[FRAME_PING] == 1);
+    frames_post(frames, 3, true); /* its end came with it: nothing to wait for */
+    frames_until(frames, frames_at(frames, 3)->ended);
+    kit_calm(&kit);
+    frames_read(frames);
+    assert_int_equal(frames->seen[FRAME_PING], 1);
+    http_listener_drain(kit.listener); /* its ACK is not the one that leaving waits for */
+    frames_put(frames, FRAME_PING, FLAG_ACK, 0, "\1\0\0\0\0\0\0\0", 8);
+    frames_until(frames, frames->seen[FRAME_PING] == 2);
+    kit_calm(&kit);
+    frames_read(frames);
+    assert_int_equal(frames->seen[FRAME_GOAWAY], 1);
+    frames_free(frames);
+    kit_fini(&kit);
+}
+
+static void an_idle_connection_stays_while_its_owner_wants_it(void **state)
+{
+    struct kit kit;
+
+    (void)state;
+    start(&kit);
+    kit.options.limits.idle_ms = 5;
+    kit.keep = INT_MAX;
+    kit.on_begin = refuse_at_once;
+    kit_listen(&kit);
+    struct frames *frames = frames_client(&kit);
+    frames_post(frames, 1, true);
+    frames_until(frames, frames_at(frames, 1)->ended);
+    kit.keep = 3;
+    frames_until(frames, frames->goaway);
+    assert_int_equal(frames->goaway_code, HTTP2_NO_ERROR);
+    assert_int_equal(kit.keep, 0); /* asked three times before it went */
+    frames_free(frames);
+    kit_fini(&kit);
+}
+
 /* A client that has not heard yet that we leave gets its reply; one that has, is not waited for. */
 static void leaving_waits_until_it_is_heard(void **state)
 {
@@ -387,6 +450,8 @@ int main(void)
         cmocka_unit_test(refusals_are_replies),
         cmocka_unit_test(breaking_the_rules_ends_the_connection),
         cmocka_unit_test(who_begins_otherwise_is_closed),
+        cmocka_unit_test(who_was_answered_by_a_head_before_its_end_is_nudged_then),
+        cmocka_unit_test(an_idle_connection_stays_while_its_owner_wants_it),
         cmocka_unit_test(leaving_waits_until_it_is_heard),
         cmocka_unit_test(leaving_does_not_wait_for_ever),
         cmocka_unit_test(without_http2_the_preface_is_refused),

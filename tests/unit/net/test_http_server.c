@@ -550,6 +550,24 @@ static void slow_clients_are_told_or_dropped(void **state)
     kit_fini(&kit);
 }
 
+static void an_idle_connection_stays_while_its_owner_wants_it(void **state)
+{
+    struct kit kit;
+
+    (void)state;
+    kit_init(&kit);
+    kit.options.limits.idle_ms = 5;
+    kit.keep = 3;
+    kit.on_end = reply_at_end;
+    kit_listen(&kit);
+    struct kit_raw *idle = kit_connect(&kit);
+    kit_put(&kit, idle, request_of[WAITING]);
+    kit_until(&kit, idle->eof);
+    assert_true(kit_got(idle, "fine"));
+    assert_int_equal(kit.keep, 0);
+    kit_fini(&kit);
+}
+
 /* A byte now and then keeps nobody waiting for ever. */
 static void a_body_that_trickles_is_refused(void **state)
 {
@@ -666,6 +684,7 @@ int main(void)
         cmocka_unit_test(freeing_a_listener_ends_what_runs),
         cmocka_unit_test(draining_finishes_what_runs_and_takes_no_more),
         cmocka_unit_test(slow_clients_are_told_or_dropped),
+        cmocka_unit_test(an_idle_connection_stays_while_its_owner_wants_it),
         cmocka_unit_test(a_body_that_trickles_is_refused),
         cmocka_unit_test(a_body_that_comes_steadily_is_taken),
         cmocka_unit_test(a_client_that_takes_nothing_is_dropped),

@@ -129,9 +129,17 @@ static void timers_fire_in_order(void **state)
     net_timer_set(bench.loop, &b.timer, 40);
     net_timer_set(bench.loop, &a.timer, INT64_MAX);
     net_timer_set(bench.loop, &a.timer, 1);
-    while (net_timer_is_set(&d.timer))
+    while (net_timer_is_set(&d.timer) || net_timer_is_set(&a.timer))
         net_loop_turn(bench.loop, true);
-    assert_string_equal(bench.said, "aaabd");
+    /* On a slow machine all are due before the first turn: then the others come between the a's. */
+    const char *at = bench.said;
+    assert_int_equal(*at, 'a');
+    char rest[8] = "";
+    for (size_t n = 0; *at != '\0'; at++)
+        if (*at != 'a')
+            rest[n++] = *at;
+    assert_string_equal(rest, "bd");
+    assert_int_equal(strlen(bench.said), 5);
     net_loop_free(bench.loop);
 }
 

@@ -42,6 +42,28 @@ static void a_reader_gets_them_in_order(void **state)
     watch_free(watch);
 }
 
+static void those_that_are_only_counted_take_no_place(void **state)
+{
+    struct watch *watch = watch_new(8);
+    struct watch_entry entry;
+    watch_place place = watch_end(watch);
+    uint64_t lost = 0;
+
+    (void)state;
+    put(watch, 1);
+    for (int i = 0; i < 100; i++)
+        watch_miss(watch);
+    put(watch, 2);
+    assert_int_equal(watch_missed(watch), 100);
+    for (uint64_t id = 1; id <= 2; id++) {
+        assert_true(watch_take(watch, &place, &entry, &lost));
+        assert_int_equal(entry.id, id);
+    }
+    assert_int_equal(lost, 0);
+    assert_int_equal(watch_total(watch), 2);
+    watch_free(watch);
+}
+
 static void a_reader_that_is_late_is_told_what_it_missed(void **state)
 {
     struct watch *watch = watch_new(8);
@@ -120,6 +142,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_reader_gets_them_in_order),
+        cmocka_unit_test(those_that_are_only_counted_take_no_place),
         cmocka_unit_test(a_reader_that_is_late_is_told_what_it_missed),
         cmocka_unit_test(two_readers_do_not_know_of_each_other),
         cmocka_unit_test(the_latest_come_newest_first),

@@ -176,6 +176,92 @@ static bool is_read(const char *text, size_t bytes, const char *words)
     return good;
 }
 
+static bool read_aliases(struct arena *arena, const char *text, struct reports *reports,
+                         struct yaml_node **root)
+{
+    *reports = (struct reports){0};
+    return yaml_tree_read_aliases(arena, text, strlen(text), note, reports, root);
+}
+
+static void an_alias_is_a_copy_where_they_are_read(void **state)
+{
+    struct arena *arena = arena_new();
+    struct reports reports;
+    struct yaml_node *root;
+
+    (void)state;
+    assert_true(read_aliases(arena,
+                             "a: &x {p: [1, 2], q: &y z}\nb: *x\nc: [*y, *x]\n"
+                             "d: &x 5\ne: *x\n",
+                             &reports, &root));
+    assert_int_equal(reports.n, 0);
+    const struct yaml_node *a = yaml_tree_get(root, "a"), *b = yaml_tree_get(root, "b");
+    assert_ptr_not_equal(a, b);
+    assert_string_equal(b->key->text, "b");
+    assert_int_equal(b->n, 2);
+    assert_ptr_not_equal(a->first, b->first);
+    assert_string_equal(b->first->key->text, "p");
+    assert_string_equal(b->first->last->text, "2");
+    assert_null(b->first->last->next);
+    const struct yaml_node *c = yaml_tree_get(root, "c");
+    assert_int_equal(c->n, 2);
+    assert_null(c->first->key);
+    assert_string_equal(c->first->text, "z");
+    assert_string_equal(yaml_tree_get(c->last, "q")->text, "z");
+    /* The newest of a name. */
+    assert_string_equal(yaml_tree_get(root, "e")->text, "5");
+    assert_int_equal(root->n, 5);
+    arena_free(arena);
+}
+
+/* Nine lines that stand for a thousand million values. */
+static const char laughs[] = "a: &a [x, x, x, x, x, x, x, x, x, x]\n"
+                             "b: &b [*a, *a, *a, *a, *a, *a, *a, *a, *a, *a]\n"
+                             "c: &c [*b, *b, *b, *b, *b, *b, *b, *b, *b, *b]\n"
+                             "d: &d [*c, *c, *c, *c, *c, *c, *c, *c, *c, *c]\n"
+                             "e: &e [*d, *d, *d, *d, *d, *d, *d, *d, *d, *d]\n"
+                             "f: &f [*e, *e, *e, *e, *e, *e, *e, *e, *e, *e]\n"
+                             "g: &g [*f, *f, *f, *f, *f, *f, *f, *f, *f, *f]\n"
+                             "h: &h [*g, *g, *g, *g, *g, *g, *g, *g, *g, *g]\n"
+                             "i: &i [*h, *h, *h, *h, *h, *h, *h, *h, *h, *h]\n";
+
+static void aliases_are_bounded_and_never_go_round(void **state)
+{
+    char *anchors = repeat("- &a x\n", YAML_TREE_ANCHORS_MAX + 1, "");
+    char deep[40 * 20] = "- &a0 [x]\n";
+    struct {
+        const char *text, *words;
+    } rows[] = {
+        {laughs, "too many values"},
+        {"a: &a [1, *a]\n", "stands within what it stands for"},
+        {"a: &a {b: {c: *a}}\n", "stands within what it stands for"},
+        {"a: *b\n", "there is no anchor &b before this alias"},
+        {"a: *b\nb: &b 1\n", "there is no anchor &b before this alias"},
+        {"*a : 1\n", "there is no anchor &a before this alias"},
+        {"&a [1]: 1\n", "a key is a plain word"},
+        {"- &a [1]\n- {*a : 2}\n", "a key is a plain word"},
+        {"a: !!str b\n", "a tag (!)"},
+        {anchors, "too many anchors"},
+        {deep, "nested too deep"},
+    };
+
+    (void)state;
+    for (int i = 1; i < 36; i++) {
+        size_t n = strlen(deep);
+        snprintf(deep + n, sizeof deep - n, "- &a%d [*a%d]\n", i, i - 1);
+    }
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        struct arena *arena = arena_new();
+        struct reports reports;
+        struct yaml_node *root;
+        assert_false(read_aliases(arena, rows[i].text, &reports, &root));
+        if (reports.n != 1 || strstr(reports.text, rows[i].words) == NULL)
+            fail_msg("%.60s: %zu, %s", rows[i].text, reports.n, reports.text);
+        arena_free(arena);
+    }
+    free(anchors);
+}
+
 static void depth_nodes_and_size_are_bounded(void **state)
 {
     char *nested = repeat("[", YAML_TREE_DEPTH_MAX, ""), *deeper = repeat("[", 100000, "");
@@ -223,6 +309,8 @@ int main(void)
         cmocka_unit_test(texts_are_what_was_written),
         cmocka_unit_test(what_is_refused_is_said_where),
         cmocka_unit_test(duplicate_keys_are_told_and_dropped),
+        cmocka_unit_test(an_alias_is_a_copy_where_they_are_read),
+        cmocka_unit_test(aliases_are_bounded_and_never_go_round),
         cmocka_unit_test(depth_nodes_and_size_are_bounded),
         cmocka_unit_test(an_arena_gives_aligned_zeroed_memory),
     };
