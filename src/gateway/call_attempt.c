@@ -516,10 +516,12 @@ static bool has_waited_in_vain(const struct call *call)
     return call->attempt.shared_money.away || call->debit.way >= SHARED_LOCAL;
 }
 
-/* What is left for its key, of the time of two answers that are late. */
+/* What is left for its key, of the time that limits and budget take if both are late. */
 static tg_ms patience_of(const struct call *call)
 {
-    return 2 * call->generation->config.store.timeout - call->store_ms;
+    tg_ms timeout = call->generation->config.store.timeout;
+
+    return timeout + shared_money_timeout(timeout) - call->store_ms;
 }
 
 /* The ring of this gateway chooses; whether the key has room for all gateways together, Redis

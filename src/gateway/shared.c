@@ -71,8 +71,7 @@ static bool make_money(struct shared *shared, struct ledger_problem *problem)
     options.prefix = shared->prefix;
     options.node = gateway->node_id;
     options.ledger = ledger_id(gateway->ledger);
-    /* A call whose limits were late has waited once: both together are to be less than twice. */
-    options.timeout = num_max(shared->options.timeout * 4 / 5, 1);
+    options.timeout = shared_money_timeout(shared->options.timeout);
     return remote_money_new(&options, gateway->spending, &shared->money, &why) == TG_OK ||
            generation_say(problem, "store", why.text);
 }

@@ -217,6 +217,13 @@ struct shared_money {
     bool away;                           /* it was decided without Redis */
 };
 
+/* How long a reservation may take. A call whose limits were late has waited once: both together are
+ * to be less than twice, which is 50 ms by default. */
+static inline tg_ms shared_money_timeout(tg_ms store_timeout)
+{
+    return store_timeout > 1 ? store_timeout * 4 / 5 : 1;
+}
+
 /* True: it is decided, `err` and `answer` say how; `reservation` 0 is a no. False: decided() comes
  * from the loop. */
 bool shared_reserve(struct shared_port *port, struct shared_money *money,

@@ -175,6 +175,17 @@ line 'one that is right is taken' tollgate_config_generation 2
 line 'and nothing is told of any more' tollgate_config_reload_failed 0
 line 'what was counted stays' 'admission_total{result="admitted"}' 5
 
+# ---- One that shares a Redis, which may be away, has some more to tell ----
+
+{ echo 'store: "redis://127.0.0.1:1"' && cat "$tmp/gateway.yaml"; } >"$tmp/shared.yaml"
+DEMO_KEY=secret-of-the-provider "$TOLLGATE" serve -c "$tmp/shared.yaml" 2>"$tmp/shared.out" &
+pids="$pids $!"
+until_true grep -q 'listening on' "$tmp/shared.out"
+curl -sS "http://$(said probe "$tmp/shared.out")/metrics" >"$tmp/shared.page"
+awk 'FNR == NR { if ($2 == "TYPE") known[$3] = 1; next }
+     $2 == "HELP" { more = !known[$3] } more' "$tmp/page" "$tmp/shared.page" >"$tmp/more"
+cat "$tmp/more" >>"$tmp/page"
+
 # ---- The page ----
 
 # Two names are those of the metrics that operators of such gates know, and not to the linter's taste.
