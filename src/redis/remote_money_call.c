@@ -135,6 +135,15 @@ static void ask_root(struct remote_money_ticket *claim)
     decide_soon(claim, TG_OK);
 }
 
+/* Whether it is worth to wait for a block. Another loop may have asked for it before Redis fell
+ * silent: who knows of that does not wait with it. */
+static bool may_wait(const struct remote_money_ticket *claim)
+{
+    struct slice key = sum_hash_key(claim->windows[0].sum);
+
+    return redis_is_up(claim->port->redis, &key);
+}
+
 static void go(struct remote_money_ticket *claim)
 {
     struct remote_money *money = claim->port->money;
@@ -143,13 +152,15 @@ static void go(struct remote_money_ticket *claim)
     pthread_mutex_lock(&money->lock);
     if (money_claim_fits(claim))
         verdict = money_blocks_take(money, claim, money_port_now(claim->port));
+    if (verdict == BLOCK_WAIT && !may_wait(claim))
+        verdict = BLOCK_AWAY;
     if (verdict != BLOCK_WAIT)
         money_blocks_leave(money, claim);
     pthread_mutex_unlock(&money->lock);
     if (verdict == BLOCK_WAIT && claim->state != CLAIM_WAITING)
         money_claim_move(claim, CLAIM_WAITING);
-    if (verdict == BLOCK_FULL)
-        decide_soon(claim, TG_ERR_FULL);
+    if (verdict == BLOCK_FULL || verdict == BLOCK_AWAY)
+        decide_soon(claim, verdict == BLOCK_FULL ? TG_ERR_FULL : TG_ERR_STORE);
     if (verdict == BLOCK_TAKEN)
         ask_root(claim);
     if (verdict == BLOCK_REFUSED) {

@@ -266,7 +266,7 @@ void money_rule_refuse(const struct claim_budget *budgets, const struct rule_sta
 
 /* ---- remote_money_blocks.c ---- */
 
-enum block_verdict { BLOCK_TAKEN, BLOCK_REFUSED, BLOCK_WAIT, BLOCK_FULL };
+enum block_verdict { BLOCK_TAKEN, BLOCK_REFUSED, BLOCK_WAIT, BLOCK_AWAY, BLOCK_FULL };
 
 /* The lock is held, here and below. Takes what the claim asks for out of what is leased, all of it
  * where everyone has no budget; or says no in claim->answer; or it has to wait, and its need is in

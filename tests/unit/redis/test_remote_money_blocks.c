@@ -308,6 +308,34 @@ static void a_loop_that_stands_still_does_not_stop_the_others(void **state)
     close_nodes(&node, 1);
 }
 
+/* One loop has asked, and has not noticed yet that Redis is gone; the other has. */
+static void who_knows_that_redis_is_away_does_not_wait_for_a_block(void **state)
+{
+    struct money_node node, other;
+    struct money_call stuck, call;
+    struct spending_call what = money_what(SOLO, NULL, 1000);
+    (void)state;
+
+    open_nodes(&node, 1, 100000);
+    other = node;
+    remote_kit_open(&other.kit, NULL, &server);
+    assert_int_equal(
+        remote_money_port_new(node.money, other.kit.loop, other.kit.redis, &other.port), TG_OK);
+    money_ask(&stuck, &other, &what, NOW);
+    net_redis_kill(&server);
+    money_until(&node, !redis_is_up(node.kit.redis, NULL));
+    money_ask(&call, &node, &what, NOW);
+    money_until(&node, call.decided);
+    assert_int_equal(call.err, TG_ERR_STORE);
+    assert_false(stuck.decided);
+    net_redis_again(&server);
+    money_until(&other, stuck.decided);
+    remote_kit_cut(&other.kit);
+    remote_money_port_free(other.port);
+    net_loop_free(other.kit.loop);
+    close_nodes(&node, 1);
+}
+
 static void a_budget_that_is_removed_is_not_asked_for_any_more(void **state)
 {
     struct money_node node;
@@ -382,6 +410,7 @@ int main(void)
         cmocka_unit_test(a_block_is_good_without_redis_until_it_ends),
         cmocka_unit_test(all_loops_of_a_node_share_its_block),
         cmocka_unit_test(a_loop_that_stands_still_does_not_stop_the_others),
+        cmocka_unit_test(who_knows_that_redis_is_away_does_not_wait_for_a_block),
         cmocka_unit_test(a_budget_that_is_removed_is_not_asked_for_any_more),
         cmocka_unit_test(what_was_used_beyond_the_amount_is_no_room_for_others),
         cmocka_unit_test(a_lowered_amount_counts_at_once),
