@@ -38,11 +38,16 @@ static void append(struct yaml_node *map, struct yaml_node *child)
     map->n++;
 }
 
-/* What the map has itself goes before. The source is a copy, or stands nowhere else. */
+static void merge(struct reader *reader, struct yaml_node *map);
+
+/* What the map has itself goes before. The source is a copy, or stands nowhere else. What it takes
+ * over itself is its own, and goes before what a later one has. */
 static void merge_map(struct reader *reader, struct yaml_node *map, struct yaml_node *source)
 {
     struct yaml_node *next;
 
+    if (source->kind == YAML_MAP)
+        merge(reader, source);
     if (source->kind != YAML_MAP || source->n > MERGED_KEYS_MAX) {
         config_error(reader, source, "<< is %s; it must be a map of at most %d keys",
                      source->kind == YAML_MAP ? "a larger map" : "no map", MERGED_KEYS_MAX);
@@ -69,25 +74,26 @@ static void unlink_child(struct yaml_node *map, const struct yaml_node *child)
     map->n--;
 }
 
-/* Also merges what was merged. Ends: each time there is one `<<` less in the file. */
+/* Recursion ends: what is taken over stands below, and a tree is YAML_TREE_DEPTH_MAX deep. */
 static void merge(struct reader *reader, struct yaml_node *map)
 {
-    struct yaml_node *from, *next;
+    struct yaml_node *from = yaml_tree_get(map, "<<"), *next;
 
-    while ((from = yaml_tree_get(map, "<<")) != NULL) {
-        unlink_child(map, from);
-        if (from->kind != YAML_LIST) {
-            merge_map(reader, map, from);
-            continue;
-        }
-        if (from->n > MERGED_MAPS_MAX)
-            config_error(reader, from, "<< has %zu maps; at most %d are allowed", from->n,
-                         MERGED_MAPS_MAX);
-        for (struct yaml_node *item = from->first; item != NULL; item = next) {
-            next = item->next;
-            if (from->n <= MERGED_MAPS_MAX)
-                merge_map(reader, map, item);
-        }
+    if (from == NULL)
+        return;
+    unlink_child(map, from);
+    if (from->kind != YAML_LIST) {
+        merge_map(reader, map, from);
+        return;
+    }
+    if (from->n > MERGED_MAPS_MAX) {
+        config_error(reader, from, "<< has %zu maps; at most %d are allowed", from->n,
+                     MERGED_MAPS_MAX);
+        return;
+    }
+    for (struct yaml_node *item = from->first; item != NULL; item = next) {
+        next = item->next;
+        merge_map(reader, map, item);
     }
 }
 

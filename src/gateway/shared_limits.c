@@ -294,11 +294,15 @@ static void pay(struct shared_debit *debit, int64_t actual)
     debit->recent = false;
     if (!debit->owes)
         return;
+    tg_ms now = net_loop_now(debit->port->loop); /* without a store there is no port */
     debit->owes = false;
     translate(debit, room, &to);
     if (actual >= 0)
         to.cost = actual;
-    remote_limits_owe(debit->port->limits, &to, net_loop_now(debit->port->loop), debit->counted_at);
+    if (debit->generation->config.store.two_tier)
+        remote_blocks_owe(debit->port->blocks, &to, now, debit->counted_at);
+    else
+        remote_limits_owe(debit->port->limits, &to, now, debit->counted_at);
 }
 
 void shared_debit_settle(struct shared_debit *debit, int64_t actual)

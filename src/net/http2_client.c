@@ -122,7 +122,7 @@ struct http2_upstream *http2_upstream_find(struct http_shelf *shelf)
     return NULL;
 }
 
-static void serve_waiting(struct http_shelf *shelf)
+static void attach_waiting(struct http_shelf *shelf)
 {
     struct http2_upstream *upstream;
 
@@ -132,6 +132,11 @@ static void serve_waiting(struct http_shelf *shelf)
         http2_wait_leave(exchange);
         http2_exchange_attach(exchange, upstream);
     }
+}
+
+static void serve_waiting(struct http_shelf *shelf)
+{
+    attach_waiting(shelf);
     if (shelf->waits.first != NULL) /* from the loop: it may fail from inside */
         net_later_put(shelf->client->loop, &shelf->waits.first->later);
 }
@@ -412,9 +417,15 @@ static void on_up(struct wire *wire)
     (void)wire; /* it was up before */
 }
 
+/* It may have made room in a window that was full: who could not be given a connection of his own
+ * meanwhile takes this one. */
 static size_t on_data(struct wire *wire, const char *bytes, size_t n)
 {
-    http2_link_feed(&upstream_of_wire(wire)->link, bytes, n);
+    struct http2_upstream *upstream = upstream_of_wire(wire);
+
+    http2_link_feed(&upstream->link, bytes, n);
+    if (!upstream->lost)
+        attach_waiting(upstream->conn->shelf);
     return n;
 }
 

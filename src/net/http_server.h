@@ -53,9 +53,11 @@ struct http_limits {
                        every second, and one with each exchange that ends well; beyond: the end of
                        the connection */
     size_t resets_per_s; /* the some; default 100 */
-    size_t odd_frames;   /* that carry nothing (SETTINGS, PING, PRIORITY, WINDOW_UPDATE, empty DATA)
-                            in one go; default 2000. Half as many come back every second, and two
-                            with each that carries something; beyond: the end of the connection */
+    size_t odd_frames;   /* that carry nothing (SETTINGS, PING, PRIORITY, WINDOW_UPDATE, GOAWAY,
+                            DATA without data, types that nobody knows, and each 64 bytes of a
+                            header for what has ended) in one go; default 2000. Half as many come
+                            back every second, and two with each that carries something; beyond:
+                            the end of the connection */
 };
 
 void http_limits_init(struct http_limits *limits);

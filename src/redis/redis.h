@@ -163,7 +163,8 @@ void redis_set_timeout(struct redis *redis, tg_ms timeout);
 /* ---- Looking --------------------------------------------------------------------------------- */
 
 /* Whether a command on `key` would be sent now. Null: whether any command would be; of a cluster:
- * every slot has its master, and every one of these is up. */
+ * every slot has its master, and every one of these is up; and no server has forbidden us anything
+ * in the last two seconds. */
 bool redis_is_up(const struct redis *redis, const struct slice *key);
 
 struct redis_stats {

@@ -165,11 +165,21 @@ static void greet(struct redis_link *link)
     say(link, STEP_PROBE, probe, 3);
 }
 
+/* How much of an error may be told: a server that does not know a command repeats its words, of
+ * which one may be the password. */
+static int bytes_to_tell(const char *text)
+{
+    const char *words = strstr(text, ", with args");
+    size_t n = words != NULL ? (size_t)(words - text) : strlen(text);
+
+    return n < 120 ? (int)n : 120;
+}
+
 static void fail_by(struct redis_link *link, const char *what, const struct redisReply *reply)
 {
     char text[160];
 
-    snprintf(text, sizeof text, "%s: %.120s", what, reply->str);
+    snprintf(text, sizeof text, "%s: %.*s", what, bytes_to_tell(reply->str), reply->str);
     link_fail(link, text);
 }
 
@@ -206,7 +216,7 @@ void link_greet_reply(struct redis_link *link, const struct redisReply *reply)
     bool error = reply->type == REDIS_REPLY_ERROR;
 
     if (error)
-        snprintf(link->text, sizeof link->text, "%.120s", reply->str);
+        snprintf(link->text, sizeof link->text, "%.*s", bytes_to_tell(reply->str), reply->str);
     switch (link->steps[link->step]) {
     case STEP_AUTH:
         /* A sentinel may have no password, and says later whether it would have liked one. */

@@ -100,6 +100,10 @@ void remote_blocks_refund(struct remote_blocks *blocks, const struct remote_debi
 void remote_blocks_settle(struct remote_blocks *blocks, const struct remote_debit *debit, tg_ms now,
                           const struct remote_blocks_charge *charge, int64_t actual);
 
+/* As remote_limits_owe(): to the states that blocks are charged to. */
+void remote_blocks_owe(struct remote_blocks *blocks, const struct remote_debit *debit, tg_ms now,
+                       tg_ms since);
+
 /* Gives back what is not needed, tells Redis what it has to know, forgets what was not asked for in
  * a long time. */
 void remote_blocks_tick(struct remote_blocks *blocks, tg_ms now);

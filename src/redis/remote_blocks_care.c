@@ -63,6 +63,14 @@ void remote_blocks_settle(struct remote_blocks *blocks, const struct remote_debi
         settle(blocks, debit, now, charge, actual);
 }
 
+void remote_blocks_owe(struct remote_blocks *blocks, const struct remote_debit *debit, tg_ms now,
+                       tg_ms since)
+{
+    struct remote_debit strict = blocks_strict_debit(blocks, debit, now);
+
+    remote_limits_owe(blocks->options.limits, &strict, now, since);
+}
+
 /* ---- now and then ---- */
 
 /* What a root has in hand. */

@@ -393,14 +393,15 @@ static void land(struct flight *flight, bool fine, tg_ms now)
 }
 
 /* Whether it is known that nothing was done: it was never sent, or a server that could not serve
- * refused what the script would have written first. */
+ * refused what the script would have written first. One that forbids something may have done what
+ * came before that. */
 static bool was_not_done(const struct redis_ask *ask, const struct redisReply *reply)
 {
     enum resp_error error = reply ? resp_error_of(reply) : RESP_FINE;
 
     if (!reply)
         return ask->lost == REDIS_AWAY || ask->lost == REDIS_FULL;
-    return error != RESP_FINE && error != RESP_ERROR;
+    return error != RESP_FINE && error != RESP_ERROR && error != RESP_NOPERM;
 }
 
 /* Whether it stays in doubt. Whoever gives back everything does not wait for that. */

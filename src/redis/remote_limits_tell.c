@@ -240,6 +240,7 @@ static bool is_in_doubt(const struct redis_ask *ask, const struct redisReply *re
 void limits_told(struct remote_limits_ask *ask, const struct redisReply *reply)
 {
     struct remote_limits *limits = ask->limits;
+    tg_ms now = net_loop_now(limits->loop);
     bool in_doubt = is_in_doubt(&ask->ask, reply);
 
     if (!redis_reply_is_error(reply)) {
@@ -249,9 +250,8 @@ void limits_told(struct remote_limits_ask *ask, const struct redisReply *reply)
     if (in_doubt)
         ask->until = num_min(ask->until, ask->ask.sent_at + LIMITS_DOUBT_WITHIN);
     bool again = reply != NULL ? passes(reply) : !in_doubt || ask->number != 0;
-    if (again && !limits->callers_clock && !limits->redis->freeing &&
-        net_loop_now(limits->loop) < ask->until)
+    if (again && !limits->callers_clock && !limits->redis->freeing && now < ask->until)
         wait(ask);
     else
-        drop(ask);
+        give_up(ask, now);
 }

@@ -3,7 +3,7 @@
  *     limits_words_set(&words, "tg", &debit)                 keys and limiters, copied
  *     limits_words_take(&words, clock, "", &call)            what take.lua is called with
  *     limits_words_read(&words, reply, ..., &axes, &charge)  what it said
- *     limits_words_refund(&words, ...), limits_words_settle(&words, ...), limits_words_owe(...)
+ *     limits_words_undo(&words, ...), limits_words_settle(&words, ...), limits_words_owe(...)
  *
  * All text and no I/O: here is what src/redis/lua/take.lua promises about its arguments and its
  * reply, seen from this side. Words keep their memory from one debit to the next.

@@ -157,10 +157,12 @@ static enum resp_error error_in_script(const char *text)
                                                                                   : RESP_ERROR;
 }
 
-/* What a user may not do in a script has no word of its own in most versions. */
+/* What a user may not do in a script, or a server cannot, has no word of its own in most versions.
+ */
 static bool is_forbidden_in_script(const char *text)
 {
     return strstr(text, "can't run this command") != NULL ||
+           strstr(text, "Unknown Redis command called from") != NULL ||
            strstr(text, "ACL failure in script") != NULL ||
            strstr(text, "can't access at least one of the keys") != NULL;
 }

@@ -130,7 +130,8 @@ for i = 1, n_keys do
         local allowed, _, _, hinted = l.kind.peek(l, least)
         wait = allowed and 1 or hinted
     end
-    if changed or granted > 0 then
+    -- From the first answer on what was taken is made good at the new rate, as in take.lua.
+    if changed or granted > 0 or l.carried then
         save(l)
     end
     local _, _, reset_at = l.kind.peek(l, 0)

@@ -8,7 +8,7 @@
 -- KEYS     one more, the last: the bits
 -- ARGV[3]  which of them is for this command; "": there are none, it is not sent again
 --
--- Who may send a command again has MARKED_FOR for that: remote_limits.c.
+-- Who may send a command again has half of MARKED_FOR for that: remote_limits_tell.c.
 
 local MARKED_FOR = 600000
 local n_keys = #KEYS

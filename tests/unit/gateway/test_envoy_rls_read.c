@@ -311,6 +311,31 @@ static void rules_may_be_aliases_and_take_over_keys(void **state)
     end(&place);
 }
 
+/* Each of several maps with all that it takes over itself, the first going before the others. */
+static void what_was_taken_over_is_taken_over_in_its_turn(void **state)
+{
+    struct place place;
+
+    (void)state;
+    begin(&place, "config: r.yaml");
+    put(&place, "r.yaml",
+        "domain: d\n"
+        "descriptors:\n"
+        "  - key: a\n"
+        "    rate_limit:\n"
+        "      <<:\n"
+        "        - {<<: {<<: {unit: day}, name: n}}\n"
+        "        - {<<: {requests_per_unit: 5}, name: m, unit: hour}\n");
+    read_it(&place);
+    assert_int_equal(place.problems.n, 0);
+    const struct envoy_rules *rules = place.config.envoy.rules;
+    assert_int_equal(rules->n_limits, 1);
+    assert_int_equal(rules->limits[0]->limit.requests_per_unit, 5);
+    assert_int_equal(rules->limits[0]->limit.unit, ENVOY_DAY);
+    assert_string_equal(rules->limits[0]->limit.name, "n");
+    end(&place);
+}
+
 static void a_folder_is_all_rules_in_it_by_name(void **state)
 {
     struct place place;
@@ -519,6 +544,7 @@ int main(void)
         cmocka_unit_test(what_is_accepted_without_meaning_is_accepted),
         cmocka_unit_test(what_may_be_written_in_several_ways_is_read),
         cmocka_unit_test(rules_may_be_aliases_and_take_over_keys),
+        cmocka_unit_test(what_was_taken_over_is_taken_over_in_its_turn),
         cmocka_unit_test(a_folder_is_all_rules_in_it_by_name),
         cmocka_unit_test(an_empty_folder_is_warned_of),
         cmocka_unit_test(a_domain_has_one_file_unless_they_may_be_merged),

@@ -616,6 +616,23 @@ static void an_idle_connection_ends_by_either_sides_time(void **state)
     }
 }
 
+static void an_idle_connection_stays_while_its_owner_wants_it(void **state)
+{
+    struct pair pair;
+
+    (void)state;
+    pair_init(&pair);
+    pair.kit.options.limits.idle_ms = 5;
+    pair.kit.keep = 3;
+    pair.kit.on_end = kit_echo;
+    pair_start(&pair);
+    kit_send(&pair.kit, &pair.out, pair.origin, "GET", "/", 0);
+    kit_until(&pair.kit, pair.out.ended);
+    kit_until(&pair.kit, http_listener_open(pair.kit.listener) == 0);
+    assert_int_equal(pair.kit.keep, 0);
+    pair_fini(&pair);
+}
+
 static void nobody_there_fails_everybody_who_waits(void **state)
 {
     struct pair pair;
@@ -720,6 +737,7 @@ int main(void)
         cmocka_unit_test(connections_have_a_number_and_an_end),
         cmocka_unit_test(draining_finishes_what_runs),
         cmocka_unit_test(an_idle_connection_ends_by_either_sides_time),
+        cmocka_unit_test(an_idle_connection_stays_while_its_owner_wants_it),
         cmocka_unit_test(nobody_there_fails_everybody_who_waits),
         cmocka_unit_test(an_address_that_never_answers_is_late_for_all),
         cmocka_unit_test(deadlines_hold_for_one_exchange_alone),

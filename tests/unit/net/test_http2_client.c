@@ -454,6 +454,33 @@ static void who_fills_the_window_holds_up_nobody(void **state)
     pair_fini(&pair);
 }
 
+/* Nor for good, where there is no other connection to be had. */
+static void who_waited_for_the_window_goes_on_when_it_opens(void **state)
+{
+    static const char piece[100000];
+    struct pair pair;
+    struct kit_out next = {0};
+
+    (void)state;
+    pair_init(&pair);
+    kit_send(&pair.kit, &pair.out, pair.origin, "POST", "/", -1);
+    http_outbound_write(pair.out.out, (struct slice){piece, sizeof piece});
+    pair.up = accept_next(&pair);
+    frames_until(pair.up, frames_at(pair.up, 1)->data_bytes == 65535);
+    close(pair.listening);
+    pair.listening = -1;
+    tg_ms full_at = net_loop_now(pair.kit.loop);
+    kit_until(&pair.kit, net_loop_now(pair.kit.loop) > full_at + 300);
+    kit_send(&pair.kit, &next, pair.origin, "POST", "/", -1);
+    http_outbound_write(next.out, SLICE("hi"));
+    kit_calm(&pair.kit);
+    assert_false(kit_over(&next));
+    frames_put_u32(pair.up, FRAME_WINDOW, 0, 1000000);
+    frames_until(pair.up, frames_at(pair.up, 3)->data_bytes == 2);
+    kit_out_fini(&next);
+    pair_fini(&pair);
+}
+
 /* ---- Garbage --------------------------------------------------------------------------------- */
 
 static void upstreams_that_speak_something_else_are_garbage(void **state)
@@ -545,6 +572,7 @@ int main(void)
         cmocka_unit_test(the_first_goes_alone_until_the_upstream_has_settled),
         cmocka_unit_test(an_upstream_that_never_settles_is_given_up),
         cmocka_unit_test(who_fills_the_window_holds_up_nobody),
+        cmocka_unit_test(who_waited_for_the_window_goes_on_when_it_opens),
         cmocka_unit_test(upstreams_that_speak_something_else_are_garbage),
         cmocka_unit_test(malformed_replies_are_garbage_for_one_exchange),
         cmocka_unit_test(a_short_reply_is_no_reply),

@@ -70,6 +70,10 @@ static void errors_are_told_apart(void **state)
         {"ERR unknown command 'EVAL', with args beginning with: 'x'", RESP_NOPERM},
         {"ERR The user executing the script can't run this command or subcommand", RESP_NOPERM},
         {"ERR ACL failure in script: User gate has no permissions", RESP_NOPERM},
+        {"ERR Unknown Redis command called from script script: 1, on @user_script:1.", RESP_NOPERM},
+        {"ERR Error running script (call to f_1): @user_script:1: @user_script: 1: Unknown Redis "
+         "command called from Lua script",
+         RESP_NOPERM},
         {"ERR Error running script (call to f_1): @user_script:1: -NOPERM this", RESP_NOPERM},
         {"LOADING Redis is loading", RESP_UNWELL},
         {"MASTERDOWN Link with MASTER", RESP_UNWELL},

@@ -44,6 +44,36 @@ static void a_wrong_password_is_a_problem_and_no_secret(void **state)
     net_redis_free(&server);
 }
 
+/* It says what it was told. */
+static void a_server_without_passwords_does_not_give_ours_away(void **state)
+{
+    struct net_redis server;
+
+    (void)state;
+    net_redis_start(&server, "--rename-command", "AUTH", "GONE", NULL);
+    expect_problem(&server, "", "hunter2", "unknown command");
+    expect_problem(&server, "nobody", "hunter2", "unknown command");
+    net_redis_free(&server);
+}
+
+static void a_command_that_is_renamed_is_told_as_forbidden(void **state)
+{
+    struct redis_script script = redis_kit_script("return redis.call('INCR', KEYS[1])");
+    struct net_redis server;
+    struct redis_kit kit;
+    struct redis_kit_ask ask;
+
+    (void)state;
+    net_redis_start(&server, "--rename-command", "INCR", "GONE", NULL);
+    redis_kit_init_server(&kit, &server);
+    redis_kit_open_up(&kit);
+    redis_kit_eval(&kit, &ask, &script, "tg:a", "1");
+    redis_kit_until(&kit, ask.answered && !kit.up);
+    assert_true(ask.error);
+    redis_kit_free(&kit);
+    net_redis_free(&server);
+}
+
 static void a_user_of_few_rights_is_enough(void **state)
 {
     struct redis_script script = redis_kit_script("return redis.call('INCR', KEYS[1])");
@@ -291,6 +321,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_wrong_password_is_a_problem_and_no_secret),
+        cmocka_unit_test(a_server_without_passwords_does_not_give_ours_away),
+        cmocka_unit_test(a_command_that_is_renamed_is_told_as_forbidden),
         cmocka_unit_test(a_user_of_few_rights_is_enough),
         cmocka_unit_test(without_evalsha_scripts_go_as_text),
         cmocka_unit_test(a_server_that_forbids_what_we_must_do_is_told_as_away),

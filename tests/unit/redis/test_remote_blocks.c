@@ -520,6 +520,78 @@ static void a_call_that_outlives_its_limits_is_settled_all_the_same(void **state
     world_close();
 }
 
+/* Else a bucket that was made slow would fill at its old rate for as long as it refuses. */
+static void a_limit_that_was_changed_refills_at_its_new_rate_at_once(void **state)
+{
+    (void)state;
+    world_open(1, 27);
+    set_clocks();
+    world.slow = 0;
+    world_add_limit("token_bucket:capacity=1000,refill=1000", TG_AXIS_COST, TG_ENFORCE);
+    assert_true(call_on(0, 1000)->allowed);
+    world.n_limits = 0;
+    world_add_limit("token_bucket:capacity=1000,refill=1", TG_AXIS_COST, TG_ENFORCE);
+    assert_false(call_on(0, 100)->allowed);
+    world_pass(3000);
+    assert_false(call_on(0, 100)->allowed);
+    world_close();
+}
+
+/* Also where that is another one than a call alone would be charged to. */
+static void what_is_owed_is_charged_to_the_state_that_blocks_come_from(void **state)
+{
+    static const char *const specs[] = {
+        "fixed_window:limit=100,window=1000000",
+        "sliding_window:limit=100,window=1000000,buckets=10",
+        "sliding_log:limit=100,window=1000000",
+        "gcra:limit=100,period=1000000,burst=100",
+    };
+    struct node *node = &world.nodes[0];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof specs / sizeof specs[0]; i++) {
+        world_open(1, 28 + i);
+        set_clocks();
+        world.slow = 0;
+        world_add_limit(specs[i], TG_AXIS_COST, TG_ENFORCE);
+        struct remote_debit debit = world_debit(100);
+        remote_blocks_owe(node->blocks, &debit, world_here(node), net_loop_now(node->kit.loop));
+        remote_until(&node->kit, remote_limits_in_flight(node->limits) == 0);
+        assert_false(call_on(0, 50)->allowed);
+        world_close();
+    }
+}
+
+static long long used_of_rate(void)
+{
+    return net_redis_integer(world_server(), "EVAL %s 0",
+                             "local s = redis.call('GET', redis.call('KEYS', '*:rate:*')[1]) "
+                             "local _, used = struct.unpack('<dd', s) return used");
+}
+
+/* It stops in the middle: what came before that is not told again. */
+static void what_a_server_did_before_it_forbade_the_rest_is_done_once(void **state)
+{
+    struct net_redis *server = world_server();
+
+    (void)state;
+    world_open(1, 33);
+    world.slow = 0;
+    world_add_limit("fixed_window:limit=10000000,window=10000000", TG_AXIS_RATE, TG_ENFORCE);
+    world_add_limit("sliding_window:limit=10000000,window=10000000,buckets=10", TG_AXIS_COST,
+                    TG_ENFORCE);
+    for (int i = 0; i < 3; i++)
+        assert_true(call_on(0, 1)->allowed);
+    assert_true(used_of_rate() > 50);
+    net_redis_do(server, "ACL SETUSER default -pexpire");
+    for (int i = 0; i < 4; i++)
+        world_pass(1500);
+    long long used = used_of_rate();
+    net_redis_do(server, "ACL SETUSER default +@all");
+    assert_in_range(used, 3, 50); /* and what was granted meanwhile, which is lost */
+    world_close();
+}
+
 static void what_is_in_doubt_at_the_end_is_freed(void **state)
 {
     struct net_redis *server = world_server();
@@ -563,6 +635,9 @@ int main(void)
         cmocka_unit_test(an_answer_that_is_late_is_no_answer_but_its_block_counts),
         cmocka_unit_test(a_block_in_doubt_is_asked_for_again_and_granted_once),
         cmocka_unit_test(a_call_that_outlives_its_limits_is_settled_all_the_same),
+        cmocka_unit_test(a_limit_that_was_changed_refills_at_its_new_rate_at_once),
+        cmocka_unit_test(what_is_owed_is_charged_to_the_state_that_blocks_come_from),
+        cmocka_unit_test(what_a_server_did_before_it_forbade_the_rest_is_done_once),
         cmocka_unit_test(what_is_in_doubt_at_the_end_is_freed),
     };
 

@@ -323,6 +323,25 @@ static void without_a_holder_what_is_in_doubt_is_dropped_and_counted(void **stat
     close_desk(&desk);
 }
 
+/* The window is over when the connection breaks: nobody misses it. */
+static void what_is_pointless_by_then_is_not_counted_as_dropped(void **state)
+{
+    struct desk desk;
+    struct going going;
+
+    (void)state;
+    open_desk(&desk, NULL);
+    desk.two[0] = limit_on(TG_AXIS_RATE, "fixed_window:limit=10,window=50");
+    desk.two[1] = limit_on(TG_AXIS_COST, "fixed_window:limit=100,window=50");
+    take(&desk, &going);
+    stop_server(&desk);
+    remote_limits_refund(desk.limits, &desk.debit, 0, &going.charge);
+    redis_kit_until(&desk.kit, remote_limits_in_flight(desk.limits) == 0);
+    assert_int_equal(told_of(&desk).dropped, 0);
+    come_back(&desk);
+    close_desk(&desk);
+}
+
 static void what_the_server_cannot_do_is_dropped_and_counted(void **state)
 {
     struct desk desk;
@@ -521,6 +540,7 @@ int main(void)
         cmocka_unit_test(many_of_one_tenant_are_each_done),
         cmocka_unit_test(two_workers_do_not_take_each_others_marks_for_theirs),
         cmocka_unit_test(without_a_holder_what_is_in_doubt_is_dropped_and_counted),
+        cmocka_unit_test(what_is_pointless_by_then_is_not_counted_as_dropped),
         cmocka_unit_test(what_the_server_cannot_do_is_dropped_and_counted),
         cmocka_unit_test(a_server_without_room_is_told_when_it_has_some),
         cmocka_unit_test(of_too_many_the_oldest_is_dropped_and_counted),
