@@ -4,6 +4,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
@@ -539,4 +540,14 @@ void kit_calm(struct kit *kit)
         if (pump_all(kit) || poll(&fd, 1, 0) > 0)
             quiet = 0;
     }
+}
+
+bool net_knows_localhost(void)
+{
+    struct addrinfo hints = {.ai_family = AF_INET, .ai_socktype = SOCK_STREAM}, *found;
+
+    if (getaddrinfo("localhost", NULL, &hints, &found) != 0)
+        return false;
+    freeaddrinfo(found);
+    return true;
 }

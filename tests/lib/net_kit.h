@@ -136,4 +136,7 @@ void kit_send_within(struct kit *kit, struct kit_out *out, struct http_origin *o
 void kit_out_fini(struct kit_out *out);
 bool kit_over(const struct kit_out *out);
 
+/* Whether this machine knows `localhost` as an address of IPv4: a bare one has no hosts file. */
+bool net_knows_localhost(void);
+
 #endif

@@ -1,7 +1,6 @@
 /* test_http_client.c - requests that go out, on real sockets: reuse, deadlines, failures. */
 #include "net_kit.h"
 
-#include <netdb.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -375,17 +374,6 @@ static void a_name_that_is_none_is_unresolved(void **state)
     pair_fini(&pair);
 }
 
-/* Whether this machine knows `localhost` as an address of IPv4: a bare one has no hosts file. */
-static bool knows_localhost(void)
-{
-    struct addrinfo hints = {.ai_family = AF_INET, .ai_socktype = SOCK_STREAM}, *found;
-
-    if (getaddrinfo("localhost", NULL, &hints, &found) != 0)
-        return false;
-    freeaddrinfo(found);
-    return true;
-}
-
 static void names_are_looked_up(void **state)
 {
     struct http_origin_options options;
@@ -393,7 +381,7 @@ static void names_are_looked_up(void **state)
     struct pair pair;
 
     (void)state;
-    if (!knows_localhost()) {
+    if (!net_knows_localhost()) {
         print_message("this machine does not know localhost\n");
         skip();
     }

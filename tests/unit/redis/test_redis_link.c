@@ -311,6 +311,10 @@ static void a_name_is_looked_up(void **state)
     char url[64];
 
     (void)state;
+    if (!net_knows_localhost()) {
+        print_message("this machine does not know localhost\n");
+        skip();
+    }
     snprintf(url, sizeof url, "redis://localhost:%d/3", server.port);
     redis_kit_init_url(&kit, url);
     redis_kit_open_up(&kit);
