@@ -212,7 +212,7 @@ test('TLS to Sentinel and to the master that it names, each with a password of i
         ],
         { sentinel: true },
     );
-    const place = `main:${encodeURIComponent('sent:nel')}@localhost:${sentinelPort}`;
+    const place = `main:${encodeURIComponent('sent:nel')}@127.0.0.1:${sentinelPort}`;
     const url = `rediss+sentinel://gate:${encodeURIComponent('m@ster')}@${place}`;
     const { gateways } = await patientFleet(t, 1, url, {
         tenant: { budgets: [], rate: window(2) },
@@ -251,7 +251,7 @@ test('TLS, a user with a password and few rights', async (t) => {
     );
     await redis.ask('ACL', 'SETUSER', 'default', 'off').catch(() => {});
     const user = `tollgate:${encodeURIComponent(password)}`;
-    const { gateways } = await patientFleet(t, 1, `rediss://${user}@localhost:${tlsPort}/0`, {
+    const { gateways } = await patientFleet(t, 1, `rediss://${user}@127.0.0.1:${tlsPort}/0`, {
         tenant: { budgets: [], rate: window(2) },
         top: { store_tls: { ca: cert } },
     });
