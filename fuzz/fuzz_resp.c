@@ -79,6 +79,13 @@ static struct redis_link *connect_first(struct redis *redis, bool greeted)
     return link;
 }
 
+/* A map of the cluster may drop the link, and with it its memory. */
+static bool still_heard(const struct redis *redis, const struct redis_link *link)
+{
+    return redis->n_links > 0 && redis->links[0] == link &&
+           (link->state == LINK_GREETING || link->state == LINK_UP);
+}
+
 static void run(struct net_loop *loop, enum redis_kind kind, bool greeted, const char *bytes,
                 size_t n, size_t piece)
 {
@@ -94,7 +101,7 @@ static void run(struct net_loop *loop, enum redis_kind kind, bool greeted, const
     strcpy(options.master, "main");
     insist(redis_new(loop, &options, &redis, NULL) == TG_OK);
     struct redis_link *link = connect_first(redis, greeted);
-    for (size_t at = 0; at < n && redis->links[0] == link; at += piece) {
+    for (size_t at = 0; at < n && still_heard(redis, link); at += piece) {
         size_t now = piece < n - at ? piece : n - at;
         char *exact = malloc(now);
 
@@ -102,8 +109,6 @@ static void run(struct net_loop *loop, enum redis_kind kind, bool greeted, const
         memcpy(exact, bytes + at, now);
         wire_feed(&link->wire, exact, now);
         free(exact);
-        if (link->state != LINK_GREETING && link->state != LINK_UP)
-            break;
     }
     redis_free(redis);
     net_loop_settle(loop);
