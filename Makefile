@@ -169,7 +169,7 @@ help:
 	@echo 'make e2e        the gateway seen by real clients, the usual build alone'
 	@echo 'make bench      measure, and compare with hand-written loops and with nginx'
 	@echo 'make soak       the gateway among bad clients, thread tests again and again, SOAK_SECONDS=60'
-	@echo 'make fuzz       every fuzz target for FUZZ_SECONDS=60'
+	@echo 'make fuzz       every fuzz target for FUZZ_SECONDS=60, from FUZZ_SEED if given'
 	@echo 'make lint       layout, layering and habits of the source'
 	@echo 'make format     the layout that lint wants'
 	@echo 'make install    into PREFIX=/usr/local, under DESTDIR if given'

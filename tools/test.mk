@@ -41,7 +41,7 @@ GOLDEN_ENV = TOLLGATE_O0=$(BUILD)/O0/tollgate TOLLGATE_O3=$(BUILD)/O3/tollgate \
 test:
 	@tools/deps
 	@$(MAKE) test-variants
-	@$(GOLDEN_ENV) FUZZ_SECONDS=10 tools/run-tests \
+	@$(GOLDEN_ENV) FUZZ_SECONDS=10 FUZZ_SEED=1 tools/run-tests \
 	    $(FUZZ_GROUP) $(GCC_GROUP) $(CLANG_GROUP) $(ASAN_GROUP) $(TSAN_GROUP) \
 	    $(E2E_GROUP) $(E2E_ASAN_GROUP)
 
