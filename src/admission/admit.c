@@ -290,6 +290,15 @@ static enum tg_err set_out(struct passage *passage, struct tg_gate *gate,
     return err;
 }
 
+/* Of a call whose peer has yet to be counted. */
+static void name_peer(struct passage *passage)
+{
+    const struct tg_call *call = passage->call;
+
+    if (call->peer)
+        passage->peer = stages_peer_id(passage->gate, call->peer, call->peer_bytes);
+}
+
 /* An answer goes to the caller once it is certain that there is one. Field by field, and only what
  * is there: to copy the whole takes longer than to decide a refusal. */
 static void hand_over(struct tg_answer *to, const struct tg_answer *from)
@@ -341,6 +350,7 @@ enum tg_err tg_gate_precheck(struct tg_gate *gate, const struct tg_call *call, t
 
     if (err)
         return err;
+    name_peer(&passage);
     spin_lock(&gate->lock);
     gate_time(gate, now);
     if (!refused_early(&passage, &ticket, &err) && !err)
@@ -418,6 +428,8 @@ enum tg_err tg_gate_admit(struct tg_gate *gate, const struct tg_call *call, tg_l
     enum tg_err err = set_out(&passage, gate, call, now, &claim, &made);
     bool through = false;
 
+    if (!err && !prechecked)
+        name_peer(&passage);
     spin_lock(&gate->lock);
     gate_time(gate, now);
     if (!err)

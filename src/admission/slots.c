@@ -47,6 +47,8 @@ void gate_grant(struct tg_gate *gate)
     bool shadow = gate->config.concurrency.mode == TG_SHADOW; /* nobody waits in vain */
     struct ticket *late;
 
+    if (!gate_first_wait(gate))
+        return; /* the rule: everybody in the queue is among the waits, too */
     while ((late = gate_first_wait(gate)) && late->deadline < gate->latest)
         gate_end_wait(gate, late);
     while (shadow || gate->in_flight < law_limit(&gate->law)) {

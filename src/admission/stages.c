@@ -65,7 +65,7 @@ bool stages_peers(const struct passage *passage, struct ticket *ticket, enum tg_
 
     if (!call->peer || (!gate->config.peers.on && !call->peer_limit))
         return false;
-    ticket->peer = hashed(gate, call->peer, call->peer_bytes);
+    ticket->peer = passage->peer;
     if (peers_count(&gate->peers, &ticket->peer, gate->config.peers.max_peers) >= limit) {
         if (mode == TG_ENFORCE)
             return stages_refuse(gate, passage->answer, TG_REASON_PEER_LIMIT,

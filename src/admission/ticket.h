@@ -103,7 +103,7 @@ struct tickets {
 void tickets_init(struct tickets *tickets);
 void tickets_fini(struct tickets *tickets);
 
-/* Null: no memory. Everything but index and generation is to be set by ticket_begin(). */
+/* Null: no memory. Everything but index and generation is the caller's to set. */
 struct ticket *tickets_get(struct tickets *tickets);
 void tickets_put(struct tickets *tickets, struct ticket *ticket);
 

@@ -2,10 +2,12 @@
  *
  * A limiter check holds it for less time than a mutex needs to be taken and given back. One
  * atomic exchange takes it, one plain store gives it back: the same price as the single
- * compare-and-swap of a hand-written counter. A waiter comes back after twice the time, each time
- * it finds the lock taken: the data under the lock then stays with the holder's core for several
- * sections instead of going back and forth with each. When the holder has been preempted, that
- * helps nobody: after some microseconds the waiter gives its core away.
+ * compare-and-swap of a hand-written counter. Who finds it taken looks again at once, since a
+ * section is short and to meet somebody in it is rare. Who finds it taken then, too, has met a lock
+ * that is in demand, and stays away for longer than a section or two: the data under the lock then
+ * stays with the holder's core for several sections instead of going back and forth with each. When
+ * the holder has been preempted, that helps nobody: after some microseconds the waiter gives its
+ * core away.
  *
  * Ordering: the acquire of spin_lock() pairs with the release of spin_unlock(), so whoever holds
  * the lock sees all that former holders wrote. Waiters read before they write, so that a lock
@@ -22,7 +24,8 @@ struct spinlock {
     atomic_bool held;
 };
 
-enum { SPIN_PAUSES_MAX = 64 };
+/* How long a waiter stays away, but for the first time; a pause is 5 to 50 ns, as processors go. */
+enum { SPIN_PAUSES_MIN = 32, SPIN_PAUSES_MAX = 64 };
 
 static inline void spin_pause(void)
 {
@@ -45,7 +48,7 @@ static __attribute__((noinline, unused)) void spin_wait(struct spinlock *lock)
         }
         for (int i = 0; i < pauses; i++)
             spin_pause();
-        pauses *= 2;
+        pauses = pauses < SPIN_PAUSES_MIN ? SPIN_PAUSES_MIN : pauses * 2;
     } while (atomic_load_explicit(&lock->held, memory_order_relaxed) ||
              atomic_exchange_explicit(&lock->held, true, memory_order_acquire));
 }

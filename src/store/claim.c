@@ -226,10 +226,11 @@ static void note_fresh(const struct work *work)
 {
     for (size_t p = 0; p < work->claim->n; p++) {
         const struct place *place = &work->places[p];
-        if (place->slot)
-            shard_note_fresh_at(
-                work->shard,
-                limit_set_fresh_at(place->set, limit_set_states(place->set, place->slot)));
+        if (!place->slot)
+            continue;
+        const void *states = limit_set_states(place->set, place->slot);
+        tg_ms before = shard_fresh_from(work->shard);
+        shard_note_fresh_at(work->shard, limit_set_fresh_at(place->set, states, before));
     }
 }
 

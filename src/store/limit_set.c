@@ -192,11 +192,11 @@ void limit_sets_replace(struct limit_sets *sets, tg_limits id, struct limit_set 
     sets->replaced = old;
 }
 
-tg_ms limit_set_fresh_at(const struct limit_set *set, const void *states)
+tg_ms limit_set_fresh_at(const struct limit_set *set, const void *states, tg_ms before)
 {
     tg_ms latest = 0;
 
-    for (size_t i = 0; i < set->n; i++) {
+    for (size_t i = 0; i < set->n && latest < before; i++) {
         const struct tg_limiter *limiter = &set->limits[i].limiter;
         const void *state = (const char *)states + set->offsets[i];
         latest = num_max(latest, limiter->ops->fresh_at(limiter, state));

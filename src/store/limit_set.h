@@ -75,7 +75,8 @@ static inline void *limit_set_state(const struct limit_set *set, void *states, s
     return (char *)states + set->offsets[i];
 }
 
-/* From when on every limit of the entry is as if it had never been used. */
-tg_ms limit_set_fresh_at(const struct limit_set *set, const void *states);
+/* From when on every limit of the entry is as if it had never been used. Who wants to know only
+ * whether that is before some time says so: limits are asked until one is not. */
+tg_ms limit_set_fresh_at(const struct limit_set *set, const void *states, tg_ms before);
 
 #endif

@@ -65,14 +65,9 @@ void shard_fini(struct shard *shard, struct shard_common *common)
     table_resize(&shard->table, 0);
 }
 
-static tg_ms fresh_from(const struct shard *shard)
-{
-    return atomic_load_explicit(&shard->fresh_from, memory_order_relaxed);
-}
-
 void shard_note_fresh_at(struct shard *shard, tg_ms fresh_at)
 {
-    if (fresh_at < fresh_from(shard))
+    if (fresh_at < shard_fresh_from(shard))
         atomic_store_explicit(&shard->fresh_from, fresh_at, memory_order_relaxed);
 }
 
@@ -150,7 +145,7 @@ void shard_sweep(struct shard *shard, struct shard_common *common, tg_ms now)
     struct table *table = &shard->table;
     tg_ms earliest = INT64_MAX;
 
-    if (now < fresh_from(shard))
+    if (now < shard_fresh_from(shard))
         return;
     for (uint32_t i = 0; i < table_capacity(table);) {
         struct table_slot *slot = &table_slots(table)[i];
@@ -158,7 +153,7 @@ void shard_sweep(struct shard *shard, struct shard_common *common, tg_ms now)
 
         if (!table_is_free(slot)) {
             const struct limit_set *set = limit_sets_get(&common->sets, table_id_set(slot->id));
-            fresh_at = limit_set_fresh_at(set, limit_set_states(set, slot));
+            fresh_at = limit_set_fresh_at(set, limit_set_states(set, slot), INT64_MAX);
         }
         if (fresh_at <= now) {
             free_states(common, slot);

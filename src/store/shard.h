@@ -44,6 +44,11 @@ static inline size_t shard_block_bytes(const struct limit_set *set)
     return set->state_bytes + 16;
 }
 
+static inline tg_ms shard_fresh_from(const struct shard *shard)
+{
+    return atomic_load_explicit(&shard->fresh_from, memory_order_relaxed);
+}
+
 void shard_init(struct shard *shard);
 void shard_fini(struct shard *shard, struct shard_common *common);
 

@@ -108,7 +108,7 @@ bool store_reclaim(struct tg_store *store, const struct shard *except, tg_ms now
 
     for (uint64_t i = 0; i <= store->shard_mask; i++) {
         struct shard *shard = &store->shards[i];
-        if (shard == except || atomic_load_explicit(&shard->fresh_from, memory_order_relaxed) > now)
+        if (shard == except || shard_fresh_from(shard) > now)
             continue;
         spin_lock(&shard->lock);
         shard_sweep(shard, &store->common, now);
@@ -155,7 +155,9 @@ static bool take_entry(const struct limit_set *set, void *states, tg_ms now, int
 }
 
 /* The usual debit has one scope, and its key is there. Deciding that here, without the machinery
- * of claims, halves its time. False: it is not the usual case, and nothing was charged. */
+ * of claims, halves its time. The set of limits is fetched before the lock is taken, which nothing
+ * behind it can overtake; under the lock there is no more to do than to see that it is still the
+ * one. False: it is not the usual case, and nothing was charged. */
 static bool take_usual(struct tg_store *store, const struct tg_debit *debit, tg_ms now,
                        struct tg_decision *decision)
 {
@@ -163,13 +165,14 @@ static bool take_usual(struct tg_store *store, const struct tg_debit *debit, tg_
     XXH128_hash_t hash = XXH3_128bits_withSeed(scope->key, scope->key_bytes, store->seed);
     struct shard *shard = &store->shards[store_shard_of(store, hash.high64)];
     struct table_id id = table_id(hash.low64, hash.high64, scope->limits);
+    const struct limit_set *set = limit_sets_get(&store->common.sets, scope->limits);
 
     if (debit->root || debit->charging != TG_CHARGE_ATOMIC || !num_in_range(debit->cost) ||
-        !num_in_range(now))
+        !num_in_range(now) || !set || set->any_shadow)
         return false;
     spin_lock(&shard->lock);
-    const struct limit_set *set = limit_sets_get(&store->common.sets, scope->limits);
-    struct table_slot *slot = set && !set->any_shadow ? table_find(&shard->table, id) : NULL;
+    bool same = limit_sets_get(&store->common.sets, scope->limits) == set;
+    struct table_slot *slot = same ? table_find(&shard->table, id) : NULL;
     bool done = slot && take_entry(set, limit_set_states(set, slot), now, debit->cost, decision);
     spin_unlock(&shard->lock);
     return done;

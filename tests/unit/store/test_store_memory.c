@@ -297,6 +297,43 @@ static void a_key_that_was_refunded_is_fresh_at_once(void **state)
     tg_store_free(store);
 }
 
+/* Whichever of its limits comes first. */
+static void a_key_with_several_limits_that_was_refunded_is_fresh_at_once(void **state)
+{
+    const char *const specs[] = {"gcra:limit=10,period=1000", "token_bucket:capacity=10,refill=1"};
+    (void)state;
+
+    for (size_t first = 0; first < 2; first++) {
+        const struct tg_limit limits[] = {limit_on(TG_AXIS_COST, specs[first]),
+                                          limit_on(TG_AXIS_COST, specs[1 - first])};
+        struct tg_store *store = must_store(SMALL, 1);
+        tg_limits set = must_define(store, limits, 2);
+
+        must_take(store, set, "key", 5, 1000);
+        assert_int_equal(tg_store_sweep(store, 1000), 0);
+        must_refund(store, set, "key", 5, 1000, 1000);
+        assert_int_equal(tg_store_sweep(store, 1000), 1);
+        tg_store_free(store);
+    }
+}
+
+/* Also one that was settled, and is fresh earlier than before, but not the first to be. */
+static void each_key_is_forgotten_at_its_own_time(void **state)
+{
+    struct tg_store *store = must_store(SMALL, 1);
+    tg_limits set = must_define_one(store, TG_AXIS_COST, "gcra:limit=10,period=1000");
+    (void)state;
+
+    must_take(store, set, "first", 1, 1000);
+    must_take(store, set, "second", 5, 1000);
+    must_settle(store, set, "second", 5, 1000, 1000, 3);
+    assert_int_equal(tg_store_sweep(store, 1099), 0);
+    assert_int_equal(tg_store_sweep(store, 1100), 1);
+    assert_int_equal(tg_store_sweep(store, 1299), 0);
+    assert_int_equal(tg_store_sweep(store, 1300), 1);
+    tg_store_free(store);
+}
+
 /* The call cost more than was thought, and its key had been forgotten in the meantime. */
 static void debt_is_owed_by_a_key_that_was_forgotten(void **state)
 {
@@ -389,6 +426,8 @@ int main(void)
         cmocka_unit_test(a_sweep_forgets_the_fresh_and_gives_memory_back),
         cmocka_unit_test(a_key_with_several_limits_is_fresh_when_all_are),
         cmocka_unit_test(a_key_that_was_refunded_is_fresh_at_once),
+        cmocka_unit_test(a_key_with_several_limits_that_was_refunded_is_fresh_at_once),
+        cmocka_unit_test(each_key_is_forgotten_at_its_own_time),
         cmocka_unit_test(debt_is_owed_by_a_key_that_was_forgotten),
         cmocka_unit_test(a_million_keys_of_32_bytes_use_at_most_64_bytes_each),
         cmocka_unit_test(the_bound_holds_a_million_keys_in_64_bytes_each),
