@@ -67,8 +67,9 @@ static bool check_asked(const struct command *command, struct asked *asked)
         command_say(command, "%s needs -c FILE", asked->compare != NULL ? "--compare" : "--seed");
         return false;
     }
-    if (asked->store != NULL && asked->compare != NULL) {
-        command_say(command, "--compare decides in memory; not with --store");
+    if (asked->prefix != NULL && asked->compare != NULL) {
+        command_say(command, "--store-prefix says what one configuration goes on from; not with "
+                             "--compare, which has two");
         return false;
     }
     if (asked->store == NULL && asked->prefix != NULL) {
@@ -80,26 +81,30 @@ static bool check_asked(const struct command *command, struct asked *asked)
     return asked->spec == NULL || read_limiter(command, asked->spec, &asked->limiter);
 }
 
+/* `second`: of the second configuration, if there is one. */
 static int replay_lines(struct replay_input *input, const struct asked *asked,
-                        struct replay_store *store)
+                        struct replay_store *store, struct replay_store *second)
 {
     if (asked->spec != NULL)
         return replay_by_limiter(input, &asked->limiter, store);
     if (asked->compare != NULL)
-        return replay_by_both(input, asked->config, asked->compare, asked->seed);
+        return replay_by_both(input, asked->config, asked->compare, asked->seed, store, second);
     return replay_by_gate(input, asked->config, asked->seed, store);
 }
 
-/* The same with the limits in Redis. */
+/* The same with the limits in Redis: of two configurations, each has its keys to itself. */
 static int replay_on_store(struct replay_input *input, const struct asked *asked)
 {
+    struct replay_store *store, *second = NULL;
     int status;
-    struct replay_store *store =
-        replay_store_open(input->command, asked->store, asked->prefix, &status);
 
-    if (store == NULL)
-        return status;
-    status = replay_lines(input, asked, store);
+    store = replay_store_open(input->command, asked->store, asked->prefix, &status);
+    if (store != NULL && asked->compare != NULL)
+        second = replay_store_open(input->command, asked->store, NULL, &status);
+    if (store != NULL && (second != NULL || asked->compare == NULL))
+        status = replay_lines(input, asked, store, second);
+    if (!replay_store_close(second, status))
+        status = STATUS_FAILED;
     return replay_store_close(store, status) ? status : STATUS_FAILED;
 }
 
@@ -111,7 +116,7 @@ static int replay_trace(const struct command *command, const struct asked *asked
 
     if (replay_input_init(&input, command, name, fd))
         status = asked->store != NULL ? replay_on_store(&input, asked)
-                                      : replay_lines(&input, asked, NULL);
+                                      : replay_lines(&input, asked, NULL, NULL);
     replay_input_fini(&input);
     return status;
 }

@@ -1,12 +1,16 @@
 /* cmd_serve.c - `tollgate serve`: the gateway, from its configuration to its last call.
  *
- *     starting --> serving --TERM, INT--> draining --last call--> done
- *                                             `-----TERM, INT--> cutting off --> done
+ *     starting --> serving --TERM, INT--> draining ------last call------> done
+ *                                             `--time, TERM, INT--> cutting off --> done
  *
  * Signals are blocked in every thread and taken by this one, which does nothing else: no handler,
  * no flag. A second thread waits for the workers and says so by SIGUSR1, so that there is one
  * place that waits for both. A drain that is cut off still settles what runs, because the calls
- * end as if their clients had left; the third signal does what the system does with it.
+ * end as if their clients had left; one more signal does what the system does with it.
+ *
+ * A drain ends after `drain` whoever still listens: who stops us waits for some time only, and what
+ * is killed then is charged to nobody. That end is the configuration's wish, and a success; the one
+ * by a second signal is not.
  *
  * Secrets are in this process's memory: it leaves no core and cannot be traced by others of its
  * user, unless it is told to.
@@ -18,16 +22,18 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "cli/command.h"
 #include "cli/options.h"
+#include "core/num.h"
 #include "gateway/clerk.h"
 #include "gateway/observe.h"
 #include "gateway/reload.h"
 #include "gateway/worker.h"
 
-enum { WORKERS_MAX = 256, DESCRIPTORS_EACH = 2 };
+enum { WORKERS_MAX = 256, DESCRIPTORS_EACH = 2, LOOK_AT_TIME_MS = 3600000 };
 
 struct serving {
     const struct command *command;
@@ -39,6 +45,7 @@ struct serving {
     sigset_t taken; /* signals */
     pthread_t main, joiner;
     atomic_bool joined;
+    tg_ms drained_at; /* when it has to be; 0: it does not drain, or is being cut off */
 };
 
 /* ---- the process ---- */
@@ -230,23 +237,32 @@ static void *join_workers(void *arg)
 
 static void drain(struct serving *serving)
 {
+    tg_ms most = atomic_load(&serving->gateway->drain_ms);
+
     fprintf(stderr,
-            "tollgate: draining, calls that are open: %lld; a second signal cuts them off\n",
-            atomic_load(&serving->gateway->counts.open));
+            "tollgate: draining, calls that are open: %lld; cut off in %.15g s, or by a second "
+            "signal\n",
+            atomic_load(&serving->gateway->counts.open), (double)most / 1000);
+    serving->drained_at = num_add(clock_now_ms(&serving->gateway->clock), most);
     atomic_store(&serving->gateway->draining, true);
     for (size_t i = 0; i < serving->n; i++)
         worker_drain(&serving->workers[i]);
 }
 
-static void cut_off(struct serving *serving)
+static void cut_off(struct serving *serving, const char *why)
+{
+    fprintf(stderr, "tollgate: %s: cutting off, calls that are open: %lld\n", why,
+            atomic_load(&serving->gateway->counts.open));
+    serving->drained_at = 0;
+    for (size_t i = 0; i < serving->n; i++)
+        net_loop_stop(serving->workers[i].loop);
+}
+
+/* The next signal is not waited for any more: it ends the process as it would any other. */
+static void let_die(struct serving *serving)
 {
     sigset_t deadly;
 
-    fprintf(stderr, "tollgate: cutting off, calls that are open: %lld\n",
-            atomic_load(&serving->gateway->counts.open));
-    for (size_t i = 0; i < serving->n; i++)
-        net_loop_stop(serving->workers[i].loop);
-    /* The next is not waited for any more: it ends the process as it would any other. */
     sigemptyset(&deadly);
     sigaddset(&deadly, SIGTERM);
     sigaddset(&deadly, SIGINT);
@@ -255,24 +271,47 @@ static void cut_off(struct serving *serving)
     pthread_sigmask(SIG_UNBLOCK, &deadly, NULL);
 }
 
-/* Until the last worker has ended. False: calls were cut off. */
+/* The next signal; 0: none, and the time to drain is up. */
+static int next_signal(struct serving *serving)
+{
+    for (int number = 0;;) {
+        if (serving->drained_at > 0) {
+            tg_ms left = serving->drained_at - clock_now_ms(&serving->gateway->clock);
+            if (left <= 0)
+                return 0;
+            left = num_min(left, LOOK_AT_TIME_MS); /* a time_t may have 32 bits */
+            const struct timespec most = {.tv_sec = (time_t)(left / 1000),
+                                          .tv_nsec = (long)(left % 1000) * 1000000};
+            number = sigtimedwait(&serving->taken, NULL, &most);
+        } else {
+            number = sigwaitinfo(&serving->taken, NULL);
+        }
+        if (number > 0)
+            return number;
+    }
+}
+
+/* Until the last worker has ended. False: calls were cut off by who sent signals. */
 static bool attend(struct serving *serving)
 {
-    int number, endings = 0;
+    int endings = 0;
 
     for (;;) {
-        if (sigwait(&serving->taken, &number) != 0)
-            continue;
+        int number = next_signal(serving);
         if (atomic_load(&serving->joined))
             return endings < 2;
+        if (number == 0)
+            cut_off(serving, "the time to drain is up");
         if (number == SIGHUP)
             clerk_reload(&serving->clerk);
         if (number != SIGTERM && number != SIGINT)
             continue;
         if (++endings == 1)
             drain(serving);
-        else if (endings == 2)
-            cut_off(serving);
+        if (endings == 2) {
+            cut_off(serving, "told again to end");
+            let_die(serving);
+        }
     }
 }
 
@@ -394,14 +433,19 @@ const struct command cmd_serve = {
         "are off, because secrets would be in them; --allow-core leaves them as the system has "
         "it.\n"
         "\n"
-        "SIGTERM and SIGINT let it take no more calls, finish those that run and end; a second "
-        "one\n"
-        "cuts them off, and what they used is charged. SIGHUP reads the configuration again: if it "
+        "SIGTERM and SIGINT let it take no more calls, finish those that run and end; what runs "
+        "after\n"
+        "the time that `drain` gives is cut off, and by a second signal at once, and what it used "
         "is\n"
-        "wrong, all stays as it is; if not, new calls run under it and old ones under the old.\n"
+        "charged. SIGHUP reads the configuration again: if it is wrong, all stays as it is; if "
+        "not, "
+        "new\n"
+        "calls run under it and old ones under the old.\n"
         "\n"
-        "Exit status: 0 it was told to end and all calls were finished; 1 it could not start (an\n"
-        "address or a ledger that is in use, a certificate that is none) or calls were cut off; 2\n"
-        "the command line or the configuration is wrong.\n",
+        "Exit status: 0 it was told to end, and did within the time for it; 1 it could not start "
+        "(an\n"
+        "address or a ledger that is in use, a certificate that is none) or a second signal cut "
+        "calls\n"
+        "off; 2 the command line or the configuration is wrong.\n",
     .run = run_serve,
 };

@@ -328,14 +328,15 @@ static void free_pairs(struct comparison *comparison)
     }
 }
 
-int replay_by_both(struct replay_input *input, const char *first, const char *second, uint64_t seed)
+int replay_by_both(struct replay_input *input, const char *first, const char *second, uint64_t seed,
+                   struct replay_store *first_store, struct replay_store *second_store)
 {
     struct comparison comparison = {.n_tallies = 0};
     bool good[2] = {
-        replay_side_init(&comparison.sides[0], input->command, first, seed, NULL, first_decided,
-                         &comparison),
-        replay_side_init(&comparison.sides[1], input->command, second, seed, NULL, second_decided,
-                         &comparison),
+        replay_side_init(&comparison.sides[0], input->command, first, seed, first_store,
+                         first_decided, &comparison),
+        replay_side_init(&comparison.sides[1], input->command, second, seed, second_store,
+                         second_decided, &comparison),
     };
     int status;
 

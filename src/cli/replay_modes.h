@@ -17,8 +17,8 @@ int replay_by_limiter(struct replay_input *input, const struct tg_limiter *limit
 int replay_by_gate(struct replay_input *input, const char *config, uint64_t seed,
                    struct replay_store *store);
 
-/* Tells the gates of two, and prints where they decide differently. */
-int replay_by_both(struct replay_input *input, const char *first, const char *second,
-                   uint64_t seed);
+/* Tells the gates of two, and prints where they decide differently. Each has a store of its own. */
+int replay_by_both(struct replay_input *input, const char *first, const char *second, uint64_t seed,
+                   struct replay_store *first_store, struct replay_store *second_store);
 
 #endif

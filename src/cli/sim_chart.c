@@ -21,7 +21,8 @@ const char *chart_colour(size_t i)
     return colours[i % (sizeof colours / sizeof colours[0])];
 }
 
-double chart_round_step(double range, double parts)
+/* 1, 2 or 5 times a power of ten, so that about `parts` of them make `range`. */
+static double round_step(double range, double parts)
 {
     double raw = range / parts, power = pow(10, floor(log10(raw)));
     double part = raw / power;
@@ -55,7 +56,7 @@ static void round_y(struct chart *chart)
 {
     if (!(chart->y_high > 0))
         chart->y_high = 1;
-    chart->y_step = chart_round_step(chart->y_high * 1.02, 4);
+    chart->y_step = round_step(chart->y_high * 1.02, 4);
     chart->y_high = ceil(chart->y_high * 1.02 / chart->y_step) * chart->y_step;
 }
 
@@ -111,7 +112,7 @@ static void draw_x(const struct chart *chart)
                     draw_x_tick(chart, at);
             }
     } else {
-        double step = chart_round_step(chart->x_high - chart->x_low, 9);
+        double step = round_step(chart->x_high - chart->x_low, 9);
         double first = ceil(chart->x_low / step);
         for (int i = 0; (first + i) * step <= chart->x_high * (1 + 1e-9); i++)
             draw_x_tick(chart, (first + i) * step);

@@ -56,7 +56,4 @@ void chart_dots(const struct chart *chart, const struct chart_mark *mark, const 
 /* Colours that differ in lightness too; any number gives one. */
 const char *chart_colour(size_t i);
 
-/* 1, 2 or 5 times a power of ten, so that about `parts` of them make `range`. */
-double chart_round_step(double range, double parts);
-
 #endif

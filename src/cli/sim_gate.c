@@ -21,7 +21,8 @@ static int64_t allowed_output(const struct workload *workload, size_t i)
     return request->max_output_tokens > 0 ? request->max_output_tokens : request->output_tokens;
 }
 
-int64_t sim_gate_cost(const struct workload *workload, size_t i)
+/* The cost that is reserved for it. */
+static int64_t cost_of(const struct workload *workload, size_t i)
 {
     const struct cluster_request *request = &workload->load.requests[i];
     const struct workload_note *note = workload_note_of(workload, i);
@@ -78,7 +79,7 @@ static enum tg_err fill(void *context, const struct cluster_workload *load,
 
     fill_who(gate, request, note, &who);
     enum tg_err err = scopes_fill(gate->scopes, &who, room, call, problem);
-    call->debit.cost = sim_gate_cost(gate->workload, i);
+    call->debit.cost = cost_of(gate->workload, i);
     call->hold_s = note != NULL && note->hold_s >= 0 ? note->hold_s : gate->holds[request->model];
     if (note != NULL && note->value >= 0)
         call->value = note->value;
@@ -91,7 +92,7 @@ static int64_t actual(void *context, const struct cluster_request *request)
     const struct sim_gate *gate = context;
     size_t i = (size_t)(request - gate->workload->load.requests);
     int64_t unused = allowed_output(gate->workload, i) - request->output_tokens;
-    int64_t cost = sim_gate_cost(gate->workload, i);
+    int64_t cost = cost_of(gate->workload, i);
 
     return unused <= 0 ? -1 : cost > unused ? cost - unused : 0;
 }

@@ -44,7 +44,4 @@ int sim_gate_init(struct sim_gate *gate, const struct command *command, const ch
                   const struct cluster_class *classes);
 void sim_gate_fini(struct sim_gate *gate);
 
-/* The cost that is reserved for request number `i`. */
-int64_t sim_gate_cost(const struct workload *workload, size_t i);
-
 #endif

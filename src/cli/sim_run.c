@@ -186,7 +186,8 @@ bool sim_has_goals(const struct cluster_config *config)
 
 /* ---- Reasons --------------------------------------------------------------------------------- */
 
-const char *sim_reason_of(const struct cluster_outcome *outcome)
+/* Which kind an outcome is of; null: it was not refused. */
+static const char *reason_of(const struct cluster_outcome *outcome)
 {
     switch ((enum cluster_status)outcome->status) {
     case CLUSTER_REJECTED:
@@ -227,7 +228,7 @@ const char *sim_reason_of(const struct cluster_outcome *outcome)
 
 int sim_reasons_find(const struct sim_reasons *reasons, const struct cluster_outcome *outcome)
 {
-    const char *name = sim_reason_of(outcome);
+    const char *name = reason_of(outcome);
 
     for (size_t i = 0; name != NULL && i < reasons->n; i++)
         if (strcmp(reasons->names[i], name) == 0)
@@ -239,7 +240,7 @@ void sim_reasons_count(const struct sim_run *run, struct sim_reasons *reasons)
 {
     *reasons = (struct sim_reasons){.n = 0};
     for (size_t i = 0; i < run->result.n; i++) {
-        const char *name = sim_reason_of(&run->result.outcomes[i]);
+        const char *name = reason_of(&run->result.outcomes[i]);
         if (name == NULL)
             continue;
         int found = sim_reasons_find(reasons, &run->result.outcomes[i]);

@@ -39,9 +39,6 @@ struct sim_reasons {
     size_t n;
 };
 
-/* Which kind an outcome is of; null: it was not refused. */
-const char *sim_reason_of(const struct cluster_outcome *outcome);
-
 /* Counts those that were refused for good, most first. */
 void sim_reasons_count(const struct sim_run *run, struct sim_reasons *reasons);
 

@@ -18,7 +18,7 @@
 
 #define SIM_OPTIONS_MAX 96
 
-/* Texts of options, in the order of sim_option_list(). Null: not given. */
+/* Texts of options, by the number that sim_option_find() gives. Null: not given. */
 struct sim_asked {
     const char *texts[SIM_OPTIONS_MAX];
     bool given[SIM_OPTIONS_MAX]; /* of those without an argument */

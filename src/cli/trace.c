@@ -29,14 +29,6 @@ static bool wrong(struct tg_problem *problem, const char *format, ...)
     return false;
 }
 
-static bool is_blank(const struct line *line)
-{
-    for (size_t i = 0; i < line->bytes; i++)
-        if (line->text[i] != ' ' && line->text[i] != '\t' && line->text[i] != '\r')
-            return false;
-    return true;
-}
-
 /* ---- Kinds of values ------------------------------------------------------------------------- */
 
 /* What was found where a number in range was wanted. */
@@ -376,7 +368,7 @@ enum trace_result trace_read(struct json_reader *reader, const struct line *line
 {
     struct trace_event event;
 
-    if (is_blank(line))
+    if (line_is_blank(line))
         return TRACE_BLANK;
     begin_event(&event);
     if (!read_line(reader, line, N_CALL_FIELDS, &event, problem))
@@ -388,7 +380,7 @@ enum trace_result trace_read(struct json_reader *reader, const struct line *line
 enum trace_result trace_read_event(struct json_reader *reader, const struct line *line,
                                    struct trace_event *event, struct tg_problem *problem)
 {
-    if (is_blank(line))
+    if (line_is_blank(line))
         return TRACE_BLANK;
     begin_event(event);
     if (!read_line(reader, line, N_FIELDS, event, problem))

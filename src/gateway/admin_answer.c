@@ -61,16 +61,17 @@ void admin_change_audit(const struct admin_change *change, const char *outcome)
         [ADMIN_MAKE_KEY] = "make_key",     [ADMIN_DROP_KEY] = "delete_key",
         [ADMIN_ADD_TOPUP] = "top_up",      [ADMIN_DROP_TOPUP] = "delete_top_up",
         [ADMIN_LAPSE] = "lapse_top_ups"};
+    const char *whose = change->tenant[0] != '\0' ? change->tenant : "everyone";
     char object[2 * ADMIN_NAME_MAX + 64];
 
     if (change->kind == ADMIN_MAKE_KEY || change->kind == ADMIN_DROP_KEY)
         snprintf(object, sizeof object, "%s/%s", change->tenant, change->name);
     else if (change->kind == ADMIN_ADD_TOPUP)
-        snprintf(object, sizeof object, "%s %lld.%06lld USD per %s", change->tenant,
+        snprintf(object, sizeof object, "%s %lld.%06lld USD per %s", whose,
                  (long long)(change->topup.micro / 1000000),
                  (long long)(change->topup.micro % 1000000), tg_per_name(change->topup.per));
     else if (change->kind == ADMIN_DROP_TOPUP)
-        snprintf(object, sizeof object, "%s %lld", change->tenant, (long long)change->topup.id);
+        snprintf(object, sizeof object, "%s %lld", whose, (long long)change->topup.id);
     else
         snprintf(object, sizeof object, "%s", change->tenant);
     admin_audit(change->all->admin, change->who, ACTIONS[change->kind], object, outcome);

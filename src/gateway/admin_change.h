@@ -42,9 +42,9 @@ struct admin_change {
 
     /* What is to be done. */
     enum admin_change_kind kind;
-    char tenant[ADMIN_NAME_MAX + 1];
-    char name[ADMIN_NAME_MAX + 1]; /* of a key */
-    char *text;                    /* of a tenant */
+    char tenant[ADMIN_NAME_MAX + 1]; /* of a top-up also "": everyone's */
+    char name[ADMIN_NAME_MAX + 1];   /* of a key */
+    char *text;                      /* of a tenant */
     size_t bytes;
     char secret[VIRTUAL_KEY_BYTES + 1]; /* of a new key: said once, then wiped */
     uint8_t sha256[VIRTUAL_KEY_HASH];

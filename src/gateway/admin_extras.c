@@ -21,7 +21,8 @@ void admin_extras_name_key(char name[ADMIN_EXTRA_NAME_MAX], const char *tenant, 
 
 void admin_extras_name_topup(char name[ADMIN_EXTRA_NAME_MAX], const char *tenant, int64_t id)
 {
-    snprintf(name, ADMIN_EXTRA_NAME_MAX, "api: top-up %lld of %s", (long long)id, tenant);
+    snprintf(name, ADMIN_EXTRA_NAME_MAX, "api: top-up %lld of %s", (long long)id,
+             *tenant != '\0' ? tenant : "everyone");
 }
 
 static const char *keep(struct admin_extras *extras, const char *text)
@@ -70,7 +71,7 @@ static bool add_topup(struct admin_extras *extras, const struct ledger_admin_top
     admin_extras_name_topup(name, topup->tenant, topup->id);
     extras->list[extras->n] = (struct config_extra){.kind = CONFIG_EXTRA_TOPUP,
                                                     .name = keep(extras, name),
-                                                    .tenant = topup->tenant,
+                                                    .tenant = *topup->tenant ? topup->tenant : NULL,
                                                     .not_after = CONFIG_NEVER,
                                                     .micro_usd = topup->micro,
                                                     .per = PER[topup->per],

@@ -28,6 +28,8 @@ void admin_keys_drop(struct admin_call *call);
 void admin_topups_list(struct admin_call *call);
 void admin_topups_make(struct admin_call *call);
 void admin_topups_drop(struct admin_call *call);
+void admin_topups_list_all(struct admin_call *call); /* of everyone's budgets, as is */
+void admin_topups_drop_all(struct admin_call *call);
 void admin_keys_reset(struct admin_call *call);
 void admin_keys_reset_one(struct admin_call *call);
 
@@ -77,7 +79,7 @@ void admin_write_warnings(struct json_writer *out, const struct config_problems 
 struct ledger_admin_topup;
 void admin_write_topup(struct json_writer *out, const struct ledger_admin_topup *topup);
 
-/* "topups": [...], those of a tenant that have not ended. */
+/* "topups": [...], those of a tenant, or of everyone (""), that have not ended. */
 struct admin;
 void admin_write_topups(struct json_writer *out, const struct admin *admin, const char *tenant);
 

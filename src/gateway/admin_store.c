@@ -45,6 +45,20 @@ static bool say_no_tenant(struct admin_change *change)
     return say(change, 404, "not_found", "there is no tenant \"%.128s\"", change->tenant);
 }
 
+/* Who has, or lacks, what a top-up is for. */
+struct whose {
+    char text[160];
+};
+
+static struct whose whose(const struct admin_change *change)
+{
+    struct whose whose = {"everyone together"};
+
+    if (change->tenant[0] != '\0')
+        snprintf(whose.text, sizeof whose.text, "the tenant \"%.128s\"", change->tenant);
+    return whose;
+}
+
 /* ---- what is there ---- */
 
 static bool same(const char *a, const char *b)
@@ -87,7 +101,7 @@ static bool has_topup(const struct admin_change *change)
 
 static bool goes(const struct admin_change *change, const struct config_extra *extra)
 {
-    if (!same(extra->tenant, change->tenant))
+    if (strcmp(extra->tenant != NULL ? extra->tenant : "", change->tenant) != 0)
         return false;
     switch (change->kind) {
     case ADMIN_PUT_TENANT:
@@ -108,6 +122,8 @@ static bool comes(const struct admin_change *change, char hex[VIRTUAL_KEY_HEX + 
 {
     *extra = (struct config_extra){
         .name = change->extra, .tenant = change->tenant, .not_after = CONFIG_NEVER};
+    if (change->tenant[0] == '\0')
+        extra->tenant = NULL;
     switch (change->kind) {
     case ADMIN_PUT_TENANT:
         extra->kind = CONFIG_EXTRA_TENANT;
@@ -186,7 +202,7 @@ static const struct config_key *key_named(const struct config_tenant *tenant, co
 }
 
 /* The budget that the top-up is for, and when its window ends. */
-static bool aim_topup(struct admin_change *change, const struct config_tenant *tenant)
+static bool aim_topup(struct admin_change *change, const struct config_budget *budgets, size_t n)
 {
     const char *per = tg_per_name(change->topup.per);
     const struct config_budget *found = NULL;
@@ -194,20 +210,21 @@ static bool aim_topup(struct admin_change *change, const struct config_tenant *t
     struct tg_zone zone;
     tg_ms begin;
 
-    for (size_t i = 0; i < tenant->n_budgets; i++) {
-        const struct config_budget *budget = &tenant->budgets[i];
+    for (size_t i = 0; i < n; i++) {
+        const struct config_budget *budget = &budgets[i];
         if ((int)budget->per != (int)change->topup.per ||
             (change->tz[0] != '\0' && !same(budget->tz, change->tz)))
             continue;
         if (found != NULL && !same(found->tz, budget->tz))
             return say(change, 409, "ambiguous",
-                       "the tenant has budgets for a %s in several zones; say which with tz", per);
+                       "%s has budgets for a %s in several zones; say which with tz",
+                       whose(change).text, per);
         found = found != NULL ? found : budget;
     }
     if (found == NULL)
         return say(change, 409, "no_budget",
-                   "the tenant \"%.128s\" has no budget for a %s%s%.64s that could be raised",
-                   change->tenant, per, change->tz[0] != '\0' ? " in " : "", change->tz);
+                   "%s has no budget for a %s%s%.64s that could be raised", whose(change).text, per,
+                   change->tz[0] != '\0' ? " in " : "", change->tz);
     if (found->topped_up > TOPPED_UP_MAX)
         return say(change, 409, "too_much", "top-ups of one budget may be %lld USD together",
                    (long long)(TOPPED_UP_MAX / 1000000));
@@ -250,7 +267,10 @@ static bool check(struct admin_change *change, const struct config *config)
         return say(change, 404, "not_found", "the tenant \"%.128s\" has no key \"%.128s\"",
                    change->tenant, change->name);
     case ADMIN_ADD_TOPUP:
-        return tenant != NULL ? aim_topup(change, tenant) : say_no_tenant(change);
+        if (change->tenant[0] == '\0')
+            return aim_topup(change, config->budgets, config->n_budgets);
+        return tenant != NULL ? aim_topup(change, tenant->budgets, tenant->n_budgets)
+                              : say_no_tenant(change);
     default:
         return true;
     }
@@ -263,8 +283,8 @@ static bool check_first(struct admin_change *change)
         return say(change, 409, "exists", "the tenant \"%.128s\" has a key \"%.128s\" already",
                    change->tenant, change->name);
     if (change->kind == ADMIN_DROP_TOPUP && !has_topup(change))
-        return say(change, 404, "not_found", "the tenant \"%.128s\" has no top-up %lld",
-                   change->tenant, (long long)change->topup.id);
+        return say(change, 404, "not_found", "%s has no top-up %lld", whose(change).text,
+                   (long long)change->topup.id);
     change->replaced = change->kind == ADMIN_PUT_TENANT && has_tenant(change);
     return true;
 }

@@ -1,6 +1,8 @@
-/* admin_topups.c - /api/v1/tenants/NAME/topups: more money for a budget, for the window that runs.
+/* admin_topups.c - /api/v1/tenants/NAME/topups, /api/v1/topups: more money for a budget, for the
+ * window that runs.
  *
- * A top-up is for one budget of a tenant. It raises the amount, so nothing that was spent changes;
+ * A top-up is for one budget of a tenant, or of everyone together: then its tenant is "", which is
+ * nobody's name. It raises the amount, so nothing that was spent changes;
  * when the window ends it lapses, and the next window has the amount of the configuration. That of
  * a budget `total` has no end.
  */
@@ -36,18 +38,28 @@ void admin_write_topups(struct json_writer *out, const struct admin *admin, cons
     json_write_array_end(out);
 }
 
+static void list(struct admin_call *call, const char *tenant)
+{
+    struct json_writer out;
+
+    json_writer_init(&out);
+    json_write_object(&out);
+    admin_write_topups(&out, call->admin, tenant);
+    json_write_object_end(&out);
+    admin_reply(call->in, 200, &out);
+}
+
 void admin_topups_list(struct admin_call *call)
 {
     const struct config_tenant *tenant;
-    struct json_writer out;
 
-    if (!admin_find_tenant(call, &tenant))
-        return;
-    json_writer_init(&out);
-    json_write_object(&out);
-    admin_write_topups(&out, call->admin, tenant->name);
-    json_write_object_end(&out);
-    admin_reply(call->in, 200, &out);
+    if (admin_find_tenant(call, &tenant))
+        list(call, tenant->name);
+}
+
+void admin_topups_list_all(struct admin_call *call)
+{
+    list(call, "");
 }
 
 static bool read_per(const char *text, enum tg_per *per)
@@ -60,6 +72,7 @@ static bool read_per(const char *text, enum tg_per *per)
     return false;
 }
 
+/* Of everyone too: the path then names nobody. */
 void admin_topups_make(struct admin_call *call)
 {
     static const struct admin_member members[] = {
@@ -96,18 +109,28 @@ void admin_topups_make(struct admin_call *call)
     admin_change_start(change);
 }
 
-void admin_topups_drop(struct admin_call *call)
+static void drop(struct admin_call *call, const char *tenant, const char *number)
 {
     int64_t id;
 
-    if (!value_count(call->names[1], &id)) {
-        admin_reply_error(call->in, 404, "not_found", "there is no top-up \"%.40s\"",
-                          call->names[1]);
+    if (!value_count(number, &id)) {
+        admin_reply_error(call->in, 404, "not_found", "there is no top-up \"%.40s\"", number);
         return;
     }
     struct admin_change *change = admin_change_new(call, ADMIN_DROP_TOPUP);
     if (change == NULL)
         return;
+    memcpy(change->tenant, tenant, strlen(tenant) + 1);
     change->topup.id = id;
     admin_change_start(change);
+}
+
+void admin_topups_drop(struct admin_call *call)
+{
+    drop(call, call->names[0], call->names[1]);
+}
+
+void admin_topups_drop_all(struct admin_call *call)
+{
+    drop(call, "", call->names[0]);
 }

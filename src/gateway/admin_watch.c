@@ -18,6 +18,8 @@ struct admin_watcher {
     uint64_t missed; /* of those that are only counted: how many it knows of */
     uint64_t number; /* of the next event */
     tg_ms wrote_at;
+    uint64_t generation;         /* in which its token was good */
+    bool over;                   /* it is good no more */
     char tenant[WATCH_NAME_MAX]; /* "": all; cut as the entries are */
 };
 
@@ -85,14 +87,33 @@ static void look(struct admin_watcher *watcher, const struct watch *watch)
         write_event(watcher, SLICE(": alive\n\n"));
 }
 
+/* After a reload it is asked again who it is. False: it has been answered. */
+static bool is_let_in(struct admin_watcher *watcher)
+{
+    const struct generation *generation = admin_generation(watcher->all->admin);
+
+    if (watcher->over || watcher->generation == generation->number)
+        return !watcher->over;
+    watcher->generation = generation->number;
+    watcher->over = admin_access(&generation->config, &watcher->in->head) != ADMIN_MAY;
+    if (!watcher->over)
+        return true;
+    http_inbound_finish(watcher->in);
+    return false;
+}
+
 /* ---- all of them ---- */
 
 void admin_watchers_turn(struct admin_watchers *watchers)
 {
     const struct watch *watch = watchers->admin->options.watch;
+    struct admin_watcher *next;
 
-    for (struct admin_watcher *at = watchers->first; at != NULL; at = at->next)
-        look(at, watch);
+    for (struct admin_watcher *at = watchers->first; at != NULL; at = next) {
+        next = at->next; /* it may be its last turn */
+        if (is_let_in(at))
+            look(at, watch);
+    }
     if (watchers->n > 0)
         net_timer_set(watchers->admin->options.loop, &watchers->timer, ADMIN_WATCH_EVERY);
 }
@@ -193,6 +214,7 @@ void admin_watch(struct admin_call *call)
         return;
     }
     watcher->in = call->in;
+    watcher->generation = admin_generation(call->admin)->number;
     watcher->place = watch_end(call->admin->options.watch);
     watcher->missed = watch_missed(call->admin->options.watch);
     memcpy(watcher->tenant, tenant, sizeof tenant);

@@ -124,13 +124,14 @@ typedef void admit_done(void *context, const struct admit_reply *reply);
 struct admit_pending *admit_start(struct worker *worker, struct admit_caller *caller,
                                   const struct admit_ask *ask, admit_done *done, void *context);
 
-/* Whoever asked has gone: gives everything back. Not after done(). */
+/* Whoever asked has gone: gives everything back. Not after done(). Of admit_peek(), too. */
 void admit_cancel(struct admit_pending *pending);
 
-/* The answer that admit_start() would give now, as far as it is known before a slot is free.
- * Nothing is taken, there is no lease, and the policy is not asked. */
-void admit_peek(struct worker *worker, struct admit_caller *caller, const struct admit_ask *ask,
-                struct admit_reply *reply);
+/* The answer that admit_start() would give now, as far as it is known before a slot is free, told
+ * in the same way. Nothing is taken, there is no lease, and the policy is not asked. It waits for
+ * nothing but a store that gateways share. */
+struct admit_pending *admit_peek(struct worker *worker, struct admit_caller *caller,
+                                 const struct admit_ask *ask, admit_done *done, void *context);
 
 /* "rate", "request_exceeds_limit", ...: what a reply says; "" of an allow and of errors. Static. */
 const char *admit_reason(const struct admit_reply *reply);

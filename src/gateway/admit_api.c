@@ -5,8 +5,8 @@
  *       `---------+---------+----------+--> gone, the last, once
  *
  * The caller is known by the head: whoever has no token sends no body here. A caller that hangs up
- * while it waits in the queue is taken out of it; one that has gone before its answer has, does not
- * know its lease, so that is ended, too.
+ * while it waits, in the queue or for a store, waits no more; one that has gone before its answer
+ * has, does not know its lease, so that is ended, too.
  *
  * An exchange belongs to its worker's thread.
  */
@@ -20,8 +20,9 @@
 #include "gateway/admit_inside.h"
 #include "gateway/admit_read.h"
 #include "gateway/admit_write.h"
+#include "gateway/held_body.h"
 
-enum { BODY_FIRST = 1024, BODY_MAX = 128 << 10 };
+enum { BODY_MAX = 128 << 10 };
 
 enum method { METHOD_ADMIT, METHOD_RELEASE, METHOD_HEARTBEAT, METHOD_PEEK, METHOD_QUERY };
 
@@ -36,8 +37,7 @@ struct api {
     struct admit_pending *pending;
     char lease[ADMIT_LEASE_BYTES]; /* that the answer has */
     size_t lease_bytes;
-    char *body;
-    size_t body_n, body_room;
+    struct held_body body;
 };
 
 static const struct exchange_ops api_ops;
@@ -146,7 +146,6 @@ static void decided(void *context, const struct admit_reply *reply)
 
 static void ask(struct api *api, struct admit_message *message)
 {
-    struct admit_reply reply;
     tg_ms now = worker_now(api->worker);
 
     admit_ask_head(api->worker, &api->caller, &api->in->head, &message->ask);
@@ -155,12 +154,9 @@ static void ask(struct api *api, struct admit_message *message)
         message->ask.deadline = num_add(now, message->timeout_ms);
     if (message->end_with_connection)
         message->ask.connection = http_inbound_connection(api->in);
-    if (api->method == METHOD_PEEK) {
-        admit_peek(api->worker, &api->caller, &message->ask, &reply);
-        answer(api, &reply);
-        return;
-    }
-    api->pending = admit_start(api->worker, &api->caller, &message->ask, decided, api);
+    api->pending = api->method == METHOD_PEEK
+                       ? admit_peek(api->worker, &api->caller, &message->ask, decided, api)
+                       : admit_start(api->worker, &api->caller, &message->ask, decided, api);
 }
 
 /* Of release and heartbeat, which make no decision. */
@@ -219,11 +215,11 @@ static void act(struct api *api)
                                             [METHOD_HEARTBEAT] = ADMIT_HEARTBEAT,
                                             [METHOD_PEEK] = ADMIT_ASK,
                                             [METHOD_QUERY] = ADMIT_ASK};
-    struct slice body = {api->body != NULL ? api->body : "", api->body_n};
+    struct slice body = {api->body.n > 0 ? api->body.bytes : "", api->body.n};
     struct admit_message message;
     struct refusal why;
     bool fine = api->method == METHOD_QUERY ? admit_read_query(&api->in->head, &message, &why)
-                                            : admit_read(api->worker->reader, body, api->body_room,
+                                            : admit_read(api->worker->reader, body, api->body.room,
                                                          kinds[api->method], &message, &why);
 
     if (!fine)
@@ -238,30 +234,6 @@ static void act(struct api *api)
 
 /* ---- the exchange ---- */
 
-static bool make_room(struct api *api, size_t n)
-{
-    struct gateway *gateway = api->worker->gateway;
-    size_t room = api->body_room > 0 ? api->body_room : BODY_FIRST;
-    char *body = NULL;
-
-    if (n + JSON_PADDING <= api->body_room)
-        return true;
-    while (room < n + JSON_PADDING)
-        room *= 2;
-    long long more = (long long)(room - api->body_room);
-    long long held =
-        atomic_fetch_add_explicit(&gateway->counts.buffered, more, memory_order_relaxed);
-    if (held + more <= api->worker->generation->config.limits.buffered_total)
-        body = realloc(api->body, room);
-    if (body == NULL) {
-        atomic_fetch_sub_explicit(&gateway->counts.buffered, more, memory_order_relaxed);
-        return false;
-    }
-    api->body = body;
-    api->body_room = room;
-    return true;
-}
-
 static void data(struct http_inbound *in, struct slice bytes)
 {
     struct api *api = in->owner;
@@ -269,16 +241,14 @@ static void data(struct http_inbound *in, struct slice bytes)
 
     if (api->over || api->method == METHOD_QUERY)
         return;
-    if (api->body_n + bytes.n > BODY_MAX) {
+    if (api->body.n + bytes.n > BODY_MAX) {
         refusal_init(&why, REPLY_PAYLOAD_TOO_LARGE, "the body has more than %d bytes", BODY_MAX);
         fail(api, &why);
-    } else if (!make_room(api, api->body_n + bytes.n)) {
+    } else if (!held_body_add(&api->body, api->worker->gateway, api->worker->generation,
+                              in->head.length, bytes)) {
         refusal_init(&why, REPLY_MEMORY_PRESSURE,
                      "memory pressure: the bodies of calls take all the memory they may");
         fail(api, &why);
-    } else {
-        memcpy(api->body + api->body_n, bytes.at, bytes.n);
-        api->body_n += bytes.n;
     }
 }
 
@@ -302,11 +272,9 @@ static void gone(struct http_inbound *in, enum http_why why)
         atomic_fetch_add_explicit(&gateway->counts.hangups, 1, memory_order_relaxed);
     if (why != HTTP_DONE)
         admit_take_back(api->worker, &api->caller, lease);
-    atomic_fetch_sub_explicit(&gateway->counts.buffered, (long long)api->body_room,
-                              memory_order_relaxed);
     atomic_fetch_sub_explicit(&gateway->counts.open, 1, memory_order_relaxed);
     in->owner = NULL;
-    free(api->body);
+    held_body_free(&api->body, gateway);
     free(api);
 }
 

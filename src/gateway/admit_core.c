@@ -369,7 +369,7 @@ void admit_cancel(struct admit_pending *pending)
     release.outcome = TG_OUTCOME_CANCELLED;
     if (pending->state == ADMIT_AT_STORE)
         shared_debit_refund(&pending->debit); /* the gate is told, too */
-    else
+    else if (pending->state != ADMIT_LOOKING)
         tg_gate_release(pending->worker->gateway->protect_gate, pending->lease,
                         worker_now(pending->worker), &release);
     admit_pending_put(pending);

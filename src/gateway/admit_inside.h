@@ -110,6 +110,7 @@ enum admit_state {
     ADMIT_ASKED,
     ADMIT_QUEUED,   /* it waits for a slot */
     ADMIT_AT_STORE, /* it waits for what several gateways share, or was decided there */
+    ADMIT_LOOKING,  /* a peek that waits for what is there */
     ADMIT_ACCOUNT,  /* it is answered, and stays until its lease has ended */
 };
 
@@ -123,6 +124,8 @@ struct admit_pending {
     struct waiter waiter;
     struct net_timer timer;
     struct shared_debit debit;
+    struct shared_peek peek;
+    struct tg_answer seen; /* of a peek: by the stages before the limits */
     admit_done *done;
     void *context;
     struct net_post closing;            /* of an account, */

@@ -72,44 +72,35 @@ static void look_at_slots(const struct config_gate *gate, const struct tg_gate_s
                   stats->in_flight < stats->limit ? stats->limit - stats->in_flight : 0, now, 0};
 }
 
-static enum tg_err look_at_limits(struct tg_store *store, const struct tg_call *call, tg_ms now,
-                                  struct tg_answer *answer)
+/* What was seen of the limits, at whichever store. */
+static void add_limits(const struct tg_axes *axes, struct tg_answer *answer)
 {
     const enum tg_axis all[] = {TG_AXIS_RATE, TG_AXIS_COST};
     const enum tg_reason reasons[] = {TG_REASON_RATE, TG_REASON_COST};
-    struct tg_axes axes = {.present = 0};
-    struct tg_decision together = TG_ALLOW_FULL;
-    enum tg_err err = TG_OK;
 
-    if (call->debit.n_scopes > 0)
-        err = tg_store_peek(store, &call->debit, now, &together, &axes);
-
-    for (size_t i = 0; i < 2 && !err; i++) {
-        if (axes.would_deny & 1u << all[i])
+    for (size_t i = 0; i < 2; i++) {
+        if (axes->would_deny & 1u << all[i])
             answer->would_deny |= 1u << reasons[i];
-        if (!(axes.present & 1u << all[i]))
+        if (!(axes->present & 1u << all[i]))
             continue;
         answer->axes.present |= 1u << all[i];
-        answer->axes.decision[all[i]] = axes.decision[all[i]];
-        if (!axes.decision[all[i]].allowed && answer->reason == TG_REASON_NONE)
+        answer->axes.decision[all[i]] = axes->decision[all[i]];
+        answer->decision = tg_decision_combine(answer->decision, axes->decision[all[i]]);
+        if (!axes->decision[all[i]].allowed && answer->reason == TG_REASON_NONE)
             answer->reason = reasons[i];
     }
-    if (err)
-        return err;
-    answer->decision = together;
-    if (answer->axes.present & 1u << TG_AXIS_CONCURRENCY) {
-        struct tg_decision *slots = &answer->axes.decision[TG_AXIS_CONCURRENCY];
-        /* What is left after an allow, as the limiters have told it. */
-        if (answer->reason == TG_REASON_NONE && slots->remaining > 0)
-            slots->remaining--;
-        answer->decision = tg_decision_combine(together, *slots);
-    }
-    return TG_OK;
+    if (!(answer->axes.present & 1u << TG_AXIS_CONCURRENCY))
+        return;
+    struct tg_decision *slots = &answer->axes.decision[TG_AXIS_CONCURRENCY];
+    /* What is left after an allow, as the limiters have told it. */
+    if (answer->reason == TG_REASON_NONE && slots->remaining > 0)
+        slots->remaining--;
+    answer->decision = tg_decision_combine(answer->decision, *slots);
 }
 
 /* The first stage that refuses is the last that is looked at. */
-static enum tg_err look(struct worker *worker, const struct admit_question *question,
-                        struct tg_answer *answer)
+static void look_at_gate(struct worker *worker, const struct admit_question *question,
+                         struct tg_answer *answer)
 {
     const struct config_gate *gate = &worker->generation->config.gate;
     struct tg_gate *at = worker->gateway->protect_gate;
@@ -119,35 +110,104 @@ static enum tg_err look(struct worker *worker, const struct admit_question *ques
 
     memset(answer, 0, sizeof *answer);
     answer->decision = TG_ALLOW_FULL;
-    if (!question->ask.limits_only) {
-        tg_gate_get_stats(at, &stats);
-        look_at_memory(gate, &stats, call, now, answer);
-        if (answer->reason == TG_REASON_NONE)
-            look_at_peer(gate, at, call, now, answer);
-        if (answer->reason == TG_REASON_NONE)
-            look_at_slots(gate, &stats, now, answer);
-    }
-    return answer->reason == TG_REASON_NONE
-               ? look_at_limits(worker->gateway->store, call, now, answer)
-               : TG_OK;
+    if (question->ask.limits_only)
+        return;
+    tg_gate_get_stats(at, &stats);
+    look_at_memory(gate, &stats, call, now, answer);
+    if (answer->reason == TG_REASON_NONE)
+        look_at_peer(gate, at, call, now, answer);
+    if (answer->reason == TG_REASON_NONE)
+        look_at_slots(gate, &stats, now, answer);
 }
 
-void admit_peek(struct worker *worker, struct admit_caller *caller, const struct admit_ask *ask,
-                struct admit_reply *reply)
-{
-    struct admit_question question = {.entry = admit_entry(worker, caller, reply), .ask = *ask};
-    struct tg_problem problem;
-    struct tg_answer answer;
+/* ---- the answer ---- */
 
-    if (question.entry == NULL || !admit_check(worker, question.entry, ask, reply))
-        return;
-    if (admit_describe(worker->generation, &question, &problem)) {
-        admit_fail(reply, ADMIT_INTERNAL, NULL, "%s", problem.text);
-        return;
+/* The last thing that happens to it, as in admit_core.c. */
+static void finish(struct admit_pending *pending, const struct admit_reply *reply)
+{
+    admit_done *done = pending->done;
+    void *context = pending->context;
+
+    admit_pending_put(pending);
+    done(context, reply);
+}
+
+static void limits_seen(struct admit_pending *pending, enum tg_err err, const struct tg_axes *axes)
+{
+    struct admit_reply reply;
+
+    if (err) {
+        admit_fail(&reply,
+                   err == TG_ERR_STORE || err == TG_ERR_FULL ? ADMIT_UNAVAILABLE : ADMIT_INTERNAL,
+                   NULL, "%s", tg_strerror(err));
+    } else {
+        add_limits(axes, &pending->seen);
+        admit_reply_of(&pending->seen, &pending->question.call, &reply);
     }
-    enum tg_err err = look(worker, &question, &answer);
-    if (err)
-        admit_fail(reply, ADMIT_UNAVAILABLE, NULL, "%s", tg_strerror(err));
-    else
-        admit_reply_of(&answer, &question.call, reply);
+    finish(pending, &reply);
+}
+
+static void store_seen(struct shared_peek *peek, enum tg_err err, const struct tg_axes *axes)
+{
+    limits_seen(
+        (struct admit_pending *)(void *)((char *)peek - offsetof(struct admit_pending, peek)), err,
+        axes);
+}
+
+/* Says whether it is still pending: else it may be somebody else's by now. */
+static bool look_at_limits(struct admit_pending *pending)
+{
+    struct worker *worker = pending->worker;
+    const struct tg_debit *debit = &pending->question.call.debit;
+    struct tg_axes axes = {.present = 0};
+    struct tg_decision together;
+    enum tg_err err = TG_OK;
+
+    if (worker->port != NULL) {
+        err = admit_pending_keep(pending);
+        pending->state = ADMIT_LOOKING;
+        if (!err && !shared_peek(worker->port, &pending->peek, pending->generation, debit,
+                                 store_seen, &err, &axes))
+            return true;
+    } else if (debit->n_scopes > 0) {
+        err = tg_store_peek(worker->gateway->store, debit, pending->began_at, &together, &axes);
+    }
+    limits_seen(pending, err, &axes);
+    return false;
+}
+
+struct admit_pending *admit_peek(struct worker *worker, struct admit_caller *caller,
+                                 const struct admit_ask *ask, admit_done *done, void *context)
+{
+    struct admit_reply reply;
+    struct tg_problem problem;
+    const struct config_caller *entry = admit_entry(worker, caller, &reply);
+
+    if (entry == NULL || !admit_check(worker, entry, ask, &reply)) {
+        done(context, &reply);
+        return NULL;
+    }
+    struct admit_pending *pending = admit_pending_get(worker);
+    if (pending == NULL) {
+        admit_fail(&reply, ADMIT_INTERNAL, NULL, "no memory");
+        done(context, &reply);
+        return NULL;
+    }
+    pending->question.entry = entry;
+    pending->question.ask = *ask;
+    pending->lease = 0;
+    pending->began_at = worker_now(worker);
+    pending->done = done;
+    pending->context = context;
+    if (admit_describe(worker->generation, &pending->question, &problem)) {
+        admit_fail(&reply, ADMIT_INTERNAL, NULL, "%s", problem.text);
+        finish(pending, &reply);
+        return NULL;
+    }
+    look_at_gate(worker, &pending->question, &pending->seen);
+    if (pending->seen.reason == TG_REASON_NONE)
+        return look_at_limits(pending) ? pending : NULL;
+    admit_reply_of(&pending->seen, &pending->question.call, &reply);
+    finish(pending, &reply);
+    return NULL;
 }

@@ -49,6 +49,7 @@ static void let_go(struct admit_pending *pending)
     net_timer_stop(worker->loop, &pending->timer);
     waiter_forget(&pending->waiter);
     shared_debit_settle(&pending->debit, -1);
+    shared_peek_end(&pending->peek);
     generation_drop(pending->generation, worker->number);
     pending->generation = NULL;
 }

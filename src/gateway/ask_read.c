@@ -123,8 +123,8 @@ static struct ask_span span_of(const struct walk *walk, const struct json_value 
 
 static bool is_one_of(struct json_text text, const char *const words[])
 {
-    for (size_t i = 0; words[i] != NULL; i++)
-        if (json_text_is(text, words[i]))
+    for (size_t i = 0; words[i] != NULL && text.size > 0; i++)
+        if (words[i][0] == text.bytes[0] && json_text_is(text, words[i]))
             return true;
     return false;
 }

@@ -29,6 +29,7 @@
 #include "gateway/body_edit.h"
 #include "gateway/call_report.h"
 #include "gateway/gateway.h"
+#include "gateway/held_body.h"
 #include "gateway/meter.h"
 #include "gateway/replies.h"
 #include "gateway/shared.h"
@@ -73,7 +74,6 @@ struct attempt {
     struct shared_key shared_key;     /* and the key, at what all of them use of it */
     unsigned key_rounds;              /* keys that others had no room left in */
     struct http_outbound *out;
-    struct body_edit edit;  /* what is sent points into it */
     int64_t prompt, output; /* tokens, estimated */
     int64_t tokens;         /* that the key was asked for */
     int64_t most_output;    /* what the call may write at most, set by us; -1: nothing is */
@@ -85,9 +85,12 @@ struct attempt {
     bool injected;                /* the usage in it was asked for by us */
     bool passes;                  /* the reply is for the client as it is: no further attempt */
     bool paused;                  /* the client is slower than the provider */
+    bool asked_less;              /* for money a second time */
     bool unsent;                  /* it ended before a byte had gone to the provider */
     tg_ms cool_until;             /* what the provider asked for */
     const struct http_head *head; /* of a reply that is kept back; valid while `out` is */
+    /* The last, because it is large and cleared when it is used; what is sent points into it. */
+    struct body_edit edit;
 };
 
 #define CALL_TRIED_MAX TG_TRIED_MAX
@@ -114,8 +117,7 @@ struct call {
     char user_name[LEDGER_NAME_MAX];
     bool is_retry; /* the client says so */
 
-    char *body;
-    size_t body_n, body_room;
+    struct held_body body;
     struct ask ask;
 
     size_t model;        /* asked for, after aliases; CONFIG_NONE: of a passthrough */
@@ -190,6 +192,10 @@ void call_timer(void *call);
 
 /* Money, key, and off it goes. */
 void call_attempt(struct call *call);
+
+/* The least that is left of the budgets on its way, of all gateways together as far as is known
+ * here; the user's too if he is named. As tg_bank_left(). False: not known. */
+bool call_money_left(const struct call *call, struct slice user, tg_micro *left, double *part);
 
 /* The attempt, which has been settled, came to nothing: tries again, elsewhere, or answers. */
 void call_attempt_failed(struct call *call, enum call_failure failure);

@@ -64,7 +64,7 @@ static bool has_prefix(struct slice text, struct slice prefix)
 }
 
 /* What says something about our keys and accounts is not for tenants. */
-static bool is_shown(const struct http_head *head, struct slice name)
+static bool is_shown(const struct http_hops *hops, struct slice name)
 {
 #define NAME(text)                                                                                 \
     {                                                                                              \
@@ -79,7 +79,7 @@ static bool is_shown(const struct http_head *head, struct slice name)
                                                  NAME("x-tollgate-")};
 #undef NAME
 
-    if (http_is_hop(head, name))
+    if (http_hops_has(hops, name))
         return false;
     for (size_t i = 0; i < sizeof HIDDEN / sizeof HIDDEN[0]; i++)
         if (slice_equal(name, HIDDEN[i]))
@@ -96,6 +96,7 @@ static void begin_reply(struct call *call, const struct http_head *from)
 {
     struct slice id_name =
         call->api == WIRE_ANTHROPIC ? SLICE("request-id") : SLICE("x-request-id");
+    const struct http_hops hops = http_hops_of(from);
     struct reply_limits limits;
     struct http_fields fields;
     char id[REPLY_ID_MAX];
@@ -116,7 +117,7 @@ static void begin_reply(struct call *call, const struct http_head *from)
         call->route != &call->generation->routes[call->model])
         http_fields_add(&fields, SLICE("x-tollgate-model"), slice_of(call->route->config->name));
     for (size_t i = 0; i < from->n_fields; i++) /* as far as there is room: ours went first */
-        if (is_shown(from, from->fields[i].name))
+        if (is_shown(&hops, from->fields[i].name))
             http_fields_add(&fields, from->fields[i].name, from->fields[i].value);
     struct http_head head = {.status = from->status,
                              .fields = fields.list,

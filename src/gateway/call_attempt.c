@@ -42,11 +42,11 @@ static bool has_prefix(struct slice text, struct slice prefix)
 }
 
 /* What concerns us alone, or must not reach a provider. Replies are read, so none may be packed. */
-static bool is_forwarded(const struct http_head *head, const struct config_provider *provider,
-                         struct slice name)
+static bool is_forwarded(const struct http_hops *hops, const struct config_provider *provider,
+                         struct slice auth, struct slice name)
 {
-    if (http_is_hop(head, name) || has_prefix(name, SLICE("x-tollgate-")) ||
-        has_prefix(name, SLICE("x-deriva-")))
+    if (http_hops_has(hops, name) || slice_equal(name, auth) ||
+        has_prefix(name, SLICE("x-tollgate-")) || has_prefix(name, SLICE("x-deriva-")))
         return false;
     for (size_t i = 0; i < sizeof NOT_FORWARDED / sizeof NOT_FORWARDED[0]; i++)
         if (slice_equal(name, NOT_FORWARDED[i]))
@@ -57,7 +57,7 @@ static bool is_forwarded(const struct http_head *head, const struct config_provi
     for (size_t i = 0; i < provider->set_headers.n; i++)
         if (slice_equal(name, slice_of(provider->set_headers.list[i].name)))
             return false;
-    return !slice_equal(name, slice_of(provider->auth_header));
+    return true;
 }
 
 /* "Bearer " and the key, in memory that is wiped after use. */
@@ -83,12 +83,13 @@ static bool collect_fields(const struct http_head *from, const struct config_pro
                            const struct credential *credential, struct slice traceparent,
                            struct http_fields *to)
 {
-    struct slice trace = SLICE("traceparent");
+    const struct http_hops hops = http_hops_of(from);
+    struct slice trace = SLICE("traceparent"), auth = slice_of(provider->auth_header);
     bool fine = true;
 
     http_fields_init(to);
     for (size_t i = 0; i < from->n_fields; i++)
-        if (is_forwarded(from, provider, from->fields[i].name) &&
+        if (is_forwarded(&hops, provider, auth, from->fields[i].name) &&
             (traceparent.n == 0 || !slice_equal(from->fields[i].name, trace)))
             fine = fine && http_fields_add(to, from->fields[i].name, from->fields[i].value);
     for (size_t i = 0; i < provider->set_headers.n; i++)
@@ -97,8 +98,7 @@ static bool collect_fields(const struct http_head *from, const struct config_pro
     if (traceparent.n > 0)
         fine = fine && http_fields_add(to, trace, traceparent);
     fine = fine && http_fields_add(to, SLICE("accept-encoding"), SLICE("identity"));
-    return fine && http_fields_add(to, slice_of(provider->auth_header),
-                                   (struct slice){credential->at, credential->n});
+    return fine && http_fields_add(to, auth, (struct slice){credential->at, credential->n});
 }
 
 static void put(char *text, size_t size, size_t *n, struct slice more, bool *fits)
@@ -178,8 +178,8 @@ static void timeouts_of(const struct call *call, struct http_timeouts *timeouts)
 static bool send_request(struct call *call, int64_t most_output)
 {
     struct provider *provider = provider_of(call);
-    struct slice slices[BODY_SLICES_MAX] = {{call->body, call->body_n}};
-    size_t n = call->body_n > 0, total = call->body_n;
+    struct slice slices[BODY_SLICES_MAX] = {{call->body.bytes, call->body.n}};
+    size_t n = call->body.n > 0, total = call->body.n;
     struct http_timeouts timeouts;
     struct http_fields fields;
     struct credential credential;
@@ -191,7 +191,7 @@ static bool send_request(struct call *call, int64_t most_output)
     if (call->route) {
         if (!edit_body(call, most_output))
             return false;
-        n = body_edit_slices(&call->attempt.edit, call->body, call->body_n, slices, &total);
+        n = body_edit_slices(&call->attempt.edit, call->body.bytes, call->body.n, slices, &total);
     }
     timeouts_of(call, &timeouts);
     if (!write_credential(provider->config, call->attempt.owner->config, &credential))
@@ -223,20 +223,23 @@ static void describe_money(const struct call *call, struct spending_call *spendi
                                        .user = {call->user.at, call->user.n}};
 }
 
-static bool money_left(struct call *call, tg_micro *left)
+bool call_money_left(const struct call *call, struct slice user, tg_micro *left, double *part)
 {
     struct gateway *gateway = call->gateway;
     struct spending_call spending;
-    double part;
 
-    if (gateway->shared) {
-        describe_money(call, &spending);
-        return remote_money_left(gateway->shared->money, &spending, call_now(call), left, &part) ==
-               TG_OK;
-    }
-    return tg_bank_left(spending_bank(gateway->spending),
-                        spending_account(gateway->spending, call_tenant(call)->name, call->tenant),
-                        call_now(call), left, &part) == TG_OK;
+    describe_money(call, &spending);
+    spending.user = (struct ledger_text){user.at, user.n};
+    return (gateway->shared
+                ? remote_money_left(gateway->shared->money, &spending, call_now(call), left, part)
+                : spending_left(gateway->spending, &spending, call_now(call), left, part)) == TG_OK;
+}
+
+/* Of each of its choices; below 1: not even the prompt, or nothing more. */
+static int64_t affordable_output(const struct call *call, tg_micro left)
+{
+    return tg_price_affordable(&call->route->config->price, call->attempt.prompt, left) /
+           call->ask.choices;
 }
 
 /* What the call may write at most, if it does not say: -1: it says, or nothing is to be done. */
@@ -261,10 +264,9 @@ static bool bound_output(struct call *call, int64_t *most, bool *up_to)
         call_refuse_admitted(call, &why);
         return false;
     }
-    if (!money_left(call, &left) || left == TG_MONEY_MAX)
+    if (!call_money_left(call, call->user, &left, NULL) || left == TG_MONEY_MAX)
         return true; /* nobody's budget depends on it */
-    int64_t affordable = tg_price_affordable(&model->price, call->attempt.prompt, left);
-    *most = num_min(model->max_output_tokens, num_max(affordable / call->ask.choices, 1));
+    *most = num_min(model->max_output_tokens, num_max(affordable_output(call, left), 1));
     call->attempt.output = *most * call->ask.choices;
     return true;
 }
@@ -306,6 +308,24 @@ static void money_answered(struct call *call, enum tg_err err, const struct tg_m
     refuse_money(call, err, answer);
 }
 
+/* A call that we have bounded, by what was known here of all gateways' spending, was refused; with
+ * that came what is left indeed. Once, and if both waits together take no longer than one for
+ * limits and one for money may. */
+static bool can_do_with_less(const struct call *call)
+{
+    const struct attempt *attempt = &call->attempt;
+    tg_micro left;
+
+    if (attempt->most_output < 0 || attempt->asked_less ||
+        call->store_ms > call->generation->config.store.timeout ||
+        !call_money_left(call, call->user, &left, NULL))
+        return false;
+    int64_t most = affordable_output(call, left);
+    return most >= 1 && most < attempt->most_output;
+}
+
+static void reserve(struct call *call);
+
 static void shared_money_answered(struct shared_money *money, enum tg_err err,
                                   const struct tg_money_answer *answer)
 {
@@ -313,6 +333,12 @@ static void shared_money_answered(struct shared_money *money, enum tg_err err,
     struct call *call = (struct call *)(void *)at;
 
     call->store_ms += call_now(call) - call->asked_at;
+    if (!err && answer->reservation == 0 && can_do_with_less(call)) {
+        call_settle(call, TG_KEY_CANCELLED, CHARGE_NOTHING);
+        call->attempt.asked_less = true;
+        reserve(call);
+        return;
+    }
     money_answered(call, err, answer);
 }
 
@@ -342,8 +368,6 @@ static void reserve(struct call *call)
     struct spending_call spending;
     struct tg_money_answer answer;
 
-    if (call->attempts > 0)
-        call->store_ms = 0;
     if (!reckon(call, &spending))
         return;
     enum tg_err err = spending_reserve(call->gateway->spending, &spending, call_now(call),
@@ -586,8 +610,10 @@ static void key_answered(struct shared_key *key, enum tg_err err, const struct t
 
 void call_attempt(struct call *call)
 {
-    memset(&call->attempt, 0, sizeof call->attempt);
+    memset(&call->attempt, 0, offsetof(struct attempt, edit));
     call->attempt.unsent = true;
+    if (call->attempts > 0)
+        call->store_ms = 0;
     reserve(call);
 }
 

@@ -18,7 +18,10 @@
 #include "gateway/virtual_key.h"
 #include "text/json_write.h"
 
-enum { SPARE_MAX = 256, BODY_FIRST = 4096 };
+enum {
+    SPARE_MAX = 256,
+    BEHIND_EDIT = offsetof(struct call, attempt) + sizeof(struct attempt),
+};
 
 static const struct exchange_ops call_exchange_ops;
 
@@ -36,7 +39,8 @@ static struct call *call_new(struct worker *worker, struct http_inbound *in)
         if (call == NULL)
             return NULL;
     }
-    memset(call, 0, offsetof(struct call, scan));
+    memset(call, 0, offsetof(struct call, attempt.edit));
+    memset((char *)call + BEHIND_EDIT, 0, offsetof(struct call, scan) - BEHIND_EDIT);
     usage_scan_init(&call->scan);
     call->ops = &call_exchange_ops;
     call->worker = worker;
@@ -406,32 +410,10 @@ static void begin(void *context, struct http_inbound *in)
 
 /* ---- the body ---- */
 
-/* Room for so many bytes and what the JSON reader wants behind them, within what all may hold. A
- * length that is only announced takes up nothing: who wants the memory has to send the bytes. */
-static bool make_room(struct call *call, size_t n)
+static bool hold(struct call *call, struct slice bytes)
 {
-    struct gateway *gateway = call->gateway;
-    size_t room = call->body_room > 0 ? call->body_room : BODY_FIRST;
-
-    if (n + JSON_PADDING <= call->body_room)
-        return true;
-    while (room < n + JSON_PADDING)
-        room *= 2;
-    if (call->in->head.length > 0 && room > (size_t)call->in->head.length + JSON_PADDING)
-        room = (size_t)call->in->head.length + JSON_PADDING;
-    long long more = (long long)(room - call->body_room);
-    long long held =
-        atomic_fetch_add_explicit(&gateway->counts.buffered, more, memory_order_relaxed);
-    char *body = held + more <= call->generation->config.limits.buffered_total
-                     ? realloc(call->body, room)
-                     : NULL;
-    if (body == NULL) {
-        atomic_fetch_sub_explicit(&gateway->counts.buffered, more, memory_order_relaxed);
-        return false;
-    }
-    call->body = body;
-    call->body_room = room;
-    return true;
+    return held_body_add(&call->body, call->gateway, call->generation, call->in->head.length,
+                         bytes);
 }
 
 static void data(struct http_inbound *in, struct slice bytes)
@@ -441,17 +423,15 @@ static void data(struct http_inbound *in, struct slice bytes)
 
     if (call->state != CALL_READING)
         return;
-    if (call->body_n + bytes.n > (size_t)call->generation->config.limits.body) {
+    if (call->body.n + bytes.n > (size_t)call->generation->config.limits.body) {
         refusal_init(&why, REPLY_PAYLOAD_TOO_LARGE, "the body has more than %" PRId64 " bytes",
                      call->generation->config.limits.body);
         call_refuse(call, &why);
-    } else if (!make_room(call, call->body_n + bytes.n)) {
+    } else if (!hold(call, bytes)) {
         refusal_init(&why, REPLY_MEMORY_PRESSURE,
                      "memory pressure: the bodies of calls take all the memory they may");
         call_refuse(call, &why);
     } else {
-        memcpy(call->body + call->body_n, bytes.at, bytes.n);
-        call->body_n += bytes.n;
         call->bytes_in += (int64_t)bytes.n;
     }
 }
@@ -467,9 +447,7 @@ static size_t maybe_cheaper(const struct call *call, size_t model)
     if (config->cheaper == CONFIG_NONE || tenant->allow_cheaper <= 0 ||
         !may_use(call, &call->generation->config.models[config->cheaper]))
         return model;
-    if (tg_bank_left(spending_bank(call->gateway->spending),
-                     spending_account(call->gateway->spending, tenant->name, call->tenant),
-                     call_now(call), &left, &part))
+    if (!call_money_left(call, (struct slice){0}, &left, &part))
         return model;
     return part < tenant->allow_cheaper ? config->cheaper : model;
 }
@@ -556,11 +534,11 @@ static void end(struct http_inbound *in)
         call_admit(call);
         return;
     }
-    if (!make_room(call, call->body_n)) {
+    if (!hold(call, (struct slice){NULL, 0})) {
         refusal_init(&why, REPLY_INTERNAL, NULL);
         call_refuse(call, &why);
-    } else if (!ask_read(call->worker->reader, call->endpoint, call->body, call->body_n,
-                         call->body_room, &call->ask, &problem)) {
+    } else if (!ask_read(call->worker->reader, call->endpoint, call->body.bytes, call->body.n,
+                         call->body.room, &call->ask, &problem)) {
         refusal_of_ask(&problem, &why);
         call_refuse(call, &why);
     } else if (find_route(call)) {

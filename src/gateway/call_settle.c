@@ -253,12 +253,7 @@ void call_renew(struct call *call)
 
 void call_forget_body(struct call *call)
 {
-    if (call->body_room > 0)
-        atomic_fetch_sub_explicit(&call->gateway->counts.buffered, (long long)call->body_room,
-                                  memory_order_relaxed);
-    free(call->body);
-    call->body = NULL;
-    call->body_n = call->body_room = 0;
+    held_body_free(&call->body, call->gateway);
 }
 
 void call_let_go(struct call *call, enum tg_outcome outcome)

@@ -13,6 +13,10 @@
 #include "gateway/reload.h"
 #include "gateway/shared.h"
 
+/* The listeners of the clerk's have places of their own, which calls cannot take; and whoever opens
+ * connections there takes none from calls, or from each other. */
+enum { CONNECTIONS_MAX = 256 };
+
 enum { CHORES_MS = 100, FILES_MS = 1000, MEMORY_MS = 500 };
 
 /* ---- chores ---- */
@@ -132,6 +136,7 @@ static bool listen_at(struct clerk *clerk, const char *address, const struct htt
     options.ops = ops;
     options.context = context;
     options.alone = true;
+    options.connections = CONNECTIONS_MAX;
     return http_listen(clerk->loop, address, &options, listener, problem) == TG_OK;
 }
 

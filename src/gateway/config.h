@@ -332,6 +332,7 @@ struct config {
     int64_t version;
     struct config_listen listen;
     int64_t workers; /* 0: one for each core */
+    tg_ms drain;     /* that calls have to end in, once the process is told to */
     struct config_store store;
     struct config_ledger ledger;
     struct config_server_limits limits;

@@ -174,6 +174,10 @@ static const struct schema_key root_keys[] = {
     COUNT("version", 1, 1, "1", AT(config, version), "of this format"),
     SECTION("listen", &listeners, AT(config, listen), "where it listens"),
     COUNT("workers", 0, 1024, "0", AT(config, workers), "threads; 0: one for each core"),
+    DURATION(
+        "drain", 1, "10m", AT(config, drain),
+        "how long calls may go on once it is told to end; those that are left are cut off, and "
+        "charged"),
     LIST_OF("include", SCHEMA_TEXT, NULL, NOWHERE,
             "further files, `*` allowed; a pattern that matches nothing is fine"),
     {.name = "store",

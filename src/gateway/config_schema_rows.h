@@ -97,10 +97,4 @@
         .name = NULL                                                                               \
     }
 
-/* A section of which nothing is kept. */
-#define CHECKED_ONLY(table)                                                                        \
-    {                                                                                              \
-        .keys = table, .present = NOWHERE                                                          \
-    }
-
 #endif

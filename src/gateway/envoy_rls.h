@@ -1,7 +1,7 @@
 /* envoy_rls.h - Envoy's rate limit service without its wire: descriptors in, codes out.
  *
  *     gRPC  envoy.service.ratelimit.v3.RateLimitService (rpc_envoy.c) --.
- *     POST /json (envoy_rls_json.c)                                   --+--> this ---> the store
+ *     POST /json (envoy_rls_http.c)                                   --+--> this ---> the store
  *
  * The rules are files in the format of envoyproxy/ratelimit (envoy_rls_rules.h), the limiters are
  * ours: in no span of a unit, wherever it begins, are more than `requests_per_unit` hits admitted

@@ -85,16 +85,23 @@ static void hear(struct remote_ask *remote, const struct tg_axes *axes)
 
 static bool step(struct envoy_rls_pending *pending);
 
+/* It refuses nothing, so it fails nothing either. */
+static bool is_in_shadow(const struct remote_ask *remote)
+{
+    return remote->ask->shadow || remote->pending->work.rls->config->mode == CONFIG_SHADOW;
+}
+
 static void decided(struct shared_debit *debit, enum tg_err err, const struct tg_axes *axes)
 {
+    static const struct tg_axes open;
     struct remote_ask *remote = (struct remote_ask *)(void *)debit; /* its first member */
     struct envoy_rls_pending *pending = remote->pending;
 
     /* The second round has its answer already; what cannot be charged then is lost. */
-    if (err && !pending->charging)
+    if (err && !pending->charging && !is_in_shadow(remote))
         pending->err = err;
     else if (!pending->charging)
-        hear(remote, axes);
+        hear(remote, err ? &open : axes);
     pending->waiting--;
     (void)step(pending);
 }

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "gateway/envoy_rls_message.h"
+#include "gateway/held_body.h"
 #include "gateway/replies.h"
 #include "gateway/worker.h"
 
@@ -24,8 +25,7 @@ struct exchange {
     bool over; /* the reply has gone out */
     struct envoy_rls_message *message;
     struct envoy_rls_pending *pending;
-    char *body;
-    size_t n, room;
+    struct held_body body;
 };
 
 static const struct exchange_ops rls_exchange_ops;
@@ -92,8 +92,9 @@ static void end(struct http_inbound *in)
 
     if (x->over)
         return;
-    x->message = envoy_rls_read(x->worker->reader, (struct slice){x->n > 0 ? x->body : "", x->n},
-                                x->room, problem);
+    x->message = envoy_rls_read(x->worker->reader,
+                                (struct slice){x->body.n > 0 ? x->body.bytes : "", x->body.n},
+                                x->body.room, problem);
     if (x->message != NULL) {
         x->pending = envoy_rls_decide(x->worker, &x->message->request, decided, x);
         return;
@@ -103,31 +104,6 @@ static void end(struct http_inbound *in)
     refuse(x, &why);
 }
 
-/* What bodies hold is counted with those of calls, and bounded with them. */
-static bool make_room(struct exchange *x, size_t n)
-{
-    struct gateway *gateway = x->worker->gateway;
-    size_t room = x->room > 0 ? x->room : 1024;
-    char *body = NULL;
-
-    if (n + JSON_PADDING <= x->room)
-        return true;
-    while (room < n + JSON_PADDING)
-        room *= 2;
-    long long more = (long long)(room - x->room);
-    long long held =
-        atomic_fetch_add_explicit(&gateway->counts.buffered, more, memory_order_relaxed);
-    if (held + more <= x->worker->generation->config.limits.buffered_total)
-        body = realloc(x->body, room);
-    if (body == NULL) {
-        atomic_fetch_sub_explicit(&gateway->counts.buffered, more, memory_order_relaxed);
-        return false;
-    }
-    x->body = body;
-    x->room = room;
-    return true;
-}
-
 static void data(struct http_inbound *in, struct slice bytes)
 {
     struct exchange *x = in->owner;
@@ -135,16 +111,14 @@ static void data(struct http_inbound *in, struct slice bytes)
 
     if (x->over)
         return;
-    if (x->n + bytes.n > BODY_MAX) {
+    if (x->body.n + bytes.n > BODY_MAX) {
         refusal_init(&why, REPLY_PAYLOAD_TOO_LARGE, "the body has more than %d bytes", BODY_MAX);
         refuse(x, &why);
-    } else if (!make_room(x, x->n + bytes.n)) {
+    } else if (!held_body_add(&x->body, x->worker->gateway, x->worker->generation, in->head.length,
+                              bytes)) {
         refusal_init(&why, REPLY_MEMORY_PRESSURE,
                      "memory pressure: the bodies of calls take all the memory they may");
         refuse(x, &why);
-    } else {
-        memcpy(x->body + x->n, bytes.at, bytes.n);
-        x->n += bytes.n;
     }
 }
 
@@ -156,15 +130,13 @@ static void room(struct http_inbound *in)
 static void gone(struct http_inbound *in, enum http_why why)
 {
     struct exchange *x = in->owner;
-    struct gateway *gateway = x->worker->gateway;
 
     (void)why;
     if (x->pending != NULL)
         envoy_rls_cancel(x->pending);
-    atomic_fetch_sub_explicit(&gateway->counts.buffered, (long long)x->room, memory_order_relaxed);
     in->owner = NULL;
     free(x->message);
-    free(x->body);
+    held_body_free(&x->body, x->worker->gateway);
     free(x);
 }
 

@@ -48,9 +48,6 @@ enum envoy_unit {
     ENVOY_UNITS,
 };
 
-/* Rules below one another: YAML_TREE_DEPTH_MAX allows no more. */
-#define ENVOY_DEPTH_MAX 16
-
 #define ENVOY_NO_NAME SIZE_MAX
 
 struct envoy_replaced {

@@ -206,6 +206,7 @@ bool gateway_new(struct config *config, const struct clock *clock, size_t n_thre
            open_ledger(gateway, &config->ledger, problem);
     if (fine) {
         atomic_store(&gateway->census.max, config->limits.connections);
+        atomic_store(&gateway->drain_ms, config->drain);
         fine = make_first(gateway, config, problem);
     } else {
         config_free(config);

@@ -41,7 +41,7 @@ struct retry_budget {
 struct gateway_counts {
     atomic_ullong calls;
     atomic_ullong refused[REPLY_COUNT];
-    atomic_ullong retries, fallbacks, hangups, usage_missing, usage_absurd, ledger_errors;
+    atomic_ullong retries, fallbacks, hangups, usage_missing, usage_absurd;
     atomic_llong open;     /* calls between their head and their end */
     atomic_llong buffered; /* bytes of bodies that are held */
     atomic_ullong reloads, reloads_failed;
@@ -87,7 +87,8 @@ struct gateway {
     struct snapshot_memory *sampled; /* what rates are made of; by the clerk's thread; null: none */
     struct trace *trace;             /* spans that wait to be sent; null: none are wanted */
     atomic_bool draining;
-    atomic_int working; /* workers whose thread runs */
+    atomic_llong drain_ms; /* how long it may, by the newest generation */
+    atomic_int working;    /* workers whose thread runs */
 };
 
 /* Takes the configuration over. Reads zones and certificates, opens the ledger, and makes the first

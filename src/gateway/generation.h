@@ -103,7 +103,6 @@ struct generation {
     struct config_model unknown_model; /* what is said of all of these */
     struct protected_route *protect;
     struct route_key *route_keys;
-    size_t n_route_keys;
     struct key_index *keys;  /* virtual keys: tenants by hash */
     struct tls_context *tls; /* of the listener; null: none */
     struct generation *next; /* among all of the gateway */

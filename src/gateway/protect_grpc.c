@@ -148,3 +148,11 @@ enum tg_outcome protect_grpc_outcome(struct slice status)
         return TG_OUTCOME_OK;
     }
 }
+
+/* Clients take REFUSED_STREAM for UNAVAILABLE, ENHANCE_YOUR_CALM for RESOURCE_EXHAUSTED, CANCEL for
+ * CANCELLED and every other code for INTERNAL. */
+enum tg_outcome protect_grpc_reset_outcome(uint32_t code)
+{
+    return code == HTTP2_REFUSED_STREAM || code == HTTP2_ENHANCE_YOUR_CALM ? TG_OUTCOME_DROPPED
+                                                                           : TG_OUTCOME_CANCELLED;
+}

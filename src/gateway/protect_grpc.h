@@ -27,4 +27,7 @@ void protect_grpc_refuse(struct http_inbound *in, const struct refusal *why, boo
  * none. */
 enum tg_outcome protect_grpc_outcome(struct slice status);
 
+/* The same of one that its upstream has reset, with this code of HTTP/2. */
+enum tg_outcome protect_grpc_reset_outcome(uint32_t code);
+
 #endif

@@ -10,7 +10,9 @@
  * Nothing is kept, so nothing is sent twice, but for one case: a kept connection that the upstream
  * had closed, found out only by using it, is no answer. A request without a body whose method may
  * be repeated goes out once more. An RPC that its upstream says not to have looked at, with a body
- * that is gone, is handed back in the same words: clients of gRPC send it again by themselves.
+ * that is gone, is handed back in the same words: clients of gRPC send it again by themselves. One
+ * that it has reset for whatever other reason, before its answer or in the midst of it, is handed
+ * back so, too: UNAVAILABLE, a status of ours, would say that it may be sent again.
  */
 #include "gateway/guarded.h"
 #include "gateway/protect_grpc.h"
@@ -221,6 +223,15 @@ static bool is_late(enum http_why why)
            why == HTTP_LATE_TOTAL;
 }
 
+/* An RPC that its upstream has ended by itself. Servers cancel those whose deadline has come, too:
+ * of such a one the client is told that. */
+static bool was_reset(const struct guarded *guarded, const struct http_outbound *out)
+{
+    tg_ms deadline = guarded->call.deadline;
+
+    return guarded->grpc && out->was_reset && (deadline == 0 || guarded_now(guarded) < deadline);
+}
+
 static enum tg_outcome outcome_of_failure(enum http_why why)
 {
     return is_late(why) || why == HTTP_UNREACHABLE || why == HTTP_RESET ? TG_OUTCOME_DROPPED
@@ -266,7 +277,8 @@ static void out_failed(struct http_outbound *out, enum http_why why, const char 
         return;
     }
     bool unseen = guarded->grpc && why == HTTP_RESET && !out->sent;
-    if (!guarded->replied && !unseen) {
+    bool reset = was_reset(guarded, out);
+    if (!guarded->replied && !unseen && !reset) {
         refusal_init(&refusal, is_late(why) ? REPLY_UPSTREAM_TIMEOUT : REPLY_UPSTREAM_ERROR,
                      is_late(why) ? "the upstream did not answer in time"
                                   : "the upstream did not answer");
@@ -275,7 +287,8 @@ static void out_failed(struct http_outbound *out, enum http_why why, const char 
     }
     guarded->state = GUARDED_OVER;
     guarded->reason = REPLY_UPSTREAM_ERROR;
-    guarded_let_go(guarded, outcome_of_failure(why));
+    guarded_let_go(guarded,
+                   reset ? protect_grpc_reset_outcome(out->reset_code) : outcome_of_failure(why));
     if (guarded->grpc && guarded->replied && why == HTTP_RESET && !out->was_reset) {
         /* As its client would say if the connection had been its own. */
         protect_grpc_end(guarded->in, GRPC_UNAVAILABLE, SLICE("the upstream's connection broke"));

@@ -276,6 +276,7 @@ static void tell(struct reload *reload)
     made->next = gateway->generations;
     gateway->generations = made;
     atomic_store(&gateway->census.max, made->config.limits.connections);
+    atomic_store(&gateway->drain_ms, made->config.drain);
     clerk->generation = made;
     gateway_observe_change(gateway, &made->config);
     generation_leave(reload->before, clerk->number);

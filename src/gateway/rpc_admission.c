@@ -1,8 +1,8 @@
 /* rpc_admission.c - tollgate.v1.Admission: decisions, one RPC each. AdmitStream is in rpc_stream.c.
  *
- * The answer of Admit may come from inside admit_start(), which is the common case, or later from
- * the loop; what waits is in the call's state and is given up when the client is. So is the lease
- * of an answer that the client did not stay for.
+ * The answer of Admit or Peek may come from inside admit_start() or admit_peek(), the common
+ * case, or later from the loop; what waits is in the call's state and is given up when the client
+ * is. So is the lease of an answer that the client did not stay for.
  */
 #include <string.h>
 
@@ -98,6 +98,10 @@ static void answer(struct grpc_call *call, const struct admit_reply *reply)
         grpc_finish(call, rpc_code(reply->status), reply->message);
         return;
     }
+    if (!reply->allowed && is_enforced(call)) {
+        refuse(call, reply);
+        return;
+    }
     rpc_write_reply(reply, &out);
     if (grpc_send_within(call, &out.message.base, RPC_ADMIT_REPLY_MOST))
         grpc_finish(call, GRPC_OK, NULL);
@@ -111,10 +115,7 @@ static void decided(void *context, const struct admit_reply *reply)
     admission->pending = NULL;
     admission->lease_bytes = reply->status == ADMIT_DECIDED ? reply->lease_bytes : 0;
     memcpy(admission->lease, reply->lease, admission->lease_bytes);
-    if (reply->status == ADMIT_DECIDED && !reply->allowed && is_enforced(call))
-        refuse(call, reply);
-    else
-        answer(call, reply);
+    answer(call, reply);
 }
 
 static void admit(struct grpc_call *call, const ProtobufCMessage *message)
@@ -151,10 +152,17 @@ static void lost(struct grpc_call *call)
 
 /* ---- the others ---- */
 
+static void peeked(void *context, const struct admit_reply *reply)
+{
+    struct grpc_call *call = context;
+
+    admission_of(call)->pending = NULL;
+    answer(call, reply);
+}
+
 static void peek(struct grpc_call *call, const ProtobufCMessage *message)
 {
     struct admission *admission = admission_of(call);
-    struct admit_reply reply;
     struct admit_ask ask;
     const char *wrong =
         rpc_read_ask(call, &admission->caller, (const Tollgate__V1__AdmitRequest *)message, &ask);
@@ -163,8 +171,7 @@ static void peek(struct grpc_call *call, const ProtobufCMessage *message)
         fail_wrong(call, wrong);
         return;
     }
-    admit_peek(rpc_worker(call), &admission->caller, &ask, &reply);
-    answer(call, &reply);
+    admission->pending = admit_peek(rpc_worker(call), &admission->caller, &ask, peeked, call);
 }
 
 static void release(struct grpc_call *call, const ProtobufCMessage *message)
@@ -230,7 +237,8 @@ static const struct grpc_method METHODS[] = {
     {.name = "Peek",
      .request = &tollgate__v1__admit_request__descriptor,
      .begin = begin,
-     .message = peek},
+     .message = peek,
+     .cancel = cancel},
 };
 
 const struct grpc_service rpc_admission = {"tollgate.v1.Admission", METHODS,

@@ -4,7 +4,8 @@
  * A watcher is a place in the ring of refusals (obs/watch.h), which the workers write and which
  * waits for nobody. Ten times a second it reads on from there, at most AT_ONCE that match, and only
  * while its client takes what it is sent: nothing is kept for it but what the connection holds. Who
- * is slower than the refusals is overtaken by the ring and told how many it has missed.
+ * is slower than the refusals is overtaken by the ring and told how many it has missed. After a
+ * reload it is asked again who it is: a token that has been replaced opens nothing any more.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -23,6 +24,7 @@ struct filter {
 struct denial_watch {
     struct rpc_watcher watcher; /* the first */
     watch_place place;
+    uint64_t generation;   /* in which its token was good */
     uint64_t dropped;      /* not told yet */
     uint64_t missed;       /* of those that are only counted: how many it knows of */
     struct filter *filter; /* its own */
@@ -92,6 +94,33 @@ static void tell(struct grpc_call *call, struct watch_entry *entry)
     grpc_send(call, &event.base);
 }
 
+static void cancel(struct grpc_call *call)
+{
+    struct denial_watch *state = watch_of(call);
+
+    if (state->filter == NULL)
+        return;
+    rpc_unwatch(rpc_of(call), &state->watcher);
+    rpc_of(call)->n_denial_watchers--;
+    free(state->filter);
+    state->filter = NULL;
+}
+
+/* False: its RPC has ended. */
+static bool is_let_in(struct grpc_call *call)
+{
+    const struct generation *generation = rpc_worker(call)->generation;
+    struct denial_watch *state = watch_of(call);
+
+    if (generation->number == state->generation)
+        return true;
+    state->generation = generation->number;
+    if (admin_access(&generation->config, &call->in->head) == ADMIN_MAY)
+        return true;
+    cancel(call);
+    return rpc_authenticate_admin(call);
+}
+
 static void look(struct rpc_watcher *watcher)
 {
     struct grpc_call *call = watcher->call;
@@ -100,6 +129,8 @@ static void look(struct rpc_watcher *watcher)
     struct watch_entry entry;
     uint64_t missed = watch_missed(ring);
 
+    if (!is_let_in(call))
+        return;
     state->dropped += missed - state->missed;
     state->missed = missed;
     for (int told = 0, seen = 0; told < AT_ONCE && seen < WATCH_SLOTS; seen++) {
@@ -116,18 +147,6 @@ static void look(struct rpc_watcher *watcher)
 }
 
 /* ---- a watcher ---- */
-
-static void cancel(struct grpc_call *call)
-{
-    struct denial_watch *state = watch_of(call);
-
-    if (state->filter == NULL)
-        return;
-    rpc_unwatch(rpc_of(call), &state->watcher);
-    rpc_of(call)->n_denial_watchers--;
-    free(state->filter);
-    state->filter = NULL;
-}
 
 static void drain(struct grpc_call *call)
 {
@@ -157,6 +176,7 @@ static void watch(struct grpc_call *call, const ProtobufCMessage *message)
     watch_text(state->filter->reason, sizeof state->filter->reason, slice_of(request->reason));
     state->place = watch_end(rpc->worker->gateway->watch);
     state->missed = watch_missed(rpc->worker->gateway->watch);
+    state->generation = rpc->worker->generation->number;
     rpc->n_denial_watchers++;
     rpc_watch(call, &state->watcher, look);
     grpc_start(call);

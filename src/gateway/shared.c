@@ -19,7 +19,7 @@ enum { CHORES_MS = 50, FAREWELL_MS = 400 };
 enum { DOUBT_MS = 100 };
 
 /* How often it is looked who decides, and how many must have been decided without Redis by then. */
-enum { USE_MS = 1000, USELESS_MIN = 10 };
+enum { USE_MS = 1000, USELESS_MIN = 10, ERROR_LOOKS = 3 };
 
 /* ---- of the process ---- */
 
@@ -199,7 +199,8 @@ static void add_up(struct shared_port *port)
     atomic_fetch_add_explicit(&shared->dropped, limits.dropped - port->seen_limits.dropped,
                               memory_order_relaxed);
     port->seen_limits = limits;
-    if (strcmp(now.problem, port->seen.problem) != 0 && now.problem[0] != '\0')
+    bool again = now.errors != port->seen.errors; /* maybe in the same words */
+    if ((again || strcmp(now.problem, port->seen.problem) != 0) && now.problem[0] != '\0')
         say_problem(shared, now.problem);
     port->seen = now;
 }
@@ -225,7 +226,8 @@ size_t shared_holders(const struct shared *shared)
 
 static struct shared_use use_of(const struct shared *shared, tg_ms now)
 {
-    struct shared_use use = {.at = now};
+    struct shared_use use = {.at = now,
+                             .errors = atomic_load_explicit(&shared->errors, memory_order_relaxed)};
 
     for (int what = 0; what < SHARED_WHAT_COUNT; what++)
         for (int way = 0; way < SHARED_WAY_COUNT; way++) {
@@ -261,7 +263,14 @@ static void look_at_use(struct shared *shared, tg_ms now)
         return;
     shared->use = use_of(shared, now);
     bool is = up && is_useless(&before, &shared->use, was);
-    if (is && !was)
+    bool errors = shared->use.errors != before.errors;
+    /* What a server has said itself says more, but ports tell of it only at their next chores. */
+    if (is && !was && !errors && before.waited < ERROR_LOOKS) {
+        shared->use = before;
+        shared->use.waited++;
+        return;
+    }
+    if (is && !was && !errors)
         say_problem(shared, "it is connected, but most of its answers are late or of no use");
     atomic_store(&shared->useless, is);
 }

@@ -77,6 +77,8 @@ struct shared {
     atomic_bool useless;      /* Redis is connected, and yet most is decided without it */
     struct shared_use {       /* the clerk's: what was decided when it last looked */
         tg_ms at;
+        int waited; /* looks, for what ports tell of errors */
+        unsigned long long errors;
         unsigned long long with[SHARED_WHAT_COUNT], without[SHARED_WHAT_COUNT];
     } use;
     pthread_mutex_t lock;
@@ -201,6 +203,28 @@ void shared_debit_settle(struct shared_debit *debit, int64_t actual);
 
 /* The same, and nothing stays charged. */
 void shared_debit_refund(struct shared_debit *debit);
+
+/* A look at what shared_take() would answer; in the storage of who asks, zeroed at first. */
+struct shared_peek {
+    void (*seen)(struct shared_peek *peek, enum tg_err err, const struct tg_axes *axes);
+    struct shared_port *port;
+    const struct generation *generation; /* held by who asks */
+    const struct tg_debit *what;         /* as it is, until it has been seen */
+    struct remote_limits_ask *ask;       /* on its way; null: not */
+    struct tg_axes here;                 /* of two tiers: what blocks here say of some limits */
+};
+
+/* Looks, and takes nothing; nor is it counted as a decision. Where Redis cannot be asked in time,
+ * `store_failure` decides as it does of takes. True: `err` and `axes` say what was seen. False:
+ * seen() comes from the loop. */
+bool shared_peek(struct shared_port *port, struct shared_peek *peek,
+                 const struct generation *generation, const struct tg_debit *what,
+                 void (*seen)(struct shared_peek *peek, enum tg_err err,
+                              const struct tg_axes *axes),
+                 enum tg_err *err, struct tg_axes *axes);
+
+/* In whatever state, and again: seen() does not come any more. */
+void shared_peek_end(struct shared_peek *peek);
 
 /* ---- Money ----------------------------------------------------------------------------------- */
 

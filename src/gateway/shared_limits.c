@@ -12,12 +12,10 @@
 #include "gateway/shared_parts.h"
 #include "gateway/shared_recent.h"
 
-/* The names that Redis knows the scopes by. */
-static void translate(const struct shared_debit *debit, struct remote_scope room[TG_SCOPES_MAX],
-                      struct remote_debit *to)
+void shared_translate(const struct generation *generation, const struct tg_debit *what,
+                      struct remote_scope room[TG_SCOPES_MAX], struct remote_debit *to)
 {
-    const struct limit_listing *listing = debit->generation->listing;
-    const struct tg_debit *what = debit->what;
+    const struct limit_listing *listing = generation->listing;
 
     *to = (struct remote_debit){.scopes = room,
                                 .n_scopes = what->n_scopes,
@@ -35,6 +33,12 @@ static void translate(const struct shared_debit *debit, struct remote_scope room
     }
 }
 
+static void translate(const struct shared_debit *debit, struct remote_scope room[TG_SCOPES_MAX],
+                      struct remote_debit *to)
+{
+    shared_translate(debit->generation, debit->what, room, to);
+}
+
 /* ---- without Redis ---- */
 
 /* What Redis, or a block, has admitted. */
@@ -50,15 +54,24 @@ static void count_here(struct shared_debit *debit)
                      all.allowed;
 }
 
+/* What Redis last said of limits, if they are still those of the call; else null. */
+static struct recent *recent_of(const struct shared_debit *debit)
+{
+    struct recent *recent = debit->port->recent;
+
+    return recent_is_for(recent, debit->generation->number) ? recent : NULL;
+}
+
 /* By what was heard a moment ago, or else by our share. */
 static enum tg_err decide_here(struct shared_debit *debit, struct tg_axes *axes)
 {
     struct shared *shared = debit->port->shared;
+    struct recent *recent = recent_of(debit);
     struct tg_decision all;
 
     debit->counted_at = net_loop_now(debit->port->loop);
-    if (recent_decide(debit->port->recent, debit->what, (int64_t)shared_holders(shared),
-                      debit->counted_at, axes)) {
+    if (recent != NULL && recent_decide(recent, debit->what, (int64_t)shared_holders(shared),
+                                        debit->counted_at, axes)) {
         debit->recent = tg_axes_binding(axes) == TG_AXIS_NONE;
         if (debit->recent)
             count_here(debit);
@@ -70,13 +83,31 @@ static enum tg_err decide_here(struct shared_debit *debit, struct tg_axes *axes)
     return err;
 }
 
+static bool is_enforced(const struct generation *generation, const struct tg_debit *what)
+{
+    for (size_t i = 0; i < what->n_scopes; i++) {
+        const struct limit_listed *listed = &generation->listing->sets[what->scopes[i].limits];
+        for (size_t k = 0; k < listed->n; k++)
+            if (listed->limits[k].mode == TG_ENFORCE)
+                return true;
+    }
+    return false;
+}
+
+enum shared_way shared_way_away(const struct generation *generation, const struct tg_debit *what)
+{
+    enum shared_way way = shared_way_of(generation->config.store.limits);
+
+    return way == SHARED_CLOSED && !is_enforced(generation, what) ? SHARED_OPEN : way;
+}
+
 static enum tg_err decide_away(struct shared_debit *debit, struct tg_axes *axes)
 {
     struct shared *shared = debit->port->shared;
     enum tg_err err = TG_OK;
 
     memset(axes, 0, sizeof *axes);
-    debit->way = shared_way_of(debit->generation->config.store.limits);
+    debit->way = shared_way_away(debit->generation, debit->what);
     if (debit->way == SHARED_LOCAL)
         err = decide_here(debit, axes);
     else if (debit->way == SHARED_CLOSED)
@@ -93,7 +124,9 @@ static enum tg_err conclude(struct shared_debit *debit, enum tg_err err, struct 
     if (err != TG_OK)
         return decide_away(debit, axes);
     debit->charged = tg_axes_binding(axes) == TG_AXIS_NONE;
-    recent_heard(debit->port->recent, debit->what, axes, net_loop_now(debit->port->loop));
+    struct recent *recent = recent_of(debit);
+    if (recent != NULL)
+        recent_heard(recent, debit->what, axes, net_loop_now(debit->port->loop));
     if (debit->charged)
         count_here(debit);
     shared_count(debit->port->shared, SHARED_LIMITS, debit->way);
@@ -336,7 +369,7 @@ void shared_debit_refund(struct shared_debit *debit)
     stop_asking(debit);
     if (debit->late != NULL)
         remote_limits_cancel(debit->late);
-    if (debit->recent)
+    if (debit->recent && recent_of(debit) != NULL)
         recent_give_back(debit->port->recent, debit->what);
     debit->late = NULL;
     debit->owes = debit->recent = false;

@@ -5,11 +5,33 @@
 #include "gateway/gateway.h"
 #include "gateway/shared_parts.h"
 
+static void look_for_enforced(void *context, const struct spending_account *account)
+{
+    bool *enforced = context;
+
+    for (size_t i = 0; i < account->n_budgets; i++)
+        *enforced |= account->budgets[i].mode == TG_ENFORCE;
+}
+
+/* Budgets that are all in shadow refuse nothing while Redis is away either: what would be closed
+ * for them is open. */
+static enum shared_way way_away(const struct shared_money *money, tg_ms now)
+{
+    enum shared_way way = shared_way_of(money->generation->config.store.budget);
+    bool enforced = false;
+
+    if (way != SHARED_CLOSED || spending_look(money->port->shared->gateway->spending, &money->call,
+                                              now, look_for_enforced, &enforced) != TG_OK)
+        return way;
+    return enforced ? SHARED_CLOSED : SHARED_OPEN;
+}
+
 /* Open is a share without end: what is spent is told to Redis when it is back. */
 static enum tg_err reserve_away(struct shared_money *money, struct tg_money_answer *answer)
 {
     struct shared *shared = money->port->shared;
-    enum shared_way way = shared_way_of(money->generation->config.store.budget);
+    tg_ms now = net_loop_now(money->port->loop);
+    enum shared_way way = way_away(money, now);
     long long nodes = atomic_load_explicit(&shared->nodes, memory_order_relaxed);
 
     memset(answer, 0, sizeof *answer);
@@ -18,8 +40,7 @@ static enum tg_err reserve_away(struct shared_money *money, struct tg_money_answ
     if (way == SHARED_CLOSED)
         return TG_ERR_STORE;
     return remote_money_local(money->port->money, &money->call,
-                              way == SHARED_OPEN ? 0 : (size_t)nodes,
-                              net_loop_now(money->port->loop), answer, &money->ticket);
+                              way == SHARED_OPEN ? 0 : (size_t)nodes, now, answer, &money->ticket);
 }
 
 static void answered(void *context, enum tg_err err, const struct tg_money_answer *answer,

@@ -24,6 +24,7 @@ struct entry {
 
 struct recent {
     uint64_t seed;
+    uint64_t generation;
     struct entry entries[ENTRIES];
 };
 
@@ -39,6 +40,15 @@ struct recent *recent_new(uint64_t seed)
 void recent_free(struct recent *recent)
 {
     free(recent);
+}
+
+bool recent_is_for(struct recent *recent, uint64_t generation)
+{
+    if (generation > recent->generation) {
+        recent->generation = generation;
+        memset(recent->entries, 0, sizeof recent->entries);
+    }
+    return generation == recent->generation;
 }
 
 static uint64_t hash_of(const struct recent *recent, const struct tg_debit *debit)

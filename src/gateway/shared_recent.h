@@ -18,6 +18,10 @@ struct recent;
 struct recent *recent_new(uint64_t seed);
 void recent_free(struct recent *recent);
 
+/* Whether it is for calls under this configuration, by the number of its generation: the latest
+ * there was. Limits of a newer one may be others, so what was heard before it is forgotten. */
+bool recent_is_for(struct recent *recent, uint64_t generation);
+
 /* Redis has decided, or a block. */
 void recent_heard(struct recent *recent, const struct tg_debit *debit, const struct tg_axes *axes,
                   tg_ms now);

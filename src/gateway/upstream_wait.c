@@ -285,8 +285,23 @@ static tg_ms wait_for_quotas(const struct http_field *fields, size_t n, tg_ms no
     return wait;
 }
 
+/* Whether any field can be one of those below: most replies have none, and are asked every time. */
+static bool may_say(const struct http_field *fields, size_t n)
+{
+    static const struct slice begins[] = {
+        {"retry-after", 11}, {"x-ms-retry-", 11}, {"x-ratelimit", 11}, {"anthropic-r", 11}};
+
+    for (size_t i = 0; i < n; i++)
+        for (size_t k = 0; k < sizeof begins / sizeof begins[0] && fields[i].name.n >= 11; k++)
+            if (slice_equal_nocase((struct slice){fields[i].name.at, 11}, begins[k]))
+                return true;
+    return false;
+}
+
 tg_ms upstream_wait(const struct http_field *fields, size_t n, tg_ms now)
 {
+    if (!may_say(fields, n))
+        return 0;
     tg_ms wait = wait_number(find(fields, n, "retry-after-ms"), 1);
 
     if (!num_in_range(now))

@@ -136,7 +136,7 @@ static bool is_mark(struct usage_scan *scan, char c)
 {
     static const char mark[] = "\xef\xbb\xbf";
 
-    if (scan->mark < 3 && c == mark[scan->mark]) {
+    if (c == mark[scan->mark]) {
         scan->mark++;
         return true;
     }
@@ -144,9 +144,27 @@ static bool is_mark(struct usage_scan *scan, char c)
     return false;
 }
 
+static bool is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+
+/* Of a number, behind a digit: nothing of it is to be known, and vectors consist of them. Returns
+ * how many bytes were taken. */
+static size_t take_number(struct usage_scan *scan, const char *bytes, size_t n)
+{
+    size_t i = 0;
+
+    while (i < n && (is_digit(bytes[i]) || bytes[i] == '.'))
+        i++;
+    if (i > 0)
+        capture(scan, bytes, i);
+    return i;
+}
+
 static void take_between(struct usage_scan *scan, char c)
 {
-    if (is_mark(scan, c))
+    if (scan->mark < 3 && is_mark(scan, c))
         return;
     if (c == ' ' || c == '\t' || c == '\n' || c == '\r') {
         capture(scan, &c, 1);
@@ -250,6 +268,8 @@ void usage_scan_feed(struct usage_scan *scan, const char *bytes, size_t n)
         switch ((enum state)scan->state) {
         case BETWEEN:
             take_between(scan, bytes[i++]);
+            if (is_digit(bytes[i - 1]) && scan->state == BETWEEN)
+                i += take_number(scan, bytes + i, n - i);
             break;
         case STRING:
             i += take_string(scan, bytes + i, n - i);

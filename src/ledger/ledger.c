@@ -199,11 +199,6 @@ uint32_t ledger_tenant_parent(struct ledger *ledger, uint32_t tenant)
     return ledger_db_parent(&ledger->db, tenant);
 }
 
-bool ledger_is_within(struct ledger *ledger, uint32_t tenant, const char *name)
-{
-    return ledger_db_is_within(&ledger->db, tenant, name);
-}
-
 bool ledger_scan_moved(struct ledger *ledger, tg_ms begin, ledger_sum_fn *fn, void *context,
                        struct ledger_problem *problem)
 {
@@ -239,7 +234,8 @@ static void add_asked(void *context, const struct ledger_sum *sum)
 {
     struct asked *asked = context;
 
-    if (asked->tenant != NULL && !ledger_is_within(asked->ledger, sum->tenant, asked->tenant))
+    if (asked->tenant != NULL &&
+        !ledger_db_is_within(&asked->ledger->db, sum->tenant, asked->tenant))
         return;
     if (asked->user != NULL && !is_named(sum->user, asked->user))
         return;

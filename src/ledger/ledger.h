@@ -181,12 +181,10 @@ bool ledger_scan_moved(struct ledger *ledger, tg_ms begin, ledger_sum_fn *fn, vo
 void ledger_scan_waiting(struct ledger *ledger, tg_ms begin, ledger_sum_fn *fn, void *context);
 void ledger_let_go(struct ledger *ledger);
 
-/* Tenants are numbered from 1 to `ledger_tenants`. Whether one has a name, or stands under one that
- * has. Only while it is held. */
+/* Tenants are numbered from 1 to `ledger_tenants`. Only while it is held. */
 size_t ledger_tenants(struct ledger *ledger);
 const char *ledger_tenant_name(struct ledger *ledger, uint32_t tenant);
 uint32_t ledger_tenant_parent(struct ledger *ledger, uint32_t tenant); /* 0: none */
-bool ledger_is_within(struct ledger *ledger, uint32_t tenant, const char *name);
 
 /* ---- Reading beside the process that writes -------------------------------------------------- */
 

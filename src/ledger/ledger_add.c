@@ -3,7 +3,9 @@
  * A call is one row that is appended. What made it dear was the rest: up to four names to be looked
  * up, and a sum to be found and raised. But calls that come together are mostly alike: so names are
  * remembered as long as they are used, and what a transaction adds to a sum is added up in memory
- * and written once, before its end. A transaction that is undone takes both with it.
+ * and written once, before its end. Rows go to SQLite some at a time: half of what one costs by
+ * itself is the beginning and the end of its statement. A transaction that is undone takes all of
+ * that with it.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +17,8 @@
 #include "ledger/ledger_db.h"
 #include "ledger/ledger_problem.h"
 
-enum { NAMES = 256, SUMS = 64 }; /* that are remembered */
+enum { NAMES = 256, SUMS = 64, CALLS = 16 }; /* that are remembered */
+enum { COLUMNS = 14 };                       /* of a call */
 
 struct ledger_name {
     int64_t id; /* 0: none */
@@ -34,14 +37,20 @@ struct ledger_adding {
     struct ledger_name names[NAMES]; /* each at the place that its hash says */
     struct pending_sum sums[SUMS];
     size_t n_sums;
+    int64_t calls[CALLS * COLUMNS]; /* rows that wait for their statement to be full */
+    size_t n_calls;
 };
+
+#define ROW "(?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
+#define FOUR_ROWS ROW "," ROW "," ROW "," ROW
 
 /* Sums saturate: an integer sum that overflows becomes a real in SQLite, which min() then undoes.
  * The bounds are TG_NUMBER_MAX and TG_MONEY_MAX. */
 static const char *const statements[STATEMENTS] = {
     [FIND_NAME] = "SELECT id FROM names WHERE text = ?1",
     [ADD_NAME] = "INSERT INTO names (text) VALUES (?1)",
-    [ADD_CALL] = "INSERT INTO calls VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14)",
+    [ADD_CALL] = "INSERT INTO calls VALUES " ROW,
+    [ADD_CALLS] = "INSERT INTO calls VALUES " FOUR_ROWS "," FOUR_ROWS "," FOUR_ROWS "," FOUR_ROWS,
     [ADD_SUM] = "INSERT INTO sums VALUES (0,?1,?2,?3,?4,?10,?5,?6,?7,?8,?9)"
                 " ON CONFLICT DO UPDATE SET calls = calls + excluded.calls,"
                 " input = min(9007199254740991, input + excluded.input),"
@@ -114,7 +123,7 @@ static bool name_id(struct ledger_db *db, struct ledger_text name, int64_t *id)
     return true;
 }
 
-/* ---- Sums ---- */
+/* ---- Rows ---- */
 
 static bool add_row(sqlite3_stmt *statement, const int64_t *values, int n)
 {
@@ -122,6 +131,23 @@ static bool add_row(sqlite3_stmt *statement, const int64_t *values, int n)
         sqlite3_bind_int64(statement, i + 1, values[i]);
     return finish(statement, NULL);
 }
+
+/* All rows that wait, in one statement if they fill it. */
+static bool write_calls(struct ledger_db *db)
+{
+    struct ledger_adding *adding = db->adding;
+    size_t n = adding->n_calls;
+    bool done = true;
+
+    adding->n_calls = 0;
+    if (n == CALLS)
+        return add_row(statement_of(db, ADD_CALLS), adding->calls, CALLS * COLUMNS);
+    for (size_t i = 0; i < n && done; i++)
+        done = add_row(statement_of(db, ADD_CALL), adding->calls + i * COLUMNS, COLUMNS);
+    return done;
+}
+
+/* ---- Sums ---- */
 
 static bool write_sums(struct ledger_db *db)
 {
@@ -195,21 +221,23 @@ static bool add_call(struct ledger_db *db, const struct journal_record *record, 
 
     if (!name_id(db, entry->provider, &provider) || !name_id(db, entry->key, &key))
         return false;
-    int64_t call[] = {(int64_t)record->sequence,
-                      entry->reserved_at,
-                      entry->settled_at,
-                      entry->tenant,
-                      user,
-                      model,
-                      provider,
-                      key,
-                      usage->input,
-                      usage->cached_input,
-                      usage->cache_write,
-                      usage->output,
-                      entry->micro,
-                      entry->flags};
-    return add_row(statement_of(db, ADD_CALL), call, sizeof call / sizeof call[0]);
+    struct ledger_adding *adding = db->adding;
+    const int64_t call[COLUMNS] = {(int64_t)record->sequence,
+                                   entry->reserved_at,
+                                   entry->settled_at,
+                                   entry->tenant,
+                                   user,
+                                   model,
+                                   provider,
+                                   key,
+                                   usage->input,
+                                   usage->cached_input,
+                                   usage->cache_write,
+                                   usage->output,
+                                   entry->micro,
+                                   entry->flags};
+    memcpy(adding->calls + adding->n_calls++ * COLUMNS, call, sizeof call);
+    return adding->n_calls < CALLS || write_calls(db);
 }
 
 static bool remember(struct ledger_db *db)
@@ -237,7 +265,7 @@ bool ledger_db_set_moved(struct ledger_db *db, uint64_t moved, struct ledger_pro
 {
     int64_t value = (int64_t)moved;
 
-    if (db->adding != NULL && !write_sums(db))
+    if (db->adding != NULL && (!write_calls(db) || !write_sums(db)))
         return ledger_db_fail(db, "a call cannot be added", problem);
     return add_row(statement_of(db, SET_MOVED), &value, 1) ||
            ledger_db_fail(db, "it cannot be written", problem);

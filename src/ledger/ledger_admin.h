@@ -39,8 +39,8 @@ struct ledger_admin_key {
 };
 
 struct ledger_admin_topup {
-    int64_t id; /* from 1; never used twice */
-    const char *tenant;
+    int64_t id;         /* from 1; never used twice */
+    const char *tenant; /* "": of everyone together */
     enum tg_per per;
     const char *tz;
     tg_micro micro;

@@ -29,6 +29,7 @@ enum ledger_statement {
     FIND_NAME,
     ADD_NAME,
     ADD_CALL,
+    ADD_CALLS,
     ADD_SUM,
     SET_MOVED,
     STATEMENTS,
@@ -89,7 +90,8 @@ bool ledger_db_is_within(const struct ledger_db *db, uint32_t tenant, const char
 
 /* ---- ledger_add.c ---- */
 
-/* Within a transaction: one entry more; and at its end, which one was the last. */
+/* Within a transaction: one entry more, whose rows may be written only at its end; and that end,
+ * with the number of the last. */
 bool ledger_db_add(struct ledger_db *db, const struct journal_record *record, bool with_detail,
                    struct ledger_problem *problem);
 bool ledger_db_set_moved(struct ledger_db *db, uint64_t moved, struct ledger_problem *problem);

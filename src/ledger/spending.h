@@ -129,6 +129,11 @@ typedef void spending_look_fn(void *context, const struct spending_account *acco
 TG_MUST_CHECK enum tg_err spending_look(struct spending *spending, const struct spending_call *call,
                                         tg_ms now, spending_look_fn *fn, void *context);
 
+/* The least that is left on the way of a call, as tg_bank_left(); of its user too, if there are
+ * budgets of users, whether he has an account yet or not. TG_ERR_UNKNOWN, TG_ERR_INVALID. */
+TG_MUST_CHECK enum tg_err spending_left(struct spending *spending, const struct spending_call *call,
+                                        tg_ms now, tg_micro *left, double *part);
+
 /* Looks at everyone, all tenants, and the users that have spent in a window of now, these once or
  * more. Waits for the disk. False: the ledger could not be read, and users are missing. */
 bool spending_look_all(struct spending *spending, tg_ms now, spending_look_fn *fn, void *context,

@@ -108,6 +108,49 @@ enum tg_err spending_look(struct spending *spending, const struct spending_call 
     return tenant != SPENDING_TOP ? TG_OK : TG_ERR_UNKNOWN;
 }
 
+/* Of a user who has no account: all of his budgets, on top of what is left above him. */
+static void left_of_new_user(const struct node *node, tg_micro *left, double *part)
+{
+    for (size_t i = 0; i < node->n_user_budgets; i++) {
+        const struct tg_budget *budget = &node->user_budgets[i];
+        if (budget->mode == TG_SHADOW || budget->amount >= *left)
+            continue;
+        *left = budget->amount;
+        if (part)
+            *part = budget->amount > 0;
+    }
+}
+
+static enum tg_err left_at(struct spending *spending, const struct node *node,
+                           struct ledger_text user, tg_ms now, tg_micro *left, double *part)
+{
+    tg_account tenant = atomic_load(&node->account), account = 0;
+
+    if (user.size == 0 || node->n_user_budgets == 0)
+        return tg_bank_left(spending->bank, tenant, now, left, part);
+    account = tg_bank_find(spending->bank, tenant, user.bytes, user.size);
+    /* He may have made place meanwhile. */
+    if (account != 0 && tg_bank_left(spending->bank, account, now, left, part) == TG_OK)
+        return TG_OK;
+    enum tg_err err = tg_bank_left(spending->bank, tenant, now, left, part);
+    if (!err)
+        left_of_new_user(node, left, part);
+    return err;
+}
+
+enum tg_err spending_left(struct spending *spending, const struct spending_call *call, tg_ms now,
+                          tg_micro *left, double *part)
+{
+    enum tg_err err = TG_ERR_UNKNOWN;
+
+    pthread_rwlock_rdlock(&spending->lock);
+    size_t tenant = forest_find(&spending->forest, call->tenant, call->hint);
+    if (tenant != SPENDING_TOP)
+        err = left_at(spending, &spending->forest.nodes[tenant], call->user, now, left, part);
+    pthread_rwlock_unlock(&spending->lock);
+    return err;
+}
+
 /* ---- All accounts ---- */
 
 struct users_look {

@@ -22,8 +22,6 @@ void script_say(struct script_reading *reading, const struct yaml_node *at, cons
 const char *script_text_of(const struct yaml_node *node);
 bool script_count(const char *text, int64_t most, int64_t *count);
 bool script_real(const char *text, double most, double *number); /* 0 or more */
-/* A whole number and its unit, in n bytes; at most an hour. */
-bool script_duration(const char *text, size_t n, int64_t *ms);
 
 /* ---- Members of a map; what is wrong is reported with the member's name ---- */
 

@@ -56,8 +56,8 @@ bool script_real(const char *text, double most, double *number)
     return true;
 }
 
-/* A whole number and its unit; at most an hour. */
-bool script_duration(const char *text, size_t n, int64_t *ms)
+/* A whole number and its unit, in n bytes; at most an hour. */
+static bool script_duration(const char *text, size_t n, int64_t *ms)
 {
     static const struct {
         const char *unit;

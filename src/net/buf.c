@@ -32,7 +32,7 @@ static bool grow(struct net_loop *loop, struct buf *buf, size_t need)
     return true;
 }
 
-char *buf_reserve(struct net_loop *loop, struct buf *buf, size_t n)
+char *buf_make_room(struct net_loop *loop, struct buf *buf, size_t n)
 {
     if (n > SIZE_MAX / 2)
         return NULL;
@@ -43,18 +43,6 @@ char *buf_reserve(struct net_loop *loop, struct buf *buf, size_t n)
             return NULL;
     }
     return buf->at + buf->end;
-}
-
-bool buf_append(struct net_loop *loop, struct buf *buf, const void *bytes, size_t n)
-{
-    if (n == 0)
-        return true;
-    char *at = buf_reserve(loop, buf, n);
-    if (at == NULL)
-        return false;
-    memcpy(at, bytes, n);
-    buf->end += n;
-    return true;
 }
 
 void buf_consume(struct net_loop *loop, struct buf *buf, size_t n)

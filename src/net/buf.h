@@ -7,6 +7,8 @@
 #ifndef TG_NET_BUF_H
 #define TG_NET_BUF_H
 
+#include <string.h>
+
 #include "net/loop_inside.h"
 
 struct buf {
@@ -25,11 +27,28 @@ static inline const char *buf_first(const struct buf *buf)
     return buf->at + buf->begin;
 }
 
+/* For buf_reserve(): there is no room behind the bytes that wait. */
+char *buf_make_room(struct net_loop *loop, struct buf *buf, size_t n);
+
 /* Room for n more bytes at the end, to be filled in and then counted by `end`. Null: no memory. */
-char *buf_reserve(struct net_loop *loop, struct buf *buf, size_t n);
+static inline char *buf_reserve(struct net_loop *loop, struct buf *buf, size_t n)
+{
+    return buf->at != NULL && buf->capacity - buf->end >= n ? buf->at + buf->end
+                                                            : buf_make_room(loop, buf, n);
+}
 
 /* False: no memory, and nothing has changed. */
-bool buf_append(struct net_loop *loop, struct buf *buf, const void *bytes, size_t n);
+static inline bool buf_append(struct net_loop *loop, struct buf *buf, const void *bytes, size_t n)
+{
+    if (n == 0)
+        return true;
+    char *at = buf_reserve(loop, buf, n);
+    if (at == NULL)
+        return false;
+    memcpy(at, bytes, n);
+    buf->end += n;
+    return true;
+}
 
 /* The first n bytes are gone; with the last, the memory. */
 void buf_consume(struct net_loop *loop, struct buf *buf, size_t n);

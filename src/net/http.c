@@ -112,6 +112,17 @@ static bool is_hop_name(struct slice name)
     }
 }
 
+struct http_hops http_hops_of(const struct http_head *head)
+{
+    return (struct http_hops){head, http_find(head, SLICE("connection")).at != NULL};
+}
+
+bool http_hops_has(const struct http_hops *hops, struct slice name)
+{
+    return is_hop_name(name) ||
+           (hops->named && http_has_word(hops->head, SLICE("connection"), name));
+}
+
 bool http_is_hop(const struct http_head *head, struct slice name)
 {
     return is_hop_name(name) || http_has_word(head, SLICE("connection"), name);
@@ -151,18 +162,17 @@ void http_fields_drop(struct http_fields *fields, struct slice name)
 size_t http_put_number(char text[HTTP_NUMBER_MAX], int64_t number)
 {
     uint64_t left = number < 0 ? 0 - (uint64_t)number : (uint64_t)number;
-    char reversed[HTTP_NUMBER_MAX];
-    size_t k = 0, n = 0;
+    char digits[HTTP_NUMBER_MAX];
+    size_t at = sizeof digits;
 
     do {
-        reversed[k++] = (char)('0' + left % 10);
+        digits[--at] = (char)('0' + left % 10);
         left /= 10;
     } while (left > 0);
     if (number < 0)
-        text[n++] = '-';
-    while (k > 0)
-        text[n++] = reversed[--k];
-    return n;
+        digits[--at] = '-';
+    memcpy(text, digits + at, sizeof digits - at);
+    return sizeof digits - at;
 }
 
 const char *http_status_text(int status)

@@ -70,6 +70,14 @@ enum http2_code {
  * they are left out anyway, but for `te: trailers` in a request that goes out by HTTP/2. */
 bool http_is_hop(const struct http_head *head, struct slice name);
 
+/* The same for all fields of a head: whether it has `connection` at all is asked once. */
+struct http_hops {
+    const struct http_head *head;
+    bool named; /* by `connection` */
+};
+struct http_hops http_hops_of(const struct http_head *head);
+bool http_hops_has(const struct http_hops *hops, struct slice name);
+
 /* A host as of RFC 3986, perhaps with a port, and no user; its letters, not its grammar. */
 bool http_is_host(struct slice text);
 

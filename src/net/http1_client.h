@@ -137,7 +137,7 @@ void out_fail(struct out_exchange *exchange, enum http_why why, const char *text
 void out_fail_later(struct out_exchange *exchange, enum http_why why,
                     const char *text); /* from the loop: the owner is on the stack */
 
-/* ---- out_dial.c: from an origin to a connection. out_attached() or out_failed() follow. */
+/* ---- out_dial.c: from an origin to a connection. out_attach() or out_fail() follow. */
 
 bool out_dial(struct out_exchange *exchange);
 struct out_conn *out_dial_shared(struct http_client *client, struct http_shelf *shelf,

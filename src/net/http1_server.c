@@ -183,6 +183,15 @@ static void refuse(struct http1_conn *conn, int status, const char *text, bool b
     linger(conn);
 }
 
+void http1_conn_refuse(struct http1_conn *conn, int status, const char *text)
+{
+    conn->sniff = false;
+    if (conn->phase == HTTP1_SHAKING) /* it could not be read */
+        http1_conn_end(conn, HTTP_ABORTED);
+    else
+        refuse(conn, status, text, false);
+}
+
 /* The client did something wrong: it is told, if nothing was said yet. */
 static void fail(struct http1_conn *conn, int status, const char *text, enum http_why why)
 {

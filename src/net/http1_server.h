@@ -13,6 +13,7 @@ struct http_listener {
     void *context;
     struct http_limits limits;
     struct http_census *census;
+    size_t max_conns; /* 0: any number */
     struct tls_context *tls;
     bool http2;
     uint64_t next_connection; /* its number */
@@ -76,6 +77,9 @@ struct http_listener *http_listener_new(struct net_loop *loop,
 /* Takes the descriptor, -1 for none: then bytes come by wire_feed(). False: no memory. */
 bool http1_conn_new(struct http_listener *listener, int fd, const struct sockaddr *peer,
                     socklen_t peer_bytes, struct http1_conn **made);
+
+/* Of one that has just been made: says so instead of reading, and lets the client read it. */
+void http1_conn_refuse(struct http1_conn *conn, int status, const char *text);
 
 static inline const struct http_limits *http1_limits_of(const struct http1_conn *conn)
 {

@@ -11,6 +11,11 @@
  * nghttp2 1.52 counts resets, too, but by the machine's clock, and those of a busy and honest
  * client like those of an attacker.
  *
+ * An exchange that stood for a while, or of whose reply some has come, is given up for free: it
+ * kept one of the places that a connection has, which bounds how many there can be. A client whose
+ * calls all come to their deadlines, or that hangs up on long replies, keeps its connection and
+ * whoever else is on it. An interim head is no reply: it can be had for the asking.
+ *
  * Every callback may find that an owner has ended the link: then nghttp2 is told to stop.
  */
 #include "net/http2_link.h"
@@ -49,6 +54,13 @@ static int go_on(const struct http2_link *link)
 static bool is_server(const struct http2_link *link)
 {
     return link->ops->opened != NULL;
+}
+
+static bool is_rapid(const struct http2_link *link, const struct http2_flow *flow)
+{
+    return flow == NULL || !is_server(link) ||
+           (!flow->spoken &&
+            net_loop_now(link->wire->loop) - flow->opened_at < link->limits.rapid_ms);
 }
 
 /* A header block for an exchange that has ended is decoded, because the compressor's state belongs
@@ -105,6 +117,7 @@ static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame
         return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
     flow->id = frame->hd.stream_id;
     flow->open = true;
+    flow->opened_at = net_loop_now(link->wire->loop);
     nghttp2_session_set_stream_user_data(session, flow->id, flow);
     return 0;
 }
@@ -214,7 +227,8 @@ static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *
     case NGHTTP2_RST_STREAM:
         if (flow != NULL)
             flow->peer_reset = true;
-        pay_reset(link);
+        if (is_rapid(link, flow))
+            pay_reset(link);
         break;
     case NGHTTP2_SETTINGS:
         if (!ack)

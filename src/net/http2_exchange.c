@@ -129,11 +129,14 @@ void http2_exchange_attach(struct out_exchange *exchange, struct http2_upstream 
 
 /* ---- Ends ------------------------------------------------------------------------------------ */
 
+/* In doubt it was: of what has been encrypted, a part may have gone. */
 static void note_sent(struct out_exchange *exchange)
 {
     const struct http2_flow *flow = exchange->call != NULL ? &exchange->call->flow : NULL;
 
-    if (flow != NULL && flow->begun && http2_link_taken(flow->link) > flow->begin_at)
+    if (flow == NULL || !flow->begun)
+        return;
+    if (flow->link->written - buf_bytes(&flow->link->wire->out) > flow->begin_at)
         exchange->out.sent = true;
 }
 

@@ -29,9 +29,11 @@ static int on_frame_sent(nghttp2_session *session, const nghttp2_frame *frame, v
     struct http2_flow *flow = nghttp2_session_get_stream_user_data(session, frame->hd.stream_id);
     if (flow == NULL)
         return 0;
-    if (!flow->begun) {
+    flow->spoken = !flow->interim; /* of the two, the interim one goes first */
+    flow->interim = false;
+    if (!flow->begun) { /* by a head, of which nghttp2 tells before it hands out its last bytes */
         flow->begun = true;
-        flow->begin_at = link->written - (9 + frame->hd.length);
+        flow->begin_at = link->written;
     }
     if ((frame->hd.flags & NGHTTP2_FLAG_END_STREAM) == 0)
         return 0;

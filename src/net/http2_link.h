@@ -34,6 +34,7 @@ struct http2_limits {
     struct http2_block_limits block;
     size_t streams; /* that the peer may open at a time */
     size_t resets, resets_per_s, odd_frames;
+    tg_ms rapid_ms;
 };
 
 struct http2_link;
@@ -42,6 +43,7 @@ struct http2_flow {
     struct http2_link *link;
     struct http2_flow *next, **from; /* neighbours among the link's */
     int32_t id;                      /* 0: none yet */
+    tg_ms opened_at;                 /* by the peer; the loop's time */
     struct http2_block head, tail;   /* that arrived */
     const struct http_field *trailers;
     size_t n_trailers;
@@ -56,13 +58,15 @@ struct http2_flow {
     bool told_ended; /* ... and ended() has come */
     bool finished;   /* nothing more will be written */
     bool asleep;     /* nghttp2 waits to be told that there is more to send */
+    bool interim;    /* a head before the one that counts is to be sent */
+    bool spoken;     /* the one that counts has been */
     bool sent_end;
     bool resetting;    /* by us */
     bool peer_reset;   /* by the other */
     bool paid;         /* for a rule that was broken on it */
     bool open;         /* nghttp2 knows it */
-    bool begun;        /* a head of ours is in the wire's hands, ... */
-    uint64_t begin_at; /* ... from there of the link's `written` on */
+    bool begun;        /* a head of ours is about to be in the wire's hands, ... */
+    uint64_t begin_at; /* ... its last frame from there of the link's `written` on */
     uint64_t end_at;   /* the same of its end */
 };
 

@@ -226,6 +226,7 @@ bool http2_server_start(struct http1_conn *conn)
         .streams = limits->streams,
         .resets = limits->resets,
         .resets_per_s = limits->resets_per_s,
+        .rapid_ms = limits->rapid_ms,
         .odd_frames = limits->odd_frames,
     };
     struct http2_server *server = calloc(1, sizeof *server);

@@ -228,8 +228,8 @@ static void say_continue(struct http2_stream *stream)
     if (!stream->expects || stream->replied || stream->flow.paused || !stream->flow.open)
         return;
     stream->expects = false;
-    (void)nghttp2_submit_headers(stream->flow.link->session, NGHTTP2_FLAG_NONE, stream->flow.id,
-                                 NULL, &interim, 1, NULL);
+    stream->flow.interim = nghttp2_submit_headers(stream->flow.link->session, NGHTTP2_FLAG_NONE,
+                                                  stream->flow.id, NULL, &interim, 1, NULL) == 0;
     http2_link_flush_later(stream->flow.link);
 }
 

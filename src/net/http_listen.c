@@ -46,6 +46,7 @@ void http_limits_init(struct http_limits *limits)
         .streams = 128,
         .resets = 500,
         .resets_per_s = 100,
+        .rapid_ms = 100,
         .odd_frames = 2000,
     };
 }
@@ -90,15 +91,48 @@ static bool enter_census(struct http_census *census)
     return false;
 }
 
+/* Whoever holds a connection without using it can make another; who has just come is about to use
+ * his. So the oldest goes, even if it was in the midst of a head: senders of slow heads would have
+ * all the places. */
+static struct http1_conn *oldest_without_exchange(const struct http_listener *listener)
+{
+    struct http1_conn *found = NULL;
+
+    for (struct http1_conn *conn = listener->conns; conn != NULL; conn = conn->next)
+        if (conn->phase != HTTP1_BUSY && conn->http2 == NULL)
+            found = conn; /* new ones are put in front */
+    return found;
+}
+
+/* Whether there is a place for one more, after others have made room. Those who are being refused
+ * make room first of all: so there is one of them at most beyond the bound. */
+static bool make_room(const struct http_listener *listener)
+{
+    struct http1_conn *oldest;
+
+    if (listener->max_conns == 0)
+        return true;
+    while (listener->n_conns >= listener->max_conns &&
+           (oldest = oldest_without_exchange(listener)) != NULL)
+        http1_conn_end(oldest, HTTP_TIMEOUT);
+    return listener->n_conns < listener->max_conns;
+}
+
 static void take_in(struct http_listener *listener, int fd, const union address *peer, socklen_t n)
 {
+    struct http1_conn *conn;
+
     if (!enter_census(listener->census)) {
         atomic_fetch_add_explicit(&listener->census->turned_away, 1, memory_order_relaxed);
         close(fd);
         return;
     }
-    if (http1_conn_new(listener, fd, &peer->any, n, NULL))
+    bool room = make_room(listener);
+    if (http1_conn_new(listener, fd, &peer->any, n, &conn)) {
+        if (!room)
+            http1_conn_refuse(conn, 503, "there are too many connections");
         return;
+    }
     if (listener->census != NULL)
         atomic_fetch_sub_explicit(&listener->census->open, 1, memory_order_relaxed);
 }
@@ -323,6 +357,7 @@ struct http_listener *http_listener_new(struct net_loop *loop,
     listener->context = options->context;
     listener->limits = options->limits;
     listener->census = options->census;
+    listener->max_conns = options->connections;
     listener->tls = tls_context_ref(options->tls);
     listener->http2 = options->http2;
     listener->fd = -1;

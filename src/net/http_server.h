@@ -53,6 +53,8 @@ struct http_limits {
                        every second, and one with each exchange that ends well; beyond: the end of
                        the connection */
     size_t resets_per_s; /* the some; default 100 */
+    tg_ms rapid_ms;      /* one that stood for as long is free, and so is one whose reply has begun;
+                            default 100 ms */
     size_t odd_frames;   /* that carry nothing (SETTINGS, PING, PRIORITY, WINDOW_UPDATE, GOAWAY,
                             DATA without data, types that nobody knows, and each 64 bytes of a
                             header for what has ended) in one go; default 2000. Half as many come
@@ -109,7 +111,10 @@ struct http_listen_options {
     void *context;
     struct http_limits limits;
     struct http_census *census; /* shared; null: not counted */
-    struct tls_context *tls;    /* a reference is taken; null: plain */
+    size_t connections; /* of this listener alone, 0: any number. Beyond, the oldest that has no
+                           exchange is ended for a new one; if all have, the new one is refused:
+                           503. For HTTP/1: connections of HTTP/2 are not ended */
+    struct tls_context *tls; /* a reference is taken; null: plain */
     bool http2;  /* spoken too, with whoever begins with its preface, or chooses it by ALPN where
                    there is TLS; default false. HTTP/1.1 goes on beside it */
     int backlog; /* default 1024 */

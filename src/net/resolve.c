@@ -3,7 +3,10 @@
  * getaddrinfo knows what the machine is set up for (files, name services, preferences of RFC 6724),
  * so it is asked, on libuv's pool of threads. It does not say how long an answer is good; half a
  * minute is short enough for providers that move traffic by DNS, and spares a look-up for nearly
- * every new connection.
+ * every new connection. An answer that is older is used while there is no newer one to be had (as
+ * in RFC 8767): a look-up that fails may take longer than a connection may, so there is a time
+ * after which nobody waits for it any more. Rejected: to use old answers always, and to look up
+ * behind; the first call after an idle hour would go where the provider was an hour ago.
  *
  * The addresses are reordered so that families take turns: if one of them leads nowhere, the second
  * attempt already tries the other.
@@ -16,14 +19,18 @@
 #include <string.h>
 
 #define NAMES_MAX 256 /* kept; those not in use are dropped beyond */
+#define PATIENCE_MS 1000
+#define AGAIN_MS 1000
 
 struct resolve_name {
     struct resolve_name *next;
     struct resolver *resolver; /* null: it is gone, and so shall this be */
     struct resolve_wait *waiting;
     bool asking;
+    bool late; /* asking, for so long that what is known is given out */
+    struct net_timer patience;
     tg_ms good_until;
-    struct resolve_answer answer;
+    struct resolve_answer answer; /* the last that had addresses, if there was one */
     uv_getaddrinfo_t request;
     int port;
     char host[]; /* with its zero */
@@ -31,7 +38,8 @@ struct resolve_name {
 
 void resolver_init(struct resolver *resolver, struct net_loop *loop, tg_ms keep_ms)
 {
-    *resolver = (struct resolver){.loop = loop, .keep_ms = keep_ms};
+    *resolver = (struct resolver){
+        .loop = loop, .keep_ms = keep_ms, .patience_ms = PATIENCE_MS, .again_ms = AGAIN_MS};
 }
 
 void resolver_fini(struct resolver *resolver)
@@ -41,6 +49,7 @@ void resolver_fini(struct resolver *resolver)
 
         resolver->names = name->next;
         name->resolver = NULL;
+        net_timer_stop(resolver->loop, &name->patience);
         if (name->asking)
             uv_cancel((uv_req_t *)&name->request);
         else
@@ -93,6 +102,34 @@ static void tell(struct resolve_name *name)
     }
 }
 
+static void is_late(void *arg)
+{
+    struct resolve_name *name = arg;
+
+    name->late = true;
+    tell(name);
+}
+
+/* The name service has said that there is none, and has not merely failed to say anything. */
+static bool is_denied(int status)
+{
+    return status == UV_EAI_NONAME || status == UV_EAI_NODATA || status == UV_EAI_ADDRFAMILY;
+}
+
+static void take_answer(struct resolve_name *name, int status, const struct addrinfo *list)
+{
+    const struct resolver *resolver = name->resolver;
+    tg_ms now = net_loop_now(resolver->loop);
+
+    if (status == 0 || is_denied(status) || name->answer.n == 0) {
+        take_in_turns(&name->answer, status == 0 ? list : NULL);
+        name->answer.text = status == 0 ? "no address" : uv_strerror(status);
+        name->good_until = now + resolver->keep_ms;
+    } else {
+        name->good_until = now + resolver->again_ms;
+    }
+}
+
 static void answered(uv_getaddrinfo_t *request, int status, struct addrinfo *list)
 {
     struct resolve_name *name = request->data;
@@ -104,10 +141,9 @@ static void answered(uv_getaddrinfo_t *request, int status, struct addrinfo *lis
         free(name);
         return;
     }
-    take_in_turns(&name->answer, status == 0 ? list : NULL);
-    name->answer.text = status == 0 ? "no address" : uv_strerror(status);
-    if (name->answer.n > 0)
-        name->good_until = net_loop_now(resolver->loop) + resolver->keep_ms;
+    name->late = false;
+    net_timer_stop(resolver->loop, &name->patience);
+    take_answer(name, status, list);
     uv_freeaddrinfo(list);
     struct net_loop *loop = resolver->loop;
     tell(name);
@@ -145,6 +181,7 @@ static struct resolve_name *find_name(struct resolver *resolver, const char *hos
     memcpy(name->host, host, n);
     name->port = port;
     name->resolver = resolver;
+    net_timer_init(&name->patience, is_late, name);
     name->next = resolver->names;
     resolver->names = name;
     return name;
@@ -161,6 +198,8 @@ static bool ask(struct resolve_name *name)
     name->request.data = name;
     name->asking = uv_getaddrinfo(&name->resolver->loop->uv, &name->request, answered, name->host,
                                   port, &hints) == 0;
+    if (name->asking && name->answer.n > 0)
+        net_timer_set(name->resolver->loop, &name->patience, name->resolver->patience_ms);
     return name->asking;
 }
 
@@ -196,7 +235,12 @@ void resolve(struct resolver *resolver, const char *host, int port, struct resol
         wait->done(wait, &name->answer);
         return;
     }
-    if (name == NULL || !ask(name)) {
+    bool asked = name != NULL && ask(name);
+    if (name != NULL && name->answer.n > 0 && (!asked || name->late)) {
+        wait->done(wait, &name->answer);
+        return;
+    }
+    if (!asked) {
         fixed = (struct resolve_answer){.n = 0, .text = "the name cannot be looked up"};
         wait->done(wait, &fixed);
         return;

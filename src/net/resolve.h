@@ -1,7 +1,9 @@
 /* resolve.h - names to addresses, without waiting: on libuv's threads, remembered for a while.
  *
  * Of one loop. Whoever waits for the same name waits for the same look-up. Failures are not
- * remembered.
+ * remembered; what was found before is, and holds when a look-up fails or takes long, until one
+ * succeeds: a name service that is away for a while is no reason not to go where we went a minute
+ * ago. The answer that there is no such name is no failure: it is believed.
  */
 #ifndef TG_NET_RESOLVE_H
 #define TG_NET_RESOLVE_H
@@ -29,6 +31,8 @@ struct resolve_wait {
 struct resolver {
     struct net_loop *loop;
     tg_ms keep_ms;
+    tg_ms patience_ms; /* with a look-up, where something is known from before */
+    tg_ms again_ms;    /* after one that failed; what is known holds meanwhile */
     struct resolve_name *names;
 };
 

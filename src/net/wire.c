@@ -197,14 +197,9 @@ void wire_break_later(struct wire *wire, enum wire_fault fault, const char *text
     net_later_put(wire->loop, &wire->later);
 }
 
-static ssize_t send_some(struct wire *wire, struct iovec *parts, int n_parts)
+/* What became of a send of so many bytes; `n` and errno are the system's. */
+static ssize_t sent(struct wire *wire, ssize_t n, size_t whole)
 {
-    struct msghdr message = {.msg_iov = parts, .msg_iovlen = (size_t)n_parts};
-    size_t whole = 0;
-
-    for (int i = 0; i < n_parts; i++)
-        whole += parts[i].iov_len;
-    ssize_t n = wire->poll == NULL ? (ssize_t)whole : sendmsg(wire->fd, &message, MSG_NOSIGNAL);
     if (n < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR) {
         wire_break_later(wire, WIRE_RESET, strerror(errno));
         return -1;
@@ -217,9 +212,8 @@ static ssize_t send_some(struct wire *wire, struct iovec *parts, int n_parts)
 
 long wire_send(struct wire *wire, const char *bytes, size_t n)
 {
-    struct iovec part = {.iov_base = (char *)bytes, .iov_len = n};
-
-    return send_some(wire, &part, 1);
+    /* Without a socket, all is taken. A list of one piece would have to be read by the system. */
+    return sent(wire, wire->poll == NULL ? (ssize_t)n : send(wire->fd, bytes, n, MSG_NOSIGNAL), n);
 }
 
 /* What is queued and the new piece in one system call; returns how much of the piece is left. */
@@ -230,14 +224,17 @@ static size_t send_directly(struct wire *wire, const char *bytes, size_t n)
         {.iov_base = queued > 0 ? (char *)buf_first(&wire->out) : NULL, .iov_len = queued},
         {.iov_base = (char *)bytes, .iov_len = n},
     };
-    ssize_t sent = send_some(wire, parts, 2);
+    struct msghdr message = {.msg_iov = parts, .msg_iovlen = 2};
+    size_t whole = queued + n;
+    ssize_t taken = wire->poll == NULL ? (ssize_t)whole : sendmsg(wire->fd, &message, MSG_NOSIGNAL);
 
-    if (sent <= 0)
+    taken = sent(wire, taken, whole);
+    if (taken <= 0)
         return n;
-    size_t of_queue = (size_t)sent < queued ? (size_t)sent : queued;
+    size_t of_queue = (size_t)taken < queued ? (size_t)taken : queued;
     if (of_queue > 0)
         buf_consume(wire->loop, &wire->out, of_queue);
-    return n - ((size_t)sent - of_queue);
+    return n - ((size_t)taken - of_queue);
 }
 
 void wire_write(struct wire *wire, const void *bytes, size_t n)

@@ -94,7 +94,6 @@ struct log_field {
 };
 
 #define LOG_TEXT(name, text) ((struct log_field){(name), false, 0, slice_of(text)})
-#define LOG_SLICE(name, slice) ((struct log_field){(name), false, 0, (slice)})
 #define LOG_NUMBER(name, number) ((struct log_field){(name), true, (number), {NULL, 0}})
 
 /* "msg" and its fields. */

@@ -7,7 +7,7 @@
  * Ordering: the maker's release of `head` publishes the bytes before it to the reader's acquire.
  * The reader's release of `tail` says that it has finished reading, and the maker's acquire of it
  * comes before it writes there again. The maker looks at `tail` only when what it last knew leaves
- * no room. tests/unit/obs/test_log_threads.c runs it under TSan.
+ * no room, or not half of the ring. tests/unit/obs/test_log_threads.c runs it under TSan.
  */
 #include "obs/log_ring.h"
 
@@ -56,9 +56,13 @@ bool log_ring_put(struct log_ring *ring, const char *line, size_t n)
     return true;
 }
 
-size_t log_ring_waiting(const struct log_ring *ring)
+/* What the maker last knew may be long past: it is asked again before anybody is woken by it, or
+ * every line would wake the reader from the moment that the ring has gone round by half. */
+bool log_ring_is_half_full(struct log_ring *ring)
 {
-    return atomic_load_explicit(&ring->head, memory_order_relaxed) - ring->seen_tail;
+    size_t head = atomic_load_explicit(&ring->head, memory_order_relaxed);
+
+    return !has_room(ring, head, ring->size / 2 + 1);
 }
 
 /* ---- The reader ---------------------------------------------------------------------------- */

@@ -37,8 +37,8 @@ void log_ring_fini(struct log_ring *ring);
 /* A line, its newline included. False: it was dropped. */
 bool log_ring_put(struct log_ring *ring, const char *line, size_t n);
 
-/* How many bytes are waiting, at most: for the maker alone. */
-size_t log_ring_waiting(const struct log_ring *ring);
+/* Whether half of it or more is waiting. */
+bool log_ring_is_half_full(struct log_ring *ring);
 
 /* ---- The reader ---------------------------------------------------------------------------- */
 

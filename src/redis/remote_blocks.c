@@ -11,33 +11,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "core/decision.h"
 #include "core/num.h"
 #include "redis/remote_blocks_inside.h"
 
-enum { RATE = 1u << TG_AXIS_RATE, COST = 1u << TG_AXIS_COST };
-
 /* ---- looking ---- */
 
-/* A call at work. */
-struct look {
-    const struct claim_view *view;
-    tg_ms now;
-    bool final;
-    struct tg_axes *axes;
-};
-
-static void add_answer(struct tg_axes *axes, enum tg_axis axis, struct tg_decision answer)
-{
-    if (axes->present & 1u << axis)
-        answer = decision_combine(axes->decision[axis], answer);
-    axes->decision[axis] = answer;
-    axes->present |= 1u << axis;
-}
-
-/* What the limits on the axes of `mask` say together. One in shadow refuses nothing, but it is
- * waited for, so that what it would have done is known. */
-static enum credit_verdict verdict_of(const struct look *look, unsigned mask)
+enum credit_verdict blocks_verdict(const struct blocks_look *look, unsigned mask)
 {
     enum credit_verdict all = CREDIT_YES;
 
@@ -60,8 +39,7 @@ static enum credit_verdict verdict_of(const struct look *look, unsigned mask)
     return all;
 }
 
-/* Says it, limit by limit: who allows is charged, unless the call is refused. */
-static void say(const struct look *look, unsigned mask, bool refused)
+void blocks_say(const struct blocks_look *look, unsigned mask, bool refused)
 {
     struct tg_axes *axes = look->axes;
 
@@ -80,12 +58,12 @@ static void say(const struct look *look, unsigned mask, bool refused)
                 continue;
             }
             credit_answer(credit, no ? units : refused ? 0 : units, no, look->now, &answer);
-            add_answer(axes, limit->axis, answer);
+            blocks_add_answer(axes, limit->axis, answer);
         }
     }
 }
 
-static void charge_all(const struct look *look, unsigned mask, struct remote_charge *charge)
+static void charge_all(const struct blocks_look *look, unsigned mask, struct remote_charge *charge)
 {
     for (size_t s = 0; s < look->view->n; s++) {
         struct scope *scope = look->view->scopes[s];
@@ -102,31 +80,41 @@ static void charge_all(const struct look *look, unsigned mask, struct remote_cha
     }
 }
 
-static void begin_charge(const struct look *look, struct remote_blocks_charge *charge)
+static void begin_charge(const struct blocks_look *look, struct remote_blocks_charge *charge)
 {
     *charge = (struct remote_blocks_charge){.strict = false};
     charge->charge.at = root_time(look->view->scopes[0]->root, look->now);
 }
 
-/* False: it is not known. Else axes and charge have the answer. */
-static bool decide(const struct look *look, struct remote_blocks_charge *charge)
+bool blocks_answer(const struct blocks_look *look, unsigned *charged)
 {
     bool per_axis = look->view->charging == TG_CHARGE_PER_AXIS;
     unsigned mask = per_axis ? RATE : RATE | COST;
-    enum credit_verdict first = verdict_of(look, mask), second = CREDIT_YES;
+    enum credit_verdict first = blocks_verdict(look, mask), second = CREDIT_YES;
 
     if (per_axis && first == CREDIT_YES)
-        second = verdict_of(look, COST);
+        second = blocks_verdict(look, COST);
     if (first == CREDIT_UNKNOWN || second == CREDIT_UNKNOWN)
         return false;
-    look->axes->present = look->axes->would_deny = 0;
-    begin_charge(look, charge);
-    say(look, mask, first == CREDIT_NO);
+    look->axes->present = look->axes->would_deny = *charged = 0;
+    blocks_say(look, mask, first == CREDIT_NO);
     if (first == CREDIT_NO)
         return true;
     if (per_axis)
-        say(look, COST, second == CREDIT_NO);
-    charge_all(look, second == CREDIT_NO ? RATE : RATE | COST, &charge->charge);
+        blocks_say(look, COST, second == CREDIT_NO);
+    *charged = second == CREDIT_NO ? RATE : RATE | COST;
+    return true;
+}
+
+/* False: it is not known. Else axes and charge have the answer. */
+static bool decide(const struct blocks_look *look, struct remote_blocks_charge *charge)
+{
+    unsigned charged;
+
+    if (!blocks_answer(look, &charged))
+        return false;
+    begin_charge(look, charge);
+    charge_all(look, charged, &charge->charge);
     return true;
 }
 
@@ -244,7 +232,7 @@ static void serve(struct remote_blocks *blocks, struct root *root, tg_ms now)
 
     mark_all(root);
     while ((ask = next_marked(root)) != NULL) {
-        struct look look = {&ask->view, now, true, &axes};
+        struct blocks_look look = {&ask->view, now, true, &axes};
         if (!decide(&look, &charge))
             continue;
         dequeue(ask);
@@ -298,7 +286,7 @@ void blocks_landed(struct remote_blocks *blocks, struct root *root, bool fine, t
 
 /* ---- what cannot be leased ---- */
 
-static bool is_too_large(const struct claim_view *view)
+bool blocks_is_too_large(const struct claim_view *view)
 {
     for (size_t s = 0; s < view->n; s++)
         for (size_t i = 0; i < view->scopes[s]->n; i++) {
@@ -386,7 +374,7 @@ struct remote_blocks_ask *remote_blocks_take(struct remote_blocks *blocks,
     struct remote_blocks_ask *ask;
 
     *err = book_find(blocks, debit, now, &view);
-    if (*err == TG_ERR_FULL || (*err == TG_OK && is_too_large(&view))) {
+    if (*err == TG_ERR_FULL || (*err == TG_OK && blocks_is_too_large(&view))) {
         ask = ask_strictly(blocks, debit, now, decided, context);
         *err = ask ? TG_OK : TG_ERR_MEMORY;
         return ask;
@@ -394,7 +382,7 @@ struct remote_blocks_ask *remote_blocks_take(struct remote_blocks *blocks,
     if (*err)
         return NULL;
     struct root *root = view.scopes[0]->root;
-    struct look look = {&view, now, false, axes};
+    struct blocks_look look = {&view, now, false, axes};
     note_demand(&view, now);
     if (decide(&look, charge)) {
         blocks->stats.decisions++;

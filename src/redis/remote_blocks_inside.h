@@ -10,6 +10,7 @@
  * points to (asks, flights) are pinned.
  *
  *     remote_blocks.c         calls: decided, or waiting
+ *     remote_blocks_peek.c    calls: looked at only
  *     remote_blocks_care.c    calls: settled; and what is given back
  *     remote_blocks_book.c    roots and scopes
  *     remote_blocks_lease.c   asking Redis
@@ -18,6 +19,7 @@
 #ifndef TG_REDIS_REMOTE_BLOCKS_INSIDE_H
 #define TG_REDIS_REMOTE_BLOCKS_INSIDE_H
 
+#include "core/decision.h"
 #include "redis/remote_blocks.h"
 #include "redis/remote_blocks_credit.h"
 #include "redis/remote_limits_words.h"
@@ -157,6 +159,39 @@ void lease_ask(struct remote_blocks *blocks, struct root *root, tg_ms now);
 void lease_ask_again(struct remote_blocks *blocks, struct root *root, tg_ms now);
 
 /* ---- remote_blocks.c ---- */
+
+/* A call at work. */
+struct blocks_look {
+    const struct claim_view *view;
+    tg_ms now;
+    bool final;
+    struct tg_axes *axes;
+};
+
+enum { RATE = 1u << TG_AXIS_RATE, COST = 1u << TG_AXIS_COST };
+
+/* What the limits on the axes of `mask` say together. One in shadow refuses nothing, but it is
+ * waited for, so that what it would have done is known. */
+enum credit_verdict blocks_verdict(const struct blocks_look *look, unsigned mask);
+
+/* Says it, limit by limit: who allows is charged, unless the call is refused. Adds to the axes. */
+void blocks_say(const struct blocks_look *look, unsigned mask, bool refused);
+
+/* False: it is not known here. Else axes have the answer, and `charged` the bits of what it is to
+ * be charged on; nothing has been. */
+bool blocks_answer(const struct blocks_look *look, unsigned *charged);
+
+/* It cannot be leased for: Redis decides. */
+bool blocks_is_too_large(const struct claim_view *view);
+
+static inline void blocks_add_answer(struct tg_axes *axes, enum tg_axis axis,
+                                     struct tg_decision answer)
+{
+    if (axes->present & 1u << axis)
+        answer = decision_combine(axes->decision[axis], answer);
+    axes->decision[axis] = answer;
+    axes->present |= 1u << axis;
+}
 
 /* A command has come back; `fine`: with an answer. */
 void blocks_landed(struct remote_blocks *blocks, struct root *root, bool fine, tg_ms now);

@@ -110,7 +110,7 @@ static void put_shape(struct remote_text *text, const struct tg_limiter_config *
     put_number(text, config->strategy == TG_SLIDING_WINDOW ? config->buckets : config->limit);
 }
 
-static bool same_shape(const struct tg_limit *a, const struct tg_limit *b)
+bool limits_same_shape(const struct tg_limit *a, const struct tg_limit *b)
 {
     const struct tg_limiter_config *x = &a->limiter.config, *y = &b->limiter.config;
 
@@ -128,7 +128,7 @@ static void put_ordinal(struct remote_text *text, const struct remote_scope *sco
     int64_t before = 0;
 
     for (size_t k = 0; k < limit; k++)
-        before += same_shape(&scope->limits[k], &scope->limits[limit]);
+        before += limits_same_shape(&scope->limits[k], &scope->limits[limit]);
     if (before == 0)
         return;
     remote_text_put(text, SLICE("#"));

@@ -47,6 +47,9 @@ void limits_words_fini(struct limits_words *words);
 TG_MUST_CHECK enum tg_err limits_words_set(struct limits_words *words, const char *prefix,
                                            const struct remote_debit *debit);
 
+/* Whether both would have one key, if it did not say which of them it is of, in their order. */
+bool limits_same_shape(const struct tg_limit *a, const struct tg_limit *b);
+
 /* The key of limiter i, good until the words are set again. */
 struct slice limits_words_key(const struct limits_words *words, size_t i);
 

@@ -20,7 +20,7 @@
  *
  * User, tenant and parents stand in one slot and are decided by one script, by the rules of
  * tg_bank_reserve(). The budget of everyone is on the way of all calls, so nodes lease blocks of it
- * (remote_money_blocks.h) and decide here.
+ * (remote_money_blocks.c) and decide here.
  *
  * Amounts and sums are exact up to TG_NUMBER_MAX micro-dollars, nine thousand million dollars; an
  * amount above that counts as that. docs/distributed.md has what is promised when something dies.

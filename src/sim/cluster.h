@@ -30,7 +30,7 @@
 
 /* ---- Requests -------------------------------------------------------------------------------- */
 
-/* One request of a workload. cluster_request_init() has the defaults. */
+/* One request of a workload. cluster_workload_add() has the defaults. */
 struct cluster_request {
     int64_t arrival_us;
     int64_t deadline_us;       /* from when on it has timed out; 0: never */
@@ -47,8 +47,6 @@ struct cluster_request {
     uint32_t client;           /* of cluster_workload.clients; the run does not look at it */
     uint32_t model;            /* of cluster_workload.models; only `gate` looks at it */
 };
-
-void cluster_request_init(struct cluster_request *request);
 
 /* What arrives. The requests are in order of arrival; of several at one instant the first goes
  * first. */

@@ -195,11 +195,6 @@ int64_t cluster_config_max_tokens(const struct cluster_config *config)
 
 /* ---- Workloads ------------------------------------------------------------------------------- */
 
-void cluster_request_init(struct cluster_request *request)
-{
-    *request = (struct cluster_request){.value = 1};
-}
-
 enum tg_err cluster_workload_init(struct cluster_workload *load)
 {
     *load = (struct cluster_workload){0};
@@ -232,7 +227,6 @@ struct cluster_request *cluster_workload_add(struct cluster_workload *load)
         load->capacity = capacity;
     }
     struct cluster_request *request = &load->requests[load->n];
-    cluster_request_init(request);
-    request->id = (uint32_t)load->n++;
+    *request = (struct cluster_request){.value = 1, .id = (uint32_t)load->n++};
     return request;
 }

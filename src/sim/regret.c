@@ -17,15 +17,6 @@ const struct regret_suite *regret_suite_find(const char *name)
     return NULL;
 }
 
-size_t regret_suite_policies(const struct regret_suite *suite)
-{
-    size_t n = 0;
-
-    while (suite->policies[n] != NULL)
-        n++;
-    return n;
-}
-
 enum tg_err regret_run(const struct regret_suite *suite, const struct regret_options *options,
                        struct regret_table *table)
 {

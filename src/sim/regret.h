@@ -67,8 +67,6 @@ extern const struct regret_suite *const regret_suites[REGRET_SUITES];
 /* Null: there is none of that name. */
 const struct regret_suite *regret_suite_find(const char *name);
 
-size_t regret_suite_policies(const struct regret_suite *suite);
-
 /* Runs a suite. The same options give the same table. TG_ERR_MEMORY. */
 TG_MUST_CHECK enum tg_err regret_run(const struct regret_suite *suite,
                                      const struct regret_options *options,

@@ -25,7 +25,7 @@ void workload_fini(struct workload *workload)
 
 /* ---- Notes ----------------------------------------------------------------------------------- */
 
-void workload_note_init(struct workload_note *note)
+static void note_init(struct workload_note *note)
 {
     *note = (struct workload_note){
         .cost = -1, .allowed = -1, .value = -1, .hold_s = -1, .priority = -1, .tenant_peer = true};
@@ -42,7 +42,7 @@ struct workload_note *workload_note_last(struct workload *workload)
         if (notes == NULL)
             return NULL;
         for (size_t i = had; i < capacity; i++)
-            workload_note_init(&notes[i]);
+            note_init(&notes[i]);
         workload->notes = notes;
         workload->notes_capacity = capacity;
     }

@@ -41,8 +41,6 @@ struct workload {
 TG_MUST_CHECK bool workload_init(struct workload *workload);
 void workload_fini(struct workload *workload);
 
-void workload_note_init(struct workload_note *note);
-
 /* The note of the request that was added last. Null: no memory. */
 struct workload_note *workload_note_last(struct workload *workload);
 

@@ -40,14 +40,6 @@ static enum workload_read no_memory(struct workload_problem *problem)
 
 /* ---- Lines ----------------------------------------------------------------------------------- */
 
-static bool is_blank(const struct line *line)
-{
-    for (size_t i = 0; i < line->bytes; i++)
-        if (line->text[i] != ' ' && line->text[i] != '\t' && line->text[i] != '\r')
-            return false;
-    return true;
-}
-
 /* The first line that says anything says which form it is. */
 static enum workload_read first_line(struct reading *reading, const struct line *line)
 {
@@ -66,7 +58,7 @@ static enum workload_read first_line(struct reading *reading, const struct line 
 
 static enum workload_read any_line(struct reading *reading, const struct line *line)
 {
-    if (is_blank(line))
+    if (line_is_blank(line))
         return WORKLOAD_READ;
     if (reading->form == FORM_NOT_KNOWN)
         return first_line(reading, line);

@@ -4,9 +4,6 @@
 
 #include <stddef.h>
 
-/* The most that a byte of text can become. */
-#define JSON_TEXT_GROWTH 6
-
 /* Writes the string with its quotes, and no 0; how many bytes. What does not fit is cut off between
  * characters, and the string is closed all the same; `size` is 2 or more. Bytes that are not UTF-8
  * become U+FFFD. */

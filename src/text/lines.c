@@ -111,3 +111,11 @@ enum lines_result lines_next(struct lines *lines, struct line *line)
     lines->searched = lines->begin;
     return LINES_LINE;
 }
+
+bool line_is_blank(const struct line *line)
+{
+    for (size_t i = 0; i < line->bytes; i++)
+        if (line->text[i] != ' ' && line->text[i] != '\t' && line->text[i] != '\r')
+            return false;
+    return true;
+}

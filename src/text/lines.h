@@ -45,4 +45,7 @@ bool lines_ready(struct lines *lines);
  * that could not be given. */
 enum lines_result lines_next(struct lines *lines, struct line *line);
 
+/* Whether it has no more than white space. */
+bool line_is_blank(const struct line *line);
+
 #endif

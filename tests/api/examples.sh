@@ -3,18 +3,18 @@
 #
 # BUILD is the folder of the libraries, CC the compiler.
 set -u
-. tools/tap.sh
+. "$(dirname "$0")/../lib/tap"
 
 build=${BUILD:-build}
 cc=${CC:-cc}
 warn='-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror'
 
 for example in examples/*.c; do
-    rm -f "$scratch/program"
+    rm -f "$tmp/program"
     # gnu11: what a reader's compiler takes when nothing is said, C11 with POSIX.
     check "$example builds" "$cc" -std=gnu11 $warn -Iinclude "$example" "$build/libtollgate.a" \
-        -lm -pthread -o "$scratch/program"
-    check "$example runs" "$scratch/program"
+        -lm -pthread -o "$tmp/program"
+    check "$example runs" "$tmp/program"
 done
 
 # A promise of its head: what it takes to protect a server fits on a screen.

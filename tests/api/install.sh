@@ -1,10 +1,10 @@
 #!/bin/sh
 # install.sh - `make install` puts everything where a user and pkg-config find it.
 set -u
-. tools/tap.sh
+. "$(dirname "$0")/../lib/tap"
 
 cc=${CC:-cc}
-root=$scratch/root
+root=$tmp/root
 at=$root/opt/tollgate
 
 check "make install" make -s install DESTDIR="$root" PREFIX=/opt/tollgate
@@ -17,8 +17,8 @@ check "DESTDIR is in no installed text" sh -c '! grep -rqF "$1" "$2"' - "$root" 
 version=$(sed -n 's/^#define TG_VERSION "\(.*\)"/\1/p' include/tollgate.h)
 check "pkg-config knows the version" test "$(pkg-config --modversion tollgate)" = "$version"
 check "a program builds by pkg-config" "$cc" -std=c11 tests/api/embed_c.c \
-    $(pkg-config --cflags --libs tollgate) -o "$scratch/embed"
+    $(pkg-config --cflags --libs tollgate) -o "$tmp/embed"
 check "and finds the shared library by its soname" \
-    env LD_LIBRARY_PATH="$at/lib" "$scratch/embed"
+    env LD_LIBRARY_PATH="$at/lib" "$tmp/embed"
 
 finish

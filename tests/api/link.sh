@@ -4,7 +4,7 @@
 #
 # BUILD is the folder of the libraries, CC and CXX are the compilers.
 set -u
-. tools/tap.sh
+. "$(dirname "$0")/../lib/tap"
 
 build=${BUILD:-build}
 cc=${CC:-cc}
@@ -19,9 +19,9 @@ check "the header is C++17" \
 builds() {
     name=$1
     shift
-    rm -f "$scratch/program"
-    check "$name: links" "$@" -o "$scratch/program"
-    check "$name: runs" env LD_LIBRARY_PATH="$library_path" "$scratch/program"
+    rm -f "$tmp/program"
+    check "$name: links" "$@" -o "$tmp/program"
+    check "$name: runs" env LD_LIBRARY_PATH="$library_path" "$tmp/program"
 }
 
 library_path=

@@ -3,33 +3,33 @@
 #
 # BUILD is the folder of the libraries.
 set -u
-. tools/tap.sh
+. "$(dirname "$0")/../lib/tap"
 export LC_ALL=C
 
 build=${BUILD:-build}
 library=$build/libtollgate.so
 
-grep -v '^#' tests/api/symbols.txt >"$scratch/listed"
-nm -D --defined-only "$library" | awk '{ print $3 }' | sort >"$scratch/exported"
-same "the exported symbols are those of symbols.txt" "$scratch/listed" "$scratch/exported"
+grep -v '^#' tests/api/symbols.txt >"$tmp/listed"
+nm -D --defined-only "$library" | awk '{ print $3 }' | sort >"$tmp/exported"
+same_files "the exported symbols are those of symbols.txt" "$tmp/listed" "$tmp/exported"
 
 # The name before the first parenthesis of every declaration that begins with TG_API.
 awk '/^TG_API/ { text = "" ; open = 1 }
      open { text = text " " $0 }
      open && /;/ { sub(/\(.*/, "", text); n = split(text, words, /[ *]+/); print words[n]; open = 0 }
-    ' include/tollgate.h | sort >"$scratch/declared"
-same "the header declares each of them" "$scratch/listed" "$scratch/declared"
+    ' include/tollgate.h | sort >"$tmp/declared"
+same_files "the header declares each of them" "$tmp/listed" "$tmp/declared"
 
 # Sanitizers and C++ would show here too.
 readelf -d "$library" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' |
-    grep -vE '^(libc|libm|libpthread)\.so\.|^ld-linux' >"$scratch/foreign"
-same "it needs libc, libm and pthreads alone" /dev/null "$scratch/foreign"
+    grep -vE '^(libc|libm|libpthread)\.so\.|^ld-linux' >"$tmp/foreign"
+same_files "it needs libc, libm and pthreads alone" /dev/null "$tmp/foreign"
 
 # No I/O, no clock, no chance: not by any way a lint of the source could overlook.
 nm -D --undefined-only "$library" | awk '{ sub(/@.*/, "", $2); print $2 }' |
     grep -xE '(clock|time|gettimeofday|clock_.*|timespec_get|.*sleep|s?rand.*|[de]rand48|getrandom|arc4random.*|_*[vf]*printf(_chk)?|_*vfprintf(_chk)?|f?puts|putchar|f?putc|fwrite|fopen(64)?|open(64)?|read|write|perror|std(in|out|err)|getenv|pthread_create|exit|_exit)' \
-        >"$scratch/impure"
-same "it calls nothing that prints, sleeps, draws or tells time" /dev/null "$scratch/impure"
+        >"$tmp/impure"
+same_files "it calls nothing that prints, sleeps, draws or tells time" /dev/null "$tmp/impure"
 
 soname=$(readelf -d "$library" | sed -n 's/.*(SONAME).*\[\(.*\)\]/\1/p')
 major=$(sed -n 's/^#define TG_VERSION_MAJOR //p' include/tollgate.h)

@@ -1,7 +1,7 @@
 #!/bin/sh
 # badinput.sh - what is wrong is said, with the line it is on, and the status is 2.
 set -u
-. "$(dirname "$0")/tap"
+. "$(dirname "$0")/../lib/tap"
 
 gcra=gcra:limit=10,period=1000,burst=5
 
@@ -31,29 +31,6 @@ bad_line() {
     else
         expect "line $name" 2 "tollgate replay: $tmp/in:3: " "$@"
     fi
-}
-
-# bad_command NAME WORDS... -- ARGUMENTS...
-bad_command() {
-    name=$1
-    shift
-    words=
-    while [ "$1" != -- ]; do
-        words="$words$1
-"
-        shift
-    done
-    shift
-    run "$@" </dev/null
-    if [ -s "$tmp/out" ]; then
-        not_ok "$name" "something on stdout"
-        return
-    fi
-    # shellcheck disable=SC2086 # the words are split at newlines
-    IFS='
-'
-    expect "$name" 2 $words
-    unset IFS
 }
 
 # ---- Limiters

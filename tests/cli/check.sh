@@ -3,23 +3,23 @@
 #
 # TOLLGATE is the program.
 set -u
-. tools/tap.sh
+. "$(dirname "$0")/../lib/tap"
 
 . tests/cli/checking
 
 # ---- The reference ----
 
-cp examples/reference.yaml "$scratch/c.yaml"
+cp examples/reference.yaml "$tmp/c.yaml"
 (unset DEMO_KEY_1 && check_file c.yaml)
 expect "the reference is accepted, and warns of what is missing" 0 0 7 \
-    "$(awk '/DEMO_KEY_1/ { print NR ":" index($0, "\"$") }' "$scratch/c.yaml")" \
+    "$(awk '/DEMO_KEY_1/ { print NR ":" index($0, "\"$") }' "$tmp/c.yaml")" \
     "warning: the environment variable DEMO_KEY_1 is not set"
-check "the summary says what is on" grep -q '^concurrency on, vegas$' "$scratch/out"
-(cd "$scratch" && touch server.pem server.key ca.pem && echo 'domain: d' >ratelimit.yaml &&
+check "the summary says what is on" grep -q '^concurrency on, vegas$' "$tmp/out"
+(cd "$tmp" && touch server.pem server.key ca.pem && echo 'domain: d' >ratelimit.yaml &&
     echo a-token-of-an-administrator >admin.token && echo secret >k2.txt)
 (export DEMO_KEY_1=x && check_file c.yaml)
 check "with files and variables nothing is missing" \
-    sh -c 'cat "$1/err"; [ "$(cat "$1/status")" = 0 ] && ! [ -s "$1/err" ]' - "$scratch"
+    sh -c 'cat "$1/err"; [ "$(cat "$1/status")" = 0 ] && ! [ -s "$1/err" ]' - "$tmp"
 
 # ---- Syntax ----
 
@@ -51,7 +51,7 @@ bad 'a text holds the character 0' 'store_prefix: @"a\0b"'
 
 # ---- Keys and types ----
 
-bad 'there is no key "gates"; there are version, listen, workers, include,' '@gates: {}'
+bad 'there is no key "gates"; there are version, listen, workers, drain, include,' '@gates: {}'
 bad 'gate has no key "peer"; it takes charging, lease_ttl, concurrency, queue,' 'gate:
   @peer: {}'
 bad 'gate.peers has no key "limits"; it takes limit, max_peers, mode' 'gate: {peers: {@limits: 1}}'
@@ -80,6 +80,7 @@ bad 'providers has a name that is none' 'providers: {@"": {base_url: "http://h",
 bad 'gate.lease_ttl is "600", a number without a unit; it must be a duration' 'gate: {lease_ttl: @600}'
 bad 'gate.lease_ttl is "5 s"; it must be a duration such as 10ms, 5s, 2m, 1h, 30d' 'gate: {lease_ttl: @5 s}'
 bad 'gate.lease_ttl is "0ms"; it must be a duration' 'gate: {lease_ttl: @0ms}'
+bad 'drain is "0s"; it must be a duration such as 10ms, 5s, 2m, 1h, 30d, at least 1ms' 'drain: @0s'
 bad 'gate.queue.wait.high is "100", a number without a unit' \
     'gate: {queue: {wait: {high: @100}}, concurrency: {}}'
 bad 'limits.body is "32", a number without a unit; it must be a size' 'limits: {body: @32}'
@@ -141,7 +142,7 @@ policy() {
 good 'the example of a workload' "$(cat examples/bid-price.yaml)"
 good 'a workload' "$(policy "$cost" "workload: {$types, $budgets}")"
 check "the summary says where prices come from" \
-    grep -q '^policy      on, bid-price by workload$' "$scratch/out"
+    grep -q '^policy      on, bid-price by workload$' "$tmp/out"
 good 'prices that are given' "$(policy "$cost" 'prices: duals, duals: {cost: 0.01}')"
 good 'a price of 0 needs no axis' "$(policy "$cost" 'prices: duals, duals: {rate: 0, cost: 1, concurrency: 0}')"
 good 'prices for all three axes' "$(policy "$cost, $rate, $slots" 'prices: duals, duals: {rate: 1, cost: 1, concurrency: 1}')"
@@ -152,7 +153,7 @@ good 'prices that move' "$(policy "$cost" 'prices: online, online: {cost_budget:
 good 'prices that move steadily, with a prior' \
     "$(policy "$cost" "prices: online, mode: shadow, online: {cost_budget: 5, window: 5m, replenish: steady}, workload: {$types, $budgets}")"
 check "the summary says that it is in shadow" \
-    grep -q '^policy      shadow, bid-price by online$' "$scratch/out"
+    grep -q '^policy      shadow, bid-price by online$' "$tmp/out"
 good 'the cost axis of a tenant is one' "gate: {policy: {kind: bid-price, prices: duals, duals: {cost: 1}}}
 tenants: [{name: a, limits: [{tpm: 5}]}]"
 good 'the rate axis of users is one' "gate: {$cost, policy: {kind: bid-price, prices: duals, duals: {rate: 1}}}
@@ -302,11 +303,11 @@ warns 'envoy_rls has no effect without listen.grpc' 'envoy_rls: @{config: rateli
 warns 'envoy_rls.auth lets nobody ask, since there are no callers' 'listen: {grpc: "h:1"}
 envoy_rls: {config: ratelimit.yaml, auth: @callers}'
 printf 'domain: d\ndescriptors:\n  - {key: k, rate_limit: {unit: fortnight, requests_per_unit: 1}}\n' \
-    >"$scratch/wrong.yaml"
-echo 'envoy_rls: {config: wrong.yaml}' >"$scratch/c.yaml"
+    >"$tmp/wrong.yaml"
+echo 'envoy_rls: {config: wrong.yaml}' >"$tmp/c.yaml"
 check_file c.yaml
 check 'what is wrong with them is told by their own name, line and column' \
-    grep -F -x 'wrong.yaml:3:33: descriptors[0].rate_limit.unit is "fortnight"; it must be second, minute, hour, day, week, month or year' "$scratch/err"
+    grep -F -x 'wrong.yaml:3:33: descriptors[0].rate_limit.unit is "fortnight"; it must be second, minute, hour, day, week, month or year' "$tmp/err"
 bad 'admin_auth.token holds a secret that cannot be sent; it must be 1 to 8000 printable ASCII characters' \
     'admin_auth: {token: @"${TG_LINES}"}'
 bad 'otlp.endpoint is not one; it must be none' 'otlp: {endpoint: @h}'
@@ -397,10 +398,10 @@ bad 'protect[0].priorities.GET /a is "urgent"; it must be one of high | normal |
 for example in openai anthropic azure-openai vllm; do
     check_example() {
         OPENAI_API_KEY_1=x OPENAI_API_KEY_2=x ANTHROPIC_API_KEY=x AZURE_OPENAI_API_KEY=x VLLM_API_KEY=x \
-            "$tollgate" check -c "examples/$example.yaml" >"$scratch/out" 2>"$scratch/err"
+            "$tollgate" check -c "examples/$example.yaml" >"$tmp/out" 2>"$tmp/err"
         status=$?
-        cat "$scratch/out" "$scratch/err"
-        [ $status = 0 ] && ! grep -v "warning: this is the hash of" "$scratch/err"
+        cat "$tmp/out" "$tmp/err"
+        [ $status = 0 ] && ! grep -v "warning: this is the hash of" "$tmp/err"
     }
     check "examples/$example.yaml is good, and has an example's keys" check_example
 done
@@ -414,7 +415,7 @@ warns 'gate.queue has no effect without gate.concurrency' 'gate: {@queue: {size:
 warns 'the pattern "x*" matches none of the models and aliases' "$p
 models: {m: {price: {}, provider: p}}
 tenants: [{name: a, models: [@\"x*\"]}]"
-check "a secret is never shown" sh -c '! grep -r -F -e hunter2 -e open-sesame "$1/err"' - "$scratch"
+check "a secret is never shown" sh -c '! grep -r -F -e hunter2 -e open-sesame "$1/err"' - "$tmp"
 
 # ---- What is good ----
 
@@ -434,29 +435,29 @@ good "an include that matches nothing" 'include: [none.d/*.yaml]'
 
 # ---- Several files ----
 
-mkdir "$scratch/t.d"
-printf 'tenants: [{name: b, parent: a}]\n' >"$scratch/t.d/1.yaml"
-printf '# nothing yet\n' >"$scratch/t.d/2.yaml"
-printf 'tenants: [{name: a}]\ninclude: [t.d/*.yaml]\n' >"$scratch/c.yaml"
+mkdir "$tmp/t.d"
+printf 'tenants: [{name: b, parent: a}]\n' >"$tmp/t.d/1.yaml"
+printf '# nothing yet\n' >"$tmp/t.d/2.yaml"
+printf 'tenants: [{name: a}]\ninclude: [t.d/*.yaml]\n' >"$tmp/c.yaml"
 check_file c.yaml
-check "tenants of included files are added" grep -q '^tenants     2$' "$scratch/out"
-printf 'gate: {}\ninclude: []\ntenants: [{name: a, weight: x}]\n' >"$scratch/t.d/3.yaml"
-printf 'gate: {}\ntenants: [{name: a}]\ninclude: [t.d/*.yaml]\n' >"$scratch/c.yaml"
+check "tenants of included files are added" grep -q '^tenants     2$' "$tmp/out"
+printf 'gate: {}\ninclude: []\ntenants: [{name: a, weight: x}]\n' >"$tmp/t.d/3.yaml"
+printf 'gate: {}\ntenants: [{name: a}]\ninclude: [t.d/*.yaml]\n' >"$tmp/c.yaml"
 check_file c.yaml
-cat >"$scratch/want" <<'END'
+cat >"$tmp/want" <<'END'
 t.d/3.yaml:1:1: gate is given twice, first in c.yaml:1; it may stand in one file
 t.d/3.yaml:3:18: the tenant "a" is there twice, first in c.yaml:2; each name is allowed once
 t.d/3.yaml:3:29: tenants[0].weight is "x"; it must be a number from 1e-06 to 1000000
 tollgate check: 3 errors, 0 warnings
 END
-same "mistakes in an included file are told with its name" "$scratch/want" "$scratch/err"
-printf '%s\n' 'include: [t.d/4.yaml]' >"$scratch/c.yaml"
-printf '{\n' >"$scratch/t.d/4.yaml"
+same_files "mistakes in an included file are told with its name" "$tmp/want" "$tmp/err"
+printf '%s\n' 'include: [t.d/4.yaml]' >"$tmp/c.yaml"
+printf '{\n' >"$tmp/t.d/4.yaml"
 check_file c.yaml
-check "a malformed included file is an error" sh -c 'grep "^t.d/4.yaml:2:1: not YAML" "$1/err"' - "$scratch"
+check "a malformed included file is an error" sh -c 'grep "^t.d/4.yaml:2:1: not YAML" "$1/err"' - "$tmp"
 
-mkdir "$scratch/many.d"
-awk -v folder="$scratch/many.d" 'BEGIN {
+mkdir "$tmp/many.d"
+awk -v folder="$tmp/many.d" 'BEGIN {
     for (i = 0; i < 10000; i++) {
         file = sprintf("%s/%03d.yaml", folder, i / 50)
         if (i % 50 == 0)
@@ -466,30 +467,30 @@ awk -v folder="$scratch/many.d" 'BEGIN {
             close(file)
     }
 }'
-printf '%s\n' 'include: [many.d/*.yaml]' >"$scratch/c.yaml"
+printf '%s\n' 'include: [many.d/*.yaml]' >"$tmp/c.yaml"
 check_file c.yaml
-check "10,000 tenants in 200 files" grep -q '^tenants     10000$' "$scratch/out"
+check "10,000 tenants in 200 files" grep -q '^tenants     10000$' "$tmp/out"
 
 # ---- Everything at once, in order ----
 
-printf 'tenants: [{nam: a}]\nworkers: -1\ngate: {lease_ttl: 5, peers: {limit: x}}\n' >"$scratch/c.yaml"
+printf 'tenants: [{nam: a}]\nworkers: -1\ngate: {lease_ttl: 5, peers: {limit: x}}\n' >"$tmp/c.yaml"
 check_file c.yaml
-cut -d' ' -f1 "$scratch/err" >"$scratch/got"
-printf 'c.yaml:%s:\n' 1:11 1:12 2:10 3:19 3:37 >"$scratch/want"
-echo tollgate >>"$scratch/want"
-same "all mistakes are told, in the order of the file" "$scratch/want" "$scratch/got"
+cut -d' ' -f1 "$tmp/err" >"$tmp/got"
+printf 'c.yaml:%s:\n' 1:11 1:12 2:10 3:19 3:37 >"$tmp/want"
+echo tollgate >>"$tmp/want"
+same_files "all mistakes are told, in the order of the file" "$tmp/want" "$tmp/got"
 
 # ---- The command line ----
 
 check_file none.yaml
 check "a file that is not there is status 2" status_is 2
-check "and is named" grep -q '^none.yaml: No such file or directory$' "$scratch/err"
+check "and is named" grep -q '^none.yaml: No such file or directory$' "$tmp/err"
 check_file .
 check "a folder is status 2" status_is 2
 for arguments in '' '-c' '-c a -c b' '--file a' '-c a b'; do
     # shellcheck disable=SC2086
-    (cd "$scratch" && "$tollgate" check $arguments >out 2>err)
-    echo $? >"$scratch/status"
+    (cd "$tmp" && "$tollgate" check $arguments >out 2>err)
+    echo $? >"$tmp/status"
     check "check $arguments: status 2" status_is 2
 done
 

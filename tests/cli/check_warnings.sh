@@ -3,7 +3,7 @@
 #
 # TOLLGATE is the program.
 set -u
-. tools/tap.sh
+. "$(dirname "$0")/../lib/tap"
 . tests/cli/checking
 
 p='providers: {p: {base_url: "http://h", api: openai}}'
@@ -115,7 +115,7 @@ warns 'admin_auth.token has less than 16 characters' 'admin_auth: {token: @"${TG
 good 'a token of sixteen' 'listen: {admin: h:1}
 admin_auth: {token: "${TG_LONG}"}'
 warns 'listen.admin is given and admin_auth.token is not' 'listen: {admin: @h:1}'
-check 'no token is shown' sh -c '! grep -F letters "$1/err"' - "$scratch"
+check 'no token is shown' sh -c '! grep -F letters "$1/err"' - "$tmp"
 
 # ---- Bounds: errors ----
 
@@ -124,9 +124,9 @@ good 'sixteen limits for a call' "gate: {rate: {strategy: gcra, limit: 1, period
 tenants:
   - {name: top, limits: [$line, $line, {rpm: 1}, {rpm: 2}, {rpm: 3}]}
   - {name: a, parent: top, limits: [{rpm: 1}, {rpm: 2}, {rpm: 3}, {models: [x], rpm: 4}, {models: [y], rpm: 5}]}"
-sed 's/{models: \[y\], rpm: 5}/{models: ["*x"], rpm: 5}/' "$scratch/c.yaml" >"$scratch/d.yaml"
+sed 's/{models: \[y\], rpm: 5}/{models: ["*x"], rpm: 5}/' "$tmp/c.yaml" >"$tmp/d.yaml"
 check_file d.yaml
-check 'seventeen are too many' grep -F 'd.yaml:4:36: a call of the tenant "a" for the model "x" has to clear 17 sets of limits, its parents'"'"' included; at most 16 are allowed' "$scratch/err"
+check 'seventeen are too many' grep -F 'd.yaml:4:36: a call of the tenant "a" for the model "x" has to clear 17 sets of limits, its parents'"'"' included; at most 16 are allowed' "$tmp/err"
 budgets='{usd: 1, per: day}, {usd: 2, per: day}, {usd: 3, per: day}'
 bad 'the tenant has 9 budgets; at most 8 are allowed' \
     "tenants: [{name: a, budgets: @[$budgets, $budgets, $budgets]}]"

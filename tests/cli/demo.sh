@@ -1,7 +1,7 @@
 #!/bin/sh
 # demo.sh - what `make run` starts answers the calls that it tells people to make.
 set -u
-. "$(dirname "$0")/tap"
+. "$(dirname "$0")/../lib/tap"
 
 RUN_ONCE=1 TOLLGATE=$TOLLGATE tools/demo >"$tmp/out" 2>"$tmp/err" </dev/null
 status=$?

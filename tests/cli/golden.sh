@@ -5,7 +5,7 @@
 # retry_after later and nothing between, is admitted, and one millisecond earlier it is not. That is
 # why one answer is marked as repaired: its original retry_after, of 100, is too short.
 set -u
-. "$(dirname "$0")/tap"
+. "$(dirname "$0")/../lib/tap"
 
 # One suite becomes three files, named by its number: .spec, .jsonl and .want; each refusal two more
 # traces, retry-N-M.jsonl: the calls before it, then itself later; .retry says the first admitted.

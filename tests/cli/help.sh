@@ -1,7 +1,7 @@
 #!/bin/sh
 # help.sh - the program says what it is and what it does.
 set -u
-. "$(dirname "$0")/tap"
+. "$(dirname "$0")/../lib/tap"
 
 # says NAME WORDS...: the last run was good, all these words are on stdout and nothing on stderr.
 says() {

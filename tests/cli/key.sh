@@ -1,7 +1,7 @@
 #!/bin/sh
 # key.sh - tollgate key new: a key that is new each time, and the hash that belongs to it.
 set -u
-. "$(dirname "$0")/tap"
+. "$(dirname "$0")/../lib/tap"
 
 # Two lines, the key and its entry, in the form that the configuration takes.
 run key new --name prod

@@ -4,7 +4,7 @@
 #
 # TOLLGATE is the program.
 set -u
-. tools/tap.sh
+. "$(dirname "$0")/../lib/tap"
 
 case $TOLLGATE in
 /*) tollgate=$TOLLGATE ;;
@@ -14,8 +14,8 @@ esac
 # make_tenants FOLDER TENANTS_A_FILE: with keys, patterns, limits, users, budgets; one in ten is the
 # parent of the next nine.
 make_tenants() {
-    mkdir "$scratch/$1"
-    awk -v folder="$scratch/$1" -v each="$2" 'BEGIN {
+    mkdir "$tmp/$1"
+    awk -v folder="$tmp/$1" -v each="$2" 'BEGIN {
         for (i = 0; i < 10000; i++) {
             file = sprintf("%s/%05d.yaml", folder, i / each)
             if (i % each == 0)
@@ -37,31 +37,31 @@ make_tenants() {
         echo 'models:'
         awk 'BEGIN { for (i = 0; i < 20; i++) printf "  m%d: {provider: p, price: {}}\n", i }'
         echo "include: [\"$1/*.yaml\"]"
-    } >"$scratch/$1.yaml"
+    } >"$tmp/$1.yaml"
 }
 
 reads_all() {
-    (cd "$scratch" && "$tollgate" check -c "$1.yaml" >out 2>err)
+    (cd "$tmp" && "$tollgate" check -c "$1.yaml" >out 2>err)
     status=$?
-    head -n 5 "$scratch/out" "$scratch/err"
-    [ "$status" = 0 ] && grep -q '^tenants     10000$' "$scratch/out" && ! [ -s "$scratch/err" ]
+    head -n 5 "$tmp/out" "$tmp/err"
+    [ "$status" = 0 ] && grep -q '^tenants     10000$' "$tmp/out" && ! [ -s "$tmp/err" ]
 }
 
 says() {
-    (cd "$scratch" && "$tollgate" check -c "$1.yaml" >out 2>err)
+    (cd "$tmp" && "$tollgate" check -c "$1.yaml" >out 2>err)
     status=$?
-    head -n 5 "$scratch/err"
-    [ "$status" = 1 ] && grep -q -F "$2" "$scratch/err"
+    head -n 5 "$tmp/err"
+    [ "$status" = 1 ] && grep -q -F "$2" "$tmp/err"
 }
 
 make_tenants few 50
 check 'ten thousand tenants in two hundred files' reads_all few
 make_tenants many 1
 check 'ten thousand tenants, each in a file of its own' reads_all many
-echo '    weight: none' >>"$scratch/many/09999.yaml"
+echo '    weight: none' >>"$tmp/many/09999.yaml"
 check 'what is wrong with the last one is said' says many \
     'many/09999.yaml:9:13: tenants[0].weight is "none"'
-printf '  - {name: again, keys: [{sha256: "%064x"}]}\n' 1 >>"$scratch/few/00199.yaml"
+printf '  - {name: again, keys: [{sha256: "%064x"}]}\n' 1 >>"$tmp/few/00199.yaml"
 check 'one key of two tenants is found among twenty thousand' says few \
     'few/00199.yaml:347:35: the key is that of the tenant "tenant-0" too'
 finish

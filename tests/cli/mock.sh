@@ -1,7 +1,7 @@
 #!/bin/sh
 # mock.sh - `tollgate mock`: what it takes, where it listens, what it writes down, how it ends.
 set -u
-. "$(dirname "$0")/tap"
+. "$(dirname "$0")/../lib/tap"
 
 # What is wrong is said, with its place, and nothing is started.
 run mock --port 70000

@@ -5,7 +5,7 @@
 # who is only watched. Prometheus scrapes it every second; everything is waited for by asking, up to a
 # bound.
 set -u
-. "$(dirname "$0")/tap"
+. "$(dirname "$0")/../lib/tap"
 
 pids=
 cleanup() {

@@ -2,16 +2,7 @@
 # regret.sh - `tollgate regret`: the published numbers, the shapes of its JSON, its pictures, and
 # what it says when it is asked wrongly.
 set -u
-. "$(dirname "$0")/tap"
-
-# same NAME WANT GOT
-same() {
-    if [ "$2" = "$3" ]; then
-        ok "$1"
-    else
-        not_ok "$1" "wanted $2" "got    $3"
-    fi
-}
+. "$(dirname "$0")/../lib/tap"
 
 # field NAME: its numbers in $tmp/out, rows and then means, in order, to two digits.
 field() {

@@ -1,7 +1,7 @@
 #!/bin/sh
 # replay.sh - where `tollgate replay` reads from, and where its output goes.
 set -u
-. "$(dirname "$0")/tap"
+. "$(dirname "$0")/../lib/tap"
 
 spec=gcra:limit=10,period=1000,burst=5
 one='{"allowed":true,"limit":5,"remaining":4,"reset_at":1100,"retry_after":0}'

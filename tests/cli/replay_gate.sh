@@ -2,36 +2,11 @@
 # replay_gate.sh - `tollgate replay -c`: a whole gate in virtual time gives its known answers, and the
 # same bytes each time and by every compiler.
 set -u
-. "$(dirname "$0")/tap"
+. "$(dirname "$0")/../lib/tap"
 
 # ---- Known answers
 
-# One case becomes four files, named by its number: .name, .yaml, .jsonl and .want.
-awk -v dir="$tmp" '
-/^== / { n++; to = ""; print substr($0, 4) > (dir "/" n ".name"); next }
-$0 == "-- config" { to = dir "/" n ".yaml"; next }
-$0 == "-- trace" { to = dir "/" n ".jsonl"; next }
-$0 == "-- want" { to = dir "/" n ".want"; printf "" > to; next }
-to != "" && $0 != "" { print > to }
-' "$here/golden/gate.txt"
-
-cases=$(ls "$tmp" | grep -c '\.want$')
-if [ "$cases" -ge 27 ]; then
-    ok "there are $cases cases"
-else
-    not_ok 'there are 27 cases or more' "$cases"
-fi
-case=1
-while [ "$case" -le "$cases" ]; do
-    name=$(cat "$tmp/$case.name")
-    run replay -c "$tmp/$case.yaml" "$tmp/$case.jsonl"
-    if [ "$status" -eq 0 ] && cmp -s "$tmp/out" "$tmp/$case.want" && [ ! -s "$tmp/err" ]; then
-        ok "$name"
-    else
-        not_ok "$name" "status $status" "$(cat "$tmp/err")" "$(diff "$tmp/$case.want" "$tmp/out")"
-    fi
-    case=$((case + 1))
-done
+replay_gates
 
 # ---- What is wrong is said, with its line
 
@@ -78,24 +53,6 @@ printf '{"t":1000,"id":"x"}\n{"t":1000,"id":"w"}\n{"t":1001,"id":"w"}\n' >"$tmp/
 run replay -c "$tmp/one.yaml" "$tmp/in"
 expect 'the id of a call that waits is in use' 2 ':3: the id is in use'
 
-# bad_command NAME WORDS... -- ARGUMENTS...
-bad_command() {
-    name=$1
-    shift
-    words=
-    while [ "$1" != -- ]; do
-        words="$words$1
-"
-        shift
-    done
-    shift
-    run "$@" </dev/null
-    # shellcheck disable=SC2086 # the words are split at newlines
-    IFS='
-'
-    expect "$name" 2 $words
-    unset IFS
-}
 printf 'gate:\n  rate: {strategy: gcra, limit: 0, period: 1s}\n  perrs: {}\n' >"$tmp/bad.yaml"
 bad_command 'a bad configuration' "$tmp/bad.yaml:2:" "$tmp/bad.yaml:3:3: " -- replay -c "$tmp/bad.yaml"
 bad_command 'no such configuration' 'no/such.yaml' -- replay -c no/such.yaml

@@ -2,7 +2,7 @@
 # replay_policy.sh - bid prices in `tollgate replay -c`: who is refused, what the line says, and that
 # both ways of charging, and every run, say the same.
 set -u
-. "$(dirname "$0")/tap"
+. "$(dirname "$0")/../lib/tap"
 
 # config CHARGING POLICY: 50000 units of cost for a long time.
 config() {
@@ -15,15 +15,6 @@ gate:
 tenants:
   - {name: rich, value: 50}
 END
-}
-
-# same NAME WANT GOT
-same() {
-    if [ "$2" = "$3" ]; then
-        ok "$1"
-    else
-        not_ok "$1" 'wanted:' "$2" 'and not:' "$3"
-    fi
 }
 
 # count WORDS: lines of the last output that have them.

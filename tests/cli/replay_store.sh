@@ -2,7 +2,7 @@
 # replay_store.sh - `tollgate replay --store`: the known answers of every limiter and of whole gates,
 # given by a real Redis, to the byte.
 set -u
-. "$(dirname "$0")/tap"
+. "$(dirname "$0")/../lib/tap"
 
 redis=
 cleanup() {
@@ -33,31 +33,7 @@ store="redis+unix://$tmp/redis"
 
 # ---- Whole gates
 
-awk -v dir="$tmp" '
-/^== / { n++; to = ""; print substr($0, 4) > (dir "/" n ".name"); next }
-$0 == "-- config" { to = dir "/" n ".yaml"; next }
-$0 == "-- trace" { to = dir "/" n ".jsonl"; next }
-$0 == "-- want" { to = dir "/" n ".want"; printf "" > to; next }
-to != "" && $0 != "" { print > to }
-' "$here/golden/gate.txt"
-
-cases=$(ls "$tmp" | grep -c '\.want$')
-if [ "$cases" -ge 27 ]; then
-    ok "there are $cases cases"
-else
-    not_ok 'there are 27 cases or more' "$cases"
-fi
-case=1
-while [ "$case" -le "$cases" ]; do
-    name=$(cat "$tmp/$case.name")
-    run replay -c "$tmp/$case.yaml" --store "$store" "$tmp/$case.jsonl"
-    if [ "$status" -eq 0 ] && cmp -s "$tmp/out" "$tmp/$case.want" && [ ! -s "$tmp/err" ]; then
-        ok "$name"
-    else
-        not_ok "$name" "status $status" "$(cat "$tmp/err")" "$(diff "$tmp/$case.want" "$tmp/out")"
-    fi
-    case=$((case + 1))
-done
+replay_gates --store "$store"
 
 # ---- Limiters
 
@@ -85,6 +61,23 @@ for spec in gcra:limit=10,period=1000,burst=5 token_bucket:capacity=10,refill=5 
         not_ok "$spec" "status $status" "$(cat "$tmp/err")" "$(diff "$tmp/want" "$tmp/out")"
     fi
 done
+cat >"$tmp/first.yaml" <<'END'
+gate: {rate: {strategy: fixed_window, limit: 3, window: 10s}, cost: {strategy: token_bucket, capacity: 9, refill: 2}}
+tenants: [{name: a, limits: [{rpm: 2}]}]
+END
+cat >"$tmp/second.yaml" <<'END'
+gate: {rate: {strategy: fixed_window, limit: 1, window: 10s}}
+tenants: [{name: a, cost: {strategy: sliding_log, limit: 4, window: 1s}}]
+END
+run replay -c "$tmp/first.yaml" --compare "$tmp/second.yaml" "$tmp/calls"
+mv "$tmp/out" "$tmp/want"
+run replay -c "$tmp/first.yaml" --compare "$tmp/second.yaml" --store "$store" "$tmp/calls"
+if [ "$status" -eq 0 ] && cmp -s "$tmp/out" "$tmp/want" && grep -q 'only the first admits' "$tmp/out"; then
+    ok 'two configurations, compared'
+else
+    not_ok 'two configurations, compared' "status $status" "$(cat "$tmp/err")" \
+        "$(diff "$tmp/want" "$tmp/out")"
+fi
 if [ "$(ask dbsize)" = 0 ]; then
     ok 'nothing is left in Redis'
 else
@@ -98,6 +91,10 @@ expect 'a Redis that is away' 1 'tollgate replay: --store: cannot reach Redis: '
 ask acl setuser few on '>x' '~other:*' +@all >/dev/null
 run replay --limiter gcra:limit=1,period=1000 --store "redis+unix://few:x@$tmp/redis" "$tmp/calls"
 expect 'a Redis that does not let us says so' 1 "calls:1: Redis did not decide: unix:$tmp/redis: NOPERM"
+run replay -c "$tmp/first.yaml" --compare "$tmp/second.yaml" --store "$store" --store-prefix p "$tmp/calls"
+expect 'two configurations cannot go on from one' 2 'tollgate replay: --store-prefix says what one'
+run replay -c "$tmp/first.yaml" --compare "$tmp/second.yaml" --store "redis+unix://$tmp/nobody" "$tmp/calls"
+expect 'a comparison on a Redis that is away' 1 'tollgate replay: --store: cannot reach Redis: '
 run replay --limiter gcra:limit=1,period=1000 --store localhost "$tmp/calls"
 expect 'an address that is none' 2 'tollgate replay: --store: it must begin with redis://'
 

@@ -6,7 +6,7 @@
 # goes on, stands, jumps ahead and steps back, costs from 0 to above every ceiling. Two limiters in
 # three have rates that no double holds exactly.
 set -u
-. "$(dirname "$0")/tap"
+. "$(dirname "$0")/../lib/tap"
 
 awk 'function draw(n) { s = (s * 16807) % 2147483647; return s % n }
 BEGIN {

@@ -1,7 +1,7 @@
 #!/bin/sh
 # serve.sh - `tollgate serve`: how it starts, what its edges answer, how it ends.
 set -u
-. "$(dirname "$0")/tap"
+. "$(dirname "$0")/../lib/tap"
 
 pid= reader= upstream=
 cleanup() {

@@ -6,18 +6,9 @@
 # says of each request that was served: id, instance, and milliseconds to the first token, to the
 # last, and until it was scheduled.
 set -u
-. "$(dirname "$0")/tap"
+. "$(dirname "$0")/../lib/tap"
 
 seed="$here/golden/sim_seed.csv"
-
-# same NAME WANT GOT
-same() {
-    if [ "$2" = "$3" ]; then
-        ok "$1"
-    else
-        not_ok "$1" "wanted $2" "got    $3"
-    fi
-}
 
 # has NAME WORDS...: stdout of the last run, which was good, has all these words.
 has() {

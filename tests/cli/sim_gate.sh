@@ -6,7 +6,7 @@
 # had its last token, becomes a trace with releases, and replay must decide every call of it as the
 # simulation did. By the roofline model a call ends when its last token is there, to the microsecond.
 set -u
-. "$(dirname "$0")/tap"
+. "$(dirname "$0")/../lib/tap"
 
 # A trace that replay takes: calls of three tenants, with costs and values.
 awk 'function draw(n) { s = (s * 16807) % 2147483647; return s % n }

@@ -1,7 +1,7 @@
 #!/bin/sh
 # solve.sh - workloads as JSON: what is printed, and what is refused with the place it is at.
 set -u
-. "$(dirname "$0")/tap"
+. "$(dirname "$0")/../lib/tap"
 
 # solves NAME WORKLOAD OUTPUT: exactly this line, and nothing on stderr.
 solves() {

@@ -4,7 +4,7 @@
 # The ledger is made of golden/ledger.sql. What is still in a journal is for the tests in
 # tests/unit/ledger: no command writes one.
 set -u
-. "$(dirname "$0")/tap"
+. "$(dirname "$0")/../lib/tap"
 
 if ! command -v sqlite3 >/dev/null; then
     skip 'spend' 'there is no sqlite3'

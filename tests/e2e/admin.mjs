@@ -3,28 +3,23 @@
 import assert from 'node:assert/strict';
 import fs from 'node:fs';
 import http from 'node:http';
-import os from 'node:os';
-import path from 'node:path';
 import test from 'node:test';
 import {
+    ADMIN_TOKEN,
     chat,
-    configure,
-    Gateway,
     json,
-    KEY,
     keys,
-    Mock,
+    logLines,
     need,
-    noSecrets,
     reason,
+    replace,
     tenant,
     until,
+    world,
 } from './kit.mjs';
 
 const Ajv = need('ajv').default;
 const YAML = need('yaml');
-
-const TOKEN = 'tg-e2e-token-of-the-administrator';
 
 /* ---- the document ---- */
 
@@ -74,7 +69,7 @@ class Admin {
     }
 
     /* A reply that the document has: {status, headers, text, json}. */
-    async ask(method, target, { body, token = TOKEN, type, raw } = {}) {
+    async ask(method, target, { body, token = ADMIN_TOKEN, type, raw } = {}) {
         const sent = raw ?? (body === undefined ? undefined : JSON.stringify(body));
         const response = await fetch(this.url + target, {
             method,
@@ -103,7 +98,7 @@ class Admin {
         const watching = { events: [] };
         const target = `/api/v1/watch${query}`;
         const request = http.get(this.url + target, {
-            headers: { authorization: `Bearer ${TOKEN}` },
+            headers: { authorization: `Bearer ${ADMIN_TOKEN}` },
         });
         request.on('error', () => {});
         watching.opened = new Promise((done) => {
@@ -133,62 +128,37 @@ class Admin {
     }
 }
 
-async function world(t, change = {}) {
-    const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'tollgate-e2e-'));
-    const mock = await Mock.start(change.script ?? {});
-    let gateway;
-    t.after(async () => {
-        try {
-            await gateway?.finish();
-            if (gateway) {
-                noSecrets(gateway.output);
-                assert.ok(!gateway.output.includes(TOKEN), 'the token was said');
-            }
-        } finally {
-            await mock.stop();
-            fs.rmSync(folder, { recursive: true, force: true });
-        }
-    });
-    const config = configure(mock, folder, {
+async function administered(t, change = {}) {
+    const made = await world(t, {
         oai: { keys: keys(2) },
         tenants: [
             tenant({ budgets: [{ usd: 100, per: 'day' }] }),
             { name: 'house', budgets: [{ usd: 100, per: 'month', tz: 'Europe/Berlin' }] },
         ],
         ...change,
-        top: { admin_auth: { token: TOKEN }, ...change.top },
+        top: { admin_auth: { token: ADMIN_TOKEN }, ...change.top },
+        listen: { admin: '127.0.0.1:0' },
     });
-    config.listen.admin = '127.0.0.1:0';
-    gateway = await Gateway.start(config, folder);
     const admin = new Admin();
-    await admin.find(gateway);
-    return { mock, gateway, admin, config, folder };
+    await admin.find(made.gateway);
+    return { ...made, admin };
 }
 
-const write = (gateway, config) =>
-    fs.writeFileSync(
-        gateway.file,
-        typeof config === 'string' ? config : JSON.stringify(config, null, 1),
-    );
-
 const audits = (gateway) =>
-    (gateway.output + gateway.process.out)
-        .split('\n')
-        .filter((line) => line.startsWith('{') && line.includes('"audit"'))
-        .map((line) => JSON.parse(line));
+    logLines(gateway.output + gateway.process.out).filter((line) => line.msg === 'audit');
 
 const withKey = (key) => ({ headers: { authorization: `Bearer ${key}` } });
 
 /* ---- who ---- */
 
 test('without the token every path of the API says the same, known or not', async (t) => {
-    const { admin } = await world(t);
+    const { admin } = await administered(t);
     const bodies = new Set();
     for (const [template, methods] of Object.entries(api.paths))
         for (const method of Object.keys(methods).filter((name) => name !== 'parameters')) {
             if (methods[method].security) continue;
             const target = template.replace(/\{\w+\}/g, 'x');
-            for (const token of [null, '', 'wrong', TOKEN.slice(1), `${TOKEN}x`]) {
+            for (const token of [null, '', 'wrong', ADMIN_TOKEN.slice(1), `${ADMIN_TOKEN}x`]) {
                 const body = methods[method].requestBody ? {} : undefined;
                 const reply = await admin.ask(method.toUpperCase(), target, { token, body });
                 assert.equal(reply.status, 401);
@@ -205,7 +175,7 @@ test('without the token every path of the API says the same, known or not', asyn
 });
 
 test('the API is closed where no token is configured', async (t) => {
-    const { admin } = await world(t, { top: { admin_auth: undefined } });
+    const { admin } = await administered(t, { top: { admin_auth: undefined } });
     for (const [template, methods] of Object.entries(api.paths))
         for (const method of Object.keys(methods).filter((name) => name !== 'parameters')) {
             const target = template.replace(/\{\w+\}/g, 'x');
@@ -217,10 +187,10 @@ test('the API is closed where no token is configured', async (t) => {
 });
 
 test('methods, sizes and types that a path does not take', async (t) => {
-    const { admin } = await world(t);
+    const { admin } = await administered(t);
     const reply = await fetch(`${admin.url}/api/v1/tenants/x`, {
         method: 'PATCH',
-        headers: { authorization: `Bearer ${TOKEN}` },
+        headers: { authorization: `Bearer ${ADMIN_TOKEN}` },
     });
     assert.equal(reply.status, 405);
     assert.equal(reply.headers.get('allow'), 'GET, HEAD, PUT, DELETE');
@@ -228,6 +198,7 @@ test('methods, sizes and types that a path does not take', async (t) => {
         ['PUT', '/api/v1/tenants/x'],
         ['POST', '/api/v1/tenants/one/keys'],
         ['POST', '/api/v1/tenants/one/topups'],
+        ['POST', '/api/v1/topups'],
     ]) {
         await admin.expect(415, method, target, { raw: '{}', type: 'text/plain' });
         await admin.expect(413, method, target, { raw: `{"x":"${'y'.repeat(300000)}"}` });
@@ -239,7 +210,7 @@ test('methods, sizes and types that a path does not take', async (t) => {
 /* ---- looking ---- */
 
 test('a snapshot shows what happens, and an explanation why', async (t) => {
-    const { admin, gateway } = await world(t, {
+    const { admin, gateway } = await administered(t, {
         tenants: [
             tenant({
                 budgets: [{ usd: 100, per: 'day' }],
@@ -290,7 +261,7 @@ test('a snapshot shows what happens, and an explanation why', async (t) => {
 });
 
 test('watchers are told apart by tenant, and there are so many of them', async (t) => {
-    const { admin } = await world(t);
+    const { admin } = await administered(t);
     await admin.expect(400, 'GET', '/api/v1/watch?all=1');
     const watchers = await Promise.all(
         Array.from({ length: 16 }, () => admin.watch('?tenant=one').opened),
@@ -308,7 +279,7 @@ test('watchers are told apart by tenant, and there are so many of them', async (
 /* ---- changing ---- */
 
 test('a tenant, its key and its budget are made, used, topped up and removed', async (t) => {
-    const { admin, gateway } = await world(t);
+    const { admin, gateway } = await administered(t);
     const at = '/api/v1/tenants/new%20%2F%20one';
     const made = await admin.expect(201, 'PUT', at, {
         body: { parent: 'house', budgets: [{ usd: 0.00002, per: 'day' }] },
@@ -377,8 +348,33 @@ test('a tenant, its key and its budget are made, used, topped up and removed', a
     assert.ok(!gateway.process.out.includes(key.key), 'a key is in the log');
 });
 
+test('the budget of everyone is topped up, also over a restart, and as it was without', async (t) => {
+    const { admin, gateway } = await administered(t, {
+        top: { budgets: [{ usd: 0.00002, per: 'total' }] },
+    });
+    const ofAll = async () =>
+        (await admin.expect(200, 'GET', '/api/v1/snapshot')).budgets.find((one) => !one.tenant);
+    assert.equal((await chat(gateway, { max_tokens: 20 })).status, 402);
+    await admin.expect(409, 'POST', '/api/v1/topups', { body: { usd: 1, per: 'day' } });
+    const { topup } = await admin.expect(201, 'POST', '/api/v1/topups', {
+        body: { usd: 1, per: 'total' },
+    });
+    assert.equal((await ofAll()).limit_micro_usd, 1000020);
+    assert.equal((await chat(gateway, { max_tokens: 20 })).status, 200);
+    await gateway.stop();
+    await gateway.begin();
+    await admin.find(gateway);
+    assert.equal((await ofAll()).limit_micro_usd, 1000020);
+    assert.deepEqual((await admin.expect(200, 'GET', '/api/v1/topups')).topups, [topup]);
+    await admin.expect(404, 'DELETE', `/api/v1/tenants/one/topups/${topup.id}`);
+    await admin.expect(200, 'DELETE', `/api/v1/topups/${topup.id}`);
+    await admin.expect(404, 'DELETE', `/api/v1/topups/${topup.id}`);
+    assert.equal((await ofAll()).limit_micro_usd, 20);
+    assert.equal((await chat(gateway, { max_tokens: 20 })).status, 402);
+});
+
 test('the file wins, and what it lacks is not found', async (t) => {
-    const { admin } = await world(t);
+    const { admin } = await administered(t);
     await admin.expect(409, 'PUT', '/api/v1/tenants/one', { body: {} });
     await admin.expect(409, 'DELETE', '/api/v1/tenants/one');
     await admin.expect(409, 'DELETE', '/api/v1/tenants/one/keys/main');
@@ -392,7 +388,7 @@ test('the file wins, and what it lacks is not found', async (t) => {
 });
 
 test('what is made is there after a restart', async (t) => {
-    const { admin, gateway } = await world(t);
+    const { admin, gateway } = await administered(t);
     await admin.expect(201, 'PUT', '/api/v1/tenants/new', {
         body: { budgets: [{ usd: 1, per: 'total' }] },
     });
@@ -412,7 +408,9 @@ test('what is made is there after a restart', async (t) => {
 });
 
 test('a reload takes what is right and refuses what is wrong', async (t) => {
-    const { admin, gateway, config } = await world(t);
+    const { admin, gateway, config } = await administered(t, {
+        top: { budgets: [{ usd: 100, per: 'month' }] },
+    });
     await admin.expect(201, 'PUT', '/api/v1/tenants/new', {
         body: { budgets: [{ usd: 1, per: 'day' }] },
     });
@@ -420,14 +418,17 @@ test('a reload takes what is right and refuses what is wrong', async (t) => {
     const topup = await admin.expect(201, 'POST', '/api/v1/tenants/new/topups', {
         body: { usd: 1, per: 'day' },
     });
+    const common = await admin.expect(201, 'POST', '/api/v1/topups', {
+        body: { usd: 1, per: 'month' },
+    });
     const good = await admin.expect(200, 'POST', '/api/v1/reload');
-    write(gateway, { ...config, workers: 3, aliases: { fast: 'small' } });
+    gateway.write({ ...config, workers: 3, aliases: { fast: 'small' } });
     const more = await admin.expect(200, 'POST', '/api/v1/reload');
     assert.equal(more.generation, good.generation + 1);
     assert.notEqual(more.hash, good.hash);
     assert.deepEqual(more.restart_needed, ['workers']);
 
-    write(gateway, 'tenants: [{nam: x}]\n');
+    replace(gateway.file, 'tenants: [{nam: x}]\n');
     const wrong = await admin.expect(400, 'POST', '/api/v1/reload');
     assert.equal(wrong.errors[0].line, 1);
     assert.match(wrong.errors[0].message, /nam/);
@@ -436,17 +437,18 @@ test('a reload takes what is right and refuses what is wrong', async (t) => {
     await admin.expect(400, 'DELETE', '/api/v1/tenants/new');
     await admin.expect(400, 'DELETE', '/api/v1/tenants/new/keys/k');
     await admin.expect(400, 'DELETE', `/api/v1/tenants/new/topups/${topup.topup.id}`);
+    await admin.expect(400, 'DELETE', `/api/v1/topups/${common.topup.id}`);
     const still = await admin.expect(200, 'GET', '/api/v1/snapshot');
     assert.equal(still.config.generation, more.generation);
     assert.equal(still.config.last_reload.ok, false);
     assert.equal((await chat(gateway)).status, 200);
-    write(gateway, config);
+    gateway.write(config);
     await admin.expect(200, 'POST', '/api/v1/reload');
     assert.equal((await admin.expect(200, 'GET', '/api/v1/tenants/new')).weight, 1);
 });
 
 test('a key that rests after a 429 serves again when it is reset', async (t) => {
-    const { admin, gateway, mock } = await world(t, {
+    const { admin, gateway, mock } = await administered(t, {
         script: { default: { status: 429, retry_after: 3000 } },
         oai: { keys: keys(1) },
         small: { retries: 0 },
@@ -473,7 +475,7 @@ test('a key that rests after a 429 serves again when it is reset', async (t) => 
 });
 
 test('many changes at once are made one after the other, or told to come back', async (t) => {
-    const { admin } = await world(t);
+    const { admin } = await administered(t);
     const names = Array.from({ length: 60 }, (_, i) => `t${i}`);
     const replies = await Promise.all(
         names.map((name) => admin.ask('PUT', `/api/v1/tenants/${name}`, { body: {} })),
@@ -491,7 +493,7 @@ test('many changes at once are made one after the other, or told to come back', 
 });
 
 test('while it drains it is not ready, and still answers', async (t) => {
-    const { admin, gateway } = await world(t, {
+    const { admin, gateway } = await administered(t, {
         script: { default: { fault: 'hang' } },
     });
     await admin.expect(200, 'GET', '/healthz');

@@ -315,8 +315,8 @@ test('a caller that a reload has taken out is nobody, its leases end by their ti
     assert.ok((await yes('admit', { ttl_ms: 2000 })).allowed);
     const config = JSON.parse(fs.readFileSync(gateway.file));
     config.callers.shift();
-    fs.writeFileSync(gateway.file, JSON.stringify(config));
-    gateway.process.child.kill('SIGHUP');
+    gateway.write(config);
+    gateway.hangUp();
     await until('it is nobody', async () => (await ask('admit')).status === 401);
     assert.equal((await ask('admit', {}, { token: SHY })).status, 200);
 });

@@ -6,7 +6,10 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
 import {
+    calls,
     chat,
+    EXACT,
+    EXACT_COST,
     json,
     KEY,
     message,
@@ -17,11 +20,6 @@ import {
     until,
     world,
 } from './kit.mjs';
-
-const EXACT = { price: { input: 0, output: 2 } }; /* 16 tokens: 32 micro-dollars */
-const COST = 32;
-
-const calls = (n, one) => Promise.all(Array.from({ length: n }, (_, i) => one(i)));
 
 /* Every kind of call, streamed and not, in both APIs. */
 const KINDS = [
@@ -37,7 +35,7 @@ for (const [what, one] of KINDS) {
             script: { default: { latency: '50ms' } },
             small: EXACT,
             claude: EXACT,
-            tenant: { budgets: [{ usd: (50 * COST + COST - 1) / 1e6, per: 'total' }] },
+            tenant: { budgets: [{ usd: (50 * EXACT_COST + EXACT_COST - 1) / 1e6, per: 'total' }] },
         });
         const replies = await calls(200, () => one(gateway));
         const served = replies.filter((reply) => reply.status === 200);
@@ -52,7 +50,7 @@ for (const [what, one] of KINDS) {
             );
         assert.equal((await mock.requests(50)).length, 50);
         const spent = await gateway.spent();
-        assert.equal(spent.micro_usd, 50 * COST);
+        assert.equal(spent.micro_usd, 50 * EXACT_COST);
         assert.equal(spent.calls, 50);
         assert.equal((await one(gateway)).status, 402, 'nothing is reserved, so it is final');
     });
@@ -60,7 +58,7 @@ for (const [what, one] of KINDS) {
 
 test('the budgets of a tenant, its parent and everyone hold together', async (t) => {
     const key = (text) => [{ name: 'main', sha256: sha256(text) }];
-    const usd = (n) => [{ usd: (n * COST) / 1e6, per: 'total' }];
+    const usd = (n) => [{ usd: (n * EXACT_COST) / 1e6, per: 'total' }];
     const { gateway } = await world(t, {
         small: EXACT,
         top: { budgets: usd(30) },
@@ -75,7 +73,7 @@ test('the budgets of a tenant, its parent and everyone hold together', async (t)
 
     assert.equal(replies.filter((reply) => reply.status === 200).length, 24);
     await gateway.idle();
-    assert.equal((await gateway.spend()).total.micro_usd, 24 * COST);
+    assert.equal((await gateway.spend()).total.micro_usd, 24 * EXACT_COST);
 });
 
 test('calls that cost less than they reserved give the rest back', async (t) => {
@@ -112,17 +110,42 @@ test('a call that does not bound its answer is clamped to what is affordable', a
     assert.equal((await mock.requests(1)).length, 1);
 });
 
+test('... and to what is affordable for its user, also for one who comes for the first time', async (t) => {
+    const { gateway } = await world(t, {
+        script: { default: { tokens: 4000 } },
+        small: { ...EXACT, on_unbounded: 'clamp' },
+        tenant: {
+            users: {
+                from: 'header:x-user',
+                max: 10,
+                each: { budgets: [{ usd: 0.0002, per: 'total' }] },
+            },
+        },
+    });
+    for (const user of ['ann', 'bob']) {
+        const as = { headers: { 'x-user': user } };
+        assert.equal((await chat(gateway, { max_tokens: 40 }, as)).status, 200);
+        const reply = await chat(gateway, { max_tokens: undefined }, as);
+        assert.equal(reply.status, 200, `${reply.body}`);
+        assert.equal(json(reply).usage.completion_tokens, 60);
+        assert.equal((await chat(gateway, { max_tokens: undefined }, as)).status, 402);
+    }
+    const first = await chat(gateway, { max_tokens: undefined }, { headers: { 'x-user': 'eve' } });
+    assert.equal(json(first).usage.completion_tokens, 100);
+    await gateway.idle();
+});
+
 test('a restart keeps what was spent, and what is left', async (t) => {
     const { gateway } = await world(t, {
         small: EXACT,
-        tenant: { budgets: [{ usd: (3 * COST) / 1e6, per: 'month' }] },
+        tenant: { budgets: [{ usd: (3 * EXACT_COST) / 1e6, per: 'month' }] },
     });
     await calls(2, () => chat(gateway));
     await gateway.finish();
-    assert.equal((await gateway.spend()).total.micro_usd, 2 * COST);
+    assert.equal((await gateway.spend()).total.micro_usd, 2 * EXACT_COST);
     await gateway.begin();
 
-    assert.equal((await gateway.spent()).micro_usd, 2 * COST);
+    assert.equal((await gateway.spent()).micro_usd, 2 * EXACT_COST);
     assert.equal((await chat(gateway)).status, 200);
     assert.equal((await chat(gateway)).status, 402);
 });
@@ -150,12 +173,12 @@ test('a kill in the middle of load loses nothing of what clients have been told'
 
         const spent = (await gateway.spent()).micro_usd - before;
         assert.ok(
-            spent >= done * COST,
-            `${done} calls were told, ${spent / COST} are in the books`,
+            spent >= done * EXACT_COST,
+            `${done} calls were told, ${spent / EXACT_COST} are in the books`,
         );
         assert.ok(
-            spent <= asked * COST,
-            `${asked} calls were made, ${spent / COST} are in the books`,
+            spent <= asked * EXACT_COST,
+            `${asked} calls were made, ${spent / EXACT_COST} are in the books`,
         );
     }
 });

@@ -12,14 +12,15 @@ import os from 'node:os';
 import path from 'node:path';
 import test from 'node:test';
 import {
+    ADMIN_TOKEN,
     chat,
     configure,
     Gateway,
-    KEY,
     keys,
     Mock,
     need,
     OTHER_KEY,
+    pause,
     PRICE,
     reason,
     SECRETS,
@@ -32,7 +33,6 @@ const { chromium } = need('playwright-core');
 const PROGRAM = path.resolve(process.env.TOLLGATE ?? 'build/tollgate');
 const CHROMIUM = process.env.CHROMIUM ?? '/usr/bin/chromium';
 const PICTURES = path.join(path.resolve(process.env.E2E_MODULES ?? 'build/e2e'), '../artefacts');
-const TOKEN = 'tg-e2e-token-of-the-administrator';
 const PATIENCE_MS = 20000;
 
 /* A name that would be a script, if it were put in as anything but text. */
@@ -75,7 +75,7 @@ async function gatewayWithAdmin(t, change = {}) {
         oai: { keys: keys(2, { rpm: 100000, tpm: 100000000 }) },
         small: { price: PRICE, retries: 1 },
         tenants,
-        top: { admin_auth: { token: TOKEN } },
+        top: { admin_auth: { token: ADMIN_TOKEN } },
     });
     config.listen.admin = '127.0.0.1:0';
     gateway = await Gateway.start(config, folder);
@@ -90,7 +90,7 @@ function load(gateway, clients = 3) {
         while (!running.stopped) {
             await chat(gateway, {});
             running.calls++;
-            await new Promise((done) => setTimeout(done, 20));
+            await pause(20);
         }
     };
     const all = Promise.all(Array.from({ length: clients }, client));
@@ -128,7 +128,7 @@ async function open(admin, options = {}) {
     return page;
 }
 
-async function signIn(page, token = TOKEN) {
+async function signIn(page, token = ADMIN_TOKEN) {
     await page.fill('#token', token);
     await page.keyboard.press('Enter');
 }
@@ -257,7 +257,7 @@ test('tollgate top shows the same gateway: its calls, the refused one and the ke
             `stty rows 60 cols 160; '${PROGRAM}' top --admin ${admin.url} --interval 100ms; echo end $?`,
             '/dev/null',
         ],
-        { env: { ...process.env, TERM: 'xterm', NO_COLOR: '1', TOLLGATE_ADMIN_TOKEN: TOKEN } },
+        { env: { ...process.env, TERM: 'xterm', NO_COLOR: '1', TOLLGATE_ADMIN_TOKEN: ADMIN_TOKEN } },
     );
     t.after(() => top.kill('SIGKILL'));
     let frame = ''; /* the last one that is whole */
@@ -304,8 +304,8 @@ test('a wrong token is told, the right one opens, and it stays in this tab alone
         cookies: document.cookie,
         address: location.href,
     }));
-    assert.ok(kept.session.includes(TOKEN));
-    assert.ok(!(kept.local + kept.cookies + kept.address).includes(TOKEN));
+    assert.ok(kept.session.includes(ADMIN_TOKEN));
+    assert.ok(!(kept.local + kept.cookies + kept.address).includes(ADMIN_TOKEN));
     await page.reload();
     await live(page);
     await page.click('#forget');
@@ -357,13 +357,13 @@ test('a reload is seen, and one that failed is said', async (t) => {
     await signIn(page);
     await live(page);
     assert.match(await page.textContent('#about'), /configuration 1 /);
-    gateway.process.child.kill('SIGHUP');
+    gateway.hangUp();
     await until('the second configuration', async () =>
         /configuration 2 /.test(await page.textContent('#about')),
     );
     const good = fs.readFileSync(gateway.file);
     fs.writeFileSync(gateway.file, '{"workers": "many"}');
-    gateway.process.child.kill('SIGHUP');
+    gateway.hangUp();
     await until('the failure', async () => /failed/.test(await page.textContent('#notice')));
     assert.match(await page.textContent('#about'), /configuration 2 /);
     fs.writeFileSync(gateway.file, good);

@@ -1,8 +1,9 @@
 /* draining.mjs - SIGTERM: what runs is finished, nothing new is taken, the process ends well. */
 import assert from 'node:assert/strict';
+import fs from 'node:fs';
 import net from 'node:net';
 import test from 'node:test';
-import { chat, events, json, message, price, send, until, world } from './kit.mjs';
+import { chat, configure, events, json, message, price, send, until, world } from './kit.mjs';
 
 const refusesConnections = (port) =>
     new Promise((done) => {
@@ -42,6 +43,44 @@ test('SIGTERM with nobody there ends at once', async (t) => {
     const { gateway } = await world(t);
     await gateway.stop('SIGTERM');
     assert.equal(gateway.process.code, 0, gateway.output);
+});
+
+/* Neither provider would ever end: only the bound does. */
+test('a drain has an end: what is left is cut off, settled and told of, exit 0', async (t) => {
+    const { gateway, mock } = await world(t, {
+        script: {
+            rules: [{ when: { stream: true }, do: { fault: 'hang', at: 'event 8' } }],
+            default: { fault: 'hang' },
+        },
+        top: { drain: '400ms' },
+    });
+    const running = [false, false, true, true, true].map((stream) =>
+        chat(gateway, { stream }).catch((error) => ({ error })),
+    );
+    await until('all are at the mock', async () => (await mock.seen()).begun === 5);
+    await gateway.stop('SIGTERM');
+
+    assert.equal(gateway.process.code, 0, gateway.output);
+    assert.match(gateway.output, /the time to drain is up: cutting off, calls that are open: 5/);
+    await Promise.all(running);
+    const { total } = await gateway.spend();
+    assert.equal(total.calls, 5);
+    assert.ok(total.micro_usd > 0);
+    assert.ok((await mock.requests(5)).every((seen) => seen.ended === 'aborted'));
+});
+
+test('how long it drains is what the last reload said', async (t) => {
+    const { gateway, mock, folder } = await world(t, { script: { default: { fault: 'hang' } } });
+    const sooner = configure(mock, folder, { top: { drain: '10ms' } });
+    fs.writeFileSync(gateway.file, JSON.stringify(sooner));
+    gateway.process.child.kill('SIGHUP');
+    await until('it is read', async () => (await gateway.metric('config_generation')) === 2);
+    const running = chat(gateway).catch((error) => ({ error }));
+    await until('it is at the mock', async () => (await mock.seen()).begun === 1);
+    await gateway.stop('SIGTERM');
+    assert.equal(gateway.process.code, 0, gateway.output);
+    await running;
+    assert.equal((await gateway.spend()).total.calls, 1);
 });
 
 test('a second SIGTERM cuts off what runs, settles it, and says so by exit 1', async (t) => {

@@ -6,8 +6,8 @@ import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import test from 'node:test';
-import { api, ask, client, fails, grpc, serving, TOKEN } from './grpc_kit.mjs';
-import { json, send, until } from './kit.mjs';
+import { api, ask, client, grpc, serving, TOKEN } from './grpc_kit.mjs';
+import { calls, fails, json, replace, send, until } from './kit.mjs';
 import { PATIENT, Redis, stored } from './redis_kit.mjs';
 
 const RULES = `
@@ -188,8 +188,7 @@ test('where a token is wanted, nobody is answered without', async (t) => {
 test('rules that change hold soon, and what was counted stays counted', async (t) => {
     const { gateway, rls, rules } = await limiting(t);
     for (let i = 0; i < 2; i++) await limit(rls, ['kind=offer to=1']);
-    fs.writeFileSync(`${rules}.new`, RULES.replace('requests_per_unit: 2', 'requests_per_unit: 3'));
-    fs.renameSync(`${rules}.new`, rules);
+    replace(rules, RULES.replace('requests_per_unit: 2', 'requests_per_unit: 3'));
     let admitted = 0;
     await until('the new rules hold', async () => {
         const reply = await limit(rls, ['kind=offer to=1']);
@@ -199,17 +198,14 @@ test('rules that change hold soon, and what was counted stays counted', async (t
     admitted += (await limit(rls, ['kind=offer to=1'])).overall_code === 'OK';
     assert.equal(admitted, 1, 'one more, and no more');
     /* Wrong ones do not, and are told of. */
-    fs.writeFileSync(`${rules}.new`, RULES.replace('day', 'fortnight'));
-    fs.renameSync(`${rules}.new`, rules);
+    replace(rules, RULES.replace('day', 'fortnight'));
     await gateway.process.said(/rate_limit\.unit is .{1,3}fortnight/);
     assert.equal((await limit(rls, ['kind=offer to=1'])).overall_code, 'OVER_LIMIT');
 });
 
 test('a thousand at once are counted to the last one', async (t) => {
     const { rls } = await limiting(t);
-    const replies = await Promise.all(
-        Array.from({ length: 1000 }, () => limit(rls, ['to=x', 'inside=y'])),
-    );
+    const replies = await calls(1000, () => limit(rls, ['to=x', 'inside=y']));
     assert.equal(replies.filter((reply) => reply.overall_code === 'OK').length, 100);
 });
 

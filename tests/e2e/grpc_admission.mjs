@@ -1,7 +1,7 @@
 /* grpc_admission.mjs - tollgate.v1.Admission, called by @grpc/grpc-js as its users call it. */
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import { until } from './kit.mjs';
+import { fails, until } from './kit.mjs';
 import {
     OTHER_TOKEN,
     TOKEN,
@@ -9,7 +9,6 @@ import {
     ask,
     callers,
     collect,
-    fails,
     fixed,
     grpc,
     metadata,

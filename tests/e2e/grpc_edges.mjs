@@ -3,18 +3,8 @@
 import assert from 'node:assert/strict';
 import http2 from 'node:http2';
 import test from 'node:test';
-import {
-    TOKEN,
-    admission,
-    ask,
-    collect,
-    fails,
-    fixed,
-    grpc,
-    metadata,
-    serving,
-} from './grpc_kit.mjs';
-import { until } from './kit.mjs';
+import { TOKEN, admission, ask, collect, fixed, grpc, metadata, serving } from './grpc_kit.mjs';
+import { fails, until } from './kit.mjs';
 
 const { NGHTTP2_REFUSED_STREAM } = http2.constants;
 const RPC = { ':method': 'POST', 'content-type': 'application/grpc', te: 'trailers' };
@@ -113,6 +103,12 @@ async function refusing(t) {
         const path = head[':path'];
         seen[path] = (seen[path] ?? 0) + 1;
         stream.on('error', () => 0);
+        const code = /Reset(\d+)$/.exec(path);
+        if (code) {
+            stream.resume();
+            stream.on('end', () => stream.close(Number(code[1])));
+            return;
+        }
         if (seen[path] === 1) {
             stream.close(NGHTTP2_REFUSED_STREAM);
             return;
@@ -155,5 +151,30 @@ test('a call that its upstream did not look at is made again', async (t) => {
         ),
     );
     assert.equal(up.seen['/a.B/One'], 2);
+    await gateway.idle();
+});
+
+test('a call that its upstream resets before an answer ends as without us', async (t) => {
+    const up = await refusing(t);
+    const { gateway, address } = await serving(t, {
+        top: { protect: [{ prefix: '/a.B', upstream: `http://${up.address}`, http2: true }] },
+    });
+    const bytes = (value) => value;
+    const client = new grpc.Client(address, grpc.credentials.createInsecure());
+    const straight = new grpc.Client(up.address, grpc.credentials.createInsecure());
+    t.after(() => [client, straight].forEach((each) => each.close()));
+    const code = (from, path) =>
+        new Promise((done) =>
+            from.makeUnaryRequest(path, bytes, bytes, Buffer.from('m'), (error) => done(error?.code)),
+        );
+    const { INTERNAL, CANCELLED, RESOURCE_EXHAUSTED } = grpc.status;
+    const codes = { 1: INTERNAL, 2: INTERNAL, 8: CANCELLED, 11: RESOURCE_EXHAUSTED };
+    for (const [reset, want] of Object.entries(codes)) {
+        const path = `/a.B/Reset${reset}`;
+        assert.equal(await code(straight, path), want);
+        const seen = up.seen[path]; /* how often clients try is theirs to say */
+        assert.equal(await code(client, path), want);
+        assert.equal(up.seen[path], 2 * seen, path);
+    }
     await gateway.idle();
 });

@@ -28,7 +28,6 @@ export const api = grpc.loadPackageDefinition(
 
 export const TOKEN = 'token-of-the-caller-named-envoy';
 export const OTHER_TOKEN = 'token-of-another-caller';
-export const ADMIN_TOKEN = 'token-of-the-administrator';
 
 export const callers = (may = ['tenant', 'peer', 'priority', 'value']) => [
     { name: 'envoy', token_sha256: sha256(TOKEN), may },
@@ -87,14 +86,6 @@ export function ask(client, method, request = {}, { token = TOKEN, more, ...opti
     reply.call = call;
     return reply;
 }
-
-export const fails = (promise) =>
-    promise.then(
-        (value) => {
-            throw new Error(`it did not fail: ${JSON.stringify(value)}`);
-        },
-        (error) => error,
-    );
 
 /* A stream whose messages are kept: {call, got, ended}, `ended` a promise of its status. */
 export function collect(call) {

@@ -1,16 +1,14 @@
 /* grpc_monitor.mjs - tollgate.v1.Monitor and grpc.health.v1.Health, called by @grpc/grpc-js. */
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import { until } from './kit.mjs';
+import { ADMIN_TOKEN, fails, until } from './kit.mjs';
 import {
-    ADMIN_TOKEN,
     TOKEN,
     admission,
     api,
     ask,
     client,
     collect,
-    fails,
     fixed,
     grpc,
     metadata,

@@ -6,16 +6,14 @@ import http2 from 'node:http2';
 import os from 'node:os';
 import path from 'node:path';
 import test from 'node:test';
-import { until } from './kit.mjs';
+import { ADMIN_TOKEN, fails, until } from './kit.mjs';
 import {
-    ADMIN_TOKEN,
     TOKEN,
     admission,
     api,
     ask,
     client,
     collect,
-    fails,
     grpc,
     metadata,
     serving,

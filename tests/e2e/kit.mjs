@@ -30,6 +30,7 @@ export const need = createRequire(path.join(MODULES, 'package.json'));
 export const KEY = 'tg-e2e-virtual-key-of-tenant-one';
 export const OTHER_KEY = 'tg-e2e-virtual-key-of-tenant-two';
 export const SECRETS = ['sk-e2e-provider-secret-1', 'sk-e2e-provider-secret-2'];
+export const ADMIN_TOKEN = 'tg-e2e-token-of-the-administrator';
 
 export const sha256 = (bytes) => createHash('sha256').update(bytes).digest('hex');
 
@@ -60,6 +61,20 @@ export async function until(what, look) {
         await pause(5);
     }
 }
+
+/* Whole or not at all: whoever reads it meanwhile sees one of the two. */
+export function replace(file, text) {
+    fs.writeFileSync(`${file}.new`, text);
+    fs.renameSync(`${file}.new`, file);
+}
+
+/* The lines of a log as objects. What a gateway is about to write may end in the midst of one. */
+export const logLines = (text) =>
+    text
+        .split('\n')
+        .slice(0, -1)
+        .filter((line) => line.startsWith('{'))
+        .map((line) => JSON.parse(line));
 
 /* ---- processes ---- */
 
@@ -194,6 +209,32 @@ export class Gateway {
         this.output += this.process.out;
     }
 
+    /* From a place in what it has said on. */
+    lines(from = 0) {
+        return logLines(this.process.out.slice(from));
+    }
+
+    /* Another configuration, which it has not read yet. */
+    write(config) {
+        replace(this.file, JSON.stringify(config, null, 1));
+    }
+
+    hangUp() {
+        this.process.child.kill('SIGHUP');
+    }
+
+    generation() {
+        return this.metric('config_generation');
+    }
+
+    /* Writes it, says so, and waits until it holds. */
+    async reload(config) {
+        const before = await this.generation();
+        this.write(config);
+        this.hangUp();
+        await until(`generation ${before + 1}`, async () => (await this.generation()) > before);
+    }
+
     async metricsText() {
         return (await fetch(`${this.probe}/metrics`)).text();
     }
@@ -306,12 +347,13 @@ export async function world(t, { script, mock: args, serve, ...change } = {}) {
             fs.rmSync(folder, { recursive: true, force: true });
         }
     });
-    gateway = await Gateway.start(configure(mock, folder, change), folder, serve);
-    return { mock, gateway, folder };
+    const config = configure(mock, folder, change);
+    gateway = await Gateway.start(config, folder, serve);
+    return { mock, gateway, folder, config };
 }
 
 export function noSecrets(text) {
-    for (const secret of [KEY, OTHER_KEY, ...SECRETS])
+    for (const secret of [KEY, OTHER_KEY, ADMIN_TOKEN, ...SECRETS])
         assert.ok(!text.includes(secret), `a secret was said:\n${text}`);
 }
 
@@ -399,6 +441,18 @@ export const events = (reply) =>
 
 export const reason = (reply) => reply.headers['x-tollgate-reason'];
 
+/* So many at once. */
+export const calls = (n, one) => Promise.all(Array.from({ length: n }, (_, i) => one(i)));
+
+/* The error of what must fail. */
+export const fails = (promise) =>
+    promise.then(
+        (value) => {
+            throw new Error(`it did not fail: ${JSON.stringify(value)}`);
+        },
+        (error) => error,
+    );
+
 /* The requests that a call of an SDK makes, and its error or null. What is refused for a moment only is
  * free again before the call comes, where the machine is slow: then `first` uses it up once more. */
 export const requestsOf = (gateway, call, { first, momentary } = {}) =>
@@ -413,6 +467,10 @@ export const requestsOf = (gateway, call, { first, momentary } = {}) =>
         if (momentary && after.refused_total === before.refused_total) return false;
         return { requests: after.calls_total - before.calls_total, error };
     });
+
+/* A model whose calls cost as much as is reserved for them: 16 tokens, 32 micro-dollars. */
+export const EXACT = { price: { input: 0, output: 2 } };
+export const EXACT_COST = 32;
 
 /* What a call costs whose usage the provider states. */
 export const price = (usage) =>

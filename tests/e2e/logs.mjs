@@ -25,16 +25,8 @@ import {
     world,
 } from './kit.mjs';
 
-/* The whole lines that a gateway has written, as objects. */
-const lines = (gateway) =>
-    gateway.process.out
-        .split('\n')
-        .slice(0, -1)
-        .filter((line) => line.startsWith('{'))
-        .map((line) => JSON.parse(line));
-
 const line = (gateway, what, match) =>
-    until(`a line: ${what}`, () => lines(gateway).find(match));
+    until(`a line: ${what}`, () => gateway.lines().find(match));
 
 const requestLine = (gateway, reply) =>
     line(
@@ -126,8 +118,8 @@ test('a limit in shadow: the call is served, and the line says what would have b
         },
     });
     for (let i = 0; i < 3; i++) assert.equal((await chat(gateway)).status, 200);
-    await until('three lines', () => lines(gateway).length === 3);
-    const said = lines(gateway).map((one) => one.would_deny);
+    await until('three lines', () => gateway.lines().length === 3);
+    const said = gateway.lines().map((one) => one.would_deny);
     assert.deepEqual(said.sort(), ['rate', 'rate', undefined]);
 });
 
@@ -209,11 +201,11 @@ test('what is not HTTP, or too large for it, has a line too', async (t) => {
         [`GET / HTTP/1.1\r\nhost: x\r\nx-large: ${'x'.repeat(70000)}\r\n\r\n`, 431, /header/],
         [`${head}content-length: 3\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n`, 400, /./],
     ]) {
-        const before = lines(gateway).length;
+        const before = gateway.lines().length;
         const reply = await sendBytes(gateway, bytes);
         const got = Number(/^HTTP\/1.1 (\d+)/.exec(reply)[1]);
-        await until('its line', () => lines(gateway).length > before);
-        const seen = lines(gateway)[before];
+        await until('its line', () => gateway.lines().length > before);
+        const seen = gateway.lines()[before];
         assert.equal(seen.status, got);
         assert.ok(got === status || got === 501, reply);
         assert.equal(seen.reason, 'invalid_request');
@@ -222,11 +214,11 @@ test('what is not HTTP, or too large for it, has a line too', async (t) => {
     }
     /* Of one that has begun the call tells, and nobody else. */
     await sendBytes(gateway, `${head}transfer-encoding: chunked\r\n\r\nnothing\r\n`);
-    await until('its line', () => lines(gateway).length === 4);
+    await until('its line', () => gateway.lines().length === 4);
     await chat(gateway);
-    await until('the last line', () => lines(gateway).length >= 5);
-    assert.equal(lines(gateway).length, 5);
-    assert.equal(lines(gateway)[3].tenant, 'one');
+    await until('the last line', () => gateway.lines().length >= 5);
+    assert.equal(gateway.lines().length, 5);
+    assert.equal(gateway.lines()[3].tenant, 'one');
     const counted = await gateway.metric('requests_total', 'reason="invalid_request"');
     assert.equal(counted, 3);
 });
@@ -245,9 +237,7 @@ test('many refusals leave few lines, which stand for all of them', async (t) => 
     const refused = replies.filter((reply) => reply.status === 429).length;
     assert.equal(refused, 1499);
     await gateway.finish();
-    const said = lines({ process: { out: gateway.output } }).filter(
-        (one) => one.reason === 'rate',
-    );
+    const said = gateway.lines().filter((one) => one.reason === 'rate');
     const sum = said.reduce((all, one) => all + (one.sampled ?? 1), 0);
     assert.equal(sum, refused, 'no refusal is forgotten');
     assert.ok(said.length < refused, `${said.length} lines for ${refused}`);
@@ -266,7 +256,7 @@ test('a stderr that nobody reads delays no call', async (t) => {
         for (const reply of await Promise.all(some)) assert.equal(reply.status, 200);
     }
     gateway.process.child.stderr.resume();
-    await until('the lines come', () => lines(gateway).length >= 600);
+    await until('the lines come', () => gateway.lines().length >= 600);
 });
 
 /* ---- events ---- */
@@ -333,9 +323,9 @@ test('a step of vegas: the event, at level debug', async (t) => {
     const isStep = (one) => one.msg === 'vegas concurrency adjustment';
     await until('a step', async () => {
         assert.equal((await send(gateway.url, '/api/x')).status, 200);
-        return lines(gateway).some(isStep);
+        return gateway.lines().some(isStep);
     });
-    const seen = lines(gateway).find(isStep);
+    const seen = gateway.lines().find(isStep);
     assert.equal(seen.level, 'debug');
     assert.equal(seen.gate, 'protect');
     assert.notEqual(seen.old_limit, seen.new_limit);
@@ -344,23 +334,22 @@ test('a step of vegas: the event, at level debug', async (t) => {
 });
 
 test('another configuration: a line says which, and the log follows it', async (t) => {
-    const { gateway } = await world(t, { top: { log: { level: 'warn' } } });
+    const { gateway, config } = await world(t, { top: { log: { level: 'warn' } } });
     await chat(gateway);
-    const config = JSON.parse(fs.readFileSync(gateway.file, 'utf8'));
-    fs.writeFileSync(gateway.file, JSON.stringify({ ...config, nonsense: 1 }));
-    gateway.process.child.kill('SIGHUP');
+    gateway.write({ ...config, nonsense: 1 });
+    gateway.hangUp();
     const refused = await line(gateway, 'it stays', (one) => /stays as it is/.test(one.msg));
     assert.deepEqual([refused.level, refused.why, refused.generation], ['error', 'SIGHUP', 1]);
-    const problem = lines(gateway).find((one) => one.msg === 'error in the configuration');
+    const problem = gateway.lines().find((one) => one.msg === 'error in the configuration');
     assert.match(problem.text, /nonsense/);
     assert.equal(problem.file, gateway.file);
 
-    fs.writeFileSync(gateway.file, JSON.stringify({ ...config, log: { level: 'info' } }));
-    gateway.process.child.kill('SIGHUP');
+    gateway.write({ ...config, log: { level: 'info' } });
+    gateway.hangUp();
     const read = await line(gateway, 'it is read', (one) => /was read again/.test(one.msg));
     assert.equal(read.generation, 2);
     assert.match(read.hash, /^[0-9a-f]{64}$/);
-    assert.ok(!lines(gateway).some((one) => one.msg === 'request'), 'not at warn');
+    assert.ok(!gateway.lines().some((one) => one.msg === 'request'), 'not at warn');
     const reply = await chat(gateway);
     assert.equal((await requestLine(gateway, reply)).generation, 2);
 });

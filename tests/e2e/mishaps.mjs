@@ -10,7 +10,7 @@ import assert from 'node:assert/strict';
 import net from 'node:net';
 import test from 'node:test';
 import zlib from 'node:zlib';
-import { chatBody, KEY, SECRETS, send, world } from './kit.mjs';
+import { chatBody, KEY, pause, SECRETS, send, world } from './kit.mjs';
 
 const SEED = Number(process.env.TG_SEED ?? 20261115);
 const VISITS = 250;
@@ -30,15 +30,13 @@ function chance(seed) {
     return next;
 }
 
-const rest = (ms) => new Promise((done) => setTimeout(done, ms));
-
 /* In pieces of any size, now and then with a pause between two. */
 async function write(socket, bytes, random) {
     for (let at = 0; at < bytes.length && !socket.destroyed; ) {
         const n = random.of([1, 7, 100, 5000, bytes.length]);
         socket.write(bytes.subarray(at, at + n));
         at += n;
-        if (random() < 0.2) await rest(random.below(4));
+        if (random() < 0.2) await pause(random.below(4));
     }
 }
 
@@ -163,7 +161,7 @@ async function visit(gateway, random) {
         if (random() < 0.1) socket.end();
         const until = Date.now() + random.of([0, 5, 50, 400]);
         while (Date.now() < until && !socket.destroyed && (bytes === before || random() < 0.7))
-            await rest(2);
+            await pause(2);
     }
     socket.destroy(); /* a reset, where something was not read */
 }

@@ -192,7 +192,7 @@ test('the log knows how much a refusal was', async (t) => {
     const { gateway } = await world(t);
     const reply = await chat(gateway, { model: 'nothing' });
     await gateway.finish();
-    const line = JSON.parse(gateway.output.split('\n').find((one) => one.startsWith('{')));
+    const [line] = gateway.lines();
     assert.equal(line.status, 404);
     assert.equal(line.bytes_out, reply.body.length);
 });
@@ -251,6 +251,25 @@ test('workers share a local socket', async (t) => {
     child.kill('SIGTERM');
     assert.equal(await ended, 0);
     assert.ok(!fs.existsSync(socketPath));
+});
+
+test('probes and calls have connections of their own', async (t) => {
+    const { gateway } = await world(t, { top: { limits: { connections: 4 } } });
+    const probe = { port: Number(new URL(gateway.probe).port) };
+    const calls = Array.from({ length: 6 }, () => connect(t, gateway));
+    await until('no more get in', () => calls.filter((one) => one.over).length === 2);
+    assert.equal((await send(gateway.probe, '/healthz')).status, 200);
+
+    /* Whoever takes all that probes have takes none of theirs, and none of the next probe's. */
+    const probes = Array.from({ length: 300 }, () => connect(t, probe));
+    await until('the oldest are closed', () => probes.filter((one) => one.over).length >= 44);
+    assert.equal((await send(gateway.probe, '/readyz')).status, 200);
+    assert.equal(await gateway.metric('connections'), 4);
+    assert.ok(calls.filter((one) => !one.over).length === 4, 'calls are not ended for probes');
+    for (const one of calls) one.socket.destroy();
+    await until('there is room', async () => (await gateway.metric('connections')) === 0);
+    assert.equal((await chat(gateway)).status, 200);
+    assert.ok(probes.some((one) => !one.over), 'and probes not for calls');
 });
 
 /* ---- two of them ---- */

@@ -5,9 +5,17 @@ import fs from 'node:fs';
 import net from 'node:net';
 import test from 'node:test';
 import { chat, keys, reason, send, until, world } from './kit.mjs';
-import { Caller, decided, fleet, patientFleet, PATIENT, Redis, stored, sum } from './redis_kit.mjs';
-
-const window = (limit) => ({ strategy: 'fixed_window', limit, window: '30d' });
+import {
+    Caller,
+    decided,
+    fleet,
+    patientFleet,
+    PATIENT,
+    Redis,
+    stored,
+    sum,
+    window,
+} from './redis_kit.mjs';
 
 const ready = async (gateway) => {
     const reply = await send(gateway.probe, '/readyz');

@@ -78,6 +78,9 @@ export class Redis {
     }
 }
 
+/* A limit so long that no test sees its end. */
+export const window = (limit) => ({ strategy: 'fixed_window', limit, window: '30d' });
+
 /* `n` gateways in front of one mock, all with the same configuration but for what is each one's. */
 export async function fleet(t, n, store, { script, top, serve, ...change } = {}) {
     const mock = await Mock.start(script);

@@ -2,10 +2,7 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
 import { chat, reason, until } from './kit.mjs';
-import { Caller, decided, patientFleet, Redis, sum } from './redis_kit.mjs';
-
-/* So long that no test sees its end. */
-const window = (limit) => ({ strategy: 'fixed_window', limit, window: '30d' });
+import { Caller, decided, patientFleet, Redis, sum, window } from './redis_kit.mjs';
 
 for (const [mode, two_tier] of [
     ['strict', { enabled: false }],

@@ -1,13 +1,21 @@
 /* redis_shared.mjs - several gateways, one Redis: money and keys of all of them together. */
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import { chat, keys, KEY, OTHER_KEY, reason, sha256, until } from './kit.mjs';
+import {
+    calls,
+    chat,
+    EXACT,
+    EXACT_COST,
+    keys,
+    KEY,
+    OTHER_KEY,
+    reason,
+    sha256,
+    until,
+} from './kit.mjs';
 import { Caller, patientFleet, Redis, sum } from './redis_kit.mjs';
 
-const EXACT = { price: { input: 0, output: 2 } }; /* 16 tokens: 32 micro-dollars */
-const COST = 32;
-const usd = (n) => [{ usd: (n * COST) / 1e6, per: 'total' }];
-const calls = (n, one) => Promise.all(Array.from({ length: n }, (_, i) => one(i)));
+const usd = (n) => [{ usd: (n * EXACT_COST) / 1e6, per: 'total' }];
 
 test('200 calls on 4 gateways, a budget for 50: 50 are served, to the micro-dollar', async (t) => {
     const redis = await Redis.start(t);
@@ -32,7 +40,7 @@ test('200 calls on 4 gateways, a budget for 50: 50 are served, to the micro-doll
         await gateway.idle();
         spent += (await gateway.spend()).total?.micro_usd ?? 0;
     }
-    assert.equal(spent, 50 * COST, 'the ledgers of all of them together');
+    assert.equal(spent, 50 * EXACT_COST, 'the ledgers of all of them together');
     await until('nothing is reserved any more', async () => {
         const reply = await chat(gateways[0]);
         assert.notEqual(reply.status, 200);
@@ -160,7 +168,7 @@ test('money under load on three gateways: Redis and the ledgers agree', async (t
         await gateway.idle();
         spent += (await gateway.spend()).total.micro_usd;
     }
-    assert.equal(spent, counts.served * COST);
+    assert.equal(spent, counts.served * EXACT_COST);
 });
 
 test('a limit of calls at once that is divided: each gateway has its part of those that live', async (t) => {

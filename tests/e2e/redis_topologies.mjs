@@ -6,14 +6,12 @@ import os from 'node:os';
 import path from 'node:path';
 import test from 'node:test';
 import { chat, freePort, noSecrets, sha256, until } from './kit.mjs';
-import { Caller, decided, fleet, patientFleet, Redis, stored, sum } from './redis_kit.mjs';
+import { Caller, decided, fleet, patientFleet, Redis, stored, sum, window } from './redis_kit.mjs';
 
 const run = (file, args) =>
     new Promise((done, fail) =>
         execFile(file, args, (error, out, err) => (error ? fail(new Error(out + err)) : done(out))),
     );
-
-const window = (limit) => ({ strategy: 'fixed_window', limit, window: '30d' });
 
 async function startCluster(t, replicas) {
     const n = 3 * (1 + replicas);

@@ -17,6 +17,7 @@ import {
     OTHER_KEY,
     price,
     reason,
+    replace,
     send,
     sha256,
     SECRETS,
@@ -25,36 +26,11 @@ import {
     world,
 } from './kit.mjs';
 
-/* ---- asking for it ---- */
-
-/* Whole or not at all: whoever reads it meanwhile sees one of the two. */
-function replace(file, text) {
-    fs.writeFileSync(`${file}.new`, text);
-    fs.renameSync(`${file}.new`, file);
-}
-
-const write = (gateway, config) => replace(gateway.file, JSON.stringify(config, null, 1));
-
-const hangUp = (gateway) => gateway.process.child.kill('SIGHUP');
-
-const generation = (gateway) => gateway.metric('config_generation');
-
-/* Writes it, says so, and waits until it holds. */
-async function reload(gateway, config) {
-    const before = await generation(gateway);
-    write(gateway, config);
-    hangUp(gateway);
-    await until(`generation ${before + 1}`, async () => (await generation(gateway)) > before);
-}
+/* ---- what it says ---- */
 
 /* Lines of the log, from a place in it on, that have this message. */
 const lines = (gateway, msg, from = 0) =>
-    gateway.process.out
-        .slice(from)
-        .split('\n')
-        .filter((line) => line.startsWith('{') && line.endsWith('}'))
-        .map((line) => JSON.parse(line))
-        .filter((line) => line.msg === msg);
+    gateway.lines(from).filter((line) => line.msg === msg);
 
 const KEPT = 'the configuration stays as it is';
 
@@ -100,8 +76,7 @@ test('twenty reloads under load: every call is served, whole, and charged once',
     const running = load(gateway, 16, both(gateway));
     for (let i = 0; i < 20; i++) {
         await atLeast(running, running.replies.length + 16);
-        await reload(
-            gateway,
+        await gateway.reload(
             configure(mock, folder, {
                 tenant: { weight: i + 1, limits: [{ rpm: 1000000 + i }] },
                 small: { retries: i % 3 },
@@ -110,7 +85,7 @@ test('twenty reloads under load: every call is served, whole, and charged once',
     }
     const replies = await running.stop();
 
-    assert.equal(await generation(gateway), 21);
+    assert.equal(await gateway.generation(), 21);
     for (const reply of replies) {
         assert.equal(reply.status, 200, String(reply.body));
         assert.equal(reply.cut, false);
@@ -126,8 +101,8 @@ test('twenty reloads under load: every call is served, whole, and charged once',
 test('signals that come together end with what the file says last', async (t) => {
     const { gateway, mock, folder } = await world(t);
     for (let i = 1; i <= 40; i++) {
-        write(gateway, configure(mock, folder, { tenant: { models: i < 40 ? ['claude'] : [] } }));
-        hangUp(gateway);
+        gateway.write(configure(mock, folder, { tenant: { models: i < 40 ? ['claude'] : [] } }));
+        gateway.hangUp();
     }
     await until('the last one holds', async () => (await chat(gateway)).status === 200);
     await gateway.idle();
@@ -160,11 +135,11 @@ test('10,000 tenants come and go under load, and no call is lost', async (t) => 
     const many = { ...few, include: ['tenants.d/*.yaml'] };
     const as = (key) => chat(gateway, {}, { headers: { authorization: `Bearer ${key}` } });
     for (let round = 0; round < 2; round++) {
-        await reload(gateway, many);
+        await gateway.reload(many);
         assert.equal((await as('key 0 0')).status, 200);
         assert.equal((await as('key 199 49')).status, 200);
         await atLeast(running, running.replies.length + 8);
-        await reload(gateway, few);
+        await gateway.reload(few);
         assert.equal((await as('key 199 49')).status, 401);
     }
     const replies = await running.stop();
@@ -180,8 +155,7 @@ test('a call that runs goes on under what it began with, though its tenant is go
     let seen = 0;
     const running = chat(gateway, { stream: true }, { onData: (body) => (seen = body.length) });
     await until('it streams', () => seen > 0);
-    await reload(
-        gateway,
+    await gateway.reload(
         configure(mock, folder, { tenants: [{ name: 'two', keys: [{ sha256: sha256(OTHER_KEY) }] }] }),
     );
     assert.equal((await chat(gateway)).status, 401);
@@ -219,7 +193,7 @@ test('a wrong file changes nothing, and says what is wrong and where', async (t)
     for (const [text, line, column, words] of wrong) {
         const from = gateway.process.out.length;
         replace(gateway.file, text);
-        hangUp(gateway);
+        gateway.hangUp();
         await kept(gateway, from);
         const said = lines(gateway, 'error in the configuration', from);
         assert.equal(said.length, 1);
@@ -232,20 +206,20 @@ test('a wrong file changes nothing, and says what is wrong and where', async (t)
     }
     fs.rmSync(gateway.file);
     const from = gateway.process.out.length;
-    hangUp(gateway);
+    gateway.hangUp();
     await kept(gateway, from);
-    assert.equal(await generation(gateway), 1);
-    await reload(gateway, configure(mock, folder, { tenant: { weight: 2 } }));
+    assert.equal(await gateway.generation(), 1);
+    await gateway.reload(configure(mock, folder, { tenant: { weight: 2 } }));
     const replies = await running.stop();
 
     assert.ok(replies.every((reply) => reply.status === 200 && !reply.cut));
-    assert.equal(await generation(gateway), 2);
+    assert.equal(await gateway.generation(), 2);
     assert.equal(await gateway.metric('config_reload_failed'), 0);
 });
 
 test('what needs a restart is said, and everything else holds', async (t) => {
     const { gateway, mock, folder } = await world(t);
-    await reload(gateway, {
+    await gateway.reload({
         ...configure(mock, folder, { tenant: { models: ['claude'] } }),
         workers: 3,
     });
@@ -279,7 +253,7 @@ test('shadow refuses nothing and counts everything; enforced by reload, it goes 
     assert.equal(await would(), 7, 'three fit');
     assert.equal(await spent(), cost);
 
-    await reload(gateway, configure(mock, folder, { tenant: limited('enforce') }));
+    await gateway.reload(configure(mock, folder, { tenant: limited('enforce') }));
     const refused = await chat(gateway);
     assert.equal(refused.status, 429);
     assert.equal(reason(refused), 'rate', 'the three of today are gone');
@@ -287,15 +261,14 @@ test('shadow refuses nothing and counts everything; enforced by reload, it goes 
     assert.equal(await would(), 7, 'counters never fall');
     assert.equal(await gateway.metric('admitted_total', 'gate="models"'), 10);
 
-    await reload(
-        gateway,
+    await gateway.reload(
         configure(mock, folder, { tenant: { ...limited('enforce'), limits: [] } }),
     );
     const poor = await chat(gateway);
     assert.equal(poor.status, 402);
     assert.equal(reason(poor), 'budget');
 
-    await reload(gateway, configure(mock, folder, { tenant: limited('shadow') }));
+    await gateway.reload(configure(mock, folder, { tenant: limited('shadow') }));
     assert.equal((await chat(gateway)).status, 200);
     assert.equal(await would(), 8, 'and again it would have been refused');
 });
@@ -305,9 +278,9 @@ test('a limit that changes keeps what was taken of it', async (t) => {
     const { gateway, mock, folder } = await world(t, limits(5));
     for (let i = 0; i < 5; i++) assert.equal((await chat(gateway)).status, 200);
     assert.equal((await chat(gateway)).status, 429);
-    await reload(gateway, configure(mock, folder, limits(5)));
+    await gateway.reload(configure(mock, folder, limits(5)));
     assert.equal((await chat(gateway)).status, 429, 'the same limit is not full again');
-    await reload(gateway, configure(mock, folder, { tenant: { limits: [{ rpd: 5 }], weight: 3 } }));
+    await gateway.reload(configure(mock, folder, { tenant: { limits: [{ rpd: 5 }], weight: 3 } }));
     assert.equal((await chat(gateway)).status, 429, 'nor if the tenant has changed');
 });
 
@@ -320,10 +293,10 @@ test('a budget that changes keeps what was spent of it', async (t) => {
     const { gateway, mock, folder } = await world(t, budget(3));
     for (let i = 0; i < 3; i++) assert.equal((await chat(gateway)).status, 200);
     assert.equal((await chat(gateway)).status, 402);
-    await reload(gateway, configure(mock, folder, budget(5)));
+    await gateway.reload(configure(mock, folder, budget(5)));
     for (let i = 0; i < 2; i++) assert.equal((await chat(gateway)).status, 200);
     assert.equal((await chat(gateway)).status, 402);
-    await reload(gateway, configure(mock, folder, budget(4)));
+    await gateway.reload(configure(mock, folder, budget(4)));
     assert.equal((await chat(gateway)).status, 402);
     const spent = await gateway.spent();
     assert.equal(spent.micro_usd, 5 * 32);
@@ -350,8 +323,7 @@ test('what a law has learned outlasts a reload', async (t) => {
     });
     await gateway.idle();
     const learned = await limit();
-    await reload(
-        gateway,
+    await gateway.reload(
         configure(mock, folder, { small: { ...small, breaker: { failures: 999 } } }),
     );
     assert.equal(await limit(), learned);
@@ -365,7 +337,7 @@ test('a key that cools goes on cooling', async (t) => {
     await chat(gateway);
     await until('it cools', async () => (await gateway.metric('key_cooldown_seconds')) > 0);
     await mock.script({});
-    await reload(gateway, configure(mock, folder, { small: { retries: 1 } }));
+    await gateway.reload(configure(mock, folder, { small: { retries: 1 } }));
     assert.ok((await gateway.metric('key_cooldown_seconds')) > 0);
     const reply = await chat(gateway);
     assert.equal(reply.status, 429);
@@ -378,8 +350,7 @@ test('a secret is read again when its file changes, and nobody says a word', asy
     const { gateway, mock, folder } = await world(t);
     const file = path.join(folder, 'provider.key');
     replace(file, `${SECRETS[0]}\n`);
-    await reload(
-        gateway,
+    await gateway.reload(
         configure(mock, folder, { oai: { keys: [{ name: 'k1', secret: `file:${file}` }] } }),
     );
     const running = load(gateway, 4, both(gateway));
@@ -422,7 +393,7 @@ test('a certificate is renewed while connections live', async (t) => {
     const config = configure(mock, folder);
     config.listen.tls = { cert: 'server.pem', key: 'server.key' };
     await gateway.finish();
-    write(gateway, config);
+    gateway.write(config);
     await gateway.begin();
 
     const subject = () =>
@@ -508,7 +479,7 @@ test('tenants, models and providers come and go', async (t) => {
         chat(gateway, more, { headers: { authorization: `Bearer ${key}` } });
     assert.equal((await as(OTHER_KEY)).status, 401);
     const two = { name: 'two', keys: [{ name: 'main', sha256: sha256(OTHER_KEY) }] };
-    await reload(gateway, {
+    await gateway.reload({
         ...configure(mock, folder, { tenants: [tenant(), two] }),
         aliases: { fast: 'small' },
     });
@@ -518,7 +489,7 @@ test('tenants, models and providers come and go', async (t) => {
     config.providers = {
         fresh: { base_url: mock.url, api: 'openai', keys: [{ name: 'n', secret: SECRETS[1] }] },
     };
-    await reload(gateway, config);
+    await gateway.reload(config);
     assert.equal((await as(KEY)).status, 401);
     assert.equal((await as(OTHER_KEY)).status, 404);
     assert.equal((await as(OTHER_KEY, { model: 'medium' })).status, 200);

@@ -14,6 +14,7 @@ import {
     OTHER_KEY,
     pause,
     reason,
+    replace,
     send,
     sha256,
     SECRETS,
@@ -22,31 +23,7 @@ import {
     world,
 } from './kit.mjs';
 
-/* Whole or not at all: whoever reads it meanwhile sees one of the two. */
-function replace(file, text) {
-    fs.writeFileSync(`${file}.new`, text);
-    fs.renameSync(`${file}.new`, file);
-}
-
-const write = (gateway, config) => replace(gateway.file, JSON.stringify(config));
-
-const hangUp = (gateway) => gateway.process.child.kill('SIGHUP');
-
-const generation = (gateway) => gateway.metric('config_generation');
-
-async function reload(gateway, config) {
-    const before = await generation(gateway);
-    write(gateway, config);
-    hangUp(gateway);
-    await until(`generation ${before + 1}`, async () => (await generation(gateway)) > before);
-}
-
-const said = (gateway, msg) =>
-    gateway.process.out
-        .split('\n')
-        .filter((line) => line.startsWith('{') && line.endsWith('}'))
-        .map((line) => JSON.parse(line))
-        .filter((line) => line.msg === msg);
+const said = (gateway, msg) => gateway.lines().filter((line) => line.msg === msg);
 
 const whole = (reply, n) => events(reply).filter((e) => e.choices[0]?.delta?.content).length === n;
 
@@ -124,18 +101,18 @@ test('a storm of reloads under load that take away what calls hold', async (t) =
     const clients = Promise.all(Array.from({ length: 12 }, (_, who) => client(who)));
     try {
         for (let i = 0; i < 120; i++) {
-            write(gateway, all[i % all.length]);
-            hangUp(gateway);
+            gateway.write(all[i % all.length]);
+            gateway.hangUp();
             if (i % 4 === 0) await pause(5);
         }
-        for (const config of all) await reload(gateway, config);
+        for (const config of all) await gateway.reload(config);
     } finally {
         over = true;
         await clients;
     }
     assert.deepEqual(wrong, []);
     assert.ok(codes[200] > 20, JSON.stringify(codes));
-    await reload(gateway, all[0]);
+    await gateway.reload(all[0]);
     await gateway.idle();
     assert.equal((await chat(gateway)).status, 200);
 });
@@ -159,8 +136,7 @@ test('calls that wait for a slot wait on, whatever becomes of their tenant and m
     const first = await holder(1);
     const calls = [ask(), ask()];
     await until('two wait', async () => (await gateway.metric('route_queued')) === 2);
-    await reload(
-        gateway,
+    await gateway.reload(
         configure(mock, folder, {
             small: { ...small, retries: 0, price: { output: 5 } },
             oai: { keys: [{ name: 'k1', secret: SECRETS[1] }] },
@@ -181,8 +157,7 @@ test('calls that wait for a slot wait on, whatever becomes of their tenant and m
     const second = await holder(4);
     const last = ask();
     await until('one waits', async () => (await gateway.metric('route_queued')) === 1);
-    await reload(
-        gateway,
+    await gateway.reload(
         configure(mock, folder, {
             small,
             tenants: [{ name: 'two', keys: [{ name: 'main', sha256: sha256(OTHER_KEY) }] }],
@@ -206,8 +181,8 @@ test('a reload while it drains: calls that run are served, and it ends', async (
     await until('it streams', () => seen > 0);
     gateway.process.child.kill('SIGTERM');
     for (let i = 0; i < 10; i++) {
-        write(gateway, configure(mock, folder, { tenant: { weight: i + 1 } }));
-        hangUp(gateway);
+        gateway.write(configure(mock, folder, { tenant: { weight: i + 1 } }));
+        gateway.hangUp();
         await pause(10);
     }
     const reply = await running;
@@ -220,7 +195,7 @@ test('a reload while it drains: calls that run are served, and it ends', async (
 test('signals up to the last moment do not keep it from ending', async (t) => {
     const { gateway } = await world(t);
     await chat(gateway);
-    const storm = setInterval(() => hangUp(gateway), 1);
+    const storm = setInterval(() => gateway.hangUp(), 1);
     try {
         await pause(20);
         gateway.process.child.kill('SIGTERM');
@@ -240,20 +215,20 @@ test('a file that was included and is gone: its tenants are, and no other', asyn
     const file = path.join(inside, 'two.yaml');
     const two = { name: 'two', keys: [{ name: 'main', sha256: sha256(OTHER_KEY) }] };
     replace(file, JSON.stringify({ tenants: [two] }));
-    await reload(gateway, { ...configure(mock, folder), include: ['tenants.d/*.yaml'] });
+    await gateway.reload({ ...configure(mock, folder), include: ['tenants.d/*.yaml'] });
     const other = { headers: { authorization: `Bearer ${OTHER_KEY}` } };
     assert.equal((await chat(gateway, {}, other)).status, 200);
 
     fs.rmSync(file);
-    const before = await generation(gateway);
-    hangUp(gateway);
-    await until('it is read', async () => (await generation(gateway)) > before);
+    const before = await gateway.generation();
+    gateway.hangUp();
+    await until('it is read', async () => (await gateway.generation()) > before);
     assert.equal((await chat(gateway, {}, other)).status, 401);
     assert.equal((await chat(gateway)).status, 200);
 
     /* One that is named, and not by a pattern, is missed no more than one that a pattern means. */
     fs.mkdirSync(file);
-    hangUp(gateway);
+    gateway.hangUp();
     await until('it says so', () => said(gateway, 'the configuration stays as it is').length > 0);
     assert.equal((await chat(gateway)).status, 200);
 });
@@ -263,7 +238,7 @@ test('addresses that change hold after a restart, and are told', async (t) => {
     const config = configure(mock, folder);
     config.listen.gateway = '127.0.0.1:1';
     config.ledger.path = path.join(folder, 'other.db');
-    await reload(gateway, config);
+    await gateway.reload(config);
     await until('both are told', () => said(gateway, 'this change needs a restart').length >= 2);
     assert.deepEqual(
         said(gateway, 'this change needs a restart').map((line) => line.what),
@@ -272,18 +247,18 @@ test('addresses that change hold after a restart, and are told', async (t) => {
     assert.equal((await chat(gateway)).status, 200);
     await gateway.idle();
     assert.ok(!fs.existsSync(config.ledger.path));
-    write(gateway, configure(mock, folder));
+    gateway.write(configure(mock, folder));
     assert.equal((await gateway.spend()).total.calls, 1, 'it is in the old one');
 });
 
 test('a protected route comes and goes', async (t) => {
     const { gateway, mock, folder } = await world(t);
     const protect = [{ prefix: '/mock', upstream: mock.url }];
-    await reload(gateway, { ...configure(mock, folder), protect });
+    await gateway.reload({ ...configure(mock, folder), protect });
     const answer = await send(gateway.url, '/mock/requests');
     assert.equal(answer.status, 200, String(answer.body));
     assert.ok('begun' in json(answer));
-    await reload(gateway, configure(mock, folder));
+    await gateway.reload(configure(mock, folder));
     assert.equal((await send(gateway.url, '/mock/requests')).status, 404);
     assert.equal(reason(await send(gateway.url, '/mock/requests')), 'not_found');
     await gateway.idle();

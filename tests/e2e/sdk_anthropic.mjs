@@ -1,7 +1,7 @@
 /* sdk_anthropic.mjs - the official client of Anthropic, pointed at the gateway, notices nothing. */
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import { HELLO, KEY, need, price, requestsOf, world } from './kit.mjs';
+import { fails, HELLO, KEY, need, price, requestsOf, world } from './kit.mjs';
 
 const Anthropic = need('@anthropic-ai/sdk').default;
 
@@ -9,15 +9,6 @@ const client = (gateway, more = {}) =>
     new Anthropic({ apiKey: KEY, authToken: null, baseURL: gateway.url, ...more });
 
 const ask = (more = {}) => ({ model: 'claude', messages: HELLO, max_tokens: 16, ...more });
-
-async function failure(promise) {
-    const { error } = await promise.then(
-        () => ({}),
-        (e) => ({ error: e }),
-    );
-    assert.ok(error, 'the call was to fail');
-    return error;
-}
 
 test('anthropic: a message is answered, and costs what its usage says', async (t) => {
     const { gateway, mock } = await world(t);
@@ -74,7 +65,7 @@ test('anthropic: a stream that is aborted ends upstream, and is charged once', a
     const stream = client(gateway).messages.stream(ask({ max_tokens: 2000 }));
     stream.on('error', () => 0);
     stream.once('text', () => stream.abort());
-    await failure(stream.finalMessage());
+    await fails(stream.finalMessage());
 
     assert.equal((await mock.requests(1))[0].ended, 'aborted');
     const spent = await gateway.spent();
@@ -95,7 +86,7 @@ test('anthropic: an overloaded upstream is tried again on the way', async (t) =>
 
 test('anthropic: an upstream that stays overloaded is a 529 in its own words', async (t) => {
     const { gateway } = await world(t, { script: { default: { status: 529 } } });
-    const error = await failure(client(gateway, { maxRetries: 0 }).messages.create(ask()));
+    const error = await fails(client(gateway, { maxRetries: 0 }).messages.create(ask()));
 
     assert.equal(error.status, 529);
     assert.equal(error.error.type, 'error');
@@ -117,7 +108,7 @@ test('anthropic: no key with room is a 529, not a 503', async (t) => {
         ant: { keys: [{ name: 'k1', secret: 'sk-e2e-provider-secret-1', rpm: 1 }] },
     });
     await client(gateway).messages.create(ask());
-    const error = await failure(client(gateway, { maxRetries: 0 }).messages.create(ask()));
+    const error = await fails(client(gateway, { maxRetries: 0 }).messages.create(ask()));
 
     assert.equal(error.status, 529);
     assert.equal(error.error.error.type, 'overloaded_error');
@@ -177,12 +168,12 @@ for (const [what, change, before, expected] of [
 
 test('anthropic: a wrong key and a wrong model are errors in its form', async (t) => {
     const { gateway } = await world(t);
-    const wrongKey = await failure(
+    const wrongKey = await fails(
         client(gateway, { apiKey: 'tg-nobody' }).messages.create(ask()),
     );
     assert.equal(wrongKey.status, 401);
     assert.equal(wrongKey.error.error.type, 'authentication_error');
-    const wrongModel = await failure(client(gateway).messages.create(ask({ model: 'small' })));
+    const wrongModel = await fails(client(gateway).messages.create(ask({ model: 'small' })));
     assert.equal(wrongModel.status, 400);
     assert.equal(wrongModel.error.error.type, 'invalid_request_error');
     assert.equal((await gateway.metrics()).calls_total, 2);

@@ -5,7 +5,7 @@
  */
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import { HELLO, KEY, keys, need, price, requestsOf, until, world } from './kit.mjs';
+import { fails, HELLO, KEY, keys, need, price, requestsOf, until, world } from './kit.mjs';
 
 const OpenAI = need('openai').default;
 
@@ -13,16 +13,6 @@ const client = (gateway, more = {}) =>
     new OpenAI({ apiKey: KEY, baseURL: `${gateway.url}/v1`, ...more });
 
 const ask = (more = {}) => ({ model: 'small', messages: HELLO, max_tokens: 16, ...more });
-
-/* The error of a call that must fail. */
-async function failure(promise) {
-    const { error } = await promise.then(
-        () => ({}),
-        (e) => ({ error: e }),
-    );
-    assert.ok(error, 'the call was to fail');
-    return error;
-}
 
 /* ---- what works ---- */
 
@@ -141,7 +131,7 @@ test('openai: embeddings, responses and the list of models', async (t) => {
     for await (const model of openai.models.list()) names.push(model.id);
     assert.deepEqual(names, ['small']);
     assert.equal((await openai.models.retrieve('small')).id, 'small');
-    assert.equal((await failure(openai.models.retrieve('claude'))).status, 404);
+    assert.equal((await fails(openai.models.retrieve('claude'))).status, 404);
 });
 
 /* ---- an upstream that says 429, with one key and no retries of ours: it surfaces ---- */
@@ -167,7 +157,7 @@ test('openai: an upstream that wants an hour is not asked again', async (t) => {
     const { gateway, mock } = await world(t, {
         script: { default: { status: 429, retry_after: 3600 } },
     });
-    const error = await failure(client(gateway).chat.completions.create(ask()));
+    const error = await fails(client(gateway).chat.completions.create(ask()));
 
     assert.equal(error.status, 429);
     assert.equal(error.headers.get('x-should-retry'), 'false');
@@ -300,7 +290,7 @@ test('openai: a full gate is a 429, and is asked again after a while', async (t)
         .catch(() => 0);
     await until('the first call is at the mock', async () => (await mock.seen()).begun === 1);
     const once = client(gateway, { maxRetries: 0 });
-    const error = await failure(once.chat.completions.create(ask()));
+    const error = await fails(once.chat.completions.create(ask()));
     assert.equal(error.status, 429);
     assert.equal(error.headers.get('x-tollgate-reason'), 'concurrency');
     assert.equal(error.headers.get('x-tollgate-binding-axis'), 'concurrency');
@@ -365,7 +355,7 @@ test('openai: keys that have no room are a 503, and are asked again', async (t) 
         .chat.completions.create(ask(), { signal: hung.signal })
         .catch(() => 0);
     await until('the first call is at the mock', async () => (await mock.seen()).begun === 1);
-    const error = await failure(client(gateway, { maxRetries: 0 }).chat.completions.create(ask()));
+    const error = await fails(client(gateway, { maxRetries: 0 }).chat.completions.create(ask()));
     assert.equal(error.status, 503);
     assert.equal(error.headers.get('x-tollgate-reason'), 'no_key');
 
@@ -400,7 +390,7 @@ for (const [what, change, more, expected] of [
 ]) {
     test(`openai: ${what} is an error of its own class, and never retried`, async (t) => {
         const { gateway, mock } = await world(t);
-        const error = await failure(client(gateway, change).chat.completions.create(ask(more)));
+        const error = await fails(client(gateway, change).chat.completions.create(ask(more)));
 
         assert.equal(error.status, expected.status);
         assert.equal(error.code, expected.code);

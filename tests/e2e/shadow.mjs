@@ -6,12 +6,20 @@
  * metrics, the snapshot, and the explanation.
  */
 import assert from 'node:assert/strict';
-import fs from 'node:fs';
 import http from 'node:http';
 import test from 'node:test';
-import { chat, configure, json, reason, send, sha256, until, world } from './kit.mjs';
+import {
+    ADMIN_TOKEN,
+    chat,
+    configure,
+    json,
+    reason,
+    send,
+    sha256,
+    until,
+    world,
+} from './kit.mjs';
 
-const TOKEN = 'tg-e2e-token-of-the-administrator';
 const LISTEN = { admin: '127.0.0.1:0' };
 
 /* ---- asking ---- */
@@ -30,7 +38,7 @@ async function admin(gateway, target, method = 'GET') {
     const port = (await gateway.process.said(/127\.0\.0\.1:(\d+) \(admin\)/))[1];
     const reply = await fetch(`http://127.0.0.1:${port}/api/v1/${target}`, {
         method,
-        headers: { authorization: `Bearer ${TOKEN}` },
+        headers: { authorization: `Bearer ${ADMIN_TOKEN}` },
     });
     const text = await reply.text();
     assert.equal(reply.status, 200, text);
@@ -38,18 +46,16 @@ async function admin(gateway, target, method = 'GET') {
 }
 
 async function start(t, change) {
-    const top = { admin_auth: { token: TOKEN }, ...change.top };
+    const top = { admin_auth: { token: ADMIN_TOKEN }, ...change.top };
     const made = await world(t, { ...change, top, listen: LISTEN });
-    const file = made.gateway.file;
     /* Writes the change, reads it by way of the API, and waits until it holds. */
     const reload = async (other) => {
         const config = configure(made.mock, made.folder, {
             ...other,
-            top: { admin_auth: { token: TOKEN }, ...other.top },
+            top: { admin_auth: { token: ADMIN_TOKEN }, ...other.top },
             listen: LISTEN,
         });
-        fs.writeFileSync(`${file}.new`, JSON.stringify(config));
-        fs.renameSync(`${file}.new`, file);
+        made.gateway.write(config);
         const read = await admin(made.gateway, 'reload', 'POST');
         assert.deepEqual(read.restart_needed, []);
     };
@@ -59,11 +65,7 @@ async function start(t, change) {
 /* ---- looking ---- */
 
 const requests = (gateway, tenant) =>
-    gateway.process.out
-        .split('\n')
-        .filter((line) => line.startsWith('{') && line.endsWith('}'))
-        .map((line) => JSON.parse(line))
-        .filter((line) => line.msg === 'request' && line.tenant === tenant);
+    gateway.lines().filter((line) => line.msg === 'request' && line.tenant === tenant);
 
 /* {reason: lines that say it}, once there are n lines of this tenant. */
 async function logged(gateway, tenant, n) {

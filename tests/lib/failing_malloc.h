@@ -11,6 +11,8 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
+#include "check.h"
+
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define OWN_ALLOCATOR 0
 #elif defined(__has_feature)
@@ -84,5 +86,38 @@ void free(void *block)
 }
 
 #endif
+
+MAYBE_UNUSED static void need_allocator(void)
+{
+    if (!OWN_ALLOCATOR) {
+        print_message("the sanitizer's allocator cannot be told to fail\n");
+        skip();
+    }
+}
+
+/* From now on, the nth allocation from 0 fails. */
+MAYBE_UNUSED static void fail_at(long nth)
+{
+    allocations = 0;
+    until_failure = nth;
+}
+
+/* A life with its 1st, 2nd, 3rd ... allocation failing, or that and all after it, until it is over
+ * before the failure comes. `live_once` calls fail_at(nth), returns how many errors it was told,
+ * and leaves nothing behind. */
+MAYBE_UNUSED static void expect_survival(long (*live_once)(long nth), bool persistently,
+                                         long lives_min, long errors_min)
+{
+    long errors = 0, nth = -1;
+
+    keeps_failing = persistently;
+    do {
+        long before = live;
+        errors += live_once(++nth);
+        assert_int_equal(live, before);
+    } while (allocations > nth);
+    assert_true(nth + 1 > lives_min);
+    assert_true(errors > errors_min);
+}
 
 #endif /* FAILING_MALLOC_H */

@@ -111,6 +111,17 @@ void kit_ask(struct admit_kit *kit, size_t worker, const char *token, const stru
     assert_true(answer->told == (answer->pending == NULL));
 }
 
+void kit_peek(struct admit_kit *kit, size_t worker, const char *token, const struct admit_ask *ask,
+              struct kit_answer *answer)
+{
+    struct admit_caller caller;
+
+    memset(answer, 0, sizeof *answer);
+    assert_true(kit_caller(kit, token, &caller));
+    answer->pending = admit_peek(&kit->workers[worker], &caller, ask, told, answer);
+    assert_true(answer->told == (answer->pending == NULL));
+}
+
 bool kit_admit(struct admit_kit *kit, const char *token, struct kit_answer *answer)
 {
     struct admit_ask ask;

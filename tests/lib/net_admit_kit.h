@@ -48,7 +48,11 @@ bool kit_caller(struct admit_kit *kit, const char *token, struct admit_caller *c
 void kit_ask(struct admit_kit *kit, size_t worker, const char *token, const struct admit_ask *ask,
              struct kit_answer *answer);
 
-/* The same with nothing stated: whether it was let in. */
+/* The same, for admit_peek(). */
+void kit_peek(struct admit_kit *kit, size_t worker, const char *token, const struct admit_ask *ask,
+              struct kit_answer *answer);
+
+/* kit_ask() with nothing stated: whether it was let in. */
 bool kit_admit(struct admit_kit *kit, const char *token, struct kit_answer *answer);
 
 /* Whether it was there. */

@@ -77,4 +77,11 @@ struct frames_stream *frames_at(struct frames *frames, uint32_t id);
 
 #define frames_until(frames, so) kit_until((frames)->kit, (frames_read(frames), (so)))
 
+/* Drives until the reply on a stream is whole. */
+#define frames_expect_status(frames, id, number)                                                   \
+    do {                                                                                           \
+        frames_until(frames, frames_at(frames, id)->ended);                                        \
+        assert_int_equal(frames_at(frames, id)->status, number);                                   \
+    } while (0)
+
 #endif

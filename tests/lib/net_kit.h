@@ -136,6 +136,18 @@ void kit_send_within(struct kit *kit, struct kit_out *out, struct http_origin *o
 void kit_out_fini(struct kit_out *out);
 bool kit_over(const struct kit_out *out);
 
+/* Drive until it is over: with its whole reply, or failed for this reason. */
+#define kit_expect_reply(out)                                                                      \
+    do {                                                                                           \
+        kit_until((out)->kit, kit_over(out));                                                      \
+        assert_true((out)->ended);                                                                 \
+    } while (0)
+#define kit_expect_failure(out, because)                                                           \
+    do {                                                                                           \
+        kit_until((out)->kit, kit_over(out));                                                      \
+        assert_int_equal((out)->why, because);                                                     \
+    } while (0)
+
 /* Whether this machine knows `localhost` as an address of IPv4: a bare one has no hosts file. */
 bool net_knows_localhost(void);
 

@@ -118,8 +118,7 @@ static long live_once(long nth)
     config.wake = note_nothing;
     config.peers.on = true;
     config.concurrency.law.law = TG_LAW_AIMD;
-    allocations = 0;
-    until_failure = nth;
+    fail_at(nth);
     bool made = live_with_store(&life, &config);
     until_failure = -1;
     if (made)
@@ -129,42 +128,18 @@ static long live_once(long nth)
     return life.errors;
 }
 
-static void expect_survival(bool persistently)
-{
-    long errors = 0, attempts = 0;
-
-    keeps_failing = persistently;
-    for (long nth = 0;; nth++) {
-        long before = live;
-        errors += live_once(nth);
-        assert_int_equal(live, before);
-        attempts++;
-        if (allocations <= nth)
-            break; /* the life was over before the failure came */
-    }
-    print_message("%ld lives, %ld errors\n", attempts, errors);
-    assert_true(attempts > 10);
-    assert_true(errors > 5);
-}
-
 static void one_failing_allocation_holds_nothing_and_is_survived(void **state)
 {
     (void)state;
-    if (!OWN_ALLOCATOR) {
-        print_message("the sanitizer's allocator cannot be told to fail\n");
-        skip();
-    }
-    expect_survival(false);
+    need_allocator();
+    expect_survival(live_once, false, 10, 5);
 }
 
 static void no_memory_from_some_moment_on_holds_nothing_and_is_survived(void **state)
 {
     (void)state;
-    if (!OWN_ALLOCATOR) {
-        print_message("the sanitizer's allocator cannot be told to fail\n");
-        skip();
-    }
-    expect_survival(true);
+    need_allocator();
+    expect_survival(live_once, true, 10, 5);
 }
 
 /* Once it is warm, a gate asks for no memory. */
@@ -174,10 +149,7 @@ static void a_warm_gate_allocates_nothing(void **state)
     struct tg_gate_config config = gate_config_slots(NULL, SLOTS);
     (void)state;
 
-    if (!OWN_ALLOCATOR) {
-        print_message("the sanitizer's allocator is not counted\n");
-        skip();
-    }
+    need_allocator();
     config.wake = note_nothing;
     config.peers.on = true;
     life = (struct life){.store = must_store((size_t)64 * 1024, 1)};

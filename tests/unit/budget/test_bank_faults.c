@@ -13,14 +13,6 @@
 
 #include "failing_malloc.h"
 
-static void skip_without_allocator(void)
-{
-    if (OWN_ALLOCATOR)
-        return;
-    print_message("the sanitizer's allocator cannot be told to fail\n");
-    skip();
-}
-
 #define USERS 130 /* three chunks of accounts */
 #define CALLS 700 /* three chunks of reservations */
 
@@ -75,12 +67,13 @@ static void change(struct books *books, int i)
 }
 
 /* Returns how many errors there were. */
-static long live_once(void)
+static long live_once(long nth)
 {
     static struct books books;
     struct tg_bank_config config;
     char name[32];
 
+    fail_at(nth);
     memset(&books, 0, sizeof books);
     tg_bank_config_init(&config);
     config.max_accounts = USERS + 1;
@@ -109,37 +102,18 @@ static long live_once(void)
     return books.errors;
 }
 
-static void expect_survival(bool persistently)
-{
-    long errors = 0, attempts = 0;
-
-    keeps_failing = persistently;
-    for (long nth = 0;; nth++) {
-        long before = live;
-        allocations = 0;
-        until_failure = nth;
-        errors += live_once();
-        assert_int_equal(live, before);
-        attempts++;
-        if (allocations <= nth)
-            break; /* the life was over before the failure came */
-    }
-    assert_true(attempts > USERS);
-    assert_true(errors > USERS);
-}
-
 static void one_failing_allocation_books_nothing_and_is_survived(void **state)
 {
     (void)state;
-    skip_without_allocator();
-    expect_survival(false);
+    need_allocator();
+    expect_survival(live_once, false, USERS, USERS);
 }
 
 static void no_memory_from_some_moment_on_books_nothing_and_is_survived(void **state)
 {
     (void)state;
-    skip_without_allocator();
-    expect_survival(true);
+    need_allocator();
+    expect_survival(live_once, true, USERS, USERS);
 }
 
 static void a_warm_bank_allocates_nothing(void **state)
@@ -147,7 +121,7 @@ static void a_warm_bank_allocates_nothing(void **state)
     tg_reservation calls[100];
     (void)state;
 
-    skip_without_allocator();
+    need_allocator();
     struct tg_bank *bank = must_bank(10);
     tg_account all = must_open(bank, 0, "all", budget_of(100000, TG_PER_DAY), SUNDAY);
     tg_account user = must_open(bank, all, "user", budget_of(100000, TG_PER_DAY), SUNDAY);

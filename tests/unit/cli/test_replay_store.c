@@ -220,9 +220,9 @@ static void wrong_options_are_wrong(void **state)
     }
     expect_said(net_replay_run("out", "--limiter", LIMITER, "--store-prefix", "a", NULL), 2,
                 "--store-prefix needs --store");
-    expect_said(
-        net_replay_run("out", "-c", "a", "--compare", "b", "--store", "redis://127.0.0.1", NULL),
-        2, "--compare decides in memory");
+    expect_said(net_replay_run("out", "-c", "a", "--compare", "b", "--store", "redis://127.0.0.1",
+                               "--store-prefix", "a", NULL),
+                2, "not with --compare");
 }
 
 /* ---- */

@@ -11,6 +11,7 @@
 #define HASH "5e0c7ed5e3b5ef5a3c4c2f4f7f6b3a2a1d0e9c8b7a6f5e4d3c2b1a0f9e8d7c6b"
 
 static const char YAML[] = "gate: {peers: {}}\n"
+                           "budgets: [{usd: 700, per: day}]\n"
                            "providers:\n"
                            "  demo: {base_url: \"http://127.0.0.1:9\", api: openai,\n"
                            "         keys: [{name: k1, secret: x},\n"
@@ -340,6 +341,45 @@ static void a_topup_raises_one_budget_until_it_is_taken_back(void **state)
     expect(404, "GET", "/api/v1/tenants/nobody/topups", NULL);
 }
 
+static int64_t amount_of_all(size_t budget)
+{
+    return kit.generation->config.budgets[budget].micro_usd;
+}
+
+static void a_topup_of_everyone_is_nobodys(void **state)
+{
+    (void)state;
+    expect(201, "POST", "/api/v1/tenants/team/topups", "{\"usd\":1,\"per\":\"day\"}");
+    expect(201, "POST", "/api/v1/topups", "{\"usd\":2.5,\"per\":\"day\"}");
+    expect_said("\"id\":2,\"per\":\"day\",\"tz\":\"UTC\",\"micro_usd\":2500000");
+    assert_int_equal(amount_of_all(0), 702500000);
+    assert_int_equal(amount_of("team", 0), 51000000);
+    expect(200, "GET", "/api/v1/topups", NULL);
+    expect_said("\"id\":2");
+    assert_false(admin_kit_said(&kit, "\"id\":1"));
+    expect(200, "GET", "/api/v1/tenants/team/topups", NULL);
+    assert_false(admin_kit_said(&kit, "\"id\":2"));
+    /* Each by its own path. */
+    expect(404, "DELETE", "/api/v1/tenants/team/topups/2", NULL);
+    expect(404, "DELETE", "/api/v1/topups/1", NULL);
+    expect_said("everyone together has no top-up 1");
+    expect(404, "DELETE", "/api/v1/topups/x", NULL);
+    expect(409, "POST", "/api/v1/topups", "{\"usd\":1,\"per\":\"month\"}");
+    expect_said("everyone together has no budget for a month");
+    kit.breaks = true; /* what does not hold is taken back */
+    expect(400, "DELETE", "/api/v1/topups/2", NULL);
+    kit.breaks = true;
+    expect(400, "POST", "/api/v1/topups", "{\"usd\":1,\"per\":\"day\"}");
+    expect(200, "POST", "/api/v1/reload", NULL);
+    assert_int_equal(amount_of_all(0), 702500000);
+    assert_int_equal(amount_of("team", 0), 51000000);
+    expect(200, "DELETE", "/api/v1/topups/2", NULL);
+    assert_int_equal(amount_of_all(0), 700000000);
+    assert_int_equal(amount_of("team", 0), 51000000);
+    expect(200, "GET", "/api/v1/topups", NULL);
+    expect_said("{\"topups\":[]}");
+}
+
 static void a_topup_needs_a_budget_and_says_which(void **state)
 {
     (void)state;
@@ -562,6 +602,31 @@ static void a_watcher_that_sees_nothing_is_kept_alive(void **state)
     admin_exchange_gone(&watching);
 }
 
+/* As after a reload. */
+static void a_watcher_whose_token_is_replaced_sees_no_more(void **state)
+{
+    struct admin_exchange watching;
+    (void)state;
+
+    admin_exchange_begin(&kit, &watching, "GET", "/api/v1/watch", ADMIN_TOKEN);
+    kit.generation->number++; /* something else has changed */
+    put_denial("a");
+    admin_watchers_turn(&kit.admin->watchers);
+    assert_int_equal(count_of(watching.body, "event: denial"), 1);
+    assert_false(watching.finished);
+    const struct config_secret was = kit.generation->config.admin_token;
+    kit.generation->config.admin_token = (struct config_secret){.bytes = "another", .size = 7};
+    kit.generation->number++;
+    for (int i = 0; i < 2; i++) {
+        put_denial("a");
+        admin_watchers_turn(&kit.admin->watchers);
+        assert_int_equal(count_of(watching.body, "event: denial"), 1);
+        assert_true(watching.finished);
+    }
+    kit.generation->config.admin_token = was;
+    admin_exchange_gone(&watching);
+}
+
 static void there_are_so_many_watchers_and_no_more(void **state)
 {
     struct admin_exchange watchers[ADMIN_WATCHERS_MAX], more;
@@ -599,6 +664,7 @@ int main(void)
         TEST(tenants_come_in_pages_by_name),
         TEST(a_key_is_said_once_and_works),
         TEST(a_topup_raises_one_budget_until_it_is_taken_back),
+        TEST(a_topup_of_everyone_is_nobodys),
         TEST(a_topup_needs_a_budget_and_says_which),
         TEST(topups_of_one_budget_have_a_bound_together),
         TEST(a_topup_lapses_with_its_window),
@@ -610,6 +676,7 @@ int main(void)
         TEST(a_watcher_sees_what_comes_after_it),
         TEST(who_reads_slowly_is_told_what_it_missed_and_holds_no_memory),
         TEST(a_watcher_that_sees_nothing_is_kept_alive),
+        TEST(a_watcher_whose_token_is_replaced_sees_no_more),
         TEST(there_are_so_many_watchers_and_no_more),
     };
 

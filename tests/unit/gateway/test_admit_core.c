@@ -125,6 +125,11 @@ static void a_token_of_nobody_is_none(void **state)
     kit_close(&kit);
 }
 
+static void keep_reply(void *context, const struct admit_reply *reply)
+{
+    *(struct admit_reply *)context = *reply;
+}
+
 /* A connection outlives a reload, which may have taken its caller out. */
 static void a_caller_that_was_taken_out_is_refused_from_then_on(void **state)
 {
@@ -141,13 +146,13 @@ static void a_caller_that_was_taken_out_is_refused_from_then_on(void **state)
     caller.generation = 0; /* as after a reload */
     caller.hash[0] ^= 1;
     tg_release_init(&release);
-    admit_peek(&kit.workers[0], &caller, &ask, &answer.reply);
+    assert_null(admit_peek(&kit.workers[0], &caller, &ask, keep_reply, &answer.reply));
     assert_int_equal(answer.reply.status, ADMIT_UNAUTHENTICATED);
     assert_int_equal(admit_release(&kit.workers[0], &caller, SLICE("x"), &release, &found, &error),
                      ADMIT_UNAUTHENTICATED);
     caller.generation = 0;
     caller.hash[0] ^= 1;
-    admit_peek(&kit.workers[0], &caller, &ask, &answer.reply);
+    assert_null(admit_peek(&kit.workers[0], &caller, &ask, keep_reply, &answer.reply));
     assert_int_equal(answer.reply.status, ADMIT_DECIDED);
     kit_close(&kit);
 }
@@ -528,7 +533,7 @@ static void a_peek_takes_nothing(void **state)
     kit_open(&kit, TWO_A_DAY);
     assert_true(kit_caller(&kit, "none", &caller));
     for (int i = 0; i < 5; i++) {
-        admit_peek(&kit.workers[0], &caller, &ask, &reply);
+        assert_null(admit_peek(&kit.workers[0], &caller, &ask, keep_reply, &reply));
         assert_int_equal(reply.status, ADMIT_DECIDED);
         assert_true(reply.allowed);
         assert_int_equal(reply.lease_bytes, 0);
@@ -537,13 +542,13 @@ static void a_peek_takes_nothing(void **state)
     assert_int_equal(kit_stats(&kit).leases, 0);
     assert_true(kit_admit(&kit, "none", &answer));
     assert_true(kit_admit(&kit, "none", &answer));
-    admit_peek(&kit.workers[0], &caller, &ask, &reply);
+    assert_null(admit_peek(&kit.workers[0], &caller, &ask, keep_reply, &reply));
     assert_false(reply.allowed);
     assert_int_equal(reply.reason, TG_REASON_RATE);
     assert_int_equal(reply.axes.decision[TG_AXIS_CONCURRENCY].remaining, 2);
     assert_true(kit_admit(&kit, "all", &answer));
     assert_true(kit_admit(&kit, "all", &answer));
-    admit_peek(&kit.workers[0], &caller, &ask, &reply);
+    assert_null(admit_peek(&kit.workers[0], &caller, &ask, keep_reply, &reply));
     assert_int_equal(reply.reason, TG_REASON_CONCURRENCY);
     assert_int_equal(reply.binding_axis, TG_AXIS_CONCURRENCY);
     assert_string_equal(reply.message, "server overloaded");
@@ -566,7 +571,7 @@ static void a_peek_of_a_full_gate_says_the_wait_that_an_admit_would(void **state
     assert_true(kit_release(&kit, 0, "all", &holds[0]));
     assert_true(kit_admit(&kit, "all", &holds[0]));
     assert_true(kit_caller(&kit, "all", &caller));
-    admit_peek(&kit.workers[0], &caller, &ask, &reply);
+    assert_null(admit_peek(&kit.workers[0], &caller, &ask, keep_reply, &reply));
     kit_ask(&kit, 0, "all", &ask, &fifth);
     assert_false(fifth.reply.allowed);
     assert_true(reply.decision.retry_after_ms >= 40); /* as long as the one that has ended */
@@ -589,7 +594,7 @@ static void a_peer_has_its_share(void **state)
         assert_true(answer.reply.allowed);
     }
     assert_true(kit_caller(&kit, "all", &caller));
-    admit_peek(&kit.workers[0], &caller, &ask, &reply);
+    assert_null(admit_peek(&kit.workers[0], &caller, &ask, keep_reply, &reply));
     assert_int_equal(reply.reason, TG_REASON_PEER_LIMIT);
     kit_ask(&kit, 0, "all", &ask, &answer);
     assert_int_equal(answer.reply.reason, TG_REASON_PEER_LIMIT);

@@ -292,6 +292,216 @@ static void without_redis_there_is_no_answer(void **state)
     close_both();
 }
 
+/* ---- looking without taking ---- */
+
+static void peeked(struct admit_kit *kit, size_t worker, int64_t cost, bool limits_only,
+                   struct kit_answer *answer)
+{
+    struct admit_ask ask;
+
+    admit_ask_init(&ask);
+    ask.cost = cost;
+    ask.limits_only = limits_only;
+    kit_peek(kit, worker, "none", &ask, answer);
+    await(answer->told);
+}
+
+static const struct tg_decision *cost_of(const struct kit_answer *answer)
+{
+    assert_int_equal(answer->reply.status, ADMIT_DECIDED);
+    assert_true(answer->reply.axes.present & 1u << TG_AXIS_COST);
+    return &answer->reply.axes.decision[TG_AXIS_COST];
+}
+
+/* As Admit itself would answer, which is then asked. */
+static void expect_what_an_admit_is_told(struct admit_kit *kit, int64_t cost, bool limits_only)
+{
+    struct kit_answer seen, told;
+
+    peeked(kit, 0, cost, limits_only, &seen);
+    asked(kit, 0, cost, limits_only, &told);
+    assert_int_equal(seen.reply.status, told.reply.status);
+    assert_string_equal(seen.reply.message, told.reply.message);
+    assert_int_equal(seen.reply.lease_bytes, 0);
+    if (told.reply.status != ADMIT_DECIDED)
+        return;
+    assert_int_equal(seen.reply.allowed, told.reply.allowed);
+    assert_int_equal(seen.reply.reason, told.reply.reason);
+    assert_int_equal(seen.reply.axes.present, told.reply.axes.present);
+    if (told.reply.axes.present & 1u << TG_AXIS_COST)
+        assert_int_equal(cost_of(&seen)->remaining, cost_of(&told)->remaining);
+}
+
+static void a_peek_sees_what_another_gateway_has_charged(void **state)
+{
+    struct kit_answer answer;
+
+    (void)state;
+    open_both(TEN);
+    connected(&one);
+    connected(&two);
+    assert_true(let_in(&one, 0, 4, true));
+    for (int i = 0; i < 5; i++) { /* and takes nothing */
+        peeked(&two, i & 1, 6, i > 1, &answer);
+        assert_true(answer.reply.allowed);
+        assert_int_equal(cost_of(&answer)->remaining, 0);
+        assert_int_equal(answer.reply.lease_bytes, 0);
+        peeked(&two, i & 1, 7, i > 1, &answer);
+        assert_false(answer.reply.allowed);
+        assert_int_equal(answer.reply.reason, TG_REASON_COST);
+        assert_int_equal(cost_of(&answer)->remaining, 6);
+    }
+    assert_int_equal(kit_stats(&two).in_flight, 0);
+    expect_what_an_admit_is_told(&two, 6, true);
+    expect_what_an_admit_is_told(&one, 1, true);
+    close_both();
+}
+
+/* What the other holds of it beyond its call depends on how fast that was. */
+static void so_does_one_of_two_tiers(void **state)
+{
+    struct kit_answer answer;
+
+    (void)state;
+    open_with("limits: closed}\ntwo_tier: {enabled: true}", TEN);
+    await(shared_state_of(one.gateway->shared) == SHARED_WELL &&
+          shared_state_of(two.gateway->shared) == SHARED_WELL);
+    assert_true(let_in(&one, 0, 4, true));
+    for (int i = 0; i < 5; i++) {
+        peeked(&two, 0, 7, false, &answer);
+        assert_false(answer.reply.allowed);
+        assert_int_equal(answer.reply.reason, TG_REASON_COST);
+        assert_true(cost_of(&answer)->remaining <= 6);
+    }
+    close_both();
+}
+
+static void a_stage_that_refuses_leaves_redis_unasked(void **state)
+{
+    struct kit_answer answer;
+    struct admit_ask ask;
+
+    (void)state;
+    open_both(TEN);
+    connected(&one);
+    for (int i = 0; i < 4; i++)
+        assert_true(let_in(&one, 0, 1, false));
+    admit_ask_init(&ask);
+    kit_peek(&one, 0, "none", &ask, &answer);
+    assert_true(answer.told);
+    assert_int_equal(answer.reply.reason, TG_REASON_CONCURRENCY);
+    close_both();
+}
+
+static void who_leaves_a_peek_leaves_nothing_behind(void **state)
+{
+    struct kit_answer answer;
+    struct admit_ask ask;
+
+    (void)state;
+    open_both(TEN);
+    connected(&one);
+    admit_ask_init(&ask);
+    ask.cost = 10;
+    for (int i = 0; i < 20; i++) {
+        ask.limits_only = i & 1;
+        kit_peek(&one, 0, "none", &ask, &answer);
+        assert_non_null(answer.pending);
+        admit_cancel(answer.pending);
+    }
+    await(nothing_is_under_way());
+    assert_false(answer.told);
+    assert_int_equal(kit_stats(&one).leases, 0);
+    assert_true(let_in(&one, 0, 10, true));
+    kit_peek(&one, 0, "none", &ask, &answer); /* and one that is there at the end */
+    admit_cancel(answer.pending);
+    close_both();
+}
+
+static void without_redis_a_peek_is_told_what_an_admit_is(void **state)
+{
+    static const char *const modes[] = {
+        "limits: local}", "limits: open}", "limits: closed}",
+        "limits: local}\ntwo_tier: {enabled: true}", "limits: closed}\ntwo_tier: {enabled: true}"};
+
+    (void)state;
+    for (size_t mode = 0; mode < COUNT_OF(modes); mode++)
+        for (int heard = 0; heard <= 1; heard++) { /* whether Redis has spoken of the limit */
+            open_with(modes[mode], TEN);
+            await(shared_state_of(one.gateway->shared) == SHARED_WELL);
+            if (heard)
+                assert_true(let_in(&one, 0, 3, true));
+            net_redis_kill(&redis);
+            await(shared_state_of(one.gateway->shared) == SHARED_DOWN);
+            for (int64_t cost = 1; cost <= 4; cost++) {
+                expect_what_an_admit_is_told(&one, cost, true);
+                expect_what_an_admit_is_told(&one, cost, false);
+            }
+            close_both();
+        }
+}
+
+static void a_peek_waits_no_longer_than_an_admit(void **state)
+{
+    static const struct {
+        const char *failure;
+        enum admit_status status;
+        unsigned present;
+    } modes[] = {{"limits: local}", ADMIT_DECIDED, 1u << TG_AXIS_COST},
+                 {"limits: open}", ADMIT_DECIDED, 0},
+                 {"limits: closed}", ADMIT_UNAVAILABLE, 0}};
+
+    (void)state;
+    for (size_t mode = 0; mode < COUNT_OF(modes); mode++) {
+        struct kit_answer answer;
+        struct admit_ask ask;
+
+        open_with(modes[mode].failure, TEN);
+        await(shared_state_of(one.gateway->shared) == SHARED_WELL);
+        net_redis_pause(&redis);
+        admit_ask_init(&ask);
+        ask.limits_only = true;
+        kit_peek(&one, 0, "none", &ask, &answer);
+        assert_false(answer.told);
+        kit_pass(&one, 10001); /* store_timeout of the kit */
+        await(answer.told);
+        assert_int_equal(answer.reply.status, modes[mode].status);
+        assert_int_equal(answer.reply.allowed, modes[mode].status == ADMIT_DECIDED);
+        if (modes[mode].status == ADMIT_DECIDED)
+            assert_int_equal(answer.reply.axes.present, modes[mode].present);
+        net_redis_resume(&redis);
+        await(nothing_is_under_way()); /* what comes late is nobody's */
+        close_both();
+    }
+}
+
+/* ---- a Redis of no use ---- */
+
+static void what_a_server_says_is_why_it_is_of_no_use(void **state)
+{
+    struct shared_port *beats;
+    struct tg_problem problem;
+    char why[240];
+
+    (void)state;
+    open_with("limits: local}", TEN);
+    assert_true(shared_port_new(one.gateway->shared, one.workers[0].loop, true, &beats, &problem));
+    await(shared_state_of(one.gateway->shared) == SHARED_WELL);
+    assert_true(let_in(&one, 0, 1, true));
+    net_redis_do(&redis, "EVAL %s 0",
+                 "local key = redis.call('KEYS', '*:cost:*')[1] redis.call('DEL', key) "
+                 "redis.call('RPUSH', key, 'none of ours')");
+    while (shared_state_of(one.gateway->shared) != SHARED_DEGRADED) {
+        for (int i = 0; i < 20; i++)
+            let_in(&one, 0, 1, true);
+        kit_pass(&one, 1000);
+    }
+    shared_problem(one.gateway->shared, why, sizeof why);
+    assert_non_null(strstr(why, "WRONGTYPE"));
+    shared_port_free(beats);
+    close_both();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -303,6 +513,13 @@ int main(void)
         cmocka_unit_test(an_account_ends_with_the_time_of_its_lease),
         cmocka_unit_test(a_late_no_is_owed_by_a_call_that_was_let_in),
         cmocka_unit_test(without_redis_there_is_no_answer),
+        cmocka_unit_test(a_peek_sees_what_another_gateway_has_charged),
+        cmocka_unit_test(so_does_one_of_two_tiers),
+        cmocka_unit_test(a_stage_that_refuses_leaves_redis_unasked),
+        cmocka_unit_test(who_leaves_a_peek_leaves_nothing_behind),
+        cmocka_unit_test(without_redis_a_peek_is_told_what_an_admit_is),
+        cmocka_unit_test(a_peek_waits_no_longer_than_an_admit),
+        cmocka_unit_test(what_a_server_says_is_why_it_is_of_no_use),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -80,20 +80,14 @@ static void fail_each(bool from_there_on)
 static void one_allocation_that_fails_is_said(void **state)
 {
     (void)state;
-    if (!OWN_ALLOCATOR) {
-        print_message("the sanitizer's allocator cannot be told to fail\n");
-        skip();
-    }
+    need_allocator();
     fail_each(false);
 }
 
 static void no_memory_at_all_is_said(void **state)
 {
     (void)state;
-    if (!OWN_ALLOCATOR) {
-        print_message("the sanitizer's allocator cannot be told to fail\n");
-        skip();
-    }
+    need_allocator();
     fail_each(true);
 }
 

@@ -1,39 +1,8 @@
 /* test_config_routes.c - where calls go, in structs: listeners, providers, models, other ways. */
-#include "check.h"
+#include "config_kit.h"
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-
-#include "gateway/config.h"
-
-struct read {
-    struct config config;
-    struct config_problems problems;
-};
-
-static enum config_result parse(struct read *read, const char *text)
-{
-    return config_parse(NULL, text, strlen(text), &read->config, &read->problems);
-}
-
-static void must_read(struct read *read, const char *text)
-{
-    if (parse(read, text) != CONFIG_READ)
-        fail_msg("%s: %zu:%zu %s", text, read->problems.list[0].line,
-                 read->problems.list[0].column, read->problems.list[0].text);
-}
-
-static void done(struct read *read)
-{
-    config_free(&read->config);
-    config_problems_free(&read->problems);
-}
-
-static bool equal(double a, double b)
-{
-    return a >= b && a <= b;
-}
 
 static const struct config_model *model_of(const struct read *read, const char *name)
 {

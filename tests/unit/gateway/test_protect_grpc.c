@@ -353,6 +353,17 @@ static void the_law_is_told_by_the_status(void **state)
                      (int)protect_grpc_outcome(slice_of(rows[i].status)), rows[i].want);
 }
 
+static void the_law_is_told_by_the_code_of_a_reset(void **state)
+{
+    (void)state;
+    for (uint32_t code = 0; code <= 14; code++) {
+        bool busy = code == HTTP2_REFUSED_STREAM || code == HTTP2_ENHANCE_YOUR_CALM;
+        assert_int_equal(protect_grpc_reset_outcome(code),
+                         busy ? TG_OUTCOME_DROPPED : TG_OUTCOME_CANCELLED);
+    }
+    assert_int_equal(protect_grpc_reset_outcome(UINT32_MAX), TG_OUTCOME_CANCELLED);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -367,6 +378,7 @@ int main(void)
         cmocka_unit_test(whoever_comes_too_late_is_told_that),
         cmocka_unit_test(a_message_is_escaped_and_stays_utf8),
         cmocka_unit_test(the_law_is_told_by_the_status),
+        cmocka_unit_test(the_law_is_told_by_the_code_of_a_reset),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -178,8 +178,7 @@ static void what_is_decided_at_once_takes_no_memory_once_warm(void **state)
     size_t n = 0;
 
     (void)state;
-    if (!OWN_ALLOCATOR)
-        skip();
+    need_allocator();
     open_world("{rate: {strategy: gcra, limit: 10, period: 1h}, peers: {}}");
     for (uint64_t id = 0; id < 200; id++) {
         ProtobufCMessage *message = stream_of(id);
@@ -206,6 +205,7 @@ static void what_is_decided_at_once_takes_no_memory_once_warm(void **state)
 
 static void enforced_refusals_are_statuses_with_a_hint(void **state)
 {
+    static const char *const paths[] = {ADMIT_PATH, "/tollgate.v1.Admission/Peek"};
     struct rpc_exchange first, second;
     char lease[ADMIT_LEASE_BYTES + 1];
 
@@ -214,13 +214,15 @@ static void enforced_refusals_are_statuses_with_a_hint(void **state)
     rpc_ask(&first, world.server, ADMIT_PATH, ENFORCE, admit_of("a"));
     assert_true(admitted(&first, lease));
     rpc_close(&first);
-    rpc_ask(&second, world.server, ADMIT_PATH, ENFORCE, admit_of("a"));
-    assert_int_equal(second.code, GRPC_RESOURCE_EXHAUSTED);
-    assert_true(second.alone);
-    assert_true(rpc_said(&second, "grpc-message: server overloaded"));
-    assert_true(rpc_said(&second, "grpc-retry-after-ms: "));
-    assert_true(rpc_said(&second, "x-tollgate-reason: concurrency\n"));
-    rpc_close(&second);
+    for (size_t i = 0; i < COUNT_OF(paths); i++) {
+        rpc_ask(&second, world.server, paths[i], ENFORCE, admit_of("a"));
+        assert_int_equal(second.code, GRPC_RESOURCE_EXHAUSTED);
+        assert_true(second.alone);
+        assert_true(rpc_said(&second, "grpc-message: server overloaded"));
+        assert_true(rpc_said(&second, "grpc-retry-after-ms: "));
+        assert_true(rpc_said(&second, "x-tollgate-reason: concurrency\n"));
+        rpc_close(&second);
+    }
     release(lease);
     close_world();
 }
@@ -434,6 +436,37 @@ static void a_watcher_gets_fifty_at_a_time_and_the_rest_later(void **state)
     close_world();
 }
 
+/* As after a reload. */
+static void a_watcher_whose_token_is_replaced_sees_no_more(void **state)
+{
+    struct rpc_exchange exchange;
+    uint64_t dropped;
+    size_t denials;
+
+    (void)state;
+    open_world("{}");
+    struct generation *generation = world.worker.generation;
+    watch_for(&exchange, "");
+    generation->number++; /* something else has changed */
+    deny("a", 1);
+    look();
+    count_events(&exchange, &denials, &dropped);
+    assert_int_equal(denials, 1);
+    const struct config_secret was = generation->config.admin_token;
+    generation->config.admin_token = (struct config_secret){.bytes = "another", .size = 7};
+    generation->number++;
+    deny("a", 1);
+    world.worker.rpc->watchers->look(world.worker.rpc->watchers);
+    count_events(&exchange, &denials, &dropped);
+    assert_int_equal(denials, 0);
+    assert_int_equal(exchange.code, GRPC_UNAUTHENTICATED);
+    assert_null(world.worker.rpc->watchers);
+    assert_int_equal(world.worker.rpc->n_denial_watchers, 0);
+    generation->config.admin_token = was;
+    rpc_close(&exchange);
+    close_world();
+}
+
 static void a_slow_reader_is_kept_nothing_for_and_told_how_much_it_missed(void **state)
 {
     struct rpc_exchange exchange;
@@ -640,6 +673,7 @@ int main(void)
         cmocka_unit_test(errors_are_counted_by_their_reason),
         cmocka_unit_test(a_text_with_a_zero_byte_is_refused_and_numbers_with_one_are_not),
         cmocka_unit_test(a_watcher_gets_fifty_at_a_time_and_the_rest_later),
+        cmocka_unit_test(a_watcher_whose_token_is_replaced_sees_no_more),
         cmocka_unit_test(a_slow_reader_is_kept_nothing_for_and_told_how_much_it_missed),
         cmocka_unit_test(of_a_flood_of_refusals_each_is_told_or_counted),
         cmocka_unit_test(there_are_so_many_watchers_of_health_and_who_leaves_makes_room),

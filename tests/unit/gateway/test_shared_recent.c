@@ -142,6 +142,27 @@ static void test_keys_and_sets_are_told_apart(void **unused)
     recent_free(recent);
 }
 
+static void test_what_was_heard_of_limits_that_have_changed_since_is_forgotten(void **unused)
+{
+    struct recent *recent = recent_new(1);
+    struct tg_debit debit = debit_of(1);
+    struct tg_axes axes = heard_rate(false, 0, 60000);
+
+    (void)unused;
+    assert_true(recent_is_for(recent, 1));
+    recent_heard(recent, &debit, &axes, 1000);
+    assert_true(recent_is_for(recent, 1));
+    assert_false(allows(recent, &debit, 1, 1001));
+    assert_true(recent_is_for(recent, 2)); /* it may have been raised */
+    assert_false(recent_decide(recent, &debit, 1, 1002, &axes));
+    axes = heard_rate(true, 5, 0);
+    recent_heard(recent, &debit, &axes, 1003);
+    assert_false(recent_is_for(recent, 1)); /* a call that began under the old one has no part */
+    assert_true(recent_is_for(recent, 2));
+    assert_true(allows(recent, &debit, 1, 1004));
+    recent_free(recent);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -152,6 +173,7 @@ int main(void)
         cmocka_unit_test(test_who_was_refused_stays_refused_until_then),
         cmocka_unit_test(test_a_cost_that_was_refused_says_nothing_of_smaller_ones),
         cmocka_unit_test(test_keys_and_sets_are_told_apart),
+        cmocka_unit_test(test_what_was_heard_of_limits_that_have_changed_since_is_forgotten),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -11,14 +11,6 @@
 
 #include "failing_malloc.h"
 
-static void need_allocator(void)
-{
-    if (!OWN_ALLOCATOR) {
-        print_message("the sanitizer's allocator cannot be told to fail\n");
-        skip();
-    }
-}
-
 enum { KEYS = 70,
        CALLS = 100 };
 
@@ -40,13 +32,14 @@ static size_t lease_many(tg_key_lease *leases)
 }
 
 /* The life of a ring; says how much of it failed. */
-static long live_once(void)
+static long live_once(long nth)
 {
     struct tg_key_metrics metrics[KEYS];
     tg_key_lease leases[CALLS];
     long errors = 0;
     int64_t in_flight = 0;
 
+    fail_at(nth);
     keys_init(&kit, KEYS, (struct tg_key_limits){.tpm = 100000});
     kit.keys[3].group = kit.keys[4].group = "g";
     enum tg_err err = tg_keyring_new(&kit.spec, &kit.ring, NULL);
@@ -77,37 +70,18 @@ static long live_once(void)
     return errors;
 }
 
-static void expect_survival(bool persistently)
-{
-    long errors = 0, attempts = 0;
-
-    keeps_failing = persistently;
-    for (long nth = 0;; nth++) {
-        long before = live;
-        allocations = 0;
-        until_failure = nth;
-        errors += live_once();
-        assert_int_equal(live, before);
-        attempts++;
-        if (allocations <= nth)
-            break; /* the life was over before the failure came */
-    }
-    assert_true(attempts > 200);
-    assert_true(errors > 200);
-}
-
 static void one_failing_allocation_changes_nothing_and_is_survived(void **state)
 {
     (void)state;
     need_allocator();
-    expect_survival(false);
+    expect_survival(live_once, false, 200, 200);
 }
 
 static void no_memory_from_some_moment_on_is_survived(void **state)
 {
     (void)state;
     need_allocator();
-    expect_survival(true);
+    expect_survival(live_once, true, 200, 200);
 }
 
 static void a_warm_ring_allocates_nothing(void **state)

@@ -179,6 +179,33 @@ static void every_field_of_a_call_is_kept(void **state)
     kit_free(&kit);
 }
 
+/* However many are moved at once: rows are handed to SQLite some at a time. */
+static void every_call_of_a_flush_is_kept(void **state)
+{
+    static const int64_t many[] = {1, 15, 16, 17, 31, 32, 33, 50};
+    (void)state;
+
+    for (size_t i = 0; i < COUNT_OF(many); i++) {
+        struct kit kit = kit_new();
+        struct ledger *ledger = kit_open(&kit);
+        uint32_t a = kit_tenant(ledger, 0, "a");
+        int64_t n = many[i];
+        for (int64_t k = 1; k <= n; k++)
+            kit_spend(ledger, a, k % 2 != 0 ? "odd" : "even", NOW + k, 1000 + k);
+        kit_flush(ledger);
+        kit_close(ledger);
+        assert_int_equal(kit_ask(kit.path, "SELECT count(*) FROM calls"), n);
+        assert_int_equal(kit_ask(kit.path, "SELECT count(*) FROM calls c JOIN names u"
+                                           " ON u.id = c.user WHERE micro_usd = 1000 + sequence"
+                                           " AND reserved_at = 1790000000000 + sequence"
+                                           " AND CAST(u.text AS TEXT) ="
+                                           " iif(sequence % 2, 'odd', 'even')"),
+                         n);
+        assert_int_equal(kit_view(&kit, 0), 1000 * n + n * (n + 1) / 2);
+        kit_free(&kit);
+    }
+}
+
 static void sums_saturate_and_never_turn_negative(void **state)
 {
     struct kit kit = kit_new();
@@ -351,6 +378,7 @@ int main(void)
         cmocka_unit_test(a_name_too_long_is_cut_and_its_money_is_not),
         cmocka_unit_test(a_name_may_hold_any_bytes),
         cmocka_unit_test(every_field_of_a_call_is_kept),
+        cmocka_unit_test(every_call_of_a_flush_is_kept),
         cmocka_unit_test(sums_saturate_and_never_turn_negative),
         cmocka_unit_test(room_that_was_promised_is_there),
         cmocka_unit_test(the_ring_goes_round),

@@ -112,6 +112,58 @@ static void the_way_of_a_call_is_seen_from_the_top(void **state)
     spending_free(spending);
 }
 
+static void what_is_left_is_the_least_on_the_way_also_of_a_user_who_never_came(void **state)
+{
+    struct house house;
+    struct spending_call call = {.tenant = "leaf", .hint = 1};
+    tg_micro left;
+    double part;
+    (void)state;
+
+    house_init(&house);
+    house.leaf[0].amount = 80;
+    house.users[0].amount = 40;
+    struct spending *spending = must_spending(NULL, &house);
+    spend(spending, "ann", 30);
+    assert_int_equal(spending_left(spending, &call, NOW, &left, &part), TG_OK);
+    assert_int_equal(left, 50);
+    assert_true(part == 50.0 / 80);
+    call.user = kit_text("ann");
+    assert_int_equal(spending_left(spending, &call, NOW, &left, &part), TG_OK);
+    assert_int_equal(left, 10);
+    assert_true(part == 0.25);
+    call.user = kit_text("bob");
+    assert_int_equal(spending_left(spending, &call, NOW, &left, &part), TG_OK);
+    assert_int_equal(left, 40);
+    assert_true(part == 1);
+    spend(spending, "eve", 20);
+    assert_int_equal(spending_left(spending, &call, NOW, &left, NULL), TG_OK);
+    assert_int_equal(left, 30); /* the tenant has less left than a new user may spend */
+
+    call = (struct spending_call){.tenant = "other", .hint = 2, .user = kit_text("bob")};
+    assert_int_equal(spending_left(spending, &call, NOW, &left, NULL), TG_OK);
+    assert_int_equal(left, 950); /* of everyone's */
+    call.tenant = "nobody";
+    assert_int_equal(spending_left(spending, &call, NOW, &left, NULL), TG_ERR_UNKNOWN);
+    spending_free(spending);
+}
+
+static void a_budget_of_users_in_shadow_leaves_what_there_is(void **state)
+{
+    struct house house;
+    struct spending_call call = {.tenant = "leaf", .hint = 1, .user = kit_text("bob")};
+    tg_micro left;
+    (void)state;
+
+    house_init(&house);
+    house.users[0].amount = 40;
+    house.users[0].mode = TG_SHADOW;
+    struct spending *spending = must_spending(NULL, &house);
+    assert_int_equal(spending_left(spending, &call, NOW, &left, NULL), TG_OK);
+    assert_int_equal(left, 800);
+    spending_free(spending);
+}
+
 static void all_accounts_that_spent_are_seen_users_by_the_ledger(void **state)
 {
     struct kit kit = kit_new();
@@ -165,6 +217,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_way_of_a_call_is_seen_from_the_top),
+        cmocka_unit_test(what_is_left_is_the_least_on_the_way_also_of_a_user_who_never_came),
+        cmocka_unit_test(a_budget_of_users_in_shadow_leaves_what_there_is),
         cmocka_unit_test(all_accounts_that_spent_are_seen_users_by_the_ledger),
         cmocka_unit_test(a_ledger_keeps_its_id_and_no_other_has_it),
     };

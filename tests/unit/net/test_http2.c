@@ -1,48 +1,9 @@
 /* test_http2.c - HTTP/2 from both ends of ours, on real sockets: the same promises as HTTP/1. */
-#include "net_kit.h"
+#include "http2_pair.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
-struct pair {
-    struct kit kit;
-    struct http_origin *origin;
-    struct kit_out out;
-};
-
-static void pair_init(struct pair *pair)
-{
-    kit_init(&pair->kit);
-    pair->kit.options.http2 = true;
-}
-
-static void pair_start(struct pair *pair)
-{
-    kit_listen(&pair->kit);
-    kit_client(&pair->kit);
-    pair->origin = kit_origin_http2(pair->kit.port, NULL, NULL, HTTP2_PRIOR);
-    pair->out = (struct kit_out){.kit = &pair->kit};
-}
-
-static void pair_fini(struct pair *pair)
-{
-    kit_out_fini(&pair->out);
-    http_origin_unref(pair->origin);
-    kit_fini(&pair->kit);
-}
-
-/* An exchange whose request has arrived, as far as it was written. */
-static struct kit_in *pair_begin(struct pair *pair, const char *method, int64_t length)
-{
-    size_t before = pair->kit.n_ins;
-
-    kit_send(&pair->kit, &pair->out, pair->origin, method, "/x?y", length);
-    kit_until(&pair->kit, pair->kit.n_ins == before + 1);
-    return &pair->kit.ins[before];
-}
 
 static void reply_grpc(struct kit_in *in)
 {
@@ -76,8 +37,7 @@ static void a_request_is_answered_with_its_trailers(void **state)
         http_outbound_write(pair.out.out, SLICE("hel"));
         http_outbound_write(pair.out.out, SLICE("lo"));
         http_outbound_finish_with(pair.out.out, &trailer, 1);
-        kit_until(&pair.kit, kit_over(&pair.out));
-        assert_true(pair.out.ended);
+        kit_expect_reply(&pair.out);
         assert_int_equal(pair.out.status, 200);
         assert_string_equal(pair.out.type, "application/grpc");
         assert_string_equal(pair.out.body, "hello");
@@ -258,8 +218,7 @@ static void many_exchanges_share_a_connection(void **state)
     for (size_t i = COUNT_OF(outs); i-- > 0;) /* in any order */
         kit_echo(&pair.kit.ins[i]);
     for (size_t i = 0; i < COUNT_OF(outs); i++) {
-        kit_until(&pair.kit, kit_over(&outs[i]));
-        assert_true(outs[i].ended);
+        kit_expect_reply(&outs[i]);
         assert_int_equal(outs[i].body_n, i * 10);
         kit_out_fini(&outs[i]);
     }
@@ -324,8 +283,7 @@ static void a_large_body_goes_both_ways(void **state)
     for (size_t at = 0; at < n; at += 100000)
         http_outbound_write(pair.out.out, (struct slice){bytes + at, 100000});
     http_outbound_finish(pair.out.out);
-    kit_until(&pair.kit, kit_over(&pair.out));
-    assert_true(pair.out.ended);
+    kit_expect_reply(&pair.out);
     assert_int_equal(pair.out.body_n, n);
     assert_memory_equal(pair.out.body, bytes, n);
     free(bytes);
@@ -432,8 +390,7 @@ static void a_reply_that_came_is_given_after_the_connection_ended(void **state)
     kit_calm(&pair.kit);
     assert_false(kit_over(&pair.out));
     http_outbound_resume(pair.out.out);
-    kit_until(&pair.kit, kit_over(&pair.out));
-    assert_true(pair.out.ended);
+    kit_expect_reply(&pair.out);
     assert_string_equal(pair.out.body, "hello");
     pair_fini(&pair);
 }
@@ -493,8 +450,7 @@ static void an_aborted_exchange_fails_with_its_code(void **state)
     http_inbound_reply(in->in, &head);
     http_inbound_write(in->in, SLICE("a"));
     http_inbound_finish(in->in);
-    kit_until(&pair.kit, kit_over(&pair.out));
-    assert_int_equal(pair.out.why, HTTP_RESET);
+    kit_expect_failure(&pair.out, HTTP_RESET);
     assert_int_equal(pair.out.reset_code, HTTP2_INTERNAL_ERROR);
     assert_int_equal(http_listener_open(pair.kit.listener), 1);
     pair_fini(&pair);
@@ -517,8 +473,7 @@ static void a_reply_before_the_end_of_the_request_arrives(void **state)
     pair_start(&pair);
     kit_send(&pair.kit, &pair.out, pair.origin, "POST", "/", 4000000);
     http_outbound_write(pair.out.out, (struct slice){bytes, 4000000});
-    kit_until(&pair.kit, kit_over(&pair.out));
-    assert_true(pair.out.ended);
+    kit_expect_reply(&pair.out);
     assert_int_equal(pair.out.status, 429);
     assert_string_equal(pair.out.body, "no");
     kit_until(&pair.kit, pair.kit.ins[0].gone);
@@ -533,186 +488,6 @@ static void a_reply_before_the_end_of_the_request_arrives(void **state)
     assert_true(pair.out.reused);
     assert_int_equal(http_listener_open(pair.kit.listener), 1);
     free(bytes);
-    pair_fini(&pair);
-}
-
-/* ---- Connections ----------------------------------------------------------------------------- */
-
-static void connections_have_a_number_and_an_end(void **state)
-{
-    struct pair pair;
-
-    (void)state;
-    pair_init(&pair);
-    pair_start(&pair);
-    struct kit_in *first = pair_begin(&pair, "GET", 0);
-    struct kit_raw *raw = kit_connect(&pair.kit);
-    kit_put(&pair.kit, raw, "GET / HTTP/1.1\r\nHost: a\r\n\r\n");
-    kit_until(&pair.kit, pair.kit.n_ins == 2);
-    assert_true(pair.kit.ins[0].connection != pair.kit.ins[1].connection);
-    assert_int_equal(pair.kit.n_closed, 0);
-    kit_hang_up(raw);
-    kit_until(&pair.kit, pair.kit.n_closed == 1);
-    assert_true(pair.kit.last_closed == pair.kit.ins[1].connection);
-    assert_true(pair.kit.ins[1].gone); /* before */
-    kit_until(&pair.kit, first->ended);
-    kit_reply(first, 200, "");
-    kit_until(&pair.kit, pair.out.ended);
-    http_client_free(pair.kit.client);
-    pair.kit.client = NULL;
-    kit_until(&pair.kit, pair.kit.n_closed == 2);
-    assert_true(pair.kit.last_closed == first->connection);
-    pair_fini(&pair);
-}
-
-static void draining_finishes_what_runs(void **state)
-{
-    struct pair pair;
-    struct kit_out late;
-
-    (void)state;
-    pair_init(&pair);
-    pair_start(&pair);
-    struct kit_in *in = pair_begin(&pair, "GET", 0);
-    kit_until(&pair.kit, in->ended);
-    http_listener_drain(pair.kit.listener);
-    kit_calm(&pair.kit);
-    assert_int_equal(http_listener_open(pair.kit.listener), 1);
-    /* The client knows, and does not use it any more: nobody listens for another. */
-    kit_send(&pair.kit, &late, pair.origin, "GET", "/", 0);
-    kit_until(&pair.kit, kit_over(&late));
-    assert_int_equal(late.why, HTTP_UNREACHABLE);
-    assert_false(late.sent);
-    kit_reply(in, 200, "fine");
-    kit_until(&pair.kit, kit_over(&pair.out));
-    assert_true(pair.out.ended);
-    assert_string_equal(pair.out.body, "fine");
-    kit_until(&pair.kit, http_listener_open(pair.kit.listener) == 0);
-    kit_out_fini(&late);
-    pair_fini(&pair);
-}
-
-static void an_idle_connection_ends_by_either_sides_time(void **state)
-{
-    struct pair pair;
-
-    (void)state;
-    for (int side = 0; side < 2; side++) {
-        pair_init(&pair);
-        if (side == 0)
-            pair.kit.options.limits.idle_ms = 20;
-        else
-            pair.kit.client_options.idle_ms = 20;
-        pair.kit.on_end = kit_echo;
-        pair_start(&pair);
-        kit_send(&pair.kit, &pair.out, pair.origin, "GET", "/", 0);
-        kit_until(&pair.kit, pair.out.ended);
-        kit_until(&pair.kit, http_listener_open(pair.kit.listener) == 0);
-        kit_until(&pair.kit, http_client_idle(pair.kit.client) == 0);
-        kit_send(&pair.kit, &pair.out, pair.origin, "GET", "/", 0);
-        kit_until(&pair.kit, pair.out.ended);
-        assert_false(pair.out.reused);
-        pair_fini(&pair);
-    }
-}
-
-static void an_idle_connection_stays_while_its_owner_wants_it(void **state)
-{
-    struct pair pair;
-
-    (void)state;
-    pair_init(&pair);
-    pair.kit.options.limits.idle_ms = 5;
-    pair.kit.keep = 3;
-    pair.kit.on_end = kit_echo;
-    pair_start(&pair);
-    kit_send(&pair.kit, &pair.out, pair.origin, "GET", "/", 0);
-    kit_until(&pair.kit, pair.out.ended);
-    kit_until(&pair.kit, http_listener_open(pair.kit.listener) == 0);
-    assert_int_equal(pair.kit.keep, 0);
-    pair_fini(&pair);
-}
-
-static void nobody_there_fails_everybody_who_waits(void **state)
-{
-    struct pair pair;
-    struct kit_out outs[5];
-    int port, listening = kit_raw_listen(&port);
-
-    (void)state;
-    pair_init(&pair);
-    pair_start(&pair);
-    http_origin_unref(pair.origin);
-    pair.origin = kit_origin_http2(port, NULL, NULL, HTTP2_PRIOR);
-    close(listening);
-    for (size_t i = 0; i < COUNT_OF(outs); i++)
-        kit_send(&pair.kit, &outs[i], pair.origin, "GET", "/", 0);
-    http_outbound_cancel(outs[2].out);
-    for (size_t i = 0; i < COUNT_OF(outs); i++) {
-        if (i == 2)
-            continue;
-        kit_until(&pair.kit, kit_over(&outs[i]));
-        assert_int_equal(outs[i].why, HTTP_UNREACHABLE);
-        assert_false(outs[i].sent);
-    }
-    pair_fini(&pair);
-}
-
-/* Not even the connection is taken: a queue of one is full. */
-static void an_address_that_never_answers_is_late_for_all(void **state)
-{
-    struct http_timeouts timeouts = {.connect = 30};
-    struct pair pair;
-    struct kit_out outs[3];
-    struct sockaddr_storage address;
-    socklen_t n = sizeof address;
-    int port, listening = kit_raw_listen(&port), first = socket(AF_INET, SOCK_STREAM, 0);
-
-    (void)state;
-    pair_init(&pair);
-    pair_start(&pair);
-    assert_int_equal(listen(listening, 0), 0);
-    assert_int_equal(getsockname(listening, (struct sockaddr *)&address, &n), 0);
-    assert_int_equal(connect(first, (struct sockaddr *)&address, n), 0);
-    http_origin_unref(pair.origin);
-    pair.origin = kit_origin_http2(port, NULL, NULL, HTTP2_PRIOR);
-    for (size_t i = 0; i < COUNT_OF(outs); i++) {
-        kit_send_within(&pair.kit, &outs[i], pair.origin, "GET", "/", 0, &timeouts);
-        timeouts.connect = 20000; /* their connection is that of the first, and has its time */
-    }
-    for (size_t i = 0; i < COUNT_OF(outs); i++) {
-        kit_until(&pair.kit, kit_over(&outs[i]));
-        assert_int_equal(outs[i].why, HTTP_LATE_CONNECT);
-        assert_false(outs[i].sent);
-        kit_out_fini(&outs[i]);
-    }
-    close(first);
-    close(listening);
-    pair_fini(&pair);
-}
-
-static void deadlines_hold_for_one_exchange_alone(void **state)
-{
-    struct pair pair;
-    struct http_timeouts first_byte = {.connect = 20000, .first_byte = 20};
-    struct http_timeouts total = {.connect = 20000, .total = 20};
-    struct kit_out late[2];
-
-    (void)state;
-    pair_init(&pair);
-    pair_start(&pair);
-    struct kit_in *in = pair_begin(&pair, "GET", 0);
-    kit_send_within(&pair.kit, &late[0], pair.origin, "GET", "/", 0, &first_byte);
-    kit_send_within(&pair.kit, &late[1], pair.origin, "GET", "/", 0, &total);
-    kit_until(&pair.kit, kit_over(&late[0]) && kit_over(&late[1]));
-    assert_int_equal(late[0].why, HTTP_LATE_FIRST_BYTE);
-    assert_int_equal(late[1].why, HTTP_LATE_TOTAL);
-    assert_true(late[0].sent);
-    kit_until(&pair.kit, pair.kit.ins[1].gone && pair.kit.ins[2].gone);
-    assert_int_equal(pair.kit.ins[1].why, HTTP_HANGUP);
-    kit_until(&pair.kit, in->ended);
-    kit_reply(in, 200, "fine");
-    kit_until(&pair.kit, pair.out.ended);
     pair_fini(&pair);
 }
 
@@ -734,13 +509,6 @@ int main(void)
         cmocka_unit_test(a_cancelled_exchange_is_a_hangup_with_its_code),
         cmocka_unit_test(an_aborted_exchange_fails_with_its_code),
         cmocka_unit_test(a_reply_before_the_end_of_the_request_arrives),
-        cmocka_unit_test(connections_have_a_number_and_an_end),
-        cmocka_unit_test(draining_finishes_what_runs),
-        cmocka_unit_test(an_idle_connection_ends_by_either_sides_time),
-        cmocka_unit_test(an_idle_connection_stays_while_its_owner_wants_it),
-        cmocka_unit_test(nobody_there_fails_everybody_who_waits),
-        cmocka_unit_test(an_address_that_never_answers_is_late_for_all),
-        cmocka_unit_test(deadlines_hold_for_one_exchange_alone),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,68 +1,10 @@
-/* test_http2_abuse.c - clients of HTTP/2 that mean harm: each is ended, or slowed down, within
- * bounds that are counted here, and a client beside it is served all the while.
+/* test_http2_abuse.c - clients of HTTP/2 that send too much of what costs them little: each is
+ * ended within bounds that are counted here, and a client beside it is served all the while.
  */
-#include "net_frames.h"
+#include "http2_scene.h"
 
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-
-#include "net/http2_server.h"
-
-/* An attacker, and somebody else. */
-struct scene {
-    struct kit kit;
-    struct frames *bad, *good;
-    uint32_t next_good;
-};
-
-static void answer(struct kit_in *in)
-{
-    kit_reply(in, 200, "fine");
-}
-
-static void scene_init(struct scene *scene)
-{
-    kit_init(&scene->kit);
-    scene->kit.options.http2 = true;
-    scene->kit.on_end = answer;
-    scene->next_good = 1;
-}
-
-static void scene_start(struct scene *scene)
-{
-    kit_listen(&scene->kit);
-    scene->good = frames_client(&scene->kit);
-    frames_until(scene->good, scene->good->acks > 0);
-    scene->bad = frames_client(&scene->kit);
-    frames_until(scene->bad, scene->bad->acks > 0);
-}
-
-/* The other client gets its reply. */
-static void expect_service(struct scene *scene)
-{
-    uint32_t id = scene->next_good;
-
-    scene->next_good += 2;
-    frames_post(scene->good, id, true);
-    frames_until(scene->good, frames_at(scene->good, id)->ended);
-    assert_int_equal(frames_at(scene->good, id)->status, 200);
-}
-
-static void scene_fini(struct scene *scene)
-{
-    expect_service(scene);
-    frames_free(scene->bad);
-    frames_free(scene->good);
-    kit_fini(&scene->kit);
-}
-
-/* The attacker's connection, which came last; null: it has ended. */
-static struct http2_server *bad_server(struct scene *scene)
-{
-    return scene->kit.listener->n_conns == 2 ? scene->kit.listener->conns->http2 : NULL;
-}
 
 static void expect_calm(struct scene *scene)
 {
@@ -75,6 +17,8 @@ static void expect_calm(struct scene *scene)
 
 /* ---- Exchanges that are given up ------------------------------------------------------------- */
 
+#define ALL_RAPID_MS INT64_C(3600000) /* whatever the machine is doing */
+
 static void rapid_resets_end_the_connection(void **state)
 {
     struct scene scene;
@@ -85,6 +29,7 @@ static void rapid_resets_end_the_connection(void **state)
     scene.kit.on_end = NULL;
     scene.kit.options.limits.resets = 100;
     scene.kit.options.limits.resets_per_s = 1;
+    scene.kit.options.limits.rapid_ms = ALL_RAPID_MS;
     scene_start(&scene);
     for (int i = 0; i < 1000 && bad_server(&scene) != NULL; i++, id += 2) {
         frames_post(scene.bad, id, false);
@@ -176,6 +121,93 @@ static void who_takes_replies_may_give_up_others(void **state)
         frames_until(scene.bad, frames_at(scene.bad, id + 2)->ended);
     }
     assert_false(scene.bad->goaway);
+    scene_fini(&scene);
+}
+
+static void begin_answer(struct kit_in *in)
+{
+    const struct http_head head = {.status = 200, .length = -1};
+
+    http_inbound_reply(in->in, &head);
+}
+
+/* Nor is one that hangs up on answers that have begun. */
+static void answers_that_have_begun_may_be_given_up(void **state)
+{
+    struct scene scene;
+    uint32_t id = 1;
+
+    (void)state;
+    scene_init(&scene);
+    scene.kit.on_end = begin_answer;
+    scene.kit.options.limits.resets = 20;
+    scene.kit.options.limits.resets_per_s = 0;
+    scene.kit.options.limits.rapid_ms = ALL_RAPID_MS;
+    scene_start(&scene);
+    for (int i = 0; i < 100; i++, id += 2) {
+        frames_post(scene.bad, id, true);
+        frames_until(scene.bad, frames_at(scene.bad, id)->heads == 1);
+        frames_put_u32(scene.bad, FRAME_RST, id, HTTP2_CANCEL);
+    }
+    kit_until(&scene.kit, http_listener_busy(scene.kit.listener) == 0);
+    assert_false(scene.bad->goaway);
+    scene.kit.on_end = answer;
+    scene_fini(&scene);
+}
+
+static void put_expecting(struct frames *frames, uint32_t id)
+{
+    static const char *const words[] = {":method", "POST", ":scheme", "http",
+                                        ":path", "/", ":authority", "a.test",
+                                        "expect", "100-continue", NULL};
+
+    frames_put_head(frames, 0, id, words);
+}
+
+/* But it has to be an answer: to be told to go on is none. */
+static void interim_heads_are_no_answers(void **state)
+{
+    struct scene scene;
+    uint32_t id = 1;
+
+    (void)state;
+    scene_init(&scene);
+    scene.kit.on_end = NULL;
+    scene.kit.options.limits.resets = 20;
+    scene.kit.options.limits.resets_per_s = 0;
+    scene.kit.options.limits.rapid_ms = ALL_RAPID_MS;
+    scene_start(&scene);
+    for (int i = 0; i < 21; i++, id += 2)
+        put_expecting(scene.bad, id);
+    frames_until(scene.bad, frames_at(scene.bad, id - 2)->heads == 1);
+    assert_int_equal(frames_at(scene.bad, id - 2)->status, 100);
+    while (id > 1)
+        frames_put_u32(scene.bad, FRAME_RST, id -= 2, HTTP2_CANCEL);
+    expect_calm(&scene);
+    scene.kit.on_end = answer;
+    scene_fini(&scene);
+}
+
+/* Nor one whose exchanges stood for a while, here for no time at all. */
+static void exchanges_that_stood_may_be_given_up(void **state)
+{
+    struct scene scene;
+
+    (void)state;
+    scene_init(&scene);
+    scene.kit.on_end = NULL;
+    scene.kit.options.limits.resets = 20;
+    scene.kit.options.limits.resets_per_s = 0;
+    scene.kit.options.limits.rapid_ms = 0;
+    scene_start(&scene);
+    for (uint32_t id = 1; id < 2 * 100; id += 2)
+        frames_post(scene.bad, id, true);
+    kit_until(&scene.kit, scene.kit.n_ins == 100);
+    for (uint32_t id = 1; id < 2 * 100; id += 2)
+        frames_put_u32(scene.bad, FRAME_RST, id, HTTP2_CANCEL);
+    kit_until(&scene.kit, http_listener_busy(scene.kit.listener) == 0);
+    assert_false(scene.bad->goaway);
+    scene.kit.on_end = answer;
     scene_fini(&scene);
 }
 
@@ -357,12 +389,10 @@ static void a_large_header_is_431_and_a_huge_one_the_end(void **state)
     scene_start(&scene);
     memset(value, 'v', sizeof value - 1);
     frames_put_head(scene.bad, FLAG_END_STREAM, 1, words);
-    frames_until(scene.bad, frames_at(scene.bad, 1)->ended);
-    assert_int_equal(frames_at(scene.bad, 1)->status, 431);
+    frames_expect_status(scene.bad, 1, 431);
     assert_non_null(strstr(frames_at(scene.bad, 1)->text, "application/json"));
     frames_post(scene.bad, 3, true); /* the connection goes on */
-    frames_until(scene.bad, frames_at(scene.bad, 3)->ended);
-    assert_int_equal(frames_at(scene.bad, 3)->status, 200);
+    frames_expect_status(scene.bad, 3, 200);
     assert_int_equal(scene.kit.n_ins, 1);
     scene_fini(&scene);
 }
@@ -380,8 +410,7 @@ static void too_many_fields_are_431(void **state)
     for (size_t i = 8; i < 8 + 2 * 30; i++)
         words[i] = "x";
     frames_put_head(scene.bad, FLAG_END_STREAM, 1, words);
-    frames_until(scene.bad, frames_at(scene.bad, 1)->ended);
-    assert_int_equal(frames_at(scene.bad, 1)->status, 431);
+    frames_expect_status(scene.bad, 1, 431);
     scene_fini(&scene);
 }
 
@@ -454,317 +483,15 @@ static void a_header_without_an_end_ends_the_connection(void **state)
     }
 }
 
-/* ---- Slowness -------------------------------------------------------------------------------- */
-
-static void half_a_beginning_ends_in_time(void **state)
-{
-    struct kit kit;
-
-    (void)state;
-    kit_init(&kit);
-    kit.options.http2 = true;
-    kit.options.limits.header_ms = 300;
-    kit_listen(&kit);
-    /* Nothing, some of the preface, and all of it without settings. */
-    struct kit_raw *raws[4];
-    static const char *const begins[] = {"", "PR", "PRI * HT", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"};
-    for (size_t i = 0; i < COUNT_OF(raws); i++) {
-        raws[i] = kit_connect(&kit);
-        kit_put(&kit, raws[i], begins[i]);
-    }
-    for (size_t i = 0; i < COUNT_OF(raws); i++)
-        kit_until(&kit, raws[i]->eof || raws[i]->reset);
-    /* A header block that stops. */
-    struct frames *frames = frames_client(&kit);
-    frames_post(frames, 1, false);
-    frames_put(frames, FRAME_HEADERS, 0, 3, "\x82", 1);
-    frames_until(frames, frames->goaway);
-    assert_int_equal(frames->goaway_code, HTTP2_ENHANCE_YOUR_CALM);
-    kit_until(&kit, kit.n_ins == 1 && kit.ins[0].gone);
-    frames_free(frames);
-    kit_fini(&kit);
-}
-
-static void a_body_without_an_end_is_408(void **state)
-{
-    struct scene scene;
-
-    (void)state;
-    scene_init(&scene);
-    scene.kit.options.limits.body_ms = 30;
-    scene_start(&scene);
-    frames_post(scene.bad, 1, false);
-    frames_put(scene.bad, FRAME_DATA, 0, 1, "x", 1);
-    frames_until(scene.bad, frames_at(scene.bad, 1)->ended);
-    assert_int_equal(frames_at(scene.bad, 1)->status, 408);
-    assert_true(scene.kit.ins[0].gone);
-    assert_int_equal(scene.kit.ins[0].why, HTTP_TIMEOUT);
-    scene_fini(&scene);
-}
-
-static void be_patient(struct kit_in *in)
-{
-    in->in->patient = true;
-}
-
-/* An owner that has its own idea of time: a conversation may rest. */
-static void a_patient_owner_waits(void **state)
-{
-    struct scene scene;
-
-    (void)state;
-    scene_init(&scene);
-    scene.kit.options.limits.body_ms = 20;
-    scene_start(&scene);
-    frames_post(scene.bad, 1, false); /* which tells that time has passed */
-    kit_until(&scene.kit, scene.kit.n_ins == 1);
-    scene.kit.on_begin = be_patient;
-    frames_post(scene.bad, 3, false);
-    kit_until(&scene.kit, scene.kit.n_ins == 2);
-    kit_until(&scene.kit, scene.kit.ins[0].gone);
-    scene.kit.on_begin = NULL;
-    frames_post(scene.bad, 5, false);
-    kit_until(&scene.kit, scene.kit.n_ins == 3 && scene.kit.ins[2].gone);
-    assert_false(scene.kit.ins[1].gone);
-    frames_put(scene.bad, FRAME_DATA, FLAG_END_STREAM, 3, "x", 1);
-    frames_until(scene.bad, frames_at(scene.bad, 3)->ended);
-    assert_int_equal(frames_at(scene.bad, 3)->status, 200);
-    scene_fini(&scene);
-}
-
-static void stream_without_an_end(struct kit_in *in)
-{
-    static const char piece[32768];
-    struct http_head head = {.status = 200, .length = -1};
-
-    http_inbound_reply(in->in, &head);
-    while (http_inbound_write(in->in, (struct slice){piece, sizeof piece}) <= HTTP_OUTPUT_HIGH)
-        ;
-}
-
-static void stream_on(struct kit_in *in)
-{
-    static const char piece[32768];
-
-    while (http_inbound_write(in->in, (struct slice){piece, sizeof piece}) <= HTTP_OUTPUT_HIGH)
-        ;
-}
-
-static size_t queued_in_all(struct scene *scene)
-{
-    size_t n = 0;
-
-    for (size_t i = 0; i < scene->kit.n_ins; i++)
-        if (scene->kit.ins[i].in != NULL)
-            n += http_inbound_queued(scene->kit.ins[i].in);
-    return n;
-}
-
-/* Windows of nothing: each exchange holds what its owner wrote up to its mark, and then ends. */
-static void a_window_of_nothing_is_given_up(void **state)
-{
-    struct scene scene;
-
-    (void)state;
-    scene_init(&scene);
-    scene.kit.options.limits.write_ms = 100;
-    scene_start(&scene);
-    frames_put_setting(scene.bad, NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, 0);
-    scene.kit.on_end = stream_without_an_end;
-    for (uint32_t id = 1; id <= 19; id += 2)
-        frames_post(scene.bad, id, true);
-    kit_until(&scene.kit, scene.kit.n_ins == 10 && scene.kit.ins[9].ended);
-    assert_true(queued_in_all(&scene) <= 10 * (HTTP_OUTPUT_HIGH + 32768));
-    scene.kit.on_end = answer;
-    expect_service(&scene);
-    for (size_t i = 0; i < 10; i++) {
-        kit_until(&scene.kit, scene.kit.ins[i].gone);
-        assert_int_equal(scene.kit.ins[i].why, HTTP_TIMEOUT);
-    }
-    frames_until(scene.bad, frames_at(scene.bad, 19)->reset);
-    assert_int_equal(frames_at(scene.bad, 19)->code, HTTP2_CANCEL);
-    assert_int_equal(frames_at(scene.bad, 19)->data_bytes, 0);
-    scene_fini(&scene);
-}
-
-/* A byte now and then is not reading, either; and stops nobody, on this connection or another. */
-static void a_window_of_one_is_not_enough(void **state)
-{
-    struct scene scene;
-
-    (void)state;
-    scene_init(&scene);
-    scene.kit.options.limits.write_ms = 500;
-    scene_start(&scene);
-    frames_put_setting(scene.bad, NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, 1);
-    scene.kit.on_end = stream_without_an_end;
-    frames_post(scene.bad, 1, true);
-    frames_until(scene.bad, frames_at(scene.bad, 1)->data_bytes == 1);
-    scene.kit.on_end = answer;
-    /* Another on the same connection, with a window of its own. */
-    frames_post(scene.bad, 3, true);
-    frames_put_u32(scene.bad, FRAME_WINDOW, 3, 100);
-    frames_until(scene.bad, frames_at(scene.bad, 3)->ended);
-    size_t given = 1;
-    while (!scene.kit.ins[0].gone) {
-        frames_put_u32(scene.bad, FRAME_WINDOW, 1, 1);
-        given++;
-        frames_until(scene.bad, frames_at(scene.bad, 1)->data_bytes == given ||
-                                    scene.kit.ins[0].gone);
-        assert_true(queued_in_all(&scene) <= HTTP_OUTPUT_HIGH + 32768);
-        if (given % 16 == 0 && scene.next_good < 200)
-            expect_service(&scene);
-    }
-    assert_int_equal(scene.kit.ins[0].why, HTTP_TIMEOUT);
-    scene_fini(&scene);
-}
-
-/* So is a refusal that the client does not take. */
-static void a_refusal_that_nobody_takes_is_given_up(void **state)
-{
-    static const char *const two[] = {":method", "GET", ":scheme", "http", ":path", "/",
-                                      ":authority", "a", "host", "b", NULL};
-    struct scene scene;
-
-    (void)state;
-    scene_init(&scene);
-    scene.kit.options.limits.write_ms = 30;
-    scene_start(&scene);
-    frames_put_setting(scene.bad, NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, 0);
-    frames_put_head(scene.bad, FLAG_END_STREAM, 1, two);
-    frames_until(scene.bad, frames_at(scene.bad, 1)->reset);
-    assert_int_equal(frames_at(scene.bad, 1)->status, 400);
-    kit_until(&scene.kit, bad_server(&scene)->link.n_flows == 0);
-    scene_fini(&scene);
-}
-
-static void pause_it(struct kit_in *in)
-{
-    http_inbound_pause(in->in);
-}
-
-/* An owner that does not read: each exchange holds its window; who sends more breaks the rules. */
-static void paused_bodies_hold_a_window_each(void **state)
-{
-    static const char piece[16000];
-    struct scene scene;
-
-    (void)state;
-    scene_init(&scene);
-    scene_start(&scene);
-    scene.kit.on_begin = pause_it;
-    for (uint32_t id = 1; id <= 19; id += 2)
-        frames_post(scene.bad, id, false);
-    kit_until(&scene.kit, scene.kit.n_ins == 10);
-    for (uint32_t id = 1; id <= 19; id += 2)
-        for (int k = 0; k < 4; k++)
-            frames_put(scene.bad, FRAME_DATA, 0, id, piece, sizeof piece);
-    kit_calm(&scene.kit);
-    assert_int_equal(bad_server(&scene)->link.held_bytes, 10 * 64000);
-    frames_put(scene.bad, FRAME_DATA, 0, 1, piece, sizeof piece);
-    frames_until(scene.bad, scene.bad->goaway || frames_at(scene.bad, 1)->reset);
-    scene.kit.on_begin = NULL;
-    scene_fini(&scene);
-}
-
-/* What was held for an owner that then refuses is dropped, and the rest may come. */
-static void a_refused_body_does_not_stay(void **state)
-{
-    static const char piece[16000];
-    struct scene scene;
-
-    (void)state;
-    scene_init(&scene);
-    scene.kit.options.limits.linger_ms = 100000;
-    scene_start(&scene);
-    scene.kit.on_begin = pause_it;
-    frames_post(scene.bad, 1, false);
-    for (int k = 0; k < 4; k++)
-        frames_put(scene.bad, FRAME_DATA, 0, 1, piece, sizeof piece);
-    kit_until(&scene.kit, scene.kit.n_ins == 1);
-    kit_calm(&scene.kit);
-    frames_read(scene.bad);
-    size_t windows = scene.bad->seen[FRAME_WINDOW];
-    assert_int_equal(bad_server(&scene)->link.held_bytes, 64000);
-    kit_reply(&scene.kit.ins[0], 429, "no");
-    frames_until(scene.bad, scene.bad->seen[FRAME_WINDOW] > windows);
-    assert_int_equal(bad_server(&scene)->link.held_bytes, 0);
-    for (int k = 0; k < 4; k++)
-        frames_put(scene.bad, FRAME_DATA, k == 3, 1, piece, sizeof piece);
-    kit_until(&scene.kit, bad_server(&scene)->link.n_flows == 0);
-    frames_read(scene.bad);
-    assert_false(frames_at(scene.bad, 1)->reset);
-    assert_int_equal(scene.kit.ins[0].why, HTTP_DONE);
-    scene.kit.on_begin = NULL;
-    scene_fini(&scene);
-}
-
-/* And who never ends is told to stop: the reply has come, so it is no error. */
-static void a_refused_body_without_an_end_is_stopped(void **state)
-{
-    static const char piece[16000];
-    struct scene scene;
-
-    (void)state;
-    scene_init(&scene);
-    scene.kit.options.limits.linger_bytes = 100000;
-    scene_start(&scene);
-    scene.kit.on_begin = answer;
-    frames_post(scene.bad, 1, false);
-    for (int k = 0; k < 100 && !frames_at(scene.bad, 1)->reset; k++) {
-        frames_put(scene.bad, FRAME_DATA, 0, 1, piece, sizeof piece);
-        kit_calm(&scene.kit);
-        frames_read(scene.bad);
-    }
-    assert_true(frames_at(scene.bad, 1)->reset && frames_at(scene.bad, 1)->ended);
-    assert_int_equal(frames_at(scene.bad, 1)->code, HTTP2_NO_ERROR);
-    assert_int_equal(frames_at(scene.bad, 1)->status, 200);
-    assert_int_equal(scene.kit.ins[0].why, HTTP_DONE);
-    /* The same by time. */
-    frames_post(scene.bad, 3, false);
-    scene.kit.listener->limits.linger_ms = 20;
-    frames_post(scene.bad, 5, false);
-    frames_until(scene.bad, frames_at(scene.bad, 5)->reset);
-    assert_int_equal(frames_at(scene.bad, 5)->code, HTTP2_NO_ERROR);
-    scene.kit.on_begin = NULL;
-    scene_fini(&scene);
-}
-
-/* A socket that takes nothing, whatever the windows say. */
-static void a_client_that_does_not_read_is_ended(void **state)
-{
-    struct scene scene;
-    int small = 4096;
-
-    (void)state;
-    scene_init(&scene);
-    scene.kit.options.limits.write_ms = 100;
-    scene_start(&scene);
-    setsockopt(scene.bad->raw->fd, SOL_SOCKET, SO_RCVBUF, &small, sizeof small);
-    frames_put_setting(scene.bad, NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, 0x7fffffff);
-    frames_put_u32(scene.bad, FRAME_WINDOW, 0, 0x7fff0000 - 65535);
-    scene.kit.on_end = stream_without_an_end;
-    scene.kit.on_room = stream_on;
-    scene.bad->raw->stuck = true;
-    for (uint32_t id = 1; id <= 19; id += 2)
-        frames_post(scene.bad, id, true);
-    kit_until(&scene.kit, scene.kit.n_ins == 10 && scene.kit.ins[9].ended);
-    scene.kit.on_end = answer;
-    expect_service(&scene);
-    for (size_t i = 0; i < 10; i++) {
-        kit_until(&scene.kit, scene.kit.ins[i].gone);
-        assert_int_equal(scene.kit.ins[i].why, HTTP_TIMEOUT);
-    }
-    kit_until(&scene.kit, http_listener_open(scene.kit.listener) == 1);
-    scene_fini(&scene);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rapid_resets_end_the_connection),
         cmocka_unit_test(errors_count_as_resets),
         cmocka_unit_test(who_takes_replies_may_give_up_others),
+        cmocka_unit_test(answers_that_have_begun_may_be_given_up),
+        cmocka_unit_test(interim_heads_are_no_answers),
+        cmocka_unit_test(exchanges_that_stood_may_be_given_up),
         cmocka_unit_test(exchanges_beyond_the_limit_are_not_begun),
         cmocka_unit_test(floods_of_frames_end_the_connection),
         cmocka_unit_test(headers_for_what_has_ended_are_paid_for),
@@ -774,16 +501,6 @@ int main(void)
         cmocka_unit_test(too_many_fields_are_431),
         cmocka_unit_test(a_header_bomb_ends_the_connection),
         cmocka_unit_test(a_header_without_an_end_ends_the_connection),
-        cmocka_unit_test(half_a_beginning_ends_in_time),
-        cmocka_unit_test(a_body_without_an_end_is_408),
-        cmocka_unit_test(a_patient_owner_waits),
-        cmocka_unit_test(a_window_of_nothing_is_given_up),
-        cmocka_unit_test(a_window_of_one_is_not_enough),
-        cmocka_unit_test(a_refusal_that_nobody_takes_is_given_up),
-        cmocka_unit_test(paused_bodies_hold_a_window_each),
-        cmocka_unit_test(a_refused_body_does_not_stay),
-        cmocka_unit_test(a_refused_body_without_an_end_is_stopped),
-        cmocka_unit_test(a_client_that_does_not_read_is_ended),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -126,8 +126,7 @@ static void continue_is_sent_when_it_is_waited_for(void **state)
     frames_until(frames, frames_at(frames, 1)->heads == 1);
     assert_int_equal(frames_at(frames, 1)->status, 100);
     frames_put(frames, FRAME_DATA, FLAG_END_STREAM, 1, "hi", 2);
-    frames_until(frames, frames_at(frames, 1)->ended);
-    assert_int_equal(frames_at(frames, 1)->status, 200);
+    frames_expect_status(frames, 1, 200);
     assert_int_equal(frames_at(frames, 1)->data_bytes, 2);
     frames_free(frames);
     kit_fini(&kit);
@@ -186,8 +185,7 @@ static void malformed_requests_are_reset_alone(void **state)
     }
     assert_int_equal(kit.n_ins, 0);
     frames_post(frames, id, true);
-    frames_until(frames, frames_at(frames, id)->ended);
-    assert_int_equal(frames_at(frames, id)->status, 200);
+    frames_expect_status(frames, id, 200);
     frames_free(frames);
     kit_fini(&kit);
 }

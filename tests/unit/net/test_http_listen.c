@@ -46,6 +46,87 @@ static void connections_are_counted_over_all_listeners(void **state)
     kit_fini(&kit);
 }
 
+static void a_listener_that_is_full_ends_the_oldest_that_is_idle(void **state)
+{
+    struct kit kit;
+
+    (void)state;
+    kit_init(&kit);
+    kit.options.connections = 3;
+    kit.on_end = reply_at_end;
+    kit_listen(&kit);
+    struct kit_raw *used = kit_connect(&kit);
+    kit_put(&kit, used, REQUEST);
+    kit_until(&kit, kit_got(used, "fine"));
+    struct kit_raw *slow = kit_connect(&kit), *idle = kit_connect(&kit);
+    kit_put(&kit, slow, "GET / HT");
+    kit_until(&kit, http_listener_open(kit.listener) == 3);
+    struct kit_raw *late = kit_connect(&kit);
+    kit_put(&kit, late, REQUEST);
+    kit_until(&kit, kit_got(late, "fine") && used->eof);
+    assert_false(slow->eof || slow->reset || idle->eof || idle->reset);
+    /* A head that does not come to its end keeps nobody out. */
+    struct kit_raw *later = kit_connect(&kit);
+    kit_put(&kit, later, REQUEST);
+    kit_until(&kit, kit_got(later, "fine") && (slow->eof || slow->reset));
+    assert_false(idle->eof || idle->reset || late->eof || late->reset);
+    assert_int_equal(http_listener_open(kit.listener), 3);
+    kit_fini(&kit);
+}
+
+static void a_listener_whose_connections_are_all_in_use_refuses_one_more(void **state)
+{
+    struct kit kit;
+
+    (void)state;
+    kit_init(&kit);
+    kit.options.connections = 2;
+    kit_listen(&kit);
+    struct kit_raw *busy[2] = {kit_connect(&kit), kit_connect(&kit)};
+    for (int i = 0; i < 2; i++)
+        kit_put(&kit, busy[i], REQUEST);
+    kit_until(&kit, http_listener_busy(kit.listener) == 2);
+    for (int i = 0; i < 10; i++) {
+        struct kit_raw *more = kit_connect(&kit);
+        kit_until(&kit, kit_got(more, "too many connections"));
+        assert_memory_equal(more->got, "HTTP/1.1 503 ", 13);
+        assert_true(http_listener_open(kit.listener) <= 3);
+    }
+    for (int i = 0; i < 2; i++) {
+        kit_reply(&kit.ins[i], 200, "fine");
+        kit_until(&kit, kit_got(busy[i], "fine"));
+    }
+    kit_until(&kit, http_listener_busy(kit.listener) == 0);
+    kit.on_end = reply_at_end;
+    struct kit_raw *again = kit_connect(&kit);
+    kit_put(&kit, again, REQUEST);
+    kit_until(&kit, kit_got(again, "fine"));
+    kit_fini(&kit);
+}
+
+/* Whatever they speak: one that went on in HTTP/2 would stay, beyond the bound. */
+static void who_is_refused_makes_room_though_he_begins_http2(void **state)
+{
+    struct kit kit;
+
+    (void)state;
+    kit_init(&kit);
+    kit.options.connections = 1;
+    kit.options.http2 = true;
+    kit_listen(&kit);
+    struct kit_raw *busy = kit_connect(&kit);
+    kit_put(&kit, busy, REQUEST);
+    kit_until(&kit, http_listener_busy(kit.listener) == 1);
+    for (int i = 0; i < 5; i++) {
+        struct kit_raw *more = kit_connect(&kit);
+        kit_until(&kit, kit_got(more, "too many connections"));
+        kit_put(&kit, more, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
+        kit_calm(&kit);
+        assert_true(http_listener_open(kit.listener) <= 2);
+    }
+    kit_fini(&kit);
+}
+
 static void workers_share_a_port(void **state)
 {
     struct http_listener *second;
@@ -206,6 +287,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(connections_are_counted_over_all_listeners),
+        cmocka_unit_test(a_listener_that_is_full_ends_the_oldest_that_is_idle),
+        cmocka_unit_test(a_listener_whose_connections_are_all_in_use_refuses_one_more),
+        cmocka_unit_test(who_is_refused_makes_room_though_he_begins_http2),
         cmocka_unit_test(workers_share_a_port),
         cmocka_unit_test(a_star_is_every_address),
         cmocka_unit_test(a_local_socket_serves_and_is_cleared_away),

@@ -233,8 +233,7 @@ static void tls_towards_a_plain_port_is_untrusted(void **state)
     struct kit_raw *raw = kit_raw_accept(&setting.kit, listening);
     kit_until(&setting.kit, raw->n > 0);
     kit_put(&setting.kit, raw, "HTTP/1.1 400 Bad Request\r\n\r\n");
-    kit_until(&setting.kit, kit_over(&setting.out));
-    assert_int_equal(setting.out.why, HTTP_UNTRUSTED);
+    kit_expect_failure(&setting.out, HTTP_UNTRUSTED);
     close(listening);
     setting_fini(&setting);
 }
@@ -269,8 +268,7 @@ static void large_bodies_pass_whole_and_paused(void **state)
     kit_calm(&setting.kit);
     assert_true(setting.out.body_n <= 16384);
     http_outbound_resume(setting.out.out);
-    kit_until(&setting.kit, kit_over(&setting.out));
-    assert_true(setting.out.ended);
+    kit_expect_reply(&setting.out);
     assert_int_equal(setting.out.body_n, n);
     assert_memory_equal(setting.out.body, big, n);
     free(big);
@@ -306,8 +304,7 @@ static void a_kept_connection_that_said_farewell_is_replaced(void **state)
     http_listener_drain(setting.kit.listener); /* closes what is idle, inside this call */
     kit_out_fini(&setting.out);
     kit_send(&setting.kit, &setting.out, setting.origin, "GET", "/", 0);
-    kit_until(&setting.kit, kit_over(&setting.out));
-    assert_int_equal(setting.out.why, HTTP_UNREACHABLE); /* a new one was tried, not the old */
+    kit_expect_failure(&setting.out, HTTP_UNREACHABLE); /* a new one was tried, not the old */
     assert_false(setting.out.sent || setting.out.reused);
     setting_fini(&setting);
 }
@@ -442,8 +439,7 @@ static void everybody_falls_back_where_it_is_not_spoken(void **state)
         http_outbound_finish(outs[i].out);
     }
     for (size_t i = 0; i < COUNT_OF(outs); i++) {
-        kit_until(&setting.kit, kit_over(&outs[i]));
-        assert_true(outs[i].ended);
+        kit_expect_reply(&outs[i]);
         assert_string_equal(outs[i].body, "hello");
         kit_out_fini(&outs[i]);
     }
@@ -498,8 +494,7 @@ static void a_handshake_without_an_end_is_late_for_all(void **state)
     for (size_t i = 0; i < COUNT_OF(outs); i++)
         kit_send_within(&setting.kit, &outs[i], silent, "GET", "/", 0, &timeouts);
     for (size_t i = 0; i < COUNT_OF(outs); i++) {
-        kit_until(&setting.kit, kit_over(&outs[i]));
-        assert_int_equal(outs[i].why, HTTP_LATE_CONNECT);
+        kit_expect_failure(&outs[i], HTTP_LATE_CONNECT);
         assert_false(outs[i].sent);
     }
     http_origin_unref(silent);

@@ -45,9 +45,7 @@ static void without_memory_there_is_no_log_and_nothing_is_kept(void **state)
     struct log *log;
 
     (void)state;
-#if !OWN_ALLOCATOR
-    skip();
-#endif
+    need_allocator();
     kit_init(&kit);
     for (long i = 0; i < 3; i++) {
         long before = live;

@@ -34,8 +34,7 @@ static void nothing_is_allocated_once_it_is_warm(void **state)
 {
     (void)state;
 
-    if (!OWN_ALLOCATOR)
-        skip();
+    need_allocator();
     struct metrics *metrics = make();
     assert_non_null(metrics);
     count(metrics_shard(metrics, 0));
@@ -52,8 +51,7 @@ static void every_allocation_of_a_start_may_fail(void **state)
     long n = 0;
     (void)state;
 
-    if (!OWN_ALLOCATOR)
-        skip();
+    need_allocator();
     for (; metrics == NULL && n < 1000; n++) {
         long held = live;
         until_failure = n;
@@ -73,8 +71,7 @@ static void a_name_without_memory_is_other(void **state)
     struct exposition text;
     (void)state;
 
-    if (!OWN_ALLOCATOR)
-        skip();
+    need_allocator();
     struct metrics *metrics = make();
     assert_non_null(metrics);
     until_failure = 0;
@@ -98,8 +95,7 @@ static void a_page_without_memory_says_so(void **state)
     struct exposition text;
     (void)state;
 
-    if (!OWN_ALLOCATOR)
-        skip();
+    need_allocator();
     struct metrics *metrics = make();
     assert_non_null(metrics);
     exposition_init(&text);

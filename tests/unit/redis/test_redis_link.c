@@ -1,25 +1,10 @@
 /* test_redis_link.c - one real server: asks in order, scripts it does not know, and all the ways in
  * which it can be away. */
 #include "net_redis_kit.h"
+#include "redis_group.h"
 
 #include <stdio.h>
 #include <string.h>
-
-static struct net_redis server;
-
-static int start(void **state)
-{
-    (void)state;
-    net_redis_start(&server, NULL);
-    return 0;
-}
-
-static int stop(void **state)
-{
-    (void)state;
-    net_redis_free(&server);
-    return 0;
-}
 
 /* A client of the server that all tests share, which is empty then. */
 static void open_kit(struct redis_kit *kit)
@@ -349,5 +334,5 @@ int main(void)
     };
 
     cmocka_set_message_output(CM_OUTPUT_TAP);
-    return cmocka_run_group_tests(tests, start, stop);
+    return cmocka_run_group_tests(tests, start_redis, stop_redis);
 }

@@ -5,24 +5,9 @@
  * connection has seen these.
  */
 #include "net_redis_kit.h"
+#include "redis_group.h"
 
 #include "failing_malloc.h"
-
-static struct net_redis server;
-
-static int start(void **state)
-{
-    (void)state;
-    net_redis_start(&server, NULL);
-    return 0;
-}
-
-static int stop(void **state)
-{
-    (void)state;
-    net_redis_free(&server);
-    return 0;
-}
 
 #define DEPTH 16 /* what they write fits a block; more takes one allocation for all of a turn */
 
@@ -44,8 +29,7 @@ static void a_warm_connection_allocates_nothing(void **state)
     struct redis_kit kit;
 
     (void)state;
-    if (!OWN_ALLOCATOR)
-        skip();
+    need_allocator();
     redis_kit_init_server(&kit, &server);
     redis_kit_open_up(&kit);
     for (int i = 0; i < 20; i++)
@@ -89,8 +73,7 @@ static void any_allocation_may_fail(void **state)
     long nth = 0;
 
     (void)state;
-    if (!OWN_ALLOCATOR)
-        skip();
+    need_allocator();
     redis_kit_init_server(&kit, &server);
     kit.options.connect = 200; /* a greeting of which a part could not be said is given up */
     redis_kit_open_up(&kit);
@@ -111,5 +94,5 @@ int main(void)
     };
 
     cmocka_set_message_output(CM_OUTPUT_TAP);
-    return cmocka_run_group_tests(tests, start, stop);
+    return cmocka_run_group_tests(tests, start_redis, stop_redis);
 }

@@ -3,22 +3,7 @@
 
 #include "keys_kit.h"
 #include "net_remote_kit.h"
-
-static struct net_redis server;
-
-static int start(void **state)
-{
-    (void)state;
-    net_redis_start(&server, NULL);
-    return 0;
-}
-
-static int stop(void **state)
-{
-    (void)state;
-    net_redis_free(&server);
-    return 0;
-}
+#include "redis_group.h"
 
 struct node {
     struct remote_kit kit;
@@ -363,5 +348,5 @@ int main(void)
         cmocka_unit_test(without_a_server_there_is_no_answer_and_nothing_is_left),
     };
 
-    return cmocka_run_group_tests(tests, start, stop);
+    return cmocka_run_group_tests(tests, start_redis, stop_redis);
 }

@@ -9,30 +9,14 @@
 
 #include "draw.h"
 #include "keys_kit.h"
-#include "net_redis.h"
 #include "redis/scripts.h"
+#include "redis_group.h"
 
 #define BEGIN INT64_C(1700000000000)
 #define TTL 30000
 
 enum { LEASES = 40,
        STEPS = 3500 };
-
-static struct net_redis server;
-
-static int start(void **state)
-{
-    (void)state;
-    net_redis_start(&server, NULL);
-    return 0;
-}
-
-static int stop(void **state)
-{
-    (void)state;
-    net_redis_free(&server);
-    return 0;
-}
 
 static void flush(void)
 {
@@ -405,5 +389,5 @@ int main(void)
         cmocka_unit_test(everything_expires),
     };
 
-    return cmocka_run_group_tests(tests, start, stop);
+    return cmocka_run_group_tests(tests, start_redis, stop_redis);
 }

@@ -7,8 +7,7 @@
 #include "keyed.h"
 #include "net_redis_kit.h"
 #include "redis/remote_limits.h"
-
-static struct net_redis server;
+#include "redis_group.h"
 
 /* A client, limits of ten calls and a hundred units that stay spent, and a key of one tenant. */
 struct desk {
@@ -570,22 +569,6 @@ static void names_of_others_stay_in_their_slot(void **state)
     close_desk(&desk);
 }
 
-/* ---- */
-
-static int start(void **state)
-{
-    (void)state;
-    net_redis_start(&server, NULL);
-    return 0;
-}
-
-static int stop(void **state)
-{
-    (void)state;
-    net_redis_free(&server);
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -611,5 +594,5 @@ int main(void)
     };
 
     cmocka_set_message_output(CM_OUTPUT_TAP);
-    return cmocka_run_group_tests(tests, start, stop);
+    return cmocka_run_group_tests(tests, start_redis, stop_redis);
 }

@@ -9,8 +9,7 @@
 #include "redis/redis_inside.h"
 #include "redis/remote_limits.h"
 #include "redis/scripts.h"
-
-static struct net_redis server;
+#include "redis_group.h"
 
 /* A client, a limit of cost that stays spent, and one of rate. */
 struct desk {
@@ -515,22 +514,6 @@ static void what_is_old_is_charged_to_its_window_or_not_at_all(void **state)
     close_desk(&desk);
 }
 
-/* ---- */
-
-static int start(void **state)
-{
-    (void)state;
-    net_redis_start(&server, NULL);
-    return 0;
-}
-
-static int stop(void **state)
-{
-    (void)state;
-    net_redis_free(&server);
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -551,5 +534,5 @@ int main(void)
     };
 
     cmocka_set_message_output(CM_OUTPUT_TAP);
-    return cmocka_run_group_tests(tests, start, stop);
+    return cmocka_run_group_tests(tests, start_redis, stop_redis);
 }

@@ -1,22 +1,9 @@
 /* test_remote_money.c - budgets in Redis: nothing is counted twice, lost, or kept by the dead. */
 #include "remote_money_kit.h"
 
-static struct net_redis server;
+#include "redis_group.h"
+
 static struct money_world world;
-
-static int start(void **state)
-{
-    (void)state;
-    net_redis_start(&server, NULL);
-    return 0;
-}
-
-static int stop(void **state)
-{
-    (void)state;
-    net_redis_free(&server);
-    return 0;
-}
 
 /* A fresh Redis and nodes of one loop, without budgets of everyone. */
 static void open_nodes(struct money_node *nodes, size_t n)
@@ -433,5 +420,5 @@ int main(void)
         cmocka_unit_test(what_is_left_counts_what_others_spent),
     };
 
-    return cmocka_run_group_tests(tests, start, stop);
+    return cmocka_run_group_tests(tests, start_redis, stop_redis);
 }

@@ -3,26 +3,18 @@
 #include "draw.h"
 #include "remote_money_kit.h"
 
+#include "redis_group.h"
+
 enum { NODES = 4,
        OPEN_MAX = 16 };
 
-static struct net_redis server;
 static struct money_world world;
 static uint64_t seed;
 
 static int start(void **state)
 {
-    (void)state;
     seed = draw_seed("test_remote_money_blocks");
-    net_redis_start(&server, NULL);
-    return 0;
-}
-
-static int stop(void **state)
-{
-    (void)state;
-    net_redis_free(&server);
-    return 0;
+    return start_redis(state);
 }
 
 /* Only everyone has budgets. */
@@ -416,5 +408,5 @@ int main(void)
         cmocka_unit_test(a_lowered_amount_counts_at_once),
     };
 
-    return cmocka_run_group_tests(tests, start, stop);
+    return cmocka_run_group_tests(tests, start, stop_redis);
 }

@@ -3,26 +3,18 @@
 #include "draw.h"
 #include "remote_money_kit.h"
 
+#include "redis_group.h"
+
 enum { STEPS = 1600,
        OPEN_MAX = 24,
        NODES = 3 };
 
-static struct net_redis server;
 static uint64_t seed;
 
 static int start(void **state)
 {
-    (void)state;
     seed = draw_seed("test_remote_money_model");
-    net_redis_start(&server, NULL);
-    return 0;
-}
-
-static int stop(void **state)
-{
-    (void)state;
-    net_redis_free(&server);
-    return 0;
+    return start_redis(state);
 }
 
 /* A call that is running: at the bank, and at a node. */
@@ -231,5 +223,5 @@ int main(void)
         cmocka_unit_test(one_shadow_budget_of_everyone_counts_and_refuses_nothing),
     };
 
-    return cmocka_run_group_tests(tests, start, stop);
+    return cmocka_run_group_tests(tests, start, stop_redis);
 }

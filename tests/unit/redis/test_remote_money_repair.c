@@ -2,28 +2,20 @@
 #include "draw.h"
 #include "remote_money_kit.h"
 
+#include "redis_group.h"
+
 #include <unistd.h>
 
 enum { NODES = 3,
        OPEN_MAX = 12 };
 
-static struct net_redis server;
 static struct money_world world;
 static uint64_t seed;
 
 static int start(void **state)
 {
-    (void)state;
     seed = draw_seed("test_remote_money_repair");
-    net_redis_start(&server, NULL);
-    return 0;
-}
-
-static int stop(void **state)
-{
-    (void)state;
-    net_redis_free(&server);
-    return 0;
+    return start_redis(state);
 }
 
 static void open_nodes(struct money_node *nodes, size_t n)
@@ -323,5 +315,5 @@ int main(void)
         cmocka_unit_test(a_ledger_that_forgot_is_reminded_by_redis),
     };
 
-    return cmocka_run_group_tests(tests, start, stop);
+    return cmocka_run_group_tests(tests, start, stop_redis);
 }

@@ -1,32 +1,22 @@
 /* test_remote_money_script.c - the scripts of money by themselves: said twice, late or in any order
  * they come to the same. */
 #include "draw.h"
-#include "net_redis.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #include "redis/scripts.h"
+#include "redis_group.h"
 
 enum { WORDS_MAX = 64,
        WORD_BYTES = 32 };
 
-static struct net_redis server;
 static uint64_t seed;
 
 static int start(void **state)
 {
-    (void)state;
     seed = draw_seed("test_remote_money_script");
-    net_redis_start(&server, NULL);
-    return 0;
-}
-
-static int stop(void **state)
-{
-    (void)state;
-    net_redis_free(&server);
-    return 0;
+    return start_redis(state);
 }
 
 /* ---- Asking ---- */
@@ -393,5 +383,5 @@ int main(void)
         cmocka_unit_test(scripts_are_known_to_redis_by_their_sums),
     };
 
-    return cmocka_run_group_tests(tests, start, stop);
+    return cmocka_run_group_tests(tests, start, stop_redis);
 }

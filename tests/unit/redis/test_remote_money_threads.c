@@ -6,27 +6,19 @@
 #include "draw.h"
 #include "remote_money_kit.h"
 
+#include "redis_group.h"
+
 enum { THREADS = 4,
        CALLS = 400,
        OPEN_MAX = 6,
        NODES = 2 };
 
-static struct net_redis server;
 static uint64_t seed;
 
 static int start(void **state)
 {
-    (void)state;
     seed = draw_seed("test_remote_money_threads");
-    net_redis_start(&server, NULL);
-    return 0;
-}
-
-static int stop(void **state)
-{
-    (void)state;
-    net_redis_free(&server);
-    return 0;
+    return start_redis(state);
 }
 
 /* One loop of a node, in a thread of its own. */
@@ -198,5 +190,5 @@ int main(void)
         cmocka_unit_test(loops_of_two_nodes_spend_no_more_than_there_is),
     };
 
-    return cmocka_run_group_tests(tests, start, stop);
+    return cmocka_run_group_tests(tests, start, stop_redis);
 }

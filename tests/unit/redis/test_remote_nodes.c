@@ -2,22 +2,7 @@
 #include "redis/remote_nodes.h"
 
 #include "net_remote_kit.h"
-
-static struct net_redis server;
-
-static int start(void **state)
-{
-    (void)state;
-    net_redis_start(&server, NULL);
-    return 0;
-}
-
-static int stop(void **state)
-{
-    (void)state;
-    net_redis_free(&server);
-    return 0;
-}
+#include "redis_group.h"
 
 struct node {
     struct remote_kit kit;
@@ -150,5 +135,5 @@ int main(void)
         cmocka_unit_test(the_set_of_nodes_expires),
     };
 
-    return cmocka_run_group_tests(tests, start, stop);
+    return cmocka_run_group_tests(tests, start_redis, stop_redis);
 }

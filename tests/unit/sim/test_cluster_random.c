@@ -232,8 +232,7 @@ static void run_out_of_memory_everywhere(const struct cluster_config *config,
 static void memory_may_run_out_at_any_moment(void **state)
 {
     (void)state;
-    if (!OWN_ALLOCATOR)
-        skip();
+    need_allocator();
     for (uint64_t world = 0; world < 10; world++) {
         struct draw draw = draw_stream(seed, 1000 + world);
         struct cluster_gate gate;
@@ -254,8 +253,7 @@ static void a_workload_that_finds_no_memory_says_so(void **state)
     struct cluster_workload load;
 
     (void)state;
-    if (!OWN_ALLOCATOR)
-        skip();
+    need_allocator();
     for (long n = 0; n < 8; n++) {
         long before = live;
         until_failure = n;

@@ -69,12 +69,13 @@ static void expect_books(struct tg_store *store, const struct books *books)
 }
 
 /* Returns how many errors there were. */
-static long live_once(void)
+static long live_once(long nth)
 {
     struct books books = {.errors = 0};
     struct tg_store *store = NULL;
     struct tg_store_config config;
 
+    fail_at(nth);
     tg_store_config_init(&config);
     config.shards = 2;
     enum tg_err err = tg_store_new(&config, &store, NULL);
@@ -92,43 +93,18 @@ static long live_once(void)
     return books.errors;
 }
 
-static void expect_survival(bool persistently)
-{
-    long errors = 0, attempts = 0;
-
-    keeps_failing = persistently;
-    for (long nth = 0;; nth++) {
-        long before = live;
-        allocations = 0;
-        until_failure = nth;
-        errors += live_once();
-        assert_int_equal(live, before);
-        attempts++;
-        if (allocations <= nth)
-            break; /* the life was over before the failure came */
-    }
-    assert_true(attempts > 50);
-    assert_true(errors > 20);
-}
-
 static void one_failing_allocation_charges_nothing_and_is_survived(void **state)
 {
     (void)state;
-    if (!OWN_ALLOCATOR) {
-        print_message("the sanitizer's allocator cannot be told to fail\n");
-        skip();
-    }
-    expect_survival(false);
+    need_allocator();
+    expect_survival(live_once, false, 50, 20);
 }
 
 static void no_memory_from_some_moment_on_charges_nothing_and_is_survived(void **state)
 {
     (void)state;
-    if (!OWN_ALLOCATOR) {
-        print_message("the sanitizer's allocator cannot be told to fail\n");
-        skip();
-    }
-    expect_survival(true);
+    need_allocator();
+    expect_survival(live_once, true, 50, 20);
 }
 
 int main(void)
