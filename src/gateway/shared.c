@@ -213,6 +213,8 @@ static void changed(void *context, bool up)
         return;
     port->up = up;
     add_up(port); /* whoever sees the state may ask why */
+    if (up)
+        atomic_store(&port->shared->met, true);
     atomic_fetch_add(&port->shared->ports_up, up ? 1 : -1);
 }
 

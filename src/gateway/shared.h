@@ -68,6 +68,7 @@ struct shared {
     atomic_llong nodes; /* gateways that live, this one too; 1 until it is known */
     long long divided;  /* among how many shares are divided; by the clerk's thread */
     atomic_int ports, ports_up;
+    atomic_bool met; /* Redis has been there for one of them */
     atomic_ullong decided[SHARED_WHAT_COUNT][SHARED_WAY_COUNT];
     atomic_ullong commands;   /* that were sent to Redis */
     atomic_ullong late, lost; /* answers that came after their time, or never */

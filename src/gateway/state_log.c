@@ -101,9 +101,10 @@ static void look_at_store(struct state_log *state_log, struct gateway *gateway,
                           const struct config_store *config)
 {
     enum shared_state now = shared_state_of(gateway->shared);
+    bool lost = now == SHARED_DOWN && atomic_load(&gateway->shared->met);
     char why[240];
 
-    if (now != SHARED_WELL && state_log->store_looks < LOOKS_TO_CONNECT) {
+    if (now != SHARED_WELL && !lost && state_log->store_looks < LOOKS_TO_CONNECT) {
         state_log->store_looks++;
         return;
     }

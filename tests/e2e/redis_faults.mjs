@@ -60,12 +60,13 @@ for (const [name, { lose, mend }] of Object.entries(FAULTS)) {
             status: 200,
             text: 'ok; the store is down: limits local, budgets closed',
         });
+        const lines = () => gateway.process.out.match(/the store is (away|back)/g) ?? [];
+        await until('the log says so', () => lines().length >= 1);
         await mend(redis);
         await until('it says so', async () => (await ready(gateway)).text === 'ok');
         await decidesAgain(gateway);
         await gateway.idle();
-        const lines = () => gateway.process.out.match(/the store is (away|back)/g) ?? [];
-        await until('the log says so', () => lines().length >= 2);
+        await until('the log says so, too', () => lines().length >= 2);
         assert.ok(lines().every((line, i) => line === `the store is ${i % 2 ? 'back' : 'away'}`));
     });
 }
