@@ -325,37 +325,48 @@ static bool ask_gate(struct admit_pending *pending)
 
 /* ---- from outside ---- */
 
+struct admit_pending *admit_pending_open(struct worker *worker, struct admit_caller *caller,
+                                         const struct admit_ask *ask,
+                                         const struct config_caller **entry,
+                                         struct admit_reply *reply)
+{
+    struct admit_pending *pending;
+    struct tg_problem problem;
+
+    *entry = admit_entry(worker, caller, reply);
+    if (*entry == NULL || !admit_check(worker, *entry, ask, reply))
+        return NULL;
+    pending = admit_pending_get(worker);
+    if (pending == NULL) {
+        admit_fail(reply, ADMIT_INTERNAL, NULL, "no memory");
+        return NULL;
+    }
+    pending->question.entry = *entry;
+    pending->question.ask = *ask;
+    pending->lease = 0;
+    pending->began_at = worker_now(worker);
+    if (admit_describe(worker->generation, &pending->question, &problem)) {
+        admit_pending_put(pending);
+        admit_fail(reply, ADMIT_INTERNAL, NULL, "%s", problem.text);
+        return NULL;
+    }
+    return pending;
+}
+
 struct admit_pending *admit_start(struct worker *worker, struct admit_caller *caller,
                                   const struct admit_ask *ask, admit_done *done, void *context)
 {
     struct admit_reply reply;
-    struct tg_problem problem;
-    struct admit_pending *pending = NULL;
-    const struct config_caller *entry = admit_entry(worker, caller, &reply);
+    const struct config_caller *entry;
+    struct admit_pending *pending = admit_pending_open(worker, caller, ask, &entry, &reply);
 
-    if (entry != NULL && admit_check(worker, entry, ask, &reply)) {
-        pending = admit_pending_get(worker);
-        if (pending == NULL)
-            admit_fail(&reply, ADMIT_INTERNAL, NULL, "no memory");
-    }
     if (pending == NULL) {
         admit_report_error(worker, entry, &reply);
         done(context, &reply);
         return NULL;
     }
-    pending->question.entry = entry;
-    pending->question.ask = *ask;
-    pending->lease = 0;
-    pending->began_at = worker_now(worker);
     pending->done = done;
     pending->context = context;
-    if (admit_describe(worker->generation, &pending->question, &problem)) {
-        admit_pending_put(pending);
-        admit_fail(&reply, ADMIT_INTERNAL, NULL, "%s", problem.text);
-        admit_report_error(worker, entry, &reply);
-        done(context, &reply);
-        return NULL;
-    }
     pending->question.call.waiter = &pending->waiter;
     bool waits = ask->limits_only ? ask_limits(pending) : ask_gate(pending);
     return waits ? pending : NULL;

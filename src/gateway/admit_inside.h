@@ -142,6 +142,13 @@ void admit_pending_put(struct admit_pending *pending);
 /* It will outlast the transport's message, and maybe its generation. */
 enum tg_err admit_pending_keep(struct admit_pending *pending);
 
+/* In admit_core.c: one with its question, described. Null: `reply` says why. `entry` is whose
+ * question it is; null if that is not known. */
+struct admit_pending *admit_pending_open(struct worker *worker, struct admit_caller *caller,
+                                         const struct admit_ask *ask,
+                                         const struct config_caller **entry,
+                                         struct admit_reply *reply);
+
 /* In admit_core.c: what its waiter and its timer do. */
 void admit_pending_woken(void *pending);
 

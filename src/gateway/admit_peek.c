@@ -180,30 +180,15 @@ struct admit_pending *admit_peek(struct worker *worker, struct admit_caller *cal
                                  const struct admit_ask *ask, admit_done *done, void *context)
 {
     struct admit_reply reply;
-    struct tg_problem problem;
-    const struct config_caller *entry = admit_entry(worker, caller, &reply);
+    const struct config_caller *entry;
+    struct admit_pending *pending = admit_pending_open(worker, caller, ask, &entry, &reply);
 
-    if (entry == NULL || !admit_check(worker, entry, ask, &reply)) {
-        done(context, &reply);
-        return NULL;
-    }
-    struct admit_pending *pending = admit_pending_get(worker);
     if (pending == NULL) {
-        admit_fail(&reply, ADMIT_INTERNAL, NULL, "no memory");
         done(context, &reply);
         return NULL;
     }
-    pending->question.entry = entry;
-    pending->question.ask = *ask;
-    pending->lease = 0;
-    pending->began_at = worker_now(worker);
     pending->done = done;
     pending->context = context;
-    if (admit_describe(worker->generation, &pending->question, &problem)) {
-        admit_fail(&reply, ADMIT_INTERNAL, NULL, "%s", problem.text);
-        finish(pending, &reply);
-        return NULL;
-    }
     look_at_gate(worker, &pending->question, &pending->seen);
     if (pending->seen.reason == TG_REASON_NONE)
         return look_at_limits(pending) ? pending : NULL;
