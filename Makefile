@@ -22,21 +22,19 @@ VERSION := $(MAJOR).$(MINOR).$(call version,PATCH)
 
 # ---- What is built from what -------------------------------------------------------------------
 #
-# Files are found, not listed. Library folders do no I/O and make up libtollgate; everything else
+# Files are found, not listed. The rooms of src/lib do no I/O and make up libtollgate; everything else
 # belongs to the program, the benchmarks included: `tollgate bench` is one of its commands.
 
-LIB_DIRS    := core limit concurrency policy keypool budget admission store
-DAEMON_DIRS := posix text redis ledger obs net gateway mock grpc sim cli
-
-LIB_SRC    := $(wildcard $(LIB_DIRS:%=src/%/*.c))
+LIB_SRC    := $(wildcard src/lib/*/*.c)
 # Programs that put load on a gateway are tools of their own, and no part of it.
 LOAD_SRC   := $(filter-out bench/load_kit.c,$(wildcard bench/load_*.c))
-DAEMON_SRC := $(wildcard $(DAEMON_DIRS:%=src/%/*.c) $(DAEMON_DIRS:%=src/%/*.cc)) \
+DAEMON_ROOMS := src/io/* src/server/* src/lab/* src/cli src/cli/*
+DAEMON_SRC := $(wildcard $(DAEMON_ROOMS:%=%/*.c) $(DAEMON_ROOMS:%=%/*.cc)) \
               $(filter-out bench/load_%,$(wildcard bench/*.c))
 # Helpers of tests of the network need the program's parts; the others need the library alone.
 NET_HELPER_SRC := $(wildcard tests/lib/net_*.c)
 HELPER_SRC := $(filter-out $(NET_HELPER_SRC),$(wildcard tests/lib/*.c))
-UNIT_SRC   := $(wildcard tests/unit/*/test_*.c tests/prop/test_*.c)
+UNIT_SRC   := $(wildcard tests/unit/*/test_*.c tests/unit/*/*/test_*.c tests/prop/test_*.c)
 THREAD_SRC := $(wildcard tests/thread/test_*.c)
 FUZZ_SRC   := $(wildcard fuzz/fuzz_*.c)
 CLI_TESTS  := $(wildcard tests/cli/*.sh)
@@ -54,7 +52,7 @@ WEB_PATHS := $(patsubst /index.html=%,/=%,$(foreach file,$(WEB_SRC),/$(notdir $(
 WEB_OBJ  := $(B)/obj/gen/web_bytes.o
 
 # Scripts that Redis runs are laid into it, too.
-LUA_SRC  := $(wildcard src/redis/lua/*.lua)
+LUA_SRC  := $(wildcard src/server/remote/lua/*.lua)
 LUA_OBJ  := $(B)/obj/gen/lua_scripts.o
 
 # Messages of the gRPC services: C is made of their contracts, and stands beside what is built.
@@ -229,13 +227,13 @@ $(B)/obj/%.o: %.cc $(STAMP)
 	$(call say,c++,$@)
 	$(call compile_cxx,$(PIE))
 
-# Strict, in the parser and in the one file that knows it: see src/net/http1_parse.c. Warnings are
+# Strict, in the parser and in the one file that knows it: see src/io/http/http1_parse.c. Warnings are
 # its authors' business.
 STRICT := -DLLHTTP_STRICT_MODE=1 -isystem /usr/share/include/llhttp
 $(LLHTTP_OBJ): $(B)/obj/llhttp/%.o: $(LLHTTP)/%.c $(STAMP)
 	$(call say,cc,$@)
 	$(call compile_c,$(PIE) $(STRICT) -w)
-$(B)/obj/src/net/http1_parse.o: PIE += $(STRICT)
+$(B)/obj/src/io/http/http1_parse.o: PIE += $(STRICT)
 
 # The assembler takes the bytes from the files: when one changes, all of this is made anew.
 $(B)/gen/web_bytes.c: tools/embed $(WEB_SRC) $(wildcard $(CHART_JS)) $(STAMP)
@@ -298,7 +296,7 @@ $(B)/libdaemon.a: $(DAEMON_OBJ)
 TEST_LD := $(if $(shell command -v ld.gold),-fuse-ld=gold)
 
 # Tests of the library link the library alone, so that it cannot come to need the program.
-LIB_TESTS    := $(filter $(LIB_DIRS:%=$(B)/tests/unit/%/%) $(B)/tests/prop/%,$(UNIT)) $(THREAD)
+LIB_TESTS    := $(filter $(B)/tests/unit/lib/% $(B)/tests/prop/%,$(UNIT)) $(THREAD)
 DAEMON_TESTS := $(filter-out $(LIB_TESTS),$(UNIT))
 # One test compares with a solver that others wrote.
 $(B)/tests/prop/test_fluid_glpk: LIB_LIBS += -lglpk
@@ -311,8 +309,8 @@ $(DAEMON_TESTS): $(B)/%: $(B)/obj/%.o $(HELPER_OBJ) $(NET_HELPER_OBJ) $(B)/libda
 $(B)/obj/tests/%.o: PIE += -Itests/lib
 
 # What is fuzzed needs no command and no mock, and the instruments of a fuzzer take long to build in.
-UNFUZZED := $(filter bench/% src/mock/% src/cli/main.c $(patsubst %,src/cli/%_%,cmd sim top regret \
-                replay),$(DAEMON_SRC))
+UNFUZZED := $(filter bench/% src/lab/mock/% src/cli/main.c $(patsubst %,src/cli/%,cmd_% sim/% top/% \
+                regret_% replay/replay_%),$(DAEMON_SRC))
 $(B)/libfuzzed.a: $(filter-out $(call objects,obj,$(UNFUZZED)),$(DAEMON_OBJ))
 	$(archive)
 $(FUZZ): $(B)/%: $(B)/obj/%.o $(B)/libfuzzed.a $(B)/libtollgate.a

@@ -15,7 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "gateway/config.h"
+#include "server/config/config.h"
 
 enum { TENANTS = 10000, EACH_FILE = 50, MODELS = 100, ROUNDS = 5 };
 

@@ -9,8 +9,8 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#include "concurrency/law.h"
-#include "posix/memory.h"
+#include "io/posix/memory.h"
+#include "lib/concurrency/law.h"
 #include "tollgate.h"
 
 static const tg_ms NOW = 1700000000000;

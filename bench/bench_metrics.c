@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "obs/metrics.h"
+#include "server/obs/metrics.h"
 
 enum { WARM_TENANTS = 40, MANY_TENANTS = 10000, MODELS = 5, NAME = 32 };
 

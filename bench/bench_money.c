@@ -9,7 +9,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#include "posix/clock.h"
+#include "io/posix/clock.h"
 #include "tollgate.h"
 
 struct till {

@@ -9,7 +9,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "core/random.h"
+#include "lib/core/random.h"
 #include "tollgate.h"
 
 static const tg_ms NOW = 1700000000000;

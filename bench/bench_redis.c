@@ -10,10 +10,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "net/loop.h"
-#include "redis/remote_blocks.h"
-#include "redis/remote_limits_words.h"
-#include "redis/scripts.h"
+#include "io/net/loop.h"
+#include "server/remote/remote_blocks.h"
+#include "server/remote/remote_limits_words.h"
+#include "server/remote/scripts.h"
 
 static const char RATE[] = "gcra:limit=1000000000,period=1000";
 static const char COST[] = "token_bucket:capacity=1000000000000,refill=1000000000000";

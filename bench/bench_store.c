@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "posix/clock.h"
+#include "io/posix/clock.h"
 #include "reference.h"
 #include "tollgate.h"
 

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "posix/clock.h"
+#include "io/posix/clock.h"
 
 enum { ROUNDS = 21 };
 

@@ -12,10 +12,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "gateway/admin_server.h"
-#include "gateway/gateway.h"
 #include "insist.h"
-#include "obs/watch.h"
+#include "server/admin/admin_server.h"
+#include "server/obs/watch.h"
+#include "server/runtime/gateway.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

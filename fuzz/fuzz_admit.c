@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gateway/admit_read.h"
 #include "insist.h"
+#include "server/admit/admit_read.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

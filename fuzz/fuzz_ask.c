@@ -5,9 +5,9 @@
  */
 #include <stdlib.h>
 
-#include "gateway/body_edit.h"
-#include "gateway/estimate.h"
 #include "insist.h"
+#include "server/dialect/body_edit.h"
+#include "server/dialect/estimate.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -14,8 +14,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "gateway/envoy_rls_message.h"
 #include "insist.h"
+#include "server/envoy/envoy_rls_message.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

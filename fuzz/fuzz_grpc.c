@@ -14,10 +14,10 @@
 #include <tollgate/v1/admission.pb-c.h>
 #include <tollgate/v1/monitor.pb-c.h>
 
-#include "gateway/rpc.h"
-#include "gateway/worker.h"
-#include "grpc/grpc_server.h"
 #include "insist.h"
+#include "io/grpc/grpc_server.h"
+#include "server/runtime/worker.h"
+#include "server/serve/rpc.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

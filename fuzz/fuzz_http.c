@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "insist.h"
-#include "net/http1_server.h"
+#include "io/http/http1_server.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

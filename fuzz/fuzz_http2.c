@@ -11,8 +11,8 @@
 #include <string.h>
 
 #include "insist.h"
-#include "net/http2_client.h"
-#include "net/http2_server.h"
+#include "io/http/http2_client.h"
+#include "io/http/http2_server.h"
 
 #define EXCHANGES 8
 

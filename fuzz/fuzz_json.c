@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "insist.h"
-#include "text/json_read.h"
-#include "text/json_write.h"
+#include "io/text/json_read.h"
+#include "io/text/json_write.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

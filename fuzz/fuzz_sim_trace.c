@@ -10,8 +10,8 @@
 #include <unistd.h>
 
 #include "insist.h"
-#include "sim/workload_make.h"
-#include "sim/workload_trace.h"
+#include "lab/workload/workload_make.h"
+#include "lab/workload/workload_trace.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -6,8 +6,8 @@
  */
 #include <stdlib.h>
 
-#include "gateway/meter.h"
 #include "insist.h"
+#include "server/dialect/meter.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

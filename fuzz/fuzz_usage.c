@@ -5,9 +5,9 @@
  */
 #include <stdlib.h>
 
-#include "gateway/upstream_wait.h"
-#include "gateway/usage.h"
 #include "insist.h"
+#include "server/dialect/upstream_wait.h"
+#include "server/dialect/usage.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -6,9 +6,9 @@
 
 #include "../../bench/bench_redis.h"
 #include "../../bench/benches.h"
-#include "cli/command.h"
-#include "cli/options.h"
-#include "cli/output.h"
+#include "cli/common/command.h"
+#include "cli/common/options.h"
+#include "cli/common/output.h"
 
 static bool met(const struct bench *bench, const struct measured *result)
 {

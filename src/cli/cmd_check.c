@@ -1,9 +1,9 @@
 /* cmd_check.c - `tollgate check`: is a configuration good, and if not, what is wrong. */
 #include <stdio.h>
 
-#include "cli/command.h"
-#include "cli/options.h"
-#include "gateway/config.h"
+#include "cli/common/command.h"
+#include "cli/common/options.h"
+#include "server/config/config.h"
 
 static void print_problem(const struct config_problem *problem)
 {

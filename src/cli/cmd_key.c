@@ -8,9 +8,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cli/command.h"
-#include "cli/options.h"
-#include "gateway/virtual_key.h"
+#include "cli/common/command.h"
+#include "cli/common/options.h"
+#include "server/tenancy/virtual_key.h"
 
 #define NAME_MAX_BYTES 64
 

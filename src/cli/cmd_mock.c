@@ -9,10 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/command.h"
-#include "cli/options.h"
-#include "mock/mock.h"
-#include "text/yaml_tree.h"
+#include "cli/common/command.h"
+#include "cli/common/options.h"
+#include "io/text/yaml_tree.h"
+#include "lab/mock/mock.h"
 
 #define DEFAULT_PORT 9099
 

@@ -5,11 +5,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cli/command.h"
-#include "cli/options.h"
-#include "cli/output.h"
+#include "cli/common/command.h"
+#include "cli/common/options.h"
+#include "cli/common/output.h"
+#include "cli/common/replace_file.h"
 #include "cli/regret_output.h"
-#include "cli/replace_file.h"
 
 #define SEEDS_MAX 10000
 

@@ -10,9 +10,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cli/command.h"
-#include "cli/options.h"
-#include "cli/replay_modes.h"
+#include "cli/common/command.h"
+#include "cli/common/options.h"
+#include "cli/replay/replay_modes.h"
 #include "tollgate.h"
 
 /* What the command line asks for. */

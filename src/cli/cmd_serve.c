@@ -25,13 +25,13 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "cli/command.h"
-#include "cli/options.h"
-#include "core/num.h"
-#include "gateway/clerk.h"
-#include "gateway/observe.h"
-#include "gateway/reload.h"
-#include "gateway/worker.h"
+#include "cli/common/command.h"
+#include "cli/common/options.h"
+#include "lib/core/num.h"
+#include "server/runtime/observe.h"
+#include "server/runtime/reload.h"
+#include "server/runtime/worker.h"
+#include "server/serve/clerk.h"
 
 enum { WORKERS_MAX = 256, DESCRIPTORS_EACH = 2, LOOK_AT_TIME_MS = 3600000 };
 

@@ -1,17 +1,17 @@
 /* cmd_sim.c - `tollgate sim`: a cluster, its load and an admission policy, before they meet.
  *
  * Here is what is done with one run; sim_settings.c has the options, sim_load.c the requests,
- * sim_many.c comparisons and sweeps, and the cluster is src/sim/cluster.h.
+ * sim_many.c comparisons and sweeps, and the cluster is src/lab/cluster/cluster.h.
  */
 #include <errno.h>
 #include <string.h>
 
-#include "cli/command.h"
-#include "cli/output.h"
-#include "cli/replace_file.h"
-#include "cli/sim_many.h"
-#include "cli/sim_run.h"
-#include "text/svg.h"
+#include "cli/common/command.h"
+#include "cli/common/output.h"
+#include "cli/common/replace_file.h"
+#include "cli/sim/sim_many.h"
+#include "cli/sim/sim_run.h"
+#include "io/text/svg.h"
 
 static int print_json(const struct command *self, const struct sim_run *run)
 {

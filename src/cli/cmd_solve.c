@@ -6,9 +6,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cli/command.h"
-#include "cli/options.h"
-#include "cli/output.h"
+#include "cli/common/command.h"
+#include "cli/common/options.h"
+#include "cli/common/output.h"
 #include "cli/solve_input.h"
 
 /* As many types as there may be, with room for how they are written. */

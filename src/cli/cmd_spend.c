@@ -6,15 +6,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/command.h"
-#include "cli/options.h"
-#include "cli/output.h"
+#include "cli/common/command.h"
+#include "cli/common/options.h"
+#include "cli/common/output.h"
 #include "cli/spend_report.h"
-#include "core/num.h"
-#include "gateway/config.h"
-#include "gateway/config_values.h"
-#include "posix/clock.h"
-#include "posix/zone.h"
+#include "io/posix/clock.h"
+#include "io/posix/zone.h"
+#include "lib/core/num.h"
+#include "server/config/config.h"
+#include "server/config/config_values.h"
 
 #define QUARTER_MS INT64_C(900000)
 #define DAY_MS INT64_C(86400000)

@@ -13,12 +13,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cli/command.h"
-#include "cli/options.h"
-#include "cli/top_link.h"
-#include "cli/top_term.h"
-#include "cli/top_view.h"
-#include "gateway/config_values.h"
+#include "cli/common/command.h"
+#include "cli/common/options.h"
+#include "cli/top/top_link.h"
+#include "cli/top/top_term.h"
+#include "cli/top/top_view.h"
+#include "server/config/config_values.h"
 
 #define TOKEN_VARIABLE "TOLLGATE_ADMIN_TOKEN"
 #define INTERVAL_DEFAULT_MS 1000

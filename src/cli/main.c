@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cli/command.h"
-#include "cli/output.h"
+#include "cli/common/command.h"
+#include "cli/common/output.h"
 #include "tollgate.h"
 
 static int run_help(const struct command *self, int argc, char **argv);

@@ -2,9 +2,9 @@
 #ifndef TG_CLI_REGRET_OUTPUT_H
 #define TG_CLI_REGRET_OUTPUT_H
 
-#include "sim/regret.h"
-#include "text/json_write.h"
-#include "text/svg.h"
+#include "io/text/json_write.h"
+#include "io/text/svg.h"
+#include "lab/regret/regret.h"
 
 struct regret_result {
     const struct regret_suite *suite;

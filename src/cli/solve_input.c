@@ -14,7 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "text/shown.h"
+#include "io/text/shown.h"
 
 /* A number of an object, and where it goes. */
 struct field {

@@ -2,7 +2,7 @@
 #ifndef TG_CLI_SOLVE_INPUT_H
 #define TG_CLI_SOLVE_INPUT_H
 
-#include "text/json_read.h"
+#include "io/text/json_read.h"
 #include "tollgate.h"
 
 struct solve_input {

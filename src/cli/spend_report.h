@@ -2,9 +2,9 @@
 #ifndef TG_CLI_SPEND_REPORT_H
 #define TG_CLI_SPEND_REPORT_H
 
-#include "gateway/config.h"
-#include "ledger/ledger.h"
-#include "text/json_write.h"
+#include "io/text/json_write.h"
+#include "server/config/config.h"
+#include "server/ledger/ledger.h"
 
 struct spend_row {
     const char *tenant;

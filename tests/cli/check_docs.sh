@@ -11,7 +11,7 @@ doc=docs/operations.md
 # ---- The runbook ----
 
 # Reasons as the gateway says them, in backquotes in the table.
-sed -n 's/^ *X([A-Z_]*, "\([a-z_]*\)").*/\1/p' src/gateway/replies.h | sort -u >"$tmp/reasons"
+sed -n 's/^ *X([A-Z_]*, "\([a-z_]*\)").*/\1/p' src/server/dialect/replies.h | sort -u >"$tmp/reasons"
 check 'there are reasons' test "$(wc -l <"$tmp/reasons")" -ge 20
 while read -r reason; do
     check "what to do about $reason" grep -q "^|.*\`$reason\`.*|.*|.*|\$" "$doc"

@@ -2,7 +2,7 @@
 # spend.sh - `tollgate spend`: what it prints, as a table and as JSON, and what it refuses.
 #
 # The ledger is made of golden/ledger.sql. What is still in a journal is for the tests in
-# tests/unit/ledger: no command writes one.
+# tests/unit/server/ledger: no command writes one.
 set -u
 . "$(dirname "$0")/../lib/tap"
 

@@ -514,7 +514,7 @@ test('while it drains it is not ready, and still answers', async (t) => {
 /* ---- the document again ---- */
 
 /* Changes that a disk refuses, or of which too many wait, are tested without a network:
- * tests/unit/gateway/test_admin.c. */
+ * tests/unit/server/admin/test_admin.c. */
 const elsewhere = (what) => / 503$/.test(what) && !/(readyz|watch) 503$/.test(what);
 
 test('every reply that is documented was given', () => {

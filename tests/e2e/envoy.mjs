@@ -1,5 +1,5 @@
 /* envoy.mjs - Envoy's rate limit service as its clients see it: over gRPC by grpc-js and the contract,
- * and over plain HTTP. What the rules mean is tested by tables, in tests/unit/gateway/test_envoy_rls.c.
+ * and over plain HTTP. What the rules mean is tested by tables, in tests/unit/server/envoy/test_envoy_rls.c.
  */
 import assert from 'node:assert/strict';
 import fs from 'node:fs';

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "gateway/admin_extras.h"
+#include "server/admin/admin_extras.h"
 
 /* ---- a transport that is none ---- */
 

@@ -8,10 +8,10 @@
 #define NET_ADMIN_KIT_H
 
 #include "check.h"
-#include "gateway/admin_server.h"
-#include "gateway/gateway.h"
-#include "obs/metrics.h"
-#include "obs/watch.h"
+#include "server/admin/admin_server.h"
+#include "server/obs/metrics.h"
+#include "server/obs/watch.h"
+#include "server/runtime/gateway.h"
 
 #define ADMIN_TOKEN "a-token-of-more-than-16-bytes"
 

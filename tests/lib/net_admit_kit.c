@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "check.h"
-#include "gateway/virtual_key.h"
+#include "server/tenancy/virtual_key.h"
 
 static const struct {
     const char *name, *may;

@@ -6,7 +6,7 @@
 #ifndef NET_ADMIT_KIT_H
 #define NET_ADMIT_KIT_H
 
-#include "gateway/admit.h"
+#include "server/admit/admit.h"
 
 struct admit_kit {
     struct clock clock;

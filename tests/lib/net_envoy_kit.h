@@ -7,7 +7,7 @@
 #define NET_ENVOY_KIT_H
 
 #include "check.h"
-#include "gateway/envoy_rls.h"
+#include "server/envoy/envoy_rls.h"
 
 #define ENVOY_NOW INT64_C(1767225600000) /* a start of a day, and so of all shorter units */
 

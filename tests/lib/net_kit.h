@@ -8,9 +8,9 @@
 #define NET_KIT_H
 
 #include "check.h"
-#include "net/http_client.h"
-#include "net/http_server.h"
-#include "net/tls.h"
+#include "io/http/http_client.h"
+#include "io/http/http_server.h"
+#include "io/net/tls.h"
 
 #define KIT_MAX 4096
 

@@ -9,8 +9,8 @@
 #define NET_LIMITS_H
 
 #include "net_redis.h"
-#include "redis/remote_limits_words.h"
-#include "redis/scripts.h"
+#include "server/remote/remote_limits_words.h"
+#include "server/remote/scripts.h"
 
 struct net_limits {
     struct net_redis server;

@@ -3,9 +3,9 @@
 #ifndef NET_REDIS_KIT_H
 #define NET_REDIS_KIT_H
 
+#include "io/redis/redis.h"
 #include "net_kit.h"
 #include "net_redis.h"
-#include "redis/redis.h"
 
 struct redis_kit {
     struct kit kit;

@@ -3,8 +3,8 @@
 #ifndef NET_REMOTE_KIT_H
 #define NET_REMOTE_KIT_H
 
+#include "io/redis/redis.h"
 #include "net_redis.h"
-#include "redis/redis.h"
 
 struct remote_kit {
     struct clock clock;

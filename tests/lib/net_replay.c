@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cli/command.h"
+#include "cli/common/command.h"
 
 enum { ARGS_MAX = 16, FILE_MAX = 1 << 20 };
 

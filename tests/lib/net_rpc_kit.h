@@ -9,7 +9,7 @@
 #include <protobuf-c/protobuf-c.h>
 
 #include "check.h"
-#include "grpc/grpc_server.h"
+#include "io/grpc/grpc_server.h"
 
 #define RPC_KIT_FIELDS 8
 

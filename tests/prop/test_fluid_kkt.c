@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "fluid_kit.h"
-#include "policy/fluid.h"
+#include "lib/policy/fluid.h"
 #include "walk.h"
 
 #define RUNS 100000

@@ -9,8 +9,8 @@
 #include <stdlib.h>
 
 /* The thread tests link the library alone, and these two files stand outside of it. */
-#include "posix/clock.c"
-#include "posix/gate_wait.c"
+#include "io/posix/clock.c"
+#include "io/posix/gate_wait.c"
 
 enum { THREADS = 8 };
 

@@ -4,7 +4,7 @@
  * exact in any order: what is left at the end must be right to the last bit. To see it, the test
  * has the prices' own file inside.
  */
-#include "policy/online.c"
+#include "lib/policy/online.c"
 
 #include "crew.h"
 #include "draw.h"

@@ -1,0 +1,41 @@
+/* replay_ids.h - the ids of a trace that are in use: a call that waits, or a lease that is open.
+ *
+ * An id is known by its hash of 128 bits; its bytes are not kept. */
+#ifndef TG_REPLAY_REPLAY_IDS_H
+#define TG_REPLAY_REPLAY_IDS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "tollgate.h"
+
+struct replay_call;
+
+struct replay_id {
+    uint64_t low, high;       /* the hash; both 0: free */
+    struct replay_call *call; /* that waits; null: it was admitted */
+    tg_lease lease;
+    tg_ms ends_at; /* of the lease */
+};
+
+struct replay_ids {
+    struct replay_id *slots;
+    size_t capacity; /* 0, or a power of two */
+    size_t used;
+};
+
+/* All zero is an empty table. */
+void replay_ids_fini(struct replay_ids *ids);
+
+/* Null if it is not there. Valid until the next put or remove. */
+struct replay_id *replay_ids_find(const struct replay_ids *ids, const char *text, size_t bytes);
+
+/* The entry of an id, made if need be. When the table is full, it first forgets leases that ended
+ * at or before `ended`. Null: no memory. */
+struct replay_id *replay_ids_put(struct replay_ids *ids, const char *text, size_t bytes,
+                                 tg_ms ended);
+
+void replay_ids_remove(struct replay_ids *ids, struct replay_id *id);
+
+#endif

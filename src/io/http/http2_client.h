@@ -1,0 +1,84 @@
+/* http2_client.h - connections of HTTP/2 that go out: what connections and exchanges share. */
+#ifndef TG_HTTP_HTTP2_CLIENT_H
+#define TG_HTTP_HTTP2_CLIENT_H
+
+#include "io/http/http1_client.h"
+#include "io/http/http2_link.h"
+
+/* A connection to an upstream, for many exchanges. */
+struct http2_upstream {
+    struct http2_link link;
+    struct out_conn *conn;
+    struct http2_upstream *next, **from; /* neighbours on the shelf */
+    struct net_timer timer;              /* how long it is kept without an exchange */
+    struct net_timer settling;           /* how long its settings may take */
+    bool settled;                        /* they have come */
+    bool used;                           /* has carried one */
+    bool idle;                           /* carries none, and is counted as kept */
+    bool going;                          /* the upstream takes no more */
+    bool ending;                         /* its exchanges are being told */
+    bool lost; /* the connection is gone, but some exchange has not been given all that came */
+};
+
+/* An exchange on it. It outlives what its owner has of it, until nghttp2 has forgotten it, too. */
+struct http2_call {
+    struct net_grave grave;
+    struct http2_flow flow;
+    struct http2_upstream *upstream;
+    struct out_exchange *exchange; /* null: cancelled, or complete */
+    bool head_held;                /* came while paused */
+    struct http2_call *next_spare;
+};
+
+static inline struct http2_call *http2_call_of(struct http2_flow *flow)
+{
+    return (struct http2_call *)(void *)((char *)flow - offsetof(struct http2_call, flow));
+}
+
+/* ---- http2_client.c: connections */
+
+/* What out_dial_shared() began. */
+void http2_dial_up(struct out_conn *conn);
+void http2_dial_failed(struct out_conn *conn, enum http_why why, const char *text);
+
+/* One with room for an exchange; null: none. */
+struct http2_upstream *http2_upstream_find(struct http_shelf *shelf);
+
+void http2_wait_put(struct http_shelf *shelf, struct out_exchange *exchange);
+void http2_wait_leave(struct out_exchange *exchange);
+
+/* Opens another connection, if somebody waits and none is being opened. It may fail from inside. */
+void http2_dial_more(struct http_shelf *shelf, tg_ms connect_ms);
+
+struct http2_call *http2_call_take(struct http2_upstream *upstream); /* null: no memory */
+
+/* nghttp2 has forgotten it; `spare`: and nobody else can have a pointer to it. */
+void http2_call_give(struct http2_call *call, bool spare);
+
+/* Everything of a shelf: no exchange is left. */
+void http2_shelf_clear(struct http_shelf *shelf);
+void http2_calls_free(struct http_client *client);
+
+/* ---- http2_exchange.c: exchanges */
+
+extern const struct http_outbound_transport http2_outbound_transport;
+
+/* The head, until there is a connection. False: no memory. */
+bool http2_exchange_keep(struct out_exchange *exchange, const struct http_head *head);
+void http2_exchange_find(struct out_exchange *exchange, struct http_shelf *shelf);
+void http2_exchange_attach(struct out_exchange *exchange, struct http2_upstream *upstream);
+bool http2_exchange_to_http1(struct out_exchange *exchange); /* false: no memory */
+void http2_exchange_work(struct out_exchange *exchange);
+
+/* Lets go of everything but the struct; what runs is reset with the code. */
+void http2_exchange_leave(struct out_exchange *exchange, uint32_t code);
+
+/* What a link tells of a flow. */
+void http2_call_head(struct http2_flow *flow, bool last);
+void http2_call_data(struct http2_flow *flow, struct slice bytes);
+void http2_call_ended(struct http2_flow *flow);
+void http2_call_wrote(struct http2_flow *flow, size_t n);
+void http2_call_sent_end(struct http2_flow *flow);
+void http2_call_closed(struct http2_flow *flow, uint32_t code);
+
+#endif

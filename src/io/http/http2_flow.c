@@ -1,0 +1,165 @@
+/* http2_flow.c - one exchange on a connection of HTTP/2: what is written, paused, given up.
+ *
+ * What is to be sent waits here until nghttp2 asks for it, and goes from here to the wire without
+ * another copy. Fields behind the body are copied when they are given: nghttp2 can be told of them
+ * only when the last byte before them leaves.
+ */
+#include "io/http/http2_link.h"
+
+static nghttp2_data_provider provider_of(struct http2_flow *flow)
+{
+    return (nghttp2_data_provider){.source = {.ptr = flow}, .read_callback = http2_next_data};
+}
+
+void http2_flow_init(struct http2_flow *flow, struct http2_link *link)
+{
+    *flow = (struct http2_flow){.link = link};
+    flow->next = link->flows;
+    flow->from = &link->flows;
+    if (flow->next != NULL)
+        flow->next->from = &flow->next;
+    link->flows = flow;
+    link->n_flows++;
+}
+
+void http2_flow_fini(struct http2_flow *flow)
+{
+    struct http2_link *link = flow->link;
+    struct net_loop *loop = link->wire->loop;
+
+    if (flow->from != NULL) {
+        *flow->from = flow->next;
+        if (flow->next != NULL)
+            flow->next->from = flow->from;
+        flow->from = NULL;
+        link->n_flows--;
+    }
+    link->held_bytes -= buf_bytes(&flow->held);
+    http2_block_release(loop, &flow->head);
+    http2_block_release(loop, &flow->tail);
+    buf_release(loop, &flow->held);
+    buf_release(loop, &flow->out);
+    buf_release(loop, &flow->last);
+}
+
+/* All exchanges of a connection are equal, and take turns. */
+static void be_fair(struct http2_flow *flow)
+{
+    nghttp2_extpri fair = {.urgency = NGHTTP2_EXTPRI_DEFAULT_URGENCY, .inc = 1};
+
+    (void)nghttp2_session_change_extpri_stream_priority(flow->link->session, flow->id, &fair, 1);
+}
+
+bool http2_flow_reply(struct http2_flow *flow, const struct http2_nvs *nvs, bool body)
+{
+    nghttp2_data_provider provider = provider_of(flow);
+
+    if (body)
+        be_fair(flow);
+    http2_link_flush_later(flow->link);
+    return nghttp2_submit_response(flow->link->session, flow->id, nvs->list, nvs->n,
+                                   body ? &provider : NULL) == 0;
+}
+
+bool http2_flow_request(struct http2_flow *flow, const struct http2_nvs *nvs, bool body)
+{
+    nghttp2_data_provider provider = provider_of(flow);
+    int32_t id = nghttp2_submit_request(flow->link->session, NULL, nvs->list, nvs->n,
+                                        body ? &provider : NULL, flow);
+
+    if (id <= 0)
+        return false;
+    flow->id = id;
+    flow->open = true;
+    http2_link_flush_later(flow->link);
+    return true;
+}
+
+/* Something has come that nghttp2 may be waiting for. */
+static void wake(struct http2_flow *flow)
+{
+    if (!flow->asleep || !flow->open)
+        return;
+    flow->asleep = false;
+    (void)nghttp2_session_resume_data(flow->link->session, flow->id);
+    http2_link_flush_later(flow->link);
+}
+
+bool http2_flow_write(struct http2_flow *flow, struct slice bytes)
+{
+    if (!buf_append(flow->link->wire->loop, &flow->out, bytes.at, bytes.n))
+        return false;
+    wake(flow);
+    return true;
+}
+
+bool http2_flow_finish(struct http2_flow *flow, const struct http_field *trailers, size_t n)
+{
+    if (flow->finished)
+        return true;
+    if (n > 0 && !http2_fields_keep(flow->link->wire->loop, &flow->last, trailers, n))
+        return false;
+    flow->n_last = n;
+    flow->finished = true;
+    wake(flow);
+    return true;
+}
+
+void http2_flow_pause(struct http2_flow *flow)
+{
+    flow->paused = true;
+}
+
+bool http2_flow_resume(struct http2_flow *flow)
+{
+    flow->paused = false;
+    return buf_bytes(&flow->held) > 0 || (flow->in_ended && !flow->told_ended);
+}
+
+void http2_flow_deliver(struct http2_flow *flow)
+{
+    struct http2_link *link = flow->link;
+    struct buf held = flow->held;
+    size_t n = buf_bytes(&held);
+
+    if (flow->paused)
+        return;
+    if (n > 0) {
+        flow->held = (struct buf){0};
+        link->held_bytes -= n;
+        if (flow->open) {
+            nghttp2_session_consume_stream(link->session, flow->id, n);
+            http2_link_flush_later(link);
+        }
+        link->ops->data(flow, (struct slice){buf_first(&held), n});
+        buf_release(link->wire->loop, &held);
+    }
+    /* Not if data() has ended the flow. */
+    if (flow->from != NULL && flow->in_ended && !flow->paused)
+        http2_flow_tell_ended(flow);
+}
+
+void http2_flow_discard(struct http2_flow *flow)
+{
+    struct http2_link *link = flow->link;
+    size_t n = buf_bytes(&flow->held);
+
+    flow->paused = false;
+    if (n == 0)
+        return;
+    link->held_bytes -= n;
+    buf_release(link->wire->loop, &flow->held);
+    if (flow->open && !link->finished) {
+        nghttp2_session_consume_stream(link->session, flow->id, n);
+        http2_link_flush_later(link);
+    }
+}
+
+void http2_flow_reset(struct http2_flow *flow, uint32_t code)
+{
+    if (!flow->open || flow->resetting || flow->link->finished)
+        return;
+    flow->resetting = true;
+    (void)nghttp2_submit_rst_stream(flow->link->session, NGHTTP2_FLAG_NONE, flow->id, code);
+    http2_link_flush_later(flow->link);
+}

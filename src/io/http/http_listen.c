@@ -1,0 +1,442 @@
+/* http_listen.c - listeners: a socket for each worker on the same port, and who may come in.
+ *
+ * Every worker has its own socket with SO_REUSEPORT, and the kernel deals connections out: no
+ * thread accepts for another, and no wake-up crosses cores. The option is set here because libuv
+ * 1.44 has none for it. The price: when one worker stops listening, what the kernel had dealt to it
+ * and it had not accepted is reset; so workers drain together.
+ *
+ * When descriptors run out, accepting stops for a moment: the socket stays readable, and the loop
+ * would spin.
+ */
+#define _DEFAULT_SOURCE /* SO_REUSEPORT */
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "io/http/http2_server.h"
+#include "io/net/address.h"
+#include "lib/core/problem.h"
+
+#define ACCEPTS_A_TURN 64 /* others of the loop want their turn */
+#define ACCEPT_AGAIN_MS 100
+
+struct listen_poll {
+    uv_poll_t uv;
+    struct http_listener *listener;
+};
+
+void http_limits_init(struct http_limits *limits)
+{
+    *limits = (struct http_limits){
+        .header_bytes = 64 << 10,
+        .fields = 100,
+        .target_bytes = 16 << 10,
+        .header_ms = 10000,
+        .body_ms = 30000,
+        .body_rate = 1000,
+        .write_ms = 60000,
+        .idle_ms = 75000,
+        .linger_ms = 2000,
+        .linger_bytes = 1 << 20,
+        .output_high = HTTP_OUTPUT_HIGH,
+        .output_low = HTTP_OUTPUT_LOW,
+        .streams = 128,
+        .resets = 500,
+        .resets_per_s = 100,
+        .rapid_ms = 100,
+        .odd_frames = 2000,
+    };
+}
+
+void http_listen_options_init(struct http_listen_options *options)
+{
+    *options = (struct http_listen_options){.backlog = 1024};
+    http_limits_init(&options->limits);
+}
+
+static enum tg_err check_limits(const struct http_limits *limits, struct tg_problem *problem)
+{
+    if (limits->header_bytes < 256 || limits->header_bytes > 1 << 20)
+        return problem_say(problem, TG_ERR_INVALID, "header_bytes %zu: from 256 to 1048576",
+                           limits->header_bytes);
+    if (limits->fields < 1 || limits->fields > 1000)
+        return problem_say(problem, TG_ERR_INVALID, "fields %zu: from 1 to 1000", limits->fields);
+    if (limits->output_low > limits->output_high)
+        return problem_say(problem, TG_ERR_INVALID, "output_low %zu is above output_high %zu",
+                           limits->output_low, limits->output_high);
+    if (limits->streams < 1 || limits->streams > 100000)
+        return problem_say(problem, TG_ERR_INVALID, "streams %zu: from 1 to 100000",
+                           limits->streams);
+    return TG_OK;
+}
+
+/* ---- Accepting ------------------------------------------------------------------------------- */
+
+static void accept_polled(uv_poll_t *uv, int status, int events);
+
+/* Whether there is room for one more; if so it is counted. */
+static bool enter_census(struct http_census *census)
+{
+    if (census == NULL)
+        return true;
+    /* Relaxed: a count that guards no other memory. */
+    long long open = atomic_fetch_add_explicit(&census->open, 1, memory_order_relaxed);
+    long long max = atomic_load_explicit(&census->max, memory_order_relaxed);
+    if (max <= 0 || open < max)
+        return true;
+    atomic_fetch_sub_explicit(&census->open, 1, memory_order_relaxed);
+    return false;
+}
+
+/* Whoever holds a connection without using it can make another; who has just come is about to use
+ * his. So the oldest goes, even if it was in the midst of a head: senders of slow heads would have
+ * all the places. */
+static struct http1_conn *oldest_without_exchange(const struct http_listener *listener)
+{
+    struct http1_conn *found = NULL;
+
+    for (struct http1_conn *conn = listener->conns; conn != NULL; conn = conn->next)
+        if (conn->phase != HTTP1_BUSY && conn->http2 == NULL)
+            found = conn; /* new ones are put in front */
+    return found;
+}
+
+/* Whether there is a place for one more, after others have made room. Those who are being refused
+ * make room first of all: so there is one of them at most beyond the bound. */
+static bool make_room(const struct http_listener *listener)
+{
+    struct http1_conn *oldest;
+
+    if (listener->max_conns == 0)
+        return true;
+    while (listener->n_conns >= listener->max_conns &&
+           (oldest = oldest_without_exchange(listener)) != NULL)
+        http1_conn_end(oldest, HTTP_TIMEOUT);
+    return listener->n_conns < listener->max_conns;
+}
+
+static void take_in(struct http_listener *listener, int fd, const union address *peer, socklen_t n)
+{
+    struct http1_conn *conn;
+
+    if (!enter_census(listener->census)) {
+        atomic_fetch_add_explicit(&listener->census->turned_away, 1, memory_order_relaxed);
+        close(fd);
+        return;
+    }
+    bool room = make_room(listener);
+    if (http1_conn_new(listener, fd, &peer->any, n, &conn)) {
+        if (!room)
+            http1_conn_refuse(conn, 503, "there are too many connections");
+        return;
+    }
+    if (listener->census != NULL)
+        atomic_fetch_sub_explicit(&listener->census->open, 1, memory_order_relaxed);
+}
+
+static void rest_a_while(struct http_listener *listener)
+{
+    uv_poll_stop(&listener->poll->uv);
+    net_timer_set(listener->loop, &listener->again, ACCEPT_AGAIN_MS);
+}
+
+static void accept_again(void *arg)
+{
+    struct http_listener *listener = arg;
+
+    if (listener->poll != NULL)
+        uv_poll_start(&listener->poll->uv, UV_READABLE, accept_polled);
+}
+
+static int accept_one(int listening, union address *peer, socklen_t *n)
+{
+    int fd = accept(listening, &peer->any, n);
+
+    if (fd >= 0 && (fcntl(fd, F_SETFL, O_NONBLOCK) != 0 || fcntl(fd, F_SETFD, FD_CLOEXEC) != 0)) {
+        close(fd);
+        errno = ECONNABORTED;
+        return -1;
+    }
+    return fd;
+}
+
+static void accept_polled(uv_poll_t *uv, int status, int events)
+{
+    struct http_listener *listener = ((struct listen_poll *)uv->data)->listener;
+
+    (void)status, (void)events;
+    for (int i = 0; i < ACCEPTS_A_TURN; i++) {
+        union address peer = {0};
+        socklen_t n = sizeof peer;
+        int fd = accept_one(listener->fd, &peer, &n);
+
+        if (fd >= 0) {
+            take_in(listener, fd, &peer, n);
+        } else if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) {
+            rest_a_while(listener);
+            break;
+        } else if (errno != ECONNABORTED && errno != EINTR) {
+            break;
+        }
+    }
+    net_loop_settle(listener->loop);
+}
+
+/* ---- Opening --------------------------------------------------------------------------------- */
+
+static enum tg_err find_address(const char *text, union address *address, socklen_t *n,
+                                struct tg_problem *problem)
+{
+    char host[ADDRESS_HOST_BYTES];
+    int port = 0;
+
+    if (strncmp(text, "unix:", 5) == 0) {
+        if (address_parse(text, 0, address, n))
+            return TG_OK;
+    } else if (address_split(text, host, &port)) {
+        if (address_parse(strcmp(host, "*") == 0 ? "::" : host, port, address, n))
+            return TG_OK;
+    }
+    return problem_say(problem, TG_ERR_INVALID,
+                       "'%s' is no address to listen on; 127.0.0.1:8080, [::1]:8080, *:8080 or "
+                       "unix:PATH",
+                       text);
+}
+
+/* A local socket that nobody listens on any more is in the way. */
+static void remove_stale(const union address *address, socklen_t n)
+{
+    struct stat st;
+
+    if (stat(address->un.sun_path, &st) != 0 || !S_ISSOCK(st.st_mode))
+        return;
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return;
+    if (connect(fd, &address->any, n) != 0 && errno == ECONNREFUSED)
+        unlink(address->un.sun_path);
+    close(fd);
+}
+
+/* How a socket is to listen. */
+struct listen_way {
+    int backlog;
+    bool any;   /* every address, IPv4 and IPv6 */
+    bool share; /* the port, with others that do so too */
+};
+
+static int open_socket(const union address *address, socklen_t n, struct listen_way way)
+{
+    int fd = socket(address->any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    int on = 1, only_v6 = way.any ? 0 : 1;
+
+    if (fd < 0)
+        return -1;
+    if (address->any.sa_family == AF_UNIX) {
+        remove_stale(address, n);
+    } else {
+        (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+        if (way.share && setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof on) != 0)
+            goto close_fd;
+    }
+    if (address->any.sa_family == AF_INET6)
+        (void)setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &only_v6, sizeof only_v6);
+    if (bind(fd, &address->any, n) == 0 && listen(fd, way.backlog) == 0)
+        return fd;
+
+close_fd:;
+    int error = errno;
+    close(fd);
+    errno = error;
+    return -1;
+}
+
+/* Of a local socket the first worker's. Else as above, but if it is to be alone only where a
+ * socket that shares with nobody could listen. A port that the system chooses is nobody's anyway.
+ * */
+static int open_listener(const char *text, const union address *address, socklen_t n,
+                         const struct http_listen_options *options)
+{
+    struct listen_way way = {.backlog = options->backlog, .any = *text == '*', .share = false};
+
+    if (options->first != NULL && address->any.sa_family == AF_UNIX)
+        return fcntl(options->first->fd, F_DUPFD_CLOEXEC, 0);
+    if (options->alone && address->any.sa_family != AF_UNIX) {
+        int fd = open_socket(address, n, way);
+        if (fd < 0)
+            return -1;
+        close(fd);
+    }
+    way.share = true;
+    return open_socket(address, n, way);
+}
+
+static int port_of(int fd)
+{
+    union address address = {0};
+    socklen_t n = sizeof address;
+
+    if (getsockname(fd, &address.any, &n) != 0)
+        return 0;
+    if (address.any.sa_family == AF_INET)
+        return ntohs(address.in.sin_port);
+    return address.any.sa_family == AF_INET6 ? ntohs(address.in6.sin6_port) : 0;
+}
+
+static bool start_polling(struct http_listener *listener)
+{
+    listener->poll = calloc(1, sizeof *listener->poll);
+    if (listener->poll == NULL)
+        return false;
+    if (uv_poll_init(&listener->loop->uv, &listener->poll->uv, listener->fd) != 0) {
+        free(listener->poll);
+        listener->poll = NULL;
+        return false;
+    }
+    listener->poll->uv.data = listener->poll;
+    listener->poll->listener = listener;
+    uv_poll_start(&listener->poll->uv, UV_READABLE, accept_polled);
+    return true;
+}
+
+enum tg_err http_listen(struct net_loop *loop, const char *address,
+                        const struct http_listen_options *options, struct http_listener **made,
+                        struct tg_problem *problem)
+{
+    union address where;
+    socklen_t n;
+    enum tg_err err = check_limits(&options->limits, problem);
+
+    if (err == TG_OK)
+        err = find_address(address, &where, &n, problem);
+    if (err != TG_OK)
+        return err;
+    struct http_listener *listener = http_listener_new(loop, options);
+    if (listener == NULL)
+        return problem_say(problem, TG_ERR_MEMORY, "no memory");
+    listener->fd = open_listener(address, &where, n, options);
+    if (listener->fd < 0 && errno == EAFNOSUPPORT && *address == '*') {
+        /* A system without IPv6: every address is every IPv4 address. */
+        (void)address_parse("0.0.0.0", ntohs(where.in6.sin6_port), &where, &n);
+        listener->fd = open_listener(address, &where, n, options);
+    }
+    if (listener->fd < 0) {
+        err =
+            problem_say(problem, TG_ERR_STORE, "cannot listen on %s: %s", address, strerror(errno));
+        goto free_listener;
+    }
+    if (where.any.sa_family == AF_UNIX && options->first == NULL)
+        listener->unlink_path = strdup(where.un.sun_path);
+    listener->port = port_of(listener->fd);
+    if (!start_polling(listener)) {
+        err = problem_say(problem, TG_ERR_MEMORY, "no memory");
+        goto free_listener;
+    }
+    *made = listener;
+    return TG_OK;
+
+free_listener:
+    http_listener_free(listener);
+    return err;
+}
+
+struct http_listener *http_listener_new(struct net_loop *loop,
+                                        const struct http_listen_options *options)
+{
+    struct http_listener *listener = calloc(1, sizeof *listener);
+
+    if (listener == NULL)
+        return NULL;
+    /* Connections are numbered from anywhere: so no two listeners of the process, on whatever
+     * threads, need to agree on who has which numbers. */
+    listener->loop = loop;
+    listener->ops = options->ops;
+    listener->context = options->context;
+    listener->limits = options->limits;
+    listener->census = options->census;
+    listener->max_conns = options->connections;
+    listener->tls = tls_context_ref(options->tls);
+    listener->http2 = options->http2;
+    listener->fd = -1;
+    if (uv_random(NULL, NULL, &listener->next_connection, sizeof listener->next_connection, 0,
+                  NULL) != 0)
+        listener->next_connection = (uint64_t)(uintptr_t)listener << 16;
+    listener->next_connection = (listener->next_connection >> 1) + 1; /* never 0 */
+    net_timer_init(&listener->again, accept_again, listener);
+    return listener;
+}
+
+/* ---- Asking, draining, closing --------------------------------------------------------------- */
+
+int http_listener_port(const struct http_listener *listener)
+{
+    return listener->port;
+}
+
+size_t http_listener_open(const struct http_listener *listener)
+{
+    return listener->n_conns;
+}
+
+size_t http_listener_busy(const struct http_listener *listener)
+{
+    return listener->n_busy;
+}
+
+void http_listener_set_tls(struct http_listener *listener, struct tls_context *tls)
+{
+    struct tls_context *old = listener->tls;
+
+    listener->tls = tls_context_ref(tls);
+    tls_context_unref(old);
+}
+
+static void poll_closed(uv_handle_t *uv)
+{
+    free(uv->data);
+}
+
+static void stop_accepting(struct http_listener *listener)
+{
+    net_timer_stop(listener->loop, &listener->again);
+    if (listener->poll != NULL)
+        uv_close((uv_handle_t *)&listener->poll->uv, poll_closed);
+    listener->poll = NULL;
+    if (listener->fd >= 0)
+        close(listener->fd);
+    listener->fd = -1;
+    if (listener->unlink_path != NULL)
+        unlink(listener->unlink_path);
+    free(listener->unlink_path);
+    listener->unlink_path = NULL;
+}
+
+void http_listener_drain(struct http_listener *listener)
+{
+    struct http1_conn *next;
+
+    listener->draining = true;
+    stop_accepting(listener);
+    for (struct http1_conn *conn = listener->conns; conn != NULL; conn = next) {
+        next = conn->next;
+        if (conn->http2 != NULL)
+            http2_server_drain(conn->http2);
+        else if (conn->phase == HTTP1_IDLE || conn->phase == HTTP1_SHAKING)
+            http1_conn_end(conn, HTTP_ABORTED);
+    }
+}
+
+void http_listener_free(struct http_listener *listener)
+{
+    if (listener == NULL)
+        return;
+    stop_accepting(listener);
+    while (listener->conns != NULL)
+        http1_conn_end(listener->conns, HTTP_ABORTED);
+    http2_spares_free(listener);
+    tls_context_unref(listener->tls);
+    free(listener);
+}

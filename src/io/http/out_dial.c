@@ -1,0 +1,237 @@
+/* out_dial.c - from an origin to a connection: name, address after address, proxy, TLS.
+ *
+ *     RESOLVING -> CONNECTING -> [TUNNEL] -> [SHAKING] -> BUSY
+ *
+ * Addresses are tried one after the other, families in turn; the time to connect is dealt out
+ * among them, so that one that does not answer does not use up the others' share. TLS and the
+ * proxy's answer are not tried again: what they say holds for every address.
+ *
+ * Through a proxy everything goes by CONNECT, plain requests too: so the proxy sees host and port,
+ * and neither the target nor a key; and replies are parsed by one rule.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "io/http/http1_write.h"
+#include "io/http/http2_client.h"
+
+static void try_next(struct out_conn *conn);
+
+static void give_up(struct out_conn *conn, enum http_why why, const char *text)
+{
+    struct http_client *client = conn->client;
+
+    /* The text may be the wire's own, which goes with the connection. */
+    if (text != client->text)
+        snprintf(client->text, sizeof client->text, "%s", text);
+    if (conn->shared)
+        http2_dial_failed(conn, why, client->text);
+    else
+        out_fail(conn->exchange, why, client->text);
+}
+
+static const char *dialled_host(const struct http_origin *origin)
+{
+    return origin->proxy_host != NULL ? origin->proxy_host : origin->host;
+}
+
+static void too_slow(void *arg)
+{
+    struct out_conn *conn = arg;
+
+    if (conn->state != OUT_CONNECTING || conn->next_address == conn->addresses.n) {
+        give_up(conn, HTTP_LATE_CONNECT, "no connection in time");
+        return;
+    }
+    wire_close(&conn->wire);
+    snprintf(conn->text, sizeof conn->text, "%s: no answer", dialled_host(conn->shelf->origin));
+    try_next(conn);
+}
+
+/* This address' share of the time. The last one needs none if there is an exchange, which has its
+ * own timer. */
+static void set_share(struct out_conn *conn)
+{
+    size_t left = conn->addresses.n - conn->next_address;
+    tg_ms share = conn->connect_ms / (tg_ms)(left + 1);
+
+    net_timer_init(&conn->timer, too_slow, conn);
+    if ((left > 0 || conn->shared) && share > 0)
+        net_timer_set(conn->client->loop, &conn->timer, share);
+}
+
+static void try_next(struct out_conn *conn)
+{
+    net_timer_stop(conn->client->loop, &conn->timer);
+    conn->state = OUT_CONNECTING;
+    while (conn->next_address < conn->addresses.n) {
+        size_t i = conn->next_address++;
+
+        if (wire_connect(&conn->wire, conn->client->loop, &out_wire_ops,
+                         &conn->addresses.list[i].address.any, conn->addresses.list[i].bytes)) {
+            set_share(conn);
+            return;
+        }
+        snprintf(conn->text, sizeof conn->text, "%.80s: %.60s", dialled_host(conn->shelf->origin),
+                 strerror(errno));
+    }
+    give_up(conn, HTTP_UNREACHABLE, conn->text);
+}
+
+static void resolved(struct resolve_wait *wait, const struct resolve_answer *answer)
+{
+    struct out_conn *conn =
+        (struct out_conn *)(void *)((char *)wait - offsetof(struct out_conn, resolving));
+
+    if (answer->n == 0) {
+        snprintf(conn->text, sizeof conn->text, "%.80s: %.60s", dialled_host(conn->shelf->origin),
+                 answer->text);
+        give_up(conn, HTTP_UNRESOLVED, conn->text);
+        return;
+    }
+    conn->addresses = *answer;
+    try_next(conn);
+}
+
+bool out_dial(struct out_exchange *exchange)
+{
+    struct http_client *client = exchange->client;
+    struct http_shelf *shelf = http_shelf_of(client, exchange->origin);
+    struct out_conn *conn = shelf != NULL ? out_conn_new(client, shelf) : NULL;
+
+    if (conn == NULL)
+        return false;
+    exchange->conn = conn;
+    conn->exchange = exchange;
+    conn->connect_ms = exchange->timeouts.connect;
+    out_dial_start(conn);
+    return true;
+}
+
+struct out_conn *out_dial_shared(struct http_client *client, struct http_shelf *shelf,
+                                 tg_ms connect_ms)
+{
+    struct out_conn *conn = out_conn_new(client, shelf);
+
+    if (conn == NULL)
+        return NULL;
+    conn->shared = true;
+    conn->connect_ms = connect_ms;
+    return conn;
+}
+
+/* It may fail from inside. */
+void out_dial_start(struct out_conn *conn)
+{
+    const struct http_origin *origin = conn->shelf->origin;
+
+    conn->state = OUT_RESOLVING;
+    conn->resolving.done = resolved;
+    resolve(&conn->client->resolver, dialled_host(origin),
+            origin->proxy_host != NULL ? origin->proxy_port : origin->port, &conn->resolving);
+}
+
+/* ---- The proxy ------------------------------------------------------------------------------- */
+
+static void ask_for_tunnel(struct out_conn *conn)
+{
+    const struct http_origin *origin = conn->shelf->origin;
+    char where[ADDRESS_HOST_BYTES + 16];
+    bool brackets = strchr(origin->host, ':') != NULL;
+    int n =
+        snprintf(where, sizeof where, brackets ? "[%s]:%d" : "%s:%d", origin->host, origin->port);
+    struct slice target = {where, (size_t)n};
+    struct http_head head = {.method = SLICE("CONNECT"), .target = target};
+    struct http1_framing framing = {.host = target, .length = -1};
+    struct buf out = {0};
+
+    conn->state = OUT_TUNNEL;
+    conn->parser.no_body = true;
+    if (!http1_put_request(conn->client->loop, &out, &head, &framing)) {
+        give_up(conn, HTTP_NO_MEMORY, "no memory");
+        return;
+    }
+    out.end -= 2; /* one more field: a hop's own, which heads do not carry */
+    wire_write(&conn->wire, buf_first(&out), buf_bytes(&out));
+    if (origin->proxy_auth != NULL) {
+        wire_write(&conn->wire, "proxy-authorization: ", 21);
+        wire_write(&conn->wire, origin->proxy_auth, strlen(origin->proxy_auth));
+        wire_write(&conn->wire, "\r\n", 2);
+    }
+    wire_write(&conn->wire, "\r\n", 2);
+    buf_release(conn->client->loop, &out);
+}
+
+static void connected(struct out_conn *conn)
+{
+    const struct http_origin *origin = conn->shelf->origin;
+
+    if (origin->tls == NULL || conn->state == OUT_SHAKING) {
+        net_timer_stop(conn->client->loop, &conn->timer);
+        if (conn->shared)
+            http2_dial_up(conn);
+        else
+            out_attach(conn->exchange, conn, false);
+        return;
+    }
+    conn->state = OUT_SHAKING;
+    conn->wire.tls.http2 = conn->shared;
+    conn->wire.tls.http2_only = conn->shared && origin->http2 == HTTP2_PRIOR;
+    if (!wire_start_tls(&conn->wire, origin->tls, origin->server_name, &conn->shelf->ticket))
+        give_up(conn, HTTP_NO_MEMORY, "TLS cannot be set up");
+}
+
+void out_dial_up(struct out_conn *conn)
+{
+    net_timer_stop(conn->client->loop, &conn->timer);
+    if (conn->shared && conn->connect_ms > 0) /* nobody else looks at the time */
+        net_timer_set(conn->client->loop, &conn->timer, conn->connect_ms);
+    if (conn->state == OUT_CONNECTING && conn->shelf->origin->proxy_host != NULL)
+        ask_for_tunnel(conn);
+    else
+        connected(conn);
+}
+
+size_t out_dial_data(struct out_conn *conn, const char *bytes, size_t n)
+{
+    size_t used = 0, took;
+    struct slice body;
+    enum http1_event event;
+
+    while ((event = http1_parse(&conn->parser, bytes + used, n - used, &took, &body)) ==
+           HTTP1_HEAD) {
+        used += took;
+        int status = conn->parser.head.status;
+        if (status / 100 != 2) {
+            snprintf(conn->text, sizeof conn->text, "the proxy answered %d", status);
+            give_up(conn, HTTP_NO_TUNNEL, conn->text);
+            return n;
+        }
+    }
+    used += took;
+    if (event == HTTP1_MORE)
+        return n;
+    if (event == HTTP1_BAD || used < n) {
+        /* Bytes after the proxy's reply, before we said a word: not from whom we want. */
+        give_up(conn, HTTP_NO_TUNNEL, "the proxy's answer is no HTTP");
+        return n;
+    }
+    http1_parser_next(&conn->parser);
+    connected(conn);
+    return n;
+}
+
+void out_dial_broke(struct out_conn *conn, enum wire_fault fault, const char *text)
+{
+    if (fault == WIRE_REFUSED) {
+        snprintf(conn->text, sizeof conn->text, "%.80s: %.60s", dialled_host(conn->shelf->origin),
+                 text);
+        wire_close(&conn->wire);
+        try_next(conn);
+    } else if (conn->state == OUT_SHAKING) {
+        give_up(conn, fault == WIRE_NO_TLS ? HTTP_UNTRUSTED : HTTP_UNREACHABLE, text);
+    } else {
+        give_up(conn, conn->state == OUT_TUNNEL ? HTTP_NO_TUNNEL : HTTP_UNREACHABLE, text);
+    }
+}

@@ -1,0 +1,62 @@
+/* buf.c - bytes that wait: a queue that takes a block of its loop while it holds any. See buf.h. */
+#include "io/net/buf.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Moves what waits to the front: at most once for as many bytes as were consumed. */
+static void close_gap(struct buf *buf)
+{
+    memmove(buf->at, buf->at + buf->begin, buf_bytes(buf));
+    buf->end -= buf->begin;
+    buf->begin = 0;
+}
+
+static bool grow(struct net_loop *loop, struct buf *buf, size_t need)
+{
+    size_t capacity = buf->capacity > 0 ? buf->capacity : NET_BLOCK_BYTES;
+
+    while (capacity < need) {
+        if (capacity > SIZE_MAX / 2)
+            return false;
+        capacity *= 2;
+    }
+    char *at = capacity == NET_BLOCK_BYTES ? net_block_take(loop) : malloc(capacity);
+    if (at == NULL)
+        return false;
+    size_t n = buf_bytes(buf);
+    if (n > 0)
+        memcpy(at, buf_first(buf), n);
+    buf_release(loop, buf);
+    *buf = (struct buf){.at = at, .end = n, .capacity = capacity};
+    return true;
+}
+
+char *buf_make_room(struct net_loop *loop, struct buf *buf, size_t n)
+{
+    if (n > SIZE_MAX / 2)
+        return NULL;
+    if (buf->capacity - buf->end < n) {
+        if (buf->begin >= buf->capacity / 2 && buf->capacity - buf_bytes(buf) >= n && buf->at)
+            close_gap(buf);
+        else if (!grow(loop, buf, buf_bytes(buf) + n))
+            return NULL;
+    }
+    return buf->at + buf->end;
+}
+
+void buf_consume(struct net_loop *loop, struct buf *buf, size_t n)
+{
+    buf->begin += n;
+    if (buf->begin == buf->end)
+        buf_release(loop, buf);
+}
+
+void buf_release(struct net_loop *loop, struct buf *buf)
+{
+    if (buf->capacity == NET_BLOCK_BYTES)
+        net_block_give(loop, buf->at);
+    else
+        free(buf->at);
+    *buf = (struct buf){0};
+}

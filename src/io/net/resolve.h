@@ -1,0 +1,48 @@
+/* resolve.h - names to addresses, without waiting: on libuv's threads, remembered for a while.
+ *
+ * Of one loop. Whoever waits for the same name waits for the same look-up. Failures are not
+ * remembered; what was found before is, and holds when a look-up fails or takes long, until one
+ * succeeds: a name service that is away for a while is no reason not to go where we went a minute
+ * ago. The answer that there is no such name is no failure: it is believed.
+ */
+#ifndef TG_NET_RESOLVE_H
+#define TG_NET_RESOLVE_H
+
+#include "io/net/address.h"
+#include "io/net/loop_inside.h"
+
+#define RESOLVE_ADDRESSES_MAX 16
+
+struct resolve_answer {
+    size_t n;         /* 0: there is none */
+    const char *text; /* why */
+    struct {
+        union address address;
+        socklen_t bytes;
+    } list[RESOLVE_ADDRESSES_MAX]; /* families in turn, as the system prefers */
+};
+
+/* In its owner's storage. */
+struct resolve_wait {
+    struct resolve_wait *next, **from; /* from null: not waiting */
+    void (*done)(struct resolve_wait *wait, const struct resolve_answer *answer);
+};
+
+struct resolver {
+    struct net_loop *loop;
+    tg_ms keep_ms;
+    tg_ms patience_ms; /* with a look-up, where something is known from before */
+    tg_ms again_ms;    /* after one that failed; what is known holds meanwhile */
+    struct resolve_name *names;
+};
+
+void resolver_init(struct resolver *resolver, struct net_loop *loop, tg_ms keep_ms);
+
+/* Nobody may be waiting. Look-ups that run end on their own, before the loop is freed. */
+void resolver_fini(struct resolver *resolver);
+
+/* done() may come from inside, when the answer is known. `host` may be an address in figures. */
+void resolve(struct resolver *resolver, const char *host, int port, struct resolve_wait *wait);
+void resolve_cancel(struct resolve_wait *wait);
+
+#endif

@@ -1,0 +1,165 @@
+/* gate_wait.c - a gate for programs that have a thread for each call.
+ *
+ * A thread that waits sleeps on a condition variable on its own stack. Whoever frees a slot calls
+ * wake() under the gate's lock, and the sleeper then needs that lock to resume: so wake() has done
+ * with the sleeper's stack before the sleeper can leave it.
+ */
+#include "io/posix/gate_wait.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <time.h>
+
+struct sleeper {
+    pthread_mutex_t mutex;
+    pthread_cond_t woken_up;
+    bool woken;
+};
+
+static void wake(void *context, void *waiter)
+{
+    struct sleeper *sleeper = waiter;
+
+    (void)context;
+    pthread_mutex_lock(&sleeper->mutex);
+    sleeper->woken = true;
+    pthread_cond_signal(&sleeper->woken_up);
+    pthread_mutex_unlock(&sleeper->mutex);
+}
+
+enum tg_err gate_wait_init(struct gate_wait *door, const struct tg_gate_config *config,
+                           struct tg_problem *problem)
+{
+    struct tg_gate_config own = *config;
+
+    if (config->remote_store) {
+        if (problem != NULL)
+            snprintf(problem->text, sizeof problem->text,
+                     "a gate that blocks decides rate and cost itself: no remote store");
+        return TG_ERR_INVALID;
+    }
+    own.wake = wake;
+    clock_init(&door->clock);
+    return tg_gate_new(&own, &door->gate, problem);
+}
+
+enum tg_err gate_wait_reconfigure(struct gate_wait *door, const struct tg_gate_config *config,
+                                  struct tg_problem *problem)
+{
+    struct tg_gate_config own = *config;
+
+    own.wake = wake;
+    return tg_gate_reconfigure(door->gate, &own, clock_now_ms(&door->clock), problem);
+}
+
+void gate_wait_fini(struct gate_wait *door)
+{
+    tg_gate_free(door->gate);
+    door->gate = NULL;
+}
+
+/* ---- sleeping ---- */
+
+/* Time since boot may go on while the machine sleeps, the clock of a condition variable does not:
+ * no harm, since whoever wakes up too late or too early looks again. */
+static enum tg_err sleeper_init(struct sleeper *sleeper)
+{
+    pthread_condattr_t attributes;
+    int failed = pthread_condattr_init(&attributes);
+
+    sleeper->woken = false;
+    if (failed)
+        return TG_ERR_MEMORY;
+    failed = pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC) ||
+             pthread_cond_init(&sleeper->woken_up, &attributes);
+    pthread_condattr_destroy(&attributes);
+    if (failed)
+        return TG_ERR_MEMORY;
+    if (pthread_mutex_init(&sleeper->mutex, NULL)) {
+        pthread_cond_destroy(&sleeper->woken_up);
+        return TG_ERR_MEMORY;
+    }
+    return TG_OK;
+}
+
+static void sleeper_fini(struct sleeper *sleeper)
+{
+    pthread_mutex_destroy(&sleeper->mutex);
+    pthread_cond_destroy(&sleeper->woken_up);
+}
+
+static struct timespec in_ms(tg_ms span)
+{
+    struct timespec at;
+
+    /* A day, then it looks again: no sum can overflow. */
+    span = span < 1 ? 1 : span > 86400000 ? 86400000 : span;
+    clock_gettime(CLOCK_MONOTONIC, &at);
+    at.tv_sec += (time_t)(span / 1000);
+    at.tv_nsec += (long)(span % 1000) * 1000000;
+    if (at.tv_nsec >= 1000000000) {
+        at.tv_sec++;
+        at.tv_nsec -= 1000000000;
+    }
+    return at;
+}
+
+/* Until woken, or for `span`. */
+static void sleeper_sleep(struct sleeper *sleeper, tg_ms span)
+{
+    struct timespec until = in_ms(span);
+
+    pthread_mutex_lock(&sleeper->mutex);
+    while (!sleeper->woken &&
+           pthread_cond_timedwait(&sleeper->woken_up, &sleeper->mutex, &until) != ETIMEDOUT)
+        ;
+    pthread_mutex_unlock(&sleeper->mutex);
+}
+
+/* ---- admitting ---- */
+
+static tg_ms tick(struct gate_wait *door)
+{
+    tg_ms now = clock_now_ms(&door->clock);
+
+    if (tg_gate_next_deadline(door->gate) <= now)
+        tg_gate_tick(door->gate, now);
+    return now;
+}
+
+/* Sleeps until something may have changed for the call: it is woken, or a deadline has come, its
+ * own or that of a lease whose slot it may get. */
+static tg_ms wait_a_while(struct gate_wait *door, struct sleeper *sleeper, tg_ms deadline)
+{
+    tg_ms next = tg_gate_next_deadline(door->gate);
+
+    sleeper_sleep(sleeper, (next < deadline ? next : deadline) - clock_now_ms(&door->clock));
+    return tick(door);
+}
+
+enum tg_err gate_wait_admit(struct gate_wait *door, struct tg_call *call, struct tg_answer *answer)
+{
+    struct sleeper sleeper;
+    struct tg_answer made;
+    enum tg_err err = sleeper_init(&sleeper);
+
+    if (err)
+        return err;
+    call->waiter = &sleeper;
+    tg_ms now = tick(door);
+    err = tg_gate_admit(door->gate, call, 0, now, &made);
+    while (!err && made.step == TG_WAITING) {
+        now = wait_a_while(door, &sleeper, made.deadline);
+        err = tg_gate_resume(door->gate, made.lease, call, now, &made);
+    }
+    sleeper_fini(&sleeper);
+    if (!err)
+        *answer = made;
+    return err;
+}
+
+bool gate_wait_release(struct gate_wait *door, tg_lease lease, const struct tg_release *release)
+{
+    return tg_gate_release(door->gate, lease, clock_now_ms(&door->clock), release);
+}

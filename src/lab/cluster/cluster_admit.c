@@ -1,0 +1,229 @@
+/* cluster_admit.c - the admission policies of BLIS, and what becomes of a decision.
+ *
+ * The arithmetic is BLIS's to the last bit: the bucket is full at 0, is refilled at every
+ * decision, a refusal's too, and counts the whole prompt and nothing of the answer. It is on
+ * purpose not one of the library's limiters: whoever wants those asks for the policy `gate`.
+ */
+#include <math.h>
+#include <stdlib.h>
+
+#include "lab/cluster/cluster_state.h"
+
+/* ---- Making and unmaking --------------------------------------------------------------------- */
+
+static bool init_budgets(struct cluster_run_state *run)
+{
+    const struct cluster_config *config = run->config;
+    size_t n = run->load->tenants.n;
+    double places = (double)(config->instances * config->max_num_seqs);
+
+    run->budgets = malloc(n * sizeof *run->budgets);
+    run->tenant_running = calloc(n, sizeof *run->tenant_running);
+    if (run->budgets == NULL || run->tenant_running == NULL)
+        return false;
+    for (size_t i = 0; i < n; i++)
+        run->budgets[i] = INFINITY;
+    for (size_t i = 0; i < config->n_tenant_budgets; i++)
+        if (config->tenant_budgets[i].tenant < n)
+            run->budgets[config->tenant_budgets[i].tenant] =
+                config->tenant_budgets[i].share * places;
+    return true;
+}
+
+enum tg_err admit_init(struct cluster_run_state *run)
+{
+    run->bucket_tokens = run->config->bucket_capacity;
+    random_init(&run->jitter, run->config->seed, 0);
+    if (run->config->n_tenant_budgets > 0 && !init_budgets(run))
+        return TG_ERR_MEMORY;
+    return TG_OK;
+}
+
+void admit_fini(struct cluster_run_state *run)
+{
+    free(run->budgets);
+    free(run->tenant_running);
+}
+
+/* ---- What becomes of it ---------------------------------------------------------------------- */
+
+static void note(struct cluster_run_state *run, uint32_t request, enum cluster_reason reason,
+                 double detail)
+{
+    struct cluster_outcome *outcome = &run->world.outcomes[request];
+
+    outcome->reason = (uint8_t)reason;
+    outcome->detail = detail;
+    outcome->decided_us = run->now_us;
+}
+
+void admit_pass(struct cluster_run_state *run, uint32_t request)
+{
+    run->admitted++;
+    run->world.outcomes[request].decided_us = run->now_us;
+    run->world.outcomes[request].status = CLUSTER_IN_PIPELINE;
+    cluster_push(run, run->now_us + run->config->routing_latency_us, KIND_ROUTING, request);
+}
+
+/* How long its client waits before it comes again; negative: it does not. */
+static int64_t wait_before_retry(struct cluster_run_state *run, uint32_t request, int64_t retry_us)
+{
+    const struct cluster_config *config = run->config;
+    int32_t attempts = run->world.outcomes[request].attempts;
+    double wait = (double)retry_us;
+
+    if (retry_us == RETRY_NEVER || attempts >= config->retry.max_attempts)
+        return -1;
+    if (retry_us == RETRY_UNSAID)
+        wait = ldexp((double)config->retry.backoff_us, attempts < 31 ? attempts - 1 : 30);
+    if (config->retry.jitter > 0)
+        wait += wait * config->retry.jitter * random_unit(&run->jitter);
+    return wait < 1e15 ? (int64_t)ceil(wait) : -1;
+}
+
+void admit_refuse(struct cluster_run_state *run, uint32_t request, enum cluster_status status,
+                  int64_t retry_us)
+{
+    const struct cluster_request *asked = &run->load->requests[request];
+    struct cluster_outcome *outcome = &run->world.outcomes[request];
+    int64_t wait = wait_before_retry(run, request, retry_us);
+
+    run->refusals++;
+    outcome->decided_us = run->now_us;
+    if (wait < 0 || (asked->deadline_us > 0 && run->now_us + wait >= asked->deadline_us)) {
+        outcome->status = (uint8_t)status;
+        run->rejected++;
+        return;
+    }
+    outcome->status = CLUSTER_IN_PIPELINE;
+    cluster_push(run, run->now_us + wait, KIND_ARRIVAL, request);
+}
+
+/* ---- Policies -------------------------------------------------------------------------------- */
+
+static int32_t priority_of(const struct cluster_run_state *run, uint32_t request)
+{
+    return run->config->classes[run->load->requests[request].slo_class].priority;
+}
+
+static bool over_budget(const struct cluster_run_state *run, uint32_t request)
+{
+    uint32_t tenant = run->load->requests[request].tenant;
+
+    return run->budgets != NULL && (double)run->tenant_running[tenant] > run->budgets[tenant] &&
+           priority_of(run, request) < 0;
+}
+
+/* When the bucket would have had enough, had nobody else come. */
+static int64_t bucket_wait(const struct cluster_run_state *run, double cost)
+{
+    double us = (cost - run->bucket_tokens) / run->config->bucket_refill_per_s * 1e6;
+
+    if (cost > run->config->bucket_capacity || !(us < 1e15))
+        return RETRY_NEVER;
+    return (int64_t)ceil(us);
+}
+
+static void ask_bucket(struct cluster_run_state *run, uint32_t request)
+{
+    const struct cluster_config *config = run->config;
+    double cost = (double)run->load->requests[request].input_tokens;
+    int64_t elapsed = run->now_us - run->bucket_at_us;
+
+    if (elapsed > 0) {
+        run->bucket_tokens =
+            fmin(config->bucket_capacity,
+                 run->bucket_tokens + (double)elapsed * config->bucket_refill_per_s / 1e6);
+        run->bucket_at_us = run->now_us;
+    }
+    if (run->bucket_tokens >= cost) {
+        run->bucket_tokens -= cost;
+        admit_pass(run, request);
+        return;
+    }
+    note(run, request, CLUSTER_REASON_TOKENS, 0);
+    admit_refuse(run, request, CLUSTER_REJECTED, bucket_wait(run, cost));
+}
+
+static void ask_tiers(struct cluster_run_state *run, uint32_t request)
+{
+    const struct cluster_config *config = run->config;
+    int64_t most = 0;
+
+    for (size_t i = 0; i < run->n_instances; i++) {
+        int64_t load = route_load(run, i);
+        most = load > most ? load : most;
+    }
+    if (most <= config->tier_shed_threshold ||
+        priority_of(run, request) >= config->tier_shed_min_priority) {
+        admit_pass(run, request);
+        return;
+    }
+    note(run, request, CLUSTER_REASON_TIER, (double)most);
+    admit_refuse(run, request, CLUSTER_REJECTED, RETRY_UNSAID);
+}
+
+double admit_saturation(const struct cluster_run_state *run, double queue, double kv)
+{
+    double sum = 0;
+
+    for (size_t i = 0; i < run->n_instances; i++) {
+        double waiting = (double)run->signals[i].queue_depth / queue;
+        double held = run->signals[i].kv_used / kv;
+        sum += waiting > held ? waiting : held;
+    }
+    return sum / (double)run->n_instances;
+}
+
+static void ask_saturation(struct cluster_run_state *run, uint32_t request)
+{
+    const struct cluster_config *config = run->config;
+    double saturation =
+        admit_saturation(run, config->gaie_queue_threshold, config->gaie_kv_threshold);
+
+    if (priority_of(run, request) >= 0 || saturation < 1) {
+        admit_pass(run, request);
+        return;
+    }
+    note(run, request, CLUSTER_REASON_SATURATED, saturation);
+    admit_refuse(run, request, CLUSTER_REJECTED, RETRY_UNSAID);
+}
+
+static void ask_policy(struct cluster_run_state *run, uint32_t request)
+{
+    switch (run->config->admission) {
+    case CLUSTER_TOKEN_BUCKET:
+        ask_bucket(run, request);
+        break;
+    case CLUSTER_REJECT_ALL:
+        note(run, request, CLUSTER_REASON_REJECT_ALL, 0);
+        admit_refuse(run, request, CLUSTER_REJECTED, RETRY_UNSAID);
+        break;
+    case CLUSTER_TIER_SHED:
+        ask_tiers(run, request);
+        break;
+    case CLUSTER_GAIE_LEGACY:
+        ask_saturation(run, request);
+        break;
+    case CLUSTER_GATE:
+        gate_decide(run, request);
+        break;
+    default:
+        admit_pass(run, request);
+    }
+}
+
+void admit_decide(struct cluster_run_state *run, uint32_t request)
+{
+    run->world.outcomes[request].attempts++;
+    route_look(run);
+    note(run, request, CLUSTER_REASON_NONE, 0);
+    if (over_budget(run, request)) {
+        note(run, request, CLUSTER_REASON_TENANT_BUDGET, 0);
+        admit_refuse(run, request, CLUSTER_REJECTED, RETRY_UNSAID);
+    } else if (run->flow != NULL) {
+        flow_admit(run, request);
+    } else {
+        ask_policy(run, request);
+    }
+}

@@ -1,0 +1,29 @@
+/* cluster_names.h - texts that come again and again, each with a small number.
+ *
+ * A workload names tenants, clients and prefix groups a million times and has a few of each: the
+ * requests carry numbers, and here is what they stand for. Number 0 is always the empty text.
+ */
+#ifndef TG_CLUSTER_CLUSTER_NAMES_H
+#define TG_CLUSTER_CLUSTER_NAMES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct cluster_names {
+    char **texts; /* of each number, ends with a zero */
+    size_t n;
+    size_t capacity;
+    uint32_t *slots; /* number + 1; 0: empty */
+    size_t n_slots;
+};
+
+/* Has "" as number 0. False: no memory. */
+bool cluster_names_init(struct cluster_names *names);
+void cluster_names_fini(struct cluster_names *names);
+
+/* The number of a text, a new one if it is new. False: no memory. */
+bool cluster_names_get(struct cluster_names *names, const char *bytes, size_t size,
+                       uint32_t *number);
+
+#endif

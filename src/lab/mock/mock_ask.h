@@ -1,0 +1,63 @@
+/* mock_ask.h - what a request asks the mock for: endpoint, and the fields its reply follows.
+ *
+ * The gateway reads requests too, and its reader is not used here on purpose: the mock is what the
+ * gateway is tested against, and a mistake that both share would not be seen.
+ */
+#ifndef TG_MOCK_MOCK_ASK_H
+#define TG_MOCK_MOCK_ASK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "io/http/http.h"
+#include "io/text/json_read.h"
+
+#define MOCK_NAME_MAX 128    /* bytes of a model's or a tool's name */
+#define MOCK_CHOICES_MAX 16  /* answers to one call */
+#define MOCK_INPUTS_MAX 2048 /* texts to embed in one call */
+#define MOCK_DIMENSIONS_MAX 4096
+
+enum mock_api { MOCK_OPENAI, MOCK_ANTHROPIC };
+
+enum mock_endpoint {
+    MOCK_OTHER, /* no path of the two APIs */
+    MOCK_CHAT,
+    MOCK_COMPLETIONS,
+    MOCK_RESPONSES,
+    MOCK_EMBEDDINGS,
+    MOCK_MESSAGES,
+    MOCK_COUNT_TOKENS,
+    MOCK_MODELS,
+    MOCK_MODEL,
+};
+
+struct mock_ask {
+    enum mock_endpoint endpoint;
+    enum mock_api api;
+    bool method_ok;
+    char model[MOCK_NAME_MAX + 1];
+    char tool[MOCK_NAME_MAX + 1]; /* the first that the call offers; "": none */
+    bool stream;
+    bool include_usage;   /* stream_options of OpenAI */
+    bool base64;          /* embeddings: as base64 of little-endian floats */
+    int64_t max_tokens;   /* -1: the call does not say */
+    int64_t choices;      /* 1 or more */
+    int64_t inputs;       /* embeddings: how many */
+    int64_t dimensions;   /* embeddings: 8 unless the call says */
+    int64_t prompt_bytes; /* of text; payloads in base64 are not text */
+    uint64_t hash;        /* of seed, path and body: the same request, the same reply */
+};
+
+/* Endpoint, API and, for MOCK_MODEL, the model; all else as if the body were empty. */
+void mock_ask_head(struct mock_ask *ask, const struct http_head *head);
+
+/* The body, after mock_ask_head(). `readable` as of json_begin(). Null: it is good; else what is
+ * wrong with it, for a reply with 400. Static, or valid until the reader's next document. */
+const char *mock_ask_body(struct mock_ask *ask, struct json_reader *reader, const char *body,
+                          size_t n, size_t readable);
+
+/* Four bytes are a token, and there is at least one. */
+int64_t mock_ask_prompt_tokens(const struct mock_ask *ask);
+
+#endif

@@ -1,0 +1,133 @@
+/* mock_lists.c - embeddings, and the models there are.
+ *
+ * Embeddings come as numbers or, as the official clients ask for without telling anybody, as base64
+ * of little-endian floats.
+ */
+#include <stdio.h>
+
+#include "lab/mock/mock_reply.h"
+#include "lib/core/random.h"
+
+/* ---- Embeddings ------------------------------------------------------------------------------ */
+
+/* Coordinates are multiples of 1/1024: floats hold them exactly, and so do six decimals. */
+static float coordinate(struct random *random)
+{
+    return (float)((int64_t)(random_bits(random) >> 53) - 1024) / 1024.0F;
+}
+
+static void put_base64(struct mock_text *out, const unsigned char *bytes, size_t n)
+{
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+    for (size_t i = 0; i < n; i += 3) {
+        uint32_t three = (uint32_t)bytes[i] << 16 | (i + 1 < n ? (uint32_t)bytes[i + 1] << 8 : 0) |
+                         (i + 2 < n ? (uint32_t)bytes[i + 2] : 0);
+        char four[4] = {digits[three >> 18], digits[three >> 12 & 63],
+                        i + 1 < n ? digits[three >> 6 & 63] : '=',
+                        i + 2 < n ? digits[three & 63] : '='};
+        mock_text_add(out, four, sizeof four);
+    }
+}
+
+static void put_floats(struct random *random, int64_t n, struct mock_text *out)
+{
+    unsigned char bytes[MOCK_DIMENSIONS_MAX * 4];
+
+    for (int64_t i = 0; i < n; i++) {
+        float value = coordinate(random);
+        uint32_t bits;
+
+        memcpy(&bits, &value, sizeof bits);
+        for (int k = 0; k < 4; k++)
+            bytes[i * 4 + k] = (unsigned char)(bits >> (8 * k));
+    }
+    mock_text_put(out, "\"");
+    put_base64(out, bytes, (size_t)n * 4);
+    mock_text_put(out, "\"");
+}
+
+static void put_numbers(struct random *random, int64_t n, struct mock_text *out)
+{
+    char number[32];
+
+    mock_text_put(out, "[");
+    for (int64_t i = 0; i < n; i++) {
+        snprintf(number, sizeof number, "%s%.10g", i > 0 ? "," : "", (double)coordinate(random));
+        mock_text_put(out, number);
+    }
+    mock_text_put(out, "]");
+}
+
+void mock_embeddings_body(const struct mock_reply *reply, struct mock_text *out)
+{
+    const struct mock_ask *ask = reply->ask;
+    struct random random;
+
+    mock_text_put(out, "{\"object\":\"list\",\"data\":[");
+    for (int64_t i = 0; i < ask->inputs; i++) {
+        random_init(&random, ask->hash, (uint64_t)i);
+        mock_text_put(out, i > 0 ? ",{" : "{");
+        mock_text_put(out, "\"object\":\"embedding\",\"index\":");
+        mock_text_number(out, i);
+        mock_text_put(out, ",\"embedding\":");
+        if (ask->base64)
+            put_floats(&random, ask->dimensions, out);
+        else
+            put_numbers(&random, ask->dimensions, out);
+        mock_text_put(out, "}");
+    }
+    mock_text_put(out, "],\"model\":");
+    mock_model_json(reply, out);
+    mock_openai_usage(reply, out);
+    mock_text_put(out, "}");
+}
+
+/* ---- Models ---------------------------------------------------------------------------------- */
+
+void mock_model_object(const struct mock_reply *reply, struct slice model, struct mock_text *out)
+{
+    bool anthropic = reply->ask->api == MOCK_ANTHROPIC;
+
+    mock_text_put(out, "{\"id\":");
+    mock_text_json(out, model.at, model.n);
+    if (anthropic) {
+        mock_text_put(out, ",\"type\":\"model\",\"display_name\":");
+        mock_text_json(out, model.at, model.n);
+        mock_text_put(out, ",\"created_at\":\"2023-11-14T22:13:20Z\"}");
+        return;
+    }
+    mock_text_put(out, ",\"object\":\"model\",\"created\":");
+    mock_text_number(out, MOCK_CREATED);
+    mock_text_put(out, ",\"owned_by\":\"mock\"}");
+}
+
+static void put_bound(const char *key, struct slice model, struct mock_text *out)
+{
+    mock_text_put(out, key);
+    mock_text_json(out, model.at, model.n);
+}
+
+/* `models` is a list with commas. */
+void mock_models_body(const struct mock_reply *reply, struct slice models, struct mock_text *out)
+{
+    struct slice first = {models.at, 0}, model = first;
+
+    mock_text_put(out, "{\"object\":\"list\",\"data\":[");
+    for (size_t from = 0; from < models.n; from += model.n + 1) {
+        const char *comma = memchr(models.at + from, ',', models.n - from);
+
+        model.at = models.at + from;
+        model.n = comma != NULL ? (size_t)(comma - model.at) : models.n - from;
+        mock_text_put(out, from > 0 ? "," : "");
+        mock_model_object(reply, model, out);
+        if (from == 0)
+            first = model;
+    }
+    mock_text_put(out, "]");
+    if (reply->ask->api == MOCK_ANTHROPIC) {
+        put_bound(",\"has_more\":false,\"first_id\":", first, out);
+        put_bound(",\"last_id\":", model, out);
+    }
+    mock_text_put(out, "}");
+}

@@ -1,0 +1,113 @@
+/* gate_run.h - a gate in virtual time: events go in, decisions come out in their order.
+ *
+ *     gate_run_init(&run, &config, decided, context, &problem)
+ *     call.call = ...;
+ *     gate_run_admit(&run, &call, 1000);          decided() is called, now or by a later event
+ *     gate_run_release(&run, call.lease, 1020, &release);
+ *     gate_run_finish(&run);                      until nobody waits any more
+ *
+ * It is the gate of the library that decides, not a model of it; here is only what an owner of a
+ * gate does besides: it lets waits and leases end when their time comes, and resumes who was woken.
+ * Where a remote store decides rate and cost, it asks that, and settles there.
+ *
+ * Order: an event at t comes after every deadline before t and before the deadlines at t, so that
+ * of several events at one instant none finds a wait ended early. Whoever an event or a deadline
+ * has woken is resumed right after it, in the order of the grants. Time may go back from one event
+ * to the next: limiters see it as it is given, nothing else does.
+ *
+ * One thread. */
+#ifndef TG_REGRET_GATE_RUN_H
+#define TG_REGRET_GATE_RUN_H
+
+#include "tollgate.h"
+
+/* A call, in its owner's storage. While `waits`, it must stay where it is, and so must what `call`
+ * points to or an equal copy of it. */
+struct gate_run_call {
+    struct tg_call call; /* the owner's, but for `waiter` */
+    bool waits;
+    tg_lease lease; /* of a call that waits, or was admitted and holds something; else 0 */
+    tg_ms ends_at;  /* of the lease, if nobody ends it earlier */
+    struct gate_run_call *next;
+};
+
+/* A call is decided, or, on an error, cannot be: `answer` is null then and nothing is held. `at`
+ * is the time of the event itself, or for a call that waited, the time at which it was resumed. It
+ * must not call the run; the call is the owner's again. */
+typedef void gate_run_decided(void *context, struct gate_run_call *call, enum tg_err err,
+                              const struct tg_answer *answer, tg_ms at);
+
+struct gate_run;
+
+/* A store elsewhere, for a gate with `remote_store`. Virtual time stands still meanwhile. */
+struct gate_run_store {
+    /* Decides and charges. `lease` ends at `ends_at`, if nobody ends it earlier; `settles` says
+     * whether its end has to be told. An error: no decision, and nothing charged. */
+    enum tg_err (*take)(void *context, const struct gate_run *run, tg_lease lease, tg_ms ends_at,
+                        const struct tg_debit *debit, tg_ms now, struct tg_axes *axes,
+                        bool *settles);
+
+    /* Of an admitted call that settles, when it is released: what it has cost; negative: what was
+     * charged. Not told of leases that end by their time. */
+    void (*ended)(void *context, tg_lease lease, tg_ms now, int64_t actual);
+
+    void *context;
+};
+
+struct gate_run {
+    struct tg_gate *gate;
+    const struct gate_run_store *store; /* null: the gate decides rate and cost itself */
+    bool every_lease; /* every call that is admitted has a lease, whatever it is charged */
+    bool peers;
+    tg_ms latest;    /* the latest time that was given */
+    tg_ms ticked_at; /* what was to end until here has ended; -1: nothing had to, yet */
+    int64_t waiting; /* calls */
+    struct gate_run_call *woken, *woken_last;
+    gate_run_decided *decided;
+    void *context;
+};
+
+/* Makes the gate; `wake` of the config is not used, everything else is. The store is borrowed.
+ * TG_ERR_INVALID, TG_ERR_MEMORY; a remote store needs gate_run_init_remote(). */
+TG_MUST_CHECK enum tg_err gate_run_init(struct gate_run *run, const struct tg_gate_config *config,
+                                        gate_run_decided *decided, void *context,
+                                        struct tg_problem *problem);
+
+/* The same with a store elsewhere, borrowed; `store` and `remote_store` of the config are not used.
+ */
+TG_MUST_CHECK enum tg_err gate_run_init_remote(struct gate_run *run,
+                                               const struct tg_gate_config *config,
+                                               const struct gate_run_store *store,
+                                               gate_run_decided *decided, void *context,
+                                               struct tg_problem *problem);
+void gate_run_fini(struct gate_run *run);
+
+void gate_run_admit(struct gate_run *run, struct gate_run_call *call, tg_ms t);
+
+/* Ends a lease. One that has ended, or 0, is an event all the same. */
+void gate_run_release(struct gate_run *run, tg_lease lease, tg_ms t,
+                      const struct tg_release *release);
+
+/* Takes back a call that waits: it is not decided any more. What is due before `t` may decide it
+ * first: so call gate_run_advance(), and look whether it still waits. */
+void gate_run_withdraw(struct gate_run *run, struct gate_run_call *call, tg_ms t);
+
+/* How much of memory is used from now on. */
+void gate_run_set_memory(struct gate_run *run, double used, tg_ms t);
+
+/* What the gate shows at `t`. */
+void gate_run_stats(struct gate_run *run, tg_ms t, struct tg_gate_stats *stats);
+
+/* Lets happen what is due before `t`; every event does that by itself. */
+void gate_run_advance(struct gate_run *run, tg_ms t);
+
+/* Lets time go on until no call waits. Leases that end later than that stay open. */
+void gate_run_finish(struct gate_run *run);
+
+/* Whether a lease that ends at `ends_at` has come to its end by itself. */
+static inline bool gate_run_expired(const struct gate_run *run, tg_ms ends_at)
+{
+    return ends_at <= run->ticked_at;
+}
+
+#endif

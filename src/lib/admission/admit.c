@@ -1,0 +1,535 @@
+/* admit.c - one admit: the stages, one after the other.
+ *
+ *     memory       \
+ *     peers         } one critical section: count the peer, get a slot or a place in the queue
+ *     concurrency  /
+ *     policy       the embedder's, or bid prices; see worth.h
+ *     rate, cost   the store's critical section, or a question to a remote one
+ *
+ * What is taken belongs to a ticket from the moment it is taken (ticket.h has its states), so
+ * there is one way to give it back, whatever went wrong. A call that goes straight through is made
+ * a lease before policy and store are asked, and dropped again if they refuse: so that the lock is
+ * taken once for each call that is admitted, and twice only for one that is not, or whose policy
+ * wants to hear of its end.
+ */
+#include "lib/admission/worth.h"
+
+#include <string.h>
+
+#include "lib/core/decision.h"
+#include "lib/core/num.h"
+
+/* ---- tickets ---- */
+
+/* What the call says. Between precheck and admit it may have become known better. */
+static void set_ticket(const struct tg_gate *gate, struct ticket *ticket,
+                       const struct tg_call *call)
+{
+    ticket->priority = (uint8_t)call->priority;
+    ticket->lease_ttl = call->lease_ttl ? call->lease_ttl : gate->config.lease_ttl;
+}
+
+static struct ticket *begin_ticket(struct tg_gate *gate, const struct tg_call *call)
+{
+    struct ticket *ticket = tickets_get(&gate->tickets);
+
+    if (!ticket)
+        return NULL;
+    ticket->state = TICKET_CHECKED;
+    ticket->counts_peer = ticket->holds_slot = ticket->charged = ticket->is_judged = false;
+    ticket->would_deny = 0;
+    set_ticket(gate, ticket, call);
+    return ticket;
+}
+
+/* Whether this call will hold something, or be settled. */
+static bool needs_ticket(const struct passage *passage)
+{
+    const struct tg_gate_config *config = &passage->gate->config;
+    const struct tg_call *call = passage->call;
+    bool counted = call->peer && (config->peers.on || call->peer_limit);
+
+    return config->concurrency.on || counted || (passage->claim && passage->claim->has_cost) ||
+           passage->remote || (config->policy && config->policy->released);
+}
+
+/* ---- from the slot to the decision ---- */
+
+/* The stages before the slot are behind it, and it waits for nothing: a lease, unless what comes
+ * says no. */
+static void hold(struct passage *passage, struct ticket *ticket)
+{
+    struct tg_gate *gate = passage->gate;
+    struct tg_answer *answer = passage->answer;
+
+    if (gate->config.concurrency.on)
+        stages_set_axis(&answer->axes, TG_AXIS_CONCURRENCY, stages_slot_taken(gate, passage->now));
+    answer->would_deny |= ticket->would_deny;
+    ticket->state = passage->remote || passage->known ? TICKET_ASKING : TICKET_ADMITTED;
+    if (passage->claim) {
+        claim_copy(&ticket->claim, passage->claim);
+        ticket->charged = true;
+        ticket->charged_at = passage->now;
+    }
+    if (passage->policy)
+        worth_note(passage, ticket);
+    if (passage->remote) {
+        ticket->axes = answer->axes;
+        ticket->would_deny = (uint16_t)answer->would_deny;
+    }
+    gate_set_end(gate, ticket, num_add(gate->latest, ticket->lease_ttl));
+    answer->lease = ticket_lease(ticket);
+    answer->deadline = ticket->deadline;
+}
+
+static struct tg_decision combination(const struct tg_axes *axes)
+{
+    struct tg_decision all = TG_ALLOW_FULL;
+
+    for (int axis = 0; axis < TG_AXIS_COUNT; axis++)
+        if (axes->present & 1u << axis)
+            all = decision_combine(all, axes->decision[axis]);
+    return all;
+}
+
+static enum tg_reason reason_of(enum tg_axis axis)
+{
+    return axis == TG_AXIS_RATE   ? TG_REASON_RATE
+           : axis == TG_AXIS_COST ? TG_REASON_COST
+                                  : TG_REASON_CONCURRENCY;
+}
+
+/* Gives back what a lease that is not to be holds. It may have expired meanwhile. */
+static void drop_lease(struct tg_gate *gate, tg_lease lease)
+{
+    struct ticket *ticket = tickets_find(&gate->tickets, lease);
+
+    if (ticket)
+        gate_drop(gate, ticket);
+}
+
+/* The same for a call that could not be taken on, if it is at one of the steps of `states`. */
+static void drop_if(struct tg_gate *gate, tg_lease lease, unsigned states)
+{
+    struct ticket *ticket = tickets_find(&gate->tickets, lease);
+
+    if (ticket && states & 1u << ticket->state)
+        gate_drop(gate, ticket);
+}
+
+/* The decision is no, for a reason after the slot. */
+static void refuse_late(struct tg_gate *gate, struct tg_answer *answer, enum tg_reason reason,
+                        struct tg_decision decision)
+{
+    spin_lock(&gate->lock);
+    drop_lease(gate, answer->lease);
+    stages_refuse(gate, answer, reason, decision);
+    spin_unlock(&gate->lock);
+}
+
+static void refuse_by_policy(struct tg_gate *gate, struct tg_answer *answer)
+{
+    struct tg_decision decision = combination(&answer->axes);
+
+    decision.allowed = false;
+    decision.remaining = 0;
+    decision.retry_after_ms = 0;
+    answer->policy_denied = true;
+    refuse_late(gate, answer, TG_REASON_POLICY, decision);
+}
+
+/* Adds what the store says to what is known. */
+static void add_axes(struct tg_gate *gate, struct tg_answer *answer, const struct tg_axes *axes)
+{
+    for (int axis = TG_AXIS_RATE; axis <= TG_AXIS_COST; axis++) {
+        if (axes->present & 1u << axis)
+            stages_set_axis(&answer->axes, (enum tg_axis)axis, axes->decision[axis]);
+        if (axes->would_deny & 1u << axis) {
+            spin_lock(&gate->lock);
+            stages_would_deny(gate, answer, reason_of((enum tg_axis)axis));
+            spin_unlock(&gate->lock);
+        }
+    }
+    answer->axes.would_deny = axes->would_deny;
+}
+
+/* The lease has to know which limits in shadow were not charged: they are not settled either. */
+static void note_uncharged(struct tg_gate *gate, tg_lease lease, const struct claim *claim)
+{
+    spin_lock(&gate->lock);
+    struct ticket *ticket = tickets_find(&gate->tickets, lease);
+    if (ticket)
+        claim_copy(&ticket->claim, claim);
+    spin_unlock(&gate->lock);
+}
+
+/* A lease that was known while policy and store were asked becomes one now, unless it was released
+ * or has ended meanwhile: then what was charged is given back. */
+static enum tg_err confirm(const struct passage *passage)
+{
+    struct tg_gate *gate = passage->gate;
+    enum tg_err err = TG_OK;
+
+    spin_lock(&gate->lock);
+    struct ticket *ticket = tickets_find(&gate->tickets, passage->answer->lease);
+    if (ticket && ticket->state == TICKET_ASKING) {
+        ticket->state = TICKET_ADMITTED;
+        ticket->charged_at = passage->now;
+    } else {
+        err = TG_ERR_STALE;
+        if (ticket)
+            gate_drop(gate, ticket);
+    }
+    spin_unlock(&gate->lock);
+    if (err && passage->claim)
+        claim_refund(gate->store, passage->claim, passage->now, passage->now);
+    return err;
+}
+
+/* Nobody has refused: the call is admitted, and the policy hears of it. worth.h has the order. */
+static enum tg_err let_in(const struct passage *passage)
+{
+    bool told_first = passage->policy && passage->policy->released;
+    enum tg_err err = TG_OK;
+
+    if (told_first)
+        worth_admitted(passage);
+    if (passage->known)
+        err = confirm(passage);
+    if (told_first && err)
+        worth_was_in_vain(passage);
+    else if (passage->policy && !told_first && !err)
+        worth_admitted(passage);
+    return err;
+}
+
+/* Everything has been looked at. */
+static enum tg_err conclude(const struct passage *passage)
+{
+    struct tg_gate *gate = passage->gate;
+    struct tg_answer *answer = passage->answer;
+    enum tg_axis binding = tg_axes_binding(&answer->axes);
+    enum tg_err err = TG_OK;
+
+    if (binding == TG_AXIS_NONE && (passage->known || passage->policy))
+        err = let_in(passage);
+    if (err)
+        return err;
+    answer->step = TG_DECIDED;
+    answer->decision = combination(&answer->axes);
+    if (binding != TG_AXIS_NONE)
+        refuse_late(gate, answer, reason_of(binding), answer->decision);
+    else
+        atomic_fetch_add_explicit(&gate->admitted, 1, memory_order_relaxed);
+    return TG_OK;
+}
+
+/* Policy, rate and cost, for a call that has its slot. No lock is held. */
+static enum tg_err go_on(const struct passage *passage)
+{
+    struct tg_gate *gate = passage->gate;
+    struct tg_answer *answer = passage->answer;
+    struct tg_axes axes;
+
+    if (passage->policy && worth_refuses(passage)) {
+        refuse_by_policy(gate, answer);
+        return TG_OK;
+    }
+    if (passage->remote) {
+        answer->step = TG_NEEDS_STORE;
+        return TG_OK;
+    }
+    if (passage->claim) {
+        enum tg_err err = claim_take(gate->store, passage->claim, passage->now, &axes);
+        if (!err && passage->claim->any_shadow)
+            note_uncharged(gate, answer->lease, passage->claim);
+        if (err) {
+            spin_lock(&gate->lock);
+            drop_lease(gate, answer->lease);
+            spin_unlock(&gate->lock);
+            return err;
+        }
+        add_axes(gate, answer, &axes);
+    }
+    return conclude(passage);
+}
+
+/* ---- the interface ---- */
+
+/* With weights further apart, turns could no longer be told apart by a double. */
+static const double WEIGHT_MIN = 1e-6, WEIGHT_MAX = 1e6;
+
+static enum tg_err check_call(const struct tg_call *call, tg_ms now)
+{
+    bool fine = (unsigned)call->priority < TG_PRIORITY_COUNT && num_in_range(now) &&
+                call->peer_limit >= 0 && num_in_range(call->deadline) &&
+                num_in_range(call->lease_ttl) && call->weight >= WEIGHT_MIN &&
+                call->weight <= WEIGHT_MAX;
+
+    return fine ? TG_OK : TG_ERR_INVALID;
+}
+
+static enum tg_err set_out(struct passage *passage, struct tg_gate *gate,
+                           const struct tg_call *call, tg_ms now, struct claim *claim,
+                           struct tg_answer *answer)
+{
+    enum tg_err err = check_call(call, now);
+
+    *passage = (struct passage){.gate = gate, .call = call, .now = now, .answer = answer};
+    memset(answer, 0, offsetof(struct tg_answer, axes));
+    answer->axes.present = answer->axes.would_deny = 0;
+    answer->would_deny = 0;
+    answer->memory_used = 0;
+    if (err || call->debit.n_scopes == 0)
+        return err;
+    passage->remote = gate->remote_store;
+    if (gate->store) {
+        passage->claim = claim;
+        err = claim_make(gate->store, &call->debit, claim);
+    }
+    return err;
+}
+
+/* Of a call whose peer has yet to be counted. */
+static void name_peer(struct passage *passage)
+{
+    const struct tg_call *call = passage->call;
+
+    if (call->peer)
+        passage->peer = stages_peer_id(passage->gate, call->peer, call->peer_bytes);
+}
+
+/* An answer goes to the caller once it is certain that there is one. Field by field, and only what
+ * is there: to copy the whole takes longer than to decide a refusal. */
+static void hand_over(struct tg_answer *to, const struct tg_answer *from)
+{
+    to->step = from->step;
+    to->lease = from->lease;
+    to->deadline = from->deadline;
+    to->decision = from->decision;
+    to->reason = from->reason;
+    to->policy_denied = from->policy_denied;
+    to->would_deny = from->would_deny;
+    to->memory_used = from->memory_used;
+    to->axes.present = from->axes.present;
+    to->axes.would_deny = from->axes.would_deny;
+    for (int axis = 0; axis < TG_AXIS_COUNT; axis++)
+        if (from->axes.present & 1u << axis)
+            to->axes.decision[axis] = from->axes.decision[axis];
+}
+
+/* Memory and peers. True: refused. */
+static bool refused_early(const struct passage *passage, struct ticket **ticket, enum tg_err *err)
+{
+    struct tg_gate *gate = passage->gate;
+
+    if (stages_memory(passage))
+        return true;
+    if (!needs_ticket(passage))
+        return false;
+    *ticket = begin_ticket(gate, passage->call);
+    if (!*ticket) {
+        *err = TG_ERR_MEMORY;
+        return false;
+    }
+    if (!stages_peers(passage, *ticket, err))
+        return false;
+    gate_drop(gate, *ticket);
+    *ticket = NULL;
+    return true;
+}
+
+enum tg_err tg_gate_precheck(struct tg_gate *gate, const struct tg_call *call, tg_ms now,
+                             struct tg_answer *answer)
+{
+    struct tg_answer made;
+    struct claim claim;
+    struct passage passage;
+    struct ticket *ticket = NULL;
+    enum tg_err err = set_out(&passage, gate, call, now, &claim, &made);
+
+    if (err)
+        return err;
+    name_peer(&passage);
+    spin_lock(&gate->lock);
+    gate_time(gate, now);
+    if (!refused_early(&passage, &ticket, &err) && !err)
+        made.decision = TG_ALLOW_FULL;
+    if (err && ticket) {
+        gate_drop(gate, ticket);
+    } else if (ticket) {
+        ticket->would_deny = (uint16_t)made.would_deny;
+        gate_set_end(gate, ticket, num_add(gate->latest, ticket->lease_ttl));
+        made.lease = ticket_lease(ticket);
+        made.deadline = ticket->deadline;
+    }
+    spin_unlock(&gate->lock);
+    if (!err)
+        hand_over(answer, &made);
+    return err;
+}
+
+/* The ticket of a precheck, or a new one. */
+static bool refused_before_the_slot(const struct passage *passage, tg_lease prechecked,
+                                    struct ticket **ticket, enum tg_err *err)
+{
+    struct tg_gate *gate = passage->gate;
+
+    if (!prechecked)
+        return refused_early(passage, ticket, err);
+    *ticket = tickets_find(&gate->tickets, prechecked);
+    if (*ticket && (*ticket)->state == TICKET_CHECKED) {
+        set_ticket(gate, *ticket, passage->call);
+    } else {
+        *ticket = NULL;
+        *err = TG_ERR_STALE;
+    }
+    return false;
+}
+
+/* As far as the lock is needed. True: the call goes on to policy and store. */
+static bool enter(struct passage *passage, tg_lease prechecked, enum tg_err *err)
+{
+    struct tg_gate *gate = passage->gate;
+    struct tg_answer *answer = passage->answer;
+    struct ticket *ticket = NULL;
+    bool refused = refused_before_the_slot(passage, prechecked, &ticket, err);
+
+    passage->known = prechecked != 0;
+    if (ticket)
+        answer->would_deny |= ticket->would_deny;
+    if (!refused && !*err && gate->config.concurrency.on)
+        refused = stages_slot(passage, ticket, err);
+    if (refused || *err) {
+        if (ticket)
+            gate_drop(gate, ticket);
+        return false;
+    }
+    if (ticket && ticket->state == TICKET_WAITING) {
+        ticket->would_deny |= (uint16_t)answer->would_deny;
+        answer->step = TG_WAITING;
+        answer->lease = ticket_lease(ticket);
+        answer->deadline = ticket->deadline;
+        return false;
+    }
+    if (gate->config.policy)
+        worth_choose(passage);
+    if (ticket)
+        hold(passage, ticket);
+    return true;
+}
+
+enum tg_err tg_gate_admit(struct tg_gate *gate, const struct tg_call *call, tg_lease prechecked,
+                          tg_ms now, struct tg_answer *answer)
+{
+    struct tg_answer made;
+    struct claim claim;
+    struct passage passage;
+    enum tg_err err = set_out(&passage, gate, call, now, &claim, &made);
+    bool through = false;
+
+    if (!err && !prechecked)
+        name_peer(&passage);
+    spin_lock(&gate->lock);
+    gate_time(gate, now);
+    if (!err)
+        through = enter(&passage, prechecked, &err);
+    else
+        drop_if(gate, prechecked, 1u << TICKET_CHECKED);
+    spin_unlock(&gate->lock);
+    if (through)
+        err = go_on(&passage);
+    if (!err)
+        hand_over(answer, &made);
+    return err;
+}
+
+/* Whether the wait is over by now, be it that nobody has ticked. */
+static bool wait_is_over(const struct tg_gate *gate, const struct ticket *ticket)
+{
+    return ticket->state == TICKET_TIMED_OUT ||
+           (ticket->state == TICKET_WAITING && ticket->deadline <= gate->latest);
+}
+
+/* True: it has its slot and goes on. */
+static bool wake_up(struct passage *passage, tg_lease lease, enum tg_err *err)
+{
+    struct tg_gate *gate = passage->gate;
+    struct ticket *ticket = tickets_find(&gate->tickets, lease);
+
+    if (ticket && wait_is_over(gate, ticket)) {
+        passage->answer->would_deny |= ticket->would_deny;
+        gate_drop(gate, ticket);
+        stages_overloaded(gate, passage->answer, passage->now);
+    } else if (ticket && ticket->state == TICKET_WAITING) {
+        passage->answer->step = TG_WAITING;
+        passage->answer->lease = lease;
+        passage->answer->deadline = ticket->deadline;
+    } else if (ticket && ticket->state == TICKET_GRANTED) {
+        passage->known = true;
+        if (gate->config.policy)
+            worth_choose(passage);
+        hold(passage, ticket);
+        return true;
+    } else {
+        *err = TG_ERR_STALE;
+    }
+    return false;
+}
+
+enum tg_err tg_gate_resume(struct tg_gate *gate, tg_lease lease, const struct tg_call *call,
+                           tg_ms now, struct tg_answer *answer)
+{
+    struct tg_answer made;
+    struct claim claim;
+    struct passage passage;
+    enum tg_err err = set_out(&passage, gate, call, now, &claim, &made);
+    bool through = false;
+
+    spin_lock(&gate->lock);
+    gate_time(gate, now);
+    if (!err)
+        through = wake_up(&passage, lease, &err);
+    else
+        drop_if(gate, lease, 1u << TICKET_WAITING | 1u << TICKET_GRANTED | 1u << TICKET_TIMED_OUT);
+    spin_unlock(&gate->lock);
+    if (through)
+        err = go_on(&passage);
+    if (!err)
+        hand_over(answer, &made);
+    return err;
+}
+
+enum tg_err tg_gate_store_answered(struct tg_gate *gate, tg_lease lease, enum tg_err outcome,
+                                   const struct tg_axes *axes, tg_ms now, struct tg_answer *answer)
+{
+    struct tg_answer made = {.lease = lease};
+    struct passage passage = {.gate = gate, .known = true, .answer = &made};
+    struct tg_call call;
+    enum tg_err err = outcome;
+
+    spin_lock(&gate->lock);
+    gate_time(gate, now);
+    passage.now = num_in_range(now) ? now : gate->latest;
+    struct ticket *ticket = tickets_find(&gate->tickets, lease);
+    if (!ticket || ticket->state != TICKET_ASKING) {
+        err = TG_ERR_STALE;
+        if (ticket && ticket->state == TICKET_ABANDONED)
+            gate_drop(gate, ticket);
+    } else if (outcome) {
+        gate_drop(gate, ticket);
+    } else {
+        made.axes = ticket->axes;
+        made.would_deny = ticket->would_deny;
+        made.deadline = ticket->deadline;
+        worth_recall(&passage, &call, ticket);
+    }
+    spin_unlock(&gate->lock);
+    if (err)
+        return err;
+    add_axes(gate, &made, axes);
+    err = conclude(&passage);
+    if (!err)
+        hand_over(answer, &made);
+    return err;
+}

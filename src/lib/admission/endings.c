@@ -1,0 +1,139 @@
+/* endings.c - finding the leases whose time is over. See endings.h. */
+#include "lib/admission/endings.h"
+
+#include <stdlib.h>
+
+void endings_init(struct endings *endings)
+{
+    *endings = (struct endings){.piled_from = INT64_MAX};
+}
+
+void endings_fini(struct endings *endings)
+{
+    free(endings->heap);
+}
+
+/* The tickets stay on the pile: they are free, and found to be so when it is worked through. */
+void endings_clear(struct endings *endings)
+{
+    endings->piled_from = INT64_MAX;
+    endings->n = 0;
+}
+
+static bool ends_by_itself(const struct ticket *ticket)
+{
+    return ticket->state == TICKET_CHECKED || ticket->state == TICKET_ASKING ||
+           ticket->state == TICKET_ABANDONED || ticket->state == TICKET_ADMITTED;
+}
+
+/* ---- the heap ---- */
+
+/* Of those that end together, the one of the lower number first: an order that can be repeated. */
+static bool before(struct ending a, struct ending b)
+{
+    return a.at != b.at ? a.at < b.at : a.lease < b.lease;
+}
+
+static void push(struct endings *endings, struct ending ending)
+{
+    size_t place = endings->n++;
+
+    for (; place > 0 && before(ending, endings->heap[(place - 1) / 2]); place = (place - 1) / 2)
+        endings->heap[place] = endings->heap[(place - 1) / 2];
+    endings->heap[place] = ending;
+}
+
+static struct ending pop(struct endings *endings)
+{
+    struct ending first = endings->heap[0], last = endings->heap[--endings->n];
+    size_t place = 0;
+
+    for (size_t child; (child = 2 * place + 1) < endings->n; place = child) {
+        if (child + 1 < endings->n && before(endings->heap[child + 1], endings->heap[child]))
+            child++;
+        if (before(last, endings->heap[child]))
+            break;
+        endings->heap[place] = endings->heap[child];
+    }
+    endings->heap[place] = last;
+    return first;
+}
+
+/* Whether the entry still stands for the end of an open lease. */
+static struct ticket *still_open(const struct tickets *tickets, struct ending ending)
+{
+    struct ticket *ticket = tickets_find(tickets, ending.lease);
+
+    return ticket && ends_by_itself(ticket) && ticket->deadline == ending.at ? ticket : NULL;
+}
+
+/* Most entries may be of leases that have long gone: then only the others are kept. */
+static void drop_stale(struct endings *endings, const struct tickets *tickets)
+{
+    size_t n = endings->n;
+
+    endings->n = 0;
+    for (size_t i = 0; i < n; i++)
+        if (still_open(tickets, endings->heap[i]))
+            push(endings, endings->heap[i]); /* never beyond i */
+}
+
+/* ---- the pile ---- */
+
+static bool reserve(struct endings *endings, size_t n)
+{
+    if (n <= endings->capacity)
+        return true;
+    n += n / 2;
+    struct ending *heap = realloc(endings->heap, n * sizeof *heap);
+    if (!heap)
+        return false;
+    endings->heap = heap;
+    endings->capacity = n;
+    return true;
+}
+
+/* False: no memory, and nothing has changed. */
+static bool work_through_pile(struct endings *endings, const struct tickets *tickets)
+{
+    if (endings->n > 64 && endings->n / 4 > (size_t)tickets->used)
+        drop_stale(endings, tickets);
+    if (!reserve(endings, endings->n + (size_t)tickets->used))
+        return false;
+    while (endings->pile) {
+        struct ticket *ticket = endings->pile;
+        endings->pile = ticket->piled_next;
+        ticket->is_piled = false;
+        if (ends_by_itself(ticket))
+            push(endings, (struct ending){ticket->deadline, ticket_lease(ticket)});
+    }
+    endings->piled_from = INT64_MAX;
+    return true;
+}
+
+/* Without memory for the heap: the pile itself is looked through. */
+static struct ticket *look_on_pile(struct endings *endings, tg_ms until)
+{
+    tg_ms earliest = INT64_MAX;
+
+    for (struct ticket *ticket = endings->pile; ticket; ticket = ticket->piled_next) {
+        if (!ends_by_itself(ticket))
+            continue;
+        if (ticket->deadline <= until)
+            return ticket;
+        earliest = num_min(earliest, ticket->deadline);
+    }
+    endings->piled_from = earliest;
+    return NULL;
+}
+
+struct ticket *endings_take(struct endings *endings, const struct tickets *tickets, tg_ms until)
+{
+    struct ticket *ticket = NULL;
+
+    if (endings->piled_from <= until && !work_through_pile(endings, tickets))
+        ticket = look_on_pile(endings, until);
+    while (!ticket && endings->n > 0 && endings->heap[0].at <= until)
+        ticket = still_open(tickets, pop(endings));
+    return ticket;
+}

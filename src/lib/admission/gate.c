@@ -1,0 +1,383 @@
+/* gate.c - making a gate, changing its settings, and the end of what was admitted.
+ *
+ * admit.c lets calls in; here they leave. Every way out (release, expiry, a wait that is over)
+ * goes through the ticket, which knows what it holds, and a ticket is freed once.
+ */
+#include "lib/admission/worth.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/core/num.h"
+#include "lib/core/problem.h"
+
+/* ---- settings ---- */
+
+void tg_gate_config_init(struct tg_gate_config *config)
+{
+    *config = (struct tg_gate_config){
+        .memory = {.pressure = 0.85, .critical = 0.95, .limit = 0.98},
+        .peers = {.limit = 64, .max_peers = 65536},
+        .concurrency = {.queue_size = 1024,
+                        .wait = {100, 50, 0},
+                        .share = {0, 0.2, 0.05},
+                        .low_ratio = 0.5},
+        .lease_ttl = 600000,
+    };
+    tg_law_config_init(&config->concurrency.law);
+}
+
+void tg_call_init(struct tg_call *call)
+{
+    *call = (struct tg_call){.priority = TG_PRIORITY_NORMAL, .weight = 1, .value = 1};
+}
+
+void tg_release_init(struct tg_release *release)
+{
+    *release = (struct tg_release){.outcome = TG_OUTCOME_OK, .sample_ms = -1, .actual = -1};
+}
+
+static bool is_mode(enum tg_mode mode)
+{
+    return mode == TG_ENFORCE || mode == TG_SHADOW;
+}
+
+static enum tg_err check_memory(const struct tg_gate_config *config, struct tg_problem *problem)
+{
+    if (!(config->memory.pressure > 0 && config->memory.pressure <= config->memory.critical &&
+          config->memory.critical <= config->memory.limit && config->memory.limit <= 1))
+        return problem_say(problem, TG_ERR_INVALID,
+                           "memory: pressure, critical and limit are %g, %g and %g; they must be "
+                           "above 0, at most 1, and none below the one before it",
+                           config->memory.pressure, config->memory.critical, config->memory.limit);
+    return TG_OK;
+}
+
+static enum tg_err check_concurrency(const struct tg_gate_config *config,
+                                     struct tg_problem *problem)
+{
+    bool may_wait = false;
+
+    if (config->concurrency.queue_size < 0 || config->concurrency.queue_size > 1000000)
+        return problem_say(problem, TG_ERR_INVALID,
+                           "queue: size is %lld; it must be from 0 to 1000000",
+                           (long long)config->concurrency.queue_size);
+    for (int p = 0; p < TG_PRIORITY_COUNT; p++) {
+        if (!num_in_range(config->concurrency.wait[p]))
+            return problem_say(problem, TG_ERR_INVALID,
+                               "queue: wait of %s is %lld ms; it must not "
+                               "be negative",
+                               tg_priority_name((enum tg_priority)p),
+                               (long long)config->concurrency.wait[p]);
+        may_wait |= config->concurrency.wait[p] > 0 && config->concurrency.queue_size > 0;
+        if (!(config->concurrency.share[p] >= 0 && config->concurrency.share[p] <= 1))
+            return problem_say(problem, TG_ERR_INVALID,
+                               "queue: share of %s is %g; it must be from 0 to 1",
+                               tg_priority_name((enum tg_priority)p), config->concurrency.share[p]);
+    }
+    if (!(config->concurrency.low_ratio >= 0 && config->concurrency.low_ratio <= 1))
+        return problem_say(problem, TG_ERR_INVALID,
+                           "low_priority_shed_ratio is %g; it must be from 0 to 1",
+                           config->concurrency.low_ratio);
+    if (!config->wake && may_wait)
+        return problem_say(problem, TG_ERR_INVALID,
+                           "concurrency: a gate in which calls wait needs a wake function");
+    return tg_law_config_check(&config->concurrency.law, problem);
+}
+
+static enum tg_err check_config(const struct tg_gate_config *config, struct tg_problem *problem)
+{
+    enum tg_err err = TG_OK;
+
+    if (!is_mode(config->memory.mode) || !is_mode(config->peers.mode) ||
+        !is_mode(config->concurrency.mode) || !is_mode(config->policy_mode))
+        return problem_say(problem, TG_ERR_INVALID, "a mode is enforce or shadow");
+    if (config->peers.limit < 1 || config->peers.max_peers < 1 ||
+        config->peers.max_peers > INT32_MAX)
+        return problem_say(problem, TG_ERR_INVALID,
+                           "peers: limit is %lld and max_peers is %lld; both must be 1 or more",
+                           (long long)config->peers.limit, (long long)config->peers.max_peers);
+    if (config->lease_ttl < 1 || !num_in_range(config->lease_ttl))
+        return problem_say(problem, TG_ERR_INVALID, "lease_ttl is %lld ms; it must be 1 or more",
+                           (long long)config->lease_ttl);
+    if (config->store && config->remote_store)
+        return problem_say(problem, TG_ERR_INVALID,
+                           "store: rate and cost are decided here or elsewhere, not both");
+    if (config->policy && !config->policy->worth)
+        return problem_say(problem, TG_ERR_INVALID, "policy: it has no worth function");
+    if (config->memory.on)
+        err = check_memory(config, problem);
+    if (!err && config->concurrency.on)
+        err = check_concurrency(config, problem);
+    return err;
+}
+
+/* A gate without concurrency has a law all the same, one that never limits. */
+static struct tg_law_config law_of(const struct tg_gate_config *config)
+{
+    struct tg_law_config law = config->concurrency.law;
+
+    if (!config->concurrency.on) {
+        tg_law_config_init(&law);
+        law.law = TG_LAW_NONE;
+        law.max = TG_NUMBER_MAX;
+    }
+    return law;
+}
+
+/* Of two waits that are over together, that of the call which came first. */
+static bool over_first(const struct heap_node *a, const struct heap_node *b)
+{
+    const struct ticket *x = HEAP_OWNER(a, struct ticket, wait);
+    const struct ticket *y = HEAP_OWNER(b, struct ticket, wait);
+
+    return x->deadline != y->deadline ? x->deadline < y->deadline : x->arrival < y->arrival;
+}
+
+enum tg_err tg_gate_new(const struct tg_gate_config *config, struct tg_gate **gate,
+                        struct tg_problem *problem)
+{
+    enum tg_err err = check_config(config, problem);
+    struct tg_law_config law = law_of(config);
+
+    if (err)
+        return err;
+    struct tg_gate *made = aligned_alloc(CACHE_LINE, sizeof *made);
+    if (!made)
+        return problem_say(problem, TG_ERR_MEMORY, "gate: %s", tg_strerror(TG_ERR_MEMORY));
+    memset(made, 0, sizeof *made);
+    endings_init(&made->endings);
+    err = law_init(&made->law, &law, config->seed, problem);
+    if (err) {
+        free(made);
+        return err;
+    }
+    made->store = config->store;
+    made->remote_store = config->remote_store;
+    made->seed = config->seed;
+    made->memory_used = NAN;
+    made->config = *config;
+    queue_init(&made->queue);
+    queue_set_shares(&made->queue, config->concurrency.share);
+    peers_init(&made->peers);
+    tickets_init(&made->tickets);
+    heap_init(&made->waits, over_first);
+    *gate = made;
+    return TG_OK;
+}
+
+void tg_gate_free(struct tg_gate *gate)
+{
+    if (!gate)
+        return;
+    law_fini(&gate->law);
+    queue_fini(&gate->queue);
+    peers_fini(&gate->peers);
+    tickets_fini(&gate->tickets);
+    heap_fini(&gate->waits);
+    endings_fini(&gate->endings);
+    free(gate);
+}
+
+enum tg_err tg_gate_reconfigure(struct tg_gate *gate, const struct tg_gate_config *config,
+                                tg_ms now, struct tg_problem *problem)
+{
+    enum tg_err err = check_config(config, problem);
+    struct tg_law_config law = law_of(config);
+
+    if (err)
+        return err;
+    if (config->store != gate->store || config->remote_store != gate->remote_store ||
+        config->seed != gate->seed)
+        return problem_say(problem, TG_ERR_INVALID,
+                           "gate: store and seed cannot change while it runs");
+    spin_lock(&gate->lock);
+    gate_time(gate, now);
+    if (!config->wake && gate_first_wait(gate)) {
+        err = problem_say(problem, TG_ERR_INVALID, "gate: calls wait, and need a wake function");
+    } else if (law_reconfigure(&gate->law, &law)) {
+        gate->policy_epoch += config->policy != gate->config.policy;
+        gate->config = *config;
+        queue_set_shares(&gate->queue, config->concurrency.share);
+        gate_grant(gate);
+    } else {
+        err = problem_say(problem, TG_ERR_MEMORY, "gate: %s", tg_strerror(TG_ERR_MEMORY));
+    }
+    spin_unlock(&gate->lock);
+    return err;
+}
+
+void tg_gate_set_memory(struct tg_gate *gate, double used)
+{
+    spin_lock(&gate->lock);
+    const double thresholds[3] = {gate->config.memory.pressure, gate->config.memory.critical,
+                                  gate->config.memory.limit};
+
+    gate->memory_used = used;
+    gate->memory = isnan(used) ? MEMORY_FINE : memory_state_next(gate->memory, used, thresholds);
+    spin_unlock(&gate->lock);
+}
+
+/* ---- the end of a lease ---- */
+
+/* How fast the mean service time forgets: the last sixteen calls count most. */
+static const double SERVICE_WEIGHT = 1.0 / 16;
+
+/* Tells the law of a call that has run. Before the slot is given back: it counts the call itself.
+ * */
+static void take_sample(struct tg_gate *gate, const struct ticket *ticket,
+                        const struct tg_release *release)
+{
+    double sojourn = (double)(gate->latest - ticket->started_at);
+    struct law_sample sample = {
+        .now = gate->latest,
+        .sample_ms = release->sample_ms >= 0 ? release->sample_ms : sojourn,
+        .sojourn_ms = sojourn,
+        .in_flight = gate->in_flight,
+        .in_flight_at_start = ticket->in_flight_at_start,
+        .dropped = release->outcome == TG_OUTCOME_DROPPED,
+    };
+
+    gate->last_sample_ms = sample.sample_ms;
+    gate->mean_service_ms +=
+        gate->mean_service_ms > 0 ? (sojourn - gate->mean_service_ms) * SERVICE_WEIGHT : sojourn;
+    law_finished(&gate->law, &sample);
+}
+
+/* Settles before the slot is free again, so that whoever gets it finds the units given back. */
+static void end_lease(struct tg_gate *gate, struct ticket *ticket, tg_ms now,
+                      const struct tg_release *release, struct worth_report *report)
+{
+    bool refused = release->outcome == TG_OUTCOME_REFUSED;
+    tg_ms at = num_in_range(now) ? now : gate->latest;
+
+    if (ticket->is_judged)
+        worth_ended(gate, ticket, now, refused ? 0 : release->actual, report);
+    if (ticket->charged && refused)
+        claim_refund(gate->store, &ticket->claim, at, ticket->charged_at);
+    else if (ticket->charged && release->actual >= 0)
+        (void)claim_settle(gate->store, &ticket->claim, at, ticket->charged_at,
+                           num_min(release->actual, TG_NUMBER_MAX));
+    if (ticket->holds_slot && !refused && release->outcome != TG_OUTCOME_CANCELLED)
+        take_sample(gate, ticket, release);
+    gate_drop(gate, ticket);
+}
+
+/* A remote store is still deciding for it: it is kept, empty, until the answer comes. */
+static void abandon(struct tg_gate *gate, struct ticket *ticket)
+{
+    gate_give_back(gate, ticket);
+    ticket->state = TICKET_ABANDONED;
+    gate_set_end(gate, ticket, num_add(gate->latest, ticket->lease_ttl));
+    gate_grant(gate);
+}
+
+static bool release_locked(struct tg_gate *gate, tg_lease lease, tg_ms now,
+                           const struct tg_release *release, struct worth_report *report)
+{
+    struct ticket *ticket = tickets_find(&gate->tickets, lease);
+
+    gate_time(gate, now);
+    if (!ticket || ticket->state == TICKET_ABANDONED)
+        return false;
+    if (ticket->state == TICKET_ADMITTED)
+        end_lease(gate, ticket, now, release, report);
+    else if (ticket->state == TICKET_ASKING)
+        abandon(gate, ticket);
+    else
+        gate_drop(gate, ticket);
+    return true;
+}
+
+bool tg_gate_release(struct tg_gate *gate, tg_lease lease, tg_ms now,
+                     const struct tg_release *release)
+{
+    struct worth_report report;
+
+    report.policy = NULL;
+    spin_lock(&gate->lock);
+    bool found = release_locked(gate, lease, now, release, &report);
+    spin_unlock(&gate->lock);
+    if (report.policy)
+        worth_tell(&report);
+    return found;
+}
+
+bool tg_gate_renew(struct tg_gate *gate, tg_lease lease, tg_ms now, tg_ms ttl)
+{
+    spin_lock(&gate->lock);
+    struct ticket *ticket = tickets_find(&gate->tickets, lease);
+    bool found = ticket && ticket->state == TICKET_ADMITTED;
+
+    gate_time(gate, now);
+    if (found)
+        gate_set_end(gate, ticket, num_add(gate->latest, ttl > 0 ? ttl : ticket->lease_ttl));
+    spin_unlock(&gate->lock);
+    return found;
+}
+
+/* ---- time ---- */
+
+static tg_ms next_wait_over(const struct tg_gate *gate)
+{
+    const struct ticket *first = gate_first_wait(gate);
+
+    return first ? first->deadline : INT64_MAX;
+}
+
+tg_ms tg_gate_next_deadline(struct tg_gate *gate)
+{
+    spin_lock(&gate->lock);
+    tg_ms at = num_min(next_wait_over(gate), endings_next(&gate->endings));
+    spin_unlock(&gate->lock);
+    return at;
+}
+
+/* How often peers that have no call any more are cleared out. */
+static const tg_ms TIDY_MS = 60000;
+
+/* Lets the next event happen, at its own time. At one instant waits are over before leases end. */
+static void next_event(struct tg_gate *gate, struct worth_reports *reports)
+{
+    tg_ms over = next_wait_over(gate), ends = endings_next(&gate->endings);
+
+    gate_time(gate, num_min(over, ends));
+    if (over <= ends)
+        gate_end_wait(gate, gate_first_wait(gate));
+    else
+        gate_end_leases(gate, ends, reports);
+}
+
+/* In the order of time, also when the tick comes late: a lease that ended first frees the slot for
+ * one whose wait would have been over next. */
+static void tick_locked(struct tg_gate *gate, tg_ms now, struct worth_reports *reports)
+{
+    tg_ms until = num_in_range(now) ? num_max(now, gate->latest) : gate->latest;
+
+    while (num_min(next_wait_over(gate), endings_next(&gate->endings)) <= until) {
+        if (reports->n == WORTH_BATCH)
+            return;
+        next_event(gate, reports);
+    }
+    gate_time(gate, until);
+    gate_grant(gate);
+    if (gate->latest - gate->tidied_at >= TIDY_MS) {
+        peers_tidy(&gate->peers);
+        gate->tidied_at = gate->latest;
+    }
+}
+
+void tg_gate_tick(struct tg_gate *gate, tg_ms now)
+{
+    struct worth_reports reports;
+
+    do {
+        reports.n = 0;
+        spin_lock(&gate->lock);
+        tick_locked(gate, now, &reports);
+        spin_unlock(&gate->lock);
+        for (size_t i = 0; i < reports.n; i++)
+            worth_tell(&reports.reports[i]);
+    } while (reports.n == WORTH_BATCH);
+}

@@ -1,0 +1,91 @@
+/* gate.h - the gate's parts, as the files of this folder see them.
+ *
+ * One spinlock covers slots, queue, peers, tickets, waits and the law. It is held for some tens
+ * of nanoseconds, twice for each call: once to admit, once to release. The store has its own
+ * locks; where both are held, the gate's is taken first.
+ */
+#ifndef TG_ADMISSION_GATE_H
+#define TG_ADMISSION_GATE_H
+
+#include <stdatomic.h>
+
+#include "lib/admission/endings.h"
+#include "lib/admission/memory_state.h"
+#include "lib/admission/peers.h"
+#include "lib/admission/queue.h"
+#include "lib/admission/ticket.h"
+#include "lib/concurrency/law.h"
+#include "lib/core/spinlock.h"
+
+struct worth_reports;
+
+/* What every call writes stands together, apart from what is mostly read: see ticket.h. */
+struct tg_gate {
+    _Alignas(CACHE_LINE) struct spinlock lock;
+    atomic_uint_fast64_t admitted; /* needs no lock */
+    tg_ms latest; /* the time, as queue, leases and law see it: it never goes back */
+    int64_t in_flight;
+    int64_t low_in_flight;
+    struct tickets tickets;
+
+    double mean_service_ms; /* of late; 0: no sample yet */
+    double last_sample_ms;
+    struct endings endings; /* of leases */
+    struct law law;
+
+    _Alignas(CACHE_LINE) struct tg_store *store; /* these three never change, and need no lock */
+    bool remote_store;
+    uint64_t seed;
+    struct tg_gate_config config;
+    uint32_t policy_epoch; /* counts policies, see worth.h */
+    enum memory_state memory;
+    double memory_used;
+    struct queue queue;
+    struct heap waits; /* of tickets: whose wait is over first */
+    struct peers peers;
+    tg_ms tidied_at;
+
+    struct tg_gate_stats stats; /* counters of what is not the rule */
+};
+
+/* All of these need the lock. */
+
+/* The time for queue, leases and law, which steps if its window is over: whatever happens is an
+ * event to it. A time that is out of range does not count. */
+tg_ms gate_time(struct tg_gate *gate, tg_ms now);
+
+/* Tells those whose wait was over before now, and gives slots to those whose turn it is, while
+ * there are any. */
+void gate_grant(struct tg_gate *gate);
+
+/* The ticket whose wait is over first; null: nobody waits. */
+static inline struct ticket *gate_first_wait(const struct tg_gate *gate)
+{
+    struct heap_node *first = heap_first(&gate->waits);
+
+    return first ? HEAP_OWNER(first, struct ticket, wait) : NULL;
+}
+
+/* The wait of a ticket is over: tells its owner. */
+void gate_end_wait(struct tg_gate *gate, struct ticket *ticket);
+
+/* A slot for a ticket: counts it, tells the law. */
+void gate_start(struct tg_gate *gate, struct ticket *ticket);
+
+/* Whether low may hold one more slot, if there is a free one. */
+bool gate_low_may_start(const struct tg_gate *gate);
+
+/* Gives back whatever the ticket holds, without a sample, and frees it. Others may get its slot. */
+void gate_drop(struct tg_gate *gate, struct ticket *ticket);
+
+/* When a ticket that does not wait ends by itself. */
+void gate_set_end(struct tg_gate *gate, struct ticket *ticket, tg_ms at);
+
+/* Ends all tickets whose end has come by `until`, but those that wait; or as many as fill
+ * `reports`, which may have no room for more than those left: then it is to be called again. */
+void gate_end_leases(struct tg_gate *gate, tg_ms until, struct worth_reports *reports);
+
+/* Gives back slot and peer. */
+void gate_give_back(struct tg_gate *gate, struct ticket *ticket);
+
+#endif

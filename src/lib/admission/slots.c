@@ -1,0 +1,117 @@
+/* slots.c - slots, and what is held: taken, handed over, given back.
+ *
+ * in_flight counts slots that are held. A slot is free while in_flight is below the law's limit;
+ * lowering the limit takes nothing away, it only lets nobody in until enough have left. There
+ * are no permits that could be left over or lost.
+ */
+#include "lib/admission/worth.h"
+#include "lib/core/num.h"
+
+tg_ms gate_time(struct tg_gate *gate, tg_ms now)
+{
+    if (num_in_range(now) && now > gate->latest) {
+        gate->latest = now;
+        law_tick(&gate->law, now);
+    }
+    return gate->latest;
+}
+
+void gate_start(struct tg_gate *gate, struct ticket *ticket)
+{
+    gate->in_flight++;
+    gate->low_in_flight += ticket->priority == TG_PRIORITY_LOW;
+    ticket->holds_slot = true;
+    ticket->started_at = gate->latest;
+    ticket->in_flight_at_start = gate->in_flight;
+    law_started(&gate->law, gate->latest, gate->in_flight);
+}
+
+bool gate_low_may_start(const struct tg_gate *gate)
+{
+    double ratio = gate->config.concurrency.low_ratio;
+    int64_t most = num_floor(ratio * (double)law_limit(&gate->law) + 1e-9); /* 0.29 * 100 < 29 */
+
+    return gate->low_in_flight < (ratio > 0 ? num_max(1, most) : 0);
+}
+
+void gate_end_wait(struct tg_gate *gate, struct ticket *ticket)
+{
+    queue_remove(&gate->queue, ticket);
+    heap_remove(&gate->waits, &ticket->wait);
+    ticket->state = TICKET_TIMED_OUT;
+    gate->config.wake(gate->config.context, ticket->waiter);
+}
+
+void gate_grant(struct tg_gate *gate)
+{
+    bool shadow = gate->config.concurrency.mode == TG_SHADOW; /* nobody waits in vain */
+    struct ticket *late;
+
+    if (!gate_first_wait(gate))
+        return; /* the rule: everybody in the queue is among the waits, too */
+    while ((late = gate_first_wait(gate)) && late->deadline < gate->latest)
+        gate_end_wait(gate, late);
+    while (shadow || gate->in_flight < law_limit(&gate->law)) {
+        enum tg_priority turn = queue_turn(&gate->queue, shadow || gate_low_may_start(gate));
+        if (turn == TG_PRIORITY_COUNT)
+            return;
+        struct ticket *ticket = queue_serve(&gate->queue, turn);
+        heap_remove(&gate->waits, &ticket->wait);
+        ticket->state = TICKET_GRANTED;
+        gate_start(gate, ticket);
+        gate->config.wake(gate->config.context, ticket->waiter);
+    }
+}
+
+void gate_give_back(struct tg_gate *gate, struct ticket *ticket)
+{
+    if (ticket->state == TICKET_WAITING) {
+        queue_remove(&gate->queue, ticket);
+        heap_remove(&gate->waits, &ticket->wait);
+    }
+    if (ticket->holds_slot) {
+        gate->in_flight--;
+        gate->low_in_flight -= ticket->priority == TG_PRIORITY_LOW;
+    }
+    if (ticket->counts_peer)
+        peers_drop(&gate->peers, ticket->peer);
+    ticket->holds_slot = ticket->counts_peer = false;
+}
+
+void gate_drop(struct tg_gate *gate, struct ticket *ticket)
+{
+    gate_give_back(gate, ticket);
+    tickets_put(&gate->tickets, ticket);
+    if (gate->tickets.used == 0)
+        endings_clear(&gate->endings);
+    gate_grant(gate);
+}
+
+void gate_set_end(struct tg_gate *gate, struct ticket *ticket, tg_ms at)
+{
+    endings_set(&gate->endings, ticket, at);
+}
+
+/* Expiry leaves no sample, and the estimate stands. */
+static void expire(struct tg_gate *gate, struct ticket *ticket, struct worth_reports *reports)
+{
+    struct worth_report *report = &reports->reports[reports->n];
+
+    if (ticket->state == TICKET_ADMITTED) {
+        gate->stats.expired++;
+        if (ticket->is_judged) {
+            worth_ended(gate, ticket, gate->latest, -1, report);
+            reports->n += report->policy != NULL;
+        }
+    }
+    gate_drop(gate, ticket);
+}
+
+void gate_end_leases(struct tg_gate *gate, tg_ms until, struct worth_reports *reports)
+{
+    struct ticket *ticket;
+
+    while (reports->n < WORTH_BATCH &&
+           (ticket = endings_take(&gate->endings, &gate->tickets, until)))
+        expire(gate, ticket, reports);
+}

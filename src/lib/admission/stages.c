@@ -1,0 +1,188 @@
+/* stages.c - memory, peers and concurrency: what is decided under the gate's lock. See stages.h. */
+#include "lib/admission/stages.h"
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include "lib/core/num.h"
+
+/* The hint of a refusal for memory or peers, which nobody can foresee the end of. */
+enum { HINT_MS = 100 };
+
+void stages_would_deny(struct tg_gate *gate, struct tg_answer *answer, enum tg_reason reason)
+{
+    answer->would_deny |= 1u << reason;
+    gate->stats.would_deny[reason]++;
+}
+
+/* True: refused. */
+bool stages_refuse(struct tg_gate *gate, struct tg_answer *answer, enum tg_reason reason,
+                   struct tg_decision decision)
+{
+    answer->step = TG_DECIDED;
+    answer->lease = 0;
+    answer->reason = reason;
+    answer->decision = decision;
+    gate->stats.refused[reason]++;
+    return true;
+}
+
+bool stages_memory(const struct passage *passage)
+{
+    struct tg_gate *gate = passage->gate;
+    struct tg_answer *answer = passage->answer;
+
+    if (!gate->config.memory.on || !memory_state_refuses(gate->memory, passage->call->priority))
+        return false;
+    if (gate->config.memory.mode == TG_SHADOW) {
+        stages_would_deny(gate, answer, TG_REASON_MEMORY_PRESSURE);
+        return false;
+    }
+    answer->memory_used = gate->memory_used;
+    return stages_refuse(gate, answer, TG_REASON_MEMORY_PRESSURE,
+                         (struct tg_decision){false, TG_NUMBER_MAX, 0, passage->now, HINT_MS});
+}
+
+static struct table_id hashed(const struct tg_gate *gate, const void *bytes, size_t n)
+{
+    XXH128_hash_t hash = XXH3_128bits_withSeed(bytes, n, gate->seed);
+
+    return table_id(hash.low64, hash.high64, 1);
+}
+
+struct table_id stages_peer_id(const struct tg_gate *gate, const void *peer, size_t bytes)
+{
+    return hashed(gate, peer, bytes);
+}
+
+/* Counts the peer for the ticket, or refuses. */
+bool stages_peers(const struct passage *passage, struct ticket *ticket, enum tg_err *err)
+{
+    struct tg_gate *gate = passage->gate;
+    const struct tg_call *call = passage->call;
+    int64_t limit = call->peer_limit ? call->peer_limit : gate->config.peers.limit;
+    enum tg_mode mode = call->peer_limit ? call->peer_mode : gate->config.peers.mode;
+
+    if (!call->peer || (!gate->config.peers.on && !call->peer_limit))
+        return false;
+    ticket->peer = passage->peer;
+    if (peers_count(&gate->peers, &ticket->peer, gate->config.peers.max_peers) >= limit) {
+        if (mode == TG_ENFORCE)
+            return stages_refuse(gate, passage->answer, TG_REASON_PEER_LIMIT,
+                                 (struct tg_decision){false, limit, 0, passage->now, HINT_MS});
+        stages_would_deny(gate, passage->answer, TG_REASON_PEER_LIMIT);
+    }
+    if (!peers_add(&gate->peers, ticket->peer))
+        *err = TG_ERR_MEMORY;
+    else
+        ticket->counts_peer = true;
+    return false;
+}
+
+static struct tg_decision overloaded(const struct tg_gate *gate, tg_ms now)
+{
+    return (struct tg_decision){false, law_limit(&gate->law), 0, now,
+                                num_max(1, num_floor(gate->last_sample_ms + 0.5))};
+}
+
+void stages_set_axis(struct tg_axes *axes, enum tg_axis axis, struct tg_decision decision)
+{
+    axes->decision[axis] = decision;
+    axes->present |= 1u << axis;
+}
+
+bool stages_overloaded(struct tg_gate *gate, struct tg_answer *answer, tg_ms now)
+{
+    struct tg_decision decision = overloaded(gate, now);
+
+    law_rejected(&gate->law, gate->latest);
+    stages_set_axis(&answer->axes, TG_AXIS_CONCURRENCY, decision);
+    return stages_refuse(gate, answer, TG_REASON_CONCURRENCY, decision);
+}
+
+/* A slot is free, and nobody who waits has an older claim to it. */
+static bool may_start(const struct tg_gate *gate, enum tg_priority priority)
+{
+    return gate->in_flight < law_limit(&gate->law) && queue_ahead(&gate->queue, priority) == 0 &&
+           (priority != TG_PRIORITY_LOW || gate_low_may_start(gate));
+}
+
+/* How long this call may wait: its class's time, or what is left of its own. */
+static tg_ms may_wait(const struct tg_gate *gate, const struct tg_call *call)
+{
+    tg_ms wait = gate->config.concurrency.wait[call->priority];
+
+    return call->deadline ? num_min(wait, num_less(call->deadline, gate->latest)) : wait;
+}
+
+/* Whom waiting is fair among. */
+static struct table_id tenant_of(const struct tg_gate *gate, const struct tg_call *call)
+{
+    if (call->tenant)
+        return hashed(gate, call->tenant, call->tenant_bytes);
+    return call->peer ? hashed(gate, call->peer, call->peer_bytes) : (struct table_id){0, 1};
+}
+
+/* Whether there is a place in the queue, and a chance to be served in time: (calls ahead + 1) x
+ * mean service time / limit. Ahead are those whose turn comes earlier, not all that wait: else a
+ * tenant that fills the queue would keep the others from it. Without a sample of how long calls
+ * take, there is a chance. */
+static bool may_queue(const struct tg_gate *gate, const struct tg_call *call)
+{
+    tg_ms wait = may_wait(gate, call);
+    double turn = gate->mean_service_ms / (double)law_limit(&gate->law);
+    int64_t ahead = queue_ahead(&gate->queue, call->priority);
+
+    if (wait <= 0 ||
+        gate->queue.classes[call->priority].waiting >= gate->config.concurrency.queue_size)
+        return false;
+    if ((double)(ahead + 1) * turn > (double)wait)
+        ahead = queue_ahead_of(&gate->queue, call->priority, tenant_of(gate, call), call->weight,
+                               num_floor((double)wait / turn));
+    return (double)(ahead + 1) * turn <= (double)wait;
+}
+
+static bool enqueue(const struct passage *passage, struct ticket *ticket)
+{
+    struct tg_gate *gate = passage->gate;
+    const struct tg_call *call = passage->call;
+    struct table_id tenant = tenant_of(gate, call);
+    tg_ms until = num_add(gate->latest, may_wait(gate, call));
+
+    if (!queue_push(&gate->queue, ticket, tenant, call->weight))
+        return false;
+    ticket->deadline = until;
+    if (!heap_add(&gate->waits, &ticket->wait)) {
+        queue_remove(&gate->queue, ticket);
+        return false;
+    }
+    ticket->state = TICKET_WAITING;
+    ticket->waiter = call->waiter;
+    return true;
+}
+
+/* Gets a slot or a place in the queue, or refuses. */
+bool stages_slot(const struct passage *passage, struct ticket *ticket, enum tg_err *err)
+{
+    struct tg_gate *gate = passage->gate;
+
+    gate_grant(gate); /* the law may have raised the limit since */
+    if (may_start(gate, passage->call->priority)) {
+        gate_start(gate, ticket);
+    } else if (gate->config.concurrency.mode == TG_SHADOW) {
+        stages_would_deny(gate, passage->answer, TG_REASON_CONCURRENCY);
+        gate_start(gate, ticket);
+    } else if (!may_queue(gate, passage->call)) {
+        return stages_overloaded(gate, passage->answer, passage->now);
+    } else if (!enqueue(passage, ticket)) {
+        *err = TG_ERR_MEMORY;
+    }
+    return false;
+}
+
+struct tg_decision stages_slot_taken(const struct tg_gate *gate, tg_ms now)
+{
+    int64_t limit = law_limit(&gate->law);
+
+    return (struct tg_decision){true, limit, num_less(limit, gate->in_flight), now, 0};
+}

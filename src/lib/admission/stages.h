@@ -1,0 +1,53 @@
+/* stages.h - a call on its way through the stages, and the stages that need the gate's lock.
+ *
+ * A stage that returns a bool returns whether it has refused the call; the answer then says so.
+ * What it takes for a call belongs to the call's ticket.
+ */
+#ifndef TG_ADMISSION_STAGES_H
+#define TG_ADMISSION_STAGES_H
+
+#include "lib/admission/gate.h"
+
+/* A call on its way through the stages. */
+struct passage {
+    struct tg_gate *gate;
+    const struct tg_call *call;
+    struct claim *claim; /* null: no rate and no cost axis here */
+    bool remote;         /* they are decided elsewhere */
+    bool known;          /* its lease is: it may be released, or end, while it is decided */
+    tg_ms now;
+    struct tg_answer *answer;
+    struct tg_policy *policy; /* null: every call is worth it */
+    enum tg_mode policy_mode;
+    int64_t in_flight;    /* slots that were held when it got its own; 0: it has none */
+    struct table_id peer; /* of a call that has one; hashed before the lock is taken */
+};
+
+/* A stage in shadow would have refused: counts it, and says so in the answer. */
+void stages_would_deny(struct tg_gate *gate, struct tg_answer *answer, enum tg_reason reason);
+
+/* The answer is no. Returns true. */
+bool stages_refuse(struct tg_gate *gate, struct tg_answer *answer, enum tg_reason reason,
+                   struct tg_decision decision);
+
+void stages_set_axis(struct tg_axes *axes, enum tg_axis axis, struct tg_decision decision);
+
+/* Under what name a peer is counted. Needs no lock: the seed never changes. */
+struct table_id stages_peer_id(const struct tg_gate *gate, const void *peer, size_t bytes);
+
+/* Stage 1. */
+bool stages_memory(const struct passage *passage);
+
+/* Stage 2: counts the peer for the ticket. TG_ERR_MEMORY. */
+bool stages_peers(const struct passage *passage, struct ticket *ticket, enum tg_err *err);
+
+/* Stage 3: gets a slot for the ticket, or a place in the queue. TG_ERR_MEMORY. */
+bool stages_slot(const struct passage *passage, struct ticket *ticket, enum tg_err *err);
+
+/* What the concurrency axis says of a call that has its slot. */
+struct tg_decision stages_slot_taken(const struct tg_gate *gate, tg_ms now);
+
+/* The call is refused for want of a slot: at once, or after it has waited. Returns true. */
+bool stages_overloaded(struct tg_gate *gate, struct tg_answer *answer, tg_ms now);
+
+#endif

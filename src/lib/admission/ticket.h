@@ -1,0 +1,118 @@
+/* ticket.h - what the gate knows of a call that holds something, waits, or is on its way.
+ *
+ * A lease is the number of a ticket: its place and its generation. The generation changes when the
+ * ticket is freed, so the number of a call that has ended finds nothing, however often it comes
+ * back. The gate's lock covers everything here.
+ *
+ *                    precheck
+ *        (free) ------------------> CHECKED
+ *             \                        |
+ *              `-------- admit --------+
+ *                          |           |
+ *            a slot is free|           |none is
+ *                          |           v
+ *                          |        WAITING --- wait over ---> TIMED_OUT ---> (free)   refused
+ *                          |           | a slot
+ *                          |           v
+ *                          |        GRANTED
+ *                          |           | resumed
+ *                          v           v
+ *                       ASKING --> ADMITTED ---> (free)   released, expired, or refused by
+ *                          |                              policy, rate or cost
+ *                          | released meanwhile
+ *                          v
+ *                      ABANDONED ---> (free)   once it is decided
+ *
+ * ASKING is passed over by a call that goes straight through to a store in this process: nobody
+ * knows its lease yet, so nobody can release it. Not if the policy wants to hear of its end: then
+ * it must not end, by its time either, before the policy has heard of it.
+ *
+ * Every state can be left by a release, and every state but GRANTED and TIMED_OUT, whose owner is
+ * on its way, ends by itself at its deadline.
+ */
+#ifndef TG_ADMISSION_TICKET_H
+#define TG_ADMISSION_TICKET_H
+
+#include "lib/core/heap.h"
+#include "lib/store/claim.h"
+#include "tollgate.h"
+
+enum ticket_state {
+    TICKET_FREE,
+    TICKET_CHECKED,   /* the peer is counted */
+    TICKET_WAITING,   /* in the queue */
+    TICKET_GRANTED,   /* has a slot, and its owner has been told */
+    TICKET_TIMED_OUT, /* its wait is over, and its owner has been told */
+    TICKET_ASKING,    /* has a slot; policy and store are deciding */
+    TICKET_ABANDONED, /* holds nothing; they are still deciding */
+    TICKET_ADMITTED   /* a lease */
+};
+
+struct flow;
+
+/* What an unhindered call needs comes first and fits in two cache lines, if it has up to two
+ * scopes: between threads on two cores it is the number of lines that go back and forth which
+ * costs. */
+struct ticket {
+    _Alignas(CACHE_LINE) uint32_t index;
+    uint32_t generation;
+    uint8_t state;        /* enum ticket_state */
+    uint8_t priority;     /* enum tg_priority */
+    bool counts_peer : 1; /* what it holds */
+    bool holds_slot : 1;
+    bool charged : 1;
+    bool is_judged : 1;  /* the policy will hear of it */
+    bool is_piled;       /* see endings.h; stays when the ticket is freed */
+    uint16_t would_deny; /* bits 1 << reason, so far */
+    struct table_id peer;
+    tg_ms started_at; /* the slot; and how many were held then, itself included */
+    int64_t in_flight_at_start;
+    tg_ms charged_at;
+    tg_ms deadline; /* of the wait, or of the lease */
+
+    struct ticket *next; /* in its flow, or among the free ones */
+    tg_ms lease_ttl;
+    struct claim claim;
+
+    /* Of a call that waits: */
+    struct ticket *previous;
+    struct flow *flow;
+    uint64_t arrival;
+    struct heap_node wait; /* among those whose wait will be over */
+    void *waiter;
+
+    struct ticket *piled_next;
+
+    /* Of a call that is judged, with the claim's cost and the time it was charged; see worth.h: */
+    uint32_t policy_epoch;
+    double value;
+    double hold_s;
+
+    struct tg_axes axes; /* of one that a remote store is asked for: as far as it is decided */
+};
+
+enum { TICKET_CHUNK = 64 };
+
+struct tickets {
+    struct ticket **chunks;
+    uint32_t n_chunks;
+    struct ticket *free;
+    int64_t used;
+};
+
+void tickets_init(struct tickets *tickets);
+void tickets_fini(struct tickets *tickets);
+
+/* Null: no memory. Everything but index and generation is the caller's to set. */
+struct ticket *tickets_get(struct tickets *tickets);
+void tickets_put(struct tickets *tickets, struct ticket *ticket);
+
+static inline tg_lease ticket_lease(const struct ticket *ticket)
+{
+    return (tg_lease)ticket->generation << 32 | (ticket->index + 1);
+}
+
+/* Null if the lease has ended, or never was. */
+struct ticket *tickets_find(const struct tickets *tickets, tg_lease lease);
+
+#endif

@@ -1,0 +1,204 @@
+/* bank.c - reserving money before a call, and settling after it.
+ *
+ * Look first, charge later: the way up is walked once to ask every budget, and again to write, when
+ * all have said yes. Everything that can fail comes before the first write. Rejected: a
+ * compare-and-swap on each level with undoing, as the tracker of one counter grows into; between
+ * its steps others see money that is about to be given back, and are refused for nothing.
+ *
+ * Settling takes no time: it changes the windows in which the reservation was made, if those are
+ * still the current ones (book.h), and never another.
+ */
+#include "lib/budget/bank.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/core/problem.h"
+
+#define ACCOUNTS_MAX ((size_t)1 << 30)
+
+/* ---- making ---- */
+
+void tg_bank_config_init(struct tg_bank_config *config)
+{
+    *config = (struct tg_bank_config){.max_accounts = (size_t)1 << 20};
+}
+
+enum tg_err tg_bank_new(const struct tg_bank_config *config, struct tg_bank **bank,
+                        struct tg_problem *problem)
+{
+    if (config->max_accounts < 1 || config->max_accounts > ACCOUNTS_MAX)
+        return problem_say(problem, TG_ERR_INVALID, "max_accounts is %zu; it must be 1 to %zu",
+                           config->max_accounts, ACCOUNTS_MAX);
+    struct tg_bank *fresh = aligned_alloc(ACCOUNT_LINE, sizeof *fresh);
+    if (!fresh)
+        return problem_say(problem, TG_ERR_MEMORY, "no memory for a bank");
+    memset(fresh, 0, sizeof *fresh);
+    fresh->seed = config->seed;
+    if (accounts_init(&fresh->accounts, config->max_accounts)) {
+        free(fresh);
+        return problem_say(problem, TG_ERR_MEMORY, "no memory for a bank of %zu accounts",
+                           config->max_accounts);
+    }
+    *bank = fresh;
+    return TG_OK;
+}
+
+void tg_bank_free(struct tg_bank *bank)
+{
+    if (!bank)
+        return;
+    accounts_fini(&bank->accounts);
+    holds_fini(&bank->holds);
+    free(bank);
+}
+
+/* ---- reserving ---- */
+
+/* What one budget says to a call that needs so much. */
+static void ask(const struct account *account, const struct book *book, tg_micro need,
+                tg_micro *least, struct tg_money_answer *answer)
+{
+    tg_micro left = book_left(book);
+
+    if (book->mode == TG_SHADOW) {
+        answer->would_deny += left < need;
+        return;
+    }
+    *least = num_min(*least, left);
+    if (left >= need)
+        return;
+    bool contended = book->amount - book->settled >= need;
+    bool spent_below = answer->account != 0 && !answer->contended;
+    /* It is worth a retry only if nothing but reservations is in the way, anywhere. */
+    if (contended && spent_below)
+        return;
+    answer->contended = contended;
+    answer->account = account_number(account);
+    answer->per = (enum tg_per)book->per;
+    answer->reset_at = book->end;
+    answer->amount = book->amount;
+    answer->used = book_used(book);
+}
+
+/* The least that is left on the way. The way is walked from below, and the budgets of an account
+ * from the last to the first, so that the one in the answer is the first from the top: of those
+ * that are spent, or where there is none, of those that are contended. */
+static tg_micro ask_all(const struct account *account, tg_micro need, tg_ms now,
+                        struct tg_money_answer *answer)
+{
+    tg_micro least = TG_MONEY_MAX;
+
+    for (; account; account = account->parent) {
+        for (size_t i = account->n_books; i-- > 0;) {
+            book_follow(&account->books[i], now);
+            ask(account, &account->books[i], need, &least, answer);
+        }
+    }
+    return least;
+}
+
+static void write_reservation(struct tg_bank *bank, struct account *leaf, tg_micro money, tg_ms now,
+                              struct tg_money_answer *answer)
+{
+    struct hold *hold = holds_get(&bank->holds);
+
+    hold->account = leaf;
+    hold->reserved_at = now;
+    hold->as.money = money;
+    leaf->held++;
+    bank->outstanding += money;
+    for (const struct account *account = leaf; account; account = account->parent)
+        for (size_t i = 0; i < account->n_books; i++)
+            book_reserve(&account->books[i], money);
+    answer->reservation = hold->number;
+    answer->reserved = money;
+}
+
+static enum tg_err reserve(struct tg_bank *bank, tg_account number, tg_micro money, bool up_to,
+                           tg_ms now, struct tg_money_answer *answer)
+{
+    struct account *leaf = accounts_find(&bank->accounts, number);
+    tg_micro need = up_to || money == 0 ? 1 : money;
+
+    if (!leaf)
+        return TG_ERR_UNKNOWN;
+    enum tg_err err = holds_make_room(&bank->holds);
+    if (err)
+        return err;
+    now = bank_now(bank, now);
+    tg_micro least = ask_all(leaf, need, now, answer);
+    if (least < need)
+        return TG_OK;
+    money = num_min(money, least);
+    if (money > TG_MONEY_MAX - bank->outstanding)
+        return TG_ERR_FULL;
+    write_reservation(bank, leaf, money, now, answer);
+    return TG_OK;
+}
+
+enum tg_err tg_bank_reserve(struct tg_bank *bank, tg_account account, tg_micro money, bool up_to,
+                            tg_ms now, struct tg_money_answer *answer)
+{
+    struct tg_money_answer said = {.reservation = 0};
+
+    if (!money_in_range(money) || !num_in_range(now))
+        return TG_ERR_INVALID;
+    spin_lock(&bank->lock);
+    enum tg_err err = reserve(bank, account, money, up_to, now, &said);
+    spin_unlock(&bank->lock);
+    if (!err)
+        *answer = said;
+    return err;
+}
+
+/* ---- settling ---- */
+
+/* What to enter for what the caller says was spent. */
+static tg_micro believable(struct tg_bank *bank, tg_micro spent, tg_micro reserved)
+{
+    if (spent < -1 || spent > TG_MONEY_MAX)
+        bank->anomalies++;
+    if (spent < 0)
+        return reserved;
+    if (spent > reserved) {
+        bank->overshoots++;
+        bank->overshot = money_add(bank->overshot, num_min(spent, TG_MONEY_MAX) - reserved);
+    }
+    return num_min(spent, TG_MONEY_MAX);
+}
+
+static void settle(struct tg_bank *bank, struct hold *hold, tg_micro spent, struct tg_spend *spend)
+{
+    struct account *leaf = hold->account;
+    tg_micro money = hold->as.money;
+
+    spent = believable(bank, spent, money);
+    *spend = (struct tg_spend){account_number(leaf), hold->reserved_at, money, spent};
+    for (const struct account *account = leaf; account; account = account->parent)
+        for (size_t i = 0; i < account->n_books; i++)
+            book_settle(&account->books[i], hold->reserved_at, money, spent);
+    bank->outstanding -= money;
+    holds_put(&bank->holds, hold);
+    leaf->held--;
+    accounts_settle_up(&bank->accounts, leaf);
+}
+
+bool tg_bank_settle(struct tg_bank *bank, tg_reservation reservation, tg_micro spent,
+                    struct tg_spend *spend)
+{
+    struct tg_spend line;
+
+    if (reservation == 0)
+        return false;
+    spin_lock(&bank->lock);
+    struct hold *hold = holds_find(&bank->holds, reservation);
+    if (hold)
+        settle(bank, hold, spent, &line);
+    else
+        bank->anomalies++;
+    spin_unlock(&bank->lock);
+    if (hold && spend)
+        *spend = line;
+    return hold != NULL;
+}

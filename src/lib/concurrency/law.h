@@ -1,0 +1,177 @@
+/* law.h - how many calls may run at once, learned from those that have finished.
+ *
+ * A law is one file that ends in one table (struct law_ops); the registry in law.c lists the
+ * tables. The gate calls the functions below under its own lock: nothing here is atomic, nothing
+ * allocates after law_init() but a law_reconfigure() to a longer sample window, and no call takes
+ * more than constant time (amortised, for the sample windows).
+ *
+ * What a law is told:
+ *
+ *     law_started     a call was admitted
+ *     law_finished    a call ended well, or was dropped by overload: the only source of samples
+ *     law_rejected    a call was refused because the limit was reached
+ *     law_tick        time passed; optional, for an owner that has idle moments
+ *
+ * Cancelled and expired calls, and slots given back because a later stage refused, never reach a
+ * law: they say nothing of how loaded the server is, and as samples of no length they would
+ * become a baseline that no real call can meet.
+ *
+ * Lowering a limit revokes nothing: it is a number that admission compares with, and calls above
+ * it run to their end.
+ */
+#ifndef TG_CONCURRENCY_LAW_H
+#define TG_CONCURRENCY_LAW_H
+
+#include "lib/concurrency/recent_min.h"
+#include "lib/core/random.h"
+#include "tollgate.h"
+
+/* One finished call. */
+struct law_sample {
+    tg_ms now;
+    double sample_ms;           /* what the law is fed with; the gate's owner decides what it is */
+    double sojourn_ms;          /* how long the slot was held: now less the `now` of its start */
+    int64_t in_flight;          /* just before this call leaves, itself included */
+    int64_t in_flight_at_start; /* when it was admitted, itself included */
+    bool dropped;               /* overload: timed out, or the other side said so */
+};
+
+struct law;
+
+/* A law. `at` is the law's own time: it never goes back, whatever the owner's clock does. */
+struct law_ops {
+    const char *name;
+
+    /* Fresh private state and the limit, from law->config, with `limit` to start from. False: no
+     * memory. */
+    bool (*begin)(struct law *law, int64_t limit);
+
+    /* Frees what begin() got. Null: nothing. */
+    void (*end)(struct law *law);
+
+    /* law->config is about to become `config`, of the same law: makes ready for it, keeping all
+     * samples and the baseline, and clamps the limit. False: no memory, and nothing has changed. */
+    bool (*adapt)(struct law *law, const struct tg_law_config *config);
+
+    /* Each may be null: nothing to do. */
+    void (*started)(struct law *law, tg_ms at, int64_t in_flight);
+    void (*finished)(struct law *law, tg_ms at, const struct law_sample *sample);
+    void (*rejected)(struct law *law, tg_ms at);
+    void (*tick)(struct law *law, tg_ms at);
+};
+
+extern const struct law_ops law_vegas, law_gradient2, law_aimd, law_fixed, law_none;
+
+/* The sum of some samples, enough for their mean and how sure it is. */
+struct law_sum {
+    int64_t n;
+    double total;
+    double squares;
+};
+
+/* vegas.c draws how the phases follow each other. */
+enum vegas_phase {
+    VEGAS_STEADY,   /* windows and steps */
+    VEGAS_DRAINING, /* a probe: the limit is lowered, but more calls than that still run */
+    VEGAS_MEASURING /* a probe: calls that start now measure the baseline */
+};
+
+struct vegas {
+    tg_ms window_from; /* this window: since when (maybe not yet), what it has seen */
+    struct law_sum window;
+    int64_t dropped;
+    int64_t peak;    /* most calls in flight */
+    double crowd;    /* sum of the calls in flight that finished ones saw */
+    double sojourns; /* sum */
+    double sojourn;  /* mean of the last window that had any */
+    double mean;     /* of the samples of the last window that had any; ms */
+    double queue;    /* calls that waited, by the evidence of then; negative: not known */
+
+    struct law_sum evidence; /* the same of the windows since the last step together, */
+    int64_t evidence_ended;  /* dropped ones too */
+    double evidence_crowd;
+    int evidence_windows;
+
+    double baseline;       /* ms; 0: none yet */
+    double error;          /* its standard error */
+    bool firm;             /* measured by enough samples */
+    struct law_sum gather; /* windows on their way to being enough */
+    struct law_sum probed; /* what the last probes found, while they agree */
+    bool confirmed;        /* the last probe found about what was known before */
+    tg_ms expires_at;      /* when the baseline is to be measured again */
+
+    enum vegas_phase phase;
+    tg_ms give_up_at;   /* the probe's end in any case */
+    tg_ms cohort_from;  /* calls that started after this, */
+    tg_ms cohort_until; /* and not after this, measure the baseline */
+    int64_t cohort_started;
+    int64_t cohort_ended;
+    struct law_sum cohort;
+};
+
+/* gradient2 and aimd. */
+struct per_sample {
+    double estimate; /* the limit with its fraction */
+    struct recent_min recent;
+};
+
+struct law {
+    const struct law_ops *ops;
+    int64_t limit;   /* what admission obeys now */
+    int64_t learned; /* what the law would have it; a probe holds `limit` below. 0: no knowledge */
+    bool begun;      /* has seen an event, and so knows the time */
+    tg_ms last_now;  /* by the owner's clock */
+    tg_ms at;        /* by the law's own */
+    struct tg_law_config config;
+    struct random random;
+    union {
+        struct vegas vegas;
+        struct per_sample per_sample;
+    } state;
+};
+
+/* For the laws: sets what was learned, and what admission obeys. */
+static inline void law_set_limit(struct law *law, int64_t limit)
+{
+    law->learned = limit;
+    law->limit = limit;
+}
+
+/* The seed feeds the law's jitter alone. Time begins with the first event.
+ *
+ * TG_ERR_INVALID as tg_law_config_check(); TG_ERR_MEMORY. Then there is nothing to fini. */
+TG_MUST_CHECK enum tg_err law_init(struct law *law, const struct tg_law_config *config,
+                                   uint64_t seed, struct tg_problem *problem);
+
+void law_fini(struct law *law);
+
+/* What admission obeys now; a probe may hold it lower than what has been learned, for a while. */
+static inline int64_t law_limit(const struct law *law)
+{
+    return law->limit;
+}
+
+/* `in_flight`: after the call was counted. */
+void law_started(struct law *law, tg_ms now, int64_t in_flight);
+
+/* A sample that is negative or no number is as if the call had been cancelled. */
+void law_finished(struct law *law, const struct law_sample *sample);
+
+void law_rejected(struct law *law, tg_ms now);
+
+void law_tick(struct law *law, tg_ms now);
+
+/* New parameters for a running law; `config` has passed tg_law_config_check().
+ *
+ *   the same law    all state is kept: samples, baseline, window, probe. The learned limit is
+ *                   clamped into the new [min, max]; `initial` is not looked at again, but by
+ *                   fixed, whose limit it is. A shorter rtt_window forgets the oldest samples.
+ *   another law     starts afresh from the current limit, clamped, without the probe's cut; no
+ *                   sample is carried over. After `none`, whose limit is no knowledge, from
+ *                   `initial`.
+ *
+ * Calls in flight are the gate's: none is lost. False, and nothing has changed, if a longer sample
+ * window finds no memory. */
+TG_MUST_CHECK bool law_reconfigure(struct law *law, const struct tg_law_config *config);
+
+#endif

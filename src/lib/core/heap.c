@@ -1,0 +1,65 @@
+/* heap.c - an intrusive binary heap. See heap.h. */
+#include "lib/core/heap.h"
+
+#include <stdlib.h>
+
+void heap_init(struct heap *heap, heap_before *before)
+{
+    *heap = (struct heap){.before = before};
+}
+
+void heap_fini(struct heap *heap)
+{
+    free(heap->nodes);
+}
+
+static void put(struct heap *heap, size_t place, struct heap_node *node)
+{
+    heap->nodes[place] = node;
+    node->place = place;
+}
+
+/* Finds the place of a node that may stand at `place`, or should stand above or below it. */
+static void settle(struct heap *heap, size_t place, struct heap_node *node)
+{
+    while (place > 0 && heap->before(node, heap->nodes[(place - 1) / 2])) {
+        put(heap, place, heap->nodes[(place - 1) / 2]);
+        place = (place - 1) / 2;
+    }
+    for (size_t child; (child = 2 * place + 1) < heap->n; place = child) {
+        if (child + 1 < heap->n && heap->before(heap->nodes[child + 1], heap->nodes[child]))
+            child++;
+        if (heap->before(node, heap->nodes[child]))
+            break;
+        put(heap, place, heap->nodes[child]);
+    }
+    put(heap, place, node);
+}
+
+bool heap_add(struct heap *heap, struct heap_node *node)
+{
+    size_t capacity = heap->capacity ? heap->capacity * 2 : 16;
+
+    if (heap->n == heap->capacity) {
+        struct heap_node **nodes = realloc(heap->nodes, capacity * sizeof(struct heap_node *));
+        if (!nodes)
+            return false;
+        heap->nodes = nodes;
+        heap->capacity = capacity;
+    }
+    settle(heap, heap->n++, node);
+    return true;
+}
+
+void heap_remove(struct heap *heap, struct heap_node *node)
+{
+    struct heap_node *last = heap->nodes[--heap->n];
+
+    if (last != node)
+        settle(heap, node->place, last);
+}
+
+void heap_moved(struct heap *heap, struct heap_node *node)
+{
+    settle(heap, node->place, node);
+}

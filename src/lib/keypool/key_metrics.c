@@ -1,0 +1,79 @@
+/* key_metrics.c - what can be seen of pools and keys. */
+#include "lib/keypool/keyring.h"
+
+enum { LOCKED_AT_ONCE = 64 };
+
+static int64_t left_of(int64_t limit, int64_t used)
+{
+    return limit ? num_less(limit, used) : TG_NUMBER_MAX;
+}
+
+static enum tg_key_state state_of(const struct credential *credential)
+{
+    if (credential->disabled)
+        return TG_KEY_DISABLED;
+    return credential->suspended ? TG_KEY_SUSPENDED : TG_KEY_HEALTHY;
+}
+
+static tg_ms cooling_until(const struct key *key, tg_ms now)
+{
+    const struct key_group *group = key_group_of(key);
+    tg_ms until = num_max(key->quota.cool_until, group ? group->quota.cool_until : 0);
+
+    return until > now ? until : 0;
+}
+
+static void read_key(struct key *key, tg_ms now, struct tg_key_metrics *metrics)
+{
+    struct quota *quota = &key->quota;
+    const struct key_group *group = key_group_of(key);
+    uint64_t tokens = quota->tokens_in_flight;
+
+    quota_roll(quota, now);
+    *metrics = (struct tg_key_metrics){
+        .name = key->name,
+        .group = group ? group->id.name : NULL,
+        .owner = key->owner,
+        .tpm_inflight = tokens > TG_NUMBER_MAX ? TG_NUMBER_MAX : (int64_t)tokens,
+        .tpm_limit = quota->limits.tpm,
+        .tpm_remaining = left_of(quota->limits.tpm, quota->tokens.sum),
+        .rpm_limit = quota->limits.rpm,
+        .rpm_remaining = left_of(quota->limits.rpm, quota->calls.sum),
+        .in_flight = quota->in_flight,
+        .cool_down_until = cooling_until(key, now),
+        .failure_cool_down = key->breaker.open_until,
+        .consecutive_fails = key->breaker.run,
+        .breaker = breaker_state(&key->breaker, now),
+        .state = state_of(key->credential),
+        .latency_ms = key->latency_ms < 0 ? 0 : key->latency_ms,
+    };
+}
+
+size_t tg_pool_get_keys(struct tg_pool *pool, tg_ms now, size_t from, struct tg_key_metrics *keys,
+                        size_t room)
+{
+    struct tg_keyring *ring = pool->ring;
+    size_t n = 0, stop;
+
+    do {
+        spin_lock(&ring->lock);
+        tg_ms at = keyring_advance(ring, now);
+        size_t all = pool->roster.n_keys, there = all > from ? all - from : 0;
+        there = there < room ? there : room;
+        stop = n + LOCKED_AT_ONCE < there ? n + LOCKED_AT_ONCE : there;
+        for (; n < stop; n++)
+            read_key(pool->roster.keys[from + n], at, &keys[n]);
+        bool more = n < there;
+        spin_unlock(&ring->lock);
+        if (!more)
+            return n;
+    } while (true);
+}
+
+void tg_pool_get_metrics(struct tg_pool *pool, struct tg_pool_metrics *metrics)
+{
+    spin_lock(&pool->ring->lock);
+    *metrics = (struct tg_pool_metrics){
+        .acquired = pool->acquired, .no_key = pool->no_key, .n_keys = pool->roster.n_keys};
+    spin_unlock(&pool->ring->lock);
+}

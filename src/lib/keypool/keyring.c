@@ -1,0 +1,115 @@
+/* keyring.c - making a ring, finding a pool in it, and taking it apart. See keyring.h. */
+#include "lib/keypool/keyring.h"
+
+#include <stdlib.h>
+
+#include "lib/core/problem.h"
+
+void tg_pool_spec_init(struct tg_pool_spec *spec)
+{
+    *spec =
+        (struct tg_pool_spec){.breaker_failures = 5, .breaker_open = 30000, .affinity_ttl = 600000};
+}
+
+void tg_keyring_spec_init(struct tg_keyring_spec *spec)
+{
+    *spec = (struct tg_keyring_spec){
+        .cooldown = 60000, .cooldown_max = 3600000, .probe_every = 60000, .max_affinity = 65536};
+}
+
+/* An empty ring, which then becomes what the spec says. */
+enum tg_err tg_keyring_new(const struct tg_keyring_spec *spec, struct tg_keyring **ring,
+                           struct tg_problem *problem)
+{
+    struct tg_keyring *fresh = calloc(1, sizeof *fresh);
+
+    if (!fresh)
+        return problem_say(problem, TG_ERR_MEMORY, "no memory for a ring");
+    if (pthread_mutex_init(&fresh->changing, NULL)) {
+        free(fresh);
+        return problem_say(problem, TG_ERR_MEMORY, "no memory for a mutex");
+    }
+    heap_init(&fresh->timers, timer_before);
+    heap_init(&fresh->probes, timer_before);
+    random_init(&fresh->random, spec->seed, 0);
+    fresh->seed = spec->seed;
+    enum tg_err err = tg_keyring_change(fresh, spec, 0, problem);
+    if (err)
+        tg_keyring_free(fresh);
+    else
+        *ring = fresh;
+    return err;
+}
+
+void key_free(struct key *key)
+{
+    if (key)
+        free(key->name);
+    free(key);
+}
+
+void roster_free(struct roster *roster)
+{
+    for (uint32_t i = 0; i < roster->n_clusters; i++)
+        shelf_fini(&roster->clusters[i].shelf);
+    free(roster->keys);
+    free(roster->by_name);
+    free(roster->by_serial);
+    free(roster->clusters);
+    free(roster->live);
+    free(roster->by_owner);
+    *roster = (struct roster){0};
+}
+
+/* Keys and groups that were taken out and are still leased are known to their leases alone: several
+ * of them may hold the same one. */
+static void free_leased(struct key_leases *leases)
+{
+    struct key_lease *lease;
+
+    for (uint32_t place = 0; (lease = key_leases_at(leases, place)) != NULL; place++) {
+        if (!lease->key)
+            continue;
+        if (!lease->key->cluster && --lease->key->leases == 0)
+            key_free(lease->key);
+        if (lease->group && lease->group->removed && --lease->group->leases == 0)
+            free(lease->group);
+    }
+}
+
+void tg_keyring_free(struct tg_keyring *ring)
+{
+    if (!ring)
+        return;
+    free_leased(&ring->leases);
+    for (size_t i = 0; i < ring->n_pools; i++) {
+        struct tg_pool *pool = pair_pool(ring->pools[i]);
+        for (uint32_t k = 0; k < pool->roster.n_keys; k++)
+            key_free(pool->roster.keys[k]);
+        roster_free(&pool->roster);
+        affinity_fini(&pool->affinity);
+        free(pool);
+    }
+    for (size_t i = 0; i < ring->n_groups; i++)
+        free(pair_group(ring->groups[i]));
+    for (size_t i = 0; i < ring->n_credentials; i++)
+        free(pair_credential(ring->credentials[i]));
+    free(ring->pools);
+    free(ring->groups);
+    free(ring->credentials);
+    heap_fini(&ring->timers);
+    heap_fini(&ring->probes);
+    key_leases_fini(&ring->leases);
+    (void)pthread_mutex_destroy(&ring->changing);
+    free(ring);
+}
+
+struct tg_pool *tg_keyring_pool(struct tg_keyring *ring, const char *provider, const char *model)
+{
+    spin_lock(&ring->lock);
+    struct tg_pool *pool = pair_pool(pairs_find(ring->pools, ring->n_pools, provider, model));
+    if (pool && !pool->in_spec)
+        pool = NULL;
+    spin_unlock(&ring->lock);
+    return pool;
+}

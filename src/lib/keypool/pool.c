@@ -1,0 +1,177 @@
+/* pool.c - leasing a key, and giving it back: the two calls that every attempt makes.
+ *
+ * To choose a key and to take its capacity is one step under one lock, so there is no moment at
+ * which a key that was found to have room has none. What a release says goes to four places that do
+ * not know each other: the windows (what was used), the breaker (whether it failed), the cooldown
+ * (what the provider asked for) and the latency average.
+ */
+#define XXH_INLINE_ALL
+#include <stdlib.h>
+#include <xxhash.h>
+
+#include "lib/keypool/keyring.h"
+
+#define HELD_GAIN (1.0 / 8)
+
+void tg_key_call_init(struct tg_key_call *call)
+{
+    *call = (struct tg_key_call){0};
+}
+
+void tg_key_report_init(struct tg_key_report *report)
+{
+    *report = (struct tg_key_report){
+        .outcome = TG_KEY_OK, .sent = true, .tokens = -1, .latency_ms = -1, .cool_until = 0};
+}
+
+/* ---- acquire ---- */
+
+static void lease_key(struct tg_pool *pool, const struct tg_key_call *call, uint64_t hash,
+                      struct key *key, struct key_lease *lease, struct tg_key_answer *answer)
+{
+    tg_ms now = pool->ring->now;
+
+    key_take(key, lease, call->tokens, now);
+    if (call->affinity && pool->affinity_ttl > 0)
+        affinity_remember(&pool->affinity, hash, now, key->serial);
+    pool->acquired++;
+    *answer = (struct tg_key_answer){.lease = key_lease_id(lease), .owner = key->owner};
+}
+
+void tg_pool_acquire(struct tg_pool *pool, const struct tg_key_call *call, tg_ms now,
+                     struct tg_key_answer *answer)
+{
+    struct tg_keyring *ring = pool->ring;
+    /* The seed never changes, so the lock is not needed for it. */
+    uint64_t hash =
+        call->affinity ? XXH3_64bits_withSeed(call->affinity, call->affinity_bytes, ring->seed) : 0;
+    struct key_lease *lease = NULL;
+    struct key *key = NULL;
+
+    spin_lock(&ring->lock);
+    now = keyring_advance(ring, now);
+    if (num_in_range(call->tokens))
+        key = pool_choose(pool, call, hash, now);
+    if (key)
+        lease = key_leases_get(&ring->leases);
+    if (lease) {
+        lease_key(pool, call, hash, key, lease, answer);
+    } else {
+        pool->no_key++;
+        if (key) /* it could serve, but there is no memory to remember that it does */
+            *answer = (struct tg_key_answer){.retry_after_ms = 1};
+        else
+            pool_refuse(pool, call, now, answer);
+    }
+    spin_unlock(&ring->lock);
+}
+
+/* ---- release ---- */
+
+/* What was used: the estimate where it is not known, nothing where nothing was sent. */
+static int64_t used_tokens(const struct tg_key_report *report, int64_t estimate)
+{
+    if (!report->sent)
+        return 0;
+    return report->tokens < 0 ? estimate : num_min(report->tokens, TG_NUMBER_MAX);
+}
+
+tg_ms cool_deadline(const struct tg_keyring *ring, tg_ms asked, tg_ms now)
+{
+    tg_ms longest = num_add(now, ring->cooldown_max);
+
+    return num_min(asked > 0 ? asked : num_add(now, ring->cooldown), longest);
+}
+
+static void cool(struct key *key, struct key_group *group, tg_ms until)
+{
+    key->quota.cool_until = num_max(key->quota.cool_until, until);
+    if (group)
+        group->quota.cool_until = num_max(group->quota.cool_until, until);
+}
+
+static void learn(struct tg_keyring *ring, const struct key_lease *lease,
+                  const struct tg_key_report *report, tg_ms now, struct tg_key_ending *ending)
+{
+    struct key *key = lease->key;
+    struct tg_pool *pool = key->pool;
+    uint32_t epoch = key->breaker.epoch;
+    /* What is no outcome at all says nothing. */
+    enum tg_key_outcome outcome =
+        (unsigned)report->outcome > TG_KEY_CANCELLED ? TG_KEY_CANCELLED : report->outcome;
+
+    breaker_end(&key->breaker, &pool->rule, lease->epoch, outcome, now);
+    if (key->breaker.epoch != epoch)
+        ending->open_until = key->breaker.open_until;
+    if (outcome == TG_KEY_LIMITED) {
+        ending->cool_until = cool_deadline(ring, report->cool_until, now);
+        cool(key, lease->group, ending->cool_until);
+    }
+    if (outcome == TG_KEY_REFUSED && key->credential)
+        credential_refused(ring, key->credential, lease->at, now);
+    /* A failure, or a refusal, is often quick: it must not make its key look fast. */
+    if (outcome == TG_KEY_OK)
+        key_note_latency(key, report->latency_ms, now);
+    if (report->sent)
+        pool->held_ms += ((double)(now - lease->at) - pool->held_ms) * HELD_GAIN;
+}
+
+struct leavings lease_end(struct tg_keyring *ring, struct key_lease *lease,
+                          const struct tg_key_report *report, tg_ms now,
+                          struct tg_key_ending *ending)
+{
+    struct key *key = lease->key;
+    struct key_group *group = lease->group;
+    struct leavings leavings = {NULL, NULL};
+    int64_t used = used_tokens(report, lease->tokens);
+
+    quota_give(&key->quota, now, lease->at, lease->tokens, used, report->sent);
+    if (group)
+        quota_give(&group->quota, now, lease->at, lease->tokens, used, report->sent);
+    *ending = (struct tg_key_ending){0, 0};
+    learn(ring, lease, report, now, ending);
+    key_leases_put(&ring->leases, lease);
+    key->leases--;
+    key_refresh(key, now);
+    if (!key->cluster && key->leases == 0)
+        leavings.key = key;
+    if (!group)
+        return leavings;
+    group->leases--;
+    group_refresh(ring, group, now);
+    if (group->removed && group->leases == 0)
+        leavings.group = group;
+    return leavings;
+}
+
+void leavings_free(struct leavings leavings)
+{
+    if (leavings.key)
+        key_free(leavings.key);
+    free(leavings.group);
+}
+
+bool tg_keyring_end(struct tg_keyring *ring, tg_key_lease id, tg_ms now,
+                    const struct tg_key_report *report, struct tg_key_ending *ending)
+{
+    struct leavings leavings = {NULL, NULL};
+
+    spin_lock(&ring->lock);
+    /* Timers are left for the next acquire: nobody asks for a key here. */
+    if (now > ring->now)
+        ring->now = num_min(now, TG_NUMBER_MAX);
+    struct key_lease *lease = key_leases_find(&ring->leases, id);
+    if (lease)
+        leavings = lease_end(ring, lease, report, ring->now, ending);
+    spin_unlock(&ring->lock);
+    leavings_free(leavings);
+    return lease != NULL;
+}
+
+bool tg_keyring_release(struct tg_keyring *ring, tg_key_lease lease, tg_ms now,
+                        const struct tg_key_report *report)
+{
+    struct tg_key_ending ending;
+
+    return tg_keyring_end(ring, lease, now, report, &ending);
+}

@@ -1,0 +1,78 @@
+/* admin_answer.c - what is said of a change in the end: to who asked, and to the log. See
+ * admin_change.h. */
+#include <stdio.h>
+#include <string.h>
+
+#include "server/admin/admin_change.h"
+#include "server/admin/admin_parts.h"
+#include "server/runtime/gateway.h"
+
+void admin_write_topup(struct json_writer *out, const struct ledger_admin_topup *topup)
+{
+    json_write_object(out);
+    admin_write_number(out, "id", topup->id);
+    admin_write_text(out, "per", tg_per_name(topup->per));
+    admin_write_text(out, "tz", topup->tz);
+    admin_write_number(out, "micro_usd", topup->micro);
+    admin_write_number(out, "made_at", topup->made_at);
+    admin_write_unless(out, "ends_at", topup->ends_at, TG_NUMBER_MAX);
+    json_write_object_end(out);
+}
+
+static void write_key(struct json_writer *out, const struct admin_change *change)
+{
+    char hex[VIRTUAL_KEY_HEX + 1];
+
+    virtual_key_hex(change->sha256, hex);
+    admin_write_text(out, "tenant", change->tenant);
+    admin_write_text(out, "name", change->name);
+    admin_write_text(out, "key", change->secret);
+    admin_write_text(out, "sha256", hex);
+    admin_write_unless(out, "not_after", change->not_after, CONFIG_NEVER);
+}
+
+void admin_change_write(const struct admin_change *change, const struct reload_result *result,
+                        struct json_writer *out)
+{
+    json_write_object(out);
+    if (change->kind == ADMIN_MAKE_KEY)
+        write_key(out, change);
+    if (change->kind == ADMIN_ADD_TOPUP) {
+        json_write_key(out, "topup");
+        admin_write_topup(out, &change->topup);
+    }
+    admin_write_number(out, "generation", (int64_t)result->generation);
+    admin_write_warnings(out, result->problems, change->extra);
+    json_write_object_end(out);
+}
+
+int admin_change_status(const struct admin_change *change)
+{
+    bool made = change->kind == ADMIN_MAKE_KEY || change->kind == ADMIN_ADD_TOPUP ||
+                (change->kind == ADMIN_PUT_TENANT && !change->replaced);
+
+    return made ? 201 : 200;
+}
+
+void admin_change_audit(const struct admin_change *change, const char *outcome)
+{
+    static const char *const ACTIONS[] = {
+        [ADMIN_PUT_TENANT] = "put_tenant", [ADMIN_DROP_TENANT] = "delete_tenant",
+        [ADMIN_MAKE_KEY] = "make_key",     [ADMIN_DROP_KEY] = "delete_key",
+        [ADMIN_ADD_TOPUP] = "top_up",      [ADMIN_DROP_TOPUP] = "delete_top_up",
+        [ADMIN_LAPSE] = "lapse_top_ups"};
+    const char *whose = change->tenant[0] != '\0' ? change->tenant : "everyone";
+    char object[2 * ADMIN_NAME_MAX + 64];
+
+    if (change->kind == ADMIN_MAKE_KEY || change->kind == ADMIN_DROP_KEY)
+        snprintf(object, sizeof object, "%s/%s", change->tenant, change->name);
+    else if (change->kind == ADMIN_ADD_TOPUP)
+        snprintf(object, sizeof object, "%s %lld.%06lld USD per %s", whose,
+                 (long long)(change->topup.micro / 1000000),
+                 (long long)(change->topup.micro % 1000000), tg_per_name(change->topup.per));
+    else if (change->kind == ADMIN_DROP_TOPUP)
+        snprintf(object, sizeof object, "%s %lld", whose, (long long)change->topup.id);
+    else
+        snprintf(object, sizeof object, "%s", change->tenant);
+    admin_audit(change->all->admin, change->who, ACTIONS[change->kind], object, outcome);
+}

@@ -1,0 +1,306 @@
+/* admin_change.c - changes of an administrator, one after the other. See admin_change.h. */
+#include "server/admin/admin_change.h"
+
+#include <openssl/crypto.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/admin/admin_parts.h"
+#include "server/runtime/gateway.h"
+
+#define LAPSE_AGAIN_MS ((tg_ms)30000)  /* after one that did not work out */
+#define LAPSE_LOOK_MS ((tg_ms)3600000) /* a timer is set for no longer: clocks are set, too */
+
+static void run_next(struct admin_changes *changes);
+
+/* ---- life of one ---- */
+
+struct admin_change *admin_change_new(struct admin_call *call, enum admin_change_kind kind)
+{
+    struct admin_changes *changes = call->admin->changes;
+    struct admin_change *change =
+        changes->n_waiting < ADMIN_CHANGES_MAX ? calloc(1, sizeof *change) : NULL;
+
+    if (change == NULL) {
+        admin_reply_error(call->in, 503, "busy", "%d changes are waiting; try again in a moment",
+                          ADMIN_CHANGES_MAX);
+        return NULL;
+    }
+    change->all = changes;
+    change->kind = kind;
+    change->call = call;
+    change->not_after = CONFIG_NEVER;
+    admin_peer(call->in, change->who);
+    snprintf(change->tenant, sizeof change->tenant, "%s", call->names[0]);
+    json_writer_init(&change->reply);
+    return change;
+}
+
+void admin_change_free(struct admin_change *change)
+{
+    if (change == NULL)
+        return;
+    OPENSSL_cleanse(change->secret, sizeof change->secret);
+    admin_extras_free(&change->before);
+    admin_extras_free(&change->after);
+    config_problems_free(&change->problems);
+    json_writer_fini(&change->reply);
+    free(change->text);
+    free(change);
+}
+
+void admin_change_gone(struct admin_call *call)
+{
+    if (call->change != NULL)
+        call->change->call = NULL;
+    call->change = NULL;
+}
+
+/* ---- answering ---- */
+
+static void end(struct admin_change *change)
+{
+    struct admin_changes *changes = change->all;
+
+    if (change->call != NULL)
+        change->call->change = NULL;
+    changes->running = NULL;
+    admin_change_free(change);
+    run_next(changes);
+}
+
+static void set_lapse(struct admin_changes *changes)
+{
+    tg_ms left = changes->known.next_end - admin_now(changes->admin);
+
+    net_timer_stop(changes->admin->options.loop, &changes->lapse);
+    if (changes->known.next_end != TG_NUMBER_MAX)
+        net_timer_set(changes->admin->options.loop, &changes->lapse,
+                      left < 1               ? 1
+                      : left < LAPSE_LOOK_MS ? left
+                                             : LAPSE_LOOK_MS);
+}
+
+static void refuse(struct admin_change *change)
+{
+    char outcome[600];
+
+    snprintf(outcome, sizeof outcome, "refused: %.580s", change->message);
+    admin_change_audit(change, outcome);
+    if (change->call != NULL && change->status == 400 && change->problems.n > 0)
+        admin_reply_problems(change->call->in, &change->problems);
+    else if (change->call != NULL && change->status == 400)
+        admin_reply_problem(change->call->in,
+                            &(struct admin_problem){"body", 0, 0, change->message});
+    else if (change->call != NULL)
+        admin_reply_error(change->call->in, change->status, change->code, "%s", change->message);
+    end(change);
+}
+
+/* ---- putting in force ---- */
+
+static void undone(struct admin_change *change)
+{
+    if (change->status != 0) {
+        refuse(change); /* it is kept, and does not hold: that is worse than the reason */
+        return;
+    }
+    admin_change_audit(change, "refused: the configuration does not hold with it");
+    if (change->call != NULL)
+        admin_reply(change->call->in, 400, &change->reply);
+    end(change);
+}
+
+static void *undo(void *arg)
+{
+    struct admin_change *change = arg;
+
+    admin_change_undo(change);
+    net_loop_post(change->all->admin->options.loop, &change->stored);
+    return NULL;
+}
+
+static void joined(struct admin_change *change)
+{
+    if (change->has_thread)
+        pthread_join(change->thread, NULL);
+    change->has_thread = false;
+}
+
+static void has_undone(void *arg)
+{
+    joined(arg);
+    undone(arg);
+}
+
+/* What a thread would do: by one, or at once where there is none. */
+static void work(struct admin_change *change, void *(*job)(void *), net_post_run *then)
+{
+    net_post_init(&change->stored, then, change);
+    change->has_thread = !change->all->admin->options.in_place &&
+                         pthread_create(&change->thread, NULL, job, change) == 0;
+    if (!change->has_thread)
+        job(change);
+}
+
+static void holds(struct admin_change *change, const struct reload_result *result)
+{
+    struct admin_changes *changes = change->all;
+    char outcome[64];
+
+    admin_extras_free(&changes->known);
+    changes->known = change->after;
+    memset(&change->after, 0, sizeof change->after);
+    set_lapse(changes);
+    snprintf(outcome, sizeof outcome, "done, generation %llu",
+             (unsigned long long)result->generation);
+    admin_change_audit(change, outcome);
+    if (change->call != NULL) {
+        struct json_writer out;
+        json_writer_init(&out);
+        admin_change_write(change, result, &out);
+        /* The reply may hold a secret, and freed memory is read by who comes next. */
+        admin_reply_secret(change->call->in, admin_change_status(change), &out);
+    }
+    end(change);
+}
+
+static void reloaded(void *context, const struct reload_result *result)
+{
+    struct admin_change *change = context;
+
+    if (result->ok) {
+        holds(change, result);
+        return;
+    }
+    if (change->kind == ADMIN_LAPSE) {
+        admin_change_audit(change, "not in force: the configuration does not hold");
+        net_timer_set(change->all->admin->options.loop, &change->all->lapse, LAPSE_AGAIN_MS);
+        end(change);
+        return;
+    }
+    admin_write_problems(&change->reply, result->problems, result->failure);
+    work(change, undo, has_undone);
+}
+
+static void has_stored(void *arg)
+{
+    struct admin_change *change = arg;
+    const struct admin_options *options = &change->all->admin->options;
+
+    joined(change);
+    if (change->status != 0) {
+        refuse(change);
+        return;
+    }
+    if (options->reload(options->host, change->kind == ADMIN_LAPSE ? "a top-up has ended" : "api",
+                        reloaded, change))
+        return;
+    change->status = 503;
+    change->code = "busy";
+    snprintf(change->message, sizeof change->message,
+             "no memory: it is kept, and holds with the next reload");
+    refuse(change);
+}
+
+static void *store(void *arg)
+{
+    struct admin_change *change = arg;
+
+    admin_change_store(change);
+    net_loop_post(change->all->admin->options.loop, &change->stored);
+    return NULL;
+}
+
+/* ---- one after the other ---- */
+
+static void run_next(struct admin_changes *changes)
+{
+    struct admin_change *change = changes->waiting;
+
+    if (changes->running != NULL || change == NULL)
+        return;
+    changes->waiting = change->next;
+    changes->n_waiting--;
+    changes->running = change;
+    change->now = admin_now(changes->admin);
+    work(change, store, has_stored);
+}
+
+void admin_change_start(struct admin_change *change)
+{
+    struct admin_change **last = &change->all->waiting;
+
+    if (change->call != NULL)
+        change->call->change = change;
+    while (*last != NULL)
+        last = &(*last)->next;
+    *last = change;
+    change->all->n_waiting++;
+    run_next(change->all);
+}
+
+/* ---- top-ups that end ---- */
+
+static void lapse(void *arg)
+{
+    struct admin_changes *changes = arg;
+    struct admin_change *change;
+
+    if (admin_now(changes->admin) < changes->known.next_end) {
+        set_lapse(changes);
+        return;
+    }
+    change = calloc(1, sizeof *change);
+    if (change == NULL) {
+        net_timer_set(changes->admin->options.loop, &changes->lapse, LAPSE_AGAIN_MS);
+        return;
+    }
+    change->all = changes;
+    change->kind = ADMIN_LAPSE;
+    snprintf(change->who, sizeof change->who, "clock");
+    json_writer_init(&change->reply);
+    admin_change_start(change);
+}
+
+/* ---- all of them ---- */
+
+enum tg_err admin_changes_new(struct admin *admin, struct admin_changes **made,
+                              struct ledger_problem *problem)
+{
+    struct admin_changes *changes = calloc(1, sizeof *changes);
+
+    if (changes == NULL)
+        return TG_ERR_MEMORY;
+    changes->admin = admin;
+    net_timer_init(&changes->lapse, lapse, changes);
+    if (!admin_extras_read(admin->options.gateway->ledger, admin_now(admin), &changes->known,
+                           problem)) {
+        free(changes);
+        return TG_ERR_STORE;
+    }
+    set_lapse(changes);
+    *made = changes;
+    return TG_OK;
+}
+
+void admin_changes_free(struct admin_changes *changes)
+{
+    struct admin_change *next;
+
+    if (changes == NULL)
+        return;
+    if (changes->running != NULL) {
+        joined(changes->running);
+        net_loop_unpost(changes->admin->options.loop, &changes->running->stored);
+        admin_change_free(changes->running);
+    }
+    for (struct admin_change *change = changes->waiting; change != NULL; change = next) {
+        next = change->next;
+        admin_change_free(change);
+    }
+    net_timer_stop(changes->admin->options.loop, &changes->lapse);
+    admin_extras_free(&changes->known);
+    free(changes);
+}

@@ -1,0 +1,109 @@
+/* admin_change.h - changes that an administrator makes: tried, kept, put in force, or undone.
+ *
+ *     WAITING --> STORING --valid, kept--> RELOADING --holds--> answered
+ *                    |                         `--does not hold--> UNDOING --> answered
+ *                    `--wrong--> answered
+ *
+ * STORING and UNDOING are done by a thread, since they read the configuration and wait for a disk.
+ * The configuration is read with the change by the one reader there is, before anything is kept: so
+ * what is wrong is told with its place, and nothing that is wrong survives in the database. Reading
+ * it once more, to put it in force, may still find that a file has become wrong meanwhile, or that
+ * what is right by itself cannot be built; then the change is taken back.
+ *
+ * One at a time, in the order they came: each sees the one before it. A client that leaves does not
+ * end its change.
+ */
+#ifndef TG_ADMIN_ADMIN_CHANGE_H
+#define TG_ADMIN_ADMIN_CHANGE_H
+
+#include <pthread.h>
+
+#include "server/admin/admin_extras.h"
+#include "server/admin/admin_server.h"
+#include "server/tenancy/virtual_key.h"
+
+#define ADMIN_CHANGES_MAX 32 /* that wait */
+
+enum admin_change_kind {
+    ADMIN_PUT_TENANT,
+    ADMIN_DROP_TENANT,
+    ADMIN_MAKE_KEY,
+    ADMIN_DROP_KEY,
+    ADMIN_ADD_TOPUP,
+    ADMIN_DROP_TOPUP,
+    ADMIN_LAPSE, /* top-ups that have ended: nobody asked */
+};
+
+struct admin_change {
+    struct admin_changes *all;
+    struct admin_change *next;
+    struct admin_call *call; /* null: nobody waits for an answer */
+    char who[64];            /* for the log */
+
+    /* What is to be done. */
+    enum admin_change_kind kind;
+    char tenant[ADMIN_NAME_MAX + 1]; /* of a top-up also "": everyone's */
+    char name[ADMIN_NAME_MAX + 1];   /* of a key */
+    char *text;                      /* of a tenant */
+    size_t bytes;
+    char secret[VIRTUAL_KEY_BYTES + 1]; /* of a new key: said once, then wiped */
+    uint8_t sha256[VIRTUAL_KEY_HASH];
+    tg_ms not_after;
+    struct ledger_admin_topup topup;
+    char tz[128]; /* of the top-up; "": not given */
+
+    /* On the way. */
+    tg_ms now;
+    struct net_post stored;
+    pthread_t thread;
+    bool has_thread;
+    struct admin_extras before, after; /* all there was, and is */
+    bool replaced;                     /* there was one */
+
+    /* What came of it. */
+    int status; /* 0: nothing yet */
+    const char *code;
+    char message[1024];
+    struct config_problems problems;  /* of status 400 */
+    struct json_writer reply;         /* while it is undone */
+    char extra[ADMIN_EXTRA_NAME_MAX]; /* what stands in problems */
+};
+
+struct admin_changes {
+    struct admin *admin;
+    struct admin_change *running, *waiting;
+    size_t n_waiting;
+    struct admin_extras known; /* all there is, as far as changes have come through */
+    struct net_timer lapse;    /* when the next top-up ends */
+};
+
+TG_MUST_CHECK enum tg_err admin_changes_new(struct admin *admin, struct admin_changes **changes,
+                                            struct ledger_problem *problem);
+
+/* Waits for the one that is under way; those that wait are forgotten. */
+void admin_changes_free(struct admin_changes *changes);
+
+/* A new one for a call, to be filled in and started; null: it has been answered. */
+struct admin_change *admin_change_new(struct admin_call *call, enum admin_change_kind kind);
+void admin_change_start(struct admin_change *change);
+
+/* It is not to be started after all. */
+void admin_change_free(struct admin_change *change);
+
+/* The exchange of a call is gone. */
+void admin_change_gone(struct admin_call *call);
+
+/* ---- admin_store.c: by the thread ---- */
+
+/* Sets status, code and message if it cannot be. */
+void admin_change_store(struct admin_change *change);
+void admin_change_undo(struct admin_change *change);
+
+/* ---- admin_answer.c: what is said in the end ---- */
+
+void admin_change_write(const struct admin_change *change, const struct reload_result *result,
+                        struct json_writer *out);
+int admin_change_status(const struct admin_change *change);
+void admin_change_audit(const struct admin_change *change, const char *outcome);
+
+#endif

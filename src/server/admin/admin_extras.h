@@ -1,0 +1,41 @@
+/* admin_extras.h - what an administrator made, as the reader of the configuration wants it.
+ *
+ *     struct admin_extras extras;
+ *     admin_extras_read(ledger, now, &extras, &problem)
+ *     config_load_with(path, extras.list, extras.n, &config, &problems)
+ *     admin_extras_free(&extras);
+ *
+ * Whoever reads the configuration of a gateway reads these with it: at the start and at each
+ * reload. By any thread that may wait for a disk.
+ */
+#ifndef TG_ADMIN_ADMIN_EXTRAS_H
+#define TG_ADMIN_ADMIN_EXTRAS_H
+
+#include "server/config/config.h"
+#include "server/ledger/ledger_admin.h"
+
+struct admin_extras {
+    struct ledger_admin all; /* also what has lapsed */
+    struct config_extra *list;
+    size_t n;
+    tg_ms next_end;      /* when the next top-up lapses; TG_NUMBER_MAX: none does */
+    struct arena *arena; /* private: names */
+};
+
+/* Top-ups that have ended by `now` are left out of the list. A null ledger has nothing. To be freed
+ * only after true. */
+bool admin_extras_read(struct ledger *ledger, tg_ms now, struct admin_extras *extras,
+                       struct ledger_problem *problem);
+void admin_extras_free(struct admin_extras *extras);
+
+/* Makes the list anew after `all` was changed. False: no memory. */
+bool admin_extras_list(struct admin_extras *extras, tg_ms now);
+
+/* What stands in problems in place of a file: "api: tenant x", "api: key x/k", "api: top-up 7 of
+ * x". */
+#define ADMIN_EXTRA_NAME_MAX 2304
+void admin_extras_name_tenant(char name[ADMIN_EXTRA_NAME_MAX], const char *tenant);
+void admin_extras_name_key(char name[ADMIN_EXTRA_NAME_MAX], const char *tenant, const char *key);
+void admin_extras_name_topup(char name[ADMIN_EXTRA_NAME_MAX], const char *tenant, int64_t id);
+
+#endif

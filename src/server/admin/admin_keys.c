@@ -1,0 +1,128 @@
+/* admin_keys.c - virtual keys that the API makes, and keys of providers that it has used again. */
+#include <openssl/crypto.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "server/admin/admin_body.h"
+#include "server/admin/admin_change.h"
+#include "server/admin/admin_parts.h"
+#include "server/config/config_values.h"
+#include "server/runtime/gateway.h"
+
+/* ---- virtual keys ---- */
+
+void admin_keys_make(struct admin_call *call)
+{
+    static const struct admin_member members[] = {{"name", JSON_STRING, true},
+                                                  {"not_after", JSON_STRING, false}};
+    struct admin_value values[2];
+    const struct admin_value *name = &values[0], *not_after = &values[1];
+    tg_ms end = CONFIG_NEVER;
+
+    if (!admin_body_read(call, members, 2, values))
+        return;
+    if (!value_is_name(name->text)) {
+        admin_body_wrong(call, name->offset, "name must be 1 to 128 printable characters");
+        return;
+    }
+    if (not_after->given && !value_time(not_after->text, &end)) {
+        admin_body_wrong(call, not_after->offset,
+                         "not_after is \"%.40s\"; it must be a time such as 2027-12-31T00:00:00Z",
+                         not_after->text);
+        return;
+    }
+    struct admin_change *change = admin_change_new(call, ADMIN_MAKE_KEY);
+    if (change == NULL)
+        return;
+    snprintf(change->name, sizeof change->name, "%s", name->text);
+    change->not_after = end;
+    if (virtual_key_make(change->secret) &&
+        virtual_key_hash(slice_of(change->secret), change->sha256)) {
+        admin_change_start(change);
+        return;
+    }
+    admin_change_free(change);
+    admin_reply_error(call->in, 503, "busy", "the system gives no randomness");
+}
+
+void admin_keys_drop(struct admin_call *call)
+{
+    struct admin_change *change = admin_change_new(call, ADMIN_DROP_KEY);
+
+    if (change == NULL)
+        return;
+    memcpy(change->name, call->names[1], sizeof change->name);
+    admin_change_start(change);
+}
+
+/* ---- keys of providers ---- */
+
+/* One name may stand in several lists of keys: of the provider, and of its models. */
+static void reset_in(struct admin_call *call, const struct config_provider *provider,
+                     const char *name, struct json_writer *out, size_t *n)
+{
+    struct tg_keyring *ring = call->admin->options.gateway->ring;
+    char who[64], object[2 * ADMIN_NAME_MAX + 2];
+
+    if (!tg_keyring_reset(ring, provider->name, name, admin_now(call->admin)))
+        return;
+    ++*n;
+    json_write_object(out);
+    admin_write_text(out, "provider", provider->name);
+    admin_write_text(out, "name", name);
+    json_write_object_end(out);
+    admin_peer(call->in, who);
+    snprintf(object, sizeof object, "%s/%s", provider->name, name);
+    admin_audit(call->admin, who, "reset_key", object, "done");
+}
+
+/* `provider` null: of all. */
+static void reset(struct admin_call *call, const char *provider, const char *name)
+{
+    const struct config *config = &admin_generation(call->admin)->config;
+    struct json_writer out;
+    size_t n = 0;
+
+    json_writer_init(&out);
+    json_write_object(&out);
+    json_write_key(&out, "reset");
+    json_write_array(&out);
+    for (size_t i = 0; i < config->n_providers; i++)
+        if (provider == NULL || strcmp(config->providers[i].name, provider) == 0)
+            reset_in(call, &config->providers[i], name, &out, &n);
+    json_write_array_end(&out);
+    json_write_object_end(&out);
+    if (n > 0) {
+        admin_reply(call->in, 200, &out);
+        return;
+    }
+    json_writer_fini(&out);
+    if (provider != NULL)
+        admin_reply_error(call->in, 404, "not_found",
+                          "there is no provider \"%.128s\" with a key \"%.128s\"", provider, name);
+    else
+        admin_reply_error(call->in, 404, "not_found", "no provider has a key \"%.128s\"", name);
+}
+
+/* provider/name may also come as one segment, its slash encoded. A key whose own name has a slash
+ * is found by both segments, each by itself. */
+void admin_keys_reset(struct admin_call *call)
+{
+    const struct config *config = &admin_generation(call->admin)->config;
+    char *slash = strchr(call->names[0], '/');
+
+    for (size_t i = 0; slash != NULL && i < config->n_providers; i++) {
+        size_t n = strlen(config->providers[i].name);
+        if (strncmp(call->names[0], config->providers[i].name, n) == 0 &&
+            call->names[0][n] == '/') {
+            reset(call, config->providers[i].name, call->names[0] + n + 1);
+            return;
+        }
+    }
+    reset(call, NULL, call->names[0]);
+}
+
+void admin_keys_reset_one(struct admin_call *call)
+{
+    reset(call, call->names[0], call->names[1]);
+}

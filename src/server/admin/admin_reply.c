@@ -1,0 +1,234 @@
+/* admin_reply.c - what the admin API answers: documents, errors, places in a file. See
+ * admin_parts.h. */
+#include <openssl/crypto.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "server/admin/admin_parts.h"
+
+enum { PROBLEMS_MAX = 200 }; /* in one reply */
+
+/* ---- sending ---- */
+
+static void send_json(struct http_inbound *in, int status, struct slice body, const char *allow)
+{
+    struct http_fields fields;
+
+    http_fields_init(&fields);
+    http_fields_add(&fields, SLICE("content-type"), SLICE("application/json"));
+    http_fields_add(&fields, SLICE("cache-control"), SLICE("no-store"));
+    http_fields_add(&fields, SLICE("x-content-type-options"), SLICE("nosniff"));
+    if (status == 401)
+        http_fields_add(&fields, SLICE("www-authenticate"), SLICE("Bearer realm=\"tollgate\""));
+    if (allow != NULL)
+        http_fields_add(&fields, SLICE("allow"), slice_of(allow));
+    struct http_head head = {.status = status, .fields = fields.list, .n_fields = fields.n};
+    http_inbound_send(in, &head, body);
+}
+
+void admin_reply(struct http_inbound *in, int status, struct json_writer *body)
+{
+    json_write_line_end(body);
+    if (body->failed)
+        send_json(in, 500,
+                  SLICE("{\"error\":{\"code\":\"no_memory\",\"message\":\"no memory\"}}\n"), NULL);
+    else
+        send_json(in, status, (struct slice){body->bytes, body->size}, NULL);
+    json_writer_fini(body);
+}
+
+void admin_reply_secret(struct http_inbound *in, int status, struct json_writer *body)
+{
+    json_write_line_end(body);
+    if (!body->failed)
+        send_json(in, status, (struct slice){body->bytes, body->size}, NULL);
+    if (body->bytes != NULL)
+        OPENSSL_cleanse(body->bytes, body->size);
+    if (body->failed)
+        admin_reply(in, status, body);
+    else
+        json_writer_fini(body);
+}
+
+/* ---- errors ---- */
+
+static void write_error(struct json_writer *out, const char *code, const char *message)
+{
+    json_write_key(out, "error");
+    json_write_object(out);
+    admin_write_text(out, "code", code);
+    admin_write_text(out, "message", message);
+    json_write_object_end(out);
+}
+
+static void reply_error(struct http_inbound *in, int status, const char *code, const char *message,
+                        const char *allow)
+{
+    struct json_writer out;
+
+    json_writer_init(&out);
+    json_write_object(&out);
+    write_error(&out, code, message);
+    json_write_object_end(&out);
+    json_write_line_end(&out);
+    send_json(in, status, (struct slice){out.bytes, out.failed ? 0 : out.size}, allow);
+    json_writer_fini(&out);
+}
+
+void admin_reply_error(struct http_inbound *in, int status, const char *code, const char *format,
+                       ...)
+{
+    char message[1024];
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(message, sizeof message, format, args);
+    va_end(args);
+    reply_error(in, status, code, message, NULL);
+}
+
+void admin_reply_method(struct http_inbound *in, const char *allow)
+{
+    char message[128];
+
+    snprintf(message, sizeof message, "this path takes %s", allow);
+    reply_error(in, 405, "method_not_allowed", message, allow);
+}
+
+/* ---- problems ---- */
+
+static void write_problem(struct json_writer *out, const struct admin_problem *problem)
+{
+    json_write_object(out);
+    admin_write_text(out, "file", problem->file != NULL ? problem->file : "");
+    admin_write_number(out, "line", (int64_t)problem->line);
+    admin_write_number(out, "column", (int64_t)problem->column);
+    admin_write_text(out, "message", problem->text);
+    json_write_object_end(out);
+}
+
+static void write_config_problem(struct json_writer *out, const struct config_problem *problem)
+{
+    write_problem(
+        out, &(struct admin_problem){problem->file, problem->line, problem->column, problem->text});
+}
+
+void admin_reply_problem(struct http_inbound *in, const struct admin_problem *problem)
+{
+    struct json_writer out;
+    char message[600];
+
+    snprintf(message, sizeof message, "%.64s:%zu:%zu: %.500s", problem->file, problem->line,
+             problem->column, problem->text);
+    json_writer_init(&out);
+    json_write_object(&out);
+    write_error(&out, "invalid", message);
+    json_write_key(&out, "errors");
+    json_write_array(&out);
+    write_problem(&out, problem);
+    json_write_array_end(&out);
+    json_write_object_end(&out);
+    admin_reply(in, 400, &out);
+}
+
+/* What `check` lets pass with a warning, but who runs may not. */
+static bool is_error(const struct config_problem *problem)
+{
+    return !problem->warning || problem->missing;
+}
+
+void admin_write_problems(struct json_writer *out, const struct config_problems *problems,
+                          const char *failure)
+{
+    char message[800];
+    size_t written = 0, errors = failure != NULL;
+
+    for (size_t i = 0; i < problems->n; i++)
+        errors += is_error(&problems->list[i]);
+    snprintf(message, sizeof message, "nothing was changed, because of %zu error%s%s%s", errors,
+             errors == 1 ? "" : "s", failure != NULL ? ": " : "", failure != NULL ? failure : "");
+    json_write_object(out);
+    write_error(out, "invalid", message);
+    json_write_key(out, "errors");
+    json_write_array(out);
+    for (size_t i = 0; i < problems->n && written < PROBLEMS_MAX; i++)
+        if (is_error(&problems->list[i])) {
+            write_config_problem(out, &problems->list[i]);
+            written++;
+        }
+    if (failure != NULL)
+        write_problem(out, &(struct admin_problem){"", 0, 0, failure});
+    json_write_array_end(out);
+    json_write_object_end(out);
+}
+
+void admin_reply_problems(struct http_inbound *in, const struct config_problems *problems)
+{
+    struct json_writer out;
+
+    json_writer_init(&out);
+    admin_write_problems(&out, problems, NULL);
+    admin_reply(in, 400, &out);
+}
+
+void admin_write_warnings(struct json_writer *out, const struct config_problems *problems,
+                          const char *file)
+{
+    size_t written = 0;
+
+    json_write_key(out, "warnings");
+    json_write_array(out);
+    for (size_t i = 0; i < problems->n && written < PROBLEMS_MAX; i++) {
+        const struct config_problem *problem = &problems->list[i];
+        if (is_error(problem) ||
+            (file != NULL && (problem->file == NULL || strcmp(problem->file, file) != 0)))
+            continue;
+        write_config_problem(out, problem);
+        written++;
+    }
+    json_write_array_end(out);
+}
+
+/* ---- values ---- */
+
+void admin_write_text(struct json_writer *out, const char *key, const char *text)
+{
+    json_write_key(out, key);
+    if (text != NULL)
+        json_write_string(out, text, strlen(text));
+    else
+        json_write_null(out);
+}
+
+void admin_write_number(struct json_writer *out, const char *key, int64_t number)
+{
+    json_write_key(out, key);
+    json_write_integer(out, number);
+}
+
+void admin_write_real(struct json_writer *out, const char *key, double number)
+{
+    json_write_key(out, key);
+    json_write_double(out, number);
+}
+
+void admin_write_flag(struct json_writer *out, const char *key, bool flag)
+{
+    json_write_key(out, key);
+    json_write_bool(out, flag);
+}
+
+void admin_write_null(struct json_writer *out, const char *key)
+{
+    json_write_key(out, key);
+    json_write_null(out);
+}
+
+void admin_write_unless(struct json_writer *out, const char *key, int64_t number, int64_t none)
+{
+    if (number == none)
+        admin_write_null(out, key);
+    else
+        admin_write_number(out, key, number);
+}

@@ -1,0 +1,314 @@
+/* admin_server.c - the admin listener: token, route, body. See admin_server.h.
+ *
+ * A wrong token is compared as hashes, in a time that depends on neither: the hash of what was sent
+ * takes as long as what was sent is long, which its sender knows.
+ */
+#include "server/admin/admin_server.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/admin/admin_change.h"
+#include "server/admin/admin_parts.h"
+#include "server/obs/log.h"
+#include "server/runtime/gateway.h"
+#include "server/tenancy/virtual_key.h"
+
+/* ---- who ---- */
+
+static struct slice token_of(const struct http_head *head)
+{
+    struct slice value = http_find(head, SLICE("authorization"));
+    struct slice none = {"", 0};
+
+    if (value.n < 7 || !slice_equal_nocase((struct slice){value.at, 7}, SLICE("bearer ")))
+        return none;
+    value.at += 7;
+    value.n -= 7;
+    while (value.n > 0 && *value.at == ' ') {
+        value.at++;
+        value.n--;
+    }
+    return http_count(head, SLICE("authorization")) == 1 ? value : none;
+}
+
+/* An empty token is none: it is what somebody without one has. */
+static bool token_is_right(const struct config_secret *right, struct slice token)
+{
+    uint8_t want[VIRTUAL_KEY_HASH], have[VIRTUAL_KEY_HASH];
+    bool hashed = virtual_key_hash((struct slice){right->bytes, right->size}, want) &&
+                  virtual_key_hash(token, have);
+
+    return hashed && virtual_key_equal(want, have) && token.n > 0;
+}
+
+void admin_peer(const struct http_inbound *in, char who[64])
+{
+    const struct sockaddr *peer = http_inbound_peer(in);
+    const void *address = NULL;
+
+    snprintf(who, 64, "local");
+    if (peer != NULL && peer->sa_family == AF_INET)
+        address = &((const struct sockaddr_in *)(const void *)peer)->sin_addr;
+    if (peer != NULL && peer->sa_family == AF_INET6)
+        address = &((const struct sockaddr_in6 *)(const void *)peer)->sin6_addr;
+    if (address != NULL)
+        inet_ntop(peer->sa_family, address, who, 64);
+}
+
+void admin_audit(const struct admin *admin, const char *who, const char *action, const char *object,
+                 const char *outcome)
+{
+    if (admin->options.log != NULL)
+        log_audit(admin->options.log, who, action, object, outcome);
+}
+
+/* Somebody who tries tokens is worth a line, but not a line each. */
+static void note_denied(struct admin *admin, const struct http_inbound *in)
+{
+    tg_ms now = admin_now(admin);
+    char who[64];
+
+    if (now - admin->denied_at < 1000)
+        return;
+    admin->denied_at = now;
+    admin_peer(in, who);
+    admin_audit(admin, who, "admin_token", "api", "refused: the token is missing or wrong");
+}
+
+enum admin_access admin_access(const struct config *config, const struct http_head *head)
+{
+    const struct config_secret *right = &config->admin_token;
+
+    if (right->bytes == NULL || right->size == 0)
+        return ADMIN_CLOSED;
+    return token_is_right(right, token_of(head)) ? ADMIN_MAY : ADMIN_WRONG_TOKEN;
+}
+
+/* False: it has been answered. */
+static bool may_ask(struct admin *admin, struct http_inbound *in)
+{
+    enum admin_access access = admin_access(&admin_generation(admin)->config, &in->head);
+
+    if (access == ADMIN_CLOSED)
+        admin_reply_error(in, 403, "closed",
+                          "the admin API is closed, because no token is configured; set "
+                          "admin_auth.token, for example to \"file:admin.token\"");
+    if (access != ADMIN_WRONG_TOKEN)
+        return access == ADMIN_MAY;
+    note_denied(admin, in);
+    admin_reply_error(in, 401, "unauthorized",
+                      "the token is missing or wrong; send authorization: Bearer TOKEN");
+    return false;
+}
+
+/* ---- what ---- */
+
+static bool is_guarded(struct slice path)
+{
+    return slice_equal(path, SLICE("/metrics")) || slice_equal(path, SLICE("/api")) ||
+           (path.n >= 5 && memcmp(path.at, "/api/", 5) == 0);
+}
+
+static bool is_json(const struct http_head *head)
+{
+    struct slice type = http_find(head, SLICE("content-type"));
+    const char *end = type.at != NULL ? memchr(type.at, ';', type.n) : NULL;
+
+    if (end != NULL)
+        type.n = (size_t)(end - type.at);
+    while (type.n > 0 && (type.at[type.n - 1] == ' ' || type.at[type.n - 1] == '\t'))
+        type.n--;
+    return slice_equal_nocase(type, SLICE("application/json"));
+}
+
+static void reply_too_large(struct http_inbound *in)
+{
+    admin_reply_error(in, 413, "too_large", "a body may have %zu bytes", ADMIN_BODY_MAX);
+}
+
+/* False: it has been answered. */
+static bool take_names(struct admin_call *call, const struct slice names[ADMIN_NAMES_MAX])
+{
+    for (int i = 0; i < ADMIN_NAMES_MAX; i++)
+        if (names[i].at != NULL &&
+            !admin_decode(names[i], false, call->names[i], sizeof call->names[i])) {
+            admin_reply_error(call->in, 404, "not_found",
+                              "a name in the path has more than %d bytes, or is not "
+                              "percent-encoded",
+                              ADMIN_NAME_MAX);
+            return false;
+        }
+    return true;
+}
+
+static void reply_no_route(struct http_inbound *in, const char *allow)
+{
+    if (*allow != '\0')
+        admin_reply_method(in, allow);
+    else
+        admin_reply_error(in, 404, "not_found",
+                          "there is no such path; docs/openapi.yaml has all of them");
+}
+
+/* Waits for the body, or runs at once. */
+static void start(struct admin_call *call)
+{
+    struct http_inbound *in = call->in;
+
+    if (!call->route->body)
+        call->route->run(call);
+    else if (!is_json(&in->head))
+        admin_reply_error(in, 415, "not_json", "the body must be JSON: content-type: %s",
+                          "application/json");
+    else if (in->head.length > (int64_t)ADMIN_BODY_MAX)
+        reply_too_large(in);
+}
+
+static void begin(void *context, struct http_inbound *in)
+{
+    struct admin *admin = context;
+    struct slice names[ADMIN_NAMES_MAX] = {{0}};
+    struct slice path = in->head.target;
+    const char *query = memchr(path.at, '?', path.n);
+    char allow[64];
+
+    path.n = query ? (size_t)(query - path.at) : path.n;
+    if (is_guarded(path) && !may_ask(admin, in))
+        return;
+    const struct admin_route *route = admin_route_find(in->head.method, path, names, allow);
+    if (route == NULL && *allow == '\0' && admin_page_file(in, path))
+        return;
+    if (route == NULL) {
+        reply_no_route(in, allow);
+        return;
+    }
+    struct admin_call *call = calloc(1, sizeof *call);
+    if (call == NULL) {
+        admin_reply_error(in, 503, "busy", "no memory");
+        return;
+    }
+    call->admin = admin;
+    call->in = in;
+    call->route = route;
+    if (query)
+        call->query = (struct slice){query + 1, in->head.target.n - path.n - 1};
+    in->owner = call;
+    if (take_names(call, names))
+        start(call);
+}
+
+static void data(struct http_inbound *in, struct slice bytes)
+{
+    struct admin_call *call = in->owner;
+
+    if (call == NULL || !call->route->body)
+        return;
+    if (call->body_n + bytes.n > ADMIN_BODY_MAX) {
+        reply_too_large(in);
+        return;
+    }
+    if (call->body == NULL)
+        call->body = malloc(ADMIN_BODY_MAX + JSON_PADDING);
+    if (call->body == NULL) {
+        admin_reply_error(in, 503, "busy", "no memory");
+        return;
+    }
+    memcpy(call->body + call->body_n, bytes.at, bytes.n);
+    call->body_n += bytes.n;
+}
+
+static void end(struct http_inbound *in)
+{
+    struct admin_call *call = in->owner;
+
+    if (call == NULL || !call->route->body)
+        return;
+    if (call->body == NULL)
+        call->body = calloc(1, JSON_PADDING + 1);
+    if (call->body == NULL)
+        admin_reply_error(in, 503, "busy", "no memory");
+    else
+        call->route->run(call);
+}
+
+static void gone(struct http_inbound *in, enum http_why why)
+{
+    struct admin_call *call = in->owner;
+
+    (void)why;
+    if (call == NULL)
+        return;
+    admin_watch_gone(call);
+    admin_change_gone(call);
+    admin_reload_gone(call);
+    free(call->body);
+    free(call);
+}
+
+static void refuse(void *context, int status, const char *text, struct http_refusal *refusal)
+{
+    (void)context;
+    refusal->type = SLICE("application/json");
+    int n = snprintf(refusal->body, sizeof refusal->body,
+                     "{\"error\":{\"code\":\"bad_request\",\"message\":\"%d: %.200s\"}}\n", status,
+                     text);
+    refusal->n = (size_t)n;
+}
+
+const struct http_server_ops admin_server_ops = {
+    .begin = begin, .data = data, .end = end, .gone = gone, .refuse = refuse};
+
+/* ---- all together ---- */
+
+static void each_second(void *arg)
+{
+    struct admin *admin = arg;
+
+    snapshot_sample(&admin->memory, admin_generation(admin), admin_now(admin));
+    net_timer_set(admin->options.loop, &admin->second, 1000);
+}
+
+enum tg_err admin_new(const struct admin_options *options, struct admin **made,
+                      struct ledger_problem *problem)
+{
+    struct snapshot_sources of = {options->gateway, options->metrics, options->watch};
+    struct admin *admin = calloc(1, sizeof *admin);
+
+    snprintf(problem->text, sizeof problem->text, "no memory");
+    if (admin == NULL)
+        return TG_ERR_MEMORY;
+    admin->options = *options;
+    admin->reader = json_reader_new();
+    admin_watchers_init(&admin->watchers, admin);
+    net_timer_init(&admin->second, each_second, admin);
+    enum tg_err err = TG_ERR_MEMORY;
+    if (admin->reader != NULL &&
+        snapshot_memory_init(&admin->memory, &of, admin_generation(admin), admin_now(admin)))
+        err = admin_changes_new(admin, &admin->changes, problem);
+    if (err) {
+        admin_free(admin);
+        return err;
+    }
+    net_timer_set(options->loop, &admin->second, 1000);
+    options->gateway->sampled = &admin->memory;
+    *made = admin;
+    return TG_OK;
+}
+
+void admin_free(struct admin *admin)
+{
+    if (admin == NULL)
+        return;
+    if (admin->options.gateway->sampled == &admin->memory)
+        admin->options.gateway->sampled = NULL;
+    admin_changes_free(admin->changes);
+    admin_watchers_fini(&admin->watchers);
+    net_timer_stop(admin->options.loop, &admin->second);
+    snapshot_memory_fini(&admin->memory);
+    json_reader_free(admin->reader);
+    free(admin);
+}

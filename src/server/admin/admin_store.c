@@ -1,0 +1,366 @@
+/* admin_store.c - a change is tried with the configuration as it would be, and kept if that is
+ * right. By the thread of a change: see admin_change.h.
+ *
+ * What is in the database is read first, so that a change is judged by what the one before it left.
+ */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "io/posix/zone.h"
+#include "server/admin/admin_change.h"
+#include "server/runtime/gateway.h"
+
+#define TOPPED_UP_MAX INT64_C(1000000000000000) /* micro-dollars: of one budget together */
+
+/* ---- saying no ---- */
+
+static bool say(struct admin_change *change, int status, const char *code, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+
+static bool say(struct admin_change *change, int status, const char *code, const char *format, ...)
+{
+    va_list args;
+
+    change->status = status;
+    change->code = code;
+    va_start(args, format);
+    vsnprintf(change->message, sizeof change->message, format, args);
+    va_end(args);
+    return false;
+}
+
+static bool say_in_file(struct admin_change *change, const struct config_tenant *tenant,
+                        const char *what)
+{
+    return say(change, 409, "in_file",
+               "%s \"%.128s\" stands in %s:%zu, and the file wins; change it there, and reload",
+               what, strcmp(what, "tenant") == 0 ? change->tenant : change->name, tenant->file,
+               tenant->line);
+}
+
+static bool say_no_tenant(struct admin_change *change)
+{
+    return say(change, 404, "not_found", "there is no tenant \"%.128s\"", change->tenant);
+}
+
+/* Who has, or lacks, what a top-up is for. */
+struct whose {
+    char text[160];
+};
+
+static struct whose whose(const struct admin_change *change)
+{
+    struct whose whose = {"everyone together"};
+
+    if (change->tenant[0] != '\0')
+        snprintf(whose.text, sizeof whose.text, "the tenant \"%.128s\"", change->tenant);
+    return whose;
+}
+
+/* ---- what is there ---- */
+
+static bool same(const char *a, const char *b)
+{
+    return a != NULL && b != NULL && strcmp(a, b) == 0;
+}
+
+static bool has_tenant(const struct admin_change *change)
+{
+    const struct ledger_admin *all = &change->before.all;
+
+    for (size_t i = 0; i < all->n_tenants; i++)
+        if (same(all->tenants[i].name, change->tenant))
+            return true;
+    return false;
+}
+
+static bool has_key(const struct admin_change *change)
+{
+    const struct ledger_admin *all = &change->before.all;
+
+    for (size_t i = 0; i < all->n_keys; i++)
+        if (same(all->keys[i].tenant, change->tenant) && same(all->keys[i].name, change->name))
+            return true;
+    return false;
+}
+
+static bool has_topup(const struct admin_change *change)
+{
+    const struct ledger_admin *all = &change->before.all;
+
+    for (size_t i = 0; i < all->n_topups; i++)
+        if (all->topups[i].id == change->topup.id && same(all->topups[i].tenant, change->tenant) &&
+            all->topups[i].ends_at > change->now)
+            return true;
+    return false;
+}
+
+/* ---- the extras as they would be ---- */
+
+static bool goes(const struct admin_change *change, const struct config_extra *extra)
+{
+    if (strcmp(extra->tenant != NULL ? extra->tenant : "", change->tenant) != 0)
+        return false;
+    switch (change->kind) {
+    case ADMIN_PUT_TENANT:
+        return extra->kind == CONFIG_EXTRA_TENANT;
+    case ADMIN_DROP_TENANT:
+        return true;
+    case ADMIN_DROP_KEY:
+        return extra->kind == CONFIG_EXTRA_KEY && same(extra->key, change->name);
+    case ADMIN_DROP_TOPUP:
+        return same(extra->name, change->extra);
+    default:
+        return false;
+    }
+}
+
+static bool comes(const struct admin_change *change, char hex[VIRTUAL_KEY_HEX + 1],
+                  struct config_extra *extra)
+{
+    *extra = (struct config_extra){
+        .name = change->extra, .tenant = change->tenant, .not_after = CONFIG_NEVER};
+    if (change->tenant[0] == '\0')
+        extra->tenant = NULL;
+    switch (change->kind) {
+    case ADMIN_PUT_TENANT:
+        extra->kind = CONFIG_EXTRA_TENANT;
+        extra->text = change->text;
+        extra->bytes = change->bytes;
+        return true;
+    case ADMIN_MAKE_KEY:
+        virtual_key_hex(change->sha256, hex);
+        extra->kind = CONFIG_EXTRA_KEY;
+        extra->key = change->name;
+        extra->sha256 = hex;
+        extra->not_after = change->not_after;
+        return true;
+    case ADMIN_ADD_TOPUP:
+        extra->kind = CONFIG_EXTRA_TOPUP;
+        extra->micro_usd = change->topup.micro;
+        extra->per = (enum config_period)change->topup.per;
+        extra->tz = change->tz[0] != '\0' ? change->tz : NULL;
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* What stands in problems about it. */
+static void name_extra(struct admin_change *change)
+{
+    if (change->kind == ADMIN_PUT_TENANT || change->kind == ADMIN_DROP_TENANT)
+        admin_extras_name_tenant(change->extra, change->tenant);
+    else if (change->kind == ADMIN_MAKE_KEY || change->kind == ADMIN_DROP_KEY)
+        admin_extras_name_key(change->extra, change->tenant, change->name);
+    else
+        admin_extras_name_topup(change->extra, change->tenant, change->topup.id);
+}
+
+static bool is_right(struct admin_change *change, enum config_result result)
+{
+    size_t wrong = 0;
+
+    for (size_t i = 0; i < change->problems.n; i++)
+        wrong += !change->problems.list[i].warning || change->problems.list[i].missing;
+    if (result == CONFIG_READ && wrong == 0)
+        return true;
+    return say(change, 400, "invalid", "the configuration would not be right with it");
+}
+
+/* Reads the configuration with the change; `config` is to be freed in any case. */
+static bool try(struct admin_change *change, struct config *config)
+{
+    const struct admin_extras *before = &change->before;
+    struct config_extra *list = calloc(before->n + 1, sizeof *list);
+    char hex[VIRTUAL_KEY_HEX + 1];
+    size_t n = 0;
+
+    memset(config, 0, sizeof *config);
+    if (list == NULL)
+        return say(change, 503, "busy", "no memory");
+    for (size_t i = 0; i < before->n; i++)
+        if (!goes(change, &before->list[i]))
+            list[n++] = before->list[i];
+    n += comes(change, hex, &list[n]);
+    enum config_result result = config_load_with(change->all->admin->options.config_path, list, n,
+                                                 config, &change->problems);
+    free(list);
+    return is_right(change, result);
+}
+
+/* ---- whether it does what was asked ---- */
+
+static const struct config_key *key_named(const struct config_tenant *tenant, const char *name)
+{
+    for (size_t i = 0; i < tenant->n_keys; i++)
+        if (same(tenant->keys[i].name, name))
+            return &tenant->keys[i];
+    return NULL;
+}
+
+/* The budget that the top-up is for, and when its window ends. */
+static bool aim_topup(struct admin_change *change, const struct config_budget *budgets, size_t n)
+{
+    const char *per = tg_per_name(change->topup.per);
+    const struct config_budget *found = NULL;
+    struct tg_problem problem;
+    struct tg_zone zone;
+    tg_ms begin;
+
+    for (size_t i = 0; i < n; i++) {
+        const struct config_budget *budget = &budgets[i];
+        if ((int)budget->per != (int)change->topup.per ||
+            (change->tz[0] != '\0' && !same(budget->tz, change->tz)))
+            continue;
+        if (found != NULL && !same(found->tz, budget->tz))
+            return say(change, 409, "ambiguous",
+                       "%s has budgets for a %s in several zones; say which with tz",
+                       whose(change).text, per);
+        found = found != NULL ? found : budget;
+    }
+    if (found == NULL)
+        return say(change, 409, "no_budget",
+                   "%s has no budget for a %s%s%.64s that could be raised", whose(change).text, per,
+                   change->tz[0] != '\0' ? " in " : "", change->tz);
+    if (found->topped_up > TOPPED_UP_MAX)
+        return say(change, 409, "too_much", "top-ups of one budget may be %lld USD together",
+                   (long long)(TOPPED_UP_MAX / 1000000));
+    snprintf(change->tz, sizeof change->tz, "%s", found->tz);
+    if (zone_read(change->tz, &zone, &problem))
+        return say(change, 503, "busy", "%s", problem.text);
+    tg_window_of(change->topup.per, &zone, change->now, &begin, &change->topup.ends_at);
+    zone_fini(&zone);
+    return true;
+}
+
+static bool check_key(struct admin_change *change, const struct config_tenant *tenant)
+{
+    const struct config_key *key = key_named(tenant, change->name);
+
+    if (key == NULL || memcmp(key->sha256, change->sha256, sizeof key->sha256) != 0)
+        return say_in_file(change, tenant, "key");
+    return true;
+}
+
+static bool check(struct admin_change *change, const struct config *config)
+{
+    const struct config_tenant *tenant =
+        config_tenant(config, change->tenant, strlen(change->tenant));
+
+    switch (change->kind) {
+    case ADMIN_PUT_TENANT:
+        return tenant == NULL || tenant->extra || say_in_file(change, tenant, "tenant");
+    case ADMIN_DROP_TENANT:
+        if (tenant != NULL)
+            return say_in_file(change, tenant, "tenant");
+        return has_tenant(change) || say_no_tenant(change);
+    case ADMIN_MAKE_KEY:
+        return tenant != NULL ? check_key(change, tenant) : say_no_tenant(change);
+    case ADMIN_DROP_KEY:
+        if (has_key(change))
+            return true;
+        if (tenant != NULL && key_named(tenant, change->name) != NULL)
+            return say_in_file(change, tenant, "key");
+        return say(change, 404, "not_found", "the tenant \"%.128s\" has no key \"%.128s\"",
+                   change->tenant, change->name);
+    case ADMIN_ADD_TOPUP:
+        if (change->tenant[0] == '\0')
+            return aim_topup(change, config->budgets, config->n_budgets);
+        return tenant != NULL ? aim_topup(change, tenant->budgets, tenant->n_budgets)
+                              : say_no_tenant(change);
+    default:
+        return true;
+    }
+}
+
+/* What needs no configuration to be seen. */
+static bool check_first(struct admin_change *change)
+{
+    if (change->kind == ADMIN_MAKE_KEY && has_key(change))
+        return say(change, 409, "exists", "the tenant \"%.128s\" has a key \"%.128s\" already",
+                   change->tenant, change->name);
+    if (change->kind == ADMIN_DROP_TOPUP && !has_topup(change))
+        return say(change, 404, "not_found", "%s has no top-up %lld", whose(change).text,
+                   (long long)change->topup.id);
+    change->replaced = change->kind == ADMIN_PUT_TENANT && has_tenant(change);
+    return true;
+}
+
+/* ---- keeping ---- */
+
+static bool keep(struct admin_change *change, struct ledger_problem *problem)
+{
+    struct ledger *ledger = change->all->admin->options.gateway->ledger;
+
+    switch (change->kind) {
+    case ADMIN_PUT_TENANT:
+        return ledger_admin_put_tenant(
+            ledger,
+            &(struct ledger_admin_tenant){change->tenant, change->text, change->bytes, change->now},
+            problem);
+    case ADMIN_DROP_TENANT:
+        return ledger_admin_drop_tenant(ledger, change->tenant, problem);
+    case ADMIN_MAKE_KEY: {
+        struct ledger_admin_key key = {.tenant = change->tenant,
+                                       .name = change->name,
+                                       .not_after = change->not_after,
+                                       .made_at = change->now};
+        memcpy(key.sha256, change->sha256, sizeof key.sha256);
+        return ledger_admin_put_key(ledger, &key, problem);
+    }
+    case ADMIN_DROP_KEY:
+        return ledger_admin_drop_key(ledger, change->tenant, change->name, problem);
+    case ADMIN_ADD_TOPUP:
+        change->topup.tenant = change->tenant;
+        change->topup.tz = change->tz;
+        change->topup.made_at = change->now;
+        return ledger_admin_add_topup(ledger, &change->topup, &change->topup.id, problem);
+    case ADMIN_DROP_TOPUP:
+        return ledger_admin_drop_topup(ledger, change->topup.id, problem);
+    case ADMIN_LAPSE:
+        return ledger_admin_lapse(ledger, change->now, problem);
+    }
+    return false;
+}
+
+void admin_change_store(struct admin_change *change)
+{
+    struct ledger *ledger = change->all->admin->options.gateway->ledger;
+    struct ledger_problem problem;
+    struct config config;
+    bool good;
+
+    name_extra(change);
+    if (ledger == NULL || !admin_extras_read(ledger, change->now, &change->before, &problem)) {
+        say(change, 503, "busy", "%s",
+            ledger == NULL ? "there is no ledger to keep it in" : problem.text);
+        return;
+    }
+    if (change->kind == ADMIN_LAPSE) {
+        good = true;
+    } else {
+        good = check_first(change);
+        if (good) {
+            good = try(change, &config) && check(change, &config);
+            config_free(&config);
+        }
+    }
+    if (good && !keep(change, &problem))
+        good = say(change, 503, "ledger", "%s", problem.text);
+    if (good && !admin_extras_read(ledger, change->now, &change->after, &problem))
+        say(change, 503, "ledger", "it is kept, and holds with the next reload: %s", problem.text);
+}
+
+void admin_change_undo(struct admin_change *change)
+{
+    struct ledger_problem problem;
+
+    if (!ledger_admin_restore(change->all->admin->options.gateway->ledger, change->tenant,
+                              &change->before.all, &problem))
+        say(change, 503, "ledger",
+            "it does not hold, and could not be taken back: %s; delete it before the next start",
+            problem.text);
+}

@@ -1,0 +1,282 @@
+/* admin_tenants.c - /api/v1/tenants: all of them, one of them, and those that the API makes.
+ *
+ * What is told is what holds: read from the configuration in force, whether a file or the API wrote
+ * it.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/admin/admin_body.h"
+#include "server/admin/admin_change.h"
+#include "server/admin/admin_parts.h"
+#include "server/admin/explain.h"
+#include "server/config/config_values.h"
+#include "server/runtime/gateway.h"
+
+enum { PAGE_DEFAULT = 100, PAGE_MAX = 1000 };
+
+static const char *mode_name(enum config_mode mode)
+{
+    return mode == CONFIG_SHADOW ? "shadow" : "enforce";
+}
+
+static const char *source_name(bool extra)
+{
+    return extra ? "api" : "file";
+}
+
+/* What a list and the tenant itself say alike. */
+static void write_head(struct json_writer *out, const struct config *config,
+                       const struct config_tenant *tenant)
+{
+    char place[EXPLAIN_PLACE_MAX];
+
+    explain_place(tenant, place);
+    admin_write_text(out, "name", tenant->name);
+    admin_write_text(out, "parent",
+                     tenant->parent != CONFIG_NO_PARENT ? config->tenants[tenant->parent].name
+                                                        : NULL);
+    admin_write_text(out, "source", source_name(tenant->extra));
+    admin_write_text(out, "place", place);
+    admin_write_text(out, "mode", mode_name(tenant->mode));
+}
+
+/* ---- all of them ---- */
+
+static int by_name(const void *a, const void *b)
+{
+    const struct config_tenant *const *x = a, *const *y = b;
+
+    return strcmp((*x)->name, (*y)->name);
+}
+
+static void write_page(struct json_writer *out, const struct config *config, const char *after,
+                       int64_t limit)
+{
+    const struct config_tenant **list = calloc(config->n_tenants + 1, sizeof *list);
+    size_t n = 0, wanted = (size_t)limit;
+
+    for (size_t i = 0; list != NULL && i < config->n_tenants; i++)
+        if (strcmp(config->tenants[i].name, after) > 0)
+            list[n++] = &config->tenants[i];
+    if (n > 1)
+        qsort(list, n, sizeof *list, by_name);
+    out->failed = out->failed || list == NULL;
+    json_write_object(out);
+    json_write_key(out, "tenants");
+    json_write_array(out);
+    for (size_t i = 0; i < n && i < wanted; i++) {
+        json_write_object(out);
+        write_head(out, config, list[i]);
+        admin_write_number(out, "keys", (int64_t)list[i]->n_keys);
+        admin_write_number(out, "budgets", (int64_t)list[i]->n_budgets);
+        json_write_object_end(out);
+    }
+    json_write_array_end(out);
+    admin_write_text(out, "next", n > wanted ? list[wanted - 1]->name : NULL);
+    json_write_object_end(out);
+    free(list);
+}
+
+void admin_tenants_list(struct admin_call *call)
+{
+    char wrong[64], after[ADMIN_NAME_MAX + 1] = "", text[ADMIN_NAME_MAX + 1];
+    int64_t limit = PAGE_DEFAULT;
+    struct json_writer out;
+
+    if (!admin_query_check(call->query, "after limit", sizeof after, wrong)) {
+        admin_reply_error(call->in, 400, "invalid",
+                          "parameter \"%s\" is not known, is given twice, or too long; there are "
+                          "after and limit",
+                          wrong);
+        return;
+    }
+    admin_query_get(call->query, "after", after, sizeof after);
+    if (admin_query_get(call->query, "limit", text, sizeof text) &&
+        (!value_count(text, &limit) || limit < 1 || limit > PAGE_MAX)) {
+        admin_reply_error(call->in, 400, "invalid",
+                          "parameter \"limit\" is \"%.40s\"; it must be 1 to %d", text, PAGE_MAX);
+        return;
+    }
+    json_writer_init(&out);
+    write_page(&out, &admin_generation(call->admin)->config, after, limit);
+    admin_reply(call->in, 200, &out);
+}
+
+/* ---- one of them ---- */
+
+static void write_limiter(struct json_writer *out, const char *of,
+                          const struct config_limiter *limiter)
+{
+    char what[EXPLAIN_WHAT_MAX], text[EXPLAIN_WHAT_MAX + 64];
+
+    if (!limiter->present)
+        return;
+    explain_limiter(&limiter->limiter, what);
+    int n = snprintf(text, sizeof text, "%s%s: %s%s", of,
+                     limiter->axis == TG_AXIS_RATE ? "rate" : "cost", what,
+                     limiter->mode == CONFIG_SHADOW ? " (shadow)" : "");
+    json_write_string(out, text, (size_t)n);
+}
+
+static void write_limits(struct json_writer *out, const struct config_tenant *tenant)
+{
+    char of[32];
+
+    json_write_key(out, "limits");
+    json_write_array(out);
+    write_limiter(out, "", &tenant->rate);
+    write_limiter(out, "", &tenant->cost);
+    for (size_t i = 0; i < tenant->n_limits; i++) {
+        snprintf(of, sizeof of, "limits[%zu] ", i);
+        for (size_t k = 0; k < tenant->limits[i].n_limiters; k++)
+            write_limiter(out, of, &tenant->limits[i].limiters[k]);
+    }
+    for (size_t k = 0; k < tenant->users.each.n_limiters; k++)
+        write_limiter(out, "each user ", &tenant->users.each.limiters[k]);
+    json_write_array_end(out);
+}
+
+static void write_keys(struct json_writer *out, const struct config_tenant *tenant, tg_ms now)
+{
+    char hex[VIRTUAL_KEY_HEX + 1];
+
+    json_write_key(out, "keys");
+    json_write_array(out);
+    for (size_t i = 0; i < tenant->n_keys; i++) {
+        const struct config_key *key = &tenant->keys[i];
+        virtual_key_hex(key->sha256, hex);
+        json_write_object(out);
+        admin_write_text(out, "name", key->name);
+        admin_write_text(out, "source", source_name(key->extra));
+        admin_write_text(out, "sha256", hex);
+        admin_write_unless(out, "not_after", key->not_after, CONFIG_NEVER);
+        admin_write_flag(out, "expired", now >= key->not_after);
+        json_write_object_end(out);
+    }
+    json_write_array_end(out);
+}
+
+static void write_budgets(struct json_writer *out, struct gateway *gateway,
+                          const struct config_tenant *tenant, size_t number, tg_ms now)
+{
+    tg_account account = spending_account(gateway->spending, tenant->name, number);
+    struct tg_budget_metrics budgets[TG_BUDGETS_MAX];
+    size_t n = account != 0
+                   ? tg_bank_get_budgets(spending_bank(gateway->spending), account, now, budgets)
+                   : 0;
+
+    json_write_key(out, "budgets");
+    json_write_array(out);
+    for (size_t i = 0; i < n; i++)
+        snapshot_write_budget(out, tenant->name, &budgets[i]);
+    json_write_array_end(out);
+}
+
+static void write_definition(struct json_writer *out, struct admin *admin,
+                             const struct config_tenant *tenant)
+{
+    const struct ledger_admin *all = &admin->changes->known.all;
+
+    json_write_key(out, "definition");
+    for (size_t i = 0; tenant->extra && i < all->n_tenants; i++)
+        if (strcmp(all->tenants[i].name, tenant->name) == 0) {
+            admin_body_copy(admin->reader, all->tenants[i].text, all->tenants[i].bytes, out);
+            return;
+        }
+    json_write_null(out);
+}
+
+static void write_tenant(struct json_writer *out, struct admin *admin,
+                         const struct config_tenant *tenant)
+{
+    static const enum tg_priority PRIORITY[] = {[CONFIG_HIGH] = TG_PRIORITY_HIGH,
+                                                [CONFIG_NORMAL] = TG_PRIORITY_NORMAL,
+                                                [CONFIG_LOW] = TG_PRIORITY_LOW};
+    const struct config *config = &admin_generation(admin)->config;
+
+    json_write_object(out);
+    write_head(out, config, tenant);
+    admin_write_text(out, "priority", tg_priority_name(PRIORITY[tenant->priority]));
+    admin_write_real(out, "weight", tenant->weight);
+    admin_write_real(out, "value", tenant->value);
+    admin_write_unless(out, "concurrency", tenant->concurrency, 0);
+    json_write_key(out, "models");
+    json_write_array(out);
+    for (size_t i = 0; i < tenant->models.n; i++)
+        json_write_string(out, tenant->models.names[i], strlen(tenant->models.names[i]));
+    json_write_array_end(out);
+    write_limits(out, tenant);
+    write_keys(out, tenant, admin_now(admin));
+    write_budgets(out, admin->options.gateway, tenant, (size_t)(tenant - config->tenants),
+                  admin_now(admin));
+    admin_write_topups(out, admin, tenant->name);
+    write_definition(out, admin, tenant);
+    json_write_object_end(out);
+}
+
+void admin_tenants_get(struct admin_call *call)
+{
+    const struct config_tenant *tenant;
+    struct json_writer out;
+
+    if (!admin_find_tenant(call, &tenant))
+        return;
+    json_writer_init(&out);
+    write_tenant(&out, call->admin, tenant);
+    admin_reply(call->in, 200, &out);
+}
+
+/* ---- changing ---- */
+
+/* That of a file is told without reading all of it again; the change itself looks again, since the
+ * file may have changed. */
+static bool in_file(struct admin_call *call)
+{
+    const struct config *config = &admin_generation(call->admin)->config;
+    const struct config_tenant *tenant =
+        config_tenant(config, call->names[0], strlen(call->names[0]));
+    char place[EXPLAIN_PLACE_MAX];
+
+    if (tenant == NULL || tenant->extra)
+        return false;
+    explain_place(tenant, place);
+    admin_reply_error(call->in, 409, "in_file",
+                      "tenant \"%.128s\" stands in %s, and the file wins; change it there, and "
+                      "reload",
+                      call->names[0], place);
+    return true;
+}
+
+void admin_tenants_put(struct admin_call *call)
+{
+    struct admin_change *change;
+
+    if (!admin_body_is_object(call) || in_file(call))
+        return;
+    change = admin_change_new(call, ADMIN_PUT_TENANT);
+    if (change == NULL)
+        return;
+    change->text = malloc(call->body_n + 1);
+    if (change->text == NULL) {
+        admin_change_free(change);
+        admin_reply_error(call->in, 503, "busy", "no memory");
+        return;
+    }
+    memcpy(change->text, call->body, call->body_n);
+    change->text[call->body_n] = '\0';
+    change->bytes = call->body_n;
+    admin_change_start(change);
+}
+
+void admin_tenants_drop(struct admin_call *call)
+{
+    struct admin_change *change;
+
+    if (in_file(call))
+        return;
+    change = admin_change_new(call, ADMIN_DROP_TENANT);
+    if (change != NULL)
+        admin_change_start(change);
+}

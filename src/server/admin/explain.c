@@ -1,0 +1,531 @@
+/* explain.c - every limit that a call has to clear. See explain.h.
+ *
+ * One function a stage, in the order of the stages; each adds what it finds to a list, which is
+ * then written. What is off, or not configured, adds nothing.
+ */
+#include "server/admin/explain.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/admin/admin_parts.h"
+#include "server/admin/explain_words.h"
+#include "server/admin/snapshot_parts.h"
+#include "server/remote/shared.h"
+
+enum { LIMITS_MAX = 256, KEYS_AT_ONCE = 64 };
+
+/* One question. */
+struct look {
+    struct gateway *gateway;
+    const struct generation *generation;
+    const struct config *config;
+    const struct explain_call *asked;
+    const struct config_tenant *tenant;
+    const struct route *route;
+    const char *model; /* after aliases; as it was asked for, if it is not listed */
+    tg_ms now;
+    struct tg_scope room[TG_SCOPES_MAX];
+    struct tg_call call;
+    struct explain_limit *list;
+    size_t n;
+};
+
+/* ---- adding ---- */
+
+/* Null: the list is full. */
+static struct explain_limit *add(struct look *look, const char *stage, const char *scope,
+                                 const char *name)
+{
+    struct explain_limit *limit;
+
+    if (look->n == LIMITS_MAX)
+        return NULL;
+    limit = &look->list[look->n++];
+    *limit = (struct explain_limit){.stage = stage,
+                                    .scope = scope,
+                                    .name = name,
+                                    .unit = "calls",
+                                    .limit = EXPLAIN_UNKNOWN,
+                                    .remaining = EXPLAIN_UNKNOWN};
+    return limit;
+}
+
+/* A section of the file itself. */
+static void from_section(const struct look *look, struct explain_limit *limit, const char *section)
+{
+    const char *file = look->config->n_sources > 0 ? look->config->sources[0].path : "";
+
+    snprintf(limit->source, sizeof limit->source, "%.300s%s%.90s", file, *file != '\0' ? ": " : "",
+             section);
+}
+
+static enum tg_mode mode_of(enum config_mode mode)
+{
+    return mode == CONFIG_SHADOW ? TG_SHADOW : TG_ENFORCE;
+}
+
+static const char *scope_of(const struct look *look, const struct config_tenant *tenant)
+{
+    return tenant == look->tenant ? "tenant" : "parent";
+}
+
+/* ---- before the body ---- */
+
+static void look_at_memory(struct look *look)
+{
+    const struct config_memory *config = &look->config->gate.memory;
+    const double bounds[] = {[TG_PRIORITY_HIGH] = config->limit,
+                             [TG_PRIORITY_NORMAL] = config->critical,
+                             [TG_PRIORITY_LOW] = config->pressure};
+    struct explain_limit *limit =
+        config->present ? add(look, "memory_pressure", "gate", NULL) : NULL;
+    struct tg_gate_stats stats;
+
+    if (limit == NULL)
+        return;
+    tg_gate_get_stats(look->gateway->gate, &stats);
+    from_section(look, limit, "gate.memory");
+    snprintf(limit->what, sizeof limit->what,
+             "low is refused above %g%% of memory, normal above %g%%, all above %g%%",
+             100 * config->pressure, 100 * config->critical, 100 * config->limit);
+    limit->unit = "ratio";
+    limit->mode = mode_of(config->mode);
+    limit->limit = bounds[look->call.priority];
+    if (isnan(stats.memory_used))
+        return;
+    limit->remaining = stats.memory_used < limit->limit ? limit->limit - stats.memory_used : 0;
+    limit->refuses = stats.memory_used > limit->limit;
+    limit->retry_after_ms = 100;
+}
+
+static const struct config_tenant *tenant_named(const struct look *look, const char *name,
+                                                size_t bytes)
+{
+    return config_tenant(look->config, name, bytes);
+}
+
+static void look_at_peer(struct look *look)
+{
+    const struct config_peers *config = &look->config->gate.peers;
+    const struct tg_call *call = &look->call;
+    int64_t most = call->peer_limit > 0 ? call->peer_limit : config->limit;
+    const struct config_tenant *owner = tenant_named(look, call->peer, call->peer_bytes);
+
+    if (call->peer_limit == 0 && !config->present)
+        return;
+    struct explain_limit *limit =
+        add(look, "peer_limit", owner != NULL ? scope_of(look, owner) : "gate",
+            owner != NULL ? owner->name : NULL);
+    if (limit == NULL)
+        return;
+    if (call->peer_limit > 0 && owner != NULL)
+        explain_place(owner, limit->source);
+    else
+        from_section(look, limit, "gate.peers");
+    limit->mode = call->peer_limit > 0 ? call->peer_mode : mode_of(config->mode);
+    snprintf(limit->what, sizeof limit->what, "%lld calls of one peer at once", (long long)most);
+    int64_t calls = tg_gate_peer_calls(look->gateway->gate, call->peer, call->peer_bytes);
+    limit->limit = (double)most;
+    limit->remaining = calls < most ? (double)(most - calls) : 0;
+    limit->refuses = calls >= most;
+    limit->retry_after_ms = 100;
+}
+
+/* ---- the model ---- */
+
+static void look_at_patterns(struct look *look)
+{
+    const struct config_names *models = &look->tenant->models;
+    size_t used = 0;
+
+    if (models->n == 0)
+        return;
+    struct explain_limit *limit = add(look, "model_not_allowed", "tenant", look->tenant->name);
+    if (limit == NULL)
+        return;
+    used += (size_t)snprintf(limit->what, sizeof limit->what, "models");
+    for (size_t i = 0; i < models->n && used < sizeof limit->what; i++)
+        used += (size_t)snprintf(limit->what + used, sizeof limit->what - used, " %s",
+                                 models->names[i]);
+    explain_place(look->tenant, limit->source);
+    limit->unit = "model";
+    limit->refuses = !config_patterns_match(models, look->model, strlen(look->model));
+}
+
+/* ---- concurrency ---- */
+
+static void look_at_slots(struct look *look, struct tg_gate *gate, const char *scope,
+                          const char *name, const struct config_concurrency *config,
+                          const char *section)
+{
+    struct explain_limit *limit = add(look, "concurrency", scope, name);
+    struct tg_gate_stats stats;
+    struct tg_law_metrics law;
+
+    if (limit == NULL)
+        return;
+    tg_gate_get_stats(gate, &stats);
+    tg_gate_get_law(gate, &law);
+    from_section(look, limit, section);
+    limit->mode = mode_of(config->mode);
+    if (law.learned == 0)
+        snprintf(limit->what, sizeof limit->what, "law %s, %lld calls at once",
+                 tg_law_name(law.law), (long long)law.limit);
+    else
+        snprintf(limit->what, sizeof limit->what, "law %s, learns, from %lld to %lld calls at once",
+                 tg_law_name(law.law), (long long)law.min, (long long)law.max);
+    if (stats.limit == TG_NUMBER_MAX)
+        return;
+    limit->limit = (double)stats.limit;
+    limit->remaining = stats.in_flight < stats.limit ? (double)(stats.limit - stats.in_flight) : 0;
+    limit->refuses = stats.in_flight >= stats.limit;
+}
+
+static void look_at_concurrency(struct look *look)
+{
+    const struct config_model *model = look->route->config;
+    char section[EXPLAIN_PLACE_MAX];
+
+    snprintf(section, sizeof section, "models.%.200s.concurrency", model->name);
+    look_at_slots(look, look->route->slots->gate, "model", model->name, &model->concurrency,
+                  section);
+    if (look->config->gate.concurrency.present)
+        look_at_slots(look, look->gateway->gate, "gate", NULL, &look->config->gate.concurrency,
+                      "gate.concurrency");
+}
+
+/* ---- policy ---- */
+
+static void look_at_policy(struct look *look)
+{
+    struct tg_policy *policy =
+        look->generation->policy != NULL ? look->generation->policy->policy : NULL;
+    struct tg_duals duals;
+
+    struct explain_limit *limit = policy != NULL ? add(look, "policy", "gate", NULL) : NULL;
+    if (limit == NULL)
+        return;
+    tg_bid_get_duals(policy, &duals);
+    from_section(look, limit, "gate.policy");
+    double bid = duals.rate + duals.cost * (double)look->call.debit.cost +
+                 duals.concurrency * look->call.hold_s;
+    limit->mode = mode_of(look->config->gate.policy.mode);
+    limit->unit = "value";
+    snprintf(limit->what, sizeof limit->what, "bid price %.6g, the call is worth %.6g", bid,
+             look->call.value);
+    limit->limit = bid;
+    limit->remaining = look->call.value > bid ? look->call.value - bid : 0;
+    limit->refuses = look->call.value < bid * (1 - 1e-9);
+}
+
+/* ---- rate and cost ---- */
+
+static void name_origin(const struct look *look, const struct tg_scope *scope,
+                        struct explain_limit *limit)
+{
+    struct scopes_origin origin;
+    char inner[EXPLAIN_WHAT_MAX];
+
+    if (!scopes_origin(look->generation->scopes, look->tenant, scope->limits, &origin))
+        return;
+    limit->scope = origin.what == SCOPES_USERS ? "user" : scope_of(look, origin.tenant);
+    limit->name = origin.what == SCOPES_USERS ? look->asked->user : origin.tenant->name;
+    explain_place(origin.tenant, limit->source);
+    if (origin.what == SCOPES_DEFAULTS)
+        from_section(look, limit,
+                     strcmp(limit->stage, "rate") == 0 ? "gate.rate (default)"
+                                                       : "gate.cost (default)");
+    if (origin.what == SCOPES_LINE) {
+        memcpy(inner, limit->what, sizeof inner);
+        snprintf(limit->what, sizeof limit->what, "limits[%zu]: %.130s", origin.line, inner);
+    }
+}
+
+/* Where gateways share a store, what stands here is this one's part of it. */
+static void say_whose(const struct look *look, const char *whose, struct explain_limit *limit)
+{
+    size_t n = strlen(limit->what);
+
+    if (look->gateway->shared != NULL)
+        snprintf(limit->what + n, sizeof limit->what - n, "; %s", whose);
+}
+
+static void add_look(struct look *look, const struct tg_scope *scope,
+                     const struct tg_limit_metrics *at)
+{
+    bool is_rate = at->axis == TG_AXIS_RATE;
+    struct explain_limit *limit =
+        add(look, is_rate ? "rate" : "cost", "tenant", look->tenant->name);
+
+    if (limit == NULL)
+        return;
+    explain_limiter(&at->config, limit->what);
+    name_origin(look, scope, limit);
+    limit->unit = is_rate ? "calls" : "tokens";
+    limit->mode = at->mode;
+    limit->limit = (double)at->decision.limit;
+    limit->remaining = (double)at->decision.remaining;
+    limit->reset_at = at->decision.reset_at;
+    limit->refuses = !at->decision.allowed;
+    limit->retry_after_ms = at->decision.retry_after_ms;
+    /* A share is for the time when nobody else can be asked. */
+    say_whose(look, "this gateway's share", limit);
+    if (look->gateway->shared != NULL && shared_state_of(look->gateway->shared) != SHARED_DOWN)
+        limit->refuses = false;
+}
+
+static void look_at_axis(struct look *look, enum tg_axis axis)
+{
+    struct tg_limit_metrics limits[TG_LIMITS_MAX];
+
+    for (size_t i = 0; i < look->call.debit.n_scopes; i++) {
+        size_t n = tg_store_look(look->gateway->store, &look->call.debit, i, look->now, limits);
+        for (size_t k = 0; k < n; k++)
+            if (limits[k].axis == axis)
+                add_look(look, &look->room[i], &limits[k]);
+    }
+}
+
+/* ---- money ---- */
+
+static void add_budget(struct look *look, const char *scope, const char *name,
+                       const struct config_tenant *owner, const struct tg_budget_metrics *budget,
+                       const struct config_budget *config)
+{
+    struct explain_limit *limit = add(look, "budget", scope, name);
+    tg_micro used = budget->settled + budget->outstanding;
+    tg_micro need = look->asked->micro > 1 ? look->asked->micro : 1;
+    char money[EXPLAIN_MONEY_MAX], topped[EXPLAIN_MONEY_MAX];
+
+    if (limit == NULL)
+        return;
+    explain_money(budget->amount, money);
+    explain_money(config != NULL ? config->topped_up : 0, topped);
+    snprintf(limit->what, sizeof limit->what, "%s per %s, %s%s%s", money, tg_per_name(budget->per),
+             config != NULL ? config->tz : "UTC",
+             config != NULL && config->topped_up > 0 ? ", topped up by " : "",
+             config != NULL && config->topped_up > 0 ? topped : "");
+    say_whose(look, "what went through this gateway", limit);
+    if (owner != NULL)
+        explain_place(owner, limit->source);
+    else
+        from_section(look, limit, "budgets");
+    limit->unit = "micro_usd";
+    limit->mode = budget->mode;
+    limit->limit = (double)budget->amount;
+    limit->remaining = used < budget->amount ? (double)(budget->amount - used) : 0;
+    limit->reset_at = budget->end == TG_NUMBER_MAX ? 0 : budget->end;
+    limit->refuses = used > budget->amount - need;
+    limit->retry_after_ms = limit->reset_at > look->now ? limit->reset_at - look->now : 0;
+    if (need > budget->amount)
+        limit->retry_after_ms = TG_UNSATISFIABLE;
+}
+
+static void look_at_account(struct look *look, tg_account account, const char *scope,
+                            const char *name, const struct config_tenant *owner,
+                            const struct config_budget *config, size_t n_config)
+{
+    struct tg_budget_metrics budgets[TG_BUDGETS_MAX];
+    size_t n = account != 0 ? tg_bank_get_budgets(spending_bank(look->gateway->spending), account,
+                                                  look->now, budgets)
+                            : 0;
+
+    for (size_t i = 0; i < n; i++)
+        add_budget(look, scope, name, owner, &budgets[i], i < n_config ? &config[i] : NULL);
+}
+
+/* A user that has not come yet has its whole budget. */
+static void look_at_new_user(struct look *look)
+{
+    const struct config_users *users = &look->tenant->users;
+    bool shadow = look->tenant->mode == CONFIG_SHADOW || users->each.mode == CONFIG_SHADOW;
+
+    for (size_t i = 0; i < users->n_budgets; i++) {
+        struct tg_budget_metrics budget = {.amount = users->budgets[i].micro_usd,
+                                           .per = (enum tg_per)users->budgets[i].per,
+                                           .mode =
+                                               shadow ? TG_SHADOW : mode_of(users->budgets[i].mode),
+                                           .end = TG_NUMBER_MAX};
+        add_budget(look, "user", look->asked->user, look->tenant, &budget, &users->budgets[i]);
+    }
+}
+
+static void look_at_budgets(struct look *look)
+{
+    struct spending *spending = look->gateway->spending;
+    const struct config_tenant *way[CONFIG_LEVELS_MAX];
+    const struct config_users *users = &look->tenant->users;
+    const char *user = look->asked->user;
+    size_t n = 0;
+
+    look_at_account(look, spending_account(spending, NULL, SPENDING_TOP), "everyone", NULL, NULL,
+                    look->config->budgets, look->config->n_budgets);
+    for (const struct config_tenant *at = look->tenant; n < CONFIG_LEVELS_MAX;) {
+        way[n++] = at;
+        if (at->parent == CONFIG_NO_PARENT)
+            break;
+        at = &look->config->tenants[at->parent];
+    }
+    while (n-- > 0)
+        look_at_account(
+            look,
+            spending_account(spending, way[n]->name, (size_t)(way[n] - look->config->tenants)),
+            scope_of(look, way[n]), way[n]->name, way[n], way[n]->budgets, way[n]->n_budgets);
+    if (user == NULL || users->n_budgets == 0)
+        return;
+    tg_account account =
+        tg_bank_find(spending_bank(spending),
+                     spending_account(spending, look->tenant->name,
+                                      (size_t)(look->tenant - look->config->tenants)),
+                     user, strlen(user));
+    if (account != 0)
+        look_at_account(look, account, "user", user, look->tenant, users->budgets,
+                        users->n_budgets);
+    else
+        look_at_new_user(look);
+}
+
+/* ---- keys ---- */
+
+static void look_at_keys(struct look *look)
+{
+    struct tg_key_metrics keys[KEYS_AT_ONCE];
+    size_t n, all = 0, ready = 0;
+    tg_ms soonest = INT64_MAX;
+
+    if (look->route->pool == NULL)
+        return;
+    while ((n = tg_pool_get_keys(look->route->pool, look->now, all, keys, KEYS_AT_ONCE)) > 0) {
+        for (size_t i = 0; i < n; i++) {
+            tg_ms until = keys[i].cool_down_until > keys[i].failure_cool_down
+                              ? keys[i].cool_down_until
+                              : keys[i].failure_cool_down;
+            bool serves = strcmp(snapshot_key_status(&keys[i]), "ready") == 0 &&
+                          keys[i].tpm_remaining >= look->asked->tokens;
+            ready += serves;
+            if (!serves && until > look->now && until < soonest)
+                soonest = until;
+        }
+        all += n;
+    }
+    struct explain_limit *limit = add(look, "no_key", "pool", look->route->config->name);
+    if (limit == NULL)
+        return;
+    snprintf(limit->what, sizeof limit->what, "%zu keys of provider %.80s, of which one must serve",
+             all, look->route->provider->config->name);
+    char section[EXPLAIN_PLACE_MAX];
+    snprintf(section, sizeof section, "providers.%.200s.keys", look->route->provider->config->name);
+    from_section(look, limit, section);
+    limit->unit = "keys";
+    limit->limit = (double)all;
+    limit->remaining = (double)ready;
+    limit->refuses = ready == 0;
+    if (ready == 0 && soonest != INT64_MAX) {
+        limit->reset_at = soonest;
+        limit->retry_after_ms = soonest - look->now;
+    }
+}
+
+/* ---- the whole ---- */
+
+/* Models that are not listed go to the first provider there is, if they may. */
+static const struct route *find_route(const struct generation *generation, const char *model)
+{
+    size_t number = config_model(&generation->config, model, strlen(model));
+
+    if (number != CONFIG_NONE)
+        return &generation->routes[number];
+    return snapshot_route(generation, generation->config.n_models);
+}
+
+static bool fill(struct look *look)
+{
+    const struct explain_call *asked = look->asked;
+    struct scopes_who who = {.tenant = look->tenant->name,
+                             .tenant_bytes = strlen(look->tenant->name),
+                             .model = look->model,
+                             .model_bytes = strlen(look->model),
+                             .user = asked->user,
+                             .user_bytes = asked->user != NULL ? strlen(asked->user) : 0,
+                             .peer = look->tenant->name,
+                             .peer_bytes = strlen(look->tenant->name),
+                             .priority = asked->priority};
+
+    tg_call_init(&look->call);
+    if (scopes_fill(look->generation->scopes, &who, look->room, &look->call, NULL))
+        return false;
+    look->call.debit.cost = tg_overbook_apply(&look->route->overbook, asked->tokens);
+    look->call.hold_s = atomic_load_explicit(&look->route->hold_s, memory_order_relaxed);
+    return true;
+}
+
+static void look_at_all(struct look *look)
+{
+    look_at_memory(look);
+    look_at_peer(look);
+    look_at_patterns(look);
+    look_at_concurrency(look);
+    look_at_policy(look);
+    look_at_axis(look, TG_AXIS_RATE);
+    look_at_axis(look, TG_AXIS_COST);
+    look_at_budgets(look);
+    look_at_keys(look);
+}
+
+static void write_all(struct json_writer *out, const struct look *look)
+{
+    size_t binding = look->n;
+
+    for (size_t i = look->n; i-- > 0;)
+        if (look->list[i].refuses && look->list[i].mode == TG_ENFORCE)
+            binding = i;
+    json_write_object(out);
+    admin_write_number(out, "at", look->now);
+    admin_write_number(out, "generation", (int64_t)look->generation->number);
+    admin_write_text(out, "tenant", look->tenant->name);
+    admin_write_text(out, "model", look->model);
+    admin_write_text(out, "user", look->asked->user);
+    admin_write_text(out, "priority", tg_priority_name(look->call.priority));
+    admin_write_number(out, "tokens", look->asked->tokens);
+    admin_write_number(out, "micro_usd", look->asked->micro);
+    admin_write_flag(out, "admitted", binding == look->n);
+    admin_write_unless(out, "refused_by", (int64_t)binding, (int64_t)look->n);
+    json_write_key(out, "limits");
+    json_write_array(out);
+    for (size_t i = 0; i < look->n; i++)
+        explain_write_limit(out, &look->list[i]);
+    json_write_array_end(out);
+    json_write_object_end(out);
+}
+
+const char *explain_write(struct json_writer *out, struct gateway *gateway,
+                          const struct generation *generation, const struct explain_call *call,
+                          tg_ms now)
+{
+    struct look look = {.gateway = gateway,
+                        .generation = generation,
+                        .config = &generation->config,
+                        .asked = call,
+                        .now = now};
+
+    look.tenant = config_tenant(look.config, call->tenant, strlen(call->tenant));
+    if (look.tenant == NULL)
+        return "tenant";
+    look.route = find_route(generation, call->model);
+    if (look.route == NULL)
+        return "model";
+    look.model =
+        look.route->config == &generation->unknown_model ? call->model : look.route->config->name;
+    look.list = calloc(LIMITS_MAX, sizeof *look.list);
+    if (look.list == NULL || !fill(&look)) {
+        out->failed = true;
+    } else {
+        look_at_all(&look);
+        write_all(out, &look);
+    }
+    free(look.list);
+    return NULL;
+}

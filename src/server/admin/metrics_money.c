@@ -1,0 +1,182 @@
+/* metrics_money.c - budgets, the bank and the ledger on the page of metrics.
+ *
+ * With ten thousand tenants only the budgets that matter are shown: those of everyone together, and
+ * of the tenants that have used most of one. All accounts are looked at for that, which takes a few
+ * ms of the clerk's time and stops the bank for one account at a time.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "server/admin/metrics_parts.h"
+
+/* ---- which ---- */
+
+struct budget_look {
+    const char *tenant; /* null: everyone */
+    double ratio;       /* of the one that is used most */
+    size_t n;
+    struct tg_budget_metrics budgets[TG_BUDGETS_MAX];
+};
+
+struct budget_looks {
+    size_t n, accounts; /* that are kept, and that have budgets */
+    struct budget_look list[1 + METRICS_BUDGETS_MAX];
+};
+
+static double ratio_of(const struct tg_budget_metrics *budget)
+{
+    double used = (double)budget->settled + (double)budget->outstanding;
+
+    return budget->amount > 0 ? used / (double)budget->amount : 1;
+}
+
+static void look_at_account(struct gateway *gateway, const char *tenant, size_t hint, tg_ms now,
+                            struct budget_look *look)
+{
+    tg_account account = spending_account(gateway->spending, tenant, hint);
+
+    *look = (struct budget_look){.tenant = tenant};
+    look->n = tg_bank_get_budgets(spending_bank(gateway->spending), account, now, look->budgets);
+    for (size_t i = 0; i < look->n; i++)
+        if (ratio_of(&look->budgets[i]) > look->ratio)
+            look->ratio = ratio_of(&look->budgets[i]);
+}
+
+/* The place of the least used one, tenants only. */
+static size_t least_used(const struct budget_looks *looks)
+{
+    size_t least = 1;
+
+    for (size_t i = 2; i < looks->n; i++)
+        if (looks->list[i].ratio < looks->list[least].ratio)
+            least = i;
+    return least;
+}
+
+static void look_at_budgets(struct gateway *gateway, const struct generation *generation, tg_ms now,
+                            struct budget_looks *looks)
+{
+    struct budget_look look;
+    size_t least = 0;
+
+    look_at_account(gateway, NULL, SPENDING_TOP, now, &looks->list[0]);
+    looks->n = 1;
+    for (size_t i = 0; i < generation->config.n_tenants; i++) {
+        const struct config_tenant *tenant = &generation->config.tenants[i];
+        if (tenant->n_budgets == 0)
+            continue;
+        looks->accounts++;
+        look_at_account(gateway, tenant->name, i, now, &look);
+        if (looks->n <= METRICS_BUDGETS_MAX)
+            looks->list[looks->n++] = look;
+        else if (look.ratio > looks->list[least].ratio)
+            looks->list[least] = look;
+        else
+            continue;
+        if (looks->n > METRICS_BUDGETS_MAX)
+            least = least_used(looks);
+    }
+}
+
+/* ---- lines ---- */
+
+enum budget_number { BUDGET_LIMIT, BUDGET_USED, BUDGET_RESERVED, BUDGET_RATIO };
+
+static void write_budget(struct exposition *text, enum budget_number number,
+                         const struct budget_look *look, size_t i)
+{
+    const struct tg_budget_metrics *budget = &look->budgets[i];
+    char place[24];
+    struct expose_labels labels = {{{"tenant", look->tenant},
+                                    {"per", tg_per_name(budget->per)},
+                                    {"budget", place},
+                                    {"mode", budget->mode == TG_SHADOW ? "shadow" : NULL}}};
+
+    snprintf(place, sizeof place, "%zu", i); /* one tenant may have two for each day */
+    if (number == BUDGET_RATIO)
+        expose_real(text, &labels, ratio_of(budget));
+    else if (number == BUDGET_LIMIT)
+        expose_line(text, &labels, budget->amount);
+    else
+        expose_line(text, &labels, number == BUDGET_USED ? budget->settled : budget->outstanding);
+}
+
+static void write_budgets(struct exposition *text, const struct budget_looks *looks)
+{
+    static const struct {
+        const char *name, *help;
+        enum budget_number number;
+    } metrics[] = {
+        {"tollgate_budget_limit_micro_usd", "What a budget allows; without a tenant: of everyone.",
+         BUDGET_LIMIT},
+        {"tollgate_budget_used_micro_usd", "What calls that have ended cost.", BUDGET_USED},
+        {"tollgate_budget_reserved_micro_usd", "What calls that run may cost.", BUDGET_RESERVED},
+        {"tollgate_budget_used_ratio", "The part of a budget that is used or reserved.",
+         BUDGET_RATIO},
+    };
+
+    for (size_t m = 0; m < sizeof metrics / sizeof metrics[0]; m++) {
+        expose_begin(text, metrics[m].name, "gauge", metrics[m].help);
+        for (size_t i = 0; i < looks->n; i++)
+            for (size_t b = 0; b < looks->list[i].n; b++)
+                write_budget(text, metrics[m].number, &looks->list[i], b);
+    }
+}
+
+static void write_bank(struct exposition *text, struct gateway *gateway)
+{
+    struct tg_bank_stats bank;
+
+    tg_bank_get_stats(spending_bank(gateway->spending), &bank);
+    expose_single(text, "tollgate_budget_overdraft_total", "counter",
+                  "Calls that cost more than was reserved for them.", (int64_t)bank.overshoots);
+    expose_begin(text, "tollgate_budget_overdraft_usd_total", "counter",
+                 "By how much, in dollars.");
+    expose_decimal(text, NULL, (uint64_t)bank.overshot, 1000000);
+    expose_single(text, "tollgate_settle_anomaly_total", "counter",
+                  "Second settlements, and sums that could not be true: stays 0.",
+                  (int64_t)bank.anomalies);
+}
+
+static void write_ledger(struct exposition *text, struct gateway *gateway, tg_ms now)
+{
+    static const char *const HEALTH[] = {"well", "late", "full"};
+    struct spending_stats spending;
+    struct ledger_state state;
+
+    spending_get_stats(gateway->spending, &spending);
+    expose_single(text, "tollgate_ledger_lost_total", "counter",
+                  "Calls whose cost could not be recorded.", (int64_t)spending.lost);
+    if (gateway->ledger == NULL)
+        return;
+    ledger_get_state(gateway->ledger, &state);
+    expose_begin(text, "tollgate_ledger_state", "gauge", "1 for the state that the ledger is in.");
+    for (int i = 0; i < 3; i++)
+        expose_line(text, &(struct expose_labels){{{"state", HEALTH[i]}}}, (int)state.health == i);
+    expose_single(text, "tollgate_ledger_waiting", "gauge", "Entries on their way to the database.",
+                  (int64_t)state.waiting);
+    expose_single(text, "tollgate_ledger_room", "gauge",
+                  "Entries that can still be promised a place.", (int64_t)state.room);
+    bool late = state.waiting > 0 && state.flushed_at > 0 && now > state.flushed_at;
+    expose_begin(text, "tollgate_ledger_lag_seconds", "gauge",
+                 "How long the oldest entry waits for the database, at most.");
+    expose_real(text, NULL, late ? (double)(now - state.flushed_at) / 1000 : 0);
+}
+
+void metrics_write_money(struct exposition *text, struct gateway *gateway,
+                         const struct generation *generation, tg_ms now,
+                         struct metrics_left_out *left_out)
+{
+    struct budget_looks *looks = calloc(1, sizeof *looks);
+
+    if (looks == NULL) {
+        text->failed = true;
+        return;
+    }
+    look_at_budgets(gateway, generation, now, looks);
+    write_budgets(text, looks);
+    left_out->budgets = looks->accounts - (looks->n - 1);
+    free(looks);
+    write_bank(text, gateway);
+    write_ledger(text, gateway, now);
+}

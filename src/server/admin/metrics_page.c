@@ -1,0 +1,168 @@
+/* metrics_page.c - what a gateway counts, for Prometheus. See metrics_page.h.
+ *
+ * The format wants all lines of one metric together, so each metric walks over what it is about:
+ * gates, routes, keys, budgets. A look is cheap, and one page every few seconds is what is asked
+ * for; values of different metrics may be some microseconds apart.
+ */
+#include "server/admin/metrics_page.h"
+
+#include <string.h>
+
+#include "server/admin/metrics_parts.h"
+#include "server/obs/log.h"
+#include "server/obs/metrics.h"
+#include "server/obs/traces.h"
+
+/* ---- counts ---- */
+
+static int64_t count(const atomic_ullong *of)
+{
+    return (int64_t)atomic_load_explicit(of, memory_order_relaxed);
+}
+
+/* Some reasons have one name, with which there may be one line only. */
+static void write_refused(struct exposition *text, const struct gateway_counts *counts)
+{
+    expose_begin(text, "tollgate_refused_total", "counter",
+                 "Calls that were refused or could not be served.");
+    for (int i = 0; i < REPLY_COUNT; i++) {
+        const char *name = reply_reason_name((enum reply_reason)i);
+        int64_t sum = 0;
+        bool before = false;
+        for (int k = 0; k < REPLY_COUNT; k++)
+            if (strcmp(reply_reason_name((enum reply_reason)k), name) == 0) {
+                sum += count(&counts->refused[k]);
+                before = before || k < i;
+            }
+        if (!before)
+            expose_line(text, &(struct expose_labels){{{"reason", name}}}, sum);
+    }
+}
+
+static void write_counts(struct exposition *text, const struct gateway *gateway)
+{
+    const struct gateway_counts *counts = &gateway->counts;
+    const struct {
+        const char *name, *help;
+        int64_t value;
+    } counters[] =
+        {
+            {"tollgate_calls_total", "Calls that came in.", count(&counts->calls)},
+            {"tollgate_retries_total", "Attempts after the first, of the same model.",
+             count(&counts->retries)},
+            {"tollgate_fallbacks_total", "Calls that went on to another model.",
+             count(&counts->fallbacks)},
+            {"tollgate_hangups_total", "Calls whose client left before their end.",
+             count(&counts->hangups)},
+            {"tollgate_usage_missing_total", "Answers that did not say what they used.",
+             count(&counts->usage_missing)},
+            {"tollgate_usage_absurd_total", "Answers whose usage could not be true.",
+             count(&counts->usage_absurd)},
+            {"tollgate_connections_refused_total",
+             "Connections that were closed at once: too many.",
+             atomic_load_explicit(&gateway->census.turned_away, memory_order_relaxed)},
+        },
+      gauges[] = {
+          {"tollgate_open_calls", "Calls between their head and their end.",
+           atomic_load_explicit(&counts->open, memory_order_relaxed)},
+          {"tollgate_buffered_bytes", "Bytes of bodies that are held.",
+           atomic_load_explicit(&counts->buffered, memory_order_relaxed)},
+          {"tollgate_connections", "Connections of clients.",
+           atomic_load_explicit(&gateway->census.open, memory_order_relaxed)},
+          {"tollgate_draining", "Whether the process is about to end.",
+           atomic_load_explicit(&gateway->draining, memory_order_relaxed)},
+      };
+
+    for (size_t i = 0; i < sizeof counters / sizeof counters[0]; i++)
+        expose_single(text, counters[i].name, "counter", counters[i].help, counters[i].value);
+    for (size_t i = 0; i < sizeof gauges / sizeof gauges[0]; i++)
+        expose_single(text, gauges[i].name, "gauge", gauges[i].help, gauges[i].value);
+    write_refused(text, counts);
+}
+
+/* ---- the process ---- */
+
+static void write_config(struct exposition *text, const struct gateway *gateway,
+                         const struct generation *generation)
+{
+    const struct gateway_counts *counts = &gateway->counts;
+
+    expose_begin(text, "tollgate_build_info", "gauge", "The version that runs.");
+    expose_line(text, &(struct expose_labels){{{"version", tg_version()}}}, 1);
+    expose_single(text, "tollgate_config_generation", "gauge",
+                  "Which reading of the configuration holds, from 1.", (int64_t)generation->number);
+    expose_begin(text, "tollgate_config_reloads_total", "counter",
+                 "Readings of the configuration after the first, by whether they were taken.");
+    expose_line(text, &(struct expose_labels){{{"result", "ok"}}}, count(&counts->reloads));
+    expose_line(text, &(struct expose_labels){{{"result", "failed"}}},
+                count(&counts->reloads_failed));
+    expose_single(text, "tollgate_config_reload_failed", "gauge",
+                  "Whether the last reading was not taken: then the one before holds.",
+                  atomic_load_explicit(&counts->reload_failed, memory_order_relaxed));
+}
+
+static void write_certificate(struct exposition *text, const struct generation *generation,
+                              tg_ms now)
+{
+    tg_ms ends = generation->tls ? tls_context_not_after(generation->tls) : -1;
+
+    expose_begin(text, "tollgate_cert_expiry_seconds", "gauge",
+                 "How long the certificate of a listener is still good; negative: it is not.");
+    if (ends >= 0)
+        expose_real(text, &(struct expose_labels){{{"cert", generation->config.listen.cert}}},
+                    (double)((ends - now) / 1000));
+}
+
+/* Observing must never hold up a call: so what finds no room is dropped, and counted here. */
+static void write_observers(struct exposition *text, const struct gateway *gateway)
+{
+    struct log_counts log = {0};
+    struct trace_counts trace = {0};
+
+    if (gateway->log)
+        log_get_counts(gateway->log, &log);
+    if (gateway->trace)
+        trace_get_counts(gateway->trace, &trace);
+    expose_single(text, "tollgate_log_lines_total", "counter", "Lines that were written.",
+                  (int64_t)log.written);
+    expose_begin(text, "tollgate_observe_dropped_total", "counter",
+                 "Lines, recorded arrivals and spans that found no room, or nobody to take them.");
+    expose_line(text, &(struct expose_labels){{{"what", "log"}}}, (int64_t)log.dropped);
+    expose_line(text, &(struct expose_labels){{{"what", "record"}}}, (int64_t)log.unrecorded);
+    expose_line(text, &(struct expose_labels){{{"what", "trace"}}}, (int64_t)trace.dropped);
+}
+
+static void write_left_out(struct exposition *text, const struct metrics_left_out *left_out)
+{
+    const struct {
+        const char *what;
+        size_t n;
+    } rows[] = {{"routes", left_out->routes},
+                {"keys", left_out->keys},
+                {"budgets", left_out->budgets},
+                {"rules", left_out->rules}};
+
+    expose_begin(text, "tollgate_metrics_left_out", "gauge",
+                 "Routes, keys, tenants' budgets and rules that are not on this page.");
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        expose_line(text, &(struct expose_labels){{{"what", rows[i].what}}}, (int64_t)rows[i].n);
+}
+
+void metrics_page_write(struct exposition *text, struct gateway *gateway,
+                        const struct generation *generation, tg_ms now)
+{
+    struct metrics_left_out left_out = {0};
+
+    write_config(text, gateway, generation);
+    metrics_write(gateway->metrics, text);
+    metrics_write_gates(text, gateway, generation);
+    write_counts(text, gateway);
+    metrics_write_routes(text, generation, &left_out);
+    metrics_write_keys(text, gateway, generation, now, &left_out);
+    metrics_write_money(text, gateway, generation, now, &left_out);
+    metrics_write_envoy(text, generation, &left_out);
+    metrics_write_store(text, gateway);
+    write_certificate(text, generation, now);
+    write_observers(text, gateway);
+    write_left_out(text, &left_out);
+}

@@ -1,0 +1,121 @@
+/* probe_pages.c - /healthz, /readyz and /metrics. See probe_pages.h.
+ *
+ * They are made and answered within begin(): there is no state, and nothing to be told afterwards.
+ */
+#include "server/admin/probe_pages.h"
+
+#include <stdio.h>
+
+#include "server/admin/metrics_page.h"
+#include "server/serve/clerk.h"
+
+static void answer(struct http_inbound *in, int status, struct slice type, struct slice body)
+{
+    struct http_field fields[] = {{SLICE("content-type"), type},
+                                  {SLICE("cache-control"), SLICE("no-store")},
+                                  {SLICE("allow"), SLICE("GET, HEAD")}};
+    struct http_head head = {.status = status, .fields = fields, .n_fields = status == 405 ? 3 : 2};
+
+    http_inbound_send(in, &head, body);
+}
+
+static void answer_text(struct http_inbound *in, int status, const char *text)
+{
+    char line[256];
+    int n = snprintf(line, sizeof line, "%s\n", text);
+
+    answer(in, status, SLICE("text/plain; charset=utf-8"), (struct slice){line, (size_t)n});
+}
+
+const char *probe_unready(const struct gateway *gateway, const struct config *config)
+{
+    struct ledger_state state;
+
+    if (atomic_load_explicit(&gateway->draining, memory_order_relaxed))
+        return "draining";
+    if (shared_state_of(gateway->shared) == SHARED_DOWN &&
+        config->store.limits == CONFIG_AWAY_CLOSED)
+        return "the store is down, and limits are closed without it";
+    if (gateway->ledger == NULL || config->ledger.failure == CONFIG_FAIL_OPEN)
+        return NULL;
+    ledger_get_state(gateway->ledger, &state);
+    return state.health == LEDGER_FULL ? "the ledger has no room, and spend must be recorded"
+                                       : NULL;
+}
+
+void probe_healthz(struct http_inbound *in)
+{
+    answer_text(in, 200, "ok");
+}
+
+void probe_readyz(struct http_inbound *in, const struct gateway *gateway,
+                  const struct config *config)
+{
+    enum shared_state store = shared_state_of(gateway->shared);
+    const char *why = probe_unready(gateway, config);
+    char text[160];
+
+    if (why != NULL)
+        snprintf(text, sizeof text, "%s", why);
+    else if (store != SHARED_WELL)
+        snprintf(text, sizeof text, "ok; the store is %s: limits %s, budgets %s",
+                 shared_state_name(store), shared_way_name(shared_way_of(config->store.limits)),
+                 shared_way_name(shared_way_of(config->store.budget)));
+    else
+        snprintf(text, sizeof text, "ok");
+    answer_text(in, why ? 503 : 200, text);
+}
+
+void probe_metrics(struct http_inbound *in, struct gateway *gateway,
+                   const struct generation *generation, tg_ms now)
+{
+    struct exposition page;
+
+    exposition_init(&page);
+    metrics_page_write(&page, gateway, generation, now);
+    if (page.failed)
+        answer_text(in, 500, "no memory for the page");
+    else
+        answer(in, 200, SLICE(EXPOSITION_TYPE), (struct slice){page.bytes, page.n});
+    exposition_fini(&page);
+}
+
+static void begin(void *context, struct http_inbound *in)
+{
+    struct clerk *clerk = context;
+    struct slice path = in->head.target;
+    const char *query = memchr(path.at, '?', path.n);
+
+    if (query)
+        path.n = (size_t)(query - path.at);
+    if (!slice_equal(in->head.method, SLICE("GET")) && !slice_equal(in->head.method, SLICE("HEAD")))
+        answer_text(in, 405, "only GET and HEAD are answered here");
+    else if (slice_equal(path, SLICE("/healthz")))
+        probe_healthz(in);
+    else if (slice_equal(path, SLICE("/readyz")))
+        probe_readyz(in, clerk->gateway, &clerk->generation->config);
+    else if (slice_equal(path, SLICE("/metrics")))
+        probe_metrics(in, clerk->gateway, clerk->generation, clerk_now(clerk));
+    else
+        answer_text(in, 404, "there are /healthz, /readyz and /metrics");
+}
+
+static void data(struct http_inbound *in, struct slice bytes)
+{
+    (void)in;
+    (void)bytes;
+}
+
+static void end(struct http_inbound *in)
+{
+    (void)in;
+}
+
+static void gone(struct http_inbound *in, enum http_why why)
+{
+    (void)in;
+    (void)why;
+}
+
+const struct http_server_ops probe_server_ops = {
+    .begin = begin, .data = data, .end = end, .gone = gone};

@@ -1,0 +1,134 @@
+/* rpc_health.c - grpc.health.v1.Health: whether this takes calls. See proto/grpc/health/v1.
+ *
+ * No token: it says no more than a connection does. All services stand and fall together, so the
+ * state is one, that of /readyz; what differs is only whether a name is known.
+ */
+#include <grpc/health/v1/health.pb-c.h>
+#include <string.h>
+
+#include "server/admin/probe_pages.h"
+#include "server/serve/rpc_parts.h"
+
+typedef Grpc__Health__V1__HealthCheckResponse__ServingStatus serving_status;
+#define STATUS(word) GRPC__HEALTH__V1__HEALTH_CHECK_RESPONSE__SERVING_STATUS__##word
+
+struct health_watch {
+    struct rpc_watcher watcher; /* the first */
+    bool known;
+    serving_status told;
+};
+
+_Static_assert(sizeof(struct health_watch) <= GRPC_STATE_BYTES, "it is the state of a call");
+
+static struct health_watch *watch_of(struct grpc_call *call)
+{
+    return (struct health_watch *)(void *)call->state;
+}
+
+/* What envoyproxy/ratelimit calls itself: who has moved from there asks for it. */
+#define RATELIMIT "ratelimit"
+
+static bool is_known(const char *name)
+{
+    static const struct grpc_service *const ALL[] = {&rpc_admission, &rpc_monitor, &rpc_health,
+                                                     &rpc_envoy};
+
+    if (*name == '\0' || strcmp(name, RATELIMIT) == 0)
+        return true;
+    for (size_t i = 0; i < sizeof ALL / sizeof ALL[0]; i++)
+        if (strcmp(ALL[i]->name, name) == 0)
+            return true;
+    return false;
+}
+
+static serving_status status_now(const struct grpc_call *call)
+{
+    const struct worker *worker = rpc_worker(call);
+
+    return probe_unready(worker->gateway, &worker->generation->config) == NULL
+               ? STATUS(SERVING)
+               : STATUS(NOT_SERVING);
+}
+
+/* ---- once ---- */
+
+static void check(struct grpc_call *call, const ProtobufCMessage *message)
+{
+    const Grpc__Health__V1__HealthCheckRequest *request = (const void *)message;
+    Grpc__Health__V1__HealthCheckResponse reply = GRPC__HEALTH__V1__HEALTH_CHECK_RESPONSE__INIT;
+
+    if (!is_known(request->service)) {
+        grpc_finish(call, GRPC_NOT_FOUND, "there is no such service here");
+        return;
+    }
+    reply.status = status_now(call);
+    grpc_reply(call, &reply.base);
+}
+
+/* ---- and on ---- */
+
+static void tell(struct grpc_call *call, serving_status status)
+{
+    Grpc__Health__V1__HealthCheckResponse reply = GRPC__HEALTH__V1__HEALTH_CHECK_RESPONSE__INIT;
+
+    watch_of(call)->told = status;
+    reply.status = status;
+    grpc_send(call, &reply.base);
+}
+
+/* A reader that does not read is told the state it finds when it does, not all there were. */
+static void look(struct rpc_watcher *watcher)
+{
+    struct grpc_call *call = watcher->call;
+    serving_status now = status_now(call);
+
+    if (watch_of(call)->known && now != watch_of(call)->told && grpc_has_room(call))
+        tell(call, now);
+}
+
+static void cancel(struct grpc_call *call)
+{
+    if (watch_of(call)->watcher.from != NULL)
+        rpc_of(call)->n_health_watchers--;
+    rpc_unwatch(rpc_of(call), &watch_of(call)->watcher);
+}
+
+static void drain(struct grpc_call *call)
+{
+    if (watch_of(call)->watcher.from != NULL)
+        look(&watch_of(call)->watcher);
+    cancel(call);
+    grpc_finish(call, GRPC_UNAVAILABLE, "the server ends");
+}
+
+static void watch(struct grpc_call *call, const ProtobufCMessage *message)
+{
+    const Grpc__Health__V1__HealthCheckRequest *request = (const void *)message;
+    struct health_watch *state = watch_of(call);
+
+    if (rpc_of(call)->n_health_watchers >= RPC_HEALTH_WATCHERS_MAX) {
+        grpc_finish(call, GRPC_RESOURCE_EXHAUSTED,
+                    "there are as many watchers as there may be, 8192 on a worker");
+        return;
+    }
+    rpc_of(call)->n_health_watchers++;
+    state->known = is_known(request->service);
+    rpc_watch(call, &state->watcher, look);
+    tell(call, state->known ? status_now(call) : STATUS(SERVICE_UNKNOWN));
+    if (rpc_of(call)->draining)
+        drain(call);
+}
+
+static const struct grpc_method METHODS[] = {
+    {.name = "Check",
+     .request = &grpc__health__v1__health_check_request__descriptor,
+     .message = check},
+    {.name = "Watch",
+     .request = &grpc__health__v1__health_check_request__descriptor,
+     .message = watch,
+     .cancel = cancel,
+     .drain = drain},
+};
+
+const struct grpc_service rpc_health = {"grpc.health.v1.Health", METHODS,
+                                        sizeof METHODS / sizeof METHODS[0]};

@@ -1,0 +1,419 @@
+/* snapshot.c - everything that moves, at one moment. See snapshot.h; its lists are in
+ * snapshot_lists.c. */
+#include "server/admin/snapshot.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "server/admin/admin_parts.h"
+#include "server/admin/probe_pages.h"
+#include "server/admin/snapshot_parts.h"
+#include "server/remote/shared.h"
+
+/* ---- what was counted ---- */
+
+/* A call is admitted when it goes upstream, and not yet when a gate lets it pass: then it may still
+ * be refused for money or a key. */
+static void count_calls(struct snapshot_counts *counts, const struct snapshot_sources *of)
+{
+    const struct gateway_counts *from = &of->gateway->counts;
+    struct metrics_totals totals = {0};
+
+    if (of->metrics != NULL)
+        metrics_get_totals(of->metrics, &totals);
+    counts->calls = atomic_load_explicit(&from->calls, memory_order_relaxed);
+    for (int i = 0; i < REPLY_COUNT; i++)
+        counts->refused[i] = atomic_load_explicit(&from->refused[i], memory_order_relaxed);
+    counts->admitted = totals.admitted;
+    memcpy(counts->would_deny, totals.would_deny, sizeof counts->would_deny);
+}
+
+static void count_all(struct snapshot_counts *counts, const struct snapshot_sources *of, tg_ms now)
+{
+    counts->at = now;
+    count_calls(counts, of);
+    counts->n_tenants = 0;
+    if (of->metrics != NULL)
+        counts->n_tenants = metrics_get_tenants(of->metrics, counts->tenants, SNAPSHOT_SEEN_MAX);
+    if (counts->n_tenants > SNAPSHOT_SEEN_MAX)
+        counts->n_tenants = SNAPSHOT_SEEN_MAX;
+}
+
+bool snapshot_memory_init(struct snapshot_memory *memory, const struct snapshot_sources *of,
+                          const struct generation *generation, tg_ms now)
+{
+    *memory = (struct snapshot_memory){.of = *of,
+                                       .started_at = now,
+                                       .loaded_at = now,
+                                       .generation = generation->number,
+                                       .counts = calloc(3, sizeof *memory->counts)};
+    if (memory->counts == NULL)
+        return false;
+    count_all(&memory->counts[0], of, now);
+    memory->counts[1] = memory->counts[0];
+    return true;
+}
+
+void snapshot_memory_fini(struct snapshot_memory *memory)
+{
+    free(memory->counts);
+    memory->counts = NULL;
+}
+
+void snapshot_sample(struct snapshot_memory *memory, const struct generation *generation, tg_ms now)
+{
+    memory->newest = 1 - memory->newest;
+    count_all(&memory->counts[memory->newest], &memory->of, now);
+    if (generation->number != memory->generation) {
+        memory->generation = generation->number;
+        memory->loaded_at = now;
+    }
+}
+
+/* ---- counters and rates ---- */
+
+/* Some reasons have one name: each is written once, with the sum. */
+static void write_reasons(struct json_writer *out, const char *key, const uint64_t *now,
+                          const uint64_t *before, double seconds)
+{
+    json_write_key(out, key);
+    json_write_object(out);
+    for (int i = 0; i < REPLY_COUNT; i++) {
+        const char *name = reply_reason_name((enum reply_reason)i);
+        uint64_t sum = 0;
+        bool earlier = false;
+        for (int k = 0; k < REPLY_COUNT; k++)
+            if (strcmp(reply_reason_name((enum reply_reason)k), name) == 0) {
+                sum += now[k] - (before != NULL ? before[k] : 0);
+                earlier = earlier || k < i;
+            }
+        if (earlier || sum == 0)
+            continue;
+        if (before != NULL)
+            admin_write_real(out, name, (double)sum / seconds);
+        else
+            admin_write_number(out, name, (int64_t)sum);
+    }
+    json_write_object_end(out);
+}
+
+static uint64_t sum_of(const uint64_t *refused)
+{
+    uint64_t sum = 0;
+
+    for (int i = 0; i < REPLY_COUNT; i++)
+        sum += refused[i];
+    return sum;
+}
+
+static void write_would_deny(struct json_writer *out, const uint64_t *would_deny)
+{
+    json_write_key(out, "would_deny_by_reason");
+    json_write_object(out);
+    for (int i = 0; i < REPORT_STAGES; i++)
+        if (would_deny[i] > 0)
+            admin_write_number(out, report_stage_name((enum report_stage)i),
+                               (int64_t)would_deny[i]);
+    json_write_object_end(out);
+}
+
+static void write_count(struct json_writer *out, const char *key, const atomic_ullong *count)
+{
+    admin_write_number(out, key, (int64_t)atomic_load_explicit(count, memory_order_relaxed));
+}
+
+/* Of this moment: the sample that rates are made of may be a second old. */
+static void write_counters(struct json_writer *out, const struct snapshot_memory *memory)
+{
+    const struct gateway_counts *counts = &memory->of.gateway->counts;
+    struct snapshot_counts *scratch = &memory->counts[2];
+
+    count_calls(scratch, &memory->of);
+    json_write_key(out, "counters");
+    json_write_object(out);
+    admin_write_number(out, "calls", (int64_t)scratch->calls);
+    admin_write_number(out, "admitted", (int64_t)scratch->admitted);
+    admin_write_number(out, "refused", (int64_t)sum_of(scratch->refused));
+    write_reasons(out, "refused_by_reason", scratch->refused, NULL, 1);
+    write_would_deny(out, scratch->would_deny);
+    write_count(out, "retries", &counts->retries);
+    write_count(out, "fallbacks", &counts->fallbacks);
+    write_count(out, "hangups", &counts->hangups);
+    write_count(out, "usage_missing", &counts->usage_missing);
+    json_write_object_end(out);
+}
+
+static void write_rates(struct json_writer *out, const struct snapshot_memory *memory)
+{
+    const struct snapshot_counts *now = &memory->counts[memory->newest];
+    const struct snapshot_counts *before = &memory->counts[1 - memory->newest];
+    double seconds = now->at > before->at ? (double)(now->at - before->at) / 1000 : 1;
+    uint64_t refused = sum_of(now->refused) - sum_of(before->refused);
+
+    json_write_key(out, "rates");
+    json_write_object(out);
+    admin_write_real(out, "calls", (double)(now->calls - before->calls) / seconds);
+    admin_write_real(out, "admitted", (double)(now->admitted - before->admitted) / seconds);
+    admin_write_real(out, "refused", (double)refused / seconds);
+    write_reasons(out, "refused_by_reason", now->refused, before->refused, seconds);
+    json_write_object_end(out);
+}
+
+/* ---- gates ---- */
+
+const char *snapshot_mode_name(enum tg_mode mode)
+{
+    return mode == TG_SHADOW ? "shadow" : "enforce";
+}
+
+void snapshot_write_queued(struct json_writer *out, const struct tg_gate_stats *stats)
+{
+    json_write_key(out, "queued");
+    json_write_object(out);
+    for (int p = 0; p < TG_PRIORITY_COUNT; p++)
+        admin_write_number(out, tg_priority_name((enum tg_priority)p), stats->queued[p]);
+    json_write_object_end(out);
+}
+
+static void write_gate(struct json_writer *out, const char *name, struct tg_gate *gate,
+                       const struct config_concurrency *config)
+{
+    struct tg_gate_stats stats;
+    struct tg_law_metrics law;
+
+    tg_gate_get_stats(gate, &stats);
+    tg_gate_get_law(gate, &law);
+    json_write_object(out);
+    admin_write_text(out, "name", name);
+    admin_write_text(out, "law", config->present ? tg_law_name(law.law) : "off");
+    admin_write_text(out, "mode", config->mode == CONFIG_SHADOW ? "shadow" : "enforce");
+    admin_write_unless(out, "limit", stats.limit, TG_NUMBER_MAX);
+    admin_write_number(out, "in_flight", stats.in_flight);
+    snapshot_write_queued(out, &stats);
+    admin_write_number(out, "peers", stats.peers);
+    admin_write_number(out, "admitted", (int64_t)stats.admitted);
+    json_write_key(out, "refused_by_reason");
+    json_write_object(out);
+    for (int r = TG_REASON_NONE + 1; r < TG_REASON_COUNT; r++)
+        if (stats.refused[r] > 0)
+            admin_write_number(out, tg_reason_name((enum tg_reason)r), (int64_t)stats.refused[r]);
+    json_write_object_end(out);
+    admin_write_number(out, "expired", (int64_t)stats.expired);
+    json_write_object_end(out);
+}
+
+static void write_gates(struct json_writer *out, struct gateway *gateway,
+                        const struct generation *generation)
+{
+    const struct config_concurrency *config = &generation->config.gate.concurrency;
+
+    json_write_key(out, "gates");
+    json_write_array(out);
+    write_gate(out, "models", gateway->gate, config);
+    write_gate(out, "protect", gateway->protect_gate, config);
+    json_write_array_end(out);
+}
+
+/* ---- memory, store, ledger ---- */
+
+/* Resident bytes of this process; -1: not known. */
+static int64_t resident_bytes(void)
+{
+    FILE *file = fopen("/proc/self/statm", "re");
+    long long pages = -1;
+
+    if (file == NULL)
+        return -1;
+    if (fscanf(file, "%*s %lld", &pages) != 1)
+        pages = -1;
+    fclose(file);
+    return pages < 0 ? -1 : (int64_t)pages * sysconf(_SC_PAGESIZE);
+}
+
+static const char *memory_state(const struct config_memory *config, double used)
+{
+    if (!config->present)
+        return "off";
+    if (isnan(used))
+        return "unknown";
+    if (used > config->limit)
+        return "limit";
+    if (used > config->critical)
+        return "critical";
+    return used > config->pressure ? "pressure" : "ok";
+}
+
+static void write_memory(struct json_writer *out, struct gateway *gateway,
+                         const struct generation *generation)
+{
+    struct tg_gate_stats stats;
+
+    tg_gate_get_stats(gateway->gate, &stats);
+    json_write_key(out, "memory");
+    json_write_object(out);
+    admin_write_real(out, "used_ratio", stats.memory_used); /* null where it is not known */
+    admin_write_unless(out, "process_bytes", resident_bytes(), -1);
+    admin_write_number(out, "buffered_bytes",
+                       atomic_load_explicit(&gateway->counts.buffered, memory_order_relaxed));
+    admin_write_text(out, "state",
+                     memory_state(&generation->config.gate.memory, stats.memory_used));
+    json_write_object_end(out);
+}
+
+static void write_store(struct json_writer *out, struct gateway *gateway)
+{
+    struct tg_store_stats stats;
+
+    tg_store_get_stats(gateway->store, &stats);
+    json_write_key(out, "store");
+    json_write_object(out);
+    admin_write_text(out, "kind", gateway->shared ? "redis" : "memory");
+    admin_write_text(out, "state", shared_state_name(shared_state_of(gateway->shared)));
+    admin_write_number(out, "keys", (int64_t)stats.keys);
+    admin_write_number(out, "memory_bytes", (int64_t)stats.memory_bytes);
+    admin_write_number(out, "forgotten", (int64_t)stats.forgotten);
+    admin_write_number(out, "refused", (int64_t)stats.refused);
+    json_write_object_end(out);
+}
+
+static void write_ledger(struct json_writer *out, struct gateway *gateway)
+{
+    static const char *const HEALTH[] = {
+        [LEDGER_WELL] = "well", [LEDGER_LATE] = "late", [LEDGER_FULL] = "full"};
+    struct spending_stats spending;
+    struct ledger_state state;
+
+    if (gateway->ledger == NULL) {
+        admin_write_null(out, "ledger");
+        return;
+    }
+    spending_get_stats(gateway->spending, &spending);
+    ledger_get_state(gateway->ledger, &state);
+    json_write_key(out, "ledger");
+    json_write_object(out);
+    admin_write_text(out, "state", HEALTH[state.health]);
+    admin_write_text(out, "reason", *state.reason != '\0' ? state.reason : NULL);
+    admin_write_number(out, "waiting", (int64_t)state.waiting);
+    admin_write_number(out, "room", (int64_t)state.room);
+    admin_write_number(out, "lost", (int64_t)spending.lost);
+    json_write_object_end(out);
+}
+
+static void write_prices(struct json_writer *out, const struct generation *generation)
+{
+    struct tg_duals duals;
+
+    if (generation->policy == NULL || generation->policy->policy == NULL) {
+        admin_write_null(out, "prices");
+        return;
+    }
+    tg_bid_get_duals(generation->policy->policy, &duals);
+    json_write_key(out, "prices");
+    json_write_object(out);
+    admin_write_real(out, "rate", duals.rate);
+    admin_write_real(out, "cost", duals.cost);
+    admin_write_real(out, "concurrency", duals.concurrency);
+    json_write_object_end(out);
+}
+
+/* ---- denials ---- */
+
+void snapshot_write_denial(struct json_writer *out, const struct watch_entry *entry)
+{
+    char id[REPLY_ID_MAX];
+    size_t n = reply_id(entry->id, id);
+
+    json_write_object(out);
+    admin_write_number(out, "at", entry->at);
+    json_write_key(out, "id");
+    json_write_string(out, id, n);
+    admin_write_text(out, "tenant", *entry->tenant != '\0' ? entry->tenant : NULL);
+    admin_write_text(out, "model", *entry->model != '\0' ? entry->model : NULL);
+    admin_write_text(out, "reason", entry->reason);
+    admin_write_text(out, "axis", *entry->axis != '\0' ? entry->axis : NULL);
+    admin_write_unless(out, "retry_after_ms",
+                       entry->retry_after_ms < 0 ? -1 : entry->retry_after_ms, -1);
+    admin_write_text(out, "text", entry->text);
+    json_write_object_end(out);
+}
+
+static void write_denials(struct json_writer *out, const struct watch *watch)
+{
+    struct watch_entry *entries = calloc(SNAPSHOT_DENIALS_MAX, sizeof *entries);
+    size_t n =
+        entries != NULL && watch != NULL ? watch_recent(watch, entries, SNAPSHOT_DENIALS_MAX) : 0;
+
+    json_write_key(out, "denials");
+    json_write_array(out);
+    for (size_t i = 0; i < n; i++)
+        snapshot_write_denial(out, &entries[i]);
+    json_write_array_end(out);
+    admin_write_number(out, "denials_dropped", watch != NULL ? (int64_t)watch_dropped(watch) : 0);
+    free(entries);
+}
+
+/* ---- the whole ---- */
+
+static void write_last_reload(struct json_writer *out, const struct last_reload *last)
+{
+    if (last->at == 0) {
+        admin_write_null(out, "last_reload");
+        return;
+    }
+    json_write_key(out, "last_reload");
+    json_write_object(out);
+    admin_write_number(out, "at", last->at);
+    admin_write_flag(out, "ok", last->ok);
+    admin_write_text(out, "why", last->why);
+    admin_write_number(out, "errors", (int64_t)last->errors);
+    json_write_object_end(out);
+}
+
+static void write_config(struct json_writer *out, const struct generation *generation,
+                         const struct snapshot_memory *memory)
+{
+    json_write_key(out, "config");
+    json_write_object(out);
+    admin_write_number(out, "generation", (int64_t)generation->number);
+    admin_write_text(out, "hash", generation->config.hash);
+    admin_write_number(out, "loaded_at", memory->loaded_at);
+    write_last_reload(out, &memory->of.gateway->last_reload);
+    json_write_object_end(out);
+}
+
+void snapshot_write(struct json_writer *out, const struct snapshot_memory *memory,
+                    const struct generation *generation, tg_ms now)
+{
+    struct gateway *gateway = memory->of.gateway;
+    const char *unready = probe_unready(gateway, &generation->config);
+
+    json_write_object(out);
+    admin_write_text(out, "version", tg_version());
+    admin_write_number(out, "now", now);
+    admin_write_number(out, "started_at", memory->started_at);
+    admin_write_number(out, "uptime_ms", now - memory->started_at);
+    admin_write_flag(out, "ready", unready == NULL);
+    admin_write_text(out, "unready_reason", unready);
+    admin_write_flag(out, "draining",
+                     atomic_load_explicit(&gateway->draining, memory_order_relaxed));
+    write_config(out, generation, memory);
+    write_counters(out, memory);
+    write_rates(out, memory);
+    write_gates(out, gateway, generation);
+    snapshot_write_routes(out, generation, now);
+    snapshot_write_keys(out, generation, now);
+    snapshot_write_budgets(out, gateway, generation, now);
+    snapshot_write_tenants(out, memory);
+    admin_write_number(out, "tenants_total", (int64_t)generation->config.n_tenants);
+    write_denials(out, memory->of.watch);
+    admin_write_number(out, "connections",
+                       atomic_load_explicit(&gateway->census.open, memory_order_relaxed));
+    write_memory(out, gateway, generation);
+    write_store(out, gateway);
+    write_ledger(out, gateway);
+    write_prices(out, generation);
+    json_write_object_end(out);
+}

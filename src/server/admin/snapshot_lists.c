@@ -1,0 +1,359 @@
+/* snapshot_lists.c - the lists of a snapshot: routes, keys, budgets, tenants. See snapshot.h.
+ *
+ * Each is cut to what matters most before it is written: a page that shows forty rows must not cost
+ * ten thousand.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/admin/admin_parts.h"
+#include "server/admin/snapshot_parts.h"
+
+enum { KEYS_AT_ONCE = 64 };
+
+/* ---- routes ---- */
+
+const struct route *snapshot_route(const struct generation *generation, size_t number)
+{
+    size_t listed = generation->config.n_models;
+
+    if (number < listed)
+        return &generation->routes[number];
+    for (size_t i = 0; i < 2; i++)
+        if (generation->unknown[i].provider != NULL && number-- == listed)
+            return &generation->unknown[i];
+    return NULL;
+}
+
+struct route_look {
+    const struct route *route;
+    size_t number;
+    struct tg_gate_stats stats;
+};
+
+static int64_t busy(const struct route_look *look)
+{
+    int64_t sum = look->stats.in_flight;
+
+    for (int p = 0; p < TG_PRIORITY_COUNT; p++)
+        sum += look->stats.queued[p];
+    return sum;
+}
+
+static int busiest_first(const void *a, const void *b)
+{
+    const struct route_look *x = a, *y = b;
+
+    if (busy(x) != busy(y))
+        return busy(x) > busy(y) ? -1 : 1;
+    return x->number < y->number ? -1 : 1;
+}
+
+struct pool_look {
+    size_t keys, ready, timed;
+    double latency_ms; /* of all that have one, together */
+};
+
+static void look_at_pool(struct tg_pool *pool, tg_ms now, struct pool_look *look)
+{
+    struct tg_key_metrics keys[KEYS_AT_ONCE];
+    size_t n;
+
+    *look = (struct pool_look){0};
+    while (pool != NULL && (n = tg_pool_get_keys(pool, now, look->keys, keys, KEYS_AT_ONCE)) > 0) {
+        for (size_t i = 0; i < n; i++) {
+            look->ready += strcmp(snapshot_key_status(&keys[i]), "ready") == 0;
+            look->timed += keys[i].latency_ms > 0;
+            look->latency_ms += keys[i].latency_ms;
+        }
+        look->keys += n;
+    }
+}
+
+static void write_route(struct json_writer *out, const struct route_look *look, tg_ms now)
+{
+    const struct route *route = look->route;
+    double hold_s = atomic_load_explicit(&route->hold_s, memory_order_relaxed);
+    struct tg_law_metrics law;
+    struct pool_look pool;
+
+    tg_gate_get_law(route->slots->gate, &law);
+    look_at_pool(route->pool, now, &pool);
+    json_write_object(out);
+    admin_write_text(out, "model", route->config->name);
+    admin_write_text(out, "provider", route->provider->config->name);
+    admin_write_text(out, "law", tg_law_name(law.law));
+    admin_write_text(out, "mode",
+                     route->config->concurrency.mode == CONFIG_SHADOW ? "shadow" : "enforce");
+    admin_write_unless(out, "limit", look->stats.limit, TG_NUMBER_MAX);
+    admin_write_number(out, "in_flight", look->stats.in_flight);
+    snapshot_write_queued(out, &look->stats);
+    if (pool.timed > 0)
+        admin_write_real(out, "first_byte_ms", pool.latency_ms / (double)pool.timed);
+    else
+        admin_write_null(out, "first_byte_ms");
+    if (hold_s > 0)
+        admin_write_real(out, "hold_s", hold_s);
+    else
+        admin_write_null(out, "hold_s");
+    admin_write_real(out, "overbook", tg_overbook_factor(&route->overbook));
+    admin_write_number(out, "keys", (int64_t)pool.keys);
+    admin_write_number(out, "keys_ready", (int64_t)pool.ready);
+    json_write_object_end(out);
+}
+
+void snapshot_write_routes(struct json_writer *out, const struct generation *generation, tg_ms now)
+{
+    struct route_look *looks = calloc(generation->config.n_models + 2, sizeof *looks);
+    const struct route *route;
+    size_t n = 0;
+
+    for (; looks != NULL && (route = snapshot_route(generation, n)) != NULL; n++) {
+        looks[n].route = route;
+        looks[n].number = n;
+        tg_gate_get_stats(route->slots->gate, &looks[n].stats);
+    }
+    if (n > 1)
+        qsort(looks, n, sizeof *looks, busiest_first);
+    json_write_key(out, "routes");
+    json_write_array(out);
+    for (size_t i = 0; i < n && i < SNAPSHOT_ROUTES_MAX; i++)
+        write_route(out, &looks[i], now);
+    json_write_array_end(out);
+    admin_write_flag(out, "routes_truncated", n > SNAPSHOT_ROUTES_MAX);
+    free(looks);
+}
+
+/* ---- keys ---- */
+
+const char *snapshot_key_status(const struct tg_key_metrics *key)
+{
+    if (key->state == TG_KEY_DISABLED)
+        return "disabled";
+    if (key->state == TG_KEY_SUSPENDED)
+        return "suspended";
+    if (key->cool_down_until > 0)
+        return "cooling";
+    if (key->breaker == TG_BREAKER_OPEN)
+        return "broken";
+    if (key->breaker == TG_BREAKER_HALF_OPEN)
+        return "probing";
+    return key->rpm_remaining == 0 || key->tpm_remaining == 0 ? "full" : "ready";
+}
+
+static void write_window(struct json_writer *out, const char *name, int64_t limit, int64_t left)
+{
+    json_write_key(out, name);
+    json_write_object(out);
+    admin_write_unless(out, "limit", limit, 0);
+    admin_write_unless(out, "used", limit == 0 ? -1 : limit - left, -1);
+    json_write_object_end(out);
+}
+
+static void write_key(struct json_writer *out, const struct route *route,
+                      const struct tg_key_metrics *key)
+{
+    static const char *const STATE[] = {[TG_KEY_HEALTHY] = "healthy",
+                                        [TG_KEY_SUSPENDED] = "suspended",
+                                        [TG_KEY_DISABLED] = "disabled"};
+    static const char *const BREAKER[] = {[TG_BREAKER_CLOSED] = "closed",
+                                          [TG_BREAKER_OPEN] = "open",
+                                          [TG_BREAKER_HALF_OPEN] = "half_open"};
+
+    json_write_object(out);
+    admin_write_text(out, "provider", route->provider->config->name);
+    admin_write_text(out, "model", route->config->name);
+    admin_write_text(out, "name", key->name);
+    admin_write_text(out, "group", key->group);
+    admin_write_text(out, "status", snapshot_key_status(key));
+    admin_write_text(out, "state", STATE[key->state]);
+    admin_write_unless(out, "cooldown_until", key->cool_down_until, 0);
+    admin_write_text(out, "breaker", BREAKER[key->breaker]);
+    admin_write_unless(out, "breaker_until", key->failure_cool_down, 0);
+    admin_write_number(out, "failures", key->consecutive_fails);
+    write_window(out, "rpm", key->rpm_limit, key->rpm_remaining);
+    write_window(out, "tpm", key->tpm_limit, key->tpm_remaining);
+    admin_write_number(out, "in_flight", key->in_flight);
+    admin_write_number(out, "tokens_in_flight", key->tpm_inflight);
+    if (key->latency_ms > 0)
+        admin_write_real(out, "latency_ms", key->latency_ms);
+    else
+        admin_write_null(out, "latency_ms");
+    json_write_object_end(out);
+}
+
+/* How many keys there are beyond `written` is not looked for: that there is one more is enough. */
+void snapshot_write_keys(struct json_writer *out, const struct generation *generation, tg_ms now)
+{
+    struct tg_key_metrics keys[KEYS_AT_ONCE];
+    const struct route *route;
+    size_t written = 0, n, from;
+    bool more = false;
+
+    pthread_mutex_lock(&generation->gateway->ring_changes);
+    json_write_key(out, "keys");
+    json_write_array(out);
+    for (size_t r = 0; !more && (route = snapshot_route(generation, r)) != NULL; r++)
+        for (from = 0; !more && route->pool != NULL &&
+                       (n = tg_pool_get_keys(route->pool, now, from, keys, KEYS_AT_ONCE)) > 0;
+             from += n)
+            for (size_t i = 0; i < n && !more; i++) {
+                more = written == SNAPSHOT_KEYS_MAX;
+                if (!more)
+                    write_key(out, route, &keys[i]);
+                written++;
+            }
+    json_write_array_end(out);
+    pthread_mutex_unlock(&generation->gateway->ring_changes);
+    admin_write_flag(out, "keys_truncated", more);
+}
+
+/* ---- budgets ---- */
+
+struct budget_look {
+    const char *tenant;
+    double ratio;
+    struct tg_budget_metrics budget;
+};
+
+/* The fullest of those seen, in order. */
+struct budget_list {
+    struct budget_look list[SNAPSHOT_BUDGETS_MAX];
+    size_t n, seen;
+};
+
+static double ratio_of(const struct tg_budget_metrics *budget)
+{
+    double used = (double)budget->settled + (double)budget->outstanding;
+
+    return budget->amount > 0 ? used / (double)budget->amount : 1;
+}
+
+static void keep_budget(struct budget_list *all, const struct budget_look *look)
+{
+    size_t at = all->n;
+
+    all->seen++;
+    if (all->n == SNAPSHOT_BUDGETS_MAX && look->ratio <= all->list[at - 1].ratio)
+        return;
+    if (all->n < SNAPSHOT_BUDGETS_MAX)
+        all->n++;
+    else
+        at--;
+    for (; at > 0 && all->list[at - 1].ratio < look->ratio; at--)
+        all->list[at] = all->list[at - 1];
+    all->list[at] = *look;
+}
+
+void snapshot_write_budget(struct json_writer *out, const char *tenant,
+                           const struct tg_budget_metrics *budget)
+{
+    json_write_object(out);
+    admin_write_text(out, "tenant", tenant);
+    admin_write_text(out, "per", tg_per_name(budget->per));
+    admin_write_text(out, "mode", snapshot_mode_name(budget->mode));
+    admin_write_number(out, "limit_micro_usd", budget->amount);
+    admin_write_number(out, "used_micro_usd", budget->settled);
+    admin_write_number(out, "reserved_micro_usd", budget->outstanding);
+    admin_write_real(out, "used_ratio", ratio_of(budget));
+    admin_write_unless(out, "begins_at", budget->begin, 0);
+    admin_write_unless(out, "reset_at", budget->end, TG_NUMBER_MAX);
+    json_write_object_end(out);
+}
+
+static size_t read_account(struct gateway *gateway, const char *tenant, size_t hint, tg_ms now,
+                           struct tg_budget_metrics budgets[TG_BUDGETS_MAX])
+{
+    tg_account account = spending_account(gateway->spending, tenant, hint);
+
+    if (account == 0)
+        return 0;
+    return tg_bank_get_budgets(spending_bank(gateway->spending), account, now, budgets);
+}
+
+void snapshot_write_budgets(struct json_writer *out, struct gateway *gateway,
+                            const struct generation *generation, tg_ms now)
+{
+    const struct config *config = &generation->config;
+    struct tg_budget_metrics budgets[TG_BUDGETS_MAX];
+    struct budget_list *all = calloc(1, sizeof *all);
+
+    json_write_key(out, "budgets");
+    json_write_array(out);
+    size_t top = read_account(gateway, NULL, SPENDING_TOP, now, budgets);
+    for (size_t i = 0; i < top; i++)
+        snapshot_write_budget(out, NULL, &budgets[i]);
+    for (size_t t = 0; all != NULL && t < config->n_tenants; t++) {
+        const char *name = config->tenants[t].name;
+        size_t n =
+            config->tenants[t].n_budgets > 0 ? read_account(gateway, name, t, now, budgets) : 0;
+        for (size_t i = 0; i < n; i++)
+            keep_budget(all, &(struct budget_look){name, ratio_of(&budgets[i]), budgets[i]});
+    }
+    for (size_t i = 0; all != NULL && i < all->n; i++)
+        snapshot_write_budget(out, all->list[i].tenant, &all->list[i].budget);
+    json_write_array_end(out);
+    admin_write_flag(out, "budgets_truncated", all == NULL || all->seen > all->n);
+    free(all);
+}
+
+/* ---- tenants ---- */
+
+struct tenant_look {
+    const struct metrics_tenant *now;
+    uint64_t requests, refused; /* since the sample before */
+};
+
+static int most_first(const void *a, const void *b)
+{
+    const struct tenant_look *x = a, *y = b;
+
+    if (x->requests != y->requests)
+        return x->requests > y->requests ? -1 : 1;
+    if (x->now->requests != y->now->requests)
+        return x->now->requests > y->now->requests ? -1 : 1;
+    return strcmp(x->now->name, y->now->name);
+}
+
+/* Names are the metrics' own: the same pointer is the same tenant. */
+static struct tenant_look look_at(const struct metrics_tenant *now,
+                                  const struct snapshot_counts *before)
+{
+    struct tenant_look look = {now, now->requests, now->refused};
+
+    for (size_t i = 0; i < before->n_tenants; i++)
+        if (before->tenants[i].name == now->name) {
+            look.requests -= before->tenants[i].requests;
+            look.refused -= before->tenants[i].refused;
+            break;
+        }
+    return look;
+}
+
+void snapshot_write_tenants(struct json_writer *out, const struct snapshot_memory *memory)
+{
+    const struct snapshot_counts *now = &memory->counts[memory->newest];
+    const struct snapshot_counts *before = &memory->counts[1 - memory->newest];
+    double seconds = now->at > before->at ? (double)(now->at - before->at) / 1000 : 1;
+    struct tenant_look *looks = calloc(now->n_tenants + 1, sizeof *looks);
+    size_t n = 0;
+
+    for (size_t i = 0; looks != NULL && i < now->n_tenants; i++)
+        if (*now->tenants[i].name != '\0')
+            looks[n++] = look_at(&now->tenants[i], before);
+    if (n > 1)
+        qsort(looks, n, sizeof *looks, most_first);
+    json_write_key(out, "tenants");
+    json_write_array(out);
+    for (size_t i = 0; i < n && i < SNAPSHOT_TENANTS_MAX; i++) {
+        json_write_object(out);
+        admin_write_text(out, "name", looks[i].now->name);
+        admin_write_number(out, "calls", (int64_t)looks[i].now->requests);
+        admin_write_number(out, "refused", (int64_t)looks[i].now->refused);
+        admin_write_real(out, "calls_per_s", (double)looks[i].requests / seconds);
+        admin_write_real(out, "refused_per_s", (double)looks[i].refused / seconds);
+        json_write_object_end(out);
+    }
+    json_write_array_end(out);
+    free(looks);
+}

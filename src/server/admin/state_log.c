@@ -1,0 +1,170 @@
+/* state_log.c - what changes by itself, as lines of the log. See state_log.h. */
+#include "server/admin/state_log.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/runtime/gateway.h"
+#include "server/runtime/reload.h"
+
+/* Ten a second. */
+enum { LOOKS_TO_CONNECT = 10 };
+
+void state_log_init(struct state_log *state_log)
+{
+    memset(state_log, 0, sizeof *state_log);
+}
+
+void state_log_fini(struct state_log *state_log)
+{
+    free(state_log->limits);
+    state_log_init(state_log);
+}
+
+/* ---- Laws and the ledger -------------------------------------------------------------------- */
+
+/* The limit now; where it is not what it was, that is said. */
+static int64_t look_at(struct tg_gate *gate, const char *name, int64_t before, struct log *log)
+{
+    struct tg_law_metrics law;
+
+    tg_gate_get_law(gate, &law);
+    if (law.law != TG_LAW_VEGAS)
+        return 0;
+    if (before > 0 && law.limit != before) {
+        const struct log_adjustment adjustment = {.gate = name,
+                                                  .old_limit = before,
+                                                  .new_limit = law.limit,
+                                                  .queue_estimate = law.queue_estimate,
+                                                  .avg_latency_ms = law.mean_ms,
+                                                  .min_latency_ms = law.baseline_ms};
+        log_vegas_adjustment(log, &adjustment);
+    }
+    return law.limit;
+}
+
+/* Another generation may have other routes: what they begin with is no step. */
+static bool begin(struct state_log *state_log, const struct generation *generation)
+{
+    size_t n = generation->config.n_models;
+    int64_t *limits = calloc(n + 1, sizeof *limits);
+
+    if (limits == NULL)
+        return false;
+    free(state_log->limits);
+    state_log->limits = limits;
+    state_log->n = n;
+    state_log->generation = generation->number;
+    return true;
+}
+
+static void look_at_laws(struct state_log *state_log, struct gateway *gateway,
+                         const struct generation *generation)
+{
+    struct log *log = gateway->log;
+    char name[512];
+
+    if (!log_is_on(log, LOG_DEBUG) ||
+        (state_log->generation != generation->number && !begin(state_log, generation)))
+        return;
+    state_log->protect = look_at(gateway->protect_gate, "protect", state_log->protect, log);
+    for (size_t i = 0; i < state_log->n; i++) {
+        const struct route *route = &generation->routes[i];
+        snprintf(name, sizeof name, "%s/%s", route->provider->config->name, route->config->name);
+        state_log->limits[i] = look_at(route->slots->gate, name, state_log->limits[i], log);
+    }
+}
+
+static void look_at_ledger(struct state_log *state_log, struct gateway *gateway)
+{
+    static const char *const NAMES[] = {"well", "late", "full"};
+    struct ledger_state state;
+
+    ledger_get_state(gateway->ledger, &state);
+    if (state.health == state_log->ledger)
+        return;
+    const struct log_field fields[] = {
+        LOG_TEXT("old_state", NAMES[state_log->ledger]), LOG_TEXT("new_state", NAMES[state.health]),
+        LOG_TEXT("why", state.reason), LOG_NUMBER("waiting", (int64_t)state.waiting),
+        LOG_NUMBER("room", (int64_t)state.room)};
+    log_event(gateway->log,
+              state.health == LEDGER_WELL   ? LOG_INFO
+              : state.health == LEDGER_LATE ? LOG_WARN
+                                            : LOG_ERROR,
+              "the ledger's state has changed", fields, 5);
+    state_log->ledger = state.health;
+}
+
+/* One line when it goes and one when it is back, however many connections there are. */
+static void look_at_store(struct state_log *state_log, struct gateway *gateway,
+                          const struct config_store *config)
+{
+    enum shared_state now = shared_state_of(gateway->shared);
+    bool lost = now == SHARED_DOWN && atomic_load(&gateway->shared->met);
+    char why[240];
+
+    if (now != SHARED_WELL && !lost && state_log->store_looks < LOOKS_TO_CONNECT) {
+        state_log->store_looks++;
+        return;
+    }
+    state_log->store_looks = LOOKS_TO_CONNECT;
+    if ((now == SHARED_WELL) == (state_log->store == SHARED_WELL))
+        return;
+    shared_problem(gateway->shared, why, sizeof why);
+    const struct log_field fields[] = {
+        LOG_TEXT("new_state", shared_state_name(now)), LOG_TEXT("why", why),
+        LOG_TEXT("limits", shared_way_name(shared_way_of(config->limits))),
+        LOG_TEXT("budget", shared_way_name(shared_way_of(config->budget))),
+        LOG_NUMBER("nodes", (int64_t)atomic_load(&gateway->shared->nodes))};
+    log_event(gateway->log, now == SHARED_WELL ? LOG_INFO : LOG_ERROR,
+              now == SHARED_WELL ? "the store is back"
+                                 : "the store is away, and decisions are made without it",
+              fields, now == SHARED_WELL ? 1 : 5);
+    state_log->store = now;
+}
+
+void state_log_look(struct state_log *state_log, struct gateway *gateway,
+                    const struct generation *generation)
+{
+    if (gateway->log == NULL)
+        return;
+    look_at_laws(state_log, gateway, generation);
+    if (gateway->ledger != NULL)
+        look_at_ledger(state_log, gateway);
+    if (gateway->shared != NULL)
+        look_at_store(state_log, gateway, &generation->config.store);
+}
+
+/* ---- Configurations ------------------------------------------------------------------------- */
+
+static void log_problems(struct log *log, const struct config_problems *problems)
+{
+    for (size_t i = 0; i < problems->n; i++) {
+        const struct config_problem *at = &problems->list[i];
+        const struct log_field fields[] = {
+            LOG_TEXT("file", at->file), LOG_NUMBER("line", (int64_t)at->line),
+            LOG_NUMBER("column", (int64_t)at->column), LOG_TEXT("text", at->text)};
+        bool warning = at->warning && !at->missing;
+        log_event(log, warning ? LOG_WARN : LOG_ERROR,
+                  warning ? "warning of the configuration" : "error in the configuration", fields,
+                  4);
+    }
+}
+
+void state_log_reload(struct log *log, const struct reload_result *result, const char *why)
+{
+    const struct log_field fields[] = {LOG_TEXT("why", why),
+                                       LOG_NUMBER("generation", (int64_t)result->generation),
+                                       LOG_TEXT("hash", result->hash),
+                                       LOG_TEXT("failure", result->failure ? result->failure : "")};
+
+    log_problems(log, result->problems);
+    log_event(log, result->ok ? LOG_INFO : LOG_ERROR,
+              result->ok ? "the configuration was read again" : "the configuration stays as it is",
+              fields, 4);
+    for (size_t i = 0; i < result->n_restart; i++) {
+        const struct log_field what[] = {LOG_TEXT("what", result->restart[i])};
+        log_event(log, LOG_WARN, "this change needs a restart", what, 1);
+    }
+}

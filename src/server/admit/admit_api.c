@@ -1,0 +1,380 @@
+/* admit_api.c - the Admit service as JSON over HTTP. See admit_api.h.
+ *
+ *     head --> (body) --> asked --> answered
+ *       |         |         |          |
+ *       `---------+---------+----------+--> gone, the last, once
+ *
+ * The caller is known by the head: whoever has no token sends no body here. A caller that hangs up
+ * while it waits, in the queue or for a store, waits no more; one that has gone before its answer
+ * has, does not know its lease, so that is ended, too.
+ *
+ * An exchange belongs to its worker's thread.
+ */
+#include "server/admit/admit_api.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/core/num.h"
+#include "server/admit/admit_inside.h"
+#include "server/admit/admit_read.h"
+#include "server/admit/admit_write.h"
+#include "server/runtime/held_body.h"
+
+enum { BODY_MAX = 128 << 10 };
+
+enum method { METHOD_ADMIT, METHOD_RELEASE, METHOD_HEARTBEAT, METHOD_PEEK, METHOD_QUERY };
+
+struct api {
+    const struct exchange_ops *ops; /* the first of its members: see worker.h */
+    struct worker *worker;
+    struct http_inbound *in;
+    enum method method;
+    struct admit_caller caller;
+    bool enforce; /* a refusal is to be told by its status */
+    bool over;    /* the reply has gone out */
+    struct admit_pending *pending;
+    char lease[ADMIT_LEASE_BYTES]; /* that the answer has */
+    size_t lease_bytes;
+    struct held_body body;
+};
+
+static const struct exchange_ops api_ops;
+
+/* ---- replies ---- */
+
+static void send_head(struct api *api, int status, const struct http_fields *fields,
+                      struct slice body)
+{
+    struct http_head head = {.status = status, .fields = fields->list, .n_fields = fields->n};
+
+    api->over = true;
+    http_inbound_send(api->in, &head, body);
+}
+
+/* In the form of the other refusals. `status` 0: the refusal's own. */
+static void send_refusal(struct api *api, const struct refusal *why, int status)
+{
+    struct worker *worker = api->worker;
+    struct http_fields fields;
+    struct reply reply;
+
+    reply_write(why, WIRE_OPENAI, worker_now(worker), random_bits(&worker->random), &reply);
+    http_fields_init(&fields);
+    for (size_t i = 0; i < reply.n_fields; i++)
+        http_fields_add(&fields, reply.fields[i].name, reply.fields[i].value);
+    send_head(api, status != 0 ? status : reply.status, &fields, reply.body);
+}
+
+/* An error that the service has not seen, and so not told of. */
+static void fail(struct api *api, const struct refusal *why)
+{
+    admit_report_refusal(api->worker, api->caller.entry, why);
+    send_refusal(api, why, 0);
+}
+
+static void send_json(struct api *api, const struct tg_axes *axes, struct json_writer *out)
+{
+    struct http_fields fields;
+    struct reply_limits limits;
+    struct refusal why;
+
+    if (out->failed) {
+        refusal_init(&why, REPLY_INTERNAL, NULL);
+        fail(api, &why);
+        return;
+    }
+    http_fields_init(&fields);
+    http_fields_add(&fields, SLICE("content-type"), SLICE("application/json"));
+    if (axes != NULL) {
+        reply_limits_write(axes, WIRE_OPENAI, worker_now(api->worker), &limits);
+        for (size_t i = 0; i < limits.n_fields; i++)
+            http_fields_add(&fields, limits.fields[i].name, limits.fields[i].value);
+    }
+    send_head(api, 200, &fields, (struct slice){out->bytes, out->size});
+}
+
+/* For auth_request, which knows of 2xx, 401 and 403 alone. */
+static void send_verdict(struct api *api, const struct admit_reply *reply)
+{
+    struct http_fields fields;
+    struct reply_limits limits;
+    struct refusal why;
+
+    if (!reply->allowed) {
+        admit_refusal(reply, &why);
+        send_refusal(api, &why, reply->status == ADMIT_DECIDED ? 403 : 0);
+        return;
+    }
+    http_fields_init(&fields);
+    reply_limits_write(&reply->axes, WIRE_OPENAI, worker_now(api->worker), &limits);
+    for (size_t i = 0; i < limits.n_fields; i++)
+        http_fields_add(&fields, limits.fields[i].name, limits.fields[i].value);
+    send_head(api, 204, &fields, (struct slice){NULL, 0});
+}
+
+/* ---- the service ---- */
+
+static void answer(struct api *api, const struct admit_reply *reply)
+{
+    struct json_writer out;
+    struct refusal why;
+
+    if (api->method == METHOD_QUERY) {
+        send_verdict(api, reply);
+    } else if (reply->status != ADMIT_DECIDED || (!reply->allowed && api->enforce)) {
+        admit_refusal(reply, &why);
+        send_refusal(api, &why, 0);
+    } else {
+        json_writer_init(&out);
+        admit_write_reply(&out, reply);
+        send_json(api, reply->allowed ? &reply->axes : NULL, &out);
+        json_writer_fini(&out);
+    }
+}
+
+static void decided(void *context, const struct admit_reply *reply)
+{
+    struct api *api = context;
+
+    api->pending = NULL;
+    api->lease_bytes = reply->status == ADMIT_DECIDED ? reply->lease_bytes : 0;
+    memcpy(api->lease, reply->lease, api->lease_bytes);
+    answer(api, reply);
+}
+
+static void ask(struct api *api, struct admit_message *message)
+{
+    tg_ms now = worker_now(api->worker);
+
+    admit_ask_head(api->worker, &api->caller, &api->in->head, &message->ask);
+    message->ask.enforce = api->enforce;
+    if (message->timeout_ms > 0)
+        message->ask.deadline = num_add(now, message->timeout_ms);
+    if (message->end_with_connection)
+        message->ask.connection = http_inbound_connection(api->in);
+    api->pending = api->method == METHOD_PEEK
+                       ? admit_peek(api->worker, &api->caller, &message->ask, decided, api)
+                       : admit_start(api->worker, &api->caller, &message->ask, decided, api);
+}
+
+/* Of release and heartbeat, which make no decision. */
+static void answer_lease(struct api *api, const struct admit_reply *error, struct json_writer *out)
+{
+    struct refusal why;
+
+    if (out != NULL) {
+        send_json(api, NULL, out);
+        return;
+    }
+    admit_refusal(error, &why);
+    fail(api, &why);
+}
+
+static void release(struct api *api, const struct admit_message *message)
+{
+    struct admit_reply error;
+    struct json_writer out;
+    bool found;
+
+    json_writer_init(&out);
+    if (admit_release(api->worker, &api->caller, message->lease, &message->release, &found,
+                      &error)) {
+        answer_lease(api, &error, NULL);
+    } else {
+        admit_write_release(&out, found);
+        answer_lease(api, NULL, &out);
+    }
+    json_writer_fini(&out);
+}
+
+static void heartbeat(struct api *api, const struct admit_message *message)
+{
+    bool live[ADMIT_HEARTBEAT_MAX];
+    struct admit_reply error;
+    struct json_writer out;
+    tg_ms next;
+
+    json_writer_init(&out);
+    if (admit_heartbeat(api->worker, &api->caller, message->leases, message->n_leases, live, &next,
+                        &error)) {
+        answer_lease(api, &error, NULL);
+    } else {
+        admit_write_heartbeat(&out, message->leases, live, message->n_leases, next);
+        answer_lease(api, NULL, &out);
+    }
+    json_writer_fini(&out);
+}
+
+/* The whole request is there. */
+static void act(struct api *api)
+{
+    static const enum admit_kind kinds[] = {[METHOD_ADMIT] = ADMIT_ASK,
+                                            [METHOD_RELEASE] = ADMIT_RELEASE,
+                                            [METHOD_HEARTBEAT] = ADMIT_HEARTBEAT,
+                                            [METHOD_PEEK] = ADMIT_ASK,
+                                            [METHOD_QUERY] = ADMIT_ASK};
+    struct slice body = {api->body.n > 0 ? api->body.bytes : "", api->body.n};
+    struct admit_message message;
+    struct refusal why;
+    bool fine = api->method == METHOD_QUERY ? admit_read_query(&api->in->head, &message, &why)
+                                            : admit_read(api->worker->reader, body, api->body.room,
+                                                         kinds[api->method], &message, &why);
+
+    if (!fine)
+        fail(api, &why);
+    else if (api->method == METHOD_RELEASE)
+        release(api, &message);
+    else if (api->method == METHOD_HEARTBEAT)
+        heartbeat(api, &message);
+    else
+        ask(api, &message);
+}
+
+/* ---- the exchange ---- */
+
+static void data(struct http_inbound *in, struct slice bytes)
+{
+    struct api *api = in->owner;
+    struct refusal why;
+
+    if (api->over || api->method == METHOD_QUERY)
+        return;
+    if (api->body.n + bytes.n > BODY_MAX) {
+        refusal_init(&why, REPLY_PAYLOAD_TOO_LARGE, "the body has more than %d bytes", BODY_MAX);
+        fail(api, &why);
+    } else if (!held_body_add(&api->body, api->worker->gateway, api->worker->generation,
+                              in->head.length, bytes)) {
+        refusal_init(&why, REPLY_MEMORY_PRESSURE,
+                     "memory pressure: the bodies of calls take all the memory they may");
+        fail(api, &why);
+    }
+}
+
+static void end(struct http_inbound *in)
+{
+    struct api *api = in->owner;
+
+    if (!api->over && api->method != METHOD_QUERY)
+        act(api);
+}
+
+static void gone(struct http_inbound *in, enum http_why why)
+{
+    struct api *api = in->owner;
+    struct gateway *gateway = api->worker->gateway;
+    struct slice lease = {api->lease, api->lease_bytes};
+
+    if (api->pending != NULL)
+        admit_cancel(api->pending);
+    if (why != HTTP_DONE && !api->over)
+        atomic_fetch_add_explicit(&gateway->counts.hangups, 1, memory_order_relaxed);
+    if (why != HTTP_DONE)
+        admit_take_back(api->worker, &api->caller, lease);
+    atomic_fetch_sub_explicit(&gateway->counts.open, 1, memory_order_relaxed);
+    in->owner = NULL;
+    held_body_free(&api->body, gateway);
+    free(api);
+}
+
+static void room(struct http_inbound *in)
+{
+    (void)in;
+}
+
+static const struct exchange_ops api_ops = {.data = data, .end = end, .room = room, .gone = gone};
+
+/* ---- the head ---- */
+
+/* False: the path is none of ours. */
+static bool find_method(const struct http_head *head, enum method *method)
+{
+    static const struct {
+        const char *path;
+        enum method method;
+    } paths[] = {{"/tollgate/v1/admit", METHOD_ADMIT},
+                 {"/tollgate/v1/release", METHOD_RELEASE},
+                 {"/tollgate/v1/heartbeat", METHOD_HEARTBEAT},
+                 {"/tollgate/v1/peek", METHOD_PEEK}};
+    struct slice path = head->target;
+    const char *query = memchr(path.at, '?', path.n);
+
+    if (query != NULL)
+        path.n = (size_t)(query - path.at);
+    for (size_t i = 0; i < sizeof paths / sizeof paths[0]; i++)
+        if (slice_equal(path, slice_of(paths[i].path))) {
+            *method = paths[i].method;
+            return true;
+        }
+    return false;
+}
+
+/* What a query says would be lost, and whoever has written it believe that it was heard. */
+static bool has_query(const struct http_head *head)
+{
+    const char *query = memchr(head->target.at, '?', head->target.n);
+
+    return query != NULL && query + 1 < head->target.at + head->target.n;
+}
+
+static bool check_head(struct api *api, struct refusal *why)
+{
+    const struct http_head *head = &api->in->head;
+    struct slice coding = http_find(head, SLICE("content-encoding"));
+
+    if (!slice_equal(head->method, SLICE("POST")) && api->method != METHOD_QUERY) {
+        refusal_init(why, REPLY_METHOD_NOT_ALLOWED, NULL);
+        why->allow = api->method == METHOD_ADMIT ? "GET, POST" : "POST";
+    } else if (!admit_authenticate(api->worker, head, &api->caller, why)) {
+        return false;
+    } else if (api->method != METHOD_QUERY && has_query(head)) {
+        refusal_init(why, REPLY_INVALID_REQUEST,
+                     "a query is for GET alone: of POST, the fields are in the body");
+    } else if (coding.n > 0 && !slice_equal_nocase(coding, SLICE("identity"))) {
+        refusal_init(why, REPLY_UNSUPPORTED_MEDIA_TYPE, NULL);
+    } else if (head->length > BODY_MAX) {
+        refusal_init(why, REPLY_PAYLOAD_TOO_LARGE,
+                     "the body has %" PRId64 " bytes; at most %d are taken", head->length,
+                     BODY_MAX);
+    } else {
+        return true;
+    }
+    return false;
+}
+
+static struct api *api_new(struct worker *worker, struct http_inbound *in, enum method method)
+{
+    struct api *api = calloc(1, sizeof *api);
+    const struct http_head *head = &in->head;
+
+    if (api == NULL)
+        return NULL;
+    api->ops = &api_ops;
+    api->worker = worker;
+    api->in = in;
+    api->method = method;
+    if (method == METHOD_ADMIT && slice_equal(head->method, SLICE("GET")))
+        api->method = METHOD_QUERY;
+    api->enforce = slice_equal(http_find(head, SLICE("x-tollgate-enforce")), SLICE("1"));
+    in->owner = api;
+    atomic_fetch_add_explicit(&worker->gateway->counts.open, 1, memory_order_relaxed);
+    return api;
+}
+
+bool admit_api_begin(struct worker *worker, struct http_inbound *in)
+{
+    enum method method;
+    struct refusal why;
+
+    if (worker->generation->config.n_callers == 0 || !find_method(&in->head, &method))
+        return false;
+    struct api *api = api_new(worker, in, method);
+    if (api == NULL)
+        http_inbound_abort(in);
+    else if (!check_head(api, &why))
+        fail(api, &why);
+    else if (api->method == METHOD_QUERY)
+        act(api);
+    return true;
+}

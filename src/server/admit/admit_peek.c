@@ -1,0 +1,198 @@
+/* admit_peek.c - what Admit would say now: every stage is looked at, none is entered. See admit.h.
+ *
+ * The gate has no question of this kind, for an answer about a slot is worth nothing a moment
+ * later. Those who ask want to know how near they are to a limit. So the stages are looked at one
+ * by one, from outside, in their order; a call that would have to wait is told as it is refused.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "server/admit/admit_inside.h"
+
+enum { AGAIN_MS = 100 }; /* what the gate says of memory and of peers */
+
+static bool in_shadow(enum config_mode mode)
+{
+    return mode == CONFIG_SHADOW;
+}
+
+static void refuse(struct tg_answer *answer, enum tg_reason reason, bool shadow, int64_t limit,
+                   tg_ms now, tg_ms again)
+{
+    if (shadow) {
+        answer->would_deny |= 1u << reason;
+        return;
+    }
+    answer->reason = reason;
+    answer->decision = (struct tg_decision){
+        .allowed = false, .limit = limit, .reset_at = now, .retry_after_ms = again};
+}
+
+static void look_at_memory(const struct config_gate *gate, const struct tg_gate_stats *stats,
+                           const struct tg_call *call, tg_ms now, struct tg_answer *answer)
+{
+    const double bounds[] = {[TG_PRIORITY_HIGH] = gate->memory.limit,
+                             [TG_PRIORITY_NORMAL] = gate->memory.critical,
+                             [TG_PRIORITY_LOW] = gate->memory.pressure};
+
+    if (!gate->memory.present || !(stats->memory_used > bounds[call->priority]))
+        return;
+    answer->memory_used = stats->memory_used;
+    refuse(answer, TG_REASON_MEMORY_PRESSURE, in_shadow(gate->memory.mode), 0, now, AGAIN_MS);
+}
+
+static void look_at_peer(const struct config_gate *gate, struct tg_gate *at,
+                         const struct tg_call *call, tg_ms now, struct tg_answer *answer)
+{
+    bool own = call->peer_limit > 0;
+    int64_t most = own ? call->peer_limit : gate->peers.limit;
+
+    if ((!own && !gate->peers.present) ||
+        tg_gate_peer_calls(at, call->peer, call->peer_bytes) < most)
+        return;
+    refuse(answer, TG_REASON_PEER_LIMIT,
+           own ? call->peer_mode == TG_SHADOW : in_shadow(gate->peers.mode), most, now, AGAIN_MS);
+}
+
+/* What low holds of it is known to the gate alone, and not told here. */
+static void look_at_slots(const struct config_gate *gate, const struct tg_gate_stats *stats,
+                          tg_ms now, struct tg_answer *answer)
+{
+    if (!gate->concurrency.present)
+        return;
+    if (stats->in_flight >= stats->limit)
+        refuse(answer, TG_REASON_CONCURRENCY, in_shadow(gate->concurrency.mode), stats->limit, now,
+               stats->last_ms > 1 ? (tg_ms)llround(stats->last_ms) : 1);
+    answer->axes.present |= 1u << TG_AXIS_CONCURRENCY;
+    answer->axes.decision[TG_AXIS_CONCURRENCY] =
+        answer->reason != TG_REASON_NONE
+            ? answer->decision
+            : (struct tg_decision){
+                  true, stats->limit,
+                  stats->in_flight < stats->limit ? stats->limit - stats->in_flight : 0, now, 0};
+}
+
+/* What was seen of the limits, at whichever store. */
+static void add_limits(const struct tg_axes *axes, struct tg_answer *answer)
+{
+    const enum tg_axis all[] = {TG_AXIS_RATE, TG_AXIS_COST};
+    const enum tg_reason reasons[] = {TG_REASON_RATE, TG_REASON_COST};
+
+    for (size_t i = 0; i < 2; i++) {
+        if (axes->would_deny & 1u << all[i])
+            answer->would_deny |= 1u << reasons[i];
+        if (!(axes->present & 1u << all[i]))
+            continue;
+        answer->axes.present |= 1u << all[i];
+        answer->axes.decision[all[i]] = axes->decision[all[i]];
+        answer->decision = tg_decision_combine(answer->decision, axes->decision[all[i]]);
+        if (!axes->decision[all[i]].allowed && answer->reason == TG_REASON_NONE)
+            answer->reason = reasons[i];
+    }
+    if (!(answer->axes.present & 1u << TG_AXIS_CONCURRENCY))
+        return;
+    struct tg_decision *slots = &answer->axes.decision[TG_AXIS_CONCURRENCY];
+    /* What is left after an allow, as the limiters have told it. */
+    if (answer->reason == TG_REASON_NONE && slots->remaining > 0)
+        slots->remaining--;
+    answer->decision = tg_decision_combine(answer->decision, *slots);
+}
+
+/* The first stage that refuses is the last that is looked at. */
+static void look_at_gate(struct worker *worker, const struct admit_question *question,
+                         struct tg_answer *answer)
+{
+    const struct config_gate *gate = &worker->generation->config.gate;
+    struct tg_gate *at = worker->gateway->protect_gate;
+    const struct tg_call *call = &question->call;
+    tg_ms now = worker_now(worker);
+    struct tg_gate_stats stats;
+
+    memset(answer, 0, sizeof *answer);
+    answer->decision = TG_ALLOW_FULL;
+    if (question->ask.limits_only)
+        return;
+    tg_gate_get_stats(at, &stats);
+    look_at_memory(gate, &stats, call, now, answer);
+    if (answer->reason == TG_REASON_NONE)
+        look_at_peer(gate, at, call, now, answer);
+    if (answer->reason == TG_REASON_NONE)
+        look_at_slots(gate, &stats, now, answer);
+}
+
+/* ---- the answer ---- */
+
+/* The last thing that happens to it, as in admit_core.c. */
+static void finish(struct admit_pending *pending, const struct admit_reply *reply)
+{
+    admit_done *done = pending->done;
+    void *context = pending->context;
+
+    admit_pending_put(pending);
+    done(context, reply);
+}
+
+static void limits_seen(struct admit_pending *pending, enum tg_err err, const struct tg_axes *axes)
+{
+    struct admit_reply reply;
+
+    if (err) {
+        admit_fail(&reply,
+                   err == TG_ERR_STORE || err == TG_ERR_FULL ? ADMIT_UNAVAILABLE : ADMIT_INTERNAL,
+                   NULL, "%s", tg_strerror(err));
+    } else {
+        add_limits(axes, &pending->seen);
+        admit_reply_of(&pending->seen, &pending->question.call, &reply);
+    }
+    finish(pending, &reply);
+}
+
+static void store_seen(struct shared_peek *peek, enum tg_err err, const struct tg_axes *axes)
+{
+    limits_seen(
+        (struct admit_pending *)(void *)((char *)peek - offsetof(struct admit_pending, peek)), err,
+        axes);
+}
+
+/* Says whether it is still pending: else it may be somebody else's by now. */
+static bool look_at_limits(struct admit_pending *pending)
+{
+    struct worker *worker = pending->worker;
+    const struct tg_debit *debit = &pending->question.call.debit;
+    struct tg_axes axes = {.present = 0};
+    struct tg_decision together;
+    enum tg_err err = TG_OK;
+
+    if (worker->port != NULL) {
+        err = admit_pending_keep(pending);
+        pending->state = ADMIT_LOOKING;
+        if (!err && !shared_peek(worker->port, &pending->peek, pending->generation, debit,
+                                 store_seen, &err, &axes))
+            return true;
+    } else if (debit->n_scopes > 0) {
+        err = tg_store_peek(worker->gateway->store, debit, pending->began_at, &together, &axes);
+    }
+    limits_seen(pending, err, &axes);
+    return false;
+}
+
+struct admit_pending *admit_peek(struct worker *worker, struct admit_caller *caller,
+                                 const struct admit_ask *ask, admit_done *done, void *context)
+{
+    struct admit_reply reply;
+    const struct config_caller *entry;
+    struct admit_pending *pending = admit_pending_open(worker, caller, ask, &entry, &reply);
+
+    if (pending == NULL) {
+        done(context, &reply);
+        return NULL;
+    }
+    pending->done = done;
+    pending->context = context;
+    look_at_gate(worker, &pending->question, &pending->seen);
+    if (pending->seen.reason == TG_REASON_NONE)
+        return look_at_limits(pending) ? pending : NULL;
+    admit_reply_of(&pending->seen, &pending->question.call, &reply);
+    finish(pending, &reply);
+    return NULL;
+}

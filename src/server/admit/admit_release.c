@@ -1,0 +1,135 @@
+/* admit_release.c - the ends of leases: released, renewed, or given up with a connection. See
+ * admit.h.
+ *
+ * A lease that is somebody else's is answered as one that is not there, so that nobody learns of
+ * others' leases by asking. The time to live is in the id, and a renewal gives it again.
+ */
+#include <math.h>
+
+#include "server/admit/admit_inside.h"
+
+#define SAMPLE_MAX 1e12 /* ms */
+
+static bool check(const struct tg_release *release, struct admit_reply *error)
+{
+    if (release->outcome > TG_OUTCOME_CANCELLED)
+        admit_fail(error, ADMIT_INVALID, "outcome",
+                   "`outcome` is %d; ok, dropped and cancelled are allowed", (int)release->outcome);
+    else if (release->actual > TG_NUMBER_MAX)
+        admit_fail(error, ADMIT_INVALID, "actual", "`actual` is %lld; 0 to %lld are allowed",
+                   (long long)release->actual, (long long)TG_NUMBER_MAX);
+    else if (isnan(release->sample_ms) || release->sample_ms > SAMPLE_MAX)
+        admit_fail(error, ADMIT_INVALID, "sample_ms", "`sample_ms` is %g; 0 to %g are allowed",
+                   release->sample_ms, SAMPLE_MAX);
+    else
+        return true;
+    return false;
+}
+
+enum admit_status admit_release(struct worker *worker, struct admit_caller *caller,
+                                struct slice lease, const struct tg_release *release, bool *found,
+                                struct admit_reply *error)
+{
+    struct gateway *gateway = worker->gateway;
+    const struct config_caller *entry = admit_entry(worker, caller, error);
+    struct admit_lease named;
+
+    if (entry == NULL || !check(release, error))
+        return error->status;
+    *found = false;
+    if (!admit_lease_read(gateway, entry->name, lease, &named))
+        return ADMIT_DECIDED;
+    *found = tg_gate_release(gateway->protect_gate, named.lease, worker_now(worker), release);
+    struct admit_pending *account =
+        named.is_tied ? ties_drop(&gateway->admit->ties, named.lease) : NULL;
+    if (account != NULL)
+        admit_account_close(account, *found ? release->actual : -1);
+    return ADMIT_DECIDED;
+}
+
+void admit_take_back(struct worker *worker, struct admit_caller *caller, struct slice lease)
+{
+    struct tg_release release;
+    struct admit_reply error;
+    bool found;
+
+    if (lease.n == 0)
+        return;
+    tg_release_init(&release);
+    release.outcome = TG_OUTCOME_CANCELLED;
+    (void)admit_release(worker, caller, lease, &release, &found, &error);
+}
+
+static bool renew(struct worker *worker, const struct config_caller *entry, struct slice lease,
+                  tg_ms now, tg_ms *ends_at)
+{
+    struct gateway *gateway = worker->gateway;
+    struct admit_lease named;
+
+    if (!admit_lease_read(gateway, entry->name, lease, &named) ||
+        !tg_gate_renew(gateway->protect_gate, named.lease, now, named.ttl))
+        return false;
+    *ends_at = now + named.ttl;
+    if (named.is_tied)
+        ties_renew(&gateway->admit->ties, named.lease, *ends_at);
+    return true;
+}
+
+enum admit_status admit_heartbeat(struct worker *worker, struct admit_caller *caller,
+                                  const struct slice *leases, size_t n, bool *live,
+                                  tg_ms *next_deadline, struct admit_reply *error)
+{
+    const struct config_caller *entry = admit_entry(worker, caller, error);
+    tg_ms now = worker_now(worker), ends_at;
+
+    if (entry == NULL)
+        return error->status;
+    if (n > ADMIT_HEARTBEAT_MAX) {
+        admit_fail(error, ADMIT_INVALID, "lease_ids",
+                   "`lease_ids` has %zu entries; at most %d are allowed", n, ADMIT_HEARTBEAT_MAX);
+        return error->status;
+    }
+    *next_deadline = 0;
+    for (size_t i = 0; i < n; i++) {
+        live[i] = renew(worker, entry, leases[i], now, &ends_at);
+        if (live[i] && (*next_deadline == 0 || ends_at < *next_deadline))
+            *next_deadline = ends_at;
+    }
+    return ADMIT_DECIDED;
+}
+
+void admit_connection_closed(struct worker *worker, uint64_t connection)
+{
+    struct gateway *gateway = worker->gateway;
+    struct admit_pending *account;
+    struct tg_release release;
+    tg_lease lease;
+
+    tg_release_init(&release);
+    release.outcome = TG_OUTCOME_CANCELLED;
+    while ((lease = ties_take(&gateway->admit->ties, connection, &account)) != 0) {
+        tg_gate_release(gateway->protect_gate, lease, worker_now(worker), &release);
+        if (account != NULL)
+            admit_account_close(account, -1);
+    }
+}
+
+bool admit_connection_is_held(struct worker *worker, uint64_t connection)
+{
+    return ties_has(&worker->gateway->admit->ties, connection);
+}
+
+static void close_expired(struct admit_pending *account)
+{
+    admit_account_close(account, -1);
+}
+
+void admit_tick(struct gateway *gateway, tg_ms now)
+{
+    ties_expire(&gateway->admit->ties, now, close_expired);
+}
+
+size_t admit_count_ties(struct gateway *gateway)
+{
+    return atomic_load_explicit(&gateway->admit->ties.n, memory_order_relaxed);
+}

@@ -1,0 +1,245 @@
+/* rpc_admission.c - tollgate.v1.Admission: decisions, one RPC each. AdmitStream is in rpc_stream.c.
+ *
+ * The answer of Admit or Peek may come from inside admit_start() or admit_peek(), the common
+ * case, or later from the loop; what waits is in the call's state and is given up when the client
+ * is. So is the lease of an answer that the client did not stay for.
+ */
+#include <string.h>
+
+#include "server/admit/admit_inside.h"
+#include "server/serve/rpc_parts.h"
+
+struct admission {
+    struct admit_caller caller;
+    struct admit_pending *pending; /* null: it does not wait */
+    char lease[ADMIT_LEASE_BYTES]; /* that the answer has */
+    size_t lease_bytes;
+};
+
+_Static_assert(sizeof(struct admission) <= GRPC_STATE_BYTES, "it is the state of a call");
+
+static struct admission *admission_of(struct grpc_call *call)
+{
+    return (struct admission *)(void *)call->state;
+}
+
+bool rpc_authenticate(struct grpc_call *call, struct admit_caller *caller)
+{
+    struct refusal why;
+
+    if (admit_authenticate(rpc_worker(call), &call->in->head, caller, &why))
+        return true;
+    admit_report_refusal(rpc_worker(call), NULL, &why);
+    grpc_finish(call, GRPC_UNAUTHENTICATED, why.text);
+    return false;
+}
+
+static void begin(struct grpc_call *call)
+{
+    rpc_authenticate(call, &admission_of(call)->caller);
+}
+
+static void fail_wrong(struct grpc_call *call, const char *field)
+{
+    char words[RPC_TEXT_MAX];
+
+    rpc_say_wrong(rpc_worker(call), &admission_of(call)->caller, field, words);
+    grpc_finish(call, GRPC_INVALID_ARGUMENT, words);
+}
+
+/* ---- Admit ---- */
+
+static bool is_enforced(const struct grpc_call *call)
+{
+    return slice_equal(grpc_metadata(call, SLICE("x-tollgate-enforce")), SLICE("1"));
+}
+
+/* A wait that is worth waiting, never shorter than the truth and up to a tenth longer, so that
+ * those who were refused together do not come back together. */
+static size_t write_wait(struct grpc_call *call, const struct refusal *why,
+                         char digits[HTTP_NUMBER_MAX])
+{
+    tg_ms ms = why->retry_after_ms;
+
+    if (ms <= 0 || ms > REPLY_WAIT_MAX)
+        return 0;
+    ms += (tg_ms)(random_bits(&rpc_worker(call)->random) % (uint64_t)(ms / 10 + 1));
+    return http_put_number(digits, ms);
+}
+
+/* As a status, for who wants a refusal to be one. */
+static void refuse(struct grpc_call *call, const struct admit_reply *reply)
+{
+    struct http_field trailers[3];
+    char digits[HTTP_NUMBER_MAX];
+    struct refusal why;
+    size_t n = 0;
+
+    admit_refusal(reply, &why);
+    trailers[n++] =
+        (struct http_field){SLICE("x-tollgate-reason"), slice_of(reply_reason_name(why.reason))};
+    if (reply->binding_axis != TG_AXIS_NONE)
+        trailers[n++] = (struct http_field){SLICE("x-tollgate-binding-axis"),
+                                            slice_of(tg_axis_name(reply->binding_axis))};
+    size_t wait = write_wait(call, &why, digits);
+    if (wait > 0)
+        trailers[n++] = (struct http_field){SLICE("grpc-retry-after-ms"), {digits, wait}};
+    grpc_finish_with(call,
+                     why.reason == REPLY_REQUEST_EXCEEDS_LIMIT ? GRPC_INVALID_ARGUMENT
+                                                               : GRPC_RESOURCE_EXHAUSTED,
+                     why.text, trailers, n);
+}
+
+static void answer(struct grpc_call *call, const struct admit_reply *reply)
+{
+    struct rpc_admit_reply out;
+
+    if (reply->status != ADMIT_DECIDED) {
+        grpc_finish(call, rpc_code(reply->status), reply->message);
+        return;
+    }
+    if (!reply->allowed && is_enforced(call)) {
+        refuse(call, reply);
+        return;
+    }
+    rpc_write_reply(reply, &out);
+    if (grpc_send_within(call, &out.message.base, RPC_ADMIT_REPLY_MOST))
+        grpc_finish(call, GRPC_OK, NULL);
+}
+
+static void decided(void *context, const struct admit_reply *reply)
+{
+    struct grpc_call *call = context;
+    struct admission *admission = admission_of(call);
+
+    admission->pending = NULL;
+    admission->lease_bytes = reply->status == ADMIT_DECIDED ? reply->lease_bytes : 0;
+    memcpy(admission->lease, reply->lease, admission->lease_bytes);
+    answer(call, reply);
+}
+
+static void admit(struct grpc_call *call, const ProtobufCMessage *message)
+{
+    struct admission *admission = admission_of(call);
+    struct admit_ask ask;
+    const char *wrong =
+        rpc_read_ask(call, &admission->caller, (const Tollgate__V1__AdmitRequest *)message, &ask);
+
+    if (wrong != NULL) {
+        fail_wrong(call, wrong);
+        return;
+    }
+    ask.enforce = is_enforced(call);
+    admission->pending = admit_start(rpc_worker(call), &admission->caller, &ask, decided, call);
+}
+
+static void cancel(struct grpc_call *call)
+{
+    struct admission *admission = admission_of(call);
+
+    if (admission->pending != NULL)
+        admit_cancel(admission->pending);
+    admission->pending = NULL;
+}
+
+static void lost(struct grpc_call *call)
+{
+    struct admission *admission = admission_of(call);
+
+    admit_take_back(rpc_worker(call), &admission->caller,
+                    (struct slice){admission->lease, admission->lease_bytes});
+}
+
+/* ---- the others ---- */
+
+static void peeked(void *context, const struct admit_reply *reply)
+{
+    struct grpc_call *call = context;
+
+    admission_of(call)->pending = NULL;
+    answer(call, reply);
+}
+
+static void peek(struct grpc_call *call, const ProtobufCMessage *message)
+{
+    struct admission *admission = admission_of(call);
+    struct admit_ask ask;
+    const char *wrong =
+        rpc_read_ask(call, &admission->caller, (const Tollgate__V1__AdmitRequest *)message, &ask);
+
+    if (wrong != NULL) {
+        fail_wrong(call, wrong);
+        return;
+    }
+    admission->pending = admit_peek(rpc_worker(call), &admission->caller, &ask, peeked, call);
+}
+
+static void release(struct grpc_call *call, const ProtobufCMessage *message)
+{
+    const Tollgate__V1__ReleaseRequest *request = (const void *)message;
+    Tollgate__V1__ReleaseReply out = TOLLGATE__V1__RELEASE_REPLY__INIT;
+    struct admit_reply error;
+    struct tg_release how;
+    bool found = false;
+    const char *wrong = rpc_read_release(request, &how);
+
+    if (wrong != NULL) {
+        fail_wrong(call, wrong);
+        return;
+    }
+    enum admit_status status = admit_release(rpc_worker(call), &admission_of(call)->caller,
+                                             slice_of(request->lease_id), &how, &found, &error);
+    out.found = found;
+    if (status == ADMIT_DECIDED)
+        grpc_reply(call, &out.base);
+    else
+        grpc_finish(call, rpc_fault(rpc_worker(call), &admission_of(call)->caller, &error),
+                    error.message);
+}
+
+static void heartbeat(struct grpc_call *call, const ProtobufCMessage *message)
+{
+    Tollgate__V1__HeartbeatReply out;
+    struct admit_reply error;
+    enum admit_status status = rpc_heartbeat(rpc_of(call), &admission_of(call)->caller,
+                                             (const void *)message, &out, &error);
+
+    if (status == ADMIT_DECIDED)
+        grpc_reply(call, &out.base);
+    else
+        grpc_finish(call, rpc_fault(rpc_worker(call), &admission_of(call)->caller, &error),
+                    error.message);
+}
+
+static const struct grpc_method METHODS[] = {
+    {.name = "Admit",
+     .request = &tollgate__v1__admit_request__descriptor,
+     .begin = begin,
+     .message = admit,
+     .cancel = cancel,
+     .lost = lost},
+    {.name = "AdmitStream",
+     .request = &tollgate__v1__admit_stream_request__descriptor,
+     .many = true,
+     .begin = rpc_stream_begin,
+     .message = rpc_stream_message,
+     .end = rpc_stream_end,
+     .cancel = rpc_stream_cancel,
+     .drain = rpc_stream_drain},
+    {.name = "Release",
+     .request = &tollgate__v1__release_request__descriptor,
+     .begin = begin,
+     .message = release},
+    {.name = "Heartbeat",
+     .request = &tollgate__v1__heartbeat_request__descriptor,
+     .begin = begin,
+     .message = heartbeat},
+    {.name = "Peek",
+     .request = &tollgate__v1__admit_request__descriptor,
+     .begin = begin,
+     .message = peek,
+     .cancel = cancel},
+};
+
+const struct grpc_service rpc_admission = {"tollgate.v1.Admission", METHODS,
+                                           sizeof METHODS / sizeof METHODS[0]};

@@ -1,0 +1,248 @@
+/* rpc_answers.c - messages of admission.proto and structs of admit.h, one out of the other.
+ *
+ * Nothing is allocated: what a message points to stands in the struct beside it, in the request it
+ * answers, or in tables.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "server/admit/admit_inside.h"
+#include "server/serve/rpc_parts.h"
+
+/* ---- asks ---- */
+
+static bool read_priority(Tollgate__V1__Priority from, enum tg_priority *to)
+{
+    switch (from) {
+    case TOLLGATE__V1__PRIORITY__PRIORITY_UNSPECIFIED:
+        *to = TG_PRIORITY_COUNT;
+        return true;
+    case TOLLGATE__V1__PRIORITY__PRIORITY_HIGH:
+        *to = TG_PRIORITY_HIGH;
+        return true;
+    case TOLLGATE__V1__PRIORITY__PRIORITY_NORMAL:
+        *to = TG_PRIORITY_NORMAL;
+        return true;
+    case TOLLGATE__V1__PRIORITY__PRIORITY_LOW:
+        *to = TG_PRIORITY_LOW;
+        return true;
+    default: /* from a client that knows more than we do */
+        return false;
+    }
+}
+
+/* The earlier of what the RPC and what the message says. */
+static void read_deadline(const struct grpc_call *call, int64_t timeout_ms, struct admit_ask *ask)
+{
+    tg_ms now = grpc_now(call);
+
+    ask->deadline = call->deadline;
+    if (timeout_ms > 0 && timeout_ms < TG_NUMBER_MAX - now &&
+        (ask->deadline == 0 || now + timeout_ms < ask->deadline))
+        ask->deadline = now + timeout_ms;
+}
+
+const char *rpc_read_ask(struct grpc_call *call, struct admit_caller *caller,
+                         const Tollgate__V1__AdmitRequest *message, struct admit_ask *ask)
+{
+    if (call->cut != NULL)
+        return call->cut;
+    admit_ask_init(ask);
+    ask->tenant = slice_of(message->tenant);
+    ask->model = slice_of(message->model);
+    ask->user = slice_of(message->user);
+    ask->peer = slice_of(message->peer);
+    ask->hold_s = message->hold_s;
+    ask->ttl_ms = message->ttl_ms;
+    ask->limits_only = message->limits_only;
+    if (message->cost_given_case == TOLLGATE__V1__ADMIT_REQUEST__COST_GIVEN_COST)
+        ask->cost = message->cost;
+    if (message->value_given_case == TOLLGATE__V1__ADMIT_REQUEST__VALUE_GIVEN_VALUE) {
+        ask->has_value = true;
+        ask->value = message->value;
+    }
+    if (!read_priority(message->priority, &ask->priority))
+        return "priority";
+    if (message->timeout_ms < 0)
+        return "timeout_ms";
+    if (message->end_with_connection)
+        ask->connection = http_inbound_connection(call->in);
+    read_deadline(call, message->timeout_ms, ask);
+    admit_ask_head(rpc_worker(call), caller, &call->in->head, ask);
+    return NULL;
+}
+
+/* ---- replies ---- */
+
+/* Messages have no const: what is sent is not written to. */
+static char *text(const char *of)
+{
+    return (char *)(uintptr_t)of;
+}
+
+static Tollgate__V1__Decision *write_axis(const struct tg_axes *axes, enum tg_axis axis,
+                                          Tollgate__V1__Decision *out)
+{
+    const struct tg_decision *from = &axes->decision[axis];
+
+    if ((axes->present & 1U << axis) == 0)
+        return NULL;
+    tollgate__v1__decision__init(out);
+    out->allowed = from->allowed;
+    out->limit = from->limit;
+    out->remaining = from->remaining;
+    out->reset_at_ms = from->reset_at;
+    out->retry_after_ms = from->retry_after_ms;
+    return out;
+}
+
+static void write_axes(const struct tg_axes *axes, struct rpc_admit_reply *out)
+{
+    tollgate__v1__axes__init(&out->axes);
+    out->axes.concurrency =
+        write_axis(axes, TG_AXIS_CONCURRENCY, &out->decisions[TG_AXIS_CONCURRENCY]);
+    out->axes.rate = write_axis(axes, TG_AXIS_RATE, &out->decisions[TG_AXIS_RATE]);
+    out->axes.cost = write_axis(axes, TG_AXIS_COST, &out->decisions[TG_AXIS_COST]);
+    out->message.axes = &out->axes;
+}
+
+static void write_would_deny(unsigned bits, struct rpc_admit_reply *out)
+{
+    for (int r = TG_REASON_NONE + 1; bits != 0 && r < TG_REASON_COUNT; r++)
+        if ((bits & 1U << r) != 0)
+            out->would_deny[out->message.n_would_deny++] = text(tg_reason_name((enum tg_reason)r));
+    out->message.would_deny = out->would_deny;
+}
+
+void rpc_write_reply(const struct admit_reply *reply, struct rpc_admit_reply *out)
+{
+    Tollgate__V1__AdmitReply *message = &out->message;
+
+    tollgate__v1__admit_reply__init(message);
+    message->allowed = reply->allowed;
+    message->limit = reply->decision.limit;
+    message->remaining = reply->decision.remaining;
+    message->reset_at_ms = reply->decision.reset_at;
+    message->retry_after_ms = reply->decision.retry_after_ms;
+    message->policy_denied = reply->policy_denied;
+    message->reason = text(admit_reason(reply));
+    if (reply->binding_axis != TG_AXIS_NONE)
+        message->binding_axis = text(tg_axis_name(reply->binding_axis));
+    message->message = text(reply->message);
+    write_axes(&reply->axes, out);
+    write_would_deny(reply->would_deny, out);
+    if (reply->lease_bytes > 0) {
+        memcpy(out->lease, reply->lease, reply->lease_bytes);
+        out->lease[reply->lease_bytes] = '\0';
+        message->lease_id = out->lease;
+        message->lease_expires_at_ms = reply->lease_expires_at;
+    }
+}
+
+/* ---- releases and heartbeats ---- */
+
+const char *rpc_read_release(const Tollgate__V1__ReleaseRequest *message,
+                             struct tg_release *release)
+{
+    tg_release_init(release);
+    switch (message->outcome) {
+    case TOLLGATE__V1__OUTCOME__OUTCOME_OK:
+        release->outcome = TG_OUTCOME_OK;
+        break;
+    case TOLLGATE__V1__OUTCOME__OUTCOME_DROPPED:
+        release->outcome = TG_OUTCOME_DROPPED;
+        break;
+    case TOLLGATE__V1__OUTCOME__OUTCOME_CANCELLED:
+        release->outcome = TG_OUTCOME_CANCELLED;
+        break;
+    default:
+        return "outcome";
+    }
+    if (message->actual_given_case == TOLLGATE__V1__RELEASE_REQUEST__ACTUAL_GIVEN_ACTUAL) {
+        if (message->actual < 0 || message->actual > TG_NUMBER_MAX)
+            return "actual";
+        release->actual = message->actual;
+    }
+    if (message->sample_given_case == TOLLGATE__V1__RELEASE_REQUEST__SAMPLE_GIVEN_SAMPLE_MS) {
+        if (!isfinite(message->sample_ms) || message->sample_ms < 0)
+            return "sample_ms";
+        release->sample_ms = message->sample_ms;
+    }
+    return NULL;
+}
+
+enum admit_status rpc_heartbeat(struct rpc *rpc, struct admit_caller *caller,
+                                const Tollgate__V1__HeartbeatRequest *message,
+                                Tollgate__V1__HeartbeatReply *reply, struct admit_reply *error)
+{
+    size_t n = message->n_lease_ids;
+    tg_ms next = 0;
+
+    tollgate__v1__heartbeat_reply__init(reply);
+    for (size_t i = 0; i < n && i < ADMIT_HEARTBEAT_MAX; i++)
+        rpc->ids[i] = slice_of(message->lease_ids[i]);
+    enum admit_status status =
+        admit_heartbeat(rpc->worker, caller, rpc->ids, n, rpc->live, &next, error);
+    if (status != ADMIT_DECIDED)
+        return status;
+    reply->live_ids = rpc->live_ids;
+    reply->reclaimed_ids = rpc->reclaimed_ids;
+    reply->next_deadline_ms = next;
+    for (size_t i = 0; i < n; i++)
+        if (rpc->live[i])
+            reply->live_ids[reply->n_live_ids++] = message->lease_ids[i];
+        else
+            reply->reclaimed_ids[reply->n_reclaimed_ids++] = message->lease_ids[i];
+    return ADMIT_DECIDED;
+}
+
+/* ---- errors ---- */
+
+enum grpc_code rpc_code(enum admit_status status)
+{
+    static const enum grpc_code CODES[] = {[ADMIT_DECIDED] = GRPC_OK,
+                                           [ADMIT_UNAUTHENTICATED] = GRPC_UNAUTHENTICATED,
+                                           [ADMIT_FORBIDDEN] = GRPC_PERMISSION_DENIED,
+                                           [ADMIT_INVALID] = GRPC_INVALID_ARGUMENT,
+                                           [ADMIT_UNAVAILABLE] = GRPC_UNAVAILABLE,
+                                           [ADMIT_DRAINING] = GRPC_UNAVAILABLE,
+                                           [ADMIT_INTERNAL] = GRPC_INTERNAL};
+
+    return CODES[status];
+}
+
+static const struct config_caller *entry_of(struct worker *worker, struct admit_caller *caller)
+{
+    struct admit_reply unwanted;
+
+    return admit_entry(worker, caller, &unwanted);
+}
+
+enum grpc_code rpc_fault(struct worker *worker, struct admit_caller *caller,
+                         const struct admit_reply *error)
+{
+    admit_report_error(worker, entry_of(worker, caller), error);
+    return rpc_code(error->status);
+}
+
+void rpc_say_wrong(struct worker *worker, struct admit_caller *caller, const char *field,
+                   char words[RPC_TEXT_MAX])
+{
+    static const struct {
+        const char *field, *takes;
+    } known[] = {{"priority", "be PRIORITY_HIGH, PRIORITY_NORMAL or PRIORITY_LOW, or left out"},
+                 {"timeout_ms", "be an integer from 0 on"},
+                 {"outcome", "be OUTCOME_OK, OUTCOME_DROPPED or OUTCOME_CANCELLED"},
+                 {"actual", "be an integer from 0 to 9007199254740991"},
+                 {"sample_ms", "be a number from 0 on"}};
+    const char *takes = "have no zero byte in it"; /* of texts */
+    struct refusal why;
+
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
+        if (strcmp(known[i].field, field) == 0)
+            takes = known[i].takes;
+    snprintf(words, RPC_TEXT_MAX, "`%s` must %s", field, takes);
+    refusal_init(&why, REPLY_INVALID_REQUEST, "%s", words);
+    admit_report_refusal(worker, entry_of(worker, caller), &why);
+}

@@ -1,0 +1,452 @@
+/* config.h - a configuration file, read: what it says, in plain structs.
+ *
+ *     struct config config;
+ *     struct config_problems problems;
+ *
+ *     enum config_result result = config_load("tollgate.yaml", &config, &problems);
+ *     if (result != CONFIG_READ)
+ *         for (size_t i = 0; i < problems.n; i++)
+ *             ... problems.list[i]
+ *     ...
+ *     config_free(&config);
+ *     config_problems_free(&problems);
+ *
+ * Every section of the file is checked; those that nobody interprets yet are checked for their
+ * keys, types, ranges and references. docs/config.md lists every key. A struct config is written
+ * once, by config_load(), and may then be read by any number of threads. It has to be freed:
+ * that wipes the secrets in it.
+ */
+#ifndef TG_CONFIG_CONFIG_H
+#define TG_CONFIG_CONFIG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "tollgate.h"
+
+/* ---- Problems ---------------------------------------------------------------------------------
+ *
+ * All of them, not the first alone, in the order of the files and their lines. */
+
+struct config_problem {
+    bool warning; /* something that `check` lets pass; otherwise an error */
+    bool missing; /* a warning about a file or variable that is not there: who wants to run with
+                     this configuration, rather than check it, may not let it pass */
+    bool unread;  /* a missing variable that leaves a value of `gate` or `tenants` at its default:
+                     `replay` may not let it pass either */
+    const char *file;
+    size_t line, column; /* from 1; 0: of the file as a whole */
+    const char *text;    /* "what is wrong; what is allowed" */
+    size_t number;       /* private: of the file, in the order they were read */
+};
+
+struct config_problems {
+    struct config_problem *list;
+    size_t n;
+    size_t errors, warnings; /* errors + warnings == n, unless there were too many to keep */
+    size_t unread;           /* of the warnings */
+    struct arena *arena;
+};
+
+void config_problems_free(struct config_problems *problems);
+
+/* ---- Parts ----------------------------------------------------------------------------------- */
+
+/* Strings of the configuration live as long as it does. A name that was not given is null. */
+
+enum config_mode {
+    CONFIG_ENFORCE,
+    CONFIG_SHADOW, /* decides and counts, refuses nothing */
+};
+
+enum config_charging {
+    CONFIG_ATOMIC,
+    CONFIG_PER_AXIS,
+};
+
+/* Also the index of queue.wait. */
+enum config_priority {
+    CONFIG_HIGH,
+    CONFIG_NORMAL,
+    CONFIG_LOW,
+    CONFIG_PRIORITIES,
+};
+
+enum config_period {
+    CONFIG_DAY,
+    CONFIG_WEEK,
+    CONFIG_MONTH,
+    CONFIG_TOTAL,
+};
+
+/* `rate` or `cost` of the gate or a tenant; good for tg_limiter_init(). */
+struct config_limiter {
+    bool present;
+    enum tg_axis axis;
+    struct tg_limiter_config limiter;
+    enum config_mode mode;
+};
+
+/* Names, or patterns for config_patterns_match(). */
+struct config_names {
+    const char **names;
+    size_t n;
+};
+
+/* rpm, rph, rpd, tpm, tph, tpd: at most one each. */
+#define CONFIG_LIMITS_MAX 6
+
+/* One line of a tenant's `limits`, or what each of its users gets. */
+struct config_limits {
+    struct config_names models;                        /* patterns; none: any model */
+    struct config_limiter limiters[CONFIG_LIMITS_MAX]; /* each with its axis, all present */
+    size_t n_limiters;
+    enum config_mode mode; /* the same as that of each limiter */
+};
+
+struct config_budget {
+    int64_t micro_usd;
+    enum config_period per;
+    const char *tz; /* "UTC" by default */
+    enum config_mode mode;
+    int64_t topped_up; /* how much of micro_usd is by top-ups */
+};
+
+/* ---- The gate -------------------------------------------------------------------------------- */
+
+struct config_concurrency {
+    bool present; /* the stage is on */
+    enum config_mode mode;
+    struct tg_law_config law; /* good for tg_law_config_check() */
+    struct {
+        int64_t size;                  /* of each class; 0: nobody waits */
+        tg_ms wait[CONFIG_PRIORITIES]; /* at most, by class */
+        double shares[2];              /* of normal, of low */
+    } queue;
+    double low_priority_shed_ratio; /* share of the limit that low may hold; 1: all of it */
+    bool divide;                    /* the limit is of all nodes together: each has its share */
+};
+
+struct config_peers {
+    bool present;
+    enum config_mode mode;
+    int64_t limit;
+    int64_t max_peers;
+};
+
+struct config_memory {
+    bool present;
+    enum config_mode mode;
+    double pressure, critical, limit; /* 0 < pressure <= critical <= limit <= 1 */
+    tg_ms poll;
+};
+
+enum config_policy_kind {
+    CONFIG_NO_POLICY,
+    CONFIG_BID_PRICE,
+};
+
+/* A kind of call that is expected. */
+struct config_type {
+    double cost, value, weight;
+    bool has_hold;
+    tg_ms hold;
+};
+
+/* As it is written. What is not given is 0, which is no budget. */
+struct config_policy {
+    enum config_policy_kind kind;
+    enum config_mode mode;
+    int prices; /* enum tg_prices */
+    bool has_duals;
+    struct tg_duals duals;
+    struct {
+        bool present;
+        int64_t arrivals;
+        struct config_type *types;
+        size_t n_types;
+        double rate_budget, cost_budget;
+        tg_ms conc_budget;
+    } workload;
+    int64_t sample_window;
+    struct {
+        tg_ms window;
+        double rate_budget, cost_budget;
+        tg_ms conc_budget;
+        int replenish; /* 1: steady */
+    } online;
+
+    struct tg_bid_config bid; /* of bid-price: the same, good for tg_bid_new() */
+};
+
+struct config_gate {
+    enum config_charging charging;
+    tg_ms lease_ttl;
+    struct config_concurrency concurrency; /* its defaults are set even where it is absent */
+    struct config_peers peers;
+    struct config_memory memory;
+    struct config_limiter rate, cost;
+    struct config_policy policy;
+};
+
+/* ---- Tenants --------------------------------------------------------------------------------- */
+
+#define CONFIG_NO_PARENT SIZE_MAX
+#define CONFIG_LEVELS_MAX 4 /* a tenant and its parents */
+
+#define CONFIG_NEVER TG_NUMBER_MAX
+
+/* A virtual key. */
+struct config_key {
+    const char *name; /* null: none */
+    uint8_t sha256[32];
+    tg_ms not_after; /* CONFIG_NEVER: no end */
+    bool extra;      /* an extra, and not in a file */
+};
+
+struct config_users {
+    bool present;
+    const char *header; /* where the user's name comes from: the name of a header, lower case */
+    int64_t max;        /* users that are told apart */
+    struct config_limits each;
+    struct config_budget *budgets; /* of each user */
+    size_t n_budgets;
+};
+
+struct config_tenant {
+    const char *name;
+    size_t parent;                 /* index in config.tenants, or CONFIG_NO_PARENT */
+    size_t level;                  /* 0 without a parent, below CONFIG_LEVELS_MAX */
+    enum config_priority priority; /* the highest it may ask for; default normal */
+    double weight;                 /* in the queue; above 0; default 1 */
+    double value;                  /* of a call; default 1 */
+    int64_t concurrency;           /* in flight at once; 0: no such limit of its own */
+    struct config_limiter rate, cost;
+    struct config_limits *limits; /* further ones: all of them hold */
+    size_t n_limits;
+    struct config_users users;
+    struct config_names models; /* patterns; none: all */
+    struct config_key *keys;
+    size_t n_keys;
+    struct config_budget *budgets;
+    size_t n_budgets;
+    double allow_cheaper;  /* below this share of its budget, a cheaper model may serve; 0: never */
+    enum config_mode mode; /* shadow: no limit of this tenant refuses */
+    bool extra;            /* an extra, and not in a file */
+    const char *file;      /* where it is written; the name of an extra */
+    size_t line, column;
+};
+
+/* ---- Where calls go -------------------------------------------------------------------------- */
+
+#include "server/config/config_routes.h"
+
+/* ---- The ledger ------------------------------------------------------------------------------ */
+
+enum config_failure {
+    CONFIG_FAIL_OPEN, /* calls go on, and what is not recorded is counted */
+    CONFIG_FAIL_CLOSED,
+};
+
+struct config_ledger {
+    bool present; /* its defaults are set even where it is absent */
+    /* Relative to where the program runs; or ":memory:"; null: it holds a variable that is not
+     * set, of which there is a warning. */
+    const char *path;
+    enum config_failure failure;
+    tg_ms detail; /* how long single calls are kept; 0: not at all */
+};
+
+/* ---- The store ------------------------------------------------------------------------------- */
+
+/* In the order of the words in the schema. */
+enum config_away { CONFIG_AWAY_LOCAL, CONFIG_AWAY_OPEN, CONFIG_AWAY_CLOSED };
+
+struct config_store {
+    const char *url; /* "memory", or where Redis is; holds a password: not for any message */
+    const char *prefix;
+    tg_ms timeout; /* of a question */
+    const char *ca, *cert, *key;
+    enum config_away limits, budget; /* how to decide while it is away */
+    bool two_tier;
+    tg_ms block; /* of the limit's rate */
+};
+
+/* Whether several gateways share what is counted. */
+static inline bool config_store_is_remote(const struct config_store *store)
+{
+    return strcmp(store->url, "memory") != 0;
+}
+
+/* ---- Envoy's rate limit service ---------------------------------------------------------------
+ * */
+
+struct config_envoy {
+    bool present;
+    const char *path;      /* of a file, or of a folder of them, as this process finds it */
+    enum config_mode mode; /* shadow: nothing is refused, whatever the rules say */
+    int auth;              /* who may ask: 0 everyone, 1 callers with a token */
+    bool merge_domains;    /* several files may have rules of one domain */
+    bool metadata;         /* answers say what was asked, and which quotas are used up */
+    bool headers;          /* for clients of Envoy; their names: */
+    const char *limit_header, *remaining_header, *reset_header;
+    const struct envoy_rules *rules; /* null: none have been read */
+};
+
+/* ---- What was read --------------------------------------------------------------------------- */
+
+enum config_source_kind {
+    CONFIG_SOURCE_FILE,        /* of the configuration itself */
+    CONFIG_SOURCE_SECRET,      /* file:PATH */
+    CONFIG_SOURCE_CERTIFICATE, /* a certificate, its key, or those that are trusted */
+    CONFIG_SOURCE_RULES,       /* of Envoy's rate limit service */
+};
+
+/* A file that the configuration was made of, or names. */
+struct config_source {
+    enum config_source_kind kind;
+    const char *path; /* as this process finds it */
+    struct {
+        int64_t mtime_ns, bytes;
+        uint64_t device, inode;
+    } stamp; /* of the file when it was looked at; all 0: it was not there */
+};
+
+/* Whether the file is another one by now, or has come, or gone. */
+bool config_source_changed(const struct config_source *source);
+
+/* ---- The whole ------------------------------------------------------------------------------- */
+
+#define CONFIG_HASH_HEX 64
+
+struct config {
+    /* SHA-256 of all files in the order they were read, one after the other, and of the extras:
+     * what sha256sum says of a configuration of one file. Neither secrets that stand elsewhere nor
+     * the values of variables are in it. */
+    char hash[CONFIG_HASH_HEX + 1];
+    struct config_source *sources; /* files of the configuration first, in the order of reading; one
+                                      that is named twice may be there twice */
+    size_t n_sources;
+    int64_t version;
+    struct config_listen listen;
+    int64_t workers; /* 0: one for each core */
+    tg_ms drain;     /* that calls have to end in, once the process is told to */
+    struct config_store store;
+    struct config_ledger ledger;
+    struct config_server_limits limits;
+    struct config_secret admin_token;
+    struct config_caller *callers;
+    size_t n_callers;
+    struct config_range *trusted; /* whose statements about tenants and users are believed */
+    size_t n_trusted;
+    enum config_log_level log_level;
+    bool log_json;          /* otherwise text */
+    struct config_url otlp; /* where traces are sent; host null: nowhere */
+    struct config_gate gate;
+    struct config_provider *providers;
+    size_t n_providers;
+    struct config_model *models;
+    size_t n_models;
+    bool unknown_model_allowed; /* a model that is not listed goes to the first provider that speaks
+                                   the call's API, and costs nothing */
+    double retry_ratio;         /* retries to calls */
+    int64_t retry_min_per_s;    /* that may be made whatever the ratio */
+    struct config_passthrough *passthrough;
+    size_t n_passthrough;
+    struct config_protect *protect;
+    size_t n_protect;
+    struct config_envoy envoy;
+    struct config_tenant *tenants; /* in the order of the files */
+    size_t n_tenants;
+    struct config_budget *budgets; /* of everyone together */
+    size_t n_budgets;
+    struct config_index *index;     /* private: tenants by name */
+    struct config_index *names;     /* private: models by name and alias */
+    struct config_secrets *secrets; /* private: what is wiped */
+    struct arena *arena;            /* private: owns everything above */
+};
+
+/* ---- Reading --------------------------------------------------------------------------------- */
+
+enum config_result {
+    CONFIG_READ,       /* there may be warnings */
+    CONFIG_WRONG,      /* there are errors, in the file or one that it includes */
+    CONFIG_UNREADABLE, /* the file could not be read, or there is no memory; one problem says why */
+};
+
+/* Both results are always set and have to be freed, whatever the answer. After anything but
+ * CONFIG_READ the configuration is empty. */
+enum config_result config_load(const char *path, struct config *config,
+                               struct config_problems *problems);
+
+/* What is known of tenants besides the files: made by way of the administration, kept elsewhere,
+ * and read by the one reader. */
+enum config_extra_kind {
+    CONFIG_EXTRA_TENANT, /* a tenant that no file has */
+    CONFIG_EXTRA_KEY,    /* a further key of a tenant, whether of a file or an extra */
+    CONFIG_EXTRA_TOPUP,  /* more money for one of its budgets */
+};
+
+struct config_extra {
+    enum config_extra_kind kind;
+    const char *name;   /* what stands in problems in place of a file: "api: tenant x" */
+    const char *tenant; /* whose it is; of a top-up also null: the budget of everyone */
+
+    /* A tenant: what an item of `tenants` holds, as YAML or JSON. `name` may be left out, and must
+     * be that of `tenant` if it is not. Variables are not put in place. */
+    const char *text;
+    size_t bytes;
+
+    /* A key. */
+    const char *key;    /* its name; null: none */
+    const char *sha256; /* 64 hexadecimal digits */
+    tg_ms not_after;    /* CONFIG_NEVER: no end */
+
+    /* A top-up: of the tenant's first budget of that period, and that zone. */
+    int64_t micro_usd;
+    enum config_period per;
+    const char *tz; /* null: whatever the zone */
+};
+
+/* As config_load(), with extras. Where one is at odds with a file the file wins, and a warning says
+ * so: a tenant or the hash of a key that a file has, the name of a key that the tenant has. A key
+ * or top-up for what does not exist is passed over with a warning too, so that nobody has to clean
+ * up before a tenant can go. Everything else that is wrong with an extra is an error. */
+enum config_result config_load_with(const char *path, const struct config_extra *extras,
+                                    size_t n_extras, struct config *config,
+                                    struct config_problems *problems);
+
+/* The same from memory; `name` stands in messages, and its folder is where includes and files are
+ * looked for. Without a name no file is looked at, and no include is followed. */
+enum config_result config_parse(const char *name, const char *text, size_t bytes,
+                                struct config *config, struct config_problems *problems);
+enum config_result config_parse_with(const char *name, const char *text, size_t bytes,
+                                     const struct config_extra *extras, size_t n_extras,
+                                     struct config *config, struct config_problems *problems);
+
+void config_free(struct config *config);
+
+/* ---- Asking ---------------------------------------------------------------------------------- */
+
+/* Null if there is none of that name. Constant time. */
+const struct config_tenant *config_tenant(const struct config *config, const char *name,
+                                          size_t bytes);
+
+/* The number of a model by its name or one of its aliases; CONFIG_NONE if there is none. Constant
+ * time. */
+size_t config_model(const struct config *config, const char *name, size_t bytes);
+
+/* Whether a name is among patterns such as {"demo-*", "!demo-large"}: `*` stands for any bytes, a
+ * pattern after `!` takes away, and the last pattern that matches decides. What no pattern matches
+ * is not among them, unless there is no pattern at all, or the first one takes away. */
+bool config_patterns_match(const struct config_names *patterns, const char *name, size_t bytes);
+
+/* Whether a tenant may use a model: as config_patterns_match(), where an alias that is listed as
+ * such, without a star, stands for its model. A pattern with a star is not held against aliases:
+ * what is taken away under one name must not come back under another. */
+bool config_may_use(const struct config *config, const struct config_tenant *tenant,
+                    const struct config_model *model);
+
+#endif

@@ -1,0 +1,129 @@
+/* config_bounds.c - what there may be at most: limits that one call has to clear, budgets of one
+ * account.
+ *
+ * These are bounds of the library. Without a word here they would be found out when the gateway
+ * starts, one at a time, and by nobody who only checks a file.
+ *
+ * A call clears one set of limits for each of these that applies: what its tenant leaves to the
+ * gate, `rate` and `cost` of the tenant, each line of its `limits`, its `users.each`, and the same
+ * but the first for each parent. Whatever else a pattern matches, it matches itself: so trying each
+ * pattern as the name of a model finds the call that has the most.
+ */
+#include "server/config/config_reader.h"
+
+#include <string.h>
+
+/* ---- Sets of limits ---- */
+
+static size_t count_own(const struct config_tenant *tenant, const char *model)
+{
+    size_t n = tenant->rate.present || tenant->cost.present;
+
+    n += tenant->users.present && tenant->users.each.n_limiters > 0;
+    for (size_t i = 0; i < tenant->n_limits; i++)
+        n += tenant->limits[i].models.n == 0 ||
+             config_patterns_match(&tenant->limits[i].models, model, strlen(model));
+    return n;
+}
+
+static const struct config_tenant *parent_of(const struct config *config,
+                                             const struct config_tenant *tenant)
+{
+    return tenant->parent != CONFIG_NO_PARENT ? &config->tenants[tenant->parent] : NULL;
+}
+
+static size_t count_all(const struct config *config, const struct config_tenant *tenant,
+                        const char *model)
+{
+    const struct config_gate *gate = &config->gate;
+    size_t n = (gate->rate.present && !tenant->rate.present) ||
+               (gate->cost.present && !tenant->cost.present);
+
+    for (; tenant != NULL; tenant = parent_of(config, tenant))
+        n += count_own(tenant, model);
+    return n;
+}
+
+/* Whatever the models are: most tenants are done with this. */
+static size_t count_lines(const struct config *config, const struct config_tenant *tenant)
+{
+    size_t n = 1;
+
+    for (; tenant != NULL; tenant = parent_of(config, tenant))
+        n += 2 + tenant->n_limits;
+    return n;
+}
+
+static size_t count_most(const struct config *config, const struct config_tenant *tenant,
+                         const char **model)
+{
+    size_t most = count_all(config, tenant, "");
+
+    *model = "";
+    for (const struct config_tenant *at = tenant; at != NULL; at = parent_of(config, at))
+        for (size_t i = 0; i < at->n_limits; i++)
+            for (size_t k = 0; k < at->limits[i].models.n; k++) {
+                const char *name = at->limits[i].models.names[k];
+                size_t n = count_all(config, tenant, name + (name[0] == '!'));
+                if (n > most) {
+                    *model = name + (name[0] == '!');
+                    most = n;
+                }
+            }
+    return most;
+}
+
+static void check_sets(struct reader *reader, const struct config_tenant *tenant,
+                       const struct yaml_node *node)
+{
+    const struct config *config = reader->config;
+    const char *model;
+
+    if (count_lines(config, tenant) <= TG_SCOPES_MAX)
+        return;
+    size_t most = count_most(config, tenant, &model);
+    if (most > TG_SCOPES_MAX)
+        config_error(reader, config_child_or_self(node, "limits"),
+                     "a call of the tenant \"%.60s\" for the model \"%.60s\" has to clear %zu sets "
+                     "of limits, its parents' included; at most %d are allowed",
+                     tenant->name, model, most, TG_SCOPES_MAX);
+}
+
+/* ---- Budgets ---- */
+
+static void check_budgets(struct reader *reader, const struct yaml_node *list, const char *whose)
+{
+    if (list != NULL && list->n > TG_BUDGETS_MAX)
+        config_error(reader, list, "%s has %zu budgets; at most %d are allowed", whose, list->n,
+                     TG_BUDGETS_MAX);
+}
+
+static void check_budgets_of_all(struct reader *reader)
+{
+    if (reader->config->n_budgets <= TG_BUDGETS_MAX)
+        return;
+    for (size_t i = reader->first_extra; i-- > 0;) {
+        const struct yaml_node *list = yaml_tree_get(reader->documents[i].root, "budgets");
+        if (list == NULL || list->n == 0)
+            continue;
+        reader->current = i;
+        config_error(reader, list, "budgets has %zu budgets in all; at most %d are allowed",
+                     reader->config->n_budgets, TG_BUDGETS_MAX);
+        return;
+    }
+}
+
+/* ---- All of it ---- */
+
+void config_check_bounds(struct reader *reader)
+{
+    check_budgets_of_all(reader);
+    for (size_t i = 0; i < reader->config->n_tenants && !reader->no_memory; i++) {
+        const struct yaml_node *node = reader->places[i].node;
+        const struct yaml_node *each = yaml_tree_get(yaml_tree_get(node, "users"), "each");
+        reader->current = reader->places[i].document;
+        check_sets(reader, &reader->config->tenants[i], node);
+        check_budgets(reader, yaml_tree_get(node, "budgets"), "the tenant");
+        check_budgets(reader, yaml_tree_get(each, "budgets"), "each user");
+    }
+}

@@ -1,0 +1,60 @@
+/* config_patterns.c - which names a list of patterns means. */
+#include "server/config/config.h"
+
+#include <string.h>
+
+/* `*` stands for any bytes, none too. On a mismatch the last star takes one byte more, and only the
+ * last one ever has to: so time is at most pattern x name. */
+static bool match_one(const char *pattern, const char *name, size_t bytes)
+{
+    const char *star = NULL;
+    size_t at = 0, retry = 0;
+
+    while (at < bytes) {
+        if (*pattern == '*') {
+            star = ++pattern;
+            retry = at;
+        } else if (*pattern != '\0' && *pattern == name[at]) {
+            pattern++;
+            at++;
+        } else if (star != NULL) {
+            pattern = star;
+            at = ++retry;
+        } else {
+            return false;
+        }
+    }
+    while (*pattern == '*')
+        pattern++;
+    return *pattern == '\0';
+}
+
+bool config_patterns_match(const struct config_names *patterns, const char *name, size_t bytes)
+{
+    /* {"!demo-large"} alone means all but that one. */
+    bool among = patterns->n == 0 || patterns->names[0][0] == '!';
+
+    for (size_t i = 0; i < patterns->n; i++) {
+        bool takes_away = patterns->names[i][0] == '!';
+        if (match_one(patterns->names[i] + takes_away, name, bytes))
+            among = !takes_away;
+    }
+    return among;
+}
+
+bool config_may_use(const struct config *config, const struct config_tenant *tenant,
+                    const struct config_model *model)
+{
+    const struct config_names *patterns = &tenant->models;
+    const size_t number = (size_t)(model - config->models), bytes = strlen(model->name);
+    bool among = patterns->n == 0 || patterns->names[0][0] == '!';
+
+    for (size_t i = 0; i < patterns->n; i++) {
+        bool takes_away = patterns->names[i][0] == '!';
+        const char *pattern = patterns->names[i] + takes_away;
+        if (match_one(pattern, model->name, bytes) ||
+            config_model(config, pattern, strlen(pattern)) == number)
+            among = !takes_away;
+    }
+    return among;
+}

@@ -1,0 +1,142 @@
+/* config_problems.c - what is wrong with a configuration, collected.
+ *
+ * Problems have memory of their own: they are read after the configuration that was none is gone.
+ */
+#include "server/config/config_reader.h"
+
+#include <ctype.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void add(struct reader *reader, struct config_problem problem, const char *text)
+{
+    struct config_problems *problems = reader->problems;
+
+    if (problem.warning)
+        problems->warnings++;
+    else
+        problems->errors++;
+    problems->unread += problem.unread;
+    if (problems->n == CONFIG_PROBLEMS_MAX)
+        return;
+    if (problems->list == NULL)
+        problems->list = arena_alloc(problems->arena, CONFIG_PROBLEMS_MAX * sizeof problem);
+    problem.file = reader->documents[reader->current].name;
+    problem.number = reader->current;
+    problem.text = arena_text(problems->arena, text, strlen(text));
+    if (problems->list == NULL || problem.text == NULL) {
+        reader->no_memory = true;
+        return;
+    }
+    problems->list[problems->n++] = problem;
+}
+
+static void add_formatted(struct reader *reader, struct config_problem problem, const char *format,
+                          va_list args)
+{
+    char text[600];
+
+    vsnprintf(text, sizeof text, format, args);
+    add(reader, problem, text);
+}
+
+void config_error(struct reader *reader, const struct yaml_node *at, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    add_formatted(reader, (struct config_problem){.line = at->line, .column = at->column}, format,
+                  args);
+    va_end(args);
+}
+
+void config_warning(struct reader *reader, const struct yaml_node *at, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    add_formatted(reader,
+                  (struct config_problem){.warning = true, .line = at->line, .column = at->column},
+                  format, args);
+    va_end(args);
+}
+
+void config_missing(struct reader *reader, const struct yaml_node *at, bool unread,
+                    const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    add_formatted(reader,
+                  (struct config_problem){.warning = true,
+                                          .missing = true,
+                                          .unread = unread,
+                                          .line = at->line,
+                                          .column = at->column},
+                  format, args);
+    va_end(args);
+}
+
+void config_error_at(struct reader *reader, size_t line, size_t column, const char *text)
+{
+    add(reader, (struct config_problem){.line = line, .column = column}, text);
+}
+
+static int compare(const void *a, const void *b)
+{
+    const struct config_problem *left = a, *right = b;
+
+    if (left->number != right->number)
+        return left->number < right->number ? -1 : 1;
+    if (left->line != right->line)
+        return left->line < right->line ? -1 : 1;
+    if (left->column != right->column)
+        return left->column < right->column ? -1 : 1;
+    return strcmp(left->text, right->text);
+}
+
+void config_problems_sort(struct config_problems *problems)
+{
+    if (problems->n > 1)
+        qsort(problems->list, problems->n, sizeof problems->list[0], compare);
+}
+
+void config_problems_free(struct config_problems *problems)
+{
+    arena_free(problems->arena);
+    *problems = (struct config_problems){0};
+}
+
+void *config_alloc(struct reader *reader, size_t bytes)
+{
+    void *memory = arena_alloc(reader->config->arena, bytes);
+
+    if (memory == NULL)
+        reader->no_memory = true;
+    return memory;
+}
+
+const char *config_bytes(struct reader *reader, const char *text, size_t bytes)
+{
+    const char *copy = arena_text(reader->config->arena, text, bytes);
+
+    if (copy == NULL)
+        reader->no_memory = true;
+    return copy;
+}
+
+const char *config_text(struct reader *reader, const char *text)
+{
+    return config_bytes(reader, text, strlen(text));
+}
+
+const char *config_lower(struct reader *reader, const char *text)
+{
+    char *copy = (char *)config_text(reader, text);
+
+    for (char *c = copy; c != NULL && *c != '\0'; c++)
+        *c = (char)tolower((unsigned char)*c);
+    return copy;
+}

@@ -1,0 +1,251 @@
+/* config_reader.h - what the files of the configuration reader share. Private to config*.c.
+ *
+ *     config.c            the order of things: files, sections, references, the result
+ *     config_files.c      a file and those it includes, as trees
+ *     config_vars.c       ${NAME}
+ *     config_sources.c    which files they were, and their hash
+ *     config_extras.c     tenants, keys and top-ups that stand in no file
+ *     config_sections.c   a tree read by the schema
+ *     config_scalars.c    its single values
+ *     config_secrets.c    those that are secret
+ *     config_limiter.c    a limiter, whose keys depend on its strategy
+ *     config_server.c     what several keys of the server say together
+ *     config_provider.c   the same for a provider
+ *     config_model.c      the same for a model, and for other ways that calls take
+ *     config_gate.c       what several keys of the gate say together
+ *     config_policy.c     the policy, which depends on the axes that there are
+ *     config_tenants.c    the same for tenants; parents
+ *     config_keys.c       virtual keys, of which there may be one of a hash
+ *     config_refs.c       names that stand for something defined elsewhere
+ *     config_links.c      the numbers of what they stand for
+ *     envoy_rls_read.c    the rules of Envoy's rate limit service, which are files of their own
+ *     config_bounds.c     what there may be at most
+ *     config_warnings.c   limits that cannot do what they say
+ *     config_words.c      keys that anybody guesses
+ *     config_problems.c   messages
+ */
+#ifndef TG_CONFIG_CONFIG_READER_H
+#define TG_CONFIG_CONFIG_READER_H
+
+#include "io/text/yaml_tree.h"
+#include "server/config/config.h"
+#include "server/config/config_schema.h"
+
+#define CONFIG_PROBLEMS_MAX 1000 /* kept; the rest are counted */
+#define CONFIG_FILES_MAX 65536
+#define CONFIG_NO_DOCUMENT SIZE_MAX
+
+/* One file, or one extra. */
+struct document {
+    const char *name;       /* as it stands in messages */
+    const char *folder;     /* where its relative paths begin, with a / at the end; null: nowhere */
+    struct yaml_node *root; /* null: it is no tree */
+    size_t includer;        /* the document that includes it, or CONFIG_NO_DOCUMENT */
+    size_t include_line;    /* where */
+};
+
+/* Where a tenant of the configuration is written. */
+struct place {
+    size_t document;
+    const struct yaml_node *node;
+};
+
+/* A key of a tenant that is an extra. */
+struct extra_key {
+    size_t tenant, key; /* as in config.tenants[tenant].keys[key] */
+    size_t document;
+};
+
+/* Text that is wiped when the reading ends. */
+struct wipe {
+    struct wipe *next;
+    char *text;
+    size_t bytes;
+};
+
+struct reader {
+    struct config *config;
+    struct config_problems *problems;
+    struct arena *scratch; /* for what ends with the reading */
+    struct document *documents;
+    size_t n_documents, room;
+    size_t current;             /* the document that is being read */
+    struct config_index *files; /* documents by what file they are; null: nothing is included */
+    struct source *sources;     /* the last one first */
+    size_t n_sources, n_files;
+    struct evp_md_ctx_st *digest; /* of everything that was read */
+    const struct config_extra *extras;
+    size_t n_extras;
+    size_t first_extra;     /* the document of the first one; the others follow */
+    struct place *places;   /* of the tenants */
+    struct extra_key *keys; /* those that are extras */
+    size_t n_keys;
+    struct wipe *wipes;
+    bool no_memory;
+    char path[256]; /* of the key that is being read: gate.peers.limit */
+    size_t path_bytes;
+};
+
+/* ---- config_problems.c ---- */
+
+void config_error(struct reader *reader, const struct yaml_node *at, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+void config_warning(struct reader *reader, const struct yaml_node *at, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* A warning about a file or variable that is not there. */
+void config_missing(struct reader *reader, const struct yaml_node *at, bool unread,
+                    const char *format, ...) __attribute__((format(printf, 4, 5)));
+
+/* An error of the current file at a place, or as a whole with line 0. */
+void config_error_at(struct reader *reader, size_t line, size_t column, const char *text);
+
+void config_problems_sort(struct config_problems *problems);
+
+/* Memory of the configuration; on null, no_memory is set. */
+void *config_alloc(struct reader *reader, size_t bytes);
+const char *config_text(struct reader *reader, const char *text);
+const char *config_bytes(struct reader *reader, const char *text, size_t bytes);
+const char *config_lower(struct reader *reader, const char *text); /* in lower case */
+
+/* ---- config_files.c ---- */
+
+/* The document of `text` and all that it includes. False if the first one is no tree. */
+bool config_read_documents(struct reader *reader, const char *name, const char *text, size_t bytes);
+
+/* A document more, which becomes the current one; and its tree, unless what is wrong with it has
+ * been said. */
+bool config_add_document(struct reader *reader, const char *name);
+bool config_read_tree(struct reader *reader, const char *text, size_t bytes);
+
+/* The whole of a regular file, to be freed. Null if it cannot be read, and errno says why: EINVAL
+ * if it is not a regular one, EFBIG if it is too large. */
+char *config_read_whole(const char *path, size_t *bytes);
+
+/* Whether a file can be read; `path` is relative to the current document. True where files are not
+ * looked at. */
+bool config_file_readable(struct reader *reader, const char *path);
+
+/* The path as this process finds it, in memory of the configuration. */
+const char *config_locate(struct reader *reader, const char *path);
+
+/* ---- config_vars.c ---- */
+
+void config_put_variables(struct reader *reader, struct yaml_node *root);
+
+/* ---- config_sources.c ---- */
+
+/* Before the file is read. */
+void config_source_add(struct reader *reader, enum config_source_kind kind, const char *path);
+void config_sources_keep(struct reader *reader);
+
+bool config_digest_begin(struct reader *reader);
+void config_digest_add(struct reader *reader, const void *bytes, size_t n);
+void config_digest_end(struct reader *reader);
+
+/* ---- config_extras.c ---- */
+
+/* After the documents of all files: a document for each extra. */
+void config_add_extras(struct reader *reader);
+
+/* After all files have been read: the tenants among the extras. */
+void config_read_extra_tenants(struct reader *reader);
+
+/* After all tenants are known by name: keys and top-ups. */
+void config_apply_extras(struct reader *reader);
+
+/* ---- config_sections.c ---- */
+
+/* Reads a map into the section's struct, which holds its defaults. Without a struct, checks it all
+ * the same. */
+void config_read_section(struct reader *reader, const struct schema_section *section,
+                         const struct yaml_node *node, void *into);
+
+/* Appends one section to a list of them, which `into` holds; `path` stands in messages. */
+void config_append_section(struct reader *reader, const struct schema_key *key, const char *path,
+                           const struct yaml_node *node, void *into);
+
+/* The key of the section by its name, or null. */
+const struct schema_key *config_find_key(const struct schema_section *section, const char *name);
+
+/* Sets the defaults of a section and of those within it. */
+void config_set_defaults(struct reader *reader, const struct schema_section *section, void *into);
+
+/* The path for messages. Returns what config_path_pop() wants. */
+size_t config_path_push(struct reader *reader, const char *name);
+void config_path_pop(struct reader *reader, size_t bytes);
+
+/* ---- config_scalars.c ---- */
+
+/* Reads one scalar; false if it was wrong, which has been said, or is not known. */
+bool config_read_value(struct reader *reader, const struct schema_key *key,
+                       const struct yaml_node *node, void *into);
+
+void config_set_default(struct reader *reader, const struct schema_key *key, void *place);
+
+/* The number of a word in "a|b|c". */
+bool config_find_word(const char *words, const char *text, int *number);
+
+/* ---- config_secrets.c ---- */
+
+/* A scalar that is a secret, of which a file may be read. */
+bool config_read_secret(struct reader *reader, const struct yaml_node *node,
+                        struct config_secret *into);
+
+/* Of the configuration, at its end. */
+void config_wipe_secrets(struct config *config);
+
+/* A copy that is wiped with the configuration: of a text that may hold a secret. Empty: no memory,
+ * which has been noted. */
+const char *config_secret_text(struct reader *reader, const char *text);
+
+/* Of the reader: when the reading ends. */
+void config_wipe_later(struct reader *reader, const char *text, size_t bytes);
+void config_wipe_now(struct reader *reader);
+
+void config_wipe(void *memory, size_t bytes);
+
+/* ---- config_limiter.c ---- */
+
+void config_read_limiter(struct reader *reader, const struct schema_key *key,
+                         const struct yaml_node *node, struct config_limiter *into);
+
+/* ---- config_tenants.c ---- */
+
+/* After all tenants have been read: names, parents, levels, keys. */
+void config_link_tenants(struct reader *reader);
+
+/* The child of a map, or the map itself if it has none of that name. */
+const struct yaml_node *config_child_or_self(const struct yaml_node *node, const char *name);
+
+/* ---- config_keys.c ---- */
+
+/* A hash is allowed once: what files hold twice is an error, an extra gives way. */
+void config_check_keys(struct reader *reader);
+
+/* ---- config_policy.c ---- */
+
+/* After everything has been read, and is right. */
+void config_check_policy(struct reader *reader);
+
+/* ---- config_refs.c ---- */
+
+void config_check_references(struct reader *reader);
+
+/* ---- config_provider.c ---- */
+
+/* Keys of a list that have the same name. */
+void config_check_key_names(struct reader *reader, const struct yaml_node *keys);
+
+/* ---- config_links.c ---- */
+
+/* After everything has been read, and is right: numbers in place of names. */
+void config_link_routes(struct reader *reader);
+
+/* ---- config_bounds.c, config_warnings.c, config_words.c: at the end, if all is right ---- */
+
+void config_check_bounds(struct reader *reader);
+void config_warn(struct reader *reader);
+void config_warn_of_words(struct reader *reader);
+
+#endif

@@ -1,0 +1,163 @@
+/* config_routes.h - where calls go, read: listeners, providers, models and what is before them.
+ *
+ * Part of config.h. Strings live as long as the configuration; what was not given is null, unless a
+ * default is said. Indices are into the arrays of struct config.
+ */
+#ifndef TG_CONFIG_CONFIG_ROUTES_H
+#define TG_CONFIG_CONFIG_ROUTES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/socket.h>
+
+#include "tollgate.h"
+
+#define CONFIG_NONE SIZE_MAX /* an index of nothing */
+
+/* Bytes that are wiped when the configuration is freed, and printed nowhere. */
+struct config_secret {
+    const char *bytes; /* null: not given, or missing */
+    size_t size;
+    const char *file;      /* where it was read from, to be read again when that changes; or null */
+    int64_t file_mtime_ns; /* when that was changed last, by its own clock */
+};
+
+/* `http://host:port/path`, taken apart. The host is null if a variable in it is missing. */
+struct config_url {
+    bool tls;
+    const char *host; /* IPv6 without brackets */
+    int port;
+    const char *path; /* without a slash at its end: "" or "/x" */
+};
+
+struct config_listen {
+    const char *gateway, *admin, *probe, *grpc; /* "host:port"; null: not listened on */
+    const char *cert, *key, *client_ca;         /* of `tls`; cert null: plain */
+};
+
+struct config_server_limits {
+    int64_t body, header, buffered_total; /* bytes */
+    int64_t connections;
+};
+
+/* An address range. */
+struct config_range {
+    int family; /* AF_INET or AF_INET6 */
+    uint8_t address[16];
+    int bits;
+};
+
+/* Who may ask for decisions, and state these. */
+struct config_caller {
+    const char *name;
+    uint8_t token_sha256[32];
+    bool may_tenant, may_peer, may_priority, may_value;
+    unsigned may; /* private: the same, a bit each */
+};
+
+enum config_api { CONFIG_OPENAI, CONFIG_ANTHROPIC };
+
+struct config_pair {
+    const char *name, *value;
+};
+
+struct config_pairs {
+    struct config_pair *list;
+    size_t n;
+};
+
+struct config_group {
+    const char *name;
+    struct tg_key_limits limits;
+};
+
+struct config_provider_key {
+    const char *name;
+    struct config_secret secret;
+    struct tg_key_limits limits;
+    const char *group; /* null: none */
+};
+
+struct config_provider {
+    const char *name;
+    struct config_url base;
+    enum config_api api;
+    const char *path_prefix; /* "" by default */
+    const char *auth_header; /* lower case; by default authorization, or x-api-key for anthropic */
+    const char *auth_prefix; /* "Bearer ", or "" */
+    struct config_pairs query;       /* escaped, as they are sent */
+    struct config_pairs set_headers; /* names in lower case */
+    struct config_names drop_headers;
+    const char *ca;    /* "system" or a file */
+    const char *proxy; /* null: none */
+    bool inject_usage; /* stream_usage: inject */
+    bool drain;        /* on_disconnect: drain */
+    struct config_group *groups;
+    size_t n_groups;
+    struct config_provider_key *keys;
+    size_t n_keys;
+};
+
+enum config_unbounded { CONFIG_CLAMP, CONFIG_REFUSE, CONFIG_ALLOW };
+
+/* What makes two calls prefer one key. */
+enum config_affinity_by {
+    CONFIG_BY_PREVIOUS_RESPONSE = 1,
+    CONFIG_BY_PROMPT_CACHE_KEY = 2,
+    CONFIG_BY_USER = 4,
+};
+
+struct config_model {
+    const char *name;
+    size_t provider;            /* CONFIG_NONE: a variable in its name is missing */
+    const char *upstream_model; /* by default the name */
+    bool has_price;
+    struct tg_price price;                 /* 0 without one */
+    struct config_concurrency concurrency; /* always present; law none, max 512 by default; queue
+                                              and low_priority_shed_ratio are the gate's */
+    int64_t retries;
+    struct {
+        tg_ms connect, first_byte, idle, total;
+    } timeouts;
+    int64_t max_output_tokens;
+    int64_t context; /* tokens of the largest call; 0: not known */
+    enum config_unbounded on_unbounded;
+    double bytes_per_token;
+    int64_t image_tokens;
+    double overbook_start, overbook_max;
+    int64_t breaker_failures;
+    tg_ms breaker_open;
+    unsigned affinity_by; /* of enum config_affinity_by; by default the first two */
+    tg_ms affinity_ttl;
+    size_t *fallback; /* models, in their order */
+    size_t n_fallback;
+    size_t cheaper; /* model, or CONFIG_NONE */
+    struct config_provider_key *keys;
+    size_t n_keys; /* 0: those of the provider */
+};
+
+struct config_passthrough {
+    const char *path;
+    size_t provider;  /* CONFIG_NONE: a variable in its name is missing */
+    int64_t per_call; /* micro-dollars */
+};
+
+/* "GET /api/read": high */
+struct config_protect_priority {
+    const char *method, *path;
+    int priority; /* enum config_priority */
+};
+
+struct config_protect {
+    const char *prefix; /* "/" or "/x", without a slash at its end */
+    struct config_url upstream;
+    bool http2;                  /* spoken by the upstream */
+    const char *ca, *cert, *key; /* ca: "system" or a path; the others: null if there are none */
+    struct config_protect_priority *priorities;
+    size_t n_priorities;
+};
+
+enum config_log_level { CONFIG_DEBUG, CONFIG_INFO, CONFIG_WARN, CONFIG_ERROR };
+
+#endif

@@ -1,0 +1,346 @@
+/* config_schema.c - the keys of the whole file, and those of the server itself. */
+#include "server/config/config_schema_rows.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const struct schema_key tls_keys[] = {
+    VALUE("cert", SCHEMA_FILE, true, NULL, NULL, AT(config_listen, cert),
+          "the certificate and its chain, PEM"),
+    VALUE("key", SCHEMA_FILE, true, NULL, NULL, AT(config_listen, key), "its key, PEM"),
+    VALUE("client_ca", SCHEMA_FILE, false, NULL, NULL, AT(config_listen, client_ca),
+          "who signs the certificates of clients; left out: none are asked for"),
+    END,
+};
+
+static const struct schema_section tls = {tls_keys, sizeof(struct config_listen), NOWHERE, NULL};
+
+static const struct schema_key listen_keys[] = {
+    VALUE("gateway", SCHEMA_ADDRESS, false, NULL, NULL, AT(config_listen, gateway),
+          "calls to models"),
+    VALUE("admin", SCHEMA_ADDRESS, false, NULL, NULL, AT(config_listen, admin),
+          "dashboard and administration"),
+    VALUE("probe", SCHEMA_ADDRESS, false, NULL, NULL, AT(config_listen, probe),
+          "`/healthz`, `/readyz`, `/metrics` only"),
+    VALUE("grpc", SCHEMA_ADDRESS, false, NULL, NULL, AT(config_listen, grpc),
+          "decisions for other gateways"),
+    SECTION("tls", &tls, 0, "left out: no TLS"),
+    END,
+};
+
+static const struct schema_key failure_keys[] = {
+    WORD("limits", "local|open|closed", "local", AT(config_store, limits),
+         "limits and keys, while the store is away; local: this node's share of each"),
+    WORD("budget", "local|open|closed", "closed", AT(config_store, budget),
+         "money, while the store is away"),
+    END,
+};
+
+static const struct schema_key store_tls_keys[] = {
+    VALUE("ca", SCHEMA_FILE, false, "system", "system", AT(config_store, ca),
+          "who signs the store's certificate, PEM"),
+    VALUE("cert", SCHEMA_FILE, false, NULL, NULL, AT(config_store, cert),
+          "our own certificate, PEM; left out: none is shown"),
+    VALUE("key", SCHEMA_FILE, false, NULL, NULL, AT(config_store, key), "its key, PEM"),
+    END,
+};
+
+static const struct schema_key ledger_keys[] = {
+    VALUE("path", SCHEMA_TEXT, false, NULL, "tollgate.db", AT(config_ledger, path),
+          "where spend is kept; `:memory:` keeps nothing"),
+    WORD("failure", "open|closed", "closed", AT(config_ledger, failure),
+         "while it cannot be written"),
+    DURATION("detail", 0, "30d", AT(config_ledger, detail), "how long single calls are kept"),
+    END,
+};
+
+static const struct schema_key limit_keys[] = {
+    SIZE("body", 1, "32MiB", AT(config_server_limits, body), "of a request"),
+    {.name = "header",
+     .kind = SCHEMA_SIZE,
+     .min = 1024,
+     .max = 1048576,
+     .otherwise = "64KiB",
+     .offset = AT(config_server_limits, header),
+     .help = "all headers of a request"},
+    SIZE("buffered_total", 1, "1GiB", AT(config_server_limits, buffered_total),
+         "of all requests together; at least body"),
+    COUNT("connections", 1, 10000000, "10000", AT(config_server_limits, connections),
+          "of clients, at once"),
+    END,
+};
+
+static const struct schema_key admin_keys[] = {
+    VALUE("token", SCHEMA_SECRET, true, NULL, NULL, AT(config, admin_token),
+          "what an administrator has to know"),
+    END,
+};
+
+static const struct schema_key caller_keys[] = {
+    VALUE("name", SCHEMA_NAME, true, NULL, NULL, AT(config_caller, name), "what it is called"),
+    VALUE("token_sha256", SCHEMA_SHA256, true, NULL, NULL, AT(config_caller, token_sha256),
+          "the hash of its token"),
+    LIST_OF("may", SCHEMA_WORD, "tenant|peer|priority|value", AT(config_caller, may),
+            "what it is trusted to state"),
+    END,
+};
+
+static const struct schema_key log_keys[] = {
+    WORD("level", "debug|info|warn|error", "info", AT(config, log_level), "what is worth a line"),
+    SWITCH("format", "text|json", "json", AT(config, log_json), "how a line looks"),
+    END,
+};
+
+static const struct schema_key retry_keys[] = {
+    NUMBER("ratio", 0, 1, "0.2", AT(config, retry_ratio), "retries to calls"),
+    COUNT("min_per_s", 0, 1000000000, "10", AT(config, retry_min_per_s),
+          "retries a second that are always allowed"),
+    END,
+};
+
+static const struct schema_key two_tier_keys[] = {
+    {.name = "enabled",
+     .kind = SCHEMA_BOOL,
+     .otherwise = "false",
+     .offset = AT(config_store, two_tier),
+     .help = "lease blocks of units from the store, decide locally"},
+    DURATION("block", 1, "100ms", AT(config_store, block),
+             "of the limit's rate, adapted to demand"),
+    END,
+};
+
+static const struct schema_key envoy_keys[] = {
+    VALUE("config", SCHEMA_FILE, true, NULL, NULL, AT(config_envoy, path),
+          "a file of rules, or a folder of them: all that end in `.yaml` or `.yml`"),
+    MODE(AT(config_envoy, mode)),
+    WORD("auth", "none|callers", "none", AT(config_envoy, auth),
+         "who may ask: everyone who reaches the listener, or `callers` with their token"),
+    VALUE("merge_domains", SCHEMA_BOOL, false, NULL, "false", AT(config_envoy, merge_domains),
+          "whether several files may have rules of one domain"),
+    VALUE("metadata", SCHEMA_BOOL, false, NULL, "false", AT(config_envoy, metadata),
+          "whether Envoy is given dynamic metadata: what it asked, and which rules with "
+          "`quota_mode` are over"),
+    VALUE("headers", SCHEMA_BOOL, false, NULL, "false", AT(config_envoy, headers),
+          "whether Envoy is given headers for its clients"),
+    VALUE("limit_header", SCHEMA_FIELD, false, NULL, "ratelimit-limit",
+          AT(config_envoy, limit_header), "the header that holds the limit"),
+    VALUE("remaining_header", SCHEMA_FIELD, false, NULL, "ratelimit-remaining",
+          AT(config_envoy, remaining_header), "the header that holds what is left"),
+    VALUE("reset_header", SCHEMA_FIELD, false, NULL, "ratelimit-reset",
+          AT(config_envoy, reset_header), "the header that holds the seconds until more is there"),
+    END,
+};
+
+static const struct schema_key otlp_keys[] = {
+    {.name = "endpoint",
+     .kind = SCHEMA_BASE,
+     .words = "none",
+     .otherwise = "none",
+     .offset = AT(config, otlp),
+     .help = "where traces are sent: OTLP over HTTP, JSON; without a path, to `/v1/traces` there"},
+    END,
+};
+
+/* Some lie in the struct of the whole. */
+#define OF_CONFIG(table)                                                                           \
+    {                                                                                              \
+        .keys = table, .bytes = sizeof(struct config), .present = NOWHERE                          \
+    }
+
+#define OF_STORE(table)                                                                            \
+    {                                                                                              \
+        .keys = table, .bytes = sizeof(struct config_store), .present = NOWHERE                    \
+    }
+
+static const struct schema_section listeners = {listen_keys, sizeof(struct config_listen), NOWHERE,
+                                                config_finish_listen};
+static const struct schema_section store_failure = OF_STORE(failure_keys);
+static const struct schema_section store_tls = OF_STORE(store_tls_keys);
+static const struct schema_section ledger = {ledger_keys, sizeof(struct config_ledger),
+                                             AT(config_ledger, present), config_finish_ledger};
+static const struct schema_section sizes = {limit_keys, sizeof(struct config_server_limits),
+                                            NOWHERE, config_finish_sizes};
+static const struct schema_section admin_auth = OF_CONFIG(admin_keys);
+static const struct schema_section callers = {caller_keys, sizeof(struct config_caller), NOWHERE,
+                                              config_finish_caller};
+static const struct schema_section logging = OF_CONFIG(log_keys);
+static const struct schema_section retry_budget = OF_CONFIG(retry_keys);
+static const struct schema_section two_tier = OF_STORE(two_tier_keys);
+static const struct schema_section envoy_rls = {envoy_keys, sizeof(struct config_envoy),
+                                                AT(config_envoy, present), config_finish_envoy};
+static const struct schema_section otlp = OF_CONFIG(otlp_keys);
+
+static const struct schema_key root_keys[] = {
+    COUNT("version", 1, 1, "1", AT(config, version), "of this format"),
+    SECTION("listen", &listeners, AT(config, listen), "where it listens"),
+    COUNT("workers", 0, 1024, "0", AT(config, workers), "threads; 0: one for each core"),
+    DURATION(
+        "drain", 1, "10m", AT(config, drain),
+        "how long calls may go on once it is told to end; those that are left are cut off, and "
+        "charged"),
+    LIST_OF("include", SCHEMA_TEXT, NULL, NOWHERE,
+            "further files, `*` allowed; a pattern that matches nothing is fine"),
+    {.name = "store",
+     .kind = SCHEMA_STORE,
+     .otherwise = "memory",
+     .offset = AT(config, store.url),
+     .help = "where counters live"},
+    VALUE("store_prefix", SCHEMA_NAME, false, NULL, "tg", AT(config, store.prefix),
+          "of every key in Redis"),
+    {.name = "store_timeout",
+     .kind = SCHEMA_DURATION,
+     .min = 1,
+     .max = 10000,
+     .otherwise = "25ms",
+     .offset = AT(config, store.timeout),
+     .help = "of a question to the store; then it is decided as `store_failure` says"},
+    SECTION("store_tls", &store_tls, AT(config, store), "of `rediss://`"),
+    SECTION("store_failure", &store_failure, AT(config, store),
+            "how to decide while the store is away"),
+    SECTION("ledger", &ledger, AT(config, ledger), "spend on disk"),
+    SECTION("limits", &sizes, AT(config, limits), "what the server takes"),
+    SECTION("admin_auth", &admin_auth, 0, "who may administrate"),
+    SECTIONS("callers", &callers, AT(config, callers), AT(config, n_callers),
+             "who may ask for decisions"),
+    {.name = "trust_headers_from",
+     .kind = SCHEMA_NETWORK,
+     .shape = SCHEMA_LIST,
+     .offset = AT(config, trusted),
+     .count_offset = AT(config, n_trusted),
+     .help = "whose `x-tollgate-*` headers are believed"},
+    SECTION("log", &logging, 0, "what is logged, and how"),
+    SECTION("gate", &schema_gate, AT(config, gate),
+            "the stages a call has to clear; a stage whose section is absent is off"),
+    NAMED_SECTIONS("providers", &schema_providers, AT(config, providers), AT(config, n_providers),
+                   "who serves models"),
+    NAMED_SECTIONS("models", &schema_models, AT(config, models), AT(config, n_models),
+                   "what can be called"),
+    NAMED("aliases", SCHEMA_NAME, NULL, NOWHERE, "further names of models"),
+    SWITCH("unknown_model", "refuse|allow", "refuse", AT(config, unknown_model_allowed),
+           "a call for a model that is not listed"),
+    SECTION("retry_budget", &retry_budget, 0, "how many retries there may be"),
+    SECTIONS("passthrough", &schema_passthrough, AT(config, passthrough), AT(config, n_passthrough),
+             "paths that are forwarded without a look inside"),
+    SECTION("two_tier", &two_tier, AT(config, store), "fewer round trips to the store"),
+    SECTION("envoy_rls", &envoy_rls, AT(config, envoy), "Envoy's rate limit service"),
+    SECTION("otlp", &otlp, 0, "traces"),
+    SECTIONS("protect", &schema_protect, AT(config, protect), AT(config, n_protect),
+             "servers that are protected"),
+    SECTIONS("budgets", &schema_budgets, AT(config, budgets), AT(config, n_budgets),
+             "money of everyone together"),
+    SECTIONS("tenants", &schema_tenants, AT(config, tenants), AT(config, n_tenants),
+             "who may call"),
+    END,
+};
+
+const struct schema_section config_schema = {root_keys, sizeof(struct config), NOWHERE,
+                                             config_finish_root};
+
+bool schema_word(const char *words, size_t i, const char **word, size_t *bytes)
+{
+    while (words != NULL && *words != '\0') {
+        size_t length = strcspn(words, "|");
+        if (i-- == 0) {
+            *word = words;
+            *bytes = length;
+            return true;
+        }
+        words += length + (words[length] == '|');
+    }
+    return false;
+}
+
+static void describe_range(const struct schema_key *key, const char *what, char *text, size_t bytes)
+{
+    if (key->max >= NUMBER_MAX && key->above)
+        snprintf(text, bytes, "%s above %.15g", what, key->min);
+    else if (key->max >= NUMBER_MAX)
+        snprintf(text, bytes, "%s from %.15g up", what, key->min);
+    else if (key->max <= key->min)
+        snprintf(text, bytes, "%.15g", key->min);
+    else if (key->above)
+        snprintf(text, bytes, "%s above %.15g and at most %.15g", what, key->min, key->max);
+    else
+        snprintf(text, bytes, "%s from %.15g to %.15g", what, key->min, key->max);
+}
+
+static void describe_words(const struct schema_key *key, char *text, size_t bytes)
+{
+    const char *word;
+    size_t length;
+
+    snprintf(text, bytes, "%s", "");
+    for (size_t i = 0; schema_word(key->words, i, &word, &length); i++) {
+        size_t used = strlen(text);
+        snprintf(text + used, bytes - used, "%s%.*s", i > 0 ? " | " : "", (int)length, word);
+    }
+}
+
+void schema_describe(const struct schema_key *key, char *text, size_t bytes)
+{
+    static const char *const kinds[] = {
+        [SCHEMA_TEXT] = "a text",
+        [SCHEMA_NAME] = "a name of 1 to 128 printable characters",
+        [SCHEMA_LINE] = "a text without control characters",
+        [SCHEMA_SECRET] = "a secret: ${NAME} or file:PATH",
+        [SCHEMA_SHA256] = "64 hexadecimal digits",
+        [SCHEMA_TIME] = "a time such as 2027-12-31T00:00:00Z",
+        [SCHEMA_ZONE] = "a time zone such as UTC or Europe/Berlin",
+        [SCHEMA_ADDRESS] = "an address HOST:PORT, *:PORT or unix:PATH",
+        [SCHEMA_NETWORK] = "a network such as 10.0.0.0/8, or an IP address",
+        [SCHEMA_BASE] = "a URL that begins http:// or https://, without user, query and fragment",
+        [SCHEMA_PATH] = "a path such as /x/y",
+        [SCHEMA_STORE] = "memory, redis://[user:password@]host:port[/db], rediss://..., "
+                         "redis+cluster://host:port,..., or redis+sentinel://name@host:port,...",
+        [SCHEMA_PATTERN] = "a pattern such as demo-* or !demo-large",
+        [SCHEMA_HEADER] = "header:NAME",
+        [SCHEMA_FIELD] = "the name of a header",
+        [SCHEMA_LIMITER] = "a limiter: a strategy and its settings",
+        [SCHEMA_SECTION] = "a section of keys",
+    };
+    char words[160] = "";
+
+    describe_words(key, words, sizeof words);
+    switch (key->kind) {
+    case SCHEMA_COUNT:
+        describe_range(key, "a whole number", text, bytes);
+        break;
+    case SCHEMA_NUMBER:
+        describe_range(key, "a number", text, bytes);
+        break;
+    case SCHEMA_DURATION:
+        snprintf(text, bytes, "a duration such as 10ms, 5s, 2m, 1h, 30d%s%.0f%s",
+                 key->min > 0 ? ", at least " : " (", key->min, key->min > 0 ? "ms" : "ms too)");
+        if (key->max < NUMBER_MAX)
+            snprintf(text, bytes, "a duration such as 10ms, from %.0fms to %.0fms", key->min,
+                     key->max);
+        break;
+    case SCHEMA_SIZE:
+        snprintf(text, bytes, "a size such as 64KiB, 32MiB, 1GiB");
+        if (key->max < NUMBER_MAX)
+            snprintf(text, bytes, "a size such as 64KiB, from %.0fB to %.0fB", key->min, key->max);
+        break;
+    case SCHEMA_BOOL:
+        snprintf(text, bytes, "%s", key->later != NULL ? "false" : "true or false");
+        break;
+    case SCHEMA_USD:
+        snprintf(text, bytes, "an amount in USD from 0 up, with at most six decimals");
+        break;
+    case SCHEMA_WORD:
+    case SCHEMA_SWITCH:
+        snprintf(text, bytes, "%s%s", strchr(words, '|') != NULL ? "one of " : "", words);
+        break;
+    case SCHEMA_FILE:
+        snprintf(text, bytes, "%s%sthe path of a file", words, *words ? " or " : "");
+        break;
+    case SCHEMA_URL:
+        snprintf(text, bytes, "%s%sa URL that begins http:// or https://", words,
+                 *words ? " or " : "");
+        break;
+    case SCHEMA_BASE:
+        snprintf(text, bytes, "%s%s%s", words, *words ? " or " : "", kinds[SCHEMA_BASE]);
+        break;
+    default:
+        snprintf(text, bytes, "%s", kinds[key->kind]);
+    }
+}

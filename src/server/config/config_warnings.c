@@ -1,0 +1,420 @@
+/* config_warnings.c - limits that cannot do what they say, and tenants that cannot call.
+ *
+ * A configuration can be right in every line and still not mean what its owner thinks: a bucket
+ * that is smaller than the calls it is for, a slot more than there will ever be, a budget that its
+ * parent's ends first. None of it is an error, since each has its uses for somebody; each is said
+ * once, at the line that would have to change.
+ *
+ * What is compared, for each limit of tokens (`cost`, and tpm, tph, tpd of a tenant or its users):
+ *
+ *     the most it ever holds   against   (max_output_tokens + 1) x overbook.start of a model
+ *                              against   context of a model, where that is given
+ *
+ * The first is what a call that does not say how much it wants is counted with, and a prompt of one
+ * token; the second is the largest call there is.
+ *
+ * At the end, when everything is right, so every name stands for something. Tenants may be ten
+ * thousand: whatever is done for one of them looks at others only by number.
+ */
+#include "server/config/config_reader.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+#include <time.h>
+
+struct warner {
+    struct reader *reader;
+    const struct config *config;
+    int64_t *plain;  /* of each model: what a call is counted with that does not say */
+    int64_t largest; /* of all that a model may ask for */
+    bool *has_child; /* of each tenant */
+    bool need_keys;  /* nobody but the owner of a key can call for a tenant */
+    const struct config_tenant *tenant; /* that is being looked at */
+    const struct yaml_node *node;
+};
+
+static const struct yaml_node *item_of(const struct yaml_node *list, size_t i)
+{
+    const struct yaml_node *item = list != NULL ? list->first : NULL;
+
+    while (item != NULL && i-- > 0)
+        item = item->next;
+    return item;
+}
+
+/* The i-th of a list of the tenant, or whatever there is of the way to it. */
+static const struct yaml_node *place_of(const struct warner *warner, const char *name, size_t i)
+{
+    const struct yaml_node *list = yaml_tree_get(warner->node, name), *item = item_of(list, i);
+
+    return item != NULL ? item : list != NULL ? list : warner->node;
+}
+
+/* ---- Tokens ---- */
+
+/* What it holds at most; TG_NUMBER_MAX for the meter, which lets the call pass that crosses it. */
+static int64_t ceiling_of(const struct tg_limiter_config *limiter)
+{
+    if (limiter->strategy == TG_TOKEN_BUDGET)
+        return TG_NUMBER_MAX;
+    return limiter->strategy == TG_GCRA && limiter->burst > 0 ? limiter->burst : limiter->limit;
+}
+
+static int64_t need_of(const struct config_model *model)
+{
+    double need = ceil(((double)model->max_output_tokens + 1) * model->overbook_start);
+
+    return need < (double)TG_NUMBER_MAX ? (int64_t)need : TG_NUMBER_MAX;
+}
+
+static bool measure_models(struct warner *warner)
+{
+    const struct config *config = warner->config;
+
+    warner->plain =
+        arena_alloc(warner->reader->scratch, (config->n_models + 1) * sizeof *warner->plain);
+    if (warner->plain == NULL)
+        return false;
+    for (size_t i = 0; i < config->n_models; i++) {
+        const struct config_model *model = &config->models[i];
+        warner->plain[i] = need_of(model);
+        if (warner->plain[i] > warner->largest)
+            warner->largest = warner->plain[i];
+        if (model->context > warner->largest)
+            warner->largest = model->context;
+    }
+    return true;
+}
+
+static bool is_for(const struct warner *warner, const struct config_names *models, size_t model)
+{
+    const char *name = warner->config->models[model].name;
+
+    return (warner->tenant == NULL ||
+            config_may_use(warner->config, warner->tenant, &warner->config->models[model])) &&
+           (models == NULL || models->n == 0 || config_patterns_match(models, name, strlen(name)));
+}
+
+/* One warning is enough for a limit, of the first model that it is too small for. */
+static void check_tokens(struct warner *warner, const struct config_limiter *limiter,
+                         const struct config_names *models, const struct yaml_node *at,
+                         const char *what)
+{
+    int64_t ceiling = ceiling_of(&limiter->limiter);
+
+    if (!limiter->present || limiter->axis != TG_AXIS_COST || ceiling >= warner->largest)
+        return;
+    for (size_t i = 0; i < warner->config->n_models; i++) {
+        const struct config_model *model = &warner->config->models[i];
+        if ((ceiling >= warner->plain[i] && ceiling >= model->context) ||
+            !is_for(warner, models, i))
+            continue;
+        if (ceiling < warner->plain[i])
+            config_warning(warner->reader, at,
+                           "%s holds at most %" PRId64 " tokens; a call of \"%.60s\" that does not "
+                           "say how many it wants is counted with %" PRId64
+                           " (its max_output_tokens and a prompt) and is never admitted",
+                           what, ceiling, model->name, warner->plain[i]);
+        else
+            config_warning(warner->reader, at,
+                           "%s holds at most %" PRId64 " tokens; a call of \"%.60s\" may have "
+                           "%" PRId64 " (its context), and the largest are never admitted",
+                           what, ceiling, model->name, model->context);
+        return;
+    }
+}
+
+static void check_line_of_tokens(struct warner *warner, const struct config_limits *line,
+                                 const struct yaml_node *at, const char *what)
+{
+    for (size_t i = 0; i < line->n_limiters; i++)
+        check_tokens(warner, &line->limiters[i], &line->models, at, what);
+}
+
+static void check_gate(struct warner *warner)
+{
+    struct reader *reader = warner->reader;
+
+    for (size_t i = 0; i < reader->first_extra; i++) {
+        const struct yaml_node *gate = yaml_tree_get(reader->documents[i].root, "gate");
+        reader->current = i;
+        if (gate != NULL && yaml_tree_get(gate, "cost") != NULL)
+            check_tokens(warner, &warner->config->gate.cost, NULL, yaml_tree_get(gate, "cost"),
+                         "gate.cost");
+    }
+}
+
+/* Rules that nobody can ask for. */
+static void check_envoy(struct warner *warner)
+{
+    struct reader *reader = warner->reader;
+    const struct config *config = warner->config;
+
+    for (size_t i = 0; i < reader->first_extra; i++) {
+        const struct yaml_node *envoy = yaml_tree_get(reader->documents[i].root, "envoy_rls");
+        reader->current = i;
+        if (envoy != NULL && config->listen.grpc == NULL)
+            config_warning(reader, envoy, "envoy_rls has no effect without listen.grpc");
+        else if (envoy != NULL && config->envoy.auth != 0 && config->n_callers == 0)
+            config_warning(reader, yaml_tree_get(envoy, "auth"),
+                           "envoy_rls.auth lets nobody ask, since there are no callers");
+    }
+}
+
+/* ---- Money ---- */
+
+static const char *const periods[] = {"day", "week", "month", "total"};
+
+/* The budget of that period that refuses first, among these. */
+static const struct config_budget *least_of(const struct config_budget *budgets, size_t n,
+                                            enum config_period per)
+{
+    const struct config_budget *least = NULL;
+
+    for (size_t i = 0; i < n; i++)
+        if (budgets[i].per == per && budgets[i].mode == CONFIG_ENFORCE &&
+            (least == NULL || budgets[i].micro_usd < least->micro_usd))
+            least = &budgets[i];
+    return least;
+}
+
+static bool is_above(struct warner *warner, const struct config_budget *budget,
+                     const struct config_budget *above, const struct yaml_node *at,
+                     const char *whose, const char *name)
+{
+    if (above == NULL || budget->micro_usd <= above->micro_usd)
+        return false;
+    config_warning(warner->reader, at,
+                   "the budget of $%.6g (%s) is above the $%.6g of %s%s%.60s%s, which ends first",
+                   (double)budget->micro_usd / 1e6, periods[budget->per],
+                   (double)above->micro_usd / 1e6, whose, *name ? " \"" : "", name,
+                   *name ? "\"" : "");
+    return true;
+}
+
+static void check_budget(struct warner *warner, const struct config_budget *budget,
+                         const struct config_tenant *above, const struct yaml_node *at)
+{
+    const struct config *config = warner->config;
+
+    while (above != NULL) {
+        if (above->mode == CONFIG_ENFORCE &&
+            is_above(warner, budget, least_of(above->budgets, above->n_budgets, budget->per), at,
+                     "the tenant", above->name))
+            return;
+        above = above->parent != CONFIG_NO_PARENT ? &config->tenants[above->parent] : NULL;
+    }
+    (void)is_above(warner, budget, least_of(config->budgets, config->n_budgets, budget->per), at,
+                   "everyone together", "");
+}
+
+static void check_budgets(struct warner *warner)
+{
+    const struct config_tenant *tenant = warner->tenant;
+    const struct config_tenant *parent =
+        tenant->parent != CONFIG_NO_PARENT ? &warner->config->tenants[tenant->parent] : NULL;
+    const struct yaml_node *each =
+        yaml_tree_get(yaml_tree_get(yaml_tree_get(warner->node, "users"), "each"), "budgets");
+
+    for (size_t i = 0; i < tenant->n_budgets; i++)
+        check_budget(warner, &tenant->budgets[i], parent, place_of(warner, "budgets", i));
+    for (size_t i = 0; i < tenant->users.n_budgets && each != NULL; i++)
+        check_budget(warner, &tenant->users.budgets[i], tenant, item_of(each, i));
+}
+
+/* ---- Models ---- */
+
+static bool uses_any(const struct warner *warner, const struct config_names *models)
+{
+    for (size_t i = 0; i < warner->config->n_models; i++)
+        if (is_for(warner, models, i))
+            return true;
+    return false;
+}
+
+/* Patterns that match no model at all have been told of: this is about those that match the wrong
+ * ones. */
+static bool is_told(const struct warner *warner, const struct config_names *models)
+{
+    for (size_t i = 0; i < models->n; i++) {
+        const char *pattern = models->names[i] + (models->names[i][0] == '!');
+        const struct config_names one = {&pattern, 1};
+        size_t k = 0;
+        while (k < warner->config->n_models &&
+               !config_patterns_match(&one, warner->config->models[k].name,
+                                      strlen(warner->config->models[k].name)))
+            k++;
+        if (k == warner->config->n_models)
+            return true;
+    }
+    return false;
+}
+
+static void check_models(struct warner *warner)
+{
+    const struct config_tenant *tenant = warner->tenant;
+
+    if (warner->config->n_models == 0 || warner->config->unknown_model_allowed)
+        return;
+    if (tenant->models.n > 0 && !uses_any(warner, NULL)) {
+        if (is_told(warner, &tenant->models))
+            return;
+        config_warning(warner->reader, config_child_or_self(warner->node, "models"),
+                       "the tenant \"%.60s\" may use none of the models", tenant->name);
+        return;
+    }
+    for (size_t i = 0; i < tenant->n_limits; i++) {
+        const struct yaml_node *line = place_of(warner, "limits", i);
+        if (tenant->limits[i].models.n > 0 && !uses_any(warner, &tenant->limits[i].models) &&
+            !is_told(warner, &tenant->limits[i].models))
+            config_warning(warner->reader, config_child_or_self(line, "models"),
+                           "this limit is for none of the models that the tenant \"%.60s\" may use",
+                           tenant->name);
+    }
+}
+
+static bool has_fallback(const struct warner *warner, const struct config_model *model)
+{
+    for (size_t i = 0; i < model->n_fallback; i++)
+        if (is_for(warner, NULL, model->fallback[i]))
+            return true;
+    return model->n_fallback == 0;
+}
+
+static bool is_named(const struct config_names *patterns, const char *name)
+{
+    for (size_t i = 0; i < patterns->n; i++)
+        if (strcmp(patterns->names[i], name) == 0)
+            return true;
+    return false;
+}
+
+/* Only of models that the tenant names: who takes a fallback away from a pattern means it. */
+static void check_fallbacks(struct warner *warner)
+{
+    const struct config *config = warner->config;
+
+    for (size_t i = 0; i < config->n_models && warner->tenant->models.n > 0; i++) {
+        const struct config_model *model = &config->models[i];
+        if (model->n_fallback == 0 || !is_named(&warner->tenant->models, model->name) ||
+            !is_for(warner, NULL, i) || has_fallback(warner, model))
+            continue;
+        config_warning(warner->reader, config_child_or_self(warner->node, "models"),
+                       "the tenant \"%.60s\" may use \"%.60s\" and none of its fallbacks, so for "
+                       "its calls there is none",
+                       warner->tenant->name, model->name);
+        return;
+    }
+}
+
+static void check_cheaper(struct warner *warner)
+{
+    const struct config *config = warner->config;
+
+    if (warner->tenant->allow_cheaper <= 0 || config->n_models == 0)
+        return;
+    for (size_t i = 0; i < config->n_models; i++)
+        if (config->models[i].cheaper != CONFIG_NONE && is_for(warner, NULL, i) &&
+            is_for(warner, NULL, config->models[i].cheaper))
+            return;
+    config_warning(warner->reader, config_child_or_self(warner->node, "allow_cheaper"),
+                   "no model that the tenant \"%.60s\" may use has a cheaper one that it may use",
+                   warner->tenant->name);
+}
+
+/* ---- Slots and keys ---- */
+
+static void check_concurrency(struct warner *warner)
+{
+    const struct config_concurrency *gate = &warner->config->gate.concurrency;
+
+    if (gate->present && gate->mode == CONFIG_ENFORCE &&
+        warner->tenant->concurrency > gate->law.max)
+        config_warning(warner->reader, config_child_or_self(warner->node, "concurrency"),
+                       "the tenant \"%.60s\" may have %" PRId64
+                       " calls at once and all together %" PRId64
+                       " (gate.concurrency.max): its own limit never binds",
+                       warner->tenant->name, warner->tenant->concurrency, gate->law.max);
+}
+
+static void check_expiry(struct warner *warner, tg_ms now)
+{
+    const struct config_tenant *tenant = warner->tenant;
+
+    for (size_t i = 0; i < tenant->n_keys; i++)
+        if (!tenant->keys[i].extra && tenant->keys[i].not_after <= now)
+            config_warning(warner->reader,
+                           config_child_or_self(place_of(warner, "keys", i), "not_after"),
+                           "the key \"%.60s\" of the tenant \"%.60s\" has expired",
+                           tenant->keys[i].name != NULL ? tenant->keys[i].name : "", tenant->name);
+    if (warner->need_keys && tenant->n_keys == 0 &&
+        !warner->has_child[tenant - warner->config->tenants])
+        config_warning(warner->reader, config_child_or_self(warner->node, "name"),
+                       "the tenant \"%.60s\" has no key and is nobody's parent: it cannot call",
+                       tenant->name);
+}
+
+/* Another gateway that asks for decisions may name any tenant. */
+static bool need_keys(const struct config *config)
+{
+    for (size_t i = 0; i < config->n_callers; i++)
+        if (config->callers[i].may_tenant)
+            return false;
+    return config->listen.gateway != NULL && config->n_models > 0;
+}
+
+static bool find_parents(struct warner *warner)
+{
+    const struct config *config = warner->config;
+
+    warner->has_child =
+        arena_alloc(warner->reader->scratch, (config->n_tenants + 1) * sizeof *warner->has_child);
+    for (size_t i = 0; warner->has_child != NULL && i < config->n_tenants; i++)
+        if (config->tenants[i].parent != CONFIG_NO_PARENT)
+            warner->has_child[config->tenants[i].parent] = true;
+    return warner->has_child != NULL;
+}
+
+/* ---- All of it ---- */
+
+static void check_tenant(struct warner *warner, tg_ms now)
+{
+    const struct config_tenant *tenant = warner->tenant;
+    const struct yaml_node *users = config_child_or_self(warner->node, "users");
+
+    check_tokens(warner, &tenant->cost, NULL, config_child_or_self(warner->node, "cost"),
+                 "cost of the tenant");
+    for (size_t i = 0; i < tenant->n_limits; i++)
+        check_line_of_tokens(warner, &tenant->limits[i], place_of(warner, "limits", i),
+                             "this limit");
+    check_line_of_tokens(warner, &tenant->users.each, users, "the limit of each user");
+    check_budgets(warner);
+    check_models(warner);
+    check_fallbacks(warner);
+    check_cheaper(warner);
+    check_concurrency(warner);
+    check_expiry(warner, now);
+}
+
+void config_warn(struct reader *reader)
+{
+    struct warner warner = {.reader = reader, .config = reader->config};
+    const tg_ms now = (tg_ms)time(NULL) * 1000;
+
+    if (!measure_models(&warner) || !find_parents(&warner)) {
+        reader->no_memory = true;
+        return;
+    }
+    warner.need_keys = need_keys(reader->config);
+    check_gate(&warner);
+    check_envoy(&warner);
+    for (size_t i = 0; i < reader->config->n_tenants && !reader->no_memory; i++) {
+        warner.tenant = &reader->config->tenants[i];
+        warner.node = reader->places[i].node;
+        reader->current = reader->places[i].document;
+        check_tenant(&warner, now);
+    }
+    if (!reader->no_memory)
+        config_warn_of_words(reader);
+}

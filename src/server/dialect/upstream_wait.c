@@ -1,0 +1,375 @@
+/* upstream_wait.c - how long a provider wants us to wait, in all the ways they say it.
+ *
+ * Providers differ, and what they send is not to be trusted with a key: a wait of a year would
+ * retire it, one of 0 would hammer them. So every answer is within UPSTREAM_WAIT_MIN and _MAX, and
+ * what is no wait at all (negative, not a number, a date that is none) is passed over for the next
+ * form.
+ *
+ * Headers that say when a quota is full again are the last resort. Of requests it counts only when
+ * none remain, because one call needs one; of tokens always, because we do not know how many were
+ * missing.
+ */
+#include "server/dialect/upstream_wait.h"
+
+#include "lib/budget/civil.h"
+#include "lib/core/num.h"
+
+#define SECOND INT64_C(1000)
+#define DAY_S INT64_C(86400)
+
+/* ---- Reading pieces of text ------------------------------------------------------------------ */
+
+static bool is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+
+static bool is_letter(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+
+static struct slice find(const struct http_field *fields, size_t n, const char *name)
+{
+    struct slice wanted = slice_of(name);
+
+    for (size_t i = 0; i < n; i++)
+        if (slice_equal_nocase(fields[i].name, wanted))
+            return fields[i].value;
+    return (struct slice){NULL, 0};
+}
+
+/* Takes digits, perhaps with a point and more of them, off the front: their value in thousandths,
+ * rounded up; -1 if there is none. Large values stay at TG_NUMBER_MAX. */
+static int64_t take_decimal(struct slice *text)
+{
+    int64_t value = 0;
+    int64_t unit = 100;
+    bool rest = false;
+    size_t i = 0;
+
+    for (; i < text->n && is_digit(text->at[i]); i++)
+        value = num_min(value * 10 + (text->at[i] - '0') * SECOND, TG_NUMBER_MAX / 16);
+    if (i == 0)
+        return -1;
+    if (i + 1 < text->n && text->at[i] == '.' && is_digit(text->at[i + 1]))
+        for (i++; i < text->n && is_digit(text->at[i]); i++, unit /= 10) {
+            value += unit * (text->at[i] - '0');
+            rest |= unit == 0 && text->at[i] != '0';
+        }
+    text->at += i;
+    text->n -= i;
+    return value + rest;
+}
+
+/* Exactly so many digits, or -1. */
+static int take_digits(struct slice *text, size_t n)
+{
+    int value = 0;
+
+    if (text->n < n)
+        return -1;
+    for (size_t i = 0; i < n; i++) {
+        if (!is_digit(text->at[i]))
+            return -1;
+        value = value * 10 + (text->at[i] - '0');
+    }
+    text->at += n;
+    text->n -= n;
+    return value;
+}
+
+static bool take(struct slice *text, const char *word)
+{
+    size_t n = strlen(word);
+
+    if (text->n < n || !slice_equal_nocase((struct slice){text->at, n}, slice_of(word)))
+        return false;
+    text->at += n;
+    text->n -= n;
+    return true;
+}
+
+/* ---- Dates ----------------------------------------------------------------------------------- */
+
+struct moment {
+    int year, month, day, hour, minute, second;
+};
+
+static tg_ms moment_ms(const struct moment *at)
+{
+    static const int days[] = {31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
+    bool date = at->year >= 1970 && at->month >= 1 && at->month <= 12 && at->day >= 1 &&
+                at->day <= days[at->month - 1];
+    bool time = at->hour >= 0 && at->hour <= 23 && at->minute >= 0 && at->minute <= 59 &&
+                at->second >= 0 && at->second <= 60; /* 60: a leap second */
+
+    if (!date || !time)
+        return -1;
+    int64_t s = civil_to_day(at->year, at->month, at->day) * DAY_S + at->hour * 3600 +
+                at->minute * 60 + at->second;
+    return s * SECOND;
+}
+
+static int take_month(struct slice *text)
+{
+    static const char *const months[] = {"Jan", "Feb", "Mar", "Apr", "May", "Jun",
+                                         "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"};
+
+    for (int i = 0; i < 12; i++)
+        if (take(text, months[i]))
+            return i + 1;
+    return -1;
+}
+
+static bool take_clock(struct slice *text, struct moment *at)
+{
+    at->hour = take_digits(text, 2);
+    if (!take(text, ":"))
+        return false;
+    at->minute = take_digits(text, 2);
+    if (!take(text, ":"))
+        return false;
+    at->second = take_digits(text, 2);
+    return true;
+}
+
+/* "06 Nov 1994 08:49:37 GMT" and, with dashes, "06-Nov-94 08:49:37 GMT". A year of two digits that
+ * lies more than 50 years ahead is one of the past (RFC 9110). */
+static bool take_day_first(struct slice *text, tg_ms now, struct moment *at)
+{
+    at->day = take_digits(text, 2);
+    bool dashes = take(text, "-");
+    if (!dashes && !take(text, " "))
+        return false;
+    at->month = take_month(text);
+    if (!take(text, dashes ? "-" : " "))
+        return false;
+    at->year = take_digits(text, dashes ? 2 : 4);
+    if (dashes && at->year >= 0) {
+        int this_year = (int)civil_from_day(now / (DAY_S * SECOND)).year;
+        at->year += this_year - this_year % 100;
+        if (at->year > this_year + 50)
+            at->year -= 100;
+    }
+    return take(text, " ") && take_clock(text, at) && take(text, " GMT");
+}
+
+/* "Nov  6 08:49:37 1994" */
+static bool take_month_first(struct slice *text, struct moment *at)
+{
+    at->month = take_month(text);
+    if (!take(text, " "))
+        return false;
+    at->day = take(text, " ") ? take_digits(text, 1) : take_digits(text, 2);
+    if (!take(text, " ") || !take_clock(text, at) || !take(text, " "))
+        return false;
+    at->year = take_digits(text, 4);
+    return true;
+}
+
+tg_ms upstream_date(struct slice text, tg_ms now)
+{
+    struct moment at = {0, 0, 0, 0, 0, 0};
+    size_t letters = 0;
+
+    while (letters < text.n && is_letter(text.at[letters]))
+        letters++;
+    if (letters < 3 || now < 0 || now > TG_NUMBER_MAX)
+        return -1;
+    text.at += letters;
+    text.n -= letters;
+    bool good = take(&text, ", ") ? take_day_first(&text, now, &at)
+                                  : take(&text, " ") && take_month_first(&text, &at);
+    return good && text.n == 0 ? moment_ms(&at) : -1;
+}
+
+/* "2027-12-31T00:00:00Z", perhaps with a fraction; -1 for any other. */
+static tg_ms rfc3339(struct slice text)
+{
+    struct moment at = {0, 0, 0, 0, 0, 0};
+
+    at.year = take_digits(&text, 4);
+    if (!take(&text, "-"))
+        return -1;
+    at.month = take_digits(&text, 2);
+    if (!take(&text, "-"))
+        return -1;
+    at.day = take_digits(&text, 2);
+    if (!take(&text, "T") || !take_clock(&text, &at))
+        return -1;
+    if (take(&text, ".")) /* to the next second: never too short */
+        for (at.second++; text.n > 0 && is_digit(text.at[0]); text.at++, text.n--)
+            ;
+    at.second = at.second > 60 ? 60 : at.second;
+    return take(&text, "Z") && text.n == 0 ? moment_ms(&at) : -1;
+}
+
+/* ---- Forms of a wait: ms, or -1 -------------------------------------------------------------- */
+
+static tg_ms wait_number(struct slice text, tg_ms unit_ms)
+{
+    int64_t thousandths = text.n > 0 ? take_decimal(&text) : -1;
+
+    if (thousandths < 0 || text.n > 0)
+        return -1;
+    return unit_ms == SECOND ? thousandths : (thousandths + SECOND - 1) / SECOND;
+}
+
+static tg_ms wait_after(struct slice text, tg_ms now)
+{
+    tg_ms wait = wait_number(text, SECOND);
+    tg_ms at = wait < 0 && text.n > 0 ? upstream_date(text, now) : -1;
+
+    return at >= 0 ? num_less(at, now) : wait;
+}
+
+/* "6m0s", "1h2m3.5s", "120ms", "1d"; a number without a unit is seconds. */
+static tg_ms wait_duration(struct slice text)
+{
+    tg_ms sum = wait_number(text, SECOND);
+
+    if (sum >= 0 || text.n == 0)
+        return sum;
+    for (sum = 0; text.n > 0;) {
+        int64_t thousandths = take_decimal(&text);
+        if (thousandths < 0)
+            return -1;
+        tg_ms part;
+        if (take(&text, "ms"))
+            part = (thousandths + SECOND - 1) / SECOND;
+        else if (take(&text, "s"))
+            part = thousandths;
+        else if (take(&text, "m"))
+            part = num_min(thousandths, TG_NUMBER_MAX / 60) * 60;
+        else if (take(&text, "h"))
+            part = num_min(thousandths, TG_NUMBER_MAX / 3600) * 3600;
+        else if (take(&text, "d"))
+            part = num_min(thousandths, TG_NUMBER_MAX / DAY_S) * DAY_S;
+        else
+            return -1;
+        sum = num_add(sum, num_min(part, TG_NUMBER_MAX));
+    }
+    return sum;
+}
+
+static tg_ms wait_until(struct slice text, tg_ms now)
+{
+    tg_ms at = text.n > 0 ? rfc3339(text) : -1;
+
+    return at >= 0 ? num_less(at, now) : -1;
+}
+
+/* ---- Quotas ---------------------------------------------------------------------------------- */
+
+static bool some_left(struct slice text)
+{
+    return text.n > 0 && take_decimal(&text) > 0;
+}
+
+static tg_ms wait_for_quotas(const struct http_field *fields, size_t n, tg_ms now)
+{
+    static const char *const anthropic[][2] = {
+        {"anthropic-ratelimit-requests-remaining", "anthropic-ratelimit-requests-reset"},
+        {"anthropic-ratelimit-tokens-remaining", "anthropic-ratelimit-tokens-reset"},
+        {"anthropic-ratelimit-input-tokens-remaining", "anthropic-ratelimit-input-tokens-reset"},
+        {"anthropic-ratelimit-output-tokens-remaining", "anthropic-ratelimit-output-tokens-reset"},
+    };
+    tg_ms wait = wait_duration(find(fields, n, "x-ratelimit-reset-tokens"));
+
+    if (!some_left(find(fields, n, "x-ratelimit-remaining-requests")))
+        wait = num_max(wait, wait_duration(find(fields, n, "x-ratelimit-reset-requests")));
+    for (size_t i = 0; i < sizeof anthropic / sizeof anthropic[0]; i++)
+        if (!some_left(find(fields, n, anthropic[i][0])))
+            wait = num_max(wait, wait_until(find(fields, n, anthropic[i][1]), now));
+    return wait;
+}
+
+/* Whether any field can be one of those below: most replies have none, and are asked every time. */
+static bool may_say(const struct http_field *fields, size_t n)
+{
+    static const struct slice begins[] = {
+        {"retry-after", 11}, {"x-ms-retry-", 11}, {"x-ratelimit", 11}, {"anthropic-r", 11}};
+
+    for (size_t i = 0; i < n; i++)
+        for (size_t k = 0; k < sizeof begins / sizeof begins[0] && fields[i].name.n >= 11; k++)
+            if (slice_equal_nocase((struct slice){fields[i].name.at, 11}, begins[k]))
+                return true;
+    return false;
+}
+
+tg_ms upstream_wait(const struct http_field *fields, size_t n, tg_ms now)
+{
+    if (!may_say(fields, n))
+        return 0;
+    tg_ms wait = wait_number(find(fields, n, "retry-after-ms"), 1);
+
+    if (!num_in_range(now))
+        return 0;
+    if (wait < 0)
+        wait = wait_number(find(fields, n, "x-ms-retry-after-ms"), 1);
+    if (wait < 0)
+        wait = wait_after(find(fields, n, "retry-after"), now);
+    if (wait < 0)
+        wait = wait_for_quotas(fields, n, now);
+    if (wait < 0)
+        return 0;
+    return num_add(now, num_max(UPSTREAM_WAIT_MIN, num_min(wait, UPSTREAM_WAIT_MAX)));
+}
+
+/* ---- Quota that no wait brings back ---------------------------------------------------------- */
+
+static bool is_exhausted_word(struct json_text word)
+{
+    static const char *const words[] = {
+        "insufficient_quota",   "billing_hard_limit_reached", "billing_not_active",
+        "billing_error",        "credit_balance_too_low",     "insufficient_credits",
+        "insufficient_balance", "account_deactivated",        "exceeded_current_quota_error"};
+
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
+        if (json_text_is(word, words[i]))
+            return true;
+    return false;
+}
+
+/* Anthropic has no code for this. */
+static bool is_exhausted_message(struct json_text message)
+{
+    static const char words[] = "Your credit balance is too low";
+
+    return message.size >= sizeof words - 1 && memcmp(message.bytes, words, sizeof words - 1) == 0;
+}
+
+static bool read_error(struct json_reader *reader)
+{
+    struct json_text key;
+    struct json_value value;
+    bool exhausted = false;
+
+    if (!json_enter(reader))
+        return false;
+    while (json_next(reader, &key, &value))
+        if (value.kind == JSON_STRING) {
+            if (json_text_is(key, "code") || json_text_is(key, "type"))
+                exhausted |= is_exhausted_word(value.string);
+            else if (json_text_is(key, "message"))
+                exhausted |= is_exhausted_message(value.string);
+        }
+    return exhausted;
+}
+
+bool upstream_quota_exhausted(struct json_reader *reader, const char *body, size_t n,
+                              size_t readable)
+{
+    struct json_text key;
+    struct json_value value;
+    bool exhausted = false;
+
+    if (!json_begin(reader, body, n, readable, &value) || value.kind != JSON_OBJECT ||
+        !json_enter(reader))
+        return false;
+    while (json_next(reader, &key, &value))
+        if (json_text_is(key, "error") && value.kind == JSON_OBJECT)
+            exhausted |= read_error(reader);
+    return json_end(reader) && exhausted;
+}

@@ -1,0 +1,304 @@
+/* usage_scan.c - finds the usage in a reply that passes by in pieces.
+ *
+ * A reply can have many megabytes (embeddings, images) and goes to the client as it comes, so it is
+ * not held. All that is needed is an object that stands at its top level, under one key. So this is
+ * no parser but a scanner: it knows strings, escapes, nesting, and what a key is. It accepts what
+ * is no JSON; the object that it finds is read by the JSON reader, which does not.
+ *
+ * In between it counts what a model has written, for replies without usage: strings under the keys
+ * that the APIs use for text, and all that is under `input`, the arguments of Anthropic's tool
+ * calls.
+ *
+ * A promise: however a reply is cut, the result is the same (every_cut_gives_the_same).
+ */
+#include "server/dialect/usage.h"
+
+#include <string.h>
+
+#include "io/text/run.h"
+
+enum state {
+    BETWEEN, /* tokens; numbers and words are passed over here too */
+    STRING,
+    ESCAPE,  /* behind a backslash */
+    UNICODE, /* the four digits behind \u */
+    FINISHED,
+};
+
+void usage_scan_init(struct usage_scan *scan)
+{
+    memset(scan, 0, offsetof(struct usage_scan, value));
+}
+
+/* ---- Where we are ---------------------------------------------------------------------------- */
+
+static bool in_object(const struct usage_scan *scan)
+{
+    int level = scan->depth - 1;
+
+    return level >= 0 && (scan->objects[level / 64] >> (level % 64) & 1) != 0;
+}
+
+static bool key_is_word(const struct usage_scan *scan, const char *word, size_t n)
+{
+    return scan->key_n == n && memcmp(scan->key, word, n) == 0;
+}
+#define key_is(scan, literal) key_is_word(scan, literal, sizeof(literal) - 1)
+
+static bool is_text_key(const struct usage_scan *scan)
+{
+    return key_is(scan, "content") || key_is(scan, "text") || key_is(scan, "arguments") ||
+           key_is(scan, "thinking") || key_is(scan, "reasoning") || key_is(scan, "refusal") ||
+           key_is(scan, "reasoning_content") || key_is(scan, "transcript");
+}
+
+static void stop(struct usage_scan *scan, bool broken)
+{
+    scan->state = FINISHED;
+    scan->broken = broken;
+    scan->complete = !broken;
+}
+
+/* ---- The value that is kept ------------------------------------------------------------------ */
+
+static void capture(struct usage_scan *scan, const char *bytes, size_t n)
+{
+    if (!scan->capturing)
+        return;
+    if (n > USAGE_VALUE_MAX - scan->value_n) {
+        scan->too_long = true;
+        scan->capturing = false;
+        scan->value_n = 0;
+        return;
+    }
+    memcpy(scan->value + scan->value_n, bytes, n);
+    scan->value_n += n;
+}
+
+/* The first byte of a value, wherever it stands. */
+static void begin_value(struct usage_scan *scan, char c)
+{
+    bool top = scan->depth == 1 && in_object(scan);
+
+    scan->expecting = false;
+    if (top && key_is(scan, "usage")) {
+        scan->capturing = true;
+        scan->too_long = false;
+        scan->value_n = 0;
+    }
+    if (top && key_is(scan, "error"))
+        scan->error = c != 'n';
+    if (c == '{' && scan->input_depth == 0 && key_is(scan, "input"))
+        scan->input_depth = scan->depth + 1;
+    scan->counted = c == '"' && (scan->input_depth > 0 || is_text_key(scan));
+}
+
+/* ---- Nesting --------------------------------------------------------------------------------- */
+
+static void open_level(struct usage_scan *scan, bool object)
+{
+    if (scan->depth == USAGE_DEPTH_MAX) {
+        stop(scan, true);
+        return;
+    }
+    uint64_t bit = UINT64_C(1) << (scan->depth % 64);
+    uint64_t *word = &scan->objects[scan->depth / 64];
+    *word = object ? *word | bit : *word & ~bit;
+    scan->depth++;
+    scan->in_key = object;
+    scan->expecting = !object;
+}
+
+static void close_level(struct usage_scan *scan, bool object)
+{
+    if (scan->depth == 0 || in_object(scan) != object) {
+        stop(scan, true);
+        return;
+    }
+    if (scan->depth == scan->input_depth)
+        scan->input_depth = 0;
+    scan->depth--;
+    scan->in_key = false;
+    scan->expecting = false;
+    if (scan->depth == 0)
+        stop(scan, false);
+}
+
+/* The captured value ends at the comma or brace behind it, which is not part of it. */
+static void end_capture(struct usage_scan *scan, char c)
+{
+    if (scan->depth == 1 && (c == ',' || c == '}'))
+        scan->capturing = false;
+}
+
+/* Some put one in front of JSON, and readers pass over it. */
+static bool is_mark(struct usage_scan *scan, char c)
+{
+    static const char mark[] = "\xef\xbb\xbf";
+
+    if (c == mark[scan->mark]) {
+        scan->mark++;
+        return true;
+    }
+    scan->mark = 3;
+    return false;
+}
+
+static bool is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+
+/* Of a number, behind a digit: nothing of it is to be known, and vectors consist of them. Returns
+ * how many bytes were taken. */
+static size_t take_number(struct usage_scan *scan, const char *bytes, size_t n)
+{
+    size_t i = 0;
+
+    while (i < n && (is_digit(bytes[i]) || bytes[i] == '.'))
+        i++;
+    if (i > 0)
+        capture(scan, bytes, i);
+    return i;
+}
+
+static void take_between(struct usage_scan *scan, char c)
+{
+    if (scan->mark < 3 && is_mark(scan, c))
+        return;
+    if (c == ' ' || c == '\t' || c == '\n' || c == '\r') {
+        capture(scan, &c, 1);
+        return;
+    }
+    if (scan->depth == 0 && c != '{') {
+        stop(scan, true);
+        return;
+    }
+    end_capture(scan, c);
+    if (scan->expecting && c != ']')
+        begin_value(scan, c);
+    capture(scan, &c, 1);
+    if (c == '"') {
+        scan->state = STRING;
+        if (scan->in_key)
+            scan->key_n = 0;
+    } else if (c == '{' || c == '[') {
+        open_level(scan, c == '{');
+    } else if (c == '}' || c == ']') {
+        close_level(scan, c == '}');
+    } else if (c == ':') {
+        scan->in_key = false;
+        scan->expecting = true;
+    } else if (c == ',') {
+        scan->in_key = in_object(scan);
+        scan->expecting = !scan->in_key;
+    }
+}
+
+/* ---- Strings --------------------------------------------------------------------------------- */
+
+/* A key that is too long is none of those we know: its length says so. */
+static void take_key(struct usage_scan *scan, char c)
+{
+    if (scan->key_n < USAGE_KEY_MAX)
+        scan->key[scan->key_n++] = c;
+}
+
+static void take_key_run(struct usage_scan *scan, const char *bytes, size_t n)
+{
+    size_t room = USAGE_KEY_MAX - scan->key_n;
+    size_t taken = n < room ? n : room;
+
+    memcpy(scan->key + scan->key_n, bytes, taken);
+    scan->key_n += taken;
+}
+
+/* Returns how many bytes were taken. */
+static size_t take_string(struct usage_scan *scan, const char *bytes, size_t n)
+{
+    size_t run = run_without(bytes, n, '"', '\\');
+
+    if (scan->in_key)
+        take_key_run(scan, bytes, run);
+    else if (scan->counted)
+        scan->text_bytes += (int64_t)run;
+    capture(scan, bytes, run);
+    if (run == n)
+        return run;
+    capture(scan, bytes + run, 1);
+    scan->state = bytes[run] == '"' ? BETWEEN : ESCAPE;
+    return run + 1;
+}
+
+static void take_escape(struct usage_scan *scan, char c)
+{
+    capture(scan, &c, 1);
+    scan->state = c == 'u' ? UNICODE : STRING;
+    scan->escape_left = 4;
+    scan->escape_value = 0;
+    if (c == 'u')
+        return;
+    scan->text_bytes += !scan->in_key && scan->counted;
+    if (scan->in_key)
+        take_key(scan, c == '"' || c == '\\' || c == '/' ? c : '\n');
+}
+
+static void take_unicode(struct usage_scan *scan, char c)
+{
+    unsigned digit = c >= '0' && c <= '9' ? (unsigned)(c - '0') : ((unsigned)c | 0x20) - 'a' + 10;
+
+    capture(scan, &c, 1);
+    scan->escape_value = (scan->escape_value << 4 | (digit & 15)) & 0xffff;
+    if (--scan->escape_left > 0)
+        return;
+    scan->state = STRING;
+    if (scan->in_key) /* of the keys we know, all are ASCII */
+        take_key(scan, scan->escape_value < 0x80 ? (char)scan->escape_value : '\x7f');
+    else if (scan->counted) /* half a pair is 2 bytes of 4 */
+        scan->text_bytes += scan->escape_value < 0x80                                        ? 1
+                            : scan->escape_value < 0x800 || scan->escape_value >> 11 == 0x1b ? 2
+                                                                                             : 3;
+}
+
+/* ---- The interface --------------------------------------------------------------------------- */
+
+void usage_scan_feed(struct usage_scan *scan, const char *bytes, size_t n)
+{
+    for (size_t i = 0; i < n && scan->state != FINISHED;) {
+        switch ((enum state)scan->state) {
+        case BETWEEN:
+            take_between(scan, bytes[i++]);
+            if (is_digit(bytes[i - 1]) && scan->state == BETWEEN)
+                i += take_number(scan, bytes + i, n - i);
+            break;
+        case STRING:
+            i += take_string(scan, bytes + i, n - i);
+            break;
+        case ESCAPE:
+            take_escape(scan, bytes[i++]);
+            break;
+        case UNICODE:
+            take_unicode(scan, bytes[i++]);
+            break;
+        case FINISHED:
+            break;
+        }
+    }
+}
+
+/* The reader wants an object or array, and null is neither. */
+void usage_scan_end(struct usage_scan *scan, struct json_reader *reader,
+                    struct usage_reading *reading)
+{
+    struct usage_reading found = {.found = false};
+    struct json_value value;
+
+    *reading = found;
+    if (scan->capturing || scan->value_n == 0 || scan->value[0] != '{')
+        return;
+    if (!json_begin(reader, scan->value, scan->value_n, sizeof scan->value, &value))
+        return;
+    usage_read(reader, &value, &found);
+    if (json_end(reader))
+        *reading = found;
+}

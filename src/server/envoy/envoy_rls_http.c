@@ -1,0 +1,214 @@
+/* envoy_rls_http.c - the rate limit service over plain HTTP, beside its RPC.
+ *
+ *     POST /json           a request as JSON; 200, or 429 if it is over a limit, with the reply
+ *     GET /healthcheck     200 while the gateway takes calls; HEAD, too
+ *
+ * For curl, for tests, and for who asks the same of envoyproxy/ratelimit. They are served by the
+ * listener for gRPC, so that whoever may reach one may reach the other, and nobody else.
+ *
+ * An exchange belongs to its worker's thread.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/dialect/replies.h"
+#include "server/envoy/envoy_rls_message.h"
+#include "server/runtime/held_body.h"
+#include "server/runtime/worker.h"
+
+enum { BODY_MAX = 128 << 10 };
+
+struct exchange {
+    const struct exchange_ops *ops; /* the first of its members: see worker.h */
+    struct worker *worker;
+    struct http_inbound *in;
+    bool over; /* the reply has gone out */
+    struct envoy_rls_message *message;
+    struct envoy_rls_pending *pending;
+    struct held_body body;
+};
+
+static const struct exchange_ops rls_exchange_ops;
+
+/* ---- replies ---- */
+
+static void answer(struct exchange *x, int status, struct slice type, struct slice body)
+{
+    struct http_fields fields;
+
+    http_fields_init(&fields);
+    http_fields_add(&fields, SLICE("content-type"), type);
+    struct http_head head = {.status = status, .fields = fields.list, .n_fields = fields.n};
+    x->over = true;
+    http_inbound_send(x->in, &head, body);
+}
+
+static void refuse(struct exchange *x, const struct refusal *why)
+{
+    struct worker *worker = x->worker;
+    struct reply reply;
+
+    reply_write(why, WIRE_OPENAI, worker_now(worker), random_bits(&worker->random), &reply);
+    struct http_head head = {
+        .status = reply.status, .fields = reply.fields, .n_fields = reply.n_fields};
+    x->over = true;
+    http_inbound_send(x->in, &head, reply.body);
+}
+
+static void decided(void *context, const struct envoy_rls_reply *reply)
+{
+    struct exchange *x = context;
+    struct json_writer out;
+    struct refusal why;
+
+    x->pending = NULL;
+    if (reply->result != ENVOY_RLS_DECIDED) {
+        refusal_init(&why,
+                     reply->result == ENVOY_RLS_INVALID ? REPLY_INVALID_REQUEST
+                                                        : REPLY_STORE_UNAVAILABLE,
+                     "%s", reply->message);
+        refuse(x, &why);
+        return;
+    }
+    json_writer_init(&out);
+    envoy_rls_write(&out, reply);
+    if (out.failed) {
+        refusal_init(&why, REPLY_INTERNAL, NULL);
+        refuse(x, &why);
+    } else {
+        answer(x, reply->overall == ENVOY_RLS_OVER_LIMIT ? 429 : 200, SLICE("application/json"),
+               (struct slice){out.bytes, out.size});
+    }
+    json_writer_fini(&out);
+}
+
+/* ---- the exchange ---- */
+
+static void end(struct http_inbound *in)
+{
+    struct exchange *x = in->owner;
+    char problem[ENVOY_RLS_MESSAGE_MAX];
+    struct refusal why;
+
+    if (x->over)
+        return;
+    x->message = envoy_rls_read(x->worker->reader,
+                                (struct slice){x->body.n > 0 ? x->body.bytes : "", x->body.n},
+                                x->body.room, problem);
+    if (x->message != NULL) {
+        x->pending = envoy_rls_decide(x->worker, &x->message->request, decided, x);
+        return;
+    }
+    refusal_init(&why, problem[0] != '\0' ? REPLY_INVALID_REQUEST : REPLY_INTERNAL, "%s",
+                 problem[0] != '\0' ? problem : "there is no memory for the request");
+    refuse(x, &why);
+}
+
+static void data(struct http_inbound *in, struct slice bytes)
+{
+    struct exchange *x = in->owner;
+    struct refusal why;
+
+    if (x->over)
+        return;
+    if (x->body.n + bytes.n > BODY_MAX) {
+        refusal_init(&why, REPLY_PAYLOAD_TOO_LARGE, "the body has more than %d bytes", BODY_MAX);
+        refuse(x, &why);
+    } else if (!held_body_add(&x->body, x->worker->gateway, x->worker->generation, in->head.length,
+                              bytes)) {
+        refusal_init(&why, REPLY_MEMORY_PRESSURE,
+                     "memory pressure: the bodies of calls take all the memory they may");
+        refuse(x, &why);
+    }
+}
+
+static void room(struct http_inbound *in)
+{
+    (void)in;
+}
+
+static void gone(struct http_inbound *in, enum http_why why)
+{
+    struct exchange *x = in->owner;
+
+    (void)why;
+    if (x->pending != NULL)
+        envoy_rls_cancel(x->pending);
+    in->owner = NULL;
+    free(x->message);
+    held_body_free(&x->body, x->worker->gateway);
+    free(x);
+}
+
+static const struct exchange_ops rls_exchange_ops = {
+    .data = data, .end = end, .room = room, .gone = gone};
+
+const struct exchange_ops *envoy_rls_ops(const struct http_inbound *in)
+{
+    const void *first = NULL;
+
+    if (in->owner != NULL)
+        memcpy(&first, in->owner, sizeof first);
+    return first == &rls_exchange_ops ? &rls_exchange_ops : NULL;
+}
+
+/* ---- the head ---- */
+
+static void check_health(struct exchange *x)
+{
+    if (atomic_load_explicit(&x->worker->gateway->draining, memory_order_relaxed))
+        answer(x, 503, SLICE("text/plain"), SLICE("the gateway is about to end\n"));
+    else
+        answer(x, 200, SLICE("text/plain"), SLICE("OK"));
+}
+
+/* Answers at once where no body is wanted. */
+static void take_head(struct exchange *x, bool json)
+{
+    const struct http_head *head = &x->in->head;
+    bool right =
+        json ? slice_equal(head->method, SLICE("POST"))
+             : slice_equal(head->method, SLICE("GET")) || slice_equal(head->method, SLICE("HEAD"));
+    struct refusal why;
+
+    if (!right) {
+        refusal_init(&why, REPLY_METHOD_NOT_ALLOWED, NULL);
+        why.allow = json ? "POST" : "GET, HEAD";
+        refuse(x, &why);
+    } else if (!json) {
+        check_health(x);
+    } else if (!envoy_rls_may_ask(x->worker, head)) {
+        refusal_init(&why, REPLY_INVALID_API_KEY,
+                     "envoy_rls.auth is callers: send 'Authorization: Bearer TOKEN' of one");
+        refuse(x, &why);
+    }
+}
+
+/* Without the query, which a load balancer may add and nobody reads. */
+static struct slice path_of(struct slice target)
+{
+    const char *query = memchr(target.at, '?', target.n);
+
+    return query != NULL ? (struct slice){target.at, (size_t)(query - target.at)} : target;
+}
+
+bool envoy_rls_begin(struct worker *worker, struct http_inbound *in)
+{
+    struct slice path = path_of(in->head.target);
+    bool json = slice_equal(path, SLICE("/json"));
+
+    if (!worker->generation->config.envoy.present ||
+        (!json && !slice_equal(path, SLICE("/healthcheck"))))
+        return false;
+    struct exchange *x = calloc(1, sizeof *x);
+    if (x == NULL) {
+        http_inbound_abort(in);
+        return true;
+    }
+    x->ops = &rls_exchange_ops;
+    x->worker = worker;
+    x->in = in;
+    in->owner = x;
+    take_head(x, json);
+    return true;
+}

@@ -1,0 +1,206 @@
+/* forest.c - a copy of the configured tree, with what bank and ledger call each tenant. */
+#include "server/ledger/forest.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/ledger/ledger_problem.h"
+
+void forest_free(struct forest *forest)
+{
+    for (size_t i = 0; i < forest->n; i++)
+        free(forest->nodes[i].name);
+    free(forest->nodes);
+    free(forest->by_name);
+    free(forest->accounts);
+    *forest = (struct forest){0};
+}
+
+static bool copy_budgets(struct tg_budget *to, size_t *n_to, const struct tg_budget *from, size_t n,
+                         const char *whose, struct ledger_problem *problem)
+{
+    if (n > TG_BUDGETS_MAX)
+        return ledger_fail(problem, "%s has %zu budgets; up to %d are allowed", whose, n,
+                           TG_BUDGETS_MAX);
+    if (n > 0)
+        memcpy(to, from, n * sizeof *to);
+    *n_to = n;
+    return true;
+}
+
+/* A parent must exist, and the way up must end. */
+static bool check_parents(const struct spending_tree *tree, size_t i,
+                          struct ledger_problem *problem)
+{
+    size_t at = i, levels = 0;
+
+    while (at != SPENDING_TOP) {
+        if (at >= tree->n_tenants || ++levels > TG_LEVELS_MAX - 2)
+            return ledger_fail(problem,
+                               "the tenant %s has a parent that does not exist, or more than %d "
+                               "levels above it",
+                               tree->tenants[i].name, TG_LEVELS_MAX - 2);
+        at = tree->tenants[at].parent;
+    }
+    return true;
+}
+
+static bool copy_tenant(struct node *node, const struct spending_tree *tree, size_t i,
+                        struct ledger_problem *problem)
+{
+    const struct spending_tenant *tenant = &tree->tenants[i];
+
+    node->name = strdup(tenant->name);
+    node->parent = tenant->parent == SPENDING_TOP ? tree->n_tenants : tenant->parent;
+    return (node->name != NULL || ledger_fail(problem, "there is no memory for a tenant")) &&
+           check_parents(tree, i, problem) &&
+           copy_budgets(node->budgets, &node->n_budgets, tenant->budgets, tenant->n_budgets,
+                        tenant->name, problem) &&
+           copy_budgets(node->user_budgets, &node->n_user_budgets, tenant->user_budgets,
+                        tenant->n_user_budgets, tenant->name, problem);
+}
+
+static int compare_names(const void *left, const void *right)
+{
+    const struct forest_name *a = left, *b = right;
+
+    return strcmp(a->name, b->name);
+}
+
+static void sort_names(struct forest *forest)
+{
+    for (size_t i = 0; i + 1 < forest->n; i++)
+        forest->by_name[i] = (struct forest_name){forest->nodes[i].name, i};
+    qsort(forest->by_name, forest->n - 1, sizeof *forest->by_name, compare_names);
+}
+
+bool forest_init(struct forest *forest, const struct spending_tree *tree,
+                 struct ledger_problem *problem)
+{
+    struct node *everyone;
+    size_t n = tree->n_tenants + 1;
+
+    *forest = (struct forest){.nodes = calloc(n, sizeof *forest->nodes),
+                              .by_name = calloc(n, sizeof *forest->by_name),
+                              .accounts = calloc(n, sizeof *forest->accounts)};
+    forest->n = forest->nodes ? n : 0;
+    if (forest->nodes == NULL || forest->by_name == NULL || forest->accounts == NULL) {
+        return ledger_fail(problem, "there is no memory for %zu tenants", tree->n_tenants);
+    }
+    everyone = &forest->nodes[tree->n_tenants];
+    everyone->parent = SPENDING_TOP;
+    if (!copy_budgets(everyone->budgets, &everyone->n_budgets, tree->budgets, tree->n_budgets,
+                      "everyone", problem))
+        return false;
+    for (size_t i = 0; i < tree->n_tenants; i++)
+        if (!copy_tenant(&forest->nodes[i], tree, i, problem))
+            return false;
+    sort_names(forest);
+    return true;
+}
+
+bool forest_register(struct forest *forest, struct ledger *ledger, struct ledger_problem *problem)
+{
+    size_t n = forest->n - 1;
+    struct ledger_tenant_spec *list = calloc(n + 1, sizeof *list);
+
+    if (list == NULL)
+        return ledger_fail(problem, "there is no memory for %zu tenants", n);
+    for (size_t i = 0; i < n; i++) {
+        size_t parent = forest->nodes[i].parent;
+        list[i] = (struct ledger_tenant_spec){forest->nodes[i].name,
+                                              parent == n ? LEDGER_NO_PARENT : parent, 0, 0};
+    }
+    bool done = ledger == NULL || ledger_add_tenants(ledger, list, n, problem);
+    for (size_t i = 0; done && i < n; i++)
+        forest->nodes[i].ledger_id = list[i].number;
+    free(list);
+    return done;
+}
+
+static bool same_budgets(const struct tg_budget *a, size_t n_a, const struct tg_budget *b,
+                         size_t n_b)
+{
+    if (n_a != n_b)
+        return false;
+    for (size_t i = 0; i < n_a; i++)
+        if (a[i].amount != b[i].amount || a[i].per != b[i].per || a[i].zone != b[i].zone ||
+            a[i].mode != b[i].mode)
+            return false;
+    return true;
+}
+
+static void keep_node(struct forest *forest, size_t i, const struct forest *before)
+{
+    struct node *node = &forest->nodes[i];
+    size_t k = node->name ? forest_find(before, node->name, i) : before->n - 1;
+    const struct node *old = k < before->n ? &before->nodes[k] : NULL;
+
+    if (old == NULL || (node->name == NULL) != (old->name == NULL) ||
+        atomic_load(&old->account) == 0)
+        return;
+    if (node->parent != SPENDING_TOP) {
+        const struct node *above = &forest->nodes[node->parent];
+        if (above->account == 0 || above->account != before->nodes[old->parent].account)
+            return;
+    }
+    /* The account is the same, whatever its budgets. */
+    atomic_store(&node->account, atomic_load(&old->account));
+    node->kept = same_budgets(node->budgets, node->n_budgets, old->budgets, old->n_budgets) &&
+                 same_budgets(node->user_budgets, node->n_user_budgets, old->user_budgets,
+                              old->n_user_budgets);
+}
+
+/* Parents first, whatever their order in the list: a level at a time. */
+void forest_keep(struct forest *forest, const struct forest *before)
+{
+    if (before->n == 0)
+        return;
+    keep_node(forest, forest->n - 1, before);
+    for (int level = 0; level < TG_LEVELS_MAX; level++)
+        for (size_t i = 0; i + 1 < forest->n; i++)
+            if (!forest->nodes[i].kept)
+                keep_node(forest, i, before);
+}
+
+size_t forest_find(const struct forest *forest, const char *name, size_t hint)
+{
+    struct forest_name wanted = {name, 0}, *found;
+
+    if (hint < forest->n && forest->nodes[hint].name != NULL &&
+        strcmp(forest->nodes[hint].name, name) == 0)
+        return hint;
+    if (forest->n <= 1)
+        return SPENDING_TOP;
+    found = bsearch(&wanted, forest->by_name, forest->n - 1, sizeof wanted, compare_names);
+    return found ? found->node : SPENDING_TOP;
+}
+
+const struct node *forest_named(const struct forest *forest, const char *name)
+{
+    size_t i = forest_find(forest, name, SPENDING_TOP);
+
+    return i != SPENDING_TOP ? &forest->nodes[i] : NULL;
+}
+
+static int compare_accounts(const void *left, const void *right)
+{
+    const struct forest_account *a = left, *b = right;
+
+    return (a->account > b->account) - (a->account < b->account);
+}
+
+void forest_sort_accounts(struct forest *forest)
+{
+    for (size_t i = 0; i < forest->n; i++)
+        forest->accounts[i] = (struct forest_account){atomic_load(&forest->nodes[i].account), i};
+    qsort(forest->accounts, forest->n, sizeof *forest->accounts, compare_accounts);
+}
+
+const struct node *forest_with(const struct forest *forest, tg_account account)
+{
+    struct forest_account wanted = {account, 0}, *found;
+
+    found = bsearch(&wanted, forest->accounts, forest->n, sizeof wanted, compare_accounts);
+    return found ? &forest->nodes[found->node] : NULL;
+}

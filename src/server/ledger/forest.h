@@ -1,0 +1,61 @@
+/* forest.h - a copy of the configured tree, with what bank and ledger call each tenant. Private to
+ * src/ledger. */
+#ifndef TG_LEDGER_FOREST_H
+#define TG_LEDGER_FOREST_H
+
+#include <stdatomic.h>
+
+#include "server/ledger/spending.h"
+
+struct node {
+    char *name; /* null: everyone */
+    size_t parent;
+    uint32_t ledger_id;
+    _Atomic tg_account account;
+    struct tg_budget budgets[TG_BUDGETS_MAX], user_budgets[TG_BUDGETS_MAX];
+    size_t n_budgets, n_user_budgets;
+    bool kept; /* as it was in the forest before */
+};
+
+/* A node by its name, or by its account. */
+struct forest_name {
+    const char *name;
+    size_t node;
+};
+struct forest_account {
+    tg_account account;
+    size_t node;
+};
+
+/* Tenants by their index in the tree, and at the end everyone. */
+struct forest {
+    struct node *nodes;
+    size_t n;                        /* with everyone */
+    struct forest_name *by_name;     /* sorted; without everyone */
+    struct forest_account *accounts; /* room, for forest_with() */
+};
+
+/* Copies and checks a tree. To be freed even if it is none. */
+bool forest_init(struct forest *forest, const struct spending_tree *tree,
+                 struct ledger_problem *problem);
+void forest_free(struct forest *forest);
+
+/* Gets the tenants' numbers from the ledger (null: there is none); those that are new are written
+ * there. */
+bool forest_register(struct forest *forest, struct ledger *ledger, struct ledger_problem *problem);
+
+/* Finds the nodes that are as they were in another forest, parents and budgets, and takes over
+ * their accounts: for them nothing has to be done. */
+void forest_keep(struct forest *forest, const struct forest *before);
+
+/* The tenant of a name: its index, or SPENDING_TOP. `hint` is looked at first. */
+size_t forest_find(const struct forest *forest, const char *name, size_t hint);
+
+/* The same as a node; null: none. */
+const struct node *forest_named(const struct forest *forest, const char *name);
+
+/* Sorts the accounts, once all nodes have theirs; then the node with an account, null: none. */
+void forest_sort_accounts(struct forest *forest);
+const struct node *forest_with(const struct forest *forest, tg_account account);
+
+#endif

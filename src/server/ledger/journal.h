@@ -1,0 +1,104 @@
+/* journal.h - settled calls between the reply and the database: a ring in a mapped file.
+ *
+ * See journal.c for how. Private to src/ledger.
+ */
+#ifndef TG_LEDGER_JOURNAL_H
+#define TG_LEDGER_JOURNAL_H
+
+#include <stdatomic.h>
+
+#include "server/ledger/ledger.h"
+
+struct slot;
+
+struct journal {
+    struct slot *slots; /* of the mapping */
+    size_t n;           /* of them */
+    void *mapping;
+    size_t mapping_bytes;
+    uint64_t token;
+
+    /* Appenders write these, and whoever moves entries reads them; each on a line of its own. */
+    _Alignas(64) _Atomic int64_t room;  /* slots that are neither used nor promised */
+    _Alignas(64) _Atomic uint64_t next; /* sequence number of the next entry */
+};
+
+/* One entry as it lies in the journal, with its names. */
+struct journal_record {
+    uint64_t sequence;
+    struct ledger_entry entry;
+    char names[4 * LEDGER_NAME_MAX];
+};
+
+/* Makes a new, empty journal file for the ledger `token`; nothing is there until it is whole. */
+bool journal_create(const char *path, uint64_t token, size_t slots, struct ledger_problem *problem);
+
+/* Maps the file. Its token must be the ledger's. */
+bool journal_map(struct journal *journal, const char *path, uint64_t token,
+                 struct ledger_problem *problem);
+
+/* The same without a file. */
+bool journal_map_memory(struct journal *journal, size_t slots, struct ledger_problem *problem);
+
+void journal_unmap(struct journal *journal);
+
+/* Begins to take entries after `moved`, which must be the last one that is anywhere. */
+void journal_begin(struct journal *journal, uint64_t moved);
+
+bool journal_take_room(struct journal *journal);
+void journal_give_room(struct journal *journal, int64_t n);
+void journal_append(struct journal *journal, const struct ledger_entry *entry);
+
+/* Makes the pages of the next so many entries ready to be stored to. */
+void journal_warm(struct journal *journal, uint64_t slots);
+
+/* What there is of an entry. */
+enum journal_found {
+    JOURNAL_NOTHING, /* it was never begun, or not finished */
+    JOURNAL_WHOLE,
+    JOURNAL_DAMAGED, /* its number is there, which is written last, but the rest does not fit; or a
+                        number that no process has written there */
+};
+
+/* Reads entry number `sequence`, if its append has ended. */
+enum journal_found journal_read(struct journal *journal, uint64_t sequence,
+                                struct journal_record *record);
+
+/* The same of a journal to which nobody appends: what a former process had written whole counts,
+ * even if its append did not end. */
+enum journal_found journal_find(struct journal *journal, uint64_t sequence,
+                                struct journal_record *record);
+
+/* Of an entry that is not there, but others after it are: whether it was wiped out, together with
+ * one beside it. A single blank slot may be that of an append that had not written anything yet. */
+bool journal_is_erased(struct journal *journal, uint64_t sequence);
+
+/* Takes away numbers that no process has written, in the slots of these entries, so that they are
+ * told of once; says how many there were. Nobody may be appending to these. */
+uint64_t journal_wipe(struct journal *journal, uint64_t from, uint64_t to);
+
+/* The last entry after `moved`, and within reach, of which something is left; `moved` if there is
+ * none. Then: the largest number of any whole entry, within reach or not. */
+uint64_t journal_last(struct journal *journal, uint64_t moved);
+uint64_t journal_newest(struct journal *journal);
+
+/* Writes to the disk what is only in the kernel's memory yet. */
+void journal_sync(struct journal *journal);
+
+/* Maps the file for reading alone, beside the process that writes it. */
+bool journal_map_view(struct journal *journal, const char *path, uint64_t token,
+                      struct ledger_problem *problem);
+
+/* What was in a journal at some moment, from one sequence number on. */
+struct journal_copy {
+    struct journal_record *records;
+    size_t n;
+    uint64_t *damaged; /* sequence numbers; UINT64_MAX: nobody knows which */
+    size_t n_damaged;
+};
+
+/* False: no memory. */
+bool journal_copy(struct journal *journal, uint64_t moved, struct journal_copy *copy);
+void journal_copy_free(struct journal_copy *copy);
+
+#endif

@@ -1,0 +1,207 @@
+/* journal_file.c - the file of a journal: making it, checking its head, mapping it.
+ *
+ * A new file gets its name only when it is whole and on the disk, so there is never half a journal.
+ * An empty file is no journal, but the word of an administrator that there need not be one: see
+ * ledger_open().
+ */
+#define _DEFAULT_SOURCE /* MAP_ANONYMOUS */
+#include <errno.h>
+#include <fcntl.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include "server/ledger/journal_slot.h"
+#include "server/ledger/ledger_problem.h"
+
+static const char magic[8] = "TGSPEND";
+
+struct head {
+    char magic[8];
+    uint32_t version;
+    uint32_t slot_bytes;
+    uint64_t slots;
+    uint64_t token;    /* of the ledger it belongs to */
+    uint64_t checksum; /* of the above */
+};
+
+/* ---- Making ---- */
+
+static struct head head_of(uint64_t token, uint64_t slots)
+{
+    struct head head = {.version = 1, .slot_bytes = SLOT_BYTES, .slots = slots, .token = token};
+
+    memcpy(head.magic, magic, sizeof magic);
+    head.checksum = XXH3_64bits(&head, offsetof(struct head, checksum));
+    return head;
+}
+
+/* Zeros that are written, not only promised: the first store to a page that was only allocated
+ * would wait for the file system to note that it is used now. */
+static bool write_new(int fd, uint64_t token, size_t slots)
+{
+    static const char zeros[16 * SLOT_BYTES];
+    struct head head = head_of(token, slots);
+    size_t bytes = HEAD_BYTES + slots * SLOT_BYTES;
+    ssize_t wrote;
+
+    for (size_t at = 0; at < bytes; at += (size_t)wrote) {
+        wrote = pwrite(fd, zeros, bytes - at < sizeof zeros ? bytes - at : sizeof zeros, (off_t)at);
+        if (wrote <= 0)
+            return false;
+    }
+    return pwrite(fd, &head, sizeof head, 0) == (ssize_t)sizeof head && fsync(fd) == 0;
+}
+
+/* A new name is on the disk when its folder is. */
+static void sync_folder(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    char *folder = slash == NULL ? strdup(".") : strndup(path, (size_t)(slash - path) + 1);
+    int fd = folder != NULL ? open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+
+    if (fd >= 0) {
+        (void)fsync(fd); /* some file systems cannot, and need not */
+        close(fd);
+    }
+    free(folder);
+}
+
+bool journal_create(const char *path, uint64_t token, size_t slots, struct ledger_problem *problem)
+{
+    size_t bytes = strlen(path) + sizeof ".new";
+    char *fresh = malloc(bytes);
+    bool done = false;
+    int fd;
+
+    if (fresh == NULL)
+        return ledger_fail(problem, "%s: there is no memory to make it", path);
+    snprintf(fresh, bytes, "%s.new", path);
+    fd = open(fresh, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    if (fd >= 0) {
+        done = write_new(fd, token, slots) && rename(fresh, path) == 0;
+        int why = errno;
+        if (done)
+            sync_folder(path);
+        else
+            unlink(fresh);
+        close(fd);
+        errno = why;
+    }
+    if (!done)
+        ledger_fail(problem,
+                    "%s: the journal of %zu bytes cannot be made: %s; check the rights and the "
+                    "free space of its folder",
+                    path, HEAD_BYTES + slots * SLOT_BYTES, strerror(errno));
+    free(fresh);
+    return done;
+}
+
+static bool check_head(const char *path, const struct head *head, off_t file_bytes, uint64_t token,
+                       struct ledger_problem *problem)
+{
+    static const char go_on[] = "put back the right file, or replace it by an empty one to go on "
+                                "without what it held";
+
+    if (memcmp(head->magic, magic, sizeof magic) != 0)
+        return ledger_fail(problem, "%s is no journal of a ledger; %s", path, go_on);
+    if (head->version != 1)
+        return ledger_fail(problem,
+                           "%s is a journal of version %u, this program knows version 1; use the "
+                           "newer program",
+                           path, (unsigned)head->version);
+    if (head->checksum != XXH3_64bits(head, offsetof(struct head, checksum)) ||
+        head->slot_bytes != SLOT_BYTES || head->slots < 2 || head->slots > SLOTS_MAX)
+        return ledger_fail(problem, "%s is damaged: its head is not what was written; %s", path,
+                           go_on);
+    if ((uint64_t)file_bytes != HEAD_BYTES + head->slots * SLOT_BYTES)
+        return ledger_fail(problem, "%s is damaged: it has %lld bytes of %llu; %s", path,
+                           (long long)file_bytes,
+                           (unsigned long long)(HEAD_BYTES + head->slots * SLOT_BYTES), go_on);
+    if (head->token != token)
+        return ledger_fail(problem, "%s is the journal of another ledger; %s", path, go_on);
+    return true;
+}
+
+static bool map_file(struct journal *journal, int fd, const char *path, uint64_t token,
+                     int protection, struct ledger_problem *problem)
+{
+    struct head head = {.version = 0};
+    struct stat stat;
+    void *mapping;
+
+    if (fstat(fd, &stat) != 0 || pread(fd, &head, sizeof head, 0) < 0)
+        return ledger_fail(problem, "%s cannot be read: %s", path, strerror(errno));
+    if (!check_head(path, &head, stat.st_size, token, problem))
+        return false;
+    mapping = mmap(NULL, (size_t)stat.st_size, protection, MAP_SHARED, fd, 0);
+    if (mapping == MAP_FAILED)
+        return ledger_fail(problem, "%s cannot be mapped: %s", path, strerror(errno));
+    *journal = (struct journal){
+        .slots = (struct slot *)((char *)mapping + HEAD_BYTES),
+        .n = head.slots,
+        .mapping = mapping,
+        .mapping_bytes = (size_t)stat.st_size,
+        .token = token,
+    };
+    return true;
+}
+
+static bool map_path(struct journal *journal, const char *path, uint64_t token, bool writable,
+                     struct ledger_problem *problem)
+{
+    int fd = open(path, (writable ? O_RDWR : O_RDONLY) | O_CLOEXEC);
+    bool done;
+
+    if (fd < 0)
+        return ledger_fail(problem, "%s cannot be opened: %s", path, strerror(errno));
+    done =
+        map_file(journal, fd, path, token, writable ? PROT_READ | PROT_WRITE : PROT_READ, problem);
+    close(fd);
+    return done;
+}
+
+bool journal_map(struct journal *journal, const char *path, uint64_t token,
+                 struct ledger_problem *problem)
+{
+    return map_path(journal, path, token, true, problem);
+}
+
+bool journal_map_view(struct journal *journal, const char *path, uint64_t token,
+                      struct ledger_problem *problem)
+{
+    return map_path(journal, path, token, false, problem);
+}
+
+bool journal_map_memory(struct journal *journal, size_t slots, struct ledger_problem *problem)
+{
+    size_t bytes = slots * SLOT_BYTES;
+    void *mapping = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    if (mapping == MAP_FAILED)
+        return ledger_fail(problem, "there is no memory for a journal of %zu entries", slots);
+    *journal =
+        (struct journal){.slots = mapping, .n = slots, .mapping = mapping, .mapping_bytes = bytes};
+    return true;
+}
+
+void journal_unmap(struct journal *journal)
+{
+    if (journal->mapping != NULL)
+        munmap(journal->mapping, journal->mapping_bytes);
+    journal->mapping = NULL;
+}
+
+void journal_sync(struct journal *journal)
+{
+    /* What it cannot write now the kernel keeps trying, and there is nobody to tell: the database
+     * has failed before, and that is reported. */
+    (void)msync(journal->mapping, journal->mapping_bytes, MS_SYNC);
+}

@@ -1,0 +1,260 @@
+/* ledger.c - spend on disk: appending, moving entries on, adding up.
+ *
+ *     ledger_append()        ledger_flush()            ledger_roll()
+ *          |                      |                         |
+ *     path.spend (mapped) -> path: calls and sums -> path: coarser sums
+ *     journal.c              ledger_db.c              ledger_sums.c
+ *
+ * An entry is in the journal when its append returns, and leaves it by the transaction that also
+ * writes its number into the database: at every moment it counts exactly once.
+ *
+ * Locks: `held` is held over I/O, by whoever uses the database, and never by an append. `telling`
+ * guards the text of the last failure, for some instructions.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "server/ledger/ledger_own.h"
+
+/* Entries of one transaction: long enough to share its sync, short enough for a rollback. */
+#define BATCH 2048
+
+/* Slots that are made ready beyond what the last flush suggests. */
+#define WARM 64
+
+/* ---- Moving entries into the database ---- */
+
+/* Adds the entries after `moved` up to `last`, or up to the first that is not there if `gaps` are
+ * none of ours to pass over. Sets `through`, and counts what was damaged. */
+static bool add_entries(struct ledger *ledger, uint64_t last, bool gaps, journal_read_fn *read,
+                        uint64_t *through, uint64_t *whole, uint64_t *damaged,
+                        struct ledger_problem *problem)
+{
+    struct journal_record record;
+    uint64_t sequence = atomic_load(&ledger->moved) + 1;
+
+    *whole = *damaged = 0;
+    for (; sequence <= last; sequence++) {
+        enum journal_found found = read(&ledger->journal, sequence, &record);
+        if (found == JOURNAL_NOTHING && !gaps)
+            break;
+        *damaged += found == JOURNAL_DAMAGED ||
+                    (found == JOURNAL_NOTHING && journal_is_erased(&ledger->journal, sequence));
+        *whole += found == JOURNAL_WHOLE;
+        if (found == JOURNAL_WHOLE &&
+            !ledger_db_add(&ledger->db, &record, ledger->detail > 0, problem))
+            return false;
+    }
+    *through = sequence - 1;
+    return ledger_db_set_moved(&ledger->db, *through, problem);
+}
+
+bool ledger_move(struct ledger *ledger, uint64_t last, bool gaps, journal_read_fn *read,
+                 uint64_t *whole, struct ledger_problem *problem)
+{
+    uint64_t through, damaged;
+
+    if (ledger_db_run(&ledger->db, "BEGIN IMMEDIATE", problem) &&
+        add_entries(ledger, last, gaps, read, &through, whole, &damaged, problem) &&
+        ledger_db_run(&ledger->db, "COMMIT", problem)) {
+        if (damaged > 0 || gaps)
+            (void)journal_wipe(&ledger->journal, atomic_load(&ledger->moved) + 1, through);
+        atomic_store(&ledger->moved, through);
+        atomic_fetch_add(&ledger->damaged, damaged);
+        return true;
+    }
+    ledger_db_undo(&ledger->db);
+    return false;
+}
+
+/* ---- On the way of a call ---- */
+
+bool ledger_take_room(struct ledger *ledger)
+{
+    return journal_take_room(&ledger->journal);
+}
+
+void ledger_give_room(struct ledger *ledger)
+{
+    journal_give_room(&ledger->journal, 1);
+}
+
+void ledger_append(struct ledger *ledger, const struct ledger_entry *entry)
+{
+    journal_append(&ledger->journal, entry);
+}
+
+/* ---- Off the way ---- */
+
+static void tell(struct ledger *ledger, const struct ledger_problem *why, struct ledger_problem *to)
+{
+    pthread_mutex_lock(&ledger->telling);
+    ledger->reason = *why;
+    pthread_mutex_unlock(&ledger->telling);
+    if (to != NULL)
+        *to = *why;
+}
+
+static bool flush_held(struct ledger *ledger, struct ledger_problem *problem)
+{
+    for (;;) {
+        uint64_t before = atomic_load(&ledger->moved), whole;
+        struct journal_record record;
+        /* No transaction for nothing: an idle ledger leaves the disk alone. */
+        if (journal_read(&ledger->journal, before + 1, &record) == JOURNAL_NOTHING)
+            return true;
+        if (!ledger_move(ledger, before + BATCH, false, journal_read, &whole, problem))
+            return false;
+        uint64_t moved = atomic_load(&ledger->moved) - before;
+        journal_give_room(&ledger->journal, (int64_t)moved);
+        journal_warm(&ledger->journal, 2 * moved + WARM);
+    }
+}
+
+bool ledger_flush(struct ledger *ledger, struct ledger_problem *problem)
+{
+    struct ledger_problem why = {""};
+    bool done;
+
+    pthread_mutex_lock(&ledger->held);
+    done = ledger_db_in_place(&ledger->db, &why) && flush_held(ledger, &why);
+    /* While the database is away a power loss should take no more than usual. */
+    if (!done)
+        journal_sync(&ledger->journal);
+    pthread_mutex_unlock(&ledger->held);
+    tell(ledger, &why, done ? NULL : problem);
+    return done;
+}
+
+bool ledger_roll(struct ledger *ledger, tg_ms now, struct ledger_problem *problem)
+{
+    struct ledger_problem why = {""};
+    bool done;
+
+    pthread_mutex_lock(&ledger->held);
+    done = ledger_db_roll(&ledger->db, now, ledger->detail, &why);
+    pthread_mutex_unlock(&ledger->held);
+    tell(ledger, &why, done ? NULL : problem);
+    return done;
+}
+
+bool ledger_add_tenants(struct ledger *ledger, struct ledger_tenant_spec *list, size_t n,
+                        struct ledger_problem *problem)
+{
+    bool done;
+
+    pthread_mutex_lock(&ledger->held);
+    done = ledger_db_add_tenants(&ledger->db, list, n, problem);
+    pthread_mutex_unlock(&ledger->held);
+    return done;
+}
+
+void ledger_get_state(struct ledger *ledger, struct ledger_state *state)
+{
+    int64_t room = atomic_load(&ledger->journal.room);
+    /* In this order: what moves in between makes the difference smaller, never larger than the
+     * journal is. */
+    uint64_t last = atomic_load(&ledger->journal.next) - 1;
+    uint64_t moved = atomic_load(&ledger->moved);
+
+    *state = (struct ledger_state){
+        .waiting = last > moved ? last - moved : 0,
+        .room = room > 0 ? (uint64_t)room : 0,
+        .recovered = ledger->recovered,
+        .damaged = atomic_load(&ledger->damaged),
+        .flushed_at = atomic_load(&ledger->flushed_at),
+    };
+    pthread_mutex_lock(&ledger->telling);
+    memcpy(state->reason, ledger->reason.text, sizeof state->reason);
+    pthread_mutex_unlock(&ledger->telling);
+    state->health = state->room == 0           ? LEDGER_FULL
+                    : state->reason[0] != '\0' ? LEDGER_LATE
+                                               : LEDGER_WELL;
+}
+
+/* ---- Sums ---- */
+
+void ledger_hold(struct ledger *ledger)
+{
+    pthread_mutex_lock(&ledger->held);
+}
+
+void ledger_let_go(struct ledger *ledger)
+{
+    pthread_mutex_unlock(&ledger->held);
+}
+
+size_t ledger_tenants(struct ledger *ledger)
+{
+    return ledger->db.n_tenants;
+}
+
+const char *ledger_tenant_name(struct ledger *ledger, uint32_t tenant)
+{
+    return ledger_db_name(&ledger->db, tenant);
+}
+
+uint32_t ledger_tenant_parent(struct ledger *ledger, uint32_t tenant)
+{
+    return ledger_db_parent(&ledger->db, tenant);
+}
+
+bool ledger_scan_moved(struct ledger *ledger, tg_ms begin, ledger_sum_fn *fn, void *context,
+                       struct ledger_problem *problem)
+{
+    return ledger_db_scan(&ledger->db, begin, fn, context, problem);
+}
+
+void ledger_scan_waiting(struct ledger *ledger, tg_ms begin, ledger_sum_fn *fn, void *context)
+{
+    uint64_t next = atomic_load(&ledger->journal.next);
+
+    for (uint64_t i = atomic_load(&ledger->moved) + 1; i < next; i++) {
+        struct journal_record record;
+        struct ledger_sum sum;
+        if (journal_read(&ledger->journal, i, &record) == JOURNAL_WHOLE &&
+            ledger_sum_of(&record.entry, begin, &sum))
+            fn(context, &sum);
+    }
+}
+
+struct asked {
+    struct ledger *ledger;
+    const char *tenant, *user;
+    tg_micro micro;
+};
+
+static bool is_named(struct ledger_text text, const char *name)
+{
+    return strlen(name) == text.size &&
+           (text.size == 0 || memcmp(name, text.bytes, text.size) == 0);
+}
+
+static void add_asked(void *context, const struct ledger_sum *sum)
+{
+    struct asked *asked = context;
+
+    if (asked->tenant != NULL &&
+        !ledger_db_is_within(&asked->ledger->db, sum->tenant, asked->tenant))
+        return;
+    if (asked->user != NULL && !is_named(sum->user, asked->user))
+        return;
+    asked->micro =
+        asked->micro > TG_MONEY_MAX - sum->micro ? TG_MONEY_MAX : asked->micro + sum->micro;
+}
+
+bool ledger_spent(struct ledger *ledger, const char *tenant, const char *user, tg_ms begin,
+                  tg_micro *micro, struct ledger_problem *problem)
+{
+    struct asked asked = {ledger, tenant, user, 0};
+    bool done;
+
+    ledger_hold(ledger);
+    done = ledger_scan_moved(ledger, begin, add_asked, &asked, problem);
+    if (done)
+        ledger_scan_waiting(ledger, begin, add_asked, &asked);
+    ledger_let_go(ledger);
+    if (done)
+        *micro = asked.micro;
+    return done;
+}

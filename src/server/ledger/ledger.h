@@ -1,0 +1,208 @@
+/* ledger.h - spend on disk: what every call has cost, kept over a restart and over a crash.
+ *
+ *     struct ledger_config config;
+ *     ledger_config_init(&config);
+ *     config.path = "tollgate.db";
+ *     if (!ledger_open(&config, &ledger, &problem))
+ *         ... problem.text
+ *     ledger_add_tenants(ledger, tenants, n, &problem);
+ *
+ *     if (!ledger_take_room(ledger))          before a call is sent
+ *         ...                                 no room: see ledger_get_state()
+ *     ledger_append(ledger, &entry);          when it is settled, before the reply goes out
+ *
+ *     ledger_flush(ledger, &problem);         now and then, by a thread that may wait for a disk
+ *     ledger_roll(ledger, now, &problem);
+ *
+ * Promise: once ledger_append() has returned, the entry is in every later sum, whenever the process
+ * is killed (tests/unit/server/ledger/test_ledger_crash.c). An entry whose append had begun but not
+ * returned may be in it too: one for each thread that was inside. docs/ledger.md has the rest.
+ *
+ * Threads: ledger_take_room(), ledger_give_room(), ledger_append() and ledger_get_state() from any
+ * thread, without a system call or a lock that is held over I/O. The others from any thread too,
+ * but they wait for the disk and for each other.
+ */
+#ifndef TG_LEDGER_LEDGER_H
+#define TG_LEDGER_LEDGER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "tollgate.h"
+
+/* What is wrong, with which file, and what to do about it. */
+struct ledger_problem {
+    char text[640];
+};
+
+struct ledger_config {
+    const char *path; /* of the database; ":memory:" keeps nothing over a restart */
+    tg_ms detail;     /* how long single calls are kept; 0: only sums are; default 30 days */
+    size_t slots;     /* of the journal, 2 to 2^20, each 1 KiB of disk; default 16384. A journal
+                         that is there keeps the number it was made with. */
+    int busy_ms;      /* how long to wait for another program's lock; default 1000 */
+};
+
+void ledger_config_init(struct ledger_config *config);
+
+/* ---- Entries --------------------------------------------------------------------------------- */
+
+/* Bytes, not ended by 0; they need not be UTF-8. */
+struct ledger_text {
+    const char *bytes;
+    size_t size;
+};
+
+#define LEDGER_NAME_MAX 200 /* bytes of a user, model, provider or key; more are cut */
+
+enum {
+    LEDGER_ESTIMATED = 1, /* no usage was reported: the reservation stands */
+    LEDGER_ABSURD = 2,    /* a usage was reported that nobody believes */
+    LEDGER_CANCELLED = 4, /* the caller went away */
+    LEDGER_CUT = 8,       /* a name was longer than LEDGER_NAME_MAX; set by ledger_append() */
+};
+
+/* One settled call. Counts and money below 0 are kept as 0, above their bounds as the bound. */
+struct ledger_entry {
+    tg_ms reserved_at; /* says which windows it belongs to */
+    tg_ms settled_at;
+    uint32_t tenant; /* from ledger_add_tenants() */
+    uint32_t flags;  /* LEDGER_... */
+    struct tg_usage usage;
+    tg_micro micro;
+    struct ledger_text user, model, provider, key;
+};
+
+/* ---- Life ------------------------------------------------------------------------------------ */
+
+struct ledger;
+
+/* Opens the ledger, or makes a new one where there is none, and counts what a former process left
+ * in the journal. False: nothing is open, nothing is changed that could not be repeated, and
+ * `problem` says why. What is damaged is never replaced by something empty. */
+bool ledger_open(const struct ledger_config *config, struct ledger **ledger,
+                 struct ledger_problem *problem);
+
+/* Moves what is left into the database. False: it could not; it stays in the journal, and the next
+ * ledger_open() counts it. The ledger is gone in either case. Null is fine. */
+bool ledger_close(struct ledger *ledger, struct ledger_problem *problem);
+
+/* Random, made with the database and kept in it: what other machines know this ledger by. A copy
+ * has the same; two machines must not write to copies of one. That of ":memory:" is new each time.
+ */
+uint64_t ledger_id(const struct ledger *ledger);
+
+#define LEDGER_NO_PARENT SIZE_MAX
+
+struct ledger_tenant_spec {
+    const char *name;
+    size_t parent;   /* in the list; LEDGER_NO_PARENT: */
+    uint32_t under;  /* then the number of its parent; 0: it is at the top */
+    uint32_t number; /* the result, for entries */
+};
+
+/* The numbers of tenants. New ones are on disk when this returns, all of them or none. */
+bool ledger_add_tenants(struct ledger *ledger, struct ledger_tenant_spec *list, size_t n,
+                        struct ledger_problem *problem);
+
+/* ---- On the way of a call -------------------------------------------------------------------- */
+
+/* Room for one entry. False: the journal is full, because the database has not taken anything for
+ * long. Who has room can append, whatever happens to the disk in between. */
+bool ledger_take_room(struct ledger *ledger);
+
+/* Gives room back that will not be used. */
+void ledger_give_room(struct ledger *ledger);
+
+/* Writes an entry into the room that was taken: about a tenth of a microsecond. */
+void ledger_append(struct ledger *ledger, const struct ledger_entry *entry);
+
+/* ---- Off the way ----------------------------------------------------------------------------- */
+
+/* Moves what is in the journal into the database, in transactions of many entries. False: the
+ * database does not take it now. Nothing is lost; call again. */
+bool ledger_flush(struct ledger *ledger, struct ledger_problem *problem);
+
+/* Forgets single calls older than `detail`, makes quarters of an hour that are older than 70 days
+ * into days (UTC), and days older than 400 days into one sum. Worth calling once an hour. */
+bool ledger_roll(struct ledger *ledger, tg_ms now, struct ledger_problem *problem);
+
+/* Flushes every `period_ms` and rolls every hour on a thread of its own, until ledger_close(). */
+struct clock;
+bool ledger_keep(struct ledger *ledger, const struct clock *clock, int64_t period_ms,
+                 struct ledger_problem *problem);
+
+enum ledger_health {
+    LEDGER_WELL,
+    LEDGER_LATE, /* the database does not take entries; the journal still does */
+    LEDGER_FULL, /* neither does: there is no room */
+};
+
+struct ledger_state {
+    enum ledger_health health;
+    char reason[640];   /* why the last flush or roll failed; empty if it did not */
+    uint64_t waiting;   /* entries in the journal that are not in the database yet */
+    uint64_t room;      /* entries that it can still promise to take */
+    uint64_t recovered; /* entries that a former process had left in the journal */
+    uint64_t damaged;   /* of these, how many could not be read: they are in no sum */
+    tg_ms flushed_at;   /* with ledger_keep(): what was appended before is in the database; 0: not
+                           known */
+};
+
+void ledger_get_state(struct ledger *ledger, struct ledger_state *state);
+
+/* ---- Sums ------------------------------------------------------------------------------------ */
+
+/* What a tenant's user has spent with a model. */
+struct ledger_sum {
+    uint32_t tenant;
+    struct ledger_text user, model; /* for the time of the call */
+    int64_t calls;
+    struct tg_usage usage;
+    tg_micro micro;
+};
+
+typedef void ledger_sum_fn(void *context, const struct ledger_sum *sum);
+
+/* What was reserved since `begin`, by tenant or one beneath it (null: by all) and by one user
+ * (null: by all of them). Exact where `begin` is a multiple of a quarter of an hour, as the windows
+ * of every zone are, and not older than 70 days; otherwise the whole quarter or the whole UTC day
+ * in which it lies counts: never less. */
+bool ledger_spent(struct ledger *ledger, const char *tenant, const char *user, tg_ms begin,
+                  tg_micro *micro, struct ledger_problem *problem);
+
+/* The same, of everyone, in two parts between ledger_hold() and ledger_let_go(): what is in the
+ * database, and what is in the journal now. While it is held nothing moves from one to the other;
+ * appends go on. Each part may give several sums for the same names. */
+void ledger_hold(struct ledger *ledger);
+bool ledger_scan_moved(struct ledger *ledger, tg_ms begin, ledger_sum_fn *fn, void *context,
+                       struct ledger_problem *problem);
+void ledger_scan_waiting(struct ledger *ledger, tg_ms begin, ledger_sum_fn *fn, void *context);
+void ledger_let_go(struct ledger *ledger);
+
+/* Tenants are numbered from 1 to `ledger_tenants`. Only while it is held. */
+size_t ledger_tenants(struct ledger *ledger);
+const char *ledger_tenant_name(struct ledger *ledger, uint32_t tenant);
+uint32_t ledger_tenant_parent(struct ledger *ledger, uint32_t tenant); /* 0: none */
+
+/* ---- Reading beside the process that writes -------------------------------------------------- */
+
+/* A ledger as it was at one moment, what is still in the journal included. */
+struct ledger_view;
+
+bool ledger_view_open(const char *path, struct ledger_view **view, struct ledger_problem *problem);
+void ledger_view_close(struct ledger_view *view);
+
+bool ledger_view_scan(struct ledger_view *view, tg_ms begin, ledger_sum_fn *fn, void *context,
+                      struct ledger_problem *problem);
+
+/* Tenants are numbered from 1 to `ledger_view_tenants`. */
+size_t ledger_view_tenants(const struct ledger_view *view);
+const char *ledger_view_name(const struct ledger_view *view, uint32_t tenant);
+bool ledger_view_is_within(const struct ledger_view *view, uint32_t tenant, const char *name);
+
+/* Entries of the journal that could not be read. */
+uint64_t ledger_view_damaged(const struct ledger_view *view);
+
+#endif

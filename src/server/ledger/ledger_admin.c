@@ -1,0 +1,449 @@
+/* ledger_admin.c - tenants, keys and top-ups that an administrator made. See ledger_admin.h.
+ *
+ * Three tables beside those of the spend. They are made by the first change, within its own
+ * transaction, rather than by a new version of the schema: so nothing has to be converted, and a
+ * program that does not know them can still open the database after a step back.
+ *
+ * Every change is one transaction under the lock of the database. It first asks SQLite how many
+ * rows there are, so that a loop gone wild in somebody's script cannot fill the disk.
+ */
+#include "server/ledger/ledger_admin.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/ledger/ledger_own.h"
+#include "server/ledger/ledger_problem.h"
+
+/* AUTOINCREMENT: the number of a top-up that was taken back must not come again, for whoever still
+ * has it would take away another one. */
+static const char schema[] =
+    "CREATE TABLE IF NOT EXISTS admin_tenants ("
+    " name TEXT PRIMARY KEY, text TEXT NOT NULL, changed_at INTEGER NOT NULL);"
+    "CREATE TABLE IF NOT EXISTS admin_keys ("
+    " tenant TEXT NOT NULL, name TEXT NOT NULL, sha256 BLOB NOT NULL,"
+    " not_after INTEGER NOT NULL, made_at INTEGER NOT NULL, PRIMARY KEY (tenant, name));"
+    "CREATE TABLE IF NOT EXISTS admin_topups ("
+    " id INTEGER PRIMARY KEY AUTOINCREMENT, tenant TEXT NOT NULL, per INTEGER NOT NULL,"
+    " tz TEXT NOT NULL, micro_usd INTEGER NOT NULL, made_at INTEGER NOT NULL,"
+    " ends_at INTEGER NOT NULL);";
+
+/* ---- Statements ---- */
+
+/* What a statement is given, in order. */
+struct value {
+    enum { NUMBER, TEXT, BLOB } kind;
+    int64_t number;
+    const char *bytes;
+    size_t n;
+};
+
+static struct value of_number(int64_t number)
+{
+    return (struct value){.kind = NUMBER, .number = number};
+}
+
+static struct value of_text(const char *text)
+{
+    return (struct value){.kind = TEXT, .bytes = text, .n = strlen(text)};
+}
+
+static void bind(sqlite3_stmt *statement, int place, const struct value *value)
+{
+    if (value->kind == NUMBER)
+        sqlite3_bind_int64(statement, place, value->number);
+    else if (value->kind == TEXT)
+        sqlite3_bind_text(statement, place, value->bytes, (int)value->n, SQLITE_STATIC);
+    else
+        sqlite3_bind_blob(statement, place, value->bytes, (int)value->n, SQLITE_STATIC);
+}
+
+/* Runs one statement; what it gave in its first column, if anything, is the result. */
+static bool run(struct ledger_db *db, const char *sql, const struct value *values, int n,
+                int64_t *result, struct ledger_problem *problem)
+{
+    sqlite3_stmt *statement = NULL;
+    int code = sqlite3_prepare_v2(db->sqlite, sql, -1, &statement, NULL);
+
+    for (int i = 0; code == SQLITE_OK && i < n; i++)
+        bind(statement, i + 1, &values[i]);
+    if (code == SQLITE_OK)
+        code = sqlite3_step(statement);
+    if (code == SQLITE_ROW && result != NULL)
+        *result = sqlite3_column_int64(statement, 0);
+    bool done = code == SQLITE_ROW || code == SQLITE_DONE;
+    if (!done)
+        ledger_db_fail(db, "what an administrator made cannot be kept", problem);
+    sqlite3_finalize(statement);
+    return done;
+}
+
+/* ---- Changes ---- */
+
+struct statement {
+    const char *sql;
+    struct value values[7];
+    int n;
+};
+
+struct bound {
+    const char *count; /* SQL: how many there are, but for the one that is about to be written */
+    struct value values[2];
+    int n;
+    int64_t max;
+    const char *of;
+};
+
+static bool within(struct ledger_db *db, const struct bound *bound, struct ledger_problem *problem)
+{
+    int64_t there = 0;
+
+    if (bound == NULL)
+        return true;
+    if (!run(db, bound->count, bound->values, bound->n, &there, problem))
+        return false;
+    return there < bound->max ||
+           ledger_fail(problem, "%s has %lld %s, and takes no more than %lld", db->path,
+                       (long long)there, bound->of, (long long)bound->max);
+}
+
+/* All of it, or nothing. */
+static bool change(struct ledger *ledger, const struct bound *bound,
+                   const struct statement *statements, size_t n, int64_t *id,
+                   struct ledger_problem *problem)
+{
+    struct ledger_db *db = &ledger->db;
+
+    pthread_mutex_lock(&ledger->held);
+    bool done = ledger_db_in_place(db, problem) && ledger_db_run(db, "BEGIN IMMEDIATE", problem) &&
+                ledger_db_run(db, schema, problem) && within(db, bound, problem);
+    for (size_t i = 0; done && i < n; i++)
+        done = run(db, statements[i].sql, statements[i].values, statements[i].n, NULL, problem);
+    if (done && id != NULL)
+        *id = sqlite3_last_insert_rowid(db->sqlite);
+    done = done && ledger_db_run(db, "COMMIT", problem);
+    if (!done)
+        ledger_db_undo(db);
+    pthread_mutex_unlock(&ledger->held);
+    return done;
+}
+
+static bool short_enough(const char *text, struct ledger_problem *problem)
+{
+    return strlen(text) <= LEDGER_ADMIN_TEXT_MAX ||
+           ledger_fail(problem, "a name has %zu bytes; at most %zu are kept", strlen(text),
+                       LEDGER_ADMIN_TEXT_MAX);
+}
+
+static struct statement put_tenant(const struct ledger_admin_tenant *tenant)
+{
+    return (struct statement){
+        .sql = "INSERT OR REPLACE INTO admin_tenants VALUES (?1, ?2, ?3)",
+        .values = {of_text(tenant->name),
+                   {.kind = TEXT, .bytes = tenant->text, .n = tenant->bytes},
+                   of_number(tenant->changed_at)},
+        .n = 3,
+    };
+}
+
+static struct statement put_key(const struct ledger_admin_key *key)
+{
+    return (struct statement){
+        .sql = "INSERT OR REPLACE INTO admin_keys VALUES (?1, ?2, ?3, ?4, ?5)",
+        .values = {of_text(key->tenant),
+                   of_text(key->name),
+                   {.kind = BLOB, .bytes = (const char *)key->sha256, .n = sizeof key->sha256},
+                   of_number(key->not_after),
+                   of_number(key->made_at)},
+        .n = 5,
+    };
+}
+
+/* With its number, or with a new one: a null is one that SQLite finds itself. */
+static struct statement put_topup(const struct ledger_admin_topup *topup, bool with_id)
+{
+    return (struct statement){
+        .sql = with_id ? "INSERT INTO admin_topups VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)"
+                       : "INSERT INTO admin_topups VALUES (?1 + NULL, ?2, ?3, ?4, ?5, ?6, ?7)",
+        .values = {of_number(topup->id), of_text(topup->tenant), of_number(topup->per),
+                   of_text(topup->tz), of_number(topup->micro), of_number(topup->made_at),
+                   of_number(topup->ends_at)},
+        .n = 7,
+    };
+}
+
+static void drop_tenant(const char *name, struct statement drops[3])
+{
+    drops[0] = (struct statement){.sql = "DELETE FROM admin_tenants WHERE name = ?1"};
+    drops[1] = (struct statement){.sql = "DELETE FROM admin_keys WHERE tenant = ?1"};
+    drops[2] = (struct statement){.sql = "DELETE FROM admin_topups WHERE tenant = ?1"};
+    for (int i = 0; i < 3; i++) {
+        drops[i].values[0] = of_text(name);
+        drops[i].n = 1;
+    }
+}
+
+bool ledger_admin_put_tenant(struct ledger *ledger, const struct ledger_admin_tenant *tenant,
+                             struct ledger_problem *problem)
+{
+    struct bound bound = {.count = "SELECT count(*) FROM admin_tenants WHERE name <> ?1",
+                          .values = {of_text(tenant->name)},
+                          .n = 1,
+                          .max = LEDGER_ADMIN_TENANTS_MAX,
+                          .of = "tenants of the API"};
+    struct statement put = put_tenant(tenant);
+
+    if (tenant->bytes > LEDGER_ADMIN_TEXT_MAX || memchr(tenant->text, '\0', tenant->bytes) != NULL)
+        return ledger_fail(problem,
+                           "the text of a tenant has %zu bytes; at most %zu are kept, and none of "
+                           "them 0",
+                           tenant->bytes, LEDGER_ADMIN_TEXT_MAX);
+    return short_enough(tenant->name, problem) && change(ledger, &bound, &put, 1, NULL, problem);
+}
+
+bool ledger_admin_drop_tenant(struct ledger *ledger, const char *name,
+                              struct ledger_problem *problem)
+{
+    struct statement drops[3];
+
+    drop_tenant(name, drops);
+    return change(ledger, NULL, drops, 3, NULL, problem);
+}
+
+bool ledger_admin_put_key(struct ledger *ledger, const struct ledger_admin_key *key,
+                          struct ledger_problem *problem)
+{
+    struct bound bound = {.count =
+                              "SELECT count(*) FROM admin_keys WHERE tenant <> ?1 OR name <> ?2",
+                          .values = {of_text(key->tenant), of_text(key->name)},
+                          .n = 2,
+                          .max = LEDGER_ADMIN_KEYS_MAX,
+                          .of = "keys of the API"};
+    struct statement put = put_key(key);
+
+    return short_enough(key->tenant, problem) && short_enough(key->name, problem) &&
+           change(ledger, &bound, &put, 1, NULL, problem);
+}
+
+bool ledger_admin_drop_key(struct ledger *ledger, const char *tenant, const char *name,
+                           struct ledger_problem *problem)
+{
+    struct statement drop = {.sql = "DELETE FROM admin_keys WHERE tenant = ?1 AND name = ?2",
+                             .values = {of_text(tenant), of_text(name)},
+                             .n = 2};
+
+    return change(ledger, NULL, &drop, 1, NULL, problem);
+}
+
+bool ledger_admin_add_topup(struct ledger *ledger, const struct ledger_admin_topup *topup,
+                            int64_t *id, struct ledger_problem *problem)
+{
+    struct bound bound = {.count = "SELECT count(*) FROM admin_topups",
+                          .max = LEDGER_ADMIN_TOPUPS_MAX,
+                          .of = "top-ups that have not ended"};
+    struct statement add = put_topup(topup, false);
+
+    return short_enough(topup->tenant, problem) && short_enough(topup->tz, problem) &&
+           change(ledger, &bound, &add, 1, id, problem);
+}
+
+bool ledger_admin_drop_topup(struct ledger *ledger, int64_t id, struct ledger_problem *problem)
+{
+    struct statement drop = {
+        .sql = "DELETE FROM admin_topups WHERE id = ?1", .values = {of_number(id)}, .n = 1};
+
+    return change(ledger, NULL, &drop, 1, NULL, problem);
+}
+
+bool ledger_admin_restore(struct ledger *ledger, const char *tenant,
+                          const struct ledger_admin *before, struct ledger_problem *problem)
+{
+    size_t room = 3 + before->n_tenants + before->n_keys + before->n_topups, n = 3;
+    struct statement *all = calloc(room, sizeof *all);
+
+    if (all == NULL)
+        return ledger_fail(problem, "there is no memory to undo a change");
+    drop_tenant(tenant, all);
+    for (size_t i = 0; i < before->n_tenants; i++)
+        if (strcmp(before->tenants[i].name, tenant) == 0)
+            all[n++] = put_tenant(&before->tenants[i]);
+    for (size_t i = 0; i < before->n_keys; i++)
+        if (strcmp(before->keys[i].tenant, tenant) == 0)
+            all[n++] = put_key(&before->keys[i]);
+    for (size_t i = 0; i < before->n_topups; i++)
+        if (strcmp(before->topups[i].tenant, tenant) == 0)
+            all[n++] = put_topup(&before->topups[i], true);
+    bool done = change(ledger, NULL, all, n, NULL, problem);
+    free(all);
+    return done;
+}
+
+bool ledger_admin_lapse(struct ledger *ledger, tg_ms now, struct ledger_problem *problem)
+{
+    struct statement drop = {
+        .sql = "DELETE FROM admin_topups WHERE ends_at <= ?1", .values = {of_number(now)}, .n = 1};
+
+    return change(ledger, NULL, &drop, 1, NULL, problem);
+}
+
+/* ---- Reading ---- */
+
+struct ledger_admin_block {
+    struct ledger_admin_block *next;
+    char text[];
+};
+
+/* A copy of a column, with a 0 behind it; null: no memory. */
+static const char *keep_text(struct ledger_admin *all, sqlite3_stmt *row, int column)
+{
+    const char *bytes = (const char *)sqlite3_column_text(row, column);
+    size_t n = (size_t)sqlite3_column_bytes(row, column);
+    struct ledger_admin_block *block = malloc(sizeof *block + n + 1);
+
+    if (block == NULL)
+        return NULL;
+    if (n > 0)
+        memcpy(block->text, bytes, n);
+    block->text[n] = '\0';
+    block->next = all->blocks;
+    all->blocks = block;
+    return block->text;
+}
+
+/* Room for one more of a list that doubles. */
+static void *one_more(void *list, size_t n, size_t size)
+{
+    if (n != 0 && (n & (n - 1)) != 0)
+        return list;
+    return realloc(list, (n == 0 ? 1 : 2 * n) * size);
+}
+
+static bool read_tenant(struct ledger_admin *all, sqlite3_stmt *row)
+{
+    struct ledger_admin_tenant *list = one_more(all->tenants, all->n_tenants, sizeof *list);
+
+    if (list == NULL)
+        return false;
+    all->tenants = list;
+    list += all->n_tenants;
+    *list = (struct ledger_admin_tenant){.name = keep_text(all, row, 0),
+                                         .text = keep_text(all, row, 1),
+                                         .bytes = (size_t)sqlite3_column_bytes(row, 1),
+                                         .changed_at = sqlite3_column_int64(row, 2)};
+    all->n_tenants++;
+    return list->name != NULL && list->text != NULL;
+}
+
+static bool read_key(struct ledger_admin *all, sqlite3_stmt *row)
+{
+    struct ledger_admin_key *list = one_more(all->keys, all->n_keys, sizeof *list);
+
+    if (list == NULL)
+        return false;
+    all->keys = list;
+    list += all->n_keys;
+    *list = (struct ledger_admin_key){.tenant = keep_text(all, row, 0),
+                                      .name = keep_text(all, row, 1),
+                                      .not_after = sqlite3_column_int64(row, 3),
+                                      .made_at = sqlite3_column_int64(row, 4)};
+    /* The hash of a row that somebody else has spoilt is that of no key. */
+    if (sqlite3_column_bytes(row, 2) == (int)sizeof list->sha256)
+        memcpy(list->sha256, sqlite3_column_blob(row, 2), sizeof list->sha256);
+    all->n_keys++;
+    return list->tenant != NULL && list->name != NULL;
+}
+
+static bool read_topup(struct ledger_admin *all, sqlite3_stmt *row)
+{
+    struct ledger_admin_topup *list = one_more(all->topups, all->n_topups, sizeof *list);
+    int64_t per = sqlite3_column_int64(row, 2);
+
+    if (list == NULL)
+        return false;
+    all->topups = list;
+    list += all->n_topups;
+    *list = (struct ledger_admin_topup){.id = sqlite3_column_int64(row, 0),
+                                        .tenant = keep_text(all, row, 1),
+                                        .per = per >= 0 && per < TG_PER_COUNT ? (enum tg_per)per
+                                                                              : TG_PER_DAY,
+                                        .tz = keep_text(all, row, 3),
+                                        .micro = sqlite3_column_int64(row, 4),
+                                        .made_at = sqlite3_column_int64(row, 5),
+                                        .ends_at = sqlite3_column_int64(row, 6)};
+    all->n_topups++;
+    return list->tenant != NULL && list->tz != NULL;
+}
+
+typedef bool read_row_fn(struct ledger_admin *all, sqlite3_stmt *row);
+
+static bool read_rows(struct ledger_db *db, const char *sql, read_row_fn *read_row,
+                      struct ledger_admin *all, struct ledger_problem *problem)
+{
+    sqlite3_stmt *statement = NULL;
+    int code = sqlite3_prepare_v2(db->sqlite, sql, -1, &statement, NULL);
+
+    while (code == SQLITE_OK || code == SQLITE_ROW) {
+        code = sqlite3_step(statement);
+        if (code == SQLITE_ROW && !read_row(all, statement)) {
+            sqlite3_finalize(statement);
+            return ledger_fail(problem, "%s: there is no memory for what is in it", db->path);
+        }
+    }
+    if (code != SQLITE_DONE)
+        ledger_db_fail(db, "what an administrator made cannot be read", problem);
+    sqlite3_finalize(statement);
+    return code == SQLITE_DONE;
+}
+
+static bool read_all(struct ledger_db *db, struct ledger_admin *all, struct ledger_problem *problem)
+{
+    int64_t tables = 0;
+
+    if (!run(db,
+             "SELECT count(*) FROM sqlite_schema WHERE name IN"
+             " ('admin_tenants', 'admin_keys', 'admin_topups')",
+             NULL, 0, &tables, problem))
+        return false;
+    if (tables == 0)
+        return true;
+    return read_rows(db, "SELECT name, text, changed_at FROM admin_tenants ORDER BY name",
+                     read_tenant, all, problem) &&
+           read_rows(db,
+                     "SELECT tenant, name, sha256, not_after, made_at FROM admin_keys"
+                     " ORDER BY tenant, name",
+                     read_key, all, problem) &&
+           read_rows(db,
+                     "SELECT id, tenant, per, tz, micro_usd, made_at, ends_at FROM admin_topups"
+                     " ORDER BY id",
+                     read_topup, all, problem);
+}
+
+bool ledger_admin_read(struct ledger *ledger, struct ledger_admin *all,
+                       struct ledger_problem *problem)
+{
+    struct ledger_admin found = {0};
+
+    pthread_mutex_lock(&ledger->held);
+    bool done = read_all(&ledger->db, &found, problem);
+    pthread_mutex_unlock(&ledger->held);
+    if (!done) {
+        ledger_admin_free(&found);
+        return false;
+    }
+    *all = found;
+    return true;
+}
+
+void ledger_admin_free(struct ledger_admin *all)
+{
+    struct ledger_admin_block *next;
+
+    for (struct ledger_admin_block *block = all->blocks; block != NULL; block = next) {
+        next = block->next;
+        free(block);
+    }
+    free(all->tenants);
+    free(all->keys);
+    free(all->topups);
+    *all = (struct ledger_admin){0};
+}

@@ -1,0 +1,96 @@
+/* ledger_admin.h - what an administrator made at run time: tenants, their keys, top-ups of budgets.
+ *
+ * Kept in the ledger's database, because it is the one file of a gateway that is written, backed up
+ * and kept over a restart. Nothing here is interpreted: the text of a tenant is what the reader of
+ * the configuration is given, and what it means is the reader's business. A database from before
+ * there were such tables has none of them until the first change, and an older program opens one
+ * that has them.
+ *
+ *     struct ledger_admin all;
+ *     ledger_admin_read(ledger, &all, &problem);
+ *     ... all.tenants, all.keys, all.topups
+ *     ledger_admin_free(&all);
+ *
+ * Threads: from any; they wait for the disk and for each other, so not from one that serves.
+ */
+#ifndef TG_LEDGER_LEDGER_ADMIN_H
+#define TG_LEDGER_LEDGER_ADMIN_H
+
+#include "server/ledger/ledger.h"
+
+#define LEDGER_ADMIN_TENANTS_MAX 20000
+#define LEDGER_ADMIN_KEYS_MAX 100000
+#define LEDGER_ADMIN_TOPUPS_MAX 10000
+#define LEDGER_ADMIN_TEXT_MAX ((size_t)256 << 10) /* bytes of a tenant's text, or of a name */
+
+struct ledger_admin_tenant {
+    const char *name;
+    const char *text; /* ended by a 0 that does not count */
+    size_t bytes;
+    tg_ms changed_at;
+};
+
+/* A virtual key. */
+struct ledger_admin_key {
+    const char *tenant, *name;
+    uint8_t sha256[32];
+    tg_ms not_after; /* TG_NUMBER_MAX: no end */
+    tg_ms made_at;
+};
+
+struct ledger_admin_topup {
+    int64_t id;         /* from 1; never used twice */
+    const char *tenant; /* "": of everyone together */
+    enum tg_per per;
+    const char *tz;
+    tg_micro micro;
+    tg_ms made_at, ends_at; /* TG_NUMBER_MAX: no end */
+};
+
+/* Tenants and keys by name, top-ups by number. */
+struct ledger_admin {
+    struct ledger_admin_tenant *tenants;
+    size_t n_tenants;
+    struct ledger_admin_key *keys;
+    size_t n_keys;
+    struct ledger_admin_topup *topups;
+    size_t n_topups;
+    struct ledger_admin_block *blocks; /* private: the texts */
+};
+
+/* Reads all of it. Has to be freed only after true. */
+bool ledger_admin_read(struct ledger *ledger, struct ledger_admin *all,
+                       struct ledger_problem *problem);
+void ledger_admin_free(struct ledger_admin *all);
+
+/* ---- Changes ------------------------------------------------------------------------------------
+ *
+ * On the disk when they return. False: nothing has changed, and `problem` says why: too many, too
+ * long, or the database does not take it. What is taken away need not be there. */
+
+bool ledger_admin_put_tenant(struct ledger *ledger, const struct ledger_admin_tenant *tenant,
+                             struct ledger_problem *problem);
+
+/* With its keys and top-ups. */
+bool ledger_admin_drop_tenant(struct ledger *ledger, const char *name,
+                              struct ledger_problem *problem);
+
+/* One of the same tenant and name is replaced. */
+bool ledger_admin_put_key(struct ledger *ledger, const struct ledger_admin_key *key,
+                          struct ledger_problem *problem);
+bool ledger_admin_drop_key(struct ledger *ledger, const char *tenant, const char *name,
+                           struct ledger_problem *problem);
+
+/* `topup->id` is not looked at; `id` is the one it gets. */
+bool ledger_admin_add_topup(struct ledger *ledger, const struct ledger_admin_topup *topup,
+                            int64_t *id, struct ledger_problem *problem);
+bool ledger_admin_drop_topup(struct ledger *ledger, int64_t id, struct ledger_problem *problem);
+
+/* Makes one tenant, its keys and its top-ups what they were when `before` was read. */
+bool ledger_admin_restore(struct ledger *ledger, const char *tenant,
+                          const struct ledger_admin *before, struct ledger_problem *problem);
+
+/* Forgets top-ups that have ended. */
+bool ledger_admin_lapse(struct ledger *ledger, tg_ms now, struct ledger_problem *problem);
+
+#endif

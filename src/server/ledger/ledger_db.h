@@ -1,0 +1,120 @@
+/* ledger_db.h - the database of a ledger. Private to src/ledger.
+ *
+ *     ledger    one row: which ledger this is, the last entry that is in it, how it was closed
+ *     tenants   numbered, each with its parent; never changed: spend stays where it was made
+ *     names     of users, models, providers and keys, numbered
+ *     calls     single calls, as long as `detail` says
+ *     sums      of every call, by (span, begin, tenant, user, model); written with the call
+ *
+ * One connection, used by one thread at a time.
+ */
+#ifndef TG_LEDGER_LEDGER_DB_H
+#define TG_LEDGER_LEDGER_DB_H
+
+#include <sqlite3.h>
+#include <sys/types.h>
+
+#include "server/ledger/journal.h"
+
+#define LEDGER_VERSION 1
+
+/* Spans of sums. Offsets of zones from UTC are multiples of a quarter of an hour. */
+enum { SPAN_QUARTER, SPAN_DAY, SPAN_EVER };
+
+#define QUARTER_MS INT64_C(900000)
+#define DAY_MS INT64_C(86400000)
+
+/* Statements that are used often. */
+enum ledger_statement {
+    FIND_NAME,
+    ADD_NAME,
+    ADD_CALL,
+    ADD_CALLS,
+    ADD_SUM,
+    SET_MOVED,
+    STATEMENTS,
+};
+
+struct ledger_db_tenant {
+    char *name;
+    uint32_t parent; /* 0: none */
+};
+
+struct ledger_db {
+    char *path;
+    sqlite3 *sqlite;
+    sqlite3_stmt *statements[STATEMENTS];
+    struct ledger_db_tenant *tenants; /* number i + 1 at i; room for half as many as slots */
+    size_t n_tenants;
+    struct ledger_adding *adding; /* null: nothing was added yet */
+    uint32_t *slots;              /* their numbers, by a hash of parent and name; 0: free */
+    size_t n_slots;               /* a power of two, or 0 */
+    uint64_t token;
+    uint64_t moved; /* the last entry that is in it, when it was opened */
+    bool closed;    /* there was nothing else anywhere, when it was opened */
+    dev_t device;   /* of the file, and its number; 0: it is none */
+    ino_t inode;
+};
+
+/* Opens a database and checks it; makes it if there is nothing, and that may be so. */
+bool ledger_db_open(struct ledger_db *db, const char *path, int busy_ms, bool may_be_new,
+                    struct ledger_problem *problem);
+
+/* Opens it for reading beside another process. */
+bool ledger_db_open_view(struct ledger_db *db, const char *path, struct ledger_problem *problem);
+
+void ledger_db_close(struct ledger_db *db);
+
+/* Whether its path still names the file that is open: what is written to one that was removed or
+ * replaced is lost, and SQLite does not tell. */
+bool ledger_db_in_place(struct ledger_db *db, struct ledger_problem *problem);
+
+/* Runs SQL that gives no rows. */
+bool ledger_db_run(struct ledger_db *db, const char *sql, struct ledger_problem *problem);
+
+/* Says what SQLite says, and what to do. Returns false. */
+bool ledger_db_fail(struct ledger_db *db, const char *what, struct ledger_problem *problem);
+
+/* Ends a transaction that did not work out. */
+void ledger_db_undo(struct ledger_db *db);
+
+/* ---- ledger_tenants.c ---- */
+
+bool ledger_db_read_tenants(struct ledger_db *db, struct ledger_problem *problem);
+void ledger_db_free_tenants(struct ledger_db *db);
+bool ledger_db_add_tenants(struct ledger_db *db, struct ledger_tenant_spec *list, size_t n,
+                           struct ledger_problem *problem);
+uint32_t ledger_db_parent(const struct ledger_db *db, uint32_t tenant);  /* 0: none */
+const char *ledger_db_name(const struct ledger_db *db, uint32_t tenant); /* "": no such */
+bool ledger_db_is_within(const struct ledger_db *db, uint32_t tenant, const char *name);
+
+/* ---- ledger_add.c ---- */
+
+/* Within a transaction: one entry more, whose rows may be written only at its end; and that end,
+ * with the number of the last. */
+bool ledger_db_add(struct ledger_db *db, const struct journal_record *record, bool with_detail,
+                   struct ledger_problem *problem);
+bool ledger_db_set_moved(struct ledger_db *db, uint64_t moved, struct ledger_problem *problem);
+
+/* The transaction was undone: what was remembered of it is not so. */
+void ledger_db_forget_adding(struct ledger_db *db);
+void ledger_db_free_adding(struct ledger_db *db);
+
+/* ---- ledger_db.c again ---- */
+
+/* Of a view: from here on, what is read is the database of one moment. */
+bool ledger_db_freeze(struct ledger_db *db, struct ledger_problem *problem);
+
+/* ---- ledger_sums.c ---- */
+
+bool ledger_db_scan(struct ledger_db *db, tg_ms begin, ledger_sum_fn *fn, void *context,
+                    struct ledger_problem *problem);
+bool ledger_db_roll(struct ledger_db *db, tg_ms now, tg_ms detail, struct ledger_problem *problem);
+
+/* SQL functions that SQLite lacks: a sum that saturates. */
+bool ledger_db_add_functions(sqlite3 *sqlite);
+
+/* An entry as a sum, if it counts for a window that begins at `begin`. */
+bool ledger_sum_of(const struct ledger_entry *entry, tg_ms begin, struct ledger_sum *sum);
+
+#endif

@@ -1,0 +1,249 @@
+/* ledger_open.c - opening and closing a ledger: one process alone, its files, what a crash left.
+ *
+ *     path.lock     keeps a second process out: two that write one journal would use numbers twice
+ *     path          the database; with SQLite's own path-wal and path-shm while it is open
+ *     path.spend    the journal
+ *
+ *     database    journal     then
+ *     nothing     none        a new ledger
+ *     nothing     there       an error: the database is lost
+ *     closed      none        a new journal: there was nothing in it
+ *     in use      none        an error: it may hold what was settled last
+ *     any         empty       a new journal, at an administrator's word
+ *     any         there       what the database has not is moved there; an error if it is another
+ *                             ledger's, damaged, or too far ahead of the database
+ *
+ * Nothing is removed or replaced by opening, so that an attempt that fails can be repeated.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "lib/core/num.h"
+#include "server/ledger/ledger_own.h"
+#include "server/ledger/ledger_problem.h"
+
+void ledger_config_init(struct ledger_config *config)
+{
+    *config = (struct ledger_config){
+        .path = "tollgate.db", .detail = 30 * DAY_MS, .slots = 16384, .busy_ms = 1000};
+}
+
+/* ---- One process alone ---- */
+
+static bool refuse_second(int fd, const char *path, struct ledger_problem *problem)
+{
+    char pid[24] = "";
+    ssize_t got = pread(fd, pid, sizeof pid - 1, 0);
+
+    pid[got > 0 ? got : 0] = '\0';
+    pid[strcspn(pid, "\n")] = '\0';
+    return ledger_fail(problem,
+                       "%s is in use by process %s; end it, or give this one a ledger of its own",
+                       path, *pid != '\0' ? pid : "(unknown)");
+}
+
+static bool lock_path(struct ledger *ledger, struct ledger_problem *problem)
+{
+    char name[4200], pid[24];
+    int fd;
+
+    snprintf(name, sizeof name, "%.4096s.lock", ledger->path);
+    fd = open(name, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return ledger_fail(problem, "%s cannot be made: %s; check the rights of its folder", name,
+                           strerror(errno));
+    if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
+        refuse_second(fd, ledger->path, problem);
+        close(fd);
+        return false;
+    }
+    ledger->lock_fd = fd;
+    /* For the message above alone: that it could not be written hurts nobody. */
+    int bytes = snprintf(pid, sizeof pid, "%ld\n", (long)getpid());
+    if (ftruncate(fd, 0) != 0 || pwrite(fd, pid, (size_t)bytes, 0) != bytes)
+        return true;
+    return true;
+}
+
+/* ---- Opening ---- */
+
+static bool check_config(const struct ledger_config *config, struct ledger_problem *problem)
+{
+    if (config->path == NULL || *config->path == '\0')
+        return ledger_fail(problem, "the path of a ledger is empty; it must be a file or :memory:");
+    if (config->slots < 2 || config->slots > (size_t)1 << 20)
+        return ledger_fail(problem, "slots is %zu; it must be from 2 to 1048576", config->slots);
+    if (!num_in_range(config->detail))
+        return ledger_fail(problem, "detail is %lld; it must be from 0 to %lld ms",
+                           (long long)config->detail, (long long)TG_NUMBER_MAX);
+    return true;
+}
+
+static char *with_suffix(const char *path, const char *suffix)
+{
+    size_t bytes = strlen(path) + strlen(suffix) + 1;
+    char *name = malloc(bytes);
+
+    if (name != NULL)
+        snprintf(name, bytes, "%s%s", path, suffix);
+    return name;
+}
+
+static struct ledger *ledger_alloc(const struct ledger_config *config,
+                                   struct ledger_problem *problem)
+{
+    struct ledger *ledger = aligned_alloc(_Alignof(struct ledger), sizeof *ledger);
+    pthread_condattr_t attributes;
+
+    if (ledger == NULL) {
+        ledger_fail(problem, "%s: there is no memory to open it", config->path);
+        return NULL;
+    }
+    memset(ledger, 0, sizeof *ledger);
+    ledger->lock_fd = -1;
+    ledger->path = strdup(config->path);
+    ledger->journal_path = with_suffix(config->path, ".spend");
+    ledger->detail = config->detail;
+    pthread_mutex_init(&ledger->held, NULL);
+    pthread_mutex_init(&ledger->telling, NULL);
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(&ledger->wake, &attributes);
+    pthread_condattr_destroy(&attributes);
+    return ledger;
+}
+
+static void ledger_free(struct ledger *ledger)
+{
+    journal_unmap(&ledger->journal);
+    ledger_db_close(&ledger->db);
+    if (ledger->lock_fd >= 0)
+        close(ledger->lock_fd);
+    pthread_cond_destroy(&ledger->wake);
+    pthread_mutex_destroy(&ledger->telling);
+    pthread_mutex_destroy(&ledger->held);
+    free(ledger->journal_path);
+    free(ledger->path);
+    free(ledger);
+}
+
+enum presence { ABSENT, EMPTY, PRESENT };
+
+static enum presence look_for(const char *path)
+{
+    struct stat stat_of;
+
+    if (stat(path, &stat_of) != 0)
+        return errno == ENOENT ? ABSENT : PRESENT; /* opening it will say what is wrong */
+    return stat_of.st_size == 0 ? EMPTY : PRESENT;
+}
+
+static bool open_journal(struct ledger *ledger, enum presence there, size_t slots,
+                         struct ledger_problem *problem)
+{
+    uint64_t token = ledger->db.token;
+
+    if (there == ABSENT && !ledger->db.closed)
+        return ledger_fail(problem,
+                           "%s is missing, and may hold what was settled last; put it back, or "
+                           "make an empty file of that name to go on without it",
+                           ledger->journal_path);
+    if (there != PRESENT && !journal_create(ledger->journal_path, token, slots, problem))
+        return false;
+    return journal_map(&ledger->journal, ledger->journal_path, token, problem);
+}
+
+static bool open_files(struct ledger *ledger, const struct ledger_config *config,
+                       struct ledger_problem *problem)
+{
+    if (strcmp(config->path, ":memory:") == 0) {
+        ledger->detail = 0; /* nobody could read it, and memory would be full of it */
+        return ledger_db_open(&ledger->db, config->path, 0, true, problem) &&
+               journal_map_memory(&ledger->journal, config->slots, problem);
+    }
+    if (!lock_path(ledger, problem))
+        return false;
+    enum presence there = look_for(ledger->journal_path);
+    return ledger_db_open(&ledger->db, config->path, config->busy_ms, there != PRESENT, problem) &&
+           open_journal(ledger, there, config->slots, problem);
+}
+
+/* ---- What a crash has left ---- */
+
+/* Counts what a former process has left. Even where it left nothing this writes to the database:
+ * one that cannot be written is found out now. */
+static bool recover(struct ledger *ledger, struct ledger_problem *problem)
+{
+    uint64_t moved = ledger->db.moved;
+    uint64_t newest = journal_newest(&ledger->journal);
+
+    if (newest > moved + ledger->journal.n)
+        return ledger_fail(problem,
+                           "%s ends at entry %llu, but its journal is at entry %llu: some between "
+                           "are in neither; restore a newer copy of the database, or replace %s by "
+                           "an empty file to go on without them",
+                           ledger->path, (unsigned long long)moved, (unsigned long long)newest,
+                           ledger->journal_path);
+    atomic_store(&ledger->moved, moved);
+    if (!ledger_move(ledger, journal_last(&ledger->journal, moved), true, journal_find,
+                     &ledger->recovered, problem))
+        return false;
+    /* Beyond the last entry nobody knows whether there were others: what is spoilt there counts. */
+    moved = atomic_load(&ledger->moved);
+    atomic_fetch_add(&ledger->damaged,
+                     journal_wipe(&ledger->journal, moved + 1, moved + ledger->journal.n));
+    journal_begin(&ledger->journal, moved);
+    journal_warm(&ledger->journal, ledger->journal.n);
+    return true;
+}
+
+bool ledger_open(const struct ledger_config *config, struct ledger **ledger,
+                 struct ledger_problem *problem)
+{
+    struct ledger *opened;
+
+    if (!check_config(config, problem))
+        return false;
+    opened = ledger_alloc(config, problem);
+    if (opened == NULL)
+        return false;
+    if (opened->path == NULL || opened->journal_path == NULL) {
+        ledger_fail(problem, "%s: there is no memory to open it", config->path);
+        goto free_ledger;
+    }
+    if (!open_files(opened, config, problem) || !recover(opened, problem))
+        goto free_ledger;
+    *ledger = opened;
+    return true;
+
+free_ledger:
+    ledger_free(opened);
+    return false;
+}
+
+uint64_t ledger_id(const struct ledger *ledger)
+{
+    return ledger->db.token;
+}
+
+/* ---- Closing ---- */
+
+bool ledger_close(struct ledger *ledger, struct ledger_problem *problem)
+{
+    bool done;
+
+    if (ledger == NULL)
+        return true;
+    ledger_stop_keeping(ledger);
+    done = ledger_flush(ledger, problem) &&
+           ledger_db_run(&ledger->db, "UPDATE ledger SET closed = 1", problem);
+    ledger_free(ledger);
+    return done;
+}

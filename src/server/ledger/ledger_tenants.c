@@ -1,0 +1,215 @@
+/* ledger_tenants.c - the tenants that a ledger knows, in its database and in memory.
+ *
+ * A tenant is its name under its parent, and gets a number for ever: spend stays where it was made.
+ * One that moves to another parent is a new one there, and the sums of its name hold both. They
+ * are set up when a configuration is read, and there may be ten thousand: a hash finds them, and
+ * all that are new are written in one transaction.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include "server/ledger/ledger_db.h"
+#include "server/ledger/ledger_problem.h"
+
+/* ---- in memory ---- */
+
+/* Where a tenant's number stands, or would stand. */
+static uint32_t *slot_of(const struct ledger_db *db, uint32_t parent, const char *name,
+                         size_t bytes)
+{
+    size_t at = (size_t)XXH3_64bits_withSeed(name, bytes, parent) & (db->n_slots - 1);
+
+    for (; db->slots[at] != 0; at = (at + 1) & (db->n_slots - 1)) {
+        const struct ledger_db_tenant *tenant = &db->tenants[db->slots[at] - 1];
+        if (tenant->parent == parent && strlen(tenant->name) == bytes &&
+            memcmp(tenant->name, name, bytes) == 0)
+            break;
+    }
+    return &db->slots[at];
+}
+
+static bool grow(struct ledger_db *db)
+{
+    size_t n = db->n_slots > 0 ? 2 * db->n_slots : 64;
+    struct ledger_db_tenant *larger = realloc(db->tenants, n / 2 * sizeof *larger);
+    uint32_t *slots = calloc(n, sizeof *slots);
+
+    if (larger != NULL)
+        db->tenants = larger;
+    if (larger == NULL || slots == NULL) {
+        free(slots);
+        return false;
+    }
+    free(db->slots);
+    db->slots = slots;
+    db->n_slots = n;
+    for (size_t i = 0; i < db->n_tenants; i++)
+        *slot_of(db, db->tenants[i].parent, db->tenants[i].name, strlen(db->tenants[i].name)) =
+            (uint32_t)i + 1;
+    return true;
+}
+
+static bool keep_tenant(struct ledger_db *db, uint32_t parent, const char *name, size_t bytes,
+                        struct ledger_problem *problem)
+{
+    char *copy = strndup(name, bytes);
+
+    if (copy == NULL || (2 * db->n_tenants >= db->n_slots && !grow(db))) {
+        free(copy);
+        return ledger_fail(problem, "%s: there is no memory for its tenants", db->path);
+    }
+    uint32_t *slot = slot_of(db, parent, name, bytes);
+    db->tenants[db->n_tenants++] = (struct ledger_db_tenant){copy, parent};
+    if (*slot == 0) /* a damaged table may have one twice: the first stands for it */
+        *slot = (uint32_t)db->n_tenants;
+    return true;
+}
+
+/* Those after the first `n` are forgotten again. */
+static void forget_tenants(struct ledger_db *db, size_t n)
+{
+    while (db->n_tenants > n)
+        free(db->tenants[--db->n_tenants].name);
+    if (db->n_slots == 0)
+        return;
+    memset(db->slots, 0, db->n_slots * sizeof *db->slots);
+    for (size_t i = 0; i < n; i++)
+        *slot_of(db, db->tenants[i].parent, db->tenants[i].name, strlen(db->tenants[i].name)) =
+            (uint32_t)i + 1;
+}
+
+void ledger_db_free_tenants(struct ledger_db *db)
+{
+    for (size_t i = 0; i < db->n_tenants; i++)
+        free(db->tenants[i].name);
+    free(db->tenants);
+    free(db->slots);
+    db->tenants = NULL;
+    db->slots = NULL;
+    db->n_tenants = db->n_slots = 0;
+}
+
+/* ---- in the database ---- */
+
+bool ledger_db_read_tenants(struct ledger_db *db, struct ledger_problem *problem)
+{
+    sqlite3_stmt *statement = NULL;
+    bool good = sqlite3_prepare_v2(db->sqlite, "SELECT id, parent, name FROM tenants ORDER BY id",
+                                   -1, &statement, NULL) == SQLITE_OK;
+    int code = SQLITE_DONE;
+
+    while (good && (code = sqlite3_step(statement)) == SQLITE_ROW) {
+        int64_t id = sqlite3_column_int64(statement, 0);
+        int64_t parent = sqlite3_column_int64(statement, 1);
+        const char *name = (const char *)sqlite3_column_text(statement, 2);
+        /* Parents come before their children, and nobody is ever removed. */
+        if (id != (int64_t)db->n_tenants + 1 || parent < 0 || parent >= id || name == NULL) {
+            sqlite3_finalize(statement);
+            return ledger_fail(problem,
+                               "%s is damaged: its table of tenants has a gap; restore it from a "
+                               "copy, or move it and its journal away to begin anew",
+                               db->path);
+        }
+        if (!keep_tenant(db, (uint32_t)parent, name, strlen(name), problem)) {
+            sqlite3_finalize(statement);
+            return false;
+        }
+    }
+    if (!good || code != SQLITE_DONE)
+        ledger_db_fail(db, "it cannot be read", problem);
+    sqlite3_finalize(statement);
+    return good && code == SQLITE_DONE;
+}
+
+/* Those after the first `n`, in one transaction. */
+static bool insert_tenants(struct ledger_db *db, size_t n, struct ledger_problem *problem)
+{
+    sqlite3_stmt *statement = NULL;
+    bool done = ledger_db_run(db, "BEGIN IMMEDIATE", problem);
+
+    if (!done)
+        return false;
+    done = sqlite3_prepare_v2(db->sqlite, "INSERT INTO tenants VALUES (?1, ?2, ?3)", -1, &statement,
+                              NULL) == SQLITE_OK;
+    for (size_t i = n; done && i < db->n_tenants; i++) {
+        sqlite3_bind_int64(statement, 1, (int64_t)i + 1);
+        sqlite3_bind_int64(statement, 2, db->tenants[i].parent);
+        sqlite3_bind_text(statement, 3, db->tenants[i].name, -1, SQLITE_STATIC);
+        done = sqlite3_step(statement) == SQLITE_DONE;
+        sqlite3_reset(statement);
+    }
+    if (!done)
+        ledger_db_fail(db, "a tenant cannot be added", problem);
+    sqlite3_finalize(statement);
+    if (done && ledger_db_run(db, "COMMIT", problem))
+        return true;
+    ledger_db_undo(db);
+    return false;
+}
+
+/* The tenant's number, parents first; it is made up if it is new. */
+static bool number_one(struct ledger_db *db, struct ledger_tenant_spec *list, size_t n, size_t i,
+                       size_t depth, struct ledger_problem *problem)
+{
+    struct ledger_tenant_spec *spec = &list[i];
+    uint32_t parent = spec->under;
+
+    if (spec->number != 0)
+        return true;
+    if (parent > db->n_tenants)
+        return ledger_fail(problem, "%s: a tenant has no such parent", db->path);
+    if (spec->parent != LEDGER_NO_PARENT) {
+        if (spec->parent >= n || depth > n ||
+            !number_one(db, list, n, spec->parent, depth + 1, problem))
+            return ledger_fail(problem, "%s: a tenant has no such parent", db->path);
+        parent = list[spec->parent].number;
+    }
+    if (db->n_slots > 0)
+        spec->number = *slot_of(db, parent, spec->name, strlen(spec->name));
+    if (spec->number != 0)
+        return true;
+    if (db->n_tenants >= INT32_MAX ||
+        !keep_tenant(db, parent, spec->name, strlen(spec->name), problem))
+        return false;
+    spec->number = (uint32_t)db->n_tenants;
+    return true;
+}
+
+bool ledger_db_add_tenants(struct ledger_db *db, struct ledger_tenant_spec *list, size_t n,
+                           struct ledger_problem *problem)
+{
+    size_t before = db->n_tenants;
+    bool done = true;
+
+    for (size_t i = 0; i < n; i++)
+        list[i].number = 0;
+    for (size_t i = 0; done && i < n; i++)
+        done = number_one(db, list, n, i, 0, problem);
+    done = done && (db->n_tenants == before || insert_tenants(db, before, problem));
+    if (!done)
+        forget_tenants(db, before);
+    return done;
+}
+
+const char *ledger_db_name(const struct ledger_db *db, uint32_t tenant)
+{
+    return tenant > 0 && tenant <= db->n_tenants ? db->tenants[tenant - 1].name : "";
+}
+
+bool ledger_db_is_within(const struct ledger_db *db, uint32_t tenant, const char *name)
+{
+    while (tenant > 0 && tenant <= db->n_tenants) {
+        if (strcmp(db->tenants[tenant - 1].name, name) == 0)
+            return true;
+        tenant = db->tenants[tenant - 1].parent;
+    }
+    return false;
+}
+
+uint32_t ledger_db_parent(const struct ledger_db *db, uint32_t tenant)
+{
+    return tenant > 0 && tenant <= db->n_tenants ? db->tenants[tenant - 1].parent : 0;
+}

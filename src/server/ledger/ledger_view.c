@@ -1,0 +1,108 @@
+/* ledger_view.c - a ledger read beside the process that writes it.
+ *
+ * The journal is copied first, then the database is frozen at one moment and asked for the last
+ * entry that it has. An entry that was settled before the copy began is in the copy, or had left
+ * the journal, and then it is in the database of any later moment. Entries that are in both are
+ * told by their number. The other order would miss entries that move in between.
+ */
+#include "server/ledger/ledger.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "server/ledger/journal.h"
+#include "server/ledger/ledger_db.h"
+#include "server/ledger/ledger_problem.h"
+
+struct ledger_view {
+    struct ledger_db db;
+    struct journal_copy waiting;
+};
+
+static bool copy_journal(struct ledger_view *view, const char *path, struct ledger_problem *problem)
+{
+    struct journal journal;
+    char name[4200];
+    struct stat stat_of;
+    bool done;
+
+    snprintf(name, sizeof name, "%.4096s.spend", path);
+    if (stat(name, &stat_of) != 0) {
+        if (errno == ENOENT && view->db.closed)
+            return true;
+        return ledger_fail(problem, "%s, the journal of the ledger, cannot be read: %s", name,
+                           strerror(errno));
+    }
+    if (stat_of.st_size == 0)
+        return true;
+    if (!journal_map_view(&journal, name, view->db.token, problem))
+        return false;
+    done = journal_copy(&journal, view->db.moved, &view->waiting);
+    journal_unmap(&journal);
+    return done || ledger_fail(problem, "%s: there is no memory to read it", name);
+}
+
+bool ledger_view_open(const char *path, struct ledger_view **view, struct ledger_problem *problem)
+{
+    struct ledger_view *opened = calloc(1, sizeof *opened);
+
+    if (opened == NULL)
+        return ledger_fail(problem, "%s: there is no memory to read it", path);
+    if (ledger_db_open_view(&opened->db, path, problem) && copy_journal(opened, path, problem) &&
+        ledger_db_freeze(&opened->db, problem)) {
+        *view = opened;
+        return true;
+    }
+    ledger_view_close(opened);
+    return false;
+}
+
+void ledger_view_close(struct ledger_view *view)
+{
+    if (view == NULL)
+        return;
+    journal_copy_free(&view->waiting);
+    ledger_db_close(&view->db);
+    free(view);
+}
+
+bool ledger_view_scan(struct ledger_view *view, tg_ms begin, ledger_sum_fn *fn, void *context,
+                      struct ledger_problem *problem)
+{
+    if (!ledger_db_scan(&view->db, begin, fn, context, problem))
+        return false;
+    for (size_t i = 0; i < view->waiting.n; i++) {
+        const struct journal_record *record = &view->waiting.records[i];
+        struct ledger_sum sum;
+        if (record->sequence > view->db.moved && ledger_sum_of(&record->entry, begin, &sum))
+            fn(context, &sum);
+    }
+    return true;
+}
+
+size_t ledger_view_tenants(const struct ledger_view *view)
+{
+    return view->db.n_tenants;
+}
+
+const char *ledger_view_name(const struct ledger_view *view, uint32_t tenant)
+{
+    return ledger_db_name(&view->db, tenant);
+}
+
+bool ledger_view_is_within(const struct ledger_view *view, uint32_t tenant, const char *name)
+{
+    return ledger_db_is_within(&view->db, tenant, name);
+}
+
+uint64_t ledger_view_damaged(const struct ledger_view *view)
+{
+    uint64_t n = 0;
+
+    for (size_t i = 0; i < view->waiting.n_damaged; i++)
+        n += view->waiting.damaged[i] > view->db.moved;
+    return n;
+}

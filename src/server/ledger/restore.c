@@ -1,0 +1,227 @@
+/* restore.c - what the ledger says of many budgets at once. See restore.h. */
+#include "server/ledger/restore.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/ledger/ledger_problem.h"
+
+static tg_micro add_money(tg_micro a, tg_micro b)
+{
+    return a > TG_MONEY_MAX - b ? TG_MONEY_MAX : a + b;
+}
+
+void restore_init(struct restore *restore, struct ledger *ledger)
+{
+    *restore = (struct restore){.ledger = ledger};
+}
+
+void restore_fini(struct restore *restore)
+{
+    for (size_t i = 0; i < restore->n_users; i++)
+        free((char *)restore->users[i].user.bytes);
+    free(restore->users);
+    free(restore->sums);
+    free(restore->totals);
+    free(restore->node_of);
+    free(restore->first_of);
+    free(restore->begins);
+    *restore = (struct restore){0};
+}
+
+/* ---- Windows ---- */
+
+static tg_ms begin_of(const struct tg_budget *budget, tg_ms now)
+{
+    tg_ms begin, end;
+
+    tg_window_of(budget->per, budget->zone, now, &begin, &end);
+    return begin;
+}
+
+static size_t window_of(const struct restore *restore, tg_ms begin)
+{
+    size_t i = 0;
+
+    while (i < restore->n_begins && restore->begins[i] != begin)
+        i++;
+    return i;
+}
+
+bool restore_want(struct restore *restore, const struct tg_budget *budget, tg_ms now)
+{
+    tg_ms begin = begin_of(budget, now), *larger;
+
+    if (window_of(restore, begin) < restore->n_begins)
+        return true;
+    larger = realloc(restore->begins, (restore->n_begins + 1) * sizeof *larger);
+    if (larger == NULL)
+        return false;
+    restore->begins = larger;
+    restore->begins[restore->n_begins++] = begin;
+    return true;
+}
+
+/* ---- Reading ---- */
+
+static void add_user(struct restore *restore, const struct ledger_sum *sum)
+{
+    char *name = malloc(sum->user.size);
+
+    if (name != NULL && restore->n_users == restore->max_users) {
+        size_t max = restore->max_users > 0 ? 2 * restore->max_users : 256;
+        struct restore_user *larger = realloc(restore->users, max * sizeof *larger);
+        if (larger != NULL) {
+            restore->users = larger;
+            restore->max_users = max;
+        }
+    }
+    if (name == NULL || restore->n_users == restore->max_users) {
+        free(name);
+        restore->failed = true;
+        return;
+    }
+    memcpy(name, sum->user.bytes, sum->user.size);
+    restore->users[restore->n_users++] =
+        (struct restore_user){sum->tenant, restore->window, {name, sum->user.size}, sum->micro};
+}
+
+static void add_sum(void *context, const struct ledger_sum *sum)
+{
+    struct restore *restore = context;
+
+    if (sum->tenant >= restore->n_tenants)
+        return; /* no such tenant: only a damaged database has those */
+    tg_micro *total = &restore->sums[restore->window * restore->n_tenants + sum->tenant];
+    *total = add_money(*total, sum->micro);
+    if (sum->user.size > 0)
+        add_user(restore, sum);
+}
+
+static bool no_memory(struct ledger_problem *problem)
+{
+    return ledger_fail(problem, "there is no memory to restore budgets");
+}
+
+/* A tenant that has moved has several numbers, of which the first stands for all. */
+static void find_nodes(struct restore *restore, const struct forest *forest)
+{
+    restore->node_of[0] = SPENDING_TOP;
+    for (uint32_t tenant = 1; tenant < restore->n_tenants; tenant++) {
+        size_t node =
+            forest_find(forest, ledger_tenant_name(restore->ledger, tenant), SPENDING_TOP);
+        restore->node_of[tenant] = node;
+        if (node != SPENDING_TOP && restore->first_of[node] == 0)
+            restore->first_of[node] = tenant;
+    }
+}
+
+bool restore_read(struct restore *restore, const struct forest *forest,
+                  struct ledger_problem *problem)
+{
+    if (restore->ledger == NULL || restore->n_begins == 0)
+        return true;
+    restore->n_tenants = ledger_tenants(restore->ledger) + 1;
+    restore->n_nodes = forest->n;
+    restore->sums = calloc(restore->n_begins * restore->n_tenants, sizeof *restore->sums);
+    restore->totals = calloc(restore->n_begins * restore->n_nodes, sizeof *restore->totals);
+    restore->node_of = calloc(restore->n_tenants, sizeof *restore->node_of);
+    restore->first_of = calloc(restore->n_nodes, sizeof *restore->first_of);
+    if (!restore->sums || !restore->totals || !restore->node_of || !restore->first_of)
+        return no_memory(problem);
+    find_nodes(restore, forest);
+    for (restore->window = 0; restore->window < restore->n_begins; restore->window++)
+        if (!ledger_scan_moved(restore->ledger, restore->begins[restore->window], add_sum, restore,
+                               problem))
+            return false;
+    return !restore->failed || no_memory(problem);
+}
+
+/* To everyone, and to every name on its way up, each once. */
+static void add_to_totals(struct restore *restore, uint32_t tenant)
+{
+    size_t seen[TG_LEVELS_MAX], n = 0;
+    size_t everyone = restore->n_nodes - 1;
+
+    seen[n++] = everyone;
+    for (uint32_t at = tenant; at != 0 && n < TG_LEVELS_MAX;
+         at = ledger_tenant_parent(restore->ledger, at)) {
+        size_t node = restore->node_of[at];
+        bool again = node == SPENDING_TOP;
+        for (size_t i = 0; i < n && !again; i++)
+            again = seen[i] == node;
+        if (!again)
+            seen[n++] = node;
+    }
+    for (size_t window = 0; window < restore->n_begins; window++) {
+        tg_micro sum = restore->sums[window * restore->n_tenants + tenant];
+        for (size_t i = 0; i < n && sum > 0; i++) {
+            tg_micro *total = &restore->totals[window * restore->n_nodes + seen[i]];
+            *total = add_money(*total, sum);
+        }
+    }
+}
+
+bool restore_read_waiting(struct restore *restore, struct ledger_problem *problem)
+{
+    if (restore->ledger == NULL || restore->n_begins == 0)
+        return true;
+    for (restore->window = 0; restore->window < restore->n_begins; restore->window++)
+        ledger_scan_waiting(restore->ledger, restore->begins[restore->window], add_sum, restore);
+    for (uint32_t tenant = 0; tenant < restore->n_tenants; tenant++)
+        add_to_totals(restore, tenant);
+    return !restore->failed || no_memory(problem);
+}
+
+/* ---- Asking ---- */
+
+tg_micro restore_spent(const struct restore *restore, size_t node, const struct tg_budget *budget,
+                       tg_ms now)
+{
+    size_t window = window_of(restore, begin_of(budget, now));
+
+    return window < restore->n_begins && restore->totals != NULL
+               ? restore->totals[window * restore->n_nodes + node]
+               : 0;
+}
+
+static int compare_texts(struct ledger_text a, struct ledger_text b)
+{
+    size_t shorter = a.size < b.size ? a.size : b.size;
+    int order = memcmp(a.bytes, b.bytes, shorter);
+
+    return order != 0 ? order : (a.size > b.size) - (a.size < b.size);
+}
+
+static int compare_users(const void *left, const void *right)
+{
+    const struct restore_user *a = left, *b = right;
+    int order = (a->tenant > b->tenant) - (a->tenant < b->tenant);
+
+    if (order == 0)
+        order = compare_texts(a->user, b->user);
+    return order != 0 ? order : (a->window > b->window) - (a->window < b->window);
+}
+
+void restore_join_users(struct restore *restore)
+{
+    size_t kept = 0;
+
+    for (size_t i = 0; i < restore->n_users; i++) {
+        size_t node = restore->node_of[restore->users[i].tenant];
+        if (node != SPENDING_TOP)
+            restore->users[i].tenant = restore->first_of[node];
+    }
+    if (restore->n_users > 0)
+        qsort(restore->users, restore->n_users, sizeof *restore->users, compare_users);
+    for (size_t i = 0; i < restore->n_users; i++) {
+        struct restore_user *last = kept > 0 ? &restore->users[kept - 1] : NULL;
+        if (last != NULL && compare_users(last, &restore->users[i]) == 0) {
+            last->micro = add_money(last->micro, restore->users[i].micro);
+            free((char *)restore->users[i].user.bytes);
+        } else {
+            restore->users[kept++] = restore->users[i];
+        }
+    }
+    restore->n_users = kept;
+}

@@ -1,0 +1,451 @@
+/* spending.c - the budgets of a configured tree, kept by a bank and remembered by a ledger.
+ *
+ * Order of safety. A call takes room in the ledger's journal before it reserves money, so that what
+ * is admitted can be recorded even if the disk fills up meanwhile. It settles with the bank first,
+ * which says once and for all whether this is the first settlement and what it comes to, and then
+ * appends; the caller sends its reply after that. A crash between the two loses nothing: the bank
+ * is gone too, and the reply never went out.
+ *
+ * Restoring while calls go on. `lock` is shared by those who reserve and settle, and taken alone to
+ * change the tree. The database is read before, with the ledger held so that nothing moves out of
+ * the journal; the journal is read with the lock, when every append has ended. So the lock is held
+ * over memory alone, and each settlement is in the sums exactly once.
+ *
+ * All users with spend in a current window are opened at the start: whoever comes later and is new
+ * has spent nothing, and no call has to ask the disk.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/core/num.h"
+#include "server/ledger/ledger_problem.h"
+#include "server/ledger/restore.h"
+#include "server/ledger/spending_own.h"
+
+/* The bank may give an account's place to another while nothing is in it; then it is opened again.
+ * More often than this in a row only if it is far too small. */
+#define REOPENINGS 8
+
+/* ---- Accounts ---- */
+
+/* Opens the account of a node, or finds it; parents first. */
+static enum tg_err open_node(struct spending *spending, struct forest *forest, size_t i, tg_ms now,
+                             bool *fresh, struct tg_problem *problem)
+{
+    struct node *node = &forest->nodes[i];
+    const char *name = node->name != NULL ? node->name : "everyone";
+    tg_account parent = 0, account;
+    bool parent_is_fresh;
+
+    if (node->parent != SPENDING_TOP) {
+        enum tg_err err = open_node(spending, forest, node->parent, now, &parent_is_fresh, problem);
+        if (err != TG_OK)
+            return err;
+        parent = atomic_load(&forest->nodes[node->parent].account);
+    }
+    enum tg_err err = tg_bank_open(spending->bank, parent, name, strlen(name), node->budgets,
+                                   node->n_budgets, now, &account, fresh, problem);
+    if (err == TG_OK)
+        atomic_store(&node->account, account);
+    return err;
+}
+
+static enum tg_err reopen_node(struct spending *spending, size_t i, tg_ms now)
+{
+    bool fresh;
+
+    return open_node(spending, &spending->forest, i, now, &fresh, NULL);
+}
+
+/* ---- Users ---- */
+
+static void forget_gone_users(struct spending *spending, tg_ms now)
+{
+    size_t kept = 0;
+
+    for (size_t i = 0; i < spending->n_users; i++) {
+        tg_micro left;
+        double part;
+        if (tg_bank_left(spending->bank, spending->users[i].account, now, &left, &part) == TG_OK)
+            spending->users[kept++] = spending->users[i];
+    }
+    spending->n_users = kept;
+}
+
+static bool grow_users(struct spending *spending, tg_ms now)
+{
+    size_t max = spending->max_users > 0 ? 2 * spending->max_users : 256;
+    struct user *larger;
+
+    forget_gone_users(spending, now);
+    if (spending->n_users < spending->max_users / 2)
+        return true;
+    larger = realloc(spending->users, max * sizeof *larger);
+    if (larger == NULL)
+        return false;
+    spending->users = larger;
+    spending->max_users = max;
+    return true;
+}
+
+static bool remember_user(struct spending *spending, struct user user, tg_ms now)
+{
+    bool done;
+
+    pthread_mutex_lock(&spending->users_lock);
+    done = spending->n_users < spending->max_users || grow_users(spending, now);
+    if (done)
+        spending->users[spending->n_users++] = user;
+    pthread_mutex_unlock(&spending->users_lock);
+    return done;
+}
+
+/* Opens the account of a user, or finds it. */
+static enum tg_err open_user(struct spending *spending, const struct node *node,
+                             struct ledger_text name, tg_ms now, tg_account *account, bool *fresh)
+{
+    tg_account tenant = atomic_load(&node->account);
+    enum tg_err err =
+        tg_bank_open(spending->bank, tenant, name.bytes, name.size, node->user_budgets,
+                     node->n_user_budgets, now, account, fresh, NULL);
+
+    /* Unless it is remembered its budgets would never change: better none, and a new start. */
+    if (err == TG_OK && *fresh && !remember_user(spending, (struct user){tenant, *account}, now)) {
+        tg_bank_close(spending->bank, *account);
+        return TG_ERR_MEMORY;
+    }
+    return err;
+}
+
+/* ---- Restoring ---- */
+
+static bool want_all(struct restore *restore, const struct forest *forest, tg_ms now,
+                     struct ledger_problem *problem)
+{
+    bool done = true;
+
+    for (size_t i = 0; i < forest->n; i++) {
+        const struct node *node = &forest->nodes[i];
+        for (size_t k = 0; k < node->n_budgets && !node->kept; k++)
+            done = done && restore_want(restore, &node->budgets[k], now);
+        for (size_t k = 0; k < node->n_user_budgets && !node->kept; k++)
+            done = done && restore_want(restore, &node->user_budgets[k], now);
+    }
+    return done || ledger_fail(problem, "there is no memory to restore budgets");
+}
+
+/* A window that went on keeps what the bank has: the ledger cannot know what it could not take. */
+static enum tg_err set_settled(struct spending *spending, tg_account account, size_t budget,
+                               tg_micro micro, tg_ms now)
+{
+    struct tg_budget_metrics metrics[TG_BUDGETS_MAX];
+    size_t n = tg_bank_get_budgets(spending->bank, account, now, metrics);
+
+    if (budget < n)
+        micro = num_max(micro, metrics[budget].settled);
+    return tg_bank_restore(spending->bank, account, budget, micro, now);
+}
+
+static enum tg_err restore_node(struct spending *spending, struct forest *forest, size_t i,
+                                const struct restore *restore, tg_ms now,
+                                struct tg_problem *problem)
+{
+    struct node *node = &forest->nodes[i];
+    bool fresh;
+
+    if (node->kept)
+        return TG_OK;
+    enum tg_err err = open_node(spending, forest, i, now, &fresh, problem);
+    if (err == TG_OK && !fresh)
+        err = tg_bank_change(spending->bank, node->account, node->budgets, node->n_budgets, now,
+                             problem);
+    for (size_t k = 0; err == TG_OK && k < node->n_budgets; k++)
+        err = set_settled(spending, node->account, k,
+                          restore_spent(restore, i, &node->budgets[k], now), now);
+    return err;
+}
+
+static enum tg_err restore_user(struct spending *spending, const struct forest *forest,
+                                const struct restore *restore, const struct restore_user *user,
+                                tg_ms now)
+{
+    const struct node *node =
+        forest_named(forest, ledger_tenant_name(restore->ledger, user->tenant));
+    tg_account account;
+    bool fresh;
+    enum tg_err err;
+
+    if (node == NULL || node->n_user_budgets == 0 || node->kept)
+        return TG_OK;
+    err = open_user(spending, node, user->user, now, &account, &fresh);
+    for (size_t k = 0; err == TG_OK && k < node->n_user_budgets; k++) {
+        tg_ms begin, end;
+        tg_window_of(node->user_budgets[k].per, node->user_budgets[k].zone, now, &begin, &end);
+        if (begin == restore->begins[user->window])
+            err = set_settled(spending, account, k, user->micro, now);
+    }
+    return err;
+}
+
+/* Those who are known get the budgets of the new tree; the bank forgets those of closed tenants. */
+static enum tg_err change_users(struct spending *spending, const struct forest *forest, tg_ms now,
+                                struct tg_problem *problem)
+{
+    forget_gone_users(spending, now);
+    for (size_t i = 0; i < spending->n_users; i++) {
+        const struct user *user = &spending->users[i];
+        const struct node *node = forest_with(forest, user->tenant);
+        enum tg_err err = TG_OK;
+        if (node != NULL && !node->kept)
+            err = tg_bank_change(spending->bank, user->account, node->user_budgets,
+                                 node->n_user_budgets, now, problem);
+        if (err != TG_OK && err != TG_ERR_UNKNOWN)
+            return err;
+    }
+    return TG_OK;
+}
+
+static bool fail_bank(enum tg_err err, const struct tg_problem *why, struct ledger_problem *problem)
+{
+    return ledger_fail(problem, "budgets cannot be set up: %s%s%s", tg_strerror(err),
+                       why->text[0] != '\0' ? ": " : "", why->text);
+}
+
+/* Everything in the bank, with the lock. */
+static bool set_up(struct spending *spending, struct forest *forest, struct restore *restore,
+                   tg_ms now, struct ledger_problem *problem)
+{
+    struct tg_problem why = {""};
+    enum tg_err err = TG_OK;
+
+    if (!restore_read_waiting(restore, problem))
+        return false;
+    restore_join_users(restore);
+    for (size_t i = 0; err == TG_OK && i < forest->n; i++)
+        err = restore_node(spending, forest, i, restore, now, &why);
+    forest_sort_accounts(forest);
+    for (size_t i = 0; err == TG_OK && i < spending->forest.n; i++)
+        if (forest_with(forest, spending->forest.nodes[i].account) == NULL)
+            tg_bank_close(spending->bank, spending->forest.nodes[i].account);
+    if (err == TG_OK)
+        err = change_users(spending, forest, now, &why);
+    for (size_t i = 0; err == TG_OK && i < restore->n_users; i++)
+        err = restore_user(spending, forest, restore, &restore->users[i], now);
+    return err == TG_OK || fail_bank(err, &why, problem);
+}
+
+static bool adopt(struct spending *spending, struct forest *forest, struct restore *restore,
+                  tg_ms now, struct ledger_problem *problem)
+{
+    bool done;
+
+    if (spending->ledger != NULL)
+        ledger_hold(spending->ledger);
+    done = restore_read(restore, forest, problem);
+    if (done) {
+        pthread_rwlock_wrlock(&spending->lock);
+        done = set_up(spending, forest, restore, now, problem);
+        if (done) {
+            struct forest old = spending->forest;
+            spending->forest = *forest;
+            *forest = old;
+        }
+        pthread_rwlock_unlock(&spending->lock);
+    }
+    if (spending->ledger != NULL)
+        ledger_let_go(spending->ledger);
+    return done;
+}
+
+bool spending_change(struct spending *spending, const struct spending_tree *tree, tg_ms now,
+                     struct ledger_problem *problem)
+{
+    struct forest forest;
+    struct restore restore;
+    bool done = forest_init(&forest, tree, problem);
+
+    restore_init(&restore, spending->ledger);
+    done = done && forest_register(&forest, spending->ledger, problem);
+    if (done)
+        forest_keep(&forest, &spending->forest);
+    /* What waits in the journal is read with the lock: the less, the better. If the database does
+     * not take it now, there is more to read. */
+    if (done && spending->ledger != NULL)
+        (void)ledger_flush(spending->ledger, NULL);
+    done = done && want_all(&restore, &forest, now, problem) &&
+           adopt(spending, &forest, &restore, now, problem);
+    restore_fini(&restore);
+    forest_free(&forest);
+    return done;
+}
+
+/* ---- Life ---- */
+
+/* A change must not wait until no call is reserving or settling by chance. */
+static void init_lock(pthread_rwlock_t *lock)
+{
+    pthread_rwlockattr_t attributes;
+
+    pthread_rwlockattr_init(&attributes);
+#ifdef __GLIBC__
+    pthread_rwlockattr_setkind_np(&attributes, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
+#endif
+    pthread_rwlock_init(lock, &attributes);
+    pthread_rwlockattr_destroy(&attributes);
+}
+
+bool spending_new(const struct spending_config *config, const struct spending_tree *tree, tg_ms now,
+                  struct spending **spending, struct ledger_problem *problem)
+{
+    struct spending *made;
+    struct tg_problem why = {""};
+
+    if (config->ledger == NULL && !config->open)
+        return ledger_fail(problem, "there is no ledger, and ledger.failure is closed");
+    made = calloc(1, sizeof *made);
+    if (made == NULL)
+        return ledger_fail(problem, "there is no memory for budgets");
+    made->ledger = config->ledger;
+    made->open = config->open;
+    init_lock(&made->lock);
+    pthread_mutex_init(&made->users_lock, NULL);
+    enum tg_err err = tg_bank_new(&config->bank, &made->bank, &why);
+    if (err != TG_OK)
+        fail_bank(err, &why, problem);
+    if (err != TG_OK || !spending_change(made, tree, now, problem)) {
+        spending_free(made);
+        return false;
+    }
+    *spending = made;
+    return true;
+}
+
+void spending_free(struct spending *spending)
+{
+    if (spending == NULL)
+        return;
+    tg_bank_free(spending->bank);
+    forest_free(&spending->forest);
+    free(spending->users);
+    pthread_mutex_destroy(&spending->users_lock);
+    pthread_rwlock_destroy(&spending->lock);
+    free(spending);
+}
+
+/* ---- Reserving and settling ---- */
+
+static enum tg_err reserve_once(struct spending *spending, const struct spending_call *call,
+                                size_t tenant, tg_ms now, struct tg_money_answer *answer)
+{
+    const struct node *node = &spending->forest.nodes[tenant];
+    tg_account account = atomic_load(&node->account);
+    bool fresh;
+
+    if (call->user.size > 0 && node->n_user_budgets > 0) {
+        enum tg_err err = open_user(spending, node, call->user, now, &account, &fresh);
+        if (err != TG_OK)
+            return err;
+    }
+    return tg_bank_reserve(spending->bank, account, call->money, call->up_to, now, answer);
+}
+
+static enum tg_err reserve(struct spending *spending, const struct spending_call *call,
+                           size_t tenant, tg_ms now, struct tg_money_answer *answer)
+{
+    enum tg_err err = reserve_once(spending, call, tenant, now, answer);
+
+    for (int i = 0; err == TG_ERR_UNKNOWN && i < REOPENINGS; i++) {
+        err = reopen_node(spending, tenant, now);
+        if (err == TG_OK)
+            err = reserve_once(spending, call, tenant, now, answer);
+    }
+    return err;
+}
+
+enum tg_err spending_reserve(struct spending *spending, const struct spending_call *call, tg_ms now,
+                             struct spending_ticket *ticket, struct tg_money_answer *answer)
+{
+    struct tg_money_answer got = {0};
+    enum tg_err err = TG_ERR_UNKNOWN;
+    uint32_t tenant = 0;
+
+    /* The ledger would cut it, and after a restart it would be another user. */
+    if (call->user.size > LEDGER_NAME_MAX)
+        return TG_ERR_INVALID;
+    bool room = spending->ledger != NULL && ledger_take_room(spending->ledger);
+    if (!room && !spending->open)
+        return TG_ERR_STORE;
+    pthread_rwlock_rdlock(&spending->lock);
+    size_t node = forest_find(&spending->forest, call->tenant, call->hint);
+    if (node != SPENDING_TOP) {
+        err = reserve(spending, call, node, now, &got);
+        tenant = spending->forest.nodes[node].ledger_id;
+    }
+    pthread_rwlock_unlock(&spending->lock);
+    if (room && (err != TG_OK || got.reservation == 0)) {
+        ledger_give_room(spending->ledger);
+        room = false;
+    }
+    if (err != TG_OK)
+        return err;
+    *ticket = (struct spending_ticket){got.reservation, tenant, room};
+    *answer = got;
+    return TG_OK;
+}
+
+static void count_lost(struct spending *spending, tg_micro micro)
+{
+    int64_t lost = atomic_load(&spending->lost_micro);
+
+    atomic_fetch_add(&spending->lost, 1);
+    while (!atomic_compare_exchange_weak(&spending->lost_micro, &lost,
+                                         lost > TG_MONEY_MAX - micro ? TG_MONEY_MAX : lost + micro))
+        ;
+}
+
+static bool used_something(const struct tg_spend *spend, const struct tg_usage *usage)
+{
+    return spend->settled > 0 || usage->input > 0 || usage->cached_input > 0 ||
+           usage->cache_write > 0 || usage->output > 0;
+}
+
+static void record(struct spending *spending, const struct spending_ticket *ticket,
+                   const struct spending_use *use, const struct tg_spend *spend, tg_ms now)
+{
+    struct ledger_entry entry = {
+        .reserved_at = spend->reserved_at,
+        .settled_at = now,
+        .tenant = ticket->tenant,
+        .flags = use->flags,
+        .usage = use->usage,
+        .micro = spend->settled,
+        .user = use->user,
+        .model = use->model,
+        .provider = use->provider,
+        .key = use->key,
+    };
+
+    if (!used_something(spend, &use->usage)) {
+        if (ticket->room)
+            ledger_give_room(spending->ledger);
+    } else if (ticket->room || (spending->ledger != NULL && ledger_take_room(spending->ledger))) {
+        ledger_append(spending->ledger, &entry);
+    } else {
+        count_lost(spending, spend->settled);
+    }
+}
+
+bool spending_settle(struct spending *spending, const struct spending_ticket *ticket,
+                     const struct spending_use *use, tg_ms now)
+{
+    struct tg_spend spend;
+    bool first;
+
+    /* Shared until the append has ended: whoever adds up meanwhile sees both or neither. */
+    pthread_rwlock_rdlock(&spending->lock);
+    first = tg_bank_settle(spending->bank, ticket->reservation, use->spent, &spend);
+    if (first)
+        record(spending, ticket, use, &spend, now);
+    pthread_rwlock_unlock(&spending->lock);
+    return first;
+}

@@ -1,0 +1,142 @@
+/* spending.h - the budgets of a configured tree, kept by a bank and remembered by a ledger.
+ *
+ *     spending_new(&config, &tree, now, &spending, &problem);
+ *
+ *     err = spending_reserve(spending, &call, now, &ticket, &answer);     before a call is sent
+ *     spending_settle(spending, &ticket, &use, now);                      before the reply goes out
+ *
+ * The bank decides, in memory; the ledger remembers. Everyone together is the account at the top,
+ * tenants stand under their parents, users under their tenant and are opened when they first come.
+ *
+ * Promise: at the start, and after each change, every budget's window holds what the ledger says,
+ * and never less than it held before. When spending_settle() has returned, a crash cannot take
+ * what it was told. Neither reserving nor settling waits for a disk.
+ *
+ * Threads: spending_reserve(), spending_settle() and spending_get_stats() from any number of
+ * threads, also during spending_change(); one spending_change() at a time.
+ */
+#ifndef TG_LEDGER_SPENDING_H
+#define TG_LEDGER_SPENDING_H
+
+#include "server/ledger/ledger.h"
+
+#define SPENDING_TOP SIZE_MAX /* a tenant without a parent */
+
+/* Everything but the zones is copied; zones are borrowed until the next change, and until what was
+ * reserved under them is settled. */
+struct spending_tenant {
+    const char *name;
+    size_t parent; /* index in the tree, or SPENDING_TOP */
+    const struct tg_budget *budgets;
+    size_t n_budgets;
+    const struct tg_budget *user_budgets; /* of each user */
+    size_t n_user_budgets;
+};
+
+struct spending_tree {
+    const struct tg_budget *budgets; /* of everyone together */
+    size_t n_budgets;
+    const struct spending_tenant *tenants;
+    size_t n_tenants;
+};
+
+struct spending_config {
+    struct ledger *ledger; /* borrowed; null: there is none, which only `open` allows */
+    bool open;             /* ledger.failure: what cannot be recorded is let through and counted */
+    struct tg_bank_config bank;
+};
+
+struct spending;
+
+/* Opens every account and restores its windows. False: the ledger could not be read, or the tree is
+ * not one. */
+bool spending_new(const struct spending_config *config, const struct spending_tree *tree, tg_ms now,
+                  struct spending **spending, struct ledger_problem *problem);
+void spending_free(struct spending *spending);
+
+/* Another tree. Budgets whose window stays keep what was spent, others are added up from the
+ * ledger. Tenants that are gone are closed. On false the old tree stays, except for budgets that
+ * were changed before the trouble came: try again. */
+bool spending_change(struct spending *spending, const struct spending_tree *tree, tg_ms now,
+                     struct ledger_problem *problem);
+
+struct spending_call {
+    const char *tenant;      /* its name: another tree may have come since it was looked up */
+    size_t hint;             /* where it may be in the tree; SPENDING_TOP: not known */
+    struct ledger_text user; /* empty: none */
+    tg_micro money;
+    bool up_to; /* as in tg_bank_reserve() */
+};
+
+/* What an admitted call owes: to be settled exactly once. */
+struct spending_ticket {
+    tg_reservation reservation; /* 0: refused */
+    uint32_t tenant;            /* of the ledger */
+    bool room;                  /* the ledger has promised to take it */
+};
+
+/* Reserves money, and room in the ledger. TG_ERR_STORE: the ledger has no room, and the failure
+ * mode is closed; ledger_get_state() says why. TG_ERR_UNKNOWN: there is no such tenant
+ * any more. TG_ERR_INVALID: also a user's name of more than
+ * LEDGER_NAME_MAX bytes. Otherwise as tg_bank_open() and tg_bank_reserve(). */
+TG_MUST_CHECK enum tg_err spending_reserve(struct spending *spending,
+                                           const struct spending_call *call, tg_ms now,
+                                           struct spending_ticket *ticket,
+                                           struct tg_money_answer *answer);
+
+struct spending_use {
+    tg_micro spent; /* as in tg_bank_settle(): negative if it is not known */
+    struct tg_usage usage;
+    uint32_t flags; /* LEDGER_... */
+    struct ledger_text user, model, provider, key;
+};
+
+/* Replaces the reservation by what was used, in the bank and in the ledger. A call that used
+ * nothing (no money, no token) leaves no line. False: it was settled before, and nothing is done.
+ */
+bool spending_settle(struct spending *spending, const struct spending_ticket *ticket,
+                     const struct spending_use *use, tg_ms now);
+
+struct spending_stats {
+    uint64_t lost;  /* calls that the ledger could not take, in failure mode open */
+    tg_micro micro; /* what they cost */
+};
+
+void spending_get_stats(struct spending *spending, struct spending_stats *stats);
+
+/* The bank, for its snapshots, and the account of a tenant in it (null: of everyone); 0: there is
+ * none of that name. `hint` as above. */
+struct tg_bank *spending_bank(struct spending *spending);
+tg_account spending_account(struct spending *spending, const char *tenant, size_t hint);
+
+/* An account with its budgets as they are now; all of it for the time of the call. */
+struct spending_account {
+    const char *root;        /* the tenant at the top of its way; null: all accounts are looked at,
+                                and this is everyone */
+    const char *tenant;      /* null: everyone */
+    struct ledger_text user; /* empty: the tenant itself */
+    tg_account number;       /* 0: not open */
+    const struct tg_budget_metrics *budgets;
+    size_t n_budgets;
+};
+
+/* Must not call spending_...() */
+typedef void spending_look_fn(void *context, const struct spending_account *account);
+
+/* Looks at the accounts on the way of a call from the top: everyone, the root, ..., the tenant, and
+ * the user if there are budgets of users. Nothing is opened or changed; the money does not matter.
+ * TG_ERR_UNKNOWN: there is no such tenant. */
+TG_MUST_CHECK enum tg_err spending_look(struct spending *spending, const struct spending_call *call,
+                                        tg_ms now, spending_look_fn *fn, void *context);
+
+/* The least that is left on the way of a call, as tg_bank_left(); of its user too, if there are
+ * budgets of users, whether he has an account yet or not. TG_ERR_UNKNOWN, TG_ERR_INVALID. */
+TG_MUST_CHECK enum tg_err spending_left(struct spending *spending, const struct spending_call *call,
+                                        tg_ms now, tg_micro *left, double *part);
+
+/* Looks at everyone, all tenants, and the users that have spent in a window of now, these once or
+ * more. Waits for the disk. False: the ledger could not be read, and users are missing. */
+bool spending_look_all(struct spending *spending, tg_ms now, spending_look_fn *fn, void *context,
+                       struct ledger_problem *problem);
+
+#endif

@@ -1,0 +1,90 @@
+/* report.h - what is known of a request when it has ended: the one source of logs, metrics, traces
+ * and recordings.
+ *
+ * The gateway fills one in when a request is over and hands it to each of them, so that no two can
+ * differ about what happened. It points into the request's own storage and is good for the time of
+ * the call only. There is no prompt in it and no secret, and there must never be.
+ *
+ * Empty slices, null texts and negative numbers say: not known, or does not apply.
+ */
+#ifndef TG_OBS_REPORT_H
+#define TG_OBS_REPORT_H
+
+#include "io/text/slice.h"
+#include "tollgate.h"
+
+/* Limits in shadow that would have refused: bits of `would_deny`. */
+#define REPORT_WOULD(stage) (1u << (unsigned)(stage))
+
+enum report_stage { /* in the order they are asked */
+                    REPORT_MEMORY,
+                    REPORT_PEER,
+                    REPORT_CONCURRENCY,
+                    REPORT_POLICY,
+                    REPORT_RATE,
+                    REPORT_COST,
+                    REPORT_BUDGET,
+                    REPORT_STAGES
+};
+
+struct report {
+    tg_ms began_at, at; /* epoch ms: its head was there; it ended */
+    uint64_t id;
+    struct slice upstream_id; /* the provider's name for it, where the client was told that one */
+    uint64_t generation;      /* of the configuration it ran under */
+
+    const char *kind;        /* "chat", "messages", ..., "passthrough", "protect" */
+    struct slice tenant;     /* a name of the configuration */
+    struct slice key;        /* the name of the virtual key */
+    struct slice user, peer; /* as they were stated */
+    const char *priority;    /* "high", "normal", "low" */
+    struct slice route;      /* of a protected route: its prefix */
+    struct slice path;       /* of a protected route: METHOD /path without its query */
+
+    struct slice model_asked;  /* as the client wrote it: anything */
+    struct slice model;        /* the same, after aliases, if there is one of that name */
+    struct slice model_served; /* the model of the last attempt */
+    struct slice provider, provider_key;
+    const char *fallback_why; /* "limited", "server", "network", "timeout", "no_key": why it left
+                                 `model` for another; null: it did not */
+
+    int status;           /* that the client got; 0: none */
+    int upstream_status;  /* of the last attempt; 0: none */
+    const char *reason;   /* why it was refused or failed, in the words of the replies */
+    const char *axis;     /* the binding axis: "concurrency", "rate", "cost" */
+    unsigned would_deny;  /* REPORT_WOULD(...) */
+    tg_ms retry_after_ms; /* what the client was told; negative: nothing */
+    const char *failure;  /* of the upstream: "timeout", "reset" */
+    const char *ended;    /* "done", "hangup_queued", ... */
+    bool client_retry;    /* it says that it is one */
+    int64_t attempts;     /* that were made upstream */
+
+    int64_t waited_ms;   /* for slots */
+    int64_t overhead_us; /* ours, between the end of the body and the first byte upstream, without
+                            the waiting */
+    int64_t ttfb_ms;     /* from its head to the first byte of a reply's body */
+    int64_t total_ms;
+    int64_t upstream_ms; /* the last attempt, from its beginning to the end of its reply */
+
+    bool stream;
+    int64_t estimated_input, max_output; /* tokens it was admitted with */
+    bool has_usage;                      /* then: */
+    bool usage_reported;                 /* by the provider; else it is estimated */
+    struct tg_usage usage;
+    int64_t reasoning_tokens; /* a part of usage.output */
+    double value;             /* its worth to the policy */
+    tg_micro reserved, spent;
+    int64_t bytes_in, bytes_out;
+
+    struct slice traceparent; /* as the client sent it */
+    uint8_t trace_id[16], span_id[8];
+    bool sampled;
+};
+
+/* Nothing is known. */
+void report_init(struct report *report);
+
+/* The reason that a refusal by this stage has. */
+const char *report_stage_name(enum report_stage stage);
+
+#endif

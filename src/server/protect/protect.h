@@ -1,0 +1,33 @@
+/* protect.h - `protect` routes: any HTTP upstream of the owner's, behind the gate whose law learns.
+ *
+ *     GUARDED_WAITING --> GUARDED_PASSING --> GUARDED_OVER
+ *            |                  |                  ^
+ *            `------------------+------------------'     refused, failed, gone
+ *
+ * No keys and no money: memory, fairness, concurrency by priority, and the gate's own rate and
+ * cost. Bodies stream both ways and are kept nowhere: whichever side is slower stops the other.
+ */
+#ifndef TG_PROTECT_PROTECT_H
+#define TG_PROTECT_PROTECT_H
+
+#include "server/runtime/gateway.h"
+#include "server/runtime/worker.h"
+
+/* The route of a request's target; null: none. "/api" is for "/api", "/api/x" and "/api?x", not for
+ * "/apix"; the longest prefix wins. */
+const struct protected_route *protect_find(const struct generation *generation,
+                                           struct slice target);
+
+/* The class of a request by the route's `priorities`, of which the longest path that matches as
+ * above wins; normal where there is none. */
+enum tg_priority protect_priority(const struct protected_route *route, struct slice method,
+                                  struct slice target);
+
+/* The ops of an exchange that is a protected one's; null: it is somebody else's. */
+const struct exchange_ops *protect_ops(const struct http_inbound *in);
+
+/* Takes the exchange over, from begin() of the listener to gone(). */
+void protect_begin(struct worker *worker, const struct protected_route *route,
+                   struct http_inbound *in);
+
+#endif

@@ -1,0 +1,413 @@
+/* call_answer.c - a provider's reply, on its way to the client.
+ *
+ * The bytes of a reply pass through as they come. Three things are kept back: the head of a stream
+ * until its first event, so that an error in place of an answer can still be tried elsewhere; a
+ * reply that is an error which another attempt may cure; and the chunk with the usage, where we
+ * and not the client asked for it. What passes is read along the way for what was used.
+ *
+ * We ask for replies that are not encoded. One that is all the same passes through, and is charged
+ * as what it may have been at most.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/dialect/upstream_wait.h"
+#include "server/proxy/call.h"
+
+enum { HELD_MAX = 64 * 1024 }; /* of a reply that is kept back; more of an error is dropped */
+
+/* ---- what is kept back ---- */
+
+static void hold(struct call *call, struct slice bytes)
+{
+    if (call->held_n + bytes.n > HELD_MAX)
+        bytes.n = HELD_MAX - call->held_n;
+    if (call->held_n + bytes.n > call->held_room) {
+        size_t room = call->held_room > 0 ? call->held_room : 4096;
+        while (room < call->held_n + bytes.n)
+            room *= 2;
+        char *held = realloc(call->held, room);
+        if (held == NULL)
+            return;
+        call->held = held;
+        call->held_room = room;
+    }
+    memcpy(call->held + call->held_n, bytes.at, bytes.n);
+    call->held_n += bytes.n;
+}
+
+/* ---- to the client ---- */
+
+static void pass(struct call *call, struct slice bytes)
+{
+    if (call->in == NULL || bytes.n == 0)
+        return;
+    call->bytes_out += (int64_t)bytes.n;
+    size_t queued = http_inbound_write(call->in, bytes);
+    if (queued > HTTP_OUTPUT_HIGH && call->attempt.out && !call->attempt.paused) {
+        call->attempt.paused = true;
+        http_outbound_pause(call->attempt.out);
+    }
+}
+
+void call_answer_room(struct call *call)
+{
+    if (call->attempt.out && call->attempt.paused) {
+        call->attempt.paused = false;
+        http_outbound_resume(call->attempt.out);
+    }
+}
+
+static bool has_prefix(struct slice text, struct slice prefix)
+{
+    return text.n >= prefix.n && memcmp(text.at, prefix.at, prefix.n) == 0;
+}
+
+/* What says something about our keys and accounts is not for tenants. */
+static bool is_shown(const struct http_hops *hops, struct slice name)
+{
+#define NAME(text)                                                                                 \
+    {                                                                                              \
+        text, sizeof text - 1                                                                      \
+    }
+    static const struct slice HIDDEN[] = {
+        NAME("set-cookie"),     NAME("openai-organization"),       NAME("openai-project"),
+        NAME("retry-after-ms"), NAME("anthropic-organization-id"), NAME("retry-after"),
+        NAME("x-should-retry"),
+    };
+    static const struct slice HIDDEN_PREFIX[] = {NAME("x-ratelimit-"), NAME("anthropic-ratelimit-"),
+                                                 NAME("x-tollgate-")};
+#undef NAME
+
+    if (http_hops_has(hops, name))
+        return false;
+    for (size_t i = 0; i < sizeof HIDDEN / sizeof HIDDEN[0]; i++)
+        if (slice_equal(name, HIDDEN[i]))
+            return false;
+    for (size_t i = 0; i < sizeof HIDDEN_PREFIX / sizeof HIDDEN_PREFIX[0]; i++)
+        if (has_prefix(name, HIDDEN_PREFIX[i]))
+            return false;
+    return true;
+}
+
+/* The head of the provider's reply, with ours added. The body of the request is not needed any
+ * more: nothing is tried again from here on. */
+static void begin_reply(struct call *call, const struct http_head *from)
+{
+    struct slice id_name =
+        call->api == WIRE_ANTHROPIC ? SLICE("request-id") : SLICE("x-request-id");
+    const struct http_hops hops = http_hops_of(from);
+    struct reply_limits limits;
+    struct http_fields fields;
+    char id[REPLY_ID_MAX];
+
+    call->state = CALL_ANSWERING;
+    call->status = from->status;
+    http_fields_init(&fields);
+    size_t n = reply_id(call->id, id);
+    struct slice theirs = http_find(from, id_name);
+    if (theirs.at == NULL)
+        http_fields_add(&fields, id_name, (struct slice){id, n});
+    else
+        report_notes_upstream_id(&call->notes, theirs);
+    reply_limits_write(&call->axes, call->api, call_now(call), &limits);
+    for (size_t i = 0; i < limits.n_fields; i++)
+        http_fields_add(&fields, limits.fields[i].name, limits.fields[i].value);
+    if (call->route && call->model != CONFIG_NONE &&
+        call->route != &call->generation->routes[call->model])
+        http_fields_add(&fields, SLICE("x-tollgate-model"), slice_of(call->route->config->name));
+    for (size_t i = 0; i < from->n_fields; i++) /* as far as there is room: ours went first */
+        if (is_shown(&hops, from->fields[i].name))
+            http_fields_add(&fields, from->fields[i].name, from->fields[i].value);
+    struct http_head head = {.status = from->status,
+                             .fields = fields.list,
+                             .n_fields = fields.n,
+                             .length = call->attempt.injected ? -1 : from->length};
+    if (call->in)
+        http_inbound_reply(call->in, &head);
+    pass(call, (struct slice){call->held, call->held_n});
+    call->held_n = 0;
+    call_forget_body(call);
+}
+
+/* ---- the reply's head ---- */
+
+/* Money of the provider's is a limit of its key: no matter of the tenant's, and another may have
+ * some. */
+static enum call_failure failure_of(int status)
+{
+    if (status == 429 || status == 402)
+        return FAILURE_LIMITED;
+    if (status == 401 || status == 403)
+        return FAILURE_CREDENTIALS;
+    /* A redirect is not for us to follow, nor for a client to be sent to with its key in hand. */
+    if (status == 408 || status >= 500 || (status >= 300 && status < 400))
+        return FAILURE_SERVER;
+    return FAILURE_NONE;
+}
+
+static enum tg_key_outcome outcome_of(enum call_failure failure)
+{
+    switch (failure) {
+    case FAILURE_LIMITED:
+        return TG_KEY_LIMITED;
+    case FAILURE_CREDENTIALS:
+        return TG_KEY_REFUSED;
+    case FAILURE_NONE:
+        return TG_KEY_REJECTED;
+    default:
+        return TG_KEY_FAILED;
+    }
+}
+
+static bool is_event_stream(const struct http_head *head)
+{
+    struct slice type = http_find(head, SLICE("content-type"));
+
+    return type.n >= 17 &&
+           slice_equal_nocase((struct slice){type.at, 17}, SLICE("text/event-stream"));
+}
+
+static bool is_packed(const struct http_head *head)
+{
+    struct slice coding = http_find(head, SLICE("content-encoding"));
+
+    return coding.n > 0 && !slice_equal_nocase(coding, SLICE("identity"));
+}
+
+static void head(struct http_outbound *out, const struct http_head *from)
+{
+    struct call *call = out->owner;
+    struct attempt *attempt = &call->attempt;
+
+    attempt->status = from->status;
+    attempt->packed = is_packed(from);
+    attempt->events = from->status < 300 && !attempt->packed && is_event_stream(from);
+    attempt->passes =
+        failure_of(from->status) == FAILURE_NONE && (from->status != 400 || attempt->packed);
+    attempt->cool_until = upstream_wait(from->fields, from->n_fields, call_now(call));
+    call->held_n = 0;
+    sse_fini(&call->sse);
+    sse_init(&call->sse);
+    usage_scan_init(&call->scan);
+    meter_init(&call->meter, call->endpoint);
+    if (attempt->passes && !attempt->events)
+        begin_reply(call, from);
+    else
+        attempt->head = from;
+}
+
+/* ---- its body ---- */
+
+static void fail(struct call *call, enum call_failure failure)
+{
+    call_settle(call, outcome_of(failure), CHARGE_NOTHING);
+    if (call->in == NULL)
+        call_free(call);
+    else
+        call_attempt_failed(call, failure);
+}
+
+/* One event. False: the attempt has ended with it. */
+static bool take_event(struct call *call, const struct sse_event *event)
+{
+    struct meter_event seen;
+
+    meter_take(&call->meter, call->worker->reader, event, &seen);
+    if (call->state == CALL_ASKING) {
+        if (seen.error && seen.retryable) {
+            fail(call, seen.limited ? FAILURE_LIMITED : FAILURE_SERVER);
+            return false;
+        }
+        if (event->kind == SSE_BLANK) {
+            hold(call, event->raw);
+            return true;
+        }
+        begin_reply(call, call->attempt.head);
+    }
+    if (!(call->attempt.injected && seen.usage_only))
+        pass(call, event->raw);
+    return true;
+}
+
+static void take_events(struct call *call, struct slice bytes)
+{
+    struct sse_event event;
+
+    sse_feed(&call->sse, bytes.at, bytes.n);
+    while (sse_next(&call->sse, &event))
+        if (!take_event(call, &event))
+            return;
+}
+
+static void data(struct http_outbound *out, struct slice bytes)
+{
+    struct call *call = out->owner;
+    struct attempt *attempt = &call->attempt;
+
+    if (attempt->first_at == 0)
+        attempt->first_at = call_now(call);
+    if (attempt->events) {
+        take_events(call, bytes);
+    } else if (attempt->passes) {
+        usage_scan_feed(&call->scan, bytes.at, bytes.n);
+        pass(call, bytes);
+    } else if (attempt->status == 400 && call->state == CALL_ASKING &&
+               bytes.n > HELD_MAX - call->held_n) {
+        attempt->passes = true; /* no provider needs so many words to ask for money */
+        begin_reply(call, attempt->head);
+        pass(call, bytes);
+    } else if (!attempt->packed) {
+        hold(call, bytes);
+    }
+}
+
+/* ---- its end ---- */
+
+/* The last event of a stream that does not end its last line. */
+static bool take_last_event(struct call *call)
+{
+    struct sse_event event;
+
+    return !call->attempt.events || !sse_end(&call->sse, &event) || take_event(call, &event);
+}
+
+/* An error that nothing will cure, as the provider put it. */
+static void answer_held(struct call *call)
+{
+    char id[REPLY_ID_MAX];
+    struct http_field fields[] = {
+        {SLICE("content-type"), SLICE("application/json")},
+        {SLICE("x-tollgate-reason"), SLICE("upstream_error")},
+        {call->api == WIRE_ANTHROPIC ? SLICE("request-id") : SLICE("x-request-id"),
+         {id, reply_id(call->id, id)}},
+    };
+    struct http_head reply = {.status = call->failed_status, .fields = fields, .n_fields = 3};
+
+    call->status = call->failed_status;
+    call->reason = REPLY_UPSTREAM_ERROR;
+    call->state = CALL_OVER;
+    call->bytes_out = (int64_t)call->held_n;
+    http_inbound_send(call->in, &reply, (struct slice){call->held, call->held_n});
+    call_let_go(call, TG_OUTCOME_CANCELLED);
+}
+
+/* A page of some machine on the way is not what an SDK looks for in an error. */
+bool call_answer_held(struct call *call)
+{
+    if (call->failed_status < 500 || call->held_n == 0 || call->held[0] != '{' || call->in == NULL)
+        return false;
+    answer_held(call);
+    return true;
+}
+
+/* Waiting does not bring back money: such a key is out for as long as a provider may ask for. There
+ * are providers that say so by a 400, which is otherwise the call's own fault. */
+static enum call_failure judge_held(struct call *call)
+{
+    struct attempt *attempt = &call->attempt;
+    bool may_be = attempt->status == 400 || attempt->status == 429;
+    bool broke = attempt->status == 402 ||
+                 (may_be && upstream_quota_exhausted(call->worker->reader, call->held, call->held_n,
+                                                     call->held_n));
+
+    if (!broke)
+        return failure_of(attempt->status);
+    attempt->cool_until = call_now(call) + UPSTREAM_WAIT_MAX;
+    return FAILURE_LIMITED;
+}
+
+/* What a reply that went to the client says of its key. */
+static enum tg_key_outcome outcome_of_reply(const struct call *call)
+{
+    if (call->attempt.status >= 400)
+        return TG_KEY_REJECTED;
+    if (!call->attempt.events || !call->meter.failed)
+        return TG_KEY_OK;
+    return call->meter.limited ? TG_KEY_LIMITED : TG_KEY_FAILED;
+}
+
+static void end(struct http_outbound *out)
+{
+    struct call *call = out->owner;
+    struct attempt *attempt = &call->attempt;
+
+    if (attempt->events && !take_last_event(call))
+        return;
+    attempt->out = NULL;
+    enum call_failure failure = attempt->passes ? FAILURE_NONE : judge_held(call);
+    if (failure != FAILURE_NONE) {
+        fail(call, failure);
+        return;
+    }
+    if (call->state == CALL_ASKING)
+        begin_reply(call, attempt->head); /* a 400, or a stream without any event */
+    enum tg_key_outcome outcome = outcome_of_reply(call);
+    call_settle(call, outcome, outcome == TG_KEY_REJECTED ? CHARGE_NOTHING : CHARGE_USED);
+    call_let_go(call, outcome == TG_KEY_OK       ? TG_OUTCOME_OK
+                      : outcome == TG_KEY_FAILED ? TG_OUTCOME_DROPPED
+                                                 : TG_OUTCOME_CANCELLED);
+    call->state = CALL_OVER;
+    if (call->in)
+        http_inbound_finish(call->in);
+    else
+        call_free(call);
+}
+
+/* After the first byte nothing is tried again: the client is told in the way that is left. */
+static void break_off(struct call *call)
+{
+    struct refusal why;
+    struct reply reply;
+
+    call->state = CALL_OVER;
+    call->reason = REPLY_UPSTREAM_ERROR;
+    if (call->in && call->attempt.events) {
+        refusal_init(&why, REPLY_UPSTREAM_ERROR, "the provider broke off its answer");
+        http_inbound_write(call->in, reply_event(&why, call->api, &reply));
+        http_inbound_finish(call->in);
+    } else if (call->in) {
+        http_inbound_abort(call->in);
+    }
+    call_let_go(call, TG_OUTCOME_DROPPED);
+    if (call->in == NULL)
+        call_free(call);
+}
+
+static bool is_late(enum http_why why)
+{
+    return why == HTTP_LATE_CONNECT || why == HTTP_LATE_FIRST_BYTE || why == HTTP_LATE_IDLE ||
+           why == HTTP_LATE_TOTAL;
+}
+
+static void failed(struct http_outbound *out, enum http_why why, const char *text)
+{
+    struct call *call = out->owner;
+    bool late = is_late(why), sent = out->sent;
+    bool stale = why == HTTP_RESET && out->reused && !out->head_seen;
+
+    (void)text;
+    call->attempt.out = NULL;
+    call->attempt.unsent = !sent;
+    if (call->state == CALL_ANSWERING || call->state == CALL_DRAINING) {
+        call_settle(call, TG_KEY_FAILED, CHARGE_USED);
+        break_off(call);
+        return;
+    }
+    /* It was closed for having been idle while the request was on its way: nobody has read it. */
+    if (stale && !call->replaced && call->in != NULL) {
+        call_settle(call, TG_KEY_CANCELLED, CHARGE_NOTHING);
+        call_attempt_again(call);
+        return;
+    }
+    /* A request that was sent and never answered may well have run. One whose connection the
+     * provider closed has failed by its own account, as with a 5xx. */
+    call_settle(call, TG_KEY_FAILED, late && sent ? CHARGE_PROMPT : CHARGE_NOTHING);
+    if (call->in == NULL)
+        call_free(call);
+    else
+        call_attempt_failed(call, late ? FAILURE_TIMEOUT : FAILURE_NETWORK);
+}
+
+const struct http_client_ops call_client_ops = {
+    .head = head, .data = data, .end = end, .failed = failed};

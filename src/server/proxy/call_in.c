@@ -1,0 +1,644 @@
+/* call_in.c - the client's side of a call: who it is, what it wants, its body.
+ *
+ * Everything that can be said before the body is read is said then: a wrong key, a wrong path, no
+ * memory, too many calls of one tenant. The body is kept whole until the reply begins, for an
+ * attempt may have to be made again; what all bodies together may take is bounded.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "io/text/json_write.h"
+#include "lib/core/num.h"
+#include "server/admit/admit.h"
+#include "server/admit/admit_api.h"
+#include "server/protect/protect.h"
+#include "server/proxy/call.h"
+#include "server/tenancy/trust.h"
+#include "server/tenancy/virtual_key.h"
+
+enum {
+    SPARE_MAX = 256,
+    BEHIND_EDIT = offsetof(struct call, attempt) + sizeof(struct attempt),
+};
+
+static const struct exchange_ops call_exchange_ops;
+
+/* ---- the struct ---- */
+
+static struct call *call_new(struct worker *worker, struct http_inbound *in)
+{
+    struct call *call = worker->spare;
+
+    if (call) {
+        worker->spare = call->next_spare;
+        worker->n_spare--;
+    } else {
+        call = malloc(sizeof *call);
+        if (call == NULL)
+            return NULL;
+    }
+    memset(call, 0, offsetof(struct call, attempt.edit));
+    memset((char *)call + BEHIND_EDIT, 0, offsetof(struct call, scan) - BEHIND_EDIT);
+    usage_scan_init(&call->scan);
+    call->ops = &call_exchange_ops;
+    call->worker = worker;
+    call->gateway = worker->gateway;
+    call->generation = worker->generation;
+    generation_hold(call->generation, worker->number);
+    call->in = in;
+    call->tenant = call->model = CONFIG_NONE;
+    call->began_at = worker_now(worker);
+    call->id = random_bits(&worker->random);
+    call->spent = -1;
+    call->reason = REPLY_COUNT;
+    report_notes_begin(&call->notes, worker, &in->head);
+    net_timer_init(&call->timer, call_timer, call);
+    waiter_init(&call->waiter, worker->loop, call_woken, call);
+    sse_init(&call->sse);
+    in->owner = call;
+    call->next = worker->calls;
+    call->from = &worker->calls;
+    if (call->next)
+        call->next->from = &call->next;
+    worker->calls = call;
+    atomic_fetch_add_explicit(&call->gateway->counts.open, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&call->gateway->counts.calls, 1, memory_order_relaxed);
+    return call;
+}
+
+void call_free(struct call *call)
+{
+    struct worker *worker = call->worker;
+
+    if (call->in != NULL || call->attempt.out != NULL)
+        return;
+    /* Who leaves while a store is asked has had nothing: not even its rate stays charged. */
+    call_let_go(call, call->left_in == CALL_AT_STORE && call->attempts == 0 ? TG_OUTCOME_REFUSED
+                                                                            : TG_OUTCOME_CANCELLED);
+    call_report(call);
+    net_timer_stop(worker->loop, &call->timer);
+    waiter_forget(&call->waiter);
+    sse_fini(&call->sse);
+    *call->from = call->next;
+    if (call->next)
+        call->next->from = call->from;
+    atomic_fetch_sub_explicit(&call->gateway->counts.open, 1, memory_order_relaxed);
+    if (call->key_generation)
+        generation_drop(call->key_generation, worker->number);
+    generation_drop(call->generation, worker->number);
+    if (worker->n_spare >= SPARE_MAX) {
+        free(call);
+        return;
+    }
+    call->next_spare = worker->spare;
+    worker->spare = call;
+    worker->n_spare++;
+}
+
+/* ---- who ---- */
+
+static bool authenticate(struct call *call)
+{
+    const struct http_head *head = &call->in->head;
+    uint8_t hash[VIRTUAL_KEY_HASH];
+    struct slice key;
+    struct refusal why;
+
+    switch (virtual_key_find(head->fields, head->n_fields, &key)) {
+    case VIRTUAL_KEY_CONFLICT:
+        refusal_init(&why, REPLY_CONFLICTING_API_KEYS, NULL);
+        break;
+    case VIRTUAL_KEY_NONE:
+        refusal_init(&why, REPLY_INVALID_API_KEY,
+                     "no API key: send one as 'Authorization: Bearer KEY' or 'x-api-key: KEY'");
+        break;
+    default:
+        if (virtual_key_hash(key, hash))
+            call->tenant = generation_tenant_of_key(call->generation, hash, call->began_at,
+                                                    &call->virtual_key);
+        if (call->tenant != CONFIG_NONE)
+            return true;
+        refusal_init(&why, REPLY_INVALID_API_KEY, NULL);
+    }
+    call_refuse(call, &why);
+    return false;
+}
+
+/* Fills in the call of the gate; `model` empty: not known yet. */
+static bool describe(struct call *call, struct slice model)
+{
+    const struct config_tenant *tenant = call_tenant(call);
+    const struct http_head *head = &call->in->head;
+    struct scopes_who who = {.tenant = tenant->name,
+                             .tenant_bytes = strlen(tenant->name),
+                             .model = model.at,
+                             .model_bytes = model.n,
+                             .peer = tenant->name,
+                             .peer_bytes = strlen(tenant->name),
+                             .priority = (enum tg_priority)tenant->priority};
+    struct tg_problem problem;
+    struct refusal why;
+    double value = -1;
+
+    if (tenant->users.present && tenant->users.header) {
+        call->user = http_find(head, slice_of(tenant->users.header));
+        if (call->user.n > LEDGER_NAME_MAX) {
+            refusal_init(&why, REPLY_INVALID_REQUEST, "the user's name has more than %d bytes",
+                         LEDGER_NAME_MAX);
+            snprintf(why.param, sizeof why.param, "%s", tenant->users.header);
+            call->user.n = 0;
+            call_refuse(call, &why);
+            return false;
+        }
+        if (call->user.n > 0) { /* a call that is drained outlives its head */
+            memcpy(call->user_name, call->user.at, call->user.n);
+            call->user.at = call->user_name;
+        }
+        who.user = call->user.n > 0 ? call->user.at : NULL;
+        who.user_bytes = call->user.n;
+    }
+    if (trust_covers(&call->generation->config, http_inbound_peer(call->in))) {
+        who.priority = trust_priority(head, who.priority);
+        struct slice node = trust_node(head);
+        if (node.n > 0) {
+            who.peer = node.at, who.peer_bytes = node.n;
+            snprintf(call->notes.peer, sizeof call->notes.peer, "%.*s", (int)node.n, node.at);
+        }
+        struct slice worth = http_find(head, SLICE("x-tollgate-value"));
+        char text[32];
+        if (worth.n > 0 && worth.n < sizeof text) {
+            memcpy(text, worth.at, worth.n);
+            text[worth.n] = 0;
+            value = strtod(text, NULL);
+        }
+    }
+    tg_call_init(&call->gate_call);
+    if (scopes_fill(call->generation->scopes, &who, call->scopes, &call->gate_call, &problem)) {
+        refusal_init(&why, REPLY_INTERNAL, "%s", problem.text);
+        call_refuse(call, &why);
+        return false;
+    }
+    shared_divide_peer(call->gateway->shared, &call->generation->config.gate, &call->gate_call);
+    if (value >= 0 && value <= (double)TG_NUMBER_MAX)
+        call->gate_call.value = value;
+    call->gate_call.waiter = &call->waiter;
+    return true;
+}
+
+/* ---- lists of models ---- */
+
+static bool may_use(const struct call *call, const struct config_model *model)
+{
+    return config_may_use(&call->generation->config, call_tenant(call), model);
+}
+
+static void write_model(struct json_writer *out, const struct call *call,
+                        const struct config_model *model)
+{
+    const char *owner = call->generation->config.providers[model->provider].name;
+
+    json_write_object(out);
+    json_write_key(out, "id");
+    json_write_string(out, model->name, strlen(model->name));
+    if (call->api == WIRE_ANTHROPIC) {
+        json_write_key(out, "type");
+        json_write_string(out, "model", 5);
+        json_write_key(out, "display_name");
+        json_write_string(out, model->name, strlen(model->name));
+        json_write_key(out, "created_at");
+        json_write_string(out, "1970-01-01T00:00:00Z", 20);
+    } else {
+        json_write_key(out, "object");
+        json_write_string(out, "model", 5);
+        json_write_key(out, "created");
+        json_write_integer(out, 0);
+        json_write_key(out, "owned_by");
+        json_write_string(out, owner, strlen(owner));
+    }
+    json_write_object_end(out);
+}
+
+/* Only what this tenant may use, and this client can talk to. */
+static bool is_listed(const struct call *call, const struct config_model *model)
+{
+    const struct config_provider *provider = &call->generation->config.providers[model->provider];
+
+    return may_use(call, model) &&
+           (provider->api == CONFIG_ANTHROPIC) == (call->api == WIRE_ANTHROPIC);
+}
+
+static void write_list(struct json_writer *out, const struct call *call)
+{
+    const struct config *config = &call->generation->config;
+
+    json_write_object(out);
+    if (call->api == WIRE_OPENAI) {
+        json_write_key(out, "object");
+        json_write_string(out, "list", 4);
+    } else {
+        json_write_key(out, "has_more");
+        json_write_bool(out, false);
+    }
+    json_write_key(out, "data");
+    json_write_array(out);
+    for (size_t i = 0; i < config->n_models; i++)
+        if (is_listed(call, &config->models[i]))
+            write_model(out, call, &config->models[i]);
+    json_write_array_end(out);
+    json_write_object_end(out);
+}
+
+static void send_json(struct call *call, const struct json_writer *out)
+{
+    struct http_field fields[] = {{SLICE("content-type"), SLICE("application/json")}};
+    struct http_head head = {.status = 200, .fields = fields, .n_fields = 1};
+
+    call->status = 200;
+    call->bytes_out = (int64_t)out->size;
+    call->state = CALL_OVER;
+    call_let_go(call, TG_OUTCOME_CANCELLED);
+    http_inbound_send(call->in, &head, (struct slice){out->bytes, out->size});
+}
+
+static void list_models(struct call *call, const struct endpoint_match *match)
+{
+    const struct config *config = &call->generation->config;
+    struct json_writer out;
+    struct refusal why;
+    char name[ASK_TEXT_MAX];
+    size_t n = 0, model = CONFIG_NONE;
+
+    if (http_find(&call->in->head, SLICE("anthropic-version")).at)
+        call->api = WIRE_ANTHROPIC;
+    json_writer_init(&out);
+    if (match->endpoint == ENDPOINT_MODELS) {
+        write_list(&out, call);
+    } else {
+        if (endpoint_unescape(match->model, name, sizeof name, &n))
+            model = config_model(config, name, n);
+        if (model != CONFIG_NONE && is_listed(call, &config->models[model]))
+            write_model(&out, call, &config->models[model]);
+    }
+    if (out.failed || out.size == 0) {
+        refusal_init(&why, out.failed ? REPLY_INTERNAL : REPLY_MODEL_NOT_FOUND, NULL);
+        call_refuse(call, &why);
+    } else {
+        send_json(call, &out);
+    }
+    json_writer_fini(&out);
+}
+
+/* ---- the head ---- */
+
+static const struct config_passthrough *find_passthrough(const struct call *call)
+{
+    const struct config *config = &call->generation->config;
+    struct slice path = call->in->head.target;
+    const char *query = memchr(path.at, '?', path.n);
+
+    if (query)
+        path.n = (size_t)(query - path.at);
+    for (size_t i = 0; i < config->n_passthrough; i++)
+        if (slice_equal(path, slice_of(config->passthrough[i].path)))
+            return &config->passthrough[i];
+    return NULL;
+}
+
+/* Memory and fairness, before the body. */
+static bool precheck(struct call *call)
+{
+    struct tg_answer answer;
+    struct refusal why;
+
+    if (!describe(call, (struct slice){NULL, 0}))
+        return false;
+    enum tg_err err =
+        tg_gate_precheck(call->gateway->gate, &call->gate_call, call->began_at, &answer);
+    if (!err && answer.decision.allowed) {
+        call->lease = answer.lease;
+        report_notes_answer(&call->notes, call->gateway->gate, &call->gate_call, &answer);
+        return true;
+    }
+    if (!err)
+        report_notes_answer(&call->notes, call->gateway->gate, &call->gate_call, &answer);
+    if (err)
+        refusal_init(&why, REPLY_INTERNAL, "%s", tg_strerror(err));
+    else
+        refusal_of_answer(&answer, &call->gate_call, &why);
+    call_refuse(call, &why);
+    return false;
+}
+
+/* What is said to be something else than it is would be read by us, and not by the provider. */
+static bool is_plain_json(const struct http_head *head)
+{
+    struct slice type = http_find(head, SLICE("content-type"));
+    struct slice coding = http_find(head, SLICE("content-encoding"));
+    const char *more = type.n > 0 ? memchr(type.at, ';', type.n) : NULL;
+
+    if (more != NULL)
+        type.n = (size_t)(more - type.at);
+    while (type.n > 0 && (type.at[type.n - 1] == ' ' || type.at[type.n - 1] == '\t'))
+        type.n--;
+    return (type.at == NULL || slice_equal_nocase(type, SLICE("application/json"))) &&
+           (coding.n == 0 || slice_equal_nocase(coding, SLICE("identity")));
+}
+
+static bool check_head(struct call *call)
+{
+    const struct http_head *head = &call->in->head;
+    struct slice count = http_find(head, SLICE("x-stainless-retry-count"));
+    struct refusal why;
+
+    call->is_retry = count.n > 0 && !slice_equal(count, SLICE("0"));
+    if (head->length > call->generation->config.limits.body) {
+        refusal_init(&why, REPLY_PAYLOAD_TOO_LARGE,
+                     "the body has %" PRId64 " bytes; at most %" PRId64 " are taken", head->length,
+                     call->generation->config.limits.body);
+        call_refuse(call, &why);
+        return false;
+    }
+    if (call->passthrough == NULL && !is_plain_json(head)) {
+        refusal_init(&why, REPLY_UNSUPPORTED_MEDIA_TYPE, NULL);
+        call_refuse(call, &why);
+        return false;
+    }
+    return true;
+}
+
+static void begin(void *context, struct http_inbound *in)
+{
+    struct worker *worker = context;
+    const struct protected_route *guarded = protect_find(worker->generation, in->head.target);
+    struct refusal why;
+
+    if (admit_api_begin(worker, in))
+        return;
+    if (guarded) {
+        protect_begin(worker, guarded, in);
+        return;
+    }
+    struct call *call = call_new(worker, in);
+    if (call == NULL) {
+        http_inbound_abort(in);
+        return;
+    }
+    struct endpoint_match match = endpoint_of(in->head.method, in->head.target);
+    call->endpoint = match.endpoint;
+    call->api = endpoint_api(match.endpoint);
+    if (match.endpoint == ENDPOINT_NONE)
+        call->passthrough = find_passthrough(call);
+    if (match.endpoint == ENDPOINT_NONE && call->passthrough == NULL) {
+        refusal_init(&why, REPLY_NOT_FOUND, NULL);
+        call_refuse(call, &why);
+    } else if (call->passthrough == NULL && !match.method_ok) {
+        refusal_init(&why, REPLY_METHOD_NOT_ALLOWED, NULL);
+        why.allow = match.allow;
+        call_refuse(call, &why);
+    } else if (atomic_load_explicit(&call->gateway->draining, memory_order_relaxed)) {
+        refusal_init(&why, REPLY_SHUTTING_DOWN, NULL);
+        call_refuse(call, &why);
+    } else if (authenticate(call)) {
+        if (match.endpoint == ENDPOINT_MODELS || match.endpoint == ENDPOINT_MODEL)
+            list_models(call, &match);
+        else if (check_head(call))
+            precheck(call);
+    }
+}
+
+/* ---- the body ---- */
+
+static bool hold(struct call *call, struct slice bytes)
+{
+    return held_body_add(&call->body, call->gateway, call->generation, call->in->head.length,
+                         bytes);
+}
+
+static void data(struct http_inbound *in, struct slice bytes)
+{
+    struct call *call = in->owner;
+    struct refusal why;
+
+    if (call->state != CALL_READING)
+        return;
+    if (call->body.n + bytes.n > (size_t)call->generation->config.limits.body) {
+        refusal_init(&why, REPLY_PAYLOAD_TOO_LARGE, "the body has more than %" PRId64 " bytes",
+                     call->generation->config.limits.body);
+        call_refuse(call, &why);
+    } else if (!hold(call, bytes)) {
+        refusal_init(&why, REPLY_MEMORY_PRESSURE,
+                     "memory pressure: the bodies of calls take all the memory they may");
+        call_refuse(call, &why);
+    } else {
+        call->bytes_in += (int64_t)bytes.n;
+    }
+}
+
+/* Below its tenant's share of what is left, a cheaper model may serve. */
+static size_t maybe_cheaper(const struct call *call, size_t model)
+{
+    const struct config_model *config = &call->generation->config.models[model];
+    const struct config_tenant *tenant = call_tenant(call);
+    tg_micro left;
+    double part;
+
+    if (config->cheaper == CONFIG_NONE || tenant->allow_cheaper <= 0 ||
+        !may_use(call, &call->generation->config.models[config->cheaper]))
+        return model;
+    if (!call_money_left(call, (struct slice){0}, &left, &part))
+        return model;
+    return part < tenant->allow_cheaper ? config->cheaper : model;
+}
+
+static bool find_route(struct call *call)
+{
+    const struct config *config = &call->generation->config;
+    struct slice name = ask_slice(&call->ask.model);
+    struct refusal why;
+
+    call->model = config_model(config, name.at, name.n);
+    if (call->model == CONFIG_NONE && call->generation->unknown[call->api].provider &&
+        config_patterns_match(&call_tenant(call)->models, name.at, name.n)) {
+        call->route = &call->generation->unknown[call->api];
+        return true;
+    }
+    if (call->model == CONFIG_NONE) {
+        refusal_init(&why, REPLY_MODEL_NOT_FOUND, "there is no model '%.*s' here", (int)name.n,
+                     name.at);
+    } else if (!may_use(call, &config->models[call->model])) {
+        refusal_init(&why, REPLY_MODEL_NOT_ALLOWED, "model '%.*s' is not for this key", (int)name.n,
+                     name.at);
+    } else if (call->generation->routes[call->model].provider->api != call->api) {
+        refusal_init(&why, REPLY_WRONG_API_FOR_MODEL,
+                     "model '%.*s' is served by the %s API, not at this path", (int)name.n, name.at,
+                     call->api == WIRE_OPENAI ? "Anthropic" : "OpenAI");
+    } else {
+        call->route = &call->generation->routes[maybe_cheaper(call, call->model)];
+        return true;
+    }
+    snprintf(why.param, sizeof why.param, "model");
+    call_refuse(call, &why);
+    return false;
+}
+
+static tg_ms header_number(const struct http_head *head, struct slice name, tg_ms unit)
+{
+    struct slice text = http_find(head, name);
+    tg_ms value = 0;
+
+    if (text.n == 0 || text.n > 9)
+        return 0;
+    for (size_t i = 0; i < text.n; i++) {
+        if (text.at[i] < '0' || text.at[i] > '9')
+            return 0;
+        value = value * 10 + (text.at[i] - '0');
+    }
+    return value * unit;
+}
+
+/* The lesser of two times, of which 0 is none. */
+static tg_ms sooner(tg_ms a, tg_ms b)
+{
+    return a == 0 || (b > 0 && b < a) ? b : a;
+}
+
+/* How long the client is going to wait, as far as it says. The SDKs' own header is of the time to
+ * the head of a reply: a stream may take longer than that. */
+static void set_deadlines(struct call *call, tg_ms total)
+{
+    const struct http_head *head = &call->in->head;
+    tg_ms said = header_number(head, SLICE("x-request-timeout-ms"), 1);
+    tg_ms whole = sooner(total, said), first = whole;
+
+    if (said == 0)
+        first = sooner(whole, header_number(head, SLICE("x-stainless-timeout"), 1000));
+    call->deadline = first > 0 ? num_add(call->began_at, first) : 0;
+    call->ends_at = whole > 0 ? num_add(call->began_at, whole) : 0;
+}
+
+static void end(struct http_inbound *in)
+{
+    struct call *call = in->owner;
+    struct ask_problem problem;
+    struct refusal why;
+
+    if (call->state != CALL_READING)
+        return;
+    report_notes_ready(&call->notes);
+    retry_budget_earn(&call->gateway->retries, &call->generation->config, call->is_retry,
+                      call_now(call));
+    if (call->passthrough) {
+        set_deadlines(call, 0);
+        call_admit(call);
+        return;
+    }
+    if (!hold(call, (struct slice){NULL, 0})) {
+        refusal_init(&why, REPLY_INTERNAL, NULL);
+        call_refuse(call, &why);
+    } else if (!ask_read(call->worker->reader, call->endpoint, call->body.bytes, call->body.n,
+                         call->body.room, &call->ask, &problem)) {
+        refusal_of_ask(&problem, &why);
+        call_refuse(call, &why);
+    } else if (find_route(call)) {
+        set_deadlines(call, call->route->config->timeouts.total);
+        if (describe(call, call->model == CONFIG_NONE
+                               ? ask_slice(&call->ask.model)
+                               : slice_of(call->generation->config.models[call->model].name)))
+            call_admit(call);
+    }
+}
+
+static void room(struct http_inbound *in)
+{
+    call_answer_room(in->owner);
+}
+
+static void gone(struct http_inbound *in, enum http_why why)
+{
+    struct call *call = in->owner;
+
+    call->in = NULL;
+    call->ended = why;
+    call->left_in = call->state;
+    if (call->state != CALL_OVER && why != HTTP_DONE)
+        atomic_fetch_add_explicit(&call->gateway->counts.hangups, 1, memory_order_relaxed);
+    if (call->attempt.out != NULL && call->attempt.status != 0 && call->route != NULL &&
+        call->route->provider->config->drain) {
+        call->state = CALL_DRAINING;
+        http_outbound_resume(call->attempt.out);
+        net_timer_set(call->worker->loop, &call->timer, 30000);
+        return;
+    }
+    call_settle(call, TG_KEY_CANCELLED, CHARGE_USED);
+    call_free(call);
+}
+
+static void refuse(void *context, int status, const char *text, struct http_refusal *refusal)
+{
+    if (!refusal->begun) /* else its call has told */
+        worker_report_refused(context, status, text);
+    refusal->type = SLICE("application/json");
+    int n = snprintf(refusal->body, sizeof refusal->body,
+                     "{\"error\":{\"message\":\"%s\",\"type\":\"invalid_request_error\","
+                     "\"code\":\"http_%d\",\"param\":null}}",
+                     text, status);
+    refusal->n = n > 0 && (size_t)n < sizeof refusal->body ? (size_t)n : 0;
+}
+
+static const struct exchange_ops call_exchange_ops = {
+    .data = data, .end = end, .room = room, .gone = gone};
+
+/* ---- whoever it belongs to ---- */
+
+/* Null: there was no memory for its owner, and it is being aborted. */
+static const struct exchange_ops *ops_of(const struct http_inbound *in)
+{
+    const struct exchange_ops *const *first = in->owner;
+
+    return first ? *first : NULL;
+}
+
+static void any_data(struct http_inbound *in, struct slice bytes)
+{
+    if (ops_of(in))
+        ops_of(in)->data(in, bytes);
+}
+
+static void any_end(struct http_inbound *in)
+{
+    if (ops_of(in))
+        ops_of(in)->end(in);
+}
+
+static void any_room(struct http_inbound *in)
+{
+    if (ops_of(in))
+        ops_of(in)->room(in);
+}
+
+static void any_gone(struct http_inbound *in, enum http_why why)
+{
+    if (ops_of(in))
+        ops_of(in)->gone(in, why);
+}
+
+static void closed(void *context, uint64_t connection)
+{
+    admit_connection_closed(context, connection);
+}
+
+static bool is_kept(void *context, uint64_t connection)
+{
+    return admit_connection_is_held(context, connection);
+}
+
+const struct http_server_ops call_server_ops = {.begin = begin,
+                                                .data = any_data,
+                                                .end = any_end,
+                                                .room = any_room,
+                                                .gone = any_gone,
+                                                .refuse = refuse,
+                                                .closed = closed,
+                                                .is_kept = is_kept};

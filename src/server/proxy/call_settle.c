@@ -1,0 +1,307 @@
+/* call_settle.c - every way out of a call goes through here, whatever has happened.
+ *
+ * Order: the request to the provider ends, then what was used is known; then the key, then the
+ * money, which is in the ledger before the client can see the end of its reply; then the places at
+ * the route and the gate, so that whoever is woken by them finds key and money free. Each of these
+ * is done if it is held and is then no longer held, so that it can be called in any state and
+ * again.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/core/num.h"
+#include "server/obs/metrics.h"
+#include "server/proxy/call.h"
+
+/* ---- what was used ---- */
+
+static int64_t all_tokens(const struct tg_usage *usage)
+{
+    return num_add(num_add(usage->input, usage->cached_input),
+                   num_add(usage->cache_write, usage->output));
+}
+
+static bool is_unreadable(const struct call *call)
+{
+    return call->attempt.packed || (!call->attempt.events && call->scan.broken);
+}
+
+/* As the provider says it, or as far as the reply came. `flags` are the ledger's. */
+static void find_usage(struct call *call, enum call_charge charge, struct tg_usage *usage,
+                       uint32_t *flags)
+{
+    struct usage_reading reading = {0};
+    int64_t text_bytes;
+
+    *usage = (struct tg_usage){.input = call->attempt.prompt};
+    *flags = call->route ? LEDGER_ESTIMATED : 0;
+    if (charge == CHARGE_PROMPT || call->route == NULL || call->attempt.status == 0)
+        return;
+    if (call->attempt.events) {
+        reading = call->meter.reading;
+        text_bytes = call->meter.text_bytes;
+    } else {
+        usage_scan_end(&call->scan, call->worker->reader, &reading);
+        text_bytes = call->scan.text_bytes;
+    }
+    call->usage_reported = reading.found && !reading.absurd;
+    if (reading.absurd)
+        *flags |= LEDGER_ABSURD;
+    if (call->usage_reported && reading.has_input)
+        *usage = reading.usage;
+    int64_t written = estimate_text(text_bytes, &call->route->estimate);
+    /* It is still being written when the reply is here, or nobody can read how much it is. */
+    if (call->ask.background || is_unreadable(call))
+        written = call->attempt.output;
+    bool whole = !call->attempt.events || call->meter.final;
+    if (call->usage_reported && (whole || reading.usage.output > written)) {
+        usage->output = reading.usage.output;
+        call->notes.reasoning = reading.reasoning;
+        *flags &= ~(uint32_t)LEDGER_ESTIMATED;
+    } else {
+        usage->output = estimate_has_output(call->endpoint) ? written : 0;
+    }
+}
+
+/* ---- the attempt ---- */
+
+static void settle_money(struct call *call, enum call_charge charge, uint32_t flags)
+{
+    struct attempt *attempt = &call->attempt;
+    struct spending_use use = {.spent = 0, .flags = flags};
+    const char *provider = NULL;
+
+    if (attempt->money.reservation == 0)
+        return;
+    if (charge != CHARGE_NOTHING) {
+        use.usage = call->usage;
+        use.spent = call->route ? tg_price_of(&call->route->config->price, &call->usage)
+                                : call->passthrough->per_call;
+        /* What cannot be believed neither refunds nor charges. */
+        if (flags & LEDGER_ABSURD)
+            use.spent = -1;
+    }
+    provider = call->route ? call->route->provider->config->name
+                           : call->generation->config.providers[call->passthrough->provider].name;
+    use.user = (struct ledger_text){call->user.at, call->user.n};
+    if (call->route)
+        use.model =
+            (struct ledger_text){call->route->config->name, strlen(call->route->config->name)};
+    use.provider = (struct ledger_text){provider, strlen(provider)};
+    if (attempt->owner)
+        use.key = (struct ledger_text){attempt->owner->config->name,
+                                       strlen(attempt->owner->config->name)};
+    spending_settle(call->gateway->spending, &attempt->money, &use, call_now(call));
+    shared_money_settle(&attempt->shared_money, use.spent);
+    attempt->money.reservation = 0;
+    call->spent = (call->spent > 0 ? call->spent : 0) + (use.spent > 0 ? use.spent : 0);
+}
+
+static void give_back_key(struct call *call, enum tg_key_outcome outcome, enum call_charge charge)
+{
+    struct attempt *attempt = &call->attempt;
+    struct tg_key_report report;
+
+    if (attempt->key == 0)
+        return;
+    tg_key_report_init(&report);
+    report.outcome = outcome;
+    report.sent = !attempt->unsent;
+    report.cool_until = attempt->cool_until;
+    /* A provider that turned a call away has counted it all the same: the estimate stands. */
+    report.tokens = charge == CHARGE_USED && call->route ? all_tokens(&call->usage) : -1;
+    if (attempt->first_at > 0)
+        report.latency_ms = (double)(attempt->first_at - attempt->began_at);
+    shared_key_give(&attempt->shared_key, call->gateway->ring, attempt->key, call_now(call),
+                    &report);
+    attempt->key = 0;
+}
+
+/* What was never sent says nothing about the provider. */
+static void count_attempt(struct call *call, enum tg_key_outcome outcome)
+{
+    const struct attempt *attempt = &call->attempt;
+    const struct config *config = &call->generation->config;
+    struct metrics_attempt ended = {.outcome = outcome, .ttfb_ms = -1};
+
+    if (attempt->unsent && outcome == TG_KEY_CANCELLED)
+        return;
+    if (call->route) {
+        ended.provider = slice_of(call->route->provider->config->name);
+        ended.model = slice_of(call->route->config->name);
+    } else {
+        ended.provider = slice_of(config->providers[call->passthrough->provider].name);
+    }
+    if (attempt->first_at > 0)
+        ended.ttfb_ms = attempt->first_at - attempt->began_at;
+    metrics_attempt(metrics_shard(call->gateway->metrics, call->worker->number), &ended);
+}
+
+static void learn(struct call *call, enum tg_key_outcome outcome)
+{
+    struct gateway_counts *counts = &call->gateway->counts;
+
+    if (outcome != TG_KEY_OK || call->route == NULL)
+        return;
+    if (call->usage_reported)
+        tg_overbook_learn(&call->route->overbook,
+                          num_add(call->attempt.prompt, call->attempt.output),
+                          all_tokens(&call->usage));
+    else if (call->endpoint != ENDPOINT_COUNT_TOKENS)
+        atomic_fetch_add_explicit(&counts->usage_missing, 1, memory_order_relaxed);
+}
+
+void call_settle(struct call *call, enum tg_key_outcome outcome, enum call_charge charge)
+{
+    struct attempt *attempt = &call->attempt;
+    uint32_t flags = 0;
+
+    if (attempt->out) {
+        attempt->unsent = !http_outbound_sent(attempt->out);
+        http_outbound_cancel(attempt->out);
+        attempt->out = NULL;
+    }
+    if (attempt->key == 0 && attempt->money.reservation == 0)
+        return;
+    if (attempt->began_at > 0)
+        call->notes.upstream_ms = call_now(call) - attempt->began_at;
+    if (attempt->unsent || attempt->status >= 300)
+        charge = CHARGE_NOTHING;
+    if (call->endpoint == ENDPOINT_COUNT_TOKENS)
+        charge = CHARGE_NOTHING; /* providers do not charge for counting */
+    call->usage = (struct tg_usage){0};
+    if (charge != CHARGE_NOTHING)
+        find_usage(call, charge, &call->usage, &flags);
+    if (flags & LEDGER_ABSURD)
+        atomic_fetch_add_explicit(&call->gateway->counts.usage_absurd, 1, memory_order_relaxed);
+    if (outcome == TG_KEY_CANCELLED && charge != CHARGE_NOTHING)
+        flags |= LEDGER_CANCELLED;
+    if (attempt->key != 0)
+        count_attempt(call, outcome);
+    give_back_key(call, outcome, charge);
+    settle_money(call, charge, flags);
+    learn(call, outcome);
+    if (charge != CHARGE_NOTHING)
+        call->used = num_add(call->used, all_tokens(&call->usage));
+}
+
+/* ---- the rest ---- */
+
+/* Whether the last attempt says that the route has too much to do. Other errors of a server do
+ * not, nor does a client that has left. */
+static bool was_overloaded(const struct call *call)
+{
+    int status = call->failed_status;
+
+    return call->in != NULL && call->route_attempts > 0 &&
+           (call->failure == FAILURE_TIMEOUT ||
+            (call->failure == FAILURE_SERVER && (status == 503 || status == 504 || status == 529)));
+}
+
+void call_leave_route(struct call *call, enum tg_outcome outcome)
+{
+    struct attempt *attempt = &call->attempt;
+    struct tg_release release;
+
+    if (call->slot == 0)
+        return;
+    tg_release_init(&release);
+    release.outcome = outcome;
+    if (outcome == TG_OUTCOME_CANCELLED && was_overloaded(call))
+        release.outcome = TG_OUTCOME_DROPPED;
+    if (outcome == TG_OUTCOME_OK && attempt->first_at > 0) {
+        double ms = (double)(attempt->first_at - attempt->began_at);
+        release.sample_ms = first_byte_sample(&call->route->first_byte, attempt->prompt, ms);
+        double held = (double)(call_now(call) - attempt->began_at) / 1000;
+        double mean = atomic_load_explicit(&call->route->hold_s, memory_order_relaxed);
+        atomic_store_explicit(&call->route->hold_s, mean > 0 ? mean + (held - mean) / 16 : held,
+                              memory_order_relaxed);
+    } else if (outcome == TG_OUTCOME_OK) {
+        release.outcome = TG_OUTCOME_CANCELLED;
+    }
+    tg_gate_release(call->route->slots->gate, call->slot, call_now(call), &release);
+    call->slot = 0;
+}
+
+static void leave_gate(struct call *call, enum tg_outcome outcome)
+{
+    struct tg_release release;
+
+    tg_release_init(&release);
+    release.outcome = outcome;
+    if (outcome != TG_OUTCOME_REFUSED && call->route)
+        release.actual = call->used;
+    if (outcome == TG_OUTCOME_REFUSED)
+        shared_debit_refund(&call->debit);
+    else
+        shared_debit_settle(&call->debit, release.actual);
+    if (call->lease == 0)
+        return;
+    tg_gate_release(call->gateway->gate, call->lease, call_now(call), &release);
+    call->lease = 0;
+}
+
+void call_renew(struct call *call)
+{
+    tg_ms now = call_now(call);
+
+    if (call->lease)
+        tg_gate_renew(call->gateway->gate, call->lease, now, 0);
+    if (call->slot)
+        tg_gate_renew(call->route->slots->gate, call->slot, now, 0);
+}
+
+void call_forget_body(struct call *call)
+{
+    held_body_free(&call->body, call->gateway);
+}
+
+void call_let_go(struct call *call, enum tg_outcome outcome)
+{
+    call_settle(call, TG_KEY_CANCELLED, CHARGE_USED);
+    call_leave_route(call, outcome);
+    leave_gate(call, outcome);
+    call_forget_body(call);
+    free(call->held);
+    call->held = NULL;
+    call->held_n = call->held_room = 0;
+    net_timer_stop(call->worker->loop, &call->timer);
+}
+
+static void answer_refusal(struct call *call, const struct refusal *why)
+{
+    struct slice id_name =
+        call->api == WIRE_ANTHROPIC ? SLICE("request-id") : SLICE("x-request-id");
+    struct reply reply;
+    struct http_fields fields;
+    char id[REPLY_ID_MAX];
+
+    call->reason = why->reason;
+    call->state = CALL_OVER;
+    atomic_fetch_add_explicit(&call->gateway->counts.refused[why->reason], 1, memory_order_relaxed);
+    reply_write(why, call->api, call_now(call), random_bits(&call->worker->random), &reply);
+    call->status = reply.status;
+    call_report_refused(call, why, &reply);
+    http_fields_init(&fields);
+    for (size_t i = 0; i < reply.n_fields; i++)
+        http_fields_add(&fields, reply.fields[i].name, reply.fields[i].value);
+    size_t n = reply_id(call->id, id);
+    http_fields_add(&fields, id_name, (struct slice){id, n});
+    struct http_head head = {.status = reply.status, .fields = fields.list, .n_fields = fields.n};
+    call->bytes_out = (int64_t)reply.body.n;
+    if (call->in)
+        http_inbound_send(call->in, &head, reply.body);
+}
+
+void call_refuse(struct call *call, const struct refusal *why)
+{
+    call_let_go(call, TG_OUTCOME_CANCELLED);
+    answer_refusal(call, why);
+}
+
+void call_refuse_admitted(struct call *call, const struct refusal *why)
+{
+    /* Once a provider has been asked, the call has been made, whatever became of it. */
+    call_let_go(call, call->attempts == 0 ? TG_OUTCOME_REFUSED : TG_OUTCOME_CANCELLED);
+    answer_refusal(call, why);
+}

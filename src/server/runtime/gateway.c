@@ -1,0 +1,247 @@
+/* gateway.c - what the workers share: made once, in steps, and unmade.
+ *
+ * Each step leaves a gateway that gateway_free() can take: on an error, what there is so far is
+ * freed and the step's message is handed on.
+ */
+#include "server/runtime/gateway.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "io/posix/zone.h"
+#include "server/admit/admit.h"
+#include "server/obs/metrics.h"
+#include "server/remote/shared.h"
+#include "server/runtime/generation_parts.h"
+#include "server/runtime/worker.h"
+
+enum { FLUSH_MS = 50 }; /* how often what was spent is moved from the journal to the database */
+
+struct gateway_zone {
+    char *name;
+    struct tg_zone zone;
+    struct gateway_zone *next;
+};
+
+/* ---- zones ---- */
+
+const struct tg_zone *gateway_zone(struct gateway *gateway, const char *name,
+                                   struct ledger_problem *problem)
+{
+    struct gateway_zone *zone;
+    struct tg_problem why = {"no memory"};
+
+    for (zone = gateway->zones; zone; zone = zone->next)
+        if (strcmp(zone->name, name) == 0)
+            return &zone->zone;
+    zone = calloc(1, sizeof *zone);
+    if (zone != NULL)
+        zone->name = strdup(name);
+    if (zone == NULL || zone->name == NULL || zone_read(name, &zone->zone, &why)) {
+        generation_say(problem, "budgets", why.text);
+        free(zone ? zone->name : NULL);
+        free(zone);
+        return NULL;
+    }
+    zone->next = gateway->zones;
+    gateway->zones = zone;
+    return &zone->zone;
+}
+
+static void free_zones(struct gateway *gateway)
+{
+    struct gateway_zone *next;
+
+    for (struct gateway_zone *zone = gateway->zones; zone; zone = next) {
+        next = zone->next;
+        zone_fini(&zone->zone);
+        free(zone->name);
+        free(zone);
+    }
+}
+
+/* ---- gates ---- */
+
+void gateway_wake(void *context, void *waiter)
+{
+    (void)context;
+    waiter_wake(waiter);
+}
+
+/* Made, if it is not there. */
+static bool set_gate(struct tg_gate **gate, const struct tg_gate_config *config, tg_ms now,
+                     struct ledger_problem *problem)
+{
+    struct tg_problem why;
+    enum tg_err err =
+        *gate ? tg_gate_reconfigure(*gate, config, now, &why) : tg_gate_new(config, gate, &why);
+
+    return err == TG_OK || generation_say(problem, "gate", why.text);
+}
+
+/* For calls to models the gate has a ceiling, not a law: how many a model can take is learned by
+ * the model's own slots. */
+bool gateway_set_gates(struct gateway *gateway, const struct generation *generation, tg_ms now,
+                       struct ledger_problem *problem)
+{
+    struct tg_gate_config config;
+
+    scopes_gate_config(&generation->config.gate, &config);
+    config.store = gateway->shared ? NULL : gateway->store;
+    config.remote_store = gateway->shared != NULL;
+    config.seed = gateway->seed;
+    config.policy = generation->policy->policy;
+    config.wake = gateway_wake;
+    shared_divide_law(gateway->shared, &generation->config.gate.concurrency,
+                      &config.concurrency.law);
+    if (!set_gate(&gateway->protect_gate, &config, now, problem))
+        return false;
+    config.concurrency.law.law = TG_LAW_NONE;
+    config.seed++;
+    return set_gate(&gateway->gate, &config, now, problem);
+}
+
+/* ---- generations ---- */
+
+static void free_generation(void *arg)
+{
+    struct generation *generation = arg;
+    struct generation **at = &generation->gateway->generations;
+
+    while (*at != generation)
+        at = &(*at)->next;
+    *at = generation->next;
+    generation_free(generation);
+}
+
+void gateway_generation_over(struct gateway *gateway, struct generation *generation)
+{
+    if (gateway->clerk == NULL)
+        return; /* it goes with the gateway */
+    net_post_init(&generation->freeing, free_generation, generation);
+    net_loop_post(gateway->clerk, &generation->freeing);
+}
+
+/* ---- all together ---- */
+
+static bool make_store(struct gateway *gateway, struct ledger_problem *problem)
+{
+    struct tg_store_config config;
+    struct tg_problem why = {"no memory"};
+
+    tg_store_config_init(&config);
+    config.seed = gateway->seed;
+    if (tg_store_new(&config, &gateway->store, &why) ||
+        (gateway->book = limit_book_new(gateway->store)) == NULL)
+        return generation_say(problem, "limits", why.text);
+    return true;
+}
+
+static bool make_metrics(struct gateway *gateway, struct ledger_problem *problem)
+{
+    struct metrics_config config;
+
+    metrics_config_init(&config);
+    config.shards = gateway->n_threads;
+    config.seed = gateway->seed;
+    gateway->metrics = metrics_new(&config);
+    return gateway->metrics != NULL || generation_say(problem, "metrics", "no memory");
+}
+
+static bool open_ledger(struct gateway *gateway, const struct config_ledger *config,
+                        struct ledger_problem *problem)
+{
+    struct ledger_config ledger;
+
+    ledger_config_init(&ledger);
+    ledger.path = config->path;
+    ledger.detail = config->detail;
+    return ledger_open(&ledger, &gateway->ledger, problem) &&
+           ledger_keep(gateway->ledger, &gateway->clock, FLUSH_MS, problem);
+}
+
+/* Numbers and names that nobody can guess. */
+static bool draw(struct gateway *gateway, struct ledger_problem *problem)
+{
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyz0123456789";
+    uint8_t bytes[GATEWAY_NODE_BYTES];
+
+    if (getrandom(&gateway->seed, sizeof gateway->seed, 0) != sizeof gateway->seed ||
+        getrandom(bytes, sizeof bytes, 0) != sizeof bytes)
+        return generation_say(problem, "gateway", "the system gives no randomness");
+    for (size_t i = 0; i < GATEWAY_NODE_BYTES; i++)
+        gateway->node_id[i] = letters[bytes[i] % (sizeof letters - 1)];
+    return admit_new(&gateway->admit) ||
+           generation_say(problem, "gateway", "no memory, or the system gives no randomness");
+}
+
+/* Takes over the configuration. */
+static bool make_first(struct gateway *gateway, struct config *config,
+                       struct ledger_problem *problem)
+{
+    struct generation *first;
+
+    if (!generation_new(gateway, config, NULL, &first, problem))
+        return false;
+    gateway->generations = first;
+    return generation_apply(first, NULL, clock_now_ms(&gateway->clock), problem);
+}
+
+bool gateway_new(struct config *config, const struct clock *clock, size_t n_threads,
+                 struct gateway **made, struct ledger_problem *problem)
+{
+    struct gateway *gateway = calloc(1, sizeof *gateway);
+    bool fine = gateway != NULL || generation_say(problem, "gateway", "no memory");
+
+    if (fine) {
+        gateway->clock = *clock;
+        gateway->n_threads = n_threads;
+        pthread_mutex_init(&gateway->ring_changes, NULL);
+        fine = draw(gateway, problem);
+    }
+    fine = fine && shared_new(gateway, config, &gateway->shared, problem) &&
+           make_store(gateway, problem) && make_metrics(gateway, problem) &&
+           open_ledger(gateway, &config->ledger, problem);
+    if (fine) {
+        atomic_store(&gateway->census.max, config->limits.connections);
+        atomic_store(&gateway->drain_ms, config->drain);
+        fine = make_first(gateway, config, problem);
+    } else {
+        config_free(config);
+    }
+    if (!fine) {
+        gateway_free(gateway);
+        return false;
+    }
+    *made = gateway;
+    return true;
+}
+
+void gateway_free(struct gateway *gateway)
+{
+    struct ledger_problem problem;
+    struct generation *next;
+
+    if (gateway == NULL)
+        return;
+    shared_free(gateway->shared);
+    spending_free(gateway->spending);
+    if (gateway->ledger && !ledger_close(gateway->ledger, &problem))
+        fprintf(stderr, "tollgate: ledger: %s\n", problem.text);
+    free_zones(gateway);
+    tg_keyring_free(gateway->ring);
+    tg_gate_free(gateway->gate);
+    tg_gate_free(gateway->protect_gate);
+    admit_free(gateway->admit);
+    for (struct generation *generation = gateway->generations; generation; generation = next) {
+        next = generation->next;
+        generation_free(generation);
+    }
+    limit_book_free(gateway->book);
+    tg_store_free(gateway->store);
+    metrics_free(gateway->metrics);
+    pthread_mutex_destroy(&gateway->ring_changes);
+    free(gateway);
+}

@@ -1,0 +1,537 @@
+/* generation.c - makes a generation out of a configuration, makes it hold, and ends it.
+ *
+ * What is made before it holds is its own: whatever goes wrong, generation_free() takes what there
+ * is. Making it hold changes what the gateway has, in steps of which each can fail; when one does,
+ * those before it are done again with the generation that was there.
+ *
+ * What a route has learned (how far estimates are off, how long calls take) is copied from the
+ * generation before, and what old calls still learn goes to theirs: it is a moving mean, and the
+ * next hundred calls teach it anew. Slots are shared, because they count.
+ */
+#include "server/runtime/generation.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/envoy/envoy_rls.h"
+#include "server/remote/shared.h"
+#include "server/runtime/gateway.h"
+#include "server/runtime/generation_parts.h"
+#include "server/runtime/worker.h"
+#include "server/tenancy/key_index.h"
+
+bool generation_say(struct ledger_problem *problem, const char *what, const char *text)
+{
+    snprintf(problem->text, sizeof problem->text, "%s: %s", what, text);
+    return false;
+}
+
+/* ---- policy ---- */
+
+static bool same_types(const struct config_policy *a, const struct config_policy *b)
+{
+    if (a->workload.n_types != b->workload.n_types)
+        return false;
+    for (size_t i = 0; i < a->workload.n_types; i++) {
+        const struct config_type *x = &a->workload.types[i], *y = &b->workload.types[i];
+        if (x->cost != y->cost || x->value != y->value || x->weight != y->weight ||
+            x->has_hold != y->has_hold || x->hold != y->hold)
+            return false;
+    }
+    return true;
+}
+
+/* Whether what one has learned is of use to the other. */
+static bool same_policy(const struct config_policy *a, const struct config_policy *b)
+{
+    return a->kind == b->kind && a->prices == b->prices && a->has_duals == b->has_duals &&
+           a->duals.rate == b->duals.rate && a->duals.cost == b->duals.cost &&
+           a->duals.concurrency == b->duals.concurrency &&
+           a->workload.present == b->workload.present &&
+           a->workload.arrivals == b->workload.arrivals && same_types(a, b) &&
+           a->workload.rate_budget == b->workload.rate_budget &&
+           a->workload.cost_budget == b->workload.cost_budget &&
+           a->workload.conc_budget == b->workload.conc_budget &&
+           a->sample_window == b->sample_window && a->online.window == b->online.window &&
+           a->online.rate_budget == b->online.rate_budget &&
+           a->online.cost_budget == b->online.cost_budget &&
+           a->online.conc_budget == b->online.conc_budget &&
+           a->online.replenish == b->online.replenish;
+}
+
+static bool make_policy(struct generation *generation, const struct generation *before,
+                        struct ledger_problem *problem)
+{
+    const struct config_policy *from = &generation->config.gate.policy;
+    struct tg_problem why;
+
+    if (before && same_policy(from, &before->config.gate.policy)) {
+        generation->policy = before->policy;
+        atomic_fetch_add(&generation->policy->refs, 1);
+        return true;
+    }
+    generation->policy = calloc(1, sizeof *generation->policy);
+    if (generation->policy == NULL)
+        return generation_say(problem, "gate.policy", "no memory");
+    atomic_init(&generation->policy->refs, 1);
+    return from->kind != CONFIG_BID_PRICE ||
+           tg_bid_new(&from->bid, &generation->policy->policy, &why) == TG_OK ||
+           generation_say(problem, "gate.policy", why.text);
+}
+
+/* ---- where calls go ---- */
+
+/* Whom we trust there, and who we are. */
+struct secured {
+    const char *ca, *cert, *key;
+};
+
+static bool make_origin(const struct config_url *url, struct secured how, const char *proxy,
+                        enum http2_use http2, struct http_origin **origin, struct tg_problem *why)
+{
+    struct http_origin_options options;
+    struct tls_context *tls = NULL;
+
+    http_origin_options_init(&options);
+    options.host = url->host;
+    options.port = url->port;
+    options.proxy = proxy;
+    options.http2 = http2;
+    if (url->tls && tls_client_new(how.ca, how.cert, how.key, &tls, why))
+        return false;
+    options.tls = tls;
+    enum tg_err err = http_origin_new(&options, origin, why);
+    tls_context_unref(tls);
+    return err == TG_OK;
+}
+
+static bool same_text(const char *a, const char *b)
+{
+    return a == b || (a != NULL && b != NULL && strcmp(a, b) == 0);
+}
+
+/* With a file of authorities it is made anew, since the file may say something else by now. */
+static bool same_origin(const struct config_provider *a, const struct config_provider *b)
+{
+    return same_text(a->base.host, b->base.host) && a->base.port == b->base.port &&
+           a->base.tls == b->base.tls && same_text(a->proxy, b->proxy) && same_text(a->ca, b->ca) &&
+           (!a->base.tls || a->ca == NULL || strcmp(a->ca, "system") == 0);
+}
+
+/* The same connections, if there are some. */
+static struct http_origin *origin_before(const struct generation *before,
+                                         const struct config_provider *provider)
+{
+    for (size_t i = 0; before && i < before->config.n_providers; i++)
+        if (same_origin(provider, before->providers[i].config))
+            return http_origin_ref(before->providers[i].origin);
+    return NULL;
+}
+
+static bool make_providers(struct generation *generation, const struct generation *before,
+                           struct ledger_problem *problem)
+{
+    const struct config *config = &generation->config;
+    struct tg_problem why;
+
+    generation->providers = calloc(config->n_providers + 1, sizeof *generation->providers);
+    generation->protect = calloc(config->n_protect + 1, sizeof *generation->protect);
+    if (generation->providers == NULL || generation->protect == NULL)
+        return generation_say(problem, "providers", "no memory");
+    for (size_t i = 0; i < config->n_providers; i++) {
+        struct provider *provider = &generation->providers[i];
+        provider->config = &config->providers[i];
+        provider->api = provider->config->api == CONFIG_ANTHROPIC ? WIRE_ANTHROPIC : WIRE_OPENAI;
+        provider->origin = origin_before(before, provider->config);
+        if (provider->origin == NULL &&
+            !make_origin(&provider->config->base, (struct secured){.ca = provider->config->ca},
+                         provider->config->proxy, HTTP2_NEVER, &provider->origin, &why))
+            return generation_say(problem, provider->config->name, why.text);
+    }
+    for (size_t i = 0; i < config->n_protect; i++) {
+        const struct config_protect *protect = &config->protect[i];
+        generation->protect[i].config = protect;
+        if (!make_origin(&protect->upstream,
+                         (struct secured){protect->ca, protect->cert, protect->key}, NULL,
+                         protect->http2 ? HTTP2_PRIOR : HTTP2_NEVER, &generation->protect[i].origin,
+                         &why))
+            return generation_say(problem, protect->prefix, why.text);
+    }
+    return true;
+}
+
+/* ---- routes ---- */
+
+static void slots_config(const struct generation *generation, const struct config_model *model,
+                         struct tg_gate_config *config)
+{
+    struct config_gate alone = {.lease_ttl = generation->config.gate.lease_ttl,
+                                .concurrency = model->concurrency};
+
+    alone.concurrency.present = true;
+    scopes_gate_config(&alone, config);
+    config->seed = generation->gateway->seed;
+    config->wake = gateway_wake;
+    shared_divide_law(generation->gateway->shared, &model->concurrency, &config->concurrency.law);
+}
+
+static bool make_slots(struct generation *generation, struct route *route,
+                       const struct route *before, struct ledger_problem *problem)
+{
+    struct tg_gate_config config;
+    struct tg_problem why;
+
+    if (before && before->slots) {
+        route->slots = before->slots;
+        atomic_fetch_add(&route->slots->refs, 1);
+        return true;
+    }
+    route->slots = calloc(1, sizeof *route->slots);
+    if (route->slots == NULL)
+        return generation_say(problem, route->config->name, "no memory");
+    atomic_init(&route->slots->refs, 1);
+    slots_config(generation, route->config, &config);
+    return tg_gate_new(&config, &route->slots->gate, &why) == TG_OK ||
+           generation_say(problem, route->config->name, why.text);
+}
+
+/* What the same model of the same provider has learned. */
+static void learn_from(struct route *route, const struct route *before)
+{
+    if (before == NULL)
+        return;
+    double factor = tg_overbook_factor(&before->overbook);
+    if (route->config->overbook_start == before->config->overbook_start &&
+        factor <= route->config->overbook_max &&
+        tg_overbook_init(&route->overbook, factor, route->config->overbook_max, NULL))
+        return;
+    atomic_store(&route->hold_s, atomic_load(&before->hold_s));
+    atomic_store(&route->first_byte.common_ms, atomic_load(&before->first_byte.common_ms));
+    for (int i = 0; i < FIRST_BYTE_BUCKETS; i++)
+        atomic_store(&route->first_byte.least_ms[i], atomic_load(&before->first_byte.least_ms[i]));
+}
+
+static const struct route *route_before(const struct generation *before, const struct route *route)
+{
+    size_t i = CONFIG_NONE;
+
+    if (before)
+        i = config_model(&before->config, route->config->name, strlen(route->config->name));
+    if (i == CONFIG_NONE || strcmp(before->routes[i].config->name, route->config->name) != 0 ||
+        strcmp(before->routes[i].provider->config->name, route->provider->config->name) != 0)
+        return NULL;
+    return &before->routes[i];
+}
+
+static bool make_routes(struct generation *generation, const struct generation *before,
+                        struct ledger_problem *problem)
+{
+    const struct config *config = &generation->config;
+    struct tg_problem why;
+
+    generation->routes = calloc(config->n_models + 1, sizeof *generation->routes);
+    if (generation->routes == NULL)
+        return generation_say(problem, "models", "no memory");
+    for (size_t i = 0; i < config->n_models; i++) {
+        struct route *route = &generation->routes[i];
+        const struct config_model *model = route->config = &config->models[i];
+        route->provider = &generation->providers[model->provider];
+        route->estimate = (struct estimate_rule){.bytes_per_token = model->bytes_per_token,
+                                                 .image = model->image_tokens};
+        if (tg_overbook_init(&route->overbook, model->overbook_start, model->overbook_max, &why))
+            return generation_say(problem, model->name, why.text);
+        const struct route *old = route_before(before, route);
+        if (!make_slots(generation, route, old, problem))
+            return false;
+        learn_from(route, old);
+    }
+    return true;
+}
+
+/* Models that are not listed go to the first provider of their API, and cost nothing. */
+static bool make_unknown(struct generation *generation, const struct generation *before,
+                         struct ledger_problem *problem)
+{
+    const struct config *config = &generation->config;
+    struct config_model *model = &generation->unknown_model;
+    struct tg_problem why;
+
+    *model = (struct config_model){.name = "unknown",
+                                   .cheaper = CONFIG_NONE,
+                                   .retries = 2,
+                                   .timeouts = {5000, 120000, 60000, 1800000},
+                                   .max_output_tokens = 4096,
+                                   .on_unbounded = CONFIG_ALLOW,
+                                   .overbook_start = 1,
+                                   .overbook_max = 3,
+                                   .concurrency = config->gate.concurrency};
+    tg_law_config_init(&model->concurrency.law);
+    model->concurrency.law.law = TG_LAW_NONE;
+    tg_price_init(&model->price);
+    for (size_t i = config->n_providers; config->unknown_model_allowed && i-- > 0;) {
+        enum wire_api api = generation->providers[i].api;
+        struct route *route = &generation->unknown[api];
+        route->config = model;
+        route->provider = &generation->providers[i];
+        estimate_rule_init(&route->estimate);
+        if (tg_overbook_init(&route->overbook, 1, 3, &why))
+            return generation_say(problem, "unknown_model", why.text);
+        if (route->slots == NULL &&
+            !make_slots(generation, route, before ? &before->unknown[api] : NULL, problem))
+            return false;
+    }
+    return true;
+}
+
+/* ---- making ---- */
+
+static bool make_tls(struct generation *generation, struct ledger_problem *problem)
+{
+    const struct config_listen *listen = &generation->config.listen;
+    struct tg_problem why;
+
+    return listen->cert == NULL ||
+           tls_server_new(listen->cert, listen->key, listen->client_ca, &generation->tls, &why) ==
+               TG_OK ||
+           generation_say(problem, "listen.tls", why.text);
+}
+
+static bool make_limits(struct generation *generation, const struct generation *before,
+                        struct ledger_problem *problem)
+{
+    struct limit_book *book = generation->gateway->book;
+    struct tg_problem why;
+
+    if (scopes_new(&generation->config, book, &generation->scopes, &why) != TG_OK)
+        return generation_say(problem, "limits", why.text);
+    return envoy_rls_new(&generation->config, book, before ? before->envoy : NULL,
+                         &generation->envoy, &why) == TG_OK ||
+           generation_say(problem, "envoy_rls", why.text);
+}
+
+/* After all limits have been wanted. */
+static bool make_listing(struct generation *generation, struct ledger_problem *problem)
+{
+    if (generation->gateway->shared == NULL)
+        return true;
+    generation->listing = limit_book_list(generation->gateway->book);
+    return generation->listing != NULL || generation_say(problem, "limits", "no memory");
+}
+
+static bool make_holds(struct generation *generation, struct ledger_problem *problem)
+{
+    size_t n = generation->gateway->n_threads;
+
+    generation->n_threads = n;
+    atomic_init(&generation->threads, n);
+    generation->holds =
+        aligned_alloc(_Alignof(struct generation_hold), n * sizeof *generation->holds);
+    if (generation->holds == NULL)
+        return generation_say(problem, "gateway", "no memory");
+    memset(generation->holds, 0, n * sizeof *generation->holds);
+    return true;
+}
+
+bool generation_new(struct gateway *gateway, struct config *config, const struct generation *before,
+                    struct generation **made, struct ledger_problem *problem)
+{
+    struct generation *generation = calloc(1, sizeof *generation);
+
+    if (generation == NULL) {
+        config_free(config);
+        return generation_say(problem, "gateway", "no memory");
+    }
+    generation->gateway = gateway;
+    generation->number = before ? before->number + 1 : 1;
+    generation->config = *config;
+    memset(config, 0, sizeof *config);
+    bool fine =
+        make_holds(generation, problem) && make_tls(generation, problem) &&
+        make_policy(generation, before, problem) && make_providers(generation, before, problem) &&
+        make_routes(generation, before, problem) && make_unknown(generation, before, problem);
+    fine = fine && (key_index_new(&generation->config, &generation->keys) ||
+                    generation_say(problem, "tenants", "no memory"));
+    /* The last, for it is what the book remembers. */
+    fine = fine && make_limits(generation, before, problem) && make_listing(generation, problem);
+    if (!fine) {
+        generation_free(generation);
+        return false;
+    }
+    *made = generation;
+    return true;
+}
+
+/* ---- making it hold ---- */
+
+static bool set_limits(struct generation *generation, tg_ms now, struct ledger_problem *problem)
+{
+    struct tg_problem why;
+
+    return limit_book_apply(generation->gateway->book, now, &why) == TG_OK ||
+           generation_say(problem, "limits", why.text);
+}
+
+/* The gates were made with settings like these, so what can go wrong is memory. */
+static bool set_slots(struct generation *generation, struct route *route, tg_ms now,
+                      struct ledger_problem *problem)
+{
+    struct tg_gate_config config;
+    struct tg_problem why;
+
+    slots_config(generation, route->config, &config);
+    return tg_gate_reconfigure(route->slots->gate, &config, now, &why) == TG_OK ||
+           generation_say(problem, route->config->name, why.text);
+}
+
+bool generation_set_gates(struct generation *generation, tg_ms now, struct ledger_problem *problem)
+{
+    bool fine = gateway_set_gates(generation->gateway, generation, now, problem);
+
+    for (size_t i = 0; fine && i < generation->config.n_models; i++)
+        fine = set_slots(generation, &generation->routes[i], now, problem);
+    for (int i = 0; fine && i < 2; i++)
+        if (generation->unknown[i].slots)
+            fine = set_slots(generation, &generation->unknown[i], now, problem);
+    return fine;
+}
+
+/* Pools are known once the ring has them. */
+static void find_pools(struct generation *generation)
+{
+    struct tg_keyring *ring = generation->gateway->ring;
+    const struct config *config = &generation->config;
+
+    for (size_t i = 0; i < config->n_providers; i++)
+        generation->providers[i].pool = tg_keyring_pool(ring, config->providers[i].name, NO_MODEL);
+    for (size_t i = 0; i < config->n_models; i++) {
+        struct route *route = &generation->routes[i];
+        route->pool = tg_keyring_pool(ring, route->provider->config->name, config->models[i].name);
+    }
+    for (int i = 0; i < 2; i++)
+        if (generation->unknown[i].provider)
+            generation->unknown[i].pool = generation->unknown[i].provider->pool;
+}
+
+/* What was read before is wanted again. */
+static void set_limits_back(struct generation *before, tg_ms now)
+{
+    struct limit_book *book = before->gateway->book;
+    struct tg_problem ignored;
+    struct scopes *again;
+    struct envoy_rls *envoy;
+
+    if (scopes_new(&before->config, book, &again, &ignored) != TG_OK)
+        return;
+    scopes_free(again);
+    if (envoy_rls_new(&before->config, book, before->envoy, &envoy, &ignored) != TG_OK)
+        return;
+    envoy_rls_free(envoy);
+    if (limit_book_apply(book, now, &ignored) != TG_OK)
+        limit_book_forget(book);
+}
+
+/* Back to what was there, as far as it goes: it has held before, and what failed was memory, or a
+ * disk. */
+static void set_back(struct generation *before, tg_ms now)
+{
+    struct ledger_problem ignored;
+
+    if (before == NULL)
+        return;
+    set_limits_back(before, now);
+    (void)generation_set_gates(before, now, &ignored);
+    (void)generation_set_budgets(before, now, &ignored);
+}
+
+/* The ring comes last: once it has the new keys, calls may hold them. */
+bool generation_apply(struct generation *generation, struct generation *before, tg_ms now,
+                      struct ledger_problem *problem)
+{
+    if (generation_set_budgets(generation, now, problem) &&
+        generation_set_gates(generation, now, problem) && set_limits(generation, now, problem) &&
+        generation_set_ring(generation, now, problem)) {
+        find_pools(generation);
+        return true;
+    }
+    limit_book_forget(generation->gateway->book);
+    set_back(before, now);
+    return false;
+}
+
+/* ---- ending ---- */
+
+static void slots_drop(struct slots *slots)
+{
+    if (slots == NULL || atomic_fetch_sub(&slots->refs, 1) > 1)
+        return;
+    tg_gate_free(slots->gate);
+    free(slots);
+}
+
+static void policy_drop(struct shared_policy *policy)
+{
+    if (policy == NULL || atomic_fetch_sub(&policy->refs, 1) > 1)
+        return;
+    tg_bid_free(policy->policy);
+    free(policy);
+}
+
+void generation_free(struct generation *generation)
+{
+    if (generation == NULL)
+        return;
+    key_index_free(generation->keys);
+    for (size_t i = 0; generation->routes && i < generation->config.n_models; i++)
+        slots_drop(generation->routes[i].slots);
+    for (int i = 0; i < 2; i++)
+        slots_drop(generation->unknown[i].slots);
+    for (size_t i = 0; generation->providers && i < generation->config.n_providers; i++)
+        http_origin_unref(generation->providers[i].origin);
+    for (size_t i = 0; generation->protect && i < generation->config.n_protect; i++)
+        http_origin_unref(generation->protect[i].origin);
+    policy_drop(generation->policy);
+    scopes_free(generation->scopes);
+    envoy_rls_free(generation->envoy);
+    free(generation->listing);
+    tls_context_unref(generation->tls);
+    free(generation->route_keys);
+    free(generation->routes);
+    free(generation->providers);
+    free(generation->protect);
+    free(generation->holds);
+    config_free(&generation->config);
+    free(generation);
+}
+
+/* ---- who holds it ---- */
+
+/* Acquire and release: whoever takes the last thread off sees all that the others have read. */
+static void take_off(struct generation *generation)
+{
+    if (atomic_fetch_sub_explicit(&generation->threads, 1, memory_order_acq_rel) == 1)
+        gateway_generation_over(generation->gateway, generation);
+}
+
+void generation_leave(struct generation *generation, size_t thread)
+{
+    struct generation_hold *hold = &generation->holds[thread];
+
+    hold->left = true;
+    if (hold->n == 0)
+        take_off(generation);
+}
+
+void generation_drop(struct generation *generation, size_t thread)
+{
+    struct generation_hold *hold = &generation->holds[thread];
+
+    if (--hold->n == 0 && hold->left)
+        take_off(generation);
+}
+
+size_t generation_tenant_of_key(const struct generation *generation, const uint8_t hash[32],
+                                tg_ms now, const struct config_key **key)
+{
+    return key_index_find(generation->keys, hash, now, key);
+}

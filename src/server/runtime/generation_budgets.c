@@ -1,0 +1,98 @@
+/* generation_budgets.c - the budgets of a configuration, into the bank. */
+#include <stdlib.h>
+
+#include "server/remote/shared.h"
+#include "server/runtime/gateway.h"
+#include "server/runtime/generation_parts.h"
+
+/* The budgets of an account. */
+static bool make_budgets(struct gateway *gateway, const struct config_budget *from, size_t n,
+                         enum config_mode over, struct tg_budget *to,
+                         struct ledger_problem *problem)
+{
+    static const enum tg_per PER[] = {[CONFIG_DAY] = TG_PER_DAY,
+                                      [CONFIG_WEEK] = TG_PER_WEEK,
+                                      [CONFIG_MONTH] = TG_PER_MONTH,
+                                      [CONFIG_TOTAL] = TG_PER_TOTAL};
+
+    for (size_t i = 0; i < n; i++) {
+        bool shadow = from[i].mode == CONFIG_SHADOW || over == CONFIG_SHADOW;
+        to[i] = (struct tg_budget){.amount = from[i].micro_usd,
+                                   .per = PER[from[i].per],
+                                   .zone = gateway_zone(gateway, from[i].tz, problem),
+                                   .mode = shadow ? TG_SHADOW : TG_ENFORCE};
+        if (to[i].zone == NULL)
+            return false;
+    }
+    return true;
+}
+
+static size_t count_budgets(const struct config *config)
+{
+    size_t n = config->n_budgets;
+
+    for (size_t i = 0; i < config->n_tenants; i++)
+        n += config->tenants[i].n_budgets + config->tenants[i].users.n_budgets;
+    return n;
+}
+
+/* The tree of accounts; what it points to is in `budgets` and `tenants`, which have room. */
+static bool make_tree(struct gateway *gateway, const struct config *config,
+                      struct tg_budget *budgets, struct spending_tenant *tenants,
+                      struct spending_tree *tree, struct ledger_problem *problem)
+{
+    struct tg_budget *next = budgets + config->n_budgets;
+
+    *tree = (struct spending_tree){budgets, config->n_budgets, tenants, config->n_tenants};
+    if (!make_budgets(gateway, config->budgets, config->n_budgets, CONFIG_ENFORCE, budgets,
+                      problem))
+        return false;
+    for (size_t i = 0; i < config->n_tenants; i++) {
+        const struct config_tenant *from = &config->tenants[i];
+        struct tg_budget *own = next, *users = own + from->n_budgets;
+
+        next = users + from->users.n_budgets;
+        tenants[i] = (struct spending_tenant){
+            .name = from->name,
+            .parent = from->parent == CONFIG_NO_PARENT ? SPENDING_TOP : from->parent,
+            .budgets = own,
+            .n_budgets = from->n_budgets,
+            .user_budgets = users,
+            .n_user_budgets = from->users.n_budgets};
+        enum config_mode each = from->mode == CONFIG_SHADOW ? CONFIG_SHADOW : from->users.each.mode;
+        if (!make_budgets(gateway, from->budgets, from->n_budgets, from->mode, own, problem) ||
+            !make_budgets(gateway, from->users.budgets, from->users.n_budgets, each, users,
+                          problem))
+            return false;
+    }
+    return true;
+}
+
+static bool set_budgets(struct gateway *gateway, const struct config *config,
+                        const struct spending_tree *tree, tg_ms now, struct ledger_problem *problem)
+{
+    struct spending_config spending = {.ledger = gateway->ledger,
+                                       .open = config->ledger.failure == CONFIG_FAIL_OPEN};
+
+    tg_bank_config_init(&spending.bank);
+    spending.bank.seed = gateway->seed;
+    return (gateway->spending ? spending_change(gateway->spending, tree, now, problem)
+                              : spending_new(&spending, tree, now, &gateway->spending, problem)) &&
+           shared_set_budgets(gateway->shared, now, problem);
+}
+
+bool generation_set_budgets(struct generation *generation, tg_ms now,
+                            struct ledger_problem *problem)
+{
+    const struct config *config = &generation->config;
+    struct spending_tree tree;
+    struct tg_budget *budgets = calloc(count_budgets(config) + 1, sizeof *budgets);
+    struct spending_tenant *tenants = calloc(config->n_tenants + 1, sizeof *tenants);
+    bool fine = (budgets && tenants) || generation_say(problem, "budgets", "no memory");
+
+    fine = fine && make_tree(generation->gateway, config, budgets, tenants, &tree, problem) &&
+           set_budgets(generation->gateway, config, &tree, now, problem);
+    free(budgets);
+    free(tenants);
+    return fine;
+}

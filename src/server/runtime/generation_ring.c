@@ -1,0 +1,119 @@
+/* generation_ring.c - the keys of providers, as a configuration has them, into the keyring.
+ *
+ * Keys, groups and pools of the same names keep their windows, cooldowns and leases. Each key of
+ * each pool belongs to a struct route_key of the generation, which its leases give back.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "server/runtime/gateway.h"
+#include "server/runtime/generation_parts.h"
+
+/* What a keyring is made from, in the storage of one step. */
+struct ring_plan {
+    struct generation *generation;
+    struct tg_pool_spec *pools;
+    struct tg_group_spec *groups;
+    struct tg_key_spec *keys;
+    size_t n_pools, n_groups, n_keys;
+};
+
+static void plan_pool(struct ring_plan *plan, const char *provider, const char *model,
+                      const struct config_provider_key *keys, size_t n)
+{
+    struct tg_pool_spec *pool = &plan->pools[plan->n_pools++];
+
+    tg_pool_spec_init(pool);
+    pool->provider = provider;
+    pool->model = model;
+    pool->keys = plan->keys + plan->n_keys;
+    pool->n_keys = n;
+    for (size_t i = 0; i < n; i++) {
+        struct route_key *owner = &plan->generation->route_keys[plan->n_keys];
+        *owner = (struct route_key){.config = &keys[i], .generation = plan->generation};
+        plan->keys[plan->n_keys++] = (struct tg_key_spec){
+            .name = keys[i].name, .group = keys[i].group, .limits = keys[i].limits, .owner = owner};
+    }
+}
+
+static void plan_ring(const struct config *config, struct ring_plan *plan)
+{
+    for (size_t i = 0; i < config->n_providers; i++) {
+        const struct config_provider *provider = &config->providers[i];
+        plan_pool(plan, provider->name, NO_MODEL, provider->keys, provider->n_keys);
+        for (size_t g = 0; g < provider->n_groups; g++)
+            plan->groups[plan->n_groups++] =
+                (struct tg_group_spec){.provider = provider->name,
+                                       .name = provider->groups[g].name,
+                                       .limits = provider->groups[g].limits};
+    }
+    for (size_t i = 0; i < config->n_models; i++) {
+        const struct config_model *model = &config->models[i];
+        const struct config_provider *provider = &config->providers[model->provider];
+        bool own = model->n_keys > 0;
+        plan_pool(plan, provider->name, model->name, own ? model->keys : provider->keys,
+                  own ? model->n_keys : provider->n_keys);
+        struct tg_pool_spec *pool = &plan->pools[plan->n_pools - 1];
+        pool->breaker_failures = model->breaker_failures;
+        pool->breaker_open = model->breaker_open;
+        pool->affinity_ttl = model->affinity_by ? model->affinity_ttl : 0;
+    }
+}
+
+static size_t count_keys(const struct config *config, size_t *groups)
+{
+    size_t n = 0;
+
+    *groups = 0;
+    for (size_t i = 0; i < config->n_providers; i++) {
+        n += config->providers[i].n_keys;
+        *groups += config->providers[i].n_groups;
+    }
+    for (size_t i = 0; i < config->n_models; i++) {
+        const struct config_model *model = &config->models[i];
+        n += model->n_keys > 0 ? model->n_keys : config->providers[model->provider].n_keys;
+    }
+    return n;
+}
+
+static enum tg_err set_ring(struct generation *generation, struct ring_plan *plan, tg_ms now,
+                            struct tg_problem *why)
+{
+    struct gateway *gateway = generation->gateway;
+    struct tg_keyring_spec spec;
+
+    plan_ring(&generation->config, plan);
+    tg_keyring_spec_init(&spec);
+    spec.groups = plan->groups;
+    spec.n_groups = plan->n_groups;
+    spec.pools = plan->pools;
+    spec.n_pools = plan->n_pools;
+    spec.seed = gateway->seed;
+    return gateway->ring ? tg_keyring_change(gateway->ring, &spec, now, why)
+                         : tg_keyring_new(&spec, &gateway->ring, why);
+}
+
+bool generation_set_ring(struct generation *generation, tg_ms now, struct ledger_problem *problem)
+{
+    const struct config *config = &generation->config;
+    struct ring_plan plan = {.generation = generation};
+    struct tg_problem why;
+    size_t n_groups, n_keys = count_keys(config, &n_groups);
+
+    plan.pools = calloc(config->n_providers + config->n_models + 1, sizeof *plan.pools);
+    plan.groups = calloc(n_groups + 1, sizeof *plan.groups);
+    plan.keys = calloc(n_keys + 1, sizeof *plan.keys);
+    if (generation->route_keys == NULL)
+        generation->route_keys = calloc(n_keys + 1, sizeof *generation->route_keys);
+    snprintf(why.text, sizeof why.text, "no memory");
+    enum tg_err err = TG_ERR_MEMORY;
+    if (plan.pools && plan.groups && plan.keys && generation->route_keys) {
+        pthread_mutex_lock(&generation->gateway->ring_changes);
+        err = set_ring(generation, &plan, now, &why);
+        pthread_mutex_unlock(&generation->gateway->ring_changes);
+    }
+    free(plan.pools);
+    free(plan.groups);
+    free(plan.keys);
+    return err == TG_OK || generation_say(problem, "keys", why.text);
+}

@@ -1,0 +1,386 @@
+/* reload.c - a new configuration for a gateway that runs. See reload.h. */
+#include "server/runtime/reload.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/admin/admin_extras.h"
+#include "server/admin/state_log.h"
+#include "server/runtime/observe.h"
+#include "server/runtime/worker.h"
+#include "server/serve/clerk.h"
+
+enum state { IDLE, READING, TELLING };
+
+enum { AGAIN_MS = 30000 }; /* after a reading that failed, without being asked */
+
+struct request {
+    reload_done *done; /* null: nobody waits */
+    void *context;
+    const char *why;
+    struct request *next;
+};
+
+struct reload {
+    struct clerk *clerk;
+    char *path;
+    enum state state;
+    struct request *asked;   /* answered by what is being read, */
+    struct request *waiting; /* and by the next reading */
+    struct net_post read, taken;
+    tg_ms failed_at; /* 0: the last reading did not */
+
+    /* Of the thread that reads, until it posts `read`. */
+    pthread_t thread;
+    bool has_thread;
+    struct generation *before, *made;
+    struct config_problems problems;
+    struct ledger_problem failure; /* empty: none */
+
+    atomic_size_t telling; /* workers that have not taken it */
+    struct reload_result result;
+};
+
+/* ---- reading ---- */
+
+/* What `check` lets pass because it may be there one day has to be there now. */
+static bool is_whole(const struct config_problems *problems)
+{
+    for (size_t i = 0; i < problems->n; i++)
+        if (problems->list[i].warning && problems->list[i].missing)
+            return false;
+    return true;
+}
+
+/* A generation that holds; null: there is none, and `problems` or `failure` say why. */
+static struct generation *make(struct gateway *gateway, struct config *config,
+                               struct generation *before, struct ledger_problem *failure)
+{
+    struct generation *made;
+
+    if (!generation_new(gateway, config, before, &made, failure))
+        return NULL;
+    if (generation_apply(made, before, clock_now_ms(&gateway->clock), failure))
+        return made;
+    generation_free(made);
+    return NULL;
+}
+
+/* The files, and with them what an administrator made. */
+static struct generation *read_with(struct gateway *gateway, const char *path,
+                                    const struct admin_extras *extras, struct generation *before,
+                                    struct config_problems *problems,
+                                    struct ledger_problem *failure)
+{
+    struct config config;
+
+    failure->text[0] = '\0';
+    if (config_load_with(path, extras->list, extras->n, &config, problems) == CONFIG_READ &&
+        is_whole(problems))
+        return make(gateway, &config, before, failure);
+    config_free(&config);
+    return NULL;
+}
+
+static void *read_all(void *arg)
+{
+    struct reload *reload = arg;
+    struct gateway *gateway = reload->clerk->gateway;
+    struct admin_extras extras;
+
+    reload->made = NULL;
+    if (admin_extras_read(gateway->ledger, clock_now_ms(&gateway->clock), &extras,
+                          &reload->failure)) {
+        reload->made = read_with(gateway, reload->path, &extras, reload->before, &reload->problems,
+                                 &reload->failure);
+        admin_extras_free(&extras);
+    }
+    net_loop_post(reload->clerk->loop, &reload->read);
+    return NULL;
+}
+
+bool reload_at_start(struct gateway *gateway, const char *path, struct config_problems *problems,
+                     struct ledger_problem *failure)
+{
+    struct generation *files = gateway->generations, *all = NULL;
+    struct admin_extras extras;
+
+    memset(problems, 0, sizeof *problems);
+    if (!admin_extras_read(gateway->ledger, clock_now_ms(&gateway->clock), &extras, failure))
+        return false;
+    bool none = extras.n == 0;
+    if (!none)
+        all = read_with(gateway, path, &extras, files, problems, failure);
+    admin_extras_free(&extras);
+    if (all == NULL)
+        return none;
+    gateway->generations = all;
+    generation_free(files);
+    return true;
+}
+
+static void begin(struct reload *reload)
+{
+    reload->asked = reload->waiting;
+    reload->waiting = NULL;
+    reload->before = reload->clerk->generation;
+    reload->state = READING;
+    reload->has_thread =
+        reload->path != NULL &&
+        !atomic_load_explicit(&reload->clerk->gateway->draining, memory_order_relaxed) &&
+        pthread_create(&reload->thread, NULL, read_all, reload) == 0;
+    if (reload->has_thread)
+        return;
+    snprintf(reload->failure.text, sizeof reload->failure.text, "%s",
+             reload->path == NULL ? "there is no file that it could be read from"
+                                  : "the gateway is about to end, or the system gives no thread");
+    reload->made = NULL;
+    net_loop_post(reload->clerk->loop, &reload->read);
+}
+
+/* ---- answering ---- */
+
+static void say(const struct reload *reload)
+{
+    const struct reload_result *result = &reload->result;
+    struct log *log = reload->clerk->gateway->log;
+
+    if (log != NULL) {
+        state_log_reload(log, result, reload->asked->why);
+        return;
+    }
+    for (size_t i = 0; i < reload->problems.n; i++) {
+        const struct config_problem *at = &reload->problems.list[i];
+        fprintf(stderr, "%s:%zu:%zu: %s%s\n", at->file, at->line, at->column,
+                at->warning && !at->missing ? "warning: " : "", at->text);
+    }
+    if (!result->ok)
+        fprintf(stderr, "tollgate: the configuration stays as it is%s%s (%s)\n",
+                result->failure ? ": " : "", result->failure ? result->failure : "",
+                reload->asked->why);
+    else
+        fprintf(stderr, "tollgate: generation %llu of the configuration, %.12s (%s)\n",
+                (unsigned long long)result->generation, result->hash, reload->asked->why);
+    for (size_t i = 0; i < result->n_restart; i++)
+        fprintf(stderr, "tollgate: warning: %s has changed, which needs a restart\n",
+                result->restart[i]);
+}
+
+static void count(struct reload *reload, bool ok)
+{
+    struct gateway_counts *counts = &reload->clerk->gateway->counts;
+
+    atomic_fetch_add_explicit(ok ? &counts->reloads : &counts->reloads_failed, 1,
+                              memory_order_relaxed);
+    atomic_store_explicit(&counts->reload_failed, !ok, memory_order_relaxed);
+    reload->clerk->gateway->last_reload = (struct last_reload){
+        .at = clerk_now(reload->clerk),
+        .ok = ok,
+        .why = reload->asked->why,
+        .errors = ok ? 0 : reload->problems.errors + (reload->failure.text[0] != '\0')};
+}
+
+static void finish(struct reload *reload, bool ok)
+{
+    struct reload_result *result = &reload->result;
+    const struct generation *now = reload->clerk->generation;
+    struct request *next;
+
+    result->ok = ok;
+    result->generation = now->number;
+    memcpy(result->hash, now->config.hash, sizeof result->hash);
+    result->problems = &reload->problems;
+    result->failure = reload->failure.text[0] != '\0' ? reload->failure.text : NULL;
+    reload->failed_at = ok ? 0 : clerk_now(reload->clerk);
+    count(reload, ok);
+    say(reload);
+    for (struct request *request = reload->asked; request; request = next) {
+        next = request->next;
+        if (request->done)
+            request->done(request->context, result);
+        free(request);
+    }
+    reload->asked = NULL;
+    config_problems_free(&reload->problems);
+    memset(&reload->problems, 0, sizeof reload->problems);
+    memset(result, 0, sizeof *result);
+    reload->state = IDLE;
+    if (reload->waiting)
+        begin(reload);
+}
+
+/* ---- what a running process cannot change ---- */
+
+static bool differ(const char *a, const char *b)
+{
+    return a != b && (a == NULL || b == NULL || strcmp(a, b) != 0);
+}
+
+static void find_restarts(struct reload_result *result, const struct config *a,
+                          const struct config *b)
+{
+    const struct {
+        const char *name;
+        bool changed;
+    } all[] = {
+        {"listen.gateway", differ(a->listen.gateway, b->listen.gateway)},
+        {"listen.admin", differ(a->listen.admin, b->listen.admin)},
+        {"listen.probe", differ(a->listen.probe, b->listen.probe)},
+        {"listen.grpc", differ(a->listen.grpc, b->listen.grpc)},
+        {"listen.tls", (a->listen.cert == NULL) != (b->listen.cert == NULL)},
+        {"limits.header", a->limits.header != b->limits.header},
+        {"workers", a->workers != b->workers},
+        {"otlp.endpoint", differ(a->otlp.host, b->otlp.host) || a->otlp.port != b->otlp.port},
+        {"ledger.path", differ(a->ledger.path, b->ledger.path)},
+        {"ledger.failure", a->ledger.failure != b->ledger.failure},
+        {"store", differ(a->store.url, b->store.url)},
+        {"store_prefix", differ(a->store.prefix, b->store.prefix)},
+        {"store_timeout", a->store.timeout != b->store.timeout},
+        {"store_tls", differ(a->store.ca, b->store.ca) || differ(a->store.cert, b->store.cert) ||
+                          differ(a->store.key, b->store.key)},
+        {"two_tier.block", a->store.block != b->store.block}};
+
+    _Static_assert(sizeof all / sizeof all[0] <= RELOAD_RESTART_MAX, "each has its place");
+    result->n_restart = 0;
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+        if (all[i].changed)
+            result->restart[result->n_restart++] = all[i].name;
+}
+
+/* ---- telling ---- */
+
+static void all_taken(void *arg)
+{
+    struct reload *reload = arg;
+
+    if (reload->state == TELLING && atomic_load(&reload->telling) == 0)
+        finish(reload, true);
+}
+
+void reload_taken(struct reload *reload)
+{
+    if (atomic_fetch_sub(&reload->telling, 1) == 1)
+        net_loop_post(reload->clerk->loop, &reload->taken);
+}
+
+static void tell(struct reload *reload)
+{
+    struct clerk *clerk = reload->clerk;
+    struct generation *made = reload->made;
+    struct gateway *gateway = clerk->gateway;
+
+    find_restarts(&reload->result, &clerk->generation->config, &made->config);
+    reload->made = NULL;
+    made->next = gateway->generations;
+    gateway->generations = made;
+    atomic_store(&gateway->census.max, made->config.limits.connections);
+    atomic_store(&gateway->drain_ms, made->config.drain);
+    clerk->generation = made;
+    gateway_observe_change(gateway, &made->config);
+    generation_leave(reload->before, clerk->number);
+    reload->state = TELLING;
+    atomic_store(&reload->telling, clerk->n_workers);
+    for (size_t i = 0; i < clerk->n_workers; i++)
+        worker_take(&clerk->workers[i], made, reload);
+}
+
+static void has_read(void *arg)
+{
+    struct reload *reload = arg;
+
+    if (reload->state != READING)
+        return;
+    if (reload->has_thread)
+        pthread_join(reload->thread, NULL);
+    reload->has_thread = false;
+    if (reload->made)
+        tell(reload);
+    else
+        finish(reload, false);
+}
+
+/* ---- asking ---- */
+
+bool reload_request(struct reload *reload, const char *why, reload_done *done, void *context)
+{
+    struct request *request = calloc(1, sizeof *request);
+    struct request **last = &reload->waiting;
+
+    if (request == NULL)
+        return false;
+    *request = (struct request){done, context, why, NULL};
+    while (*last)
+        last = &(*last)->next;
+    *last = request;
+    if (reload->state == IDLE)
+        begin(reload);
+    return true;
+}
+
+static void forget(struct request *list, const void *context)
+{
+    for (; list; list = list->next)
+        if (list->context == context)
+            list->done = NULL;
+}
+
+void reload_forget(struct reload *reload, const void *context)
+{
+    forget(reload->asked, context);
+    forget(reload->waiting, context);
+}
+
+bool reload_may_try(const struct reload *reload)
+{
+    return reload->state == IDLE &&
+           (reload->failed_at == 0 || clerk_now(reload->clerk) - reload->failed_at >= AGAIN_MS);
+}
+
+/* ---- life ---- */
+
+struct reload *reload_new(struct clerk *clerk, const char *path)
+{
+    struct reload *reload = calloc(1, sizeof *reload);
+
+    if (reload == NULL)
+        return NULL;
+    reload->clerk = clerk;
+    reload->path = path ? strdup(path) : NULL;
+    net_post_init(&reload->read, has_read, reload);
+    net_post_init(&reload->taken, all_taken, reload);
+    if (path == NULL || reload->path != NULL)
+        return reload;
+    free(reload);
+    return NULL;
+}
+
+static void free_requests(struct request *list)
+{
+    struct request *next;
+
+    for (; list; list = next) {
+        next = list->next;
+        free(list);
+    }
+}
+
+void reload_free(struct reload *reload)
+{
+    if (reload == NULL)
+        return;
+    if (reload->has_thread)
+        pthread_join(reload->thread, NULL);
+    net_loop_unpost(reload->clerk->loop, &reload->read);
+    net_loop_unpost(reload->clerk->loop, &reload->taken);
+    if (reload->made) { /* it holds already: keys belong to it */
+        reload->made->next = reload->clerk->gateway->generations;
+        reload->clerk->gateway->generations = reload->made;
+    }
+    free_requests(reload->asked);
+    free_requests(reload->waiting);
+    config_problems_free(&reload->problems);
+    free(reload->path);
+    free(reload);
+}

@@ -1,0 +1,244 @@
+/* worker.c - a worker thread: see worker.h. */
+#include "server/runtime/worker.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/admit/admit.h"
+#include "server/obs/log.h"
+#include "server/obs/traces.h"
+#include "server/proxy/call.h"
+#include "server/remote/shared.h"
+#include "server/runtime/reload.h"
+#include "server/serve/rpc.h"
+
+enum { DRAIN_LOOK_MS = 20, RPC_STREAMS = 1024 };
+
+/* A lease ends by itself when nobody renews it: not as long as its call is here. */
+static void renew_leases(void *arg)
+{
+    struct worker *worker = arg;
+
+    for (struct call *call = worker->calls; call; call = call->next)
+        call_renew(call);
+    net_timer_set(worker->loop, &worker->renewal,
+                  worker->generation->config.gate.lease_ttl / 3 + 1);
+}
+
+/* ---- listening ---- */
+
+/* With port 0 the system chooses once, and the other workers take what the first one got. */
+static void address_of(const char *address, const struct http_listener *first, char *text,
+                       size_t size)
+{
+    const char *port = strrchr(address, ':');
+
+    if (first == NULL || port == NULL || strncmp(address, "unix:", 5) == 0)
+        snprintf(text, size, "%s", address);
+    else
+        snprintf(text, size, "%.*s:%d", (int)(port - address), address, http_listener_port(first));
+}
+
+/* What all listeners for calls have in common. */
+static bool listen_at(struct worker *worker, const char *name, const struct http_listener *first,
+                      struct http_listen_options *options, struct http_listener **listener,
+                      struct tg_problem *problem)
+{
+    char address[256];
+
+    options->limits.header_bytes = (size_t)worker->generation->config.limits.header;
+    options->census = &worker->gateway->census;
+    options->tls = worker->generation->tls;
+    options->alone = first == NULL;
+    options->first = first;
+    address_of(name, first, address, sizeof address);
+    return http_listen(worker->loop, address, options, listener, problem) == TG_OK;
+}
+
+static bool listen_for_calls(struct worker *worker, const struct worker *first,
+                             struct tg_problem *problem)
+{
+    struct http_listen_options options;
+
+    http_listen_options_init(&options);
+    options.ops = &call_server_ops;
+    options.context = worker;
+    options.http2 = true;
+    return listen_at(worker, worker->generation->config.listen.gateway,
+                     worker != first ? first->listener : NULL, &options, &worker->listener,
+                     problem);
+}
+
+/* Streams may say nothing for as long as they like: their connection is what is looked after. A
+ * client may give up all that it has there at once, as it does when their common deadline comes,
+ * and go on doing so: the connection would take the others with it. */
+static bool listen_for_rpcs(struct worker *worker, const struct worker *first,
+                            struct tg_problem *problem)
+{
+    const char *address = worker->generation->config.listen.grpc;
+    struct http_listen_options options;
+
+    if (address == NULL)
+        return true;
+    if (!rpc_new(worker, &worker->rpc))
+        return false;
+    http_listen_options_init(&options);
+    options.ops = &rpc_server_ops;
+    options.context = worker->rpc;
+    options.http2 = true;
+    options.limits.streams = RPC_STREAMS;
+    options.limits.resets = 2 * RPC_STREAMS;
+    options.limits.resets_per_s = RPC_STREAMS;
+    return listen_at(worker, address, worker != first ? first->grpc : NULL, &options, &worker->grpc,
+                     problem);
+}
+
+/* ---- another generation ---- */
+
+/* Connections that come now get the new certificate; whether there is one at all is for a restart
+ * to change. */
+static void take_generation(void *arg)
+{
+    struct worker *worker = arg;
+    struct generation *before = worker->generation;
+
+    worker->generation = worker->newer;
+    if (before->tls && worker->generation->tls) {
+        http_listener_set_tls(worker->listener, worker->generation->tls);
+        if (worker->grpc)
+            http_listener_set_tls(worker->grpc, worker->generation->tls);
+    }
+    generation_leave(before, worker->number);
+    reload_taken(worker->reload);
+}
+
+void worker_take(struct worker *worker, struct generation *generation, struct reload *reload)
+{
+    worker->newer = generation;
+    worker->reload = reload;
+    net_loop_post(worker->loop, &worker->taking);
+}
+
+/* ---- ending ---- */
+
+/* Ends the loop when the last call has. */
+static void look_whether_drained(void *arg)
+{
+    struct worker *worker = arg;
+
+    if (http_listener_busy(worker->listener) == 0 && http_client_busy(worker->client) == 0 &&
+        (worker->grpc == NULL || http_listener_busy(worker->grpc) == 0))
+        net_loop_stop(worker->loop);
+    else
+        net_timer_set(worker->loop, &worker->drained, DRAIN_LOOK_MS);
+}
+
+static void stop_taking(void *arg)
+{
+    struct worker *worker = arg;
+
+    http_listener_drain(worker->listener);
+    if (worker->grpc) {
+        rpc_drain(worker->rpc);
+        http_listener_drain(worker->grpc);
+    }
+    look_whether_drained(worker);
+}
+
+void worker_drain(struct worker *worker)
+{
+    net_loop_post(worker->loop, &worker->stopping);
+}
+
+/* ---- life ---- */
+
+bool worker_init(struct worker *worker, struct gateway *gateway, size_t number,
+                 const struct worker *first, struct tg_problem *problem)
+{
+    struct http_client_options options;
+
+    memset(worker, 0, sizeof *worker);
+    worker->gateway = gateway;
+    worker->generation = gateway->generations;
+    worker->number = number;
+    random_init(&worker->random, gateway->seed, number + 1);
+    net_post_init(&worker->stopping, stop_taking, worker);
+    net_post_init(&worker->taking, take_generation, worker);
+    net_timer_init(&worker->drained, look_whether_drained, worker);
+    snprintf(problem->text, sizeof problem->text, "no memory for a worker");
+    http_client_options_init(&options);
+    worker->reader = json_reader_new();
+    if (worker->reader == NULL || net_loop_new(&gateway->clock, &worker->loop) ||
+        http_client_new(worker->loop, &options, &worker->client))
+        return false;
+    if ((gateway->log && (worker->log = log_lane_new(gateway->log)) == NULL) ||
+        (gateway->trace && (worker->spans = trace_lane_new(gateway->trace)) == NULL))
+        return false;
+    if (!shared_port_new(gateway->shared, worker->loop, false, &worker->port, problem) ||
+        !listen_for_calls(worker, first, problem) || !listen_for_rpcs(worker, first, problem))
+        return false;
+    net_timer_init(&worker->renewal, renew_leases, worker);
+    net_timer_set(worker->loop, &worker->renewal,
+                  worker->generation->config.gate.lease_ttl / 3 + 1);
+    return true;
+}
+
+static void *run(void *arg)
+{
+    struct worker *worker = arg;
+
+    net_loop_run(worker->loop);
+    atomic_fetch_sub(&worker->gateway->working, 1);
+    return NULL;
+}
+
+bool worker_start(struct worker *worker)
+{
+    atomic_fetch_add(&worker->gateway->working, 1);
+    worker->started = pthread_create(&worker->thread, NULL, run, worker) == 0;
+    if (!worker->started)
+        atomic_fetch_sub(&worker->gateway->working, 1);
+    return worker->started;
+}
+
+void worker_join(struct worker *worker)
+{
+    if (worker->started)
+        pthread_join(worker->thread, NULL);
+    worker->started = false;
+}
+
+void worker_fini(struct worker *worker)
+{
+    struct call *next;
+
+    if (worker->loop) {
+        net_timer_stop(worker->loop, &worker->renewal);
+        net_timer_stop(worker->loop, &worker->drained);
+        net_loop_unpost(worker->loop, &worker->stopping);
+        net_loop_unpost(worker->loop, &worker->taking);
+    }
+    if (worker->listener)
+        http_listener_free(worker->listener);
+    if (worker->grpc)
+        http_listener_free(worker->grpc);
+    rpc_free(worker->rpc);
+    while (worker->calls) { /* whose clients have gone, and that were read on for their usage */
+        struct call *call = worker->calls;
+        call_settle(call, TG_KEY_CANCELLED, CHARGE_USED);
+        call_free(call);
+    }
+    if (worker->client)
+        http_client_free(worker->client);
+    admit_worker_fini(worker);
+    shared_port_free(worker->port);
+    for (struct call *call = worker->spare; call; call = next) {
+        next = call->next_spare;
+        free(call);
+    }
+    if (worker->loop)
+        net_loop_free(worker->loop);
+    json_reader_free(worker->reader);
+    memset(worker, 0, sizeof *worker);
+}

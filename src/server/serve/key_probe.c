@@ -1,0 +1,118 @@
+/* key_probe.c - see key_probe.h. */
+#include "server/serve/key_probe.h"
+
+#include <openssl/crypto.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "server/remote/shared.h"
+#include "server/serve/clerk.h"
+
+static const struct http_timeouts TIMEOUTS = {
+    .connect = 5000, .first_byte = 10000, .idle = 10000, .total = 20000};
+
+static void finish(struct key_probe *probe, enum tg_probe_result result)
+{
+    struct clerk *clerk = probe->clerk;
+
+    probe->out = NULL;
+    if (clerk->port != NULL && result != TG_PROBE_UNCLEAR)
+        remote_keys_suspend(clerk->port->keys, probe->probe.provider, probe->probe.name,
+                            result == TG_PROBE_BAD);
+    tg_keyring_probed(clerk->gateway->ring, &probe->probe, result, clerk_now(clerk));
+}
+
+static void on_head(struct http_outbound *out, const struct http_head *head)
+{
+    struct key_probe *probe = out->owner;
+
+    probe->status = head->status;
+}
+
+static void on_data(struct http_outbound *out, struct slice bytes)
+{
+    (void)out;
+    (void)bytes;
+}
+
+static void on_end(struct http_outbound *out)
+{
+    struct key_probe *probe = out->owner;
+    bool bad = probe->status == 401 || probe->status == 403;
+
+    finish(probe, bad ? TG_PROBE_BAD : probe->status < 500 ? TG_PROBE_GOOD : TG_PROBE_UNCLEAR);
+}
+
+static void on_failed(struct http_outbound *out, enum http_why why, const char *text)
+{
+    (void)why;
+    (void)text;
+    finish(out->owner, TG_PROBE_UNCLEAR);
+}
+
+static const struct http_client_ops OPS = {
+    .head = on_head, .data = on_data, .end = on_end, .failed = on_failed};
+
+static const struct provider *find_provider(const struct generation *generation, const char *name)
+{
+    for (size_t i = 0; i < generation->config.n_providers; i++)
+        if (strcmp(generation->providers[i].config->name, name) == 0)
+            return &generation->providers[i];
+    return NULL;
+}
+
+static bool send_probe(struct key_probe *probe, const struct provider *provider)
+{
+    const struct config_provider *config = provider->config;
+    const struct route_key *owner = probe->probe.owner;
+    const struct config_provider_key *key = owner->config;
+    char target[1024], credential[8192 + 64];
+    struct http_fields fields;
+    int n =
+        snprintf(target, sizeof target, "%s%s/v1/models", config->base.path, config->path_prefix);
+    int m = snprintf(credential, sizeof credential, "%s%.*s", config->auth_prefix,
+                     (int)key->secret.size, key->secret.bytes ? key->secret.bytes : "");
+
+    for (size_t i = 0; i < config->query.n && n > 0 && (size_t)n < sizeof target; i++)
+        n += snprintf(target + n, sizeof target - (size_t)n, "%c%s=%s", i > 0 ? '&' : '?',
+                      config->query.list[i].name, config->query.list[i].value);
+    if (n < 0 || (size_t)n >= sizeof target || m < 0 || (size_t)m >= sizeof credential)
+        return false;
+    http_fields_init(&fields);
+    http_fields_add(&fields, slice_of(config->auth_header), (struct slice){credential, (size_t)m});
+    if (config->api == CONFIG_ANTHROPIC)
+        http_fields_add(&fields, SLICE("anthropic-version"), SLICE("2023-06-01"));
+    for (size_t i = 0; i < config->set_headers.n; i++)
+        http_fields_add(&fields, slice_of(config->set_headers.list[i].name),
+                        slice_of(config->set_headers.list[i].value));
+    struct http_head head = {.method = SLICE("GET"),
+                             .target = {target, (size_t)n},
+                             .fields = fields.list,
+                             .n_fields = fields.n};
+    probe->status = 0;
+    probe->out = http_send(probe->clerk->client, provider->origin, &head, &TIMEOUTS, &OPS, probe);
+    OPENSSL_cleanse(credential, sizeof credential);
+    return probe->out != NULL;
+}
+
+void key_probe_init(struct key_probe *probe)
+{
+    memset(probe, 0, sizeof *probe);
+}
+
+void key_probe_look(struct key_probe *probe, struct clerk *clerk)
+{
+    probe->clerk = clerk;
+    if (probe->out || !tg_keyring_next_probe(clerk->gateway->ring, clerk_now(clerk), &probe->probe))
+        return;
+    const struct provider *provider = find_provider(clerk->generation, probe->probe.provider);
+    if (provider == NULL || !send_probe(probe, provider))
+        finish(probe, TG_PROBE_UNCLEAR);
+}
+
+void key_probe_fini(struct key_probe *probe)
+{
+    if (probe->out)
+        http_outbound_cancel(probe->out);
+    probe->out = NULL;
+}

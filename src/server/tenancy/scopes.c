@@ -1,0 +1,454 @@
+/* scopes.c - what a call has to clear by the configuration. See scopes.h.
+ *
+ * A limit's state is kept under (set of limits, key). So what two calls share has to be one set: a
+ * tenant's own limits are one set for its own calls and for those of its children, and the gate's
+ * defaults, which only its own calls have, are another. A user's entry needs no tenant in its key,
+ * because the set is that tenant's.
+ *
+ * Sets have names in a book, so that the next reading of the configuration finds those of this one
+ * with what they have counted: "tenant\nlimits\nHASH\n0". All are made at the start; a call picks
+ * from them, allocates nothing and takes no lock.
+ */
+#include "server/tenancy/scopes.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+/* A set of a tenant that holds for some of its calls. */
+struct part {
+    tg_limits set;
+    const struct config_names *models; /* null: all models */
+    size_t line;                       /* of `limits`, or SCOPES_NO_LINE */
+};
+
+struct tenant_scopes {
+    struct part *parts; /* all but the users' */
+    size_t n_parts;
+    tg_limits users; /* 0: none */
+    tg_limits defaults;
+};
+
+struct scopes {
+    const struct config *config;
+    tg_limits defaults; /* of a name that is no tenant's */
+    struct tenant_scopes *tenants;
+};
+
+/* ---- sets ---- */
+
+enum { SET_NAME_MAX = 1024 };
+
+/* Limits on their way to be a set, and the set's name. */
+struct gather {
+    struct limit_book *book;
+    struct tg_limit limits[TG_LIMITS_MAX];
+    size_t n;
+    char name[SET_NAME_MAX];
+};
+
+static enum tg_mode mode_of(enum config_mode mode)
+{
+    return mode == CONFIG_SHADOW ? TG_SHADOW : TG_ENFORCE;
+}
+
+/* `over` is the mode of what the limit belongs to. */
+static enum tg_err gather(struct gather *gather, const struct config_limiter *from,
+                          enum config_mode over, struct tg_problem *problem)
+{
+    struct tg_limit *limit = &gather->limits[gather->n];
+
+    if (!from->present)
+        return TG_OK;
+    memset(limit, 0, sizeof *limit); /* sets are compared as bytes */
+    limit->axis = from->axis;
+    limit->mode = over == CONFIG_SHADOW ? TG_SHADOW : mode_of(from->mode);
+    gather->n++;
+    return tg_limiter_init(&limit->limiter, &from->limiter, problem);
+}
+
+/* Of no limits at all, 0. */
+static enum tg_err define(struct gather *gather, tg_limits *set, struct tg_problem *problem)
+{
+    size_t n = gather->n;
+
+    gather->n = 0;
+    return limit_book_want(gather->book, gather->name, strlen(gather->name), gather->limits, n, set,
+                           problem);
+}
+
+/* A name for a set of a tenant: null for nobody's. No name has a line end in it. */
+static void name_set(struct gather *gather, const struct config_tenant *tenant, const char *what)
+{
+    snprintf(gather->name, sizeof gather->name, "%s\n%s", tenant != NULL ? tenant->name : "", what);
+}
+
+static uint64_t hash_of(const struct config_names *patterns)
+{
+    uint64_t hash = patterns->n;
+
+    for (size_t i = 0; i < patterns->n; i++)
+        hash = XXH3_64bits_withSeed(patterns->names[i], strlen(patterns->names[i]), hash);
+    return hash;
+}
+
+/* By the models it is for, of which a hash will do; two lines for the same are told apart by their
+ * order. */
+static void name_line(struct gather *gather, const struct config_tenant *tenant, size_t number)
+{
+    uint64_t hash = hash_of(&tenant->limits[number].models);
+    size_t alike = 0;
+
+    for (size_t k = 0; k < number; k++)
+        alike += hash_of(&tenant->limits[k].models) == hash;
+    snprintf(gather->name, sizeof gather->name, "%s\nlimits\n%016" PRIx64 "\n%zu", tenant->name,
+             hash, alike);
+}
+
+static enum tg_err define_line(struct gather *to, const struct config_limits *line,
+                               enum config_mode over, tg_limits *set, struct tg_problem *problem)
+{
+    enum tg_err err = TG_OK;
+
+    for (size_t i = 0; i < line->n_limiters && !err; i++)
+        err = gather(to, &line->limiters[i], over, problem);
+    return err ? err : define(to, set, problem);
+}
+
+static enum tg_err define_defaults(struct gather *to, const struct config_gate *gate,
+                                   const struct config_tenant *tenant, tg_limits *set,
+                                   struct tg_problem *problem)
+{
+    enum config_mode over = tenant != NULL ? tenant->mode : CONFIG_ENFORCE;
+    enum tg_err err = TG_OK;
+
+    name_set(to, tenant, "defaults");
+    if (tenant == NULL || !tenant->rate.present)
+        err = gather(to, &gate->rate, over, problem);
+    if (!err && (tenant == NULL || !tenant->cost.present))
+        err = gather(to, &gate->cost, over, problem);
+    return err ? err : define(to, set, problem);
+}
+
+/* ---- tenants ---- */
+
+static void add_part(struct tenant_scopes *tenant, tg_limits set, const struct config_names *models,
+                     size_t line)
+{
+    if (set != 0)
+        tenant->parts[tenant->n_parts++] = (struct part){set, models, line};
+}
+
+static enum tg_err too_long(const struct config_tenant *tenant, struct tg_problem *problem)
+{
+    if (problem != NULL)
+        snprintf(problem->text, sizeof problem->text,
+                 "the name has %zu bytes; at most %d are allowed", strlen(tenant->name),
+                 SET_NAME_MAX / 2);
+    return TG_ERR_INVALID;
+}
+
+static enum tg_err build_tenant(struct scopes *scopes, struct gather *limits, size_t number,
+                                struct tg_problem *problem)
+{
+    const struct config_tenant *from = &scopes->config->tenants[number];
+    struct tenant_scopes *to = &scopes->tenants[number];
+    tg_limits set = 0;
+
+    to->parts = calloc(from->n_limits + 1, sizeof to->parts[0]);
+    if (to->parts == NULL)
+        return TG_ERR_MEMORY;
+    if (strlen(from->name) > SET_NAME_MAX / 2)
+        return too_long(from, problem);
+    name_set(limits, from, "own");
+    enum tg_err err = gather(limits, &from->rate, from->mode, problem);
+    if (!err)
+        err = gather(limits, &from->cost, from->mode, problem);
+    if (!err)
+        err = define(limits, &set, problem);
+    add_part(to, set, NULL, SCOPES_NO_LINE);
+    for (size_t i = 0; i < from->n_limits && !err; i++) {
+        const struct config_limits *line = &from->limits[i];
+        name_line(limits, from, i);
+        err = define_line(limits, line, from->mode, &set, problem);
+        if (!err)
+            add_part(to, set, line->models.n > 0 ? &line->models : NULL, i);
+    }
+    name_set(limits, from, "users");
+    if (!err && from->users.present)
+        err = define_line(limits, &from->users.each, from->mode, &to->users, problem);
+    if (!err)
+        err = define_defaults(limits, &scopes->config->gate, from, &to->defaults, problem);
+    return err;
+}
+
+/* ---- one call ---- */
+
+static void add_scope(struct tg_scope *room, size_t *n, tg_limits set, const void *key,
+                      size_t key_bytes)
+{
+    if (set == 0)
+        return;
+    if (*n < TG_SCOPES_MAX)
+        room[*n] = (struct tg_scope){set, key, key_bytes};
+    ++*n;
+}
+
+static const struct config_tenant *parent_of(const struct config *config,
+                                             const struct config_tenant *tenant)
+{
+    return tenant->parent != CONFIG_NO_PARENT ? &config->tenants[tenant->parent] : NULL;
+}
+
+/* Adds what one tenant has for a call of its own or of a child. */
+static void add_tenant(const struct scopes *scopes, const struct config_tenant *tenant,
+                       const struct scopes_who *who, struct tg_scope *room, size_t *n)
+{
+    const struct tenant_scopes *own = &scopes->tenants[tenant - scopes->config->tenants];
+    const char *model = who->model != NULL ? who->model : "";
+
+    for (size_t i = 0; i < own->n_parts; i++) {
+        const struct part *part = &own->parts[i];
+        if (part->models == NULL || config_patterns_match(part->models, model, who->model_bytes))
+            add_scope(room, n, part->set, tenant->name, strlen(tenant->name));
+    }
+    if (who->user != NULL)
+        add_scope(room, n, own->users, who->user, who->user_bytes);
+}
+
+/* How many there are; `room` gets as many as it holds. */
+static size_t collect(const struct scopes *scopes, const struct config_tenant *tenant,
+                      const struct scopes_who *who, struct tg_scope *room)
+{
+    size_t n = 0;
+
+    if (tenant == NULL) {
+        add_scope(room, &n, scopes->defaults, who->tenant, who->tenant_bytes);
+        return n;
+    }
+    add_scope(room, &n, scopes->tenants[tenant - scopes->config->tenants].defaults, tenant->name,
+              strlen(tenant->name));
+    for (; tenant != NULL; tenant = parent_of(scopes->config, tenant))
+        add_tenant(scopes, tenant, who, room, &n);
+    return n;
+}
+
+static const struct config_tenant *root_of(const struct config *config,
+                                           const struct config_tenant *tenant)
+{
+    const struct config_tenant *parent;
+
+    while ((parent = parent_of(config, tenant)) != NULL)
+        tenant = parent;
+    return tenant;
+}
+
+/* A tenant with `concurrency` is its own peer; one without it counts as the nearest parent that has
+ * it. One in shadow gives way to a parent that is not: a call has one peer, and one that refuses
+ * matters more than one that only counts. */
+static const struct config_tenant *peer_of(const struct config *config,
+                                           const struct config_tenant *tenant)
+{
+    const struct config_tenant *in_shadow = NULL;
+
+    for (; tenant != NULL; tenant = parent_of(config, tenant)) {
+        if (tenant->concurrency > 0 && tenant->mode != CONFIG_SHADOW)
+            return tenant;
+        if (tenant->concurrency > 0 && in_shadow == NULL)
+            in_shadow = tenant;
+    }
+    return in_shadow;
+}
+
+static enum tg_err too_many(const struct config_tenant *tenant, const struct scopes_who *who,
+                            size_t n, struct tg_problem *problem)
+{
+    if (problem != NULL)
+        snprintf(problem->text, sizeof problem->text,
+                 "%s:%zu: a call of tenant %s for model \"%.*s\" has to clear %zu sets of limits, "
+                 "its parents' included; %d are possible",
+                 tenant->file, tenant->line, tenant->name,
+                 who->model_bytes < 64 ? (int)who->model_bytes : 64,
+                 who->model != NULL ? who->model : "", n, TG_SCOPES_MAX);
+    return TG_ERR_INVALID;
+}
+
+static void fill_tenant(const struct config *config, const struct config_tenant *tenant,
+                        struct tg_call *call)
+{
+    const struct config_tenant *root = root_of(config, tenant);
+    const struct config_tenant *peer = peer_of(config, tenant);
+
+    call->debit.root = root->name;
+    call->debit.root_bytes = strlen(root->name);
+    call->tenant = tenant->name;
+    call->tenant_bytes = strlen(tenant->name);
+    call->weight = tenant->weight;
+    call->value = tenant->value;
+    /* Lower is a larger number. */
+    if ((int)call->priority < (int)tenant->priority)
+        call->priority = (enum tg_priority)tenant->priority;
+    if (peer != NULL) {
+        call->peer = peer->name;
+        call->peer_bytes = strlen(peer->name);
+        call->peer_limit = peer->concurrency;
+        call->peer_mode = mode_of(peer->mode);
+    }
+}
+
+enum tg_err scopes_fill(const struct scopes *scopes, const struct scopes_who *who,
+                        struct tg_scope room[TG_SCOPES_MAX], struct tg_call *call,
+                        struct tg_problem *problem)
+{
+    const struct config *config = scopes->config;
+    const struct config_tenant *tenant = config_tenant(config, who->tenant, who->tenant_bytes);
+    size_t n = collect(scopes, tenant, who, room);
+
+    if (n > TG_SCOPES_MAX)
+        return too_many(tenant, who, n, problem);
+    call->debit.scopes = room;
+    call->debit.n_scopes = n;
+    call->debit.root = NULL;
+    call->debit.root_bytes = 0;
+    call->debit.charging =
+        config->gate.charging == CONFIG_PER_AXIS ? TG_CHARGE_PER_AXIS : TG_CHARGE_ATOMIC;
+    call->tenant = who->tenant;
+    call->tenant_bytes = who->tenant_bytes;
+    call->weight = 1;
+    call->value = 1;
+    call->priority = who->priority;
+    call->peer = who->peer;
+    call->peer_bytes = who->peer_bytes;
+    call->peer_limit = 0;
+    if (tenant != NULL)
+        fill_tenant(config, tenant, call);
+    return TG_OK;
+}
+
+/* ---- where from ---- */
+
+static bool origin_in(const struct tenant_scopes *own, tg_limits set, struct scopes_origin *origin)
+{
+    origin->line = SCOPES_NO_LINE;
+    origin->what = set == own->users ? SCOPES_USERS : SCOPES_DEFAULTS;
+    if (set == own->users || set == own->defaults)
+        return true;
+    for (size_t i = 0; i < own->n_parts; i++)
+        if (own->parts[i].set == set) {
+            origin->line = own->parts[i].line;
+            origin->what = origin->line == SCOPES_NO_LINE ? SCOPES_OWN : SCOPES_LINE;
+            return true;
+        }
+    return false;
+}
+
+bool scopes_origin(const struct scopes *scopes, const struct config_tenant *tenant, tg_limits set,
+                   struct scopes_origin *origin)
+{
+    for (; tenant != NULL && set != 0; tenant = parent_of(scopes->config, tenant))
+        if (origin_in(&scopes->tenants[tenant - scopes->config->tenants], set, origin)) {
+            origin->tenant = tenant;
+            return true;
+        }
+    return false;
+}
+
+/* ---- the whole ---- */
+
+/* A limiter's problem does not know whose limiter it is. */
+static void say_where(const struct config_tenant *tenant, struct tg_problem *problem)
+{
+    struct tg_problem inner;
+
+    if (problem == NULL)
+        return;
+    inner = *problem;
+    snprintf(problem->text, sizeof problem->text, "%s:%zu: tenant %s: %.150s", tenant->file,
+             tenant->line, tenant->name, inner.text);
+}
+
+static enum tg_err build(struct scopes *scopes, struct limit_book *book, struct tg_problem *problem)
+{
+    const struct config *config = scopes->config;
+    struct gather limits = {.book = book};
+    enum tg_err err = define_defaults(&limits, &config->gate, NULL, &scopes->defaults, problem);
+
+    for (size_t i = 0; i < config->n_tenants && !err; i++) {
+        err = build_tenant(scopes, &limits, i, problem);
+        if (err)
+            say_where(&config->tenants[i], problem);
+    }
+    return err;
+}
+
+enum tg_err scopes_new(const struct config *config, struct limit_book *book, struct scopes **scopes,
+                       struct tg_problem *problem)
+{
+    struct scopes *made = calloc(1, sizeof *made);
+    enum tg_err err = TG_ERR_MEMORY;
+
+    if (problem != NULL)
+        snprintf(problem->text, sizeof problem->text, "%s", tg_strerror(TG_ERR_MEMORY));
+    if (made == NULL)
+        return err;
+    made->config = config;
+    made->tenants = calloc(config->n_tenants + 1, sizeof made->tenants[0]);
+    if (made->tenants != NULL)
+        err = build(made, book, problem);
+    if (err) {
+        limit_book_forget(book);
+        scopes_free(made);
+    }
+    if (!err)
+        *scopes = made;
+    return err;
+}
+
+void scopes_free(struct scopes *scopes)
+{
+    if (scopes == NULL)
+        return;
+    for (size_t i = 0; scopes->tenants != NULL && i < scopes->config->n_tenants; i++)
+        free(scopes->tenants[i].parts);
+    free(scopes->tenants);
+    free(scopes);
+}
+
+/* ---- the gate ---- */
+
+void scopes_gate_config(const struct config_gate *from, struct tg_gate_config *to)
+{
+    const struct config_concurrency *concurrency = &from->concurrency;
+
+    tg_gate_config_init(to);
+    to->lease_ttl = from->lease_ttl;
+    to->policy_mode = mode_of(from->policy.mode);
+    if (from->memory.present) {
+        to->memory.on = true;
+        to->memory.mode = mode_of(from->memory.mode);
+        to->memory.pressure = from->memory.pressure;
+        to->memory.critical = from->memory.critical;
+        to->memory.limit = from->memory.limit;
+    }
+    if (from->peers.present) {
+        to->peers.on = true;
+        to->peers.mode = mode_of(from->peers.mode);
+        to->peers.limit = from->peers.limit;
+        to->peers.max_peers = from->peers.max_peers;
+    }
+    if (concurrency->present) {
+        to->concurrency.on = true;
+        to->concurrency.mode = mode_of(concurrency->mode);
+        to->concurrency.law = concurrency->law;
+        to->concurrency.queue_size = concurrency->queue.size;
+        for (int p = 0; p < TG_PRIORITY_COUNT; p++)
+            to->concurrency.wait[p] = concurrency->queue.wait[p];
+        to->concurrency.share[TG_PRIORITY_NORMAL] = concurrency->queue.shares[0];
+        to->concurrency.share[TG_PRIORITY_LOW] = concurrency->queue.shares[1];
+        to->concurrency.low_ratio = concurrency->low_priority_shed_ratio;
+    }
+}

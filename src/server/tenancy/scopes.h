@@ -1,0 +1,85 @@
+/* scopes.h - what a call has to clear by the configuration: whose limits, how many at once.
+ *
+ *     scopes_new(&config, book, &scopes, &problem)
+ *     limit_book_apply(book, now, &problem)
+ *     ...
+ *     struct tg_scope room[TG_SCOPES_MAX];
+ *     struct tg_call call;
+ *     scopes_fill(scopes, &who, room, &call, &problem)       then tg_gate_admit(gate, &call, ...)
+ *
+ * A call of a tenant clears, all together or not at all:
+ *
+ *   the tenant      its `rate` and `cost`; for what it leaves out, those of the gate
+ *                   its `limits`: a line with `models` only for a call of such a model
+ *                   its `users.each`, if the call names a user: each user by itself
+ *   every parent    the same, but nothing in place of what the parent leaves out: a default is for
+ *                   who calls, and must not bind a child tighter than its own limit does
+ *
+ * A name that is no tenant's gets the gate's `rate` and `cost`, each name its own. The state of a
+ * line of `limits` is one for all models that it is for.
+ *
+ * The topmost parent is the root. A tenant in shadow: none of its limits refuses, those of its
+ * parents do.
+ */
+#ifndef TG_TENANCY_SCOPES_H
+#define TG_TENANCY_SCOPES_H
+
+#include "server/config/config.h"
+#include "server/tenancy/limit_book.h"
+#include "tollgate.h"
+
+struct scopes;
+
+/* Who calls, and for what. Null: not known. */
+struct scopes_who {
+    const char *tenant; /* a name; not null */
+    size_t tenant_bytes;
+    const char *model;
+    size_t model_bytes;
+    const char *user;
+    size_t user_bytes;
+    const char *peer; /* whom fairness counts, unless the tenant is its own peer */
+    size_t peer_bytes;
+    enum tg_priority priority; /* what is asked for */
+};
+
+/* Wants the limits of the configuration in the book; those that were there and have changed hold
+ * once the book is told to apply them. The configuration is borrowed for as long as the scopes
+ * live. TG_ERR_INVALID, TG_ERR_MEMORY: nothing is wanted; `problem` names the tenant with its file
+ * and line. */
+TG_MUST_CHECK enum tg_err scopes_new(const struct config *config, struct limit_book *book,
+                                     struct scopes **scopes, struct tg_problem *problem);
+void scopes_free(struct scopes *scopes);
+
+/* Fills in what the configuration says of a call: its scopes (in `room`, which the call then points
+ * to), root, charging, tenant, weight, value, peer and its limit, and the priority it asked for,
+ * lowered to what the tenant may. Cost, hold, deadline and waiter are the caller's, after
+ * tg_call_init(). By any number of threads.
+ *
+ * TG_ERR_INVALID: more lines of `limits` are for this model than TG_SCOPES_MAX has place for. */
+TG_MUST_CHECK enum tg_err scopes_fill(const struct scopes *scopes, const struct scopes_who *who,
+                                      struct tg_scope room[TG_SCOPES_MAX], struct tg_call *call,
+                                      struct tg_problem *problem);
+
+/* Where the limits of a scope come from. */
+struct scopes_origin {
+    const struct config_tenant *tenant; /* the one who calls, or a parent */
+    enum {
+        SCOPES_OWN,      /* its `rate` and `cost` */
+        SCOPES_LINE,     /* a line of its `limits` */
+        SCOPES_USERS,    /* its `users.each` */
+        SCOPES_DEFAULTS, /* those of the gate, for what it leaves out */
+    } what;
+    size_t line; /* of `limits`, from 0; else SCOPES_NO_LINE */
+};
+
+#define SCOPES_NO_LINE SIZE_MAX
+
+/* Of a set that scopes_fill() has given for a call of this tenant. False: it is none. */
+bool scopes_origin(const struct scopes *scopes, const struct config_tenant *tenant, tg_limits set,
+                   struct scopes_origin *origin);
+
+/* The gate of a configuration; store, seed and callbacks are left at their defaults. */
+void scopes_gate_config(const struct config_gate *from, struct tg_gate_config *to);
+
+#endif

@@ -1,0 +1,468 @@
+/* test_spending.c - the bank and the ledger together: budgets survive restarts and changes. */
+#include "ledger_kit.h"
+
+#include "server/ledger/spending.h"
+
+#define MIDNIGHT (NOW - NOW % DAY)
+
+enum { PRODUCT,
+       TEAM_A,
+       TEAM_B,
+       TENANTS };
+
+/* Everyone, product over team-a and team-b, users of team-a. Tests change their copy. */
+struct world {
+    struct tg_budget everyone[1], product[1], team_a[2], users[1];
+    struct spending_tenant tenants[TENANTS];
+    struct spending_tree tree;
+};
+
+static struct tg_budget budget_of(tg_micro amount, enum tg_per per)
+{
+    return (struct tg_budget){amount, per, NULL, TG_ENFORCE};
+}
+
+/* In its place: the tree points into it. */
+static void world_init(struct world *world)
+{
+    world->everyone[0] = budget_of(100000, TG_PER_MONTH);
+    world->product[0] = budget_of(50000, TG_PER_WEEK);
+    world->team_a[0] = budget_of(10000, TG_PER_DAY);
+    world->team_a[1] = budget_of(20000, TG_PER_TOTAL);
+    world->users[0] = budget_of(1000, TG_PER_DAY);
+    world->tenants[PRODUCT] =
+        (struct spending_tenant){"product", SPENDING_TOP, world->product, 1, NULL, 0};
+    world->tenants[TEAM_A] =
+        (struct spending_tenant){"team-a", PRODUCT, world->team_a, 2, world->users, 1};
+    world->tenants[TEAM_B] = (struct spending_tenant){"team-b", PRODUCT, NULL, 0, NULL, 0};
+    world->tree = (struct spending_tree){world->everyone, 1, world->tenants, TENANTS};
+}
+
+static struct spending *must_spending(struct ledger *ledger, bool open, const struct world *world,
+                                      tg_ms now)
+{
+    struct spending_config config = {.ledger = ledger, .open = open};
+    struct ledger_problem problem = {""};
+    struct spending *spending = NULL;
+
+    tg_bank_config_init(&config.bank);
+    if (!spending_new(&config, &world->tree, now, &spending, &problem))
+        fail_msg("%s", problem.text);
+    return spending;
+}
+
+static void must_change(struct spending *spending, const struct world *world, tg_ms now)
+{
+    struct ledger_problem problem = {""};
+
+    if (!spending_change(spending, &world->tree, now, &problem))
+        fail_msg("%s", problem.text);
+}
+
+static const char *name_of(size_t tenant)
+{
+    static const char *const names[] = {
+        [PRODUCT] = "product", [TEAM_A] = "team-a", [TEAM_B] = "team-b"};
+
+    return tenant < TENANTS ? names[tenant] : NULL;
+}
+
+/* By its name alone, as if another tree had come meanwhile. */
+static struct spending_call call_of(size_t tenant, const char *user, tg_micro money)
+{
+    return (struct spending_call){name_of(tenant), tenant + 1, kit_text(user), money, false};
+}
+
+static struct spending_use use_of(const char *user, tg_micro spent)
+{
+    return (struct spending_use){.spent = spent,
+                                 .usage = {1, 2, 3, 4},
+                                 .user = kit_text(user),
+                                 .model = kit_text("demo-small"),
+                                 .provider = kit_text("demo"),
+                                 .key = kit_text("k1")};
+}
+
+static struct spending_ticket must_reserve(struct spending *spending, size_t tenant,
+                                           const char *user, tg_micro money, tg_ms now)
+{
+    struct spending_call call = call_of(tenant, user, money);
+    struct spending_ticket ticket = {0};
+    struct tg_money_answer answer;
+
+    assert_int_equal(spending_reserve(spending, &call, now, &ticket, &answer), TG_OK);
+    assert_int_not_equal(ticket.reservation, 0);
+    return ticket;
+}
+
+static void must_spend(struct spending *spending, size_t tenant, const char *user, tg_micro micro,
+                       tg_ms now)
+{
+    struct spending_ticket ticket = must_reserve(spending, tenant, user, micro, now);
+    struct spending_use use = use_of(user, micro);
+
+    assert_true(spending_settle(spending, &ticket, &use, now + 10));
+}
+
+/* Whether a call for this much would be refused; if not, it is taken back. */
+static bool refuses(struct spending *spending, size_t tenant, const char *user, tg_micro money,
+                    tg_ms now)
+{
+    struct spending_call call = call_of(tenant, user, money);
+    struct spending_use nothing = {.spent = 0};
+    struct spending_ticket ticket;
+    struct tg_money_answer answer;
+
+    assert_int_equal(spending_reserve(spending, &call, now, &ticket, &answer), TG_OK);
+    if (ticket.reservation == 0)
+        return true;
+    assert_true(spending_settle(spending, &ticket, &nothing, now));
+    return false;
+}
+
+static tg_micro settled_of(struct spending *spending, size_t tenant, size_t budget, tg_ms now)
+{
+    struct tg_budget_metrics metrics[TG_BUDGETS_MAX];
+    tg_account account = spending_account(spending, name_of(tenant), tenant);
+    size_t n = tg_bank_get_budgets(spending_bank(spending), account, now, metrics);
+
+    assert_true(budget < n);
+    return metrics[budget].settled;
+}
+
+static void expect_settled(struct spending *spending, tg_micro everyone, tg_micro product,
+                           tg_micro day, tg_micro total, tg_ms now)
+{
+    assert_int_equal(settled_of(spending, SPENDING_TOP, 0, now), everyone);
+    assert_int_equal(settled_of(spending, PRODUCT, 0, now), product);
+    assert_int_equal(settled_of(spending, TEAM_A, 0, now), day);
+    assert_int_equal(settled_of(spending, TEAM_A, 1, now), total);
+}
+
+static void every_window_is_restored_at_the_start(void **state)
+{
+    struct kit kit = kit_new();
+    struct ledger *ledger = kit_open(&kit);
+    struct world world;
+    (void)state;
+
+    world_init(&world);
+    struct spending *spending = must_spending(ledger, false, &world, MIDNIGHT - 40 * DAY);
+    must_spend(spending, TEAM_A, "", 1, MIDNIGHT - 40 * DAY);
+    must_spend(spending, TEAM_A, "u", 10, MIDNIGHT - 1);
+    must_spend(spending, TEAM_A, "u", 100, MIDNIGHT + 1);
+    must_spend(spending, TEAM_B, "u", 1000, MIDNIGHT + 2);
+    tg_micro week = settled_of(spending, PRODUCT, 0, NOW);
+    expect_settled(spending, 1110, week, 100, 111, NOW);
+    spending_free(spending);
+
+    for (int i = 0; i < 3; i++) {
+        spending = must_spending(ledger, false, &world, NOW);
+        expect_settled(spending, 1110, week, 100, 111, NOW);
+        spending_free(spending);
+        kit_flush(ledger);
+        if (i == 1) {
+            kit_close(ledger);
+            ledger = kit_open(&kit);
+        }
+    }
+    kit_close(ledger);
+    kit_free(&kit);
+}
+
+static void a_user_is_remembered_over_a_restart(void **state)
+{
+    struct kit kit = kit_new();
+    struct ledger *ledger = kit_open(&kit);
+    struct world world;
+    (void)state;
+
+    world_init(&world);
+    struct spending *spending = must_spending(ledger, false, &world, NOW);
+    must_spend(spending, TEAM_A, "u", 600, NOW);
+    must_spend(spending, TEAM_A, "v", 100, NOW);
+    assert_true(refuses(spending, TEAM_A, "u", 401, NOW));
+    spending_free(spending);
+    kit_close(ledger);
+
+    ledger = kit_open(&kit);
+    spending = must_spending(ledger, false, &world, NOW + 1);
+    assert_true(refuses(spending, TEAM_A, "u", 401, NOW + 1));
+    assert_false(refuses(spending, TEAM_A, "u", 400, NOW + 1));
+    assert_false(refuses(spending, TEAM_A, "v", 900, NOW + 1));
+    assert_true(refuses(spending, TEAM_A, "v", 901, NOW + 1));
+    assert_false(refuses(spending, TEAM_A, "new", 1000, NOW + 1));
+    assert_false(refuses(spending, TEAM_A, "u", 1000, NOW + DAY)); /* the next day */
+    spending_free(spending);
+    kit_close(ledger);
+    kit_free(&kit);
+}
+
+static void a_settlement_counts_once(void **state)
+{
+    struct kit kit = kit_new();
+    struct ledger *ledger = kit_open(&kit);
+    struct world world;
+    struct spending_use use = use_of("u", 70);
+    (void)state;
+
+    world_init(&world);
+    struct spending *spending = must_spending(ledger, false, &world, NOW);
+    struct spending_ticket ticket = must_reserve(spending, TEAM_A, "u", 100, NOW);
+    assert_int_equal(kit_state(ledger).room, 63);
+    assert_true(spending_settle(spending, &ticket, &use, NOW + 5));
+    assert_int_equal(kit_view(&kit, 0), 70);
+    assert_false(spending_settle(spending, &ticket, &use, NOW + 6));
+    assert_int_equal(kit_view(&kit, 0), 70);
+    assert_int_equal(settled_of(spending, TEAM_A, 0, NOW), 70);
+    kit_flush(ledger);
+    assert_int_equal(kit_state(ledger).room, 64);
+    spending_free(spending);
+    kit_close(ledger);
+    kit_free(&kit);
+}
+
+static void room_comes_back_from_calls_that_leave_no_line(void **state)
+{
+    struct kit kit = kit_new();
+    struct ledger *ledger = kit_open(&kit);
+    struct world world;
+    char name[LEDGER_NAME_MAX + 2];
+    struct spending_call call = call_of(TEAM_A, "u", 1);
+    struct spending_ticket ticket;
+    struct tg_money_answer answer;
+    (void)state;
+
+    world_init(&world);
+    struct spending *spending = must_spending(ledger, false, &world, NOW);
+    assert_true(refuses(spending, TEAM_A, "", 10001, NOW));
+    assert_false(refuses(spending, TEAM_A, "", 10, NOW));
+    call.tenant = "nobody";
+    assert_int_equal(spending_reserve(spending, &call, NOW, &ticket, &answer), TG_ERR_UNKNOWN);
+    call = call_of(TEAM_A, "u", -1);
+    assert_int_equal(spending_reserve(spending, &call, NOW, &ticket, &answer), TG_ERR_INVALID);
+    memset(name, 'x', sizeof name);
+    call = call_of(TEAM_A, "u", 1);
+    call.user = (struct ledger_text){name, LEDGER_NAME_MAX + 1};
+    assert_int_equal(spending_reserve(spending, &call, NOW, &ticket, &answer), TG_ERR_INVALID);
+    assert_int_equal(kit_state(ledger).room, 64);
+    assert_int_equal(kit_state(ledger).waiting, 0);
+    spending_free(spending);
+    kit_close(ledger);
+    kit_free(&kit);
+}
+
+static void a_reservation_that_stands_is_recorded(void **state)
+{
+    struct kit kit = kit_new();
+    struct ledger *ledger = kit_open(&kit);
+    struct world world;
+    struct spending_use use = {.spent = -1, .flags = LEDGER_ESTIMATED};
+    (void)state;
+
+    world_init(&world);
+    struct spending *spending = must_spending(ledger, false, &world, NOW);
+    struct spending_ticket ticket = must_reserve(spending, TEAM_A, "u", 100, NOW);
+    assert_true(spending_settle(spending, &ticket, &use, NOW));
+    assert_int_equal(kit_spent(ledger, "team-a", NULL, 0), 100);
+    spending_free(spending);
+    kit_close(ledger);
+    kit_free(&kit);
+}
+
+static void changing_an_amount_keeps_the_spend(void **state)
+{
+    struct kit kit = kit_new();
+    struct ledger *ledger = kit_open(&kit);
+    struct world world;
+    (void)state;
+
+    world_init(&world);
+    struct spending *spending = must_spending(ledger, false, &world, NOW);
+    must_spend(spending, TEAM_A, "u", 900, NOW);
+    struct spending_ticket ticket = must_reserve(spending, TEAM_A, "v", 50, NOW);
+    world.team_a[0].amount = 1000;
+    world.users[0].amount = 950;
+    must_change(spending, &world, NOW + 1);
+    expect_settled(spending, 900, 900, 900, 900, NOW + 1);
+    assert_true(refuses(spending, TEAM_A, "w", 51, NOW + 1)); /* 900 + 50 of 1000 */
+    assert_false(refuses(spending, TEAM_A, "w", 50, NOW + 1));
+    assert_true(refuses(spending, TEAM_A, "u", 51, NOW + 1)); /* 900 of 950 */
+    assert_false(refuses(spending, TEAM_A, "u", 50, NOW + 1));
+    struct spending_use use = use_of("v", 20);
+    assert_true(spending_settle(spending, &ticket, &use, NOW + 2));
+    expect_settled(spending, 920, 920, 920, 920, NOW + 2);
+    spending_free(spending);
+    kit_close(ledger);
+    kit_free(&kit);
+}
+
+static void a_new_window_is_added_up_from_the_ledger(void **state)
+{
+    struct kit kit = kit_new();
+    struct ledger *ledger = kit_open(&kit);
+    struct world world;
+    (void)state;
+
+    world_init(&world);
+    struct spending *spending = must_spending(ledger, false, &world, NOW - 40 * DAY);
+    must_spend(spending, TEAM_A, "u", 1, NOW - 40 * DAY);
+    must_spend(spending, TEAM_A, "u", 10, MIDNIGHT - 1);
+    must_spend(spending, TEAM_A, "u", 100, NOW);
+    must_spend(spending, TEAM_B, "u", 1000, NOW);
+    world.team_a[0].per = TG_PER_MONTH;
+    world.users[0].per = TG_PER_TOTAL;
+    world.users[0].amount = 120;
+    world.product[0].per = TG_PER_DAY;
+    must_change(spending, &world, NOW + 1);
+    expect_settled(spending, 1110, 1100, 110, 111, NOW + 1);
+    assert_true(refuses(spending, TEAM_A, "u", 10, NOW + 1));
+    assert_false(refuses(spending, TEAM_A, "u", 9, NOW + 1));
+    /* Adding a window does not inherit what was spent before it. */
+    world.users[0].per = TG_PER_DAY;
+    must_change(spending, &world, NOW + 2);
+    assert_true(refuses(spending, TEAM_A, "u", 21, NOW + 2));
+    assert_false(refuses(spending, TEAM_A, "u", 20, NOW + 2));
+    spending_free(spending);
+    kit_close(ledger);
+    kit_free(&kit);
+}
+
+static void a_tenant_that_is_gone_still_counts_for_its_parent(void **state)
+{
+    struct kit kit = kit_new();
+    struct ledger *ledger = kit_open(&kit);
+    struct world world;
+    (void)state;
+
+    world_init(&world);
+    struct spending *spending = must_spending(ledger, false, &world, NOW);
+    must_spend(spending, TEAM_B, "u", 700, NOW);
+    struct spending_ticket ticket = must_reserve(spending, TEAM_B, "u", 10, NOW);
+    world.tree.n_tenants = TENANTS - 1;
+    must_change(spending, &world, NOW);
+    expect_settled(spending, 700, 700, 0, 0, NOW);
+    struct spending_use use = use_of("u", 5);
+    assert_true(spending_settle(spending, &ticket, &use, NOW)); /* what was outstanding settles */
+    expect_settled(spending, 705, 705, 0, 0, NOW);
+    spending_free(spending);
+    spending = must_spending(ledger, false, &world, NOW);
+    expect_settled(spending, 705, 705, 0, 0, NOW);
+    spending_free(spending);
+    kit_close(ledger);
+    kit_free(&kit);
+}
+
+static void closed_refuses_when_the_ledger_has_no_room(void **state)
+{
+    struct kit kit = kit_new();
+    struct ledger *ledger = kit_open(&kit);
+    struct world world;
+    struct spending_call call = call_of(TEAM_A, "", 1);
+    struct spending_ticket tickets[64], ticket;
+    struct tg_money_answer answer;
+    struct spending_use use = use_of("", 1);
+    (void)state;
+
+    world_init(&world);
+    struct spending *spending = must_spending(ledger, false, &world, NOW);
+    kit_faults.operations = 0;
+    kit_faults.fail_at = 1;
+    kit_faults.fail_until = INT32_MAX;
+    kit_faults.code = SQLITE_FULL;
+    for (size_t i = 0; i < 64; i++)
+        tickets[i] = must_reserve(spending, TEAM_A, "", 1, NOW);
+    assert_int_equal(spending_reserve(spending, &call, NOW, &ticket, &answer), TG_ERR_STORE);
+    /* What was admitted is recorded, full disk or not. */
+    for (size_t i = 0; i < 64; i++)
+        assert_true(spending_settle(spending, &tickets[i], &use, NOW));
+    assert_false(ledger_flush(ledger, NULL));
+    assert_int_equal(spending_reserve(spending, &call, NOW, &ticket, &answer), TG_ERR_STORE);
+    assert_int_equal(kit_spent(ledger, "team-a", NULL, 0), 64);
+    kit_faults.fail_at = 0;
+    kit_flush(ledger);
+    must_spend(spending, TEAM_A, "", 1, NOW);
+    assert_int_equal(kit_spent(ledger, "team-a", NULL, 0), 65);
+    spending_free(spending);
+    kit_close(ledger);
+    kit_free(&kit);
+}
+
+static void open_goes_on_and_counts_what_it_cannot_record(void **state)
+{
+    struct kit kit = kit_new();
+    struct ledger *ledger = kit_open(&kit);
+    struct world world;
+    struct spending_stats stats;
+    (void)state;
+
+    world_init(&world);
+    struct spending *spending = must_spending(ledger, true, &world, NOW);
+    for (size_t i = 0; i < 66; i++)
+        must_spend(spending, TEAM_A, "", 3, NOW);
+    spending_get_stats(spending, &stats);
+    assert_int_equal(stats.lost, 2);
+    assert_int_equal(stats.micro, 6);
+    assert_int_equal(kit_spent(ledger, "team-a", NULL, 0), 192);
+    expect_settled(spending, 198, 198, 198, 198, NOW);
+    must_change(spending, &world, NOW); /* windows that stay forget nothing either */
+    expect_settled(spending, 198, 198, 198, 198, NOW);
+    spending_free(spending);
+    kit_close(ledger);
+
+    spending = must_spending(NULL, true, &world, NOW); /* a ledger that could not be opened */
+    must_spend(spending, TEAM_A, "u", 7, NOW);
+    spending_get_stats(spending, &stats);
+    assert_int_equal(stats.lost, 1);
+    assert_int_equal(settled_of(spending, TEAM_A, 0, NOW), 7);
+    spending_free(spending);
+    kit_free(&kit);
+}
+
+static void a_tree_that_is_none_is_refused(void **state)
+{
+    struct spending_config config = {.open = true};
+    struct ledger_problem problem = {""};
+    struct spending *spending = NULL;
+    struct world world;
+    (void)state;
+
+    world_init(&world);
+    tg_bank_config_init(&config.bank);
+    world.tenants[PRODUCT].parent = TEAM_A;
+    assert_false(spending_new(&config, &world.tree, NOW, &spending, &problem));
+    assert_non_null(strstr(problem.text, "the tenant product has a parent"));
+    world.tenants[PRODUCT].parent = 9;
+    assert_false(spending_new(&config, &world.tree, NOW, &spending, &problem));
+    world_init(&world);
+    world.tenants[TEAM_A].n_budgets = TG_BUDGETS_MAX + 1;
+    assert_false(spending_new(&config, &world.tree, NOW, &spending, &problem));
+    assert_non_null(strstr(problem.text, "team-a has 9 budgets"));
+    world_init(&world);
+    world.team_a[0].amount = -1;
+    assert_false(spending_new(&config, &world.tree, NOW, &spending, &problem));
+    world_init(&world);
+    config.open = false;
+    assert_false(spending_new(&config, &world.tree, NOW, &spending, &problem));
+    assert_non_null(strstr(problem.text, "ledger.failure is closed"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_window_is_restored_at_the_start),
+        cmocka_unit_test(a_user_is_remembered_over_a_restart),
+        cmocka_unit_test(a_settlement_counts_once),
+        cmocka_unit_test(room_comes_back_from_calls_that_leave_no_line),
+        cmocka_unit_test(a_reservation_that_stands_is_recorded),
+        cmocka_unit_test(changing_an_amount_keeps_the_spend),
+        cmocka_unit_test(a_new_window_is_added_up_from_the_ledger),
+        cmocka_unit_test(a_tenant_that_is_gone_still_counts_for_its_parent),
+        cmocka_unit_test(closed_refuses_when_the_ledger_has_no_room),
+        cmocka_unit_test(open_goes_on_and_counts_what_it_cannot_record),
+        cmocka_unit_test(a_tree_that_is_none_is_refused),
+    };
+
+    kit_wrap_sqlite();
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
