@@ -146,7 +146,7 @@ say  = $(if $(V),,@printf '  %-5s %s\n' '$(1)' '$(2)')
 
 # ---- Targets for people ------------------------------------------------------------------------
 
-.PHONY: all lib tests deps run check test bench soak lint format fuzz install clean help FORCE
+.PHONY: all lib tests deps run check test bench soak lint rooms format fuzz install clean help FORCE
 
 # Use all cores unless told otherwise. A make inside make shares its parent's.
 JOBS := $(shell nproc 2>/dev/null || echo 2)
@@ -169,6 +169,7 @@ help:
 	@echo 'make soak       the gateway among bad clients, thread tests again and again, SOAK_SECONDS=60'
 	@echo 'make fuzz       every fuzz target for FUZZ_SECONDS=60, from FUZZ_SEED if given'
 	@echo 'make lint       layout, layering and habits of the source'
+	@echo 'make rooms      the rooms of src: their sizes and ranks, and calls between them that go wrong'
 	@echo 'make format     the layout that lint wants'
 	@echo 'make install    into PREFIX=/usr/local, under DESTDIR if given'
 	@echo 'make clean      remove build/'
@@ -196,6 +197,8 @@ bench:
 lint:
 	@tools/deps lint
 	@tools/lint
+rooms: all
+	@tools/rooms
 format:
 	@tools/lint fix
 
