@@ -1,0 +1,76 @@
+/* handles.c - the operations that change a pool of handles. See handles.h. */
+#include "lib/core/handles.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+_Static_assert(HANDLES_FIRST_CHUNK == 1 << 6, "handles_at() takes six bits off");
+
+void handles_init(struct handles *pool, size_t item_bytes, unsigned place_bits, uint64_t max)
+{
+    *pool = (struct handles){.item_bytes = item_bytes,
+                             .place_bits = place_bits,
+                             .place_mask = (UINT64_C(1) << place_bits) - 1,
+                             .max = max};
+    assert(place_bits >= 1 && place_bits <= 32 && max <= pool->place_mask);
+    assert(item_bytes >= sizeof(struct handle) && item_bytes % sizeof(uint64_t) == 0);
+}
+
+void handles_fini(struct handles *pool)
+{
+    for (int i = 0; i < HANDLES_CHUNKS; i++)
+        free(pool->chunks[i]);
+    memset(pool->chunks, 0, sizeof pool->chunks);
+    pool->free = NULL;
+    pool->made = pool->used = 0;
+}
+
+enum tg_err handles_reserve(struct handles *pool)
+{
+    int chunk = 57 - __builtin_clzll(pool->made + HANDLES_FIRST_CHUNK);
+
+    if (pool->free)
+        return TG_OK;
+    if (pool->made >= pool->max)
+        return TG_ERR_FULL;
+    assert(chunk >= 0 && chunk < HANDLES_CHUNKS);
+    if (!pool->chunks[chunk]) {
+        size_t items = (size_t)HANDLES_FIRST_CHUNK << chunk;
+        if (items > PTRDIFF_MAX / pool->item_bytes)
+            return TG_ERR_MEMORY;
+        pool->chunks[chunk] = aligned_alloc(HANDLES_ALIGNMENT, items * pool->item_bytes);
+    }
+    return pool->chunks[chunk] ? TG_OK : TG_ERR_MEMORY;
+}
+
+void *handles_get(struct handles *pool)
+{
+    struct handle *handle = pool->free;
+
+    if (handle) {
+        pool->free = handle->next_free;
+        handle->id = ~handle->id;
+    } else if (handles_reserve(pool) == TG_OK) {
+        uint64_t place = pool->made++;
+        handle = handles_at(pool, place);
+        memset(handle, 0, pool->item_bytes);
+        handle->id = UINT64_C(1) << pool->place_bits | (place + 1);
+    } else {
+        return NULL;
+    }
+    pool->used++;
+    assert(pool->used <= pool->made && handles_find(pool, handle->id) == handle);
+    return handle;
+}
+
+void handles_put(struct handles *pool, struct handle *handle)
+{
+    assert(handles_find(pool, handle->id) == handle && pool->used > 0);
+    bool used_up = handle->id >> pool->place_bits == UINT64_MAX >> pool->place_bits;
+    handle->id = ~(handle->id + (UINT64_C(1) << pool->place_bits));
+    pool->used--;
+    if (used_up)
+        return; /* the complement of a generation of 0: no id is ever like it */
+    handle->next_free = pool->free;
+    pool->free = handle;
+}
