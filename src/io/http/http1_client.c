@@ -11,12 +11,13 @@
 
 #include "io/http/http1_client.h"
 #include "io/http/http1_write.h"
+#include "lib/core/container_of.h"
 
 #define INFORMATIONAL_MAX 16
 
 static struct out_exchange *exchange_of(struct http_outbound *out)
 {
-    return (struct out_exchange *)(void *)((char *)out - offsetof(struct out_exchange, out));
+    return container_of(out, struct out_exchange, out);
 }
 
 static size_t queued_bytes(const struct out_exchange *exchange)

@@ -10,10 +10,11 @@
  */
 #include "io/http/http1_server.h"
 #include "io/http/http1_write.h"
+#include "lib/core/container_of.h"
 
 static struct http1_conn *conn_of(struct http_inbound *in)
 {
-    return (struct http1_conn *)(void *)((char *)in - offsetof(struct http1_conn, in));
+    return container_of(in, struct http1_conn, in);
 }
 
 void http1_conn_continue(struct http1_conn *conn)

@@ -21,12 +21,13 @@
 
 #include "io/http/http1_write.h"
 #include "io/http/http2_server.h"
+#include "lib/core/container_of.h"
 
 static void conn_work(void *arg);
 
 static struct http1_conn *conn_of_wire(struct wire *wire)
 {
-    return (struct http1_conn *)(void *)((char *)wire - offsetof(struct http1_conn, wire));
+    return container_of(wire, struct http1_conn, wire);
 }
 
 /* ---- Timers ---------------------------------------------------------------------------------- */

@@ -21,6 +21,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "lib/core/container_of.h"
+
 #define SPARE_MAX 256
 #define STREAMS_MAX 1000  /* at a time, whatever the upstream allows */
 #define UPSTREAMS_MAX 256 /* to one origin; who finds no room on these waits for it */
@@ -28,12 +30,12 @@
 
 static struct http2_upstream *upstream_of_link(struct http2_link *link)
 {
-    return (struct http2_upstream *)(void *)((char *)link - offsetof(struct http2_upstream, link));
+    return container_of(link, struct http2_upstream, link);
 }
 
 static struct http2_upstream *upstream_of_wire(struct wire *wire)
 {
-    return ((struct out_conn *)(void *)((char *)wire - offsetof(struct out_conn, wire)))->http2;
+    return container_of(wire, struct out_conn, wire)->http2;
 }
 
 /* ---- Who waits ------------------------------------------------------------------------------- */

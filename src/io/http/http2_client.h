@@ -4,6 +4,7 @@
 
 #include "io/http/http1_client.h"
 #include "io/http/http2_link.h"
+#include "lib/core/container_of.h"
 
 /* A connection to an upstream, for many exchanges. */
 struct http2_upstream {
@@ -32,7 +33,7 @@ struct http2_call {
 
 static inline struct http2_call *http2_call_of(struct http2_flow *flow)
 {
-    return (struct http2_call *)(void *)((char *)flow - offsetof(struct http2_call, flow));
+    return container_of(flow, struct http2_call, flow);
 }
 
 /* ---- http2_client.c: connections */

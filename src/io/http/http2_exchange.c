@@ -8,10 +8,11 @@
  * nghttp2 closes so because GOAWAY said it, and what had not left us when GOAWAY came.
  */
 #include "io/http/http2_client.h"
+#include "lib/core/container_of.h"
 
 static struct out_exchange *exchange_of(const struct http_outbound *out)
 {
-    return (struct out_exchange *)((uintptr_t)out - offsetof(struct out_exchange, out));
+    return container_of(out, struct out_exchange, out);
 }
 
 static struct net_loop *loop_of(const struct out_exchange *exchange)

@@ -13,14 +13,16 @@
 
 #include <stdlib.h>
 
+#include "lib/core/container_of.h"
+
 static struct http2_server *server_of_link(struct http2_link *link)
 {
-    return (struct http2_server *)(void *)((char *)link - offsetof(struct http2_server, link));
+    return container_of(link, struct http2_server, link);
 }
 
 static struct http2_server *server_of_wire(struct wire *wire)
 {
-    return ((struct http1_conn *)(void *)((char *)wire - offsetof(struct http1_conn, wire)))->http2;
+    return container_of(wire, struct http1_conn, wire)->http2;
 }
 
 /* ---- Waiting --------------------------------------------------------------------------------- */

@@ -4,6 +4,7 @@
 
 #include "io/http/http1_server.h"
 #include "io/http/http2_link.h"
+#include "lib/core/container_of.h"
 
 enum http2_phase {
     HTTP2_OPENING, /* its head is not complete */
@@ -75,7 +76,7 @@ void http2_stream_give(struct http2_stream *stream);
 
 static inline struct http2_stream *http2_stream_of(struct http2_flow *flow)
 {
-    return (struct http2_stream *)(void *)((char *)flow - offsetof(struct http2_stream, flow));
+    return container_of(flow, struct http2_stream, flow);
 }
 
 /* What a link tells of a flow. */

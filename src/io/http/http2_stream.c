@@ -12,13 +12,14 @@
 #include <stdlib.h>
 
 #include "io/http/http2_server.h"
+#include "lib/core/container_of.h"
 
 #define SPARE_MAX 256
 #define MOVED_ENOUGH ((size_t)16 << 10) /* bytes for which a client gets its time again */
 
 static struct http2_stream *stream_of(const struct http_inbound *in)
 {
-    return (struct http2_stream *)((uintptr_t)in - offsetof(struct http2_stream, in));
+    return container_of(in, struct http2_stream, in);
 }
 
 static struct net_loop *loop_of(const struct http2_stream *stream)

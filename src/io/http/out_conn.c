@@ -7,10 +7,11 @@
 #include <stdlib.h>
 
 #include "io/http/http1_client.h"
+#include "lib/core/container_of.h"
 
 static struct out_conn *conn_of(struct wire *wire)
 {
-    return (struct out_conn *)(void *)((char *)wire - offsetof(struct out_conn, wire));
+    return container_of(wire, struct out_conn, wire);
 }
 
 static void unlink_idle(struct out_conn *conn)

@@ -15,6 +15,7 @@
 
 #include "io/http/http1_write.h"
 #include "io/http/http2_client.h"
+#include "lib/core/container_of.h"
 
 static void try_next(struct out_conn *conn);
 
@@ -81,8 +82,7 @@ static void try_next(struct out_conn *conn)
 
 static void resolved(struct resolve_wait *wait, const struct resolve_answer *answer)
 {
-    struct out_conn *conn =
-        (struct out_conn *)(void *)((char *)wait - offsetof(struct out_conn, resolving));
+    struct out_conn *conn = container_of(wait, struct out_conn, resolving);
 
     if (answer->n == 0) {
         snprintf(conn->text, sizeof conn->text, "%.80s: %.60s", dialled_host(conn->shelf->origin),

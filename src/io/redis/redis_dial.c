@@ -9,6 +9,7 @@
 #include <stdio.h>
 
 #include "io/redis/redis_inside.h"
+#include "lib/core/container_of.h"
 
 /* Redis 7 looks at the flags of a script with such a first line before it runs it, and these are of
  * one that writes. Older ones do not know the line and say so, which is a sign of life too. */
@@ -61,8 +62,7 @@ static void try_next(struct redis_link *link)
 
 static void resolved(struct resolve_wait *wait, const struct resolve_answer *answer)
 {
-    struct redis_link *link =
-        (struct redis_link *)(void *)((char *)wait - offsetof(struct redis_link, resolving));
+    struct redis_link *link = container_of(wait, struct redis_link, resolving);
 
     if (answer->n == 0) {
         link_fail(link, answer->text);

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "io/redis/redis_inside.h"
+#include "lib/core/container_of.h"
 
 #define STEADY_MS 1000 /* up for so long: the next failure is the first of a row */
 
@@ -17,7 +18,7 @@ static void probe_answered(struct redis_ask *ask, const struct redisReply *reply
 
 static struct redis_link *link_of(struct wire *wire)
 {
-    return (struct redis_link *)(void *)((char *)wire - offsetof(struct redis_link, wire));
+    return container_of(wire, struct redis_link, wire);
 }
 
 /* ---- Beginning and end ----------------------------------------------------------------------- */
@@ -235,8 +236,7 @@ static void be_well(struct redis_link *link)
 
 static void probe_answered(struct redis_ask *ask, const struct redisReply *reply)
 {
-    struct redis_link *link =
-        (struct redis_link *)(void *)((char *)ask - offsetof(struct redis_link, probe));
+    struct redis_link *link = container_of(ask, struct redis_link, probe);
 
     if (reply == NULL)
         return; /* it has failed, of which all is told */

@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/core/container_of.h"
+
 #define CHUNK_LIVES 256
 
 /* ---- Records --------------------------------------------------------------------------------- */
@@ -124,7 +126,7 @@ static bool earlier(const struct live *a, const struct live *b)
     return id_before(a->id, b->id);
 }
 
-#define LIVE(node_) HEAP_OWNER(node_, const struct live, node)
+#define LIVE(node_) container_of(node_, const struct live, node)
 
 static bool urgent_before(const struct heap_node *a, const struct heap_node *b)
 {
@@ -182,7 +184,7 @@ struct live *instance_first(const struct instance *instance)
     if (!sorted(instance))
         return instance->first;
     struct heap_node *node = heap_first(&instance->order);
-    return node != NULL ? HEAP_OWNER(node, struct live, node) : NULL;
+    return node != NULL ? container_of(node, struct live, node) : NULL;
 }
 
 static void unwait(struct instance *instance, struct live *live)

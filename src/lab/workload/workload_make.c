@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/core/container_of.h"
 #include "lib/core/heap.h"
 
 /* A client while it sends. */
@@ -101,8 +102,8 @@ bool workload_simple_spec(const struct workload_simple *simple, struct workload_
 
 static bool sends_before(const struct heap_node *a, const struct heap_node *b)
 {
-    const struct sender *x = HEAP_OWNER(a, const struct sender, node);
-    const struct sender *y = HEAP_OWNER(b, const struct sender, node);
+    const struct sender *x = container_of(a, const struct sender, node);
+    const struct sender *y = container_of(b, const struct sender, node);
 
     return x->next_us != y->next_us ? x->next_us < y->next_us : x->number < y->number;
 }
@@ -225,7 +226,7 @@ static bool send_all(struct senders *senders, const struct workload_making *maki
     int64_t wanted = making->num_requests > 0 ? making->num_requests : WORKLOAD_REQUESTS_MAX;
 
     while ((int64_t)workload->load.n < wanted && (first = heap_first(&senders->heap)) != NULL) {
-        struct sender *sender = HEAP_OWNER(first, struct sender, node);
+        struct sender *sender = container_of(first, struct sender, node);
         if (!add_request(sender, making, workload))
             return false;
         if (find_next(sender, sender->next_us, making->horizon_us))

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/core/container_of.h"
 #include "lib/core/num.h"
 #include "lib/core/problem.h"
 
@@ -129,8 +130,8 @@ static struct tg_law_config law_of(const struct tg_gate_config *config)
 /* Of two waits that are over together, that of the call which came first. */
 static bool over_first(const struct heap_node *a, const struct heap_node *b)
 {
-    const struct ticket *x = HEAP_OWNER(a, struct ticket, wait);
-    const struct ticket *y = HEAP_OWNER(b, struct ticket, wait);
+    const struct ticket *x = container_of(a, struct ticket, wait);
+    const struct ticket *y = container_of(b, struct ticket, wait);
 
     return x->deadline != y->deadline ? x->deadline < y->deadline : x->arrival < y->arrival;
 }

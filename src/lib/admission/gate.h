@@ -15,6 +15,7 @@
 #include "lib/admission/queue.h"
 #include "lib/admission/ticket.h"
 #include "lib/concurrency/law.h"
+#include "lib/core/container_of.h"
 #include "lib/core/spinlock.h"
 
 struct worth_reports;
@@ -63,7 +64,7 @@ static inline struct ticket *gate_first_wait(const struct tg_gate *gate)
 {
     struct heap_node *first = heap_first(&gate->waits);
 
-    return first ? HEAP_OWNER(first, struct ticket, wait) : NULL;
+    return first ? container_of(first, struct ticket, wait) : NULL;
 }
 
 /* The wait of a ticket is over: tells its owner. */

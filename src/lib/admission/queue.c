@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "lib/core/container_of.h"
 #include "lib/core/num.h"
 
 /* How many idle flows are remembered before it is looked whether they still matter. */
@@ -11,7 +12,7 @@ enum { IDLE_FLOWS_MAX = 256, FLOWS_CAPACITY_MIN = 16 };
 
 static struct flow *flow_of(const struct heap_node *node)
 {
-    return HEAP_OWNER(node, struct flow, turn);
+    return container_of(node, struct flow, turn);
 }
 
 static bool goes_before(const struct heap_node *a, const struct heap_node *b)

@@ -23,9 +23,6 @@ struct heap {
     heap_before *before;
 };
 
-/* The struct of which `node` is the member. */
-#define HEAP_OWNER(node, type, member) ((type *)(void *)((char *)(node)-offsetof(type, member)))
-
 void heap_init(struct heap *heap, heap_before *before);
 void heap_fini(struct heap *heap);
 

@@ -6,14 +6,15 @@
  */
 #include <math.h>
 
+#include "lib/core/container_of.h"
 #include "lib/keypool/keyring.h"
 
 #define LATENCY_GAIN (1.0 / 8)
 
 bool timer_before(const struct heap_node *a, const struct heap_node *b)
 {
-    const struct timer *x = HEAP_OWNER(a, const struct timer, node);
-    const struct timer *y = HEAP_OWNER(b, const struct timer, node);
+    const struct timer *x = container_of(a, const struct timer, node);
+    const struct timer *y = container_of(b, const struct timer, node);
 
     return x->due != y->due ? x->due < y->due : x->order < y->order;
 }
@@ -99,9 +100,9 @@ static __attribute__((noinline)) void look_at(struct tg_keyring *ring, struct ti
                                               tg_ms now)
 {
     if (timer->of_group)
-        group_refresh(ring, HEAP_OWNER(timer, struct key_group, timer), now);
+        group_refresh(ring, container_of(timer, struct key_group, timer), now);
     else
-        key_refresh(HEAP_OWNER(timer, struct key, timer), now);
+        key_refresh(container_of(timer, struct key, timer), now);
 }
 
 tg_ms keyring_advance(struct tg_keyring *ring, tg_ms now)
@@ -111,7 +112,7 @@ tg_ms keyring_advance(struct tg_keyring *ring, tg_ms now)
     if (now > ring->now)
         ring->now = num_min(now, TG_NUMBER_MAX);
     while ((first = heap_first(&ring->timers)) != NULL) {
-        struct timer *timer = HEAP_OWNER(first, struct timer, node);
+        struct timer *timer = container_of(first, struct timer, node);
         if (timer->due > ring->now)
             break;
         look_at(ring, timer, ring->now);

@@ -17,6 +17,7 @@
  * An operator's word (tg_keyring_enable) is kept apart: no probe turns a key on that was turned
  * off.
  */
+#include "lib/core/container_of.h"
 #include "lib/keypool/keyring.h"
 
 static void refresh_keys(struct credential *credential, tg_ms now)
@@ -39,8 +40,8 @@ static struct credential *first_to_probe(const struct tg_keyring *ring)
 
     if (!first)
         return NULL;
-    struct timer *timer = HEAP_OWNER(first, struct timer, node);
-    return timer->due == NEVER ? NULL : HEAP_OWNER(timer, struct credential, timer);
+    struct timer *timer = container_of(first, struct timer, node);
+    return timer->due == NEVER ? NULL : container_of(timer, struct credential, timer);
 }
 
 bool tg_keyring_next_probe(struct tg_keyring *ring, tg_ms now, struct tg_probe *probe)

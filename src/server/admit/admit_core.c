@@ -10,6 +10,7 @@
  */
 #include <string.h>
 
+#include "lib/core/container_of.h"
 #include "server/admit/admit_inside.h"
 
 /* ---- the question ---- */
@@ -217,7 +218,7 @@ void admit_pending_woken(void *arg)
 
 static struct admit_pending *pending_of(struct shared_debit *debit)
 {
-    return (struct admit_pending *)(void *)((char *)debit - offsetof(struct admit_pending, debit));
+    return container_of(debit, struct admit_pending, debit);
 }
 
 static void store_answered(struct shared_debit *debit, enum tg_err err,

@@ -7,6 +7,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "lib/core/container_of.h"
 #include "server/admit/admit_inside.h"
 
 enum { AGAIN_MS = 100 }; /* what the gate says of memory and of peers */
@@ -149,9 +150,7 @@ static void limits_seen(struct admit_pending *pending, enum tg_err err, const st
 
 static void store_seen(struct shared_peek *peek, enum tg_err err, const struct tg_axes *axes)
 {
-    limits_seen(
-        (struct admit_pending *)(void *)((char *)peek - offsetof(struct admit_pending, peek)), err,
-        axes);
+    limits_seen(container_of(peek, struct admit_pending, peek), err, axes);
 }
 
 /* Says whether it is still pending: else it may be somebody else's by now. */

@@ -13,6 +13,7 @@
  */
 #include <stdlib.h>
 
+#include "lib/core/container_of.h"
 #include "server/admit/admit_inside.h"
 
 enum { ROOM_FIRST = 64 };
@@ -29,8 +30,8 @@ struct tie {
 
 static bool ends_before(const struct heap_node *a, const struct heap_node *b)
 {
-    const struct tie *one = HEAP_OWNER((void *)(uintptr_t)a, struct tie, at);
-    const struct tie *two = HEAP_OWNER((void *)(uintptr_t)b, struct tie, at);
+    const struct tie *one = container_of(a, struct tie, at);
+    const struct tie *two = container_of(b, struct tie, at);
 
     return one->until != two->until ? one->until < two->until : one->lease < two->lease;
 }
@@ -95,7 +96,7 @@ static bool make_room(struct ties *ties)
     ties->connections = connections;
     ties->room = room;
     for (size_t i = 0; i < ties->until.n; i++)
-        link_tie(ties, HEAP_OWNER(ties->until.nodes[i], struct tie, at));
+        link_tie(ties, container_of(ties->until.nodes[i], struct tie, at));
     return true;
 }
 
@@ -150,7 +151,7 @@ void ties_fini(struct ties *ties)
     struct tie *next;
 
     for (size_t i = 0; i < ties->until.n; i++)
-        free(HEAP_OWNER(ties->until.nodes[i], struct tie, at));
+        free(container_of(ties->until.nodes[i], struct tie, at));
     for (struct tie *tie = ties->spare; tie; tie = next) {
         next = tie->next_lease;
         free(tie);
@@ -242,8 +243,8 @@ void ties_expire(struct ties *ties, tg_ms now, void (*close)(struct admit_pendin
         return;
     pthread_mutex_lock(&ties->lock);
     while ((first = heap_first(&ties->until)) != NULL &&
-           HEAP_OWNER(first, struct tie, at)->until <= now) {
-        struct tie *tie = HEAP_OWNER(first, struct tie, at);
+           container_of(first, struct tie, at)->until <= now) {
+        struct tie *tie = container_of(first, struct tie, at);
         if (tie->account != NULL)
             close(tie->account);
         forget(ties, tie);

@@ -19,6 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/core/container_of.h"
 #include "server/protect/protect_grpc.h"
 #include "server/tenancy/trust.h"
 #include "server/tenancy/virtual_key.h"
@@ -147,8 +148,7 @@ static void answered(struct guarded *guarded, enum tg_err err, const struct tg_a
 static void store_answered(struct shared_debit *debit, enum tg_err err,
                            const struct tg_answer *answer)
 {
-    struct guarded *guarded =
-        (struct guarded *)(void *)((char *)debit - offsetof(struct guarded, debit));
+    struct guarded *guarded = container_of(debit, struct guarded, debit);
 
     answered(guarded, err, answer);
 }

@@ -9,6 +9,7 @@
  */
 #include <string.h>
 
+#include "lib/core/container_of.h"
 #include "server/proxy/call.h"
 
 static void wait_until(struct call *call, enum call_state state, tg_ms deadline)
@@ -27,7 +28,7 @@ static void gate_answered(struct call *call, enum tg_err err, const struct tg_an
 static void store_answered(struct shared_debit *debit, enum tg_err err,
                            const struct tg_answer *answer)
 {
-    struct call *call = (struct call *)(void *)((char *)debit - offsetof(struct call, debit));
+    struct call *call = container_of(debit, struct call, debit);
 
     call->store_ms += call_now(call) - call->asked_at;
     gate_answered(call, err, answer);

@@ -16,6 +16,7 @@
 
 #include "io/redis/redis_inside.h"
 #include "io/redis/resp.h"
+#include "lib/core/container_of.h"
 #include "lib/core/num.h"
 #include "server/remote/remote_blocks_inside.h"
 #include "server/remote/scripts.h"
@@ -295,7 +296,7 @@ void lease_ask(struct remote_blocks *blocks, struct root *root, tg_ms now)
 
 static void late(struct redis_ask *ask)
 {
-    struct flight *flight = (struct flight *)(void *)((char *)ask - offsetof(struct flight, ask));
+    struct flight *flight = container_of(ask, struct flight, ask);
 
     flight->is_late = true;
     blocks_late(flight->root);
@@ -416,7 +417,7 @@ static bool is_in_doubt(const struct flight *flight, const struct redisReply *re
 
 static void answered(struct redis_ask *ask, const struct redisReply *reply)
 {
-    struct flight *flight = (struct flight *)(void *)((char *)ask - offsetof(struct flight, ask));
+    struct flight *flight = container_of(ask, struct flight, ask);
     tg_ms now = blocks_now(flight->blocks);
 
     flight->is_out = false;

@@ -19,6 +19,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "lib/core/container_of.h"
 #include "lib/core/num.h"
 #include "server/remote/remote_name.h"
 #include "server/remote/scripts.h"
@@ -181,12 +182,12 @@ static bool write_names(struct remote_key *key, const struct tg_key_terms *terms
 
 static struct remote_key *of_ask(struct redis_ask *ask)
 {
-    return (struct remote_key *)(void *)((char *)ask - offsetof(struct remote_key, ask));
+    return container_of(ask, struct remote_key, ask);
 }
 
 static struct remote_key *of_renewal(struct redis_ask *ask)
 {
-    return (struct remote_key *)(void *)((char *)ask - offsetof(struct remote_key, renewal));
+    return container_of(ask, struct remote_key, renewal);
 }
 
 static void unlist(struct remote_key *key)
@@ -493,8 +494,7 @@ void remote_keys_tell(struct remote_keys *keys, const struct tg_key_terms *terms
 
 static void suspended(struct redis_ask *ask, const struct redisReply *reply)
 {
-    struct suspension *done =
-        (struct suspension *)(void *)((char *)ask - offsetof(struct suspension, ask));
+    struct suspension *done = container_of(ask, struct suspension, ask);
     struct suspension **at = &done->keys->suspensions;
 
     (void)reply;

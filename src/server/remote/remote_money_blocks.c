@@ -20,6 +20,7 @@
  */
 #include <string.h>
 
+#include "lib/core/container_of.h"
 #include "server/remote/remote_money_args.h"
 #include "server/remote/remote_money_own.h"
 #include "server/remote/scripts.h"
@@ -330,8 +331,7 @@ bool money_blocks_heard(struct remote_money *money, struct block_ask *ask,
 static void block_answered(struct redis_ask *redis_ask, const struct redisReply *reply)
 {
     struct block_ask *ask = (struct block_ask *)redis_ask;
-    struct remote_money_port *port =
-        (struct remote_money_port *)((char *)ask - offsetof(struct remote_money_port, block));
+    struct remote_money_port *port = container_of(ask, struct remote_money_port, block);
     struct remote_money *money = port->money;
 
     ask->in_flight = false;

@@ -12,6 +12,7 @@
  */
 #include <stdlib.h>
 
+#include "lib/core/container_of.h"
 #include "server/remote/remote_money_own.h"
 
 enum { ENDINGS_MAX = 4096 }; /* of a port */
@@ -25,8 +26,7 @@ static void count(_Atomic uint64_t *counter)
 
 static void end_answered(struct redis_ask *ask, const struct redisReply *reply)
 {
-    struct remote_money_ticket *claim =
-        (struct remote_money_ticket *)((char *)ask - offsetof(struct remote_money_ticket, ask));
+    struct remote_money_ticket *claim = container_of(ask, struct remote_money_ticket, ask);
 
     claim->in_flight = false;
     if (money_claim_read_note(claim, reply))
@@ -232,8 +232,7 @@ static void hear_answer(struct remote_money_ticket *claim, const struct redisRep
 
 static void reserve_answered(struct redis_ask *ask, const struct redisReply *reply)
 {
-    struct remote_money_ticket *claim =
-        (struct remote_money_ticket *)((char *)ask - offsetof(struct remote_money_ticket, ask));
+    struct remote_money_ticket *claim = container_of(ask, struct remote_money_ticket, ask);
     struct tg_money_answer said;
     enum tg_err err;
 
@@ -349,8 +348,7 @@ void remote_money_settle(struct remote_money_ticket *claim, tg_micro spent, tg_m
 
 static void renew_answered(struct redis_ask *ask, const struct redisReply *reply)
 {
-    struct remote_money_ticket *claim =
-        (struct remote_money_ticket *)((char *)ask - offsetof(struct remote_money_ticket, ask));
+    struct remote_money_ticket *claim = container_of(ask, struct remote_money_ticket, ask);
 
     claim->in_flight = false;
     /* One that was lost on the way is said again with the connection. */

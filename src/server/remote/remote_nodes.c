@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "lib/core/container_of.h"
 #include "lib/core/num.h"
 #include "server/remote/remote_name.h"
 #include "server/remote/scripts.h"
@@ -41,12 +42,12 @@ void remote_nodes_options_init(struct remote_nodes_options *options)
 
 static struct remote_nodes *of_beat(struct redis_ask *ask)
 {
-    return (struct remote_nodes *)(void *)((char *)ask - offsetof(struct remote_nodes, beat));
+    return container_of(ask, struct remote_nodes, beat);
 }
 
 static struct remote_nodes *of_leaving(struct redis_ask *ask)
 {
-    return (struct remote_nodes *)(void *)((char *)ask - offsetof(struct remote_nodes, leaving));
+    return container_of(ask, struct remote_nodes, leaving);
 }
 
 static void beat(struct remote_nodes *nodes)

@@ -1,6 +1,7 @@
 /* test_heap.c - what src/lib/core/heap.c promises: the first is always the first. */
 #include "check.h"
 #include "draw.h"
+#include "lib/core/container_of.h"
 #include "lib/core/heap.h"
 
 enum { NODES = 200,
@@ -16,8 +17,8 @@ static struct item items[NODES];
 
 static bool ranks_before(const struct heap_node *a, const struct heap_node *b)
 {
-    const struct item *x = HEAP_OWNER(a, struct item, node);
-    const struct item *y = HEAP_OWNER(b, struct item, node);
+    const struct item *x = container_of(a, struct item, node);
+    const struct item *y = container_of(b, struct item, node);
 
     return x->rank != y->rank ? x->rank < y->rank : x < y;
 }
