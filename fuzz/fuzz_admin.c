@@ -154,7 +154,7 @@ static struct generation *generation(void *host)
 static void open_world(void)
 {
     struct config_problems problems;
-    struct ledger_problem problem;
+    struct tg_problem problem;
     struct config config;
 
     insist(config_load(world.path, &config, &problems) == CONFIG_READ);

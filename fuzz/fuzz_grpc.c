@@ -164,7 +164,7 @@ static const struct http_inbound_transport transport = {
 static void open_world(void)
 {
     struct config_problems problems;
-    struct ledger_problem trouble;
+    struct tg_problem trouble;
     struct tg_problem problem;
     struct config config;
 

@@ -84,7 +84,7 @@ TG_API const char *tg_strerror(enum tg_err err);
 /* What was wrong with a configuration: which field, what it held, what is allowed. Filled on
  * error by the functions that take one; null is accepted where nobody will read it. */
 struct tg_problem {
-    char text[240];
+    char text[640];
 };
 
 /* ---- 4 Decisions --------------------------------------------------------------------------

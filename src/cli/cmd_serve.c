@@ -176,7 +176,7 @@ static void write_addresses(struct serving *serving)
 static bool add_made(struct serving *serving, const char *path)
 {
     struct config_problems problems;
-    struct ledger_problem failure = {""};
+    struct tg_problem failure = {""};
     bool good = reload_at_start(serving->gateway, path, &problems, &failure);
 
     if (!good) {
@@ -348,7 +348,7 @@ static void stop_workers(struct serving *serving)
 static int serve(const struct command *self, const char *path, const char *record)
 {
     struct serving serving = {.command = self};
-    struct ledger_problem problem;
+    struct tg_problem problem;
     struct tg_problem why;
     struct config config;
     struct clock clock;

@@ -13,6 +13,7 @@
 #include "io/posix/clock.h"
 #include "io/posix/zone.h"
 #include "lib/core/num.h"
+#include "lib/core/problem.h"
 #include "server/config/config.h"
 #include "server/config/config_values.h"
 
@@ -126,8 +127,7 @@ static void add_money(void *context, const struct ledger_sum *sum)
 }
 
 static bool add_budget(struct spend_report *report, struct ledger_view *view, const char *tenant,
-                       const struct config_budget *budget, tg_ms now,
-                       struct ledger_problem *problem)
+                       const struct config_budget *budget, tg_ms now, struct tg_problem *problem)
 {
     struct spend_budget *row = &report->budgets[report->n_budgets];
     struct adding adding = {view, tenant, 0};
@@ -136,8 +136,7 @@ static bool add_budget(struct spend_report *report, struct ledger_view *view, co
 
     *row = (struct spend_budget){.tenant = tenant, .budget = budget};
     if (zone_read(budget->tz, &zone, &why) != TG_OK) {
-        snprintf(problem->text, sizeof problem->text, "%s", why.text);
-        return false;
+        return problem_fail(problem, "%s", why.text);
     }
     tg_window_of(per_of(budget->per), &zone, now, &row->begin, &row->end);
     zone_fini(&zone);
@@ -159,12 +158,11 @@ static size_t count_budgets(const struct config *config)
 
 static bool read_budgets(struct spend_report *report, struct ledger_view *view,
                          const struct config *config, const char *tenant, tg_ms now,
-                         struct ledger_problem *problem)
+                         struct tg_problem *problem)
 {
     report->budgets = calloc(count_budgets(config) + 1, sizeof *report->budgets);
     if (report->budgets == NULL) {
-        snprintf(problem->text, sizeof problem->text, "there is no memory for the report");
-        return false;
+        return problem_fail(problem, "there is no memory for the report");
     }
     for (size_t k = 0; tenant == NULL && k < config->n_budgets; k++)
         if (!add_budget(report, view, NULL, &config->budgets[k], now, problem))
@@ -205,7 +203,7 @@ static int report_view(const struct command *self, const struct spend_options *o
                        tg_ms now)
 {
     struct spend_report report = {.since = round_since(since, now)};
-    struct ledger_problem problem = {""};
+    struct tg_problem problem = {""};
     int status = STATUS_FAILED;
 
     if (!knows_tenant(self, config, view, options->tenant))
@@ -223,7 +221,7 @@ static int report_view(const struct command *self, const struct spend_options *o
 static int report_config(const struct command *self, const struct spend_options *options,
                          const struct config *config, tg_ms since, tg_ms now)
 {
-    struct ledger_problem problem = {""};
+    struct tg_problem problem = {""};
     struct ledger_view *view = NULL;
     int status;
 

@@ -10,6 +10,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "lib/core/problem.h"
+
 /* ---- Adding up ---- */
 
 int64_t spend_add(int64_t a, int64_t b)
@@ -109,15 +111,14 @@ static void join_rows(struct spend_report *report)
 }
 
 bool spend_report_read(struct spend_report *report, struct ledger_view *view, const char *tenant,
-                       struct ledger_problem *problem)
+                       struct tg_problem *problem)
 {
     struct reading reading = {report, view, tenant};
 
     if (!ledger_view_scan(view, report->since, add_row, &reading, problem))
         return false;
     if (report->no_memory) {
-        snprintf(problem->text, sizeof problem->text, "there is no memory for the report");
-        return false;
+        return problem_fail(problem, "there is no memory for the report");
     }
     join_rows(report);
     report->damaged = ledger_view_damaged(view);

@@ -36,7 +36,7 @@ struct spend_report {
 
 /* What tenant and those beneath it (null: all) have spent since `report->since`. */
 bool spend_report_read(struct spend_report *report, struct ledger_view *view, const char *tenant,
-                       struct ledger_problem *problem);
+                       struct tg_problem *problem);
 void spend_report_fini(struct spend_report *report);
 
 void spend_report_print(const struct spend_report *report);

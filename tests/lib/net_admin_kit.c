@@ -171,7 +171,7 @@ bool admin_kit_said(const struct admin_kit *kit, const char *text)
 /* ---- reloads ---- */
 
 static struct generation *read_again(struct admin_kit *kit, struct config_problems *problems,
-                                     struct ledger_problem *failure)
+                                     struct tg_problem *failure)
 {
     struct generation *made = NULL;
     struct admin_extras extras;
@@ -205,7 +205,7 @@ static void run_reload(void *arg)
 {
     struct admin_kit *kit = arg;
     struct config_problems problems;
-    struct ledger_problem failure;
+    struct tg_problem failure;
     struct generation *made = read_again(kit, &problems, &failure);
     struct reload_result result = {.ok = made != NULL, .problems = &problems};
     struct generation *before = kit->generation;
@@ -269,7 +269,7 @@ void admin_kit_write(struct admin_kit *kit, const char *yaml)
 
 static void open_gateway(struct admin_kit *kit)
 {
-    struct ledger_problem problem = {""};
+    struct tg_problem problem = {""};
     struct config_problems problems;
     struct config config;
 
@@ -291,7 +291,7 @@ void admin_kit_open_with(struct admin_kit *kit, const char *yaml, bool threads)
 {
     const char *tmp = getenv("TMPDIR");
     struct metrics_config metrics;
-    struct ledger_problem problem = {""};
+    struct tg_problem problem = {""};
 
     memset(kit, 0, sizeof *kit);
     kit->threads = threads;

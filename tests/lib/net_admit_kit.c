@@ -29,7 +29,7 @@ static size_t put_callers(char *yaml, size_t size)
 void kit_open(struct admit_kit *kit, const char *more)
 {
     struct config_problems problems;
-    struct ledger_problem trouble;
+    struct tg_problem trouble;
     struct tg_problem problem;
     struct config config;
     char yaml[4000];

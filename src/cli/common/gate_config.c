@@ -3,6 +3,8 @@
 
 #include <stdio.h>
 
+#include "lib/core/problem.h"
+
 bool gate_config_load(const struct command *command, const char *path, struct config *config)
 {
     struct config_problems problems;
@@ -30,7 +32,7 @@ enum tg_err gate_config_scopes(const struct config *config, struct tg_store *sto
     struct limit_book *book = limit_book_new(store);
     enum tg_err err = TG_ERR_MEMORY;
 
-    snprintf(problem->text, sizeof problem->text, "%s", tg_strerror(TG_ERR_MEMORY));
+    problem_fail(problem, "%s", tg_strerror(TG_ERR_MEMORY));
     if (book != NULL)
         err = scopes_new(config, book, scopes, problem);
     limit_book_free(book); /* there will be no other reading */

@@ -8,6 +8,7 @@
 
 #include "cli/common/gate_config.h"
 #include "cli/replay/replay_input.h"
+#include "lib/core/problem.h"
 
 /* ---- Calls ----------------------------------------------------------------------------------- */
 
@@ -288,7 +289,7 @@ static enum tg_err make_scopes(struct replay_side *side, struct replay_store *re
 
     if (remote == NULL)
         return gate_config_scopes(&side->config, side->store, &side->scopes, problem);
-    snprintf(problem->text, sizeof problem->text, "%s", tg_strerror(TG_ERR_MEMORY));
+    problem_fail(problem, "%s", tg_strerror(TG_ERR_MEMORY));
     side->book = limit_book_new(side->store);
     if (side->book != NULL)
         err = scopes_new(&side->config, side->book, &side->scopes, problem);

@@ -10,6 +10,7 @@
 
 #include "io/net/tls.h"
 #include "io/text/json_read.h"
+#include "lib/core/problem.h"
 #include "server/config/config_values.h"
 
 #define BODY_MAX ((size_t)16 << 20) /* a snapshot is bounded far below this */
@@ -157,9 +158,9 @@ static bool read_url(struct top_link *link, const struct top_address *address,
     struct value_url url;
 
     if (!value_url(address->url, &url) || url.has_query) {
-        snprintf(problem->text, sizeof problem->text,
-                 "'%.100s' is no URL like " TOP_URL_DEFAULT " or https://host:9090", address->url);
-        return false;
+        return problem_fail(problem,
+                            "'%.100s' is no URL like " TOP_URL_DEFAULT " or https://host:9090",
+                            address->url);
     }
     link->target = joined(url.path, url.path_bytes, PATH);
     return link->target != NULL && make_origin(link, &url, address->ca, problem);
@@ -173,7 +174,7 @@ bool top_link_open(struct top_link *link, struct net_loop *loop, const struct to
     *link = (struct top_link){.loop = loop, .done = done, .context = context};
     http_client_options_init(&options);
     options.idle_max = 1;
-    snprintf(problem->text, sizeof problem->text, "out of memory");
+    problem_fail(problem, "out of memory");
     if (address->token != NULL)
         link->authorization = joined("Bearer ", strlen("Bearer "), address->token);
     if ((address->token == NULL || link->authorization != NULL) &&

@@ -11,6 +11,8 @@
 #include <stdio.h>
 #include <time.h>
 
+#include "lib/core/problem.h"
+
 struct sleeper {
     pthread_mutex_t mutex;
     pthread_cond_t woken_up;
@@ -34,10 +36,8 @@ enum tg_err gate_wait_init(struct gate_wait *door, const struct tg_gate_config *
     struct tg_gate_config own = *config;
 
     if (config->remote_store) {
-        if (problem != NULL)
-            snprintf(problem->text, sizeof problem->text,
-                     "a gate that blocks decides rate and cost itself: no remote store");
-        return TG_ERR_INVALID;
+        return problem_say(problem, TG_ERR_INVALID,
+                           "a gate that blocks decides rate and cost itself: no remote store");
     }
     own.wake = wake;
     clock_init(&door->clock);

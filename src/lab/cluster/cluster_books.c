@@ -8,13 +8,12 @@
 #include <stdio.h>
 
 #include "lab/cluster/cluster_state.h"
+#include "lib/core/problem.h"
 
 static enum tg_err unbalanced(struct tg_problem *problem, const char *what, int64_t a, int64_t b)
 {
-    if (problem != NULL)
-        snprintf(problem->text, sizeof problem->text,
-                 "the books do not balance: %s, %" PRId64 " against %" PRId64, what, a, b);
-    return TG_ERR_UNKNOWN;
+    return problem_say(problem, TG_ERR_UNKNOWN,
+                       "the books do not balance: %s, %" PRId64 " against %" PRId64, what, a, b);
 }
 
 /* What the outcomes say, against what was counted as it happened. */

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "lab/cluster/cluster_state.h"
+#include "lib/core/problem.h"
 
 #define ORDER_BITS 56
 #define EVENTS_A_REPORT (1 << 15)
@@ -183,9 +184,7 @@ static void run_events(struct cluster_run_state *run)
 
 static enum tg_err wrong_request(struct tg_problem *problem, size_t i, const char *what)
 {
-    if (problem != NULL)
-        snprintf(problem->text, sizeof problem->text, "request %zu of the workload: %s", i, what);
-    return TG_ERR_INVALID;
+    return problem_say(problem, TG_ERR_INVALID, "request %zu of the workload: %s", i, what);
 }
 
 static enum tg_err check_load(const struct cluster_config *config,
@@ -339,7 +338,7 @@ enum tg_err cluster_run(const struct cluster_config *config, const struct cluste
     if (err == TG_OK)
         err = report_make(&run, result, problem);
     if (err == TG_ERR_MEMORY && problem != NULL)
-        snprintf(problem->text, sizeof problem->text, "%s", tg_strerror(TG_ERR_MEMORY));
+        problem_fail(problem, "%s", tg_strerror(TG_ERR_MEMORY));
     end(&run);
     return err;
 }

@@ -3,6 +3,8 @@
 
 #include <stdio.h>
 
+#include "lib/core/problem.h"
+
 /* Only posts: the gate is in the middle of something. */
 static void wake(void *context, void *waiter)
 {
@@ -39,10 +41,8 @@ enum tg_err gate_run_init(struct gate_run *run, const struct tg_gate_config *con
                           gate_run_decided *decided, void *context, struct tg_problem *problem)
 {
     if (config->remote_store) {
-        if (problem != NULL)
-            snprintf(problem->text, sizeof problem->text,
-                     "a gate in virtual time needs to be told where its remote store is");
-        return TG_ERR_INVALID;
+        return problem_say(problem, TG_ERR_INVALID,
+                           "a gate in virtual time needs to be told where its remote store is");
     }
     return init(run, *config, NULL, decided, context, problem);
 }

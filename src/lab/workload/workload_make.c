@@ -13,6 +13,7 @@
 
 #include "lib/core/container_of.h"
 #include "lib/core/heap.h"
+#include "lib/core/problem.h"
 
 /* A client while it sends. */
 struct sender {
@@ -243,16 +244,15 @@ static enum tg_err check(const struct workload_spec *spec, const struct workload
 {
     for (size_t i = 0; i < spec->n_clients; i++)
         if (spec->clients[i].concurrency > 0) {
-            snprintf(problem->text, sizeof problem->text,
-                     "client '%.40s' has 'concurrency': clients that wait for their answers are "
-                     "not simulated; give it a 'rate_fraction'",
-                     spec->clients[i].id);
-            return TG_ERR_INVALID;
+            return problem_say(
+                problem, TG_ERR_INVALID,
+                "client '%.40s' has 'concurrency': clients that wait for their answers are "
+                "not simulated; give it a 'rate_fraction'",
+                spec->clients[i].id);
         }
     if (making->num_requests == 0 && making->horizon_us == INT64_MAX) {
-        snprintf(problem->text, sizeof problem->text,
-                 "the workload has no end: give the number of requests or a horizon");
-        return TG_ERR_INVALID;
+        return problem_say(problem, TG_ERR_INVALID,
+                           "the workload has no end: give the number of requests or a horizon");
     }
     return TG_OK;
 }
@@ -275,6 +275,5 @@ enum tg_err workload_make(const struct workload_spec *spec, const struct workloa
     free(senders.all);
     if (done)
         return TG_OK;
-    snprintf(problem->text, sizeof problem->text, "%s", tg_strerror(TG_ERR_MEMORY));
-    return TG_ERR_MEMORY;
+    return problem_say(problem, TG_ERR_MEMORY, "%s", tg_strerror(TG_ERR_MEMORY));
 }

@@ -21,13 +21,28 @@ const char *tg_strerror(enum tg_err err)
     return "not an error of this library";
 }
 
+static void write_text(struct tg_problem *problem, const char *format, va_list args)
+{
+    if (problem)
+        vsnprintf(problem->text, sizeof problem->text, format, args);
+}
+
 enum tg_err problem_say(struct tg_problem *problem, enum tg_err err, const char *format, ...)
 {
-    if (problem) {
-        va_list args;
-        va_start(args, format);
-        vsnprintf(problem->text, sizeof problem->text, format, args);
-        va_end(args);
-    }
+    va_list args;
+
+    va_start(args, format);
+    write_text(problem, format, args);
+    va_end(args);
     return err;
+}
+
+bool problem_fail(struct tg_problem *problem, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    write_text(problem, format, args);
+    va_end(args);
+    return false;
 }

@@ -9,4 +9,8 @@
 enum tg_err problem_say(struct tg_problem *problem, enum tg_err err, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* The same for functions that say by false that they failed. */
+bool problem_fail(struct tg_problem *problem, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
 #endif

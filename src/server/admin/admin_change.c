@@ -267,7 +267,7 @@ static void lapse(void *arg)
 /* ---- all of them ---- */
 
 enum tg_err admin_changes_new(struct admin *admin, struct admin_changes **made,
-                              struct ledger_problem *problem)
+                              struct tg_problem *problem)
 {
     struct admin_changes *changes = calloc(1, sizeof *changes);
 

@@ -78,7 +78,7 @@ struct admin_changes {
 };
 
 TG_MUST_CHECK enum tg_err admin_changes_new(struct admin *admin, struct admin_changes **changes,
-                                            struct ledger_problem *problem);
+                                            struct tg_problem *problem);
 
 /* Waits for the one that is under way; those that wait are forgotten. */
 void admin_changes_free(struct admin_changes *changes);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "io/text/yaml_arena.h"
+#include "lib/core/problem.h"
 #include "server/tenancy/virtual_key.h"
 
 void admin_extras_name_tenant(char name[ADMIN_EXTRA_NAME_MAX], const char *tenant)
@@ -108,7 +109,7 @@ bool admin_extras_list(struct admin_extras *extras, tg_ms now)
 }
 
 bool admin_extras_read(struct ledger *ledger, tg_ms now, struct admin_extras *extras,
-                       struct ledger_problem *problem)
+                       struct tg_problem *problem)
 {
     *extras = (struct admin_extras){.next_end = TG_NUMBER_MAX};
     if (ledger == NULL)
@@ -117,7 +118,7 @@ bool admin_extras_read(struct ledger *ledger, tg_ms now, struct admin_extras *ex
         return false;
     if (admin_extras_list(extras, now))
         return true;
-    snprintf(problem->text, sizeof problem->text, "there is no memory for what the API made");
+    problem_fail(problem, "there is no memory for what the API made");
     admin_extras_free(extras);
     return false;
 }

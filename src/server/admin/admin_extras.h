@@ -25,7 +25,7 @@ struct admin_extras {
 /* Top-ups that have ended by `now` are left out of the list. A null ledger has nothing. To be freed
  * only after true. */
 bool admin_extras_read(struct ledger *ledger, tg_ms now, struct admin_extras *extras,
-                       struct ledger_problem *problem);
+                       struct tg_problem *problem);
 void admin_extras_free(struct admin_extras *extras);
 
 /* Makes the list anew after `all` was changed. False: no memory. */

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/core/problem.h"
 #include "server/admin/admin_change.h"
 #include "server/admin/admin_parts.h"
 #include "server/obs/log.h"
@@ -273,12 +274,12 @@ static void each_second(void *arg)
 }
 
 enum tg_err admin_new(const struct admin_options *options, struct admin **made,
-                      struct ledger_problem *problem)
+                      struct tg_problem *problem)
 {
     struct snapshot_sources of = {options->gateway, options->metrics, options->watch};
     struct admin *admin = calloc(1, sizeof *admin);
 
-    snprintf(problem->text, sizeof problem->text, "no memory");
+    problem_fail(problem, "no memory");
     if (admin == NULL)
         return TG_ERR_MEMORY;
     admin->options = *options;

@@ -63,7 +63,7 @@ struct admin {
 /* TG_ERR_MEMORY, TG_ERR_STORE. What the administrator made is read from the ledger for when the
  * next top-up ends. */
 TG_MUST_CHECK enum tg_err admin_new(const struct admin_options *options, struct admin **admin,
-                                    struct ledger_problem *problem);
+                                    struct tg_problem *problem);
 
 /* The listener has been freed. Waits for a change that is under way. */
 void admin_free(struct admin *admin);

@@ -291,7 +291,7 @@ static bool check_first(struct admin_change *change)
 
 /* ---- keeping ---- */
 
-static bool keep(struct admin_change *change, struct ledger_problem *problem)
+static bool keep(struct admin_change *change, struct tg_problem *problem)
 {
     struct ledger *ledger = change->all->admin->options.gateway->ledger;
 
@@ -329,7 +329,7 @@ static bool keep(struct admin_change *change, struct ledger_problem *problem)
 void admin_change_store(struct admin_change *change)
 {
     struct ledger *ledger = change->all->admin->options.gateway->ledger;
-    struct ledger_problem problem;
+    struct tg_problem problem;
     struct config config;
     bool good;
 
@@ -356,7 +356,7 @@ void admin_change_store(struct admin_change *change)
 
 void admin_change_undo(struct admin_change *change)
 {
-    struct ledger_problem problem;
+    struct tg_problem problem;
 
     if (!ledger_admin_restore(change->all->admin->options.gateway->ledger, change->tenant,
                               &change->before.all, &problem))

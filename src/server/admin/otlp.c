@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "io/net/tls.h"
+#include "lib/core/problem.h"
 
 enum {
     EACH_MS = 250,
@@ -187,7 +188,7 @@ bool otlp_new(const struct otlp_options *options, struct otlp **made, struct tg_
     bool bare = url->path == NULL || url->path[0] == 0 || strcmp(url->path, "/") == 0;
     struct otlp *otlp = calloc(1, sizeof *otlp);
 
-    snprintf(problem->text, sizeof problem->text, "no memory for traces");
+    problem_fail(problem, "no memory for traces");
     if (otlp == NULL)
         return false;
     otlp->loop = options->loop;

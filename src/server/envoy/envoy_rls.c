@@ -26,6 +26,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/core/problem.h"
 #include "server/config/config_index.h"
 #include "server/envoy/envoy_rls_inside.h"
 
@@ -162,7 +163,7 @@ enum tg_err envoy_rls_new(const struct config *config, struct limit_book *book,
         return TG_OK;
     }
     if (err == TG_ERR_MEMORY && problem != NULL)
-        snprintf(problem->text, sizeof problem->text, "%s", tg_strerror(err));
+        problem_fail(problem, "%s", tg_strerror(err));
     limit_book_forget(book);
     envoy_rls_free(rls);
     return err;

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "server/ledger/ledger_problem.h"
+#include "lib/core/problem.h"
 
 void forest_free(struct forest *forest)
 {
@@ -17,11 +17,11 @@ void forest_free(struct forest *forest)
 }
 
 static bool copy_budgets(struct tg_budget *to, size_t *n_to, const struct tg_budget *from, size_t n,
-                         const char *whose, struct ledger_problem *problem)
+                         const char *whose, struct tg_problem *problem)
 {
     if (n > TG_BUDGETS_MAX)
-        return ledger_fail(problem, "%s has %zu budgets; up to %d are allowed", whose, n,
-                           TG_BUDGETS_MAX);
+        return problem_fail(problem, "%s has %zu budgets; up to %d are allowed", whose, n,
+                            TG_BUDGETS_MAX);
     if (n > 0)
         memcpy(to, from, n * sizeof *to);
     *n_to = n;
@@ -29,30 +29,29 @@ static bool copy_budgets(struct tg_budget *to, size_t *n_to, const struct tg_bud
 }
 
 /* A parent must exist, and the way up must end. */
-static bool check_parents(const struct spending_tree *tree, size_t i,
-                          struct ledger_problem *problem)
+static bool check_parents(const struct spending_tree *tree, size_t i, struct tg_problem *problem)
 {
     size_t at = i, levels = 0;
 
     while (at != SPENDING_TOP) {
         if (at >= tree->n_tenants || ++levels > TG_LEVELS_MAX - 2)
-            return ledger_fail(problem,
-                               "the tenant %s has a parent that does not exist, or more than %d "
-                               "levels above it",
-                               tree->tenants[i].name, TG_LEVELS_MAX - 2);
+            return problem_fail(problem,
+                                "the tenant %s has a parent that does not exist, or more than %d "
+                                "levels above it",
+                                tree->tenants[i].name, TG_LEVELS_MAX - 2);
         at = tree->tenants[at].parent;
     }
     return true;
 }
 
 static bool copy_tenant(struct node *node, const struct spending_tree *tree, size_t i,
-                        struct ledger_problem *problem)
+                        struct tg_problem *problem)
 {
     const struct spending_tenant *tenant = &tree->tenants[i];
 
     node->name = strdup(tenant->name);
     node->parent = tenant->parent == SPENDING_TOP ? tree->n_tenants : tenant->parent;
-    return (node->name != NULL || ledger_fail(problem, "there is no memory for a tenant")) &&
+    return (node->name != NULL || problem_fail(problem, "there is no memory for a tenant")) &&
            check_parents(tree, i, problem) &&
            copy_budgets(node->budgets, &node->n_budgets, tenant->budgets, tenant->n_budgets,
                         tenant->name, problem) &&
@@ -75,7 +74,7 @@ static void sort_names(struct forest *forest)
 }
 
 bool forest_init(struct forest *forest, const struct spending_tree *tree,
-                 struct ledger_problem *problem)
+                 struct tg_problem *problem)
 {
     struct node *everyone;
     size_t n = tree->n_tenants + 1;
@@ -85,7 +84,7 @@ bool forest_init(struct forest *forest, const struct spending_tree *tree,
                               .accounts = calloc(n, sizeof *forest->accounts)};
     forest->n = forest->nodes ? n : 0;
     if (forest->nodes == NULL || forest->by_name == NULL || forest->accounts == NULL) {
-        return ledger_fail(problem, "there is no memory for %zu tenants", tree->n_tenants);
+        return problem_fail(problem, "there is no memory for %zu tenants", tree->n_tenants);
     }
     everyone = &forest->nodes[tree->n_tenants];
     everyone->parent = SPENDING_TOP;
@@ -99,13 +98,13 @@ bool forest_init(struct forest *forest, const struct spending_tree *tree,
     return true;
 }
 
-bool forest_register(struct forest *forest, struct ledger *ledger, struct ledger_problem *problem)
+bool forest_register(struct forest *forest, struct ledger *ledger, struct tg_problem *problem)
 {
     size_t n = forest->n - 1;
     struct ledger_tenant_spec *list = calloc(n + 1, sizeof *list);
 
     if (list == NULL)
-        return ledger_fail(problem, "there is no memory for %zu tenants", n);
+        return problem_fail(problem, "there is no memory for %zu tenants", n);
     for (size_t i = 0; i < n; i++) {
         size_t parent = forest->nodes[i].parent;
         list[i] = (struct ledger_tenant_spec){forest->nodes[i].name,

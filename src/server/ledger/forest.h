@@ -37,12 +37,12 @@ struct forest {
 
 /* Copies and checks a tree. To be freed even if it is none. */
 bool forest_init(struct forest *forest, const struct spending_tree *tree,
-                 struct ledger_problem *problem);
+                 struct tg_problem *problem);
 void forest_free(struct forest *forest);
 
 /* Gets the tenants' numbers from the ledger (null: there is none); those that are new are written
  * there. */
-bool forest_register(struct forest *forest, struct ledger *ledger, struct ledger_problem *problem);
+bool forest_register(struct forest *forest, struct ledger *ledger, struct tg_problem *problem);
 
 /* Finds the nodes that are as they were in another forest, parents and budgets, and takes over
  * their accounts: for them nothing has to be done. */

@@ -31,14 +31,14 @@ struct journal_record {
 };
 
 /* Makes a new, empty journal file for the ledger `token`; nothing is there until it is whole. */
-bool journal_create(const char *path, uint64_t token, size_t slots, struct ledger_problem *problem);
+bool journal_create(const char *path, uint64_t token, size_t slots, struct tg_problem *problem);
 
 /* Maps the file. Its token must be the ledger's. */
 bool journal_map(struct journal *journal, const char *path, uint64_t token,
-                 struct ledger_problem *problem);
+                 struct tg_problem *problem);
 
 /* The same without a file. */
-bool journal_map_memory(struct journal *journal, size_t slots, struct ledger_problem *problem);
+bool journal_map_memory(struct journal *journal, size_t slots, struct tg_problem *problem);
 
 void journal_unmap(struct journal *journal);
 
@@ -87,7 +87,7 @@ void journal_sync(struct journal *journal);
 
 /* Maps the file for reading alone, beside the process that writes it. */
 bool journal_map_view(struct journal *journal, const char *path, uint64_t token,
-                      struct ledger_problem *problem);
+                      struct tg_problem *problem);
 
 /* What was in a journal at some moment, from one sequence number on. */
 struct journal_copy {

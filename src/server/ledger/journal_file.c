@@ -18,8 +18,8 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include "lib/core/problem.h"
 #include "server/ledger/journal_slot.h"
-#include "server/ledger/ledger_problem.h"
 
 static const char magic[8] = "TGSPEND";
 
@@ -74,7 +74,7 @@ static void sync_folder(const char *path)
     free(folder);
 }
 
-bool journal_create(const char *path, uint64_t token, size_t slots, struct ledger_problem *problem)
+bool journal_create(const char *path, uint64_t token, size_t slots, struct tg_problem *problem)
 {
     size_t bytes = strlen(path) + sizeof ".new";
     char *fresh = malloc(bytes);
@@ -82,7 +82,7 @@ bool journal_create(const char *path, uint64_t token, size_t slots, struct ledge
     int fd;
 
     if (fresh == NULL)
-        return ledger_fail(problem, "%s: there is no memory to make it", path);
+        return problem_fail(problem, "%s: there is no memory to make it", path);
     snprintf(fresh, bytes, "%s.new", path);
     fd = open(fresh, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     if (fd >= 0) {
@@ -96,54 +96,54 @@ bool journal_create(const char *path, uint64_t token, size_t slots, struct ledge
         errno = why;
     }
     if (!done)
-        ledger_fail(problem,
-                    "%s: the journal of %zu bytes cannot be made: %s; check the rights and the "
-                    "free space of its folder",
-                    path, HEAD_BYTES + slots * SLOT_BYTES, strerror(errno));
+        problem_fail(problem,
+                     "%s: the journal of %zu bytes cannot be made: %s; check the rights and the "
+                     "free space of its folder",
+                     path, HEAD_BYTES + slots * SLOT_BYTES, strerror(errno));
     free(fresh);
     return done;
 }
 
 static bool check_head(const char *path, const struct head *head, off_t file_bytes, uint64_t token,
-                       struct ledger_problem *problem)
+                       struct tg_problem *problem)
 {
     static const char go_on[] = "put back the right file, or replace it by an empty one to go on "
                                 "without what it held";
 
     if (memcmp(head->magic, magic, sizeof magic) != 0)
-        return ledger_fail(problem, "%s is no journal of a ledger; %s", path, go_on);
+        return problem_fail(problem, "%s is no journal of a ledger; %s", path, go_on);
     if (head->version != 1)
-        return ledger_fail(problem,
-                           "%s is a journal of version %u, this program knows version 1; use the "
-                           "newer program",
-                           path, (unsigned)head->version);
+        return problem_fail(problem,
+                            "%s is a journal of version %u, this program knows version 1; use the "
+                            "newer program",
+                            path, (unsigned)head->version);
     if (head->checksum != XXH3_64bits(head, offsetof(struct head, checksum)) ||
         head->slot_bytes != SLOT_BYTES || head->slots < 2 || head->slots > SLOTS_MAX)
-        return ledger_fail(problem, "%s is damaged: its head is not what was written; %s", path,
-                           go_on);
+        return problem_fail(problem, "%s is damaged: its head is not what was written; %s", path,
+                            go_on);
     if ((uint64_t)file_bytes != HEAD_BYTES + head->slots * SLOT_BYTES)
-        return ledger_fail(problem, "%s is damaged: it has %lld bytes of %llu; %s", path,
-                           (long long)file_bytes,
-                           (unsigned long long)(HEAD_BYTES + head->slots * SLOT_BYTES), go_on);
+        return problem_fail(problem, "%s is damaged: it has %lld bytes of %llu; %s", path,
+                            (long long)file_bytes,
+                            (unsigned long long)(HEAD_BYTES + head->slots * SLOT_BYTES), go_on);
     if (head->token != token)
-        return ledger_fail(problem, "%s is the journal of another ledger; %s", path, go_on);
+        return problem_fail(problem, "%s is the journal of another ledger; %s", path, go_on);
     return true;
 }
 
 static bool map_file(struct journal *journal, int fd, const char *path, uint64_t token,
-                     int protection, struct ledger_problem *problem)
+                     int protection, struct tg_problem *problem)
 {
     struct head head = {.version = 0};
     struct stat stat;
     void *mapping;
 
     if (fstat(fd, &stat) != 0 || pread(fd, &head, sizeof head, 0) < 0)
-        return ledger_fail(problem, "%s cannot be read: %s", path, strerror(errno));
+        return problem_fail(problem, "%s cannot be read: %s", path, strerror(errno));
     if (!check_head(path, &head, stat.st_size, token, problem))
         return false;
     mapping = mmap(NULL, (size_t)stat.st_size, protection, MAP_SHARED, fd, 0);
     if (mapping == MAP_FAILED)
-        return ledger_fail(problem, "%s cannot be mapped: %s", path, strerror(errno));
+        return problem_fail(problem, "%s cannot be mapped: %s", path, strerror(errno));
     *journal = (struct journal){
         .slots = (struct slot *)((char *)mapping + HEAD_BYTES),
         .n = head.slots,
@@ -155,13 +155,13 @@ static bool map_file(struct journal *journal, int fd, const char *path, uint64_t
 }
 
 static bool map_path(struct journal *journal, const char *path, uint64_t token, bool writable,
-                     struct ledger_problem *problem)
+                     struct tg_problem *problem)
 {
     int fd = open(path, (writable ? O_RDWR : O_RDONLY) | O_CLOEXEC);
     bool done;
 
     if (fd < 0)
-        return ledger_fail(problem, "%s cannot be opened: %s", path, strerror(errno));
+        return problem_fail(problem, "%s cannot be opened: %s", path, strerror(errno));
     done =
         map_file(journal, fd, path, token, writable ? PROT_READ | PROT_WRITE : PROT_READ, problem);
     close(fd);
@@ -169,24 +169,24 @@ static bool map_path(struct journal *journal, const char *path, uint64_t token, 
 }
 
 bool journal_map(struct journal *journal, const char *path, uint64_t token,
-                 struct ledger_problem *problem)
+                 struct tg_problem *problem)
 {
     return map_path(journal, path, token, true, problem);
 }
 
 bool journal_map_view(struct journal *journal, const char *path, uint64_t token,
-                      struct ledger_problem *problem)
+                      struct tg_problem *problem)
 {
     return map_path(journal, path, token, false, problem);
 }
 
-bool journal_map_memory(struct journal *journal, size_t slots, struct ledger_problem *problem)
+bool journal_map_memory(struct journal *journal, size_t slots, struct tg_problem *problem)
 {
     size_t bytes = slots * SLOT_BYTES;
     void *mapping = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
     if (mapping == MAP_FAILED)
-        return ledger_fail(problem, "there is no memory for a journal of %zu entries", slots);
+        return problem_fail(problem, "there is no memory for a journal of %zu entries", slots);
     *journal =
         (struct journal){.slots = mapping, .n = slots, .mapping = mapping, .mapping_bytes = bytes};
     return true;

@@ -28,7 +28,7 @@
  * none of ours to pass over. Sets `through`, and counts what was damaged. */
 static bool add_entries(struct ledger *ledger, uint64_t last, bool gaps, journal_read_fn *read,
                         uint64_t *through, uint64_t *whole, uint64_t *damaged,
-                        struct ledger_problem *problem)
+                        struct tg_problem *problem)
 {
     struct journal_record record;
     uint64_t sequence = atomic_load(&ledger->moved) + 1;
@@ -50,7 +50,7 @@ static bool add_entries(struct ledger *ledger, uint64_t last, bool gaps, journal
 }
 
 bool ledger_move(struct ledger *ledger, uint64_t last, bool gaps, journal_read_fn *read,
-                 uint64_t *whole, struct ledger_problem *problem)
+                 uint64_t *whole, struct tg_problem *problem)
 {
     uint64_t through, damaged;
 
@@ -86,7 +86,7 @@ void ledger_append(struct ledger *ledger, const struct ledger_entry *entry)
 
 /* ---- Off the way ---- */
 
-static void tell(struct ledger *ledger, const struct ledger_problem *why, struct ledger_problem *to)
+static void tell(struct ledger *ledger, const struct tg_problem *why, struct tg_problem *to)
 {
     pthread_mutex_lock(&ledger->telling);
     ledger->reason = *why;
@@ -95,7 +95,7 @@ static void tell(struct ledger *ledger, const struct ledger_problem *why, struct
         *to = *why;
 }
 
-static bool flush_held(struct ledger *ledger, struct ledger_problem *problem)
+static bool flush_held(struct ledger *ledger, struct tg_problem *problem)
 {
     for (;;) {
         uint64_t before = atomic_load(&ledger->moved), whole;
@@ -111,9 +111,9 @@ static bool flush_held(struct ledger *ledger, struct ledger_problem *problem)
     }
 }
 
-bool ledger_flush(struct ledger *ledger, struct ledger_problem *problem)
+bool ledger_flush(struct ledger *ledger, struct tg_problem *problem)
 {
-    struct ledger_problem why = {""};
+    struct tg_problem why = {""};
     bool done;
 
     pthread_mutex_lock(&ledger->held);
@@ -126,9 +126,9 @@ bool ledger_flush(struct ledger *ledger, struct ledger_problem *problem)
     return done;
 }
 
-bool ledger_roll(struct ledger *ledger, tg_ms now, struct ledger_problem *problem)
+bool ledger_roll(struct ledger *ledger, tg_ms now, struct tg_problem *problem)
 {
-    struct ledger_problem why = {""};
+    struct tg_problem why = {""};
     bool done;
 
     pthread_mutex_lock(&ledger->held);
@@ -139,7 +139,7 @@ bool ledger_roll(struct ledger *ledger, tg_ms now, struct ledger_problem *proble
 }
 
 bool ledger_add_tenants(struct ledger *ledger, struct ledger_tenant_spec *list, size_t n,
-                        struct ledger_problem *problem)
+                        struct tg_problem *problem)
 {
     bool done;
 
@@ -200,7 +200,7 @@ uint32_t ledger_tenant_parent(struct ledger *ledger, uint32_t tenant)
 }
 
 bool ledger_scan_moved(struct ledger *ledger, tg_ms begin, ledger_sum_fn *fn, void *context,
-                       struct ledger_problem *problem)
+                       struct tg_problem *problem)
 {
     return ledger_db_scan(&ledger->db, begin, fn, context, problem);
 }
@@ -244,7 +244,7 @@ static void add_asked(void *context, const struct ledger_sum *sum)
 }
 
 bool ledger_spent(struct ledger *ledger, const char *tenant, const char *user, tg_ms begin,
-                  tg_micro *micro, struct ledger_problem *problem)
+                  tg_micro *micro, struct tg_problem *problem)
 {
     struct asked asked = {ledger, tenant, user, 0};
     bool done;

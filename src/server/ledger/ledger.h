@@ -31,11 +31,6 @@
 
 #include "tollgate.h"
 
-/* What is wrong, with which file, and what to do about it. */
-struct ledger_problem {
-    char text[640];
-};
-
 struct ledger_config {
     const char *path; /* of the database; ":memory:" keeps nothing over a restart */
     tg_ms detail;     /* how long single calls are kept; 0: only sums are; default 30 days */
@@ -82,11 +77,11 @@ struct ledger;
  * in the journal. False: nothing is open, nothing is changed that could not be repeated, and
  * `problem` says why. What is damaged is never replaced by something empty. */
 bool ledger_open(const struct ledger_config *config, struct ledger **ledger,
-                 struct ledger_problem *problem);
+                 struct tg_problem *problem);
 
 /* Moves what is left into the database. False: it could not; it stays in the journal, and the next
  * ledger_open() counts it. The ledger is gone in either case. Null is fine. */
-bool ledger_close(struct ledger *ledger, struct ledger_problem *problem);
+bool ledger_close(struct ledger *ledger, struct tg_problem *problem);
 
 /* Random, made with the database and kept in it: what other machines know this ledger by. A copy
  * has the same; two machines must not write to copies of one. That of ":memory:" is new each time.
@@ -104,7 +99,7 @@ struct ledger_tenant_spec {
 
 /* The numbers of tenants. New ones are on disk when this returns, all of them or none. */
 bool ledger_add_tenants(struct ledger *ledger, struct ledger_tenant_spec *list, size_t n,
-                        struct ledger_problem *problem);
+                        struct tg_problem *problem);
 
 /* ---- On the way of a call -------------------------------------------------------------------- */
 
@@ -122,16 +117,16 @@ void ledger_append(struct ledger *ledger, const struct ledger_entry *entry);
 
 /* Moves what is in the journal into the database, in transactions of many entries. False: the
  * database does not take it now. Nothing is lost; call again. */
-bool ledger_flush(struct ledger *ledger, struct ledger_problem *problem);
+bool ledger_flush(struct ledger *ledger, struct tg_problem *problem);
 
 /* Forgets single calls older than `detail`, makes quarters of an hour that are older than 70 days
  * into days (UTC), and days older than 400 days into one sum. Worth calling once an hour. */
-bool ledger_roll(struct ledger *ledger, tg_ms now, struct ledger_problem *problem);
+bool ledger_roll(struct ledger *ledger, tg_ms now, struct tg_problem *problem);
 
 /* Flushes every `period_ms` and rolls every hour on a thread of its own, until ledger_close(). */
 struct clock;
 bool ledger_keep(struct ledger *ledger, const struct clock *clock, int64_t period_ms,
-                 struct ledger_problem *problem);
+                 struct tg_problem *problem);
 
 enum ledger_health {
     LEDGER_WELL,
@@ -170,14 +165,14 @@ typedef void ledger_sum_fn(void *context, const struct ledger_sum *sum);
  * of every zone are, and not older than 70 days; otherwise the whole quarter or the whole UTC day
  * in which it lies counts: never less. */
 bool ledger_spent(struct ledger *ledger, const char *tenant, const char *user, tg_ms begin,
-                  tg_micro *micro, struct ledger_problem *problem);
+                  tg_micro *micro, struct tg_problem *problem);
 
 /* The same, of everyone, in two parts between ledger_hold() and ledger_let_go(): what is in the
  * database, and what is in the journal now. While it is held nothing moves from one to the other;
  * appends go on. Each part may give several sums for the same names. */
 void ledger_hold(struct ledger *ledger);
 bool ledger_scan_moved(struct ledger *ledger, tg_ms begin, ledger_sum_fn *fn, void *context,
-                       struct ledger_problem *problem);
+                       struct tg_problem *problem);
 void ledger_scan_waiting(struct ledger *ledger, tg_ms begin, ledger_sum_fn *fn, void *context);
 void ledger_let_go(struct ledger *ledger);
 
@@ -191,11 +186,11 @@ uint32_t ledger_tenant_parent(struct ledger *ledger, uint32_t tenant); /* 0: non
 /* A ledger as it was at one moment, what is still in the journal included. */
 struct ledger_view;
 
-bool ledger_view_open(const char *path, struct ledger_view **view, struct ledger_problem *problem);
+bool ledger_view_open(const char *path, struct ledger_view **view, struct tg_problem *problem);
 void ledger_view_close(struct ledger_view *view);
 
 bool ledger_view_scan(struct ledger_view *view, tg_ms begin, ledger_sum_fn *fn, void *context,
-                      struct ledger_problem *problem);
+                      struct tg_problem *problem);
 
 /* Tenants are numbered from 1 to `ledger_view_tenants`. */
 size_t ledger_view_tenants(const struct ledger_view *view);

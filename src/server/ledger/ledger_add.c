@@ -14,8 +14,8 @@
 #include <xxhash.h>
 
 #include "lib/core/num.h"
+#include "lib/core/problem.h"
 #include "server/ledger/ledger_db.h"
-#include "server/ledger/ledger_problem.h"
 
 enum { NAMES = 256, SUMS = 64, CALLS = 16 }; /* that are remembered */
 enum { COLUMNS = 14 };                       /* of a call */
@@ -248,12 +248,12 @@ static bool remember(struct ledger_db *db)
 }
 
 bool ledger_db_add(struct ledger_db *db, const struct journal_record *record, bool with_detail,
-                   struct ledger_problem *problem)
+                   struct tg_problem *problem)
 {
     int64_t user, model;
 
     if (!remember(db))
-        return ledger_fail(problem, "%s: there is no memory to write to it", db->path);
+        return problem_fail(problem, "%s: there is no memory to write to it", db->path);
     bool done = name_id(db, record->entry.user, &user) &&
                 name_id(db, record->entry.model, &model) &&
                 (!with_detail || add_call(db, record, user, model)) &&
@@ -261,7 +261,7 @@ bool ledger_db_add(struct ledger_db *db, const struct journal_record *record, bo
     return done || ledger_db_fail(db, "a call cannot be added", problem);
 }
 
-bool ledger_db_set_moved(struct ledger_db *db, uint64_t moved, struct ledger_problem *problem)
+bool ledger_db_set_moved(struct ledger_db *db, uint64_t moved, struct tg_problem *problem)
 {
     int64_t value = (int64_t)moved;
 

@@ -12,8 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/core/problem.h"
 #include "server/ledger/ledger_own.h"
-#include "server/ledger/ledger_problem.h"
 
 /* AUTOINCREMENT: the number of a top-up that was taken back must not come again, for whoever still
  * has it would take away another one. */
@@ -60,7 +60,7 @@ static void bind(sqlite3_stmt *statement, int place, const struct value *value)
 
 /* Runs one statement; what it gave in its first column, if anything, is the result. */
 static bool run(struct ledger_db *db, const char *sql, const struct value *values, int n,
-                int64_t *result, struct ledger_problem *problem)
+                int64_t *result, struct tg_problem *problem)
 {
     sqlite3_stmt *statement = NULL;
     int code = sqlite3_prepare_v2(db->sqlite, sql, -1, &statement, NULL);
@@ -94,7 +94,7 @@ struct bound {
     const char *of;
 };
 
-static bool within(struct ledger_db *db, const struct bound *bound, struct ledger_problem *problem)
+static bool within(struct ledger_db *db, const struct bound *bound, struct tg_problem *problem)
 {
     int64_t there = 0;
 
@@ -103,14 +103,14 @@ static bool within(struct ledger_db *db, const struct bound *bound, struct ledge
     if (!run(db, bound->count, bound->values, bound->n, &there, problem))
         return false;
     return there < bound->max ||
-           ledger_fail(problem, "%s has %lld %s, and takes no more than %lld", db->path,
-                       (long long)there, bound->of, (long long)bound->max);
+           problem_fail(problem, "%s has %lld %s, and takes no more than %lld", db->path,
+                        (long long)there, bound->of, (long long)bound->max);
 }
 
 /* All of it, or nothing. */
 static bool change(struct ledger *ledger, const struct bound *bound,
                    const struct statement *statements, size_t n, int64_t *id,
-                   struct ledger_problem *problem)
+                   struct tg_problem *problem)
 {
     struct ledger_db *db = &ledger->db;
 
@@ -128,11 +128,11 @@ static bool change(struct ledger *ledger, const struct bound *bound,
     return done;
 }
 
-static bool short_enough(const char *text, struct ledger_problem *problem)
+static bool short_enough(const char *text, struct tg_problem *problem)
 {
     return strlen(text) <= LEDGER_ADMIN_TEXT_MAX ||
-           ledger_fail(problem, "a name has %zu bytes; at most %zu are kept", strlen(text),
-                       LEDGER_ADMIN_TEXT_MAX);
+           problem_fail(problem, "a name has %zu bytes; at most %zu are kept", strlen(text),
+                        LEDGER_ADMIN_TEXT_MAX);
 }
 
 static struct statement put_tenant(const struct ledger_admin_tenant *tenant)
@@ -184,7 +184,7 @@ static void drop_tenant(const char *name, struct statement drops[3])
 }
 
 bool ledger_admin_put_tenant(struct ledger *ledger, const struct ledger_admin_tenant *tenant,
-                             struct ledger_problem *problem)
+                             struct tg_problem *problem)
 {
     struct bound bound = {.count = "SELECT count(*) FROM admin_tenants WHERE name <> ?1",
                           .values = {of_text(tenant->name)},
@@ -194,15 +194,14 @@ bool ledger_admin_put_tenant(struct ledger *ledger, const struct ledger_admin_te
     struct statement put = put_tenant(tenant);
 
     if (tenant->bytes > LEDGER_ADMIN_TEXT_MAX || memchr(tenant->text, '\0', tenant->bytes) != NULL)
-        return ledger_fail(problem,
-                           "the text of a tenant has %zu bytes; at most %zu are kept, and none of "
-                           "them 0",
-                           tenant->bytes, LEDGER_ADMIN_TEXT_MAX);
+        return problem_fail(problem,
+                            "the text of a tenant has %zu bytes; at most %zu are kept, and none of "
+                            "them 0",
+                            tenant->bytes, LEDGER_ADMIN_TEXT_MAX);
     return short_enough(tenant->name, problem) && change(ledger, &bound, &put, 1, NULL, problem);
 }
 
-bool ledger_admin_drop_tenant(struct ledger *ledger, const char *name,
-                              struct ledger_problem *problem)
+bool ledger_admin_drop_tenant(struct ledger *ledger, const char *name, struct tg_problem *problem)
 {
     struct statement drops[3];
 
@@ -211,7 +210,7 @@ bool ledger_admin_drop_tenant(struct ledger *ledger, const char *name,
 }
 
 bool ledger_admin_put_key(struct ledger *ledger, const struct ledger_admin_key *key,
-                          struct ledger_problem *problem)
+                          struct tg_problem *problem)
 {
     struct bound bound = {.count =
                               "SELECT count(*) FROM admin_keys WHERE tenant <> ?1 OR name <> ?2",
@@ -226,7 +225,7 @@ bool ledger_admin_put_key(struct ledger *ledger, const struct ledger_admin_key *
 }
 
 bool ledger_admin_drop_key(struct ledger *ledger, const char *tenant, const char *name,
-                           struct ledger_problem *problem)
+                           struct tg_problem *problem)
 {
     struct statement drop = {.sql = "DELETE FROM admin_keys WHERE tenant = ?1 AND name = ?2",
                              .values = {of_text(tenant), of_text(name)},
@@ -236,7 +235,7 @@ bool ledger_admin_drop_key(struct ledger *ledger, const char *tenant, const char
 }
 
 bool ledger_admin_add_topup(struct ledger *ledger, const struct ledger_admin_topup *topup,
-                            int64_t *id, struct ledger_problem *problem)
+                            int64_t *id, struct tg_problem *problem)
 {
     struct bound bound = {.count = "SELECT count(*) FROM admin_topups",
                           .max = LEDGER_ADMIN_TOPUPS_MAX,
@@ -247,7 +246,7 @@ bool ledger_admin_add_topup(struct ledger *ledger, const struct ledger_admin_top
            change(ledger, &bound, &add, 1, id, problem);
 }
 
-bool ledger_admin_drop_topup(struct ledger *ledger, int64_t id, struct ledger_problem *problem)
+bool ledger_admin_drop_topup(struct ledger *ledger, int64_t id, struct tg_problem *problem)
 {
     struct statement drop = {
         .sql = "DELETE FROM admin_topups WHERE id = ?1", .values = {of_number(id)}, .n = 1};
@@ -256,13 +255,13 @@ bool ledger_admin_drop_topup(struct ledger *ledger, int64_t id, struct ledger_pr
 }
 
 bool ledger_admin_restore(struct ledger *ledger, const char *tenant,
-                          const struct ledger_admin *before, struct ledger_problem *problem)
+                          const struct ledger_admin *before, struct tg_problem *problem)
 {
     size_t room = 3 + before->n_tenants + before->n_keys + before->n_topups, n = 3;
     struct statement *all = calloc(room, sizeof *all);
 
     if (all == NULL)
-        return ledger_fail(problem, "there is no memory to undo a change");
+        return problem_fail(problem, "there is no memory to undo a change");
     drop_tenant(tenant, all);
     for (size_t i = 0; i < before->n_tenants; i++)
         if (strcmp(before->tenants[i].name, tenant) == 0)
@@ -278,7 +277,7 @@ bool ledger_admin_restore(struct ledger *ledger, const char *tenant,
     return done;
 }
 
-bool ledger_admin_lapse(struct ledger *ledger, tg_ms now, struct ledger_problem *problem)
+bool ledger_admin_lapse(struct ledger *ledger, tg_ms now, struct tg_problem *problem)
 {
     struct statement drop = {
         .sql = "DELETE FROM admin_topups WHERE ends_at <= ?1", .values = {of_number(now)}, .n = 1};
@@ -377,7 +376,7 @@ static bool read_topup(struct ledger_admin *all, sqlite3_stmt *row)
 typedef bool read_row_fn(struct ledger_admin *all, sqlite3_stmt *row);
 
 static bool read_rows(struct ledger_db *db, const char *sql, read_row_fn *read_row,
-                      struct ledger_admin *all, struct ledger_problem *problem)
+                      struct ledger_admin *all, struct tg_problem *problem)
 {
     sqlite3_stmt *statement = NULL;
     int code = sqlite3_prepare_v2(db->sqlite, sql, -1, &statement, NULL);
@@ -386,7 +385,7 @@ static bool read_rows(struct ledger_db *db, const char *sql, read_row_fn *read_r
         code = sqlite3_step(statement);
         if (code == SQLITE_ROW && !read_row(all, statement)) {
             sqlite3_finalize(statement);
-            return ledger_fail(problem, "%s: there is no memory for what is in it", db->path);
+            return problem_fail(problem, "%s: there is no memory for what is in it", db->path);
         }
     }
     if (code != SQLITE_DONE)
@@ -395,7 +394,7 @@ static bool read_rows(struct ledger_db *db, const char *sql, read_row_fn *read_r
     return code == SQLITE_DONE;
 }
 
-static bool read_all(struct ledger_db *db, struct ledger_admin *all, struct ledger_problem *problem)
+static bool read_all(struct ledger_db *db, struct ledger_admin *all, struct tg_problem *problem)
 {
     int64_t tables = 0;
 
@@ -418,8 +417,7 @@ static bool read_all(struct ledger_db *db, struct ledger_admin *all, struct ledg
                      read_topup, all, problem);
 }
 
-bool ledger_admin_read(struct ledger *ledger, struct ledger_admin *all,
-                       struct ledger_problem *problem)
+bool ledger_admin_read(struct ledger *ledger, struct ledger_admin *all, struct tg_problem *problem)
 {
     struct ledger_admin found = {0};
 

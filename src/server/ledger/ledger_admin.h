@@ -59,8 +59,7 @@ struct ledger_admin {
 };
 
 /* Reads all of it. Has to be freed only after true. */
-bool ledger_admin_read(struct ledger *ledger, struct ledger_admin *all,
-                       struct ledger_problem *problem);
+bool ledger_admin_read(struct ledger *ledger, struct ledger_admin *all, struct tg_problem *problem);
 void ledger_admin_free(struct ledger_admin *all);
 
 /* ---- Changes ------------------------------------------------------------------------------------
@@ -69,28 +68,27 @@ void ledger_admin_free(struct ledger_admin *all);
  * long, or the database does not take it. What is taken away need not be there. */
 
 bool ledger_admin_put_tenant(struct ledger *ledger, const struct ledger_admin_tenant *tenant,
-                             struct ledger_problem *problem);
+                             struct tg_problem *problem);
 
 /* With its keys and top-ups. */
-bool ledger_admin_drop_tenant(struct ledger *ledger, const char *name,
-                              struct ledger_problem *problem);
+bool ledger_admin_drop_tenant(struct ledger *ledger, const char *name, struct tg_problem *problem);
 
 /* One of the same tenant and name is replaced. */
 bool ledger_admin_put_key(struct ledger *ledger, const struct ledger_admin_key *key,
-                          struct ledger_problem *problem);
+                          struct tg_problem *problem);
 bool ledger_admin_drop_key(struct ledger *ledger, const char *tenant, const char *name,
-                           struct ledger_problem *problem);
+                           struct tg_problem *problem);
 
 /* `topup->id` is not looked at; `id` is the one it gets. */
 bool ledger_admin_add_topup(struct ledger *ledger, const struct ledger_admin_topup *topup,
-                            int64_t *id, struct ledger_problem *problem);
-bool ledger_admin_drop_topup(struct ledger *ledger, int64_t id, struct ledger_problem *problem);
+                            int64_t *id, struct tg_problem *problem);
+bool ledger_admin_drop_topup(struct ledger *ledger, int64_t id, struct tg_problem *problem);
 
 /* Makes one tenant, its keys and its top-ups what they were when `before` was read. */
 bool ledger_admin_restore(struct ledger *ledger, const char *tenant,
-                          const struct ledger_admin *before, struct ledger_problem *problem);
+                          const struct ledger_admin *before, struct tg_problem *problem);
 
 /* Forgets top-ups that have ended. */
-bool ledger_admin_lapse(struct ledger *ledger, tg_ms now, struct ledger_problem *problem);
+bool ledger_admin_lapse(struct ledger *ledger, tg_ms now, struct tg_problem *problem);
 
 #endif

@@ -20,7 +20,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "server/ledger/ledger_problem.h"
+#include "lib/core/problem.h"
 
 /* In the file's head, where `file` finds it: "Toll". */
 #define APPLICATION_ID 0x546f6c6c
@@ -79,20 +79,20 @@ static const char *advice(int code)
     }
 }
 
-bool ledger_db_fail(struct ledger_db *db, const char *what, struct ledger_problem *problem)
+bool ledger_db_fail(struct ledger_db *db, const char *what, struct tg_problem *problem)
 {
     int code = sqlite3_extended_errcode(db->sqlite);
     int system = sqlite3_system_errno(db->sqlite);
     bool by_system = (code & 0xff) == SQLITE_IOERR || (code & 0xff) == SQLITE_CANTOPEN;
 
-    return ledger_fail(problem, "%s: %s: %s%s%s; %s", db->path, what, sqlite3_errmsg(db->sqlite),
-                       by_system && system != 0 ? ": " : "",
-                       by_system && system != 0 ? strerror(system) : "", advice(code));
+    return problem_fail(problem, "%s: %s: %s%s%s; %s", db->path, what, sqlite3_errmsg(db->sqlite),
+                        by_system && system != 0 ? ": " : "",
+                        by_system && system != 0 ? strerror(system) : "", advice(code));
 }
 
 /* ---- Running SQL ---- */
 
-bool ledger_db_run(struct ledger_db *db, const char *sql, struct ledger_problem *problem)
+bool ledger_db_run(struct ledger_db *db, const char *sql, struct tg_problem *problem)
 {
     if (sqlite3_exec(db->sqlite, sql, NULL, NULL, NULL) == SQLITE_OK)
         return true;
@@ -109,7 +109,7 @@ void ledger_db_undo(struct ledger_db *db)
 
 /* The first column of the first row, as a number or a text. */
 static bool ask(struct ledger_db *db, const char *sql, int64_t *number, char *text, size_t bytes,
-                struct ledger_problem *problem)
+                struct tg_problem *problem)
 {
     sqlite3_stmt *statement = NULL;
     bool done = sqlite3_prepare_v2(db->sqlite, sql, -1, &statement, NULL) == SQLITE_OK &&
@@ -127,7 +127,7 @@ static bool ask(struct ledger_db *db, const char *sql, int64_t *number, char *te
 }
 
 static bool ask_number(struct ledger_db *db, const char *sql, int64_t *number,
-                       struct ledger_problem *problem)
+                       struct tg_problem *problem)
 {
     char text[64];
 
@@ -137,24 +137,24 @@ static bool ask_number(struct ledger_db *db, const char *sql, int64_t *number,
 /* ---- Opening ---- */
 
 static bool open_sqlite(struct ledger_db *db, const char *path, int flags, int busy_ms,
-                        struct ledger_problem *problem)
+                        struct tg_problem *problem)
 {
     *db = (struct ledger_db){.path = strdup(path)};
     if (db->path == NULL)
-        return ledger_fail(problem, "%s: there is no memory to open it", path);
+        return problem_fail(problem, "%s: there is no memory to open it", path);
     int code = sqlite3_open_v2(path, &db->sqlite, flags | SQLITE_OPEN_NOMUTEX, NULL);
     if (db->sqlite == NULL)
-        return ledger_fail(problem, "%s: there is no memory to open it", path);
+        return problem_fail(problem, "%s: there is no memory to open it", path);
     if (code != SQLITE_OK)
         return ledger_db_fail(db, "it cannot be opened", problem);
     sqlite3_extended_result_codes(db->sqlite, 1);
     sqlite3_busy_timeout(db->sqlite, busy_ms);
     if (!ledger_db_add_functions(db->sqlite))
-        return ledger_fail(problem, "%s: there is no memory to open it", path);
+        return problem_fail(problem, "%s: there is no memory to open it", path);
     return true;
 }
 
-static bool read_row(struct ledger_db *db, struct ledger_problem *problem)
+static bool read_row(struct ledger_db *db, struct tg_problem *problem)
 {
     int64_t token, moved, closed;
 
@@ -169,7 +169,7 @@ static bool read_row(struct ledger_db *db, struct ledger_problem *problem)
 }
 
 /* Number and version of what is there; 0 and 0 for a file without anything. */
-static bool check_version(struct ledger_db *db, bool *empty, struct ledger_problem *problem)
+static bool check_version(struct ledger_db *db, bool *empty, struct tg_problem *problem)
 {
     int64_t application, version, tables;
 
@@ -181,18 +181,19 @@ static bool check_version(struct ledger_db *db, bool *empty, struct ledger_probl
     if (*empty)
         return true;
     if (application != APPLICATION_ID)
-        return ledger_fail(problem,
-                           "%s is a database of another program; name another file in ledger.path",
-                           db->path);
+        return problem_fail(problem,
+                            "%s is a database of another program; name another file in ledger.path",
+                            db->path);
     if (version != LEDGER_VERSION)
-        return ledger_fail(problem,
-                           "%s is a ledger of version %lld, this program knows version %d; use the "
-                           "newer program",
-                           db->path, (long long)version, LEDGER_VERSION);
+        return problem_fail(
+            problem,
+            "%s is a ledger of version %lld, this program knows version %d; use the "
+            "newer program",
+            db->path, (long long)version, LEDGER_VERSION);
     return true;
 }
 
-static bool check_pages(struct ledger_db *db, struct ledger_problem *problem)
+static bool check_pages(struct ledger_db *db, struct tg_problem *problem)
 {
     int64_t pages, page_bytes, ignored;
     char found[200];
@@ -205,12 +206,12 @@ static bool check_pages(struct ledger_db *db, struct ledger_problem *problem)
     if (!ask(db, "PRAGMA quick_check(1)", &ignored, found, sizeof found, problem))
         return false;
     if (strcmp(found, "ok") != 0)
-        return ledger_fail(problem, "%s is damaged: %s; %s", db->path, found,
-                           advice(SQLITE_CORRUPT));
+        return problem_fail(problem, "%s is damaged: %s; %s", db->path, found,
+                            advice(SQLITE_CORRUPT));
     return true;
 }
 
-static bool make_schema(struct ledger_db *db, struct ledger_problem *problem)
+static bool make_schema(struct ledger_db *db, struct tg_problem *problem)
 {
     char row[200];
     int64_t token;
@@ -227,7 +228,7 @@ static bool make_schema(struct ledger_db *db, struct ledger_problem *problem)
     return false;
 }
 
-static bool set_modes(struct ledger_db *db, bool in_memory, struct ledger_problem *problem)
+static bool set_modes(struct ledger_db *db, bool in_memory, struct tg_problem *problem)
 {
     char mode[32];
     int64_t ignored;
@@ -235,26 +236,25 @@ static bool set_modes(struct ledger_db *db, bool in_memory, struct ledger_proble
     if (!ask(db, "PRAGMA journal_mode = WAL", &ignored, mode, sizeof mode, problem))
         return false;
     if (!in_memory && strcmp(mode, "wal") != 0)
-        return ledger_fail(problem,
-                           "%s: its disk cannot take a database in WAL mode; put it on a "
-                           "local disk",
-                           db->path);
+        return problem_fail(problem,
+                            "%s: its disk cannot take a database in WAL mode; put it on a "
+                            "local disk",
+                            db->path);
     return ledger_db_run(db, "PRAGMA synchronous = FULL; PRAGMA journal_size_limit = 4194304",
                          problem);
 }
 
 /* ---- The whole ---- */
 
-static bool prepare(struct ledger_db *db, bool fresh, bool may_be_new,
-                    struct ledger_problem *problem)
+static bool prepare(struct ledger_db *db, bool fresh, bool may_be_new, struct tg_problem *problem)
 {
     if (!fresh)
         return check_pages(db, problem);
     if (!may_be_new)
-        return ledger_fail(problem,
-                           "%s holds nothing, but a journal is beside it; restore the database "
-                           "from a copy, or move the journal %s.spend away to begin anew",
-                           db->path, db->path);
+        return problem_fail(problem,
+                            "%s holds nothing, but a journal is beside it; restore the database "
+                            "from a copy, or move the journal %s.spend away to begin anew",
+                            db->path, db->path);
     /* To be chosen before the first page is written. */
     return ledger_db_run(db, "PRAGMA auto_vacuum = INCREMENTAL", problem);
 }
@@ -271,7 +271,7 @@ static void note_file(struct ledger_db *db)
     }
 }
 
-bool ledger_db_in_place(struct ledger_db *db, struct ledger_problem *problem)
+bool ledger_db_in_place(struct ledger_db *db, struct tg_problem *problem)
 {
     struct stat stat_of;
 
@@ -280,14 +280,15 @@ bool ledger_db_in_place(struct ledger_db *db, struct ledger_problem *problem)
     if (stat(db->path, &stat_of) == 0 && stat_of.st_dev == db->device &&
         stat_of.st_ino == db->inode)
         return true;
-    return ledger_fail(problem,
-                       "%s was removed or replaced while it is in use; move the same file back, or "
-                       "end this program and restore the file from a copy",
-                       db->path);
+    return problem_fail(
+        problem,
+        "%s was removed or replaced while it is in use; move the same file back, or "
+        "end this program and restore the file from a copy",
+        db->path);
 }
 
 bool ledger_db_open(struct ledger_db *db, const char *path, int busy_ms, bool may_be_new,
-                    struct ledger_problem *problem)
+                    struct tg_problem *problem)
 {
     bool in_memory = strcmp(path, ":memory:") == 0;
     bool fresh;
@@ -304,24 +305,24 @@ bool ledger_db_open(struct ledger_db *db, const char *path, int busy_ms, bool ma
     return false;
 }
 
-bool ledger_db_open_view(struct ledger_db *db, const char *path, struct ledger_problem *problem)
+bool ledger_db_open_view(struct ledger_db *db, const char *path, struct tg_problem *problem)
 {
     struct stat stat_of;
     bool empty;
 
     *db = (struct ledger_db){0};
     if (stat(path, &stat_of) != 0)
-        return ledger_fail(problem, "%s: there is no ledger: %s", path, strerror(errno));
+        return problem_fail(problem, "%s: there is no ledger: %s", path, strerror(errno));
     if (open_sqlite(db, path, SQLITE_OPEN_READONLY, 1000, problem) &&
         check_version(db, &empty, problem) &&
-        (!empty || ledger_fail(problem, "%s is empty: no ledger was made there yet", path)) &&
+        (!empty || problem_fail(problem, "%s is empty: no ledger was made there yet", path)) &&
         read_row(db, problem))
         return true;
     ledger_db_close(db);
     return false;
 }
 
-bool ledger_db_freeze(struct ledger_db *db, struct ledger_problem *problem)
+bool ledger_db_freeze(struct ledger_db *db, struct tg_problem *problem)
 {
     return ledger_db_run(db, "BEGIN", problem) && read_row(db, problem) &&
            ledger_db_read_tenants(db, problem);

@@ -58,32 +58,32 @@ struct ledger_db {
 
 /* Opens a database and checks it; makes it if there is nothing, and that may be so. */
 bool ledger_db_open(struct ledger_db *db, const char *path, int busy_ms, bool may_be_new,
-                    struct ledger_problem *problem);
+                    struct tg_problem *problem);
 
 /* Opens it for reading beside another process. */
-bool ledger_db_open_view(struct ledger_db *db, const char *path, struct ledger_problem *problem);
+bool ledger_db_open_view(struct ledger_db *db, const char *path, struct tg_problem *problem);
 
 void ledger_db_close(struct ledger_db *db);
 
 /* Whether its path still names the file that is open: what is written to one that was removed or
  * replaced is lost, and SQLite does not tell. */
-bool ledger_db_in_place(struct ledger_db *db, struct ledger_problem *problem);
+bool ledger_db_in_place(struct ledger_db *db, struct tg_problem *problem);
 
 /* Runs SQL that gives no rows. */
-bool ledger_db_run(struct ledger_db *db, const char *sql, struct ledger_problem *problem);
+bool ledger_db_run(struct ledger_db *db, const char *sql, struct tg_problem *problem);
 
 /* Says what SQLite says, and what to do. Returns false. */
-bool ledger_db_fail(struct ledger_db *db, const char *what, struct ledger_problem *problem);
+bool ledger_db_fail(struct ledger_db *db, const char *what, struct tg_problem *problem);
 
 /* Ends a transaction that did not work out. */
 void ledger_db_undo(struct ledger_db *db);
 
 /* ---- ledger_tenants.c ---- */
 
-bool ledger_db_read_tenants(struct ledger_db *db, struct ledger_problem *problem);
+bool ledger_db_read_tenants(struct ledger_db *db, struct tg_problem *problem);
 void ledger_db_free_tenants(struct ledger_db *db);
 bool ledger_db_add_tenants(struct ledger_db *db, struct ledger_tenant_spec *list, size_t n,
-                           struct ledger_problem *problem);
+                           struct tg_problem *problem);
 uint32_t ledger_db_parent(const struct ledger_db *db, uint32_t tenant);  /* 0: none */
 const char *ledger_db_name(const struct ledger_db *db, uint32_t tenant); /* "": no such */
 bool ledger_db_is_within(const struct ledger_db *db, uint32_t tenant, const char *name);
@@ -93,8 +93,8 @@ bool ledger_db_is_within(const struct ledger_db *db, uint32_t tenant, const char
 /* Within a transaction: one entry more, whose rows may be written only at its end; and that end,
  * with the number of the last. */
 bool ledger_db_add(struct ledger_db *db, const struct journal_record *record, bool with_detail,
-                   struct ledger_problem *problem);
-bool ledger_db_set_moved(struct ledger_db *db, uint64_t moved, struct ledger_problem *problem);
+                   struct tg_problem *problem);
+bool ledger_db_set_moved(struct ledger_db *db, uint64_t moved, struct tg_problem *problem);
 
 /* The transaction was undone: what was remembered of it is not so. */
 void ledger_db_forget_adding(struct ledger_db *db);
@@ -103,13 +103,13 @@ void ledger_db_free_adding(struct ledger_db *db);
 /* ---- ledger_db.c again ---- */
 
 /* Of a view: from here on, what is read is the database of one moment. */
-bool ledger_db_freeze(struct ledger_db *db, struct ledger_problem *problem);
+bool ledger_db_freeze(struct ledger_db *db, struct tg_problem *problem);
 
 /* ---- ledger_sums.c ---- */
 
 bool ledger_db_scan(struct ledger_db *db, tg_ms begin, ledger_sum_fn *fn, void *context,
-                    struct ledger_problem *problem);
-bool ledger_db_roll(struct ledger_db *db, tg_ms now, tg_ms detail, struct ledger_problem *problem);
+                    struct tg_problem *problem);
+bool ledger_db_roll(struct ledger_db *db, tg_ms now, tg_ms detail, struct tg_problem *problem);
 
 /* SQL functions that SQLite lacks: a sum that saturates. */
 bool ledger_db_add_functions(sqlite3 *sqlite);

@@ -7,8 +7,8 @@
 #include <time.h>
 
 #include "io/posix/clock.h"
+#include "lib/core/problem.h"
 #include "server/ledger/ledger_own.h"
-#include "server/ledger/ledger_problem.h"
 
 #define ROLL_EVERY_MS INT64_C(3600000)
 
@@ -53,19 +53,19 @@ static void *keep(void *arg)
 }
 
 bool ledger_keep(struct ledger *ledger, const struct clock *clock, int64_t period_ms,
-                 struct ledger_problem *problem)
+                 struct tg_problem *problem)
 {
     int err;
 
     if (ledger->keeping || period_ms < 1 || period_ms > 60000)
-        return ledger_fail(problem, "%s: it is kept already, or not every 1 to 60000 ms",
-                           ledger->path);
+        return problem_fail(problem, "%s: it is kept already, or not every 1 to 60000 ms",
+                            ledger->path);
     ledger->clock = clock;
     ledger->period_ms = period_ms;
     err = pthread_create(&ledger->keeper, NULL, keep, ledger);
     if (err != 0)
-        return ledger_fail(problem, "%s: there is no thread to keep it: %s", ledger->path,
-                           strerror(err));
+        return problem_fail(problem, "%s: there is no thread to keep it: %s", ledger->path,
+                            strerror(err));
     ledger->keeping = true;
     return true;
 }

@@ -26,8 +26,8 @@
 #include <unistd.h>
 
 #include "lib/core/num.h"
+#include "lib/core/problem.h"
 #include "server/ledger/ledger_own.h"
-#include "server/ledger/ledger_problem.h"
 
 void ledger_config_init(struct ledger_config *config)
 {
@@ -37,19 +37,19 @@ void ledger_config_init(struct ledger_config *config)
 
 /* ---- One process alone ---- */
 
-static bool refuse_second(int fd, const char *path, struct ledger_problem *problem)
+static bool refuse_second(int fd, const char *path, struct tg_problem *problem)
 {
     char pid[24] = "";
     ssize_t got = pread(fd, pid, sizeof pid - 1, 0);
 
     pid[got > 0 ? got : 0] = '\0';
     pid[strcspn(pid, "\n")] = '\0';
-    return ledger_fail(problem,
-                       "%s is in use by process %s; end it, or give this one a ledger of its own",
-                       path, *pid != '\0' ? pid : "(unknown)");
+    return problem_fail(problem,
+                        "%s is in use by process %s; end it, or give this one a ledger of its own",
+                        path, *pid != '\0' ? pid : "(unknown)");
 }
 
-static bool lock_path(struct ledger *ledger, struct ledger_problem *problem)
+static bool lock_path(struct ledger *ledger, struct tg_problem *problem)
 {
     char name[4200], pid[24];
     int fd;
@@ -57,8 +57,8 @@ static bool lock_path(struct ledger *ledger, struct ledger_problem *problem)
     snprintf(name, sizeof name, "%.4096s.lock", ledger->path);
     fd = open(name, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (fd < 0)
-        return ledger_fail(problem, "%s cannot be made: %s; check the rights of its folder", name,
-                           strerror(errno));
+        return problem_fail(problem, "%s cannot be made: %s; check the rights of its folder", name,
+                            strerror(errno));
     if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
         refuse_second(fd, ledger->path, problem);
         close(fd);
@@ -74,15 +74,16 @@ static bool lock_path(struct ledger *ledger, struct ledger_problem *problem)
 
 /* ---- Opening ---- */
 
-static bool check_config(const struct ledger_config *config, struct ledger_problem *problem)
+static bool check_config(const struct ledger_config *config, struct tg_problem *problem)
 {
     if (config->path == NULL || *config->path == '\0')
-        return ledger_fail(problem, "the path of a ledger is empty; it must be a file or :memory:");
+        return problem_fail(problem,
+                            "the path of a ledger is empty; it must be a file or :memory:");
     if (config->slots < 2 || config->slots > (size_t)1 << 20)
-        return ledger_fail(problem, "slots is %zu; it must be from 2 to 1048576", config->slots);
+        return problem_fail(problem, "slots is %zu; it must be from 2 to 1048576", config->slots);
     if (!num_in_range(config->detail))
-        return ledger_fail(problem, "detail is %lld; it must be from 0 to %lld ms",
-                           (long long)config->detail, (long long)TG_NUMBER_MAX);
+        return problem_fail(problem, "detail is %lld; it must be from 0 to %lld ms",
+                            (long long)config->detail, (long long)TG_NUMBER_MAX);
     return true;
 }
 
@@ -96,14 +97,13 @@ static char *with_suffix(const char *path, const char *suffix)
     return name;
 }
 
-static struct ledger *ledger_alloc(const struct ledger_config *config,
-                                   struct ledger_problem *problem)
+static struct ledger *ledger_alloc(const struct ledger_config *config, struct tg_problem *problem)
 {
     struct ledger *ledger = aligned_alloc(_Alignof(struct ledger), sizeof *ledger);
     pthread_condattr_t attributes;
 
     if (ledger == NULL) {
-        ledger_fail(problem, "%s: there is no memory to open it", config->path);
+        problem_fail(problem, "%s: there is no memory to open it", config->path);
         return NULL;
     }
     memset(ledger, 0, sizeof *ledger);
@@ -146,22 +146,22 @@ static enum presence look_for(const char *path)
 }
 
 static bool open_journal(struct ledger *ledger, enum presence there, size_t slots,
-                         struct ledger_problem *problem)
+                         struct tg_problem *problem)
 {
     uint64_t token = ledger->db.token;
 
     if (there == ABSENT && !ledger->db.closed)
-        return ledger_fail(problem,
-                           "%s is missing, and may hold what was settled last; put it back, or "
-                           "make an empty file of that name to go on without it",
-                           ledger->journal_path);
+        return problem_fail(problem,
+                            "%s is missing, and may hold what was settled last; put it back, or "
+                            "make an empty file of that name to go on without it",
+                            ledger->journal_path);
     if (there != PRESENT && !journal_create(ledger->journal_path, token, slots, problem))
         return false;
     return journal_map(&ledger->journal, ledger->journal_path, token, problem);
 }
 
 static bool open_files(struct ledger *ledger, const struct ledger_config *config,
-                       struct ledger_problem *problem)
+                       struct tg_problem *problem)
 {
     if (strcmp(config->path, ":memory:") == 0) {
         ledger->detail = 0; /* nobody could read it, and memory would be full of it */
@@ -179,18 +179,19 @@ static bool open_files(struct ledger *ledger, const struct ledger_config *config
 
 /* Counts what a former process has left. Even where it left nothing this writes to the database:
  * one that cannot be written is found out now. */
-static bool recover(struct ledger *ledger, struct ledger_problem *problem)
+static bool recover(struct ledger *ledger, struct tg_problem *problem)
 {
     uint64_t moved = ledger->db.moved;
     uint64_t newest = journal_newest(&ledger->journal);
 
     if (newest > moved + ledger->journal.n)
-        return ledger_fail(problem,
-                           "%s ends at entry %llu, but its journal is at entry %llu: some between "
-                           "are in neither; restore a newer copy of the database, or replace %s by "
-                           "an empty file to go on without them",
-                           ledger->path, (unsigned long long)moved, (unsigned long long)newest,
-                           ledger->journal_path);
+        return problem_fail(
+            problem,
+            "%s ends at entry %llu, but its journal is at entry %llu: some between "
+            "are in neither; restore a newer copy of the database, or replace %s by "
+            "an empty file to go on without them",
+            ledger->path, (unsigned long long)moved, (unsigned long long)newest,
+            ledger->journal_path);
     atomic_store(&ledger->moved, moved);
     if (!ledger_move(ledger, journal_last(&ledger->journal, moved), true, journal_find,
                      &ledger->recovered, problem))
@@ -205,7 +206,7 @@ static bool recover(struct ledger *ledger, struct ledger_problem *problem)
 }
 
 bool ledger_open(const struct ledger_config *config, struct ledger **ledger,
-                 struct ledger_problem *problem)
+                 struct tg_problem *problem)
 {
     struct ledger *opened;
 
@@ -215,7 +216,7 @@ bool ledger_open(const struct ledger_config *config, struct ledger **ledger,
     if (opened == NULL)
         return false;
     if (opened->path == NULL || opened->journal_path == NULL) {
-        ledger_fail(problem, "%s: there is no memory to open it", config->path);
+        problem_fail(problem, "%s: there is no memory to open it", config->path);
         goto free_ledger;
     }
     if (!open_files(opened, config, problem) || !recover(opened, problem))
@@ -235,7 +236,7 @@ uint64_t ledger_id(const struct ledger *ledger)
 
 /* ---- Closing ---- */
 
-bool ledger_close(struct ledger *ledger, struct ledger_problem *problem)
+bool ledger_close(struct ledger *ledger, struct tg_problem *problem)
 {
     bool done;
 

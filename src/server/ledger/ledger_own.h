@@ -22,7 +22,7 @@ struct ledger {
     _Atomic uint64_t damaged;
 
     pthread_mutex_t telling;
-    struct ledger_problem reason;
+    struct tg_problem reason;
 
     /* The thread of ledger_keep(). */
     pthread_t keeper;
@@ -39,7 +39,7 @@ typedef enum journal_found journal_read_fn(struct journal *, uint64_t, struct jo
 /* Moves the entries after `moved` up to `last` into the database, in one transaction; up to the
  * first that is not there, unless `gaps` are to be passed over. Counts the whole ones. */
 bool ledger_move(struct ledger *ledger, uint64_t last, bool gaps, journal_read_fn *read,
-                 uint64_t *whole, struct ledger_problem *problem);
+                 uint64_t *whole, struct tg_problem *problem);
 
 /* ---- ledger_keep.c ---- */
 

@@ -90,7 +90,7 @@ static struct ledger_sum sum_of_row(sqlite3_stmt *row)
 }
 
 bool ledger_db_scan(struct ledger_db *db, tg_ms begin, ledger_sum_fn *fn, void *context,
-                    struct ledger_problem *problem)
+                    struct tg_problem *problem)
 {
     sqlite3_stmt *statement = NULL;
     bool good = sqlite3_prepare_v2(db->sqlite, scan_sql, -1, &statement, NULL) == SQLITE_OK;
@@ -143,7 +143,7 @@ static const char add_up[] =
     "DELETE FROM sums WHERE span = %d AND begin < %lld;";
 
 static bool roll_span(struct ledger_db *db, int from, int to, const char *begin, tg_ms before,
-                      struct ledger_problem *problem)
+                      struct tg_problem *problem)
 {
     char sql[1200];
 
@@ -151,7 +151,7 @@ static bool roll_span(struct ledger_db *db, int from, int to, const char *begin,
     return ledger_db_run(db, sql, problem);
 }
 
-static bool roll_sums(struct ledger_db *db, tg_ms now, struct ledger_problem *problem)
+static bool roll_sums(struct ledger_db *db, tg_ms now, struct tg_problem *problem)
 {
     tg_ms quarters = num_less(now, QUARTERS_MS), days = num_less(now, DAYS_MS);
     char until[120];
@@ -170,7 +170,7 @@ static bool roll_sums(struct ledger_db *db, tg_ms now, struct ledger_problem *pr
     return false;
 }
 
-static bool forget_calls(struct ledger_db *db, tg_ms before, struct ledger_problem *problem)
+static bool forget_calls(struct ledger_db *db, tg_ms before, struct tg_problem *problem)
 {
     char sql[200];
 
@@ -185,7 +185,7 @@ static bool forget_calls(struct ledger_db *db, tg_ms before, struct ledger_probl
     return true;
 }
 
-bool ledger_db_roll(struct ledger_db *db, tg_ms now, tg_ms detail, struct ledger_problem *problem)
+bool ledger_db_roll(struct ledger_db *db, tg_ms now, tg_ms detail, struct tg_problem *problem)
 {
     return forget_calls(db, num_less(now, detail), problem) && roll_sums(db, now, problem) &&
            ledger_db_run(db, "PRAGMA incremental_vacuum", problem);

@@ -11,8 +11,8 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include "lib/core/problem.h"
 #include "server/ledger/ledger_db.h"
-#include "server/ledger/ledger_problem.h"
 
 /* ---- in memory ---- */
 
@@ -53,13 +53,13 @@ static bool grow(struct ledger_db *db)
 }
 
 static bool keep_tenant(struct ledger_db *db, uint32_t parent, const char *name, size_t bytes,
-                        struct ledger_problem *problem)
+                        struct tg_problem *problem)
 {
     char *copy = strndup(name, bytes);
 
     if (copy == NULL || (2 * db->n_tenants >= db->n_slots && !grow(db))) {
         free(copy);
-        return ledger_fail(problem, "%s: there is no memory for its tenants", db->path);
+        return problem_fail(problem, "%s: there is no memory for its tenants", db->path);
     }
     uint32_t *slot = slot_of(db, parent, name, bytes);
     db->tenants[db->n_tenants++] = (struct ledger_db_tenant){copy, parent};
@@ -94,7 +94,7 @@ void ledger_db_free_tenants(struct ledger_db *db)
 
 /* ---- in the database ---- */
 
-bool ledger_db_read_tenants(struct ledger_db *db, struct ledger_problem *problem)
+bool ledger_db_read_tenants(struct ledger_db *db, struct tg_problem *problem)
 {
     sqlite3_stmt *statement = NULL;
     bool good = sqlite3_prepare_v2(db->sqlite, "SELECT id, parent, name FROM tenants ORDER BY id",
@@ -108,10 +108,10 @@ bool ledger_db_read_tenants(struct ledger_db *db, struct ledger_problem *problem
         /* Parents come before their children, and nobody is ever removed. */
         if (id != (int64_t)db->n_tenants + 1 || parent < 0 || parent >= id || name == NULL) {
             sqlite3_finalize(statement);
-            return ledger_fail(problem,
-                               "%s is damaged: its table of tenants has a gap; restore it from a "
-                               "copy, or move it and its journal away to begin anew",
-                               db->path);
+            return problem_fail(problem,
+                                "%s is damaged: its table of tenants has a gap; restore it from a "
+                                "copy, or move it and its journal away to begin anew",
+                                db->path);
         }
         if (!keep_tenant(db, (uint32_t)parent, name, strlen(name), problem)) {
             sqlite3_finalize(statement);
@@ -125,7 +125,7 @@ bool ledger_db_read_tenants(struct ledger_db *db, struct ledger_problem *problem
 }
 
 /* Those after the first `n`, in one transaction. */
-static bool insert_tenants(struct ledger_db *db, size_t n, struct ledger_problem *problem)
+static bool insert_tenants(struct ledger_db *db, size_t n, struct tg_problem *problem)
 {
     sqlite3_stmt *statement = NULL;
     bool done = ledger_db_run(db, "BEGIN IMMEDIATE", problem);
@@ -152,7 +152,7 @@ static bool insert_tenants(struct ledger_db *db, size_t n, struct ledger_problem
 
 /* The tenant's number, parents first; it is made up if it is new. */
 static bool number_one(struct ledger_db *db, struct ledger_tenant_spec *list, size_t n, size_t i,
-                       size_t depth, struct ledger_problem *problem)
+                       size_t depth, struct tg_problem *problem)
 {
     struct ledger_tenant_spec *spec = &list[i];
     uint32_t parent = spec->under;
@@ -160,11 +160,11 @@ static bool number_one(struct ledger_db *db, struct ledger_tenant_spec *list, si
     if (spec->number != 0)
         return true;
     if (parent > db->n_tenants)
-        return ledger_fail(problem, "%s: a tenant has no such parent", db->path);
+        return problem_fail(problem, "%s: a tenant has no such parent", db->path);
     if (spec->parent != LEDGER_NO_PARENT) {
         if (spec->parent >= n || depth > n ||
             !number_one(db, list, n, spec->parent, depth + 1, problem))
-            return ledger_fail(problem, "%s: a tenant has no such parent", db->path);
+            return problem_fail(problem, "%s: a tenant has no such parent", db->path);
         parent = list[spec->parent].number;
     }
     if (db->n_slots > 0)
@@ -179,7 +179,7 @@ static bool number_one(struct ledger_db *db, struct ledger_tenant_spec *list, si
 }
 
 bool ledger_db_add_tenants(struct ledger_db *db, struct ledger_tenant_spec *list, size_t n,
-                           struct ledger_problem *problem)
+                           struct tg_problem *problem)
 {
     size_t before = db->n_tenants;
     bool done = true;

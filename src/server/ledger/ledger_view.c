@@ -13,16 +13,16 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "lib/core/problem.h"
 #include "server/ledger/journal.h"
 #include "server/ledger/ledger_db.h"
-#include "server/ledger/ledger_problem.h"
 
 struct ledger_view {
     struct ledger_db db;
     struct journal_copy waiting;
 };
 
-static bool copy_journal(struct ledger_view *view, const char *path, struct ledger_problem *problem)
+static bool copy_journal(struct ledger_view *view, const char *path, struct tg_problem *problem)
 {
     struct journal journal;
     char name[4200];
@@ -33,8 +33,8 @@ static bool copy_journal(struct ledger_view *view, const char *path, struct ledg
     if (stat(name, &stat_of) != 0) {
         if (errno == ENOENT && view->db.closed)
             return true;
-        return ledger_fail(problem, "%s, the journal of the ledger, cannot be read: %s", name,
-                           strerror(errno));
+        return problem_fail(problem, "%s, the journal of the ledger, cannot be read: %s", name,
+                            strerror(errno));
     }
     if (stat_of.st_size == 0)
         return true;
@@ -42,15 +42,15 @@ static bool copy_journal(struct ledger_view *view, const char *path, struct ledg
         return false;
     done = journal_copy(&journal, view->db.moved, &view->waiting);
     journal_unmap(&journal);
-    return done || ledger_fail(problem, "%s: there is no memory to read it", name);
+    return done || problem_fail(problem, "%s: there is no memory to read it", name);
 }
 
-bool ledger_view_open(const char *path, struct ledger_view **view, struct ledger_problem *problem)
+bool ledger_view_open(const char *path, struct ledger_view **view, struct tg_problem *problem)
 {
     struct ledger_view *opened = calloc(1, sizeof *opened);
 
     if (opened == NULL)
-        return ledger_fail(problem, "%s: there is no memory to read it", path);
+        return problem_fail(problem, "%s: there is no memory to read it", path);
     if (ledger_db_open_view(&opened->db, path, problem) && copy_journal(opened, path, problem) &&
         ledger_db_freeze(&opened->db, problem)) {
         *view = opened;
@@ -70,7 +70,7 @@ void ledger_view_close(struct ledger_view *view)
 }
 
 bool ledger_view_scan(struct ledger_view *view, tg_ms begin, ledger_sum_fn *fn, void *context,
-                      struct ledger_problem *problem)
+                      struct tg_problem *problem)
 {
     if (!ledger_db_scan(&view->db, begin, fn, context, problem))
         return false;

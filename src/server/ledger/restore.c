@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "server/ledger/ledger_problem.h"
+#include "lib/core/problem.h"
 
 static tg_micro add_money(tg_micro a, tg_micro b)
 {
@@ -98,9 +98,9 @@ static void add_sum(void *context, const struct ledger_sum *sum)
         add_user(restore, sum);
 }
 
-static bool no_memory(struct ledger_problem *problem)
+static bool no_memory(struct tg_problem *problem)
 {
-    return ledger_fail(problem, "there is no memory to restore budgets");
+    return problem_fail(problem, "there is no memory to restore budgets");
 }
 
 /* A tenant that has moved has several numbers, of which the first stands for all. */
@@ -116,8 +116,7 @@ static void find_nodes(struct restore *restore, const struct forest *forest)
     }
 }
 
-bool restore_read(struct restore *restore, const struct forest *forest,
-                  struct ledger_problem *problem)
+bool restore_read(struct restore *restore, const struct forest *forest, struct tg_problem *problem)
 {
     if (restore->ledger == NULL || restore->n_begins == 0)
         return true;
@@ -162,7 +161,7 @@ static void add_to_totals(struct restore *restore, uint32_t tenant)
     }
 }
 
-bool restore_read_waiting(struct restore *restore, struct ledger_problem *problem)
+bool restore_read_waiting(struct restore *restore, struct tg_problem *problem)
 {
     if (restore->ledger == NULL || restore->n_begins == 0)
         return true;

@@ -40,12 +40,11 @@ void restore_fini(struct restore *restore);
 bool restore_want(struct restore *restore, const struct tg_budget *budget, tg_ms now);
 
 /* Reads what is in the database. Between ledger_hold() and ledger_let_go(), as all that follows. */
-bool restore_read(struct restore *restore, const struct forest *forest,
-                  struct ledger_problem *problem);
+bool restore_read(struct restore *restore, const struct forest *forest, struct tg_problem *problem);
 
 /* Reads what is in the journal, and adds up; does no I/O. Call it when nothing is being appended.
  * */
-bool restore_read_waiting(struct restore *restore, struct ledger_problem *problem);
+bool restore_read_waiting(struct restore *restore, struct tg_problem *problem);
 
 /* What a node and all beneath it have spent in the window of a budget. */
 tg_micro restore_spent(const struct restore *restore, size_t node, const struct tg_budget *budget,

@@ -18,7 +18,7 @@
 #include <string.h>
 
 #include "lib/core/num.h"
-#include "server/ledger/ledger_problem.h"
+#include "lib/core/problem.h"
 #include "server/ledger/restore.h"
 #include "server/ledger/spending_own.h"
 
@@ -120,7 +120,7 @@ static enum tg_err open_user(struct spending *spending, const struct node *node,
 /* ---- Restoring ---- */
 
 static bool want_all(struct restore *restore, const struct forest *forest, tg_ms now,
-                     struct ledger_problem *problem)
+                     struct tg_problem *problem)
 {
     bool done = true;
 
@@ -131,7 +131,7 @@ static bool want_all(struct restore *restore, const struct forest *forest, tg_ms
         for (size_t k = 0; k < node->n_user_budgets && !node->kept; k++)
             done = done && restore_want(restore, &node->user_budgets[k], now);
     }
-    return done || ledger_fail(problem, "there is no memory to restore budgets");
+    return done || problem_fail(problem, "there is no memory to restore budgets");
 }
 
 /* A window that went on keeps what the bank has: the ledger cannot know what it could not take. */
@@ -205,15 +205,15 @@ static enum tg_err change_users(struct spending *spending, const struct forest *
     return TG_OK;
 }
 
-static bool fail_bank(enum tg_err err, const struct tg_problem *why, struct ledger_problem *problem)
+static bool fail_bank(enum tg_err err, const struct tg_problem *why, struct tg_problem *problem)
 {
-    return ledger_fail(problem, "budgets cannot be set up: %s%s%s", tg_strerror(err),
-                       why->text[0] != '\0' ? ": " : "", why->text);
+    return problem_fail(problem, "budgets cannot be set up: %s%s%s", tg_strerror(err),
+                        why->text[0] != '\0' ? ": " : "", why->text);
 }
 
 /* Everything in the bank, with the lock. */
 static bool set_up(struct spending *spending, struct forest *forest, struct restore *restore,
-                   tg_ms now, struct ledger_problem *problem)
+                   tg_ms now, struct tg_problem *problem)
 {
     struct tg_problem why = {""};
     enum tg_err err = TG_OK;
@@ -235,7 +235,7 @@ static bool set_up(struct spending *spending, struct forest *forest, struct rest
 }
 
 static bool adopt(struct spending *spending, struct forest *forest, struct restore *restore,
-                  tg_ms now, struct ledger_problem *problem)
+                  tg_ms now, struct tg_problem *problem)
 {
     bool done;
 
@@ -258,7 +258,7 @@ static bool adopt(struct spending *spending, struct forest *forest, struct resto
 }
 
 bool spending_change(struct spending *spending, const struct spending_tree *tree, tg_ms now,
-                     struct ledger_problem *problem)
+                     struct tg_problem *problem)
 {
     struct forest forest;
     struct restore restore;
@@ -295,16 +295,16 @@ static void init_lock(pthread_rwlock_t *lock)
 }
 
 bool spending_new(const struct spending_config *config, const struct spending_tree *tree, tg_ms now,
-                  struct spending **spending, struct ledger_problem *problem)
+                  struct spending **spending, struct tg_problem *problem)
 {
     struct spending *made;
     struct tg_problem why = {""};
 
     if (config->ledger == NULL && !config->open)
-        return ledger_fail(problem, "there is no ledger, and ledger.failure is closed");
+        return problem_fail(problem, "there is no ledger, and ledger.failure is closed");
     made = calloc(1, sizeof *made);
     if (made == NULL)
-        return ledger_fail(problem, "there is no memory for budgets");
+        return problem_fail(problem, "there is no memory for budgets");
     made->ledger = config->ledger;
     made->open = config->open;
     init_lock(&made->lock);

@@ -51,14 +51,14 @@ struct spending;
 /* Opens every account and restores its windows. False: the ledger could not be read, or the tree is
  * not one. */
 bool spending_new(const struct spending_config *config, const struct spending_tree *tree, tg_ms now,
-                  struct spending **spending, struct ledger_problem *problem);
+                  struct spending **spending, struct tg_problem *problem);
 void spending_free(struct spending *spending);
 
 /* Another tree. Budgets whose window stays keep what was spent, others are added up from the
  * ledger. Tenants that are gone are closed. On false the old tree stays, except for budgets that
  * were changed before the trouble came: try again. */
 bool spending_change(struct spending *spending, const struct spending_tree *tree, tg_ms now,
-                     struct ledger_problem *problem);
+                     struct tg_problem *problem);
 
 struct spending_call {
     const char *tenant;      /* its name: another tree may have come since it was looked up */
@@ -137,6 +137,6 @@ TG_MUST_CHECK enum tg_err spending_left(struct spending *spending, const struct 
 /* Looks at everyone, all tenants, and the users that have spent in a window of now, these once or
  * more. Waits for the disk. False: the ledger could not be read, and users are missing. */
 bool spending_look_all(struct spending *spending, tg_ms now, spending_look_fn *fn, void *context,
-                       struct ledger_problem *problem);
+                       struct tg_problem *problem);
 
 #endif

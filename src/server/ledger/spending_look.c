@@ -5,7 +5,7 @@
  */
 #include <string.h>
 
-#include "server/ledger/ledger_problem.h"
+#include "lib/core/problem.h"
 #include "server/ledger/spending_own.h"
 
 void spending_get_stats(struct spending *spending, struct spending_stats *stats)
@@ -197,7 +197,7 @@ static tg_ms first_begin(const struct forest *forest, tg_ms now)
 }
 
 bool spending_look_all(struct spending *spending, tg_ms now, spending_look_fn *fn, void *context,
-                       struct ledger_problem *problem)
+                       struct tg_problem *problem)
 {
     struct users_look look = {spending, now, fn, context};
     size_t way[TG_LEVELS_MAX];

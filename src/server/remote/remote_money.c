@@ -118,7 +118,7 @@ static void adopt_account(void *context, const struct spending_account *account)
     }
 }
 
-bool remote_money_adopt(struct remote_money *money, tg_ms now, struct ledger_problem *problem)
+bool remote_money_adopt(struct remote_money *money, tg_ms now, struct tg_problem *problem)
 {
     bool done = spending_look_all(money->spending, now, adopt_account, money, problem);
 

@@ -65,7 +65,7 @@ void remote_money_free(struct remote_money *money);
 /* What the ledger says of current windows, to be told to Redis without waiting for calls: at the
  * start, and after each spending_change(). Reads the disk: not from a loop's thread. False: the
  * ledger could not be read; windows are then told of when a call comes to them. */
-bool remote_money_adopt(struct remote_money *money, tg_ms now, struct ledger_problem *problem);
+bool remote_money_adopt(struct remote_money *money, tg_ms now, struct tg_problem *problem);
 
 /* Loop and client are borrowed. It sets a timer of its own, every `period`. TG_ERR_MEMORY. */
 TG_MUST_CHECK enum tg_err remote_money_port_new(struct remote_money *money, struct net_loop *loop,

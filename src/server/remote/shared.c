@@ -7,6 +7,7 @@
 
 #include "io/net/tls.h"
 #include "lib/core/num.h"
+#include "lib/core/problem.h"
 #include "server/remote/shared_parts.h"
 #include "server/remote/shared_recent.h"
 #include "server/runtime/gateway.h"
@@ -24,7 +25,7 @@ enum { USE_MS = 1000, USELESS_MIN = 10, ERROR_LOOKS = 3 };
 /* ---- of the process ---- */
 
 static bool read_options(struct shared *shared, const struct config_store *config,
-                         struct ledger_problem *problem)
+                         struct tg_problem *problem)
 {
     struct tg_problem why;
 
@@ -45,7 +46,7 @@ static bool read_options(struct shared *shared, const struct config_store *confi
 }
 
 bool shared_new(struct gateway *gateway, const struct config *config, struct shared **made,
-                struct ledger_problem *problem)
+                struct tg_problem *problem)
 {
     *made = NULL;
     if (!config_store_is_remote(&config->store))
@@ -61,7 +62,7 @@ bool shared_new(struct gateway *gateway, const struct config *config, struct sha
     return read_options(shared, &config->store, problem);
 }
 
-static bool make_money(struct shared *shared, struct ledger_problem *problem)
+static bool make_money(struct shared *shared, struct tg_problem *problem)
 {
     struct gateway *gateway = shared->gateway;
     struct remote_money_options options;
@@ -76,7 +77,7 @@ static bool make_money(struct shared *shared, struct ledger_problem *problem)
            generation_say(problem, "store", why.text);
 }
 
-bool shared_set_budgets(struct shared *shared, tg_ms now, struct ledger_problem *problem)
+bool shared_set_budgets(struct shared *shared, tg_ms now, struct tg_problem *problem)
 {
     if (shared == NULL)
         return true;
@@ -384,7 +385,7 @@ bool shared_port_new(struct shared *shared, struct net_loop *loop, bool beats,
     *made = port;
     port->shared = shared;
     port->loop = loop;
-    snprintf(problem->text, sizeof problem->text, "no memory for the store");
+    problem_fail(problem, "no memory for the store");
     if (!make_parts(port, problem) || (beats && !begin_to_beat(port)))
         return false;
     atomic_fetch_add(&shared->ports, 1);

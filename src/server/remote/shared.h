@@ -88,12 +88,12 @@ struct shared {
 
 /* Reads the URL, the certificates. Null and true for `store: memory`. */
 bool shared_new(struct gateway *gateway, const struct config *config, struct shared **shared,
-                struct ledger_problem *problem);
+                struct tg_problem *problem);
 void shared_free(struct shared *shared);
 
 /* Budgets have been opened, or changed: what the ledger says of them is for Redis to know. Reads
  * the disk. */
-bool shared_set_budgets(struct shared *shared, tg_ms now, struct ledger_problem *problem);
+bool shared_set_budgets(struct shared *shared, tg_ms now, struct tg_problem *problem);
 
 /* Where `divide` says that a limit of calls at once is one of all gateways: this one's part, as
  * many as live now; 1 at least. `shared` may be null: the whole. */

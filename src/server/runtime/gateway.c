@@ -28,7 +28,7 @@ struct gateway_zone {
 /* ---- zones ---- */
 
 const struct tg_zone *gateway_zone(struct gateway *gateway, const char *name,
-                                   struct ledger_problem *problem)
+                                   struct tg_problem *problem)
 {
     struct gateway_zone *zone;
     struct tg_problem why = {"no memory"};
@@ -72,7 +72,7 @@ void gateway_wake(void *context, void *waiter)
 
 /* Made, if it is not there. */
 static bool set_gate(struct tg_gate **gate, const struct tg_gate_config *config, tg_ms now,
-                     struct ledger_problem *problem)
+                     struct tg_problem *problem)
 {
     struct tg_problem why;
     enum tg_err err =
@@ -84,7 +84,7 @@ static bool set_gate(struct tg_gate **gate, const struct tg_gate_config *config,
 /* For calls to models the gate has a ceiling, not a law: how many a model can take is learned by
  * the model's own slots. */
 bool gateway_set_gates(struct gateway *gateway, const struct generation *generation, tg_ms now,
-                       struct ledger_problem *problem)
+                       struct tg_problem *problem)
 {
     struct tg_gate_config config;
 
@@ -126,7 +126,7 @@ void gateway_generation_over(struct gateway *gateway, struct generation *generat
 
 /* ---- all together ---- */
 
-static bool make_store(struct gateway *gateway, struct ledger_problem *problem)
+static bool make_store(struct gateway *gateway, struct tg_problem *problem)
 {
     struct tg_store_config config;
     struct tg_problem why = {"no memory"};
@@ -139,7 +139,7 @@ static bool make_store(struct gateway *gateway, struct ledger_problem *problem)
     return true;
 }
 
-static bool make_metrics(struct gateway *gateway, struct ledger_problem *problem)
+static bool make_metrics(struct gateway *gateway, struct tg_problem *problem)
 {
     struct metrics_config config;
 
@@ -151,7 +151,7 @@ static bool make_metrics(struct gateway *gateway, struct ledger_problem *problem
 }
 
 static bool open_ledger(struct gateway *gateway, const struct config_ledger *config,
-                        struct ledger_problem *problem)
+                        struct tg_problem *problem)
 {
     struct ledger_config ledger;
 
@@ -163,7 +163,7 @@ static bool open_ledger(struct gateway *gateway, const struct config_ledger *con
 }
 
 /* Numbers and names that nobody can guess. */
-static bool draw(struct gateway *gateway, struct ledger_problem *problem)
+static bool draw(struct gateway *gateway, struct tg_problem *problem)
 {
     static const char letters[] = "abcdefghijklmnopqrstuvwxyz0123456789";
     uint8_t bytes[GATEWAY_NODE_BYTES];
@@ -178,8 +178,7 @@ static bool draw(struct gateway *gateway, struct ledger_problem *problem)
 }
 
 /* Takes over the configuration. */
-static bool make_first(struct gateway *gateway, struct config *config,
-                       struct ledger_problem *problem)
+static bool make_first(struct gateway *gateway, struct config *config, struct tg_problem *problem)
 {
     struct generation *first;
 
@@ -190,7 +189,7 @@ static bool make_first(struct gateway *gateway, struct config *config,
 }
 
 bool gateway_new(struct config *config, const struct clock *clock, size_t n_threads,
-                 struct gateway **made, struct ledger_problem *problem)
+                 struct gateway **made, struct tg_problem *problem)
 {
     struct gateway *gateway = calloc(1, sizeof *gateway);
     bool fine = gateway != NULL || generation_say(problem, "gateway", "no memory");
@@ -221,7 +220,7 @@ bool gateway_new(struct config *config, const struct clock *clock, size_t n_thre
 
 void gateway_free(struct gateway *gateway)
 {
-    struct ledger_problem problem;
+    struct tg_problem problem;
     struct generation *next;
 
     if (gateway == NULL)

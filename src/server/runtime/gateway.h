@@ -94,7 +94,7 @@ struct gateway {
 /* Takes the configuration over. Reads zones and certificates, opens the ledger, and makes the first
  * generation, for so many threads. `problem` says what is wrong. */
 bool gateway_new(struct config *config, const struct clock *clock, size_t n_threads,
-                 struct gateway **gateway, struct ledger_problem *problem);
+                 struct gateway **gateway, struct tg_problem *problem);
 
 /* All threads have ended. */
 void gateway_free(struct gateway *gateway);
@@ -104,11 +104,11 @@ void gateway_free(struct gateway *gateway);
 /* A zone by its name, which is kept until the end: what was reserved under it may be settled at any
  * time. Null: there is none of that name. */
 const struct tg_zone *gateway_zone(struct gateway *gateway, const char *name,
-                                   struct ledger_problem *problem);
+                                   struct tg_problem *problem);
 
 /* The settings of its gates; makes them if there are none. */
 bool gateway_set_gates(struct gateway *gateway, const struct generation *generation, tg_ms now,
-                       struct ledger_problem *problem);
+                       struct tg_problem *problem);
 
 /* From any thread: nobody holds it any more. */
 void gateway_generation_over(struct gateway *gateway, struct generation *generation);

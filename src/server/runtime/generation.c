@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/core/problem.h"
 #include "server/envoy/envoy_rls.h"
 #include "server/remote/shared.h"
 #include "server/runtime/gateway.h"
@@ -21,10 +22,9 @@
 #include "server/runtime/worker.h"
 #include "server/tenancy/key_index.h"
 
-bool generation_say(struct ledger_problem *problem, const char *what, const char *text)
+bool generation_say(struct tg_problem *problem, const char *what, const char *text)
 {
-    snprintf(problem->text, sizeof problem->text, "%s: %s", what, text);
-    return false;
+    return problem_fail(problem, "%s: %s", what, text);
 }
 
 /* ---- policy ---- */
@@ -61,7 +61,7 @@ static bool same_policy(const struct config_policy *a, const struct config_polic
 }
 
 static bool make_policy(struct generation *generation, const struct generation *before,
-                        struct ledger_problem *problem)
+                        struct tg_problem *problem)
 {
     const struct config_policy *from = &generation->config.gate.policy;
     struct tg_problem why;
@@ -130,7 +130,7 @@ static struct http_origin *origin_before(const struct generation *before,
 }
 
 static bool make_providers(struct generation *generation, const struct generation *before,
-                           struct ledger_problem *problem)
+                           struct tg_problem *problem)
 {
     const struct config *config = &generation->config;
     struct tg_problem why;
@@ -177,7 +177,7 @@ static void slots_config(const struct generation *generation, const struct confi
 }
 
 static bool make_slots(struct generation *generation, struct route *route,
-                       const struct route *before, struct ledger_problem *problem)
+                       const struct route *before, struct tg_problem *problem)
 {
     struct tg_gate_config config;
     struct tg_problem why;
@@ -225,7 +225,7 @@ static const struct route *route_before(const struct generation *before, const s
 }
 
 static bool make_routes(struct generation *generation, const struct generation *before,
-                        struct ledger_problem *problem)
+                        struct tg_problem *problem)
 {
     const struct config *config = &generation->config;
     struct tg_problem why;
@@ -251,7 +251,7 @@ static bool make_routes(struct generation *generation, const struct generation *
 
 /* Models that are not listed go to the first provider of their API, and cost nothing. */
 static bool make_unknown(struct generation *generation, const struct generation *before,
-                         struct ledger_problem *problem)
+                         struct tg_problem *problem)
 {
     const struct config *config = &generation->config;
     struct config_model *model = &generation->unknown_model;
@@ -286,7 +286,7 @@ static bool make_unknown(struct generation *generation, const struct generation 
 
 /* ---- making ---- */
 
-static bool make_tls(struct generation *generation, struct ledger_problem *problem)
+static bool make_tls(struct generation *generation, struct tg_problem *problem)
 {
     const struct config_listen *listen = &generation->config.listen;
     struct tg_problem why;
@@ -298,7 +298,7 @@ static bool make_tls(struct generation *generation, struct ledger_problem *probl
 }
 
 static bool make_limits(struct generation *generation, const struct generation *before,
-                        struct ledger_problem *problem)
+                        struct tg_problem *problem)
 {
     struct limit_book *book = generation->gateway->book;
     struct tg_problem why;
@@ -311,7 +311,7 @@ static bool make_limits(struct generation *generation, const struct generation *
 }
 
 /* After all limits have been wanted. */
-static bool make_listing(struct generation *generation, struct ledger_problem *problem)
+static bool make_listing(struct generation *generation, struct tg_problem *problem)
 {
     if (generation->gateway->shared == NULL)
         return true;
@@ -319,7 +319,7 @@ static bool make_listing(struct generation *generation, struct ledger_problem *p
     return generation->listing != NULL || generation_say(problem, "limits", "no memory");
 }
 
-static bool make_holds(struct generation *generation, struct ledger_problem *problem)
+static bool make_holds(struct generation *generation, struct tg_problem *problem)
 {
     size_t n = generation->gateway->n_threads;
 
@@ -334,7 +334,7 @@ static bool make_holds(struct generation *generation, struct ledger_problem *pro
 }
 
 bool generation_new(struct gateway *gateway, struct config *config, const struct generation *before,
-                    struct generation **made, struct ledger_problem *problem)
+                    struct generation **made, struct tg_problem *problem)
 {
     struct generation *generation = calloc(1, sizeof *generation);
 
@@ -364,7 +364,7 @@ bool generation_new(struct gateway *gateway, struct config *config, const struct
 
 /* ---- making it hold ---- */
 
-static bool set_limits(struct generation *generation, tg_ms now, struct ledger_problem *problem)
+static bool set_limits(struct generation *generation, tg_ms now, struct tg_problem *problem)
 {
     struct tg_problem why;
 
@@ -374,7 +374,7 @@ static bool set_limits(struct generation *generation, tg_ms now, struct ledger_p
 
 /* The gates were made with settings like these, so what can go wrong is memory. */
 static bool set_slots(struct generation *generation, struct route *route, tg_ms now,
-                      struct ledger_problem *problem)
+                      struct tg_problem *problem)
 {
     struct tg_gate_config config;
     struct tg_problem why;
@@ -384,7 +384,7 @@ static bool set_slots(struct generation *generation, struct route *route, tg_ms 
            generation_say(problem, route->config->name, why.text);
 }
 
-bool generation_set_gates(struct generation *generation, tg_ms now, struct ledger_problem *problem)
+bool generation_set_gates(struct generation *generation, tg_ms now, struct tg_problem *problem)
 {
     bool fine = gateway_set_gates(generation->gateway, generation, now, problem);
 
@@ -435,7 +435,7 @@ static void set_limits_back(struct generation *before, tg_ms now)
  * disk. */
 static void set_back(struct generation *before, tg_ms now)
 {
-    struct ledger_problem ignored;
+    struct tg_problem ignored;
 
     if (before == NULL)
         return;
@@ -446,7 +446,7 @@ static void set_back(struct generation *before, tg_ms now)
 
 /* The ring comes last: once it has the new keys, calls may hold them. */
 bool generation_apply(struct generation *generation, struct generation *before, tg_ms now,
-                      struct ledger_problem *problem)
+                      struct tg_problem *problem)
 {
     if (generation_set_budgets(generation, now, problem) &&
         generation_set_gates(generation, now, problem) && set_limits(generation, now, problem) &&

@@ -116,11 +116,11 @@ struct generation {
  * newest there is; null: none. Nothing that calls see has changed yet, and what is made may be
  * freed. False: `problem` says why. */
 bool generation_new(struct gateway *gateway, struct config *config, const struct generation *before,
-                    struct generation **made, struct ledger_problem *problem);
+                    struct generation **made, struct tg_problem *problem);
 
 /* Makes it hold: budgets, keys, limits, gates. On false `before` holds as it did. */
 bool generation_apply(struct generation *generation, struct generation *before, tg_ms now,
-                      struct ledger_problem *problem);
+                      struct tg_problem *problem);
 
 void generation_free(struct generation *generation);
 

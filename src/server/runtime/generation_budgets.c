@@ -7,8 +7,7 @@
 
 /* The budgets of an account. */
 static bool make_budgets(struct gateway *gateway, const struct config_budget *from, size_t n,
-                         enum config_mode over, struct tg_budget *to,
-                         struct ledger_problem *problem)
+                         enum config_mode over, struct tg_budget *to, struct tg_problem *problem)
 {
     static const enum tg_per PER[] = {[CONFIG_DAY] = TG_PER_DAY,
                                       [CONFIG_WEEK] = TG_PER_WEEK,
@@ -39,7 +38,7 @@ static size_t count_budgets(const struct config *config)
 /* The tree of accounts; what it points to is in `budgets` and `tenants`, which have room. */
 static bool make_tree(struct gateway *gateway, const struct config *config,
                       struct tg_budget *budgets, struct spending_tenant *tenants,
-                      struct spending_tree *tree, struct ledger_problem *problem)
+                      struct spending_tree *tree, struct tg_problem *problem)
 {
     struct tg_budget *next = budgets + config->n_budgets;
 
@@ -69,7 +68,7 @@ static bool make_tree(struct gateway *gateway, const struct config *config,
 }
 
 static bool set_budgets(struct gateway *gateway, const struct config *config,
-                        const struct spending_tree *tree, tg_ms now, struct ledger_problem *problem)
+                        const struct spending_tree *tree, tg_ms now, struct tg_problem *problem)
 {
     struct spending_config spending = {.ledger = gateway->ledger,
                                        .open = config->ledger.failure == CONFIG_FAIL_OPEN};
@@ -81,8 +80,7 @@ static bool set_budgets(struct gateway *gateway, const struct config *config,
            shared_set_budgets(gateway->shared, now, problem);
 }
 
-bool generation_set_budgets(struct generation *generation, tg_ms now,
-                            struct ledger_problem *problem)
+bool generation_set_budgets(struct generation *generation, tg_ms now, struct tg_problem *problem)
 {
     const struct config *config = &generation->config;
     struct spending_tree tree;

@@ -8,17 +8,16 @@
 #define NO_MODEL "\n"
 
 /* "what: text", and false. */
-bool generation_say(struct ledger_problem *problem, const char *what, const char *text);
+bool generation_say(struct tg_problem *problem, const char *what, const char *text);
 
 /* The keyring of the gateway becomes what the configuration says, and keys belong to this
  * generation. */
-bool generation_set_ring(struct generation *generation, tg_ms now, struct ledger_problem *problem);
+bool generation_set_ring(struct generation *generation, tg_ms now, struct tg_problem *problem);
 
 /* The gateway's gates, and those of its routes. */
-bool generation_set_gates(struct generation *generation, tg_ms now, struct ledger_problem *problem);
+bool generation_set_gates(struct generation *generation, tg_ms now, struct tg_problem *problem);
 
 /* The same for budgets. */
-bool generation_set_budgets(struct generation *generation, tg_ms now,
-                            struct ledger_problem *problem);
+bool generation_set_budgets(struct generation *generation, tg_ms now, struct tg_problem *problem);
 
 #endif

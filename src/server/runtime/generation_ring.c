@@ -93,7 +93,7 @@ static enum tg_err set_ring(struct generation *generation, struct ring_plan *pla
                          : tg_keyring_new(&spec, &gateway->ring, why);
 }
 
-bool generation_set_ring(struct generation *generation, tg_ms now, struct ledger_problem *problem)
+bool generation_set_ring(struct generation *generation, tg_ms now, struct tg_problem *problem)
 {
     const struct config *config = &generation->config;
     struct ring_plan plan = {.generation = generation};

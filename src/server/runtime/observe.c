@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "lib/core/problem.h"
 #include "server/obs/log.h"
 #include "server/obs/traces.h"
 #include "server/obs/watch.h"
@@ -18,8 +19,7 @@ int observe_record_open(const char *path, struct tg_problem *problem)
     int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0640);
 
     if (fd < 0)
-        snprintf(problem->text, sizeof problem->text, "%s cannot be written: %s", path,
-                 strerror(errno));
+        problem_fail(problem, "%s cannot be written: %s", path, strerror(errno));
     return fd;
 }
 
@@ -47,7 +47,7 @@ bool gateway_observe(struct gateway *gateway, int record_fd, struct tg_problem *
     options.level = level_of(config);
     options.json = config->log_json;
     options.record_fd = record_fd;
-    snprintf(problem->text, sizeof problem->text, "no memory for the log");
+    problem_fail(problem, "no memory for the log");
     if (log_new(&options, &gateway->log)) {
         if (record_fd >= 0)
             close(record_fd);

@@ -37,7 +37,7 @@ struct reload {
     bool has_thread;
     struct generation *before, *made;
     struct config_problems problems;
-    struct ledger_problem failure; /* empty: none */
+    struct tg_problem failure; /* empty: none */
 
     atomic_size_t telling; /* workers that have not taken it */
     struct reload_result result;
@@ -56,7 +56,7 @@ static bool is_whole(const struct config_problems *problems)
 
 /* A generation that holds; null: there is none, and `problems` or `failure` say why. */
 static struct generation *make(struct gateway *gateway, struct config *config,
-                               struct generation *before, struct ledger_problem *failure)
+                               struct generation *before, struct tg_problem *failure)
 {
     struct generation *made;
 
@@ -71,8 +71,7 @@ static struct generation *make(struct gateway *gateway, struct config *config,
 /* The files, and with them what an administrator made. */
 static struct generation *read_with(struct gateway *gateway, const char *path,
                                     const struct admin_extras *extras, struct generation *before,
-                                    struct config_problems *problems,
-                                    struct ledger_problem *failure)
+                                    struct config_problems *problems, struct tg_problem *failure)
 {
     struct config config;
 
@@ -102,7 +101,7 @@ static void *read_all(void *arg)
 }
 
 bool reload_at_start(struct gateway *gateway, const char *path, struct config_problems *problems,
-                     struct ledger_problem *failure)
+                     struct tg_problem *failure)
 {
     struct generation *files = gateway->generations, *all = NULL;
     struct admin_extras extras;

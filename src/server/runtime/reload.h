@@ -38,7 +38,7 @@ typedef void reload_done(void *context, const struct reload_result *result);
  * administrator has made and the ledger kept. False: `problems` or `failure` say why. The problems
  * have to be freed. */
 bool reload_at_start(struct gateway *gateway, const char *path, struct config_problems *problems,
-                     struct ledger_problem *failure);
+                     struct tg_problem *failure);
 
 /* `path` null: there is nothing to read, and every request fails. Null: no memory. */
 struct reload *reload_new(struct clerk *clerk, const char *path);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/core/problem.h"
 #include "server/admit/admit.h"
 #include "server/obs/log.h"
 #include "server/obs/traces.h"
@@ -166,7 +167,7 @@ bool worker_init(struct worker *worker, struct gateway *gateway, size_t number,
     net_post_init(&worker->stopping, stop_taking, worker);
     net_post_init(&worker->taking, take_generation, worker);
     net_timer_init(&worker->drained, look_whether_drained, worker);
-    snprintf(problem->text, sizeof problem->text, "no memory for a worker");
+    problem_fail(problem, "no memory for a worker");
     http_client_options_init(&options);
     worker->reader = json_reader_new();
     if (worker->reader == NULL || net_loop_new(&gateway->clock, &worker->loop) ||

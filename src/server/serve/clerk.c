@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "lib/core/problem.h"
 #include "server/admin/admin_server.h"
 #include "server/admin/otlp.h"
 #include "server/admin/probe_pages.h"
@@ -83,7 +84,7 @@ static void sample(struct clerk *clerk, tg_ms now)
 static void divide(struct clerk *clerk, tg_ms now)
 {
     struct gateway *gateway = clerk->gateway;
-    struct ledger_problem problem;
+    struct tg_problem problem;
     struct tg_problem why;
 
     if (gateway->shared == NULL || !reload_may_try(clerk->reload))
@@ -175,13 +176,12 @@ static bool open_admin(struct clerk *clerk, const char *address, const char *pat
                                           .reload = reload_for,
                                           .forget = forget_for,
                                           .host = clerk};
-    struct ledger_problem why;
+    struct tg_problem why;
 
     if (address == NULL)
         return true;
     if (admin_new(&options, &clerk->admin, &why)) {
-        snprintf(problem->text, sizeof problem->text, "listen.admin: %.200s", why.text);
-        return false;
+        return problem_fail(problem, "listen.admin: %.200s", why.text);
     }
     return listen_at(clerk, address, &admin_server_ops, clerk->admin, &clerk->admin_listener,
                      problem);
@@ -230,7 +230,7 @@ bool clerk_init(struct clerk *clerk, struct gateway *gateway, struct worker *wor
     const struct config *config = &clerk->generation->config;
     memory_init(&clerk->memory, "", config->gate.memory.present ? config->gate.memory.poll : 500);
     http_client_options_init(&options);
-    snprintf(problem->text, sizeof problem->text, "no memory for the clerk");
+    problem_fail(problem, "no memory for the clerk");
     if (net_loop_new(&gateway->clock, &clerk->loop) ||
         http_client_new(clerk->loop, &options, &clerk->client) ||
         (clerk->reload = reload_new(clerk, path)) == NULL)

@@ -12,6 +12,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include "lib/core/problem.h"
 #include "server/tenancy/limit_share.h"
 
 struct entry {
@@ -116,9 +117,7 @@ static struct entry *entry_new(const char *name, size_t bytes, const struct tg_l
 
 static enum tg_err no_memory(struct tg_problem *problem)
 {
-    if (problem != NULL)
-        snprintf(problem->text, sizeof problem->text, "%s", tg_strerror(TG_ERR_MEMORY));
-    return TG_ERR_MEMORY;
+    return problem_say(problem, TG_ERR_MEMORY, "%s", tg_strerror(TG_ERR_MEMORY));
 }
 
 static enum tg_err add(struct limit_book *book, const char *name, size_t bytes,

@@ -19,6 +19,8 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include "lib/core/problem.h"
+
 /* A set of a tenant that holds for some of its calls. */
 struct part {
     tg_limits set;
@@ -145,11 +147,8 @@ static void add_part(struct tenant_scopes *tenant, tg_limits set, const struct c
 
 static enum tg_err too_long(const struct config_tenant *tenant, struct tg_problem *problem)
 {
-    if (problem != NULL)
-        snprintf(problem->text, sizeof problem->text,
-                 "the name has %zu bytes; at most %d are allowed", strlen(tenant->name),
-                 SET_NAME_MAX / 2);
-    return TG_ERR_INVALID;
+    return problem_say(problem, TG_ERR_INVALID, "the name has %zu bytes; at most %d are allowed",
+                       strlen(tenant->name), SET_NAME_MAX / 2);
 }
 
 static enum tg_err build_tenant(struct scopes *scopes, struct gather *limits, size_t number,
@@ -267,14 +266,13 @@ static const struct config_tenant *peer_of(const struct config *config,
 static enum tg_err too_many(const struct config_tenant *tenant, const struct scopes_who *who,
                             size_t n, struct tg_problem *problem)
 {
-    if (problem != NULL)
-        snprintf(problem->text, sizeof problem->text,
-                 "%s:%zu: a call of tenant %s for model \"%.*s\" has to clear %zu sets of limits, "
-                 "its parents' included; %d are possible",
-                 tenant->file, tenant->line, tenant->name,
-                 who->model_bytes < 64 ? (int)who->model_bytes : 64,
-                 who->model != NULL ? who->model : "", n, TG_SCOPES_MAX);
-    return TG_ERR_INVALID;
+    return problem_say(
+        problem, TG_ERR_INVALID,
+        "%s:%zu: a call of tenant %s for model \"%.*s\" has to clear %zu sets of limits, "
+        "its parents' included; %d are possible",
+        tenant->file, tenant->line, tenant->name,
+        who->model_bytes < 64 ? (int)who->model_bytes : 64, who->model != NULL ? who->model : "", n,
+        TG_SCOPES_MAX);
 }
 
 static void fill_tenant(const struct config *config, const struct config_tenant *tenant,
@@ -367,8 +365,8 @@ static void say_where(const struct config_tenant *tenant, struct tg_problem *pro
     if (problem == NULL)
         return;
     inner = *problem;
-    snprintf(problem->text, sizeof problem->text, "%s:%zu: tenant %s: %.150s", tenant->file,
-             tenant->line, tenant->name, inner.text);
+    problem_fail(problem, "%s:%zu: tenant %s: %.150s", tenant->file, tenant->line, tenant->name,
+                 inner.text);
 }
 
 static enum tg_err build(struct scopes *scopes, struct limit_book *book, struct tg_problem *problem)
@@ -391,8 +389,7 @@ enum tg_err scopes_new(const struct config *config, struct limit_book *book, str
     struct scopes *made = calloc(1, sizeof *made);
     enum tg_err err = TG_ERR_MEMORY;
 
-    if (problem != NULL)
-        snprintf(problem->text, sizeof problem->text, "%s", tg_strerror(TG_ERR_MEMORY));
+    problem_fail(problem, "%s", tg_strerror(TG_ERR_MEMORY));
     if (made == NULL)
         return err;
     made->config = config;

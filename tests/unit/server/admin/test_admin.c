@@ -419,7 +419,7 @@ static void a_topup_lapses_with_its_window(void **state)
 
 static void a_topup_that_ended_while_nobody_looked_is_none(void **state)
 {
-    struct ledger_problem problem;
+    struct tg_problem problem;
     struct ledger_admin_topup old = {.tenant = "team",
                                      .per = TG_PER_DAY,
                                      .tz = "UTC",

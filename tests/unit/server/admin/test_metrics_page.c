@@ -57,7 +57,7 @@ static void write_page(void)
 static void open_with(const char *yaml)
 {
     struct config_problems problems;
-    struct ledger_problem problem;
+    struct tg_problem problem;
     struct config config;
     struct clock clock;
 

@@ -170,7 +170,7 @@ KIT struct ledger_config kit_config(const struct kit *kit)
 KIT struct ledger *kit_open(const struct kit *kit)
 {
     struct ledger_config config = kit_config(kit);
-    struct ledger_problem problem = {""};
+    struct tg_problem problem = {""};
     struct ledger *ledger = NULL;
 
     if (!ledger_open(&config, &ledger, &problem))
@@ -180,7 +180,7 @@ KIT struct ledger *kit_open(const struct kit *kit)
 
 KIT void kit_close(struct ledger *ledger)
 {
-    struct ledger_problem problem = {""};
+    struct tg_problem problem = {""};
 
     if (!ledger_close(ledger, &problem))
         fail_msg("%s", problem.text);
@@ -190,7 +190,7 @@ KIT void kit_close(struct ledger *ledger)
 KIT void kit_refuses(const struct kit *kit, const char *words, const char *more)
 {
     struct ledger_config config = kit_config(kit);
-    struct ledger_problem problem = {""};
+    struct tg_problem problem = {""};
     struct ledger *ledger = NULL;
 
     assert_false(ledger_open(&config, &ledger, &problem));
@@ -202,7 +202,7 @@ KIT void kit_refuses(const struct kit *kit, const char *words, const char *more)
 
 KIT void kit_flush(struct ledger *ledger)
 {
-    struct ledger_problem problem = {""};
+    struct tg_problem problem = {""};
 
     if (!ledger_flush(ledger, &problem))
         fail_msg("%s", problem.text);
@@ -210,7 +210,7 @@ KIT void kit_flush(struct ledger *ledger)
 
 KIT void kit_roll(struct ledger *ledger, tg_ms now)
 {
-    struct ledger_problem problem = {""};
+    struct tg_problem problem = {""};
 
     if (!ledger_roll(ledger, now, &problem))
         fail_msg("%s", problem.text);
@@ -218,7 +218,7 @@ KIT void kit_roll(struct ledger *ledger, tg_ms now)
 
 KIT uint32_t kit_tenant(struct ledger *ledger, uint32_t parent, const char *name)
 {
-    struct ledger_problem problem = {""};
+    struct tg_problem problem = {""};
     struct ledger_tenant_spec tenant = {name, LEDGER_NO_PARENT, parent, 0};
 
     if (!ledger_add_tenants(ledger, &tenant, 1, &problem))
@@ -259,7 +259,7 @@ KIT void kit_spend(struct ledger *ledger, uint32_t tenant, const char *user, tg_
 
 KIT tg_micro kit_spent(struct ledger *ledger, const char *tenant, const char *user, tg_ms begin)
 {
-    struct ledger_problem problem = {""};
+    struct tg_problem problem = {""};
     tg_micro micro = -1;
 
     if (!ledger_spent(ledger, tenant, user, begin, &micro, &problem))
@@ -283,7 +283,7 @@ KIT void kit_add(void *context, const struct ledger_sum *sum)
 /* What another process would see. */
 KIT tg_micro kit_view(const struct kit *kit, tg_ms begin)
 {
-    struct ledger_problem problem = {""};
+    struct tg_problem problem = {""};
     struct ledger_view *view = NULL;
     tg_micro micro = 0;
 

@@ -290,7 +290,7 @@ static void the_ring_goes_round(void **state)
 static void memory_keeps_nothing_but_adds_up(void **state)
 {
     struct ledger_config config;
-    struct ledger_problem problem = {""};
+    struct tg_problem problem = {""};
     struct ledger *ledger = NULL;
     (void)state;
 
@@ -360,7 +360,7 @@ static void settings_out_of_range_are_refused(void **state)
 
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         struct ledger_config config = {rows[i].path, rows[i].detail, rows[i].slots, 0};
-        struct ledger_problem problem = {""};
+        struct tg_problem problem = {""};
         struct ledger *ledger = NULL;
         assert_false(ledger_open(&config, &ledger, &problem));
         assert_non_null(strstr(problem.text, rows[i].words));

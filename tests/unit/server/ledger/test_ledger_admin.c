@@ -4,7 +4,7 @@
 
 #include "server/ledger/ledger_admin.h"
 
-static struct ledger_problem problem;
+static struct tg_problem problem;
 
 static struct ledger_admin_tenant tenant_of(const char *name, const char *text)
 {

@@ -317,7 +317,7 @@ static void an_older_copy_of_the_database_is_noticed_or_made_good(void **state)
 static void a_view_of_nothing_is_an_error(void **state)
 {
     struct kit kit;
-    struct ledger_problem problem = {""};
+    struct tg_problem problem = {""};
     struct ledger_view *view = NULL;
     (void)state;
 

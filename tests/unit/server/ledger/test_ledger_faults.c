@@ -34,7 +34,7 @@ static void a_large_flush_that_fails_at_any_step_is_repeated(void **state)
     for (long step = 1; reached; step++) {
         struct kit kit = kit_new();
         struct ledger *ledger = kit_open(&kit);
-        struct ledger_problem problem = {""};
+        struct tg_problem problem = {""};
         uint32_t a = kit_tenant(ledger, 0, "a");
         for (int i = 0; i < 40; i++)
             kit_spend(ledger, a, "u", NOW, 1);
@@ -62,7 +62,7 @@ static void a_flush_that_fails_at_any_step_is_repeated(void **state)
             bool failed;
             struct kit kit = kit_new();
             struct ledger *ledger = kit_open(&kit);
-            struct ledger_problem problem = {""};
+            struct tg_problem problem = {""};
             uint32_t a = kit_tenant(ledger, 0, "a");
             kit_spend(ledger, a, "u", NOW, 100);
             kit_flush(ledger);
@@ -96,7 +96,7 @@ static void opening_that_fails_at_any_step_can_be_repeated(void **state)
             bool failed;
             struct kit kit = kit_new();
             struct ledger_config config = kit_config(&kit);
-            struct ledger_problem problem = {""};
+            struct tg_problem problem = {""};
             struct ledger *ledger = NULL;
             fail_from(step, step, codes[c]);
             failed = !ledger_open(&config, &ledger, &problem);
@@ -147,7 +147,7 @@ static void a_full_disk_fills_the_journal_and_then_there_is_no_room(void **state
     struct kit kit = kit_new();
     struct ledger *ledger = kit_open(&kit);
     uint32_t a = kit_tenant(ledger, 0, "a");
-    struct ledger_problem problem = {""};
+    struct tg_problem problem = {""};
     tg_micro spent = 0;
     (void)state;
 
@@ -182,7 +182,7 @@ static void a_limit_on_the_size_of_files_is_a_full_disk(void **state)
     struct kit kit = kit_new();
     struct ledger *ledger = kit_open(&kit);
     uint32_t a = kit_tenant(ledger, 0, "a");
-    struct ledger_problem problem = {""};
+    struct tg_problem problem = {""};
     struct rlimit usual, small;
     (void)state;
 
@@ -220,7 +220,7 @@ static void a_locked_database_is_late_and_catches_up(void **state)
     struct kit kit = kit_new();
     struct ledger *ledger = kit_open(&kit);
     uint32_t a = kit_tenant(ledger, 0, "a");
-    struct ledger_problem problem = {""};
+    struct tg_problem problem = {""};
     sqlite3 *other = NULL;
     (void)state;
 
@@ -248,7 +248,7 @@ static void a_database_that_is_taken_away_is_late_until_it_is_back(void **state)
     struct kit kit = kit_new();
     struct ledger *ledger = kit_open(&kit);
     uint32_t a = kit_tenant(ledger, 0, "a");
-    struct ledger_problem problem = {""};
+    struct tg_problem problem = {""};
     char away[240];
     (void)state;
 

@@ -144,7 +144,7 @@ static void a_ledger_can_be_kept_once(void **state)
 {
     struct kit kit = kit_new();
     struct ledger *ledger = kit_open(&kit);
-    struct ledger_problem problem = {""};
+    struct tg_problem problem = {""};
     struct clock clock;
     (void)state;
 

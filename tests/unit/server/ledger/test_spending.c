@@ -42,7 +42,7 @@ static struct spending *must_spending(struct ledger *ledger, bool open, const st
                                       tg_ms now)
 {
     struct spending_config config = {.ledger = ledger, .open = open};
-    struct ledger_problem problem = {""};
+    struct tg_problem problem = {""};
     struct spending *spending = NULL;
 
     tg_bank_config_init(&config.bank);
@@ -53,7 +53,7 @@ static struct spending *must_spending(struct ledger *ledger, bool open, const st
 
 static void must_change(struct spending *spending, const struct world *world, tg_ms now)
 {
-    struct ledger_problem problem = {""};
+    struct tg_problem problem = {""};
 
     if (!spending_change(spending, &world->tree, now, &problem))
         fail_msg("%s", problem.text);
@@ -422,7 +422,7 @@ static void open_goes_on_and_counts_what_it_cannot_record(void **state)
 static void a_tree_that_is_none_is_refused(void **state)
 {
     struct spending_config config = {.open = true};
-    struct ledger_problem problem = {""};
+    struct tg_problem problem = {""};
     struct spending *spending = NULL;
     struct world world;
     (void)state;

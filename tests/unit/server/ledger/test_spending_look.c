@@ -61,7 +61,7 @@ static void house_init(struct house *house)
 static struct spending *must_spending(struct ledger *ledger, const struct house *house)
 {
     struct spending_config config = {.ledger = ledger, .open = true};
-    struct ledger_problem problem = {""};
+    struct tg_problem problem = {""};
     struct spending *spending = NULL;
 
     tg_bank_config_init(&config.bank);
@@ -169,7 +169,7 @@ static void all_accounts_that_spent_are_seen_users_by_the_ledger(void **state)
     struct kit kit = kit_new();
     struct house house;
     struct seen seen = {.n = 0};
-    struct ledger_problem problem;
+    struct tg_problem problem;
     (void)state;
 
     house_init(&house);
@@ -195,7 +195,7 @@ static void all_accounts_that_spent_are_seen_users_by_the_ledger(void **state)
 static void a_ledger_keeps_its_id_and_no_other_has_it(void **state)
 {
     struct kit kit = kit_new();
-    struct ledger_problem problem;
+    struct tg_problem problem;
     struct ledger_config config;
     struct ledger *ledger = kit_open(&kit);
     uint64_t id = ledger_id(ledger);

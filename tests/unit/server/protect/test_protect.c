@@ -196,7 +196,7 @@ static struct http_origin *origin_of(int port)
 static void open_gateway(int upstream_port, const char *gate)
 {
     struct config_problems problems;
-    struct ledger_problem trouble;
+    struct tg_problem trouble;
     struct tg_problem problem;
     struct config config;
     char yaml[1000];

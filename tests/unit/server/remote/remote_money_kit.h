@@ -67,7 +67,7 @@ KIT void money_world_init(struct money_world *world)
 KIT struct spending *money_books(struct ledger *ledger, const struct money_world *world, tg_ms now)
 {
     struct spending_config config = {.ledger = ledger, .open = true};
-    struct ledger_problem problem = {""};
+    struct tg_problem problem = {""};
     struct spending *spending = NULL;
 
     tg_bank_config_init(&config.bank);

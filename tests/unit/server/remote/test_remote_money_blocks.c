@@ -331,7 +331,7 @@ static void who_knows_that_redis_is_away_does_not_wait_for_a_block(void **state)
 static void a_budget_that_is_removed_is_not_asked_for_any_more(void **state)
 {
     struct money_node node;
-    struct ledger_problem problem;
+    struct tg_problem problem;
     (void)state;
 
     open_nodes(&node, 1, 100);
@@ -372,7 +372,7 @@ static void what_was_used_beyond_the_amount_is_no_room_for_others(void **state)
 static void a_lowered_amount_counts_at_once(void **state)
 {
     struct money_node node;
-    struct ledger_problem problem;
+    struct tg_problem problem;
     tg_ms now = NOW;
     (void)state;
 

@@ -208,7 +208,7 @@ static void one_shadow_budget_of_everyone_counts_and_refuses_nothing(void **stat
 
     match_open(&match, 3, 1, 2);
     match.world.everyone[1].mode = TG_SHADOW;
-    struct ledger_problem problem;
+    struct tg_problem problem;
     assert_true(spending_change(match.bank, &match.world.tree, NOW, &problem));
     assert_true(spending_change(match.nodes[0].spending, &match.world.tree, NOW, &problem));
     play(&match);

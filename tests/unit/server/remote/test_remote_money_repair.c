@@ -213,7 +213,7 @@ static void remove_folder(const char *folder)
 static struct ledger *open_ledger(const char *folder)
 {
     struct ledger_config config;
-    struct ledger_problem problem;
+    struct tg_problem problem;
     struct ledger *ledger;
     char path[256];
 
@@ -247,7 +247,7 @@ static void a_node_that_restarts_tells_what_its_ledger_says(void **state)
 {
     char folder[200];
     struct money_node node;
-    struct ledger_problem problem;
+    struct tg_problem problem;
     struct spending_call ann = money_what(TEAM_A, "ann", 500), solo = money_what(SOLO, NULL, 900);
     (void)state;
 

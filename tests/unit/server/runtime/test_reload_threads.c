@@ -123,7 +123,7 @@ static void start_mock(void)
 static int open_world(void **state)
 {
     struct config_problems problems;
-    struct ledger_problem trouble;
+    struct tg_problem trouble;
     struct tg_problem problem;
     struct config config;
     (void)state;

@@ -45,7 +45,7 @@ static struct {
 static void open_world(const char *gate)
 {
     struct config_problems problems;
-    struct ledger_problem trouble;
+    struct tg_problem trouble;
     struct tg_problem problem;
     struct config config;
     char yaml[2000];

@@ -33,7 +33,7 @@ static struct {
 static void open_world(void)
 {
     struct config_problems problems;
-    struct ledger_problem trouble;
+    struct tg_problem trouble;
     struct tg_problem problem;
     struct config config;
 
