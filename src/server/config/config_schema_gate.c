@@ -8,31 +8,31 @@
 
 static const struct schema_key vegas_keys[] = {
     POSITIVE("alpha", 0, NUMBER_MAX, "2", AT(tg_law_config, vegas.alpha),
-             "fewer calls than this are waiting somewhere: one more may run"),
+             "if vegas estimates fewer calls than this waiting behind the gate, the limit grows"),
     POSITIVE("beta", 0, NUMBER_MAX, "8", AT(tg_law_config, vegas.beta),
-             "more calls than this are waiting: one less may run; above alpha"),
+             "if it estimates more than this, the limit shrinks; above alpha"),
     NUMBER("min_utilisation", 0, 1, "0.5", AT(tg_law_config, vegas.min_utilisation),
-           "the limit grows only if this part of it was in use; 0: always"),
+           "the limit grows only if this fraction of it was in use; 0: always"),
     END,
 };
 
 static const struct schema_key gradient2_keys[] = {
     NUMBER("tolerance", 1, NUMBER_MAX, "2.0", AT(tg_law_config, gradient2.tolerance),
-           "how much slower than the fastest is not yet slow"),
+           "latency above this multiple of the fastest counts as slow"),
     POSITIVE("smoothing", 0, 1, "0.2", AT(tg_law_config, gradient2.smoothing),
              "weight of a new sample"),
     COUNT("rtt_window", 1, 10000, "100", AT(tg_law_config, gradient2.rtt_window),
-          "samples that the fastest is taken of"),
+          "number of samples over which the fastest is taken"),
     END,
 };
 
 static const struct schema_key aimd_keys[] = {
     NUMBER("tolerance", 1, NUMBER_MAX, "2.0", AT(tg_law_config, aimd.tolerance),
-           "how much slower than the fastest is not yet slow"),
+           "latency above this multiple of the fastest counts as slow"),
     NUMBER("backoff", 0.5, 1, "0.9", AT(tg_law_config, aimd.backoff),
            "factor of a decrease; below 1"),
     COUNT("rtt_window", 1, 10000, "100", AT(tg_law_config, aimd.rtt_window),
-          "samples that the fastest is taken of"),
+          "number of samples over which the fastest is taken"),
     END,
 };
 
@@ -49,22 +49,22 @@ static const struct schema_section aimd = {aimd_keys, sizeof(struct tg_law_confi
      .later = "auto",                                                                              \
      .otherwise = normal_law,                                                                      \
      .offset = AT(config_concurrency, law.law),                                                    \
-     .help = "what moves the limit; fixed: it is `initial`; none: it is `max`"},                   \
+     .help = "the law that moves the limit; fixed: it stays at `initial`; none: it is `max`"},     \
         COUNT("initial", 1, NUMBER_MAX, "128", AT(config_concurrency, law.initial),                \
-              "the limit at the start, within min and max; left out, the nearest to the default "  \
-              "that is"),                                                                          \
+              "the limit at the start; if left out, the value within min and max "                 \
+              "nearest to the default"),                                                           \
         COUNT("min", 1, NUMBER_MAX, "8", AT(config_concurrency, law.min),                          \
-              "the limit never falls below; left out, at most initial and max"),                   \
+              "lower bound of the limit; if left out, at most initial and max"),                   \
         COUNT("max", 1, NUMBER_MAX, normal_max, AT(config_concurrency, law.max),                   \
-              "the limit never rises above; left out, at least initial and min"),                  \
+              "upper bound of the limit; if left out, at least initial and min"),                  \
         DURATION("window", 1, "1s", AT(config_concurrency, law.window),                            \
-                 "time between steps of vegas"),                                                   \
+                 "time between two steps of vegas"),                                               \
         {.name = "divide",                                                                         \
          .kind = SCHEMA_BOOL,                                                                      \
          .otherwise = "false",                                                                     \
          .offset = AT(config_concurrency, divide),                                                 \
-         .help = "with Redis as the store: the limit is of all gateways together, and each that "  \
-                 "lives has its share"},                                                           \
+         .help = "with Redis as the store: the limit is shared by all gateways that are "          \
+                 "alive, each with its part"},                                                     \
         MODE(AT(config_concurrency, mode)),                                                        \
         SECTION("vegas", &vegas, AT(config_concurrency, law), "settings of the law vegas"),        \
         SECTION("gradient2", &gradient2, AT(config_concurrency, law),                              \
@@ -84,19 +84,19 @@ const struct schema_section schema_model_concurrency = {
 
 static const struct schema_key wait_keys[] = {
     DURATION("high", 0, "100ms", AT(config_concurrency, queue.wait[CONFIG_HIGH]),
-             "longest wait of a high call"),
+             "longest wait of a high-priority call"),
     DURATION("normal", 0, "50ms", AT(config_concurrency, queue.wait[CONFIG_NORMAL]),
-             "longest wait of a normal call"),
+             "longest wait of a normal-priority call"),
     DURATION("low", 0, "0ms", AT(config_concurrency, queue.wait[CONFIG_LOW]),
-             "longest wait of a low call; 0ms: it never waits"),
+             "longest wait of a low-priority call; 0ms: it never waits"),
     END,
 };
 
 static const struct schema_key share_keys[] = {
     NUMBER("normal", 0, 1, "0.2", AT(config_concurrency, queue.shares[0]),
-           "what normal earns of each grant made above it"),
+           "what normal earns from each grant to a higher class"),
     NUMBER("low", 0, 1, "0.05", AT(config_concurrency, queue.shares[1]),
-           "what low earns of each grant made above it"),
+           "what low earns from each grant to a higher class"),
     END,
 };
 
@@ -108,7 +108,7 @@ static const struct schema_section shares = {share_keys, sizeof(struct config_co
 /* The queue belongs to the stage concurrency and lies in its struct. */
 static const struct schema_key queue_keys[] = {
     COUNT("size", 0, 1000000, "1024", AT(config_concurrency, queue.size),
-          "calls that may wait, of each class; 0: none"),
+          "calls of each class that may wait; 0: none"),
     SECTION("wait", &wait, 0, "how long a call may wait, by class"),
     SECTION("shares", &shares, 0, "what a class earns while a higher one is served"),
     END,
@@ -118,9 +118,10 @@ static const struct schema_section queue = {queue_keys, sizeof(struct config_con
                                             0};
 
 static const struct schema_key peers_keys[] = {
-    COUNT("limit", 1, NUMBER_MAX, "64", AT(config_peers, limit), "calls of one peer at once"),
+    COUNT("limit", 1, NUMBER_MAX, "64", AT(config_peers, limit),
+          "calls of one peer in flight or waiting"),
     COUNT("max_peers", 1, 16777216, "65536", AT(config_peers, max_peers),
-          "peers that are counted at once"),
+          "number of peers that can be counted at once"),
     MODE(AT(config_peers, mode)),
     END,
 };
@@ -130,11 +131,11 @@ static const struct schema_section peers = {peers_keys, sizeof(struct config_pee
 
 static const struct schema_key memory_keys[] = {
     POSITIVE("pressure", 0, 1, "0.85", AT(config_memory, pressure),
-             "used fraction above which low is refused"),
+             "fraction in use above which low priority is refused"),
     POSITIVE("critical", 0, 1, "0.95", AT(config_memory, critical),
-             "used fraction above which all but high is refused"),
+             "fraction in use above which all but high priority is refused"),
     POSITIVE("limit", 0, 1, "0.98", AT(config_memory, limit),
-             "used fraction above which all is refused"),
+             "fraction in use above which everything is refused"),
     DURATION("poll", 10, "500ms", AT(config_memory, poll), "how often memory is read"),
     MODE(AT(config_memory, mode)),
     END,
@@ -152,12 +153,13 @@ static const struct schema_key dual_keys[] = {
 };
 
 static const struct schema_key type_keys[] = {
-    NUMBER("cost", 0, NUMBER_MAX, "1", AT(config_type, cost), "units of a call of this type"),
-    NUMBER("value", 0, NUMBER_MAX, "1", AT(config_type, value), "what it is worth"),
+    NUMBER("cost", 0, NUMBER_MAX, "1", AT(config_type, cost),
+           "cost of a call of this type, in units"),
+    NUMBER("value", 0, NUMBER_MAX, "1", AT(config_type, value), "what such a call is worth"),
     NUMBER("weight", 0, NUMBER_MAX, "1", AT(config_type, weight),
-           "its share of the arrivals; without `arrivals`, how many there are"),
+           "its share of the arrivals; without `arrivals`, their number"),
     DURATION("hold", 0, NULL, AT(config_type, hold),
-             "how long it holds a slot; needed with conc_budget"),
+             "how long it holds a slot; required with `conc_budget`"),
     END,
 };
 
@@ -173,35 +175,37 @@ static const struct schema_section types = {type_keys, sizeof(struct config_type
 
 static const struct schema_key workload_keys[] = {
     COUNT("arrivals", 1, NUMBER_MAX, NULL, AT(config_policy, workload.arrivals),
-          "how many arrivals the budgets are for: weights are shares of them; left out, weights "
-          "are used as they are"),
+          "number of arrivals that the budgets cover; weights are shares of it. If left out, "
+          "weights are counts"),
     SECTIONS("types", &types, AT(config_policy, workload.types),
              AT(config_policy, workload.n_types), "the kinds of calls, 1 to 256"),
-    POSITIVE("rate_budget", 0, NUMBER_MAX, NULL, AT(config_policy, workload.rate_budget), "calls"),
+    POSITIVE("rate_budget", 0, NUMBER_MAX, NULL, AT(config_policy, workload.rate_budget),
+             "budget of calls"),
     POSITIVE("cost_budget", 0, NUMBER_MAX, NULL, AT(config_policy, workload.cost_budget),
-             "units of cost"),
+             "budget of cost, in units"),
     DURATION("conc_budget", 1, NULL, AT(config_policy, workload.conc_budget),
-             "slot-seconds; without it no hold is needed"),
+             "budget of slot-seconds; without it no `hold` is required"),
     END,
 };
 
 static const struct schema_key adaptive_keys[] = {
     COUNT("sample_window", 1, 1000000, "500", AT(config_policy, sample_window),
-          "calls that the prices are learned from"),
+          "number of calls that the prices are learned from"),
     END,
 };
 
 static const struct schema_key online_keys[] = {
-    DURATION("window", 1, "60s", AT(config_policy, online.window), "what the budgets are for"),
+    DURATION("window", 1, "60s", AT(config_policy, online.window),
+             "the period that the budgets cover"),
     POSITIVE("rate_budget", 0, NUMBER_MAX, NULL, AT(config_policy, online.rate_budget),
-             "calls in a window; left out, they are not scarce"),
+             "calls in a window; if left out, they are not scarce"),
     POSITIVE("cost_budget", 0, NUMBER_MAX, NULL, AT(config_policy, online.cost_budget),
-             "units of cost in a window; left out, they are not scarce"),
+             "units of cost in a window; if left out, they are not scarce"),
     DURATION("conc_budget", 1, NULL, AT(config_policy, online.conc_budget),
-             "slot-seconds in a window; left out, they are not scarce"),
+             "slot-seconds in a window; if left out, they are not scarce"),
     WORD("replenish", "window|steady", "window", AT(config_policy, online.replenish),
-         "window: budgets are whole again when a window begins; steady: they come back all the "
-         "time, as in a bucket"),
+         "window: budgets are replenished when a window begins; steady: continuously, as in a "
+         "token bucket"),
     END,
 };
 
@@ -212,16 +216,16 @@ static const struct schema_section online = OF_POLICY(online_keys, NOWHERE);
 
 static const struct schema_key policy_keys[] = {
     WORD("kind", "none|bid-price", "none", AT(config_policy, kind),
-         "which calls are worth it when not all fit; bid-price needs a cost axis"),
+         "how calls are selected when not all fit; bid-price needs a cost axis"),
     WORD("prices", PRICES_WORDS, "workload", AT(config_policy, prices),
          "where the prices come from"),
     MODE(AT(config_policy, mode)),
-    SECTION("duals", &duals, 0, "prices as given; what adaptive starts from without types"),
+    SECTION("duals", &duals, 0, "prices that you set; without types, adaptive starts from them"),
     SECTION("workload", &workload, 0,
-            "what is expected: prices are computed at the start; adaptive starts from them, and so "
-            "does online if it is there"),
+            "the expected load; prices are computed from it at the start; adaptive starts from "
+            "them, and so does online if it is given"),
     SECTION("adaptive", &adaptive, 0, "prices learned from a sample"),
-    SECTION("online", &online, 0, "prices computed again all the time"),
+    SECTION("online", &online, 0, "prices that are recomputed all the time"),
     END,
 };
 
@@ -229,23 +233,23 @@ static const struct schema_section policy = OF_POLICY(policy_keys, NOWHERE);
 
 static const struct schema_key gate_keys[] = {
     WORD("charging", "atomic|per-axis", "atomic", AT(config_gate, charging),
-         "atomic: a refused call is charged nothing; per-axis: what rate took stays spent when "
-         "cost refuses"),
+         "atomic: a refused call is charged nothing; per-axis: if cost refuses, what rate took "
+         "stays spent"),
     DURATION("lease_ttl", 1, "600s", AT(config_gate, lease_ttl),
-             "a lease that is not released or renewed ends after this"),
+             "a lease that is neither released nor renewed expires after this"),
     SECTION("concurrency", &schema_concurrency, AT(config_gate, concurrency),
             "how many calls run at once, all tenants together"),
     SECTION("queue", &queue, AT(config_gate, concurrency), "calls that wait for a slot"),
     NUMBER("low_priority_shed_ratio", 0, 1, "0.5",
            AT(config_gate, concurrency.low_priority_shed_ratio),
-           "share of the limit that low calls may hold; 1: all of it"),
-    SECTION("peers", &peers, AT(config_gate, peers), "how many calls of one peer at once"),
-    SECTION("memory", &memory, AT(config_gate, memory), "refuse when memory runs out"),
+           "fraction of the limit that low-priority calls may hold; 1: all of it"),
+    SECTION("peers", &peers, AT(config_gate, peers), "how many calls one peer may have at once"),
+    SECTION("memory", &memory, AT(config_gate, memory), "refuse calls when memory runs out"),
     LIMITER("rate", AT(config_gate, rate),
             "calls per time, for each tenant without a rate of its own"),
     LIMITER("cost", AT(config_gate, cost),
             "tokens per time, for each tenant without a cost of its own"),
-    SECTION("policy", &policy, AT(config_gate, policy), "which calls are worth it"),
+    SECTION("policy", &policy, AT(config_gate, policy), "which calls to admit when not all fit"),
     END,
 };
 

@@ -2,13 +2,13 @@
 #include "server/config/config_schema_rows.h"
 
 static const struct schema_key budget_keys[] = {
-    USD("usd", true, NULL, AT(config_budget, micro_usd), "how much"),
+    USD("usd", true, NULL, AT(config_budget, micro_usd), "the amount"),
     {.name = "per",
      .kind = SCHEMA_WORD,
      .required = true,
      .words = "day|week|month|total",
      .offset = AT(config_budget, per),
-     .help = "for how long"},
+     .help = "the period it covers"},
     VALUE("tz", SCHEMA_ZONE, false, NULL, "UTC", AT(config_budget, tz),
           "the time zone in which a day, week or month begins"),
     MODE(AT(config_budget, mode)),
@@ -19,13 +19,13 @@ const struct schema_section schema_budgets = {budget_keys, sizeof(struct config_
                                               NULL};
 
 static const struct schema_key key_keys[] = {
-    VALUE("name", SCHEMA_NAME, false, NULL, NULL, AT(config_key, name), "what it is called"),
+    VALUE("name", SCHEMA_NAME, false, NULL, NULL, AT(config_key, name), "its name"),
     VALUE("sha256", SCHEMA_SHA256, true, NULL, NULL, AT(config_key, sha256),
-          "the hash of the virtual key; the key itself is kept by nobody"),
+          "the hash of the virtual key; the key itself is not stored"),
     {.name = "not_after",
      .kind = SCHEMA_TIME,
      .offset = AT(config_key, not_after),
-     .help = "it is refused from then on; left out: never"},
+     .help = "the key is refused from then on; if left out, it does not expire"},
     END,
 };
 
@@ -39,7 +39,7 @@ static const struct schema_section keys = {key_keys, sizeof(struct config_key), 
 
 static const struct schema_key limit_keys[] = {
     LIST_OF("models", SCHEMA_PATTERN, NULL, AT(config_limits, models),
-            "for calls of these models alone; left out: all"),
+            "the limit applies only to calls of these models; if left out, to all"),
     LIMITS,
     MODE(AT(config_limits, mode)),
     END,
@@ -48,7 +48,7 @@ static const struct schema_key limit_keys[] = {
 static const struct schema_key each_keys[] = {
     LIMITS,
     SECTIONS("budgets", &schema_budgets, AT(config_users, budgets), AT(config_users, n_budgets),
-             "money of each user"),
+             "budgets of each user"),
     MODE(AT(config_users, each.mode)),
     END,
 };
@@ -60,9 +60,10 @@ static const struct schema_section each = {each_keys, sizeof(struct config_users
 
 static const struct schema_key user_keys[] = {
     VALUE("from", SCHEMA_HEADER, true, NULL, NULL, AT(config_users, header),
-          "where the name of a user comes from"),
-    COUNT("max", 1, NUMBER_MAX, "10000", AT(config_users, max), "users that are told apart"),
-    SECTION("each", &each, 0, "what each of them gets"),
+          "where the name of a user is found"),
+    COUNT("max", 1, NUMBER_MAX, "10000", AT(config_users, max),
+          "number of users that are distinguished"),
+    SECTION("each", &each, 0, "limits and budgets of each user"),
     END,
 };
 
@@ -70,31 +71,33 @@ static const struct schema_section users = {user_keys, sizeof(struct config_user
                                             AT(config_users, present), NULL};
 
 static const struct schema_key tenant_keys[] = {
-    VALUE("name", SCHEMA_NAME, true, NULL, NULL, AT(config_tenant, name), "what it is called"),
+    VALUE("name", SCHEMA_NAME, true, NULL, NULL, AT(config_tenant, name), "its name"),
     {.name = "parent",
      .kind = SCHEMA_NAME,
      .offset = NOWHERE,
-     .help = "a tenant whose limits and budgets hold for this one too; up to four levels"},
+     .help = "a tenant whose limits and budgets also apply to this one; up to four levels"},
     SECTIONS("keys", &keys, AT(config_tenant, keys), AT(config_tenant, n_keys), "its virtual keys"),
-    LIST_OF("models", SCHEMA_PATTERN, NULL, AT(config_tenant, models),
-            "models it may use; `!` takes away, the last pattern that matches decides; left out: "
-            "all"),
+    LIST_OF(
+        "models", SCHEMA_PATTERN, NULL, AT(config_tenant, models),
+        "models it may use; `!` excludes, and the last pattern that matches decides; if left out, "
+        "all"),
     WORD("priority", "high|normal|low", "normal", AT(config_tenant, priority),
-         "the highest class it may ask for"),
+         "the highest class it may request"),
     NUMBER("weight", 0.000001, 1000000, "1", AT(config_tenant, weight),
-           "its part of the slots while others of its class wait"),
+           "its share of the slots while other tenants of its class wait"),
     NUMBER("value", 0, NUMBER_MAX, "1", AT(config_tenant, value), "what a call is worth"),
     COUNT("concurrency", 1, NUMBER_MAX, NULL, AT(config_tenant, concurrency),
-          "its calls at once; left out: the limit of peers"),
-    LIMITER("rate", AT(config_tenant, rate), "calls per time; left out: that of the gate"),
-    LIMITER("cost", AT(config_tenant, cost), "tokens per time; left out: that of the gate"),
+          "its calls in flight or waiting; if left out, `gate.peers.limit`"),
+    LIMITER("rate", AT(config_tenant, rate), "calls per time; if left out, the gate's applies"),
+    LIMITER("cost", AT(config_tenant, cost), "tokens per time; if left out, the gate's applies"),
     SECTIONS("limits", &limits, AT(config_tenant, limits), AT(config_tenant, n_limits),
-             "further limits; all of them hold"),
+             "further limits; all of them apply"),
     SECTION("users", &users, AT(config_tenant, users), "limits for each of its users"),
     SECTIONS("budgets", &schema_budgets, AT(config_tenant, budgets), AT(config_tenant, n_budgets),
-             "its money; all of them hold"),
-    NUMBER("allow_cheaper", 0, 1, "0", AT(config_tenant, allow_cheaper),
-           "when less than this share of its budget is left, a cheaper model may serve; 0: never"),
+             "its budgets; all of them apply"),
+    NUMBER(
+        "allow_cheaper", 0, 1, "0", AT(config_tenant, allow_cheaper),
+        "when less than this fraction of its budget is left, a cheaper model may serve; 0: never"),
     MODE(AT(config_tenant, mode)),
     END,
 };
