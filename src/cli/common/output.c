@@ -9,13 +9,13 @@ bool output_send(struct json_writer *writer)
 {
     bool sent = true;
 
-    if (writer->failed) {
+    if (writer->text.failed) {
         errno = ENOMEM;
         return false;
     }
     /* Before the first byte there is no buffer. */
-    if (writer->size > 0)
-        sent = fwrite(writer->bytes, writer->size, 1, stdout) == 1 && fflush(stdout) == 0;
+    if (writer->text.size > 0)
+        sent = fwrite(writer->text.bytes, writer->text.size, 1, stdout) == 1 && fflush(stdout) == 0;
     json_writer_clear(writer);
     return sent;
 }

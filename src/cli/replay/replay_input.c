@@ -105,7 +105,7 @@ static int stop_reading(struct replay_input *input, enum lines_result result)
 
 bool replay_input_next(struct replay_input *input, struct line *line, int *status)
 {
-    if (input->out.size >= OUTPUT_BYTES || !lines_ready(&input->lines))
+    if (input->out.text.size >= OUTPUT_BYTES || !lines_ready(&input->lines))
         if (!output_send(&input->out)) {
             *status = output_failed(input->command);
             return false;

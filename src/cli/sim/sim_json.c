@@ -252,7 +252,7 @@ static void write_series(struct json_writer *out, const struct sim_run *run,
     int64_t *counts = count_spans(run, reasons);
 
     if (counts == NULL)
-        out->failed = true;
+        out->text.failed = true;
     write_double(out, "series_s", (double)result->series_us / 1e6);
     json_write_key(out, "series");
     json_write_array(out);
@@ -351,9 +351,10 @@ static void write_request(struct json_writer *out, const struct sim_run *run, si
 
 static bool send(struct json_writer *out, FILE *file)
 {
-    bool sent = !out->failed && (out->size == 0 || fwrite(out->bytes, out->size, 1, file) == 1);
+    bool sent = !out->text.failed &&
+                (out->text.size == 0 || fwrite(out->text.bytes, out->text.size, 1, file) == 1);
 
-    if (out->failed)
+    if (out->text.failed)
         errno = ENOMEM;
     json_writer_clear(out);
     return sent;
@@ -367,7 +368,7 @@ static bool write_all(FILE *file, const struct sim_run *run)
     json_writer_init(&out);
     for (size_t i = 0; i < run->result.n && sent; i++) {
         write_request(&out, run, i);
-        if (out.size >= RESULTS_BYTES)
+        if (out.text.size >= RESULTS_BYTES)
             sent = send(&out, file);
     }
     sent = sent && send(&out, file);

@@ -170,7 +170,7 @@ static void keep(struct sim_many *many, struct sim_row_of *row, const struct sim
     row->summary = run->result.all;
     many->goals = many->goals || sim_has_goals(&run->config);
     if (many->plots && many->option < 0 && !sim_bins_init(&row->bins, run))
-        many->out.failed = true;
+        many->out.text.failed = true;
     json_write_object(&many->out);
     json_write_key(&many->out, many->option < 0 ? "file" : "value");
     if (many->option < 0)

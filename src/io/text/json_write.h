@@ -9,22 +9,17 @@
  *
  * Commas and colons come by themselves. The writer does not check that a key stands before each
  * value of an object or that all is closed again: that is the shape of the calling code. The bytes
- * are ASCII and UTF-8 whatever it is given. When memory ends, `failed` is set and nothing more is
- * appended: one check, at the end, will do.
+ * are ASCII and UTF-8 whatever it is given. When memory ends, `text.failed` is set and nothing more
+ * is appended: one check, at the end, will do.
  */
 #ifndef TG_TEXT_JSON_WRITE_H
 #define TG_TEXT_JSON_WRITE_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "io/text/text_out.h"
 
 struct json_writer {
-    char *bytes; /* `size` of them are written; no 0 at the end */
-    size_t size;
-    size_t capacity;
-    bool comma; /* the next value or key is not the first where it stands */
-    bool failed;
+    struct text_out text; /* what is written; `failed` is there, too */
+    bool comma;           /* the next value or key is not the first where it stands */
 };
 
 void json_writer_init(struct json_writer *writer);

@@ -383,5 +383,5 @@ struct slice mock_describe(struct mock_exchange *x, enum http_why why)
         json_write_null(line);
     write_number(line, "ended_ms", net_loop_now(x->worker->loop) - mock->started_at);
     json_write_object_end(line);
-    return (struct slice){line->bytes, line->failed ? 0 : line->size};
+    return (struct slice){line->text.bytes, line->text.failed ? 0 : line->text.size};
 }

@@ -30,22 +30,22 @@ static void send_json(struct http_inbound *in, int status, struct slice body, co
 void admin_reply(struct http_inbound *in, int status, struct json_writer *body)
 {
     json_write_line_end(body);
-    if (body->failed)
+    if (body->text.failed)
         send_json(in, 500,
                   SLICE("{\"error\":{\"code\":\"no_memory\",\"message\":\"no memory\"}}\n"), NULL);
     else
-        send_json(in, status, (struct slice){body->bytes, body->size}, NULL);
+        send_json(in, status, (struct slice){body->text.bytes, body->text.size}, NULL);
     json_writer_fini(body);
 }
 
 void admin_reply_secret(struct http_inbound *in, int status, struct json_writer *body)
 {
     json_write_line_end(body);
-    if (!body->failed)
-        send_json(in, status, (struct slice){body->bytes, body->size}, NULL);
-    if (body->bytes != NULL)
-        OPENSSL_cleanse(body->bytes, body->size);
-    if (body->failed)
+    if (!body->text.failed)
+        send_json(in, status, (struct slice){body->text.bytes, body->text.size}, NULL);
+    if (body->text.bytes != NULL)
+        OPENSSL_cleanse(body->text.bytes, body->text.size);
+    if (body->text.failed)
         admin_reply(in, status, body);
     else
         json_writer_fini(body);
@@ -72,7 +72,8 @@ static void reply_error(struct http_inbound *in, int status, const char *code, c
     write_error(&out, code, message);
     json_write_object_end(&out);
     json_write_line_end(&out);
-    send_json(in, status, (struct slice){out.bytes, out.failed ? 0 : out.size}, allow);
+    send_json(in, status, (struct slice){out.text.bytes, out.text.failed ? 0 : out.text.size},
+              allow);
     json_writer_fini(&out);
 }
 

@@ -62,7 +62,7 @@ static void write_page(struct json_writer *out, const struct config *config, con
             list[n++] = &config->tenants[i];
     if (n > 1)
         qsort(list, n, sizeof *list, by_name);
-    out->failed = out->failed || list == NULL;
+    out->text.failed = out->text.failed || list == NULL;
     json_write_object(out);
     json_write_key(out, "tenants");
     json_write_array(out);

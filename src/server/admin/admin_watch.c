@@ -40,9 +40,9 @@ static void write_denial(struct admin_watcher *watcher, const struct watch_entry
                      "event: denial\nid: %llu\ndata: ", (unsigned long long)watcher->number++);
     json_writer_init(&json);
     snapshot_write_denial(&json, entry);
-    if (!json.failed) {
+    if (!json.text.failed) {
         write_event(watcher, (struct slice){head, (size_t)n});
-        write_event(watcher, (struct slice){json.bytes, json.size});
+        write_event(watcher, (struct slice){json.text.bytes, json.text.size});
         write_event(watcher, SLICE("\n\n"));
     } else {
         watcher->lost++;

@@ -521,7 +521,7 @@ const char *explain_write(struct json_writer *out, struct gateway *gateway,
         look.route->config == &generation->unknown_model ? call->model : look.route->config->name;
     look.list = calloc(LIMITS_MAX, sizeof *look.list);
     if (look.list == NULL || !fill(&look)) {
-        out->failed = true;
+        out->text.failed = true;
     } else {
         look_at_all(&look);
         write_all(out, &look);

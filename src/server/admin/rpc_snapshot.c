@@ -125,10 +125,10 @@ static void write_json(struct rpc_snapshot *snapshot, struct gateway *gateway,
 
     snapshot_write(json, gateway->sampled, generation, now);
     json_write_line_end(json);
-    if (json->failed)
+    if (json->text.failed)
         return;
-    json->bytes[json->size - 1] = '\0';
-    snapshot->message.json = json->bytes;
+    json->text.bytes[json->text.size - 1] = '\0';
+    snapshot->message.json = json->text.bytes;
 }
 
 static void write_all(struct rpc_snapshot *snapshot)
@@ -195,7 +195,7 @@ static void send_made(void *arg)
 
     if (snapshot->call != NULL) {
         asking_of(snapshot->call)->snapshot = NULL;
-        if (snapshot->json.failed)
+        if (snapshot->json.text.failed)
             grpc_finish(snapshot->call, GRPC_UNAVAILABLE, "there is no memory for a snapshot");
         else
             grpc_reply(snapshot->call, &snapshot->message.base);

@@ -80,7 +80,7 @@ static void send_json(struct api *api, const struct tg_axes *axes, struct json_w
     struct reply_limits limits;
     struct refusal why;
 
-    if (out->failed) {
+    if (out->text.failed) {
         refusal_init(&why, REPLY_INTERNAL, NULL);
         fail(api, &why);
         return;
@@ -92,7 +92,7 @@ static void send_json(struct api *api, const struct tg_axes *axes, struct json_w
         for (size_t i = 0; i < limits.n_fields; i++)
             http_fields_add(&fields, limits.fields[i].name, limits.fields[i].value);
     }
-    send_head(api, 200, &fields, (struct slice){out->bytes, out->size});
+    send_head(api, 200, &fields, (struct slice){out->text.bytes, out->text.size});
 }
 
 /* For auth_request, which knows of 2xx, 401 and 403 alone. */

@@ -72,12 +72,12 @@ static void decided(void *context, const struct envoy_rls_reply *reply)
     }
     json_writer_init(&out);
     envoy_rls_write(&out, reply);
-    if (out.failed) {
+    if (out.text.failed) {
         refusal_init(&why, REPLY_INTERNAL, NULL);
         refuse(x, &why);
     } else {
         answer(x, reply->overall == ENVOY_RLS_OVER_LIMIT ? 429 : 200, SLICE("application/json"),
-               (struct slice){out.bytes, out.size});
+               (struct slice){out.text.bytes, out.text.size});
     }
     json_writer_fini(&out);
 }

@@ -256,10 +256,10 @@ static void send_json(struct call *call, const struct json_writer *out)
     struct http_head head = {.status = 200, .fields = fields, .n_fields = 1};
 
     call->status = 200;
-    call->bytes_out = (int64_t)out->size;
+    call->bytes_out = (int64_t)out->text.size;
     call->state = CALL_OVER;
     call_let_go(call, TG_OUTCOME_CANCELLED);
-    http_inbound_send(call->in, &head, (struct slice){out->bytes, out->size});
+    http_inbound_send(call->in, &head, (struct slice){out->text.bytes, out->text.size});
 }
 
 static void list_models(struct call *call, const struct endpoint_match *match)
@@ -281,8 +281,8 @@ static void list_models(struct call *call, const struct endpoint_match *match)
         if (model != CONFIG_NONE && is_listed(call, &config->models[model]))
             write_model(&out, call, &config->models[model]);
     }
-    if (out.failed || out.size == 0) {
-        refusal_init(&why, out.failed ? REPLY_INTERNAL : REPLY_MODEL_NOT_FOUND, NULL);
+    if (out.text.failed || out.text.size == 0) {
+        refusal_init(&why, out.text.failed ? REPLY_INTERNAL : REPLY_MODEL_NOT_FOUND, NULL);
         call_refuse(call, &why);
     } else {
         send_json(call, &out);

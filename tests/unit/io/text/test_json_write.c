@@ -12,9 +12,9 @@
 
 static void expect_written(struct json_writer *out, const char *want)
 {
-    assert_false(out->failed);
-    if (out->size != strlen(want) || memcmp(out->bytes, want, out->size) != 0)
-        fail_msg("%.*s instead of %s", (int)out->size, out->bytes, want);
+    assert_false(out->text.failed);
+    if (out->text.size != strlen(want) || memcmp(out->text.bytes, want, out->text.size) != 0)
+        fail_msg("%.*s instead of %s", (int)out->text.size, out->text.bytes, want);
     json_writer_fini(out);
 }
 
@@ -166,7 +166,7 @@ static void doubles_survive(void **state)
         json_write_array(&out);
         json_write_double(&out, value);
         json_write_array_end(&out);
-        json_begin(reader, out.bytes, out.size, out.size, &read);
+        json_begin(reader, out.text.bytes, out.text.size, out.text.size, &read);
         json_enter(reader);
         assert_true(json_next(reader, &key, &read));
         back = read.kind == JSON_INTEGER ? (double)read.integer : read.real;
@@ -200,7 +200,7 @@ static void strings_survive(void **state)
         json_write_array(&out);
         json_write_string(&out, text, size);
         json_write_array_end(&out);
-        json_begin(reader, out.bytes, out.size, out.size, &read);
+        json_begin(reader, out.text.bytes, out.text.size, out.text.size, &read);
         json_enter(reader);
         assert_true(json_next(reader, &key, &read));
         assert_int_equal(read.kind, JSON_STRING);

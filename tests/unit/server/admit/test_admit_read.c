@@ -194,9 +194,9 @@ static void what_is_wrong_in_a_query_is_named(void **state)
 
 static void expect_json(struct json_writer *out, const char *want)
 {
-    assert_false(out->failed);
-    assert_int_equal(out->size, strlen(want));
-    assert_memory_equal(out->bytes, want, out->size);
+    assert_false(out->text.failed);
+    assert_int_equal(out->text.size, strlen(want));
+    assert_memory_equal(out->text.bytes, want, out->text.size);
     json_writer_clear(out);
 }
 

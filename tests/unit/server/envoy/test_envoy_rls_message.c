@@ -192,9 +192,9 @@ static void a_reply_is_written_as_protobuf_writes_it(void **state)
     (void)state;
     json_writer_init(&out);
     envoy_rls_write(&out, &reply);
-    assert_false(out.failed);
-    assert_int_equal(out.size, sizeof want - 1);
-    assert_memory_equal(out.bytes, want, out.size);
+    assert_false(out.text.failed);
+    assert_int_equal(out.text.size, sizeof want - 1);
+    assert_memory_equal(out.text.bytes, want, out.text.size);
     json_writer_fini(&out);
 }
 
@@ -223,9 +223,9 @@ static void metadata_tell_what_was_asked_and_which_quotas_are_over(void **state)
     envoy_rls_take(world.rls, world.store, &asked.request, world.now, &world.reply);
     json_writer_init(&out);
     envoy_rls_write(&out, &world.reply);
-    assert_false(out.failed);
-    assert_true(out.size > sizeof want);
-    assert_memory_equal(out.bytes + out.size - (sizeof want - 1), want, sizeof want - 1);
+    assert_false(out.text.failed);
+    assert_true(out.text.size > sizeof want);
+    assert_memory_equal(out.text.bytes + out.text.size - (sizeof want - 1), want, sizeof want - 1);
     json_writer_fini(&out);
     envoy_close(&world);
 }
