@@ -17,7 +17,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "io/text/json_text_out.h"
+#include "io/text/text_out.h"
 #include "io/text/utf8.h"
 
 void body_edit_init(struct body_edit *edit)
@@ -59,8 +59,10 @@ bool body_edit_model(struct body_edit *edit, const struct ask *ask, struct slice
         return false;
     if (name.n == ask->model.n && memcmp(name.at, ask->model.at, name.n) == 0)
         return true;
-    size_t n = json_text_out(name.at, name.n, edit->room + edit->used, BODY_EDIT_ROOM - edit->used);
-    add_edit(edit, ask->model_span.at, ask->model_span.n, n);
+    struct text_out out;
+    text_out_fixed(&out, edit->room + edit->used, BODY_EDIT_ROOM - edit->used);
+    text_out_json_cut(&out, name, BODY_EDIT_ROOM);
+    add_edit(edit, ask->model_span.at, ask->model_span.n, out.size);
     return true;
 }
 

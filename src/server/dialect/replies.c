@@ -19,10 +19,11 @@
  */
 #include "server/dialect/replies.h"
 
+#include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "io/text/json_text_out.h"
+#include "io/text/text_out.h"
 #include "lib/core/num.h"
 
 enum retry {
@@ -282,54 +283,56 @@ static void write_fields(const struct refusal *why, tg_ms now, uint64_t random, 
 
 /* ---- The body -------------------------------------------------------------------------------- */
 
-static void put(struct reply *reply, const char *text)
+static void put_string(struct text_out *out, const char *text, size_t max)
 {
-    size_t n = strlen(text);
-
-    memcpy(reply->room + reply->used, text, n);
-    reply->used += n;
+    text_out_json_cut(out, (struct slice){text, strnlen(text, max)}, out->capacity);
 }
 
-static void put_string(struct reply *reply, const char *text, size_t max)
-{
-    reply->used += json_text_out(text, strnlen(text, max), reply->room + reply->used,
-                                 sizeof reply->room - reply->used);
-}
-
-static void put_openai(const struct refusal *why, struct reply *reply)
+static void put_openai(const struct refusal *why, struct text_out *out)
 {
     const struct row *row = row_of(why->reason);
     const char *code = row->openai_code;
 
-    put(reply, "{\"error\":{\"message\":");
-    put_string(reply, why->text, sizeof why->text);
-    put(reply, ",\"type\":\"");
-    put(reply, row->openai_type);
-    put(reply, "\",\"param\":");
+    text_out_text(out, "{\"error\":{\"message\":");
+    put_string(out, why->text, sizeof why->text);
+    text_out_text(out, ",\"type\":\"");
+    text_out_text(out, row->openai_type);
+    text_out_text(out, "\",\"param\":");
     if (why->param[0] != '\0')
-        put_string(reply, why->param, sizeof why->param);
+        put_string(out, why->param, sizeof why->param);
     else
-        put(reply, "null");
-    put(reply, ",\"code\":\"");
-    put(reply, code != NULL ? code : reply_reason_name((enum reply_reason)(row - rows)));
-    put(reply, "\"}}");
+        text_out_text(out, "null");
+    text_out_text(out, ",\"code\":\"");
+    text_out_text(out, code != NULL ? code : reply_reason_name((enum reply_reason)(row - rows)));
+    text_out_text(out, "\"}}");
 }
 
-static void put_anthropic(const struct refusal *why, struct reply *reply)
+static void put_anthropic(const struct refusal *why, struct text_out *out)
 {
-    put(reply, "{\"type\":\"error\",\"error\":{\"type\":\"");
-    put(reply, row_of(why->reason)->anthropic_type);
-    put(reply, "\",\"message\":");
-    put_string(reply, why->text, sizeof why->text);
-    put(reply, "}}");
+    text_out_text(out, "{\"type\":\"error\",\"error\":{\"type\":\"");
+    text_out_text(out, row_of(why->reason)->anthropic_type);
+    text_out_text(out, "\",\"message\":");
+    put_string(out, why->text, sizeof why->text);
+    text_out_text(out, "}}");
 }
 
-static void put_body(const struct refusal *why, enum wire_api api, struct reply *reply)
+/* The body between what stands before and after it, into what is left of the room: it fits, every
+ * byte of a message escaped. */
+static void put_body(const struct refusal *why, enum wire_api api, const char *before,
+                     const char *after, struct reply *reply)
 {
+    struct text_out out;
+
+    text_out_fixed(&out, reply->room + reply->used, sizeof reply->room - reply->used);
+    text_out_text(&out, before);
     if (api == WIRE_ANTHROPIC)
-        put_anthropic(why, reply);
+        put_anthropic(why, &out);
     else
-        put_openai(why, reply);
+        put_openai(why, &out);
+    text_out_text(&out, after);
+    assert(!out.failed);
+    reply->used += out.size;
+    reply->body = text_out_written(&out);
 }
 
 static void reply_begin(const struct refusal *why, enum wire_api api, struct reply *reply)
@@ -344,17 +347,12 @@ void reply_write(const struct refusal *why, enum wire_api api, tg_ms now, uint64
 {
     reply_begin(why, api, reply);
     write_fields(why, now, random, reply);
-    size_t begin = reply->used;
-    put_body(why, api, reply);
-    reply->body = (struct slice){reply->room + begin, reply->used - begin};
+    put_body(why, api, "", "", reply);
 }
 
 struct slice reply_event(const struct refusal *why, enum wire_api api, struct reply *reply)
 {
     reply_begin(why, api, reply);
-    put(reply, api == WIRE_ANTHROPIC ? "event: error\ndata: " : "data: ");
-    put_body(why, api, reply);
-    put(reply, "\n\n");
-    reply->body = (struct slice){reply->room, reply->used};
+    put_body(why, api, api == WIRE_ANTHROPIC ? "event: error\ndata: " : "data: ", "\n\n", reply);
     return reply->body;
 }

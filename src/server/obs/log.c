@@ -87,7 +87,7 @@ void log_lane_put(struct log_lane *lane, struct log_ring *ring, const struct log
 {
     struct log *log = lane->log;
 
-    log_ring_put(ring, line->text, line->n);
+    log_ring_put(ring, line->out.bytes, line->out.size);
     if (!log_ring_is_half_full(ring))
         return;
     if (!atomic_load_explicit(&log->nudged, memory_order_relaxed) &&

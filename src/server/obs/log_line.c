@@ -5,48 +5,35 @@
  */
 #include "server/obs/log_line.h"
 
+#include <assert.h>
 #include <string.h>
 
-#include "io/text/json_text_out.h"
-
 enum { LINE_TAIL = 3, PUNCTUATION = 6, ID_BYTES = 20 };
-
-static void put(struct log_line *line, const char *bytes, size_t n)
-{
-    memcpy(line->text + line->n, bytes, n);
-    line->n += n;
-}
-
-static void put_byte(struct log_line *line, char c)
-{
-    line->text[line->n++] = c;
-}
 
 /* The name and what stands around it, if there is room for a value of so many bytes. */
 static bool put_name(struct log_line *line, struct slice name, size_t value)
 {
-    if (line->n + name.n + value + PUNCTUATION + LINE_TAIL > LOG_LINE_MAX)
+    struct text_out *out = &line->out;
+
+    if (out->size + name.n + value + PUNCTUATION + LINE_TAIL > LOG_LINE_MAX)
         return false;
     if (line->json)
-        put(line, line->first ? "{\"" : ",\"", 2);
+        text_out_put(out, line->first ? "{\"" : ",\"", 2);
     else if (!line->first)
-        put_byte(line, ' ');
+        text_out_char(out, ' ');
     line->first = false;
-    put(line, name.at, name.n);
-    if (line->json)
-        put(line, "\":", 2);
-    else
-        put_byte(line, '=');
+    text_out_slice(out, name);
+    text_out_put(out, line->json ? "\":" : "=", line->json ? 2 : 1);
     return true;
 }
 
 static void put_quoted(struct log_line *line, const char *bytes, size_t n)
 {
     if (line->json)
-        put_byte(line, '"');
-    put(line, bytes, n);
+        text_out_char(&line->out, '"');
+    text_out_put(&line->out, bytes, n);
     if (line->json)
-        put_byte(line, '"');
+        text_out_char(&line->out, '"');
 }
 
 /* ---- Texts --------------------------------------------------------------------------------- */
@@ -71,12 +58,12 @@ void log_line_text(struct log_line *line, struct slice name, struct slice text)
         most = LOG_TEXT_LEAST;
     if (text.n == 0 || !put_name(line, name, most))
         return;
-    used = line->n;
+    used = line->out.size;
     if (text.n + 2 <= most && is_plain(text, line->json))
         put_quoted(line, text.at, text.n);
     else
-        line->n += json_text_out(text.at, text.n, line->text + line->n, most);
-    used = line->n - used;
+        text_out_json_cut(&line->out, text, most);
+    used = line->out.size - used;
     line->texts_left -= used < line->texts_left ? used : line->texts_left;
 }
 
@@ -91,29 +78,10 @@ void log_line_word(struct log_line *line, struct slice name, const char *word)
 void log_line_raw(struct log_line *line, struct slice name, struct slice raw)
 {
     if (put_name(line, name, raw.n))
-        put(line, raw.at, raw.n);
+        text_out_slice(&line->out, raw);
 }
 
 /* ---- Numbers ------------------------------------------------------------------------------- */
-
-size_t log_digits(uint64_t number, char text[LOG_DIGITS_MAX])
-{
-    static const char PAIRS[] = "00010203040506070809101112131415161718192021222324"
-                                "25262728293031323334353637383940414243444546474849"
-                                "50515253545556575859606162636465666768697071727374"
-                                "75767778798081828384858687888990919293949596979899";
-    char digits[LOG_DIGITS_MAX];
-    size_t at = LOG_DIGITS_MAX;
-
-    for (; number >= 100; number /= 100)
-        memcpy(digits + (at -= 2), PAIRS + 2 * (number % 100), 2);
-    if (number >= 10)
-        memcpy(digits + (at -= 2), PAIRS + 2 * number, 2);
-    else
-        digits[--at] = (char)('0' + number);
-    memcpy(text, digits + at, LOG_DIGITS_MAX - at);
-    return LOG_DIGITS_MAX - at;
-}
 
 void log_line_number(struct log_line *line, struct slice name, int64_t number)
 {
@@ -123,44 +91,35 @@ void log_line_number(struct log_line *line, struct slice name, int64_t number)
 
 void log_line_integer(struct log_line *line, struct slice name, int64_t number)
 {
-    if (!put_name(line, name, LOG_DIGITS_MAX + 1))
-        return;
-    if (number < 0)
-        put_byte(line, '-');
-    line->n +=
-        log_digits(number < 0 ? 0 - (uint64_t)number : (uint64_t)number, line->text + line->n);
+    if (put_name(line, name, TEXT_DIGITS_MAX + 1))
+        text_out_number(&line->out, number);
 }
 
-static void put_hex(char *text, const uint8_t *bytes, size_t n)
+/* A mark and hexadecimal digits, in quotes where texts have them. */
+static void put_hex(struct log_line *line, const char *mark, const uint8_t *bytes, size_t n)
 {
-    static const char HEX[] = "0123456789abcdef";
-
-    for (size_t i = 0; i < n; i++) {
-        *text++ = HEX[bytes[i] >> 4];
-        *text++ = HEX[bytes[i] & 15];
-    }
+    if (line->json)
+        text_out_char(&line->out, '"');
+    text_out_text(&line->out, mark);
+    text_out_hex(&line->out, bytes, n);
+    if (line->json)
+        text_out_char(&line->out, '"');
 }
 
 void log_line_hex(struct log_line *line, struct slice name, const uint8_t *bytes, size_t n)
 {
-    char text[64];
-
-    if (2 * n > sizeof text || !put_name(line, name, 2 * n))
-        return;
-    put_hex(text, bytes, n);
-    put_quoted(line, text, 2 * n);
+    if (put_name(line, name, 2 * n))
+        put_hex(line, "", bytes, n);
 }
 
 void log_line_id(struct log_line *line, struct slice name, uint64_t id)
 {
     uint8_t bytes[8];
-    char text[ID_BYTES] = "req_";
 
     for (int i = 0; i < 8; i++)
         bytes[i] = (uint8_t)(id >> (56 - 8 * i));
-    put_hex(text + 4, bytes, sizeof bytes);
-    if (put_name(line, name, sizeof text))
-        put_quoted(line, text, sizeof text);
+    if (put_name(line, name, ID_BYTES))
+        put_hex(line, "req_", bytes, sizeof bytes);
 }
 
 /* ---- Dates --------------------------------------------------------------------------------- */
@@ -212,7 +171,7 @@ void log_line_init(struct log_line *line, bool json)
 {
     line->json = json;
     line->first = true;
-    line->n = 0;
+    text_out_fixed(&line->out, line->room, sizeof line->room);
     line->texts_left = LOG_TEXTS_MAX;
 }
 
@@ -233,6 +192,7 @@ void log_line_begin(struct log_line *line, bool json, tg_ms at, struct slice lev
 void log_line_end(struct log_line *line)
 {
     if (line->json)
-        put(line, line->first ? "{}" : "}", line->first ? 2 : 1);
-    put_byte(line, '\n');
+        text_out_text(&line->out, line->first ? "{}" : "}");
+    text_out_char(&line->out, '\n');
+    assert(!line->out.failed);
 }

@@ -3,7 +3,7 @@
  *     log_line_begin(&line, json, now, "info", "request");
  *     log_line_text(&line, FIELD("tenant"), tenant);
  *     log_line_number(&line, FIELD("status"), 200);
- *     log_line_end(&line);                               line.text, line.n
+ *     log_line_end(&line);                               line.out.bytes, line.out.size
  *
  * {"time":"2026-11-15T08:00:00.120Z","level":"info","msg":"request","tenant":"team a","status":200}
  * time=2026-11-15T08:00:00.120Z level=info msg=request tenant="team a" status=200
@@ -15,7 +15,7 @@
 #ifndef TG_OBS_LOG_LINE_H
 #define TG_OBS_LOG_LINE_H
 
-#include "io/text/slice.h"
+#include "io/text/text_out.h"
 #include "tollgate.h"
 
 #define LOG_LINE_MAX 4096  /* what a pipe takes in one piece, on Linux */
@@ -26,9 +26,9 @@
 struct log_line {
     bool json;
     bool first; /* no field yet */
-    size_t n;
     size_t texts_left;
-    char text[LOG_LINE_MAX];
+    struct text_out out; /* writes into room */
+    char room[LOG_LINE_MAX];
 };
 
 /* The name of a field: letters and underscores, a literal. */
@@ -67,9 +67,5 @@ void log_line_end(struct log_line *line);
 /* "2026-11-15T08:00:00.120Z"; years after 9999 are their end. */
 #define LOG_DATE_BYTES 24
 void log_date(tg_ms at, char text[LOG_DATE_BYTES]);
-
-/* Decimal digits of a number that is not negative; how many. */
-#define LOG_DIGITS_MAX 20
-size_t log_digits(uint64_t number, char text[LOG_DIGITS_MAX]);
 
 #endif

@@ -9,42 +9,20 @@
  */
 #include "server/obs/trace_span.h"
 
+#include <assert.h>
 #include <string.h>
 
-#include "io/text/json_text_out.h"
 #include "lib/core/num.h"
-#include "server/obs/log_line.h"
 
 enum { TEXT_MAX = 280, SPAN_TAIL = 160, SPAN_SERVER = 2, SPAN_CLIENT = 3 };
 
 /* ---- Pieces -------------------------------------------------------------------------------- */
 
-static void put(struct trace_span *span, struct slice text)
-{
-    memcpy(span->text + span->n, text.at, text.n);
-    span->n += text.n;
-}
-
-#define PUT(span, literal) put((span), SLICE(literal))
-
-static void put_text(struct trace_span *span, struct slice text)
-{
-    span->n += json_text_out(text.at, text.n, span->text + span->n, TEXT_MAX);
-}
+#define PUT(span, literal) text_out_put(&(span)->out, (literal), sizeof(literal) - 1)
 
 static void put_number(struct trace_span *span, int64_t number)
 {
-    span->n += log_digits(number < 0 ? 0 : (uint64_t)number, span->text + span->n);
-}
-
-static void put_hex(struct trace_span *span, const uint8_t *bytes, size_t n)
-{
-    static const char HEX[] = "0123456789abcdef";
-
-    for (size_t i = 0; i < n; i++) {
-        span->text[span->n++] = HEX[bytes[i] >> 4];
-        span->text[span->n++] = HEX[bytes[i] & 15];
-    }
+    text_out_number(&span->out, number < 0 ? 0 : number);
 }
 
 static void put_time(struct trace_span *span, tg_ms at)
@@ -57,13 +35,13 @@ static void put_time(struct trace_span *span, tg_ms at)
 
 static bool begin_attribute(struct trace_span *span, struct slice key, size_t value)
 {
-    if (span->n + key.n + value + 64 + SPAN_TAIL > TRACE_SPAN_MAX)
+    if (span->out.size + key.n + value + 64 + SPAN_TAIL > TRACE_SPAN_MAX)
         return false;
     if (span->comma)
         PUT(span, ",");
     span->comma = true;
     PUT(span, "{\"key\":\"");
-    put(span, key);
+    text_out_slice(&span->out, key);
     PUT(span, "\",\"value\":{");
     return true;
 }
@@ -73,7 +51,7 @@ static void put_string(struct trace_span *span, struct slice key, struct slice t
     if (text.n == 0 || !begin_attribute(span, key, TEXT_MAX))
         return;
     PUT(span, "\"stringValue\":");
-    put_text(span, text);
+    text_out_json_cut(&span->out, text, TEXT_MAX);
     PUT(span, "}}");
 }
 
@@ -85,7 +63,7 @@ static void put_word(struct trace_span *span, struct slice key, const char *word
 
 static void put_count(struct trace_span *span, struct slice key, int64_t number)
 {
-    if (number < 0 || !begin_attribute(span, key, LOG_DIGITS_MAX))
+    if (number < 0 || !begin_attribute(span, key, TEXT_DIGITS_MAX))
         return;
     PUT(span, "\"intValue\":\"");
     put_number(span, number);
@@ -181,7 +159,7 @@ static void put_name(struct trace_span *span, const struct report *report)
     if (more > 0)
         memcpy(name + n, second.at, more);
     PUT(span, ",\"name\":");
-    put_text(span, (struct slice){name, n + more});
+    text_out_json_cut(&span->out, (struct slice){name, n + more}, TEXT_MAX);
 }
 
 static bool is_zero(const uint8_t id[8])
@@ -201,15 +179,15 @@ static bool is_error(const struct report *report)
 void trace_span_write(struct trace_span *span, const struct report *report, const uint8_t parent[8],
                       const struct trace_server *server)
 {
-    span->n = 0;
+    text_out_fixed(&span->out, span->room, sizeof span->room);
     span->comma = false;
     PUT(span, "{\"traceId\":\"");
-    put_hex(span, report->trace_id, sizeof report->trace_id);
+    text_out_hex(&span->out, report->trace_id, sizeof report->trace_id);
     PUT(span, "\",\"spanId\":\"");
-    put_hex(span, report->span_id, sizeof report->span_id);
+    text_out_hex(&span->out, report->span_id, sizeof report->span_id);
     if (parent != NULL && !is_zero(parent)) {
         PUT(span, "\",\"parentSpanId\":\"");
-        put_hex(span, parent, 8);
+        text_out_hex(&span->out, parent, 8);
     }
     PUT(span, "\"");
     put_name(span, report);
@@ -225,4 +203,5 @@ void trace_span_write(struct trace_span *span, const struct report *report, cons
     if (is_error(report))
         PUT(span, ",\"status\":{\"code\":2}");
     PUT(span, "}\n");
+    assert(!span->out.failed);
 }

@@ -2,14 +2,15 @@
 #ifndef TG_OBS_TRACE_SPAN_H
 #define TG_OBS_TRACE_SPAN_H
 
+#include "io/text/text_out.h"
 #include "server/obs/traces.h"
 
 #define TRACE_SPAN_MAX 8192
 
 struct trace_span {
-    size_t n;
-    bool comma; /* an attribute stands before */
-    char text[TRACE_SPAN_MAX];
+    bool comma;          /* an attribute stands before */
+    struct text_out out; /* writes into room */
+    char room[TRACE_SPAN_MAX];
 };
 
 /* An object, and a newline. */

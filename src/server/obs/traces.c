@@ -90,7 +90,7 @@ void trace_request(struct trace_lane *lane, const struct report *report, const u
     if (!report->sampled)
         return;
     trace_span_write(&lane->span, report, parent, server);
-    log_ring_put(&lane->spans, lane->span.text, lane->span.n);
+    log_ring_put(&lane->spans, lane->span.out.bytes, lane->span.out.size);
 }
 
 /* ---- Batches ------------------------------------------------------------------------------- */

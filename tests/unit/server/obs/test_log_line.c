@@ -10,9 +10,9 @@
 static void expect_line(struct log_line *line, const char *want)
 {
     log_line_end(line);
-    assert_true(line->n < LOG_LINE_MAX);
-    line->text[line->n] = 0;
-    assert_string_equal(line->text, want);
+    assert_true(line->out.size < LOG_LINE_MAX);
+    line->out.bytes[line->out.size] = 0;
+    assert_string_equal(line->out.bytes, want);
 }
 
 static void fill(struct log_line *line, bool json)
@@ -100,18 +100,18 @@ static void dates_are_those_of_the_calendar(void **state)
 
 static void digits_are_those_of_the_number(void **state)
 {
-    char text[LOG_DIGITS_MAX + 1], want[32];
+    char text[TEXT_DIGITS_MAX + 1], want[32];
 
     (void)state;
     for (uint64_t n = 1, i = 0; i < 60; i++, n = n * 3 + i % 2) {
-        size_t bytes = log_digits(n, text);
+        size_t bytes = text_digits(n, text);
         text[bytes] = 0;
         snprintf(want, sizeof want, "%llu", (unsigned long long)n);
         assert_string_equal(text, want);
     }
-    text[log_digits(0, text)] = 0;
+    text[text_digits(0, text)] = 0;
     assert_string_equal(text, "0");
-    text[log_digits(UINT64_MAX, text)] = 0;
+    text[text_digits(UINT64_MAX, text)] = 0;
     assert_string_equal(text, "18446744073709551615");
 }
 
@@ -133,10 +133,10 @@ static void the_fullest_line_is_still_whole(void **state)
             log_line_id(&line, FIELD("id"), UINT64_MAX);
         }
         log_line_end(&line);
-        assert_true(line.n > LOG_LINE_MAX - 100 && line.n <= LOG_LINE_MAX);
-        assert_int_equal(line.text[line.n - 1], '\n');
-        assert_null(memchr(line.text, '\n', line.n - 1));
-        assert_null(memchr(line.text, '\x01', line.n));
+        assert_true(line.out.size > LOG_LINE_MAX - 100 && line.out.size <= LOG_LINE_MAX);
+        assert_int_equal(line.out.bytes[line.out.size - 1], '\n');
+        assert_null(memchr(line.out.bytes, '\n', line.out.size - 1));
+        assert_null(memchr(line.out.bytes, '\x01', line.out.size));
     }
     log_line_begin(&line, true, 0, SLICE("info"), SLICE("request"));
     char name[3] = "aa";
@@ -146,7 +146,7 @@ static void the_fullest_line_is_still_whole(void **state)
         log_line_text(&line, slice_of(name), (struct slice){hard, (size_t)i});
     }
     log_line_end(&line);
-    json_begin(reader, line.text, line.n, line.n, &root);
+    json_begin(reader, line.out.bytes, line.out.size, line.out.size, &root);
     assert_true(json_end(reader));
     json_reader_free(reader);
 }
@@ -165,11 +165,11 @@ static void texts_share_what_there_is(void **state)
         log_line_text(&line, FIELD("a"), (struct slice){many, sizeof many});
     log_line_number(&line, FIELD("last"), 7);
     log_line_end(&line);
-    line.text[line.n] = 0;
-    assert_non_null(strstr(line.text, "\"last\":7}"));
-    assert_true(line.n < LOG_TEXTS_MAX + 20 * (LOG_TEXT_LEAST + 8) + LOG_TEXT_MAX);
-    assert_null(strstr(line.text, "\xef\xbf\xbd"));
-    assert_null(strstr(line.text, "\xc3\""));
+    line.out.bytes[line.out.size] = 0;
+    assert_non_null(strstr(line.out.bytes, "\"last\":7}"));
+    assert_true(line.out.size < LOG_TEXTS_MAX + 20 * (LOG_TEXT_LEAST + 8) + LOG_TEXT_MAX);
+    assert_null(strstr(line.out.bytes, "\xef\xbf\xbd"));
+    assert_null(strstr(line.out.bytes, "\xc3\""));
 }
 
 int main(void)

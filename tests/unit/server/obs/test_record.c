@@ -10,8 +10,8 @@ static void expect_record(const struct report *report, const char *want)
     struct log_line line;
 
     record_line(report, &line);
-    line.text[line.n] = 0;
-    assert_string_equal(line.text, want);
+    line.out.bytes[line.out.size] = 0;
+    assert_string_equal(line.out.bytes, want);
 }
 
 static void an_arrival_has_its_time_its_size_and_its_end(void **state)
@@ -63,8 +63,8 @@ static void costs_do_not_overflow(void **state)
     full_report(&report);
     report.estimated_input = report.max_output = TG_NUMBER_MAX;
     record_line(&report, &line);
-    line.text[line.n] = 0;
-    assert_non_null(strstr(line.text, "\"cost\":9007199254740991,"));
+    line.out.bytes[line.out.size] = 0;
+    assert_non_null(strstr(line.out.bytes, "\"cost\":9007199254740991,"));
 }
 
 int main(void)
