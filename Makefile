@@ -146,7 +146,7 @@ say  = $(if $(V),,@printf '  %-5s %s\n' '$(1)' '$(2)')
 
 # ---- Targets for people ------------------------------------------------------------------------
 
-.PHONY: all lib tests deps run check test bench soak lint rooms format fuzz install clean help FORCE
+.PHONY: all lib tests deps run check test bench soak lint rooms walk format fuzz install clean help FORCE
 
 # Use all cores unless told otherwise. A make inside make shares its parent's.
 JOBS := $(shell nproc 2>/dev/null || echo 2)
@@ -170,6 +170,7 @@ help:
 	@echo 'make fuzz       every fuzz target for FUZZ_SECONDS=60, from FUZZ_SEED if given'
 	@echo 'make lint       layout, layering and habits of the source'
 	@echo 'make rooms      the rooms of src: their sizes and ranks, and calls between them that go wrong'
+	@echo 'make walk       functions, files and changes of file that four typical runs pass through'
 	@echo 'make format     the layout that lint wants'
 	@echo 'make install    into PREFIX=/usr/local, under DESTDIR if given'
 	@echo 'make clean      remove build/'
@@ -199,6 +200,10 @@ lint:
 	@tools/lint
 rooms: all
 	@tools/rooms
+# WALK=DIR walks through another tree, such as a clone of an older commit.
+walk:
+	@tools/deps build walk
+	@tools/walk $(WALK)
 format:
 	@tools/lint fix
 
