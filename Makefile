@@ -146,7 +146,7 @@ say  = $(if $(V),,@printf '  %-5s %s\n' '$(1)' '$(2)')
 
 # ---- Targets for people ------------------------------------------------------------------------
 
-.PHONY: all lib tests deps run check test bench soak lint rooms walk format fuzz install clean help FORCE
+.PHONY: all lib tests deps run check test bench soak lint rooms walk mutants format fuzz install clean help FORCE
 
 # Use all cores unless told otherwise. A make inside make shares its parent's.
 JOBS := $(shell nproc 2>/dev/null || echo 2)
@@ -171,6 +171,7 @@ help:
 	@echo 'make lint       layout, layering and habits of the source'
 	@echo 'make rooms      the rooms of src: their sizes and ranks, and calls between them that go wrong'
 	@echo 'make walk       functions, files and changes of file that four typical runs pass through'
+	@echo 'make mutants    ROOM=lib/limit: do the nearest tests notice changes of its code? SAMPLE=300 SEED=1'
 	@echo 'make format     the layout that lint wants'
 	@echo 'make install    into PREFIX=/usr/local, under DESTDIR if given'
 	@echo 'make clean      remove build/'
@@ -204,6 +205,12 @@ rooms: all
 walk:
 	@tools/deps build walk
 	@tools/walk $(WALK)
+# ROOM=lib/limit, or a floor: ROOM=lib. JOBS says how many at once.
+SAMPLE ?= 300
+SEED   ?= 1
+mutants:
+	@tools/deps build test mutants
+	@tools/mutants --sample $(SAMPLE) --seed $(SEED) --jobs $(JOBS) $(ROOM)
 format:
 	@tools/lint fix
 
