@@ -12,7 +12,7 @@
 
 #include "io/net/loop.h"
 #include "server/remote/remote_blocks.h"
-#include "server/remote/remote_limits_words.h"
+#include "server/remote/remote_limits_codec.h"
 #include "server/remote/scripts.h"
 
 static const char RATE[] = "gcra:limit=1000000000,period=1000";
@@ -259,18 +259,18 @@ void bench_redis_words(void)
 {
     struct limits_call call;
     struct limits_clock clock = {.callers = false};
-    struct limits_words words;
+    struct limits_codec words;
     struct tenant tenant;
 
     make_tenant(&tenant);
-    limits_words_init(&words);
-    if (limits_words_set(&words, "tg", &tenant.debit) == TG_OK) {
-        limits_words_take(&words, &clock, "", &call);
+    limits_codec_init(&words);
+    if (limits_codec_set(&words, "tg", &tenant.debit) == TG_OK) {
+        limits_codec_take(&words, &clock, "", &call);
         printf("EVALSHA\n%s\n%zu\n", script_take.sha1, call.n_keys);
         for (size_t i = 0; i < call.n_keys; i++)
             printf("%.*s\n", (int)call.keys[i].n, call.keys[i].at);
         for (size_t i = 0; i < call.n_args; i++)
             printf("%.*s\n", (int)call.args[i].n, call.args[i].at);
     }
-    limits_words_fini(&words);
+    limits_codec_fini(&words);
 }

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 
 #include "insist.h"
-#include "io/redis/redis_inside.h"
+#include "io/redis/redis_internal.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -400,8 +400,8 @@ struct tg_limit_metrics {
 /* What each limit of one scope of a debit has to say to it, in the order of its set, and how many
  * there are, up to TG_LIMITS_MAX; 0 also where tg_store_peek() would be an error, or there is no
  * such scope. Nothing is debited, and no key is made. For who wants to know which limit it is. */
-TG_API size_t tg_store_look(struct tg_store *store, const struct tg_debit *debit, size_t scope,
-                            tg_ms now, struct tg_limit_metrics *limits);
+TG_API size_t tg_store_peek_scope(struct tg_store *store, const struct tg_debit *debit,
+                                  size_t scope, tg_ms now, struct tg_limit_metrics *limits);
 
 /* Many takes with one clock value, each by itself, in order; while one is decided, the memory of
  * the next ones is on its way. `errs[i]` says whether `decisions[i]` was made. */
@@ -1048,7 +1048,7 @@ TG_API bool tg_keyring_release(struct tg_keyring *ring, tg_key_lease lease, tg_m
 
 /* Keys that other machines use, too. A ring counts what went through it, which is never more than
  * what all of them used, so it is a right first filter; a store that all share has the last word
- * (src/redis). tg_keyring_look() says what to ask there. After a no, tg_keyring_hold_off() tells
+ * (src/redis). tg_keyring_terms() says what to ask there. After a no, tg_keyring_hold_off() tells
  * the ring, and the next tg_pool_acquire() chooses among the others. tg_keyring_end() says what a
  * release has led to, for the others to know. */
 
@@ -1066,8 +1066,8 @@ struct tg_key_terms {
 };
 
 /* False: the lease has ended. */
-TG_API bool tg_keyring_look(struct tg_keyring *ring, tg_key_lease lease,
-                            struct tg_key_terms *terms);
+TG_API bool tg_keyring_terms(struct tg_keyring *ring, tg_key_lease lease,
+                             struct tg_key_terms *terms);
 
 /* What a release has led to. */
 struct tg_key_ending {

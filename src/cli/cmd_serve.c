@@ -31,14 +31,14 @@
 #include "server/runtime/observe.h"
 #include "server/runtime/reload.h"
 #include "server/runtime/worker.h"
-#include "server/serve/clerk.h"
+#include "server/serve/control.h"
 
 enum { WORKERS_MAX = 256, DESCRIPTORS_EACH = 2, LOOK_AT_TIME_MS = 3600000 };
 
 struct serving {
     const struct command *command;
     struct gateway *gateway;
-    struct clerk clerk;
+    struct control control;
     struct worker *workers;
     size_t n; /* that have been begun with */
     char addresses[1024];
@@ -149,7 +149,7 @@ static void real_address(const char *address, const struct http_listener *listen
                  http_listener_port(listener));
 }
 
-/* Before the first thread runs: the configuration belongs to the clerk then. */
+/* Before the first thread runs: the configuration belongs to the control thread then. */
 static void write_addresses(struct serving *serving)
 {
     const struct config_listen *listen = &serving->gateway->generations->config.listen;
@@ -157,8 +157,8 @@ static void write_addresses(struct serving *serving)
         const char *name, *address;
         const struct http_listener *listener;
     } all[] = {{"gateway", listen->gateway, serving->workers[0].listener},
-               {"probe", listen->probe, serving->clerk.probe},
-               {"admin", listen->admin, serving->clerk.admin_listener},
+               {"probe", listen->probe, serving->control.probe},
+               {"admin", listen->admin, serving->control.admin_listener},
                {"grpc", listen->grpc, serving->workers[0].grpc}};
     size_t n = 0;
 
@@ -205,13 +205,14 @@ static bool start_workers(struct serving *serving, size_t wanted, const char *pa
             return false;
         }
     }
-    if (!clerk_init(&serving->clerk, serving->gateway, serving->workers, wanted, path, &problem)) {
+    if (!control_init(&serving->control, serving->gateway, serving->workers, wanted, path,
+                      &problem)) {
         command_say(serving->command, "%s", problem.text);
         return false;
     }
     write_addresses(serving);
-    if (!clerk_start(&serving->clerk)) {
-        command_say(serving->command, "the system gives no thread for the clerk");
+    if (!control_start(&serving->control)) {
+        command_say(serving->command, "the system gives no thread for the control thread");
         return false;
     }
     for (size_t i = 0; i < wanted; i++)
@@ -303,7 +304,7 @@ static bool attend(struct serving *serving)
         if (number == 0)
             cut_off(serving, "the time to drain is up");
         if (number == SIGHUP)
-            clerk_reload(&serving->clerk);
+            control_reload(&serving->control);
         if (number != SIGTERM && number != SIGINT)
             continue;
         if (++endings == 1)
@@ -327,7 +328,7 @@ static bool serve_until_told(struct serving *serving)
     return whole;
 }
 
-/* The clerk is there until the last call has ended. */
+/* The control thread is there until the last call has ended. */
 static void stop_workers(struct serving *serving)
 {
     for (size_t i = 0; i < serving->n; i++)
@@ -336,10 +337,10 @@ static void stop_workers(struct serving *serving)
     for (size_t i = 0; i < serving->n; i++) {
         worker_join(&serving->workers[i]);
     }
-    clerk_stop(&serving->clerk);
+    control_stop(&serving->control);
     for (size_t i = 0; i < serving->n; i++)
         worker_fini(&serving->workers[i]);
-    clerk_fini(&serving->clerk);
+    control_fini(&serving->control);
     free(serving->workers);
 }
 

@@ -279,7 +279,7 @@ static void open_gateway(struct admin_kit *kit)
     if (!gateway_new(&config, &kit->clock, 1, &kit->gateway, &problem))
         fail_msg("%s", problem.text);
     kit->generation = kit->gateway->generations;
-    kit->gateway->clerk = kit->loop;
+    kit->gateway->control = kit->loop;
 }
 
 void admin_kit_open(struct admin_kit *kit, const char *yaml)
@@ -329,7 +329,7 @@ void admin_kit_close(struct admin_kit *kit)
     watch_free(kit->watch);
     metrics_free(kit->metrics);
     admin_kit_turn(kit);
-    kit->gateway->clerk = NULL;
+    kit->gateway->control = NULL;
     gateway_free(kit->gateway);
     net_loop_free(kit->loop);
     unlink(kit->path);

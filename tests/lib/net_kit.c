@@ -14,7 +14,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "io/net/loop_inside.h"
+#include "io/net/loop_internal.h"
 
 #define ROUNDS_MAX 200000
 #define WAIT_MS 100 /* at most, for an event that is known to come from neither side */

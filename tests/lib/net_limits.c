@@ -19,7 +19,7 @@ void net_limits_open(struct net_limits *limits)
 {
     memset(limits, 0, sizeof *limits);
     net_redis_start(&limits->server, NULL);
-    limits_words_init(&limits->words);
+    limits_codec_init(&limits->words);
     snprintf(limits->prefix, sizeof limits->prefix, "t");
     limits->clock = (struct limits_clock){.callers = true, .ttl_floor = 3600000};
     load(limits, &script_take);
@@ -29,7 +29,7 @@ void net_limits_open(struct net_limits *limits)
 
 void net_limits_close(struct net_limits *limits)
 {
-    limits_words_fini(&limits->words);
+    limits_codec_fini(&limits->words);
     net_redis_free(&limits->server);
 }
 
@@ -63,16 +63,16 @@ redisReply *net_limits_run(struct net_limits *limits, const struct redis_script 
 static void set(struct net_limits *limits, const struct remote_debit *debit, tg_ms now)
 {
     limits->clock.now = now;
-    assert_int_equal(limits_words_set(&limits->words, limits->prefix, debit), TG_OK);
+    assert_int_equal(limits_codec_set(&limits->words, limits->prefix, debit), TG_OK);
 }
 
 static redisReply *ask(struct net_limits *limits, const struct remote_debit *debit, tg_ms now,
                        const char *flags, struct tg_axes *axes, struct remote_charge *charge)
 {
     set(limits, debit, now);
-    limits_words_take(&limits->words, &limits->clock, flags, &limits->call);
+    limits_codec_take(&limits->words, &limits->clock, flags, &limits->call);
     redisReply *reply = net_limits_run(limits, &script_take);
-    if (!limits_words_read(&limits->words, &limits->clock, reply, axes, charge))
+    if (!limits_codec_read(&limits->words, &limits->clock, reply, axes, charge))
         fail_msg("a reply of %zu numbers makes no sense", reply->elements);
     return reply;
 }
@@ -95,8 +95,8 @@ void net_limits_refund(struct net_limits *limits, const struct remote_debit *deb
                        const struct remote_charge *charge)
 {
     set(limits, debit, now);
-    limits_words_charged(&limits->words, charge);
-    if (limits_words_undo(&limits->words, &limits->clock, NULL, charge->at, &limits->call))
+    limits_codec_charged(&limits->words, charge);
+    if (limits_codec_undo(&limits->words, &limits->clock, NULL, charge->at, &limits->call))
         freeReplyObject(net_limits_run(limits, &script_refund));
 }
 
@@ -104,6 +104,6 @@ void net_limits_settle(struct net_limits *limits, const struct remote_debit *deb
                        const struct remote_charge *charge, int64_t actual)
 {
     set(limits, debit, now);
-    if (limits_words_settle(&limits->words, &limits->clock, NULL, charge, actual, &limits->call))
+    if (limits_codec_settle(&limits->words, &limits->clock, NULL, charge, actual, &limits->call))
         freeReplyObject(net_limits_run(limits, &script_settle));
 }

@@ -9,13 +9,13 @@
 #define NET_LIMITS_H
 
 #include "net_redis.h"
-#include "server/remote/remote_limits_words.h"
+#include "server/remote/remote_limits_codec.h"
 #include "server/remote/scripts.h"
 
 struct net_limits {
     struct net_redis server;
     char prefix[32]; /* of keys; "t" */
-    struct limits_words words;
+    struct limits_codec words;
     struct limits_call call;
     struct limits_clock clock; /* the caller's, with an hour for states, unless a test says else */
 };

@@ -1,7 +1,7 @@
 /* test_keypool_model.c - random operations on a ring, and a model that remembers every charge.
  *
  * The model keeps a list of charges with their moments, and adds them up. It knows nothing of
- * seconds, shelves and timers, so it has two answers. A key *may* serve if what was charged in the
+ * seconds, indexes and timers, so it has two answers. A key *may* serve if what was charged in the
  * last 60 s leaves room: no other is ever given, so no window of 60 s is ever exceeded. A key
  * *must* be able to serve if what was charged in the last 61 s does: as long as there is one, "no
  * key" is never said. All else (cooldowns, breakers, suspensions, calls and tokens in flight) is

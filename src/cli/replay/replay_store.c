@@ -14,7 +14,7 @@
 #include "cli/replay/replay_names.h"
 #include "io/net/loop.h"
 #include "io/net/tls.h"
-#include "server/remote/remote_limits_words.h"
+#include "server/remote/remote_limits_codec.h"
 
 /* A replay has time: a server that is slow is waited for. */
 static const tg_ms PATIENCE = 30000, CONNECT = 5000;
@@ -37,7 +37,7 @@ struct replay_store {
     bool leaves_keys;
     bool connected;           /* once */
     struct replay_names keys; /* that it has made */
-    struct limits_words words;
+    struct limits_codec words;
     struct tg_problem problem; /* the first */
 
     bool decided; /* the take that is waited for */
@@ -210,10 +210,10 @@ static void on_decided(void *context, enum tg_err err, const struct tg_axes *axe
 static enum tg_err remember_keys(struct replay_store *store, const struct remote_debit *debit)
 {
     enum tg_err err =
-        store->leaves_keys ? TG_OK : limits_words_set(&store->words, store->prefix, debit);
+        store->leaves_keys ? TG_OK : limits_codec_set(&store->words, store->prefix, debit);
 
     for (size_t i = 0; err == TG_OK && !store->leaves_keys && i < store->words.n; i++)
-        if (!replay_names_add(&store->keys, limits_words_key(&store->words, i)))
+        if (!replay_names_add(&store->keys, limits_codec_key(&store->words, i)))
             err = TG_ERR_MEMORY;
     return err;
 }
@@ -302,7 +302,7 @@ bool replay_store_close(struct replay_store *store, int status)
         net_loop_free(store->loop);
     tls_context_unref(store->tls);
     replay_names_fini(&store->keys);
-    limits_words_fini(&store->words);
+    limits_codec_fini(&store->words);
     free(store);
     return good;
 }

@@ -14,8 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/sim/sim_names.h"
 #include "cli/sim/sim_settings.h"
-#include "cli/sim/sim_words.h"
 #include "lab/workload/workload_yaml.h"
 
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])

@@ -13,14 +13,14 @@
 #include <string.h>
 
 #include "cli/common/options.h"
-#include "cli/sim/sim_words.h"
+#include "cli/sim/sim_names.h"
 
 enum kind {
     OPTION_TEXT,  /* const char * */
     OPTION_REAL,  /* double */
     OPTION_WHOLE, /* int64_t */
     OPTION_FLAG,  /* bool */
-    OPTION_WORD,  /* one of sim_words.h, by `set` */
+    OPTION_WORD,  /* one of sim_names.h, by `set` */
 };
 
 enum {

@@ -9,7 +9,7 @@
  */
 #include <string.h>
 
-#include "io/grpc/grpc_inside.h"
+#include "io/grpc/grpc_internal.h"
 
 enum { DEPTH_MAX = 8 }; /* deeper than any message that is taken here */
 

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "io/grpc/grpc_inside.h"
+#include "io/grpc/grpc_internal.h"
 
 enum {
     OUT_KEPT = 64 << 10,  /* of the buffer, when it is empty */

@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "io/grpc/grpc_inside.h"
+#include "io/grpc/grpc_internal.h"
 
 enum { ARENA_BYTES = 64 << 10, ARENA_MAX = 2 << 20, SPARE_MAX = 1024 };
 

@@ -21,8 +21,8 @@
 
 #include <protobuf-c/protobuf-c.h>
 
+#include "io/grpc/grpc_codec.h"
 #include "io/grpc/grpc_frame.h"
-#include "io/grpc/grpc_words.h"
 #include "io/http/http_server.h"
 #include "io/net/loop.h"
 

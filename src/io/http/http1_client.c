@@ -77,9 +77,9 @@ void out_attach(struct out_exchange *exchange, struct out_conn *conn, bool reuse
     out_await_reply(exchange);
 }
 
-void http1_exchange_find(struct out_exchange *exchange, struct http_shelf *shelf)
+void http1_exchange_find(struct out_exchange *exchange, struct http_conn_pool *pool)
 {
-    struct out_conn *conn = out_conn_take(shelf);
+    struct out_conn *conn = out_conn_take(pool);
 
     if (conn != NULL)
         out_attach(exchange, conn, true);

@@ -26,8 +26,8 @@ struct out_waits {
 };
 
 /* What a client keeps of one origin. */
-struct http_shelf {
-    struct http_shelf *next;
+struct http_conn_pool {
+    struct http_conn_pool *next;
     struct http_client *client;
     struct http_origin *origin;
     struct out_conn *idle; /* the one used last comes first */
@@ -45,7 +45,7 @@ struct http_client {
     struct net_loop *loop;
     struct http_client_options options;
     struct resolver resolver;
-    struct http_shelf *shelves;
+    struct http_conn_pool *pools;
     struct out_exchange *spare; /* structs to be used again */
     size_t n_spare;
     struct http2_call *spare_calls; /* same */
@@ -66,7 +66,7 @@ enum out_state {
 struct out_conn {
     struct net_grave grave;
     struct http_client *client;
-    struct http_shelf *shelf;
+    struct http_conn_pool *pool;
     struct out_conn *next, **from; /* neighbours among the idle */
     struct out_exchange *exchange; /* null: idle, or for many */
     bool shared;                   /* to be one of HTTP/2, if the upstream wants */
@@ -117,9 +117,9 @@ struct out_exchange {
     struct out_exchange *next_spare;
 };
 
-/* ---- http_client.c: shelves */
+/* ---- http_client.c: indexes */
 
-struct http_shelf *http_shelf_of(struct http_client *client, struct http_origin *origin);
+struct http_conn_pool *http_conn_pool_of(struct http_client *client, struct http_origin *origin);
 
 struct out_exchange *out_exchange_take(struct http_client *client); /* null: no memory */
 void out_exchange_give(struct out_exchange *exchange);
@@ -140,7 +140,7 @@ void out_fail_later(struct out_exchange *exchange, enum http_why why,
 /* ---- out_dial.c: from an origin to a connection. out_attach() or out_fail() follow. */
 
 bool out_dial(struct out_exchange *exchange);
-struct out_conn *out_dial_shared(struct http_client *client, struct http_shelf *shelf,
+struct out_conn *out_dial_shared(struct http_client *client, struct http_conn_pool *pool,
                                  tg_ms connect_ms); /* then http2_dial_up(), or _failed() */
 void out_dial_start(struct out_conn *conn);
 void out_dial_up(struct out_conn *conn);
@@ -150,21 +150,21 @@ void out_dial_broke(struct out_conn *conn, enum wire_fault fault, const char *te
 /* ---- out_conn.c: a connection's wire */
 
 extern const struct wire_ops out_wire_ops;
-struct out_conn *out_conn_new(struct http_client *client, struct http_shelf *shelf);
+struct out_conn *out_conn_new(struct http_client *client, struct http_conn_pool *pool);
 void out_conn_end(struct out_conn *conn);
 
 /* Kept for the next exchange, or ended. */
 void out_conn_keep(struct out_conn *conn);
 
-/* One that is fit to be used, taken off the shelf; null: none. */
-struct out_conn *out_conn_take(struct http_shelf *shelf);
+/* One that is fit to be used, taken off the index; null: none. */
+struct out_conn *out_conn_take(struct http_conn_pool *pool);
 
 /* ---- http1_client.c: the exchange */
 
 extern const struct http_outbound_transport http1_outbound_transport;
 
 bool http1_exchange_put_head(struct out_exchange *exchange, const struct http_head *head);
-void http1_exchange_find(struct out_exchange *exchange, struct http_shelf *shelf);
+void http1_exchange_find(struct out_exchange *exchange, struct http_conn_pool *pool);
 void http1_exchange_leave(struct out_exchange *exchange);
 
 /* One that might have been HTTP/2's becomes HTTP/1's. False: no memory. */

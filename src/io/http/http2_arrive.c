@@ -5,7 +5,7 @@
  * and no other on that connection.
  *
  * Floods: frames that make work and carry nothing, and exchanges given up as soon as they are begun
- * (rapid reset), are paid from a purse that time fills, and exchanges that go well. Who makes us
+ * (rapid reset), are paid from a budget that time fills, and exchanges that go well. Who makes us
  * give them up, by breaking a rule on each, pays the same: nghttp2 does not always tell (a body
  * that is not as long as was said), so what counts is that the exchange was closed so. Debian's
  * nghttp2 1.52 counts resets, too, but by the machine's clock, and those of a busy and honest

@@ -10,7 +10,7 @@
  * as its handlers read, so that one which does not read holds up all the others: when nothing has
  * moved for a while, new exchanges get another connection.
  *
- * If the upstream chooses HTTP/1.1 by ALPN, the shelf remembers it, and everybody who waits goes
+ * If the upstream chooses HTTP/1.1 by ALPN, the index remembers it, and everybody who waits goes
  * the other way.
  *
  * A connection that ends takes its exchanges with it, but for those whose whole reply has arrived
@@ -51,9 +51,9 @@ static void wait_in(struct out_waits *waits, struct out_exchange *exchange)
     waits->end = &exchange->next_waiting;
 }
 
-void http2_wait_put(struct http_shelf *shelf, struct out_exchange *exchange)
+void http2_wait_put(struct http_conn_pool *pool, struct out_exchange *exchange)
 {
-    wait_in(&shelf->waits, exchange);
+    wait_in(&pool->waits, exchange);
 }
 
 void http2_wait_leave(struct out_exchange *exchange)
@@ -69,12 +69,12 @@ void http2_wait_leave(struct out_exchange *exchange)
 }
 
 /* All who wait, to be dealt with one by one: who comes meanwhile is not among them. */
-static void take_waiting(struct http_shelf *shelf, struct out_waits *taken)
+static void take_waiting(struct http_conn_pool *pool, struct out_waits *taken)
 {
     struct out_exchange *exchange;
 
     *taken = (struct out_waits){0};
-    while ((exchange = shelf->waits.first) != NULL) {
+    while ((exchange = pool->waits.first) != NULL) {
         http2_wait_leave(exchange);
         wait_in(taken, exchange);
     }
@@ -109,11 +109,11 @@ static bool is_usable(const struct http2_upstream *upstream)
 
 static void upstream_end(struct http2_upstream *upstream, enum http_why why, const char *text);
 
-struct http2_upstream *http2_upstream_find(struct http_shelf *shelf)
+struct http2_upstream *http2_upstream_find(struct http_conn_pool *pool)
 {
     struct http2_upstream *next;
 
-    for (struct http2_upstream *upstream = shelf->upstreams; upstream != NULL; upstream = next) {
+    for (struct http2_upstream *upstream = pool->upstreams; upstream != NULL; upstream = next) {
         next = upstream->next;
         if (!is_usable(upstream))
             continue;
@@ -124,74 +124,74 @@ struct http2_upstream *http2_upstream_find(struct http_shelf *shelf)
     return NULL;
 }
 
-static void attach_waiting(struct http_shelf *shelf)
+static void attach_waiting(struct http_conn_pool *pool)
 {
     struct http2_upstream *upstream;
 
-    while (shelf->waits.first != NULL && (upstream = http2_upstream_find(shelf)) != NULL) {
-        struct out_exchange *exchange = shelf->waits.first;
+    while (pool->waits.first != NULL && (upstream = http2_upstream_find(pool)) != NULL) {
+        struct out_exchange *exchange = pool->waits.first;
 
         http2_wait_leave(exchange);
         http2_exchange_attach(exchange, upstream);
     }
 }
 
-static void serve_waiting(struct http_shelf *shelf)
+static void serve_waiting(struct http_conn_pool *pool)
 {
-    attach_waiting(shelf);
-    if (shelf->waits.first != NULL) /* from the loop: it may fail from inside */
-        net_later_put(shelf->client->loop, &shelf->waits.first->later);
+    attach_waiting(pool);
+    if (pool->waits.first != NULL) /* from the loop: it may fail from inside */
+        net_later_put(pool->client->loop, &pool->waits.first->later);
 }
 
 /* ---- Dialling -------------------------------------------------------------------------------- */
 
-static void fail_waiting(struct http_shelf *shelf, enum http_why why, const char *text)
+static void fail_waiting(struct http_conn_pool *pool, enum http_why why, const char *text)
 {
     struct out_waits failing;
 
-    take_waiting(shelf, &failing);
+    take_waiting(pool, &failing);
     while (failing.first != NULL)
         out_fail(failing.first, why, text);
 }
 
 /* Whether there is one of which it is not known yet how much it takes. */
-static bool is_settling(const struct http_shelf *shelf)
+static bool is_settling(const struct http_conn_pool *pool)
 {
-    for (struct http2_upstream *upstream = shelf->upstreams; upstream != NULL;
+    for (struct http2_upstream *upstream = pool->upstreams; upstream != NULL;
          upstream = upstream->next)
         if (!upstream->settled && !upstream->going && !upstream->link.failed)
             return true;
     return false;
 }
 
-void http2_dial_more(struct http_shelf *shelf, tg_ms connect_ms)
+void http2_dial_more(struct http_conn_pool *pool, tg_ms connect_ms)
 {
     struct out_conn *conn;
 
-    if (shelf->waits.first == NULL || shelf->dialling != NULL || is_settling(shelf) ||
-        shelf->n_upstreams >= UPSTREAMS_MAX)
+    if (pool->waits.first == NULL || pool->dialling != NULL || is_settling(pool) ||
+        pool->n_upstreams >= UPSTREAMS_MAX)
         return;
-    conn = out_dial_shared(shelf->client, shelf, connect_ms);
+    conn = out_dial_shared(pool->client, pool, connect_ms);
     if (conn == NULL) {
-        fail_waiting(shelf, HTTP_NO_MEMORY, "no memory");
+        fail_waiting(pool, HTTP_NO_MEMORY, "no memory");
         return;
     }
-    shelf->dialling = conn;
+    pool->dialling = conn;
     out_dial_start(conn);
 }
 
 /* Whoever waits for it has failed, too, unless there is another connection to wait for. */
 void http2_dial_failed(struct out_conn *conn, enum http_why why, const char *text)
 {
-    struct http_shelf *shelf = conn->shelf;
+    struct http_conn_pool *pool = conn->pool;
 
-    shelf->dialling = NULL;
+    pool->dialling = NULL;
     out_conn_end(conn);
-    for (struct http2_upstream *upstream = shelf->upstreams; upstream != NULL;
+    for (struct http2_upstream *upstream = pool->upstreams; upstream != NULL;
          upstream = upstream->next)
         if (!upstream->going && !upstream->lost)
             return;
-    fail_waiting(shelf, why, text);
+    fail_waiting(pool, why, text);
 }
 
 /* The upstream wants HTTP/1.1: the first takes this connection, the others get their own. */
@@ -200,9 +200,9 @@ static void fall_back(struct out_conn *conn)
     struct out_exchange *exchange;
     struct out_waits waits;
 
-    conn->shelf->only_http1 = true;
+    conn->pool->only_http1 = true;
     conn->shared = false;
-    take_waiting(conn->shelf, &waits);
+    take_waiting(conn->pool, &waits);
     if (waits.first == NULL)
         out_conn_keep(conn);
     while ((exchange = waits.first) != NULL) {
@@ -272,7 +272,7 @@ static struct http2_call *unfinished(const struct http2_upstream *upstream)
 static void upstream_end(struct http2_upstream *upstream, enum http_why why, const char *text)
 {
     struct http_client *client = upstream->conn->client;
-    struct http_shelf *shelf = upstream->conn->shelf;
+    struct http_conn_pool *pool = upstream->conn->pool;
     struct http2_call *call;
 
     if (upstream->lost)
@@ -281,7 +281,7 @@ static void upstream_end(struct http2_upstream *upstream, enum http_why why, con
     set_idle(upstream, false);
     net_timer_stop(client->loop, &upstream->settling);
     upstream_link(upstream, NULL);
-    shelf->n_upstreams--;
+    pool->n_upstreams--;
     if (text != client->text)
         snprintf(client->text, sizeof client->text, "%s", text);
     http2_link_fini(&upstream->link);
@@ -297,7 +297,7 @@ static void upstream_end(struct http2_upstream *upstream, enum http_why why, con
     upstream->ending = false;
     if (upstream->link.n_flows == 0)
         upstream_free(upstream);
-    serve_waiting(shelf);
+    serve_waiting(pool);
 }
 
 /* Connected, and silent: whoever is there does not speak HTTP/2, or not in time. */
@@ -324,7 +324,7 @@ static void upstream_count(struct http2_upstream *upstream)
             upstream_free(upstream);
         return;
     }
-    serve_waiting(upstream->conn->shelf);
+    serve_waiting(upstream->conn->pool);
     if (upstream->link.n_flows > 0 || upstream->lost)
         return;
     set_idle(upstream, true);
@@ -385,7 +385,7 @@ static void settled(struct http2_link *link)
 
     upstream->settled = true;
     net_timer_stop(link->wire->loop, &upstream->settling);
-    serve_waiting(upstream->conn->shelf);
+    serve_waiting(upstream->conn->pool);
 }
 
 static void goaway(struct http2_link *link)
@@ -427,7 +427,7 @@ static size_t on_data(struct wire *wire, const char *bytes, size_t n)
 
     http2_link_feed(&upstream->link, bytes, n);
     if (!upstream->lost)
-        attach_waiting(upstream->conn->shelf);
+        attach_waiting(upstream->conn->pool);
     return n;
 }
 
@@ -483,37 +483,37 @@ static bool start(struct out_conn *conn)
     conn->http2 = upstream;
     conn->wire.ops = &wire_ops;
     conn->state = OUT_BUSY;
-    upstream_link(upstream, &conn->shelf->upstreams);
-    conn->shelf->n_upstreams++;
+    upstream_link(upstream, &conn->pool->upstreams);
+    conn->pool->n_upstreams++;
     set_idle(upstream, true);
     return true;
 }
 
 void http2_dial_up(struct out_conn *conn)
 {
-    struct http_shelf *shelf = conn->shelf;
-    bool agreed = shelf->origin->tls == NULL || tls_wire_is_http2(&conn->wire);
+    struct http_conn_pool *pool = conn->pool;
+    bool agreed = pool->origin->tls == NULL || tls_wire_is_http2(&conn->wire);
 
-    if (!agreed && shelf->origin->http2 == HTTP2_PRIOR) {
+    if (!agreed && pool->origin->http2 == HTTP2_PRIOR) {
         http2_dial_failed(conn, HTTP_GARBAGE, "the upstream does not speak HTTP/2");
         return;
     }
-    shelf->dialling = NULL;
+    pool->dialling = NULL;
     if (!agreed) {
         fall_back(conn);
     } else if (start(conn)) {
-        serve_waiting(shelf);
+        serve_waiting(pool);
     } else {
         out_conn_end(conn);
-        fail_waiting(shelf, HTTP_NO_MEMORY, "no memory");
+        fail_waiting(pool, HTTP_NO_MEMORY, "no memory");
     }
 }
 
-void http2_shelf_clear(struct http_shelf *shelf)
+void http2_shelf_clear(struct http_conn_pool *pool)
 {
-    if (shelf->dialling != NULL)
-        out_conn_end(shelf->dialling);
-    shelf->dialling = NULL;
-    while (shelf->upstreams != NULL)
-        upstream_end(shelf->upstreams, HTTP_ABORTED, "the client ends");
+    if (pool->dialling != NULL)
+        out_conn_end(pool->dialling);
+    pool->dialling = NULL;
+    while (pool->upstreams != NULL)
+        upstream_end(pool->upstreams, HTTP_ABORTED, "the client ends");
 }

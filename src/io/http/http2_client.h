@@ -10,7 +10,7 @@
 struct http2_upstream {
     struct http2_link link;
     struct out_conn *conn;
-    struct http2_upstream *next, **from; /* neighbours on the shelf */
+    struct http2_upstream *next, **from; /* neighbours on the index */
     struct net_timer timer;              /* how long it is kept without an exchange */
     struct net_timer settling;           /* how long its settings may take */
     bool settled;                        /* they have come */
@@ -43,21 +43,21 @@ void http2_dial_up(struct out_conn *conn);
 void http2_dial_failed(struct out_conn *conn, enum http_why why, const char *text);
 
 /* One with room for an exchange; null: none. */
-struct http2_upstream *http2_upstream_find(struct http_shelf *shelf);
+struct http2_upstream *http2_upstream_find(struct http_conn_pool *pool);
 
-void http2_wait_put(struct http_shelf *shelf, struct out_exchange *exchange);
+void http2_wait_put(struct http_conn_pool *pool, struct out_exchange *exchange);
 void http2_wait_leave(struct out_exchange *exchange);
 
 /* Opens another connection, if somebody waits and none is being opened. It may fail from inside. */
-void http2_dial_more(struct http_shelf *shelf, tg_ms connect_ms);
+void http2_dial_more(struct http_conn_pool *pool, tg_ms connect_ms);
 
 struct http2_call *http2_call_take(struct http2_upstream *upstream); /* null: no memory */
 
 /* nghttp2 has forgotten it; `spare`: and nobody else can have a pointer to it. */
 void http2_call_give(struct http2_call *call, bool spare);
 
-/* Everything of a shelf: no exchange is left. */
-void http2_shelf_clear(struct http_shelf *shelf);
+/* Everything of a index: no exchange is left. */
+void http2_shelf_clear(struct http_conn_pool *pool);
 void http2_calls_free(struct http_client *client);
 
 /* ---- http2_exchange.c: exchanges */
@@ -66,7 +66,7 @@ extern const struct http_outbound_transport http2_outbound_transport;
 
 /* The head, until there is a connection. False: no memory. */
 bool http2_exchange_keep(struct out_exchange *exchange, const struct http_head *head);
-void http2_exchange_find(struct out_exchange *exchange, struct http_shelf *shelf);
+void http2_exchange_find(struct out_exchange *exchange, struct http_conn_pool *pool);
 void http2_exchange_attach(struct out_exchange *exchange, struct http2_upstream *upstream);
 bool http2_exchange_to_http1(struct out_exchange *exchange); /* false: no memory */
 void http2_exchange_work(struct out_exchange *exchange);

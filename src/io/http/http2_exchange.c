@@ -67,15 +67,15 @@ bool http2_exchange_to_http1(struct out_exchange *exchange)
     return http1_exchange_adopt(exchange, &head, kept_last(exchange), exchange->n_kept_last);
 }
 
-void http2_exchange_find(struct out_exchange *exchange, struct http_shelf *shelf)
+void http2_exchange_find(struct out_exchange *exchange, struct http_conn_pool *pool)
 {
-    struct http2_upstream *upstream = http2_upstream_find(shelf);
+    struct http2_upstream *upstream = http2_upstream_find(pool);
 
     if (upstream != NULL) {
         http2_exchange_attach(exchange, upstream);
         return;
     }
-    http2_wait_put(shelf, exchange);
+    http2_wait_put(pool, exchange);
     net_later_put(loop_of(exchange), &exchange->later);
 }
 
@@ -306,7 +306,7 @@ void http2_exchange_work(struct out_exchange *exchange)
     struct http2_call *call = exchange->call;
 
     if (call == NULL) {
-        http2_dial_more(http_shelf_of(exchange->client, exchange->origin),
+        http2_dial_more(http_conn_pool_of(exchange->client, exchange->origin),
                         exchange->timeouts.connect);
         return;
     }

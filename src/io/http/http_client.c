@@ -4,7 +4,7 @@
  * each worker keeps its own. The connection used last is used next: the others grow old and go, so
  * that as many stay as are needed.
  *
- * An origin stays on its shelf while it has connections, or somebody may still send to it.
+ * An origin stays on its index while it has connections, or somebody may still send to it.
  */
 #include <stdlib.h>
 
@@ -53,58 +53,58 @@ size_t http_client_busy(const struct http_client *client)
 
 /* ---- Shelves --------------------------------------------------------------------------------- */
 
-static void shelf_free(struct http_shelf *shelf)
+static void pool_free(struct http_conn_pool *pool)
 {
-    tls_ticket_fini(&shelf->ticket);
-    http_origin_unref(shelf->origin);
-    free(shelf);
+    tls_ticket_fini(&pool->ticket);
+    http_origin_unref(pool->origin);
+    free(pool);
 }
 
 /* Drops those whose origin nobody else knows any more. */
-static void clear_shelves(struct http_client *client)
+static void clear_room_indexes(struct http_client *client)
 {
-    for (struct http_shelf **at = &client->shelves; *at != NULL;) {
-        struct http_shelf *shelf = *at;
+    for (struct http_conn_pool **at = &client->pools; *at != NULL;) {
+        struct http_conn_pool *pool = *at;
 
         /* Acquire: if ours is the only reference, nobody can copy it meanwhile. */
-        if (shelf->n_conns == 0 &&
-            atomic_load_explicit(&shelf->origin->refs, memory_order_acquire) == 1) {
-            *at = shelf->next;
-            shelf_free(shelf);
+        if (pool->n_conns == 0 &&
+            atomic_load_explicit(&pool->origin->refs, memory_order_acquire) == 1) {
+            *at = pool->next;
+            pool_free(pool);
         } else {
-            at = &shelf->next;
+            at = &pool->next;
         }
     }
 }
 
-struct http_shelf *http_shelf_of(struct http_client *client, struct http_origin *origin)
+struct http_conn_pool *http_conn_pool_of(struct http_client *client, struct http_origin *origin)
 {
-    for (struct http_shelf *shelf = client->shelves; shelf != NULL; shelf = shelf->next)
-        if (shelf->origin == origin)
-            return shelf;
-    clear_shelves(client);
-    struct http_shelf *shelf = calloc(1, sizeof *shelf);
-    if (shelf == NULL)
+    for (struct http_conn_pool *pool = client->pools; pool != NULL; pool = pool->next)
+        if (pool->origin == origin)
+            return pool;
+    clear_room_indexes(client);
+    struct http_conn_pool *pool = calloc(1, sizeof *pool);
+    if (pool == NULL)
         return NULL;
-    shelf->client = client;
-    shelf->origin = http_origin_ref(origin);
-    shelf->next = client->shelves;
-    client->shelves = shelf;
-    return shelf;
+    pool->client = client;
+    pool->origin = http_origin_ref(origin);
+    pool->next = client->pools;
+    client->pools = pool;
+    return pool;
 }
 
 void http_client_free(struct http_client *client)
 {
     if (client == NULL)
         return;
-    while (client->shelves != NULL) {
-        struct http_shelf *shelf = client->shelves;
+    while (client->pools != NULL) {
+        struct http_conn_pool *pool = client->pools;
 
-        while (shelf->idle != NULL)
-            out_conn_end(shelf->idle);
-        http2_shelf_clear(shelf);
-        client->shelves = shelf->next;
-        shelf_free(shelf);
+        while (pool->idle != NULL)
+            out_conn_end(pool->idle);
+        http2_shelf_clear(pool);
+        client->pools = pool->next;
+        pool_free(pool);
     }
     resolver_fini(&client->resolver);
     while (client->spare != NULL) {

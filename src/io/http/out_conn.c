@@ -22,7 +22,7 @@ static void unlink_idle(struct out_conn *conn)
     if (conn->next != NULL)
         conn->next->from = conn->from;
     conn->from = NULL;
-    conn->shelf->n_idle--;
+    conn->pool->n_idle--;
     conn->client->n_idle--;
 }
 
@@ -31,7 +31,7 @@ static void too_old(void *arg)
     out_conn_end(arg);
 }
 
-struct out_conn *out_conn_new(struct http_client *client, struct http_shelf *shelf)
+struct out_conn *out_conn_new(struct http_client *client, struct http_conn_pool *pool)
 {
     struct http1_limits limits = {client->options.header_bytes, client->options.fields, 0};
     struct out_conn *conn = calloc(1, sizeof *conn);
@@ -39,11 +39,11 @@ struct out_conn *out_conn_new(struct http_client *client, struct http_shelf *she
     if (conn == NULL)
         return NULL;
     conn->client = client;
-    conn->shelf = shelf;
+    conn->pool = pool;
     conn->wire = (struct wire){.loop = client->loop, .fd = -1};
     http1_parser_init(&conn->parser, client->loop, false, &limits);
     net_timer_init(&conn->timer, too_old, conn);
-    shelf->n_conns++;
+    pool->n_conns++;
     return conn;
 }
 
@@ -57,28 +57,28 @@ void out_conn_end(struct out_conn *conn)
     conn->exchange = NULL;
     wire_close(&conn->wire);
     http1_parser_fini(&conn->parser);
-    conn->shelf->n_conns--;
+    conn->pool->n_conns--;
     net_loop_bury(loop, &conn->grave);
 }
 
 void out_conn_keep(struct out_conn *conn)
 {
     struct http_client *client = conn->client;
-    struct http_shelf *shelf = conn->shelf;
+    struct http_conn_pool *pool = conn->pool;
 
     conn->exchange = NULL;
-    if (shelf->n_idle >= client->options.idle_max || client->options.idle_ms <= 0) {
+    if (pool->n_idle >= client->options.idle_max || client->options.idle_ms <= 0) {
         out_conn_end(conn);
         return;
     }
     conn->state = OUT_IDLE;
     http1_parser_next(&conn->parser);
-    conn->next = shelf->idle;
-    conn->from = &shelf->idle;
+    conn->next = pool->idle;
+    conn->from = &pool->idle;
     if (conn->next != NULL)
         conn->next->from = &conn->next;
-    shelf->idle = conn;
-    shelf->n_idle++;
+    pool->idle = conn;
+    pool->n_idle++;
     client->n_idle++;
     net_timer_init(&conn->timer, too_old, conn);
     net_timer_set(client->loop, &conn->timer, client->options.idle_ms);
@@ -86,10 +86,10 @@ void out_conn_keep(struct out_conn *conn)
         wire_resume(&conn->wire);
 }
 
-struct out_conn *out_conn_take(struct http_shelf *shelf)
+struct out_conn *out_conn_take(struct http_conn_pool *pool)
 {
-    while (shelf->idle != NULL) {
-        struct out_conn *conn = shelf->idle;
+    while (pool->idle != NULL) {
+        struct out_conn *conn = pool->idle;
 
         if (!wire_is_quiet(&conn->wire)) {
             if (conn->from != NULL) /* it has not ended while we asked */

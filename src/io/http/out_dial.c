@@ -46,7 +46,7 @@ static void too_slow(void *arg)
         return;
     }
     wire_close(&conn->wire);
-    snprintf(conn->text, sizeof conn->text, "%s: no answer", dialled_host(conn->shelf->origin));
+    snprintf(conn->text, sizeof conn->text, "%s: no answer", dialled_host(conn->pool->origin));
     try_next(conn);
 }
 
@@ -74,7 +74,7 @@ static void try_next(struct out_conn *conn)
             set_share(conn);
             return;
         }
-        snprintf(conn->text, sizeof conn->text, "%.80s: %.60s", dialled_host(conn->shelf->origin),
+        snprintf(conn->text, sizeof conn->text, "%.80s: %.60s", dialled_host(conn->pool->origin),
                  strerror(errno));
     }
     give_up(conn, HTTP_UNREACHABLE, conn->text);
@@ -85,7 +85,7 @@ static void resolved(struct resolve_wait *wait, const struct resolve_answer *ans
     struct out_conn *conn = container_of(wait, struct out_conn, resolving);
 
     if (answer->n == 0) {
-        snprintf(conn->text, sizeof conn->text, "%.80s: %.60s", dialled_host(conn->shelf->origin),
+        snprintf(conn->text, sizeof conn->text, "%.80s: %.60s", dialled_host(conn->pool->origin),
                  answer->text);
         give_up(conn, HTTP_UNRESOLVED, conn->text);
         return;
@@ -97,8 +97,8 @@ static void resolved(struct resolve_wait *wait, const struct resolve_answer *ans
 bool out_dial(struct out_exchange *exchange)
 {
     struct http_client *client = exchange->client;
-    struct http_shelf *shelf = http_shelf_of(client, exchange->origin);
-    struct out_conn *conn = shelf != NULL ? out_conn_new(client, shelf) : NULL;
+    struct http_conn_pool *pool = http_conn_pool_of(client, exchange->origin);
+    struct out_conn *conn = pool != NULL ? out_conn_new(client, pool) : NULL;
 
     if (conn == NULL)
         return false;
@@ -109,10 +109,10 @@ bool out_dial(struct out_exchange *exchange)
     return true;
 }
 
-struct out_conn *out_dial_shared(struct http_client *client, struct http_shelf *shelf,
+struct out_conn *out_dial_shared(struct http_client *client, struct http_conn_pool *pool,
                                  tg_ms connect_ms)
 {
-    struct out_conn *conn = out_conn_new(client, shelf);
+    struct out_conn *conn = out_conn_new(client, pool);
 
     if (conn == NULL)
         return NULL;
@@ -124,7 +124,7 @@ struct out_conn *out_dial_shared(struct http_client *client, struct http_shelf *
 /* It may fail from inside. */
 void out_dial_start(struct out_conn *conn)
 {
-    const struct http_origin *origin = conn->shelf->origin;
+    const struct http_origin *origin = conn->pool->origin;
 
     conn->state = OUT_RESOLVING;
     conn->resolving.done = resolved;
@@ -136,7 +136,7 @@ void out_dial_start(struct out_conn *conn)
 
 static void ask_for_tunnel(struct out_conn *conn)
 {
-    const struct http_origin *origin = conn->shelf->origin;
+    const struct http_origin *origin = conn->pool->origin;
     char where[ADDRESS_HOST_BYTES + 16];
     bool brackets = strchr(origin->host, ':') != NULL;
     int n =
@@ -165,7 +165,7 @@ static void ask_for_tunnel(struct out_conn *conn)
 
 static void connected(struct out_conn *conn)
 {
-    const struct http_origin *origin = conn->shelf->origin;
+    const struct http_origin *origin = conn->pool->origin;
 
     if (origin->tls == NULL || conn->state == OUT_SHAKING) {
         net_timer_stop(conn->client->loop, &conn->timer);
@@ -178,7 +178,7 @@ static void connected(struct out_conn *conn)
     conn->state = OUT_SHAKING;
     conn->wire.tls.http2 = conn->shared;
     conn->wire.tls.http2_only = conn->shared && origin->http2 == HTTP2_PRIOR;
-    if (!wire_start_tls(&conn->wire, origin->tls, origin->server_name, &conn->shelf->ticket))
+    if (!wire_start_tls(&conn->wire, origin->tls, origin->server_name, &conn->pool->ticket))
         give_up(conn, HTTP_NO_MEMORY, "TLS cannot be set up");
 }
 
@@ -187,7 +187,7 @@ void out_dial_up(struct out_conn *conn)
     net_timer_stop(conn->client->loop, &conn->timer);
     if (conn->shared && conn->connect_ms > 0) /* nobody else looks at the time */
         net_timer_set(conn->client->loop, &conn->timer, conn->connect_ms);
-    if (conn->state == OUT_CONNECTING && conn->shelf->origin->proxy_host != NULL)
+    if (conn->state == OUT_CONNECTING && conn->pool->origin->proxy_host != NULL)
         ask_for_tunnel(conn);
     else
         connected(conn);
@@ -225,7 +225,7 @@ size_t out_dial_data(struct out_conn *conn, const char *bytes, size_t n)
 void out_dial_broke(struct out_conn *conn, enum wire_fault fault, const char *text)
 {
     if (fault == WIRE_REFUSED) {
-        snprintf(conn->text, sizeof conn->text, "%.80s: %.60s", dialled_host(conn->shelf->origin),
+        snprintf(conn->text, sizeof conn->text, "%.80s: %.60s", dialled_host(conn->pool->origin),
                  text);
         wire_close(&conn->wire);
         try_next(conn);

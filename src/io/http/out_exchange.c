@@ -123,37 +123,37 @@ static void exchange_work(void *arg)
         out_fail(exchange, HTTP_NO_MEMORY, "no memory");
 }
 
-static bool may_be_http2(struct http_shelf *shelf)
+static bool may_be_http2(struct http_conn_pool *pool)
 {
-    const struct http_origin *origin = shelf->origin;
+    const struct http_origin *origin = pool->origin;
 
     if (origin->http2 == HTTP2_ALPN)
-        return origin->tls != NULL && !shelf->only_http1;
+        return origin->tls != NULL && !pool->only_http1;
     return origin->http2 == HTTP2_PRIOR;
 }
 
 static void start(struct out_exchange *exchange, const struct http_head *head)
 {
-    struct http_shelf *shelf = http_shelf_of(exchange->client, exchange->origin);
+    struct http_conn_pool *pool = http_conn_pool_of(exchange->client, exchange->origin);
 
-    exchange->http2 = shelf != NULL && may_be_http2(shelf);
+    exchange->http2 = pool != NULL && may_be_http2(pool);
     exchange->out.transport =
         exchange->http2 ? &http2_outbound_transport : &http1_outbound_transport;
     if (!http1_is_fit(head) || slice_equal(head->method, SLICE("CONNECT"))) {
         out_fail_later(exchange, HTTP_UNFIT, "the method or the target cannot be sent");
         return;
     }
-    if (shelf == NULL || !(exchange->http2 ? http2_exchange_keep(exchange, head)
-                                           : http1_exchange_put_head(exchange, head))) {
+    if (pool == NULL || !(exchange->http2 ? http2_exchange_keep(exchange, head)
+                                          : http1_exchange_put_head(exchange, head))) {
         out_fail_later(exchange, HTTP_NO_MEMORY, "no memory");
         return;
     }
     out_set_timer(exchange, exchange->timeouts.connect);
     set_total(exchange, exchange->timeouts.head);
     if (exchange->http2)
-        http2_exchange_find(exchange, shelf);
+        http2_exchange_find(exchange, pool);
     else
-        http1_exchange_find(exchange, shelf);
+        http1_exchange_find(exchange, pool);
 }
 
 struct http_outbound *http_send(struct http_client *client, struct http_origin *origin,

@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-#include "io/net/loop_inside.h"
+#include "io/net/loop_internal.h"
 
 struct buf {
     char *at;

@@ -10,7 +10,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "io/net/loop_inside.h"
+#include "io/net/loop_internal.h"
 
 /* ---- Work that is put off -------------------------------------------------------------------- */
 

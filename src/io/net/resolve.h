@@ -9,7 +9,7 @@
 #define TG_NET_RESOLVE_H
 
 #include "io/net/address.h"
-#include "io/net/loop_inside.h"
+#include "io/net/loop_internal.h"
 
 #define RESOLVE_ADDRESSES_MAX 16
 

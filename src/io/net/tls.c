@@ -16,7 +16,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "io/net/tls_inside.h"
+#include "io/net/tls_internal.h"
 #include "lib/core/problem.h"
 
 static const unsigned char protocols[] = "\x08http/1.1";

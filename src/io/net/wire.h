@@ -9,7 +9,7 @@
 #include <sys/socket.h>
 
 #include "io/net/buf.h"
-#include "io/net/tls_inside.h"
+#include "io/net/tls_internal.h"
 
 enum wire_state {
     WIRE_CLOSED,

@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "io/redis/redis_inside.h"
+#include "io/redis/redis_internal.h"
 #include "lib/core/problem.h"
 
 #define RESOLVED_MS 1000 /* an address is used so long: failover may be by name */
@@ -116,7 +116,7 @@ static void tell(void *arg)
         redis->changed(redis->context, up);
 }
 
-void redis_look(struct redis *redis)
+void redis_poll(struct redis *redis)
 {
     if (!redis->freeing)
         net_later_put(redis->loop, &redis->tell);

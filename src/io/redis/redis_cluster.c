@@ -13,7 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "io/redis/redis_inside.h"
+#include "io/redis/redis_internal.h"
 
 #define READ_MS 10000       /* between two readings of a map that is whole */
 #define READ_SOON_MS 250    /* of one that is not */
@@ -127,7 +127,7 @@ static void read_map(struct redis *redis, const struct redisReply *reply)
     for (size_t i = 0; i < redis->n_links && masters > 0; i++)
         if (redis->links[i] != NULL && !redis->links[i]->wanted && !redis->links[i]->retired)
             link_retire(redis->links[i]);
-    redis_look(redis);
+    redis_poll(redis);
 }
 
 static void plan(struct redis *redis)
@@ -239,7 +239,7 @@ void redis_cluster_lost_slot(struct redis *redis, int slot)
         return;
     set_owner(redis->cluster, (unsigned)slot, LINK_NONE);
     redis_cluster_hurry(redis);
-    redis_look(redis);
+    redis_poll(redis);
 }
 
 struct redis_link *redis_cluster_follow(struct redis *redis, struct redis_link *from,
@@ -258,6 +258,6 @@ struct redis_link *redis_cluster_follow(struct redis *redis, struct redis_link *
         return link;
     link->wanted = true;
     set_owner(redis->cluster, slot, link->place);
-    redis_look(redis);
+    redis_poll(redis);
     return link;
 }

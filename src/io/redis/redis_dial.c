@@ -8,7 +8,7 @@
 #include <errno.h>
 #include <stdio.h>
 
-#include "io/redis/redis_inside.h"
+#include "io/redis/redis_internal.h"
 #include "lib/core/container_of.h"
 
 /* Redis 7 looks at the flags of a script with such a first line before it runs it, and these are of

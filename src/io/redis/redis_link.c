@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "io/redis/redis_inside.h"
+#include "io/redis/redis_internal.h"
 #include "lib/core/container_of.h"
 
 #define STEADY_MS 1000 /* up for so long: the next failure is the first of a row */
@@ -110,7 +110,7 @@ void link_end(struct redis_link *link)
     lose_all(link);
     tls_ticket_fini(&link->ticket);
     net_loop_bury(redis->loop, &link->grave);
-    redis_look(redis);
+    redis_poll(redis);
 }
 
 /* Doubles with every failure, up to a bound; of each, a half is left to chance. */
@@ -147,7 +147,7 @@ void link_fail(struct redis_link *link, const char *text)
         redis_sentinel_hurry(redis);
     else if (redis->cluster != NULL)
         redis_cluster_hurry(redis);
-    redis_look(redis);
+    redis_poll(redis);
 }
 
 /* ---- Health ---------------------------------------------------------------------------------- */
@@ -183,7 +183,7 @@ static void look(void *arg)
     }
     if (link->forbids && now - link->forbade_at >= REDIS_FORBIDS_MS) {
         link->forbids = false;
-        redis_look(link->redis);
+        redis_poll(link->redis);
     }
     if (link->unwell || now - link->heard_at >= options->health)
         send_probe(link);
@@ -205,7 +205,7 @@ void link_is_up(struct redis_link *link)
         redis_sentinel_link_up(redis);
     else if (link->kind == LINK_NODE)
         redis_cluster_link_up(link);
-    redis_look(redis);
+    redis_poll(redis);
 }
 
 static void send_probe(struct redis_link *link)
@@ -231,7 +231,7 @@ static void be_well(struct redis_link *link)
         link->suspect = false;
     else
         send_probe(link); /* that one had gone out before what is late */
-    redis_look(link->redis);
+    redis_poll(link->redis);
 }
 
 static void probe_answered(struct redis_ask *ask, const struct redisReply *reply)
@@ -269,7 +269,7 @@ void link_be_unwell(struct redis_link *link, bool cluster_is_down, const char *t
     link->cluster_is_down |= cluster_is_down;
     if (link->state == LINK_UP)
         look_again(link);
-    redis_look(link->redis);
+    redis_poll(link->redis);
 }
 
 void link_forbids(struct redis_link *link, const char *text)
@@ -277,7 +277,7 @@ void link_forbids(struct redis_link *link, const char *text)
     redis_note_problem(link->redis, &link->host, text);
     link->forbids = true;
     link->forbade_at = net_loop_now(link->redis->loop);
-    redis_look(link->redis);
+    redis_poll(link->redis);
 }
 
 void link_leave(struct redis_link *link, const char *text)
@@ -287,7 +287,7 @@ void link_leave(struct redis_link *link, const char *text)
     link->leaving = true;
     snprintf(link->text, sizeof link->text, "%.150s", text);
     look_again(link);
-    redis_look(link->redis);
+    redis_poll(link->redis);
 }
 
 void link_be_readonly(struct redis_link *link, const char *text)
@@ -321,7 +321,7 @@ void link_ask_is_late(struct redis_link *link, struct redis_ask *ask)
         return;
     link->suspect = true;
     send_probe(link);
-    redis_look(link->redis);
+    redis_poll(link->redis);
 }
 
 bool link_answers(const struct redis_link *link)

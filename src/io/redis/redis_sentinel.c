@@ -8,7 +8,7 @@
  */
 #include <stdio.h>
 
-#include "io/redis/redis_inside.h"
+#include "io/redis/redis_internal.h"
 
 #define ASK_MS 1000
 #define ASK_SOON_MS 100
@@ -56,7 +56,7 @@ static void adopt(struct redis *redis, const struct redis_host *host)
     if (old != NULL)
         link_retire(old);
     redis->master = link_new(redis, LINK_MASTER, host);
-    redis_look(redis);
+    redis_poll(redis);
 }
 
 static bool read_port(struct slice text, int *port)

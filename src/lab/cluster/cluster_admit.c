@@ -7,7 +7,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "lab/cluster/cluster_state.h"
+#include "lab/cluster/cluster_internal.h"
 
 /* ---- Making and unmaking --------------------------------------------------------------------- */
 
@@ -216,7 +216,7 @@ static void ask_policy(struct cluster_run_state *run, uint32_t request)
 void admit_decide(struct cluster_run_state *run, uint32_t request)
 {
     run->world.outcomes[request].attempts++;
-    route_look(run);
+    route_view(run);
     note(run, request, CLUSTER_REASON_NONE, 0);
     if (over_budget(run, request)) {
         note(run, request, CLUSTER_REASON_TENANT_BUDGET, 0);

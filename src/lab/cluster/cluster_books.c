@@ -7,7 +7,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "lab/cluster/cluster_state.h"
+#include "lab/cluster/cluster_internal.h"
 #include "lib/core/problem.h"
 
 static enum tg_err unbalanced(struct tg_problem *problem, const char *what, int64_t a, int64_t b)

@@ -183,7 +183,7 @@ static void dispatch(struct cluster_run_state *run)
         flow->ticking = true;
         cluster_push(run, run->now_us + (tick > 0 ? tick : 1000), KIND_TICK, 0);
     }
-    route_look(run);
+    route_view(run);
     double full = saturation(run);
     if (full >= 1.0 && flow->n_tracked > 0 && somebody_important_waits(flow)) {
         cluster_push(run, run->now_us, KIND_EVICTION, evict_untrack(run, 0));

@@ -2,7 +2,7 @@
 #ifndef TG_CLUSTER_CLUSTER_FLOW_H
 #define TG_CLUSTER_CLUSTER_FLOW_H
 
-#include "lab/cluster/cluster_state.h"
+#include "lab/cluster/cluster_internal.h"
 
 #define NOBODY UINT32_MAX
 

@@ -10,7 +10,7 @@
  */
 #include <stdlib.h>
 
-#include "lab/cluster/cluster_state.h"
+#include "lab/cluster/cluster_internal.h"
 #include "lab/regret/gate_run.h"
 
 /* A request that is being decided. */

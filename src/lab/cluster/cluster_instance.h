@@ -19,7 +19,7 @@
 #include "lab/cluster/cluster_gaps.h"
 #include "lab/cluster/cluster_kv.h"
 #include "lab/cluster/cluster_latency.h"
-#include "lab/cluster/cluster_live.h"
+#include "lab/cluster/cluster_live_internal.h"
 
 /* What all instances share. */
 struct instance_world {

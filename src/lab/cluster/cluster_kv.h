@@ -12,7 +12,7 @@
 #ifndef TG_CLUSTER_CLUSTER_KV_H
 #define TG_CLUSTER_CLUSTER_KV_H
 
-#include "lab/cluster/cluster_live.h"
+#include "lab/cluster/cluster_live_internal.h"
 
 #define KV_NONE UINT32_MAX
 

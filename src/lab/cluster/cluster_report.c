@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lab/cluster/cluster_state.h"
+#include "lab/cluster/cluster_internal.h"
 #include "lab/cluster/cluster_times.h"
 
 /* ---- Sums ------------------------------------------------------------------------------------ */

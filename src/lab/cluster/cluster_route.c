@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lab/cluster/cluster_state.h"
+#include "lab/cluster/cluster_internal.h"
 
 #define LOAD_AWARE_QUEUE 128
 
@@ -61,7 +61,7 @@ static void read_signals(struct cluster_run_state *run)
     run->signals_at_us = run->now_us;
 }
 
-void route_look(struct cluster_run_state *run)
+void route_view(struct cluster_run_state *run)
 {
     const struct cluster_config *config = run->config;
 

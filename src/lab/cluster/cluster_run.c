@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "lab/cluster/cluster_state.h"
+#include "lab/cluster/cluster_internal.h"
 #include "lib/core/problem.h"
 
 #define ORDER_BITS 56
@@ -68,7 +68,7 @@ static void arrive(struct cluster_run_state *run, uint32_t request)
 
 static void route(struct cluster_run_state *run, uint32_t request)
 {
-    route_look(run);
+    route_view(run);
     size_t instance = route_choose(run, request);
 
     run->world.outcomes[request].instance = (int16_t)instance;

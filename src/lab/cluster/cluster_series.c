@@ -4,7 +4,7 @@
  * and the next are twice as wide. Counts are differences of sums that are kept anyway, so an event
  * costs nothing here but one comparison of times.
  */
-#include "lab/cluster/cluster_state.h"
+#include "lab/cluster/cluster_internal.h"
 
 #define SERIES_MAX 512
 

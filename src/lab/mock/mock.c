@@ -9,7 +9,7 @@
 #include <signal.h>
 #include <stdlib.h>
 
-#include "lab/mock/mock_inside.h"
+#include "lab/mock/mock_internal.h"
 #include "lib/core/problem.h"
 
 struct mock_scripts {

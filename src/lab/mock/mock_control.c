@@ -8,7 +8,7 @@
  */
 #include <stdio.h>
 
-#include "lab/mock/mock_inside.h"
+#include "lab/mock/mock_internal.h"
 
 static void send_text(struct mock_exchange *x, int status, const struct mock_text *text)
 {

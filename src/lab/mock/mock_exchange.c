@@ -10,7 +10,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-#include "lab/mock/mock_inside.h"
+#include "lab/mock/mock_internal.h"
 
 #define BODY_KEPT ((size_t)64 << 10) /* larger bodies are given back */
 #define BODY_FIRST 4096

@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <time.h>
 
-#include "lab/mock/mock_inside.h"
+#include "lab/mock/mock_internal.h"
 
 #define HINT_BYTES 64       /* of a header that is made here */
 #define PADDING_FIELD 16384 /* bytes of one header of padding, as most servers allow */

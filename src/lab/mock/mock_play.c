@@ -3,7 +3,7 @@
  * Nothing here looks at wall-clock time but for pace and dates: what is sent follows from the
  * request and the script alone.
  */
-#include "lab/mock/mock_inside.h"
+#include "lab/mock/mock_internal.h"
 
 #define BREAK_MS 5 /* for the kernel to send what was written before a reset */
 

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "lab/mock/mock_script_inside.h"
+#include "lab/mock/mock_script_internal.h"
 
 static void read_latency(struct script_reading *reading, const struct yaml_node *node,
                          struct mock_action *action)

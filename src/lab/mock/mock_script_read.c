@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lab/mock/mock_script_inside.h"
+#include "lab/mock/mock_script_internal.h"
 
 /* ---- Conditions ------------------------------------------------------------------------------ */
 

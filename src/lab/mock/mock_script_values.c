@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lab/mock/mock_script_inside.h"
+#include "lab/mock/mock_script_internal.h"
 
 void script_say(struct script_reading *reading, const struct yaml_node *at, const char *format, ...)
 {

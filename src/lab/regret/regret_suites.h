@@ -16,7 +16,7 @@ struct purse {
     int64_t cost;
 };
 
-/* Offers an arrival: the policy must find it worth it (null: all are), and the purse must have
+/* Offers an arrival: the policy must find it worth it (null: all are), and the budget must have
  * enough. True: it was admitted and paid for. */
 bool purse_offer(struct purse *purse, struct tg_policy *policy, const struct arrival *arrival,
                  int64_t in_flight, tg_ms now);

@@ -1,5 +1,5 @@
 /* workload_parts.c - reading the parts of a workload file: lengths, arrivals, times of activity. */
-#include "lab/workload/workload_parts.h"
+#include "lab/workload/workload_internal.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "lab/workload/workload_parts.h"
+#include "lab/workload/workload_internal.h"
 
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
 

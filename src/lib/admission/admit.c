@@ -187,7 +187,7 @@ static enum tg_err confirm(const struct passage *passage)
 }
 
 /* Nobody has refused: the call is admitted, and the policy hears of it. worth.h has the order. */
-static enum tg_err let_in(const struct passage *passage)
+static enum tg_err grant(const struct passage *passage)
 {
     bool told_first = passage->policy && passage->policy->released;
     enum tg_err err = TG_OK;
@@ -212,7 +212,7 @@ static enum tg_err conclude(const struct passage *passage)
     enum tg_err err = TG_OK;
 
     if (binding == TG_AXIS_NONE && (passage->known || passage->policy))
-        err = let_in(passage);
+        err = grant(passage);
     if (err)
         return err;
     answer->step = TG_DECIDED;

@@ -155,7 +155,7 @@ enum tg_err tg_bank_reserve(struct tg_bank *bank, tg_account account, tg_micro m
 /* ---- settling ---- */
 
 /* What to enter for what the caller says was spent. */
-static tg_micro believable(struct tg_bank *bank, tg_micro spent, tg_micro reserved)
+static tg_micro clamp_reported(struct tg_bank *bank, tg_micro spent, tg_micro reserved)
 {
     if (spent < -1 || spent > TG_MONEY_MAX)
         bank->anomalies++;
@@ -173,7 +173,7 @@ static void settle(struct tg_bank *bank, struct hold *hold, tg_micro spent, stru
     struct account *leaf = hold->account;
     tg_micro money = hold->as.money;
 
-    spent = believable(bank, spent, money);
+    spent = clamp_reported(bank, spent, money);
     *spend = (struct tg_spend){account_number(leaf), hold->reserved_at, money, spent};
     for (const struct account *account = leaf; account; account = account->parent)
         for (size_t i = 0; i < account->n_books; i++)

@@ -101,7 +101,7 @@ struct vegas {
     tg_ms expires_at;      /* when the baseline is to be measured again */
 
     enum vegas_phase phase;
-    tg_ms give_up_at;   /* the probe's end in any case */
+    tg_ms deadline_at;  /* the probe's end in any case */
     tg_ms cohort_from;  /* calls that started after this, */
     tg_ms cohort_until; /* and not after this, measure the baseline */
     int64_t cohort_started;

@@ -249,7 +249,7 @@ static void measure(struct law *law, tg_ms from, tg_ms at)
     vegas->cohort_started = 0;
     vegas->cohort_ended = 0;
     vegas->cohort = (struct law_sum){0};
-    vegas->give_up_at = num_add(vegas->cohort_until, patience(law));
+    vegas->deadline_at = num_add(vegas->cohort_until, patience(law));
 }
 
 /* Half of what was learned, or three quarters where that is enough. */
@@ -271,7 +271,7 @@ static void begin_probe(struct law *law, tg_ms at, int64_t in_flight)
         measure(law, at - 1, at);
     } else {
         vegas->phase = VEGAS_DRAINING;
-        vegas->give_up_at = num_add(at, patience(law));
+        vegas->deadline_at = num_add(at, patience(law));
     }
 }
 
@@ -369,14 +369,14 @@ static void vegas_tick(struct law *law, tg_ms at)
             close_window(law, at);
         break;
     case VEGAS_DRAINING:
-        if (at >= vegas->give_up_at) {
+        if (at >= vegas->deadline_at) {
             back_to_steady(law, at);
             forget_baseline(vegas);
             schedule_probe(law, at);
         }
         break;
     case VEGAS_MEASURING:
-        if (cohort_is_done(vegas, at) || at >= vegas->give_up_at)
+        if (cohort_is_done(vegas, at) || at >= vegas->deadline_at)
             end_measuring(law, at);
         break;
     }

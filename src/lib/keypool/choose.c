@@ -6,7 +6,7 @@
  * see the same best key would all go there. And a key that is drawn in at most 2 of n draws can
  * never get more than twice its even share, however good its average looks.
  *
- * The keys that can serve are the upper ends of the shelves of the live clusters, so they are
+ * The keys that can serve are the upper ends of the indexes of the live clusters, so they are
  * counted and not collected; a rank is drawn and looked up. There is one cluster for each group,
  * and each costs some ns. Keys that were tried before are drawn too, and thrown back: there are
  * eight at most. If they are most of what there is, the others are counted out one by one.
@@ -57,7 +57,7 @@ static uint32_t count_in(const struct cluster *cluster, int64_t tokens)
 {
     if (cluster->group && cluster->group->room < tokens)
         return 0;
-    return shelf_count(&cluster->shelf, tokens);
+    return room_index_count(&cluster->room_index, tokens);
 }
 
 /* Counts the keys that can serve, and notes for each cluster how many are its own. */
@@ -80,8 +80,8 @@ static struct key *key_at(const struct tg_pool *pool, uint32_t rank)
 
     while (rank >= (*live)->able)
         rank -= (*live++)->able;
-    const struct shelf *shelf = &(*live)->shelf;
-    return pool->roster.keys[shelf_at(shelf, shelf->n - (*live)->able + rank)];
+    const struct room_index *room_index = &(*live)->room_index;
+    return pool->roster.keys[room_index_at(room_index, room_index->n - (*live)->able + rank)];
 }
 
 /* From [0, n), evenly but for n parts in 2^32. */
@@ -126,8 +126,8 @@ static void draw_two(struct random *random, uint32_t n, uint32_t *a, uint32_t *b
 
 /* One that was not tried and is not `other`, by looking at all: each replaces the one before it
  * with probability 1 / (how many so far), and so stays with the same probability as any other. */
-static struct key *draw_by_hand(struct tg_pool *pool, const struct tg_key_call *call, uint32_t n,
-                                const struct key *other)
+static struct key *reservoir_sample(struct tg_pool *pool, const struct tg_key_call *call,
+                                    uint32_t n, const struct key *other)
 {
     struct key *drawn = NULL;
     uint32_t seen = 0;
@@ -149,7 +149,7 @@ static struct key *draw_untried(struct tg_pool *pool, const struct tg_key_call *
         if (key != other && !key_was_tried(key, call))
             return key;
     }
-    return draw_by_hand(pool, call, n, other);
+    return reservoir_sample(pool, call, n, other);
 }
 
 static struct key *draw_key(struct tg_pool *pool, const struct tg_key_call *call, tg_ms now)
@@ -221,8 +221,8 @@ static struct key *key_of_serial(const struct roster *roster, uint32_t serial)
     return found ? roster->by_serial[low] : NULL;
 }
 
-static struct key *familiar(const struct tg_pool *pool, const struct tg_key_call *call,
-                            uint64_t hash, tg_ms now)
+static struct key *affinity_lookup(const struct tg_pool *pool, const struct tg_key_call *call,
+                                   uint64_t hash, tg_ms now)
 {
     uint32_t serial = affinity_find(&pool->affinity, hash, now, pool->affinity_ttl);
     struct key *key = serial ? key_of_serial(&pool->roster, serial) : NULL;
@@ -236,6 +236,6 @@ struct key *pool_choose(struct tg_pool *pool, const struct tg_key_call *call, ui
     struct key *key = preferred(pool, call);
 
     if (!key && call->affinity)
-        key = familiar(pool, call, hash, now);
+        key = affinity_lookup(pool, call, hash, now);
     return key ? key : draw_key(pool, call, now);
 }

@@ -1,4 +1,4 @@
-/* key.c - where a key stands: its room, its shelf, and when to look at it again. See keyring.h.
+/* key.c - where a key stands: its room, its index, and when to look at it again. See keyring.h.
  *
  * Latency is an average by sample, not by time: a ring in virtual time may end many calls in one
  * ms, and each must count. An average that nobody adds to grows old instead: see key_score() in
@@ -30,7 +30,7 @@ void timer_set(struct heap *heap, struct timer *timer, tg_ms due)
 void cluster_check(struct cluster *cluster)
 {
     struct roster *roster = &cluster->pool->roster;
-    bool live = cluster->shelf.n > 0 && (!cluster->group || cluster->group->room != ROOM_NONE);
+    bool live = cluster->room_index.n > 0 && (!cluster->group || cluster->group->room != ROOM_NONE);
 
     if (live == (cluster->live_place != NOT_LIVE))
         return;
@@ -59,16 +59,16 @@ static tg_ms due_of(struct key *key, tg_ms now)
     return key->breaker.open_until > now ? num_min(due, key->breaker.open_until) : due;
 }
 
-static void put_on_shelf(struct key *key, int64_t room)
+static void put_on_room_index(struct key *key, int64_t room)
 {
-    struct shelf *shelf = &key->cluster->shelf;
+    struct room_index *room_index = &key->cluster->room_index;
 
     if (key->room == ROOM_NONE)
-        shelf_put(shelf, room, key->number);
+        room_index_put(room_index, room, key->number);
     else if (room == ROOM_NONE)
-        shelf_take(shelf, key->room, key->number);
+        room_index_take(room_index, key->room, key->number);
     else
-        shelf_move(shelf, key->room, room, key->number);
+        room_index_move(room_index, key->room, room, key->number);
     key->room = room;
     cluster_check(key->cluster);
 }
@@ -79,7 +79,7 @@ void key_refresh(struct key *key, tg_ms now)
         return;
     int64_t room = room_of(key, now);
     if (room != key->room)
-        put_on_shelf(key, room);
+        put_on_room_index(key, room);
     timer_set(&key->pool->ring->timers, &key->timer, due_of(key, now));
 }
 

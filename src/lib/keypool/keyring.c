@@ -51,7 +51,7 @@ void key_free(struct key *key)
 void roster_free(struct roster *roster)
 {
     for (uint32_t i = 0; i < roster->n_clusters; i++)
-        shelf_fini(&roster->clusters[i].shelf);
+        room_index_fini(&roster->clusters[i].room_index);
     free(roster->keys);
     free(roster->by_name);
     free(roster->by_serial);

@@ -10,15 +10,15 @@
  * (docs/decisions/0014).
  *
  * Nothing is searched when a key is acquired. Every key carries its room (quota.h), and stands on
- * the shelf of its cluster as long as it can serve any call at all. What can make room rise without
+ * the index of its cluster as long as it can serve any call at all. What can make room rise without
  * anybody's doing is a moment in time; each key and group has one next such moment, its timer, and
- * all timers that have come are looked at first. So after keyring_advance() every shelf is exact,
+ * all timers that have come are looked at first. So after keyring_advance() every index is exact,
  * and "no key" is the truth.
  *
- * A cluster is live as long as it has a key on its shelf and its group has room for any call: a
+ * A cluster is live as long as it has a key on its index and its group has room for any call: a
  * group that is full takes all its keys out of their pools by one step a pool.
  *
- * Keys and groups that were taken out by a change live on, without a shelf and a timer, until their
+ * Keys and groups that were taken out by a change live on, without a index and a timer, until their
  * last lease ends. Pools live as long as the ring, empty ones too: their owners hold pointers.
  */
 #ifndef TG_KEYPOOL_KEYRING_H
@@ -33,7 +33,7 @@
 #include "lib/keypool/breaker.h"
 #include "lib/keypool/key_lease.h"
 #include "lib/keypool/quota.h"
-#include "lib/keypool/shelf.h"
+#include "lib/keypool/room_index.h"
 
 /* What groups, credentials and pools begin with: how they are found. The strings stand behind them,
  * in the same block. Lists of any of the three are lists of pairs; as a pair stands first in each,
@@ -76,7 +76,7 @@ struct key_group {
 
 /* The keys of one group in one pool; or those without a group. */
 struct cluster {
-    struct shelf shelf;
+    struct room_index room_index;
     struct key_group *group; /* null: none */
     struct tg_pool *pool;
     struct cluster *next_of_group;
@@ -88,7 +88,7 @@ struct cluster {
 
 struct key {
     struct timer timer;
-    int64_t room;            /* ROOM_NONE: it is not on the shelf */
+    int64_t room;            /* ROOM_NONE: it is not on the index */
     struct cluster *cluster; /* null: it was taken out */
     struct tg_pool *pool;
     struct credential *credential; /* null: it was taken out */
@@ -156,7 +156,7 @@ struct tg_keyring {
     uint32_t serials;
 };
 
-/* ---- key.c: rooms, shelves, timers. Under the lock. ---- */
+/* ---- key.c: rooms, indexes, timers. Under the lock. ---- */
 
 /* Moves the ring on to `now`, looks at whatever is due, and returns the time that counts. */
 tg_ms keyring_advance(struct tg_keyring *ring, tg_ms now);
@@ -168,7 +168,7 @@ void group_refresh(struct tg_keyring *ring, struct key_group *group, tg_ms now);
 void timer_set(struct heap *heap, struct timer *timer, tg_ms due);
 bool timer_before(const struct heap_node *a, const struct heap_node *b);
 
-/* A cluster's shelf, or its group's room, has become empty, or is so no longer. */
+/* A cluster's index, or its group's room, has become empty, or is so no longer. */
 void cluster_check(struct cluster *cluster);
 
 static inline struct key_group *key_group_of(const struct key *key)

@@ -5,7 +5,7 @@
  * the two are put together, which cannot fail; what is left over is freed after it. So an error has
  * changed nothing, and no call sees half a change.
  *
- * The second part takes some hundred ns for each key of the ring, for all are put on new shelves;
+ * The second part takes some hundred ns for each key of the ring, for all are put on new indexes;
  * meanwhile nobody gets a key. A change is rare, and a lock that is held for long makes its waiters
  * give their cores away. Rejected: to work out what differs and to touch only that. It would have
  * as many cases as there are fields, each met once a year.

@@ -179,7 +179,7 @@ static void assign_clusters(struct pool_plan *pool)
             pool->keys[i].group->cluster_mark = 0;
 }
 
-static bool plan_shelves(struct pool_plan *pool)
+static bool plan_room_indexes(struct pool_plan *pool)
 {
     struct roster *roster = &pool->roster;
     size_t *counts = calloc(roster->n_clusters + 1, sizeof *counts);
@@ -188,7 +188,7 @@ static bool plan_shelves(struct pool_plan *pool)
     for (size_t i = 0; done && i < pool->spec->n_keys; i++)
         counts[pool->keys[i].cluster]++;
     for (uint32_t i = 0; done && i < roster->n_clusters; i++)
-        done = shelf_init(&roster->clusters[i].shelf, counts[i]);
+        done = room_index_init(&roster->clusters[i].room_index, counts[i]);
     free(counts);
     return done;
 }
@@ -248,7 +248,7 @@ static bool plan_roster(struct plan *plan, struct pool_plan *pool)
     assign_clusters(pool);
     qsort(roster->by_name, roster->n_keys, sizeof(struct key *), order_of_names);
     qsort(roster->by_serial, roster->n_keys, sizeof(struct key *), order_of_serials);
-    return plan_shelves(pool);
+    return plan_room_indexes(pool);
 }
 
 static bool plan_affinity(const struct plan *plan, struct pool_plan *pool)

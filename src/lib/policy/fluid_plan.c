@@ -182,7 +182,7 @@ static bool fill_marginal(struct plan *plan)
 }
 
 /* A type of no weight stands in nobody's way. */
-static void let_in_weightless(struct fluid_program *program)
+static void grant_weightless(struct fluid_program *program)
 {
     for (size_t i = 0; i < program->n; i++) {
         double bid = fluid_bid(program, program->price, i);
@@ -197,7 +197,7 @@ void fluid_plan_choose(struct fluid_program *program)
 {
     struct plan plan = {.program = program};
 
-    let_in_weightless(program);
+    grant_weightless(program);
     if (program->budget[FLUID_HOLD] < INFINITY)
         return;
     force(&plan);

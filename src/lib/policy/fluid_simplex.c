@@ -405,7 +405,7 @@ static void start(struct simplex *s, const struct fluid_basis *basis)
 }
 
 /* Moves each value by another part of 1e-10. The golden ratio spreads them. */
-static void end_ties(struct simplex *s)
+static void end_bound_leases(struct simplex *s)
 {
     for (size_t i = 0; i < s->n; i++) {
         double turns = 0.6180339887498949 * (double)(i + 1);
@@ -437,7 +437,7 @@ static bool descend(struct simplex *s, size_t most_steps)
 static void descend_without_ties(struct simplex *s, const struct fluid_program *program)
 {
     load(s, program);
-    end_ties(s);
+    end_bound_leases(s);
     start_from_nothing(s);
     descend(s, STEPS_BEFORE_TIES + 2 * s->n);
     for (size_t i = 0; i < s->n; i++)

@@ -460,9 +460,9 @@ void online_admitted(struct online *online, double cost, double hold_s, tg_ms no
 
 void online_released(struct online *online, const struct tg_spent *spent, tg_ms now)
 {
-    double reckoned[AXES], used[AXES];
+    double estimated[AXES], used[AXES];
 
-    use_of(online, (double)spent->cost, spent->hold_s, reckoned);
+    use_of(online, (double)spent->cost, spent->hold_s, estimated);
     use_of(online, (double)spent->actual, spent->held_s, used);
     spin_lock(&online->lock);
     advance(online, now);
@@ -470,7 +470,7 @@ void online_released(struct online *online, const struct tg_spent *spent, tg_ms 
     if (online->steady || spent->admitted_at >= online->begin) {
         used[RATE] = 0;
         for (int a = COST; a < AXES; a++)
-            used[a] -= reckoned[a];
+            used[a] -= estimated[a];
         take(online, used);
     }
     spin_unlock(&online->lock);

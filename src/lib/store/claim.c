@@ -321,8 +321,8 @@ void claim_peek(struct tg_store *store, struct claim *claim, tg_ms now, struct t
 }
 
 /* A limit that allows is asked again for nothing: it is not charged, and so has all it has. */
-size_t claim_look(struct tg_store *store, struct claim *claim, size_t scope, tg_ms now,
-                  struct tg_limit_metrics *limits)
+size_t claim_peek_scope(struct tg_store *store, struct claim *claim, size_t scope, tg_ms now,
+                        struct tg_limit_metrics *limits)
 {
     struct work work;
 

@@ -32,8 +32,8 @@ void claim_copy(struct claim *to, const struct claim *from);
 enum tg_err claim_take(struct tg_store *store, struct claim *claim, tg_ms now,
                        struct tg_axes *axes);
 void claim_peek(struct tg_store *store, struct claim *claim, tg_ms now, struct tg_axes *axes);
-size_t claim_look(struct tg_store *store, struct claim *claim, size_t scope, tg_ms now,
-                  struct tg_limit_metrics *limits);
+size_t claim_peek_scope(struct tg_store *store, struct claim *claim, size_t scope, tg_ms now,
+                        struct tg_limit_metrics *limits);
 void claim_refund(struct tg_store *store, struct claim *claim, tg_ms now, tg_ms charged_at);
 enum tg_err claim_settle(struct tg_store *store, struct claim *claim, tg_ms now, tg_ms charged_at,
                          int64_t actual);

@@ -220,14 +220,14 @@ enum tg_err tg_store_peek(struct tg_store *store, const struct tg_debit *debit, 
     return TG_OK;
 }
 
-size_t tg_store_look(struct tg_store *store, const struct tg_debit *debit, size_t scope, tg_ms now,
-                     struct tg_limit_metrics *limits)
+size_t tg_store_peek_scope(struct tg_store *store, const struct tg_debit *debit, size_t scope,
+                           tg_ms now, struct tg_limit_metrics *limits)
 {
     struct claim claim;
 
     if (!num_in_range(now) || scope >= debit->n_scopes || claim_make(store, debit, &claim))
         return 0;
-    return claim_look(store, &claim, scope, now, limits);
+    return claim_peek_scope(store, &claim, scope, now, limits);
 }
 
 /* So many debits are on their way from memory at once. A core can wait for 10 to 20 cache lines

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "server/admin/admin_change.h"
-#include "server/admin/admin_parts.h"
+#include "server/admin/admin_internal.h"
 #include "server/runtime/gateway.h"
 
 void admin_write_topup(struct json_writer *out, const struct ledger_admin_topup *topup)

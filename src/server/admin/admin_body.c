@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "io/text/utf8.h"
-#include "server/admin/admin_parts.h"
+#include "server/admin/admin_internal.h"
 
 /* ---- places ---- */
 

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "server/admin/admin_parts.h"
+#include "server/admin/admin_internal.h"
 #include "server/runtime/gateway.h"
 
 #define LAPSE_AGAIN_MS ((tg_ms)30000)  /* after one that did not work out */

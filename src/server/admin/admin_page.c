@@ -3,7 +3,7 @@
  * They hold nothing of this gateway, so they need no token: the page asks for it, and sends it with
  * what it asks of the API.
  */
-#include "server/admin/admin_parts.h"
+#include "server/admin/admin_internal.h"
 #include "server/admin/admin_server.h"
 #include "server/admin/web_files.h"
 

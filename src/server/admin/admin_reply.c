@@ -1,11 +1,11 @@
 /* admin_reply.c - what the admin API answers: documents, errors, places in a file. See
- * admin_parts.h. */
+ * admin_internal.h. */
 #include <openssl/crypto.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "server/admin/admin_parts.h"
+#include "server/admin/admin_internal.h"
 
 enum { PROBLEMS_MAX = 200 }; /* in one reply */
 

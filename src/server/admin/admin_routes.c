@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "server/admin/admin_parts.h"
+#include "server/admin/admin_internal.h"
 
 #define CHANGE_ANSWERS 400, 401, 403, 404, 409, 413, 415, 503
 

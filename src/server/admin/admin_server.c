@@ -13,7 +13,7 @@
 
 #include "lib/core/problem.h"
 #include "server/admin/admin_change.h"
-#include "server/admin/admin_parts.h"
+#include "server/admin/admin_internal.h"
 #include "server/obs/log.h"
 #include "server/runtime/gateway.h"
 #include "server/tenancy/virtual_key.h"

@@ -7,9 +7,9 @@
  * The token is looked at before the path, so that somebody without it cannot tell which paths there
  * are, nor by the time it takes which part of the token was right.
  *
- * Everything here belongs to the thread of the clerk, which carries no call: it answers under any
- * load and never delays one. What waits for a disk or reads the configuration is done by a thread
- * of its own (admin_change.h).
+ * Everything here belongs to the thread of the control thread, which carries no call: it answers
+ * under any load and never delays one. What waits for a disk or reads the configuration is done by
+ * a thread of its own (admin_change.h).
  */
 #ifndef TG_ADMIN_ADMIN_SERVER_H
 #define TG_ADMIN_ADMIN_SERVER_H

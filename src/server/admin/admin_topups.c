@@ -10,7 +10,7 @@
 
 #include "server/admin/admin_body.h"
 #include "server/admin/admin_change.h"
-#include "server/admin/admin_parts.h"
+#include "server/admin/admin_internal.h"
 #include "server/config/config_values.h"
 
 #define USD_MAX INT64_C(1000000000)

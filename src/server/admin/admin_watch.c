@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "server/admin/admin_parts.h"
+#include "server/admin/admin_internal.h"
 #include "server/admin/admin_server.h"
 #include "server/obs/watch.h"
 
@@ -88,7 +88,7 @@ static void look(struct admin_watcher *watcher, const struct watch *watch)
 }
 
 /* After a reload it is asked again who it is. False: it has been answered. */
-static bool is_let_in(struct admin_watcher *watcher)
+static bool is_granted(struct admin_watcher *watcher)
 {
     const struct generation *generation = admin_generation(watcher->all->admin);
 
@@ -111,7 +111,7 @@ void admin_watchers_turn(struct admin_watchers *watchers)
 
     for (struct admin_watcher *at = watchers->first; at != NULL; at = next) {
         next = at->next; /* it may be its last turn */
-        if (is_let_in(at))
+        if (is_granted(at))
             look(at, watch);
     }
     if (watchers->n > 0)

@@ -10,10 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "server/admin/admin_parts.h"
-#include "server/admin/explain_words.h"
-#include "server/admin/snapshot_parts.h"
-#include "server/remote/shared.h"
+#include "server/admin/admin_internal.h"
+#include "server/admin/explain_limits.h"
+#include "server/admin/snapshot_internal.h"
+#include "server/remote/remote.h"
 
 enum { LIMITS_MAX = 256, KEYS_AT_ONCE = 64 };
 
@@ -249,7 +249,7 @@ static void say_whose(const struct look *look, const char *whose, struct explain
 {
     size_t n = strlen(limit->what);
 
-    if (look->gateway->shared != NULL)
+    if (look->gateway->remote != NULL)
         snprintf(limit->what + n, sizeof limit->what - n, "; %s", whose);
 }
 
@@ -273,7 +273,7 @@ static void add_look(struct look *look, const struct tg_scope *scope,
     limit->retry_after_ms = at->decision.retry_after_ms;
     /* A share is for the time when nobody else can be asked. */
     say_whose(look, "this gateway's share", limit);
-    if (look->gateway->shared != NULL && shared_state_of(look->gateway->shared) != SHARED_DOWN)
+    if (look->gateway->remote != NULL && remote_health_of(look->gateway->remote) != REMOTE_DOWN)
         limit->refuses = false;
 }
 
@@ -282,7 +282,8 @@ static void look_at_axis(struct look *look, enum tg_axis axis)
     struct tg_limit_metrics limits[TG_LIMITS_MAX];
 
     for (size_t i = 0; i < look->call.debit.n_scopes; i++) {
-        size_t n = tg_store_look(look->gateway->store, &look->call.debit, i, look->now, limits);
+        size_t n =
+            tg_store_peek_scope(look->gateway->store, &look->call.debit, i, look->now, limits);
         for (size_t k = 0; k < n; k++)
             if (limits[k].axis == axis)
                 add_look(look, &look->room[i], &limits[k]);

@@ -3,7 +3,7 @@
  * One line for each rule that has a limit and each outcome, whatever values descriptors have: the
  * page is bounded by what is configured, not by who asks.
  */
-#include "server/admin/metrics_parts.h"
+#include "server/admin/metrics_page_internal.h"
 #include "server/envoy/envoy_rls.h"
 
 static void write_rule(struct exposition *text, const struct envoy_rls_counts *counts)

@@ -7,49 +7,49 @@
 #include <math.h>
 #include <string.h>
 
-#include "server/admin/metrics_parts.h"
+#include "server/admin/metrics_page_internal.h"
 #include "server/obs/metrics.h"
 
 enum { GATES = 2, TOP_PEERS = 10 };
 
-struct gate_look {
+struct gate_view {
     const char *name;
     struct tg_gate_stats stats;
     struct tg_law_metrics law;
 };
 
-static struct expose_labels of_gate(const struct gate_look *look)
+static struct expose_labels of_gate(const struct gate_view *look)
 {
     return (struct expose_labels){{{"gate", look->name}}};
 }
 
 /* ---- by gate ---- */
 
-static int64_t limit_of(const struct gate_look *look)
+static int64_t limit_of(const struct gate_view *look)
 {
     return look->stats.limit;
 }
 
-static int64_t in_flight_of(const struct gate_look *look)
+static int64_t in_flight_of(const struct gate_view *look)
 {
     return look->stats.in_flight;
 }
 
-static int64_t admitted_of(const struct gate_look *look)
+static int64_t admitted_of(const struct gate_view *look)
 {
     return (int64_t)look->stats.admitted;
 }
 
-static int64_t expired_of(const struct gate_look *look)
+static int64_t expired_of(const struct gate_view *look)
 {
     return (int64_t)look->stats.expired;
 }
 
-static void write_numbers(struct exposition *text, const struct gate_look looks[GATES])
+static void write_numbers(struct exposition *text, const struct gate_view looks[GATES])
 {
     static const struct {
         const char *name, *type, *help;
-        int64_t (*value)(const struct gate_look *look);
+        int64_t (*value)(const struct gate_view *look);
     } metrics[] = {
         {"tollgate_concurrency_limit", "gauge", "Calls that may run at once.", limit_of},
         {"tollgate_concurrency_in_flight", "gauge", "Calls that run.", in_flight_of},
@@ -68,7 +68,7 @@ static void write_numbers(struct exposition *text, const struct gate_look looks[
 }
 
 /* Of laws that move between two bounds: to tell a limit that cannot fall any more. */
-static void write_minimum(struct exposition *text, const struct gate_look looks[GATES])
+static void write_minimum(struct exposition *text, const struct gate_view looks[GATES])
 {
     expose_begin(text, "tollgate_concurrency_limit_min", "gauge",
                  "Below which the law of a gate will not go.");
@@ -80,7 +80,7 @@ static void write_minimum(struct exposition *text, const struct gate_look looks[
     }
 }
 
-static void write_queues(struct exposition *text, const struct gate_look looks[GATES])
+static void write_queues(struct exposition *text, const struct gate_view looks[GATES])
 {
     expose_begin(text, "tollgate_concurrency_queued", "gauge",
                  "Calls that wait for others to end.");
@@ -104,14 +104,14 @@ static void write_queues(struct exposition *text, const struct gate_look looks[G
 /* ---- of both ---- */
 
 /* Where concurrency is off there are no slots, and leases are what runs. */
-static int64_t running(const struct gate_look *look)
+static int64_t running(const struct gate_view *look)
 {
     return look->stats.limit >= TG_NUMBER_MAX ? look->stats.leases : look->stats.in_flight;
 }
 
-static void write_admission(struct exposition *text, const struct gate_look looks[GATES])
+static void write_admission(struct exposition *text, const struct gate_view looks[GATES])
 {
-    const struct gate_look *models = &looks[0], *protect = &looks[1];
+    const struct gate_view *models = &looks[0], *protect = &looks[1];
     bool known = !isnan(models->stats.memory_used);
 
     expose_single(text, "admission_in_flight", "gauge", "Requests that were admitted and run.",
@@ -163,7 +163,7 @@ static void consider(void *context, const char *name)
 
 /* The gates know peers by their hash: names come from the configuration and from what was seen. */
 static void write_peers(struct exposition *text, struct gateway *gateway,
-                        const struct generation *generation, const struct gate_look looks[GATES])
+                        const struct generation *generation, const struct gate_view looks[GATES])
 {
     struct top_peers top = {.gateway = gateway};
     bool any = looks[0].stats.peer_calls + looks[1].stats.peer_calls > 0;
@@ -182,7 +182,7 @@ void metrics_write_gates(struct exposition *text, struct gateway *gateway,
                          const struct generation *generation)
 {
     struct tg_gate *const gates[GATES] = {gateway->gate, gateway->protect_gate};
-    struct gate_look looks[GATES] = {{.name = "models"}, {.name = "protect"}};
+    struct gate_view looks[GATES] = {{.name = "models"}, {.name = "protect"}};
 
     for (int i = 0; i < GATES; i++) {
         tg_gate_get_stats(gates[i], &looks[i].stats);

@@ -5,7 +5,7 @@
  */
 #include <stdlib.h>
 
-#include "server/admin/metrics_parts.h"
+#include "server/admin/metrics_page_internal.h"
 
 /* ---- routes ---- */
 
@@ -96,13 +96,13 @@ void metrics_write_routes(struct exposition *text, const struct generation *gene
 
 /* ---- keys ---- */
 
-struct key_look {
+struct key_view {
     const struct route *route;
     struct tg_key_metrics key;
 };
 
 /* Looks at up to `room` keys, and says how many there are. */
-static size_t look_at_keys(const struct generation *generation, tg_ms now, struct key_look *looks,
+static size_t look_at_keys(const struct generation *generation, tg_ms now, struct key_view *looks,
                            size_t room)
 {
     struct tg_key_metrics keys[64];
@@ -113,12 +113,12 @@ static size_t look_at_keys(const struct generation *generation, tg_ms now, struc
         for (from = 0; (n = tg_pool_get_keys(route->pool, now, from, keys, 64)) > 0; from += n)
             for (size_t i = 0; i < n; i++, all++)
                 if (all < room)
-                    looks[all] = (struct key_look){route, keys[i]};
+                    looks[all] = (struct key_view){route, keys[i]};
     }
     return all;
 }
 
-static struct expose_labels of_key(const struct key_look *look, const char *name, const char *value)
+static struct expose_labels of_key(const struct key_view *look, const char *name, const char *value)
 {
     return (struct expose_labels){{{"provider", look->route->provider->config->name},
                                    {"model", look->route->config->name},
@@ -139,7 +139,7 @@ static int state_of(const struct tg_key_metrics *key)
     return key->cool_down_until > 0;
 }
 
-static void write_states(struct exposition *text, const struct key_look *looks, size_t n)
+static void write_states(struct exposition *text, const struct key_view *looks, size_t n)
 {
     expose_begin(text, "tollgate_key_state", "gauge",
                  "1 for the state that a provider's key is in.");
@@ -155,7 +155,7 @@ static int64_t seconds_until(tg_ms at, tg_ms now)
     return at > now ? (at - now + 999) / 1000 : 0;
 }
 
-static void write_cooldowns(struct exposition *text, const struct key_look *looks, size_t n,
+static void write_cooldowns(struct exposition *text, const struct key_view *looks, size_t n,
                             tg_ms now)
 {
     expose_begin(text, "tollgate_key_cooldown_seconds", "gauge",
@@ -203,7 +203,7 @@ static int64_t breaker_of(const struct tg_key_metrics *key)
     return key->breaker != TG_BREAKER_CLOSED;
 }
 
-static void write_numbers(struct exposition *text, const struct key_look *looks, size_t n)
+static void write_numbers(struct exposition *text, const struct key_view *looks, size_t n)
 {
     static const struct {
         const char *name, *help;
@@ -234,7 +234,7 @@ void metrics_write_keys(struct exposition *text, struct gateway *gateway,
                         const struct generation *generation, tg_ms now,
                         struct metrics_left_out *left_out)
 {
-    struct key_look *looks = calloc(METRICS_KEYS_MAX, sizeof *looks);
+    struct key_view *looks = calloc(METRICS_KEYS_MAX, sizeof *looks);
 
     if (looks == NULL) {
         text->failed = true;

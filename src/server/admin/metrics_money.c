@@ -2,25 +2,25 @@
  *
  * With ten thousand tenants only the budgets that matter are shown: those of everyone together, and
  * of the tenants that have used most of one. All accounts are looked at for that, which takes a few
- * ms of the clerk's time and stops the bank for one account at a time.
+ * ms of the control thread's time and stops the bank for one account at a time.
  */
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "server/admin/metrics_parts.h"
+#include "server/admin/metrics_page_internal.h"
 
 /* ---- which ---- */
 
-struct budget_look {
+struct budget_view {
     const char *tenant; /* null: everyone */
     double ratio;       /* of the one that is used most */
     size_t n;
     struct tg_budget_metrics budgets[TG_BUDGETS_MAX];
 };
 
-struct budget_looks {
+struct budget_views {
     size_t n, accounts; /* that are kept, and that have budgets */
-    struct budget_look list[1 + METRICS_BUDGETS_MAX];
+    struct budget_view list[1 + METRICS_BUDGETS_MAX];
 };
 
 static double ratio_of(const struct tg_budget_metrics *budget)
@@ -31,11 +31,11 @@ static double ratio_of(const struct tg_budget_metrics *budget)
 }
 
 static void look_at_account(struct gateway *gateway, const char *tenant, size_t hint, tg_ms now,
-                            struct budget_look *look)
+                            struct budget_view *look)
 {
     tg_account account = spending_account(gateway->spending, tenant, hint);
 
-    *look = (struct budget_look){.tenant = tenant};
+    *look = (struct budget_view){.tenant = tenant};
     look->n = tg_bank_get_budgets(spending_bank(gateway->spending), account, now, look->budgets);
     for (size_t i = 0; i < look->n; i++)
         if (ratio_of(&look->budgets[i]) > look->ratio)
@@ -43,7 +43,7 @@ static void look_at_account(struct gateway *gateway, const char *tenant, size_t 
 }
 
 /* The place of the least used one, tenants only. */
-static size_t least_used(const struct budget_looks *looks)
+static size_t least_used(const struct budget_views *looks)
 {
     size_t least = 1;
 
@@ -54,9 +54,9 @@ static size_t least_used(const struct budget_looks *looks)
 }
 
 static void look_at_budgets(struct gateway *gateway, const struct generation *generation, tg_ms now,
-                            struct budget_looks *looks)
+                            struct budget_views *looks)
 {
-    struct budget_look look;
+    struct budget_view look;
     size_t least = 0;
 
     look_at_account(gateway, NULL, SPENDING_TOP, now, &looks->list[0]);
@@ -83,7 +83,7 @@ static void look_at_budgets(struct gateway *gateway, const struct generation *ge
 enum budget_number { BUDGET_LIMIT, BUDGET_USED, BUDGET_RESERVED, BUDGET_RATIO };
 
 static void write_budget(struct exposition *text, enum budget_number number,
-                         const struct budget_look *look, size_t i)
+                         const struct budget_view *look, size_t i)
 {
     const struct tg_budget_metrics *budget = &look->budgets[i];
     char place[24];
@@ -101,7 +101,7 @@ static void write_budget(struct exposition *text, enum budget_number number,
         expose_line(text, &labels, number == BUDGET_USED ? budget->settled : budget->outstanding);
 }
 
-static void write_budgets(struct exposition *text, const struct budget_looks *looks)
+static void write_budgets(struct exposition *text, const struct budget_views *looks)
 {
     static const struct {
         const char *name, *help;
@@ -167,7 +167,7 @@ void metrics_write_money(struct exposition *text, struct gateway *gateway,
                          const struct generation *generation, tg_ms now,
                          struct metrics_left_out *left_out)
 {
-    struct budget_looks *looks = calloc(1, sizeof *looks);
+    struct budget_views *looks = calloc(1, sizeof *looks);
 
     if (looks == NULL) {
         text->failed = true;

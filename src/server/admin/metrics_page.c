@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-#include "server/admin/metrics_parts.h"
+#include "server/admin/metrics_page_internal.h"
 #include "server/obs/log.h"
 #include "server/obs/metrics.h"
 #include "server/obs/traces.h"

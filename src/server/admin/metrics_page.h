@@ -4,7 +4,7 @@
  * bounded: of keys, routes and budgets beyond a number only the first, or the most used ones, are
  * on it, and a line says how many were left out. docs/metrics.md has every metric.
  *
- * On the clerk's thread, whose generation it is.
+ * On the control thread's thread, whose generation it is.
  */
 #ifndef TG_ADMIN_METRICS_PAGE_H
 #define TG_ADMIN_METRICS_PAGE_H

@@ -6,7 +6,7 @@
  *
  * One batch is under way at a time, in memory of its own. While a collector is slow or gone nothing
  * else is sent, the lanes of the workers fill up, and what does not fit there is dropped and
- * counted: whatever the collector does, calls do not feel it. Runs on the clerk's loop.
+ * counted: whatever the collector does, calls do not feel it. Runs on the control thread's loop.
  */
 #ifndef TG_ADMIN_OTLP_H
 #define TG_ADMIN_OTLP_H

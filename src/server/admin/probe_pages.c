@@ -7,7 +7,7 @@
 #include <stdio.h>
 
 #include "server/admin/metrics_page.h"
-#include "server/serve/clerk.h"
+#include "server/serve/control.h"
 
 static void answer(struct http_inbound *in, int status, struct slice type, struct slice body)
 {
@@ -33,7 +33,7 @@ const char *probe_unready(const struct gateway *gateway, const struct config *co
 
     if (atomic_load_explicit(&gateway->draining, memory_order_relaxed))
         return "draining";
-    if (shared_state_of(gateway->shared) == SHARED_DOWN &&
+    if (remote_health_of(gateway->remote) == REMOTE_DOWN &&
         config->store.limits == CONFIG_AWAY_CLOSED)
         return "the store is down, and limits are closed without it";
     if (gateway->ledger == NULL || config->ledger.failure == CONFIG_FAIL_OPEN)
@@ -51,16 +51,16 @@ void probe_healthz(struct http_inbound *in)
 void probe_readyz(struct http_inbound *in, const struct gateway *gateway,
                   const struct config *config)
 {
-    enum shared_state store = shared_state_of(gateway->shared);
+    enum remote_health store = remote_health_of(gateway->remote);
     const char *why = probe_unready(gateway, config);
     char text[160];
 
     if (why != NULL)
         snprintf(text, sizeof text, "%s", why);
-    else if (store != SHARED_WELL)
+    else if (store != REMOTE_WELL)
         snprintf(text, sizeof text, "ok; the store is %s: limits %s, budgets %s",
-                 shared_state_name(store), shared_way_name(shared_way_of(config->store.limits)),
-                 shared_way_name(shared_way_of(config->store.budget)));
+                 remote_health_name(store), remote_mode_name(remote_mode_of(config->store.limits)),
+                 remote_mode_name(remote_mode_of(config->store.budget)));
     else
         snprintf(text, sizeof text, "ok");
     answer_text(in, why ? 503 : 200, text);
@@ -82,7 +82,7 @@ void probe_metrics(struct http_inbound *in, struct gateway *gateway,
 
 static void begin(void *context, struct http_inbound *in)
 {
-    struct clerk *clerk = context;
+    struct control *control = context;
     struct slice path = in->head.target;
     const char *query = memchr(path.at, '?', path.n);
 
@@ -93,9 +93,9 @@ static void begin(void *context, struct http_inbound *in)
     else if (slice_equal(path, SLICE("/healthz")))
         probe_healthz(in);
     else if (slice_equal(path, SLICE("/readyz")))
-        probe_readyz(in, clerk->gateway, &clerk->generation->config);
+        probe_readyz(in, control->gateway, &control->generation->config);
     else if (slice_equal(path, SLICE("/metrics")))
-        probe_metrics(in, clerk->gateway, clerk->generation, clerk_now(clerk));
+        probe_metrics(in, control->gateway, control->generation, control_now(control));
     else
         answer_text(in, 404, "there are /healthz, /readyz and /metrics");
 }

@@ -1,6 +1,6 @@
 /* probe_pages.h - /healthz, /readyz and /metrics, on a listener for the owner alone.
  *
- *   /healthz   200 "ok": the process runs and its clerk turns
+ *   /healthz   200 "ok": the process runs and its control thread turns
  *   /readyz    200 "ok", or 503 with the reason: draining, or spend cannot be recorded and must be
  *   /metrics   the text format of Prometheus, 0.0.4 (metrics_page.h)
  *
@@ -15,7 +15,8 @@ struct config;
 struct gateway;
 struct generation;
 
-extern const struct http_server_ops probe_server_ops; /* the listener's context is the clerk */
+extern const struct http_server_ops
+    probe_server_ops; /* the listener's context is the control thread */
 
 /* Null: ready. Otherwise why not, in a few words. */
 const char *probe_unready(const struct gateway *gateway, const struct config *config);

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "server/admin/probe_pages.h"
-#include "server/serve/rpc_parts.h"
+#include "server/serve/rpc_internal.h"
 
 typedef Grpc__Health__V1__HealthCheckResponse__ServingStatus serving_status;
 #define STATUS(word) GRPC__HEALTH__V1__HEALTH_CHECK_RESPONSE__SERVING_STATUS__##word

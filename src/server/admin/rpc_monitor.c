@@ -12,7 +12,7 @@
 
 #include "server/admin/admin_server.h"
 #include "server/obs/watch.h"
-#include "server/serve/rpc_parts.h"
+#include "server/serve/rpc_internal.h"
 
 enum { AT_ONCE = 500 * RPC_TURN_MS / 1000 };
 
@@ -107,7 +107,7 @@ static void cancel(struct grpc_call *call)
 }
 
 /* False: its RPC has ended. */
-static bool is_let_in(struct grpc_call *call)
+static bool is_granted(struct grpc_call *call)
 {
     const struct generation *generation = rpc_worker(call)->generation;
     struct denial_watch *state = watch_of(call);
@@ -129,7 +129,7 @@ static void look(struct rpc_watcher *watcher)
     struct watch_entry entry;
     uint64_t missed = watch_missed(ring);
 
-    if (!is_let_in(call))
+    if (!is_granted(call))
         return;
     state->dropped += missed - state->missed;
     state->missed = missed;

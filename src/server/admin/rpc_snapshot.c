@@ -1,10 +1,10 @@
 /* rpc_snapshot.c - Monitor.GetSnapshot: everything that moves, at one moment.
  *
- *     worker: message ---post---> clerk: written down ---post---> worker: sent
+ *     worker: message ---post---> control thread: written down ---post---> worker: sent
  *
- * A snapshot takes milliseconds with many tenants, and looks at what belongs to the clerk's thread:
- * that thread makes it, and no call of a model or of Admit waits for it. A client that leaves
- * meanwhile is forgotten, and what was made for it thrown away.
+ * A snapshot takes milliseconds with many tenants, and looks at what belongs to the control
+ * thread's thread: that thread makes it, and no call of a model or of Admit waits for it. A client
+ * that leaves meanwhile is forgotten, and what was made for it thrown away.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -12,8 +12,8 @@
 
 #include "server/admin/probe_pages.h"
 #include "server/admin/snapshot.h"
-#include "server/serve/clerk.h"
-#include "server/serve/rpc_parts.h"
+#include "server/serve/control.h"
+#include "server/serve/rpc_internal.h"
 
 enum { GATES = 2 };
 
@@ -40,7 +40,7 @@ static char *text(const char *of)
     return (char *)(uintptr_t)of;
 }
 
-/* ---- on the clerk's thread ---- */
+/* ---- on the control thread's thread ---- */
 
 static void write_gate(struct rpc_snapshot *snapshot, const char *name, struct tg_gate *gate,
                        bool limited)
@@ -225,8 +225,8 @@ void rpc_snapshot_message(struct grpc_call *call, const ProtobufCMessage *messag
         snapshot->next->from = &snapshot->next;
     rpc->snapshots = snapshot;
     asking_of(call)->snapshot = snapshot;
-    if (rpc->worker->gateway->clerk != NULL)
-        net_loop_post(rpc->worker->gateway->clerk, &snapshot->making);
+    if (rpc->worker->gateway->control != NULL)
+        net_loop_post(rpc->worker->gateway->control, &snapshot->making);
     else
         make(snapshot);
 }
@@ -240,8 +240,8 @@ void rpc_snapshot_cancel(struct grpc_call *call)
 void rpc_snapshot_free_all(struct rpc *rpc)
 {
     while (rpc->snapshots != NULL) {
-        if (rpc->worker->gateway->clerk != NULL)
-            net_loop_unpost(rpc->worker->gateway->clerk, &rpc->snapshots->making);
+        if (rpc->worker->gateway->control != NULL)
+            net_loop_unpost(rpc->worker->gateway->control, &rpc->snapshots->making);
         net_loop_unpost(rpc->worker->loop, &rpc->snapshots->made);
         free_snapshot(rpc->snapshots);
     }

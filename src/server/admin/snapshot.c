@@ -8,10 +8,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "server/admin/admin_parts.h"
+#include "server/admin/admin_internal.h"
 #include "server/admin/probe_pages.h"
-#include "server/admin/snapshot_parts.h"
-#include "server/remote/shared.h"
+#include "server/admin/snapshot_internal.h"
+#include "server/remote/remote.h"
 
 /* ---- what was counted ---- */
 
@@ -270,8 +270,8 @@ static void write_store(struct json_writer *out, struct gateway *gateway)
     tg_store_get_stats(gateway->store, &stats);
     json_write_key(out, "store");
     json_write_object(out);
-    admin_write_text(out, "kind", gateway->shared ? "redis" : "memory");
-    admin_write_text(out, "state", shared_state_name(shared_state_of(gateway->shared)));
+    admin_write_text(out, "kind", gateway->remote ? "redis" : "memory");
+    admin_write_text(out, "state", remote_health_name(remote_health_of(gateway->remote)));
     admin_write_number(out, "keys", (int64_t)stats.keys);
     admin_write_number(out, "memory_bytes", (int64_t)stats.memory_bytes);
     admin_write_number(out, "forgotten", (int64_t)stats.forgotten);

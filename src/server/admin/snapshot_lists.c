@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "server/admin/admin_parts.h"
-#include "server/admin/snapshot_parts.h"
+#include "server/admin/admin_internal.h"
+#include "server/admin/snapshot_internal.h"
 
 enum { KEYS_AT_ONCE = 64 };
 
@@ -25,13 +25,13 @@ const struct route *snapshot_route(const struct generation *generation, size_t n
     return NULL;
 }
 
-struct route_look {
+struct route_view {
     const struct route *route;
     size_t number;
     struct tg_gate_stats stats;
 };
 
-static int64_t busy(const struct route_look *look)
+static int64_t busy(const struct route_view *look)
 {
     int64_t sum = look->stats.in_flight;
 
@@ -42,24 +42,24 @@ static int64_t busy(const struct route_look *look)
 
 static int busiest_first(const void *a, const void *b)
 {
-    const struct route_look *x = a, *y = b;
+    const struct route_view *x = a, *y = b;
 
     if (busy(x) != busy(y))
         return busy(x) > busy(y) ? -1 : 1;
     return x->number < y->number ? -1 : 1;
 }
 
-struct pool_look {
+struct pool_view {
     size_t keys, ready, timed;
     double latency_ms; /* of all that have one, together */
 };
 
-static void look_at_pool(struct tg_pool *pool, tg_ms now, struct pool_look *look)
+static void look_at_pool(struct tg_pool *pool, tg_ms now, struct pool_view *look)
 {
     struct tg_key_metrics keys[KEYS_AT_ONCE];
     size_t n;
 
-    *look = (struct pool_look){0};
+    *look = (struct pool_view){0};
     while (pool != NULL && (n = tg_pool_get_keys(pool, now, look->keys, keys, KEYS_AT_ONCE)) > 0) {
         for (size_t i = 0; i < n; i++) {
             look->ready += strcmp(snapshot_key_status(&keys[i]), "ready") == 0;
@@ -70,12 +70,12 @@ static void look_at_pool(struct tg_pool *pool, tg_ms now, struct pool_look *look
     }
 }
 
-static void write_route(struct json_writer *out, const struct route_look *look, tg_ms now)
+static void write_route(struct json_writer *out, const struct route_view *look, tg_ms now)
 {
     const struct route *route = look->route;
     double hold_s = atomic_load_explicit(&route->hold_s, memory_order_relaxed);
     struct tg_law_metrics law;
-    struct pool_look pool;
+    struct pool_view pool;
 
     tg_gate_get_law(route->slots->gate, &law);
     look_at_pool(route->pool, now, &pool);
@@ -104,7 +104,7 @@ static void write_route(struct json_writer *out, const struct route_look *look, 
 
 void snapshot_write_routes(struct json_writer *out, const struct generation *generation, tg_ms now)
 {
-    struct route_look *looks = calloc(generation->config.n_models + 2, sizeof *looks);
+    struct route_view *looks = calloc(generation->config.n_models + 2, sizeof *looks);
     const struct route *route;
     size_t n = 0;
 
@@ -210,7 +210,7 @@ void snapshot_write_keys(struct json_writer *out, const struct generation *gener
 
 /* ---- budgets ---- */
 
-struct budget_look {
+struct budget_view {
     const char *tenant;
     double ratio;
     struct tg_budget_metrics budget;
@@ -218,7 +218,7 @@ struct budget_look {
 
 /* The fullest of those seen, in order. */
 struct budget_list {
-    struct budget_look list[SNAPSHOT_BUDGETS_MAX];
+    struct budget_view list[SNAPSHOT_BUDGETS_MAX];
     size_t n, seen;
 };
 
@@ -229,7 +229,7 @@ static double ratio_of(const struct tg_budget_metrics *budget)
     return budget->amount > 0 ? used / (double)budget->amount : 1;
 }
 
-static void keep_budget(struct budget_list *all, const struct budget_look *look)
+static void keep_budget(struct budget_list *all, const struct budget_view *look)
 {
     size_t at = all->n;
 
@@ -288,7 +288,7 @@ void snapshot_write_budgets(struct json_writer *out, struct gateway *gateway,
         size_t n =
             config->tenants[t].n_budgets > 0 ? read_account(gateway, name, t, now, budgets) : 0;
         for (size_t i = 0; i < n; i++)
-            keep_budget(all, &(struct budget_look){name, ratio_of(&budgets[i]), budgets[i]});
+            keep_budget(all, &(struct budget_view){name, ratio_of(&budgets[i]), budgets[i]});
     }
     for (size_t i = 0; all != NULL && i < all->n; i++)
         snapshot_write_budget(out, all->list[i].tenant, &all->list[i].budget);
@@ -299,14 +299,14 @@ void snapshot_write_budgets(struct json_writer *out, struct gateway *gateway,
 
 /* ---- tenants ---- */
 
-struct tenant_look {
+struct tenant_view {
     const struct metrics_tenant *now;
     uint64_t requests, refused; /* since the sample before */
 };
 
 static int most_first(const void *a, const void *b)
 {
-    const struct tenant_look *x = a, *y = b;
+    const struct tenant_view *x = a, *y = b;
 
     if (x->requests != y->requests)
         return x->requests > y->requests ? -1 : 1;
@@ -316,10 +316,10 @@ static int most_first(const void *a, const void *b)
 }
 
 /* Names are the metrics' own: the same pointer is the same tenant. */
-static struct tenant_look look_at(const struct metrics_tenant *now,
+static struct tenant_view look_at(const struct metrics_tenant *now,
                                   const struct snapshot_counts *before)
 {
-    struct tenant_look look = {now, now->requests, now->refused};
+    struct tenant_view look = {now, now->requests, now->refused};
 
     for (size_t i = 0; i < before->n_tenants; i++)
         if (before->tenants[i].name == now->name) {
@@ -335,7 +335,7 @@ void snapshot_write_tenants(struct json_writer *out, const struct snapshot_memor
     const struct snapshot_counts *now = &memory->counts[memory->newest];
     const struct snapshot_counts *before = &memory->counts[1 - memory->newest];
     double seconds = now->at > before->at ? (double)(now->at - before->at) / 1000 : 1;
-    struct tenant_look *looks = calloc(now->n_tenants + 1, sizeof *looks);
+    struct tenant_view *looks = calloc(now->n_tenants + 1, sizeof *looks);
     size_t n = 0;
 
     for (size_t i = 0; looks != NULL && i < now->n_tenants; i++)

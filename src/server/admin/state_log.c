@@ -100,39 +100,39 @@ static void look_at_ledger(struct state_log *state_log, struct gateway *gateway)
 static void look_at_store(struct state_log *state_log, struct gateway *gateway,
                           const struct config_store *config)
 {
-    enum shared_state now = shared_state_of(gateway->shared);
-    bool lost = now == SHARED_DOWN && atomic_load(&gateway->shared->met);
+    enum remote_health now = remote_health_of(gateway->remote);
+    bool lost = now == REMOTE_DOWN && atomic_load(&gateway->remote->met);
     char why[240];
 
-    if (now != SHARED_WELL && !lost && state_log->store_looks < LOOKS_TO_CONNECT) {
-        state_log->store_looks++;
+    if (now != REMOTE_WELL && !lost && state_log->store_views < LOOKS_TO_CONNECT) {
+        state_log->store_views++;
         return;
     }
-    state_log->store_looks = LOOKS_TO_CONNECT;
-    if ((now == SHARED_WELL) == (state_log->store == SHARED_WELL))
+    state_log->store_views = LOOKS_TO_CONNECT;
+    if ((now == REMOTE_WELL) == (state_log->store == REMOTE_WELL))
         return;
-    shared_problem(gateway->shared, why, sizeof why);
+    remote_problem(gateway->remote, why, sizeof why);
     const struct log_field fields[] = {
-        LOG_TEXT("new_state", shared_state_name(now)), LOG_TEXT("why", why),
-        LOG_TEXT("limits", shared_way_name(shared_way_of(config->limits))),
-        LOG_TEXT("budget", shared_way_name(shared_way_of(config->budget))),
-        LOG_NUMBER("nodes", (int64_t)atomic_load(&gateway->shared->nodes))};
-    log_event(gateway->log, now == SHARED_WELL ? LOG_INFO : LOG_ERROR,
-              now == SHARED_WELL ? "the store is back"
+        LOG_TEXT("new_state", remote_health_name(now)), LOG_TEXT("why", why),
+        LOG_TEXT("limits", remote_mode_name(remote_mode_of(config->limits))),
+        LOG_TEXT("budget", remote_mode_name(remote_mode_of(config->budget))),
+        LOG_NUMBER("nodes", (int64_t)atomic_load(&gateway->remote->nodes))};
+    log_event(gateway->log, now == REMOTE_WELL ? LOG_INFO : LOG_ERROR,
+              now == REMOTE_WELL ? "the store is back"
                                  : "the store is away, and decisions are made without it",
-              fields, now == SHARED_WELL ? 1 : 5);
+              fields, now == REMOTE_WELL ? 1 : 5);
     state_log->store = now;
 }
 
-void state_log_look(struct state_log *state_log, struct gateway *gateway,
-                    const struct generation *generation)
+void state_log_update(struct state_log *state_log, struct gateway *gateway,
+                      const struct generation *generation)
 {
     if (gateway->log == NULL)
         return;
     look_at_laws(state_log, gateway, generation);
     if (gateway->ledger != NULL)
         look_at_ledger(state_log, gateway);
-    if (gateway->shared != NULL)
+    if (gateway->remote != NULL)
         look_at_store(state_log, gateway, &generation->config.store);
 }
 

@@ -1,24 +1,24 @@
 /* state_log.h - what changes by itself, as lines of the log: limits that laws move, the ledger's
  * state, configurations that were read again.
  *
- * The library writes no lines. So the clerk looks, when it does its chores, at the limit of each
- * gate whose law is vegas, and logs those that have moved since it last looked: every step, where a
- * window is longer than the time between two looks, and the sum of some where it is shorter. Only
- * at level debug is there anything to do.
+ * The library writes no lines. So the control thread looks, when it does its chores, at the limit
+ * of each gate whose law is vegas, and logs those that have moved since it last looked: every step,
+ * where a window is longer than the time between two looks, and the sum of some where it is
+ * shorter. Only at level debug is there anything to do.
  */
 #ifndef TG_ADMIN_STATE_LOG_H
 #define TG_ADMIN_STATE_LOG_H
 
 #include "server/obs/log.h"
-#include "server/remote/shared.h"
+#include "server/remote/remote.h"
 #include "server/runtime/generation.h"
 
 struct reload_result;
 
 struct state_log {
     enum ledger_health ledger;
-    enum shared_state store;
-    int store_looks;     /* while it has not been there yet: connecting takes a moment */
+    enum remote_health store;
+    int store_views;     /* while it has not been there yet: connecting takes a moment */
     uint64_t generation; /* whose routes `limits` has; 0: none */
     int64_t protect;     /* the limit of protected routes */
     int64_t *limits;     /* of the routes, in the order of the configuration */
@@ -29,8 +29,8 @@ void state_log_init(struct state_log *state_log);
 void state_log_fini(struct state_log *state_log);
 
 /* Looks for what has changed. */
-void state_log_look(struct state_log *state_log, struct gateway *gateway,
-                    const struct generation *generation);
+void state_log_update(struct state_log *state_log, struct gateway *gateway,
+                      const struct generation *generation);
 
 /* A configuration has been read again, or not. */
 void state_log_reload(struct log *log, const struct reload_result *result, const char *why);

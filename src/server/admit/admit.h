@@ -17,7 +17,8 @@
  *
  * Lease ids are not kept in any table: an id is the number of the lease, its time to live and a
  * keyed hash over these and the caller's name (admit_lease.c), so there is nothing that could be
- * left behind. Only leases that are to end with a connection are written down (admit_ties.c).
+ * left behind. Only leases that are to end with a connection are written down
+ * (admit_bound_leases.c).
  *
  * Who asks. A caller that states no tenant is its own tenant, by its name. A name that is no
  * tenant's has the limits that `gate.rate` and `gate.cost` give to each. The peer is the one that
@@ -170,11 +171,11 @@ bool admit_connection_is_held(struct worker *worker, uint64_t connection);
 bool admit_new(struct admit **admit);
 void admit_free(struct admit *admit);
 
-/* From the clerk: forgets ties of leases that have ended by their time. */
+/* From the control thread: forgets ties of leases that have ended by their time. */
 void admit_tick(struct gateway *gateway, tg_ms now);
 
 /* What is kept for leases that end with a connection; for tests and metrics. */
-size_t admit_count_ties(struct gateway *gateway);
+size_t admit_count_bound(struct gateway *gateway);
 
 /* After its last call. */
 void admit_worker_fini(struct worker *worker);

@@ -17,7 +17,7 @@
 #include <string.h>
 
 #include "lib/core/num.h"
-#include "server/admit/admit_inside.h"
+#include "server/admit/admit_internal.h"
 #include "server/admit/admit_read.h"
 #include "server/admit/admit_write.h"
 #include "server/runtime/held_body.h"

@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "io/text/utf8.h"
-#include "server/admit/admit_inside.h"
+#include "server/admit/admit_internal.h"
 #include "server/obs/watch.h"
 #include "server/tenancy/trust.h"
 #include "server/tenancy/virtual_key.h"

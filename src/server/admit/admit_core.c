@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "lib/core/container_of.h"
-#include "server/admit/admit_inside.h"
+#include "server/admit/admit_internal.h"
 
 /* ---- the question ---- */
 
@@ -64,7 +64,7 @@ enum tg_err admit_describe(const struct generation *generation, struct admit_que
                                    .priority = priority_of(question)};
     tg_call_init(call);
     enum tg_err err = scopes_fill(generation->scopes, &who, question->scopes, call, problem);
-    shared_divide_peer(generation->gateway->shared, &config->gate, call);
+    remote_divide_peer(generation->gateway->remote, &config->gate, call);
     call->debit.cost = ask->cost;
     call->hold_s = ask->hold_s;
     call->deadline = ask->deadline;
@@ -158,7 +158,7 @@ static void decided(struct admit_pending *pending, const struct tg_answer *answe
 
     admit_reply_of(answer, &pending->question.call, &reply);
     if (reply.allowed && answer->lease != 0 && !name_lease(pending, answer, &reply)) {
-        shared_debit_refund(&pending->debit);
+        remote_claim_refund(&pending->debit);
         give_back(pending, answer->lease);
         admit_fail(&reply, ADMIT_INTERNAL, NULL, "no memory to write the lease down");
     }
@@ -216,12 +216,12 @@ void admit_pending_woken(void *arg)
     answered(pending, err, &answer);
 }
 
-static struct admit_pending *pending_of(struct shared_debit *debit)
+static struct admit_pending *pending_of(struct remote_claim *debit)
 {
     return container_of(debit, struct admit_pending, debit);
 }
 
-static void store_answered(struct shared_debit *debit, enum tg_err err,
+static void store_answered(struct remote_claim *debit, enum tg_err err,
                            const struct tg_answer *answer)
 {
     answered(pending_of(debit), err, answer);
@@ -237,7 +237,7 @@ static bool ask_store(struct admit_pending *pending, const struct tg_answer *so_
     if (err)
         return give_up(pending, err);
     pending->state = ADMIT_AT_STORE;
-    if (!shared_take_for_gate(worker->port, &pending->debit, pending->generation,
+    if (!remote_take_for_gate(worker->port, &pending->debit, pending->generation,
                               worker->gateway->protect_gate, &pending->question.call,
                               store_answered, &err, &answer))
         return true;
@@ -290,7 +290,7 @@ static bool limits_answered(struct admit_pending *pending, enum tg_err err,
     return answered(pending, err, &answer);
 }
 
-static void store_decided(struct shared_debit *debit, enum tg_err err, const struct tg_axes *axes)
+static void store_decided(struct remote_claim *debit, enum tg_err err, const struct tg_axes *axes)
 {
     limits_answered(pending_of(debit), err, axes);
 }
@@ -306,7 +306,7 @@ static bool ask_limits(struct admit_pending *pending)
     if (worker->port != NULL) {
         err = admit_pending_keep(pending);
         pending->state = ADMIT_AT_STORE;
-        if (!err && !shared_take(worker->port, &pending->debit, pending->generation, debit,
+        if (!err && !remote_take(worker->port, &pending->debit, pending->generation, debit,
                                  store_decided, &err, &axes))
             return true;
     } else if (debit->n_scopes > 0) {
@@ -380,7 +380,7 @@ void admit_cancel(struct admit_pending *pending)
     tg_release_init(&release);
     release.outcome = TG_OUTCOME_CANCELLED;
     if (pending->state == ADMIT_AT_STORE)
-        shared_debit_refund(&pending->debit); /* the gate is told, too */
+        remote_claim_refund(&pending->debit); /* the gate is told, too */
     else if (pending->state != ADMIT_LOOKING)
         tg_gate_release(pending->worker->gateway->protect_gate, pending->lease,
                         worker_now(pending->worker), &release);

@@ -18,7 +18,7 @@
 #include <string.h>
 #include <sys/random.h>
 
-#include "server/admit/admit_inside.h"
+#include "server/admit/admit_internal.h"
 
 enum { NUMBER = 8, TTL = 6, SAID = NUMBER + TTL, PACKED = SAID + SIPHASH_TAG, LETTERS = 40 };
 enum { TIED = 0x80, MESSAGE_MAX = SAID + GATEWAY_NODE_BYTES + 1024 };

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "lib/core/container_of.h"
-#include "server/admit/admit_inside.h"
+#include "server/admit/admit_internal.h"
 
 enum { AGAIN_MS = 100 }; /* what the gate says of memory and of peers */
 
@@ -148,7 +148,7 @@ static void limits_seen(struct admit_pending *pending, enum tg_err err, const st
     finish(pending, &reply);
 }
 
-static void store_seen(struct shared_peek *peek, enum tg_err err, const struct tg_axes *axes)
+static void store_seen(struct remote_peek *peek, enum tg_err err, const struct tg_axes *axes)
 {
     limits_seen(container_of(peek, struct admit_pending, peek), err, axes);
 }
@@ -165,7 +165,7 @@ static bool look_at_limits(struct admit_pending *pending)
     if (worker->port != NULL) {
         err = admit_pending_keep(pending);
         pending->state = ADMIT_LOOKING;
-        if (!err && !shared_peek(worker->port, &pending->peek, pending->generation, debit,
+        if (!err && !remote_peek(worker->port, &pending->peek, pending->generation, debit,
                                  store_seen, &err, &axes))
             return true;
     } else if (debit->n_scopes > 0) {

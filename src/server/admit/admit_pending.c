@@ -14,13 +14,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "server/admit/admit_inside.h"
+#include "server/admit/admit_internal.h"
 
 static void close_account(void *arg)
 {
     struct admit_pending *account = arg;
 
-    shared_debit_settle(&account->debit, account->actual);
+    remote_claim_settle(&account->debit, account->actual);
     admit_pending_put(account);
 }
 
@@ -48,8 +48,8 @@ static void let_go(struct admit_pending *pending)
 
     net_timer_stop(worker->loop, &pending->timer);
     waiter_forget(&pending->waiter);
-    shared_debit_settle(&pending->debit, -1);
-    shared_peek_end(&pending->peek);
+    remote_claim_settle(&pending->debit, -1);
+    remote_peek_end(&pending->peek);
     generation_drop(pending->generation, worker->number);
     pending->generation = NULL;
 }

@@ -6,7 +6,7 @@
  */
 #include <math.h>
 
-#include "server/admit/admit_inside.h"
+#include "server/admit/admit_internal.h"
 
 #define SAMPLE_MAX 1e12 /* ms */
 
@@ -129,7 +129,7 @@ void admit_tick(struct gateway *gateway, tg_ms now)
     ties_expire(&gateway->admit->ties, now, close_expired);
 }
 
-size_t admit_count_ties(struct gateway *gateway)
+size_t admit_count_bound(struct gateway *gateway)
 {
     return atomic_load_explicit(&gateway->admit->ties.n, memory_order_relaxed);
 }

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "server/admit/admit_inside.h"
+#include "server/admit/admit_internal.h"
 #include "server/obs/log.h"
 #include "server/obs/metrics.h"
 #include "server/obs/watch.h"

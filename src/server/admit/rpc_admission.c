@@ -6,8 +6,8 @@
  */
 #include <string.h>
 
-#include "server/admit/admit_inside.h"
-#include "server/serve/rpc_parts.h"
+#include "server/admit/admit_internal.h"
+#include "server/serve/rpc_internal.h"
 
 struct admission {
     struct admit_caller caller;

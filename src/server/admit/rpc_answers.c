@@ -7,8 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "server/admit/admit_inside.h"
-#include "server/serve/rpc_parts.h"
+#include "server/admit/admit_internal.h"
+#include "server/serve/rpc_internal.h"
 
 /* ---- asks ---- */
 

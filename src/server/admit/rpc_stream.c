@@ -11,7 +11,7 @@
  */
 #include <stdlib.h>
 
-#include "server/serve/rpc_parts.h"
+#include "server/serve/rpc_internal.h"
 
 enum { WAITING_MAX = 1024 };
 

@@ -21,7 +21,7 @@
  *     envoy_rls_read.c    the rules of Envoy's rate limit service, which are files of their own
  *     config_bounds.c     what there may be at most
  *     config_warnings.c   limits that cannot do what they say
- *     config_words.c      keys that anybody guesses
+ *     config_weak_keys.c      keys that anybody guesses
  *     config_problems.c   messages
  */
 #ifndef TG_CONFIG_CONFIG_READER_H
@@ -242,7 +242,7 @@ void config_check_key_names(struct reader *reader, const struct yaml_node *keys)
 /* After everything has been read, and is right: numbers in place of names. */
 void config_link_routes(struct reader *reader);
 
-/* ---- config_bounds.c, config_warnings.c, config_words.c: at the end, if all is right ---- */
+/* ---- config_bounds.c, config_warnings.c, config_weak_keys.c: at the end, if all is right ---- */
 
 void config_check_bounds(struct reader *reader);
 void config_warn(struct reader *reader);

@@ -28,7 +28,7 @@
 
 #include "lib/core/problem.h"
 #include "server/config/config_index.h"
-#include "server/envoy/envoy_rls_inside.h"
+#include "server/envoy/envoy_rls_internal.h"
 
 enum { EXACT_MAX = 20, PARTS = 40 };
 

@@ -2,7 +2,7 @@
  * envoy_rls.h.
  *
  * Every transport comes through envoy_rls_decide(). With `store: memory` the gateway's own store
- * answers from inside. With Redis, where several gateways count together (shared.h), all
+ * answers from inside. With Redis, where several gateways count together (remote.h), all
  * descriptors are asked at once, each in a script of its own, and the answer is made when the last
  * one has come; Redis has no look for this, so a hit is taken and given back:
  *
@@ -17,13 +17,13 @@
 
 #include "lib/core/num.h"
 #include "server/admit/admit.h"
-#include "server/envoy/envoy_rls_inside.h"
-#include "server/remote/shared.h"
+#include "server/envoy/envoy_rls_internal.h"
+#include "server/remote/remote.h"
 #include "server/runtime/worker.h"
 
 /* One descriptor that is asked elsewhere. */
 struct remote_ask {
-    struct shared_debit debit;
+    struct remote_claim debit;
     struct envoy_rls_pending *pending;
     struct rls_ask *ask;
     struct tg_scope scope;
@@ -91,7 +91,7 @@ static bool is_in_shadow(const struct remote_ask *remote)
     return remote->ask->shadow || remote->pending->work.rls->config->mode == CONFIG_SHADOW;
 }
 
-static void decided(struct shared_debit *debit, enum tg_err err, const struct tg_axes *axes)
+static void decided(struct remote_claim *debit, enum tg_err err, const struct tg_axes *axes)
 {
     static const struct tg_axes open;
     struct remote_ask *remote = (struct remote_ask *)(void *)debit; /* its first member */
@@ -115,7 +115,7 @@ static void ask_remote(struct remote_ask *remote, int64_t hits)
     remote->scope = (struct tg_scope){remote->ask->set, remote->key.bytes, remote->key.n};
     remote->what = (struct tg_debit){.scopes = &remote->scope, .n_scopes = 1, .cost = hits};
     pending->waiting++;
-    if (shared_take(pending->worker->port, &remote->debit, pending->generation, &remote->what,
+    if (remote_take(pending->worker->port, &remote->debit, pending->generation, &remote->what,
                     decided, &err, &axes))
         decided(&remote->debit, err, &axes);
 }
@@ -152,11 +152,11 @@ static void end_debits(struct envoy_rls_pending *pending, bool refused)
         if (!remote->asked)
             continue;
         if (pending->err)
-            shared_debit_refund(&remote->debit);
+            remote_claim_refund(&remote->debit);
         else if (rls_is_meter(ask) ? ask->charged || remote->crosses : ask->charged && !refused)
-            shared_debit_settle(&remote->debit, -1);
+            remote_claim_settle(&remote->debit, -1);
         else
-            shared_debit_refund(&remote->debit);
+            remote_claim_refund(&remote->debit);
     }
 }
 
@@ -182,7 +182,7 @@ static void settle_beyond(struct envoy_rls_pending *pending)
 {
     for (size_t i = 0; i < pending->work.n; i++)
         if (is_beyond(&pending->asks[i]))
-            shared_debit_settle(&pending->asks[i].debit, pending->asks[i].ask->hits);
+            remote_claim_settle(&pending->asks[i].debit, pending->asks[i].ask->hits);
 }
 
 static bool is_refused(const struct envoy_rls_pending *pending)
@@ -270,7 +270,7 @@ void envoy_rls_cancel(struct envoy_rls_pending *pending)
 {
     for (size_t i = 0; i < pending->work.n; i++)
         if (pending->asks[i].asked)
-            shared_debit_refund(&pending->asks[i].debit);
+            remote_claim_refund(&pending->asks[i].debit);
     end(pending);
 }
 

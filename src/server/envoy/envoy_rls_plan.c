@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 #include "lib/core/num.h"
-#include "server/envoy/envoy_rls_inside.h"
+#include "server/envoy/envoy_rls_internal.h"
 
 /* ---- keys ---- */
 
@@ -28,7 +28,7 @@ static struct slice value_of(const struct envoy_rls_descriptor *descriptor,
 {
     for (size_t k = descriptor->n_entries - 1; rule != NULL && k > i; k--)
         rule = rule->above;
-    if (rule == NULL || !rule->shared)
+    if (rule == NULL || !rule->remote)
         return descriptor->entries[i].value;
     return slice_of(rule->value != NULL ? rule->value : rule->key);
 }

@@ -60,7 +60,7 @@ static const struct schema_key rule_keys[] = {
     SECTIONS("descriptors", &one_rule, AT(envoy_rule, rules), AT(envoy_rule, n_rules), "below it"),
     VALUE("shadow_mode", SCHEMA_BOOL, false, NULL, "false", AT(envoy_rule, shadow), "count only"),
     VALUE("quota_mode", SCHEMA_BOOL, false, NULL, "false", AT(envoy_rule, quota), "count only"),
-    VALUE("share_threshold", SCHEMA_BOOL, false, NULL, "false", AT(envoy_rule, shared),
+    VALUE("share_threshold", SCHEMA_BOOL, false, NULL, "false", AT(envoy_rule, remote),
           "one count for all values"),
     VALUE("detailed_metric", SCHEMA_BOOL, false, NULL, "false", NOWHERE, "no meaning here"),
     VALUE("value_to_metric", SCHEMA_BOOL, false, NULL, "false", NOWHERE, "no meaning here"),
@@ -153,7 +153,7 @@ static void finish_rule(struct reader *reader, const struct yaml_node *node, voi
                      "%s.key is empty; it must be the key of an entry", reader->path);
     if (!envoy_is_given(to->value))
         to->value = NULL;
-    if (to->shared && !envoy_has_star(to->value != NULL ? to->value : to->key))
+    if (to->remote && !envoy_has_star(to->value != NULL ? to->value : to->key))
         config_error(reader, yaml_tree_get(node, "share_threshold"),
                      "%s.share_threshold is for a value that ends with a star; this one %s",
                      reader->path, to->value != NULL ? "does not" : "has none");

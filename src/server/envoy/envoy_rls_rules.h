@@ -83,7 +83,7 @@ struct envoy_rule {
     struct envoy_limit limit; /* not present, and nothing below: a free pass */
     bool shadow;              /* decides and counts, refuses nothing */
     bool quota;               /* the same, and named where the answer has metadata */
-    bool shared;  /* one count for all values that `foo*` stands for, rather than one each */
+    bool remote;  /* one count for all values that `foo*` stands for, rather than one each */
     size_t order; /* among those of its level, as they are written */
     struct envoy_rule *rules; /* below it, as they are written */
     size_t n_rules;

@@ -8,7 +8,7 @@
  *     reply       statuses in order, and the headers of the tightest
  */
 #include "lib/core/num.h"
-#include "server/envoy/envoy_rls_inside.h"
+#include "server/envoy/envoy_rls_internal.h"
 
 struct taking {
     struct tg_store *store;

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "server/envoy/envoy_rls_metadata.h"
-#include "server/serve/rpc_parts.h"
+#include "server/serve/rpc_internal.h"
 
 typedef Envoy__Service__Ratelimit__V3__RateLimitRequest rls_request;
 typedef Envoy__Service__Ratelimit__V3__RateLimitDescriptor rls_descriptor;

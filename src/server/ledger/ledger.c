@@ -14,7 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "server/ledger/ledger_own.h"
+#include "server/ledger/ledger_internal.h"
 
 /* Entries of one transaction: long enough to share its sync, short enough for a rollback. */
 #define BATCH 2048
@@ -179,7 +179,7 @@ void ledger_hold(struct ledger *ledger)
     pthread_mutex_lock(&ledger->held);
 }
 
-void ledger_let_go(struct ledger *ledger)
+void ledger_close_file(struct ledger *ledger)
 {
     pthread_mutex_unlock(&ledger->held);
 }
@@ -253,7 +253,7 @@ bool ledger_spent(struct ledger *ledger, const char *tenant, const char *user, t
     done = ledger_scan_moved(ledger, begin, add_asked, &asked, problem);
     if (done)
         ledger_scan_waiting(ledger, begin, add_asked, &asked);
-    ledger_let_go(ledger);
+    ledger_close_file(ledger);
     if (done)
         *micro = asked.micro;
     return done;

@@ -167,14 +167,14 @@ typedef void ledger_sum_fn(void *context, const struct ledger_sum *sum);
 bool ledger_spent(struct ledger *ledger, const char *tenant, const char *user, tg_ms begin,
                   tg_micro *micro, struct tg_problem *problem);
 
-/* The same, of everyone, in two parts between ledger_hold() and ledger_let_go(): what is in the
+/* The same, of everyone, in two parts between ledger_hold() and ledger_close_file(): what is in the
  * database, and what is in the journal now. While it is held nothing moves from one to the other;
  * appends go on. Each part may give several sums for the same names. */
 void ledger_hold(struct ledger *ledger);
 bool ledger_scan_moved(struct ledger *ledger, tg_ms begin, ledger_sum_fn *fn, void *context,
                        struct tg_problem *problem);
 void ledger_scan_waiting(struct ledger *ledger, tg_ms begin, ledger_sum_fn *fn, void *context);
-void ledger_let_go(struct ledger *ledger);
+void ledger_close_file(struct ledger *ledger);
 
 /* Tenants are numbered from 1 to `ledger_tenants`. Only while it is held. */
 size_t ledger_tenants(struct ledger *ledger);

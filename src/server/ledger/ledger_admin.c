@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "lib/core/problem.h"
-#include "server/ledger/ledger_own.h"
+#include "server/ledger/ledger_internal.h"
 
 /* AUTOINCREMENT: the number of a top-up that was taken back must not come again, for whoever still
  * has it would take away another one. */

@@ -8,7 +8,7 @@
 
 #include "io/posix/clock.h"
 #include "lib/core/problem.h"
-#include "server/ledger/ledger_own.h"
+#include "server/ledger/ledger_internal.h"
 
 #define ROLL_EVERY_MS INT64_C(3600000)
 

@@ -27,7 +27,7 @@
 
 #include "lib/core/num.h"
 #include "lib/core/problem.h"
-#include "server/ledger/ledger_own.h"
+#include "server/ledger/ledger_internal.h"
 
 void ledger_config_init(struct ledger_config *config)
 {

@@ -39,7 +39,8 @@ void restore_fini(struct restore *restore);
 /* Wants sums since the beginning of the window of `now`. */
 bool restore_want(struct restore *restore, const struct tg_budget *budget, tg_ms now);
 
-/* Reads what is in the database. Between ledger_hold() and ledger_let_go(), as all that follows. */
+/* Reads what is in the database. Between ledger_hold() and ledger_close_file(), as all that
+ * follows. */
 bool restore_read(struct restore *restore, const struct forest *forest, struct tg_problem *problem);
 
 /* Reads what is in the journal, and adds up; does no I/O. Call it when nothing is being appended.

@@ -20,7 +20,7 @@
 #include "lib/core/num.h"
 #include "lib/core/problem.h"
 #include "server/ledger/restore.h"
-#include "server/ledger/spending_own.h"
+#include "server/ledger/spending_internal.h"
 
 /* The bank may give an account's place to another while nothing is in it; then it is opened again.
  * More often than this in a row only if it is far too small. */
@@ -253,7 +253,7 @@ static bool adopt(struct spending *spending, struct forest *forest, struct resto
         pthread_rwlock_unlock(&spending->lock);
     }
     if (spending->ledger != NULL)
-        ledger_let_go(spending->ledger);
+        ledger_close_file(spending->ledger);
     return done;
 }
 

@@ -121,13 +121,13 @@ struct spending_account {
 };
 
 /* Must not call spending_...() */
-typedef void spending_look_fn(void *context, const struct spending_account *account);
+typedef void spending_each_fn(void *context, const struct spending_account *account);
 
 /* Looks at the accounts on the way of a call from the top: everyone, the root, ..., the tenant, and
  * the user if there are budgets of users. Nothing is opened or changed; the money does not matter.
  * TG_ERR_UNKNOWN: there is no such tenant. */
-TG_MUST_CHECK enum tg_err spending_look(struct spending *spending, const struct spending_call *call,
-                                        tg_ms now, spending_look_fn *fn, void *context);
+TG_MUST_CHECK enum tg_err spending_peek(struct spending *spending, const struct spending_call *call,
+                                        tg_ms now, spending_each_fn *fn, void *context);
 
 /* The least that is left on the way of a call, as tg_bank_left(); of its user too, if there are
  * budgets of users, whether he has an account yet or not. TG_ERR_UNKNOWN, TG_ERR_INVALID. */
@@ -136,7 +136,7 @@ TG_MUST_CHECK enum tg_err spending_left(struct spending *spending, const struct 
 
 /* Looks at everyone, all tenants, and the users that have spent in a window of now, these once or
  * more. Waits for the disk. False: the ledger could not be read, and users are missing. */
-bool spending_look_all(struct spending *spending, tg_ms now, spending_look_fn *fn, void *context,
-                       struct tg_problem *problem);
+bool spending_each(struct spending *spending, tg_ms now, spending_each_fn *fn, void *context,
+                   struct tg_problem *problem);
 
 #endif

@@ -18,7 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "server/obs/log_inside.h"
+#include "server/obs/log_internal.h"
 #include "server/obs/record.h"
 
 enum { CLOSE_GRACE_MS = 1000 }; /* for a writer that is within a write() of the system's */
@@ -148,8 +148,8 @@ enum tg_err log_new(const struct log_options *options, struct log **made)
     log_sink_init(&log->sink, options->fd, false);
     log_sink_init(&log->record, options->record_fd, true);
     end_init(log);
-    log->shared = log_lane_new(log);
-    if (log->shared != NULL && make_pipe(log->wake) &&
+    log->remote = log_lane_new(log);
+    if (log->remote != NULL && make_pipe(log->wake) &&
         pthread_create(&log->writer, NULL, log_writer_run, log) == 0) {
         *made = log;
         return TG_OK;
@@ -260,14 +260,14 @@ static void put_fields(struct log_line *line, const struct log_field *fields, si
 static void put_event(struct log *log, enum log_level level, const char *msg,
                       const struct log_field *fields, size_t n)
 {
-    struct log_line *line = &log->shared->line;
+    struct log_line *line = &log->remote->line;
 
     pthread_mutex_lock(&log->anyone);
     log_line_begin(line, atomic_load_explicit(&log->json, memory_order_relaxed),
                    clock_now_ms(log->clock), slice_of(LEVELS[level]), slice_of(msg));
     put_fields(line, fields, n);
     log_line_end(line);
-    log_lane_put(log->shared, &log->shared->lines, line);
+    log_lane_put(log->remote, &log->remote->lines, line);
     pthread_mutex_unlock(&log->anyone);
 }
 

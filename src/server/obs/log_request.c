@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "server/obs/log_inside.h"
+#include "server/obs/log_internal.h"
 #include "server/obs/record.h"
 
 /* ---- Parts of the line --------------------------------------------------------------------- */

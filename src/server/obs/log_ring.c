@@ -88,7 +88,7 @@ static size_t whole_lines(const struct log_ring *ring, size_t tail, size_t there
     return n + 1;
 }
 
-size_t log_ring_look(const struct log_ring *ring, size_t at_most, struct slice part[2])
+size_t log_ring_peek(const struct log_ring *ring, size_t at_most, struct slice part[2])
 {
     size_t tail = atomic_load_explicit(&ring->tail, memory_order_relaxed);
     size_t there = atomic_load_explicit(&ring->head, memory_order_acquire) - tail;

@@ -16,7 +16,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "server/obs/log_inside.h"
+#include "server/obs/log_internal.h"
 
 enum {
     NAP_MS = 50,      /* when there was nothing to do, */
@@ -103,7 +103,7 @@ static bool serve_ring(struct log_sink *sink, struct log_ring *ring)
     size_t most = sink->plain_file ? FILE_BYTES : PIPE_BUF, n, sum = 0;
     struct slice part[2];
 
-    while (sum < ROUND_BYTES && (n = log_ring_look(ring, most, part)) > 0) {
+    while (sum < ROUND_BYTES && (n = log_ring_peek(ring, most, part)) > 0) {
         if (!takes_bytes(sink))
             break;
         sink_write(sink, part);
@@ -184,9 +184,9 @@ static bool is_empty(struct log *log)
 
     for (size_t i = 0; i < atomic_load_explicit(&log->n_lanes, memory_order_acquire); i++) {
         const struct log_lane *lane = atomic_load_explicit(&log->lanes[i], memory_order_relaxed);
-        empty = empty && log_ring_look(&lane->lines, 1, part) == 0;
+        empty = empty && log_ring_peek(&lane->lines, 1, part) == 0;
         if (log->record.fd >= 0)
-            empty = empty && log_ring_look(&lane->arrivals, 1, part) == 0;
+            empty = empty && log_ring_peek(&lane->arrivals, 1, part) == 0;
     }
     return empty;
 }
@@ -198,9 +198,9 @@ static void give_up(struct log *log)
 
     for (size_t i = 0; i < atomic_load_explicit(&log->n_lanes, memory_order_acquire); i++) {
         const struct log_lane *lane = atomic_load_explicit(&log->lanes[i], memory_order_relaxed);
-        if (log_ring_look(&lane->lines, SIZE_MAX, part) > 0)
+        if (log_ring_peek(&lane->lines, SIZE_MAX, part) > 0)
             atomic_fetch_add(&log->sink.lost, count_lines(part[0]) + count_lines(part[1]));
-        if (log->record.fd >= 0 && log_ring_look(&lane->arrivals, SIZE_MAX, part) > 0)
+        if (log->record.fd >= 0 && log_ring_peek(&lane->arrivals, SIZE_MAX, part) > 0)
             atomic_fetch_add(&log->record.lost, count_lines(part[0]) + count_lines(part[1]));
     }
 }

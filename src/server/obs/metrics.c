@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "server/obs/metrics_inside.h"
+#include "server/obs/metrics_internal.h"
 #include "server/obs/metrics_shapes.h"
 
 enum { CACHE_LINE_BYTES = 64, REASONS = 64, FALLBACKS = 200, COARSE = 300 };

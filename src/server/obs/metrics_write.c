@@ -9,7 +9,7 @@
  */
 #include <stdio.h>
 
-#include "server/obs/metrics_inside.h"
+#include "server/obs/metrics_internal.h"
 #include "server/obs/metrics_shapes.h"
 
 /* ---- adding up ---- */

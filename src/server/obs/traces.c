@@ -139,7 +139,7 @@ static void take_lane(struct trace_batch *batch, struct log_ring *ring)
 
     while (TRACE_BATCH_BYTES - batch->n > TRACE_SPAN_MAX + DOCUMENT_TAIL) {
         size_t room = TRACE_BATCH_BYTES - batch->n - DOCUMENT_TAIL;
-        size_t n = log_ring_look(ring, room, part);
+        size_t n = log_ring_peek(ring, room, part);
         if (n == 0)
             return;
         put_spans(batch, part[0]);

@@ -13,7 +13,7 @@
  * An exchange belongs to its worker's thread. Other threads only wake its waiter. Its struct is
  * freed in gone(), which comes exactly once and last.
  */
-#include "server/protect/guarded.h"
+#include "server/protect/protect_internal.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,15 +31,15 @@ static const struct exchange_ops guarded_ops;
 
 /* ---- ways out ---- */
 
-void guarded_let_go(struct guarded *guarded, enum tg_outcome outcome)
+void guarded_release(struct guarded *guarded, enum tg_outcome outcome)
 {
     struct tg_release release;
 
     net_timer_stop(guarded->worker->loop, &guarded->timer);
     if (outcome == TG_OUTCOME_REFUSED)
-        shared_debit_refund(&guarded->debit);
+        remote_claim_refund(&guarded->debit);
     else
-        shared_debit_settle(&guarded->debit, -1); /* what it took, it took */
+        remote_claim_settle(&guarded->debit, -1); /* what it took, it took */
     if (guarded->lease == 0)
         return;
     tg_release_init(&release);
@@ -57,7 +57,7 @@ void guarded_refuse(struct guarded *guarded, const struct refusal *why, enum tg_
     struct http_fields fields;
     char id[24];
 
-    guarded_let_go(guarded, outcome);
+    guarded_release(guarded, outcome);
     guarded->state = GUARDED_OVER;
     guarded->reason = why->reason;
     atomic_fetch_add_explicit(&guarded->gateway->counts.refused[why->reason], 1,
@@ -114,7 +114,7 @@ static void give_up(struct guarded *guarded)
     }
     guarded->state = GUARDED_OVER;
     guarded->reason = REPLY_UPSTREAM_TIMEOUT;
-    guarded_let_go(guarded, TG_OUTCOME_DROPPED);
+    guarded_release(guarded, TG_OUTCOME_DROPPED);
     protect_grpc_end(guarded->in, GRPC_DEADLINE_EXCEEDED, SLICE("the deadline has passed"));
 }
 
@@ -145,7 +145,7 @@ static void note(struct guarded *guarded, const struct tg_answer *answer)
 
 static void answered(struct guarded *guarded, enum tg_err err, const struct tg_answer *answer);
 
-static void store_answered(struct shared_debit *debit, enum tg_err err,
+static void store_answered(struct remote_claim *debit, enum tg_err err,
                            const struct tg_answer *answer)
 {
     struct guarded *guarded = container_of(debit, struct guarded, debit);
@@ -158,7 +158,7 @@ static void ask_store(struct guarded *guarded, const struct tg_answer *so_far)
     struct tg_answer answer = *so_far;
     enum tg_err err;
 
-    if (shared_take_for_gate(guarded->worker->port, &guarded->debit, guarded->generation,
+    if (remote_take_for_gate(guarded->worker->port, &guarded->debit, guarded->generation,
                              guarded->gateway->protect_gate, &guarded->call, store_answered, &err,
                              &answer))
         answered(guarded, err, &answer);
@@ -210,7 +210,7 @@ static void woken(void *arg)
     struct guarded *guarded = arg;
 
     if (guarded->state == GUARDED_WAITING && guarded->lease != 0 &&
-        !shared_is_asking(&guarded->debit))
+        !remote_is_asking(&guarded->debit))
         resume(guarded);
 }
 
@@ -273,7 +273,7 @@ static enum tg_err describe(struct guarded *guarded, struct tg_problem *problem)
         scopes_fill(guarded->generation->scopes, &who, guarded->scopes, &guarded->call, problem);
     if (guarded->grpc)
         guarded->call.deadline = protect_grpc_deadline(head, guarded->began_at);
-    shared_divide_peer(guarded->gateway->shared, &guarded->generation->config.gate, &guarded->call);
+    remote_divide_peer(guarded->gateway->remote, &guarded->generation->config.gate, &guarded->call);
     return err;
 }
 
@@ -379,7 +379,7 @@ static void in_gone(struct http_inbound *in, enum http_why why)
         atomic_fetch_add_explicit(&gateway->counts.hangups, 1, memory_order_relaxed);
     if (guarded->out != NULL)
         http_outbound_cancel_with(guarded->out, in->reset_code);
-    guarded_let_go(guarded, TG_OUTCOME_CANCELLED);
+    guarded_release(guarded, TG_OUTCOME_CANCELLED);
     waiter_forget(&guarded->waiter);
     guarded_report(guarded, why);
     atomic_fetch_sub_explicit(&gateway->counts.open, 1, memory_order_relaxed);

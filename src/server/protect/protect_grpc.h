@@ -2,7 +2,7 @@
 #ifndef TG_PROTECT_PROTECT_GRPC_H
 #define TG_PROTECT_PROTECT_GRPC_H
 
-#include "io/grpc/grpc_words.h"
+#include "io/grpc/grpc_codec.h"
 #include "io/http/http_server.h"
 #include "server/dialect/replies.h"
 

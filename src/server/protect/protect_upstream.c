@@ -14,8 +14,8 @@
  * that it has reset for whatever other reason, before its answer or in the midst of it, is handed
  * back so, too: UNAVAILABLE, a status of ours, would say that it may be sent again.
  */
-#include "server/protect/guarded.h"
 #include "server/protect/protect_grpc.h"
+#include "server/protect/protect_internal.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -203,7 +203,7 @@ static void out_end(struct http_outbound *out)
 
     guarded->out = NULL;
     guarded->state = GUARDED_OVER;
-    guarded_let_go(guarded, outcome);
+    guarded_release(guarded, outcome);
     http_inbound_finish_with(guarded->in, out->trailers, out->n_trailers);
 }
 
@@ -287,8 +287,8 @@ static void out_failed(struct http_outbound *out, enum http_why why, const char 
     }
     guarded->state = GUARDED_OVER;
     guarded->reason = REPLY_UPSTREAM_ERROR;
-    guarded_let_go(guarded,
-                   reset ? protect_grpc_reset_outcome(out->reset_code) : outcome_of_failure(why));
+    guarded_release(guarded,
+                    reset ? protect_grpc_reset_outcome(out->reset_code) : outcome_of_failure(why));
     if (guarded->grpc && guarded->replied && why == HTTP_RESET && !out->was_reset) {
         /* As its client would say if the connection had been its own. */
         protect_grpc_end(guarded->in, GRPC_UNAVAILABLE, SLICE("the upstream's connection broke"));

@@ -32,7 +32,7 @@
 #include "server/dialect/sse.h"
 #include "server/dialect/usage.h"
 #include "server/proxy/call_report.h"
-#include "server/remote/shared.h"
+#include "server/remote/remote.h"
 #include "server/runtime/gateway.h"
 #include "server/runtime/held_body.h"
 #include "server/runtime/worker.h"
@@ -70,9 +70,9 @@ struct attempt {
     tg_key_lease key;
     struct route_key *owner; /* its generation is held by the call */
     struct spending_ticket money;
-    struct shared_money shared_money; /* the same, at what all gateways have spent */
-    struct shared_key shared_key;     /* and the key, at what all of them use of it */
-    unsigned key_rounds;              /* keys that others had no room left in */
+    struct remote_reservation remote_reservation; /* the same, at what all gateways have spent */
+    struct remote_key_claim remote_key_claim;     /* and the key, at what all of them use of it */
+    unsigned key_rounds;                          /* keys that others had no room left in */
     struct http_outbound *out;
     int64_t prompt, output; /* tokens, estimated */
     int64_t tokens;         /* that the key was asked for */
@@ -129,7 +129,7 @@ struct call {
     struct tg_scope scopes[TG_SCOPES_MAX];
     struct tg_call gate_call, slot_call;
     tg_lease lease;            /* of the gate, or on the way to one */
-    struct shared_debit debit; /* where gateways share the limits */
+    struct remote_claim debit; /* where gateways share the limits */
     bool admitted; /* by the gate: it is asked once, whatever number of routes it takes */
     tg_lease slot; /* of the route */
     struct tg_axes axes;
@@ -223,7 +223,7 @@ bool call_answer_held(struct call *call);
 void call_settle(struct call *call, enum tg_key_outcome outcome, enum call_charge charge);
 
 /* Gives back what the call holds besides: places at the gate and the route, memory. */
-void call_let_go(struct call *call, enum tg_outcome outcome);
+void call_release(struct call *call, enum tg_outcome outcome);
 
 /* The place at the route alone: `cancelled` becomes `dropped` if the route was overloaded. */
 void call_leave_route(struct call *call, enum tg_outcome outcome);

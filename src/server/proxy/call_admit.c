@@ -25,7 +25,7 @@ static void wait_until(struct call *call, enum call_state state, tg_ms deadline)
 
 static void gate_answered(struct call *call, enum tg_err err, const struct tg_answer *answer);
 
-static void store_answered(struct shared_debit *debit, enum tg_err err,
+static void store_answered(struct remote_claim *debit, enum tg_err err,
                            const struct tg_answer *answer)
 {
     struct call *call = container_of(debit, struct call, debit);
@@ -41,7 +41,7 @@ static void ask_store(struct call *call, const struct tg_answer *so_far)
 
     call->state = CALL_AT_STORE;
     call->asked_at = call_now(call);
-    if (shared_take_for_gate(call->worker->port, &call->debit, call->generation,
+    if (remote_take_for_gate(call->worker->port, &call->debit, call->generation,
                              call->gateway->gate, &call->gate_call, store_answered, &err, &answer))
         gate_answered(call, err, &answer);
 }

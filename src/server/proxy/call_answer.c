@@ -289,7 +289,7 @@ static void answer_held(struct call *call)
     call->state = CALL_OVER;
     call->bytes_out = (int64_t)call->held_n;
     http_inbound_send(call->in, &reply, (struct slice){call->held, call->held_n});
-    call_let_go(call, TG_OUTCOME_CANCELLED);
+    call_release(call, TG_OUTCOME_CANCELLED);
 }
 
 /* A page of some machine on the way is not what an SDK looks for in an error. */
@@ -344,9 +344,9 @@ static void end(struct http_outbound *out)
         begin_reply(call, attempt->head); /* a 400, or a stream without any event */
     enum tg_key_outcome outcome = outcome_of_reply(call);
     call_settle(call, outcome, outcome == TG_KEY_REJECTED ? CHARGE_NOTHING : CHARGE_USED);
-    call_let_go(call, outcome == TG_KEY_OK       ? TG_OUTCOME_OK
-                      : outcome == TG_KEY_FAILED ? TG_OUTCOME_DROPPED
-                                                 : TG_OUTCOME_CANCELLED);
+    call_release(call, outcome == TG_KEY_OK       ? TG_OUTCOME_OK
+                       : outcome == TG_KEY_FAILED ? TG_OUTCOME_DROPPED
+                                                  : TG_OUTCOME_CANCELLED);
     call->state = CALL_OVER;
     if (call->in)
         http_inbound_finish(call->in);
@@ -369,7 +369,7 @@ static void break_off(struct call *call)
     } else if (call->in) {
         http_inbound_abort(call->in);
     }
-    call_let_go(call, TG_OUTCOME_DROPPED);
+    call_release(call, TG_OUTCOME_DROPPED);
     if (call->in == NULL)
         call_free(call);
 }

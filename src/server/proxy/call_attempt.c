@@ -230,8 +230,8 @@ bool call_money_left(const struct call *call, struct slice user, tg_micro *left,
 
     describe_money(call, &spending);
     spending.user = (struct ledger_text){user.at, user.n};
-    return (gateway->shared
-                ? remote_money_left(gateway->shared->money, &spending, call_now(call), left, part)
+    return (gateway->remote
+                ? remote_money_left(gateway->remote->money, &spending, call_now(call), left, part)
                 : spending_left(gateway->spending, &spending, call_now(call), left, part)) == TG_OK;
 }
 
@@ -326,10 +326,10 @@ static bool can_do_with_less(const struct call *call)
 
 static void reserve(struct call *call);
 
-static void shared_money_answered(struct shared_money *money, enum tg_err err,
-                                  const struct tg_money_answer *answer)
+static void remote_reservation_answered(struct remote_reservation *money, enum tg_err err,
+                                        const struct tg_money_answer *answer)
 {
-    char *at = (char *)money - offsetof(struct call, attempt.shared_money);
+    char *at = (char *)money - offsetof(struct call, attempt.remote_reservation);
     struct call *call = (struct call *)(void *)at;
 
     call->store_ms += call_now(call) - call->asked_at;
@@ -343,7 +343,7 @@ static void shared_money_answered(struct shared_money *money, enum tg_err err,
 }
 
 /* What the attempt may cost. False: the call has been answered. */
-static bool reckon(struct call *call, struct spending_call *spending)
+static bool price_attempt(struct call *call, struct spending_call *spending)
 {
     struct attempt *attempt = &call->attempt;
 
@@ -368,19 +368,19 @@ static void reserve(struct call *call)
     struct spending_call spending;
     struct tg_money_answer answer;
 
-    if (!reckon(call, &spending))
+    if (!price_attempt(call, &spending))
         return;
     enum tg_err err = spending_reserve(call->gateway->spending, &spending, call_now(call),
                                        &attempt->money, &answer);
     if (err || attempt->money.reservation == 0) {
         attempt->money.reservation = 0;
         answer.reservation = 0;
-    } else if (call->gateway->shared) {
+    } else if (call->gateway->remote) {
         spending.money = answer.reserved;
         call->state = CALL_AT_STORE;
         call->asked_at = call_now(call);
-        if (!shared_reserve(call->worker->port, &attempt->shared_money, call->generation, &spending,
-                            shared_money_answered, &err, &answer))
+        if (!remote_reserve(call->worker->port, &attempt->remote_reservation, call->generation,
+                            &spending, remote_reservation_answered, &err, &answer))
             return;
     }
     money_answered(call, err, &answer);
@@ -528,16 +528,17 @@ static void begin_attempt(struct call *call)
     call_refuse_admitted(call, &why);
 }
 
-static void key_answered(struct shared_key *key, enum tg_err err, const struct tg_key_hold *hold);
+static void key_answered(struct remote_key_claim *key, enum tg_err err,
+                         const struct tg_key_hold *hold);
 
 /* How often a key is looked for, while others have taken what the last one had left. */
 enum { KEY_ROUNDS_MAX = 8 };
 
 /* Two answers that were late are what a call waits for at most. Its key is then this gateway's own
  * word. */
-static bool has_waited_in_vain(const struct call *call)
+static bool wait_timed_out(const struct call *call)
 {
-    return call->attempt.shared_money.away || call->debit.way >= SHARED_LOCAL;
+    return call->attempt.remote_reservation.away || call->debit.way >= REMOTE_LOCAL;
 }
 
 /* What is left for its key, of the time that limits and budget take if both are late. */
@@ -545,7 +546,7 @@ static tg_ms patience_of(const struct call *call)
 {
     tg_ms timeout = call->generation->config.store.timeout;
 
-    return timeout + shared_money_timeout(timeout) - call->store_ms;
+    return timeout + remote_reservation_timeout(timeout) - call->store_ms;
 }
 
 /* The ring of this gateway chooses; whether the key has room for all gateways together, Redis
@@ -563,13 +564,14 @@ static void find_key(struct call *call)
         return;
     }
     hold_key(call);
-    if (call->gateway->shared && !has_waited_in_vain(call)) {
+    if (call->gateway->remote && !wait_timed_out(call)) {
         call->state = CALL_AT_STORE;
         call->asked_at = call_now(call);
-        if (!shared_key_take(call->worker->port, &attempt->shared_key, call->generation,
-                             answer.lease, answer.owner, patience_of(call), key_answered, &err))
+        if (!remote_key_claim_take(call->worker->port, &attempt->remote_key_claim, call->generation,
+                                   answer.lease, answer.owner, patience_of(call), key_answered,
+                                   &err))
             return;
-        key_answered(&attempt->shared_key, err, NULL);
+        key_answered(&attempt->remote_key_claim, err, NULL);
         return;
     }
     begin_attempt(call);
@@ -581,9 +583,10 @@ static void refuse_key(struct call *call, struct refusal *why)
     call_refuse_admitted(call, why);
 }
 
-static void key_answered(struct shared_key *key, enum tg_err err, const struct tg_key_hold *hold)
+static void key_answered(struct remote_key_claim *key, enum tg_err err,
+                         const struct tg_key_hold *hold)
 {
-    char *at = (char *)key - offsetof(struct call, attempt.shared_key);
+    char *at = (char *)key - offsetof(struct call, attempt.remote_key_claim);
     struct call *call = (struct call *)(void *)at;
     struct attempt *attempt = &call->attempt;
     struct refusal why;
@@ -635,7 +638,7 @@ const char *call_failure_name(enum call_failure failure)
     }
 }
 
-static void give_up_on_key(struct call *call)
+static void abandon_key(struct call *call)
 {
     if (call->n_tried < CALL_TRIED_MAX)
         call->tried[call->n_tried++] = call->last_key;
@@ -683,7 +686,7 @@ void call_attempt_failed(struct call *call, enum call_failure failure)
     call->failed_status = call->attempt.status;
     call->same_key = same;
     if (!same)
-        give_up_on_key(call);
+        abandon_key(call);
     call->state = CALL_PAUSING;
     if (may_retry(call, pause)) {
         atomic_fetch_add_explicit(&call->gateway->counts.retries, 1, memory_order_relaxed);

@@ -75,8 +75,9 @@ void call_free(struct call *call)
     if (call->in != NULL || call->attempt.out != NULL)
         return;
     /* Who leaves while a store is asked has had nothing: not even its rate stays charged. */
-    call_let_go(call, call->left_in == CALL_AT_STORE && call->attempts == 0 ? TG_OUTCOME_REFUSED
-                                                                            : TG_OUTCOME_CANCELLED);
+    call_release(call, call->left_in == CALL_AT_STORE && call->attempts == 0
+                           ? TG_OUTCOME_REFUSED
+                           : TG_OUTCOME_CANCELLED);
     call_report(call);
     net_timer_stop(worker->loop, &call->timer);
     waiter_forget(&call->waiter);
@@ -180,7 +181,7 @@ static bool describe(struct call *call, struct slice model)
         call_refuse(call, &why);
         return false;
     }
-    shared_divide_peer(call->gateway->shared, &call->generation->config.gate, &call->gate_call);
+    remote_divide_peer(call->gateway->remote, &call->generation->config.gate, &call->gate_call);
     if (value >= 0 && value <= (double)TG_NUMBER_MAX)
         call->gate_call.value = value;
     call->gate_call.waiter = &call->waiter;
@@ -258,7 +259,7 @@ static void send_json(struct call *call, const struct json_writer *out)
     call->status = 200;
     call->bytes_out = (int64_t)out->text.size;
     call->state = CALL_OVER;
-    call_let_go(call, TG_OUTCOME_CANCELLED);
+    call_release(call, TG_OUTCOME_CANCELLED);
     http_inbound_send(call->in, &head, (struct slice){out->text.bytes, out->text.size});
 }
 

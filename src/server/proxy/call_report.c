@@ -15,7 +15,7 @@
 #include "server/obs/metrics.h"
 #include "server/obs/traces.h"
 #include "server/obs/watch.h"
-#include "server/protect/guarded.h"
+#include "server/protect/protect_internal.h"
 #include "server/proxy/call.h"
 
 enum { WATCHED_MAX = 500 };

@@ -92,7 +92,7 @@ static void settle_money(struct call *call, enum call_charge charge, uint32_t fl
         use.key = (struct ledger_text){attempt->owner->config->name,
                                        strlen(attempt->owner->config->name)};
     spending_settle(call->gateway->spending, &attempt->money, &use, call_now(call));
-    shared_money_settle(&attempt->shared_money, use.spent);
+    remote_reservation_settle(&attempt->remote_reservation, use.spent);
     attempt->money.reservation = 0;
     call->spent = (call->spent > 0 ? call->spent : 0) + (use.spent > 0 ? use.spent : 0);
 }
@@ -112,8 +112,8 @@ static void give_back_key(struct call *call, enum tg_key_outcome outcome, enum c
     report.tokens = charge == CHARGE_USED && call->route ? all_tokens(&call->usage) : -1;
     if (attempt->first_at > 0)
         report.latency_ms = (double)(attempt->first_at - attempt->began_at);
-    shared_key_give(&attempt->shared_key, call->gateway->ring, attempt->key, call_now(call),
-                    &report);
+    remote_key_claim_give(&attempt->remote_key_claim, call->gateway->ring, attempt->key,
+                          call_now(call), &report);
     attempt->key = 0;
 }
 
@@ -232,9 +232,9 @@ static void leave_gate(struct call *call, enum tg_outcome outcome)
     if (outcome != TG_OUTCOME_REFUSED && call->route)
         release.actual = call->used;
     if (outcome == TG_OUTCOME_REFUSED)
-        shared_debit_refund(&call->debit);
+        remote_claim_refund(&call->debit);
     else
-        shared_debit_settle(&call->debit, release.actual);
+        remote_claim_settle(&call->debit, release.actual);
     if (call->lease == 0)
         return;
     tg_gate_release(call->gateway->gate, call->lease, call_now(call), &release);
@@ -256,7 +256,7 @@ void call_forget_body(struct call *call)
     held_body_free(&call->body, call->gateway);
 }
 
-void call_let_go(struct call *call, enum tg_outcome outcome)
+void call_release(struct call *call, enum tg_outcome outcome)
 {
     call_settle(call, TG_KEY_CANCELLED, CHARGE_USED);
     call_leave_route(call, outcome);
@@ -295,13 +295,13 @@ static void answer_refusal(struct call *call, const struct refusal *why)
 
 void call_refuse(struct call *call, const struct refusal *why)
 {
-    call_let_go(call, TG_OUTCOME_CANCELLED);
+    call_release(call, TG_OUTCOME_CANCELLED);
     answer_refusal(call, why);
 }
 
 void call_refuse_admitted(struct call *call, const struct refusal *why)
 {
     /* Once a provider has been asked, the call has been made, whatever became of it. */
-    call_let_go(call, call->attempts == 0 ? TG_OUTCOME_REFUSED : TG_OUTCOME_CANCELLED);
+    call_release(call, call->attempts == 0 ? TG_OUTCOME_REFUSED : TG_OUTCOME_CANCELLED);
     answer_refusal(call, why);
 }

@@ -12,11 +12,11 @@
 #include <stdlib.h>
 
 #include "lib/core/num.h"
-#include "server/remote/remote_blocks_inside.h"
+#include "server/remote/remote_blocks_internal.h"
 
 /* ---- looking ---- */
 
-enum credit_verdict blocks_verdict(const struct blocks_look *look, unsigned mask)
+enum credit_verdict blocks_verdict(const struct blocks_peek *look, unsigned mask)
 {
     enum credit_verdict all = CREDIT_YES;
 
@@ -29,7 +29,7 @@ enum credit_verdict blocks_verdict(const struct blocks_look *look, unsigned mask
                 continue;
             credit_expire(&scope->credits[i], look->now);
             enum credit_verdict one =
-                credit_look(&scope->credits[i], units, look->now, look->final);
+                credit_peek(&scope->credits[i], units, look->now, look->final);
             if (one == CREDIT_NO && limit->mode == TG_ENFORCE)
                 return CREDIT_NO;
             if (one == CREDIT_UNKNOWN)
@@ -39,7 +39,7 @@ enum credit_verdict blocks_verdict(const struct blocks_look *look, unsigned mask
     return all;
 }
 
-void blocks_say(const struct blocks_look *look, unsigned mask, bool refused)
+void blocks_say(const struct blocks_peek *look, unsigned mask, bool refused)
 {
     struct tg_axes *axes = look->axes;
 
@@ -52,7 +52,7 @@ void blocks_say(const struct blocks_look *look, unsigned mask, bool refused)
             struct tg_decision answer;
             if (!(mask & 1u << limit->axis))
                 continue;
-            bool no = units > 0 && credit_look(credit, units, look->now, look->final) == CREDIT_NO;
+            bool no = units > 0 && credit_peek(credit, units, look->now, look->final) == CREDIT_NO;
             if (no && limit->mode == TG_SHADOW) {
                 axes->would_deny |= 1u << limit->axis;
                 continue;
@@ -63,7 +63,7 @@ void blocks_say(const struct blocks_look *look, unsigned mask, bool refused)
     }
 }
 
-static void charge_all(const struct blocks_look *look, unsigned mask, struct remote_charge *charge)
+static void charge_all(const struct blocks_peek *look, unsigned mask, struct remote_charge *charge)
 {
     for (size_t s = 0; s < look->view->n; s++) {
         struct scope *scope = look->view->scopes[s];
@@ -80,13 +80,13 @@ static void charge_all(const struct blocks_look *look, unsigned mask, struct rem
     }
 }
 
-static void begin_charge(const struct blocks_look *look, struct remote_blocks_charge *charge)
+static void begin_charge(const struct blocks_peek *look, struct remote_blocks_charge *charge)
 {
     *charge = (struct remote_blocks_charge){.strict = false};
     charge->charge.at = root_time(look->view->scopes[0]->root, look->now);
 }
 
-bool blocks_answer(const struct blocks_look *look, unsigned *charged)
+bool blocks_answer(const struct blocks_peek *look, unsigned *charged)
 {
     bool per_axis = look->view->charging == TG_CHARGE_PER_AXIS;
     unsigned mask = per_axis ? RATE : RATE | COST;
@@ -107,7 +107,7 @@ bool blocks_answer(const struct blocks_look *look, unsigned *charged)
 }
 
 /* False: it is not known. Else axes and charge have the answer. */
-static bool decide(const struct blocks_look *look, struct remote_blocks_charge *charge)
+static bool decide(const struct blocks_peek *look, struct remote_blocks_charge *charge)
 {
     unsigned charged;
 
@@ -232,7 +232,7 @@ static void serve(struct remote_blocks *blocks, struct root *root, tg_ms now)
 
     mark_all(root);
     while ((ask = next_marked(root)) != NULL) {
-        struct blocks_look look = {&ask->view, now, true, &axes};
+        struct blocks_peek look = {&ask->view, now, true, &axes};
         if (!decide(&look, &charge))
             continue;
         dequeue(ask);
@@ -254,7 +254,7 @@ void blocks_returned(struct remote_blocks *blocks, struct root *root)
         blocks->returned(blocks->returned_context);
 }
 
-void blocks_let_go(struct root *root, tg_ms now)
+void blocks_release(struct root *root, tg_ms now)
 {
     for (struct scope *scope = root->scopes; scope; scope = scope->next_of_root)
         for (size_t i = 0; i < scope->n; i++)
@@ -277,7 +277,7 @@ void blocks_landed(struct remote_blocks *blocks, struct root *root, bool fine, t
     else
         give_up(root);
     if (root->returning)
-        blocks_let_go(root, now);
+        blocks_release(root, now);
     if (root->first || (fine && root->returning && owes(root)))
         lease_ask(blocks, root, now);
     if (root->returning && !root->flight)
@@ -382,7 +382,7 @@ struct remote_blocks_ask *remote_blocks_take(struct remote_blocks *blocks,
     if (*err)
         return NULL;
     struct root *root = view.scopes[0]->root;
-    struct blocks_look look = {&view, now, false, axes};
+    struct blocks_peek look = {&view, now, false, axes};
     note_demand(&view, now);
     if (decide(&look, charge)) {
         blocks->stats.decisions++;

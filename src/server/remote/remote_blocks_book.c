@@ -10,7 +10,7 @@
 #include <xxhash.h>
 
 #include "lib/core/num.h"
-#include "server/remote/remote_blocks_inside.h"
+#include "server/remote/remote_blocks_internal.h"
 
 static const tg_ms FORGOTTEN_AFTER = 60000, SWEEP_EVERY = 10000;
 
@@ -159,7 +159,7 @@ static struct scope *find_scope(const struct remote_blocks *blocks, struct slice
 
 static void free_scope(struct scope *scope)
 {
-    limits_words_fini(&scope->words);
+    limits_codec_fini(&scope->words);
     free(scope);
 }
 
@@ -189,8 +189,8 @@ static enum tg_err make_words(struct scope *scope, const char *prefix,
     struct remote_scope only = {scope->name, scope->key, leased, scope->n};
     struct remote_debit debit = {.root = scope->root->name, .scopes = &only, .n_scopes = 1};
 
-    limits_words_init(&scope->words);
-    return limits_words_set(&scope->words, prefix, &debit);
+    limits_codec_init(&scope->words);
+    return limits_codec_set(&scope->words, prefix, &debit);
 }
 
 static struct scope *new_scope(struct root *root, const struct remote_scope *wanted, uint64_t hash)
@@ -295,7 +295,7 @@ enum tg_err book_find(struct remote_blocks *blocks, const struct remote_debit *d
     return TG_OK;
 }
 
-bool book_look(const struct remote_blocks *blocks, const struct remote_debit *debit,
+bool book_peek(const struct remote_blocks *blocks, const struct remote_debit *debit,
                struct claim_view *view)
 {
     uint64_t root_hash = hash_of(debit->root, blocks->seed);

@@ -171,7 +171,7 @@ void credit_spend(struct credit *credit, int64_t units)
 
 /* ---- deciding ---- */
 
-enum credit_verdict credit_look(const struct credit *credit, int64_t units, tg_ms now, bool final)
+enum credit_verdict credit_peek(const struct credit *credit, int64_t units, tg_ms now, bool final)
 {
     if (units <= credit->units)
         return CREDIT_YES;

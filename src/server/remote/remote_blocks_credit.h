@@ -66,7 +66,7 @@ void credit_expire(struct credit *credit, tg_ms now);
 /* For a call of so many units; after credit_expire(). With `final`, what Redis could not give just
  * now is a no. */
 enum credit_verdict { CREDIT_YES, CREDIT_NO, CREDIT_UNKNOWN };
-enum credit_verdict credit_look(const struct credit *credit, int64_t units, tg_ms now, bool final);
+enum credit_verdict credit_peek(const struct credit *credit, int64_t units, tg_ms now, bool final);
 
 /* What is said of it: with `units` taken, or 0: as it stands; or refused. */
 void credit_answer(const struct credit *credit, int64_t units, bool refused, tg_ms now,

@@ -14,11 +14,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "io/redis/redis_inside.h"
+#include "io/redis/redis_internal.h"
 #include "io/redis/resp.h"
 #include "lib/core/container_of.h"
 #include "lib/core/num.h"
-#include "server/remote/remote_blocks_inside.h"
+#include "server/remote/remote_blocks_internal.h"
 #include "server/remote/scripts.h"
 
 enum { ARGS_FIXED = 4, ARGS_EACH = 13, WORDS_FIXED = 5, NUMBERS_EACH = 8 };
@@ -75,7 +75,7 @@ static void wish_for_waiting(struct wishes *wishes, const struct root *root, tg_
                 int64_t units = blocks_units(&scope->given[i], ask->view.cost);
                 struct wish *wish;
                 credit_expire(&scope->credits[i], now);
-                if (units > 0 && credit_look(&scope->credits[i], units, now, false) != CREDIT_NO &&
+                if (units > 0 && credit_peek(&scope->credits[i], units, now, false) != CREDIT_NO &&
                     (wish = wish_for(wishes, scope, i)) != NULL)
                     add_need(wish, units);
             }
@@ -155,7 +155,7 @@ static void add_number(struct command *command, int64_t number)
 /* The key of what Redis said last to this root. Null: there is none. */
 static const char *name_of_said(struct remote_blocks *blocks, const struct flight *flight)
 {
-    struct slice tag = limits_words_tag(&flight->sent[0].scope->words, blocks->prefix);
+    struct slice tag = limits_codec_tag(&flight->sent[0].scope->words, blocks->prefix);
     size_t bytes = strlen(blocks->prefix) + strlen(blocks->holder) + tag.n + 16;
 
     if (blocks->holder[0] == '\0')
@@ -196,7 +196,7 @@ static void add_sent(struct command *command, const struct sent *sent)
     static const struct limits_clock ANY = {.callers = true};
     struct limits_call call;
 
-    limits_words_take(&sent->scope->words, &ANY, "", &call);
+    limits_codec_take(&sent->scope->words, &ANY, "", &call);
     command->keys[command->n_keys++] = call.keys[sent->limit];
     for (size_t i = 0; i < LIMITS_WORDS_EACH; i++)
         command->args[command->n_args++] =
@@ -438,7 +438,7 @@ void lease_ask_again(struct remote_blocks *blocks, struct root *root, tg_ms now)
 
     if (!flight || !flight->in_doubt || flight->is_out)
         return;
-    struct slice key = limits_words_key(&flight->sent[0].scope->words, 0);
+    struct slice key = limits_codec_key(&flight->sent[0].scope->words, 0);
     bool too_late = now - flight->sent_at >= LIMITS_DOUBT_WITHIN;
     if (!too_late && redis_is_up(blocks->options.redis, &key))
         send_off(flight);

@@ -9,7 +9,7 @@
  * charging per axis cost may be refused here, if rate admits: that, too, is known here.
  */
 #include "lib/core/num.h"
-#include "server/remote/remote_blocks_inside.h"
+#include "server/remote/remote_blocks_internal.h"
 
 /* What the units of a limit that are here lack for the call; 0: nothing. */
 static int64_t missing(struct scope *scope, size_t i, int64_t cost, tg_ms now)
@@ -44,7 +44,7 @@ static void say_here(const struct scope *scope, size_t i, int64_t cost, tg_ms no
 /* `to` is the scope of that number as it is called in Redis, `from` are its limits: leaves what
  * Redis is to be looked at for, of the axes of `mask`, and says what is enough here. `lacks` is the
  * most of the cost that is missing, by mode. */
-static void divide(const struct blocks_look *look, size_t s, unsigned mask, struct remote_scope *to,
+static void divide(const struct blocks_peek *look, size_t s, unsigned mask, struct remote_scope *to,
                    struct tg_limit *from, int64_t lacks[])
 {
     struct scope *scope = look->view->scopes[s];
@@ -70,7 +70,7 @@ static void divide(const struct blocks_look *look, size_t s, unsigned mask, stru
 }
 
 /* The limits of which there is not enough here. */
-static void find_rest(struct remote_blocks *blocks, const struct blocks_look *look,
+static void find_rest(struct remote_blocks *blocks, const struct blocks_peek *look,
                       struct remote_debit *rest)
 {
     bool no_cost = rest->charging == TG_CHARGE_PER_AXIS && blocks_verdict(look, COST) == CREDIT_NO;
@@ -98,9 +98,9 @@ enum tg_err remote_blocks_peek(struct remote_blocks *blocks, const struct remote
     if (!num_in_range(debit->cost) || debit->n_scopes < 1 || debit->n_scopes > TG_SCOPES_MAX)
         return TG_ERR_INVALID;
     *rest = blocks_strict_debit(blocks, debit, now);
-    if (!book_look(blocks, debit, &view) || blocks_is_too_large(&view))
+    if (!book_peek(blocks, debit, &view) || blocks_is_too_large(&view))
         return TG_OK;
-    struct blocks_look look = {&view, now, false, axes};
+    struct blocks_peek look = {&view, now, false, axes};
     if (blocks_answer(&look, &unused)) {
         rest->n_scopes = 0;
         return TG_OK;

@@ -1,7 +1,7 @@
 /* remote_keys.h - provider keys that several nodes use: windows, leases, cooldowns, breakers.
  *
  *     tg_pool_acquire(pool, &call, now, &answer)             the ring chooses: a first filter
- *     tg_keyring_look(ring, answer.lease, &terms)
+ *     tg_keyring_terms(ring, answer.lease, &terms)
  *     remote_keys_take(keys, &terms, decided, context)  ->  key
  *     ... decided(context, TG_OK, null)          it is taken here, too
  *     ... decided(context, TG_OK, &hold)         no: tg_keyring_hold_off(), and acquire again

@@ -1,6 +1,6 @@
 /* remote_limits.c - rate and cost decided by Redis. See remote_limits.h.
  *
- * What is asked is sent at once, and answered once; remote_limits_inside.h draws how. A yes that
+ * What is asked is sent at once, and answered once; remote_limits_internal.h draws how. A yes that
  * nobody waits for any more is given back from here: an ask owns the words it was sent with. A
  * question without a reply is another matter: nobody knows whether it has charged, and what, so
  * that stands.
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 
 #include "lib/core/num.h"
-#include "server/remote/remote_limits_inside.h"
+#include "server/remote/remote_limits_internal.h"
 #include "server/remote/scripts.h"
 
 void remote_limits_options_init(struct remote_limits_options *options)
@@ -57,7 +57,7 @@ void remote_limits_free(struct remote_limits *limits)
     limits_tell_fini(limits);
     for (struct remote_limits_ask *ask = limits->pool, *next; ask != NULL; ask = next) {
         next = ask->next;
-        limits_words_fini(&ask->words);
+        limits_codec_fini(&ask->words);
         free(ask);
     }
     free(limits->holder);
@@ -85,7 +85,7 @@ static struct remote_limits_ask *get_ask(struct remote_limits *limits)
         if (ask == NULL)
             return NULL;
         ask->limits = limits;
-        limits_words_init(&ask->words);
+        limits_codec_init(&ask->words);
     }
     limits->in_flight++;
     return ask;
@@ -101,7 +101,7 @@ static struct remote_limits_ask *prepare(struct remote_limits *limits,
         return NULL;
     ask->clock = (struct limits_clock){limits->callers_clock, now, limits->ttl_floor};
     ask->since = net_loop_now(limits->loop);
-    if (limits_words_set(&ask->words, limits->prefix, debit) != TG_OK) {
+    if (limits_codec_set(&ask->words, limits->prefix, debit) != TG_OK) {
         limits_put_back(ask);
         return NULL;
     }
@@ -136,7 +136,7 @@ void remote_limits_get_stats(const struct remote_limits *limits, struct remote_l
 static bool read_reply(struct remote_limits_ask *ask, const struct redisReply *reply,
                        struct tg_axes *axes)
 {
-    return reply != NULL && limits_words_read(&ask->words, &ask->clock, reply, axes, &ask->charge);
+    return reply != NULL && limits_codec_read(&ask->words, &ask->clock, reply, axes, &ask->charge);
 }
 
 static bool is_yes(struct remote_limits_ask *ask, const struct redisReply *reply)
@@ -244,7 +244,7 @@ static struct remote_limits_ask *ask_for(struct remote_limits *limits,
     ask->charges = charges;
     ask->decided = decided;
     ask->context = context;
-    limits_words_take(&ask->words, &ask->clock, charges ? "" : "p", &limits->call);
+    limits_codec_take(&ask->words, &ask->clock, charges ? "" : "p", &limits->call);
     limits_send(ask, &script_take);
     return ask;
 }
@@ -316,7 +316,7 @@ void remote_limits_refund(struct remote_limits *limits, const struct remote_debi
 
     if (ask == NULL)
         return;
-    limits_words_charged(&ask->words, charge);
+    limits_codec_charged(&ask->words, charge);
     ask->tale = TALE_UNDO;
     ask->charge = *charge;
     limits_tell(ask);

@@ -24,7 +24,7 @@
 
 #include "io/redis/resp.h"
 #include "lib/core/num.h"
-#include "server/remote/remote_limits_inside.h"
+#include "server/remote/remote_limits_internal.h"
 #include "server/remote/scripts.h"
 
 enum { WAITING_MAX = 20000, AT_ONCE = 128, BITS = 512 };
@@ -48,7 +48,7 @@ void limits_tell_fini(struct remote_limits *limits)
     while (limits->first != NULL) {
         struct remote_limits_ask *ask = limits->first;
         limits->first = ask->next;
-        limits_words_fini(&ask->words);
+        limits_codec_fini(&ask->words);
         free(ask);
     }
     free(limits->mark);
@@ -108,7 +108,7 @@ static bool make_room(struct remote_limits *limits, size_t bytes)
 static const struct limits_once *mark_of(struct remote_limits_ask *ask, struct limits_once *once)
 {
     struct remote_limits *limits = ask->limits;
-    struct slice tag = limits_words_tag(&ask->words, limits->prefix);
+    struct slice tag = limits_codec_tag(&ask->words, limits->prefix);
 
     if (limits->holder == NULL ||
         !make_room(limits, strlen(limits->prefix) + tag.n + strlen(limits->holder) + 40))
@@ -131,15 +131,15 @@ static const struct redis_script *put_tale(struct remote_limits_ask *ask,
 
     switch (ask->tale) {
     case TALE_UNDO:
-        return limits_words_undo(&ask->words, &ask->clock, once, ask->charge.at, call)
+        return limits_codec_undo(&ask->words, &ask->clock, once, ask->charge.at, call)
                    ? &script_refund
                    : NULL;
     case TALE_SETTLE:
-        return limits_words_settle(&ask->words, &ask->clock, once, &ask->charge, ask->actual, call)
+        return limits_codec_settle(&ask->words, &ask->clock, once, &ask->charge, ask->actual, call)
                    ? &script_settle
                    : NULL;
     default:
-        return limits_words_owe(&ask->words, &ask->clock, once, age, FADES_WITHIN, call)
+        return limits_codec_owe(&ask->words, &ask->clock, once, age, FADES_WITHIN, call)
                    ? &script_owe
                    : NULL;
     }
@@ -159,14 +159,14 @@ static void tell(struct remote_limits_ask *ask)
 
 static bool can_be_told(const struct remote_limits_ask *ask)
 {
-    struct slice key = limits_words_key(&ask->words, 0);
+    struct slice key = limits_codec_key(&ask->words, 0);
 
     return redis_is_up(ask->limits->redis, &key);
 }
 
 static tg_ms pointless_at(const struct remote_limits_ask *ask)
 {
-    return num_add(ask->since, limits_words_felt(&ask->words));
+    return num_add(ask->since, limits_codec_felt(&ask->words));
 }
 
 void limits_tell(struct remote_limits_ask *ask)

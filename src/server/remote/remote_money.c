@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "lib/core/problem.h"
-#include "server/remote/remote_money_own.h"
+#include "server/remote/remote_money_internal.h"
 
 void remote_money_options_init(struct remote_money_options *options)
 {
@@ -120,7 +120,7 @@ static void adopt_account(void *context, const struct spending_account *account)
 
 bool remote_money_adopt(struct remote_money *money, tg_ms now, struct tg_problem *problem)
 {
-    bool done = spending_look_all(money->spending, now, adopt_account, money, problem);
+    bool done = spending_each(money->spending, now, adopt_account, money, problem);
 
     pthread_mutex_lock(&money->lock);
     money->repair_due = true;
@@ -137,7 +137,7 @@ void remote_money_leave(struct remote_money *money)
 
 /* ---- Looking ---- */
 
-struct left_look {
+struct left_view {
     struct remote_money *money;
     tg_micro least, amount;
     bool any;
@@ -154,7 +154,7 @@ static tg_micro used_of(const struct sum *sum)
 
 static void look_at_left(void *context, const struct spending_account *account)
 {
-    struct left_look *look = context;
+    struct left_view *look = context;
     char key[MONEY_KEY_MAX];
 
     for (size_t i = 0; i < account->n_budgets; i++) {
@@ -178,8 +178,8 @@ static void look_at_left(void *context, const struct spending_account *account)
 enum tg_err remote_money_left(struct remote_money *money, const struct spending_call *call,
                               tg_ms now, tg_micro *left, double *part)
 {
-    struct left_look look = {money, TG_MONEY_MAX, TG_MONEY_MAX, false};
-    enum tg_err err = spending_look(money->spending, call, now, look_at_left, &look);
+    struct left_view look = {money, TG_MONEY_MAX, TG_MONEY_MAX, false};
+    enum tg_err err = spending_peek(money->spending, call, now, look_at_left, &look);
 
     if (err)
         return err;

@@ -3,7 +3,7 @@
 #ifndef TG_REMOTE_REMOTE_MONEY_ARGS_H
 #define TG_REMOTE_REMOTE_MONEY_ARGS_H
 
-#include "server/remote/remote_money_own.h"
+#include "server/remote/remote_money_internal.h"
 
 /* As many as the longest script takes: money_reserve.lua. */
 enum { ARGS_MAX = 7 + 5 * MONEY_WINDOWS_MAX, ARGS_DIGITS = 20 };

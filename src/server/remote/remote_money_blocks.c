@@ -22,7 +22,7 @@
 
 #include "lib/core/container_of.h"
 #include "server/remote/remote_money_args.h"
-#include "server/remote/remote_money_own.h"
+#include "server/remote/remote_money_internal.h"
 #include "server/remote/scripts.h"
 
 enum {

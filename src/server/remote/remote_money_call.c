@@ -1,8 +1,8 @@
 /* remote_money_call.c - a call's reservation and settlement, step by step.
  *
- * The states are drawn in remote_money_own.h. Budgets of everyone are asked first, for they are
- * decided here; what they give is held while the script decides the rest, and falls to what that
- * reserves. A refusal by everyone's that is only contended still asks the script, which then
+ * The states are drawn in remote_money_internal.h. Budgets of everyone are asked first, for they
+ * are decided here; what they give is held while the script decides the rest, and falls to what
+ * that reserves. A refusal by everyone's that is only contended still asks the script, which then
  * reserves nothing: if something below is spent, a retry is not worth it.
  *
  * Nobody waits longer than the time limit, blocks and script together. What is decided after that
@@ -13,7 +13,7 @@
 #include <stdlib.h>
 
 #include "lib/core/container_of.h"
-#include "server/remote/remote_money_own.h"
+#include "server/remote/remote_money_internal.h"
 
 enum { ENDINGS_MAX = 4096 }; /* of a port */
 

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "server/remote/remote_money_args.h"
-#include "server/remote/remote_money_own.h"
+#include "server/remote/remote_money_internal.h"
 #include "server/remote/remote_name.h"
 #include "server/remote/scripts.h"
 
@@ -145,7 +145,7 @@ enum tg_err money_claim_new(struct remote_money_port *port, const struct spendin
     draft.money = port->money;
     draft.err = TG_OK;
     draft.n_windows = draft.n_budgets = draft.every_windows = draft.every_budgets = 0;
-    enum tg_err err = spending_look(port->money->spending, call, now, draft_account, &draft);
+    enum tg_err err = spending_peek(port->money->spending, call, now, draft_account, &draft);
     err = err ? err : draft.err;
     if (!err && (made = claim_alloc(&draft)) == NULL)
         err = TG_ERR_MEMORY;

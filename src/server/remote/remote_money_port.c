@@ -11,7 +11,7 @@
  */
 #include <stdlib.h>
 
-#include "server/remote/remote_money_own.h"
+#include "server/remote/remote_money_internal.h"
 
 enum {
     TELLINGS_MAX = 64, /* on the way at once, of a port */

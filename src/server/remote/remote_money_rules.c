@@ -4,7 +4,7 @@
  * Redis is away. money_reserve.lua has the same rules, and src/lib/budget/bank.c is where they come
  * from; a test asks all three the same questions.
  */
-#include "server/remote/remote_money_own.h"
+#include "server/remote/remote_money_internal.h"
 
 void money_rule_ask(const struct claim_budget *budgets, const struct rule_state *states, size_t n,
                     tg_micro need, struct rule_answer *answer)

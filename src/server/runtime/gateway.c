@@ -13,8 +13,8 @@
 #include "io/posix/zone.h"
 #include "server/admit/admit.h"
 #include "server/obs/metrics.h"
-#include "server/remote/shared.h"
-#include "server/runtime/generation_parts.h"
+#include "server/remote/remote.h"
+#include "server/runtime/generation_internal.h"
 #include "server/runtime/worker.h"
 
 enum { FLUSH_MS = 50 }; /* how often what was spent is moved from the journal to the database */
@@ -89,12 +89,12 @@ bool gateway_set_gates(struct gateway *gateway, const struct generation *generat
     struct tg_gate_config config;
 
     scopes_gate_config(&generation->config.gate, &config);
-    config.store = gateway->shared ? NULL : gateway->store;
-    config.remote_store = gateway->shared != NULL;
+    config.store = gateway->remote ? NULL : gateway->store;
+    config.remote_store = gateway->remote != NULL;
     config.seed = gateway->seed;
     config.policy = generation->policy->policy;
     config.wake = gateway_wake;
-    shared_divide_law(gateway->shared, &generation->config.gate.concurrency,
+    remote_divide_law(gateway->remote, &generation->config.gate.concurrency,
                       &config.concurrency.law);
     if (!set_gate(&gateway->protect_gate, &config, now, problem))
         return false;
@@ -118,10 +118,10 @@ static void free_generation(void *arg)
 
 void gateway_generation_over(struct gateway *gateway, struct generation *generation)
 {
-    if (gateway->clerk == NULL)
+    if (gateway->control == NULL)
         return; /* it goes with the gateway */
     net_post_init(&generation->freeing, free_generation, generation);
-    net_loop_post(gateway->clerk, &generation->freeing);
+    net_loop_post(gateway->control, &generation->freeing);
 }
 
 /* ---- all together ---- */
@@ -200,7 +200,7 @@ bool gateway_new(struct config *config, const struct clock *clock, size_t n_thre
         pthread_mutex_init(&gateway->ring_changes, NULL);
         fine = draw(gateway, problem);
     }
-    fine = fine && shared_new(gateway, config, &gateway->shared, problem) &&
+    fine = fine && remote_new(gateway, config, &gateway->remote, problem) &&
            make_store(gateway, problem) && make_metrics(gateway, problem) &&
            open_ledger(gateway, &config->ledger, problem);
     if (fine) {
@@ -225,7 +225,7 @@ void gateway_free(struct gateway *gateway)
 
     if (gateway == NULL)
         return;
-    shared_free(gateway->shared);
+    remote_free(gateway->remote);
     spending_free(gateway->spending);
     if (gateway->ledger && !ledger_close(gateway->ledger, &problem))
         fprintf(stderr, "tollgate: ledger: %s\n", problem.text);

@@ -2,7 +2,7 @@
  *
  *     worker, worker, ...        one thread each, an event loop, connections (worker.h)
  *         call, call, ...        one request each, from its head to its settlement (call.h)
- *     clerk                      a thread for all that is not a call (clerk.h)
+ *     control thread                      a thread for all that is not a call (control thread.h)
  *     generation                 what one reading of the configuration made (generation.h)
  *     gateway                    what outlasts it:
  *         gate                   memory, fairness, a ceiling of calls, policy, rate and cost
@@ -28,7 +28,7 @@ struct gateway_zone;
 struct log;
 struct metrics;
 struct snapshot_memory;
-struct shared;
+struct remote;
 struct trace;
 struct watch;
 
@@ -48,7 +48,7 @@ struct gateway_counts {
     atomic_bool reload_failed; /* the last one */
 };
 
-/* How the last reading of a configuration went; by the clerk's thread. */
+/* How the last reading of a configuration went; by the control thread's thread. */
 struct last_reload {
     tg_ms at; /* 0: there was none */
     bool ok;
@@ -62,7 +62,7 @@ struct gateway {
     struct clock clock;
     uint64_t seed;
     char node_id[GATEWAY_NODE_BYTES + 1]; /* of this process among others: random, [a-z0-9] */
-    size_t n_threads;                     /* that hold generations: workers, and the clerk */
+    size_t n_threads; /* that hold generations: workers, and the control thread */
     struct tg_store *store;
     struct limit_book *book;
     struct tg_gate *gate;
@@ -70,13 +70,14 @@ struct gateway {
     struct admit *admit; /* what leases of protect_gate that were given to callers have in common */
     struct tg_keyring *ring;
     pthread_mutex_t ring_changes; /* whoever changes the ring, or reads names out of it */
-    struct shared *shared;        /* with other gateways; null: nothing is */
+    struct remote *remote;        /* with other gateways; null: nothing is */
     struct ledger *ledger;
     struct spending *spending;
-    struct gateway_zone *zones;     /* of budgets; by whoever makes a generation */
-    struct generation *generations; /* all there are, the newest first; by the clerk's thread, and
+    struct gateway_zone *zones; /* of budgets; by whoever makes a generation */
+    struct generation
+        *generations; /* all there are, the newest first; by the control thread's thread, and
                                        before it starts and after it ended by its maker */
-    struct net_loop *clerk;         /* where generations are freed; null: there is none */
+    struct net_loop *control; /* where generations are freed; null: there is none */
     struct retry_budget retries;
     struct http_census census;
     struct gateway_counts counts;
@@ -84,8 +85,9 @@ struct gateway {
     struct log *log;         /* lines for whoever is on call */
     struct metrics *metrics; /* what is counted of finished requests; a part for each thread */
     struct watch *watch;     /* the last refusals */
-    struct snapshot_memory *sampled; /* what rates are made of; by the clerk's thread; null: none */
-    struct trace *trace;             /* spans that wait to be sent; null: none are wanted */
+    struct snapshot_memory
+        *sampled;        /* what rates are made of; by the control thread's thread; null: none */
+    struct trace *trace; /* spans that wait to be sent; null: none are wanted */
     atomic_bool draining;
     atomic_llong drain_ms; /* how long it may, by the newest generation */
     atomic_int working;    /* workers whose thread runs */

@@ -16,9 +16,9 @@
 
 #include "lib/core/problem.h"
 #include "server/envoy/envoy_rls.h"
-#include "server/remote/shared.h"
+#include "server/remote/remote.h"
 #include "server/runtime/gateway.h"
-#include "server/runtime/generation_parts.h"
+#include "server/runtime/generation_internal.h"
 #include "server/runtime/worker.h"
 #include "server/tenancy/key_index.h"
 
@@ -173,7 +173,7 @@ static void slots_config(const struct generation *generation, const struct confi
     scopes_gate_config(&alone, config);
     config->seed = generation->gateway->seed;
     config->wake = gateway_wake;
-    shared_divide_law(generation->gateway->shared, &model->concurrency, &config->concurrency.law);
+    remote_divide_law(generation->gateway->remote, &model->concurrency, &config->concurrency.law);
 }
 
 static bool make_slots(struct generation *generation, struct route *route,
@@ -313,7 +313,7 @@ static bool make_limits(struct generation *generation, const struct generation *
 /* After all limits have been wanted. */
 static bool make_listing(struct generation *generation, struct tg_problem *problem)
 {
-    if (generation->gateway->shared == NULL)
+    if (generation->gateway->remote == NULL)
         return true;
     generation->listing = limit_book_list(generation->gateway->book);
     return generation->listing != NULL || generation_say(problem, "limits", "no memory");
@@ -469,7 +469,7 @@ static void slots_drop(struct slots *slots)
     free(slots);
 }
 
-static void policy_drop(struct shared_policy *policy)
+static void policy_drop(struct remote_policy *policy)
 {
     if (policy == NULL || atomic_fetch_sub(&policy->refs, 1) > 1)
         return;

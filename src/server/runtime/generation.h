@@ -77,7 +77,7 @@ struct protected_route {
 };
 
 /* A policy, and how many generations have it. */
-struct shared_policy {
+struct remote_policy {
     struct tg_policy *policy; /* null: none */
     atomic_int refs;
 };
@@ -95,7 +95,7 @@ struct generation {
     struct scopes *scopes;
     struct limit_listing *listing; /* what Redis has to know of limits; null: it is not the store */
     struct envoy_rls *envoy;       /* Envoy's rate limit service */
-    struct shared_policy *policy;
+    struct remote_policy *policy;
     struct provider *providers; /* as in the configuration, the others too */
     struct route *routes;
     struct route

@@ -1,9 +1,9 @@
 /* generation_budgets.c - the budgets of a configuration, into the bank. */
 #include <stdlib.h>
 
-#include "server/remote/shared.h"
+#include "server/remote/remote.h"
 #include "server/runtime/gateway.h"
-#include "server/runtime/generation_parts.h"
+#include "server/runtime/generation_internal.h"
 
 /* The budgets of an account. */
 static bool make_budgets(struct gateway *gateway, const struct config_budget *from, size_t n,
@@ -77,7 +77,7 @@ static bool set_budgets(struct gateway *gateway, const struct config *config,
     spending.bank.seed = gateway->seed;
     return (gateway->spending ? spending_change(gateway->spending, tree, now, problem)
                               : spending_new(&spending, tree, now, &gateway->spending, problem)) &&
-           shared_set_budgets(gateway->shared, now, problem);
+           remote_set_budgets(gateway->remote, now, problem);
 }
 
 bool generation_set_budgets(struct generation *generation, tg_ms now, struct tg_problem *problem)

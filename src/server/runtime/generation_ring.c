@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 #include "server/runtime/gateway.h"
-#include "server/runtime/generation_parts.h"
+#include "server/runtime/generation_internal.h"
 
 /* What a keyring is made from, in the storage of one step. */
 struct ring_plan {

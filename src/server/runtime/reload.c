@@ -10,7 +10,7 @@
 #include "server/admin/state_log.h"
 #include "server/runtime/observe.h"
 #include "server/runtime/worker.h"
-#include "server/serve/clerk.h"
+#include "server/serve/control.h"
 
 enum state { IDLE, READING, TELLING };
 
@@ -24,7 +24,7 @@ struct request {
 };
 
 struct reload {
-    struct clerk *clerk;
+    struct control *control;
     char *path;
     enum state state;
     struct request *asked;   /* answered by what is being read, */
@@ -86,7 +86,7 @@ static struct generation *read_with(struct gateway *gateway, const char *path,
 static void *read_all(void *arg)
 {
     struct reload *reload = arg;
-    struct gateway *gateway = reload->clerk->gateway;
+    struct gateway *gateway = reload->control->gateway;
     struct admin_extras extras;
 
     reload->made = NULL;
@@ -96,7 +96,7 @@ static void *read_all(void *arg)
                                  &reload->failure);
         admin_extras_free(&extras);
     }
-    net_loop_post(reload->clerk->loop, &reload->read);
+    net_loop_post(reload->control->loop, &reload->read);
     return NULL;
 }
 
@@ -124,11 +124,11 @@ static void begin(struct reload *reload)
 {
     reload->asked = reload->waiting;
     reload->waiting = NULL;
-    reload->before = reload->clerk->generation;
+    reload->before = reload->control->generation;
     reload->state = READING;
     reload->has_thread =
         reload->path != NULL &&
-        !atomic_load_explicit(&reload->clerk->gateway->draining, memory_order_relaxed) &&
+        !atomic_load_explicit(&reload->control->gateway->draining, memory_order_relaxed) &&
         pthread_create(&reload->thread, NULL, read_all, reload) == 0;
     if (reload->has_thread)
         return;
@@ -136,7 +136,7 @@ static void begin(struct reload *reload)
              reload->path == NULL ? "there is no file that it could be read from"
                                   : "the gateway is about to end, or the system gives no thread");
     reload->made = NULL;
-    net_loop_post(reload->clerk->loop, &reload->read);
+    net_loop_post(reload->control->loop, &reload->read);
 }
 
 /* ---- answering ---- */
@@ -144,7 +144,7 @@ static void begin(struct reload *reload)
 static void say(const struct reload *reload)
 {
     const struct reload_result *result = &reload->result;
-    struct log *log = reload->clerk->gateway->log;
+    struct log *log = reload->control->gateway->log;
 
     if (log != NULL) {
         state_log_reload(log, result, reload->asked->why);
@@ -169,13 +169,13 @@ static void say(const struct reload *reload)
 
 static void count(struct reload *reload, bool ok)
 {
-    struct gateway_counts *counts = &reload->clerk->gateway->counts;
+    struct gateway_counts *counts = &reload->control->gateway->counts;
 
     atomic_fetch_add_explicit(ok ? &counts->reloads : &counts->reloads_failed, 1,
                               memory_order_relaxed);
     atomic_store_explicit(&counts->reload_failed, !ok, memory_order_relaxed);
-    reload->clerk->gateway->last_reload = (struct last_reload){
-        .at = clerk_now(reload->clerk),
+    reload->control->gateway->last_reload = (struct last_reload){
+        .at = control_now(reload->control),
         .ok = ok,
         .why = reload->asked->why,
         .errors = ok ? 0 : reload->problems.errors + (reload->failure.text[0] != '\0')};
@@ -184,7 +184,7 @@ static void count(struct reload *reload, bool ok)
 static void finish(struct reload *reload, bool ok)
 {
     struct reload_result *result = &reload->result;
-    const struct generation *now = reload->clerk->generation;
+    const struct generation *now = reload->control->generation;
     struct request *next;
 
     result->ok = ok;
@@ -192,7 +192,7 @@ static void finish(struct reload *reload, bool ok)
     memcpy(result->hash, now->config.hash, sizeof result->hash);
     result->problems = &reload->problems;
     result->failure = reload->failure.text[0] != '\0' ? reload->failure.text : NULL;
-    reload->failed_at = ok ? 0 : clerk_now(reload->clerk);
+    reload->failed_at = ok ? 0 : control_now(reload->control);
     count(reload, ok);
     say(reload);
     for (struct request *request = reload->asked; request; request = next) {
@@ -261,28 +261,28 @@ static void all_taken(void *arg)
 void reload_taken(struct reload *reload)
 {
     if (atomic_fetch_sub(&reload->telling, 1) == 1)
-        net_loop_post(reload->clerk->loop, &reload->taken);
+        net_loop_post(reload->control->loop, &reload->taken);
 }
 
 static void tell(struct reload *reload)
 {
-    struct clerk *clerk = reload->clerk;
+    struct control *control = reload->control;
     struct generation *made = reload->made;
-    struct gateway *gateway = clerk->gateway;
+    struct gateway *gateway = control->gateway;
 
-    find_restarts(&reload->result, &clerk->generation->config, &made->config);
+    find_restarts(&reload->result, &control->generation->config, &made->config);
     reload->made = NULL;
     made->next = gateway->generations;
     gateway->generations = made;
     atomic_store(&gateway->census.max, made->config.limits.connections);
     atomic_store(&gateway->drain_ms, made->config.drain);
-    clerk->generation = made;
+    control->generation = made;
     gateway_observe_change(gateway, &made->config);
-    generation_leave(reload->before, clerk->number);
+    generation_leave(reload->before, control->number);
     reload->state = TELLING;
-    atomic_store(&reload->telling, clerk->n_workers);
-    for (size_t i = 0; i < clerk->n_workers; i++)
-        worker_take(&clerk->workers[i], made, reload);
+    atomic_store(&reload->telling, control->n_workers);
+    for (size_t i = 0; i < control->n_workers; i++)
+        worker_take(&control->workers[i], made, reload);
 }
 
 static void has_read(void *arg)
@@ -334,18 +334,18 @@ void reload_forget(struct reload *reload, const void *context)
 bool reload_may_try(const struct reload *reload)
 {
     return reload->state == IDLE &&
-           (reload->failed_at == 0 || clerk_now(reload->clerk) - reload->failed_at >= AGAIN_MS);
+           (reload->failed_at == 0 || control_now(reload->control) - reload->failed_at >= AGAIN_MS);
 }
 
 /* ---- life ---- */
 
-struct reload *reload_new(struct clerk *clerk, const char *path)
+struct reload *reload_new(struct control *control, const char *path)
 {
     struct reload *reload = calloc(1, sizeof *reload);
 
     if (reload == NULL)
         return NULL;
-    reload->clerk = clerk;
+    reload->control = control;
     reload->path = path ? strdup(path) : NULL;
     net_post_init(&reload->read, has_read, reload);
     net_post_init(&reload->taken, all_taken, reload);
@@ -371,11 +371,11 @@ void reload_free(struct reload *reload)
         return;
     if (reload->has_thread)
         pthread_join(reload->thread, NULL);
-    net_loop_unpost(reload->clerk->loop, &reload->read);
-    net_loop_unpost(reload->clerk->loop, &reload->taken);
+    net_loop_unpost(reload->control->loop, &reload->read);
+    net_loop_unpost(reload->control->loop, &reload->taken);
     if (reload->made) { /* it holds already: keys belong to it */
-        reload->made->next = reload->clerk->gateway->generations;
-        reload->clerk->gateway->generations = reload->made;
+        reload->made->next = reload->control->gateway->generations;
+        reload->control->gateway->generations = reload->made;
     }
     free_requests(reload->asked);
     free_requests(reload->waiting);

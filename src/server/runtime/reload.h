@@ -4,19 +4,19 @@
  *                          `--wrong: nothing has changed--> IDLE
  *
  * Reading ten thousand tenants takes a good part of a second, so a thread of its own does it, and
- * makes the new generation hold; the clerk then tells each worker, which takes it at its next turn.
- * Calls that run go on under the one they began with. One is read at a time; requests that come
- * meanwhile are answered by the next reading, since the file may have changed after this one read
- * it.
+ * makes the new generation hold; the control thread then tells each worker, which takes it at its
+ * next turn. Calls that run go on under the one they began with. One is read at a time; requests
+ * that come meanwhile are answered by the next reading, since the file may have changed after this
+ * one read it.
  *
- * On the clerk's thread.
+ * On the control thread's thread.
  */
 #ifndef TG_RUNTIME_RELOAD_H
 #define TG_RUNTIME_RELOAD_H
 
 #include "server/runtime/generation.h"
 
-struct clerk;
+struct control;
 struct reload;
 
 #define RELOAD_RESTART_MAX 16
@@ -41,7 +41,7 @@ bool reload_at_start(struct gateway *gateway, const char *path, struct config_pr
                      struct tg_problem *failure);
 
 /* `path` null: there is nothing to read, and every request fails. Null: no memory. */
-struct reload *reload_new(struct clerk *clerk, const char *path);
+struct reload *reload_new(struct control *control, const char *path);
 void reload_free(struct reload *reload);
 
 /* `why` is for the log; static. `done` may be null. False: no memory, and done() will not come. */

@@ -10,7 +10,7 @@
 #include "server/obs/log.h"
 #include "server/obs/traces.h"
 #include "server/proxy/call.h"
-#include "server/remote/shared.h"
+#include "server/remote/remote.h"
 #include "server/runtime/reload.h"
 #include "server/serve/rpc.h"
 
@@ -176,7 +176,7 @@ bool worker_init(struct worker *worker, struct gateway *gateway, size_t number,
     if ((gateway->log && (worker->log = log_lane_new(gateway->log)) == NULL) ||
         (gateway->trace && (worker->spans = trace_lane_new(gateway->trace)) == NULL))
         return false;
-    if (!shared_port_new(gateway->shared, worker->loop, false, &worker->port, problem) ||
+    if (!remote_port_new(gateway->remote, worker->loop, false, &worker->port, problem) ||
         !listen_for_calls(worker, first, problem) || !listen_for_rpcs(worker, first, problem))
         return false;
     net_timer_init(&worker->renewal, renew_leases, worker);
@@ -233,7 +233,7 @@ void worker_fini(struct worker *worker)
     if (worker->client)
         http_client_free(worker->client);
     admit_worker_fini(worker);
-    shared_port_free(worker->port);
+    remote_port_free(worker->port);
     for (struct call *call = worker->spare; call; call = next) {
         next = call->next_spare;
         free(call);

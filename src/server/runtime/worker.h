@@ -17,7 +17,7 @@ struct call;
 struct log_lane;
 struct reload;
 struct rpc;
-struct shared_port;
+struct remote_port;
 struct trace_lane;
 
 /* One listener serves calls to models and protected routes: what in->owner points to begins with a
@@ -60,7 +60,7 @@ struct worker {
     size_t number;                 /* of its thread, among those that hold generations */
     struct net_loop *loop;
     struct http_client *client;
-    struct shared_port *port;       /* to what gateways share; null: they share nothing */
+    struct remote_port *port;       /* to what gateways share; null: they share nothing */
     struct http_listener *listener; /* of the gateway */
     struct http_listener *grpc;     /* of listen.grpc; null: none, as is */
     struct rpc *rpc;                /* its services */
@@ -93,7 +93,7 @@ void worker_fini(struct worker *worker);
 
 bool worker_start(struct worker *worker);
 
-/* From the clerk's thread: takes a new generation at its next turn, and then calls
+/* From the control thread's thread: takes a new generation at its next turn, and then calls
  * reload_taken(). */
 void worker_take(struct worker *worker, struct generation *generation, struct reload *reload);
 

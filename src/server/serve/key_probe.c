@@ -5,21 +5,21 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "server/remote/shared.h"
-#include "server/serve/clerk.h"
+#include "server/remote/remote.h"
+#include "server/serve/control.h"
 
 static const struct http_timeouts TIMEOUTS = {
     .connect = 5000, .first_byte = 10000, .idle = 10000, .total = 20000};
 
 static void finish(struct key_probe *probe, enum tg_probe_result result)
 {
-    struct clerk *clerk = probe->clerk;
+    struct control *control = probe->control;
 
     probe->out = NULL;
-    if (clerk->port != NULL && result != TG_PROBE_UNCLEAR)
-        remote_keys_suspend(clerk->port->keys, probe->probe.provider, probe->probe.name,
+    if (control->port != NULL && result != TG_PROBE_UNCLEAR)
+        remote_keys_suspend(control->port->keys, probe->probe.provider, probe->probe.name,
                             result == TG_PROBE_BAD);
-    tg_keyring_probed(clerk->gateway->ring, &probe->probe, result, clerk_now(clerk));
+    tg_keyring_probed(control->gateway->ring, &probe->probe, result, control_now(control));
 }
 
 static void on_head(struct http_outbound *out, const struct http_head *head)
@@ -90,7 +90,7 @@ static bool send_probe(struct key_probe *probe, const struct provider *provider)
                              .fields = fields.list,
                              .n_fields = fields.n};
     probe->status = 0;
-    probe->out = http_send(probe->clerk->client, provider->origin, &head, &TIMEOUTS, &OPS, probe);
+    probe->out = http_send(probe->control->client, provider->origin, &head, &TIMEOUTS, &OPS, probe);
     OPENSSL_cleanse(credential, sizeof credential);
     return probe->out != NULL;
 }
@@ -100,12 +100,13 @@ void key_probe_init(struct key_probe *probe)
     memset(probe, 0, sizeof *probe);
 }
 
-void key_probe_look(struct key_probe *probe, struct clerk *clerk)
+void key_probe_tick(struct key_probe *probe, struct control *control)
 {
-    probe->clerk = clerk;
-    if (probe->out || !tg_keyring_next_probe(clerk->gateway->ring, clerk_now(clerk), &probe->probe))
+    probe->control = control;
+    if (probe->out ||
+        !tg_keyring_next_probe(control->gateway->ring, control_now(control), &probe->probe))
         return;
-    const struct provider *provider = find_provider(clerk->generation, probe->probe.provider);
+    const struct provider *provider = find_provider(control->generation, probe->probe.provider);
     if (provider == NULL || !send_probe(probe, provider))
         finish(probe, TG_PROBE_UNCLEAR);
 }

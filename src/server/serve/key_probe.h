@@ -9,11 +9,11 @@
 #include "io/http/http_client.h"
 #include "tollgate.h"
 
-struct clerk;
+struct control;
 
 /* One at a time. */
 struct key_probe {
-    struct clerk *clerk;
+    struct control *control;
     struct http_outbound *out; /* null: none is under way */
     struct tg_probe probe;
     int status;
@@ -22,7 +22,7 @@ struct key_probe {
 void key_probe_init(struct key_probe *probe);
 
 /* Begins one if it is due and none is under way. */
-void key_probe_look(struct key_probe *probe, struct clerk *clerk);
+void key_probe_tick(struct key_probe *probe, struct control *control);
 
 void key_probe_fini(struct key_probe *probe);
 

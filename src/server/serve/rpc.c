@@ -5,7 +5,7 @@
 
 #include "server/envoy/envoy_rls.h"
 #include "server/protect/protect.h"
-#include "server/serve/rpc_parts.h"
+#include "server/serve/rpc_internal.h"
 
 static const struct grpc_service *const SERVICES[] = {&rpc_admission, &rpc_monitor, &rpc_health,
                                                       &rpc_envoy};

@@ -21,7 +21,7 @@ struct worker;
 /* False: no memory. */
 bool rpc_new(struct worker *worker, struct rpc **rpc);
 
-/* The listener has been freed, and the clerk has ended. */
+/* The listener has been freed, and the control thread has ended. */
 void rpc_free(struct rpc *rpc);
 
 /* The gateway takes no more: streams come to their end. */

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "draw.h"
-#include "io/net/loop_inside.h"
+#include "io/net/loop_internal.h"
 
 #define TIMERS 200
 

@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "io/net/tls_inside.h"
+#include "io/net/tls_internal.h"
 
 static char folder[256];
 

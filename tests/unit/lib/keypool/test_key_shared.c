@@ -21,7 +21,7 @@ static void a_lease_says_what_it_is_of(void **state)
     kit.pool_spec.breaker_open = 900;
     keys_open(&kit);
     tg_key_lease lease = keys_acquire(&kit, 11, NOW);
-    assert_true(tg_keyring_look(kit.ring, lease, &terms));
+    assert_true(tg_keyring_terms(kit.ring, lease, &terms));
     assert_string_equal(terms.provider, "p");
     assert_string_equal(terms.model, "m");
     assert_string_equal(terms.name, "k0");
@@ -34,7 +34,7 @@ static void a_lease_says_what_it_is_of(void **state)
     assert_int_equal(terms.breaker_open, 900);
     assert_int_equal(terms.tokens, 11);
     keys_end(&kit, lease, NOW, TG_KEY_OK);
-    assert_false(tg_keyring_look(kit.ring, lease, &terms));
+    assert_false(tg_keyring_terms(kit.ring, lease, &terms));
     keys_close(&kit);
 }
 

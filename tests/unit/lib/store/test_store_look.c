@@ -34,7 +34,7 @@ static void every_limit_speaks_for_itself(void **state)
     struct tg_decision decision;
     (void)state;
 
-    assert_int_equal(tg_store_look(store, &debit, 0, NOW, looks), 3);
+    assert_int_equal(tg_store_peek_scope(store, &debit, 0, NOW, looks), 3);
     expect_decision("second", looks[0].decision, ALLOWED(2, 2, 6000));
     expect_decision("minute", looks[1].decision, ALLOWED(10, 10, 60000));
     assert_int_equal(looks[2].decision.remaining, 100);
@@ -44,13 +44,13 @@ static void every_limit_speaks_for_itself(void **state)
     assert_int_equal(looks[1].config.limit, 10);
     for (int i = 0; i < 2; i++)
         assert_int_equal(tg_store_take(store, &debit, NOW, &decision, NULL), TG_OK);
-    assert_int_equal(tg_store_look(store, &debit, 0, NOW, looks), 3);
+    assert_int_equal(tg_store_peek_scope(store, &debit, 0, NOW, looks), 3);
     expect_decision("second", looks[0].decision, DENIED(2, 0, 6000, 1000));
     expect_decision("minute", looks[1].decision, ALLOWED(10, 8, 60000));
     assert_true(looks[2].decision.allowed);
     assert_int_equal(looks[2].decision.remaining, 40);
     debit.cost = 41;
-    assert_int_equal(tg_store_look(store, &debit, 0, NOW, looks), 3);
+    assert_int_equal(tg_store_peek_scope(store, &debit, 0, NOW, looks), 3);
     assert_false(looks[2].decision.allowed);
     tg_store_free(store);
 }
@@ -65,7 +65,7 @@ static void looking_charges_nothing_and_makes_no_key(void **state)
     (void)state;
 
     for (int i = 0; i < 100; i++)
-        assert_int_equal(tg_store_look(store, &debit, 0, NOW, looks), 3);
+        assert_int_equal(tg_store_peek_scope(store, &debit, 0, NOW, looks), 3);
     assert_int_equal(looks[0].decision.remaining, 2);
     tg_store_get_stats(store, &stats);
     assert_int_equal(stats.keys, 0);
@@ -80,13 +80,13 @@ static void what_cannot_be_looked_at_has_no_limits(void **state)
     struct tg_limit_metrics looks[TG_LIMITS_MAX];
     (void)state;
 
-    assert_int_equal(tg_store_look(store, &debit, 1, NOW, looks), 0);
-    assert_int_equal(tg_store_look(store, &debit, 0, -1, looks), 0);
+    assert_int_equal(tg_store_peek_scope(store, &debit, 1, NOW, looks), 0);
+    assert_int_equal(tg_store_peek_scope(store, &debit, 0, -1, looks), 0);
     debit.cost = -1;
-    assert_int_equal(tg_store_look(store, &debit, 0, NOW, looks), 0);
+    assert_int_equal(tg_store_peek_scope(store, &debit, 0, NOW, looks), 0);
     debit.cost = 0;
     scope.limits++;
-    assert_int_equal(tg_store_look(store, &debit, 0, NOW, looks), 0);
+    assert_int_equal(tg_store_peek_scope(store, &debit, 0, NOW, looks), 0);
     tg_store_free(store);
 }
 

@@ -468,7 +468,7 @@ static void high_gets_through_a_gate_filled_with_low(void **state)
 {
     struct kit_answer answer;
     struct admit_ask low = an_ask(), high = an_ask();
-    int let_in = 0;
+    int grant = 0;
 
     (void)state;
     kit_open(&kit, "gate:\n"
@@ -478,9 +478,9 @@ static void high_gets_through_a_gate_filled_with_low(void **state)
     for (int i = 0; i < 4; i++) {
         kit_ask(&kit, 0, "all", &low, &answer);
         assert_true(answer.told);
-        let_in += answer.reply.allowed;
+        grant += answer.reply.allowed;
     }
-    assert_int_equal(let_in, 2);
+    assert_int_equal(grant, 2);
     for (int i = 0; i < 2; i++) {
         kit_ask(&kit, 0, "all", &high, &answer);
         assert_true(answer.told && answer.reply.allowed);

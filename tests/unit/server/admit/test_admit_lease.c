@@ -9,7 +9,7 @@
 
 #include "draw.h"
 #include "net_admit_kit.h"
-#include "server/admit/admit_inside.h"
+#include "server/admit/admit_internal.h"
 
 static struct admit_kit kit;
 
@@ -222,14 +222,14 @@ static void ten_thousand_that_die_leave_nothing(void **state)
     stats = kit_stats(&kit);
     assert_int_equal(stats.leases, N);
     assert_int_equal(stats.in_flight, N);
-    assert_int_equal(admit_count_ties(kit.gateway), N / 2);
+    assert_int_equal(admit_count_bound(kit.gateway), N / 2);
     kit_pass(&kit, N + 1);
     stats = kit_stats(&kit);
     assert_int_equal(stats.leases, 0);
     assert_int_equal(stats.in_flight, 0);
     assert_int_equal(stats.peer_calls, 0);
     assert_int_equal(stats.expired, N);
-    assert_int_equal(admit_count_ties(kit.gateway), 0);
+    assert_int_equal(admit_count_bound(kit.gateway), 0);
     kit_close(&kit);
 }
 
@@ -258,11 +258,11 @@ static void what_is_tied_ends_with_its_connection(void **state)
     tied(8, 60000, &other);
     tied(7, 60000, &released);
     assert_true(kit_release(&kit, 1, "all", &released));
-    assert_int_equal(admit_count_ties(kit.gateway), 3);
+    assert_int_equal(admit_count_bound(kit.gateway), 3);
     kit_pass(&kit, 900);
     assert_true(renewed("all", &a, &deadline)); /* by another worker: the tie lives as long */
     kit_pass(&kit, 900);
-    assert_int_equal(admit_count_ties(kit.gateway), 3);
+    assert_int_equal(admit_count_bound(kit.gateway), 3);
     admit_connection_closed(&kit.workers[0], 9);
     assert_int_equal(kit_stats(&kit).leases, 3);
     assert_true(admit_connection_is_held(&kit.workers[0], 7));
@@ -271,12 +271,12 @@ static void what_is_tied_ends_with_its_connection(void **state)
     admit_connection_closed(&kit.workers[0], 7);
     assert_false(admit_connection_is_held(&kit.workers[0], 7));
     assert_int_equal(kit_stats(&kit).leases, 1);
-    assert_int_equal(admit_count_ties(kit.gateway), 1);
+    assert_int_equal(admit_count_bound(kit.gateway), 1);
     assert_false(kit_release(&kit, 0, "all", &a));
     assert_false(kit_release(&kit, 0, "all", &b));
     assert_true(kit_release(&kit, 0, "all", &other));
     assert_false(admit_connection_is_held(&kit.workers[0], 8));
-    assert_int_equal(admit_count_ties(kit.gateway), 0);
+    assert_int_equal(admit_count_bound(kit.gateway), 0);
     kit_close(&kit);
 }
 

@@ -172,7 +172,7 @@ static void both_work(const char *yaml, bool waits)
     assert_int_equal(kit_stats(&kit).in_flight, 0);
     assert_int_equal(kit_stats(&kit).leases, 0);
     assert_int_equal(kit_queued(&kit), 0);
-    assert_int_equal(admit_count_ties(kit.gateway), 0);
+    assert_int_equal(admit_count_bound(kit.gateway), 0);
     kit_close(&kit); /* with accounts that are on their way to be closed */
 }
 

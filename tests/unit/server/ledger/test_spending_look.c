@@ -92,7 +92,7 @@ static void the_way_of_a_call_is_seen_from_the_top(void **state)
     house_init(&house);
     struct spending *spending = must_spending(NULL, &house);
     spend(spending, "ann", 30);
-    assert_int_equal(spending_look(spending, &call, NOW, see, &seen), TG_OK);
+    assert_int_equal(spending_peek(spending, &call, NOW, see, &seen), TG_OK);
     assert_int_equal(seen.n, 4);
     assert_string_equal(seen.lines[0], "top//=30 of 1000");
     assert_string_equal(seen.lines[1], "top/top/=30 of 900");
@@ -102,13 +102,13 @@ static void the_way_of_a_call_is_seen_from_the_top(void **state)
     /* A user who never came is seen as he would be opened, and is not. */
     seen.n = 0;
     call.user = kit_text("bob");
-    assert_int_equal(spending_look(spending, &call, NOW, see, &seen), TG_OK);
+    assert_int_equal(spending_peek(spending, &call, NOW, see, &seen), TG_OK);
     assert_string_equal(seen.lines[3], "top/leaf/bob=0 of 700");
     assert_int_equal(tg_bank_find(spending_bank(spending), spending_account(spending, "leaf", 1),
                                   "bob", 3),
                      0);
     call.tenant = "nobody";
-    assert_int_equal(spending_look(spending, &call, NOW, see, &seen), TG_ERR_UNKNOWN);
+    assert_int_equal(spending_peek(spending, &call, NOW, see, &seen), TG_ERR_UNKNOWN);
     spending_free(spending);
 }
 
@@ -179,7 +179,7 @@ static void all_accounts_that_spent_are_seen_users_by_the_ledger(void **state)
     spend(spending, "bob", 5);
     kit_flush(ledger); /* the first two are in the database, one is not */
     spend(spending, "eve", 2);
-    assert_true(spending_look_all(spending, NOW, see, &seen, &problem));
+    assert_true(spending_each(spending, NOW, see, &seen, &problem));
     assert_true(has(&seen, "//=37 of 1000"));
     assert_true(has(&seen, "top/top/=37 of 900"));
     assert_true(has(&seen, "top/leaf/=37 of 800"));

@@ -25,7 +25,7 @@ static void take_all(struct log_ring *ring)
     struct slice part[2];
     size_t n;
 
-    while ((n = log_ring_look(ring, SIZE, part)) > 0)
+    while ((n = log_ring_peek(ring, SIZE, part)) > 0)
         log_ring_take(ring, n);
 }
 

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "io/posix/clock.h"
-#include "server/remote/remote_money_own.h"
+#include "server/remote/remote_money_internal.h"
 
 #define KIT __attribute__((unused)) static
 

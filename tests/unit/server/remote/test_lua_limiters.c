@@ -116,7 +116,7 @@ static void settle_both(struct pair *pair)
 static redisReply *get_state(struct pair *pair)
 {
     pair->debit.cost = 0;
-    assert_int_equal(limits_words_set(&redis.words, "t", &pair->debit), TG_OK);
+    assert_int_equal(limits_codec_set(&redis.words, "t", &pair->debit), TG_OK);
     return net_redis_ask(&redis.server, "GET %b", redis.words.text, (size_t)redis.words.ends[0]);
 }
 

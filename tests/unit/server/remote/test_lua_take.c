@@ -231,8 +231,8 @@ static bool reads(struct tenant *tenant, const int64_t *numbers, size_t n)
     reply.elements = n;
     reply.element = pointers;
     tenant->debit.cost = 5;
-    assert_int_equal(limits_words_set(&redis.words, "t", &tenant->debit), TG_OK);
-    return limits_words_read(&redis.words, &redis.clock, &reply, &axes, &charge);
+    assert_int_equal(limits_codec_set(&redis.words, "t", &tenant->debit), TG_OK);
+    return limits_codec_read(&redis.words, &redis.clock, &reply, &axes, &charge);
 }
 
 static void a_reply_that_makes_no_sense_is_none(void **state)

@@ -1,5 +1,5 @@
 /* test_remote_blocks.c - single calls on blocks: answered, charged, settled, given back. */
-#include "io/redis/redis_inside.h"
+#include "io/redis/redis_internal.h"
 #include "net_blocks_kit.h"
 
 static struct call *const a = &world.calls[0], *const b = &world.calls[1];

@@ -21,7 +21,7 @@ static void on_decided(void *context, enum tg_err err, const struct tg_axes *axe
         seen.axes = *axes;
 }
 
-/* As shared_peek.c does. */
+/* As remote_peek.c does. */
 static bool peek(size_t n, int64_t cost)
 {
     struct node *node = &world.nodes[n];

@@ -136,7 +136,7 @@ static void a_cooldown_that_one_node_met_reaches_the_ring_of_the_other(void **st
         keys_open(&rings[i]);
     }
     tg_key_lease lease = keys_take(&rings[0], 0, 1, now);
-    assert_true(tg_keyring_look(rings[0].ring, lease, &terms));
+    assert_true(tg_keyring_terms(rings[0].ring, lease, &terms));
     struct remote_key *key = take(&a, &terms, &answer);
     assert_true(answer.taken);
     tg_key_report_init(&report);
@@ -147,7 +147,7 @@ static void a_cooldown_that_one_node_met_reaches_the_ring_of_the_other(void **st
     remote_until(&a.kit, remote_keys_count(a.keys) == 0);
 
     lease = keys_take(&rings[1], 0, 1, now);
-    assert_true(tg_keyring_look(rings[1].ring, lease, &terms));
+    assert_true(tg_keyring_terms(rings[1].ring, lease, &terms));
     take(&b, &terms, &answer);
     assert_false(answer.taken);
     assert_int_equal(answer.hold.why, TG_HOLD_COOLING);

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "io/redis/redis_inside.h"
+#include "io/redis/redis_internal.h"
 #include "keyed.h"
 #include "net_redis_kit.h"
 #include "redis_group.h"

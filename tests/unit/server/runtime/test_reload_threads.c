@@ -19,7 +19,7 @@
 #include "lab/mock/mock.h"
 #include "server/runtime/reload.h"
 #include "server/runtime/worker.h"
-#include "server/serve/clerk.h"
+#include "server/serve/control.h"
 
 enum { WORKERS = 2,
        CLIENTS = 3,
@@ -30,7 +30,7 @@ static struct world {
     struct mock *mock;
     struct gateway *gateway;
     struct worker workers[WORKERS];
-    struct clerk clerk;
+    struct control control;
     struct clock clock;
     char path[64];
     atomic_int answered, failed, done; /* done: clients that have ended */
@@ -142,9 +142,9 @@ static int open_world(void **state)
     for (size_t i = 0; i < WORKERS; i++)
         if (!worker_init(&world.workers[i], world.gateway, i, &world.workers[0], &problem))
             fail_msg("%s", problem.text);
-    if (!clerk_init(&world.clerk, world.gateway, world.workers, WORKERS, world.path, &problem))
+    if (!control_init(&world.control, world.gateway, world.workers, WORKERS, world.path, &problem))
         fail_msg("%s", problem.text);
-    assert_true(clerk_start(&world.clerk));
+    assert_true(control_start(&world.control));
     for (size_t i = 0; i < WORKERS; i++)
         assert_true(worker_start(&world.workers[i]));
     return 0;
@@ -157,17 +157,17 @@ static int close_world(void **state)
         net_loop_stop(world.workers[i].loop);
         worker_join(&world.workers[i]);
     }
-    clerk_stop(&world.clerk);
+    control_stop(&world.control);
     for (size_t i = 0; i < WORKERS; i++)
         worker_fini(&world.workers[i]);
-    clerk_fini(&world.clerk);
+    control_fini(&world.control);
     gateway_free(world.gateway);
     mock_stop(world.mock);
     unlink(world.path);
     return 0;
 }
 
-/* ---- Asking the clerk, which is another thread ---- */
+/* ---- Asking the control thread, which is another thread ---- */
 
 struct asked {
     struct net_post post;
@@ -189,7 +189,7 @@ static void has_reloaded(void *context, const struct reload_result *result)
 
 static void ask_for_reload(void *arg)
 {
-    assert_true(reload_request(world.clerk.reload, "a test", has_reloaded, arg));
+    assert_true(reload_request(world.control.reload, "a test", has_reloaded, arg));
 }
 
 static void count_generations(void *arg)
@@ -202,11 +202,11 @@ static void count_generations(void *arg)
     atomic_store(&asked->over, true);
 }
 
-static void on_clerk(net_post_run *run, struct asked *asked)
+static void on_control(net_post_run *run, struct asked *asked)
 {
     atomic_store(&asked->over, false);
     net_post_init(&asked->post, run, asked);
-    net_loop_post(world.clerk.loop, &asked->post);
+    net_loop_post(world.control.loop, &asked->post);
     while (!atomic_load(&asked->over))
         sched_yield();
 }
@@ -215,7 +215,7 @@ static struct asked reload(void)
 {
     struct asked asked = {.ok = false};
 
-    on_clerk(ask_for_reload, &asked);
+    on_control(ask_for_reload, &asked);
     return asked;
 }
 
@@ -224,7 +224,7 @@ static void await_one_generation(void)
     struct asked asked;
 
     do
-        on_clerk(count_generations, &asked);
+        on_control(count_generations, &asked);
     while (asked.n_generations > 1);
 }
 

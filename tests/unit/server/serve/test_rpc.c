@@ -13,7 +13,7 @@
 #include "failing_malloc.h"
 #include "net_rpc_kit.h"
 #include "server/obs/watch.h"
-#include "server/serve/rpc_parts.h"
+#include "server/serve/rpc_internal.h"
 
 #define ADMIT_PATH "/tollgate.v1.Admission/Admit"
 #define STREAM_PATH "/tollgate.v1.Admission/AdmitStream"

@@ -1,7 +1,8 @@
-/* test_rpc_threads.c - snapshots by gRPC: asked for on a worker's thread, made on the clerk's.
+/* test_rpc_threads.c - snapshots by gRPC: asked for on a worker's thread, made on the control
+ * thread's.
  *
- * The worker's loop is driven by the test; the clerk runs as it does in a gateway, with its chores.
- * Under the thread sanitizer this is the argument that the two share nothing but posts.
+ * The worker's loop is driven by the test; the control thread runs as it does in a gateway, with
+ * its chores. Under the thread sanitizer this is the argument that the two share nothing but posts.
  */
 #include "check.h"
 
@@ -9,8 +10,8 @@
 #include <string.h>
 
 #include "net_rpc_kit.h"
-#include "server/serve/clerk.h"
-#include "server/serve/rpc_parts.h"
+#include "server/serve/control.h"
+#include "server/serve/rpc_internal.h"
 
 enum { ROUNDS = 20,
        AT_ONCE = 8 };
@@ -27,7 +28,7 @@ static struct {
     struct clock clock;
     struct gateway *gateway;
     struct worker worker;
-    struct clerk clerk;
+    struct control control;
 } world;
 
 static void open_world(void)
@@ -45,16 +46,16 @@ static void open_world(void)
     if (!gateway_new(&config, &world.clock, 2, &world.gateway, &trouble))
         fail_msg("%s", trouble.text);
     if (!worker_init(&world.worker, world.gateway, 0, &world.worker, &problem) ||
-        !clerk_init(&world.clerk, world.gateway, &world.worker, 1, NULL, &problem))
+        !control_init(&world.control, world.gateway, &world.worker, 1, NULL, &problem))
         fail_msg("%s", problem.text);
-    assert_true(clerk_start(&world.clerk));
+    assert_true(control_start(&world.control));
 }
 
 static void close_world(void)
 {
-    clerk_stop(&world.clerk);
+    control_stop(&world.control);
     worker_fini(&world.worker);
-    clerk_fini(&world.clerk);
+    control_fini(&world.control);
     gateway_free(world.gateway);
 }
 

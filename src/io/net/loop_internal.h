@@ -1,0 +1,77 @@
+/* loop_internal.h - what connections need of a loop: a turn's unfinished work, graves, buffers.
+ *
+ * Nothing here calls back from inside a call. What a call leaves to be done (bytes to flush, a
+ * callback to make) is put off with net_later, and done when the event that is being served
+ * returns to the loop: net_loop_settle(). So small writes of one event leave in one system call,
+ * and no owner is ever called while one of its own calls is on the stack.
+ */
+#ifndef TG_NET_LOOP_INTERNAL_H
+#define TG_NET_LOOP_INTERNAL_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <uv.h>
+
+#include "io/net/loop.h"
+#include "io/net/wheel.h"
+
+#define NET_READ_BYTES 16384 /* read at once; also the largest TLS record */
+#define NET_BLOCK_BYTES 4096
+#define NET_BLOCKS_KEPT 512
+
+/* Work that is put off; stands in its owner's storage. */
+struct net_later {
+    struct net_later *next, **from; /* from null: not waiting */
+    void (*run)(void *arg);
+    void *arg;
+};
+
+/* The first member of something made with malloc that may still be on the stack of its callers. */
+struct net_grave {
+    struct net_grave *next;
+};
+
+struct net_block {
+    struct net_block *next;
+};
+
+struct net_loop {
+    uv_loop_t uv;
+    uv_timer_t alarm;
+    uv_prepare_t prepare;
+    uv_async_t wake;
+    const struct clock *clock;
+    tg_ms now;
+    uint64_t now_uv; /* libuv's time when `now` was read */
+    struct wheel wheel;
+    tg_ms alarm_at; /* what `alarm` is set to; INT64_MAX: it is not */
+    struct net_later *later, **later_end;
+    struct net_grave *graves;
+    struct net_block *blocks; /* free ones, NET_BLOCK_BYTES each */
+    size_t n_blocks;
+    bool settling;
+    atomic_bool stopping;
+    pthread_mutex_t posts_lock; /* guards what follows, and `queued` of every post */
+    struct net_post *posts, **posts_end;
+    size_t n_posts;
+    char read_scratch[NET_READ_BYTES];  /* what the socket gave */
+    char plain_scratch[NET_READ_BYTES]; /* the same, decrypted */
+};
+
+void net_later_init(struct net_later *later, void (*run)(void *arg), void *arg);
+void net_later_put(struct net_loop *loop, struct net_later *later);
+void net_later_cancel(struct net_loop *loop, struct net_later *later);
+
+/* Does all that was put off, and frees what was buried. At the end of every event. True: there was
+ * something. */
+bool net_loop_settle(struct net_loop *loop);
+
+/* Freed when nothing of the running event can have a pointer to it any more. */
+void net_loop_bury(struct net_loop *loop, struct net_grave *grave);
+
+/* A block of NET_BLOCK_BYTES; null: no memory. */
+void *net_block_take(struct net_loop *loop);
+void net_block_give(struct net_loop *loop, void *block);
+
+#endif

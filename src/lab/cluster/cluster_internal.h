@@ -1,0 +1,178 @@
+/* cluster_internal.h - a cluster while it runs: what its parts share.
+ *
+ *     cluster_run.c     the order of events; arrivals
+ *     cluster_admit.c   the admission policies
+ *     cluster_gate.c    the policy `gate`
+ *     cluster_flow.c    the gateway queue
+ *     cluster_evict.c   who of those that run would make room for who waits there
+ *     cluster_route.c   what is seen of the instances, and which one gets a request
+ *     cluster_series.c  the time series
+ *     cluster_report.c  what is left in the end
+ *     cluster_books.c   whether that can be
+ */
+#ifndef TG_CLUSTER_CLUSTER_INTERNAL_H
+#define TG_CLUSTER_CLUSTER_INTERNAL_H
+
+#include "lab/cluster/cluster.h"
+#include "lab/cluster/cluster_events.h"
+#include "lab/cluster/cluster_instance.h"
+#include "lab/cluster/go_random.h"
+#include "lib/core/random.h"
+
+/* Events of the cluster; at one instant in this order, BLIS's. Those of one kind come in the order
+ * in which they were pushed. */
+enum cluster_kind {
+    KIND_ARRIVAL,
+    KIND_ADMISSION,
+    KIND_ROUTING,
+    KIND_EVICTION,
+    KIND_TTL,
+    KIND_TICK,
+    KIND_RELEASE,   /* a lease of the gate ends */
+    KIND_GATE_TICK, /* a wait in the gate may be over */
+};
+
+/* What routing and admission see of an instance: perhaps of a while ago, but for `in_flight`. */
+struct cluster_signal {
+    int64_t queue_depth, batch_size;
+    double kv_used;
+};
+
+struct flow;
+struct cluster_gate_state;
+
+struct cluster_run_state {
+    const struct cluster_config *config;
+    const struct cluster_workload *load;
+    struct instance_world world;
+    struct instance *instances;
+    size_t n_instances;
+    uint32_t *group_at;
+    size_t n_prefixes;
+
+    struct cluster_events events;
+    uint64_t pushed;
+    size_t next_arrival;
+    int64_t now_us;
+    int64_t *earliest; /* a tree over the instances: who is next */
+    size_t leaves;
+    enum tg_err err; /* why the run cannot go on */
+    struct tg_problem problem;
+
+    /* Admission */
+    double bucket_tokens;
+    int64_t bucket_at_us;
+    double *budgets;         /* of each tenant in requests; infinite: none. Null: nobody has one */
+    int64_t *tenant_running; /* of each tenant, routed and not ended */
+    struct flow *flow;
+    struct cluster_gate_state *gate;
+    struct random jitter;
+
+    /* Routing */
+    struct cluster_signal *signals;
+    int64_t signals_at_us;
+    uint32_t *prefixes; /* of each instance, as it was known at prefixes_at_us; null: not asked */
+    int64_t prefixes_at_us;
+    uint64_t turn;
+    struct go_random ties;
+    double *scores, *parts;
+
+    /* Since the beginning */
+    int64_t arrived, admitted, ended, rejected, refusals, n_events;
+
+    struct cluster_point *series;
+    size_t n_series;
+    int64_t series_us, series_end_us;
+    struct cluster_point before; /* the sums at the end of the last point */
+};
+
+/* ---- cluster_run.c ---- */
+
+void cluster_push(struct cluster_run_state *run, int64_t at_us, enum cluster_kind kind,
+                  uint32_t request);
+void cluster_fail(struct cluster_run_state *run, enum tg_err err, const char *text);
+
+/* The next event of an instance may be another than before. */
+void cluster_touch(struct cluster_run_state *run, size_t instance);
+
+/* ---- cluster_admit.c ---- */
+
+enum tg_err admit_init(struct cluster_run_state *run);
+void admit_fini(struct cluster_run_state *run);
+
+/* A request asks to be admitted. */
+void admit_decide(struct cluster_run_state *run, uint32_t request);
+
+/* It is, and goes on to routing. */
+void admit_pass(struct cluster_run_state *run, uint32_t request);
+
+/* It is not; it may come again in `retry_us`; negative: never. -2: nobody said when. */
+#define RETRY_NEVER (-1)
+#define RETRY_UNSAID (-2)
+void admit_refuse(struct cluster_run_state *run, uint32_t request, enum cluster_status status,
+                  int64_t retry_us);
+
+/* How full the cluster is, 1: full. */
+double admit_saturation(const struct cluster_run_state *run, double queue, double kv);
+
+/* ---- cluster_flow.c ---- */
+
+enum tg_err flow_init(struct cluster_run_state *run);
+void flow_fini(struct cluster_run_state *run);
+void flow_admit(struct cluster_run_state *run, uint32_t request);
+void flow_expire(struct cluster_run_state *run, uint32_t request);
+void flow_tick(struct cluster_run_state *run);
+int64_t flow_depth(const struct cluster_run_state *run);
+
+/* ---- cluster_evict.c ---- */
+
+void flow_evict(struct cluster_run_state *run, uint32_t request);
+void flow_routed(struct cluster_run_state *run, uint32_t request);
+void flow_ended(struct cluster_run_state *run, uint32_t request);
+
+/* ---- cluster_gate.c ---- */
+
+enum tg_err gate_init(struct cluster_run_state *run, struct tg_problem *problem);
+void gate_fini(struct cluster_run_state *run);
+void gate_decide(struct cluster_run_state *run, uint32_t request);
+void gate_ended(struct cluster_run_state *run, uint32_t request, int64_t at_us);
+void gate_release(struct cluster_run_state *run, uint32_t request);
+void gate_tick(struct cluster_run_state *run);
+int64_t gate_waiting(const struct cluster_run_state *run);
+double gate_limit(const struct cluster_run_state *run);
+
+/* ---- cluster_route.c ---- */
+
+enum tg_err route_init(struct cluster_run_state *run);
+void route_fini(struct cluster_run_state *run);
+
+/* Looks at the instances, as every decision does. */
+void route_view(struct cluster_run_state *run);
+
+/* Which instance gets it. */
+size_t route_choose(struct cluster_run_state *run, uint32_t request);
+
+/* Queued, running and routed of one instance. */
+int64_t route_load(const struct cluster_run_state *run, size_t instance);
+
+/* ---- cluster_series.c ---- */
+
+/* Ends the points that end before or at `now_us`. */
+void series_reach(struct cluster_run_state *run, int64_t now_us);
+void series_finish(struct cluster_run_state *run);
+
+/* How many points there can be. */
+size_t series_most(void);
+
+/* ---- cluster_report.c ---- */
+
+/* Moves the outcomes and the series into `result`, and sums up. */
+enum tg_err report_make(struct cluster_run_state *run, struct cluster_result *result,
+                        struct tg_problem *problem);
+
+/* ---- cluster_books.c ---- */
+
+enum tg_err books_check(const struct cluster_run_state *run, const struct cluster_result *result,
+                        struct tg_problem *problem);
+
+#endif

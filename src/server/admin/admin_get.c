@@ -1,0 +1,185 @@
+/* admin_get.c - what can be looked at: the process, a snapshot, what applies to a call.
+ *
+ * And to have the configuration read again. */
+#include <stdio.h>
+#include <string.h>
+
+#include "server/admin/admin_internal.h"
+#include "server/admin/admin_server.h"
+#include "server/admin/explain.h"
+#include "server/admin/probe_pages.h"
+#include "server/config/config_values.h"
+#include "server/runtime/gateway.h"
+
+/* ---- the process ---- */
+
+void admin_healthz(struct admin_call *call)
+{
+    probe_healthz(call->in);
+}
+
+void admin_readyz(struct admin_call *call)
+{
+    probe_readyz(call->in, call->admin->options.gateway, &admin_generation(call->admin)->config);
+}
+
+void admin_metrics(struct admin_call *call)
+{
+    const struct admin *admin = call->admin;
+
+    probe_metrics(call->in, admin->options.gateway, admin_generation(admin), admin_now(admin));
+}
+
+void admin_snapshot(struct admin_call *call)
+{
+    struct admin *admin = call->admin;
+    struct json_writer out;
+
+    json_writer_init(&out);
+    snapshot_write(&out, &admin->memory, admin_generation(admin), admin_now(admin));
+    admin_reply(call->in, 200, &out);
+}
+
+/* ---- what applies to a call ---- */
+
+static bool read_count(struct admin_call *call, const char *name, int64_t *count)
+{
+    char text[ADMIN_NAME_MAX + 1];
+
+    if (!admin_query_get(call->query, name, text, sizeof text) || value_count(text, count))
+        return true;
+    admin_reply_error(call->in, 400, "invalid",
+                      "parameter \"%s\" is \"%.40s\"; it must be a whole number, 0 or more", name,
+                      text);
+    return false;
+}
+
+static bool read_priority(struct admin_call *call, struct explain_call *asked)
+{
+    char text[32];
+
+    if (!admin_query_get(call->query, "priority", text, sizeof text))
+        return true;
+    for (int p = 0; p < TG_PRIORITY_COUNT; p++)
+        if (strcmp(text, tg_priority_name((enum tg_priority)p)) == 0) {
+            asked->priority = (enum tg_priority)p;
+            return true;
+        }
+    admin_reply_error(call->in, 400, "invalid",
+                      "parameter \"priority\" is \"%.20s\"; it must be high, normal or low", text);
+    return false;
+}
+
+/* The texts stay where `names` are. False: it has been answered. */
+static bool read_explain(struct admin_call *call, char names[3][ADMIN_NAME_MAX + 1],
+                         struct explain_call *asked)
+{
+    static const char *const TEXTS[] = {"tenant", "model", "user"};
+    char wrong[64];
+
+    if (!admin_query_check(call->query, "tenant model user tokens micro_usd priority",
+                           ADMIN_NAME_MAX + 1, wrong)) {
+        admin_reply_error(call->in, 400, "invalid",
+                          "parameter \"%s\" is not known, is given twice, or too long; there are "
+                          "tenant, model, user, tokens, micro_usd and priority",
+                          wrong);
+        return false;
+    }
+    for (int i = 0; i < 3; i++)
+        if (!admin_query_get(call->query, TEXTS[i], names[i], ADMIN_NAME_MAX + 1) && i < 2) {
+            admin_reply_error(call->in, 400, "invalid", "parameter \"%s\" is missing", TEXTS[i]);
+            return false;
+        }
+    *asked = (struct explain_call){.tenant = names[0],
+                                   .model = names[1],
+                                   .user = *names[2] != '\0' ? names[2] : NULL,
+                                   .tokens = 1,
+                                   .micro = 1,
+                                   .priority = TG_PRIORITY_HIGH};
+    return read_count(call, "tokens", &asked->tokens) &&
+           read_count(call, "micro_usd", &asked->micro) && read_priority(call, asked);
+}
+
+void admin_explain(struct admin_call *call)
+{
+    struct admin *admin = call->admin;
+    struct generation *generation = admin_generation(admin);
+    char names[3][ADMIN_NAME_MAX + 1] = {{0}};
+    struct explain_call asked;
+    struct json_writer out;
+
+    if (!read_explain(call, names, &asked))
+        return;
+    json_writer_init(&out);
+    const char *missing =
+        explain_write(&out, admin->options.gateway, generation, &asked, admin_now(admin));
+    if (missing == NULL) {
+        admin_reply(call->in, 200, &out);
+        return;
+    }
+    json_writer_fini(&out);
+    admin_reply_error(call->in, 404, "not_found", "there is no %s \"%.128s\"", missing,
+                      strcmp(missing, "tenant") == 0 ? asked.tenant : asked.model);
+}
+
+/* ---- the configuration ---- */
+
+static void write_reloaded(struct json_writer *out, const struct reload_result *result)
+{
+    json_write_object(out);
+    admin_write_number(out, "generation", (int64_t)result->generation);
+    admin_write_text(out, "hash", result->hash);
+    admin_write_warnings(out, result->problems, NULL);
+    json_write_key(out, "restart_needed");
+    json_write_array(out);
+    for (size_t i = 0; i < result->n_restart; i++)
+        json_write_string(out, result->restart[i], strlen(result->restart[i]));
+    json_write_array_end(out);
+    json_write_object_end(out);
+}
+
+static void audit_reload(const struct admin_call *call, const char *outcome)
+{
+    char who[64];
+
+    admin_peer(call->in, who);
+    admin_audit(call->admin, who, "reload", "configuration", outcome);
+}
+
+static void reloaded(void *context, const struct reload_result *result)
+{
+    struct admin_call *call = context;
+    struct json_writer out;
+    char outcome[128];
+
+    call->reloading = false;
+    json_writer_init(&out);
+    if (result->ok) {
+        snprintf(outcome, sizeof outcome, "done, generation %llu",
+                 (unsigned long long)result->generation);
+        write_reloaded(&out, result);
+    } else {
+        snprintf(outcome, sizeof outcome, "refused: %.100s",
+                 result->failure != NULL ? result->failure : "the files are wrong");
+        admin_write_problems(&out, result->problems, result->failure);
+    }
+    audit_reload(call, outcome);
+    admin_reply(call->in, result->ok ? 200 : 400, &out);
+}
+
+void admin_reload_gone(struct admin_call *call)
+{
+    if (!call->reloading)
+        return;
+    call->admin->options.forget(call->admin->options.host, call);
+    audit_reload(call, "asked for; who asked has left");
+}
+
+void admin_reload(struct admin_call *call)
+{
+    const struct admin_options *options = &call->admin->options;
+
+    call->reloading = options->reload(options->host, "api", reloaded, call);
+    if (!call->reloading)
+        admin_reply_problem(call->in, &(struct admin_problem){"", 0, 0, "no memory"});
+}

@@ -1,0 +1,146 @@
+/* explain_limits.c - limits in words and in JSON. See explain.h. */
+#include "server/admin/explain_limits.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "server/admin/admin_internal.h"
+#include "server/admin/snapshot.h"
+
+void explain_span(tg_ms ms, char text[EXPLAIN_SPAN_MAX])
+{
+    static const struct {
+        tg_ms ms;
+        const char *name;
+    } UNITS[] = {{86400000, "d"}, {3600000, "h"}, {60000, "m"}, {1000, "s"}, {1, "ms"}};
+    size_t i = 0;
+
+    while (UNITS[i].ms > 1 && (ms == 0 || ms % UNITS[i].ms != 0))
+        i++;
+    snprintf(text, EXPLAIN_SPAN_MAX, "%lld%s", (long long)(ms / UNITS[i].ms), UNITS[i].name);
+}
+
+void explain_money(tg_micro micro, char text[EXPLAIN_MONEY_MAX])
+{
+    int n = snprintf(text, EXPLAIN_MONEY_MAX - 4, "%lld.%06lld", (long long)(micro / 1000000),
+                     (long long)(micro % 1000000));
+
+    while (text[n - 1] == '0')
+        n--;
+    if (text[n - 1] == '.')
+        n--;
+    snprintf(text + n, 5, " USD");
+}
+
+void explain_limiter(const struct tg_limiter_config *config, char text[EXPLAIN_WHAT_MAX])
+{
+    const char *name = tg_strategy_name(config->strategy);
+    char span[EXPLAIN_SPAN_MAX];
+
+    explain_span(config->period, span);
+    switch (config->strategy) {
+    case TG_GCRA:
+        snprintf(text, EXPLAIN_WHAT_MAX, "%s, %lld in %s, burst %lld", name,
+                 (long long)config->limit, span,
+                 (long long)(config->burst > 0 ? config->burst : config->limit));
+        break;
+    case TG_TOKEN_BUCKET:
+        snprintf(text, EXPLAIN_WHAT_MAX, "%s, capacity %lld, refill %g a second", name,
+                 (long long)config->limit, config->refill);
+        break;
+    default:
+        snprintf(text, EXPLAIN_WHAT_MAX, "%s, %lld in %s", name, (long long)config->limit, span);
+    }
+}
+
+void explain_place(const struct config_tenant *tenant, char text[EXPLAIN_PLACE_MAX])
+{
+    if (tenant->extra || tenant->line == 0)
+        snprintf(text, EXPLAIN_PLACE_MAX, "%s", tenant->file != NULL ? tenant->file : "");
+    else
+        snprintf(text, EXPLAIN_PLACE_MAX, "%.370s:%zu", tenant->file, tenant->line);
+}
+
+/* ---- one limit ---- */
+
+static void write_real(struct json_writer *out, const char *key, double number)
+{
+    if (number < 0)
+        admin_write_null(out, key);
+    else if (number == floor(number) && number <= (double)TG_NUMBER_MAX)
+        admin_write_number(out, key, (int64_t)number);
+    else
+        admin_write_real(out, key, number);
+}
+
+static void say_left(const struct explain_limit *limit, char text[96])
+{
+    char money[2][EXPLAIN_MONEY_MAX];
+
+    text[0] = '\0';
+    if (limit->remaining < 0 || limit->limit < 0)
+        return;
+    if (strcmp(limit->unit, "micro_usd") == 0) {
+        explain_money((tg_micro)limit->remaining, money[0]);
+        explain_money((tg_micro)limit->limit, money[1]);
+        snprintf(text, 96, ": %s of %s left", money[0], money[1]);
+    } else if (strcmp(limit->unit, "ratio") == 0) {
+        snprintf(text, 96, ": %.1f%% of %.1f%% left", 100 * limit->remaining, 100 * limit->limit);
+    } else {
+        snprintf(text, 96, ": %.6g of %.6g %s left", limit->remaining, limit->limit, limit->unit);
+    }
+}
+
+static void say_when(const struct explain_limit *limit, char text[64])
+{
+    char span[EXPLAIN_SPAN_MAX];
+
+    text[0] = '\0';
+    if (!limit->refuses)
+        return;
+    if (limit->retry_after_ms == TG_UNSATISFIABLE) {
+        snprintf(text, 64, "; it never will, the call is larger than the limit");
+    } else if (limit->retry_after_ms > 0) {
+        explain_span(limit->retry_after_ms, span);
+        snprintf(text, 64, "; in %s it may pass", span);
+    }
+}
+
+static void say(const struct explain_limit *limit, char text[512])
+{
+    char left[96], when[64];
+
+    say_left(limit, left);
+    say_when(limit, when);
+    snprintf(text, 512, "%s%s%.100s (%s)%s%s%s", limit->scope, limit->name != NULL ? " " : "",
+             limit->name != NULL ? limit->name : "", limit->what, left,
+             !limit->refuses            ? ""
+             : limit->mode == TG_SHADOW ? "; would refuse, but is in shadow"
+                                        : "; refuses",
+             when);
+}
+
+void explain_write_limit(struct json_writer *out, const struct explain_limit *limit)
+{
+    bool later =
+        limit->refuses && limit->retry_after_ms > 0 && limit->retry_after_ms != TG_UNSATISFIABLE;
+    char text[512];
+
+    say(limit, text);
+    json_write_object(out);
+    admin_write_text(out, "stage", limit->stage);
+    admin_write_text(out, "scope", limit->scope);
+    admin_write_text(out, "name", limit->name);
+    admin_write_text(out, "what", limit->what);
+    admin_write_text(out, "source", limit->source);
+    admin_write_text(out, "mode", snapshot_mode_name(limit->mode));
+    admin_write_text(out, "unit", limit->unit);
+    write_real(out, "limit", limit->limit);
+    write_real(out, "remaining", limit->remaining);
+    admin_write_unless(out, "reset_at", limit->reset_at, 0);
+    admin_write_unless(out, "retry_after_ms", later ? limit->retry_after_ms : 0, 0);
+    admin_write_flag(out, "refuses", limit->refuses);
+    admin_write_text(out, "text", text);
+    json_write_object_end(out);
+}

@@ -1,0 +1,31 @@
+/* explain_limits.h - a limit as it stands, on its way to be told. Private to explain*.c. */
+#ifndef TG_ADMIN_EXPLAIN_LIMITS_H
+#define TG_ADMIN_EXPLAIN_LIMITS_H
+
+#include "server/admin/explain.h"
+
+#define EXPLAIN_UNKNOWN (-1.0) /* of numbers: it cannot be said */
+
+struct explain_limit {
+    const char *stage, *scope, *unit;
+    const char *name; /* null: nobody's */
+    char what[EXPLAIN_WHAT_MAX];
+    char source[EXPLAIN_PLACE_MAX];
+    enum tg_mode mode;
+    double limit, remaining; /* 0 or more, or EXPLAIN_UNKNOWN */
+    tg_ms reset_at;          /* 0: none */
+    tg_ms retry_after_ms;    /* 0: not known; TG_UNSATISFIABLE: never */
+    bool refuses;
+};
+
+void explain_write_limit(struct json_writer *out, const struct explain_limit *limit);
+
+/* "1m", "1500ms", "30d": in the largest unit that it is a whole number of. */
+#define EXPLAIN_SPAN_MAX 32
+void explain_span(tg_ms ms, char text[EXPLAIN_SPAN_MAX]);
+
+/* "12.5 USD": without zeros at its end. */
+#define EXPLAIN_MONEY_MAX 40
+void explain_money(tg_micro micro, char text[EXPLAIN_MONEY_MAX]);
+
+#endif

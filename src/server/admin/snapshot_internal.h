@@ -1,0 +1,20 @@
+/* snapshot_internal.h - the lists of a snapshot. Private to snapshot*.c. */
+#ifndef TG_ADMIN_SNAPSHOT_INTERNAL_H
+#define TG_ADMIN_SNAPSHOT_INTERNAL_H
+
+#include "server/admin/snapshot.h"
+
+/* Each writes its members, with their keys. */
+void snapshot_write_routes(struct json_writer *out, const struct generation *generation, tg_ms now);
+void snapshot_write_keys(struct json_writer *out, const struct generation *generation, tg_ms now);
+void snapshot_write_budgets(struct json_writer *out, struct gateway *gateway,
+                            const struct generation *generation, tg_ms now);
+void snapshot_write_tenants(struct json_writer *out, const struct snapshot_memory *memory);
+
+/* {"high":..,"normal":..,"low":..} */
+void snapshot_write_queued(struct json_writer *out, const struct tg_gate_stats *stats);
+
+/* All routes, those of models that are not listed too; null after the last. */
+const struct route *snapshot_route(const struct generation *generation, size_t number);
+
+#endif

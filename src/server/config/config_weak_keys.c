@@ -1,0 +1,162 @@
+/* config_weak_keys.c - keys and tokens that anybody guesses: hashes of well-known words.
+ *
+ * A hash in a configuration looks like any other, and what is copied from an example works: that is
+ * how a gateway ends up open to "secret". So the words that people and examples use are hashed here
+ * and looked for. A list can only know what it lists, but it costs nothing, and a key that
+ * `tollgate key new` made is never on it.
+ */
+#include "server/config/config_reader.h"
+#include "server/tenancy/virtual_key.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* clang-format off */
+static const char *const words[] = {
+    "", "1", "123", "1234", "12345", "123456", "12345678", "123456789", "abc", "abc123",
+    "admin", "administrator", "api-key", "api_key", "apikey", "bar", "baz", "changeit",
+    "changeme", "change-me", "change_me", "default", "demo", "dev", "development", "dummy",
+    "EMPTY", "empty", "example", "fake", "foo", "foobar", "hello", "hunter2", "key", "letmein",
+    "local", "localhost", "master", "mykey", "my-key", "my-secret", "my-secret-key", "none",
+    "null", "open-sesame", "openai", "opensesame", "pass", "password", "password1",
+    "placeholder", "prod", "production", "qwerty", "root", "sample", "secret", "sk-1234",
+    "sk-123456", "sk-demo", "sk-dummy", "sk-example", "sk-fake", "sk-local",
+    "sk-no-key-required", "sk-placeholder", "sk-test", "sk-tollgate", "sk-xxx", "sk-xxxx",
+    "sk-xxxxxxxx", "string", "team-a", "tenant", "test", "test-key", "test1234", "testing",
+    "testkey", "tg-demo", "tg-test", "token", "tollgate", "user", "virtual-key", "x", "xxx",
+    "YOUR_API_KEY", "your-api-key", "your-key", "your-key-here",
+};
+/* clang-format on */
+
+enum { WORDS = sizeof words / sizeof words[0], TOKEN_BYTES_MIN = 16 };
+
+struct known {
+    uint8_t hash[VIRTUAL_KEY_HASH];
+    const char *word;
+};
+
+static int compare(const void *a, const void *b)
+{
+    const struct known *left = a, *right = b;
+
+    return memcmp(left->hash, right->hash, sizeof left->hash);
+}
+
+static struct known *hash_words(struct reader *reader)
+{
+    struct known *known = arena_alloc(reader->scratch, WORDS * sizeof *known);
+
+    for (size_t i = 0; known != NULL && i < WORDS; i++) {
+        known[i].word = words[i];
+        if (!virtual_key_hash((struct slice){words[i], strlen(words[i])}, known[i].hash))
+            known = NULL;
+    }
+    if (known != NULL)
+        qsort(known, WORDS, sizeof *known, compare);
+    return known;
+}
+
+static const char *find_word(const struct known *known, const uint8_t hash[VIRTUAL_KEY_HASH])
+{
+    struct known wanted;
+    const struct known *found;
+
+    memcpy(wanted.hash, hash, sizeof wanted.hash);
+    found = bsearch(&wanted, known, WORDS, sizeof *known, compare);
+    return found != NULL ? found->word : NULL;
+}
+
+static void check_callers(struct reader *reader, const struct known *known)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < reader->first_extra; i++) {
+        const struct yaml_node *list = yaml_tree_get(reader->documents[i].root, "callers");
+        reader->current = i;
+        for (const struct yaml_node *node = list != NULL ? list->first : NULL; node != NULL;
+             node = node->next) {
+            const char *word = find_word(known, reader->config->callers[n++].token_sha256);
+            if (word != NULL)
+                config_warning(reader, config_child_or_self(node, "token_sha256"),
+                               "this is the hash of \"%s\", which anybody guesses; make another "
+                               "token with `tollgate key new`",
+                               word);
+        }
+    }
+}
+
+static void check_keys(struct reader *reader, const struct known *known, size_t tenant)
+{
+    const struct config_tenant *of = &reader->config->tenants[tenant];
+    const struct yaml_node *list = yaml_tree_get(reader->places[tenant].node, "keys");
+    const struct yaml_node *node = list != NULL ? list->first : NULL;
+
+    reader->current = reader->places[tenant].document;
+    for (size_t i = 0; i < of->n_keys && node != NULL; i++, node = node->next) {
+        const char *word = find_word(known, of->keys[i].sha256);
+        if (word != NULL)
+            config_warning(reader, config_child_or_self(node, "sha256"),
+                           "this is the hash of \"%s\", which anybody guesses; make another key "
+                           "with `tollgate key new`",
+                           word);
+    }
+}
+
+static bool is_given(const struct reader *reader, const char *section)
+{
+    for (size_t i = 0; i < reader->first_extra; i++)
+        if (yaml_tree_get(reader->documents[i].root, section) != NULL)
+            return true;
+    return false;
+}
+
+static bool is_weak(const struct config_secret *token)
+{
+    return token->bytes != NULL && token->size < TOKEN_BYTES_MIN;
+}
+
+/* A token that is there and could be guessed; or none, where there is something to administrate. */
+static void check_admin(struct reader *reader)
+{
+    const bool given = is_given(reader, "admin_auth");
+
+    for (size_t i = 0; i < reader->first_extra; i++) {
+        const struct yaml_node *root = reader->documents[i].root;
+        const struct yaml_node *auth = yaml_tree_get(root, "admin_auth");
+        const struct yaml_node *admin = yaml_tree_get(yaml_tree_get(root, "listen"), "admin");
+        reader->current = i;
+        if (auth != NULL && is_weak(&reader->config->admin_token))
+            config_warning(reader, config_child_or_self(auth, "token"),
+                           "admin_auth.token has less than %d characters; anybody may guess it",
+                           TOKEN_BYTES_MIN);
+        if (admin != NULL && !given)
+            config_warning(reader, admin,
+                           "listen.admin is given and admin_auth.token is not: nobody may "
+                           "administrate");
+    }
+}
+
+static bool has_hashes(const struct config *config)
+{
+    for (size_t i = 0; i < config->n_tenants; i++)
+        if (config->tenants[i].n_keys > 0)
+            return true;
+    return config->n_callers > 0;
+}
+
+void config_warn_of_words(struct reader *reader)
+{
+    const struct known *known;
+
+    check_admin(reader);
+    if (!has_hashes(reader->config))
+        return;
+    known = hash_words(reader);
+    if (known == NULL) {
+        reader->no_memory = true;
+        return;
+    }
+    check_callers(reader, known);
+    for (size_t i = 0; i < reader->config->n_tenants; i++)
+        check_keys(reader, known, i);
+}

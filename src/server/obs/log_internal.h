@@ -1,0 +1,68 @@
+/* log_internal.h - what a log is made of. For the files of the log alone; log.h is for others. */
+#ifndef TG_OBS_LOG_INTERNAL_H
+#define TG_OBS_LOG_INTERNAL_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "server/obs/log.h"
+#include "server/obs/log_line.h"
+#include "server/obs/log_ring.h"
+#include "server/obs/log_sample.h"
+
+/* One maker of lines. */
+struct log_lane {
+    struct log_ring lines;
+    struct log_ring arrivals; /* no bytes: nothing is recorded */
+    struct log *log;
+    struct log_sampler sampler;
+    struct log_line line; /* that is being made */
+};
+
+/* Where lines end up. Everything in it but the counts is the writer's. */
+struct log_sink {
+    int fd; /* -1: none */
+    bool owned;
+    bool plain_file; /* a write to it takes any number of bytes, and nobody else's stand between */
+    bool blocked;    /* it took nothing when last asked */
+    bool failed;     /* the last write did */
+    uint64_t told;   /* drops that a line has told of */
+    atomic_ullong written, lost; /* lines */
+};
+
+struct log {
+    atomic_int level;
+    atomic_bool json;
+    const struct clock *clock;
+    size_t lane_bytes;
+
+    struct log_sink sink, record;
+    struct log_lane *_Atomic lanes[LOG_LANES_MAX];
+    atomic_size_t n_lanes;
+    pthread_mutex_t
+        anyone; /* held while a line of no thread in particular is made, and for lanes */
+    struct log_lane *remote;
+
+    pthread_t writer;
+    int wake[2];         /* a pipe: a byte ends the writer's nap */
+    atomic_bool nudged;  /* one is on its way */
+    atomic_bool closing; /* the writer ends when the lanes are empty, or at: */
+    atomic_llong close_at;
+    pthread_mutex_t end_lock;
+    pthread_cond_t end_seen;
+    bool ended;
+};
+
+/* ---- log.c */
+
+/* A lane has a line more: the writer is woken when there is much. */
+void log_lane_put(struct log_lane *lane, struct log_ring *ring, const struct log_line *line);
+
+/* ---- log_writer.c */
+
+void *log_writer_run(void *log);
+
+void log_sink_init(struct log_sink *sink, int fd, bool owned);
+void log_sink_fini(struct log_sink *sink);
+
+#endif

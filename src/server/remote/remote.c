@@ -1,0 +1,445 @@
+/* remote.c - the process's part of what is shared, and a thread's connection: see remote.h. */
+#include "server/remote/remote.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "io/net/tls.h"
+#include "lib/core/num.h"
+#include "lib/core/problem.h"
+#include "server/remote/remote_internal.h"
+#include "server/remote/remote_recent.h"
+#include "server/runtime/gateway.h"
+#include "server/runtime/generation_internal.h"
+
+enum { CHORES_MS = 50, FAREWELL_MS = 400 };
+
+/* A machine that is busy makes an answer late now and then. So long a Redis may be silent before
+ * calls no longer ask it. */
+enum { DOUBT_MS = 100 };
+
+/* How often it is looked who decides, and how many must have been decided without Redis by then. */
+enum { USE_MS = 1000, USELESS_MIN = 10, ERROR_LOOKS = 3 };
+
+/* ---- of the process ---- */
+
+static bool read_options(struct remote *remote, const struct config_store *config,
+                         struct tg_problem *problem)
+{
+    struct tg_problem why;
+
+    redis_options_init(&remote->options);
+    if (redis_url_read(config->url, &remote->options, &why) != TG_OK)
+        return generation_say(problem, "store", why.text);
+    remote->options.timeout = config->timeout;
+    /* Whoever waits for longer does not want the connection closed under what is waited for. */
+    remote->options.patience = num_max(remote->options.patience, 2 * config->timeout);
+    remote->options.doubt = DOUBT_MS;
+    remote->options.seed = remote->gateway->seed;
+    if (remote->options.secure &&
+        tls_client_new(config->ca, config->cert, config->key, &remote->options.tls, &why) != TG_OK)
+        return generation_say(problem, "store_tls", why.text);
+    snprintf(remote->prefix, sizeof remote->prefix, "%s", config->prefix);
+    remote->block = config->block;
+    return true;
+}
+
+bool remote_new(struct gateway *gateway, const struct config *config, struct remote **made,
+                struct tg_problem *problem)
+{
+    *made = NULL;
+    if (!config_store_is_remote(&config->store))
+        return true;
+    struct remote *remote = calloc(1, sizeof *remote);
+    if (remote == NULL)
+        return generation_say(problem, "store", "no memory");
+    remote->gateway = gateway;
+    atomic_store(&remote->nodes, 1);
+    remote->divided = 1;
+    pthread_mutex_init(&remote->lock, NULL);
+    *made = remote;
+    return read_options(remote, &config->store, problem);
+}
+
+static bool make_money(struct remote *remote, struct tg_problem *problem)
+{
+    struct gateway *gateway = remote->gateway;
+    struct remote_money_options options;
+    struct tg_problem why;
+
+    remote_money_options_init(&options);
+    options.prefix = remote->prefix;
+    options.node = gateway->node_id;
+    options.ledger = ledger_id(gateway->ledger);
+    options.timeout = remote_reservation_timeout(remote->options.timeout);
+    return remote_money_new(&options, gateway->spending, &remote->money, &why) == TG_OK ||
+           generation_say(problem, "store", why.text);
+}
+
+bool remote_set_budgets(struct remote *remote, tg_ms now, struct tg_problem *problem)
+{
+    if (remote == NULL)
+        return true;
+    if (remote->money == NULL && !make_money(remote, problem))
+        return false;
+    return remote_money_adopt(remote->money, now, problem);
+}
+
+void remote_free(struct remote *remote)
+{
+    if (remote == NULL)
+        return;
+    remote_money_free(remote->money);
+    tls_context_unref(remote->options.tls);
+    redis_options_wipe(&remote->options);
+    pthread_mutex_destroy(&remote->lock);
+    free(remote);
+}
+
+enum remote_health remote_health_of(const struct remote *remote)
+{
+    if (remote == NULL)
+        return REMOTE_WELL;
+    int up = atomic_load_explicit(&remote->ports_up, memory_order_relaxed);
+    if (up >= atomic_load_explicit(&remote->ports, memory_order_relaxed))
+        return atomic_load_explicit(&remote->useless, memory_order_relaxed) ? REMOTE_DEGRADED
+                                                                            : REMOTE_WELL;
+    return up > 0 ? REMOTE_DEGRADED : REMOTE_DOWN;
+}
+
+const char *remote_health_name(enum remote_health state)
+{
+    static const char *const names[] = {"ok", "degraded", "down"};
+
+    return names[state];
+}
+
+void remote_problem(struct remote *remote, char *text, size_t bytes)
+{
+    pthread_mutex_lock(&remote->lock);
+    snprintf(text, bytes, "%s", remote->problem);
+    pthread_mutex_unlock(&remote->lock);
+}
+
+const char *remote_mode_name(enum remote_mode way)
+{
+    static const char *const names[] = {
+#define REMOTE_MODE_NAME(upper, lower) #lower,
+        REMOTE_MODES(REMOTE_MODE_NAME)
+#undef REMOTE_MODE_NAME
+    };
+
+    return names[way];
+}
+
+const char *remote_kind_name(enum remote_kind what)
+{
+    static const char *const names[] = {
+#define REMOTE_KIND_NAME(upper, lower) #lower,
+        REMOTE_KINDS(REMOTE_KIND_NAME)
+#undef REMOTE_KIND_NAME
+    };
+
+    return names[what];
+}
+
+/* ---- parts ---- */
+
+static int64_t part_of(const struct remote *remote, int64_t whole)
+{
+    int64_t nodes = (int64_t)atomic_load_explicit(&remote->nodes, memory_order_relaxed);
+
+    return num_max(whole / num_max(nodes, 1), 1);
+}
+
+void remote_divide_law(const struct remote *remote, const struct config_concurrency *config,
+                       struct tg_law_config *law)
+{
+    if (remote == NULL || !config->divide)
+        return;
+    law->max = part_of(remote, law->max);
+    law->min = num_min(part_of(remote, law->min), law->max);
+    law->initial = num_min(num_max(part_of(remote, law->initial), law->min), law->max);
+}
+
+void remote_divide_peer(const struct remote *remote, const struct config_gate *gate,
+                        struct tg_call *call)
+{
+    if (remote != NULL && gate->concurrency.divide && call->peer_limit > 0)
+        call->peer_limit = part_of(remote, call->peer_limit);
+}
+
+/* ---- of a thread ---- */
+
+static void say_problem(struct remote *remote, const char *text)
+{
+    pthread_mutex_lock(&remote->lock);
+    snprintf(remote->problem, sizeof remote->problem, "%s", text);
+    pthread_mutex_unlock(&remote->lock);
+}
+
+/* Adds what has happened at this port since the last look to the sums of all. */
+static void add_up(struct remote_port *port)
+{
+    struct remote *remote = port->remote;
+    struct redis_stats now;
+    struct remote_limits_stats limits;
+
+    redis_get_stats(port->redis, &now);
+    remote_limits_get_stats(port->limits, &limits);
+    atomic_fetch_add_explicit(&remote->commands, now.commands - port->seen.commands,
+                              memory_order_relaxed);
+    atomic_fetch_add_explicit(&remote->late, now.late - port->seen.late, memory_order_relaxed);
+    atomic_fetch_add_explicit(&remote->lost, now.broken - port->seen.broken, memory_order_relaxed);
+    atomic_fetch_add_explicit(&remote->errors, now.errors - port->seen.errors,
+                              memory_order_relaxed);
+    /* One may wait no more: the sum wraps, and is right. */
+    atomic_fetch_add_explicit(&remote->waiting, limits.waiting - port->seen_limits.waiting,
+                              memory_order_relaxed);
+    atomic_fetch_add_explicit(&remote->dropped, limits.dropped - port->seen_limits.dropped,
+                              memory_order_relaxed);
+    port->seen_limits = limits;
+    bool again = now.errors != port->seen.errors; /* maybe in the same words */
+    if ((again || strcmp(now.problem, port->seen.problem) != 0) && now.problem[0] != '\0')
+        say_problem(remote, now.problem);
+    port->seen = now;
+}
+
+static void changed(void *context, bool up)
+{
+    struct remote_port *port = context;
+
+    if (up == port->up)
+        return;
+    port->up = up;
+    add_up(port); /* whoever sees the state may ask why */
+    if (up)
+        atomic_store(&port->remote->met, true);
+    atomic_fetch_add(&port->remote->ports_up, up ? 1 : -1);
+}
+
+size_t remote_holders(const struct remote *remote)
+{
+    int workers = atomic_load_explicit(&remote->ports, memory_order_relaxed) - 1;
+    long long nodes = atomic_load_explicit(&remote->nodes, memory_order_relaxed);
+
+    return (size_t)(nodes > 0 ? nodes : 1) * (size_t)(workers > 0 ? workers : 1);
+}
+
+static struct remote_use use_of(const struct remote *remote, tg_ms now)
+{
+    struct remote_use use = {.at = now,
+                             .errors = atomic_load_explicit(&remote->errors, memory_order_relaxed)};
+
+    for (int what = 0; what < REMOTE_KIND_COUNT; what++)
+        for (int way = 0; way < REMOTE_MODE_COUNT; way++) {
+            bool with = way == REMOTE_REDIS || way == REMOTE_BLOCKS;
+            *(with ? &use.with[what] : &use.without[what]) +=
+                atomic_load_explicit(&remote->decided[what][way], memory_order_relaxed);
+        }
+    return use;
+}
+
+/* Whether something is decided without Redis for the most part; or, if it was, not yet nearly
+ * always with it. */
+static bool is_useless(const struct remote_use *before, const struct remote_use *now, bool was)
+{
+    for (int what = 0; what < REMOTE_KIND_COUNT; what++) {
+        unsigned long long with = now->with[what] - before->with[what];
+        unsigned long long without = now->without[what] - before->without[what];
+        if (was ? without > with / 10 : without >= USELESS_MIN && without > with)
+            return true;
+    }
+    return false;
+}
+
+/* A Redis may be connected, and of no use: its answers come too late, are errors, or make no sense.
+ * That shows in who decides. */
+static void look_at_use(struct remote *remote, tg_ms now)
+{
+    bool was = atomic_load_explicit(&remote->useless, memory_order_relaxed);
+    bool up = atomic_load(&remote->ports_up) > 0;
+    struct remote_use before = remote->use;
+
+    if (up && now - before.at < USE_MS)
+        return;
+    remote->use = use_of(remote, now);
+    bool is = up && is_useless(&before, &remote->use, was);
+    bool errors = remote->use.errors != before.errors;
+    /* What a server has said itself says more, but ports tell of it only at their next chores. */
+    if (is && !was && !errors && before.waited < ERROR_LOOKS) {
+        remote->use = before;
+        remote->use.waited++;
+        return;
+    }
+    if (is && !was && !errors)
+        say_problem(remote, "it is connected, but most of its answers are late or of no use");
+    atomic_store(&remote->useless, is);
+}
+
+static void do_chores(void *arg)
+{
+    struct remote_port *port = arg;
+
+    add_up(port);
+    if (port->nodes)
+        look_at_use(port->remote, net_loop_now(port->loop));
+    remote_blocks_set_holders(port->blocks, remote_holders(port->remote));
+    remote_blocks_tick(port->blocks, net_loop_now(port->loop));
+    net_timer_set(port->loop, &port->chores, CHORES_MS);
+}
+
+/* Who holds something in Redis: a thread of this process, and of no other. */
+struct holder {
+    char text[GATEWAY_NODE_BYTES + 16];
+};
+
+static struct holder holder_of(const struct remote_port *port)
+{
+    struct remote *remote = port->remote;
+    struct holder holder;
+
+    snprintf(holder.text, sizeof holder.text, "%s-%d", remote->gateway->node_id,
+             atomic_load(&remote->ports));
+    return holder;
+}
+
+static bool make_keys(struct remote_port *port, const struct holder *holder)
+{
+    struct remote_keys_options options;
+
+    remote_keys_options_init(&options);
+    options.loop = port->loop;
+    options.redis = port->redis;
+    options.prefix = port->remote->prefix;
+    options.holder = holder->text;
+    return remote_keys_new(&options, &port->keys) == TG_OK;
+}
+
+static bool make_blocks(struct remote_port *port, const struct holder *holder)
+{
+    struct remote_blocks_options options;
+
+    remote_blocks_options_init(&options);
+    options.loop = port->loop;
+    options.redis = port->redis;
+    options.limits = port->limits;
+    options.prefix = port->remote->prefix;
+    options.holder = holder->text;
+    options.block = port->remote->block;
+    options.seed = port->remote->gateway->seed;
+    return remote_blocks_new(&options, &port->blocks) == TG_OK;
+}
+
+static bool make_parts(struct remote_port *port, struct tg_problem *problem)
+{
+    struct remote *remote = port->remote;
+    struct holder holder = holder_of(port);
+    struct remote_limits_options limits;
+
+    if (redis_new(port->loop, &remote->options, &port->redis, problem) != TG_OK)
+        return false;
+    remote_limits_options_init(&limits);
+    limits.redis = port->redis;
+    limits.prefix = remote->prefix;
+    limits.holder = holder.text;
+    port->recent = recent_new(remote->gateway->seed);
+    return port->recent && remote_limits_new(&limits, &port->limits) == TG_OK &&
+           make_blocks(port, &holder) && make_keys(port, &holder) &&
+           remote_money_port_new(remote->money, port->loop, port->redis, &port->money) == TG_OK;
+}
+
+/* How many gateways live: what a share is a part of. */
+static void count_nodes(void *context, size_t count, size_t index)
+{
+    struct remote_port *port = context;
+
+    (void)index;
+    atomic_store_explicit(&port->remote->nodes, (long long)count, memory_order_relaxed);
+}
+
+static bool begin_to_beat(struct remote_port *port)
+{
+    struct remote_nodes_options options;
+
+    remote_nodes_options_init(&options);
+    options.loop = port->loop;
+    options.redis = port->redis;
+    options.prefix = port->remote->prefix;
+    options.node = port->remote->gateway->node_id;
+    options.changed = count_nodes;
+    options.context = port;
+    return remote_nodes_new(&options, &port->nodes) == TG_OK;
+}
+
+bool remote_port_new(struct remote *remote, struct net_loop *loop, bool beats,
+                     struct remote_port **made, struct tg_problem *problem)
+{
+    *made = NULL;
+    if (remote == NULL)
+        return true;
+    struct remote_port *port = calloc(1, sizeof *port);
+    if (port == NULL)
+        return false;
+    *made = port;
+    port->remote = remote;
+    port->loop = loop;
+    problem_fail(problem, "no memory for the store");
+    if (!make_parts(port, problem) || (beats && !begin_to_beat(port)))
+        return false;
+    atomic_fetch_add(&remote->ports, 1);
+    redis_on_change(port->redis, changed, port);
+    net_timer_init(&port->chores, do_chores, port);
+    net_timer_set(loop, &port->chores, CHORES_MS);
+    return true;
+}
+
+/* Whether somebody is still to hear from us: of money the port that beats speaks for all. */
+static bool has_more_to_say(struct remote_port *port)
+{
+    struct remote_money_stats money = {0};
+    struct redis_stats redis;
+
+    redis_get_stats(port->redis, &redis);
+    if (port->nodes)
+        remote_money_get_stats(port->remote->money, &money);
+    return redis.in_flight > 0 || remote_limits_in_flight(port->limits) > 0 || money.untold > 0 ||
+           money.leased > money.leased_used;
+}
+
+/* What others should know before we are gone: the loop is turned for it, for a moment at most. */
+static void say_farewell(struct remote_port *port)
+{
+    tg_ms until = net_loop_now(port->loop) + FAREWELL_MS;
+
+    if (port->nodes) {
+        remote_nodes_leave(port->nodes, NULL, NULL);
+        remote_money_leave(port->remote->money);
+    }
+    if (port->blocks)
+        remote_blocks_return(port->blocks, net_loop_now(port->loop), NULL, NULL);
+    net_timer_set(port->loop, &port->chores, FAREWELL_MS); /* it is not to sleep for longer */
+    do
+        net_loop_turn(port->loop, true);
+    while (port->up && net_loop_now(port->loop) < until && has_more_to_say(port));
+    net_timer_stop(port->loop, &port->chores);
+}
+
+void remote_port_free(struct remote_port *port)
+{
+    if (port == NULL)
+        return;
+    net_timer_stop(port->loop, &port->chores);
+    if (port->up)
+        say_farewell(port);
+    if (port->redis)
+        redis_free(port->redis);
+    remote_money_port_free(port->money);
+    remote_keys_free(port->keys);
+    remote_nodes_free(port->nodes);
+    remote_blocks_free(port->blocks);
+    remote_limits_free(port->limits);
+    recent_free(port->recent);
+    free(port);
+}

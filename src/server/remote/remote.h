@@ -1,0 +1,293 @@
+/* remote.h - what several gateways share, when `store` is Redis: limits, money, keys, who is there.
+ *
+ *     shared           of the process: what was decided where, how many gateways there are
+ *     remote_port      of a thread that has a loop: its connection, and what it asks by it
+ *
+ * A question to Redis is asked by the worker whose call needs it, and answered on its loop. Whoever
+ * asks gets an answer within `store_timeout`, and at once while Redis is known to be away: then
+ * `store_failure` decides, here and nowhere else:
+ *
+ *     local    limits: this gateway's share of each, counted in the gateway's own store
+ *              keys: what this gateway knows of them
+ *              money: this gateway's share of each budget, by what it has spent itself
+ *     open     yes
+ *     closed   an error, told as what it is: never as a limit of the client's
+ *
+ * A yes that comes after its call has gone, or was decided without it, is given back.
+ *
+ * Everything of a port belongs to its thread. With `store: memory` there is neither.
+ */
+#ifndef TG_REMOTE_REMOTE_H
+#define TG_REMOTE_REMOTE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "io/redis/redis.h"
+#include "server/remote/remote_blocks.h"
+#include "server/remote/remote_keys.h"
+#include "server/remote/remote_limits.h"
+#include "server/remote/remote_money.h"
+#include "server/remote/remote_nodes.h"
+#include "server/runtime/generation.h"
+
+struct gateway;
+struct log_lane;
+struct recent;
+
+/* How a question was decided. */
+#define REMOTE_MODES(X)                                                                            \
+    X(REDIS, redis)                                                                                \
+    X(BLOCKS, blocks) /* units that were leased before */                                          \
+    X(LOCAL, local)                                                                                \
+    X(OPEN, open)                                                                                  \
+    X(CLOSED, closed)
+
+enum remote_mode {
+#define REMOTE_MODE_ENUM(upper, lower) REMOTE_##upper,
+    REMOTE_MODES(REMOTE_MODE_ENUM)
+#undef REMOTE_MODE_ENUM
+        REMOTE_MODE_COUNT
+};
+
+#define REMOTE_KINDS(X) X(LIMITS, limits) X(BUDGET, budget) X(KEYS, keys)
+
+enum remote_kind {
+#define REMOTE_KIND_ENUM(upper, lower) REMOTE_##upper,
+    REMOTE_KINDS(REMOTE_KIND_ENUM)
+#undef REMOTE_KIND_ENUM
+        REMOTE_KIND_COUNT
+};
+
+struct remote {
+    struct gateway *gateway;
+    struct redis_options options;
+    char prefix[160];
+    tg_ms block; /* of two tiers */
+    struct remote_money *money;
+    atomic_llong nodes; /* gateways that live, this one too; 1 until it is known */
+    long long divided;  /* among how many shares are divided; by the control thread's thread */
+    atomic_int ports, ports_up;
+    atomic_bool met; /* Redis has been there for one of them */
+    atomic_ullong decided[REMOTE_KIND_COUNT][REMOTE_MODE_COUNT];
+    atomic_ullong commands;   /* that were sent to Redis */
+    atomic_ullong late, lost; /* answers that came after their time, or never */
+    atomic_ullong errors;     /* answers that were none */
+    atomic_ullong waiting;    /* refunds, settlements and debts that Redis is to be told of */
+    atomic_ullong dropped;    /* of these, what will never be */
+    atomic_bool useless;      /* Redis is connected, and yet most is decided without it */
+    struct remote_use {       /* the control thread's: what was decided when it last looked */
+        tg_ms at;
+        int waited; /* looks, for what ports tell of errors */
+        unsigned long long errors;
+        unsigned long long with[REMOTE_KIND_COUNT], without[REMOTE_KIND_COUNT];
+    } use;
+    pthread_mutex_t lock;
+    char problem[240]; /* the last, of any port */
+};
+
+/* Reads the URL, the certificates. Null and true for `store: memory`. */
+bool remote_new(struct gateway *gateway, const struct config *config, struct remote **remote,
+                struct tg_problem *problem);
+void remote_free(struct remote *remote);
+
+/* Budgets have been opened, or changed: what the ledger says of them is for Redis to know. Reads
+ * the disk. */
+bool remote_set_budgets(struct remote *remote, tg_ms now, struct tg_problem *problem);
+
+/* Where `divide` says that a limit of calls at once is one of all gateways: this one's part, as
+ * many as live now; 1 at least. `shared` may be null: the whole. */
+void remote_divide_law(const struct remote *remote, const struct config_concurrency *config,
+                       struct tg_law_config *law);
+void remote_divide_peer(const struct remote *remote, const struct config_gate *gate,
+                        struct tg_call *call);
+
+struct remote_port {
+    struct remote *remote;
+    struct net_loop *loop;
+    struct redis *redis;
+    struct remote_limits *limits;
+    struct remote_blocks *blocks;
+    struct recent *recent; /* what was heard of limits */
+    struct remote_money_port *money;
+    struct remote_keys *keys;
+    struct remote_nodes *nodes; /* of the control thread alone */
+    struct redis_stats seen;    /* when it was last looked at, for the sums in `shared` */
+    struct remote_limits_stats seen_limits;
+    bool up;
+    struct net_timer chores;
+};
+
+/* Begins to connect. `beats`: it is this one that tells the others that we live. Null and true
+ * where nothing is shared. */
+bool remote_port_new(struct remote *remote, struct net_loop *loop, bool beats,
+                     struct remote_port **port, struct tg_problem *problem);
+
+/* Who waits must have been let go. Gives back what was leased in advance, as far as that goes
+ * without waiting. */
+void remote_port_free(struct remote_port *port);
+
+/* Whether all ports have their connection, some, or none: what `/readyz`, a metric and the log say.
+ * With memory, where `shared` is null, it is well. */
+enum remote_health { REMOTE_WELL, REMOTE_DEGRADED, REMOTE_DOWN, REMOTE_STATE_COUNT };
+
+enum remote_health remote_health_of(const struct remote *remote);
+const char *remote_health_name(enum remote_health state); /* "ok", "degraded", "down" */
+
+/* What went wrong last, as far as it is known; "" if nothing. */
+void remote_problem(struct remote *remote, char *text, size_t bytes);
+
+static inline enum remote_mode remote_mode_of(enum config_away away)
+{
+    switch (away) {
+    case CONFIG_AWAY_LOCAL:
+        return REMOTE_LOCAL;
+    case CONFIG_AWAY_OPEN:
+        return REMOTE_OPEN;
+    default:
+        return REMOTE_CLOSED;
+    }
+}
+
+const char *remote_mode_name(enum remote_mode way);
+const char *remote_kind_name(enum remote_kind what);
+
+/* ---- Rate and cost --------------------------------------------------------------------------- */
+
+/* A debit of a call that its gate has left to us; in the call's storage, zeroed at first. */
+struct remote_claim {
+    void (*decided)(struct remote_claim *debit, enum tg_err err, const struct tg_axes *axes);
+    struct remote_port *port;
+    const struct generation *generation; /* held by the call */
+    const struct tg_debit *what;         /* of the call: as it is, until the debit has ended */
+    struct remote_limits_ask *ask;       /* on its way; null: not */
+    struct remote_blocks_ask *block;     /* or waits for a block; null: not */
+    enum remote_mode way;                /* that decided */
+    bool charged;                        /* in Redis, or to a block */
+    struct remote_blocks_charge charge;
+    struct remote_limits_ask *late; /* its answer will come, and is what is owed; null: none */
+    bool owes;                      /* admitted without Redis, which is to know when it has ended */
+    bool recent;                    /* by what was heard a moment ago */
+    bool counted;                   /* in the gateway's own store */
+    tg_ms counted_at;               /* then */
+
+    /* Of one that a gate waits for: */
+    struct tg_gate *gate;
+    tg_lease lease;
+    void (*answered)(struct remote_claim *debit, enum tg_err err, const struct tg_answer *answer);
+};
+
+/* Asks. True: it is decided, `err` and `axes` say how. False: decided() comes from the loop. */
+bool remote_take(struct remote_port *port, struct remote_claim *debit,
+                 const struct generation *generation, const struct tg_debit *what,
+                 void (*decided)(struct remote_claim *debit, enum tg_err err,
+                                 const struct tg_axes *axes),
+                 enum tg_err *err, struct tg_axes *axes);
+
+static inline bool remote_is_asking(const struct remote_claim *debit)
+{
+    return debit->ask != NULL || debit->block != NULL;
+}
+
+/* The same for a call whose gate has answered TG_NEEDS_STORE, in `answer`: goes on with the gate's
+ * decision. True: `err` and `answer` are that; false: answered() comes from the loop. */
+bool remote_take_for_gate(struct remote_port *port, struct remote_claim *debit,
+                          const struct generation *generation, struct tg_gate *gate,
+                          const struct tg_call *call,
+                          void (*answered)(struct remote_claim *debit, enum tg_err err,
+                                           const struct tg_answer *answer),
+                          enum tg_err *err, struct tg_answer *answer);
+
+/* Ends it, in whatever state, and again: what is on its way is forgotten, and given back if it was
+ * a yes. Of what was charged: `actual` replaces the cost; negative: the estimate stands. */
+void remote_claim_settle(struct remote_claim *debit, int64_t actual);
+
+/* The same, and nothing stays charged. */
+void remote_claim_refund(struct remote_claim *debit);
+
+/* A look at what remote_take() would answer; in the storage of who asks, zeroed at first. */
+struct remote_peek {
+    void (*seen)(struct remote_peek *peek, enum tg_err err, const struct tg_axes *axes);
+    struct remote_port *port;
+    const struct generation *generation; /* held by who asks */
+    const struct tg_debit *what;         /* as it is, until it has been seen */
+    struct remote_limits_ask *ask;       /* on its way; null: not */
+    struct tg_axes here;                 /* of two tiers: what blocks here say of some limits */
+};
+
+/* Looks, and takes nothing; nor is it counted as a decision. Where Redis cannot be asked in time,
+ * `store_failure` decides as it does of takes. True: `err` and `axes` say what was seen. False:
+ * seen() comes from the loop. */
+bool remote_peek(struct remote_port *port, struct remote_peek *peek,
+                 const struct generation *generation, const struct tg_debit *what,
+                 void (*seen)(struct remote_peek *peek, enum tg_err err,
+                              const struct tg_axes *axes),
+                 enum tg_err *err, struct tg_axes *axes);
+
+/* In whatever state, and again: seen() does not come any more. */
+void remote_peek_end(struct remote_peek *peek);
+
+/* ---- Money ----------------------------------------------------------------------------------- */
+
+/* What a call may cost, reserved at what all gateways have spent; in the call's storage, zeroed at
+ * first. Asked after the gateway's own books (spending.h), which it is settled after, too. */
+struct remote_reservation {
+    void (*decided)(struct remote_reservation *money, enum tg_err err,
+                    const struct tg_money_answer *answer);
+    struct remote_port *port;
+    const struct generation *generation; /* held by the call */
+    struct spending_call call;           /* points into the call */
+    struct remote_money_ask *ask;        /* on its way; null: not */
+    struct remote_money_ticket *ticket;  /* not null: reserved */
+    bool away;                           /* it was decided without Redis */
+};
+
+/* How long a reservation may take. A call whose limits were late has waited once: both together are
+ * to be less than twice, which is 50 ms by default. */
+static inline tg_ms remote_reservation_timeout(tg_ms store_timeout)
+{
+    return store_timeout > 1 ? store_timeout * 4 / 5 : 1;
+}
+
+/* True: it is decided, `err` and `answer` say how; `reservation` 0 is a no. False: decided() comes
+ * from the loop. */
+bool remote_reserve(struct remote_port *port, struct remote_reservation *money,
+                    const struct generation *generation, const struct spending_call *call,
+                    void (*decided)(struct remote_reservation *money, enum tg_err err,
+                                    const struct tg_money_answer *answer),
+                    enum tg_err *err, struct tg_money_answer *answer);
+
+/* Ends it, in whatever state, and again. As in spending_settle(): negative is not known, 0 gives
+ * everything back. */
+void remote_reservation_settle(struct remote_reservation *money, tg_micro spent);
+
+/* ---- Keys ------------------------------------------------------------------------------------ */
+
+/* A provider's key that the ring has leased to a call, taken where all gateways' use of it is added
+ * up; in the call's storage, zeroed at first. */
+struct remote_key_claim {
+    bool unasked; /* Redis need not be asked, or not again: see remote_key_claim.c */
+    void (*decided)(struct remote_key_claim *key, enum tg_err err, const struct tg_key_hold *hold);
+    struct remote_port *port;
+    const struct generation *generation; /* held by the call */
+    struct remote_key *asked;            /* on its way; null: not */
+    struct remote_key *held;
+    struct route_key *owner; /* of the key; null: none was looked for */
+    struct net_timer timer;  /* of what is on its way */
+};
+
+/* True: it is decided: TG_OK, it is the call's; else `err`. False: decided() comes from the loop,
+ * in `patience` at the latest, and a hold that is not null is a no, which tg_keyring_hold_off() has
+ * to hear of. */
+bool remote_key_claim_take(struct remote_port *port, struct remote_key_claim *key,
+                           const struct generation *generation, tg_key_lease lease,
+                           struct route_key *owner, tg_ms patience,
+                           void (*decided)(struct remote_key_claim *key, enum tg_err err,
+                                           const struct tg_key_hold *hold),
+                           enum tg_err *err);
+
+/* Ends the lease at the ring and here, in whatever state: how the attempt ended. */
+void remote_key_claim_give(struct remote_key_claim *key, struct tg_keyring *ring,
+                           tg_key_lease lease, tg_ms now, const struct tg_key_report *report);
+
+#endif

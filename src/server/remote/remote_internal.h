@@ -1,0 +1,23 @@
+/* remote_internal.h - between the files of remote.h. */
+#ifndef TG_REMOTE_REMOTE_INTERNAL_H
+#define TG_REMOTE_REMOTE_INTERNAL_H
+
+#include "server/remote/remote.h"
+
+static inline void remote_count(struct remote *remote, enum remote_kind what, enum remote_mode way)
+{
+    atomic_fetch_add_explicit(&remote->decided[what][way], 1, memory_order_relaxed);
+}
+
+/* A debit by the names that Redis knows its scopes by. */
+void remote_translate(const struct generation *generation, const struct tg_debit *what,
+                      struct remote_scope room[TG_SCOPES_MAX], struct remote_debit *to);
+
+/* How rate and cost are decided while Redis is away. Limits that are all in shadow refuse nothing
+ * then either: what would be closed for them is open. */
+enum remote_mode remote_mode_away(const struct generation *generation, const struct tg_debit *what);
+
+/* Workers of all gateways, if they have as many each. */
+size_t remote_holders(const struct remote *remote);
+
+#endif

@@ -1,0 +1,136 @@
+/* remote_key_claim.c - keys of providers that all gateways use: asked of Redis, and while that is
+ * away taken as this gateway knows them, or not at all where `store_failure.limits` is closed.
+ *
+ * A key without limits of its own or of a group has nothing to be counted by all of them. What they
+ * share of it is that it cools, or is broken: that it cools is told when it happens, whether or not
+ * it is broken is asked for once a second, not at every call, and at the next call after a failure,
+ * so that a run of them is one for all.
+ */
+#include <stdio.h>
+
+#include "server/remote/remote_internal.h"
+#include "server/runtime/gateway.h"
+
+static enum tg_err take_away(struct remote_key_claim *key)
+{
+    enum remote_mode way = remote_mode_of(key->generation->config.store.limits);
+
+    remote_count(key->port->remote, REMOTE_KEYS, way);
+    key->unasked = true;
+    return way == REMOTE_CLOSED ? TG_ERR_STORE : TG_OK;
+}
+
+static void answered(void *context, enum tg_err err, const struct tg_key_hold *hold)
+{
+    struct remote_key_claim *key = context;
+
+    net_timer_stop(key->port->loop, &key->timer);
+    if (err == TG_OK && hold == NULL)
+        key->held = key->asked;
+    key->asked = NULL;
+    if (err != TG_OK)
+        err = take_away(key);
+    else
+        remote_count(key->port->remote, REMOTE_KEYS, REMOTE_REDIS);
+    key->decided(key, err, hold);
+}
+
+/* The call has waited for the store long enough; what comes yet is given back. */
+static void give_up(void *arg)
+{
+    struct remote_key_claim *key = arg;
+
+    remote_keys_cancel(key->asked);
+    key->asked = NULL;
+    key->decided(key, take_away(key), NULL);
+}
+
+static bool has_limits(const struct tg_key_limits *limits)
+{
+    return limits->rpm > 0 || limits->tpm > 0 || limits->concurrency > 0;
+}
+
+static bool need_not_ask(const struct tg_key_terms *terms, struct route_key *owner, tg_ms now)
+{
+    enum { ASK_EVERY_MS = 1000 };
+
+    if (has_limits(&terms->limits) || has_limits(&terms->group_limits))
+        return false;
+    long long last = atomic_load_explicit(&owner->asked_at, memory_order_relaxed);
+    if (now - last < ASK_EVERY_MS)
+        return true;
+    atomic_store_explicit(&owner->asked_at, now, memory_order_relaxed);
+    return false;
+}
+
+bool remote_key_claim_take(struct remote_port *port, struct remote_key_claim *key,
+                           const struct generation *generation, tg_key_lease lease,
+                           struct route_key *owner, tg_ms patience,
+                           void (*decided)(struct remote_key_claim *key, enum tg_err err,
+                                           const struct tg_key_hold *hold),
+                           enum tg_err *err)
+{
+    struct tg_key_terms terms;
+
+    *key = (struct remote_key_claim){
+        .decided = decided, .port = port, .generation = generation, .owner = owner};
+    bool known = tg_keyring_terms(port->remote->gateway->ring, lease, &terms);
+    if (known && need_not_ask(&terms, owner, net_loop_now(port->loop))) {
+        key->unasked = true;
+        *err = TG_OK;
+        return true;
+    }
+    if (known && patience > 0)
+        key->asked = remote_keys_take(port->keys, &terms, answered, key);
+    if (key->asked != NULL) {
+        net_timer_init(&key->timer, give_up, key);
+        net_timer_set(port->loop, &key->timer, patience);
+        return false;
+    }
+    *err = take_away(key);
+    return true;
+}
+
+/* ---- giving back ---- */
+
+/* Terms whose texts outlive the lease. */
+struct kept_terms {
+    struct tg_key_terms terms;
+    char texts[4][160];
+};
+
+static bool keep_terms(struct tg_keyring *ring, tg_key_lease lease, struct kept_terms *kept)
+{
+    if (!tg_keyring_terms(ring, lease, &kept->terms))
+        return false;
+    const char **texts[] = {&kept->terms.provider, &kept->terms.model, &kept->terms.name,
+                            &kept->terms.group};
+    for (size_t i = 0; i < 4; i++)
+        if (*texts[i] != NULL) {
+            snprintf(kept->texts[i], sizeof kept->texts[i], "%s", *texts[i]);
+            *texts[i] = kept->texts[i];
+        }
+    return true;
+}
+
+void remote_key_claim_give(struct remote_key_claim *key, struct tg_keyring *ring,
+                           tg_key_lease lease, tg_ms now, const struct tg_key_report *report)
+{
+    struct tg_key_ending ending = {0};
+    struct kept_terms kept;
+    bool tell = key->unasked && report->outcome == TG_KEY_LIMITED && keep_terms(ring, lease, &kept);
+
+    if (key->owner != NULL && report->outcome == TG_KEY_FAILED)
+        atomic_store_explicit(&key->owner->asked_at, 0, memory_order_relaxed);
+    tg_keyring_end(ring, lease, now, report, &ending);
+    if (key->asked != NULL) {
+        net_timer_stop(key->port->loop, &key->timer);
+        remote_keys_cancel(key->asked);
+    }
+    if (key->held != NULL)
+        remote_keys_give(key->held, report, &ending);
+    if (tell)
+        remote_keys_tell(key->port->keys, &kept.terms, report, &ending);
+    key->asked = key->held = NULL;
+    key->unasked = false;
+}

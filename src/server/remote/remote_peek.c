@@ -1,0 +1,97 @@
+/* remote_peek.c - rate and cost of a call as they stand in Redis, looked at and left as they are.
+ *
+ * The answer is that of remote_claim.c, by whoever would give it: Redis, blocks that are here, or
+ * while Redis is away `store_failure`. What is not a decision is not counted as one, nor does what
+ * was seen replace what was last heard of a limit: that says what is left after a call.
+ */
+#include <string.h>
+
+#include "server/remote/remote_internal.h"
+#include "server/remote/remote_recent.h"
+#include "server/runtime/gateway.h"
+
+/* By what was heard a moment ago, or else by our share. */
+static enum tg_err look_here(const struct remote_peek *peek, struct tg_axes *axes)
+{
+    struct remote *remote = peek->port->remote;
+    tg_ms now = net_loop_now(peek->port->loop);
+    struct tg_decision all;
+
+    if (recent_is_for(peek->port->recent, peek->generation->number) &&
+        recent_decide(peek->port->recent, peek->what, (int64_t)remote_holders(remote), now, axes)) {
+        if (tg_axes_binding(axes) == TG_AXIS_NONE)
+            recent_give_back(peek->port->recent, peek->what);
+        return TG_OK;
+    }
+    return tg_store_peek(remote->gateway->store, peek->what, now, &all, axes);
+}
+
+static enum tg_err look_away(const struct remote_peek *peek, struct tg_axes *axes)
+{
+    memset(axes, 0, sizeof *axes);
+    switch (remote_mode_away(peek->generation, peek->what)) {
+    case REMOTE_LOCAL:
+        return look_here(peek, axes);
+    case REMOTE_OPEN:
+        return TG_OK;
+    default:
+        return TG_ERR_STORE;
+    }
+}
+
+static void answered(void *context, enum tg_err err, const struct tg_axes *axes,
+                     const struct remote_charge *charge)
+{
+    struct remote_peek *peek = context;
+    struct tg_axes known = {0};
+
+    (void)charge; /* of nothing */
+    peek->ask = NULL;
+    if (err == TG_OK) {
+        known = *axes;
+        remote_blocks_join(&peek->here, peek->what->charging, peek->what->cost, &known);
+    } else {
+        err = look_away(peek, &known);
+    }
+    peek->seen(peek, err, &known);
+}
+
+bool remote_peek(struct remote_port *port, struct remote_peek *peek,
+                 const struct generation *generation, const struct tg_debit *what,
+                 void (*seen)(struct remote_peek *peek, enum tg_err err,
+                              const struct tg_axes *axes),
+                 enum tg_err *err, struct tg_axes *axes)
+{
+    struct remote_scope room[TG_SCOPES_MAX];
+    struct remote_debit to;
+    tg_ms now = net_loop_now(port->loop);
+
+    *peek =
+        (struct remote_peek){.seen = seen, .port = port, .generation = generation, .what = what};
+    *axes = (struct tg_axes){.present = 0};
+    *err = TG_OK;
+    if (what->n_scopes == 0)
+        return true;
+    remote_translate(generation, what, room, &to);
+    if (generation->config.store.two_tier) {
+        struct remote_debit rest;
+        *err = remote_blocks_peek(port->blocks, &to, now, axes, &rest);
+        if (*err == TG_OK && rest.n_scopes == 0)
+            return true;
+        peek->here = *axes;
+        to = rest;
+    }
+    if (*err == TG_OK)
+        peek->ask = remote_limits_peek(port->limits, &to, now, answered, peek);
+    if (peek->ask != NULL)
+        return false;
+    *err = look_away(peek, axes);
+    return true;
+}
+
+void remote_peek_end(struct remote_peek *peek)
+{
+    if (peek->ask != NULL)
+        remote_limits_cancel(peek->ask);
+    peek->ask = NULL;
+}

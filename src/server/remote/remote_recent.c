@@ -1,0 +1,140 @@
+/* remote_recent.c - what Redis last said of a limit: see remote_recent.h. */
+#include "server/remote/remote_recent.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include "lib/core/num.h"
+
+enum { ENTRIES = 1024, FRESH_MS = 2000 };
+
+/* Of the scopes of a call, all together. */
+struct entry {
+    uint64_t hash; /* 0: none */
+    tg_ms heard_at;
+    tg_ms refused_until; /* 0: it was admitted */
+    int64_t refused_cost;
+    unsigned present;
+    struct tg_decision rate, cost; /* as they were then */
+    int64_t calls, units;          /* given out since */
+};
+
+struct recent {
+    uint64_t seed;
+    uint64_t generation;
+    struct entry entries[ENTRIES];
+};
+
+struct recent *recent_new(uint64_t seed)
+{
+    struct recent *recent = calloc(1, sizeof *recent);
+
+    if (recent != NULL)
+        recent->seed = seed;
+    return recent;
+}
+
+void recent_free(struct recent *recent)
+{
+    free(recent);
+}
+
+bool recent_is_for(struct recent *recent, uint64_t generation)
+{
+    if (generation > recent->generation) {
+        recent->generation = generation;
+        memset(recent->entries, 0, sizeof recent->entries);
+    }
+    return generation == recent->generation;
+}
+
+static uint64_t hash_of(const struct recent *recent, const struct tg_debit *debit)
+{
+    uint64_t hash = recent->seed;
+
+    for (size_t i = 0; i < debit->n_scopes; i++)
+        hash = XXH3_64bits_withSeed(debit->scopes[i].key, debit->scopes[i].key_bytes,
+                                    hash + debit->scopes[i].limits);
+    return hash != 0 ? hash : 1;
+}
+
+static struct entry *entry_of(struct recent *recent, uint64_t hash)
+{
+    return &recent->entries[hash % ENTRIES];
+}
+
+void recent_heard(struct recent *recent, const struct tg_debit *debit, const struct tg_axes *axes,
+                  tg_ms now)
+{
+    enum tg_axis binding = tg_axes_binding(axes);
+    uint64_t hash = hash_of(recent, debit);
+    struct entry *entry = entry_of(recent, hash);
+
+    *entry = (struct entry){.hash = hash,
+                            .heard_at = now,
+                            .present = axes->present,
+                            .rate = axes->decision[TG_AXIS_RATE],
+                            .cost = axes->decision[TG_AXIS_COST]};
+    if (binding == TG_AXIS_NONE)
+        return;
+    entry->refused_until = num_add(now, axes->decision[binding].retry_after_ms);
+    entry->refused_cost = binding == TG_AXIS_COST ? debit->cost : 0;
+}
+
+/* One axis: whether so much more of its part is there. As with shares, nobody's is nothing. */
+static bool fits(const struct tg_decision *heard, int64_t given, int64_t need, int64_t parts)
+{
+    return need <= num_max(heard->remaining / parts, num_min(heard->remaining, 1)) - given;
+}
+
+static void answer(struct tg_axes *axes, enum tg_axis axis, const struct tg_decision *heard,
+                   bool allowed, int64_t left, tg_ms again)
+{
+    axes->present |= 1u << axis;
+    axes->decision[axis] = *heard;
+    axes->decision[axis].allowed = allowed;
+    axes->decision[axis].remaining = left > 0 ? left : 0;
+    axes->decision[axis].retry_after_ms = allowed ? 0 : again;
+}
+
+bool recent_decide(struct recent *recent, const struct tg_debit *debit, int64_t parts, tg_ms now,
+                   struct tg_axes *axes)
+{
+    uint64_t hash = hash_of(recent, debit);
+    struct entry *entry = entry_of(recent, hash);
+    bool refused = entry->refused_until > now && debit->cost >= entry->refused_cost;
+
+    if (entry->hash != hash || (now - entry->heard_at > FRESH_MS && !refused))
+        return false;
+    bool rate =
+        !(entry->present & 1u << TG_AXIS_RATE) || fits(&entry->rate, entry->calls, 1, parts);
+    bool cost = !(entry->present & 1u << TG_AXIS_COST) ||
+                fits(&entry->cost, entry->units, debit->cost, parts);
+    tg_ms again = refused ? entry->refused_until - now : FRESH_MS;
+    if (refused)
+        rate = entry->refused_cost > 0, cost = entry->refused_cost == 0;
+    if (rate && cost) {
+        entry->calls++;
+        entry->units = num_add(entry->units, debit->cost);
+    }
+    memset(axes, 0, sizeof *axes);
+    if (entry->present & 1u << TG_AXIS_RATE)
+        answer(axes, TG_AXIS_RATE, &entry->rate, rate, entry->rate.remaining - entry->calls, again);
+    if (entry->present & 1u << TG_AXIS_COST)
+        answer(axes, TG_AXIS_COST, &entry->cost, cost, entry->cost.remaining - entry->units, again);
+    return true;
+}
+
+void recent_give_back(struct recent *recent, const struct tg_debit *debit)
+{
+    uint64_t hash = hash_of(recent, debit);
+    struct entry *entry = entry_of(recent, hash);
+
+    if (entry->hash != hash || entry->calls == 0)
+        return; /* Redis has been heard since */
+    entry->calls--;
+    entry->units = num_less(entry->units, debit->cost);
+}

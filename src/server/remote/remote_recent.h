@@ -1,0 +1,37 @@
+/* remote_recent.h - what Redis last said of a limit, for the moment at which it does not answer.
+ *
+ * The answer to one call may be late though Redis is well, and several gateways may lose it at
+ * once. Then what it said a moment ago is better than a share that knows nothing of the others:
+ * who was refused stays refused until then, and of what was left each worker of each gateway
+ * may give out its part.
+ *
+ * A table of fixed size, in which a newer entry takes the place of an older one. Of one thread.
+ */
+#ifndef TG_REMOTE_REMOTE_RECENT_H
+#define TG_REMOTE_REMOTE_RECENT_H
+
+#include "tollgate.h"
+
+struct recent;
+
+/* Null: no memory. */
+struct recent *recent_new(uint64_t seed);
+void recent_free(struct recent *recent);
+
+/* Whether it is for calls under this configuration, by the number of its generation: the latest
+ * there was. Limits of a newer one may be others, so what was heard before it is forgotten. */
+bool recent_is_for(struct recent *recent, uint64_t generation);
+
+/* Redis has decided, or a block. */
+void recent_heard(struct recent *recent, const struct tg_debit *debit, const struct tg_axes *axes,
+                  tg_ms now);
+
+/* Decides by what was heard, as one of so many workers, of all gateways; 1 at least. False: nothing
+ * was, lately. */
+bool recent_decide(struct recent *recent, const struct tg_debit *debit, int64_t parts, tg_ms now,
+                   struct tg_axes *axes);
+
+/* One that was admitted so has come to nothing: what it took is there again. */
+void recent_give_back(struct recent *recent, const struct tg_debit *debit);
+
+#endif

@@ -1,0 +1,86 @@
+/* remote_reservation.c - budgets of all gateways together: asked of Redis, and while that is away
+ * decided as `store_failure.budget` says. */
+#include <string.h>
+
+#include "server/remote/remote_internal.h"
+#include "server/runtime/gateway.h"
+
+static void look_for_enforced(void *context, const struct spending_account *account)
+{
+    bool *enforced = context;
+
+    for (size_t i = 0; i < account->n_budgets; i++)
+        *enforced |= account->budgets[i].mode == TG_ENFORCE;
+}
+
+/* Budgets that are all in shadow refuse nothing while Redis is away either: what would be closed
+ * for them is open. */
+static enum remote_mode way_away(const struct remote_reservation *money, tg_ms now)
+{
+    enum remote_mode way = remote_mode_of(money->generation->config.store.budget);
+    bool enforced = false;
+
+    if (way != REMOTE_CLOSED || spending_peek(money->port->remote->gateway->spending, &money->call,
+                                              now, look_for_enforced, &enforced) != TG_OK)
+        return way;
+    return enforced ? REMOTE_CLOSED : REMOTE_OPEN;
+}
+
+/* Open is a share without end: what is spent is told to Redis when it is back. */
+static enum tg_err reserve_away(struct remote_reservation *money, struct tg_money_answer *answer)
+{
+    struct remote *remote = money->port->remote;
+    tg_ms now = net_loop_now(money->port->loop);
+    enum remote_mode way = way_away(money, now);
+    long long nodes = atomic_load_explicit(&remote->nodes, memory_order_relaxed);
+
+    memset(answer, 0, sizeof *answer);
+    money->away = true;
+    remote_count(remote, REMOTE_BUDGET, way);
+    if (way == REMOTE_CLOSED)
+        return TG_ERR_STORE;
+    return remote_money_local(money->port->money, &money->call,
+                              way == REMOTE_OPEN ? 0 : (size_t)nodes, now, answer, &money->ticket);
+}
+
+static void answered(void *context, enum tg_err err, const struct tg_money_answer *answer,
+                     struct remote_money_ticket *ticket)
+{
+    struct remote_reservation *money = context;
+    struct tg_money_answer away;
+
+    money->ask = NULL;
+    money->ticket = ticket;
+    if (err == TG_ERR_STORE) {
+        err = reserve_away(money, &away);
+        answer = &away;
+    } else {
+        remote_count(money->port->remote, REMOTE_BUDGET, REMOTE_REDIS);
+    }
+    money->decided(money, err, answer);
+}
+
+bool remote_reserve(struct remote_port *port, struct remote_reservation *money,
+                    const struct generation *generation, const struct spending_call *call,
+                    void (*decided)(struct remote_reservation *money, enum tg_err err,
+                                    const struct tg_money_answer *answer),
+                    enum tg_err *err, struct tg_money_answer *answer)
+{
+    *money = (struct remote_reservation){
+        .decided = decided, .port = port, .generation = generation, .call = *call};
+    money->ask = remote_money_reserve(port->money, call, net_loop_now(port->loop), answered, money);
+    if (money->ask != NULL)
+        return false;
+    *err = reserve_away(money, answer);
+    return true;
+}
+
+void remote_reservation_settle(struct remote_reservation *money, tg_micro spent)
+{
+    if (money->ask != NULL)
+        remote_money_cancel(money->ask);
+    money->ask = NULL;
+    if (money->ticket != NULL)
+        remote_money_settle(money->ticket, spent, net_loop_now(money->port->loop));
+    money->ticket = NULL;
+}
