@@ -120,7 +120,7 @@ static double read_once(const char *folder)
     return whole ? now_ms() - began : NAN;
 }
 
-static int compare(const void *a, const void *b)
+static int bench_config_compare(const void *a, const void *b)
 {
     const double *left = a, *right = b;
 
@@ -143,7 +143,7 @@ static struct measured config_read(void)
     for (int i = 0; i < ROUNDS; i++)
         took[i] = made ? read_once(folder) : NAN;
     remove_all(folder);
-    qsort(took, ROUNDS, sizeof took[0], compare);
+    qsort(took, ROUNDS, sizeof took[0], bench_config_compare);
     return measure_count(took[ROUNDS / 2]);
 }
 

@@ -21,7 +21,7 @@ struct subject {
     tg_limits limits;
 };
 
-static void wake(void *context, void *waiter)
+static void bench_gate_wake(void *context, void *waiter)
 {
     (void)context;
     (void)waiter;
@@ -37,7 +37,7 @@ static void limit_init(struct tg_limit *limit, const char *spec, enum tg_axis ax
         abort();
 }
 
-static void set_up(struct subject *subject, int64_t slots)
+static void bench_gate_set_up(struct subject *subject, int64_t slots)
 {
     struct tg_store_config store;
     struct tg_gate_config gate;
@@ -57,12 +57,12 @@ static void set_up(struct subject *subject, int64_t slots)
     gate.concurrency.law.min = 1;
     gate.concurrency.queue_size = 0;
     gate.store = subject->store;
-    gate.wake = wake;
+    gate.wake = bench_gate_wake;
     if (tg_gate_new(&gate, &subject->gate, NULL))
         abort();
 }
 
-static void tear_down(struct subject *subject)
+static void bench_gate_tear_down(struct subject *subject)
 {
     tg_gate_free(subject->gate);
     tg_store_free(subject->store);
@@ -109,7 +109,7 @@ static void gate_loop(void *context, uint64_t n)
         admit_and_release(&caller);
 }
 
-static void *work(void *context)
+static void *bench_gate_work(void *context)
 {
     struct caller *caller = context;
 
@@ -129,7 +129,7 @@ static void threads_loop(struct subject *subject, uint64_t n, size_t threads)
     for (size_t i = 0; i < threads; i++) {
         caller_init(&callers[i], subject, names[i]);
         callers[i].n = n;
-        if (pthread_create(&ids[i], NULL, work, &callers[i]))
+        if (pthread_create(&ids[i], NULL, bench_gate_work, &callers[i]))
             abort();
     }
     for (size_t i = 0; i < threads; i++)
@@ -146,29 +146,29 @@ static void eight_threads_loop(void *context, uint64_t n)
     threads_loop(context, n, 8);
 }
 
-static struct measured run_with(int64_t slots, measured_loop loop)
+static struct measured bench_gate_run_with(int64_t slots, measured_loop loop)
 {
     struct subject subject;
 
-    set_up(&subject, slots);
+    bench_gate_set_up(&subject, slots);
     struct measured result = measure(loop, &subject, NULL, NULL);
-    tear_down(&subject);
+    bench_gate_tear_down(&subject);
     return result;
 }
 
 static struct measured gate_one(void)
 {
-    return run_with(0, gate_loop);
+    return bench_gate_run_with(0, gate_loop);
 }
 
 static struct measured gate_two(void)
 {
-    return run_with(0, two_threads_loop);
+    return bench_gate_run_with(0, two_threads_loop);
 }
 
 static struct measured gate_eight(void)
 {
-    return run_with(64, eight_threads_loop);
+    return bench_gate_run_with(64, eight_threads_loop);
 }
 
 /* All slots are taken, and nobody may wait. */
@@ -178,12 +178,12 @@ static struct measured gate_refusal(void)
     struct caller caller;
     struct tg_answer answer;
 
-    set_up(&subject, 1);
+    bench_gate_set_up(&subject, 1);
     caller_init(&caller, &subject, "tenant-0");
     if (tg_gate_admit(subject.gate, &caller.call, 0, NOW, &answer) || !answer.lease)
         abort();
     struct measured result = measure(gate_loop, &subject, NULL, NULL);
-    tear_down(&subject);
+    bench_gate_tear_down(&subject);
     return result;
 }
 

@@ -66,14 +66,14 @@ static tg_key_lease acquire(struct subject *subject, int64_t tokens, void *prefe
     return answer.lease;
 }
 
-static void fill(struct subject *subject, size_t n, char (*names)[24])
+static void bench_keys_fill(struct subject *subject, size_t n, char (*names)[24])
 {
     for (size_t i = FREE_KEYS; i < n; i++)
         for (int c = 0; c < fillings[i % 4].calls; c++)
             (void)acquire(subject, fillings[i % 4].tokens, names[i]);
 }
 
-static void set_up(struct subject *subject, size_t n)
+static void bench_keys_set_up(struct subject *subject, size_t n)
 {
     char(*names)[24] = calloc(n, sizeof *names);
     struct tg_key_spec *keys = calloc(n, sizeof *keys);
@@ -98,7 +98,7 @@ static void set_up(struct subject *subject, size_t n)
     if (tg_keyring_new(&spec, &subject->ring, NULL))
         abort();
     subject->pool = tg_keyring_pool(subject->ring, "provider", "model");
-    fill(subject, n, names);
+    bench_keys_fill(subject, n, names);
     free(keys);
     free(names);
 }
@@ -123,11 +123,11 @@ static void keys_loop(void *context, uint64_t n)
     }
 }
 
-static struct measured run_with(size_t n, bool moves)
+static struct measured bench_keys_run_with(size_t n, bool moves)
 {
     struct subject subject = {.moves = moves};
 
-    set_up(&subject, n);
+    bench_keys_set_up(&subject, n);
     struct measured result = measure(keys_loop, &subject, NULL, NULL);
     tg_keyring_free(subject.ring);
     return result;
@@ -135,12 +135,12 @@ static struct measured run_with(size_t n, bool moves)
 
 static struct measured ten_keys(void)
 {
-    return run_with(FREE_KEYS, true);
+    return bench_keys_run_with(FREE_KEYS, true);
 }
 
 static struct measured thousand_keys(void)
 {
-    return run_with(ALL_KEYS, false);
+    return bench_keys_run_with(ALL_KEYS, false);
 }
 
 const struct bench benches_of_keys[] = {

@@ -20,7 +20,7 @@ struct office {
     uint64_t n;
 };
 
-static bool set_up(struct office *office, size_t tenants)
+static bool bench_metrics_set_up(struct office *office, size_t tenants)
 {
     struct metrics_config config;
 
@@ -33,7 +33,7 @@ static bool set_up(struct office *office, size_t tenants)
     return office->names != NULL && office->metrics != NULL;
 }
 
-static void tear_down(struct office *office)
+static void bench_metrics_tear_down(struct office *office)
 {
     metrics_free(office->metrics);
     free(office->names);
@@ -94,32 +94,32 @@ static void page_loop(void *context, uint64_t n)
     }
 }
 
-static struct measured run(size_t tenants, measured_loop loop)
+static struct measured bench_metrics_run(size_t tenants, measured_loop loop)
 {
     struct measured result = measure_count(NAN);
     struct office office;
 
-    if (set_up(&office, tenants)) {
+    if (bench_metrics_set_up(&office, tenants)) {
         count_loop(&office, 200000);
         result = measure(loop, &office, NULL, NULL);
     }
-    tear_down(&office);
+    bench_metrics_tear_down(&office);
     return result;
 }
 
 static struct measured metrics_request_warm(void)
 {
-    return run(WARM_TENANTS, count_loop);
+    return bench_metrics_run(WARM_TENANTS, count_loop);
 }
 
 static struct measured metrics_request_many(void)
 {
-    return run(MANY_TENANTS, count_loop);
+    return bench_metrics_run(MANY_TENANTS, count_loop);
 }
 
 static struct measured metrics_page_many(void)
 {
-    struct measured result = run(MANY_TENANTS, page_loop);
+    struct measured result = bench_metrics_run(MANY_TENANTS, page_loop);
 
     result.value /= 1000;
     result.low /= 1000;

@@ -33,7 +33,7 @@ static tg_account open_account(struct till *till, tg_account parent, uint64_t na
     return account;
 }
 
-static bool set_up(struct till *till)
+static bool bench_money_set_up(struct till *till)
 {
     static const enum tg_per month[] = {TG_PER_MONTH}, day[] = {TG_PER_DAY};
     static const enum tg_per both[] = {TG_PER_DAY, TG_PER_MONTH};
@@ -94,12 +94,12 @@ static void two_threads_loop(void *context, uint64_t n)
     pthread_join(thread, NULL);
 }
 
-static struct measured run_with(measured_loop loop)
+static struct measured bench_money_run_with(measured_loop loop)
 {
     struct till till;
     struct measured result = measure_count(NAN);
 
-    if (set_up(&till))
+    if (bench_money_set_up(&till))
         result = measure(loop, &till, NULL, NULL);
     tg_bank_free(till.bank);
     return result;
@@ -107,12 +107,12 @@ static struct measured run_with(measured_loop loop)
 
 static struct measured money_reserve_settle(void)
 {
-    return run_with(one_thread_loop);
+    return bench_money_run_with(one_thread_loop);
 }
 
 static struct measured money_two_threads(void)
 {
-    return run_with(two_threads_loop);
+    return bench_money_run_with(two_threads_loop);
 }
 
 const struct bench benches_of_money[] = {

@@ -38,7 +38,7 @@ static void draw_calls(struct subject *subject, double *mean_cost)
     }
 }
 
-static void ask(void *context, uint64_t n)
+static void bench_policy_ask(void *context, uint64_t n)
 {
     struct subject *subject = context;
     struct tg_policy *policy = subject->policy;
@@ -71,7 +71,7 @@ static void price(void *context, uint64_t n)
     }
 }
 
-static void set_up(struct subject *subject, enum tg_prices prices)
+static void bench_policy_set_up(struct subject *subject, enum tg_prices prices)
 {
     struct tg_bid_config config;
     double mean_cost;
@@ -89,7 +89,7 @@ static void set_up(struct subject *subject, enum tg_prices prices)
         abort();
 }
 
-static void tear_down(struct subject *subject)
+static void bench_policy_tear_down(struct subject *subject)
 {
     tg_bid_free(subject->policy);
     free(subject->calls);
@@ -99,9 +99,9 @@ static struct measured duals(void)
 {
     struct subject subject;
 
-    set_up(&subject, TG_PRICES_DUALS);
-    struct measured result = measure(ask, &subject, NULL, NULL);
-    tear_down(&subject);
+    bench_policy_set_up(&subject, TG_PRICES_DUALS);
+    struct measured result = measure(bench_policy_ask, &subject, NULL, NULL);
+    bench_policy_tear_down(&subject);
     return result;
 }
 
@@ -109,10 +109,10 @@ static struct measured online(void)
 {
     struct subject subject;
 
-    set_up(&subject, TG_PRICES_ONLINE);
-    ask(&subject, 5 * WINDOW); /* until there is a past to forecast from */
-    struct measured result = measure(ask, &subject, NULL, NULL);
-    tear_down(&subject);
+    bench_policy_set_up(&subject, TG_PRICES_ONLINE);
+    bench_policy_ask(&subject, 5 * WINDOW); /* until there is a past to forecast from */
+    struct measured result = measure(bench_policy_ask, &subject, NULL, NULL);
+    bench_policy_tear_down(&subject);
     return result;
 }
 
@@ -120,10 +120,10 @@ static struct measured online_price(void)
 {
     struct subject subject;
 
-    set_up(&subject, TG_PRICES_ONLINE);
-    ask(&subject, 5 * WINDOW);
+    bench_policy_set_up(&subject, TG_PRICES_ONLINE);
+    bench_policy_ask(&subject, 5 * WINDOW);
     struct measured result = measure(price, &subject, NULL, NULL);
-    tear_down(&subject);
+    bench_policy_tear_down(&subject);
     result.value /= 1000;
     result.low /= 1000;
     result.high /= 1000;

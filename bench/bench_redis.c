@@ -57,17 +57,17 @@ static void make_tenant(struct tenant *tenant)
         .root = SLICE("bench"), .scopes = &tenant->scope, .n_scopes = 1, .cost = 100};
 }
 
-static void decided(void *context, enum tg_err err, const struct tg_axes *axes,
-                    const struct remote_charge *charge);
+static void bench_redis_decided(void *context, enum tg_err err, const struct tg_axes *axes,
+                                const struct remote_charge *charge);
 
-static void ask(struct bench_run *run)
+static void bench_redis_ask(struct bench_run *run)
 {
-    if (remote_limits_take(run->limits, &run->tenant.debit, 0, decided, run) == NULL)
+    if (remote_limits_take(run->limits, &run->tenant.debit, 0, bench_redis_decided, run) == NULL)
         run->failed++;
 }
 
-static void decided(void *context, enum tg_err err, const struct tg_axes *axes,
-                    const struct remote_charge *charge)
+static void bench_redis_decided(void *context, enum tg_err err, const struct tg_axes *axes,
+                                const struct remote_charge *charge)
 {
     struct bench_run *run = context;
 
@@ -75,10 +75,10 @@ static void decided(void *context, enum tg_err err, const struct tg_axes *axes,
     run->decided++;
     run->failed += err != TG_OK || tg_axes_binding(axes) != TG_AXIS_NONE;
     if (!run->over && run->failed == 0)
-        ask(run);
+        bench_redis_ask(run);
 }
 
-static void end(void *arg)
+static void bench_redis_end(void *arg)
 {
     ((struct bench_run *)arg)->over = true;
 }
@@ -104,14 +104,14 @@ static void turn_until_over(struct bench_run *run, int depth, int seconds)
     run->decided = 0;
     net_timer_set(run->loop, &run->timer, (tg_ms)seconds * 1000);
     for (int i = 0; i < depth; i++)
-        ask(run);
+        bench_redis_ask(run);
     while (!run->over && run->failed == 0)
         net_loop_turn(run->loop, true);
     net_timer_stop(run->loop, &run->timer);
 }
 
-static bool measure(struct bench_run *run, int depth, int seconds, double *per_second,
-                    struct tg_problem *problem)
+static bool bench_redis_measure(struct bench_run *run, int depth, int seconds, double *per_second,
+                                struct tg_problem *problem)
 {
     if (!connect_to(run, problem))
         return false;
@@ -132,7 +132,7 @@ static bool measure(struct bench_run *run, int depth, int seconds, double *per_s
 enum { AT_ONCE = 256 /* calls in one turn of the loop */ };
 static const tg_ms TICK = 50;
 
-static void note(struct bench_run *run, enum tg_err err, const struct tg_axes *axes)
+static void bench_redis_note(struct bench_run *run, enum tg_err err, const struct tg_axes *axes)
 {
     run->decided++;
     run->failed += err != TG_OK || tg_axes_binding(axes) != TG_AXIS_NONE;
@@ -145,7 +145,7 @@ static void block_came(void *context, enum tg_err err, const struct tg_axes *axe
 
     (void)charge;
     run->waits = false;
-    note(run, err, axes);
+    bench_redis_note(run, err, axes);
 }
 
 static void take_one(struct bench_run *run)
@@ -157,7 +157,7 @@ static void take_one(struct bench_run *run)
     run->waits = remote_blocks_take(run->blocks, &run->tenant.debit, net_loop_now(run->loop),
                                     block_came, run, &axes, &charge, &err) != NULL;
     if (!run->waits)
-        note(run, err, &axes);
+        bench_redis_note(run, err, &axes);
     while (run->waits)
         net_loop_turn(run->loop, true);
 }
@@ -230,10 +230,10 @@ static bool run_on(const char *url, int depth, int seconds, double *per_second,
     snprintf(problem->text, sizeof problem->text, "%s", tg_strerror(TG_ERR_MEMORY));
     if (net_loop_new(&clock, &run.loop) != TG_OK)
         return false;
-    net_timer_init(&run.timer, end, &run);
+    net_timer_init(&run.timer, bench_redis_end, &run);
     make_tenant(&run.tenant);
     if (make_client(&run, url, problem))
-        good = depth > 0 ? measure(&run, depth, seconds, per_second, problem)
+        good = depth > 0 ? bench_redis_measure(&run, depth, seconds, per_second, problem)
                          : measure_blocks(&run, seconds, per_second, problem);
     run.over = true;
     redis_free(run.redis);

@@ -71,7 +71,7 @@ static void caller_init(struct caller *caller, struct subject *subject, uint64_t
     make_key(caller->key, key);
 }
 
-static void take(struct caller *caller)
+static void bench_store_take(struct caller *caller)
 {
     struct subject *subject = caller->subject;
     struct tg_decision decision;
@@ -94,7 +94,7 @@ static void hot_loop(void *context, uint64_t n)
 
     caller_init(&caller, context, 7);
     for (uint64_t i = 0; i < n; i++)
-        take(&caller);
+        bench_store_take(&caller);
 }
 
 static void hot_reference_loop(void *context, uint64_t n)
@@ -113,7 +113,7 @@ static void random_loop(void *context, uint64_t n)
     caller_init(&caller, context, 0);
     for (uint64_t i = 0; i < n; i++) {
         make_key(caller.key, draw(context));
-        take(&caller);
+        bench_store_take(&caller);
     }
 }
 
@@ -167,7 +167,7 @@ static void define(struct subject *subject, const char *const *specs, size_t n)
         abort();
 }
 
-static bool set_up(struct subject *subject, const char *const *specs, size_t n)
+static bool bench_store_set_up(struct subject *subject, const char *const *specs, size_t n)
 {
     struct tg_store_config config;
 
@@ -182,7 +182,7 @@ static bool set_up(struct subject *subject, const char *const *specs, size_t n)
     return reference_init(&subject->reference, MANY_SLOTS);
 }
 
-static void tear_down(struct subject *subject)
+static void bench_store_tear_down(struct subject *subject)
 {
     tg_store_free(subject->store);
     reference_fini(&subject->reference);
@@ -193,7 +193,7 @@ static void add_key(struct subject *subject, uint64_t i)
     struct caller caller;
 
     caller_init(&caller, subject, i);
-    take(&caller);
+    bench_store_take(&caller);
     reference_add(&subject->reference, caller.key);
 }
 
@@ -201,39 +201,39 @@ static const char *const GCRA[] = {"gcra:limit=1,period=3600000,burst=2000000000
 static const char *const GCRA_AND_BUCKET[] = {"gcra:limit=1,period=3600000,burst=2000000000",
                                               "token_bucket:capacity=1125899906842624,refill=1000"};
 
-static struct measured run_with(const char *const *specs, size_t n, uint64_t keys,
-                                measured_loop loop, measured_loop reference)
+static struct measured bench_store_run_with(const char *const *specs, size_t n, uint64_t keys,
+                                            measured_loop loop, measured_loop reference)
 {
     struct subject subject;
     struct measured result = measure_count(NAN);
 
-    if (set_up(&subject, specs, n)) {
+    if (bench_store_set_up(&subject, specs, n)) {
         for (uint64_t i = 0; i < keys; i++)
             add_key(&subject, i);
         result = measure(loop, &subject, reference, &subject);
     }
-    tear_down(&subject);
+    bench_store_tear_down(&subject);
     return result;
 }
 
 static struct measured limiter_hot(void)
 {
-    return run_with(GCRA, 1, 8, hot_loop, hot_reference_loop);
+    return bench_store_run_with(GCRA, 1, 8, hot_loop, hot_reference_loop);
 }
 
 static struct measured limiter_random(void)
 {
-    return run_with(GCRA, 1, MANY_KEYS, random_loop, random_reference_loop);
+    return bench_store_run_with(GCRA, 1, MANY_KEYS, random_loop, random_reference_loop);
 }
 
 static struct measured limiter_batch(void)
 {
-    return run_with(GCRA, 1, MANY_KEYS, batch_loop, random_reference_loop);
+    return bench_store_run_with(GCRA, 1, MANY_KEYS, batch_loop, random_reference_loop);
 }
 
 static struct measured limiter_pair(void)
 {
-    return run_with(GCRA_AND_BUCKET, 2, 8, hot_loop, hot_reference_loop);
+    return bench_store_run_with(GCRA_AND_BUCKET, 2, 8, hot_loop, hot_reference_loop);
 }
 
 static struct measured limiter_bytes(void)
@@ -241,12 +241,12 @@ static struct measured limiter_bytes(void)
     struct subject subject;
     struct tg_store_stats stats = {0};
 
-    if (set_up(&subject, GCRA, 1)) {
+    if (bench_store_set_up(&subject, GCRA, 1)) {
         for (uint64_t i = 0; i < MANY_KEYS; i++)
             add_key(&subject, i);
         tg_store_get_stats(subject.store, &stats);
     }
-    tear_down(&subject);
+    bench_store_tear_down(&subject);
     return measure_count(stats.keys ? (double)stats.memory_bytes / (double)stats.keys : NAN);
 }
 
@@ -258,14 +258,14 @@ struct worker {
     uint64_t n;
 };
 
-static void *work(void *context)
+static void *bench_store_work(void *context)
 {
     struct worker *worker = context;
     struct caller caller;
 
     caller_init(&caller, worker->subject, worker->key);
     for (uint64_t i = 0; i < worker->n; i++)
-        take(&caller);
+        bench_store_take(&caller);
     return NULL;
 }
 
@@ -275,15 +275,15 @@ static void two_threads_loop(void *context, uint64_t n)
     struct worker other = {context, 3, n}, self = {context, 7, n};
     pthread_t thread;
 
-    if (pthread_create(&thread, NULL, work, &other))
+    if (pthread_create(&thread, NULL, bench_store_work, &other))
         abort();
-    work(&self);
+    bench_store_work(&self);
     pthread_join(thread, NULL);
 }
 
 static struct measured limiter_two_threads(void)
 {
-    return run_with(GCRA, 1, 8, two_threads_loop, hot_loop);
+    return bench_store_run_with(GCRA, 1, 8, two_threads_loop, hot_loop);
 }
 
 const struct bench benches_of_store[] = {

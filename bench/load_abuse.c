@@ -50,7 +50,7 @@ struct abuse {
 static const int64_t delays[DELAYS] = {0, 1000000, 5000000, 20000000};
 
 /* A reset: no port stays behind, and there are not enough for thousands a second. */
-static void leave(int fd)
+static void load_abuse_leave(int fd)
 {
     const struct linger now = {.l_onoff = 1, .l_linger = 0};
 
@@ -58,7 +58,7 @@ static void leave(int fd)
     close(fd);
 }
 
-static bool gone(ssize_t result)
+static bool load_abuse_gone(ssize_t result)
 {
     return result == 0 || (result < 0 && errno != EAGAIN && errno != ENOTCONN);
 }
@@ -70,8 +70,8 @@ static void ask_slowly(struct abuse *abuse, size_t i)
     static const char HEAD[] = "POST /v1/chat/completions HTTP/1.1\r\nHost: a\r\nX-Long: ";
     char byte = 'x';
 
-    if (abuse->loris[i] >= 0 && gone(recv(abuse->loris[i], &byte, 1, 0))) {
-        leave(abuse->loris[i]);
+    if (abuse->loris[i] >= 0 && load_abuse_gone(recv(abuse->loris[i], &byte, 1, 0))) {
+        load_abuse_leave(abuse->loris[i]);
         abuse->loris[i] = -1;
         abuse->thrown_out++;
     }
@@ -110,8 +110,8 @@ static void read_slowly(struct abuse *abuse, size_t i)
         return;
     }
     ssize_t got = recv(abuse->readers[i], sip, sizeof sip, 0);
-    if (gone(got)) {
-        leave(abuse->readers[i]);
+    if (load_abuse_gone(got)) {
+        load_abuse_leave(abuse->readers[i]);
         abuse->readers[i] = -1;
         abuse->thrown_out++;
     }
@@ -135,7 +135,7 @@ static void come_and_leave(struct abuse *abuse)
     abuse->aborts++;
     send(fd, call->text, n, MSG_NOSIGNAL);
     if (later->last - later->first == RING) {
-        leave(fd);
+        load_abuse_leave(fd);
         return;
     }
     later->fd[later->last % RING] = fd;
@@ -149,7 +149,7 @@ static void let_leave(struct abuse *abuse, int64_t now)
     for (int i = 0; i < DELAYS; i++) {
         struct leaving *later = &abuse->leaving[i];
         for (; later->first < later->last && later->at[later->first % RING] <= now; later->first++)
-            leave(later->fd[later->first % RING]);
+            load_abuse_leave(later->fd[later->first % RING]);
     }
 }
 
@@ -172,7 +172,7 @@ static size_t due(int64_t elapsed, size_t rate)
     return (size_t)((double)elapsed / (double)LOAD_SECOND * (double)rate);
 }
 
-static void run(struct abuse *abuse, int64_t seconds, size_t aborts)
+static void load_abuse_run(struct abuse *abuse, int64_t seconds, size_t aborts)
 {
     const struct timespec nap = {.tv_nsec = 1000000};
     size_t slow = 0, sips = 0, left = 0;
@@ -206,7 +206,7 @@ int main(int argc, char **argv)
     load_raise_descriptors();
     memset(abuse.loris, -1, sizeof abuse.loris);
     memset(abuse.readers, -1, sizeof abuse.readers);
-    run(&abuse, seconds, aborts);
+    load_abuse_run(&abuse, seconds, aborts);
     let_leave(&abuse, INT64_MAX);
     printf("aborts=%zu sips=%zu thrown_out=%zu unconnected=%zu\n", abuse.aborts, abuse.sips,
            abuse.thrown_out, abuse.unconnected);

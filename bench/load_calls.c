@@ -95,7 +95,7 @@ static void call(struct load *load, struct conn *conn, int64_t due)
 }
 
 /* The connection is free: the next call that is due, or it rests. */
-static void go_on(struct load *load, struct conn *conn)
+static void load_calls_go_on(struct load *load, struct conn *conn)
 {
     conn->place = IDLE;
     if (load->closed)
@@ -106,7 +106,7 @@ static void go_on(struct load *load, struct conn *conn)
         load->idle[load->n_idle++] = (size_t)(conn - load->conns);
 }
 
-static void count(struct load *load, const struct conn *conn, int64_t now)
+static void load_calls_count(struct load *load, const struct conn *conn, int64_t now)
 {
     if (conn->due < load->counted_from)
         return;
@@ -122,15 +122,15 @@ static void count(struct load *load, const struct conn *conn, int64_t now)
     }
 }
 
-static void finish(struct load *load, struct conn *conn, int64_t now)
+static void load_calls_finish(struct load *load, struct conn *conn, int64_t now)
 {
-    count(load, conn, now);
+    load_calls_count(load, conn, now);
     if (conn->closes)
         redial(load, conn);
-    go_on(load, conn);
+    load_calls_go_on(load, conn);
 }
 
-static void fail(struct load *load, struct conn *conn)
+static void load_calls_fail(struct load *load, struct conn *conn)
 {
     bool waited = conn->place != IDLE;
 
@@ -139,7 +139,7 @@ static void fail(struct load *load, struct conn *conn)
         return; /* an idle connection that the server closed */
     if (conn->due >= load->counted_from)
         load->failed++;
-    go_on(load, conn);
+    load_calls_go_on(load, conn);
 }
 
 /* ---- replies ---- */
@@ -233,7 +233,7 @@ static size_t take_some(struct load *load, struct conn *conn, const char *data, 
     return used;
 }
 
-static void take(struct load *load, struct conn *conn)
+static void load_calls_take(struct load *load, struct conn *conn)
 {
     static char data[PIECE];
     ssize_t got = recv(conn->fd, data, sizeof data, 0);
@@ -241,7 +241,7 @@ static void take(struct load *load, struct conn *conn)
     if (got < 0 && errno == EAGAIN)
         return;
     if (got <= 0 || conn->place == IDLE) {
-        fail(load, conn);
+        load_calls_fail(load, conn);
         return;
     }
     int64_t now = load_now();
@@ -249,7 +249,7 @@ static void take(struct load *load, struct conn *conn)
     while (at < (size_t)got && conn->place != IDLE)
         at += take_some(load, conn, data + at, (size_t)got - at, now);
     if (conn->place == IDLE)
-        finish(load, conn, now);
+        load_calls_finish(load, conn, now);
 }
 
 /* ---- the run ---- */
@@ -279,16 +279,16 @@ static void arrive(struct load *load, int64_t due)
         load_die("more than %d calls wait for a connection", DUE_MAX);
 }
 
-static void look(struct load *load, int64_t until)
+static void load_calls_look(struct load *load, int64_t until)
 {
     struct epoll_event events[READY];
     int n = load_poll_wait(load->poll, events, READY, until);
 
     for (int i = 0; i < n; i++)
-        take(load, events[i].data.ptr);
+        load_calls_take(load, events[i].data.ptr);
 }
 
-static void run(struct load *load, double rate)
+static void load_calls_run(struct load *load, double rate)
 {
     struct load_random random = {.state = 1};
     int64_t next = load_now();
@@ -298,30 +298,30 @@ static void run(struct load *load, double rate)
             arrive(load, next);
     while (load_now() < load->until) {
         if (load->closed) {
-            look(load, load->until);
+            load_calls_look(load, load->until);
             continue;
         }
         for (int64_t now = load_now(); next <= now;
              next += load_random_gap(&random, (double)LOAD_SECOND / rate))
             arrive(load, next);
-        look(load, next < load->until ? next : load->until);
+        load_calls_look(load, next < load->until ? next : load->until);
     }
     /* What is open when the time is over counts too, if it comes to an end: the slow ones are the
      * interesting ones. */
     load->closed = false;
     for (int64_t end = load_now() + LOAD_SECOND; load->n_idle < load->n_conns && load_now() < end;)
-        look(load, end);
+        load_calls_look(load, end);
     load->failed += load->n_conns - load->n_idle;
 }
 
-static void hold(struct load *load)
+static void load_calls_hold(struct load *load)
 {
     char byte;
 
     while (load->n_idle > 0)
         arrive(load, load_now());
     while (load->opened + load->refused + load->failed < load->n_conns && load_now() < load->until)
-        look(load, load->until);
+        load_calls_look(load, load->until);
     printf("open=%zu refused=%zu failed=%zu\n", load->opened, load->refused, load->failed);
     fflush(stdout);
     while (read(STDIN_FILENO, &byte, 1) > 0)
@@ -362,10 +362,10 @@ int main(int argc, char **argv)
     load.counted_from = load.hold ? 0 : began + seconds * LOAD_SECOND / 20;
     load.until = began + seconds * LOAD_SECOND;
     if (load.hold) {
-        hold(&load);
+        load_calls_hold(&load);
         return load.opened == load.n_conns ? 0 : 1;
     }
-    run(&load, (double)rate);
+    load_calls_run(&load, (double)rate);
     print(&load, load_now() - began, load_used() - used);
     return 0;
 }

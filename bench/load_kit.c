@@ -187,7 +187,7 @@ void load_times_add(struct load_times *times, int64_t ns)
     times->list[times->n++] = ns;
 }
 
-static int compare(const void *left, const void *right)
+static int load_kit_compare(const void *left, const void *right)
 {
     int64_t a = *(const int64_t *)left, b = *(const int64_t *)right;
 
@@ -198,7 +198,7 @@ double load_times_at(struct load_times *times, double share)
 {
     if (times->n == 0)
         return (double)NAN;
-    qsort(times->list, times->n, sizeof *times->list, compare);
+    qsort(times->list, times->n, sizeof *times->list, load_kit_compare);
     return (double)times->list[(size_t)((double)(times->n - 1) * share)] / 1e3;
 }
 

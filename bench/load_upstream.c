@@ -113,7 +113,7 @@ static void hang_up(struct upstream *up, struct conn *conn)
     up->spare = conn;
 }
 
-static bool say(struct upstream *up, struct conn *conn, const char *data, size_t n)
+static bool load_upstream_say(struct upstream *up, struct conn *conn, const char *data, size_t n)
 {
     if (send(conn->fd, data, n, MSG_NOSIGNAL) == (ssize_t)n)
         return true;
@@ -123,11 +123,11 @@ static bool say(struct upstream *up, struct conn *conn, const char *data, size_t
 
 static bool stream(struct upstream *up, struct conn *conn)
 {
-    bool there = say(up, conn, up->head, up->head_n);
+    bool there = load_upstream_say(up, conn, up->head, up->head_n);
 
     for (int i = 0; there && i < EVENTS; i++)
-        there = say(up, conn, up->event, up->event_n);
-    return there && say(up, conn, up->end, up->end_n);
+        there = load_upstream_say(up, conn, up->event, up->event_n);
+    return there && load_upstream_say(up, conn, up->end, up->end_n);
 }
 
 /* One piece after the other until the other side is full; the rest of a piece is kept by its
@@ -168,9 +168,10 @@ static bool reply(struct upstream *up, struct conn *conn, const char *body)
         return true;
     }
     if (strncmp(kind, "-held", 5) == 0)
-        return say(up, conn, up->head, up->head_n) && say(up, conn, up->event, up->event_n);
+        return load_upstream_say(up, conn, up->head, up->head_n) &&
+               load_upstream_say(up, conn, up->event, up->event_n);
     if (strncmp(kind, "-flood", 6) == 0) {
-        if (!say(up, conn, up->head, up->head_n))
+        if (!load_upstream_say(up, conn, up->head, up->head_n))
             return false;
         conn->flood = FLOOD_BYTES;
         flood(up, conn);
@@ -178,7 +179,7 @@ static bool reply(struct upstream *up, struct conn *conn, const char *body)
     }
     if (strstr(body, "\"stream\":true"))
         return stream(up, conn);
-    return say(up, conn, up->chat, up->chat_n);
+    return load_upstream_say(up, conn, up->chat, up->chat_n);
 }
 
 /* Bytes of the request at the beginning of the buffer; 0: not all there. */
@@ -194,7 +195,7 @@ static size_t request_bytes(const struct conn *conn, size_t *head)
     return *head + body <= conn->n ? *head + body : 0;
 }
 
-static void take(struct upstream *up, struct conn *conn)
+static void load_upstream_take(struct upstream *up, struct conn *conn)
 {
     size_t room = BUFFER - 1 - conn->n, head = 0, n;
     ssize_t got = recv(conn->fd, conn->buffer + conn->n, room, 0);
@@ -239,11 +240,11 @@ static void send_slow(struct upstream *up)
     for (; up->first < up->last && up->ring[up->first % SLOW_RING].at <= now; up->first++) {
         struct slow *slow = &up->ring[up->first % SLOW_RING];
         if (slow->conn->life == slow->life)
-            say(up, slow->conn, up->chat, up->chat_n);
+            load_upstream_say(up, slow->conn, up->chat, up->chat_n);
     }
 }
 
-static void look(struct upstream *up, const struct epoll_event *event)
+static void load_upstream_look(struct upstream *up, const struct epoll_event *event)
 {
     struct conn *conn = event->data.ptr;
 
@@ -254,7 +255,7 @@ static void look(struct upstream *up, const struct epoll_event *event)
     else if (conn->flood > 0 && (event->events & EPOLLOUT))
         flood(up, conn);
     else
-        take(up, conn);
+        load_upstream_take(up, conn);
 }
 
 int main(int argc, char **argv)
@@ -276,7 +277,7 @@ int main(int argc, char **argv)
             until = up.ring[up.first % SLOW_RING].at;
         int n = load_poll_wait(up.poll, events, READY, until);
         for (int i = 0; i < n; i++)
-            look(&up, &events[i]);
+            load_upstream_look(&up, &events[i]);
         send_slow(&up);
     }
 }

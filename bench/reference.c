@@ -26,7 +26,7 @@ void reference_fini(struct reference *reference)
     free(reference->slots);
 }
 
-static uint64_t hash_of(const char *key)
+static uint64_t reference_hash_of(const char *key)
 {
     return XXH3_64bits(key, REFERENCE_KEY_BYTES) | 1;
 }
@@ -44,7 +44,7 @@ static struct reference_slot *probe(const struct reference *reference, const cha
 
 void reference_add(struct reference *reference, const char *key)
 {
-    uint64_t hash = hash_of(key);
+    uint64_t hash = reference_hash_of(key);
     struct reference_slot *slot = probe(reference, key, hash);
 
     slot->hash = hash;
@@ -54,7 +54,7 @@ void reference_add(struct reference *reference, const char *key)
 bool reference_check(struct reference *reference, const char *key)
 {
     struct timespec time;
-    struct reference_slot *slot = probe(reference, key, hash_of(key));
+    struct reference_slot *slot = probe(reference, key, reference_hash_of(key));
     int64_t tat = atomic_load_explicit(&slot->tat_us, memory_order_relaxed);
 
     clock_gettime(CLOCK_REALTIME, &time);

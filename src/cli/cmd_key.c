@@ -15,7 +15,7 @@
 #define NAME_MAX_BYTES 64
 
 /* What YAML takes for a name without quotes, and what nobody has to quote in a shell. */
-static bool is_name(const char *name)
+static bool cmd_key_is_name(const char *name)
 {
     size_t n = strlen(name);
 
@@ -52,7 +52,7 @@ static int run_key(const struct command *self, int argc, char **argv)
         command_say(self, "what to do is missing or not known; it takes 'new' [--name N]");
         return STATUS_WRONG;
     }
-    if (!is_name(name)) {
+    if (!cmd_key_is_name(name)) {
         command_say(self,
                     "--name takes 1 to %d letters, digits, dots, dashes and underscores, the "
                     "first a letter",

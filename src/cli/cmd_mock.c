@@ -24,8 +24,8 @@ struct mock_arguments {
 
 /* ---- Numbers --------------------------------------------------------------------------------- */
 
-static bool read_whole(const struct command *self, const char *name, const char *text,
-                       int64_t least, int64_t most, int64_t *number)
+static bool cmd_mock_read_whole(const struct command *self, const char *name, const char *text,
+                                int64_t least, int64_t most, int64_t *number)
 {
     char *end;
 
@@ -76,12 +76,13 @@ static bool read_numbers(const struct command *self, const struct mock_arguments
     struct mock_base *base = &options->base;
     int64_t port = DEFAULT_PORT, workers = 1, keep = (int64_t)options->keep, seed = 0;
     bool good =
-        read_whole(self, "--port", arguments->port, 0, 65535, &port) &&
-        read_whole(self, "--workers", arguments->workers, 1, MOCK_WORKERS_MAX, &workers) &&
-        read_whole(self, "--tokens", arguments->tokens, 0, MOCK_TOKENS_MAX, &base->action.tokens) &&
-        read_whole(self, "--seed", arguments->seed, 0, INT64_MAX, &seed) &&
-        read_whole(self, "--rpm", arguments->rpm, 1, 1000000000, &options->rpm) &&
-        read_whole(self, "--keep", arguments->keep, 0, 10000000, &keep) &&
+        cmd_mock_read_whole(self, "--port", arguments->port, 0, 65535, &port) &&
+        cmd_mock_read_whole(self, "--workers", arguments->workers, 1, MOCK_WORKERS_MAX, &workers) &&
+        cmd_mock_read_whole(self, "--tokens", arguments->tokens, 0, MOCK_TOKENS_MAX,
+                            &base->action.tokens) &&
+        cmd_mock_read_whole(self, "--seed", arguments->seed, 0, INT64_MAX, &seed) &&
+        cmd_mock_read_whole(self, "--rpm", arguments->rpm, 1, 1000000000, &options->rpm) &&
+        cmd_mock_read_whole(self, "--keep", arguments->keep, 0, 10000000, &keep) &&
         read_pace(self, arguments->pace, &base->action.pace) &&
         read_latency(self, arguments->latency, &base->action);
 
@@ -99,7 +100,7 @@ static void print_problem(void *context, size_t line, size_t column, const char 
     fprintf(stderr, "%s:%zu:%zu: %s\n", (const char *)context, line, column, text);
 }
 
-static char *read_file(const struct command *self, const char *path, size_t *n)
+static char *cmd_mock_read_file(const struct command *self, const char *path, size_t *n)
 {
     FILE *file = fopen(path, "rb");
     char *text = malloc(YAML_TREE_BYTES_MAX + 1);
@@ -133,7 +134,7 @@ static struct mock_script *load_script(const struct command *self, const char *p
 
     if (path == NULL)
         return mock_script_read(base, "", 0, print_problem, name);
-    text = read_file(self, path, &n);
+    text = cmd_mock_read_file(self, path, &n);
     if (text == NULL)
         return NULL;
     script = mock_script_read(base, text, n, print_problem, (void *)(uintptr_t)path);

@@ -22,8 +22,8 @@ struct asked {
 
 /* ---- The command line ------------------------------------------------------------------------ */
 
-static bool read_whole(const struct command *command, const char *option, const char *text,
-                       uint64_t max, uint64_t *value)
+static bool cmd_regret_read_whole(const struct command *command, const char *option,
+                                  const char *text, uint64_t max, uint64_t *value)
 {
     char *end;
 
@@ -57,10 +57,11 @@ static bool read_seeds(const struct command *command, struct asked *asked)
     uint64_t seed = 1, seeds = asked->suite->seeds;
 
     /* The last seed is a whole number that JSON readers keep, too. */
-    if (asked->seeds != NULL && !read_whole(command, "--seeds", asked->seeds, SEEDS_MAX, &seeds))
+    if (asked->seeds != NULL &&
+        !cmd_regret_read_whole(command, "--seeds", asked->seeds, SEEDS_MAX, &seeds))
         return false;
     if (asked->seed != NULL &&
-        !read_whole(command, "--seed", asked->seed, TG_NUMBER_MAX - SEEDS_MAX, &seed))
+        !cmd_regret_read_whole(command, "--seed", asked->seed, TG_NUMBER_MAX - SEEDS_MAX, &seed))
         return false;
     asked->options.seed = seed;
     asked->options.seeds = (size_t)seeds;

@@ -236,7 +236,7 @@ static void *join_workers(void *arg)
     return NULL;
 }
 
-static void drain(struct serving *serving)
+static void cmd_serve_drain(struct serving *serving)
 {
     tg_ms most = atomic_load(&serving->gateway->drain_ms);
 
@@ -308,7 +308,7 @@ static bool attend(struct serving *serving)
         if (number != SIGTERM && number != SIGINT)
             continue;
         if (++endings == 1)
-            drain(serving);
+            cmd_serve_drain(serving);
         if (endings == 2) {
             cut_off(serving, "told again to end");
             let_die(serving);

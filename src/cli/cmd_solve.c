@@ -17,7 +17,7 @@
 /* ---- Input ----------------------------------------------------------------------------------- */
 
 /* All of it, up to one byte more than is allowed; -1 on an error. */
-static ssize_t read_all(int fd, char *text)
+static ssize_t cmd_solve_read_all(int fd, char *text)
 {
     size_t size = 0;
 
@@ -139,7 +139,7 @@ static int solve_file(const struct command *self, const char *name, int fd)
         command_say(self, "%s", tg_strerror(TG_ERR_MEMORY));
         return STATUS_FAILED;
     }
-    ssize_t bytes = read_all(fd, text);
+    ssize_t bytes = cmd_solve_read_all(fd, text);
     if (bytes < 0) {
         command_say(self, "%s: %s", name, strerror(errno));
     } else if ((size_t)bytes > INPUT_MAX) {

@@ -233,7 +233,7 @@ static int watch(struct top *top, const struct top_address *address)
     return top->status;
 }
 
-static int run_with(struct top *top, const struct top_address *address)
+static int cmd_top_run_with(struct top *top, const struct top_address *address)
 {
     struct clock clock;
     int status = STATUS_FAILED;
@@ -337,7 +337,7 @@ static int run_top(const struct command *self, int argc, char **argv)
     top.url = top.view.url = address.url;
     top.screen = !arguments.once && isatty(STDIN_FILENO) && isatty(STDOUT_FILENO);
     top.colour = getenv("NO_COLOR") == NULL;
-    return run_with(&top, &address);
+    return cmd_top_run_with(&top, &address);
 }
 
 const struct command cmd_top = {

@@ -204,7 +204,7 @@ static double notes_height(const struct plot *plot)
     return height;
 }
 
-static void lay_out(struct plot *plot)
+static void regret_plot_lay_out(struct plot *plot)
 {
     double outer;
 
@@ -355,7 +355,7 @@ void regret_draw(struct svg *svg, const struct regret_result *result)
     struct plot plot = {.svg = svg, .suite = result->suite};
 
     find_panels(&plot, result->table);
-    lay_out(&plot);
+    regret_plot_lay_out(&plot);
     svg_begin(svg, plot.width, plot.height, result->suite->title,
               "Bars of regret by world and by policy; shorter is better.");
     draw_head(&plot, result);

@@ -11,7 +11,7 @@
 
 /* ---- JSON ------------------------------------------------------------------------------------ */
 
-static void write_text(struct json_writer *out, const char *key, const char *text)
+static void regret_print_write_text(struct json_writer *out, const char *key, const char *text)
 {
     if (text == NULL)
         return;
@@ -29,15 +29,15 @@ static void write_row(struct json_writer *out, const struct regret_suite *suite,
                       const struct regret_row *row)
 {
     json_write_object(out);
-    write_text(out, "world", row->world);
-    write_text(out, "column", row->column);
-    write_text(out, "set", row->set);
-    write_text(out, "prior", row->prior);
+    regret_print_write_text(out, "world", row->world);
+    regret_print_write_text(out, "column", row->column);
+    regret_print_write_text(out, "set", row->set);
+    regret_print_write_text(out, "prior", row->prior);
     if (!isnan(row->rho)) {
         json_write_key(out, "rho");
         json_write_double(out, row->rho);
     }
-    write_text(out, "measure", row->measure);
+    regret_print_write_text(out, "measure", row->measure);
     for (size_t i = 0; suite->policies[i] != NULL; i++)
         write_percent(out, suite->policies[i], row->percent[i]);
     json_write_object_end(out);

@@ -49,11 +49,11 @@ struct reading {
     char where[32]; /* "types[3]." in front of a name, or "" */
 };
 
-static bool wrong(struct reading *r, size_t offset, const char *format, ...)
+static bool solve_input_wrong(struct reading *r, size_t offset, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
 /* Always false, so that a check can end with `return wrong(...)`. */
-static bool wrong(struct reading *r, size_t offset, const char *format, ...)
+static bool solve_input_wrong(struct reading *r, size_t offset, const char *format, ...)
 {
     va_list args;
     int n = snprintf(r->problem->text, sizeof r->problem->text, "%s", r->where);
@@ -67,8 +67,8 @@ static bool wrong(struct reading *r, size_t offset, const char *format, ...)
 
 /* ---- Numbers --------------------------------------------------------------------------------- */
 
-static bool read_field(struct reading *r, const struct field *field, const struct json_value *value,
-                       void *into)
+static bool solve_input_read_field(struct reading *r, const struct field *field,
+                                   const struct json_value *value, void *into)
 {
     double number;
 
@@ -79,19 +79,21 @@ static bool read_field(struct reading *r, const struct field *field, const struc
     else if (value->kind == JSON_DOUBLE)
         number = value->real;
     else
-        return wrong(r, value->offset, "%s is %s; it must be a number%s", field->name,
-                     value->kind == JSON_HUGE ? "a number out of all range"
-                                              : json_kind_name(value->kind),
-                     field->optional ? ", or null" : "");
+        return solve_input_wrong(r, value->offset, "%s is %s; it must be a number%s", field->name,
+                                 value->kind == JSON_HUGE ? "a number out of all range"
+                                                          : json_kind_name(value->kind),
+                                 field->optional ? ", or null" : "");
     /* The struct has numbers that mean none; here null does. */
     if (number < 0 || (number == 0 && field->above_0))
-        return wrong(r, value->offset, "%s is %g; it must be %s%s", field->name, number,
-                     field->above_0 ? "above 0" : "0 or more", field->optional ? ", or null" : "");
+        return solve_input_wrong(r, value->offset, "%s is %g; it must be %s%s", field->name, number,
+                                 field->above_0 ? "above 0" : "0 or more",
+                                 field->optional ? ", or null" : "");
     memcpy((char *)into + field->offset, &number, sizeof number);
     return true;
 }
 
-static const struct field *find_field(const struct field *fields, size_t n, struct json_text name)
+static const struct field *solve_input_find_field(const struct field *fields, size_t n,
+                                                  struct json_text name)
 {
     for (size_t i = 0; i < n; i++)
         if (json_text_is(name, fields[i].name))
@@ -111,8 +113,8 @@ static void name_what_is_broken(struct reading *r, const struct field *field,
 
 static bool unknown(struct reading *r, size_t offset, struct json_text name, const char *fields)
 {
-    return wrong(r, offset, "%s is not known; there are %s", shown_of(name.bytes, name.size).text,
-                 fields);
+    return solve_input_wrong(r, offset, "%s is not known; there are %s",
+                             shown_of(name.bytes, name.size).text, fields);
 }
 
 /* ---- Objects --------------------------------------------------------------------------------- */
@@ -122,7 +124,7 @@ static bool check_seen(struct reading *r, const struct field *fields, size_t n, 
 {
     for (size_t i = 0; i < n; i++)
         if (!fields[i].optional && !(seen >> i & 1))
-            return wrong(r, offset, "%s is missing", fields[i].name);
+            return solve_input_wrong(r, offset, "%s is missing", fields[i].name);
     return true;
 }
 
@@ -135,16 +137,16 @@ static bool read_type(struct reading *r, const struct json_value *object, struct
     tg_type_init(type);
     json_enter(r->reader);
     while (json_next(r->reader, &name, &value)) {
-        const struct field *field = find_field(type_fields, N_TYPE_FIELDS, name);
+        const struct field *field = solve_input_find_field(type_fields, N_TYPE_FIELDS, name);
         if (field == NULL)
             return unknown(r, value.offset, name, "cost, value, weight and hold");
-        if (!read_field(r, field, &value, type))
+        if (!solve_input_read_field(r, field, &value, type))
             return false;
         seen |= 1u << (field - type_fields);
     }
     if (json_reader_problem(r->reader) == NULL)
         return check_seen(r, type_fields, N_TYPE_FIELDS, seen, object->offset);
-    name_what_is_broken(r, find_field(type_fields, N_TYPE_FIELDS, name), &value);
+    name_what_is_broken(r, solve_input_find_field(type_fields, N_TYPE_FIELDS, name), &value);
     return false;
 }
 
@@ -155,17 +157,18 @@ static bool read_types(struct reading *r, const struct json_value *array)
     struct json_value value;
 
     if (array->kind != JSON_ARRAY)
-        return wrong(r, array->offset, "types is %s; it must be an array",
-                     json_kind_name(array->kind));
+        return solve_input_wrong(r, array->offset, "types is %s; it must be an array",
+                                 json_kind_name(array->kind));
     json_enter(r->reader);
     while (json_next(r->reader, &no_name, &value)) {
         size_t i = workload->n_types;
         if (i == TG_TYPES_MAX)
-            return wrong(r, value.offset, "types has more than %d entries; 1 to %d are allowed",
-                         TG_TYPES_MAX, TG_TYPES_MAX);
+            return solve_input_wrong(r, value.offset,
+                                     "types has more than %d entries; 1 to %d are allowed",
+                                     TG_TYPES_MAX, TG_TYPES_MAX);
         if (value.kind != JSON_OBJECT)
-            return wrong(r, value.offset, "types[%zu] is %s; it must be an object", i,
-                         json_kind_name(value.kind));
+            return solve_input_wrong(r, value.offset, "types[%zu] is %s; it must be an object", i,
+                                     json_kind_name(value.kind));
         snprintf(r->where, sizeof r->where, "types[%zu].", i);
         if (!read_type(r, &value, &r->input->types[i]))
             return false;
@@ -182,11 +185,11 @@ static bool read_workload(struct reading *r, const struct json_value *object)
     unsigned seen = 0;
 
     if (object->kind != JSON_OBJECT)
-        return wrong(r, object->offset, "the workload is %s; it must be an object",
-                     json_kind_name(object->kind));
+        return solve_input_wrong(r, object->offset, "the workload is %s; it must be an object",
+                                 json_kind_name(object->kind));
     json_enter(r->reader);
     while (json_next(r->reader, &name, &value)) {
-        const struct field *field = find_field(budget_fields, N_BUDGET_FIELDS, name);
+        const struct field *field = solve_input_find_field(budget_fields, N_BUDGET_FIELDS, name);
         if (json_text_is(name, "types")) {
             seen |= TYPES_SEEN;
             if (!read_types(r, &value))
@@ -196,16 +199,17 @@ static bool read_workload(struct reading *r, const struct json_value *object)
                            "types, rate_budget, cost_budget, conc_budget and arrivals");
         } else {
             seen |= 1u << (field - budget_fields);
-            if (!read_field(r, field, &value, &r->input->workload))
+            if (!solve_input_read_field(r, field, &value, &r->input->workload))
                 return false;
         }
     }
     if (json_reader_problem(r->reader) != NULL) {
-        name_what_is_broken(r, find_field(budget_fields, N_BUDGET_FIELDS, name), &value);
+        name_what_is_broken(r, solve_input_find_field(budget_fields, N_BUDGET_FIELDS, name),
+                            &value);
         return false;
     }
     if (!(seen & TYPES_SEEN))
-        return wrong(r, object->offset, "types is missing");
+        return solve_input_wrong(r, object->offset, "types is missing");
     return check_seen(r, budget_fields, N_BUDGET_FIELDS, seen, object->offset);
 }
 
@@ -227,5 +231,6 @@ bool solve_read(struct json_reader *reader, const char *text, size_t bytes, size
     /* In front of what is wrong there, the dot before a name becomes a colon. */
     if (r.where[0] != '\0')
         strcpy(strrchr(r.where, '.'), ": ");
-    return wrong(&r, json_reader_problem(reader)->offset, "%s", json_reader_problem(reader)->text);
+    return solve_input_wrong(&r, json_reader_problem(reader)->offset, "%s",
+                             json_reader_problem(reader)->text);
 }

@@ -35,7 +35,7 @@ struct reading {
     const char *tenant;
 };
 
-static bool grow(struct spend_report *report)
+static bool spend_report_grow(struct spend_report *report)
 {
     size_t max = report->max_rows > 0 ? 2 * report->max_rows : 64;
     struct spend_row *larger;
@@ -60,7 +60,7 @@ static void add_row(void *context, const struct ledger_sum *sum)
         !ledger_view_is_within(reading->view, sum->tenant, reading->tenant))
         return;
     model = malloc(sum->model.size + 1);
-    if (model == NULL || !grow(report)) {
+    if (model == NULL || !spend_report_grow(report)) {
         free(model);
         report->no_memory = true;
         return;
@@ -300,7 +300,7 @@ void spend_report_print(const struct spend_report *report)
 
 /* ---- As JSON ---- */
 
-static void write_text(struct json_writer *out, const char *key, const char *text)
+static void spend_report_write_text(struct json_writer *out, const char *key, const char *text)
 {
     json_write_key(out, key);
     json_write_string(out, text, strlen(text));
@@ -320,7 +320,7 @@ static void write_numbers(struct json_writer *out, const struct spend_row *row)
     write_integer(out, "cache_write", row->usage.cache_write);
     write_integer(out, "output", row->usage.output);
     write_integer(out, "micro_usd", row->micro);
-    write_text(out, "usd", usd_text(row->micro).text);
+    spend_report_write_text(out, "usd", usd_text(row->micro).text);
 }
 
 static void write_rows(struct json_writer *out, const struct spend_report *report)
@@ -329,7 +329,7 @@ static void write_rows(struct json_writer *out, const struct spend_report *repor
     json_write_array(out);
     for (size_t i = 0; i < report->n_rows; i++) {
         json_write_object(out);
-        write_text(out, "tenant", report->rows[i].tenant);
+        spend_report_write_text(out, "tenant", report->rows[i].tenant);
         json_write_key(out, "model");
         json_write_string(out, report->rows[i].model, report->rows[i].model_bytes);
         write_numbers(out, &report->rows[i]);
@@ -350,9 +350,10 @@ static void write_budget(struct json_writer *out, const struct spend_budget *bud
         json_write_string(out, budget->tenant, strlen(budget->tenant));
     else
         json_write_null(out);
-    write_text(out, "per", per_name(budget->budget->per));
-    write_text(out, "tz", budget->budget->tz);
-    write_text(out, "mode", budget->budget->mode == CONFIG_SHADOW ? "shadow" : "enforce");
+    spend_report_write_text(out, "per", per_name(budget->budget->per));
+    spend_report_write_text(out, "tz", budget->budget->tz);
+    spend_report_write_text(out, "mode",
+                            budget->budget->mode == CONFIG_SHADOW ? "shadow" : "enforce");
     write_integer(out, "begin_ms", budget->begin);
     write_integer(out, "end_ms", budget->end);
     write_integer(out, "spent_micro_usd", budget->spent);

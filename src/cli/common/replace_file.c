@@ -18,7 +18,7 @@
 
 #define TRIES 100
 
-static bool write_all(int fd, const char *bytes, size_t size)
+static bool replace_file_write_all(int fd, const char *bytes, size_t size)
 {
     while (size > 0) {
         ssize_t n = write(fd, bytes, size);
@@ -69,7 +69,7 @@ static int open_beside(const char *place, char **name)
 static bool write_device(const char *place, const char *bytes, size_t size)
 {
     int fd = open(place, O_WRONLY | O_CLOEXEC);
-    bool written = fd >= 0 && write_all(fd, bytes, size);
+    bool written = fd >= 0 && replace_file_write_all(fd, bytes, size);
 
     return fd >= 0 && close(fd) == 0 && written;
 }
@@ -78,7 +78,7 @@ static bool write_beside(const char *place, const char *bytes, size_t size)
 {
     char *name;
     int fd = open_beside(place, &name);
-    bool written = fd >= 0 && write_all(fd, bytes, size) && fsync(fd) == 0;
+    bool written = fd >= 0 && replace_file_write_all(fd, bytes, size) && fsync(fd) == 0;
     int why = errno;
 
     if (fd >= 0 && close(fd) != 0 && written) {

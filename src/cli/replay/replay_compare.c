@@ -92,7 +92,7 @@ static struct pair *get_pair(struct comparison *comparison)
 
 /* ---- Counting -------------------------------------------------------------------------------- */
 
-static void note(struct differences *differences, const struct pair *pair)
+static void replay_compare_note(struct differences *differences, const struct pair *pair)
 {
     if (differences->n < EXAMPLES_MAX)
         differences->first[differences->n] =
@@ -100,7 +100,7 @@ static void note(struct differences *differences, const struct pair *pair)
     differences->n++;
 }
 
-static void count(struct pair *pair)
+static void replay_compare_count(struct pair *pair)
 {
     struct tally *tally = pair->tally;
     bool first = pair->verdicts[0].admitted, second = pair->verdicts[1].admitted;
@@ -109,13 +109,13 @@ static void count(struct pair *pair)
     tally->admitted[0] += first;
     tally->admitted[1] += second;
     if (first && !second)
-        note(&tally->refused, pair);
+        replay_compare_note(&tally->refused, pair);
     if (!first && second)
-        note(&tally->allowed, pair);
+        replay_compare_note(&tally->allowed, pair);
 }
 
-static void decided(struct comparison *comparison, int side, const struct replay_call *call,
-                    const struct tg_answer *answer)
+static void replay_compare_decided(struct comparison *comparison, int side,
+                                   const struct replay_call *call, const struct tg_answer *answer)
 {
     struct pair *pair = call->tag;
 
@@ -126,7 +126,7 @@ static void decided(struct comparison *comparison, int side, const struct replay
     };
     if (!pair->verdicts[1 - side].decided)
         return;
-    count(pair);
+    replay_compare_count(pair);
     pair->next = comparison->spare;
     comparison->spare = pair;
 }
@@ -135,14 +135,14 @@ static void first_decided(void *context, const struct replay_call *call,
                           const struct tg_answer *answer, tg_ms at)
 {
     (void)at;
-    decided(context, 0, call, answer);
+    replay_compare_decided(context, 0, call, answer);
 }
 
 static void second_decided(void *context, const struct replay_call *call,
                            const struct tg_answer *answer, tg_ms at)
 {
     (void)at;
-    decided(context, 1, call, answer);
+    replay_compare_decided(context, 1, call, answer);
 }
 
 /* ---- Tenants --------------------------------------------------------------------------------- */
@@ -305,8 +305,8 @@ static int tell_all(struct comparison *comparison, struct replay_input *input)
     return status;
 }
 
-static int compare(struct comparison *comparison, struct replay_input *input, const char *first,
-                   const char *second)
+static int replay_compare_compare(struct comparison *comparison, struct replay_input *input,
+                                  const char *first, const char *second)
 {
     if (!make_tallies(comparison)) {
         command_say(input->command, "%s", tg_strerror(TG_ERR_MEMORY));
@@ -341,7 +341,7 @@ int replay_by_both(struct replay_input *input, const char *first, const char *se
     int status;
 
     if (good[0] && good[1])
-        status = compare(&comparison, input, first, second);
+        status = replay_compare_compare(&comparison, input, first, second);
     else
         status = comparison.sides[good[0] ? 1 : 0].status;
     for (int i = 0; i < 2; i++)

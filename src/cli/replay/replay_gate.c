@@ -16,7 +16,7 @@
 
 #include <string.h>
 
-static void write_text(struct json_writer *out, const char *key, const char *text)
+static void replay_gate_write_text(struct json_writer *out, const char *key, const char *text)
 {
     json_write_key(out, key);
     json_write_string(out, text, strlen(text));
@@ -77,9 +77,9 @@ static void write_call(void *context, const struct replay_call *call,
     json_write_integer(out, at);
     write_id(out, call);
     if (answer->reason != TG_REASON_NONE)
-        write_text(out, "reason", tg_reason_name(answer->reason));
+        replay_gate_write_text(out, "reason", tg_reason_name(answer->reason));
     if (binding != NULL)
-        write_text(out, "binding_axis", binding);
+        replay_gate_write_text(out, "binding_axis", binding);
     json_write_key(out, "policy_denied");
     json_write_bool(out, answer->policy_denied);
     write_would_deny(out, answer->would_deny);

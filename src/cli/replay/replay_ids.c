@@ -21,7 +21,8 @@ static struct replay_id hashed(const char *text, size_t bytes)
 }
 
 /* Where the id is, or where it would be. */
-static struct replay_id *place_of(const struct replay_ids *ids, const struct replay_id *id)
+static struct replay_id *replay_ids_place_of(const struct replay_ids *ids,
+                                             const struct replay_id *id)
 {
     size_t at = (size_t)id->low & (ids->capacity - 1);
 
@@ -40,7 +41,7 @@ void replay_ids_fini(struct replay_ids *ids)
 struct replay_id *replay_ids_find(const struct replay_ids *ids, const char *text, size_t bytes)
 {
     struct replay_id id = hashed(text, bytes);
-    struct replay_id *place = ids->capacity > 0 ? place_of(ids, &id) : NULL;
+    struct replay_id *place = ids->capacity > 0 ? replay_ids_place_of(ids, &id) : NULL;
 
     return place != NULL && !is_free(place) ? place : NULL;
 }
@@ -65,7 +66,7 @@ static bool rebuild(struct replay_ids *ids, tg_ms ended)
         return false;
     for (size_t i = 0; i < ids->capacity; i++)
         if (!is_free(&ids->slots[i]) && !has_ended(&ids->slots[i], ended)) {
-            *place_of(&made, &ids->slots[i]) = ids->slots[i];
+            *replay_ids_place_of(&made, &ids->slots[i]) = ids->slots[i];
             made.used++;
         }
     free(ids->slots);
@@ -80,7 +81,7 @@ struct replay_id *replay_ids_put(struct replay_ids *ids, const char *text, size_
 
     if ((ids->used + 1) * 3 > ids->capacity * 2 && !rebuild(ids, ended))
         return NULL;
-    struct replay_id *place = place_of(ids, &id);
+    struct replay_id *place = replay_ids_place_of(ids, &id);
     if (is_free(place)) {
         *place = id;
         ids->used++;

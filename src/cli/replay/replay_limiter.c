@@ -53,8 +53,8 @@ static enum tg_err take_there(struct limited *limited, const struct trace_call *
     return err;
 }
 
-static enum tg_err decide(struct limited *limited, const struct trace_call *call,
-                          struct json_writer *out)
+static enum tg_err replay_limiter_decide(struct limited *limited, const struct trace_call *call,
+                                         struct json_writer *out)
 {
     struct tg_decision decision;
     enum tg_err err = limited->remote != NULL ? take_there(limited, call, &decision)
@@ -93,7 +93,7 @@ static int decide_all(struct limited *limited, struct replay_input *input)
             return replay_input_stop(input, STATUS_WRONG, input->lines.number, problem.text);
         if (found == TRACE_BLANK)
             continue;
-        enum tg_err err = decide(limited, &call, &input->out);
+        enum tg_err err = replay_limiter_decide(limited, &call, &input->out);
         if (err != TG_OK)
             return stop(limited, input, err);
     }

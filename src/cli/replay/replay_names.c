@@ -22,7 +22,7 @@ struct slice replay_names_at(const struct replay_names *names, size_t i)
 }
 
 /* Where the name is, or would be. */
-static size_t *slot_of(const struct replay_names *names, struct slice name)
+static size_t *replay_names_slot_of(const struct replay_names *names, struct slice name)
 {
     size_t mask = names->capacity - 1;
     size_t at = (size_t)XXH3_64bits(name.at, name.n) & mask;
@@ -47,11 +47,11 @@ static bool make_slots(struct replay_names *names)
     names->slots = slots;
     names->capacity = capacity;
     for (size_t i = 0; i < names->n; i++)
-        *slot_of(names, replay_names_at(names, i)) = i + 1;
+        *replay_names_slot_of(names, replay_names_at(names, i)) = i + 1;
     return true;
 }
 
-static bool make_room(struct replay_names *names, size_t bytes)
+static bool replay_names_make_room(struct replay_names *names, size_t bytes)
 {
     if (names->used + bytes > names->room) {
         size_t room = 2 * (names->used + bytes);
@@ -76,10 +76,10 @@ bool replay_names_add(struct replay_names *names, struct slice name)
 {
     if (!make_slots(names))
         return false;
-    size_t *slot = slot_of(names, name);
+    size_t *slot = replay_names_slot_of(names, name);
     if (*slot != 0)
         return true;
-    if (!make_room(names, name.n))
+    if (!replay_names_make_room(names, name.n))
         return false;
     memcpy(names->text + names->used, name.at, name.n);
     names->used += name.n;

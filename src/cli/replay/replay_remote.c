@@ -16,7 +16,7 @@ struct replay_charge {
 
 /* ---- charges of open leases ---- */
 
-static size_t slot_of(const struct replay_remote *remote, tg_lease lease)
+static size_t replay_remote_slot_of(const struct replay_remote *remote, tg_lease lease)
 {
     size_t mask = remote->capacity - 1;
     size_t at = (size_t)(lease * UINT64_C(0x9E3779B97F4A7C15) >> 20) & mask;
@@ -28,7 +28,7 @@ static size_t slot_of(const struct replay_remote *remote, tg_lease lease)
 
 /* Leases that came to their end by themselves are never told of: so when the table is half full,
  * they go, and it grows if that was not enough. */
-static bool make_room(struct replay_remote *remote, const struct gate_run *run)
+static bool replay_remote_make_room(struct replay_remote *remote, const struct gate_run *run)
 {
     struct replay_charge **old = remote->slots;
     size_t old_capacity = remote->capacity, live = 1;
@@ -52,7 +52,7 @@ static bool make_room(struct replay_remote *remote, const struct gate_run *run)
         if (gate_run_expired(run, old[i]->ends_at)) {
             free(old[i]);
         } else {
-            slots[slot_of(remote, old[i]->lease)] = old[i];
+            slots[replay_remote_slot_of(remote, old[i]->lease)] = old[i];
             remote->used++;
         }
     }
@@ -61,13 +61,13 @@ static bool make_room(struct replay_remote *remote, const struct gate_run *run)
 }
 
 /* Takes the charge of a lease out of the table; null if it has none. */
-static struct replay_charge *take_out(struct replay_remote *remote, tg_lease lease)
+static struct replay_charge *replay_remote_take_out(struct replay_remote *remote, tg_lease lease)
 {
     size_t mask = remote->capacity - 1;
 
     if (remote->capacity == 0)
         return NULL;
-    size_t hole = slot_of(remote, lease);
+    size_t hole = replay_remote_slot_of(remote, lease);
     struct replay_charge *found = remote->slots[hole];
     if (found == NULL)
         return NULL;
@@ -77,12 +77,12 @@ static struct replay_charge *take_out(struct replay_remote *remote, tg_lease lea
     for (size_t at = (hole + 1) & mask; remote->slots[at] != NULL; at = (at + 1) & mask) {
         struct replay_charge *moved = remote->slots[at];
         remote->slots[at] = NULL;
-        remote->slots[slot_of(remote, moved->lease)] = moved;
+        remote->slots[replay_remote_slot_of(remote, moved->lease)] = moved;
     }
     return found;
 }
 
-static struct slice copy_text(char **to, struct slice text)
+static struct slice replay_remote_copy_text(char **to, struct slice text)
 {
     struct slice copy = {*to, text.n};
 
@@ -105,27 +105,28 @@ static struct replay_charge *copy_debit(const struct remote_debit *debit)
         return NULL;
     char *text = (char *)made->scopes + scopes;
     made->debit = *debit;
-    made->debit.root = copy_text(&text, debit->root);
+    made->debit.root = replay_remote_copy_text(&text, debit->root);
     made->debit.scopes = made->scopes;
     for (size_t i = 0; i < debit->n_scopes; i++) {
         made->scopes[i] = debit->scopes[i];
-        made->scopes[i].key = copy_text(&text, debit->scopes[i].key);
+        made->scopes[i].key = replay_remote_copy_text(&text, debit->scopes[i].key);
     }
     return made;
 }
 
-static enum tg_err keep(struct replay_remote *remote, const struct gate_run *run, tg_lease lease,
-                        tg_ms ends_at, const struct remote_debit *debit,
-                        const struct remote_charge *charge)
+static enum tg_err replay_remote_keep(struct replay_remote *remote, const struct gate_run *run,
+                                      tg_lease lease, tg_ms ends_at,
+                                      const struct remote_debit *debit,
+                                      const struct remote_charge *charge)
 {
-    struct replay_charge *made = make_room(remote, run) ? copy_debit(debit) : NULL;
+    struct replay_charge *made = replay_remote_make_room(remote, run) ? copy_debit(debit) : NULL;
 
     if (made == NULL)
         return TG_ERR_MEMORY;
     made->lease = lease;
     made->ends_at = ends_at;
     made->charge = *charge;
-    remote->slots[slot_of(remote, lease)] = made;
+    remote->slots[replay_remote_slot_of(remote, lease)] = made;
     remote->used++;
     return TG_OK;
 }
@@ -161,9 +162,9 @@ static bool translate(const struct replay_remote *remote, const struct tg_debit 
     return has_cost;
 }
 
-static enum tg_err take(void *context, const struct gate_run *run, tg_lease lease, tg_ms ends_at,
-                        const struct tg_debit *debit, tg_ms now, struct tg_axes *axes,
-                        bool *settles)
+static enum tg_err replay_remote_take(void *context, const struct gate_run *run, tg_lease lease,
+                                      tg_ms ends_at, const struct tg_debit *debit, tg_ms now,
+                                      struct tg_axes *axes, bool *settles)
 {
     struct replay_remote *remote = context;
     struct remote_scope room[TG_SCOPES_MAX];
@@ -173,14 +174,14 @@ static enum tg_err take(void *context, const struct gate_run *run, tg_lease leas
     *settles = translate(remote, debit, room, &to);
     enum tg_err err = replay_store_take(remote->store, &to, now, axes, &charge);
     if (err == TG_OK && *settles && tg_axes_binding(axes) == TG_AXIS_NONE)
-        err = keep(remote, run, lease, ends_at, &to, &charge);
+        err = replay_remote_keep(remote, run, lease, ends_at, &to, &charge);
     return err;
 }
 
 static void ended(void *context, tg_lease lease, tg_ms now, int64_t actual)
 {
     struct replay_remote *remote = context;
-    struct replay_charge *found = take_out(remote, lease);
+    struct replay_charge *found = replay_remote_take_out(remote, lease);
 
     if (found != NULL && actual >= 0)
         replay_store_settle(remote->store, &found->debit, now, &found->charge,
@@ -192,7 +193,7 @@ void replay_remote_init(struct replay_remote *remote, struct replay_store *store
                         const struct limit_listing *listing)
 {
     *remote = (struct replay_remote){
-        .hook = {take, ended, remote},
+        .hook = {replay_remote_take, ended, remote},
         .store = store,
         .listing = listing,
     };

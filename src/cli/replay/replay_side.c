@@ -36,7 +36,7 @@ static void put_call(struct replay_side *side, struct replay_call *call)
     side->spare = call;
 }
 
-static bool fail(struct replay_side *side, int status, uint64_t line, const char *text)
+static bool replay_side_fail(struct replay_side *side, int status, uint64_t line, const char *text)
 {
     if (side->status == STATUS_DONE) {
         side->status = status;
@@ -53,7 +53,8 @@ static void fail_by(struct replay_side *side, uint64_t line, enum tg_err err)
 
     if (side->remote.store != NULL)
         replay_store_problem(side->remote.store, &problem);
-    fail(side, STATUS_FAILED, line, problem.text[0] != '\0' ? problem.text : tg_strerror(err));
+    replay_side_fail(side, STATUS_FAILED, line,
+                     problem.text[0] != '\0' ? problem.text : tg_strerror(err));
 }
 
 /* ---- Ids ------------------------------------------------------------------------------------- */
@@ -79,7 +80,7 @@ static void note_id(struct replay_side *side, struct replay_call *call)
     if (call->run.lease != 0) {
         id = replay_ids_put(&side->ids, call->id.bytes, call->id.size, side->run.ticked_at);
         if (id == NULL) {
-            fail(side, STATUS_FAILED, call->line, tg_strerror(TG_ERR_MEMORY));
+            replay_side_fail(side, STATUS_FAILED, call->line, tg_strerror(TG_ERR_MEMORY));
             return;
         }
         id->call = call->run.waits ? call : NULL;
@@ -119,7 +120,7 @@ static void on_decided(void *context, struct gate_run_call *run_call, enum tg_er
 /* ---- Admit ----------------------------------------------------------------------------------- */
 
 /* A text within its line, or in the copy that a waiting call has. */
-static const char *copy_text(char **to, const char *bytes, size_t size)
+static const char *replay_side_copy_text(char **to, const char *bytes, size_t size)
 {
     char *copy = *to;
 
@@ -138,13 +139,13 @@ static bool keep_texts(struct replay_side *side, struct replay_call *call)
                       call->id.size + 1);
 
     if (to == NULL)
-        return fail(side, STATUS_FAILED, call->line, tg_strerror(TG_ERR_MEMORY));
+        return replay_side_fail(side, STATUS_FAILED, call->line, tg_strerror(TG_ERR_MEMORY));
     call->texts = to;
-    who->tenant = copy_text(&to, who->tenant, who->tenant_bytes);
-    who->model = copy_text(&to, who->model, who->model_bytes);
-    who->user = copy_text(&to, who->user, who->user_bytes);
-    who->peer = copy_text(&to, who->peer, who->peer_bytes);
-    call->id.bytes = copy_text(&to, call->id.bytes, call->id.size);
+    who->tenant = replay_side_copy_text(&to, who->tenant, who->tenant_bytes);
+    who->model = replay_side_copy_text(&to, who->model, who->model_bytes);
+    who->user = replay_side_copy_text(&to, who->user, who->user_bytes);
+    who->peer = replay_side_copy_text(&to, who->peer, who->peer_bytes);
+    call->id.bytes = replay_side_copy_text(&to, call->id.bytes, call->id.size);
     return true;
 }
 
@@ -186,7 +187,7 @@ static bool call_waits(struct replay_side *side, struct replay_call *call)
     if (!keep_texts(side, call))
         return false;
     if (scopes_fill(side->scopes, &call->who, call->room, &call->run.call, NULL) != TG_OK)
-        return fail(side, STATUS_FAILED, call->line, tg_strerror(TG_ERR_INVALID));
+        return replay_side_fail(side, STATUS_FAILED, call->line, tg_strerror(TG_ERR_INVALID));
     call->run.call.debit.cost = asked.debit.cost;
     call->run.call.value = asked.value;
     note_id(side, call);
@@ -200,11 +201,11 @@ static bool id_is_free(struct replay_side *side, const struct trace_event *event
     if (event->id.bytes == NULL || side->ids_may_repeat || id_in_use(side, event->id) == NULL)
         return true;
     snprintf(text, sizeof text, "the id is in use: its call from before has not ended");
-    return fail(side, STATUS_WRONG, line, text);
+    return replay_side_fail(side, STATUS_WRONG, line, text);
 }
 
-static bool admit(struct replay_side *side, const struct trace_event *event, uint64_t line,
-                  void *tag)
+static bool replay_side_admit(struct replay_side *side, const struct trace_event *event,
+                              uint64_t line, void *tag)
 {
     struct tg_problem problem;
 
@@ -212,11 +213,11 @@ static bool admit(struct replay_side *side, const struct trace_event *event, uin
         return false;
     struct replay_call *call = get_call(side);
     if (call == NULL)
-        return fail(side, STATUS_FAILED, line, tg_strerror(TG_ERR_MEMORY));
+        return replay_side_fail(side, STATUS_FAILED, line, tg_strerror(TG_ERR_MEMORY));
     call->line = line;
     call->tag = tag;
     if (fill_call(side, event, call, &problem) != TG_OK)
-        return fail(side, STATUS_WRONG, line, problem.text);
+        return replay_side_fail(side, STATUS_WRONG, line, problem.text);
     gate_run_admit(&side->run, &call->run, event->call.t);
     return !call->run.waits || call_waits(side, call);
 }
@@ -231,7 +232,7 @@ static void withdraw(struct replay_side *side, struct replay_call *call, tg_ms t
 }
 
 /* Of an id that is not in use, nothing happens but that time passes. */
-static void release(struct replay_side *side, const struct trace_event *event)
+static void replay_side_release(struct replay_side *side, const struct trace_event *event)
 {
     struct replay_id *found = id_in_use(side, event->id);
     struct replay_id id = {.lease = 0};
@@ -257,10 +258,10 @@ bool replay_side_event(struct replay_side *side, const struct trace_event *event
     gate_run_advance(&side->run, t);
     switch (event->op) {
     case TRACE_ADMIT:
-        admit(side, event, line, tag);
+        replay_side_admit(side, event, line, tag);
         break;
     case TRACE_RELEASE:
-        release(side, event);
+        replay_side_release(side, event);
         break;
     case TRACE_MEMORY:
         gate_run_set_memory(&side->run, event->used, t);

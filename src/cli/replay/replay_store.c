@@ -273,7 +273,7 @@ static void remove_keys(struct replay_store *store)
 }
 
 /* A settlement that was lost was answered by nobody, or by an error: the client has counted it. */
-static void finish(struct replay_store *store)
+static void replay_store_finish(struct replay_store *store)
 {
     struct redis_stats stats;
 
@@ -291,7 +291,7 @@ bool replay_store_close(struct replay_store *store, int status)
     if (store == NULL)
         return true;
     if (store->connected)
-        finish(store);
+        replay_store_finish(store);
     if (status == STATUS_DONE && store->problem.text[0] != '\0') {
         command_say(store->command, "--store: %s", store->problem.text);
         good = false;

@@ -16,10 +16,10 @@
 #include "io/text/shown.h"
 
 /* Always false, so that a check can end with `return wrong(...)`. */
-static bool wrong(struct tg_problem *problem, const char *format, ...)
+static bool trace_wrong(struct tg_problem *problem, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-static bool wrong(struct tg_problem *problem, const char *format, ...)
+static bool trace_wrong(struct tg_problem *problem, const char *format, ...)
 {
     va_list args;
 
@@ -49,8 +49,8 @@ static const char *describe(const struct json_value *value, bool fractions)
 }
 
 /* A whole number in [0, TG_NUMBER_MAX]; 1e3 is one, 1.5 is not. */
-static bool read_number(const char *field, const char *what, const struct json_value *value,
-                        int64_t *number, struct tg_problem *problem)
+static bool trace_read_number(const char *field, const char *what, const struct json_value *value,
+                              int64_t *number, struct tg_problem *problem)
 {
     if (value->kind == JSON_INTEGER && value->integer >= 0 && value->integer <= TG_NUMBER_MAX) {
         *number = value->integer;
@@ -61,8 +61,8 @@ static bool read_number(const char *field, const char *what, const struct json_v
         *number = (int64_t)value->real;
         return true;
     }
-    return wrong(problem, "\"%s\" must be a whole number%s from 0 to %lld, not %s", field, what,
-                 (long long)TG_NUMBER_MAX, describe(value, false));
+    return trace_wrong(problem, "\"%s\" must be a whole number%s from 0 to %lld, not %s", field,
+                       what, (long long)TG_NUMBER_MAX, describe(value, false));
 }
 
 /* A number in [0, max], fractions too. */
@@ -77,16 +77,16 @@ static bool read_real(const char *field, const char *what, int64_t max,
         *real = found;
         return true;
     }
-    return wrong(problem, "\"%s\" must be a number%s from 0 to %lld, not %s", field, what,
-                 (long long)max, describe(value, true));
+    return trace_wrong(problem, "\"%s\" must be a number%s from 0 to %lld, not %s", field, what,
+                       (long long)max, describe(value, true));
 }
 
-static bool read_text(const char *field, const struct json_value *value, struct json_text *text,
-                      struct tg_problem *problem)
+static bool trace_read_text(const char *field, const struct json_value *value,
+                            struct json_text *text, struct tg_problem *problem)
 {
     if (value->kind != JSON_STRING)
-        return wrong(problem, "\"%s\" must be a string, not %s", field,
-                     json_kind_name(value->kind));
+        return trace_wrong(problem, "\"%s\" must be a string, not %s", field,
+                           json_kind_name(value->kind));
     *text = value->string;
     return true;
 }
@@ -97,15 +97,15 @@ static bool read_word(const char *field, const struct json_value *value, const c
 {
     struct json_text text = {"", 0};
 
-    if (!read_text(field, value, &text, problem))
+    if (!trace_read_text(field, value, &text, problem))
         return false;
     for (int i = 0; i < n; i++)
         if (json_text_is(text, words[i])) {
             *found = i;
             return true;
         }
-    return wrong(problem, "\"%s\" is \"%s\"; it must be %s", field,
-                 shown_of(text.bytes, text.size).text, list);
+    return trace_wrong(problem, "\"%s\" is \"%s\"; it must be %s", field,
+                       shown_of(text.bytes, text.size).text, list);
 }
 
 /* ---- Fields ---------------------------------------------------------------------------------- */
@@ -123,19 +123,19 @@ static bool read_t(struct reading *reading, const struct json_value *value,
                    struct tg_problem *problem)
 {
     reading->has_time = true;
-    return read_number("t", " of milliseconds", value, &reading->event->call.t, problem);
+    return trace_read_number("t", " of milliseconds", value, &reading->event->call.t, problem);
 }
 
-static bool read_key(struct reading *reading, const struct json_value *value,
-                     struct tg_problem *problem)
+static bool trace_read_key(struct reading *reading, const struct json_value *value,
+                           struct tg_problem *problem)
 {
-    return read_text("key", value, &reading->event->call.key, problem);
+    return trace_read_text("key", value, &reading->event->call.key, problem);
 }
 
 static bool read_cost(struct reading *reading, const struct json_value *value,
                       struct tg_problem *problem)
 {
-    return read_number("cost", "", value, &reading->event->call.cost, problem);
+    return trace_read_number("cost", "", value, &reading->event->call.cost, problem);
 }
 
 static bool read_op(struct reading *reading, const struct json_value *value,
@@ -160,10 +160,10 @@ static bool read_id(struct reading *reading, const struct json_value *value,
         return true;
     }
     if (value->kind != JSON_INTEGER)
-        return wrong(problem, "\"id\" must be a string or a whole number, not %s",
-                     value->kind == JSON_DOUBLE || value->kind == JSON_HUGE
-                         ? "another number"
-                         : json_kind_name(value->kind));
+        return trace_wrong(problem, "\"id\" must be a string or a whole number, not %s",
+                           value->kind == JSON_DOUBLE || value->kind == JSON_HUGE
+                               ? "another number"
+                               : json_kind_name(value->kind));
     event->id_is_number = true;
     event->id_number = value->integer;
     return true;
@@ -172,23 +172,23 @@ static bool read_id(struct reading *reading, const struct json_value *value,
 static bool read_model(struct reading *reading, const struct json_value *value,
                        struct tg_problem *problem)
 {
-    return read_text("model", value, &reading->event->model, problem);
+    return trace_read_text("model", value, &reading->event->model, problem);
 }
 
 static bool read_user(struct reading *reading, const struct json_value *value,
                       struct tg_problem *problem)
 {
-    return read_text("user", value, &reading->event->user, problem);
+    return trace_read_text("user", value, &reading->event->user, problem);
 }
 
 static bool read_peer(struct reading *reading, const struct json_value *value,
                       struct tg_problem *problem)
 {
-    return read_text("peer", value, &reading->event->peer, problem);
+    return trace_read_text("peer", value, &reading->event->peer, problem);
 }
 
-static bool read_priority(struct reading *reading, const struct json_value *value,
-                          struct tg_problem *problem)
+static bool trace_read_priority(struct reading *reading, const struct json_value *value,
+                                struct tg_problem *problem)
 {
     const char *words[TG_PRIORITY_COUNT];
     int priority = 0;
@@ -202,8 +202,8 @@ static bool read_priority(struct reading *reading, const struct json_value *valu
     return true;
 }
 
-static bool read_value(struct reading *reading, const struct json_value *value,
-                       struct tg_problem *problem)
+static bool trace_read_value(struct reading *reading, const struct json_value *value,
+                             struct tg_problem *problem)
 {
     return read_real("value", "", TG_NUMBER_MAX, value, &reading->event->value, problem);
 }
@@ -238,7 +238,7 @@ static bool read_outcome(struct reading *reading, const struct json_value *value
 static bool read_actual(struct reading *reading, const struct json_value *value,
                         struct tg_problem *problem)
 {
-    return read_number("actual", "", value, &reading->event->release.actual, problem);
+    return trace_read_number("actual", "", value, &reading->event->release.actual, problem);
 }
 
 static bool read_sample(struct reading *reading, const struct json_value *value,
@@ -275,21 +275,21 @@ static const struct field {
     read_field *read;
 } fields[] = {
     {"t", read_t},
-    {"key", read_key},
+    {"key", trace_read_key},
     {"cost", read_cost},
     {"op", read_op},
     {"id", read_id},
     {"model", read_model},
     {"user", read_user},
     {"peer", read_peer},
-    {"priority", read_priority},
-    {"value", read_value},
+    {"priority", trace_read_priority},
+    {"value", trace_read_value},
     {"hold", read_hold},
     {"outcome", read_outcome},
     {"actual", read_actual},
     {"sample", read_sample},
     {"used", read_used},
-    {"tenant", read_key},
+    {"tenant", trace_read_key},
     {"stream", pass_over},
     {"status", pass_over},
     {"reason", pass_over},
@@ -314,8 +314,8 @@ static bool unknown_field(struct json_text key, size_t n_fields, struct tg_probl
                                : i + 1 < n_fields ? ", "
                                                   : " and ",
                                fields[i].name);
-    return wrong(problem, "there is no field \"%s\"; there are %s",
-                 shown_of(key.bytes, key.size).text, list);
+    return trace_wrong(problem, "there is no field \"%s\"; there are %s",
+                       shown_of(key.bytes, key.size).text, list);
 }
 
 /* ---- Lines ----------------------------------------------------------------------------------- */
@@ -338,17 +338,17 @@ static bool read_line(struct json_reader *reader, const struct line *line, size_
 
     json_begin(reader, line->text, line->bytes, line->readable, &value);
     if (value.kind == JSON_ARRAY)
-        return wrong(problem, "a line must be a JSON object, not an array");
+        return trace_wrong(problem, "a line must be a JSON object, not an array");
     json_enter(reader);
     while (json_next(reader, &key, &value))
         if (!read_one(key, &value, n_fields, &reading, problem))
             return false;
     if (!json_end(reader)) {
         const struct json_problem *json = json_reader_problem(reader);
-        return wrong(problem, "broken JSON: %s (at byte %zu)", json->text, json->offset + 1);
+        return trace_wrong(problem, "broken JSON: %s (at byte %zu)", json->text, json->offset + 1);
     }
     if (!reading.has_time)
-        return wrong(problem, "\"t\" is missing: a line must say when, in milliseconds");
+        return trace_wrong(problem, "\"t\" is missing: a line must say when, in milliseconds");
     return true;
 }
 
@@ -390,11 +390,11 @@ enum trace_result trace_read_event(struct json_reader *reader, const struct line
         event->id = (struct json_text){event->digits, (size_t)n};
     }
     if (event->op == TRACE_RELEASE && event->id.bytes == NULL) {
-        wrong(problem, "\"id\" is missing: a release must say whose");
+        trace_wrong(problem, "\"id\" is missing: a release must say whose");
         return TRACE_WRONG;
     }
     if (event->op == TRACE_MEMORY && !event->has_used) {
-        wrong(problem, "\"used\" is missing: a memory line must say how much, from 0 to 1");
+        trace_wrong(problem, "\"used\" is missing: a memory line must say how much, from 0 to 1");
         return TRACE_WRONG;
     }
     return TRACE_CALL;

@@ -214,7 +214,7 @@ static bool read_root(struct reading *reading, const struct yaml_node *root)
            (budgets == NULL || read_budgets(reading, budgets));
 }
 
-static bool read_text(struct reading *reading, const char *text, size_t bytes)
+static bool sim_bundle_read_text(struct reading *reading, const char *text, size_t bytes)
 {
     struct yaml_node *root;
 
@@ -233,7 +233,7 @@ bool sim_bundle_read(const struct command *command, const char *path, struct sim
 
     if (text == NULL)
         return false;
-    bool read = read_text(&reading, text, bytes);
+    bool read = sim_bundle_read_text(&reading, text, bytes);
     free(text);
     if (!read && reading.problem.line > 0)
         command_say(command, "%s:%zu:%zu: %s", path, reading.problem.line, reading.problem.column,

@@ -22,7 +22,7 @@ static int64_t allowed_output(const struct workload *workload, size_t i)
 }
 
 /* The cost that is reserved for it. */
-static int64_t cost_of(const struct workload *workload, size_t i)
+static int64_t sim_gate_cost_of(const struct workload *workload, size_t i)
 {
     const struct cluster_request *request = &workload->load.requests[i];
     const struct workload_note *note = workload_note_of(workload, i);
@@ -33,8 +33,8 @@ static int64_t cost_of(const struct workload *workload, size_t i)
     return cost < TG_NUMBER_MAX ? cost : TG_NUMBER_MAX;
 }
 
-static enum tg_priority priority_of(const struct sim_gate *gate, const struct workload_note *note,
-                                    uint32_t class)
+static enum tg_priority sim_gate_priority_of(const struct sim_gate *gate,
+                                             const struct workload_note *note, uint32_t class)
 {
     int32_t number = gate->classes[class].priority;
 
@@ -58,7 +58,7 @@ static void fill_who(const struct sim_gate *gate, const struct cluster_request *
 
     *who = (struct scopes_who){.tenant = tenant,
                                .tenant_bytes = strlen(tenant),
-                               .priority = priority_of(gate, note, request->slo_class)};
+                               .priority = sim_gate_priority_of(gate, note, request->slo_class)};
     name(&workload->load.models, request->model, &who->model, &who->model_bytes);
     if (note != NULL)
         name(&workload->users, note->user, &who->user, &who->user_bytes);
@@ -68,9 +68,9 @@ static void fill_who(const struct sim_gate *gate, const struct cluster_request *
         name(&workload->load.tenants, request->tenant, &who->peer, &who->peer_bytes);
 }
 
-static enum tg_err fill(void *context, const struct cluster_workload *load,
-                        const struct cluster_request *request, struct tg_scope *room,
-                        struct tg_call *call, struct tg_problem *problem)
+static enum tg_err sim_gate_fill(void *context, const struct cluster_workload *load,
+                                 const struct cluster_request *request, struct tg_scope *room,
+                                 struct tg_call *call, struct tg_problem *problem)
 {
     const struct sim_gate *gate = context;
     size_t i = (size_t)(request - load->requests);
@@ -79,7 +79,7 @@ static enum tg_err fill(void *context, const struct cluster_workload *load,
 
     fill_who(gate, request, note, &who);
     enum tg_err err = scopes_fill(gate->scopes, &who, room, call, problem);
-    call->debit.cost = cost_of(gate->workload, i);
+    call->debit.cost = sim_gate_cost_of(gate->workload, i);
     call->hold_s = note != NULL && note->hold_s >= 0 ? note->hold_s : gate->holds[request->model];
     if (note != NULL && note->value >= 0)
         call->value = note->value;
@@ -92,7 +92,7 @@ static int64_t actual(void *context, const struct cluster_request *request)
     const struct sim_gate *gate = context;
     size_t i = (size_t)(request - gate->workload->load.requests);
     int64_t unused = allowed_output(gate->workload, i) - request->output_tokens;
-    int64_t cost = cost_of(gate->workload, i);
+    int64_t cost = sim_gate_cost_of(gate->workload, i);
 
     return unused <= 0 ? -1 : cost > unused ? cost - unused : 0;
 }
@@ -128,7 +128,7 @@ static enum tg_err make_gate(struct sim_gate *gate, uint64_t seed, struct tg_pro
     gate->cluster.config.seed = seed;
     gate->cluster.epoch_ms = gate->workload->epoch_ms;
     gate->cluster.context = gate;
-    gate->cluster.fill = fill;
+    gate->cluster.fill = sim_gate_fill;
     gate->cluster.actual = actual;
     gate->cluster.ended = ended;
     return TG_OK;

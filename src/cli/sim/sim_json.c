@@ -31,7 +31,7 @@ static void write_double(struct json_writer *out, const char *key, double value)
     json_write_double(out, value);
 }
 
-static void write_text(struct json_writer *out, const char *key, const char *text)
+static void sim_json_write_text(struct json_writer *out, const char *key, const char *text)
 {
     json_write_key(out, key);
     json_write_string(out, text, strlen(text));
@@ -145,7 +145,7 @@ static void write_classes(struct json_writer *out, const struct sim_run *run)
         if (run->result.classes[i].arrived == 0)
             continue;
         json_write_object(out);
-        write_text(out, "slo_class", class_name(&run->config.classes[i]));
+        sim_json_write_text(out, "slo_class", class_name(&run->config.classes[i]));
         write_class(out, &run->config.classes[i], &run->result.classes[i]);
         json_write_object_end(out);
     }
@@ -181,7 +181,7 @@ static void write_tenants(struct json_writer *out, const struct sim_run *run)
         if (tenant->arrived == 0)
             continue;
         json_write_object(out);
-        write_text(out, "tenant", run->workload->load.tenants.texts[i]);
+        sim_json_write_text(out, "tenant", run->workload->load.tenants.texts[i]);
         write_integer(out, "arrived", tenant->arrived);
         write_integer(out, "rejected", tenant->rejected);
         write_integer(out, "completed", tenant->completed);
@@ -200,7 +200,7 @@ static void write_instances(struct json_writer *out, const struct sim_run *run)
     for (size_t i = 0; i < run->result.n_instances; i++) {
         snprintf(name, sizeof name, "instance_%zu", i);
         json_write_object(out);
-        write_text(out, "instance_id", name);
+        sim_json_write_text(out, "instance_id", name);
         write_summary(out, &run->result.instances[i]);
         json_write_object_end(out);
     }
@@ -269,7 +269,7 @@ static void write_series(struct json_writer *out, const struct sim_run *run,
 
 void sim_write_numbers(struct json_writer *out, const struct sim_run *run)
 {
-    write_text(out, "admission_policy", sim_admission_name(&run->config));
+    sim_json_write_text(out, "admission_policy", sim_admission_name(&run->config));
     write_integer(out, "seed", (int64_t)run->config.seed);
     write_integer(out, "num_requests", run->result.all.num_requests);
     write_counts(out, run);
@@ -282,7 +282,7 @@ void sim_write_json(struct json_writer *out, const struct sim_run *run)
 
     sim_reasons_count(run, &reasons);
     json_write_object(out);
-    write_text(out, "instance_id", "cluster");
+    sim_json_write_text(out, "instance_id", "cluster");
     sim_write_numbers(out, run);
     write_reasons(out, "rejected_by_reason", &reasons, reasons.counts);
     write_classes(out, run);
@@ -326,21 +326,21 @@ static void write_request(struct json_writer *out, const struct sim_run *run, si
 
     cluster_outcome_reason(&run->config, request, outcome, reason, sizeof reason);
     json_write_object(out);
-    write_text(out, "id", workload_id(run->workload, i, id));
+    sim_json_write_text(out, "id", workload_id(run->workload, i, id));
     write_integer(out, "arrival_us", request->arrival_us);
-    write_text(out, "slo_class", run->config.classes[request->slo_class].name);
-    write_text(out, "tenant", run->workload->load.tenants.texts[request->tenant]);
+    sim_json_write_text(out, "slo_class", run->config.classes[request->slo_class].name);
+    sim_json_write_text(out, "tenant", run->workload->load.tenants.texts[request->tenant]);
     json_write_key(out, "admitted");
     if (outcome->decided_us < 0)
         json_write_null(out);
     else
         json_write_bool(out, outcome->status != CLUSTER_REJECTED);
-    write_text(out, "reason", reason);
+    sim_json_write_text(out, "reason", reason);
     write_instance(out, outcome->instance);
     write_ms(out, "ttft_ms", outcome->ttft_us);
     write_ms(out, "e2e_ms", outcome->e2e_us);
     write_ms(out, "scheduling_delay_ms", outcome->scheduling_us);
-    write_text(out, "status", cluster_status_name((enum cluster_status)outcome->status));
+    sim_json_write_text(out, "status", cluster_status_name((enum cluster_status)outcome->status));
     if (run->config.retry.max_attempts > 1)
         write_integer(out, "attempts", outcome->attempts);
     if (run->config.flow.on || run->config.admission == CLUSTER_GATE)
@@ -360,7 +360,7 @@ static bool send(struct json_writer *out, FILE *file)
     return sent;
 }
 
-static bool write_all(FILE *file, const struct sim_run *run)
+static bool sim_json_write_all(FILE *file, const struct sim_run *run)
 {
     struct json_writer out;
     bool sent = true;
@@ -379,7 +379,7 @@ static bool write_all(FILE *file, const struct sim_run *run)
 bool sim_write_results(const struct command *command, const char *path, const struct sim_run *run)
 {
     FILE *file = fopen(path, "w");
-    bool sent = file != NULL && write_all(file, run);
+    bool sent = file != NULL && sim_json_write_all(file, run);
 
     if (file != NULL) {
         int why = errno;

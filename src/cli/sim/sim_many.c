@@ -163,7 +163,7 @@ static int make_comparison(struct sim_many *many, const struct command *command,
 
 /* ---- Running --------------------------------------------------------------------------------- */
 
-static void keep(struct sim_many *many, struct sim_row_of *row, const struct sim_run *run)
+static void sim_many_keep(struct sim_many *many, struct sim_row_of *row, const struct sim_run *run)
 {
     const char *name = row->name;
 
@@ -201,7 +201,7 @@ static int run_row(struct sim_many *many, const struct command *command, struct 
     if (status == STATUS_DONE)
         status = sim_run_init(&run, command, &settings, &many->workload, &many->first);
     if (status == STATUS_DONE)
-        keep(many, row, &run);
+        sim_many_keep(many, row, &run);
     sim_run_fini(&run);
     sim_settings_fini(&settings);
     return status;

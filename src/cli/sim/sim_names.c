@@ -24,7 +24,8 @@ static bool no_such(const struct command *command, const char *option, const cha
 }
 
 /* Which name it is; -1 after saying what there is. */
-static int find(const struct command *command, const char *option, const char *text, name_at *name)
+static int sim_names_find(const struct command *command, const char *option, const char *text,
+                          name_at *name)
 {
     for (int i = 0; name((size_t)i) != NULL; i++)
         if (strcmp(name((size_t)i), text) == 0)
@@ -138,7 +139,7 @@ bool sim_set_hardware(const struct command *command, const char *option, const c
 bool sim_set_latency(const struct command *command, const char *option, const char *text,
                      struct sim_settings *settings)
 {
-    int found = find(command, option, text, latency_at);
+    int found = sim_names_find(command, option, text, latency_at);
 
     if (found >= 0)
         settings->cluster.latency = (enum cluster_latency)found;
@@ -148,7 +149,7 @@ bool sim_set_latency(const struct command *command, const char *option, const ch
 bool sim_set_scheduler(const struct command *command, const char *option, const char *text,
                        struct sim_settings *settings)
 {
-    int found = find(command, option, text, scheduler_at);
+    int found = sim_names_find(command, option, text, scheduler_at);
 
     if (found >= 0)
         settings->cluster.scheduler = (enum cluster_scheduler)found;
@@ -158,7 +159,7 @@ bool sim_set_scheduler(const struct command *command, const char *option, const 
 bool sim_set_preemption(const struct command *command, const char *option, const char *text,
                         struct sim_settings *settings)
 {
-    int found = find(command, option, text, preemption_at);
+    int found = sim_names_find(command, option, text, preemption_at);
 
     if (found >= 0)
         settings->cluster.preemption = (enum cluster_preemption)found;
@@ -168,7 +169,7 @@ bool sim_set_preemption(const struct command *command, const char *option, const
 bool sim_set_routing(const struct command *command, const char *option, const char *text,
                      struct sim_settings *settings)
 {
-    int found = find(command, option, text, routing_at);
+    int found = sim_names_find(command, option, text, routing_at);
 
     if (found >= 0)
         settings->cluster.routing = (enum cluster_routing)found;
@@ -178,7 +179,7 @@ bool sim_set_routing(const struct command *command, const char *option, const ch
 bool sim_set_admission(const struct command *command, const char *option, const char *text,
                        struct sim_settings *settings)
 {
-    int found = find(command, option, text, admission_at);
+    int found = sim_names_find(command, option, text, admission_at);
 
     if (found >= 0)
         settings->cluster.admission = (enum cluster_admission)found;
@@ -188,7 +189,7 @@ bool sim_set_admission(const struct command *command, const char *option, const 
 bool sim_set_sample(const struct command *command, const char *option, const char *text,
                     struct sim_settings *settings)
 {
-    int found = find(command, option, text, sample_at);
+    int found = sim_names_find(command, option, text, sample_at);
 
     settings->sample_first_token = found == 1;
     return found >= 0;
@@ -197,7 +198,7 @@ bool sim_set_sample(const struct command *command, const char *option, const cha
 bool sim_set_detector(const struct command *command, const char *option, const char *text,
                       struct sim_settings *settings)
 {
-    int found = find(command, option, text, detector_at);
+    int found = sim_names_find(command, option, text, detector_at);
 
     if (found >= 0)
         settings->cluster.flow.detector = (enum cluster_detector)found;
@@ -208,7 +209,7 @@ bool sim_set_detector(const struct command *command, const char *option, const c
 bool sim_set_dispatch(const struct command *command, const char *option, const char *text,
                       struct sim_settings *settings)
 {
-    int found = find(command, option, text, dispatch_at);
+    int found = sim_names_find(command, option, text, dispatch_at);
 
     if (found >= 0)
         settings->cluster.flow.dispatch =
@@ -219,7 +220,7 @@ bool sim_set_dispatch(const struct command *command, const char *option, const c
 bool sim_set_fairness(const struct command *command, const char *option, const char *text,
                       struct sim_settings *settings)
 {
-    int found = find(command, option, text, fairness_at);
+    int found = sim_names_find(command, option, text, fairness_at);
 
     if (found >= 0)
         settings->cluster.flow.fairness =
@@ -265,7 +266,7 @@ bool sim_set_scorers(const struct command *command, const char *option, const ch
     while (*text != '\0') {
         if (!next_part(command, option, ':', &text, &part))
             return false;
-        int found = find(command, option, part.name, scorer_at);
+        int found = sim_names_find(command, option, part.name, scorer_at);
         double weight = strtod(part.value, &end);
         if (found < 0)
             return false;

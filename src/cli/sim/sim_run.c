@@ -83,7 +83,7 @@ static void warn(const struct command *command, const struct cluster_config *con
 
 /* ---- The run --------------------------------------------------------------------------------- */
 
-static int fail(const struct command *command, enum tg_err err, const char *text)
+static int sim_run_fail(const struct command *command, enum tg_err err, const char *text)
 {
     command_say(command, "%s", text);
     return err == TG_ERR_INVALID ? STATUS_WRONG : STATUS_FAILED;
@@ -119,7 +119,7 @@ static int run_cluster(struct sim_run *run, const struct command *command)
     run->config.progress = NULL;
     if (progress.percent >= 0)
         fputs("\r\033[K", stderr);
-    return err == TG_OK ? STATUS_DONE : fail(command, err, problem.text);
+    return err == TG_OK ? STATUS_DONE : sim_run_fail(command, err, problem.text);
 }
 
 static int run_gated(struct sim_run *run, const struct command *command)
@@ -149,7 +149,7 @@ int sim_run_init(struct sim_run *run, const struct command *command,
     if (budgets == NULL || !number_classes(&run->config, &first->cluster) ||
         !number_budgets(settings, workload, budgets)) {
         free(budgets);
-        return fail(command, TG_ERR_MEMORY, tg_strerror(TG_ERR_MEMORY));
+        return sim_run_fail(command, TG_ERR_MEMORY, tg_strerror(TG_ERR_MEMORY));
     }
     /* A workload file may have set an end that the options do not. */
     if (run->config.horizon_us == INT64_MAX)

@@ -327,7 +327,7 @@ static bool check_all(const struct command *command, const struct sim_settings *
 }
 
 /* What follows from several options. */
-static void settle(struct sim_settings *settings)
+static void sim_settings_settle(struct sim_settings *settings)
 {
     struct cluster_config *cluster = &settings->cluster;
 
@@ -364,7 +364,7 @@ bool sim_settings_make(const struct command *command, const struct sim_asked *as
             return false;
     if (!check_all(command, settings))
         return false;
-    settle(settings);
+    sim_settings_settle(settings);
     if (settings->cluster.admission == CLUSTER_GATE ||
         cluster_config_check(&settings->cluster, &problem) == TG_OK)
         return true;

@@ -21,7 +21,7 @@ static const struct http_timeouts patience = {
 
 /* ---- The reply ------------------------------------------------------------------------------- */
 
-static void tell(struct top_link *link, int status, const char *why)
+static void top_link_tell(struct top_link *link, int status, const char *why)
 {
     struct top_reply reply = {status, {link->body, link->n}, why};
 
@@ -37,7 +37,7 @@ static void take_head(struct http_outbound *out, const struct http_head *head)
 }
 
 /* With room for the padding that the JSON reader looks at. */
-static bool make_room(struct top_link *link, size_t more)
+static bool top_link_make_room(struct top_link *link, size_t more)
 {
     size_t need = link->n + more + JSON_PADDING, capacity = link->capacity * 2;
     char *grown;
@@ -58,7 +58,7 @@ static void take_data(struct http_outbound *out, struct slice bytes)
 {
     struct top_link *link = out->owner;
 
-    if (link->too_long || bytes.n > BODY_MAX - link->n || !make_room(link, bytes.n)) {
+    if (link->too_long || bytes.n > BODY_MAX - link->n || !top_link_make_room(link, bytes.n)) {
         link->too_long = true;
         return;
     }
@@ -71,9 +71,9 @@ static void take_end(struct http_outbound *out)
     struct top_link *link = out->owner;
 
     if (link->too_long)
-        tell(link, 0, "the reply is longer than any snapshot");
+        top_link_tell(link, 0, "the reply is longer than any snapshot");
     else
-        tell(link, link->status, "");
+        top_link_tell(link, link->status, "");
 }
 
 static void send_request(struct top_link *link);
@@ -85,7 +85,7 @@ static void take_failure(struct http_outbound *out, enum http_why why, const cha
     if (why == HTTP_RESET && out->reused && !out->head_seen)
         send_request(link);
     else
-        tell(link, 0, text);
+        top_link_tell(link, 0, text);
 }
 
 static const struct http_client_ops link_ops = {
@@ -108,7 +108,7 @@ static void send_request(struct top_link *link)
     link->too_long = false;
     link->out = http_send(link->client, link->origin, &head, &patience, &link_ops, link);
     if (link->out == NULL)
-        tell(link, 0, "out of memory");
+        top_link_tell(link, 0, "out of memory");
 }
 
 void top_link_fetch(struct top_link *link)
@@ -178,7 +178,7 @@ bool top_link_open(struct top_link *link, struct net_loop *loop, const struct to
     if (address->token != NULL)
         link->authorization = joined("Bearer ", strlen("Bearer "), address->token);
     if ((address->token == NULL || link->authorization != NULL) &&
-        read_url(link, address, problem) && make_room(link, 0) &&
+        read_url(link, address, problem) && top_link_make_room(link, 0) &&
         http_client_new(loop, &options, &link->client) == TG_OK)
         return true;
     top_link_close(link);

@@ -168,7 +168,7 @@ static const struct field snapshot[] = {TEXT_OF(top_snapshot, version),
 
 /* ---- Values ---------------------------------------------------------------------------------- */
 
-static void copy_text(struct json_text text, char *to, size_t bytes)
+static void top_model_copy_text(struct json_text text, char *to, size_t bytes)
 {
     size_t n = text.size < bytes ? text.size : bytes - 1;
 
@@ -201,7 +201,7 @@ static void read_reasons(struct json_reader *reader, struct top_by_reason *into)
         double number = number_of(&value);
         if (!(number > 0) || into->n == TOP_REASONS_MAX)
             continue;
-        copy_text(name, into->list[into->n].reason, sizeof into->list[0].reason);
+        top_model_copy_text(name, into->list[into->n].reason, sizeof into->list[0].reason);
         into->list[into->n++].value = number;
     }
 }
@@ -214,7 +214,7 @@ static void *at(void *base, size_t offset)
 }
 
 /* What a member has that does not come: an object that is null is as empty as an absent one. */
-static void forget(const struct field *table, void *base)
+static void top_model_forget(const struct field *table, void *base)
 {
     for (const struct field *field = table; field->name != NULL; field++) {
         void *place = at(base, field->offset);
@@ -223,7 +223,7 @@ static void forget(const struct field *table, void *base)
         else if (field->kind == NUMBER)
             *(double *)place = (double)NAN;
         else if (field->kind == OBJECT)
-            forget(field->inside, place);
+            top_model_forget(field->inside, place);
     }
 }
 
@@ -242,7 +242,7 @@ static void read_list(struct json_reader *reader, const struct field *field, voi
         void *element = at(base, field->offset + *n * field->size);
         if (value.kind != JSON_OBJECT || *n == field->most)
             continue;
-        forget(field->inside, element);
+        top_model_forget(field->inside, element);
         read_object(reader, field->inside, element);
         ++*n;
     }
@@ -256,7 +256,7 @@ static void read_member(struct json_reader *reader, const struct field *field,
     switch (field->kind) {
     case TEXT:
         if (value->kind == JSON_STRING)
-            copy_text(value->string, place, field->size);
+            top_model_copy_text(value->string, place, field->size);
         break;
     case INTEGER:
         *(int64_t *)place = integer_of(value);
@@ -389,7 +389,7 @@ bool top_snapshot_read(struct json_reader *reader, struct slice body, struct top
     struct json_value root;
 
     memset(into, 0, sizeof *into);
-    forget(snapshot, into);
+    top_model_forget(snapshot, into);
     if (json_begin(reader, body.at, body.n, body.n + JSON_PADDING, &root) &&
         root.kind == JSON_OBJECT)
         read_object(reader, snapshot, into);
@@ -414,7 +414,7 @@ static void take_message(struct json_reader *reader, char *message, size_t bytes
         return;
     while (json_next(reader, &name, &value))
         if (json_text_is(name, "message") && value.kind == JSON_STRING)
-            copy_text(value.string, message, bytes);
+            top_model_copy_text(value.string, message, bytes);
 }
 
 void top_error_read(struct json_reader *reader, struct slice body, char *message, size_t bytes)

@@ -9,7 +9,7 @@
 
 #define LINE_BYTES 512 /* of one text; what is longer is cut */
 
-static void append(struct top_paper *paper, const char *bytes, size_t n)
+static void top_paper_append(struct top_paper *paper, const char *bytes, size_t n)
 {
     if (paper->n + n > paper->capacity) {
         size_t capacity = (paper->n + n) * 2;
@@ -27,7 +27,7 @@ static void append(struct top_paper *paper, const char *bytes, size_t n)
 
 static void append_text(struct top_paper *paper, const char *text)
 {
-    append(paper, text, strlen(text));
+    top_paper_append(paper, text, strlen(text));
 }
 
 /* Of the sixteen colours that follow the terminal's own theme, light or dark. */
@@ -49,7 +49,8 @@ static bool is_marked(const struct top_paper *paper, enum top_style style)
     return paper->colour || style == TOP_TITLE || style == TOP_HEAD;
 }
 
-static void put_text(struct top_paper *paper, enum top_style style, const char *text, size_t n)
+static void top_paper_put_text(struct top_paper *paper, enum top_style style, const char *text,
+                               size_t n)
 {
     if (paper->rows > 0 && paper->row >= paper->rows)
         return;
@@ -59,7 +60,7 @@ static void put_text(struct top_paper *paper, enum top_style style, const char *
         return;
     if (is_marked(paper, style))
         append_text(paper, code_of(style));
-    append(paper, text, n);
+    top_paper_append(paper, text, n);
     if (is_marked(paper, style))
         append_text(paper, "\033[0m");
     paper->column += n;
@@ -94,7 +95,8 @@ void top_paper_put(struct top_paper *paper, enum top_style style, const char *fo
     n = vsnprintf(text, sizeof text, format, args);
     va_end(args);
     if (n > 0)
-        put_text(paper, style, text, (size_t)n < sizeof text ? (size_t)n : sizeof text - 1);
+        top_paper_put_text(paper, style, text,
+                           (size_t)n < sizeof text ? (size_t)n : sizeof text - 1);
 }
 
 void top_paper_cell(struct top_paper *paper, enum top_style style, int width, const char *text)
@@ -112,7 +114,7 @@ void top_paper_cell(struct top_paper *paper, enum top_style style, int width, co
     } else {
         memcpy(cell + (width < 0 ? wide - n : 0), text, n);
     }
-    put_text(paper, style, cell, wide);
+    top_paper_put_text(paper, style, cell, wide);
 }
 
 /* The last line of a screen has no end: that would move everything up. */

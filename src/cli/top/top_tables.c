@@ -30,7 +30,7 @@ static void put_integer(char *cell, int64_t value)
         snprintf(cell, TOP_CELL_BYTES, "%" PRId64, value);
 }
 
-static void put_number(char *cell, double value, const char *unit)
+static void top_tables_put_number(char *cell, double value, const char *unit)
 {
     if (isnan(value))
         snprintf(cell, TOP_CELL_BYTES, "-");
@@ -65,7 +65,7 @@ static void put_window(char *cell, const struct top_window *window)
                  window->used == TOP_NONE ? 0 : window->used, window->limit);
 }
 
-static void put_text(char *cell, const char *text, const char *instead)
+static void top_tables_put_text(char *cell, const char *text, const char *instead)
 {
     snprintf(cell, TOP_CELL_BYTES, "%s", text[0] != '\0' ? text : instead);
 }
@@ -122,13 +122,13 @@ static void fill_route(const struct top_snapshot *of, size_t i, struct top_row *
 {
     const struct top_route *route = &of->routes[i - of->n_gates];
 
-    put_text(row->cells[0], route->model, "-");
-    put_text(row->cells[1], route->provider, "-");
+    top_tables_put_text(row->cells[0], route->model, "-");
+    top_tables_put_text(row->cells[1], route->provider, "-");
     put_law(row->cells[2], route->law, route->mode);
     put_integer(row->cells[3], route->limit);
     put_integer(row->cells[4], route->in_flight);
     put_queued(row->cells[5], &route->queued);
-    put_number(row->cells[6], route->first_byte_ms, "ms");
+    top_tables_put_number(row->cells[6], route->first_byte_ms, "ms");
     snprintf(row->cells[7], TOP_CELL_BYTES, "%" PRId64 "/%" PRId64,
              route->keys_ready == TOP_NONE ? 0 : route->keys_ready,
              route->keys == TOP_NONE ? 0 : route->keys);
@@ -153,7 +153,7 @@ static const struct top_column key_columns[] = {
     {"RPM", -12, false, false},   {"TPM", -15, false, true},     {"LATENCY", -10, false, true},
 };
 
-static size_t count_keys(const struct top_snapshot *of)
+static size_t top_tables_count_keys(const struct top_snapshot *of)
 {
     return of->n_keys;
 }
@@ -163,15 +163,15 @@ static void fill_key(const struct top_snapshot *of, size_t i, struct top_row *ro
     const struct top_key *key = &of->keys[i];
     bool cooling = strcmp(key->status, "cooling") == 0;
 
-    put_text(row->cells[0], key->name, "-");
-    put_text(row->cells[1], key->provider, "-");
-    put_text(row->cells[2], key->model, "-");
-    put_text(row->cells[3], key->status, "-");
+    top_tables_put_text(row->cells[0], key->name, "-");
+    top_tables_put_text(row->cells[1], key->provider, "-");
+    top_tables_put_text(row->cells[2], key->model, "-");
+    top_tables_put_text(row->cells[3], key->status, "-");
     put_until(row->cells[4], cooling ? key->cooldown_until : key->breaker_until, of->now);
     put_integer(row->cells[5], key->in_flight);
     put_window(row->cells[6], &key->rpm);
     put_window(row->cells[7], &key->tpm);
-    put_number(row->cells[8], key->latency_ms, "ms");
+    top_tables_put_number(row->cells[8], key->latency_ms, "ms");
     if (strcmp(key->status, "ready") == 0)
         row->style = TOP_PLAIN;
     else
@@ -197,13 +197,13 @@ static void fill_budget(const struct top_snapshot *of, size_t i, struct top_row 
 {
     const struct top_budget *budget = &of->budgets[i];
 
-    put_text(row->cells[0], budget->tenant, "(everyone)");
-    put_text(row->cells[1], budget->per, "-");
-    put_text(row->cells[2], budget->mode, "-");
+    top_tables_put_text(row->cells[0], budget->tenant, "(everyone)");
+    top_tables_put_text(row->cells[1], budget->per, "-");
+    top_tables_put_text(row->cells[2], budget->mode, "-");
     put_usd(row->cells[3], budget->used_micro_usd);
     put_usd(row->cells[4], budget->reserved_micro_usd);
     put_usd(row->cells[5], budget->limit_micro_usd);
-    put_number(row->cells[6], budget->used_ratio * 100, "%");
+    top_tables_put_number(row->cells[6], budget->used_ratio * 100, "%");
     put_until(row->cells[7], budget->reset_at, of->now);
     row->style = budget->used_ratio >= 1     ? TOP_BAD
                  : budget->used_ratio >= 0.8 ? TOP_WARN
@@ -226,9 +226,9 @@ static void fill_tenant(const struct top_snapshot *of, size_t i, struct top_row 
 {
     const struct top_tenant *tenant = &of->tenants[i];
 
-    put_text(row->cells[0], tenant->name, "-");
-    put_number(row->cells[1], tenant->calls_per_s, "");
-    put_number(row->cells[2], tenant->refused_per_s, "");
+    top_tables_put_text(row->cells[0], tenant->name, "-");
+    top_tables_put_number(row->cells[1], tenant->calls_per_s, "");
+    top_tables_put_number(row->cells[2], tenant->refused_per_s, "");
     put_integer(row->cells[3], tenant->calls);
     put_integer(row->cells[4], tenant->refused);
     row->style = tenant->refused_per_s > 0 ? TOP_WARN : TOP_PLAIN;
@@ -262,16 +262,16 @@ static void fill_denial(const struct top_snapshot *of, size_t i, struct top_row 
     const struct top_denial *denial = &of->denials[i];
 
     put_clock(row->cells[0], denial->at);
-    put_text(row->cells[1], denial->tenant, "-");
-    put_text(row->cells[2], denial->model, "-");
-    put_text(row->cells[3], denial->reason, "-");
-    put_text(row->cells[4], denial->text, "-");
+    top_tables_put_text(row->cells[1], denial->tenant, "-");
+    top_tables_put_text(row->cells[2], denial->model, "-");
+    top_tables_put_text(row->cells[3], denial->reason, "-");
+    top_tables_put_text(row->cells[4], denial->text, "-");
     row->style = TOP_PLAIN;
 }
 
 const struct top_table top_tables[TOP_TABLES] = {
     {"1 routes", route_columns, COUNT(route_columns), count_routes, fill_gate_or_route},
-    {"2 keys", key_columns, COUNT(key_columns), count_keys, fill_key},
+    {"2 keys", key_columns, COUNT(key_columns), top_tables_count_keys, fill_key},
     {"3 budgets", budget_columns, COUNT(budget_columns), count_budgets, fill_budget},
     {"4 tenants", tenant_columns, COUNT(tenant_columns), count_tenants, fill_tenant},
     {"5 denials", denial_columns, COUNT(denial_columns), count_denials, fill_denial},

@@ -143,8 +143,8 @@ static size_t longest_cell(const struct top_table *table, const struct top_snaps
 }
 
 /* Columns that may go do so from the right, until the wide one has what it needs. */
-static void lay_out(const struct top_table *table, const struct top_snapshot *of, size_t columns,
-                    struct layout *layout)
+static void top_view_lay_out(const struct top_table *table, const struct top_snapshot *of,
+                             size_t columns, struct layout *layout)
 {
     size_t wide = 0;
     int used = 0;
@@ -189,7 +189,7 @@ static void draw_table(const struct top_table *table, const struct top_snapshot 
     struct layout layout = {{0}};
     size_t n = table->count(of);
 
-    lay_out(table, of, paper->columns, &layout);
+    top_view_lay_out(table, of, paper->columns, &layout);
     for (size_t k = 0; k < table->n_columns; k++)
         snprintf(head.cells[k], TOP_CELL_BYTES, "%s", table->columns[k].title);
     if (rows < n && table->columns[0].wide)

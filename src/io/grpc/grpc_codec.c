@@ -62,7 +62,7 @@ bool grpc_read_timeout(struct slice text, tg_ms *ms)
 
 /* ---- messages ---- */
 
-static bool is_plain(unsigned char c)
+static bool grpc_codec_is_plain(unsigned char c)
 {
     return c >= 0x20 && c <= 0x7e && c != '%';
 }
@@ -74,7 +74,7 @@ size_t grpc_write_message(struct slice text, char *out, size_t size)
 
     for (size_t i = 0; i < text.n; i++) {
         unsigned char c = (unsigned char)text.at[i];
-        size_t need = is_plain(c) ? 1 : 3;
+        size_t need = grpc_codec_is_plain(c) ? 1 : 3;
         /* Up to here all characters are whole: bytes of the form 10xxxxxx go on with one. */
         if ((c & 0xc0) != 0x80)
             whole = n;

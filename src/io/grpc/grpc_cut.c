@@ -31,7 +31,7 @@ static bool read_varint(struct slice *left, uint64_t *number)
 }
 
 /* What stands behind a tag. False: there is no such kind, or it does not end here. */
-static bool read_field(struct slice *left, unsigned kind, struct slice *bytes)
+static bool grpc_cut_read_field(struct slice *left, unsigned kind, struct slice *bytes)
 {
     uint64_t number = 0;
 
@@ -50,14 +50,15 @@ static bool read_field(struct slice *left, unsigned kind, struct slice *bytes)
     return true;
 }
 
-static const char *find(const ProtobufCMessageDescriptor *type, struct slice left, int depth)
+static const char *grpc_cut_find(const ProtobufCMessageDescriptor *type, struct slice left,
+                                 int depth)
 {
     const char *found = NULL;
     struct slice bytes;
     uint64_t tag;
 
     while (found == NULL && left.n > 0 && read_varint(&left, &tag) &&
-           read_field(&left, (unsigned)(tag & 7), &bytes)) {
+           grpc_cut_read_field(&left, (unsigned)(tag & 7), &bytes)) {
         const ProtobufCFieldDescriptor *field =
             (tag & 7) == WIRE_BYTES && bytes.n > 0 && tag >> 3 <= UINT32_MAX
                 ? protobuf_c_message_descriptor_get_field(type, (unsigned)(tag >> 3))
@@ -67,7 +68,7 @@ static const char *find(const ProtobufCMessageDescriptor *type, struct slice lef
         if (field->type == PROTOBUF_C_TYPE_STRING)
             found = field->name;
         else if (field->type == PROTOBUF_C_TYPE_MESSAGE && depth < DEPTH_MAX)
-            found = find(field->descriptor, bytes, depth + 1);
+            found = grpc_cut_find(field->descriptor, bytes, depth + 1);
     }
     return found;
 }
@@ -76,5 +77,5 @@ const char *grpc_find_cut(const ProtobufCMessageDescriptor *type, struct slice m
 {
     if (message.n == 0 || memchr(message.at, 0, message.n) == NULL)
         return NULL;
-    return find(type, message, 0);
+    return grpc_cut_find(type, message, 0);
 }

@@ -36,7 +36,8 @@ void grpc_frames_feed(struct grpc_frames *frames, struct slice piece)
 }
 
 /* What the head says of its message. */
-static enum grpc_frame_state look(struct grpc_frames *frames, const char *head, size_t *length)
+static enum grpc_frame_state grpc_frame_look(struct grpc_frames *frames, const char *head,
+                                             size_t *length)
 {
     const unsigned char *byte = (const unsigned char *)head;
 
@@ -48,7 +49,7 @@ static enum grpc_frame_state look(struct grpc_frames *frames, const char *head, 
     return frames->ended;
 }
 
-static bool make_room(struct grpc_frames *frames, size_t bytes)
+static bool grpc_frame_make_room(struct grpc_frames *frames, size_t bytes)
 {
     size_t capacity = frames->capacity;
 
@@ -83,7 +84,7 @@ static bool gather(struct grpc_frames *frames, size_t want)
 {
     size_t take = want - frames->n < frames->piece.n ? want - frames->n : frames->piece.n;
 
-    if (!make_room(frames, frames->n + take))
+    if (!grpc_frame_make_room(frames, frames->n + take))
         return false;
     memcpy(frames->at + frames->n, frames->piece.at, take);
     frames->n += take;
@@ -100,7 +101,7 @@ static enum grpc_frame_state next_gathered(struct grpc_frames *frames, struct sl
         return frames->ended = GRPC_FRAME_NO_MEMORY;
     if (frames->n < GRPC_FRAME_HEAD)
         return GRPC_FRAME_MORE;
-    if (look(frames, frames->at, &length) != GRPC_FRAME)
+    if (grpc_frame_look(frames, frames->at, &length) != GRPC_FRAME)
         return frames->ended;
     if (!gather(frames, GRPC_FRAME_HEAD + length))
         return frames->ended = GRPC_FRAME_NO_MEMORY;
@@ -121,7 +122,7 @@ enum grpc_frame_state grpc_frames_next(struct grpc_frames *frames, struct slice 
         return next_gathered(frames, message);
     if (frames->piece.n == 0)
         return GRPC_FRAME_MORE;
-    if (look(frames, frames->piece.at, &length) != GRPC_FRAME)
+    if (grpc_frame_look(frames, frames->piece.at, &length) != GRPC_FRAME)
         return frames->ended;
     if (frames->piece.n < GRPC_FRAME_HEAD + length)
         return next_gathered(frames, message);
@@ -134,7 +135,7 @@ bool grpc_frames_keep(struct grpc_frames *frames, struct slice *message)
 {
     if (message->at == frames->at + GRPC_FRAME_HEAD)
         return true;
-    if (!make_room(frames, GRPC_FRAME_HEAD + message->n))
+    if (!grpc_frame_make_room(frames, GRPC_FRAME_HEAD + message->n))
         return false;
     if (message->n > 0)
         memcpy(frames->at + GRPC_FRAME_HEAD, message->at, message->n);

@@ -48,7 +48,7 @@ void grpc_flush(struct grpc_call *call)
     }
 }
 
-static char *reserve(struct grpc_server *server, size_t n)
+static char *grpc_reply_reserve(struct grpc_server *server, size_t n)
 {
     size_t capacity = server->out_capacity > 0 ? server->out_capacity : 4096;
 
@@ -77,7 +77,7 @@ bool grpc_send_within(struct grpc_call *call, const ProtobufCMessage *message, s
         return true;
     if (server->reading != NULL && server->reading != call)
         grpc_flush(server->reading); /* what is packed is that one's */
-    char *at = most <= INT32_MAX ? reserve(server, GRPC_FRAME_HEAD + most) : NULL;
+    char *at = most <= INT32_MAX ? grpc_reply_reserve(server, GRPC_FRAME_HEAD + most) : NULL;
     if (at == NULL) {
         grpc_fail(call, GRPC_RESOURCE_EXHAUSTED, "there is no memory for an answer");
         return false;

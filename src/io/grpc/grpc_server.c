@@ -3,7 +3,7 @@
  *     begin: content type, path, timeout ---> the method's begin
  *     data:  frames ---> [one message: kept] [many: unpacked, message(), sent together]
  *     end:   the one message ---> message();  or end()
- *     gone:  cancel(), unless it was finished; lost(), if that has not got out
+ *     gone:  grpc_server_cancel(), unless it was finished; lost(), if that has not got out
  *
  * An RPC that is refused before it has a call of ours (415, UNIMPLEMENTED) has no owner: whatever
  * else comes of that exchange is not looked at. The others take a struct from a list of spare ones.
@@ -80,7 +80,7 @@ static void give_call(struct grpc_call *call)
 
 /* ---- ends that the owner does not choose ---- */
 
-static void cancel(struct grpc_call *call)
+static void grpc_server_cancel(struct grpc_call *call)
 {
     if (call->finished)
         return;
@@ -90,7 +90,7 @@ static void cancel(struct grpc_call *call)
 
 void grpc_fail(struct grpc_call *call, enum grpc_code code, const char *text)
 {
-    cancel(call);
+    grpc_server_cancel(call);
     grpc_finish(call, code, text);
 }
 
@@ -119,7 +119,7 @@ static void finish_frame(struct grpc_call *call, enum grpc_frame_state state)
 
 static void fail_frame(struct grpc_call *call, enum grpc_frame_state state)
 {
-    cancel(call);
+    grpc_server_cancel(call);
     finish_frame(call, state);
 }
 
@@ -217,7 +217,7 @@ void grpc_server_gone(struct http_inbound *in, enum http_why why)
     in->owner = NULL;
     if (call->finished && why != HTTP_DONE && call->method->lost != NULL)
         call->method->lost(call);
-    cancel(call);
+    grpc_server_cancel(call);
     give_call(call);
 }
 
@@ -262,7 +262,8 @@ static const struct grpc_service *find_service(const struct grpc_server *server,
 }
 
 /* Null: it has been answered. */
-static const struct grpc_method *find(const struct grpc_server *server, struct http_inbound *in)
+static const struct grpc_method *grpc_server_find(const struct grpc_server *server,
+                                                  struct http_inbound *in)
 {
     struct slice service_name, name;
     char text[256];
@@ -328,7 +329,7 @@ void grpc_server_begin(struct grpc_server *server, struct http_inbound *in)
         turn_away(in, 415);
         return;
     }
-    const struct grpc_method *method = find(server, in);
+    const struct grpc_method *method = grpc_server_find(server, in);
     if (method == NULL)
         return;
     struct grpc_call *call = take_call(server);

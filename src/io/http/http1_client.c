@@ -28,7 +28,7 @@ static size_t queued_bytes(const struct out_exchange *exchange)
 }
 
 /* Bytes for the upstream, wherever they wait. False: no memory. */
-static bool put(struct out_exchange *exchange, const void *bytes, size_t n)
+static bool http1_client_put(struct out_exchange *exchange, const void *bytes, size_t n)
 {
     if (!exchange->attached)
         return buf_append(exchange->client->loop, &exchange->wait, bytes, n);
@@ -140,12 +140,12 @@ static size_t out_write(struct http_outbound *out, struct slice bytes)
     if (bytes.n == 0)
         return queued_bytes(exchange);
     if (exchange->chunked)
-        ok = put(exchange, line, http1_chunk_line(line, bytes.n));
+        ok = http1_client_put(exchange, line, http1_chunk_line(line, bytes.n));
     else
         exchange->left -= (int64_t)bytes.n;
-    ok = ok && put(exchange, bytes.at, bytes.n);
+    ok = ok && http1_client_put(exchange, bytes.at, bytes.n);
     if (exchange->chunked)
-        ok = ok && put(exchange, "\r\n", 2);
+        ok = ok && http1_client_put(exchange, "\r\n", 2);
     if (!ok)
         out_fail_later(exchange, HTTP_NO_MEMORY, "no memory");
     note_sent(exchange);
@@ -162,7 +162,7 @@ static bool put_end_of_chunks(struct out_exchange *exchange, const struct http_f
 {
     struct buf end = {0};
     bool ok = http1_put_last_chunk(exchange->client->loop, &end, trailers, n) &&
-              put(exchange, buf_first(&end), buf_bytes(&end));
+              http1_client_put(exchange, buf_first(&end), buf_bytes(&end));
 
     buf_release(exchange->client->loop, &end);
     return ok;

@@ -56,7 +56,7 @@ static int stop(struct http1_parser *parser, int status, const char *text)
     return -1;
 }
 
-static int note(struct http1_parser *parser, enum http1_event event)
+static int http1_parse_note(struct http1_parser *parser, enum http1_event event)
 {
     parser->event = event;
     parser->paused = true;
@@ -214,7 +214,7 @@ static bool make_relative(struct slice *target)
 }
 
 /* What llhttp does not look at. */
-static int check_head(struct http1_parser *parser, llhttp_t *llhttp)
+static int http1_parse_check_head(struct http1_parser *parser, llhttp_t *llhttp)
 {
     struct http_head *head = &parser->head;
     struct slice coding = http_find(head, SLICE("transfer-encoding"));
@@ -266,7 +266,7 @@ static int on_head(llhttp_t *llhttp)
         parser->head.method = slice_of(llhttp_method_name((llhttp_method_t)llhttp->method));
     else
         parser->head.status = status;
-    if (check_head(parser, llhttp) != 0)
+    if (http1_parse_check_head(parser, llhttp) != 0)
         return -1;
     parser->head.length = body_length(parser, llhttp);
     if (parser->head.length == -2)
@@ -278,7 +278,7 @@ static int on_head(llhttp_t *llhttp)
         llhttp->flags |= F_SKIPBODY;
     parser->until_eof = llhttp_message_needs_eof(llhttp);
     parser->keep_alive = llhttp_should_keep_alive(llhttp);
-    return note(parser, HTTP1_HEAD);
+    return http1_parse_note(parser, HTTP1_HEAD);
 }
 
 static int on_body(llhttp_t *llhttp, const char *at, size_t n)
@@ -288,12 +288,12 @@ static int on_body(llhttp_t *llhttp, const char *at, size_t n)
     if (n == 0)
         return 0;
     parser->body = (struct slice){at, n};
-    return note(parser, HTTP1_BODY);
+    return http1_parse_note(parser, HTTP1_BODY);
 }
 
 static int on_end(llhttp_t *llhttp)
 {
-    return note(llhttp->data, HTTP1_END);
+    return http1_parse_note(llhttp->data, HTTP1_END);
 }
 
 static const llhttp_settings_t settings = {
@@ -380,7 +380,7 @@ void http1_parser_move_head(struct http1_parser *parser, struct http_head *head,
 }
 
 /* llhttp's reasons by their status. */
-static enum http1_event refuse(struct http1_parser *parser)
+static enum http1_event http1_parse_refuse(struct http1_parser *parser)
 {
     llhttp_t *llhttp = inner(parser);
     const char *reason = llhttp_get_error_reason(llhttp);
@@ -430,7 +430,7 @@ enum http1_event http1_parse(struct http1_parser *parser, const char *bytes, siz
     parser->event = HTTP1_MORE;
     llhttp_errno_t error = llhttp_execute(llhttp, bytes, n);
     if (error != HPE_OK && error != HPE_PAUSED)
-        return refuse(parser);
+        return http1_parse_refuse(parser);
     *took = error == HPE_OK ? n : (size_t)(llhttp_get_error_pos(llhttp) - bytes);
     if (too_much_overhead(parser, *took))
         return bad(parser, 400, "there is more around the chunks than in them");

@@ -65,7 +65,7 @@ static void earn_time(struct http1_conn *conn, size_t bytes)
     http1_conn_await_body(conn);
 }
 
-static void enter(struct http1_conn *conn, enum http1_phase phase)
+static void http1_server_enter(struct http1_conn *conn, enum http1_phase phase)
 {
     conn->phase = phase;
     http1_conn_await_bytes(conn);
@@ -142,7 +142,7 @@ void http1_conn_end(struct http1_conn *conn, enum http_why why)
 static void linger(struct http1_conn *conn)
 {
     conn->dropped = 0;
-    enter(conn, HTTP1_LINGER);
+    http1_server_enter(conn, HTTP1_LINGER);
     wire_shutdown(&conn->wire);
     if (conn->wire.eof && wire_queued(&conn->wire) == 0)
         http1_conn_end(conn, HTTP_DONE);
@@ -165,7 +165,7 @@ void http1_make_refusal(const struct http_listener *listener, int status, const 
 }
 
 /* A reply of our own, and the end. */
-static void refuse(struct http1_conn *conn, int status, const char *text, bool begun)
+static void http1_server_refuse(struct http1_conn *conn, int status, const char *text, bool begun)
 {
     struct http_refusal refusal;
     struct http_field type = {.name = SLICE("content-type")};
@@ -190,11 +190,12 @@ void http1_conn_refuse(struct http1_conn *conn, int status, const char *text)
     if (conn->phase == HTTP1_SHAKING) /* it could not be read */
         http1_conn_end(conn, HTTP_ABORTED);
     else
-        refuse(conn, status, text, false);
+        http1_server_refuse(conn, status, text, false);
 }
 
 /* The client did something wrong: it is told, if nothing was said yet. */
-static void fail(struct http1_conn *conn, int status, const char *text, enum http_why why)
+static void http1_server_fail(struct http1_conn *conn, int status, const char *text,
+                              enum http_why why)
 {
     bool said = conn->replied, begun = conn->phase == HTTP1_BUSY;
 
@@ -204,7 +205,7 @@ static void fail(struct http1_conn *conn, int status, const char *text, enum htt
     }
     tell_gone(conn, why);
     if (conn->wire.state != WIRE_CLOSED)
-        refuse(conn, status, text, begun);
+        http1_server_refuse(conn, status, text, begun);
 }
 
 bool http1_conn_is_kept(const struct http1_conn *conn)
@@ -221,11 +222,11 @@ static void read_timer_fires(void *arg)
 
     switch (conn->phase) {
     case HTTP1_READING:
-        refuse(conn, 408, "the header did not arrive in time", false);
+        http1_server_refuse(conn, 408, "the header did not arrive in time", false);
         break;
     case HTTP1_BUSY:
         if (!conn->body_done && !conn->paused && !conn->finished && !conn->in.patient)
-            fail(conn, 408, "the body did not arrive in time", HTTP_TIMEOUT);
+            http1_server_fail(conn, 408, "the body did not arrive in time", HTTP_TIMEOUT);
         break;
     case HTTP1_IDLE:
         if (http1_conn_is_kept(conn))
@@ -274,7 +275,7 @@ static void end_of_request(struct http1_conn *conn)
 {
     if (conn->phase == HTTP1_REST) {
         http1_parser_next(&conn->parser);
-        enter(conn, HTTP1_IDLE);
+        http1_server_enter(conn, HTTP1_IDLE);
         if (conn->listener->draining)
             http1_conn_end(conn, HTTP_DONE);
         return;
@@ -332,11 +333,11 @@ static void handle(struct http1_conn *conn, enum http1_event event, struct slice
         if (conn->phase == HTTP1_REST)
             linger(conn);
         else
-            fail(conn, conn->parser.status, conn->parser.text, HTTP_ERROR);
+            http1_server_fail(conn, conn->parser.status, conn->parser.text, HTTP_ERROR);
         break;
     case HTTP1_MORE:
         if (conn->phase == HTTP1_IDLE && http1_parser_begun(&conn->parser))
-            enter(conn, HTTP1_READING);
+            http1_server_enter(conn, HTTP1_READING);
         break;
     }
 }
@@ -390,7 +391,7 @@ static size_t sniff(struct http1_conn *conn, const char *bytes, size_t n)
     return conn->wire.state == WIRE_CLOSED ? n : conn->wire.ops->data(&conn->wire, bytes, n);
 }
 
-static size_t on_data(struct wire *wire, const char *bytes, size_t n)
+static size_t http1_server_on_data(struct wire *wire, const char *bytes, size_t n)
 {
     struct http1_conn *conn = conn_of_wire(wire);
 
@@ -400,12 +401,12 @@ static size_t on_data(struct wire *wire, const char *bytes, size_t n)
 /* The first request has only as long as a head may take. */
 static void await_first(struct http1_conn *conn)
 {
-    enter(conn, HTTP1_IDLE);
+    http1_server_enter(conn, HTTP1_IDLE);
     net_timer_set(conn->wire.loop, &conn->read_timer, http1_limits_of(conn)->header_ms);
 }
 
 /* TLS has been agreed on, and with it which version is spoken. */
-static void on_up(struct wire *wire)
+static void http1_server_on_up(struct wire *wire)
 {
     struct http1_conn *conn = conn_of_wire(wire);
 
@@ -415,7 +416,7 @@ static void on_up(struct wire *wire)
         http1_conn_end(conn, HTTP_NO_MEMORY);
 }
 
-static void on_eof(struct wire *wire)
+static void http1_server_on_eof(struct wire *wire)
 {
     struct http1_conn *conn = conn_of_wire(wire);
 
@@ -427,13 +428,13 @@ static void on_eof(struct wire *wire)
         http1_conn_end(conn, HTTP_HANGUP);
 }
 
-static void on_broke(struct wire *wire, enum wire_fault fault, const char *text)
+static void http1_server_on_broke(struct wire *wire, enum wire_fault fault, const char *text)
 {
     (void)text;
     http1_conn_end(conn_of_wire(wire), fault == WIRE_NO_MEMORY ? HTTP_NO_MEMORY : HTTP_HANGUP);
 }
 
-static void on_wrote(struct wire *wire)
+static void http1_server_on_wrote(struct wire *wire)
 {
     struct http1_conn *conn = conn_of_wire(wire);
 
@@ -442,11 +443,11 @@ static void on_wrote(struct wire *wire)
 }
 
 static const struct wire_ops wire_ops = {
-    .up = on_up,
-    .data = on_data,
-    .eof = on_eof,
-    .wrote = on_wrote,
-    .broke = on_broke,
+    .up = http1_server_on_up,
+    .data = http1_server_on_data,
+    .eof = http1_server_on_eof,
+    .wrote = http1_server_on_wrote,
+    .broke = http1_server_on_broke,
 };
 
 void http1_conn_leave_http2(struct http1_conn *conn, enum http_why why)
@@ -473,11 +474,11 @@ static void after_reply(struct http1_conn *conn)
     } else if (close) {
         linger(conn);
     } else if (!read) {
-        enter(conn, HTTP1_REST);
+        http1_server_enter(conn, HTTP1_REST);
         wire_resume(&conn->wire);
     } else {
         http1_parser_next(&conn->parser);
-        enter(conn, HTTP1_IDLE);
+        http1_server_enter(conn, HTTP1_IDLE);
         if (conn->wire.paused)
             wire_resume(&conn->wire);
     }
@@ -550,7 +551,7 @@ bool http1_conn_new(struct http_listener *listener, int fd, const struct sockadd
     listener->conns = conn;
     listener->n_conns++;
     if (listener->tls != NULL)
-        enter(conn, HTTP1_SHAKING);
+        http1_server_enter(conn, HTTP1_SHAKING);
     else
         await_first(conn);
     if (made != NULL)

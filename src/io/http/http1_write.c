@@ -38,7 +38,7 @@ bool http1_is_fit(const struct http_head *head)
     return head->target.n > 0 && http1_is_name(head->method);
 }
 
-static char *put(char *to, struct slice text)
+static char *http1_write_put(char *to, struct slice text)
 {
     if (text.n > 0)
         memcpy(to, text.at, text.n);
@@ -68,10 +68,10 @@ static char *put_value(char *to, struct slice value)
 
 static char *put_field(char *to, struct slice name, struct slice value)
 {
-    to = put(to, name);
-    to = put(to, SLICE(": "));
+    to = http1_write_put(to, name);
+    to = http1_write_put(to, SLICE(": "));
     to = put_value(to, value);
-    return put(to, SLICE("\r\n"));
+    return http1_write_put(to, SLICE("\r\n"));
 }
 
 static char *put_framing(char *to, const struct http1_framing *framing)
@@ -81,15 +81,15 @@ static char *put_framing(char *to, const struct http1_framing *framing)
     if (framing->host.at != NULL)
         to = put_field(to, SLICE("host"), framing->host);
     if (framing->chunked) {
-        to = put(to, SLICE("transfer-encoding: chunked\r\n"));
+        to = http1_write_put(to, SLICE("transfer-encoding: chunked\r\n"));
     } else if (framing->length >= 0) {
         size_t n = http_put_number(digits, framing->length);
         to = put_field(to, SLICE("content-length"), (struct slice){digits, n});
     }
     if (framing->close)
-        to = put(to, SLICE("connection: close\r\n"));
+        to = http1_write_put(to, SLICE("connection: close\r\n"));
     else if (framing->keep_alive)
-        to = put(to, SLICE("connection: keep-alive\r\n"));
+        to = http1_write_put(to, SLICE("connection: keep-alive\r\n"));
     return to;
 }
 
@@ -115,7 +115,7 @@ static void put_rest(struct buf *out, char *to, const struct http_head *head,
         if (http1_is_name(field->name) && !http_hops_has(&hops, field->name))
             to = put_field(to, field->name, field->value);
     }
-    to = put(to, SLICE("\r\n"));
+    to = http1_write_put(to, SLICE("\r\n"));
     out->end = (size_t)(to - out->at);
 }
 
@@ -127,11 +127,11 @@ bool http1_put_reply(struct net_loop *loop, struct buf *out, const struct http_h
     if (to == NULL)
         return false;
     int status = head->status >= 100 && head->status <= 999 ? head->status : 500;
-    to = put(to, SLICE("HTTP/1.1 "));
+    to = http1_write_put(to, SLICE("HTTP/1.1 "));
     to += http_put_number(to, status);
-    to = put(to, SLICE(" "));
-    to = put(to, slice_of(http_status_text(status)));
-    to = put(to, SLICE("\r\n"));
+    to = http1_write_put(to, SLICE(" "));
+    to = http1_write_put(to, slice_of(http_status_text(status)));
+    to = http1_write_put(to, SLICE("\r\n"));
     put_rest(out, to, head, framing);
     return true;
 }
@@ -143,10 +143,10 @@ bool http1_put_request(struct net_loop *loop, struct buf *out, const struct http
 
     if (to == NULL)
         return false;
-    to = put(to, head->method);
-    to = put(to, SLICE(" "));
-    to = put(to, head->target);
-    to = put(to, SLICE(" HTTP/1.1\r\n"));
+    to = http1_write_put(to, head->method);
+    to = http1_write_put(to, SLICE(" "));
+    to = http1_write_put(to, head->target);
+    to = http1_write_put(to, SLICE(" HTTP/1.1\r\n"));
     put_rest(out, to, head, framing);
     return true;
 }
@@ -159,7 +159,7 @@ bool http1_put_last_chunk(struct net_loop *loop, struct buf *out, const struct h
 
     if (to == NULL)
         return false;
-    to = put(to, SLICE("0\r\n"));
+    to = http1_write_put(to, SLICE("0\r\n"));
     put_rest(out, to, &head, &(struct http1_framing){.length = -1});
     return true;
 }

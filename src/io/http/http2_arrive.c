@@ -46,7 +46,7 @@ static struct http2_flow *flow_of(nghttp2_session *session, int32_t id)
 }
 
 /* What a callback returns: a link that failed is not read any further. */
-static int go_on(const struct http2_link *link)
+static int http2_arrive_go_on(const struct http2_link *link)
 {
     return link->failed || link->finished ? NGHTTP2_ERR_CALLBACK_FAILURE : 0;
 }
@@ -99,7 +99,7 @@ static int on_begin_frame(nghttp2_session *session, const nghttp2_frame_hd *head
         http2_link_fail(link, HTTP2_PROTOCOL_ERROR, "PRIORITY of no exchange");
     else if (head->type == NGHTTP2_PRIORITY || head->type > NGHTTP2_CONTINUATION)
         pay_odd(link);
-    return go_on(link);
+    return http2_arrive_go_on(link);
 }
 
 static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame, void *arg)
@@ -130,13 +130,13 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const
 
     (void)flags;
     if (flow == NULL || link->finished)
-        return go_on(link);
+        return http2_arrive_go_on(link);
     struct http2_block *block = flow->headed ? &flow->tail : &flow->head;
     if (!http2_block_add(link->wire->loop, block, &link->limits.block,
                          (struct slice){(const char *)name, name_n},
                          (struct slice){(const char *)value, value_n}))
         http2_link_fail(link, HTTP2_ENHANCE_YOUR_CALM, "a header that is far too large");
-    return go_on(link);
+    return http2_arrive_go_on(link);
 }
 
 void http2_flow_tell_ended(struct http2_flow *flow)
@@ -253,12 +253,12 @@ static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *
     default:
         break;
     }
-    return go_on(link);
+    return http2_arrive_go_on(link);
 }
 
 /* Bytes of a flow that nobody wants any more are as good as taken. */
-static int on_data(nghttp2_session *session, uint8_t flags, int32_t id, const uint8_t *bytes,
-                   size_t n, void *arg)
+static int http2_arrive_on_data(nghttp2_session *session, uint8_t flags, int32_t id,
+                                const uint8_t *bytes, size_t n, void *arg)
 {
     struct http2_link *link = arg;
     struct http2_flow *flow = flow_of(session, id);
@@ -268,18 +268,18 @@ static int on_data(nghttp2_session *session, uint8_t flags, int32_t id, const ui
         return NGHTTP2_ERR_CALLBACK_FAILURE;
     nghttp2_session_consume_connection(session, n);
     if (flow == NULL || n == 0)
-        return go_on(link);
+        return http2_arrive_go_on(link);
     if (flow->paused || buf_bytes(&flow->held) > 0) {
         if (buf_append(link->wire->loop, &flow->held, bytes, n))
             link->held_bytes += n;
         else
             http2_flow_reset(flow, HTTP2_INTERNAL_ERROR);
-        return go_on(link);
+        return http2_arrive_go_on(link);
     }
     link->ops->data(flow, (struct slice){(const char *)bytes, n});
     if (!link->finished && !link->failed)
         nghttp2_session_consume_stream(session, id, n);
-    return go_on(link);
+    return http2_arrive_go_on(link);
 }
 
 /* Something that the rules forbid: nghttp2 resets the stream, or ends the connection itself. */
@@ -295,7 +295,7 @@ static int on_invalid_frame(nghttp2_session *session, const nghttp2_frame *frame
     if (flow != NULL)
         flow->paid = true;
     pay_reset(link);
-    return go_on(link);
+    return http2_arrive_go_on(link);
 }
 
 static int on_close(nghttp2_session *session, int32_t id, uint32_t code, void *arg)
@@ -331,7 +331,7 @@ void http2_arrive_set(nghttp2_session_callbacks *callbacks)
     nghttp2_session_callbacks_set_on_begin_headers_callback(callbacks, on_begin_headers);
     nghttp2_session_callbacks_set_on_header_callback(callbacks, on_header);
     nghttp2_session_callbacks_set_on_frame_recv_callback(callbacks, on_frame);
-    nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks, on_data);
+    nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks, http2_arrive_on_data);
     nghttp2_session_callbacks_set_on_invalid_frame_recv_callback(callbacks, on_invalid_frame);
     nghttp2_session_callbacks_set_on_stream_close_callback(callbacks, on_close);
 }

@@ -414,14 +414,14 @@ static const struct http2_link_ops link_ops = {
 
 /* ---- What the wire tells --------------------------------------------------------------------- */
 
-static void on_up(struct wire *wire)
+static void http2_client_on_up(struct wire *wire)
 {
     (void)wire; /* it was up before */
 }
 
 /* It may have made room in a window that was full: who could not be given a connection of his own
  * meanwhile takes this one. */
-static size_t on_data(struct wire *wire, const char *bytes, size_t n)
+static size_t http2_client_on_data(struct wire *wire, const char *bytes, size_t n)
 {
     struct http2_upstream *upstream = upstream_of_wire(wire);
 
@@ -431,33 +431,33 @@ static size_t on_data(struct wire *wire, const char *bytes, size_t n)
     return n;
 }
 
-static void on_eof(struct wire *wire)
+static void http2_client_on_eof(struct wire *wire)
 {
     upstream_end(upstream_of_wire(wire), HTTP_RESET, "closed before the reply was complete");
 }
 
-static void on_wrote(struct wire *wire)
+static void http2_client_on_wrote(struct wire *wire)
 {
     http2_link_flush(&upstream_of_wire(wire)->link);
 }
 
-static void on_broke(struct wire *wire, enum wire_fault fault, const char *text)
+static void http2_client_on_broke(struct wire *wire, enum wire_fault fault, const char *text)
 {
     upstream_end(upstream_of_wire(wire), fault == WIRE_NO_MEMORY ? HTTP_NO_MEMORY : HTTP_RESET,
                  text);
 }
 
 static const struct wire_ops wire_ops = {
-    .up = on_up,
-    .data = on_data,
-    .eof = on_eof,
-    .wrote = on_wrote,
-    .broke = on_broke,
+    .up = http2_client_on_up,
+    .data = http2_client_on_data,
+    .eof = http2_client_on_eof,
+    .wrote = http2_client_on_wrote,
+    .broke = http2_client_on_broke,
 };
 
 /* ---- Beginning and end ----------------------------------------------------------------------- */
 
-static bool start(struct out_conn *conn)
+static bool http2_client_start(struct out_conn *conn)
 {
     const struct http_client_options *options = &conn->client->options;
     struct http2_limits limits = {
@@ -501,7 +501,7 @@ void http2_dial_up(struct out_conn *conn)
     pool->dialling = NULL;
     if (!agreed) {
         fall_back(conn);
-    } else if (start(conn)) {
+    } else if (http2_client_start(conn)) {
         serve_waiting(pool);
     } else {
         out_conn_end(conn);

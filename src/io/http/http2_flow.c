@@ -76,7 +76,7 @@ bool http2_flow_request(struct http2_flow *flow, const struct http2_nvs *nvs, bo
 }
 
 /* Something has come that nghttp2 may be waiting for. */
-static void wake(struct http2_flow *flow)
+static void http2_flow_wake(struct http2_flow *flow)
 {
     if (!flow->asleep || !flow->open)
         return;
@@ -89,7 +89,7 @@ bool http2_flow_write(struct http2_flow *flow, struct slice bytes)
 {
     if (!buf_append(flow->link->wire->loop, &flow->out, bytes.at, bytes.n))
         return false;
-    wake(flow);
+    http2_flow_wake(flow);
     return true;
 }
 
@@ -101,7 +101,7 @@ bool http2_flow_finish(struct http2_flow *flow, const struct http_field *trailer
         return false;
     flow->n_last = n;
     flow->finished = true;
-    wake(flow);
+    http2_flow_wake(flow);
     return true;
 }
 

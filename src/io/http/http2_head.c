@@ -22,8 +22,8 @@ struct lengths {
 
 /* ---- What arrives ---------------------------------------------------------------------------- */
 
-static bool keep(struct net_loop *loop, struct http2_block *block, struct slice name,
-                 struct slice value)
+static bool http2_head_keep(struct net_loop *loop, struct http2_block *block, struct slice name,
+                            struct slice value)
 {
     struct lengths lengths = {(uint32_t)name.n, (uint32_t)value.n};
     char *to = buf_reserve(loop, &block->words, sizeof lengths + name.n + value.n);
@@ -51,7 +51,7 @@ bool http2_block_add(struct net_loop *loop, struct http2_block *block,
     if (block->bytes > limits->header_bytes || block->n > limits->fields + PSEUDO_FIELDS)
         block->over = true;
     if (!block->over && !block->no_memory)
-        block->no_memory = !keep(loop, block, name, value);
+        block->no_memory = !http2_head_keep(loop, block, name, value);
     if (block->over || block->no_memory)
         buf_release(loop, &block->words);
     return block->bytes <= limits->header_bytes * FAR_OVER &&
@@ -185,7 +185,7 @@ int64_t http2_stated_length(const struct http_head *head)
 }
 
 /* Puts a text behind the list, where there is room for it. */
-static struct slice put_text(struct buf *last, struct slice text)
+static struct slice http2_head_put_text(struct buf *last, struct slice text)
 {
     char *to = last->at + last->end;
 
@@ -207,8 +207,8 @@ bool http2_fields_keep(struct net_loop *loop, struct buf *kept, const struct htt
         return false;
     kept->end += n * sizeof *fields;
     for (size_t i = 0; i < n; i++) {
-        list[i].name = put_text(kept, fields[i].name);
-        list[i].value = put_text(kept, fields[i].value);
+        list[i].name = http2_head_put_text(kept, fields[i].name);
+        list[i].value = http2_head_put_text(kept, fields[i].value);
     }
     return true;
 }

@@ -60,7 +60,7 @@ static void await(struct http2_server *server)
         net_timer_set(loop, &server->timer, ms);
 }
 
-static void timer_fires(void *arg)
+static void http2_server_timer_fires(void *arg)
 {
     struct http2_server *server = arg;
     bool idle = server->await == HTTP2_AWAIT_USE;
@@ -173,12 +173,12 @@ static const struct http2_link_ops link_ops = {
 
 /* ---- What the wire tells --------------------------------------------------------------------- */
 
-static void on_up(struct wire *wire)
+static void http2_server_on_up(struct wire *wire)
 {
     (void)wire; /* it was up before */
 }
 
-static size_t on_data(struct wire *wire, const char *bytes, size_t n)
+static size_t http2_server_on_data(struct wire *wire, const char *bytes, size_t n)
 {
     struct http2_server *server = server_of_wire(wire);
 
@@ -188,12 +188,12 @@ static size_t on_data(struct wire *wire, const char *bytes, size_t n)
     return n;
 }
 
-static void on_eof(struct wire *wire)
+static void http2_server_on_eof(struct wire *wire)
 {
     http1_conn_end(server_of_wire(wire)->conn, HTTP_HANGUP);
 }
 
-static void on_wrote(struct wire *wire)
+static void http2_server_on_wrote(struct wire *wire)
 {
     struct http2_server *server = server_of_wire(wire);
 
@@ -203,7 +203,7 @@ static void on_wrote(struct wire *wire)
         http2_link_flush(&server->link);
 }
 
-static void on_broke(struct wire *wire, enum wire_fault fault, const char *text)
+static void http2_server_on_broke(struct wire *wire, enum wire_fault fault, const char *text)
 {
     (void)text;
     http1_conn_end(server_of_wire(wire)->conn,
@@ -211,11 +211,11 @@ static void on_broke(struct wire *wire, enum wire_fault fault, const char *text)
 }
 
 static const struct wire_ops wire_ops = {
-    .up = on_up,
-    .data = on_data,
-    .eof = on_eof,
-    .wrote = on_wrote,
-    .broke = on_broke,
+    .up = http2_server_on_up,
+    .data = http2_server_on_data,
+    .eof = http2_server_on_eof,
+    .wrote = http2_server_on_wrote,
+    .broke = http2_server_on_broke,
 };
 
 /* ---- Beginning and end ----------------------------------------------------------------------- */
@@ -241,7 +241,7 @@ bool http2_server_start(struct http1_conn *conn)
         free(server);
         return false;
     }
-    net_timer_init(&server->timer, timer_fires, server);
+    net_timer_init(&server->timer, http2_server_timer_fires, server);
     conn->http2 = server;
     conn->wire.ops = &wire_ops;
     net_timer_stop(conn->wire.loop, &conn->read_timer);

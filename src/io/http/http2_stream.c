@@ -235,8 +235,8 @@ static void say_continue(struct http2_stream *stream)
 }
 
 /* What nghttp2 does not look at. 0: it is fine. */
-static int check_head(struct http2_stream *stream, const struct http2_pseudo *pseudo,
-                      const char **text)
+static int http2_stream_check_head(struct http2_stream *stream, const struct http2_pseudo *pseudo,
+                                   const char **text)
 {
     struct slice host = http_find(&stream->in.head, SLICE("host"));
 
@@ -276,7 +276,7 @@ static int read_head(struct http2_stream *stream, bool last, const char **text)
     if (last)
         head->length = 0;
     stream->bodyless = slice_equal(pseudo.method, SLICE("HEAD"));
-    return check_head(stream, &pseudo, text);
+    return http2_stream_check_head(stream, &pseudo, text);
 }
 
 void http2_stream_head(struct http2_flow *flow, bool last)

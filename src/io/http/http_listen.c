@@ -106,7 +106,7 @@ static struct http1_conn *oldest_without_exchange(const struct http_listener *li
 
 /* Whether there is a place for one more, after others have made room. Those who are being refused
  * make room first of all: so there is one of them at most beyond the bound. */
-static bool make_room(const struct http_listener *listener)
+static bool http_listen_make_room(const struct http_listener *listener)
 {
     struct http1_conn *oldest;
 
@@ -127,7 +127,7 @@ static void take_in(struct http_listener *listener, int fd, const union address 
         close(fd);
         return;
     }
-    bool room = make_room(listener);
+    bool room = http_listen_make_room(listener);
     if (http1_conn_new(listener, fd, &peer->any, n, &conn)) {
         if (!room)
             http1_conn_refuse(conn, 503, "there are too many connections");

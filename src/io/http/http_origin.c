@@ -26,7 +26,8 @@ static bool is_host(const char *host)
     return *host != '\0' && strlen(host) < ADDRESS_HOST_BYTES;
 }
 
-static enum tg_err check(const struct http_origin_options *options, struct tg_problem *problem)
+static enum tg_err http_origin_check(const struct http_origin_options *options,
+                                     struct tg_problem *problem)
 {
     if (options->host == NULL || !is_host(options->host))
         return problem_say(problem, TG_ERR_INVALID, "host '%s' is neither a name nor an address",
@@ -120,7 +121,7 @@ static char *usual_host_field(const struct http_origin_options *options)
 enum tg_err http_origin_new(const struct http_origin_options *options, struct http_origin **made,
                             struct tg_problem *problem)
 {
-    enum tg_err err = check(options, problem);
+    enum tg_err err = http_origin_check(options, problem);
 
     if (err != TG_OK)
         return err;

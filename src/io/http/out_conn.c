@@ -105,12 +105,12 @@ struct out_conn *out_conn_take(struct http_conn_pool *pool)
 
 /* ---- The wire -------------------------------------------------------------------------------- */
 
-static void on_up(struct wire *wire)
+static void out_conn_on_up(struct wire *wire)
 {
     out_dial_up(conn_of(wire));
 }
 
-static size_t on_data(struct wire *wire, const char *bytes, size_t n)
+static size_t out_conn_on_data(struct wire *wire, const char *bytes, size_t n)
 {
     struct out_conn *conn = conn_of(wire);
 
@@ -123,7 +123,7 @@ static size_t on_data(struct wire *wire, const char *bytes, size_t n)
     return n;
 }
 
-static void on_eof(struct wire *wire)
+static void out_conn_on_eof(struct wire *wire)
 {
     struct out_conn *conn = conn_of(wire);
 
@@ -136,7 +136,7 @@ static void on_eof(struct wire *wire)
                        "closed by the other side");
 }
 
-static void on_wrote(struct wire *wire)
+static void out_conn_on_wrote(struct wire *wire)
 {
     struct out_conn *conn = conn_of(wire);
 
@@ -144,7 +144,7 @@ static void on_wrote(struct wire *wire)
         out_wrote(conn->exchange);
 }
 
-static void on_broke(struct wire *wire, enum wire_fault fault, const char *text)
+static void out_conn_on_broke(struct wire *wire, enum wire_fault fault, const char *text)
 {
     struct out_conn *conn = conn_of(wire);
 
@@ -157,9 +157,9 @@ static void on_broke(struct wire *wire, enum wire_fault fault, const char *text)
 }
 
 const struct wire_ops out_wire_ops = {
-    .up = on_up,
-    .data = on_data,
-    .eof = on_eof,
-    .wrote = on_wrote,
-    .broke = on_broke,
+    .up = out_conn_on_up,
+    .data = out_conn_on_data,
+    .eof = out_conn_on_eof,
+    .wrote = out_conn_on_wrote,
+    .broke = out_conn_on_broke,
 };

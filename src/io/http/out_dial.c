@@ -19,7 +19,7 @@
 
 static void try_next(struct out_conn *conn);
 
-static void give_up(struct out_conn *conn, enum http_why why, const char *text)
+static void out_dial_give_up(struct out_conn *conn, enum http_why why, const char *text)
 {
     struct http_client *client = conn->client;
 
@@ -42,7 +42,7 @@ static void too_slow(void *arg)
     struct out_conn *conn = arg;
 
     if (conn->state != OUT_CONNECTING || conn->next_address == conn->addresses.n) {
-        give_up(conn, HTTP_LATE_CONNECT, "no connection in time");
+        out_dial_give_up(conn, HTTP_LATE_CONNECT, "no connection in time");
         return;
     }
     wire_close(&conn->wire);
@@ -77,7 +77,7 @@ static void try_next(struct out_conn *conn)
         snprintf(conn->text, sizeof conn->text, "%.80s: %.60s", dialled_host(conn->pool->origin),
                  strerror(errno));
     }
-    give_up(conn, HTTP_UNREACHABLE, conn->text);
+    out_dial_give_up(conn, HTTP_UNREACHABLE, conn->text);
 }
 
 static void resolved(struct resolve_wait *wait, const struct resolve_answer *answer)
@@ -87,7 +87,7 @@ static void resolved(struct resolve_wait *wait, const struct resolve_answer *ans
     if (answer->n == 0) {
         snprintf(conn->text, sizeof conn->text, "%.80s: %.60s", dialled_host(conn->pool->origin),
                  answer->text);
-        give_up(conn, HTTP_UNRESOLVED, conn->text);
+        out_dial_give_up(conn, HTTP_UNRESOLVED, conn->text);
         return;
     }
     conn->addresses = *answer;
@@ -149,7 +149,7 @@ static void ask_for_tunnel(struct out_conn *conn)
     conn->state = OUT_TUNNEL;
     conn->parser.no_body = true;
     if (!http1_put_request(conn->client->loop, &out, &head, &framing)) {
-        give_up(conn, HTTP_NO_MEMORY, "no memory");
+        out_dial_give_up(conn, HTTP_NO_MEMORY, "no memory");
         return;
     }
     out.end -= 2; /* one more field: a hop's own, which heads do not carry */
@@ -179,7 +179,7 @@ static void connected(struct out_conn *conn)
     conn->wire.tls.http2 = conn->shared;
     conn->wire.tls.http2_only = conn->shared && origin->http2 == HTTP2_PRIOR;
     if (!wire_start_tls(&conn->wire, origin->tls, origin->server_name, &conn->pool->ticket))
-        give_up(conn, HTTP_NO_MEMORY, "TLS cannot be set up");
+        out_dial_give_up(conn, HTTP_NO_MEMORY, "TLS cannot be set up");
 }
 
 void out_dial_up(struct out_conn *conn)
@@ -205,7 +205,7 @@ size_t out_dial_data(struct out_conn *conn, const char *bytes, size_t n)
         int status = conn->parser.head.status;
         if (status / 100 != 2) {
             snprintf(conn->text, sizeof conn->text, "the proxy answered %d", status);
-            give_up(conn, HTTP_NO_TUNNEL, conn->text);
+            out_dial_give_up(conn, HTTP_NO_TUNNEL, conn->text);
             return n;
         }
     }
@@ -214,7 +214,7 @@ size_t out_dial_data(struct out_conn *conn, const char *bytes, size_t n)
         return n;
     if (event == HTTP1_BAD || used < n) {
         /* Bytes after the proxy's reply, before we said a word: not from whom we want. */
-        give_up(conn, HTTP_NO_TUNNEL, "the proxy's answer is no HTTP");
+        out_dial_give_up(conn, HTTP_NO_TUNNEL, "the proxy's answer is no HTTP");
         return n;
     }
     http1_parser_next(&conn->parser);
@@ -230,8 +230,8 @@ void out_dial_broke(struct out_conn *conn, enum wire_fault fault, const char *te
         wire_close(&conn->wire);
         try_next(conn);
     } else if (conn->state == OUT_SHAKING) {
-        give_up(conn, fault == WIRE_NO_TLS ? HTTP_UNTRUSTED : HTTP_UNREACHABLE, text);
+        out_dial_give_up(conn, fault == WIRE_NO_TLS ? HTTP_UNTRUSTED : HTTP_UNREACHABLE, text);
     } else {
-        give_up(conn, conn->state == OUT_TUNNEL ? HTTP_NO_TUNNEL : HTTP_UNREACHABLE, text);
+        out_dial_give_up(conn, conn->state == OUT_TUNNEL ? HTTP_NO_TUNNEL : HTTP_UNREACHABLE, text);
     }
 }

@@ -91,7 +91,7 @@ void out_fail_later(struct out_exchange *exchange, enum http_why why, const char
     net_later_put(exchange->client->loop, &exchange->later);
 }
 
-static void timer_fires(void *arg)
+static void out_exchange_timer_fires(void *arg)
 {
     struct out_exchange *exchange = arg;
 
@@ -132,7 +132,7 @@ static bool may_be_http2(struct http_conn_pool *pool)
     return origin->http2 == HTTP2_PRIOR;
 }
 
-static void start(struct out_exchange *exchange, const struct http_head *head)
+static void out_exchange_start(struct out_exchange *exchange, const struct http_head *head)
 {
     struct http_conn_pool *pool = http_conn_pool_of(exchange->client, exchange->origin);
 
@@ -173,9 +173,9 @@ struct http_outbound *http_send(struct http_client *client, struct http_origin *
     exchange->left = head->length;
     exchange->head_method = slice_equal(head->method, SLICE("HEAD"));
     exchange->began_at = net_loop_now(client->loop);
-    net_timer_init(&exchange->timer, timer_fires, exchange);
+    net_timer_init(&exchange->timer, out_exchange_timer_fires, exchange);
     net_timer_init(&exchange->total, total_fires, exchange);
     net_later_init(&exchange->later, exchange_work, exchange);
-    start(exchange, head);
+    out_exchange_start(exchange, head);
     return &exchange->out;
 }

@@ -12,7 +12,7 @@ static void close_gap(struct buf *buf)
     buf->begin = 0;
 }
 
-static bool grow(struct net_loop *loop, struct buf *buf, size_t need)
+static bool buf_grow(struct net_loop *loop, struct buf *buf, size_t need)
 {
     size_t capacity = buf->capacity > 0 ? buf->capacity : NET_BLOCK_BYTES;
 
@@ -39,7 +39,7 @@ char *buf_make_room(struct net_loop *loop, struct buf *buf, size_t n)
     if (buf->capacity - buf->end < n) {
         if (buf->begin >= buf->capacity / 2 && buf->capacity - buf_bytes(buf) >= n && buf->at)
             close_gap(buf);
-        else if (!grow(loop, buf, buf_bytes(buf) + n))
+        else if (!buf_grow(loop, buf, buf_bytes(buf) + n))
             return NULL;
     }
     return buf->at + buf->end;

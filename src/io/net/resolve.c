@@ -92,7 +92,7 @@ static void take_in_turns(struct resolve_answer *answer, const struct addrinfo *
     }
 }
 
-static void tell(struct resolve_name *name)
+static void resolve_tell(struct resolve_name *name)
 {
     while (name->waiting != NULL) {
         struct resolve_wait *wait = name->waiting;
@@ -107,7 +107,7 @@ static void is_late(void *arg)
     struct resolve_name *name = arg;
 
     name->late = true;
-    tell(name);
+    resolve_tell(name);
 }
 
 /* The name service has said that there is none, and has not merely failed to say anything. */
@@ -130,7 +130,7 @@ static void take_answer(struct resolve_name *name, int status, const struct addr
     }
 }
 
-static void answered(uv_getaddrinfo_t *request, int status, struct addrinfo *list)
+static void resolve_answered(uv_getaddrinfo_t *request, int status, struct addrinfo *list)
 {
     struct resolve_name *name = request->data;
     struct resolver *resolver = name->resolver;
@@ -146,12 +146,12 @@ static void answered(uv_getaddrinfo_t *request, int status, struct addrinfo *lis
     take_answer(name, status, list);
     uv_freeaddrinfo(list);
     struct net_loop *loop = resolver->loop;
-    tell(name);
+    resolve_tell(name);
     net_loop_settle(loop);
 }
 
 /* Drops names that nobody asks for, once there are many. */
-static void make_room(struct resolver *resolver)
+static void resolve_make_room(struct resolver *resolver)
 {
     size_t n = 0;
 
@@ -174,7 +174,7 @@ static struct resolve_name *find_name(struct resolver *resolver, const char *hos
     for (struct resolve_name *name = resolver->names; name != NULL; name = name->next)
         if (name->port == port && strcmp(name->host, host) == 0)
             return name;
-    make_room(resolver);
+    resolve_make_room(resolver);
     struct resolve_name *name = calloc(1, sizeof *name + n);
     if (name == NULL)
         return NULL;
@@ -187,7 +187,7 @@ static struct resolve_name *find_name(struct resolver *resolver, const char *hos
     return name;
 }
 
-static bool ask(struct resolve_name *name)
+static bool resolve_ask(struct resolve_name *name)
 {
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_ADDRCONFIG};
     char port[8];
@@ -196,8 +196,8 @@ static bool ask(struct resolve_name *name)
         return true;
     snprintf(port, sizeof port, "%d", name->port);
     name->request.data = name;
-    name->asking = uv_getaddrinfo(&name->resolver->loop->uv, &name->request, answered, name->host,
-                                  port, &hints) == 0;
+    name->asking = uv_getaddrinfo(&name->resolver->loop->uv, &name->request, resolve_answered,
+                                  name->host, port, &hints) == 0;
     if (name->asking && name->answer.n > 0)
         net_timer_set(name->resolver->loop, &name->patience, name->resolver->patience_ms);
     return name->asking;
@@ -235,7 +235,7 @@ void resolve(struct resolver *resolver, const char *host, int port, struct resol
         wait->done(wait, &name->answer);
         return;
     }
-    bool asked = name != NULL && ask(name);
+    bool asked = name != NULL && resolve_ask(name);
     if (name != NULL && name->answer.n > 0 && (!asked || name->late)) {
         wait->done(wait, &name->answer);
         return;

@@ -219,7 +219,7 @@ void tls_wire_farewell(struct wire *wire)
 }
 
 /* What OpenSSL holds against the peer, in words. */
-static void fail(struct wire *wire)
+static void tls_wire_fail(struct wire *wire)
 {
     struct tls_wire *tls = &wire->tls;
     long verify = SSL_get_verify_result(tls->ssl);
@@ -241,7 +241,7 @@ static void shake(struct wire *wire)
     ERR_clear_error();
     int result = SSL_do_handshake(wire->tls.ssl);
     if (result != 1 && SSL_get_error(wire->tls.ssl, result) != SSL_ERROR_WANT_READ) {
-        fail(wire);
+        tls_wire_fail(wire);
         return;
     }
     send_cipher(wire);
@@ -275,7 +275,7 @@ static void decrypt(struct wire *wire)
         if (error == SSL_ERROR_ZERO_RETURN)
             wire_end_of_input(wire, false);
         else if (error != SSL_ERROR_WANT_READ)
-            fail(wire);
+            tls_wire_fail(wire);
         break;
     }
     if (wire->state == WIRE_OPEN && buf_bytes(&tls->cipher) > 0)

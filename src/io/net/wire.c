@@ -283,7 +283,7 @@ static void flush(struct wire *wire)
 }
 
 /* Put off by any call; everything that could call back happens here. */
-static void settle(void *arg)
+static void wire_settle(void *arg)
 {
     struct wire *wire = arg;
     uint64_t taken = wire->taken;
@@ -311,7 +311,7 @@ static void settle(void *arg)
 static void writable(struct wire *wire)
 {
     wire->blocked = false;
-    settle(wire);
+    wire_settle(wire);
 }
 
 /* ---- Beginning ------------------------------------------------------------------------------- */
@@ -392,12 +392,12 @@ static void look_after(int fd)
                      sizeof unacknowledged_ms);
 }
 
-static void begin(struct wire *wire, struct net_loop *loop, const struct wire_ops *ops, int fd)
+static void wire_begin(struct wire *wire, struct net_loop *loop, const struct wire_ops *ops, int fd)
 {
     int on = 1, unsent = UNSENT_BYTES;
 
     *wire = (struct wire){.loop = loop, .ops = ops, .fd = fd};
-    net_later_init(&wire->later, settle, wire);
+    net_later_init(&wire->later, wire_settle, wire);
     if (fd < 0)
         return;
     /* All fail for a local socket, which has no need of them. */
@@ -409,7 +409,7 @@ static void begin(struct wire *wire, struct net_loop *loop, const struct wire_op
 bool wire_accept(struct wire *wire, struct net_loop *loop, const struct wire_ops *ops, int fd,
                  struct tls_context *tls)
 {
-    begin(wire, loop, ops, fd);
+    wire_begin(wire, loop, ops, fd);
     if (fd >= 0 && !open_poll(wire, fd)) {
         close(fd);
         return false;
@@ -433,7 +433,7 @@ bool wire_connect(struct wire *wire, struct net_loop *loop, const struct wire_op
 
     if (fd < 0)
         return false;
-    begin(wire, loop, ops, fd);
+    wire_begin(wire, loop, ops, fd);
     if (connect(fd, address, n) != 0 && errno != EINPROGRESS)
         goto close_fd;
     if (!open_poll(wire, fd)) {

@@ -1,8 +1,8 @@
 /* gate_wait.c - a gate for programs that have a thread for each call.
  *
  * A thread that waits sleeps on a condition variable on its own stack. Whoever frees a slot calls
- * wake() under the gate's lock, and the sleeper then needs that lock to resume: so wake() has done
- * with the sleeper's stack before the sleeper can leave it.
+ * gate_wait_wake() under the gate's lock, and the sleeper then needs that lock to resume: so
+ * gate_wait_wake() has done with the sleeper's stack before the sleeper can leave it.
  */
 #include "io/posix/gate_wait.h"
 
@@ -19,7 +19,7 @@ struct sleeper {
     bool woken;
 };
 
-static void wake(void *context, void *waiter)
+static void gate_wait_wake(void *context, void *waiter)
 {
     struct sleeper *sleeper = waiter;
 
@@ -39,7 +39,7 @@ enum tg_err gate_wait_init(struct gate_wait *door, const struct tg_gate_config *
         return problem_say(problem, TG_ERR_INVALID,
                            "a gate that blocks decides rate and cost itself: no remote store");
     }
-    own.wake = wake;
+    own.wake = gate_wait_wake;
     clock_init(&door->clock);
     return tg_gate_new(&own, &door->gate, problem);
 }
@@ -49,7 +49,7 @@ enum tg_err gate_wait_reconfigure(struct gate_wait *door, const struct tg_gate_c
 {
     struct tg_gate_config own = *config;
 
-    own.wake = wake;
+    own.wake = gate_wait_wake;
     return tg_gate_reconfigure(door->gate, &own, clock_now_ms(&door->clock), problem);
 }
 
@@ -119,7 +119,7 @@ static void sleeper_sleep(struct sleeper *sleeper, tg_ms span)
 
 /* ---- admitting ---- */
 
-static tg_ms tick(struct gate_wait *door)
+static tg_ms gate_wait_tick(struct gate_wait *door)
 {
     tg_ms now = clock_now_ms(&door->clock);
 
@@ -135,7 +135,7 @@ static tg_ms wait_a_while(struct gate_wait *door, struct sleeper *sleeper, tg_ms
     tg_ms next = tg_gate_next_deadline(door->gate);
 
     sleeper_sleep(sleeper, (next < deadline ? next : deadline) - clock_now_ms(&door->clock));
-    return tick(door);
+    return gate_wait_tick(door);
 }
 
 enum tg_err gate_wait_admit(struct gate_wait *door, struct tg_call *call, struct tg_answer *answer)
@@ -147,7 +147,7 @@ enum tg_err gate_wait_admit(struct gate_wait *door, struct tg_call *call, struct
     if (err)
         return err;
     call->waiter = &sleeper;
-    tg_ms now = tick(door);
+    tg_ms now = gate_wait_tick(door);
     err = tg_gate_admit(door->gate, call, 0, now, &made);
     while (!err && made.step == TG_WAITING) {
         now = wait_a_while(door, &sleeper, made.deadline);

@@ -29,7 +29,7 @@ enum { PATH_BYTES = 4096, FILE_BYTES = 8192, MEMINFO_BYTES = 512 };
 /* ---- Small files ---- */
 
 /* The text of an open file, from its start. False if it cannot be read, or is empty. */
-static bool read_text(int fd, char *text, size_t bytes)
+static bool memory_read_text(int fd, char *text, size_t bytes)
 {
     ssize_t got = fd >= 0 ? pread(fd, text, bytes - 1, 0) : -1;
 
@@ -98,7 +98,8 @@ static bool read_host(struct memory *memory, double *used)
 
     if (memory->meminfo < 0)
         memory->meminfo = open_below(memory->root, "proc/meminfo");
-    if (!read_text(memory->meminfo, text, sizeof text) || !find_number(text, "MemTotal:", &total) ||
+    if (!memory_read_text(memory->meminfo, text, sizeof text) ||
+        !find_number(text, "MemTotal:", &total) ||
         !find_number(text, "MemAvailable:", &available) || total == 0) {
         close_file(&memory->meminfo);
         return false;
@@ -197,7 +198,7 @@ static bool open_groups(struct memory *memory)
 {
     char text[FILE_BYTES], path[PATH_BYTES];
     int fd = open_below(memory->root, "proc/self/cgroup");
-    bool good = read_text(fd, text, sizeof text);
+    bool good = memory_read_text(fd, text, sizeof text);
 
     close_file(&fd);
     if (!good)
@@ -219,7 +220,7 @@ static bool read_limit(int fd, uint64_t *limit)
 
     if (fd < 0)
         return true;
-    if (!read_text(fd, text, sizeof text))
+    if (!memory_read_text(fd, text, sizeof text))
         return false;
     if (strncmp(text, "max", 3) == 0)
         return true;
@@ -250,11 +251,12 @@ static bool read_group(const struct memory *memory, struct memory_group *group, 
     group->unlimited = limit == NO_LIMIT;
     if (group->unlimited)
         return true;
-    if (limit == 0 || !read_text(group->usage, text, sizeof text) || !parse_number(text, &usage))
+    if (limit == 0 || !memory_read_text(group->usage, text, sizeof text) ||
+        !parse_number(text, &usage))
         return false;
     *limited = true;
     if (fraction_of(usage, limit) > enough) {
-        if (!read_text(group->stat, text, sizeof text) ||
+        if (!memory_read_text(group->stat, text, sizeof text) ||
             !find_number(text, memory->inactive, &inactive))
             return false;
         usage = usage > inactive ? usage - inactive : 0;
@@ -289,8 +291,8 @@ void memory_fini(struct memory *memory)
     close_groups(memory);
 }
 
-static void note(struct memory *memory, struct memory_source *source, bool good, bool limited,
-                 double used, tg_ms now)
+static void memory_note(struct memory *memory, struct memory_source *source, bool good,
+                        bool limited, double used, tg_ms now)
 {
     source->failed = !good;
     if (!good) {
@@ -309,10 +311,10 @@ void memory_read(struct memory *memory, tg_ms now)
     bool limited = false;
     bool good = read_host(memory, &host);
 
-    note(memory, &memory->host, good, true, host, now);
+    memory_note(memory, &memory->host, good, true, host, now);
     memory->readings++;
     good = read_groups(memory, good ? host : 0, &limited, &group);
-    note(memory, &memory->group, good, limited, group, now);
+    memory_note(memory, &memory->group, good, limited, group, now);
 }
 
 static bool is_fresh(const struct memory *memory, const struct memory_source *source, tg_ms now)

@@ -45,7 +45,7 @@ static bool is_name_char(char c)
 }
 
 /* No dots, so no way out of the folder. */
-static bool is_name(const char *name)
+static bool zone_is_name(const char *name)
 {
     size_t bytes = strlen(name);
 
@@ -92,7 +92,8 @@ static enum tg_err no_file(const char *name, const char *folder, struct tg_probl
                        strerror(errno));
 }
 
-static enum tg_err read_file(const char *name, struct content *content, struct tg_problem *problem)
+static enum tg_err zone_read_file(const char *name, struct content *content,
+                                  struct tg_problem *problem)
 {
     const char *folder = getenv("TZDIR");
     char path[PATH_BYTES];
@@ -295,7 +296,7 @@ enum tg_err zone_read(const char *name, struct tg_zone *zone, struct tg_problem 
 {
     struct content content;
 
-    if (!is_name(name))
+    if (!zone_is_name(name))
         return problem_say(problem, TG_ERR_INVALID,
                            "time zone '%.64s': a name is like Europe/Berlin, of letters, digits, "
                            "/ _ + -, without a / at its ends",
@@ -304,7 +305,7 @@ enum tg_err zone_read(const char *name, struct tg_zone *zone, struct tg_problem 
         *zone = (struct tg_zone){0};
         return TG_OK;
     }
-    enum tg_err err = read_file(name, &content, problem);
+    enum tg_err err = zone_read_file(name, &content, problem);
     if (err)
         return err;
     err = parse(&content, name, zone, problem);

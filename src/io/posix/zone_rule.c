@@ -15,7 +15,7 @@
 
 /* Each of these moves the text on behind what it has read; false: that was not there. */
 
-static bool read_number(const char **text, int low, int high, int *number)
+static bool zone_rule_read_number(const char **text, int low, int high, int *number)
 {
     int read = 0;
     const char *at = *text;
@@ -70,12 +70,12 @@ static bool read_time(const char **text, int hours_max, int32_t *seconds)
         sign = -1;
     else
         (void)read_char(text, '+');
-    if (!read_number(text, 0, hours_max, &hours))
+    if (!zone_rule_read_number(text, 0, hours_max, &hours))
         return false;
     if (read_char(text, ':')) {
-        if (!read_number(text, 0, 59, &minutes))
+        if (!zone_rule_read_number(text, 0, 59, &minutes))
             return false;
-        if (read_char(text, ':') && !read_number(text, 0, 59, &rest))
+        if (read_char(text, ':') && !zone_rule_read_number(text, 0, 59, &rest))
             return false;
     }
     *seconds = sign * (hours * 3600 + minutes * 60 + rest);
@@ -85,9 +85,9 @@ static bool read_time(const char **text, int hours_max, int32_t *seconds)
 static bool read_month_form(const char **text, struct zone_date *date)
 {
     date->form = 'M';
-    return read_number(text, 1, 12, &date->month) && read_char(text, '.') &&
-           read_number(text, 1, 5, &date->week) && read_char(text, '.') &&
-           read_number(text, 0, 6, &date->day);
+    return zone_rule_read_number(text, 1, 12, &date->month) && read_char(text, '.') &&
+           zone_rule_read_number(text, 1, 5, &date->week) && read_char(text, '.') &&
+           zone_rule_read_number(text, 0, 6, &date->day);
 }
 
 static bool read_date(const char **text, struct zone_date *date)
@@ -98,10 +98,10 @@ static bool read_date(const char **text, struct zone_date *date)
         good = read_month_form(text, date);
     } else if (read_char(text, 'J')) {
         date->form = 'J';
-        good = read_number(text, 1, 365, &date->day);
+        good = zone_rule_read_number(text, 1, 365, &date->day);
     } else {
         date->form = 'N';
-        good = read_number(text, 0, 365, &date->day);
+        good = zone_rule_read_number(text, 0, 365, &date->day);
     }
     date->time_s = 2 * 3600;
     return good && (!read_char(text, '/') || read_time(text, 167, &date->time_s));

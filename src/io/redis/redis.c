@@ -27,7 +27,7 @@ void redis_release_ask(struct redis *redis, struct redis_ask *ask)
     ask->link = NULL;
 }
 
-static void answer(struct redis *redis, struct redis_ask *ask, const struct redisReply *reply)
+static void redis_answer(struct redis *redis, struct redis_ask *ask, const struct redisReply *reply)
 {
     redis_release_ask(redis, ask);
     ask->lost = REDIS_ANSWERED;
@@ -51,7 +51,7 @@ void redis_lose(struct redis *redis, struct redis_ask *ask, enum redis_lost lost
 }
 
 /* At the next turn of the loop, not from inside. */
-static void refuse(struct redis *redis, struct redis_ask *ask, enum redis_lost lost)
+static void redis_refuse(struct redis *redis, struct redis_ask *ask, enum redis_lost lost)
 {
     ask->lost = lost;
     ask->next = NULL;
@@ -100,7 +100,7 @@ bool redis_is_up(const struct redis *redis, const struct slice *key)
     return link_is_ready(link_of_slot(redis, (int)redis_slot(*key)));
 }
 
-static void tell(void *arg)
+static void redis_tell(void *arg)
 {
     struct redis *redis = arg;
     bool up = redis_is_up(redis, NULL);
@@ -293,7 +293,7 @@ void redis_take_reply(struct redis_link *link, struct redis_ask *ask,
         if (!ask->ours)
             heed(link, ask, error, reply);
     }
-    answer(redis, ask, reply);
+    redis_answer(redis, ask, reply);
 }
 
 /* ---- Asking ---------------------------------------------------------------------------------- */
@@ -325,7 +325,7 @@ void redis_ask_init(struct redis_ask *ask,
 }
 
 /* As new, for the owner may use it many times. False: no memory for the command. */
-static bool prepare(struct redis *redis, struct redis_ask *ask, size_t bytes)
+static bool redis_prepare(struct redis *redis, struct redis_ask *ask, size_t bytes)
 {
     redis_ask_init(ask, ask->answered, ask->late);
     net_timer_init(&ask->timer, ask_is_late, ask);
@@ -339,7 +339,7 @@ static bool prepare(struct redis *redis, struct redis_ask *ask, size_t bytes)
 bool redis_write_ask(struct redis *redis, struct redis_ask *ask, const struct slice *words,
                      size_t n)
 {
-    if (!prepare(redis, ask, resp_command_bytes(words, n)))
+    if (!redis_prepare(redis, ask, resp_command_bytes(words, n)))
         return false;
     ask->ours = true;
     resp_put_command(ask->command, words, n);
@@ -347,7 +347,7 @@ bool redis_write_ask(struct redis *redis, struct redis_ask *ask, const struct sl
 }
 
 /* Where it would go; null: nowhere, and it has been refused. */
-static struct redis_link *admit(struct redis *redis, struct redis_ask *ask, int slot)
+static struct redis_link *redis_admit(struct redis *redis, struct redis_ask *ask, int slot)
 {
     struct redis_link *link = link_of_slot(redis, slot);
     enum redis_lost lost = !link_is_ready(link) ? REDIS_AWAY : REDIS_FULL;
@@ -358,7 +358,7 @@ static struct redis_link *admit(struct redis *redis, struct redis_ask *ask, int 
     net_timer_init(&ask->timer, ask_is_late, ask);
     ask->redis = redis;
     ask->sent_at = net_loop_now(redis->loop);
-    refuse(redis, ask, lost);
+    redis_refuse(redis, ask, lost);
     return NULL;
 }
 
@@ -386,15 +386,15 @@ void redis_eval(struct redis *redis, struct redis_ask *ask, const struct redis_s
                 const struct slice *keys, size_t n_keys, const struct slice *args, size_t n_args)
 {
     int slot = n_keys > 0 && redis->cluster != NULL ? (int)redis_slot(keys[0]) : -1;
-    struct redis_link *link = admit(redis, ask, slot);
+    struct redis_link *link = redis_admit(redis, ask, slot);
     char count[24];
     struct slice count_word = {count, 0};
 
     if (link == NULL)
         return;
     count_word.n = (size_t)snprintf(count, sizeof count, "%zu", n_keys);
-    if (!prepare(redis, ask, eval_bytes(keys, n_keys, args, n_args, count_word.n))) {
-        refuse(redis, ask, REDIS_FULL);
+    if (!redis_prepare(redis, ask, eval_bytes(keys, n_keys, args, n_args, count_word.n))) {
+        redis_refuse(redis, ask, REDIS_FULL);
         return;
     }
     ask->script = script;
@@ -413,12 +413,12 @@ void redis_command(struct redis *redis, struct redis_ask *ask, const struct slic
                    size_t key)
 {
     int slot = key > 0 && key < n && redis->cluster != NULL ? (int)redis_slot(words[key]) : -1;
-    struct redis_link *link = admit(redis, ask, slot);
+    struct redis_link *link = redis_admit(redis, ask, slot);
 
     if (link == NULL)
         return;
-    if (!prepare(redis, ask, resp_command_bytes(words, n))) {
-        refuse(redis, ask, REDIS_FULL);
+    if (!redis_prepare(redis, ask, resp_command_bytes(words, n))) {
+        redis_refuse(redis, ask, REDIS_FULL);
         return;
     }
     resp_put_command(ask->command, words, n);
@@ -451,7 +451,7 @@ void redis_options_wipe(struct redis_options *options)
     OPENSSL_cleanse(options->sentinels, sizeof options->sentinels);
 }
 
-static enum tg_err check(const struct redis_options *options, struct tg_problem *problem)
+static enum tg_err redis_check(const struct redis_options *options, struct tg_problem *problem)
 {
     size_t max = options->kind == REDIS_SINGLE ? 1 : REDIS_HOSTS_MAX;
 
@@ -475,7 +475,7 @@ static enum tg_err check(const struct redis_options *options, struct tg_problem 
     return TG_OK;
 }
 
-static bool begin(struct redis *redis)
+static bool redis_begin(struct redis *redis)
 {
     switch (redis->options.kind) {
     case REDIS_SINGLE:
@@ -492,7 +492,7 @@ static bool begin(struct redis *redis)
 enum tg_err redis_new(struct net_loop *loop, const struct redis_options *options,
                       struct redis **made, struct tg_problem *problem)
 {
-    enum tg_err err = check(options, problem);
+    enum tg_err err = redis_check(options, problem);
 
     if (err != TG_OK)
         return err;
@@ -508,9 +508,9 @@ enum tg_err redis_new(struct net_loop *loop, const struct redis_options *options
     random_init(&redis->random, options->seed, 0);
     resolver_init(&redis->resolver, loop, RESOLVED_MS);
     net_post_init(&redis->refuse, lose_refused, redis);
-    net_later_init(&redis->tell, tell, redis);
+    net_later_init(&redis->tell, redis_tell, redis);
     net_timer_init(&redis->again_timer, send_again, redis);
-    if (!begin(redis)) {
+    if (!redis_begin(redis)) {
         redis_free(redis);
         return problem_say(problem, TG_ERR_MEMORY, "no memory");
     }

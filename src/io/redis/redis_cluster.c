@@ -136,7 +136,7 @@ static void plan(struct redis *redis)
                   redis_cluster_is_whole(redis) ? READ_MS : READ_SOON_MS);
 }
 
-static void answered(struct redis_ask *ask, const struct redisReply *reply)
+static void redis_cluster_answered(struct redis_ask *ask, const struct redisReply *reply)
 {
     struct redis *redis = ask->redis;
 
@@ -203,7 +203,7 @@ bool redis_cluster_begin(struct redis *redis)
     if (cluster == NULL)
         return false;
     redis->cluster = cluster;
-    redis_ask_init(&cluster->ask, answered, NULL);
+    redis_ask_init(&cluster->ask, redis_cluster_answered, NULL);
     net_timer_init(&cluster->timer, ask_now, redis);
     forget_map(redis);
     begin_anew(redis);

@@ -97,7 +97,8 @@ void link_dial_stop(struct redis_link *link)
 
 /* ---- The greeting ---------------------------------------------------------------------------- */
 
-static void say(struct redis_link *link, enum link_step step, const struct slice *words, size_t n)
+static void redis_dial_say(struct redis_link *link, enum link_step step, const struct slice *words,
+                           size_t n)
 {
     char fixed[256];
     size_t bytes = resp_command_bytes(words, n);
@@ -126,9 +127,9 @@ static void say_who(struct redis_link *link)
     if (password.n == 0)
         return;
     if (user.n > 0 && !own)
-        say(link, STEP_AUTH, both, 3);
+        redis_dial_say(link, STEP_AUTH, both, 3);
     if (user.n == 0 || sentinel)
-        say(link, STEP_AUTH, one, 2);
+        redis_dial_say(link, STEP_AUTH, one, 2);
 }
 
 static void greet(struct redis_link *link)
@@ -152,17 +153,17 @@ static void greet(struct redis_link *link)
     if (options->db != 0) {
         struct slice words[] = {SLICE("SELECT"), {db, 0}};
         words[1].n = (size_t)snprintf(db, sizeof db, "%d", options->db);
-        say(link, STEP_SELECT, words, 2);
+        redis_dial_say(link, STEP_SELECT, words, 2);
     }
     struct slice name[] = {SLICE("CLIENT"), SLICE("SETNAME"), SLICE("tollgate")};
-    say(link, STEP_NAME, name, 3);
+    redis_dial_say(link, STEP_NAME, name, 3);
     struct slice info[] = {SLICE("CLUSTER"), SLICE("INFO")};
     if (link->kind == LINK_MASTER)
-        say(link, STEP_ROLE, &SLICE("ROLE"), 1);
+        redis_dial_say(link, STEP_ROLE, &SLICE("ROLE"), 1);
     else
-        say(link, STEP_CLUSTER, info, 2);
+        redis_dial_say(link, STEP_CLUSTER, info, 2);
     struct slice probe[] = {SLICE("EVAL"), redis_probe_text, SLICE("0")};
-    say(link, STEP_PROBE, probe, 3);
+    redis_dial_say(link, STEP_PROBE, probe, 3);
 }
 
 /* How much of an error may be told: a server that does not know a command repeats its words, of

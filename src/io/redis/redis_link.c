@@ -164,7 +164,7 @@ static void look_again(struct redis_link *link)
     net_timer_set(link->redis->loop, &link->timer, pause);
 }
 
-static void look(void *arg)
+static void redis_link_look(void *arg)
 {
     struct redis_link *link = arg;
     const struct redis_options *options = &link->redis->options;
@@ -199,7 +199,7 @@ void link_is_up(struct redis_link *link)
     link->up_at = link->heard_at = now;
     redis->stats.connects++;
     net_timer_stop(redis->loop, &link->timer);
-    net_timer_init(&link->timer, look, link);
+    net_timer_init(&link->timer, redis_link_look, link);
     look_again(link);
     if (link->kind == LINK_SENTINEL)
         redis_sentinel_link_up(redis);
@@ -343,7 +343,7 @@ bool link_has_room(const struct redis_link *link)
 /* ---- Sending --------------------------------------------------------------------------------- */
 
 /* EVALSHA and its sum, as they were written, become EVAL and the text; the rest is as it was. */
-static void write_text(struct redis_link *link, const struct redis_ask *ask)
+static void redis_link_write_text(struct redis_link *link, const struct redis_ask *ask)
 {
     static const char by_sum[] = "$7\r\nEVALSHA\r\n$40\r\n";
     const char *words = (const char *)memchr(ask->command, '\n', ask->command_bytes) + 1;
@@ -379,7 +379,7 @@ void link_send(struct redis_link *link, struct redis_ask *ask)
     if (ask->asking)
         wire_write(&link->wire, asking, sizeof asking - 1);
     if (ask->text)
-        write_text(link, ask);
+        redis_link_write_text(link, ask);
     else
         wire_write(&link->wire, ask->command, ask->command_bytes);
 }
@@ -411,12 +411,12 @@ static void take_reply(struct redis_link *link, const struct redisReply *reply)
         look_again(link);
 }
 
-static void on_up(struct wire *wire)
+static void redis_link_on_up(struct wire *wire)
 {
     link_dial_up(link_of(wire));
 }
 
-static size_t on_data(struct wire *wire, const char *bytes, size_t n)
+static size_t redis_link_on_data(struct wire *wire, const char *bytes, size_t n)
 {
     struct redis_link *link = link_of(wire);
     const struct redisReply *reply;
@@ -437,25 +437,25 @@ static size_t on_data(struct wire *wire, const char *bytes, size_t n)
     return n;
 }
 
-static void on_eof(struct wire *wire)
+static void redis_link_on_eof(struct wire *wire)
 {
     link_dial_broke(link_of(wire), WIRE_RESET, "closed by the server");
 }
 
-static void on_wrote(struct wire *wire)
+static void redis_link_on_wrote(struct wire *wire)
 {
     (void)wire;
 }
 
-static void on_broke(struct wire *wire, enum wire_fault fault, const char *text)
+static void redis_link_on_broke(struct wire *wire, enum wire_fault fault, const char *text)
 {
     link_dial_broke(link_of(wire), fault, text);
 }
 
 const struct wire_ops redis_wire_ops = {
-    .up = on_up,
-    .data = on_data,
-    .eof = on_eof,
-    .wrote = on_wrote,
-    .broke = on_broke,
+    .up = redis_link_on_up,
+    .data = redis_link_on_data,
+    .eof = redis_link_on_eof,
+    .wrote = redis_link_on_wrote,
+    .broke = redis_link_on_broke,
 };

@@ -74,7 +74,7 @@ static bool read_port(struct slice text, int *port)
     return n > 0 && n <= 65535;
 }
 
-static void answered(struct redis_ask *ask, const struct redisReply *reply)
+static void redis_sentinel_answered(struct redis_ask *ask, const struct redisReply *reply)
 {
     struct redis *redis = ask->redis;
     struct slice name = redis_reply_text(redis_reply_at(reply, 0));
@@ -103,7 +103,7 @@ bool redis_sentinel_begin(struct redis *redis)
 {
     struct redis_sentinel *sentinel = &redis->sentinel;
 
-    redis_ask_init(&sentinel->ask, answered, NULL);
+    redis_ask_init(&sentinel->ask, redis_sentinel_answered, NULL);
     net_timer_init(&sentinel->timer, ask_now, redis);
     sentinel->link = link_new(redis, LINK_SENTINEL, &redis->options.hosts[0]);
     return sentinel->link != NULL;

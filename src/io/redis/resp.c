@@ -15,7 +15,7 @@ static size_t digits_of(size_t n)
     return digits;
 }
 
-static char *put_number(char *at, char mark, size_t n)
+static char *resp_put_number(char *at, char mark, size_t n)
 {
     size_t digits = digits_of(n);
 
@@ -38,12 +38,12 @@ size_t resp_word_bytes(size_t n)
 
 char *resp_put_head(char *at, size_t n)
 {
-    return put_number(at, '*', n);
+    return resp_put_number(at, '*', n);
 }
 
 char *resp_put_word(char *at, struct slice word)
 {
-    at = put_number(at, '$', word.n);
+    at = resp_put_number(at, '$', word.n);
     if (word.n > 0)
         memcpy(at, word.at, word.n);
     memcpy(at + word.n, "\r\n", 2);
@@ -191,7 +191,7 @@ enum resp_error resp_error_of(const struct redisReply *reply)
     return reply->type == REDIS_REPLY_ERROR ? error_of_text(reply->str) : RESP_FINE;
 }
 
-static bool read_number(const char *from, const char *to, unsigned max, unsigned *number)
+static bool resp_read_number(const char *from, const char *to, unsigned max, unsigned *number)
 {
     unsigned n = 0;
 
@@ -214,8 +214,8 @@ bool resp_read_redirect(const struct redisReply *reply, unsigned *slot, struct s
     const char *colon = space != NULL ? strrchr(space, ':') : NULL;
     unsigned n;
 
-    if (colon == NULL || !read_number(number + 1, space, 16383, slot) ||
-        !read_number(colon + 1, end, 65535, &n) || n == 0)
+    if (colon == NULL || !resp_read_number(number + 1, space, 16383, slot) ||
+        !resp_read_number(colon + 1, end, 65535, &n) || n == 0)
         return false;
     *host = (struct slice){space + 1, (size_t)(colon - space - 1)};
     *port = (int)n;

@@ -37,7 +37,7 @@ static struct chunk *chunk_new(size_t capacity)
     return chunk;
 }
 
-static void *take(struct resp_reader *reader, size_t bytes)
+static void *resp_reader_take(struct resp_reader *reader, size_t bytes)
 {
     struct chunk *chunk = reader->now;
 
@@ -77,7 +77,7 @@ static void empty(struct resp_reader *reader)
 
 static redisReply *create(const redisReadTask *task, int type)
 {
-    redisReply *reply = take(task->privdata, sizeof *reply);
+    redisReply *reply = resp_reader_take(task->privdata, sizeof *reply);
 
     if (reply == NULL)
         return NULL;
@@ -89,7 +89,7 @@ static redisReply *create(const redisReadTask *task, int type)
 
 static void *create_string(const redisReadTask *task, char *text, size_t n)
 {
-    char *copy = take(task->privdata, n + 1);
+    char *copy = resp_reader_take(task->privdata, n + 1);
     redisReply *reply = copy != NULL ? create(task, task->type) : NULL;
 
     if (reply == NULL)
@@ -112,7 +112,7 @@ static void *create_array(const redisReadTask *task, int n)
     redisReply *reply = create(task, REDIS_REPLY_ARRAY);
     if (reply == NULL || n == 0)
         return reply;
-    reply->element = take(reader, (size_t)n * sizeof(redisReply *));
+    reply->element = resp_reader_take(reader, (size_t)n * sizeof(redisReply *));
     if (reply->element == NULL)
         return NULL;
     memset(reply->element, 0, (size_t)n * sizeof(redisReply *));

@@ -91,7 +91,7 @@ struct json_reader {
 
 /* ---- Errors ---------------------------------------------------------------------------------- */
 
-static bool fail(json_reader *reader, size_t offset, const char *text)
+static bool json_read_fail(json_reader *reader, size_t offset, const char *text)
 {
     if (!reader->failed) {
         reader->failed = true;
@@ -117,19 +117,20 @@ static bool fail_tokens(json_reader *reader, simdjson::error_code error)
 {
     switch (error) {
     case simdjson::EMPTY:
-        return fail(reader, 0, "there is no JSON here");
+        return json_read_fail(reader, 0, "there is no JSON here");
     case simdjson::UTF8_ERROR: /* it does not say where */
-        return fail(reader, utf8_valid(reader->text, reader->bytes), "not UTF-8");
+        return json_read_fail(reader, utf8_valid(reader->text, reader->bytes), "not UTF-8");
     case simdjson::UNCLOSED_STRING:
-        return fail(reader, reader->bytes, "a string is not closed");
+        return json_read_fail(reader, reader->bytes, "a string is not closed");
     case simdjson::UNESCAPED_CHARS:
-        return fail(reader, reader->bytes, "a control character stands unescaped in a string");
+        return json_read_fail(reader, reader->bytes,
+                              "a control character stands unescaped in a string");
     case simdjson::CAPACITY:
-        return fail(reader, 0, "too long for one JSON document");
+        return json_read_fail(reader, 0, "too long for one JSON document");
     case simdjson::MEMALLOC:
-        return fail(reader, 0, "no memory to read JSON");
+        return json_read_fail(reader, 0, "no memory to read JSON");
     default:
-        return fail(reader, reader->bytes, "not well-formed JSON");
+        return json_read_fail(reader, reader->bytes, "not well-formed JSON");
     }
 }
 
@@ -137,8 +138,9 @@ static bool fail_tokens(json_reader *reader, simdjson::error_code error)
 static bool fail_walk(json_reader *reader, simdjson::error_code error)
 {
     if (error == simdjson::INCOMPLETE_ARRAY_OR_OBJECT)
-        return fail(reader, reader->bytes, "the end is not the end of the object or array begun");
-    return fail(reader, location(reader), "not well-formed JSON");
+        return json_read_fail(reader, reader->bytes,
+                              "the end is not the end of the object or array begun");
+    return json_read_fail(reader, location(reader), "not well-formed JSON");
 }
 
 /* ---- Keys that come twice -------------------------------------------------------------------- */
@@ -185,7 +187,7 @@ static bool watch_key(json_reader *reader, const level &level, json_text key, si
     char text[sizeof reader->problem.text];
 
     if (reader->n_seen * 2 >= reader->seen_slots && !seen_grow(reader))
-        return fail(reader, offset, "no memory to read JSON");
+        return json_read_fail(reader, offset, "no memory to read JSON");
     seen_key *slot = seen_slot(reader, wanted);
     if (slot->level_id < reader->first_id) {
         *slot = wanted;
@@ -196,10 +198,10 @@ static bool watch_key(json_reader *reader, const level &level, json_text key, si
     for (size_t i = 0; i < key.size; i++)
         if (static_cast<unsigned char>(key.bytes[i]) <= ' ' || key.bytes[i] == '"' ||
             static_cast<unsigned char>(key.bytes[i]) >= 0x7f || i == 64)
-            return fail(reader, offset, "a key comes twice");
+            return json_read_fail(reader, offset, "a key comes twice");
     std::snprintf(text, sizeof text, "the key \"%.*s\" comes twice", static_cast<int>(key.size),
                   key.bytes);
-    return fail(reader, offset, text);
+    return json_read_fail(reader, offset, text);
 }
 
 /* ---- Values ---------------------------------------------------------------------------------- */
@@ -235,14 +237,14 @@ static bool is_number(const char *at, const char *end)
     return at == end;
 }
 
-static bool read_number(json_reader *reader, ondemand::value &from, std::string_view token,
-                        json_value *value)
+static bool json_read_read_number(json_reader *reader, ondemand::value &from,
+                                  std::string_view token, json_value *value)
 {
     ondemand::number number;
 
     if (from.get_number().get(number)) {
         if (!is_number(token.data(), token.data() + token.size()))
-            return fail(reader, value->offset, "not a number");
+            return json_read_fail(reader, value->offset, "not a number");
         value->kind = JSON_HUGE;
     } else if (number.is_int64()) {
         value->kind = JSON_INTEGER;
@@ -261,7 +263,7 @@ static bool read_string(json_reader *reader, ondemand::value &from, json_value *
     std::string_view string;
 
     if (from.get_string().get(string))
-        return fail(reader, value->offset, "a string holds an escape that means nothing");
+        return json_read_fail(reader, value->offset, "a string holds an escape that means nothing");
     value->kind = JSON_STRING;
     value->string = {string.data(), string.size()};
     return true;
@@ -275,10 +277,10 @@ static bool read_word(json_reader *reader, ondemand::value &from, char first, js
     if (first == 'n' ? !from.is_null().get(is_null) && is_null
                      : !from.get_bool().get(value->boolean))
         return true;
-    return fail(reader, value->offset, "not a value");
+    return json_read_fail(reader, value->offset, "not a value");
 }
 
-static bool read_value(json_reader *reader, ondemand::value &from, json_value *value)
+static bool json_read_read_value(json_reader *reader, ondemand::value &from, json_value *value)
 {
     std::string_view token = from.raw_json_token();
     char first = token.data()[0];
@@ -301,8 +303,8 @@ static bool read_value(json_reader *reader, ondemand::value &from, json_value *v
         return read_word(reader, from, first, value);
     default:
         if (first == '-' || (first >= '0' && first <= '9'))
-            return read_number(reader, from, token, value);
-        return fail(reader, value->offset, "a value is missing");
+            return json_read_read_number(reader, from, token, value);
+        return json_read_fail(reader, value->offset, "a value is missing");
     }
 }
 
@@ -318,12 +320,12 @@ static simdjson::error_code open_container(simdjson::simdjson_result<Container> 
     return error ? error : container.begin().get(iterator);
 }
 
-static bool enter(json_reader *reader, bool watch_keys)
+static bool json_read_enter(json_reader *reader, bool watch_keys)
 {
     if (reader->failed || !reader->given_open)
         return false;
     if (reader->depth == JSON_DEPTH_MAX)
-        return fail(reader, location(reader), "nested too deep");
+        return json_read_fail(reader, location(reader), "nested too deep");
 
     level &inner = reader->levels[reader->depth];
     bool root = reader->depth == 0;
@@ -356,11 +358,11 @@ static bool next_field(json_reader *reader, level &in, json_text *key, json_valu
         return fail_walk(reader, error);
     size_t offset = static_cast<size_t>(field.key().raw() - reader->text) - 1;
     if (field.unescaped_key().get(name))
-        return fail(reader, offset, "a key holds an escape that means nothing");
+        return json_read_fail(reader, offset, "a key holds an escape that means nothing");
     *key = {name.data(), name.size()};
     if (in.watch_keys && !watch_key(reader, in, *key, offset))
         return false;
-    return read_value(reader, field.value(), value);
+    return json_read_read_value(reader, field.value(), value);
 }
 
 static bool next_item(json_reader *reader, level &in, json_value *value)
@@ -368,7 +370,7 @@ static bool next_item(json_reader *reader, level &in, json_value *value)
     ondemand::value item;
     simdjson::error_code error = (*in.item).get(item);
 
-    return error ? fail_walk(reader, error) : read_value(reader, item, value);
+    return error ? fail_walk(reader, error) : json_read_read_value(reader, item, value);
 }
 
 /* One step in what was entered last. False, and a level up, at its end. */
@@ -398,7 +400,7 @@ static bool pass_over(json_reader *reader, size_t depth)
 
     while (!reader->failed && (reader->given_open || reader->depth > depth)) {
         if (reader->given_open)
-            enter(reader, false);
+            json_read_enter(reader, false);
         else
             step(reader, &key, &value);
     }
@@ -435,13 +437,13 @@ static size_t grown(size_t now, size_t needed)
     return needed > now * 2 ? needed : now * 2;
 }
 
-static bool copy_text(json_reader *reader, const char *text, size_t bytes)
+static bool json_read_copy_text(json_reader *reader, const char *text, size_t bytes)
 {
     if (reader->copy_bytes < bytes + JSON_PADDING) {
         size_t bigger = grown(reader->copy_bytes, bytes + JSON_PADDING);
         void *copy = std::calloc(bigger, 1);
         if (copy == nullptr)
-            return fail(reader, 0, "no memory to read JSON");
+            return json_read_fail(reader, 0, "no memory to read JSON");
         std::free(reader->copy);
         reader->copy = static_cast<char *>(copy);
         reader->copy_bytes = bigger;
@@ -486,7 +488,7 @@ bool json_begin(struct json_reader *reader, const char *text, size_t bytes, size
      * another error. What is said about a document must not depend on what is behind it. */
     bool roomy = readable >= bytes && readable - bytes >= JSON_PADDING;
     if (!roomy || std::memchr(",]}", text[bytes], 3) != nullptr)
-        if (!copy_text(reader, text, bytes))
+        if (!json_read_copy_text(reader, text, bytes))
             return false;
     if (!find_tokens(reader))
         return false;
@@ -494,7 +496,7 @@ bool json_begin(struct json_reader *reader, const char *text, size_t bytes, size
     root->offset = location(reader);
     if (reader->document.type().get(type) ||
         (type != ondemand::json_type::object && type != ondemand::json_type::array))
-        return fail(reader, root->offset, "neither an object nor an array");
+        return json_read_fail(reader, root->offset, "neither an object nor an array");
     root->kind = type == ondemand::json_type::object ? JSON_OBJECT : JSON_ARRAY;
     reader->given_kind = root->kind;
     reader->given_open = true;
@@ -503,7 +505,7 @@ bool json_begin(struct json_reader *reader, const char *text, size_t bytes, size
 
 bool json_enter(struct json_reader *reader)
 {
-    return enter(reader, true);
+    return json_read_enter(reader, true);
 }
 
 bool json_next(struct json_reader *reader, struct json_text *key, struct json_value *value)
@@ -526,7 +528,7 @@ bool json_end(struct json_reader *reader)
     if (!pass_over(reader, 0))
         return false;
     if (reader->document.current_location().get(at) != simdjson::OUT_OF_BOUNDS)
-        return fail(reader, location(reader), "something follows the end");
+        return json_read_fail(reader, location(reader), "something follows the end");
     return true;
 }
 

@@ -39,7 +39,7 @@ static char *find_newline(struct lines *lines)
 }
 
 /* Room for a longer line. All of it is set: nothing that is read is ever undefined. */
-static bool grow(struct lines *lines)
+static bool lines_grow(struct lines *lines)
 {
     size_t capacity = lines->capacity == 0 ? FIRST_CAPACITY : lines->capacity * 2;
     char *buffer = realloc(lines->buffer, capacity + JSON_PADDING);
@@ -53,7 +53,7 @@ static bool grow(struct lines *lines)
 }
 
 /* Moves the cut line to the front, so that the rest of it can follow. */
-static void make_room(struct lines *lines)
+static void lines_make_room(struct lines *lines)
 {
     if (lines->begin == 0)
         return;
@@ -64,14 +64,14 @@ static void make_room(struct lines *lines)
 }
 
 /* Reads some more. LINES_LINE stands for success. */
-static enum lines_result fill(struct lines *lines)
+static enum lines_result lines_fill(struct lines *lines)
 {
     ssize_t n;
 
-    make_room(lines);
+    lines_make_room(lines);
     if (lines->end > LINES_BYTES_MAX)
         return LINES_TOO_LONG;
-    if (lines->end == lines->capacity && !grow(lines))
+    if (lines->end == lines->capacity && !lines_grow(lines))
         return LINES_NO_MEMORY;
     do
         n = read(lines->fd, lines->buffer + lines->end, lines->capacity - lines->end);
@@ -94,7 +94,7 @@ enum lines_result lines_next(struct lines *lines, struct line *line)
 
     lines->number++;
     while ((newline = find_newline(lines)) == NULL && !lines->at_end) {
-        enum lines_result result = fill(lines);
+        enum lines_result result = lines_fill(lines);
         if (result != LINES_LINE)
             return result;
     }

@@ -12,7 +12,7 @@
 #define FONTS "Helvetica Neue, Helvetica, Arial, DejaVu Sans, sans-serif"
 #define INK "#222222"
 
-static bool has_room(struct svg *svg, size_t more)
+static bool svg_has_room(struct svg *svg, size_t more)
 {
     size_t capacity = svg->capacity == 0 ? 4096 : svg->capacity;
     char *bytes;
@@ -35,9 +35,9 @@ static bool has_room(struct svg *svg, size_t more)
     return true;
 }
 
-static void append(struct svg *svg, const char *bytes, size_t size)
+static void svg_append(struct svg *svg, const char *bytes, size_t size)
 {
-    if (size > 0 && has_room(svg, size)) {
+    if (size > 0 && svg_has_room(svg, size)) {
         memcpy(svg->bytes + svg->size, bytes, size);
         svg->size += size;
     }
@@ -45,7 +45,7 @@ static void append(struct svg *svg, const char *bytes, size_t size)
 
 static void append_text(struct svg *svg, const char *text)
 {
-    append(svg, text, strlen(text));
+    svg_append(svg, text, strlen(text));
 }
 
 /* Two digits after the point are finer than any screen; whole numbers stay short. */
@@ -98,7 +98,7 @@ static void append_escaped(struct svg *svg, const char *text)
         } else if (*text == '"') {
             append_text(svg, "&quot;");
         } else {
-            append(svg, text, n);
+            svg_append(svg, text, n);
         }
         text += n;
         left -= n;

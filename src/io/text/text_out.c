@@ -115,7 +115,7 @@ void text_out_format(struct text_out *out, const char *format, ...)
 /* ---- JSON ------------------------------------------------------------------------------------ */
 
 /* Visible ASCII but for quotes and backslashes: nearly all that there is. */
-static inline bool is_plain(char c)
+static inline bool text_out_is_plain(char c)
 {
     return c >= 0x20 && c < 0x7f && c != '"' && c != '\\';
 }
@@ -134,7 +134,7 @@ static size_t escape_one(const char *text, size_t left, bool letters, char escap
         *n = 3;
         return 1;
     }
-    if (bytes > 1 || is_plain((char)c)) {
+    if (bytes > 1 || text_out_is_plain((char)c)) {
         memcpy(escaped, text, bytes);
         *n = bytes;
     } else if (c == '"' || c == '\\' || letter) {
@@ -156,7 +156,7 @@ void text_out_json(struct text_out *out, struct slice text)
     text_out_char(out, '"');
     for (size_t i = 0; i < text.n;) {
         size_t plain = i;
-        while (i < text.n && is_plain(text.at[i]))
+        while (i < text.n && text_out_is_plain(text.at[i]))
             i++;
         text_out_put(out, text.at + plain, i - plain);
         if (i < text.n) {

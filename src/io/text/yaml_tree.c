@@ -40,8 +40,9 @@ struct anchor {
     struct anchor *before;
 };
 
-__attribute__((format(printf, 4, 5))) static bool wrong(struct builder *builder, size_t line,
-                                                        size_t column, const char *format, ...)
+__attribute__((format(printf, 4, 5))) static bool yaml_tree_wrong(struct builder *builder,
+                                                                  size_t line, size_t column,
+                                                                  const char *format, ...)
 {
     char text[240];
     va_list args;
@@ -55,7 +56,8 @@ __attribute__((format(printf, 4, 5))) static bool wrong(struct builder *builder,
 
 static bool wrong_at(struct builder *builder, const yaml_event_t *event, const char *text)
 {
-    return wrong(builder, event->start_mark.line + 1, event->start_mark.column + 1, "%s", text);
+    return yaml_tree_wrong(builder, event->start_mark.line + 1, event->start_mark.column + 1, "%s",
+                           text);
 }
 
 static struct yaml_node *node_new(struct builder *builder, enum yaml_kind kind,
@@ -91,8 +93,9 @@ static bool place(struct builder *builder, struct yaml_node *node)
         struct yaml_node **key = &builder->keys[builder->depth - 1];
         if (*key == NULL) {
             if (node->kind != YAML_TEXT)
-                return wrong(builder, node->line, node->column,
-                             "a list or map stands where a key is wanted; a key is a plain word");
+                return yaml_tree_wrong(
+                    builder, node->line, node->column,
+                    "a list or map stands where a key is wanted; a key is a plain word");
             *key = node;
             return true;
         }
@@ -176,10 +179,11 @@ static bool add_alias(struct builder *builder, const yaml_event_t *event)
     while (anchor != NULL && strcmp(anchor->name, name) != 0)
         anchor = anchor->before;
     if (anchor == NULL)
-        return wrong(builder, event->start_mark.line + 1, event->start_mark.column + 1,
-                     "there is no anchor &%.60s before this alias; put quotes around a text that "
-                     "begins with *",
-                     name);
+        return yaml_tree_wrong(
+            builder, event->start_mark.line + 1, event->start_mark.column + 1,
+            "there is no anchor &%.60s before this alias; put quotes around a text that "
+            "begins with *",
+            name);
     if (is_open(builder, anchor->node))
         return wrong_at(builder, event, "an alias (*) stands within what it stands for");
     struct yaml_node *copy = copy_node(builder, event, anchor->node, builder->depth);
@@ -206,8 +210,8 @@ static bool add_text(struct builder *builder, const yaml_event_t *event)
     return add_anchor(builder, event, event->data.scalar.anchor, node) && place(builder, node);
 }
 
-static bool begin(struct builder *builder, enum yaml_kind kind, const yaml_event_t *event,
-                  const yaml_char_t *anchor)
+static bool yaml_tree_begin(struct builder *builder, enum yaml_kind kind, const yaml_event_t *event,
+                            const yaml_char_t *anchor)
 {
     struct yaml_node *node = node_new(builder, kind, event);
 
@@ -265,11 +269,12 @@ static bool drop_duplicates(struct builder *builder, struct yaml_node *map,
             continue;
         }
         const struct yaml_node *key = sorted[i]->key;
-        wrong(builder, key->line, key->column,
-              "the key \"%.60s\" is given twice, first in line %zu; once is allowed", key->text,
-              kept->key->line);
+        yaml_tree_wrong(builder, key->line, key->column,
+                        "the key \"%.60s\" is given twice, first in line %zu; once is allowed",
+                        key->text, kept->key->line);
         if (++duplicates == DUPLICATES_MAX)
-            return wrong(builder, key->line, key->column, "too many keys are given twice");
+            return yaml_tree_wrong(builder, key->line, key->column,
+                                   "too many keys are given twice");
         unlink_child(map, sorted[i]);
     }
     return true;
@@ -285,7 +290,7 @@ static bool check_keys(struct builder *builder, struct yaml_node *map)
         return true;
     sorted = malloc(map->n * sizeof *sorted);
     if (sorted == NULL)
-        return wrong(builder, map->line, map->column, "there is no memory for the file");
+        return yaml_tree_wrong(builder, map->line, map->column, "there is no memory for the file");
     for (struct yaml_node *child = map->first; child != NULL; child = child->next)
         sorted[i++] = child;
     qsort(sorted, map->n, sizeof *sorted, compare_children);
@@ -294,7 +299,7 @@ static bool check_keys(struct builder *builder, struct yaml_node *map)
     return good;
 }
 
-static bool end(struct builder *builder)
+static bool yaml_tree_end(struct builder *builder)
 {
     struct yaml_node *node = builder->open[--builder->depth];
 
@@ -315,7 +320,7 @@ static bool refuse_extras(struct builder *builder, const yaml_event_t *event,
     return true;
 }
 
-static bool take(struct builder *builder, const yaml_event_t *event)
+static bool yaml_tree_take(struct builder *builder, const yaml_event_t *event)
 {
     switch (event->type) {
     case YAML_ALIAS_EVENT:
@@ -326,14 +331,14 @@ static bool take(struct builder *builder, const yaml_event_t *event)
     case YAML_SEQUENCE_START_EVENT:
         return refuse_extras(builder, event, event->data.sequence_start.anchor,
                              event->data.sequence_start.tag) &&
-               begin(builder, YAML_LIST, event, event->data.sequence_start.anchor);
+               yaml_tree_begin(builder, YAML_LIST, event, event->data.sequence_start.anchor);
     case YAML_MAPPING_START_EVENT:
         return refuse_extras(builder, event, event->data.mapping_start.anchor,
                              event->data.mapping_start.tag) &&
-               begin(builder, YAML_MAP, event, event->data.mapping_start.anchor);
+               yaml_tree_begin(builder, YAML_MAP, event, event->data.mapping_start.anchor);
     case YAML_SEQUENCE_END_EVENT:
     case YAML_MAPPING_END_EVENT:
-        return end(builder);
+        return yaml_tree_end(builder);
     case YAML_DOCUMENT_START_EVENT:
         if (builder->root != NULL)
             return wrong_at(builder, event, "a second document begins; one is allowed in a file");
@@ -365,24 +370,25 @@ static bool malformed(struct builder *builder, const yaml_parser_t *parser, cons
 
     switch (parser->error) {
     case YAML_MEMORY_ERROR:
-        return wrong(builder, line, column, "there is no memory for the file");
+        return yaml_tree_wrong(builder, line, column, "there is no memory for the file");
     case YAML_READER_ERROR:
         find_place(text, bytes, parser->problem_offset, &line, &column);
-        return wrong(builder, line, column, "not a text: %s; UTF-8 is allowed", problem);
+        return yaml_tree_wrong(builder, line, column, "not a text: %s; UTF-8 is allowed", problem);
     default:
         /* Most likely a pattern such as !demo or *-large without its quotes. */
         if (parser->context != NULL && (strcmp(parser->context, "while scanning a tag") == 0 ||
                                         strcmp(parser->context, "while scanning an alias") == 0))
-            return wrong(builder, parser->context_mark.line + 1, parser->context_mark.column + 1,
-                         NO_TAG);
-        return wrong(builder, line, column, "not YAML: %s%s%s%s", problem,
-                     parser->context != NULL ? " (" : "",
-                     parser->context != NULL ? parser->context : "",
-                     parser->context != NULL ? ")" : "");
+            return yaml_tree_wrong(builder, parser->context_mark.line + 1,
+                                   parser->context_mark.column + 1, NO_TAG);
+        return yaml_tree_wrong(builder, line, column, "not YAML: %s%s%s%s", problem,
+                               parser->context != NULL ? " (" : "",
+                               parser->context != NULL ? parser->context : "",
+                               parser->context != NULL ? ")" : "");
     }
 }
 
-static bool run(struct builder *builder, yaml_parser_t *parser, const char *text, size_t bytes)
+static bool yaml_tree_run(struct builder *builder, yaml_parser_t *parser, const char *text,
+                          size_t bytes)
 {
     bool more = true, good = true;
 
@@ -390,7 +396,7 @@ static bool run(struct builder *builder, yaml_parser_t *parser, const char *text
         yaml_event_t event;
         if (yaml_parser_parse(parser, &event) == 0)
             return malformed(builder, parser, text, bytes);
-        good = take(builder, &event);
+        good = yaml_tree_take(builder, &event);
         more = event.type != YAML_STREAM_END_EVENT;
         yaml_event_delete(&event);
     }
@@ -401,7 +407,7 @@ static bool make_empty(struct builder *builder)
 {
     builder->root = arena_alloc(builder->arena, sizeof *builder->root);
     if (builder->root == NULL)
-        return wrong(builder, 1, 1, "there is no memory for the file");
+        return yaml_tree_wrong(builder, 1, 1, "there is no memory for the file");
     *builder->root =
         (struct yaml_node){.kind = YAML_TEXT, .line = 1, .column = 1, .text = "", .written = ""};
     return true;
@@ -413,13 +419,14 @@ static bool build(struct builder *builder, const char *text, size_t bytes, struc
     bool good;
 
     if (bytes > YAML_TREE_BYTES_MAX)
-        return wrong(builder, 1, 1, "the file has %zu bytes; at most 16 MiB are read", bytes);
+        return yaml_tree_wrong(builder, 1, 1, "the file has %zu bytes; at most 16 MiB are read",
+                               bytes);
     if (yaml_parser_initialize(&parser) == 0)
-        return wrong(builder, 1, 1, "there is no memory for the file");
+        return yaml_tree_wrong(builder, 1, 1, "there is no memory for the file");
     /* Otherwise a file could choose UTF-16 by its first bytes. */
     yaml_parser_set_encoding(&parser, YAML_UTF8_ENCODING);
     yaml_parser_set_input_string(&parser, (const unsigned char *)text, bytes);
-    good = run(builder, &parser, text, bytes);
+    good = yaml_tree_run(builder, &parser, text, bytes);
     yaml_parser_delete(&parser);
     if (good && builder->root == NULL)
         good = make_empty(builder);

@@ -47,8 +47,8 @@ void admit_fini(struct cluster_run_state *run)
 
 /* ---- What becomes of it ---------------------------------------------------------------------- */
 
-static void note(struct cluster_run_state *run, uint32_t request, enum cluster_reason reason,
-                 double detail)
+static void cluster_admit_note(struct cluster_run_state *run, uint32_t request,
+                               enum cluster_reason reason, double detail)
 {
     struct cluster_outcome *outcome = &run->world.outcomes[request];
 
@@ -101,7 +101,7 @@ void admit_refuse(struct cluster_run_state *run, uint32_t request, enum cluster_
 
 /* ---- Policies -------------------------------------------------------------------------------- */
 
-static int32_t priority_of(const struct cluster_run_state *run, uint32_t request)
+static int32_t cluster_admit_priority_of(const struct cluster_run_state *run, uint32_t request)
 {
     return run->config->classes[run->load->requests[request].slo_class].priority;
 }
@@ -111,7 +111,7 @@ static bool over_budget(const struct cluster_run_state *run, uint32_t request)
     uint32_t tenant = run->load->requests[request].tenant;
 
     return run->budgets != NULL && (double)run->tenant_running[tenant] > run->budgets[tenant] &&
-           priority_of(run, request) < 0;
+           cluster_admit_priority_of(run, request) < 0;
 }
 
 /* When the bucket would have had enough, had nobody else come. */
@@ -141,7 +141,7 @@ static void ask_bucket(struct cluster_run_state *run, uint32_t request)
         admit_pass(run, request);
         return;
     }
-    note(run, request, CLUSTER_REASON_TOKENS, 0);
+    cluster_admit_note(run, request, CLUSTER_REASON_TOKENS, 0);
     admit_refuse(run, request, CLUSTER_REJECTED, bucket_wait(run, cost));
 }
 
@@ -155,11 +155,11 @@ static void ask_tiers(struct cluster_run_state *run, uint32_t request)
         most = load > most ? load : most;
     }
     if (most <= config->tier_shed_threshold ||
-        priority_of(run, request) >= config->tier_shed_min_priority) {
+        cluster_admit_priority_of(run, request) >= config->tier_shed_min_priority) {
         admit_pass(run, request);
         return;
     }
-    note(run, request, CLUSTER_REASON_TIER, (double)most);
+    cluster_admit_note(run, request, CLUSTER_REASON_TIER, (double)most);
     admit_refuse(run, request, CLUSTER_REJECTED, RETRY_UNSAID);
 }
 
@@ -181,11 +181,11 @@ static void ask_saturation(struct cluster_run_state *run, uint32_t request)
     double saturation =
         admit_saturation(run, config->gaie_queue_threshold, config->gaie_kv_threshold);
 
-    if (priority_of(run, request) >= 0 || saturation < 1) {
+    if (cluster_admit_priority_of(run, request) >= 0 || saturation < 1) {
         admit_pass(run, request);
         return;
     }
-    note(run, request, CLUSTER_REASON_SATURATED, saturation);
+    cluster_admit_note(run, request, CLUSTER_REASON_SATURATED, saturation);
     admit_refuse(run, request, CLUSTER_REJECTED, RETRY_UNSAID);
 }
 
@@ -196,7 +196,7 @@ static void ask_policy(struct cluster_run_state *run, uint32_t request)
         ask_bucket(run, request);
         break;
     case CLUSTER_REJECT_ALL:
-        note(run, request, CLUSTER_REASON_REJECT_ALL, 0);
+        cluster_admit_note(run, request, CLUSTER_REASON_REJECT_ALL, 0);
         admit_refuse(run, request, CLUSTER_REJECTED, RETRY_UNSAID);
         break;
     case CLUSTER_TIER_SHED:
@@ -217,9 +217,9 @@ void admit_decide(struct cluster_run_state *run, uint32_t request)
 {
     run->world.outcomes[request].attempts++;
     route_view(run);
-    note(run, request, CLUSTER_REASON_NONE, 0);
+    cluster_admit_note(run, request, CLUSTER_REASON_NONE, 0);
     if (over_budget(run, request)) {
-        note(run, request, CLUSTER_REASON_TENANT_BUDGET, 0);
+        cluster_admit_note(run, request, CLUSTER_REASON_TENANT_BUDGET, 0);
         admit_refuse(run, request, CLUSTER_REJECTED, RETRY_UNSAID);
     } else if (run->flow != NULL) {
         flow_admit(run, request);

@@ -27,7 +27,7 @@ static int32_t smaller(int64_t a, int64_t b)
     return (int32_t)(a < b ? a : b);
 }
 
-static void count(struct forming *forming, const struct live *live, int64_t n)
+static void cluster_batch_count(struct forming *forming, const struct live *live, int64_t n)
 {
     if (live->progress < live->input) {
         forming->prefills += n;
@@ -67,7 +67,7 @@ static void preempt(struct instance *instance, struct forming *forming, size_t i
     forming->preempted = true;
     forming->budget += live->new_tokens;
     if (live->new_tokens > 0)
-        count(forming, live, -1);
+        cluster_batch_count(forming, live, -1);
     live->new_tokens = 0;
     live->progress = live->computed = 0;
     live->first_token = false;
@@ -93,7 +93,7 @@ static bool allocate(struct instance *instance, struct forming *forming, struct 
     forming->budget -= tokens;
     live->new_tokens = tokens;
     live->computed = live->progress + tokens;
-    count(forming, live, 1);
+    cluster_batch_count(forming, live, 1);
     return true;
 }
 
@@ -127,7 +127,7 @@ static void continue_running(struct instance *instance, struct forming *forming)
         if (tokens == 1 && live->progress >= live->input && kv_top_up(&instance->kv, live)) {
             live->new_tokens = 1;
             forming->budget--;
-            count(forming, live, 1);
+            cluster_batch_count(forming, live, 1);
         } else if (tokens > 0 && !allocate(instance, forming, live, tokens)) {
             return;
         }

@@ -8,7 +8,7 @@
 
 #include "lab/cluster/cluster.h"
 
-static enum tg_err wrong(struct tg_problem *problem, const char *format, ...)
+static enum tg_err cluster_check_wrong(struct tg_problem *problem, const char *format, ...)
 {
     va_list args;
 
@@ -25,8 +25,8 @@ static bool whole(struct tg_problem *problem, enum tg_err *err, const char *name
                   int64_t low, int64_t high)
 {
     if (*err == TG_OK && (value < low || value > high))
-        *err = wrong(problem, "%s is %lld; it must be from %lld to %lld", name, (long long)value,
-                     (long long)low, (long long)high);
+        *err = cluster_check_wrong(problem, "%s is %lld; it must be from %lld to %lld", name,
+                                   (long long)value, (long long)low, (long long)high);
     return *err == TG_OK;
 }
 
@@ -37,8 +37,9 @@ static bool above_0(struct tg_problem *problem, enum tg_err *err, const char *na
     if (*err != TG_OK || (value > 0 && value <= high && isfinite(value)))
         return *err == TG_OK;
     *err = isfinite(high)
-               ? wrong(problem, "%s is %g; it must be above 0 and at most %g", name, value, high)
-               : wrong(problem, "%s must be a finite value > 0, got %g", name, value);
+               ? cluster_check_wrong(problem, "%s is %g; it must be above 0 and at most %g", name,
+                                     value, high)
+               : cluster_check_wrong(problem, "%s must be a finite value > 0, got %g", name, value);
     return false;
 }
 
@@ -61,14 +62,15 @@ static enum tg_err check_admission(const struct cluster_config *c, struct tg_pro
     whole(problem, &err, "--routing-latency", c->routing_latency_us, 0, LONGEST_US);
     for (size_t i = 0; i < c->n_tenant_budgets && err == TG_OK; i++)
         if (!(c->tenant_budgets[i].share >= 0 && c->tenant_budgets[i].share <= 1))
-            err = wrong(problem, "a tenant's budget is %g; it must be from 0 to 1",
-                        c->tenant_budgets[i].share);
+            err = cluster_check_wrong(problem, "a tenant's budget is %g; it must be from 0 to 1",
+                                      c->tenant_budgets[i].share);
     whole(problem, &err, "the number of attempts", c->retry.max_attempts, 1, 1000000);
     whole(problem, &err, "the back-off", c->retry.backoff_us, 0, LONGEST_US);
     if (err == TG_OK && !(c->retry.jitter >= 0 && c->retry.jitter <= 1))
-        err = wrong(problem, "the jitter is %g; it must be from 0 to 1", c->retry.jitter);
+        err = cluster_check_wrong(problem, "the jitter is %g; it must be from 0 to 1",
+                                  c->retry.jitter);
     if (err == TG_OK && c->admission == CLUSTER_GATE && (c->gate == NULL || c->gate->fill == NULL))
-        err = wrong(problem, "the policy gate needs a gate");
+        err = cluster_check_wrong(problem, "the policy gate needs a gate");
     return err;
 }
 
@@ -147,13 +149,14 @@ static enum tg_err check_model(const struct cluster_config *c, struct tg_problem
     above_0(problem, &err, "the machine's memory", c->hardware.memory_gib, 1e9);
     if (err == TG_OK &&
         (m->heads % c->tensor_parallel != 0 || m->kv_heads % c->tensor_parallel != 0))
-        err =
-            wrong(problem, "--tp is %lld; it must divide the model's %lld heads and %lld KV heads",
-                  (long long)c->tensor_parallel, (long long)m->heads, (long long)m->kv_heads);
+        err = cluster_check_wrong(
+            problem, "--tp is %lld; it must divide the model's %lld heads and %lld KV heads",
+            (long long)c->tensor_parallel, (long long)m->heads, (long long)m->kv_heads);
     for (int i = 0; c->own_coefficients && i < 14 && err == TG_OK; i++) {
         double value = i < 3 ? c->alpha[i] : c->beta[i - 3];
         if (!(value >= 0 && isfinite(value)))
-            err = wrong(problem, "a coefficient is %g; it must be finite and not negative", value);
+            err = cluster_check_wrong(
+                problem, "a coefficient is %g; it must be finite and not negative", value);
     }
     return err;
 }
@@ -168,10 +171,11 @@ static enum tg_err check_run(const struct cluster_config *c, struct tg_problem *
     for (size_t i = 0; i < c->n_classes && err == TG_OK; i++)
         whole(problem, &err, "a class's priority", c->classes[i].priority, -100, 100);
     if (err == TG_OK && cluster_config_max_tokens(c) < 2)
-        err = wrong(problem,
-                    "the model does not fit: no KV cache is left beside it in %g GiB x %g x %lld "
-                    "(--tp, --gpu-memory-utilization, --total-kv-blocks)",
-                    c->hardware.memory_gib, c->gpu_memory_share, (long long)c->tensor_parallel);
+        err = cluster_check_wrong(
+            problem,
+            "the model does not fit: no KV cache is left beside it in %g GiB x %g x %lld "
+            "(--tp, --gpu-memory-utilization, --total-kv-blocks)",
+            c->hardware.memory_gib, c->gpu_memory_share, (long long)c->tensor_parallel);
     return err;
 }
 

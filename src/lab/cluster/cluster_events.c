@@ -16,7 +16,7 @@ void cluster_events_fini(struct cluster_events *events)
     *events = (struct cluster_events){0};
 }
 
-static bool grow(struct cluster_events *events)
+static bool cluster_events_grow(struct cluster_events *events)
 {
     size_t capacity = events->capacity == 0 ? 64 : events->capacity * 2;
     struct cluster_event *list = realloc(events->list, capacity * sizeof *list);
@@ -30,7 +30,7 @@ static bool grow(struct cluster_events *events)
 
 bool cluster_events_push(struct cluster_events *events, const struct cluster_event *event)
 {
-    if (events->n == events->capacity && !grow(events))
+    if (events->n == events->capacity && !cluster_events_grow(events))
         return false;
     size_t at = events->n++;
     while (at > 0) {

@@ -28,7 +28,8 @@ static struct flow_link *link_of(struct flow *flow, uint32_t request, bool of_ba
     return of_band ? &entry->band_link : &entry->flow_link;
 }
 
-static void append(struct flow *flow, struct flow_list *list, uint32_t request, bool of_band)
+static void cluster_flow_append(struct flow *flow, struct flow_list *list, uint32_t request,
+                                bool of_band)
 {
     *link_of(flow, request, of_band) = (struct flow_link){NOBODY, list->last};
     if (list->last != NOBODY)
@@ -48,7 +49,7 @@ static void unlink_from(struct flow *flow, struct flow_list *list, uint32_t requ
         link.previous;
 }
 
-static void leave(struct flow *flow, uint32_t request)
+static void cluster_flow_leave(struct flow *flow, uint32_t request)
 {
     struct flow_entry *entry = &flow->entries[request];
     struct flow_band *band = &flow->bands[entry->band];
@@ -192,7 +193,7 @@ static void dispatch(struct cluster_run_state *run)
     uint32_t request = next_to_leave(run, full);
     if (request == NOBODY)
         return;
-    leave(flow, request);
+    cluster_flow_leave(flow, request);
     flow->entries[request].left_us = run->now_us;
     run->world.outcomes[request].gateway_us = run->now_us - flow->entries[request].entered_us;
     run->world.outcomes[request].status = CLUSTER_IN_PIPELINE;
@@ -214,7 +215,7 @@ void flow_expire(struct cluster_run_state *run, uint32_t request)
 {
     if (!run->flow->entries[request].waits)
         return;
-    leave(run->flow, request);
+    cluster_flow_leave(run->flow, request);
     run->world.outcomes[request].gateway_us = run->now_us - run->flow->entries[request].entered_us;
     run->world.outcomes[request].status = CLUSTER_GATEWAY_EXPIRED;
 }
@@ -235,7 +236,7 @@ static uint32_t victim_of(const struct flow *flow)
 }
 
 /* Whether there is room, or somebody less important that has made it. */
-static bool has_room(struct cluster_run_state *run, const struct flow_band *band)
+static bool cluster_flow_has_room(struct cluster_run_state *run, const struct flow_band *band)
 {
     const struct cluster_config *config = run->config;
     struct flow *flow = run->flow;
@@ -247,13 +248,14 @@ static bool has_room(struct cluster_run_state *run, const struct flow_band *band
     uint32_t victim = config->flow.shedding ? victim_of(flow) : NOBODY;
     if (victim == NOBODY || band->priority <= flow_priority(run, victim))
         return false;
-    leave(flow, victim);
+    cluster_flow_leave(flow, victim);
     run->world.outcomes[victim].status = CLUSTER_GATEWAY_SHED;
     run->world.outcomes[victim].gateway_us = run->now_us - flow->entries[victim].entered_us;
     return true;
 }
 
-static void enter(struct cluster_run_state *run, struct flow_band *band, uint32_t request)
+static void cluster_flow_enter(struct cluster_run_state *run, struct flow_band *band,
+                               uint32_t request)
 {
     struct flow *flow = run->flow;
     struct flow_entry *entry = &flow->entries[request];
@@ -262,8 +264,8 @@ static void enter(struct cluster_run_state *run, struct flow_band *band, uint32_
     entry->flow = flow->ranks[run->load->requests[request].tenant];
     entry->entered_us = run->now_us;
     entry->waits = true;
-    append(flow, &band->all, request, true);
-    append(flow, &band->flows[entry->flow], request, false);
+    cluster_flow_append(flow, &band->all, request, true);
+    cluster_flow_append(flow, &band->flows[entry->flow], request, false);
     band->n++;
     flow->n++;
     run->admitted++;
@@ -279,12 +281,12 @@ void flow_admit(struct cluster_run_state *run, uint32_t request)
         run->world.no_memory = true;
         return;
     }
-    if (!has_room(run, band)) {
+    if (!cluster_flow_has_room(run, band)) {
         run->world.outcomes[request].reason = CLUSTER_REASON_QUEUE_REJECTED;
         admit_refuse(run, request, CLUSTER_GATEWAY_REJECTED, RETRY_UNSAID);
         return;
     }
-    enter(run, band, request);
+    cluster_flow_enter(run, band, request);
     if (run->config->flow.ttl_us > 0)
         cluster_push(run, run->now_us + run->config->flow.ttl_us, KIND_TTL, request);
     dispatch(run);

@@ -5,7 +5,7 @@
 
 /* ---- Counts by length ------------------------------------------------------------------------ */
 
-static struct gap_count *slot_of(const struct gap_table *table, int64_t us)
+static struct gap_count *cluster_gaps_slot_of(const struct gap_table *table, int64_t us)
 {
     size_t mask = table->n_slots - 1;
     size_t at = (size_t)((uint64_t)us * UINT64_C(0x9E3779B97F4A7C15) >> 32) & mask;
@@ -24,19 +24,19 @@ static bool grow_table(struct gap_table *table)
         return false;
     for (size_t i = 0; i < table->n_slots; i++)
         if (table->slots[i].n != 0)
-            *slot_of(&larger, table->slots[i].us) = table->slots[i];
+            *cluster_gaps_slot_of(&larger, table->slots[i].us) = table->slots[i];
     free(table->slots);
     *table = larger;
     return true;
 }
 
-static bool count(struct gap_table *table, const struct gap_count *more)
+static bool cluster_gaps_count(struct gap_table *table, const struct gap_count *more)
 {
     if (more->n == 0)
         return true;
     if (table->n * 2 >= table->n_slots && !grow_table(table))
         return false;
-    struct gap_count *slot = slot_of(table, more->us);
+    struct gap_count *slot = cluster_gaps_slot_of(table, more->us);
     table->n += slot->n == 0;
     slot->us = more->us;
     slot->n += more->n;
@@ -87,7 +87,7 @@ static struct gap_count *step_at(const struct gaps *gaps, int64_t number)
 static bool fold(struct gaps *gaps, int64_t needed)
 {
     for (; gaps->first < needed; gaps->first++)
-        if (!count(&gaps->table, step_at(gaps, gaps->first)))
+        if (!cluster_gaps_count(&gaps->table, step_at(gaps, gaps->first)))
             return false;
     return true;
 }
@@ -129,10 +129,10 @@ void gaps_take_back(struct gaps *gaps, int64_t from, int64_t to)
 bool gaps_collect(const struct gaps *gaps, struct gap_table *table)
 {
     for (size_t i = 0; i < gaps->table.n_slots; i++)
-        if (!count(table, &gaps->table.slots[i]))
+        if (!cluster_gaps_count(table, &gaps->table.slots[i]))
             return false;
     for (int64_t i = gaps->first; i < gaps->end; i++)
-        if (!count(table, step_at(gaps, i)))
+        if (!cluster_gaps_count(table, step_at(gaps, i)))
             return false;
     return true;
 }

@@ -15,7 +15,7 @@
 
 /* ---- Records --------------------------------------------------------------------------------- */
 
-static bool add_chunk(struct instance *instance)
+static bool cluster_instance_add_chunk(struct instance *instance)
 {
     struct live **chunks =
         realloc(instance->chunks, (instance->n_chunks + 1) * sizeof *instance->chunks);
@@ -36,7 +36,7 @@ static bool add_chunk(struct instance *instance)
 
 static struct live *get_live(struct instance *instance)
 {
-    if (instance->spare == NULL && !add_chunk(instance))
+    if (instance->spare == NULL && !cluster_instance_add_chunk(instance))
         return NULL;
     struct live *live = instance->spare;
     instance->spare = live->next;

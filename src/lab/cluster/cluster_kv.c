@@ -20,7 +20,7 @@ static unsigned room_size(size_t n)
     return size;
 }
 
-static bool add_chunk(struct kv *kv, size_t n)
+static bool cluster_kv_add_chunk(struct kv *kv, size_t n)
 {
     if (kv->n_chunks == kv->chunks_capacity) {
         size_t capacity = kv->chunks_capacity == 0 ? 16 : kv->chunks_capacity * 2;
@@ -49,7 +49,7 @@ static uint32_t *get_room(struct kv *kv, unsigned size)
         memcpy(&kv->spare[size], room, sizeof kv->spare[size]);
         return room;
     }
-    if (kv->chunk_left < n && !add_chunk(kv, n > CHUNK_BLOCKS ? n : CHUNK_BLOCKS))
+    if (kv->chunk_left < n && !cluster_kv_add_chunk(kv, n > CHUNK_BLOCKS ? n : CHUNK_BLOCKS))
         return NULL;
     room = kv->chunk;
     kv->chunk += n;
@@ -112,7 +112,7 @@ static void remove_free(struct kv *kv, uint32_t id)
 
 /* ---- Names ----------------------------------------------------------------------------------- */
 
-static void forget(struct kv *kv, struct kv_block *block)
+static void cluster_kv_forget(struct kv *kv, struct kv_block *block)
 {
     if (block->owner == KV_NONE)
         return;
@@ -197,7 +197,7 @@ static uint32_t take_free(struct kv *kv)
     }
     id = kv->blocks[kv->n].next;
     remove_free(kv, id);
-    forget(kv, &kv->blocks[id]);
+    cluster_kv_forget(kv, &kv->blocks[id]);
     return id;
 }
 

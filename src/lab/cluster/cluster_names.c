@@ -10,7 +10,7 @@
 
 #define FIRST_SLOTS 64
 
-static uint64_t hash_of(const char *bytes, size_t size)
+static uint64_t cluster_names_hash_of(const char *bytes, size_t size)
 {
     uint64_t hash = UINT64_C(14695981039346656037); /* FNV-1a */
 
@@ -20,9 +20,10 @@ static uint64_t hash_of(const char *bytes, size_t size)
 }
 
 /* The slot of a text, or the empty one where it would go. */
-static size_t slot_of(const struct cluster_names *names, const char *bytes, size_t size)
+static size_t cluster_names_slot_of(const struct cluster_names *names, const char *bytes,
+                                    size_t size)
 {
-    size_t mask = names->n_slots - 1, slot = (size_t)hash_of(bytes, size) & mask;
+    size_t mask = names->n_slots - 1, slot = (size_t)cluster_names_hash_of(bytes, size) & mask;
 
     for (; names->slots[slot] != 0; slot = (slot + 1) & mask) {
         const char *text = names->texts[names->slots[slot] - 1];
@@ -43,7 +44,8 @@ static bool grow_slots(struct cluster_names *names)
     names->slots = slots;
     names->n_slots = n_slots;
     for (size_t i = 0; i < names->n; i++)
-        slots[slot_of(names, names->texts[i], strlen(names->texts[i]))] = (uint32_t)i + 1;
+        slots[cluster_names_slot_of(names, names->texts[i], strlen(names->texts[i]))] =
+            (uint32_t)i + 1;
     return true;
 }
 
@@ -64,7 +66,7 @@ bool cluster_names_get(struct cluster_names *names, const char *bytes, size_t si
 {
     if (names->n * 2 >= names->n_slots && !grow_slots(names))
         return false;
-    size_t slot = slot_of(names, bytes, size);
+    size_t slot = cluster_names_slot_of(names, bytes, size);
     if (names->slots[slot] == 0) {
         if (names->n == names->capacity && !grow_texts(names))
             return false;

@@ -83,9 +83,9 @@ static double measure_of(const struct cluster_outcome *outcome, enum measure mea
 }
 
 /* `values` is room for twice as many as the group has. */
-static struct cluster_times measure(const struct cluster_run_state *run,
-                                    const struct grouped *grouped, size_t g, enum measure what,
-                                    double *values)
+static struct cluster_times cluster_report_measure(const struct cluster_run_state *run,
+                                                   const struct grouped *grouped, size_t g,
+                                                   enum measure what, double *values)
 {
     size_t n = 0;
 
@@ -131,9 +131,9 @@ static void sum_up(const struct cluster_run_state *run, const struct grouped *gr
         sum->tokens_per_s = (double)sum->output_tokens / seconds;
         sum->goodput_per_s = (double)sum->good / seconds;
     }
-    sum->ttft = measure(run, grouped, g, MEASURE_TTFT, values);
-    sum->e2e = measure(run, grouped, g, MEASURE_E2E, values);
-    sum->scheduling = measure(run, grouped, g, MEASURE_SCHEDULING, values);
+    sum->ttft = cluster_report_measure(run, grouped, g, MEASURE_TTFT, values);
+    sum->e2e = cluster_report_measure(run, grouped, g, MEASURE_E2E, values);
+    sum->scheduling = cluster_report_measure(run, grouped, g, MEASURE_SCHEDULING, values);
 }
 
 /* ---- Instances and all of them --------------------------------------------------------------- */
@@ -223,9 +223,9 @@ static void report_class(const struct cluster_run_state *run, const struct group
         sum->completed += status == CLUSTER_COMPLETED;
         sum->good += is_good(run, request);
     }
-    sum->ttft = measure(run, grouped, class, MEASURE_TTFT, values);
-    sum->e2e = measure(run, grouped, class, MEASURE_E2E, values);
-    sum->itl = measure(run, grouped, class, MEASURE_GAP, values);
+    sum->ttft = cluster_report_measure(run, grouped, class, MEASURE_TTFT, values);
+    sum->e2e = cluster_report_measure(run, grouped, class, MEASURE_E2E, values);
+    sum->itl = cluster_report_measure(run, grouped, class, MEASURE_GAP, values);
 }
 
 static bool report_classes(const struct cluster_run_state *run, struct cluster_result *result,
@@ -333,7 +333,8 @@ static bool report_inversions(const struct cluster_run_state *run, struct cluste
 
 /* ---- All of it ------------------------------------------------------------------------------- */
 
-static bool make_room(const struct cluster_run_state *run, struct cluster_result *result)
+static bool cluster_report_make_room(const struct cluster_run_state *run,
+                                     struct cluster_result *result)
 {
     result->n_instances = run->n_instances;
     result->instances = calloc(run->n_instances, sizeof *result->instances);
@@ -349,8 +350,8 @@ enum tg_err report_make(struct cluster_run_state *run, struct cluster_result *re
     enum tg_err err = TG_ERR_MEMORY;
 
     drop_running(run);
-    if (values != NULL && make_room(run, result) && report_instances(run, result, values) &&
-        report_classes(run, result, values) &&
+    if (values != NULL && cluster_report_make_room(run, result) &&
+        report_instances(run, result, values) && report_classes(run, result, values) &&
         (run->config->scheduler != CLUSTER_PRIORITY_FCFS || report_inversions(run, result, values)))
         err = books_check(run, result, problem);
     free(values);

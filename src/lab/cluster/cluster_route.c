@@ -170,7 +170,7 @@ static double raw_score(const struct cluster_run_state *run, enum cluster_scorer
 }
 
 /* 1 for the least, 0 for the most; 1 for all if they are equal. */
-static void compare(double *parts, size_t n)
+static void cluster_route_compare(double *parts, size_t n)
 {
     double least = parts[0], most = parts[0];
 
@@ -204,7 +204,7 @@ static void score(const struct cluster_run_state *run, enum cluster_scorer score
     case CLUSTER_SCORE_QUEUE_DEPTH:
     case CLUSTER_SCORE_RUNNING_REQUESTS:
     case CLUSTER_SCORE_VLLM_DP:
-        compare(run->parts, n);
+        cluster_route_compare(run->parts, n);
         break;
     case CLUSTER_SCORE_ACTIVE_REQUESTS:
         compare_with_most(run->parts, n);

@@ -281,7 +281,7 @@ static enum tg_err make_series(struct cluster_run_state *run)
     return run->series_us > 0 && run->series == NULL ? TG_ERR_MEMORY : TG_OK;
 }
 
-static enum tg_err begin(struct cluster_run_state *run, struct tg_problem *problem)
+static enum tg_err cluster_run_begin(struct cluster_run_state *run, struct tg_problem *problem)
 {
     enum tg_err (*const parts[])(struct cluster_run_state *) = {
         make_outcomes, place_groups, make_instances, make_series,
@@ -295,7 +295,7 @@ static enum tg_err begin(struct cluster_run_state *run, struct tg_problem *probl
     return err == TG_OK ? gate_init(run, problem) : err;
 }
 
-static void end(struct cluster_run_state *run)
+static void cluster_run_end(struct cluster_run_state *run)
 {
     gate_fini(run);
     flow_fini(run);
@@ -327,7 +327,7 @@ enum tg_err cluster_run(const struct cluster_config *config, const struct cluste
         return err;
     if (problem != NULL)
         problem->text[0] = '\0';
-    err = begin(&run, problem);
+    err = cluster_run_begin(&run, problem);
     if (err == TG_OK) {
         run_events(&run);
         series_finish(&run);
@@ -339,7 +339,7 @@ enum tg_err cluster_run(const struct cluster_config *config, const struct cluste
         err = report_make(&run, result, problem);
     if (err == TG_ERR_MEMORY && problem != NULL)
         problem_fail(problem, "%s", tg_strerror(TG_ERR_MEMORY));
-    end(&run);
+    cluster_run_end(&run);
     return err;
 }
 

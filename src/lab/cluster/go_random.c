@@ -93,7 +93,7 @@ static int32_t warm_up(int32_t x)
 }
 
 /* Where the word of call k is kept; calls before the first are those that made the seed. */
-static size_t place_of(int64_t k)
+static size_t go_random_place_of(int64_t k)
 {
     int64_t place = (WORDS - LAG - k) % WORDS;
 
@@ -112,8 +112,8 @@ static void cook(uint64_t *cooked)
     for (int64_t k = (int64_t)COOKED_CALLS - WORDS + 1; k <= (int64_t)COOKED_CALLS; k++) {
         uint64_t sum = 0;
         for (int i = 0; i < WORDS; i++)
-            sum += p.at[i] * words[place_of(i - WORDS + 1)];
-        cooked[place_of(k)] = sum;
+            sum += p.at[i] * words[go_random_place_of(i - WORDS + 1)];
+        cooked[go_random_place_of(k)] = sum;
         times_x(&p);
     }
 }

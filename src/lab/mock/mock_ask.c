@@ -120,8 +120,8 @@ static void read_input(struct walk *walk, const struct json_value *value)
         walk->ask->inputs = 1;
 }
 
-static void read_number(struct walk *walk, const struct json_value *value, int64_t most,
-                        const char *problem, int64_t *number)
+static void mock_ask_read_number(struct walk *walk, const struct json_value *value, int64_t most,
+                                 const char *problem, int64_t *number)
 {
     if (value->kind == JSON_NULL)
         return;
@@ -172,7 +172,8 @@ static bool is_bound(struct json_text key)
            json_text_is(key, "max_output_tokens");
 }
 
-static void read_field(struct walk *walk, struct json_text key, const struct json_value *value)
+static void mock_ask_read_field(struct walk *walk, struct json_text key,
+                                const struct json_value *value)
 {
     struct mock_ask *ask = walk->ask;
 
@@ -183,13 +184,14 @@ static void read_field(struct walk *walk, struct json_text key, const struct jso
     else if (json_text_is(key, "stream_options"))
         read_stream_options(walk, value);
     else if (is_bound(key))
-        read_number(walk, value, INT64_MAX, "a bound of tokens must be a whole number from 1",
-                    &ask->max_tokens);
+        mock_ask_read_number(walk, value, INT64_MAX,
+                             "a bound of tokens must be a whole number from 1", &ask->max_tokens);
     else if (json_text_is(key, "n"))
-        read_number(walk, value, MOCK_CHOICES_MAX, "n must be from 1 to 16", &ask->choices);
+        mock_ask_read_number(walk, value, MOCK_CHOICES_MAX, "n must be from 1 to 16",
+                             &ask->choices);
     else if (json_text_is(key, "dimensions"))
-        read_number(walk, value, MOCK_DIMENSIONS_MAX, "dimensions must be from 1 to 4096",
-                    &ask->dimensions);
+        mock_ask_read_number(walk, value, MOCK_DIMENSIONS_MAX, "dimensions must be from 1 to 4096",
+                             &ask->dimensions);
     else if (json_text_is(key, "encoding_format"))
         ask->base64 = value->kind == JSON_STRING && json_text_is(value->string, "base64");
     else if (ask->endpoint == MOCK_EMBEDDINGS && json_text_is(key, "input"))
@@ -214,7 +216,7 @@ const char *mock_ask_body(struct mock_ask *ask, struct json_reader *reader, cons
     json_begin(reader, body, n, readable, &value);
     if (value.kind == JSON_OBJECT && json_enter(reader))
         while (json_next(reader, &key, &value))
-            read_field(&walk, key, &value);
+            mock_ask_read_field(&walk, key, &value);
     if (!json_end(reader))
         return json_reader_problem(reader)->text;
     if (walk.problem != NULL)

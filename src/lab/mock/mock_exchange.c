@@ -103,7 +103,7 @@ static bool is_good_key(const char *keys, struct slice key)
     return true;
 }
 
-static int refuse(struct mock_exchange *x)
+static int mock_exchange_refuse(struct mock_exchange *x)
 {
     struct mock *mock = x->worker->mock;
 
@@ -139,7 +139,7 @@ static bool find_rule(struct mock_exchange *x)
     return true;
 }
 
-static void begin(void *context, struct http_inbound *in)
+static void mock_exchange_begin(void *context, struct http_inbound *in)
 {
     struct mock_worker *worker = context;
     struct mock_exchange *x = take_exchange(worker);
@@ -173,14 +173,14 @@ static void begin(void *context, struct http_inbound *in)
     /* Acquire: pairs with the store in mock_set_script(), which made the script before it. */
     x->script = atomic_load_explicit(&worker->mock->script, memory_order_acquire);
     x->key = find_key(&in->head);
-    x->refused = refuse(x);
+    x->refused = mock_exchange_refuse(x);
     if (find_rule(x) && x->action->early) {
         http_inbound_pause(in);
         mock_play(x);
     }
 }
 
-static void data(struct http_inbound *in, struct slice bytes)
+static void mock_exchange_data(struct http_inbound *in, struct slice bytes)
 {
     struct mock_exchange *x = in->owner;
 
@@ -198,7 +198,7 @@ static bool wants_body(const struct mock_ask *ask)
     return ask->method_ok && ask->endpoint >= MOCK_CHAT && ask->endpoint <= MOCK_COUNT_TOKENS;
 }
 
-static void end(struct http_inbound *in)
+static void mock_exchange_end(struct http_inbound *in)
 {
     struct mock_exchange *x = in->owner;
 
@@ -222,7 +222,7 @@ static void end(struct http_inbound *in)
     mock_play(x);
 }
 
-static void room(struct http_inbound *in)
+static void mock_exchange_room(struct http_inbound *in)
 {
     struct mock_exchange *x = in->owner;
 
@@ -230,7 +230,7 @@ static void room(struct http_inbound *in)
         mock_play_room(x);
 }
 
-static void gone(struct http_inbound *in, enum http_why why)
+static void mock_exchange_gone(struct http_inbound *in, enum http_why why)
 {
     struct mock_exchange *x = in->owner;
 
@@ -247,11 +247,11 @@ static void gone(struct http_inbound *in, enum http_why why)
 }
 
 const struct http_server_ops mock_server_ops = {
-    .begin = begin,
-    .data = data,
-    .end = end,
-    .room = room,
-    .gone = gone,
+    .begin = mock_exchange_begin,
+    .data = mock_exchange_data,
+    .end = mock_exchange_end,
+    .room = mock_exchange_room,
+    .gone = mock_exchange_gone,
 };
 
 /* ---- What is remembered ---------------------------------------------------------------------- */
@@ -270,7 +270,7 @@ static void write_hash(struct json_writer *line, const char *key, struct slice b
     json_write_string(line, digits, sizeof digits);
 }
 
-static void write_text(struct json_writer *line, const char *key, struct slice text)
+static void mock_exchange_write_text(struct json_writer *line, const char *key, struct slice text)
 {
     json_write_key(line, key);
     json_write_string(line, text.at, text.n);
@@ -300,7 +300,7 @@ static void write_headers(struct json_writer *line, const struct http_head *head
         if (!is_credential(one.name))
             continue;
         json_write_object(line);
-        write_text(line, "header", one.name);
+        mock_exchange_write_text(line, "header", one.name);
         write_hash(line, "sha256", find_key(&alone));
         json_write_object_end(line);
     }
@@ -359,20 +359,20 @@ struct slice mock_describe(struct mock_exchange *x, enum http_why why)
     json_writer_clear(line);
     json_write_object(line);
     write_number(line, "id", (int64_t)x->number);
-    write_text(line, "method", x->in->head.method);
-    write_text(line, "path", x->in->head.target);
+    mock_exchange_write_text(line, "method", x->in->head.method);
+    mock_exchange_write_text(line, "path", x->in->head.target);
     write_number(line, "key", key_number(mock->options.keys, x->key));
     write_headers(line, &x->in->head);
     write_number(line, "body_bytes", (int64_t)x->body_bytes);
     write_hash(line, "body_sha256", (struct slice){x->body, x->body_bytes});
-    write_text(line, "model", slice_of(x->ask.model));
+    mock_exchange_write_text(line, "model", slice_of(x->ask.model));
     json_write_key(line, "stream");
     json_write_bool(line, x->ask.stream);
     write_number(line, "rule", x->rule < x->script->n_rules ? (int64_t)x->rule + 1 : 0);
     write_number(line, "status", x->status);
-    write_text(line, "ended", slice_of(ending(x, why)));
-    write_text(line, "phase", slice_of(phase(x)));
-    write_text(line, "why", slice_of(http_why_text(why)));
+    mock_exchange_write_text(line, "ended", slice_of(ending(x, why)));
+    mock_exchange_write_text(line, "phase", slice_of(phase(x)));
+    mock_exchange_write_text(line, "why", slice_of(http_why_text(why)));
     write_number(line, "events", x->event);
     write_number(line, "sent_bytes", x->sent_bytes);
     write_number(line, "begun_ms", x->begun_at - mock->started_at);

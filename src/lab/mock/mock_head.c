@@ -13,8 +13,8 @@ struct hints {
     char limit[HINT_BYTES], remaining[HINT_BYTES], reset[HINT_BYTES];
 };
 
-static void add_number(struct http_fields *fields, struct slice name, char value[HINT_BYTES],
-                       int64_t number, const char *unit)
+static void mock_head_add_number(struct http_fields *fields, struct slice name,
+                                 char value[HINT_BYTES], int64_t number, const char *unit)
 {
     snprintf(value, HINT_BYTES, "%lld%s", (long long)number, unit);
     http_fields_add(fields, name, slice_of(value));
@@ -36,15 +36,16 @@ static void add_retry(struct mock_exchange *x, struct http_fields *fields, struc
     const struct mock_action *action = x->action;
 
     if (x->refused == 429) {
-        add_number(fields, SLICE("retry-after-ms"), hints->ms, x->quota.reset_ms, "");
-        add_number(fields, SLICE("retry-after"), hints->after, (x->quota.reset_ms + 999) / 1000,
-                   "");
+        mock_head_add_number(fields, SLICE("retry-after-ms"), hints->ms, x->quota.reset_ms, "");
+        mock_head_add_number(fields, SLICE("retry-after"), hints->after,
+                             (x->quota.reset_ms + 999) / 1000, "");
         return;
     }
     if (action->retry_after_ms >= 0)
-        add_number(fields, SLICE("retry-after-ms"), hints->ms, action->retry_after_ms, "");
+        mock_head_add_number(fields, SLICE("retry-after-ms"), hints->ms, action->retry_after_ms,
+                             "");
     if (action->retry_after_s >= 0)
-        add_number(fields, SLICE("retry-after"), hints->after, action->retry_after_s, "");
+        mock_head_add_number(fields, SLICE("retry-after"), hints->after, action->retry_after_s, "");
     else if (action->retry_after_date_ms >= 0)
         add_date(fields, hints->after, net_loop_now(x->worker->loop) + action->retry_after_date_ms);
 }
@@ -55,10 +56,11 @@ static void add_quota(struct mock_exchange *x, struct http_fields *fields, struc
 
     if (rpm == 0 || x->refused == 401)
         return;
-    add_number(fields, SLICE("x-ratelimit-limit-requests"), hints->limit, rpm, "");
-    add_number(fields, SLICE("x-ratelimit-remaining-requests"), hints->remaining,
-               x->quota.remaining, "");
-    add_number(fields, SLICE("x-ratelimit-reset-requests"), hints->reset, x->quota.reset_ms, "ms");
+    mock_head_add_number(fields, SLICE("x-ratelimit-limit-requests"), hints->limit, rpm, "");
+    mock_head_add_number(fields, SLICE("x-ratelimit-remaining-requests"), hints->remaining,
+                         x->quota.remaining, "");
+    mock_head_add_number(fields, SLICE("x-ratelimit-reset-requests"), hints->reset,
+                         x->quota.reset_ms, "ms");
 }
 
 static void add_padding(struct mock_exchange *x, struct http_fields *fields)

@@ -10,13 +10,13 @@
 #include "io/http/http1_server.h"
 #include "io/http/http1_write.h"
 
-static void drain(void *arg);
+static void mock_out_drain(void *arg);
 
 void mock_out_init(struct mock_out *out, struct net_loop *loop, void (*drained)(void *), void *arg)
 {
     *out = (struct mock_out){.loop = loop, .drained = drained, .arg = arg};
-    net_post_init(&out->post, drain, out);
-    net_timer_init(&out->timer, drain, out);
+    net_post_init(&out->post, mock_out_drain, out);
+    net_timer_init(&out->timer, mock_out_drain, out);
 }
 
 static bool needs_raw(const struct mock_action *action)
@@ -60,7 +60,7 @@ static void next_turn(struct mock_out *out)
 }
 
 /* One piece a turn of the loop, so that each is a write of its own. */
-static void drain(void *arg)
+static void mock_out_drain(void *arg)
 {
     struct mock_out *out = arg;
     size_t left = out->queue.n - out->queue_at;

@@ -9,7 +9,7 @@
 
 /* ---- Faults ---------------------------------------------------------------------------------- */
 
-static void finish(struct mock_exchange *x)
+static void mock_play_finish(struct mock_exchange *x)
 {
     x->stage = MOCK_ENDED;
     mock_out_finish(&x->out);
@@ -28,7 +28,7 @@ static void send_error(struct mock_exchange *x)
     mock_text_clear(event);
     mock_error_event(&x->reply, x->event, event);
     mock_out_body(&x->out, mock_text_slice(event));
-    finish(x);
+    mock_play_finish(x);
 }
 
 static void break_down(struct mock_exchange *x)
@@ -114,7 +114,7 @@ static void send_whole(struct mock_exchange *x, int status, const char *type)
     mock_send_head(x, status, type, in_chunks ? -1 : (int64_t)body.n);
     if (x->action->fault == MOCK_ERROR || x->action->fault == MOCK_FAILED) {
         mock_out_body(&x->out, body);
-        finish(x);
+        mock_play_finish(x);
         return;
     }
     if (!breaks_here(x))
@@ -122,7 +122,7 @@ static void send_whole(struct mock_exchange *x, int status, const char *type)
     if (breaks_here(x))
         break_down(x);
     else
-        finish(x);
+        mock_play_finish(x);
 }
 
 static void send_refusal(struct mock_exchange *x, int status, const char *message)
@@ -179,7 +179,7 @@ static void send_events(struct mock_exchange *x)
     if (breaks_here(x))
         break_down(x);
     else if (x->event == x->reply.events)
-        finish(x);
+        mock_play_finish(x);
     else
         wait_for_next(x);
 }
@@ -234,7 +234,7 @@ static bool is_scripted(const struct mock_action *action)
     return action->body != NULL || action->status >= 300;
 }
 
-static void start(struct mock_exchange *x)
+static void mock_play_start(struct mock_exchange *x)
 {
     if (breaks_at_start(x))
         break_down(x);
@@ -277,7 +277,7 @@ void mock_play(struct mock_exchange *x)
     if (wait > 0)
         net_timer_set(x->worker->loop, &x->timer, wait);
     else
-        start(x);
+        mock_play_start(x);
 }
 
 void mock_play_timer(void *arg)
@@ -287,7 +287,7 @@ void mock_play_timer(void *arg)
     if (x->stage == MOCK_READING)
         http_inbound_resume(x->in);
     else if (x->stage == MOCK_WAITING)
-        start(x);
+        mock_play_start(x);
     else if (x->stage == MOCK_SENDING)
         send_events(x);
     else if (x->stage == MOCK_BREAKING)

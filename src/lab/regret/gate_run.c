@@ -6,7 +6,7 @@
 #include "lib/core/problem.h"
 
 /* Only posts: the gate is in the middle of something. */
-static void wake(void *context, void *waiter)
+static void gate_run_wake(void *context, void *waiter)
 {
     struct gate_run *run = context;
     struct gate_run_call *call = waiter;
@@ -32,7 +32,7 @@ static enum tg_err init(struct gate_run *run, struct tg_gate_config config,
         .decided = decided,
         .context = context,
     };
-    config.wake = wake;
+    config.wake = gate_run_wake;
     config.context = run;
     return tg_gate_new(&config, &run->gate, problem);
 }
@@ -83,8 +83,8 @@ static bool keeps_lease(const struct gate_run *run, const struct tg_call *call, 
            (call->peer != NULL && (run->peers || call->peer_limit > 0));
 }
 
-static enum tg_err ask_store(struct gate_run *run, const struct gate_run_call *call, tg_ms at,
-                             struct tg_answer *answer)
+static enum tg_err gate_run_ask_store(struct gate_run *run, const struct gate_run_call *call,
+                                      tg_ms at, struct tg_answer *answer)
 {
     const struct gate_run_store *store = run->store;
     tg_lease lease = answer->lease;
@@ -111,7 +111,7 @@ static void take_answer(struct gate_run *run, struct gate_run_call *call, enum t
 
     if (err == TG_OK && answer->step == TG_NEEDS_STORE) {
         stored = *answer;
-        err = ask_store(run, call, at, &stored);
+        err = gate_run_ask_store(run, call, at, &stored);
         answer = &stored;
     }
     run->waiting -= call->waits;
@@ -138,7 +138,7 @@ static void resume_woken(struct gate_run *run)
 
 /* ---- time ---- */
 
-static void tick(struct gate_run *run, tg_ms at)
+static void gate_run_tick(struct gate_run *run, tg_ms at)
 {
     run->latest = at > run->latest ? at : run->latest;
     run->ticked_at = run->latest;
@@ -149,7 +149,7 @@ static void tick(struct gate_run *run, tg_ms at)
 void gate_run_advance(struct gate_run *run, tg_ms t)
 {
     for (tg_ms at; (at = tg_gate_next_deadline(run->gate)) < t;)
-        tick(run, at);
+        gate_run_tick(run, at);
     run->latest = t > run->latest ? t : run->latest;
 }
 
@@ -157,7 +157,7 @@ void gate_run_finish(struct gate_run *run)
 {
     /* Whoever waits has a deadline, so there is one. */
     for (tg_ms at; run->waiting > 0 && (at = tg_gate_next_deadline(run->gate)) != INT64_MAX;)
-        tick(run, at);
+        gate_run_tick(run, at);
 }
 
 /* ---- events ---- */

@@ -60,7 +60,7 @@ static tg_ms clock_ms(double ms)
 
 /* ---- Slots and heap -------------------------------------------------------------------------- */
 
-static bool grow(struct plant *plant)
+static bool plant_grow(struct plant *plant)
 {
     uint32_t room = plant->room > 0 ? plant->room * 2 : 1024;
     struct call *calls = realloc(plant->calls, room * sizeof *calls);
@@ -160,11 +160,11 @@ static double draw_service(struct plant *plant)
     return mean * exp(sqrt(variance) * random_normal(&plant->services) - variance / 2);
 }
 
-static void admit(struct plant *plant)
+static void plant_admit(struct plant *plant)
 {
     uint32_t slot;
 
-    if (plant->free == NOBODY && !grow(plant)) {
+    if (plant->free == NOBODY && !plant_grow(plant)) {
         plant->out_of_memory = true;
         return;
     }
@@ -197,14 +197,14 @@ static void arrive(struct plant *plant)
     plant->arrival_ms = plant->now_ms + random_exponential(&plant->arrivals, 1 / rate);
     plant->result.offered++;
     if (subject->may_start(subject->context, clock_ms(plant->now_ms), plant->in_flight)) {
-        admit(plant);
+        plant_admit(plant);
         return;
     }
     plant->result.refused++;
     plant->pot_ms += plant->load.reject_cost * plant->load.service_ms;
 }
 
-static void finish(struct plant *plant, const struct call *call)
+static void plant_finish(struct plant *plant, const struct call *call)
 {
     double total = plant->now_ms - call->admitted_ms;
     struct plant_end end = {
@@ -231,7 +231,7 @@ static void give_back(struct plant *plant)
         subject->given_back(subject->context, clock_ms(plant->now_ms), plant->in_flight);
 }
 
-static void leave(struct plant *plant, uint32_t slot)
+static void plant_leave(struct plant *plant, uint32_t slot)
 {
     plant->in_flight--;
     plant->calls[slot].next = plant->free;
@@ -256,13 +256,13 @@ static void end_of_stage(struct plant *plant)
     if (call->stage == DENIED)
         give_back(plant);
     else
-        finish(plant, call);
-    leave(plant, slot);
+        plant_finish(plant, call);
+    plant_leave(plant, slot);
 }
 
 /* ---- The run --------------------------------------------------------------------------------- */
 
-static void tick(struct plant *plant)
+static void plant_tick(struct plant *plant)
 {
     const struct plant_subject *subject = plant->subject;
 
@@ -281,7 +281,7 @@ static bool advance(struct plant *plant, double until_ms)
     plant->now_ms = next_ms;
     plant->subject->load(plant->subject->context, next_ms, &plant->load);
     if (plant->tick_ms <= next_ms)
-        tick(plant);
+        plant_tick(plant);
     else if (call_ms <= next_ms)
         end_of_stage(plant);
     else

@@ -96,8 +96,8 @@ static enum tg_err enter_learner(const struct tg_workload *prior, struct contest
                               prior != NULL ? SAMPLE_WINDOW : SAMPLE_WINDOW + 1, contestant);
 }
 
-static enum tg_err enter(enum who who, const struct chain_world *world,
-                         struct contestant *contestant)
+static enum tg_err regret_chain_enter(enum who who, const struct chain_world *world,
+                                      struct contestant *contestant)
 {
     struct chain_workload of;
     const struct tg_workload *believed =
@@ -123,7 +123,7 @@ static enum tg_err enter(enum who who, const struct chain_world *world,
 
 /* ---- Runs ------------------------------------------------------------------------------------ */
 
-static double earn(struct tg_policy *policy, const bool *large, double large_value)
+static double regret_chain_earn(struct tg_policy *policy, const bool *large, double large_value)
 {
     struct purse purse = {RATE_BUDGET, COST_BUDGET};
     double sum = 0;
@@ -161,10 +161,10 @@ static enum tg_err revenue_of(enum who who, const struct chain_world *world, con
         *revenue = earn_in_hindsight(large, world->truly);
         return TG_OK;
     }
-    enum tg_err err = enter(who, world, &contestant);
+    enum tg_err err = regret_chain_enter(who, world, &contestant);
     if (err)
         return err;
-    *revenue = earn(contestant.policy, large, world->truly);
+    *revenue = regret_chain_earn(contestant.policy, large, world->truly);
     contestant_free(&contestant);
     return TG_OK;
 }

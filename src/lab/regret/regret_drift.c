@@ -163,8 +163,8 @@ static enum tg_err enter_sampled(const struct scene *scene, enum prior prior,
     return contestant_sampled(&config, contestant);
 }
 
-static enum tg_err enter(const struct scene *scene, enum who who, enum prior prior,
-                         struct contestant *contestant)
+static enum tg_err regret_drift_enter(const struct scene *scene, enum who who, enum prior prior,
+                                      struct contestant *contestant)
 {
     static const enum tg_prices prices[N_WHOS] = {
         [STATIC] = TG_PRICES_DUALS, [ADAPTIVE] = TG_PRICES_ADAPTIVE, [ONLINE] = TG_PRICES_ONLINE};
@@ -190,8 +190,8 @@ static enum tg_err enter(const struct scene *scene, enum who who, enum prior pri
 /* ---- Runs ------------------------------------------------------------------------------------ */
 
 /* One arrival a millisecond, and a window of as many. */
-static double earn(const struct drift_set *set, const struct arrival *arrivals,
-                   struct tg_policy *policy)
+static double regret_drift_earn(const struct drift_set *set, const struct arrival *arrivals,
+                                struct tg_policy *policy)
 {
     double sum = 0;
 
@@ -239,10 +239,11 @@ static enum tg_err run_one(const struct regret_options *options, struct drift_ru
             struct contestant contestant;
             if (!takes_part(options, (enum who)who, (enum prior)prior))
                 continue;
-            enum tg_err err = enter(run->scene, (enum who)who, (enum prior)prior, &contestant);
+            enum tg_err err =
+                regret_drift_enter(run->scene, (enum who)who, (enum prior)prior, &contestant);
             if (err)
                 return err;
-            run->earned[prior][who] = earn(set, desk->arrivals, contestant.policy);
+            run->earned[prior][who] = regret_drift_earn(set, desk->arrivals, contestant.policy);
             contestant_free(&contestant);
         }
     return TG_OK;
@@ -270,7 +271,7 @@ static void tell_done(struct drift_runs *runs)
 
 /* Does runs until none is left. A run writes to itself alone, and the sums are made later in the
  * order of the runs: so it does not matter who does which. */
-static void *work(void *context)
+static void *regret_drift_work(void *context)
 {
     struct drift_runs *runs = context;
     struct desk desk = {calloc(DRIFT_ARRIVALS_MAX, sizeof *desk.arrivals),
@@ -294,9 +295,9 @@ static void work_together(struct drift_runs *runs)
     size_t n = 0;
 
     while (n + 1 < runs->options->threads && n < REGRET_THREADS_MAX &&
-           pthread_create(&threads[n], NULL, work, runs) == 0)
+           pthread_create(&threads[n], NULL, regret_drift_work, runs) == 0)
         n++;
-    work(runs);
+    regret_drift_work(runs);
     while (n > 0)
         pthread_join(threads[--n], NULL);
 }

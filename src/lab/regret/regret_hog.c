@@ -77,7 +77,8 @@ static const struct tg_workload *expect(struct hog_workload *of, const struct ho
     return &of->workload;
 }
 
-static enum tg_err enter(enum who who, const struct hog_world *world, struct contestant *contestant)
+static enum tg_err regret_hog_enter(enum who who, const struct hog_world *world,
+                                    struct contestant *contestant)
 {
     static const enum tg_prices prices[N_WHOS] = {
         [TWO_AXIS] = TG_PRICES_WORKLOAD,
@@ -133,8 +134,8 @@ static void holders_release(struct holders *holders, tg_ms now)
 }
 
 /* `held` has room for all arrivals. */
-static double earn(struct tg_policy *policy, const struct hog_world *world, uint32_t seed,
-                   struct held *held)
+static double regret_hog_earn(struct tg_policy *policy, const struct hog_world *world,
+                              uint32_t seed, struct held *held)
 {
     struct mulberry mulberry = mixture_begin(seed);
     struct holders holders = {policy, held, 0};
@@ -169,11 +170,11 @@ static enum tg_err run_row(const struct regret_options *options, const struct ho
             continue;
         for (size_t k = 0; k < options->seeds && !err; k++) {
             struct contestant contestant;
-            err = enter((enum who)who, world, &contestant);
+            err = regret_hog_enter((enum who)who, world, &contestant);
             if (err)
                 break;
             uint32_t seed = (uint32_t)(options->seed - 1 + k);
-            sum += 1 - earn(contestant.policy, world, seed, held) / optimum;
+            sum += 1 - regret_hog_earn(contestant.policy, world, seed, held) / optimum;
             contestant_free(&contestant);
         }
         row->percent[who] = 100 * sum / (double)options->seeds;

@@ -81,8 +81,9 @@ static const struct known {
 
 /* ---- Values ---------------------------------------------------------------------------------- */
 
-static enum workload_read read_number(const struct known *known, const struct json_value *value,
-                                      double *to, struct workload_problem *problem)
+static enum workload_read workload_json_read_number(const struct known *known,
+                                                    const struct json_value *value, double *to,
+                                                    struct workload_problem *problem)
 {
     double found = value->kind == JSON_INTEGER  ? (double)value->integer
                    : value->kind == JSON_DOUBLE ? value->real
@@ -109,8 +110,10 @@ static bool read_digits(const struct json_value *value, struct reading *reading)
     return true;
 }
 
-static enum workload_read read_value(const struct known *known, const struct json_value *value,
-                                     struct reading *reading, struct workload_problem *problem)
+static enum workload_read workload_json_read_value(const struct known *known,
+                                                   const struct json_value *value,
+                                                   struct reading *reading,
+                                                   struct workload_problem *problem)
 {
     void *to = (char *)reading + known->offset;
 
@@ -118,7 +121,7 @@ static enum workload_read read_value(const struct known *known, const struct jso
     if (value->kind == JSON_NULL || known->kind == ANY)
         return WORKLOAD_READ;
     if (known->kind == WHOLE || known->kind == REAL)
-        return read_number(known, value, to, problem);
+        return workload_json_read_number(known, value, to, problem);
     if (known->kind == BOOL) {
         if (value->kind != JSON_BOOL)
             return workload_wrong(problem, "\"%s\" must be true or false, not %s", known->name,
@@ -147,8 +150,9 @@ static enum workload_read unknown(struct json_text key, struct workload_problem 
                           shown_of(key.bytes, key.size).text, list);
 }
 
-static enum workload_read read_fields(struct json_reader *reader, struct reading *reading,
-                                      struct workload_problem *problem)
+static enum workload_read workload_json_read_fields(struct json_reader *reader,
+                                                    struct reading *reading,
+                                                    struct workload_problem *problem)
 {
     struct json_text key;
     struct json_value value;
@@ -158,8 +162,9 @@ static enum workload_read read_fields(struct json_reader *reader, struct reading
         for (size_t i = 0; i < N_FIELDS && known == NULL; i++)
             if (key.size == fields[i].bytes && memcmp(key.bytes, fields[i].name, key.size) == 0)
                 known = &fields[i];
-        enum workload_read read =
-            known != NULL ? read_value(known, &value, reading, problem) : unknown(key, problem);
+        enum workload_read read = known != NULL
+                                      ? workload_json_read_value(known, &value, reading, problem)
+                                      : unknown(key, problem);
         if (read != WORKLOAD_READ)
             return read;
     }
@@ -175,7 +180,7 @@ static enum workload_read read_object(struct json_reader *reader, const struct l
 
     json_begin(reader, line->text, line->bytes, line->readable, &root);
     if (root.kind == JSON_OBJECT && json_enter(reader))
-        read = read_fields(reader, reading, problem);
+        read = workload_json_read_fields(reader, reading, problem);
     bool good = json_end(reader);
     if (!good)
         return workload_wrong(problem, "%s (column %zu)", json_reader_problem(reader)->text,
@@ -193,31 +198,32 @@ static int64_t given(double number, int64_t otherwise)
     return number >= 0 ? (int64_t)number : otherwise;
 }
 
-static bool is_given(struct json_text text)
+static bool workload_json_is_given(struct json_text text)
 {
     return text.bytes != NULL;
 }
 
 static bool get_name(struct cluster_names *names, struct json_text text, uint32_t *number)
 {
-    return !is_given(text) || cluster_names_get(names, text.bytes, text.size, number);
+    return !workload_json_is_given(text) || cluster_names_get(names, text.bytes, text.size, number);
 }
 
 /* A call of a priority has the class that is shed like it. */
-static enum workload_read read_priority(struct reading *reading, struct workload_note *note,
-                                        struct workload_problem *problem)
+static enum workload_read workload_json_read_priority(struct reading *reading,
+                                                      struct workload_note *note,
+                                                      struct workload_problem *problem)
 {
     static const char *const words[] = {"high", "normal", "low"};
     static const enum tg_priority priorities[] = {TG_PRIORITY_HIGH, TG_PRIORITY_NORMAL,
                                                   TG_PRIORITY_LOW};
     static const char *const classes[] = {"critical", "standard", "sheddable"};
 
-    if (!is_given(reading->priority))
+    if (!workload_json_is_given(reading->priority))
         return WORKLOAD_READ;
     for (int i = 0; i < 3; i++)
         if (json_text_is(reading->priority, words[i])) {
             note->priority = (int8_t)priorities[i];
-            if (!is_given(reading->slo_class))
+            if (!workload_json_is_given(reading->slo_class))
                 reading->slo_class = (struct json_text){classes[i], strlen(classes[i])};
             return WORKLOAD_READ;
         }
@@ -267,10 +273,12 @@ static bool read_names(const struct reading *reading, struct workload *workload,
                        struct cluster_request *request, struct workload_note *note)
 {
     struct cluster_workload *load = &workload->load;
-    struct json_text tenant = is_given(reading->tenant) ? reading->tenant : reading->key;
+    struct json_text tenant =
+        workload_json_is_given(reading->tenant) ? reading->tenant : reading->key;
 
     /* replay counts a peer where one is given, the gateway takes the tenant for it. */
-    note->tenant_peer = !is_given(reading->peer) && !is_given(reading->key);
+    note->tenant_peer =
+        !workload_json_is_given(reading->peer) && !workload_json_is_given(reading->key);
     return get_name(&load->tenants, tenant, &request->tenant) &&
            get_name(&load->models, reading->model, &request->model) &&
            get_name(&load->groups, reading->group, &request->prefix_group) &&
@@ -280,8 +288,9 @@ static bool read_names(const struct reading *reading, struct workload *workload,
            get_name(&workload->ids, reading->id, &note->id);
 }
 
-static enum workload_read add(struct reading *reading, struct cluster_config *config,
-                              struct workload *workload, struct workload_problem *problem)
+static enum workload_read workload_json_add(struct reading *reading, struct cluster_config *config,
+                                            struct workload *workload,
+                                            struct workload_problem *problem)
 {
     struct cluster_request *request = cluster_workload_add(&workload->load);
     struct workload_note *note = request != NULL ? workload_note_last(workload) : NULL;
@@ -293,14 +302,15 @@ static enum workload_read add(struct reading *reading, struct cluster_config *co
     }
     if ((read = read_times(reading, request, problem)) != WORKLOAD_READ ||
         (read = read_tokens(reading, request, note, problem)) != WORKLOAD_READ ||
-        (read = read_priority(reading, note, problem)) != WORKLOAD_READ)
+        (read = workload_json_read_priority(reading, note, problem)) != WORKLOAD_READ)
         return read;
     note->value = reading->value;
     /* In replay a call that does not say holds nothing. */
-    note->hold_s = reading->hold_s < 0 && is_given(reading->key) ? 0 : reading->hold_s;
+    note->hold_s =
+        reading->hold_s < 0 && workload_json_is_given(reading->key) ? 0 : reading->hold_s;
     if (reading->value >= 0)
         request->value = reading->value;
-    if (is_given(reading->slo_class) &&
+    if (workload_json_is_given(reading->slo_class) &&
         !cluster_config_class(config, reading->slo_class.bytes, reading->slo_class.size,
                               &request->slo_class))
         return workload_wrong(
@@ -330,10 +340,10 @@ enum workload_read workload_json_line(struct json_reader *reader, const struct l
 
     if (read != WORKLOAD_READ)
         return read;
-    if (is_given(reading.tenant) && is_given(reading.key))
+    if (workload_json_is_given(reading.tenant) && workload_json_is_given(reading.key))
         return workload_wrong(problem, "\"tenant\" and \"key\" say the same; give one of them");
-    if (!is_given(reading.op) || json_text_is(reading.op, "admit"))
-        return add(&reading, config, workload, problem);
+    if (!workload_json_is_given(reading.op) || json_text_is(reading.op, "admit"))
+        return workload_json_add(&reading, config, workload, problem);
     if (!json_text_is(reading.op, "release") && !json_text_is(reading.op, "memory") &&
         !json_text_is(reading.op, "limits"))
         return workload_wrong(problem,

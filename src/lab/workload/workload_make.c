@@ -163,9 +163,9 @@ static bool name_all(struct sender *sender, struct cluster_config *config,
            cluster_names_get(&load->models, client->model, strlen(client->model), &sender->model);
 }
 
-static bool begin(struct senders *senders, const struct workload_spec *spec,
-                  const struct workload_making *making, struct cluster_config *config,
-                  struct workload *workload)
+static bool workload_make_begin(struct senders *senders, const struct workload_spec *spec,
+                                const struct workload_making *making, struct cluster_config *config,
+                                struct workload *workload)
 {
     double *rates = malloc(spec->n_clients * sizeof *rates);
 
@@ -239,8 +239,9 @@ static bool send_all(struct senders *senders, const struct workload_making *maki
 }
 
 /* Whether it ends, and whether all of it can be simulated. */
-static enum tg_err check(const struct workload_spec *spec, const struct workload_making *making,
-                         struct tg_problem *problem)
+static enum tg_err workload_make_check(const struct workload_spec *spec,
+                                       const struct workload_making *making,
+                                       struct tg_problem *problem)
 {
     for (size_t i = 0; i < spec->n_clients; i++)
         if (spec->clients[i].concurrency > 0) {
@@ -263,14 +264,15 @@ enum tg_err workload_make(const struct workload_spec *spec, const struct workloa
 {
     struct senders senders = {.all = NULL};
     struct workload_making own = *making;
-    enum tg_err err = check(spec, making, problem);
+    enum tg_err err = workload_make_check(spec, making, problem);
 
     if (err != TG_OK)
         return err;
     if (own.horizon_us > WORKLOAD_TIME_MAX)
         own.horizon_us = WORKLOAD_TIME_MAX;
     heap_init(&senders.heap, sends_before);
-    bool done = begin(&senders, spec, &own, config, workload) && send_all(&senders, &own, workload);
+    bool done = workload_make_begin(&senders, spec, &own, config, workload) &&
+                send_all(&senders, &own, workload);
     heap_fini(&senders.heap);
     free(senders.all);
     if (done)

@@ -241,7 +241,7 @@ static size_t count_clients(struct spec_reading *reading, const struct yaml_node
     return n;
 }
 
-static bool read_all(struct spec_reading *reading, const struct top_nodes *nodes)
+static bool workload_spec_read_all(struct spec_reading *reading, const struct top_nodes *nodes)
 {
     struct workload_spec *spec = reading->spec;
     struct client_nodes parts;
@@ -299,7 +299,7 @@ static bool read_document(struct spec_reading *reading, const struct yaml_node *
     size_t n = count_clients(reading, root, &nodes);
     if (n == 0 || (spec->clients = spec_get(reading, n * sizeof *spec->clients)) == NULL)
         return false;
-    if (!read_all(reading, &nodes))
+    if (!workload_spec_read_all(reading, &nodes))
         return false;
     for (size_t i = 0; i < spec->n_clients; i++)
         if (spec->clients[i].rate_fraction > 0 && !nodes.has_rate)

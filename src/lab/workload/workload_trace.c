@@ -32,7 +32,7 @@ enum workload_read workload_wrong(struct workload_problem *problem, const char *
     return WORKLOAD_WRONG;
 }
 
-static enum workload_read no_memory(struct workload_problem *problem)
+static enum workload_read workload_trace_no_memory(struct workload_problem *problem)
 {
     workload_wrong(problem, "%s", tg_strerror(TG_ERR_MEMORY));
     return WORKLOAD_NO_MEMORY;
@@ -79,7 +79,7 @@ static enum workload_read end_of_lines(struct reading *reading, enum lines_resul
         return workload_wrong(reading->problem, "a line may have %zu bytes, this one has more",
                               LINES_BYTES_MAX);
     case LINES_NO_MEMORY:
-        return no_memory(reading->problem);
+        return workload_trace_no_memory(reading->problem);
     case LINES_UNREADABLE:
         break;
     }
@@ -154,13 +154,13 @@ static void move_to_start(struct workload *workload)
     }
 }
 
-static enum workload_read finish(struct reading *reading)
+static enum workload_read workload_trace_finish(struct reading *reading)
 {
     reading->problem->line = 0;
     if (reading->workload->load.n == 0)
         return workload_wrong(reading->problem, "no requests in it");
     if (!workload_sort(reading->workload))
-        return no_memory(reading->problem);
+        return workload_trace_no_memory(reading->problem);
     guess_outputs(reading->workload);
     move_to_start(reading->workload);
     return WORKLOAD_READ;
@@ -174,10 +174,10 @@ enum workload_read workload_trace_read(int fd, struct cluster_config *config,
     *problem = (struct workload_problem){.line = 0};
     reading.reader = json_reader_new();
     if (reading.reader == NULL)
-        return no_memory(problem);
+        return workload_trace_no_memory(problem);
     lines_init(&reading.lines, fd);
     enum workload_read read = read_lines(&reading);
     lines_fini(&reading.lines);
     json_reader_free(reading.reader);
-    return read == WORKLOAD_READ ? finish(&reading) : read;
+    return read == WORKLOAD_READ ? workload_trace_finish(&reading) : read;
 }

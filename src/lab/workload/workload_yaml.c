@@ -57,7 +57,7 @@ static void say_range(const struct yaml_field *field, char *text, size_t size)
         snprintf(text, size, " %s", field->above ? "above 0" : "from 0 on");
 }
 
-static bool in_range(const struct yaml_field *field, double value)
+static bool workload_yaml_in_range(const struct yaml_field *field, double value)
 {
     if (field->any)
         return fabs(value) <= NUMBER_MAX;
@@ -65,14 +65,14 @@ static bool in_range(const struct yaml_field *field, double value)
     return value <= high && (field->above ? value > field->low : value >= field->low);
 }
 
-static bool read_number(const struct yaml_field *field, const struct yaml_node *node,
-                        struct yaml_problem *problem)
+static bool workload_yaml_read_number(const struct yaml_field *field, const struct yaml_node *node,
+                                      struct yaml_problem *problem)
 {
     bool whole = field->kind == YAML_FIELD_WHOLE;
     char range[64];
     double value;
 
-    if (yaml_read_real(node, &value) && in_range(field, value) &&
+    if (yaml_read_real(node, &value) && workload_yaml_in_range(field, value) &&
         (!whole || value == floor(value))) {
         if (whole)
             *(int64_t *)field->to = (int64_t)value;
@@ -99,8 +99,8 @@ static bool read_bool(const struct yaml_field *field, const struct yaml_node *no
     return true;
 }
 
-static bool read_text(const struct yaml_field *field, const struct yaml_node *node,
-                      struct yaml_problem *problem)
+static bool workload_yaml_read_text(const struct yaml_field *field, const struct yaml_node *node,
+                                    struct yaml_problem *problem)
 {
     if (node->kind != YAML_TEXT)
         return yaml_wrong(problem, node, "'%s' must be a text, not %s", field->name,
@@ -109,15 +109,15 @@ static bool read_text(const struct yaml_field *field, const struct yaml_node *no
     return true;
 }
 
-static bool read_value(const struct yaml_field *field, const struct yaml_node *node,
-                       struct yaml_problem *problem)
+static bool workload_yaml_read_value(const struct yaml_field *field, const struct yaml_node *node,
+                                     struct yaml_problem *problem)
 {
     switch (field->kind) {
     case YAML_FIELD_TEXT:
-        return read_text(field, node, problem);
+        return workload_yaml_read_text(field, node, problem);
     case YAML_FIELD_REAL:
     case YAML_FIELD_WHOLE:
-        return read_number(field, node, problem);
+        return workload_yaml_read_number(field, node, problem);
     case YAML_FIELD_BOOL:
         return read_bool(field, node, problem);
     case YAML_FIELD_NODE:
@@ -153,8 +153,8 @@ bool yaml_read_word(const struct yaml_node *node, const char *what, const char *
 
 /* ---- Maps ------------------------------------------------------------------------------------ */
 
-static const struct yaml_field *find_field(const struct yaml_node *key,
-                                           const struct yaml_field *fields, size_t n)
+static const struct yaml_field *workload_yaml_find_field(const struct yaml_node *key,
+                                                         const struct yaml_field *fields, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         if (strcmp(fields[i].name, key->text) == 0)
@@ -186,10 +186,10 @@ bool yaml_fields_read(const struct yaml_node *map, const char *what,
         if (fields[i].given != NULL)
             *fields[i].given = false;
     for (const struct yaml_node *node = map->first; node != NULL; node = node->next) {
-        const struct yaml_field *field = find_field(node->key, fields, n);
+        const struct yaml_field *field = workload_yaml_find_field(node->key, fields, n);
         if (field == NULL)
             return unknown_key(node->key, what, fields, n, problem);
-        if (!read_value(field, node, problem))
+        if (!workload_yaml_read_value(field, node, problem))
             return false;
         if (field->given != NULL)
             *field->given = true;

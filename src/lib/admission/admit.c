@@ -57,7 +57,7 @@ static bool needs_ticket(const struct passage *passage)
 
 /* The stages before the slot are behind it, and it waits for nothing: a lease, unless what comes
  * says no. */
-static void hold(struct passage *passage, struct ticket *ticket)
+static void admit_hold(struct passage *passage, struct ticket *ticket)
 {
     struct tg_gate *gate = passage->gate;
     struct tg_answer *answer = passage->answer;
@@ -225,7 +225,7 @@ static enum tg_err conclude(const struct passage *passage)
 }
 
 /* Policy, rate and cost, for a call that has its slot. No lock is held. */
-static enum tg_err go_on(const struct passage *passage)
+static enum tg_err admit_go_on(const struct passage *passage)
 {
     struct tg_gate *gate = passage->gate;
     struct tg_answer *answer = passage->answer;
@@ -388,7 +388,7 @@ static bool refused_before_the_slot(const struct passage *passage, tg_lease prec
 }
 
 /* As far as the lock is needed. True: the call goes on to policy and store. */
-static bool enter(struct passage *passage, tg_lease prechecked, enum tg_err *err)
+static bool admit_enter(struct passage *passage, tg_lease prechecked, enum tg_err *err)
 {
     struct tg_gate *gate = passage->gate;
     struct tg_answer *answer = passage->answer;
@@ -415,7 +415,7 @@ static bool enter(struct passage *passage, tg_lease prechecked, enum tg_err *err
     if (gate->config.policy)
         worth_choose(passage);
     if (ticket)
-        hold(passage, ticket);
+        admit_hold(passage, ticket);
     return true;
 }
 
@@ -433,12 +433,12 @@ enum tg_err tg_gate_admit(struct tg_gate *gate, const struct tg_call *call, tg_l
     spin_lock(&gate->lock);
     gate_time(gate, now);
     if (!err)
-        through = enter(&passage, prechecked, &err);
+        through = admit_enter(&passage, prechecked, &err);
     else
         drop_if(gate, prechecked, 1u << TICKET_CHECKED);
     spin_unlock(&gate->lock);
     if (through)
-        err = go_on(&passage);
+        err = admit_go_on(&passage);
     if (!err)
         hand_over(answer, &made);
     return err;
@@ -469,7 +469,7 @@ static bool wake_up(struct passage *passage, tg_lease lease, enum tg_err *err)
         passage->known = true;
         if (gate->config.policy)
             worth_choose(passage);
-        hold(passage, ticket);
+        admit_hold(passage, ticket);
         return true;
     } else {
         *err = TG_ERR_STALE;
@@ -494,7 +494,7 @@ enum tg_err tg_gate_resume(struct tg_gate *gate, tg_lease lease, const struct tg
         drop_if(gate, lease, 1u << TICKET_WAITING | 1u << TICKET_GRANTED | 1u << TICKET_TIMED_OUT);
     spin_unlock(&gate->lock);
     if (through)
-        err = go_on(&passage);
+        err = admit_go_on(&passage);
     if (!err)
         hand_over(answer, &made);
     return err;

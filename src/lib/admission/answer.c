@@ -22,7 +22,7 @@ const char *tg_reason_name(enum tg_reason reason)
 }
 
 /* Appends as much as there is room for. */
-static size_t put(char *text, size_t size, size_t n, const char *more)
+static size_t answer_put(char *text, size_t size, size_t n, const char *more)
 {
     while (*more != 0 && n + 1 < size)
         text[n++] = *more++;
@@ -42,17 +42,17 @@ static void describe_limit(const struct tg_answer *answer, char *text, size_t si
     do
         *--first = (char)('0' + left % 10);
     while ((left /= 10) > 0);
-    size_t n = put(text, size, 0, tg_reason_name(answer->reason));
-    n = put(text, size, n, " limit of ");
-    n = put(text, size, n, first);
-    n = put(text, size, n,
-            decision->retry_after_ms == TG_UNSATISFIABLE ? " can never admit this call"
-                                                         : " exceeded");
+    size_t n = answer_put(text, size, 0, tg_reason_name(answer->reason));
+    n = answer_put(text, size, n, " limit of ");
+    n = answer_put(text, size, n, first);
+    n = answer_put(text, size, n,
+                   decision->retry_after_ms == TG_UNSATISFIABLE ? " can never admit this call"
+                                                                : " exceeded");
     if (size > 0)
         text[n] = 0;
 }
 
-static int shown(size_t bytes)
+static int answer_shown(size_t bytes)
 {
     return bytes < 64 ? (int)bytes : 64;
 }
@@ -65,7 +65,7 @@ void tg_answer_describe(const struct tg_answer *answer, const struct tg_call *ca
         snprintf(text, size, "memory pressure: %.1f%% used", answer->memory_used * 100);
         return;
     case TG_REASON_PEER_LIMIT:
-        snprintf(text, size, "peer %.*s exceeded per-peer limit", shown(call->peer_bytes),
+        snprintf(text, size, "peer %.*s exceeded per-peer limit", answer_shown(call->peer_bytes),
                  (const char *)call->peer);
         return;
     case TG_REASON_CONCURRENCY:

@@ -80,7 +80,7 @@ static void drop_stale(struct endings *endings, const struct tickets *tickets)
 
 /* ---- the pile ---- */
 
-static bool reserve(struct endings *endings, size_t n)
+static bool endings_reserve(struct endings *endings, size_t n)
 {
     if (n <= endings->capacity)
         return true;
@@ -98,7 +98,7 @@ static bool work_through_pile(struct endings *endings, const struct tickets *tic
 {
     if (endings->n > 64 && endings->n / 4 > (size_t)tickets->used)
         drop_stale(endings, tickets);
-    if (!reserve(endings, endings->n + (size_t)tickets->used))
+    if (!endings_reserve(endings, endings->n + (size_t)tickets->used))
         return false;
     while (endings->pile) {
         struct ticket *ticket = endings->pile;

@@ -54,7 +54,7 @@ int64_t peers_count(struct peers *peers, struct table_id *id, int64_t max_peers)
     return peers->others;
 }
 
-static bool make_room(struct peers *peers)
+static bool peers_make_room(struct peers *peers)
 {
     struct table *table = &peers->table;
     uint32_t capacity = table_capacity(table);
@@ -77,7 +77,7 @@ bool peers_add(struct peers *peers, struct table_id id)
     }
     struct table_slot *slot = table_find(&peers->table, id);
     if (!slot) {
-        if (!make_room(peers))
+        if (!peers_make_room(peers))
             return false;
         slot = table_insert(&peers->table, id);
         slot->states.integers[0] = 0;

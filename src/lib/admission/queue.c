@@ -218,7 +218,7 @@ enum tg_priority queue_turn(const struct queue *queue, bool low_may)
 }
 
 /* A turn at most: a class that may not go for a while does not save up turns for later. */
-static void earn(struct queue_class *line, int64_t share)
+static void queue_earn(struct queue_class *line, int64_t share)
 {
     line->earned = num_min(line->earned + share, QUEUE_TURN);
 }
@@ -233,7 +233,7 @@ struct ticket *queue_serve(struct queue *queue, enum tg_priority priority)
         line->earned -= QUEUE_TURN;
     for (int below = (int)priority + 1; below < TG_PRIORITY_COUNT; below++)
         if (queue->classes[below].waiting > 0)
-            earn(&queue->classes[below], queue->share[below]);
+            queue_earn(&queue->classes[below], queue->share[below]);
     line->virtual_time = flow->tag;
     flow->tag += 1 / flow->weight;
     queue_remove(queue, ticket);

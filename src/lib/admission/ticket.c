@@ -17,7 +17,7 @@ void tickets_fini(struct tickets *tickets)
 }
 
 /* Tickets stand in chunks that never move, since queues and heaps point at them. */
-static bool add_chunk(struct tickets *tickets)
+static bool ticket_add_chunk(struct tickets *tickets)
 {
     struct ticket **chunks =
         realloc(tickets->chunks, (tickets->n_chunks + 1) * sizeof(struct ticket *));
@@ -42,7 +42,7 @@ static bool add_chunk(struct tickets *tickets)
 
 struct ticket *tickets_get(struct tickets *tickets)
 {
-    if (!tickets->free && !add_chunk(tickets))
+    if (!tickets->free && !ticket_add_chunk(tickets))
         return NULL;
     struct ticket *ticket = tickets->free;
     tickets->free = ticket->next;

@@ -53,14 +53,14 @@ struct account *accounts_find(const struct accounts *accounts, tg_account number
     return account;
 }
 
-static struct account **bucket_of(const struct accounts *accounts, struct account_name name)
+static struct account **account_bucket_of(const struct accounts *accounts, struct account_name name)
 {
     return &accounts->buckets[name.low & (accounts->n_buckets - 1)];
 }
 
 struct account *accounts_named(const struct accounts *accounts, struct account_name name)
 {
-    struct account *account = *bucket_of(accounts, name);
+    struct account *account = *account_bucket_of(accounts, name);
 
     while (account && (account->name.low != name.low || account->name.high != name.high))
         account = account->next;
@@ -70,7 +70,7 @@ struct account *accounts_named(const struct accounts *accounts, struct account_n
 /* ---- the pool ---- */
 
 /* Accounts stand in chunks that never move, since others point at them. */
-static bool add_chunk(struct accounts *accounts)
+static bool account_add_chunk(struct accounts *accounts)
 {
     size_t bytes = ACCOUNT_CHUNK * sizeof(struct account);
     struct account *chunk = aligned_alloc(ACCOUNT_LINE, bytes);
@@ -94,7 +94,7 @@ static struct account *get(struct accounts *accounts)
     bool room = (accounts->made + ACCOUNT_CHUNK - 1) / ACCOUNT_CHUNK <
                 (accounts->max + ACCOUNT_CHUNK - 1) / ACCOUNT_CHUNK;
 
-    if (!accounts->free && (!room || !add_chunk(accounts)))
+    if (!accounts->free && (!room || !account_add_chunk(accounts)))
         return NULL;
     struct account *account = accounts->free;
     accounts->free = account->next;
@@ -103,7 +103,7 @@ static struct account *get(struct accounts *accounts)
 }
 
 /* A place whose numbers are used up is never used again: a number is not used twice. */
-static void put(struct accounts *accounts, struct account *account)
+static void account_put(struct accounts *accounts, struct account *account)
 {
     free(account->books);
     account->books = NULL;
@@ -121,7 +121,7 @@ static void put(struct accounts *accounts, struct account *account)
 
 static void link_in(struct accounts *accounts, struct account *account)
 {
-    struct account **bucket = bucket_of(accounts, account->name);
+    struct account **bucket = account_bucket_of(accounts, account->name);
     struct account *parent = account->parent;
 
     account->next = *bucket;
@@ -136,9 +136,9 @@ static void link_in(struct accounts *accounts, struct account *account)
     parent->first_kid = account;
 }
 
-static void take_out(struct accounts *accounts, struct account *account)
+static void account_take_out(struct accounts *accounts, struct account *account)
 {
-    struct account **link = bucket_of(accounts, account->name);
+    struct account **link = account_bucket_of(accounts, account->name);
 
     while (*link != account)
         link = &(*link)->next;
@@ -153,7 +153,7 @@ static void take_out(struct accounts *accounts, struct account *account)
 
 void accounts_close(struct accounts *accounts, struct account *account)
 {
-    take_out(accounts, account);
+    account_take_out(accounts, account);
     account->closed = true;
 }
 
@@ -161,7 +161,7 @@ void accounts_settle_up(struct accounts *accounts, struct account *account)
 {
     while (account && account->closed && account->held == 0 && account->kids == 0) {
         struct account *parent = account->parent;
-        put(accounts, account);
+        account_put(accounts, account);
         if (parent)
             parent->kids--;
         account = parent;

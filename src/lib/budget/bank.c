@@ -56,8 +56,8 @@ void tg_bank_free(struct tg_bank *bank)
 /* ---- reserving ---- */
 
 /* What one budget says to a call that needs so much. */
-static void ask(const struct account *account, const struct book *book, tg_micro need,
-                tg_micro *least, struct tg_money_answer *answer)
+static void bank_ask(const struct account *account, const struct book *book, tg_micro need,
+                     tg_micro *least, struct tg_money_answer *answer)
 {
     tg_micro left = book_left(book);
 
@@ -92,7 +92,7 @@ static tg_micro ask_all(const struct account *account, tg_micro need, tg_ms now,
     for (; account; account = account->parent) {
         for (size_t i = account->n_books; i-- > 0;) {
             book_follow(&account->books[i], now);
-            ask(account, &account->books[i], need, &least, answer);
+            bank_ask(account, &account->books[i], need, &least, answer);
         }
     }
     return least;
@@ -115,8 +115,8 @@ static void write_reservation(struct tg_bank *bank, struct account *leaf, tg_mic
     answer->reserved = money;
 }
 
-static enum tg_err reserve(struct tg_bank *bank, tg_account number, tg_micro money, bool up_to,
-                           tg_ms now, struct tg_money_answer *answer)
+static enum tg_err bank_reserve(struct tg_bank *bank, tg_account number, tg_micro money, bool up_to,
+                                tg_ms now, struct tg_money_answer *answer)
 {
     struct account *leaf = accounts_find(&bank->accounts, number);
     tg_micro need = up_to || money == 0 ? 1 : money;
@@ -145,7 +145,7 @@ enum tg_err tg_bank_reserve(struct tg_bank *bank, tg_account account, tg_micro m
     if (!money_in_range(money) || !num_in_range(now))
         return TG_ERR_INVALID;
     spin_lock(&bank->lock);
-    enum tg_err err = reserve(bank, account, money, up_to, now, &said);
+    enum tg_err err = bank_reserve(bank, account, money, up_to, now, &said);
     spin_unlock(&bank->lock);
     if (!err)
         *answer = said;
@@ -168,7 +168,8 @@ static tg_micro clamp_reported(struct tg_bank *bank, tg_micro spent, tg_micro re
     return num_min(spent, TG_MONEY_MAX);
 }
 
-static void settle(struct tg_bank *bank, struct hold *hold, tg_micro spent, struct tg_spend *spend)
+static void bank_settle(struct tg_bank *bank, struct hold *hold, tg_micro spent,
+                        struct tg_spend *spend)
 {
     struct account *leaf = hold->account;
     tg_micro money = hold->as.money;
@@ -194,7 +195,7 @@ bool tg_bank_settle(struct tg_bank *bank, tg_reservation reservation, tg_micro s
     spin_lock(&bank->lock);
     struct hold *hold = holds_find(&bank->holds, reservation);
     if (hold)
-        settle(bank, hold, spent, &line);
+        bank_settle(bank, hold, spent, &line);
     else
         bank->anomalies++;
     spin_unlock(&bank->lock);

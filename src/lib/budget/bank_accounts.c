@@ -19,8 +19,8 @@ enum { CLOSE_AT_ONCE = 64 };
 
 /* ---- what a caller gives ---- */
 
-static enum tg_err check_budget(const struct tg_budget *budget, size_t i,
-                                struct tg_problem *problem)
+static enum tg_err bank_accounts_check_budget(const struct tg_budget *budget, size_t i,
+                                              struct tg_problem *problem)
 {
     const char *complaint = zone_complaint(budget->zone);
 
@@ -50,7 +50,7 @@ static enum tg_err check_budgets(const struct tg_budget *budgets, size_t n,
         return problem_say(problem, TG_ERR_INVALID,
                            "an account with %zu budgets; it may have 0 to %d", n, TG_BUDGETS_MAX);
     for (size_t i = 0; !err && i < n; i++)
-        err = check_budget(&budgets[i], i, problem);
+        err = bank_accounts_check_budget(&budgets[i], i, problem);
     return err;
 }
 
@@ -105,8 +105,9 @@ static enum tg_err say_no_room(const struct tg_bank *bank, enum tg_err err,
                        bank->accounts.max);
 }
 
-static enum tg_err add(struct tg_bank *bank, const struct wish *wish, struct account *parent,
-                       struct account **account, struct tg_problem *problem)
+static enum tg_err bank_accounts_add(struct tg_bank *bank, const struct wish *wish,
+                                     struct account *parent, struct account **account,
+                                     struct tg_problem *problem)
 {
     struct book *books;
 
@@ -143,7 +144,7 @@ static enum tg_err find_or_add(struct tg_bank *bank, const struct wish *wish, tg
     }
     struct account *account = accounts_named(&bank->accounts, wish->name);
     bool is_new = !account;
-    enum tg_err err = is_new ? add(bank, wish, parent, &account, problem) : TG_OK;
+    enum tg_err err = is_new ? bank_accounts_add(bank, wish, parent, &account, problem) : TG_OK;
     if (err)
         return err;
     *number = account_number(account);

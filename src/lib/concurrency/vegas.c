@@ -239,7 +239,7 @@ static tg_ms patience(const struct law *law)
 }
 
 /* `from` is the last moment whose calls do not count. */
-static void measure(struct law *law, tg_ms from, tg_ms at)
+static void vegas_measure(struct law *law, tg_ms from, tg_ms at)
 {
     struct vegas *vegas = &law->state.vegas;
 
@@ -268,7 +268,7 @@ static void begin_probe(struct law *law, tg_ms at, int64_t in_flight)
 
     law->limit = probe_limit(law);
     if (in_flight <= law->limit) {
-        measure(law, at - 1, at);
+        vegas_measure(law, at - 1, at);
     } else {
         vegas->phase = VEGAS_DRAINING;
         vegas->deadline_at = num_add(at, patience(law));
@@ -400,7 +400,7 @@ static void vegas_finished(struct law *law, tg_ms at, const struct law_sample *s
 
     vegas_tick(law, at);
     if (vegas->phase == VEGAS_DRAINING && sample->in_flight - 1 <= law->limit) {
-        measure(law, at, at);
+        vegas_measure(law, at, at);
     } else if (vegas->phase == VEGAS_MEASURING) {
         count_cohort(vegas, at, sample);
     } else if (vegas->phase == VEGAS_STEADY && at >= vegas->window_from) {

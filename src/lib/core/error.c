@@ -21,7 +21,7 @@ const char *tg_strerror(enum tg_err err)
     return "not an error of this library";
 }
 
-static void write_text(struct tg_problem *problem, const char *format, va_list args)
+static void error_write_text(struct tg_problem *problem, const char *format, va_list args)
 {
     if (problem)
         vsnprintf(problem->text, sizeof problem->text, format, args);
@@ -32,7 +32,7 @@ enum tg_err problem_say(struct tg_problem *problem, enum tg_err err, const char 
     va_list args;
 
     va_start(args, format);
-    write_text(problem, format, args);
+    error_write_text(problem, format, args);
     va_end(args);
     return err;
 }
@@ -42,7 +42,7 @@ bool problem_fail(struct tg_problem *problem, const char *format, ...)
     va_list args;
 
     va_start(args, format);
-    write_text(problem, format, args);
+    error_write_text(problem, format, args);
     va_end(args);
     return false;
 }

@@ -13,17 +13,17 @@ void heap_fini(struct heap *heap)
     free(heap->nodes);
 }
 
-static void put(struct heap *heap, size_t place, struct heap_node *node)
+static void heap_put(struct heap *heap, size_t place, struct heap_node *node)
 {
     heap->nodes[place] = node;
     node->place = place;
 }
 
 /* Finds the place of a node that may stand at `place`, or should stand above or below it. */
-static void settle(struct heap *heap, size_t place, struct heap_node *node)
+static void heap_settle(struct heap *heap, size_t place, struct heap_node *node)
 {
     while (place > 0 && heap->before(node, heap->nodes[(place - 1) / 2])) {
-        put(heap, place, heap->nodes[(place - 1) / 2]);
+        heap_put(heap, place, heap->nodes[(place - 1) / 2]);
         place = (place - 1) / 2;
     }
     for (size_t child; (child = 2 * place + 1) < heap->n; place = child) {
@@ -31,9 +31,9 @@ static void settle(struct heap *heap, size_t place, struct heap_node *node)
             child++;
         if (heap->before(node, heap->nodes[child]))
             break;
-        put(heap, place, heap->nodes[child]);
+        heap_put(heap, place, heap->nodes[child]);
     }
-    put(heap, place, node);
+    heap_put(heap, place, node);
 }
 
 bool heap_add(struct heap *heap, struct heap_node *node)
@@ -47,7 +47,7 @@ bool heap_add(struct heap *heap, struct heap_node *node)
         heap->nodes = nodes;
         heap->capacity = capacity;
     }
-    settle(heap, heap->n++, node);
+    heap_settle(heap, heap->n++, node);
     return true;
 }
 
@@ -56,10 +56,10 @@ void heap_remove(struct heap *heap, struct heap_node *node)
     struct heap_node *last = heap->nodes[--heap->n];
 
     if (last != node)
-        settle(heap, node->place, last);
+        heap_settle(heap, node->place, last);
 }
 
 void heap_moved(struct heap *heap, struct heap_node *node)
 {
-    settle(heap, node->place, node);
+    heap_settle(heap, node->place, node);
 }

@@ -29,7 +29,7 @@ void affinity_fini(struct affinity *affinity)
     *affinity = (struct affinity){0};
 }
 
-static uint32_t place_of(const struct affinity *affinity, uint64_t hash)
+static uint32_t affinity_place_of(const struct affinity *affinity, uint64_t hash)
 {
     uint32_t place = affinity->buckets[hash & affinity->mask];
 
@@ -83,7 +83,7 @@ static uint32_t place_for(struct affinity *affinity, uint64_t hash)
 
 uint32_t affinity_find(const struct affinity *affinity, uint64_t hash, tg_ms now, tg_ms ttl)
 {
-    uint32_t place = affinity->capacity ? place_of(affinity, hash) : 0;
+    uint32_t place = affinity->capacity ? affinity_place_of(affinity, hash) : 0;
 
     if (!place || now - affinity->entries[place].used_at > ttl)
         return 0;
@@ -94,7 +94,7 @@ void affinity_remember(struct affinity *affinity, uint64_t hash, tg_ms now, uint
 {
     if (!affinity->capacity)
         return;
-    uint32_t place = place_of(affinity, hash);
+    uint32_t place = affinity_place_of(affinity, hash);
     if (place)
         take_from_order(affinity, place);
     else

@@ -96,8 +96,8 @@ void group_refresh(struct tg_keyring *ring, struct key_group *group, tg_ms now)
 }
 
 /* Apart from the look at the first timer, which is all that most calls need. */
-static __attribute__((noinline)) void look_at(struct tg_keyring *ring, struct timer *timer,
-                                              tg_ms now)
+static __attribute__((noinline)) void key_look_at(struct tg_keyring *ring, struct timer *timer,
+                                                  tg_ms now)
 {
     if (timer->of_group)
         group_refresh(ring, container_of(timer, struct key_group, timer), now);
@@ -115,7 +115,7 @@ tg_ms keyring_advance(struct tg_keyring *ring, tg_ms now)
         struct timer *timer = container_of(first, struct timer, node);
         if (timer->due > ring->now)
             break;
-        look_at(ring, timer, ring->now);
+        key_look_at(ring, timer, ring->now);
     }
     return ring->now;
 }

@@ -28,7 +28,7 @@ void key_leases_fini(struct key_leases *leases)
     *leases = (struct key_leases){0};
 }
 
-static bool add_chunk(struct key_leases *leases)
+static bool key_lease_add_chunk(struct key_leases *leases)
 {
     uint32_t c = leases->n_chunks;
 
@@ -49,7 +49,7 @@ static bool add_chunk(struct key_leases *leases)
 
 struct key_lease *key_leases_get(struct key_leases *leases)
 {
-    if (!leases->free && !add_chunk(leases))
+    if (!leases->free && !key_lease_add_chunk(leases))
         return NULL;
     struct key_lease *lease = leases->free;
     leases->free = lease->next_free;

@@ -23,7 +23,7 @@ static tg_ms cooling_until(const struct key *key, tg_ms now)
     return until > now ? until : 0;
 }
 
-static void read_key(struct key *key, tg_ms now, struct tg_key_metrics *metrics)
+static void key_metrics_read_key(struct key *key, tg_ms now, struct tg_key_metrics *metrics)
 {
     struct quota *quota = &key->quota;
     const struct key_group *group = key_group_of(key);
@@ -62,7 +62,7 @@ size_t tg_pool_get_keys(struct tg_pool *pool, tg_ms now, size_t from, struct tg_
         there = there < room ? there : room;
         stop = n + LOCKED_AT_ONCE < there ? n + LOCKED_AT_ONCE : there;
         for (; n < stop; n++)
-            read_key(pool->roster.keys[from + n], at, &keys[n]);
+            key_metrics_read_key(pool->roster.keys[from + n], at, &keys[n]);
         bool more = n < there;
         spin_unlock(&ring->lock);
         if (!more)

@@ -7,7 +7,7 @@
  */
 #include "lib/keypool/keyring.h"
 
-static struct key_lease *find(const struct tg_keyring *ring, tg_key_lease id)
+static struct key_lease *key_remote_find(const struct tg_keyring *ring, tg_key_lease id)
 {
     return key_leases_find(&ring->leases, id);
 }
@@ -15,7 +15,7 @@ static struct key_lease *find(const struct tg_keyring *ring, tg_key_lease id)
 bool tg_keyring_terms(struct tg_keyring *ring, tg_key_lease id, struct tg_key_terms *terms)
 {
     spin_lock(&ring->lock);
-    const struct key_lease *lease = find(ring, id);
+    const struct key_lease *lease = key_remote_find(ring, id);
     if (lease) {
         const struct tg_pool *pool = lease->key->pool;
         const struct key_group *group = lease->group;
@@ -45,8 +45,8 @@ static void open_breaker(struct breaker *breaker, tg_ms until, tg_ms now)
     breaker->trying = false;
 }
 
-static void hold(const struct tg_keyring *ring, const struct key_lease *lease,
-                 const struct tg_key_hold *told, tg_ms now)
+static void key_remote_hold(const struct tg_keyring *ring, const struct key_lease *lease,
+                            const struct tg_key_hold *told, tg_ms now)
 {
     struct quota *quota =
         told->of_group && lease->group ? &lease->group->quota : &lease->key->quota;
@@ -75,9 +75,9 @@ bool tg_keyring_hold_off(struct tg_keyring *ring, tg_key_lease id, tg_ms now,
 
     spin_lock(&ring->lock);
     now = keyring_advance(ring, now);
-    struct key_lease *lease = find(ring, id);
+    struct key_lease *lease = key_remote_find(ring, id);
     if (lease) {
-        hold(ring, lease, told, now);
+        key_remote_hold(ring, lease, told, now);
         leavings = lease_end(ring, lease, &unsent, now, &ending);
     }
     spin_unlock(&ring->lock);

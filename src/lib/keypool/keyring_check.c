@@ -33,7 +33,7 @@ struct pair *pairs_find(struct pair *const *list, size_t n, const char *provider
     return NULL;
 }
 
-static bool is_name(const char *text)
+static bool keyring_check_is_name(const char *text)
 {
     return text && *text;
 }
@@ -124,7 +124,7 @@ static enum tg_err check_groups(const struct tg_keyring_spec *spec, struct pair 
 
     for (size_t i = 0; !err && i < spec->n_groups; i++) {
         const struct tg_group_spec *group = &spec->groups[i];
-        if (!is_name(group->provider) || !is_name(group->name))
+        if (!keyring_check_is_name(group->provider) || !keyring_check_is_name(group->name))
             return problem_say(problem, TG_ERR_INVALID, "group %zu: it needs a provider and a name",
                                i + 1);
         err = check_limits(&group->limits, "group", group->provider, group->name, problem);
@@ -141,7 +141,7 @@ static enum tg_err check_keys(const struct tg_pool_spec *pool, const struct pair
 
     for (size_t i = 0; !err && i < pool->n_keys; i++) {
         const struct tg_key_spec *key = &pool->keys[i];
-        if (!is_name(key->name))
+        if (!keyring_check_is_name(key->name))
             return problem_say(problem, TG_ERR_INVALID, "pool %s of %s: key %zu has no name",
                                pool->model, pool->provider, i + 1);
         struct pair group = {pool->provider, key->group};
@@ -162,7 +162,7 @@ static enum tg_err check_pool(const struct tg_keyring_spec *spec, size_t i,
 {
     const struct tg_pool_spec *pool = &spec->pools[i];
 
-    if (!is_name(pool->provider) || !is_name(pool->model))
+    if (!keyring_check_is_name(pool->provider) || !keyring_check_is_name(pool->model))
         return problem_say(problem, TG_ERR_INVALID, "pool %zu: it needs a provider and a model",
                            i + 1);
     if (pool->n_keys > 0 && !pool->keys)

@@ -1,7 +1,7 @@
 /* minute.c - a sliding minute of whole seconds. See minute.h. */
 #include "lib/keypool/minute.h"
 
-static void forget(struct minute *minute, int64_t second)
+static void minute_forget(struct minute *minute, int64_t second)
 {
     if (!(minute->filled & minute_bit(second)))
         return;
@@ -18,7 +18,7 @@ void minute_roll(struct minute *minute, int64_t second)
         return;
     if (minute->filled)
         for (int64_t gone = minute->head - MINUTE_SPAN + 1; gone <= last; gone++)
-            forget(minute, gone);
+            minute_forget(minute, gone);
     minute->head = second;
 }
 

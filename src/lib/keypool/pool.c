@@ -90,8 +90,8 @@ static void cool(struct key *key, struct key_group *group, tg_ms until)
         group->quota.cool_until = num_max(group->quota.cool_until, until);
 }
 
-static void learn(struct tg_keyring *ring, const struct key_lease *lease,
-                  const struct tg_key_report *report, tg_ms now, struct tg_key_ending *ending)
+static void pool_learn(struct tg_keyring *ring, const struct key_lease *lease,
+                       const struct tg_key_report *report, tg_ms now, struct tg_key_ending *ending)
 {
     struct key *key = lease->key;
     struct tg_pool *pool = key->pool;
@@ -129,7 +129,7 @@ struct leavings lease_end(struct tg_keyring *ring, struct key_lease *lease,
     if (group)
         quota_give(&group->quota, now, lease->at, lease->tokens, used, report->sent);
     *ending = (struct tg_key_ending){0, 0};
-    learn(ring, lease, report, now, ending);
+    pool_learn(ring, lease, report, now, ending);
     key_leases_put(&ring->leases, lease);
     key->leases--;
     key_refresh(key, now);

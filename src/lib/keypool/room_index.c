@@ -71,7 +71,8 @@ static uint32_t place_in(const struct room_index_head *head, int64_t room, uint3
 }
 
 /* The place of an item that is there. Among few, looking at each is quicker. */
-static uint32_t place_of(const struct room_index_head *head, int64_t room, uint32_t number)
+static uint32_t room_index_place_of(const struct room_index_head *head, int64_t room,
+                                    uint32_t number)
 {
     uint32_t place = 0;
 
@@ -199,7 +200,7 @@ static void move_within(struct room_index_head *head, uint32_t place, int64_t to
 void room_index_move(struct room_index *room_index, int64_t from, int64_t to, uint32_t number)
 {
     uint32_t b = block_of(room_index, from, number);
-    uint32_t place = place_of(&room_index->heads[b], from, number);
+    uint32_t place = room_index_place_of(&room_index->heads[b], from, number);
 
     if (belongs(room_index, b, to, number)) {
         move_within(&room_index->heads[b], place, to, number);

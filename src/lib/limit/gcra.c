@@ -75,7 +75,7 @@ static tg_ms gcra_fresh_at(const struct tg_limiter *limiter, const void *state)
 }
 
 /* The first whole ms at which `allow_at` has come: the difference itself may have been rounded. */
-static tg_ms wait_until(double allow_at, tg_ms now)
+static tg_ms gcra_wait_until(double allow_at, tg_ms now)
 {
     tg_ms wait = num_ceil(allow_at - (double)now);
 
@@ -92,7 +92,7 @@ static __attribute__((noinline)) void gcra_deny(const struct tg_limiter *limiter
     int64_t burst = limiter->config.burst;
 
     limit_deny(answer, burst, remaining_at(limiter, base, now), num_ceil(base),
-               cost > burst ? TG_UNSATISFIABLE : wait_until(allow_at, now));
+               cost > burst ? TG_UNSATISFIABLE : gcra_wait_until(allow_at, now));
 }
 
 /* As limit_allow(), but what takes a division comes last and by itself: written together with its

@@ -162,8 +162,8 @@ static void drop_expired(const struct tg_limiter *limiter, struct sliding_log *l
     }
 }
 
-static void append(const struct tg_limiter *limiter, struct sliding_log *log, tg_ms at,
-                   int64_t units)
+static void sliding_log_append(const struct tg_limiter *limiter, struct sliding_log *log, tg_ms at,
+                               int64_t units)
 {
     int64_t total = total_before(limiter, log, log->n) + units;
 
@@ -180,7 +180,7 @@ static void sliding_log_take(const struct tg_limiter *limiter, void *state, tg_m
         return;
     log->latest = latest(log, now);
     drop_expired(limiter, log, log->latest);
-    append(limiter, log, log->latest, cost);
+    sliding_log_append(limiter, log, log->latest, cost);
 }
 
 /* Adds `units` (or takes them away) in record i and so in every total after it. */
@@ -227,7 +227,7 @@ static void add_debt(const struct tg_limiter *limiter, struct sliding_log *log, 
     if (i < log->n) {
         shift_totals(limiter, log, i, units);
     } else if (log->n < capacity_of(limiter)) {
-        append(limiter, log, at, units);
+        sliding_log_append(limiter, log, at, units);
     } else {
         record_at(limiter, log, log->n - 1)->at = at;
         shift_totals(limiter, log, log->n - 1, units);
@@ -264,7 +264,7 @@ static void sliding_log_carry(const struct tg_limiter *limiter, void *state,
         int64_t units = record.upto - total_before(from, old, i);
         if (log->n == capacity_of(limiter) - 1 && log->n > 0)
             record_at(limiter, log, log->n - 1)->at = record.at;
-        append(limiter, log, record.at, units);
+        sliding_log_append(limiter, log, record.at, units);
     }
 }
 

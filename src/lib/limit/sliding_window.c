@@ -185,8 +185,8 @@ static void sliding_window_take(const struct tg_limiter *limiter, void *state, t
 }
 
 /* The bucket that holds the charge, or null when it has left the window. */
-static int64_t *bucket_of(const struct tg_limiter *limiter, struct sliding_window *window,
-                          struct tg_charge charge)
+static int64_t *sliding_window_bucket_of(const struct tg_limiter *limiter,
+                                         struct sliding_window *window, struct tg_charge charge)
 {
     int64_t tick = num_floor((double)charge.at / width_of(limiter));
 
@@ -198,7 +198,7 @@ static int64_t *bucket_of(const struct tg_limiter *limiter, struct sliding_windo
 static void sliding_window_refund(const struct tg_limiter *limiter, void *state, tg_ms now,
                                   struct tg_charge charge, int64_t units)
 {
-    int64_t *count = bucket_of(limiter, state, charge);
+    int64_t *count = sliding_window_bucket_of(limiter, state, charge);
 
     (void)now;
     if (count)
@@ -218,7 +218,7 @@ static void sliding_window_settle(const struct tg_limiter *limiter, void *state,
     /* An estimate of 0 was not counted, so its tick may not have been begun. */
     if (num_floor((double)charge.at / width_of(limiter)) > window->newest)
         sliding_window_take(limiter, window, charge.at, 0);
-    count = bucket_of(limiter, window, charge);
+    count = sliding_window_bucket_of(limiter, window, charge);
     if (count)
         *count = num_add(*count, actual - charge.cost);
 }

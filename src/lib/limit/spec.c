@@ -18,7 +18,7 @@ struct piece {
     size_t length;
 };
 
-static int shown(struct piece piece)
+static int spec_shown(struct piece piece)
 {
     return piece.length < 40 ? (int)piece.length : 40;
 }
@@ -50,7 +50,7 @@ static enum tg_err unknown_strategy(struct piece name, struct tg_problem *proble
                  tg_strategy_name((enum tg_strategy)i));
     }
     return problem_say(problem, TG_ERR_UNKNOWN, "unknown limiter \"%.*s\"; known are %s",
-                       shown(name), name.text, known);
+                       spec_shown(name), name.text, known);
 }
 
 static enum tg_err unknown_field(const struct limit_strategy *strategy, struct piece name,
@@ -64,11 +64,11 @@ static enum tg_err unknown_field(const struct limit_strategy *strategy, struct p
                  strategy->fields[i].name);
     }
     return problem_say(problem, TG_ERR_UNKNOWN, "%s has no setting \"%.*s\"; it takes %s",
-                       strategy->ops.name, shown(name), name.text, known);
+                       strategy->ops.name, spec_shown(name), name.text, known);
 }
 
-static const struct limit_field *find_field(const struct limit_strategy *strategy,
-                                            struct piece name)
+static const struct limit_field *spec_find_field(const struct limit_strategy *strategy,
+                                                 struct piece name)
 {
     for (size_t i = 0; i < LIMIT_FIELDS_MAX && strategy->fields[i].name; i++)
         if (piece_is(name, strategy->fields[i].name))
@@ -121,7 +121,7 @@ static double read_fraction(struct piece piece, bool *fine)
     return value;
 }
 
-static long long read_whole(struct piece piece, bool *fine)
+static long long spec_read_whole(struct piece piece, bool *fine)
 {
     char text[NUMBER_LENGTH_MAX + 1] = "", *end;
 
@@ -132,26 +132,26 @@ static long long read_whole(struct piece piece, bool *fine)
     return value;
 }
 
-static enum tg_err read_value(const struct limit_strategy *strategy,
-                              const struct limit_field *field, struct piece piece,
-                              struct tg_limiter_config *config, struct tg_problem *problem)
+static enum tg_err spec_read_value(const struct limit_strategy *strategy,
+                                   const struct limit_field *field, struct piece piece,
+                                   struct tg_limiter_config *config, struct tg_problem *problem)
 {
     bool fraction = field->unit == LIMIT_PER_SECOND;
     bool fine = is_number(piece, fraction);
     double real = fine && fraction ? read_fraction(piece, &fine) : 0;
-    long long whole = fine && !fraction ? read_whole(piece, &fine) : 0;
+    long long whole = fine && !fraction ? spec_read_whole(piece, &fine) : 0;
 
     if (!fine)
         return problem_say(
             problem, TG_ERR_INVALID, "%s: %s is \"%.*s\"; it must be a %s up to %lld",
-            strategy->ops.name, field->name, shown(piece), piece.text,
+            strategy->ops.name, field->name, spec_shown(piece), piece.text,
             fraction ? "number above 0," : "whole number from 1", (long long)field->max);
 
     /* 0 means "default" in the struct; whoever writes it in a spec means 0, which is refused. */
     if (fraction ? !(real > 0) : whole <= 0)
         return problem_say(problem, TG_ERR_INVALID,
                            "%s: %s is %.*s; it must be above 0, up to %lld", strategy->ops.name,
-                           field->name, shown(piece), piece.text, (long long)field->max);
+                           field->name, spec_shown(piece), piece.text, (long long)field->max);
     if (fraction)
         *limit_field_double(config, field) = real;
     else
@@ -166,8 +166,8 @@ static bool is_set(struct tg_limiter_config *config, const struct limit_field *f
     return *limit_field_integer(config, field) != 0;
 }
 
-static enum tg_err read_fields(const struct limit_strategy *strategy, struct piece rest,
-                               struct tg_limiter_config *config, struct tg_problem *problem)
+static enum tg_err spec_read_fields(const struct limit_strategy *strategy, struct piece rest,
+                                    struct tg_limiter_config *config, struct tg_problem *problem)
 {
     bool more = rest.length > 0;
 
@@ -175,14 +175,14 @@ static enum tg_err read_fields(const struct limit_strategy *strategy, struct pie
         more = memchr(rest.text, ',', rest.length) != NULL;
         struct piece value = cut(&rest, ',');
         struct piece name = cut(&value, '=');
-        const struct limit_field *field = find_field(strategy, name);
+        const struct limit_field *field = spec_find_field(strategy, name);
 
         if (!field)
             return unknown_field(strategy, name, problem);
         if (is_set(config, field))
             return problem_say(problem, TG_ERR_INVALID, "%s: %s is given twice", strategy->ops.name,
                                field->name);
-        enum tg_err err = read_value(strategy, field, value, config, problem);
+        enum tg_err err = spec_read_value(strategy, field, value, config, problem);
         if (err)
             return err;
     }
@@ -212,7 +212,7 @@ enum tg_err tg_limiter_config_parse(struct tg_limiter_config *config, const char
         if (!piece_is(name, strategy->ops.name))
             continue;
         tg_limiter_config_init(&read, (enum tg_strategy)i);
-        enum tg_err err = read_fields(strategy, rest, &read, problem);
+        enum tg_err err = spec_read_fields(strategy, rest, &read, problem);
         if (!err)
             err = check_missing(strategy, &read, problem);
         if (!err)

@@ -147,7 +147,7 @@ static double revenue(const struct adaptive *adaptive, const struct tg_duals *du
     return sum;
 }
 
-static void learn(struct adaptive *adaptive)
+static void adaptive_learn(struct adaptive *adaptive)
 {
     struct tg_duals learned;
 
@@ -174,7 +174,7 @@ bool adaptive_worth(struct adaptive *adaptive, double cost, double value, double
     /* Relaxed: one that has just ended is seen to have under the lock. */
     if (atomic_load_explicit(&adaptive->stage, memory_order_relaxed) == SAMPLING &&
         take_in(adaptive, &call))
-        learn(adaptive);
+        adaptive_learn(adaptive);
     return bid_pays(prices(adaptive), cost, value, hold_s);
 }
 

@@ -53,7 +53,7 @@ void tg_bid_config_init(struct tg_bid_config *config)
 
 /* ---- a call's numbers ---- */
 
-static double cost_of(const struct tg_call *call)
+static double bid_cost_of(const struct tg_call *call)
 {
     return call->debit.cost > 0 ? (double)call->debit.cost : 0;
 }
@@ -77,7 +77,7 @@ static bool fixed_worth(struct tg_policy *policy, const struct tg_call *call, in
 
     (void)in_flight;
     (void)now;
-    return bid_pays(&bid->duals, cost_of(call), value_of(call), hold_of(call->hold_s));
+    return bid_pays(&bid->duals, bid_cost_of(call), value_of(call), hold_of(call->hold_s));
 }
 
 static bool learning_worth(struct tg_policy *policy, const struct tg_call *call, int64_t in_flight,
@@ -87,7 +87,7 @@ static bool learning_worth(struct tg_policy *policy, const struct tg_call *call,
 
     (void)in_flight;
     (void)now;
-    return adaptive_worth(bid->adaptive, cost_of(call), value_of(call), hold_of(call->hold_s));
+    return adaptive_worth(bid->adaptive, bid_cost_of(call), value_of(call), hold_of(call->hold_s));
 }
 
 static bool moving_worth(struct tg_policy *policy, const struct tg_call *call, int64_t in_flight,
@@ -95,7 +95,7 @@ static bool moving_worth(struct tg_policy *policy, const struct tg_call *call, i
 {
     const struct bid *bid = (struct bid *)policy;
 
-    return online_worth(bid->online, cost_of(call), value_of(call), hold_of(call->hold_s),
+    return online_worth(bid->online, bid_cost_of(call), value_of(call), hold_of(call->hold_s),
                         in_flight, now);
 }
 
@@ -103,7 +103,7 @@ static void moving_admitted(struct tg_policy *policy, const struct tg_call *call
 {
     const struct bid *bid = (struct bid *)policy;
 
-    online_admitted(bid->online, cost_of(call), hold_of(call->hold_s), now);
+    online_admitted(bid->online, bid_cost_of(call), hold_of(call->hold_s), now);
 }
 
 static void moving_released(struct tg_policy *policy, const struct tg_spent *spent, tg_ms now)
@@ -149,8 +149,8 @@ static enum tg_err solve(const struct tg_workload *workload, struct tg_duals *du
     return err ? problem_say(problem, err, "workload.%s", found.text) : TG_OK;
 }
 
-static enum tg_err check_budget(const char *name, double budget, bool may_be_0,
-                                struct tg_problem *problem)
+static enum tg_err bid_check_budget(const char *name, double budget, bool may_be_0,
+                                    struct tg_problem *problem)
 {
     if (isfinite(budget) && (budget > 0 || (may_be_0 && budget == 0)))
         return TG_OK;
@@ -167,13 +167,13 @@ static enum tg_err check_untyped(const struct tg_workload *workload, struct tg_p
         return problem_say(problem, TG_ERR_INVALID,
                            "workload: adaptive needs its budgets, with types to start from, or "
                            "with arrivals and duals");
-    err = check_budget("workload.arrivals", workload->arrivals, false, problem);
+    err = bid_check_budget("workload.arrivals", workload->arrivals, false, problem);
     if (!err)
-        err = check_budget("workload.rate_budget", workload->rate_budget, false, problem);
+        err = bid_check_budget("workload.rate_budget", workload->rate_budget, false, problem);
     if (!err)
-        err = check_budget("workload.cost_budget", workload->cost_budget, false, problem);
+        err = bid_check_budget("workload.cost_budget", workload->cost_budget, false, problem);
     if (!err)
-        err = check_budget("workload.conc_budget_s", workload->conc_budget_s, true, problem);
+        err = bid_check_budget("workload.conc_budget_s", workload->conc_budget_s, true, problem);
     return err;
 }
 
@@ -185,11 +185,11 @@ static enum tg_err check_online(const struct tg_bid_config *config, struct tg_pr
         return problem_say(problem, TG_ERR_INVALID,
                            "online.window is %lld ms; it must be 1 or more",
                            (long long)config->online.window);
-    err = check_budget("online.rate_budget", config->online.rate_budget, true, problem);
+    err = bid_check_budget("online.rate_budget", config->online.rate_budget, true, problem);
     if (!err)
-        err = check_budget("online.cost_budget", config->online.cost_budget, true, problem);
+        err = bid_check_budget("online.cost_budget", config->online.cost_budget, true, problem);
     if (!err)
-        err = check_budget("online.conc_budget_s", config->online.conc_budget_s, true, problem);
+        err = bid_check_budget("online.conc_budget_s", config->online.conc_budget_s, true, problem);
     if (!err && config->online.rate_budget == 0 && config->online.cost_budget == 0 &&
         config->online.conc_budget_s == 0)
         err = problem_say(problem, TG_ERR_INVALID,

@@ -78,7 +78,7 @@ static enum tg_err check_type(size_t i, const struct tg_type *type, bool hold_wa
     return err != TG_OK ? err : check_hold(i, type->hold_s, hold_wanted, problem);
 }
 
-static enum tg_err check_budget(const char *field, double budget, struct tg_problem *problem)
+static enum tg_err fluid_check_budget(const char *field, double budget, struct tg_problem *problem)
 {
     if (is_above_0(budget))
         return TG_OK;
@@ -96,11 +96,11 @@ static enum tg_err check_scalars(const struct tg_workload *workload, struct tg_p
     if (!is_amount(workload->arrivals))
         return problem_say(problem, TG_ERR_INVALID, "arrivals is %g; it must be " RANGE,
                            workload->arrivals);
-    err = check_budget("rate_budget", workload->rate_budget, problem);
+    err = fluid_check_budget("rate_budget", workload->rate_budget, problem);
     if (err == TG_OK)
-        err = check_budget("cost_budget", workload->cost_budget, problem);
+        err = fluid_check_budget("cost_budget", workload->cost_budget, problem);
     if (err == TG_OK && workload->conc_budget_s != 0)
-        err = check_budget("conc_budget", workload->conc_budget_s, problem);
+        err = fluid_check_budget("conc_budget", workload->conc_budget_s, problem);
     return err;
 }
 

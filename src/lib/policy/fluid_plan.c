@@ -29,7 +29,7 @@ struct plan {
     size_t n;
 };
 
-static double cost_of(const struct plan *plan, size_t i)
+static double fluid_plan_cost_of(const struct plan *plan, size_t i)
 {
     return fluid_use(plan->program, FLUID_COST, i);
 }
@@ -49,7 +49,7 @@ static void force(struct plan *plan)
         if (over >= -none && over <= none && program->weight[i] > 0)
             plan->marginal[plan->n++] = (uint16_t)i;
         plan->left[FLUID_RATE] -= plan->x[i] * program->weight[i];
-        plan->left[FLUID_COST] -= plan->x[i] * program->weight[i] * cost_of(plan, i);
+        plan->left[FLUID_COST] -= plan->x[i] * program->weight[i] * fluid_plan_cost_of(plan, i);
     }
     for (int axis = 0; axis < 2; axis++)
         plan->left[axis] = fmax(plan->left[axis], 0);
@@ -60,10 +60,10 @@ static void sort_marginal(struct plan *plan, bool descending)
 {
     for (size_t i = 1; i < plan->n; i++) {
         uint16_t moved = plan->marginal[i];
-        double cost = cost_of(plan, moved);
+        double cost = fluid_plan_cost_of(plan, moved);
         size_t at = i;
         for (; at > 0; at--) {
-            double before = cost_of(plan, plan->marginal[at - 1]);
+            double before = fluid_plan_cost_of(plan, plan->marginal[at - 1]);
             if (descending ? before >= cost : before <= cost)
                 break;
             plan->marginal[at] = plan->marginal[at - 1];
@@ -72,7 +72,7 @@ static void sort_marginal(struct plan *plan, bool descending)
     }
 }
 
-static void fill(struct plan *plan, int axis)
+static void fluid_plan_fill(struct plan *plan, int axis)
 {
     double left = plan->left[axis];
 
@@ -94,7 +94,8 @@ static bool bring_pair(struct plan *plan)
 {
     for (size_t a = 0; a < plan->n; a++)
         for (size_t b = a + 1; b < plan->n; b++) {
-            double ca = cost_of(plan, plan->marginal[a]), cb = cost_of(plan, plan->marginal[b]);
+            double ca = fluid_plan_cost_of(plan, plan->marginal[a]),
+                   cb = fluid_plan_cost_of(plan, plan->marginal[b]);
             if (fabs(ca - cb) <= fluid_tolerance(1e-9, fmax(ca, cb)))
                 continue;
             uint16_t first = plan->marginal[a], second = plan->marginal[b];
@@ -107,7 +108,7 @@ static bool bring_pair(struct plan *plan)
     return false;
 }
 
-static bool in_range(double *x)
+static bool fluid_plan_in_range(double *x)
 {
     if (!(*x >= -FITS && *x <= 1 + FITS))
         return false;
@@ -119,12 +120,12 @@ static bool in_range(double *x)
 static bool share(struct plan *plan, double rate, double cost)
 {
     size_t a = plan->marginal[0], b = plan->marginal[1];
-    double ca = cost_of(plan, a), cb = cost_of(plan, b);
+    double ca = fluid_plan_cost_of(plan, a), cb = fluid_plan_cost_of(plan, b);
     double calls_b = (cost - ca * rate) / (cb - ca);
     double xa = (rate - calls_b) / plan->program->weight[a];
     double xb = calls_b / plan->program->weight[b];
 
-    if (!in_range(&xa) || !in_range(&xb))
+    if (!fluid_plan_in_range(&xa) || !fluid_plan_in_range(&xb))
         return false;
     plan->x[a] = xa;
     plan->x[b] = xb;
@@ -139,7 +140,7 @@ static bool share_beside(struct plan *plan, unsigned in)
         size_t i = plan->marginal[k];
         plan->x[i] = in >> (k - 2) & 1;
         rate -= plan->x[i] * plan->program->weight[i];
-        cost -= plan->x[i] * plan->program->weight[i] * cost_of(plan, i);
+        cost -= plan->x[i] * plan->program->weight[i] * fluid_plan_cost_of(plan, i);
     }
     return share(plan, rate, cost);
 }
@@ -177,7 +178,7 @@ static bool fill_marginal(struct plan *plan)
     if (rate && cost)
         return use_up_both(plan);
     if (rate || cost)
-        fill(plan, rate ? FLUID_RATE : FLUID_COST);
+        fluid_plan_fill(plan, rate ? FLUID_RATE : FLUID_COST);
     return true;
 }
 

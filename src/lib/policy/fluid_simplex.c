@@ -396,7 +396,7 @@ static bool can_start_from(struct simplex *s, const struct fluid_basis *basis)
     return true;
 }
 
-static void start(struct simplex *s, const struct fluid_basis *basis)
+static void fluid_simplex_start(struct simplex *s, const struct fluid_basis *basis)
 {
     if (!can_start_from(s, basis))
         start_from_nothing(s);
@@ -454,7 +454,7 @@ static double fraction_of(const struct simplex *s, const struct fluid_program *p
     return program->weight[i] > 0 || s->value[i] <= 0 || s->left[i] < -AT_PRICE * bid ? 0 : 1;
 }
 
-static void answer(const struct simplex *s, struct fluid_program *program)
+static void fluid_simplex_answer(const struct simplex *s, struct fluid_program *program)
 {
     for (size_t i = 0; i < s->n; i++)
         program->fraction[i] = fraction_of(s, program, i);
@@ -475,10 +475,10 @@ void fluid_prices_within(struct fluid_program *program, size_t most_steps)
     struct simplex s;
 
     load(&s, program);
-    start(&s, &program->basis);
+    fluid_simplex_start(&s, &program->basis);
     if (!descend(&s, most_steps))
         descend_without_ties(&s, program);
-    answer(&s, program);
+    fluid_simplex_answer(&s, program);
 }
 
 void fluid_prices(struct fluid_program *program)

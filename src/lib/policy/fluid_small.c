@@ -19,7 +19,7 @@ struct elimination {
     size_t unknown[FLUID_AXES]; /* which one a column stands for now */
 };
 
-static void measure(struct elimination *e)
+static void fluid_small_measure(struct elimination *e)
 {
     size_t n = e->s->n;
 
@@ -106,7 +106,7 @@ static bool solve_once(struct fluid_system *system, double *answer)
 {
     struct elimination e = {.s = system};
 
-    measure(&e);
+    fluid_small_measure(&e);
     for (size_t step = 0; step < system->n; step++) {
         if (!bring_pivot(&e, step))
             return false;

@@ -84,7 +84,7 @@ static void move_row(float *value, const int to[MIX_CELLS])
     memcpy(value, moved, sizeof moved);
 }
 
-static void make_room(struct forecast *forecast)
+static void forecast_make_room(struct forecast *forecast)
 {
     int to[MIX_CELLS];
 
@@ -104,7 +104,7 @@ static int cell_of(struct forecast *forecast, double value, const double use[MIX
     int cell = mix_cell(&forecast->mix, value, use, forecast->ended);
 
     if (cell < 0) {
-        make_room(forecast);
+        forecast_make_room(forecast);
         cell = mix_cell(&forecast->mix, value, use, forecast->ended);
     }
     return cell;
@@ -207,7 +207,7 @@ static void pass(struct forecast *forecast, double ms)
     }
 }
 
-static void begin(struct forecast *forecast, tg_ms now)
+static void forecast_begin(struct forecast *forecast, tg_ms now)
 {
     forecast->at = now;
     forecast->current = (int64_t)((double)now / forecast->block);
@@ -217,7 +217,7 @@ static void begin(struct forecast *forecast, tg_ms now)
 void forecast_update(struct forecast *forecast, tg_ms now)
 {
     if (forecast->at < 0)
-        begin(forecast, now);
+        forecast_begin(forecast, now);
     int64_t block = (int64_t)((double)now / forecast->block);
     put_in_order(forecast);
     pass(forecast, (double)(now - forecast->at));
@@ -286,8 +286,8 @@ static void replay(struct forecast *forecast, int64_t block, const struct look *
 }
 
 /* The present, or what was expected, going on: so many times what it was. */
-static void go_on(const struct forecast *forecast, const struct forecast_recent *recent,
-                  double times, double *value)
+static void forecast_go_on(const struct forecast *forecast, const struct forecast_recent *recent,
+                           double times, double *value)
 {
     for (size_t k = 0; k < forecast->mix.n; k++)
         value[k] = recent->value[k] * times;
@@ -332,10 +332,10 @@ size_t forecast_draw(struct forecast *forecast, double span, struct forecast_sce
     }
     /* Two calls in the first ms of all are no sign that a thousand come each second. */
     double seen = fmax(forecast->lately.span, SHORTEST * forecast->block);
-    go_on(forecast, &forecast->lately, span / fmax(seen, 1), scenarios[n].value);
+    forecast_go_on(forecast, &forecast->lately, span / fmax(seen, 1), scenarios[n].value);
     scenarios[n++].weight = present / all;
     if (prior > 0) {
-        go_on(forecast, &forecast->prior, span, scenarios[n].value); /* it is for a ms */
+        forecast_go_on(forecast, &forecast->prior, span, scenarios[n].value); /* it is for a ms */
         scenarios[n++].weight = prior / all;
     }
     return n;

@@ -51,7 +51,7 @@ static uint64_t key_of(const struct mix *mix, double value, const double use[MIX
     return key;
 }
 
-static size_t slot_of(uint64_t key)
+static size_t mix_slot_of(uint64_t key)
 {
     return (size_t)(key * UINT64_C(0x9e3779b97f4a7c15) >> 40) % MIX_SLOTS;
 }
@@ -59,14 +59,14 @@ static size_t slot_of(uint64_t key)
 /* The slot that has the key, or the free one where it belongs. */
 static size_t find_slot(const struct mix *mix, uint64_t key)
 {
-    size_t at = slot_of(key);
+    size_t at = mix_slot_of(key);
 
     while (mix->slot[at] != 0 && mix->cell[mix->slot[at] - 1].key != key)
         at = (at + 1) % MIX_SLOTS;
     return at;
 }
 
-static void learn(struct mix_cell *cell, double value, const double use[MIX_AXES])
+static void mix_learn(struct mix_cell *cell, double value, const double use[MIX_AXES])
 {
     if (cell->n < LEARNS)
         cell->n++;
@@ -87,7 +87,7 @@ int mix_cell(struct mix *mix, double value, const double use[MIX_AXES], int64_t 
     }
     struct mix_cell *cell = &mix->cell[mix->slot[at] - 1];
     cell->seen_at = seen_at;
-    learn(cell, value, use);
+    mix_learn(cell, value, use);
     return (int)(cell - mix->cell);
 }
 

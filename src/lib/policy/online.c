@@ -221,8 +221,8 @@ static void put_in_order(struct online *online)
 
 /* Adds what one scenario says: fills the room from its bottom with what is worth most, and notes
  * for each step what is earned there. */
-static void fill(const struct online *online, const struct forecast_scenario *scenario,
-                 double earned[STEPS])
+static void online_fill(const struct online *online, const struct forecast_scenario *scenario,
+                        double earned[STEPS])
 {
     double step = online->room / STEPS, free = step;
     int at = 0;
@@ -291,7 +291,7 @@ static void price(struct online *online)
     online->room = in_measure(online->scale, use);
     put_in_order(online);
     for (size_t s = 0; s < n; s++)
-        fill(online, &online->scenario[s], earned);
+        online_fill(online, &online->scenario[s], earned);
     for (int i = 0; i < STEPS; i++)
         online->table[i + 1] = online->table[i] + earned[STEPS - 1 - i];
     online->taken = 0;
@@ -314,7 +314,7 @@ static bool is_due(const struct online *online)
 }
 
 /* What the room costs from its top down to `taken`. Beyond its end the last step goes on. */
-static double cost_of(const struct online *online, double taken)
+static double online_cost_of(const struct online *online, double taken)
 {
     double at = taken / online->room * STEPS;
     int step = at < STEPS - 1 ? (int)at : STEPS - 1;
@@ -338,7 +338,7 @@ static double bid_of(const struct online *online, double size)
 
     if ((int)fmin(from / step, STEPS - 1) == (int)fmin((from + size) / step, STEPS - 1))
         return slope_at(online, from) * size;
-    return cost_of(online, from + size) - cost_of(online, from);
+    return online_cost_of(online, from + size) - online_cost_of(online, from);
 }
 
 /* Whether a call leaves enough slots free for those that are worth clearly more than it: one at
@@ -438,7 +438,7 @@ bool online_worth(struct online *online, double cost, double value, double hold_
     return worth;
 }
 
-static void take(struct online *online, const double use[AXES])
+static void online_take(struct online *online, const double use[AXES])
 {
     for (int a = 0; a < AXES; a++)
         online->left[a] -= use[a];
@@ -454,7 +454,7 @@ void online_admitted(struct online *online, double cost, double hold_s, tg_ms no
     advance(online, now);
     if (replenish(online, online->now))
         price(online); /* judged in the window before: it is this one that pays */
-    take(online, use);
+    online_take(online, use);
     spin_unlock(&online->lock);
 }
 
@@ -471,7 +471,7 @@ void online_released(struct online *online, const struct tg_spent *spent, tg_ms 
         used[RATE] = 0;
         for (int a = COST; a < AXES; a++)
             used[a] -= estimated[a];
-        take(online, used);
+        online_take(online, used);
     }
     spin_unlock(&online->lock);
 }

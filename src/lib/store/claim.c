@@ -90,7 +90,7 @@ static void find_all(struct work *work)
         work->places[i].slot = table_find(&work->shard->table, work->claim->ids[i]);
 }
 
-static void begin(struct work *work, struct tg_store *store, struct claim *claim, tg_ms now)
+static void claim_begin(struct work *work, struct tg_store *store, struct claim *claim, tg_ms now)
 {
     work->store = store;
     work->shard = &store->shards[claim->shard];
@@ -102,7 +102,7 @@ static void begin(struct work *work, struct tg_store *store, struct claim *claim
     find_all(work);
 }
 
-static void end(struct work *work)
+static void claim_end(struct work *work)
 {
     spin_unlock(&work->shard->lock);
 }
@@ -135,7 +135,8 @@ static void add_answer(struct tg_axes *axes, enum tg_axis axis, struct tg_decisi
 
 /* Combines the answers of all limits on the axes of `mask`. Once it is known that the call is
  * refused, a limit that would have allowed it is reported as it stands, since it is not charged. */
-static void look_at(const struct work *work, unsigned mask, bool refused, struct tg_axes *axes)
+static void claim_look_at(const struct work *work, unsigned mask, bool refused,
+                          struct tg_axes *axes)
 {
     axes->present &= ~mask;
     for (size_t p = 0; p < work->claim->n; p++) {
@@ -159,12 +160,12 @@ static void look_at(const struct work *work, unsigned mask, bool refused, struct
 }
 
 /* Whether all limits on the axes of `mask` allow; `axes` gets what they say. */
-static bool look(const struct work *work, unsigned mask, struct tg_axes *axes)
+static bool claim_look(const struct work *work, unsigned mask, struct tg_axes *axes)
 {
-    look_at(work, mask, false, axes);
+    claim_look_at(work, mask, false, axes);
     if (tg_axes_binding(axes) == TG_AXIS_NONE)
         return true;
-    look_at(work, mask, true, axes);
+    claim_look_at(work, mask, true, axes);
     return false;
 }
 
@@ -275,13 +276,13 @@ static enum tg_err charge(struct work *work, unsigned mask)
 static enum tg_err take_locked(struct work *work, struct tg_axes *axes)
 {
     if (work->claim->charging == TG_CHARGE_ATOMIC)
-        return look(work, RATE | COST, axes) ? charge(work, RATE | COST) : TG_OK;
+        return claim_look(work, RATE | COST, axes) ? charge(work, RATE | COST) : TG_OK;
 
     /* Rate is debited though cost may refuse. Both are charged in one go all the same, after all
      * looking: so that a call for which there is no place has spent nothing. */
-    if (!look(work, RATE, axes))
+    if (!claim_look(work, RATE, axes))
         return TG_OK;
-    return charge(work, look(work, COST, axes) ? RATE | COST : RATE);
+    return charge(work, claim_look(work, COST, axes) ? RATE | COST : RATE);
 }
 
 /* ---- the operations ---- */
@@ -300,9 +301,9 @@ enum tg_err claim_take(struct tg_store *store, struct claim *claim, tg_ms now, s
 
     do {
         axes->present = axes->would_deny = 0;
-        begin(&work, store, claim, now);
+        claim_begin(&work, store, claim, now);
         err = take_locked(&work, axes);
-        end(&work);
+        claim_end(&work);
     } while (err == TG_ERR_FULL && store_reclaim(store, work.shard, now));
     return count_full(store, err);
 }
@@ -312,12 +313,12 @@ void claim_peek(struct tg_store *store, struct claim *claim, tg_ms now, struct t
     struct work work;
 
     axes->present = axes->would_deny = 0;
-    begin(&work, store, claim, now);
+    claim_begin(&work, store, claim, now);
     if (claim->charging == TG_CHARGE_ATOMIC)
-        look(&work, RATE | COST, axes);
-    else if (look(&work, RATE, axes))
-        look(&work, COST, axes);
-    end(&work);
+        claim_look(&work, RATE | COST, axes);
+    else if (claim_look(&work, RATE, axes))
+        claim_look(&work, COST, axes);
+    claim_end(&work);
 }
 
 /* A limit that allows is asked again for nothing: it is not charged, and so has all it has. */
@@ -326,7 +327,7 @@ size_t claim_peek_scope(struct tg_store *store, struct claim *claim, size_t scop
 {
     struct work work;
 
-    begin(&work, store, claim, now);
+    claim_begin(&work, store, claim, now);
     const struct place *place = &work.places[scope];
     size_t n = place->set->n;
     for (size_t i = 0; i < n; i++) {
@@ -339,7 +340,7 @@ size_t claim_peek_scope(struct tg_store *store, struct claim *claim, size_t scop
         if (decision->allowed)
             peek_one(place, i, now, 0, decision);
     }
-    end(&work);
+    claim_end(&work);
     return n;
 }
 
@@ -348,7 +349,7 @@ void claim_refund(struct tg_store *store, struct claim *claim, tg_ms now, tg_ms 
 {
     struct work work;
 
-    begin(&work, store, claim, now);
+    claim_begin(&work, store, claim, now);
     for (size_t p = 0; p < claim->n; p++) {
         const struct place *place = &work.places[p];
         for (size_t i = 0; place->slot && i < place->set->n; i++) {
@@ -361,7 +362,7 @@ void claim_refund(struct tg_store *store, struct claim *claim, tg_ms now, tg_ms 
         }
     }
     note_fresh(&work);
-    end(&work);
+    claim_end(&work);
 }
 
 static void settle_all(const struct work *work, tg_ms charged_at, int64_t actual)
@@ -388,14 +389,14 @@ enum tg_err claim_settle(struct tg_store *store, struct claim *claim, tg_ms now,
 
     do {
         err = TG_OK;
-        begin(&work, store, claim, now);
+        claim_begin(&work, store, claim, now);
         if (debt > 0 && any_missing(&work, COST, debt))
             err = insert_missing(&work, COST, debt);
         if (!err) {
             settle_all(&work, charged_at, actual);
             note_fresh(&work);
         }
-        end(&work);
+        claim_end(&work);
     } while (err == TG_ERR_FULL && store_reclaim(store, work.shard, now));
     return count_full(store, err);
 }

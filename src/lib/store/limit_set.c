@@ -108,7 +108,7 @@ static struct limit_set *set_new(const struct tg_limit *limits, size_t n)
 }
 
 /* Room for one more, in a larger copy of the array if need be. */
-static bool make_room(struct limit_sets *sets)
+static bool limit_set_make_room(struct limit_sets *sets)
 {
     uint32_t n = atomic_load_explicit(&sets->n, memory_order_relaxed);
     struct limit_set *_Atomic *old = atomic_load_explicit(&sets->array, memory_order_relaxed);
@@ -156,7 +156,7 @@ void limit_sets_unmake(struct limit_set *made)
     set_free(made);
 }
 
-static void put(struct limit_sets *sets, uint32_t place, struct limit_set *set)
+static void limit_set_put(struct limit_sets *sets, uint32_t place, struct limit_set *set)
 {
     struct limit_set *_Atomic *array = atomic_load_explicit(&sets->array, memory_order_relaxed);
 
@@ -172,11 +172,11 @@ enum tg_err limit_sets_add(struct limit_sets *sets, const struct tg_limit *limit
 
     if (err)
         return err;
-    if (!make_room(sets)) {
+    if (!limit_set_make_room(sets)) {
         set_free(set);
         return problem_say(problem, TG_ERR_MEMORY, "%s", tg_strerror(TG_ERR_MEMORY));
     }
-    put(sets, count, set);
+    limit_set_put(sets, count, set);
     atomic_store_explicit(&sets->n, count + 1, memory_order_release);
     *id = count + 1;
     return TG_OK;
@@ -187,7 +187,7 @@ void limit_sets_replace(struct limit_sets *sets, tg_limits id, struct limit_set 
     struct limit_set *_Atomic *array = atomic_load_explicit(&sets->array, memory_order_relaxed);
     struct limit_set *old = atomic_load_explicit(&array[id - 1], memory_order_relaxed);
 
-    put(sets, id - 1, made);
+    limit_set_put(sets, id - 1, made);
     old->next = sets->replaced;
     sets->replaced = old;
 }

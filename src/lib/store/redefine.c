@@ -167,8 +167,8 @@ static enum tg_err redefine_locked(struct changes *all)
 
 /* ---- what is to change ---- */
 
-static enum tg_err prepare(struct changes *all, const struct tg_redefinition *from, size_t n,
-                           struct tg_problem *problem)
+static enum tg_err redefine_prepare(struct changes *all, const struct tg_redefinition *from,
+                                    size_t n, struct tg_problem *problem)
 {
     for (size_t i = 0; i < n; i++) {
         struct change *change = &all->list[all->n];
@@ -216,7 +216,7 @@ enum tg_err tg_store_redefine(struct tg_store *store, const struct tg_redefiniti
     if (all.list == NULL || all.place == NULL)
         err = problem_say(problem, TG_ERR_MEMORY, "%s", tg_strerror(TG_ERR_MEMORY));
     if (!err)
-        err = prepare(&all, list, n, problem);
+        err = redefine_prepare(&all, list, n, problem);
     if (!err)
         err = redefine(&all, problem);
     for (size_t i = 0; all.list && i < n; i++)

@@ -91,7 +91,7 @@ static enum tg_err resize(struct shard *shard, struct shard_common *common, uint
 
 /* Half as much again: the table is never less than half full, at 32 bytes a slot below 64 bytes
  * a key. */
-static enum tg_err grow(struct shard *shard, struct shard_common *common, uint32_t wanted)
+static enum tg_err shard_grow(struct shard *shard, struct shard_common *common, uint32_t wanted)
 {
     uint64_t capacity = table_capacity(&shard->table);
 
@@ -108,7 +108,7 @@ enum tg_err shard_make_room(struct shard *shard, struct shard_common *common, ui
 
     if (table->n + n <= comfortable(table_capacity(table)))
         return TG_OK;
-    enum tg_err err = grow(shard, common, table->n + n);
+    enum tg_err err = shard_grow(shard, common, table->n + n);
     if (err == TG_OK || table->n + n <= tight(table_capacity(table)))
         return TG_OK;
     shard_sweep(shard, common, now);

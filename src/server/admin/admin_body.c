@@ -11,7 +11,8 @@
 /* ---- places ---- */
 
 /* From 1, columns in characters. */
-static void place_of(const struct admin_call *call, size_t offset, size_t *line, size_t *column)
+static void admin_body_place_of(const struct admin_call *call, size_t offset, size_t *line,
+                                size_t *column)
 {
     size_t at = 0;
 
@@ -37,11 +38,11 @@ void admin_body_wrong(struct admin_call *call, size_t offset, const char *format
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
     problem.text = text;
-    place_of(call, offset, &problem.line, &problem.column);
+    admin_body_place_of(call, offset, &problem.line, &problem.column);
     admin_reply_problem(call->in, &problem);
 }
 
-static bool begin(struct admin_call *call, struct json_value *root)
+static bool admin_body_begin(struct admin_call *call, struct json_value *root)
 {
     struct json_reader *reader = call->admin->reader;
 
@@ -70,7 +71,7 @@ bool admin_body_is_object(struct admin_call *call)
     struct json_value value;
     struct json_text key;
 
-    if (!begin(call, &root))
+    if (!admin_body_begin(call, &root))
         return false;
     /* Only in an object that was entered are members that come twice seen. */
     if (json_enter(call->admin->reader))
@@ -91,8 +92,8 @@ static void list_members(const struct admin_member *members, size_t n, char *tex
             (size_t)snprintf(text + used, size - used, "%s%s", i > 0 ? ", " : "", members[i].name);
 }
 
-static const struct admin_member *find(const struct admin_member *members, size_t n,
-                                       struct json_text key)
+static const struct admin_member *admin_body_find(const struct admin_member *members, size_t n,
+                                                  struct json_text key)
 {
     for (size_t i = 0; i < n; i++)
         if (json_text_is(key, members[i].name))
@@ -129,8 +130,8 @@ static bool take_number(struct admin_call *call, const struct json_value *value,
     return true;
 }
 
-static bool take(struct admin_call *call, const struct admin_member *member,
-                 const struct json_value *value, struct admin_value *to)
+static bool admin_body_take(struct admin_call *call, const struct admin_member *member,
+                            const struct json_value *value, struct admin_value *to)
 {
     bool number =
         value->kind == JSON_INTEGER || value->kind == JSON_DOUBLE || value->kind == JSON_HUGE;
@@ -158,14 +159,14 @@ static bool read_members(struct admin_call *call, const struct admin_member *mem
     if (!json_enter(reader))
         return true;
     while (json_next(reader, &key, &value)) {
-        const struct admin_member *member = find(members, n, key);
+        const struct admin_member *member = admin_body_find(members, n, key);
         if (member == NULL) {
             list_members(members, n, allowed, sizeof allowed);
             admin_body_wrong(call, value.offset, "\"%.*s\" is not known; there are %s",
                              key.size < 64 ? (int)key.size : 64, key.bytes, allowed);
             return false;
         }
-        if (!take(call, member, &value, &values[member - members]))
+        if (!admin_body_take(call, member, &value, &values[member - members]))
             return false;
     }
     return true;
@@ -177,7 +178,7 @@ bool admin_body_read(struct admin_call *call, const struct admin_member *members
     struct json_value root;
 
     memset(values, 0, n * sizeof *values);
-    if (!begin(call, &root) || !read_members(call, members, n, values) || !is_json(call))
+    if (!admin_body_begin(call, &root) || !read_members(call, members, n, values) || !is_json(call))
         return false;
     for (size_t i = 0; i < n; i++)
         if (members[i].required && !values[i].given) {

@@ -59,7 +59,7 @@ void admin_change_gone(struct admin_call *call)
 
 /* ---- answering ---- */
 
-static void end(struct admin_change *change)
+static void admin_change_end(struct admin_change *change)
 {
     struct admin_changes *changes = change->all;
 
@@ -82,7 +82,7 @@ static void set_lapse(struct admin_changes *changes)
                                              : LAPSE_LOOK_MS);
 }
 
-static void refuse(struct admin_change *change)
+static void admin_change_refuse(struct admin_change *change)
 {
     char outcome[600];
 
@@ -95,7 +95,7 @@ static void refuse(struct admin_change *change)
                             &(struct admin_problem){"body", 0, 0, change->message});
     else if (change->call != NULL)
         admin_reply_error(change->call->in, change->status, change->code, "%s", change->message);
-    end(change);
+    admin_change_end(change);
 }
 
 /* ---- putting in force ---- */
@@ -103,13 +103,14 @@ static void refuse(struct admin_change *change)
 static void undone(struct admin_change *change)
 {
     if (change->status != 0) {
-        refuse(change); /* it is kept, and does not hold: that is worse than the reason */
+        admin_change_refuse(
+            change); /* it is kept, and does not hold: that is worse than the reason */
         return;
     }
     admin_change_audit(change, "refused: the configuration does not hold with it");
     if (change->call != NULL)
         admin_reply(change->call->in, 400, &change->reply);
-    end(change);
+    admin_change_end(change);
 }
 
 static void *undo(void *arg)
@@ -135,7 +136,7 @@ static void has_undone(void *arg)
 }
 
 /* What a thread would do: by one, or at once where there is none. */
-static void work(struct admin_change *change, void *(*job)(void *), net_post_run *then)
+static void admin_change_work(struct admin_change *change, void *(*job)(void *), net_post_run *then)
 {
     net_post_init(&change->stored, then, change);
     change->has_thread = !change->all->admin->options.in_place &&
@@ -163,7 +164,7 @@ static void holds(struct admin_change *change, const struct reload_result *resul
         /* The reply may hold a secret, and freed memory is read by who comes next. */
         admin_reply_secret(change->call->in, admin_change_status(change), &out);
     }
-    end(change);
+    admin_change_end(change);
 }
 
 static void reloaded(void *context, const struct reload_result *result)
@@ -177,11 +178,11 @@ static void reloaded(void *context, const struct reload_result *result)
     if (change->kind == ADMIN_LAPSE) {
         admin_change_audit(change, "not in force: the configuration does not hold");
         net_timer_set(change->all->admin->options.loop, &change->all->lapse, LAPSE_AGAIN_MS);
-        end(change);
+        admin_change_end(change);
         return;
     }
     admin_write_problems(&change->reply, result->problems, result->failure);
-    work(change, undo, has_undone);
+    admin_change_work(change, undo, has_undone);
 }
 
 static void has_stored(void *arg)
@@ -191,7 +192,7 @@ static void has_stored(void *arg)
 
     joined(change);
     if (change->status != 0) {
-        refuse(change);
+        admin_change_refuse(change);
         return;
     }
     if (options->reload(options->host, change->kind == ADMIN_LAPSE ? "a top-up has ended" : "api",
@@ -201,7 +202,7 @@ static void has_stored(void *arg)
     change->code = "busy";
     snprintf(change->message, sizeof change->message,
              "no memory: it is kept, and holds with the next reload");
-    refuse(change);
+    admin_change_refuse(change);
 }
 
 static void *store(void *arg)
@@ -225,7 +226,7 @@ static void run_next(struct admin_changes *changes)
     changes->n_waiting--;
     changes->running = change;
     change->now = admin_now(changes->admin);
-    work(change, store, has_stored);
+    admin_change_work(change, store, has_stored);
 }
 
 void admin_change_start(struct admin_change *change)

@@ -26,7 +26,7 @@ void admin_extras_name_topup(char name[ADMIN_EXTRA_NAME_MAX], const char *tenant
              *tenant != '\0' ? tenant : "everyone");
 }
 
-static const char *keep(struct admin_extras *extras, const char *text)
+static const char *admin_extras_keep(struct admin_extras *extras, const char *text)
 {
     return arena_text(extras->arena, text, strlen(text));
 }
@@ -37,7 +37,7 @@ static bool add_tenant(struct admin_extras *extras, const struct ledger_admin_te
 
     admin_extras_name_tenant(name, tenant->name);
     extras->list[extras->n] = (struct config_extra){.kind = CONFIG_EXTRA_TENANT,
-                                                    .name = keep(extras, name),
+                                                    .name = admin_extras_keep(extras, name),
                                                     .tenant = tenant->name,
                                                     .text = tenant->text,
                                                     .bytes = tenant->bytes,
@@ -53,10 +53,10 @@ static bool add_key(struct admin_extras *extras, const struct ledger_admin_key *
     virtual_key_hex(key->sha256, hex);
     struct config_extra *extra = &extras->list[extras->n++];
     *extra = (struct config_extra){.kind = CONFIG_EXTRA_KEY,
-                                   .name = keep(extras, name),
+                                   .name = admin_extras_keep(extras, name),
                                    .tenant = key->tenant,
                                    .key = key->name,
-                                   .sha256 = keep(extras, hex),
+                                   .sha256 = admin_extras_keep(extras, hex),
                                    .not_after = key->not_after};
     return extra->name != NULL && extra->sha256 != NULL;
 }
@@ -71,7 +71,7 @@ static bool add_topup(struct admin_extras *extras, const struct ledger_admin_top
 
     admin_extras_name_topup(name, topup->tenant, topup->id);
     extras->list[extras->n] = (struct config_extra){.kind = CONFIG_EXTRA_TOPUP,
-                                                    .name = keep(extras, name),
+                                                    .name = admin_extras_keep(extras, name),
                                                     .tenant = *topup->tenant ? topup->tenant : NULL,
                                                     .not_after = CONFIG_NEVER,
                                                     .micro_usd = topup->micro,

@@ -54,7 +54,7 @@ static bool read_count(struct admin_call *call, const char *name, int64_t *count
     return false;
 }
 
-static bool read_priority(struct admin_call *call, struct explain_call *asked)
+static bool admin_get_read_priority(struct admin_call *call, struct explain_call *asked)
 {
     char text[32];
 
@@ -97,7 +97,7 @@ static bool read_explain(struct admin_call *call, char names[3][ADMIN_NAME_MAX +
                                    .micro = 1,
                                    .priority = TG_PRIORITY_HIGH};
     return read_count(call, "tokens", &asked->tokens) &&
-           read_count(call, "micro_usd", &asked->micro) && read_priority(call, asked);
+           read_count(call, "micro_usd", &asked->micro) && admin_get_read_priority(call, asked);
 }
 
 void admin_explain(struct admin_call *call)

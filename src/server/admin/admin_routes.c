@@ -73,7 +73,7 @@ static struct slice after(struct slice path, struct slice segment)
     return (struct slice){path.at + 1 + segment.n, path.n - 1 - segment.n};
 }
 
-static bool is_name(struct slice segment)
+static bool admin_routes_is_name(struct slice segment)
 {
     return segment.n > 2 && segment.at[0] == '{';
 }
@@ -85,7 +85,7 @@ static bool matches(const char *pattern, struct slice path, struct slice names[A
 
     while (rest.n > 0 && path.n > 0 && path.at[0] == '/') {
         struct slice want = segment_of(rest), got = segment_of(path);
-        if (is_name(want) && got.n > 0)
+        if (admin_routes_is_name(want) && got.n > 0)
             names[n++] = got;
         else if (!slice_equal(want, got))
             return false;

@@ -156,7 +156,7 @@ static void reply_no_route(struct http_inbound *in, const char *allow)
 }
 
 /* Waits for the body, or runs at once. */
-static void start(struct admin_call *call)
+static void admin_server_start(struct admin_call *call)
 {
     struct http_inbound *in = call->in;
 
@@ -169,7 +169,7 @@ static void start(struct admin_call *call)
         reply_too_large(in);
 }
 
-static void begin(void *context, struct http_inbound *in)
+static void admin_server_begin(void *context, struct http_inbound *in)
 {
     struct admin *admin = context;
     struct slice names[ADMIN_NAMES_MAX] = {{0}};
@@ -199,10 +199,10 @@ static void begin(void *context, struct http_inbound *in)
         call->query = (struct slice){query + 1, in->head.target.n - path.n - 1};
     in->owner = call;
     if (take_names(call, names))
-        start(call);
+        admin_server_start(call);
 }
 
-static void data(struct http_inbound *in, struct slice bytes)
+static void admin_server_data(struct http_inbound *in, struct slice bytes)
 {
     struct admin_call *call = in->owner;
 
@@ -222,7 +222,7 @@ static void data(struct http_inbound *in, struct slice bytes)
     call->body_n += bytes.n;
 }
 
-static void end(struct http_inbound *in)
+static void admin_server_end(struct http_inbound *in)
 {
     struct admin_call *call = in->owner;
 
@@ -236,7 +236,7 @@ static void end(struct http_inbound *in)
         call->route->run(call);
 }
 
-static void gone(struct http_inbound *in, enum http_why why)
+static void admin_server_gone(struct http_inbound *in, enum http_why why)
 {
     struct admin_call *call = in->owner;
 
@@ -250,7 +250,8 @@ static void gone(struct http_inbound *in, enum http_why why)
     free(call);
 }
 
-static void refuse(void *context, int status, const char *text, struct http_refusal *refusal)
+static void admin_server_refuse(void *context, int status, const char *text,
+                                struct http_refusal *refusal)
 {
     (void)context;
     refusal->type = SLICE("application/json");
@@ -260,8 +261,11 @@ static void refuse(void *context, int status, const char *text, struct http_refu
     refusal->n = (size_t)n;
 }
 
-const struct http_server_ops admin_server_ops = {
-    .begin = begin, .data = data, .end = end, .gone = gone, .refuse = refuse};
+const struct http_server_ops admin_server_ops = {.begin = admin_server_begin,
+                                                 .data = admin_server_data,
+                                                 .end = admin_server_end,
+                                                 .gone = admin_server_gone,
+                                                 .refuse = admin_server_refuse};
 
 /* ---- all together ---- */
 

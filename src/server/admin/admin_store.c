@@ -16,10 +16,11 @@
 
 /* ---- saying no ---- */
 
-static bool say(struct admin_change *change, int status, const char *code, const char *format, ...)
-    __attribute__((format(printf, 4, 5)));
+static bool admin_store_say(struct admin_change *change, int status, const char *code,
+                            const char *format, ...) __attribute__((format(printf, 4, 5)));
 
-static bool say(struct admin_change *change, int status, const char *code, const char *format, ...)
+static bool admin_store_say(struct admin_change *change, int status, const char *code,
+                            const char *format, ...)
 {
     va_list args;
 
@@ -34,15 +35,16 @@ static bool say(struct admin_change *change, int status, const char *code, const
 static bool say_in_file(struct admin_change *change, const struct config_tenant *tenant,
                         const char *what)
 {
-    return say(change, 409, "in_file",
-               "%s \"%.128s\" stands in %s:%zu, and the file wins; change it there, and reload",
-               what, strcmp(what, "tenant") == 0 ? change->tenant : change->name, tenant->file,
-               tenant->line);
+    return admin_store_say(
+        change, 409, "in_file",
+        "%s \"%.128s\" stands in %s:%zu, and the file wins; change it there, and reload", what,
+        strcmp(what, "tenant") == 0 ? change->tenant : change->name, tenant->file, tenant->line);
 }
 
 static bool say_no_tenant(struct admin_change *change)
 {
-    return say(change, 404, "not_found", "there is no tenant \"%.128s\"", change->tenant);
+    return admin_store_say(change, 404, "not_found", "there is no tenant \"%.128s\"",
+                           change->tenant);
 }
 
 /* Who has, or lacks, what a top-up is for. */
@@ -167,7 +169,7 @@ static bool is_right(struct admin_change *change, enum config_result result)
         wrong += !change->problems.list[i].warning || change->problems.list[i].missing;
     if (result == CONFIG_READ && wrong == 0)
         return true;
-    return say(change, 400, "invalid", "the configuration would not be right with it");
+    return admin_store_say(change, 400, "invalid", "the configuration would not be right with it");
 }
 
 /* Reads the configuration with the change; `config` is to be freed in any case. */
@@ -180,7 +182,7 @@ static bool try(struct admin_change *change, struct config *config)
 
     memset(config, 0, sizeof *config);
     if (list == NULL)
-        return say(change, 503, "busy", "no memory");
+        return admin_store_say(change, 503, "busy", "no memory");
     for (size_t i = 0; i < before->n; i++)
         if (!goes(change, &before->list[i]))
             list[n++] = before->list[i];
@@ -216,21 +218,22 @@ static bool aim_topup(struct admin_change *change, const struct config_budget *b
             (change->tz[0] != '\0' && !same(budget->tz, change->tz)))
             continue;
         if (found != NULL && !same(found->tz, budget->tz))
-            return say(change, 409, "ambiguous",
-                       "%s has budgets for a %s in several zones; say which with tz",
-                       whose(change).text, per);
+            return admin_store_say(change, 409, "ambiguous",
+                                   "%s has budgets for a %s in several zones; say which with tz",
+                                   whose(change).text, per);
         found = found != NULL ? found : budget;
     }
     if (found == NULL)
-        return say(change, 409, "no_budget",
-                   "%s has no budget for a %s%s%.64s that could be raised", whose(change).text, per,
-                   change->tz[0] != '\0' ? " in " : "", change->tz);
+        return admin_store_say(
+            change, 409, "no_budget", "%s has no budget for a %s%s%.64s that could be raised",
+            whose(change).text, per, change->tz[0] != '\0' ? " in " : "", change->tz);
     if (found->topped_up > TOPPED_UP_MAX)
-        return say(change, 409, "too_much", "top-ups of one budget may be %lld USD together",
-                   (long long)(TOPPED_UP_MAX / 1000000));
+        return admin_store_say(change, 409, "too_much",
+                               "top-ups of one budget may be %lld USD together",
+                               (long long)(TOPPED_UP_MAX / 1000000));
     snprintf(change->tz, sizeof change->tz, "%s", found->tz);
     if (zone_read(change->tz, &zone, &problem))
-        return say(change, 503, "busy", "%s", problem.text);
+        return admin_store_say(change, 503, "busy", "%s", problem.text);
     tg_window_of(change->topup.per, &zone, change->now, &begin, &change->topup.ends_at);
     zone_fini(&zone);
     return true;
@@ -245,7 +248,7 @@ static bool check_key(struct admin_change *change, const struct config_tenant *t
     return true;
 }
 
-static bool check(struct admin_change *change, const struct config *config)
+static bool admin_store_check(struct admin_change *change, const struct config *config)
 {
     const struct config_tenant *tenant =
         config_tenant(config, change->tenant, strlen(change->tenant));
@@ -264,8 +267,9 @@ static bool check(struct admin_change *change, const struct config *config)
             return true;
         if (tenant != NULL && key_named(tenant, change->name) != NULL)
             return say_in_file(change, tenant, "key");
-        return say(change, 404, "not_found", "the tenant \"%.128s\" has no key \"%.128s\"",
-                   change->tenant, change->name);
+        return admin_store_say(change, 404, "not_found",
+                               "the tenant \"%.128s\" has no key \"%.128s\"", change->tenant,
+                               change->name);
     case ADMIN_ADD_TOPUP:
         if (change->tenant[0] == '\0')
             return aim_topup(change, config->budgets, config->n_budgets);
@@ -280,18 +284,19 @@ static bool check(struct admin_change *change, const struct config *config)
 static bool check_first(struct admin_change *change)
 {
     if (change->kind == ADMIN_MAKE_KEY && has_key(change))
-        return say(change, 409, "exists", "the tenant \"%.128s\" has a key \"%.128s\" already",
-                   change->tenant, change->name);
+        return admin_store_say(change, 409, "exists",
+                               "the tenant \"%.128s\" has a key \"%.128s\" already", change->tenant,
+                               change->name);
     if (change->kind == ADMIN_DROP_TOPUP && !has_topup(change))
-        return say(change, 404, "not_found", "%s has no top-up %lld", whose(change).text,
-                   (long long)change->topup.id);
+        return admin_store_say(change, 404, "not_found", "%s has no top-up %lld",
+                               whose(change).text, (long long)change->topup.id);
     change->replaced = change->kind == ADMIN_PUT_TENANT && has_tenant(change);
     return true;
 }
 
 /* ---- keeping ---- */
 
-static bool keep(struct admin_change *change, struct tg_problem *problem)
+static bool admin_store_keep(struct admin_change *change, struct tg_problem *problem)
 {
     struct ledger *ledger = change->all->admin->options.gateway->ledger;
 
@@ -335,8 +340,8 @@ void admin_change_store(struct admin_change *change)
 
     name_extra(change);
     if (ledger == NULL || !admin_extras_read(ledger, change->now, &change->before, &problem)) {
-        say(change, 503, "busy", "%s",
-            ledger == NULL ? "there is no ledger to keep it in" : problem.text);
+        admin_store_say(change, 503, "busy", "%s",
+                        ledger == NULL ? "there is no ledger to keep it in" : problem.text);
         return;
     }
     if (change->kind == ADMIN_LAPSE) {
@@ -344,14 +349,15 @@ void admin_change_store(struct admin_change *change)
     } else {
         good = check_first(change);
         if (good) {
-            good = try(change, &config) && check(change, &config);
+            good = try(change, &config) && admin_store_check(change, &config);
             config_free(&config);
         }
     }
-    if (good && !keep(change, &problem))
-        good = say(change, 503, "ledger", "%s", problem.text);
+    if (good && !admin_store_keep(change, &problem))
+        good = admin_store_say(change, 503, "ledger", "%s", problem.text);
     if (good && !admin_extras_read(ledger, change->now, &change->after, &problem))
-        say(change, 503, "ledger", "it is kept, and holds with the next reload: %s", problem.text);
+        admin_store_say(change, 503, "ledger", "it is kept, and holds with the next reload: %s",
+                        problem.text);
 }
 
 void admin_change_undo(struct admin_change *change)
@@ -360,7 +366,8 @@ void admin_change_undo(struct admin_change *change)
 
     if (!ledger_admin_restore(change->all->admin->options.gateway->ledger, change->tenant,
                               &change->before.all, &problem))
-        say(change, 503, "ledger",
+        admin_store_say(
+            change, 503, "ledger",
             "it does not hold, and could not be taken back: %s; delete it before the next start",
             problem.text);
 }

@@ -62,19 +62,19 @@ static void tell_lost(struct admin_watcher *watcher)
     write_event(watcher, (struct slice){text, (size_t)n});
 }
 
-static bool has_room(const struct admin_watcher *watcher)
+static bool admin_watch_has_room(const struct admin_watcher *watcher)
 {
     return http_inbound_queued(watcher->in) < ADMIN_WATCH_OUT_MAX;
 }
 
-static void look(struct admin_watcher *watcher, const struct watch *watch)
+static void admin_watch_look(struct admin_watcher *watcher, const struct watch *watch)
 {
     struct watch_entry entry;
     uint64_t missed = watch_missed(watch);
 
     watcher->lost += missed - watcher->missed;
     watcher->missed = missed;
-    for (int i = 0; i < ADMIN_WATCH_AT_ONCE && has_room(watcher); i++) {
+    for (int i = 0; i < ADMIN_WATCH_AT_ONCE && admin_watch_has_room(watcher); i++) {
         bool more = watch_take(watch, &watcher->place, &entry, &watcher->lost);
         tell_lost(watcher);
         if (!more)
@@ -83,7 +83,7 @@ static void look(struct admin_watcher *watcher, const struct watch *watch)
             write_denial(watcher, &entry);
     }
     if (admin_now(watcher->all->admin) - watcher->wrote_at >= ADMIN_WATCH_ALIVE &&
-        has_room(watcher))
+        admin_watch_has_room(watcher))
         write_event(watcher, SLICE(": alive\n\n"));
 }
 
@@ -112,7 +112,7 @@ void admin_watchers_turn(struct admin_watchers *watchers)
     for (struct admin_watcher *at = watchers->first; at != NULL; at = next) {
         next = at->next; /* it may be its last turn */
         if (is_granted(at))
-            look(at, watch);
+            admin_watch_look(at, watch);
     }
     if (watchers->n > 0)
         net_timer_set(watchers->admin->options.loop, &watchers->timer, ADMIN_WATCH_EVERY);
@@ -136,7 +136,7 @@ void admin_watchers_fini(struct admin_watchers *watchers)
 
 /* ---- one ---- */
 
-static void add(struct admin_watchers *watchers, struct admin_watcher *watcher)
+static void admin_watch_add(struct admin_watchers *watchers, struct admin_watcher *watcher)
 {
     watcher->all = watchers;
     watcher->next = watchers->first;
@@ -219,7 +219,7 @@ void admin_watch(struct admin_call *call)
     watcher->missed = watch_missed(call->admin->options.watch);
     memcpy(watcher->tenant, tenant, sizeof tenant);
     call->watcher = watcher;
-    add(watchers, watcher);
+    admin_watch_add(watchers, watcher);
     reply_head(watcher);
     if (slice_equal(call->in->head.method, SLICE("HEAD")))
         http_inbound_finish(call->in);

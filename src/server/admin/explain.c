@@ -36,8 +36,8 @@ struct look {
 /* ---- adding ---- */
 
 /* Null: the list is full. */
-static struct explain_limit *add(struct look *look, const char *stage, const char *scope,
-                                 const char *name)
+static struct explain_limit *explain_add(struct look *look, const char *stage, const char *scope,
+                                         const char *name)
 {
     struct explain_limit *limit;
 
@@ -81,7 +81,7 @@ static void look_at_memory(struct look *look)
                              [TG_PRIORITY_NORMAL] = config->critical,
                              [TG_PRIORITY_LOW] = config->pressure};
     struct explain_limit *limit =
-        config->present ? add(look, "memory_pressure", "gate", NULL) : NULL;
+        config->present ? explain_add(look, "memory_pressure", "gate", NULL) : NULL;
     struct tg_gate_stats stats;
 
     if (limit == NULL)
@@ -117,8 +117,8 @@ static void look_at_peer(struct look *look)
     if (call->peer_limit == 0 && !config->present)
         return;
     struct explain_limit *limit =
-        add(look, "peer_limit", owner != NULL ? scope_of(look, owner) : "gate",
-            owner != NULL ? owner->name : NULL);
+        explain_add(look, "peer_limit", owner != NULL ? scope_of(look, owner) : "gate",
+                    owner != NULL ? owner->name : NULL);
     if (limit == NULL)
         return;
     if (call->peer_limit > 0 && owner != NULL)
@@ -143,7 +143,8 @@ static void look_at_patterns(struct look *look)
 
     if (models->n == 0)
         return;
-    struct explain_limit *limit = add(look, "model_not_allowed", "tenant", look->tenant->name);
+    struct explain_limit *limit =
+        explain_add(look, "model_not_allowed", "tenant", look->tenant->name);
     if (limit == NULL)
         return;
     used += (size_t)snprintf(limit->what, sizeof limit->what, "models");
@@ -161,7 +162,7 @@ static void look_at_slots(struct look *look, struct tg_gate *gate, const char *s
                           const char *name, const struct config_concurrency *config,
                           const char *section)
 {
-    struct explain_limit *limit = add(look, "concurrency", scope, name);
+    struct explain_limit *limit = explain_add(look, "concurrency", scope, name);
     struct tg_gate_stats stats;
     struct tg_law_metrics law;
 
@@ -205,7 +206,7 @@ static void look_at_policy(struct look *look)
         look->generation->policy != NULL ? look->generation->policy->policy : NULL;
     struct tg_duals duals;
 
-    struct explain_limit *limit = policy != NULL ? add(look, "policy", "gate", NULL) : NULL;
+    struct explain_limit *limit = policy != NULL ? explain_add(look, "policy", "gate", NULL) : NULL;
     if (limit == NULL)
         return;
     tg_bid_get_duals(policy, &duals);
@@ -258,7 +259,7 @@ static void add_look(struct look *look, const struct tg_scope *scope,
 {
     bool is_rate = at->axis == TG_AXIS_RATE;
     struct explain_limit *limit =
-        add(look, is_rate ? "rate" : "cost", "tenant", look->tenant->name);
+        explain_add(look, is_rate ? "rate" : "cost", "tenant", look->tenant->name);
 
     if (limit == NULL)
         return;
@@ -296,7 +297,7 @@ static void add_budget(struct look *look, const char *scope, const char *name,
                        const struct config_tenant *owner, const struct tg_budget_metrics *budget,
                        const struct config_budget *config)
 {
-    struct explain_limit *limit = add(look, "budget", scope, name);
+    struct explain_limit *limit = explain_add(look, "budget", scope, name);
     tg_micro used = budget->settled + budget->outstanding;
     tg_micro need = look->asked->micro > 1 ? look->asked->micro : 1;
     char money[EXPLAIN_MONEY_MAX], topped[EXPLAIN_MONEY_MAX];
@@ -412,7 +413,7 @@ static void look_at_keys(struct look *look)
         }
         all += n;
     }
-    struct explain_limit *limit = add(look, "no_key", "pool", look->route->config->name);
+    struct explain_limit *limit = explain_add(look, "no_key", "pool", look->route->config->name);
     if (limit == NULL)
         return;
     snprintf(limit->what, sizeof limit->what, "%zu keys of provider %.80s, of which one must serve",
@@ -442,7 +443,7 @@ static const struct route *find_route(const struct generation *generation, const
     return snapshot_route(generation, generation->config.n_models);
 }
 
-static bool fill(struct look *look)
+static bool explain_fill(struct look *look)
 {
     const struct explain_call *asked = look->asked;
     struct scopes_who who = {.tenant = look->tenant->name,
@@ -476,7 +477,7 @@ static void look_at_all(struct look *look)
     look_at_keys(look);
 }
 
-static void write_all(struct json_writer *out, const struct look *look)
+static void explain_write_all(struct json_writer *out, const struct look *look)
 {
     size_t binding = look->n;
 
@@ -521,11 +522,11 @@ const char *explain_write(struct json_writer *out, struct gateway *gateway,
     look.model =
         look.route->config == &generation->unknown_model ? call->model : look.route->config->name;
     look.list = calloc(LIMITS_MAX, sizeof *look.list);
-    if (look.list == NULL || !fill(&look)) {
+    if (look.list == NULL || !explain_fill(&look)) {
         out->text.failed = true;
     } else {
         look_at_all(&look);
-        write_all(out, &look);
+        explain_write_all(out, &look);
     }
     free(look.list);
     return NULL;

@@ -107,7 +107,7 @@ static void say_when(const struct explain_limit *limit, char text[64])
     }
 }
 
-static void say(const struct explain_limit *limit, char text[512])
+static void explain_limits_say(const struct explain_limit *limit, char text[512])
 {
     char left[96], when[64];
 
@@ -127,7 +127,7 @@ void explain_write_limit(struct json_writer *out, const struct explain_limit *li
         limit->refuses && limit->retry_after_ms > 0 && limit->retry_after_ms != TG_UNSATISFIABLE;
     char text[512];
 
-    say(limit, text);
+    explain_limits_say(limit, text);
     json_write_object(out);
     admin_write_text(out, "stage", limit->stage);
     admin_write_text(out, "scope", limit->scope);

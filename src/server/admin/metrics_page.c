@@ -15,7 +15,7 @@
 
 /* ---- counts ---- */
 
-static int64_t count(const atomic_ullong *of)
+static int64_t metrics_page_count(const atomic_ullong *of)
 {
     return (int64_t)atomic_load_explicit(of, memory_order_relaxed);
 }
@@ -31,7 +31,7 @@ static void write_refused(struct exposition *text, const struct gateway_counts *
         bool before = false;
         for (int k = 0; k < REPLY_COUNT; k++)
             if (strcmp(reply_reason_name((enum reply_reason)k), name) == 0) {
-                sum += count(&counts->refused[k]);
+                sum += metrics_page_count(&counts->refused[k]);
                 before = before || k < i;
             }
         if (!before)
@@ -47,17 +47,17 @@ static void write_counts(struct exposition *text, const struct gateway *gateway)
         int64_t value;
     } counters[] =
         {
-            {"tollgate_calls_total", "Calls that came in.", count(&counts->calls)},
+            {"tollgate_calls_total", "Calls that came in.", metrics_page_count(&counts->calls)},
             {"tollgate_retries_total", "Attempts after the first, of the same model.",
-             count(&counts->retries)},
+             metrics_page_count(&counts->retries)},
             {"tollgate_fallbacks_total", "Calls that went on to another model.",
-             count(&counts->fallbacks)},
+             metrics_page_count(&counts->fallbacks)},
             {"tollgate_hangups_total", "Calls whose client left before their end.",
-             count(&counts->hangups)},
+             metrics_page_count(&counts->hangups)},
             {"tollgate_usage_missing_total", "Answers that did not say what they used.",
-             count(&counts->usage_missing)},
+             metrics_page_count(&counts->usage_missing)},
             {"tollgate_usage_absurd_total", "Answers whose usage could not be true.",
-             count(&counts->usage_absurd)},
+             metrics_page_count(&counts->usage_absurd)},
             {"tollgate_connections_refused_total",
              "Connections that were closed at once: too many.",
              atomic_load_explicit(&gateway->census.turned_away, memory_order_relaxed)},
@@ -93,9 +93,10 @@ static void write_config(struct exposition *text, const struct gateway *gateway,
                   "Which reading of the configuration holds, from 1.", (int64_t)generation->number);
     expose_begin(text, "tollgate_config_reloads_total", "counter",
                  "Readings of the configuration after the first, by whether they were taken.");
-    expose_line(text, &(struct expose_labels){{{"result", "ok"}}}, count(&counts->reloads));
+    expose_line(text, &(struct expose_labels){{{"result", "ok"}}},
+                metrics_page_count(&counts->reloads));
     expose_line(text, &(struct expose_labels){{{"result", "failed"}}},
-                count(&counts->reloads_failed));
+                metrics_page_count(&counts->reloads_failed));
     expose_single(text, "tollgate_config_reload_failed", "gauge",
                   "Whether the last reading was not taken: then the one before holds.",
                   atomic_load_explicit(&counts->reload_failed, memory_order_relaxed));

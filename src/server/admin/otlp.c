@@ -44,7 +44,7 @@ static const struct http_client_ops otlp_ops;
 
 /* ---- What becomes of a batch --------------------------------------------------------------- */
 
-static void tell(struct otlp *otlp, bool away, const char *why)
+static void otlp_tell(struct otlp *otlp, bool away, const char *why)
 {
     const struct log_field fields[] = {LOG_TEXT("why", why)};
 
@@ -59,7 +59,7 @@ static void taken(struct otlp *otlp)
     bool full = otlp->batch.n > TRACE_BATCH_BYTES / 2;
 
     otlp->tries = 0;
-    tell(otlp, false, "");
+    otlp_tell(otlp, false, "");
     net_timer_set(otlp->loop, &otlp->timer, full ? AT_ONCE_MS : EACH_MS);
 }
 
@@ -67,7 +67,7 @@ static void not_taken(struct otlp *otlp, bool again, const char *why)
 {
     tg_ms pause = EACH_MS;
 
-    tell(otlp, true, why);
+    otlp_tell(otlp, true, why);
     if (again && otlp->tries < TRIES) {
         pause = (tg_ms)PAUSE_MS << (otlp->tries - 1);
     } else {
@@ -101,7 +101,7 @@ static void send_batch(struct otlp *otlp)
     http_outbound_finish(otlp->out);
 }
 
-static void timer_fires(void *arg)
+static void otlp_timer_fires(void *arg)
 {
     struct otlp *otlp = arg;
 
@@ -197,7 +197,7 @@ bool otlp_new(const struct otlp_options *options, struct otlp **made, struct tg_
     otlp->log = options->log;
     name_instance(otlp->instance);
     snprintf(otlp->target, sizeof otlp->target, "%s", bare ? "/v1/traces" : url->path);
-    net_timer_init(&otlp->timer, timer_fires, otlp);
+    net_timer_init(&otlp->timer, otlp_timer_fires, otlp);
     if (!make_origin(otlp, url, problem)) {
         free(otlp);
         return false;

@@ -1,6 +1,7 @@
 /* probe_pages.c - /healthz, /readyz and /metrics. See probe_pages.h.
  *
- * They are made and answered within begin(): there is no state, and nothing to be told afterwards.
+ * They are made and answered within probe_pages_begin(): there is no state, and nothing to be told
+ * afterwards.
  */
 #include "server/admin/probe_pages.h"
 
@@ -9,7 +10,8 @@
 #include "server/admin/metrics_page.h"
 #include "server/serve/control.h"
 
-static void answer(struct http_inbound *in, int status, struct slice type, struct slice body)
+static void probe_pages_answer(struct http_inbound *in, int status, struct slice type,
+                               struct slice body)
 {
     struct http_field fields[] = {{SLICE("content-type"), type},
                                   {SLICE("cache-control"), SLICE("no-store")},
@@ -24,7 +26,8 @@ static void answer_text(struct http_inbound *in, int status, const char *text)
     char line[256];
     int n = snprintf(line, sizeof line, "%s\n", text);
 
-    answer(in, status, SLICE("text/plain; charset=utf-8"), (struct slice){line, (size_t)n});
+    probe_pages_answer(in, status, SLICE("text/plain; charset=utf-8"),
+                       (struct slice){line, (size_t)n});
 }
 
 const char *probe_unready(const struct gateway *gateway, const struct config *config)
@@ -76,11 +79,11 @@ void probe_metrics(struct http_inbound *in, struct gateway *gateway,
     if (page.failed)
         answer_text(in, 500, "no memory for the page");
     else
-        answer(in, 200, SLICE(EXPOSITION_TYPE), (struct slice){page.bytes, page.n});
+        probe_pages_answer(in, 200, SLICE(EXPOSITION_TYPE), (struct slice){page.bytes, page.n});
     exposition_fini(&page);
 }
 
-static void begin(void *context, struct http_inbound *in)
+static void probe_pages_begin(void *context, struct http_inbound *in)
 {
     struct control *control = context;
     struct slice path = in->head.target;
@@ -100,22 +103,24 @@ static void begin(void *context, struct http_inbound *in)
         answer_text(in, 404, "there are /healthz, /readyz and /metrics");
 }
 
-static void data(struct http_inbound *in, struct slice bytes)
+static void probe_pages_data(struct http_inbound *in, struct slice bytes)
 {
     (void)in;
     (void)bytes;
 }
 
-static void end(struct http_inbound *in)
+static void probe_pages_end(struct http_inbound *in)
 {
     (void)in;
 }
 
-static void gone(struct http_inbound *in, enum http_why why)
+static void probe_pages_gone(struct http_inbound *in, enum http_why why)
 {
     (void)in;
     (void)why;
 }
 
-const struct http_server_ops probe_server_ops = {
-    .begin = begin, .data = data, .end = end, .gone = gone};
+const struct http_server_ops probe_server_ops = {.begin = probe_pages_begin,
+                                                 .data = probe_pages_data,
+                                                 .end = probe_pages_end,
+                                                 .gone = probe_pages_gone};

@@ -52,7 +52,7 @@ static serving_status status_now(const struct grpc_call *call)
 
 /* ---- once ---- */
 
-static void check(struct grpc_call *call, const ProtobufCMessage *message)
+static void rpc_health_check(struct grpc_call *call, const ProtobufCMessage *message)
 {
     const Grpc__Health__V1__HealthCheckRequest *request = (const void *)message;
     Grpc__Health__V1__HealthCheckResponse reply = GRPC__HEALTH__V1__HEALTH_CHECK_RESPONSE__INIT;
@@ -67,7 +67,7 @@ static void check(struct grpc_call *call, const ProtobufCMessage *message)
 
 /* ---- and on ---- */
 
-static void tell(struct grpc_call *call, serving_status status)
+static void rpc_health_tell(struct grpc_call *call, serving_status status)
 {
     Grpc__Health__V1__HealthCheckResponse reply = GRPC__HEALTH__V1__HEALTH_CHECK_RESPONSE__INIT;
 
@@ -77,27 +77,27 @@ static void tell(struct grpc_call *call, serving_status status)
 }
 
 /* A reader that does not read is told the state it finds when it does, not all there were. */
-static void look(struct rpc_watcher *watcher)
+static void rpc_health_look(struct rpc_watcher *watcher)
 {
     struct grpc_call *call = watcher->call;
     serving_status now = status_now(call);
 
     if (watch_of(call)->known && now != watch_of(call)->told && grpc_has_room(call))
-        tell(call, now);
+        rpc_health_tell(call, now);
 }
 
-static void cancel(struct grpc_call *call)
+static void rpc_health_cancel(struct grpc_call *call)
 {
     if (watch_of(call)->watcher.from != NULL)
         rpc_of(call)->n_health_watchers--;
     rpc_unwatch(rpc_of(call), &watch_of(call)->watcher);
 }
 
-static void drain(struct grpc_call *call)
+static void rpc_health_drain(struct grpc_call *call)
 {
     if (watch_of(call)->watcher.from != NULL)
-        look(&watch_of(call)->watcher);
-    cancel(call);
+        rpc_health_look(&watch_of(call)->watcher);
+    rpc_health_cancel(call);
     grpc_finish(call, GRPC_UNAVAILABLE, "the server ends");
 }
 
@@ -113,21 +113,21 @@ static void watch(struct grpc_call *call, const ProtobufCMessage *message)
     }
     rpc_of(call)->n_health_watchers++;
     state->known = is_known(request->service);
-    rpc_watch(call, &state->watcher, look);
-    tell(call, state->known ? status_now(call) : STATUS(SERVICE_UNKNOWN));
+    rpc_watch(call, &state->watcher, rpc_health_look);
+    rpc_health_tell(call, state->known ? status_now(call) : STATUS(SERVICE_UNKNOWN));
     if (rpc_of(call)->draining)
-        drain(call);
+        rpc_health_drain(call);
 }
 
 static const struct grpc_method METHODS[] = {
     {.name = "Check",
      .request = &grpc__health__v1__health_check_request__descriptor,
-     .message = check},
+     .message = rpc_health_check},
     {.name = "Watch",
      .request = &grpc__health__v1__health_check_request__descriptor,
      .message = watch,
-     .cancel = cancel,
-     .drain = drain},
+     .cancel = rpc_health_cancel,
+     .drain = rpc_health_drain},
 };
 
 const struct grpc_service rpc_health = {"grpc.health.v1.Health", METHODS,

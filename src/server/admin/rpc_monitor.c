@@ -79,7 +79,7 @@ void rpc_write_denial(struct watch_entry *entry, char id[REPLY_ID_MAX + 1],
 }
 
 /* `entry` null: only what was missed. */
-static void tell(struct grpc_call *call, struct watch_entry *entry)
+static void rpc_monitor_tell(struct grpc_call *call, struct watch_entry *entry)
 {
     Tollgate__V1__WatchEvent event = TOLLGATE__V1__WATCH_EVENT__INIT;
     Tollgate__V1__Denial denial;
@@ -94,7 +94,7 @@ static void tell(struct grpc_call *call, struct watch_entry *entry)
     grpc_send(call, &event.base);
 }
 
-static void cancel(struct grpc_call *call)
+static void rpc_monitor_cancel(struct grpc_call *call)
 {
     struct denial_watch *state = watch_of(call);
 
@@ -117,11 +117,11 @@ static bool is_granted(struct grpc_call *call)
     state->generation = generation->number;
     if (admin_access(&generation->config, &call->in->head) == ADMIN_MAY)
         return true;
-    cancel(call);
+    rpc_monitor_cancel(call);
     return rpc_authenticate_admin(call);
 }
 
-static void look(struct rpc_watcher *watcher)
+static void rpc_monitor_look(struct rpc_watcher *watcher)
 {
     struct grpc_call *call = watcher->call;
     struct denial_watch *state = watch_of(call);
@@ -138,23 +138,23 @@ static void look(struct rpc_watcher *watcher)
             !watch_take(ring, &state->place, &entry, &state->dropped))
             break;
         if (is_wanted(state->filter, &entry)) {
-            tell(call, &entry);
+            rpc_monitor_tell(call, &entry);
             told++;
         }
     }
     if (!call->finished && state->dropped > 0 && grpc_has_room(call))
-        tell(call, NULL);
+        rpc_monitor_tell(call, NULL);
 }
 
 /* ---- a watcher ---- */
 
-static void drain(struct grpc_call *call)
+static void rpc_monitor_drain(struct grpc_call *call)
 {
-    cancel(call);
+    rpc_monitor_cancel(call);
     grpc_finish(call, GRPC_UNAVAILABLE, "the server ends");
 }
 
-static void begin(struct grpc_call *call)
+static void rpc_monitor_begin(struct grpc_call *call)
 {
     rpc_authenticate_admin(call);
 }
@@ -178,24 +178,24 @@ static void watch(struct grpc_call *call, const ProtobufCMessage *message)
     state->missed = watch_missed(rpc->worker->gateway->watch);
     state->generation = rpc->worker->generation->number;
     rpc->n_denial_watchers++;
-    rpc_watch(call, &state->watcher, look);
+    rpc_watch(call, &state->watcher, rpc_monitor_look);
     grpc_start(call);
     if (rpc->draining)
-        drain(call);
+        rpc_monitor_drain(call);
 }
 
 static const struct grpc_method METHODS[] = {
     {.name = "GetSnapshot",
      .request = &tollgate__v1__get_snapshot_request__descriptor,
-     .begin = begin,
+     .begin = rpc_monitor_begin,
      .message = rpc_snapshot_message,
      .cancel = rpc_snapshot_cancel},
     {.name = "Watch",
      .request = &tollgate__v1__watch_request__descriptor,
-     .begin = begin,
+     .begin = rpc_monitor_begin,
      .message = watch,
-     .cancel = cancel,
-     .drain = drain},
+     .cancel = rpc_monitor_cancel,
+     .drain = rpc_monitor_drain},
 };
 
 const struct grpc_service rpc_monitor = {"tollgate.v1.Monitor", METHODS,

@@ -131,7 +131,7 @@ static void write_json(struct rpc_snapshot *snapshot, struct gateway *gateway,
     snapshot->message.json = json->text.bytes;
 }
 
-static void write_all(struct rpc_snapshot *snapshot)
+static void rpc_snapshot_write_all(struct rpc_snapshot *snapshot)
 {
     struct gateway *gateway = snapshot->rpc->worker->gateway;
     const struct generation *generation = gateway->generations;
@@ -165,7 +165,7 @@ static void make(void *arg)
 {
     struct rpc_snapshot *snapshot = arg;
 
-    write_all(snapshot);
+    rpc_snapshot_write_all(snapshot);
     net_loop_post(snapshot->rpc->worker->loop, &snapshot->made);
 }
 

@@ -316,8 +316,8 @@ static int most_first(const void *a, const void *b)
 }
 
 /* Names are the metrics' own: the same pointer is the same tenant. */
-static struct tenant_view look_at(const struct metrics_tenant *now,
-                                  const struct snapshot_counts *before)
+static struct tenant_view snapshot_lists_look_at(const struct metrics_tenant *now,
+                                                 const struct snapshot_counts *before)
 {
     struct tenant_view look = {now, now->requests, now->refused};
 
@@ -340,7 +340,7 @@ void snapshot_write_tenants(struct json_writer *out, const struct snapshot_memor
 
     for (size_t i = 0; looks != NULL && i < now->n_tenants; i++)
         if (*now->tenants[i].name != '\0')
-            looks[n++] = look_at(&now->tenants[i], before);
+            looks[n++] = snapshot_lists_look_at(&now->tenants[i], before);
     if (n > 1)
         qsort(looks, n, sizeof *looks, most_first);
     json_write_key(out, "tenants");

@@ -25,7 +25,8 @@ void state_log_fini(struct state_log *state_log)
 /* ---- Laws and the ledger -------------------------------------------------------------------- */
 
 /* The limit now; where it is not what it was, that is said. */
-static int64_t look_at(struct tg_gate *gate, const char *name, int64_t before, struct log *log)
+static int64_t state_log_look_at(struct tg_gate *gate, const char *name, int64_t before,
+                                 struct log *log)
 {
     struct tg_law_metrics law;
 
@@ -45,7 +46,7 @@ static int64_t look_at(struct tg_gate *gate, const char *name, int64_t before, s
 }
 
 /* Another generation may have other routes: what they begin with is no step. */
-static bool begin(struct state_log *state_log, const struct generation *generation)
+static bool state_log_begin(struct state_log *state_log, const struct generation *generation)
 {
     size_t n = generation->config.n_models;
     int64_t *limits = calloc(n + 1, sizeof *limits);
@@ -66,13 +67,15 @@ static void look_at_laws(struct state_log *state_log, struct gateway *gateway,
     char name[512];
 
     if (!log_is_on(log, LOG_DEBUG) ||
-        (state_log->generation != generation->number && !begin(state_log, generation)))
+        (state_log->generation != generation->number && !state_log_begin(state_log, generation)))
         return;
-    state_log->protect = look_at(gateway->protect_gate, "protect", state_log->protect, log);
+    state_log->protect =
+        state_log_look_at(gateway->protect_gate, "protect", state_log->protect, log);
     for (size_t i = 0; i < state_log->n; i++) {
         const struct route *route = &generation->routes[i];
         snprintf(name, sizeof name, "%s/%s", route->provider->config->name, route->config->name);
-        state_log->limits[i] = look_at(route->slots->gate, name, state_log->limits[i], log);
+        state_log->limits[i] =
+            state_log_look_at(route->slots->gate, name, state_log->limits[i], log);
     }
 }
 

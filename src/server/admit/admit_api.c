@@ -68,7 +68,7 @@ static void send_refusal(struct api *api, const struct refusal *why, int status)
 }
 
 /* An error that the service has not seen, and so not told of. */
-static void fail(struct api *api, const struct refusal *why)
+static void admit_api_fail(struct api *api, const struct refusal *why)
 {
     admit_report_refusal(api->worker, api->caller.entry, why);
     send_refusal(api, why, 0);
@@ -82,7 +82,7 @@ static void send_json(struct api *api, const struct tg_axes *axes, struct json_w
 
     if (out->text.failed) {
         refusal_init(&why, REPLY_INTERNAL, NULL);
-        fail(api, &why);
+        admit_api_fail(api, &why);
         return;
     }
     http_fields_init(&fields);
@@ -116,7 +116,7 @@ static void send_verdict(struct api *api, const struct admit_reply *reply)
 
 /* ---- the service ---- */
 
-static void answer(struct api *api, const struct admit_reply *reply)
+static void admit_api_answer(struct api *api, const struct admit_reply *reply)
 {
     struct json_writer out;
     struct refusal why;
@@ -134,17 +134,17 @@ static void answer(struct api *api, const struct admit_reply *reply)
     }
 }
 
-static void decided(void *context, const struct admit_reply *reply)
+static void admit_api_decided(void *context, const struct admit_reply *reply)
 {
     struct api *api = context;
 
     api->pending = NULL;
     api->lease_bytes = reply->status == ADMIT_DECIDED ? reply->lease_bytes : 0;
     memcpy(api->lease, reply->lease, api->lease_bytes);
-    answer(api, reply);
+    admit_api_answer(api, reply);
 }
 
-static void ask(struct api *api, struct admit_message *message)
+static void admit_api_ask(struct api *api, struct admit_message *message)
 {
     tg_ms now = worker_now(api->worker);
 
@@ -154,9 +154,10 @@ static void ask(struct api *api, struct admit_message *message)
         message->ask.deadline = num_add(now, message->timeout_ms);
     if (message->end_with_connection)
         message->ask.connection = http_inbound_connection(api->in);
-    api->pending = api->method == METHOD_PEEK
-                       ? admit_peek(api->worker, &api->caller, &message->ask, decided, api)
-                       : admit_start(api->worker, &api->caller, &message->ask, decided, api);
+    api->pending =
+        api->method == METHOD_PEEK
+            ? admit_peek(api->worker, &api->caller, &message->ask, admit_api_decided, api)
+            : admit_start(api->worker, &api->caller, &message->ask, admit_api_decided, api);
 }
 
 /* Of release and heartbeat, which make no decision. */
@@ -169,10 +170,10 @@ static void answer_lease(struct api *api, const struct admit_reply *error, struc
         return;
     }
     admit_refusal(error, &why);
-    fail(api, &why);
+    admit_api_fail(api, &why);
 }
 
-static void release(struct api *api, const struct admit_message *message)
+static void admit_api_release(struct api *api, const struct admit_message *message)
 {
     struct admit_reply error;
     struct json_writer out;
@@ -223,18 +224,18 @@ static void act(struct api *api)
                                                          kinds[api->method], &message, &why);
 
     if (!fine)
-        fail(api, &why);
+        admit_api_fail(api, &why);
     else if (api->method == METHOD_RELEASE)
-        release(api, &message);
+        admit_api_release(api, &message);
     else if (api->method == METHOD_HEARTBEAT)
         heartbeat(api, &message);
     else
-        ask(api, &message);
+        admit_api_ask(api, &message);
 }
 
 /* ---- the exchange ---- */
 
-static void data(struct http_inbound *in, struct slice bytes)
+static void admit_api_data(struct http_inbound *in, struct slice bytes)
 {
     struct api *api = in->owner;
     struct refusal why;
@@ -243,16 +244,16 @@ static void data(struct http_inbound *in, struct slice bytes)
         return;
     if (api->body.n + bytes.n > BODY_MAX) {
         refusal_init(&why, REPLY_PAYLOAD_TOO_LARGE, "the body has more than %d bytes", BODY_MAX);
-        fail(api, &why);
+        admit_api_fail(api, &why);
     } else if (!held_body_add(&api->body, api->worker->gateway, api->worker->generation,
                               in->head.length, bytes)) {
         refusal_init(&why, REPLY_MEMORY_PRESSURE,
                      "memory pressure: the bodies of calls take all the memory they may");
-        fail(api, &why);
+        admit_api_fail(api, &why);
     }
 }
 
-static void end(struct http_inbound *in)
+static void admit_api_end(struct http_inbound *in)
 {
     struct api *api = in->owner;
 
@@ -260,7 +261,7 @@ static void end(struct http_inbound *in)
         act(api);
 }
 
-static void gone(struct http_inbound *in, enum http_why why)
+static void admit_api_gone(struct http_inbound *in, enum http_why why)
 {
     struct api *api = in->owner;
     struct gateway *gateway = api->worker->gateway;
@@ -278,12 +279,13 @@ static void gone(struct http_inbound *in, enum http_why why)
     free(api);
 }
 
-static void room(struct http_inbound *in)
+static void admit_api_room(struct http_inbound *in)
 {
     (void)in;
 }
 
-static const struct exchange_ops api_ops = {.data = data, .end = end, .room = room, .gone = gone};
+static const struct exchange_ops api_ops = {
+    .data = admit_api_data, .end = admit_api_end, .room = admit_api_room, .gone = admit_api_gone};
 
 /* ---- the head ---- */
 
@@ -318,7 +320,7 @@ static bool has_query(const struct http_head *head)
     return query != NULL && query + 1 < head->target.at + head->target.n;
 }
 
-static bool check_head(struct api *api, struct refusal *why)
+static bool admit_api_check_head(struct api *api, struct refusal *why)
 {
     const struct http_head *head = &api->in->head;
     struct slice coding = http_find(head, SLICE("content-encoding"));
@@ -372,8 +374,8 @@ bool admit_api_begin(struct worker *worker, struct http_inbound *in)
     struct api *api = api_new(worker, in, method);
     if (api == NULL)
         http_inbound_abort(in);
-    else if (!check_head(api, &why))
-        fail(api, &why);
+    else if (!admit_api_check_head(api, &why))
+        admit_api_fail(api, &why);
     else if (api->method == METHOD_QUERY)
         act(api);
     return true;

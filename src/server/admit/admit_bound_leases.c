@@ -77,7 +77,7 @@ static void unlink_tie(struct tie *tie)
         tie->next_connection->from_connection = tie->from_connection;
 }
 
-static bool make_room(struct ties *ties)
+static bool admit_bound_leases_make_room(struct ties *ties)
 {
     size_t room = ties->room > 0 ? 2 * ties->room : ROOM_FIRST;
     struct tie **leases, **connections;
@@ -101,7 +101,7 @@ static bool make_room(struct ties *ties)
     return true;
 }
 
-static struct tie *find(const struct ties *ties, tg_lease lease)
+static struct tie *admit_bound_leases_find(const struct ties *ties, tg_lease lease)
 {
     struct tie *tie = ties->room > 0 ? ties->leases[chain_of(ties, lease)] : NULL;
 
@@ -110,7 +110,7 @@ static struct tie *find(const struct ties *ties, tg_lease lease)
     return tie;
 }
 
-static void forget(struct ties *ties, struct tie *tie)
+static void admit_bound_leases_forget(struct ties *ties, struct tie *tie)
 {
     unlink_tie(tie);
     heap_remove(&ties->until, &tie->at);
@@ -119,11 +119,11 @@ static void forget(struct ties *ties, struct tie *tie)
     atomic_fetch_sub_explicit(&ties->n, 1, memory_order_relaxed);
 }
 
-static bool add(struct ties *ties, const struct tie *like)
+static bool admit_bound_leases_add(struct ties *ties, const struct tie *like)
 {
     struct tie *tie = ties->spare;
 
-    if (!make_room(ties))
+    if (!admit_bound_leases_make_room(ties))
         return false;
     if (tie != NULL)
         ties->spare = tie->next_lease;
@@ -170,7 +170,7 @@ bool ties_add(struct ties *ties, tg_lease lease, uint64_t connection, struct adm
         .lease = lease, .connection = connection, .account = account, .until = until};
 
     pthread_mutex_lock(&ties->lock);
-    bool fine = add(ties, &like);
+    bool fine = admit_bound_leases_add(ties, &like);
     pthread_mutex_unlock(&ties->lock);
     return fine;
 }
@@ -178,7 +178,7 @@ bool ties_add(struct ties *ties, tg_lease lease, uint64_t connection, struct adm
 void ties_renew(struct ties *ties, tg_lease lease, tg_ms until)
 {
     pthread_mutex_lock(&ties->lock);
-    struct tie *tie = find(ties, lease);
+    struct tie *tie = admit_bound_leases_find(ties, lease);
     if (tie != NULL) {
         tie->until = until;
         heap_moved(&ties->until, &tie->at);
@@ -191,10 +191,10 @@ struct admit_pending *ties_drop(struct ties *ties, tg_lease lease)
     struct admit_pending *account = NULL;
 
     pthread_mutex_lock(&ties->lock);
-    struct tie *tie = find(ties, lease);
+    struct tie *tie = admit_bound_leases_find(ties, lease);
     if (tie != NULL) {
         account = tie->account;
-        forget(ties, tie);
+        admit_bound_leases_forget(ties, tie);
     }
     pthread_mutex_unlock(&ties->lock);
     return account;
@@ -230,7 +230,7 @@ tg_lease ties_take(struct ties *ties, uint64_t connection, struct admit_pending 
     if (tie != NULL) {
         lease = tie->lease;
         *account = tie->account;
-        forget(ties, tie);
+        admit_bound_leases_forget(ties, tie);
     }
     pthread_mutex_unlock(&ties->lock);
     return lease;
@@ -248,7 +248,7 @@ void ties_expire(struct ties *ties, tg_ms now, void (*close)(struct admit_pendin
         struct tie *tie = container_of(first, struct tie, at);
         if (tie->account != NULL)
             close(tie->account);
-        forget(ties, tie);
+        admit_bound_leases_forget(ties, tie);
     }
     pthread_mutex_unlock(&ties->lock);
 }

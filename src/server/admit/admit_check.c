@@ -47,7 +47,8 @@ void admit_fail(struct admit_reply *reply, enum admit_status status, const char 
 /* ---- callers ---- */
 
 /* All are compared, and each takes the same time: nothing can be learned from how long it took. */
-static const struct config_caller *find(const struct config *config, const uint8_t hash[32])
+static const struct config_caller *admit_check_find(const struct config *config,
+                                                    const uint8_t hash[32])
 {
     const struct config_caller *found = NULL;
 
@@ -79,7 +80,7 @@ bool admit_authenticate(struct worker *worker, const struct http_head *head,
     }
     caller->generation = worker->generation->number;
     caller->entry = virtual_key_hash(token, caller->hash)
-                        ? find(&worker->generation->config, caller->hash)
+                        ? admit_check_find(&worker->generation->config, caller->hash)
                         : NULL;
     if (caller->entry == NULL)
         refusal_init(why, REPLY_INVALID_API_KEY, "the token is of none of the `callers`");
@@ -91,7 +92,7 @@ const struct config_caller *admit_entry(struct worker *worker, struct admit_call
 {
     if (caller->generation != worker->generation->number) {
         caller->generation = worker->generation->number;
-        caller->entry = find(&worker->generation->config, caller->hash);
+        caller->entry = admit_check_find(&worker->generation->config, caller->hash);
     }
     if (caller->entry == NULL)
         admit_fail(reply, ADMIT_UNAUTHENTICATED, NULL, "the token is of none of the `callers`");
@@ -163,7 +164,7 @@ static bool may_state(const struct config_caller *entry, const struct admit_ask 
 }
 
 /* A zero byte would end the name wherever it is shown, and make it look like another's. */
-static bool is_name(struct slice text, const char *field, struct admit_reply *reply)
+static bool admit_check_is_name(struct slice text, const char *field, struct admit_reply *reply)
 {
     if (text.n == 0)
         return true;
@@ -205,9 +206,10 @@ bool admit_check(const struct worker *worker, const struct config_caller *entry,
         admit_fail(reply, ADMIT_DRAINING, NULL, "the gateway is shutting down");
         return false;
     }
-    return may_state(entry, ask, reply) && is_name(ask->tenant, "tenant", reply) &&
-           is_name(ask->peer, "peer", reply) && is_name(ask->model, "model", reply) &&
-           is_name(ask->user, "user", reply) &&
+    return may_state(entry, ask, reply) && admit_check_is_name(ask->tenant, "tenant", reply) &&
+           admit_check_is_name(ask->peer, "peer", reply) &&
+           admit_check_is_name(ask->model, "model", reply) &&
+           admit_check_is_name(ask->user, "user", reply) &&
            is_within(ask->cost, 0, TG_NUMBER_MAX, "cost", reply) &&
            (!ask->has_value || is_real(ask->value, (double)TG_NUMBER_MAX, "value", reply)) &&
            is_real(ask->hold_s, HOLD_MAX, "hold_s", reply) &&

@@ -22,7 +22,7 @@ static struct slice model_of(const struct config *config, struct slice asked)
     return model != CONFIG_NONE ? slice_of(config->models[model].name) : asked;
 }
 
-static enum tg_priority priority_of(const struct admit_question *question)
+static enum tg_priority admit_core_priority_of(const struct admit_question *question)
 {
     const struct admit_ask *ask = &question->ask;
     enum tg_priority priority = ask->priority;
@@ -61,7 +61,7 @@ enum tg_err admit_describe(const struct generation *generation, struct admit_que
                                    .user_bytes = ask->user.n,
                                    .peer = peer.at,
                                    .peer_bytes = peer.n,
-                                   .priority = priority_of(question)};
+                                   .priority = admit_core_priority_of(question)};
     tg_call_init(call);
     enum tg_err err = scopes_fill(generation->scopes, &who, question->scopes, call, problem);
     remote_divide_peer(generation->gateway->remote, &config->gate, call);
@@ -137,8 +137,8 @@ static void give_back(struct admit_pending *pending, tg_lease lease)
 }
 
 /* The last thing that happens to it. Whoever is told may ask again, and get the same struct. */
-static void finish(struct admit_pending *pending, const struct tg_answer *answer,
-                   struct admit_reply *reply)
+static void admit_core_finish(struct admit_pending *pending, const struct tg_answer *answer,
+                              struct admit_reply *reply)
 {
     struct worker *worker = pending->worker;
     struct generation *generation =
@@ -152,7 +152,7 @@ static void finish(struct admit_pending *pending, const struct tg_answer *answer
     done(context, reply);
 }
 
-static void decided(struct admit_pending *pending, const struct tg_answer *answer)
+static void admit_core_decided(struct admit_pending *pending, const struct tg_answer *answer)
 {
     struct admit_reply reply;
 
@@ -162,7 +162,7 @@ static void decided(struct admit_pending *pending, const struct tg_answer *answe
         give_back(pending, answer->lease);
         admit_fail(&reply, ADMIT_INTERNAL, NULL, "no memory to write the lease down");
     }
-    finish(pending, answer, &reply);
+    admit_core_finish(pending, answer, &reply);
 }
 
 static void failed(struct admit_pending *pending, enum tg_err err)
@@ -172,30 +172,30 @@ static void failed(struct admit_pending *pending, enum tg_err err)
     admit_fail(&reply,
                err == TG_ERR_STORE || err == TG_ERR_FULL ? ADMIT_UNAVAILABLE : ADMIT_INTERNAL, NULL,
                "%s", tg_strerror(err));
-    finish(pending, NULL, &reply);
+    admit_core_finish(pending, NULL, &reply);
 }
 
 /* ---- on its way ---- */
 
-static bool answered(struct admit_pending *pending, enum tg_err err,
-                     const struct tg_answer *answer);
+static bool admit_core_answered(struct admit_pending *pending, enum tg_err err,
+                                const struct tg_answer *answer);
 
 /* Says whether it is still pending, here and below: else it may be somebody else's by now. */
-static bool give_up(struct admit_pending *pending, enum tg_err err)
+static bool admit_core_give_up(struct admit_pending *pending, enum tg_err err)
 {
     give_back(pending, pending->lease);
     failed(pending, err);
     return false;
 }
 
-static bool wait_until(struct admit_pending *pending, tg_ms deadline)
+static bool admit_core_wait_until(struct admit_pending *pending, tg_ms deadline)
 {
     struct worker *worker = pending->worker;
     tg_ms now = worker_now(worker);
     enum tg_err err = admit_pending_keep(pending);
 
     if (err)
-        return give_up(pending, err);
+        return admit_core_give_up(pending, err);
     pending->state = ADMIT_QUEUED;
     net_timer_set(worker->loop, &pending->timer, deadline > now ? deadline - now : 1);
     return true;
@@ -213,7 +213,7 @@ void admit_pending_woken(void *arg)
     net_timer_stop(pending->worker->loop, &pending->timer);
     enum tg_err err = tg_gate_resume(pending->worker->gateway->protect_gate, pending->lease,
                                      &pending->question.call, worker_now(pending->worker), &answer);
-    answered(pending, err, &answer);
+    admit_core_answered(pending, err, &answer);
 }
 
 static struct admit_pending *pending_of(struct remote_claim *debit)
@@ -224,27 +224,28 @@ static struct admit_pending *pending_of(struct remote_claim *debit)
 static void store_answered(struct remote_claim *debit, enum tg_err err,
                            const struct tg_answer *answer)
 {
-    answered(pending_of(debit), err, answer);
+    admit_core_answered(pending_of(debit), err, answer);
 }
 
 /* Rate and cost are in a store that several gateways share. */
-static bool ask_store(struct admit_pending *pending, const struct tg_answer *so_far)
+static bool admit_core_ask_store(struct admit_pending *pending, const struct tg_answer *so_far)
 {
     struct worker *worker = pending->worker;
     struct tg_answer answer = *so_far;
     enum tg_err err = admit_pending_keep(pending);
 
     if (err)
-        return give_up(pending, err);
+        return admit_core_give_up(pending, err);
     pending->state = ADMIT_AT_STORE;
     if (!remote_take_for_gate(worker->port, &pending->debit, pending->generation,
                               worker->gateway->protect_gate, &pending->question.call,
                               store_answered, &err, &answer))
         return true;
-    return answered(pending, err, &answer);
+    return admit_core_answered(pending, err, &answer);
 }
 
-static bool answered(struct admit_pending *pending, enum tg_err err, const struct tg_answer *answer)
+static bool admit_core_answered(struct admit_pending *pending, enum tg_err err,
+                                const struct tg_answer *answer)
 {
     if (err) {
         failed(pending, err);
@@ -252,10 +253,10 @@ static bool answered(struct admit_pending *pending, enum tg_err err, const struc
     }
     pending->lease = answer->lease;
     if (answer->step == TG_WAITING)
-        return wait_until(pending, answer->deadline);
+        return admit_core_wait_until(pending, answer->deadline);
     if (answer->step == TG_NEEDS_STORE)
-        return ask_store(pending, answer);
-    decided(pending, answer);
+        return admit_core_ask_store(pending, answer);
+    admit_core_decided(pending, answer);
     return false;
 }
 
@@ -287,7 +288,7 @@ static bool limits_answered(struct admit_pending *pending, enum tg_err err,
     struct tg_answer answer;
 
     answer_of(axes, &answer);
-    return answered(pending, err, &answer);
+    return admit_core_answered(pending, err, &answer);
 }
 
 static void store_decided(struct remote_claim *debit, enum tg_err err, const struct tg_axes *axes)
@@ -321,7 +322,7 @@ static bool ask_gate(struct admit_pending *pending)
     enum tg_err err = tg_gate_admit(pending->worker->gateway->protect_gate, &pending->question.call,
                                     0, pending->began_at, &answer);
 
-    return answered(pending, err, &answer);
+    return admit_core_answered(pending, err, &answer);
 }
 
 /* ---- from outside ---- */

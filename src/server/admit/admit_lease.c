@@ -67,7 +67,7 @@ static bool decode(const char text[LETTERS], uint8_t bytes[PACKED])
 
 /* ---- what it says ---- */
 
-static void put_number(uint8_t *to, int n, uint64_t number)
+static void admit_lease_put_number(uint8_t *to, int n, uint64_t number)
 {
     for (int i = n - 1; i >= 0; i--, number >>= 8)
         to[i] = (uint8_t)number;
@@ -103,8 +103,8 @@ void admit_lease_write(const struct gateway *gateway, const char *caller,
 {
     uint8_t packed[PACKED] = {0};
 
-    put_number(packed, NUMBER, lease->lease);
-    put_number(packed + NUMBER, TTL, (uint64_t)lease->ttl);
+    admit_lease_put_number(packed, NUMBER, lease->lease);
+    admit_lease_put_number(packed + NUMBER, TTL, (uint64_t)lease->ttl);
     packed[NUMBER] |= lease->is_tied ? TIED : 0;
     (void)seal(gateway, caller, packed,
                packed + SAID); /* else its id is none, and it ends by TTL */

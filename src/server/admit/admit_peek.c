@@ -17,8 +17,8 @@ static bool in_shadow(enum config_mode mode)
     return mode == CONFIG_SHADOW;
 }
 
-static void refuse(struct tg_answer *answer, enum tg_reason reason, bool shadow, int64_t limit,
-                   tg_ms now, tg_ms again)
+static void admit_peek_refuse(struct tg_answer *answer, enum tg_reason reason, bool shadow,
+                              int64_t limit, tg_ms now, tg_ms again)
 {
     if (shadow) {
         answer->would_deny |= 1u << reason;
@@ -39,7 +39,8 @@ static void look_at_memory(const struct config_gate *gate, const struct tg_gate_
     if (!gate->memory.present || !(stats->memory_used > bounds[call->priority]))
         return;
     answer->memory_used = stats->memory_used;
-    refuse(answer, TG_REASON_MEMORY_PRESSURE, in_shadow(gate->memory.mode), 0, now, AGAIN_MS);
+    admit_peek_refuse(answer, TG_REASON_MEMORY_PRESSURE, in_shadow(gate->memory.mode), 0, now,
+                      AGAIN_MS);
 }
 
 static void look_at_peer(const struct config_gate *gate, struct tg_gate *at,
@@ -51,8 +52,9 @@ static void look_at_peer(const struct config_gate *gate, struct tg_gate *at,
     if ((!own && !gate->peers.present) ||
         tg_gate_peer_calls(at, call->peer, call->peer_bytes) < most)
         return;
-    refuse(answer, TG_REASON_PEER_LIMIT,
-           own ? call->peer_mode == TG_SHADOW : in_shadow(gate->peers.mode), most, now, AGAIN_MS);
+    admit_peek_refuse(answer, TG_REASON_PEER_LIMIT,
+                      own ? call->peer_mode == TG_SHADOW : in_shadow(gate->peers.mode), most, now,
+                      AGAIN_MS);
 }
 
 /* What low holds of it is known to the gate alone, and not told here. */
@@ -62,8 +64,9 @@ static void look_at_slots(const struct config_gate *gate, const struct tg_gate_s
     if (!gate->concurrency.present)
         return;
     if (stats->in_flight >= stats->limit)
-        refuse(answer, TG_REASON_CONCURRENCY, in_shadow(gate->concurrency.mode), stats->limit, now,
-               stats->last_ms > 1 ? (tg_ms)llround(stats->last_ms) : 1);
+        admit_peek_refuse(answer, TG_REASON_CONCURRENCY, in_shadow(gate->concurrency.mode),
+                          stats->limit, now,
+                          stats->last_ms > 1 ? (tg_ms)llround(stats->last_ms) : 1);
     answer->axes.present |= 1u << TG_AXIS_CONCURRENCY;
     answer->axes.decision[TG_AXIS_CONCURRENCY] =
         answer->reason != TG_REASON_NONE
@@ -124,7 +127,7 @@ static void look_at_gate(struct worker *worker, const struct admit_question *que
 /* ---- the answer ---- */
 
 /* The last thing that happens to it, as in admit_core.c. */
-static void finish(struct admit_pending *pending, const struct admit_reply *reply)
+static void admit_peek_finish(struct admit_pending *pending, const struct admit_reply *reply)
 {
     admit_done *done = pending->done;
     void *context = pending->context;
@@ -145,7 +148,7 @@ static void limits_seen(struct admit_pending *pending, enum tg_err err, const st
         add_limits(axes, &pending->seen);
         admit_reply_of(&pending->seen, &pending->question.call, &reply);
     }
-    finish(pending, &reply);
+    admit_peek_finish(pending, &reply);
 }
 
 static void store_seen(struct remote_peek *peek, enum tg_err err, const struct tg_axes *axes)
@@ -192,6 +195,6 @@ struct admit_pending *admit_peek(struct worker *worker, struct admit_caller *cal
     if (pending->seen.reason == TG_REASON_NONE)
         return look_at_limits(pending) ? pending : NULL;
     admit_reply_of(&pending->seen, &pending->question.call, &reply);
-    finish(pending, &reply);
+    admit_peek_finish(pending, &reply);
     return NULL;
 }

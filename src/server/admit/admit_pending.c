@@ -72,7 +72,7 @@ void admit_pending_put(struct admit_pending *pending)
 
 /* ---- keeping ---- */
 
-static void keep_text(char room[ADMIT_NAME_MAX], struct slice *text)
+static void admit_pending_keep_text(char room[ADMIT_NAME_MAX], struct slice *text)
 {
     memcpy(room, text->at != NULL ? text->at : "", text->n);
     text->at = room;
@@ -89,10 +89,10 @@ enum tg_err admit_pending_keep(struct admit_pending *pending)
         return TG_OK;
     pending->generation = worker->generation;
     generation_hold(pending->generation, worker->number);
-    keep_text(pending->texts[0], &question->ask.tenant);
-    keep_text(pending->texts[1], &question->ask.peer);
-    keep_text(pending->texts[2], &question->ask.model);
-    keep_text(pending->texts[3], &question->ask.user);
+    admit_pending_keep_text(pending->texts[0], &question->ask.tenant);
+    admit_pending_keep_text(pending->texts[1], &question->ask.peer);
+    admit_pending_keep_text(pending->texts[2], &question->ask.model);
+    admit_pending_keep_text(pending->texts[3], &question->ask.user);
     enum tg_err err = admit_describe(pending->generation, question, &problem);
     question->call.waiter = &pending->waiter;
     return err;

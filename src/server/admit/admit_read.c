@@ -66,7 +66,7 @@ static void clear(struct admit_message *message)
 /* ---- what is wrong ---- */
 
 /* The name of a field of the client's own, for a message: printable, and not too long. */
-static void shown(struct slice name, char text[48])
+static void admit_read_shown(struct slice name, char text[48])
 {
     size_t n = name.n < 40 ? name.n : 40;
 
@@ -84,14 +84,14 @@ static bool unknown(const struct field *fields, bool query, struct slice name, s
         if ((!query || field->in_query) && used < sizeof list)
             used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", used > 0 ? ", " : "",
                                      field->name);
-    shown(name, text);
+    admit_read_shown(name, text);
     refusal_init(why, REPLY_INVALID_REQUEST, "there is no %s '%s'; there are %s",
                  query ? "parameter" : "field", text, list);
     snprintf(why->param, sizeof why->param, "%s", text);
     return false;
 }
 
-static bool wrong(const struct field *field, struct refusal *why, const char *what)
+static bool admit_read_wrong(const struct field *field, struct refusal *why, const char *what)
 {
     refusal_init(why, REPLY_INVALID_REQUEST, "`%s` must be %s", field->name, what);
     snprintf(why->param, sizeof why->param, "%s", field->name);
@@ -182,8 +182,8 @@ static bool read_leases(struct json_reader *reader, struct admit_message *messag
     return fine;
 }
 
-static bool read_value(struct json_reader *reader, const struct field *field,
-                       const struct json_value *value, struct admit_message *message)
+static bool admit_read_read_value(struct json_reader *reader, const struct field *field,
+                                  const struct json_value *value, struct admit_message *message)
 {
     void *to = (char *)message + field->at;
     struct slice text = {NULL, 0};
@@ -212,7 +212,7 @@ static bool read_value(struct json_reader *reader, const struct field *field,
     return value->kind == JSON_ARRAY && read_leases(reader, message);
 }
 
-static const struct field *find(const struct field *fields, struct slice name)
+static const struct field *admit_read_find(const struct field *fields, struct slice name)
 {
     for (; fields->name != NULL; fields++)
         if (slice_equal(name, slice_of(fields->name)))
@@ -222,8 +222,8 @@ static const struct field *find(const struct field *fields, struct slice name)
 
 /* ---- JSON ---- */
 
-static bool read_fields(struct json_reader *reader, const struct field *fields,
-                        struct admit_message *message, struct refusal *why)
+static bool admit_read_read_fields(struct json_reader *reader, const struct field *fields,
+                                   struct admit_message *message, struct refusal *why)
 {
     struct json_text key;
     struct json_value value;
@@ -231,18 +231,18 @@ static bool read_fields(struct json_reader *reader, const struct field *fields,
 
     while (json_next(reader, &key, &value)) {
         struct slice name = {key.bytes, key.size};
-        const struct field *field = find(fields, name);
+        const struct field *field = admit_read_find(fields, name);
         if (field == NULL)
             return unknown(fields, false, name, why);
         if (value.kind == JSON_NULL)
             continue; /* as if it were not there */
-        if (!read_value(reader, field, &value, message)) {
+        if (!admit_read_read_value(reader, field, &value, message)) {
             if (field->type == LEASES && message->n_leases == ADMIT_HEARTBEAT_MAX)
                 snprintf(what, sizeof what, "%s, at most %d", what_is(field->type),
                          ADMIT_HEARTBEAT_MAX);
             else
                 snprintf(what, sizeof what, "%s", what_is(field->type));
-            return json_reader_problem(reader) != NULL || wrong(field, why, what);
+            return json_reader_problem(reader) != NULL || admit_read_wrong(field, why, what);
         }
         message->ask.has_value |= field->at == AT(ask.value);
     }
@@ -253,7 +253,7 @@ static bool check_complete(enum admit_kind kind, const struct admit_message *mes
                            struct refusal *why)
 {
     if (kind == ADMIT_RELEASE && message->lease.n == 0)
-        return wrong(&release_fields[0], why, "there: it names what is to be released");
+        return admit_read_wrong(&release_fields[0], why, "there: it names what is to be released");
     return true;
 }
 
@@ -268,7 +268,7 @@ bool admit_read(struct json_reader *reader, struct slice body, size_t readable,
                      json_kind_name(root.kind));
         return false;
     }
-    if (json_enter(reader) && !read_fields(reader, kinds[kind], message, why))
+    if (json_enter(reader) && !admit_read_read_fields(reader, kinds[kind], message, why))
         return false;
     if (!json_end(reader)) {
         const struct json_problem *problem = json_reader_problem(reader);
@@ -340,8 +340,8 @@ static bool read_real(struct slice text, void *to)
     return *end == 0 && put_real(to, number);
 }
 
-static bool read_text(const struct field *field, struct slice text, struct admit_message *message,
-                      struct refusal *why)
+static bool admit_read_read_text(const struct field *field, struct slice text,
+                                 struct admit_message *message, struct refusal *why)
 {
     void *to = (char *)message + field->at;
     bool fine = true;
@@ -355,7 +355,7 @@ static bool read_text(const struct field *field, struct slice text, struct admit
     else
         fine = put_word(field, to, text);
     message->ask.has_value |= field->at == AT(ask.value);
-    return fine || wrong(field, why, what_is(field->type));
+    return fine || admit_read_wrong(field, why, what_is(field->type));
 }
 
 /* Whoever puts a name into a query without escapes lets its owner add to it: so what is said twice
@@ -366,18 +366,18 @@ static bool read_parameter(struct slice part, unsigned *seen, struct admit_messa
     const char *equals = part.n > 0 ? memchr(part.at, '=', part.n) : NULL;
     struct slice name = {part.at, equals != NULL ? (size_t)(equals - part.at) : part.n};
     struct slice value = {part.at + part.n, 0};
-    const struct field *field = find(ask_fields, name);
+    const struct field *field = admit_read_find(ask_fields, name);
 
     if (equals != NULL)
         value = (struct slice){equals + 1, part.n - name.n - 1};
     if (field == NULL || !field->in_query)
         return unknown(ask_fields, true, name, why);
     if (*seen & 1u << (field - ask_fields))
-        return wrong(field, why, "there once");
+        return admit_read_wrong(field, why, "there once");
     *seen |= 1u << (field - ask_fields);
     if (!unescape(message, &value))
-        return wrong(field, why, "escaped as %XX, with at most 256 bytes");
-    return read_text(field, value, message, why);
+        return admit_read_wrong(field, why, "escaped as %XX, with at most 256 bytes");
+    return admit_read_read_text(field, value, message, why);
 }
 
 static bool read_headers(const struct http_head *head, unsigned seen, struct admit_message *message,
@@ -392,12 +392,12 @@ static bool read_headers(const struct http_head *head, unsigned seen, struct adm
 
     for (size_t i = 0; i < sizeof said / sizeof said[0]; i++) {
         struct slice value = http_find(head, slice_of(said[i].header));
-        const struct field *field = find(ask_fields, slice_of(said[i].field));
+        const struct field *field = admit_read_find(ask_fields, slice_of(said[i].field));
         if (value.n == 0)
             continue;
         if (seen & 1u << (field - ask_fields))
-            return wrong(field, why, "in the query or in a header, not in both");
-        if (!read_text(field, value, message, why))
+            return admit_read_wrong(field, why, "in the query or in a header, not in both");
+        if (!admit_read_read_text(field, value, message, why))
             return false;
     }
     return true;

@@ -10,7 +10,7 @@
 
 #define SAMPLE_MAX 1e12 /* ms */
 
-static bool check(const struct tg_release *release, struct admit_reply *error)
+static bool admit_release_check(const struct tg_release *release, struct admit_reply *error)
 {
     if (release->outcome > TG_OUTCOME_CANCELLED)
         admit_fail(error, ADMIT_INVALID, "outcome",
@@ -34,7 +34,7 @@ enum admit_status admit_release(struct worker *worker, struct admit_caller *call
     const struct config_caller *entry = admit_entry(worker, caller, error);
     struct admit_lease named;
 
-    if (entry == NULL || !check(release, error))
+    if (entry == NULL || !admit_release_check(release, error))
         return error->status;
     *found = false;
     if (!admit_lease_read(gateway, entry->name, lease, &named))

@@ -90,8 +90,8 @@ static void watch_it(struct worker *worker, const struct admit_question *questio
 
 /* ---- the report ---- */
 
-static void fill(struct worker *worker, const struct config_caller *entry,
-                 const struct admit_reply *reply, struct report *report)
+static void admit_report_fill(struct worker *worker, const struct config_caller *entry,
+                              const struct admit_reply *reply, struct report *report)
 {
     report_init(report);
     report->at = report->began_at = worker_now(worker);
@@ -123,8 +123,8 @@ static void fill_question(const struct generation *generation,
     report->max_output = 0;
 }
 
-static void tell(struct worker *worker, const struct report *report,
-                 const struct log_refusal *refusal)
+static void admit_report_tell(struct worker *worker, const struct report *report,
+                              const struct log_refusal *refusal)
 {
     metrics_request(metrics_shard(worker->gateway->metrics, worker->number), report);
     if (worker->log == NULL)
@@ -166,7 +166,7 @@ static void tell_refused(struct worker *worker, const struct admit_question *que
         admit_refusal(reply, &why);
         watch_it(worker, question, answer, &why, report);
     }
-    tell(worker, report, &refusal);
+    admit_report_tell(worker, report, &refusal);
 }
 
 void admit_report(struct worker *worker, const struct generation *generation,
@@ -176,7 +176,7 @@ void admit_report(struct worker *worker, const struct generation *generation,
     struct report report;
 
     atomic_fetch_add_explicit(&worker->gateway->counts.calls, 1, memory_order_relaxed);
-    fill(worker, question->entry, reply, &report);
+    admit_report_fill(worker, question->entry, reply, &report);
     fill_question(generation, question, &report);
     report.began_at = began_at;
     report.waited_ms = report.total_ms = report.at - began_at;
@@ -190,7 +190,7 @@ void admit_report(struct worker *worker, const struct generation *generation,
         report.status = 204;
     metrics_admitted(metrics_shard(worker->gateway->metrics, worker->number),
                      question->call.priority, report.waited_ms);
-    tell(worker, &report, NULL);
+    admit_report_tell(worker, &report, NULL);
 }
 
 void admit_report_refusal(struct worker *worker, const struct config_caller *entry,
@@ -202,12 +202,12 @@ void admit_report_refusal(struct worker *worker, const struct config_caller *ent
     atomic_fetch_add_explicit(&worker->gateway->counts.calls, 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&worker->gateway->counts.refused[why->reason], 1,
                               memory_order_relaxed);
-    fill(worker, entry, &none, &report);
+    admit_report_fill(worker, entry, &none, &report);
     report.generation = worker->generation->number;
     report.reason = reply_reason_name(why->reason);
     report.status = reply_status(why->reason, WIRE_OPENAI);
     report.failure = why->text;
-    tell(worker, &report, NULL);
+    admit_report_tell(worker, &report, NULL);
 }
 
 void admit_report_error(struct worker *worker, const struct config_caller *entry,

@@ -7,13 +7,14 @@
 
 #include <string.h>
 
-static void put_text(struct json_writer *out, const char *key, const char *text, size_t n)
+static void admit_write_put_text(struct json_writer *out, const char *key, const char *text,
+                                 size_t n)
 {
     json_write_key(out, key);
     json_write_string(out, text, n);
 }
 
-static void put_number(struct json_writer *out, const char *key, int64_t number)
+static void admit_write_put_number(struct json_writer *out, const char *key, int64_t number)
 {
     json_write_key(out, key);
     json_write_integer(out, number);
@@ -23,10 +24,10 @@ static void put_decision(struct json_writer *out, const struct tg_decision *deci
 {
     json_write_key(out, "allowed");
     json_write_bool(out, decision->allowed);
-    put_number(out, "limit", decision->limit);
-    put_number(out, "remaining", decision->remaining);
-    put_number(out, "reset_at_ms", decision->reset_at);
-    put_number(out, "retry_after_ms", decision->retry_after_ms);
+    admit_write_put_number(out, "limit", decision->limit);
+    admit_write_put_number(out, "remaining", decision->remaining);
+    admit_write_put_number(out, "reset_at_ms", decision->reset_at);
+    admit_write_put_number(out, "retry_after_ms", decision->retry_after_ms);
 }
 
 static void put_axes(struct json_writer *out, const struct tg_axes *axes)
@@ -60,18 +61,18 @@ void admit_write_reply(struct json_writer *out, const struct admit_reply *reply)
     json_write_object(out);
     put_decision(out, &reply->decision);
     if (!reply->allowed) {
-        put_text(out, "reason", admit_reason(reply), strlen(admit_reason(reply)));
-        put_text(out, "message", reply->message, strlen(reply->message));
+        admit_write_put_text(out, "reason", admit_reason(reply), strlen(admit_reason(reply)));
+        admit_write_put_text(out, "message", reply->message, strlen(reply->message));
     }
     if (reply->binding_axis != TG_AXIS_NONE)
-        put_text(out, "binding_axis", tg_axis_name(reply->binding_axis),
-                 strlen(tg_axis_name(reply->binding_axis)));
+        admit_write_put_text(out, "binding_axis", tg_axis_name(reply->binding_axis),
+                             strlen(tg_axis_name(reply->binding_axis)));
     json_write_key(out, "policy_denied");
     json_write_bool(out, reply->policy_denied);
     put_axes(out, &reply->axes);
     if (reply->lease_bytes > 0) {
-        put_text(out, "lease_id", reply->lease, reply->lease_bytes);
-        put_number(out, "lease_expires_at_ms", reply->lease_expires_at);
+        admit_write_put_text(out, "lease_id", reply->lease, reply->lease_bytes);
+        admit_write_put_number(out, "lease_expires_at_ms", reply->lease_expires_at);
     }
     if (reply->would_deny != 0)
         put_would_deny(out, reply->would_deny);
@@ -103,6 +104,6 @@ void admit_write_heartbeat(struct json_writer *out, const struct slice *leases, 
     json_write_object(out);
     put_ids(out, "live_ids", leases, live, n, true);
     put_ids(out, "reclaimed_ids", leases, live, n, false);
-    put_number(out, "next_deadline_ms", next_deadline);
+    admit_write_put_number(out, "next_deadline_ms", next_deadline);
     json_write_object_end(out);
 }

@@ -34,7 +34,7 @@ bool rpc_authenticate(struct grpc_call *call, struct admit_caller *caller)
     return false;
 }
 
-static void begin(struct grpc_call *call)
+static void rpc_admission_begin(struct grpc_call *call)
 {
     rpc_authenticate(call, &admission_of(call)->caller);
 }
@@ -68,7 +68,7 @@ static size_t write_wait(struct grpc_call *call, const struct refusal *why,
 }
 
 /* As a status, for who wants a refusal to be one. */
-static void refuse(struct grpc_call *call, const struct admit_reply *reply)
+static void rpc_admission_refuse(struct grpc_call *call, const struct admit_reply *reply)
 {
     struct http_field trailers[3];
     char digits[HTTP_NUMBER_MAX];
@@ -90,7 +90,7 @@ static void refuse(struct grpc_call *call, const struct admit_reply *reply)
                      why.text, trailers, n);
 }
 
-static void answer(struct grpc_call *call, const struct admit_reply *reply)
+static void rpc_admission_answer(struct grpc_call *call, const struct admit_reply *reply)
 {
     struct rpc_admit_reply out;
 
@@ -99,7 +99,7 @@ static void answer(struct grpc_call *call, const struct admit_reply *reply)
         return;
     }
     if (!reply->allowed && is_enforced(call)) {
-        refuse(call, reply);
+        rpc_admission_refuse(call, reply);
         return;
     }
     rpc_write_reply(reply, &out);
@@ -107,7 +107,7 @@ static void answer(struct grpc_call *call, const struct admit_reply *reply)
         grpc_finish(call, GRPC_OK, NULL);
 }
 
-static void decided(void *context, const struct admit_reply *reply)
+static void rpc_admission_decided(void *context, const struct admit_reply *reply)
 {
     struct grpc_call *call = context;
     struct admission *admission = admission_of(call);
@@ -115,10 +115,10 @@ static void decided(void *context, const struct admit_reply *reply)
     admission->pending = NULL;
     admission->lease_bytes = reply->status == ADMIT_DECIDED ? reply->lease_bytes : 0;
     memcpy(admission->lease, reply->lease, admission->lease_bytes);
-    answer(call, reply);
+    rpc_admission_answer(call, reply);
 }
 
-static void admit(struct grpc_call *call, const ProtobufCMessage *message)
+static void rpc_admission_admit(struct grpc_call *call, const ProtobufCMessage *message)
 {
     struct admission *admission = admission_of(call);
     struct admit_ask ask;
@@ -130,10 +130,11 @@ static void admit(struct grpc_call *call, const ProtobufCMessage *message)
         return;
     }
     ask.enforce = is_enforced(call);
-    admission->pending = admit_start(rpc_worker(call), &admission->caller, &ask, decided, call);
+    admission->pending =
+        admit_start(rpc_worker(call), &admission->caller, &ask, rpc_admission_decided, call);
 }
 
-static void cancel(struct grpc_call *call)
+static void rpc_admission_cancel(struct grpc_call *call)
 {
     struct admission *admission = admission_of(call);
 
@@ -157,7 +158,7 @@ static void peeked(void *context, const struct admit_reply *reply)
     struct grpc_call *call = context;
 
     admission_of(call)->pending = NULL;
-    answer(call, reply);
+    rpc_admission_answer(call, reply);
 }
 
 static void peek(struct grpc_call *call, const ProtobufCMessage *message)
@@ -174,7 +175,7 @@ static void peek(struct grpc_call *call, const ProtobufCMessage *message)
     admission->pending = admit_peek(rpc_worker(call), &admission->caller, &ask, peeked, call);
 }
 
-static void release(struct grpc_call *call, const ProtobufCMessage *message)
+static void rpc_admission_release(struct grpc_call *call, const ProtobufCMessage *message)
 {
     const Tollgate__V1__ReleaseRequest *request = (const void *)message;
     Tollgate__V1__ReleaseReply out = TOLLGATE__V1__RELEASE_REPLY__INIT;
@@ -214,9 +215,9 @@ static void heartbeat(struct grpc_call *call, const ProtobufCMessage *message)
 static const struct grpc_method METHODS[] = {
     {.name = "Admit",
      .request = &tollgate__v1__admit_request__descriptor,
-     .begin = begin,
-     .message = admit,
-     .cancel = cancel,
+     .begin = rpc_admission_begin,
+     .message = rpc_admission_admit,
+     .cancel = rpc_admission_cancel,
      .lost = lost},
     {.name = "AdmitStream",
      .request = &tollgate__v1__admit_stream_request__descriptor,
@@ -228,17 +229,17 @@ static const struct grpc_method METHODS[] = {
      .drain = rpc_stream_drain},
     {.name = "Release",
      .request = &tollgate__v1__release_request__descriptor,
-     .begin = begin,
-     .message = release},
+     .begin = rpc_admission_begin,
+     .message = rpc_admission_release},
     {.name = "Heartbeat",
      .request = &tollgate__v1__heartbeat_request__descriptor,
-     .begin = begin,
+     .begin = rpc_admission_begin,
      .message = heartbeat},
     {.name = "Peek",
      .request = &tollgate__v1__admit_request__descriptor,
-     .begin = begin,
+     .begin = rpc_admission_begin,
      .message = peek,
-     .cancel = cancel},
+     .cancel = rpc_admission_cancel},
 };
 
 const struct grpc_service rpc_admission = {"tollgate.v1.Admission", METHODS,

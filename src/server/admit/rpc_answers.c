@@ -12,7 +12,7 @@
 
 /* ---- asks ---- */
 
-static bool read_priority(Tollgate__V1__Priority from, enum tg_priority *to)
+static bool rpc_answers_read_priority(Tollgate__V1__Priority from, enum tg_priority *to)
 {
     switch (from) {
     case TOLLGATE__V1__PRIORITY__PRIORITY_UNSPECIFIED:
@@ -62,7 +62,7 @@ const char *rpc_read_ask(struct grpc_call *call, struct admit_caller *caller,
         ask->has_value = true;
         ask->value = message->value;
     }
-    if (!read_priority(message->priority, &ask->priority))
+    if (!rpc_answers_read_priority(message->priority, &ask->priority))
         return "priority";
     if (message->timeout_ms < 0)
         return "timeout_ms";

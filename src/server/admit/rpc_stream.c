@@ -140,7 +140,7 @@ static void finish_if_over(struct grpc_call *call)
         grpc_finish(call, GRPC_OK, NULL);
 }
 
-static void decided(void *context, const struct admit_reply *reply)
+static void rpc_stream_decided(void *context, const struct admit_reply *reply)
 {
     struct rpc_ask *ask = context;
     struct grpc_call *call = ask->call;
@@ -161,7 +161,8 @@ static void decided(void *context, const struct admit_reply *reply)
 
 /* ---- questions ---- */
 
-static void admit(struct grpc_call *call, uint64_t id, const Tollgate__V1__AdmitRequest *message)
+static void rpc_stream_admit(struct grpc_call *call, uint64_t id,
+                             const Tollgate__V1__AdmitRequest *message)
 {
     struct stream *stream = stream_of(call);
     struct admit_ask what;
@@ -177,7 +178,7 @@ static void admit(struct grpc_call *call, uint64_t id, const Tollgate__V1__Admit
         return;
     }
     struct admit_pending *pending =
-        admit_start(rpc_worker(call), &stream->caller, &what, decided, ask);
+        admit_start(rpc_worker(call), &stream->caller, &what, rpc_stream_decided, ask);
     if (pending == NULL)
         return; /* and the struct has been given back */
     ask->pending = pending;
@@ -186,8 +187,8 @@ static void admit(struct grpc_call *call, uint64_t id, const Tollgate__V1__Admit
         grpc_hold(call, true);
 }
 
-static void release(struct grpc_call *call, uint64_t id,
-                    const Tollgate__V1__ReleaseRequest *message)
+static void rpc_stream_release(struct grpc_call *call, uint64_t id,
+                               const Tollgate__V1__ReleaseRequest *message)
 {
     Tollgate__V1__AdmitStreamReply reply = TOLLGATE__V1__ADMIT_STREAM_REPLY__INIT;
     Tollgate__V1__ReleaseReply out = TOLLGATE__V1__RELEASE_REPLY__INIT;
@@ -246,10 +247,10 @@ void rpc_stream_message(struct grpc_call *call, const ProtobufCMessage *message)
 
     switch (request->what_case) {
     case TOLLGATE__V1__ADMIT_STREAM_REQUEST__WHAT_ADMIT:
-        admit(call, request->id, request->admit);
+        rpc_stream_admit(call, request->id, request->admit);
         break;
     case TOLLGATE__V1__ADMIT_STREAM_REQUEST__WHAT_RELEASE:
-        release(call, request->id, request->release);
+        rpc_stream_release(call, request->id, request->release);
         break;
     case TOLLGATE__V1__ADMIT_STREAM_REQUEST__WHAT_HEARTBEAT:
         heartbeat(call, request->id, request->heartbeat);

@@ -86,7 +86,7 @@ static void read_documents(struct reader *reader)
 
 /* ---- The result ---- */
 
-static enum config_result no_memory(struct config *config, struct config_problems *problems)
+static enum config_result config_no_memory(struct config *config, struct config_problems *problems)
 {
     static const struct config_problem problem = {.file = "(memory)", .text = "there is none left"};
 
@@ -119,7 +119,7 @@ enum config_result config_parse_with(const char *name, const char *text, size_t 
     config_wipe_now(&reader);
     arena_free(reader.scratch);
     if (reader.no_memory)
-        return no_memory(config, problems);
+        return config_no_memory(config, problems);
     config_problems_sort(problems);
     if (problems->errors == 0)
         return CONFIG_READ;
@@ -185,11 +185,11 @@ static enum config_result unreadable(const char *path, int why, struct config *c
     *problems = (struct config_problems){.arena = arena_new()};
     problem = problems->arena != NULL ? arena_alloc(problems->arena, sizeof *problem) : NULL;
     if (problem == NULL)
-        return no_memory(config, problems);
+        return config_no_memory(config, problems);
     problem->file = arena_text(problems->arena, path, strlen(path));
     problem->text = strerror(why);
     if (problem->file == NULL)
-        return no_memory(config, problems);
+        return config_no_memory(config, problems);
     problems->list = problem;
     problems->n = problems->errors = 1;
     return CONFIG_UNREADABLE;

@@ -198,7 +198,7 @@ static bool is_good_key(struct reader *reader, const struct config_extra *extra,
 
 /* Room for the `more` keys of each tenant behind those it has: all at once, since one after the
  * other would copy them again and again. */
-static bool make_room(struct reader *reader, const size_t *more)
+static bool config_extras_make_room(struct reader *reader, const size_t *more)
 {
     struct config *config = reader->config;
 
@@ -245,7 +245,7 @@ static void name_keys_of_files(struct reader *reader, struct config_index *names
             (void)put_name(reader, names, i, config->tenants[i].keys[k].name);
 }
 
-static size_t count_keys(const struct reader *reader)
+static size_t config_extras_count_keys(const struct reader *reader)
 {
     size_t n = 0;
 
@@ -258,7 +258,7 @@ static size_t count_keys(const struct reader *reader)
 
 static void apply_keys(struct reader *reader)
 {
-    size_t n = count_keys(reader);
+    size_t n = config_extras_count_keys(reader);
     size_t *owners = arena_alloc(reader->scratch, (reader->n_extras + 1) * sizeof *owners);
     size_t *more = arena_alloc(reader->scratch, (reader->config->n_tenants + 1) * sizeof *more);
     struct config_index *names = config_index_new(reader->scratch, n);
@@ -279,7 +279,7 @@ static void apply_keys(struct reader *reader)
             more[owners[i]]++;
     }
     name_keys_of_files(reader, names);
-    if (!make_room(reader, more))
+    if (!config_extras_make_room(reader, more))
         return;
     for (size_t i = 0; i < reader->n_extras && !reader->no_memory; i++) {
         reader->current = reader->first_extra + i;

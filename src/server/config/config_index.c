@@ -41,7 +41,8 @@ struct config_index *config_index_new(struct arena *arena, size_t n)
     return index->entries != NULL ? index : NULL;
 }
 
-static struct entry *find(const struct config_index *index, const char *name, size_t bytes)
+static struct entry *config_index_find(const struct config_index *index, const char *name,
+                                       size_t bytes)
 {
     struct entry *entry = index->chains[hash(name, bytes) & index->mask];
 
@@ -53,7 +54,7 @@ static struct entry *find(const struct config_index *index, const char *name, si
 size_t config_index_put(struct config_index *index, const char *name, size_t number)
 {
     size_t bytes = strlen(name);
-    struct entry *entry = find(index, name, bytes);
+    struct entry *entry = config_index_find(index, name, bytes);
     struct entry **chain = &index->chains[hash(name, bytes) & index->mask];
 
     if (entry != NULL)
@@ -66,7 +67,7 @@ size_t config_index_put(struct config_index *index, const char *name, size_t num
 
 size_t config_index_get(const struct config_index *index, const char *name, size_t bytes)
 {
-    const struct entry *entry = index != NULL ? find(index, name, bytes) : NULL;
+    const struct entry *entry = index != NULL ? config_index_find(index, name, bytes) : NULL;
 
     return entry != NULL ? entry->number : CONFIG_INDEX_NONE;
 }

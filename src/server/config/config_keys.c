@@ -32,7 +32,7 @@ static int compare_hashes(const void *a, const void *b)
 }
 
 /* All zeros: the hash was wrong, or missing, which has been said; or it has given way. */
-static bool is_given(const uint8_t *sha256)
+static bool config_keys_is_given(const uint8_t *sha256)
 {
     static const uint8_t none[32];
 
@@ -55,7 +55,8 @@ static struct hashed *list_hashes(struct reader *reader, size_t *n)
     }
     for (size_t i = 0; i < config->n_tenants; i++)
         for (size_t k = 0; k < config->tenants[i].n_keys; k++)
-            if (!config->tenants[i].keys[k].extra && is_given(config->tenants[i].keys[k].sha256))
+            if (!config->tenants[i].keys[k].extra &&
+                config_keys_is_given(config->tenants[i].keys[k].sha256))
                 list[(*n)++] =
                     (struct hashed){config->tenants[i].keys[k].sha256, i, k, CONFIG_NO_DOCUMENT};
     for (size_t i = 0; i < reader->n_keys; i++) {
@@ -83,7 +84,8 @@ static const char *name_of(const struct reader *reader, size_t tenant)
     return name != NULL ? name : "";
 }
 
-static void refuse(struct reader *reader, const struct hashed *first, const struct hashed *second)
+static void config_keys_refuse(struct reader *reader, const struct hashed *first,
+                               const struct hashed *second)
 {
     const struct place *place = &reader->places[second->tenant];
 
@@ -112,7 +114,7 @@ static void compact(struct config_tenant *tenant)
     size_t kept = 0;
 
     for (size_t k = 0; k < tenant->n_keys; k++)
-        if (!tenant->keys[k].extra || is_given(tenant->keys[k].sha256))
+        if (!tenant->keys[k].extra || config_keys_is_given(tenant->keys[k].sha256))
             tenant->keys[kept++] = tenant->keys[k];
     tenant->n_keys = kept;
 }
@@ -130,7 +132,7 @@ void config_check_keys(struct reader *reader)
         if (memcmp(list[first].sha256, list[i].sha256, 32) != 0)
             first = i;
         else if (list[i].document == CONFIG_NO_DOCUMENT)
-            refuse(reader, &list[i - 1], &list[i]);
+            config_keys_refuse(reader, &list[i - 1], &list[i]);
         else
             gave_way = true;
     }

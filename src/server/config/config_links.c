@@ -38,13 +38,13 @@ static void for_each(struct links *links, const char *section, visit *one)
     }
 }
 
-static void count(struct links *links, const struct yaml_node *node)
+static void config_links_count(struct links *links, const struct yaml_node *node)
 {
     (void)links;
     (void)node;
 }
 
-static size_t find(const struct config_index *index, const struct yaml_node *name)
+static size_t config_links_find(const struct config_index *index, const struct yaml_node *name)
 {
     if (name == NULL || name->unknown)
         return CONFIG_NONE;
@@ -55,7 +55,7 @@ static size_t find(const struct config_index *index, const struct yaml_node *nam
 
 static void put_alias(struct links *links, const struct yaml_node *node)
 {
-    size_t model = find(links->config->names, node);
+    size_t model = config_links_find(links->config->names, node);
 
     if (model != CONFIG_NONE)
         (void)config_index_put(links->config->names, config_text(links->reader, node->key->text),
@@ -66,7 +66,7 @@ static bool index_names(struct links *links)
 {
     struct config *config = links->config;
 
-    for_each(links, "aliases", count);
+    for_each(links, "aliases", config_links_count);
     config->names = config_index_new(config->arena, config->n_models + links->n);
     links->providers = config_index_new(links->reader->scratch, config->n_providers);
     if (config->names == NULL || links->providers == NULL) {
@@ -97,7 +97,7 @@ static void link_fallback(struct links *links, const struct yaml_node *list,
     if (model->fallback == NULL)
         return;
     for (const struct yaml_node *name = list->first; name != NULL; name = name->next) {
-        size_t found = find(links->config->names, name);
+        size_t found = config_links_find(links->config->names, name);
         if (found != CONFIG_NONE)
             model->fallback[model->n_fallback++] = found;
     }
@@ -108,8 +108,8 @@ static void link_model(struct links *links, const struct yaml_node *node)
     const struct config_concurrency *gate = &links->config->gate.concurrency;
     struct config_model *model = &links->config->models[links->n];
 
-    model->provider = find(links->providers, yaml_tree_get(node, "provider"));
-    model->cheaper = find(links->config->names, yaml_tree_get(node, "cheaper"));
+    model->provider = config_links_find(links->providers, yaml_tree_get(node, "provider"));
+    model->cheaper = config_links_find(links->config->names, yaml_tree_get(node, "cheaper"));
     link_fallback(links, yaml_tree_get(node, "fallback"), model);
     model->concurrency.queue = gate->queue;
     model->concurrency.low_priority_shed_ratio = gate->low_priority_shed_ratio;
@@ -118,7 +118,7 @@ static void link_model(struct links *links, const struct yaml_node *node)
 static void link_passthrough(struct links *links, const struct yaml_node *node)
 {
     links->config->passthrough[links->n].provider =
-        find(links->providers, yaml_tree_get(node, "provider"));
+        config_links_find(links->providers, yaml_tree_get(node, "provider"));
 }
 
 /* ---- Keys of one name ----

@@ -9,7 +9,7 @@
 
 /* ---- Models ---- */
 
-static bool is_given(const struct yaml_node *section, const char *name)
+static bool config_model_is_given(const struct yaml_node *section, const char *name)
 {
     const struct yaml_node *child = yaml_tree_get(section, name);
 
@@ -21,9 +21,9 @@ static void finish_price(struct reader *reader, const struct yaml_node *node,
 {
     const struct yaml_node *price = yaml_tree_get(node, "price");
 
-    if (!is_given(price, "cached_input"))
+    if (!config_model_is_given(price, "cached_input"))
         model->price.cached_input = -1; /* as input */
-    if (!is_given(price, "cache_write"))
+    if (!config_model_is_given(price, "cache_write"))
         model->price.cache_write = -1;
     if (price == NULL)
         config_warning(reader, node->key,
@@ -86,8 +86,9 @@ static bool is_below(const char *path, const char *prefix)
 }
 
 /* "GET /api/read", in two. */
-static bool read_priority(struct reader *reader, const struct yaml_node *node,
-                          const struct config_protect *protect, struct config_protect_priority *to)
+static bool config_model_read_priority(struct reader *reader, const struct yaml_node *node,
+                                       const struct config_protect *protect,
+                                       struct config_protect_priority *to)
 {
     const char *text = node->key->text;
     size_t bytes = text[0] == '/' ? 0 : strcspn(text, " ");
@@ -133,6 +134,7 @@ void config_finish_protect(struct reader *reader, const struct yaml_node *node, 
     if (protect->priorities == NULL)
         return;
     for (const struct yaml_node *child = map->first; child != NULL; child = child->next)
-        if (read_priority(reader, child, protect, &protect->priorities[protect->n_priorities]))
+        if (config_model_read_priority(reader, child, protect,
+                                       &protect->priorities[protect->n_priorities]))
             protect->n_priorities++;
 }

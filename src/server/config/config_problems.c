@@ -10,7 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void add(struct reader *reader, struct config_problem problem, const char *text)
+static void config_problems_add(struct reader *reader, struct config_problem problem,
+                                const char *text)
 {
     struct config_problems *problems = reader->problems;
 
@@ -39,7 +40,7 @@ static void add_formatted(struct reader *reader, struct config_problem problem, 
     char text[600];
 
     vsnprintf(text, sizeof text, format, args);
-    add(reader, problem, text);
+    config_problems_add(reader, problem, text);
 }
 
 void config_error(struct reader *reader, const struct yaml_node *at, const char *format, ...)
@@ -81,10 +82,10 @@ void config_missing(struct reader *reader, const struct yaml_node *at, bool unre
 
 void config_error_at(struct reader *reader, size_t line, size_t column, const char *text)
 {
-    add(reader, (struct config_problem){.line = line, .column = column}, text);
+    config_problems_add(reader, (struct config_problem){.line = line, .column = column}, text);
 }
 
-static int compare(const void *a, const void *b)
+static int config_problems_compare(const void *a, const void *b)
 {
     const struct config_problem *left = a, *right = b;
 
@@ -100,7 +101,7 @@ static int compare(const void *a, const void *b)
 void config_problems_sort(struct config_problems *problems)
 {
     if (problems->n > 1)
-        qsort(problems->list, problems->n, sizeof problems->list[0], compare);
+        qsort(problems->list, problems->n, sizeof problems->list[0], config_problems_compare);
 }
 
 void config_problems_free(struct config_problems *problems)

@@ -38,7 +38,7 @@ static void for_each(struct references *refs, const char *section, enum yaml_kin
     }
 }
 
-static size_t count(struct reader *reader, const char *section)
+static size_t config_refs_count(struct reader *reader, const char *section)
 {
     size_t n = 0;
 
@@ -52,7 +52,7 @@ static size_t count(struct reader *reader, const char *section)
 
 static bool names_init(struct reader *reader, struct names *names, const char *section)
 {
-    size_t n = count(reader, section) + 1;
+    size_t n = config_refs_count(reader, section) + 1;
 
     names->index = config_index_new(reader->scratch, n);
     names->nodes = arena_alloc(reader->scratch, n * sizeof names->nodes[0]);

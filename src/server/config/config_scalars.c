@@ -44,7 +44,7 @@ static bool is_word(const struct schema_key *key, const char *text)
     return config_find_word(key->words, text, &word);
 }
 
-static bool in_range(const struct schema_key *key, double value)
+static bool config_scalars_in_range(const struct schema_key *key, double value)
 {
     return (key->above ? value > key->min : value >= key->min) && value <= key->max;
 }
@@ -108,22 +108,26 @@ static bool parse(const struct schema_key *key, const char *text, union kept *ke
     switch (key->kind) {
     case SCHEMA_COUNT:
         *bytes = sizeof kept->integer;
-        return value_count(text, &kept->integer) && in_range(key, (double)kept->integer);
+        return value_count(text, &kept->integer) &&
+               config_scalars_in_range(key, (double)kept->integer);
     case SCHEMA_DURATION:
         *bytes = sizeof kept->integer;
-        return value_duration(text, &kept->integer) && in_range(key, (double)kept->integer);
+        return value_duration(text, &kept->integer) &&
+               config_scalars_in_range(key, (double)kept->integer);
     case SCHEMA_SIZE:
         *bytes = sizeof kept->integer;
-        return value_size(text, &kept->integer) && in_range(key, (double)kept->integer);
+        return value_size(text, &kept->integer) &&
+               config_scalars_in_range(key, (double)kept->integer);
     case SCHEMA_USD:
         *bytes = sizeof kept->integer;
-        return value_usd(text, &kept->integer) && in_range(key, (double)kept->integer);
+        return value_usd(text, &kept->integer) &&
+               config_scalars_in_range(key, (double)kept->integer);
     case SCHEMA_TIME:
         *bytes = sizeof kept->integer;
         return value_time(text, &kept->integer);
     case SCHEMA_NUMBER:
         *bytes = sizeof kept->real;
-        return value_number(text, &kept->real) && in_range(key, kept->real);
+        return value_number(text, &kept->real) && config_scalars_in_range(key, kept->real);
     case SCHEMA_BOOL:
         *bytes = sizeof kept->boolean;
         return parse_bool(text, &kept->boolean);
@@ -173,7 +177,8 @@ static const char *keep_path(struct reader *reader, const char *text)
     return config_bytes(reader, text, bytes);
 }
 
-static const char *keep_text(struct reader *reader, const struct schema_key *key, const char *text)
+static const char *config_scalars_keep_text(struct reader *reader, const struct schema_key *key,
+                                            const char *text)
 {
     switch (key->kind) {
     case SCHEMA_PATH:
@@ -190,8 +195,8 @@ static const char *keep_text(struct reader *reader, const struct schema_key *key
     }
 }
 
-static void keep(struct reader *reader, const struct schema_key *key, union kept *kept,
-                 size_t bytes, void *into)
+static void config_scalars_keep(struct reader *reader, const struct schema_key *key,
+                                union kept *kept, size_t bytes, void *into)
 {
     switch (key->kind) {
     case SCHEMA_BASE:
@@ -210,7 +215,7 @@ static void keep(struct reader *reader, const struct schema_key *key, union kept
     case SCHEMA_NETWORK:
         break;
     default:
-        kept->text = keep_text(reader, key, kept->text);
+        kept->text = config_scalars_keep_text(reader, key, kept->text);
     }
     memcpy(into, kept, bytes);
 }
@@ -238,8 +243,8 @@ static void show(const struct schema_key *key, const struct yaml_node *node, cha
         snprintf(text, bytes, "\"%.60s\"", node->written);
 }
 
-static void refuse(struct reader *reader, const struct schema_key *key,
-                   const struct yaml_node *node, const char *why)
+static void config_scalars_refuse(struct reader *reader, const struct schema_key *key,
+                                  const struct yaml_node *node, const char *why)
 {
     char wanted[200], shown[80];
 
@@ -310,15 +315,15 @@ bool config_read_value(struct reader *reader, const struct schema_key *key,
     if (node->unknown)
         return false;
     if (is_null(node)) {
-        refuse(reader, key, node, "");
+        config_scalars_refuse(reader, key, node, "");
         return false;
     }
     if (node->quoted && node->text == node->written && wants_plain(key->kind)) {
-        refuse(reader, key, node, " in quotes, a text");
+        config_scalars_refuse(reader, key, node, " in quotes, a text");
         return false;
     }
     if (!parse(key, node->text, &kept, &bytes) || is_later(key, node->text)) {
-        refuse(reader, key, node, explain(key, node));
+        config_scalars_refuse(reader, key, node, explain(key, node));
         return false;
     }
     if (key->kind == SCHEMA_SECRET)
@@ -326,7 +331,7 @@ bool config_read_value(struct reader *reader, const struct schema_key *key,
     if (key->kind == SCHEMA_FILE)
         check_file(reader, key, node);
     if (into != NULL)
-        keep(reader, key, &kept, bytes, into);
+        config_scalars_keep(reader, key, &kept, bytes, into);
     if (key->kind == SCHEMA_STORE && node->text == node->written)
         config_wipe_later(reader, node->text, node->bytes); /* it may hold a password */
     if (into != NULL && key->kind == SCHEMA_FILE)
@@ -349,6 +354,6 @@ void config_set_default(struct reader *reader, const struct schema_key *key, voi
         tg_ms never = CONFIG_NEVER;
         memcpy(place, &never, sizeof never);
     } else if (key->otherwise != NULL && parse(key, written, &kept, &bytes)) {
-        keep(reader, key, &kept, bytes, place);
+        config_scalars_keep(reader, key, &kept, bytes, place);
     }
 }

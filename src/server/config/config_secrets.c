@@ -72,7 +72,8 @@ static bool is_sendable(const char *text, size_t bytes)
     return true;
 }
 
-static struct config_secrets *keep(struct reader *reader, const char *text, size_t bytes)
+static struct config_secrets *config_secrets_keep(struct reader *reader, const char *text,
+                                                  size_t bytes)
 {
     struct config_secrets *kept = config_alloc(reader, sizeof *kept + bytes + 1);
 
@@ -87,7 +88,7 @@ static struct config_secrets *keep(struct reader *reader, const char *text, size
 
 const char *config_secret_text(struct reader *reader, const char *text)
 {
-    struct config_secrets *kept = keep(reader, text, strlen(text));
+    struct config_secrets *kept = config_secrets_keep(reader, text, strlen(text));
 
     return kept != NULL ? kept->text : "";
 }
@@ -104,7 +105,7 @@ static bool keep_secret(struct reader *reader, const struct yaml_node *node, con
                      reader->path, SECRET_BYTES_MAX);
         return false;
     }
-    kept = keep(reader, text, bytes);
+    kept = config_secrets_keep(reader, text, bytes);
     if (kept == NULL)
         return false;
     into->bytes = kept->text;
@@ -143,8 +144,8 @@ static ssize_t read_first_line(const char *path, char *line, size_t room, int64_
     return (ssize_t)used;
 }
 
-static bool read_file(struct reader *reader, const struct yaml_node *node,
-                      struct config_secret *into)
+static bool config_secrets_read_file(struct reader *reader, const struct yaml_node *node,
+                                     struct config_secret *into)
 {
     char line[SECRET_BYTES_MAX + 2];
     const char *shown = node->text == node->written ? node->text + 5 : node->written;
@@ -176,7 +177,7 @@ bool config_read_secret(struct reader *reader, const struct yaml_node *node,
         into = &nowhere;
     *into = (struct config_secret){0};
     if (strncmp(node->text, "file:", 5) == 0)
-        return read_file(reader, node, into);
+        return config_secrets_read_file(reader, node, into);
     if (node->text == node->written) {
         config_warning(reader, node,
                        "%s is a secret that stands in the file; take it from ${NAME} or file:PATH",

@@ -44,7 +44,7 @@ static size_t push_number(struct reader *reader, size_t number)
 
 /* ---- Shapes ---- */
 
-static void *place_of(const struct schema_key *key, void *into)
+static void *config_sections_place_of(const struct schema_key *key, void *into)
 {
     return into != NULL && key->offset != SCHEMA_NOWHERE ? (char *)into + key->offset : NULL;
 }
@@ -72,8 +72,8 @@ static size_t room_for(size_t n)
 }
 
 /* Room for `n` more of `bytes` bytes, behind what an earlier file has put there. */
-static char *grow(struct reader *reader, const struct schema_key *key, size_t n, size_t bytes,
-                  void *into)
+static char *config_sections_grow(struct reader *reader, const struct schema_key *key, size_t n,
+                                  size_t bytes, void *into)
 {
     char *items, *place = (char *)into + key->offset;
     size_t had;
@@ -110,7 +110,7 @@ static char *grow_sections(struct reader *reader, const struct schema_key *key, 
 
     if (into == NULL || key->offset == SCHEMA_NOWHERE || n == 0)
         return NULL;
-    items = grow(reader, key, n, key->section->bytes, into);
+    items = config_sections_grow(reader, key, n, key->section->bytes, into);
     if (items != NULL)
         add_count(key, n, into);
     return items;
@@ -136,7 +136,7 @@ static void read_sections(struct reader *reader, const struct schema_key *key,
 static void read_texts(struct reader *reader, const struct schema_key *key,
                        const struct yaml_node *node, void *into)
 {
-    struct config_names *names = place_of(key, into);
+    struct config_names *names = config_sections_place_of(key, into);
     const char **list = NULL;
     size_t i = 0;
 
@@ -157,7 +157,7 @@ static void read_texts(struct reader *reader, const struct schema_key *key,
 static void read_words(struct reader *reader, const struct schema_key *key,
                        const struct yaml_node *node, void *into)
 {
-    unsigned *place = place_of(key, into), words = 0;
+    unsigned *place = config_sections_place_of(key, into), words = 0;
     size_t i = 0;
 
     for (const struct yaml_node *child = node->first; child != NULL; child = child->next) {
@@ -175,7 +175,8 @@ static void read_networks(struct reader *reader, const struct schema_key *key,
                           const struct yaml_node *node, void *into)
 {
     struct config_range *range =
-        node->n > 0 ? (void *)grow(reader, key, node->n, sizeof *range, into) : NULL;
+        node->n > 0 ? (void *)config_sections_grow(reader, key, node->n, sizeof *range, into)
+                    : NULL;
     size_t i = 0, good = 0;
 
     for (const struct yaml_node *child = node->first; child != NULL; child = child->next) {
@@ -227,7 +228,7 @@ static void read_named(struct reader *reader, const struct schema_key *key,
 {
     bool sections = key->kind == SCHEMA_SECTION;
     char *item = sections ? grow_sections(reader, key, node->n, into) : NULL;
-    struct config_pairs *pairs = sections ? NULL : place_of(key, into);
+    struct config_pairs *pairs = sections ? NULL : config_sections_place_of(key, into);
 
     if (pairs != NULL)
         *pairs = (struct config_pairs){
@@ -249,8 +250,8 @@ static void read_named(struct reader *reader, const struct schema_key *key,
     }
 }
 
-static void read_key(struct reader *reader, const struct schema_key *key,
-                     const struct yaml_node *node, void *into)
+static void config_sections_read_key(struct reader *reader, const struct schema_key *key,
+                                     const struct yaml_node *node, void *into)
 {
     size_t path = config_path_push(reader, key->name);
 
@@ -265,7 +266,7 @@ static void read_key(struct reader *reader, const struct schema_key *key,
     else if (key->shape == SCHEMA_NAMED)
         read_named(reader, key, node, into);
     else
-        read_one(reader, key, node, place_of(key, into));
+        read_one(reader, key, node, config_sections_place_of(key, into));
     config_path_pop(reader, path);
 }
 
@@ -322,7 +323,7 @@ static void set_default_words(const struct schema_key *key, unsigned *words)
 void config_set_defaults(struct reader *reader, const struct schema_section *section, void *into)
 {
     for (const struct schema_key *key = section->keys; key->name != NULL; key++) {
-        void *place = place_of(key, into);
+        void *place = config_sections_place_of(key, into);
         if (place != NULL && key->shape == SCHEMA_LIST && key->kind == SCHEMA_WORD)
             set_default_words(key, place);
         if (place == NULL || key->shape != SCHEMA_ONE)
@@ -374,7 +375,7 @@ void config_read_section(struct reader *reader, const struct schema_section *sec
     for (const struct yaml_node *child = node->first; child != NULL; child = child->next) {
         const struct schema_key *key = config_find_key(section, child->key->text);
         if (key != NULL)
-            read_key(reader, key, child, into);
+            config_sections_read_key(reader, key, child, into);
         else
             unknown_key(reader, section, child->key);
     }

@@ -18,7 +18,7 @@ struct expansion {
     bool missing, malformed;
 };
 
-static void append(struct expansion *to, const char *text, size_t bytes)
+static void config_vars_append(struct expansion *to, const char *text, size_t bytes)
 {
     if (bytes > to->room - to->bytes) {
         to->malformed = true;
@@ -53,7 +53,7 @@ static const char *expand_one(struct reader *reader, const struct yaml_node *nod
     name[bytes] = '\0';
     const char *value = getenv(name);
     if (value != NULL) {
-        append(to, value, strlen(value));
+        config_vars_append(to, value, strlen(value));
     } else {
         config_missing(reader, node, unread, "the environment variable %s is not set", name);
         to->missing = true;
@@ -77,7 +77,7 @@ static void expand_text(struct reader *reader, struct yaml_node *node, bool unre
     to.room = EXPANDED_BYTES_MAX;
     for (const char *at = node->text; *at != '\0' && !to.malformed;) {
         const char *next = strstr(at, "${");
-        append(&to, at, next != NULL ? (size_t)(next - at) : strlen(at));
+        config_vars_append(&to, at, next != NULL ? (size_t)(next - at) : strlen(at));
         at = next != NULL ? expand_one(reader, node, unread, next, &to) : at + strlen(at);
     }
     if (to.malformed)

@@ -44,7 +44,8 @@ static const struct yaml_node *item_of(const struct yaml_node *list, size_t i)
 }
 
 /* The i-th of a list of the tenant, or whatever there is of the way to it. */
-static const struct yaml_node *place_of(const struct warner *warner, const char *name, size_t i)
+static const struct yaml_node *config_warnings_place_of(const struct warner *warner,
+                                                        const char *name, size_t i)
 {
     const struct yaml_node *list = yaml_tree_get(warner->node, name), *item = item_of(list, i);
 
@@ -193,8 +194,9 @@ static bool is_above(struct warner *warner, const struct config_budget *budget,
     return true;
 }
 
-static void check_budget(struct warner *warner, const struct config_budget *budget,
-                         const struct config_tenant *above, const struct yaml_node *at)
+static void config_warnings_check_budget(struct warner *warner, const struct config_budget *budget,
+                                         const struct config_tenant *above,
+                                         const struct yaml_node *at)
 {
     const struct config *config = warner->config;
 
@@ -218,9 +220,10 @@ static void check_budgets(struct warner *warner)
         yaml_tree_get(yaml_tree_get(yaml_tree_get(warner->node, "users"), "each"), "budgets");
 
     for (size_t i = 0; i < tenant->n_budgets; i++)
-        check_budget(warner, &tenant->budgets[i], parent, place_of(warner, "budgets", i));
+        config_warnings_check_budget(warner, &tenant->budgets[i], parent,
+                                     config_warnings_place_of(warner, "budgets", i));
     for (size_t i = 0; i < tenant->users.n_budgets && each != NULL; i++)
-        check_budget(warner, &tenant->users.budgets[i], tenant, item_of(each, i));
+        config_warnings_check_budget(warner, &tenant->users.budgets[i], tenant, item_of(each, i));
 }
 
 /* ---- Models ---- */
@@ -265,7 +268,7 @@ static void check_models(struct warner *warner)
         return;
     }
     for (size_t i = 0; i < tenant->n_limits; i++) {
-        const struct yaml_node *line = place_of(warner, "limits", i);
+        const struct yaml_node *line = config_warnings_place_of(warner, "limits", i);
         if (tenant->limits[i].models.n > 0 && !uses_any(warner, &tenant->limits[i].models) &&
             !is_told(warner, &tenant->limits[i].models))
             config_warning(warner->reader, config_child_or_self(line, "models"),
@@ -344,10 +347,11 @@ static void check_expiry(struct warner *warner, tg_ms now)
 
     for (size_t i = 0; i < tenant->n_keys; i++)
         if (!tenant->keys[i].extra && tenant->keys[i].not_after <= now)
-            config_warning(warner->reader,
-                           config_child_or_self(place_of(warner, "keys", i), "not_after"),
-                           "the key \"%.60s\" of the tenant \"%.60s\" has expired",
-                           tenant->keys[i].name != NULL ? tenant->keys[i].name : "", tenant->name);
+            config_warning(
+                warner->reader,
+                config_child_or_self(config_warnings_place_of(warner, "keys", i), "not_after"),
+                "the key \"%.60s\" of the tenant \"%.60s\" has expired",
+                tenant->keys[i].name != NULL ? tenant->keys[i].name : "", tenant->name);
     if (warner->need_keys && tenant->n_keys == 0 &&
         !warner->has_child[tenant - warner->config->tenants])
         config_warning(warner->reader, config_child_or_self(warner->node, "name"),
@@ -386,8 +390,8 @@ static void check_tenant(struct warner *warner, tg_ms now)
     check_tokens(warner, &tenant->cost, NULL, config_child_or_self(warner->node, "cost"),
                  "cost of the tenant");
     for (size_t i = 0; i < tenant->n_limits; i++)
-        check_line_of_tokens(warner, &tenant->limits[i], place_of(warner, "limits", i),
-                             "this limit");
+        check_line_of_tokens(warner, &tenant->limits[i],
+                             config_warnings_place_of(warner, "limits", i), "this limit");
     check_line_of_tokens(warner, &tenant->users.each, users, "the limit of each user");
     check_budgets(warner);
     check_models(warner);

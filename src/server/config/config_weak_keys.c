@@ -35,7 +35,7 @@ struct known {
     const char *word;
 };
 
-static int compare(const void *a, const void *b)
+static int config_weak_keys_compare(const void *a, const void *b)
 {
     const struct known *left = a, *right = b;
 
@@ -52,7 +52,7 @@ static struct known *hash_words(struct reader *reader)
             known = NULL;
     }
     if (known != NULL)
-        qsort(known, WORDS, sizeof *known, compare);
+        qsort(known, WORDS, sizeof *known, config_weak_keys_compare);
     return known;
 }
 
@@ -62,7 +62,7 @@ static const char *find_word(const struct known *known, const uint8_t hash[VIRTU
     const struct known *found;
 
     memcpy(wanted.hash, hash, sizeof wanted.hash);
-    found = bsearch(&wanted, known, WORDS, sizeof *known, compare);
+    found = bsearch(&wanted, known, WORDS, sizeof *known, config_weak_keys_compare);
     return found != NULL ? found->word : NULL;
 }
 
@@ -102,7 +102,7 @@ static void check_keys(struct reader *reader, const struct known *known, size_t 
     }
 }
 
-static bool is_given(const struct reader *reader, const char *section)
+static bool config_weak_keys_is_given(const struct reader *reader, const char *section)
 {
     for (size_t i = 0; i < reader->first_extra; i++)
         if (yaml_tree_get(reader->documents[i].root, section) != NULL)
@@ -118,7 +118,7 @@ static bool is_weak(const struct config_secret *token)
 /* A token that is there and could be guessed; or none, where there is something to administrate. */
 static void check_admin(struct reader *reader)
 {
-    const bool given = is_given(reader, "admin_auth");
+    const bool given = config_weak_keys_is_given(reader, "admin_auth");
 
     for (size_t i = 0; i < reader->first_extra; i++) {
         const struct yaml_node *root = reader->documents[i].root;

@@ -65,8 +65,9 @@ struct walk {
 
 /* ---- Problems -------------------------------------------------------------------------------- */
 
-__attribute__((format(printf, 3, 4))) static bool fail(struct walk *walk, const char *param,
-                                                       const char *format, ...)
+__attribute__((format(printf, 3, 4))) static bool ask_read_fail(struct walk *walk,
+                                                                const char *param,
+                                                                const char *format, ...)
 {
     va_list arguments;
 
@@ -83,7 +84,8 @@ __attribute__((format(printf, 3, 4))) static bool fail(struct walk *walk, const 
 static bool fail_type(struct walk *walk, const char *param, const char *wanted,
                       const struct json_value *value)
 {
-    return fail(walk, param, "'%s' must be %s, not %s", param, wanted, json_kind_name(value->kind));
+    return ask_read_fail(walk, param, "'%s' must be %s, not %s", param, wanted,
+                         json_kind_name(value->kind));
 }
 
 /* The reader has found a mistake. Where it names a key, that is the field. */
@@ -96,8 +98,8 @@ static bool fail_json(struct walk *walk)
 
     if (end != NULL)
         snprintf(param, sizeof param, "%.*s", (int)(end - name - 1), name + 1);
-    return fail(walk, param, "the body cannot be read: %s, at byte %zu", problem->text,
-                problem->offset);
+    return ask_read_fail(walk, param, "the body cannot be read: %s, at byte %zu", problem->text,
+                         problem->offset);
 }
 
 /* ---- Spans ----------------------------------------------------------------------------------- */
@@ -241,7 +243,8 @@ static void count_level(struct walk *walk, const struct level *level)
 static bool push(struct walk *walk, enum mode mode, struct json_text key, enum json_kind kind)
 {
     if (walk->depth == ASK_DEPTH_MAX)
-        return fail(walk, "", "objects and arrays are nested more than %d deep", ASK_DEPTH_MAX);
+        return ask_read_fail(walk, "", "objects and arrays are nested more than %d deep",
+                             ASK_DEPTH_MAX);
     if (!json_enter(walk->reader))
         return false;
     walk->levels[walk->depth++] = (struct level){
@@ -259,7 +262,7 @@ static bool next(struct walk *walk, struct json_text *key, struct json_value *va
     if (json_next(walk->reader, key, value)) {
         if (walk->levels[walk->depth - 1].is_array || ++walk->keys <= ASK_KEYS_MAX)
             return true;
-        return fail(walk, "", "the body has more than %d keys", ASK_KEYS_MAX);
+        return ask_read_fail(walk, "", "the body has more than %d keys", ASK_KEYS_MAX);
     }
     return false;
 }
@@ -315,8 +318,8 @@ struct field {
 };
 
 /* A whole number from `least` to 2^53, or -1 for null. */
-static bool read_whole(struct walk *walk, const char *name, const struct json_value *value,
-                       int64_t least, int64_t *whole)
+static bool ask_read_read_whole(struct walk *walk, const char *name, const struct json_value *value,
+                                int64_t least, int64_t *whole)
 {
     double real = value->kind == JSON_DOUBLE ? value->real : 0.5;
 
@@ -331,8 +334,8 @@ static bool read_whole(struct walk *walk, const char *name, const struct json_va
         return fail_type(walk, name, "a whole number", value);
     if (*whole >= least && *whole <= TG_NUMBER_MAX)
         return true;
-    return fail(walk, name, "'%s' must be a whole number from %" PRId64 " to %" PRId64, name, least,
-                TG_NUMBER_MAX);
+    return ask_read_fail(walk, name, "'%s' must be a whole number from %" PRId64 " to %" PRId64,
+                         name, least, TG_NUMBER_MAX);
 }
 
 static void read_bound(struct walk *walk, const struct field *field, const struct json_value *value)
@@ -340,7 +343,7 @@ static void read_bound(struct walk *walk, const struct field *field, const struc
     struct ask_bound *bound = walk->ask->bounds;
     int64_t whole;
 
-    if (!read_whole(walk, field->name, value, 0, &whole))
+    if (!ask_read_read_whole(walk, field->name, value, 0, &whole))
         return;
     if (bound->name != NULL)
         bound++;
@@ -354,7 +357,7 @@ static void read_choices(struct walk *walk, const struct field *field,
 {
     int64_t whole;
 
-    if (read_whole(walk, field->name, value, 1, &whole) && whole > walk->ask->choices)
+    if (ask_read_read_whole(walk, field->name, value, 1, &whole) && whole > walk->ask->choices)
         walk->ask->choices = whole;
 }
 
@@ -379,7 +382,7 @@ static void read_model(struct walk *walk, const struct field *field, const struc
     if (value->kind != JSON_STRING) {
         fail_type(walk, field->name, "a string", value);
     } else if (value->string.size == 0 || value->string.size > ASK_TEXT_MAX) {
-        fail(walk, field->name, "'model' must have 1 to %d bytes", ASK_TEXT_MAX);
+        ask_read_fail(walk, field->name, "'model' must have 1 to %d bytes", ASK_TEXT_MAX);
     } else {
         model->n = value->string.size;
         memcpy(model->at, value->string.bytes, model->n);
@@ -388,7 +391,7 @@ static void read_model(struct walk *walk, const struct field *field, const struc
 }
 
 /* Keeps what names somebody or something. What has another type is the provider's to refuse. */
-static void keep_text(struct ask_text *text, const struct json_value *value)
+static void ask_read_keep_text(struct ask_text *text, const struct json_value *value)
 {
     struct json_text from = value->kind == JSON_STRING ? value->string : (struct json_text){"", 0};
     char hash[20];
@@ -401,9 +404,10 @@ static void keep_text(struct ask_text *text, const struct json_value *value)
     memcpy(text->at + ASK_TEXT_MAX - n, hash, (size_t)n);
 }
 
-static void read_text(struct walk *walk, const struct field *field, const struct json_value *value)
+static void ask_read_read_text(struct walk *walk, const struct field *field,
+                               const struct json_value *value)
 {
-    keep_text((struct ask_text *)((char *)walk->ask + field->offset), value);
+    ask_read_keep_text((struct ask_text *)((char *)walk->ask + field->offset), value);
     walk_value(walk, QUIET, value);
 }
 
@@ -417,14 +421,14 @@ static void read_text_within(struct walk *walk, const struct field *field,
     struct json_value below;
 
     if (value->kind != JSON_OBJECT) {
-        read_text(walk, field, value);
+        ask_read_read_text(walk, field, value);
         return;
     }
     if (!push(walk, QUIET, key, value->kind))
         return;
     while (next(walk, &key, &below)) {
         if (json_text_is(key, wanted))
-            keep_text(text, &below);
+            ask_read_keep_text(text, &below);
         walk_value(walk, QUIET, &below);
     }
     walk->depth--;
@@ -490,10 +494,10 @@ static const struct field fields[] = {
     {"n", ON_CHAT | ON_COMPLETIONS, read_choices, 0, QUIET},
     {"best_of", ON_COMPLETIONS, read_choices, 0, QUIET},
 
-    {"previous_response_id", ON_RESPONSES, read_text, AT(previous_response_id), QUIET},
-    {"prompt_cache_key", ON_ALL, read_text, AT(prompt_cache_key), QUIET},
-    {"safety_identifier", ON_ALL, read_text, AT(safety_identifier), QUIET},
-    {"user", ON_ALL & ~ON_MESSAGES, read_text, AT(user), QUIET},
+    {"previous_response_id", ON_RESPONSES, ask_read_read_text, AT(previous_response_id), QUIET},
+    {"prompt_cache_key", ON_ALL, ask_read_read_text, AT(prompt_cache_key), QUIET},
+    {"safety_identifier", ON_ALL, ask_read_read_text, AT(safety_identifier), QUIET},
+    {"user", ON_ALL & ~ON_MESSAGES, ask_read_read_text, AT(user), QUIET},
     {"metadata", ON_MESSAGES, read_text_within, AT(user), QUIET},
     {"conversation", ON_RESPONSES, read_text_within, AT(conversation), QUIET},
 
@@ -513,7 +517,7 @@ static const struct field fields[] = {
     {"output_config", ON_ALL, read_prompt, 0, DATA},
 };
 
-static const struct field *find_field(enum endpoint endpoint, struct json_text key)
+static const struct field *ask_read_find_field(enum endpoint endpoint, struct json_text key)
 {
     char first = key.size > 0 ? *key.bytes : '\0'; /* it settles nearly all of them */
 
@@ -534,7 +538,7 @@ static void walk_root(struct walk *walk)
     if (!push(walk, QUIET, key, JSON_OBJECT))
         return;
     while (next(walk, &key, &value)) {
-        const struct field *field = find_field(walk->ask->endpoint, key);
+        const struct field *field = ask_read_find_field(walk->ask->endpoint, key);
         if (field != NULL)
             field->read(walk, field, &value);
         else
@@ -550,16 +554,17 @@ bool ask_read(struct json_reader *reader, enum endpoint endpoint, const char *bo
 
     *ask = (struct ask){.endpoint = endpoint, .body_bytes = n, .max_output = -1, .choices = 1};
     if ((unsigned)endpoint >= ENDPOINT_COUNT || (ON_ALL >> endpoint & 1) == 0)
-        return fail(&walk, "", "this endpoint takes no body");
+        return ask_read_fail(&walk, "", "this endpoint takes no body");
     if (!json_begin(reader, body, n, readable, &root))
         return fail_json(&walk);
     if (root.kind != JSON_OBJECT)
-        return fail(&walk, "", "the body must be an object, not %s", json_kind_name(root.kind));
+        return ask_read_fail(&walk, "", "the body must be an object, not %s",
+                             json_kind_name(root.kind));
     ask->root_at = root.offset;
     walk_root(&walk);
     if (walk.failed)
         return false;
     if (!json_end(reader))
         return fail_json(&walk);
-    return ask->model.n > 0 || fail(&walk, "model", "'model' is missing");
+    return ask->model.n > 0 || ask_read_fail(&walk, "model", "'model' is missing");
 }

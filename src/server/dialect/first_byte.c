@@ -5,7 +5,7 @@
  * calls a machine that has become slower for good is taken as it is. */
 static const double FORGETS = 1.002;
 
-static unsigned bucket_of(int64_t tokens)
+static unsigned first_byte_bucket_of(int64_t tokens)
 {
     unsigned bucket = 0;
 
@@ -16,7 +16,7 @@ static unsigned bucket_of(int64_t tokens)
 
 double first_byte_sample(struct first_byte *first_byte, int64_t prompt_tokens, double ms)
 {
-    _Atomic double *least = &first_byte->least_ms[bucket_of(prompt_tokens)];
+    _Atomic double *least = &first_byte->least_ms[first_byte_bucket_of(prompt_tokens)];
     double usual = atomic_load_explicit(least, memory_order_relaxed);
     double common = atomic_load_explicit(&first_byte->common_ms, memory_order_relaxed);
 

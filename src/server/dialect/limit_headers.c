@@ -91,16 +91,16 @@ size_t reply_duration(tg_ms ms, char text[REPLY_DURATION_MAX])
     return n + put_seconds(text + n, (int)(left % 60000));
 }
 
-static void add(struct reply_limits *limits, const char *name, size_t n)
+static void limit_headers_add(struct reply_limits *limits, const char *name, size_t n)
 {
     limits->fields[limits->n_fields++] =
         (struct http_field){slice_of(name), {limits->room + limits->used, n}};
     limits->used += n;
 }
 
-static void add_number(struct reply_limits *limits, const char *name, int64_t number)
+static void limit_headers_add_number(struct reply_limits *limits, const char *name, int64_t number)
 {
-    add(limits, name, http_put_number(limits->room + limits->used, number));
+    limit_headers_add(limits, name, http_put_number(limits->room + limits->used, number));
 }
 
 struct names {
@@ -124,13 +124,14 @@ static void add_axis(struct reply_limits *limits, const struct tg_decision *deci
 {
     char *at;
 
-    add_number(limits, named->limit, decision->limit);
-    add_number(limits, named->remaining, decision->remaining);
+    limit_headers_add_number(limits, named->limit, decision->limit);
+    limit_headers_add_number(limits, named->remaining, decision->remaining);
     at = limits->room + limits->used;
     if (api == WIRE_ANTHROPIC)
-        add(limits, named->reset, reply_date(num_max(now, decision->reset_at), at));
+        limit_headers_add(limits, named->reset, reply_date(num_max(now, decision->reset_at), at));
     else
-        add(limits, named->reset, reply_duration(num_less(decision->reset_at, now), at));
+        limit_headers_add(limits, named->reset,
+                          reply_duration(num_less(decision->reset_at, now), at));
 }
 
 void reply_limits_write(const struct tg_axes *axes, enum wire_api api, tg_ms now,

@@ -130,7 +130,7 @@ static void read_error(struct json_reader *reader, const struct json_value *erro
 }
 
 /* `response` of the responses API, `message` of messages. */
-static void read_whole(struct json_reader *reader, struct chunk *chunk)
+static void meter_read_whole(struct json_reader *reader, struct chunk *chunk)
 {
     struct json_text key;
     struct json_value value;
@@ -165,7 +165,7 @@ static void read_member(struct json_reader *reader, struct json_text key,
     else if ((json_text_is(key, "delta") || json_text_is(key, "content_block")) && object)
         read_output(reader, chunk);
     else if ((json_text_is(key, "response") || json_text_is(key, "message")) && object)
-        read_whole(reader, chunk);
+        meter_read_whole(reader, chunk);
 }
 
 static bool read_chunk(struct json_reader *reader, struct slice data, struct chunk *chunk)

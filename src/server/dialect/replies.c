@@ -209,7 +209,7 @@ static void add_field(struct reply *reply, const char *name, struct slice value)
         reply->fields[reply->n_fields++] = (struct http_field){slice_of(name), value};
 }
 
-static void add_number(struct reply *reply, const char *name, int64_t number)
+static void replies_add_number(struct reply *reply, const char *name, int64_t number)
 {
     char *at = reply->room + reply->used;
     size_t n = http_put_number(at, number);
@@ -261,8 +261,8 @@ static void say_when(struct reply *reply, const struct refusal *why, tg_ms now, 
         say_stay_away(reply, why, now);
     } else if (retry == RETRY_WAIT && why->retry_after_ms > 0) {
         tg_ms wait = spread(why->retry_after_ms, longest, random);
-        add_number(reply, "retry-after-ms", wait);
-        add_number(reply, "retry-after", (wait + 999) / 1000);
+        replies_add_number(reply, "retry-after-ms", wait);
+        replies_add_number(reply, "retry-after", (wait + 999) / 1000);
     }
 }
 

@@ -44,7 +44,7 @@ void sse_fini(struct sse *sse)
 
 /* ---- What is held ---------------------------------------------------------------------------- */
 
-static bool make_room(char **room, size_t *size, size_t needed)
+static bool sse_make_room(char **room, size_t *size, size_t needed)
 {
     size_t bigger = *size < 1024 ? 1024 : *size;
 
@@ -80,10 +80,10 @@ static void forget_given(struct sse *sse)
 }
 
 /* Adds what was scanned to what is held. */
-static bool hold(struct sse *sse)
+static bool sse_hold(struct sse *sse)
 {
     if (sse->scanned > SSE_EVENT_MAX - sse->n_held ||
-        !make_room(&sse->held, &sse->held_room, sse->n_held + sse->scanned))
+        !sse_make_room(&sse->held, &sse->held_room, sse->n_held + sse->scanned))
         return false;
     if (sse->scanned > 0)
         memcpy(sse->held + sse->n_held, sse->fed, sse->scanned);
@@ -127,7 +127,7 @@ static bool join(struct sse *sse, struct sse_event *event, struct slice line)
 {
     size_t n = event->data.n;
 
-    if (!make_room(&sse->joined, &sse->joined_room, event->raw.n))
+    if (!sse_make_room(&sse->joined, &sse->joined_room, event->raw.n))
         return false;
     if (event->data.at != sse->joined && n > 0)
         memcpy(sse->joined, event->data.at, n);
@@ -138,7 +138,7 @@ static bool join(struct sse *sse, struct sse_event *event, struct slice line)
 }
 
 /* False: no memory. */
-static bool read_fields(struct sse *sse, struct slice rest, struct sse_event *event)
+static bool sse_read_fields(struct sse *sse, struct slice rest, struct sse_event *event)
 {
     struct slice value;
 
@@ -202,7 +202,7 @@ static void give_event(struct sse *sse, struct slice raw, struct sse_event *even
     struct slice text = {raw.at + (marked ? MARK_BYTES : 0), raw.n - (marked ? MARK_BYTES : 0)};
 
     *event = (struct sse_event){.kind = SSE_BLANK, .raw = raw};
-    if (!read_fields(sse, text, event)) {
+    if (!sse_read_fields(sse, text, event)) {
         *event = (struct sse_event){.kind = SSE_PIECE, .raw = raw};
         sse->oversized++;
     }
@@ -216,7 +216,7 @@ static void give_collected(struct sse *sse, struct sse_event *event)
 
     sse->fields = false;
     if (sse->n_held > 0) {
-        hold(sse);
+        sse_hold(sse);
         raw = (struct slice){sse->held, sse->n_held};
         sse->held_given = true;
     } else {
@@ -323,7 +323,7 @@ bool sse_next(struct sse *sse, struct sse_event *event)
         }
     if (sse->n_fed == 0)
         return false;
-    if (!sse->skipping && hold(sse))
+    if (!sse->skipping && sse_hold(sse))
         return false;
     give_piece(sse, event);
     return true;

@@ -61,7 +61,8 @@ static bool is_whole(const struct envoy_rule *rule)
 }
 
 /* Counts the rules of each key, so that every table is made as large as it must be. */
-static void count_keys(struct envoy_level *level, const struct part *parts, size_t n_parts)
+static void envoy_rls_build_count_keys(struct envoy_level *level, const struct part *parts,
+                                       size_t n_parts)
 {
     size_t n_keys = 0;
 
@@ -195,7 +196,7 @@ static void build_level(struct build *build, const struct part *parts, size_t n_
         reader->no_memory = true;
         return;
     }
-    count_keys(level, parts, n_parts);
+    envoy_rls_build_count_keys(level, parts, n_parts);
     for (size_t i = 0; i < n && level->list[i].n > 0; i++)
         if (!make_key(reader, &level->list[i]))
             return;

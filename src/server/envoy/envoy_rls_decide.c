@@ -46,7 +46,7 @@ struct envoy_rls_pending {
     struct remote_ask asks[]; /* as many as descriptors */
 };
 
-static void end(struct envoy_rls_pending *pending)
+static void envoy_rls_decide_end(struct envoy_rls_pending *pending)
 {
     for (size_t i = 0; i < pending->work.n; i++)
         if (pending->asks[i].asked)
@@ -91,7 +91,8 @@ static bool is_in_shadow(const struct remote_ask *remote)
     return remote->ask->shadow || remote->pending->work.rls->config->mode == CONFIG_SHADOW;
 }
 
-static void decided(struct remote_claim *debit, enum tg_err err, const struct tg_axes *axes)
+static void envoy_rls_decide_decided(struct remote_claim *debit, enum tg_err err,
+                                     const struct tg_axes *axes)
 {
     static const struct tg_axes open;
     struct remote_ask *remote = (struct remote_ask *)(void *)debit; /* its first member */
@@ -116,11 +117,11 @@ static void ask_remote(struct remote_ask *remote, int64_t hits)
     remote->what = (struct tg_debit){.scopes = &remote->scope, .n_scopes = 1, .cost = hits};
     pending->waiting++;
     if (remote_take(pending->worker->port, &remote->debit, pending->generation, &remote->what,
-                    decided, &err, &axes))
-        decided(&remote->debit, err, &axes);
+                    envoy_rls_decide_decided, &err, &axes))
+        envoy_rls_decide_decided(&remote->debit, err, &axes);
 }
 
-static void begin(struct envoy_rls_pending *pending, size_t i)
+static void envoy_rls_decide_begin(struct envoy_rls_pending *pending, size_t i)
 {
     struct remote_ask *remote = &pending->asks[i];
     struct rls_ask *ask = &pending->work.asks[i];
@@ -194,14 +195,14 @@ static bool is_refused(const struct envoy_rls_pending *pending)
     return refused;
 }
 
-static void finish(struct envoy_rls_pending *pending)
+static void envoy_rls_decide_finish(struct envoy_rls_pending *pending)
 {
     if (pending->err)
         (void)rls_fail(&pending->reply, ENVOY_RLS_UNAVAILABLE, "%s", tg_strerror(pending->err));
     else
         rls_reply(&pending->work, is_refused(pending), &pending->reply);
     pending->done(pending->context, &pending->reply);
-    end(pending);
+    envoy_rls_decide_end(pending);
 }
 
 /* The one function that moves a request on: whenever an answer has come. True: it has ended. */
@@ -215,7 +216,7 @@ static bool step(struct envoy_rls_pending *pending)
         return false;
     if (!pending->err)
         settle_beyond(pending);
-    finish(pending);
+    envoy_rls_decide_finish(pending);
     return true;
 }
 
@@ -240,7 +241,7 @@ static struct envoy_rls_pending *ask_elsewhere(struct worker *worker,
     rls_plan(&pending->work);
     pending->waiting = 1; /* until all have been asked */
     for (size_t i = 0; i < pending->work.n; i++)
-        begin(pending, i);
+        envoy_rls_decide_begin(pending, i);
     return pending;
 }
 
@@ -271,7 +272,7 @@ void envoy_rls_cancel(struct envoy_rls_pending *pending)
     for (size_t i = 0; i < pending->work.n; i++)
         if (pending->asks[i].asked)
             remote_claim_refund(&pending->asks[i].debit);
-    end(pending);
+    envoy_rls_decide_end(pending);
 }
 
 bool envoy_rls_may_ask(struct worker *worker, const struct http_head *head)

@@ -32,7 +32,8 @@ static const struct exchange_ops rls_exchange_ops;
 
 /* ---- replies ---- */
 
-static void answer(struct exchange *x, int status, struct slice type, struct slice body)
+static void envoy_rls_http_answer(struct exchange *x, int status, struct slice type,
+                                  struct slice body)
 {
     struct http_fields fields;
 
@@ -43,7 +44,7 @@ static void answer(struct exchange *x, int status, struct slice type, struct sli
     http_inbound_send(x->in, &head, body);
 }
 
-static void refuse(struct exchange *x, const struct refusal *why)
+static void envoy_rls_http_refuse(struct exchange *x, const struct refusal *why)
 {
     struct worker *worker = x->worker;
     struct reply reply;
@@ -55,7 +56,7 @@ static void refuse(struct exchange *x, const struct refusal *why)
     http_inbound_send(x->in, &head, reply.body);
 }
 
-static void decided(void *context, const struct envoy_rls_reply *reply)
+static void envoy_rls_http_decided(void *context, const struct envoy_rls_reply *reply)
 {
     struct exchange *x = context;
     struct json_writer out;
@@ -67,24 +68,25 @@ static void decided(void *context, const struct envoy_rls_reply *reply)
                      reply->result == ENVOY_RLS_INVALID ? REPLY_INVALID_REQUEST
                                                         : REPLY_STORE_UNAVAILABLE,
                      "%s", reply->message);
-        refuse(x, &why);
+        envoy_rls_http_refuse(x, &why);
         return;
     }
     json_writer_init(&out);
     envoy_rls_write(&out, reply);
     if (out.text.failed) {
         refusal_init(&why, REPLY_INTERNAL, NULL);
-        refuse(x, &why);
+        envoy_rls_http_refuse(x, &why);
     } else {
-        answer(x, reply->overall == ENVOY_RLS_OVER_LIMIT ? 429 : 200, SLICE("application/json"),
-               (struct slice){out.text.bytes, out.text.size});
+        envoy_rls_http_answer(x, reply->overall == ENVOY_RLS_OVER_LIMIT ? 429 : 200,
+                              SLICE("application/json"),
+                              (struct slice){out.text.bytes, out.text.size});
     }
     json_writer_fini(&out);
 }
 
 /* ---- the exchange ---- */
 
-static void end(struct http_inbound *in)
+static void envoy_rls_http_end(struct http_inbound *in)
 {
     struct exchange *x = in->owner;
     char problem[ENVOY_RLS_MESSAGE_MAX];
@@ -96,15 +98,15 @@ static void end(struct http_inbound *in)
                                 (struct slice){x->body.n > 0 ? x->body.bytes : "", x->body.n},
                                 x->body.room, problem);
     if (x->message != NULL) {
-        x->pending = envoy_rls_decide(x->worker, &x->message->request, decided, x);
+        x->pending = envoy_rls_decide(x->worker, &x->message->request, envoy_rls_http_decided, x);
         return;
     }
     refusal_init(&why, problem[0] != '\0' ? REPLY_INVALID_REQUEST : REPLY_INTERNAL, "%s",
                  problem[0] != '\0' ? problem : "there is no memory for the request");
-    refuse(x, &why);
+    envoy_rls_http_refuse(x, &why);
 }
 
-static void data(struct http_inbound *in, struct slice bytes)
+static void envoy_rls_http_data(struct http_inbound *in, struct slice bytes)
 {
     struct exchange *x = in->owner;
     struct refusal why;
@@ -113,21 +115,21 @@ static void data(struct http_inbound *in, struct slice bytes)
         return;
     if (x->body.n + bytes.n > BODY_MAX) {
         refusal_init(&why, REPLY_PAYLOAD_TOO_LARGE, "the body has more than %d bytes", BODY_MAX);
-        refuse(x, &why);
+        envoy_rls_http_refuse(x, &why);
     } else if (!held_body_add(&x->body, x->worker->gateway, x->worker->generation, in->head.length,
                               bytes)) {
         refusal_init(&why, REPLY_MEMORY_PRESSURE,
                      "memory pressure: the bodies of calls take all the memory they may");
-        refuse(x, &why);
+        envoy_rls_http_refuse(x, &why);
     }
 }
 
-static void room(struct http_inbound *in)
+static void envoy_rls_http_room(struct http_inbound *in)
 {
     (void)in;
 }
 
-static void gone(struct http_inbound *in, enum http_why why)
+static void envoy_rls_http_gone(struct http_inbound *in, enum http_why why)
 {
     struct exchange *x = in->owner;
 
@@ -140,8 +142,10 @@ static void gone(struct http_inbound *in, enum http_why why)
     free(x);
 }
 
-static const struct exchange_ops rls_exchange_ops = {
-    .data = data, .end = end, .room = room, .gone = gone};
+static const struct exchange_ops rls_exchange_ops = {.data = envoy_rls_http_data,
+                                                     .end = envoy_rls_http_end,
+                                                     .room = envoy_rls_http_room,
+                                                     .gone = envoy_rls_http_gone};
 
 const struct exchange_ops *envoy_rls_ops(const struct http_inbound *in)
 {
@@ -157,9 +161,9 @@ const struct exchange_ops *envoy_rls_ops(const struct http_inbound *in)
 static void check_health(struct exchange *x)
 {
     if (atomic_load_explicit(&x->worker->gateway->draining, memory_order_relaxed))
-        answer(x, 503, SLICE("text/plain"), SLICE("the gateway is about to end\n"));
+        envoy_rls_http_answer(x, 503, SLICE("text/plain"), SLICE("the gateway is about to end\n"));
     else
-        answer(x, 200, SLICE("text/plain"), SLICE("OK"));
+        envoy_rls_http_answer(x, 200, SLICE("text/plain"), SLICE("OK"));
 }
 
 /* Answers at once where no body is wanted. */
@@ -174,13 +178,13 @@ static void take_head(struct exchange *x, bool json)
     if (!right) {
         refusal_init(&why, REPLY_METHOD_NOT_ALLOWED, NULL);
         why.allow = json ? "POST" : "GET, HEAD";
-        refuse(x, &why);
+        envoy_rls_http_refuse(x, &why);
     } else if (!json) {
         check_health(x);
     } else if (!envoy_rls_may_ask(x->worker, head)) {
         refusal_init(&why, REPLY_INVALID_API_KEY,
                      "envoy_rls.auth is callers: send 'Authorization: Bearer TOKEN' of one");
-        refuse(x, &why);
+        envoy_rls_http_refuse(x, &why);
     }
 }
 

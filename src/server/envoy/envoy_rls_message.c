@@ -31,8 +31,8 @@ struct field {
     const char *what; /* it must be */
 };
 
-__attribute__((format(printf, 2, 3))) static bool say(struct reading *reading, const char *format,
-                                                      ...)
+__attribute__((format(printf, 2, 3))) static bool envoy_rls_message_say(struct reading *reading,
+                                                                        const char *format, ...)
 {
     va_list args;
 
@@ -43,7 +43,7 @@ __attribute__((format(printf, 2, 3))) static bool say(struct reading *reading, c
 }
 
 /* A name of the client's, for a message: printable, and not too long. */
-static const char *shown(struct json_text name, char text[44])
+static const char *envoy_rls_message_shown(struct json_text name, char text[44])
 {
     size_t n = name.size < 40 ? name.size : 40;
 
@@ -68,12 +68,13 @@ static bool read_object(struct reading *reading, const struct field *fields)
                !(field->camel != NULL && json_text_is(key, field->camel)))
             field++;
         if (field->name == NULL)
-            return say(reading, "there is no field '%s' here", shown(key, name));
+            return envoy_rls_message_say(reading, "there is no field '%s' here",
+                                         envoy_rls_message_shown(key, name));
         if (value.kind == JSON_NULL)
             continue;
         if (!field->read(reading, &value))
             return reading->problem[0] == '\0'
-                       ? say(reading, "%s must be %s", field->name, field->what)
+                       ? envoy_rls_message_say(reading, "%s must be %s", field->name, field->what)
                        : false;
     }
     return true;
@@ -95,7 +96,8 @@ static bool read_array(struct reading *reading, const struct json_value *value,
     return true;
 }
 
-static bool read_text(struct reading *reading, const struct json_value *value, struct slice *to)
+static bool envoy_rls_message_read_text(struct reading *reading, const struct json_value *value,
+                                        struct slice *to)
 {
     struct envoy_rls_message *message = reading->to;
 
@@ -109,7 +111,8 @@ static bool read_text(struct reading *reading, const struct json_value *value, s
 }
 
 /* Digits, perhaps in quotes: so protobuf writes numbers of 64 bits. */
-static bool read_number(const struct json_value *value, uint64_t most, uint64_t *to)
+static bool envoy_rls_message_read_number(const struct json_value *value, uint64_t most,
+                                          uint64_t *to)
 {
     uint64_t number = 0;
 
@@ -135,7 +138,7 @@ static bool read_uint32(const struct json_value *value, uint32_t *to)
 {
     uint64_t number;
 
-    if (!read_number(value, UINT32_MAX, &number))
+    if (!envoy_rls_message_read_number(value, UINT32_MAX, &number))
         return false;
     *to = (uint32_t)number;
     return true;
@@ -148,17 +151,17 @@ static struct envoy_rls_entry *last_entry(struct reading *reading)
     return &reading->to->entries[reading->to->n_entries - 1];
 }
 
-static bool read_key(struct reading *reading, const struct json_value *value)
+static bool envoy_rls_message_read_key(struct reading *reading, const struct json_value *value)
 {
-    return read_text(reading, value, &last_entry(reading)->key);
+    return envoy_rls_message_read_text(reading, value, &last_entry(reading)->key);
 }
 
 static bool read_entry_value(struct reading *reading, const struct json_value *value)
 {
-    return read_text(reading, value, &last_entry(reading)->value);
+    return envoy_rls_message_read_text(reading, value, &last_entry(reading)->value);
 }
 
-static const struct field entry_fields[] = {{"key", NULL, read_key, "a string"},
+static const struct field entry_fields[] = {{"key", NULL, envoy_rls_message_read_key, "a string"},
                                             {"value", NULL, read_entry_value, "a string"},
                                             {NULL, NULL, NULL, NULL}};
 
@@ -167,7 +170,8 @@ static bool read_entry(struct reading *reading)
     struct envoy_rls_message *to = reading->to;
 
     if (to->n_entries == ENVOY_RLS_ENTRIES_MAX)
-        return say(reading, "the descriptors have more than %d entries", ENVOY_RLS_ENTRIES_MAX);
+        return envoy_rls_message_say(reading, "the descriptors have more than %d entries",
+                                     ENVOY_RLS_ENTRIES_MAX);
     to->entries[to->n_entries++] = (struct envoy_rls_entry){{"", 0}, {"", 0}};
     reading->descriptor->n_entries++;
     return read_object(reading, entry_fields);
@@ -214,7 +218,7 @@ static bool read_limit(struct reading *reading, const struct json_value *value)
 static bool read_own_hits(struct reading *reading, const struct json_value *value)
 {
     reading->descriptor->has_hits = true;
-    return read_number(value, UINT64_MAX, &reading->descriptor->hits);
+    return envoy_rls_message_read_number(value, UINT64_MAX, &reading->descriptor->hits);
 }
 
 static bool read_negative(struct reading *reading, const struct json_value *value)
@@ -235,7 +239,8 @@ static bool read_descriptor(struct reading *reading)
     struct envoy_rls_message *to = reading->to;
 
     if (to->n_descriptors == ENVOY_RLS_DESCRIPTORS_MAX)
-        return say(reading, "descriptors has more than %d items", ENVOY_RLS_DESCRIPTORS_MAX);
+        return envoy_rls_message_say(reading, "descriptors has more than %d items",
+                                     ENVOY_RLS_DESCRIPTORS_MAX);
     reading->descriptor = &to->descriptors[to->n_descriptors++];
     *reading->descriptor = (struct envoy_rls_descriptor){.entries = &to->entries[to->n_entries]};
     return read_object(reading, descriptor_fields);
@@ -248,12 +253,12 @@ static bool read_descriptors(struct reading *reading, const struct json_value *v
 
 static bool read_domain(struct reading *reading, const struct json_value *value)
 {
-    return read_text(reading, value, &reading->to->request.domain);
+    return envoy_rls_message_read_text(reading, value, &reading->to->request.domain);
 }
 
 static bool read_hits(struct reading *reading, const struct json_value *value)
 {
-    return read_number(value, UINT32_MAX, &reading->to->request.hits);
+    return envoy_rls_message_read_number(value, UINT32_MAX, &reading->to->request.hits);
 }
 
 static const struct field request_fields[] = {
@@ -262,20 +267,21 @@ static const struct field request_fields[] = {
     {"hits_addend", "hitsAddend", read_hits, "a number below 2^32"},
     {NULL, NULL, NULL, NULL}};
 
-static bool read_all(struct reading *reading, struct slice body, size_t readable)
+static bool envoy_rls_message_read_all(struct reading *reading, struct slice body, size_t readable)
 {
     struct json_value root;
 
     if (json_begin(reading->reader, body.at, body.n, readable, &root) && root.kind != JSON_OBJECT)
-        return say(reading, "the body must be an object, not %s", json_kind_name(root.kind));
+        return envoy_rls_message_say(reading, "the body must be an object, not %s",
+                                     json_kind_name(root.kind));
     if (root.kind == JSON_OBJECT && !read_object(reading, request_fields) &&
         json_reader_problem(reading->reader) == NULL)
         return false;
     if (json_end(reading->reader))
         return true;
     const struct json_problem *problem = json_reader_problem(reading->reader);
-    return say(reading, "the body is not JSON: %.90s (at byte %zu)", problem->text,
-               problem->offset);
+    return envoy_rls_message_say(reading, "the body is not JSON: %.90s (at byte %zu)",
+                                 problem->text, problem->offset);
 }
 
 struct envoy_rls_message *envoy_rls_read(struct json_reader *reader, struct slice body,
@@ -290,7 +296,7 @@ struct envoy_rls_message *envoy_rls_read(struct json_reader *reader, struct slic
     to->request = (struct envoy_rls_request){.domain = {"", 0}, .descriptors = to->descriptors};
     to->n_descriptors = to->n_entries = to->used = 0;
     to->text = (char *)(to + 1);
-    if (!read_all(&reading, body, readable)) {
+    if (!envoy_rls_message_read_all(&reading, body, readable)) {
         free(to);
         return NULL;
     }
@@ -316,7 +322,8 @@ static void write_number(struct json_writer *out, const char *key, int64_t numbe
     json_write_integer(out, number);
 }
 
-static void write_text(struct json_writer *out, const char *key, struct slice text)
+static void envoy_rls_message_write_text(struct json_writer *out, const char *key,
+                                         struct slice text)
 {
     if (text.n == 0)
         return;
@@ -332,7 +339,7 @@ static void write_duration(struct json_writer *out, tg_ms ms)
                 ? snprintf(text, sizeof text, "%" PRId64 "s", ms / 1000)
                 : snprintf(text, sizeof text, "%" PRId64 ".%03" PRId64 "s", ms / 1000, ms % 1000);
 
-    write_text(out, "durationUntilReset", (struct slice){text, (size_t)n});
+    envoy_rls_message_write_text(out, "durationUntilReset", (struct slice){text, (size_t)n});
 }
 
 static void write_limit(struct json_writer *out, const struct envoy_rls_status *status)
@@ -340,8 +347,8 @@ static void write_limit(struct json_writer *out, const struct envoy_rls_status *
     json_write_key(out, "currentLimit");
     json_write_object(out);
     write_number(out, "requestsPerUnit", status->requests_per_unit);
-    write_text(out, "unit", slice_of(envoy_unit_name(status->unit)));
-    write_text(out, "name", status->name);
+    envoy_rls_message_write_text(out, "unit", slice_of(envoy_unit_name(status->unit)));
+    envoy_rls_message_write_text(out, "name", status->name);
     json_write_object_end(out);
 }
 
@@ -365,8 +372,8 @@ static void write_headers(struct json_writer *out, const struct envoy_rls_reply 
     json_write_array(out);
     for (size_t i = 0; i < reply->n_headers; i++) {
         json_write_object(out);
-        write_text(out, "key", reply->headers[i].name);
-        write_text(out, "value", reply->headers[i].value);
+        envoy_rls_message_write_text(out, "key", reply->headers[i].name);
+        envoy_rls_message_write_text(out, "value", reply->headers[i].value);
         json_write_object_end(out);
     }
     json_write_array_end(out);

@@ -29,7 +29,7 @@ struct making {
     bool failed; /* there was no memory: what was made is not to be used */
 };
 
-static void *take(struct making *making, size_t bytes)
+static void *envoy_rls_metadata_take(struct making *making, size_t bytes)
 {
     void *at = arena_alloc(making->arena, bytes);
 
@@ -42,7 +42,7 @@ static void *take(struct making *making, size_t bytes)
 static md_value *new_value(struct making *making,
                            Envoy__Service__Ratelimit__V3__Value__KindCase kind)
 {
-    md_value *value = take(making, sizeof *value);
+    md_value *value = envoy_rls_metadata_take(making, sizeof *value);
 
     if (value != NULL) {
         MD(value__init)(value);
@@ -60,7 +60,7 @@ static md_value *new_number(struct making *making, double number)
     return value;
 }
 
-static char *put(char *to, struct slice text)
+static char *envoy_rls_metadata_put(char *to, struct slice text)
 {
     size_t i = 0;
 
@@ -82,15 +82,15 @@ static char *put(char *to, struct slice text)
 static md_value *new_text(struct making *making, struct slice first, const struct slice *second)
 {
     md_value *value = new_value(making, KIND(STRING_VALUE));
-    char *text = take(making, first.n + (second != NULL ? second->n : 0) + 2);
+    char *text = envoy_rls_metadata_take(making, first.n + (second != NULL ? second->n : 0) + 2);
 
     if (value == NULL || text == NULL)
         return NULL;
     value->string_value = text;
-    text = put(text, first);
+    text = envoy_rls_metadata_put(text, first);
     if (second != NULL) {
         *text++ = '=';
-        (void)put(text, *second);
+        (void)envoy_rls_metadata_put(text, *second);
     }
     return value;
 }
@@ -98,8 +98,8 @@ static md_value *new_text(struct making *making, struct slice first, const struc
 static md_value *new_list(struct making *making, size_t room)
 {
     md_value *value = new_value(making, KIND(LIST_VALUE));
-    md_list *list = take(making, sizeof *list);
-    md_value **values = take(making, (room + 1) * sizeof(md_value *));
+    md_list *list = envoy_rls_metadata_take(making, sizeof *list);
+    md_value **values = envoy_rls_metadata_take(making, (room + 1) * sizeof(md_value *));
 
     if (value == NULL || list == NULL || values == NULL)
         return NULL;
@@ -117,8 +117,8 @@ static void add_item(md_value *list, md_value *item)
 
 static md_struct *new_struct(struct making *making)
 {
-    md_struct *made = take(making, sizeof *made);
-    md_field **fields = take(making, FIELDS_MAX * sizeof(md_field *));
+    md_struct *made = envoy_rls_metadata_take(making, sizeof *made);
+    md_field **fields = envoy_rls_metadata_take(making, FIELDS_MAX * sizeof(md_field *));
 
     if (made == NULL || fields == NULL)
         return NULL;
@@ -129,7 +129,7 @@ static md_struct *new_struct(struct making *making)
 
 static void add_field(struct making *making, md_struct *to, const char *key, md_value *value)
 {
-    md_field *field = take(making, sizeof *field);
+    md_field *field = envoy_rls_metadata_take(making, sizeof *field);
 
     if (to == NULL || value == NULL || field == NULL)
         return;

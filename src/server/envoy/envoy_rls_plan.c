@@ -11,7 +11,7 @@
 
 /* ---- keys ---- */
 
-static void put(struct rls_key *key, struct slice text)
+static void envoy_rls_plan_put(struct rls_key *key, struct slice text)
 {
     uint64_t n = text.n;
 
@@ -46,10 +46,10 @@ bool rls_key_make(struct rls_key *key, struct slice domain, const struct rls_ask
     key->bytes = room <= RLS_KEY_SMALL ? key->small : malloc(room);
     if (key->bytes == NULL)
         return false;
-    put(key, domain);
+    envoy_rls_plan_put(key, domain);
     for (size_t i = 0; i < descriptor->n_entries; i++) {
-        put(key, descriptor->entries[i].key);
-        put(key, value_of(descriptor, rule, i));
+        envoy_rls_plan_put(key, descriptor->entries[i].key);
+        envoy_rls_plan_put(key, value_of(descriptor, rule, i));
     }
     return true;
 }

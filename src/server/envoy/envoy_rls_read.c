@@ -173,8 +173,8 @@ static void report(void *context, size_t line, size_t column, const char *text)
 
 /* Nothing of the file is kept among the documents but its name: it is no part of the configuration
  * that its other readers would know. */
-static void read_text(struct reader *reader, const char *text, size_t bytes,
-                      struct envoy_file *file)
+static void envoy_rls_read_read_text(struct reader *reader, const char *text, size_t bytes,
+                                     struct envoy_file *file)
 {
     struct yaml_node *root = NULL;
 
@@ -192,7 +192,8 @@ static void read_text(struct reader *reader, const char *text, size_t bytes,
                      domain != NULL ? "empty" : "missing");
 }
 
-static void read_file(struct reader *reader, const char *path, struct envoy_files *all)
+static void envoy_rls_read_read_file(struct reader *reader, const char *path,
+                                     struct envoy_files *all)
 {
     size_t bytes = 0;
 
@@ -211,7 +212,7 @@ static void read_file(struct reader *reader, const char *path, struct envoy_file
         return;
     }
     config_digest_add(reader, text, bytes);
-    read_text(reader, text, bytes, &all->list[all->n++]);
+    envoy_rls_read_read_text(reader, text, bytes, &all->list[all->n++]);
     free(text);
 }
 
@@ -256,7 +257,7 @@ static void read_folder(struct reader *reader, const struct yaml_node *node, con
         if (!is_rules(found[i]->d_name))
             others++;
         else if (all->list != NULL && n <= FILES_MAX && bytes > 0 && (size_t)bytes < sizeof path)
-            read_file(reader, path, all);
+            envoy_rls_read_read_file(reader, path, all);
         free(found[i]);
     }
     free(found);
@@ -271,7 +272,8 @@ static void read_folder(struct reader *reader, const struct yaml_node *node, con
                        folder, others);
 }
 
-static void read_all(struct reader *reader, const struct yaml_node *node, struct config_envoy *to)
+static void envoy_rls_read_read_all(struct reader *reader, const struct yaml_node *node,
+                                    struct config_envoy *to)
 {
     struct envoy_files all = {0};
     struct stat about;
@@ -281,7 +283,7 @@ static void read_all(struct reader *reader, const struct yaml_node *node, struct
     } else {
         all.list = arena_alloc(reader->scratch, sizeof *all.list);
         if (all.list != NULL)
-            read_file(reader, to->path, &all);
+            envoy_rls_read_read_file(reader, to->path, &all);
     }
     reader->no_memory |= all.list == NULL;
     if (!reader->no_memory)
@@ -301,7 +303,7 @@ void config_finish_envoy(struct reader *reader, const struct yaml_node *node, vo
         return;
     memcpy(above, reader->path, sizeof above);
     config_path_pop(reader, 0);
-    read_all(reader, path, to);
+    envoy_rls_read_read_all(reader, path, to);
     memcpy(reader->path, above, sizeof above);
     reader->path_bytes = bytes;
     reader->current = home;

@@ -80,8 +80,8 @@ static const struct envoy_rule *find_of_key(const struct envoy_key *key, struct 
     return key->any;
 }
 
-static const struct envoy_rule *find(const struct envoy_level *level,
-                                     const struct envoy_rls_entry *entry)
+static const struct envoy_rule *envoy_rls_rules_find(const struct envoy_level *level,
+                                                     const struct envoy_rls_entry *entry)
 {
     size_t number = config_index_get(level->keys, entry->key.at, entry->key.n);
     const struct envoy_rule *found = NULL;
@@ -107,7 +107,7 @@ const struct envoy_rule *envoy_rules_match(const struct envoy_domain *domain,
     const struct envoy_rule *rule = NULL;
 
     for (size_t i = 0; i < descriptor->n_entries; i++) {
-        rule = find(level, &descriptor->entries[i]);
+        rule = envoy_rls_rules_find(level, &descriptor->entries[i]);
         if (rule == NULL)
             return NULL;
         level = &rule->below;

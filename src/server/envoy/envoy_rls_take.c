@@ -48,7 +48,7 @@ static enum tg_err act(const struct taking *taking, const struct rls_ask *ask, e
 }
 
 /* Whether it would fit. Hits of 0 ask whether one would. */
-static enum tg_err look(const struct taking *taking, struct rls_ask *ask)
+static enum tg_err envoy_rls_take_look(const struct taking *taking, struct rls_ask *ask)
 {
     int64_t hits = num_max(ask->hits, 1);
     struct tg_decision answer;
@@ -81,7 +81,7 @@ static enum tg_err take_brought(const struct taking *taking, struct rls_ask *ask
     return TG_OK;
 }
 
-static enum tg_err take(const struct taking *taking, struct rls_ask *ask)
+static enum tg_err envoy_rls_take_take(const struct taking *taking, struct rls_ask *ask)
 {
     struct tg_decision answer;
     enum tg_err err = act(taking, ask, TAKE, ask->hits, &answer);
@@ -97,15 +97,16 @@ static enum tg_err take(const struct taking *taking, struct rls_ask *ask)
     return err;
 }
 
-static enum tg_err decide(const struct taking *taking, struct rls_ask *ask, bool refused)
+static enum tg_err envoy_rls_take_decide(const struct taking *taking, struct rls_ask *ask,
+                                         bool refused)
 {
     if (ask->set == 0) {
         rls_shut_out(ask);
         return TG_OK;
     }
     if (ask->hits == 0 || (refused && !rls_is_meter(ask)))
-        return look(taking, ask);
-    return ask->limit == NULL ? take_brought(taking, ask) : take(taking, ask);
+        return envoy_rls_take_look(taking, ask);
+    return ask->limit == NULL ? take_brought(taking, ask) : envoy_rls_take_take(taking, ask);
 }
 
 static enum tg_err give_back(const struct taking *taking)
@@ -140,7 +141,7 @@ void envoy_rls_take(const struct envoy_rls *rls, struct tg_store *store,
         struct rls_ask *ask = &taking.work.asks[i];
         if (!ask->limited)
             continue;
-        err = decide(&taking, ask, refused);
+        err = envoy_rls_take_decide(&taking, ask, refused);
         refused |= rls_refuses(&taking.work, ask);
     }
     /* What cannot be given back stays charged: the answer is no, or an error, either way. */

@@ -27,7 +27,7 @@ static bool is_one_of(const char *word, const char *const *words)
 
 /* ---- merges ---- */
 
-static void append(struct yaml_node *map, struct yaml_node *child)
+static void envoy_rls_yaml_append(struct yaml_node *map, struct yaml_node *child)
 {
     child->next = NULL;
     if (map->last != NULL)
@@ -56,7 +56,7 @@ static void merge_map(struct reader *reader, struct yaml_node *map, struct yaml_
     for (struct yaml_node *child = source->first; child != NULL; child = next) {
         next = child->next;
         if (yaml_tree_get(map, child->key->text) == NULL)
-            append(map, child);
+            envoy_rls_yaml_append(map, child);
     }
 }
 

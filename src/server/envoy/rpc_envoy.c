@@ -190,7 +190,7 @@ static void answer_call(struct grpc_call *call, const struct envoy_rls_reply *re
     arena_free(arena);
 }
 
-static void decided(void *context, const struct envoy_rls_reply *reply)
+static void rpc_envoy_decided(void *context, const struct envoy_rls_reply *reply)
 {
     struct grpc_call *call = context;
     struct asking *asking = asking_of(call);
@@ -208,14 +208,14 @@ static void decided(void *context, const struct envoy_rls_reply *reply)
 
 /* ---- the method ---- */
 
-static void begin(struct grpc_call *call)
+static void rpc_envoy_begin(struct grpc_call *call)
 {
     if (!envoy_rls_may_ask(rpc_worker(call), &call->in->head))
         grpc_finish(call, GRPC_UNAUTHENTICATED,
                     "envoy_rls.auth is callers: send authorization: Bearer TOKEN of one");
 }
 
-static void ask(struct grpc_call *call, const ProtobufCMessage *message)
+static void rpc_envoy_ask(struct grpc_call *call, const ProtobufCMessage *message)
 {
     struct asking *asking = asking_of(call);
 
@@ -225,11 +225,11 @@ static void ask(struct grpc_call *call, const ProtobufCMessage *message)
         return;
     }
     struct envoy_rls_pending *pending =
-        envoy_rls_decide(rpc_worker(call), &asking->question->request, decided, call);
+        envoy_rls_decide(rpc_worker(call), &asking->question->request, rpc_envoy_decided, call);
     asking->pending = pending;
 }
 
-static void cancel(struct grpc_call *call)
+static void rpc_envoy_cancel(struct grpc_call *call)
 {
     struct asking *asking = asking_of(call);
 
@@ -242,9 +242,9 @@ static void cancel(struct grpc_call *call)
 static const struct grpc_method METHODS[] = {
     {.name = "ShouldRateLimit",
      .request = &envoy__service__ratelimit__v3__rate_limit_request__descriptor,
-     .begin = begin,
-     .message = ask,
-     .cancel = cancel},
+     .begin = rpc_envoy_begin,
+     .message = rpc_envoy_ask,
+     .cancel = rpc_envoy_cancel},
 };
 
 const struct grpc_service rpc_envoy = {"envoy.service.ratelimit.v3.RateLimitService", METHODS,

@@ -135,7 +135,7 @@ static bool names_fit(const struct slot *slot)
 
 /* ---- Appending ---- */
 
-static struct slot *slot_of(struct journal *journal, uint64_t sequence)
+static struct slot *journal_slot_of(struct journal *journal, uint64_t sequence)
 {
     return &journal->slots[(sequence - 1) % journal->n];
 }
@@ -171,7 +171,7 @@ void journal_give_room(struct journal *journal, int64_t n)
 void journal_append(struct journal *journal, const struct ledger_entry *entry)
 {
     uint64_t sequence = atomic_fetch_add_explicit(&journal->next, 1, memory_order_acq_rel);
-    struct slot *slot = slot_of(journal, sequence);
+    struct slot *slot = journal_slot_of(journal, sequence);
 
     put_entry(slot, entry);
     slot->checksum = slot_checksum(slot, journal->token, sequence);
@@ -186,7 +186,8 @@ void journal_warm(struct journal *journal, uint64_t slots)
      * they wrote. */
     slots = slots < journal->n ? slots : journal->n;
     for (uint64_t i = 0; i < slots; i += PAGE_SLOTS)
-        atomic_fetch_add_explicit(&slot_of(journal, next + i)->sequence, 0, memory_order_relaxed);
+        atomic_fetch_add_explicit(&journal_slot_of(journal, next + i)->sequence, 0,
+                                  memory_order_relaxed);
 }
 
 /* ---- Reading ---- */
@@ -221,7 +222,7 @@ static enum journal_found found_at(const struct journal *journal, uint64_t numbe
 enum journal_found journal_read(struct journal *journal, uint64_t sequence,
                                 struct journal_record *record)
 {
-    struct slot *slot = slot_of(journal, sequence);
+    struct slot *slot = journal_slot_of(journal, sequence);
     uint64_t number = atomic_load_explicit(&slot->sequence, memory_order_acquire);
 
     if (number == sequence && read_slot(journal, slot, sequence, record))
@@ -234,7 +235,7 @@ enum journal_found journal_read(struct journal *journal, uint64_t sequence,
 enum journal_found journal_find(struct journal *journal, uint64_t sequence,
                                 struct journal_record *record)
 {
-    struct slot *slot = slot_of(journal, sequence);
+    struct slot *slot = journal_slot_of(journal, sequence);
 
     if (read_slot(journal, slot, sequence, record))
         return JOURNAL_WHOLE;
@@ -245,7 +246,7 @@ static bool is_blank(struct journal *journal, uint64_t sequence)
 {
     static const struct slot blank;
 
-    return memcmp(slot_of(journal, sequence), &blank, sizeof blank) == 0;
+    return memcmp(journal_slot_of(journal, sequence), &blank, sizeof blank) == 0;
 }
 
 /* One may be an append that had only just drawn its number. */
@@ -261,7 +262,7 @@ uint64_t journal_last(struct journal *journal, uint64_t moved)
     uint64_t last = moved;
 
     for (uint64_t sequence = moved + 1; sequence <= moved + journal->n; sequence++)
-        if (atomic_load(&slot_of(journal, sequence)->sequence) == sequence ||
+        if (atomic_load(&journal_slot_of(journal, sequence)->sequence) == sequence ||
             journal_find(journal, sequence, &record) == JOURNAL_WHOLE)
             last = sequence;
     return last;
@@ -272,7 +273,7 @@ uint64_t journal_wipe(struct journal *journal, uint64_t from, uint64_t to)
     uint64_t wiped = 0;
 
     for (uint64_t sequence = from; sequence <= to; sequence++) {
-        struct slot *slot = slot_of(journal, sequence);
+        struct slot *slot = journal_slot_of(journal, sequence);
         if (can_stand(journal, atomic_load(&slot->sequence), sequence))
             continue;
         atomic_store(&slot->sequence, 0);

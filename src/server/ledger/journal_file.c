@@ -104,8 +104,8 @@ bool journal_create(const char *path, uint64_t token, size_t slots, struct tg_pr
     return done;
 }
 
-static bool check_head(const char *path, const struct head *head, off_t file_bytes, uint64_t token,
-                       struct tg_problem *problem)
+static bool journal_file_check_head(const char *path, const struct head *head, off_t file_bytes,
+                                    uint64_t token, struct tg_problem *problem)
 {
     static const char go_on[] = "put back the right file, or replace it by an empty one to go on "
                                 "without what it held";
@@ -139,7 +139,7 @@ static bool map_file(struct journal *journal, int fd, const char *path, uint64_t
 
     if (fstat(fd, &stat) != 0 || pread(fd, &head, sizeof head, 0) < 0)
         return problem_fail(problem, "%s cannot be read: %s", path, strerror(errno));
-    if (!check_head(path, &head, stat.st_size, token, problem))
+    if (!journal_file_check_head(path, &head, stat.st_size, token, problem))
         return false;
     mapping = mmap(NULL, (size_t)stat.st_size, protection, MAP_SHARED, fd, 0);
     if (mapping == MAP_FAILED)

@@ -86,7 +86,7 @@ void ledger_append(struct ledger *ledger, const struct ledger_entry *entry)
 
 /* ---- Off the way ---- */
 
-static void tell(struct ledger *ledger, const struct tg_problem *why, struct tg_problem *to)
+static void ledger_tell(struct ledger *ledger, const struct tg_problem *why, struct tg_problem *to)
 {
     pthread_mutex_lock(&ledger->telling);
     ledger->reason = *why;
@@ -122,7 +122,7 @@ bool ledger_flush(struct ledger *ledger, struct tg_problem *problem)
     if (!done)
         journal_sync(&ledger->journal);
     pthread_mutex_unlock(&ledger->held);
-    tell(ledger, &why, done ? NULL : problem);
+    ledger_tell(ledger, &why, done ? NULL : problem);
     return done;
 }
 
@@ -134,7 +134,7 @@ bool ledger_roll(struct ledger *ledger, tg_ms now, struct tg_problem *problem)
     pthread_mutex_lock(&ledger->held);
     done = ledger_db_roll(&ledger->db, now, ledger->detail, &why);
     pthread_mutex_unlock(&ledger->held);
-    tell(ledger, &why, done ? NULL : problem);
+    ledger_tell(ledger, &why, done ? NULL : problem);
     return done;
 }
 

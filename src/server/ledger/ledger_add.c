@@ -72,7 +72,7 @@ static sqlite3_stmt *statement_of(struct ledger_db *db, enum ledger_statement wh
 }
 
 /* Runs a statement to its end; what it gave in its first column, if anything, is the result. */
-static bool finish(sqlite3_stmt *statement, int64_t *result)
+static bool ledger_add_finish(sqlite3_stmt *statement, int64_t *result)
 {
     int code = sqlite3_step(statement);
 
@@ -89,12 +89,12 @@ static bool find_name(struct ledger_db *db, struct ledger_text name, int64_t *id
 
     *id = 0;
     sqlite3_bind_blob(find, 1, name.bytes, (int)name.size, SQLITE_STATIC);
-    if (!finish(find, id))
+    if (!ledger_add_finish(find, id))
         return false;
     if (*id != 0)
         return true;
     sqlite3_bind_blob(add, 1, name.bytes, (int)name.size, SQLITE_STATIC);
-    if (!finish(add, NULL))
+    if (!ledger_add_finish(add, NULL))
         return false;
     *id = sqlite3_last_insert_rowid(db->sqlite);
     return true;
@@ -129,7 +129,7 @@ static bool add_row(sqlite3_stmt *statement, const int64_t *values, int n)
 {
     for (int i = 0; i < n; i++)
         sqlite3_bind_int64(statement, i + 1, values[i]);
-    return finish(statement, NULL);
+    return ledger_add_finish(statement, NULL);
 }
 
 /* All rows that wait, in one statement if they fill it. */

@@ -59,8 +59,8 @@ static void bind(sqlite3_stmt *statement, int place, const struct value *value)
 }
 
 /* Runs one statement; what it gave in its first column, if anything, is the result. */
-static bool run(struct ledger_db *db, const char *sql, const struct value *values, int n,
-                int64_t *result, struct tg_problem *problem)
+static bool ledger_admin_run(struct ledger_db *db, const char *sql, const struct value *values,
+                             int n, int64_t *result, struct tg_problem *problem)
 {
     sqlite3_stmt *statement = NULL;
     int code = sqlite3_prepare_v2(db->sqlite, sql, -1, &statement, NULL);
@@ -100,7 +100,7 @@ static bool within(struct ledger_db *db, const struct bound *bound, struct tg_pr
 
     if (bound == NULL)
         return true;
-    if (!run(db, bound->count, bound->values, bound->n, &there, problem))
+    if (!ledger_admin_run(db, bound->count, bound->values, bound->n, &there, problem))
         return false;
     return there < bound->max ||
            problem_fail(problem, "%s has %lld %s, and takes no more than %lld", db->path,
@@ -118,7 +118,8 @@ static bool change(struct ledger *ledger, const struct bound *bound,
     bool done = ledger_db_in_place(db, problem) && ledger_db_run(db, "BEGIN IMMEDIATE", problem) &&
                 ledger_db_run(db, schema, problem) && within(db, bound, problem);
     for (size_t i = 0; done && i < n; i++)
-        done = run(db, statements[i].sql, statements[i].values, statements[i].n, NULL, problem);
+        done = ledger_admin_run(db, statements[i].sql, statements[i].values, statements[i].n, NULL,
+                                problem);
     if (done && id != NULL)
         *id = sqlite3_last_insert_rowid(db->sqlite);
     done = done && ledger_db_run(db, "COMMIT", problem);
@@ -293,7 +294,7 @@ struct ledger_admin_block {
 };
 
 /* A copy of a column, with a 0 behind it; null: no memory. */
-static const char *keep_text(struct ledger_admin *all, sqlite3_stmt *row, int column)
+static const char *ledger_admin_keep_text(struct ledger_admin *all, sqlite3_stmt *row, int column)
 {
     const char *bytes = (const char *)sqlite3_column_text(row, column);
     size_t n = (size_t)sqlite3_column_bytes(row, column);
@@ -325,15 +326,15 @@ static bool read_tenant(struct ledger_admin *all, sqlite3_stmt *row)
         return false;
     all->tenants = list;
     list += all->n_tenants;
-    *list = (struct ledger_admin_tenant){.name = keep_text(all, row, 0),
-                                         .text = keep_text(all, row, 1),
+    *list = (struct ledger_admin_tenant){.name = ledger_admin_keep_text(all, row, 0),
+                                         .text = ledger_admin_keep_text(all, row, 1),
                                          .bytes = (size_t)sqlite3_column_bytes(row, 1),
                                          .changed_at = sqlite3_column_int64(row, 2)};
     all->n_tenants++;
     return list->name != NULL && list->text != NULL;
 }
 
-static bool read_key(struct ledger_admin *all, sqlite3_stmt *row)
+static bool ledger_admin_read_key(struct ledger_admin *all, sqlite3_stmt *row)
 {
     struct ledger_admin_key *list = one_more(all->keys, all->n_keys, sizeof *list);
 
@@ -341,8 +342,8 @@ static bool read_key(struct ledger_admin *all, sqlite3_stmt *row)
         return false;
     all->keys = list;
     list += all->n_keys;
-    *list = (struct ledger_admin_key){.tenant = keep_text(all, row, 0),
-                                      .name = keep_text(all, row, 1),
+    *list = (struct ledger_admin_key){.tenant = ledger_admin_keep_text(all, row, 0),
+                                      .name = ledger_admin_keep_text(all, row, 1),
                                       .not_after = sqlite3_column_int64(row, 3),
                                       .made_at = sqlite3_column_int64(row, 4)};
     /* The hash of a row that somebody else has spoilt is that of no key. */
@@ -362,10 +363,10 @@ static bool read_topup(struct ledger_admin *all, sqlite3_stmt *row)
     all->topups = list;
     list += all->n_topups;
     *list = (struct ledger_admin_topup){.id = sqlite3_column_int64(row, 0),
-                                        .tenant = keep_text(all, row, 1),
+                                        .tenant = ledger_admin_keep_text(all, row, 1),
                                         .per = per >= 0 && per < TG_PER_COUNT ? (enum tg_per)per
                                                                               : TG_PER_DAY,
-                                        .tz = keep_text(all, row, 3),
+                                        .tz = ledger_admin_keep_text(all, row, 3),
                                         .micro = sqlite3_column_int64(row, 4),
                                         .made_at = sqlite3_column_int64(row, 5),
                                         .ends_at = sqlite3_column_int64(row, 6)};
@@ -394,14 +395,15 @@ static bool read_rows(struct ledger_db *db, const char *sql, read_row_fn *read_r
     return code == SQLITE_DONE;
 }
 
-static bool read_all(struct ledger_db *db, struct ledger_admin *all, struct tg_problem *problem)
+static bool ledger_admin_read_all(struct ledger_db *db, struct ledger_admin *all,
+                                  struct tg_problem *problem)
 {
     int64_t tables = 0;
 
-    if (!run(db,
-             "SELECT count(*) FROM sqlite_schema WHERE name IN"
-             " ('admin_tenants', 'admin_keys', 'admin_topups')",
-             NULL, 0, &tables, problem))
+    if (!ledger_admin_run(db,
+                          "SELECT count(*) FROM sqlite_schema WHERE name IN"
+                          " ('admin_tenants', 'admin_keys', 'admin_topups')",
+                          NULL, 0, &tables, problem))
         return false;
     if (tables == 0)
         return true;
@@ -410,7 +412,7 @@ static bool read_all(struct ledger_db *db, struct ledger_admin *all, struct tg_p
            read_rows(db,
                      "SELECT tenant, name, sha256, not_after, made_at FROM admin_keys"
                      " ORDER BY tenant, name",
-                     read_key, all, problem) &&
+                     ledger_admin_read_key, all, problem) &&
            read_rows(db,
                      "SELECT id, tenant, per, tz, micro_usd, made_at, ends_at FROM admin_topups"
                      " ORDER BY id",
@@ -422,7 +424,7 @@ bool ledger_admin_read(struct ledger *ledger, struct ledger_admin *all, struct t
     struct ledger_admin found = {0};
 
     pthread_mutex_lock(&ledger->held);
-    bool done = read_all(&ledger->db, &found, problem);
+    bool done = ledger_admin_read_all(&ledger->db, &found, problem);
     pthread_mutex_unlock(&ledger->held);
     if (!done) {
         ledger_admin_free(&found);

@@ -108,8 +108,8 @@ void ledger_db_undo(struct ledger_db *db)
 }
 
 /* The first column of the first row, as a number or a text. */
-static bool ask(struct ledger_db *db, const char *sql, int64_t *number, char *text, size_t bytes,
-                struct tg_problem *problem)
+static bool ledger_db_ask(struct ledger_db *db, const char *sql, int64_t *number, char *text,
+                          size_t bytes, struct tg_problem *problem)
 {
     sqlite3_stmt *statement = NULL;
     bool done = sqlite3_prepare_v2(db->sqlite, sql, -1, &statement, NULL) == SQLITE_OK &&
@@ -131,7 +131,7 @@ static bool ask_number(struct ledger_db *db, const char *sql, int64_t *number,
 {
     char text[64];
 
-    return ask(db, sql, number, text, sizeof text, problem);
+    return ledger_db_ask(db, sql, number, text, sizeof text, problem);
 }
 
 /* ---- Opening ---- */
@@ -203,7 +203,7 @@ static bool check_pages(struct ledger_db *db, struct tg_problem *problem)
         return false;
     if (pages > CHECKED_BYTES_MAX / page_bytes)
         return true;
-    if (!ask(db, "PRAGMA quick_check(1)", &ignored, found, sizeof found, problem))
+    if (!ledger_db_ask(db, "PRAGMA quick_check(1)", &ignored, found, sizeof found, problem))
         return false;
     if (strcmp(found, "ok") != 0)
         return problem_fail(problem, "%s is damaged: %s; %s", db->path, found,
@@ -233,7 +233,7 @@ static bool set_modes(struct ledger_db *db, bool in_memory, struct tg_problem *p
     char mode[32];
     int64_t ignored;
 
-    if (!ask(db, "PRAGMA journal_mode = WAL", &ignored, mode, sizeof mode, problem))
+    if (!ledger_db_ask(db, "PRAGMA journal_mode = WAL", &ignored, mode, sizeof mode, problem))
         return false;
     if (!in_memory && strcmp(mode, "wal") != 0)
         return problem_fail(problem,
@@ -246,7 +246,8 @@ static bool set_modes(struct ledger_db *db, bool in_memory, struct tg_problem *p
 
 /* ---- The whole ---- */
 
-static bool prepare(struct ledger_db *db, bool fresh, bool may_be_new, struct tg_problem *problem)
+static bool ledger_db_prepare(struct ledger_db *db, bool fresh, bool may_be_new,
+                              struct tg_problem *problem)
 {
     if (!fresh)
         return check_pages(db, problem);
@@ -294,7 +295,7 @@ bool ledger_db_open(struct ledger_db *db, const char *path, int busy_ms, bool ma
     bool fresh;
 
     if (open_sqlite(db, path, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, busy_ms, problem) &&
-        check_version(db, &fresh, problem) && prepare(db, fresh, may_be_new, problem) &&
+        check_version(db, &fresh, problem) && ledger_db_prepare(db, fresh, may_be_new, problem) &&
         set_modes(db, in_memory, problem) && (!fresh || make_schema(db, problem)) &&
         read_row(db, problem) && ledger_db_read_tenants(db, problem)) {
         if (!in_memory)

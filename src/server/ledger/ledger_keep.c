@@ -34,7 +34,7 @@ static bool is_stopping(struct ledger *ledger)
     return stopping;
 }
 
-static void *keep(void *arg)
+static void *ledger_keep_keep(void *arg)
 {
     struct ledger *ledger = arg;
     tg_ms rolled_at = -ROLL_EVERY_MS;
@@ -62,7 +62,7 @@ bool ledger_keep(struct ledger *ledger, const struct clock *clock, int64_t perio
                             ledger->path);
     ledger->clock = clock;
     ledger->period_ms = period_ms;
-    err = pthread_create(&ledger->keeper, NULL, keep, ledger);
+    err = pthread_create(&ledger->keeper, NULL, ledger_keep_keep, ledger);
     if (err != 0)
         return problem_fail(problem, "%s: there is no thread to keep it: %s", ledger->path,
                             strerror(err));

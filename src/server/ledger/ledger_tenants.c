@@ -17,8 +17,8 @@
 /* ---- in memory ---- */
 
 /* Where a tenant's number stands, or would stand. */
-static uint32_t *slot_of(const struct ledger_db *db, uint32_t parent, const char *name,
-                         size_t bytes)
+static uint32_t *ledger_tenants_slot_of(const struct ledger_db *db, uint32_t parent,
+                                        const char *name, size_t bytes)
 {
     size_t at = (size_t)XXH3_64bits_withSeed(name, bytes, parent) & (db->n_slots - 1);
 
@@ -31,7 +31,7 @@ static uint32_t *slot_of(const struct ledger_db *db, uint32_t parent, const char
     return &db->slots[at];
 }
 
-static bool grow(struct ledger_db *db)
+static bool ledger_tenants_grow(struct ledger_db *db)
 {
     size_t n = db->n_slots > 0 ? 2 * db->n_slots : 64;
     struct ledger_db_tenant *larger = realloc(db->tenants, n / 2 * sizeof *larger);
@@ -47,8 +47,8 @@ static bool grow(struct ledger_db *db)
     db->slots = slots;
     db->n_slots = n;
     for (size_t i = 0; i < db->n_tenants; i++)
-        *slot_of(db, db->tenants[i].parent, db->tenants[i].name, strlen(db->tenants[i].name)) =
-            (uint32_t)i + 1;
+        *ledger_tenants_slot_of(db, db->tenants[i].parent, db->tenants[i].name,
+                                strlen(db->tenants[i].name)) = (uint32_t)i + 1;
     return true;
 }
 
@@ -57,11 +57,11 @@ static bool keep_tenant(struct ledger_db *db, uint32_t parent, const char *name,
 {
     char *copy = strndup(name, bytes);
 
-    if (copy == NULL || (2 * db->n_tenants >= db->n_slots && !grow(db))) {
+    if (copy == NULL || (2 * db->n_tenants >= db->n_slots && !ledger_tenants_grow(db))) {
         free(copy);
         return problem_fail(problem, "%s: there is no memory for its tenants", db->path);
     }
-    uint32_t *slot = slot_of(db, parent, name, bytes);
+    uint32_t *slot = ledger_tenants_slot_of(db, parent, name, bytes);
     db->tenants[db->n_tenants++] = (struct ledger_db_tenant){copy, parent};
     if (*slot == 0) /* a damaged table may have one twice: the first stands for it */
         *slot = (uint32_t)db->n_tenants;
@@ -77,8 +77,8 @@ static void forget_tenants(struct ledger_db *db, size_t n)
         return;
     memset(db->slots, 0, db->n_slots * sizeof *db->slots);
     for (size_t i = 0; i < n; i++)
-        *slot_of(db, db->tenants[i].parent, db->tenants[i].name, strlen(db->tenants[i].name)) =
-            (uint32_t)i + 1;
+        *ledger_tenants_slot_of(db, db->tenants[i].parent, db->tenants[i].name,
+                                strlen(db->tenants[i].name)) = (uint32_t)i + 1;
 }
 
 void ledger_db_free_tenants(struct ledger_db *db)
@@ -168,7 +168,7 @@ static bool number_one(struct ledger_db *db, struct ledger_tenant_spec *list, si
         parent = list[spec->parent].number;
     }
     if (db->n_slots > 0)
-        spec->number = *slot_of(db, parent, spec->name, strlen(spec->name));
+        spec->number = *ledger_tenants_slot_of(db, parent, spec->name, strlen(spec->name));
     if (spec->number != 0)
         return true;
     if (db->n_tenants >= INT32_MAX ||

@@ -98,7 +98,7 @@ static void add_sum(void *context, const struct ledger_sum *sum)
         add_user(restore, sum);
 }
 
-static bool no_memory(struct tg_problem *problem)
+static bool restore_no_memory(struct tg_problem *problem)
 {
     return problem_fail(problem, "there is no memory to restore budgets");
 }
@@ -127,13 +127,13 @@ bool restore_read(struct restore *restore, const struct forest *forest, struct t
     restore->node_of = calloc(restore->n_tenants, sizeof *restore->node_of);
     restore->first_of = calloc(restore->n_nodes, sizeof *restore->first_of);
     if (!restore->sums || !restore->totals || !restore->node_of || !restore->first_of)
-        return no_memory(problem);
+        return restore_no_memory(problem);
     find_nodes(restore, forest);
     for (restore->window = 0; restore->window < restore->n_begins; restore->window++)
         if (!ledger_scan_moved(restore->ledger, restore->begins[restore->window], add_sum, restore,
                                problem))
             return false;
-    return !restore->failed || no_memory(problem);
+    return !restore->failed || restore_no_memory(problem);
 }
 
 /* To everyone, and to every name on its way up, each once. */
@@ -169,7 +169,7 @@ bool restore_read_waiting(struct restore *restore, struct tg_problem *problem)
         ledger_scan_waiting(restore->ledger, restore->begins[restore->window], add_sum, restore);
     for (uint32_t tenant = 0; tenant < restore->n_tenants; tenant++)
         add_to_totals(restore, tenant);
-    return !restore->failed || no_memory(problem);
+    return !restore->failed || restore_no_memory(problem);
 }
 
 /* ---- Asking ---- */

@@ -212,8 +212,8 @@ static bool fail_bank(enum tg_err err, const struct tg_problem *why, struct tg_p
 }
 
 /* Everything in the bank, with the lock. */
-static bool set_up(struct spending *spending, struct forest *forest, struct restore *restore,
-                   tg_ms now, struct tg_problem *problem)
+static bool spending_set_up(struct spending *spending, struct forest *forest,
+                            struct restore *restore, tg_ms now, struct tg_problem *problem)
 {
     struct tg_problem why = {""};
     enum tg_err err = TG_OK;
@@ -244,7 +244,7 @@ static bool adopt(struct spending *spending, struct forest *forest, struct resto
     done = restore_read(restore, forest, problem);
     if (done) {
         pthread_rwlock_wrlock(&spending->lock);
-        done = set_up(spending, forest, restore, now, problem);
+        done = spending_set_up(spending, forest, restore, now, problem);
         if (done) {
             struct forest old = spending->forest;
             spending->forest = *forest;
@@ -349,8 +349,8 @@ static enum tg_err reserve_once(struct spending *spending, const struct spending
     return tg_bank_reserve(spending->bank, account, call->money, call->up_to, now, answer);
 }
 
-static enum tg_err reserve(struct spending *spending, const struct spending_call *call,
-                           size_t tenant, tg_ms now, struct tg_money_answer *answer)
+static enum tg_err spending_do_reserve(struct spending *spending, const struct spending_call *call,
+                                       size_t tenant, tg_ms now, struct tg_money_answer *answer)
 {
     enum tg_err err = reserve_once(spending, call, tenant, now, answer);
 
@@ -378,7 +378,7 @@ enum tg_err spending_reserve(struct spending *spending, const struct spending_ca
     pthread_rwlock_rdlock(&spending->lock);
     size_t node = forest_find(&spending->forest, call->tenant, call->hint);
     if (node != SPENDING_TOP) {
-        err = reserve(spending, call, node, now, &got);
+        err = spending_do_reserve(spending, call, node, now, &got);
         tenant = spending->forest.nodes[node].ledger_id;
     }
     pthread_rwlock_unlock(&spending->lock);

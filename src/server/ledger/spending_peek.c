@@ -41,9 +41,9 @@ static void look_empty(const struct tg_budget *budget, tg_ms now, struct tg_budg
     tg_window_of(budget->per, budget->zone, now, &seen->begin, &seen->end);
 }
 
-static void look_at(struct spending *spending, struct spending_account *account,
-                    const struct tg_budget *budgets, size_t n, tg_ms now, spending_each_fn *fn,
-                    void *context)
+static void spending_peek_look_at(struct spending *spending, struct spending_account *account,
+                                  const struct tg_budget *budgets, size_t n, tg_ms now,
+                                  spending_each_fn *fn, void *context)
 {
     struct tg_budget_metrics seen[TG_BUDGETS_MAX];
 
@@ -63,7 +63,7 @@ static void look_at_node(struct spending *spending, size_t i, const char *root, 
     struct spending_account account = {
         .root = root, .tenant = node->name, .number = atomic_load(&node->account)};
 
-    look_at(spending, &account, node->budgets, node->n_budgets, now, fn, context);
+    spending_peek_look_at(spending, &account, node->budgets, node->n_budgets, now, fn, context);
 }
 
 static void look_at_user(struct spending *spending, size_t i, const char *root,
@@ -74,7 +74,8 @@ static void look_at_user(struct spending *spending, size_t i, const char *root,
 
     account.number =
         tg_bank_find(spending->bank, atomic_load(&node->account), user.bytes, user.size);
-    look_at(spending, &account, node->user_budgets, node->n_user_budgets, now, fn, context);
+    spending_peek_look_at(spending, &account, node->user_budgets, node->n_user_budgets, now, fn,
+                          context);
 }
 
 /* From a tenant up to its root; everyone is not among them. */

@@ -25,7 +25,7 @@ void exposition_fini(struct exposition *text)
     exposition_init(text);
 }
 
-static bool make_room(struct exposition *text, size_t more)
+static bool exposition_make_room(struct exposition *text, size_t more)
 {
     size_t room = text->room > 0 ? text->room : TEXT_FIRST;
 
@@ -43,9 +43,9 @@ static bool make_room(struct exposition *text, size_t more)
     return true;
 }
 
-static void add(struct exposition *text, const char *bytes, size_t n)
+static void exposition_add(struct exposition *text, const char *bytes, size_t n)
 {
-    if (!make_room(text, n))
+    if (!exposition_make_room(text, n))
         return;
     memcpy(text->bytes + text->n, bytes, n);
     text->n += n;
@@ -53,7 +53,7 @@ static void add(struct exposition *text, const char *bytes, size_t n)
 
 static void add_text(struct exposition *text, const char *more)
 {
-    add(text, more, strlen(more));
+    exposition_add(text, more, strlen(more));
 }
 
 static void addf(struct exposition *text, const char *format, ...)
@@ -67,7 +67,7 @@ static void addf(struct exposition *text, const char *format, ...)
     int n = vsnprintf(some, sizeof some, format, args);
     va_end(args);
     if (n > 0)
-        add(text, some, (size_t)n < sizeof some ? (size_t)n : sizeof some - 1);
+        exposition_add(text, some, (size_t)n < sizeof some ? (size_t)n : sizeof some - 1);
 }
 
 /* ---- lines ---- */
@@ -77,7 +77,7 @@ static void add_escaped(struct exposition *text, const char *value)
 {
     for (;;) {
         size_t plain = strcspn(value, "\n\"\\");
-        add(text, value, plain);
+        exposition_add(text, value, plain);
         value += plain;
         if (*value == '\0')
             return;

@@ -39,7 +39,7 @@ static void put_quoted(struct log_line *line, const char *bytes, size_t n)
 /* ---- Texts --------------------------------------------------------------------------------- */
 
 /* Characters that need neither escaping in JSON nor, for name=value, quotes. */
-static bool is_plain(struct slice text, bool json)
+static bool log_line_is_plain(struct slice text, bool json)
 {
     for (size_t i = 0; i < text.n; i++) {
         unsigned char c = (unsigned char)text.at[i];
@@ -59,7 +59,7 @@ void log_line_text(struct log_line *line, struct slice name, struct slice text)
     if (text.n == 0 || !put_name(line, name, most))
         return;
     used = line->out.size;
-    if (text.n + 2 <= most && is_plain(text, line->json))
+    if (text.n + 2 <= most && log_line_is_plain(text, line->json))
         put_quoted(line, text.at, text.n);
     else
         text_out_json_cut(&line->out, text, most);

@@ -30,7 +30,7 @@ void log_ring_fini(struct log_ring *ring)
 
 /* ---- The maker ----------------------------------------------------------------------------- */
 
-static bool has_room(struct log_ring *ring, size_t head, size_t n)
+static bool log_ring_has_room(struct log_ring *ring, size_t head, size_t n)
 {
     if (n <= ring->size - (head - ring->seen_tail))
         return true;
@@ -43,7 +43,7 @@ bool log_ring_put(struct log_ring *ring, const char *line, size_t n)
     size_t head = atomic_load_explicit(&ring->head, memory_order_relaxed);
     size_t at = head & (ring->size - 1), first = ring->size - at;
 
-    if (!has_room(ring, head, n)) {
+    if (!log_ring_has_room(ring, head, n)) {
         unsigned long long dropped = atomic_load_explicit(&ring->dropped, memory_order_relaxed);
         atomic_store_explicit(&ring->dropped, dropped + 1, memory_order_relaxed);
         return false;
@@ -62,7 +62,7 @@ bool log_ring_is_half_full(struct log_ring *ring)
 {
     size_t head = atomic_load_explicit(&ring->head, memory_order_relaxed);
 
-    return !has_room(ring, head, ring->size / 2 + 1);
+    return !log_ring_has_room(ring, head, ring->size / 2 + 1);
 }
 
 /* ---- The reader ---------------------------------------------------------------------------- */

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-static struct log_sample *find(struct log_sampler *sampler, const char *reason)
+static struct log_sample *log_sample_find(struct log_sampler *sampler, const char *reason)
 {
     struct log_sample *last = &sampler->of[LOG_SAMPLE_REASONS - 1];
 
@@ -19,7 +19,7 @@ static struct log_sample *find(struct log_sampler *sampler, const char *reason)
 
 uint64_t log_sampler_take(struct log_sampler *sampler, const char *reason, tg_ms now)
 {
-    struct log_sample *sample = find(sampler, reason);
+    struct log_sample *sample = log_sample_find(sampler, reason);
     uint64_t stands_for = sample->left_out + 1;
 
     if (sample->second != now / 1000) {

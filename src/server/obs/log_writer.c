@@ -65,7 +65,7 @@ static uint64_t count_lines(struct slice text)
 
 /* All of it, or not the rest. A sink that takes part of a line gets the other part in any case:
  * what comes after would not be read as a line otherwise. */
-static bool write_all(struct log_sink *sink, struct slice part[2])
+static bool log_writer_write_all(struct log_sink *sink, struct slice part[2])
 {
     struct iovec left[2] = {{(void *)(uintptr_t)part[0].at, part[0].n},
                             {(void *)(uintptr_t)part[1].at, part[1].n}};
@@ -91,7 +91,7 @@ static bool write_all(struct log_sink *sink, struct slice part[2])
 static void sink_write(struct log_sink *sink, struct slice part[2])
 {
     uint64_t lines = count_lines(part[0]) + count_lines(part[1]);
-    bool fine = write_all(sink, part);
+    bool fine = log_writer_write_all(sink, part);
 
     sink->failed = !fine;
     atomic_fetch_add_explicit(fine ? &sink->written : &sink->lost, lines, memory_order_relaxed);
@@ -131,7 +131,7 @@ static bool serve_lanes(struct log *log)
 
 /* ---- What was dropped ---------------------------------------------------------------------- */
 
-static void tell(struct log *log, const char *what, uint64_t n)
+static void log_writer_tell(struct log *log, const char *what, uint64_t n)
 {
     struct log_line line;
     struct slice part[2] = {{line.room, 0}, {line.room, 0}};
@@ -153,11 +153,11 @@ static void tell_drops(struct log *log)
     if (log->sink.blocked || !log_is_on(log, LOG_WARN))
         return;
     if (counts.dropped > log->sink.told && !log->sink.failed && takes_bytes(&log->sink)) {
-        tell(log, "log lines dropped", counts.dropped - log->sink.told);
+        log_writer_tell(log, "log lines dropped", counts.dropped - log->sink.told);
         log->sink.told = counts.dropped;
     }
     if (counts.unrecorded > log->record.told && !log->sink.failed && takes_bytes(&log->sink)) {
-        tell(log, "arrivals not recorded", counts.unrecorded - log->record.told);
+        log_writer_tell(log, "arrivals not recorded", counts.unrecorded - log->record.told);
         log->record.told = counts.unrecorded;
     }
 }
@@ -192,7 +192,7 @@ static bool is_empty(struct log *log)
 }
 
 /* What will not be written any more is counted like all that is dropped. */
-static void give_up(struct log *log)
+static void log_writer_give_up(struct log *log)
 {
     struct slice part[2];
 
@@ -220,7 +220,7 @@ void *log_writer_run(void *arg)
             break;
         nap(log, busy, closing);
     }
-    give_up(log);
+    log_writer_give_up(log);
     pthread_mutex_lock(&log->end_lock);
     log->ended = true;
     pthread_cond_signal(&log->end_seen);

@@ -37,7 +37,7 @@ static void *carve(char *block, size_t *used, size_t n, size_t size)
 }
 
 /* Lays a shard out in a block; null: only says how large it has to be. */
-static size_t lay_out(const struct metrics *metrics, char *block)
+static size_t metrics_lay_out(const struct metrics *metrics, char *block)
 {
     struct metrics_shard none, *shard;
     uint32_t tenants = names_numbers(&metrics->names[LABEL_TENANT]);
@@ -58,13 +58,13 @@ static size_t lay_out(const struct metrics *metrics, char *block)
 
 static struct metrics_shard *shard_new(struct metrics *metrics)
 {
-    size_t size = lay_out(metrics, NULL);
+    size_t size = metrics_lay_out(metrics, NULL);
     struct metrics_shard *shard = aligned_alloc(CACHE_LINE_BYTES, size);
 
     if (shard == NULL)
         return NULL;
     memset(shard, 0, size);
-    lay_out(metrics, (char *)shard);
+    metrics_lay_out(metrics, (char *)shard);
     shard->metrics = metrics;
     return shard;
 }
@@ -267,7 +267,7 @@ static int rejection_of(const struct metrics *metrics, uint32_t reason)
     return -1;
 }
 
-static enum tg_priority priority_of(const char *name)
+static enum tg_priority metrics_priority_of(const char *name)
 {
     for (int p = 0; name != NULL && p < TG_PRIORITY_COUNT; p++)
         if (strcmp(tg_priority_name((enum tg_priority)p), name) == 0)
@@ -283,7 +283,7 @@ static void count_rejection(struct metrics_shard *shard, const struct report *re
 
     if (rejection < 0)
         return;
-    enum tg_priority priority = priority_of(report->priority);
+    enum tg_priority priority = metrics_priority_of(report->priority);
     counter_add(&shard->rejected[rejection], 1);
     if (report->waited_ms >= 0 && priority < TG_PRIORITY_COUNT)
         histogram_add(&shard->waits[priority], &SHAPE_WAIT_MS, report->waited_ms);

@@ -5,7 +5,7 @@
  */
 #include "server/obs/metrics_heavy.h"
 
-static int place_of(const struct heavy *heavy, uint64_t hash)
+static int metrics_heavy_place_of(const struct heavy *heavy, uint64_t hash)
 {
     for (int i = 0; i < HEAVY_COUNTERS; i++)
         if (heavy->hashes[i] == hash && heavy->counts[i] > 0)
@@ -36,7 +36,7 @@ static void halve(struct heavy *heavy)
 
 bool heavy_add(struct heavy *heavy, uint64_t hash)
 {
-    int i = place_of(heavy, hash);
+    int i = metrics_heavy_place_of(heavy, hash);
 
     if (i < 0) {
         i = lowest(heavy);

@@ -48,7 +48,7 @@ uint64_t names_hash(const struct names *names, struct slice name)
     return XXH3_64bits_withSeed(name.at, name.n, names->seed);
 }
 
-static bool is_name(const struct name *name, struct slice text, uint64_t hash)
+static bool metrics_names_is_name(const struct name *name, struct slice text, uint64_t hash)
 {
     return name->hash == hash && name->n == text.n && memcmp(name->text, text.at, text.n) == 0;
 }
@@ -62,7 +62,7 @@ int32_t names_find(const struct names *names, struct slice name, uint64_t hash)
         const struct name *there = atomic_load_explicit(&names->slots[place], memory_order_acquire);
         if (there == NULL)
             break;
-        if (is_name(there, name, hash))
+        if (metrics_names_is_name(there, name, hash))
             return (int32_t)place + 2;
     }
     if (slice_equal(name, OTHER) || name.n > NAME_BYTES_MAX || utf8_valid(name.at, name.n) < name.n)
@@ -84,7 +84,7 @@ static struct name *copy_of(struct slice text, uint64_t hash)
 }
 
 /* Puts it into the first free place, unless it turns up before that; says where it is. */
-static uint32_t put(struct names *names, struct name *name, bool *is_new)
+static uint32_t metrics_names_put(struct names *names, struct name *name, bool *is_new)
 {
     struct slice text = {name->text, name->n};
 
@@ -93,7 +93,7 @@ static uint32_t put(struct names *names, struct name *name, bool *is_new)
         struct name *there = NULL;
         *is_new = atomic_compare_exchange_strong_explicit(
             &names->slots[place], &there, name, memory_order_acq_rel, memory_order_acquire);
-        if (*is_new || is_name(there, text, name->hash))
+        if (*is_new || metrics_names_is_name(there, text, name->hash))
             return place;
     }
 }
@@ -112,7 +112,7 @@ uint32_t names_add(struct names *names, struct slice name, uint64_t hash, bool h
     if (atomic_fetch_sub_explicit(left, 1, memory_order_relaxed) > 0)
         made = copy_of(name, hash);
     if (made != NULL)
-        place = put(names, made, &is_new);
+        place = metrics_names_put(names, made, &is_new);
     if (!is_new) {
         atomic_fetch_add_explicit(left, 1, memory_order_relaxed);
         free(made);

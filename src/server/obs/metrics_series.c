@@ -35,7 +35,7 @@ static uint32_t spread(uint64_t key)
 }
 
 /* Takes the first free place from `from` on, unless the key turns up before that. */
-static uint32_t put(struct series *series, uint64_t key, uint32_t from, bool *is_new)
+static uint32_t metrics_series_put(struct series *series, uint64_t key, uint32_t from, bool *is_new)
 {
     for (uint32_t i = from;; i++) {
         uint32_t place = i & (series->capacity - 1);
@@ -66,7 +66,7 @@ int32_t series_number(struct series *series, uint64_t key, bool coarse)
         return SERIES_FULL;
     bool taken = atomic_fetch_sub_explicit(left, 1, memory_order_relaxed) > 0;
     if (taken)
-        place = put(series, key, i, &is_new);
+        place = metrics_series_put(series, key, i, &is_new);
     if (!is_new)
         atomic_fetch_add_explicit(left, 1, memory_order_relaxed);
     return taken ? (int32_t)place : SERIES_FULL;

@@ -20,14 +20,14 @@ enum { TEXT_MAX = 280, SPAN_TAIL = 160, SPAN_SERVER = 2, SPAN_CLIENT = 3 };
 
 #define PUT(span, literal) text_out_put(&(span)->out, (literal), sizeof(literal) - 1)
 
-static void put_number(struct trace_span *span, int64_t number)
+static void trace_span_put_number(struct trace_span *span, int64_t number)
 {
     text_out_number(&span->out, number < 0 ? 0 : number);
 }
 
 static void put_time(struct trace_span *span, tg_ms at)
 {
-    put_number(span, at);
+    trace_span_put_number(span, at);
     PUT(span, "000000\""); /* nanoseconds */
 }
 
@@ -66,7 +66,7 @@ static void put_count(struct trace_span *span, struct slice key, int64_t number)
     if (number < 0 || !begin_attribute(span, key, TEXT_DIGITS_MAX))
         return;
     PUT(span, "\"intValue\":\"");
-    put_number(span, number);
+    trace_span_put_number(span, number);
     PUT(span, "\"}}");
 }
 
@@ -192,7 +192,7 @@ void trace_span_write(struct trace_span *span, const struct report *report, cons
     PUT(span, "\"");
     put_name(span, report);
     PUT(span, ",\"kind\":");
-    put_number(span, is_guarded(report) ? SPAN_SERVER : SPAN_CLIENT);
+    trace_span_put_number(span, is_guarded(report) ? SPAN_SERVER : SPAN_CLIENT);
     PUT(span, ",\"startTimeUnixNano\":\"");
     put_time(span, report->began_at);
     PUT(span, ",\"endTimeUnixNano\":\"");

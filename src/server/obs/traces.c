@@ -95,7 +95,7 @@ void trace_request(struct trace_lane *lane, const struct report *report, const u
 
 /* ---- Batches ------------------------------------------------------------------------------- */
 
-static void put(struct trace_batch *batch, const char *text)
+static void traces_put(struct trace_batch *batch, const char *text)
 {
     size_t n = strlen(text);
 
@@ -117,7 +117,7 @@ static void put_head(struct trace_batch *batch, const char *instance)
              tg_version(), TRACE_INSTANCE_MAX, instance, tg_version());
     batch->n = 0;
     batch->spans = 0;
-    put(batch, text);
+    traces_put(batch, text);
 }
 
 /* A span is a line in the lane, and an element here: its newline becomes a comma. */
@@ -160,7 +160,7 @@ bool trace_batch_fill(struct trace *trace, const char *instance, struct trace_ba
     if (batch->spans == 0)
         return false;
     batch->n--; /* the last comma */
-    put(batch, "]}]}]}");
+    traces_put(batch, "]}]}]}");
     atomic_fetch_add_explicit(&trace->taken, batch->spans, memory_order_relaxed);
     return true;
 }

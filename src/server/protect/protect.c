@@ -100,7 +100,7 @@ static void renew_later(struct guarded *guarded)
 }
 
 /* Neither client nor server has ended what is of no use to anybody any more. */
-static void give_up(struct guarded *guarded)
+static void protect_give_up(struct guarded *guarded)
 {
     struct refusal why;
 
@@ -118,7 +118,7 @@ static void give_up(struct guarded *guarded)
     protect_grpc_end(guarded->in, GRPC_DEADLINE_EXCEEDED, SLICE("the deadline has passed"));
 }
 
-static void start(struct guarded *guarded)
+static void protect_start(struct guarded *guarded)
 {
     struct refusal why;
 
@@ -137,23 +137,24 @@ static void start(struct guarded *guarded)
     http_inbound_resume(guarded->in);
 }
 
-static void note(struct guarded *guarded, const struct tg_answer *answer)
+static void protect_note(struct guarded *guarded, const struct tg_answer *answer)
 {
     guarded->notes.decided = answer->step == TG_DECIDED;
     report_notes_answer(&guarded->notes, guarded->gateway->protect_gate, &guarded->call, answer);
 }
 
-static void answered(struct guarded *guarded, enum tg_err err, const struct tg_answer *answer);
+static void protect_answered(struct guarded *guarded, enum tg_err err,
+                             const struct tg_answer *answer);
 
 static void store_answered(struct remote_claim *debit, enum tg_err err,
                            const struct tg_answer *answer)
 {
     struct guarded *guarded = container_of(debit, struct guarded, debit);
 
-    answered(guarded, err, answer);
+    protect_answered(guarded, err, answer);
 }
 
-static void ask_store(struct guarded *guarded, const struct tg_answer *so_far)
+static void protect_ask_store(struct guarded *guarded, const struct tg_answer *so_far)
 {
     struct tg_answer answer = *so_far;
     enum tg_err err;
@@ -161,21 +162,22 @@ static void ask_store(struct guarded *guarded, const struct tg_answer *so_far)
     if (remote_take_for_gate(guarded->worker->port, &guarded->debit, guarded->generation,
                              guarded->gateway->protect_gate, &guarded->call, store_answered, &err,
                              &answer))
-        answered(guarded, err, &answer);
+        protect_answered(guarded, err, &answer);
 }
 
-static void answered(struct guarded *guarded, enum tg_err err, const struct tg_answer *answer)
+static void protect_answered(struct guarded *guarded, enum tg_err err,
+                             const struct tg_answer *answer)
 {
     struct refusal why;
     tg_ms now = guarded_now(guarded);
 
     guarded->lease = err ? 0 : answer->lease;
     if (!err && answer->step == TG_NEEDS_STORE) {
-        ask_store(guarded, answer);
+        protect_ask_store(guarded, answer);
         return;
     }
     if (!err)
-        note(guarded, answer);
+        protect_note(guarded, answer);
     if (err) {
         refusal_init(&why,
                      err == TG_ERR_STORE || err == TG_ERR_FULL ? REPLY_STORE_UNAVAILABLE
@@ -190,7 +192,7 @@ static void answered(struct guarded *guarded, enum tg_err err, const struct tg_a
         refusal_of_answer(answer, &guarded->call, &why);
         guarded_refuse(guarded, &why, TG_OUTCOME_CANCELLED);
     } else {
-        start(guarded);
+        protect_start(guarded);
     }
 }
 
@@ -202,7 +204,7 @@ static void resume(struct guarded *guarded)
     report_notes_unpark(&guarded->notes);
     enum tg_err err = tg_gate_resume(guarded->gateway->protect_gate, guarded->lease, &guarded->call,
                                      guarded_now(guarded), &answer);
-    answered(guarded, err, &answer);
+    protect_answered(guarded, err, &answer);
 }
 
 static void woken(void *arg)
@@ -214,14 +216,14 @@ static void woken(void *arg)
         resume(guarded);
 }
 
-static void timer_fires(void *arg)
+static void protect_timer_fires(void *arg)
 {
     struct guarded *guarded = arg;
 
     if (guarded->state == GUARDED_WAITING) {
         resume(guarded);
     } else if (guarded->state == GUARDED_PASSING && is_overdue(guarded, guarded_now(guarded))) {
-        give_up(guarded);
+        protect_give_up(guarded);
     } else if (guarded->state == GUARDED_PASSING && guarded->lease != 0) {
         tg_gate_renew(guarded->gateway->protect_gate, guarded->lease, guarded_now(guarded), 0);
         renew_later(guarded);
@@ -303,7 +305,7 @@ static struct guarded *guarded_new(struct worker *worker, const struct protected
     report_notes_ready(&guarded->notes);
     address_text(peer, guarded->address);
     waiter_init(&guarded->waiter, worker->loop, woken, guarded);
-    net_timer_init(&guarded->timer, timer_fires, guarded);
+    net_timer_init(&guarded->timer, protect_timer_fires, guarded);
     in->owner = guarded;
     atomic_fetch_add_explicit(&guarded->gateway->counts.open, 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&guarded->gateway->counts.calls, 1, memory_order_relaxed);
@@ -333,7 +335,7 @@ void protect_begin(struct worker *worker, const struct protected_route *route,
         /* Memory and peers are asked here, too: there is no body to be read between the two. */
         enum tg_err err = tg_gate_admit(worker->gateway->protect_gate, &guarded->call, 0,
                                         guarded->began_at, &answer);
-        answered(guarded, err, &answer);
+        protect_answered(guarded, err, &answer);
     }
 }
 

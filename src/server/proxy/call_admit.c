@@ -12,7 +12,7 @@
 #include "lib/core/container_of.h"
 #include "server/proxy/call.h"
 
-static void wait_until(struct call *call, enum call_state state, tg_ms deadline)
+static void call_admit_wait_until(struct call *call, enum call_state state, tg_ms deadline)
 {
     tg_ms now = call_now(call);
 
@@ -34,7 +34,7 @@ static void store_answered(struct remote_claim *debit, enum tg_err err,
     gate_answered(call, err, answer);
 }
 
-static void ask_store(struct call *call, const struct tg_answer *so_far)
+static void call_admit_ask_store(struct call *call, const struct tg_answer *so_far)
 {
     struct tg_answer answer = *so_far;
     enum tg_err err;
@@ -61,11 +61,11 @@ static void gate_answered(struct call *call, enum tg_err err, const struct tg_an
     }
     call->lease = answer->lease;
     if (answer->step == TG_WAITING) {
-        wait_until(call, CALL_QUEUED_GATE, answer->deadline);
+        call_admit_wait_until(call, CALL_QUEUED_GATE, answer->deadline);
         return;
     }
     if (answer->step == TG_NEEDS_STORE) {
-        ask_store(call, answer);
+        call_admit_ask_store(call, answer);
         return;
     }
     call->axes = answer->axes;
@@ -123,7 +123,7 @@ static void slot_answered(struct call *call, enum tg_err err, const struct tg_an
     call->notes.decided |= answer->step == TG_DECIDED;
     report_notes_answer(&call->notes, call->route->slots->gate, &call->slot_call, answer);
     if (answer->step == TG_WAITING) {
-        wait_until(call, CALL_QUEUED_SLOT, answer->deadline);
+        call_admit_wait_until(call, CALL_QUEUED_SLOT, answer->deadline);
     } else if (!answer->decision.allowed) {
         if (call_admit_fallback(call, "concurrency"))
             return;
@@ -194,7 +194,7 @@ bool call_admit_fallback(struct call *call, const char *why)
 
 /* ---- going on ---- */
 
-static void go_on(struct call *call)
+static void call_admit_go_on(struct call *call)
 {
     struct tg_answer answer;
     enum tg_err err;
@@ -220,7 +220,7 @@ static void go_on(struct call *call)
 
 void call_woken(void *arg)
 {
-    go_on(arg);
+    call_admit_go_on(arg);
 }
 
 void call_timer(void *arg)
@@ -233,6 +233,6 @@ void call_timer(void *arg)
         call_settle(call, TG_KEY_CANCELLED, CHARGE_USED);
         call_free(call);
     } else {
-        go_on(call);
+        call_admit_go_on(call);
     }
 }

@@ -18,7 +18,7 @@ enum { HELD_MAX = 64 * 1024 }; /* of a reply that is kept back; more of an error
 
 /* ---- what is kept back ---- */
 
-static void hold(struct call *call, struct slice bytes)
+static void call_answer_hold(struct call *call, struct slice bytes)
 {
     if (call->held_n + bytes.n > HELD_MAX)
         bytes.n = HELD_MAX - call->held_n;
@@ -199,7 +199,7 @@ static void head(struct http_outbound *out, const struct http_head *from)
 
 /* ---- its body ---- */
 
-static void fail(struct call *call, enum call_failure failure)
+static void call_answer_fail(struct call *call, enum call_failure failure)
 {
     call_settle(call, outcome_of(failure), CHARGE_NOTHING);
     if (call->in == NULL)
@@ -216,11 +216,11 @@ static bool take_event(struct call *call, const struct sse_event *event)
     meter_take(&call->meter, call->worker->reader, event, &seen);
     if (call->state == CALL_ASKING) {
         if (seen.error && seen.retryable) {
-            fail(call, seen.limited ? FAILURE_LIMITED : FAILURE_SERVER);
+            call_answer_fail(call, seen.limited ? FAILURE_LIMITED : FAILURE_SERVER);
             return false;
         }
         if (event->kind == SSE_BLANK) {
-            hold(call, event->raw);
+            call_answer_hold(call, event->raw);
             return true;
         }
         begin_reply(call, call->attempt.head);
@@ -240,7 +240,7 @@ static void take_events(struct call *call, struct slice bytes)
             return;
 }
 
-static void data(struct http_outbound *out, struct slice bytes)
+static void call_answer_data(struct http_outbound *out, struct slice bytes)
 {
     struct call *call = out->owner;
     struct attempt *attempt = &call->attempt;
@@ -258,7 +258,7 @@ static void data(struct http_outbound *out, struct slice bytes)
         begin_reply(call, attempt->head);
         pass(call, bytes);
     } else if (!attempt->packed) {
-        hold(call, bytes);
+        call_answer_hold(call, bytes);
     }
 }
 
@@ -327,7 +327,7 @@ static enum tg_key_outcome outcome_of_reply(const struct call *call)
     return call->meter.limited ? TG_KEY_LIMITED : TG_KEY_FAILED;
 }
 
-static void end(struct http_outbound *out)
+static void call_answer_end(struct http_outbound *out)
 {
     struct call *call = out->owner;
     struct attempt *attempt = &call->attempt;
@@ -337,7 +337,7 @@ static void end(struct http_outbound *out)
     attempt->out = NULL;
     enum call_failure failure = attempt->passes ? FAILURE_NONE : judge_held(call);
     if (failure != FAILURE_NONE) {
-        fail(call, failure);
+        call_answer_fail(call, failure);
         return;
     }
     if (call->state == CALL_ASKING)
@@ -410,4 +410,4 @@ static void failed(struct http_outbound *out, enum http_why why, const char *tex
 }
 
 const struct http_client_ops call_client_ops = {
-    .head = head, .data = data, .end = end, .failed = failed};
+    .head = head, .data = call_answer_data, .end = call_answer_end, .failed = failed};

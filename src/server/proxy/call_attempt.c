@@ -101,7 +101,7 @@ static bool collect_fields(const struct http_head *from, const struct config_pro
     return fine && http_fields_add(to, auth, (struct slice){credential->at, credential->n});
 }
 
-static void put(char *text, size_t size, size_t *n, struct slice more, bool *fits)
+static void call_attempt_put(char *text, size_t size, size_t *n, struct slice more, bool *fits)
 {
     *fits = *fits && more.n <= size - *n;
     if (!*fits || more.n == 0)
@@ -119,14 +119,14 @@ static bool write_target(const struct call *call, const struct config_provider *
     bool fits = true;
 
     *n = 0;
-    put(text, size, n, slice_of(provider->base.path), &fits);
-    put(text, size, n, slice_of(provider->path_prefix), &fits);
-    put(text, size, n, target, &fits);
+    call_attempt_put(text, size, n, slice_of(provider->base.path), &fits);
+    call_attempt_put(text, size, n, slice_of(provider->path_prefix), &fits);
+    call_attempt_put(text, size, n, target, &fits);
     for (size_t i = 0; i < provider->query.n; i++) {
-        put(text, size, n, query ? SLICE("&") : SLICE("?"), &fits);
-        put(text, size, n, slice_of(provider->query.list[i].name), &fits);
-        put(text, size, n, SLICE("="), &fits);
-        put(text, size, n, slice_of(provider->query.list[i].value), &fits);
+        call_attempt_put(text, size, n, query ? SLICE("&") : SLICE("?"), &fits);
+        call_attempt_put(text, size, n, slice_of(provider->query.list[i].name), &fits);
+        call_attempt_put(text, size, n, SLICE("="), &fits);
+        call_attempt_put(text, size, n, slice_of(provider->query.list[i].value), &fits);
         query = true;
     }
     return fits;
@@ -324,7 +324,7 @@ static bool can_do_with_less(const struct call *call)
     return most >= 1 && most < attempt->most_output;
 }
 
-static void reserve(struct call *call);
+static void call_attempt_reserve(struct call *call);
 
 static void remote_reservation_answered(struct remote_reservation *money, enum tg_err err,
                                         const struct tg_money_answer *answer)
@@ -336,7 +336,7 @@ static void remote_reservation_answered(struct remote_reservation *money, enum t
     if (!err && answer->reservation == 0 && can_do_with_less(call)) {
         call_settle(call, TG_KEY_CANCELLED, CHARGE_NOTHING);
         call->attempt.asked_less = true;
-        reserve(call);
+        call_attempt_reserve(call);
         return;
     }
     money_answered(call, err, answer);
@@ -362,7 +362,7 @@ static bool price_attempt(struct call *call, struct spending_call *spending)
 }
 
 /* Reserves it: in this gateway's own books, then where all of them are added up. */
-static void reserve(struct call *call)
+static void call_attempt_reserve(struct call *call)
 {
     struct attempt *attempt = &call->attempt;
     struct spending_call spending;
@@ -617,7 +617,7 @@ void call_attempt(struct call *call)
     call->attempt.unsent = true;
     if (call->attempts > 0)
         call->store_ms = 0;
-    reserve(call);
+    call_attempt_reserve(call);
 }
 
 const char *call_failure_name(enum call_failure failure)

@@ -347,7 +347,7 @@ static bool is_plain_json(const struct http_head *head)
            (coding.n == 0 || slice_equal_nocase(coding, SLICE("identity")));
 }
 
-static bool check_head(struct call *call)
+static bool call_in_check_head(struct call *call)
 {
     const struct http_head *head = &call->in->head;
     struct slice count = http_find(head, SLICE("x-stainless-retry-count"));
@@ -369,7 +369,7 @@ static bool check_head(struct call *call)
     return true;
 }
 
-static void begin(void *context, struct http_inbound *in)
+static void call_in_begin(void *context, struct http_inbound *in)
 {
     struct worker *worker = context;
     const struct protected_route *guarded = protect_find(worker->generation, in->head.target);
@@ -404,20 +404,20 @@ static void begin(void *context, struct http_inbound *in)
     } else if (authenticate(call)) {
         if (match.endpoint == ENDPOINT_MODELS || match.endpoint == ENDPOINT_MODEL)
             list_models(call, &match);
-        else if (check_head(call))
+        else if (call_in_check_head(call))
             precheck(call);
     }
 }
 
 /* ---- the body ---- */
 
-static bool hold(struct call *call, struct slice bytes)
+static bool call_in_hold(struct call *call, struct slice bytes)
 {
     return held_body_add(&call->body, call->gateway, call->generation, call->in->head.length,
                          bytes);
 }
 
-static void data(struct http_inbound *in, struct slice bytes)
+static void call_in_data(struct http_inbound *in, struct slice bytes)
 {
     struct call *call = in->owner;
     struct refusal why;
@@ -428,7 +428,7 @@ static void data(struct http_inbound *in, struct slice bytes)
         refusal_init(&why, REPLY_PAYLOAD_TOO_LARGE, "the body has more than %" PRId64 " bytes",
                      call->generation->config.limits.body);
         call_refuse(call, &why);
-    } else if (!hold(call, bytes)) {
+    } else if (!call_in_hold(call, bytes)) {
         refusal_init(&why, REPLY_MEMORY_PRESSURE,
                      "memory pressure: the bodies of calls take all the memory they may");
         call_refuse(call, &why);
@@ -519,7 +519,7 @@ static void set_deadlines(struct call *call, tg_ms total)
     call->ends_at = whole > 0 ? num_add(call->began_at, whole) : 0;
 }
 
-static void end(struct http_inbound *in)
+static void call_in_end(struct http_inbound *in)
 {
     struct call *call = in->owner;
     struct ask_problem problem;
@@ -535,7 +535,7 @@ static void end(struct http_inbound *in)
         call_admit(call);
         return;
     }
-    if (!hold(call, (struct slice){NULL, 0})) {
+    if (!call_in_hold(call, (struct slice){NULL, 0})) {
         refusal_init(&why, REPLY_INTERNAL, NULL);
         call_refuse(call, &why);
     } else if (!ask_read(call->worker->reader, call->endpoint, call->body.bytes, call->body.n,
@@ -551,12 +551,12 @@ static void end(struct http_inbound *in)
     }
 }
 
-static void room(struct http_inbound *in)
+static void call_in_room(struct http_inbound *in)
 {
     call_answer_room(in->owner);
 }
 
-static void gone(struct http_inbound *in, enum http_why why)
+static void call_in_gone(struct http_inbound *in, enum http_why why)
 {
     struct call *call = in->owner;
 
@@ -576,7 +576,8 @@ static void gone(struct http_inbound *in, enum http_why why)
     call_free(call);
 }
 
-static void refuse(void *context, int status, const char *text, struct http_refusal *refusal)
+static void call_in_refuse(void *context, int status, const char *text,
+                           struct http_refusal *refusal)
 {
     if (!refusal->begun) /* else its call has told */
         worker_report_refused(context, status, text);
@@ -589,7 +590,7 @@ static void refuse(void *context, int status, const char *text, struct http_refu
 }
 
 static const struct exchange_ops call_exchange_ops = {
-    .data = data, .end = end, .room = room, .gone = gone};
+    .data = call_in_data, .end = call_in_end, .room = call_in_room, .gone = call_in_gone};
 
 /* ---- whoever it belongs to ---- */
 
@@ -635,11 +636,11 @@ static bool is_kept(void *context, uint64_t connection)
     return admit_connection_is_held(context, connection);
 }
 
-const struct http_server_ops call_server_ops = {.begin = begin,
+const struct http_server_ops call_server_ops = {.begin = call_in_begin,
                                                 .data = any_data,
                                                 .end = any_end,
                                                 .room = any_room,
                                                 .gone = any_gone,
-                                                .refuse = refuse,
+                                                .refuse = call_in_refuse,
                                                 .closed = closed,
                                                 .is_kept = is_kept};

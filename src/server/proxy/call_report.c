@@ -142,8 +142,8 @@ static void fill_notes(const struct report_notes *notes, struct report *report)
     report->sampled = notes->trace.sampled;
 }
 
-static void tell(struct worker *worker, const struct report *report,
-                 const struct report_notes *notes, const struct trace_server *server)
+static void call_report_tell(struct worker *worker, const struct report *report,
+                             const struct report_notes *notes, const struct trace_server *server)
 {
     metrics_request(metrics_shard(worker->gateway->metrics, worker->number), report);
     if (worker->log != NULL) {
@@ -374,7 +374,7 @@ void call_report(struct call *call)
     if (call->route != NULL)
         server = (struct trace_server){call->route->provider->config->base.host,
                                        call->route->provider->config->base.port};
-    tell(call->worker, &report, &call->notes, &server);
+    call_report_tell(call->worker, &report, &call->notes, &server);
 }
 
 /* ---- No request ----------------------------------------------------------------------------- */
@@ -397,7 +397,7 @@ void worker_report_refused(struct worker *worker, int status, const char *text)
     report.failure = text;
     report.ended = http_why_text(status == 408 ? HTTP_TIMEOUT : HTTP_ERROR);
     report.attempts = 0;
-    tell(worker, &report, &notes, &server);
+    call_report_tell(worker, &report, &notes, &server);
 }
 
 /* ---- A protected route ---------------------------------------------------------------------- */
@@ -457,5 +457,5 @@ void guarded_report(struct guarded *guarded, enum http_why why)
     fill_notes(&guarded->notes, &report);
     fill_guarded(guarded, &report);
     report.ended = guarded_ended_how(guarded, why);
-    tell(guarded->worker, &report, &guarded->notes, &server);
+    call_report_tell(guarded->worker, &report, &guarded->notes, &server);
 }

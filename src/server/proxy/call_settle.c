@@ -137,7 +137,7 @@ static void count_attempt(struct call *call, enum tg_key_outcome outcome)
     metrics_attempt(metrics_shard(call->gateway->metrics, call->worker->number), &ended);
 }
 
-static void learn(struct call *call, enum tg_key_outcome outcome)
+static void call_settle_learn(struct call *call, enum tg_key_outcome outcome)
 {
     struct gateway_counts *counts = &call->gateway->counts;
 
@@ -180,7 +180,7 @@ void call_settle(struct call *call, enum tg_key_outcome outcome, enum call_charg
         count_attempt(call, outcome);
     give_back_key(call, outcome, charge);
     settle_money(call, charge, flags);
-    learn(call, outcome);
+    call_settle_learn(call, outcome);
     if (charge != CHARGE_NOTHING)
         call->used = num_add(call->used, all_tokens(&call->usage));
 }

@@ -107,7 +107,8 @@ bool blocks_answer(const struct blocks_peek *look, unsigned *charged)
 }
 
 /* False: it is not known. Else axes and charge have the answer. */
-static bool decide(const struct blocks_peek *look, struct remote_blocks_charge *charge)
+static bool remote_blocks_decide(const struct blocks_peek *look,
+                                 struct remote_blocks_charge *charge)
 {
     unsigned charged;
 
@@ -213,7 +214,7 @@ static void end_ask(struct remote_blocks_ask *ask, enum tg_err err, const struct
     decided(context, err, axes, charge);
 }
 
-static void give_up(struct root *root)
+static void remote_blocks_give_up(struct root *root)
 {
     struct remote_blocks_ask *ask;
 
@@ -233,7 +234,7 @@ static void serve(struct remote_blocks *blocks, struct root *root, tg_ms now)
     mark_all(root);
     while ((ask = next_marked(root)) != NULL) {
         struct blocks_peek look = {&ask->view, now, true, &axes};
-        if (!decide(&look, &charge))
+        if (!remote_blocks_decide(&look, &charge))
             continue;
         dequeue(ask);
         blocks->stats.decisions++;
@@ -244,7 +245,7 @@ static void serve(struct remote_blocks *blocks, struct root *root, tg_ms now)
 
 void blocks_late(struct root *root)
 {
-    give_up(root);
+    remote_blocks_give_up(root);
 }
 
 void blocks_returned(struct remote_blocks *blocks, struct root *root)
@@ -275,7 +276,7 @@ void blocks_landed(struct remote_blocks *blocks, struct root *root, bool fine, t
     if (fine)
         serve(blocks, root, now);
     else
-        give_up(root);
+        remote_blocks_give_up(root);
     if (root->returning)
         blocks_release(root, now);
     if (root->first || (fine && root->returning && owes(root)))
@@ -384,7 +385,7 @@ struct remote_blocks_ask *remote_blocks_take(struct remote_blocks *blocks,
     struct root *root = view.scopes[0]->root;
     struct blocks_peek look = {&view, now, false, axes};
     note_demand(&view, now);
-    if (decide(&look, charge)) {
+    if (remote_blocks_decide(&look, charge)) {
         blocks->stats.decisions++;
         root->decided++;
         if (!root->flight && any_low(&view, now))

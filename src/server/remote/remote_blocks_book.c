@@ -18,13 +18,13 @@ enum { BUCKETS_FIRST = 256 };
 
 /* ---- the tables ---- */
 
-static uint64_t hash_of(struct slice text, uint64_t seed)
+static uint64_t remote_blocks_book_hash_of(struct slice text, uint64_t seed)
 {
     return XXH3_64bits_withSeed(text.at, text.n, seed);
 }
 
 /* Twice as many buckets, once there are as many scopes or roots. Without memory the chains grow. */
-static void grow(struct remote_blocks *blocks)
+static void remote_blocks_book_grow(struct remote_blocks *blocks)
 {
     size_t most = blocks->stats.scopes > blocks->n_roots ? blocks->stats.scopes : blocks->n_roots;
     size_t n = blocks->n_buckets ? blocks->n_buckets * 2 : BUCKETS_FIRST;
@@ -254,7 +254,8 @@ static enum tg_err make_scope(struct remote_blocks *blocks, struct root *root,
 static enum tg_err find_or_make(struct remote_blocks *blocks, struct slice name, uint64_t root_hash,
                                 const struct remote_scope *wanted, tg_ms now, struct scope **found)
 {
-    uint64_t hash = hash_of(wanted->key, hash_of(wanted->name, root_hash));
+    uint64_t hash = remote_blocks_book_hash_of(wanted->key,
+                                               remote_blocks_book_hash_of(wanted->name, root_hash));
     struct scope *scope = find_scope(blocks, name, wanted, hash);
 
     if (scope && same_limits(scope, wanted)) {
@@ -264,7 +265,7 @@ static enum tg_err find_or_make(struct remote_blocks *blocks, struct slice name,
     }
     if (scope)
         retire(blocks, scope, now);
-    grow(blocks);
+    remote_blocks_book_grow(blocks);
     if (!blocks->n_buckets)
         return TG_ERR_MEMORY;
     struct root *root = find_root(blocks, name, root_hash);
@@ -279,7 +280,7 @@ static enum tg_err find_or_make(struct remote_blocks *blocks, struct slice name,
 enum tg_err book_find(struct remote_blocks *blocks, const struct remote_debit *debit, tg_ms now,
                       struct claim_view *view)
 {
-    uint64_t root_hash = hash_of(debit->root, blocks->seed);
+    uint64_t root_hash = remote_blocks_book_hash_of(debit->root, blocks->seed);
 
     if (!num_in_range(debit->cost) || debit->n_scopes < 1 || debit->n_scopes > TG_SCOPES_MAX)
         return TG_ERR_INVALID;
@@ -298,13 +299,14 @@ enum tg_err book_find(struct remote_blocks *blocks, const struct remote_debit *d
 bool book_peek(const struct remote_blocks *blocks, const struct remote_debit *debit,
                struct claim_view *view)
 {
-    uint64_t root_hash = hash_of(debit->root, blocks->seed);
+    uint64_t root_hash = remote_blocks_book_hash_of(debit->root, blocks->seed);
 
     if (debit->n_scopes < 1 || debit->n_scopes > TG_SCOPES_MAX)
         return false;
     for (size_t i = 0; i < debit->n_scopes; i++) {
         const struct remote_scope *wanted = &debit->scopes[i];
-        uint64_t hash = hash_of(wanted->key, hash_of(wanted->name, root_hash));
+        uint64_t hash = remote_blocks_book_hash_of(
+            wanted->key, remote_blocks_book_hash_of(wanted->name, root_hash));
         view->scopes[i] = find_scope(blocks, debit->root, wanted, hash);
         if (!view->scopes[i] || !same_limits(view->scopes[i], wanted))
             return false;

@@ -207,7 +207,7 @@ void credit_note(struct credit *credit, int64_t units, tg_ms now)
 }
 
 /* Units a ms, as they were asked for most lately. */
-static double measure(struct credit *credit, tg_ms now)
+static double remote_blocks_credit_measure(struct credit *credit, tg_ms now)
 {
     tg_ms span = now - credit->measured_at;
 
@@ -228,7 +228,8 @@ static tg_ms horizon_of(const struct credit *credit)
 
 int64_t credit_target(struct credit *credit, tg_ms now)
 {
-    int64_t lasts = num_ceil(measure(credit, now) * (double)horizon_of(credit));
+    int64_t lasts =
+        num_ceil(remote_blocks_credit_measure(credit, now) * (double)horizon_of(credit));
     int64_t least = credit->granted == 0 ? credit->first : 1;
 
     /* Used up sooner than a rate can be measured: twice as much, then. */
@@ -246,7 +247,7 @@ bool credit_is_low(const struct credit *credit, tg_ms now)
 
 /* ---- what Redis has to be told ---- */
 
-static void tell(struct credit *credit, tg_ms now)
+static void remote_blocks_credit_tell(struct credit *credit, tg_ms now)
 {
     if (credit->back == 0 && credit->debt == 0)
         credit->tell_since = now;
@@ -261,7 +262,7 @@ static bool is_current(const struct credit *credit, tg_ms at)
 /* Of several the earliest counts: then nothing is given back that time has already paid. */
 static void add_back(struct credit *credit, int64_t units, tg_ms at, tg_ms now)
 {
-    tell(credit, now);
+    remote_blocks_credit_tell(credit, now);
     bool first = credit->back == 0, same = at == credit->back_at;
 
     /* The log forgets what it cannot name, and windows what is not theirs any more. */
@@ -359,7 +360,7 @@ void credit_owe(struct credit *credit, int64_t units, tg_ms at, tg_ms now)
     }
     if (units == 0)
         return;
-    tell(credit, now);
+    remote_blocks_credit_tell(credit, now);
     /* Of two windows the later one: the other is over. */
     if (credit->debt > 0 && credit->period > 0 &&
         at / credit->period != credit->debt_at / credit->period)
@@ -400,7 +401,7 @@ int64_t credit_return(struct credit *credit, int64_t units, tg_ms now)
 int64_t credit_surplus(struct credit *credit, tg_ms now)
 {
     tg_ms lasts = credit->n > 0 ? credit->blocks[credit->n - 1].ends - now : 0;
-    double demand = measure(credit, now);
+    double demand = remote_blocks_credit_measure(credit, now);
 
     if (credit->units == 0 || now - credit->granted_at < SETTLED)
         return 0;

@@ -144,7 +144,7 @@ struct command {
     size_t n_numbers;
 };
 
-static void add_number(struct command *command, int64_t number)
+static void remote_blocks_lease_add_number(struct command *command, int64_t number)
 {
     char *to = command->numbers[command->n_numbers++];
     int n = snprintf(to, sizeof command->numbers[0], "%" PRId64, number);
@@ -179,13 +179,13 @@ static void begin_command(struct command *command, const struct remote_blocks *b
 
     command->n_keys = command->n_args = command->n_numbers = 0;
     if (options->there)
-        add_number(command, options->there(options->time_context));
+        remote_blocks_lease_add_number(command, options->there(options->time_context));
     else
         command->args[command->n_args++] = SLICE("*");
-    add_number(command, options->there ? TTL_FLOOR : 0);
-    add_number(command, blocks->holders);
+    remote_blocks_lease_add_number(command, options->there ? TTL_FLOOR : 0);
+    remote_blocks_lease_add_number(command, blocks->holders);
     if (number > 0)
-        add_number(command, (int64_t)number);
+        remote_blocks_lease_add_number(command, (int64_t)number);
     else
         command->args[command->n_args++] = SLICE("");
 }
@@ -201,17 +201,17 @@ static void add_sent(struct command *command, const struct sent *sent)
     for (size_t i = 0; i < LIMITS_WORDS_EACH; i++)
         command->args[command->n_args++] =
             call.args[WORDS_FIXED + sent->limit * LIMITS_WORDS_EACH + i];
-    add_number(command, sent->credit->life);
-    add_number(command, sent->want);
-    add_number(command, sent->need);
-    add_number(command, sent->least);
-    add_number(command, sent->back);
-    add_number(command, sent->back_at);
-    add_number(command, sent->debt);
-    add_number(command, sent->debt_at);
+    remote_blocks_lease_add_number(command, sent->credit->life);
+    remote_blocks_lease_add_number(command, sent->want);
+    remote_blocks_lease_add_number(command, sent->need);
+    remote_blocks_lease_add_number(command, sent->least);
+    remote_blocks_lease_add_number(command, sent->back);
+    remote_blocks_lease_add_number(command, sent->back_at);
+    remote_blocks_lease_add_number(command, sent->debt);
+    remote_blocks_lease_add_number(command, sent->debt_at);
 }
 
-static void answered(struct redis_ask *ask, const struct redisReply *reply);
+static void remote_blocks_lease_answered(struct redis_ask *ask, const struct redisReply *reply);
 static void late(struct redis_ask *ask);
 
 static struct flight *get_flight(struct remote_blocks *blocks)
@@ -265,7 +265,7 @@ static void send_off(struct flight *flight)
     if (said)
         command.keys[command.n_keys++] = slice_of(said);
     flight->is_out = true;
-    redis_ask_init(&flight->ask, answered, late);
+    redis_ask_init(&flight->ask, remote_blocks_lease_answered, late);
     redis_eval(blocks->options.redis, &flight->ask, &script_block, command.keys, command.n_keys,
                command.args, command.n_args);
 }
@@ -341,7 +341,8 @@ static bool read_four(const struct redisReply *reply, size_t i, tg_ms time,
 }
 
 /* False: it makes no sense. What does is taken even then. */
-static bool learn(struct flight *flight, const struct redisReply *reply, tg_ms now)
+static bool remote_blocks_lease_learn(struct flight *flight, const struct redisReply *reply,
+                                      tg_ms now)
 {
     tg_ms time = redis_reply_integer(redis_reply_at(reply, 0), -1);
     struct credit_pace pace = {pace_of(flight->root, now), flight->blocks->holders};
@@ -415,7 +416,7 @@ static bool is_in_doubt(const struct flight *flight, const struct redisReply *re
            now - flight->sent_at < LIMITS_DOUBT_WITHIN;
 }
 
-static void answered(struct redis_ask *ask, const struct redisReply *reply)
+static void remote_blocks_lease_answered(struct redis_ask *ask, const struct redisReply *reply)
 {
     struct flight *flight = container_of(ask, struct flight, ask);
     tg_ms now = blocks_now(flight->blocks);
@@ -426,7 +427,7 @@ static void answered(struct redis_ask *ask, const struct redisReply *reply)
         blocks_late(flight->root);
         return;
     }
-    bool fine = reply && learn(flight, reply, now);
+    bool fine = reply && remote_blocks_lease_learn(flight, reply, now);
     if (!flight->in_doubt && was_not_done(ask, reply))
         untell(flight, now);
     land(flight, fine, now);

@@ -33,8 +33,9 @@ static void settle_all(const struct claim_view *view, const struct remote_charge
         }
 }
 
-static void settle(struct remote_blocks *blocks, const struct remote_debit *debit, tg_ms now,
-                   const struct remote_blocks_charge *charge, int64_t actual)
+static void remote_blocks_settle_settle(struct remote_blocks *blocks,
+                                        const struct remote_debit *debit, tg_ms now,
+                                        const struct remote_blocks_charge *charge, int64_t actual)
 {
     struct claim_view view;
 
@@ -53,14 +54,14 @@ static void settle(struct remote_blocks *blocks, const struct remote_debit *debi
 void remote_blocks_refund(struct remote_blocks *blocks, const struct remote_debit *debit, tg_ms now,
                           const struct remote_blocks_charge *charge)
 {
-    settle(blocks, debit, now, charge, -1);
+    remote_blocks_settle_settle(blocks, debit, now, charge, -1);
 }
 
 void remote_blocks_settle(struct remote_blocks *blocks, const struct remote_debit *debit, tg_ms now,
                           const struct remote_blocks_charge *charge, int64_t actual)
 {
     if (num_in_range(actual))
-        settle(blocks, debit, now, charge, actual);
+        remote_blocks_settle_settle(blocks, debit, now, charge, actual);
 }
 
 void remote_blocks_owe(struct remote_blocks *blocks, const struct remote_debit *debit, tg_ms now,

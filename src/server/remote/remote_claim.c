@@ -162,8 +162,8 @@ static void owe(struct remote_claim *debit, struct remote_limits_ask *late)
         debit->owes = debit->way == REMOTE_LOCAL;
 }
 
-static void answered(void *context, enum tg_err err, const struct tg_axes *axes,
-                     const struct remote_charge *charge)
+static void remote_claim_answered(void *context, enum tg_err err, const struct tg_axes *axes,
+                                  const struct remote_charge *charge)
 {
     struct remote_claim *debit = context;
     struct remote_limits_ask *ask = debit->ask;
@@ -200,8 +200,8 @@ static void block_came(void *context, enum tg_err err, const struct tg_axes *axe
 }
 
 /* True: decided. */
-static bool ask(struct remote_claim *debit, const struct remote_debit *to, enum tg_err *err,
-                struct tg_axes *axes)
+static bool remote_claim_ask(struct remote_claim *debit, const struct remote_debit *to,
+                             enum tg_err *err, struct tg_axes *axes)
 {
     struct remote_port *port = debit->port;
     tg_ms now = net_loop_now(port->loop);
@@ -214,7 +214,7 @@ static bool ask(struct remote_claim *debit, const struct remote_debit *to, enum 
             return false;
     } else {
         debit->way = REMOTE_REDIS;
-        debit->ask = remote_limits_take(port->limits, to, now, answered, debit);
+        debit->ask = remote_limits_take(port->limits, to, now, remote_claim_answered, debit);
         if (debit->ask != NULL)
             return false;
         *err = TG_ERR_MEMORY;
@@ -243,7 +243,7 @@ bool remote_take(struct remote_port *port, struct remote_claim *debit,
         return true;
     }
     translate(debit, room, &to);
-    return ask(debit, &to, err, axes);
+    return remote_claim_ask(debit, &to, err, axes);
 }
 
 /* ---- for a gate ---- */

@@ -20,7 +20,8 @@ static enum tg_err take_away(struct remote_key_claim *key)
     return way == REMOTE_CLOSED ? TG_ERR_STORE : TG_OK;
 }
 
-static void answered(void *context, enum tg_err err, const struct tg_key_hold *hold)
+static void remote_key_claim_answered(void *context, enum tg_err err,
+                                      const struct tg_key_hold *hold)
 {
     struct remote_key_claim *key = context;
 
@@ -36,7 +37,7 @@ static void answered(void *context, enum tg_err err, const struct tg_key_hold *h
 }
 
 /* The call has waited for the store long enough; what comes yet is given back. */
-static void give_up(void *arg)
+static void remote_key_claim_give_up(void *arg)
 {
     struct remote_key_claim *key = arg;
 
@@ -81,9 +82,9 @@ bool remote_key_claim_take(struct remote_port *port, struct remote_key_claim *ke
         return true;
     }
     if (known && patience > 0)
-        key->asked = remote_keys_take(port->keys, &terms, answered, key);
+        key->asked = remote_keys_take(port->keys, &terms, remote_key_claim_answered, key);
     if (key->asked != NULL) {
-        net_timer_init(&key->timer, give_up, key);
+        net_timer_init(&key->timer, remote_key_claim_give_up, key);
         net_timer_set(port->loop, &key->timer, patience);
         return false;
     }

@@ -82,7 +82,7 @@ struct args {
     char numbers[ARGS_MAX][NUMBER_BYTES];
 };
 
-static void add_number(struct args *args, int64_t number)
+static void remote_keys_add_number(struct args *args, int64_t number)
 {
     char *to = args->numbers[args->n];
     int n = snprintf(to, NUMBER_BYTES, "%lld", (long long)number);
@@ -96,7 +96,7 @@ static void begin_args(struct args *args, const struct remote_key *key)
     const struct remote_keys_options *options = &key->keys->options;
 
     args->n = 0;
-    add_number(args, options->time ? options->time(options->time_context) : 0);
+    remote_keys_add_number(args, options->time ? options->time(options->time_context) : 0);
     args->list[args->n++] = (struct slice){key->id, key->id_bytes};
 }
 
@@ -233,8 +233,8 @@ static void renew(struct remote_key *key)
     if (key->renewal_flies)
         return;
     begin_args(&args, key);
-    add_number(&args, key->keys->options.ttl);
-    add_number(&args, key->tokens);
+    remote_keys_add_number(&args, key->keys->options.ttl);
+    remote_keys_add_number(&args, key->tokens);
     key->renewal_flies = true;
     redis_eval(key->keys->options.redis, &key->renewal, &script_key_renew, names,
                key->group.n ? 4 : 2, args.list, args.n);
@@ -303,13 +303,13 @@ static void send_back(struct remote_key *key)
     struct args args;
 
     begin_args(&args, key);
-    add_number(&args, key->report.sent);
-    add_number(&args, used_of(&key->report));
-    add_number(&args, outcome_of(&key->report));
-    add_number(&args, num_less(key->ending.cool_until, now));
-    add_number(&args, num_less(key->ending.open_until, now));
-    add_number(&args, key->breaker_failures);
-    add_number(&args, key->breaker_open);
+    remote_keys_add_number(&args, key->report.sent);
+    remote_keys_add_number(&args, used_of(&key->report));
+    remote_keys_add_number(&args, outcome_of(&key->report));
+    remote_keys_add_number(&args, num_less(key->ending.cool_until, now));
+    remote_keys_add_number(&args, num_less(key->ending.open_until, now));
+    remote_keys_add_number(&args, key->breaker_failures);
+    remote_keys_add_number(&args, key->breaker_open);
     key->ask_flies = true;
     redis_ask_init(&key->ask, give_answered, NULL);
     redis_eval(key->keys->options.redis, &key->ask, &script_key_give, names, key->group.n ? 4 : 2,
@@ -424,9 +424,9 @@ void remote_keys_cancel(struct remote_key *key)
 
 static void add_limits(struct args *args, const struct tg_key_limits *limits)
 {
-    add_number(args, limits->rpm);
-    add_number(args, limits->tpm);
-    add_number(args, limits->concurrency);
+    remote_keys_add_number(args, limits->rpm);
+    remote_keys_add_number(args, limits->tpm);
+    remote_keys_add_number(args, limits->concurrency);
 }
 
 static void ask_for(struct remote_key *key, const struct tg_key_terms *terms)
@@ -436,8 +436,8 @@ static void ask_for(struct remote_key *key, const struct tg_key_terms *terms)
     struct args args;
 
     begin_args(&args, key);
-    add_number(&args, key->keys->options.ttl);
-    add_number(&args, key->tokens);
+    remote_keys_add_number(&args, key->keys->options.ttl);
+    remote_keys_add_number(&args, key->tokens);
     add_limits(&args, &terms->limits);
     if (terms->group)
         add_limits(&args, &terms->group_limits);

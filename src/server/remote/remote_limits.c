@@ -92,8 +92,8 @@ static struct remote_limits_ask *get_ask(struct remote_limits *limits)
 }
 
 /* An ask with the words of a debit. Null: no memory, or it cannot be one. */
-static struct remote_limits_ask *prepare(struct remote_limits *limits,
-                                         const struct remote_debit *debit, tg_ms now)
+static struct remote_limits_ask *remote_limits_prepare(struct remote_limits *limits,
+                                                       const struct remote_debit *debit, tg_ms now)
 {
     struct remote_limits_ask *ask = num_in_range(now) ? get_ask(limits) : NULL;
 
@@ -108,7 +108,7 @@ static struct remote_limits_ask *prepare(struct remote_limits *limits,
     return ask;
 }
 
-static void answered(struct redis_ask *redis_ask, const struct redisReply *reply);
+static void remote_limits_answered(struct redis_ask *redis_ask, const struct redisReply *reply);
 static void late(struct redis_ask *redis_ask);
 
 void limits_send(struct remote_limits_ask *ask, const struct redis_script *script)
@@ -116,7 +116,7 @@ void limits_send(struct remote_limits_ask *ask, const struct redis_script *scrip
     struct remote_limits *limits = ask->limits;
     const struct limits_call *call = &limits->call;
 
-    redis_ask_init(&ask->ask, answered, late);
+    redis_ask_init(&ask->ask, remote_limits_answered, late);
     redis_eval(limits->redis, &ask->ask, script, call->keys, call->n_keys, call->args,
                call->n_args);
 }
@@ -146,7 +146,7 @@ static bool is_yes(struct remote_limits_ask *ask, const struct redisReply *reply
     return read_reply(ask, reply, &axes) && tg_axes_binding(&axes) == TG_AXIS_NONE;
 }
 
-static void decide(struct remote_limits_ask *ask, const struct redisReply *reply)
+static void remote_limits_decide(struct remote_limits_ask *ask, const struct redisReply *reply)
 {
     struct tg_axes axes;
 
@@ -198,13 +198,13 @@ static void end_left(struct remote_limits_ask *ask, const struct redisReply *rep
     limits_tell(ask);
 }
 
-static void answered(struct redis_ask *redis_ask, const struct redisReply *reply)
+static void remote_limits_answered(struct redis_ask *redis_ask, const struct redisReply *reply)
 {
     struct remote_limits_ask *ask = (struct remote_limits_ask *)redis_ask;
 
     switch (ask->state) {
     case ASK_WANTED:
-        decide(ask, reply);
+        remote_limits_decide(ask, reply);
         break;
     case ASK_UNWANTED:
         undo(ask, reply);
@@ -236,7 +236,7 @@ static struct remote_limits_ask *ask_for(struct remote_limits *limits,
                                          const struct remote_debit *debit, tg_ms now, bool charges,
                                          remote_limits_decided *decided, void *context)
 {
-    struct remote_limits_ask *ask = prepare(limits, debit, now);
+    struct remote_limits_ask *ask = remote_limits_prepare(limits, debit, now);
 
     if (ask == NULL)
         return NULL;
@@ -291,7 +291,7 @@ void remote_limits_leave(struct remote_limits_ask *ask, int64_t actual, bool owe
 static struct remote_limits_ask *prepare_to_tell(struct remote_limits *limits,
                                                  const struct remote_debit *debit, tg_ms now)
 {
-    struct remote_limits_ask *ask = prepare(limits, debit, now);
+    struct remote_limits_ask *ask = remote_limits_prepare(limits, debit, now);
 
     limits->dropped += ask == NULL;
     return ask;

@@ -35,7 +35,7 @@ static bool is_ours(const struct tg_limit *limit)
 }
 
 /* How many limiters; 0 if it cannot be a debit. */
-static size_t count(const struct remote_debit *debit)
+static size_t remote_limits_codec_count(const struct remote_debit *debit)
 {
     size_t n = 0;
 
@@ -53,7 +53,7 @@ static size_t count(const struct remote_debit *debit)
     return n;
 }
 
-static bool make_room(struct limits_codec *words, size_t n)
+static bool remote_limits_codec_make_room(struct limits_codec *words, size_t n)
 {
     if (n <= words->n_room)
         return true;
@@ -69,7 +69,7 @@ static bool make_room(struct limits_codec *words, size_t n)
     return true;
 }
 
-static void put_number(struct remote_text *text, int64_t number)
+static void remote_limits_codec_put_number(struct remote_text *text, int64_t number)
 {
     char digits[24];
     int n = snprintf(digits, sizeof digits, "%" PRId64, number);
@@ -103,11 +103,12 @@ static void put_shape(struct remote_text *text, const struct tg_limiter_config *
     if (is_carried(config))
         return;
     remote_text_put(text, SLICE("="));
-    put_number(text, config->period);
+    remote_limits_codec_put_number(text, config->period);
     if (config->strategy != TG_SLIDING_WINDOW && config->strategy != TG_SLIDING_LOG)
         return;
     remote_text_put(text, SLICE("/")); /* of the log, the limit is the size of the ring */
-    put_number(text, config->strategy == TG_SLIDING_WINDOW ? config->buckets : config->limit);
+    remote_limits_codec_put_number(text, config->strategy == TG_SLIDING_WINDOW ? config->buckets
+                                                                               : config->limit);
 }
 
 bool limits_same_shape(const struct tg_limit *a, const struct tg_limit *b)
@@ -132,7 +133,7 @@ static void put_ordinal(struct remote_text *text, const struct remote_scope *sco
     if (before == 0)
         return;
     remote_text_put(text, SLICE("#"));
-    put_number(text, before + 1);
+    remote_limits_codec_put_number(text, before + 1);
 }
 
 static void put_key(struct remote_text *text, const char *prefix, const struct remote_debit *debit,
@@ -151,7 +152,7 @@ static void put_key(struct remote_text *text, const char *prefix, const struct r
     put_ordinal(text, scope, limit);
 }
 
-static struct slice place_of(const struct limits_mark *mark)
+static struct slice remote_limits_codec_place_of(const struct limits_mark *mark)
 {
     if (mark->shadow)
         return mark->on_cost ? SLICE("cost-shadow") : SLICE("rate-shadow");
@@ -162,16 +163,16 @@ static struct slice place_of(const struct limits_mark *mark)
 static void put_numbers(struct remote_text *text, const struct tg_limiter_config *config,
                         uint32_t *ends)
 {
-    put_number(text, config->limit);
+    remote_limits_codec_put_number(text, config->limit);
     ends[0] = (uint32_t)text->n;
     if (config->strategy == TG_TOKEN_BUCKET)
         put_double(text, config->refill);
     else
-        put_number(text, config->period);
+        remote_limits_codec_put_number(text, config->period);
     ends[1] = (uint32_t)text->n;
-    put_number(text, config->strategy == TG_GCRA             ? config->burst
-                     : config->strategy == TG_SLIDING_WINDOW ? config->buckets
-                                                             : 0);
+    remote_limits_codec_put_number(text, config->strategy == TG_GCRA             ? config->burst
+                                         : config->strategy == TG_SLIDING_WINDOW ? config->buckets
+                                                                                 : 0);
     ends[2] = (uint32_t)text->n;
 }
 
@@ -211,7 +212,7 @@ static void put_limiter(struct limits_codec *words, struct remote_text *text, co
     ends[0] = (uint32_t)text->n;
     remote_text_put(text, slice_of(tg_strategy_name(config->strategy)));
     ends[1] = (uint32_t)text->n;
-    remote_text_put(text, place_of(mark));
+    remote_text_put(text, remote_limits_codec_place_of(mark));
     ends[2] = (uint32_t)text->n;
     put_numbers(text, config, &ends[3]);
 }
@@ -232,12 +233,12 @@ static size_t put_all(struct limits_codec *words, const char *prefix,
 enum tg_err limits_codec_set(struct limits_codec *words, const char *prefix,
                              const struct remote_debit *debit)
 {
-    size_t n = count(debit);
+    size_t n = remote_limits_codec_count(debit);
 
     words->n = 0;
     if (n == 0)
         return TG_ERR_INVALID;
-    if (!make_room(words, n))
+    if (!remote_limits_codec_make_room(words, n))
         return TG_ERR_MEMORY;
     words->cost = debit->cost;
     words->charging = debit->charging;
@@ -284,7 +285,7 @@ static void add_arg(struct limits_call *call, struct slice arg)
     call->args[call->n_args++] = arg;
 }
 
-static void add_number(struct limits_call *call, int64_t number)
+static void remote_limits_codec_add_number(struct limits_call *call, int64_t number)
 {
     char *digits = call->numbers[call->n_args];
     int n = snprintf(digits, sizeof call->numbers[0], "%" PRId64, number);
@@ -296,10 +297,10 @@ static void begin_call(struct limits_call *call, const struct limits_clock *cloc
 {
     call->n_keys = call->n_args = 0;
     if (clock->callers)
-        add_number(call, clock->now);
+        remote_limits_codec_add_number(call, clock->now);
     else
         add_arg(call, SLICE("*"));
-    add_number(call, clock->callers ? clock->ttl_floor : 0);
+    remote_limits_codec_add_number(call, clock->callers ? clock->ttl_floor : 0);
 }
 
 static void add_limiter(const struct limits_codec *words, size_t i, struct limits_call *call)
@@ -316,7 +317,7 @@ void limits_codec_take(const struct limits_codec *words, const struct limits_clo
 
     begin_call(call, clock);
     add_arg(call, words->charging == TG_CHARGE_PER_AXIS ? SLICE("per-axis") : SLICE("atomic"));
-    add_number(call, words->cost);
+    remote_limits_codec_add_number(call, words->cost);
     add_arg(call, clock->callers ? slice_of(flags) : looks ? SLICE("tp") : SLICE("t"));
     for (size_t i = 0; i < words->n; i++)
         add_limiter(words, i, call);
@@ -333,7 +334,7 @@ static void begin_telling(struct limits_call *call, const struct limits_clock *c
 {
     begin_call(call, clock);
     if (once != NULL)
-        add_number(call, once->bit);
+        remote_limits_codec_add_number(call, once->bit);
     else
         add_arg(call, SLICE(""));
 }
@@ -352,8 +353,8 @@ bool limits_codec_undo(const struct limits_codec *words, const struct limits_clo
                        const struct limits_once *once, tg_ms charged_at, struct limits_call *call)
 {
     begin_telling(call, clock, once);
-    add_number(call, charged_at);
-    add_number(call, words->cost);
+    remote_limits_codec_add_number(call, charged_at);
+    remote_limits_codec_add_number(call, words->cost);
     for (size_t i = 0; i < words->n; i++)
         if (words->marks[i].charged)
             add_limiter(words, i, call);
@@ -377,8 +378,8 @@ bool limits_codec_owe(const struct limits_codec *words, const struct limits_cloc
                       struct limits_call *call)
 {
     begin_telling(call, clock, once);
-    add_number(call, age);
-    add_number(call, words->cost);
+    remote_limits_codec_add_number(call, age);
+    remote_limits_codec_add_number(call, words->cost);
     for (size_t i = 0; i < words->n; i++) {
         const struct limits_mark *mark = &words->marks[i];
         tg_ms felt = mark->fades ? num_min(mark->felt, fades_within) : mark->felt;
@@ -412,9 +413,9 @@ bool limits_codec_settle(const struct limits_codec *words, const struct limits_c
     size_t n = 0;
 
     begin_telling(call, clock, once);
-    add_number(call, charge->at);
-    add_number(call, words->cost);
-    add_number(call, actual);
+    remote_limits_codec_add_number(call, charge->at);
+    remote_limits_codec_add_number(call, words->cost);
+    remote_limits_codec_add_number(call, actual);
     size_t n_at = call->n_args++;
     for (size_t i = 0; i < words->n; i++) {
         const struct limits_mark *mark = &words->marks[i];
@@ -441,7 +442,8 @@ bool limits_codec_settle(const struct limits_codec *words, const struct limits_c
 
 /* Where the four of each limiter begin: the first of each axis has its place, the others follow,
  * those of rate before those of cost. Returns how many numbers there are. */
-static size_t lay_out(const struct limits_codec *words, size_t at[LIMITS_WORDS_MAX])
+static size_t remote_limits_codec_lay_out(const struct limits_codec *words,
+                                          size_t at[LIMITS_WORDS_MAX])
 {
     size_t next = 13;
 
@@ -566,7 +568,7 @@ bool limits_codec_read(struct limits_codec *words, const struct limits_clock *cl
                        struct remote_charge *charge)
 {
     size_t at[LIMITS_WORDS_MAX];
-    size_t n = lay_out(words, at);
+    size_t n = remote_limits_codec_lay_out(words, at);
     int64_t when = clock->now;
 
     if (redis_reply_is_error(reply) || redis_reply_n(reply) != n + !clock->callers)

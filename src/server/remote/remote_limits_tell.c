@@ -34,11 +34,11 @@ static const tg_ms FADES_WITHIN = 60000;
 
 /* ---- who waits ---- */
 
-static void look(void *arg);
+static void remote_limits_tell_look(void *arg);
 
 void limits_tell_init(struct remote_limits *limits)
 {
-    net_timer_init(&limits->timer, look, limits);
+    net_timer_init(&limits->timer, remote_limits_tell_look, limits);
 }
 
 void limits_tell_fini(struct remote_limits *limits)
@@ -54,7 +54,7 @@ void limits_tell_fini(struct remote_limits *limits)
     free(limits->mark);
 }
 
-static void take_out(struct remote_limits_ask *ask)
+static void remote_limits_tell_take_out(struct remote_limits_ask *ask)
 {
     struct remote_limits *limits = ask->limits;
 
@@ -77,7 +77,7 @@ static void wait(struct remote_limits_ask *ask)
 
     if (limits->waiting >= WAITING_MAX) {
         struct remote_limits_ask *oldest = limits->first;
-        take_out(oldest);
+        remote_limits_tell_take_out(oldest);
         drop(oldest);
     }
     if (limits->first == NULL)
@@ -92,7 +92,7 @@ static void wait(struct remote_limits_ask *ask)
 
 /* ---- numbers and marks ---- */
 
-static bool make_room(struct remote_limits *limits, size_t bytes)
+static bool remote_limits_tell_make_room(struct remote_limits *limits, size_t bytes)
 {
     if (bytes <= limits->mark_room)
         return true;
@@ -111,7 +111,8 @@ static const struct limits_once *mark_of(struct remote_limits_ask *ask, struct l
     struct slice tag = limits_codec_tag(&ask->words, limits->prefix);
 
     if (limits->holder == NULL ||
-        !make_room(limits, strlen(limits->prefix) + tag.n + strlen(limits->holder) + 40))
+        !remote_limits_tell_make_room(limits,
+                                      strlen(limits->prefix) + tag.n + strlen(limits->holder) + 40))
         return NULL;
     if (ask->number == 0)
         ask->number = ++limits->lanes[XXH3_64bits(tag.at, tag.n) % LIMITS_LANES];
@@ -145,7 +146,7 @@ static const struct redis_script *put_tale(struct remote_limits_ask *ask,
     }
 }
 
-static void tell(struct remote_limits_ask *ask)
+static void remote_limits_tell_tell(struct remote_limits_ask *ask)
 {
     struct limits_once room;
     const struct redis_script *script = put_tale(ask, mark_of(ask, &room));
@@ -175,14 +176,14 @@ void limits_tell(struct remote_limits_ask *ask)
     ask->until = pointless_at(ask);
     /* A caller's clock does not go on while Redis is away. */
     if (ask->limits->callers_clock || can_be_told(ask))
-        tell(ask);
+        remote_limits_tell_tell(ask);
     else if (put_tale(ask, NULL) != NULL)
         wait(ask);
     else
         limits_put_back(ask);
 }
 
-static void give_up(struct remote_limits_ask *ask, tg_ms now)
+static void remote_limits_tell_give_up(struct remote_limits_ask *ask, tg_ms now)
 {
     if (now < pointless_at(ask))
         drop(ask);
@@ -190,7 +191,7 @@ static void give_up(struct remote_limits_ask *ask, tg_ms now)
         limits_put_back(ask);
 }
 
-static void look(void *arg)
+static void remote_limits_tell_look(void *arg)
 {
     struct remote_limits *limits = arg;
     tg_ms now = net_loop_now(limits->loop);
@@ -200,11 +201,11 @@ static void look(void *arg)
         limits->looked_at = ask->next;
         if (now < ask->until && !can_be_told(ask))
             continue;
-        take_out(ask);
+        remote_limits_tell_take_out(ask);
         if (now < ask->until)
-            tell(ask);
+            remote_limits_tell_tell(ask);
         else
-            give_up(ask, now);
+            remote_limits_tell_give_up(ask, now);
     }
     if (limits->first != NULL)
         net_timer_set(limits->loop, &limits->timer, LOOK_EVERY);
@@ -253,5 +254,5 @@ void limits_told(struct remote_limits_ask *ask, const struct redisReply *reply)
     if (again && !limits->callers_clock && !limits->redis->freeing && now < ask->until)
         wait(ask);
     else
-        give_up(ask, now);
+        remote_limits_tell_give_up(ask, now);
 }

@@ -129,7 +129,8 @@ static tg_micro allowed_by_leases(const struct remote_money_ticket *claim, tg_ms
     return least;
 }
 
-static enum block_verdict refuse(struct remote_money_ticket *claim, const struct rule_state *states)
+static enum block_verdict remote_money_blocks_refuse(struct remote_money_ticket *claim,
+                                                     const struct rule_state *states)
 {
     struct rule_answer said;
 
@@ -145,8 +146,10 @@ static enum block_verdict refuse(struct remote_money_ticket *claim, const struct
     return BLOCK_REFUSED;
 }
 
-static enum block_verdict take(struct remote_money *money, struct remote_money_ticket *claim,
-                               tg_micro amount, const struct rule_state *states, tg_ms now)
+static enum block_verdict remote_money_blocks_take(struct remote_money *money,
+                                                   struct remote_money_ticket *claim,
+                                                   tg_micro amount, const struct rule_state *states,
+                                                   tg_ms now)
 {
     struct rule_answer said;
 
@@ -179,11 +182,11 @@ enum block_verdict money_blocks_take(struct remote_money *money, struct remote_m
     states_of(claim, states);
     tg_micro least = allowed_by_leases(claim, now, &is_short);
     if (least >= num_max(claim->money, 1))
-        return take(money, claim, claim->money, states, now);
+        return remote_money_blocks_take(money, claim, claim->money, states, now);
     if (heard && is_short && claim->up_to && least >= 1)
-        return take(money, claim, num_min(claim->money, least), states, now);
+        return remote_money_blocks_take(money, claim, num_min(claim->money, least), states, now);
     if ((heard && is_short) || is_spent(claim, states))
-        return refuse(claim, states);
+        return remote_money_blocks_refuse(claim, states);
     if (claim->waits_for == 0 || heard)
         return wait_for_next(blocks, claim);
     return BLOCK_WAIT;

@@ -17,7 +17,7 @@
 
 enum { ENDINGS_MAX = 4096 }; /* of a port */
 
-static void count(_Atomic uint64_t *counter)
+static void remote_money_call_count(_Atomic uint64_t *counter)
 {
     atomic_fetch_add_explicit(counter, 1, memory_order_relaxed);
 }
@@ -73,7 +73,7 @@ void money_claim_discard(struct remote_money_ticket *claim)
 /* ---- Being decided ---- */
 
 /* The last step of asking: the caller is told, and has a ticket or nothing. */
-static void decide(struct remote_money_ticket *claim, enum tg_err err)
+static void remote_money_call_decide(struct remote_money_ticket *claim, enum tg_err err)
 {
     remote_money_decided *decided = claim->decided;
     struct tg_money_answer answer = claim->answer;
@@ -105,7 +105,8 @@ void money_port_run_ready(void *arg)
 
     /* One that is made ready by what it is told waits for the next turn. */
     while (n-- > 0 && port->lists[CLAIM_READY].first)
-        decide(port->lists[CLAIM_READY].first, port->lists[CLAIM_READY].first->err);
+        remote_money_call_decide(port->lists[CLAIM_READY].first,
+                                 port->lists[CLAIM_READY].first->err);
     if (port->lists[CLAIM_READY].n > 0)
         net_loop_post(port->loop, &port->ready);
 }
@@ -211,11 +212,11 @@ static void hear_answer(struct remote_money_ticket *claim, const struct redisRep
     enum tg_err err = TG_ERR_STORE;
 
     if (!money_claim_read_reserve(claim, reply, &err, &said)) {
-        count(&claim->port->money->n_lost);
+        remote_money_call_count(&claim->port->money->n_lost);
         /* What was never sent has reserved nothing. */
         if (claim->ask.lost == REDIS_AWAY || claim->ask.lost == REDIS_FULL)
             claim->remote = false;
-        decide(claim, TG_ERR_STORE);
+        remote_money_call_decide(claim, TG_ERR_STORE);
         return;
     }
     if (claim->look) {
@@ -227,7 +228,7 @@ static void hear_answer(struct remote_money_ticket *claim, const struct redisRep
         claim->answer = said;
         claim->remote = false;
     }
-    decide(claim, err);
+    remote_money_call_decide(claim, err);
 }
 
 static void reserve_answered(struct redis_ask *ask, const struct redisReply *reply)
@@ -243,7 +244,7 @@ static void reserve_answered(struct redis_ask *ask, const struct redisReply *rep
     }
     bool sense = money_claim_read_reserve(claim, reply, &err, &said);
     if (sense && said.reservation != 0 && !claim->look)
-        count(&claim->port->money->n_late_yes);
+        remote_money_call_count(&claim->port->money->n_late_yes);
     if (sense ? said.reservation == 0
               : claim->ask.lost == REDIS_AWAY || claim->ask.lost == REDIS_FULL)
         claim->remote = false;
@@ -253,17 +254,17 @@ static void reserve_answered(struct redis_ask *ask, const struct redisReply *rep
 /* ---- For the caller ---- */
 
 /* The time limit has passed. */
-static void give_up(void *arg)
+static void remote_money_call_give_up(void *arg)
 {
     struct remote_money_ticket *claim = arg;
 
-    count(&claim->port->money->n_late);
+    remote_money_call_count(&claim->port->money->n_late);
     if (claim->state != CLAIM_ASKED) {
-        decide(claim, TG_ERR_STORE);
+        remote_money_call_decide(claim, TG_ERR_STORE);
         return;
     }
     remote_money_cancel((struct remote_money_ask *)claim);
-    decide(claim, TG_ERR_STORE);
+    remote_money_call_decide(claim, TG_ERR_STORE);
 }
 
 static void note_time(struct remote_money *money, tg_ms now)
@@ -297,10 +298,10 @@ struct remote_money_ask *remote_money_reserve(struct remote_money_port *port,
     enum tg_err err = money_claim_new(port, call, now, &claim);
     if (err == TG_ERR_MEMORY || (err && (claim = failed_claim(port)) == NULL))
         return NULL;
-    count(&port->money->n_asked);
+    remote_money_call_count(&port->money->n_asked);
     claim->decided = decided;
     claim->context = context;
-    net_timer_init(&claim->timer, give_up, claim);
+    net_timer_init(&claim->timer, remote_money_call_give_up, claim);
     if (err) {
         decide_soon(claim, err);
     } else {
@@ -423,7 +424,7 @@ enum tg_err remote_money_local(struct remote_money_port *port, const struct spen
     enum tg_err err = money_claim_new(port, call, now, &claim);
     if (err)
         return err;
-    net_timer_init(&claim->timer, give_up, claim);
+    net_timer_init(&claim->timer, remote_money_call_give_up, claim);
     pthread_mutex_lock(&port->money->lock);
     err = decide_local(claim, nodes, money_port_now(port), answer);
     pthread_mutex_unlock(&port->money->lock);

@@ -168,7 +168,7 @@ enum tg_err money_claim_new(struct remote_money_port *port, const struct spendin
 
 /* ---- Lists ---- */
 
-static void take_out(struct remote_money_ticket *claim)
+static void remote_money_claim_take_out(struct remote_money_ticket *claim)
 {
     struct claim_list *list = &claim->port->lists[claim->state];
 
@@ -182,7 +182,7 @@ void money_claim_move(struct remote_money_ticket *claim, enum claim_state state)
     struct claim_list *list = &claim->port->lists[state];
 
     if (claim->state != CLAIM_STATES)
-        take_out(claim);
+        remote_money_claim_take_out(claim);
     claim->state = state;
     claim->prev = list->last;
     claim->next = NULL;
@@ -196,7 +196,7 @@ void money_claim_free(struct remote_money_ticket *claim)
     struct remote_money *money = claim->port->money;
 
     net_timer_stop(claim->port->loop, &claim->timer);
-    take_out(claim);
+    remote_money_claim_take_out(claim);
     pthread_mutex_lock(&money->lock);
     money_claim_hold(claim, 0, 0);
     for (size_t i = 0; i < claim->n_windows; i++)

@@ -178,7 +178,7 @@ static void end_again(struct remote_money_port *port)
 
 /* ---- Life ---- */
 
-static void tick(void *arg)
+static void remote_money_port_tick(void *arg)
 {
     struct remote_money_port *port = arg;
     tg_ms now = money_port_now(port);
@@ -201,7 +201,7 @@ enum tg_err remote_money_port_new(struct remote_money *money, struct net_loop *l
     fresh->money = money;
     fresh->loop = loop;
     fresh->redis = redis;
-    net_timer_init(&fresh->timer, tick, fresh);
+    net_timer_init(&fresh->timer, remote_money_port_tick, fresh);
     net_post_init(&fresh->ready, money_port_run_ready, fresh);
     net_post_init(&fresh->wake, money_port_wake, fresh);
     net_timer_set(loop, &fresh->timer, money->period);
@@ -214,7 +214,7 @@ enum tg_err remote_money_port_new(struct remote_money *money, struct net_loop *l
     return TG_OK;
 }
 
-static void leave(struct remote_money_port *port)
+static void remote_money_port_leave(struct remote_money_port *port)
 {
     struct remote_money_port **from = &port->money->ports;
 
@@ -229,7 +229,7 @@ void remote_money_port_free(struct remote_money_port *port)
 {
     if (!port)
         return;
-    leave(port); /* nobody posts to it from here on */
+    remote_money_port_leave(port); /* nobody posts to it from here on */
     net_timer_stop(port->loop, &port->timer);
     net_loop_unpost(port->loop, &port->ready);
     net_loop_unpost(port->loop, &port->wake);

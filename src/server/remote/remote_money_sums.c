@@ -28,7 +28,7 @@ tg_ms money_sum_keep(const struct sum *sum, tg_ms now)
 /* ---- What is to be told ---- */
 
 /* Around each change of a sum: the totals follow. */
-static void count(struct sums *sums, const struct sum *sum, int sign)
+static void remote_money_sums_count(struct sums *sums, const struct sum *sum, int sign)
 {
     tg_micro untold = num_less(sum_told(sum), sum->acked);
 
@@ -40,16 +40,16 @@ static void count(struct sums *sums, const struct sum *sum, int sign)
 
 static void see(struct sums *sums, struct sum *sum, tg_micro settled)
 {
-    count(sums, sum, -1);
+    remote_money_sums_count(sums, sum, -1);
     sum->seen = num_max(sum->seen, settled);
-    count(sums, sum, 1);
+    remote_money_sums_count(sums, sum, 1);
 }
 
 void money_sums_spend(struct sums *sums, struct sum *sum, tg_micro spent)
 {
-    count(sums, sum, -1);
+    remote_money_sums_count(sums, sum, -1);
     sum->own = num_add(sum->own, spent);
-    count(sums, sum, 1);
+    remote_money_sums_count(sums, sum, 1);
 }
 
 bool money_sums_hear(struct sums *sums, struct sum *sum, tg_micro before, tg_micro told,
@@ -57,13 +57,13 @@ bool money_sums_hear(struct sums *sums, struct sum *sum, tg_micro before, tg_mic
 {
     bool loss = before < acked;
 
-    count(sums, sum, -1);
+    remote_money_sums_count(sums, sum, -1);
     sum->known = true;
     /* Ours alone are merged there, so more than there is here comes from a former life. */
     if (before > sum_told(sum))
         sum->lost = num_add(sum->lost, before - sum_told(sum));
     sum->acked = num_max(loss ? 0 : sum->acked, num_max(before, told));
-    count(sums, sum, 1);
+    remote_money_sums_count(sums, sum, 1);
     return loss;
 }
 
@@ -83,12 +83,12 @@ void money_sums_fini(struct sums *sums)
     free(sums->buckets);
 }
 
-static struct sum **bucket_of(const struct sums *sums, uint64_t hash)
+static struct sum **remote_money_sums_bucket_of(const struct sums *sums, uint64_t hash)
 {
     return &sums->buckets[hash & (sums->n_buckets - 1)];
 }
 
-static bool grow(struct sums *sums)
+static bool remote_money_sums_grow(struct sums *sums)
 {
     size_t n = sums->n_buckets > 0 ? 2 * sums->n_buckets : BUCKETS_MIN;
     struct sum **larger = calloc(n, sizeof *larger), *sum = sums->ring;
@@ -99,18 +99,18 @@ static bool grow(struct sums *sums)
     sums->buckets = larger;
     sums->n_buckets = n;
     for (size_t i = 0; i < sums->n; i++, sum = sum->right) {
-        struct sum **bucket = bucket_of(sums, sum->hash);
+        struct sum **bucket = remote_money_sums_bucket_of(sums, sum->hash);
         sum->next = *bucket;
         *bucket = sum;
     }
     return true;
 }
 
-static struct sum *find(const struct sums *sums, struct slice key, uint64_t hash)
+static struct sum *remote_money_sums_find(const struct sums *sums, struct slice key, uint64_t hash)
 {
     if (sums->n_buckets == 0)
         return NULL;
-    for (struct sum *sum = *bucket_of(sums, hash); sum; sum = sum->next)
+    for (struct sum *sum = *remote_money_sums_bucket_of(sums, hash); sum; sum = sum->next)
         if (sum->hash == hash && slice_equal(sum_hash_key(sum), key))
             return sum;
     return NULL;
@@ -118,12 +118,12 @@ static struct sum *find(const struct sums *sums, struct slice key, uint64_t hash
 
 struct sum *money_sums_find(const struct sums *sums, struct slice key)
 {
-    return find(sums, key, XXH3_64bits_withSeed(key.at, key.n, sums->seed));
+    return remote_money_sums_find(sums, key, XXH3_64bits_withSeed(key.at, key.n, sums->seed));
 }
 
 static void link_in(struct sums *sums, struct sum *sum)
 {
-    struct sum **bucket = bucket_of(sums, sum->hash), *at = sums->ring;
+    struct sum **bucket = remote_money_sums_bucket_of(sums, sum->hash), *at = sums->ring;
 
     sum->next = *bucket;
     *bucket = sum;
@@ -137,7 +137,7 @@ static void link_in(struct sums *sums, struct sum *sum)
 }
 
 /* One that Redis knows as well as we do is made anew when a call comes to it. */
-static bool make_room(struct sums *sums)
+static bool remote_money_sums_make_room(struct sums *sums)
 {
     for (size_t i = 0; i < LOOKS && i < sums->n; i++) {
         struct sum *sum = sums->ring;
@@ -153,16 +153,16 @@ static bool make_room(struct sums *sums)
 struct sum *money_sums_get(struct sums *sums, struct slice key, tg_ms end, tg_micro settled)
 {
     uint64_t hash = XXH3_64bits_withSeed(key.at, key.n, sums->seed);
-    struct sum *sum = find(sums, key, hash);
+    struct sum *sum = remote_money_sums_find(sums, key, hash);
 
     settled = num_min(settled, TG_NUMBER_MAX);
     if (sum) {
         see(sums, sum, settled);
         return sum;
     }
-    if (sums->n == sums->max && !make_room(sums))
+    if (sums->n == sums->max && !remote_money_sums_make_room(sums))
         return NULL;
-    if (sums->n >= sums->n_buckets && !grow(sums))
+    if (sums->n >= sums->n_buckets && !remote_money_sums_grow(sums))
         return NULL;
     sum = calloc(1, sizeof *sum + key.n + sizeof SUM_SET);
     if (!sum)
@@ -179,7 +179,7 @@ struct sum *money_sums_get(struct sums *sums, struct slice key, tg_ms end, tg_mi
 
 void money_sums_remove(struct sums *sums, struct sum *sum)
 {
-    struct sum **from = bucket_of(sums, sum->hash);
+    struct sum **from = remote_money_sums_bucket_of(sums, sum->hash);
 
     while (*from != sum)
         from = &(*from)->next;
@@ -189,6 +189,6 @@ void money_sums_remove(struct sums *sums, struct sum *sum)
     if (sums->ring == sum)
         sums->ring = sum->right != sum ? sum->right : NULL;
     sums->n--;
-    count(sums, sum, -1);
+    remote_money_sums_count(sums, sum, -1);
     free(sum);
 }

@@ -10,7 +10,7 @@ void remote_text_put(struct remote_text *text, struct slice more)
     text->n += more.n;
 }
 
-static bool is_plain(unsigned char c)
+static bool remote_name_is_plain(unsigned char c)
 {
     return c > ' ' && c < 0x7f && c != '%' && c != '{' && c != '}' && c != ':';
 }
@@ -25,7 +25,7 @@ void remote_text_name(struct remote_text *text, struct slice name)
     for (size_t i = 0; i < name.n; i++) {
         unsigned char c = (unsigned char)name.at[i];
         char escaped[3] = {'%', HEX[c >> 4], HEX[c & 15]};
-        if (is_plain(c))
+        if (remote_name_is_plain(c))
             remote_text_put(text, (struct slice){name.at + i, 1});
         else
             remote_text_put(text, (struct slice){escaped, 3});

@@ -64,7 +64,7 @@ static void beat(struct remote_nodes *nodes)
     redis_eval(nodes->options.redis, &nodes->beat, &script_node_beat, &key, 1, args, 2);
 }
 
-static void learn(struct remote_nodes *nodes, int64_t count, int64_t index, tg_ms time)
+static void remote_nodes_learn(struct remote_nodes *nodes, int64_t count, int64_t index, tg_ms time)
 {
     size_t n = count < 1 ? 1 : (size_t)count, i = index < 0 ? 0 : (size_t)index;
     bool same = n == remote_nodes_count(nodes) && i == remote_nodes_index(nodes);
@@ -79,7 +79,7 @@ static void learn(struct remote_nodes *nodes, int64_t count, int64_t index, tg_m
         nodes->options.changed(nodes->options.context, n, i);
 }
 
-static void answered(struct redis_ask *ask, const struct redisReply *reply)
+static void remote_nodes_answered(struct redis_ask *ask, const struct redisReply *reply)
 {
     struct remote_nodes *nodes = of_beat(ask);
 
@@ -88,9 +88,9 @@ static void answered(struct redis_ask *ask, const struct redisReply *reply)
         net_timer_set(nodes->options.loop, &nodes->timer, num_min(nodes->options.every, RETRY));
     if (nodes->gone || redis_reply_is_error(reply) || redis_reply_n(reply) != 3)
         return;
-    learn(nodes, redis_reply_integer(redis_reply_at(reply, 0), 1),
-          redis_reply_integer(redis_reply_at(reply, 1), 0),
-          redis_reply_integer(redis_reply_at(reply, 2), 0));
+    remote_nodes_learn(nodes, redis_reply_integer(redis_reply_at(reply, 0), 1),
+                       redis_reply_integer(redis_reply_at(reply, 1), 0),
+                       redis_reply_integer(redis_reply_at(reply, 2), 0));
 }
 
 static void fire(void *arg)
@@ -137,7 +137,7 @@ enum tg_err remote_nodes_new(const struct remote_nodes_options *options, struct 
     }
     atomic_init(&nodes->count, 1);
     atomic_init(&nodes->index, 0);
-    redis_ask_init(&nodes->beat, answered, NULL);
+    redis_ask_init(&nodes->beat, remote_nodes_answered, NULL);
     redis_ask_init(&nodes->leaving, has_left, NULL);
     net_timer_init(&nodes->timer, fire, nodes);
     fire(nodes);

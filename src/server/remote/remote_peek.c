@@ -39,8 +39,8 @@ static enum tg_err look_away(const struct remote_peek *peek, struct tg_axes *axe
     }
 }
 
-static void answered(void *context, enum tg_err err, const struct tg_axes *axes,
-                     const struct remote_charge *charge)
+static void remote_peek_answered(void *context, enum tg_err err, const struct tg_axes *axes,
+                                 const struct remote_charge *charge)
 {
     struct remote_peek *peek = context;
     struct tg_axes known = {0};
@@ -82,7 +82,7 @@ bool remote_peek(struct remote_port *port, struct remote_peek *peek,
         to = rest;
     }
     if (*err == TG_OK)
-        peek->ask = remote_limits_peek(port->limits, &to, now, answered, peek);
+        peek->ask = remote_limits_peek(port->limits, &to, now, remote_peek_answered, peek);
     if (peek->ask != NULL)
         return false;
     *err = look_away(peek, axes);

@@ -51,7 +51,7 @@ bool recent_is_for(struct recent *recent, uint64_t generation)
     return generation == recent->generation;
 }
 
-static uint64_t hash_of(const struct recent *recent, const struct tg_debit *debit)
+static uint64_t remote_recent_hash_of(const struct recent *recent, const struct tg_debit *debit)
 {
     uint64_t hash = recent->seed;
 
@@ -70,7 +70,7 @@ void recent_heard(struct recent *recent, const struct tg_debit *debit, const str
                   tg_ms now)
 {
     enum tg_axis binding = tg_axes_binding(axes);
-    uint64_t hash = hash_of(recent, debit);
+    uint64_t hash = remote_recent_hash_of(recent, debit);
     struct entry *entry = entry_of(recent, hash);
 
     *entry = (struct entry){.hash = hash,
@@ -90,8 +90,9 @@ static bool fits(const struct tg_decision *heard, int64_t given, int64_t need, i
     return need <= num_max(heard->remaining / parts, num_min(heard->remaining, 1)) - given;
 }
 
-static void answer(struct tg_axes *axes, enum tg_axis axis, const struct tg_decision *heard,
-                   bool allowed, int64_t left, tg_ms again)
+static void remote_recent_answer(struct tg_axes *axes, enum tg_axis axis,
+                                 const struct tg_decision *heard, bool allowed, int64_t left,
+                                 tg_ms again)
 {
     axes->present |= 1u << axis;
     axes->decision[axis] = *heard;
@@ -103,7 +104,7 @@ static void answer(struct tg_axes *axes, enum tg_axis axis, const struct tg_deci
 bool recent_decide(struct recent *recent, const struct tg_debit *debit, int64_t parts, tg_ms now,
                    struct tg_axes *axes)
 {
-    uint64_t hash = hash_of(recent, debit);
+    uint64_t hash = remote_recent_hash_of(recent, debit);
     struct entry *entry = entry_of(recent, hash);
     bool refused = entry->refused_until > now && debit->cost >= entry->refused_cost;
 
@@ -122,15 +123,17 @@ bool recent_decide(struct recent *recent, const struct tg_debit *debit, int64_t 
     }
     memset(axes, 0, sizeof *axes);
     if (entry->present & 1u << TG_AXIS_RATE)
-        answer(axes, TG_AXIS_RATE, &entry->rate, rate, entry->rate.remaining - entry->calls, again);
+        remote_recent_answer(axes, TG_AXIS_RATE, &entry->rate, rate,
+                             entry->rate.remaining - entry->calls, again);
     if (entry->present & 1u << TG_AXIS_COST)
-        answer(axes, TG_AXIS_COST, &entry->cost, cost, entry->cost.remaining - entry->units, again);
+        remote_recent_answer(axes, TG_AXIS_COST, &entry->cost, cost,
+                             entry->cost.remaining - entry->units, again);
     return true;
 }
 
 void recent_give_back(struct recent *recent, const struct tg_debit *debit)
 {
-    uint64_t hash = hash_of(recent, debit);
+    uint64_t hash = remote_recent_hash_of(recent, debit);
     struct entry *entry = entry_of(recent, hash);
 
     if (entry->hash != hash || entry->calls == 0)

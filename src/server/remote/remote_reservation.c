@@ -43,8 +43,9 @@ static enum tg_err reserve_away(struct remote_reservation *money, struct tg_mone
                               way == REMOTE_OPEN ? 0 : (size_t)nodes, now, answer, &money->ticket);
 }
 
-static void answered(void *context, enum tg_err err, const struct tg_money_answer *answer,
-                     struct remote_money_ticket *ticket)
+static void remote_reservation_do_answered(void *context, enum tg_err err,
+                                           const struct tg_money_answer *answer,
+                                           struct remote_money_ticket *ticket)
 {
     struct remote_reservation *money = context;
     struct tg_money_answer away;
@@ -68,7 +69,8 @@ bool remote_reserve(struct remote_port *port, struct remote_reservation *money,
 {
     *money = (struct remote_reservation){
         .decided = decided, .port = port, .generation = generation, .call = *call};
-    money->ask = remote_money_reserve(port->money, call, net_loop_now(port->loop), answered, money);
+    money->ask = remote_money_reserve(port->money, call, net_loop_now(port->loop),
+                                      remote_reservation_do_answered, money);
     if (money->ask != NULL)
         return false;
     *err = reserve_away(money, answer);

@@ -60,7 +60,7 @@ static void plan_ring(const struct config *config, struct ring_plan *plan)
     }
 }
 
-static size_t count_keys(const struct config *config, size_t *groups)
+static size_t generation_ring_count_keys(const struct config *config, size_t *groups)
 {
     size_t n = 0;
 
@@ -98,7 +98,7 @@ bool generation_set_ring(struct generation *generation, tg_ms now, struct tg_pro
     const struct config *config = &generation->config;
     struct ring_plan plan = {.generation = generation};
     struct tg_problem why;
-    size_t n_groups, n_keys = count_keys(config, &n_groups);
+    size_t n_groups, n_keys = generation_ring_count_keys(config, &n_groups);
 
     plan.pools = calloc(config->n_providers + config->n_models + 1, sizeof *plan.pools);
     plan.groups = calloc(n_groups + 1, sizeof *plan.groups);

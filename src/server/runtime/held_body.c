@@ -25,8 +25,8 @@ static size_t room_for(const struct held_body *body, size_t n, int64_t length)
     return room;
 }
 
-static bool grow(struct held_body *body, struct gateway *gateway,
-                 const struct generation *generation, size_t room)
+static bool held_body_grow(struct held_body *body, struct gateway *gateway,
+                           const struct generation *generation, size_t room)
 {
     long long more = (long long)(room - body->room);
     long long held =
@@ -48,7 +48,7 @@ bool held_body_add(struct held_body *body, struct gateway *gateway,
 {
     size_t n = body->n + more.n + JSON_PADDING;
 
-    if (n > body->room && !grow(body, gateway, generation, room_for(body, n, length)))
+    if (n > body->room && !held_body_grow(body, gateway, generation, room_for(body, n, length)))
         return false;
     if (more.n > 0)
         memcpy(body->bytes + body->n, more.at, more.n);

@@ -83,7 +83,7 @@ static struct generation *read_with(struct gateway *gateway, const char *path,
     return NULL;
 }
 
-static void *read_all(void *arg)
+static void *reload_read_all(void *arg)
 {
     struct reload *reload = arg;
     struct gateway *gateway = reload->control->gateway;
@@ -120,7 +120,7 @@ bool reload_at_start(struct gateway *gateway, const char *path, struct config_pr
     return true;
 }
 
-static void begin(struct reload *reload)
+static void reload_begin(struct reload *reload)
 {
     reload->asked = reload->waiting;
     reload->waiting = NULL;
@@ -129,7 +129,7 @@ static void begin(struct reload *reload)
     reload->has_thread =
         reload->path != NULL &&
         !atomic_load_explicit(&reload->control->gateway->draining, memory_order_relaxed) &&
-        pthread_create(&reload->thread, NULL, read_all, reload) == 0;
+        pthread_create(&reload->thread, NULL, reload_read_all, reload) == 0;
     if (reload->has_thread)
         return;
     snprintf(reload->failure.text, sizeof reload->failure.text, "%s",
@@ -141,7 +141,7 @@ static void begin(struct reload *reload)
 
 /* ---- answering ---- */
 
-static void say(const struct reload *reload)
+static void reload_say(const struct reload *reload)
 {
     const struct reload_result *result = &reload->result;
     struct log *log = reload->control->gateway->log;
@@ -167,7 +167,7 @@ static void say(const struct reload *reload)
                 result->restart[i]);
 }
 
-static void count(struct reload *reload, bool ok)
+static void reload_count(struct reload *reload, bool ok)
 {
     struct gateway_counts *counts = &reload->control->gateway->counts;
 
@@ -181,7 +181,7 @@ static void count(struct reload *reload, bool ok)
         .errors = ok ? 0 : reload->problems.errors + (reload->failure.text[0] != '\0')};
 }
 
-static void finish(struct reload *reload, bool ok)
+static void reload_finish(struct reload *reload, bool ok)
 {
     struct reload_result *result = &reload->result;
     const struct generation *now = reload->control->generation;
@@ -193,8 +193,8 @@ static void finish(struct reload *reload, bool ok)
     result->problems = &reload->problems;
     result->failure = reload->failure.text[0] != '\0' ? reload->failure.text : NULL;
     reload->failed_at = ok ? 0 : control_now(reload->control);
-    count(reload, ok);
-    say(reload);
+    reload_count(reload, ok);
+    reload_say(reload);
     for (struct request *request = reload->asked; request; request = next) {
         next = request->next;
         if (request->done)
@@ -207,7 +207,7 @@ static void finish(struct reload *reload, bool ok)
     memset(result, 0, sizeof *result);
     reload->state = IDLE;
     if (reload->waiting)
-        begin(reload);
+        reload_begin(reload);
 }
 
 /* ---- what a running process cannot change ---- */
@@ -255,7 +255,7 @@ static void all_taken(void *arg)
     struct reload *reload = arg;
 
     if (reload->state == TELLING && atomic_load(&reload->telling) == 0)
-        finish(reload, true);
+        reload_finish(reload, true);
 }
 
 void reload_taken(struct reload *reload)
@@ -264,7 +264,7 @@ void reload_taken(struct reload *reload)
         net_loop_post(reload->control->loop, &reload->taken);
 }
 
-static void tell(struct reload *reload)
+static void reload_tell(struct reload *reload)
 {
     struct control *control = reload->control;
     struct generation *made = reload->made;
@@ -295,9 +295,9 @@ static void has_read(void *arg)
         pthread_join(reload->thread, NULL);
     reload->has_thread = false;
     if (reload->made)
-        tell(reload);
+        reload_tell(reload);
     else
-        finish(reload, false);
+        reload_finish(reload, false);
 }
 
 /* ---- asking ---- */
@@ -314,11 +314,11 @@ bool reload_request(struct reload *reload, const char *why, reload_done *done, v
         last = &(*last)->next;
     *last = request;
     if (reload->state == IDLE)
-        begin(reload);
+        reload_begin(reload);
     return true;
 }
 
-static void forget(struct request *list, const void *context)
+static void reload_do_forget(struct request *list, const void *context)
 {
     for (; list; list = list->next)
         if (list->context == context)
@@ -327,8 +327,8 @@ static void forget(struct request *list, const void *context)
 
 void reload_forget(struct reload *reload, const void *context)
 {
-    forget(reload->asked, context);
-    forget(reload->waiting, context);
+    reload_do_forget(reload->asked, context);
+    reload_do_forget(reload->waiting, context);
 }
 
 bool reload_may_try(const struct reload *reload)

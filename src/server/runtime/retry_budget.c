@@ -8,7 +8,8 @@
 
 enum { WHOLE = 1000, SECONDS_KEPT = 10 };
 
-static void add(struct retry_budget *budget, const struct config *config, long long thousandths)
+static void retry_budget_add(struct retry_budget *budget, const struct config *config,
+                             long long thousandths)
 {
     long long most = (config->retry_min_per_s + 100) * SECONDS_KEPT * WHOLE;
     long long now = atomic_load_explicit(&budget->thousandths, memory_order_relaxed), then;
@@ -31,14 +32,14 @@ static void refill(struct retry_budget *budget, const struct config *config, tg_
 
     if (ms > 0 && atomic_compare_exchange_strong_explicit(
                       &budget->filled_at, &at, now, memory_order_relaxed, memory_order_relaxed))
-        add(budget, config, ms * config->retry_min_per_s);
+        retry_budget_add(budget, config, ms * config->retry_min_per_s);
 }
 
 void retry_budget_earn(struct retry_budget *budget, const struct config *config, bool is_retry,
                        tg_ms now)
 {
     refill(budget, config, now);
-    add(budget, config, is_retry ? -WHOLE : (long long)(config->retry_ratio * WHOLE));
+    retry_budget_add(budget, config, is_retry ? -WHOLE : (long long)(config->retry_ratio * WHOLE));
 }
 
 bool retry_budget_take(struct retry_budget *budget, const struct config *config, tg_ms now)

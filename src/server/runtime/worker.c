@@ -185,7 +185,7 @@ bool worker_init(struct worker *worker, struct gateway *gateway, size_t number,
     return true;
 }
 
-static void *run(void *arg)
+static void *worker_run(void *arg)
 {
     struct worker *worker = arg;
 
@@ -197,7 +197,7 @@ static void *run(void *arg)
 bool worker_start(struct worker *worker)
 {
     atomic_fetch_add(&worker->gateway->working, 1);
-    worker->started = pthread_create(&worker->thread, NULL, run, worker) == 0;
+    worker->started = pthread_create(&worker->thread, NULL, worker_run, worker) == 0;
     if (!worker->started)
         atomic_fetch_sub(&worker->gateway->working, 1);
     return worker->started;

@@ -38,7 +38,7 @@ static void read_memory(struct control *control, tg_ms now)
     tg_gate_set_memory(control->gateway->protect_gate, used);
 }
 
-static void tick(struct control *control, tg_ms now)
+static void control_tick(struct control *control, tg_ms now)
 {
     const struct generation *generation = control->generation;
 
@@ -103,7 +103,7 @@ static void do_chores(void *arg)
     tg_ms now = control_now(control);
 
     read_memory(control, now);
-    tick(control, now);
+    control_tick(control, now);
     key_probe_tick(&control->key_probe, control);
     state_log_update(&control->state_log, control->gateway, control->generation);
     look_at_files(control, now);
@@ -246,7 +246,7 @@ bool control_init(struct control *control, struct gateway *gateway, struct worke
            send_traces(control, problem);
 }
 
-static void *run(void *arg)
+static void *control_run(void *arg)
 {
     struct control *control = arg;
 
@@ -256,7 +256,7 @@ static void *run(void *arg)
 
 bool control_start(struct control *control)
 {
-    control->started = pthread_create(&control->thread, NULL, run, control) == 0;
+    control->started = pthread_create(&control->thread, NULL, control_run, control) == 0;
     return control->started;
 }
 

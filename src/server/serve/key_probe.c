@@ -11,7 +11,7 @@
 static const struct http_timeouts TIMEOUTS = {
     .connect = 5000, .first_byte = 10000, .idle = 10000, .total = 20000};
 
-static void finish(struct key_probe *probe, enum tg_probe_result result)
+static void key_probe_finish(struct key_probe *probe, enum tg_probe_result result)
 {
     struct control *control = probe->control;
 
@@ -29,7 +29,7 @@ static void on_head(struct http_outbound *out, const struct http_head *head)
     probe->status = head->status;
 }
 
-static void on_data(struct http_outbound *out, struct slice bytes)
+static void key_probe_on_data(struct http_outbound *out, struct slice bytes)
 {
     (void)out;
     (void)bytes;
@@ -40,18 +40,20 @@ static void on_end(struct http_outbound *out)
     struct key_probe *probe = out->owner;
     bool bad = probe->status == 401 || probe->status == 403;
 
-    finish(probe, bad ? TG_PROBE_BAD : probe->status < 500 ? TG_PROBE_GOOD : TG_PROBE_UNCLEAR);
+    key_probe_finish(probe, bad                   ? TG_PROBE_BAD
+                            : probe->status < 500 ? TG_PROBE_GOOD
+                                                  : TG_PROBE_UNCLEAR);
 }
 
 static void on_failed(struct http_outbound *out, enum http_why why, const char *text)
 {
     (void)why;
     (void)text;
-    finish(out->owner, TG_PROBE_UNCLEAR);
+    key_probe_finish(out->owner, TG_PROBE_UNCLEAR);
 }
 
 static const struct http_client_ops OPS = {
-    .head = on_head, .data = on_data, .end = on_end, .failed = on_failed};
+    .head = on_head, .data = key_probe_on_data, .end = on_end, .failed = on_failed};
 
 static const struct provider *find_provider(const struct generation *generation, const char *name)
 {
@@ -108,7 +110,7 @@ void key_probe_tick(struct key_probe *probe, struct control *control)
         return;
     const struct provider *provider = find_provider(control->generation, probe->probe.provider);
     if (provider == NULL || !send_probe(probe, provider))
-        finish(probe, TG_PROBE_UNCLEAR);
+        key_probe_finish(probe, TG_PROBE_UNCLEAR);
 }
 
 void key_probe_fini(struct key_probe *probe)

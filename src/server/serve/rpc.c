@@ -68,7 +68,7 @@ static bool is_ours(struct slice target)
 }
 
 /* Envoy's service is asked by plain HTTP, too; what is for neither may be for a protected route. */
-static void begin(void *context, struct http_inbound *in)
+static void rpc_begin(void *context, struct http_inbound *in)
 {
     struct rpc *rpc = context;
 
@@ -89,28 +89,28 @@ static const struct exchange_ops *ops_of(const struct http_inbound *in)
     return ops != NULL ? ops : protect_ops(in);
 }
 
-static void data(struct http_inbound *in, struct slice bytes)
+static void rpc_data(struct http_inbound *in, struct slice bytes)
 {
     const struct exchange_ops *ops = ops_of(in);
 
     (ops != NULL ? ops->data : grpc_server_data)(in, bytes);
 }
 
-static void end(struct http_inbound *in)
+static void rpc_end(struct http_inbound *in)
 {
     const struct exchange_ops *ops = ops_of(in);
 
     (ops != NULL ? ops->end : grpc_server_end)(in);
 }
 
-static void room(struct http_inbound *in)
+static void rpc_room(struct http_inbound *in)
 {
     const struct exchange_ops *ops = ops_of(in);
 
     (ops != NULL ? ops->room : grpc_server_room)(in);
 }
 
-static void gone(struct http_inbound *in, enum http_why why)
+static void rpc_gone(struct http_inbound *in, enum http_why why)
 {
     const struct exchange_ops *ops = ops_of(in);
 
@@ -131,11 +131,11 @@ static bool is_kept(void *context, uint64_t connection)
     return admit_connection_is_held(rpc->worker, connection);
 }
 
-const struct http_server_ops rpc_server_ops = {.begin = begin,
-                                               .data = data,
-                                               .end = end,
-                                               .room = room,
-                                               .gone = gone,
+const struct http_server_ops rpc_server_ops = {.begin = rpc_begin,
+                                               .data = rpc_data,
+                                               .end = rpc_end,
+                                               .room = rpc_room,
+                                               .gone = rpc_gone,
                                                .closed = closed,
                                                .is_kept = is_kept};
 

@@ -21,7 +21,7 @@ struct key_index {
     struct entry entries[];
 };
 
-static int compare(const void *a, const void *b)
+static int key_index_compare(const void *a, const void *b)
 {
     const struct entry *x = a, *y = b;
 
@@ -40,7 +40,7 @@ bool key_index_new(const struct config *config, struct key_index **made)
     for (size_t i = 0; i < config->n_tenants; i++)
         for (size_t k = 0; k < config->tenants[i].n_keys; k++)
             index->entries[index->n++] = (struct entry){&config->tenants[i].keys[k], i};
-    qsort(index->entries, index->n, sizeof index->entries[0], compare);
+    qsort(index->entries, index->n, sizeof index->entries[0], key_index_compare);
     *made = index;
     return true;
 }

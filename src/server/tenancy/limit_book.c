@@ -70,7 +70,8 @@ void limit_book_free(struct limit_book *book)
 
 /* ---- the table ---- */
 
-static struct entry **slot_of(struct entry **slots, size_t capacity, const char *name, size_t bytes)
+static struct entry **limit_book_slot_of(struct entry **slots, size_t capacity, const char *name,
+                                         size_t bytes)
 {
     size_t at = (size_t)XXH3_64bits(name, bytes) & (capacity - 1);
 
@@ -80,7 +81,7 @@ static struct entry **slot_of(struct entry **slots, size_t capacity, const char 
     return &slots[at];
 }
 
-static bool grow(struct limit_book *book)
+static bool limit_book_grow(struct limit_book *book)
 {
     size_t capacity = book->capacity * 2;
     struct entry **slots = calloc(capacity, sizeof(struct entry *));
@@ -89,7 +90,8 @@ static bool grow(struct limit_book *book)
         return false;
     for (size_t i = 0; i < book->capacity; i++)
         if (book->slots[i] != NULL)
-            *slot_of(slots, capacity, book->slots[i]->name, book->slots[i]->bytes) = book->slots[i];
+            *limit_book_slot_of(slots, capacity, book->slots[i]->name, book->slots[i]->bytes) =
+                book->slots[i];
     free(book->slots);
     book->slots = slots;
     book->capacity = capacity;
@@ -115,20 +117,20 @@ static struct entry *entry_new(const char *name, size_t bytes, const struct tg_l
     return entry;
 }
 
-static enum tg_err no_memory(struct tg_problem *problem)
+static enum tg_err limit_book_no_memory(struct tg_problem *problem)
 {
     return problem_say(problem, TG_ERR_MEMORY, "%s", tg_strerror(TG_ERR_MEMORY));
 }
 
-static enum tg_err add(struct limit_book *book, const char *name, size_t bytes,
-                       const struct tg_limit *limits, size_t n, tg_limits *set,
-                       struct tg_problem *problem)
+static enum tg_err limit_book_add(struct limit_book *book, const char *name, size_t bytes,
+                                  const struct tg_limit *limits, size_t n, tg_limits *set,
+                                  struct tg_problem *problem)
 {
-    if (2 * (book->used + 1) > book->capacity && !grow(book))
-        return no_memory(problem);
+    if (2 * (book->used + 1) > book->capacity && !limit_book_grow(book))
+        return limit_book_no_memory(problem);
     struct entry *entry = entry_new(name, bytes, limits, n);
     if (entry == NULL)
-        return no_memory(problem);
+        return limit_book_no_memory(problem);
     struct tg_limit shares[TG_LIMITS_MAX];
     for (size_t i = 0; i < n && i < TG_LIMITS_MAX; i++)
         limit_share(&limits[i], book->share, &shares[i]);
@@ -137,7 +139,7 @@ static enum tg_err add(struct limit_book *book, const char *name, size_t bytes,
         entry_free(entry);
         return err;
     }
-    *slot_of(book->slots, book->capacity, name, bytes) = entry;
+    *limit_book_slot_of(book->slots, book->capacity, name, bytes) = entry;
     book->used++;
     *set = entry->set;
     return TG_OK;
@@ -158,7 +160,7 @@ static bool same(const struct entry *entry, const struct tg_limit *limits, size_
     return true;
 }
 
-static void keep(struct limit_book *book, struct entry *entry)
+static void limit_book_keep(struct limit_book *book, struct entry *entry)
 {
     book->changes -= entry->changes;
     entry->changes = false;
@@ -170,20 +172,20 @@ enum tg_err limit_book_want(struct limit_book *book, const char *name, size_t by
                             const struct tg_limit *limits, size_t n, tg_limits *set,
                             struct tg_problem *problem)
 {
-    struct entry *entry = *slot_of(book->slots, book->capacity, name, bytes);
+    struct entry *entry = *limit_book_slot_of(book->slots, book->capacity, name, bytes);
 
     *set = 0;
     if (n == 0)
         return TG_OK;
     if (entry == NULL)
-        return add(book, name, bytes, limits, n, set, problem);
+        return limit_book_add(book, name, bytes, limits, n, set, problem);
     *set = entry->set;
-    keep(book, entry);
+    limit_book_keep(book, entry);
     if (same(entry, limits, n))
         return TG_OK;
     entry->wanted = malloc(n * sizeof *limits);
     if (entry->wanted == NULL)
-        return no_memory(problem);
+        return limit_book_no_memory(problem);
     memcpy(entry->wanted, limits, n * sizeof *limits);
     entry->n_wanted = n;
     entry->changes = true;
@@ -195,7 +197,7 @@ void limit_book_forget(struct limit_book *book)
 {
     for (size_t i = 0; i < book->capacity && book->changes > 0; i++)
         if (book->slots[i] != NULL)
-            keep(book, book->slots[i]);
+            limit_book_keep(book, book->slots[i]);
 }
 
 static void adopt(struct limit_book *book)
@@ -206,7 +208,7 @@ static void adopt(struct limit_book *book)
             continue;
         memcpy(entry->limits, entry->wanted, entry->n_wanted * sizeof *entry->wanted);
         entry->n = entry->n_wanted;
-        keep(book, entry);
+        limit_book_keep(book, entry);
     }
 }
 
@@ -220,8 +222,8 @@ static const struct tg_limit *pending(const struct entry *entry, bool all, size_
 }
 
 /* Tells the store what has changed, or with `all` everything, in shares of the n-th part. */
-static enum tg_err tell(struct limit_book *book, bool all, int64_t share, tg_ms now,
-                        struct tg_problem *problem)
+static enum tg_err limit_book_tell(struct limit_book *book, bool all, int64_t share, tg_ms now,
+                                   struct tg_problem *problem)
 {
     size_t sets = all ? book->used : book->changes, n = 0, at = 0, of;
     struct tg_redefinition *list = calloc(sets, sizeof *list);
@@ -241,14 +243,14 @@ static enum tg_err tell(struct limit_book *book, bool all, int64_t share, tg_ms 
         err = tg_store_redefine(book->store, list, n, now, problem);
     free(shares);
     free(list);
-    return err == TG_ERR_MEMORY ? no_memory(problem) : err;
+    return err == TG_ERR_MEMORY ? limit_book_no_memory(problem) : err;
 }
 
 enum tg_err limit_book_apply(struct limit_book *book, tg_ms now, struct tg_problem *problem)
 {
     if (book->changes == 0)
         return TG_OK;
-    enum tg_err err = tell(book, false, book->share, now, problem);
+    enum tg_err err = limit_book_tell(book, false, book->share, now, problem);
     if (err)
         limit_book_forget(book);
     else
@@ -261,7 +263,7 @@ enum tg_err limit_book_share(struct limit_book *book, int64_t n, tg_ms now,
 {
     if (n == book->share)
         return TG_OK;
-    enum tg_err err = book->used > 0 ? tell(book, true, n, now, problem) : TG_OK;
+    enum tg_err err = book->used > 0 ? limit_book_tell(book, true, n, now, problem) : TG_OK;
     if (err == TG_OK)
         book->share = n;
     return err;

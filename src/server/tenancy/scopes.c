@@ -89,7 +89,7 @@ static void name_set(struct gather *gather, const struct config_tenant *tenant, 
     snprintf(gather->name, sizeof gather->name, "%s\n%s", tenant != NULL ? tenant->name : "", what);
 }
 
-static uint64_t hash_of(const struct config_names *patterns)
+static uint64_t scopes_hash_of(const struct config_names *patterns)
 {
     uint64_t hash = patterns->n;
 
@@ -102,11 +102,11 @@ static uint64_t hash_of(const struct config_names *patterns)
  * order. */
 static void name_line(struct gather *gather, const struct config_tenant *tenant, size_t number)
 {
-    uint64_t hash = hash_of(&tenant->limits[number].models);
+    uint64_t hash = scopes_hash_of(&tenant->limits[number].models);
     size_t alike = 0;
 
     for (size_t k = 0; k < number; k++)
-        alike += hash_of(&tenant->limits[k].models) == hash;
+        alike += scopes_hash_of(&tenant->limits[k].models) == hash;
     snprintf(gather->name, sizeof gather->name, "%s\nlimits\n%016" PRIx64 "\n%zu", tenant->name,
              hash, alike);
 }

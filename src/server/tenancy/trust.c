@@ -21,7 +21,7 @@ static const uint8_t *bytes_of(const struct sockaddr *address, int *family)
     return in6->sin6_addr.s6_addr + 12;
 }
 
-static bool in_range(const struct config_range *range, const uint8_t *bytes)
+static bool trust_in_range(const struct config_range *range, const uint8_t *bytes)
 {
     int whole = range->bits / 8, rest = range->bits % 8;
 
@@ -36,7 +36,7 @@ bool trust_covers(const struct config *config, const struct sockaddr *address)
     const uint8_t *bytes = address != NULL ? bytes_of(address, &family) : NULL;
 
     for (size_t i = 0; bytes != NULL && i < config->n_trusted; i++)
-        if (config->trusted[i].family == family && in_range(&config->trusted[i], bytes))
+        if (config->trusted[i].family == family && trust_in_range(&config->trusted[i], bytes))
             return true;
     return false;
 }

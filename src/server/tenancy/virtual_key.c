@@ -18,7 +18,7 @@
 
 #define SECRET_BYTES 32
 
-static bool is_name(struct slice name, const char *word)
+static bool virtual_key_is_name(struct slice name, const char *word)
 {
     if (name.n != strlen(word))
         return false;
@@ -44,7 +44,7 @@ static struct slice bearer(struct slice value)
 {
     size_t n = sizeof "bearer" - 1;
 
-    if (value.n <= n || !is_name((struct slice){value.at, n}, "bearer") ||
+    if (value.n <= n || !virtual_key_is_name((struct slice){value.at, n}, "bearer") ||
         (value.at[n] != ' ' && value.at[n] != '\t'))
         return (struct slice){value.at, 0};
     return trimmed((struct slice){value.at + n, value.n - n});
@@ -52,9 +52,10 @@ static struct slice bearer(struct slice value)
 
 static struct slice key_in(const struct http_field *field)
 {
-    if (is_name(field->name, "authorization"))
+    if (virtual_key_is_name(field->name, "authorization"))
         return bearer(trimmed(field->value));
-    if (is_name(field->name, "x-api-key") || is_name(field->name, "api-key"))
+    if (virtual_key_is_name(field->name, "x-api-key") ||
+        virtual_key_is_name(field->name, "api-key"))
         return trimmed(field->value);
     return (struct slice){NULL, 0};
 }
