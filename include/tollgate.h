@@ -1,19 +1,19 @@
 /* tollgate.h - the whole public interface of libtollgate.
  *
  * Tollgate decides whether a call to a language model may start now. The library does no I/O,
- * starts no thread and reads no clock: you say what happened and when, it says what to do. What
- * is not declared here is private and will change.
+ * starts no thread and reads no clock: you tell it what happened and when, and it tells you what to
+ * do. Everything that is not declared here is private and will change.
  *
  *   1 Version   2 Numbers and time   3 Errors   4 Decisions   5 Limiters   6 The keyed store
  *   7 Laws   8 The gate   9 Bid prices   10 Keys   11 Money
  *
- * Memory:  *_init and *_fini work in your storage, *_new and *_free in ours; free accepts null.
- *          A pointer argument is borrowed for the call, unless its comment says otherwise.
- * Threads: functions on values are pure. A store, a gate, a policy, a keyring and a bank may be
- * used
- *          by any number of threads at once; what is an exception says so.
- * Errors:  functions that can fail return enum tg_err. Results come last and are untouched on
- *          error.
+ * Memory:  *_init and *_fini work on your storage; *_new allocates and *_free frees, and
+ *          accepts null. A pointer argument is borrowed for the duration of the call, unless its
+ *          comment says otherwise.
+ * Threads: Functions on values are pure. Any number of threads may use a store, a gate, a policy,
+ *          a keyring or a bank at once; exceptions are documented where they occur.
+ * Errors:  Functions that can fail return enum tg_err. Results are the last parameters and are
+ *          left untouched on error.
  */
 #ifndef TOLLGATE_H
 #define TOLLGATE_H
@@ -49,19 +49,20 @@ TG_API const char *tg_version(void);
 
 /* ---- 2 Numbers and time -------------------------------------------------------------------
  *
- * Every number in a decision is an integer in [0, TG_NUMBER_MAX], which a double holds exactly:
- * so C, Lua in Redis and JSON agree to the bit. Arithmetic saturates there and never wraps. */
+ * Every number in a decision is an integer in [0, TG_NUMBER_MAX], which a double represents
+ * exactly, so C, Lua in Redis and JSON agree to the bit. Arithmetic saturates there and never
+ * wraps. */
 
 #define TG_NUMBER_MAX INT64_C(9007199254740991) /* 2^53 - 1 */
 
-/* A point in time, or a span of it, in whole milliseconds. Points are counted from the epoch
- * (windows are aligned to it) and lie in [0, TG_NUMBER_MAX]. */
+/* A point in time or a duration, in whole milliseconds. Points in time count from the epoch, to
+ * which windows are aligned, and are in [0, TG_NUMBER_MAX]. */
 typedef int64_t tg_ms;
 
 /* ---- 3 Errors -----------------------------------------------------------------------------
  *
- * An error means that no decision could be made. To be refused is not an error but a decision
- * (section 4) and comes with TG_OK. */
+ * An error means that no decision could be made. A refusal is not an error but a decision
+ * (section 4), and is returned with TG_OK. */
 
 #define TG_ERRORS(X)                                                                               \
     X(OK, 0, "success")                                                                            \
@@ -78,37 +79,37 @@ enum tg_err {
 #undef TG_ERROR_ENUM
 };
 
-/* The text of the list above; for a number that is not in it, a text that says so. Static. */
+/* Returns the text from the list above, or a text that says that the number is unknown. Static. */
 TG_API const char *tg_strerror(enum tg_err err);
 
-/* What was wrong with a configuration: which field, what it held, what is allowed. Filled on
- * error by the functions that take one; null is accepted where nobody will read it. */
+/* Describes what is wrong with a configuration: the field, its value, and what is allowed. It is
+ * filled in on error by the functions that take one; pass null if you do not need it. */
 struct tg_problem {
     char text[640];
 };
 
 /* ---- 4 Decisions --------------------------------------------------------------------------
  *
- * Every limit answers in this one type, and answers are combined by tg_decision_combine():
+ * Every limit answers with this one type, and tg_decision_combine() combines answers:
  *
  *     combine(a, b) = { and, min, min, max, max }
  *
- * It commutes, associates and is idempotent, and TG_ALLOW_FULL is its identity: in whatever
- * order and grouping limits are asked, the answer is the same (tests/prop/test_algebra.c). */
+ * It is commutative, associative and idempotent, and TG_ALLOW_FULL is its identity: the answer is
+ * the same in whatever order and grouping limits are checked (tests/prop/test_algebra.c). */
 
 struct tg_decision {
     bool allowed;
     int64_t limit;        /* the ceiling: burst, capacity, or the quota of a window */
-    int64_t remaining;    /* whole units: left after an allow, there now on a deny */
-    tg_ms reset_at;       /* when the limit is replenished, as its strategy counts it */
-    tg_ms retry_after_ms; /* 0 on an allow; on a deny, a wait after which the same call, if it
-                             meets no other traffic, is admitted; TG_UNSATISFIABLE for never */
+    int64_t remaining;    /* whole units: left after an allow, available now on a deny */
+    tg_ms reset_at;       /* when the limit is replenished, as its strategy defines it */
+    tg_ms retry_after_ms; /* 0 on an allow; on a deny, a wait after which the same call is
+                             admitted if there is no other traffic; TG_UNSATISFIABLE: never */
 };
 
-/* The retry_after_ms of a call that can never be admitted: it costs more than the ceiling. */
+/* The retry_after_ms of a call that can never be admitted because it costs more than the limit. */
 #define TG_UNSATISFIABLE TG_NUMBER_MAX
 
-/* The identity of combine, the answer of no limit at all. */
+/* The identity of combine: the answer if there is no limit at all. */
 #ifdef __cplusplus
 #define TG_ALLOW_FULL (tg_decision{true, TG_NUMBER_MAX, TG_NUMBER_MAX, 0, 0})
 #else
@@ -117,14 +118,14 @@ struct tg_decision {
 
 TG_API struct tg_decision tg_decision_combine(struct tg_decision a, struct tg_decision b);
 
-/* The combination of `n` decisions; of none, TG_ALLOW_FULL. */
+/* Combines `n` decisions; TG_ALLOW_FULL if n is 0. */
 TG_API struct tg_decision tg_decision_fold(const struct tg_decision *decisions, size_t n);
 
 /* ---- 5 Limiters ---------------------------------------------------------------------------
  *
- * A limiter says how much per time. It is immutable; what it has counted is a state, a block of
- * bytes that somebody else keeps (section 6, or you): fixed in size, aligned to 8, free to be
- * copied. All operations are pure functions of limiter, state, time and cost.
+ * A limiter bounds how much is used per time. It is immutable. What it has counted is a state: a
+ * block of bytes that the store (section 6) or you keep, of fixed size, aligned to 8, and free to
+ * be copied. All operations are pure functions of limiter, state, time and cost.
  *
  *     struct tg_limiter_config cfg;
  *     tg_limiter_config_init(&cfg, TG_GCRA);
@@ -148,126 +149,125 @@ enum tg_strategy {
         TG_STRATEGY_COUNT
 };
 
-/* "gcra" for TG_GCRA and so on; null for a number that is no strategy. Static. */
+/* Returns "gcra" for TG_GCRA and so on; null for an unknown number. Static. */
 TG_API const char *tg_strategy_name(enum tg_strategy strategy);
 
-/* The settings of a built-in limiter. A strategy takes the fields of its row, and refuses the
- * others unless they are 0; in brackets, the name that field has in a spec or a configuration
- * file, where it differs.
+/* The settings of a built-in limiter. A strategy uses the fields of its row and rejects the others
+ * unless they are 0. Where a field has another name in a spec or a configuration file, that name is
+ * in brackets.
  *
  *   gcra            limit units every period; at most burst at once
  *   token_bucket    limit [capacity] units at most; refill units a second
  *   fixed_window    limit units in each window of period [window], aligned to the epoch
  *   sliding_window  limit units in the last period [window], counted in `buckets` parts
- *   sliding_log     limit units in the last period [window], each call remembered
+ *   sliding_log     limit units in the last period [window], each call recorded
  *   token_budget    limit [budget] units in each period [window]; a meter: the call that crosses
- *                   the budget is admitted whole, later ones are refused */
+ *                   the budget is admitted in full, later ones are refused */
 struct tg_limiter_config {
     enum tg_strategy strategy;
     int64_t limit; /* units, 1 or more; no default */
     tg_ms period;  /* ms, 1 or more; no default */
     int64_t burst; /* units; gcra only; 0: the same as limit; default 0 */
-    int64_t
-        buckets; /* 1 to 100000, at most 1000 for each ms; sliding_window only; 0: 10; default 0 */
+    /* 1 to 100000, at most 1000 for each ms; sliding_window only; 0: 10; default 0 */
+    int64_t buckets;
     double refill; /* units a second, above 0, fractions allowed; token_bucket; no default */
 };
 
 /* Sets every field to its default. */
 TG_API void tg_limiter_config_init(struct tg_limiter_config *config, enum tg_strategy strategy);
 
-/* Reads a spec such as "gcra:limit=10,period=1000,burst=5"; times are in ms. Does not check
- * whether the values make a limiter: tg_limiter_init() does.
+/* Parses a spec such as "gcra:limit=10,period=1000,burst=5"; times are in ms. It does not check
+ * whether the values are in range; tg_limiter_init() does.
  *
- * TG_ERR_UNKNOWN: no such strategy or field. TG_ERR_INVALID: malformed, given twice, missing. */
+ * TG_ERR_UNKNOWN: no such strategy or field. TG_ERR_INVALID: malformed, duplicate or missing. */
 TG_API TG_MUST_CHECK enum tg_err tg_limiter_config_parse(struct tg_limiter_config *config,
                                                          const char *spec,
                                                          struct tg_problem *problem);
 
 struct tg_limiter;
 
-/* What an admitted call was charged by a limiter, and when. */
+/* What a limiter charged an admitted call, and when. */
 struct tg_charge {
     tg_ms at;
     int64_t cost;
 };
 
-/* What a limiter does. The built-in ones are six such tables; an embedder may bring its own.
+/* The operations of a limiter. The built-in strategies are six such tables; you can bring your own.
  * `cost` is in [0, TG_NUMBER_MAX] and `now` in the range of tg_ms; the caller has checked both.
- * A cost of 0 is allowed and free. All of them work in constant time and memory, or in what the
- * limiter's comment says, and none may fail. */
+ * A cost of 0 is always allowed and charges nothing. Operations take constant time and memory,
+ * unless the limiter's comment says otherwise, and none may fail. */
 struct tg_limiter_ops {
     const char *name;
 
-    /* Makes the state of a key that was never seen. */
+    /* Initializes the state of a new key. */
     void (*reset)(const struct tg_limiter *limiter, void *state);
 
-    /* From when on the state answers as a fresh one would, if nothing more is charged: then it
-     * may be forgotten. */
+    /* Returns the time from which the state answers like a fresh one if nothing more is charged;
+     * from then on it may be forgotten. */
     tg_ms (*fresh_at)(const struct tg_limiter *limiter, const void *state);
 
-    /* What taking `cost` at `now` would answer. Changes nothing. With cost 0: what is there. The
-     * answer goes to where it is wanted, rather than by value: copying it on the way costs as much
-     * as the decision itself. */
+    /* Answers what taking `cost` at `now` would answer, and changes nothing. With cost 0 it reports
+     * what is available. The answer is written to where it is needed instead of being returned by
+     * value, because copying it costs as much as the decision itself. */
     void (*peek)(const struct tg_limiter *limiter, const void *state, tg_ms now, int64_t cost,
                  struct tg_decision *answer);
 
-    /* Charges `cost`. Only after a peek at the same `now` has allowed it. */
+    /* Charges `cost`. It is called only after a peek at the same `now` has allowed it. */
     void (*take)(const struct tg_limiter *limiter, void *state, tg_ms now, int64_t cost);
 
-    /* Gives back `units` of a charge, and never more than it still owes at `now`: what has been
+    /* Gives back `units` of a charge, but never more than it still owes at `now`: what has been
      * replenished since is not given back a second time. */
     void (*refund)(const struct tg_limiter *limiter, void *state, tg_ms now,
                    struct tg_charge charge, int64_t units);
 
-    /* Replaces a charge by what was really used, in the window in which it was charged. Less
-     * is refunded; more becomes debt, shown as remaining 0. */
+    /* Replaces a charge by the actual usage, in the window in which it was charged. Unused units
+     * are refunded; an excess becomes debt, reported as remaining 0. */
     void (*settle)(const struct tg_limiter *limiter, void *state, tg_ms now,
                    struct tg_charge charge, int64_t actual);
 
-    /* Goes on, as `limiter`, from what a limiter of the same table with other settings had counted:
-     * what was charged stays charged, in the same units. `state` is fresh. May be null: then a
-     * change of settings starts afresh. */
+    /* Continues, as `limiter`, from what a limiter of the same table with other settings had
+     * counted: what was charged stays charged, in the same units. `state` is fresh. May be null;
+     * then a change of settings starts afresh. */
     void (*carry)(const struct tg_limiter *limiter, void *state, const struct tg_limiter *from,
                   const void *counted, tg_ms now);
 };
 
-/* A limiter: your storage, filled by tg_limiter_init(). For one of your own, set ops,
+/* A limiter, in your storage, filled in by tg_limiter_init(). For a limiter of your own, set ops,
  * state_bytes and context yourself. */
 struct tg_limiter {
     const struct tg_limiter_ops *ops;
-    size_t state_bytes;              /* of one key's state; a multiple of 8 */
-    struct tg_limiter_config config; /* as given, with the defaults filled in */
+    size_t state_bytes;              /* size of one key's state; a multiple of 8 */
+    struct tg_limiter_config config; /* your settings, with the defaults filled in */
     double derived[2];               /* private to the built-in strategies */
-    void *context;                   /* yours; the library never looks at it */
+    void *context;                   /* yours; the library never reads it */
 };
 
-/* TG_ERR_INVALID: a field is out of its range, or belongs to another strategy; `problem` says
- * which and what is allowed. TG_ERR_UNKNOWN: no such strategy. */
+/* TG_ERR_INVALID: a field is out of range or belongs to another strategy; `problem` says which one
+ * and what is allowed. TG_ERR_UNKNOWN: no such strategy. */
 TG_API TG_MUST_CHECK enum tg_err tg_limiter_init(struct tg_limiter *limiter,
                                                  const struct tg_limiter_config *config,
                                                  struct tg_problem *problem);
 
 /* ---- 6 The keyed store --------------------------------------------------------------------
  *
- * Keeps the states of many keys within a memory bound given at creation. A key's entry holds the
- * states of all its limiters, and one call looks at, and debits, the limiters of several keys in
- * one critical section, if they belong to one root (a tenant and its parents and users).
+ * The store keeps the states of many keys within a memory bound that is set at creation. A key's
+ * entry holds the states of all its limiters. One call checks and debits the limiters of several
+ * keys in one critical section, if they belong to one root (a tenant with its parents and users).
  *
- * A key is known by 96 bits of a hash with a secret seed, never by its bytes: 32 bytes an entry,
- * nothing to copy, nothing to leak, any length (docs/decisions/0005).
+ * A key is identified by 96 bits of a hash with a secret seed, never by its bytes: 32 bytes per
+ * entry, nothing to copy, nothing to leak, any length (docs/decisions/0005).
  *
- * When memory is used up, a new key takes the place of one whose state has become that of a
- * fresh key; if there is none, it is refused by TG_ERR_FULL. A live limit is never reset. Looking
- * for such a key takes longer, the fewer there are: a store should be sized so that it is seldom
- * full. */
+ * When memory is used up, a new key replaces one whose state has become that of a fresh key; if
+ * there is none, the new key is refused with TG_ERR_FULL. A live limit is never reset. The fewer
+ * such keys there are, the longer it takes to find one: size a store so that it is seldom full. */
 
 struct tg_store;
 
 struct tg_store_config {
-    size_t memory_bytes; /* bound for all keys together, but for the copy of a table that is just
-                            being made larger or smaller; default 64 MiB */
-    uint64_t seed;       /* secret, random: who knows it can choose colliding keys; default 0 */
-    uint32_t shards;     /* locks, a power of two up to 65536; 0: by memory_bytes; default 0 */
+    size_t memory_bytes; /* bound for all keys together, except for the copy of a table while it
+                            is being resized; default 64 MiB */
+    uint64_t seed;       /* secret, random: whoever knows it can choose colliding keys; default 0 */
+    uint32_t shards; /* locks, a power of two up to 65536; 0: chosen by memory_bytes; default 0 */
 };
 
 TG_API void tg_store_config_init(struct tg_store_config *config);
@@ -276,14 +276,14 @@ TG_API void tg_store_config_init(struct tg_store_config *config);
 TG_API TG_MUST_CHECK enum tg_err tg_store_new(const struct tg_store_config *config,
                                               struct tg_store **store, struct tg_problem *problem);
 
-/* No other thread may use the store any more. */
+/* No other thread may use the store from here on. */
 TG_API void tg_store_free(struct tg_store *store);
 
-/* What is counted: calls that run (by the gate, section 8), calls a time, and cost a time. */
+/* What is counted: calls in flight (by the gate, section 8), calls per time, and cost per time. */
 enum tg_axis {
     TG_AXIS_CONCURRENCY,
-    TG_AXIS_RATE, /* 1 a call */
-    TG_AXIS_COST, /* the cost of a call */
+    TG_AXIS_RATE, /* 1 per call */
+    TG_AXIS_COST, /* the cost of each call */
     TG_AXIS_COUNT,
     TG_AXIS_NONE = TG_AXIS_COUNT
 };
@@ -291,48 +291,48 @@ enum tg_axis {
 /* Whether a limit refuses, or only counts what it would have refused. */
 enum tg_mode { TG_ENFORCE, TG_SHADOW };
 
-/* One limit of a scope. In shadow it decides, is charged where it allows, and refuses nothing. */
+/* One limit of a scope. In shadow it decides, is charged if it allows, and refuses nothing. */
 struct tg_limit {
     struct tg_limiter limiter;
-    enum tg_axis axis; /* TG_AXIS_RATE or TG_AXIS_COST; token_budget is for cost alone */
+    enum tg_axis axis; /* TG_AXIS_RATE or TG_AXIS_COST; token_budget is for cost only */
     enum tg_mode mode; /* default TG_ENFORCE */
 };
 
 #define TG_LIMITS_MAX 8  /* limits in one set */
 #define TG_SCOPES_MAX 16 /* scopes in one debit */
 
-/* A set of limits that is known to a store. 0 is none. */
+/* A set of limits that was defined in a store. 0 is none. */
 typedef uint32_t tg_limits;
 
-/* Makes known the limits that the keys of one kind have: copied, and kept as long as the store.
- * The same key under two sets is two entries. For one thread at a time.
+/* Defines the limits of one kind of key. They are copied and live as long as the store. The same
+ * key under two sets has two entries. Only one thread at a time may call this.
  *
- * TG_ERR_INVALID: none or too many limits, a wrong axis, a state that no entry can hold.
+ * TG_ERR_INVALID: no limits or too many, a wrong axis, a state that no entry can hold.
  * TG_ERR_MEMORY. */
 TG_API TG_MUST_CHECK enum tg_err tg_store_define(struct tg_store *store,
                                                  const struct tg_limit *limits, size_t n,
                                                  tg_limits *set, struct tg_problem *problem);
 
-/* Other limits for a set. */
+/* New limits for a set. */
 struct tg_redefinition {
     tg_limits set;
     const struct tg_limit *limits; /* copied */
     size_t n;
 };
 
-/* Changes the limits of sets that are in use, in one step for all of them and all their keys. The
- * first limit of a kind, which is a table of operations and an axis, goes on from what the first
- * of that kind had counted, the second from the second:
+/* Changes the limits of sets in use, in one step for all of them and all their keys. A kind is a
+ * table of operations and an axis. The first limit of a kind continues from what the first limit of
+ * that kind had counted, the second from the second:
  *
- *   gcra, token_bucket            the units that are owed stay owed, and are paid off at the new
- *                                 rate; more than the new burst or capacity is debt
- *   fixed_window, token_budget    the count goes into the new window that is running
- *   sliding_window                counts stay if only the limit changes; else all that is still in
- *                                 the window counts as charged now
- *   sliding_log                   every call in both windows stays
+ *   gcra, token_bucket            the units that are owed stay owed and are paid off at the new
+ *                                 rate; what exceeds the new burst or capacity is debt
+ *   fixed_window, token_budget    the count moves into the current window
+ *   sliding_window                counts stay if only the limit changes; otherwise everything that
+ *                                 is still in the window counts as charged now
+ *   sliding_log                   every call that is in both windows stays
  *
- * Other limits start fresh. All shards are locked meanwhile, for some 100 ns a key of the store,
- * however many sets there are. For one thread at a time, together with tg_store_define().
+ * Other limits start fresh. All shards stay locked for some 100 ns per key of the store, however
+ * many sets there are. Only one thread at a time may call this or tg_store_define().
  *
  * TG_ERR_INVALID, TG_ERR_UNKNOWN, TG_ERR_MEMORY, TG_ERR_FULL: nothing has changed. */
 TG_API TG_MUST_CHECK enum tg_err tg_store_redefine(struct tg_store *store,
@@ -347,110 +347,115 @@ struct tg_scope {
 };
 
 enum tg_charging {
-    TG_CHARGE_ATOMIC,  /* every limit is looked at; all are debited, or on a refusal none */
-    TG_CHARGE_PER_AXIS /* rate is asked and debited; only if it allows is cost asked and debited */
+    TG_CHARGE_ATOMIC,  /* every limit is checked; then all are debited, or on a refusal none */
+    TG_CHARGE_PER_AXIS /* rate is checked and debited; only if it allows, cost is, too */
 };
 
-/* What a call asks of the store. */
+/* What a call requests from the store. */
 struct tg_debit {
-    const struct tg_scope *scopes; /* 1 to TG_SCOPES_MAX, no two the same */
+    const struct tg_scope *scopes; /* 1 to TG_SCOPES_MAX, all different */
     size_t n_scopes;
-    int64_t cost;              /* for limits on the cost axis; those on the rate axis take 1 */
-    const void *root;          /* whoever all scopes belong to; null: the first scope's key */
-    size_t root_bytes;         /* a key must always come with the same root: it is kept there */
+    int64_t cost;      /* for limits on the cost axis; limits on the rate axis take 1 */
+    const void *root;  /* what all scopes belong to; null: the first scope's key */
+    size_t root_bytes; /* a key must always come with the same root, which selects its shard */
     enum tg_charging charging; /* default TG_CHARGE_ATOMIC */
 };
 
-/* The answers by axis. An axis that was not looked at, or has no limit, is not in `present`. */
+/* The answers by axis. An axis that was not checked or has no limit is not in `present`. */
 struct tg_axes {
     struct tg_decision decision[TG_AXIS_COUNT];
     unsigned present;    /* bits 1 << axis */
     unsigned would_deny; /* bits of the axes on which a limit in shadow would have refused */
 };
 
-/* The first of concurrency, rate and cost that refused; TG_AXIS_NONE if none did. */
+/* Returns the first of concurrency, rate and cost that refused; TG_AXIS_NONE if none did. */
 TG_API enum tg_axis tg_axes_binding(const struct tg_axes *axes);
 
-/* "concurrency", "rate", "cost"; null for TG_AXIS_NONE. Static. */
+/* Returns "concurrency", "rate" or "cost"; null for TG_AXIS_NONE. Static. */
 TG_API const char *tg_axis_name(enum tg_axis axis);
 
-/* Looks at the limits of every scope and combines the answers; if all allow, all are debited.
- * `axes`, unless null, gets the answers by axis. A limit that was not debited is
- * reported as it stands; one that was, with what the debit left.
+/* Checks the limits of every scope and combines the answers; if all allow, all are debited. `axes`,
+ * unless null, gets the answers by axis. A limit that was not debited is reported as it stands; one
+ * that was debited, with what is left after the debit.
  *
  * TG_ERR_INVALID: cost or time out of range. TG_ERR_UNKNOWN: no such set of limits.
- * TG_ERR_FULL, TG_ERR_MEMORY: a new key found no place. Nothing was charged. */
+ * TG_ERR_FULL, TG_ERR_MEMORY: there was no room for a new key. Nothing was charged. */
 TG_API TG_MUST_CHECK enum tg_err tg_store_take(struct tg_store *store, const struct tg_debit *debit,
                                                tg_ms now, struct tg_decision *decision,
                                                struct tg_axes *axes);
 
-/* The same answer, and nothing is debited. A key that is not there is not made. */
+/* Gives the same answer without debiting anything, and creates no key. */
 TG_API TG_MUST_CHECK enum tg_err tg_store_peek(struct tg_store *store, const struct tg_debit *debit,
                                                tg_ms now, struct tg_decision *decision,
                                                struct tg_axes *axes);
 
-/* One limit, by itself, at one moment. */
+/* One limit by itself, at one moment. */
 struct tg_limit_metrics {
     enum tg_axis axis;
     enum tg_mode mode;
     struct tg_limiter_config config;
-    struct tg_decision decision; /* of the debit; what is left is what is there now, in any case */
+    struct tg_decision decision; /* for the debit; `remaining` is always what is left now */
 };
 
-/* What each limit of one scope of a debit has to say to it, in the order of its set, and how many
- * there are, up to TG_LIMITS_MAX; 0 also where tg_store_peek() would be an error, or there is no
- * such scope. Nothing is debited, and no key is made. For who wants to know which limit it is. */
+/* Reports how each limit of one scope answers a debit, in the order of its set, to find out which
+ * limit refuses. Returns the number of limits, at most TG_LIMITS_MAX; 0 if tg_store_peek() would
+ * return an error or there is no such scope. Debits nothing and creates no key. */
 TG_API size_t tg_store_peek_scope(struct tg_store *store, const struct tg_debit *debit,
                                   size_t scope, tg_ms now, struct tg_limit_metrics *limits);
 
-/* Many takes with one clock value, each by itself, in order; while one is decided, the memory of
- * the next ones is on its way. `errs[i]` says whether `decisions[i]` was made. */
+/* Performs many takes with one clock value, independently and in order; while one is decided, the
+ * memory of the next ones is prefetched. `errs[i]` says whether `decisions[i]` is valid. */
 TG_API void tg_store_take_many(struct tg_store *store, const struct tg_debit *debits, size_t n,
                                tg_ms now, struct tg_decision *decisions, enum tg_err *errs);
 
-/* Undoes a take that was allowed at `charged_at`: all its limits get back what is still owed. Not
- * those in shadow, here and below: the store does not know whether they were charged.
+/* Undoes a take that was allowed at `charged_at`: all its limits get back what is still owed.
+ * Limits in shadow are left out, here and in tg_store_settle(), because the store does not know
+ * whether they were charged.
  *
  * TG_ERR_INVALID, TG_ERR_UNKNOWN as above. */
 TG_API TG_MUST_CHECK enum tg_err tg_store_refund(struct tg_store *store,
                                                  const struct tg_debit *debit, tg_ms now,
                                                  tg_ms charged_at);
 
-/* Replaces the cost of a take that was allowed at `charged_at` by what was used, on the cost
- * axis. At most once for a take: the store does not remember calls, the owner of the call does.
+/* Replaces, on the cost axis, the cost of a take that was allowed at `charged_at` by the actual
+ * usage. Call it at most once per take: the store does not remember calls, the owner of the call
+ * does.
  *
- * TG_ERR_INVALID, TG_ERR_UNKNOWN as above. TG_ERR_FULL, TG_ERR_MEMORY: debt of a key that has been
- * forgotten meanwhile found no place. */
+ * TG_ERR_INVALID, TG_ERR_UNKNOWN as above. TG_ERR_FULL, TG_ERR_MEMORY: there was no room for the
+ * debt of a key that has been forgotten meanwhile. */
 TG_API TG_MUST_CHECK enum tg_err tg_store_settle(struct tg_store *store,
                                                  const struct tg_debit *debit, tg_ms now,
                                                  tg_ms charged_at, int64_t actual);
 
-/* Forgets every key whose state is that of a fresh one at `now`, and says how many. Never needed:
- * a full store does it by itself. An owner with idle moments may give memory back earlier. A
- * forgotten key does not remember `now`: do not let the clock step back across a sweep. */
+/* Forgets every key whose state is that of a fresh one at `now`, and returns their number. It is
+ * never required, because a full store does it by itself, but you can use idle moments to free
+ * memory earlier. A forgotten key does not remember `now`: do not let the clock step back across a
+ * sweep. */
 TG_API size_t tg_store_sweep(struct tg_store *store, tg_ms now);
 
 struct tg_store_stats {
-    size_t keys;         /* entries now */
-    size_t memory_bytes; /* what they use now, tables included */
-    uint64_t forgotten;  /* keys that made place since the store was made */
-    uint64_t refused;    /* debits answered by TG_ERR_FULL */
+    size_t keys;         /* current number of entries */
+    size_t memory_bytes; /* memory they use now, tables included */
+    uint64_t forgotten;  /* keys replaced or swept since the store was created */
+    uint64_t refused;    /* debits that failed with TG_ERR_FULL */
 };
 
-/* A moment's view, shard by shard, while others go on. */
+/* Reads the statistics shard by shard, while other threads continue. */
 TG_API void tg_store_get_stats(struct tg_store *store, struct tg_store_stats *stats);
 
 /* ---- 7 Laws -------------------------------------------------------------------------------
  *
- * A law moves the limit of how many calls run at once, from what finished calls tell: how long they
- * took, how many there were. It steps at the first event at or after the end of its window, holds
- * for any clock, and re-measures what it compares with.
+ * A law moves the concurrency limit, based on finished calls: how long they took and how many there
+ * were. It steps at the first event at or after the end of its window, works with any clock, and
+ * re-measures its baseline.
  *
- *   vegas      compares a window's mean with the lowest one: (1 - lowest / mean) of the calls are
- *              waiting somewhere; fewer than alpha, one more; more than beta, one less
- *   gradient2  scales the limit by how much slower the last call was than the fastest of late, plus
- *              the square root of the limit
- *   aimd       one more while calls are fast, a factor less when one is slow or dropped
+ *   vegas      compares a window's mean latency with the lowest one: (1 - lowest / mean) of the
+ *              calls are waiting somewhere; with fewer than alpha the limit grows by one, with more
+ *              than beta it shrinks by one
+ *   gradient2  scales the limit by how much slower the last call was than the fastest recent one,
+ *              plus the square root of the limit
+ *   aimd       adds one while calls are fast, and multiplies by `backoff` when one is slow or
+ *              dropped
  *   fixed      the limit is `initial`
  *   none       the limit is `max`
  */
@@ -469,7 +474,7 @@ enum tg_law {
         TG_LAW_COUNT
 };
 
-/* "vegas" for TG_LAW_VEGAS and so on; null for a number that is no law. Static. */
+/* Returns "vegas" for TG_LAW_VEGAS and so on; null for an unknown number. Static. */
 TG_API const char *tg_law_name(enum tg_law law);
 
 struct tg_law_config {
@@ -477,22 +482,22 @@ struct tg_law_config {
     int64_t initial; /* calls, within [min, max]; default 128 */
     int64_t min;     /* 1 or more; default 8 */
     int64_t max;     /* default 1024 */
-    tg_ms window;    /* of vegas; 1 or more; default 1000 */
+    tg_ms window;    /* time between steps of vegas; 1 or more; default 1000 */
     struct {
         double alpha;           /* calls, above 0; default 2 */
         double beta;            /* calls, above alpha; default 8 */
-        double min_utilisation; /* grow only if the peak was this part of the limit; 0 to 1; 0:
-                                   always; default 0.5 */
+        double min_utilisation; /* grow only if the peak was this fraction of the limit; 0 to 1;
+                                   0: always; default 0.5 */
     } vegas;
     struct {
-        double tolerance;   /* how much slower is not yet slow, 1 or more; default 2 */
+        double tolerance;   /* multiple of the fastest that is not yet slow, 1 or more; default 2 */
         double smoothing;   /* weight of a new sample, above 0, at most 1; default 0.2 */
-        int64_t rtt_window; /* samples the fastest is taken of, 1 to 10000; default 100 */
+        int64_t rtt_window; /* samples over which the fastest is taken, 1 to 10000; default 100 */
     } gradient2;
     struct {
-        double tolerance;   /* as above; default 2 */
+        double tolerance;   /* the same; default 2 */
         double backoff;     /* factor of a decrease, from 0.5 to below 1; default 0.9 */
-        int64_t rtt_window; /* as above; default 100 */
+        int64_t rtt_window; /* the same; default 100 */
     } aimd;
 };
 
@@ -504,34 +509,35 @@ TG_API TG_MUST_CHECK enum tg_err tg_law_config_check(const struct tg_law_config 
 
 /* ---- 8 The gate ---------------------------------------------------------------------------
  *
- * One decision over all stages, in this order; what a stage took is given back when a later one
- * refuses:
+ * The gate makes one decision over all stages, in this order. What a stage took is given back when
+ * a later one refuses:
  *
- *   memory       by priority                                    reason memory_pressure
- *   peers        so many calls of one party at once             reason peer_limit
- *   concurrency  so many calls at once; the only place to wait  reason concurrency
- *   policy       which calls are worth it                       reason policy
+ *   memory       memory in use, by priority                     reason memory_pressure
+ *   peers        calls of one peer at once                      reason peer_limit
+ *   concurrency  calls at once; the only place to wait          reason concurrency
+ *   policy       whether the call is worth admitting            reason policy
  *   rate, cost   the limits of the call's scopes                reason rate, cost
  *
- * The gate is a step machine. It parks no thread: tg_gate_admit() answers at once, with a decision,
- * or that the call waits for a slot, or that a remote store has to be asked. It goes on when its
- * owner calls again.
+ * The gate is a state machine and never blocks a thread: tg_gate_admit() returns at once, either
+ * with a decision, or because the call waits for a slot, or because a remote store has to be asked.
+ * The call continues when its owner calls again.
  *
  *   tg_gate_admit --> TG_DECIDED
- *             |-----> TG_WAITING -----> wake() or deadline, then tg_gate_resume --> as from admit
+ *             |-----> TG_WAITING -----> wake() or deadline, then tg_gate_resume --> like admit
  *             `-----> TG_NEEDS_STORE -> tg_gate_store_answered ----------------------> TG_DECIDED
  *
- * An admitted call that holds something, or will be settled, has a lease. It ends exactly once: by
- * tg_gate_release(), or when its time is over. Ending it twice does nothing.
+ * An admitted call that holds something, or will be settled, has a lease. The lease ends exactly
+ * once: by tg_gate_release() or when it expires. Ending it twice does nothing.
  *
- * Time: the queue, the leases and the law never see it go back; limiters see it as given.
+ * If time goes back, the queue, the leases and the law stay at the latest time seen; limiters see
+ * time as given.
  */
 
 struct tg_gate;
 
 enum tg_priority { TG_PRIORITY_HIGH, TG_PRIORITY_NORMAL, TG_PRIORITY_LOW, TG_PRIORITY_COUNT };
 
-/* "high", "normal", "low"; null for another number. Static. */
+/* Returns "high", "normal" or "low"; null for an unknown number. Static. */
 TG_API const char *tg_priority_name(enum tg_priority priority);
 
 #define TG_REASONS(X)                                                                              \
@@ -551,55 +557,58 @@ enum tg_reason {
         TG_REASON_COUNT
 };
 
-/* The text of the list above; null for another number. Static. */
+/* Returns the text from the list above; null for an unknown number. Static. */
 TG_API const char *tg_reason_name(enum tg_reason reason);
 
 struct tg_call;
 
-/* A call that ran, as it was reckoned when it was admitted, and as it was. */
+/* A call that has ended: what was estimated when it was admitted, and what it actually used. */
 struct tg_spent {
     tg_ms admitted_at;
-    int64_t cost, actual; /* the same where no actual was given, also of a lease that expired */
-    double hold_s;        /* as the call said */
-    double held_s;        /* since it got its slot; without one, since it was admitted */
+    int64_t cost, actual; /* equal if no actual was given, also for a lease that expired */
+    double hold_s;        /* what the call stated */
+    double held_s;        /* time since it got its slot; without one, since it was admitted */
 };
 
-/* Which calls are worth what they take: bid prices (section 9), or one of your own with this as its
- * first member. Asked once a slot is held and before anything is debited. Its functions are called
- * by any thread, without the gate's lock. It may only remove admits.
+/* A policy decides which calls are worth the capacity they use: bid prices (section 9), or a
+ * policy of your own with this as its first member. It is asked once a slot is held and before
+ * anything is debited. Its functions are called by any thread, without the gate's lock. It can
+ * only remove admissions.
  *
- * Of every call that is admitted it hears once, in shadow too, and once of the end of its lease,
- * which every such call has if `released` is not null: in this order, whatever the threads do. A
- * call that another thread releases while it is decided (TG_ERR_STALE) may have been told as
- * admitted: then its end is told at once, with an actual of 0. Leases that end with their gate are
- * not told, nor those of calls that a policy has judged which is no longer the gate's. So once
- * tg_gate_reconfigure() has put another in its place, a policy can be freed as soon as no thread is
- * in a function of the gate that it entered before. */
+ * `admitted` is called once for every admitted call, in shadow too, and `released` once when its
+ * lease ends; if `released` is not null, every such call has a lease. They are called in this
+ * order, whatever the threads do. If another thread releases a call while it is being decided
+ * (TG_ERR_STALE), `admitted` may already have been called; then `released` follows at once, with
+ * an actual of 0. `released` is not called for leases that end with tg_gate_free(), nor for
+ * calls judged by a policy that has since been replaced. So once tg_gate_reconfigure() has
+ * replaced a policy, it can be freed as soon as no thread is in a function of the gate that it
+ * entered before. */
 struct tg_policy {
-    /* `in_flight` slots are held, this call's too; 0 where concurrency is off. */
+    /* Returns whether to admit the call. `in_flight` is the number of slots held, including this
+     * call's; 0 if concurrency is off. */
     bool (*worth)(struct tg_policy *policy, const struct tg_call *call, int64_t in_flight,
                   tg_ms now);
 
-    /* The call has been admitted; its lease has ended. Null: it need not know. Of a call that a
-     * remote store has decided, `call` has priority, cost, value and hold, and else defaults. */
+    /* Notifications: the call has been admitted; its lease has ended. Null: not wanted. If a remote
+     * store decided, `call` has priority, cost, value and hold, and defaults otherwise. */
     void (*admitted)(struct tg_policy *policy, const struct tg_call *call, tg_ms now);
     void (*released)(struct tg_policy *policy, const struct tg_spent *spent, tg_ms now);
 };
 
-/* Settings of a gate. A stage that is not `on` is passed over. */
+/* Settings of a gate. A stage that is not `on` is skipped. */
 struct tg_gate_config {
     struct {
         bool on;           /* default false */
         enum tg_mode mode; /* default TG_ENFORCE, here and below */
-        double pressure;   /* above this part of memory, low is refused; default 0.85 */
-        double critical;   /* above this, all but high; default 0.95 */
-        double limit;      /* above this, all; default 0.98 */
+        double pressure;   /* above this fraction, low is refused; default 0.85 */
+        double critical;   /* above this, all but high are refused; default 0.95 */
+        double limit;      /* above this, all are refused; default 0.98 */
     } memory;
     struct {
         bool on;
         enum tg_mode mode;
         int64_t limit;     /* calls of one peer, waiting or running; 1 or more; default 64 */
-        int64_t max_peers; /* how many are told apart; further ones share one; default 65536 */
+        int64_t max_peers; /* how many are distinguished; the rest share one; default 65536 */
     } peers;
     struct {
         bool on;
@@ -607,25 +616,26 @@ struct tg_gate_config {
         struct tg_law_config law;
         int64_t queue_size;              /* waiting calls of each priority; default 1024 */
         tg_ms wait[TG_PRIORITY_COUNT];   /* how long each may wait; default 100, 50, 0 */
-        double share[TG_PRIORITY_COUNT]; /* of each grant made above it, to earn a turn; [0] is
-                                            not used; default 0.2 and 0.05 */
-        double low_ratio;                /* of the limit, that low may hold, from 0 to 1; above 0 it
-                                            is one slot at least; default 0.5; 1: all of it */
+        double share[TG_PRIORITY_COUNT]; /* earned from each grant to a higher class; a class that
+                                            reaches 1 goes first; [0] is not used; default 0.2
+                                            and 0.05 */
+        double low_ratio;                /* fraction of the limit that low may hold, 0 to 1; above 0
+                                            at least one slot; default 0.5; 1: all of it */
     } concurrency;
 
-    struct tg_policy *policy; /* which calls are worth it; borrowed; null: all; default null */
+    struct tg_policy *policy; /* borrowed; null: every call is worth it; default null */
     enum tg_mode policy_mode;
 
-    tg_ms lease_ttl;        /* a lease that is not renewed ends after this; default 600000 */
-    struct tg_store *store; /* where rate and cost are decided; borrowed; null: there is none */
+    tg_ms lease_ttl;        /* a lease that is not renewed expires after this; default 600000 */
+    struct tg_store *store; /* where rate and cost are decided; borrowed; null: neither */
     bool remote_store;      /* rate and cost are decided elsewhere: TG_NEEDS_STORE; default false */
-    uint64_t seed;          /* of chance (the law's) and of hashing; default 0 */
+    uint64_t seed;          /* for the law's randomness and for hashing; default 0 */
 
-    /* A waiting call should be resumed: it got a slot, or its wait is over. Called under the gate's
-     * lock by whichever thread made it so: it may only post, and must not call the gate. After a
-     * lease has ended no wake comes for it. */
+    /* Called when a waiting call should be resumed, because it got a slot or its wait is over.
+     * It runs under the gate's lock, in whichever thread caused it: it may only post a message
+     * and must not call the gate. After a lease has ended, it is not called for that lease. */
     void (*wake)(void *context, void *waiter);
-    void *context; /* for wake */
+    void *context; /* the argument of wake() */
 };
 
 TG_API void tg_gate_config_init(struct tg_gate_config *config);
@@ -634,38 +644,38 @@ TG_API void tg_gate_config_init(struct tg_gate_config *config);
 TG_API TG_MUST_CHECK enum tg_err tg_gate_new(const struct tg_gate_config *config,
                                              struct tg_gate **gate, struct tg_problem *problem);
 
-/* No other thread may use the gate any more. Leases that are still open end with it. */
+/* No other thread may use the gate from here on. Leases that are still open end with it. */
 TG_API void tg_gate_free(struct tg_gate *gate);
 
-/* New settings for a running gate. Every state is kept: calls that run or wait go on, and count
- * under the new limits; a lower limit revokes nothing; the law keeps its limit, moved into its
- * new range. `store`, `remote_store` and `seed` cannot change. */
+/* Changes the settings of a running gate. All state is kept: calls that are running or waiting
+ * continue and count under the new limits; a lower limit revokes nothing; the law keeps its limit,
+ * clamped to its new range. `store`, `remote_store` and `seed` cannot change. */
 TG_API TG_MUST_CHECK enum tg_err tg_gate_reconfigure(struct tg_gate *gate,
                                                      const struct tg_gate_config *config, tg_ms now,
                                                      struct tg_problem *problem);
 
-/* How much of memory is used, from 0 to 1. NaN: not known, and then nothing is refused for it. */
+/* Sets the fraction of memory in use, from 0 to 1. NaN: unknown; memory then refuses nothing. */
 TG_API void tg_gate_set_memory(struct tg_gate *gate, double used);
 
-/* A lease, or the handle of a call on its way to one. 0 is none. Never used twice. */
+/* A lease, or the handle of a call that does not have one yet. 0 is none. Never reused. */
 typedef uint64_t tg_lease;
 
-/* A call that asks to be admitted. Borrowed for the time of each function it is given to. */
+/* A call that asks to be admitted. Borrowed for the duration of each function it is passed to. */
 struct tg_call {
     enum tg_priority priority; /* default normal */
-    const void *peer;          /* whom fairness counts; null: not counted; default null */
+    const void *peer;          /* the party that fairness counts; null: not counted; default null */
     size_t peer_bytes;
-    int64_t peer_limit;     /* of this peer; 0: the gate's, if peers are on; default 0 */
-    enum tg_mode peer_mode; /* of that limit, where it is given; default TG_ENFORCE */
-    const void *tenant;     /* among whom waiting is fair; null: the peer; default null */
+    int64_t peer_limit;     /* limit of this peer; 0: the gate's, if peers are on; default 0 */
+    enum tg_mode peer_mode; /* mode of that limit, if it is given; default TG_ENFORCE */
+    const void *tenant;     /* waiting is fair between tenants; null: the peer; default null */
     size_t tenant_bytes;
-    double weight;         /* the tenant's share among those who wait, 1e-6 to 1e6; default 1 */
-    struct tg_debit debit; /* rate and cost; without scopes: neither; default without */
-    double value;          /* for the policy; to bid prices NaN or negative is 0; default 1 */
-    double hold_s;         /* seconds; there, not finite or negative is 0; default 0 */
-    tg_ms deadline;        /* the caller's own; it does not wait longer; 0: none; default 0 */
-    tg_ms lease_ttl;       /* 0: the gate's; default 0 */
-    void *waiter;          /* given to wake() */
+    double weight;         /* the tenant's share among waiting tenants, 1e-6 to 1e6; default 1 */
+    struct tg_debit debit; /* for rate and cost; without scopes, neither is checked; default none */
+    double value;          /* for the policy; bid prices take NaN or negative as 0; default 1 */
+    double hold_s;   /* for the policy; bid prices take infinite or negative as 0; default 0 */
+    tg_ms deadline;  /* the call does not wait beyond this point; 0: none; default 0 */
+    tg_ms lease_ttl; /* 0: the gate's; default 0 */
+    void *waiter;    /* passed to wake() */
 };
 
 TG_API void tg_call_init(struct tg_call *call);
@@ -674,29 +684,29 @@ enum tg_step { TG_DECIDED, TG_WAITING, TG_NEEDS_STORE };
 
 struct tg_answer {
     enum tg_step step;
-    tg_lease lease; /* 0 where nothing is held; to be given to whatever comes next */
-    tg_ms deadline; /* of TG_WAITING: tick or resume then; of a lease: when it ends */
+    tg_lease lease; /* pass it to the next function; 0 if nothing is held */
+    tg_ms deadline; /* TG_WAITING: when to tick or resume; a lease: when it expires */
 
-    /* Of TG_DECIDED: */
-    struct tg_decision decision; /* the combination of what was looked at */
-    enum tg_reason reason;       /* TG_REASON_NONE if it is allowed */
+    /* Valid with TG_DECIDED: */
+    struct tg_decision decision; /* the combination of all axes that were checked */
+    enum tg_reason reason;       /* TG_REASON_NONE if the call is admitted */
     bool policy_denied;          /* the policy refused; no axis is binding then */
-    struct tg_axes axes;         /* tg_axes_binding() says which one refused */
+    struct tg_axes axes;         /* tg_axes_binding() says which one refused first */
     unsigned would_deny;         /* bits 1 << reason of stages in shadow that would have refused */
-    double memory_used;          /* what memory was refused for */
+    double memory_used;          /* the memory use that caused a refusal */
 };
 
-/* Writes why, for people: "memory pressure: 96.0% used", "peer X exceeded per-peer limit", "server
- * overloaded", ...; nothing for an allow. */
+/* Writes a refusal's reason for people: "memory pressure: 96.0% used", "peer X exceeded per-peer
+ * limit", "server overloaded", ...; an empty text for an allow. */
 TG_API void tg_answer_describe(const struct tg_answer *answer, const struct tg_call *call,
                                char *text, size_t size);
 
-/* Memory and peers only: what can be said before a body is read. If it is allowed, `answer` has a
- * lease that counts the peer, to be given to tg_gate_admit(), or to be released. */
+/* Checks memory and peers only, which can be decided before a body is read. If they allow the call,
+ * `answer` has a lease that counts the peer; pass it to tg_gate_admit() or release it. */
 TG_API TG_MUST_CHECK enum tg_err tg_gate_precheck(struct tg_gate *gate, const struct tg_call *call,
                                                   tg_ms now, struct tg_answer *answer);
 
-/* Asks. `prechecked` is the lease from tg_gate_precheck(), or 0 to have that done here.
+/* Asks for admission. `prechecked` is the lease from tg_gate_precheck(); 0: precheck here.
  *
  * TG_ERR_INVALID, TG_ERR_MEMORY, TG_ERR_FULL, TG_ERR_UNKNOWN, TG_ERR_STALE: there is no decision,
  * nothing is held and nothing was charged. */
@@ -704,128 +714,128 @@ TG_API TG_MUST_CHECK enum tg_err tg_gate_admit(struct tg_gate *gate, const struc
                                                tg_lease prechecked, tg_ms now,
                                                struct tg_answer *answer);
 
-/* Goes on with a call that waits, after wake() or at its deadline. TG_WAITING again if it came too
- * early. The call must be the one it was. Errors as above; TG_ERR_STALE also when another thread
- * has released it while it was decided: then nothing stays charged. */
+/* Continues a waiting call after wake() or at its deadline. Answers TG_WAITING again if it is
+ * too early. `call` must not have changed. Errors as above; TG_ERR_STALE also if another thread
+ * released the call while it was being decided: then nothing stays charged. */
 TG_API TG_MUST_CHECK enum tg_err tg_gate_resume(struct tg_gate *gate, tg_lease lease,
                                                 const struct tg_call *call, tg_ms now,
                                                 struct tg_answer *answer);
 
-/* What a remote store did: TG_OK and the axes, or why it could not. An error is handed on as it is.
- * TG_ERR_STALE: the call has been released or has ended meanwhile; what the store has debited for
- * it is now the caller's to refund. */
+/* Reports the result of a remote store: TG_OK and the axes, or an error, which is passed on
+ * unchanged. TG_ERR_STALE: the call has been released or has ended meanwhile; the caller has to
+ * refund what the store has debited for it. */
 TG_API TG_MUST_CHECK enum tg_err tg_gate_store_answered(struct tg_gate *gate, tg_lease lease,
                                                         enum tg_err outcome,
                                                         const struct tg_axes *axes, tg_ms now,
                                                         struct tg_answer *answer);
 
 enum tg_outcome {
-    TG_OUTCOME_OK,        /* it has run: a sample for the law */
-    TG_OUTCOME_DROPPED,   /* overload made it fail: the law contracts */
-    TG_OUTCOME_CANCELLED, /* it says nothing about overload: no sample */
-    TG_OUTCOME_REFUSED    /* a stage of the owner's, after the gate, refused it: as cancelled, and
-                             what rate and cost took is given back */
+    TG_OUTCOME_OK,        /* the call has run: a sample for the law */
+    TG_OUTCOME_DROPPED,   /* the call failed because of overload: the law contracts */
+    TG_OUTCOME_CANCELLED, /* the call says nothing about overload: no sample */
+    TG_OUTCOME_REFUSED    /* a stage of yours after the gate refused it: like cancelled, and what
+                             rate and cost took is given back */
 };
 
 struct tg_release {
     enum tg_outcome outcome; /* default ok */
-    double sample_ms;        /* what the law gets; negative: the time since admission; default -1 */
-    int64_t actual;          /* what was used, in units of cost; negative: the estimate stands;
+    double sample_ms;        /* the law's sample; negative: the time since admission; default -1 */
+    int64_t actual;          /* actual usage in units of cost; negative: the estimate stands;
                                 default -1 */
 };
 
 TG_API void tg_release_init(struct tg_release *release);
 
-/* Ends a lease, or a call on its way to one, at whatever step it is. Says whether it was there: of
- * several at once, one is told so. */
+/* Ends a lease, or a call that does not have one yet, in whatever state it is. Returns true to
+ * exactly one caller, even if several release the same lease concurrently. */
 TG_API bool tg_gate_release(struct tg_gate *gate, tg_lease lease, tg_ms now,
                             const struct tg_release *release);
 
-/* Gives a lease another `ttl` ms from now (0: the gate's). False: it has ended. */
+/* Renews a lease for `ttl` ms from now (0: the gate's). False: it has ended. */
 TG_API bool tg_gate_renew(struct tg_gate *gate, tg_lease lease, tg_ms now, tg_ms ttl);
 
-/* Nothing happens by itself before this: no wait is over, no lease ends. It may be too early, never
- * too late. INT64_MAX: never. */
+/* Returns the time before which no wait ends and no lease expires. It may be too early, but never
+ * too late. INT64_MAX: nothing is due. */
 TG_API tg_ms tg_gate_next_deadline(struct tg_gate *gate);
 
-/* Lets it happen: wakes those whose wait is over, ends leases whose time is. */
+/* Wakes the calls whose wait is over and ends the leases that have expired. */
 TG_API void tg_gate_tick(struct tg_gate *gate, tg_ms now);
 
 struct tg_gate_stats {
-    int64_t limit;     /* of concurrency now; TG_NUMBER_MAX if that is off */
+    int64_t limit;     /* concurrency limit now; TG_NUMBER_MAX if that is off */
     int64_t in_flight; /* slots held */
     int64_t queued[TG_PRIORITY_COUNT];
-    int64_t peers;      /* that have a call waiting or running */
-    int64_t peer_calls; /* of all of them together */
-    int64_t leases;     /* open ones, and calls on their way to one */
-    uint64_t admitted;  /* since the gate was made */
+    int64_t peers;      /* peers with a call waiting or running */
+    int64_t peer_calls; /* calls of all peers together */
+    int64_t leases;     /* open leases, and calls that do not have one yet */
+    uint64_t admitted;  /* calls admitted since the gate was created */
     uint64_t refused[TG_REASON_COUNT];
     uint64_t would_deny[TG_REASON_COUNT];
-    uint64_t expired;   /* leases that ended by their time */
-    double memory_used; /* as it was told; NaN: not known, or never told */
-    double last_ms;     /* how long the last call took that was a sample; 0: there was none */
+    uint64_t expired;   /* leases that expired */
+    double memory_used; /* set by tg_gate_set_memory(); NaN: unknown or never set */
+    double last_ms;     /* duration of the last call that was a sample; 0: there was none */
 };
 
 TG_API void tg_gate_get_stats(struct tg_gate *gate, struct tg_gate_stats *stats);
 
-/* What the law of a gate knows at one moment. */
+/* The state of a gate's law at one moment. */
 struct tg_law_metrics {
     enum tg_law law;
-    int64_t limit;    /* that admission obeys; a probe may hold it below what was learned */
-    int64_t learned;  /* 0: the law learns nothing */
-    int64_t min, max; /* of the configuration */
+    int64_t limit;    /* the limit in force; a probe may hold it below what was learned */
+    int64_t learned;  /* the limit that was learned; 0: the law learns nothing */
+    int64_t min, max; /* the configured bounds */
 
-    /* Of vegas, from the last window in which calls ended; other laws leave these as if nothing
-     * were known. */
-    double queue_estimate; /* calls that wait somewhere behind the gate; negative: not known */
-    double mean_ms;        /* of the samples; 0: none yet */
-    double baseline_ms;    /* what a call takes when nothing waits; 0: not known */
+    /* For vegas, from the last window in which calls ended; unknown for other laws. */
+    double queue_estimate; /* calls that wait somewhere behind the gate; negative: unknown */
+    double mean_ms;        /* mean of the samples; 0: none yet */
+    double baseline_ms;    /* duration of a call when nothing waits; 0: unknown */
 };
 
 TG_API void tg_gate_get_law(struct tg_gate *gate, struct tg_law_metrics *metrics);
 
-/* How many calls a peer has, waiting or running. 0 for one that shares a place with others, because
- * there are more than max_peers. */
+/* Returns how many calls a peer has, waiting or running. 0 for a peer that shares an entry with
+ * others because there are more than max_peers. */
 TG_API int64_t tg_gate_peer_calls(struct tg_gate *gate, const void *peer, size_t peer_bytes);
 
 /* ---- 9 Bid prices -------------------------------------------------------------------------
  *
  * A policy that knows what is scarce. Rate, cost and slot-seconds each have a price; a call is
- * worth it if
+ * worth admitting if
  *
  *     value >= price of a call + price of a unit x cost + price of a slot-second x hold
  *
- * with a tolerance of 1e-9 of the right side, so that a call exactly at the margin is admitted. The
- * prices are the duals of the fluid program: of all that is expected to arrive, choose the parts
- * that together are worth most and fit into the budgets. docs/bid-price.md has the reasons. */
+ * with a tolerance of 1e-9 of the right-hand side, so that a call exactly at the margin is
+ * admitted. The prices are the duals of the fluid program: of everything that is expected to
+ * arrive, choose the fractions that fit into the budgets and are worth most together.
+ * docs/bid-price.md has the reasons. */
 
 struct tg_duals {
-    double rate;        /* of a call; finite, 0 or more, as the others */
-    double cost;        /* of a unit of cost */
-    double concurrency; /* of a slot for a second */
+    double rate;        /* price of a call; finite, 0 or more, like the others */
+    double cost;        /* price of a unit of cost */
+    double concurrency; /* price of a slot for a second */
 };
 
 /* A kind of call. */
 struct tg_type {
-    double cost;   /* units; 0, or 1e-15 to 1e18, as the others; default 1 */
+    double cost;   /* units; 0, or 1e-15 to 1e18, like the others; default 1 */
     double value;  /* default 1 */
-    double weight; /* how many there are, or which share: see tg_workload; default 1 */
+    double weight; /* their number, or their share: see tg_workload; default 1 */
     double hold_s; /* seconds; TG_NO_HOLD: not given; default TG_NO_HOLD */
 };
 
 #define TG_NO_HOLD (-1.0)
 #define TG_TYPES_MAX 256
 
-/* What is expected to arrive, and what there is for it. */
+/* The load that is expected to arrive, and the budgets for it. */
 struct tg_workload {
     const struct tg_type *types; /* borrowed */
     size_t n_types;              /* 1 to TG_TYPES_MAX */
-    double arrivals;      /* how many arrivals the budgets are for: weights are then shares of
-                                    their sum. 0: weights are used as they are; default 0 */
-    double rate_budget;   /* calls; 1e-15 to 1e18, as the others; no default */
-    double cost_budget;   /* units; no default */
-    double conc_budget_s; /* slot-seconds; then every type has a hold. 0: there is no
-                                    such budget, and no type may hold; default 0 */
+    double arrivals;             /* number of arrivals that the budgets cover; weights are then
+                                    shares of their sum. 0: weights are counts; default 0 */
+    double rate_budget;          /* calls; 1e-15 to 1e18, like the others; no default */
+    double cost_budget;          /* units; no default */
+    double conc_budget_s;        /* slot-seconds; then every type needs a hold. 0: there is no such
+                                    budget, and no type may have a hold; default 0 */
 };
 
 TG_API void tg_type_init(struct tg_type *type);
@@ -833,11 +843,11 @@ TG_API void tg_workload_init(struct tg_workload *workload);
 
 /* Solves   max sum(weight value x)   with sum(weight x) <= rate_budget, sum(weight cost x) <=
  * cost_budget, sum(weight hold x) <= conc_budget_s and 0 <= x <= 1, through its dual. Among several
- * best prices it takes the most selective vertex: that which refuses most types, then the dearest
- * slot-second, then unit of cost, then call. `fractions` has room for n_types numbers, the x of
- * each; null: not wanted. `objective` may be null.
+ * optimal price vectors it takes the most selective vertex: the one that refuses most types, then
+ * the one with the highest price of a slot-second, then of a unit of cost, then of a call.
+ * `fractions` has room for the x of each of n_types types, or is null. `objective` may be null.
  *
- * If all prices come out 0 nothing is scarce: a policy with this workload refuses nothing.
+ * If all prices are 0, nothing is scarce: a policy with this workload refuses nothing.
  *
  * TG_ERR_INVALID: `problem` names the field. TG_ERR_MEMORY. */
 TG_API TG_MUST_CHECK enum tg_err tg_fluid_solve(const struct tg_workload *workload,
@@ -846,8 +856,8 @@ TG_API TG_MUST_CHECK enum tg_err tg_fluid_solve(const struct tg_workload *worklo
 
 /* Where prices come from. */
 #define TG_PRICE_SOURCES(X)                                                                        \
-    X(DUALS, "duals")       /* given */                                                            \
-    X(WORKLOAD, "workload") /* solved once, for what is expected */                                \
+    X(DUALS, "duals")       /* set by you */                                                       \
+    X(WORKLOAD, "workload") /* solved once, for the expected load */                               \
     X(ADAPTIVE, "adaptive") /* the same, until a sample shows better ones */                       \
     X(ONLINE, "online")     /* from what is left and what is forecast, all the time */
 
@@ -858,78 +868,78 @@ enum tg_prices {
         TG_PRICES_COUNT
 };
 
-/* The text of the list above; null for another number. Static. */
+/* Returns the text from the list above; null for an unknown number. Static. */
 TG_API const char *tg_prices_name(enum tg_prices prices);
 
 struct tg_bid_config {
     enum tg_prices prices;       /* default workload */
-    struct tg_duals duals;       /* of `duals`; default 0 */
-    struct tg_workload workload; /* of `workload`; what `adaptive` starts from, or without types
-                                    from `duals`, with `arrivals` and the budgets given; what
-                                    `online` may start from, and need not: then n_types is 0;
-                                    default none */
-    int64_t sample_window;       /* of `adaptive`: calls, 1 to 1000000; default 500 */
+    struct tg_duals duals;       /* for `duals`; default 0 */
+    struct tg_workload workload; /* for `workload`. `adaptive` starts from it, or without types from
+                                    `duals`, with `arrivals` and the budgets given. `online` may
+                                    start from it; otherwise n_types is 0. Default none */
+    int64_t sample_window;       /* for `adaptive`: calls, 1 to 1000000; default 500 */
     struct {
-        tg_ms window;         /* what the budgets are for, 1 or more; default 60000 */
-        double rate_budget;   /* calls in a window; 0: not scarce; default 0, as the others */
+        tg_ms window;         /* the period that the budgets cover, 1 or more; default 60000 */
+        double rate_budget;   /* calls in a window; 0: not scarce; default 0, like the others */
         double cost_budget;   /* units of cost in a window */
         double conc_budget_s; /* slot-seconds in a window */
-        bool steady;          /* budgets come back steadily, as a bucket of a window's budget does,
-                                 rather than all at the start of each window; default false */
-    } online;                 /* at least one budget */
+        bool steady;          /* budgets are replenished steadily, like a bucket that holds a
+                                 window's budget, instead of all at once at the start of each
+                                 window; default false */
+    } online;                 /* for `online`: at least one budget */
 };
 
 TG_API void tg_bid_config_init(struct tg_bid_config *config);
 
-/* Makes a policy for tg_gate_config. Everything is copied.
+/* Creates a policy for tg_gate_config. Everything is copied.
  *
  * TG_ERR_INVALID: `problem` names the field. TG_ERR_MEMORY. */
 TG_API TG_MUST_CHECK enum tg_err tg_bid_new(const struct tg_bid_config *config,
                                             struct tg_policy **policy, struct tg_problem *problem);
 
-/* No gate may use it any more. */
+/* No gate may use it from here on. */
 TG_API void tg_bid_free(struct tg_policy *policy);
 
-/* The prices that hold now. */
+/* Reads the current prices. */
 TG_API void tg_bid_get_duals(struct tg_policy *policy, struct tg_duals *duals);
 
 /* ---- 10 Keys ------------------------------------------------------------------------------
  *
- * Provider keys are capacity. A call leases one before it is sent and gives it back on every path;
- * to choose a key and to take its capacity is one step. A key can serve when it is not suspended,
- * not cooling after a 429, its breaker lets it, and its calls in flight, calls in the last minute
- * and tokens in the last minute leave room, its own and its group's. Of the keys that can serve two
- * are drawn evenly, and the one with the lower latency average is taken, ties by chance. "No key"
- * is never said while one can serve.
+ * Provider keys are capacity. A call leases a key before it is sent and gives it back on every
+ * path; choosing a key and taking its capacity is one step. A key can serve a call if it is not
+ * suspended, not cooling down after a 429, its breaker lets the call through, and its calls in
+ * flight, calls in the last minute and tokens in the last minute leave room, its own and its
+ * group's. Two of the keys that can serve are drawn uniformly, and the one with the lower average
+ * latency is taken; ties are broken at random. "No key" is never reported while one can serve.
  *
  *     ring       provider -> model -> pool of keys
- *     key        a secret of the provider, known here by its name: never by its bytes
- *     group      keys of one provider, in whatever pools, that share limits and cool together
+ *     key        a secret of the provider, identified here by its name, never by its bytes
+ *     group      keys of one provider, in any pools, that share limits and cool down together
  *
- * A key that stands in several pools has its own limits, windows, breaker and latency in each, for
- * a provider counts by model, but is suspended in all of them at once.
+ * A key in several pools has limits, windows, a breaker and a latency of its own in each, because
+ * a provider counts by model, but it is suspended in all of them at once.
  *
- * Windows count the last 60 s in whole seconds, the part of a second at its far end counted whole:
- * a window never admits more than the limit in any 60 s, and memory is fixed.
+ * Windows count the last 60 s in whole seconds, and the partial second at the far end counts in
+ * full: a window never admits more than the limit in any 60 s, and memory is fixed.
  *
- * One lease is one attempt. All functions may be called by any number of threads. `now` never goes
- * back for a ring: an earlier one counts as the latest that was seen. */
+ * One lease is one attempt. All functions may be called by any number of threads. Time never goes
+ * back for a ring: an earlier `now` counts as the latest that was seen. */
 
 struct tg_keyring;
 struct tg_pool;
 
-/* 0: not limited. */
+/* Limits of a key or a group; 0: not limited. */
 struct tg_key_limits {
     int64_t rpm;         /* calls in 60 s; default 0 */
     int64_t tpm;         /* tokens in 60 s, and tokens in flight; default 0 */
-    int64_t concurrency; /* calls at once; default 0 */
+    int64_t concurrency; /* calls in flight; default 0 */
 };
 
 struct tg_key_spec {
-    const char *name;  /* one name in a provider is one key */
-    const char *group; /* of the provider; null: none */
+    const char *name;  /* within a provider, one name is one key */
+    const char *group; /* a group of the provider; null: none */
     struct tg_key_limits limits;
-    void *owner; /* yours: found in leases, probes and metrics */
+    void *owner; /* yours; reported in leases, probes and metrics */
 };
 
 struct tg_group_spec {
@@ -942,10 +952,10 @@ struct tg_pool_spec {
     const char *provider;
     const char *model;
     const struct tg_key_spec *keys;
-    size_t n_keys;            /* 0 is a pool that never has a key */
-    int64_t breaker_failures; /* attempts in a row that failed, and open it: 1 to 1000; default 5 */
-    tg_ms breaker_open;       /* for how long; 1 or more; default 30000 */
-    tg_ms affinity_ttl;       /* how long a call's key is remembered for those after it; 0: not at
+    size_t n_keys;            /* 0: a pool that never has a key */
+    int64_t breaker_failures; /* consecutive failures that open it: 1 to 1000; default 5 */
+    tg_ms breaker_open;       /* how long it stays open; 1 or more; default 30000 */
+    tg_ms affinity_ttl;       /* how long a call's key is remembered for related calls; 0: not at
                                  all; default 600000 */
 };
 
@@ -956,103 +966,104 @@ struct tg_keyring_spec {
     size_t n_groups;
     const struct tg_pool_spec *pools;
     size_t n_pools;
-    tg_ms cooldown;      /* after a 429 that does not say; default 60000 */
-    tg_ms cooldown_max;  /* what a 429 can ask for; default 3600000 */
-    tg_ms probe_every;   /* of a suspended key; default 60000 */
-    size_t max_affinity; /* calls remembered in each pool; default 65536 */
-    uint64_t seed;       /* of chance and hashing; default 0 */
+    tg_ms cooldown;      /* after a 429 that does not say how long; default 60000 */
+    tg_ms cooldown_max;  /* the longest cooldown that a 429 can ask for; default 3600000 */
+    tg_ms probe_every;   /* time between probes of a suspended key; default 60000 */
+    size_t max_affinity; /* affinities remembered in each pool; default 65536 */
+    uint64_t seed;       /* for randomness and hashing; default 0 */
 };
 
 TG_API void tg_keyring_spec_init(struct tg_keyring_spec *spec);
 
-/* TG_ERR_INVALID: `problem` names what. TG_ERR_MEMORY. */
+/* TG_ERR_INVALID: `problem` says what is wrong. TG_ERR_MEMORY. */
 TG_API TG_MUST_CHECK enum tg_err tg_keyring_new(const struct tg_keyring_spec *spec,
                                                 struct tg_keyring **ring,
                                                 struct tg_problem *problem);
 
-/* No other thread may use it any more. Leases end with it. */
+/* No other thread may use it from here on. Leases end with it. */
 TG_API void tg_keyring_free(struct tg_keyring *ring);
 
-/* Makes the ring what the spec says. Keys, groups and pools of the same names keep their windows,
- * cooldowns, breakers, suspensions and leases, under the new limits; others end: their leases stay
- * good, and are forgotten when given back. `seed` cannot change. On an error nothing has changed.
- * */
+/* Makes the ring match the spec. Keys, groups and pools of the same names keep their windows,
+ * cooldowns, breakers, suspensions and leases under the new limits. Others end: their leases stay
+ * valid and are forgotten when they are given back. `seed` cannot change. On error nothing has
+ * changed. */
 TG_API TG_MUST_CHECK enum tg_err tg_keyring_change(struct tg_keyring *ring,
                                                    const struct tg_keyring_spec *spec, tg_ms now,
                                                    struct tg_problem *problem);
 
-/* The pool of a model; null if there is none. It stays good until the ring is freed; a pool that
- * was taken out by tg_keyring_change() has no keys. */
+/* Returns the pool of a model; null if there is none. The pointer stays valid until the ring is
+ * freed; a pool that tg_keyring_change() removed has no keys. */
 TG_API struct tg_pool *tg_keyring_pool(struct tg_keyring *ring, const char *provider,
                                        const char *model);
 
 #define TG_TRIED_MAX 8
 
 struct tg_key_call {
-    int64_t tokens;       /* estimate, prompt and answer, 0 to TG_NUMBER_MAX; default 0 */
-    const void *affinity; /* prefers the key that the last call with this had; null: none */
+    int64_t tokens;       /* estimate for prompt and answer, 0 to TG_NUMBER_MAX; default 0 */
+    const void *affinity; /* prefer the key that the last call with this value had; null: none */
     size_t affinity_bytes;
-    void *prefer;              /* the owner of a key that is taken, if it can serve; null: none */
-    void *tried[TG_TRIED_MAX]; /* owners of keys that are not taken; default none */
+    void *prefer;              /* owner of the key to take if it can serve; null: none */
+    void *tried[TG_TRIED_MAX]; /* owners of keys not to take; default none */
     size_t n_tried;
 };
 
 TG_API void tg_key_call_init(struct tg_key_call *call);
 
-typedef uint64_t tg_key_lease; /* 0 is none; never used twice */
+typedef uint64_t tg_key_lease; /* 0 is none; never reused */
 
 struct tg_key_answer {
     tg_key_lease lease; /* 0: no key can serve */
-    void *owner;        /* of the key that is leased */
+    void *owner;        /* owner of the leased key */
 
-    /* Of no key: */
-    tg_ms retry_after_ms; /* until the earliest moment at which one can, if nothing else happens; a
-                             call in flight is taken to end at the pool's mean; TG_UNSATISFIABLE:
-                             never, the call is larger than every key; or all are suspended or were
-                             tried. 1 where there is no memory to remember a lease */
-    bool all_cooling;     /* every key that is in use is cooling after a 429 of the provider */
+    /* Valid if no key can serve: */
+    tg_ms retry_after_ms; /* time until a key can serve if nothing else happens; a call in flight
+                             is assumed to end after the pool's mean. TG_UNSATISFIABLE: never,
+                             because the call is larger than every key, or all are suspended or
+                             were tried. 1 if there is no memory to record a lease */
+    bool all_cooling;     /* every key in use is cooling down after a 429 of the provider */
     bool too_large;       /* no key's limit can ever hold these tokens */
 };
 
-/* Leases a key. Never an error: an estimate out of its range is too large. */
+/* Leases a key. It cannot fail: an estimate out of range is too large. */
 TG_API void tg_pool_acquire(struct tg_pool *pool, const struct tg_key_call *call, tg_ms now,
                             struct tg_key_answer *answer);
 
 /* How an attempt ended, for its key. */
 enum tg_key_outcome {
     TG_KEY_OK,
-    TG_KEY_LIMITED,  /* 429: cools, and ends a run of failures */
-    TG_KEY_FAILED,   /* 5xx, 408, network error, time-out: counts for the breaker */
-    TG_KEY_REFUSED,  /* 401, 403: wants a probe */
-    TG_KEY_REJECTED, /* any other 4xx: the call's own fault, ends a run of failures */
-    TG_KEY_CANCELLED /* the caller has gone, or nothing was tried: says nothing about the key */
+    TG_KEY_LIMITED,  /* 429: starts a cooldown, and ends a run of failures */
+    TG_KEY_FAILED,   /* 5xx, 408, network error, timeout: counts for the breaker */
+    TG_KEY_REFUSED,  /* 401, 403: makes a probe due */
+    TG_KEY_REJECTED, /* any other 4xx: the call's own fault; ends a run of failures */
+    TG_KEY_CANCELLED /* the caller left, or nothing was tried: says nothing about the key */
 };
 
 struct tg_key_report {
     enum tg_key_outcome outcome; /* default ok */
     bool sent;                   /* a byte went to the provider. If not, the call and its tokens are
                                     given back to the windows; default true */
-    int64_t tokens;    /* what was used; negative: not known, the estimate stands; more than
+    int64_t tokens;              /* tokens used; negative: unknown, the estimate stands; more than
                                     TG_NUMBER_MAX counts as that; default -1 */
-    double latency_ms; /* to the first byte; negative: none; default -1 */
-    tg_ms cool_until;  /* of limited: what the provider asked for; 0: it did not say;
+    double latency_ms;           /* time to first byte; negative: none; default -1 */
+    tg_ms cool_until;            /* for limited: what the provider asked for; 0: it did not say;
                                     default 0 */
 };
 
 TG_API void tg_key_report_init(struct tg_key_report *report);
 
-/* Gives a key back. The tokens in flight are released, the window holds what was used instead of
- * the estimate. False: the lease had ended before, and nothing is done. */
+/* Gives a key back. The tokens in flight are released, and the window holds the actual usage
+ * instead of the estimate. False: the lease had already ended, and nothing was done. */
 TG_API bool tg_keyring_release(struct tg_keyring *ring, tg_key_lease lease, tg_ms now,
                                const struct tg_key_report *report);
 
-/* Keys that other machines use, too. A ring counts what went through it, which is never more than
- * what all of them used, so it is a right first filter; a store that all share has the last word
- * (src/redis). tg_keyring_terms() says what to ask there. After a no, tg_keyring_hold_off() tells
- * the ring, and the next tg_pool_acquire() chooses among the others. tg_keyring_end() says what a
- * release has led to, for the others to know. */
+/* Keys that are shared with other machines. A ring counts what went through it, which is never
+ * more than what all machines used, so it is a correct first filter; a store that they share has
+ * the last word (src/server/remote). tg_keyring_terms() says what to ask that store. After a no,
+ * tg_keyring_hold_off() tells the ring, and the next tg_pool_acquire() chooses among the other
+ * keys. tg_keyring_end() reports the effects of a release, so that the other machines can be
+ * told. */
 
-/* What a lease is of. The texts are good until it ends. */
+/* The key behind a lease. The strings are valid until the lease ends. */
 struct tg_key_terms {
     const char *provider;
     const char *model;
@@ -1062,47 +1073,47 @@ struct tg_key_terms {
     struct tg_key_limits group_limits; /* 0 without a group */
     int64_t breaker_failures;
     tg_ms breaker_open;
-    int64_t tokens; /* as they were asked for */
+    int64_t tokens; /* the estimate that was requested */
 };
 
 /* False: the lease has ended. */
 TG_API bool tg_keyring_terms(struct tg_keyring *ring, tg_key_lease lease,
                              struct tg_key_terms *terms);
 
-/* What a release has led to. */
+/* The effects of a release. */
 struct tg_key_ending {
-    tg_ms cool_until; /* a 429 has made its key and group cool until then; 0: it has not */
-    tg_ms open_until; /* its failure has opened the breaker until then; 0: it has not */
+    tg_ms cool_until; /* a 429 makes the key and its group cool down until then; 0: no */
+    tg_ms open_until; /* the failure has opened the breaker until then; 0: no */
 };
 
-/* As tg_keyring_release(); `ending` is set where it is true. */
+/* Like tg_keyring_release(); `ending` is set if it returns true. */
 TG_API bool tg_keyring_end(struct tg_keyring *ring, tg_key_lease lease, tg_ms now,
                            const struct tg_key_report *report, struct tg_key_ending *ending);
 
 enum tg_hold {
-    TG_HOLD_COOLING, /* somebody got a 429: a cooldown like any other, and the later one wins */
-    TG_HOLD_BROKEN,  /* somebody's failures have opened the breaker: so does this ring's */
+    TG_HOLD_COOLING, /* another machine got a 429: a cooldown like any other; the later one wins */
+    TG_HOLD_BROKEN,  /* failures on other machines have opened the breaker: it opens here, too */
     TG_HOLD_BUSY     /* others use what is left of its limits, or it is suspended elsewhere */
 };
 
 struct tg_key_hold {
     enum tg_hold why;
-    bool of_group; /* cooling and busy: the whole group of the lease, if it has one */
-    tg_ms until;   /* when it may serve again, if nothing else happens */
-    int64_t room;  /* of busy: calls of so many tokens may still be served; -1: none */
+    bool of_group; /* for cooling and busy: applies to the lease's whole group, if it has one */
+    tg_ms until;   /* when it can serve again if nothing else happens */
+    int64_t room;  /* for busy: calls of up to this many tokens can be served; -1: none */
 };
 
-/* Ends a lease of which nothing was sent, and keeps its key, or its group, from being chosen until
- * then. As others may give back earlier, a busy one is chosen again after a second at the latest,
- * but tg_key_answer.retry_after_ms goes by `until`. False: the lease had ended before, and nothing
- * is done. */
+/* Ends a lease for which nothing was sent, and keeps its key, or its group, from being chosen
+ * until `until`. Because others may give back earlier, a busy key can be chosen again after a
+ * second at the latest, but tg_key_answer.retry_after_ms uses `until`. False: the lease had
+ * already ended, and nothing was done. */
 TG_API bool tg_keyring_hold_off(struct tg_keyring *ring, tg_key_lease lease, tg_ms now,
                                 const struct tg_key_hold *hold);
 
-/* A key that the owner should try with a request of its own: after 401 or 403, and every
+/* A key that the owner should test with a request of its own: after a 401 or 403, and every
  * `probe_every` while it is suspended. It is handed out once, until tg_keyring_probed(). */
 struct tg_probe {
-    const char *provider; /* these point into the ring, until tg_keyring_probed() */
+    const char *provider; /* provider and name point into the ring, until tg_keyring_probed() */
     const char *name;
     void *owner;
     uint64_t id;
@@ -1111,20 +1122,20 @@ struct tg_probe {
 /* False: none is due. */
 TG_API bool tg_keyring_next_probe(struct tg_keyring *ring, tg_ms now, struct tg_probe *probe);
 
-enum tg_probe_result { TG_PROBE_GOOD, TG_PROBE_BAD, TG_PROBE_UNCLEAR /* asked again later */ };
+enum tg_probe_result { TG_PROBE_GOOD, TG_PROBE_BAD, TG_PROBE_UNCLEAR /* probed again later */ };
 TG_API void tg_keyring_probed(struct tg_keyring *ring, const struct tg_probe *probe,
                               enum tg_probe_result result, tg_ms now);
 
-/* When the next probe is due; INT64_MAX: none. */
+/* Returns when the next probe is due; INT64_MAX: none is. */
 TG_API tg_ms tg_keyring_next_deadline(struct tg_keyring *ring);
 
-/* For an operator: a key that is not to be used, whatever a probe says; or again. False: no key. */
+/* For an operator: switches a key off, whatever a probe says, or on again. False: no such key. */
 TG_API bool tg_keyring_enable(struct tg_keyring *ring, const char *provider, const char *name,
                               bool enabled, tg_ms now);
 
-/* For an operator who knows that it is good again: ends the cooldown of a key and of its group,
- * closes its breaker and lifts its suspension, in all pools it stands in. What its windows have
- * counted stays, and so does the word of tg_keyring_enable(). False: no key. */
+/* For an operator who knows that a key works again: ends the cooldown of the key and of its group,
+ * closes its breaker and lifts its suspension, in all pools that contain it. What its windows have
+ * counted stays, and so does the setting of tg_keyring_enable(). False: no such key. */
 TG_API bool tg_keyring_reset(struct tg_keyring *ring, const char *provider, const char *name,
                              tg_ms now);
 
@@ -1133,16 +1144,16 @@ enum tg_breaker_state { TG_BREAKER_CLOSED, TG_BREAKER_OPEN, TG_BREAKER_HALF_OPEN
 
 /* One key in one pool, at one moment. */
 struct tg_key_metrics {
-    const char *name; /* good as long as the ring is not changed */
+    const char *name; /* valid as long as the ring is not changed */
     const char *group;
     void *owner;
     int64_t tpm_inflight;
     int64_t tpm_limit;     /* 0: none */
-    int64_t tpm_remaining; /* in the window; TG_NUMBER_MAX without a limit */
+    int64_t tpm_remaining; /* left in the window; TG_NUMBER_MAX without a limit */
     int64_t rpm_limit;     /* 0: none */
     int64_t rpm_remaining; /* the same */
     int64_t in_flight;
-    tg_ms cool_down_until;   /* 0: not cooling */
+    tg_ms cool_down_until;   /* 0: not cooling down */
     tg_ms failure_cool_down; /* when an open breaker lets a probe through; 0: closed */
     int64_t consecutive_fails;
     enum tg_breaker_state breaker;
@@ -1156,14 +1167,14 @@ struct tg_pool_metrics {
     size_t n_keys;
 };
 
-/* Reads up to `room` keys from number `from` on, and says how many; the pool is locked for at most
- * 64 keys at a time. */
+/* Reads up to `room` keys, starting at index `from`, and returns their number; the pool is locked
+ * for at most 64 keys at a time. */
 TG_API size_t tg_pool_get_keys(struct tg_pool *pool, tg_ms now, size_t from,
                                struct tg_key_metrics *keys, size_t room);
 TG_API void tg_pool_get_metrics(struct tg_pool *pool, struct tg_pool_metrics *metrics);
 
-/* How much more than the estimate of a model's calls is reserved in tokens, learned from how they
- * ended: between 1 and `max`. For token windows and the cost axis, never for money. */
+/* The factor by which token estimates of a model's calls are raised, learned from their actual
+ * usage: between 1 and `max`. For token windows and the cost axis, never for money. */
 struct tg_overbook {
     uint64_t state[4]; /* private */
 };
@@ -1172,69 +1183,70 @@ TG_API TG_MUST_CHECK enum tg_err tg_overbook_init(struct tg_overbook *overbook, 
                                                   double max, struct tg_problem *problem);
 TG_API double tg_overbook_factor(const struct tg_overbook *overbook);
 
-/* tokens x factor, rounded up, at most TG_NUMBER_MAX. */
+/* Returns tokens x factor, rounded up, at most TG_NUMBER_MAX. */
 TG_API int64_t tg_overbook_apply(const struct tg_overbook *overbook, int64_t tokens);
 
-/* A call that was estimated at so many tokens, before the factor, has used so many. Either 0 or
- * less: it teaches nothing. */
+/* Reports the estimate of a call, before the factor, and its actual usage. If either is 0 or less,
+ * nothing is learned. */
 TG_API void tg_overbook_learn(struct tg_overbook *overbook, int64_t estimated, int64_t used);
 
 /* ---- 11 Money -----------------------------------------------------------------------------
  *
- * Micro-dollars in int64_t, saturating at TG_MONEY_MAX, never in doubles. A call reserves before it
- * is sent, at every account on its way up (user, tenant, its parents, everyone) and in all windows
- * of each, in one step: all or nothing. It settles once. For each budget and window, at any instant
+ * Money is micro-dollars in int64_t, saturating at TG_MONEY_MAX, never a double. A call reserves
+ * money before it is sent, in every account on its path to the top (user, tenant, its parents,
+ * everyone) and in all windows of each, in one step: all or nothing. It settles once. For each
+ * budget and window, at any instant,
  *
  *     used = settled + outstanding
  *
- * Windows follow from the clock at each look: nothing has to be reset. A settlement goes to the
- * windows in which the reservation was made. */
+ * Windows are computed from the clock at each use; nothing has to be reset. A settlement goes to
+ * the windows in which the reservation was made. */
 
 typedef int64_t tg_micro; /* micro-dollars */
 
 #define TG_MONEY_MAX INT64_C(9000000000000000000)
 
-/* What a model costs. Micro-dollars for a million tokens, so that 1 is a millionth of a
- * micro-dollar a token; and micro-dollars for each call. 0 to 10^15; default 0. */
+/* What a model costs, in micro-dollars per million tokens (so 1 is a millionth of a micro-dollar
+ * per token) and in micro-dollars per call. 0 to 10^15; default 0. */
 struct tg_price {
     int64_t input;
-    int64_t cached_input; /* negative: as input; default -1 */
-    int64_t cache_write;  /* negative: as input; default -1 */
+    int64_t cached_input; /* negative: the same as input; default -1 */
+    int64_t cache_write;  /* negative: the same as input; default -1 */
     int64_t output;
     int64_t per_call;
 };
 
 TG_API void tg_price_init(struct tg_price *price);
 
-/* Tokens of a call. The three kinds of input exclude each other. */
+/* Tokens of a call. The three kinds of input are disjoint. */
 struct tg_usage {
-    int64_t input; /* read anew */
+    int64_t input; /* neither read from nor written to a cache */
     int64_t cached_input;
     int64_t cache_write;
-    int64_t output; /* with what was thought and not shown */
+    int64_t output; /* including reasoning tokens that are not shown */
 };
 
-/* What this costs: the exact sum, rounded up once, to a whole micro-dollar. A negative count is 0.
- * */
+/* Returns the cost of a usage: the exact sum, rounded up once to a whole micro-dollar. Negative
+ * counts are taken as 0. */
 TG_API tg_micro tg_price_of(const struct tg_price *price, const struct tg_usage *usage);
 
-/* The most that a call can cost: its prompt at the dearest input price, its output at output's. */
+/* Returns the most that a call can cost: its prompt at the highest input price, its output at the
+ * output price. */
 TG_API tg_micro tg_price_bound(const struct tg_price *price, int64_t prompt, int64_t output);
 
-/* How much output is bought by what is left after the prompt; -1: not even the prompt is. */
+/* Returns how many output tokens the money affords after the prompt; -1: not even the prompt. */
 TG_API int64_t tg_price_affordable(const struct tg_price *price, int64_t prompt, tg_micro money);
 
-/* Counts that were negative, or so large that nobody can have meant them (above 10^9 tokens of a
- * kind): such a usage is not believed. */
+/* Returns whether a usage is implausible: a count is negative or above 10^9 tokens of one kind. */
 TG_API bool tg_usage_absurd(const struct tg_usage *usage);
 
-/* From `at` on, clocks of a place are so many seconds east of UTC; less than 26 hours. */
+/* From `at` on, local time is `offset_s` seconds east of UTC; less than 26 hours. */
 struct tg_zone_change {
     tg_ms at;
     int32_t offset_s;
 };
 
-/* When clocks of a place change, ascending; before the first change, `base_s`. */
+/* The changes of local time in a zone, ascending; before the first change it is `base_s`. */
 struct tg_zone {
     int32_t base_s; /* seconds east of UTC */
     size_t n;
@@ -1245,30 +1257,31 @@ enum tg_per { TG_PER_DAY, TG_PER_WEEK /* from Monday */, TG_PER_MONTH, TG_PER_TO
 
 TG_API const char *tg_per_name(enum tg_per per);
 
-/* Where the window of `at` begins, and the next one: 00:00 of its first day in the zone, or the
- * first moment of that day where there is no 00:00; the first 00:00 where there are two. Null: UTC.
- * TOTAL begins at 0 and ends at TG_NUMBER_MAX, and so do the first and the last of the others. */
+/* Computes where the window that contains `at` begins, and where the next one does: at 00:00 of
+ * its first day in the zone; at the first moment of that day if there is no 00:00; at the first
+ * 00:00 if there are two. A null zone is UTC. TOTAL begins at 0 and ends at TG_NUMBER_MAX, and
+ * so do the first and the last window of the other periods. */
 TG_API void tg_window_of(enum tg_per per, const struct tg_zone *zone, tg_ms at, tg_ms *begin,
                          tg_ms *end);
 
 struct tg_bank;
 
-/* An account of a bank. 0 is none. Never used twice. */
+/* An account of a bank. 0 is none. Never reused. */
 typedef uint64_t tg_account;
 
 struct tg_budget {
     tg_micro amount; /* 0 to TG_MONEY_MAX */
     enum tg_per per;
-    const struct tg_zone *zone; /* null: UTC; borrowed as long as the account has it */
+    const struct tg_zone *zone; /* null: UTC; borrowed for as long as the account has it */
     enum tg_mode mode;          /* default TG_ENFORCE */
 };
 
-#define TG_BUDGETS_MAX 8 /* of one account */
-#define TG_LEVELS_MAX 16 /* accounts from a user up to everyone */
+#define TG_BUDGETS_MAX 8 /* budgets of one account */
+#define TG_LEVELS_MAX 16 /* accounts on the path from a user up to everyone */
 
 struct tg_bank_config {
     size_t max_accounts; /* 1 to 2^30; default 1048576 */
-    uint64_t seed;       /* secret, random: of hashing; default 0 */
+    uint64_t seed;       /* secret, random; for hashing; default 0 */
 };
 
 TG_API void tg_bank_config_init(struct tg_bank_config *config);
@@ -1277,16 +1290,16 @@ TG_API TG_MUST_CHECK enum tg_err tg_bank_new(const struct tg_bank_config *config
 TG_API void tg_bank_free(struct tg_bank *bank);
 
 /* Opens an account under `parent` (0: at the top) with its budgets, or finds the one of that name
- * there: `fresh` says which, and of one that is found the budgets stay as they are. Concurrent
- * first calls of one user get one account. An account without budgets refuses nothing.
+ * there: `fresh` says which. The budgets of an account that already exists stay as they are.
+ * Concurrent first calls of one user get one account. An account without budgets refuses nothing.
  *
- * When there are max_accounts, a new one takes the place of one that holds nothing: neither money
- * in its current windows, nor accounts under it; that is not at the top, nor nearer to it than the
- * new one. Who finds an account's number to be TG_ERR_UNKNOWN opens it again by its name, and
- * nothing is lost. If none is found, TG_ERR_FULL.
+ * If there are already max_accounts, a new one replaces one that holds nothing: no money in its
+ * current windows and no accounts under it; it must not be at the top, nor nearer to it than the
+ * new one. If an account's number is TG_ERR_UNKNOWN, open the account again by its name; nothing is
+ * lost. If no account can be replaced: TG_ERR_FULL.
  *
- * The time of a bank never steps back: it is the latest `now` it was told by any function that
- * changes something.
+ * The time of a bank never steps back: it is the latest `now` passed to any function that changes
+ * something.
  *
  * TG_ERR_INVALID, TG_ERR_MEMORY, TG_ERR_FULL, TG_ERR_UNKNOWN (no such parent). */
 TG_API TG_MUST_CHECK enum tg_err tg_bank_open(struct tg_bank *bank, tg_account parent,
@@ -1295,79 +1308,80 @@ TG_API TG_MUST_CHECK enum tg_err tg_bank_open(struct tg_bank *bank, tg_account p
                                               tg_account *account, bool *fresh,
                                               struct tg_problem *problem);
 
-/* The account of that name; 0: there is none, which was never opened, or has made place. A look: it
+/* Returns the account of that name; 0 if it was never opened or has been replaced. Read-only: it
  * opens nothing. */
 TG_API tg_account tg_bank_find(struct tg_bank *bank, tg_account parent, const void *name,
                                size_t name_bytes);
 
-/* New budgets for an account. One whose window of now is also that of an old one, from the same
- * moment to the same moment, keeps what was spent in it, whatever its amount, mode or zone; one of
- * another window starts from what is outstanding, and from what the owner then tells
- * tg_bank_restore().
+/* Changes the budgets of an account. A budget whose current window runs from the same moment to
+ * the same moment as that of an old one keeps what was spent in it, whatever its amount, mode or
+ * zone. A budget with another window starts from what is outstanding, and from what the owner
+ * then passes to tg_bank_restore().
  *
  * TG_ERR_INVALID, TG_ERR_MEMORY, TG_ERR_UNKNOWN. */
 TG_API TG_MUST_CHECK enum tg_err tg_bank_change(struct tg_bank *bank, tg_account account,
                                                 const struct tg_budget *budgets, size_t n,
                                                 tg_ms now, struct tg_problem *problem);
 
-/* Closes an account: no more is reserved there. What is outstanding still settles. Accounts under
- * it are closed too. */
+/* Closes an account and all accounts under it: nothing more can be reserved there. What is
+ * outstanding still settles. */
 TG_API void tg_bank_close(struct tg_bank *bank, tg_account account);
 
-/* Sets what was settled in one budget's window of `now`, as a ledger remembers it. What is
+/* Sets what was settled in the window of one budget that contains `now`, from a ledger. What is
  * outstanding stays.
  *
- * TG_ERR_INVALID (no such budget, a sum out of its range), TG_ERR_UNKNOWN. */
+ * TG_ERR_INVALID (no such budget, a sum out of range), TG_ERR_UNKNOWN. */
 TG_API TG_MUST_CHECK enum tg_err tg_bank_restore(struct tg_bank *bank, tg_account account,
                                                  size_t budget, tg_micro settled, tg_ms now);
 
-/* A reservation. 0 is none; never used twice. */
+/* A reservation. 0 is none; never reused. */
 typedef uint64_t tg_reservation;
 
 struct tg_money_answer {
     tg_reservation reservation; /* 0: refused */
-    tg_micro reserved;          /* how much: what was asked, or less with `up_to` */
+    tg_micro reserved;          /* the amount: what was requested, or less with `up_to` */
 
-    /* Of a refusal, the first budget from the top that is spent; if there is none, the first that
+    /* For a refusal, the first budget from the top that is spent; if there is none, the first that
      * is contended: */
     bool contended;     /* only reservations are in the way, anywhere: it may be retried */
-    tg_account account; /* whose it is */
+    tg_account account; /* the account it belongs to */
     enum tg_per per;
     tg_ms reset_at; /* when its window ends */
     tg_micro amount, used;
 
-    unsigned would_deny; /* budgets in shadow that would have refused */
+    unsigned would_deny; /* number of budgets in shadow that would have refused */
 };
 
-/* Reserves `money` at `account` and all above it. With `up_to`, for a call whose cost has no bound:
- * if less than `money` is left but something is, what is left is reserved, and what it uses beyond
- * that is counted as overshoot.
+/* Reserves `money` in `account` and all accounts above it. With `up_to`, which is for a call
+ * whose cost has no bound: if less than `money` is left, but something is, what is left is
+ * reserved, and what the call uses beyond that counts as overshoot.
  *
- * A budget refuses if used + need > amount, and is contended if settled + need <= amount; so never
- * for what is more than the whole amount. The need is the money, but at least 1, so that a budget
- * of which nothing is left refuses free calls too; with `up_to` it is 1.
+ * A budget refuses if used + need > amount, and is contended if settled + need <= amount, so
+ * never for more than the whole amount. The need is the money, but at least 1, so that an
+ * exhausted budget refuses free calls, too; with `up_to` it is 1.
  *
- * TG_ERR_INVALID (money outside 0 to TG_MONEY_MAX, now out of its range), TG_ERR_UNKNOWN,
+ * TG_ERR_INVALID (money outside 0 to TG_MONEY_MAX, now out of range), TG_ERR_UNKNOWN,
  * TG_ERR_MEMORY, TG_ERR_FULL (2^24 - 256 reservations, or more than TG_MONEY_MAX outstanding). */
 TG_API TG_MUST_CHECK enum tg_err tg_bank_reserve(struct tg_bank *bank, tg_account account,
                                                  tg_micro money, bool up_to, tg_ms now,
                                                  struct tg_money_answer *answer);
 
-/* What was spent, where and when: a line for a ledger. */
+/* What was spent, where and when: a record for a ledger. */
 struct tg_spend {
     tg_account account;
     tg_ms reserved_at;
     tg_micro reserved, settled;
 };
 
-/* Replaces a reservation by what was spent, at most TG_MONEY_MAX. -1: that is not known, and what
- * was reserved stands; below -1: what is known cannot be believed, the same happens, and an anomaly
- * is counted. False: it had ended before, and nothing is done. `spend` may be null. */
+/* Replaces a reservation by what was spent, at most TG_MONEY_MAX. -1: the amount is unknown, and
+ * the reserved amount stands; below -1: the amount is implausible, the reserved amount stands,
+ * and an anomaly is counted. False: the reservation had already ended, and nothing was done.
+ * `spend` may be null. */
 TG_API bool tg_bank_settle(struct tg_bank *bank, tg_reservation reservation, tg_micro spent,
                            struct tg_spend *spend);
 
-/* The least that is left at `account` and above, in budgets that are enforced, and that as a part
- * of its budget's amount; TG_MONEY_MAX and 1 where there is no budget. A look: it changes nothing.
+/* Computes the least that is left in the enforced budgets of `account` and above, and the same as a
+ * fraction of that budget's amount; TG_MONEY_MAX and 1 if there is no budget. Read-only.
  *
  * TG_ERR_INVALID, TG_ERR_UNKNOWN. */
 TG_API TG_MUST_CHECK enum tg_err tg_bank_left(struct tg_bank *bank, tg_account account, tg_ms now,
@@ -1381,16 +1395,16 @@ struct tg_budget_metrics {
     tg_ms begin, end;
 };
 
-/* Reads the budgets of an account, up to TG_BUDGETS_MAX, and says how many. A look: it changes
- * nothing, and stops the bank for these budgets only. */
+/* Reads the budgets of an account, up to TG_BUDGETS_MAX, and returns their number. Read-only: it
+ * locks the bank only while it reads these budgets. */
 TG_API size_t tg_bank_get_budgets(struct tg_bank *bank, tg_account account, tg_ms now,
                                   struct tg_budget_metrics *budgets);
 
 struct tg_bank_stats {
     size_t accounts, reservations;
     uint64_t overshoots; /* settlements above their reservation */
-    tg_micro overshot;   /* by how much, together */
-    uint64_t anomalies;  /* second settlements, and sums that could not be true */
+    tg_micro overshot;   /* the sum of their excess */
+    uint64_t anomalies;  /* duplicate settlements and implausible amounts */
 };
 
 TG_API void tg_bank_get_stats(struct tg_bank *bank, struct tg_bank_stats *stats);
