@@ -237,7 +237,7 @@ static bool admit_core_ask_store(struct admit_pending *pending, const struct tg_
     if (err)
         return admit_core_give_up(pending, err);
     pending->state = ADMIT_AT_STORE;
-    if (!remote_take_for_gate(worker->port, &pending->debit, pending->generation,
+    if (!remote_take_for_gate(worker->port, &pending->debit, &pending->generation->remote,
                               worker->gateway->protect_gate, &pending->question.call,
                               store_answered, &err, &answer))
         return true;
@@ -307,7 +307,7 @@ static bool ask_limits(struct admit_pending *pending)
     if (worker->port != NULL) {
         err = admit_pending_keep(pending);
         pending->state = ADMIT_AT_STORE;
-        if (!err && !remote_take(worker->port, &pending->debit, pending->generation, debit,
+        if (!err && !remote_take(worker->port, &pending->debit, &pending->generation->remote, debit,
                                  store_decided, &err, &axes))
             return true;
     } else if (debit->n_scopes > 0) {

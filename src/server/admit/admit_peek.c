@@ -168,7 +168,7 @@ static bool look_at_limits(struct admit_pending *pending)
     if (worker->port != NULL) {
         err = admit_pending_keep(pending);
         pending->state = ADMIT_LOOKING;
-        if (!err && !remote_peek(worker->port, &pending->peek, pending->generation, debit,
+        if (!err && !remote_peek(worker->port, &pending->peek, &pending->generation->remote, debit,
                                  store_seen, &err, &axes))
             return true;
     } else if (debit->n_scopes > 0) {

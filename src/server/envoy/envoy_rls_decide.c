@@ -116,8 +116,8 @@ static void ask_remote(struct remote_ask *remote, int64_t hits)
     remote->scope = (struct tg_scope){remote->ask->set, remote->key.bytes, remote->key.n};
     remote->what = (struct tg_debit){.scopes = &remote->scope, .n_scopes = 1, .cost = hits};
     pending->waiting++;
-    if (remote_take(pending->worker->port, &remote->debit, pending->generation, &remote->what,
-                    envoy_rls_decide_decided, &err, &axes))
+    if (remote_take(pending->worker->port, &remote->debit, &pending->generation->remote,
+                    &remote->what, envoy_rls_decide_decided, &err, &axes))
         envoy_rls_decide_decided(&remote->debit, err, &axes);
 }
 

@@ -159,7 +159,7 @@ static void protect_ask_store(struct guarded *guarded, const struct tg_answer *s
     struct tg_answer answer = *so_far;
     enum tg_err err;
 
-    if (remote_take_for_gate(guarded->worker->port, &guarded->debit, guarded->generation,
+    if (remote_take_for_gate(guarded->worker->port, &guarded->debit, &guarded->generation->remote,
                              guarded->gateway->protect_gate, &guarded->call, store_answered, &err,
                              &answer))
         protect_answered(guarded, err, &answer);

@@ -41,7 +41,7 @@ static void call_admit_ask_store(struct call *call, const struct tg_answer *so_f
 
     call->state = CALL_AT_STORE;
     call->asked_at = call_now(call);
-    if (remote_take_for_gate(call->worker->port, &call->debit, call->generation,
+    if (remote_take_for_gate(call->worker->port, &call->debit, &call->generation->remote,
                              call->gateway->gate, &call->gate_call, store_answered, &err, &answer))
         gate_answered(call, err, &answer);
 }

@@ -379,8 +379,9 @@ static void call_attempt_reserve(struct call *call)
         spending.money = answer.reserved;
         call->state = CALL_AT_STORE;
         call->asked_at = call_now(call);
-        if (!remote_reserve(call->worker->port, &attempt->remote_reservation, call->generation,
-                            &spending, remote_reservation_answered, &err, &answer))
+        if (!remote_reserve(call->worker->port, &attempt->remote_reservation,
+                            &call->generation->remote, &spending, remote_reservation_answered, &err,
+                            &answer))
             return;
     }
     money_answered(call, err, &answer);
@@ -567,8 +568,9 @@ static void find_key(struct call *call)
     if (call->gateway->remote && !wait_timed_out(call)) {
         call->state = CALL_AT_STORE;
         call->asked_at = call_now(call);
-        if (!remote_key_claim_take(call->worker->port, &attempt->remote_key_claim, call->generation,
-                                   answer.lease, answer.owner, patience_of(call), key_answered,
+        if (!remote_key_claim_take(call->worker->port, &attempt->remote_key_claim,
+                                   &call->generation->remote, call->gateway->ring, answer.lease,
+                                   &attempt->owner->asked_at, patience_of(call), key_answered,
                                    &err))
             return;
         key_answered(&attempt->remote_key_claim, err, NULL);

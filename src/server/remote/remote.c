@@ -1,6 +1,7 @@
 /* remote.c - the process's part of what is shared, and a thread's connection: see remote.h. */
 #include "server/remote/remote.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,8 +11,6 @@
 #include "lib/core/problem.h"
 #include "server/remote/remote_internal.h"
 #include "server/remote/remote_recent.h"
-#include "server/runtime/gateway.h"
-#include "server/runtime/generation_internal.h"
 
 enum { CHORES_MS = 50, FAREWELL_MS = 400 };
 
@@ -31,21 +30,21 @@ static bool read_options(struct remote *remote, const struct config_store *confi
 
     redis_options_init(&remote->options);
     if (redis_url_read(config->url, &remote->options, &why) != TG_OK)
-        return generation_say(problem, "store", why.text);
+        return problem_fail(problem, "store: %s", why.text);
     remote->options.timeout = config->timeout;
     /* Whoever waits for longer does not want the connection closed under what is waited for. */
     remote->options.patience = num_max(remote->options.patience, 2 * config->timeout);
     remote->options.doubt = DOUBT_MS;
-    remote->options.seed = remote->gateway->seed;
+    remote->options.seed = remote->setup.seed;
     if (remote->options.secure &&
         tls_client_new(config->ca, config->cert, config->key, &remote->options.tls, &why) != TG_OK)
-        return generation_say(problem, "store_tls", why.text);
+        return problem_fail(problem, "store_tls: %s", why.text);
     snprintf(remote->prefix, sizeof remote->prefix, "%s", config->prefix);
     remote->block = config->block;
     return true;
 }
 
-bool remote_new(struct gateway *gateway, const struct config *config, struct remote **made,
+bool remote_new(const struct remote_setup *setup, const struct config *config, struct remote **made,
                 struct tg_problem *problem)
 {
     *made = NULL;
@@ -53,8 +52,8 @@ bool remote_new(struct gateway *gateway, const struct config *config, struct rem
         return true;
     struct remote *remote = calloc(1, sizeof *remote);
     if (remote == NULL)
-        return generation_say(problem, "store", "no memory");
-    remote->gateway = gateway;
+        return problem_fail(problem, "store: no memory");
+    remote->setup = *setup;
     atomic_store(&remote->nodes, 1);
     remote->divided = 1;
     pthread_mutex_init(&remote->lock, NULL);
@@ -62,26 +61,29 @@ bool remote_new(struct gateway *gateway, const struct config *config, struct rem
     return read_options(remote, &config->store, problem);
 }
 
-static bool make_money(struct remote *remote, struct tg_problem *problem)
+static bool make_money(struct remote *remote, const struct ledger *ledger,
+                       struct tg_problem *problem)
 {
-    struct gateway *gateway = remote->gateway;
     struct remote_money_options options;
     struct tg_problem why;
 
     remote_money_options_init(&options);
     options.prefix = remote->prefix;
-    options.node = gateway->node_id;
-    options.ledger = ledger_id(gateway->ledger);
+    options.node = remote->setup.node;
+    options.ledger = ledger_id(ledger);
     options.timeout = remote_reservation_timeout(remote->options.timeout);
-    return remote_money_new(&options, gateway->spending, &remote->money, &why) == TG_OK ||
-           generation_say(problem, "store", why.text);
+    return remote_money_new(&options, remote->spending, &remote->money, &why) == TG_OK ||
+           problem_fail(problem, "store: %s", why.text);
 }
 
-bool remote_set_budgets(struct remote *remote, tg_ms now, struct tg_problem *problem)
+bool remote_set_budgets(struct remote *remote, struct spending *spending,
+                        const struct ledger *ledger, tg_ms now, struct tg_problem *problem)
 {
     if (remote == NULL)
         return true;
-    if (remote->money == NULL && !make_money(remote, problem))
+    assert(remote->spending == NULL || remote->spending == spending);
+    remote->spending = spending;
+    if (remote->money == NULL && !make_money(remote, ledger, problem))
         return false;
     return remote_money_adopt(remote->money, now, problem);
 }
@@ -292,7 +294,7 @@ static void do_chores(void *arg)
 
 /* Who holds something in Redis: a thread of this process, and of no other. */
 struct holder {
-    char text[GATEWAY_NODE_BYTES + 16];
+    char text[64];
 };
 
 static struct holder holder_of(const struct remote_port *port)
@@ -300,7 +302,7 @@ static struct holder holder_of(const struct remote_port *port)
     struct remote *remote = port->remote;
     struct holder holder;
 
-    snprintf(holder.text, sizeof holder.text, "%s-%d", remote->gateway->node_id,
+    snprintf(holder.text, sizeof holder.text, "%s-%d", remote->setup.node,
              atomic_load(&remote->ports));
     return holder;
 }
@@ -328,7 +330,7 @@ static bool make_blocks(struct remote_port *port, const struct holder *holder)
     options.prefix = port->remote->prefix;
     options.holder = holder->text;
     options.block = port->remote->block;
-    options.seed = port->remote->gateway->seed;
+    options.seed = port->remote->setup.seed;
     return remote_blocks_new(&options, &port->blocks) == TG_OK;
 }
 
@@ -344,7 +346,7 @@ static bool make_parts(struct remote_port *port, struct tg_problem *problem)
     limits.redis = port->redis;
     limits.prefix = remote->prefix;
     limits.holder = holder.text;
-    port->recent = recent_new(remote->gateway->seed);
+    port->recent = recent_new(remote->setup.seed);
     return port->recent && remote_limits_new(&limits, &port->limits) == TG_OK &&
            make_blocks(port, &holder) && make_keys(port, &holder) &&
            remote_money_port_new(remote->money, port->loop, port->redis, &port->money) == TG_OK;
@@ -367,7 +369,7 @@ static bool begin_to_beat(struct remote_port *port)
     options.loop = port->loop;
     options.redis = port->redis;
     options.prefix = port->remote->prefix;
-    options.node = port->remote->gateway->node_id;
+    options.node = port->remote->setup.node;
     options.changed = count_nodes;
     options.context = port;
     return remote_nodes_new(&options, &port->nodes) == TG_OK;

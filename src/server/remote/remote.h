@@ -24,14 +24,15 @@
 #include <stdatomic.h>
 
 #include "io/redis/redis.h"
+#include "server/config/config.h"
 #include "server/remote/remote_blocks.h"
 #include "server/remote/remote_keys.h"
 #include "server/remote/remote_limits.h"
 #include "server/remote/remote_money.h"
 #include "server/remote/remote_nodes.h"
-#include "server/runtime/generation.h"
+#include "server/tenancy/limit_book.h"
 
-struct gateway;
+struct ledger;
 struct log_lane;
 struct recent;
 
@@ -59,8 +60,24 @@ enum remote_kind {
         REMOTE_KIND_COUNT
 };
 
+/* What the process gives to be shared; borrowed until remote_free(). */
+struct remote_setup {
+    const char *node; /* the name of this process among others */
+    uint64_t seed;
+    struct tg_store *store; /* counts what is decided without Redis */
+};
+
+/* What one generation of the configuration says here. It is a part of the generation, and lives as
+ * long. */
+struct remote_terms {
+    uint64_t generation;                 /* its number */
+    const struct config_store *store;    /* who decides while Redis is away, one tier or two */
+    const struct limit_listing *listing; /* the limits that Redis has to know */
+};
+
 struct remote {
-    struct gateway *gateway;
+    struct remote_setup setup;
+    struct spending *spending; /* this gateway's own books; null until budgets have been set */
     struct redis_options options;
     char prefix[160];
     tg_ms block; /* of two tiers */
@@ -87,13 +104,14 @@ struct remote {
 };
 
 /* Reads the URL, the certificates. Null and true for `store: memory`. */
-bool remote_new(struct gateway *gateway, const struct config *config, struct remote **remote,
-                struct tg_problem *problem);
+bool remote_new(const struct remote_setup *setup, const struct config *config,
+                struct remote **remote, struct tg_problem *problem);
 void remote_free(struct remote *remote);
 
 /* Budgets have been opened, or changed: what the ledger says of them is for Redis to know. Reads
  * the disk. */
-bool remote_set_budgets(struct remote *remote, tg_ms now, struct tg_problem *problem);
+bool remote_set_budgets(struct remote *remote, struct spending *spending,
+                        const struct ledger *ledger, tg_ms now, struct tg_problem *problem);
 
 /* Where `divide` says that a limit of calls at once is one of all gateways: this one's part, as
  * many as live now; 1 at least. `shared` may be null: the whole. */
@@ -158,12 +176,12 @@ const char *remote_kind_name(enum remote_kind what);
 struct remote_claim {
     void (*decided)(struct remote_claim *debit, enum tg_err err, const struct tg_axes *axes);
     struct remote_port *port;
-    const struct generation *generation; /* held by the call */
-    const struct tg_debit *what;         /* of the call: as it is, until the debit has ended */
-    struct remote_limits_ask *ask;       /* on its way; null: not */
-    struct remote_blocks_ask *block;     /* or waits for a block; null: not */
-    enum remote_mode way;                /* that decided */
-    bool charged;                        /* in Redis, or to a block */
+    const struct remote_terms *terms; /* their generation is held by the call */
+    const struct tg_debit *what;      /* of the call: as it is, until the debit has ended */
+    struct remote_limits_ask *ask;    /* on its way; null: not */
+    struct remote_blocks_ask *block;  /* or waits for a block; null: not */
+    enum remote_mode way;             /* that decided */
+    bool charged;                     /* in Redis, or to a block */
     struct remote_blocks_charge charge;
     struct remote_limits_ask *late; /* its answer will come, and is what is owed; null: none */
     bool owes;                      /* admitted without Redis, which is to know when it has ended */
@@ -179,7 +197,7 @@ struct remote_claim {
 
 /* Asks. True: it is decided, `err` and `axes` say how. False: decided() comes from the loop. */
 bool remote_take(struct remote_port *port, struct remote_claim *debit,
-                 const struct generation *generation, const struct tg_debit *what,
+                 const struct remote_terms *terms, const struct tg_debit *what,
                  void (*decided)(struct remote_claim *debit, enum tg_err err,
                                  const struct tg_axes *axes),
                  enum tg_err *err, struct tg_axes *axes);
@@ -192,7 +210,7 @@ static inline bool remote_is_asking(const struct remote_claim *debit)
 /* The same for a call whose gate has answered TG_NEEDS_STORE, in `answer`: goes on with the gate's
  * decision. True: `err` and `answer` are that; false: answered() comes from the loop. */
 bool remote_take_for_gate(struct remote_port *port, struct remote_claim *debit,
-                          const struct generation *generation, struct tg_gate *gate,
+                          const struct remote_terms *terms, struct tg_gate *gate,
                           const struct tg_call *call,
                           void (*answered)(struct remote_claim *debit, enum tg_err err,
                                            const struct tg_answer *answer),
@@ -209,17 +227,17 @@ void remote_claim_refund(struct remote_claim *debit);
 struct remote_peek {
     void (*seen)(struct remote_peek *peek, enum tg_err err, const struct tg_axes *axes);
     struct remote_port *port;
-    const struct generation *generation; /* held by who asks */
-    const struct tg_debit *what;         /* as it is, until it has been seen */
-    struct remote_limits_ask *ask;       /* on its way; null: not */
-    struct tg_axes here;                 /* of two tiers: what blocks here say of some limits */
+    const struct remote_terms *terms; /* their generation is held by who asks */
+    const struct tg_debit *what;      /* as it is, until it has been seen */
+    struct remote_limits_ask *ask;    /* on its way; null: not */
+    struct tg_axes here;              /* of two tiers: what blocks here say of some limits */
 };
 
 /* Looks, and takes nothing; nor is it counted as a decision. Where Redis cannot be asked in time,
  * `store_failure` decides as it does of takes. True: `err` and `axes` say what was seen. False:
  * seen() comes from the loop. */
 bool remote_peek(struct remote_port *port, struct remote_peek *peek,
-                 const struct generation *generation, const struct tg_debit *what,
+                 const struct remote_terms *terms, const struct tg_debit *what,
                  void (*seen)(struct remote_peek *peek, enum tg_err err,
                               const struct tg_axes *axes),
                  enum tg_err *err, struct tg_axes *axes);
@@ -235,11 +253,11 @@ struct remote_reservation {
     void (*decided)(struct remote_reservation *money, enum tg_err err,
                     const struct tg_money_answer *answer);
     struct remote_port *port;
-    const struct generation *generation; /* held by the call */
-    struct spending_call call;           /* points into the call */
-    struct remote_money_ask *ask;        /* on its way; null: not */
-    struct remote_money_ticket *ticket;  /* not null: reserved */
-    bool away;                           /* it was decided without Redis */
+    const struct remote_terms *terms;   /* their generation is held by the call */
+    struct spending_call call;          /* points into the call */
+    struct remote_money_ask *ask;       /* on its way; null: not */
+    struct remote_money_ticket *ticket; /* not null: reserved */
+    bool away;                          /* it was decided without Redis */
 };
 
 /* How long a reservation may take. A call whose limits were late has waited once: both together are
@@ -252,7 +270,7 @@ static inline tg_ms remote_reservation_timeout(tg_ms store_timeout)
 /* True: it is decided, `err` and `answer` say how; `reservation` 0 is a no. False: decided() comes
  * from the loop. */
 bool remote_reserve(struct remote_port *port, struct remote_reservation *money,
-                    const struct generation *generation, const struct spending_call *call,
+                    const struct remote_terms *terms, const struct spending_call *call,
                     void (*decided)(struct remote_reservation *money, enum tg_err err,
                                     const struct tg_money_answer *answer),
                     enum tg_err *err, struct tg_money_answer *answer);
@@ -269,19 +287,19 @@ struct remote_key_claim {
     bool unasked; /* Redis need not be asked, or not again: see remote_key_claim.c */
     void (*decided)(struct remote_key_claim *key, enum tg_err err, const struct tg_key_hold *hold);
     struct remote_port *port;
-    const struct generation *generation; /* held by the call */
-    struct remote_key *asked;            /* on its way; null: not */
+    const struct remote_terms *terms; /* their generation is held by the call */
+    struct remote_key *asked;         /* on its way; null: not */
     struct remote_key *held;
-    struct route_key *owner; /* of the key; null: none was looked for */
-    struct net_timer timer;  /* of what is on its way */
+    atomic_llong *asked_at; /* when a gateway last asked about this key; null: nobody asked */
+    struct net_timer timer; /* of what is on its way */
 };
 
 /* True: it is decided: TG_OK, it is the call's; else `err`. False: decided() comes from the loop,
  * in `patience` at the latest, and a hold that is not null is a no, which tg_keyring_hold_off() has
  * to hear of. */
 bool remote_key_claim_take(struct remote_port *port, struct remote_key_claim *key,
-                           const struct generation *generation, tg_key_lease lease,
-                           struct route_key *owner, tg_ms patience,
+                           const struct remote_terms *terms, struct tg_keyring *ring,
+                           tg_key_lease lease, atomic_llong *asked_at, tg_ms patience,
                            void (*decided)(struct remote_key_claim *key, enum tg_err err,
                                            const struct tg_key_hold *hold),
                            enum tg_err *err);

@@ -10,12 +10,11 @@
 
 #include "server/remote/remote_internal.h"
 #include "server/remote/remote_recent.h"
-#include "server/runtime/gateway.h"
 
-void remote_translate(const struct generation *generation, const struct tg_debit *what,
+void remote_translate(const struct remote_terms *terms, const struct tg_debit *what,
                       struct remote_scope room[TG_SCOPES_MAX], struct remote_debit *to)
 {
-    const struct limit_listing *listing = generation->listing;
+    const struct limit_listing *listing = terms->listing;
 
     *to = (struct remote_debit){.scopes = room,
                                 .n_scopes = what->n_scopes,
@@ -36,7 +35,7 @@ void remote_translate(const struct generation *generation, const struct tg_debit
 static void translate(const struct remote_claim *debit, struct remote_scope room[TG_SCOPES_MAX],
                       struct remote_debit *to)
 {
-    remote_translate(debit->generation, debit->what, room, to);
+    remote_translate(debit->terms, debit->what, room, to);
 }
 
 /* ---- without Redis ---- */
@@ -46,11 +45,11 @@ static void count_here(struct remote_claim *debit)
 {
     struct tg_decision all;
 
-    if (debit->generation->config.store.limits != CONFIG_AWAY_LOCAL)
+    if (debit->terms->store->limits != CONFIG_AWAY_LOCAL)
         return;
     debit->counted_at = net_loop_now(debit->port->loop);
-    debit->counted = tg_store_take(debit->port->remote->gateway->store, debit->what,
-                                   debit->counted_at, &all, NULL) == TG_OK &&
+    debit->counted = tg_store_take(debit->port->remote->setup.store, debit->what, debit->counted_at,
+                                   &all, NULL) == TG_OK &&
                      all.allowed;
 }
 
@@ -59,7 +58,7 @@ static struct recent *recent_of(const struct remote_claim *debit)
 {
     struct recent *recent = debit->port->recent;
 
-    return recent_is_for(recent, debit->generation->number) ? recent : NULL;
+    return recent_is_for(recent, debit->terms->generation) ? recent : NULL;
 }
 
 /* By what was heard a moment ago, or else by our share. */
@@ -78,15 +77,15 @@ static enum tg_err decide_here(struct remote_claim *debit, struct tg_axes *axes)
         return TG_OK;
     }
     enum tg_err err =
-        tg_store_take(remote->gateway->store, debit->what, debit->counted_at, &all, axes);
+        tg_store_take(remote->setup.store, debit->what, debit->counted_at, &all, axes);
     debit->counted = err == TG_OK && all.allowed;
     return err;
 }
 
-static bool is_enforced(const struct generation *generation, const struct tg_debit *what)
+static bool is_enforced(const struct remote_terms *terms, const struct tg_debit *what)
 {
     for (size_t i = 0; i < what->n_scopes; i++) {
-        const struct limit_listed *listed = &generation->listing->sets[what->scopes[i].limits];
+        const struct limit_listed *listed = &terms->listing->sets[what->scopes[i].limits];
         for (size_t k = 0; k < listed->n; k++)
             if (listed->limits[k].mode == TG_ENFORCE)
                 return true;
@@ -94,11 +93,11 @@ static bool is_enforced(const struct generation *generation, const struct tg_deb
     return false;
 }
 
-enum remote_mode remote_mode_away(const struct generation *generation, const struct tg_debit *what)
+enum remote_mode remote_mode_away(const struct remote_terms *terms, const struct tg_debit *what)
 {
-    enum remote_mode way = remote_mode_of(generation->config.store.limits);
+    enum remote_mode way = remote_mode_of(terms->store->limits);
 
-    return way == REMOTE_CLOSED && !is_enforced(generation, what) ? REMOTE_OPEN : way;
+    return way == REMOTE_CLOSED && !is_enforced(terms, what) ? REMOTE_OPEN : way;
 }
 
 static enum tg_err decide_away(struct remote_claim *debit, struct tg_axes *axes)
@@ -107,7 +106,7 @@ static enum tg_err decide_away(struct remote_claim *debit, struct tg_axes *axes)
     enum tg_err err = TG_OK;
 
     memset(axes, 0, sizeof *axes);
-    debit->way = remote_mode_away(debit->generation, debit->what);
+    debit->way = remote_mode_away(debit->terms, debit->what);
     if (debit->way == REMOTE_LOCAL)
         err = decide_here(debit, axes);
     else if (debit->way == REMOTE_CLOSED)
@@ -206,7 +205,7 @@ static bool remote_claim_ask(struct remote_claim *debit, const struct remote_deb
     struct remote_port *port = debit->port;
     tg_ms now = net_loop_now(port->loop);
 
-    if (debit->generation->config.store.two_tier) {
+    if (debit->terms->store->two_tier) {
         debit->way = REMOTE_BLOCKS;
         debit->block =
             remote_blocks_take(port->blocks, to, now, block_came, debit, axes, &debit->charge, err);
@@ -227,7 +226,7 @@ static bool remote_claim_ask(struct remote_claim *debit, const struct remote_deb
 }
 
 bool remote_take(struct remote_port *port, struct remote_claim *debit,
-                 const struct generation *generation, const struct tg_debit *what,
+                 const struct remote_terms *terms, const struct tg_debit *what,
                  void (*decided)(struct remote_claim *debit, enum tg_err err,
                                  const struct tg_axes *axes),
                  enum tg_err *err, struct tg_axes *axes)
@@ -235,8 +234,7 @@ bool remote_take(struct remote_port *port, struct remote_claim *debit,
     struct remote_scope room[TG_SCOPES_MAX];
     struct remote_debit to;
 
-    *debit = (struct remote_claim){
-        .decided = decided, .port = port, .generation = generation, .what = what};
+    *debit = (struct remote_claim){.decided = decided, .port = port, .terms = terms, .what = what};
     if (what->n_scopes == 0) {
         memset(axes, 0, sizeof *axes);
         *err = TG_OK;
@@ -270,7 +268,7 @@ static void tell_gate_later(struct remote_claim *debit, enum tg_err outcome,
 }
 
 bool remote_take_for_gate(struct remote_port *port, struct remote_claim *debit,
-                          const struct generation *generation, struct tg_gate *gate,
+                          const struct remote_terms *terms, struct tg_gate *gate,
                           const struct tg_call *call,
                           void (*to)(struct remote_claim *debit, enum tg_err err,
                                      const struct tg_answer *answer),
@@ -279,7 +277,7 @@ bool remote_take_for_gate(struct remote_port *port, struct remote_claim *debit,
     tg_lease lease = answer->lease;
     struct tg_axes axes;
     enum tg_err outcome;
-    bool now = remote_take(port, debit, generation, &call->debit, tell_gate_later, &outcome, &axes);
+    bool now = remote_take(port, debit, terms, &call->debit, tell_gate_later, &outcome, &axes);
 
     debit->gate = gate;
     debit->lease = lease;
@@ -332,7 +330,7 @@ static void pay(struct remote_claim *debit, int64_t actual)
     translate(debit, room, &to);
     if (actual >= 0)
         to.cost = actual;
-    if (debit->generation->config.store.two_tier)
+    if (debit->terms->store->two_tier)
         remote_blocks_owe(debit->port->blocks, &to, now, debit->counted_at);
     else
         remote_limits_owe(debit->port->limits, &to, now, debit->counted_at);
@@ -347,7 +345,7 @@ void remote_claim_settle(struct remote_claim *debit, int64_t actual)
     pay(debit, actual);
     if ((debit->charged || debit->counted) && actual >= 0 && actual != debit->what->cost) {
         tg_ms now = net_loop_now(debit->port->loop);
-        if (debit->counted && tg_store_settle(debit->port->remote->gateway->store, debit->what, now,
+        if (debit->counted && tg_store_settle(debit->port->remote->setup.store, debit->what, now,
                                               debit->counted_at, actual) != TG_OK)
             debit->counted = false; /* a debt that found no place in a full store */
         if (debit->charged) {
@@ -375,7 +373,7 @@ void remote_claim_refund(struct remote_claim *debit)
     debit->owes = debit->recent = false;
     if (debit->charged || debit->counted) {
         tg_ms now = net_loop_now(debit->port->loop);
-        if (debit->counted && tg_store_refund(debit->port->remote->gateway->store, debit->what, now,
+        if (debit->counted && tg_store_refund(debit->port->remote->setup.store, debit->what, now,
                                               debit->counted_at) != TG_OK)
             debit->counted = false; /* only where the set is unknown, and it is not */
         if (debit->charged) {

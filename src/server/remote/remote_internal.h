@@ -10,12 +10,12 @@ static inline void remote_count(struct remote *remote, enum remote_kind what, en
 }
 
 /* A debit by the names that Redis knows its scopes by. */
-void remote_translate(const struct generation *generation, const struct tg_debit *what,
+void remote_translate(const struct remote_terms *terms, const struct tg_debit *what,
                       struct remote_scope room[TG_SCOPES_MAX], struct remote_debit *to);
 
 /* How rate and cost are decided while Redis is away. Limits that are all in shadow refuse nothing
  * then either: what would be closed for them is open. */
-enum remote_mode remote_mode_away(const struct generation *generation, const struct tg_debit *what);
+enum remote_mode remote_mode_away(const struct remote_terms *terms, const struct tg_debit *what);
 
 /* Workers of all gateways, if they have as many each. */
 size_t remote_holders(const struct remote *remote);

@@ -9,11 +9,10 @@
 #include <stdio.h>
 
 #include "server/remote/remote_internal.h"
-#include "server/runtime/gateway.h"
 
 static enum tg_err take_away(struct remote_key_claim *key)
 {
-    enum remote_mode way = remote_mode_of(key->generation->config.store.limits);
+    enum remote_mode way = remote_mode_of(key->terms->store->limits);
 
     remote_count(key->port->remote, REMOTE_KEYS, way);
     key->unasked = true;
@@ -51,38 +50,38 @@ static bool has_limits(const struct tg_key_limits *limits)
     return limits->rpm > 0 || limits->tpm > 0 || limits->concurrency > 0;
 }
 
-static bool need_not_ask(const struct tg_key_terms *terms, struct route_key *owner, tg_ms now)
+static bool need_not_ask(const struct tg_key_terms *terms, atomic_llong *asked_at, tg_ms now)
 {
     enum { ASK_EVERY_MS = 1000 };
 
     if (has_limits(&terms->limits) || has_limits(&terms->group_limits))
         return false;
-    long long last = atomic_load_explicit(&owner->asked_at, memory_order_relaxed);
+    long long last = atomic_load_explicit(asked_at, memory_order_relaxed);
     if (now - last < ASK_EVERY_MS)
         return true;
-    atomic_store_explicit(&owner->asked_at, now, memory_order_relaxed);
+    atomic_store_explicit(asked_at, now, memory_order_relaxed);
     return false;
 }
 
 bool remote_key_claim_take(struct remote_port *port, struct remote_key_claim *key,
-                           const struct generation *generation, tg_key_lease lease,
-                           struct route_key *owner, tg_ms patience,
+                           const struct remote_terms *terms, struct tg_keyring *ring,
+                           tg_key_lease lease, atomic_llong *asked_at, tg_ms patience,
                            void (*decided)(struct remote_key_claim *key, enum tg_err err,
                                            const struct tg_key_hold *hold),
                            enum tg_err *err)
 {
-    struct tg_key_terms terms;
+    struct tg_key_terms limits;
 
     *key = (struct remote_key_claim){
-        .decided = decided, .port = port, .generation = generation, .owner = owner};
-    bool known = tg_keyring_terms(port->remote->gateway->ring, lease, &terms);
-    if (known && need_not_ask(&terms, owner, net_loop_now(port->loop))) {
+        .decided = decided, .port = port, .terms = terms, .asked_at = asked_at};
+    bool known = tg_keyring_terms(ring, lease, &limits);
+    if (known && need_not_ask(&limits, asked_at, net_loop_now(port->loop))) {
         key->unasked = true;
         *err = TG_OK;
         return true;
     }
     if (known && patience > 0)
-        key->asked = remote_keys_take(port->keys, &terms, remote_key_claim_answered, key);
+        key->asked = remote_keys_take(port->keys, &limits, remote_key_claim_answered, key);
     if (key->asked != NULL) {
         net_timer_init(&key->timer, remote_key_claim_give_up, key);
         net_timer_set(port->loop, &key->timer, patience);
@@ -121,8 +120,8 @@ void remote_key_claim_give(struct remote_key_claim *key, struct tg_keyring *ring
     struct kept_terms kept;
     bool tell = key->unasked && report->outcome == TG_KEY_LIMITED && keep_terms(ring, lease, &kept);
 
-    if (key->owner != NULL && report->outcome == TG_KEY_FAILED)
-        atomic_store_explicit(&key->owner->asked_at, 0, memory_order_relaxed);
+    if (key->asked_at != NULL && report->outcome == TG_KEY_FAILED)
+        atomic_store_explicit(key->asked_at, 0, memory_order_relaxed);
     tg_keyring_end(ring, lease, now, report, &ending);
     if (key->asked != NULL) {
         net_timer_stop(key->port->loop, &key->timer);

@@ -8,7 +8,6 @@
 
 #include "server/remote/remote_internal.h"
 #include "server/remote/remote_recent.h"
-#include "server/runtime/gateway.h"
 
 /* By what was heard a moment ago, or else by our share. */
 static enum tg_err look_here(const struct remote_peek *peek, struct tg_axes *axes)
@@ -17,19 +16,19 @@ static enum tg_err look_here(const struct remote_peek *peek, struct tg_axes *axe
     tg_ms now = net_loop_now(peek->port->loop);
     struct tg_decision all;
 
-    if (recent_is_for(peek->port->recent, peek->generation->number) &&
+    if (recent_is_for(peek->port->recent, peek->terms->generation) &&
         recent_decide(peek->port->recent, peek->what, (int64_t)remote_holders(remote), now, axes)) {
         if (tg_axes_binding(axes) == TG_AXIS_NONE)
             recent_give_back(peek->port->recent, peek->what);
         return TG_OK;
     }
-    return tg_store_peek(remote->gateway->store, peek->what, now, &all, axes);
+    return tg_store_peek(remote->setup.store, peek->what, now, &all, axes);
 }
 
 static enum tg_err look_away(const struct remote_peek *peek, struct tg_axes *axes)
 {
     memset(axes, 0, sizeof *axes);
-    switch (remote_mode_away(peek->generation, peek->what)) {
+    switch (remote_mode_away(peek->terms, peek->what)) {
     case REMOTE_LOCAL:
         return look_here(peek, axes);
     case REMOTE_OPEN:
@@ -57,7 +56,7 @@ static void remote_peek_answered(void *context, enum tg_err err, const struct tg
 }
 
 bool remote_peek(struct remote_port *port, struct remote_peek *peek,
-                 const struct generation *generation, const struct tg_debit *what,
+                 const struct remote_terms *terms, const struct tg_debit *what,
                  void (*seen)(struct remote_peek *peek, enum tg_err err,
                               const struct tg_axes *axes),
                  enum tg_err *err, struct tg_axes *axes)
@@ -66,14 +65,13 @@ bool remote_peek(struct remote_port *port, struct remote_peek *peek,
     struct remote_debit to;
     tg_ms now = net_loop_now(port->loop);
 
-    *peek =
-        (struct remote_peek){.seen = seen, .port = port, .generation = generation, .what = what};
+    *peek = (struct remote_peek){.seen = seen, .port = port, .terms = terms, .what = what};
     *axes = (struct tg_axes){.present = 0};
     *err = TG_OK;
     if (what->n_scopes == 0)
         return true;
-    remote_translate(generation, what, room, &to);
-    if (generation->config.store.two_tier) {
+    remote_translate(terms, what, room, &to);
+    if (terms->store->two_tier) {
         struct remote_debit rest;
         *err = remote_blocks_peek(port->blocks, &to, now, axes, &rest);
         if (*err == TG_OK && rest.n_scopes == 0)

@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "server/remote/remote_internal.h"
-#include "server/runtime/gateway.h"
 
 static void look_for_enforced(void *context, const struct spending_account *account)
 {
@@ -17,11 +16,11 @@ static void look_for_enforced(void *context, const struct spending_account *acco
  * for them is open. */
 static enum remote_mode way_away(const struct remote_reservation *money, tg_ms now)
 {
-    enum remote_mode way = remote_mode_of(money->generation->config.store.budget);
+    enum remote_mode way = remote_mode_of(money->terms->store->budget);
     bool enforced = false;
 
-    if (way != REMOTE_CLOSED || spending_peek(money->port->remote->gateway->spending, &money->call,
-                                              now, look_for_enforced, &enforced) != TG_OK)
+    if (way != REMOTE_CLOSED || spending_peek(money->port->remote->spending, &money->call, now,
+                                              look_for_enforced, &enforced) != TG_OK)
         return way;
     return enforced ? REMOTE_CLOSED : REMOTE_OPEN;
 }
@@ -62,13 +61,13 @@ static void remote_reservation_do_answered(void *context, enum tg_err err,
 }
 
 bool remote_reserve(struct remote_port *port, struct remote_reservation *money,
-                    const struct generation *generation, const struct spending_call *call,
+                    const struct remote_terms *terms, const struct spending_call *call,
                     void (*decided)(struct remote_reservation *money, enum tg_err err,
                                     const struct tg_money_answer *answer),
                     enum tg_err *err, struct tg_money_answer *answer)
 {
     *money = (struct remote_reservation){
-        .decided = decided, .port = port, .generation = generation, .call = *call};
+        .decided = decided, .port = port, .terms = terms, .call = *call};
     money->ask = remote_money_reserve(port->money, call, net_loop_now(port->loop),
                                       remote_reservation_do_answered, money);
     if (money->ask != NULL)

@@ -139,6 +139,15 @@ static bool make_store(struct gateway *gateway, struct tg_problem *problem)
     return true;
 }
 
+static bool make_remote(struct gateway *gateway, const struct config *config,
+                        struct tg_problem *problem)
+{
+    const struct remote_setup setup = {
+        .node = gateway->node_id, .seed = gateway->seed, .store = gateway->store};
+
+    return remote_new(&setup, config, &gateway->remote, problem);
+}
+
 static bool make_metrics(struct gateway *gateway, struct tg_problem *problem)
 {
     struct metrics_config config;
@@ -200,9 +209,8 @@ bool gateway_new(struct config *config, const struct clock *clock, size_t n_thre
         pthread_mutex_init(&gateway->ring_changes, NULL);
         fine = draw(gateway, problem);
     }
-    fine = fine && remote_new(gateway, config, &gateway->remote, problem) &&
-           make_store(gateway, problem) && make_metrics(gateway, problem) &&
-           open_ledger(gateway, &config->ledger, problem);
+    fine = fine && make_store(gateway, problem) && make_remote(gateway, config, problem) &&
+           make_metrics(gateway, problem) && open_ledger(gateway, &config->ledger, problem);
     if (fine) {
         atomic_store(&gateway->census.max, config->limits.connections);
         atomic_store(&gateway->drain_ms, config->drain);

@@ -316,6 +316,7 @@ static bool make_listing(struct generation *generation, struct tg_problem *probl
     if (generation->gateway->remote == NULL)
         return true;
     generation->listing = limit_book_list(generation->gateway->book);
+    generation->remote.listing = generation->listing;
     return generation->listing != NULL || generation_say(problem, "limits", "no memory");
 }
 
@@ -346,6 +347,8 @@ bool generation_new(struct gateway *gateway, struct config *config, const struct
     generation->number = before ? before->number + 1 : 1;
     generation->config = *config;
     memset(config, 0, sizeof *config);
+    generation->remote =
+        (struct remote_terms){.generation = generation->number, .store = &generation->config.store};
     bool fine =
         make_holds(generation, problem) && make_tls(generation, problem) &&
         make_policy(generation, before, problem) && make_providers(generation, before, problem) &&

@@ -30,6 +30,7 @@
 #include "server/dialect/first_byte.h"
 #include "server/dialect/replies.h"
 #include "server/ledger/spending.h"
+#include "server/remote/remote.h"
 #include "server/tenancy/scopes.h"
 #include "tollgate.h"
 
@@ -94,6 +95,7 @@ struct generation {
     struct config config;
     struct scopes *scopes;
     struct limit_listing *listing; /* what Redis has to know of limits; null: it is not the store */
+    struct remote_terms remote;    /* what this configuration says of sharing */
     struct envoy_rls *envoy;       /* Envoy's rate limit service */
     struct remote_policy *policy;
     struct provider *providers; /* as in the configuration, the others too */

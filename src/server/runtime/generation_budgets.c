@@ -77,7 +77,7 @@ static bool set_budgets(struct gateway *gateway, const struct config *config,
     spending.bank.seed = gateway->seed;
     return (gateway->spending ? spending_change(gateway->spending, tree, now, problem)
                               : spending_new(&spending, tree, now, &gateway->spending, problem)) &&
-           remote_set_budgets(gateway->remote, now, problem);
+           remote_set_budgets(gateway->remote, gateway->spending, gateway->ledger, now, problem);
 }
 
 bool generation_set_budgets(struct generation *generation, tg_ms now, struct tg_problem *problem)
