@@ -9,12 +9,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "io/text/json_write.h"
 #include "lib/core/num.h"
 #include "server/admit/admit.h"
 #include "server/admit/admit_api.h"
 #include "server/protect/protect.h"
 #include "server/proxy/call.h"
+#include "server/proxy/model_list.h"
 #include "server/tenancy/trust.h"
 #include "server/tenancy/virtual_key.h"
 
@@ -188,68 +188,7 @@ static bool describe(struct call *call, struct slice model)
     return true;
 }
 
-/* ---- lists of models ---- */
-
-static bool may_use(const struct call *call, const struct config_model *model)
-{
-    return config_may_use(&call->generation->config, call_tenant(call), model);
-}
-
-static void write_model(struct json_writer *out, const struct call *call,
-                        const struct config_model *model)
-{
-    const char *owner = call->generation->config.providers[model->provider].name;
-
-    json_write_object(out);
-    json_write_key(out, "id");
-    json_write_string(out, model->name, strlen(model->name));
-    if (call->api == WIRE_ANTHROPIC) {
-        json_write_key(out, "type");
-        json_write_string(out, "model", 5);
-        json_write_key(out, "display_name");
-        json_write_string(out, model->name, strlen(model->name));
-        json_write_key(out, "created_at");
-        json_write_string(out, "1970-01-01T00:00:00Z", 20);
-    } else {
-        json_write_key(out, "object");
-        json_write_string(out, "model", 5);
-        json_write_key(out, "created");
-        json_write_integer(out, 0);
-        json_write_key(out, "owned_by");
-        json_write_string(out, owner, strlen(owner));
-    }
-    json_write_object_end(out);
-}
-
-/* Only what this tenant may use, and this client can talk to. */
-static bool is_listed(const struct call *call, const struct config_model *model)
-{
-    const struct config_provider *provider = &call->generation->config.providers[model->provider];
-
-    return may_use(call, model) &&
-           (provider->api == CONFIG_ANTHROPIC) == (call->api == WIRE_ANTHROPIC);
-}
-
-static void write_list(struct json_writer *out, const struct call *call)
-{
-    const struct config *config = &call->generation->config;
-
-    json_write_object(out);
-    if (call->api == WIRE_OPENAI) {
-        json_write_key(out, "object");
-        json_write_string(out, "list", 4);
-    } else {
-        json_write_key(out, "has_more");
-        json_write_bool(out, false);
-    }
-    json_write_key(out, "data");
-    json_write_array(out);
-    for (size_t i = 0; i < config->n_models; i++)
-        if (is_listed(call, &config->models[i]))
-            write_model(out, call, &config->models[i]);
-    json_write_array_end(out);
-    json_write_object_end(out);
-}
+/* ---- the list of models ---- */
 
 static void send_json(struct call *call, const struct json_writer *out)
 {
@@ -265,23 +204,18 @@ static void send_json(struct call *call, const struct json_writer *out)
 
 static void list_models(struct call *call, const struct endpoint_match *match)
 {
-    const struct config *config = &call->generation->config;
     struct json_writer out;
     struct refusal why;
-    char name[ASK_TEXT_MAX];
-    size_t n = 0, model = CONFIG_NONE;
 
     if (http_find(&call->in->head, SLICE("anthropic-version")).at)
         call->api = WIRE_ANTHROPIC;
+    const struct model_list list = {
+        .config = &call->generation->config, .tenant = call_tenant(call), .api = call->api};
     json_writer_init(&out);
-    if (match->endpoint == ENDPOINT_MODELS) {
-        write_list(&out, call);
-    } else {
-        if (endpoint_unescape(match->model, name, sizeof name, &n))
-            model = config_model(config, name, n);
-        if (model != CONFIG_NONE && is_listed(call, &config->models[model]))
-            write_model(&out, call, &config->models[model]);
-    }
+    if (match->endpoint == ENDPOINT_MODELS)
+        model_list_write(&list, &out);
+    else
+        model_list_write_one(&list, match->model, &out);
     if (out.text.failed || out.text.size == 0) {
         refusal_init(&why, out.text.failed ? REPLY_INTERNAL : REPLY_MODEL_NOT_FOUND, NULL);
         call_refuse(call, &why);
@@ -435,6 +369,11 @@ static void call_in_data(struct http_inbound *in, struct slice bytes)
     } else {
         call->bytes_in += (int64_t)bytes.n;
     }
+}
+
+static bool may_use(const struct call *call, const struct config_model *model)
+{
+    return config_may_use(&call->generation->config, call_tenant(call), model);
 }
 
 /* Below its tenant's share of what is left, a cheaper model may serve. */

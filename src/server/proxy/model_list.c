@@ -1,0 +1,68 @@
+/* model_list.c - what `GET /v1/models` and `GET /v1/models/NAME` answer. See model_list.h. */
+#include "server/proxy/model_list.h"
+
+#include <string.h>
+
+static bool model_is_listed(const struct model_list *list, const struct config_model *model)
+{
+    const struct config_provider *provider = &list->config->providers[model->provider];
+
+    return config_may_use(list->config, list->tenant, model) &&
+           (provider->api == CONFIG_ANTHROPIC) == (list->api == WIRE_ANTHROPIC);
+}
+
+static void write_model(const struct model_list *list, const struct config_model *model,
+                        struct json_writer *out)
+{
+    const char *owner = list->config->providers[model->provider].name;
+
+    json_write_object(out);
+    json_write_key(out, "id");
+    json_write_string(out, model->name, strlen(model->name));
+    if (list->api == WIRE_ANTHROPIC) {
+        json_write_key(out, "type");
+        json_write_string(out, "model", 5);
+        json_write_key(out, "display_name");
+        json_write_string(out, model->name, strlen(model->name));
+        json_write_key(out, "created_at");
+        json_write_string(out, "1970-01-01T00:00:00Z", 20);
+    } else {
+        json_write_key(out, "object");
+        json_write_string(out, "model", 5);
+        json_write_key(out, "created");
+        json_write_integer(out, 0);
+        json_write_key(out, "owned_by");
+        json_write_string(out, owner, strlen(owner));
+    }
+    json_write_object_end(out);
+}
+
+void model_list_write(const struct model_list *list, struct json_writer *out)
+{
+    json_write_object(out);
+    if (list->api == WIRE_OPENAI) {
+        json_write_key(out, "object");
+        json_write_string(out, "list", 4);
+    } else {
+        json_write_key(out, "has_more");
+        json_write_bool(out, false);
+    }
+    json_write_key(out, "data");
+    json_write_array(out);
+    for (size_t i = 0; i < list->config->n_models; i++)
+        if (model_is_listed(list, &list->config->models[i]))
+            write_model(list, &list->config->models[i], out);
+    json_write_array_end(out);
+    json_write_object_end(out);
+}
+
+void model_list_write_one(const struct model_list *list, struct slice name, struct json_writer *out)
+{
+    char plain[ASK_TEXT_MAX];
+    size_t n = 0, model = CONFIG_NONE;
+
+    if (endpoint_unescape(name, plain, sizeof plain, &n))
+        model = config_model(list->config, plain, n);
+    if (model != CONFIG_NONE && model_is_listed(list, &list->config->models[model]))
+        write_model(list, &list->config->models[model], out);
+}
