@@ -12,7 +12,7 @@
 #include "server/obs/log.h"
 #include "server/obs/metrics.h"
 #include "server/obs/watch.h"
-#include "server/proxy/call_report.h"
+#include "server/runtime/report_notes.h"
 
 const char *admit_reason(const struct admit_reply *reply)
 {

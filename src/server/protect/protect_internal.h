@@ -5,8 +5,8 @@
 
 #include "io/net/address.h"
 #include "server/protect/protect.h"
-#include "server/proxy/call_report.h"
 #include "server/remote/remote.h"
+#include "server/runtime/report_notes.h"
 
 /* Bytes that wait for one side before the other is stopped. */
 #define GUARDED_QUEUED_MAX HTTP_OUTPUT_HIGH
@@ -65,6 +65,13 @@ void guarded_release(struct guarded *guarded, enum tg_outcome outcome);
 
 /* Answers with a refusal. Nothing may have gone to the client. */
 void guarded_refuse(struct guarded *guarded, const struct refusal *why, enum tg_outcome outcome);
+
+/* ---- guarded_report.c */
+
+void guarded_report_admitted(struct guarded *guarded);
+void guarded_report_refused(struct guarded *guarded, const struct refusal *why,
+                            const struct reply *reply);
+void guarded_report(struct guarded *guarded, enum http_why why);
 
 /* ---- protect_upstream.c */
 

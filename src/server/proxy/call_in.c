@@ -519,7 +519,7 @@ static void call_in_refuse(void *context, int status, const char *text,
                            struct http_refusal *refusal)
 {
     if (!refusal->begun) /* else its call has told */
-        worker_report_refused(context, status, text);
+        report_no_request(context, status, text);
     refusal->type = SLICE("application/json");
     int n = snprintf(refusal->body, sizeof refusal->body,
                      "{\"error\":{\"message\":\"%s\",\"type\":\"invalid_request_error\","

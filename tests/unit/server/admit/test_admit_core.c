@@ -8,7 +8,7 @@
 #include "net_admit_kit.h"
 #include "server/obs/metrics.h"
 #include "server/obs/watch.h"
-#include "server/proxy/call_report.h"
+#include "server/runtime/report_notes.h"
 
 static struct admit_kit kit;
 
