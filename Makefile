@@ -52,7 +52,7 @@ WEB_PATHS := $(patsubst /index.html=%,/=%,$(foreach file,$(WEB_SRC),/$(notdir $(
 WEB_OBJ  := $(B)/obj/gen/web_bytes.o
 
 # Scripts that Redis runs are laid into it, too.
-LUA_SRC  := $(wildcard src/server/remote/lua/*.lua)
+LUA_SRC  := $(wildcard src/server/remote_store/lua/*.lua)
 LUA_OBJ  := $(B)/obj/gen/lua_scripts.o
 
 # Messages of the gRPC services: C is made of their contracts, and stands beside what is built.

@@ -11,9 +11,9 @@
 #include <string.h>
 
 #include "io/net/loop.h"
-#include "server/remote/remote_blocks.h"
-#include "server/remote/remote_limits_codec.h"
-#include "server/remote/scripts.h"
+#include "server/remote_store/remote_blocks.h"
+#include "server/remote_store/remote_limits_codec.h"
+#include "server/remote_store/scripts.h"
 
 static const char RATE[] = "gcra:limit=1000000000,period=1000";
 static const char COST[] = "token_bucket:capacity=1000000000000,refill=1000000000000";

@@ -10,7 +10,7 @@
 
 #include "draw.h"
 #include "net_remote_kit.h"
-#include "server/remote/remote_blocks.h"
+#include "server/remote_store/remote_blocks.h"
 
 #define BEGIN INT64_C(1700000000000)
 

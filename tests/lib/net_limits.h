@@ -9,8 +9,8 @@
 #define NET_LIMITS_H
 
 #include "net_redis.h"
-#include "server/remote/remote_limits_codec.h"
-#include "server/remote/scripts.h"
+#include "server/remote_store/remote_limits_codec.h"
+#include "server/remote_store/scripts.h"
 
 struct net_limits {
     struct net_redis server;

@@ -14,7 +14,7 @@
 #include "cli/replay/replay_names.h"
 #include "io/net/loop.h"
 #include "io/net/tls.h"
-#include "server/remote/remote_limits_codec.h"
+#include "server/remote_store/remote_limits_codec.h"
 
 /* A replay has time: a server that is slow is waited for. */
 static const tg_ms PATIENCE = 30000, CONNECT = 5000;

@@ -11,7 +11,7 @@
 #define TG_REPLAY_REPLAY_STORE_H
 
 #include "cli/common/command.h"
-#include "server/remote/remote_limits.h"
+#include "server/remote_store/remote_limits.h"
 
 struct replay_store;
 

@@ -25,11 +25,11 @@
 
 #include "io/redis/redis.h"
 #include "server/config/config.h"
-#include "server/remote/remote_blocks.h"
-#include "server/remote/remote_keys.h"
-#include "server/remote/remote_limits.h"
-#include "server/remote/remote_money.h"
-#include "server/remote/remote_nodes.h"
+#include "server/remote_store/remote_blocks.h"
+#include "server/remote_store/remote_keys.h"
+#include "server/remote_store/remote_limits.h"
+#include "server/remote_store/remote_money.h"
+#include "server/remote_store/remote_nodes.h"
 #include "server/tenancy/limit_book.h"
 
 struct ledger;

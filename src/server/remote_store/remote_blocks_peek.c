@@ -1,0 +1,135 @@
+/* remote_blocks_peek.c - what a call would be told, by units that are here and else by Redis. See
+ * remote_blocks.h.
+ *
+ * A take that does not know asks for a block, and is then decided. A peek must not lease, so it
+ * looks at the state in Redis that the block would be charged to. What this node holds is charged
+ * there already, and would look used up: so a limit that has enough here is not looked at there,
+ * or, if another cannot be named there without it, refuses nothing. Of the cost it is only what is
+ * missing here, and where limits that are enforced lack less than those in shadow, that. With
+ * charging per axis cost may be refused here, if rate admits: that, too, is known here.
+ */
+#include "lib/core/num.h"
+#include "server/remote_store/remote_blocks_internal.h"
+
+/* What the units of a limit that are here lack for the call; 0: nothing. */
+static int64_t missing(struct scope *scope, size_t i, int64_t cost, tg_ms now)
+{
+    struct credit *credit = &scope->credits[i];
+
+    credit_expire(credit, now);
+    return num_less(blocks_units(&scope->given[i], cost), credit->units);
+}
+
+/* Which limits of a scope are looked at in Redis: those that lack something, and those that are
+ * counted in the names of these. */
+static void choose(struct scope *scope, const struct tg_limit *called, int64_t cost, tg_ms now,
+                   bool asked[TG_LIMITS_MAX])
+{
+    for (size_t i = scope->n; i-- > 0;) {
+        asked[i] = missing(scope, i, cost, now) > 0;
+        for (size_t k = i + 1; k < scope->n; k++)
+            asked[i] |= asked[k] && limits_same_shape(&called[i], &called[k]);
+    }
+}
+
+static void say_here(const struct scope *scope, size_t i, int64_t cost, tg_ms now,
+                     struct tg_axes *here)
+{
+    struct tg_decision answer;
+
+    credit_answer(&scope->credits[i], blocks_units(&scope->given[i], cost), false, now, &answer);
+    blocks_add_answer(here, scope->given[i].axis, answer);
+}
+
+/* `to` is the scope of that number as it is called in Redis, `from` are its limits: leaves what
+ * Redis is to be looked at for, of the axes of `mask`, and says what is enough here. `lacks` is the
+ * most of the cost that is missing, by mode. */
+static void divide(const struct blocks_peek *look, size_t s, unsigned mask, struct remote_scope *to,
+                   struct tg_limit *from, int64_t lacks[])
+{
+    struct scope *scope = look->view->scopes[s];
+    int64_t cost = look->view->cost;
+    bool asked[TG_LIMITS_MAX];
+
+    choose(scope, from, cost, look->now, asked);
+    to->n = 0;
+    for (size_t i = 0; i < scope->n; i++) {
+        const struct tg_limit *given = &scope->given[i];
+        int64_t less = missing(scope, i, cost, look->now);
+        if (!(mask & 1u << given->axis))
+            continue;
+        if (less == 0)
+            say_here(scope, i, cost, look->now, look->axes);
+        if (!asked[i])
+            continue;
+        from[to->n] = from[i];
+        from[to->n++].mode = less == 0 ? TG_SHADOW : given->mode;
+        if (given->axis == TG_AXIS_COST)
+            lacks[given->mode] = num_max(lacks[given->mode], less);
+    }
+}
+
+/* The limits of which there is not enough here. */
+static void find_rest(struct remote_blocks *blocks, const struct blocks_peek *look,
+                      struct remote_debit *rest)
+{
+    bool no_cost = rest->charging == TG_CHARGE_PER_AXIS && blocks_verdict(look, COST) == CREDIT_NO;
+    int64_t lacks[] = {[TG_ENFORCE] = 0, [TG_SHADOW] = 0};
+    size_t n = 0;
+
+    for (size_t s = 0; s < look->view->n; s++) {
+        divide(look, s, no_cost ? RATE : RATE | COST, &blocks->scopes[s], blocks->limits[s], lacks);
+        if (blocks->scopes[s].n > 0)
+            blocks->scopes[n++] = blocks->scopes[s];
+    }
+    rest->n_scopes = n;
+    rest->cost = lacks[TG_ENFORCE] > 0 ? lacks[TG_ENFORCE] : lacks[TG_SHADOW];
+    if (no_cost)
+        blocks_say(look, COST, true);
+}
+
+enum tg_err remote_blocks_peek(struct remote_blocks *blocks, const struct remote_debit *debit,
+                               tg_ms now, struct tg_axes *axes, struct remote_debit *rest)
+{
+    struct claim_view view;
+    unsigned unused;
+
+    *axes = (struct tg_axes){.present = 0};
+    if (!num_in_range(debit->cost) || debit->n_scopes < 1 || debit->n_scopes > TG_SCOPES_MAX)
+        return TG_ERR_INVALID;
+    *rest = blocks_strict_debit(blocks, debit, now);
+    if (!book_peek(blocks, debit, &view) || blocks_is_too_large(&view))
+        return TG_OK;
+    struct blocks_peek look = {&view, now, false, axes};
+    if (blocks_answer(&look, &unused)) {
+        rest->n_scopes = 0;
+        return TG_OK;
+    }
+    const struct flight *flight = view.scopes[0]->root->flight;
+    if (flight != NULL && flight->is_late)
+        return TG_ERR_STORE;
+    find_rest(blocks, &look, rest);
+    return TG_OK;
+}
+
+/* What is here was told as it is after the call. Of a call that is refused it is as it stands; but
+ * with charging per axis rate is charged before cost refuses, and cost not asked if rate does. */
+void remote_blocks_join(const struct tg_axes *here, enum tg_charging charging, int64_t cost,
+                        struct tg_axes *axes)
+{
+    bool per_axis = charging == TG_CHARGE_PER_AXIS;
+    enum tg_axis binding = tg_axes_binding(axes);
+    struct tg_decision rate = here->decision[TG_AXIS_RATE], units = here->decision[TG_AXIS_COST];
+
+    if (binding != TG_AXIS_NONE && (!per_axis || binding == TG_AXIS_RATE))
+        rate.remaining = num_min(num_add(rate.remaining, 1), rate.limit);
+    if (binding != TG_AXIS_NONE)
+        units.remaining = num_min(num_add(units.remaining, cost), units.limit);
+    if (here->present & RATE)
+        blocks_add_answer(axes, TG_AXIS_RATE, rate);
+    if (per_axis && binding == TG_AXIS_RATE)
+        return;
+    axes->would_deny |= here->would_deny;
+    if (here->present & COST)
+        blocks_add_answer(axes, TG_AXIS_COST, units);
+}

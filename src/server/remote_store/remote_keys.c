@@ -1,0 +1,583 @@
+/* remote_keys.c - leases of keys in Redis, from asking to giving back. See remote_keys.h.
+ *
+ *     ASKED ---- yes ----> HELD (renewed) ---- give ----> GIVEN ---- answered ----> OVER
+ *       |  '---- no -----------------------------------------------------------------'
+ *       '- late, cancelled -> ABANDONED ---- yes ----> GIVEN
+ *                                      '---- no ----> OVER
+ *
+ * What is given back is sent again until Redis has answered, or the lease has ended by its time:
+ * the script does it once. Just after a late answer a client trusts its server as little as after
+ * none, so the first try to give back a late yes often goes nowhere.
+ *
+ * A key has two asks, since a renewal may be on its way when its attempt ends. It is spare again
+ * when neither is in flight. What is renewed stands in a list by the time of its last renewal; one
+ * timer looks at its head.
+ */
+#include "server/remote_store/remote_keys.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "lib/core/container_of.h"
+#include "lib/core/num.h"
+#include "server/remote_store/remote_name.h"
+#include "server/remote_store/scripts.h"
+
+enum { NAMES_BYTES = 2048, NUMBER_BYTES = 24, ARGS_MAX = 10 };
+
+static const tg_ms SUSPENDED_FOR = 60000, AGAIN = 50;
+
+enum key_state { ASKED, HELD, ABANDONED, GIVEN, OVER };
+
+struct remote_key {
+    struct redis_ask ask; /* of the take, then of the give */
+    struct redis_ask renewal;
+    struct remote_keys *keys;
+    enum key_state state;
+    bool ask_flies, renewal_flies;
+    struct remote_key *next, *previous; /* of those that are renewed; next: of the spare ones */
+    tg_ms renewed_at;
+    remote_keys_decided *decided;
+    void *context;
+    int64_t tokens;
+    int64_t breaker_failures;
+    tg_ms breaker_open;
+    struct tg_key_report report; /* how it ended, and until when that is told */
+    struct tg_key_ending ending;
+    tg_ms give_until;
+    struct slice key, key_leases, suspended, group, group_leases;
+    size_t id_bytes;
+    char id[160];
+    char names[NAMES_BYTES];
+};
+
+struct remote_keys {
+    struct remote_keys_options options;
+    struct net_timer timer;          /* of the next renewal */
+    struct remote_key *first, *last; /* that are held, the longest not renewed first */
+    struct remote_key *spare;
+    struct remote_key *unsaid; /* given back, and Redis does not know */
+    struct net_timer again;    /* of these */
+    struct suspension *suspensions;
+    size_t n;
+    uint64_t last_id;
+    char prefix[160];
+    char holder[128];
+};
+
+/* A suspension that is on its way to Redis: rare, so each has memory of its own. */
+struct suspension {
+    struct redis_ask ask;
+    struct remote_keys *keys;
+    struct suspension *next;
+    char name[NAMES_BYTES];
+};
+
+/* ---- arguments of scripts ---- */
+
+struct args {
+    struct slice list[ARGS_MAX];
+    size_t n;
+    char numbers[ARGS_MAX][NUMBER_BYTES];
+};
+
+static void remote_keys_add_number(struct args *args, int64_t number)
+{
+    char *to = args->numbers[args->n];
+    int n = snprintf(to, NUMBER_BYTES, "%lld", (long long)number);
+
+    args->list[args->n++] = (struct slice){to, (size_t)n};
+}
+
+/* What every script begins with: the time, and the lease. */
+static void begin_args(struct args *args, const struct remote_key *key)
+{
+    const struct remote_keys_options *options = &key->keys->options;
+
+    args->n = 0;
+    remote_keys_add_number(args, options->time ? options->time(options->time_context) : 0);
+    args->list[args->n++] = (struct slice){key->id, key->id_bytes};
+}
+
+/* ---- spare keys ---- */
+
+static void take_answered(struct redis_ask *ask, const struct redisReply *reply);
+static void take_late(struct redis_ask *ask);
+static void renew_answered(struct redis_ask *ask, const struct redisReply *reply);
+
+static struct remote_key *get_spare(struct remote_keys *keys)
+{
+    struct remote_key *key = keys->spare;
+
+    if (key)
+        keys->spare = key->next;
+    else
+        key = malloc(sizeof *key);
+    if (!key)
+        return NULL;
+    key->keys = keys;
+    key->ask_flies = key->renewal_flies = false;
+    key->next = key->previous = NULL;
+    keys->n++;
+    return key;
+}
+
+/* Once nothing of it is in flight. */
+static void put_spare(struct remote_key *key)
+{
+    struct remote_keys *keys = key->keys;
+
+    if (key->ask_flies || key->renewal_flies)
+        return;
+    key->next = keys->spare;
+    keys->spare = key;
+    keys->n--;
+}
+
+/* ---- names ---- */
+
+/* "<prefix>:key:{<provider>}:<kind>:<a>[:<b>]<suffix>" */
+static struct slice write_name(struct remote_text *text, const struct remote_keys *keys,
+                               const char *provider, const char *kind, const char *a, const char *b)
+{
+    size_t begin = text->n;
+
+    remote_text_put(text, slice_of(keys->prefix));
+    remote_text_put(text, SLICE(":key:{"));
+    remote_text_name(text, slice_of(provider));
+    remote_text_put(text, SLICE("}:"));
+    remote_text_put(text, slice_of(kind));
+    remote_text_name(text, slice_of(a));
+    if (b) {
+        remote_text_put(text, SLICE(":"));
+        remote_text_name(text, slice_of(b));
+    }
+    return (struct slice){text->at + begin, text->n - begin};
+}
+
+/* The name of the leases begins with that of the hash. */
+static struct slice write_leases(struct remote_text *text, struct slice name)
+{
+    remote_text_put(text, SLICE(":l"));
+    return (struct slice){name.at, name.n + 2};
+}
+
+static bool write_names(struct remote_key *key, const struct tg_key_terms *terms)
+{
+    struct remote_text text = {key->names, sizeof key->names, 0};
+
+    key->key = write_name(&text, key->keys, terms->provider, "k:", terms->model, terms->name);
+    key->key_leases = write_leases(&text, key->key);
+    key->suspended = write_name(&text, key->keys, terms->provider, "s:", terms->name, NULL);
+    key->group = key->group_leases = (struct slice){NULL, 0};
+    if (terms->group) {
+        key->group = write_name(&text, key->keys, terms->provider, "g:", terms->group, NULL);
+        key->group_leases = write_leases(&text, key->group);
+    }
+    return remote_text_fits(&text);
+}
+
+/* ---- renewing ---- */
+
+static struct remote_key *of_ask(struct redis_ask *ask)
+{
+    return container_of(ask, struct remote_key, ask);
+}
+
+static struct remote_key *of_renewal(struct redis_ask *ask)
+{
+    return container_of(ask, struct remote_key, renewal);
+}
+
+static void unlist(struct remote_key *key)
+{
+    struct remote_keys *keys = key->keys;
+
+    *(key->previous ? &key->previous->next : &keys->first) = key->next;
+    *(key->next ? &key->next->previous : &keys->last) = key->previous;
+    key->next = key->previous = NULL;
+}
+
+static void list_last(struct remote_key *key)
+{
+    struct remote_keys *keys = key->keys;
+
+    key->renewed_at = net_loop_now(keys->options.loop);
+    key->previous = keys->last;
+    key->next = NULL;
+    *(keys->last ? &keys->last->next : &keys->first) = key;
+    keys->last = key;
+}
+
+static tg_ms renew_every(const struct remote_keys *keys)
+{
+    return num_max(keys->options.ttl / 3, 1);
+}
+
+static void set_timer(struct remote_keys *keys)
+{
+    if (!keys->first || net_timer_is_set(&keys->timer))
+        return;
+    tg_ms at = keys->first->renewed_at + renew_every(keys);
+    net_timer_set(keys->options.loop, &keys->timer,
+                  num_max(at - net_loop_now(keys->options.loop), 1));
+}
+
+static void renew(struct remote_key *key)
+{
+    struct slice names[4] = {key->key, key->key_leases, key->group, key->group_leases};
+    struct args args;
+
+    /* One that is still on its way will do as well. */
+    if (key->renewal_flies)
+        return;
+    begin_args(&args, key);
+    remote_keys_add_number(&args, key->keys->options.ttl);
+    remote_keys_add_number(&args, key->tokens);
+    key->renewal_flies = true;
+    redis_eval(key->keys->options.redis, &key->renewal, &script_key_renew, names,
+               key->group.n ? 4 : 2, args.list, args.n);
+}
+
+static void renew_due(void *arg)
+{
+    struct remote_keys *keys = arg;
+    tg_ms due = net_loop_now(keys->options.loop) - renew_every(keys);
+
+    while (keys->first && keys->first->renewed_at <= due) {
+        struct remote_key *key = keys->first;
+        unlist(key);
+        list_last(key);
+        renew(key);
+    }
+    set_timer(keys);
+}
+
+static void renew_answered(struct redis_ask *ask, const struct redisReply *reply)
+{
+    struct remote_key *key = of_renewal(ask);
+
+    (void)reply;
+    key->renewal_flies = false;
+    if (key->state == OVER)
+        put_spare(key);
+}
+
+/* ---- giving back ---- */
+
+static void give_answered(struct redis_ask *ask, const struct redisReply *reply)
+{
+    struct remote_key *key = of_ask(ask);
+    struct remote_keys *keys = key->keys;
+
+    key->ask_flies = false;
+    if (reply || net_loop_now(keys->options.loop) >= key->give_until) {
+        key->state = OVER;
+        put_spare(key);
+        return;
+    }
+    key->next = keys->unsaid;
+    keys->unsaid = key;
+    if (!net_timer_is_set(&keys->again))
+        net_timer_set(keys->options.loop, &keys->again, AGAIN);
+}
+
+/* In the words of key_give.lua. */
+static int outcome_of(const struct tg_key_report *report)
+{
+    if (report->outcome == TG_KEY_FAILED)
+        return 1;
+    return report->outcome == TG_KEY_CANCELLED ? 2 : 0;
+}
+
+static int64_t used_of(const struct tg_key_report *report)
+{
+    return report->tokens < 0 ? -1 : num_min(report->tokens, TG_NUMBER_MAX);
+}
+
+static void send_back(struct remote_key *key)
+{
+    struct slice names[4] = {key->key, key->key_leases, key->group, key->group_leases};
+    tg_ms now = net_loop_now(key->keys->options.loop);
+    struct args args;
+
+    begin_args(&args, key);
+    remote_keys_add_number(&args, key->report.sent);
+    remote_keys_add_number(&args, used_of(&key->report));
+    remote_keys_add_number(&args, outcome_of(&key->report));
+    remote_keys_add_number(&args, num_less(key->ending.cool_until, now));
+    remote_keys_add_number(&args, num_less(key->ending.open_until, now));
+    remote_keys_add_number(&args, key->breaker_failures);
+    remote_keys_add_number(&args, key->breaker_open);
+    key->ask_flies = true;
+    redis_ask_init(&key->ask, give_answered, NULL);
+    redis_eval(key->keys->options.redis, &key->ask, &script_key_give, names, key->group.n ? 4 : 2,
+               args.list, args.n);
+}
+
+static void send_again(void *arg)
+{
+    struct remote_keys *keys = arg;
+    struct remote_key *key = keys->unsaid, *next;
+
+    keys->unsaid = NULL;
+    for (; key; key = next) {
+        next = key->next;
+        send_back(key);
+    }
+}
+
+static void give(struct remote_key *key, const struct tg_key_report *report,
+                 const struct tg_key_ending *ending)
+{
+    key->state = GIVEN;
+    key->report = *report;
+    key->ending = *ending;
+    key->give_until = num_add(net_loop_now(key->keys->options.loop), key->keys->options.ttl);
+    send_back(key);
+}
+
+void remote_keys_give(struct remote_key *key, const struct tg_key_report *report,
+                      const struct tg_key_ending *ending)
+{
+    unlist(key);
+    give(key, report, ending);
+}
+
+/* A yes that nobody waits for. */
+static void give_unsent(struct remote_key *key)
+{
+    struct tg_key_ending ending = {0, 0};
+    struct tg_key_report report;
+
+    tg_key_report_init(&report);
+    report.outcome = TG_KEY_CANCELLED;
+    report.sent = false;
+    give(key, &report, &ending);
+}
+
+/* ---- taking ---- */
+
+/* {0}, or {why, wait, room, of the group}, as key_take.lua answers. False: neither. */
+static bool read_answer(const struct remote_key *key, const struct redisReply *reply, bool *taken,
+                        struct tg_key_hold *hold)
+{
+    static const enum tg_hold WHY[] = {TG_HOLD_BUSY, TG_HOLD_COOLING, TG_HOLD_BROKEN, TG_HOLD_BUSY,
+                                       TG_HOLD_BUSY};
+    int64_t why = redis_reply_integer(redis_reply_at(reply, 0), -1);
+    int64_t wait = redis_reply_integer(redis_reply_at(reply, 1), -1);
+
+    if (redis_reply_is_error(reply))
+        return false;
+    *taken = why == 0 && redis_reply_n(reply) == 1;
+    if (*taken)
+        return true;
+    if (redis_reply_n(reply) != 4 || why < 1 || why > 4 || !num_in_range(wait))
+        return false;
+    *hold = (struct tg_key_hold){
+        .why = WHY[why],
+        .until = num_add(net_loop_now(key->keys->options.loop), wait),
+        .room = redis_reply_integer(redis_reply_at(reply, 2), -1),
+        .of_group = redis_reply_integer(redis_reply_at(reply, 3), 0) == 1,
+    };
+    return true;
+}
+
+static void take_answered(struct redis_ask *ask, const struct redisReply *reply)
+{
+    struct remote_key *key = of_ask(ask);
+    remote_keys_decided *decided = key->decided;
+    void *context = key->context;
+    struct tg_key_hold hold;
+    bool waited = key->state == ASKED, taken = false;
+    bool fine = read_answer(key, reply, &taken, &hold);
+
+    key->ask_flies = false;
+    if (taken && waited) {
+        key->state = HELD;
+        list_last(key);
+        set_timer(key->keys);
+    } else if (taken) {
+        give_unsent(key);
+    } else {
+        put_spare(key);
+    }
+    if (waited)
+        decided(context, fine ? TG_OK : TG_ERR_STORE, fine && !taken ? &hold : NULL);
+}
+
+static void take_late(struct redis_ask *ask)
+{
+    struct remote_key *key = of_ask(ask);
+
+    if (key->state != ASKED)
+        return;
+    key->state = ABANDONED;
+    key->decided(key->context, TG_ERR_STORE, NULL);
+}
+
+void remote_keys_cancel(struct remote_key *key)
+{
+    key->state = ABANDONED;
+}
+
+static void add_limits(struct args *args, const struct tg_key_limits *limits)
+{
+    remote_keys_add_number(args, limits->rpm);
+    remote_keys_add_number(args, limits->tpm);
+    remote_keys_add_number(args, limits->concurrency);
+}
+
+static void ask_for(struct remote_key *key, const struct tg_key_terms *terms)
+{
+    struct slice names[5] = {key->key, key->key_leases, key->suspended, key->group,
+                             key->group_leases};
+    struct args args;
+
+    begin_args(&args, key);
+    remote_keys_add_number(&args, key->keys->options.ttl);
+    remote_keys_add_number(&args, key->tokens);
+    add_limits(&args, &terms->limits);
+    if (terms->group)
+        add_limits(&args, &terms->group_limits);
+    key->ask_flies = true;
+    redis_ask_init(&key->ask, take_answered, take_late);
+    redis_ask_init(&key->renewal, renew_answered, NULL);
+    redis_eval(key->keys->options.redis, &key->ask, &script_key_take, names, key->group.n ? 5 : 3,
+               args.list, args.n);
+}
+
+/* Of these terms, with an id of its own. Null: no memory, or names too long. */
+static struct remote_key *new_key(struct remote_keys *keys, const struct tg_key_terms *terms)
+{
+    struct remote_key *key = get_spare(keys);
+
+    if (!key)
+        return NULL;
+    if (!write_names(key, terms)) {
+        put_spare(key);
+        return NULL;
+    }
+    key->tokens = terms->tokens;
+    key->breaker_failures = terms->breaker_failures;
+    key->breaker_open = terms->breaker_open;
+    key->id_bytes = (size_t)snprintf(key->id, sizeof key->id, "%s-%llx", keys->holder,
+                                     (unsigned long long)++keys->last_id);
+    return key;
+}
+
+struct remote_key *remote_keys_take(struct remote_keys *keys, const struct tg_key_terms *terms,
+                                    remote_keys_decided *decided, void *context)
+{
+    struct remote_key *key = new_key(keys, terms);
+
+    if (!key)
+        return NULL;
+    key->state = ASKED;
+    key->decided = decided;
+    key->context = context;
+    ask_for(key, terms);
+    return key;
+}
+
+void remote_keys_tell(struct remote_keys *keys, const struct tg_key_terms *terms,
+                      const struct tg_key_report *report, const struct tg_key_ending *ending)
+{
+    struct remote_key *key = new_key(keys, terms);
+
+    if (key)
+        give(key, report, ending);
+}
+
+/* ---- suspending ---- */
+
+static void suspended(struct redis_ask *ask, const struct redisReply *reply)
+{
+    struct suspension *done = container_of(ask, struct suspension, ask);
+    struct suspension **at = &done->keys->suspensions;
+
+    (void)reply;
+    while (*at != done)
+        at = &(*at)->next;
+    *at = done->next;
+    free(done);
+}
+
+void remote_keys_suspend(struct remote_keys *keys, const char *provider, const char *name,
+                         bool is_suspended)
+{
+    struct suspension *suspension = malloc(sizeof *suspension);
+
+    if (!suspension)
+        return;
+    struct remote_text text = {suspension->name, sizeof suspension->name, 0};
+    struct slice key = write_name(&text, keys, provider, "s:", name, NULL);
+    char ms[NUMBER_BYTES];
+    size_t n = (size_t)snprintf(ms, sizeof ms, "%lld", (long long)SUSPENDED_FOR);
+    struct slice set[5] = {SLICE("SET"), key, SLICE("1"), SLICE("PX"), {ms, n}};
+    struct slice del[2] = {SLICE("DEL"), key};
+
+    if (!remote_text_fits(&text)) {
+        free(suspension);
+        return;
+    }
+    suspension->keys = keys;
+    suspension->next = keys->suspensions;
+    keys->suspensions = suspension;
+    redis_ask_init(&suspension->ask, suspended, NULL);
+    redis_command(keys->options.redis, &suspension->ask, is_suspended ? set : del,
+                  is_suspended ? 5 : 2, 1);
+}
+
+/* ---- the object ---- */
+
+void remote_keys_options_init(struct remote_keys_options *options)
+{
+    *options = (struct remote_keys_options){.prefix = "tg", .ttl = 30000};
+}
+
+enum tg_err remote_keys_new(const struct remote_keys_options *options, struct remote_keys **made)
+{
+    if (!options->holder || !*options->holder || options->ttl < 1)
+        return TG_ERR_INVALID;
+    struct remote_keys *keys = calloc(1, sizeof *keys);
+    if (!keys)
+        return TG_ERR_MEMORY;
+    keys->options = *options;
+    int prefix = snprintf(keys->prefix, sizeof keys->prefix, "%s", options->prefix);
+    int holder = snprintf(keys->holder, sizeof keys->holder, "%s", options->holder);
+    if (prefix >= (int)sizeof keys->prefix || holder >= (int)sizeof keys->holder) {
+        free(keys);
+        return TG_ERR_INVALID;
+    }
+    net_timer_init(&keys->timer, renew_due, keys);
+    net_timer_init(&keys->again, send_again, keys);
+    *made = keys;
+    return TG_OK;
+}
+
+static void free_list(struct remote_key *key)
+{
+    for (struct remote_key *next; key; key = next) {
+        next = key->next;
+        free(key);
+    }
+}
+
+void remote_keys_free(struct remote_keys *keys)
+{
+    if (!keys)
+        return;
+    net_timer_stop(keys->options.loop, &keys->timer);
+    net_timer_stop(keys->options.loop, &keys->again);
+    free_list(keys->first);
+    free_list(keys->spare);
+    free_list(keys->unsaid);
+    free(keys);
+}
+
+size_t remote_keys_count(const struct remote_keys *keys)
+{
+    return keys->n;
+}

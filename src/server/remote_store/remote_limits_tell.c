@@ -1,0 +1,258 @@
+/* remote_limits_tell.c - what Redis is told of limits, and told again until it has heard it.
+ *
+ * Refunds, settlements and debts have nobody who waits for them, and the limits they are of may be
+ * those of a month: none is lost because a connection was. While Redis is away they wait, in the
+ * order in which they came, 20,000 of them; then the oldest is dropped, and counted. When it is
+ * back they go out little by little, for it has calls to answer.
+ *
+ * When a connection breaks between a command and its reply, nobody knows whether it was done, and
+ * what is given back twice would not be ours. So each has a number, and the script leaves a mark
+ * (once.lua): a bit in a string of 512, of this worker and of the slot of the limits. Numbers are
+ * dealt out in lanes by root, so that those of one root lie close together and share their strings.
+ * Marks live for ten minutes: what is in doubt for half as long is given up.
+ *
+ * A debt that comes late is charged to the window it is of. Where there is none, but a rate that
+ * makes good what was taken, it is forgotten after a minute, or earlier if it would have been made
+ * good by then: a tenant is not to be shut out for what nobody was short of.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include "io/redis/resp.h"
+#include "lib/core/num.h"
+#include "server/remote_store/remote_limits_internal.h"
+#include "server/remote_store/scripts.h"
+
+enum { WAITING_MAX = 20000, AT_ONCE = 128, BITS = 512 };
+
+static const tg_ms LOOK_EVERY = 20;
+static const tg_ms FADES_WITHIN = 60000;
+
+/* ---- who waits ---- */
+
+static void remote_limits_tell_look(void *arg);
+
+void limits_tell_init(struct remote_limits *limits)
+{
+    net_timer_init(&limits->timer, remote_limits_tell_look, limits);
+}
+
+void limits_tell_fini(struct remote_limits *limits)
+{
+    if (limits->first != NULL)
+        net_timer_stop(limits->loop, &limits->timer);
+    while (limits->first != NULL) {
+        struct remote_limits_ask *ask = limits->first;
+        limits->first = ask->next;
+        limits_codec_fini(&ask->words);
+        free(ask);
+    }
+    free(limits->mark);
+}
+
+static void remote_limits_tell_take_out(struct remote_limits_ask *ask)
+{
+    struct remote_limits *limits = ask->limits;
+
+    if (limits->looked_at == ask)
+        limits->looked_at = ask->next;
+    *(ask->previous ? &ask->previous->next : &limits->first) = ask->next;
+    *(ask->next ? &ask->next->previous : &limits->last) = ask->previous;
+    limits->waiting--;
+}
+
+static void drop(struct remote_limits_ask *ask)
+{
+    ask->limits->dropped++;
+    limits_put_back(ask);
+}
+
+static void wait(struct remote_limits_ask *ask)
+{
+    struct remote_limits *limits = ask->limits;
+
+    if (limits->waiting >= WAITING_MAX) {
+        struct remote_limits_ask *oldest = limits->first;
+        remote_limits_tell_take_out(oldest);
+        drop(oldest);
+    }
+    if (limits->first == NULL)
+        net_timer_set(limits->loop, &limits->timer, LOOK_EVERY);
+    ask->state = ASK_WAITING;
+    ask->next = NULL;
+    ask->previous = limits->last;
+    *(limits->last ? &limits->last->next : &limits->first) = ask;
+    limits->last = ask;
+    limits->waiting++;
+}
+
+/* ---- numbers and marks ---- */
+
+static bool remote_limits_tell_make_room(struct remote_limits *limits, size_t bytes)
+{
+    if (bytes <= limits->mark_room)
+        return true;
+    char *mark = realloc(limits->mark, bytes);
+    if (mark == NULL)
+        return false;
+    limits->mark = mark;
+    limits->mark_room = bytes;
+    return true;
+}
+
+/* Null: it is not marked, for want of a holder or of memory. Good until the next. */
+static const struct limits_once *mark_of(struct remote_limits_ask *ask, struct limits_once *once)
+{
+    struct remote_limits *limits = ask->limits;
+    struct slice tag = limits_codec_tag(&ask->words, limits->prefix);
+
+    if (limits->holder == NULL ||
+        !remote_limits_tell_make_room(limits,
+                                      strlen(limits->prefix) + tag.n + strlen(limits->holder) + 40))
+        return NULL;
+    if (ask->number == 0)
+        ask->number = ++limits->lanes[XXH3_64bits(tag.at, tag.n) % LIMITS_LANES];
+    int n = snprintf(limits->mark, limits->mark_room, "%s:told:%.*s:%s:%" PRIu64, limits->prefix,
+                     (int)tag.n, tag.at, limits->holder, ask->number / BITS);
+    *once = (struct limits_once){{limits->mark, (size_t)n}, (unsigned)(ask->number % BITS)};
+    return once;
+}
+
+/* ---- telling ---- */
+
+static const struct redis_script *put_tale(struct remote_limits_ask *ask,
+                                           const struct limits_once *once)
+{
+    struct limits_call *call = &ask->limits->call;
+    tg_ms age = net_loop_now(ask->limits->loop) - ask->since;
+
+    switch (ask->tale) {
+    case TALE_UNDO:
+        return limits_codec_undo(&ask->words, &ask->clock, once, ask->charge.at, call)
+                   ? &script_refund
+                   : NULL;
+    case TALE_SETTLE:
+        return limits_codec_settle(&ask->words, &ask->clock, once, &ask->charge, ask->actual, call)
+                   ? &script_settle
+                   : NULL;
+    default:
+        return limits_codec_owe(&ask->words, &ask->clock, once, age, FADES_WITHIN, call)
+                   ? &script_owe
+                   : NULL;
+    }
+}
+
+static void remote_limits_tell_tell(struct remote_limits_ask *ask)
+{
+    struct limits_once room;
+    const struct redis_script *script = put_tale(ask, mark_of(ask, &room));
+
+    ask->state = ASK_TOLD;
+    if (script != NULL)
+        limits_send(ask, script);
+    else
+        limits_put_back(ask);
+}
+
+static bool can_be_told(const struct remote_limits_ask *ask)
+{
+    struct slice key = limits_codec_key(&ask->words, 0);
+
+    return redis_is_up(ask->limits->redis, &key);
+}
+
+static tg_ms pointless_at(const struct remote_limits_ask *ask)
+{
+    return num_add(ask->since, limits_codec_felt(&ask->words));
+}
+
+void limits_tell(struct remote_limits_ask *ask)
+{
+    ask->number = 0;
+    ask->until = pointless_at(ask);
+    /* A caller's clock does not go on while Redis is away. */
+    if (ask->limits->callers_clock || can_be_told(ask))
+        remote_limits_tell_tell(ask);
+    else if (put_tale(ask, NULL) != NULL)
+        wait(ask);
+    else
+        limits_put_back(ask);
+}
+
+static void remote_limits_tell_give_up(struct remote_limits_ask *ask, tg_ms now)
+{
+    if (now < pointless_at(ask))
+        drop(ask);
+    else
+        limits_put_back(ask);
+}
+
+static void remote_limits_tell_look(void *arg)
+{
+    struct remote_limits *limits = arg;
+    tg_ms now = net_loop_now(limits->loop);
+
+    for (size_t i = 0, n = limits->waiting; i < n && i < AT_ONCE; i++) {
+        struct remote_limits_ask *ask = limits->looked_at ? limits->looked_at : limits->first;
+        limits->looked_at = ask->next;
+        if (now < ask->until && !can_be_told(ask))
+            continue;
+        remote_limits_tell_take_out(ask);
+        if (now < ask->until)
+            remote_limits_tell_tell(ask);
+        else
+            remote_limits_tell_give_up(ask, now);
+    }
+    if (limits->first != NULL)
+        net_timer_set(limits->loop, &limits->timer, LOOK_EVERY);
+}
+
+/* ---- the answer ---- */
+
+/* An error that will not be for ever, and by which nothing was done: a server that cannot serve
+ * refuses the first write of a script, which is the mark. */
+static bool passes(const struct redisReply *reply)
+{
+    switch (resp_error_of(reply)) {
+    case RESP_UNWELL:
+    case RESP_READONLY:
+    case RESP_NOAUTH:
+    case RESP_CLUSTERDOWN:
+    case RESP_NOSCRIPT: /* these, after five turns */
+    case RESP_MOVED:
+    case RESP_ASK:
+    case RESP_TRYAGAIN:
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* Whether it may have been done: then it can be told again only as long as its mark lives. */
+static bool is_in_doubt(const struct redis_ask *ask, const struct redisReply *reply)
+{
+    return reply == NULL && ask->lost == REDIS_BROKE;
+}
+
+void limits_told(struct remote_limits_ask *ask, const struct redisReply *reply)
+{
+    struct remote_limits *limits = ask->limits;
+    tg_ms now = net_loop_now(limits->loop);
+    bool in_doubt = is_in_doubt(&ask->ask, reply);
+
+    if (!redis_reply_is_error(reply)) {
+        limits_put_back(ask);
+        return;
+    }
+    if (in_doubt)
+        ask->until = num_min(ask->until, ask->ask.sent_at + LIMITS_DOUBT_WITHIN);
+    bool again = reply != NULL ? passes(reply) : !in_doubt || ask->number != 0;
+    if (again && !limits->callers_clock && !limits->redis->freeing && now < ask->until)
+        wait(ask);
+    else
+        remote_limits_tell_give_up(ask, now);
+}

@@ -1,0 +1,226 @@
+/* remote_money.c - budgets that many nodes share: what all loops of a process have together. */
+#include "server/remote_store/remote_money.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/core/problem.h"
+#include "server/remote_store/remote_money_internal.h"
+
+void remote_money_options_init(struct remote_money_options *options)
+{
+    *options = (struct remote_money_options){.prefix = "tg",
+                                             .timeout = 25,
+                                             .lease_ttl = 60000,
+                                             .period = 250,
+                                             .max_windows = (size_t)1 << 20};
+}
+
+static enum tg_err check_options(const struct remote_money_options *options,
+                                 struct tg_problem *problem)
+{
+    if (!options->prefix || !options->node || *options->node == '\0')
+        return problem_say(problem, TG_ERR_INVALID, "prefix or node is missing");
+    if (strlen(options->node) > MONEY_NODE_MAX)
+        return problem_say(problem, TG_ERR_INVALID, "the node has %zu bytes; at most %d",
+                           strlen(options->node), MONEY_NODE_MAX);
+    if (strlen(options->prefix) > 256)
+        return problem_say(problem, TG_ERR_INVALID, "the prefix has %zu bytes; at most 256",
+                           strlen(options->prefix));
+    if (options->timeout < 1 || options->timeout > 60000)
+        return problem_say(problem, TG_ERR_INVALID, "timeout is %lld ms; it must be 1 to 60000",
+                           (long long)options->timeout);
+    if (options->lease_ttl < 100 || options->lease_ttl > 3600000)
+        return problem_say(problem, TG_ERR_INVALID,
+                           "lease_ttl is %lld ms; it must be 100 to 3600000",
+                           (long long)options->lease_ttl);
+    if (options->period < 1 || options->period > options->lease_ttl)
+        return problem_say(problem, TG_ERR_INVALID, "period is %lld ms; it must be 1 to lease_ttl",
+                           (long long)options->period);
+    if (options->max_windows < 1)
+        return problem_say(problem, TG_ERR_INVALID, "max_windows is 0; it must be at least 1");
+    return TG_OK;
+}
+
+enum tg_err remote_money_new(const struct remote_money_options *options, struct spending *spending,
+                             struct remote_money **money, struct tg_problem *problem)
+{
+    enum tg_err err = check_options(options, problem);
+    struct remote_money *fresh;
+
+    if (err)
+        return err;
+    fresh = calloc(1, sizeof *fresh);
+    if (!fresh)
+        return problem_say(problem, TG_ERR_MEMORY, "no memory for budgets in Redis");
+    fresh->prefix = strdup(options->prefix);
+    fresh->node = strdup(options->node);
+    snprintf(fresh->ledger, sizeof fresh->ledger, "%016llx", (unsigned long long)options->ledger);
+    fresh->timeout = options->timeout;
+    fresh->lease_ttl = options->lease_ttl;
+    fresh->period = options->period;
+    fresh->callers_clock = options->callers_clock;
+    fresh->spending = spending;
+    money_sums_init(&fresh->sums, options->max_windows, options->ledger);
+    pthread_mutex_init(&fresh->lock, NULL);
+    if (!fresh->prefix || !fresh->node) {
+        remote_money_free(fresh);
+        return problem_say(problem, TG_ERR_MEMORY, "no memory for budgets in Redis");
+    }
+    *money = fresh;
+    return TG_OK;
+}
+
+void remote_money_free(struct remote_money *money)
+{
+    if (!money)
+        return;
+    money_sums_fini(&money->sums);
+    pthread_mutex_destroy(&money->lock);
+    free(money->prefix);
+    free(money->node);
+    free(money);
+}
+
+tg_ms money_port_now(const struct remote_money_port *port)
+{
+    return port->money->callers_clock ? atomic_load(&port->money->latest)
+                                      : net_loop_now(port->loop);
+}
+
+void money_repair(struct remote_money *money)
+{
+    money->repair_due = true;
+    money->reassert++;
+    atomic_fetch_add_explicit(&money->n_losses, 1, memory_order_relaxed);
+}
+
+/* ---- What the ledger says ---- */
+
+static void adopt_account(void *context, const struct spending_account *account)
+{
+    struct remote_money *money = context;
+    char key[MONEY_KEY_MAX];
+
+    for (size_t i = 0; i < account->n_budgets; i++) {
+        const struct tg_budget_metrics *budget = &account->budgets[i];
+        size_t n =
+            budget->settled > 0 ? money_key(money, account, budget->begin, budget->end, key) : 0;
+        if (n == 0)
+            continue;
+        pthread_mutex_lock(&money->lock);
+        struct sum *sum =
+            money_sums_get(&money->sums, (struct slice){key, n}, budget->end, budget->settled);
+        if (sum)
+            sum->everyone = account->tenant == NULL;
+        pthread_mutex_unlock(&money->lock);
+    }
+}
+
+bool remote_money_adopt(struct remote_money *money, tg_ms now, struct tg_problem *problem)
+{
+    bool done = spending_each(money->spending, now, adopt_account, money, problem);
+
+    pthread_mutex_lock(&money->lock);
+    money->repair_due = true;
+    pthread_mutex_unlock(&money->lock);
+    return done;
+}
+
+void remote_money_leave(struct remote_money *money)
+{
+    pthread_mutex_lock(&money->lock);
+    money->blocks.leaving = true;
+    pthread_mutex_unlock(&money->lock);
+}
+
+/* ---- Looking ---- */
+
+struct left_view {
+    struct remote_money *money;
+    tg_micro least, amount;
+    bool any;
+};
+
+static tg_micro used_of(const struct sum *sum)
+{
+    tg_micro untold = num_less(sum_told(sum), sum->acked);
+
+    if (sum->everyone)
+        return num_add(sum->others_used, sum_used(sum));
+    return num_add(num_add(sum->settled, untold), num_max(sum->outstanding, sum->held));
+}
+
+static void look_at_left(void *context, const struct spending_account *account)
+{
+    struct left_view *look = context;
+    char key[MONEY_KEY_MAX];
+
+    for (size_t i = 0; i < account->n_budgets; i++) {
+        const struct tg_budget_metrics *budget = &account->budgets[i];
+        size_t n = money_key(look->money, account, budget->begin, budget->end, key);
+        if (budget->mode == TG_SHADOW || n == 0)
+            continue;
+        pthread_mutex_lock(&look->money->lock);
+        const struct sum *sum = money_sums_find(&look->money->sums, (struct slice){key, n});
+        tg_micro used = num_min(num_max(budget->settled, sum ? used_of(sum) : 0), TG_NUMBER_MAX);
+        pthread_mutex_unlock(&look->money->lock);
+        tg_micro amount = num_min(budget->amount, TG_NUMBER_MAX), left = num_less(amount, used);
+        if (!look->any || left < look->least || (left == look->least && amount > look->amount)) {
+            look->least = left;
+            look->amount = amount;
+        }
+        look->any = true;
+    }
+}
+
+enum tg_err remote_money_left(struct remote_money *money, const struct spending_call *call,
+                              tg_ms now, tg_micro *left, double *part)
+{
+    struct left_view look = {money, TG_MONEY_MAX, TG_MONEY_MAX, false};
+    enum tg_err err = spending_peek(money->spending, call, now, look_at_left, &look);
+
+    if (err)
+        return err;
+    *left = look.least;
+    if (part)
+        *part = look.amount > 0 ? (double)look.least / (double)look.amount : 0;
+    return TG_OK;
+}
+
+static void look_at_blocks(struct remote_money *money, struct remote_money_stats *stats)
+{
+    tg_micro least = TG_NUMBER_MAX;
+
+    for (size_t i = 0; i < money->blocks.n; i++) {
+        const struct sum *sum = money->blocks.windows[i];
+        tg_micro left = num_less(money->blocks.amounts[i], used_of(sum));
+        if (i > 0 && left >= least)
+            continue;
+        least = left;
+        stats->leased = sum->leased;
+        stats->leased_used = sum_used(sum);
+    }
+    stats->nodes = money->blocks.alive;
+}
+
+void remote_money_get_stats(struct remote_money *money, struct remote_money_stats *stats)
+{
+    *stats = (struct remote_money_stats){
+        .tickets = atomic_load(&money->tickets),
+        .asked = atomic_load(&money->n_asked),
+        .late = atomic_load(&money->n_late),
+        .lost = atomic_load(&money->n_lost),
+        .late_yes = atomic_load(&money->n_late_yes),
+        .losses = atomic_load(&money->n_losses),
+        .told = atomic_load(&money->n_told),
+        .blocks = atomic_load(&money->n_blocks),
+    };
+    pthread_mutex_lock(&money->lock);
+    stats->windows = money->sums.n;
+    stats->untold = money->sums.untold;
+    stats->untold_micro = num_min((int64_t)(money->sums.untold_micro & INT64_MAX), TG_MONEY_MAX);
+    look_at_blocks(money, stats);
+    pthread_mutex_unlock(&money->lock);
+}

@@ -1,0 +1,142 @@
+/* remote_money.h - budgets that many nodes share: reserved and settled in Redis.
+ *
+ *     remote_money_new(&options, spending, &money)              one for each process
+ *     remote_money_port_new(money, loop, redis, &port)          one for each loop
+ *
+ *     spending_reserve(...)                                     this node's own books first
+ *     remote_money_reserve(port, &call, now, decided, context)  ->  ask
+ *     ... decided(context, TG_OK, &answer, ticket), once, never from inside
+ *     remote_money_cancel(ask)                                  instead: a late yes is given back
+ *     spending_settle(...); remote_money_settle(ticket, spent, now)
+ *
+ * The bank of each node knows what that node has spent; Redis knows what all of them have. For each
+ * account and window Redis keeps one sum for each ledger, of what was ever settled through it
+ * there, and the reservations that are outstanding, by lease id, each with an end. A sum only
+ * grows, and is merged by max(): a settlement may come twice, late or in any order, and one that
+ * was lost is made good by the next. Whatever Redis forgets (a failover, a restart, a flush), each
+ * node tells it again: the sums from its books, the reservations from its tickets.
+ *
+ *     settled = sum over ledgers of max(told by it)      used = settled + outstanding
+ *
+ * User, tenant and parents stand in one slot and are decided by one script, by the rules of
+ * tg_bank_reserve(). The budget of everyone is on the way of all calls, so nodes lease blocks of it
+ * (remote_money_blocks.c) and decide here.
+ *
+ * Amounts and sums are exact up to TG_NUMBER_MAX micro-dollars, nine thousand million dollars; an
+ * amount above that counts as that. docs/distributed.md has what is promised when something dies.
+ *
+ * Threads: remote_money and what looks at it from any; a port, its asks and tickets belong to the
+ * thread of its loop.
+ */
+#ifndef TG_REMOTE_STORE_REMOTE_MONEY_H
+#define TG_REMOTE_STORE_REMOTE_MONEY_H
+
+#include "io/redis/redis.h"
+#include "server/ledger/spending.h"
+
+struct remote_money;
+struct remote_money_port;
+struct remote_money_ask;
+struct remote_money_ticket;
+
+struct remote_money_options {
+    const char *prefix; /* of all keys; default "tg"; copied */
+    const char *node;   /* begins every lease id; 1 to 40 bytes, no other process has it; copied */
+    uint64_t ledger;    /* ledger_id(); without a ledger that lasts: random */
+    tg_ms timeout;      /* of a reservation, blocks included; 1 to 60000; default 25 */
+    tg_ms lease_ttl;    /* of a reservation or a block unless it is renewed, which happens three
+                           times as often; 100 to 3600000; default 60000 */
+    tg_ms period;       /* of the work beside: renewing, repairing, blocks; default 250 */
+    size_t max_windows; /* accounts times windows that are remembered; default 1048576 */
+    bool callers_clock; /* leases end by the `now` of calls, not by Redis's time; for tests that
+                           bring their own time; default false */
+};
+
+void remote_money_options_init(struct remote_money_options *options);
+
+/* `spending` is borrowed. TG_ERR_INVALID, TG_ERR_MEMORY. */
+TG_MUST_CHECK enum tg_err remote_money_new(const struct remote_money_options *options,
+                                           struct spending *spending, struct remote_money **money,
+                                           struct tg_problem *problem);
+
+/* After its ports. */
+void remote_money_free(struct remote_money *money);
+
+/* What the ledger says of current windows, to be told to Redis without waiting for calls: at the
+ * start, and after each spending_change(). Reads the disk: not from a loop's thread. False: the
+ * ledger could not be read; windows are then told of when a call comes to them. */
+bool remote_money_adopt(struct remote_money *money, tg_ms now, struct tg_problem *problem);
+
+/* Loop and client are borrowed. It sets a timer of its own, every `period`. TG_ERR_MEMORY. */
+TG_MUST_CHECK enum tg_err remote_money_port_new(struct remote_money *money, struct net_loop *loop,
+                                                struct redis *redis,
+                                                struct remote_money_port **port);
+
+/* After its client, which answers what is in flight, and before its loop. Asks of a caller that are
+ * not decided never will be; tickets that were not settled are forgotten, and end by their time. */
+void remote_money_port_free(struct remote_money_port *port);
+
+/* Before a clean end, from any thread: what is leased of the budget of everyone is given back but
+ * for what is in use, within a period, while the loops still turn. Calls may go on. Done when the
+ * stats say leased == leased_used and untold == 0. */
+void remote_money_leave(struct remote_money *money);
+
+/* ---- A call ---------------------------------------------------------------------------------- */
+
+/* TG_OK: `answer` is that of tg_bank_reserve(), with another number as reservation, 0 if refused;
+ * `ticket` is not null iff it is reserved. With `up_to`, answer->reserved may be less than asked.
+ *
+ * TG_ERR_STORE: no answer within the time limit, or none at all, or one that makes no sense. If the
+ * answer comes later and was a yes, it is given back. TG_ERR_FULL, TG_ERR_UNKNOWN (the tenant). */
+typedef void remote_money_decided(void *context, enum tg_err err,
+                                  const struct tg_money_answer *answer,
+                                  struct remote_money_ticket *ticket);
+
+/* After spending_reserve() of the same call, with `money` what that reserved. Everything is copied.
+ * Null: no memory, and nothing was asked. */
+struct remote_money_ask *remote_money_reserve(struct remote_money_port *port,
+                                              const struct spending_call *call, tg_ms now,
+                                              remote_money_decided *decided, void *context);
+
+/* Before decided(): it does not come any more, and what is reserved meanwhile is given back. */
+void remote_money_cancel(struct remote_money_ask *ask);
+
+/* What was spent, as told to spending_settle() just before: negative if it is not known, then what
+ * the call asked for. 0 gives everything back. The ticket is gone. Never lost: while Redis is away
+ * the sums are kept here. */
+void remote_money_settle(struct remote_money_ticket *ticket, tg_micro spent, tg_ms now);
+
+/* Without Redis: decides by this node's share. Of each budget the node may use what was left when
+ * Redis was last heard, divided by `nodes`; or the amount divided by `nodes` if it never was. The
+ * sums are told when Redis is back. Not null iff reserved. With `nodes` 0 it always is: for those
+ * who let everything through. TG_ERR_UNKNOWN, TG_ERR_FULL, TG_ERR_MEMORY. */
+TG_MUST_CHECK enum tg_err remote_money_local(struct remote_money_port *port,
+                                             const struct spending_call *call, size_t nodes,
+                                             tg_ms now, struct tg_money_answer *answer,
+                                             struct remote_money_ticket **ticket);
+
+/* The least that is left on the way of a call, as far as is known here, as tg_bank_left(). */
+TG_MUST_CHECK enum tg_err remote_money_left(struct remote_money *money,
+                                            const struct spending_call *call, tg_ms now,
+                                            tg_micro *left, double *part);
+
+/* ---- Looking --------------------------------------------------------------------------------- */
+
+struct remote_money_stats {
+    size_t windows; /* remembered */
+    size_t untold;  /* of these, with sums that Redis has not acknowledged */
+    tg_micro untold_micro;
+    size_t tickets;             /* outstanding */
+    uint64_t asked, late, lost; /* reservations asked for; not decided in time; without an answer */
+    uint64_t late_yes;          /* a yes for somebody who had gone, given back */
+    uint64_t losses;            /* times that Redis had forgotten what it had acknowledged */
+    uint64_t told;              /* windows told beside calls: repairs */
+    uint64_t blocks;            /* asks for blocks of the budget of everyone */
+    tg_micro leased, leased_used; /* of everyone's: held by this node, and of that in use; where
+                                     there are several budgets, of that with the least left */
+    size_t nodes; /* alive, as heard last; 0: not known, or there is no budget of everyone */
+};
+
+void remote_money_get_stats(struct remote_money *money, struct remote_money_stats *stats);
+
+#endif

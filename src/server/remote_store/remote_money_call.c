@@ -1,0 +1,440 @@
+/* remote_money_call.c - a call's reservation and settlement, step by step.
+ *
+ * The states are drawn in remote_money_internal.h. Budgets of everyone are asked first, for they
+ * are decided here; what they give is held while the script decides the rest, and falls to what
+ * that reserves. A refusal by everyone's that is only contended still asks the script, which then
+ * reserves nothing: if something below is spent, a retry is not worth it.
+ *
+ * Nobody waits longer than the time limit, blocks and script together. What is decided after that
+ * is an orphan's: a yes, or an answer that was lost on the way, ends as a settlement of 0 does.
+ * Notes of an end that do not arrive are sent again, ENDINGS_MAX of them at most; beyond that the
+ * reservation ends by its time. The sums do not depend on them.
+ */
+#include <stdlib.h>
+
+#include "lib/core/container_of.h"
+#include "server/remote_store/remote_money_internal.h"
+
+enum { ENDINGS_MAX = 4096 }; /* of a port */
+
+static void remote_money_call_count(_Atomic uint64_t *counter)
+{
+    atomic_fetch_add_explicit(counter, 1, memory_order_relaxed);
+}
+
+/* ---- The end ---- */
+
+static void end_answered(struct redis_ask *ask, const struct redisReply *reply)
+{
+    struct remote_money_ticket *claim = container_of(ask, struct remote_money_ticket, ask);
+
+    claim->in_flight = false;
+    if (money_claim_read_note(claim, reply))
+        money_claim_free(claim);
+    /* Otherwise it stays in its list, and the port's timer comes to it. */
+}
+
+void money_claim_end(struct remote_money_ticket *claim)
+{
+    money_claim_send_note(claim, -1, end_answered);
+}
+
+/* It is nobody's any more: what it may have in Redis is given back, what it settled is told. */
+static void retire(struct remote_money_ticket *claim)
+{
+    struct claim_list *endings = &claim->port->lists[CLAIM_ENDING];
+    struct remote_money *money = claim->port->money;
+
+    pthread_mutex_lock(&money->lock);
+    money_blocks_leave(money, claim);
+    money_claim_hold(claim, 0, 0);
+    pthread_mutex_unlock(&money->lock);
+    if (!claim->remote || !money_claim_has_root(claim)) {
+        money_claim_free(claim);
+        return;
+    }
+    money_claim_move(claim, CLAIM_ENDING);
+    if (!claim->in_flight)
+        money_claim_end(claim);
+    if (endings->n > ENDINGS_MAX && !endings->first->in_flight)
+        money_claim_free(endings->first);
+}
+
+void money_claim_discard(struct remote_money_ticket *claim)
+{
+    struct remote_money *money = claim->port->money;
+
+    pthread_mutex_lock(&money->lock);
+    money_blocks_leave(money, claim);
+    pthread_mutex_unlock(&money->lock);
+    money_claim_free(claim);
+}
+
+/* ---- Being decided ---- */
+
+/* The last step of asking: the caller is told, and has a ticket or nothing. */
+static void remote_money_call_decide(struct remote_money_ticket *claim, enum tg_err err)
+{
+    remote_money_decided *decided = claim->decided;
+    struct tg_money_answer answer = claim->answer;
+    void *context = claim->context;
+    bool yes = !err && answer.reservation != 0;
+
+    net_timer_stop(claim->port->loop, &claim->timer);
+    if (yes) {
+        money_claim_move(claim, CLAIM_HELD);
+        atomic_fetch_add_explicit(&claim->port->money->tickets, 1, memory_order_relaxed);
+    } else if (claim->state != CLAIM_ORPHAN) {
+        retire(claim);
+    }
+    decided(context, err, &answer, yes ? claim : NULL);
+}
+
+static void decide_soon(struct remote_money_ticket *claim, enum tg_err err)
+{
+    claim->err = err;
+    net_timer_stop(claim->port->loop, &claim->timer);
+    money_claim_move(claim, CLAIM_READY);
+    net_loop_post(claim->port->loop, &claim->port->ready);
+}
+
+void money_port_run_ready(void *arg)
+{
+    struct remote_money_port *port = arg;
+    size_t n = port->lists[CLAIM_READY].n;
+
+    /* One that is made ready by what it is told waits for the next turn. */
+    while (n-- > 0 && port->lists[CLAIM_READY].first)
+        remote_money_call_decide(port->lists[CLAIM_READY].first,
+                                 port->lists[CLAIM_READY].first->err);
+    if (port->lists[CLAIM_READY].n > 0)
+        net_loop_post(port->loop, &port->ready);
+}
+
+static void reserve_answered(struct redis_ask *ask, const struct redisReply *reply);
+
+static void yes(struct remote_money_ticket *claim, tg_micro reserved, unsigned would_deny)
+{
+    struct remote_money *money = claim->port->money;
+
+    pthread_mutex_lock(&money->lock);
+    money_claim_hold(claim, reserved, reserved);
+    pthread_mutex_unlock(&money->lock);
+    claim->answer =
+        (struct tg_money_answer){.reservation = 1, .reserved = reserved, .would_deny = would_deny};
+}
+
+/* Blocks of everyone's have been taken, or there are no such budgets. */
+static void ask_root(struct remote_money_ticket *claim)
+{
+    if (money_claim_has_root(claim)) {
+        money_claim_move(claim, CLAIM_ASKED);
+        money_claim_send_reserve(claim, reserve_answered);
+        return;
+    }
+    yes(claim, claim->every_windows > 0 ? claim->taken : claim->money, claim->answer.would_deny);
+    decide_soon(claim, TG_OK);
+}
+
+/* Whether it is worth to wait for a block. Another loop may have asked for it before Redis fell
+ * silent: who knows of that does not wait with it. */
+static bool may_wait(const struct remote_money_ticket *claim)
+{
+    struct slice key = sum_hash_key(claim->windows[0].sum);
+
+    return redis_is_up(claim->port->redis, &key);
+}
+
+static void go(struct remote_money_ticket *claim)
+{
+    struct remote_money *money = claim->port->money;
+    enum block_verdict verdict = BLOCK_FULL;
+
+    pthread_mutex_lock(&money->lock);
+    if (money_claim_fits(claim))
+        verdict = money_blocks_take(money, claim, money_port_now(claim->port));
+    if (verdict == BLOCK_WAIT && !may_wait(claim))
+        verdict = BLOCK_AWAY;
+    if (verdict != BLOCK_WAIT)
+        money_blocks_leave(money, claim);
+    pthread_mutex_unlock(&money->lock);
+    if (verdict == BLOCK_WAIT && claim->state != CLAIM_WAITING)
+        money_claim_move(claim, CLAIM_WAITING);
+    if (verdict == BLOCK_FULL || verdict == BLOCK_AWAY)
+        decide_soon(claim, verdict == BLOCK_FULL ? TG_ERR_FULL : TG_ERR_STORE);
+    if (verdict == BLOCK_TAKEN)
+        ask_root(claim);
+    if (verdict == BLOCK_REFUSED) {
+        claim->look = claim->answer.contended && money_claim_has_root(claim);
+        if (claim->look)
+            ask_root(claim);
+        else
+            decide_soon(claim, TG_OK);
+    }
+}
+
+void money_port_wake(void *arg)
+{
+    struct remote_money_port *port = arg;
+    size_t n = port->lists[CLAIM_WAITING].n;
+    struct remote_money_ticket *claim = port->lists[CLAIM_WAITING].first, *next;
+
+    for (; n-- > 0 && claim; claim = next) {
+        next = claim->next;
+        pthread_mutex_lock(&port->money->lock);
+        bool failed = port->money->blocks.failed >= claim->waits_for &&
+                      port->money->blocks.heard < claim->waits_for;
+        pthread_mutex_unlock(&port->money->lock);
+        if (failed)
+            decide_soon(claim, TG_ERR_STORE);
+        else
+            go(claim);
+    }
+    money_port_ask_blocks(port, false);
+}
+
+/* ---- The script's answer ---- */
+
+/* Everyone's had refused, contended; below, something may be spent. */
+static void read_look(struct remote_money_ticket *claim, const struct tg_money_answer *said)
+{
+    unsigned would_deny = claim->answer.would_deny + said->would_deny;
+
+    if (said->reservation == 0 && !said->contended)
+        claim->answer = *said;
+    claim->answer.reservation = 0;
+    claim->answer.would_deny = would_deny;
+}
+
+static void hear_answer(struct remote_money_ticket *claim, const struct redisReply *reply)
+{
+    struct tg_money_answer said;
+    enum tg_err err = TG_ERR_STORE;
+
+    if (!money_claim_read_reserve(claim, reply, &err, &said)) {
+        remote_money_call_count(&claim->port->money->n_lost);
+        /* What was never sent has reserved nothing. */
+        if (claim->ask.lost == REDIS_AWAY || claim->ask.lost == REDIS_FULL)
+            claim->remote = false;
+        remote_money_call_decide(claim, TG_ERR_STORE);
+        return;
+    }
+    if (claim->look) {
+        read_look(claim, &said);
+    } else if (said.reservation != 0) {
+        yes(claim, said.reserved, claim->answer.would_deny + said.would_deny);
+    } else {
+        said.would_deny += claim->answer.would_deny;
+        claim->answer = said;
+        claim->remote = false;
+    }
+    remote_money_call_decide(claim, err);
+}
+
+static void reserve_answered(struct redis_ask *ask, const struct redisReply *reply)
+{
+    struct remote_money_ticket *claim = container_of(ask, struct remote_money_ticket, ask);
+    struct tg_money_answer said;
+    enum tg_err err;
+
+    claim->in_flight = false;
+    if (claim->state == CLAIM_ASKED) {
+        hear_answer(claim, reply);
+        return;
+    }
+    bool sense = money_claim_read_reserve(claim, reply, &err, &said);
+    if (sense && said.reservation != 0 && !claim->look)
+        remote_money_call_count(&claim->port->money->n_late_yes);
+    if (sense ? said.reservation == 0
+              : claim->ask.lost == REDIS_AWAY || claim->ask.lost == REDIS_FULL)
+        claim->remote = false;
+    retire(claim);
+}
+
+/* ---- For the caller ---- */
+
+/* The time limit has passed. */
+static void remote_money_call_give_up(void *arg)
+{
+    struct remote_money_ticket *claim = arg;
+
+    remote_money_call_count(&claim->port->money->n_late);
+    if (claim->state != CLAIM_ASKED) {
+        remote_money_call_decide(claim, TG_ERR_STORE);
+        return;
+    }
+    remote_money_cancel((struct remote_money_ask *)claim);
+    remote_money_call_decide(claim, TG_ERR_STORE);
+}
+
+static void note_time(struct remote_money *money, tg_ms now)
+{
+    tg_ms latest = atomic_load_explicit(&money->latest, memory_order_relaxed);
+
+    while (now > latest && !atomic_compare_exchange_weak(&money->latest, &latest, now))
+        ;
+}
+
+/* A claim without windows, to tell why there is none. */
+static struct remote_money_ticket *failed_claim(struct remote_money_port *port)
+{
+    struct remote_money_ticket *claim = calloc(1, sizeof(struct remote_money_ask));
+
+    if (!claim)
+        return NULL;
+    claim->port = port;
+    claim->state = CLAIM_STATES;
+    money_claim_move(claim, CLAIM_READY);
+    return claim;
+}
+
+struct remote_money_ask *remote_money_reserve(struct remote_money_port *port,
+                                              const struct spending_call *call, tg_ms now,
+                                              remote_money_decided *decided, void *context)
+{
+    struct remote_money_ticket *claim = NULL;
+
+    note_time(port->money, now);
+    enum tg_err err = money_claim_new(port, call, now, &claim);
+    if (err == TG_ERR_MEMORY || (err && (claim = failed_claim(port)) == NULL))
+        return NULL;
+    remote_money_call_count(&port->money->n_asked);
+    claim->decided = decided;
+    claim->context = context;
+    net_timer_init(&claim->timer, remote_money_call_give_up, claim);
+    if (err) {
+        decide_soon(claim, err);
+    } else {
+        net_timer_set(port->loop, &claim->timer, port->money->timeout);
+        go(claim);
+        if (claim->every_windows > 0)
+            money_port_ask_blocks(port, false);
+    }
+    return (struct remote_money_ask *)claim;
+}
+
+void remote_money_cancel(struct remote_money_ask *ask)
+{
+    struct remote_money_ticket *claim = &ask->claim;
+    struct remote_money *money = claim->port->money;
+
+    net_timer_stop(claim->port->loop, &claim->timer);
+    if (claim->state != CLAIM_ASKED) {
+        /* Nothing has been asked of Redis, or it is a yes without it. */
+        retire(claim);
+        return;
+    }
+    money_claim_move(claim, CLAIM_ORPHAN);
+    pthread_mutex_lock(&money->lock);
+    money_claim_hold(claim, 0, 0);
+    pthread_mutex_unlock(&money->lock);
+}
+
+void remote_money_settle(struct remote_money_ticket *claim, tg_micro spent, tg_ms now)
+{
+    struct remote_money *money = claim->port->money;
+
+    note_time(money, now);
+    spent = spent < 0 ? claim->money : num_min(spent, TG_NUMBER_MAX);
+    pthread_mutex_lock(&money->lock);
+    for (size_t i = 0; i < claim->n_windows; i++)
+        money_sums_spend(&money->sums, claim->windows[i].sum, spent);
+    pthread_mutex_unlock(&money->lock);
+    atomic_fetch_sub_explicit(&money->tickets, 1, memory_order_relaxed);
+    claim->remote = claim->remote || spent > 0;
+    retire(claim);
+}
+
+/* ---- Renewing ---- */
+
+static void renew_answered(struct redis_ask *ask, const struct redisReply *reply)
+{
+    struct remote_money_ticket *claim = container_of(ask, struct remote_money_ticket, ask);
+
+    claim->in_flight = false;
+    /* One that was lost on the way is said again with the connection. */
+    (void)money_claim_read_note(claim, reply);
+    if (claim->state == CLAIM_ENDING)
+        money_claim_end(claim);
+}
+
+void money_claim_renew(struct remote_money_ticket *claim)
+{
+    claim->remote = true;
+    money_claim_send_note(claim, claim->reserved, renew_answered);
+    money_claim_move(claim, CLAIM_HELD); /* behind those that are due earlier */
+}
+
+/* ---- Without Redis ---- */
+
+/* What this node may use by itself of each budget, and what it has used since Redis was heard. */
+static void shares_of(const struct remote_money_ticket *claim, size_t nodes, tg_ms now,
+                      struct claim_budget *budgets, struct rule_state *states)
+{
+    for (size_t i = 0; i < claim->n_budgets; i++) {
+        const struct sum *sum = claim->windows[claim->budgets[i].window].sum;
+        tg_micro settled = sum->known ? sum->settled : 0;
+        budgets[i] = claim->budgets[i];
+        states[i].settled = num_less(sum_told(sum), sum->known ? sum->acked : 0);
+        states[i].outstanding = sum->held;
+        budgets[i].amount = num_less(budgets[i].amount, settled) / (int64_t)nodes;
+        /* A lease that has not ended is good, Redis or not. */
+        if (sum->everyone && now < sum->leased_until)
+            budgets[i].amount =
+                num_max(budgets[i].amount, num_less(sum->leased, sum->known ? sum->acked : 0));
+    }
+}
+
+/* The lock is held. */
+static enum tg_err decide_local(struct remote_money_ticket *claim, size_t nodes, tg_ms now,
+                                struct tg_money_answer *answer)
+{
+    struct claim_budget budgets[MONEY_WINDOWS_MAX];
+    struct rule_state states[MONEY_WINDOWS_MAX];
+    struct rule_answer said = {.least = TG_NUMBER_MAX};
+    tg_micro money = claim->money;
+
+    if (nodes > 0) {
+        shares_of(claim, nodes, now, budgets, states);
+        money_rule_ask(budgets, states, claim->n_budgets, money_rule_need(claim), &said);
+        if (said.least < money_rule_need(claim)) {
+            money_rule_refuse(budgets, states, &said, answer);
+            answer->amount = claim->budgets[said.binding].amount;
+            answer->used = num_less(answer->amount, num_max(said.least, 0));
+            return TG_OK;
+        }
+        money = num_min(money, said.least);
+    }
+    if (!money_claim_fits(claim))
+        return TG_ERR_FULL;
+    money_claim_hold(claim, money, money);
+    *answer = (struct tg_money_answer){
+        .reservation = 1, .reserved = money, .would_deny = said.would_deny};
+    return TG_OK;
+}
+
+enum tg_err remote_money_local(struct remote_money_port *port, const struct spending_call *call,
+                               size_t nodes, tg_ms now, struct tg_money_answer *answer,
+                               struct remote_money_ticket **ticket)
+{
+    struct remote_money_ticket *claim;
+
+    *ticket = NULL;
+    note_time(port->money, now);
+    enum tg_err err = money_claim_new(port, call, now, &claim);
+    if (err)
+        return err;
+    net_timer_init(&claim->timer, remote_money_call_give_up, claim);
+    pthread_mutex_lock(&port->money->lock);
+    err = decide_local(claim, nodes, money_port_now(port), answer);
+    pthread_mutex_unlock(&port->money->lock);
+    if (err || answer->reservation == 0) {
+        money_claim_free(claim);
+        return err;
+    }
+    claim->renewed_at = money_port_now(port);
+    money_claim_move(claim, CLAIM_HELD);
+    atomic_fetch_add_explicit(&port->money->tickets, 1, memory_order_relaxed);
+    *ticket = claim;
+    return TG_OK;
+}

@@ -1,0 +1,242 @@
+/* remote_money_port.c - the part of remote money on one loop, and what it does beside calls.
+ *
+ * Every period: leases of calls that run long are renewed, ends that did not arrive are noted
+ * again, blocks of everyone's are asked for or given back, and sums are told.
+ *
+ * Sums are told with every reservation and settlement in their window, so nothing is missing while
+ * nothing breaks. All of them are told anew when a connection has come back, for the server behind
+ * it may be one that lost writes, and when an answer shows that Redis has less than it had
+ * acknowledged. In between a few are told in turn, whether they changed or not: whatever else
+ * happens, Redis is right again after a while, and windows without an end stay alive.
+ */
+#include <stdlib.h>
+
+#include "server/remote_store/remote_money_internal.h"
+
+enum {
+    TELLINGS_MAX = 64, /* on the way at once, of a port */
+    SWEEP = 256,       /* sums looked at in a period */
+    SWEEP_TOLD = 2,    /* of these, told although nothing has changed */
+    NOTES_MAX = 512,   /* renewed or ended in a period: calls must not wait for it */
+    REPAIRS_MS = 1000, /* between two */
+};
+
+/* ---- Blocks ---- */
+
+void money_port_ask_blocks(struct remote_money_port *port, bool tick)
+{
+    struct remote_money *money = port->money;
+    tg_ms now = money_port_now(port);
+    bool want;
+
+    if (port->block.in_flight)
+        return;
+    pthread_mutex_lock(&money->lock);
+    want = money_blocks_want(money, now, tick);
+    if (want)
+        money_blocks_build(money, &port->block, now);
+    pthread_mutex_unlock(&money->lock);
+    if (want)
+        money_blocks_send(port);
+}
+
+/* ---- Sums ---- */
+
+static bool is_worth_telling(struct remote_money_port *port, const struct sum *sum)
+{
+    struct slice key = sum_hash_key(sum);
+
+    return !sum->telling && sum_told(sum) > 0 && redis_is_up(port->redis, &key);
+}
+
+static bool is_over(const struct sum *sum, tg_ms now)
+{
+    return sum->pins == 0 && num_add(sum->end, SUM_GRACE_MS) < now;
+}
+
+/* The next of the ring. Null: it is not to be told. */
+static struct telling *next_of_repair(struct remote_money_port *port, tg_ms now)
+{
+    struct sums *sums = &port->money->sums;
+    struct sum *sum = sums->ring;
+
+    port->money->to_tell--;
+    sums->ring = sum->right;
+    return is_worth_telling(port, sum) ? money_telling_new(port, sum, now) : NULL;
+}
+
+static void send_all(struct telling **list, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        money_telling_send(list[i]);
+}
+
+void money_port_tell(struct remote_money_port *port)
+{
+    struct remote_money *money = port->money;
+    struct telling *list[TELLINGS_MAX], *telling;
+    size_t n = 0;
+    tg_ms now = money_port_now(port);
+
+    pthread_mutex_lock(&money->lock);
+    while (money->to_tell > 0 && money->sums.ring && port->tellings + n < TELLINGS_MAX)
+        if ((telling = next_of_repair(port, now)) != NULL)
+            list[n++] = telling;
+    pthread_mutex_unlock(&money->lock);
+    send_all(list, n);
+}
+
+/* Forgets windows that are over, tells what changed and nobody will tell, and some of the rest. */
+static void sweep(struct remote_money_port *port, tg_ms now)
+{
+    struct remote_money *money = port->money;
+    struct sums *sums = &money->sums;
+    struct telling *list[TELLINGS_MAX], *telling;
+    size_t n = 0, unchanged = 0;
+
+    pthread_mutex_lock(&money->lock);
+    for (size_t i = 0; i < SWEEP && i < sums->n && port->tellings + n < TELLINGS_MAX; i++) {
+        struct sum *sum = sums->ring;
+        sums->ring = sum->right;
+        if (is_over(sum, now)) {
+            money_sums_remove(sums, sum);
+            continue;
+        }
+        if (sum->pins > 0 || !is_worth_telling(port, sum) ||
+            (!sum_is_untold(sum) && unchanged++ >= SWEEP_TOLD))
+            continue;
+        if ((telling = money_telling_new(port, sum, now)) != NULL)
+            list[n++] = telling;
+    }
+    pthread_mutex_unlock(&money->lock);
+    send_all(list, n);
+}
+
+/* Whether a new connection, or a loss, means that everything is to be told again. */
+static bool look_for_losses(struct remote_money_port *port, tg_ms now)
+{
+    struct remote_money *money = port->money;
+    struct redis_stats stats;
+    bool lost;
+
+    redis_get_stats(port->redis, &stats);
+    pthread_mutex_lock(&money->lock);
+    lost = stats.connects != port->connects || port->reasserted != money->reassert;
+    money->repair_due = money->repair_due || stats.connects != port->connects;
+    if (money->repair_due && stats.links_up > 0 &&
+        (money->repaired_at == 0 || now - money->repaired_at >= REPAIRS_MS)) {
+        money->repair_due = false;
+        money->repaired_at = now;
+        money->to_tell = money->sums.n;
+    }
+    port->connects = stats.connects;
+    port->reasserted = money->reassert;
+    pthread_mutex_unlock(&money->lock);
+    return lost;
+}
+
+/* ---- Leases ---- */
+
+static bool can_note(const struct remote_money_ticket *claim)
+{
+    struct slice key = sum_hash_key(claim->windows[claim->every_windows].sum);
+
+    return !claim->in_flight && redis_is_up(claim->port->redis, &key);
+}
+
+/* Those that are due stand first in the list. */
+static void renew(struct remote_money_port *port, tg_ms now, bool all)
+{
+    struct remote_money_ticket *claim = port->lists[CLAIM_HELD].first, *next;
+    size_t notes = 0;
+
+    if (all)
+        for (struct remote_money_ticket *each = claim; each; each = each->next)
+            each->renewed_at = 0;
+    for (size_t n = port->lists[CLAIM_HELD].n; n > 0 && notes < NOTES_MAX; n--, claim = next) {
+        next = claim->next;
+        if (now - claim->renewed_at < port->money->lease_ttl / 3)
+            break;
+        if (money_claim_has_root(claim) && can_note(claim)) {
+            money_claim_renew(claim);
+            notes++;
+        }
+    }
+}
+
+static void end_again(struct remote_money_port *port)
+{
+    size_t notes = 0;
+
+    for (struct remote_money_ticket *claim = port->lists[CLAIM_ENDING].first;
+         claim && notes < NOTES_MAX; claim = claim->next)
+        if (can_note(claim)) {
+            money_claim_end(claim);
+            notes++;
+        }
+}
+
+/* ---- Life ---- */
+
+static void remote_money_port_tick(void *arg)
+{
+    struct remote_money_port *port = arg;
+    tg_ms now = money_port_now(port);
+
+    renew(port, now, look_for_losses(port, now));
+    end_again(port);
+    money_port_ask_blocks(port, true);
+    money_port_tell(port);
+    sweep(port, now);
+    net_timer_set(port->loop, &port->timer, port->money->period);
+}
+
+enum tg_err remote_money_port_new(struct remote_money *money, struct net_loop *loop,
+                                  struct redis *redis, struct remote_money_port **port)
+{
+    struct remote_money_port *fresh = calloc(1, sizeof *fresh);
+
+    if (!fresh)
+        return TG_ERR_MEMORY;
+    fresh->money = money;
+    fresh->loop = loop;
+    fresh->redis = redis;
+    net_timer_init(&fresh->timer, remote_money_port_tick, fresh);
+    net_post_init(&fresh->ready, money_port_run_ready, fresh);
+    net_post_init(&fresh->wake, money_port_wake, fresh);
+    net_timer_set(loop, &fresh->timer, money->period);
+    pthread_mutex_lock(&money->lock);
+    fresh->reasserted = money->reassert;
+    fresh->next = money->ports;
+    money->ports = fresh;
+    pthread_mutex_unlock(&money->lock);
+    *port = fresh;
+    return TG_OK;
+}
+
+static void remote_money_port_leave(struct remote_money_port *port)
+{
+    struct remote_money_port **from = &port->money->ports;
+
+    pthread_mutex_lock(&port->money->lock);
+    while (*from != port)
+        from = &(*from)->next;
+    *from = port->next;
+    pthread_mutex_unlock(&port->money->lock);
+}
+
+void remote_money_port_free(struct remote_money_port *port)
+{
+    if (!port)
+        return;
+    remote_money_port_leave(port); /* nobody posts to it from here on */
+    net_timer_stop(port->loop, &port->timer);
+    net_loop_unpost(port->loop, &port->ready);
+    net_loop_unpost(port->loop, &port->wake);
+    atomic_fetch_sub_explicit(&port->money->tickets, port->lists[CLAIM_HELD].n,
+                              memory_order_relaxed);
+    for (size_t i = 0; i < CLAIM_STATES; i++)
+        while (port->lists[i].first)
+            money_claim_discard(port->lists[i].first);
+    free(port);
+}

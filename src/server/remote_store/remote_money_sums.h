@@ -1,0 +1,117 @@
+/* remote_money_sums.h - what this node knows of the windows that Redis keeps. Private to
+ * src/redis/remote_money*.c.
+ *
+ * One entry for each window of each account that a call came to. The sum that Redis is told is
+ * what was ever settled in that window through this node's ledger:
+ *
+ *     told = lost + max(own, seen)
+ *
+ * own    what the bank had when the entry was made, and every settlement since. Whoever holds a
+ *        ticket in the window has its entry pinned, so no settlement can fall between the two.
+ * seen   the most that the bank was seen to have: also that of calls without a ticket here.
+ * lost   what Redis knew of this ledger when it was asked, beyond what the ledger knows: a
+ *        database that was put back from a copy, or lost its last moments.
+ *
+ * It never falls. `acked` is what Redis has acknowledged. An entry goes when its window has been
+ * over for a while; when there are `max`, one that has nothing to tell makes room.
+ *
+ * The lock of struct remote_money covers everything here.
+ */
+#ifndef TG_REMOTE_STORE_REMOTE_MONEY_SUMS_H
+#define TG_REMOTE_STORE_REMOTE_MONEY_SUMS_H
+
+#include "io/text/slice.h"
+#include "lib/core/num.h"
+
+#define SUM_GRACE_MS INT64_C(3600000) /* that a window is kept after its end: calls still settle */
+
+struct sum {
+    struct sum *next;         /* of the same bucket */
+    struct sum *left, *right; /* in the ring of all */
+    uint64_t hash;
+    tg_ms end; /* of the window */
+
+    tg_micro own, seen, lost;
+    tg_micro acked;
+    tg_micro held;                 /* of tickets here */
+    tg_micro settled, outstanding; /* of all nodes, as heard last */
+    bool known;                    /* heard at all */
+    bool telling;                  /* on the way to Redis, beside calls */
+    uint32_t pins;
+
+    /* Of a window of everyone: remote_money_blocks.c. */
+    bool everyone;
+    bool is_short; /* the last lease was less than wanted */
+    tg_micro leased;
+    tg_ms leased_until, short_until;
+    tg_micro others_used, others_settled;
+
+    size_t key_n;
+    char key[]; /* of the hash; with SUM_SET_BYTES more, of the set */
+};
+
+#define SUM_SET ":e"
+#define SUM_SET_BYTES 2
+
+static inline struct slice sum_hash_key(const struct sum *sum)
+{
+    return (struct slice){sum->key, sum->key_n};
+}
+
+static inline struct slice sum_set_key(const struct sum *sum)
+{
+    return (struct slice){sum->key, sum->key_n + SUM_SET_BYTES};
+}
+
+static inline tg_micro sum_told(const struct sum *sum)
+{
+    return num_add(sum->lost, num_max(sum->own, sum->seen));
+}
+
+static inline bool sum_is_untold(const struct sum *sum)
+{
+    return sum_told(sum) > sum->acked;
+}
+
+/* What this node uses of a window. */
+static inline tg_micro sum_used(const struct sum *sum)
+{
+    return num_add(sum_told(sum), sum->held);
+}
+
+/* How long Redis is to keep it, from now on. */
+tg_ms money_sum_keep(const struct sum *sum, tg_ms now);
+
+struct sums {
+    struct sum **buckets;
+    size_t n_buckets; /* a power of two */
+    size_t n, max;
+    uint64_t seed;
+    struct sum *ring;      /* where the next round begins; null: there is none */
+    size_t untold;         /* that have something to tell */
+    uint64_t untold_micro; /* modulo 2^64: it comes down as it went up */
+};
+
+/* The seed of hashing is secret: users choose their names. */
+void money_sums_init(struct sums *sums, size_t max, uint64_t seed);
+void money_sums_fini(struct sums *sums);
+
+/* Null: there is none. */
+struct sum *money_sums_find(const struct sums *sums, struct slice key);
+
+/* The entry of a key, made if there is none, with what the bank has settled there. Null: no memory,
+ * or there are `max` and none can go. */
+struct sum *money_sums_get(struct sums *sums, struct slice key, tg_ms end, tg_micro settled);
+
+/* A settlement in the window. */
+void money_sums_spend(struct sums *sums, struct sum *sum, tg_micro spent);
+
+/* What Redis says of this ledger's sum: what it was before it was told, and what it had
+ * acknowledged when that was sent. True: Redis has forgotten some. */
+bool money_sums_hear(struct sums *sums, struct sum *sum, tg_micro before, tg_micro told,
+                     tg_micro acked);
+
+/* Nothing may have it pinned. */
+void money_sums_remove(struct sums *sums, struct sum *sum);
+
+#endif

@@ -1,0 +1,31 @@
+/* scripts.h - the scripts that Redis runs for us, as they lie in src/redis/lua.
+ *
+ * tools/embed-lua lays them into the program when it is built, with what they include. A script
+ * that is not declared here does not exist: one line each.
+ */
+#ifndef TG_REMOTE_STORE_SCRIPTS_H
+#define TG_REMOTE_STORE_SCRIPTS_H
+
+#include "io/redis/redis.h"
+
+/* Rate and cost of a call: remote_limits.h. */
+extern const struct redis_script script_take;
+extern const struct redis_script script_refund;
+extern const struct redis_script script_settle;
+extern const struct redis_script script_owe;
+
+/* Keys of providers that several nodes use: remote_keys.h. Nodes: remote_nodes.h. */
+extern const struct redis_script script_key_take;
+extern const struct redis_script script_key_give;
+extern const struct redis_script script_key_renew;
+extern const struct redis_script script_node_beat;
+
+/* Blocks of units, spent by nodes themselves: remote_blocks.h. */
+extern const struct redis_script script_block;
+
+/* Budgets: remote_money.h. */
+extern const struct redis_script script_money_reserve;
+extern const struct redis_script script_money_note;
+extern const struct redis_script script_money_block;
+
+#endif

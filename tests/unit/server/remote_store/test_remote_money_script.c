@@ -1,0 +1,387 @@
+/* test_remote_money_script.c - the scripts of money by themselves: said twice, late or in any order
+ * they come to the same. */
+#include "draw.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "redis_group.h"
+#include "server/remote_store/scripts.h"
+
+enum { WORDS_MAX = 64,
+       WORD_BYTES = 32 };
+
+static uint64_t seed;
+
+static int start(void **state)
+{
+    seed = draw_seed("test_remote_money_script");
+    return start_redis(state);
+}
+
+/* ---- Asking ---- */
+
+/* A script, its keys and arguments as texts. */
+struct eval {
+    const char *words[WORDS_MAX];
+    size_t bytes[WORDS_MAX];
+    size_t n;
+    char text[WORDS_MAX][WORD_BYTES];
+};
+
+static void say(struct eval *eval, const char *text)
+{
+    snprintf(eval->text[eval->n], WORD_BYTES, "%s", text);
+    eval->words[eval->n] = eval->text[eval->n];
+    eval->bytes[eval->n] = strlen(eval->text[eval->n]);
+    eval->n++;
+}
+
+static void number(struct eval *eval, long long value)
+{
+    char text[WORD_BYTES];
+
+    snprintf(text, sizeof text, "%lld", value);
+    say(eval, text);
+}
+
+static void begin(struct eval *eval, const struct redis_script *script, size_t windows, size_t each)
+{
+    static const char *const keys[] = {"{r}a", "{r}a:e", "{r}b", "{r}b:e"};
+
+    eval->n = 0;
+    say(eval, "EVAL");
+    eval->words[1] = script->text.at;
+    eval->bytes[1] = script->text.n;
+    eval->n = 2;
+    number(eval, (long long)(windows * each));
+    for (size_t i = 0; i < windows * each; i++)
+        say(eval, keys[i * 2 / each]);
+}
+
+/* The numbers of the reply. */
+static size_t run(struct eval *eval, long long *numbers)
+{
+    redisReply *pong = net_redis_ask(&server, "PING"); /* there is a connection */
+    freeReplyObject(pong);
+    redisReply *reply =
+        redisCommandArgv(server.context, (int)eval->n, eval->words, eval->bytes);
+    assert_non_null(reply);
+    if (reply->type != REDIS_REPLY_ARRAY)
+        fail_msg("%s", reply->str);
+    size_t n = reply->elements;
+    for (size_t i = 0; i < n; i++) {
+        assert_int_equal(reply->element[i]->type, REDIS_REPLY_INTEGER);
+        numbers[i] = reply->element[i]->integer;
+    }
+    freeReplyObject(reply);
+    return n;
+}
+
+/* Two windows with a budget each. */
+static long long reserve_told(const char *lease, const char *ledger, long long now, long long money,
+                              bool up_to, long long amount, long long told, long long *numbers)
+{
+    struct eval eval;
+
+    begin(&eval, &script_money_reserve, 2, 2);
+    number(&eval, now);
+    say(&eval, ledger);
+    say(&eval, lease);
+    number(&eval, 1000);
+    number(&eval, money);
+    number(&eval, up_to);
+    number(&eval, 0);
+    for (int i = 0; i < 2; i++) {
+        number(&eval, told);
+        number(&eval, 100000);
+    }
+    for (int i = 1; i <= 2; i++) {
+        number(&eval, i);
+        number(&eval, amount * i);
+        number(&eval, 0);
+    }
+    assert_int_equal(run(&eval, numbers), 11);
+    return numbers[0];
+}
+
+static long long reserve(const char *lease, const char *ledger, long long now, long long money,
+                         bool up_to, long long amount, long long *numbers)
+{
+    return reserve_told(lease, ledger, now, money, up_to, amount, 0, numbers);
+}
+
+static void note(const char *lease, const char *ledger, long long now, long long money,
+                 long long told, long long *numbers)
+{
+    struct eval eval;
+
+    begin(&eval, &script_money_note, 2, 2);
+    number(&eval, now);
+    say(&eval, ledger);
+    say(&eval, lease);
+    number(&eval, 1000);
+    number(&eval, money);
+    for (int i = 0; i < 2; i++) {
+        number(&eval, told);
+        number(&eval, 100000);
+    }
+    assert_int_equal(run(&eval, numbers), 7);
+}
+
+static long long field(const char *name)
+{
+    redisReply *reply = net_redis_ask(&server, "HGET {r}a %s", name);
+    long long value = reply->type == REDIS_REPLY_STRING ? atoll(reply->str) : 0;
+
+    freeReplyObject(reply);
+    return value;
+}
+
+/* ---- Promises ---- */
+
+static void a_lease_that_asks_twice_has_one_reservation(void **state)
+{
+    long long numbers[16];
+    (void)state;
+
+    net_redis_do(&server, "FLUSHALL");
+    assert_int_equal(reserve("x", "l1", 1, 800, true, 1000, numbers), 1);
+    assert_int_equal(reserve("y", "l1", 1, 800, true, 1000, numbers), 1);
+    assert_int_equal(numbers[1], 200);
+    /* Also with less than it asked for, and when nothing would be left. */
+    assert_int_equal(reserve("y", "l1", 2, 800, true, 1000, numbers), 1);
+    assert_int_equal(numbers[1], 200);
+    assert_int_equal(reserve("x", "l1", 2, 800, true, 1000, numbers), 1);
+    assert_int_equal(numbers[1], 800);
+    assert_int_equal(field("o"), 1000);
+    assert_int_equal(reserve("z", "l1", 2, 1, true, 1000, numbers), 0);
+    assert_int_equal(numbers[2], 1); /* contended */
+    assert_int_equal(numbers[3], 1);
+}
+
+static void reservations_that_have_ended_are_dropped_by_whoever_comes(void **state)
+{
+    long long numbers[16];
+    char lease[16];
+    (void)state;
+
+    net_redis_do(&server, "FLUSHALL");
+    /* More than one script drops. */
+    for (int i = 0; i < 700; i++) {
+        snprintf(lease, sizeof lease, "dead%d", i);
+        assert_int_equal(reserve(lease, "l1", 1, 1, false, 1000, numbers), 1);
+    }
+    assert_int_equal(reserve("live", "l1", 500, 300, false, 1000, numbers), 1);
+    assert_int_equal(reserve("x", "l1", 1000, 1, false, 1000, numbers), 0);
+    /* At the end of their time: 500 at once, then the rest. */
+    assert_int_equal(reserve("x", "l1", 1001, 500, false, 1000, numbers), 1);
+    note("", "l1", 1001, -1, 0, numbers);
+    assert_int_equal(field("o"), 800);
+    assert_int_equal(net_redis_integer(&server, "ZCARD {r}a:e"), 2);
+    assert_int_equal(net_redis_integer(&server, "HLEN {r}a"), 3);
+}
+
+/* A call that costs nothing has a lease of 0, which ends like any other. */
+static void free_leases_end_too(void **state)
+{
+    long long numbers[16];
+    (void)state;
+
+    net_redis_do(&server, "FLUSHALL");
+    assert_int_equal(reserve("x", "l1", 1, 0, false, 1000, numbers), 1);
+    assert_int_equal(reserve("y", "l1", 1001, 0, false, 1000, numbers), 1);
+    assert_int_equal(net_redis_integer(&server, "ZCARD {r}a:e"), 1);
+    note("y", "l1", 1002, -1, 0, numbers);
+    assert_int_equal(field("o"), 0);
+}
+
+static void a_refusal_remembers_what_it_was_told_and_for_how_long(void **state)
+{
+    long long numbers[16];
+    (void)state;
+
+    net_redis_do(&server, "FLUSHALL");
+    assert_int_equal(reserve_told("x", "l1", 1, 600, false, 1000, 500, numbers), 0);
+    assert_int_equal(numbers[2], 0); /* spent */
+    assert_int_equal(field("s"), 500);
+    assert_true(net_redis_integer(&server, "PTTL {r}a") > 0);
+    assert_int_equal(net_redis_integer(&server, "EXISTS {r}a:e"), 0);
+}
+
+static void a_forgotten_lease_is_put_back_while_it_stands(void **state)
+{
+    long long numbers[16];
+    (void)state;
+
+    net_redis_do(&server, "FLUSHALL");
+    assert_int_equal(reserve("x", "l1", 1, 700, false, 1000, numbers), 1);
+    note("x", "l1", 900, 700, 0, numbers);
+    assert_int_equal(field("o"), 700);
+    net_redis_do(&server, "FLUSHALL");
+    note("x", "l1", 1000, 700, 40, numbers);
+    assert_int_equal(numbers[1], 0); /* the ledger was forgotten, too */
+    assert_int_equal(field("o"), 700);
+    assert_int_equal(field("s"), 40);
+    assert_int_equal(reserve("y", "l1", 1999, 300, false, 1000, numbers), 0);
+    assert_int_equal(reserve("y", "l1", 2000, 300, false, 1000, numbers), 1);
+}
+
+static void numbers_are_exact_to_the_last(void **state)
+{
+    const long long max = 9007199254740991;
+    long long numbers[16];
+    (void)state;
+
+    net_redis_do(&server, "FLUSHALL");
+    note("", "l1", 1, -1, max / 2 - 2, numbers);
+    assert_int_equal(reserve("x", "l2", 1, 5, false, max / 2 + 2, numbers), 0);
+    assert_int_equal(reserve("x", "l2", 1, 4, false, max / 2 + 2, numbers), 1);
+    assert_true(numbers[6] == max / 2 - 2);
+    note("", "l2", 1, -1, max, numbers);
+    assert_true(numbers[2] == max); /* and no further */
+    assert_true(field("s") == max);
+    assert_true(field("l:l2") == max);
+}
+
+/* Settlements of three ledgers, each said several times, in any order, mixed with the reservations
+ * they end: the sums are the last that each has said, and nothing stays reserved. */
+static void notes_may_come_twice_and_in_any_order(void **state)
+{
+    enum { LEDGERS = 3,
+           LEASES = 12,
+           SAYINGS = LEDGERS * LEASES * 3 };
+    struct draw draw = draw_stream(seed, 1);
+    long long numbers[16];
+    (void)state;
+
+    for (int round = 0; round < 20; round++) {
+        int order[SAYINGS];
+        long long told[LEDGERS][LEASES], last = 0;
+
+        net_redis_do(&server, "FLUSHALL");
+        for (int ledger = 0; ledger < LEDGERS; ledger++) {
+            long long sum = 0;
+            for (int lease = 0; lease < LEASES; lease++) {
+                char name[32], id[16];
+                snprintf(name, sizeof name, "%d.%d", ledger, lease);
+                snprintf(id, sizeof id, "l%d", ledger);
+                sum += draw_between(&draw, 0, 50);
+                told[ledger][lease] = sum;
+                assert_int_equal(reserve(name, id, 1, 50, false, 100000, numbers), 1);
+            }
+            last += sum;
+        }
+        for (int i = 0; i < SAYINGS; i++)
+            order[i] = i % (LEDGERS * LEASES);
+        for (int i = SAYINGS - 1; i > 0; i--) {
+            int k = (int)draw_between(&draw, 0, i), other = order[k];
+            order[k] = order[i];
+            order[i] = other;
+        }
+        for (int i = 0; i < SAYINGS; i++) {
+            char name[32], id[16];
+            int ledger = order[i] / LEASES, lease = order[i] % LEASES;
+            snprintf(name, sizeof name, "%d.%d", ledger, lease);
+            snprintf(id, sizeof id, "l%d", ledger);
+            note(name, id, 2, -1, told[ledger][lease], numbers);
+        }
+        assert_int_equal(field("s"), last);
+        assert_int_equal(field("o"), 0);
+        assert_int_equal(net_redis_integer(&server, "EXISTS {r}a:e"), 0);
+    }
+}
+
+static size_t block(const char *ledger, long long sequence, long long now, long long used,
+                    long long needed, long long wanted, long long *numbers)
+{
+    struct eval eval;
+
+    begin(&eval, &script_money_block, 1, 1);
+    number(&eval, now);
+    say(&eval, ledger);
+    number(&eval, sequence);
+    number(&eval, 1000);
+    number(&eval, 1000); /* amount */
+    number(&eval, used);
+    number(&eval, needed);
+    number(&eval, wanted);
+    number(&eval, used);
+    number(&eval, 100000);
+    return run(&eval, numbers);
+}
+
+static void an_old_ask_for_blocks_cannot_undo_a_newer(void **state)
+{
+    long long numbers[16];
+    (void)state;
+
+    net_redis_do(&server, "FLUSHALL");
+    assert_int_equal(block("l1", 10, 1, 0, 600, 600, numbers), 6);
+    assert_int_equal(numbers[2], 600);
+    /* To give back, from a connection that is dead already. */
+    assert_int_equal(block("l1", 9, 1, 0, 0, 0, numbers), 2);
+    assert_int_equal(numbers[0], 0);
+    assert_int_equal(numbers[1], 10);
+    assert_int_equal(field("g:l1"), 600);
+    assert_int_equal(block("l2", 1, 1, 0, 500, 500, numbers), 6);
+    assert_int_equal(numbers[2], 400);
+    assert_int_equal(numbers[3], 600);
+}
+
+static void beyond_its_need_a_node_gets_an_even_part(void **state)
+{
+    long long numbers[16];
+    (void)state;
+
+    net_redis_do(&server, "FLUSHALL");
+    block("l1", 1, 1, 0, 0, 0, numbers);
+    block("l2", 1, 1, 0, 0, 0, numbers);
+    block("l3", 1, 1, 0, 10, 1000, numbers);
+    assert_int_equal(numbers[1], 3);
+    assert_int_equal(numbers[2], 333);
+    block("l2", 2, 1, 0, 600, 1000, numbers);
+    assert_int_equal(numbers[2], 600);
+    /* It keeps what it has, whatever that is of the rest. */
+    block("l2", 3, 2, 50, 60, 600, numbers);
+    assert_int_equal(numbers[2], 600);
+    block("l2", 4, 2, 50, 60, 80, numbers);
+    assert_int_equal(numbers[2], 80);
+    /* What was used is used, also beyond the amount. */
+    block("l1", 2, 2, 900, 910, 1000, numbers);
+    assert_int_equal(numbers[2], 900);
+    block("l2", 5, 2, 80, 81, 100, numbers);
+    assert_int_equal(numbers[2], 80);
+}
+
+static void scripts_are_known_to_redis_by_their_sums(void **state)
+{
+    const struct redis_script *const scripts[] = {&script_money_reserve, &script_money_note,
+                                                  &script_money_block};
+    (void)state;
+
+    for (size_t i = 0; i < COUNT_OF(scripts); i++) {
+        redisReply *reply = net_redis_ask(&server, "SCRIPT LOAD %b", scripts[i]->text.at,
+                                          scripts[i]->text.n);
+        assert_string_equal(reply->str, scripts[i]->sha1);
+        freeReplyObject(reply);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_lease_that_asks_twice_has_one_reservation),
+        cmocka_unit_test(reservations_that_have_ended_are_dropped_by_whoever_comes),
+        cmocka_unit_test(free_leases_end_too),
+        cmocka_unit_test(a_refusal_remembers_what_it_was_told_and_for_how_long),
+        cmocka_unit_test(a_forgotten_lease_is_put_back_while_it_stands),
+        cmocka_unit_test(numbers_are_exact_to_the_last),
+        cmocka_unit_test(notes_may_come_twice_and_in_any_order),
+        cmocka_unit_test(an_old_ask_for_blocks_cannot_undo_a_newer),
+        cmocka_unit_test(beyond_its_need_a_node_gets_an_even_part),
+        cmocka_unit_test(scripts_are_known_to_redis_by_their_sums),
+    };
+
+    return cmocka_run_group_tests(tests, start, stop_redis);
+}
