@@ -3,7 +3,7 @@
  *     gRPC  envoy.service.ratelimit.v3.RateLimitService (rpc_envoy.c) --.
  *     POST /json (envoy_rls_http.c)                                   --+--> this ---> the store
  *
- * The rules are files in the format of envoyproxy/ratelimit (envoy_rls_rules.h), the limiters are
+ * The rules are files in the format of envoyproxy/ratelimit (envoy_rules.h), the limiters are
  * ours: in no span of a unit, wherever it begins, are more than `requests_per_unit` hits admitted
  * (envoy_rls.c). docs/envoy.md tells users the same.
  *
@@ -34,7 +34,7 @@
 
 #include "io/text/slice.h"
 #include "server/config/config.h"
-#include "server/envoy/envoy_rls_rules.h"
+#include "server/config/envoy_rules.h"
 #include "server/tenancy/limit_book.h"
 #include "tollgate.h"
 
@@ -47,10 +47,6 @@ struct worker;
 #define ENVOY_RLS_HEADERS_MAX 3
 
 /* ---- Asking ---- */
-
-struct envoy_rls_entry {
-    struct slice key, value; /* any bytes, any length */
-};
 
 struct envoy_rls_descriptor {
     const struct envoy_rls_entry *entries;

@@ -28,7 +28,7 @@ static struct slice value_of(const struct envoy_rls_descriptor *descriptor,
 {
     for (size_t k = descriptor->n_entries - 1; rule != NULL && k > i; k--)
         rule = rule->above;
-    if (rule == NULL || !rule->remote)
+    if (rule == NULL || !rule->share_threshold)
         return descriptor->entries[i].value;
     return slice_of(rule->value != NULL ? rule->value : rule->key);
 }
@@ -151,7 +151,8 @@ void rls_plan(struct rls_work *work)
             plan_brought(work, ask);
             continue;
         }
-        const struct envoy_rule *rule = envoy_rules_match(domain, descriptor);
+        const struct envoy_rule *rule =
+            envoy_rules_match(domain, descriptor->entries, descriptor->n_entries);
         if (rule != NULL && rule->limit.present)
             plan_rule(work, ask, rule);
     }

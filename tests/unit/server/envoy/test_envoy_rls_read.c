@@ -408,7 +408,8 @@ static void a_domain_has_one_file_unless_they_may_be_merged(void **state)
     for (size_t i = 0; i < COUNT_OF(keys); i++) {
         struct envoy_asked asked;
         envoy_parse(&asked, "d", keys[i]);
-        assert_non_null(envoy_rules_match(domain, &asked.descriptors[0]));
+        assert_non_null(envoy_rules_match(domain, asked.descriptors[0].entries,
+                                          asked.descriptors[0].n_entries));
     }
     end(&place);
 
@@ -506,7 +507,8 @@ static void the_example_is_right(void **state)
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         struct envoy_asked asked;
         envoy_parse(&asked, "edge", rows[i].descriptor);
-        const struct envoy_rule *rule = envoy_rules_match(domain, &asked.descriptors[0]);
+        const struct envoy_rule *rule = envoy_rules_match(domain, asked.descriptors[0].entries,
+                                                          asked.descriptors[0].n_entries);
         bool limited = rule != NULL && rule->limit.present;
         assert_int_equal(limited ? rule->limit.requests_per_unit : -1, rows[i].limit);
     }

@@ -1,4 +1,4 @@
-/* envoy_rls_build.c - tables out of the rules that were read: levels by key and value, domains.
+/* envoy_rules_build.c - tables out of the rules that were read: levels by key and value, domains.
  *
  * Every table is made as large as it must be before anything is put in, in the memory of the
  * configuration. A level of a domain may come from several files, if they may be merged; the levels
@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "server/config/config_index.h"
-#include "server/envoy/envoy_rls_files.h"
+#include "server/config/envoy_rules_internal.h"
 
 /* ---- levels ---- */
 
@@ -61,8 +61,7 @@ static bool is_whole(const struct envoy_rule *rule)
 }
 
 /* Counts the rules of each key, so that every table is made as large as it must be. */
-static void envoy_rls_build_count_keys(struct envoy_level *level, const struct part *parts,
-                                       size_t n_parts)
+static void count_envoy_keys(struct envoy_level *level, const struct part *parts, size_t n_parts)
 {
     size_t n_keys = 0;
 
@@ -196,7 +195,7 @@ static void build_level(struct build *build, const struct part *parts, size_t n_
         reader->no_memory = true;
         return;
     }
-    envoy_rls_build_count_keys(level, parts, n_parts);
+    count_envoy_keys(level, parts, n_parts);
     for (size_t i = 0; i < n && level->list[i].n > 0; i++)
         if (!make_key(reader, &level->list[i]))
             return;
@@ -316,7 +315,7 @@ static bool make_rules(struct reader *reader, const struct envoy_files *all, str
     return !reader->no_memory;
 }
 
-void envoy_rls_build(struct reader *reader, struct config_envoy *to, struct envoy_files *all)
+void envoy_rules_build(struct reader *reader, struct config_envoy *to, struct envoy_files *all)
 {
     struct build build = {.reader = reader};
     struct envoy_file **first =

@@ -1,15 +1,14 @@
-/* envoy_rls_rules.c - finds the rule of a descriptor. See envoy_rls_rules.h.
+/* envoy_rules.c - finds the rule of a descriptor. See envoy_rules.h.
  *
  * A lookup costs one or two hashes an entry, however many rules there are; only rules with a star
  * are tried one by one, in the order of the file. Keys and values are told apart: a key `a_b` is
  * not key `a` with value `b`, as it is where both are glued together before they are looked up.
  */
-#include "server/envoy/envoy_rls_rules.h"
+#include "server/config/envoy_rules.h"
 
 #include <strings.h>
 
 #include "server/config/config_index.h"
-#include "server/envoy/envoy_rls.h"
 
 /* ---- units ---- */
 
@@ -80,8 +79,8 @@ static const struct envoy_rule *find_of_key(const struct envoy_key *key, struct 
     return key->any;
 }
 
-static const struct envoy_rule *envoy_rls_rules_find(const struct envoy_level *level,
-                                                     const struct envoy_rls_entry *entry)
+static const struct envoy_rule *envoy_rules_find(const struct envoy_level *level,
+                                                 const struct envoy_rls_entry *entry)
 {
     size_t number = config_index_get(level->keys, entry->key.at, entry->key.n);
     const struct envoy_rule *found = NULL;
@@ -101,13 +100,13 @@ static const struct envoy_rule *envoy_rls_rules_find(const struct envoy_level *l
 }
 
 const struct envoy_rule *envoy_rules_match(const struct envoy_domain *domain,
-                                           const struct envoy_rls_descriptor *descriptor)
+                                           const struct envoy_rls_entry *entries, size_t n)
 {
     const struct envoy_level *level = &domain->top;
     const struct envoy_rule *rule = NULL;
 
-    for (size_t i = 0; i < descriptor->n_entries; i++) {
-        rule = envoy_rls_rules_find(level, &descriptor->entries[i]);
+    for (size_t i = 0; i < n; i++) {
+        rule = envoy_rules_find(level, &entries[i]);
         if (rule == NULL)
             return NULL;
         level = &rule->below;

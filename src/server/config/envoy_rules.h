@@ -1,4 +1,4 @@
-/* envoy_rls_rules.h - rules of Envoy's rate limit service: which limit holds for a descriptor.
+/* envoy_rules.h - rules of Envoy's rate limit service: which limit holds for a descriptor.
  *
  * A file has one domain and a tree of rules, in the format of envoyproxy/ratelimit:
  *
@@ -20,10 +20,10 @@
  *     a key such as `foo*`, where the entry's begins with `foo`: the first such
  *   3 the same key and no value
  *
- * Made by envoy_rls_read.c, written once, then only read: part of a configuration, in its memory.
+ * Made by envoy_rules_read.c, written once, then only read: part of a configuration, in its memory.
  */
-#ifndef TG_ENVOY_ENVOY_RLS_RULES_H
-#define TG_ENVOY_ENVOY_RLS_RULES_H
+#ifndef TG_CONFIG_ENVOY_RULES_H
+#define TG_CONFIG_ENVOY_RULES_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -32,10 +32,14 @@
 #include "io/text/slice.h"
 
 struct config_index;
-struct envoy_rls_descriptor;
 struct yaml_node;
 
-/* As on the wire. */
+/* One entry of a descriptor. */
+struct envoy_rls_entry {
+    struct slice key, value; /* any bytes, any length */
+};
+
+/* The numbers are those on the wire. */
 enum envoy_unit {
     ENVOY_UNIT_NONE,
     ENVOY_SECOND,
@@ -83,8 +87,8 @@ struct envoy_rule {
     struct envoy_limit limit; /* not present, and nothing below: a free pass */
     bool shadow;              /* decides and counts, refuses nothing */
     bool quota;               /* the same, and named where the answer has metadata */
-    bool remote;  /* one count for all values that `foo*` stands for, rather than one each */
-    size_t order; /* among those of its level, as they are written */
+    bool share_threshold;     /* all values that `foo*` stands for have one count, not one each */
+    size_t order;             /* among those of its level, as they are written */
     struct envoy_rule *rules; /* below it, as they are written */
     size_t n_rules;
     struct envoy_level below;       /* the same, to be found */
@@ -129,9 +133,9 @@ enum envoy_unit envoy_unit_find(const char *name);
 /* Null: there is none of that name. `rules` may be null, too. */
 const struct envoy_domain *envoy_rules_domain(const struct envoy_rules *rules, struct slice name);
 
-/* The rule at which the last entry arrives; null: none. The one above it is that of the entry
- * before, and so on. */
+/* The rule at which the last of a descriptor's entries arrives; null: none. The rule above it is
+ * that of the entry before, and so on. */
 const struct envoy_rule *envoy_rules_match(const struct envoy_domain *domain,
-                                           const struct envoy_rls_descriptor *descriptor);
+                                           const struct envoy_rls_entry *entries, size_t n);
 
 #endif

@@ -1,4 +1,4 @@
-/* envoy_rls_read.c - reads the rules of Envoy's rate limit service, with the configuration.
+/* envoy_rules_read.c - reads the rules of Envoy's rate limit service, with the configuration.
  *
  * The files are envoyproxy/ratelimit's, word for word: whoever moves here keeps them. They are read
  * by the reader of the configuration, by tables like its own, so that everything that is wrong is
@@ -6,13 +6,13 @@
  * (a limit without a number, which refuses everything) is an error here; what has no meaning here
  * (names of metrics) is accepted.
  *
- * Here files become trees of rules; envoy_rls_build.c then makes tables of them. What YAML is, is
- * for envoy_rls_yaml.c to say.
+ * Here files become trees of rules; envoy_rules_build.c then makes tables of them. What YAML is, is
+ * for envoy_rules_yaml.c to say.
  */
 #define _DEFAULT_SOURCE /* scandir */
 
 #include "server/config/config_schema_rows.h"
-#include "server/envoy/envoy_rls_files.h"
+#include "server/config/envoy_rules_internal.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -60,7 +60,7 @@ static const struct schema_key rule_keys[] = {
     SECTIONS("descriptors", &one_rule, AT(envoy_rule, rules), AT(envoy_rule, n_rules), "below it"),
     VALUE("shadow_mode", SCHEMA_BOOL, false, NULL, "false", AT(envoy_rule, shadow), "count only"),
     VALUE("quota_mode", SCHEMA_BOOL, false, NULL, "false", AT(envoy_rule, quota), "count only"),
-    VALUE("share_threshold", SCHEMA_BOOL, false, NULL, "false", AT(envoy_rule, remote),
+    VALUE("share_threshold", SCHEMA_BOOL, false, NULL, "false", AT(envoy_rule, share_threshold),
           "one count for all values"),
     VALUE("detailed_metric", SCHEMA_BOOL, false, NULL, "false", NOWHERE, "no meaning here"),
     VALUE("value_to_metric", SCHEMA_BOOL, false, NULL, "false", NOWHERE, "no meaning here"),
@@ -153,7 +153,7 @@ static void finish_rule(struct reader *reader, const struct yaml_node *node, voi
                      "%s.key is empty; it must be the key of an entry", reader->path);
     if (!envoy_is_given(to->value))
         to->value = NULL;
-    if (to->remote && !envoy_has_star(to->value != NULL ? to->value : to->key))
+    if (to->share_threshold && !envoy_has_star(to->value != NULL ? to->value : to->key))
         config_error(reader, yaml_tree_get(node, "share_threshold"),
                      "%s.share_threshold is for a value that ends with a star; this one %s",
                      reader->path, to->value != NULL ? "does not" : "has none");
@@ -173,15 +173,15 @@ static void report(void *context, size_t line, size_t column, const char *text)
 
 /* Nothing of the file is kept among the documents but its name: it is no part of the configuration
  * that its other readers would know. */
-static void envoy_rls_read_read_text(struct reader *reader, const char *text, size_t bytes,
-                                     struct envoy_file *file)
+static void envoy_rules_read_text(struct reader *reader, const char *text, size_t bytes,
+                                  struct envoy_file *file)
 {
     struct yaml_node *root = NULL;
 
     file->document = reader->current;
     if (!yaml_tree_read_aliases(reader->scratch, text, bytes, report, reader, &root))
         return;
-    envoy_rls_plain(reader, root);
+    envoy_rules_normalize(reader, root);
     file->node = root;
     config_set_defaults(reader, &whole_file, file);
     config_read_section(reader, &whole_file, root, file);
@@ -192,8 +192,7 @@ static void envoy_rls_read_read_text(struct reader *reader, const char *text, si
                      domain != NULL ? "empty" : "missing");
 }
 
-static void envoy_rls_read_read_file(struct reader *reader, const char *path,
-                                     struct envoy_files *all)
+static void envoy_rules_read_file(struct reader *reader, const char *path, struct envoy_files *all)
 {
     size_t bytes = 0;
 
@@ -212,7 +211,7 @@ static void envoy_rls_read_read_file(struct reader *reader, const char *path,
         return;
     }
     config_digest_add(reader, text, bytes);
-    envoy_rls_read_read_text(reader, text, bytes, &all->list[all->n++]);
+    envoy_rules_read_text(reader, text, bytes, &all->list[all->n++]);
     free(text);
 }
 
@@ -257,7 +256,7 @@ static void read_folder(struct reader *reader, const struct yaml_node *node, con
         if (!is_rules(found[i]->d_name))
             others++;
         else if (all->list != NULL && n <= FILES_MAX && bytes > 0 && (size_t)bytes < sizeof path)
-            envoy_rls_read_read_file(reader, path, all);
+            envoy_rules_read_file(reader, path, all);
         free(found[i]);
     }
     free(found);
@@ -272,8 +271,8 @@ static void read_folder(struct reader *reader, const struct yaml_node *node, con
                        folder, others);
 }
 
-static void envoy_rls_read_read_all(struct reader *reader, const struct yaml_node *node,
-                                    struct config_envoy *to)
+static void envoy_rules_read_all(struct reader *reader, const struct yaml_node *node,
+                                 struct config_envoy *to)
 {
     struct envoy_files all = {0};
     struct stat about;
@@ -283,11 +282,11 @@ static void envoy_rls_read_read_all(struct reader *reader, const struct yaml_nod
     } else {
         all.list = arena_alloc(reader->scratch, sizeof *all.list);
         if (all.list != NULL)
-            envoy_rls_read_read_file(reader, to->path, &all);
+            envoy_rules_read_file(reader, to->path, &all);
     }
     reader->no_memory |= all.list == NULL;
     if (!reader->no_memory)
-        envoy_rls_build(reader, to, &all);
+        envoy_rules_build(reader, to, &all);
 }
 
 void config_finish_envoy(struct reader *reader, const struct yaml_node *node, void *into)
@@ -303,7 +302,7 @@ void config_finish_envoy(struct reader *reader, const struct yaml_node *node, vo
         return;
     memcpy(above, reader->path, sizeof above);
     config_path_pop(reader, 0);
-    envoy_rls_read_read_all(reader, path, to);
+    envoy_rules_read_all(reader, path, to);
     memcpy(reader->path, above, sizeof above);
     reader->path_bytes = bytes;
     reader->current = home;

@@ -1,4 +1,4 @@
-/* envoy_rls_yaml.c - files of rules as their own server reads them: YAML 1.1, with its merges.
+/* envoy_rules_yaml.c - files of rules as their own server reads them: YAML 1.1, with its merges.
  *
  * The reader of the configuration takes one word for each thing, and says so. Files of rules were
  * written for envoyproxy/ratelimit, whose reader knows more of them: `yes` for true, 1_000 for a
@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <strings.h>
 
-#include "server/envoy/envoy_rls_files.h"
+#include "server/config/envoy_rules_internal.h"
 
 /* Merging looks for each key in turn: the bounds are ones on time. A rule has ten keys. */
 enum { MERGED_KEYS_MAX = 64, MERGED_MAPS_MAX = 16 };
@@ -27,7 +27,7 @@ static bool is_one_of(const char *word, const char *const *words)
 
 /* ---- merges ---- */
 
-static void envoy_rls_yaml_append(struct yaml_node *map, struct yaml_node *child)
+static void envoy_rules_yaml_append(struct yaml_node *map, struct yaml_node *child)
 {
     child->next = NULL;
     if (map->last != NULL)
@@ -56,7 +56,7 @@ static void merge_map(struct reader *reader, struct yaml_node *map, struct yaml_
     for (struct yaml_node *child = source->first; child != NULL; child = next) {
         next = child->next;
         if (yaml_tree_get(map, child->key->text) == NULL)
-            envoy_rls_yaml_append(map, child);
+            envoy_rules_yaml_append(map, child);
     }
 }
 
@@ -179,7 +179,7 @@ static void plain_value(struct reader *reader, struct yaml_node *node)
 }
 
 /* Recursion ends: a tree is YAML_TREE_DEPTH_MAX deep. */
-void envoy_rls_plain(struct reader *reader, struct yaml_node *node)
+void envoy_rules_normalize(struct reader *reader, struct yaml_node *node)
 {
     struct yaml_node *next;
 
@@ -192,6 +192,6 @@ void envoy_rls_plain(struct reader *reader, struct yaml_node *node)
             continue;
         }
         plain_value(reader, child);
-        envoy_rls_plain(reader, child);
+        envoy_rules_normalize(reader, child);
     }
 }

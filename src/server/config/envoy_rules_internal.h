@@ -1,13 +1,13 @@
-/* envoy_rls_files.h - files of rules on their way into tables. Private to envoy_rls_read.c,
- * envoy_rls_yaml.c and envoy_rls_build.c.
+/* envoy_rules_internal.h - files of rules on their way into tables. Private to envoy_rules_read.c,
+ * envoy_rules_yaml.c and envoy_rules_build.c.
  */
-#ifndef TG_ENVOY_ENVOY_RLS_FILES_H
-#define TG_ENVOY_ENVOY_RLS_FILES_H
+#ifndef TG_CONFIG_ENVOY_RULES_INTERNAL_H
+#define TG_CONFIG_ENVOY_RULES_INTERNAL_H
 
 #include <string.h>
 
 #include "server/config/config_reader.h"
-#include "server/envoy/envoy_rls_rules.h"
+#include "server/config/envoy_rules.h"
 
 /* What one file holds. */
 struct envoy_file {
@@ -35,9 +35,9 @@ static inline bool envoy_has_star(const char *value)
 }
 
 /* Puts what the file may write in several ways into the one that the reader takes. */
-void envoy_rls_plain(struct reader *reader, struct yaml_node *node);
+void envoy_rules_normalize(struct reader *reader, struct yaml_node *node);
 
 /* Sets to->rules. What is wrong with several rules together is said. */
-void envoy_rls_build(struct reader *reader, struct config_envoy *to, struct envoy_files *all);
+void envoy_rules_build(struct reader *reader, struct config_envoy *to, struct envoy_files *all);
 
 #endif
