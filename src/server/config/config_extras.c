@@ -131,7 +131,7 @@ static struct config_index *index_names(struct reader *reader)
 void config_read_extra_tenants(struct reader *reader)
 {
     struct config *config = reader->config;
-    const struct schema_key *key = config_find_key(&config_schema, "tenants");
+    const struct schema_key *key = schema_find_key(&config_schema, "tenants");
     const struct config_index *names = reader->n_extras > 0 ? index_names(reader) : NULL;
 
     for (size_t i = 0; i < reader->n_extras && !reader->no_memory; i++) {

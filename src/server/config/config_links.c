@@ -81,11 +81,6 @@ static bool index_names(struct links *links)
     return !links->reader->no_memory;
 }
 
-size_t config_model(const struct config *config, const char *name, size_t bytes)
-{
-    return config_index_get(config->names, name, bytes);
-}
-
 /* ---- Models to others ---- */
 
 static void link_fallback(struct links *links, const struct yaml_node *list,

@@ -110,6 +110,33 @@ void config_problems_free(struct config_problems *problems)
     *problems = (struct config_problems){0};
 }
 
+/* ---- Paths ---- */
+
+enum { PATH_NAME_MAX = 80 };
+
+/* By hand: this is done for every key of every tenant. */
+size_t config_path_push(struct reader *reader, const char *name)
+{
+    size_t before = reader->path_bytes, at = before;
+    const size_t end = sizeof reader->path - 1;
+
+    if (before > 0 && name[0] != '[' && at < end)
+        reader->path[at++] = '.';
+    for (size_t i = 0; name[i] != '\0' && i < PATH_NAME_MAX && at < end; i++)
+        reader->path[at++] = name[i];
+    reader->path[at] = '\0';
+    reader->path_bytes = at;
+    return before;
+}
+
+void config_path_pop(struct reader *reader, size_t bytes)
+{
+    reader->path_bytes = bytes;
+    reader->path[bytes] = '\0';
+}
+
+/* ---- Memory ---- */
+
 void *config_alloc(struct reader *reader, size_t bytes)
 {
     void *memory = arena_alloc(reader->config->arena, bytes);

@@ -1,28 +1,27 @@
-/* config_reader.h - what the files of the configuration reader share. Private to config*.c.
+/* config_reader.h - what the files of the configuration reader share. Private to this room.
  *
- *     config.c            the order of things: files, sections, references, the result
- *     config_files.c      a file and those it includes, as trees
- *     config_vars.c       ${NAME}
- *     config_sources.c    which files they were, and their hash
- *     config_extras.c     tenants, keys and top-ups that stand in no file
- *     config_sections.c   a tree read by the schema
- *     config_scalars.c    its single values
- *     config_secrets.c    those that are secret
- *     config_limiter.c    a limiter, whose keys depend on its strategy
- *     config_server.c     what several keys of the server say together
- *     config_provider.c   the same for a provider
- *     config_model.c      the same for a model, and for other ways that calls take
- *     config_gate.c       what several keys of the gate say together
- *     config_policy.c     the policy, which depends on the axes that there are
- *     config_tenants.c    the same for tenants; parents
- *     config_keys.c       virtual keys, of which there may be one of a hash
- *     config_refs.c       names that stand for something defined elsewhere
- *     config_links.c      the numbers of what they stand for
- *     envoy_rls_read.c    the rules of Envoy's rate limit service, which are files of their own
- *     config_bounds.c     what there may be at most
- *     config_warnings.c   limits that cannot do what they say
- *     config_weak_keys.c      keys that anybody guesses
- *     config_problems.c   messages
+ *     config_load.c        the order of things, from top to bottom
+ *       config_files.c       a file and those it includes, as trees
+ *         config_vars.c        ${NAME}
+ *         config_sources.c     which files they were, and their hash
+ *       config_extras.c      tenants, keys and top-ups that stand in no file
+ *       config_sections.c    a tree read by the schema, into the structs of config.h
+ *         config_schema*.c     the schema: a row for every key
+ *         config_scalars.c     single values; config_values.c and config_texts.c parse them
+ *         config_secrets.c     those that are secret
+ *         config_limiter.c     a limiter, whose keys depend on its strategy
+ *         config_finish.c      what several keys of a section say together
+ *         envoy_rules_read.c   the rules of Envoy's rate limit service: files of their own
+ *       config_tenants.c     names, parents and levels of all tenants
+ *       config_keys.c        virtual keys: a hash is allowed once
+ *       config_refs.c        names that stand for something defined elsewhere
+ *       config_policy.c      the policy, which depends on the axes that there are
+ *       config_links.c       the numbers of what names stand for
+ *       config_bounds.c      what there may be at most
+ *       config_warnings.c    limits that cannot do what they say
+ *         config_weak_keys.c   keys that anybody guesses
+ *     config_problems.c    messages, and memory of the configuration
+ *     config_index.c       names and their numbers
  */
 #ifndef TG_CONFIG_CONFIG_READER_H
 #define TG_CONFIG_CONFIG_READER_H
@@ -86,6 +85,15 @@ struct reader {
     size_t path_bytes;
 };
 
+/* The child of a map, or the map itself if it has none of that name. */
+static inline const struct yaml_node *config_child_or_self(const struct yaml_node *node,
+                                                           const char *name)
+{
+    const struct yaml_node *child = yaml_tree_get(node, name);
+
+    return child != NULL ? child : node;
+}
+
 /* ---- config_problems.c ---- */
 
 void config_error(struct reader *reader, const struct yaml_node *at, const char *format, ...)
@@ -101,6 +109,10 @@ void config_missing(struct reader *reader, const struct yaml_node *at, bool unre
 void config_error_at(struct reader *reader, size_t line, size_t column, const char *text);
 
 void config_problems_sort(struct config_problems *problems);
+
+/* The path of the key that is being read, for messages. Returns what config_path_pop() wants. */
+size_t config_path_push(struct reader *reader, const char *name);
+void config_path_pop(struct reader *reader, size_t bytes);
 
 /* Memory of the configuration; on null, no_memory is set. */
 void *config_alloc(struct reader *reader, size_t bytes);
@@ -165,15 +177,8 @@ void config_read_section(struct reader *reader, const struct schema_section *sec
 void config_append_section(struct reader *reader, const struct schema_key *key, const char *path,
                            const struct yaml_node *node, void *into);
 
-/* The key of the section by its name, or null. */
-const struct schema_key *config_find_key(const struct schema_section *section, const char *name);
-
 /* Sets the defaults of a section and of those within it. */
 void config_set_defaults(struct reader *reader, const struct schema_section *section, void *into);
-
-/* The path for messages. Returns what config_path_pop() wants. */
-size_t config_path_push(struct reader *reader, const char *name);
-void config_path_pop(struct reader *reader, size_t bytes);
 
 /* ---- config_scalars.c ---- */
 
@@ -182,9 +187,6 @@ bool config_read_value(struct reader *reader, const struct schema_key *key,
                        const struct yaml_node *node, void *into);
 
 void config_set_default(struct reader *reader, const struct schema_key *key, void *place);
-
-/* The number of a word in "a|b|c". */
-bool config_find_word(const char *words, const char *text, int *number);
 
 /* ---- config_secrets.c ---- */
 
@@ -215,9 +217,6 @@ void config_read_limiter(struct reader *reader, const struct schema_key *key,
 /* After all tenants have been read: names, parents, levels, keys. */
 void config_link_tenants(struct reader *reader);
 
-/* The child of a map, or the map itself if it has none of that name. */
-const struct yaml_node *config_child_or_self(const struct yaml_node *node, const char *name);
-
 /* ---- config_keys.c ---- */
 
 /* A hash is allowed once: what files hold twice is an error, an extra gives way. */
@@ -231,11 +230,6 @@ void config_check_policy(struct reader *reader);
 /* ---- config_refs.c ---- */
 
 void config_check_references(struct reader *reader);
-
-/* ---- config_provider.c ---- */
-
-/* Keys of a list that have the same name. */
-void config_check_key_names(struct reader *reader, const struct yaml_node *keys);
 
 /* ---- config_links.c ---- */
 

@@ -24,24 +24,11 @@ union kept {
     struct value_url url;
 };
 
-bool config_find_word(const char *words, const char *text, int *number)
-{
-    const char *word;
-    size_t bytes;
-
-    for (size_t i = 0; schema_word(words, i, &word, &bytes); i++)
-        if (strlen(text) == bytes && memcmp(word, text, bytes) == 0) {
-            *number = (int)i;
-            return true;
-        }
-    return false;
-}
-
 static bool is_word(const struct schema_key *key, const char *text)
 {
     int word;
 
-    return config_find_word(key->words, text, &word);
+    return schema_find_word(key->words, text, &word);
 }
 
 static bool config_scalars_in_range(const struct schema_key *key, double value)
@@ -60,7 +47,7 @@ static bool parse_switch(const char *words, const char *text, bool *value)
 {
     int word;
 
-    if (!config_find_word(words, text, &word))
+    if (!schema_find_word(words, text, &word))
         return false;
     *value = word == 1;
     return true;
@@ -86,7 +73,7 @@ static bool is_formed(const struct schema_key *key, const char *text)
     case SCHEMA_ADDRESS:
         return value_is_address(text);
     case SCHEMA_URL:
-        return config_find_word(key->words, text, &word) || value_url(text, &url);
+        return schema_find_word(key->words, text, &word) || value_url(text, &url);
     case SCHEMA_PATH:
         return *text != '\0' ? value_is_path(text) : key->otherwise != NULL;
     case SCHEMA_STORE:
@@ -133,7 +120,7 @@ static bool parse(const struct schema_key *key, const char *text, union kept *ke
         return parse_bool(text, &kept->boolean);
     case SCHEMA_WORD:
         *bytes = sizeof kept->word;
-        return config_find_word(key->words, text, &kept->word);
+        return schema_find_word(key->words, text, &kept->word);
     case SCHEMA_SWITCH:
         *bytes = sizeof kept->boolean;
         return parse_switch(key->words, text, &kept->boolean);

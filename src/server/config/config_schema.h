@@ -90,8 +90,8 @@ extern const struct schema_section schema_gate, schema_concurrency, schema_model
     schema_providers, schema_models, schema_passthrough, schema_protect, schema_tenants,
     schema_budgets;
 
-/* Sections that have a struct and are checked as a whole, see config_gate.c, config_server.c,
- * config_provider.c, config_model.c and config_tenants.c. */
+/* Functions that check a section as a whole, once its keys have been read: see config_finish.c,
+ * config_policy.c, config_tenants.c and envoy_rules_read.c. */
 void config_finish_gate(struct reader *reader, const struct yaml_node *node, void *into);
 void config_finish_concurrency(struct reader *reader, const struct yaml_node *node, void *into);
 void config_finish_type(struct reader *reader, const struct yaml_node *node, void *into);
@@ -110,10 +110,18 @@ void config_finish_model(struct reader *reader, const struct yaml_node *node, vo
 void config_finish_passthrough(struct reader *reader, const struct yaml_node *node, void *into);
 void config_finish_protect(struct reader *reader, const struct yaml_node *node, void *into);
 
+/* ---- config_schema_text.c ---- */
+
+/* The key of a section by its name; null: there is none. */
+const struct schema_key *schema_find_key(const struct schema_section *section, const char *name);
+
 /* What a key takes, in words that stand after "it must be": "a whole number from 1 to 1024". */
 void schema_describe(const struct schema_key *key, char *text, size_t bytes);
 
 /* The i-th of "a|b|c"; false if there are fewer. */
 bool schema_word(const char *words, size_t i, const char **word, size_t *bytes);
+
+/* The number of a word in "a|b|c"; false if it is not among them. */
+bool schema_find_word(const char *words, const char *text, int *number);
 
 #endif

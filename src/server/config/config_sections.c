@@ -9,31 +9,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- Paths ---- */
-
-enum { PATH_NAME_MAX = 80 };
-
-/* By hand: this is done for every key of every tenant. */
-size_t config_path_push(struct reader *reader, const char *name)
-{
-    size_t before = reader->path_bytes, at = before;
-    const size_t end = sizeof reader->path - 1;
-
-    if (before > 0 && name[0] != '[' && at < end)
-        reader->path[at++] = '.';
-    for (size_t i = 0; name[i] != '\0' && i < PATH_NAME_MAX && at < end; i++)
-        reader->path[at++] = name[i];
-    reader->path[at] = '\0';
-    reader->path_bytes = at;
-    return before;
-}
-
-void config_path_pop(struct reader *reader, size_t bytes)
-{
-    reader->path_bytes = bytes;
-    reader->path[bytes] = '\0';
-}
-
 static size_t push_number(struct reader *reader, size_t number)
 {
     char text[32];
@@ -272,14 +247,6 @@ static void config_sections_read_key(struct reader *reader, const struct schema_
 
 /* ---- Sections ---- */
 
-const struct schema_key *config_find_key(const struct schema_section *section, const char *name)
-{
-    for (const struct schema_key *key = section->keys; key->name != NULL; key++)
-        if (strcmp(key->name, name) == 0)
-            return key;
-    return NULL;
-}
-
 static void unknown_key(struct reader *reader, const struct schema_section *section,
                         const struct yaml_node *name)
 {
@@ -314,7 +281,7 @@ static void set_default_words(const struct schema_key *key, unsigned *words)
         int number;
 
         snprintf(word, sizeof word, "%.*s", (int)bytes, at);
-        if (config_find_word(key->words, word, &number))
+        if (schema_find_word(key->words, word, &number))
             *words |= 1U << number;
         at += bytes;
     }
@@ -373,7 +340,7 @@ void config_read_section(struct reader *reader, const struct schema_section *sec
     }
     mark_present(section, into);
     for (const struct yaml_node *child = node->first; child != NULL; child = child->next) {
-        const struct schema_key *key = config_find_key(section, child->key->text);
+        const struct schema_key *key = schema_find_key(section, child->key->text);
         if (key != NULL)
             config_sections_read_key(reader, key, child, into);
         else

@@ -114,13 +114,6 @@ static struct place *find_places(struct reader *reader)
     return places;
 }
 
-const struct yaml_node *config_child_or_self(const struct yaml_node *node, const char *name)
-{
-    const struct yaml_node *child = yaml_tree_get(node, name);
-
-    return child != NULL ? child : node;
-}
-
 static bool index_tenants(struct reader *reader, const struct place *places)
 {
     struct config *config = reader->config;
@@ -233,15 +226,4 @@ void config_link_tenants(struct reader *reader)
         return;
     find_parents(reader, places);
     check_levels(reader, places);
-    config_apply_extras(reader);
-    if (!reader->no_memory)
-        config_check_keys(reader);
-}
-
-const struct config_tenant *config_tenant(const struct config *config, const char *name,
-                                          size_t bytes)
-{
-    size_t found = config_index_get(config->index, name, bytes);
-
-    return found != CONFIG_INDEX_NONE ? &config->tenants[found] : NULL;
 }

@@ -1,7 +1,22 @@
-/* config_patterns.c - which names a list of patterns means. */
+/* config_find.c - looks up tenants and models by name, and decides who may use which model. */
 #include "server/config/config.h"
 
+#include "server/config/config_index.h"
+
 #include <string.h>
+
+const struct config_tenant *config_tenant(const struct config *config, const char *name,
+                                          size_t bytes)
+{
+    size_t found = config_index_get(config->index, name, bytes);
+
+    return found != CONFIG_INDEX_NONE ? &config->tenants[found] : NULL;
+}
+
+size_t config_model(const struct config *config, const char *name, size_t bytes)
+{
+    return config_index_get(config->names, name, bytes);
+}
 
 /* `*` stands for any bytes, none too. On a mismatch the last star takes one byte more, and only the
  * last one ever has to: so time is at most pattern x name. */

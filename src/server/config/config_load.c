@@ -1,4 +1,4 @@
-/* config.c - reads a configuration: files, sections, references, and then the result.
+/* config_load.c - reads a configuration: files, sections, references, and then the result.
  *
  * Everything is checked before anything is given back, and every mistake is reported, because
  * whoever changes forty tenants does not want to hear of them one by one.
@@ -30,7 +30,7 @@ struct first {
 static void check_once(struct reader *reader, const struct yaml_node *root, struct first *first)
 {
     for (const struct yaml_node *child = root->first; child != NULL; child = child->next) {
-        const struct schema_key *key = config_find_key(&config_schema, child->key->text);
+        const struct schema_key *key = schema_find_key(&config_schema, child->key->text);
         size_t i = key != NULL ? (size_t)(key - config_schema.keys) : ROOT_KEYS_MAX;
 
         if (i >= ROOT_KEYS_MAX || key->shape != SCHEMA_ONE || strcmp(key->name, "version") == 0)
@@ -72,6 +72,10 @@ static void read_documents(struct reader *reader)
         config_read_extra_tenants(reader);
     if (!reader->no_memory)
         config_link_tenants(reader);
+    if (!reader->no_memory)
+        config_apply_extras(reader);
+    if (!reader->no_memory)
+        config_check_keys(reader);
     if (!reader->no_memory)
         config_check_references(reader);
     if (!reader->no_memory && reader->problems->errors == 0)
