@@ -78,7 +78,8 @@ LOAD   := $(LOAD_SRC:bench/%.c=$(B)/tools/%)
 
 # ---- Flags -------------------------------------------------------------------------------------
 #
-# release, clang      what is shipped, by either compiler
+# release, clang      the usual one, by either compiler; asserts are on, as in all that is tested
+# ship                what is installed and measured: release without asserts
 # O0 O3, clang-O0 clang-O3   the same without and with more optimisation: their output must not differ
 # asan tsan           sanitizers; fuzz: libFuzzer's instrumentation, which only clang has
 
@@ -109,8 +110,14 @@ SANITIZE := -fsanitize=thread -fno-omit-frame-pointer
 else ifeq ($(VARIANT),fuzz)
 OPT := -O1
 SANITIZE := -fsanitize=fuzzer-no-link,address,$(UNDEFINED) -fno-sanitize-recover=all
-else ifeq ($(filter release clang,$(VARIANT)),)
-$(error no variant '$(VARIANT)'; there are release clang O0 O3 clang-O0 clang-O3 asan tsan fuzz)
+else ifeq ($(filter release clang ship,$(VARIANT)),)
+$(error no variant '$(VARIANT)'; there are release clang ship O0 O3 clang-O0 clang-O3 asan tsan fuzz)
+endif
+# What only asserts use is unused without them; the other variants show what really is.
+NDEBUG :=
+ifeq ($(VARIANT),ship)
+NDEBUG := -DNDEBUG -Wno-unused-function -Wno-unused-variable -Wno-unused-but-set-variable \
+          -Wno-unused-parameter
 endif
 # A sanitizer's report names lines, and needs no more; where output alone is compared, nobody looks.
 ifneq ($(SANITIZE),)
@@ -128,7 +135,7 @@ WARN := -Wall -Wextra -Wpedantic -Wshadow -Wconversion $(if $(WERROR),-Werror)
 FORTIFY := $(if $(SANITIZE)$(filter -O0,$(OPT)),,-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2)
 # No contraction into fused multiply-add: a decision must not depend on compiler or processor.
 COMMON := $(OPT) $(DEBUG) -ffp-contract=off -fvisibility=hidden -pthread $(SANITIZE) $(FORTIFY) $(WARN) \
-          -Iinclude -Isrc -I$(PROTO_DIR)
+          -Iinclude -Isrc -I$(PROTO_DIR)$(if $(NDEBUG), $(NDEBUG))
 C_FLAGS   := -std=c11 -D_POSIX_C_SOURCE=200809L $(COMMON) $(CFLAGS)
 CXX_FLAGS := -std=c++17 -fno-exceptions -fno-rtti $(COMMON) $(CXXFLAGS)
 LD_FLAGS  := -pthread $(SANITIZE) -Wl,-z,relro,-z,now,-z,noexecstack -Wl,--as-needed $(LDFLAGS)
@@ -146,7 +153,8 @@ say  = $(if $(V),,@printf '  %-5s %s\n' '$(1)' '$(2)')
 
 # ---- Targets for people ------------------------------------------------------------------------
 
-.PHONY: all lib tests deps run check test bench soak lint rooms walk mutants format fuzz install clean help FORCE
+.PHONY: all lib tests deps run check test bench soak lint rooms walk mutants format fuzz install clean \
+        help bench-shipped install-shipped FORCE
 
 # Use all cores unless told otherwise. A make inside make shares its parent's.
 JOBS := $(shell nproc 2>/dev/null || echo 2)
@@ -176,7 +184,7 @@ help:
 	@echo 'make install    into PREFIX=/usr/local, under DESTDIR if given'
 	@echo 'make clean      remove build/'
 	@echo
-	@echo 'VARIANT=clang|O0|O3|clang-O0|clang-O3|asan|tsan|fuzz builds into build/VARIANT/;'
+	@echo 'VARIANT=clang|ship|O0|O3|clang-O0|clang-O3|asan|tsan|fuzz builds into build/VARIANT/;'
 	@echo 'WERROR=1 (or CI=true) turns warnings into errors, V=1 shows every command.'
 
 deps:
@@ -189,7 +197,8 @@ run:
 
 bench:
 	@tools/deps build bench
-	@$(MAKE) $(B)/tollgate $(LOAD)
+	@$(MAKE) VARIANT=ship bench-shipped
+bench-shipped: $(B)/tollgate $(LOAD)
 	$(B)/tollgate bench $(BENCH_ARGS)
 	@TOLLGATE=$(B)/tollgate LOAD=$(B)/tools tools/bench-gateway
 	@TOLLGATE=$(B)/tollgate tools/bench-grpc
@@ -200,7 +209,7 @@ lint:
 	@tools/deps lint
 	@tools/lint
 rooms: all
-	@tools/rooms
+	@tools/rooms . $(B)/obj
 # WALK=DIR walks through another tree, such as a clone of an older commit.
 walk:
 	@tools/deps build walk
@@ -350,7 +359,10 @@ MAN        := $(wildcard man/*.1)
 fill_in = sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' \
               -e 's|@INCLUDEDIR@|$(INCLUDEDIR)|' -e 's|@VERSION@|$(VERSION)|'
 
-install: all
+# What is installed has no asserts, whatever was built before.
+install:
+	@$(MAKE) VARIANT=ship install-shipped
+install-shipped: all
 	install -d $(DESTDIR)$(BINDIR) $(DESTDIR)$(LIBDIR)/pkgconfig $(DESTDIR)$(INCLUDEDIR)
 	install -m 755 $(B)/tollgate $(DESTDIR)$(BINDIR)/
 	install -m 644 $(B)/libtollgate.a $(B)/$(SO_FILE) $(DESTDIR)$(LIBDIR)/

@@ -7,10 +7,13 @@
 #   TOLLGATE                          the program under test, of the variant that is being tested
 #   TOLLGATE_O0 TOLLGATE_O3           the program by gcc at -O0 and -O3, and by clang:
 #   TOLLGATE_CLANG_O0 TOLLGATE_CLANG_O3   (not set by `make check`: then skip)
+#   TOLLGATE_SHIP                     the program as it is installed, without asserts (likewise)
 #   BUILD CC CXX                      tests/api: the folder with the libraries, and the compilers
 #   E2E_MODULES E2E_SERVE             tests/e2e: the folder with the clients, options of serve
 
 GOLDEN := O0 O3 clang-O0 clang-O3
+# Tests run with asserts, in every variant; the program without them has to print the same as the others,
+# and is installed by a test.
 GCC_GROUP = @gcc TOLLGATE=$(BUILD)/tollgate BUILD=$(BUILD) CC=gcc CXX=g++ \
     $(call programs,$(BUILD),$(UNIT_SRC) $(THREAD_SRC)) $(CLI_TESTS) $(API_TESTS)
 CLANG_GROUP = @clang TOLLGATE=$(BUILD)/clang/tollgate BUILD=$(BUILD)/clang CC=clang CXX=clang++ \
@@ -36,7 +39,8 @@ E2E_ASAN_GROUP = @e2e-asan TOLLGATE=$(BUILD)/asan/tollgate E2E_SERVE=--allow-cor
 FUZZ_GROUP = @fuzz JOBS=$(JOBS) WITH=tools/fuzz-one $(call programs,$(BUILD)/fuzz,$(FUZZ_SRC))
 
 GOLDEN_ENV = TOLLGATE_O0=$(BUILD)/O0/tollgate TOLLGATE_O3=$(BUILD)/O3/tollgate \
-    TOLLGATE_CLANG_O0=$(BUILD)/clang-O0/tollgate TOLLGATE_CLANG_O3=$(BUILD)/clang-O3/tollgate
+    TOLLGATE_CLANG_O0=$(BUILD)/clang-O0/tollgate TOLLGATE_CLANG_O3=$(BUILD)/clang-O3/tollgate \
+    TOLLGATE_SHIP=$(BUILD)/ship/tollgate
 
 test:
 	@tools/deps
@@ -67,11 +71,12 @@ fuzz:
 
 # All variants that `make test` needs, side by side.
 .PHONY: test-variants variant-release variant-clang variant-asan variant-tsan variant-fuzz \
-        $(GOLDEN:%=variant-%) unit-programs thread-programs fuzzers e2e
-test-variants: variant-release variant-clang variant-asan variant-tsan variant-fuzz \
+        variant-ship $(GOLDEN:%=variant-%) unit-programs thread-programs fuzzers e2e
+test-variants: variant-release variant-clang variant-asan variant-tsan variant-fuzz variant-ship \
                $(GOLDEN:%=variant-%)
 variant-release:          ; @$(MAKE) VARIANT=release all tests $(E2E_MODULES)/installed
 variant-clang:            ; @$(MAKE) VARIANT=clang WERROR=1 all unit-programs
+variant-ship:             ; @$(MAKE) VARIANT=ship all
 variant-asan:
 	@$(MAKE) VARIANT=asan unit-programs thread-programs $(BUILD)/asan/tollgate
 variant-tsan:             ; @$(MAKE) VARIANT=tsan thread-programs

@@ -82,4 +82,5 @@ compare 'gcc -O0' "${TOLLGATE_O0:-}"
 compare 'gcc -O3' "${TOLLGATE_O3:-}"
 compare 'clang -O0' "${TOLLGATE_CLANG_O0:-}"
 compare 'clang -O3' "${TOLLGATE_CLANG_O3:-}"
+compare 'without asserts' "${TOLLGATE_SHIP:-}"
 finish

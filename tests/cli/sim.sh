@@ -357,4 +357,5 @@ again 'by gcc at -O0' "${TOLLGATE_O0:-}"
 again 'by gcc at -O3' "${TOLLGATE_O3:-}"
 again 'by clang at -O0' "${TOLLGATE_CLANG_O0:-}"
 again 'by clang at -O3' "${TOLLGATE_CLANG_O3:-}"
+again 'without asserts' "${TOLLGATE_SHIP:-}"
 finish
