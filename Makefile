@@ -39,6 +39,7 @@ THREAD_SRC := $(wildcard tests/thread/test_*.c)
 FUZZ_SRC   := $(wildcard fuzz/fuzz_*.c)
 CLI_TESTS  := $(wildcard tests/cli/*.sh)
 API_TESTS  := $(wildcard tests/api/*.sh)
+TOOL_TESTS := $(wildcard tests/tools/*.sh)
 
 # The parser of HTTP/1: Debian ships its generated C, and it is compiled where it lies.
 LLHTTP     := /usr/share/llhttp

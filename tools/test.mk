@@ -15,7 +15,7 @@ GOLDEN := O0 O3 clang-O0 clang-O3
 # Tests run with asserts, in every variant; the program without them has to print the same as the others,
 # and is installed by a test.
 GCC_GROUP = @gcc TOLLGATE=$(BUILD)/tollgate BUILD=$(BUILD) CC=gcc CXX=g++ \
-    $(call programs,$(BUILD),$(UNIT_SRC) $(THREAD_SRC)) $(CLI_TESTS) $(API_TESTS)
+    $(call programs,$(BUILD),$(UNIT_SRC) $(THREAD_SRC)) $(CLI_TESTS) $(API_TESTS) $(TOOL_TESTS)
 CLANG_GROUP = @clang TOLLGATE=$(BUILD)/clang/tollgate BUILD=$(BUILD)/clang CC=clang CXX=clang++ \
     $(call programs,$(BUILD)/clang,$(UNIT_SRC)) $(CLI_TESTS) \
     $(filter-out tests/api/install.sh,$(API_TESTS))
