@@ -31,7 +31,7 @@ static void set_ticket(const struct tg_gate *gate, struct ticket *ticket,
 
 static struct ticket *begin_ticket(struct tg_gate *gate, const struct tg_call *call)
 {
-    struct ticket *ticket = tickets_get(&gate->tickets);
+    struct ticket *ticket = handles_get(&gate->tickets);
 
     if (!ticket)
         return NULL;

@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 
+#include "lib/core/array.h"
+
 void endings_init(struct endings *endings)
 {
     *endings = (struct endings){.piled_from = INT64_MAX};
@@ -60,7 +62,7 @@ static struct ending pop(struct endings *endings)
 }
 
 /* Whether the entry still stands for the end of an open lease. */
-static struct ticket *still_open(const struct tickets *tickets, struct ending ending)
+static struct ticket *still_open(const struct handles *tickets, struct ending ending)
 {
     struct ticket *ticket = tickets_find(tickets, ending.lease);
 
@@ -68,7 +70,7 @@ static struct ticket *still_open(const struct tickets *tickets, struct ending en
 }
 
 /* Most entries may be of leases that have long gone: then only the others are kept. */
-static void drop_stale(struct endings *endings, const struct tickets *tickets)
+static void drop_stale(struct endings *endings, const struct handles *tickets)
 {
     size_t n = endings->n;
 
@@ -80,25 +82,12 @@ static void drop_stale(struct endings *endings, const struct tickets *tickets)
 
 /* ---- the pile ---- */
 
-static bool endings_reserve(struct endings *endings, size_t n)
-{
-    if (n <= endings->capacity)
-        return true;
-    n += n / 2;
-    struct ending *heap = realloc(endings->heap, n * sizeof *heap);
-    if (!heap)
-        return false;
-    endings->heap = heap;
-    endings->capacity = n;
-    return true;
-}
-
 /* False: no memory, and nothing has changed. */
-static bool work_through_pile(struct endings *endings, const struct tickets *tickets)
+static bool work_through_pile(struct endings *endings, const struct handles *tickets)
 {
-    if (endings->n > 64 && endings->n / 4 > (size_t)tickets->used)
+    if (endings->n > 64 && endings->n / 4 > tickets->used)
         drop_stale(endings, tickets);
-    if (!endings_reserve(endings, endings->n + (size_t)tickets->used))
+    if (!array_reserve(&endings->heap, &endings->capacity, endings->n + tickets->used))
         return false;
     while (endings->pile) {
         struct ticket *ticket = endings->pile;
@@ -127,7 +116,7 @@ static struct ticket *look_on_pile(struct endings *endings, tg_ms until)
     return NULL;
 }
 
-struct ticket *endings_take(struct endings *endings, const struct tickets *tickets, tg_ms until)
+struct ticket *endings_take(struct endings *endings, const struct handles *tickets, tg_ms until)
 {
     struct ticket *ticket = NULL;
 

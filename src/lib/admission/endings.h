@@ -53,6 +53,6 @@ static inline tg_ms endings_next(const struct endings *endings)
 }
 
 /* A ticket whose end has come by `until`; null: none has. */
-struct ticket *endings_take(struct endings *endings, const struct tickets *tickets, tg_ms until);
+struct ticket *endings_take(struct endings *endings, const struct handles *tickets, tg_ms until);
 
 #endif

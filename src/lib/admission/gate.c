@@ -175,7 +175,7 @@ void tg_gate_free(struct tg_gate *gate)
     law_fini(&gate->law);
     queue_fini(&gate->queue);
     peers_fini(&gate->peers);
-    tickets_fini(&gate->tickets);
+    handles_fini(&gate->tickets);
     heap_fini(&gate->waits);
     endings_fini(&gate->endings);
     free(gate);

@@ -27,7 +27,7 @@ struct tg_gate {
     tg_ms latest; /* the time, as queue, leases and law see it: it never goes back */
     int64_t in_flight;
     int64_t low_in_flight;
-    struct tickets tickets;
+    struct handles tickets;
 
     double mean_service_ms; /* of late; 0: no sample yet */
     double last_sample_ms;

@@ -15,7 +15,7 @@ void tg_gate_get_stats(struct tg_gate *gate, struct tg_gate_stats *stats)
         stats->queued[p] = gate->queue.classes[p].waiting;
     stats->admitted = atomic_load_explicit(&gate->admitted, memory_order_relaxed);
     peers_sum(&gate->peers, &stats->peers, &stats->peer_calls);
-    stats->leases = gate->tickets.used;
+    stats->leases = (int64_t)gate->tickets.used;
     stats->memory_used = gate->memory_used;
     stats->last_ms = gate->last_sample_ms;
     spin_unlock(&gate->lock);

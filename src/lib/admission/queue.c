@@ -21,7 +21,7 @@ static bool goes_before(const struct heap_node *a, const struct heap_node *b)
 
     if (x->tag < y->tag || x->tag > y->tag)
         return x->tag < y->tag;
-    return x->first->arrival < y->first->arrival;
+    return TAILQ_FIRST(&x->calls)->arrival < TAILQ_FIRST(&y->calls)->arrival;
 }
 
 void queue_init(struct queue *queue)
@@ -59,7 +59,7 @@ void queue_set_shares(struct queue *queue, const double share[TG_PRIORITY_COUNT]
 
 static bool is_idle(const struct flow *flow)
 {
-    return flow->first == NULL;
+    return TAILQ_EMPTY(&flow->calls);
 }
 
 /* Forgets the idle flows whose tag is at most `tag`. */
@@ -111,6 +111,7 @@ static struct flow *get_flow(struct queue *queue, struct queue_class *line, stru
     if (!flow)
         return NULL;
     *flow = (struct flow){.id = tenant, .tag = line->virtual_time};
+    TAILQ_INIT(&flow->calls);
     table_insert(&line->flows, tenant)->states.block = flow;
     return flow;
 }
@@ -143,18 +144,6 @@ int64_t queue_ahead_of(const struct queue *queue, enum tg_priority priority, str
     return ahead;
 }
 
-/* The flow has its first call: it takes turns again. */
-static bool begin_turns(struct queue_class *line, struct flow *flow, struct ticket *ticket)
-{
-    flow->first = ticket;
-    if (flow->tag < line->virtual_time)
-        flow->tag = line->virtual_time;
-    if (heap_add(&line->turns, &flow->turn))
-        return true;
-    flow->first = NULL;
-    return false;
-}
-
 bool queue_push(struct queue *queue, struct ticket *ticket, struct table_id tenant, double weight)
 {
     struct queue_class *line = &queue->classes[ticket->priority];
@@ -162,16 +151,18 @@ bool queue_push(struct queue *queue, struct ticket *ticket, struct table_id tena
 
     if (!flow)
         return false;
+    bool was_idle = is_idle(flow);
     ticket->arrival = ++queue->arrivals;
-    if (is_idle(flow) && !begin_turns(line, flow, ticket))
-        return false;
+    TAILQ_INSERT_TAIL(&flow->calls, ticket, in_flow);
+    if (was_idle) { /* it takes turns again */
+        flow->tag = flow->tag < line->virtual_time ? line->virtual_time : flow->tag;
+        if (!heap_add(&line->turns, &flow->turn)) {
+            TAILQ_REMOVE(&flow->calls, ticket, in_flow);
+            return false;
+        }
+    }
     flow->weight = weight;
     ticket->flow = flow;
-    ticket->next = NULL;
-    ticket->previous = flow->last;
-    if (flow->last)
-        flow->last->next = ticket;
-    flow->last = ticket;
     flow->n++;
     if (line->waiting++ == 0)
         line->earned = 0;
@@ -182,19 +173,12 @@ void queue_remove(struct queue *queue, struct ticket *ticket)
 {
     struct queue_class *line = &queue->classes[ticket->priority];
     struct flow *flow = ticket->flow;
-    bool was_first = flow->first == ticket;
+    bool was_first = TAILQ_FIRST(&flow->calls) == ticket;
 
-    if (ticket->previous)
-        ticket->previous->next = ticket->next;
-    if (ticket->next)
-        ticket->next->previous = ticket->previous;
-    else
-        flow->last = ticket->previous;
-    if (was_first && !ticket->next)
+    TAILQ_REMOVE(&flow->calls, ticket, in_flow);
+    if (is_idle(flow))
         heap_remove(&line->turns, &flow->turn);
-    if (was_first)
-        flow->first = ticket->next;
-    if (was_first && flow->first)
+    else if (was_first)
         heap_moved(&line->turns, &flow->turn);
     ticket->flow = NULL;
     flow->n--;
@@ -227,7 +211,7 @@ struct ticket *queue_serve(struct queue *queue, enum tg_priority priority)
 {
     struct queue_class *line = &queue->classes[priority];
     struct flow *flow = flow_of(heap_first(&line->turns));
-    struct ticket *ticket = flow->first;
+    struct ticket *ticket = TAILQ_FIRST(&flow->calls);
 
     if (line->earned >= QUEUE_TURN)
         line->earned -= QUEUE_TURN;

@@ -22,10 +22,10 @@ struct flow {
     struct table_id id;
     double tag;
     double weight;
-    struct ticket *first, *last;
-    int64_t n;             /* calls */
-    struct heap_node turn; /* in the heap of its class; only while it has calls */
-    struct flow *next;     /* among the spare ones */
+    TAILQ_HEAD(, ticket) calls; /* in the order of their arrival */
+    int64_t n;                  /* calls */
+    struct heap_node turn;      /* in the heap of its class; only while it has calls */
+    struct flow *next;          /* among the spare ones */
 };
 
 struct queue_class {

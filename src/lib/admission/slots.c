@@ -81,7 +81,8 @@ void gate_give_back(struct tg_gate *gate, struct ticket *ticket)
 void gate_drop(struct tg_gate *gate, struct ticket *ticket)
 {
     gate_give_back(gate, ticket);
-    tickets_put(&gate->tickets, ticket);
+    ticket->state = TICKET_FREE;
+    handles_put(&gate->tickets, &ticket->handle);
     if (gate->tickets.used == 0)
         endings_clear(&gate->endings);
     gate_grant(gate);

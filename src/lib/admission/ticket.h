@@ -1,8 +1,8 @@
 /* ticket.h - what the gate knows of a call that holds something, waits, or is on its way.
  *
- * A lease is the number of a ticket: its place and its generation. The generation changes when the
- * ticket is freed, so the number of a call that has ended finds nothing, however often it comes
- * back. The gate's lock covers everything here.
+ * A lease is the id of a ticket (core/handles.h): that of a call that has ended finds nothing,
+ * however often it comes back. Tickets never move, since queues and heaps point at them. The gate's
+ * lock covers everything here.
  *
  *                    precheck
  *        (free) ------------------> CHECKED
@@ -33,6 +33,9 @@
 #ifndef TG_ADMISSION_TICKET_H
 #define TG_ADMISSION_TICKET_H
 
+#include <sys/queue.h>
+
+#include "lib/core/handles.h"
 #include "lib/core/heap.h"
 #include "lib/store/claim.h"
 #include "tollgate.h"
@@ -54,8 +57,7 @@ struct flow;
  * scopes: between threads on two cores it is the number of lines that go back and forth which
  * costs. */
 struct ticket {
-    _Alignas(CACHE_LINE) uint32_t index;
-    uint32_t generation;
+    _Alignas(CACHE_LINE) struct handle handle;
     uint8_t state;        /* enum ticket_state */
     uint8_t priority;     /* enum tg_priority */
     bool counts_peer : 1; /* what it holds */
@@ -70,12 +72,11 @@ struct ticket {
     tg_ms charged_at;
     tg_ms deadline; /* of the wait, or of the lease */
 
-    struct ticket *next; /* in its flow, or among the free ones */
     tg_ms lease_ttl;
     struct claim claim;
 
     /* Of a call that waits: */
-    struct ticket *previous;
+    TAILQ_ENTRY(ticket) in_flow;
     struct flow *flow;
     uint64_t arrival;
     struct heap_node wait; /* among those whose wait will be over */
@@ -91,28 +92,21 @@ struct ticket {
     struct tg_axes axes; /* of one that a remote store is asked for: as far as it is decided */
 };
 
-enum { TICKET_CHUNK = 64 };
-
-struct tickets {
-    struct ticket **chunks;
-    uint32_t n_chunks;
-    struct ticket *free;
-    int64_t used;
-};
-
-void tickets_init(struct tickets *tickets);
-void tickets_fini(struct tickets *tickets);
-
-/* Null: no memory. Everything but index and generation is the caller's to set. */
-struct ticket *tickets_get(struct tickets *tickets);
-void tickets_put(struct tickets *tickets, struct ticket *ticket);
+/* A pool of tickets; 2^32 - 1 at most, which is a terabyte. */
+static inline void tickets_init(struct handles *tickets)
+{
+    handles_init(tickets, sizeof(struct ticket), 32, UINT32_MAX);
+}
 
 static inline tg_lease ticket_lease(const struct ticket *ticket)
 {
-    return (tg_lease)ticket->generation << 32 | (ticket->index + 1);
+    return ticket->handle.id;
 }
 
 /* Null if the lease has ended, or never was. */
-struct ticket *tickets_find(const struct tickets *tickets, tg_lease lease);
+static inline struct ticket *tickets_find(const struct handles *tickets, tg_lease lease)
+{
+    return handles_find(tickets, lease);
+}
 
 #endif

@@ -1,8 +1,8 @@
 /* account.c - the pool, the table and the tree of accounts. See account.h. */
 #include "lib/budget/account.h"
 
+#include <assert.h>
 #include <stdlib.h>
-#include <string.h>
 
 /* How many accounts one opening looks at to find an idle one. The search goes on from there the
  * next time; all calls wait meanwhile, so it is bounded. */
@@ -10,151 +10,81 @@ enum { SEARCH_MAX = 256 };
 
 enum tg_err accounts_init(struct accounts *accounts, size_t max)
 {
-    *accounts = (struct accounts){.max = max, .n_buckets = 1};
-    while (accounts->n_buckets < max)
-        accounts->n_buckets *= 2;
-    accounts->chunks = calloc((max + ACCOUNT_CHUNK - 1) / ACCOUNT_CHUNK, sizeof(struct account *));
-    accounts->buckets = calloc(accounts->n_buckets, sizeof(struct account *));
-    if (accounts->chunks && accounts->buckets)
-        return TG_OK;
-    accounts_fini(accounts);
-    return TG_ERR_MEMORY;
-}
-
-static struct account *at(const struct accounts *accounts, size_t index)
-{
-    return &accounts->chunks[index / ACCOUNT_CHUNK][index % ACCOUNT_CHUNK];
+    *accounts = (struct accounts){.max = max};
+    handles_init(&accounts->pool, sizeof(struct account), 32, max);
+    return hash_table_reserve(&accounts->names, max);
 }
 
 void accounts_fini(struct accounts *accounts)
 {
-    for (size_t i = 0; i < accounts->made; i++)
-        free(at(accounts, i)->books);
-    for (size_t i = 0; i < accounts->made; i += ACCOUNT_CHUNK)
-        free(accounts->chunks[i / ACCOUNT_CHUNK]);
-    free(accounts->chunks);
-    free(accounts->buckets);
+    uint64_t place = 0;
+
+    for (struct account *account; (account = handles_next(&accounts->pool, &place)) != NULL;)
+        free(account->books);
+    handles_fini(&accounts->pool);
+    hash_table_fini(&accounts->names);
 }
 
 /* ---- finding ---- */
 
 struct account *accounts_find(const struct accounts *accounts, tg_account number)
 {
-    uint32_t index = (uint32_t)number - 1;
+    struct account *account = handles_find(&accounts->pool, number);
 
-    if ((uint32_t)number == 0 || index >= accounts->made)
-        return NULL;
-    struct account *account = at(accounts, index);
-    if (!account->in_use || account->generation != (uint32_t)(number >> 32))
-        return NULL;
     for (const struct account *above = account; above; above = above->parent)
         if (above->closed)
             return NULL;
     return account;
 }
 
-static struct account **account_bucket_of(const struct accounts *accounts, struct account_name name)
+static struct hash_slot *account_slot_of(const struct accounts *accounts, struct account_name name)
 {
-    return &accounts->buckets[name.low & (accounts->n_buckets - 1)];
+    struct hash_slot *slot = hash_table_find(&accounts->names, name.low);
+
+    for (; slot; slot = hash_table_find_next(&accounts->names, slot)) {
+        const struct account *account = slot->item;
+        if (account->name.low == name.low && account->name.high == name.high)
+            break;
+    }
+    return slot;
 }
 
 struct account *accounts_named(const struct accounts *accounts, struct account_name name)
 {
-    struct account *account = *account_bucket_of(accounts, name);
+    const struct hash_slot *slot = account_slot_of(accounts, name);
 
-    while (account && (account->name.low != name.low || account->name.high != name.high))
-        account = account->next;
-    return account;
-}
-
-/* ---- the pool ---- */
-
-/* Accounts stand in chunks that never move, since others point at them. */
-static bool account_add_chunk(struct accounts *accounts)
-{
-    size_t bytes = ACCOUNT_CHUNK * sizeof(struct account);
-    struct account *chunk = aligned_alloc(ACCOUNT_LINE, bytes);
-
-    if (!chunk)
-        return false;
-    memset(chunk, 0, bytes);
-    accounts->chunks[accounts->made / ACCOUNT_CHUNK] = chunk;
-    for (uint32_t i = ACCOUNT_CHUNK; i-- > 0;) {
-        chunk[i].index = (uint32_t)accounts->made + i;
-        chunk[i].generation = 1;
-        chunk[i].next = accounts->free;
-        accounts->free = &chunk[i];
-    }
-    accounts->made += ACCOUNT_CHUNK;
-    return true;
-}
-
-static struct account *get(struct accounts *accounts)
-{
-    bool room = (accounts->made + ACCOUNT_CHUNK - 1) / ACCOUNT_CHUNK <
-                (accounts->max + ACCOUNT_CHUNK - 1) / ACCOUNT_CHUNK;
-
-    if (!accounts->free && (!room || !account_add_chunk(accounts)))
-        return NULL;
-    struct account *account = accounts->free;
-    accounts->free = account->next;
-    accounts->used++;
-    return account;
-}
-
-/* A place whose numbers are used up is never used again: a number is not used twice. */
-static void account_put(struct accounts *accounts, struct account *account)
-{
-    free(account->books);
-    account->books = NULL;
-    account->n_books = 0;
-    account->in_use = false;
-    accounts->used--;
-    if (account->generation == UINT32_MAX)
-        return;
-    account->generation++;
-    account->next = accounts->free;
-    accounts->free = account;
+    return slot ? slot->item : NULL;
 }
 
 /* ---- the table and the tree ---- */
 
 static void link_in(struct accounts *accounts, struct account *account)
 {
-    struct account **bucket = account_bucket_of(accounts, account->name);
-    struct account *parent = account->parent;
-
-    account->next = *bucket;
-    *bucket = account;
-    account->older = account->younger = NULL;
-    if (!parent)
+    assert(!account_slot_of(accounts, account->name));
+    hash_table_insert(&accounts->names, account->name.low)->item = account;
+    LIST_INIT(&account->open_kids);
+    if (!account->parent)
         return;
-    parent->kids++;
-    account->older = parent->first_kid;
-    if (account->older)
-        account->older->younger = account;
-    parent->first_kid = account;
-}
-
-static void account_take_out(struct accounts *accounts, struct account *account)
-{
-    struct account **link = account_bucket_of(accounts, account->name);
-
-    while (*link != account)
-        link = &(*link)->next;
-    *link = account->next;
-    if (account->older)
-        account->older->younger = account->younger;
-    if (account->younger)
-        account->younger->older = account->older;
-    else if (account->parent)
-        account->parent->first_kid = account->older;
+    account->parent->kids++;
+    LIST_INSERT_HEAD(&account->parent->open_kids, account, sibling);
 }
 
 void accounts_close(struct accounts *accounts, struct account *account)
 {
-    account_take_out(accounts, account);
+    assert(!account->closed);
+    hash_table_remove(&accounts->names, account_slot_of(accounts, account->name));
+    if (account->parent)
+        LIST_REMOVE(account, sibling);
     account->closed = true;
+}
+
+static void account_put(struct accounts *accounts, struct account *account)
+{
+    assert(LIST_EMPTY(&account->open_kids) && account->kids == 0 && account->held == 0);
+    free(account->books);
+    account->books = NULL;
+    account->n_books = 0;
+    handles_put(&accounts->pool, &account->handle);
 }
 
 void accounts_settle_up(struct accounts *accounts, struct account *account)
@@ -183,7 +113,7 @@ static bool books_are_empty(const struct account *account, tg_ms now)
 
 static bool is_idle(const struct account *account, size_t level, tg_ms now)
 {
-    return account->in_use && !account->closed && account->parent && account->level >= level &&
+    return account && !account->closed && account->parent && account->level >= level &&
            account->held == 0 && account->kids == 0 && books_are_empty(account, now);
 }
 
@@ -192,8 +122,8 @@ static bool is_idle(const struct account *account, size_t level, tg_ms now)
 static bool take_over(struct accounts *accounts, size_t level, tg_ms now)
 {
     for (int i = 0; i < SEARCH_MAX; i++) {
-        struct account *account = at(accounts, accounts->hand);
-        accounts->hand = accounts->hand + 1 < accounts->made ? accounts->hand + 1 : 0;
+        struct account *account = handles_used_at(&accounts->pool, accounts->hand);
+        accounts->hand = accounts->hand + 1 < accounts->pool.made ? accounts->hand + 1 : 0;
         if (is_idle(account, level, now)) {
             accounts_close(accounts, account);
             accounts_settle_up(accounts, account);
@@ -208,14 +138,13 @@ enum tg_err accounts_add(struct accounts *accounts, struct account *parent,
 {
     size_t level = parent ? parent->level + 1u : 0;
 
-    if (accounts->used >= accounts->max && !take_over(accounts, level, now))
+    if (accounts->pool.used >= accounts->max && !take_over(accounts, level, now))
         return TG_ERR_FULL;
-    struct account *fresh = get(accounts);
+    struct account *fresh = handles_get(&accounts->pool);
     if (!fresh)
         return TG_ERR_MEMORY;
     fresh->parent = parent;
     fresh->level = (uint8_t)level;
-    fresh->in_use = true;
     fresh->closed = false;
     fresh->held = 0;
     fresh->kids = 0;

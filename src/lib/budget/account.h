@@ -1,9 +1,9 @@
 /* account.h - the accounts of a bank: a tree, a table of names, and a pool of fixed size.
  *
  * An account is found by its number on the deciding path, and by (parent, name) when a user comes.
- * The number is the account's place and its generation, so the number of one that has gone finds
- * nothing. The name is known by 128 bits of a hash with a secret seed, which the parent's number is
- * part of; it is not kept.
+ * The number is the account's id in a pool of handles (core/handles.h), so that of one that has
+ * gone finds nothing. The name is known by 128 bits of a hash with a secret seed, which the number
+ * of the parent is part of; it is not kept.
  *
  *     (free) --- open ---> OPEN --- close, or taken over ---> closed ---> (free)
  *                                                                |
@@ -17,9 +17,13 @@
 #ifndef TG_BUDGET_ACCOUNT_H
 #define TG_BUDGET_ACCOUNT_H
 
-#include "lib/budget/book.h"
+#include <sys/queue.h>
 
-enum { ACCOUNT_LINE = 64, ACCOUNT_CHUNK = 64 };
+#include "lib/budget/book.h"
+#include "lib/core/handles.h"
+#include "lib/core/hash_table.h"
+
+enum { ACCOUNT_LINE = 64 };
 
 /* 128 bits of a parent and a name. */
 struct account_name {
@@ -28,41 +32,35 @@ struct account_name {
 
 struct account {
     /* What a reservation looks at fits in one cache line. */
-    _Alignas(ACCOUNT_LINE) struct account *parent; /* null: at the top */
+    _Alignas(ACCOUNT_LINE) struct handle handle;
+    struct account *parent; /* null: at the top */
     struct book *books;
     uint8_t n_books;
     uint8_t level; /* 0 at the top */
-    bool in_use;
     bool closed;
     uint32_t held; /* reservations that were made here, and who else needs it to stay */
     uint32_t kids; /* accounts under it, closed ones too */
-    uint32_t index;
-    uint32_t generation;
 
     struct account_name name;
-    struct account *next;                        /* of the same bucket, or among the free */
-    struct account *first_kid, *older, *younger; /* open ones; among those of its parent */
+    LIST_HEAD(, account) open_kids; /* the youngest first */
+    LIST_ENTRY(account) sibling;    /* in its parent's open_kids, unless it is at the top */
 };
 
 struct accounts {
-    struct account **chunks; /* room for all there can be; those that exist come first */
-    struct account **buckets;
-    size_t n_buckets; /* a power of two */
+    struct handles pool;
+    struct hash_table names; /* of open accounts, by the low half of their names */
     size_t max;
-    size_t made; /* have existed, in use or free */
-    size_t used;
-    size_t hand; /* where the search for an idle one goes on */
-    struct account *free;
+    uint64_t hand; /* the place from which the search for an idle one goes on */
 };
 
-/* TG_ERR_MEMORY. Tables are as large as they will ever be: they are never copied under the lock,
- * and what is not used of them takes no memory of the machine. */
+/* TG_ERR_MEMORY. The table is as large as it will ever be: it is never copied under the lock, and
+ * what is not used of it takes no memory of the machine. */
 enum tg_err accounts_init(struct accounts *accounts, size_t max);
 void accounts_fini(struct accounts *accounts);
 
 static inline tg_account account_number(const struct account *account)
 {
-    return (tg_account)account->generation << 32 | (account->index + 1);
+    return account->handle.id;
 }
 
 /* Null if there is none of this number, or it, or one above it, is closed. */

@@ -35,6 +35,7 @@ enum tg_err tg_bank_new(const struct tg_bank_config *config, struct tg_bank **ba
         return problem_say(problem, TG_ERR_MEMORY, "no memory for a bank");
     memset(fresh, 0, sizeof *fresh);
     fresh->seed = config->seed;
+    handles_init(&fresh->holds, sizeof(struct hold), HOLD_PLACE_BITS, HOLDS_MAX);
     if (accounts_init(&fresh->accounts, config->max_accounts)) {
         free(fresh);
         return problem_say(problem, TG_ERR_MEMORY, "no memory for a bank of %zu accounts",
@@ -49,7 +50,7 @@ void tg_bank_free(struct tg_bank *bank)
     if (!bank)
         return;
     accounts_fini(&bank->accounts);
-    holds_fini(&bank->holds);
+    handles_fini(&bank->holds);
     free(bank);
 }
 
@@ -101,17 +102,17 @@ static tg_micro ask_all(const struct account *account, tg_micro need, tg_ms now,
 static void write_reservation(struct tg_bank *bank, struct account *leaf, tg_micro money, tg_ms now,
                               struct tg_money_answer *answer)
 {
-    struct hold *hold = holds_get(&bank->holds);
+    struct hold *hold = handles_get(&bank->holds);
 
     hold->account = leaf;
     hold->reserved_at = now;
-    hold->as.money = money;
+    hold->money = money;
     leaf->held++;
     bank->outstanding += money;
     for (const struct account *account = leaf; account; account = account->parent)
         for (size_t i = 0; i < account->n_books; i++)
             book_reserve(&account->books[i], money);
-    answer->reservation = hold->number;
+    answer->reservation = hold->handle.id;
     answer->reserved = money;
 }
 
@@ -123,7 +124,7 @@ static enum tg_err bank_reserve(struct tg_bank *bank, tg_account number, tg_micr
 
     if (!leaf)
         return TG_ERR_UNKNOWN;
-    enum tg_err err = holds_make_room(&bank->holds);
+    enum tg_err err = handles_reserve(&bank->holds);
     if (err)
         return err;
     now = bank_now(bank, now);
@@ -172,7 +173,7 @@ static void bank_settle(struct tg_bank *bank, struct hold *hold, tg_micro spent,
                         struct tg_spend *spend)
 {
     struct account *leaf = hold->account;
-    tg_micro money = hold->as.money;
+    tg_micro money = hold->money;
 
     spent = clamp_reported(bank, spent, money);
     *spend = (struct tg_spend){account_number(leaf), hold->reserved_at, money, spent};
@@ -180,7 +181,7 @@ static void bank_settle(struct tg_bank *bank, struct hold *hold, tg_micro spent,
         for (size_t i = 0; i < account->n_books; i++)
             book_settle(&account->books[i], hold->reserved_at, money, spent);
     bank->outstanding -= money;
-    holds_put(&bank->holds, hold);
+    handles_put(&bank->holds, &hold->handle);
     leaf->held--;
     accounts_settle_up(&bank->accounts, leaf);
 }
@@ -193,7 +194,7 @@ bool tg_bank_settle(struct tg_bank *bank, tg_reservation reservation, tg_micro s
     if (reservation == 0)
         return false;
     spin_lock(&bank->lock);
-    struct hold *hold = holds_find(&bank->holds, reservation);
+    struct hold *hold = handles_find(&bank->holds, reservation);
     if (hold)
         bank_settle(bank, hold, spent, &line);
     else

@@ -200,13 +200,34 @@ static const struct book *same_window(const struct account *account, const struc
     return NULL;
 }
 
+static bool is_below(const struct account *account, const struct account *above)
+{
+    while (account && account != above)
+        account = account->parent;
+    return account != NULL;
+}
+
+/* What was reserved at `account` and below since `begin` and has not been settled. */
+static tg_micro outstanding_since(const struct tg_bank *bank, const struct account *account,
+                                  tg_ms begin)
+{
+    tg_micro sum = 0;
+    uint64_t place = 0;
+
+    for (const struct hold *hold; (hold = handles_next(&bank->holds, &place)) != NULL;)
+        if (hold->reserved_at >= begin && is_below(hold->account, account))
+            sum += hold->money;
+    assert(sum <= bank->outstanding);
+    return sum;
+}
+
 static void carry(const struct tg_bank *bank, struct account *account, struct book *books, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         const struct book *old = same_window(account, &books[i], i);
         books[i].settled = old ? old->settled : 0;
         books[i].outstanding =
-            old ? old->outstanding : holds_since(&bank->holds, account, books[i].begin);
+            old ? old->outstanding : outstanding_since(bank, account, books[i].begin);
     }
 }
 
@@ -274,8 +295,8 @@ enum tg_err tg_bank_restore(struct tg_bank *bank, tg_account account, size_t bud
 
 static struct account *first_leaf(struct account *account)
 {
-    while (account->first_kid)
-        account = account->first_kid;
+    while (!LIST_EMPTY(&account->open_kids))
+        account = LIST_FIRST(&account->open_kids);
     return account;
 }
 

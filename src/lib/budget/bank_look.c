@@ -95,7 +95,7 @@ void tg_bank_get_stats(struct tg_bank *bank, struct tg_bank_stats *stats)
 {
     spin_lock(&bank->lock);
     *stats = (struct tg_bank_stats){
-        .accounts = bank->accounts.used,
+        .accounts = bank->accounts.pool.used,
         .reservations = bank->holds.used,
         .overshoots = bank->overshoots,
         .overshot = bank->overshot,

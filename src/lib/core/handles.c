@@ -4,8 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-_Static_assert(HANDLES_FIRST_CHUNK == 1 << 6, "handles_at() takes six bits off");
-
 void handles_init(struct handles *pool, size_t item_bytes, unsigned place_bits, uint64_t max)
 {
     *pool = (struct handles){.item_bytes = item_bytes,
@@ -25,17 +23,15 @@ void handles_fini(struct handles *pool)
     pool->made = pool->used = 0;
 }
 
-enum tg_err handles_reserve(struct handles *pool)
+enum tg_err handles_grow(struct handles *pool)
 {
-    int chunk = 57 - __builtin_clzll(pool->made + HANDLES_FIRST_CHUNK);
+    int chunk = 63 - HANDLES_FIRST_BITS - __builtin_clzll(pool->made + (1 << HANDLES_FIRST_BITS));
 
-    if (pool->free)
-        return TG_OK;
     if (pool->made >= pool->max)
         return TG_ERR_FULL;
     assert(chunk >= 0 && chunk < HANDLES_CHUNKS);
     if (!pool->chunks[chunk]) {
-        size_t items = (size_t)HANDLES_FIRST_CHUNK << chunk;
+        size_t items = (size_t)1 << (HANDLES_FIRST_BITS + chunk);
         if (items > PTRDIFF_MAX / pool->item_bytes)
             return TG_ERR_MEMORY;
         pool->chunks[chunk] = aligned_alloc(HANDLES_ALIGNMENT, items * pool->item_bytes);
@@ -50,7 +46,7 @@ void *handles_get(struct handles *pool)
     if (handle) {
         pool->free = handle->next_free;
         handle->id = ~handle->id;
-    } else if (handles_reserve(pool) == TG_OK) {
+    } else if (handles_grow(pool) == TG_OK) {
         uint64_t place = pool->made++;
         handle = handles_at(pool, place);
         memset(handle, 0, pool->item_bytes);
@@ -66,11 +62,11 @@ void *handles_get(struct handles *pool)
 void handles_put(struct handles *pool, struct handle *handle)
 {
     assert(handles_find(pool, handle->id) == handle && pool->used > 0);
-    bool used_up = handle->id >> pool->place_bits == UINT64_MAX >> pool->place_bits;
-    handle->id = ~(handle->id + (UINT64_C(1) << pool->place_bits));
+    uint64_t next = handle->id + (UINT64_C(1) << pool->place_bits);
     pool->used--;
-    if (used_up)
-        return; /* the complement of a generation of 0: no id is ever like it */
-    handle->next_free = pool->free;
-    pool->free = handle;
+    if (next > handle->id) { /* generations are not used up */
+        handle->next_free = pool->free;
+        pool->free = handle;
+    }
+    handle->id = ~next;
 }

@@ -22,7 +22,7 @@
  *
  * A new item is all zero but for its handle; one that is used again is as it was put back.
  *
- * Items stand in chunks that double: 64, 128, 256 and so on, so a lookup is a count of leading
+ * Items stand in chunks that double: 256, 512, 1024 and so on, so a lookup is a count of leading
  * zeros and one load from a row inside the pool, and nothing is allocated once as many items have
  * been in use at one time as ever will be. Items are initialised one by one as they are first used:
  * adding a large chunk is quick, and what is not used of it takes no memory of the machine. The
@@ -49,13 +49,12 @@ struct handle {
 };
 
 enum {
-    HANDLES_FIRST_CHUNK = 64, /* items */
-    HANDLES_CHUNKS = 27,      /* 64 << 27 is beyond any 32-bit place */
-    HANDLES_ALIGNMENT = 64    /* bytes, of a chunk: items of whole cache lines begin on one */
+    HANDLES_FIRST_BITS = 8, /* the first chunk has 2^8 items */
+    HANDLES_CHUNKS = 25,    /* 2^8 << 25 is beyond any 32-bit place */
+    HANDLES_ALIGNMENT = 64  /* bytes, of a chunk: items of whole cache lines begin on one */
 };
 
 struct handles {
-    char *chunks[HANDLES_CHUNKS]; /* null: not yet allocated */
     size_t item_bytes;
     uint64_t place_mask;
     uint64_t max;  /* places there may be */
@@ -63,6 +62,7 @@ struct handles {
     uint64_t used; /* items in use */
     struct handle *free;
     unsigned place_bits;
+    char *chunks[HANDLES_CHUNKS]; /* null: not yet allocated */
 };
 
 /* Items of so many bytes, a multiple of 8; `max` of them, below 2^place_bits; place_bits 1 to 32.
@@ -72,8 +72,14 @@ void handles_init(struct handles *pool, size_t item_bytes, unsigned place_bits, 
 /* Frees all items, those in use, too; what they point at is the owner's. */
 void handles_fini(struct handles *pool);
 
+/* The slow half of handles_reserve(). */
+enum tg_err handles_grow(struct handles *pool);
+
 /* Makes sure that the next handles_get() succeeds. TG_ERR_MEMORY; TG_ERR_FULL: there are `max`. */
-enum tg_err handles_reserve(struct handles *pool);
+static inline enum tg_err handles_reserve(struct handles *pool)
+{
+    return pool->free ? TG_OK : handles_grow(pool);
+}
 
 /* An item, with its id set; null: no memory, or there are `max`. */
 void *handles_get(struct handles *pool);
@@ -82,15 +88,15 @@ void *handles_get(struct handles *pool);
  * given out again; fields that the owner never sets again keep their values. */
 void handles_put(struct handles *pool, struct handle *handle);
 
-/* The item at a place below `made`, in use or not. Chunk c begins at place (64 << c) - 64. */
+/* The item at a place below `made`, in use or not. Chunk c begins at place (256 << c) - 256. */
 static inline struct handle *handles_at(const struct handles *pool, uint64_t place)
 {
-    uint64_t from_first = place + HANDLES_FIRST_CHUNK;
-    int top = 63 - __builtin_clzll(from_first);
+    uint64_t shifted = place + (1 << HANDLES_FIRST_BITS);
+    int top = 63 - __builtin_clzll(shifted);
 
     assert(place < pool->made);
-    return (struct handle *)(void *)(pool->chunks[top - 6] +
-                                     (from_first ^ UINT64_C(1) << top) * pool->item_bytes);
+    return (struct handle *)(void *)(pool->chunks[top - HANDLES_FIRST_BITS] +
+                                     (shifted ^ UINT64_C(1) << top) * pool->item_bytes);
 }
 
 /* The item of an id, or null if that has ended or never was. Any number may be asked for. */
@@ -104,15 +110,22 @@ static inline void *handles_find(const struct handles *pool, uint64_t id)
     return handle->id == id ? handle : NULL;
 }
 
+/* The item at a place below `made`, or null if it is not in use. */
+static inline void *handles_used_at(const struct handles *pool, uint64_t place)
+{
+    struct handle *handle = handles_at(pool, place);
+
+    return (handle->id & pool->place_mask) == place + 1 ? handle : NULL;
+}
+
 /* All items in use: begin with 0; the next place to go on from is written back; null: no more. */
 static inline void *handles_next(const struct handles *pool, uint64_t *place)
 {
-    while (*place < pool->made) {
-        struct handle *handle = handles_at(pool, (*place)++);
-        if ((handle->id & pool->place_mask) == *place)
-            return handle;
-    }
-    return NULL;
+    void *item = NULL;
+
+    while (!item && *place < pool->made)
+        item = handles_used_at(pool, (*place)++);
+    return item;
 }
 
 #endif

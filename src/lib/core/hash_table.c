@@ -1,7 +1,6 @@
 /* hash_table.c - the operations that change a hash table. See hash_table.h. */
 #include "lib/core/hash_table.h"
 
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,11 +10,6 @@ enum { CAPACITY_MIN = 16 };
 static size_t items_max(size_t capacity)
 {
     return capacity - capacity / 4;
-}
-
-static bool is_slot_of(const struct hash_table *table, const struct hash_slot *slot)
-{
-    return table->capacity > 0 && slot >= table->slots && slot < table->slots + table->capacity;
 }
 
 void hash_table_fini(struct hash_table *table)
@@ -72,7 +66,7 @@ void hash_table_remove(struct hash_table *table, struct hash_slot *slot)
     size_t mask = table->capacity - 1;
     size_t gap = (size_t)(slot - table->slots);
 
-    assert(is_slot_of(table, slot) && slot->tag != 0);
+    assert(gap < table->capacity && slot->tag != 0);
     /* An item may fill the gap if that does not put it before its home. */
     for (size_t i = (gap + 1) & mask; table->slots[i].tag != 0; i = (i + 1) & mask) {
         size_t home = (size_t)table->slots[i].tag & mask;

@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 
+#include "lib/core/array.h"
+
 void heap_init(struct heap *heap, heap_before *before)
 {
     *heap = (struct heap){.before = before};
@@ -38,15 +40,8 @@ static void heap_settle(struct heap *heap, size_t place, struct heap_node *node)
 
 bool heap_add(struct heap *heap, struct heap_node *node)
 {
-    size_t capacity = heap->capacity ? heap->capacity * 2 : 16;
-
-    if (heap->n == heap->capacity) {
-        struct heap_node **nodes = realloc(heap->nodes, capacity * sizeof(struct heap_node *));
-        if (!nodes)
-            return false;
-        heap->nodes = nodes;
-        heap->capacity = capacity;
-    }
+    if (!array_reserve(&heap->nodes, &heap->capacity, heap->n + 1))
+        return false;
     heap_settle(heap, heap->n++, node);
     return true;
 }

@@ -5,18 +5,12 @@
 
 bool affinity_init(struct affinity *affinity, size_t entries)
 {
-    size_t buckets = 1;
-
     *affinity = (struct affinity){.capacity = (uint32_t)entries};
     if (entries == 0)
         return true;
-    while (buckets < entries)
-        buckets *= 2;
     /* Zeroed by the system: what is never used takes no memory of the machine. */
     affinity->entries = calloc(entries + 1, sizeof *affinity->entries);
-    affinity->buckets = calloc(buckets, sizeof *affinity->buckets);
-    affinity->mask = (uint32_t)(buckets - 1);
-    if (affinity->entries && affinity->buckets)
+    if (affinity->entries && hash_table_reserve(&affinity->places, entries) == TG_OK)
         return true;
     affinity_fini(affinity);
     return false;
@@ -25,17 +19,16 @@ bool affinity_init(struct affinity *affinity, size_t entries)
 void affinity_fini(struct affinity *affinity)
 {
     free(affinity->entries);
-    free(affinity->buckets);
+    hash_table_fini(&affinity->places);
     *affinity = (struct affinity){0};
 }
 
+/* Two entries never have one hash: the second is the first. */
 static uint32_t affinity_place_of(const struct affinity *affinity, uint64_t hash)
 {
-    uint32_t place = affinity->buckets[hash & affinity->mask];
+    const struct hash_slot *slot = hash_table_find(&affinity->places, hash);
 
-    while (place && affinity->entries[place].hash != hash)
-        place = affinity->entries[place].chain;
-    return place;
+    return slot ? (uint32_t)slot->number : 0;
 }
 
 static void take_from_order(struct affinity *affinity, uint32_t place)
@@ -56,15 +49,6 @@ static void make_newest(struct affinity *affinity, uint32_t place)
     all[0].older = place;
 }
 
-static void take_from_bucket(struct affinity *affinity, uint32_t place)
-{
-    uint32_t *link = &affinity->buckets[affinity->entries[place].hash & affinity->mask];
-
-    while (*link != place)
-        link = &affinity->entries[*link].chain;
-    *link = affinity->entries[place].chain;
-}
-
 /* A place for a new entry: an unused one, or the oldest's. */
 static uint32_t place_for(struct affinity *affinity, uint64_t hash)
 {
@@ -73,11 +57,13 @@ static uint32_t place_for(struct affinity *affinity, uint64_t hash)
     if (!place) {
         place = affinity->entries[0].newer;
         take_from_order(affinity, place);
-        take_from_bucket(affinity, place);
+        struct hash_slot *oldest =
+            hash_table_find(&affinity->places, affinity->entries[place].hash);
+        assert(oldest && oldest->number == place);
+        hash_table_remove(&affinity->places, oldest);
     }
     affinity->entries[place].hash = hash;
-    affinity->entries[place].chain = affinity->buckets[hash & affinity->mask];
-    affinity->buckets[hash & affinity->mask] = place;
+    hash_table_insert(&affinity->places, hash)->number = place;
     return place;
 }
 

@@ -13,20 +13,18 @@
 #ifndef TG_KEYPOOL_AFFINITY_H
 #define TG_KEYPOOL_AFFINITY_H
 
-#include "tollgate.h"
+#include "lib/core/hash_table.h"
 
 struct affinity_entry {
     uint64_t hash;
     tg_ms used_at;
-    uint32_t serial; /* of the key; never 0 */
-    uint32_t chain;  /* the next of the same bucket; places count from 1, 0 is none */
-    uint32_t older, newer;
+    uint32_t serial;       /* of the key; never 0 */
+    uint32_t older, newer; /* places, which count from 1 */
 };
 
 struct affinity {
     struct affinity_entry *entries; /* place 0 is not used: its neighbours are oldest and newest */
-    uint32_t *buckets;
-    uint32_t mask;
+    struct hash_table places;       /* of the entries, by their hash */
     uint32_t capacity;
     uint32_t n;
 };

@@ -175,31 +175,17 @@ static struct key *draw_key(struct tg_pool *pool, const struct tg_key_call *call
 
 /* ---- the one that is asked for ---- */
 
-static uint32_t owner_home(const struct roster *roster, const void *owner)
-{
-    return (uint32_t)(((uint64_t)(uintptr_t)owner * UINT64_C(0x9E3779B97F4A7C15)) >> 32) &
-           roster->owner_mask;
-}
-
-void roster_note_owner(struct roster *roster, const void *owner, uint32_t number)
-{
-    uint32_t i = owner_home(roster, owner);
-
-    while (roster->by_owner[i])
-        i = (i + 1) & roster->owner_mask;
-    roster->by_owner[i] = number + 1;
-}
-
 /* Several keys may have one owner. */
 static struct key *preferred(const struct tg_pool *pool, const struct tg_key_call *call)
 {
     const struct roster *roster = &pool->roster;
 
-    if (!call->prefer || roster->n_keys == 0)
+    if (!call->prefer)
         return NULL;
-    for (uint32_t i = owner_home(roster, call->prefer); roster->by_owner[i];
-         i = (i + 1) & roster->owner_mask) {
-        struct key *key = roster->keys[roster->by_owner[i] - 1];
+    const struct hash_slot *slot =
+        hash_table_find(&roster->by_owner, hash_number((uintptr_t)call->prefer));
+    for (; slot; slot = hash_table_find_next(&roster->by_owner, slot)) {
+        struct key *key = roster->keys[slot->number];
         if (key->owner == call->prefer && serves(key, call))
             return key;
     }

@@ -9,7 +9,7 @@
 
 static struct key_lease *key_remote_find(const struct tg_keyring *ring, tg_key_lease id)
 {
-    return key_leases_find(&ring->leases, id);
+    return handles_find(&ring->leases, id);
 }
 
 bool tg_keyring_terms(struct tg_keyring *ring, tg_key_lease id, struct tg_key_terms *terms)

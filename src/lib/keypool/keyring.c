@@ -29,6 +29,7 @@ enum tg_err tg_keyring_new(const struct tg_keyring_spec *spec, struct tg_keyring
         free(fresh);
         return problem_say(problem, TG_ERR_MEMORY, "no memory for a mutex");
     }
+    key_leases_init(&fresh->leases);
     heap_init(&fresh->timers, timer_before);
     heap_init(&fresh->probes, timer_before);
     random_init(&fresh->random, spec->seed, 0);
@@ -57,19 +58,17 @@ void roster_free(struct roster *roster)
     free(roster->by_serial);
     free(roster->clusters);
     free(roster->live);
-    free(roster->by_owner);
+    hash_table_fini(&roster->by_owner);
     *roster = (struct roster){0};
 }
 
 /* Keys and groups that were taken out and are still leased are known to their leases alone: several
  * of them may hold the same one. */
-static void free_leased(struct key_leases *leases)
+static void free_leased(const struct handles *leases)
 {
-    struct key_lease *lease;
+    uint64_t place = 0;
 
-    for (uint32_t place = 0; (lease = key_leases_at(leases, place)) != NULL; place++) {
-        if (!lease->key)
-            continue;
+    for (struct key_lease *lease; (lease = handles_next(leases, &place)) != NULL;) {
         if (!lease->key->cluster && --lease->key->leases == 0)
             key_free(lease->key);
         if (lease->group && lease->group->removed && --lease->group->leases == 0)
@@ -99,7 +98,7 @@ void tg_keyring_free(struct tg_keyring *ring)
     free(ring->credentials);
     heap_fini(&ring->timers);
     heap_fini(&ring->probes);
-    key_leases_fini(&ring->leases);
+    handles_fini(&ring->leases);
     (void)pthread_mutex_destroy(&ring->changing);
     free(ring);
 }

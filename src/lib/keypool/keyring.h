@@ -26,6 +26,7 @@
 
 #include <pthread.h>
 
+#include "lib/core/hash_table.h"
 #include "lib/core/heap.h"
 #include "lib/core/random.h"
 #include "lib/core/spinlock.h"
@@ -115,8 +116,7 @@ struct roster {
     uint32_t n_clusters;
     struct cluster **live;
     uint32_t n_live;
-    uint32_t *by_owner; /* open addressing: number + 1, 0 is free */
-    uint32_t owner_mask;
+    struct hash_table by_owner; /* number of a key; several keys may have one owner */
 };
 
 struct tg_pool {
@@ -137,7 +137,7 @@ struct tg_keyring {
     tg_ms now;            /* the latest that was seen */
     struct heap timers;   /* of keys and groups */
     struct random random;
-    struct key_leases leases;
+    struct handles leases;
     struct pair **pools; /* sorted, as the next two */
     size_t n_pools;
     struct pair **groups;
@@ -200,9 +200,6 @@ void key_note_latency(struct key *key, double latency_ms, tg_ms now);
 /* Null: none can serve. `hash` is that of the call's affinity, if it has one. */
 struct key *pool_choose(struct tg_pool *pool, const struct tg_key_call *call, uint64_t hash,
                         tg_ms now);
-
-/* Makes a key known by its owner. */
-void roster_note_owner(struct roster *roster, const void *owner, uint32_t number);
 
 bool key_was_tried(const struct key *key, const struct tg_key_call *call);
 

@@ -196,20 +196,16 @@ static bool plan_room_indexes(struct pool_plan *pool)
 static bool allocate_roster(struct pool_plan *pool)
 {
     struct roster *roster = &pool->roster;
-    size_t n = pool->spec->n_keys, owners = 2;
+    size_t n = pool->spec->n_keys;
 
-    while (owners < 2 * n)
-        owners *= 2;
     roster->keys = calloc(n + 1, sizeof(struct key *));
     roster->by_name = calloc(n + 1, sizeof(struct key *));
     roster->by_serial = calloc(n + 1, sizeof(struct key *));
     roster->clusters = calloc(n + 1, sizeof *roster->clusters);
     roster->live = calloc(n + 1, sizeof(struct cluster *));
-    roster->by_owner = calloc(owners, sizeof *roster->by_owner);
-    roster->owner_mask = (uint32_t)(owners - 1);
     pool->keys = calloc(n + 1, sizeof *pool->keys);
     return roster->keys && roster->by_name && roster->by_serial && roster->clusters &&
-           roster->live && roster->by_owner && pool->keys;
+           roster->live && pool->keys && hash_table_reserve(&roster->by_owner, n) == TG_OK;
 }
 
 static bool plan_key(struct plan *plan, struct pool_plan *pool, size_t i)
@@ -232,7 +228,7 @@ static bool plan_key(struct plan *plan, struct pool_plan *pool, size_t i)
             pairs_find(plan->group_list, plan->n_group_list, provider, key->spec->group));
     roster->keys[i] = roster->by_name[i] = roster->by_serial[i] = key->key;
     roster->n_keys++;
-    roster_note_owner(roster, key->spec->owner, (uint32_t)i);
+    hash_table_insert(&roster->by_owner, hash_number((uintptr_t)key->spec->owner))->number = i;
     return true;
 }
 

@@ -35,7 +35,7 @@ static void lease_key(struct tg_pool *pool, const struct tg_key_call *call, uint
     if (call->affinity && pool->affinity_ttl > 0)
         affinity_remember(&pool->affinity, hash, now, key->serial);
     pool->acquired++;
-    *answer = (struct tg_key_answer){.lease = key_lease_id(lease), .owner = key->owner};
+    *answer = (struct tg_key_answer){.lease = lease->handle.id, .owner = key->owner};
 }
 
 void tg_pool_acquire(struct tg_pool *pool, const struct tg_key_call *call, tg_ms now,
@@ -53,7 +53,7 @@ void tg_pool_acquire(struct tg_pool *pool, const struct tg_key_call *call, tg_ms
     if (num_in_range(call->tokens))
         key = pool_choose(pool, call, hash, now);
     if (key)
-        lease = key_leases_get(&ring->leases);
+        lease = handles_get(&ring->leases);
     if (lease) {
         lease_key(pool, call, hash, key, lease, answer);
     } else {
@@ -130,7 +130,7 @@ struct leavings lease_end(struct tg_keyring *ring, struct key_lease *lease,
         quota_give(&group->quota, now, lease->at, lease->tokens, used, report->sent);
     *ending = (struct tg_key_ending){0, 0};
     pool_learn(ring, lease, report, now, ending);
-    key_leases_put(&ring->leases, lease);
+    handles_put(&ring->leases, &lease->handle);
     key->leases--;
     key_refresh(key, now);
     if (!key->cluster && key->leases == 0)
@@ -160,7 +160,7 @@ bool tg_keyring_end(struct tg_keyring *ring, tg_key_lease id, tg_ms now,
     /* Timers are left for the next acquire: nobody asks for a key here. */
     if (now > ring->now)
         ring->now = num_min(now, TG_NUMBER_MAX);
-    struct key_lease *lease = key_leases_find(&ring->leases, id);
+    struct key_lease *lease = handles_find(&ring->leases, id);
     if (lease)
         leavings = lease_end(ring, lease, report, ring->now, ending);
     spin_unlock(&ring->lock);
