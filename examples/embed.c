@@ -1,7 +1,7 @@
-/* embed.c - a server protects itself: it takes as many requests at once as it can do in time.
+/* embed.c - a server that protects itself: it runs as many requests at once as it can do in time.
  *
- * How many that is, the gate learns from how long they take; whoever is too many is told so at
- * once, rather than after a time-out. handle() may be called by any number of threads.
+ * The gate learns that number from how long requests take, and refuses the rest at once instead of
+ * letting them time out. handle() may be called by any number of threads.
  *
  *     cc embed.c $(pkg-config --cflags --libs tollgate)
  */
@@ -25,7 +25,7 @@ static const char *handle(struct tg_gate *gate)
     tg_release_init(&done);
     if (tg_gate_admit(gate, &call, 0, now_ms(), &answer) || !answer.decision.allowed)
         return "503 Service Unavailable";
-    /* Here the request is served. The time until the release is what the gate learns from. */
+    /* Serve the request here. The gate learns from the time until the release. */
     tg_gate_release(gate, answer.lease, now_ms(), &done);
     return "200 OK";
 }
@@ -36,7 +36,7 @@ int main(void)
     struct tg_gate *gate;
     tg_gate_config_init(&config);
     config.concurrency.on = true;
-    config.concurrency.queue_size = 0; /* nobody waits */
+    config.concurrency.queue_size = 0; /* no request waits */
     if (tg_gate_new(&config, &gate, NULL))
         return 1;
     puts(handle(gate));

@@ -1,15 +1,15 @@
-/* admit_client.c - asks Tollgate before it works, by gRPC, and comes back when it is told to.
+/* admit_client.c - asks Tollgate over gRPC before it works, and retries when it is told to.
  *
  *     protoc-c --proto_path=../../proto --c_out=. tollgate/v1/admission.proto
  *     cc -I. admit_client.c tollgate/v1/admission.pb-c.c -lcurl -lprotobuf-c
  *     ./a.out http://127.0.0.1:50051 TOKEN
  *
- * There is no need of a gRPC library to call one method: an RPC is a POST of HTTP/2 whose body is a
- * message behind five bytes, and whose status is in the trailers. libcurl does the rest.
+ * You need no gRPC library to call one method: an RPC is an HTTP/2 POST whose body is a message
+ * with a prefix of five bytes, and whose status is in the trailers. libcurl does the rest.
  *
- * A refusal is asked for as a status (x-tollgate-enforce). Then: wait a random time of 50 to
- * 200 ms, twice as long after each attempt, but never less than the server says; after three
- * attempts give up. Chance keeps those who were refused together from coming back together.
+ * It asks for refusals as a status (x-tollgate-enforce). The back-off is a random time of 50 to
+ * 200 ms, doubled after each attempt, but never less than the server says, and it makes three
+ * attempts in all. Jitter keeps clients that were refused together from coming back together.
  */
 #include <curl/curl.h>
 #include <stdio.h>
@@ -20,9 +20,9 @@
 
 enum { ATTEMPTS = 3, FRAME_HEAD = 5, RESOURCE_EXHAUSTED = 8, BODY_MAX = 4096 };
 
-/* What came back of one RPC. */
+/* The result of one RPC. */
 struct reply {
-    int status; /* of gRPC; -1: there was none */
+    int status; /* the gRPC status; -1: there was none */
     long retry_after_ms;
     char message[256];
     unsigned char body[BODY_MAX];
@@ -35,7 +35,7 @@ struct client {
     const char *url;
 };
 
-/* Fields and trailers come the same way, one at a time. */
+/* Called for headers and trailers alike, one at a time. */
 static size_t take_field(char *line, size_t one, size_t n, void *arg)
 {
     struct reply *reply = arg;
@@ -59,7 +59,7 @@ static size_t take_body(char *bytes, size_t one, size_t n, void *arg)
     return one * n;
 }
 
-/* The status, or -1 if there was none; the reply's message is behind its first five bytes. */
+/* Returns the status, or -1 if there was none; the reply's message follows its first five bytes. */
 static int call(const struct client *client, const char *method, const ProtobufCMessage *message,
                 struct reply *reply)
 {
@@ -93,7 +93,7 @@ static void pause_ms(double ms)
     nanosleep(&time, NULL);
 }
 
-/* 0 when it was admitted. */
+/* Returns 0 if the call was admitted. */
 static int admit(const struct client *client, const Tollgate__V1__AdmitRequest *request,
                  struct reply *reply)
 {
@@ -109,7 +109,7 @@ static int admit(const struct client *client, const Tollgate__V1__AdmitRequest *
     }
 }
 
-/* Whatever has become of the work, the lease is given back. */
+/* Releases the lease, however the work has ended. */
 static void release(const struct client *client, char *lease, Tollgate__V1__Outcome outcome)
 {
     Tollgate__V1__ReleaseRequest request = TOLLGATE__V1__RELEASE_REQUEST__INIT;
@@ -157,7 +157,7 @@ static void set_up(struct client *client, const char *token)
     } else {
         curl_easy_setopt(client->curl, CURLOPT_HTTP_VERSION,
                          (long)CURL_HTTP_VERSION_2_PRIOR_KNOWLEDGE);
-        /* Version 7.88, Debian 12's, fails when it uses such a connection again. */
+        /* Version 7.88, in Debian 12, fails when it reuses such a connection. */
         curl_easy_setopt(client->curl, CURLOPT_FRESH_CONNECT, 1L);
     }
     curl_easy_setopt(client->curl, CURLOPT_TIMEOUT_MS, 2000L);

@@ -1,15 +1,15 @@
-/* client.mjs - asks Tollgate before it works, and comes back when it is told to.
+/* client.mjs - asks Tollgate before it works, and retries when it is told to.
  *
  *     npm install && TOLLGATE=127.0.0.1:50051 TOKEN=... npm start
  *
- * TOLLGATE   where listen.grpc is; default 127.0.0.1:50051
- * TOKEN      of a caller in the configuration
+ * TOLLGATE   the address of listen.grpc; default 127.0.0.1:50051
+ * TOKEN      the token of a caller in the configuration
  * PROTO      the folder with the contracts; default ../../proto
  *
- * A refusal is asked for as a status (x-tollgate-enforce), so that what handles errors anyway handles
- * it too. Then: wait a random time of 50 to 200 ms, twice as long after each attempt, but never less
- * than the server says; after three attempts give up. Chance keeps those who were refused together
- * from coming back together.
+ * It asks for refusals as a status (x-tollgate-enforce), so that the usual error handling applies.
+ * The back-off is a random time of 50 to 200 ms, doubled after each attempt, but never less than
+ * the server says, and it makes three attempts in all. Jitter keeps clients that were refused
+ * together from coming back together.
  */
 import grpc from '@grpc/grpc-js';
 import loader from '@grpc/proto-loader';
@@ -35,7 +35,7 @@ const metadata = new grpc.Metadata();
 metadata.set('authorization', `Bearer ${process.env.TOKEN ?? ''}`);
 metadata.set('x-tollgate-enforce', '1');
 
-/* One RPC, which does not take longer than two seconds. */
+/* One RPC, with a deadline of two seconds. */
 const call = (method, request) =>
     new Promise((done, fail) =>
         client[method](request, metadata, { deadline: Date.now() + 2000 }, (error, reply) =>
@@ -45,7 +45,7 @@ const call = (method, request) =>
 
 const pause = (ms) => new Promise((done) => setTimeout(done, ms));
 
-/* An admission, or the last refusal. */
+/* Returns an admission, or throws the last refusal. */
 export async function admit(request) {
     for (let attempt = 0; ; attempt++) {
         try {
@@ -61,7 +61,7 @@ export async function admit(request) {
     }
 }
 
-/* The work is between the two; whatever becomes of it, the lease is given back. */
+/* The work is done in between; the lease is released however it ends. */
 export async function admitted(request, work) {
     const { lease_id } = await admit(request);
     let outcome = 'OUTCOME_CANCELLED';
