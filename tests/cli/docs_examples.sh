@@ -47,6 +47,11 @@ for config in "$tmp"/config/*-*; do
     fi
 done
 
+# Those in examples/ are checked by check.sh and check_docs.sh; this one is Envoy's neighbour.
+check 'examples/envoy/tollgate.yaml' sh -c '
+    said=$("$1" check -c examples/envoy/tollgate.yaml 2>&1) || { echo "$said"; exit 1; }
+    ! echo "$said" | grep warning' - "$TOLLGATE"
+
 # ---- Commands and what they print ----
 
 # transcript FILE NAME: runs each "$ command" of the file, and what it prints has the lines below it,

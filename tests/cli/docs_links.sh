@@ -1,6 +1,7 @@
 #!/bin/sh
 # docs_links.sh - every link in the documentation leads somewhere, every page can be reached from
-# README.md, and every file, function and make target that a page names exists.
+# README.md, every file, function and make target that a page names exists, and docs/design.md has every
+# room of the tree.
 #
 # Run from the top of the tree.
 set -u
@@ -86,6 +87,16 @@ while read -r file; do
 done <"$tmp/all"
 [ -s "$tmp/broken" ] && not_ok 'every file that is named exists' "$(cat "$tmp/broken")" ||
     ok 'every file that is named exists'
+
+# Every room has its line in the tree of docs/design.md.
+: >"$tmp/broken"
+for room in src/*/*/; do
+    room=$(basename "$room")
+    sed -n '/^## The tree/,/^## Threads/p' docs/design.md | grep -q "\b$room/" ||
+        echo "$room" >>"$tmp/broken"
+done
+[ -s "$tmp/broken" ] && not_ok 'docs/design.md has every room' "$(cat "$tmp/broken")" ||
+    ok 'docs/design.md has every room'
 
 # Functions, `like_this()`, and everything that begins tg_.
 {

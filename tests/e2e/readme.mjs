@@ -1,4 +1,5 @@
-/* readme.mjs - the example of README.md works against what `make run` starts.
+/* readme.mjs - the example of README.md works against what `make run` starts, and the files of
+ * examples/envoy belong together.
  *
  * The example is in Python. Its arguments are read from it and given to OpenAI's official client for
  * Node, which takes the same; where Python has the client too, the example itself is run. The demo
@@ -12,6 +13,7 @@ import test from 'node:test';
 import { need } from './kit.mjs';
 
 const OpenAI = need('openai').default;
+const YAML = need('yaml');
 const [, EXAMPLE] = fs.readFileSync('README.md', 'utf8').match(/```python\n([^]*?)```/);
 
 /* Starts tools/demo; its address and the key of its first tenant, as it prints them. */
@@ -58,4 +60,26 @@ test('the example of README.md is answered by the demo', async (t) => {
     const python = spawnSync('python3', ['-c', program], { encoding: 'utf8' });
     assert.equal(python.status, 0, python.stderr);
     assert.equal(python.stdout.trim(), reply.choices[0].message.content.trim());
+});
+
+test('the Envoy of examples/envoy asks the Tollgate beside it, in the domain of its rules', () => {
+    const read = (name) => YAML.parse(fs.readFileSync(`examples/envoy/${name}`, 'utf8'));
+    const envoy = read('envoy.yaml').static_resources;
+    const manager = envoy.listeners[0].filter_chains[0].filters[0].typed_config;
+    const filter = manager.http_filters[0].typed_config;
+    const name = filter.rate_limit_service.grpc_service.envoy_grpc.cluster_name;
+    const cluster = envoy.clusters.find((one) => one.name === name);
+    const place = cluster.load_assignment.endpoints[0].lb_endpoints[0].endpoint.address.socket_address;
+    const rules = read('ratelimit.yaml');
+
+    assert.equal(filter.domain, rules.domain);
+    assert.equal(`${place.address}:${place.port_value}`, read('tollgate.yaml').listen.grpc);
+    /* Every descriptor that a route makes begins with a key that has a rule. */
+    const route = manager.route_config.virtual_hosts[0].routes[0];
+    const limits = route.typed_per_filter_config['envoy.filters.http.ratelimit'].rate_limits;
+    const keys = new Set(rules.descriptors.map((rule) => rule.key));
+    for (const { actions } of limits) {
+        const first = actions[0].request_headers?.descriptor_key ?? Object.keys(actions[0])[0];
+        assert.ok(keys.has(first), first);
+    }
 });
