@@ -627,7 +627,7 @@ struct tg_gate_config {
     enum tg_mode policy_mode;
 
     tg_ms lease_ttl;        /* a lease that is not renewed expires after this; default 600000 */
-    struct tg_store *store; /* where rate and cost are decided; borrowed; null: neither */
+    struct tg_store *store; /* where rate and cost are decided; borrowed; null: none */
     bool remote_store;      /* rate and cost are decided elsewhere: TG_NEEDS_STORE; default false */
     uint64_t seed;          /* for the law's randomness and for hashing; default 0 */
 
@@ -672,10 +672,10 @@ struct tg_call {
     double weight;         /* the tenant's share among waiting tenants, 1e-6 to 1e6; default 1 */
     struct tg_debit debit; /* for rate and cost; without scopes, neither is checked; default none */
     double value;          /* for the policy; bid prices take NaN or negative as 0; default 1 */
-    double hold_s;   /* for the policy; bid prices take infinite or negative as 0; default 0 */
-    tg_ms deadline;  /* the call does not wait beyond this point; 0: none; default 0 */
-    tg_ms lease_ttl; /* 0: the gate's; default 0 */
-    void *waiter;    /* passed to wake() */
+    double hold_s;         /* seconds; to bid prices, negative or not finite is 0; default 0 */
+    tg_ms deadline;        /* the call does not wait beyond this point; 0: none; default 0 */
+    tg_ms lease_ttl;       /* 0: the gate's; default 0 */
+    void *waiter;          /* passed to wake() */
 };
 
 TG_API void tg_call_init(struct tg_call *call);
