@@ -25,19 +25,19 @@
 
 static void pay_odd(struct http2_link *link)
 {
-    if (!http2_purse_pay(&link->odd, net_loop_now(link->wire->loop)))
+    if (!bucket_take(&link->odd, 1, net_loop_now(link->wire->loop)))
         http2_link_fail(link, HTTP2_ENHANCE_YOUR_CALM, "too many frames that carry nothing");
 }
 
 static void pay_reset(struct http2_link *link)
 {
-    if (!http2_purse_pay(&link->resets, net_loop_now(link->wire->loop)))
+    if (!bucket_take(&link->resets, 1, net_loop_now(link->wire->loop)))
         http2_link_fail(link, HTTP2_ENHANCE_YOUR_CALM, "too many exchanges given up");
 }
 
 static void earn_odd(struct http2_link *link)
 {
-    http2_purse_fill(&link->odd, HTTP2_ODD_EARNED);
+    bucket_add(&link->odd, HTTP2_ODD_EARNED);
 }
 
 static struct http2_flow *flow_of(nghttp2_session *session, int32_t id)
@@ -308,7 +308,7 @@ static int on_close(nghttp2_session *session, int32_t id, uint32_t code, void *a
     flow->open = false;
     nghttp2_session_set_stream_user_data(session, id, NULL);
     if (code == HTTP2_NO_ERROR && !flow->peer_reset)
-        http2_purse_fill(&link->resets, 1000);
+        bucket_add(&link->resets, BUCKET_TOKEN);
     else if (is_server(link) && !flow->peer_reset && !flow->resetting && !flow->paid)
         pay_reset(link);
     link->ops->closed(flow, code);

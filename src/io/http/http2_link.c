@@ -25,7 +25,7 @@ static int on_frame_sent(nghttp2_session *session, const nghttp2_frame *frame, v
 
     if (link->finished || !body)
         return 0;
-    http2_purse_fill(&link->odd, HTTP2_ODD_EARNED);
+    bucket_add(&link->odd, HTTP2_ODD_EARNED);
     struct http2_flow *flow = nghttp2_session_get_stream_user_data(session, frame->hd.stream_id);
     if (flow == NULL)
         return 0;
@@ -196,8 +196,8 @@ bool http2_link_init(struct http2_link *link, struct wire *wire, const struct ht
 
     *link = (struct http2_link){.ops = ops, .wire = wire, .limits = *limits};
     net_later_init(&link->later, flush_run, link);
-    http2_purse_init(&link->resets, limits->resets, limits->resets_per_s, now);
-    http2_purse_init(&link->odd, limits->odd_frames, limits->odd_frames / 2, now);
+    bucket_init(&link->resets, limits->resets, limits->resets_per_s, now);
+    bucket_init(&link->odd, limits->odd_frames, limits->odd_frames / 2, now);
     if (!open_session(link, server))
         return false;
     if (!say_settings(link, server)) {

@@ -15,8 +15,8 @@
 #define TG_HTTP_HTTP2_LINK_H
 
 #include "io/http/http2_head.h"
-#include "io/http/http2_purse.h"
 #include "io/net/wire.h"
+#include "lib/core/bucket.h"
 
 /* What one flow may send us before we have taken it: so much a paused one holds. */
 #define HTTP2_FLOW_WINDOW ((size_t)64 << 10)
@@ -100,7 +100,7 @@ struct http2_link {
     struct http2_flow *flows;
     size_t n_flows;
     struct http2_limits limits;
-    struct http2_purse resets, odd;
+    struct bucket resets, odd;
     uint64_t written;     /* bytes given to the wire, in all */
     tg_ms moved_at;       /* when a body's bytes last went, or the peer made room for them */
     size_t held_bytes;    /* of all flows */
