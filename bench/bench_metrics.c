@@ -88,7 +88,7 @@ static void page_loop(void *context, uint64_t n)
     for (uint64_t i = 0; i < n; i++) {
         exposition_init(&text);
         metrics_write(office->metrics, &text);
-        if (text.failed)
+        if (text.out.failed)
             abort();
         exposition_fini(&text);
     }

@@ -110,7 +110,7 @@ static bool plot(const struct asked *asked, const struct regret_result *result)
 
     regret_draw(&svg, result);
     errno = ENOMEM;
-    written = !svg.failed && replace_file(asked->plot, svg.bytes, svg.size);
+    written = !svg.out.failed && replace_file(asked->plot, svg.out.bytes, svg.out.size);
     int why = errno;
     svg_fini(&svg);
     errno = why;

@@ -194,7 +194,7 @@ void chart_area(const struct chart *chart, const struct chart_mark *mark, const 
     double *xs = malloc(2 * n * sizeof *xs), *ys = malloc(2 * n * sizeof *ys);
 
     if (xs == NULL || ys == NULL) {
-        chart->svg->failed = true;
+        chart->svg->out.failed = true;
     } else if (n > 1) {
         for (size_t i = 0; i < n; i++) {
             xs[i] = x_of(chart, x[i]);

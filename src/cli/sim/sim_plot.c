@@ -49,7 +49,7 @@ static void draw_load(const struct plot *plot, struct chart chart)
     double *zero = calloc(n, sizeof *zero);
 
     if (zero == NULL) {
-        plot->svg->failed = true;
+        plot->svg->out.failed = true;
         return;
     }
     chart_fit(&chart, rows[SIM_ROW_ARRIVED], n);
@@ -71,7 +71,7 @@ static void draw_refused(const struct plot *plot, struct chart chart)
     double *low = calloc(2 * n, sizeof *low);
 
     if (low == NULL) {
-        plot->svg->failed = true;
+        plot->svg->out.failed = true;
         return;
     }
     double *high = low + n;
@@ -194,7 +194,7 @@ void sim_draw(struct svg *svg, const struct sim_run *run)
     if (sim_bins_init(&plot.bins, run))
         plot.x = malloc(plot.bins.n * sizeof *plot.x);
     if (plot.x == NULL) {
-        svg->failed = true;
+        svg->out.failed = true;
     } else {
         plot.unit = sim_time_unit(plot.bins.end_s, &plot.unit_name);
         for (size_t i = 0; i < plot.bins.n; i++)
@@ -208,7 +208,7 @@ void sim_draw(struct svg *svg, const struct sim_run *run)
 bool sim_plot_write(const struct command *command, const char *path, struct svg *svg)
 {
     errno = ENOMEM;
-    if (!svg->failed && replace_file(path, svg->bytes, svg->size))
+    if (!svg->out.failed && replace_file(path, svg->out.bytes, svg->out.size))
         return true;
     command_say(command, "cannot write %s: %s", path, strerror(errno));
     return false;

@@ -4,23 +4,20 @@
  *     svg_begin(&svg, 640, 480, "Regret", "Bars by policy");
  *     svg_rect(&svg, &(struct svg_rect){10, 10, 100, 8, "#0072b2", NULL});
  *     svg_text(&svg, &(struct svg_text){.x = 120, .y = 18, .text = "1.2"});
- *     svg_end(&svg);                                      svg.bytes, svg.size
+ *     svg_end(&svg);                                      svg.out.bytes, svg.out.size
  *     svg_fini(&svg);
  *
  * Units are pixels, y grows downward. Only plain elements and attributes are used, no style sheet
  * and no script, so that what opens SVG at all shows the same. Text is escaped; bytes that XML does
- * not allow become U+FFFD. When memory ends, `failed` is set: one check, at the end, will do.
+ * not allow become U+FFFD. When memory ends, `out.failed` is set: one check, at the end, will do.
  */
 #ifndef TG_TEXT_SVG_H
 #define TG_TEXT_SVG_H
 
-#include <stdbool.h>
-#include <stddef.h>
+#include "io/text/text_out.h"
 
 struct svg {
-    char *bytes;
-    size_t size, capacity;
-    bool failed;
+    struct text_out out;
 };
 
 struct svg_rect {

@@ -53,6 +53,13 @@ size_t text_digits(uint64_t number, char text[TEXT_DIGITS_MAX])
     return TEXT_DIGITS_MAX - at;
 }
 
+void text_out_unsigned(struct text_out *out, uint64_t number)
+{
+    char text[TEXT_DIGITS_MAX];
+
+    text_out_put(out, text, text_digits(number, text));
+}
+
 void text_out_number(struct text_out *out, int64_t number)
 {
     char text[1 + TEXT_DIGITS_MAX] = "-";
@@ -97,19 +104,21 @@ void text_out_hex(struct text_out *out, const uint8_t *bytes, size_t n)
 void text_out_format(struct text_out *out, const char *format, ...)
 {
     va_list args;
+    size_t room = out->failed ? 0 : out->capacity - out->size;
 
     va_start(args, format);
-    int n = vsnprintf(NULL, 0, format, args);
+    int n = vsnprintf(room > 0 ? out->bytes + out->size : NULL, room, format, args);
     va_end(args);
-    /* One more for the 0 that vsnprintf() writes; in a full buffer it would take the last byte. */
-    if (n < 0 || !text_out_reserve(out, (size_t)n + 1)) {
-        out->failed = true;
-        return;
+    if (n >= 0 && (size_t)n >= room && text_out_reserve(out, (size_t)n + 1)) {
+        room = (size_t)n + 1; /* with the 0 that it writes */
+        va_start(args, format);
+        n = vsnprintf(out->bytes + out->size, room, format, args);
+        va_end(args);
     }
-    va_start(args, format);
-    vsnprintf(out->bytes + out->size, (size_t)n + 1, format, args);
-    va_end(args);
-    out->size += (size_t)n;
+    if (n >= 0 && (size_t)n < room)
+        out->size += (size_t)n;
+    else
+        out->failed = true;
 }
 
 /* ---- JSON ------------------------------------------------------------------------------------ */

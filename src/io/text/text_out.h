@@ -96,6 +96,7 @@ static inline void text_out_text(struct text_out *out, const char *text)
 }
 
 void text_out_number(struct text_out *out, int64_t number);
+void text_out_unsigned(struct text_out *out, uint64_t number);
 
 /* With as few digits as give the same double when read again; infinities and NaN as "null". */
 void text_out_double(struct text_out *out, double value);

@@ -237,7 +237,7 @@ void metrics_write_keys(struct exposition *text, struct gateway *gateway,
     struct key_view *looks = calloc(METRICS_KEYS_MAX, sizeof *looks);
 
     if (looks == NULL) {
-        text->failed = true;
+        text->out.failed = true;
         return;
     }
     pthread_mutex_lock(&gateway->ring_changes);

@@ -170,7 +170,7 @@ void metrics_write_money(struct exposition *text, struct gateway *gateway,
     struct budget_views *looks = calloc(1, sizeof *looks);
 
     if (looks == NULL) {
-        text->failed = true;
+        text->out.failed = true;
         return;
     }
     look_at_budgets(gateway, generation, now, looks);

@@ -76,10 +76,11 @@ void probe_metrics(struct http_inbound *in, struct gateway *gateway,
 
     exposition_init(&page);
     metrics_page_write(&page, gateway, generation, now);
-    if (page.failed)
+    if (page.out.failed)
         answer_text(in, 500, "no memory for the page");
     else
-        probe_pages_answer(in, 200, SLICE(EXPOSITION_TYPE), (struct slice){page.bytes, page.n});
+        probe_pages_answer(in, 200, SLICE(EXPOSITION_TYPE),
+                           (struct slice){page.out.bytes, page.out.size});
     exposition_fini(&page);
 }
 

@@ -3,16 +3,9 @@
 
 #include <inttypes.h>
 #include <math.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "tollgate.h"
-
-enum { TEXT_FIRST = 16 * 1024 };
-
-/* ---- bytes ---- */
 
 void exposition_init(struct exposition *text)
 {
@@ -21,78 +14,31 @@ void exposition_init(struct exposition *text)
 
 void exposition_fini(struct exposition *text)
 {
-    free(text->bytes);
+    text_out_fini(&text->out);
     exposition_init(text);
 }
-
-static bool exposition_make_room(struct exposition *text, size_t more)
-{
-    size_t room = text->room > 0 ? text->room : TEXT_FIRST;
-
-    while (room - text->n < more)
-        room *= 2;
-    if (room == text->room)
-        return true;
-    char *bytes = text->failed ? NULL : realloc(text->bytes, room);
-    if (bytes == NULL) {
-        text->failed = true;
-        return false;
-    }
-    text->bytes = bytes;
-    text->room = room;
-    return true;
-}
-
-static void exposition_add(struct exposition *text, const char *bytes, size_t n)
-{
-    if (!exposition_make_room(text, n))
-        return;
-    memcpy(text->bytes + text->n, bytes, n);
-    text->n += n;
-}
-
-static void add_text(struct exposition *text, const char *more)
-{
-    exposition_add(text, more, strlen(more));
-}
-
-static void addf(struct exposition *text, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
-static void addf(struct exposition *text, const char *format, ...)
-{
-    char some[64];
-    va_list args;
-
-    va_start(args, format);
-    int n = vsnprintf(some, sizeof some, format, args);
-    va_end(args);
-    if (n > 0)
-        exposition_add(text, some, (size_t)n < sizeof some ? (size_t)n : sizeof some - 1);
-}
-
-/* ---- lines ---- */
 
 /* A backslash, a quote and a line end are escaped; all else is as it is. */
 static void add_escaped(struct exposition *text, const char *value)
 {
     for (;;) {
         size_t plain = strcspn(value, "\n\"\\");
-        exposition_add(text, value, plain);
+        text_out_put(&text->out, value, plain);
         value += plain;
         if (*value == '\0')
             return;
-        add_text(text, *value == '\n' ? "\\n" : *value == '"' ? "\\\"" : "\\\\");
+        text_out_text(&text->out, *value == '\n' ? "\\n" : *value == '"' ? "\\\"" : "\\\\");
         value++;
     }
 }
 
 static void add_label(struct exposition *text, size_t number, const char *name, const char *value)
 {
-    add_text(text, number == 0 ? "{" : ",");
-    add_text(text, name);
-    add_text(text, "=\"");
+    text_out_text(&text->out, number == 0 ? "{" : ",");
+    text_out_text(&text->out, name);
+    text_out_text(&text->out, "=\"");
     add_escaped(text, value);
-    add_text(text, "\"");
+    text_out_text(&text->out, "\"");
 }
 
 /* With `le` as the last label, if it is not null. */
@@ -101,48 +47,49 @@ static void add_name(struct exposition *text, const char *suffix,
 {
     size_t n = 0;
 
-    add_text(text, text->name);
-    add_text(text, suffix);
+    text_out_text(&text->out, text->name);
+    text_out_text(&text->out, suffix);
     for (size_t i = 0; labels && i < EXPOSE_LABELS_MAX && labels->list[i].name; i++)
         if (labels->list[i].value != NULL && labels->list[i].value[0] != '\0')
             add_label(text, n++, labels->list[i].name, labels->list[i].value);
     if (le != NULL)
         add_label(text, n++, "le", le);
-    add_text(text, n > 0 ? "} " : " ");
+    text_out_text(&text->out, n > 0 ? "} " : " ");
 }
 
 void expose_begin(struct exposition *text, const char *name, const char *type, const char *help)
 {
     text->name = name;
-    add_text(text, "# HELP ");
-    add_text(text, name);
-    add_text(text, " ");
-    add_text(text, help);
-    add_text(text, "\n# TYPE ");
-    add_text(text, name);
-    add_text(text, " ");
-    add_text(text, type);
-    add_text(text, "\n");
+    text_out_text(&text->out, "# HELP ");
+    text_out_text(&text->out, name);
+    text_out_text(&text->out, " ");
+    text_out_text(&text->out, help);
+    text_out_text(&text->out, "\n# TYPE ");
+    text_out_text(&text->out, name);
+    text_out_text(&text->out, " ");
+    text_out_text(&text->out, type);
+    text_out_text(&text->out, "\n");
 }
 
 void expose_line(struct exposition *text, const struct expose_labels *labels, int64_t value)
 {
     add_name(text, "", labels, NULL);
     if (value >= TG_NUMBER_MAX)
-        add_text(text, "+Inf\n");
+        text_out_text(&text->out, "+Inf");
     else
-        addf(text, "%" PRId64 "\n", value);
+        text_out_number(&text->out, value);
+    text_out_char(&text->out, '\n');
 }
 
 void expose_real(struct exposition *text, const struct expose_labels *labels, double value)
 {
     add_name(text, "", labels, NULL);
     if (isnan(value))
-        add_text(text, "NaN\n");
+        text_out_text(&text->out, "NaN\n");
     else if (isinf(value))
-        add_text(text, value > 0 ? "+Inf\n" : "-Inf\n");
+        text_out_text(&text->out, value > 0 ? "+Inf\n" : "-Inf\n");
     else
-        addf(text, "%.9g\n", value);
+        text_out_format(&text->out, "%.9g\n", value);
 }
 
 static void add_decimal(struct exposition *text, uint64_t units, int64_t scale)
@@ -151,10 +98,10 @@ static void add_decimal(struct exposition *text, uint64_t units, int64_t scale)
 
     for (int64_t rest = scale; rest > 1; rest /= 10)
         digits++;
-    addf(text, "%" PRIu64, units / (uint64_t)scale);
+    text_out_unsigned(&text->out, units / (uint64_t)scale);
     if (digits > 0)
-        addf(text, ".%0*" PRIu64, digits, units % (uint64_t)scale);
-    add_text(text, "\n");
+        text_out_format(&text->out, ".%0*" PRIu64, digits, units % (uint64_t)scale);
+    text_out_text(&text->out, "\n");
 }
 
 void expose_decimal(struct exposition *text, const struct expose_labels *labels, uint64_t units,
@@ -162,6 +109,12 @@ void expose_decimal(struct exposition *text, const struct expose_labels *labels,
 {
     add_name(text, "", labels, NULL);
     add_decimal(text, units, scale);
+}
+
+static void add_count(struct exposition *text, uint64_t count)
+{
+    text_out_unsigned(&text->out, count);
+    text_out_char(&text->out, '\n');
 }
 
 void expose_histogram(struct exposition *text, const struct expose_labels *labels,
@@ -172,15 +125,15 @@ void expose_histogram(struct exposition *text, const struct expose_labels *label
     for (size_t i = 0; i < shape->n; i++) {
         count += total->counts[i];
         add_name(text, "_bucket", labels, shape->bounds[i].text);
-        addf(text, "%" PRIu64 "\n", count);
+        add_count(text, count);
     }
     count += total->counts[HISTOGRAM_BOUNDS_MAX];
     add_name(text, "_bucket", labels, "+Inf");
-    addf(text, "%" PRIu64 "\n", count);
+    add_count(text, count);
     add_name(text, "_sum", labels, NULL);
     add_decimal(text, total->sum, shape->scale);
     add_name(text, "_count", labels, NULL);
-    addf(text, "%" PRIu64 "\n", count);
+    add_count(text, count);
 }
 
 void expose_single(struct exposition *text, const char *name, const char *type, const char *help,

@@ -17,15 +17,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "io/text/text_out.h"
 #include "server/obs/histogram.h"
 
 #define EXPOSITION_TYPE "text/plain; version=0.0.4; charset=utf-8"
 
 struct exposition {
-    char *bytes;
-    size_t n, room;
-    bool failed;      /* there was no memory for all of it */
-    const char *name; /* of the metric that was begun */
+    struct text_out out; /* the page; `failed`: there was no memory for all of it */
+    const char *name;    /* the metric that was begun */
 };
 
 void exposition_init(struct exposition *text);

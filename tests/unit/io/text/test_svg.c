@@ -11,10 +11,10 @@ static void expect_body(struct svg *svg, const char *want)
     static const char head[] = "fill=\"#ffffff\"/>\n", tail[] = "</svg>\n";
 
     svg_end(svg);
-    assert_false(svg->failed);
-    assert_memory_equal(svg->bytes + svg->size - strlen(tail), tail, strlen(tail));
-    svg->bytes[svg->size - strlen(tail)] = '\0';
-    const char *body = strstr(svg->bytes, head);
+    assert_false(svg->out.failed);
+    assert_memory_equal(svg->out.bytes + svg->out.size - strlen(tail), tail, strlen(tail));
+    svg->out.bytes[svg->out.size - strlen(tail)] = '\0';
+    const char *body = strstr(svg->out.bytes, head);
     assert_non_null(body);
     assert_string_equal(body + strlen(head), want);
     svg_fini(svg);
@@ -22,8 +22,8 @@ static void expect_body(struct svg *svg, const char *want)
 
 static void expect_holds(const struct svg *svg, const char *words)
 {
-    for (size_t i = 0; i + strlen(words) <= svg->size; i++)
-        if (memcmp(svg->bytes + i, words, strlen(words)) == 0)
+    for (size_t i = 0; i + strlen(words) <= svg->out.size; i++)
+        if (memcmp(svg->out.bytes + i, words, strlen(words)) == 0)
             return;
     fail_msg("nothing of %s", words);
 }
@@ -110,8 +110,8 @@ static void it_grows(void **state)
     for (int i = 0; i < 10000; i++)
         svg_line(&svg, &(struct svg_line){i, i, i, i, "#000000"});
     svg_end(&svg);
-    assert_false(svg.failed);
-    assert_true(svg.size > 10000 * 40);
+    assert_false(svg.out.failed);
+    assert_true(svg.out.size > 10000 * 40);
     expect_holds(&svg, "<line x1=\"9999\" y1=\"9999\"");
     svg_fini(&svg);
 }

@@ -25,9 +25,9 @@ static int end(void **state)
 
 static void expect(const char *all)
 {
-    assert_false(text.failed);
-    assert_int_equal(text.n, strlen(all));
-    assert_memory_equal(text.bytes, all, text.n);
+    assert_false(text.out.failed);
+    assert_int_equal(text.out.size, strlen(all));
+    assert_memory_equal(text.out.bytes, all, text.out.size);
 }
 
 static void a_metric_has_its_help_its_type_and_its_lines(void **state)
@@ -102,8 +102,8 @@ static void a_long_text_is_whole(void **state)
         text.name = "a";
         expose_line(&text, &(struct expose_labels){{{"l", name}}}, i);
     }
-    assert_false(text.failed);
-    assert_int_equal(text.n, 100 * (strlen("a{l=\"\"} 1\n") + strlen(name)) + 90);
+    assert_false(text.out.failed);
+    assert_int_equal(text.out.size, 100 * (strlen("a{l=\"\"} 1\n") + strlen(name)) + 90);
 }
 
 int main(void)

@@ -46,11 +46,11 @@ static void write_page(void)
     free(page);
     exposition_init(&text);
     metrics_write(metrics, &text);
-    assert_false(text.failed);
-    page = malloc(text.n + 1);
+    assert_false(text.out.failed);
+    page = malloc(text.out.size + 1);
     assert_non_null(page);
-    memcpy(page, text.bytes, text.n);
-    page[text.n] = '\0';
+    memcpy(page, text.out.bytes, text.out.size);
+    page[text.out.size] = '\0';
     exposition_fini(&text);
 }
 

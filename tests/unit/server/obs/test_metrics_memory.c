@@ -81,11 +81,12 @@ static void a_name_without_memory_is_other(void **state)
     keeps_failing = false;
     exposition_init(&text);
     metrics_write(metrics, &text);
-    assert_false(text.failed);
+    assert_false(text.out.failed);
     expose_line(&text, NULL, 0);
-    text.bytes[text.n - 1] = '\0';
-    assert_non_null(strstr(text.bytes, "tollgate_requests_total{tenant=\"other\",model=\"other\","
-                                       "provider=\"other\",code=\"200\",reason=\"none\"} 1\n"));
+    text.out.bytes[text.out.size - 1] = '\0';
+    assert_non_null(strstr(text.out.bytes,
+                           "tollgate_requests_total{tenant=\"other\",model=\"other\","
+                           "provider=\"other\",code=\"200\",reason=\"none\"} 1\n"));
     exposition_fini(&text);
     metrics_free(metrics);
 }
@@ -102,7 +103,7 @@ static void a_page_without_memory_says_so(void **state)
     until_failure = 0;
     metrics_write(metrics, &text);
     until_failure = -1;
-    assert_true(text.failed);
+    assert_true(text.out.failed);
     exposition_fini(&text);
     metrics_free(metrics);
 }

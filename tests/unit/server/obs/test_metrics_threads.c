@@ -78,11 +78,11 @@ static void read_page(struct reading *reading)
 
     exposition_init(&text);
     metrics_write(metrics, &text);
-    assert_false(text.failed);
-    reading->bytes = malloc(text.n + 1);
+    assert_false(text.out.failed);
+    reading->bytes = malloc(text.out.size + 1);
     assert_non_null(reading->bytes);
-    memcpy(reading->bytes, text.bytes, text.n);
-    reading->bytes[text.n] = '\0';
+    memcpy(reading->bytes, text.out.bytes, text.out.size);
+    reading->bytes[text.out.size] = '\0';
     exposition_fini(&text);
     reading->n = 0;
     for (char *line = strtok_r(reading->bytes, "\n", &rest); line;
