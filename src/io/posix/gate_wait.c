@@ -8,9 +8,9 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <stdio.h>
 #include <time.h>
 
+#include "lib/admission/admission_run.h"
 #include "lib/core/problem.h"
 
 struct sleeper {
@@ -128,18 +128,12 @@ static tg_ms gate_wait_tick(struct gate_wait *door)
     return now;
 }
 
-/* Sleeps until something may have changed for the call: it is woken, or a deadline has come, its
- * own or that of a lease whose slot it may get. */
-static tg_ms wait_a_while(struct gate_wait *door, struct sleeper *sleeper, tg_ms deadline)
-{
-    tg_ms next = tg_gate_next_deadline(door->gate);
-
-    sleeper_sleep(sleeper, (next < deadline ? next : deadline) - clock_now_ms(&door->clock));
-    return gate_wait_tick(door);
-}
+/* The thread sleeps where the run leaves it waiting, and there is no remote store to be asked. */
+static const struct admission_ops gate_wait_ops = {.wait = NULL};
 
 enum tg_err gate_wait_admit(struct gate_wait *door, struct tg_call *call, struct tg_answer *answer)
 {
+    struct admission_run run;
     struct sleeper sleeper;
     struct tg_answer made;
     enum tg_err err = sleeper_init(&sleeper);
@@ -147,16 +141,21 @@ enum tg_err gate_wait_admit(struct gate_wait *door, struct tg_call *call, struct
     if (err)
         return err;
     call->waiter = &sleeper;
-    tg_ms now = gate_wait_tick(door);
-    err = tg_gate_admit(door->gate, call, 0, now, &made);
-    while (!err && made.step == TG_WAITING) {
-        now = wait_a_while(door, &sleeper, made.deadline);
-        err = tg_gate_resume(door->gate, made.lease, call, now, &made);
+    admission_run_init(&run, door->gate, call, &gate_wait_ops);
+    enum admission_state state = admission_run_admit(&run, gate_wait_tick(door), &made);
+    while (state == ADMISSION_WAITING) {
+        /* Until something may have changed for the call: it is woken, or a deadline has come, its
+         * own or that of a lease whose slot it may get. */
+        tg_ms next = tg_gate_next_deadline(door->gate);
+        sleeper_sleep(&sleeper,
+                      (next < run.deadline ? next : run.deadline) - clock_now_ms(&door->clock));
+        state = admission_run_wake(&run, gate_wait_tick(door), &made);
     }
+    assert(!run.is_charged); /* no remote store; the lease is the caller's from here on */
     sleeper_fini(&sleeper);
-    if (!err)
+    if (state != ADMISSION_FAILED)
         *answer = made;
-    return err;
+    return run.err;
 }
 
 bool gate_wait_release(struct gate_wait *door, tg_lease lease, const struct tg_release *release)

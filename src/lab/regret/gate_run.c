@@ -1,8 +1,7 @@
 /* gate_run.c - a gate in virtual time. See gate_run.h. */
 #include "lab/regret/gate_run.h"
 
-#include <stdio.h>
-
+#include "lib/core/container_of.h"
 #include "lib/core/problem.h"
 
 /* Only posts: the gate is in the middle of something. */
@@ -11,12 +10,8 @@ static void gate_run_wake(void *context, void *waiter)
     struct gate_run *run = context;
     struct gate_run_call *call = waiter;
 
-    call->next = NULL;
-    if (run->woken == NULL)
-        run->woken = call;
-    else
-        run->woken_last->next = call;
-    run->woken_last = call;
+    assert(call->run == run && call->waits);
+    STAILQ_INSERT_TAIL(&run->woken, call, next_woken);
 }
 
 static enum tg_err init(struct gate_run *run, struct tg_gate_config config,
@@ -32,6 +27,7 @@ static enum tg_err init(struct gate_run *run, struct tg_gate_config config,
         .decided = decided,
         .context = context,
     };
+    STAILQ_INIT(&run->woken);
     config.wake = gate_run_wake;
     config.context = run;
     return tg_gate_new(&config, &run->gate, problem);
@@ -66,73 +62,84 @@ void gate_run_fini(struct gate_run *run)
 
 /* ---- the store elsewhere ---- */
 
-static void drop_lease(struct gate_run *run, tg_lease lease, tg_ms at)
+static bool gate_run_ask_store(struct admission_run *admission, tg_ms now, enum tg_err *err,
+                               struct tg_axes *axes)
 {
-    struct tg_release release;
+    struct gate_run_call *call = container_of(admission, struct gate_run_call, admission);
+    const struct gate_run_store *store = call->run->store;
 
-    tg_release_init(&release);
-    release.outcome = TG_OUTCOME_CANCELLED;
-    tg_gate_release(run->gate, lease, at, &release);
+    *err = store->take(store->context, call->run, admission->lease, admission->deadline,
+                       &call->call.debit, now, axes, &call->settles);
+    return true;
 }
+
+/* The store knows a charge by its lease: gate_run_release() tells it of the end. */
+static void gate_run_leave_charge(struct admission_run *admission, tg_ms now, int64_t actual)
+{
+    (void)admission, (void)now, (void)actual;
+}
+
+/* Time stands still while the store is asked, so no lease ends meanwhile. */
+static void gate_run_refund(struct admission_run *admission, tg_ms now)
+{
+    (void)admission, (void)now;
+    assert(!"a lease has ended while the store was asked");
+}
+
+static const struct admission_ops gate_run_ops = {
+    .ask = gate_run_ask_store, .settle = gate_run_leave_charge, .refund = gate_run_refund};
 
 /* A gate that does not know what the store charges mints a lease for every call. Where nothing is
  * held, and nothing will be settled, there is to be none, as with a store of the gate's own. */
-static bool keeps_lease(const struct gate_run *run, const struct tg_call *call, bool settles)
+static bool keeps_lease(const struct gate_run_call *call)
 {
-    return run->every_lease || settles ||
-           (call->peer != NULL && (run->peers || call->peer_limit > 0));
-}
+    const struct gate_run *run = call->run;
 
-static enum tg_err gate_run_ask_store(struct gate_run *run, const struct gate_run_call *call,
-                                      tg_ms at, struct tg_answer *answer)
-{
-    const struct gate_run_store *store = run->store;
-    tg_lease lease = answer->lease;
-    struct tg_axes axes;
-    bool settles = false;
-    enum tg_err err = store->take(store->context, run, lease, answer->deadline, &call->call.debit,
-                                  at, &axes, &settles);
-
-    err = tg_gate_store_answered(run->gate, lease, err, &axes, at, answer);
-    if (err == TG_OK && answer->lease != 0 && !keeps_lease(run, &call->call, settles)) {
-        drop_lease(run, answer->lease, at);
-        answer->lease = 0;
-    }
-    return err;
+    return run->store == NULL || run->every_lease || call->settles ||
+           (call->call.peer != NULL && (run->peers || call->call.peer_limit > 0));
 }
 
 /* ---- decisions ---- */
 
-/* What the gate has said of a call, at the event itself or when it was resumed. */
-static void take_answer(struct gate_run *run, struct gate_run_call *call, enum tg_err err,
-                        const struct tg_answer *answer, tg_ms at)
+/* What the gate has said of a call, at the event itself or when it was resumed. A decided call's
+ * lease is its owner's. */
+static void take_answer(struct gate_run_call *call, enum admission_state state,
+                        struct tg_answer *answer, tg_ms at)
 {
-    struct tg_answer stored;
+    struct admission_run *admission = &call->admission;
+    struct gate_run *run = call->run;
+    enum tg_err err = admission->err;
+    struct tg_release cancelled;
 
-    if (err == TG_OK && answer->step == TG_NEEDS_STORE) {
-        stored = *answer;
-        err = gate_run_ask_store(run, call, at, &stored);
-        answer = &stored;
-    }
     run->waiting -= call->waits;
-    call->waits = err == TG_OK && answer->step == TG_WAITING;
+    call->waits = state == ADMISSION_WAITING;
     run->waiting += call->waits;
-    call->lease = err == TG_OK ? answer->lease : 0;
+    assert(run->waiting >= 0);
+    call->lease = admission->lease;
+    if (state == ADMISSION_ADMITTED) {
+        tg_release_init(&cancelled);
+        cancelled.outcome = TG_OUTCOME_CANCELLED;
+        if (keeps_lease(call))
+            admission_run_hand_over_lease(admission);
+        else
+            call->lease = answer->lease = 0;
+        admission_run_end(admission, at, &cancelled);
+    }
     call->ends_at = call->lease != 0 ? answer->deadline : 0;
     if (!call->waits)
         run->decided(run->context, call, err, err == TG_OK ? answer : NULL, at);
 }
 
-/* One that goes on may be refused by a later stage, and its slot wakes the next. */
+/* A call that is resumed may be refused by a later stage, and its slot wakes the next. */
 static void resume_woken(struct gate_run *run)
 {
-    while (run->woken != NULL) {
-        struct gate_run_call *call = run->woken;
-        struct tg_answer answer;
+    struct gate_run_call *call;
+    struct tg_answer answer;
 
-        run->woken = call->next;
-        enum tg_err err = tg_gate_resume(run->gate, call->lease, &call->call, run->latest, &answer);
-        take_answer(run, call, err, &answer, run->latest);
+    while ((call = STAILQ_FIRST(&run->woken)) != NULL) {
+        STAILQ_REMOVE_HEAD(&run->woken, next_woken);
+        take_answer(call, admission_run_wake(&call->admission, run->latest, &answer), &answer,
+                    run->latest);
     }
 }
 
@@ -167,10 +174,11 @@ void gate_run_admit(struct gate_run *run, struct gate_run_call *call, tg_ms t)
     struct tg_answer answer;
 
     gate_run_advance(run, t);
-    call->waits = false;
+    call->waits = call->settles = false;
     call->call.waiter = call;
-    enum tg_err err = tg_gate_admit(run->gate, &call->call, 0, t, &answer);
-    take_answer(run, call, err, &answer, t);
+    call->run = run;
+    admission_run_init(&call->admission, run->gate, &call->call, &gate_run_ops);
+    take_answer(call, admission_run_admit(&call->admission, t, &answer), &answer, t);
     resume_woken(run);
 }
 
@@ -191,9 +199,10 @@ void gate_run_withdraw(struct gate_run *run, struct gate_run_call *call, tg_ms t
     tg_release_init(&release);
     release.outcome = TG_OUTCOME_CANCELLED;
     gate_run_advance(run, t);
+    assert(call->waits && run->waiting > 0);
+    admission_run_end(&call->admission, t, &release);
     call->waits = false;
     run->waiting--;
-    tg_gate_release(run->gate, call->lease, t, &release);
     call->lease = 0;
     resume_woken(run);
 }

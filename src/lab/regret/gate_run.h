@@ -19,16 +19,24 @@
 #ifndef TG_REGRET_GATE_RUN_H
 #define TG_REGRET_GATE_RUN_H
 
-#include "tollgate.h"
+#include <sys/queue.h>
+
+#include "lib/admission/admission_run.h"
 
 /* A call, in its owner's storage. While `waits`, it must stay where it is, and so must what `call`
  * points to or an equal copy of it. */
 struct gate_run_call {
     struct tg_call call; /* the owner's, but for `waiter` */
     bool waits;
-    tg_lease lease; /* of a call that waits, or was admitted and holds something; else 0 */
-    tg_ms ends_at;  /* of the lease, if nobody ends it earlier */
-    struct gate_run_call *next;
+    tg_lease
+        lease;     /* the lease of a call that waits, or was admitted and holds something; else 0 */
+    tg_ms ends_at; /* when the lease expires, if nobody ends it earlier */
+
+    /* The run's: */
+    struct gate_run *run;
+    struct admission_run admission;
+    bool settles; /* the store has to hear of its end */
+    STAILQ_ENTRY(gate_run_call) next_woken;
 };
 
 /* A call is decided, or, on an error, cannot be: `answer` is null then and nothing is held. `at`
@@ -47,8 +55,8 @@ struct gate_run_store {
                         const struct tg_debit *debit, tg_ms now, struct tg_axes *axes,
                         bool *settles);
 
-    /* Of an admitted call that settles, when it is released: what it has cost; negative: what was
-     * charged. Not told of leases that end by their time. */
+    /* An admitted call that settles was released: what it has cost; negative: what was charged. It
+     * is not told of leases that expire. */
     void (*ended)(void *context, tg_lease lease, tg_ms now, int64_t actual);
 
     void *context;
@@ -61,8 +69,8 @@ struct gate_run {
     bool peers;
     tg_ms latest;    /* the latest time that was given */
     tg_ms ticked_at; /* what was to end until here has ended; -1: nothing had to, yet */
-    int64_t waiting; /* calls */
-    struct gate_run_call *woken, *woken_last;
+    int64_t waiting; /* calls in the gate's queue */
+    STAILQ_HEAD(, gate_run_call) woken; /* calls to be resumed, in the order of the grants */
     gate_run_decided *decided;
     void *context;
 };
