@@ -1,401 +1,232 @@
-/* protect.c - `protect` routes: an upstream of the owner's behind the gate whose law learns.
+/* protect.c - the step function of a call to a protected route: see protect_internal.h.
  *
- * The lease is held from admission to the end of the reply, because that is what occupies a server
- * of which nothing else is known; that whole time is the law's sample. A client that hangs up says
- * nothing about load, and leaves none.
- *
- * The body is not read before a place is granted: the request is paused from its head on, also so
- * that `100 Continue` is not sent to somebody who is then refused.
- *
- * The deadline of an RPC holds from its arrival on: what the queue took of it is taken from what
- * the upstream is told.
- *
- * An exchange belongs to its worker's thread. Other threads only wake its waiter. Its struct is
- * freed in gone(), which comes exactly once and last.
+ * The body is not read before a slot is granted: the request is paused from its head on, also so
+ * that `100 Continue` is not sent to a client that is then refused. Once admitted, bodies stream
+ * both ways and are kept nowhere: whichever side is slower stops the other.
  */
-#include "server/protect/protect_internal.h"
-
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include "lib/core/container_of.h"
 #include "server/protect/protect_grpc.h"
+#include "server/protect/protect_internal.h"
 #include "server/tenancy/trust.h"
-#include "server/tenancy/virtual_key.h"
 
-/* After the deadline of an RPC, for its ends to say so themselves. */
-#define GRACE_MS 1000
+static const struct exchange_ops protect_exchange_ops;
 
-static const struct exchange_ops guarded_ops;
-
-/* ---- ways out ---- */
-
-void guarded_release(struct guarded *guarded, enum tg_outcome outcome)
+static bool is_admitted(enum protect_state state)
 {
-    struct tg_release release;
+    return state == PROTECT_FORWARDING || state == PROTECT_REPLYING;
+}
 
-    net_timer_stop(guarded->worker->loop, &guarded->timer);
-    if (outcome == TG_OUTCOME_REFUSED)
-        remote_claim_refund(&guarded->debit);
-    else
-        remote_claim_settle(&guarded->debit, -1); /* what it took, it took */
-    if (guarded->lease == 0)
+/* What holds between two events. */
+static void check_call(const struct protected_call *call)
+{
+    enum admission_state run = call->run.state;
+
+    assert((call->out != NULL) == is_admitted(call->state));
+    assert((call->state == PROTECT_ADMITTING) ==
+           (run == ADMISSION_WAITING || run == ADMISSION_ASKING));
+    assert(is_admitted(call->state) == (run == ADMISSION_ADMITTED));
+    assert(call->state != PROTECT_OVER || (call->run.lease == 0 && !call->run.is_charged));
+    assert((call->first_at > 0) == (call->state == PROTECT_REPLYING) ||
+           call->state == PROTECT_OVER);
+    assert(call->in->owner == call && call->generation != NULL);
+    (void)call, (void)run;
+}
+
+/* The client is gone, and with it the call. */
+static void end_call(struct protected_call *call, enum http_why why)
+{
+    struct gateway *gateway = call->gateway;
+
+    if (call->state != PROTECT_OVER && why != HTTP_DONE)
+        atomic_fetch_add_explicit(&gateway->counts.hangups, 1, memory_order_relaxed);
+    if (call->out != NULL)
+        http_outbound_cancel_with(call->out, call->in->reset_code);
+    protect_release(call, TG_OUTCOME_CANCELLED);
+    protect_report(call, why);
+    atomic_fetch_sub_explicit(&gateway->counts.open, 1, memory_order_relaxed);
+    call->in->owner = NULL;
+    generation_drop(call->generation, call->worker->number);
+    free(call);
+}
+
+void protect_step(struct protected_call *call, const struct protect_event *event)
+{
+    enum protect_state was = call->state, next = was;
+    struct http_inbound *in = call->in;
+
+    check_call(call);
+    switch (event->kind) {
+    case PROTECT_BEGIN:
+        assert(was == PROTECT_NEW);
+        http_inbound_pause(in);
+        next = protect_admit(call);
+        break;
+    case PROTECT_WAKE:
+        assert(was == PROTECT_ADMITTING && call->run.state == ADMISSION_WAITING);
+        next = protect_wake(call);
+        break;
+    case PROTECT_STORE_ANSWER:
+        assert(was == PROTECT_ADMITTING && call->run.state == ADMISSION_ASKING);
+        next = protect_store_answered(call, event->err, event->axes);
+        break;
+    case PROTECT_TIMER:
+        assert(is_admitted(was));
+        next = protect_renew(call);
+        break;
+
+    case PROTECT_CLIENT_DATA:
+        assert(is_admitted(was) || was == PROTECT_OVER);
+        if (was == PROTECT_OVER)
+            break; /* the upstream has answered without waiting for all of it */
+        call->wrote = true;
+        if (http_outbound_write(call->out, event->bytes) > PROTECT_QUEUED_MAX && !call->in_paused) {
+            call->in_paused = true;
+            http_inbound_pause(in);
+        }
+        break;
+    case PROTECT_CLIENT_END:
+        assert(is_admitted(was) || was == PROTECT_OVER);
+        if (was == PROTECT_OVER || in->head.length == 0)
+            break; /* http_send() has ended a request that has no body */
+        call->ended = true;
+        http_outbound_finish_with(call->out, in->trailers, in->n_trailers);
+        break;
+    case PROTECT_CLIENT_ROOM:
+        assert(was == PROTECT_REPLYING || was == PROTECT_OVER);
+        if (was == PROTECT_OVER || !call->out_paused)
+            break;
+        call->out_paused = false;
+        http_outbound_resume(call->out);
+        break;
+    case PROTECT_CLIENT_GONE:
+        assert(was != PROTECT_NEW);
+        end_call(call, event->why);
         return;
-    tg_release_init(&release);
-    release.outcome = outcome;
-    tg_gate_release(guarded->gateway->protect_gate, guarded->lease, guarded_now(guarded), &release);
-    guarded->lease = 0;
-}
 
-/* Nothing may have gone to the client. */
-void guarded_refuse(struct guarded *guarded, const struct refusal *why, enum tg_outcome outcome)
-{
-    struct worker *worker = guarded->worker;
-    tg_ms now = guarded_now(guarded);
-    struct reply reply;
-    struct http_fields fields;
-    char id[24];
-
-    guarded_release(guarded, outcome);
-    guarded->state = GUARDED_OVER;
-    guarded->reason = why->reason;
-    atomic_fetch_add_explicit(&guarded->gateway->counts.refused[why->reason], 1,
-                              memory_order_relaxed);
-    reply_write(why, WIRE_OPENAI, now, random_bits(&worker->random), &reply);
-    guarded->status = reply.status;
-    guarded_report_refused(guarded, why, &reply);
-    int n = snprintf(id, sizeof id, "req_%016llx", (unsigned long long)guarded->id);
-    if (guarded->grpc) {
-        bool late = guarded->call.deadline > 0 && now >= guarded->call.deadline;
-        protect_grpc_refuse(guarded->in, why, late, now, random_bits(&worker->random),
-                            (struct slice){id, (size_t)n});
-        return;
+    case PROTECT_UPSTREAM_HEAD:
+        assert(was == PROTECT_FORWARDING);
+        next = protect_upstream_head(call, event->head);
+        break;
+    case PROTECT_UPSTREAM_DATA:
+        assert(was == PROTECT_REPLYING);
+        call->bytes_out += (int64_t)event->bytes.n;
+        if (http_inbound_write(in, event->bytes) > PROTECT_QUEUED_MAX && !call->out_paused) {
+            call->out_paused = true;
+            http_outbound_pause(call->out);
+        }
+        break;
+    case PROTECT_UPSTREAM_END:
+        assert(was == PROTECT_REPLYING);
+        next = protect_upstream_end(call);
+        break;
+    case PROTECT_UPSTREAM_ROOM:
+        assert(is_admitted(was));
+        if (!call->in_paused)
+            break;
+        call->in_paused = false;
+        http_inbound_resume(in);
+        break;
+    case PROTECT_UPSTREAM_FAILED:
+        assert(is_admitted(was));
+        next = protect_upstream_failed(call, event->why);
+        break;
+    case PROTECT_EVENT_COUNT:
+        assert(!"an event");
+        break;
     }
-    http_fields_init(&fields);
-    for (size_t i = 0; i < reply.n_fields; i++)
-        http_fields_add(&fields, reply.fields[i].name, reply.fields[i].value);
-    http_fields_add(&fields, SLICE("x-request-id"), (struct slice){id, (size_t)n});
-    struct http_head head = {.status = reply.status, .fields = fields.list, .n_fields = fields.n};
-    guarded->bytes_out = (int64_t)reply.body.n;
-    http_inbound_send(guarded->in, &head, reply.body);
+    assert(next >= was); /* no call goes back */
+    call->state = next;
+    check_call(call);
 }
 
-/* ---- at the gate ---- */
+/* ---- where events come from ---- */
 
-/* When the deadline of an RPC is so long past that both ends must have left it to us. */
-static bool is_overdue(const struct guarded *guarded, tg_ms now)
+static void waiter_woken(void *arg)
 {
-    return guarded->call.deadline > 0 && now - GRACE_MS >= guarded->call.deadline;
+    protect_step(arg, &(struct protect_event){.kind = PROTECT_WAKE});
 }
 
-static void renew_later(struct guarded *guarded)
+/* The timer of the wait, and later that of the lease. */
+static void timer_fired(void *arg)
 {
-    tg_ms ttl = guarded->generation->config.gate.lease_ttl, ms = ttl > 2 ? ttl / 2 : 1;
-    tg_ms due = guarded->call.deadline + GRACE_MS - guarded_now(guarded);
+    struct protected_call *call = arg;
 
-    if (guarded->call.deadline > 0 && due < ms)
-        ms = due > 1 ? due : 1;
-    net_timer_set(guarded->worker->loop, &guarded->timer, ms);
+    protect_step(call,
+                 &(struct protect_event){.kind = call->state == PROTECT_ADMITTING ? PROTECT_WAKE
+                                                                                  : PROTECT_TIMER});
 }
 
-/* Neither client nor server has ended what is of no use to anybody any more. */
-static void protect_give_up(struct guarded *guarded)
+struct protected_call *protect_call_new(struct worker *worker, const struct protected_route *route,
+                                        struct http_inbound *in)
 {
-    struct refusal why;
-
-    if (guarded->out != NULL)
-        http_outbound_cancel_with(guarded->out, HTTP2_CANCEL);
-    guarded->out = NULL;
-    if (!guarded->replied) {
-        refusal_init(&why, REPLY_UPSTREAM_TIMEOUT, "the upstream did not answer in time");
-        guarded_refuse(guarded, &why, TG_OUTCOME_DROPPED);
-        return;
-    }
-    guarded->state = GUARDED_OVER;
-    guarded->reason = REPLY_UPSTREAM_TIMEOUT;
-    guarded_release(guarded, TG_OUTCOME_DROPPED);
-    protect_grpc_end(guarded->in, GRPC_DEADLINE_EXCEEDED, SLICE("the deadline has passed"));
-}
-
-static void protect_start(struct guarded *guarded)
-{
-    struct refusal why;
-
-    guarded->state = GUARDED_PASSING;
-    if (guarded->call.deadline > 0 && guarded_now(guarded) >= guarded->call.deadline) {
-        refusal_init(&why, REPLY_UPSTREAM_TIMEOUT, "the deadline came before its turn");
-        guarded_refuse(guarded, &why, TG_OUTCOME_REFUSED);
-        return;
-    }
-    renew_later(guarded);
-    if (!guarded_send(guarded)) {
-        refusal_init(&why, REPLY_INTERNAL, "the request to the upstream could not be made");
-        guarded_refuse(guarded, &why, TG_OUTCOME_REFUSED);
-        return;
-    }
-    http_inbound_resume(guarded->in);
-}
-
-static void protect_note(struct guarded *guarded, const struct tg_answer *answer)
-{
-    guarded->notes.decided = answer->step == TG_DECIDED;
-    report_notes_answer(&guarded->notes, guarded->gateway->protect_gate, &guarded->call, answer);
-}
-
-static void protect_answered(struct guarded *guarded, enum tg_err err,
-                             const struct tg_answer *answer);
-
-static void store_answered(struct remote_claim *debit, enum tg_err err,
-                           const struct tg_answer *answer)
-{
-    struct guarded *guarded = container_of(debit, struct guarded, debit);
-
-    protect_answered(guarded, err, answer);
-}
-
-static void protect_ask_store(struct guarded *guarded, const struct tg_answer *so_far)
-{
-    struct tg_answer answer = *so_far;
-    enum tg_err err;
-
-    if (remote_take_for_gate(guarded->worker->port, &guarded->debit, &guarded->generation->remote,
-                             guarded->gateway->protect_gate, &guarded->call, store_answered, &err,
-                             &answer))
-        protect_answered(guarded, err, &answer);
-}
-
-static void protect_answered(struct guarded *guarded, enum tg_err err,
-                             const struct tg_answer *answer)
-{
-    struct refusal why;
-    tg_ms now = guarded_now(guarded);
-
-    guarded->lease = err ? 0 : answer->lease;
-    if (!err && answer->step == TG_NEEDS_STORE) {
-        protect_ask_store(guarded, answer);
-        return;
-    }
-    if (!err)
-        protect_note(guarded, answer);
-    if (err) {
-        refusal_init(&why,
-                     err == TG_ERR_STORE || err == TG_ERR_FULL ? REPLY_STORE_UNAVAILABLE
-                                                               : REPLY_INTERNAL,
-                     "%s", tg_strerror(err));
-        guarded_refuse(guarded, &why, TG_OUTCOME_CANCELLED);
-    } else if (answer->step == TG_WAITING) {
-        report_notes_park(&guarded->notes);
-        net_timer_set(guarded->worker->loop, &guarded->timer,
-                      answer->deadline > now ? answer->deadline - now : 1);
-    } else if (!answer->decision.allowed) {
-        refusal_of_answer(answer, &guarded->call, &why);
-        guarded_refuse(guarded, &why, TG_OUTCOME_CANCELLED);
-    } else {
-        protect_start(guarded);
-    }
-}
-
-static void resume(struct guarded *guarded)
-{
-    struct tg_answer answer;
-
-    net_timer_stop(guarded->worker->loop, &guarded->timer);
-    report_notes_unpark(&guarded->notes);
-    enum tg_err err = tg_gate_resume(guarded->gateway->protect_gate, guarded->lease, &guarded->call,
-                                     guarded_now(guarded), &answer);
-    protect_answered(guarded, err, &answer);
-}
-
-static void woken(void *arg)
-{
-    struct guarded *guarded = arg;
-
-    if (guarded->state == GUARDED_WAITING && guarded->lease != 0 &&
-        !remote_is_asking(&guarded->debit))
-        resume(guarded);
-}
-
-static void protect_timer_fires(void *arg)
-{
-    struct guarded *guarded = arg;
-
-    if (guarded->state == GUARDED_WAITING) {
-        resume(guarded);
-    } else if (guarded->state == GUARDED_PASSING && is_overdue(guarded, guarded_now(guarded))) {
-        protect_give_up(guarded);
-    } else if (guarded->state == GUARDED_PASSING && guarded->lease != 0) {
-        tg_gate_renew(guarded->gateway->protect_gate, guarded->lease, guarded_now(guarded), 0);
-        renew_later(guarded);
-    }
-}
-
-/* ---- the client's side ---- */
-
-/* The tenant, if the request has a virtual key of one; anything else it has is for its upstream. */
-static const struct config_tenant *tenant_of(struct guarded *guarded)
-{
-    const struct http_head *head = &guarded->in->head;
-    uint8_t hash[VIRTUAL_KEY_HASH];
-    size_t tenant = CONFIG_NONE;
-    struct slice key;
-
-    if (virtual_key_find(head->fields, head->n_fields, &key) == VIRTUAL_KEY_FOUND &&
-        virtual_key_hash(key, hash))
-        tenant =
-            generation_tenant_of_key(guarded->generation, hash, guarded->began_at, &guarded->key);
-    return tenant != CONFIG_NONE ? &guarded->generation->config.tenants[tenant] : NULL;
-}
-
-/* Whose limits it clears, and whom fairness counts. */
-static enum tg_err describe(struct guarded *guarded, struct tg_problem *problem)
-{
-    const struct http_head *head = &guarded->in->head;
-    const struct config_tenant *tenant = tenant_of(guarded);
-    enum tg_priority priority = protect_priority(guarded->route, head->method, head->target);
-    struct slice node = {NULL, 0}, name = slice_of(guarded->address);
-
-    if (guarded->trusted) {
-        priority = trust_priority(head, priority);
-        node = trust_node(head);
-    }
-    if (tenant != NULL)
-        name = slice_of(tenant->name);
-    else if (node.n > 0)
-        name = node;
-    struct slice peer = node.n > 0 ? node : name;
-    const struct scopes_who who = {.tenant = name.at,
-                                   .tenant_bytes = name.n,
-                                   .peer = peer.at,
-                                   .peer_bytes = peer.n,
-                                   .priority = priority};
-    tg_call_init(&guarded->call);
-    guarded->call.waiter = &guarded->waiter;
-    enum tg_err err =
-        scopes_fill(guarded->generation->scopes, &who, guarded->scopes, &guarded->call, problem);
-    if (guarded->grpc)
-        guarded->call.deadline = protect_grpc_deadline(head, guarded->began_at);
-    remote_divide_peer(guarded->gateway->remote, &guarded->generation->config.gate, &guarded->call);
-    return err;
-}
-
-static struct guarded *guarded_new(struct worker *worker, const struct protected_route *route,
-                                   struct http_inbound *in)
-{
-    struct guarded *guarded = calloc(1, sizeof *guarded);
+    struct protected_call *call = calloc(1, sizeof *call);
     const struct sockaddr *peer = http_inbound_peer(in);
 
-    if (guarded == NULL)
+    if (call == NULL)
         return NULL;
-    guarded->ops = &guarded_ops;
-    guarded->worker = worker;
-    guarded->gateway = worker->gateway;
-    guarded->generation = worker->generation;
-    generation_hold(guarded->generation, worker->number);
-    guarded->route = route;
-    guarded->in = in;
-    guarded->grpc = protect_is_grpc(&in->head);
-    in->patient = guarded->grpc; /* a conversation takes as long as it takes */
-    guarded->trusted = trust_covers(&guarded->generation->config, peer);
-    guarded->began_at = worker_now(worker);
-    guarded->id = random_bits(&worker->random);
-    guarded->reason = REPLY_COUNT;
-    report_notes_begin(&guarded->notes, worker, &in->head);
-    report_notes_path(&guarded->notes, &in->head);
-    report_notes_ready(&guarded->notes);
-    address_text(peer, guarded->address);
-    waiter_init(&guarded->waiter, worker->loop, woken, guarded);
-    net_timer_init(&guarded->timer, protect_timer_fires, guarded);
-    in->owner = guarded;
-    atomic_fetch_add_explicit(&guarded->gateway->counts.open, 1, memory_order_relaxed);
-    atomic_fetch_add_explicit(&guarded->gateway->counts.calls, 1, memory_order_relaxed);
-    return guarded;
+    call->ops = &protect_exchange_ops;
+    call->worker = worker;
+    call->gateway = worker->gateway;
+    call->generation = worker->generation;
+    generation_hold(call->generation, worker->number);
+    call->route = route;
+    call->in = in;
+    call->grpc = protect_is_grpc(&in->head);
+    in->patient = call->grpc; /* a conversation takes as long as it takes */
+    call->trusted = trust_covers(&call->generation->config, peer);
+    call->began_at = worker_now(worker);
+    call->id = random_bits(&worker->random);
+    call->reason = REPLY_COUNT;
+    report_notes_begin(&call->notes, worker, &in->head);
+    report_notes_path(&call->notes, &in->head);
+    report_notes_ready(&call->notes);
+    address_text(peer, call->address);
+    waiter_init(&call->waiter, worker->loop, waiter_woken, call);
+    net_timer_init(&call->timer, timer_fired, call);
+    in->owner = call;
+    atomic_fetch_add_explicit(&call->gateway->counts.open, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&call->gateway->counts.calls, 1, memory_order_relaxed);
+    return call;
 }
 
 void protect_begin(struct worker *worker, const struct protected_route *route,
                    struct http_inbound *in)
 {
-    struct guarded *guarded = guarded_new(worker, route, in);
-    struct tg_problem problem;
-    struct tg_answer answer;
-    struct refusal why;
+    struct protected_call *call = protect_call_new(worker, route, in);
 
-    if (guarded == NULL) {
+    if (call != NULL)
+        protect_step(call, &(struct protect_event){.kind = PROTECT_BEGIN});
+    else
         http_inbound_abort(in);
-        return;
-    }
-    http_inbound_pause(in);
-    if (atomic_load_explicit(&worker->gateway->draining, memory_order_relaxed)) {
-        refusal_init(&why, REPLY_SHUTTING_DOWN, NULL);
-        guarded_refuse(guarded, &why, TG_OUTCOME_CANCELLED);
-    } else if (describe(guarded, &problem)) {
-        refusal_init(&why, REPLY_INTERNAL, "%s", problem.text);
-        guarded_refuse(guarded, &why, TG_OUTCOME_CANCELLED);
-    } else {
-        /* Memory and peers are asked here, too: there is no body to be read between the two. */
-        enum tg_err err = tg_gate_admit(worker->gateway->protect_gate, &guarded->call, 0,
-                                        guarded->began_at, &answer);
-        protect_answered(guarded, err, &answer);
-    }
 }
 
-static void in_data(struct http_inbound *in, struct slice bytes)
+static void client_data(struct http_inbound *in, struct slice bytes)
 {
-    struct guarded *guarded = in->owner;
-
-    if (guarded->out == NULL)
-        return; /* the upstream has answered without waiting for all of it */
-    guarded->wrote = true;
-    if (http_outbound_write(guarded->out, bytes) > GUARDED_QUEUED_MAX && !guarded->in_paused) {
-        guarded->in_paused = true;
-        http_inbound_pause(in);
-    }
+    protect_step(in->owner, &(struct protect_event){.kind = PROTECT_CLIENT_DATA, .bytes = bytes});
 }
 
-static void in_end(struct http_inbound *in)
+static void client_end(struct http_inbound *in)
 {
-    struct guarded *guarded = in->owner;
-
-    if (guarded->out == NULL || in->head.length == 0)
-        return;
-    guarded->ended = true;
-    http_outbound_finish_with(guarded->out, in->trailers, in->n_trailers);
+    protect_step(in->owner, &(struct protect_event){.kind = PROTECT_CLIENT_END});
 }
 
-static void in_room(struct http_inbound *in)
+static void client_room(struct http_inbound *in)
 {
-    struct guarded *guarded = in->owner;
-
-    if (guarded->out == NULL || !guarded->out_paused)
-        return;
-    guarded->out_paused = false;
-    http_outbound_resume(guarded->out);
+    protect_step(in->owner, &(struct protect_event){.kind = PROTECT_CLIENT_ROOM});
 }
 
-static void in_gone(struct http_inbound *in, enum http_why why)
+static void client_gone(struct http_inbound *in, enum http_why why)
 {
-    struct guarded *guarded = in->owner;
-    struct gateway *gateway = guarded->gateway;
-
-    if (guarded->state != GUARDED_OVER && why != HTTP_DONE)
-        atomic_fetch_add_explicit(&gateway->counts.hangups, 1, memory_order_relaxed);
-    if (guarded->out != NULL)
-        http_outbound_cancel_with(guarded->out, in->reset_code);
-    guarded_release(guarded, TG_OUTCOME_CANCELLED);
-    waiter_forget(&guarded->waiter);
-    guarded_report(guarded, why);
-    atomic_fetch_sub_explicit(&gateway->counts.open, 1, memory_order_relaxed);
-    in->owner = NULL;
-    generation_drop(guarded->generation, guarded->worker->number);
-    free(guarded);
+    protect_step(in->owner, &(struct protect_event){.kind = PROTECT_CLIENT_GONE, .why = why});
 }
+
+static const struct exchange_ops protect_exchange_ops = {
+    .data = client_data, .end = client_end, .room = client_room, .gone = client_gone};
 
 const struct exchange_ops *protect_ops(const struct http_inbound *in)
 {
-    const struct guarded *guarded = in->owner;
+    const struct protected_call *call = in->owner;
 
-    return guarded != NULL && guarded->ops == &guarded_ops ? &guarded_ops : NULL;
+    return call != NULL && call->ops == &protect_exchange_ops ? &protect_exchange_ops : NULL;
 }
-
-static const struct exchange_ops guarded_ops = {
-    .data = in_data, .end = in_end, .room = in_room, .gone = in_gone};

@@ -1,11 +1,16 @@
 /* protect.h - `protect` routes: any HTTP upstream of the owner's, behind the gate whose law learns.
  *
- *     GUARDED_WAITING --> GUARDED_PASSING --> GUARDED_OVER
- *            |                  |                  ^
- *            `------------------+------------------'     refused, failed, gone
+ *     client --> protect.c ------------> protect_upstream.c --> upstream
+ *                    |  the step function     forwards, judges the reply
+ *                    |
+ *                    +--> protect_match.c      which route, which priority
+ *                    +--> protect_admit.c      the gate: admitted, waiting, refused; renewals
+ *                    +--> protect_grpc.c       refusals, deadlines and statuses of RPCs
+ *                    `--> protect_report.c     log, metrics and traces of a call
  *
  * No keys and no money: memory, fairness, concurrency by priority, and the gate's own rate and
- * cost. Bodies stream both ways and are kept nowhere: whichever side is slower stops the other.
+ * cost. Bodies stream both ways and are kept nowhere. The states of a call and its events are drawn
+ * in protect_internal.h.
  */
 #ifndef TG_PROTECT_PROTECT_H
 #define TG_PROTECT_PROTECT_H
@@ -23,7 +28,7 @@ const struct protected_route *protect_find(const struct generation *generation,
 enum tg_priority protect_priority(const struct protected_route *route, struct slice method,
                                   struct slice target);
 
-/* The ops of an exchange that is a protected one's; null: it is somebody else's. */
+/* The ops of an exchange that is a call to a protected route; null: it is another service's. */
 const struct exchange_ops *protect_ops(const struct http_inbound *in);
 
 /* Takes the exchange over, from begin() of the listener to gone(). */

@@ -1,18 +1,20 @@
-/* protect_upstream.c - the upstream's side of a protected route: what goes on, what comes back.
+/* protect_upstream.c - the upstream's side of a protected route: the request that is forwarded, and
+ * the reply.
  *
- * What the law of the gate is told of a request that was let through:
+ * What the law of the gate hears of an admitted request:
  *
  *   ok          the upstream answered, whatever it said below 500
  *   dropped     503 and 504, and no answer at all: refused or broken connections, time-outs
  *   cancelled   any other 5xx: a failure, often a fast one, and so no measure of load; a route that
  *               is set up wrongly (no such name, no trust)
  *
- * Nothing is kept, so nothing is sent twice, but for one case: a kept connection that the upstream
- * had closed, found out only by using it, is no answer. A request without a body whose method may
- * be repeated goes out once more. An RPC that its upstream says not to have looked at, with a body
- * that is gone, is handed back in the same words: clients of gRPC send it again by themselves. One
- * that it has reset for whatever other reason, before its answer or in the midst of it, is handed
- * back so, too: UNAVAILABLE, a status of ours, would say that it may be sent again.
+ * Nothing is kept, so nothing is sent twice, with one exception: a kept connection that the
+ * upstream had closed, found out only by using it, is no answer. A request without a body whose
+ * method may be repeated is sent once more. An RPC that its upstream says it has not looked at, and
+ * whose body is gone, is handed back with the same code: clients of gRPC send it again by
+ * themselves. One that the upstream has reset for another reason, before its answer or in the midst
+ * of it, is handed back with that reason, too: UNAVAILABLE, a status of ours, would say that it may
+ * be sent again.
  */
 #include "server/protect/protect_grpc.h"
 #include "server/protect/protect_internal.h"
@@ -30,21 +32,21 @@ enum {
 
 static const struct http_client_ops upstream_ops;
 
-/* ---- to the upstream ---- */
+/* ---- the request to the upstream ---- */
 
-/* Where the request came from, behind what it says itself of where it came from before. */
-static bool add_forwarded_for(const struct guarded *guarded, struct http_fields *fields,
+/* Appends the client's address to the addresses that the request names itself. */
+static bool add_forwarded_for(const struct protected_call *call, struct http_fields *fields,
                               char text[FORWARDED_MAX])
 {
     struct slice name = SLICE("x-forwarded-for");
-    const struct http_head *head = &guarded->in->head;
+    const struct http_head *head = &call->in->head;
     struct slice value;
     size_t n = 0, i = 0;
 
     while (http_next(head, name, &i, &value))
         if (value.n > 0 && n + value.n + 2 + INET6_ADDRSTRLEN < FORWARDED_MAX)
             n += (size_t)snprintf(text + n, FORWARDED_MAX - n, "%.*s, ", (int)value.n, value.at);
-    n += (size_t)snprintf(text + n, FORWARDED_MAX - n, "%s", guarded->address);
+    n += (size_t)snprintf(text + n, FORWARDED_MAX - n, "%s", call->address);
     return http_fields_add(fields, name, (struct slice){text, n});
 }
 
@@ -53,69 +55,68 @@ static bool has_prefix(struct slice text, struct slice prefix)
     return text.n >= prefix.n && memcmp(text.at, prefix.at, prefix.n) == 0;
 }
 
-/* The client's credentials go on: the upstream is its own. What it says of its priority or its name
- * does so only if we believed it, lest the upstream believe it because it comes from us. */
-static bool is_forwarded(const struct guarded *guarded, struct slice name)
+/* The client's credentials are forwarded: the upstream is its own. Its priority and its name are
+ * forwarded only if we trusted it, lest the upstream trust them because they come from us. */
+static bool is_forwarded(const struct protected_call *call, struct slice name)
 {
-    if (http_is_hop(&guarded->in->head, name) || slice_equal(name, SLICE("x-forwarded-for")))
+    if (http_is_hop(&call->in->head, name) || slice_equal(name, SLICE("x-forwarded-for")))
         return false;
-    return guarded->trusted ||
+    return call->trusted ||
            !(has_prefix(name, SLICE("x-tollgate-")) || has_prefix(name, SLICE("x-deriva-")));
 }
 
-/* What stands for something that the client said, where that is not true any more. */
-struct instead {
-    struct slice traceparent, timeout; /* empty: as it was said */
+/* Fields that replace the client's own, where those are not true any more. */
+struct replaced {
+    struct slice traceparent, timeout; /* empty: the client's own is forwarded */
     char forwarded[FORWARDED_MAX], trace[TRACE_PARENT_BYTES], left[PROTECT_GRPC_TIMEOUT_MAX];
 };
 
-static void make_instead(struct guarded *guarded, struct instead *instead)
+static void replace_fields(struct protected_call *call, struct replaced *replaced)
 {
-    tg_ms now = guarded_now(guarded), deadline = guarded->call.deadline;
+    tg_ms now = protect_now(call), deadline = call->gate_call.deadline;
 
-    instead->traceparent =
-        report_notes_traceparent(&guarded->notes, guarded->worker, instead->trace);
-    instead->timeout = (struct slice){NULL, 0};
-    if (guarded->grpc && deadline > 0 && now > guarded->began_at)
-        instead->timeout = protect_grpc_timeout(deadline - now, instead->left);
+    replaced->traceparent = report_notes_traceparent(&call->notes, call->worker, replaced->trace);
+    replaced->timeout = (struct slice){NULL, 0};
+    if (call->grpc && deadline > 0 && now > call->began_at)
+        replaced->timeout = protect_grpc_timeout(deadline - now, replaced->left);
 }
 
-static bool collect_fields(const struct guarded *guarded, struct http_fields *fields,
-                           struct instead *instead)
+static bool collect_fields(const struct protected_call *call, struct http_fields *fields,
+                           struct replaced *replaced)
 {
-    const struct http_head *head = &guarded->in->head;
+    const struct http_head *head = &call->in->head;
     struct slice trace = SLICE("traceparent"), timeout = SLICE("grpc-timeout");
-    bool fine = true;
+    bool fits = true;
 
     http_fields_init(fields);
     for (size_t i = 0; i < head->n_fields; i++)
-        if (is_forwarded(guarded, head->fields[i].name) &&
-            (instead->traceparent.n == 0 || !slice_equal(head->fields[i].name, trace)) &&
-            (instead->timeout.n == 0 || !slice_equal(head->fields[i].name, timeout)))
-            fine = fine && http_fields_add(fields, head->fields[i].name, head->fields[i].value);
-    if (instead->traceparent.n > 0)
-        fine = fine && http_fields_add(fields, trace, instead->traceparent);
-    if (instead->timeout.n > 0)
-        fine = fine && http_fields_add(fields, timeout, instead->timeout);
-    if (guarded->grpc) /* of a hop, but this one has it too */
-        fine = fine && http_fields_add(fields, SLICE("te"), SLICE("trailers"));
-    return fine && add_forwarded_for(guarded, fields, instead->forwarded);
+        if (is_forwarded(call, head->fields[i].name) &&
+            (replaced->traceparent.n == 0 || !slice_equal(head->fields[i].name, trace)) &&
+            (replaced->timeout.n == 0 || !slice_equal(head->fields[i].name, timeout)))
+            fits = fits && http_fields_add(fields, head->fields[i].name, head->fields[i].value);
+    if (replaced->traceparent.n > 0)
+        fits = fits && http_fields_add(fields, trace, replaced->traceparent);
+    if (replaced->timeout.n > 0)
+        fits = fits && http_fields_add(fields, timeout, replaced->timeout);
+    if (call->grpc) /* it is a hop-by-hop field, but this hop has it too */
+        fits = fits && http_fields_add(fields, SLICE("te"), SLICE("trailers"));
+    return fits && add_forwarded_for(call, fields, replaced->forwarded);
 }
 
-bool guarded_send(struct guarded *guarded)
+bool protect_send(struct protected_call *call)
 {
     /* An RPC may be silent for as long as its client waits. */
     const struct http_timeouts timeouts = {.connect = CONNECT_MS,
-                                           .first_byte = guarded->grpc ? 0 : FIRST_BYTE_MS,
-                                           .idle = guarded->grpc ? 0 : IDLE_MS};
-    const struct http_head *from = &guarded->in->head;
-    struct slice before = slice_of(guarded->route->config->upstream.path);
+                                           .first_byte = call->grpc ? 0 : FIRST_BYTE_MS,
+                                           .idle = call->grpc ? 0 : IDLE_MS};
+    const struct http_head *from = &call->in->head;
+    struct slice before = slice_of(call->route->config->upstream.path);
     struct http_fields fields;
-    struct instead instead;
+    struct replaced replaced;
     char target[TARGET_MAX];
 
-    make_instead(guarded, &instead);
-    if (before.n + from->target.n > sizeof target || !collect_fields(guarded, &fields, &instead))
+    replace_fields(call, &replaced);
+    if (before.n + from->target.n > sizeof target || !collect_fields(call, &fields, &replaced))
         return false;
     memcpy(target, before.at, before.n);
     memcpy(target + before.n, from->target.at, from->target.n);
@@ -124,98 +125,68 @@ bool guarded_send(struct guarded *guarded)
                              .fields = fields.list,
                              .n_fields = fields.n,
                              .length = from->length};
-    if (guarded->attempts++ == 0)
-        guarded_report_admitted(guarded);
-    guarded->out = http_send(guarded->worker->client, guarded->route->origin, &head, &timeouts,
-                             &upstream_ops, guarded);
-    if (guarded->out != NULL)
-        report_notes_sent(&guarded->notes);
-    return guarded->out != NULL;
+    if (call->attempts++ == 0)
+        protect_report_admitted(call);
+    call->out =
+        http_send(call->worker->client, call->route->origin, &head, &timeouts, &upstream_ops, call);
+    if (call->out != NULL)
+        report_notes_sent(&call->notes);
+    return call->out != NULL;
 }
 
-/* ---- the upstream's side ---- */
+/* ---- the upstream's reply ---- */
 
-static void out_head(struct http_outbound *out, const struct http_head *from)
+enum protect_state protect_upstream_head(struct protected_call *call, const struct http_head *from)
 {
-    struct guarded *guarded = out->owner;
     struct http_fields fields;
     struct http_head head = {.status = from->status, .length = from->length};
     struct refusal why;
-    bool fine = true;
+    bool fits = true;
 
     http_fields_init(&fields);
     for (size_t i = 0; i < from->n_fields; i++)
         if (!http_is_hop(from, from->fields[i].name))
-            fine = fine && http_fields_add(&fields, from->fields[i].name, from->fields[i].value);
-    if (!fine) { /* a part of it would be another reply */
-        http_outbound_cancel(out);
-        guarded->out = NULL;
+            fits = fits && http_fields_add(&fields, from->fields[i].name, from->fields[i].value);
+    if (!fits) { /* a part of it would be another reply */
+        http_outbound_cancel(call->out);
+        call->out = NULL;
         refusal_init(&why, REPLY_UPSTREAM_ERROR, "the upstream's reply has too many fields");
-        guarded_refuse(guarded, &why, TG_OUTCOME_CANCELLED);
-        return;
+        return protect_refuse(call, &why, TG_OUTCOME_CANCELLED);
     }
     head.fields = fields.list;
     head.n_fields = fields.n;
-    guarded->replied = true;
-    guarded->status = from->status;
+    call->status = from->status;
     struct slice status = http_find(from, SLICE("grpc-status"));
-    if (status.n <= sizeof guarded->grpc_status) {
-        memcpy(guarded->grpc_status, status.at ? status.at : "", status.n);
-        guarded->grpc_status_n = status.n;
+    if (status.n <= sizeof call->grpc_status) {
+        memcpy(call->grpc_status, status.at ? status.at : "", status.n);
+        call->grpc_status_n = status.n;
     }
-    guarded->first_at = guarded_now(guarded);
-    http_inbound_reply(guarded->in, &head);
+    call->first_at = protect_now(call);
+    http_inbound_reply(call->in, &head);
+    return PROTECT_REPLYING;
 }
 
-static void out_data(struct http_outbound *out, struct slice bytes)
+enum protect_state protect_upstream_end(struct protected_call *call)
 {
-    struct guarded *guarded = out->owner;
+    const struct http_outbound *out = call->out;
+    const struct http_head trailers = {.fields = out->trailers, .n_fields = out->n_trailers};
+    enum tg_outcome outcome = call->status == 503 || call->status == 504 ? TG_OUTCOME_DROPPED
+                              : call->status >= 500                      ? TG_OUTCOME_CANCELLED
+                                                                         : TG_OUTCOME_OK;
 
-    guarded->bytes_out += (int64_t)bytes.n;
-    if (http_inbound_write(guarded->in, bytes) > GUARDED_QUEUED_MAX && !guarded->out_paused) {
-        guarded->out_paused = true;
-        http_outbound_pause(out);
+    if (call->grpc && call->status == 200) {
+        /* The status of an RPC is behind its messages, or in the head if there are none. */
+        struct slice status = http_find(&trailers, SLICE("grpc-status"));
+        outcome = protect_grpc_outcome(
+            status.n > 0 ? status : (struct slice){call->grpc_status, call->grpc_status_n});
     }
+    call->out = NULL;
+    protect_release(call, outcome);
+    http_inbound_finish_with(call->in, out->trailers, out->n_trailers);
+    return PROTECT_OVER;
 }
 
-static enum tg_outcome outcome_of_status(int status)
-{
-    if (status == 503 || status == 504)
-        return TG_OUTCOME_DROPPED;
-    return status >= 500 ? TG_OUTCOME_CANCELLED : TG_OUTCOME_OK;
-}
-
-/* Of an RPC it is behind the messages, or in the head if there are none. */
-static struct slice grpc_status_of(const struct http_outbound *out, const struct guarded *guarded)
-{
-    const struct http_head behind = {.fields = out->trailers, .n_fields = out->n_trailers};
-    struct slice status = http_find(&behind, SLICE("grpc-status"));
-
-    return status.n > 0 ? status : (struct slice){guarded->grpc_status, guarded->grpc_status_n};
-}
-
-static void out_end(struct http_outbound *out)
-{
-    struct guarded *guarded = out->owner;
-    enum tg_outcome outcome = guarded->grpc && guarded->status == 200
-                                  ? protect_grpc_outcome(grpc_status_of(out, guarded))
-                                  : outcome_of_status(guarded->status);
-
-    guarded->out = NULL;
-    guarded->state = GUARDED_OVER;
-    guarded_release(guarded, outcome);
-    http_inbound_finish_with(guarded->in, out->trailers, out->n_trailers);
-}
-
-static void out_room(struct http_outbound *out)
-{
-    struct guarded *guarded = out->owner;
-
-    if (!guarded->in_paused)
-        return;
-    guarded->in_paused = false;
-    http_inbound_resume(guarded->in);
-}
+/* ---- the upstream's failure ---- */
 
 static bool is_late(enum http_why why)
 {
@@ -223,22 +194,7 @@ static bool is_late(enum http_why why)
            why == HTTP_LATE_TOTAL;
 }
 
-/* An RPC that its upstream has ended by itself. Servers cancel those whose deadline has come, too:
- * of such a one the client is told that. */
-static bool was_reset(const struct guarded *guarded, const struct http_outbound *out)
-{
-    tg_ms deadline = guarded->call.deadline;
-
-    return guarded->grpc && out->was_reset && (deadline == 0 || guarded_now(guarded) < deadline);
-}
-
-static enum tg_outcome outcome_of_failure(enum http_why why)
-{
-    return is_late(why) || why == HTTP_UNREACHABLE || why == HTTP_RESET ? TG_OUTCOME_DROPPED
-                                                                        : TG_OUTCOME_CANCELLED;
-}
-
-/* Of RFC 9110, 9.2.2, those in use. */
+/* Methods that are idempotent by RFC 9110, 9.2.2, and in use. */
 static bool is_repeatable(struct slice method)
 {
     static const char *const METHODS[] = {"GET", "HEAD", "OPTIONS", "PUT", "DELETE"};
@@ -249,54 +205,90 @@ static bool is_repeatable(struct slice method)
     return false;
 }
 
-static bool may_send_again(const struct guarded *guarded, const struct http_outbound *out,
+static bool may_send_again(const struct protected_call *call, const struct http_outbound *out,
                            enum http_why why)
 {
-    const struct http_head *head = &guarded->in->head;
+    const struct http_head *head = &call->in->head;
 
-    if (why != HTTP_RESET || guarded->replied || guarded->sent_again || guarded->wrote)
+    if (why != HTTP_RESET || call->state == PROTECT_REPLYING || call->sent_again || call->wrote)
         return false;
-    /* By HTTP/2 it is told what was not looked at. */
+    /* HTTP/2 says of a request whether it was looked at. */
     return !out->sent || (out->reused && head->length == 0 && is_repeatable(head->method));
 }
 
-static void out_failed(struct http_outbound *out, enum http_why why, const char *text)
+enum protect_state protect_upstream_failed(struct protected_call *call, enum http_why why)
 {
-    struct guarded *guarded = out->owner;
-    bool again = may_send_again(guarded, out, why);
+    const struct http_outbound *out = call->out;
+    bool again = may_send_again(call, out, why), is_in_time, was_reset, unseen;
+    tg_ms deadline = call->gate_call.deadline;
+    enum tg_outcome outcome = is_late(why) || why == HTTP_UNREACHABLE || why == HTTP_RESET
+                                  ? TG_OUTCOME_DROPPED
+                                  : TG_OUTCOME_CANCELLED;
     struct refusal refusal;
 
-    (void)text; /* it may name addresses, which are not the client's business */
-    guarded->out = NULL;
-    guarded->failure = http_why_text(why);
-    guarded->sent_again = true;
-    if (again && guarded_send(guarded)) {
-        guarded->failure = NULL;
-        if (guarded->ended) /* of a body without a byte; it does not come again */
-            http_outbound_finish_with(guarded->out, guarded->in->trailers, guarded->in->n_trailers);
-        return;
+    call->out = NULL;
+    call->failure = http_why_text(why);
+    call->sent_again = true;
+    if (again && protect_send(call)) {
+        call->failure = NULL;
+        if (call->ended) /* the end of a body without a byte, which does not come again */
+            http_outbound_finish_with(call->out, call->in->trailers, call->in->n_trailers);
+        return call->state;
     }
-    bool unseen = guarded->grpc && why == HTTP_RESET && !out->sent;
-    bool reset = was_reset(guarded, out);
-    if (!guarded->replied && !unseen && !reset) {
+    /* Servers also reset RPCs whose deadline has come: then the client is told that. */
+    is_in_time = deadline == 0 || protect_now(call) < deadline;
+    was_reset = call->grpc && out->was_reset && is_in_time;
+    unseen = call->grpc && why == HTTP_RESET && !out->sent;
+    if (call->state == PROTECT_FORWARDING && !unseen && !was_reset) {
         refusal_init(&refusal, is_late(why) ? REPLY_UPSTREAM_TIMEOUT : REPLY_UPSTREAM_ERROR,
                      is_late(why) ? "the upstream did not answer in time"
                                   : "the upstream did not answer");
-        guarded_refuse(guarded, &refusal, outcome_of_failure(why));
-        return;
+        return protect_refuse(call, &refusal, outcome);
     }
-    guarded->state = GUARDED_OVER;
-    guarded->reason = REPLY_UPSTREAM_ERROR;
-    guarded_release(guarded,
-                    reset ? protect_grpc_reset_outcome(out->reset_code) : outcome_of_failure(why));
-    if (guarded->grpc && guarded->replied && why == HTTP_RESET && !out->was_reset) {
-        /* As its client would say if the connection had been its own. */
-        protect_grpc_end(guarded->in, GRPC_UNAVAILABLE, SLICE("the upstream's connection broke"));
-        return;
+    call->reason = REPLY_UPSTREAM_ERROR;
+    protect_release(call, was_reset ? protect_grpc_reset_outcome(out->reset_code) : outcome);
+    if (call->grpc && call->state == PROTECT_REPLYING && why == HTTP_RESET && !out->was_reset) {
+        /* The same that its client would say if the connection had been its own. */
+        protect_grpc_end(call->in, GRPC_UNAVAILABLE, SLICE("the upstream's connection broke"));
+        return PROTECT_OVER;
     }
     uint32_t code = out->was_reset ? out->reset_code : HTTP2_INTERNAL_ERROR;
-    http_inbound_abort_with(guarded->in, unseen ? HTTP2_REFUSED_STREAM : code);
+    http_inbound_abort_with(call->in, unseen ? HTTP2_REFUSED_STREAM : code);
+    return PROTECT_OVER;
 }
 
-static const struct http_client_ops upstream_ops = {
-    .head = out_head, .data = out_data, .end = out_end, .room = out_room, .failed = out_failed};
+/* ---- where events come from ---- */
+
+static void upstream_head(struct http_outbound *out, const struct http_head *head)
+{
+    protect_step(out->owner, &(struct protect_event){.kind = PROTECT_UPSTREAM_HEAD, .head = head});
+}
+
+static void upstream_data(struct http_outbound *out, struct slice bytes)
+{
+    protect_step(out->owner,
+                 &(struct protect_event){.kind = PROTECT_UPSTREAM_DATA, .bytes = bytes});
+}
+
+static void upstream_end(struct http_outbound *out)
+{
+    protect_step(out->owner, &(struct protect_event){.kind = PROTECT_UPSTREAM_END});
+}
+
+static void upstream_room(struct http_outbound *out)
+{
+    protect_step(out->owner, &(struct protect_event){.kind = PROTECT_UPSTREAM_ROOM});
+}
+
+/* The text may name addresses, which are not the client's business. */
+static void upstream_failed(struct http_outbound *out, enum http_why why, const char *text)
+{
+    (void)text;
+    protect_step(out->owner, &(struct protect_event){.kind = PROTECT_UPSTREAM_FAILED, .why = why});
+}
+
+static const struct http_client_ops upstream_ops = {.head = upstream_head,
+                                                    .data = upstream_data,
+                                                    .end = upstream_end,
+                                                    .room = upstream_room,
+                                                    .failed = upstream_failed};

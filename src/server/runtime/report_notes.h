@@ -3,7 +3,7 @@
  *     service: begin --> notes ... --> struct report --> log, recording, metrics, traces
  *                          `--> at the moment of a refusal --> watch
  *
- * Each service fills in the report of its own requests (call_report.c, guarded_report.c,
+ * Each service fills in the report of its own requests (call_report.c, protect_report.c,
  * admit_report.c). The notes keep what the report needs and nothing else in a request would keep,
  * and report_tell() is the one place that hands a report on, so that no two listeners differ about
  * what happened.

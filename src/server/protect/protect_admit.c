@@ -1,0 +1,294 @@
+/* protect_admit.c - a call to a protected route at the gate whose law learns.
+ *
+ * The lease is held from admission to the end of the reply, because that is what occupies a server
+ * of which nothing else is known; that whole time is the law's sample. A client that hangs up says
+ * nothing about load, and leaves none.
+ *
+ * The deadline of an RPC holds from its arrival on: what the queue took of it is taken from what
+ * the upstream is told.
+ */
+#include <stdio.h>
+
+#include "lib/core/container_of.h"
+#include "server/protect/protect_grpc.h"
+#include "server/protect/protect_internal.h"
+#include "server/tenancy/trust.h"
+#include "server/tenancy/virtual_key.h"
+
+/* After the deadline of an RPC, the time that its client and its upstream have to end it. */
+#define GRACE_MS 1000
+
+/* ---- ways out ---- */
+
+void protect_release(struct protected_call *call, enum tg_outcome outcome)
+{
+    struct tg_release release;
+
+    tg_release_init(&release);
+    release.outcome = outcome;
+    net_timer_stop(call->worker->loop, &call->timer);
+    admission_run_end(&call->run, protect_now(call), &release);
+}
+
+enum protect_state protect_refuse(struct protected_call *call, const struct refusal *why,
+                                  enum tg_outcome outcome)
+{
+    struct worker *worker = call->worker;
+    tg_ms now = protect_now(call);
+    struct reply reply;
+    struct http_fields fields;
+    char id[24];
+
+    assert(call->first_at == 0 && call->reason == REPLY_COUNT);
+    protect_release(call, outcome);
+    call->reason = why->reason;
+    atomic_fetch_add_explicit(&call->gateway->counts.refused[why->reason], 1, memory_order_relaxed);
+    reply_write(why, WIRE_OPENAI, now, random_bits(&worker->random), &reply);
+    call->status = reply.status;
+    protect_report_refused(call, why, &reply);
+    int n = snprintf(id, sizeof id, "req_%016llx", (unsigned long long)call->id);
+    if (call->grpc) {
+        bool late = call->gate_call.deadline > 0 && now >= call->gate_call.deadline;
+        protect_grpc_refuse(call->in, why, late, now, random_bits(&worker->random),
+                            (struct slice){id, (size_t)n});
+        return PROTECT_OVER;
+    }
+    http_fields_init(&fields);
+    for (size_t i = 0; i < reply.n_fields; i++)
+        http_fields_add(&fields, reply.fields[i].name, reply.fields[i].value);
+    http_fields_add(&fields, SLICE("x-request-id"), (struct slice){id, (size_t)n});
+    struct http_head head = {.status = reply.status, .fields = fields.list, .n_fields = fields.n};
+    call->bytes_out = (int64_t)reply.body.n;
+    http_inbound_send(call->in, &head, reply.body);
+    return PROTECT_OVER;
+}
+
+/* ---- how the run waits and asks ---- */
+
+static struct protected_call *call_of_run(struct admission_run *run)
+{
+    return container_of(run, struct protected_call, run);
+}
+
+static enum tg_err protect_wait(struct admission_run *run, tg_ms deadline)
+{
+    struct protected_call *call = call_of_run(run);
+    tg_ms now = protect_now(call);
+
+    net_timer_set(call->worker->loop, &call->timer, deadline > now ? deadline - now : 1);
+    return TG_OK;
+}
+
+static void protect_wait_over(struct admission_run *run)
+{
+    struct protected_call *call = call_of_run(run);
+
+    net_timer_stop(call->worker->loop, &call->timer);
+    waiter_forget(&call->waiter);
+}
+
+static void store_decided(struct remote_claim *debit, enum tg_err err, const struct tg_axes *axes)
+{
+    struct protected_call *call = container_of(debit, struct protected_call, debit);
+
+    protect_step(call,
+                 &(struct protect_event){.kind = PROTECT_STORE_ANSWER, .err = err, .axes = axes});
+}
+
+static bool protect_ask_store(struct admission_run *run, tg_ms now, enum tg_err *err,
+                              struct tg_axes *axes)
+{
+    struct protected_call *call = call_of_run(run);
+
+    (void)now;
+    return remote_take(call->worker->port, &call->debit, &call->generation->remote,
+                       &call->gate_call.debit, store_decided, err, axes);
+}
+
+static void protect_settle(struct admission_run *run, tg_ms now, int64_t actual)
+{
+    (void)now;
+    remote_claim_settle(&call_of_run(run)->debit, actual);
+}
+
+static void protect_refund(struct admission_run *run, tg_ms now)
+{
+    (void)now;
+    remote_claim_refund(&call_of_run(run)->debit);
+}
+
+static const struct admission_ops protect_admission_ops = {.wait = protect_wait,
+                                                           .wait_over = protect_wait_over,
+                                                           .ask = protect_ask_store,
+                                                           .settle = protect_settle,
+                                                           .refund = protect_refund};
+
+/* ---- admitted ---- */
+
+/* The next moment at which the lease is renewed, or an RPC is found overdue. */
+static void renew_later(struct protected_call *call)
+{
+    tg_ms ttl = call->generation->config.gate.lease_ttl, ms = ttl > 2 ? ttl / 2 : 1;
+    tg_ms due = call->gate_call.deadline + GRACE_MS - protect_now(call);
+
+    if (call->gate_call.deadline > 0 && due < ms)
+        ms = due > 1 ? due : 1;
+    net_timer_set(call->worker->loop, &call->timer, ms);
+}
+
+static enum protect_state forward(struct protected_call *call)
+{
+    struct refusal why;
+
+    if (call->gate_call.deadline > 0 && protect_now(call) >= call->gate_call.deadline) {
+        refusal_init(&why, REPLY_UPSTREAM_TIMEOUT, "the deadline came before its turn");
+        return protect_refuse(call, &why, TG_OUTCOME_REFUSED);
+    }
+    renew_later(call);
+    if (!protect_send(call)) {
+        refusal_init(&why, REPLY_INTERNAL, "the request to the upstream could not be made");
+        return protect_refuse(call, &why, TG_OUTCOME_REFUSED);
+    }
+    http_inbound_resume(call->in);
+    return PROTECT_FORWARDING;
+}
+
+enum protect_state protect_renew(struct protected_call *call)
+{
+    tg_ms now = protect_now(call), deadline = call->gate_call.deadline;
+    struct refusal why;
+
+    if (deadline == 0 || now - GRACE_MS < deadline) {
+        admission_run_renew(&call->run, now);
+        renew_later(call);
+        return call->state;
+    }
+    /* Neither the client nor the upstream has ended an RPC whose deadline has passed. */
+    http_outbound_cancel_with(call->out, HTTP2_CANCEL);
+    call->out = NULL;
+    if (call->state == PROTECT_FORWARDING) {
+        refusal_init(&why, REPLY_UPSTREAM_TIMEOUT, "the upstream did not answer in time");
+        return protect_refuse(call, &why, TG_OUTCOME_DROPPED);
+    }
+    call->reason = REPLY_UPSTREAM_TIMEOUT;
+    protect_release(call, TG_OUTCOME_DROPPED);
+    protect_grpc_end(call->in, GRPC_DEADLINE_EXCEEDED, SLICE("the deadline has passed"));
+    return PROTECT_OVER;
+}
+
+/* ---- at the gate ---- */
+
+/* What the run has come to. */
+static enum protect_state follow_run(struct protected_call *call, enum admission_state state,
+                                     const struct tg_answer *answer)
+{
+    struct refusal why;
+    enum tg_err err = call->run.err;
+
+    if (state == ADMISSION_ASKING)
+        return PROTECT_ADMITTING;
+    if (state == ADMISSION_FAILED) {
+        refusal_init(&why,
+                     err == TG_ERR_STORE || err == TG_ERR_FULL ? REPLY_STORE_UNAVAILABLE
+                                                               : REPLY_INTERNAL,
+                     "%s", tg_strerror(err));
+        return protect_refuse(call, &why, TG_OUTCOME_CANCELLED);
+    }
+    call->notes.decided = state != ADMISSION_WAITING;
+    report_notes_answer(&call->notes, call->gateway->protect_gate, &call->gate_call, answer);
+    if (state == ADMISSION_WAITING) {
+        report_notes_park(&call->notes);
+        return PROTECT_ADMITTING;
+    }
+    if (state == ADMISSION_ADMITTED)
+        return forward(call);
+    assert(state == ADMISSION_REFUSED);
+    refusal_of_answer(answer, &call->gate_call, &why);
+    return protect_refuse(call, &why, TG_OUTCOME_CANCELLED);
+}
+
+enum protect_state protect_wake(struct protected_call *call)
+{
+    struct tg_answer answer;
+
+    report_notes_unpark(&call->notes);
+    enum admission_state state = admission_run_wake(&call->run, protect_now(call), &answer);
+    return follow_run(call, state, &answer);
+}
+
+enum protect_state protect_store_answered(struct protected_call *call, enum tg_err err,
+                                          const struct tg_axes *axes)
+{
+    struct tg_answer answer;
+    enum admission_state state =
+        admission_run_store_answered(&call->run, protect_now(call), err, axes, &answer);
+
+    return follow_run(call, state, &answer);
+}
+
+/* The tenant, if the request has a virtual key of one; other credentials are the upstream's. */
+static const struct config_tenant *tenant_of(struct protected_call *call)
+{
+    const struct http_head *head = &call->in->head;
+    uint8_t hash[VIRTUAL_KEY_HASH];
+    size_t tenant = CONFIG_NONE;
+    struct slice key;
+
+    if (virtual_key_find(head->fields, head->n_fields, &key) == VIRTUAL_KEY_FOUND &&
+        virtual_key_hash(key, hash))
+        tenant = generation_tenant_of_key(call->generation, hash, call->began_at, &call->key);
+    return tenant != CONFIG_NONE ? &call->generation->config.tenants[tenant] : NULL;
+}
+
+/* Whose limits it is under, and whom fairness counts. */
+static enum tg_err describe(struct protected_call *call, struct tg_problem *problem)
+{
+    const struct http_head *head = &call->in->head;
+    const struct config_tenant *tenant = tenant_of(call);
+    enum tg_priority priority = protect_priority(call->route, head->method, head->target);
+    struct slice node = {NULL, 0}, name = slice_of(call->address);
+
+    if (call->trusted) {
+        priority = trust_priority(head, priority);
+        node = trust_node(head);
+    }
+    if (tenant != NULL)
+        name = slice_of(tenant->name);
+    else if (node.n > 0)
+        name = node;
+    struct slice peer = node.n > 0 ? node : name;
+    const struct scopes_who who = {.tenant = name.at,
+                                   .tenant_bytes = name.n,
+                                   .peer = peer.at,
+                                   .peer_bytes = peer.n,
+                                   .priority = priority};
+    tg_call_init(&call->gate_call);
+    call->gate_call.waiter = &call->waiter;
+    enum tg_err err =
+        scopes_fill(call->generation->scopes, &who, call->scopes, &call->gate_call, problem);
+    if (call->grpc)
+        call->gate_call.deadline = protect_grpc_deadline(head, call->began_at);
+    remote_divide_peer(call->gateway->remote, &call->generation->config.gate, &call->gate_call);
+    return err;
+}
+
+enum protect_state protect_admit(struct protected_call *call)
+{
+    struct tg_problem problem;
+    struct tg_answer answer;
+    struct refusal why;
+
+    admission_run_init(&call->run, call->gateway->protect_gate, &call->gate_call,
+                       &protect_admission_ops);
+    if (atomic_load_explicit(&call->gateway->draining, memory_order_relaxed)) {
+        refusal_init(&why, REPLY_SHUTTING_DOWN, NULL);
+        return protect_refuse(call, &why, TG_OUTCOME_CANCELLED);
+    }
+    if (describe(call, &problem)) {
+        refusal_init(&why, REPLY_INTERNAL, "%s", problem.text);
+        return protect_refuse(call, &why, TG_OUTCOME_CANCELLED);
+    }
+    /* Memory and peers are asked here, too: there is no body to be read between the two. */
+    enum admission_state state = admission_run_admit(&call->run, call->began_at, &answer);
+    return follow_run(call, state, &answer);
+}
