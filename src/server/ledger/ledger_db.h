@@ -14,6 +14,7 @@
 #include <sqlite3.h>
 #include <sys/types.h>
 
+#include "lib/core/hash_table.h"
 #include "server/ledger/journal.h"
 
 #define LEDGER_VERSION 1
@@ -44,11 +45,10 @@ struct ledger_db {
     char *path;
     sqlite3 *sqlite;
     sqlite3_stmt *statements[STATEMENTS];
-    struct ledger_db_tenant *tenants; /* number i + 1 at i; room for half as many as slots */
-    size_t n_tenants;
-    struct ledger_adding *adding; /* null: nothing was added yet */
-    uint32_t *slots;              /* their numbers, by a hash of parent and name; 0: free */
-    size_t n_slots;               /* a power of two, or 0 */
+    struct ledger_db_tenant *tenants; /* number i + 1 at i */
+    size_t n_tenants, max_tenants;
+    struct hash_table tenant_numbers; /* by a hash of parent and name */
+    struct ledger_adding *adding;     /* null: nothing was added yet */
     uint64_t token;
     uint64_t moved; /* the last entry that is in it, when it was opened */
     bool closed;    /* there was nothing else anywhere, when it was opened */

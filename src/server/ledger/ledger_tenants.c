@@ -11,45 +11,42 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include "lib/core/array.h"
 #include "lib/core/problem.h"
 #include "server/ledger/ledger_db.h"
 
 /* ---- in memory ---- */
 
-/* Where a tenant's number stands, or would stand. */
-static uint32_t *ledger_tenants_slot_of(const struct ledger_db *db, uint32_t parent,
-                                        const char *name, size_t bytes)
+static uint64_t tenant_hash(uint32_t parent, const char *name, size_t bytes)
 {
-    size_t at = (size_t)XXH3_64bits_withSeed(name, bytes, parent) & (db->n_slots - 1);
-
-    for (; db->slots[at] != 0; at = (at + 1) & (db->n_slots - 1)) {
-        const struct ledger_db_tenant *tenant = &db->tenants[db->slots[at] - 1];
-        if (tenant->parent == parent && strlen(tenant->name) == bytes &&
-            memcmp(tenant->name, name, bytes) == 0)
-            break;
-    }
-    return &db->slots[at];
+    return XXH3_64bits_withSeed(name, bytes, parent);
 }
 
-static bool ledger_tenants_grow(struct ledger_db *db)
+/* A tenant's number; 0: it has none. */
+static uint32_t find_tenant(const struct ledger_db *db, uint32_t parent, const char *name,
+                            size_t bytes)
 {
-    size_t n = db->n_slots > 0 ? 2 * db->n_slots : 64;
-    struct ledger_db_tenant *larger = realloc(db->tenants, n / 2 * sizeof *larger);
-    uint32_t *slots = calloc(n, sizeof *slots);
+    const struct hash_slot *slot =
+        hash_table_find(&db->tenant_numbers, tenant_hash(parent, name, bytes));
 
-    if (larger != NULL)
-        db->tenants = larger;
-    if (larger == NULL || slots == NULL) {
-        free(slots);
-        return false;
+    for (; slot != NULL; slot = hash_table_find_next(&db->tenant_numbers, slot)) {
+        const struct ledger_db_tenant *tenant = &db->tenants[slot->number - 1];
+        if (tenant->parent == parent && strlen(tenant->name) == bytes &&
+            memcmp(tenant->name, name, bytes) == 0)
+            return (uint32_t)slot->number;
     }
-    free(db->slots);
-    db->slots = slots;
-    db->n_slots = n;
-    for (size_t i = 0; i < db->n_tenants; i++)
-        *ledger_tenants_slot_of(db, db->tenants[i].parent, db->tenants[i].name,
-                                strlen(db->tenants[i].name)) = (uint32_t)i + 1;
-    return true;
+    return 0;
+}
+
+/* A damaged table may have a tenant twice: the first stands for it. */
+static void index_tenant(struct ledger_db *db, size_t i)
+{
+    const struct ledger_db_tenant *tenant = &db->tenants[i];
+    size_t bytes = strlen(tenant->name);
+
+    if (find_tenant(db, tenant->parent, tenant->name, bytes) == 0)
+        hash_table_insert(&db->tenant_numbers, tenant_hash(tenant->parent, tenant->name, bytes))
+            ->number = i + 1;
 }
 
 static bool keep_tenant(struct ledger_db *db, uint32_t parent, const char *name, size_t bytes,
@@ -57,14 +54,13 @@ static bool keep_tenant(struct ledger_db *db, uint32_t parent, const char *name,
 {
     char *copy = strndup(name, bytes);
 
-    if (copy == NULL || (2 * db->n_tenants >= db->n_slots && !ledger_tenants_grow(db))) {
+    if (copy == NULL || !array_reserve(&db->tenants, &db->max_tenants, db->n_tenants + 1) ||
+        hash_table_reserve(&db->tenant_numbers, db->n_tenants + 1) != TG_OK) {
         free(copy);
         return problem_fail(problem, "%s: there is no memory for its tenants", db->path);
     }
-    uint32_t *slot = ledger_tenants_slot_of(db, parent, name, bytes);
-    db->tenants[db->n_tenants++] = (struct ledger_db_tenant){copy, parent};
-    if (*slot == 0) /* a damaged table may have one twice: the first stands for it */
-        *slot = (uint32_t)db->n_tenants;
+    db->tenants[db->n_tenants] = (struct ledger_db_tenant){copy, parent};
+    index_tenant(db, db->n_tenants++);
     return true;
 }
 
@@ -73,12 +69,9 @@ static void forget_tenants(struct ledger_db *db, size_t n)
 {
     while (db->n_tenants > n)
         free(db->tenants[--db->n_tenants].name);
-    if (db->n_slots == 0)
-        return;
-    memset(db->slots, 0, db->n_slots * sizeof *db->slots);
+    hash_table_clear(&db->tenant_numbers);
     for (size_t i = 0; i < n; i++)
-        *ledger_tenants_slot_of(db, db->tenants[i].parent, db->tenants[i].name,
-                                strlen(db->tenants[i].name)) = (uint32_t)i + 1;
+        index_tenant(db, i);
 }
 
 void ledger_db_free_tenants(struct ledger_db *db)
@@ -86,10 +79,9 @@ void ledger_db_free_tenants(struct ledger_db *db)
     for (size_t i = 0; i < db->n_tenants; i++)
         free(db->tenants[i].name);
     free(db->tenants);
-    free(db->slots);
+    hash_table_fini(&db->tenant_numbers);
     db->tenants = NULL;
-    db->slots = NULL;
-    db->n_tenants = db->n_slots = 0;
+    db->n_tenants = db->max_tenants = 0;
 }
 
 /* ---- in the database ---- */
@@ -167,8 +159,7 @@ static bool number_one(struct ledger_db *db, struct ledger_tenant_spec *list, si
             return problem_fail(problem, "%s: a tenant has no such parent", db->path);
         parent = list[spec->parent].number;
     }
-    if (db->n_slots > 0)
-        spec->number = *ledger_tenants_slot_of(db, parent, spec->name, strlen(spec->name));
+    spec->number = find_tenant(db, parent, spec->name, strlen(spec->name));
     if (spec->number != 0)
         return true;
     if (db->n_tenants >= INT32_MAX ||

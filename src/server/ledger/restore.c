@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/core/array.h"
 #include "lib/core/problem.h"
 
 static tg_micro add_money(tg_micro a, tg_micro b)
@@ -50,14 +51,12 @@ static size_t window_of(const struct restore *restore, tg_ms begin)
 
 bool restore_want(struct restore *restore, const struct tg_budget *budget, tg_ms now)
 {
-    tg_ms begin = begin_of(budget, now), *larger;
+    tg_ms begin = begin_of(budget, now);
 
     if (window_of(restore, begin) < restore->n_begins)
         return true;
-    larger = realloc(restore->begins, (restore->n_begins + 1) * sizeof *larger);
-    if (larger == NULL)
+    if (!array_reserve(&restore->begins, &restore->max_begins, restore->n_begins + 1))
         return false;
-    restore->begins = larger;
     restore->begins[restore->n_begins++] = begin;
     return true;
 }
@@ -68,15 +67,8 @@ static void add_user(struct restore *restore, const struct ledger_sum *sum)
 {
     char *name = malloc(sum->user.size);
 
-    if (name != NULL && restore->n_users == restore->max_users) {
-        size_t max = restore->max_users > 0 ? 2 * restore->max_users : 256;
-        struct restore_user *larger = realloc(restore->users, max * sizeof *larger);
-        if (larger != NULL) {
-            restore->users = larger;
-            restore->max_users = max;
-        }
-    }
-    if (name == NULL || restore->n_users == restore->max_users) {
+    if (name == NULL ||
+        !array_reserve(&restore->users, &restore->max_users, restore->n_users + 1)) {
         free(name);
         restore->failed = true;
         return;

@@ -20,7 +20,7 @@ struct restore_user {
 struct restore {
     struct ledger *ledger; /* null: everything is 0 */
     tg_ms *begins;
-    size_t n_begins;
+    size_t n_begins, max_begins;
     tg_micro *sums; /* [window * n_tenants + tenant] */
     size_t n_tenants;
     tg_micro *totals; /* [window * n_nodes + node]: of the node and all beneath it */

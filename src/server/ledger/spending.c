@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/core/array.h"
 #include "lib/core/num.h"
 #include "lib/core/problem.h"
 #include "server/ledger/restore.h"
@@ -74,18 +75,10 @@ static void forget_gone_users(struct spending *spending, tg_ms now)
 
 static bool grow_users(struct spending *spending, tg_ms now)
 {
-    size_t max = spending->max_users > 0 ? 2 * spending->max_users : 256;
-    struct user *larger;
-
     forget_gone_users(spending, now);
     if (spending->n_users < spending->max_users / 2)
         return true;
-    larger = realloc(spending->users, max * sizeof *larger);
-    if (larger == NULL)
-        return false;
-    spending->users = larger;
-    spending->max_users = max;
-    return true;
+    return array_reserve(&spending->users, &spending->max_users, spending->max_users + 1);
 }
 
 static bool remember_user(struct spending *spending, struct user user, tg_ms now)
