@@ -10,6 +10,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "lib/core/array.h"
 #include "lib/core/problem.h"
 
 /* ---- Adding up ---- */
@@ -35,21 +36,6 @@ struct reading {
     const char *tenant;
 };
 
-static bool spend_report_grow(struct spend_report *report)
-{
-    size_t max = report->max_rows > 0 ? 2 * report->max_rows : 64;
-    struct spend_row *larger;
-
-    if (report->n_rows < report->max_rows)
-        return true;
-    larger = realloc(report->rows, max * sizeof *larger);
-    if (larger == NULL)
-        return false;
-    report->rows = larger;
-    report->max_rows = max;
-    return true;
-}
-
 static void add_row(void *context, const struct ledger_sum *sum)
 {
     struct reading *reading = context;
@@ -60,7 +46,7 @@ static void add_row(void *context, const struct ledger_sum *sum)
         !ledger_view_is_within(reading->view, sum->tenant, reading->tenant))
         return;
     model = malloc(sum->model.size + 1);
-    if (model == NULL || !spend_report_grow(report)) {
+    if (model == NULL || !array_reserve(&report->rows, &report->max_rows, report->n_rows + 1)) {
         free(model);
         report->no_memory = true;
         return;

@@ -5,14 +5,14 @@
 #include <stdint.h>
 
 #include "io/text/slice.h"
+#include "lib/core/hash_table.h"
 
 struct replay_names {
     char *text; /* one after the other */
     size_t used, room;
     size_t *ends;
     size_t n, n_room;
-    size_t *slots; /* number of a name + 1; 0: free */
-    size_t capacity;
+    struct hash_table numbers; /* by the hash of the name */
 };
 
 /* All zero is an empty list. */

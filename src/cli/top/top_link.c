@@ -10,6 +10,7 @@
 
 #include "io/net/tls.h"
 #include "io/text/json_read.h"
+#include "lib/core/array.h"
 #include "lib/core/problem.h"
 #include "server/config/config_values.h"
 
@@ -39,19 +40,7 @@ static void take_head(struct http_outbound *out, const struct http_head *head)
 /* With room for the padding that the JSON reader looks at. */
 static bool top_link_make_room(struct top_link *link, size_t more)
 {
-    size_t need = link->n + more + JSON_PADDING, capacity = link->capacity * 2;
-    char *grown;
-
-    if (need <= link->capacity)
-        return true;
-    if (capacity < need)
-        capacity = need;
-    grown = realloc(link->body, capacity);
-    if (grown == NULL)
-        return false;
-    link->body = grown;
-    link->capacity = capacity;
-    return true;
+    return array_reserve(&link->body, &link->capacity, link->n + more + JSON_PADDING);
 }
 
 static void take_data(struct http_outbound *out, struct slice bytes)

@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/core/array.h"
+
 /* A step in the making. */
 struct forming {
     int64_t budget; /* tokens that may still be added */
@@ -192,15 +194,9 @@ static void end_span(struct instance *instance, struct live *live)
 {
     if (live->gap_from < 0)
         return;
-    if (instance->n_spans == instance->spans_capacity) {
-        size_t capacity = instance->spans_capacity == 0 ? 16 : instance->spans_capacity * 2;
-        struct gap_span *spans = realloc(instance->spans, capacity * sizeof *spans);
-        if (spans == NULL) {
-            instance->world->no_memory = true;
-            return;
-        }
-        instance->spans = spans;
-        instance->spans_capacity = capacity;
+    if (!array_reserve(&instance->spans, &instance->spans_capacity, instance->n_spans + 1)) {
+        instance->world->no_memory = true;
+        return;
     }
     instance->spans[instance->n_spans++] =
         (struct gap_span){live->request, live->gap_from, instance->gaps.end};

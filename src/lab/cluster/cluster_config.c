@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/core/array.h"
+
 /* ---- Names ----------------------------------------------------------------------------------- */
 
 static const char *const admission_names[CLUSTER_ADMISSION_COUNT] = {
@@ -217,15 +219,8 @@ void cluster_workload_fini(struct cluster_workload *load)
 
 struct cluster_request *cluster_workload_add(struct cluster_workload *load)
 {
-    if (load->n == load->capacity) {
-        size_t capacity = load->capacity == 0 ? 1024 : load->capacity * 2;
-        struct cluster_request *requests =
-            realloc(load->requests, capacity * sizeof *load->requests);
-        if (requests == NULL)
-            return NULL;
-        load->requests = requests;
-        load->capacity = capacity;
-    }
+    if (!array_reserve(&load->requests, &load->capacity, load->n + 1))
+        return NULL;
     struct cluster_request *request = &load->requests[load->n];
     *request = (struct cluster_request){.value = 1, .id = (uint32_t)load->n++};
     return request;

@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 
+#include "lib/core/array.h"
+
 #define CHILDREN 4
 
 static bool before(const struct cluster_event *a, const struct cluster_event *b)
@@ -16,21 +18,9 @@ void cluster_events_fini(struct cluster_events *events)
     *events = (struct cluster_events){0};
 }
 
-static bool cluster_events_grow(struct cluster_events *events)
-{
-    size_t capacity = events->capacity == 0 ? 64 : events->capacity * 2;
-    struct cluster_event *list = realloc(events->list, capacity * sizeof *list);
-
-    if (list == NULL)
-        return false;
-    events->list = list;
-    events->capacity = capacity;
-    return true;
-}
-
 bool cluster_events_push(struct cluster_events *events, const struct cluster_event *event)
 {
-    if (events->n == events->capacity && !cluster_events_grow(events))
+    if (!array_reserve(&events->list, &events->capacity, events->n + 1))
         return false;
     size_t at = events->n++;
     while (at > 0) {

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "lab/cluster/cluster_flow.h"
+#include "lib/core/array.h"
 
 static bool sooner(const struct cluster_run_state *run, uint32_t i, uint32_t j)
 {
@@ -71,15 +72,9 @@ void flow_routed(struct cluster_run_state *run, uint32_t request)
 
     if (!run->config->flow.in_flight_eviction || flow_priority(run, request) >= 0)
         return;
-    if (flow->n_tracked == flow->tracked_capacity) {
-        size_t capacity = flow->tracked_capacity == 0 ? 256 : flow->tracked_capacity * 2;
-        uint32_t *tracked = realloc(flow->tracked, capacity * sizeof *tracked);
-        if (tracked == NULL) {
-            run->world.no_memory = true;
-            return;
-        }
-        flow->tracked = tracked;
-        flow->tracked_capacity = capacity;
+    if (!array_reserve(&flow->tracked, &flow->tracked_capacity, flow->n_tracked + 1)) {
+        run->world.no_memory = true;
+        return;
     }
     flow->entries[request].tracked_at = flow->n_tracked;
     flow->tracked[flow->n_tracked++] = request;

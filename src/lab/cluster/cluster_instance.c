@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/core/array.h"
 #include "lib/core/container_of.h"
 
 #define CHUNK_LIVES 256
@@ -78,15 +79,9 @@ void instance_end(struct instance *instance, struct live *live, enum cluster_sta
 {
     struct instance_world *world = instance->world;
 
-    if (instance->n_ended == instance->ended_capacity) {
-        size_t capacity = instance->ended_capacity == 0 ? 64 : instance->ended_capacity * 2;
-        struct instance_end *ended = realloc(instance->ended, capacity * sizeof *ended);
-        if (ended == NULL) {
-            world->no_memory = true;
-            return;
-        }
-        instance->ended = ended;
-        instance->ended_capacity = capacity;
+    if (!array_reserve(&instance->ended, &instance->ended_capacity, instance->n_ended + 1)) {
+        world->no_memory = true;
+        return;
     }
     instance->ended[instance->n_ended++] = (struct instance_end){live->request, at_us};
     world->outcomes[live->request].status = (uint8_t)status;

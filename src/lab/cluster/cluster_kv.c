@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/core/array.h"
+
 /* ---- Rooms for lists of blocks ---------------------------------------------------------------
  *
  * A power of two each, cut from large chunks, and kept by size when they are given back. */
@@ -22,14 +24,8 @@ static unsigned room_size(size_t n)
 
 static bool cluster_kv_add_chunk(struct kv *kv, size_t n)
 {
-    if (kv->n_chunks == kv->chunks_capacity) {
-        size_t capacity = kv->chunks_capacity == 0 ? 16 : kv->chunks_capacity * 2;
-        void **chunks = realloc(kv->chunks, capacity * sizeof *chunks);
-        if (chunks == NULL)
-            return false;
-        kv->chunks = chunks;
-        kv->chunks_capacity = capacity;
-    }
+    if (!array_reserve(&kv->chunks, &kv->chunks_capacity, kv->n_chunks + 1))
+        return false;
     kv->chunk = malloc(n * sizeof *kv->chunk);
     if (kv->chunk == NULL) {
         kv->chunk_left = 0;

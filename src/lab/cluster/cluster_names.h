@@ -10,12 +10,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "lib/core/hash_table.h"
+
 struct cluster_names {
     char **texts; /* of each number, ends with a zero */
     size_t n;
     size_t capacity;
-    uint32_t *slots; /* number + 1; 0: empty */
-    size_t n_slots;
+    struct hash_table numbers; /* by the hash of the text */
 };
 
 /* Has "" as number 0. False: no memory. */
