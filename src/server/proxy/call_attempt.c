@@ -539,7 +539,7 @@ enum { KEY_ROUNDS_MAX = 8 };
  * word. */
 static bool wait_timed_out(const struct call *call)
 {
-    return call->attempt.remote_reservation.away || call->debit.way >= REMOTE_LOCAL;
+    return call->attempt.remote_reservation.away || call->debit.mode >= REMOTE_LOCAL;
 }
 
 /* What is left for its key, of the time that limits and budget take if both are late. */

@@ -221,14 +221,6 @@ static void changed(void *context, bool up)
     atomic_fetch_add(&port->remote->ports_up, up ? 1 : -1);
 }
 
-size_t remote_holders(const struct remote *remote)
-{
-    int workers = atomic_load_explicit(&remote->ports, memory_order_relaxed) - 1;
-    long long nodes = atomic_load_explicit(&remote->nodes, memory_order_relaxed);
-
-    return (size_t)(nodes > 0 ? nodes : 1) * (size_t)(workers > 0 ? workers : 1);
-}
-
 static struct remote_use use_of(const struct remote *remote, tg_ms now)
 {
     struct remote_use use = {.at = now,

@@ -172,56 +172,82 @@ const char *remote_kind_name(enum remote_kind what);
 
 /* ---- Rate and cost --------------------------------------------------------------------------- */
 
-/* A debit of a call that its gate has left to us; in the call's storage, zeroed at first. */
-struct remote_claim {
-    void (*decided)(struct remote_claim *debit, enum tg_err err, const struct tg_axes *axes);
-    struct remote_port *port;
-    const struct remote_terms *terms; /* their generation is held by the call */
-    const struct tg_debit *what;      /* of the call: as it is, until the debit has ended */
-    struct remote_limits_ask *ask;    /* on its way; null: not */
-    struct remote_blocks_ask *block;  /* or waits for a block; null: not */
-    enum remote_mode way;             /* that decided */
-    bool charged;                     /* in Redis, or to a block */
-    struct remote_blocks_charge charge;
-    struct remote_limits_ask *late; /* its answer will come, and is what is owed; null: none */
-    bool owes;                      /* admitted without Redis, which is to know when it has ended */
-    bool recent;                    /* by what was heard a moment ago */
-    bool counted;                   /* in the gateway's own store */
-    tg_ms counted_at;               /* then */
+/* Where the units of a claim are counted in this process, besides Redis. */
+enum { CLAIM_IN_STORE = 1, CLAIM_IN_RECENT = 2 };
 
-    /* Of one that a gate waits for: */
+/* A claim: the rate and cost units of one call, which its gate leaves to us. It stands in the
+ * call's storage, zeroed at first.
+ *
+ *                                 yes
+ *     IDLE --- take ---> ASKING ----------------------------> CHARGED
+ *                          | \ no: IDLE                          ^
+ *                 no reply |                                     |
+ *          `store_failure` |  the reply may come yet         yes |
+ *                   admits |---------------------------> LATE ---'
+ *                          |                               | no
+ *                          |  it will not come             v
+ *                          '---------------------------> DEBT
+ *
+ * settle and refund lead from every state to IDLE, where they do nothing. On the way they cancel
+ * the request (ASKING), settle or refund what was charged (CHARGED), send what the share has
+ * admitted (DEBT), or leave that to the reply (LATE). Where `store_failure` is open there is no
+ * DEBT: such a claim is IDLE. So is one that `store_failure` refuses, and a yes that comes for it
+ * later is refunded by remote_limits. */
+enum remote_claim_state {
+    CLAIM_IDLE,    /* nothing is counted anywhere */
+    CLAIM_ASKING,  /* waits for Redis, or for a block */
+    CLAIM_CHARGED, /* in Redis, or to a block: `mode` says which */
+    CLAIM_LATE,    /* admitted without Redis; the reply that is on its way will have charged it */
+    CLAIM_DEBT,    /* admitted without Redis, which learns of it when the call has ended */
+};
+
+struct remote_claim {
+    enum remote_claim_state state;
+    enum remote_mode mode; /* who decides, or has decided */
+    void (*decided)(struct remote_claim *claim, enum tg_err err, const struct tg_axes *axes);
+    struct remote_port *port;
+    const struct remote_terms *terms; /* the generation's, held by the call */
+    const struct tg_debit *debit;     /* the call's; must not change until the claim has ended */
+    struct remote_limits_ask *limits_ask; /* in flight: ASKING or LATE; null: none */
+    struct remote_blocks_ask *blocks_ask; /* waits for a block: ASKING; null: does not */
+    struct remote_blocks_charge charge;   /* CHARGED: what a settlement has to know */
+    unsigned counted;                     /* CLAIM_IN_STORE, CLAIM_IN_RECENT: also counted here */
+    tg_ms counted_at;                     /* when it was counted, or decided, here */
+
+    /* Only if a gate waits for it: */
     struct tg_gate *gate;
     tg_lease lease;
-    void (*answered)(struct remote_claim *debit, enum tg_err err, const struct tg_answer *answer);
+    void (*answered)(struct remote_claim *claim, enum tg_err err, const struct tg_answer *answer);
 };
 
 /* Asks. True: it is decided, `err` and `axes` say how. False: decided() comes from the loop. */
-bool remote_take(struct remote_port *port, struct remote_claim *debit,
-                 const struct remote_terms *terms, const struct tg_debit *what,
-                 void (*decided)(struct remote_claim *debit, enum tg_err err,
+bool remote_take(struct remote_port *port, struct remote_claim *claim,
+                 const struct remote_terms *terms, const struct tg_debit *debit,
+                 void (*decided)(struct remote_claim *claim, enum tg_err err,
                                  const struct tg_axes *axes),
                  enum tg_err *err, struct tg_axes *axes);
 
-static inline bool remote_is_asking(const struct remote_claim *debit)
+static inline bool remote_is_asking(const struct remote_claim *claim)
 {
-    return debit->ask != NULL || debit->block != NULL;
+    return claim->state == CLAIM_ASKING;
 }
 
-/* The same for a call whose gate has answered TG_NEEDS_STORE, in `answer`: goes on with the gate's
- * decision. True: `err` and `answer` are that; false: answered() comes from the loop. */
-bool remote_take_for_gate(struct remote_port *port, struct remote_claim *debit,
+/* The same for a call whose gate has answered TG_NEEDS_STORE, in `answer`: continues with the
+ * gate's decision. True: `err` and `answer` are that; false: answered() comes from the loop. */
+bool remote_take_for_gate(struct remote_port *port, struct remote_claim *claim,
                           const struct remote_terms *terms, struct tg_gate *gate,
                           const struct tg_call *call,
-                          void (*answered)(struct remote_claim *debit, enum tg_err err,
+                          void (*answered)(struct remote_claim *claim, enum tg_err err,
                                            const struct tg_answer *answer),
                           enum tg_err *err, struct tg_answer *answer);
 
-/* Ends it, in whatever state, and again: what is on its way is forgotten, and given back if it was
- * a yes. Of what was charged: `actual` replaces the cost; negative: the estimate stands. */
-void remote_claim_settle(struct remote_claim *debit, int64_t actual);
+/* Ends the claim in whatever state, any number of times: what is in flight is cancelled, and
+ * refunded if it was a yes. `actual` replaces the cost of what was charged; negative: the estimate
+ * stands. */
+void remote_claim_settle(struct remote_claim *claim, int64_t actual);
 
 /* The same, and nothing stays charged. */
-void remote_claim_refund(struct remote_claim *debit);
+void remote_claim_refund(struct remote_claim *claim);
 
 /* A look at what remote_take() would answer; in the storage of who asks, zeroed at first. */
 struct remote_peek {

@@ -1,388 +1,425 @@
-/* remote_claim.c - rate and cost of a call, decided by Redis or as long as that is away without
- * it.
+/* remote_claim.c - rate and cost units of a call, decided by Redis, or without it while it is away.
  *
  * What is decided without Redis is counted in the gateway's own store, which has this gateway's
- * share of each limit (limit_book.h), and is given back and settled there. What Redis has admitted
- * is counted there too, as far as the share goes: so that a share is not a second limit on top of
- * what was admitted before, neither for the one call whose answer was late nor when Redis is lost.
+ * share of each limit (limit_book.h), and is refunded and settled there. What Redis has admitted
+ * is counted there, too, as far as the share goes: a share must not be a second limit on top of
+ * what was admitted before, neither for the one call whose reply was late nor when Redis is lost.
+ *
+ * claim_step() is the only function that moves a claim between the states that remote.h draws.
  */
+#include <assert.h>
 #include <string.h>
 
 #include "server/remote/remote_internal.h"
 #include "server/remote/remote_recent.h"
 
-void remote_translate(const struct remote_terms *terms, const struct tg_debit *what,
+void remote_translate(const struct remote_terms *terms, const struct tg_debit *debit,
                       struct remote_scope room[TG_SCOPES_MAX], struct remote_debit *to)
 {
     const struct limit_listing *listing = terms->listing;
 
     *to = (struct remote_debit){.scopes = room,
-                                .n_scopes = what->n_scopes,
-                                .cost = what->cost,
-                                .charging = what->charging,
-                                .root = {what->root, what->root_bytes}};
-    if (what->root == NULL)
-        to->root = (struct slice){what->scopes[0].key, what->scopes[0].key_bytes};
-    for (size_t i = 0; i < what->n_scopes; i++) {
-        const struct limit_listed *listed = &listing->sets[what->scopes[i].limits];
+                                .n_scopes = debit->n_scopes,
+                                .cost = debit->cost,
+                                .charging = debit->charging,
+                                .root = {debit->root, debit->root_bytes}};
+    if (debit->root == NULL)
+        to->root = (struct slice){debit->scopes[0].key, debit->scopes[0].key_bytes};
+    for (size_t i = 0; i < debit->n_scopes; i++) {
+        const struct limit_listed *listed = &listing->sets[debit->scopes[i].limits];
         room[i] = (struct remote_scope){.name = listed->name,
-                                        .key = {what->scopes[i].key, what->scopes[i].key_bytes},
+                                        .key = {debit->scopes[i].key, debit->scopes[i].key_bytes},
                                         .limits = listed->limits,
                                         .n = listed->n};
     }
 }
 
-static void translate(const struct remote_claim *debit, struct remote_scope room[TG_SCOPES_MAX],
-                      struct remote_debit *to)
+/* ---- states ---- */
+
+enum claim_event {
+    CLAIM_ASK,        /* Redis, or the blocks, are asked */
+    CLAIM_YES,        /* they have charged the call */
+    CLAIM_NO,         /* they have not, nor will they */
+    CLAIM_ADMIT,      /* no reply in time: `store_failure` admits the call */
+    CLAIM_ADMIT_LATE, /* the same, and the reply that is still on its way will charge it */
+    CLAIM_END,        /* the call has ended */
+};
+
+/* Whether a reply is on its way, from Redis or from the blocks. */
+static bool claim_has_request(const struct remote_claim *claim)
 {
-    remote_translate(debit->terms, debit->what, room, to);
+    return claim->limits_ask != NULL || claim->blocks_ask != NULL;
+}
+
+static void claim_step(struct remote_claim *claim, enum claim_event event)
+{
+    bool owes = claim->mode == REMOTE_LOCAL; /* Redis is to learn of what a share has admitted */
+
+    switch (event) {
+    case CLAIM_ASK:
+        assert(claim->state == CLAIM_IDLE);
+        claim->state = CLAIM_ASKING;
+        break;
+    case CLAIM_YES:
+        assert(claim->state == CLAIM_ASKING || claim->state == CLAIM_LATE);
+        claim->state = CLAIM_CHARGED;
+        break;
+    case CLAIM_NO:
+        assert(claim->state == CLAIM_ASKING || claim->state == CLAIM_LATE);
+        claim->state = claim->state == CLAIM_LATE && owes ? CLAIM_DEBT : CLAIM_IDLE;
+        break;
+    case CLAIM_ADMIT:
+        assert(claim->state == CLAIM_ASKING);
+        claim->state = owes ? CLAIM_DEBT : CLAIM_IDLE;
+        break;
+    case CLAIM_ADMIT_LATE:
+        assert(claim->state == CLAIM_ASKING);
+        claim->state = CLAIM_LATE;
+        break;
+    case CLAIM_END:
+        claim->state = CLAIM_IDLE;
+        break;
+    }
+    assert(claim->state == CLAIM_ASKING ||
+           claim_has_request(claim) == (claim->state == CLAIM_LATE));
+    assert(claim->limits_ask == NULL || claim->blocks_ask == NULL);
+    assert(claim->state != CLAIM_IDLE || claim->counted == 0);
+    assert(claim->state != CLAIM_DEBT || owes);
 }
 
 /* ---- without Redis ---- */
 
-/* What Redis, or a block, has admitted. */
-static void count_here(struct remote_claim *debit)
+/* Counts what Redis, or a block, has admitted. */
+static void count_here(struct remote_claim *claim)
 {
     struct tg_decision all;
 
-    if (debit->terms->store->limits != CONFIG_AWAY_LOCAL)
+    if (claim->terms->store->limits != CONFIG_AWAY_LOCAL)
         return;
-    debit->counted_at = net_loop_now(debit->port->loop);
-    debit->counted = tg_store_take(debit->port->remote->setup.store, debit->what, debit->counted_at,
-                                   &all, NULL) == TG_OK &&
-                     all.allowed;
+    claim->counted_at = net_loop_now(claim->port->loop);
+    if (tg_store_take(claim->port->remote->setup.store, claim->debit, claim->counted_at, &all,
+                      NULL) == TG_OK &&
+        all.allowed)
+        claim->counted |= CLAIM_IN_STORE;
 }
 
 /* What Redis last said of limits, if they are still those of the call; else null. */
-static struct recent *recent_of(const struct remote_claim *debit)
+static struct recent *recent_of(const struct remote_claim *claim)
 {
-    struct recent *recent = debit->port->recent;
+    struct recent *recent = claim->port->recent;
 
-    return recent_is_for(recent, debit->terms->generation) ? recent : NULL;
+    return recent_is_for(recent, claim->terms->generation) ? recent : NULL;
 }
 
-/* By what was heard a moment ago, or else by our share. */
-static enum tg_err decide_here(struct remote_claim *debit, struct tg_axes *axes)
+/* Decides by what Redis said a moment ago, or else by our share. */
+static enum tg_err decide_here(struct remote_claim *claim, struct tg_axes *axes)
 {
-    struct remote *remote = debit->port->remote;
-    struct recent *recent = recent_of(debit);
+    struct remote *remote = claim->port->remote;
+    struct recent *recent = recent_of(claim);
     struct tg_decision all;
 
-    debit->counted_at = net_loop_now(debit->port->loop);
-    if (recent != NULL && recent_decide(recent, debit->what, (int64_t)remote_holders(remote),
-                                        debit->counted_at, axes)) {
-        debit->recent = tg_axes_binding(axes) == TG_AXIS_NONE;
-        if (debit->recent)
-            count_here(debit);
+    claim->counted_at = net_loop_now(claim->port->loop);
+    if (recent != NULL && recent_decide(recent, claim->debit, (int64_t)remote_holders(remote),
+                                        claim->counted_at, axes)) {
+        if (tg_axes_binding(axes) == TG_AXIS_NONE) {
+            claim->counted |= CLAIM_IN_RECENT;
+            count_here(claim);
+        }
         return TG_OK;
     }
     enum tg_err err =
-        tg_store_take(remote->setup.store, debit->what, debit->counted_at, &all, axes);
-    debit->counted = err == TG_OK && all.allowed;
+        tg_store_take(remote->setup.store, claim->debit, claim->counted_at, &all, axes);
+    if (err == TG_OK && all.allowed)
+        claim->counted |= CLAIM_IN_STORE;
     return err;
 }
 
-static bool is_enforced(const struct remote_terms *terms, const struct tg_debit *what)
+enum remote_mode remote_mode_away(const struct remote_terms *terms, const struct tg_debit *debit)
 {
-    for (size_t i = 0; i < what->n_scopes; i++) {
-        const struct limit_listed *listed = &terms->listing->sets[what->scopes[i].limits];
+    enum remote_mode mode = remote_mode_of(terms->store->limits);
+
+    if (mode != REMOTE_CLOSED)
+        return mode;
+    for (size_t i = 0; i < debit->n_scopes; i++) {
+        const struct limit_listed *listed = &terms->listing->sets[debit->scopes[i].limits];
         for (size_t k = 0; k < listed->n; k++)
             if (listed->limits[k].mode == TG_ENFORCE)
-                return true;
+                return REMOTE_CLOSED;
     }
-    return false;
+    return REMOTE_OPEN;
 }
 
-enum remote_mode remote_mode_away(const struct remote_terms *terms, const struct tg_debit *what)
+/* A reply that was late. If it is a yes, it is the call's, and is settled or refunded with it. If
+ * it is a no, or if there is none at all, the call continues, and is charged when it has ended. */
+static void claim_late_reply(void *context, const struct remote_charge *charge)
 {
-    enum remote_mode way = remote_mode_of(terms->store->limits);
+    struct remote_claim *claim = context;
 
-    return way == REMOTE_CLOSED && !is_enforced(terms, what) ? REMOTE_OPEN : way;
+    claim->limits_ask = NULL;
+    if (charge != NULL)
+        claim->charge = (struct remote_blocks_charge){.charge = *charge};
+    claim_step(claim, charge != NULL ? CLAIM_YES : CLAIM_NO);
 }
 
-static enum tg_err decide_away(struct remote_claim *debit, struct tg_axes *axes)
+/* There was no reply in time: `store_failure` decides. Redis is to learn of a call that is admitted
+ * so: from the request that is still `in_flight`, which will have charged it, or else by a debt
+ * when the call has ended, since a call that another stage refuses owes nothing. */
+static enum tg_err decide_away(struct remote_claim *claim, struct remote_limits_ask *in_flight,
+                               struct tg_axes *axes)
 {
-    struct remote *remote = debit->port->remote;
     enum tg_err err = TG_OK;
 
     memset(axes, 0, sizeof *axes);
-    debit->way = remote_mode_away(debit->terms, debit->what);
-    if (debit->way == REMOTE_LOCAL)
-        err = decide_here(debit, axes);
-    else if (debit->way == REMOTE_CLOSED)
+    claim->mode = remote_mode_away(claim->terms, claim->debit);
+    if (claim->mode == REMOTE_LOCAL)
+        err = decide_here(claim, axes);
+    else if (claim->mode == REMOTE_CLOSED)
         err = TG_ERR_STORE;
-    remote_count(remote, REMOTE_LIMITS, debit->way);
+    remote_count(claim->port->remote, REMOTE_LIMITS, claim->mode);
+    if (err != TG_OK || tg_axes_binding(axes) != TG_AXIS_NONE) {
+        claim_step(claim, CLAIM_NO);
+    } else if (in_flight != NULL && remote_limits_keep(in_flight, claim_late_reply)) {
+        claim->limits_ask = in_flight;
+        claim_step(claim, CLAIM_ADMIT_LATE);
+    } else {
+        claim_step(claim, CLAIM_ADMIT);
+    }
     return err;
 }
 
 /* ---- asking ---- */
 
-/* An answer, of Redis or of a block; `axes` is replaced where there is none. */
-static enum tg_err conclude(struct remote_claim *debit, enum tg_err err, struct tg_axes *axes)
+/* Redis, or a block, has decided; if it charged the call, claim->charge says what. */
+static void decide_remote(struct remote_claim *claim, const struct tg_axes *axes)
 {
-    if (err != TG_OK)
-        return decide_away(debit, axes);
-    debit->charged = tg_axes_binding(axes) == TG_AXIS_NONE;
-    struct recent *recent = recent_of(debit);
+    struct recent *recent = recent_of(claim);
+    bool yes = tg_axes_binding(axes) == TG_AXIS_NONE;
+
     if (recent != NULL)
-        recent_heard(recent, debit->what, axes, net_loop_now(debit->port->loop));
-    if (debit->charged)
-        count_here(debit);
-    remote_count(debit->port->remote, REMOTE_LIMITS, debit->way);
-    return TG_OK;
+        recent_heard(recent, claim->debit, axes, net_loop_now(claim->port->loop));
+    if (yes)
+        count_here(claim);
+    remote_count(claim->port->remote, REMOTE_LIMITS, claim->mode);
+    claim_step(claim, yes ? CLAIM_YES : CLAIM_NO);
 }
 
-static bool admits(enum tg_err err, const struct tg_axes *axes)
+static void limits_replied(void *context, enum tg_err err, const struct tg_axes *axes,
+                           const struct remote_charge *charge)
 {
-    return err == TG_OK && tg_axes_binding(axes) == TG_AXIS_NONE;
-}
+    struct remote_claim *claim = context;
+    struct remote_limits_ask *ask = claim->limits_ask;
+    struct tg_axes known;
 
-/* A yes that was late: it is the call's, and is settled or given back with it. A no, or no answer
- * at all: the call goes on, and is charged when it has ended. */
-static void came_late(void *context, const struct remote_charge *charge)
-{
-    struct remote_claim *debit = context;
-
-    debit->late = NULL;
-    debit->charged = charge != NULL;
-    debit->owes = charge == NULL && debit->way == REMOTE_LOCAL;
-    if (charge != NULL)
-        debit->charge = (struct remote_blocks_charge){.charge = *charge};
-}
-
-/* It was admitted without Redis, which is to know of it: a question that is still on its way there
- * will have charged it; else it is told when the call has ended, for one that another stage refuses
- * owes nothing. Nor does one that there was no limit for. */
-static void owe(struct remote_claim *debit, struct remote_limits_ask *late)
-{
-    if (late != NULL && remote_limits_keep(late, came_late))
-        debit->late = late;
-    else
-        debit->owes = debit->way == REMOTE_LOCAL;
-}
-
-static void remote_claim_answered(void *context, enum tg_err err, const struct tg_axes *axes,
-                                  const struct remote_charge *charge)
-{
-    struct remote_claim *debit = context;
-    struct remote_limits_ask *ask = debit->ask;
-    struct tg_axes known = {0};
-    bool away = err != TG_OK;
-
-    debit->ask = NULL;
-    if (!away) {
+    assert(claim->state == CLAIM_ASKING && ask != NULL);
+    claim->limits_ask = NULL;
+    if (err == TG_OK) {
         known = *axes;
-        debit->charge = (struct remote_blocks_charge){.charge = *charge};
-    }
-    err = conclude(debit, err, &known);
-    if (away && admits(err, &known))
-        owe(debit, ask);
-    debit->decided(debit, err, &known);
-}
-
-static void block_came(void *context, enum tg_err err, const struct tg_axes *axes,
-                       const struct remote_blocks_charge *charge)
-{
-    struct remote_claim *debit = context;
-    struct tg_axes known = {0};
-    bool away = err != TG_OK;
-
-    debit->block = NULL;
-    if (!away) {
-        known = *axes;
-        debit->charge = *charge;
-    }
-    err = conclude(debit, err, &known);
-    if (away && admits(err, &known))
-        owe(debit, NULL);
-    debit->decided(debit, err, &known);
-}
-
-/* True: decided. */
-static bool remote_claim_ask(struct remote_claim *debit, const struct remote_debit *to,
-                             enum tg_err *err, struct tg_axes *axes)
-{
-    struct remote_port *port = debit->port;
-    tg_ms now = net_loop_now(port->loop);
-
-    if (debit->terms->store->two_tier) {
-        debit->way = REMOTE_BLOCKS;
-        debit->block =
-            remote_blocks_take(port->blocks, to, now, block_came, debit, axes, &debit->charge, err);
-        if (debit->block != NULL)
-            return false;
+        claim->charge = (struct remote_blocks_charge){.charge = *charge};
+        decide_remote(claim, &known);
     } else {
-        debit->way = REMOTE_REDIS;
-        debit->ask = remote_limits_take(port->limits, to, now, remote_claim_answered, debit);
-        if (debit->ask != NULL)
-            return false;
-        *err = TG_ERR_MEMORY;
+        err = decide_away(claim, ask, &known);
     }
-    bool away = *err != TG_OK;
-    *err = conclude(debit, *err, axes);
-    if (away && admits(*err, axes))
-        owe(debit, NULL);
-    return true;
+    claim->decided(claim, err, &known);
 }
 
-bool remote_take(struct remote_port *port, struct remote_claim *debit,
-                 const struct remote_terms *terms, const struct tg_debit *what,
-                 void (*decided)(struct remote_claim *debit, enum tg_err err,
+static void blocks_replied(void *context, enum tg_err err, const struct tg_axes *axes,
+                           const struct remote_blocks_charge *charge)
+{
+    struct remote_claim *claim = context;
+    struct tg_axes known;
+
+    assert(claim->state == CLAIM_ASKING && claim->blocks_ask != NULL);
+    claim->blocks_ask = NULL;
+    if (err == TG_OK) {
+        known = *axes;
+        claim->charge = *charge;
+        decide_remote(claim, &known);
+    } else {
+        err = decide_away(claim, NULL, &known);
+    }
+    claim->decided(claim, err, &known);
+}
+
+bool remote_take(struct remote_port *port, struct remote_claim *claim,
+                 const struct remote_terms *terms, const struct tg_debit *debit,
+                 void (*decided)(struct remote_claim *claim, enum tg_err err,
                                  const struct tg_axes *axes),
                  enum tg_err *err, struct tg_axes *axes)
 {
     struct remote_scope room[TG_SCOPES_MAX];
     struct remote_debit to;
+    tg_ms now = net_loop_now(port->loop);
 
-    *debit = (struct remote_claim){.decided = decided, .port = port, .terms = terms, .what = what};
-    if (what->n_scopes == 0) {
+    assert(claim->state == CLAIM_IDLE);
+    *claim =
+        (struct remote_claim){.decided = decided, .port = port, .terms = terms, .debit = debit};
+    if (debit->n_scopes == 0) {
         memset(axes, 0, sizeof *axes);
         *err = TG_OK;
         return true;
     }
-    translate(debit, room, &to);
-    return remote_claim_ask(debit, &to, err, axes);
+    claim_step(claim, CLAIM_ASK);
+    remote_translate(terms, debit, room, &to);
+    if (terms->store->two_tier) {
+        claim->mode = REMOTE_BLOCKS;
+        claim->blocks_ask = remote_blocks_take(port->blocks, &to, now, blocks_replied, claim, axes,
+                                               &claim->charge, err);
+    } else {
+        claim->mode = REMOTE_REDIS;
+        claim->limits_ask = remote_limits_take(port->limits, &to, now, limits_replied, claim);
+        *err = TG_ERR_MEMORY; /* if it is null */
+    }
+    if (claim_has_request(claim))
+        return false;
+    if (*err == TG_OK)
+        decide_remote(claim, axes);
+    else
+        *err = decide_away(claim, NULL, axes);
+    return true;
 }
 
 /* ---- for a gate ---- */
 
-/* A lease that has ended meanwhile leaves nothing charged. */
-static enum tg_err tell_gate(struct remote_claim *debit, enum tg_err outcome,
-                             const struct tg_axes *axes, struct tg_answer *answer)
+/* Tells the gate. A lease that has ended meanwhile leaves nothing charged. */
+static enum tg_err claim_tell_gate(struct remote_claim *claim, enum tg_err outcome,
+                                   const struct tg_axes *axes, struct tg_answer *answer)
 {
-    enum tg_err err = tg_gate_store_answered(debit->gate, debit->lease, outcome, axes,
-                                             net_loop_now(debit->port->loop), answer);
+    enum tg_err err = tg_gate_store_answered(claim->gate, claim->lease, outcome, axes,
+                                             net_loop_now(claim->port->loop), answer);
 
     if (err != TG_OK)
-        remote_claim_refund(debit);
+        remote_claim_refund(claim);
     return err;
 }
 
-static void tell_gate_later(struct remote_claim *debit, enum tg_err outcome,
-                            const struct tg_axes *axes)
+static void claim_tell_gate_later(struct remote_claim *claim, enum tg_err outcome,
+                                  const struct tg_axes *axes)
 {
     struct tg_answer answer;
-    enum tg_err err = tell_gate(debit, outcome, axes, &answer);
+    enum tg_err err = claim_tell_gate(claim, outcome, axes, &answer);
 
-    debit->answered(debit, err, &answer);
+    claim->answered(claim, err, &answer);
 }
 
-bool remote_take_for_gate(struct remote_port *port, struct remote_claim *debit,
+bool remote_take_for_gate(struct remote_port *port, struct remote_claim *claim,
                           const struct remote_terms *terms, struct tg_gate *gate,
                           const struct tg_call *call,
-                          void (*to)(struct remote_claim *debit, enum tg_err err,
-                                     const struct tg_answer *answer),
+                          void (*answered)(struct remote_claim *claim, enum tg_err err,
+                                           const struct tg_answer *answer),
                           enum tg_err *err, struct tg_answer *answer)
 {
     tg_lease lease = answer->lease;
     struct tg_axes axes;
     enum tg_err outcome;
-    bool now = remote_take(port, debit, terms, &call->debit, tell_gate_later, &outcome, &axes);
+    bool now =
+        remote_take(port, claim, terms, &call->debit, claim_tell_gate_later, &outcome, &axes);
 
-    debit->gate = gate;
-    debit->lease = lease;
-    debit->answered = to;
+    claim->gate = gate;
+    claim->lease = lease;
+    claim->answered = answered;
     if (now)
-        *err = tell_gate(debit, outcome, &axes, answer);
+        *err = claim_tell_gate(claim, outcome, &axes, answer);
     return now;
 }
 
 /* ---- ending ---- */
 
-/* What was on its way is not any more. The gate that waits for it is told that there will be no
- * answer, and holds nothing for the call any more. */
-static void stop_asking(struct remote_claim *debit)
+/* Stops to wait for a reply. The gate that waits, too, is told that there will be none, and holds
+ * nothing for the call any more. */
+static void claim_cancel(struct remote_claim *claim)
 {
-    if (debit->gate != NULL && remote_is_asking(debit)) {
+    if (claim->gate != NULL) {
         struct tg_answer unwanted;
-        enum tg_err over = tg_gate_store_answered(debit->gate, debit->lease, TG_ERR_STORE, NULL,
-                                                  net_loop_now(debit->port->loop), &unwanted);
+        enum tg_err over = tg_gate_store_answered(claim->gate, claim->lease, TG_ERR_STORE, NULL,
+                                                  net_loop_now(claim->port->loop), &unwanted);
         (void)over; /* the same error, handed on: nothing is held */
     }
-    if (debit->ask != NULL)
-        remote_limits_cancel(debit->ask);
-    if (debit->block != NULL)
-        remote_blocks_cancel(debit->block);
-    debit->ask = NULL;
-    debit->block = NULL;
+    if (claim->limits_ask != NULL)
+        remote_limits_cancel(claim->limits_ask);
+    if (claim->blocks_ask != NULL)
+        remote_blocks_cancel(claim->blocks_ask);
 }
 
-/* Blocks that were leased before, or Redis itself. */
-static bool is_of_blocks(const struct remote_claim *debit)
+static void claim_end(struct remote_claim *claim)
 {
-    return debit->way == REMOTE_BLOCKS;
+    claim->limits_ask = NULL;
+    claim->blocks_ask = NULL;
+    claim->counted = 0;
+    claim_step(claim, CLAIM_END);
 }
 
-/* It has ended, and Redis is to know what it decided nothing about. */
-static void pay(struct remote_claim *debit, int64_t actual)
+void remote_claim_settle(struct remote_claim *claim, int64_t actual)
 {
+    bool corrects = claim->state != CLAIM_IDLE && actual >= 0 && actual != claim->debit->cost;
+    tg_ms now = claim->state != CLAIM_IDLE ? net_loop_now(claim->port->loop) : 0;
     struct remote_scope room[TG_SCOPES_MAX];
     struct remote_debit to;
 
-    if (debit->late != NULL)
-        remote_limits_leave(debit->late, actual, debit->way == REMOTE_LOCAL);
-    debit->late = NULL;
-    debit->recent = false;
-    if (!debit->owes)
+    switch (claim->state) {
+    case CLAIM_IDLE:
         return;
-    tg_ms now = net_loop_now(debit->port->loop); /* without a store there is no port */
-    debit->owes = false;
-    translate(debit, room, &to);
-    if (actual >= 0)
-        to.cost = actual;
-    if (debit->terms->store->two_tier)
-        remote_blocks_owe(debit->port->blocks, &to, now, debit->counted_at);
-    else
-        remote_limits_owe(debit->port->limits, &to, now, debit->counted_at);
+    case CLAIM_ASKING:
+        claim_cancel(claim);
+        break;
+    case CLAIM_LATE:
+        remote_limits_leave(claim->limits_ask, actual, claim->mode == REMOTE_LOCAL);
+        break;
+    case CLAIM_DEBT:
+        remote_translate(claim->terms, claim->debit, room, &to);
+        if (actual >= 0)
+            to.cost = actual;
+        if (claim->terms->store->two_tier)
+            remote_blocks_owe(claim->port->blocks, &to, now, claim->counted_at);
+        else
+            remote_limits_owe(claim->port->limits, &to, now, claim->counted_at);
+        break;
+    case CLAIM_CHARGED:
+        if (!corrects)
+            break;
+        remote_translate(claim->terms, claim->debit, room, &to);
+        if (claim->mode == REMOTE_BLOCKS)
+            remote_blocks_settle(claim->port->blocks, &to, now, &claim->charge, actual);
+        else
+            remote_limits_settle(claim->port->limits, &to, now, &claim->charge.charge, actual);
+        break;
+    }
+    /* It fails for a debt that finds no place in a full store: then the estimate stands. */
+    if (corrects && claim->counted & CLAIM_IN_STORE)
+        (void)!tg_store_settle(claim->port->remote->setup.store, claim->debit, now,
+                               claim->counted_at, actual);
+    claim_end(claim);
 }
 
-void remote_claim_settle(struct remote_claim *debit, int64_t actual)
+void remote_claim_refund(struct remote_claim *claim)
 {
+    tg_ms now = claim->state != CLAIM_IDLE ? net_loop_now(claim->port->loop) : 0;
     struct remote_scope room[TG_SCOPES_MAX];
     struct remote_debit to;
 
-    stop_asking(debit);
-    pay(debit, actual);
-    if ((debit->charged || debit->counted) && actual >= 0 && actual != debit->what->cost) {
-        tg_ms now = net_loop_now(debit->port->loop);
-        if (debit->counted && tg_store_settle(debit->port->remote->setup.store, debit->what, now,
-                                              debit->counted_at, actual) != TG_OK)
-            debit->counted = false; /* a debt that found no place in a full store */
-        if (debit->charged) {
-            translate(debit, room, &to);
-            if (is_of_blocks(debit))
-                remote_blocks_settle(debit->port->blocks, &to, now, &debit->charge, actual);
-            else
-                remote_limits_settle(debit->port->limits, &to, now, &debit->charge.charge, actual);
-        }
+    switch (claim->state) {
+    case CLAIM_IDLE:
+        return;
+    case CLAIM_ASKING:
+        claim_cancel(claim);
+        break;
+    case CLAIM_LATE:
+        remote_limits_cancel(claim->limits_ask);
+        break;
+    case CLAIM_DEBT:
+        break; /* nobody knows of it yet */
+    case CLAIM_CHARGED:
+        remote_translate(claim->terms, claim->debit, room, &to);
+        if (claim->mode == REMOTE_BLOCKS)
+            remote_blocks_refund(claim->port->blocks, &to, now, &claim->charge);
+        else
+            remote_limits_refund(claim->port->limits, &to, now, &claim->charge.charge);
+        break;
     }
-    debit->charged = debit->counted = false;
-}
-
-void remote_claim_refund(struct remote_claim *debit)
-{
-    struct remote_scope room[TG_SCOPES_MAX];
-    struct remote_debit to;
-
-    stop_asking(debit);
-    if (debit->late != NULL)
-        remote_limits_cancel(debit->late);
-    if (debit->recent && recent_of(debit) != NULL)
-        recent_give_back(debit->port->recent, debit->what);
-    debit->late = NULL;
-    debit->owes = debit->recent = false;
-    if (debit->charged || debit->counted) {
-        tg_ms now = net_loop_now(debit->port->loop);
-        if (debit->counted && tg_store_refund(debit->port->remote->setup.store, debit->what, now,
-                                              debit->counted_at) != TG_OK)
-            debit->counted = false; /* only where the set is unknown, and it is not */
-        if (debit->charged) {
-            translate(debit, room, &to);
-            if (is_of_blocks(debit))
-                remote_blocks_refund(debit->port->blocks, &to, now, &debit->charge);
-            else
-                remote_limits_refund(debit->port->limits, &to, now, &debit->charge.charge);
-        }
-    }
-    debit->charged = debit->counted = false;
+    if (claim->counted & CLAIM_IN_RECENT && recent_of(claim) != NULL)
+        recent_give_back(claim->port->recent, claim->debit);
+    /* It fails only where the set is unknown, and this one is not. */
+    if (claim->counted & CLAIM_IN_STORE)
+        (void)!tg_store_refund(claim->port->remote->setup.store, claim->debit, now,
+                               claim->counted_at);
+    claim_end(claim);
 }

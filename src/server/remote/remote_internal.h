@@ -10,14 +10,20 @@ static inline void remote_count(struct remote *remote, enum remote_kind what, en
 }
 
 /* A debit by the names that Redis knows its scopes by. */
-void remote_translate(const struct remote_terms *terms, const struct tg_debit *what,
+void remote_translate(const struct remote_terms *terms, const struct tg_debit *debit,
                       struct remote_scope room[TG_SCOPES_MAX], struct remote_debit *to);
 
 /* How rate and cost are decided while Redis is away. Limits that are all in shadow refuse nothing
  * then either: what would be closed for them is open. */
-enum remote_mode remote_mode_away(const struct remote_terms *terms, const struct tg_debit *what);
+enum remote_mode remote_mode_away(const struct remote_terms *terms, const struct tg_debit *debit);
 
-/* Workers of all gateways, if they have as many each. */
-size_t remote_holders(const struct remote *remote);
+/* The workers of all gateways, if they have as many each. */
+static inline size_t remote_holders(const struct remote *remote)
+{
+    int workers = atomic_load_explicit(&remote->ports, memory_order_relaxed) - 1;
+    long long nodes = atomic_load_explicit(&remote->nodes, memory_order_relaxed);
+
+    return (size_t)(nodes > 0 ? nodes : 1) * (size_t)(workers > 0 ? workers : 1);
+}
 
 #endif
