@@ -38,7 +38,7 @@ void kit_close(struct admit_kit *kit);
 /* One turn of each loop. */
 void kit_turn(struct admit_kit *kit);
 
-/* So many ms later; the gates and the ties are ticked as by the control thread. */
+/* So many ms later; the gates and the bound leases are ticked as by the control thread. */
 void kit_pass(struct admit_kit *kit, tg_ms ms);
 
 /* By its token; false: it is none. */

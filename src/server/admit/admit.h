@@ -171,7 +171,7 @@ bool admit_connection_is_held(struct worker *worker, uint64_t connection);
 bool admit_new(struct admit **admit);
 void admit_free(struct admit *admit);
 
-/* From the control thread: forgets ties of leases that have ended by their time. */
+/* From the control thread: forgets bound leases that have expired. */
 void admit_tick(struct gateway *gateway, tg_ms now);
 
 /* What is kept for leases that end with a connection; for tests and metrics. */

@@ -1,254 +1,270 @@
-/* admit_bound_leases.c - leases that are written down: they end with a connection, or have an
- * account.
+/* admit_bound_leases.c - leases that end with a connection, or whose charge has an account.
  *
- * A caller that dies holding leases keeps their slots until their time is over, unless it asked for
- * them to end with its connection. And a lease whose cost was charged elsewhere has an account, to
- * be settled by the worker that has it. Those are here: by lease, for they are renewed and ended by
- * any worker; by connection, for that is how they are looked for; and in the order in which their
- * time is over, for then the gate has ended them by itself and nobody tells. Who takes a lease out
- * is the one who closes its account.
+ * A caller that dies holding leases keeps their slots until they expire, unless it asked for them
+ * to end with its connection. And a lease whose cost was charged at the remote store has an
+ * account, to be settled by the worker that asked. Those leases are here: by number, for they are
+ * renewed and ended by any worker; by connection, for that is how they are found when it ends; and
+ * by the time at which they expire, for then the gate has ended them by itself and tells nobody.
+ * Whoever takes a lease out closes its account.
  *
- * One lock for all workers, taken only for leases that are tied: `n` is looked at before a
- * connection without any would take it. A worker that ties a lease to a connection is the one that
- * hears of its end, so a zero that it reads is not older than what it has tied itself.
+ *     leases: number ----> bound_lease <---- until: the first to expire
+ *                            |    ^
+ *                            v    | list
+ *     connections: number -> bound_connection
+ *
+ * What is always true: a lease is in `leases` and in `until`; it is in the list of a connection iff
+ * it has one; a connection without leases is not in `connections`.
+ *
+ * One lock for all workers, taken only for leases that are bound: `n` is read before a connection
+ * without any would take it. A worker that binds a lease to a connection is the one that hears of
+ * its end, so a zero that it reads is not older than what it has bound itself.
  */
 #include <stdlib.h>
 
 #include "lib/core/container_of.h"
 #include "server/admit/admit_internal.h"
 
-enum { ROOM_FIRST = 64 };
-
-struct tie {
+struct bound_lease {
     tg_lease lease;
-    uint64_t connection;           /* 0: none */
-    struct admit_pending *account; /* null: none */
+    struct bound_connection *connection; /* null: none */
+    struct admit_pending *account;       /* null: none */
     tg_ms until;
     struct heap_node at;
-    struct tie *next_lease, **from_lease; /* neighbours in its chains */
-    struct tie *next_connection, **from_connection;
+    LIST_ENTRY(bound_lease) beside; /* others of its connection */
+    SLIST_ENTRY(bound_lease) spare;
 };
 
-static bool ends_before(const struct heap_node *a, const struct heap_node *b)
+struct bound_connection {
+    uint64_t number;
+    LIST_HEAD(, bound_lease) leases;
+    SLIST_ENTRY(bound_connection) spare;
+};
+
+static bool expires_before(const struct heap_node *a, const struct heap_node *b)
 {
-    const struct tie *one = container_of(a, struct tie, at);
-    const struct tie *two = container_of(b, struct tie, at);
+    const struct bound_lease *one = container_of(a, struct bound_lease, at);
+    const struct bound_lease *two = container_of(b, struct bound_lease, at);
 
     return one->until != two->until ? one->until < two->until : one->lease < two->lease;
 }
 
-/* Numbers that count up, which nobody outside chooses. */
-static size_t chain_of(const struct ties *ties, uint64_t number)
+/* ---- finding ---- */
+
+/* Numbers are spread one to one, but for the top bit, which a table does not keep. */
+static struct hash_slot *lease_slot(const struct bound_leases *bound, tg_lease lease)
 {
-    number *= UINT64_C(0x9e3779b97f4a7c15);
-    return (size_t)(number ^ number >> 32) & (ties->room - 1);
+    struct hash_slot *slot = hash_table_find(&bound->leases, hash_number(lease));
+
+    while (slot != NULL && ((struct bound_lease *)slot->item)->lease != lease)
+        slot = hash_table_find_next(&bound->leases, slot);
+    return slot;
 }
 
-/* ---- chains ---- */
-
-static void link_tie(struct ties *ties, struct tie *tie)
+static struct hash_slot *connection_slot(const struct bound_leases *bound, uint64_t number)
 {
-    struct tie **lease = &ties->leases[chain_of(ties, tie->lease)];
-    struct tie **connection = &ties->connections[chain_of(ties, tie->connection)];
+    struct hash_slot *slot = hash_table_find(&bound->connections, hash_number(number));
 
-    tie->next_lease = *lease;
-    tie->from_lease = lease;
-    if (*lease != NULL)
-        (*lease)->from_lease = &tie->next_lease;
-    *lease = tie;
-    if (tie->connection == 0)
+    while (slot != NULL && ((struct bound_connection *)slot->item)->number != number)
+        slot = hash_table_find_next(&bound->connections, slot);
+    return slot;
+}
+
+/* ---- adding and removing ---- */
+
+static void remove_lease(struct bound_leases *bound, struct bound_lease *lease)
+{
+    struct bound_connection *connection = lease->connection;
+    struct hash_slot *slot = lease_slot(bound, lease->lease);
+
+    assert(slot != NULL && slot->item == lease);
+    hash_table_remove(&bound->leases, slot);
+    heap_remove(&bound->until, &lease->at);
+    SLIST_INSERT_HEAD(&bound->spare_leases, lease, spare);
+    assert(bound->leases.n == bound->until.n && bound->connections.n <= bound->leases.n + 1);
+    atomic_fetch_sub_explicit(&bound->n, 1, memory_order_relaxed);
+    if (connection == NULL)
         return;
-    tie->next_connection = *connection;
-    tie->from_connection = connection;
-    if (*connection != NULL)
-        (*connection)->from_connection = &tie->next_connection;
-    *connection = tie;
-}
-
-static void unlink_tie(struct tie *tie)
-{
-    *tie->from_lease = tie->next_lease;
-    if (tie->next_lease != NULL)
-        tie->next_lease->from_lease = tie->from_lease;
-    if (tie->connection == 0)
+    LIST_REMOVE(lease, beside);
+    if (!LIST_EMPTY(&connection->leases))
         return;
-    *tie->from_connection = tie->next_connection;
-    if (tie->next_connection != NULL)
-        tie->next_connection->from_connection = tie->from_connection;
+    slot = connection_slot(bound, connection->number);
+    assert(slot != NULL && slot->item == connection);
+    hash_table_remove(&bound->connections, slot);
+    SLIST_INSERT_HEAD(&bound->spare_connections, connection, spare);
 }
 
-static bool admit_bound_leases_make_room(struct ties *ties)
+/* Everything that an add may need, so that the add itself cannot fail half-way. */
+static bool reserve(struct bound_leases *bound)
 {
-    size_t room = ties->room > 0 ? 2 * ties->room : ROOM_FIRST;
-    struct tie **leases, **connections;
+    struct bound_connection *connection;
+    struct bound_lease *lease;
 
-    if (ties->until.n < ties->room)
-        return true;
-    leases = calloc(room, sizeof *leases);
-    connections = calloc(room, sizeof(struct tie *));
-    if (leases == NULL || connections == NULL) {
-        free(leases);
-        free(connections);
-        return ties->room > 0; /* longer chains will do */
+    if (SLIST_EMPTY(&bound->spare_leases)) {
+        if ((lease = malloc(sizeof *lease)) == NULL)
+            return false;
+        SLIST_INSERT_HEAD(&bound->spare_leases, lease, spare);
     }
-    free(ties->leases);
-    free(ties->connections);
-    ties->leases = leases;
-    ties->connections = connections;
-    ties->room = room;
-    for (size_t i = 0; i < ties->until.n; i++)
-        link_tie(ties, container_of(ties->until.nodes[i], struct tie, at));
+    if (SLIST_EMPTY(&bound->spare_connections)) {
+        if ((connection = malloc(sizeof *connection)) == NULL)
+            return false;
+        SLIST_INSERT_HEAD(&bound->spare_connections, connection, spare);
+    }
+    return hash_table_reserve(&bound->leases, bound->leases.n + 1) == TG_OK &&
+           hash_table_reserve(&bound->connections, bound->connections.n + 1) == TG_OK;
+}
+
+static struct bound_connection *connection_of(struct bound_leases *bound, uint64_t number)
+{
+    struct hash_slot *slot = connection_slot(bound, number);
+    struct bound_connection *connection;
+
+    if (slot != NULL)
+        return slot->item;
+    connection = SLIST_FIRST(&bound->spare_connections);
+    SLIST_REMOVE_HEAD(&bound->spare_connections, spare);
+    connection->number = number;
+    LIST_INIT(&connection->leases);
+    hash_table_insert(&bound->connections, hash_number(number))->item = connection;
+    return connection;
+}
+
+static bool add_lease(struct bound_leases *bound, tg_lease number, uint64_t connection,
+                      struct admit_pending *account, tg_ms until)
+{
+    struct bound_lease *lease;
+
+    assert(lease_slot(bound, number) == NULL); /* a lease is minted once */
+    if (!reserve(bound))
+        return false;
+    lease = SLIST_FIRST(&bound->spare_leases);
+    lease->lease = number;
+    lease->account = account;
+    lease->until = until;
+    lease->connection = NULL;
+    if (!heap_add(&bound->until, &lease->at))
+        return false; /* and it stays spare */
+    SLIST_REMOVE_HEAD(&bound->spare_leases, spare);
+    hash_table_insert(&bound->leases, hash_number(number))->item = lease;
+    if (connection != 0) {
+        lease->connection = connection_of(bound, connection);
+        LIST_INSERT_HEAD(&lease->connection->leases, lease, beside);
+    }
+    atomic_fetch_add_explicit(&bound->n, 1, memory_order_relaxed);
     return true;
 }
 
-static struct tie *admit_bound_leases_find(const struct ties *ties, tg_lease lease)
-{
-    struct tie *tie = ties->room > 0 ? ties->leases[chain_of(ties, lease)] : NULL;
+/* ---- the interface ---- */
 
-    while (tie != NULL && tie->lease != lease)
-        tie = tie->next_lease;
-    return tie;
+void bound_leases_init(struct bound_leases *bound)
+{
+    pthread_mutex_init(&bound->lock, NULL);
+    heap_init(&bound->until, expires_before);
+    SLIST_INIT(&bound->spare_leases);
+    SLIST_INIT(&bound->spare_connections);
 }
 
-static void admit_bound_leases_forget(struct ties *ties, struct tie *tie)
+void bound_leases_fini(struct bound_leases *bound)
 {
-    unlink_tie(tie);
-    heap_remove(&ties->until, &tie->at);
-    tie->next_lease = ties->spare;
-    ties->spare = tie;
-    atomic_fetch_sub_explicit(&ties->n, 1, memory_order_relaxed);
-}
+    struct bound_connection *connection;
+    struct bound_lease *lease;
 
-static bool admit_bound_leases_add(struct ties *ties, const struct tie *like)
-{
-    struct tie *tie = ties->spare;
-
-    if (!admit_bound_leases_make_room(ties))
-        return false;
-    if (tie != NULL)
-        ties->spare = tie->next_lease;
-    else if ((tie = malloc(sizeof *tie)) == NULL)
-        return false;
-    *tie = *like;
-    if (!heap_add(&ties->until, &tie->at)) {
-        free(tie);
-        return false;
+    while (bound->until.n > 0)
+        remove_lease(bound, container_of(bound->until.nodes[0], struct bound_lease, at));
+    assert(bound->leases.n == 0 && bound->connections.n == 0);
+    while ((lease = SLIST_FIRST(&bound->spare_leases)) != NULL) {
+        SLIST_REMOVE_HEAD(&bound->spare_leases, spare);
+        free(lease);
     }
-    link_tie(ties, tie);
-    atomic_fetch_add_explicit(&ties->n, 1, memory_order_relaxed);
-    return true;
-}
-
-/* ---- all ---- */
-
-void ties_init(struct ties *ties)
-{
-    pthread_mutex_init(&ties->lock, NULL);
-    heap_init(&ties->until, ends_before);
-}
-
-void ties_fini(struct ties *ties)
-{
-    struct tie *next;
-
-    for (size_t i = 0; i < ties->until.n; i++)
-        free(container_of(ties->until.nodes[i], struct tie, at));
-    for (struct tie *tie = ties->spare; tie; tie = next) {
-        next = tie->next_lease;
-        free(tie);
+    while ((connection = SLIST_FIRST(&bound->spare_connections)) != NULL) {
+        SLIST_REMOVE_HEAD(&bound->spare_connections, spare);
+        free(connection);
     }
-    heap_fini(&ties->until);
-    free(ties->leases);
-    free(ties->connections);
-    pthread_mutex_destroy(&ties->lock);
+    heap_fini(&bound->until);
+    hash_table_fini(&bound->leases);
+    hash_table_fini(&bound->connections);
+    pthread_mutex_destroy(&bound->lock);
 }
 
-bool ties_add(struct ties *ties, tg_lease lease, uint64_t connection, struct admit_pending *account,
-              tg_ms until)
+bool bound_leases_add(struct bound_leases *bound, tg_lease lease, uint64_t connection,
+                      struct admit_pending *account, tg_ms until)
 {
-    const struct tie like = {
-        .lease = lease, .connection = connection, .account = account, .until = until};
-
-    pthread_mutex_lock(&ties->lock);
-    bool fine = admit_bound_leases_add(ties, &like);
-    pthread_mutex_unlock(&ties->lock);
-    return fine;
+    pthread_mutex_lock(&bound->lock);
+    bool added = add_lease(bound, lease, connection, account, until);
+    pthread_mutex_unlock(&bound->lock);
+    return added;
 }
 
-void ties_renew(struct ties *ties, tg_lease lease, tg_ms until)
+void bound_leases_renew(struct bound_leases *bound, tg_lease lease, tg_ms until)
 {
-    pthread_mutex_lock(&ties->lock);
-    struct tie *tie = admit_bound_leases_find(ties, lease);
-    if (tie != NULL) {
-        tie->until = until;
-        heap_moved(&ties->until, &tie->at);
+    pthread_mutex_lock(&bound->lock);
+    struct hash_slot *slot = lease_slot(bound, lease);
+    if (slot != NULL) {
+        struct bound_lease *found = slot->item;
+        found->until = until;
+        heap_moved(&bound->until, &found->at);
     }
-    pthread_mutex_unlock(&ties->lock);
+    pthread_mutex_unlock(&bound->lock);
 }
 
-struct admit_pending *ties_drop(struct ties *ties, tg_lease lease)
+struct admit_pending *bound_leases_drop(struct bound_leases *bound, tg_lease lease)
 {
     struct admit_pending *account = NULL;
 
-    pthread_mutex_lock(&ties->lock);
-    struct tie *tie = admit_bound_leases_find(ties, lease);
-    if (tie != NULL) {
-        account = tie->account;
-        admit_bound_leases_forget(ties, tie);
+    pthread_mutex_lock(&bound->lock);
+    struct hash_slot *slot = lease_slot(bound, lease);
+    if (slot != NULL) {
+        struct bound_lease *found = slot->item;
+        account = found->account;
+        remove_lease(bound, found);
     }
-    pthread_mutex_unlock(&ties->lock);
+    pthread_mutex_unlock(&bound->lock);
     return account;
 }
 
-static struct tie *find_connection(const struct ties *ties, uint64_t connection)
+bool bound_leases_has(struct bound_leases *bound, uint64_t connection)
 {
-    struct tie *tie = ties->room > 0 ? ties->connections[chain_of(ties, connection)] : NULL;
-
-    while (tie != NULL && tie->connection != connection)
-        tie = tie->next_connection;
-    return tie;
-}
-
-bool ties_has(struct ties *ties, uint64_t connection)
-{
-    if (atomic_load_explicit(&ties->n, memory_order_relaxed) == 0)
+    if (atomic_load_explicit(&bound->n, memory_order_relaxed) == 0)
         return false;
-    pthread_mutex_lock(&ties->lock);
-    bool has = find_connection(ties, connection) != NULL;
-    pthread_mutex_unlock(&ties->lock);
+    pthread_mutex_lock(&bound->lock);
+    bool has = connection_slot(bound, connection) != NULL;
+    pthread_mutex_unlock(&bound->lock);
     return has;
 }
 
-tg_lease ties_take(struct ties *ties, uint64_t connection, struct admit_pending **account)
+tg_lease bound_leases_take(struct bound_leases *bound, uint64_t connection,
+                           struct admit_pending **account)
 {
-    tg_lease lease = 0;
+    tg_lease number = 0;
 
-    if (atomic_load_explicit(&ties->n, memory_order_relaxed) == 0)
+    if (atomic_load_explicit(&bound->n, memory_order_relaxed) == 0)
         return 0;
-    pthread_mutex_lock(&ties->lock);
-    struct tie *tie = find_connection(ties, connection);
-    if (tie != NULL) {
-        lease = tie->lease;
-        *account = tie->account;
-        admit_bound_leases_forget(ties, tie);
+    pthread_mutex_lock(&bound->lock);
+    struct hash_slot *slot = connection_slot(bound, connection);
+    if (slot != NULL) {
+        struct bound_lease *first = LIST_FIRST(&((struct bound_connection *)slot->item)->leases);
+        assert(first != NULL);
+        number = first->lease;
+        *account = first->account;
+        remove_lease(bound, first);
     }
-    pthread_mutex_unlock(&ties->lock);
-    return lease;
+    pthread_mutex_unlock(&bound->lock);
+    return number;
 }
 
-void ties_expire(struct ties *ties, tg_ms now, void (*close)(struct admit_pending *account))
+void bound_leases_expire(struct bound_leases *bound, tg_ms now,
+                         void (*close)(struct admit_pending *account))
 {
     struct heap_node *first;
 
-    if (atomic_load_explicit(&ties->n, memory_order_relaxed) == 0)
+    if (atomic_load_explicit(&bound->n, memory_order_relaxed) == 0)
         return;
-    pthread_mutex_lock(&ties->lock);
-    while ((first = heap_first(&ties->until)) != NULL &&
-           container_of(first, struct tie, at)->until <= now) {
-        struct tie *tie = container_of(first, struct tie, at);
-        if (tie->account != NULL)
-            close(tie->account);
-        admit_bound_leases_forget(ties, tie);
+    pthread_mutex_lock(&bound->lock);
+    while ((first = heap_first(&bound->until)) != NULL &&
+           container_of(first, struct bound_lease, at)->until <= now) {
+        struct bound_lease *lease = container_of(first, struct bound_lease, at);
+        if (lease->account != NULL)
+            close(lease->account);
+        remove_lease(bound, lease);
     }
-    pthread_mutex_unlock(&ties->lock);
+    pthread_mutex_unlock(&bound->lock);
 }

@@ -1,12 +1,8 @@
-/* admit_core.c - one question at the gate, from its ask to its reply. See admit.h.
+/* admit_core.c - one question at the gate, from its ask to its reply: see admit_internal.h.
  *
- *     admit_start --> decided ---------------------------------------------> done()
- *              |----> queued --> woken, or its wait over --> as from start
- *              `----> at the store that gateways share --> its answer -----> done()
- *                             `----> admit_cancel()
- *
- * The gate is that of the protected routes, whose law learns: calls of callers are work of a kind
- * that nothing else is known of.
+ * The gate is that of the protected routes, whose law learns: nothing else is known about what the
+ * calls of callers are. A question about rate and cost alone (`limits_only`) is a run without a
+ * gate.
  */
 #include <string.h>
 
@@ -97,232 +93,236 @@ void admit_reply_of(const struct tg_answer *answer, const struct tg_call *call,
     admit_mend_text(reply->message);
 }
 
-/* What was charged elsewhere will be settled by who charged it. */
-static bool has_account(const struct admit_pending *pending, const struct tg_answer *answer)
+void admit_reply_error(enum tg_err err, struct admit_reply *reply)
 {
-    return pending->state == ADMIT_AT_STORE && answer->lease != 0 &&
-           answer->axes.present & 1u << TG_AXIS_COST;
+    admit_fail(reply,
+               err == TG_ERR_STORE || err == TG_ERR_FULL ? ADMIT_UNAVAILABLE : ADMIT_INTERNAL, NULL,
+               "%s", tg_strerror(err));
 }
 
-/* False: it could not be written down. */
+/* ---- how the run waits and asks ---- */
+
+static struct admit_pending *pending_of_run(struct admission_run *run)
+{
+    return container_of(run, struct admit_pending, run);
+}
+
+static enum tg_err admit_wait(struct admission_run *run, tg_ms deadline)
+{
+    struct admit_pending *pending = pending_of_run(run);
+    struct worker *worker = pending->worker;
+    tg_ms now = worker_now(worker);
+    enum tg_err err = admit_pending_keep(pending);
+
+    if (!err)
+        net_timer_set(worker->loop, &pending->timer, deadline > now ? deadline - now : 1);
+    return err;
+}
+
+static void admit_wait_over(struct admission_run *run)
+{
+    struct admit_pending *pending = pending_of_run(run);
+
+    net_timer_stop(pending->worker->loop, &pending->timer);
+    waiter_forget(&pending->waiter);
+}
+
+static void store_decided(struct remote_claim *debit, enum tg_err err, const struct tg_axes *axes)
+{
+    admit_step(container_of(debit, struct admit_pending, debit),
+               &(struct admit_event){.kind = ADMIT_STORE_ANSWER, .err = err, .axes = axes});
+}
+
+/* The store that gateways share; without a gate and where nothing is shared, our own. */
+static bool admit_ask_store(struct admission_run *run, tg_ms now, enum tg_err *err,
+                            struct tg_axes *axes)
+{
+    struct admit_pending *pending = pending_of_run(run);
+    struct worker *worker = pending->worker;
+    const struct tg_debit *debit = &pending->question.call.debit;
+    struct tg_decision all;
+
+    if (worker->port != NULL) {
+        *err = admit_pending_keep(pending);
+        return *err || remote_take(worker->port, &pending->debit, &pending->generation->remote,
+                                   debit, store_decided, err, axes);
+    }
+    assert(run->gate == NULL);
+    *err = TG_OK;
+    *axes = (struct tg_axes){.present = 0};
+    if (debit->n_scopes > 0)
+        *err = tg_store_take(worker->gateway->store, debit, now, &all, axes);
+    return true;
+}
+
+/* What our own store was charged for a question without a gate stays charged: there is no lease
+ * that could end. */
+static void admit_settle(struct admission_run *run, tg_ms now, int64_t actual)
+{
+    struct admit_pending *pending = pending_of_run(run);
+
+    (void)now;
+    if (pending->worker->port != NULL)
+        remote_claim_settle(&pending->debit, actual);
+}
+
+static void admit_refund(struct admission_run *run, tg_ms now)
+{
+    (void)now;
+    assert(pending_of_run(run)->worker->port != NULL);
+    remote_claim_refund(&pending_of_run(run)->debit);
+}
+
+static const struct admission_ops admit_admission_ops = {.wait = admit_wait,
+                                                         .wait_over = admit_wait_over,
+                                                         .ask = admit_ask_store,
+                                                         .settle = admit_settle,
+                                                         .refund = admit_refund};
+
+static void end_run(struct admit_pending *pending, enum tg_outcome outcome, int64_t actual)
+{
+    struct tg_release release;
+
+    tg_release_init(&release);
+    release.outcome = outcome;
+    release.actual = actual;
+    admission_run_end(&pending->run, worker_now(pending->worker), &release);
+}
+
+/* ---- the decision ---- */
+
+/* Gives the caller the lease of an admitted call: from here on whoever has its id ends it. One
+ * whose cost was charged at the remote store has an account, to be settled by this worker. False:
+ * there is no memory to write it down. */
 static bool name_lease(struct admit_pending *pending, const struct tg_answer *answer,
-                       struct admit_reply *reply)
+                       struct admit_reply *reply, bool *has_account)
 {
     const struct admit_question *question = &pending->question;
     struct gateway *gateway = pending->worker->gateway;
-    struct admit_pending *account = has_account(pending, answer) ? pending : NULL;
+
+    *has_account = pending->run.is_charged && answer->axes.present & 1u << TG_AXIS_COST;
     const struct admit_lease lease = {.lease = answer->lease,
                                       .ttl = question->call.lease_ttl,
-                                      .is_tied = question->ask.connection != 0 || account != NULL};
+                                      .is_bound = question->ask.connection != 0 || *has_account};
 
-    if (lease.is_tied && !ties_add(&gateway->admit->ties, lease.lease, question->ask.connection,
-                                   account, answer->deadline))
+    if (lease.is_bound &&
+        !bound_leases_add(&gateway->admit->bound, lease.lease, question->ask.connection,
+                          *has_account ? pending : NULL, answer->deadline))
         return false;
-    if (account != NULL)
-        admit_account_open(account);
+    admission_run_hand_over_lease(&pending->run);
     admit_lease_write(gateway, question->entry->name, &lease, reply->lease);
     reply->lease_bytes = ADMIT_LEASE_BYTES;
     reply->lease_expires_at = answer->deadline;
     return true;
 }
 
-static void give_back(struct admit_pending *pending, tg_lease lease)
-{
-    struct tg_release release;
-
-    tg_release_init(&release);
-    release.outcome = TG_OUTCOME_REFUSED;
-    tg_gate_release(pending->worker->gateway->protect_gate, lease, worker_now(pending->worker),
-                    &release);
-}
-
-/* The last thing that happens to it. Whoever is told may ask again, and get the same struct. */
-static void admit_core_finish(struct admit_pending *pending, const struct tg_answer *answer,
-                              struct admit_reply *reply)
+/* What the run has come to: the next state, and the reply if it is decided. */
+static enum admit_state follow_run(struct admit_pending *pending, enum admission_state state,
+                                   const struct tg_answer *answer, struct admit_reply *reply)
 {
     struct worker *worker = pending->worker;
     struct generation *generation =
         pending->generation != NULL ? pending->generation : worker->generation;
+    bool has_account = false;
+
+    if (state == ADMISSION_WAITING || state == ADMISSION_ASKING)
+        return ADMIT_RUNNING;
+    if (state == ADMISSION_FAILED) {
+        admit_reply_error(pending->run.err, reply);
+        answer = NULL;
+    } else {
+        admit_reply_of(answer, &pending->question.call, reply);
+        assert(reply->allowed == (state == ADMISSION_ADMITTED));
+        if (answer->lease != 0 && !name_lease(pending, answer, reply, &has_account)) {
+            has_account = false;
+            end_run(pending, TG_OUTCOME_REFUSED, -1);
+            admit_fail(reply, ADMIT_INTERNAL, NULL, "no memory to write the lease down");
+        }
+    }
+    admit_report(worker, generation, &pending->question, pending->began_at, answer, reply);
+    if (has_account)
+        return ADMIT_ACCOUNT;
+    end_run(pending, TG_OUTCOME_OK, -1); /* what it took without an account, it took */
+    return ADMIT_SPARE;
+}
+
+/* ---- the step function ---- */
+
+/* What holds between two events. */
+static void check_pending(const struct admit_pending *pending)
+{
+    enum admission_state run = pending->run.state;
+
+    assert((pending->state == ADMIT_RUNNING) ==
+           (run == ADMISSION_WAITING || run == ADMISSION_ASKING));
+    assert((pending->state == ADMIT_ACCOUNT) == (run == ADMISSION_ADMITTED));
+    assert(pending->state != ADMIT_ACCOUNT || (pending->run.is_charged && pending->run.lease == 0));
+    assert(pending->generation != NULL || pending->state < ADMIT_RUNNING);
+    (void)pending, (void)run;
+}
+
+enum admit_state admit_step(struct admit_pending *pending, const struct admit_event *event)
+{
+    enum admit_state was = pending->state, next = ADMIT_SPARE;
+    tg_ms now = worker_now(pending->worker);
     admit_done *done = pending->done;
     void *context = pending->context;
+    struct admission_run *run = &pending->run;
+    struct admit_reply reply;
+    struct tg_answer answer;
 
-    admit_report(worker, generation, &pending->question, pending->began_at, answer, reply);
-    if (pending->state != ADMIT_ACCOUNT)
+    check_pending(pending);
+    switch (event->kind) {
+    case ADMIT_START:
+        assert(was == ADMIT_READY);
+        next = follow_run(pending, admission_run_admit(run, pending->began_at, &answer), &answer,
+                          &reply);
+        break;
+    case ADMIT_PEEK:
+        assert(was == ADMIT_READY);
+        next = admit_peek_begin(pending, &reply);
+        break;
+    case ADMIT_WAKE:
+        assert(was == ADMIT_RUNNING && run->state == ADMISSION_WAITING);
+        next = follow_run(pending, admission_run_wake(run, now, &answer), &answer, &reply);
+        break;
+    case ADMIT_STORE_ANSWER:
+        assert(was == ADMIT_RUNNING && run->state == ADMISSION_ASKING);
+        next = follow_run(pending,
+                          admission_run_store_answered(run, now, event->err, event->axes, &answer),
+                          &answer, &reply);
+        break;
+    case ADMIT_PEEK_ANSWER:
+        assert(was == ADMIT_PEEKING);
+        next = admit_peek_answered(pending, event->err, event->axes, &reply);
+        break;
+    case ADMIT_CANCEL:
+        assert(was == ADMIT_RUNNING || was == ADMIT_PEEKING);
+        remote_peek_end(&pending->peek);
+        end_run(pending, TG_OUTCOME_CANCELLED, -1);
+        done = NULL;
+        break;
+    case ADMIT_CLOSE:
+        assert(was == ADMIT_ACCOUNT);
+        LIST_REMOVE(pending, list);
+        end_run(pending, TG_OUTCOME_OK, event->actual);
+        done = NULL;
+        break;
+    case ADMIT_EVENT_COUNT:
+        assert(!"an event");
+        break;
+    }
+    pending->state = next;
+    check_pending(pending);
+    if (next == ADMIT_RUNNING || next == ADMIT_PEEKING)
+        return next;
+    if (next == ADMIT_ACCOUNT)
+        admit_account_open(pending);
+    else
         admit_pending_put(pending);
-    done(context, reply);
-}
-
-static void admit_core_decided(struct admit_pending *pending, const struct tg_answer *answer)
-{
-    struct admit_reply reply;
-
-    admit_reply_of(answer, &pending->question.call, &reply);
-    if (reply.allowed && answer->lease != 0 && !name_lease(pending, answer, &reply)) {
-        remote_claim_refund(&pending->debit);
-        give_back(pending, answer->lease);
-        admit_fail(&reply, ADMIT_INTERNAL, NULL, "no memory to write the lease down");
-    }
-    admit_core_finish(pending, answer, &reply);
-}
-
-static void failed(struct admit_pending *pending, enum tg_err err)
-{
-    struct admit_reply reply;
-
-    admit_fail(&reply,
-               err == TG_ERR_STORE || err == TG_ERR_FULL ? ADMIT_UNAVAILABLE : ADMIT_INTERNAL, NULL,
-               "%s", tg_strerror(err));
-    admit_core_finish(pending, NULL, &reply);
-}
-
-/* ---- on its way ---- */
-
-static bool admit_core_answered(struct admit_pending *pending, enum tg_err err,
-                                const struct tg_answer *answer);
-
-/* Says whether it is still pending, here and below: else it may be somebody else's by now. */
-static bool admit_core_give_up(struct admit_pending *pending, enum tg_err err)
-{
-    give_back(pending, pending->lease);
-    failed(pending, err);
-    return false;
-}
-
-static bool admit_core_wait_until(struct admit_pending *pending, tg_ms deadline)
-{
-    struct worker *worker = pending->worker;
-    tg_ms now = worker_now(worker);
-    enum tg_err err = admit_pending_keep(pending);
-
-    if (err)
-        return admit_core_give_up(pending, err);
-    pending->state = ADMIT_QUEUED;
-    net_timer_set(worker->loop, &pending->timer, deadline > now ? deadline - now : 1);
-    return true;
-}
-
-/* It got a slot, or its wait is over. */
-void admit_pending_woken(void *arg)
-{
-    struct admit_pending *pending = arg;
-    struct tg_answer answer;
-
-    if (pending->state != ADMIT_QUEUED)
-        return;
-    pending->state = ADMIT_ASKED;
-    net_timer_stop(pending->worker->loop, &pending->timer);
-    enum tg_err err = tg_gate_resume(pending->worker->gateway->protect_gate, pending->lease,
-                                     &pending->question.call, worker_now(pending->worker), &answer);
-    admit_core_answered(pending, err, &answer);
-}
-
-static struct admit_pending *pending_of(struct remote_claim *debit)
-{
-    return container_of(debit, struct admit_pending, debit);
-}
-
-static void store_answered(struct remote_claim *debit, enum tg_err err,
-                           const struct tg_answer *answer)
-{
-    admit_core_answered(pending_of(debit), err, answer);
-}
-
-/* Rate and cost are in a store that several gateways share. */
-static bool admit_core_ask_store(struct admit_pending *pending, const struct tg_answer *so_far)
-{
-    struct worker *worker = pending->worker;
-    struct tg_answer answer = *so_far;
-    enum tg_err err = admit_pending_keep(pending);
-
-    if (err)
-        return admit_core_give_up(pending, err);
-    pending->state = ADMIT_AT_STORE;
-    if (!remote_take_for_gate(worker->port, &pending->debit, &pending->generation->remote,
-                              worker->gateway->protect_gate, &pending->question.call,
-                              store_answered, &err, &answer))
-        return true;
-    return admit_core_answered(pending, err, &answer);
-}
-
-static bool admit_core_answered(struct admit_pending *pending, enum tg_err err,
-                                const struct tg_answer *answer)
-{
-    if (err) {
-        failed(pending, err);
-        return false;
-    }
-    pending->lease = answer->lease;
-    if (answer->step == TG_WAITING)
-        return admit_core_wait_until(pending, answer->deadline);
-    if (answer->step == TG_NEEDS_STORE)
-        return admit_core_ask_store(pending, answer);
-    admit_core_decided(pending, answer);
-    return false;
-}
-
-/* ---- rate and cost alone ---- */
-
-static void answer_of(const struct tg_axes *axes, struct tg_answer *answer)
-{
-    static const enum tg_reason reasons[] = {[TG_AXIS_CONCURRENCY] = TG_REASON_CONCURRENCY,
-                                             [TG_AXIS_RATE] = TG_REASON_RATE,
-                                             [TG_AXIS_COST] = TG_REASON_COST};
-    enum tg_axis binding = tg_axes_binding(axes);
-
-    memset(answer, 0, sizeof *answer);
-    answer->step = TG_DECIDED;
-    answer->axes = *axes;
-    answer->decision = TG_ALLOW_FULL;
-    answer->reason = binding != TG_AXIS_NONE ? reasons[binding] : TG_REASON_NONE;
-    for (int axis = 0; axis < TG_AXIS_COUNT; axis++) {
-        if (axes->present & 1u << axis)
-            answer->decision = tg_decision_combine(answer->decision, axes->decision[axis]);
-        if (axes->would_deny & 1u << axis)
-            answer->would_deny |= 1u << reasons[axis];
-    }
-}
-
-static bool limits_answered(struct admit_pending *pending, enum tg_err err,
-                            const struct tg_axes *axes)
-{
-    struct tg_answer answer;
-
-    answer_of(axes, &answer);
-    return admit_core_answered(pending, err, &answer);
-}
-
-static void store_decided(struct remote_claim *debit, enum tg_err err, const struct tg_axes *axes)
-{
-    limits_answered(pending_of(debit), err, axes);
-}
-
-static bool ask_limits(struct admit_pending *pending)
-{
-    struct worker *worker = pending->worker;
-    const struct tg_debit *debit = &pending->question.call.debit;
-    struct tg_axes axes = {.present = 0};
-    struct tg_decision all;
-    enum tg_err err = TG_OK;
-
-    if (worker->port != NULL) {
-        err = admit_pending_keep(pending);
-        pending->state = ADMIT_AT_STORE;
-        if (!err && !remote_take(worker->port, &pending->debit, &pending->generation->remote, debit,
-                                 store_decided, &err, &axes))
-            return true;
-    } else if (debit->n_scopes > 0) {
-        err = tg_store_take(worker->gateway->store, debit, pending->began_at, &all, &axes);
-    }
-    return limits_answered(pending, err, &axes);
-}
-
-static bool ask_gate(struct admit_pending *pending)
-{
-    struct tg_answer answer;
-    enum tg_err err = tg_gate_admit(pending->worker->gateway->protect_gate, &pending->question.call,
-                                    0, pending->began_at, &answer);
-
-    return admit_core_answered(pending, err, &answer);
+    if (done != NULL)
+        done(context, &reply); /* the last thing: it may ask again, and get the same struct */
+    return next;
 }
 
 /* ---- from outside ---- */
@@ -345,13 +345,16 @@ struct admit_pending *admit_pending_open(struct worker *worker, struct admit_cal
     }
     pending->question.entry = *entry;
     pending->question.ask = *ask;
-    pending->lease = 0;
     pending->began_at = worker_now(worker);
     if (admit_describe(worker->generation, &pending->question, &problem)) {
         admit_pending_put(pending);
         admit_fail(reply, ADMIT_INTERNAL, NULL, "%s", problem.text);
         return NULL;
     }
+    pending->question.call.waiter = &pending->waiter;
+    admission_run_init(&pending->run, ask->limits_only ? NULL : worker->gateway->protect_gate,
+                       &pending->question.call, &admit_admission_ops);
+    pending->state = ADMIT_READY;
     return pending;
 }
 
@@ -369,21 +372,11 @@ struct admit_pending *admit_start(struct worker *worker, struct admit_caller *ca
     }
     pending->done = done;
     pending->context = context;
-    pending->question.call.waiter = &pending->waiter;
-    bool waits = ask->limits_only ? ask_limits(pending) : ask_gate(pending);
-    return waits ? pending : NULL;
+    enum admit_state state = admit_step(pending, &(struct admit_event){.kind = ADMIT_START});
+    return state == ADMIT_RUNNING ? pending : NULL;
 }
 
 void admit_cancel(struct admit_pending *pending)
 {
-    struct tg_release release;
-
-    tg_release_init(&release);
-    release.outcome = TG_OUTCOME_CANCELLED;
-    if (pending->state == ADMIT_AT_STORE)
-        remote_claim_refund(&pending->debit); /* the gate is told, too */
-    else if (pending->state != ADMIT_LOOKING)
-        tg_gate_release(pending->worker->gateway->protect_gate, pending->lease,
-                        worker_now(pending->worker), &release);
-    admit_pending_put(pending);
+    admit_step(pending, &(struct admit_event){.kind = ADMIT_CANCEL});
 }

@@ -2,6 +2,10 @@
 #ifndef TG_ADMIT_ADMIT_INTERNAL_H
 #define TG_ADMIT_ADMIT_INTERNAL_H
 
+#include <sys/queue.h>
+
+#include "lib/admission/admission_run.h"
+#include "lib/core/hash_table.h"
 #include "lib/core/heap.h"
 #include "server/admit/admit.h"
 #include "server/admit/siphash.h"
@@ -9,43 +13,47 @@
 
 /* ---- admit_bound_leases.c: leases that end with a connection, or have an account ---- */
 
-struct tie;
+struct bound_lease;
+struct bound_connection;
 
-struct ties {
+struct bound_leases {
     pthread_mutex_t lock;
     atomic_size_t n;
-    struct tie **leases, **connections; /* `room` chains each; null: there are none yet */
-    size_t room;
-    struct heap until; /* the first to end by its time is the first */
-    struct tie *spare;
+    struct hash_table leases;      /* struct bound_lease, by lease */
+    struct hash_table connections; /* struct bound_connection, by its number */
+    struct heap until;             /* the lease that expires first is the first */
+    SLIST_HEAD(, bound_lease) spare_leases;
+    SLIST_HEAD(, bound_connection) spare_connections;
 };
 
-void ties_init(struct ties *ties);
-void ties_fini(struct ties *ties);
+void bound_leases_init(struct bound_leases *bound);
+void bound_leases_fini(struct bound_leases *bound);
 
 /* `connection` 0, `account` null: none. False: no memory. */
-bool ties_add(struct ties *ties, tg_lease lease, uint64_t connection, struct admit_pending *account,
-              tg_ms until);
+bool bound_leases_add(struct bound_leases *bound, tg_lease lease, uint64_t connection,
+                      struct admit_pending *account, tg_ms until);
 
-/* It has been renewed. Of one that is not here: nothing. */
-void ties_renew(struct ties *ties, tg_lease lease, tg_ms until);
+/* It has been renewed. A lease that is not here is ignored. */
+void bound_leases_renew(struct bound_leases *bound, tg_lease lease, tg_ms until);
 
 /* It has ended. Its account is the caller's to close; null: none. */
-struct admit_pending *ties_drop(struct ties *ties, tg_lease lease);
+struct admit_pending *bound_leases_drop(struct bound_leases *bound, tg_lease lease);
 
-/* Takes one out that ends with the connection; 0: there is none. */
-tg_lease ties_take(struct ties *ties, uint64_t connection, struct admit_pending **account);
+/* Removes one that ends with the connection; 0: there is none. */
+tg_lease bound_leases_take(struct bound_leases *bound, uint64_t connection,
+                           struct admit_pending **account);
 
 /* Whether there is one to take. */
-bool ties_has(struct ties *ties, uint64_t connection);
+bool bound_leases_has(struct bound_leases *bound, uint64_t connection);
 
-/* Those that have ended by their time. close() may only post. */
-void ties_expire(struct ties *ties, tg_ms now, void (*close)(struct admit_pending *account));
+/* Removes those that have expired. close() may only post. */
+void bound_leases_expire(struct bound_leases *bound, tg_ms now,
+                         void (*close)(struct admit_pending *account));
 
-/* What is one for all workers. */
+/* What all workers share. */
 struct admit {
-    uint8_t key[SIPHASH_KEY]; /* of lease ids */
-    struct ties ties;
+    uint8_t key[SIPHASH_KEY]; /* the secret of lease ids */
+    struct bound_leases bound;
 };
 
 /* ---- admit_lease.c: the ids of leases ---- */
@@ -54,7 +62,7 @@ struct admit {
 struct admit_lease {
     tg_lease lease;
     tg_ms ttl;
-    bool is_tied; /* it is written down */
+    bool is_bound; /* it is among the bound leases */
 };
 
 #define ADMIT_TTL_MAX ((tg_ms)1 << 46) /* what an id has room for */
@@ -84,76 +92,128 @@ void admit_fail(struct admit_reply *reply, enum admit_status status, const char 
 /* What is no UTF-8 in a message, maybe a name that was cut, becomes "?". */
 void admit_mend_text(char message[ADMIT_TEXT_MAX]);
 
-/* ---- admit_core.c ---- */
+/* ---- admit_core.c: one question, from its ask to its reply ----
+ *
+ *             START                        WAKE, STORE_ANSWER
+ *     READY ---------> (its admission run) <-----------------> RUNNING
+ *       |                   |    |
+ *       |                   |    `---------------> ACCOUNT    its charge at the remote store stays,
+ *       | PEEK              v                         |       until its lease has ended
+ *       |-----------------> SPARE <-------------------'
+ *       |                   ^   ^      CLOSE
+ *       `------> PEEKING ---'   `--- CANCEL, from RUNNING and PEEKING
+ *                      PEEK_ANSWER
+ *
+ *                     SPARE   READY   RUNNING       PEEKING   ACCOUNT
+ *     START           -       decide  -             -         -
+ *     PEEK            -       peek    -             -         -
+ *     WAKE            -       -       if it waits   -         -
+ *     STORE_ANSWER    -       -       if it asks    -         -
+ *     PEEK_ANSWER     -       -       -             reply     -
+ *     CANCEL          -       -       end           end       -
+ *     CLOSE           -       -       -             -         settle
+ *
+ * admit_step() is the one function that moves, and asserts where the table has a dash. Whoever
+ * asked hears of a decision exactly once, by done(), after the question is back in the stock or has
+ * become an account: so done() may ask again and get the same struct.
+ */
 
 /* What the gate is asked. */
 struct admit_question {
     const struct config_caller *entry;
-    struct admit_ask ask;               /* its texts are whoever's: see admit_core.c */
+    struct admit_ask ask;               /* its texts are the transport's, until they are copied */
     const struct config_tenant *tenant; /* null: a name that is no tenant's */
     struct slice model;                 /* after aliases */
     struct tg_scope scopes[TG_SCOPES_MAX];
     struct tg_call call;
 };
 
-/* Fills in the call out of entry and ask. */
-enum tg_err admit_describe(const struct generation *generation, struct admit_question *question,
-                           struct tg_problem *problem);
-
-/* Of a decision: all but the lease. */
-void admit_reply_of(const struct tg_answer *answer, const struct tg_call *call,
-                    struct admit_reply *reply);
-
-/* ---- admit_pending.c: a question, from its ask on ---- */
-
 enum admit_state {
-    ADMIT_ASKED,
-    ADMIT_QUEUED,   /* it waits for a slot */
-    ADMIT_AT_STORE, /* it waits for what several gateways share, or was decided there */
-    ADMIT_LOOKING,  /* a peek that waits for what is there */
-    ADMIT_ACCOUNT,  /* it is answered, and stays until its lease has ended */
+    ADMIT_SPARE,   /* in the stock of its worker */
+    ADMIT_READY,   /* it is described, and nothing has been asked */
+    ADMIT_RUNNING, /* its admission run waits, for a slot or for the remote store */
+    ADMIT_PEEKING, /* a peek that waits for the remote store */
+    ADMIT_ACCOUNT, /* it is answered, and stays until its lease has ended */
+};
+
+enum admit_event_kind {
+    ADMIT_START,
+    ADMIT_PEEK,
+    ADMIT_WAKE,         /* the gate's wake(), or the deadline of the wait */
+    ADMIT_STORE_ANSWER, /* the remote store's decision */
+    ADMIT_PEEK_ANSWER,  /* what the remote store would decide */
+    ADMIT_CANCEL,       /* whoever asked is gone */
+    ADMIT_CLOSE,        /* the lease of an account has ended */
+    ADMIT_EVENT_COUNT
+};
+
+struct admit_event {
+    enum admit_event_kind kind;
+    enum tg_err err; /* STORE_ANSWER, PEEK_ANSWER: TG_OK and the axes, or why there are none */
+    const struct tg_axes *axes;
+    int64_t actual; /* CLOSE: what the call has cost; negative: its estimate */
 };
 
 struct admit_pending {
     struct worker *worker;
-    struct generation *generation; /* held, from its first wait on; null: not yet */
+    struct generation *generation; /* a reference is held from its first wait on; null: not yet */
     enum admit_state state;
     struct admit_question question;
-    tg_lease lease; /* on its way to one */
+    struct admission_run run;
     tg_ms began_at;
     struct waiter waiter;
     struct net_timer timer;
     struct remote_claim debit;
     struct remote_peek peek;
-    struct tg_answer seen; /* of a peek: by the stages before the limits */
+    struct tg_answer seen; /* what a peek saw of the stages before the limits */
     admit_done *done;
     void *context;
-    struct net_post closing;            /* of an account, */
-    int64_t actual;                     /* with what was used */
-    struct admit_pending *next, **from; /* in the stock, or among the accounts of its worker */
-    char texts[4][ADMIT_NAME_MAX];      /* tenant, peer, model, user: of one that is held */
+    struct net_post closing;        /* posts CLOSE to its worker, */
+    int64_t actual;                 /* with what the call has cost */
+    LIST_ENTRY(admit_pending) list; /* in the stock, or among the accounts of its worker */
+    char texts[4][ADMIT_NAME_MAX];  /* copies of tenant, peer, model, user, once it waits */
 };
 
-/* Out of the worker's stock, and back: with all that it holds here, but not its lease. Null: no
- * memory. */
-struct admit_pending *admit_pending_get(struct worker *worker);
-void admit_pending_put(struct admit_pending *pending);
+/* The one function that moves a question: returns the state that it has moved to. After SPARE and
+ * ACCOUNT the struct may be somebody else's. */
+enum admit_state admit_step(struct admit_pending *pending, const struct admit_event *event);
 
-/* It will outlast the transport's message, and maybe its generation. */
-enum tg_err admit_pending_keep(struct admit_pending *pending);
+/* Fills in the call out of entry and ask. */
+enum tg_err admit_describe(const struct generation *generation, struct admit_question *question,
+                           struct tg_problem *problem);
 
-/* In admit_core.c: one with its question, described. Null: `reply` says why. `entry` is whose
- * question it is; null if that is not known. */
+/* The reply to a decision, without its lease. */
+void admit_reply_of(const struct tg_answer *answer, const struct tg_call *call,
+                    struct admit_reply *reply);
+
+/* The reply where there is no decision. */
+void admit_reply_error(enum tg_err err, struct admit_reply *reply);
+
+/* A question in READY. Null: `reply` says why. `entry` is whose question it is; null if that is not
+ * known. */
 struct admit_pending *admit_pending_open(struct worker *worker, struct admit_caller *caller,
                                          const struct admit_ask *ask,
                                          const struct config_caller **entry,
                                          struct admit_reply *reply);
 
-/* In admit_core.c: what its waiter and its timer do. */
-void admit_pending_woken(void *pending);
+/* ---- admit_peek.c: the handlers of a peek; they return the next state, as in admit_core.c ---- */
 
-/* It stays until its lease has ended, and is settled then: by its own worker, whoever closes it,
- * from any thread, once. `actual` negative: the estimate stands. */
+enum admit_state admit_peek_begin(struct admit_pending *pending, struct admit_reply *reply);
+enum admit_state admit_peek_answered(struct admit_pending *pending, enum tg_err err,
+                                     const struct tg_axes *axes, struct admit_reply *reply);
+
+/* ---- admit_pending.c: the stock, and what a question keeps ---- */
+
+/* Out of the worker's stock, and back, when its run has ended. Null: no memory. */
+struct admit_pending *admit_pending_get(struct worker *worker);
+void admit_pending_put(struct admit_pending *pending);
+
+/* It will outlast the transport's message, and maybe its generation: copies the texts and holds the
+ * generation. Again: nothing. */
+enum tg_err admit_pending_keep(struct admit_pending *pending);
+
+/* It is an account, until its lease has ended. Whoever ends the lease closes the account, once,
+ * from any thread; its own worker settles the charge. `actual` negative: the estimate stands. */
 void admit_account_open(struct admit_pending *account);
 void admit_account_close(struct admit_pending *account, int64_t actual);
 

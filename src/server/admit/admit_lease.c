@@ -21,7 +21,7 @@
 #include "server/admit/admit_internal.h"
 
 enum { NUMBER = 8, TTL = 6, SAID = NUMBER + TTL, PACKED = SAID + SIPHASH_TAG, LETTERS = 40 };
-enum { TIED = 0x80, MESSAGE_MAX = SAID + GATEWAY_NODE_BYTES + 1024 };
+enum { BOUND = 0x80, MESSAGE_MAX = SAID + GATEWAY_NODE_BYTES + 1024 };
 
 _Static_assert(PACKED * 8 == LETTERS * 6, "no bits are left over that could differ");
 _Static_assert(ADMIT_LEASE_BYTES == GATEWAY_NODE_BYTES + 1 + LETTERS, "an id has this many");
@@ -105,7 +105,7 @@ void admit_lease_write(const struct gateway *gateway, const char *caller,
 
     admit_lease_put_number(packed, NUMBER, lease->lease);
     admit_lease_put_number(packed + NUMBER, TTL, (uint64_t)lease->ttl);
-    packed[NUMBER] |= lease->is_tied ? TIED : 0;
+    packed[NUMBER] |= lease->is_bound ? BOUND : 0;
     (void)seal(gateway, caller, packed,
                packed + SAID); /* else its id is none, and it ends by TTL */
     memcpy(text, gateway->node_id, GATEWAY_NODE_BYTES);
@@ -124,8 +124,8 @@ bool admit_lease_read(const struct gateway *gateway, const char *caller, struct 
         CRYPTO_memcmp(tag, packed + SAID, SIPHASH_TAG) != 0)
         return false;
     lease->lease = get_number(packed, NUMBER);
-    lease->is_tied = packed[NUMBER] & TIED;
-    packed[NUMBER] &= (uint8_t)~TIED;
+    lease->is_bound = packed[NUMBER] & BOUND;
+    packed[NUMBER] &= (uint8_t)~BOUND;
     lease->ttl = (tg_ms)get_number(packed + NUMBER, TTL);
     return true;
 }
@@ -142,7 +142,7 @@ bool admit_new(struct admit **made)
         free(admit);
         return false;
     }
-    ties_init(&admit->ties);
+    bound_leases_init(&admit->bound);
     *made = admit;
     return true;
 }
@@ -151,7 +151,7 @@ void admit_free(struct admit *admit)
 {
     if (admit == NULL)
         return;
-    ties_fini(&admit->ties);
+    bound_leases_fini(&admit->bound);
     OPENSSL_cleanse(admit->key, sizeof admit->key);
     free(admit);
 }

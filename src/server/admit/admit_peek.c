@@ -1,8 +1,8 @@
-/* admit_peek.c - what Admit would say now: every stage is looked at, none is entered. See admit.h.
+/* admit_peek.c - what Admit would answer now: every stage is peeked at, none is entered.
  *
- * The gate has no question of this kind, for an answer about a slot is worth nothing a moment
- * later. Those who ask want to know how near they are to a limit. So the stages are looked at one
- * by one, from outside, in their order; a call that would have to wait is told as it is refused.
+ * The gate has no such question, for an answer about a slot is worth nothing a moment later. Who
+ * peeks wants to know how near it is to a limit. So the stages are peeked at one by one, from
+ * outside, in their order; a call that would have to wait is reported as refused.
  */
 #include <math.h>
 #include <string.h>
@@ -29,8 +29,8 @@ static void admit_peek_refuse(struct tg_answer *answer, enum tg_reason reason, b
         .allowed = false, .limit = limit, .reset_at = now, .retry_after_ms = again};
 }
 
-static void look_at_memory(const struct config_gate *gate, const struct tg_gate_stats *stats,
-                           const struct tg_call *call, tg_ms now, struct tg_answer *answer)
+static void peek_memory(const struct config_gate *gate, const struct tg_gate_stats *stats,
+                        const struct tg_call *call, tg_ms now, struct tg_answer *answer)
 {
     const double bounds[] = {[TG_PRIORITY_HIGH] = gate->memory.limit,
                              [TG_PRIORITY_NORMAL] = gate->memory.critical,
@@ -43,8 +43,8 @@ static void look_at_memory(const struct config_gate *gate, const struct tg_gate_
                       AGAIN_MS);
 }
 
-static void look_at_peer(const struct config_gate *gate, struct tg_gate *at,
-                         const struct tg_call *call, tg_ms now, struct tg_answer *answer)
+static void peek_peer(const struct config_gate *gate, struct tg_gate *at,
+                      const struct tg_call *call, tg_ms now, struct tg_answer *answer)
 {
     bool own = call->peer_limit > 0;
     int64_t most = own ? call->peer_limit : gate->peers.limit;
@@ -58,8 +58,8 @@ static void look_at_peer(const struct config_gate *gate, struct tg_gate *at,
 }
 
 /* What low holds of it is known to the gate alone, and not told here. */
-static void look_at_slots(const struct config_gate *gate, const struct tg_gate_stats *stats,
-                          tg_ms now, struct tg_answer *answer)
+static void peek_slots(const struct config_gate *gate, const struct tg_gate_stats *stats, tg_ms now,
+                       struct tg_answer *answer)
 {
     if (!gate->concurrency.present)
         return;
@@ -103,8 +103,8 @@ static void add_limits(const struct tg_axes *axes, struct tg_answer *answer)
 }
 
 /* The first stage that refuses is the last that is looked at. */
-static void look_at_gate(struct worker *worker, const struct admit_question *question,
-                         struct tg_answer *answer)
+static void peek_gate(struct worker *worker, const struct admit_question *question,
+                      struct tg_answer *answer)
 {
     const struct config_gate *gate = &worker->generation->config.gate;
     struct tg_gate *at = worker->gateway->protect_gate;
@@ -117,47 +117,34 @@ static void look_at_gate(struct worker *worker, const struct admit_question *que
     if (question->ask.limits_only)
         return;
     tg_gate_get_stats(at, &stats);
-    look_at_memory(gate, &stats, call, now, answer);
+    peek_memory(gate, &stats, call, now, answer);
     if (answer->reason == TG_REASON_NONE)
-        look_at_peer(gate, at, call, now, answer);
+        peek_peer(gate, at, call, now, answer);
     if (answer->reason == TG_REASON_NONE)
-        look_at_slots(gate, &stats, now, answer);
+        peek_slots(gate, &stats, now, answer);
 }
 
 /* ---- the answer ---- */
 
-/* The last thing that happens to it, as in admit_core.c. */
-static void admit_peek_finish(struct admit_pending *pending, const struct admit_reply *reply)
-{
-    admit_done *done = pending->done;
-    void *context = pending->context;
-
-    admit_pending_put(pending);
-    done(context, reply);
-}
-
-static void limits_seen(struct admit_pending *pending, enum tg_err err, const struct tg_axes *axes)
-{
-    struct admit_reply reply;
-
-    if (err) {
-        admit_fail(&reply,
-                   err == TG_ERR_STORE || err == TG_ERR_FULL ? ADMIT_UNAVAILABLE : ADMIT_INTERNAL,
-                   NULL, "%s", tg_strerror(err));
-    } else {
-        add_limits(axes, &pending->seen);
-        admit_reply_of(&pending->seen, &pending->question.call, &reply);
-    }
-    admit_peek_finish(pending, &reply);
-}
-
 static void store_seen(struct remote_peek *peek, enum tg_err err, const struct tg_axes *axes)
 {
-    limits_seen(container_of(peek, struct admit_pending, peek), err, axes);
+    admit_step(container_of(peek, struct admit_pending, peek),
+               &(struct admit_event){.kind = ADMIT_PEEK_ANSWER, .err = err, .axes = axes});
 }
 
-/* Says whether it is still pending: else it may be somebody else's by now. */
-static bool look_at_limits(struct admit_pending *pending)
+enum admit_state admit_peek_answered(struct admit_pending *pending, enum tg_err err,
+                                     const struct tg_axes *axes, struct admit_reply *reply)
+{
+    if (err) {
+        admit_reply_error(err, reply);
+    } else {
+        add_limits(axes, &pending->seen);
+        admit_reply_of(&pending->seen, &pending->question.call, reply);
+    }
+    return ADMIT_SPARE;
+}
+
+enum admit_state admit_peek_begin(struct admit_pending *pending, struct admit_reply *reply)
 {
     struct worker *worker = pending->worker;
     const struct tg_debit *debit = &pending->question.call.debit;
@@ -165,17 +152,20 @@ static bool look_at_limits(struct admit_pending *pending)
     struct tg_decision together;
     enum tg_err err = TG_OK;
 
+    peek_gate(worker, &pending->question, &pending->seen);
+    if (pending->seen.reason != TG_REASON_NONE) {
+        admit_reply_of(&pending->seen, &pending->question.call, reply);
+        return ADMIT_SPARE;
+    }
     if (worker->port != NULL) {
         err = admit_pending_keep(pending);
-        pending->state = ADMIT_LOOKING;
         if (!err && !remote_peek(worker->port, &pending->peek, &pending->generation->remote, debit,
                                  store_seen, &err, &axes))
-            return true;
+            return ADMIT_PEEKING;
     } else if (debit->n_scopes > 0) {
         err = tg_store_peek(worker->gateway->store, debit, pending->began_at, &together, &axes);
     }
-    limits_seen(pending, err, &axes);
-    return false;
+    return admit_peek_answered(pending, err, &axes, reply);
 }
 
 struct admit_pending *admit_peek(struct worker *worker, struct admit_caller *caller,
@@ -191,10 +181,6 @@ struct admit_pending *admit_peek(struct worker *worker, struct admit_caller *cal
     }
     pending->done = done;
     pending->context = context;
-    look_at_gate(worker, &pending->question, &pending->seen);
-    if (pending->seen.reason == TG_REASON_NONE)
-        return look_at_limits(pending) ? pending : NULL;
-    admit_reply_of(&pending->seen, &pending->question.call, &reply);
-    admit_peek_finish(pending, &reply);
-    return NULL;
+    enum admit_state state = admit_step(pending, &(struct admit_event){.kind = ADMIT_PEEK});
+    return state == ADMIT_PEEKING ? pending : NULL;
 }

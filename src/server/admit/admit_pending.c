@@ -1,73 +1,59 @@
 /* admit_pending.c - a question that is on its way: where it lives, and what it has to keep.
  *
- *     stock --> asked --> decided ----------------------------------> stock
- *                  `----> kept, in a queue or at a store --> decided --^
- *                                                               `--> account --> closed --^
- *
- * Most are decided at once and come back before anybody else is asked: nothing is allocated then,
- * and nothing copied. One that waits is kept: its texts are copied, its generation is held.
+ * Most are decided at once and are back in the stock before anybody else asks: nothing is allocated
+ * then, and nothing copied. One that waits is kept: its texts are copied, its generation is held.
  *
  * One whose cost was charged in a store that gateways share stays as an account until its lease has
- * ended, for only its worker, with its connection to that store, can settle it. The lease may be
- * ended by another: that one posts.
+ * ended, for only its worker, with its connection to that store, can settle it. Another thread may
+ * end the lease: that one posts.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "server/admit/admit_internal.h"
 
-static void close_account(void *arg)
+static void account_closed(void *arg)
 {
     struct admit_pending *account = arg;
 
-    remote_claim_settle(&account->debit, account->actual);
-    admit_pending_put(account);
+    admit_step(account, &(struct admit_event){.kind = ADMIT_CLOSE, .actual = account->actual});
+}
+
+static void pending_woken(void *arg)
+{
+    admit_step(arg, &(struct admit_event){.kind = ADMIT_WAKE});
 }
 
 struct admit_pending *admit_pending_get(struct worker *worker)
 {
-    struct admit_pending *pending = worker->spare_pending;
+    struct admit_pending *pending = LIST_FIRST(&worker->spare_pending);
 
     if (pending != NULL) {
-        worker->spare_pending = pending->next;
+        assert(pending->state == ADMIT_SPARE && pending->worker == worker);
+        LIST_REMOVE(pending, list);
         return pending;
     }
     pending = calloc(1, sizeof *pending);
     if (pending == NULL)
         return NULL;
     pending->worker = worker;
-    waiter_init(&pending->waiter, worker->loop, admit_pending_woken, pending);
-    net_timer_init(&pending->timer, admit_pending_woken, pending);
-    net_post_init(&pending->closing, close_account, pending);
+    waiter_init(&pending->waiter, worker->loop, pending_woken, pending);
+    net_timer_init(&pending->timer, pending_woken, pending);
+    net_post_init(&pending->closing, account_closed, pending);
     return pending;
-}
-
-static void let_go(struct admit_pending *pending)
-{
-    struct worker *worker = pending->worker;
-
-    net_timer_stop(worker->loop, &pending->timer);
-    waiter_forget(&pending->waiter);
-    remote_claim_settle(&pending->debit, -1);
-    remote_peek_end(&pending->peek);
-    generation_drop(pending->generation, worker->number);
-    pending->generation = NULL;
 }
 
 void admit_pending_put(struct admit_pending *pending)
 {
     struct worker *worker = pending->worker;
 
-    if (pending->state == ADMIT_ACCOUNT) {
-        *pending->from = pending->next;
-        if (pending->next != NULL)
-            pending->next->from = pending->from;
-    }
+    assert(pending->run.lease == 0 && !pending->run.is_charged);
+    assert(!remote_is_asking(&pending->debit) && pending->peek.ask == NULL);
+    assert(!pending->waiter.woken.queued && !pending->closing.queued);
     if (pending->generation != NULL)
-        let_go(pending);
-    pending->state = ADMIT_ASKED;
-    pending->next = worker->spare_pending;
-    worker->spare_pending = pending;
+        generation_drop(pending->generation, worker->number);
+    pending->generation = NULL;
+    LIST_INSERT_HEAD(&worker->spare_pending, pending, list);
 }
 
 /* ---- keeping ---- */
@@ -78,7 +64,6 @@ static void admit_pending_keep_text(char room[ADMIT_NAME_MAX], struct slice *tex
     text->at = room;
 }
 
-/* The same call again, in other places. */
 enum tg_err admit_pending_keep(struct admit_pending *pending)
 {
     struct admit_question *question = &pending->question;
@@ -93,6 +78,7 @@ enum tg_err admit_pending_keep(struct admit_pending *pending)
     admit_pending_keep_text(pending->texts[1], &question->ask.peer);
     admit_pending_keep_text(pending->texts[2], &question->ask.model);
     admit_pending_keep_text(pending->texts[3], &question->ask.user);
+    /* The same call again, in other places. */
     enum tg_err err = admit_describe(pending->generation, question, &problem);
     question->call.waiter = &pending->waiter;
     return err;
@@ -102,14 +88,8 @@ enum tg_err admit_pending_keep(struct admit_pending *pending)
 
 void admit_account_open(struct admit_pending *account)
 {
-    struct worker *worker = account->worker;
-
-    account->state = ADMIT_ACCOUNT;
-    account->next = worker->accounts;
-    account->from = &worker->accounts;
-    if (account->next != NULL)
-        account->next->from = &account->next;
-    worker->accounts = account;
+    assert(account->run.is_charged && account->generation != NULL);
+    LIST_INSERT_HEAD(&account->worker->accounts, account, list);
 }
 
 void admit_account_close(struct admit_pending *account, int64_t actual)
@@ -120,16 +100,16 @@ void admit_account_close(struct admit_pending *account, int64_t actual)
 
 void admit_worker_fini(struct worker *worker)
 {
-    struct admit_pending *next;
+    struct admit_pending *pending;
 
-    while (worker->accounts != NULL) { /* whose leases end with the process */
+    while ((pending = LIST_FIRST(&worker->accounts)) !=
+           NULL) { /* their leases end with the process */
         if (worker->loop != NULL)
-            net_loop_unpost(worker->loop, &worker->accounts->closing);
-        admit_pending_put(worker->accounts);
+            net_loop_unpost(worker->loop, &pending->closing);
+        admit_step(pending, &(struct admit_event){.kind = ADMIT_CLOSE, .actual = -1});
     }
-    for (struct admit_pending *pending = worker->spare_pending; pending; pending = next) {
-        next = pending->next;
+    while ((pending = LIST_FIRST(&worker->spare_pending)) != NULL) {
+        LIST_REMOVE(pending, list);
         free(pending);
     }
-    worker->spare_pending = NULL;
 }

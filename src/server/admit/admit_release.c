@@ -41,7 +41,7 @@ enum admit_status admit_release(struct worker *worker, struct admit_caller *call
         return ADMIT_DECIDED;
     *found = tg_gate_release(gateway->protect_gate, named.lease, worker_now(worker), release);
     struct admit_pending *account =
-        named.is_tied ? ties_drop(&gateway->admit->ties, named.lease) : NULL;
+        named.is_bound ? bound_leases_drop(&gateway->admit->bound, named.lease) : NULL;
     if (account != NULL)
         admit_account_close(account, *found ? release->actual : -1);
     return ADMIT_DECIDED;
@@ -70,8 +70,8 @@ static bool renew(struct worker *worker, const struct config_caller *entry, stru
         !tg_gate_renew(gateway->protect_gate, named.lease, now, named.ttl))
         return false;
     *ends_at = now + named.ttl;
-    if (named.is_tied)
-        ties_renew(&gateway->admit->ties, named.lease, *ends_at);
+    if (named.is_bound)
+        bound_leases_renew(&gateway->admit->bound, named.lease, *ends_at);
     return true;
 }
 
@@ -107,7 +107,7 @@ void admit_connection_closed(struct worker *worker, uint64_t connection)
 
     tg_release_init(&release);
     release.outcome = TG_OUTCOME_CANCELLED;
-    while ((lease = ties_take(&gateway->admit->ties, connection, &account)) != 0) {
+    while ((lease = bound_leases_take(&gateway->admit->bound, connection, &account)) != 0) {
         tg_gate_release(gateway->protect_gate, lease, worker_now(worker), &release);
         if (account != NULL)
             admit_account_close(account, -1);
@@ -116,7 +116,7 @@ void admit_connection_closed(struct worker *worker, uint64_t connection)
 
 bool admit_connection_is_held(struct worker *worker, uint64_t connection)
 {
-    return ties_has(&worker->gateway->admit->ties, connection);
+    return bound_leases_has(&worker->gateway->admit->bound, connection);
 }
 
 static void close_expired(struct admit_pending *account)
@@ -126,10 +126,10 @@ static void close_expired(struct admit_pending *account)
 
 void admit_tick(struct gateway *gateway, tg_ms now)
 {
-    ties_expire(&gateway->admit->ties, now, close_expired);
+    bound_leases_expire(&gateway->admit->bound, now, close_expired);
 }
 
 size_t admit_count_bound(struct gateway *gateway)
 {
-    return atomic_load_explicit(&gateway->admit->ties.n, memory_order_relaxed);
+    return atomic_load_explicit(&gateway->admit->bound.n, memory_order_relaxed);
 }

@@ -4,6 +4,7 @@
 #define TG_RUNTIME_WORKER_H
 
 #include <pthread.h>
+#include <sys/queue.h>
 
 #include "io/http/http_client.h"
 #include "io/http/http_server.h"
@@ -70,9 +71,9 @@ struct worker {
     struct trace_lane *spans; /* of traces */
     struct call *spare;       /* structs of calls that have ended */
     size_t n_spare;
-    struct call *calls;                  /* that are under way */
-    struct admit_pending *accounts;      /* of leases that were charged at `port` */
-    struct admit_pending *spare_pending; /* of admit.h */
+    struct call *calls;                       /* that are under way */
+    LIST_HEAD(, admit_pending) accounts;      /* questions whose leases were charged at `port` */
+    LIST_HEAD(, admit_pending) spare_pending; /* structs of questions that have ended */
     tg_ms watched_at; /* the second in which so many refusals went to the watch */
     int n_watched;
     struct net_timer renewal; /* of their leases */

@@ -66,7 +66,7 @@ static void an_id_says_what_it_was_made_of(void **state)
                                      (struct slice){text, sizeof text}, &lease));
         assert_true(lease.lease == rows[i].lease);
         assert_int_equal(lease.ttl, rows[i].ttl);
-        assert_int_equal(lease.is_tied, rows[i].is_tied);
+        assert_int_equal(lease.is_bound, rows[i].is_bound);
     }
     kit_close(&kit);
 }
@@ -246,7 +246,7 @@ static void tied(uint64_t connection, tg_ms ttl, struct kit_answer *answer)
     assert_true(answer->reply.allowed);
 }
 
-static void what_is_tied_ends_with_its_connection(void **state)
+static void what_is_bound_ends_with_its_connection(void **state)
 {
     struct kit_answer a, b, other, released;
     tg_ms deadline;
@@ -286,7 +286,7 @@ static uint64_t below(struct draw *draw, int64_t n)
 }
 
 /* What ends first is what is gone first, against a plain list. */
-static void ties_are_as_a_list_would_have_them(void **state)
+static void bound_leases_are_as_a_list_would_have_them(void **state)
 {
     enum { N = 400,
            STEPS = 20000 };
@@ -294,14 +294,14 @@ static void ties_are_as_a_list_would_have_them(void **state)
         uint64_t connection;
         tg_ms until; /* 0: not there */
     } model[N + 1];
-    uint64_t seed = draw_seed("admit_ties");
+    uint64_t seed = draw_seed("admit_bound_leases");
     struct draw draw = draw_stream(seed, 0);
-    struct ties ties = {0};
+    struct bound_leases bound = {0};
     tg_ms now = 1000;
 
     (void)state;
     memset(model, 0, sizeof model);
-    ties_init(&ties);
+    bound_leases_init(&bound);
     for (int step = 0; step < STEPS; step++) {
         size_t lease = 1 + (size_t)below(&draw, N);
         tg_ms until = now + 1 + (tg_ms)below(&draw, 100);
@@ -313,15 +313,15 @@ static void ties_are_as_a_list_would_have_them(void **state)
                 break;
             model[lease].connection = 1 + below(&draw, 20);
             model[lease].until = until;
-            assert_true(ties_add(&ties, lease, model[lease].connection, NULL, until));
+            assert_true(bound_leases_add(&bound, lease, model[lease].connection, NULL, until));
             break;
         case 2:
-            ties_renew(&ties, lease, until);
+            bound_leases_renew(&bound, lease, until);
             if (model[lease].until != 0)
                 model[lease].until = until;
             break;
         case 3:
-            assert_null(ties_drop(&ties, lease));
+            assert_null(bound_leases_drop(&bound, lease));
             model[lease].until = 0;
             break;
         default:
@@ -329,23 +329,23 @@ static void ties_are_as_a_list_would_have_them(void **state)
                 uint64_t connection = 1 + below(&draw, 20);
                 struct admit_pending *account;
                 tg_lease taken;
-                while ((taken = ties_take(&ties, connection, &account)) != 0) {
+                while ((taken = bound_leases_take(&bound, connection, &account)) != 0) {
                     assert_true(model[taken].until != 0 && model[taken].connection == connection);
                     model[taken].until = 0;
                 }
                 for (size_t i = 1; i <= N; i++)
                     assert_false(model[i].until != 0 && model[i].connection == connection);
             }
-            ties_expire(&ties, ++now, NULL);
+            bound_leases_expire(&bound, ++now, NULL);
             for (size_t i = 1; i <= N; i++)
                 if (model[i].until <= now)
                     model[i].until = 0;
         }
         for (size_t i = 1; i <= N; i++)
             there += model[i].until != 0;
-        assert_int_equal(atomic_load(&ties.n), there);
+        assert_int_equal(atomic_load(&bound.n), there);
     }
-    ties_fini(&ties);
+    bound_leases_fini(&bound);
 }
 
 int main(void)
@@ -359,8 +359,8 @@ int main(void)
         cmocka_unit_test(a_lease_is_its_callers_alone),
         cmocka_unit_test(a_heartbeat_gives_the_time_that_was_asked_for),
         cmocka_unit_test(ten_thousand_that_die_leave_nothing),
-        cmocka_unit_test(what_is_tied_ends_with_its_connection),
-        cmocka_unit_test(ties_are_as_a_list_would_have_them),
+        cmocka_unit_test(what_is_bound_ends_with_its_connection),
+        cmocka_unit_test(bound_leases_are_as_a_list_would_have_them),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -150,7 +150,7 @@ static void what_was_used_is_settled_by_whichever_worker(void **state)
         assert_true(answer.reply.allowed);
         assert_int_equal(admit_count_bound(one.gateway), 1);
         settle(&one, worker, &answer, 1);
-        await(one.workers[0].accounts == NULL);
+        await(LIST_EMPTY(&one.workers[0].accounts));
     }
     await(grant(&two, 0, 8, true)); /* ten, less one and one: as soon as Redis has it */
     assert_false(grant(&two, 0, 1, true));
@@ -211,13 +211,13 @@ static void an_account_ends_with_the_time_of_its_lease(void **state)
     open_both(TEN);
     connected(&one);
     asked(&one, 0, 5, false, &answer);
-    assert_non_null(one.workers[0].accounts);
+    assert_false(LIST_EMPTY(&one.workers[0].accounts));
     kit_pass(&one, ADMIT_TTL_DEFAULT);
     assert_int_equal(admit_count_bound(one.gateway), 0);
-    await(one.workers[0].accounts == NULL);
+    await(LIST_EMPTY(&one.workers[0].accounts));
     assert_int_equal(kit_stats(&one).leases, 0);
     asked(&one, 0, 1, false, &answer); /* and one that is there at the end ends with it */
-    assert_non_null(one.workers[0].accounts);
+    assert_false(LIST_EMPTY(&one.workers[0].accounts));
     close_both();
 }
 

@@ -582,8 +582,9 @@ static void store_that_says_no_or_nothing_is_a_refusal(void **state)
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         begin_at(AT_STORE, false);
         world.questions = 0;
-        protect_step(world.call, &(struct protect_event){
-                                     .kind = PROTECT_STORE_ANSWER, .err = rows[i].err, .axes = &no});
+        const struct protect_event event = {
+            .kind = PROTECT_STORE_ANSWER, .err = rows[i].err, .axes = &no};
+        protect_step(world.call, &event);
         assert_int_equal(world.call->state, PROTECT_OVER);
         assert_int_equal(world.status, rows[i].status);
         end_all();
