@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "lib/core/array.h"
 #include "lib/core/num.h"
 #include "lib/core/problem.h"
 
@@ -16,7 +17,7 @@ void limit_sets_init(struct limit_sets *sets)
     atomic_init(&sets->n, 0);
     sets->capacity = 0;
     sets->outgrown = NULL;
-    sets->n_outgrown = 0;
+    sets->n_outgrown = sets->outgrown_capacity = 0;
     sets->replaced = NULL;
 }
 
@@ -39,7 +40,7 @@ void limit_sets_fini(struct limit_sets *sets)
         sets->replaced = set->next;
         set_free(set);
     }
-    for (uint32_t i = 0; i < sets->n_outgrown; i++)
+    for (size_t i = 0; i < sets->n_outgrown; i++)
         free(sets->outgrown[i]);
     free(sets->outgrown);
     free(array);
@@ -117,11 +118,7 @@ static bool limit_set_make_room(struct limit_sets *sets)
     if (n < sets->capacity)
         return true;
     struct limit_set *_Atomic *array = malloc(capacity * sizeof *array);
-    struct limit_set *_Atomic **outgrown =
-        realloc(sets->outgrown, (sets->n_outgrown + 1) * sizeof *outgrown);
-    if (outgrown)
-        sets->outgrown = outgrown;
-    if (!array || !outgrown) {
+    if (!array || !array_reserve(&sets->outgrown, &sets->outgrown_capacity, sets->n_outgrown + 1)) {
         free(array);
         return false;
     }

@@ -28,7 +28,7 @@ struct limit_sets {
     atomic_uint n;
     uint32_t capacity;
     struct limit_set *_Atomic **outgrown;
-    uint32_t n_outgrown;
+    size_t n_outgrown, outgrown_capacity;
     struct limit_set *replaced; /* linked by `next` */
 };
 

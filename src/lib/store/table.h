@@ -6,6 +6,10 @@
  * from which much was removed is as fast as a new one. The capacity is any number, not only a
  * power of two, so that a growing table never wastes half of its memory.
  *
+ * It is not the hash table of core, which keeps 16 bytes of hash and pointer for an entry that
+ * stands elsewhere: that would be a second cache line a lookup, and half as much memory again a
+ * key. The gate's peers and flows share this one, as they are known by the same id.
+ *
  * Not synchronised: the shard's lock covers it. `slots` and `capacity` are atomics only so that a
  * prefetch may look at them without the lock.
  */

@@ -2,7 +2,8 @@
  *
  * An open table of pointers, at most half full, in which nothing moves: the place is the number. An
  * acquiring load of a pointer sees the whole name behind it, which was written before the exchange
- * that released it.
+ * that released it. It is not the hash table of core, which needs a lock: all workers add names at
+ * the same time, and find them for every request.
  */
 #include "server/obs/metrics_names.h"
 

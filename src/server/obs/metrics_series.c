@@ -1,7 +1,8 @@
 /* metrics_series.c - combinations of label values, by number. See metrics_series.h.
  *
  * An open table of keys, at most half full, in which nothing moves. Order is relaxed throughout: a
- * key says all there is to say, and the counters beside it begin at 0 before the table is made.
+ * key says all there is to say, and the counters beside it begin at 0 before the table is made. It
+ * is not the hash table of core, which needs a lock.
  */
 #include "server/obs/metrics_series.h"
 
