@@ -419,6 +419,39 @@ static void open_goes_on_and_counts_what_it_cannot_record(void **state)
     kit_free(&kit);
 }
 
+/* The new amounts make every account of the tree be set up again from the ledger, which has less
+ * than the bank: the journal was full, and the disk does not take anything. */
+static void a_reload_keeps_what_the_ledger_could_not_record(void **state)
+{
+    struct kit kit = kit_new();
+    struct ledger *ledger = kit_open(&kit);
+    struct world world;
+    (void)state;
+
+    world_init(&world);
+    struct spending *spending = must_spending(ledger, true, &world, NOW);
+    kit_faults.operations = 0;
+    kit_faults.fail_at = 1;
+    kit_faults.fail_until = INT32_MAX;
+    kit_faults.code = SQLITE_FULL;
+    for (size_t i = 0; i < 66; i++)
+        must_spend(spending, TEAM_A, "u", 3, NOW);
+    assert_int_equal(kit_spent(ledger, "team-a", NULL, 0), 192);
+    world.everyone[0].amount = 90000;
+    world.product[0].amount = 40000;
+    world.team_a[0].amount = 9000;
+    world.team_a[1].amount = 19000;
+    world.users[0].amount = 200;
+    must_change(spending, &world, NOW + 1);
+    expect_settled(spending, 198, 198, 198, 198, NOW + 1);
+    assert_true(refuses(spending, TEAM_A, "u", 3, NOW + 1)); /* 198 of 200, not 192 */
+    assert_false(refuses(spending, TEAM_A, "u", 2, NOW + 1));
+    kit_faults.fail_at = 0;
+    spending_free(spending);
+    kit_close(ledger);
+    kit_free(&kit);
+}
+
 static void a_tree_that_is_none_is_refused(void **state)
 {
     struct spending_config config = {.open = true};
@@ -460,6 +493,7 @@ int main(void)
         cmocka_unit_test(a_tenant_that_is_gone_still_counts_for_its_parent),
         cmocka_unit_test(closed_refuses_when_the_ledger_has_no_room),
         cmocka_unit_test(open_goes_on_and_counts_what_it_cannot_record),
+        cmocka_unit_test(a_reload_keeps_what_the_ledger_could_not_record),
         cmocka_unit_test(a_tree_that_is_none_is_refused),
     };
 
