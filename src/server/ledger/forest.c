@@ -1,6 +1,7 @@
 /* forest.c - a copy of the configured tree, with what bank and ledger call each tenant. */
 #include "server/ledger/forest.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -66,13 +67,6 @@ static int compare_names(const void *left, const void *right)
     return strcmp(a->name, b->name);
 }
 
-static void sort_names(struct forest *forest)
-{
-    for (size_t i = 0; i + 1 < forest->n; i++)
-        forest->by_name[i] = (struct forest_name){forest->nodes[i].name, i};
-    qsort(forest->by_name, forest->n - 1, sizeof *forest->by_name, compare_names);
-}
-
 bool forest_init(struct forest *forest, const struct spending_tree *tree,
                  struct tg_problem *problem)
 {
@@ -83,9 +77,8 @@ bool forest_init(struct forest *forest, const struct spending_tree *tree,
                               .by_name = calloc(n, sizeof *forest->by_name),
                               .accounts = calloc(n, sizeof *forest->accounts)};
     forest->n = forest->nodes ? n : 0;
-    if (forest->nodes == NULL || forest->by_name == NULL || forest->accounts == NULL) {
+    if (forest->nodes == NULL || forest->by_name == NULL || forest->accounts == NULL)
         return problem_fail(problem, "there is no memory for %zu tenants", tree->n_tenants);
-    }
     everyone = &forest->nodes[tree->n_tenants];
     everyone->parent = SPENDING_TOP;
     if (!copy_budgets(everyone->budgets, &everyone->n_budgets, tree->budgets, tree->n_budgets,
@@ -94,7 +87,9 @@ bool forest_init(struct forest *forest, const struct spending_tree *tree,
     for (size_t i = 0; i < tree->n_tenants; i++)
         if (!copy_tenant(&forest->nodes[i], tree, i, problem))
             return false;
-    sort_names(forest);
+    for (size_t i = 0; i + 1 < forest->n; i++)
+        forest->by_name[i] = (struct forest_name){forest->nodes[i].name, i};
+    qsort(forest->by_name, forest->n - 1, sizeof *forest->by_name, compare_names);
     return true;
 }
 
@@ -111,8 +106,10 @@ bool forest_register(struct forest *forest, struct ledger *ledger, struct tg_pro
                                               parent == n ? LEDGER_NO_PARENT : parent, 0, 0};
     }
     bool done = ledger == NULL || ledger_add_tenants(ledger, list, n, problem);
-    for (size_t i = 0; done && i < n; i++)
+    for (size_t i = 0; done && i < n; i++) {
+        assert(ledger == NULL || list[i].number > 0);
         forest->nodes[i].ledger_id = list[i].number;
+    }
     free(list);
     return done;
 }
@@ -139,6 +136,7 @@ static void keep_node(struct forest *forest, size_t i, const struct forest *befo
         atomic_load(&old->account) == 0)
         return;
     if (node->parent != SPENDING_TOP) {
+        assert(node->parent < forest->n && old->parent < before->n);
         const struct node *above = &forest->nodes[node->parent];
         if (above->account == 0 || above->account != before->nodes[old->parent].account)
             return;
@@ -172,6 +170,7 @@ size_t forest_find(const struct forest *forest, const char *name, size_t hint)
     if (forest->n <= 1)
         return SPENDING_TOP;
     found = bsearch(&wanted, forest->by_name, forest->n - 1, sizeof wanted, compare_names);
+    assert(found == NULL || found->node < forest->n - 1); /* a tenant, never everyone */
     return found ? found->node : SPENDING_TOP;
 }
 
@@ -201,5 +200,6 @@ const struct node *forest_with(const struct forest *forest, tg_account account)
     struct forest_account wanted = {account, 0}, *found;
 
     found = bsearch(&wanted, forest->accounts, forest->n, sizeof wanted, compare_accounts);
+    assert(found == NULL || atomic_load(&forest->nodes[found->node].account) == account);
     return found ? &forest->nodes[found->node] : NULL;
 }

@@ -1,5 +1,5 @@
-/* forest.h - a copy of the configured tree, with what bank and ledger call each tenant. Private to
- * src/ledger. */
+/* forest.h - a copy of the configured tree, with what bank and ledger call each tenant. For
+ * spending*.c and restore.c. */
 #ifndef TG_LEDGER_FOREST_H
 #define TG_LEDGER_FOREST_H
 
@@ -8,13 +8,13 @@
 #include "server/ledger/spending.h"
 
 struct node {
-    char *name; /* null: everyone */
-    size_t parent;
+    char *name;    /* null: everyone */
+    size_t parent; /* an index of `nodes`; SPENDING_TOP for everyone alone */
     uint32_t ledger_id;
     _Atomic tg_account account;
     struct tg_budget budgets[TG_BUDGETS_MAX], user_budgets[TG_BUDGETS_MAX];
     size_t n_budgets, n_user_budgets;
-    bool kept; /* as it was in the forest before */
+    bool kept; /* it is as it was in the forest before */
 };
 
 /* A node by its name, or by its account. */
@@ -32,10 +32,10 @@ struct forest {
     struct node *nodes;
     size_t n;                        /* with everyone */
     struct forest_name *by_name;     /* sorted; without everyone */
-    struct forest_account *accounts; /* room, for forest_with() */
+    struct forest_account *accounts; /* sorted, for forest_with(), by forest_sort_accounts() */
 };
 
-/* Copies and checks a tree. To be freed even if it is none. */
+/* Copies and checks a tree. The forest has to be freed even if it is false. */
 bool forest_init(struct forest *forest, const struct spending_tree *tree,
                  struct tg_problem *problem);
 void forest_free(struct forest *forest);
@@ -48,7 +48,7 @@ bool forest_register(struct forest *forest, struct ledger *ledger, struct tg_pro
  * their accounts: for them nothing has to be done. */
 void forest_keep(struct forest *forest, const struct forest *before);
 
-/* The tenant of a name: its index, or SPENDING_TOP. `hint` is looked at first. */
+/* The tenant of a name: its index, or SPENDING_TOP. `hint` is tried first. */
 size_t forest_find(const struct forest *forest, const char *name, size_t hint);
 
 /* The same as a node; null: none. */

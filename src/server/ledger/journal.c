@@ -36,6 +36,7 @@
  */
 #include "server/ledger/journal.h"
 
+#include <assert.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,7 +45,7 @@
 #include <xxhash.h>
 
 #include "lib/core/num.h"
-#include "server/ledger/journal_slot.h"
+#include "server/ledger/journal_internal.h"
 
 /* ---- One slot ---- */
 
@@ -65,7 +66,7 @@ static uint64_t slot_checksum(const struct slot *slot, uint64_t token, uint64_t 
     return XXH3_64bits_withSeed((const char *)slot + from, bytes, token ^ sequence);
 }
 
-static int64_t clamp(int64_t x, int64_t high)
+static int64_t journal_clamp(int64_t x, int64_t high)
 {
     return num_min(num_max(x, 0), high);
 }
@@ -87,17 +88,18 @@ static void put_names(struct slot *slot, const struct ledger_entry *entry)
             memcpy(to, names[i]->bytes, bytes);
         to += bytes;
     }
+    assert(to <= slot->names + sizeof slot->names);
 }
 
 static void put_entry(struct slot *slot, const struct ledger_entry *entry)
 {
-    slot->reserved_at = clamp(entry->reserved_at, TG_NUMBER_MAX);
-    slot->settled_at = clamp(entry->settled_at, TG_NUMBER_MAX);
-    slot->micro = clamp(entry->micro, TG_MONEY_MAX);
-    slot->input = clamp(entry->usage.input, TG_NUMBER_MAX);
-    slot->cached_input = clamp(entry->usage.cached_input, TG_NUMBER_MAX);
-    slot->cache_write = clamp(entry->usage.cache_write, TG_NUMBER_MAX);
-    slot->output = clamp(entry->usage.output, TG_NUMBER_MAX);
+    slot->reserved_at = journal_clamp(entry->reserved_at, TG_NUMBER_MAX);
+    slot->settled_at = journal_clamp(entry->settled_at, TG_NUMBER_MAX);
+    slot->micro = journal_clamp(entry->micro, TG_MONEY_MAX);
+    slot->input = journal_clamp(entry->usage.input, TG_NUMBER_MAX);
+    slot->cached_input = journal_clamp(entry->usage.cached_input, TG_NUMBER_MAX);
+    slot->cache_write = journal_clamp(entry->usage.cache_write, TG_NUMBER_MAX);
+    slot->output = journal_clamp(entry->usage.output, TG_NUMBER_MAX);
     slot->tenant = entry->tenant;
     slot->flags = entry->flags;
     put_names(slot, entry);
@@ -118,6 +120,7 @@ static void get_entry(const struct slot *slot, struct journal_record *record)
         .usage = {slot->input, slot->cached_input, slot->cache_write, slot->output},
         .micro = slot->micro,
     };
+    assert(names_size(slot) <= sizeof record->names);
     memcpy(record->names, slot->names, names_size(slot));
     for (size_t i = 0; i < N_NAMES; i++) {
         *names[i] = (struct ledger_text){at, slot->name_bytes[i]};
@@ -125,18 +128,11 @@ static void get_entry(const struct slot *slot, struct journal_record *record)
     }
 }
 
-static bool names_fit(const struct slot *slot)
-{
-    for (size_t i = 0; i < N_NAMES; i++)
-        if (slot->name_bytes[i] > LEDGER_NAME_MAX)
-            return false;
-    return true;
-}
-
 /* ---- Appending ---- */
 
 static struct slot *journal_slot_of(struct journal *journal, uint64_t sequence)
 {
+    assert(sequence > 0); /* entries are numbered from 1 */
     return &journal->slots[(sequence - 1) % journal->n];
 }
 
@@ -165,7 +161,10 @@ bool journal_take_room(struct journal *journal)
 
 void journal_give_room(struct journal *journal, int64_t n)
 {
-    atomic_fetch_add_explicit(&journal->room, n, memory_order_release);
+    int64_t room = atomic_fetch_add_explicit(&journal->room, n, memory_order_release);
+
+    assert(n >= 0 && room >= 0 && room + n <= (int64_t)journal->n);
+    (void)room;
 }
 
 void journal_append(struct journal *journal, const struct ledger_entry *entry)
@@ -173,6 +172,8 @@ void journal_append(struct journal *journal, const struct ledger_entry *entry)
     uint64_t sequence = atomic_fetch_add_explicit(&journal->next, 1, memory_order_acq_rel);
     struct slot *slot = journal_slot_of(journal, sequence);
 
+    /* The room that was taken is an old entry's that the database has, or was never used. */
+    assert(atomic_load_explicit(&slot->sequence, memory_order_relaxed) < sequence);
     put_entry(slot, entry);
     slot->checksum = slot_checksum(slot, journal->token, sequence);
     atomic_store_explicit(&slot->sequence, sequence, memory_order_release);
@@ -200,8 +201,9 @@ static bool read_slot(struct journal *journal, struct slot *slot, uint64_t seque
     size_t from = offsetof(struct slot, checksum), to = offsetof(struct slot, names);
 
     memcpy((char *)&copy + from, (const char *)slot + from, to - from);
-    if (!names_fit(&copy))
-        return false;
+    for (size_t i = 0; i < N_NAMES; i++)
+        if (copy.name_bytes[i] > LEDGER_NAME_MAX)
+            return false;
     memcpy(copy.names, slot->names, names_size(&copy));
     if (copy.checksum != slot_checksum(&copy, journal->token, sequence))
         return false;
@@ -230,8 +232,8 @@ enum journal_found journal_read(struct journal *journal, uint64_t sequence,
     return found_at(journal, number, sequence);
 }
 
-/* The checksum is seeded with the number: an entry that fits it is this one, even if the number
- * itself was not written any more, or is damaged. */
+/* The checksum is seeded with the number: an entry that matches it is this one, even if the number
+ * itself had not been written, or is damaged. */
 enum journal_found journal_find(struct journal *journal, uint64_t sequence,
                                 struct journal_record *record)
 {
@@ -265,6 +267,7 @@ uint64_t journal_last(struct journal *journal, uint64_t moved)
         if (atomic_load(&journal_slot_of(journal, sequence)->sequence) == sequence ||
             journal_find(journal, sequence, &record) == JOURNAL_WHOLE)
             last = sequence;
+    assert(last >= moved && last <= moved + journal->n);
     return last;
 }
 
@@ -319,6 +322,7 @@ bool journal_copy(struct journal *journal, uint64_t moved, struct journal_copy *
         else
             copy->damaged[copy->n_damaged++] = sequence;
     }
+    assert(copy->n + copy->n_damaged <= journal->n);
     return true;
 }
 

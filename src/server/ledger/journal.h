@@ -1,6 +1,6 @@
 /* journal.h - settled calls between the reply and the database: a ring in a mapped file.
  *
- * See journal.c for how. Private to src/ledger.
+ * See journal.c for how. For this room alone.
  */
 #ifndef TG_LEDGER_JOURNAL_H
 #define TG_LEDGER_JOURNAL_H
@@ -12,11 +12,11 @@
 struct slot;
 
 struct journal {
-    struct slot *slots; /* of the mapping */
-    size_t n;           /* of them */
+    struct slot *slots; /* `n` of them, in the mapping */
+    size_t n;
     void *mapping;
     size_t mapping_bytes;
-    uint64_t token;
+    uint64_t token; /* the ledger's; it seeds every checksum */
 
     /* Appenders write these, and whoever moves entries reads them; each on a line of its own. */
     _Alignas(64) _Atomic int64_t room;  /* slots that are neither used nor promised */
@@ -69,12 +69,12 @@ enum journal_found journal_read(struct journal *journal, uint64_t sequence,
 enum journal_found journal_find(struct journal *journal, uint64_t sequence,
                                 struct journal_record *record);
 
-/* Of an entry that is not there, but others after it are: whether it was wiped out, together with
- * one beside it. A single blank slot may be that of an append that had not written anything yet. */
+/* Whether an entry that is not there, though others after it are, was wiped out together with one
+ * beside it. A single blank slot may be that of an append that had not written anything yet. */
 bool journal_is_erased(struct journal *journal, uint64_t sequence);
 
-/* Takes away numbers that no process has written, in the slots of these entries, so that they are
- * told of once; says how many there were. Nobody may be appending to these. */
+/* Removes numbers that no process has written from the slots of these entries, so that they are
+ * reported once; returns how many there were. Nobody may be appending to these slots. */
 uint64_t journal_wipe(struct journal *journal, uint64_t from, uint64_t to);
 
 /* The last entry after `moved`, and within reach, of which something is left; `moved` if there is

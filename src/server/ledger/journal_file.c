@@ -5,6 +5,7 @@
  * ledger_open().
  */
 #define _DEFAULT_SOURCE /* MAP_ANONYMOUS */
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stddef.h>
@@ -19,7 +20,7 @@
 #include <xxhash.h>
 
 #include "lib/core/problem.h"
-#include "server/ledger/journal_slot.h"
+#include "server/ledger/journal_internal.h"
 
 static const char magic[8] = "TGSPEND";
 
@@ -28,8 +29,8 @@ struct head {
     uint32_t version;
     uint32_t slot_bytes;
     uint64_t slots;
-    uint64_t token;    /* of the ledger it belongs to */
-    uint64_t checksum; /* of the above */
+    uint64_t token;    /* the ledger's that it belongs to */
+    uint64_t checksum; /* covers the above */
 };
 
 /* ---- Making ---- */
@@ -107,11 +108,11 @@ bool journal_create(const char *path, uint64_t token, size_t slots, struct tg_pr
 static bool journal_file_check_head(const char *path, const struct head *head, off_t file_bytes,
                                     uint64_t token, struct tg_problem *problem)
 {
-    static const char go_on[] = "put back the right file, or replace it by an empty one to go on "
-                                "without what it held";
+    static const char advice[] = "put back the right file, or replace it by an empty one to go on "
+                                 "without what it held";
 
     if (memcmp(head->magic, magic, sizeof magic) != 0)
-        return problem_fail(problem, "%s is no journal of a ledger; %s", path, go_on);
+        return problem_fail(problem, "%s is no journal of a ledger; %s", path, advice);
     if (head->version != 1)
         return problem_fail(problem,
                             "%s is a journal of version %u, this program knows version 1; use the "
@@ -120,13 +121,13 @@ static bool journal_file_check_head(const char *path, const struct head *head, o
     if (head->checksum != XXH3_64bits(head, offsetof(struct head, checksum)) ||
         head->slot_bytes != SLOT_BYTES || head->slots < 2 || head->slots > SLOTS_MAX)
         return problem_fail(problem, "%s is damaged: its head is not what was written; %s", path,
-                            go_on);
+                            advice);
     if ((uint64_t)file_bytes != HEAD_BYTES + head->slots * SLOT_BYTES)
         return problem_fail(problem, "%s is damaged: it has %lld bytes of %llu; %s", path,
                             (long long)file_bytes,
-                            (unsigned long long)(HEAD_BYTES + head->slots * SLOT_BYTES), go_on);
+                            (unsigned long long)(HEAD_BYTES + head->slots * SLOT_BYTES), advice);
     if (head->token != token)
-        return problem_fail(problem, "%s is the journal of another ledger; %s", path, go_on);
+        return problem_fail(problem, "%s is the journal of another ledger; %s", path, advice);
     return true;
 }
 
@@ -144,6 +145,7 @@ static bool map_file(struct journal *journal, int fd, const char *path, uint64_t
     mapping = mmap(NULL, (size_t)stat.st_size, protection, MAP_SHARED, fd, 0);
     if (mapping == MAP_FAILED)
         return problem_fail(problem, "%s cannot be mapped: %s", path, strerror(errno));
+    assert(HEAD_BYTES + head.slots * SLOT_BYTES == (uint64_t)stat.st_size);
     *journal = (struct journal){
         .slots = (struct slot *)((char *)mapping + HEAD_BYTES),
         .n = head.slots,

@@ -1,4 +1,4 @@
-/* ledger.c - spend on disk: appending, moving entries on, adding up.
+/* ledger.c - spend on disk: appending, moving entries into the database, adding up.
  *
  *     ledger_append()        ledger_flush()            ledger_roll()
  *          |                      |                         |
@@ -8,12 +8,13 @@
  * An entry is in the journal when its append returns, and leaves it by the transaction that also
  * writes its number into the database: at every moment it counts exactly once.
  *
- * Locks: `held` is held over I/O, by whoever uses the database, and never by an append. `telling`
- * guards the text of the last failure, for some instructions.
+ * Locks: `db_lock` is held over I/O, by whoever uses the database, and never by an append.
+ * `state_lock` guards the text of the last failure, for a few instructions.
  */
-#include <stdio.h>
+#include <assert.h>
 #include <string.h>
 
+#include "lib/budget/money.h"
 #include "server/ledger/ledger_internal.h"
 
 /* Entries of one transaction: long enough to share its sync, short enough for a rollback. */
@@ -24,8 +25,8 @@
 
 /* ---- Moving entries into the database ---- */
 
-/* Adds the entries after `moved` up to `last`, or up to the first that is not there if `gaps` are
- * none of ours to pass over. Sets `through`, and counts what was damaged. */
+/* Adds the entries after `moved` up to `last`, or, unless `gaps` are skipped, up to the first that
+ * is not there. Sets `through` to the last one added, and counts what was damaged. */
 static bool add_entries(struct ledger *ledger, uint64_t last, bool gaps, journal_read_fn *read,
                         uint64_t *through, uint64_t *whole, uint64_t *damaged,
                         struct tg_problem *problem)
@@ -46,6 +47,8 @@ static bool add_entries(struct ledger *ledger, uint64_t last, bool gaps, journal
             return false;
     }
     *through = sequence - 1;
+    assert(*through >= atomic_load(&ledger->moved));
+    assert(*whole + *damaged <= *through - atomic_load(&ledger->moved));
     return ledger_db_set_moved(&ledger->db, *through, problem);
 }
 
@@ -86,16 +89,17 @@ void ledger_append(struct ledger *ledger, const struct ledger_entry *entry)
 
 /* ---- Off the way ---- */
 
-static void ledger_tell(struct ledger *ledger, const struct tg_problem *why, struct tg_problem *to)
+static void ledger_set_reason(struct ledger *ledger, const struct tg_problem *why,
+                              struct tg_problem *to)
 {
-    pthread_mutex_lock(&ledger->telling);
+    pthread_mutex_lock(&ledger->state_lock);
     ledger->reason = *why;
-    pthread_mutex_unlock(&ledger->telling);
+    pthread_mutex_unlock(&ledger->state_lock);
     if (to != NULL)
         *to = *why;
 }
 
-static bool flush_held(struct ledger *ledger, struct tg_problem *problem)
+static bool flush_locked(struct ledger *ledger, struct tg_problem *problem)
 {
     for (;;) {
         uint64_t before = atomic_load(&ledger->moved), whole;
@@ -106,6 +110,7 @@ static bool flush_held(struct ledger *ledger, struct tg_problem *problem)
         if (!ledger_move(ledger, before + BATCH, false, journal_read, &whole, problem))
             return false;
         uint64_t moved = atomic_load(&ledger->moved) - before;
+        assert(moved <= BATCH && moved <= ledger->journal.n);
         journal_give_room(&ledger->journal, (int64_t)moved);
         journal_warm(&ledger->journal, 2 * moved + WARM);
     }
@@ -116,13 +121,13 @@ bool ledger_flush(struct ledger *ledger, struct tg_problem *problem)
     struct tg_problem why = {""};
     bool done;
 
-    pthread_mutex_lock(&ledger->held);
-    done = ledger_db_in_place(&ledger->db, &why) && flush_held(ledger, &why);
+    pthread_mutex_lock(&ledger->db_lock);
+    done = ledger_db_in_place(&ledger->db, &why) && flush_locked(ledger, &why);
     /* While the database is away a power loss should take no more than usual. */
     if (!done)
         journal_sync(&ledger->journal);
-    pthread_mutex_unlock(&ledger->held);
-    ledger_tell(ledger, &why, done ? NULL : problem);
+    pthread_mutex_unlock(&ledger->db_lock);
+    ledger_set_reason(ledger, &why, done ? NULL : problem);
     return done;
 }
 
@@ -131,10 +136,10 @@ bool ledger_roll(struct ledger *ledger, tg_ms now, struct tg_problem *problem)
     struct tg_problem why = {""};
     bool done;
 
-    pthread_mutex_lock(&ledger->held);
+    pthread_mutex_lock(&ledger->db_lock);
     done = ledger_db_roll(&ledger->db, now, ledger->detail, &why);
-    pthread_mutex_unlock(&ledger->held);
-    ledger_tell(ledger, &why, done ? NULL : problem);
+    pthread_mutex_unlock(&ledger->db_lock);
+    ledger_set_reason(ledger, &why, done ? NULL : problem);
     return done;
 }
 
@@ -143,9 +148,9 @@ bool ledger_add_tenants(struct ledger *ledger, struct ledger_tenant_spec *list, 
 {
     bool done;
 
-    pthread_mutex_lock(&ledger->held);
+    pthread_mutex_lock(&ledger->db_lock);
     done = ledger_db_add_tenants(&ledger->db, list, n, problem);
-    pthread_mutex_unlock(&ledger->held);
+    pthread_mutex_unlock(&ledger->db_lock);
     return done;
 }
 
@@ -164,9 +169,9 @@ void ledger_get_state(struct ledger *ledger, struct ledger_state *state)
         .damaged = atomic_load(&ledger->damaged),
         .flushed_at = atomic_load(&ledger->flushed_at),
     };
-    pthread_mutex_lock(&ledger->telling);
+    pthread_mutex_lock(&ledger->state_lock);
     memcpy(state->reason, ledger->reason.text, sizeof state->reason);
-    pthread_mutex_unlock(&ledger->telling);
+    pthread_mutex_unlock(&ledger->state_lock);
     state->health = state->room == 0           ? LEDGER_FULL
                     : state->reason[0] != '\0' ? LEDGER_LATE
                                                : LEDGER_WELL;
@@ -174,14 +179,14 @@ void ledger_get_state(struct ledger *ledger, struct ledger_state *state)
 
 /* ---- Sums ---- */
 
-void ledger_hold(struct ledger *ledger)
+void ledger_lock(struct ledger *ledger)
 {
-    pthread_mutex_lock(&ledger->held);
+    pthread_mutex_lock(&ledger->db_lock);
 }
 
-void ledger_close_file(struct ledger *ledger)
+void ledger_unlock(struct ledger *ledger)
 {
-    pthread_mutex_unlock(&ledger->held);
+    pthread_mutex_unlock(&ledger->db_lock);
 }
 
 size_t ledger_tenants(struct ledger *ledger)
@@ -224,12 +229,6 @@ struct asked {
     tg_micro micro;
 };
 
-static bool is_named(struct ledger_text text, const char *name)
-{
-    return strlen(name) == text.size &&
-           (text.size == 0 || memcmp(name, text.bytes, text.size) == 0);
-}
-
 static void add_asked(void *context, const struct ledger_sum *sum)
 {
     struct asked *asked = context;
@@ -237,10 +236,11 @@ static void add_asked(void *context, const struct ledger_sum *sum)
     if (asked->tenant != NULL &&
         !ledger_db_is_within(&asked->ledger->db, sum->tenant, asked->tenant))
         return;
-    if (asked->user != NULL && !is_named(sum->user, asked->user))
+    size_t bytes = asked->user != NULL ? strlen(asked->user) : 0;
+    if (asked->user != NULL && (bytes != sum->user.size ||
+                                (bytes > 0 && memcmp(asked->user, sum->user.bytes, bytes) != 0)))
         return;
-    asked->micro =
-        asked->micro > TG_MONEY_MAX - sum->micro ? TG_MONEY_MAX : asked->micro + sum->micro;
+    asked->micro = money_add(asked->micro, sum->micro);
 }
 
 bool ledger_spent(struct ledger *ledger, const char *tenant, const char *user, tg_ms begin,
@@ -249,11 +249,11 @@ bool ledger_spent(struct ledger *ledger, const char *tenant, const char *user, t
     struct asked asked = {ledger, tenant, user, 0};
     bool done;
 
-    ledger_hold(ledger);
+    ledger_lock(ledger);
     done = ledger_scan_moved(ledger, begin, add_asked, &asked, problem);
     if (done)
         ledger_scan_waiting(ledger, begin, add_asked, &asked);
-    ledger_close_file(ledger);
+    ledger_unlock(ledger);
     if (done)
         *micro = asked.micro;
     return done;

@@ -1,5 +1,18 @@
 /* ledger.h - spend on disk: what every call has cost, kept over a restart and over a crash.
  *
+ * The room, from the call to the disk:
+ *
+ *     spending.c        budgets of a configured tree: reserve, settle, restore      read this next
+ *       forest.c          a copy of the tree, with its accounts in the bank
+ *       restore.c         what the ledger says about many budgets at once
+ *     ledger.c          append, flush, roll, sums                                   this header
+ *       journal.c         settled calls that are not in the database yet: a ring in a mapped file
+ *       ledger_db.c       the database: ledger_add.c writes calls, ledger_sums.c sums, and
+ *                         ledger_tenants.c the tenants
+ *       ledger_open.c     opening, closing, what a crash has left; ledger_keep.c: the thread
+ *     ledger_view.c     reading beside the process that writes
+ *     ledger_admin.c    what an administrator made at run time, in the same database
+ *
  *     struct ledger_config config;
  *     ledger_config_init(&config);
  *     config.path = "tollgate.db";
@@ -32,10 +45,10 @@
 #include "tollgate.h"
 
 struct ledger_config {
-    const char *path; /* of the database; ":memory:" keeps nothing over a restart */
+    const char *path; /* the database; ":memory:" keeps nothing over a restart */
     tg_ms detail;     /* how long single calls are kept; 0: only sums are; default 30 days */
-    size_t slots;     /* of the journal, 2 to 2^20, each 1 KiB of disk; default 16384. A journal
-                         that is there keeps the number it was made with. */
+    size_t slots;     /* entries that fit into the journal, 2 to 2^20, each 1 KiB of disk; default
+                         16384. A journal that exists keeps the number it was made with. */
     int busy_ms;      /* how long to wait for another program's lock; default 1000 */
 };
 
@@ -101,7 +114,7 @@ struct ledger_tenant_spec {
 bool ledger_add_tenants(struct ledger *ledger, struct ledger_tenant_spec *list, size_t n,
                         struct tg_problem *problem);
 
-/* ---- On the way of a call -------------------------------------------------------------------- */
+/* ---- On the path of a call -------------------------------------------------------------------- */
 
 /* Room for one entry. False: the journal is full, because the database has not taken anything for
  * long. Who has room can append, whatever happens to the disk in between. */
@@ -113,7 +126,7 @@ void ledger_give_room(struct ledger *ledger);
 /* Writes an entry into the room that was taken: about a tenth of a microsecond. */
 void ledger_append(struct ledger *ledger, const struct ledger_entry *entry);
 
-/* ---- Off the way ----------------------------------------------------------------------------- */
+/* ---- Off the path ---------------------------------------------------------------------------- */
 
 /* Moves what is in the journal into the database, in transactions of many entries. False: the
  * database does not take it now. Nothing is lost; call again. */
@@ -140,7 +153,7 @@ struct ledger_state {
     uint64_t waiting;   /* entries in the journal that are not in the database yet */
     uint64_t room;      /* entries that it can still promise to take */
     uint64_t recovered; /* entries that a former process had left in the journal */
-    uint64_t damaged;   /* of these, how many could not be read: they are in no sum */
+    uint64_t damaged;   /* entries among these that could not be read: they are in no sum */
     tg_ms flushed_at;   /* with ledger_keep(): what was appended before is in the database; 0: not
                            known */
 };
@@ -167,16 +180,16 @@ typedef void ledger_sum_fn(void *context, const struct ledger_sum *sum);
 bool ledger_spent(struct ledger *ledger, const char *tenant, const char *user, tg_ms begin,
                   tg_micro *micro, struct tg_problem *problem);
 
-/* The same, of everyone, in two parts between ledger_hold() and ledger_close_file(): what is in the
- * database, and what is in the journal now. While it is held nothing moves from one to the other;
- * appends go on. Each part may give several sums for the same names. */
-void ledger_hold(struct ledger *ledger);
+/* The same for everyone, in two parts between ledger_lock() and ledger_unlock(): what is in the
+ * database, and what is in the journal now. While it is locked nothing moves from one to the other;
+ * appends continue. Each part may give several sums for the same names. */
+void ledger_lock(struct ledger *ledger);
 bool ledger_scan_moved(struct ledger *ledger, tg_ms begin, ledger_sum_fn *fn, void *context,
                        struct tg_problem *problem);
 void ledger_scan_waiting(struct ledger *ledger, tg_ms begin, ledger_sum_fn *fn, void *context);
-void ledger_close_file(struct ledger *ledger);
+void ledger_unlock(struct ledger *ledger);
 
-/* Tenants are numbered from 1 to `ledger_tenants`. Only while it is held. */
+/* Tenants are numbered from 1 to `ledger_tenants`. Only while it is locked. */
 size_t ledger_tenants(struct ledger *ledger);
 const char *ledger_tenant_name(struct ledger *ledger, uint32_t tenant);
 uint32_t ledger_tenant_parent(struct ledger *ledger, uint32_t tenant); /* 0: none */

@@ -7,18 +7,20 @@
  * itself is the beginning and the end of its statement. A transaction that is undone takes all of
  * that with it.
  */
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include "lib/budget/money.h"
 #include "lib/core/num.h"
 #include "lib/core/problem.h"
 #include "server/ledger/ledger_db.h"
 
-enum { NAMES = 256, SUMS = 64, CALLS = 16 }; /* that are remembered */
-enum { COLUMNS = 14 };                       /* of a call */
+enum { NAMES = 256, SUMS = 64, CALLS = 16 }; /* names, sums and rows that are remembered */
+enum { COLUMNS = 14 };                       /* columns in the row of a call */
 
 struct ledger_name {
     int64_t id; /* 0: none */
@@ -27,14 +29,14 @@ struct ledger_name {
 };
 
 struct pending_sum {
-    int64_t begin, tenant, user, model; /* what it is of */
+    int64_t begin, tenant, user, model; /* whose it is: the key in table `sums` */
     int64_t calls;
     struct tg_usage usage;
     tg_micro micro;
 };
 
 struct ledger_adding {
-    struct ledger_name names[NAMES]; /* each at the place that its hash says */
+    struct ledger_name names[NAMES]; /* a cache: each at the one place that its hash says */
     struct pending_sum sums[SUMS];
     size_t n_sums;
     int64_t calls[CALLS * COLUMNS]; /* rows that wait for their statement to be full */
@@ -97,10 +99,11 @@ static bool find_name(struct ledger_db *db, struct ledger_text name, int64_t *id
     if (!ledger_add_finish(add, NULL))
         return false;
     *id = sqlite3_last_insert_rowid(db->sqlite);
+    assert(*id > 0); /* 0 stands for no name */
     return true;
 }
 
-/* 0 of an empty one. */
+/* The number of a name; 0 for an empty one. */
 static bool name_id(struct ledger_db *db, struct ledger_text name, int64_t *id)
 {
     *id = 0;
@@ -185,6 +188,7 @@ static struct pending_sum *sum_of(struct ledger_db *db, const struct pending_sum
     }
     if (adding->n_sums == SUMS && !write_sums(db))
         return NULL;
+    assert(adding->n_sums < SUMS);
     adding->sums[adding->n_sums] = *of;
     return &adding->sums[adding->n_sums++];
 }
@@ -205,8 +209,8 @@ static bool add_to_sum(struct ledger_db *db, const struct ledger_entry *entry, i
     sum->usage.cached_input = num_add(sum->usage.cached_input, entry->usage.cached_input);
     sum->usage.cache_write = num_add(sum->usage.cache_write, entry->usage.cache_write);
     sum->usage.output = num_add(sum->usage.output, entry->usage.output);
-    sum->micro =
-        sum->micro > TG_MONEY_MAX - entry->micro ? TG_MONEY_MAX : sum->micro + entry->micro;
+    sum->micro = money_add(sum->micro, entry->micro);
+    assert(sum->calls > 0 && money_in_range(sum->micro));
     return true;
 }
 
@@ -236,15 +240,9 @@ static bool add_call(struct ledger_db *db, const struct journal_record *record, 
                                    usage->output,
                                    entry->micro,
                                    entry->flags};
+    assert(adding->n_calls < CALLS);
     memcpy(adding->calls + adding->n_calls++ * COLUMNS, call, sizeof call);
     return adding->n_calls < CALLS || write_calls(db);
-}
-
-static bool remember(struct ledger_db *db)
-{
-    if (db->adding == NULL)
-        db->adding = calloc(1, sizeof *db->adding);
-    return db->adding != NULL;
 }
 
 bool ledger_db_add(struct ledger_db *db, const struct journal_record *record, bool with_detail,
@@ -252,7 +250,9 @@ bool ledger_db_add(struct ledger_db *db, const struct journal_record *record, bo
 {
     int64_t user, model;
 
-    if (!remember(db))
+    if (db->adding == NULL)
+        db->adding = calloc(1, sizeof *db->adding);
+    if (db->adding == NULL)
         return problem_fail(problem, "%s: there is no memory to write to it", db->path);
     bool done = name_id(db, record->entry.user, &user) &&
                 name_id(db, record->entry.model, &model) &&

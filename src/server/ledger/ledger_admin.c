@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/core/array.h"
 #include "lib/core/problem.h"
 #include "server/ledger/ledger_internal.h"
 
@@ -114,7 +115,7 @@ static bool change(struct ledger *ledger, const struct bound *bound,
 {
     struct ledger_db *db = &ledger->db;
 
-    pthread_mutex_lock(&ledger->held);
+    pthread_mutex_lock(&ledger->db_lock);
     bool done = ledger_db_in_place(db, problem) && ledger_db_run(db, "BEGIN IMMEDIATE", problem) &&
                 ledger_db_run(db, schema, problem) && within(db, bound, problem);
     for (size_t i = 0; done && i < n; i++)
@@ -125,7 +126,7 @@ static bool change(struct ledger *ledger, const struct bound *bound,
     done = done && ledger_db_run(db, "COMMIT", problem);
     if (!done)
         ledger_db_undo(db);
-    pthread_mutex_unlock(&ledger->held);
+    pthread_mutex_unlock(&ledger->db_lock);
     return done;
 }
 
@@ -310,22 +311,13 @@ static const char *ledger_admin_keep_text(struct ledger_admin *all, sqlite3_stmt
     return block->text;
 }
 
-/* Room for one more of a list that doubles. */
-static void *one_more(void *list, size_t n, size_t size)
-{
-    if (n != 0 && (n & (n - 1)) != 0)
-        return list;
-    return realloc(list, (n == 0 ? 1 : 2 * n) * size);
-}
-
 static bool read_tenant(struct ledger_admin *all, sqlite3_stmt *row)
 {
-    struct ledger_admin_tenant *list = one_more(all->tenants, all->n_tenants, sizeof *list);
+    struct ledger_admin_tenant *list;
 
-    if (list == NULL)
+    if (!array_reserve(&all->tenants, &all->max_tenants, all->n_tenants + 1))
         return false;
-    all->tenants = list;
-    list += all->n_tenants;
+    list = &all->tenants[all->n_tenants];
     *list = (struct ledger_admin_tenant){.name = ledger_admin_keep_text(all, row, 0),
                                          .text = ledger_admin_keep_text(all, row, 1),
                                          .bytes = (size_t)sqlite3_column_bytes(row, 1),
@@ -336,12 +328,11 @@ static bool read_tenant(struct ledger_admin *all, sqlite3_stmt *row)
 
 static bool ledger_admin_read_key(struct ledger_admin *all, sqlite3_stmt *row)
 {
-    struct ledger_admin_key *list = one_more(all->keys, all->n_keys, sizeof *list);
+    struct ledger_admin_key *list;
 
-    if (list == NULL)
+    if (!array_reserve(&all->keys, &all->max_keys, all->n_keys + 1))
         return false;
-    all->keys = list;
-    list += all->n_keys;
+    list = &all->keys[all->n_keys];
     *list = (struct ledger_admin_key){.tenant = ledger_admin_keep_text(all, row, 0),
                                       .name = ledger_admin_keep_text(all, row, 1),
                                       .not_after = sqlite3_column_int64(row, 3),
@@ -355,13 +346,12 @@ static bool ledger_admin_read_key(struct ledger_admin *all, sqlite3_stmt *row)
 
 static bool read_topup(struct ledger_admin *all, sqlite3_stmt *row)
 {
-    struct ledger_admin_topup *list = one_more(all->topups, all->n_topups, sizeof *list);
+    struct ledger_admin_topup *list;
     int64_t per = sqlite3_column_int64(row, 2);
 
-    if (list == NULL)
+    if (!array_reserve(&all->topups, &all->max_topups, all->n_topups + 1))
         return false;
-    all->topups = list;
-    list += all->n_topups;
+    list = &all->topups[all->n_topups];
     *list = (struct ledger_admin_topup){.id = sqlite3_column_int64(row, 0),
                                         .tenant = ledger_admin_keep_text(all, row, 1),
                                         .per = per >= 0 && per < TG_PER_COUNT ? (enum tg_per)per
@@ -423,9 +413,9 @@ bool ledger_admin_read(struct ledger *ledger, struct ledger_admin *all, struct t
 {
     struct ledger_admin found = {0};
 
-    pthread_mutex_lock(&ledger->held);
+    pthread_mutex_lock(&ledger->db_lock);
     bool done = ledger_admin_read_all(&ledger->db, &found, problem);
-    pthread_mutex_unlock(&ledger->held);
+    pthread_mutex_unlock(&ledger->db_lock);
     if (!done) {
         ledger_admin_free(&found);
         return false;

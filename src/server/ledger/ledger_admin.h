@@ -25,7 +25,7 @@
 
 struct ledger_admin_tenant {
     const char *name;
-    const char *text; /* ended by a 0 that does not count */
+    const char *text; /* `bytes` bytes, and a 0 after them */
     size_t bytes;
     tg_ms changed_at;
 };
@@ -40,7 +40,7 @@ struct ledger_admin_key {
 
 struct ledger_admin_topup {
     int64_t id;         /* from 1; never used twice */
-    const char *tenant; /* "": of everyone together */
+    const char *tenant; /* "": the budget of everyone together */
     enum tg_per per;
     const char *tz;
     tg_micro micro;
@@ -55,7 +55,8 @@ struct ledger_admin {
     size_t n_keys;
     struct ledger_admin_topup *topups;
     size_t n_topups;
-    struct ledger_admin_block *blocks; /* private: the texts */
+    struct ledger_admin_block *blocks;        /* private: the texts */
+    size_t max_tenants, max_keys, max_topups; /* private: how many there is room for */
 };
 
 /* Reads all of it. Has to be freed only after true. */

@@ -47,12 +47,12 @@ struct ledger_db {
     sqlite3_stmt *statements[STATEMENTS];
     struct ledger_db_tenant *tenants; /* number i + 1 at i */
     size_t n_tenants, max_tenants;
-    struct hash_table tenant_numbers; /* by a hash of parent and name */
-    struct ledger_adding *adding;     /* null: nothing was added yet */
-    uint64_t token;
-    uint64_t moved; /* the last entry that is in it, when it was opened */
-    bool closed;    /* there was nothing else anywhere, when it was opened */
-    dev_t device;   /* of the file, and its number; 0: it is none */
+    struct hash_table by_name;    /* their numbers, by parent and name */
+    struct ledger_adding *adding; /* null: nothing was added yet */
+    uint64_t token;               /* random: what the journal and other machines know it by */
+    uint64_t moved;               /* the last entry that was in it when it was opened */
+    bool closed;                  /* nothing was left anywhere else when it was opened */
+    dev_t device;                 /* the file's, with its inode; 0: there is no file */
     ino_t inode;
 };
 

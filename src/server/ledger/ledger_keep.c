@@ -20,17 +20,17 @@ static void wait_a_period(struct ledger *ledger)
     int64_t ns = until.tv_nsec + ledger->period_ms % 1000 * 1000000;
     until.tv_sec += (time_t)(ledger->period_ms / 1000 + ns / 1000000000);
     until.tv_nsec = (long)(ns % 1000000000);
-    pthread_mutex_lock(&ledger->telling);
+    pthread_mutex_lock(&ledger->state_lock);
     if (!ledger->stopping)
-        pthread_cond_timedwait(&ledger->wake, &ledger->telling, &until);
-    pthread_mutex_unlock(&ledger->telling);
+        pthread_cond_timedwait(&ledger->wake, &ledger->state_lock, &until);
+    pthread_mutex_unlock(&ledger->state_lock);
 }
 
 static bool is_stopping(struct ledger *ledger)
 {
-    pthread_mutex_lock(&ledger->telling);
+    pthread_mutex_lock(&ledger->state_lock);
     bool stopping = ledger->stopping;
-    pthread_mutex_unlock(&ledger->telling);
+    pthread_mutex_unlock(&ledger->state_lock);
     return stopping;
 }
 
@@ -74,9 +74,9 @@ void ledger_stop_keeping(struct ledger *ledger)
 {
     if (!ledger->keeping)
         return;
-    pthread_mutex_lock(&ledger->telling);
+    pthread_mutex_lock(&ledger->state_lock);
     ledger->stopping = true;
     pthread_cond_signal(&ledger->wake);
-    pthread_mutex_unlock(&ledger->telling);
+    pthread_mutex_unlock(&ledger->state_lock);
     pthread_join(ledger->keeper, NULL);
 }

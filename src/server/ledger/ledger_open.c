@@ -111,8 +111,8 @@ static struct ledger *ledger_alloc(const struct ledger_config *config, struct tg
     ledger->path = strdup(config->path);
     ledger->journal_path = with_suffix(config->path, ".spend");
     ledger->detail = config->detail;
-    pthread_mutex_init(&ledger->held, NULL);
-    pthread_mutex_init(&ledger->telling, NULL);
+    pthread_mutex_init(&ledger->db_lock, NULL);
+    pthread_mutex_init(&ledger->state_lock, NULL);
     pthread_condattr_init(&attributes);
     pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
     pthread_cond_init(&ledger->wake, &attributes);
@@ -127,8 +127,8 @@ static void ledger_free(struct ledger *ledger)
     if (ledger->lock_fd >= 0)
         close(ledger->lock_fd);
     pthread_cond_destroy(&ledger->wake);
-    pthread_mutex_destroy(&ledger->telling);
-    pthread_mutex_destroy(&ledger->held);
+    pthread_mutex_destroy(&ledger->state_lock);
+    pthread_mutex_destroy(&ledger->db_lock);
     free(ledger->journal_path);
     free(ledger->path);
     free(ledger);

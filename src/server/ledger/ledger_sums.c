@@ -14,6 +14,7 @@
 
 #include <stdio.h>
 
+#include "lib/budget/money.h"
 #include "lib/core/num.h"
 
 #define QUARTERS_MS (70 * DAY_MS)
@@ -37,7 +38,7 @@ static void total_step(sqlite3_context *context, int n, sqlite3_value **values)
     if (total == NULL)
         sqlite3_result_error_nomem(context);
     else
-        total->sum = total->sum > TG_MONEY_MAX - value ? TG_MONEY_MAX : total->sum + value;
+        total->sum = money_add(total->sum, value);
 }
 
 static void total_final(sqlite3_context *context)

@@ -5,6 +5,7 @@
  * are set up when a configuration is read, and there may be ten thousand: a hash finds them, and
  * all that are new are written in one transaction.
  */
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,59 +18,57 @@
 
 /* ---- in memory ---- */
 
-static uint64_t tenant_hash(uint32_t parent, const char *name, size_t bytes)
+static uint64_t hash_tenant(uint32_t parent, const char *name)
 {
-    return XXH3_64bits_withSeed(name, bytes, parent);
+    return XXH3_64bits_withSeed(name, strlen(name), parent);
 }
 
-/* A tenant's number; 0: it has none. */
-static uint32_t find_tenant(const struct ledger_db *db, uint32_t parent, const char *name,
-                            size_t bytes)
+/* The number of a tenant; 0: there is none of this name under this parent. */
+static uint32_t find_tenant(const struct ledger_db *db, uint32_t parent, const char *name)
 {
-    const struct hash_slot *slot =
-        hash_table_find(&db->tenant_numbers, tenant_hash(parent, name, bytes));
+    struct hash_slot *slot = hash_table_find(&db->by_name, hash_tenant(parent, name));
 
-    for (; slot != NULL; slot = hash_table_find_next(&db->tenant_numbers, slot)) {
+    for (; slot != NULL; slot = hash_table_find_next(&db->by_name, slot)) {
+        assert(slot->number >= 1 && slot->number <= db->n_tenants);
         const struct ledger_db_tenant *tenant = &db->tenants[slot->number - 1];
-        if (tenant->parent == parent && strlen(tenant->name) == bytes &&
-            memcmp(tenant->name, name, bytes) == 0)
+        if (tenant->parent == parent && strcmp(tenant->name, name) == 0)
             return (uint32_t)slot->number;
     }
     return 0;
 }
 
-/* A damaged table may have a tenant twice: the first stands for it. */
+/* A damaged table may have one twice: the first stands for it. */
 static void index_tenant(struct ledger_db *db, size_t i)
 {
     const struct ledger_db_tenant *tenant = &db->tenants[i];
-    size_t bytes = strlen(tenant->name);
 
-    if (find_tenant(db, tenant->parent, tenant->name, bytes) == 0)
-        hash_table_insert(&db->tenant_numbers, tenant_hash(tenant->parent, tenant->name, bytes))
-            ->number = i + 1;
+    if (find_tenant(db, tenant->parent, tenant->name) == 0)
+        hash_table_insert(&db->by_name, hash_tenant(tenant->parent, tenant->name))->number = i + 1;
 }
 
-static bool keep_tenant(struct ledger_db *db, uint32_t parent, const char *name, size_t bytes,
+static bool keep_tenant(struct ledger_db *db, uint32_t parent, const char *name,
                         struct tg_problem *problem)
 {
-    char *copy = strndup(name, bytes);
+    char *copy = strdup(name);
 
+    assert(parent <= db->n_tenants); /* parents come before their children */
     if (copy == NULL || !array_reserve(&db->tenants, &db->max_tenants, db->n_tenants + 1) ||
-        hash_table_reserve(&db->tenant_numbers, db->n_tenants + 1) != TG_OK) {
+        hash_table_reserve(&db->by_name, db->n_tenants + 1) != TG_OK) {
         free(copy);
         return problem_fail(problem, "%s: there is no memory for its tenants", db->path);
     }
-    db->tenants[db->n_tenants] = (struct ledger_db_tenant){copy, parent};
-    index_tenant(db, db->n_tenants++);
+    db->tenants[db->n_tenants++] = (struct ledger_db_tenant){copy, parent};
+    index_tenant(db, db->n_tenants - 1);
     return true;
 }
 
-/* Those after the first `n` are forgotten again. */
+/* Forgets those after the first `n` again. */
 static void forget_tenants(struct ledger_db *db, size_t n)
 {
+    assert(n <= db->n_tenants);
     while (db->n_tenants > n)
         free(db->tenants[--db->n_tenants].name);
-    hash_table_clear(&db->tenant_numbers);
+    hash_table_clear(&db->by_name);
     for (size_t i = 0; i < n; i++)
         index_tenant(db, i);
 }
@@ -79,7 +78,7 @@ void ledger_db_free_tenants(struct ledger_db *db)
     for (size_t i = 0; i < db->n_tenants; i++)
         free(db->tenants[i].name);
     free(db->tenants);
-    hash_table_fini(&db->tenant_numbers);
+    hash_table_fini(&db->by_name);
     db->tenants = NULL;
     db->n_tenants = db->max_tenants = 0;
 }
@@ -105,7 +104,7 @@ bool ledger_db_read_tenants(struct ledger_db *db, struct tg_problem *problem)
                                 "copy, or move it and its journal away to begin anew",
                                 db->path);
         }
-        if (!keep_tenant(db, (uint32_t)parent, name, strlen(name), problem)) {
+        if (!keep_tenant(db, (uint32_t)parent, name, problem)) {
             sqlite3_finalize(statement);
             return false;
         }
@@ -116,7 +115,7 @@ bool ledger_db_read_tenants(struct ledger_db *db, struct tg_problem *problem)
     return good && code == SQLITE_DONE;
 }
 
-/* Those after the first `n`, in one transaction. */
+/* Writes those after the first `n`, in one transaction. */
 static bool insert_tenants(struct ledger_db *db, size_t n, struct tg_problem *problem)
 {
     sqlite3_stmt *statement = NULL;
@@ -159,11 +158,10 @@ static bool number_one(struct ledger_db *db, struct ledger_tenant_spec *list, si
             return problem_fail(problem, "%s: a tenant has no such parent", db->path);
         parent = list[spec->parent].number;
     }
-    spec->number = find_tenant(db, parent, spec->name, strlen(spec->name));
+    spec->number = find_tenant(db, parent, spec->name);
     if (spec->number != 0)
         return true;
-    if (db->n_tenants >= INT32_MAX ||
-        !keep_tenant(db, parent, spec->name, strlen(spec->name), problem))
+    if (db->n_tenants >= INT32_MAX || !keep_tenant(db, parent, spec->name, problem))
         return false;
     spec->number = (uint32_t)db->n_tenants;
     return true;
@@ -195,6 +193,7 @@ bool ledger_db_is_within(const struct ledger_db *db, uint32_t tenant, const char
     while (tenant > 0 && tenant <= db->n_tenants) {
         if (strcmp(db->tenants[tenant - 1].name, name) == 0)
             return true;
+        assert(db->tenants[tenant - 1].parent < tenant); /* so the way up ends */
         tenant = db->tenants[tenant - 1].parent;
     }
     return false;

@@ -1,16 +1,13 @@
 /* restore.c - what the ledger says of many budgets at once. See restore.h. */
 #include "server/ledger/restore.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/budget/money.h"
 #include "lib/core/array.h"
 #include "lib/core/problem.h"
-
-static tg_micro add_money(tg_micro a, tg_micro b)
-{
-    return a > TG_MONEY_MAX - b ? TG_MONEY_MAX : a + b;
-}
 
 void restore_init(struct restore *restore, struct ledger *ledger)
 {
@@ -37,6 +34,7 @@ static tg_ms begin_of(const struct tg_budget *budget, tg_ms now)
     tg_ms begin, end;
 
     tg_window_of(budget->per, budget->zone, now, &begin, &end);
+    assert(begin <= now && now < end);
     return begin;
 }
 
@@ -82,10 +80,11 @@ static void add_sum(void *context, const struct ledger_sum *sum)
 {
     struct restore *restore = context;
 
+    assert(restore->window < restore->n_begins);
     if (sum->tenant >= restore->n_tenants)
         return; /* no such tenant: only a damaged database has those */
     tg_micro *total = &restore->sums[restore->window * restore->n_tenants + sum->tenant];
-    *total = add_money(*total, sum->micro);
+    *total = money_add(*total, sum->micro);
     if (sum->user.size > 0)
         add_user(restore, sum);
 }
@@ -132,9 +131,8 @@ bool restore_read(struct restore *restore, const struct forest *forest, struct t
 static void add_to_totals(struct restore *restore, uint32_t tenant)
 {
     size_t seen[TG_LEVELS_MAX], n = 0;
-    size_t everyone = restore->n_nodes - 1;
 
-    seen[n++] = everyone;
+    seen[n++] = restore->n_nodes - 1; /* everyone */
     for (uint32_t at = tenant; at != 0 && n < TG_LEVELS_MAX;
          at = ledger_tenant_parent(restore->ledger, at)) {
         size_t node = restore->node_of[at];
@@ -148,7 +146,7 @@ static void add_to_totals(struct restore *restore, uint32_t tenant)
         tg_micro sum = restore->sums[window * restore->n_tenants + tenant];
         for (size_t i = 0; i < n && sum > 0; i++) {
             tg_micro *total = &restore->totals[window * restore->n_nodes + seen[i]];
-            *total = add_money(*total, sum);
+            *total = money_add(*total, sum);
         }
     }
 }
@@ -171,6 +169,7 @@ tg_micro restore_spent(const struct restore *restore, size_t node, const struct 
 {
     size_t window = window_of(restore, begin_of(budget, now));
 
+    assert(restore->totals == NULL || node < restore->n_nodes);
     return window < restore->n_begins && restore->totals != NULL
                ? restore->totals[window * restore->n_nodes + node]
                : 0;
@@ -208,11 +207,12 @@ void restore_join_users(struct restore *restore)
     for (size_t i = 0; i < restore->n_users; i++) {
         struct restore_user *last = kept > 0 ? &restore->users[kept - 1] : NULL;
         if (last != NULL && compare_users(last, &restore->users[i]) == 0) {
-            last->micro = add_money(last->micro, restore->users[i].micro);
+            last->micro = money_add(last->micro, restore->users[i].micro);
             free((char *)restore->users[i].user.bytes);
         } else {
             restore->users[kept++] = restore->users[i];
         }
     }
+    assert(kept <= restore->n_users);
     restore->n_users = kept;
 }

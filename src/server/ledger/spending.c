@@ -14,9 +14,11 @@
  * All users with spend in a current window are opened at the start: whoever comes later and is new
  * has spent nothing, and no call has to ask the disk.
  */
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/budget/money.h"
 #include "lib/core/array.h"
 #include "lib/core/num.h"
 #include "lib/core/problem.h"
@@ -46,16 +48,11 @@ static enum tg_err open_node(struct spending *spending, struct forest *forest, s
     }
     enum tg_err err = tg_bank_open(spending->bank, parent, name, strlen(name), node->budgets,
                                    node->n_budgets, now, &account, fresh, problem);
-    if (err == TG_OK)
+    if (err == TG_OK) {
+        assert(account != 0);
         atomic_store(&node->account, account);
+    }
     return err;
-}
-
-static enum tg_err reopen_node(struct spending *spending, size_t i, tg_ms now)
-{
-    bool fresh;
-
-    return open_node(spending, &spending->forest, i, now, &fresh, NULL);
 }
 
 /* ---- Users ---- */
@@ -73,22 +70,22 @@ static void forget_gone_users(struct spending *spending, tg_ms now)
     spending->n_users = kept;
 }
 
-static bool grow_users(struct spending *spending, tg_ms now)
-{
-    forget_gone_users(spending, now);
-    if (spending->n_users < spending->max_users / 2)
-        return true;
-    return array_reserve(&spending->users, &spending->max_users, spending->max_users + 1);
-}
-
+/* When there is no place left, those that the bank has forgotten make place, and the array grows
+ * only if they were few: so it stays within twice the users that there are. */
 static bool remember_user(struct spending *spending, struct user user, tg_ms now)
 {
-    bool done;
+    bool done = true;
 
     pthread_mutex_lock(&spending->users_lock);
-    done = spending->n_users < spending->max_users || grow_users(spending, now);
-    if (done)
+    if (spending->n_users == spending->max_users) {
+        forget_gone_users(spending, now);
+        if (spending->n_users >= spending->max_users / 2)
+            done = array_reserve(&spending->users, &spending->max_users, spending->max_users + 1);
+    }
+    if (done) {
+        assert(spending->n_users < spending->max_users);
         spending->users[spending->n_users++] = user;
+    }
     pthread_mutex_unlock(&spending->users_lock);
     return done;
 }
@@ -127,7 +124,8 @@ static bool want_all(struct restore *restore, const struct forest *forest, tg_ms
     return done || problem_fail(problem, "there is no memory to restore budgets");
 }
 
-/* A window that went on keeps what the bank has: the ledger cannot know what it could not take. */
+/* A window that continues keeps what the bank has: the ledger cannot know what it could not record
+ * (test_spending.c: a_reload_keeps_what_the_ledger_could_not_record). */
 static enum tg_err set_settled(struct spending *spending, tg_account account, size_t budget,
                                tg_micro micro, tg_ms now)
 {
@@ -180,7 +178,7 @@ static enum tg_err restore_user(struct spending *spending, const struct forest *
     return err;
 }
 
-/* Those who are known get the budgets of the new tree; the bank forgets those of closed tenants. */
+/* Users who are known get the budgets of the new tree; the bank forgets those of closed tenants. */
 static enum tg_err change_users(struct spending *spending, const struct forest *forest, tg_ms now,
                                 struct tg_problem *problem)
 {
@@ -204,7 +202,7 @@ static bool fail_bank(enum tg_err err, const struct tg_problem *why, struct tg_p
                         why->text[0] != '\0' ? ": " : "", why->text);
 }
 
-/* Everything in the bank, with the lock. */
+/* Sets up everything in the bank, with the lock. */
 static bool spending_set_up(struct spending *spending, struct forest *forest,
                             struct restore *restore, tg_ms now, struct tg_problem *problem)
 {
@@ -216,6 +214,9 @@ static bool spending_set_up(struct spending *spending, struct forest *forest,
     restore_join_users(restore);
     for (size_t i = 0; err == TG_OK && i < forest->n; i++)
         err = restore_node(spending, forest, i, restore, now, &why);
+    if (err == TG_OK)
+        for (size_t i = 0; i < forest->n; i++)
+            assert(atomic_load(&forest->nodes[i].account) != 0);
     forest_sort_accounts(forest);
     for (size_t i = 0; err == TG_OK && i < spending->forest.n; i++)
         if (forest_with(forest, spending->forest.nodes[i].account) == NULL)
@@ -227,13 +228,13 @@ static bool spending_set_up(struct spending *spending, struct forest *forest,
     return err == TG_OK || fail_bank(err, &why, problem);
 }
 
-static bool adopt(struct spending *spending, struct forest *forest, struct restore *restore,
-                  tg_ms now, struct tg_problem *problem)
+static bool adopt_forest(struct spending *spending, struct forest *forest, struct restore *restore,
+                         tg_ms now, struct tg_problem *problem)
 {
     bool done;
 
     if (spending->ledger != NULL)
-        ledger_hold(spending->ledger);
+        ledger_lock(spending->ledger);
     done = restore_read(restore, forest, problem);
     if (done) {
         pthread_rwlock_wrlock(&spending->lock);
@@ -246,7 +247,7 @@ static bool adopt(struct spending *spending, struct forest *forest, struct resto
         pthread_rwlock_unlock(&spending->lock);
     }
     if (spending->ledger != NULL)
-        ledger_close_file(spending->ledger);
+        ledger_unlock(spending->ledger);
     return done;
 }
 
@@ -266,7 +267,7 @@ bool spending_change(struct spending *spending, const struct spending_tree *tree
     if (done && spending->ledger != NULL)
         (void)ledger_flush(spending->ledger, NULL);
     done = done && want_all(&restore, &forest, now, problem) &&
-           adopt(spending, &forest, &restore, now, problem);
+           adopt_forest(spending, &forest, &restore, now, problem);
     restore_fini(&restore);
     forest_free(&forest);
     return done;
@@ -342,13 +343,14 @@ static enum tg_err reserve_once(struct spending *spending, const struct spending
     return tg_bank_reserve(spending->bank, account, call->money, call->up_to, now, answer);
 }
 
-static enum tg_err spending_do_reserve(struct spending *spending, const struct spending_call *call,
-                                       size_t tenant, tg_ms now, struct tg_money_answer *answer)
+static enum tg_err reserve_in_bank(struct spending *spending, const struct spending_call *call,
+                                   size_t tenant, tg_ms now, struct tg_money_answer *answer)
 {
     enum tg_err err = reserve_once(spending, call, tenant, now, answer);
+    bool fresh;
 
     for (int i = 0; err == TG_ERR_UNKNOWN && i < REOPENINGS; i++) {
-        err = reopen_node(spending, tenant, now);
+        err = open_node(spending, &spending->forest, tenant, now, &fresh, NULL);
         if (err == TG_OK)
             err = reserve_once(spending, call, tenant, now, answer);
     }
@@ -371,7 +373,7 @@ enum tg_err spending_reserve(struct spending *spending, const struct spending_ca
     pthread_rwlock_rdlock(&spending->lock);
     size_t node = forest_find(&spending->forest, call->tenant, call->hint);
     if (node != SPENDING_TOP) {
-        err = spending_do_reserve(spending, call, node, now, &got);
+        err = reserve_in_bank(spending, call, node, now, &got);
         tenant = spending->forest.nodes[node].ledger_id;
     }
     pthread_rwlock_unlock(&spending->lock);
@@ -381,6 +383,8 @@ enum tg_err spending_reserve(struct spending *spending, const struct spending_ca
     }
     if (err != TG_OK)
         return err;
+    /* Who is refused has no room; who is admitted has it, unless the ledger may be left out. */
+    assert(got.reservation != 0 ? room || spending->open : !room);
     *ticket = (struct spending_ticket){got.reservation, tenant, room};
     *answer = got;
     return TG_OK;
@@ -391,15 +395,8 @@ static void count_lost(struct spending *spending, tg_micro micro)
     int64_t lost = atomic_load(&spending->lost_micro);
 
     atomic_fetch_add(&spending->lost, 1);
-    while (!atomic_compare_exchange_weak(&spending->lost_micro, &lost,
-                                         lost > TG_MONEY_MAX - micro ? TG_MONEY_MAX : lost + micro))
+    while (!atomic_compare_exchange_weak(&spending->lost_micro, &lost, money_add(lost, micro)))
         ;
-}
-
-static bool used_something(const struct tg_spend *spend, const struct tg_usage *usage)
-{
-    return spend->settled > 0 || usage->input > 0 || usage->cached_input > 0 ||
-           usage->cache_write > 0 || usage->output > 0;
 }
 
 static void record(struct spending *spending, const struct spending_ticket *ticket,
@@ -417,8 +414,11 @@ static void record(struct spending *spending, const struct spending_ticket *tick
         .provider = use->provider,
         .key = use->key,
     };
+    bool used = spend->settled > 0 || use->usage.input > 0 || use->usage.cached_input > 0 ||
+                use->usage.cache_write > 0 || use->usage.output > 0;
 
-    if (!used_something(spend, &use->usage)) {
+    assert(money_in_range(spend->settled));
+    if (!used) {
         if (ticket->room)
             ledger_give_room(spending->ledger);
     } else if (ticket->room || (spending->ledger != NULL && ledger_take_room(spending->ledger))) {

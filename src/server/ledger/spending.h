@@ -29,12 +29,12 @@ struct spending_tenant {
     size_t parent; /* index in the tree, or SPENDING_TOP */
     const struct tg_budget *budgets;
     size_t n_budgets;
-    const struct tg_budget *user_budgets; /* of each user */
+    const struct tg_budget *user_budgets; /* what each user has */
     size_t n_user_budgets;
 };
 
 struct spending_tree {
-    const struct tg_budget *budgets; /* of everyone together */
+    const struct tg_budget *budgets; /* what everyone together has */
     size_t n_budgets;
     const struct spending_tenant *tenants;
     size_t n_tenants;
@@ -65,13 +65,13 @@ struct spending_call {
     size_t hint;             /* where it may be in the tree; SPENDING_TOP: not known */
     struct ledger_text user; /* empty: none */
     tg_micro money;
-    bool up_to; /* as in tg_bank_reserve() */
+    bool up_to; /* see tg_bank_reserve() */
 };
 
 /* What an admitted call owes: to be settled exactly once. */
 struct spending_ticket {
     tg_reservation reservation; /* 0: refused */
-    uint32_t tenant;            /* of the ledger */
+    uint32_t tenant;            /* its number in the ledger */
     bool room;                  /* the ledger has promised to take it */
 };
 
@@ -85,7 +85,7 @@ TG_MUST_CHECK enum tg_err spending_reserve(struct spending *spending,
                                            struct tg_money_answer *answer);
 
 struct spending_use {
-    tg_micro spent; /* as in tg_bank_settle(): negative if it is not known */
+    tg_micro spent; /* negative if it is not known: see tg_bank_settle() */
     struct tg_usage usage;
     uint32_t flags; /* LEDGER_... */
     struct ledger_text user, model, provider, key;
@@ -111,8 +111,8 @@ tg_account spending_account(struct spending *spending, const char *tenant, size_
 
 /* An account with its budgets as they are now; all of it for the time of the call. */
 struct spending_account {
-    const char *root;        /* the tenant at the top of its way; null: all accounts are looked at,
-                                and this is everyone */
+    const char *root;        /* the tenant at the top of its way up; null: spending_each(), and
+                                this is everyone */
     const char *tenant;      /* null: everyone */
     struct ledger_text user; /* empty: the tenant itself */
     tg_account number;       /* 0: not open */
@@ -123,7 +123,7 @@ struct spending_account {
 /* Must not call spending_...() */
 typedef void spending_each_fn(void *context, const struct spending_account *account);
 
-/* Looks at the accounts on the way of a call from the top: everyone, the root, ..., the tenant, and
+/* Reads the accounts on the way of a call from the top: everyone, the root, ..., the tenant, and
  * the user if there are budgets of users. Nothing is opened or changed; the money does not matter.
  * TG_ERR_UNKNOWN: there is no such tenant. */
 TG_MUST_CHECK enum tg_err spending_peek(struct spending *spending, const struct spending_call *call,
@@ -134,7 +134,7 @@ TG_MUST_CHECK enum tg_err spending_peek(struct spending *spending, const struct 
 TG_MUST_CHECK enum tg_err spending_left(struct spending *spending, const struct spending_call *call,
                                         tg_ms now, tg_micro *left, double *part);
 
-/* Looks at everyone, all tenants, and the users that have spent in a window of now, these once or
+/* Reads everyone, all tenants, and the users that have spent in a window of now, these once or
  * more. Waits for the disk. False: the ledger could not be read, and users are missing. */
 bool spending_each(struct spending *spending, tg_ms now, spending_each_fn *fn, void *context,
                    struct tg_problem *problem);

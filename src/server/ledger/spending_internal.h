@@ -1,4 +1,4 @@
-/* spending_internal.h - the inside of spending, for spending*.c alone. */
+/* spending_internal.h - the struct of spending, for spending*.c alone. */
 #ifndef TG_LEDGER_SPENDING_INTERNAL_H
 #define TG_LEDGER_SPENDING_INTERNAL_H
 
@@ -13,17 +13,17 @@ struct user {
 };
 
 struct spending {
-    pthread_rwlock_t lock;
+    pthread_rwlock_t lock; /* shared to reserve and settle; alone to change the tree */
     struct ledger *ledger;
     bool open;
     struct tg_bank *bank;
     struct forest forest;
 
     pthread_mutex_t users_lock; /* within `lock` */
-    struct user *users;         /* that were opened; the bank may have forgotten some */
+    struct user *users;         /* those that were opened; the bank may have forgotten some */
     size_t n_users, max_users;
 
-    _Atomic uint64_t lost;
+    _Atomic uint64_t lost; /* calls that the ledger could not take */
     _Atomic int64_t lost_micro;
 };
 

@@ -3,6 +3,7 @@
  * Budgets are read account by account, each as it was at one moment. An account that the bank has
  * given away because nothing was in it is shown as it would be opened: empty.
  */
+#include <assert.h>
 #include <string.h>
 
 #include "lib/core/problem.h"
@@ -34,48 +35,44 @@ tg_account spending_account(struct spending *spending, const char *tenant, size_
 
 /* ---- The way of a call ---- */
 
-static void look_empty(const struct tg_budget *budget, tg_ms now, struct tg_budget_metrics *seen)
-{
-    *seen = (struct tg_budget_metrics){
-        .amount = budget->amount, .per = budget->per, .mode = budget->mode};
-    tg_window_of(budget->per, budget->zone, now, &seen->begin, &seen->end);
-}
-
-static void spending_peek_look_at(struct spending *spending, struct spending_account *account,
-                                  const struct tg_budget *budgets, size_t n, tg_ms now,
-                                  spending_each_fn *fn, void *context)
+static void read_account(struct spending *spending, struct spending_account *account,
+                         const struct tg_budget *budgets, size_t n, tg_ms now, spending_each_fn *fn,
+                         void *context)
 {
     struct tg_budget_metrics seen[TG_BUDGETS_MAX];
 
     account->n_budgets = tg_bank_get_budgets(spending->bank, account->number, now, seen);
     if (account->n_budgets != n)
-        for (size_t i = 0; i < n; i++)
-            look_empty(&budgets[i], now, &seen[i]);
+        for (size_t i = 0; i < n; i++) {
+            seen[i] = (struct tg_budget_metrics){
+                .amount = budgets[i].amount, .per = budgets[i].per, .mode = budgets[i].mode};
+            tg_window_of(budgets[i].per, budgets[i].zone, now, &seen[i].begin, &seen[i].end);
+            assert(seen[i].begin <= now && now < seen[i].end);
+        }
     account->n_budgets = n;
     account->budgets = seen;
     fn(context, account);
 }
 
-static void look_at_node(struct spending *spending, size_t i, const char *root, tg_ms now,
-                         spending_each_fn *fn, void *context)
+static void read_node(struct spending *spending, size_t i, const char *root, tg_ms now,
+                      spending_each_fn *fn, void *context)
 {
     const struct node *node = &spending->forest.nodes[i];
     struct spending_account account = {
         .root = root, .tenant = node->name, .number = atomic_load(&node->account)};
 
-    spending_peek_look_at(spending, &account, node->budgets, node->n_budgets, now, fn, context);
+    read_account(spending, &account, node->budgets, node->n_budgets, now, fn, context);
 }
 
-static void look_at_user(struct spending *spending, size_t i, const char *root,
-                         struct ledger_text user, tg_ms now, spending_each_fn *fn, void *context)
+static void read_user(struct spending *spending, size_t i, const char *root,
+                      struct ledger_text user, tg_ms now, spending_each_fn *fn, void *context)
 {
     const struct node *node = &spending->forest.nodes[i];
     struct spending_account account = {.root = root, .tenant = node->name, .user = user};
 
     account.number =
         tg_bank_find(spending->bank, atomic_load(&node->account), user.bytes, user.size);
-    spending_peek_look_at(spending, &account, node->user_budgets, node->n_user_budgets, now, fn,
-                          context);
+    read_account(spending, &account, node->user_budgets, node->n_user_budgets, now, fn, context);
 }
 
 /* From a tenant up to its root; everyone is not among them. */
@@ -85,6 +82,7 @@ static size_t way_up(const struct forest *forest, size_t tenant, size_t way[TG_L
 
     for (; tenant != everyone && n < TG_LEVELS_MAX; tenant = forest->nodes[tenant].parent)
         way[n++] = tenant;
+    assert(tenant == everyone); /* the tree was checked: every way up ends there */
     return n;
 }
 
@@ -99,11 +97,11 @@ enum tg_err spending_peek(struct spending *spending, const struct spending_call 
     if (tenant != SPENDING_TOP) {
         size_t n = way_up(forest, tenant, way);
         const char *root = forest->nodes[way[n - 1]].name;
-        look_at_node(spending, forest->n - 1, root, now, fn, context);
+        read_node(spending, forest->n - 1, root, now, fn, context);
         for (size_t i = n; i-- > 0;)
-            look_at_node(spending, way[i], root, now, fn, context);
+            read_node(spending, way[i], root, now, fn, context);
         if (call->user.size > 0 && forest->nodes[tenant].n_user_budgets > 0)
-            look_at_user(spending, tenant, root, call->user, now, fn, context);
+            read_user(spending, tenant, root, call->user, now, fn, context);
     }
     pthread_rwlock_unlock(&spending->lock);
     return tenant != SPENDING_TOP ? TG_OK : TG_ERR_UNKNOWN;
@@ -162,10 +160,10 @@ struct users_view {
 };
 
 /* The ledger has a sum for each model: a user may come several times. */
-static void look_at_sum(void *context, const struct ledger_sum *sum)
+static void read_user_of_sum(void *context, const struct ledger_sum *sum)
 {
-    struct users_view *look = context;
-    struct spending *spending = look->spending;
+    struct users_view *view = context;
+    struct spending *spending = view->spending;
     size_t way[TG_LEVELS_MAX];
 
     if (sum->user.size == 0)
@@ -176,8 +174,8 @@ static void look_at_sum(void *context, const struct ledger_sum *sum)
         forest_find(forest, ledger_tenant_name(spending->ledger, sum->tenant), SPENDING_TOP);
     if (tenant != SPENDING_TOP && forest->nodes[tenant].n_user_budgets > 0) {
         size_t n = way_up(forest, tenant, way);
-        look_at_user(spending, tenant, forest->nodes[way[n - 1]].name, sum->user, look->now,
-                     look->fn, look->context);
+        read_user(spending, tenant, forest->nodes[way[n - 1]].name, sum->user, view->now, view->fn,
+                  view->context);
     }
     pthread_rwlock_unlock(&spending->lock);
 }
@@ -200,7 +198,7 @@ static tg_ms first_begin(const struct forest *forest, tg_ms now)
 bool spending_each(struct spending *spending, tg_ms now, spending_each_fn *fn, void *context,
                    struct tg_problem *problem)
 {
-    struct users_view look = {spending, now, fn, context};
+    struct users_view view = {spending, now, fn, context};
     size_t way[TG_LEVELS_MAX];
     bool done = true;
 
@@ -209,16 +207,16 @@ bool spending_each(struct spending *spending, tg_ms now, spending_each_fn *fn, v
     tg_ms since = first_begin(forest, now);
     for (size_t i = 0; i < forest->n; i++) {
         size_t n = way_up(forest, i, way);
-        look_at_node(spending, i, n > 0 ? forest->nodes[way[n - 1]].name : NULL, now, fn, context);
+        read_node(spending, i, n > 0 ? forest->nodes[way[n - 1]].name : NULL, now, fn, context);
     }
     pthread_rwlock_unlock(&spending->lock);
     /* In this order, as spending_change() takes them; and no call waits for a disk. */
     if (spending->ledger == NULL || since == now)
         return true;
-    ledger_hold(spending->ledger);
-    done = ledger_scan_moved(spending->ledger, since, look_at_sum, &look, problem);
+    ledger_lock(spending->ledger);
+    done = ledger_scan_moved(spending->ledger, since, read_user_of_sum, &view, problem);
     if (done)
-        ledger_scan_waiting(spending->ledger, since, look_at_sum, &look);
-    ledger_close_file(spending->ledger);
+        ledger_scan_waiting(spending->ledger, since, read_user_of_sum, &view);
+    ledger_unlock(spending->ledger);
     return done;
 }
