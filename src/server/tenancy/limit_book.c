@@ -1,120 +1,72 @@
 /* limit_book.c - sets of limits by name. See limit_book.h.
  *
- * A table of open addressing that only grows: names are those of tenants, and of the lines of
- * limits they have.
+ * The book only grows: names are those of tenants, and of the lines of limits they have. Entries
+ * are allocated one by one, since listings point at their names.
  */
 #include "server/tenancy/limit_book.h"
 
-#include <stdio.h>
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include "lib/core/array.h"
+#include "lib/core/hash_table.h"
 #include "lib/core/problem.h"
 #include "server/tenancy/limit_share.h"
 
-struct entry {
-    char *name; /* null: free */
-    size_t bytes;
+struct book_entry {
     tg_limits set;
-    bool changes; /* then `wanted` takes the place of `limits` */
     size_t n, n_wanted;
-    struct tg_limit limits[TG_LIMITS_MAX], *wanted;
+    struct tg_limit limits[TG_LIMITS_MAX];
+    struct tg_limit *wanted; /* is to replace `limits`; null: nothing is */
+    struct slice name;       /* the bytes after the struct */
 };
 
 struct limit_book {
     struct tg_store *store;
-    struct entry **slots;
-    size_t capacity, used; /* a power of two */
-    size_t changes;
-    int64_t share; /* the store has the n-th part of each limit */
+    struct hash_table by_name; /* the same entries */
+    struct book_entry **entries;
+    size_t n, max;
+    size_t changes; /* entries that are to change */
+    int64_t share;  /* the store has the n-th part of each limit */
 };
 
 struct limit_book *limit_book_new(struct tg_store *store)
 {
     struct limit_book *book = calloc(1, sizeof *book);
 
-    if (book == NULL)
-        return NULL;
-    book->store = store;
-    book->capacity = 64;
-    book->share = 1;
-    book->slots = calloc(book->capacity, sizeof(struct entry *));
-    if (book->slots == NULL) {
-        free(book);
-        return NULL;
+    if (book != NULL) {
+        book->store = store;
+        book->share = 1;
     }
     return book;
-}
-
-static void entry_free(struct entry *entry)
-{
-    if (entry == NULL)
-        return;
-    free(entry->name);
-    free(entry->wanted);
-    free(entry);
 }
 
 void limit_book_free(struct limit_book *book)
 {
     if (book == NULL)
         return;
-    for (size_t i = 0; i < book->capacity; i++)
-        entry_free(book->slots[i]);
-    free(book->slots);
+    assert(book->by_name.n == book->n);
+    for (size_t i = 0; i < book->n; i++) {
+        free(book->entries[i]->wanted);
+        free(book->entries[i]);
+    }
+    free(book->entries);
+    hash_table_fini(&book->by_name);
     free(book);
 }
 
-/* ---- the table ---- */
-
-static struct entry **limit_book_slot_of(struct entry **slots, size_t capacity, const char *name,
-                                         size_t bytes)
+static struct book_entry *find_entry(const struct limit_book *book, struct slice name,
+                                     uint64_t hash)
 {
-    size_t at = (size_t)XXH3_64bits(name, bytes) & (capacity - 1);
+    struct hash_slot *slot = hash_table_find(&book->by_name, hash);
 
-    while (slots[at] != NULL &&
-           !(slots[at]->bytes == bytes && memcmp(slots[at]->name, name, bytes) == 0))
-        at = (at + 1) & (capacity - 1);
-    return &slots[at];
-}
-
-static bool limit_book_grow(struct limit_book *book)
-{
-    size_t capacity = book->capacity * 2;
-    struct entry **slots = calloc(capacity, sizeof(struct entry *));
-
-    if (slots == NULL)
-        return false;
-    for (size_t i = 0; i < book->capacity; i++)
-        if (book->slots[i] != NULL)
-            *limit_book_slot_of(slots, capacity, book->slots[i]->name, book->slots[i]->bytes) =
-                book->slots[i];
-    free(book->slots);
-    book->slots = slots;
-    book->capacity = capacity;
-    return true;
-}
-
-static struct entry *entry_new(const char *name, size_t bytes, const struct tg_limit *limits,
-                               size_t n)
-{
-    struct entry *entry = calloc(1, sizeof *entry);
-
-    if (entry == NULL)
-        return NULL;
-    entry->name = malloc(bytes + 1);
-    if (entry->name == NULL) {
-        free(entry);
-        return NULL;
-    }
-    memcpy(entry->name, name, bytes);
-    entry->bytes = bytes;
-    memcpy(entry->limits, limits, n * sizeof *limits);
-    entry->n = n;
-    return entry;
+    while (slot != NULL && !slice_equal(((struct book_entry *)slot->item)->name, name))
+        slot = hash_table_find_next(&book->by_name, slot);
+    return slot != NULL ? slot->item : NULL;
 }
 
 static enum tg_err limit_book_no_memory(struct tg_problem *problem)
@@ -122,25 +74,31 @@ static enum tg_err limit_book_no_memory(struct tg_problem *problem)
     return problem_say(problem, TG_ERR_MEMORY, "%s", tg_strerror(TG_ERR_MEMORY));
 }
 
-static enum tg_err limit_book_add(struct limit_book *book, const char *name, size_t bytes,
+static enum tg_err limit_book_add(struct limit_book *book, struct slice name, uint64_t hash,
                                   const struct tg_limit *limits, size_t n, tg_limits *set,
                                   struct tg_problem *problem)
 {
-    if (2 * (book->used + 1) > book->capacity && !limit_book_grow(book))
-        return limit_book_no_memory(problem);
-    struct entry *entry = entry_new(name, bytes, limits, n);
-    if (entry == NULL)
-        return limit_book_no_memory(problem);
     struct tg_limit shares[TG_LIMITS_MAX];
-    for (size_t i = 0; i < n && i < TG_LIMITS_MAX; i++)
+    struct book_entry *entry;
+
+    assert(n <= TG_LIMITS_MAX);
+    if (!array_reserve(&book->entries, &book->max, book->n + 1) ||
+        hash_table_reserve(&book->by_name, book->n + 1) != TG_OK ||
+        (entry = calloc(1, sizeof *entry + name.n)) == NULL)
+        return limit_book_no_memory(problem);
+    entry->name = (struct slice){memcpy(entry + 1, name.at, name.n), name.n};
+    memcpy(entry->limits, limits, n * sizeof *limits);
+    entry->n = n;
+    for (size_t i = 0; i < n; i++)
         limit_share(&limits[i], book->share, &shares[i]);
     enum tg_err err = tg_store_define(book->store, shares, n, &entry->set, problem);
     if (err) {
-        entry_free(entry);
+        free(entry);
         return err;
     }
-    *limit_book_slot_of(book->slots, book->capacity, name, bytes) = entry;
-    book->used++;
+    assert(entry->set != 0); /* 0 stands for no limits */
+    hash_table_insert(&book->by_name, hash)->item = entry;
+    book->entries[book->n++] = entry;
     *set = entry->set;
     return TG_OK;
 }
@@ -149,7 +107,7 @@ static enum tg_err limit_book_add(struct limit_book *book, const char *name, siz
 
 /* Whether they decide alike. Bytes between members may differ: then a set is changed into itself,
  * which is no harm. */
-static bool same(const struct entry *entry, const struct tg_limit *limits, size_t n)
+static bool is_same(const struct book_entry *entry, const struct tg_limit *limits, size_t n)
 {
     if (entry->n != n)
         return false;
@@ -160,10 +118,11 @@ static bool same(const struct entry *entry, const struct tg_limit *limits, size_
     return true;
 }
 
-static void limit_book_keep(struct limit_book *book, struct entry *entry)
+/* Forgets what is wanted for an entry. */
+static void limit_book_keep(struct limit_book *book, struct book_entry *entry)
 {
-    book->changes -= entry->changes;
-    entry->changes = false;
+    assert(entry->wanted == NULL || book->changes > 0);
+    book->changes -= entry->wanted != NULL;
     free(entry->wanted);
     entry->wanted = NULL;
 }
@@ -172,69 +131,58 @@ enum tg_err limit_book_want(struct limit_book *book, const char *name, size_t by
                             const struct tg_limit *limits, size_t n, tg_limits *set,
                             struct tg_problem *problem)
 {
-    struct entry *entry = *limit_book_slot_of(book->slots, book->capacity, name, bytes);
+    uint64_t hash = XXH3_64bits(name, bytes);
+    struct book_entry *entry = find_entry(book, (struct slice){name, bytes}, hash);
 
     *set = 0;
     if (n == 0)
         return TG_OK;
     if (entry == NULL)
-        return limit_book_add(book, name, bytes, limits, n, set, problem);
+        return limit_book_add(book, (struct slice){name, bytes}, hash, limits, n, set, problem);
     *set = entry->set;
     limit_book_keep(book, entry);
-    if (same(entry, limits, n))
+    if (is_same(entry, limits, n))
         return TG_OK;
     entry->wanted = malloc(n * sizeof *limits);
     if (entry->wanted == NULL)
         return limit_book_no_memory(problem);
     memcpy(entry->wanted, limits, n * sizeof *limits);
     entry->n_wanted = n;
-    entry->changes = true;
     book->changes++;
     return TG_OK;
 }
 
 void limit_book_forget(struct limit_book *book)
 {
-    for (size_t i = 0; i < book->capacity && book->changes > 0; i++)
-        if (book->slots[i] != NULL)
-            limit_book_keep(book, book->slots[i]);
-}
-
-static void adopt(struct limit_book *book)
-{
-    for (size_t i = 0; i < book->capacity && book->changes > 0; i++) {
-        struct entry *entry = book->slots[i];
-        if (entry == NULL || !entry->changes)
-            continue;
-        memcpy(entry->limits, entry->wanted, entry->n_wanted * sizeof *entry->wanted);
-        entry->n = entry->n_wanted;
-        limit_book_keep(book, entry);
-    }
+    for (size_t i = 0; i < book->n && book->changes > 0; i++)
+        limit_book_keep(book, book->entries[i]);
+    assert(book->changes == 0);
 }
 
 /* What an entry is to be; null: nothing that it is not already. */
-static const struct tg_limit *pending(const struct entry *entry, bool all, size_t *n)
+static const struct tg_limit *pending(const struct book_entry *entry, bool all, size_t *n)
 {
-    *n = entry->changes ? entry->n_wanted : entry->n;
-    if (entry->changes)
+    *n = entry->wanted != NULL ? entry->n_wanted : entry->n;
+    if (entry->wanted != NULL)
         return entry->wanted;
     return all ? entry->limits : NULL;
 }
 
 /* Tells the store what has changed, or with `all` everything, in shares of the n-th part. */
-static enum tg_err limit_book_tell(struct limit_book *book, bool all, int64_t share, tg_ms now,
-                                   struct tg_problem *problem)
+static enum tg_err limit_book_redefine(struct limit_book *book, bool all, int64_t share, tg_ms now,
+                                       struct tg_problem *problem)
 {
-    size_t sets = all ? book->used : book->changes, n = 0, at = 0, of;
+    size_t sets = all ? book->n : book->changes, n = 0, at = 0, of;
     struct tg_redefinition *list = calloc(sets, sizeof *list);
     struct tg_limit *shares = calloc(sets, TG_LIMITS_MAX * sizeof *shares);
     enum tg_err err = TG_ERR_MEMORY;
 
-    for (size_t i = 0; list && shares && i < book->capacity; i++) {
-        const struct entry *entry = book->slots[i];
-        const struct tg_limit *limits = entry ? pending(entry, all, &of) : NULL;
+    for (size_t i = 0; list && shares && i < book->n; i++) {
+        const struct book_entry *entry = book->entries[i];
+        const struct tg_limit *limits = pending(entry, all, &of);
         if (limits == NULL)
             continue;
+        assert(n < sets);
         list[n++] = (struct tg_redefinition){entry->set, &shares[at], of};
         for (size_t k = 0; k < of; k++)
             limit_share(&limits[k], share, &shares[at++]);
@@ -250,11 +198,15 @@ enum tg_err limit_book_apply(struct limit_book *book, tg_ms now, struct tg_probl
 {
     if (book->changes == 0)
         return TG_OK;
-    enum tg_err err = limit_book_tell(book, false, book->share, now, problem);
-    if (err)
-        limit_book_forget(book);
-    else
-        adopt(book);
+    enum tg_err err = limit_book_redefine(book, false, book->share, now, problem);
+    for (size_t i = 0; i < book->n && !err; i++) {
+        struct book_entry *entry = book->entries[i];
+        if (entry->wanted == NULL)
+            continue;
+        memcpy(entry->limits, entry->wanted, entry->n_wanted * sizeof *entry->wanted);
+        entry->n = entry->n_wanted;
+    }
+    limit_book_forget(book);
     return err;
 }
 
@@ -263,7 +215,7 @@ enum tg_err limit_book_share(struct limit_book *book, int64_t n, tg_ms now,
 {
     if (n == book->share)
         return TG_OK;
-    enum tg_err err = book->used > 0 ? limit_book_tell(book, true, n, now, problem) : TG_OK;
+    enum tg_err err = book->n > 0 ? limit_book_redefine(book, true, n, now, problem) : TG_OK;
     if (err == TG_OK)
         book->share = n;
     return err;
@@ -276,12 +228,11 @@ static size_t count_limits(const struct limit_book *book, tg_limits *last)
     size_t all = 0, n;
 
     *last = 0;
-    for (size_t i = 0; i < book->capacity; i++)
-        if (book->slots[i] != NULL) {
-            pending(book->slots[i], true, &n);
-            all += n;
-            *last = book->slots[i]->set > *last ? book->slots[i]->set : *last;
-        }
+    for (size_t i = 0; i < book->n; i++) {
+        pending(book->entries[i], true, &n);
+        all += n;
+        *last = book->entries[i]->set > *last ? book->entries[i]->set : *last;
+    }
     return all;
 }
 
@@ -296,15 +247,15 @@ struct limit_listing *limit_book_list(const struct limit_book *book)
         return NULL;
     struct tg_limit *room = (struct tg_limit *)(void *)&made->sets[n];
     made->n = n;
-    for (size_t i = 0; i < book->capacity; i++) {
-        const struct entry *entry = book->slots[i];
-        if (entry == NULL)
-            continue;
+    for (size_t i = 0; i < book->n; i++) {
+        const struct book_entry *entry = book->entries[i];
         struct limit_listed *listed = &made->sets[entry->set];
+        assert(listed->n == 0); /* each entry has a set of its own */
         const struct tg_limit *limits = pending(entry, true, &listed->n);
-        listed->name = (struct slice){entry->name, entry->bytes};
+        listed->name = entry->name;
         listed->limits = memcpy(room, limits, listed->n * sizeof *room);
         room += listed->n;
     }
+    assert(room == (struct tg_limit *)(void *)&made->sets[n] + n_limits);
     return made;
 }

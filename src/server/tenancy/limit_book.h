@@ -2,14 +2,14 @@
  * configuration.
  *
  *     limit_book_want(book, name, bytes, limits, n, &set, &problem)      for each set of a reading
- *     limit_book_apply(book, now, &problem)         the reading is to hold: in one step for all
+ *     limit_book_apply(book, now, &problem)         the reading takes effect: in one step for all
  *
  * A store keeps what was counted under (set, key), so a limit that is read again must have the set
  * it had before: under the same name it has. One that is new is made known to the store at once,
  * which nobody notices; one that has changed is changed by limit_book_apply(). A name that is read
  * no more keeps its set, for the day it comes back.
  *
- * Where the store is Redis, what is in here is for the time when that is away: then each of n
+ * Where the store is Redis, what is in here is for the time when that is down: then each of n
  * gateways gives out its share, and limit_book_share() says what n is. What Redis has to know of a
  * set is in a listing of the reading.
  *
@@ -27,7 +27,7 @@ struct limit_book;
 struct limit_listing {
     size_t n;
     struct limit_listed {
-        struct slice name; /* the same on every gateway with this configuration; of the book */
+        struct slice name; /* the same on every gateway with this configuration; the book's */
         const struct tg_limit *limits;
         size_t n; /* 0: there is no such set */
     } sets[];     /* [set] */
@@ -51,7 +51,7 @@ TG_MUST_CHECK enum tg_err limit_book_apply(struct limit_book *book, tg_ms now,
 TG_MUST_CHECK enum tg_err limit_book_share(struct limit_book *book, int64_t n, tg_ms now,
                                            struct tg_problem *problem);
 
-/* What is wanted, or else held. Null: no memory. Freed by free(), before the book is. */
+/* The sets with what is wanted for them, or else what they have. Null: no memory. Freed by free(), before the book is. */
 struct limit_listing *limit_book_list(const struct limit_book *book);
 
 /* The reading has come to nothing: what was wanted is forgotten. */

@@ -3,10 +3,13 @@
  * down. */
 #include "server/tenancy/limit_share.h"
 
+#include <assert.h>
+
 #include "lib/core/num.h"
 
 static int64_t part(int64_t units, int64_t n)
 {
+    assert(units >= 0 && n > 1);
     return num_max(units / n, 1);
 }
 

@@ -11,6 +11,7 @@
  */
 #include "server/tenancy/scopes.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,15 +22,15 @@
 
 #include "lib/core/problem.h"
 
-/* A set of a tenant that holds for some of its calls. */
+/* A set of a tenant that applies to some of its calls. */
 struct part {
     tg_limits set;
     const struct config_names *models; /* null: all models */
-    size_t line;                       /* of `limits`, or SCOPES_NO_LINE */
+    size_t line;                       /* its line in `limits`, or SCOPES_NO_LINE */
 };
 
 struct tenant_scopes {
-    struct part *parts; /* all but the users' */
+    struct part *parts; /* all but the users', n_limits + 1 at most */
     size_t n_parts;
     tg_limits users; /* 0: none */
     tg_limits defaults;
@@ -37,7 +38,7 @@ struct tenant_scopes {
 
 struct scopes {
     const struct config *config;
-    tg_limits defaults; /* of a name that is no tenant's */
+    tg_limits defaults; /* for a name that is no tenant's */
     struct tenant_scopes *tenants;
 };
 
@@ -66,6 +67,7 @@ static enum tg_err gather(struct gather *gather, const struct config_limiter *fr
 
     if (!from->present)
         return TG_OK;
+    assert(gather->n < TG_LIMITS_MAX);
     memset(limit, 0, sizeof *limit); /* sets are compared as bytes */
     limit->axis = from->axis;
     limit->mode = over == CONFIG_SHADOW ? TG_SHADOW : mode_of(from->mode);
@@ -73,7 +75,7 @@ static enum tg_err gather(struct gather *gather, const struct config_limiter *fr
     return tg_limiter_init(&limit->limiter, &from->limiter, problem);
 }
 
-/* Of no limits at all, 0. */
+/* Makes a set of what was gathered; 0 if that is no limit at all. */
 static enum tg_err define(struct gather *gather, tg_limits *set, struct tg_problem *problem)
 {
     size_t n = gather->n;
@@ -83,7 +85,8 @@ static enum tg_err define(struct gather *gather, tg_limits *set, struct tg_probl
                            problem);
 }
 
-/* A name for a set of a tenant: null for nobody's. No name has a line end in it. */
+/* Names a set of a tenant, or of nobody's if that is null. No tenant's name has a newline in it, so
+ * no two sets have one name. */
 static void name_set(struct gather *gather, const struct config_tenant *tenant, const char *what)
 {
     snprintf(gather->name, sizeof gather->name, "%s\n%s", tenant != NULL ? tenant->name : "", what);
@@ -145,12 +148,6 @@ static void add_part(struct tenant_scopes *tenant, tg_limits set, const struct c
         tenant->parts[tenant->n_parts++] = (struct part){set, models, line};
 }
 
-static enum tg_err too_long(const struct config_tenant *tenant, struct tg_problem *problem)
-{
-    return problem_say(problem, TG_ERR_INVALID, "the name has %zu bytes; at most %d are allowed",
-                       strlen(tenant->name), SET_NAME_MAX / 2);
-}
-
 static enum tg_err build_tenant(struct scopes *scopes, struct gather *limits, size_t number,
                                 struct tg_problem *problem)
 {
@@ -162,7 +159,9 @@ static enum tg_err build_tenant(struct scopes *scopes, struct gather *limits, si
     if (to->parts == NULL)
         return TG_ERR_MEMORY;
     if (strlen(from->name) > SET_NAME_MAX / 2)
-        return too_long(from, problem);
+        return problem_say(problem, TG_ERR_INVALID,
+                           "the name has %zu bytes; at most %d are allowed", strlen(from->name),
+                           SET_NAME_MAX / 2);
     name_set(limits, from, "own");
     enum tg_err err = gather(limits, &from->rate, from->mode, problem);
     if (!err)
@@ -200,6 +199,8 @@ static void add_scope(struct tg_scope *room, size_t *n, tg_limits set, const voi
 static const struct config_tenant *parent_of(const struct config *config,
                                              const struct config_tenant *tenant)
 {
+    assert(tenant->parent == CONFIG_NO_PARENT ||
+           config->tenants[tenant->parent].level + 1 == tenant->level); /* so the way up ends */
     return tenant->parent != CONFIG_NO_PARENT ? &config->tenants[tenant->parent] : NULL;
 }
 
@@ -208,6 +209,7 @@ static void add_tenant(const struct scopes *scopes, const struct config_tenant *
                        const struct scopes_who *who, struct tg_scope *room, size_t *n)
 {
     const struct tenant_scopes *own = &scopes->tenants[tenant - scopes->config->tenants];
+    assert(own->n_parts <= tenant->n_limits + 1);
     const char *model = who->model != NULL ? who->model : "";
 
     for (size_t i = 0; i < own->n_parts; i++) {
@@ -234,16 +236,6 @@ static size_t collect(const struct scopes *scopes, const struct config_tenant *t
     for (; tenant != NULL; tenant = parent_of(scopes->config, tenant))
         add_tenant(scopes, tenant, who, room, &n);
     return n;
-}
-
-static const struct config_tenant *root_of(const struct config *config,
-                                           const struct config_tenant *tenant)
-{
-    const struct config_tenant *parent;
-
-    while ((parent = parent_of(config, tenant)) != NULL)
-        tenant = parent;
-    return tenant;
 }
 
 /* A tenant with `concurrency` is its own peer; one without it counts as the nearest parent that has
@@ -278,9 +270,11 @@ static enum tg_err too_many(const struct config_tenant *tenant, const struct sco
 static void fill_tenant(const struct config *config, const struct config_tenant *tenant,
                         struct tg_call *call)
 {
-    const struct config_tenant *root = root_of(config, tenant);
+    const struct config_tenant *root = tenant, *parent;
     const struct config_tenant *peer = peer_of(config, tenant);
 
+    while ((parent = parent_of(config, root)) != NULL)
+        root = parent;
     call->debit.root = root->name;
     call->debit.root_bytes = strlen(root->name);
     call->tenant = tenant->name;
@@ -306,6 +300,7 @@ enum tg_err scopes_fill(const struct scopes *scopes, const struct scopes_who *wh
     const struct config_tenant *tenant = config_tenant(config, who->tenant, who->tenant_bytes);
     size_t n = collect(scopes, tenant, who, room);
 
+    assert(tenant != NULL || n <= 1);
     if (n > TG_SCOPES_MAX)
         return too_many(tenant, who, n, problem);
     call->debit.scopes = room;

@@ -1,5 +1,14 @@
 /* scopes.h - what a call has to clear by the configuration: whose limits, how many at once.
  *
+ * The room, from a request to the limits of its tenant:
+ *
+ *     trust.c        whether headers about priority and peer are believed
+ *     virtual_key.c  the key in a request, and its hash
+ *     key_index.c    whose key it is
+ *     scopes.c       the sets of limits that a call of that tenant clears      this header
+ *     limit_book.c   sets of limits by name, over all readings of a configuration
+ *     limit_share.c  what each of n gateways may give out while they cannot talk
+ *
  *     scopes_new(&config, book, &scopes, &problem)
  *     limit_book_apply(book, now, &problem)
  *     ...
@@ -43,8 +52,8 @@ struct scopes_who {
     enum tg_priority priority; /* what is asked for */
 };
 
-/* Wants the limits of the configuration in the book; those that were there and have changed hold
- * once the book is told to apply them. The configuration is borrowed for as long as the scopes
+/* Wants the limits of the configuration in the book; those that have changed take effect with
+ * limit_book_apply(). The configuration is borrowed for as long as the scopes
  * live. TG_ERR_INVALID, TG_ERR_MEMORY: nothing is wanted; `problem` names the tenant with its file
  * and line. */
 TG_MUST_CHECK enum tg_err scopes_new(const struct config *config, struct limit_book *book,
@@ -70,12 +79,13 @@ struct scopes_origin {
         SCOPES_USERS,    /* its `users.each` */
         SCOPES_DEFAULTS, /* those of the gate, for what it leaves out */
     } what;
-    size_t line; /* of `limits`, from 0; else SCOPES_NO_LINE */
+    size_t line; /* in `limits`, from 0; else SCOPES_NO_LINE */
 };
 
 #define SCOPES_NO_LINE SIZE_MAX
 
-/* Of a set that scopes_fill() has given for a call of this tenant. False: it is none. */
+/* Finds where a set comes from that scopes_fill() gave for a call of this tenant. False: it is no
+ * such set. */
 bool scopes_origin(const struct scopes *scopes, const struct config_tenant *tenant, tg_limits set,
                    struct scopes_origin *origin);
 

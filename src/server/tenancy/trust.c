@@ -1,10 +1,11 @@
 /* trust.c - whose statements about priority and peer are believed. See trust.h. */
 #include "server/tenancy/trust.h"
 
+#include <assert.h>
 #include <netinet/in.h>
 #include <string.h>
 
-/* The bytes of an address and the family that they are of: IPv4 even if it came by way of IPv6. */
+/* The bytes of an address, and their family: IPv4 even if the address came by way of IPv6. */
 static const uint8_t *bytes_of(const struct sockaddr *address, int *family)
 {
     const struct sockaddr_in *in = (const struct sockaddr_in *)(const void *)address;
@@ -25,6 +26,7 @@ static bool trust_in_range(const struct config_range *range, const uint8_t *byte
 {
     int whole = range->bits / 8, rest = range->bits % 8;
 
+    assert(range->bits >= 0 && range->bits <= (range->family == AF_INET ? 32 : 128));
     if (memcmp(bytes, range->address, (size_t)whole) != 0)
         return false;
     return rest == 0 || (bytes[whole] ^ range->address[whole]) >> (8 - rest) == 0;

@@ -1,7 +1,7 @@
 /* trust.h - whose statements about priority and peer are believed, and what they state.
  *
- * An identity or a class out of a header that anybody can send is worth nothing: these are looked
- * at only after trust_covers() has said yes to the address that the connection came from.
+ * An identity or a class out of a header that anybody can send is worth nothing: these are read
+ * only after trust_covers() has said yes to the address that the connection came from.
  */
 #ifndef TG_TENANCY_TRUST_H
 #define TG_TENANCY_TRUST_H
