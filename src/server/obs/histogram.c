@@ -1,13 +1,16 @@
 /* histogram.c - how values are spread. See histogram.h.
  *
- * The bounds are few and most values lie near the lowest, so they are looked through in order.
+ * The bounds are few and most values lie near the lowest, so they are searched in order.
  */
 #include "server/obs/histogram.h"
+
+#include <assert.h>
 
 void histogram_add(struct histogram *histogram, const struct histogram_shape *shape, int64_t value)
 {
     size_t i = 0;
 
+    assert(shape->n <= HISTOGRAM_BOUNDS_MAX);
     if (value < 0)
         value = 0;
     while (i < shape->n && value > shape->bounds[i].le)

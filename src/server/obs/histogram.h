@@ -19,7 +19,7 @@ struct histogram_shape {
     size_t n;
     struct {
         int64_t le;       /* units, ascending */
-        const char *text; /* as it is shown */
+        const char *text; /* the same for the page */
     } bounds[HISTOGRAM_BOUNDS_MAX];
 };
 
@@ -28,7 +28,7 @@ struct histogram {
     atomic_uint_fast64_t sum;
 };
 
-/* One more, or more: of a counter that only its owner writes. */
+/* Adds to a counter that only its owner writes. */
 static inline void counter_add(atomic_uint_fast64_t *counter, uint64_t n)
 {
     uint64_t now = atomic_load_explicit(counter, memory_order_relaxed);

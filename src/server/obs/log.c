@@ -2,14 +2,15 @@
  *
  * The writer naps when there is nothing to do, and is woken before its time only by a lane that is
  * half full: so a request costs no system call, and a line is on its way some tens of milliseconds
- * after it was made, at the latest. The other way, to wake the writer for each line, costs a worker
- * more than making it.
+ * after it was made, at the latest. Rejected: waking the writer for each line costs a worker more
+ * than making it.
  *
  * Events come from any thread and seldom. They share one lane, under a mutex that is held for as
  * long as a line is made and never while one is written.
  */
 #include "server/obs/log.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -64,7 +65,7 @@ struct log_lane *log_lane_new(struct log *log)
 {
     struct log_lane *lane = NULL;
 
-    pthread_mutex_lock(&log->anyone);
+    pthread_mutex_lock(&log->events_lock);
     size_t n = atomic_load_explicit(&log->n_lanes, memory_order_relaxed);
     if (n < LOG_LANES_MAX)
         lane = lane_make(log);
@@ -72,7 +73,7 @@ struct log_lane *log_lane_new(struct log *log)
         atomic_store_explicit(&log->lanes[n], lane, memory_order_relaxed);
         atomic_store_explicit(&log->n_lanes, n + 1, memory_order_release);
     }
-    pthread_mutex_unlock(&log->anyone);
+    pthread_mutex_unlock(&log->events_lock);
     return lane;
 }
 
@@ -87,11 +88,13 @@ void log_lane_put(struct log_lane *lane, struct log_ring *ring, const struct log
 {
     struct log *log = lane->log;
 
+    assert(ring == &lane->lines || ring == &lane->arrivals);
+    assert(line->out.size > 0 && line->out.bytes[line->out.size - 1] == '\n');
     log_ring_put(ring, line->out.bytes, line->out.size);
     if (!log_ring_is_half_full(ring))
         return;
-    if (!atomic_load_explicit(&log->nudged, memory_order_relaxed) &&
-        !atomic_exchange_explicit(&log->nudged, true, memory_order_relaxed))
+    if (!atomic_load_explicit(&log->woken, memory_order_relaxed) &&
+        !atomic_exchange_explicit(&log->woken, true, memory_order_relaxed))
         wake_writer(log);
 }
 
@@ -112,7 +115,7 @@ static void end_init(struct log *log)
 {
     pthread_condattr_t attributes;
 
-    pthread_mutex_init(&log->anyone, NULL);
+    pthread_mutex_init(&log->events_lock, NULL);
     pthread_mutex_init(&log->end_lock, NULL);
     pthread_condattr_init(&attributes);
     pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
@@ -129,7 +132,7 @@ static void log_free(struct log *log)
             close(log->wake[i]);
     log_sink_fini(&log->sink);
     log_sink_fini(&log->record);
-    pthread_mutex_destroy(&log->anyone);
+    pthread_mutex_destroy(&log->events_lock);
     pthread_mutex_destroy(&log->end_lock);
     pthread_cond_destroy(&log->end_seen);
     free(log);
@@ -148,8 +151,8 @@ enum tg_err log_new(const struct log_options *options, struct log **made)
     log_sink_init(&log->sink, options->fd, false);
     log_sink_init(&log->record, options->record_fd, true);
     end_init(log);
-    log->remote = log_lane_new(log);
-    if (log->remote != NULL && make_pipe(log->wake) &&
+    log->events = log_lane_new(log);
+    if (log->events != NULL && make_pipe(log->wake) &&
         pthread_create(&log->writer, NULL, log_writer_run, log) == 0) {
         *made = log;
         return TG_OK;
@@ -187,8 +190,8 @@ void log_get_counts(const struct log *log, struct log_counts *counts)
 
 /* ---- The end ------------------------------------------------------------------------------- */
 
-/* Refusals that no line stands for yet. */
-static void tell_left_out(struct log *log)
+/* Logs the refusals that no line stands for yet. */
+static void log_left_out(struct log *log)
 {
     const char *reason;
     uint64_t n;
@@ -230,7 +233,7 @@ bool log_close(struct log *log, tg_ms at_most)
 
     if (log == NULL)
         return true;
-    tell_left_out(log);
+    log_left_out(log);
     log_get_counts(log, &before);
     atomic_store(&log->close_at, clock_monotonic_ns() + at_most * 1000000);
     atomic_store(&log->closing, true);
@@ -248,27 +251,23 @@ bool log_close(struct log *log, tg_ms at_most)
 
 /* ---- Events -------------------------------------------------------------------------------- */
 
-static void put_fields(struct log_line *line, const struct log_field *fields, size_t n)
+static void put_event(struct log *log, enum log_level level, const char *msg,
+                      const struct log_field *fields, size_t n)
 {
+    struct log_line *line = &log->events->line;
+
+    assert((size_t)level < sizeof LEVELS / sizeof LEVELS[0]);
+    pthread_mutex_lock(&log->events_lock);
+    log_line_begin(line, atomic_load_explicit(&log->json, memory_order_relaxed),
+                   clock_now_ms(log->clock), slice_of(LEVELS[level]), slice_of(msg));
     for (size_t i = 0; i < n; i++)
         if (fields[i].is_number)
             log_line_integer(line, slice_of(fields[i].name), fields[i].number);
         else
             log_line_text(line, slice_of(fields[i].name), fields[i].text);
-}
-
-static void put_event(struct log *log, enum log_level level, const char *msg,
-                      const struct log_field *fields, size_t n)
-{
-    struct log_line *line = &log->remote->line;
-
-    pthread_mutex_lock(&log->anyone);
-    log_line_begin(line, atomic_load_explicit(&log->json, memory_order_relaxed),
-                   clock_now_ms(log->clock), slice_of(LEVELS[level]), slice_of(msg));
-    put_fields(line, fields, n);
     log_line_end(line);
-    log_lane_put(log->remote, &log->remote->lines, line);
-    pthread_mutex_unlock(&log->anyone);
+    log_lane_put(log->events, &log->events->lines, line);
+    pthread_mutex_unlock(&log->events_lock);
 }
 
 void log_event(struct log *log, enum log_level level, const char *msg,

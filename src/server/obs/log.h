@@ -32,8 +32,8 @@ struct log_options {
     int record_fd;             /* where arrivals go, owned; -1: nowhere, the default */
     enum log_level level;      /* what is below it is left out; default info */
     bool json;                 /* otherwise name=value; default true */
-    size_t lane_bytes;         /* of each lane, a power of two; default 1 MiB */
-    const struct clock *clock; /* borrowed: of events; required */
+    size_t lane_bytes;         /* size of each lane, a power of two; default 1 MiB */
+    const struct clock *clock; /* borrowed: when events happen; required */
 };
 
 void log_options_init(struct log_options *options);
@@ -58,8 +58,8 @@ bool log_is_on(const struct log *log, enum log_level level);
 
 struct log_counts {
     uint64_t written;              /* lines that were handed to the system */
-    uint64_t dropped;              /* because a lane was full, or the system did not take them */
-    uint64_t recorded, unrecorded; /* the same, of arrivals */
+    uint64_t dropped;              /* lines for which a lane was full, or that the system refused */
+    uint64_t recorded, unrecorded; /* the same for arrivals */
 };
 
 void log_get_counts(const struct log *log, struct log_counts *counts);
@@ -68,9 +68,9 @@ void log_get_counts(const struct log *log, struct log_counts *counts);
 
 /* What is known of a refusal besides its report. */
 struct log_refusal {
-    double memory_used; /* of memory_pressure: from 0 to 1 */
-    int64_t peer_calls; /* of peer_limit: that the peer had; negative: not known */
-    int64_t peer_limit; /* the same: that it may have */
+    double memory_used; /* memory_pressure: the fraction in use, from 0 to 1 */
+    int64_t peer_calls; /* peer_limit: calls that the peer had; negative: not known */
+    int64_t peer_limit; /* peer_limit: calls that it may have */
 };
 
 /* The line of a request that has ended, and if it was refused for memory or for its peer, the event

@@ -1,4 +1,4 @@
-/* log_internal.h - what a log is made of. For the files of the log alone; log.h is for others. */
+/* log_internal.h - the struct of a log and its lanes: for log*.c alone. */
 #ifndef TG_OBS_LOG_INTERNAL_H
 #define TG_OBS_LOG_INTERNAL_H
 
@@ -16,7 +16,7 @@ struct log_lane {
     struct log_ring arrivals; /* no bytes: nothing is recorded */
     struct log *log;
     struct log_sampler sampler;
-    struct log_line line; /* that is being made */
+    struct log_line line; /* the one that is being made */
 };
 
 /* Where lines end up. Everything in it but the counts is the writer's. */
@@ -26,7 +26,7 @@ struct log_sink {
     bool plain_file; /* a write to it takes any number of bytes, and nobody else's stand between */
     bool blocked;    /* it took nothing when last asked */
     bool failed;     /* the last write did */
-    uint64_t told;   /* drops that a line has told of */
+    uint64_t reported;           /* drops that a line has reported */
     atomic_ullong written, lost; /* lines */
 };
 
@@ -39,13 +39,12 @@ struct log {
     struct log_sink sink, record;
     struct log_lane *_Atomic lanes[LOG_LANES_MAX];
     atomic_size_t n_lanes;
-    pthread_mutex_t
-        anyone; /* held while a line of no thread in particular is made, and for lanes */
-    struct log_lane *remote;
+    pthread_mutex_t events_lock; /* held to make an event's line, and to add a lane */
+    struct log_lane *events;     /* the lane that all threads share for events */
 
     pthread_t writer;
     int wake[2];         /* a pipe: a byte ends the writer's nap */
-    atomic_bool nudged;  /* one is on its way */
+    atomic_bool woken;   /* that byte is on its way */
     atomic_bool closing; /* the writer ends when the lanes are empty, or at: */
     atomic_llong close_at;
     pthread_mutex_t end_lock;

@@ -15,6 +15,7 @@ static bool put_name(struct log_line *line, struct slice name, size_t value)
 {
     struct text_out *out = &line->out;
 
+    assert(name.n > 0 && out->size + LINE_TAIL <= LOG_LINE_MAX);
     if (out->size + name.n + value + PUNCTUATION + LINE_TAIL > LOG_LINE_MAX)
         return false;
     if (line->json)
@@ -132,7 +133,7 @@ static void two_digits(char *to, unsigned number)
 
 /* Days since 1970 to a date of the Gregorian calendar, with years that begin in March, so that the
  * day that is not in every year is the last one of its year. */
-static void civil(uint64_t days, unsigned *year, unsigned *month, unsigned *day)
+static void date_of_days(uint64_t days, unsigned *year, unsigned *month, unsigned *day)
 {
     uint64_t shifted = days + 719468, era = shifted / 146097;
     unsigned of_era = (unsigned)(shifted % 146097);
@@ -147,12 +148,13 @@ static void civil(uint64_t days, unsigned *year, unsigned *month, unsigned *day)
 
 void log_date(tg_ms at, char text[LOG_DATE_BYTES])
 {
-    const tg_ms last = INT64_C(253402300799999); /* of the year 9999 */
+    const tg_ms last = INT64_C(253402300799999); /* the end of the year 9999 */
     uint64_t ms = at < 0 ? 0 : (uint64_t)(at > last ? last : at);
     unsigned second = (unsigned)(ms / 1000 % 86400), rest = (unsigned)(ms % 1000);
     unsigned year, month, day;
 
-    civil(ms / 86400000, &year, &month, &day);
+    date_of_days(ms / 86400000, &year, &month, &day);
+    assert(year <= 9999 && month >= 1 && month <= 12 && day >= 1 && day <= 31);
     memcpy(text, "0000-00-00T00:00:00.000Z", LOG_DATE_BYTES);
     two_digits(text, year / 100);
     two_digits(text + 2, year % 100);

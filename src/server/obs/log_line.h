@@ -19,8 +19,8 @@
 #include "tollgate.h"
 
 #define LOG_LINE_MAX 4096  /* what a pipe takes in one piece, on Linux */
-#define LOG_TEXT_MAX 280   /* of a text in its escaped form, quotes included */
-#define LOG_TEXTS_MAX 2048 /* of all of them, but each has LOG_TEXT_LEAST anyway */
+#define LOG_TEXT_MAX 280   /* bytes of an escaped text, quotes included */
+#define LOG_TEXTS_MAX 2048 /* bytes of all texts of a line, but each has LOG_TEXT_LEAST anyway */
 #define LOG_TEXT_LEAST 32
 
 struct log_line {
@@ -49,10 +49,10 @@ void log_line_word(struct log_line *line, struct slice name, const char *word);
 /* Nothing for a negative number. */
 void log_line_number(struct log_line *line, struct slice name, int64_t number);
 
-/* Of any sign. */
+/* A number of any sign. */
 void log_line_integer(struct log_line *line, struct slice name, int64_t number);
 
-/* As it is, unquoted in JSON: a number with a fraction, true, false. */
+/* A value that stands in JSON without quotes: a number with a fraction, true, false. */
 void log_line_raw(struct log_line *line, struct slice name, struct slice raw);
 
 /* "req_00f3..." */

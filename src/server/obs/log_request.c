@@ -4,6 +4,7 @@
  * and why, who served it, how long each part took, what it cost. What is not known is left out, so
  * the usual line is half as long as the longest.
  */
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -48,6 +49,7 @@ static void put_would_deny(struct log_line *line, unsigned stages)
         if (stages & REPORT_WOULD(i)) {
             const char *name = report_stage_name((enum report_stage)i);
             size_t more = strlen(name);
+            assert(n + 1 + more <= sizeof text);
             if (n > 0)
                 text[n++] = ',';
             memcpy(text + n, name, more);
@@ -80,15 +82,6 @@ static void put_outcome(struct log_line *line, const struct report *report)
         log_line_number(line, FIELD("retries"), report->attempts - 1);
 }
 
-static void put_times(struct log_line *line, const struct report *report)
-{
-    log_line_number(line, FIELD("waited_ms"), report->waited_ms);
-    log_line_number(line, FIELD("overhead_us"), report->overhead_us);
-    log_line_number(line, FIELD("ttfb_ms"), report->ttfb_ms);
-    log_line_number(line, FIELD("upstream_ms"), report->upstream_ms);
-    log_line_number(line, FIELD("total_ms"), report->total_ms);
-}
-
 static void put_use(struct log_line *line, const struct report *report)
 {
     if (report->stream)
@@ -109,27 +102,25 @@ static void put_use(struct log_line *line, const struct report *report)
     log_line_number(line, FIELD("bytes_out"), report->bytes_out);
 }
 
-static bool has_trace(const struct report *report)
-{
-    static const uint8_t NONE[sizeof report->trace_id];
-
-    return memcmp(report->trace_id, NONE, sizeof NONE) != 0;
-}
-
 static void put_request(struct log_lane *lane, const struct report *report, uint64_t stands_for,
                         bool json)
 {
+    static const uint8_t no_trace[sizeof report->trace_id];
     struct log_line *line = &lane->line;
 
     log_line_begin(line, json, report->at, SLICE("info"), SLICE("request"));
     put_who(line, report);
     put_where(line, report);
     put_outcome(line, report);
-    put_times(line, report);
+    log_line_number(line, FIELD("waited_ms"), report->waited_ms);
+    log_line_number(line, FIELD("overhead_us"), report->overhead_us);
+    log_line_number(line, FIELD("ttfb_ms"), report->ttfb_ms);
+    log_line_number(line, FIELD("upstream_ms"), report->upstream_ms);
+    log_line_number(line, FIELD("total_ms"), report->total_ms);
     put_use(line, report);
     if (report->generation > 0)
         log_line_number(line, FIELD("generation"), (int64_t)report->generation);
-    if (has_trace(report))
+    if (memcmp(report->trace_id, no_trace, sizeof no_trace) != 0)
         log_line_hex(line, FIELD("trace_id"), report->trace_id, sizeof report->trace_id);
     if (stands_for > 1)
         log_line_number(line, FIELD("sampled"), (int64_t)stands_for);
@@ -177,15 +168,6 @@ static void put_peer_event(struct log_lane *lane, const struct report *report,
     log_lane_put(lane, &lane->lines, line);
 }
 
-static void put_event_of(struct log_lane *lane, const struct report *report,
-                         const struct log_refusal *refusal, uint64_t stands_for, bool json)
-{
-    if (strcmp(report->reason, "memory_pressure") == 0)
-        put_memory_event(lane, report, refusal, stands_for, json);
-    else if (strcmp(report->reason, "peer_limit") == 0)
-        put_peer_event(lane, report, refusal, stands_for, json);
-}
-
 /* ---- The whole ----------------------------------------------------------------------------- */
 
 /* Refused before anything was tried: those can be very many. */
@@ -207,8 +189,10 @@ void log_request(struct log_lane *lane, const struct report *report,
         stands_for = log_sampler_take(&lane->sampler, report->reason, report->at);
     if (stands_for == 0)
         return;
-    if (refusal != NULL && is_refusal(report))
-        put_event_of(lane, report, refusal, stands_for, json);
+    if (refusal != NULL && is_refusal(report) && strcmp(report->reason, "memory_pressure") == 0)
+        put_memory_event(lane, report, refusal, stands_for, json);
+    else if (refusal != NULL && is_refusal(report) && strcmp(report->reason, "peer_limit") == 0)
+        put_peer_event(lane, report, refusal, stands_for, json);
     if (log_is_on(log, LOG_INFO))
         put_request(lane, report, stands_for, json);
 }

@@ -6,16 +6,18 @@
  *
  * Ordering: the maker's release of `head` publishes the bytes before it to the reader's acquire.
  * The reader's release of `tail` says that it has finished reading, and the maker's acquire of it
- * comes before it writes there again. The maker looks at `tail` only when what it last knew leaves
+ * comes before it writes there again. The maker reads `tail` only when what it last knew leaves
  * no room, or not half of the ring. tests/unit/server/obs/test_log_threads.c runs it under TSan.
  */
 #include "server/obs/log_ring.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
 bool log_ring_init(struct log_ring *ring, size_t size)
 {
+    assert(size > 0 && (size & (size - 1)) == 0);
     memset(ring, 0, sizeof *ring);
     ring->bytes = malloc(size);
     ring->size = size;
@@ -35,6 +37,7 @@ static bool log_ring_has_room(struct log_ring *ring, size_t head, size_t n)
     if (n <= ring->size - (head - ring->seen_tail))
         return true;
     ring->seen_tail = atomic_load_explicit(&ring->tail, memory_order_acquire);
+    assert(head - ring->seen_tail <= ring->size); /* the reader is never ahead of the maker */
     return n <= ring->size - (head - ring->seen_tail);
 }
 
@@ -85,6 +88,7 @@ static size_t whole_lines(const struct log_ring *ring, size_t tail, size_t there
         return n;
     for (n = at_most; n < there && byte_at(ring, tail + n) != '\n'; n++)
         ;
+    assert(n < there); /* only whole lines are put in */
     return n + 1;
 }
 
@@ -92,6 +96,7 @@ size_t log_ring_peek(const struct log_ring *ring, size_t at_most, struct slice p
 {
     size_t tail = atomic_load_explicit(&ring->tail, memory_order_relaxed);
     size_t there = atomic_load_explicit(&ring->head, memory_order_acquire) - tail;
+    assert(there <= ring->size);
     size_t n = whole_lines(ring, tail, there, at_most);
     size_t at = tail & (ring->size - 1);
     size_t first = n < ring->size - at ? n : ring->size - at;
@@ -105,6 +110,7 @@ void log_ring_take(struct log_ring *ring, size_t n)
 {
     size_t tail = atomic_load_explicit(&ring->tail, memory_order_relaxed);
 
+    assert(n <= atomic_load_explicit(&ring->head, memory_order_relaxed) - tail);
     atomic_store_explicit(&ring->tail, tail + n, memory_order_release);
 }
 

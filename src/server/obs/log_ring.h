@@ -13,7 +13,7 @@
 
 #include "io/text/slice.h"
 
-enum { LOG_RING_LINE = 64 }; /* bytes of a line of cache, that two threads had better not share */
+enum { LOG_RING_LINE = 64 }; /* bytes of a cache line, which two threads had better not share */
 
 struct log_ring {
     char *bytes;
@@ -21,7 +21,7 @@ struct log_ring {
 
     /* The maker's. `head` counts all bytes that were ever put in. */
     _Alignas(LOG_RING_LINE) atomic_size_t head;
-    size_t seen_tail; /* what it last knew of the reader's */
+    size_t seen_tail; /* the reader's `tail`, when the maker last read it */
     atomic_ullong dropped;
 
     /* The reader's: all bytes that were ever taken out. */
@@ -43,12 +43,12 @@ bool log_ring_is_half_full(struct log_ring *ring);
 /* ---- The reader ---------------------------------------------------------------------------- */
 
 /* As many whole lines as there are within `at_most` bytes, at least one if there is one at all; in
- * two parts where they go around the end. How many bytes; they stay where they are until taken. */
+ * two parts where they go around the end. Returns their bytes; they stay there until taken. */
 size_t log_ring_peek(const struct log_ring *ring, size_t at_most, struct slice part[2]);
 
 void log_ring_take(struct log_ring *ring, size_t n);
 
-/* Anyone: how many lines were dropped. */
+/* How many lines were dropped; for any thread. */
 uint64_t log_ring_dropped(const struct log_ring *ring);
 
 #endif

@@ -1,6 +1,7 @@
 /* log_sample.c - when many are refused, a line stands for several. See log_sample.h. */
 #include "server/obs/log_sample.h"
 
+#include <assert.h>
 #include <string.h>
 
 static struct log_sample *log_sample_find(struct log_sampler *sampler, const char *reason)
@@ -31,6 +32,7 @@ uint64_t log_sampler_take(struct log_sampler *sampler, const char *reason, tg_ms
         sample->left_out++;
         return 0;
     }
+    assert(stands_for >= 1 && stands_for <= LOG_SAMPLE_EACH);
     sample->left_out = 0;
     return stands_for;
 }

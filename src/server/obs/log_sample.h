@@ -18,19 +18,20 @@ enum { LOG_SAMPLE_FIRST = 10, LOG_SAMPLE_EACH = 100, LOG_SAMPLE_REASONS = 40 };
 /* What was refused for one reason. */
 struct log_sample {
     const char *reason; /* a static text; null: free */
-    int64_t second;     /* of the epoch, that `n` is of */
+    int64_t second;     /* since the epoch: the one in which `n` were refused */
     uint64_t n;
-    uint64_t left_out; /* since the last line */
+    uint64_t left_out; /* refusals since the last line */
 };
 
 struct log_sampler {
     struct log_sample of[LOG_SAMPLE_REASONS]; /* the last one is shared by those without a place */
 };
 
-/* One more. How many refusals a line is to stand for; 0: no line. */
+/* One more refusal. Returns how many a line is to stand for; 0: no line. */
 uint64_t log_sampler_take(struct log_sampler *sampler, const char *reason, tg_ms now);
 
-/* Those that no line stands for, of the next reason at or after *i that has any. False: none. */
+/* The refusals that no line stands for: the next reason at or after *i that has any. False: none.
+ */
 bool log_sampler_left(const struct log_sampler *sampler, size_t *i, const char **reason,
                       uint64_t *left_out);
 

@@ -8,6 +8,7 @@
  *
  * Lines of one lane come out in their order, those of different lanes as they are found.
  */
+#include <assert.h>
 #include <errno.h>
 #include <limits.h>
 #include <poll.h>
@@ -19,10 +20,10 @@
 #include "server/obs/log_internal.h"
 
 enum {
-    NAP_MS = 50,      /* when there was nothing to do, */
+    NAP_MS = 50,      /* how long it sleeps when there was nothing to do, */
     NAP_BUSY_MS = 10, /* and when there was */
     FILE_BYTES = 128 << 10,
-    ROUND_BYTES = 1 << 20 /* of one lane, before the others' turn */
+    ROUND_BYTES = 1 << 20 /* bytes taken from one lane before the others' turn */
 };
 
 _Static_assert(LOG_LINE_MAX <= PIPE_BUF, "a line is written in one piece");
@@ -63,7 +64,7 @@ static uint64_t count_lines(struct slice text)
     return n;
 }
 
-/* All of it, or not the rest. A sink that takes part of a line gets the other part in any case:
+/* Writes all of it; false: an error, and the rest is not written. A sink that takes part of a line gets the other part in any case:
  * what comes after would not be read as a line otherwise. */
 static bool log_writer_write_all(struct log_sink *sink, struct slice part[2])
 {
@@ -97,7 +98,7 @@ static void sink_write(struct log_sink *sink, struct slice part[2])
     atomic_fetch_add_explicit(fine ? &sink->written : &sink->lost, lines, memory_order_relaxed);
 }
 
-/* Hands lines of a ring on, as long as they are taken. Whether there were any. */
+/* Writes lines of a ring for as long as the sink takes them. Returns whether there were any. */
 static bool serve_ring(struct log_sink *sink, struct log_ring *ring)
 {
     size_t most = sink->plain_file ? FILE_BYTES : PIPE_BUF, n, sum = 0;
@@ -107,6 +108,7 @@ static bool serve_ring(struct log_sink *sink, struct log_ring *ring)
         if (!takes_bytes(sink))
             break;
         sink_write(sink, part);
+        assert(n == part[0].n + part[1].n);
         log_ring_take(ring, n);
         sum += n;
     }
@@ -131,7 +133,7 @@ static bool serve_lanes(struct log *log)
 
 /* ---- What was dropped ---------------------------------------------------------------------- */
 
-static void log_writer_tell(struct log *log, const char *what, uint64_t n)
+static void write_count(struct log *log, const char *what, uint64_t n)
 {
     struct log_line line;
     struct slice part[2] = {{line.room, 0}, {line.room, 0}};
@@ -145,20 +147,20 @@ static void log_writer_tell(struct log *log, const char *what, uint64_t n)
 }
 
 /* Once there is room again. */
-static void tell_drops(struct log *log)
+static void report_drops(struct log *log)
 {
     struct log_counts counts;
 
     log_get_counts(log, &counts);
     if (log->sink.blocked || !log_is_on(log, LOG_WARN))
         return;
-    if (counts.dropped > log->sink.told && !log->sink.failed && takes_bytes(&log->sink)) {
-        log_writer_tell(log, "log lines dropped", counts.dropped - log->sink.told);
-        log->sink.told = counts.dropped;
+    if (counts.dropped > log->sink.reported && !log->sink.failed && takes_bytes(&log->sink)) {
+        write_count(log, "log lines dropped", counts.dropped - log->sink.reported);
+        log->sink.reported = counts.dropped;
     }
-    if (counts.unrecorded > log->record.told && !log->sink.failed && takes_bytes(&log->sink)) {
-        log_writer_tell(log, "arrivals not recorded", counts.unrecorded - log->record.told);
-        log->record.told = counts.unrecorded;
+    if (counts.unrecorded > log->record.reported && !log->sink.failed && takes_bytes(&log->sink)) {
+        write_count(log, "arrivals not recorded", counts.unrecorded - log->record.reported);
+        log->record.reported = counts.unrecorded;
     }
 }
 
@@ -192,7 +194,7 @@ static bool is_empty(struct log *log)
 }
 
 /* What will not be written any more is counted like all that is dropped. */
-static void log_writer_give_up(struct log *log)
+static void count_unwritten(struct log *log)
 {
     struct slice part[2];
 
@@ -212,15 +214,15 @@ void *log_writer_run(void *arg)
     for (;;) {
         bool closing = atomic_load(&log->closing);
         bool busy = serve_lanes(log);
-        /* Not before something was taken: a lane that stays full must not nudge for every line. */
+        /* Only once something was taken: a lane that stays full must not wake it for every line. */
         if (busy)
-            atomic_store_explicit(&log->nudged, false, memory_order_relaxed);
-        tell_drops(log);
+            atomic_store_explicit(&log->woken, false, memory_order_relaxed);
+        report_drops(log);
         if (closing && (is_empty(log) || clock_monotonic_ns() >= atomic_load(&log->close_at)))
             break;
         nap(log, busy, closing);
     }
-    log_writer_give_up(log);
+    count_unwritten(log);
     pthread_mutex_lock(&log->end_lock);
     log->ended = true;
     pthread_cond_signal(&log->end_seen);

@@ -4,6 +4,7 @@
  * then additions. About 100 ns (bench/bench_metrics.c). Every counter is an atomic that one thread
  * writes, by a load and a store: on this machine the same as a plain addition.
  */
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,7 +13,7 @@
 
 enum { CACHE_LINE_BYTES = 64, REASONS = 64, FALLBACKS = 200, COARSE = 300 };
 
-/* A count that nobody believes must not spoil a sum for ever. */
+/* An absurd count must not spoil a sum for ever. */
 #define TOKENS_MAX INT64_C(1000000000)
 
 /* ---- making ---- */
@@ -86,7 +87,7 @@ static bool init_names(struct metrics *metrics, const struct metrics_config *con
     return fine;
 }
 
-/* A refusal is then known by its number, and not held against ten texts. */
+/* A refusal is then known by its number, and not compared with ten texts. */
 static bool init_rejections(struct metrics *metrics)
 {
 #define REASON(reply, name) SLICE(reply),
@@ -163,6 +164,7 @@ void metrics_free(struct metrics *metrics)
 
 struct metrics_shard *metrics_shard(struct metrics *metrics, size_t number)
 {
+    assert(number < metrics->n_shards);
     return metrics->shards[number];
 }
 
@@ -222,10 +224,11 @@ static uint32_t request_number(struct series *series, struct request_labels labe
     }
     if (number == SERIES_FULL)
         number = series_number(series, request_pack(ALL_OTHERS), true);
+    assert(number != SERIES_FULL); /* the last one has had a place from the start */
     return (uint32_t)number;
 }
 
-/* Of a pair: when it finds no place, the first of the two gives way, then both. */
+/* The number of a pair: when it finds no place, its first name becomes `other`, then both. */
 static uint32_t pair_number(struct series *series, uint32_t first, uint32_t second)
 {
     int32_t number = series_number(series, triple_pack(first, second, NAME_OTHER), false);
@@ -234,6 +237,7 @@ static uint32_t pair_number(struct series *series, uint32_t first, uint32_t seco
         number = series_number(series, triple_pack(NAME_OTHER, second, NAME_OTHER), true);
     if (number == SERIES_FULL)
         number = series_number(series, triple_pack(NAME_OTHER, NAME_OTHER, NAME_OTHER), true);
+    assert(number != SERIES_FULL);
     return (uint32_t)number;
 }
 
@@ -259,14 +263,6 @@ void metrics_attempt(struct metrics_shard *shard, const struct metrics_attempt *
         histogram_add(&route->ttfb, &SHAPE_FIRST_BYTE, attempt->ttfb_ms);
 }
 
-static int rejection_of(const struct metrics *metrics, uint32_t reason)
-{
-    for (int i = 0; i < METRICS_REJECTIONS_COUNT; i++)
-        if (metrics->rejections[i] == reason)
-            return i;
-    return -1;
-}
-
 static enum tg_priority metrics_priority_of(const char *name)
 {
     for (int p = 0; name != NULL && p < TG_PRIORITY_COUNT; p++)
@@ -275,13 +271,15 @@ static enum tg_priority metrics_priority_of(const char *name)
     return TG_PRIORITY_COUNT;
 }
 
-/* Of a request that never went upstream. The others have been counted by metrics_admitted(). */
+/* Counts a request that never went upstream. The others were counted by metrics_admitted(). */
 static void count_rejection(struct metrics_shard *shard, const struct report *report,
                             uint32_t reason)
 {
-    int rejection = rejection_of(shard->metrics, reason);
+    int rejection = 0;
 
-    if (rejection < 0)
+    while (rejection < METRICS_REJECTIONS_COUNT && shard->metrics->rejections[rejection] != reason)
+        rejection++;
+    if (rejection == METRICS_REJECTIONS_COUNT)
         return;
     enum tg_priority priority = metrics_priority_of(report->priority);
     counter_add(&shard->rejected[rejection], 1);
@@ -289,32 +287,14 @@ static void count_rejection(struct metrics_shard *shard, const struct report *re
         histogram_add(&shard->waits[priority], &SHAPE_WAIT_MS, report->waited_ms);
 }
 
-static void count_axis(struct metrics_shard *shard, const struct report *report)
-{
-    for (int i = 0; report->axis != NULL && i < TG_AXIS_COUNT; i++)
-        if (strcmp(tg_axis_name((enum tg_axis)i), report->axis) == 0) {
-            counter_add(&shard->axes[i], 1);
-            return;
-        }
-}
-
-static void count_tenant(struct tenant_counts *tenant, const struct report *report)
-{
-    for (int i = 0; report->would_deny != 0 && i < REPORT_STAGES; i++)
-        if (report->would_deny & REPORT_WOULD(i))
-            counter_add(&tenant->shadow[i], 1);
-    if (report->client_retry)
-        counter_add(&tenant->client_retries, 1);
-}
-
-static uint64_t believed(int64_t tokens)
+static uint64_t clamp_tokens(int64_t tokens)
 {
     return tokens < 0 ? 0 : tokens < TOKENS_MAX ? (uint64_t)tokens : (uint64_t)TOKENS_MAX;
 }
 
 static void count_estimate(struct model_counts *model, const struct report *report, uint64_t used)
 {
-    uint64_t estimated = believed(report->estimated_input) + believed(report->max_output);
+    uint64_t estimated = clamp_tokens(report->estimated_input) + clamp_tokens(report->max_output);
 
     if (!report->usage_reported || report->estimated_input < 0 || estimated == 0)
         return;
@@ -328,10 +308,10 @@ static void count_use(struct metrics_shard *shard, const struct report *report, 
 {
     struct use_counts *use = &shard->uses[pair_number(&shard->metrics->uses, tenant, model)];
     const uint64_t tokens[TOKENS_KINDS] = {
-        [TOKENS_INPUT] = believed(report->usage.input),
-        [TOKENS_CACHED_INPUT] = believed(report->usage.cached_input),
-        [TOKENS_CACHE_WRITE] = believed(report->usage.cache_write),
-        [TOKENS_OUTPUT] = believed(report->usage.output),
+        [TOKENS_INPUT] = clamp_tokens(report->usage.input),
+        [TOKENS_CACHED_INPUT] = clamp_tokens(report->usage.cached_input),
+        [TOKENS_CACHE_WRITE] = clamp_tokens(report->usage.cache_write),
+        [TOKENS_OUTPUT] = clamp_tokens(report->usage.output),
     };
     uint64_t used = 0;
 
@@ -339,7 +319,7 @@ static void count_use(struct metrics_shard *shard, const struct report *report, 
         counter_add(&use->tokens[i], tokens[i]);
         used += tokens[i];
     }
-    counter_add(&use->reasoning, believed(report->reasoning_tokens));
+    counter_add(&use->reasoning, clamp_tokens(report->reasoning_tokens));
     if (report->spent > 0)
         counter_add(&use->micro, (uint64_t)report->spent);
     count_estimate(&shard->models[model], report, used);
@@ -354,13 +334,8 @@ static void count_fallback(struct metrics_shard *shard, const struct report *rep
 
     if (number == SERIES_FULL)
         number = series_number(series, triple_pack(NAME_OTHER, NAME_OTHER, NAME_OTHER), true);
+    assert(number != SERIES_FULL);
     counter_add(&shard->fallbacks[number], 1);
-}
-
-static uint32_t model_number(struct metrics_shard *shard, struct slice model, struct slice as,
-                             uint32_t number)
-{
-    return model.at == as.at && model.n == as.n ? number : number_of(shard, LABEL_MODEL, model);
 }
 
 void metrics_request(struct metrics_shard *shard, const struct report *report)
@@ -372,17 +347,22 @@ void metrics_request(struct metrics_shard *shard, const struct report *report)
         .provider = number_of(shard, LABEL_PROVIDER, report->provider),
         .code = code_number(report->status),
     };
-    uint32_t served = model_number(shard, report->model_served, asked, labels.model);
+    bool is_same = report->model_served.at == asked.at && report->model_served.n == asked.n;
+    uint32_t served = is_same ? labels.model : number_of(shard, LABEL_MODEL, report->model_served);
 
     if (report->reason != NULL)
         labels.reason = number_of(shard, LABEL_REASON, slice_of(report->reason));
     counter_add(&shard->requests[request_number(&shard->metrics->requests, labels)], 1);
     if (report->attempts <= 0)
         count_rejection(shard, report, labels.reason);
-    if (report->axis != NULL)
-        count_axis(shard, report);
-    if (report->would_deny != 0 || report->client_retry)
-        count_tenant(&shard->tenants[labels.tenant], report);
+    for (int i = 0; report->axis != NULL && i < TG_AXIS_COUNT; i++)
+        if (strcmp(tg_axis_name((enum tg_axis)i), report->axis) == 0)
+            counter_add(&shard->axes[i], 1);
+    for (int i = 0; report->would_deny != 0 && i < REPORT_STAGES; i++)
+        if (report->would_deny & REPORT_WOULD(i))
+            counter_add(&shard->tenants[labels.tenant].shadow[i], 1);
+    if (report->client_retry)
+        counter_add(&shard->tenants[labels.tenant].client_retries, 1);
     if (report->fallback_why != NULL)
         count_fallback(shard, report, labels.model, served);
     if (report->overhead_us >= 0)

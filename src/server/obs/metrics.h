@@ -32,15 +32,15 @@ struct metrics_shard;
 
 struct metrics_config {
     size_t shards;      /* threads that count; 1 or more; no default */
-    uint32_t tenants;   /* that are told apart; 4 to 10000; default 200 */
+    uint32_t tenants;   /* with a number of their own; 4 to 10000; default 200 */
     uint32_t models;    /* the same; default 100 */
     uint32_t providers; /* the same; 4 to 500; default 50 */
-    uint32_t peers;     /* that are no tenants; 4 to 10000; default 100 */
-    uint32_t requests;  /* combinations of tenant, model, provider, code and reason that are told
-                           apart; 1 to 1000000, as the others; default 3000 */
+    uint32_t peers;     /* the same, of those that are no tenants; 4 to 10000; default 100 */
+    uint32_t requests;  /* combinations of tenant, model, provider, code and reason with a number
+                           of their own; 1 to 1000000, as the next two; default 3000 */
     uint32_t uses;      /* the same of tenant and model; default 1000 */
     uint32_t routes;    /* the same of provider and model; default 150 */
-    uint64_t seed;      /* secret, random: of hashing; default 0 */
+    uint64_t seed;      /* secret, random: seeds the hash; default 0 */
 };
 
 void metrics_config_init(struct metrics_config *config);
@@ -51,8 +51,8 @@ void metrics_free(struct metrics *metrics);
 
 struct metrics_shard *metrics_shard(struct metrics *metrics, size_t number);
 
-/* A call has passed every stage and goes upstream for the first time. Of each call whose report has
- * attempts, exactly once. */
+/* A call has passed every stage and goes upstream for the first time. To be called exactly once
+ * for each call whose report has attempts. */
 void metrics_admitted(struct metrics_shard *shard, enum tg_priority priority, int64_t waited_ms);
 
 struct metrics_attempt {
@@ -73,9 +73,9 @@ void metrics_write(struct metrics *metrics, struct exposition *text);
 /* What a tenant has done since the start. */
 struct metrics_tenant {
     const char *name;           /* good as long as the metrics; "other": all that have no number */
-    uint64_t requests;          /* that have ended */
-    uint64_t refused;           /* of these, that a stage of admission refused */
-    uint64_t tokens, micro_usd; /* that they used */
+    uint64_t requests;          /* requests that have ended */
+    uint64_t refused;           /* those among them that a stage of admission refused */
+    uint64_t tokens, micro_usd; /* what they used and cost */
 };
 
 /* Fills in up to `room`, in no order, and says how many there are: at most as many as are told
@@ -89,7 +89,7 @@ struct metrics_totals {
 
 void metrics_get_totals(struct metrics *metrics, struct metrics_totals *totals);
 
-/* Calls fn for the peers that are no tenants, as far as they are told apart. */
+/* Calls fn for the peers that are no tenants, as far as they have a number. */
 void metrics_each_peer(struct metrics *metrics, void (*fn)(void *context, const char *peer),
                        void *context);
 

@@ -1,9 +1,11 @@
 /* metrics_heavy.c - who is heavy among the many. See metrics_heavy.h.
  *
- * 64 counters are looked through in some tens of ns, and only for names that have no number of
+ * 64 counters are searched in some tens of ns, and only for names that have no number of
  * their own: no list ordered by count is worth its keep.
  */
 #include "server/obs/metrics_heavy.h"
+
+#include <assert.h>
 
 static int metrics_heavy_place_of(const struct heavy *heavy, uint64_t hash)
 {
@@ -46,6 +48,7 @@ bool heavy_add(struct heavy *heavy, uint64_t hash)
     heavy->counts[i]++;
     if (++heavy->total >= HEAVY_WINDOW)
         halve(heavy);
+    assert(heavy->errors[i] <= heavy->counts[i]);
     uint32_t sure = heavy->counts[i] - heavy->errors[i];
     return sure >= HEAVY_LEAST && sure >= heavy->total / HEAVY_COUNTERS;
 }

@@ -1,4 +1,4 @@
-/* metrics_internal.h - what metrics.c counts and metrics_write.c reads. Private to these two.
+/* metrics_internal.h - what metrics.c counts and metrics_write.c reads. For these two alone.
  *
  * A shard is one block of memory that begins on a cache line of its own; its arrays are indexed by
  * the numbers of names and of combinations, which all shards share.
@@ -48,7 +48,8 @@ struct tenant_counts {
 struct model_counts {
     struct histogram ttft;  /* ms */
     struct histogram ratio; /* used to estimated tokens, thousandths */
-    counter estimated, off; /* tokens, and by how many the estimates were off */
+    counter estimated;      /* tokens */
+    counter off;            /* tokens by which the estimates were off */
 };
 
 struct use_counts {
@@ -96,6 +97,8 @@ struct request_labels {
 
 static inline uint64_t request_pack(struct request_labels l)
 {
+    assert(l.tenant <= 0xffff && l.model <= 0xffff && l.provider <= 0x7ff && l.code <= 0x3ff &&
+           l.reason <= 0x3ff);
     return UINT64_C(1) << 63 | (uint64_t)l.tenant << 47 | (uint64_t)l.model << 31 |
            (uint64_t)l.provider << 20 | (uint64_t)l.code << 10 | l.reason;
 }
@@ -109,9 +112,10 @@ static inline struct request_labels request_unpack(uint64_t key)
                                    .reason = key & 0x3ff};
 }
 
-/* Of up to three names. */
+/* A combination of up to three names. */
 static inline uint64_t triple_pack(uint32_t a, uint32_t b, uint32_t c)
 {
+    assert(a <= 0xffff && b <= 0xffff && c <= 0xffff);
     return UINT64_C(1) << 63 | (uint64_t)a << 32 | (uint64_t)b << 16 | c;
 }
 
@@ -120,7 +124,7 @@ static inline uint32_t triple_at(uint64_t key, int place)
     return key >> (32 - 16 * place) & 0xffff;
 }
 
-/* Of a code that is no common one: its class, 1 to 5, which is no code. */
+/* An uncommon code is counted by its class, 1 to 5, which is no code. */
 #define CODE_CLASS_MAX 5
 
 #endif

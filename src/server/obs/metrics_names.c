@@ -7,6 +7,7 @@
  */
 #include "server/obs/metrics_names.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -27,13 +28,14 @@ bool names_init(struct names *names, uint32_t all, uint32_t heavy, uint64_t seed
 {
     uint32_t capacity = 16;
 
+    assert(heavy <= all);
     while (capacity < 2 * all)
         capacity *= 2;
     *names = (struct names){.capacity = capacity, .seed = seed};
     names->slots = calloc(capacity, sizeof names->slots[0]);
     atomic_init(&names->first, (int)(all - heavy));
     atomic_init(&names->heavy, (int)heavy);
-    return names->slots != NULL;
+    return places_init(&names->taken, all) && names->slots != NULL;
 }
 
 void names_fini(struct names *names)
@@ -42,6 +44,7 @@ void names_fini(struct names *names)
         free(atomic_load_explicit(&names->slots[i], memory_order_relaxed));
     free(names->slots);
     names->slots = NULL;
+    places_fini(&names->taken);
 }
 
 uint64_t names_hash(const struct names *names, struct slice name)
@@ -114,11 +117,30 @@ uint32_t names_add(struct names *names, struct slice name, uint64_t hash, bool h
         made = copy_of(name, hash);
     if (made != NULL)
         place = metrics_names_put(names, made, &is_new);
-    if (!is_new) {
+    if (is_new) {
+        places_add(&names->taken, place);
+    } else {
         atomic_fetch_add_explicit(left, 1, memory_order_relaxed);
         free(made);
     }
     return made != NULL ? place + 2 : NAME_OTHER;
+}
+
+bool names_next(const struct names *names, uint32_t *at, uint32_t *number)
+{
+    uint32_t from = *at, place;
+
+    if (*at <= NAME_OTHER) {
+        *number = (*at)++;
+        return true;
+    }
+    from -= NAME_OTHER + 1;
+    if (!places_next(&names->taken, &from, &place))
+        return false;
+    *at = from + NAME_OTHER + 1;
+    *number = place + NAME_OTHER + 1;
+    assert(*number < names_numbers(names));
+    return true;
 }
 
 const char *names_text(const struct names *names, uint32_t number)

@@ -5,7 +5,7 @@
  * then a counter would fall. So part of the numbers is not given to who comes first but kept for
  * names that prove to be heavy among the others (metrics_heavy.h).
  *
- * Threads: any may look and add, without a lock: a name is put in its place by one exchange of a
+ * Threads: any may search and add, without a lock: a name is put in its place by one exchange of a
  * pointer, and never changes from then on.
  */
 #ifndef TG_OBS_METRICS_NAMES_H
@@ -16,6 +16,7 @@
 #include <stdint.h>
 
 #include "io/text/slice.h"
+#include "server/obs/metrics_places.h"
 
 #define NAME_NONE 0       /* no name at all */
 #define NAME_OTHER 1      /* one of the many */
@@ -27,10 +28,11 @@ struct name;
 
 struct names {
     _Atomic(struct name *) *slots;
-    uint32_t capacity; /* a power of two */
-    uint64_t seed;     /* of hashing: who knows it can choose names that collide */
-    atomic_int first;  /* numbers left for who comes first, */
-    atomic_int heavy;  /* and for the heavy */
+    uint32_t capacity;   /* a power of two */
+    uint64_t seed;       /* seeds the hash: who knows it can choose names that collide */
+    atomic_int first;    /* numbers left for who comes first, */
+    atomic_int heavy;    /* and for the heavy */
+    struct places taken; /* numbers that were given out, less 2 */
 };
 
 /* So many numbers, of which `heavy` are for the heavy. False: no memory. */
@@ -52,6 +54,10 @@ int32_t names_find(const struct names *names, struct slice name, uint64_t hash);
 /* Gives it a number, if one is left for its kind, or finds the one it has got meanwhile. Otherwise
  * NAME_OTHER, also when memory is short. */
 uint32_t names_add(struct names *names, struct slice name, uint64_t hash, bool heavy);
+
+/* All numbers that somebody has, and before them NAME_NONE and NAME_OTHER: begin with *at = 0.
+ * False: there are no more. */
+bool names_next(const struct names *names, uint32_t *at, uint32_t *number);
 
 /* Null for NAME_NONE and for numbers that nobody has; "other" for NAME_OTHER. */
 const char *names_text(const struct names *names, uint32_t number);

@@ -6,7 +6,10 @@
  */
 #include "server/obs/metrics_series.h"
 
+#include <assert.h>
 #include <stdlib.h>
+
+#include "lib/core/hash_table.h"
 
 bool series_init(struct series *series, uint32_t fine, uint32_t coarse)
 {
@@ -18,21 +21,14 @@ bool series_init(struct series *series, uint32_t fine, uint32_t coarse)
     series->keys = calloc(capacity, sizeof series->keys[0]);
     atomic_init(&series->fine, (int)fine);
     atomic_init(&series->coarse, (int)coarse);
-    return series->keys != NULL;
+    return places_init(&series->taken, fine + coarse) && series->keys != NULL;
 }
 
 void series_fini(struct series *series)
 {
     free(series->keys);
     series->keys = NULL;
-}
-
-/* Spreads what lies in a few bits of the key (Stafford's thirteenth mixer). */
-static uint32_t spread(uint64_t key)
-{
-    key = (key ^ key >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-    key = (key ^ key >> 27) * UINT64_C(0x94d049bb133111eb);
-    return (uint32_t)(key ^ key >> 31);
+    places_fini(&series->taken);
 }
 
 /* Takes the first free place from `from` on, unless the key turns up before that. */
@@ -51,9 +47,10 @@ static uint32_t metrics_series_put(struct series *series, uint64_t key, uint32_t
 int32_t series_number(struct series *series, uint64_t key, bool coarse)
 {
     atomic_int *left = coarse ? &series->coarse : &series->fine;
-    uint32_t i = spread(key), place;
+    uint32_t i = (uint32_t)hash_number(key), place;
     bool is_new = false;
 
+    assert(key != 0);
     for (;; i++) {
         place = i & (series->capacity - 1);
         uint64_t there = series_key(series, place);
@@ -62,13 +59,16 @@ int32_t series_number(struct series *series, uint64_t key, bool coarse)
         if (there == 0)
             break;
     }
-    /* As with names: first the number, then the place. */
+    /* The number is taken first, then the place, as in names_add(). */
     if (atomic_load_explicit(left, memory_order_relaxed) <= 0)
         return SERIES_FULL;
     bool taken = atomic_fetch_sub_explicit(left, 1, memory_order_relaxed) > 0;
     if (taken)
         place = metrics_series_put(series, key, i, &is_new);
-    if (!is_new)
+    if (is_new)
+        places_add(&series->taken, place);
+    else
         atomic_fetch_add_explicit(left, 1, memory_order_relaxed);
+    assert(!taken || series_key(series, place) == key);
     return taken ? (int32_t)place : SERIES_FULL;
 }

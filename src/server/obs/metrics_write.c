@@ -1,13 +1,17 @@
-/* metrics_write.c - what was counted, added up over the shards and written as text. See metrics.h.
+/* metrics_write.c - what was counted, added up over the shards: for the page of metrics, and for
+ * others. See metrics.h.
  *
- * A page walks over the tables of numbers, whose sizes are fixed: so it is bounded in length and in
- * time, whatever came. Combinations that were never counted have no line; what has no labels, or a
+ * A page walks over the names and combinations that have a number, which are bounded: so it is
+ * bounded in length and in time, whatever came. Combinations that were never counted have no line; what has no labels, or a
  * fixed set of them, always has its lines, so that a rate over them begins at 0.
  *
  * A shard is one block that is laid out as every other: an offset into the first finds the counter
  * in all of them.
  */
+#include <assert.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "server/obs/metrics_internal.h"
 #include "server/obs/metrics_shapes.h"
@@ -18,6 +22,7 @@ static const char *in_shard(const struct metrics *metrics, size_t shard, const v
 {
     ptrdiff_t offset = (const char *)of_first - (const char *)metrics->shards[0];
 
+    assert(offset >= 0 && shard < metrics->n_shards);
     return (const char *)metrics->shards[shard] + offset;
 }
 
@@ -130,9 +135,8 @@ static const char *code_text(uint32_t code, char text[16])
 static void write_requests(const struct metrics *metrics, struct exposition *text)
 {
     expose_begin(text, "tollgate_requests_total", "counter", "Requests that have ended.");
-    for (uint32_t i = 0; i < metrics->requests.capacity; i++) {
-        uint64_t key = series_key(&metrics->requests, i);
-        struct request_labels is = request_unpack(key);
+    for (uint32_t at = 0, i; series_next(&metrics->requests, &at, &i);) {
+        struct request_labels is = request_unpack(series_key(&metrics->requests, i));
         const char *reason = name_of(metrics, LABEL_REASON, is.reason);
         char code[16];
         struct expose_labels labels = {{{"tenant", name_of(metrics, LABEL_TENANT, is.tenant)},
@@ -140,8 +144,7 @@ static void write_requests(const struct metrics *metrics, struct exposition *tex
                                         {"provider", name_of(metrics, LABEL_PROVIDER, is.provider)},
                                         {"code", code_text(is.code, code)},
                                         {"reason", reason != NULL ? reason : "none"}}};
-        if (key != 0)
-            line_of(metrics, text, &labels, &metrics->shards[0]->requests[i], 1);
+        line_of(metrics, text, &labels, &metrics->shards[0]->requests[i], 1);
     }
 }
 
@@ -149,14 +152,13 @@ static void write_fallbacks(const struct metrics *metrics, struct exposition *te
 {
     expose_begin(text, "tollgate_fallback_total", "counter",
                  "Requests that another model than the one asked for has served.");
-    for (uint32_t i = 0; i < metrics->fallbacks.capacity; i++) {
+    for (uint32_t at = 0, i; series_next(&metrics->fallbacks, &at, &i);) {
         uint64_t key = series_key(&metrics->fallbacks, i);
         struct expose_labels labels = {
             {{"from", name_of(metrics, LABEL_MODEL, triple_at(key, 0))},
              {"to", name_of(metrics, LABEL_MODEL, triple_at(key, 1))},
              {"why", name_of(metrics, LABEL_REASON, triple_at(key, 2))}}};
-        if (key != 0)
-            line_of(metrics, text, &labels, &metrics->shards[0]->fallbacks[i], 1);
+        line_of(metrics, text, &labels, &metrics->shards[0]->fallbacks[i], 1);
     }
 }
 
@@ -165,11 +167,11 @@ static void write_fallbacks(const struct metrics *metrics, struct exposition *te
 static void write_tenants(const struct metrics *metrics, struct exposition *text)
 {
     const struct tenant_counts *tenants = metrics->shards[0]->tenants;
-    uint32_t n = names_numbers(&metrics->names[LABEL_TENANT]);
+    const struct names *names = &metrics->names[LABEL_TENANT];
 
     expose_begin(text, "tollgate_shadow_denied_total", "counter",
                  "Requests that a limit in shadow would have refused.");
-    for (uint32_t i = 0; i < n; i++)
+    for (uint32_t at = 0, i; names_next(names, &at, &i);)
         for (int stage = 0; stage < REPORT_STAGES; stage++)
             line_of(
                 metrics, text,
@@ -178,30 +180,24 @@ static void write_tenants(const struct metrics *metrics, struct exposition *text
                 &tenants[i].shadow[stage], 1);
     expose_begin(text, "tollgate_client_retries_total", "counter",
                  "Requests that said they were a retry of the client's own.");
-    for (uint32_t i = 0; i < n; i++)
+    for (uint32_t at = 0, i; names_next(names, &at, &i);)
         line_of(metrics, text,
                 &(struct expose_labels){{{"tenant", name_of(metrics, LABEL_TENANT, i)}}},
                 &tenants[i].client_retries, 1);
-}
-
-static struct expose_labels use_labels(const struct metrics *metrics, uint64_t key,
-                                       const char *kind)
-{
-    return (struct expose_labels){{{"tenant", name_of(metrics, LABEL_TENANT, triple_at(key, 0))},
-                                   {"model", name_of(metrics, LABEL_MODEL, triple_at(key, 1))},
-                                   {"kind", kind}}};
 }
 
 /* What was used, of one kind; `scale` is that of the counter. */
 static void write_kind(const struct metrics *metrics, struct exposition *text, const char *kind,
                        size_t offset, int64_t scale)
 {
-    for (uint32_t i = 0; i < metrics->uses.capacity; i++) {
+    for (uint32_t at = 0, i; series_next(&metrics->uses, &at, &i);) {
         uint64_t key = series_key(&metrics->uses, i);
-        struct expose_labels labels = use_labels(metrics, key, kind);
+        struct expose_labels labels = {
+            {{"tenant", name_of(metrics, LABEL_TENANT, triple_at(key, 0))},
+             {"model", name_of(metrics, LABEL_MODEL, triple_at(key, 1))},
+             {"kind", kind}}};
         const char *use = (const char *)&metrics->shards[0]->uses[i];
-        if (key != 0)
-            line_of(metrics, text, &labels, (const counter *)(use + offset), scale);
+        line_of(metrics, text, &labels, (const counter *)(use + offset), scale);
     }
 }
 
@@ -230,26 +226,26 @@ static void write_uses(const struct metrics *metrics, struct exposition *text)
 static void write_models(const struct metrics *metrics, struct exposition *text)
 {
     const struct model_counts *models = metrics->shards[0]->models;
-    uint32_t n = names_numbers(&metrics->names[LABEL_MODEL]);
+    const struct names *names = &metrics->names[LABEL_MODEL];
     struct histogram_total total;
 
     expose_begin(text, "tollgate_ttft_seconds", "histogram",
                  "From the head of a request to the first byte of its reply's body.");
-    for (uint32_t i = 0; i < n; i++)
+    for (uint32_t at = 0, i; names_next(names, &at, &i);)
         if (total_of(metrics, &models[i].ttft, &total) > 0)
             expose_histogram(text,
                              &(struct expose_labels){{{"model", name_of(metrics, LABEL_MODEL, i)}}},
                              &SHAPE_FIRST_BYTE, &total);
     expose_begin(text, "tollgate_estimate_ratio", "histogram",
                  "Tokens used to tokens estimated, of requests whose usage was reported.");
-    for (uint32_t i = 0; i < n; i++)
+    for (uint32_t at = 0, i; names_next(names, &at, &i);)
         if (total_of(metrics, &models[i].ratio, &total) > 0)
             expose_histogram(text,
                              &(struct expose_labels){{{"model", name_of(metrics, LABEL_MODEL, i)}}},
                              &SHAPE_RATIO, &total);
     expose_begin(text, "tollgate_estimate_error_ratio", "gauge",
                  "Tokens by which estimates were off, to tokens estimated, since the start.");
-    for (uint32_t i = 0; i < n; i++) {
+    for (uint32_t at = 0, i; names_next(names, &at, &i);) {
         uint64_t estimated = sum_of(metrics, &models[i].estimated);
         if (estimated > 0)
             expose_real(text,
@@ -280,19 +276,19 @@ static void write_routes(const struct metrics *metrics, struct exposition *text)
 
     expose_begin(text, "tollgate_upstream_total", "counter",
                  "Attempts at providers, by how they ended.");
-    for (uint32_t i = 0; i < metrics->routes.capacity; i++) {
+    for (uint32_t at = 0, i; series_next(&metrics->routes, &at, &i);) {
         uint64_t key = series_key(&metrics->routes, i);
-        for (int outcome = 0; key != 0 && outcome < METRICS_OUTCOMES; outcome++) {
+        for (int outcome = 0; outcome < METRICS_OUTCOMES; outcome++) {
             struct expose_labels labels = route_labels(metrics, key, outcomes[outcome]);
             line_of(metrics, text, &labels, &routes[i].outcomes[outcome], 1);
         }
     }
     expose_begin(text, "tollgate_upstream_ttfb_seconds", "histogram",
                  "From the beginning of an attempt to the first byte of its reply.");
-    for (uint32_t i = 0; i < metrics->routes.capacity; i++) {
+    for (uint32_t at = 0, i; series_next(&metrics->routes, &at, &i);) {
         uint64_t key = series_key(&metrics->routes, i);
         struct expose_labels labels = route_labels(metrics, key, NULL);
-        if (key != 0 && total_of(metrics, &routes[i].ttfb, &total) > 0)
+        if (total_of(metrics, &routes[i].ttfb, &total) > 0)
             expose_histogram(text, &labels, &SHAPE_FIRST_BYTE, &total);
     }
 }
@@ -307,4 +303,72 @@ void metrics_write(struct metrics *metrics, struct exposition *text)
     write_uses(metrics, text);
     write_models(metrics, text);
     write_routes(metrics, text);
+}
+
+/* ---- for other pages ---- */
+
+/* Whether a stage of admission says no in these words. */
+static bool is_refusal(const char *reason)
+{
+#define IS(reply, name) || strcmp(reason, reply) == 0
+    return reason != NULL && (false METRICS_REJECTIONS(IS));
+#undef IS
+}
+
+/* Tenants are summed from the combinations of requests, a few thousand at most: for pages that are
+ * asked for about once a second. */
+size_t metrics_get_tenants(struct metrics *metrics, struct metrics_tenant *tenants, size_t room)
+{
+    const struct names *names = &metrics->names[LABEL_TENANT];
+    struct metrics_tenant *by_number = calloc(names_numbers(names), sizeof *by_number);
+    const struct metrics_shard *first = metrics->shards[0];
+    size_t n = 0;
+
+    if (by_number == NULL)
+        return 0;
+    for (uint32_t at = 0, i; series_next(&metrics->requests, &at, &i);) {
+        struct request_labels is = request_unpack(series_key(&metrics->requests, i));
+        uint64_t sum = sum_of(metrics, &first->requests[i]);
+        by_number[is.tenant].requests += sum;
+        if (is_refusal(name_of(metrics, LABEL_REASON, is.reason)))
+            by_number[is.tenant].refused += sum;
+    }
+    for (uint32_t at = 0, i; series_next(&metrics->uses, &at, &i);) {
+        struct metrics_tenant *tenant = &by_number[triple_at(series_key(&metrics->uses, i), 0)];
+        for (int k = 0; k < TOKENS_KINDS; k++)
+            tenant->tokens += sum_of(metrics, &first->uses[i].tokens[k]);
+        tenant->micro_usd += sum_of(metrics, &first->uses[i].micro);
+    }
+    for (uint32_t at = 0, i; names_next(names, &at, &i);) {
+        by_number[i].name = names_text(names, i);
+        assert(by_number[i].refused <= by_number[i].requests);
+        if (by_number[i].name == NULL || by_number[i].requests == 0)
+            continue;
+        if (n < room)
+            tenants[n] = by_number[i];
+        n++;
+    }
+    free(by_number);
+    return n;
+}
+
+void metrics_get_totals(struct metrics *metrics, struct metrics_totals *totals)
+{
+    const struct metrics_shard *first = metrics->shards[0];
+
+    *totals = (struct metrics_totals){.admitted = sum_of(metrics, &first->admitted)};
+    for (int i = 0; i < METRICS_REJECTIONS_COUNT; i++)
+        totals->rejected += sum_of(metrics, &first->rejected[i]);
+    for (uint32_t at = 0, i; names_next(&metrics->names[LABEL_TENANT], &at, &i);)
+        for (int stage = 0; stage < REPORT_STAGES; stage++)
+            totals->would_deny[stage] += sum_of(metrics, &first->tenants[i].shadow[stage]);
+}
+
+void metrics_each_peer(struct metrics *metrics, void (*fn)(void *context, const char *peer),
+                       void *context)
+{
+    const struct names *names = &metrics->names[LABEL_PEER];
+
+    for (uint32_t at = NAME_OTHER + 1, i; names_next(names, &at, &i);)
+        fn(context, names_text(names, i));
 }

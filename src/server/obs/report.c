@@ -1,6 +1,8 @@
 /* report.c - what is known of a request when it has ended. See report.h. */
 #include "server/obs/report.h"
 
+#include <assert.h>
+
 void report_init(struct report *report)
 {
     *report = (struct report){.retry_after_ms = -1,
@@ -30,5 +32,6 @@ const char *report_stage_name(enum report_stage stage)
                                                      [REPORT_COST] = "cost",
                                                      [REPORT_BUDGET] = "budget"};
 
+    assert((unsigned)stage < REPORT_STAGES);
     return names[stage];
 }

@@ -6,6 +6,13 @@
  * the call only. There is no prompt in it and no secret, and there must never be.
  *
  * Empty slices, null texts and negative numbers say: not known, or does not apply.
+ *
+ * The room, from a report to whoever reads it:
+ *
+ *     report.h ---> log.h              a line of the log, and of a recording (record.h)
+ *              ---> metrics.h          counters by tenant, model and provider; exposition.h: the page
+ *              ---> traces.h           a span of OpenTelemetry; trace_parent.h: whose trace it is
+ *     watch.h                          the latest denials, for the dashboard
  */
 #ifndef TG_OBS_REPORT_H
 #define TG_OBS_REPORT_H
@@ -31,33 +38,33 @@ struct report {
     tg_ms began_at, at; /* epoch ms: its head was there; it ended */
     uint64_t id;
     struct slice upstream_id; /* the provider's name for it, where the client was told that one */
-    uint64_t generation;      /* of the configuration it ran under */
+    uint64_t generation;      /* the configuration it ran under */
 
     const char *kind;        /* "chat", "messages", ..., "passthrough", "protect" */
     struct slice tenant;     /* a name of the configuration */
     struct slice key;        /* the name of the virtual key */
-    struct slice user, peer; /* as they were stated */
+    struct slice user, peer; /* what was stated */
     const char *priority;    /* "high", "normal", "low" */
-    struct slice route;      /* of a protected route: its prefix */
-    struct slice path;       /* of a protected route: METHOD /path without its query */
+    struct slice route;      /* a protected route: its prefix */
+    struct slice path;       /* a protected route: METHOD /path without its query */
 
-    struct slice model_asked;  /* as the client wrote it: anything */
+    struct slice model_asked;  /* what the client wrote: anything */
     struct slice model;        /* the same, after aliases, if there is one of that name */
     struct slice model_served; /* the model of the last attempt */
     struct slice provider, provider_key;
     const char *fallback_why; /* "limited", "server", "network", "timeout", "no_key": why it left
                                  `model` for another; null: it did not */
 
-    int status;           /* that the client got; 0: none */
-    int upstream_status;  /* of the last attempt; 0: none */
+    int status;           /* what the client got; 0: none */
+    int upstream_status;  /* what the last attempt got; 0: none */
     const char *reason;   /* why it was refused or failed, in the words of the replies */
     const char *axis;     /* the binding axis: "concurrency", "rate", "cost" */
     unsigned would_deny;  /* REPORT_WOULD(...) */
     tg_ms retry_after_ms; /* what the client was told; negative: nothing */
-    const char *failure;  /* of the upstream: "timeout", "reset" */
+    const char *failure;  /* how the upstream failed: "timeout", "reset" */
     const char *ended;    /* "done", "hangup_queued", ... */
     bool client_retry;    /* it says that it is one */
-    int64_t attempts;     /* that were made upstream */
+    int64_t attempts;     /* made upstream */
 
     int64_t waited_ms;   /* for slots */
     int64_t overhead_us; /* ours, between the end of the body and the first byte upstream, without
@@ -76,7 +83,7 @@ struct report {
     tg_micro reserved, spent;
     int64_t bytes_in, bytes_out;
 
-    struct slice traceparent; /* as the client sent it */
+    struct slice traceparent; /* what the client sent */
     uint8_t trace_id[16], span_id[8];
     bool sampled;
 };

@@ -13,8 +13,8 @@
 
 struct trace_ids {
     uint8_t trace_id[16]; /* all 0: there is no trace */
-    uint8_t span_id[8];   /* of ours */
-    uint8_t parent_id[8]; /* of the caller's; all 0: it has none */
+    uint8_t span_id[8];   /* our own */
+    uint8_t parent_id[8]; /* the caller's; all 0: it has none */
     bool sampled;         /* whoever began it wants it kept */
 };
 

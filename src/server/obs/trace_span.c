@@ -162,13 +162,6 @@ static void put_name(struct trace_span *span, const struct report *report)
     text_out_json_cut(&span->out, (struct slice){name, n + more}, TEXT_MAX);
 }
 
-static bool is_zero(const uint8_t id[8])
-{
-    static const uint8_t ZERO[8];
-
-    return memcmp(id, ZERO, sizeof ZERO) == 0;
-}
-
 /* By the conventions of HTTP: what a client did wrong is no error to a server, and one to a client.
  */
 static bool is_error(const struct report *report)
@@ -179,13 +172,15 @@ static bool is_error(const struct report *report)
 void trace_span_write(struct trace_span *span, const struct report *report, const uint8_t parent[8],
                       const struct trace_server *server)
 {
+    static const uint8_t no_parent[8];
+
     text_out_fixed(&span->out, span->room, sizeof span->room);
     span->comma = false;
     PUT(span, "{\"traceId\":\"");
     text_out_hex(&span->out, report->trace_id, sizeof report->trace_id);
     PUT(span, "\",\"spanId\":\"");
     text_out_hex(&span->out, report->span_id, sizeof report->span_id);
-    if (parent != NULL && !is_zero(parent)) {
+    if (parent != NULL && memcmp(parent, no_parent, sizeof no_parent) != 0) {
         PUT(span, "\",\"parentSpanId\":\"");
         text_out_hex(&span->out, parent, 8);
     }

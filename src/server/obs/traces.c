@@ -1,6 +1,7 @@
 /* traces.c - spans between the workers and whoever sends them. See traces.h. */
 #include "server/obs/traces.h"
 
+#include <assert.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -14,15 +15,15 @@ enum { DOCUMENT_TAIL = 16 };
 
 struct trace_lane {
     struct log_ring spans;
-    struct trace_span span; /* that is being made */
+    struct trace_span span; /* the one that is being made */
 };
 
 struct trace {
     size_t lane_bytes;
-    pthread_mutex_t lock; /* of new lanes */
+    pthread_mutex_t lock; /* held to add a lane */
     struct trace_lane *_Atomic lanes[TRACE_LANES_MAX];
     atomic_size_t n;
-    size_t turn; /* the sender's: the lane that is asked first */
+    size_t turn; /* the sender's: the lane that is read first */
     atomic_ullong taken, lost;
 };
 
@@ -99,6 +100,7 @@ static void traces_put(struct trace_batch *batch, const char *text)
 {
     size_t n = strlen(text);
 
+    assert(batch->n + n <= TRACE_BATCH_BYTES);
     memcpy(batch->text + batch->n, text, n);
     batch->n += n;
 }
@@ -125,6 +127,7 @@ static void put_spans(struct trace_batch *batch, struct slice lines)
 {
     char *at = batch->text + batch->n, *end = at + lines.n;
 
+    assert(batch->n + lines.n + DOCUMENT_TAIL <= TRACE_BATCH_BYTES);
     memcpy(at, lines.at, lines.n);
     batch->n += lines.n;
     while (at < end && (at = memchr(at, '\n', (size_t)(end - at))) != NULL) {
@@ -159,6 +162,7 @@ bool trace_batch_fill(struct trace *trace, const char *instance, struct trace_ba
         take_lane(batch, &lane_at(trace, (trace->turn + i) % n)->spans);
     if (batch->spans == 0)
         return false;
+    assert(batch->text[batch->n - 1] == ',');
     batch->n--; /* the last comma */
     traces_put(batch, "]}]}]}");
     atomic_fetch_add_explicit(&trace->taken, batch->spans, memory_order_relaxed);

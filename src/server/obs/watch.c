@@ -13,12 +13,13 @@
  * Ordering: a sequence lock whose words are atomic, so that a torn copy is no undefined behaviour,
  * only thrown away. A word is stored with release: whoever sees it sees the claim before it. It is
  * loaded with acquire: a reader that got a word of a newer writer sees that one's claim at its
- * second look at the version; and all words are there before the even version is, by its release.
+ * second load of the version; and all words are there before the even version is, by its release.
  * Fences would do as well, but TSan knows none; on x86 these are plain moves.
  * tests/unit/server/obs/test_watch_threads.c runs it.
  */
 #include "server/obs/watch.h"
 
+#include <assert.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,7 +28,7 @@
 
 enum { WORDS = (sizeof(struct watch_entry) + 7) / 8 };
 
-struct slot {
+struct watch_slot {
     atomic_ullong version;
     atomic_ullong words[WORDS];
 };
@@ -36,14 +37,15 @@ struct watch {
     size_t n; /* slots */
     _Alignas(64) atomic_ullong next;
     atomic_ullong dropped, missed;
-    _Alignas(64) struct slot slots[];
+    _Alignas(64) struct watch_slot slots[];
 };
 
 struct watch *watch_new(size_t slots)
 {
-    size_t bytes = sizeof(struct watch) + slots * sizeof(struct slot);
+    size_t bytes = sizeof(struct watch) + slots * sizeof(struct watch_slot);
     struct watch *watch = aligned_alloc(64, (bytes + 63) / 64 * 64);
 
+    assert(slots >= 2 && (slots & (slots - 1)) == 0);
     if (watch == NULL)
         return NULL;
     memset(watch, 0, bytes);
@@ -78,12 +80,13 @@ void watch_text(char *to, size_t size, struct slice text)
             for (size_t end = n + bytes; n < end; n++)
                 to[n] = text.at[n];
     }
+    assert(n < size);
     to[n] = 0;
 }
 
 /* ---- Writing ------------------------------------------------------------------------------- */
 
-static bool claim(struct slot *slot, uint64_t number)
+static bool claim(struct watch_slot *slot, uint64_t number)
 {
     unsigned long long version = atomic_load_explicit(&slot->version, memory_order_relaxed);
 
@@ -95,7 +98,7 @@ static bool claim(struct slot *slot, uint64_t number)
 void watch_put(struct watch *watch, const struct watch_entry *entry)
 {
     uint64_t number = atomic_fetch_add_explicit(&watch->next, 1, memory_order_relaxed);
-    struct slot *slot = &watch->slots[number & (watch->n - 1)];
+    struct watch_slot *slot = &watch->slots[number & (watch->n - 1)];
     unsigned long long words[WORDS] = {0};
 
     if (!claim(slot, number)) {
@@ -105,6 +108,8 @@ void watch_put(struct watch *watch, const struct watch_entry *entry)
     memcpy(words, entry, sizeof *entry);
     for (size_t i = 0; i < WORDS; i++)
         atomic_store_explicit(&slot->words[i], words[i], memory_order_release);
+    /* Nobody else changes a slot while it is claimed. */
+    assert(atomic_load_explicit(&slot->version, memory_order_relaxed) == 2 * number + 1);
     atomic_store_explicit(&slot->version, 2 * number + 2, memory_order_release);
 }
 
@@ -124,7 +129,7 @@ enum found { FOUND, NOT_YET, GONE };
 
 static enum found read_slot(const struct watch *watch, uint64_t number, struct watch_entry *entry)
 {
-    const struct slot *slot = &watch->slots[number & (watch->n - 1)];
+    const struct watch_slot *slot = &watch->slots[number & (watch->n - 1)];
     unsigned long long want = 2 * number + 2, words[WORDS];
     unsigned long long before = atomic_load_explicit(&slot->version, memory_order_acquire);
 
@@ -169,6 +174,7 @@ size_t watch_recent(const struct watch *watch, struct watch_entry *entries, size
     watch_place end = watch_end(watch), first = end > watch->n ? end - watch->n : 0;
     size_t found = 0;
 
+    assert(end - first <= watch->n);
     while (end > first && found < n)
         if (read_slot(watch, --end, &entries[found]) == FOUND)
             found++;

@@ -1,4 +1,4 @@
-/* watch.h - the latest denials, for those who look: a ring that writers never wait at.
+/* watch.h - the latest denials, for the dashboard: a ring that writers never wait at.
  *
  *     workers --- watch_put() ---> [ ... slots ... ] --- watch_take(), watch_recent() ---> admin
  *
@@ -12,7 +12,7 @@
 #include "io/text/slice.h"
 #include "tollgate.h"
 
-#define WATCH_SLOTS 1024 /* of the gateway's; a power of two */
+#define WATCH_SLOTS 1024 /* in the gateway's ring; a power of two */
 
 enum { WATCH_NAME_MAX = 96, WATCH_WORD_MAX = 32, WATCH_TEXT_MAX = 256 };
 
@@ -20,13 +20,13 @@ enum { WATCH_NAME_MAX = 96, WATCH_WORD_MAX = 32, WATCH_TEXT_MAX = 256 };
  * none. Tenants and models may be anything a client chose: to be escaped wherever they go. */
 struct watch_entry {
     tg_ms at;                    /* epoch ms */
-    uint64_t id;                 /* of the request */
+    uint64_t id;                 /* the request's */
     tg_ms retry_after_ms;        /* what the client was told; negative: nothing */
-    int64_t status;              /* of HTTP */
+    int64_t status;              /* the reply's, in HTTP */
     char reason[WATCH_WORD_MAX]; /* in the words of the replies */
     char axis[WATCH_WORD_MAX];   /* the binding one */
     char tenant[WATCH_NAME_MAX];
-    char model[WATCH_NAME_MAX]; /* as it was asked for */
+    char model[WATCH_NAME_MAX]; /* what was asked for */
     char text[WATCH_TEXT_MAX];  /* the explanation, with the numbers of the limit that refused */
 };
 
@@ -44,7 +44,7 @@ void watch_text(char *to, size_t size, struct slice text);
 
 void watch_put(struct watch *watch, const struct watch_entry *entry);
 
-/* One that is not put, because there are more than anybody looks at: it is counted alone. Readers
+/* One that is not put, because there are more than anybody reads: it is only counted. Readers
  * that remember watch_missed() can tell of those that came since. */
 void watch_miss(struct watch *watch);
 uint64_t watch_missed(const struct watch *watch);
