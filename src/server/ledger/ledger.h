@@ -114,7 +114,7 @@ struct ledger_tenant_spec {
 bool ledger_add_tenants(struct ledger *ledger, struct ledger_tenant_spec *list, size_t n,
                         struct tg_problem *problem);
 
-/* ---- On the path of a call -------------------------------------------------------------------- */
+/* ---- On the path of a call ------------------------------------------------------------------- */
 
 /* Room for one entry. False: the journal is full, because the database has not taken anything for
  * long. Who has room can append, whatever happens to the disk in between. */

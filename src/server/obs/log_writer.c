@@ -64,8 +64,8 @@ static uint64_t count_lines(struct slice text)
     return n;
 }
 
-/* Writes all of it; false: an error, and the rest is not written. A sink that takes part of a line gets the other part in any case:
- * what comes after would not be read as a line otherwise. */
+/* Writes all of it; false: an error, and the rest is not written. A sink that takes part of a line
+ * gets the other part in any case: what comes after would not be read as a line otherwise. */
 static bool log_writer_write_all(struct log_sink *sink, struct slice part[2])
 {
     struct iovec left[2] = {{(void *)(uintptr_t)part[0].at, part[0].n},

@@ -2,8 +2,9 @@
  * others. See metrics.h.
  *
  * A page walks over the names and combinations that have a number, which are bounded: so it is
- * bounded in length and in time, whatever came. Combinations that were never counted have no line; what has no labels, or a
- * fixed set of them, always has its lines, so that a rate over them begins at 0.
+ * bounded in length and in time, whatever came. Combinations that were never counted have no line;
+ * what has no labels, or a fixed set of them, always has its lines, so that a rate over them begins
+ * at 0.
  *
  * A shard is one block that is laid out as every other: an offset into the first finds the counter
  * in all of them.

@@ -10,7 +10,7 @@
  * The room, from a report to whoever reads it:
  *
  *     report.h ---> log.h              a line of the log, and of a recording (record.h)
- *              ---> metrics.h          counters by tenant, model and provider; exposition.h: the page
+ *              ---> metrics.h          counters by tenant, model, provider; exposition.h: the page
  *              ---> traces.h           a span of OpenTelemetry; trace_parent.h: whose trace it is
  *     watch.h                          the latest denials, for the dashboard
  */

@@ -51,7 +51,8 @@ TG_MUST_CHECK enum tg_err limit_book_apply(struct limit_book *book, tg_ms now,
 TG_MUST_CHECK enum tg_err limit_book_share(struct limit_book *book, int64_t n, tg_ms now,
                                            struct tg_problem *problem);
 
-/* The sets with what is wanted for them, or else what they have. Null: no memory. Freed by free(), before the book is. */
+/* The sets with what is wanted for them, or else what they have. Null: no memory. Freed by free(),
+ * before the book is. */
 struct limit_listing *limit_book_list(const struct limit_book *book);
 
 /* The reading has come to nothing: what was wanted is forgotten. */
