@@ -16,6 +16,7 @@
 #include "server/admin/admin_server.h"
 #include "server/obs/watch.h"
 #include "server/runtime/gateway.h"
+#include "server/serve/services.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -160,7 +161,7 @@ static void open_world(void)
     insist(config_load(world.path, &config, &problems) == CONFIG_READ);
     config_problems_free(&problems);
     insist(net_loop_new(&world.clock, &world.loop) == TG_OK);
-    insist(gateway_new(&config, &world.clock, 1, &world.gateway, &problem));
+    insist(gateway_new(&services, &config, &world.clock, 1, &world.gateway, &problem));
     net_post_init(&world.post, reloaded, NULL);
     world.watch = watch_new(16);
     insist(world.watch != NULL);

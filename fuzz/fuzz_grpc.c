@@ -17,7 +17,8 @@
 #include "insist.h"
 #include "io/grpc/grpc_server.h"
 #include "server/runtime/worker.h"
-#include "server/serve/rpc.h"
+#include "server/serve/front.h"
+#include "server/serve/services.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -171,7 +172,7 @@ static void open_world(void)
     clock_init(&world.clock);
     insist(config_parse(NULL, YAML, sizeof YAML - 1, &config, &problems) == CONFIG_READ);
     config_problems_free(&problems);
-    insist(gateway_new(&config, &world.clock, 1, &world.gateway, &trouble));
+    insist(gateway_new(&services, &config, &world.clock, 1, &world.gateway, &trouble));
     insist(worker_init(&world.worker, world.gateway, 0, &world.worker, &problem));
 }
 
@@ -215,11 +216,11 @@ static void put(struct exchange *exchange, struct slice bytes, size_t piece)
         char *exact = malloc(n);
         insist(exact != NULL);
         memcpy(exact, bytes.at + at, n);
-        rpc_server_ops.data(&exchange->in, (struct slice){exact, n});
+        front_grpc_ops.data(&exchange->in, (struct slice){exact, n});
         free(exact);
     }
     if (!exchange->finished)
-        rpc_server_ops.end(&exchange->in);
+        front_grpc_ops.end(&exchange->in);
 }
 
 static void ask(size_t method, struct slice bytes, size_t piece)
@@ -238,8 +239,9 @@ static void ask(size_t method, struct slice bytes, size_t piece)
                                                  .fields = exchange.fields,
                                                  .n_fields = 2,
                                                  .length = -1},
-                                        .connection = 1};
-    rpc_server_ops.begin(world.worker.rpc, &exchange.in);
+                                        .connection = 1,
+                                        .context = &world.worker};
+    front_grpc_ops.begin(&world.worker, &exchange.in);
     put(&exchange, bytes, piece);
     for (int i = 0; i < 4; i++)
         net_loop_turn(world.worker.loop, false);
@@ -248,8 +250,8 @@ static void ask(size_t method, struct slice bytes, size_t piece)
         insist(exchange.n_replies == count_asked(bytes));
     else if (exchange.code == GRPC_OK)
         insist(exchange.n_replies == 1);
-    rpc_server_ops.gone(&exchange.in, exchange.finished ? HTTP_DONE : HTTP_HANGUP);
-    rpc_server_ops.closed(world.worker.rpc, 1);
+    front_grpc_ops.gone(&exchange.in, exchange.finished ? HTTP_DONE : HTTP_HANGUP);
+    front_grpc_ops.closed(&world.worker, 1);
     net_loop_turn(world.worker.loop, false);
     check_nobody_waits();
     grpc_frames_fini(&exchange.frames);

@@ -28,10 +28,11 @@
 #include "cli/common/command.h"
 #include "cli/common/options.h"
 #include "lib/core/num.h"
+#include "server/runtime/control.h"
 #include "server/runtime/observe.h"
 #include "server/runtime/reload.h"
 #include "server/runtime/worker.h"
-#include "server/serve/control.h"
+#include "server/serve/services.h"
 
 enum { WORKERS_MAX = 256, DESCRIPTORS_EACH = 2, LOOK_AT_TIME_MS = 3600000 };
 
@@ -136,40 +137,34 @@ static size_t count_workers(const struct config *config)
     return cores < 1 ? 1 : cores > WORKERS_MAX ? WORKERS_MAX : (size_t)cores;
 }
 
-/* "127.0.0.1:0" with the port that the system chose. */
-static void real_address(const char *address, const struct http_listener *listener, char *text,
-                         size_t size)
+/* Appends "127.0.0.1:8080 (gateway)", with the port that the system chose. */
+static void write_address(struct serving *serving, const char *name, const char *address,
+                          const struct http_listener *listener)
 {
+    size_t n = strlen(serving->addresses);
     const char *port = strrchr(address, ':');
+    char chosen[16] = "";
 
     if (port == NULL || http_listener_port(listener) == 0)
-        snprintf(text, size, "%s", address);
+        port = address + strlen(address);
     else
-        snprintf(text, size, "%.*s:%d", (int)(port - address), address,
-                 http_listener_port(listener));
+        snprintf(chosen, sizeof chosen, ":%d", http_listener_port(listener));
+    snprintf(serving->addresses + n, sizeof serving->addresses - n, "%s%.*s%s (%s)",
+             n > 0 ? ", " : "", (int)(port - address), address, chosen, name);
 }
 
 /* Before the first thread runs: the configuration belongs to the control thread then. */
 static void write_addresses(struct serving *serving)
 {
     const struct config_listen *listen = &serving->gateway->generations->config.listen;
-    const struct {
-        const char *name, *address;
-        const struct http_listener *listener;
-    } all[] = {{"gateway", listen->gateway, serving->workers[0].listener},
-               {"probe", listen->probe, serving->control.probe},
-               {"admin", listen->admin, serving->control.admin_listener},
-               {"grpc", listen->grpc, serving->workers[0].grpc}};
-    size_t n = 0;
+    const struct control *control = &serving->control;
 
-    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
-        char address[300];
-        if (all[i].listener == NULL)
-            continue;
-        real_address(all[i].address, all[i].listener, address, sizeof address);
-        n += (size_t)snprintf(serving->addresses + n, sizeof serving->addresses - n, "%s%s (%s)",
-                              n > 0 ? ", " : "", address, all[i].name);
-    }
+    write_address(serving, "gateway", listen->gateway, serving->workers[0].listener);
+    for (size_t i = 0; i < control->n_listeners; i++)
+        write_address(serving, control->listeners[i].name, control->listeners[i].address,
+                      control->listeners[i].listener);
+    if (serving->workers[0].grpc != NULL)
+        write_address(serving, "grpc", listen->grpc, serving->workers[0].grpc);
 }
 
 /* What an administrator has made, beside the files. */
@@ -366,7 +361,7 @@ static int serve(const struct command *self, const char *path, const char *recor
     raise_descriptors(self, config.limits.connections);
     take_signals(&serving); /* before the first thread, which inherits it */
     clock_init(&clock);
-    if (!gateway_new(&config, &clock, workers + 1, &serving.gateway, &problem)) {
+    if (!gateway_new(&services, &config, &clock, workers + 1, &serving.gateway, &problem)) {
         command_say(self, "%s", problem.text);
         if (record_fd >= 0)
             close(record_fd);

@@ -6,7 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "server/admin/admin_extras.h"
+#include "server/runtime/admin_extras.h"
+#include "server/serve/services.h"
 
 /* ---- a transport that is none ---- */
 
@@ -276,7 +277,7 @@ static void open_gateway(struct admin_kit *kit)
     if (config_load(kit->path, &config, &problems) != CONFIG_READ)
         fail_msg("%s", problems.n > 0 ? problems.list[0].text : "no problem given");
     config_problems_free(&problems);
-    if (!gateway_new(&config, &kit->clock, 1, &kit->gateway, &problem))
+    if (!gateway_new(&services, &config, &kit->clock, 1, &kit->gateway, &problem))
         fail_msg("%s", problem.text);
     kit->generation = kit->gateway->generations;
     kit->gateway->control = kit->loop;

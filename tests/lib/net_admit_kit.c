@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "check.h"
+#include "server/serve/services.h"
 #include "server/tenancy/virtual_key.h"
 
 static const struct {
@@ -49,7 +50,8 @@ void kit_open(struct admit_kit *kit, const char *more)
         fail_msg("%s", problems.list[0].text);
     config_problems_free(&problems);
     config.store.timeout = 10000; /* more than the schema allows: a slow machine is no failure */
-    if (!gateway_new(&config, &kit->clock, COUNT_OF(kit->workers), &kit->gateway, &trouble))
+    if (!gateway_new(&services, &config, &kit->clock, COUNT_OF(kit->workers), &kit->gateway,
+                     &trouble))
         fail_msg("%s", trouble.text);
     for (size_t i = 0; i < COUNT_OF(kit->workers); i++)
         if (!worker_init(&kit->workers[i], kit->gateway, i, &kit->workers[0], &problem))

@@ -18,8 +18,8 @@
 
 #include <pthread.h>
 
-#include "server/admin/admin_extras.h"
 #include "server/admin/admin_server.h"
+#include "server/runtime/admin_extras.h"
 #include "server/tenancy/virtual_key.h"
 
 #define ADMIN_CHANGES_MAX 32 /* that wait */

@@ -12,6 +12,7 @@
 #include "server/obs/log.h"
 #include "server/obs/metrics.h"
 #include "server/obs/traces.h"
+#include "server/runtime/service.h"
 
 /* ---- counts ---- */
 
@@ -133,6 +134,14 @@ static void write_observers(struct exposition *text, const struct gateway *gatew
     expose_line(text, &(struct expose_labels){{{"what", "trace"}}}, (int64_t)trace.dropped);
 }
 
+static void write_services(struct exposition *text, const struct service_table *table,
+                           const struct generation *generation, struct metrics_left_out *left_out)
+{
+    for (size_t i = 0; i < table->n; i++)
+        if (table->list[i]->write_metrics != NULL)
+            left_out->rules += table->list[i]->write_metrics(text, generation, METRICS_RULES_MAX);
+}
+
 static void write_left_out(struct exposition *text, const struct metrics_left_out *left_out)
 {
     const struct {
@@ -161,7 +170,7 @@ void metrics_page_write(struct exposition *text, struct gateway *gateway,
     metrics_write_routes(text, generation, &left_out);
     metrics_write_keys(text, gateway, generation, now, &left_out);
     metrics_write_money(text, gateway, generation, now, &left_out);
-    metrics_write_envoy(text, generation, &left_out);
+    write_services(text, gateway->services, generation, &left_out);
     metrics_write_store(text, gateway);
     write_certificate(text, generation, now);
     write_observers(text, gateway);

@@ -35,11 +35,6 @@ void metrics_write_money(struct exposition *text, struct gateway *gateway,
                          const struct generation *generation, tg_ms now,
                          struct metrics_left_out *left_out);
 
-/* ---- metrics_envoy.c */
-
-void metrics_write_envoy(struct exposition *text, const struct generation *generation,
-                         struct metrics_left_out *left_out);
-
 /* ---- metrics_store.c */
 
 void metrics_write_store(struct exposition *text, struct gateway *gateway);

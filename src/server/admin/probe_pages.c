@@ -8,7 +8,7 @@
 #include <stdio.h>
 
 #include "server/admin/metrics_page.h"
-#include "server/serve/control.h"
+#include "server/runtime/control.h"
 
 static void probe_pages_answer(struct http_inbound *in, int status, struct slice type,
                                struct slice body)

@@ -3,11 +3,13 @@
  * No token: it says no more than a connection does. All services stand and fall together, so the
  * state is one, that of /readyz; what differs is only whether a name is known.
  */
+#include <assert.h>
 #include <grpc/health/v1/health.pb-c.h>
 #include <string.h>
 
 #include "server/admin/probe_pages.h"
-#include "server/serve/rpc_internal.h"
+#include "server/admin/rpc_monitor_internal.h"
+#include "server/runtime/service.h"
 
 typedef Grpc__Health__V1__HealthCheckResponse__ServingStatus serving_status;
 #define STATUS(word) GRPC__HEALTH__V1__HEALTH_CHECK_RESPONSE__SERVING_STATUS__##word
@@ -28,16 +30,16 @@ static struct health_watch *watch_of(struct grpc_call *call)
 /* What envoyproxy/ratelimit calls itself: who has moved from there asks for it. */
 #define RATELIMIT "ratelimit"
 
-static bool is_known(const char *name)
+static bool is_known(const struct worker *worker, const char *name)
 {
-    static const struct grpc_service *const ALL[] = {&rpc_admission, &rpc_monitor, &rpc_health,
-                                                     &rpc_envoy};
+    const struct service_table *table = worker->gateway->services;
 
     if (*name == '\0' || strcmp(name, RATELIMIT) == 0)
         return true;
-    for (size_t i = 0; i < sizeof ALL / sizeof ALL[0]; i++)
-        if (strcmp(ALL[i]->name, name) == 0)
-            return true;
+    for (size_t i = 0; i < table->n; i++)
+        for (size_t k = 0; k < table->list[i]->n_rpcs; k++)
+            if (strcmp(table->list[i]->rpcs[k]->name, name) == 0)
+                return true;
     return false;
 }
 
@@ -57,7 +59,7 @@ static void rpc_health_check(struct grpc_call *call, const ProtobufCMessage *mes
     const Grpc__Health__V1__HealthCheckRequest *request = (const void *)message;
     Grpc__Health__V1__HealthCheckResponse reply = GRPC__HEALTH__V1__HEALTH_CHECK_RESPONSE__INIT;
 
-    if (!is_known(request->service)) {
+    if (!is_known(rpc_worker(call), request->service)) {
         grpc_finish(call, GRPC_NOT_FOUND, "there is no such service here");
         return;
     }
@@ -77,7 +79,7 @@ static void rpc_health_tell(struct grpc_call *call, serving_status status)
 }
 
 /* A reader that does not read is told the state it finds when it does, not all there were. */
-static void rpc_health_look(struct rpc_watcher *watcher)
+static void rpc_health_poll(struct rpc_watcher *watcher)
 {
     struct grpc_call *call = watcher->call;
     serving_status now = status_now(call);
@@ -88,15 +90,19 @@ static void rpc_health_look(struct rpc_watcher *watcher)
 
 static void rpc_health_cancel(struct grpc_call *call)
 {
-    if (watch_of(call)->watcher.from != NULL)
-        rpc_of(call)->n_health_watchers--;
-    rpc_unwatch(rpc_of(call), &watch_of(call)->watcher);
+    struct admin_worker *admin = rpc_worker(call)->admin;
+
+    if (!watch_of(call)->watcher.watching)
+        return;
+    assert(admin->n_health_watchers > 0);
+    admin->n_health_watchers--;
+    rpc_unwatch(&watch_of(call)->watcher);
 }
 
 static void rpc_health_drain(struct grpc_call *call)
 {
-    if (watch_of(call)->watcher.from != NULL)
-        rpc_health_look(&watch_of(call)->watcher);
+    if (watch_of(call)->watcher.watching)
+        rpc_health_poll(&watch_of(call)->watcher);
     rpc_health_cancel(call);
     grpc_finish(call, GRPC_UNAVAILABLE, "the server ends");
 }
@@ -106,16 +112,16 @@ static void watch(struct grpc_call *call, const ProtobufCMessage *message)
     const Grpc__Health__V1__HealthCheckRequest *request = (const void *)message;
     struct health_watch *state = watch_of(call);
 
-    if (rpc_of(call)->n_health_watchers >= RPC_HEALTH_WATCHERS_MAX) {
+    if (rpc_worker(call)->admin->n_health_watchers >= RPC_HEALTH_WATCHERS_MAX) {
         grpc_finish(call, GRPC_RESOURCE_EXHAUSTED,
                     "there are as many watchers as there may be, 8192 on a worker");
         return;
     }
-    rpc_of(call)->n_health_watchers++;
-    state->known = is_known(request->service);
-    rpc_watch(call, &state->watcher, rpc_health_look);
+    rpc_worker(call)->admin->n_health_watchers++;
+    state->known = is_known(rpc_worker(call), request->service);
+    rpc_watch(call, &state->watcher, rpc_health_poll);
     rpc_health_tell(call, state->known ? status_now(call) : STATUS(SERVICE_UNKNOWN));
-    if (rpc_of(call)->draining)
+    if (rpc_worker(call)->rpc->draining)
         rpc_health_drain(call);
 }
 

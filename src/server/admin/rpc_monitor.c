@@ -7,14 +7,15 @@
  * is slower than the refusals is overtaken by the ring and told how many it has missed. After a
  * reload it is asked again who it is: a token that has been replaced opens nothing any more.
  */
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "server/admin/admin_server.h"
+#include "server/admin/rpc_monitor_internal.h"
 #include "server/obs/watch.h"
-#include "server/serve/rpc_internal.h"
 
-enum { AT_ONCE = 500 * RPC_TURN_MS / 1000 };
+enum { AT_ONCE = 500 * RPC_POLL_MS / 1000 };
 
 /* What a watcher wants to see; "": all. Cut as the entries are. */
 struct filter {
@@ -100,8 +101,9 @@ static void rpc_monitor_cancel(struct grpc_call *call)
 
     if (state->filter == NULL)
         return;
-    rpc_unwatch(rpc_of(call), &state->watcher);
-    rpc_of(call)->n_denial_watchers--;
+    rpc_unwatch(&state->watcher);
+    assert(rpc_worker(call)->admin->n_denial_watchers > 0);
+    rpc_worker(call)->admin->n_denial_watchers--;
     free(state->filter);
     state->filter = NULL;
 }
@@ -121,7 +123,7 @@ static bool is_granted(struct grpc_call *call)
     return rpc_authenticate_admin(call);
 }
 
-static void rpc_monitor_look(struct rpc_watcher *watcher)
+static void rpc_monitor_poll(struct rpc_watcher *watcher)
 {
     struct grpc_call *call = watcher->call;
     struct denial_watch *state = watch_of(call);
@@ -163,9 +165,9 @@ static void watch(struct grpc_call *call, const ProtobufCMessage *message)
 {
     const Tollgate__V1__WatchRequest *request = (const void *)message;
     struct denial_watch *state = watch_of(call);
-    struct rpc *rpc = rpc_of(call);
+    struct worker *worker = rpc_worker(call);
 
-    if (rpc->worker->gateway->watch == NULL || rpc->n_denial_watchers >= RPC_WATCHERS_MAX ||
+    if (worker->gateway->watch == NULL || worker->admin->n_denial_watchers >= RPC_WATCHERS_MAX ||
         (state->filter = calloc(1, sizeof *state->filter)) == NULL) {
         grpc_finish(call, GRPC_RESOURCE_EXHAUSTED,
                     "there are as many watchers as there may be, 16 on a worker");
@@ -174,13 +176,13 @@ static void watch(struct grpc_call *call, const ProtobufCMessage *message)
     watch_text(state->filter->tenant, sizeof state->filter->tenant, slice_of(request->tenant));
     watch_text(state->filter->model, sizeof state->filter->model, slice_of(request->model));
     watch_text(state->filter->reason, sizeof state->filter->reason, slice_of(request->reason));
-    state->place = watch_end(rpc->worker->gateway->watch);
-    state->missed = watch_missed(rpc->worker->gateway->watch);
-    state->generation = rpc->worker->generation->number;
-    rpc->n_denial_watchers++;
-    rpc_watch(call, &state->watcher, rpc_monitor_look);
+    state->place = watch_end(worker->gateway->watch);
+    state->missed = watch_missed(worker->gateway->watch);
+    state->generation = worker->generation->number;
+    worker->admin->n_denial_watchers++;
+    rpc_watch(call, &state->watcher, rpc_monitor_poll);
     grpc_start(call);
-    if (rpc->draining)
+    if (worker->rpc->draining)
         rpc_monitor_drain(call);
 }
 

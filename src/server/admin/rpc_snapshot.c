@@ -11,16 +11,15 @@
 #include <string.h>
 
 #include "server/admin/probe_pages.h"
+#include "server/admin/rpc_monitor_internal.h"
 #include "server/admin/snapshot.h"
-#include "server/serve/control.h"
-#include "server/serve/rpc_internal.h"
 
 enum { GATES = 2 };
 
 /* All that the message points to. */
 struct rpc_snapshot {
-    struct rpc_snapshot *next, **from; /* among those of the worker; its thread's */
-    struct rpc *rpc;
+    LIST_ENTRY(rpc_snapshot) link; /* among those of the worker, by its thread */
+    struct worker *worker;
     struct grpc_call *call; /* null: the client has left; of the worker's thread */
     bool without_json;
     struct net_post making, made;
@@ -133,7 +132,7 @@ static void write_json(struct rpc_snapshot *snapshot, struct gateway *gateway,
 
 static void rpc_snapshot_write_all(struct rpc_snapshot *snapshot)
 {
-    struct gateway *gateway = snapshot->rpc->worker->gateway;
+    struct gateway *gateway = snapshot->worker->gateway;
     const struct generation *generation = gateway->generations;
     Tollgate__V1__Snapshot *message = &snapshot->message;
     const char *unready = probe_unready(gateway, &generation->config);
@@ -166,7 +165,7 @@ static void make(void *arg)
     struct rpc_snapshot *snapshot = arg;
 
     rpc_snapshot_write_all(snapshot);
-    net_loop_post(snapshot->rpc->worker->loop, &snapshot->made);
+    net_loop_post(snapshot->worker->loop, &snapshot->made);
 }
 
 /* ---- on the worker's ---- */
@@ -182,9 +181,7 @@ static struct asking *asking_of(struct grpc_call *call)
 
 static void free_snapshot(struct rpc_snapshot *snapshot)
 {
-    *snapshot->from = snapshot->next;
-    if (snapshot->next != NULL)
-        snapshot->next->from = snapshot->from;
+    LIST_REMOVE(snapshot, link);
     json_writer_fini(&snapshot->json);
     free(snapshot);
 }
@@ -207,26 +204,22 @@ void rpc_snapshot_message(struct grpc_call *call, const ProtobufCMessage *messag
 {
     const Tollgate__V1__GetSnapshotRequest *request = (const void *)message;
     struct rpc_snapshot *snapshot = calloc(1, sizeof *snapshot);
-    struct rpc *rpc = rpc_of(call);
+    struct worker *worker = rpc_worker(call);
 
     if (snapshot == NULL) {
         grpc_finish(call, GRPC_UNAVAILABLE, "there is no memory for a snapshot");
         return;
     }
-    snapshot->rpc = rpc;
+    snapshot->worker = worker;
     snapshot->call = call;
     snapshot->without_json = request->without_json;
     json_writer_init(&snapshot->json);
     net_post_init(&snapshot->making, make, snapshot);
     net_post_init(&snapshot->made, send_made, snapshot);
-    snapshot->next = rpc->snapshots;
-    snapshot->from = &rpc->snapshots;
-    if (snapshot->next != NULL)
-        snapshot->next->from = &snapshot->next;
-    rpc->snapshots = snapshot;
+    LIST_INSERT_HEAD(&worker->admin->snapshots, snapshot, link);
     asking_of(call)->snapshot = snapshot;
-    if (rpc->worker->gateway->control != NULL)
-        net_loop_post(rpc->worker->gateway->control, &snapshot->making);
+    if (worker->gateway->control != NULL)
+        net_loop_post(worker->gateway->control, &snapshot->making);
     else
         make(snapshot);
 }
@@ -237,12 +230,15 @@ void rpc_snapshot_cancel(struct grpc_call *call)
         asking_of(call)->snapshot->call = NULL;
 }
 
-void rpc_snapshot_free_all(struct rpc *rpc)
+void rpc_snapshot_free_all(struct admin_worker *admin)
 {
-    while (rpc->snapshots != NULL) {
-        if (rpc->worker->gateway->control != NULL)
-            net_loop_unpost(rpc->worker->gateway->control, &rpc->snapshots->making);
-        net_loop_unpost(rpc->worker->loop, &rpc->snapshots->made);
-        free_snapshot(rpc->snapshots);
+    struct net_loop *control = admin->worker->gateway->control;
+    struct rpc_snapshot *snapshot;
+
+    while ((snapshot = LIST_FIRST(&admin->snapshots)) != NULL) {
+        if (control != NULL)
+            net_loop_unpost(control, &snapshot->making);
+        net_loop_unpost(admin->worker->loop, &snapshot->made);
+        free_snapshot(snapshot);
     }
 }

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "server/runtime/gateway.h"
-#include "server/runtime/reload.h"
 
 /* Ten a second. */
 enum { LOOKS_TO_CONNECT = 10 };
@@ -137,37 +136,4 @@ void state_log_update(struct state_log *state_log, struct gateway *gateway,
         look_at_ledger(state_log, gateway);
     if (gateway->remote != NULL)
         look_at_store(state_log, gateway, &generation->config.store);
-}
-
-/* ---- Configurations ------------------------------------------------------------------------- */
-
-static void log_problems(struct log *log, const struct config_problems *problems)
-{
-    for (size_t i = 0; i < problems->n; i++) {
-        const struct config_problem *at = &problems->list[i];
-        const struct log_field fields[] = {
-            LOG_TEXT("file", at->file), LOG_NUMBER("line", (int64_t)at->line),
-            LOG_NUMBER("column", (int64_t)at->column), LOG_TEXT("text", at->text)};
-        bool warning = at->warning && !at->missing;
-        log_event(log, warning ? LOG_WARN : LOG_ERROR,
-                  warning ? "warning of the configuration" : "error in the configuration", fields,
-                  4);
-    }
-}
-
-void state_log_reload(struct log *log, const struct reload_result *result, const char *why)
-{
-    const struct log_field fields[] = {LOG_TEXT("why", why),
-                                       LOG_NUMBER("generation", (int64_t)result->generation),
-                                       LOG_TEXT("hash", result->hash),
-                                       LOG_TEXT("failure", result->failure ? result->failure : "")};
-
-    log_problems(log, result->problems);
-    log_event(log, result->ok ? LOG_INFO : LOG_ERROR,
-              result->ok ? "the configuration was read again" : "the configuration stays as it is",
-              fields, 4);
-    for (size_t i = 0; i < result->n_restart; i++) {
-        const struct log_field what[] = {LOG_TEXT("what", result->restart[i])};
-        log_event(log, LOG_WARN, "this change needs a restart", what, 1);
-    }
 }

@@ -1,5 +1,5 @@
-/* state_log.h - what changes by itself, as lines of the log: limits that laws move, the ledger's
- * state, configurations that were read again.
+/* state_log.h - what changes by itself, as lines of the log: limits that laws move, and the
+ * states of the ledger and the store.
  *
  * The library writes no lines. So the control thread looks, when it does its chores, at the limit
  * of each gate whose law is vegas, and logs those that have moved since it last looked: every step,
@@ -12,8 +12,6 @@
 #include "server/obs/log.h"
 #include "server/remote/remote.h"
 #include "server/runtime/generation.h"
-
-struct reload_result;
 
 struct state_log {
     enum ledger_health ledger;
@@ -31,8 +29,5 @@ void state_log_fini(struct state_log *state_log);
 /* Looks for what has changed. */
 void state_log_update(struct state_log *state_log, struct gateway *gateway,
                       const struct generation *generation);
-
-/* A configuration has been read again, or not. */
-void state_log_reload(struct log *log, const struct reload_result *result, const char *why);
 
 #endif

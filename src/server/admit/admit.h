@@ -32,6 +32,7 @@
 
 #include "server/dialect/replies.h"
 #include "server/runtime/gateway.h"
+#include "server/runtime/service.h"
 #include "server/runtime/worker.h"
 
 #define ADMIT_TTL_DEFAULT 30000  /* ms; less where `gate.lease_ttl` is less, which is the most */
@@ -166,18 +167,12 @@ bool admit_connection_is_held(struct worker *worker, uint64_t connection);
 
 /* ---- Of workers and the gateway ---- */
 
-/* The secret of lease ids, and what is to end with a connection. False: no memory, or the system
- * gives no randomness. */
-bool admit_new(struct admit **admit);
-void admit_free(struct admit *admit);
+extern const struct service admit_service;
 
 /* From the control thread: forgets bound leases that have expired. */
 void admit_tick(struct gateway *gateway, tg_ms now);
 
 /* What is kept for leases that end with a connection; for tests and metrics. */
 size_t admit_count_bound(struct gateway *gateway);
-
-/* After its last call. */
-void admit_worker_fini(struct worker *worker);
 
 #endif

@@ -1,4 +1,10 @@
-/* admit_api.c - the Admit service as JSON over HTTP. See admit_api.h.
+/* admit_api.c - the Admit service as JSON over HTTP, on the gateway's own listener.
+ *
+ *     POST /tollgate/v1/admit, /release, /heartbeat, /peek      JSON in, JSON out
+ *     GET  /tollgate/v1/admit?tenant=...                        204 or 403, for nginx auth_request
+ *
+ * docs/api.md has the messages. Without `callers` in the configuration there is nothing here, and
+ * the paths are anybody's.
  *
  *     head --> (body) --> asked --> answered
  *       |         |         |          |
@@ -10,16 +16,17 @@
  *
  * An exchange belongs to its worker's thread.
  */
-#include "server/admit/admit_api.h"
-
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "lib/core/num.h"
+#include "lib/core/problem.h"
 #include "server/admit/admit_internal.h"
 #include "server/admit/admit_read.h"
 #include "server/admit/admit_write.h"
+#include "server/admit/rpc_admission_internal.h"
+#include "server/runtime/control.h"
 #include "server/runtime/held_body.h"
 
 enum { BODY_MAX = 128 << 10 };
@@ -27,7 +34,7 @@ enum { BODY_MAX = 128 << 10 };
 enum method { METHOD_ADMIT, METHOD_RELEASE, METHOD_HEARTBEAT, METHOD_PEEK, METHOD_QUERY };
 
 struct api {
-    const struct exchange_ops *ops; /* the first of its members: see worker.h */
+    const struct service *service; /* the first of its members: see service.h */
     struct worker *worker;
     struct http_inbound *in;
     enum method method;
@@ -39,8 +46,6 @@ struct api {
     size_t lease_bytes;
     struct held_body body;
 };
-
-static const struct exchange_ops api_ops;
 
 /* ---- replies ---- */
 
@@ -279,14 +284,6 @@ static void admit_api_gone(struct http_inbound *in, enum http_why why)
     free(api);
 }
 
-static void admit_api_room(struct http_inbound *in)
-{
-    (void)in;
-}
-
-static const struct exchange_ops api_ops = {
-    .data = admit_api_data, .end = admit_api_end, .room = admit_api_room, .gone = admit_api_gone};
-
 /* ---- the head ---- */
 
 /* False: the path is none of ours. */
@@ -352,7 +349,7 @@ static struct api *api_new(struct worker *worker, struct http_inbound *in, enum 
 
     if (api == NULL)
         return NULL;
-    api->ops = &api_ops;
+    api->service = &admit_service;
     api->worker = worker;
     api->in = in;
     api->method = method;
@@ -364,7 +361,7 @@ static struct api *api_new(struct worker *worker, struct http_inbound *in, enum 
     return api;
 }
 
-bool admit_api_begin(struct worker *worker, struct http_inbound *in)
+static bool admit_api_begin(struct worker *worker, struct http_inbound *in)
 {
     enum method method;
     struct refusal why;
@@ -380,3 +377,56 @@ bool admit_api_begin(struct worker *worker, struct http_inbound *in)
         act(api);
     return true;
 }
+
+/* ---- the service ---- */
+
+static bool admit_service_open(struct gateway *gateway, struct tg_problem *problem)
+{
+    return admit_new(&gateway->admit) ||
+           problem_fail(problem, "gateway: no memory, or the system gives no randomness");
+}
+
+static void admit_service_close(struct gateway *gateway)
+{
+    admit_free(gateway->admit);
+    gateway->admit = NULL;
+}
+
+static bool admit_service_start(struct worker *worker, struct tg_problem *problem)
+{
+    if (!admit_worker_start(worker, problem))
+        return false;
+    if (rpc_admission_start(worker, problem))
+        return true;
+    admit_worker_stop(worker);
+    return false;
+}
+
+static void admit_service_stop(struct worker *worker)
+{
+    rpc_admission_stop(worker);
+    admit_worker_stop(worker);
+}
+
+static void admit_service_tick(struct control *control, tg_ms now)
+{
+    admit_tick(control->gateway, now);
+}
+
+static const struct grpc_service *const RPCS[] = {&rpc_admission};
+
+const struct service admit_service = {.name = "admit",
+                                      .listeners = SERVICE_ON_GATEWAY,
+                                      .begin = admit_api_begin,
+                                      .data = admit_api_data,
+                                      .end = admit_api_end,
+                                      .gone = admit_api_gone,
+                                      .rpcs = RPCS,
+                                      .n_rpcs = 1,
+                                      .connection_closed = admit_connection_closed,
+                                      .connection_is_kept = admit_connection_is_held,
+                                      .start = admit_service_start,
+                                      .stop = admit_service_stop,
+                                      .tick = admit_service_tick,
+                                      .open = admit_service_open,
+                                      .close = admit_service_close};

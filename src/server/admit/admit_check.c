@@ -15,6 +15,7 @@
 #include "io/text/utf8.h"
 #include "server/admit/admit_internal.h"
 #include "server/obs/watch.h"
+#include "server/tenancy/callers.h"
 #include "server/tenancy/trust.h"
 #include "server/tenancy/virtual_key.h"
 
@@ -46,18 +47,6 @@ void admit_fail(struct admit_reply *reply, enum admit_status status, const char 
 
 /* ---- callers ---- */
 
-/* All are compared, and each takes the same time: nothing can be learned from how long it took. */
-static const struct config_caller *admit_check_find(const struct config *config,
-                                                    const uint8_t hash[32])
-{
-    const struct config_caller *found = NULL;
-
-    for (size_t i = 0; i < config->n_callers; i++)
-        if (virtual_key_equal(config->callers[i].token_sha256, hash))
-            found = &config->callers[i];
-    return found;
-}
-
 bool admit_authenticate(struct worker *worker, const struct http_head *head,
                         struct admit_caller *caller, struct refusal *why)
 {
@@ -80,7 +69,7 @@ bool admit_authenticate(struct worker *worker, const struct http_head *head,
     }
     caller->generation = worker->generation->number;
     caller->entry = virtual_key_hash(token, caller->hash)
-                        ? admit_check_find(&worker->generation->config, caller->hash)
+                        ? caller_find(&worker->generation->config, caller->hash)
                         : NULL;
     if (caller->entry == NULL)
         refusal_init(why, REPLY_INVALID_API_KEY, "the token is of none of the `callers`");
@@ -92,7 +81,7 @@ const struct config_caller *admit_entry(struct worker *worker, struct admit_call
 {
     if (caller->generation != worker->generation->number) {
         caller->generation = worker->generation->number;
-        caller->entry = admit_check_find(&worker->generation->config, caller->hash);
+        caller->entry = caller_find(&worker->generation->config, caller->hash);
     }
     if (caller->entry == NULL)
         admit_fail(reply, ADMIT_UNAUTHENTICATED, NULL, "the token is of none of the `callers`");

@@ -15,6 +15,7 @@
 
 struct bound_lease;
 struct bound_connection;
+struct rpc_admission_worker;
 
 struct bound_leases {
     pthread_mutex_t lock;
@@ -56,6 +57,13 @@ struct admit {
     struct bound_leases bound;
 };
 
+/* What the service keeps on a worker; of its thread. */
+struct admit_worker {
+    LIST_HEAD(, admit_pending) accounts; /* questions whose leases were charged at its port */
+    LIST_HEAD(, admit_pending) spare;    /* structs of questions that have ended */
+    struct rpc_admission_worker *rpc;    /* of Admission by gRPC; null: listen.grpc is not set */
+};
+
 /* ---- admit_lease.c: the ids of leases ---- */
 
 /* What an id says. */
@@ -66,6 +74,11 @@ struct admit_lease {
 };
 
 #define ADMIT_TTL_MAX ((tg_ms)1 << 46) /* what an id has room for */
+
+/* The secret of lease ids, and what is to end with a connection. False: no memory, or the system
+ * gives no randomness. */
+bool admit_new(struct admit **admit);
+void admit_free(struct admit *admit);
 
 void admit_lease_write(const struct gateway *gateway, const char *caller,
                        const struct admit_lease *lease, char text[ADMIT_LEASE_BYTES]);
@@ -229,5 +242,12 @@ void admit_report_error(struct worker *worker, const struct config_caller *entry
                         const struct admit_reply *reply);
 void admit_report_refusal(struct worker *worker, const struct config_caller *entry,
                           const struct refusal *why);
+
+/* ---- admit_pending.c, of a worker ---- */
+
+bool admit_worker_start(struct worker *worker, struct tg_problem *problem);
+
+/* After its last request. */
+void admit_worker_stop(struct worker *worker);
 
 #endif

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/core/problem.h"
 #include "server/admit/admit_internal.h"
 
 static void account_closed(void *arg)
@@ -26,7 +27,7 @@ static void pending_woken(void *arg)
 
 struct admit_pending *admit_pending_get(struct worker *worker)
 {
-    struct admit_pending *pending = LIST_FIRST(&worker->spare_pending);
+    struct admit_pending *pending = LIST_FIRST(&worker->admit->spare);
 
     if (pending != NULL) {
         assert(pending->state == ADMIT_SPARE && pending->worker == worker);
@@ -53,7 +54,7 @@ void admit_pending_put(struct admit_pending *pending)
     if (pending->generation != NULL)
         generation_drop(pending->generation, worker->number);
     pending->generation = NULL;
-    LIST_INSERT_HEAD(&worker->spare_pending, pending, list);
+    LIST_INSERT_HEAD(&worker->admit->spare, pending, list);
 }
 
 /* ---- keeping ---- */
@@ -89,7 +90,7 @@ enum tg_err admit_pending_keep(struct admit_pending *pending)
 void admit_account_open(struct admit_pending *account)
 {
     assert(account->run.is_charged && account->generation != NULL);
-    LIST_INSERT_HEAD(&account->worker->accounts, account, list);
+    LIST_INSERT_HEAD(&account->worker->admit->accounts, account, list);
 }
 
 void admit_account_close(struct admit_pending *account, int64_t actual)
@@ -98,18 +99,32 @@ void admit_account_close(struct admit_pending *account, int64_t actual)
     net_loop_post(account->worker->loop, &account->closing);
 }
 
-void admit_worker_fini(struct worker *worker)
+/* ---- a worker ---- */
+
+bool admit_worker_start(struct worker *worker, struct tg_problem *problem)
 {
+    worker->admit = calloc(1, sizeof *worker->admit);
+    if (worker->admit == NULL)
+        return problem_fail(problem, "no memory for a worker");
+    LIST_INIT(&worker->admit->accounts);
+    LIST_INIT(&worker->admit->spare);
+    return true;
+}
+
+void admit_worker_stop(struct worker *worker)
+{
+    struct admit_worker *admit = worker->admit;
     struct admit_pending *pending;
 
-    while ((pending = LIST_FIRST(&worker->accounts)) !=
-           NULL) { /* their leases end with the process */
-        if (worker->loop != NULL)
-            net_loop_unpost(worker->loop, &pending->closing);
+    /* Their leases end with the process. */
+    while ((pending = LIST_FIRST(&admit->accounts)) != NULL) {
+        net_loop_unpost(worker->loop, &pending->closing);
         admit_step(pending, &(struct admit_event){.kind = ADMIT_CLOSE, .actual = -1});
     }
-    while ((pending = LIST_FIRST(&worker->spare_pending)) != NULL) {
+    while ((pending = LIST_FIRST(&admit->spare)) != NULL) {
         LIST_REMOVE(pending, list);
         free(pending);
     }
+    free(admit);
+    worker->admit = NULL;
 }

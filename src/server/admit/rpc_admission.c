@@ -4,10 +4,12 @@
  * case, or later from the loop; what waits is in the call's state and is given up when the client
  * is. So is the lease of an answer that the client did not stay for.
  */
+#include <stdlib.h>
 #include <string.h>
 
+#include "lib/core/problem.h"
 #include "server/admit/admit_internal.h"
-#include "server/serve/rpc_internal.h"
+#include "server/admit/rpc_admission_internal.h"
 
 struct admission {
     struct admit_caller caller;
@@ -202,7 +204,7 @@ static void heartbeat(struct grpc_call *call, const ProtobufCMessage *message)
 {
     Tollgate__V1__HeartbeatReply out;
     struct admit_reply error;
-    enum admit_status status = rpc_heartbeat(rpc_of(call), &admission_of(call)->caller,
+    enum admit_status status = rpc_heartbeat(rpc_worker(call), &admission_of(call)->caller,
                                              (const void *)message, &out, &error);
 
     if (status == ADMIT_DECIDED)
@@ -244,3 +246,22 @@ static const struct grpc_method METHODS[] = {
 
 const struct grpc_service rpc_admission = {"tollgate.v1.Admission", METHODS,
                                            sizeof METHODS / sizeof METHODS[0]};
+
+/* ---- a worker ---- */
+
+bool rpc_admission_start(struct worker *worker, struct tg_problem *problem)
+{
+    if (worker->generation->config.listen.grpc == NULL)
+        return true;
+    worker->admit->rpc = calloc(1, sizeof *worker->admit->rpc);
+    return worker->admit->rpc != NULL || problem_fail(problem, "no memory for a worker");
+}
+
+void rpc_admission_stop(struct worker *worker)
+{
+    if (worker->admit->rpc == NULL)
+        return;
+    rpc_stream_free_spare(worker);
+    free(worker->admit->rpc);
+    worker->admit->rpc = NULL;
+}

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "server/admit/admit_internal.h"
-#include "server/serve/rpc_internal.h"
+#include "server/admit/rpc_admission_internal.h"
 
 /* ---- asks ---- */
 
@@ -172,10 +172,11 @@ const char *rpc_read_release(const Tollgate__V1__ReleaseRequest *message,
     return NULL;
 }
 
-enum admit_status rpc_heartbeat(struct rpc *rpc, struct admit_caller *caller,
+enum admit_status rpc_heartbeat(struct worker *worker, struct admit_caller *caller,
                                 const Tollgate__V1__HeartbeatRequest *message,
                                 Tollgate__V1__HeartbeatReply *reply, struct admit_reply *error)
 {
+    struct rpc_admission_worker *rpc = worker->admit->rpc;
     size_t n = message->n_lease_ids;
     tg_ms next = 0;
 
@@ -183,7 +184,7 @@ enum admit_status rpc_heartbeat(struct rpc *rpc, struct admit_caller *caller,
     for (size_t i = 0; i < n && i < ADMIT_HEARTBEAT_MAX; i++)
         rpc->ids[i] = slice_of(message->lease_ids[i]);
     enum admit_status status =
-        admit_heartbeat(rpc->worker, caller, rpc->ids, n, rpc->live, &next, error);
+        admit_heartbeat(worker, caller, rpc->ids, n, rpc->live, &next, error);
     if (status != ADMIT_DECIDED)
         return status;
     reply->live_ids = rpc->live_ids;

@@ -11,7 +11,7 @@
  */
 #include <stdlib.h>
 
-#include "server/serve/rpc_internal.h"
+#include "server/admit/rpc_admission_internal.h"
 
 enum { WAITING_MAX = 1024 };
 
@@ -42,7 +42,7 @@ static struct stream *stream_of(struct grpc_call *call)
 
 static struct rpc_ask *take_ask(struct grpc_call *call, uint64_t id)
 {
-    struct rpc *rpc = rpc_of(call);
+    struct rpc_admission_worker *rpc = rpc_worker(call)->admit->rpc;
     struct rpc_ask *ask = rpc->spare;
 
     if (ask != NULL)
@@ -55,14 +55,16 @@ static struct rpc_ask *take_ask(struct grpc_call *call, uint64_t id)
 
 static void give_ask(struct rpc_ask *ask)
 {
-    struct rpc *rpc = rpc_of(ask->call);
+    struct rpc_admission_worker *rpc = rpc_worker(ask->call)->admit->rpc;
 
     ask->next = rpc->spare;
     rpc->spare = ask;
 }
 
-void rpc_stream_free_spare(struct rpc *rpc)
+void rpc_stream_free_spare(struct worker *worker)
 {
+    struct rpc_admission_worker *rpc = worker->admit->rpc;
+
     while (rpc->spare != NULL) {
         struct rpc_ask *ask = rpc->spare;
         rpc->spare = ask->next;
@@ -222,7 +224,7 @@ static void heartbeat(struct grpc_call *call, uint64_t id,
     Tollgate__V1__HeartbeatReply out;
     struct admit_reply error;
     enum admit_status status =
-        rpc_heartbeat(rpc_of(call), &stream_of(call)->caller, message, &out, &error);
+        rpc_heartbeat(rpc_worker(call), &stream_of(call)->caller, message, &out, &error);
 
     if (status != ADMIT_DECIDED) {
         send_error(call, id, rpc_fault(rpc_worker(call), &stream_of(call)->caller, &error),
@@ -237,7 +239,7 @@ static void heartbeat(struct grpc_call *call, uint64_t id,
 
 void rpc_stream_begin(struct grpc_call *call)
 {
-    if (rpc_authenticate(call, &stream_of(call)->caller) && rpc_of(call)->draining)
+    if (rpc_authenticate(call, &stream_of(call)->caller) && rpc_worker(call)->rpc->draining)
         rpc_stream_drain(call);
 }
 

@@ -35,11 +35,10 @@
 #include "io/text/slice.h"
 #include "server/config/config.h"
 #include "server/config/envoy_rules.h"
+#include "server/runtime/service.h"
 #include "server/tenancy/limit_book.h"
 #include "tollgate.h"
 
-struct generation;
-struct http_inbound;
 struct worker;
 
 #define ENVOY_RLS_DESCRIPTORS_MAX 128 /* of a request; more: ENVOY_RLS_INVALID */
@@ -157,19 +156,11 @@ struct envoy_rls_counts {
 /* Of rule i, in the order of the files; false: there are fewer. */
 bool envoy_rls_get_counts(const struct envoy_rls *rls, size_t i, struct envoy_rls_counts *counts);
 
-/* ---- HTTP ---- */
+/* ---- The service ---- */
 
-struct exchange_ops;
 struct http_head;
 
-/* Takes an exchange if it is for the service: `POST /json`, which asks as the RPC does, and
- * `GET /healthcheck`. False: it is not, or there is no `envoy_rls` in the configuration. To be
- * called from begin(). */
-bool envoy_rls_begin(struct worker *worker, struct http_inbound *in);
-
-/* What an exchange that was taken goes on with; null: it was not. What else the listener has as an
- * owner of exchanges begins with a pointer. */
-const struct exchange_ops *envoy_rls_ops(const struct http_inbound *in);
+extern const struct service envoy_service;
 
 /* Whether whoever sent this head may ask, over either wire: where `envoy_rls.auth` is `callers`, it
  * has to bring the token of one. */

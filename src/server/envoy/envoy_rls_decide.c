@@ -16,10 +16,11 @@
 #include <stdlib.h>
 
 #include "lib/core/num.h"
-#include "server/admit/admit.h"
 #include "server/envoy/envoy_rls_internal.h"
 #include "server/remote/remote.h"
 #include "server/runtime/worker.h"
+#include "server/tenancy/callers.h"
+#include "server/tenancy/virtual_key.h"
 
 /* One descriptor that is asked elsewhere. */
 struct remote_ask {
@@ -277,8 +278,11 @@ void envoy_rls_cancel(struct envoy_rls_pending *pending)
 
 bool envoy_rls_may_ask(struct worker *worker, const struct http_head *head)
 {
-    struct admit_caller caller;
+    const struct config *config = &worker->generation->config;
+    uint8_t hash[VIRTUAL_KEY_HASH];
+    struct slice token;
 
-    return worker->generation->config.envoy.auth == 0 ||
-           admit_authenticate(worker, head, &caller, NULL);
+    return config->envoy.auth == 0 ||
+           (virtual_key_find(head->fields, head->n_fields, &token) == VIRTUAL_KEY_FOUND &&
+            virtual_key_hash(token, hash) && caller_find(config, hash) != NULL);
 }

@@ -11,7 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/core/problem.h"
 #include "server/dialect/replies.h"
+#include "server/envoy/envoy_rls_internal.h"
 #include "server/envoy/envoy_rls_message.h"
 #include "server/runtime/held_body.h"
 #include "server/runtime/worker.h"
@@ -19,7 +21,7 @@
 enum { BODY_MAX = 128 << 10 };
 
 struct exchange {
-    const struct exchange_ops *ops; /* the first of its members: see worker.h */
+    const struct service *service; /* the first of its members: see service.h */
     struct worker *worker;
     struct http_inbound *in;
     bool over; /* the reply has gone out */
@@ -27,8 +29,6 @@ struct exchange {
     struct envoy_rls_pending *pending;
     struct held_body body;
 };
-
-static const struct exchange_ops rls_exchange_ops;
 
 /* ---- replies ---- */
 
@@ -124,11 +124,6 @@ static void envoy_rls_http_data(struct http_inbound *in, struct slice bytes)
     }
 }
 
-static void envoy_rls_http_room(struct http_inbound *in)
-{
-    (void)in;
-}
-
 static void envoy_rls_http_gone(struct http_inbound *in, enum http_why why)
 {
     struct exchange *x = in->owner;
@@ -140,20 +135,6 @@ static void envoy_rls_http_gone(struct http_inbound *in, enum http_why why)
     free(x->message);
     held_body_free(&x->body, x->worker->gateway);
     free(x);
-}
-
-static const struct exchange_ops rls_exchange_ops = {.data = envoy_rls_http_data,
-                                                     .end = envoy_rls_http_end,
-                                                     .room = envoy_rls_http_room,
-                                                     .gone = envoy_rls_http_gone};
-
-const struct exchange_ops *envoy_rls_ops(const struct http_inbound *in)
-{
-    const void *first = NULL;
-
-    if (in->owner != NULL)
-        memcpy(&first, in->owner, sizeof first);
-    return first == &rls_exchange_ops ? &rls_exchange_ops : NULL;
 }
 
 /* ---- the head ---- */
@@ -196,7 +177,7 @@ static struct slice path_of(struct slice target)
     return query != NULL ? (struct slice){target.at, (size_t)(query - target.at)} : target;
 }
 
-bool envoy_rls_begin(struct worker *worker, struct http_inbound *in)
+static bool envoy_rls_http_begin(struct worker *worker, struct http_inbound *in)
 {
     struct slice path = path_of(in->head.target);
     bool json = slice_equal(path, SLICE("/json"));
@@ -209,10 +190,55 @@ bool envoy_rls_begin(struct worker *worker, struct http_inbound *in)
         http_inbound_abort(in);
         return true;
     }
-    x->ops = &rls_exchange_ops;
+    x->service = &envoy_service;
     x->worker = worker;
     x->in = in;
     in->owner = x;
     take_head(x, json);
     return true;
 }
+
+/* ---- the service ---- */
+
+static bool envoy_service_read(struct generation *generation, const struct generation *before,
+                               struct tg_problem *problem)
+{
+    struct tg_problem why;
+
+    return envoy_rls_new(&generation->config, generation->gateway->book,
+                         before ? before->envoy : NULL, &generation->envoy, &why) == TG_OK ||
+           problem_fail(problem, "envoy_rls: %s", why.text);
+}
+
+static bool envoy_service_want_limits(struct generation *generation)
+{
+    struct tg_problem ignored;
+    struct envoy_rls *again;
+
+    if (envoy_rls_new(&generation->config, generation->gateway->book, generation->envoy, &again,
+                      &ignored) != TG_OK)
+        return false;
+    envoy_rls_free(again);
+    return true;
+}
+
+static void envoy_service_forget(struct generation *generation)
+{
+    envoy_rls_free(generation->envoy);
+    generation->envoy = NULL;
+}
+
+static const struct grpc_service *const RPCS[] = {&rpc_envoy};
+
+const struct service envoy_service = {.name = "envoy",
+                                      .listeners = SERVICE_ON_GRPC,
+                                      .begin = envoy_rls_http_begin,
+                                      .data = envoy_rls_http_data,
+                                      .end = envoy_rls_http_end,
+                                      .gone = envoy_rls_http_gone,
+                                      .rpcs = RPCS,
+                                      .n_rpcs = 1,
+                                      .read = envoy_service_read,
+                                      .want_limits = envoy_service_want_limits,
+                                      .forget = envoy_service_forget,
+                                      .write_metrics = envoy_metrics_write};

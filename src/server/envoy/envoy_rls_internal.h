@@ -123,4 +123,16 @@ struct rls_key {
 bool rls_key_make(struct rls_key *key, struct slice domain, const struct rls_ask *ask);
 void rls_key_free(struct rls_key *key);
 
+/* ---- Of the service ---- */
+
+struct exposition;
+struct generation;
+struct grpc_service;
+
+extern const struct grpc_service rpc_envoy;
+
+/* See write_metrics() of struct service. */
+size_t envoy_metrics_write(struct exposition *text, const struct generation *generation,
+                           size_t most);
+
 #endif

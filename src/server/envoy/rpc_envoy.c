@@ -8,8 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "server/envoy/envoy_rls_internal.h"
 #include "server/envoy/envoy_rls_metadata.h"
-#include "server/serve/rpc_internal.h"
+#include "server/runtime/rpc.h"
 
 typedef Envoy__Service__Ratelimit__V3__RateLimitRequest rls_request;
 typedef Envoy__Service__Ratelimit__V3__RateLimitDescriptor rls_descriptor;

@@ -10,8 +10,6 @@
 #include "server/protect/protect_internal.h"
 #include "server/tenancy/trust.h"
 
-static const struct exchange_ops protect_exchange_ops;
-
 static bool is_admitted(enum protect_state state)
 {
     return state == PROTECT_FORWARDING || state == PROTECT_REPLYING;
@@ -165,7 +163,7 @@ struct protected_call *protect_call_new(struct worker *worker, const struct prot
 
     if (call == NULL)
         return NULL;
-    call->ops = &protect_exchange_ops;
+    call->service = &protect_service;
     call->worker = worker;
     call->gateway = worker->gateway;
     call->generation = worker->generation;
@@ -190,15 +188,18 @@ struct protected_call *protect_call_new(struct worker *worker, const struct prot
     return call;
 }
 
-void protect_begin(struct worker *worker, const struct protected_route *route,
-                   struct http_inbound *in)
+static bool protect_begin(struct worker *worker, struct http_inbound *in)
 {
-    struct protected_call *call = protect_call_new(worker, route, in);
+    const struct protected_route *route = protect_find(worker->generation, in->head.target);
 
+    if (route == NULL)
+        return false;
+    struct protected_call *call = protect_call_new(worker, route, in);
     if (call != NULL)
         protect_step(call, &(struct protect_event){.kind = PROTECT_BEGIN});
     else
         http_inbound_abort(in);
+    return true;
 }
 
 static void client_data(struct http_inbound *in, struct slice bytes)
@@ -221,12 +222,10 @@ static void client_gone(struct http_inbound *in, enum http_why why)
     protect_step(in->owner, &(struct protect_event){.kind = PROTECT_CLIENT_GONE, .why = why});
 }
 
-static const struct exchange_ops protect_exchange_ops = {
-    .data = client_data, .end = client_end, .room = client_room, .gone = client_gone};
-
-const struct exchange_ops *protect_ops(const struct http_inbound *in)
-{
-    const struct protected_call *call = in->owner;
-
-    return call != NULL && call->ops == &protect_exchange_ops ? &protect_exchange_ops : NULL;
-}
+const struct service protect_service = {.name = "protect",
+                                        .listeners = SERVICE_ON_GATEWAY | SERVICE_ON_GRPC,
+                                        .begin = protect_begin,
+                                        .data = client_data,
+                                        .end = client_end,
+                                        .room = client_room,
+                                        .gone = client_gone};

@@ -16,6 +16,7 @@
 #define TG_PROTECT_PROTECT_H
 
 #include "server/runtime/gateway.h"
+#include "server/runtime/service.h"
 #include "server/runtime/worker.h"
 
 /* The route of a request's target; null: none. "/api" is for "/api", "/api/x" and "/api?x", not for
@@ -28,11 +29,6 @@ const struct protected_route *protect_find(const struct generation *generation,
 enum tg_priority protect_priority(const struct protected_route *route, struct slice method,
                                   struct slice target);
 
-/* The ops of an exchange that is a call to a protected route; null: it is another service's. */
-const struct exchange_ops *protect_ops(const struct http_inbound *in);
-
-/* Takes the exchange over, from begin() of the listener to gone(). */
-void protect_begin(struct worker *worker, const struct protected_route *route,
-                   struct http_inbound *in);
+extern const struct service protect_service;
 
 #endif

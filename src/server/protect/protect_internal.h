@@ -78,7 +78,7 @@ struct protect_event {
 };
 
 struct protected_call {
-    const struct exchange_ops *ops; /* the first member: see worker.h */
+    const struct service *service; /* the first member: see service.h */
     struct worker *worker;
     struct gateway *gateway;
     struct generation *generation; /* a reference is held */

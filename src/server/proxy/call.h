@@ -96,7 +96,7 @@ struct attempt {
 #define CALL_TRIED_MAX TG_TRIED_MAX
 
 struct call {
-    const struct exchange_ops *ops; /* the first of its members: see worker.h */
+    const struct service *service; /* the first of its members: see service.h */
     struct worker *worker;
     struct gateway *gateway;
     struct generation *generation;     /* that it began under: held */
@@ -169,10 +169,6 @@ struct call {
     /* The last, because it is large and clears what it needs itself. */
     struct usage_scan scan;
 };
-
-/* ---- call_in.c: the client's side */
-
-extern const struct http_server_ops call_server_ops; /* the listener's context is the worker */
 
 /* ---- call_admit.c */
 

@@ -10,11 +10,10 @@
 #include <string.h>
 
 #include "lib/core/num.h"
-#include "server/admit/admit.h"
-#include "server/admit/admit_api.h"
-#include "server/protect/protect.h"
+#include "lib/core/problem.h"
 #include "server/proxy/call.h"
 #include "server/proxy/model_list.h"
+#include "server/proxy/proxy.h"
 #include "server/tenancy/trust.h"
 #include "server/tenancy/virtual_key.h"
 
@@ -23,17 +22,15 @@ enum {
     BEHIND_EDIT = offsetof(struct call, attempt) + sizeof(struct attempt),
 };
 
-static const struct exchange_ops call_exchange_ops;
-
 /* ---- the struct ---- */
 
 static struct call *call_new(struct worker *worker, struct http_inbound *in)
 {
-    struct call *call = worker->spare;
+    struct call *call = worker->proxy->spare;
 
     if (call) {
-        worker->spare = call->next_spare;
-        worker->n_spare--;
+        worker->proxy->spare = call->next_spare;
+        worker->proxy->n_spare--;
     } else {
         call = malloc(sizeof *call);
         if (call == NULL)
@@ -42,7 +39,7 @@ static struct call *call_new(struct worker *worker, struct http_inbound *in)
     memset(call, 0, offsetof(struct call, attempt.edit));
     memset((char *)call + BEHIND_EDIT, 0, offsetof(struct call, scan) - BEHIND_EDIT);
     usage_scan_init(&call->scan);
-    call->ops = &call_exchange_ops;
+    call->service = &proxy_service;
     call->worker = worker;
     call->gateway = worker->gateway;
     call->generation = worker->generation;
@@ -58,11 +55,11 @@ static struct call *call_new(struct worker *worker, struct http_inbound *in)
     waiter_init(&call->waiter, worker->loop, call_woken, call);
     sse_init(&call->sse);
     in->owner = call;
-    call->next = worker->calls;
-    call->from = &worker->calls;
+    call->next = worker->proxy->calls;
+    call->from = &worker->proxy->calls;
     if (call->next)
         call->next->from = &call->next;
-    worker->calls = call;
+    worker->proxy->calls = call;
     atomic_fetch_add_explicit(&call->gateway->counts.open, 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&call->gateway->counts.calls, 1, memory_order_relaxed);
     return call;
@@ -89,13 +86,13 @@ void call_free(struct call *call)
     if (call->key_generation)
         generation_drop(call->key_generation, worker->number);
     generation_drop(call->generation, worker->number);
-    if (worker->n_spare >= SPARE_MAX) {
+    if (worker->proxy->n_spare >= SPARE_MAX) {
         free(call);
         return;
     }
-    call->next_spare = worker->spare;
-    worker->spare = call;
-    worker->n_spare++;
+    call->next_spare = worker->proxy->spare;
+    worker->proxy->spare = call;
+    worker->proxy->n_spare++;
 }
 
 /* ---- who ---- */
@@ -303,22 +300,14 @@ static bool call_in_check_head(struct call *call)
     return true;
 }
 
-static void call_in_begin(void *context, struct http_inbound *in)
+static bool call_in_begin(struct worker *worker, struct http_inbound *in)
 {
-    struct worker *worker = context;
-    const struct protected_route *guarded = protect_find(worker->generation, in->head.target);
     struct refusal why;
 
-    if (admit_api_begin(worker, in))
-        return;
-    if (guarded) {
-        protect_begin(worker, guarded, in);
-        return;
-    }
     struct call *call = call_new(worker, in);
     if (call == NULL) {
         http_inbound_abort(in);
-        return;
+        return true;
     }
     struct endpoint_match match = endpoint_of(in->head.method, in->head.target);
     call->endpoint = match.endpoint;
@@ -341,6 +330,7 @@ static void call_in_begin(void *context, struct http_inbound *in)
         else if (call_in_check_head(call))
             precheck(call);
     }
+    return true;
 }
 
 /* ---- the body ---- */
@@ -515,71 +505,46 @@ static void call_in_gone(struct http_inbound *in, enum http_why why)
     call_free(call);
 }
 
-static void call_in_refuse(void *context, int status, const char *text,
-                           struct http_refusal *refusal)
+/* ---- the service ---- */
+
+static bool proxy_start(struct worker *worker, struct tg_problem *problem)
 {
-    if (!refusal->begun) /* else its call has told */
-        report_no_request(context, status, text);
-    refusal->type = SLICE("application/json");
-    int n = snprintf(refusal->body, sizeof refusal->body,
-                     "{\"error\":{\"message\":\"%s\",\"type\":\"invalid_request_error\","
-                     "\"code\":\"http_%d\",\"param\":null}}",
-                     text, status);
-    refusal->n = n > 0 && (size_t)n < sizeof refusal->body ? (size_t)n : 0;
+    worker->proxy = calloc(1, sizeof *worker->proxy);
+    return worker->proxy != NULL || problem_fail(problem, "no memory for a worker");
 }
 
-static const struct exchange_ops call_exchange_ops = {
-    .data = call_in_data, .end = call_in_end, .room = call_in_room, .gone = call_in_gone};
-
-/* ---- whoever it belongs to ---- */
-
-/* Null: there was no memory for its owner, and it is being aborted. */
-static const struct exchange_ops *ops_of(const struct http_inbound *in)
+/* A lease ends by itself when nobody renews it: not as long as its call is here. */
+static void proxy_renew(struct worker *worker)
 {
-    const struct exchange_ops *const *first = in->owner;
-
-    return first ? *first : NULL;
+    for (struct call *call = worker->proxy->calls; call; call = call->next)
+        call_renew(call);
 }
 
-static void any_data(struct http_inbound *in, struct slice bytes)
+static void proxy_stop(struct worker *worker)
 {
-    if (ops_of(in))
-        ops_of(in)->data(in, bytes);
+    struct proxy_worker *proxy = worker->proxy;
+    struct call *next;
+
+    while (proxy->calls) { /* their clients have gone, and their replies were read for the usage */
+        struct call *call = proxy->calls;
+        call_settle(call, TG_KEY_CANCELLED, CHARGE_USED);
+        call_free(call);
+    }
+    for (struct call *call = proxy->spare; call; call = next) {
+        next = call->next_spare;
+        free(call);
+    }
+    free(proxy);
+    worker->proxy = NULL;
 }
 
-static void any_end(struct http_inbound *in)
-{
-    if (ops_of(in))
-        ops_of(in)->end(in);
-}
-
-static void any_room(struct http_inbound *in)
-{
-    if (ops_of(in))
-        ops_of(in)->room(in);
-}
-
-static void any_gone(struct http_inbound *in, enum http_why why)
-{
-    if (ops_of(in))
-        ops_of(in)->gone(in, why);
-}
-
-static void closed(void *context, uint64_t connection)
-{
-    admit_connection_closed(context, connection);
-}
-
-static bool is_kept(void *context, uint64_t connection)
-{
-    return admit_connection_is_held(context, connection);
-}
-
-const struct http_server_ops call_server_ops = {.begin = call_in_begin,
-                                                .data = any_data,
-                                                .end = any_end,
-                                                .room = any_room,
-                                                .gone = any_gone,
-                                                .refuse = call_in_refuse,
-                                                .closed = closed,
-                                                .is_kept = is_kept};
+const struct service proxy_service = {.name = "proxy",
+                                      .listeners = SERVICE_ON_GATEWAY,
+                                      .begin = call_in_begin,
+                                      .data = call_in_data,
+                                      .end = call_in_end,
+                                      .room = call_in_room,
+                                      .gone = call_in_gone,
+                                      .start = proxy_start,
+                                      .renew = proxy_renew,
+                                      .stop = proxy_stop};

@@ -11,10 +11,10 @@
 #include <sys/random.h>
 
 #include "io/posix/zone.h"
-#include "server/admit/admit.h"
 #include "server/obs/metrics.h"
 #include "server/remote/remote.h"
 #include "server/runtime/generation_internal.h"
+#include "server/runtime/service.h"
 #include "server/runtime/worker.h"
 
 enum { FLUSH_MS = 50 }; /* how often what was spent is moved from the journal to the database */
@@ -182,8 +182,26 @@ static bool draw(struct gateway *gateway, struct tg_problem *problem)
         return generation_say(problem, "gateway", "the system gives no randomness");
     for (size_t i = 0; i < GATEWAY_NODE_BYTES; i++)
         gateway->node_id[i] = letters[bytes[i] % (sizeof letters - 1)];
-    return admit_new(&gateway->admit) ||
-           generation_say(problem, "gateway", "no memory, or the system gives no randomness");
+    return true;
+}
+
+static bool open_services(struct gateway *gateway, struct tg_problem *problem)
+{
+    for (; gateway->n_open < gateway->services->n; gateway->n_open++) {
+        const struct service *service = gateway->services->list[gateway->n_open];
+        if (service->open != NULL && !service->open(gateway, problem))
+            return false;
+    }
+    return true;
+}
+
+static void close_services(struct gateway *gateway)
+{
+    while (gateway->n_open > 0) {
+        const struct service *service = gateway->services->list[--gateway->n_open];
+        if (service->close != NULL)
+            service->close(gateway);
+    }
 }
 
 /* Takes over the configuration. */
@@ -197,17 +215,19 @@ static bool make_first(struct gateway *gateway, struct config *config, struct tg
     return generation_apply(first, NULL, clock_now_ms(&gateway->clock), problem);
 }
 
-bool gateway_new(struct config *config, const struct clock *clock, size_t n_threads,
-                 struct gateway **made, struct tg_problem *problem)
+bool gateway_new(const struct service_table *services, struct config *config,
+                 const struct clock *clock, size_t n_threads, struct gateway **made,
+                 struct tg_problem *problem)
 {
     struct gateway *gateway = calloc(1, sizeof *gateway);
     bool fine = gateway != NULL || generation_say(problem, "gateway", "no memory");
 
     if (fine) {
+        gateway->services = services;
         gateway->clock = *clock;
         gateway->n_threads = n_threads;
         pthread_mutex_init(&gateway->ring_changes, NULL);
-        fine = draw(gateway, problem);
+        fine = draw(gateway, problem) && open_services(gateway, problem);
     }
     fine = fine && make_store(gateway, problem) && make_remote(gateway, config, problem) &&
            make_metrics(gateway, problem) && open_ledger(gateway, &config->ledger, problem);
@@ -241,11 +261,11 @@ void gateway_free(struct gateway *gateway)
     tg_keyring_free(gateway->ring);
     tg_gate_free(gateway->gate);
     tg_gate_free(gateway->protect_gate);
-    admit_free(gateway->admit);
     for (struct generation *generation = gateway->generations; generation; generation = next) {
         next = generation->next;
         generation_free(generation);
     }
+    close_services(gateway);
     limit_book_free(gateway->book);
     tg_store_free(gateway->store);
     metrics_free(gateway->metrics);

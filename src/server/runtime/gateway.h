@@ -27,6 +27,7 @@ struct admit;
 struct gateway_zone;
 struct log;
 struct metrics;
+struct service_table;
 struct snapshot_memory;
 struct remote;
 struct trace;
@@ -59,6 +60,8 @@ struct last_reload {
 #define GATEWAY_NODE_BYTES 10
 
 struct gateway {
+    const struct service_table *services; /* what it serves */
+    size_t n_open;                        /* services whose open() was true */
     struct clock clock;
     uint64_t seed;
     char node_id[GATEWAY_NODE_BYTES + 1]; /* of this process among others: random, [a-z0-9] */
@@ -95,8 +98,9 @@ struct gateway {
 
 /* Takes the configuration over. Reads zones and certificates, opens the ledger, and makes the first
  * generation, for so many threads. `problem` says what is wrong. */
-bool gateway_new(struct config *config, const struct clock *clock, size_t n_threads,
-                 struct gateway **gateway, struct tg_problem *problem);
+bool gateway_new(const struct service_table *services, struct config *config,
+                 const struct clock *clock, size_t n_threads, struct gateway **gateway,
+                 struct tg_problem *problem);
 
 /* All threads have ended. */
 void gateway_free(struct gateway *gateway);

@@ -15,10 +15,10 @@
 #include <string.h>
 
 #include "lib/core/problem.h"
-#include "server/envoy/envoy_rls.h"
 #include "server/remote/remote.h"
 #include "server/runtime/gateway.h"
 #include "server/runtime/generation_internal.h"
+#include "server/runtime/service.h"
 #include "server/runtime/worker.h"
 #include "server/tenancy/key_index.h"
 
@@ -300,14 +300,16 @@ static bool make_tls(struct generation *generation, struct tg_problem *problem)
 static bool make_limits(struct generation *generation, const struct generation *before,
                         struct tg_problem *problem)
 {
+    const struct service_table *table = generation->gateway->services;
     struct limit_book *book = generation->gateway->book;
     struct tg_problem why;
 
     if (scopes_new(&generation->config, book, &generation->scopes, &why) != TG_OK)
         return generation_say(problem, "limits", why.text);
-    return envoy_rls_new(&generation->config, book, before ? before->envoy : NULL,
-                         &generation->envoy, &why) == TG_OK ||
-           generation_say(problem, "envoy_rls", why.text);
+    for (size_t i = 0; i < table->n; i++)
+        if (table->list[i]->read != NULL && !table->list[i]->read(generation, before, problem))
+            return false;
+    return true;
 }
 
 /* After all limits have been wanted. */
@@ -419,17 +421,17 @@ static void find_pools(struct generation *generation)
 /* What was read before is wanted again. */
 static void set_limits_back(struct generation *before, tg_ms now)
 {
+    const struct service_table *table = before->gateway->services;
     struct limit_book *book = before->gateway->book;
     struct tg_problem ignored;
     struct scopes *again;
-    struct envoy_rls *envoy;
 
     if (scopes_new(&before->config, book, &again, &ignored) != TG_OK)
         return;
     scopes_free(again);
-    if (envoy_rls_new(&before->config, book, before->envoy, &envoy, &ignored) != TG_OK)
-        return;
-    envoy_rls_free(envoy);
+    for (size_t i = 0; i < table->n; i++)
+        if (table->list[i]->want_limits != NULL && !table->list[i]->want_limits(before))
+            return;
     if (limit_book_apply(book, now, &ignored) != TG_OK)
         limit_book_forget(book);
 }
@@ -484,6 +486,7 @@ void generation_free(struct generation *generation)
 {
     if (generation == NULL)
         return;
+    const struct service_table *table = generation->gateway->services;
     key_index_free(generation->keys);
     for (size_t i = 0; generation->routes && i < generation->config.n_models; i++)
         slots_drop(generation->routes[i].slots);
@@ -495,7 +498,9 @@ void generation_free(struct generation *generation)
         http_origin_unref(generation->protect[i].origin);
     policy_drop(generation->policy);
     scopes_free(generation->scopes);
-    envoy_rls_free(generation->envoy);
+    for (size_t i = 0; i < table->n; i++)
+        if (table->list[i]->forget != NULL)
+            table->list[i]->forget(generation);
     free(generation->listing);
     tls_context_unref(generation->tls);
     free(generation->route_keys);

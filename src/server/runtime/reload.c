@@ -6,11 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "server/admin/admin_extras.h"
-#include "server/admin/state_log.h"
+#include "server/obs/log.h"
+#include "server/runtime/admin_extras.h"
+#include "server/runtime/control.h"
 #include "server/runtime/observe.h"
 #include "server/runtime/worker.h"
-#include "server/serve/control.h"
 
 enum state { IDLE, READING, TELLING };
 
@@ -141,13 +141,44 @@ static void reload_begin(struct reload *reload)
 
 /* ---- answering ---- */
 
+static void log_problems(struct log *log, const struct config_problems *problems)
+{
+    for (size_t i = 0; i < problems->n; i++) {
+        const struct config_problem *at = &problems->list[i];
+        const struct log_field fields[] = {
+            LOG_TEXT("file", at->file), LOG_NUMBER("line", (int64_t)at->line),
+            LOG_NUMBER("column", (int64_t)at->column), LOG_TEXT("text", at->text)};
+        bool warning = at->warning && !at->missing;
+        log_event(log, warning ? LOG_WARN : LOG_ERROR,
+                  warning ? "warning of the configuration" : "error in the configuration", fields,
+                  4);
+    }
+}
+
+static void log_result(struct log *log, const struct reload_result *result, const char *why)
+{
+    const struct log_field fields[] = {LOG_TEXT("why", why),
+                                       LOG_NUMBER("generation", (int64_t)result->generation),
+                                       LOG_TEXT("hash", result->hash),
+                                       LOG_TEXT("failure", result->failure ? result->failure : "")};
+
+    log_problems(log, result->problems);
+    log_event(log, result->ok ? LOG_INFO : LOG_ERROR,
+              result->ok ? "the configuration was read again" : "the configuration stays as it is",
+              fields, 4);
+    for (size_t i = 0; i < result->n_restart; i++) {
+        const struct log_field what[] = {LOG_TEXT("what", result->restart[i])};
+        log_event(log, LOG_WARN, "this change needs a restart", what, 1);
+    }
+}
+
 static void reload_say(const struct reload *reload)
 {
     const struct reload_result *result = &reload->result;
     struct log *log = reload->control->gateway->log;
 
     if (log != NULL) {
-        state_log_reload(log, result, reload->asked->why);
+        log_result(log, result, reload->asked->why);
         return;
     }
     for (size_t i = 0; i < reload->problems.n; i++) {
@@ -258,8 +289,11 @@ static void all_taken(void *arg)
         reload_finish(reload, true);
 }
 
-void reload_taken(struct reload *reload)
+/* On a worker's thread: it has taken the new generation. */
+static void reload_taken(void *arg)
 {
+    struct reload *reload = arg;
+
     if (atomic_fetch_sub(&reload->telling, 1) == 1)
         net_loop_post(reload->control->loop, &reload->taken);
 }
@@ -282,7 +316,7 @@ static void reload_tell(struct reload *reload)
     reload->state = TELLING;
     atomic_store(&reload->telling, control->n_workers);
     for (size_t i = 0; i < control->n_workers; i++)
-        worker_take(&control->workers[i], made, reload);
+        worker_take(&control->workers[i], made, reload_taken, reload);
 }
 
 static void has_read(void *arg)

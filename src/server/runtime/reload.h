@@ -54,7 +54,4 @@ void reload_forget(struct reload *reload, const void *context);
  * not fail a moment ago. */
 bool reload_may_try(const struct reload *reload);
 
-/* A worker has taken the new generation; from its thread. */
-void reload_taken(struct reload *reload);
-
 #endif

@@ -1,28 +1,53 @@
 /* worker.c - a worker thread: see worker.h. */
 #include "server/runtime/worker.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "lib/core/problem.h"
-#include "server/admit/admit.h"
 #include "server/obs/log.h"
 #include "server/obs/traces.h"
-#include "server/proxy/call.h"
 #include "server/remote/remote.h"
-#include "server/runtime/reload.h"
-#include "server/serve/rpc.h"
+#include "server/runtime/rpc.h"
+#include "server/runtime/service.h"
 
-enum { DRAIN_LOOK_MS = 20, RPC_STREAMS = 1024 };
+enum { DRAIN_CHECK_MS = 20, RPC_STREAMS = 1024 };
 
-/* A lease ends by itself when nobody renews it: not as long as its call is here. */
+/* ---- services ---- */
+
+static bool start_services(struct worker *worker, struct tg_problem *problem)
+{
+    const struct service_table *table = worker->gateway->services;
+
+    for (; worker->n_started < table->n; worker->n_started++) {
+        const struct service *service = table->list[worker->n_started];
+        if (service->start != NULL && !service->start(worker, problem))
+            return false;
+    }
+    return true;
+}
+
+static void stop_services(struct worker *worker)
+{
+    const struct service_table *table = worker->gateway->services;
+
+    while (worker->n_started > 0) {
+        const struct service *service = table->list[--worker->n_started];
+        if (service->stop != NULL)
+            service->stop(worker);
+    }
+}
+
 static void renew_leases(void *arg)
 {
     struct worker *worker = arg;
+    const struct service_table *table = worker->gateway->services;
 
-    for (struct call *call = worker->calls; call; call = call->next)
-        call_renew(call);
+    for (size_t i = 0; i < table->n; i++)
+        if (table->list[i]->renew != NULL)
+            table->list[i]->renew(worker);
     net_timer_set(worker->loop, &worker->renewal,
                   worker->generation->config.gate.lease_ttl / 3 + 1);
 }
@@ -63,7 +88,7 @@ static bool listen_for_calls(struct worker *worker, const struct worker *first,
     struct http_listen_options options;
 
     http_listen_options_init(&options);
-    options.ops = &call_server_ops;
+    options.ops = worker->gateway->services->gateway_ops;
     options.context = worker;
     options.http2 = true;
     return listen_at(worker, worker->generation->config.listen.gateway,
@@ -85,8 +110,8 @@ static bool listen_for_rpcs(struct worker *worker, const struct worker *first,
     if (!rpc_new(worker, &worker->rpc))
         return false;
     http_listen_options_init(&options);
-    options.ops = &rpc_server_ops;
-    options.context = worker->rpc;
+    options.ops = worker->gateway->services->grpc_ops;
+    options.context = worker;
     options.http2 = true;
     options.limits.streams = RPC_STREAMS;
     options.limits.resets = 2 * RPC_STREAMS;
@@ -111,20 +136,24 @@ static void take_generation(void *arg)
             http_listener_set_tls(worker->grpc, worker->generation->tls);
     }
     generation_leave(before, worker->number);
-    reload_taken(worker->reload);
+    worker->newer = NULL;
+    worker->taken(worker->taken_arg);
 }
 
-void worker_take(struct worker *worker, struct generation *generation, struct reload *reload)
+void worker_take(struct worker *worker, struct generation *generation, void (*taken)(void *arg),
+                 void *arg)
 {
+    assert(worker->newer == NULL); /* the one before has been taken by all workers */
     worker->newer = generation;
-    worker->reload = reload;
+    worker->taken = taken;
+    worker->taken_arg = arg;
     net_loop_post(worker->loop, &worker->taking);
 }
 
 /* ---- ending ---- */
 
 /* Ends the loop when the last call has. */
-static void look_whether_drained(void *arg)
+static void end_if_drained(void *arg)
 {
     struct worker *worker = arg;
 
@@ -132,19 +161,23 @@ static void look_whether_drained(void *arg)
         (worker->grpc == NULL || http_listener_busy(worker->grpc) == 0))
         net_loop_stop(worker->loop);
     else
-        net_timer_set(worker->loop, &worker->drained, DRAIN_LOOK_MS);
+        net_timer_set(worker->loop, &worker->drained, DRAIN_CHECK_MS);
 }
 
 static void stop_taking(void *arg)
 {
     struct worker *worker = arg;
+    const struct service_table *table = worker->gateway->services;
 
     http_listener_drain(worker->listener);
     if (worker->grpc) {
         rpc_drain(worker->rpc);
         http_listener_drain(worker->grpc);
     }
-    look_whether_drained(worker);
+    for (size_t i = 0; i < table->n; i++)
+        if (table->list[i]->drain != NULL)
+            table->list[i]->drain(worker);
+    end_if_drained(worker);
 }
 
 void worker_drain(struct worker *worker)
@@ -166,7 +199,7 @@ bool worker_init(struct worker *worker, struct gateway *gateway, size_t number,
     random_init(&worker->random, gateway->seed, number + 1);
     net_post_init(&worker->stopping, stop_taking, worker);
     net_post_init(&worker->taking, take_generation, worker);
-    net_timer_init(&worker->drained, look_whether_drained, worker);
+    net_timer_init(&worker->drained, end_if_drained, worker);
     problem_fail(problem, "no memory for a worker");
     http_client_options_init(&options);
     worker->reader = json_reader_new();
@@ -177,7 +210,8 @@ bool worker_init(struct worker *worker, struct gateway *gateway, size_t number,
         (gateway->trace && (worker->spans = trace_lane_new(gateway->trace)) == NULL))
         return false;
     if (!remote_port_new(gateway->remote, worker->loop, false, &worker->port, problem) ||
-        !listen_for_calls(worker, first, problem) || !listen_for_rpcs(worker, first, problem))
+        !start_services(worker, problem) || !listen_for_calls(worker, first, problem) ||
+        !listen_for_rpcs(worker, first, problem))
         return false;
     net_timer_init(&worker->renewal, renew_leases, worker);
     net_timer_set(worker->loop, &worker->renewal,
@@ -212,8 +246,6 @@ void worker_join(struct worker *worker)
 
 void worker_fini(struct worker *worker)
 {
-    struct call *next;
-
     if (worker->loop) {
         net_timer_stop(worker->loop, &worker->renewal);
         net_timer_stop(worker->loop, &worker->drained);
@@ -224,20 +256,12 @@ void worker_fini(struct worker *worker)
         http_listener_free(worker->listener);
     if (worker->grpc)
         http_listener_free(worker->grpc);
+    if (worker->gateway)
+        stop_services(worker);
     rpc_free(worker->rpc);
-    while (worker->calls) { /* whose clients have gone, and that were read on for their usage */
-        struct call *call = worker->calls;
-        call_settle(call, TG_KEY_CANCELLED, CHARGE_USED);
-        call_free(call);
-    }
     if (worker->client)
         http_client_free(worker->client);
-    admit_worker_fini(worker);
     remote_port_free(worker->port);
-    for (struct call *call = worker->spare; call; call = next) {
-        next = call->next_spare;
-        free(call);
-    }
     if (worker->loop)
         net_loop_free(worker->loop);
     json_reader_free(worker->reader);

@@ -4,7 +4,6 @@
 #define TG_RUNTIME_WORKER_H
 
 #include <pthread.h>
-#include <sys/queue.h>
 
 #include "io/http/http_client.h"
 #include "io/http/http_server.h"
@@ -13,22 +12,13 @@
 #include "lib/core/random.h"
 #include "server/runtime/gateway.h"
 
-struct admit_pending;
-struct call;
+struct admin_worker;
+struct admit_worker;
 struct log_lane;
-struct reload;
+struct proxy_worker;
 struct rpc;
 struct remote_port;
 struct trace_lane;
-
-/* One listener serves calls to models and protected routes: what in->owner points to begins with a
- * pointer to these, which take what comes after begin(). */
-struct exchange_ops {
-    void (*data)(struct http_inbound *in, struct slice bytes);
-    void (*end)(struct http_inbound *in);
-    void (*room)(struct http_inbound *in);
-    void (*gone)(struct http_inbound *in, enum http_why why);
-};
 
 /* Who waits at a gate: what `waiter` of a struct tg_call points to. A gate's wake, which may come
  * from any thread, posts `woken` to the loop and does nothing else. */
@@ -57,33 +47,35 @@ static inline void waiter_forget(struct waiter *waiter)
 
 struct worker {
     struct gateway *gateway;
-    struct generation *generation; /* what calls that come now run under */
-    size_t number;                 /* of its thread, among those that hold generations */
+    struct generation *generation; /* what requests that come now run under */
+    size_t number;                 /* of its thread, among those that count in generations */
     struct net_loop *loop;
     struct http_client *client;
     struct remote_port *port;       /* to what gateways share; null: they share nothing */
-    struct http_listener *listener; /* of the gateway */
-    struct http_listener *grpc;     /* of listen.grpc; null: none, as is */
-    struct rpc *rpc;                /* its services */
+    struct http_listener *listener; /* of listen.gateway */
+    struct http_listener *grpc;     /* of listen.grpc; null: it is not set */
+    struct rpc *rpc;                /* its gRPC server; null: the same */
     struct json_reader *reader;
     struct random random;     /* jitter, ids: not for secrets */
-    struct log_lane *log;     /* null: nobody listens, here and below */
-    struct trace_lane *spans; /* of traces */
-    struct call *spare;       /* structs of calls that have ended */
-    size_t n_spare;
-    struct call *calls;                       /* that are under way */
-    LIST_HEAD(, admit_pending) accounts;      /* questions whose leases were charged at `port` */
-    LIST_HEAD(, admit_pending) spare_pending; /* structs of questions that have ended */
-    tg_ms watched_at; /* the second in which so many refusals went to the watch */
+    struct log_lane *log;     /* null: there is no log */
+    struct trace_lane *spans; /* null: traces are not sent */
+    tg_ms watched_at;         /* the second in which `n_watched` refusals went to the watch */
     int n_watched;
-    struct net_timer renewal; /* of their leases */
+    size_t n_started;         /* services whose start() was true */
+    struct net_timer renewal; /* the next renew() of the services */
     struct net_post stopping;
-    struct net_timer drained;
-    struct net_post taking;   /* the generation */
-    struct generation *newer; /* that is to be taken, */
-    struct reload *reload;    /* and who has to know when it is */
+    struct net_timer drained; /* the next check whether all requests have ended */
+    struct net_post taking;   /* of the generation `newer` */
+    struct generation *newer;
+    void (*taken)(void *arg); /* is told when it has been taken */
+    void *taken_arg;
     pthread_t thread;
     bool started;
+
+    /* What services keep here: each for itself. */
+    struct proxy_worker *proxy;
+    struct admit_worker *admit;
+    struct admin_worker *admin;
 };
 
 /* Makes loop, client and listeners. `port` of the gateway's listener is taken from the first worker
@@ -94,9 +86,10 @@ void worker_fini(struct worker *worker);
 
 bool worker_start(struct worker *worker);
 
-/* From the control thread's thread: takes a new generation at its next turn, and then calls
- * reload_taken(). */
-void worker_take(struct worker *worker, struct generation *generation, struct reload *reload);
+/* From the control thread: takes a new generation at its next turn, and then calls taken(), on the
+ * worker's thread. */
+void worker_take(struct worker *worker, struct generation *generation, void (*taken)(void *arg),
+                 void *arg);
 
 /* From any thread: takes no more connections, ends when the calls that run have ended. */
 void worker_drain(struct worker *worker);

@@ -11,6 +11,7 @@
 #include "server/admin/metrics_page.h"
 #include "server/admin/probe_pages.h"
 #include "server/obs/metrics.h"
+#include "server/serve/services.h"
 
 static const char YAML[] = "listen: {gateway: \"127.0.0.1:0\"}\n"
                            "ledger: {path: \":memory:\"}\n"
@@ -65,7 +66,7 @@ static void open_with(const char *yaml)
     if (config_parse(NULL, yaml, strlen(yaml), &config, &problems) != CONFIG_READ)
         fail_msg("%s", problems.list[0].text);
     config_problems_free(&problems);
-    if (!gateway_new(&config, &clock, 2, &gateway, &problem))
+    if (!gateway_new(&services, &config, &clock, 2, &gateway, &problem))
         fail_msg("%s", problem.text);
 }
 

@@ -6,6 +6,7 @@
 
 #include "net_admit_kit.h"
 #include "net_redis.h"
+#include "server/admit/admit_internal.h"
 #include "server/remote/remote.h"
 #include "server/runtime/gateway.h"
 
@@ -150,7 +151,7 @@ static void what_was_used_is_settled_by_whichever_worker(void **state)
         assert_true(answer.reply.allowed);
         assert_int_equal(admit_count_bound(one.gateway), 1);
         settle(&one, worker, &answer, 1);
-        await(LIST_EMPTY(&one.workers[0].accounts));
+        await(LIST_EMPTY(&one.workers[0].admit->accounts));
     }
     await(grant(&two, 0, 8, true)); /* ten, less one and one: as soon as Redis has it */
     assert_false(grant(&two, 0, 1, true));
@@ -211,13 +212,13 @@ static void an_account_ends_with_the_time_of_its_lease(void **state)
     open_both(TEN);
     connected(&one);
     asked(&one, 0, 5, false, &answer);
-    assert_false(LIST_EMPTY(&one.workers[0].accounts));
+    assert_false(LIST_EMPTY(&one.workers[0].admit->accounts));
     kit_pass(&one, ADMIT_TTL_DEFAULT);
     assert_int_equal(admit_count_bound(one.gateway), 0);
-    await(LIST_EMPTY(&one.workers[0].accounts));
+    await(LIST_EMPTY(&one.workers[0].admit->accounts));
     assert_int_equal(kit_stats(&one).leases, 0);
     asked(&one, 0, 1, false, &answer); /* and one that is there at the end ends with it */
-    assert_false(LIST_EMPTY(&one.workers[0].accounts));
+    assert_false(LIST_EMPTY(&one.workers[0].admit->accounts));
     close_both();
 }
 

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "server/runtime/worker.h"
+#include "server/serve/services.h"
 
 enum { SEEN_MAX = 8 };
 
@@ -216,7 +217,7 @@ static void open_gateway(int upstream_port, const char *gate)
     if (config_parse(NULL, yaml, strlen(yaml), &config, &problems) != CONFIG_READ)
         fail_msg("%s", problems.list[0].text);
     config_problems_free(&problems);
-    if (!gateway_new(&config, &world.clock, 1, &world.gateway, &trouble))
+    if (!gateway_new(&services, &config, &world.clock, 1, &world.gateway, &trouble))
         fail_msg("%s", trouble.text);
     if (!worker_init(&world.worker, world.gateway, 0, &world.worker, &problem))
         fail_msg("%s", problem.text);

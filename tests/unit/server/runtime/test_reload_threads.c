@@ -17,9 +17,10 @@
 #include <unistd.h>
 
 #include "lab/mock/mock.h"
+#include "server/runtime/control.h"
 #include "server/runtime/reload.h"
 #include "server/runtime/worker.h"
-#include "server/serve/control.h"
+#include "server/serve/services.h"
 
 enum { WORKERS = 2,
        CLIENTS = 3,
@@ -137,7 +138,7 @@ static int open_world(void **state)
         fail_msg("%s", problems.list[0].text);
     config_problems_free(&problems);
     clock_init(&world.clock);
-    if (!gateway_new(&config, &world.clock, WORKERS + 1, &world.gateway, &trouble))
+    if (!gateway_new(&services, &config, &world.clock, WORKERS + 1, &world.gateway, &trouble))
         fail_msg("%s", trouble.text);
     for (size_t i = 0; i < WORKERS; i++)
         if (!worker_init(&world.workers[i], world.gateway, i, &world.workers[0], &problem))

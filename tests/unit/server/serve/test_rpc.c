@@ -12,8 +12,10 @@
 
 #include "failing_malloc.h"
 #include "net_rpc_kit.h"
+#include "server/admin/rpc_monitor_internal.h"
+#include "server/admit/rpc_admission_internal.h"
 #include "server/obs/watch.h"
-#include "server/serve/rpc_internal.h"
+#include "server/serve/services.h"
 
 #define ADMIT_PATH "/tollgate.v1.Admission/Admit"
 #define STREAM_PATH "/tollgate.v1.Admission/AdmitStream"
@@ -56,7 +58,7 @@ static void open_world(const char *gate)
     if (config_parse(NULL, yaml, strlen(yaml), &config, &problems) != CONFIG_READ)
         fail_msg("%s", problems.list[0].text);
     config_problems_free(&problems);
-    if (!gateway_new(&config, &world.clock, 1, &world.gateway, &trouble))
+    if (!gateway_new(&services, &config, &world.clock, 1, &world.gateway, &trouble))
         fail_msg("%s", trouble.text);
     world.gateway->watch = watch_new(WATCH_SLOTS);
     if (!worker_init(&world.worker, world.gateway, 0, &world.worker, &problem))
@@ -390,8 +392,10 @@ static void watch_for(struct rpc_exchange *exchange, const char *tenant)
 /* Looks once for all that watch. */
 static void look(void)
 {
-    for (struct rpc_watcher *at = world.worker.rpc->watchers; at != NULL; at = at->next)
-        at->look(at);
+    struct rpc_watcher *at;
+
+    LIST_FOREACH(at, &world.worker.rpc->watchers, link)
+    at->poll(at);
 }
 
 /* Denials and drops among the events that have come. */
@@ -432,7 +436,7 @@ static void a_watcher_gets_fifty_at_a_time_and_the_rest_later(void **state)
     count_events(&exchange, &denials, &dropped);
     assert_int_equal(denials, 0);
     rpc_close(&exchange);
-    assert_null(world.worker.rpc->watchers);
+    assert_true(LIST_EMPTY(&world.worker.rpc->watchers));
     close_world();
 }
 
@@ -456,12 +460,12 @@ static void a_watcher_whose_token_is_replaced_sees_no_more(void **state)
     generation->config.admin_token = (struct config_secret){.bytes = "another", .size = 7};
     generation->number++;
     deny("a", 1);
-    world.worker.rpc->watchers->look(world.worker.rpc->watchers);
+    LIST_FIRST(&world.worker.rpc->watchers)->poll(LIST_FIRST(&world.worker.rpc->watchers));
     count_events(&exchange, &denials, &dropped);
     assert_int_equal(denials, 0);
     assert_int_equal(exchange.code, GRPC_UNAUTHENTICATED);
-    assert_null(world.worker.rpc->watchers);
-    assert_int_equal(world.worker.rpc->n_denial_watchers, 0);
+    assert_true(LIST_EMPTY(&world.worker.rpc->watchers));
+    assert_int_equal(world.worker.admin->n_denial_watchers, 0);
     generation->config.admin_token = was;
     rpc_close(&exchange);
     close_world();
@@ -595,15 +599,15 @@ static void there_are_so_many_watchers_of_health_and_who_leaves_makes_room(void 
 
     (void)state;
     open_world("{}");
-    world.worker.rpc->n_health_watchers = RPC_HEALTH_WATCHERS_MAX - 1;
+    world.worker.admin->n_health_watchers = RPC_HEALTH_WATCHERS_MAX - 1;
     rpc_ask(&last, world.server, HEALTH_PATH "Watch", NULL, &request.base);
     assert_int_equal(status_of(&last), 1);
     rpc_ask(&beyond, world.server, HEALTH_PATH "Watch", NULL, &request.base);
     assert_int_equal(beyond.code, GRPC_RESOURCE_EXHAUSTED);
     rpc_close(&beyond);
     rpc_close(&last);
-    assert_int_equal(world.worker.rpc->n_health_watchers, RPC_HEALTH_WATCHERS_MAX - 1);
-    assert_null(world.worker.rpc->watchers);
+    assert_int_equal(world.worker.admin->n_health_watchers, RPC_HEALTH_WATCHERS_MAX - 1);
+    assert_true(LIST_EMPTY(&world.worker.rpc->watchers));
     rpc_ask(&last, world.server, HEALTH_PATH "Watch", NULL, &request.base);
     assert_int_equal(status_of(&last), 1);
     rpc_close(&last);
@@ -635,7 +639,7 @@ static void health_follows_readiness(void **state)
     assert_int_equal(status_of(&late), 2);
     assert_int_equal(late.code, GRPC_UNAVAILABLE);
     rpc_close(&late);
-    assert_null(world.worker.rpc->watchers);
+    assert_true(LIST_EMPTY(&world.worker.rpc->watchers));
     close_world();
 }
 

@@ -10,8 +10,10 @@
 #include <string.h>
 
 #include "net_rpc_kit.h"
-#include "server/serve/control.h"
-#include "server/serve/rpc_internal.h"
+#include "server/admin/rpc_monitor_internal.h"
+#include "server/admit/rpc_admission_internal.h"
+#include "server/runtime/control.h"
+#include "server/serve/services.h"
 
 enum { ROUNDS = 20,
        AT_ONCE = 8 };
@@ -43,7 +45,7 @@ static void open_world(void)
     if (config_parse(NULL, YAML, sizeof YAML - 1, &config, &problems) != CONFIG_READ)
         fail_msg("%s", problems.list[0].text);
     config_problems_free(&problems);
-    if (!gateway_new(&config, &world.clock, 2, &world.gateway, &trouble))
+    if (!gateway_new(&services, &config, &world.clock, 2, &world.gateway, &trouble))
         fail_msg("%s", trouble.text);
     if (!worker_init(&world.worker, world.gateway, 0, &world.worker, &problem) ||
         !control_init(&world.control, world.gateway, &world.worker, 1, NULL, &problem))

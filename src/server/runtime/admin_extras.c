@@ -1,6 +1,6 @@
 /* admin_extras.c - what an administrator made, for the reader of the configuration. See
  * admin_extras.h. */
-#include "server/admin/admin_extras.h"
+#include "server/runtime/admin_extras.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,10 +1,11 @@
-/* metrics_envoy.c - rules of Envoy's rate limit service on the page of metrics.
+/* envoy_metrics.c - rules of Envoy's rate limit service on the page of metrics.
  *
  * One line for each rule that has a limit and each outcome, whatever values descriptors have: the
  * page is bounded by what is configured, not by who asks.
  */
-#include "server/admin/metrics_page_internal.h"
-#include "server/envoy/envoy_rls.h"
+#include "server/envoy/envoy_rls_internal.h"
+#include "server/obs/exposition.h"
+#include "server/runtime/generation.h"
 
 static void write_rule(struct exposition *text, const struct envoy_rls_counts *counts)
 {
@@ -21,16 +22,18 @@ static void write_rule(struct exposition *text, const struct envoy_rls_counts *c
             (int64_t)rows[i].hits);
 }
 
-void metrics_write_envoy(struct exposition *text, const struct generation *generation,
-                         struct metrics_left_out *left_out)
+size_t envoy_metrics_write(struct exposition *text, const struct generation *generation,
+                           size_t most)
 {
     struct envoy_rls_counts counts;
+    size_t left_out = 0;
 
     expose_begin(text, "tollgate_envoy_rls_hits_total", "counter",
                  "Hits that a rule of Envoy's rate limit service has decided on.");
     for (size_t i = 0; envoy_rls_get_counts(generation->envoy, i, &counts); i++)
-        if (i < METRICS_RULES_MAX)
+        if (i < most)
             write_rule(text, &counts);
         else
-            left_out->rules++;
+            left_out++;
+    return left_out;
 }

@@ -8,8 +8,8 @@
  * Whoever reads the configuration of a gateway reads these with it: at the start and at each
  * reload. By any thread that may wait for a disk.
  */
-#ifndef TG_ADMIN_ADMIN_EXTRAS_H
-#define TG_ADMIN_ADMIN_EXTRAS_H
+#ifndef TG_RUNTIME_ADMIN_EXTRAS_H
+#define TG_RUNTIME_ADMIN_EXTRAS_H
 
 #include "server/config/config.h"
 #include "server/ledger/ledger_admin.h"

@@ -3,8 +3,8 @@
  * 401 and 403 can be the doing of one odd call. Whether a key is really bad is found out by asking
  * for the provider's list of models with it, which costs nothing.
  */
-#ifndef TG_SERVE_KEY_PROBE_H
-#define TG_SERVE_KEY_PROBE_H
+#ifndef TG_RUNTIME_KEY_PROBE_H
+#define TG_RUNTIME_KEY_PROBE_H
 
 #include "io/http/http_client.h"
 #include "tollgate.h"

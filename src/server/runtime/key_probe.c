@@ -1,12 +1,12 @@
 /* key_probe.c - see key_probe.h. */
-#include "server/serve/key_probe.h"
+#include "server/runtime/key_probe.h"
 
 #include <openssl/crypto.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "server/remote/remote.h"
-#include "server/serve/control.h"
+#include "server/runtime/control.h"
 
 static const struct http_timeouts TIMEOUTS = {
     .connect = 5000, .first_byte = 10000, .idle = 10000, .total = 20000};

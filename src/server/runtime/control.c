@@ -1,21 +1,18 @@
-/* control.c - the thread for all that is not a call: see control thread.h. */
-#include "server/serve/control.h"
+/* control.c - the control thread: see control.h. */
+#include "server/runtime/control.h"
 
+#include <assert.h>
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "lib/core/problem.h"
-#include "server/admin/admin_server.h"
-#include "server/admin/otlp.h"
-#include "server/admin/probe_pages.h"
-#include "server/admit/admit.h"
 #include "server/remote/remote.h"
 #include "server/runtime/generation_internal.h"
 #include "server/runtime/reload.h"
+#include "server/runtime/service.h"
 
-/* The listeners of the control thread's have places of their own, which calls cannot take; and
- * whoever opens connections there takes none from calls, or from each other. */
+/* Connections of one listener here. They are not counted with those of calls, which cannot take
+ * their place, nor they the place of a call. */
 enum { CONNECTIONS_MAX = 256 };
 
 enum { CHORES_MS = 100, FILES_MS = 1000, MEMORY_MS = 500 };
@@ -38,13 +35,12 @@ static void read_memory(struct control *control, tg_ms now)
     tg_gate_set_memory(control->gateway->protect_gate, used);
 }
 
-static void control_tick(struct control *control, tg_ms now)
+static void tick_gates(struct control *control, tg_ms now)
 {
     const struct generation *generation = control->generation;
 
     tg_gate_tick(control->gateway->gate, now);
     tg_gate_tick(control->gateway->protect_gate, now);
-    admit_tick(control->gateway, now);
     for (size_t i = 0; i < generation->config.n_models; i++)
         tg_gate_tick(generation->routes[i].slots->gate, now);
     for (int i = 0; i < 2; i++)
@@ -54,13 +50,13 @@ static void control_tick(struct control *control, tg_ms now)
 
 /* Secrets and certificates are replaced by who rotates them, and nobody sends a signal then. The
  * files of the configuration itself are read when somebody says so. */
-static void look_at_files(struct control *control, tg_ms now)
+static void check_files(struct control *control, tg_ms now)
 {
     const struct config *config = &control->generation->config;
 
-    if (now - control->files_looked_at < FILES_MS || !reload_may_try(control->reload))
+    if (now - control->files_checked_at < FILES_MS || !reload_may_try(control->reload))
         return;
-    control->files_looked_at = now;
+    control->files_checked_at = now;
     for (size_t i = 0; i < config->n_sources; i++)
         if (config->sources[i].kind != CONFIG_SOURCE_FILE &&
             config_source_changed(&config->sources[i])) {
@@ -68,15 +64,6 @@ static void look_at_files(struct control *control, tg_ms now)
                            "a file with a secret, a certificate or rules has changed", NULL, NULL);
             return;
         }
-}
-
-/* What the admin API does for itself. */
-static void sample(struct control *control, tg_ms now)
-{
-    if (control->gateway->sampled != &control->samples || now - control->sampled_at < 1000)
-        return;
-    control->sampled_at = now;
-    snapshot_sample(&control->samples, control->generation, now);
 }
 
 /* Another gateway has come, or one is gone: shares are others. Not while a configuration is being
@@ -100,15 +87,17 @@ static void divide(struct control *control, tg_ms now)
 static void do_chores(void *arg)
 {
     struct control *control = arg;
+    const struct service_table *table = control->gateway->services;
     tg_ms now = control_now(control);
 
     read_memory(control, now);
-    control_tick(control, now);
+    tick_gates(control, now);
     key_probe_tick(&control->key_probe, control);
-    state_log_update(&control->state_log, control->gateway, control->generation);
-    look_at_files(control, now);
+    check_files(control, now);
     divide(control, now);
-    sample(control, now);
+    for (size_t i = 0; i < control->n_started; i++)
+        if (table->list[i]->tick != NULL)
+            table->list[i]->tick(control, now);
     net_timer_set(control->loop, &control->chores, CHORES_MS);
 }
 
@@ -126,91 +115,53 @@ void control_reload(struct control *control)
 
 /* ---- life ---- */
 
-static bool listen_at(struct control *control, const char *address,
-                      const struct http_server_ops *ops, void *context,
-                      struct http_listener **listener, struct tg_problem *problem)
+bool control_listen(struct control *control, const char *name, const char *address,
+                    const struct http_server_ops *ops, void *context, struct tg_problem *problem)
 {
+    struct control_listener *own = &control->listeners[control->n_listeners];
     struct http_listen_options options;
 
-    if (address == NULL)
-        return true;
+    assert(control->n_listeners < CONTROL_LISTENERS_MAX);
     http_listen_options_init(&options);
     options.ops = ops;
     options.context = context;
     options.alone = true;
     options.connections = CONNECTIONS_MAX;
-    return http_listen(control->loop, address, &options, listener, problem) == TG_OK;
-}
-
-static struct generation *generation_of(void *arg)
-{
-    struct control *control = arg;
-
-    return control->generation;
-}
-
-static bool reload_for(void *arg, const char *why, reload_done *done, void *context)
-{
-    struct control *control = arg;
-
-    return reload_request(control->reload, why, done, context);
-}
-
-static void forget_for(void *arg, const void *context)
-{
-    struct control *control = arg;
-
-    reload_forget(control->reload, context);
-}
-
-static bool open_admin(struct control *control, const char *address, const char *path,
-                       struct tg_problem *problem)
-{
-    const struct gateway *gateway = control->gateway;
-    const struct admin_options options = {.loop = control->loop,
-                                          .gateway = control->gateway,
-                                          .log = gateway->log,
-                                          .metrics = gateway->metrics,
-                                          .watch = gateway->watch,
-                                          .config_path = path,
-                                          .generation = generation_of,
-                                          .reload = reload_for,
-                                          .forget = forget_for,
-                                          .host = control};
-    struct tg_problem why;
-
-    if (address == NULL)
-        return true;
-    if (admin_new(&options, &control->admin, &why)) {
-        return problem_fail(problem, "listen.admin: %.200s", why.text);
-    }
-    return listen_at(control, address, &admin_server_ops, control->admin, &control->admin_listener,
-                     problem);
-}
-
-/* What snapshots by gRPC need. */
-static bool start_samples(struct control *control)
-{
-    const struct snapshot_sources of = {control->gateway, control->gateway->metrics,
-                                        control->gateway->watch};
-
-    if (control->generation->config.listen.grpc == NULL || control->gateway->sampled != NULL)
-        return true;
-    if (!snapshot_memory_init(&control->samples, &of, control->generation, control_now(control)))
+    if (http_listen(control->loop, address, &options, &own->listener, problem) != TG_OK)
         return false;
-    control->gateway->sampled = &control->samples;
+    own->name = name;
+    own->address = address;
+    control->n_listeners++;
     return true;
 }
 
-static bool send_traces(struct control *control, struct tg_problem *problem)
+void control_close_listeners(struct control *control)
 {
-    const struct otlp_options options = {.loop = control->loop,
-                                         .client = control->client,
-                                         .endpoint = &control->generation->config.otlp,
-                                         .trace = control->gateway->trace,
-                                         .log = control->gateway->log};
+    while (control->n_listeners > 0)
+        http_listener_free(control->listeners[--control->n_listeners].listener);
+}
 
-    return options.trace == NULL || otlp_new(&options, &control->otlp, problem);
+static bool start_services(struct control *control, struct tg_problem *problem)
+{
+    const struct service_table *table = control->gateway->services;
+
+    for (; control->n_started < table->n; control->n_started++) {
+        const struct service *service = table->list[control->n_started];
+        if (service->start_control != NULL && !service->start_control(control, problem))
+            return false;
+    }
+    return true;
+}
+
+static void stop_services(struct control *control)
+{
+    const struct service_table *table = control->gateway->services;
+
+    while (control->n_started > 0) {
+        const struct service *service = table->list[--control->n_started];
+        if (service->stop_control != NULL)
+            service->stop_control(control);
+    }
 }
 
 bool control_init(struct control *control, struct gateway *gateway, struct worker *workers,
@@ -224,10 +175,10 @@ bool control_init(struct control *control, struct gateway *gateway, struct worke
     control->generation = gateway->generations;
     control->workers = workers;
     control->n_workers = n_workers;
+    control->path = path;
     net_post_init(&control->hangup, hang_up, control);
     net_timer_init(&control->chores, do_chores, control);
     key_probe_init(&control->key_probe);
-    state_log_init(&control->state_log);
     const struct config *config = &control->generation->config;
     memory_init(&control->memory, "", config->gate.memory.present ? config->gate.memory.poll : 500);
     http_client_options_init(&options);
@@ -240,10 +191,7 @@ bool control_init(struct control *control, struct gateway *gateway, struct worke
     if (!remote_port_new(gateway->remote, control->loop, true, &control->port, problem))
         return false;
     net_timer_set(control->loop, &control->chores, 1);
-    return listen_at(control, config->listen.probe, &probe_server_ops, control, &control->probe,
-                     problem) &&
-           open_admin(control, config->listen.admin, path, problem) && start_samples(control) &&
-           send_traces(control, problem);
+    return start_services(control, problem);
 }
 
 static void *control_run(void *arg)
@@ -282,18 +230,9 @@ void control_fini(struct control *control)
     control->gateway->control = NULL;
     key_probe_fini(&control->key_probe);
     memory_fini(&control->memory);
-    if (control->admin_listener)
-        http_listener_free(control->admin_listener);
-    if (control->admin)
-        admin_free(control->admin);
-    if (control->gateway->sampled == &control->samples)
-        control->gateway->sampled = NULL;
-    snapshot_memory_fini(&control->samples);
-    if (control->probe)
-        http_listener_free(control->probe);
+    control_close_listeners(control);
+    stop_services(control);
     reload_free(control->reload);
-    otlp_free(control->otlp);
-    state_log_fini(&control->state_log);
     if (control->client)
         http_client_free(control->client);
     remote_port_free(control->port);

@@ -1,0 +1,18 @@
+/* proxy.h - the service for calls to models: the OpenAI and Anthropic APIs. See call.h. */
+#ifndef TG_PROXY_PROXY_H
+#define TG_PROXY_PROXY_H
+
+#include "server/runtime/service.h"
+
+struct call;
+
+extern const struct service proxy_service;
+
+/* What the service keeps on a worker; of its thread. */
+struct proxy_worker {
+    struct call *calls; /* those under way */
+    struct call *spare; /* structs of calls that have ended */
+    size_t n_spare;
+};
+
+#endif

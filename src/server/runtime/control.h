@@ -1,0 +1,90 @@
+/* control.h - the control thread: everything that is not a request of a client's.
+ *
+ *     signal, request --> reload --> the workers, one by one
+ *     listeners of services --> pages, API
+ *     every 100 ms --> memory, leases that end, keys that were turned away, files that changed,
+ *                      tick() of each service
+ *
+ * It has a loop of its own, so that whoever asks for metrics never delays a call, and no load of
+ * calls keeps an answer from whoever is on call. It costs nothing while nobody asks.
+ *
+ * Everything here belongs to its thread, unless the comment says otherwise.
+ */
+#ifndef TG_RUNTIME_CONTROL_H
+#define TG_RUNTIME_CONTROL_H
+
+#include <pthread.h>
+
+#include "io/http/http_client.h"
+#include "io/http/http_server.h"
+#include "io/net/loop.h"
+#include "io/posix/memory.h"
+#include "server/runtime/gateway.h"
+#include "server/runtime/key_probe.h"
+
+struct admin_control;
+struct reload;
+struct worker;
+
+#define CONTROL_LISTENERS_MAX 4
+
+/* A listener of a service on the control thread. */
+struct control_listener {
+    const char *name;    /* "admin"; static */
+    const char *address; /* of the first generation */
+    struct http_listener *listener;
+};
+
+struct control {
+    struct gateway *gateway;
+    size_t number;                 /* of its thread, among those that count in generations */
+    struct generation *generation; /* the newest */
+    const char *path;              /* of the configuration; null: it is never read again */
+    struct worker *workers;        /* whom it tells of a new generation */
+    size_t n_workers;
+    struct net_loop *loop;
+    struct http_client *client;
+    struct remote_port *port; /* to what gateways share; null: nothing */
+    struct control_listener listeners[CONTROL_LISTENERS_MAX];
+    size_t n_listeners;
+    size_t n_started;            /* services whose start_control() was true */
+    struct admin_control *admin; /* what the service admin keeps here */
+    struct reload *reload;
+    struct net_timer chores;
+    struct memory memory;
+    tg_ms memory_read_at, files_checked_at;
+    struct key_probe key_probe;
+    struct net_post hangup; /* SIGHUP has come: reads the configuration again */
+    pthread_t thread;
+    bool started;
+};
+
+/* Makes the loop, and what services have on it. `path` is of the configuration, borrowed; null: it
+ * is never read again. Its thread's number is `n_workers`. On false, control_fini() takes it. */
+bool control_init(struct control *control, struct gateway *gateway, struct worker *workers,
+                  size_t n_workers, const char *path, struct tg_problem *problem);
+void control_fini(struct control *control);
+
+bool control_start(struct control *control);
+
+/* From any thread: the configuration is to be read again. */
+void control_reload(struct control *control);
+
+/* From any thread: it ends, and is waited for. */
+void control_stop(struct control *control);
+
+/* ---- for services, in start_control() ---- */
+
+/* A listener that is freed before stop_control() comes. */
+bool control_listen(struct control *control, const char *name, const char *address,
+                    const struct http_server_ops *ops, void *context, struct tg_problem *problem);
+
+/* Frees all of them: for who fails after control_listen(). */
+void control_close_listeners(struct control *control);
+
+static inline tg_ms control_now(const struct control *control)
+{
+    return net_loop_now(control->loop);
+}
+
+#endif
