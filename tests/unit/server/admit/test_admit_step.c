@@ -537,7 +537,7 @@ static long live_once(long nth)
     assert_int_equal(kit_queued(&world.kit), 0);
     assert_int_equal(admit_count_bound(world.kit.gateway), 0);
     assert_true(worker->generation->holds[0].n == world.held);
-    while ((spare = LIST_FIRST(&worker->spare_pending)) != NULL) {
+    while ((spare = LIST_FIRST(&worker->admit->spare)) != NULL) {
         LIST_REMOVE(spare, list);
         free(spare);
     }

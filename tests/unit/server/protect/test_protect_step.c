@@ -15,6 +15,7 @@
 #include "dies.h"
 #include "lib/core/container_of.h"
 #include "server/protect/protect_internal.h"
+#include "server/serve/services.h"
 
 static struct {
     struct clock clock;
@@ -235,7 +236,7 @@ static void open_world(bool remote)
     if (config_parse(NULL, yaml, strlen(yaml), &config, &problems) != CONFIG_READ)
         fail_msg("%s", problems.list[0].text);
     config_problems_free(&problems);
-    if (!gateway_new(&config, &world.clock, 1, &world.gateway, &problem))
+    if (!gateway_new(&services, &config, &world.clock, 1, &world.gateway, &problem))
         fail_msg("%s", problem.text);
     if (!worker_init(&world.worker, world.gateway, 0, &world.worker, &problem))
         fail_msg("%s", problem.text);
@@ -698,7 +699,6 @@ static void trailers_of_the_request_are_forwarded(void **state)
 /* A whole call, of which one allocation fails. */
 static long live_once(long nth)
 {
-    const struct protected_route *route = protect_find(world.worker.generation, SLICE("/api/x"));
     int aborted = world.aborted;
     long errors = 0;
 
@@ -706,7 +706,7 @@ static long live_once(long nth)
         .transport = &in_transport,
         .head = {.method = SLICE("GET"), .target = SLICE("/api/x"), .version = 11, .length = -1}};
     fail_at(nth);
-    protect_begin(&world.worker, route, &world.in);
+    assert_true(protect_service.begin(&world.worker, &world.in));
     until_failure = -1;
     world.call = world.in.owner;
     if (world.call == NULL)
