@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/budget/civil.h"
+
 static bool is_digit(char c)
 {
     return c >= '0' && c <= '9';
@@ -204,16 +206,6 @@ static int days_in_month(int year, int month)
     return days[month - 1] + (month == 2 && leap);
 }
 
-/* Days from 1970-01-01. Years are counted from March, so that the odd day is the last one. */
-static int64_t days_since_epoch(int year, int month, int day)
-{
-    int64_t from_march = year - (month <= 2);
-    int64_t day_of_year = (153 * (month + (month > 2 ? -3 : 9)) + 2) / 5 + day - 1;
-
-    return from_march * 365 + from_march / 4 - from_march / 100 + from_march / 400 + day_of_year -
-           719468;
-}
-
 /* "Z" or "+02:00", in ms. */
 static bool take_offset(const char *text, tg_ms *offset)
 {
@@ -252,7 +244,7 @@ bool value_time(const char *text, tg_ms *at)
     }
     if (!take_offset(text, &offset))
         return false;
-    read = days_since_epoch(year, month, day) * 86400000 +
+    read = civil_to_day(year, month, day) * 86400000 +
            ((hour * 60 + minute) * 60 + second) * INT64_C(1000) + fraction - offset;
     if (read < 0)
         return false;

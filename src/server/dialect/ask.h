@@ -7,6 +7,21 @@
  *
  * What is read here must be what the provider reads, so a body that two programs could read
  * differently is refused: see ask_read.c. Pure functions; a reader belongs to one thread.
+ *
+ * The room: what the providers' APIs look like. Nothing here waits, opens a connection or reads a
+ * clock.
+ *
+ *     request    endpoint.c       which call a request line is
+ *                ask_read.c       what its body asks for                        this header
+ *                estimate.c       how many tokens it may take
+ *                body_edit.c      the body as it is sent on
+ *     reply      usage.c          what a usage object says
+ *                usage_scan.c     finds it in a reply that passes by in pieces
+ *                sse.c, meter.c   a streamed reply: its events, and what they have used
+ *                first_byte.c     its time to the first byte, for the law of concurrency
+ *     refusal    replies.c        what a client is answered, by reason and API
+ *                limit_headers.c  what a success says about limits
+ *                upstream_wait.c  how long a provider wants us to wait
  */
 #ifndef TG_DIALECT_ASK_H
 #define TG_DIALECT_ASK_H
@@ -39,14 +54,14 @@ struct endpoint_match {
     enum endpoint endpoint;
     bool method_ok;     /* false: 405, with `allow` */
     const char *allow;  /* "POST" or "GET"; null for ENDPOINT_NONE */
-    struct slice model; /* of ENDPOINT_MODEL: the id as it stands in the target, still escaped */
+    struct slice model; /* ENDPOINT_MODEL: the id in the target, still percent-encoded */
 };
 
-/* The target may have a query, which is not looked at. Paths are compared byte by byte. */
+/* The target may have a query, which is ignored. Paths are compared byte by byte. */
 struct endpoint_match endpoint_of(struct slice method, struct slice target);
 
 /* ENDPOINT_NONE, MODELS and MODEL have OpenAI's form; an `anthropic-version` header may say
- * otherwise, and is the caller's to look at. */
+ * otherwise, which is for the caller to check. */
 enum wire_api endpoint_api(enum endpoint endpoint);
 
 /* The path without a query: "/v1/messages". Null for NONE and MODEL. Static. */
@@ -65,8 +80,8 @@ bool endpoint_unescape(struct slice part, char *text, size_t size, size_t *n);
 #define ASK_KEYS_MAX (1 << 16) /* keys of all objects together */
 
 /* A name out of the body, unescaped; n is 0 where there was none. Longer than ASK_TEXT_MAX is an
- * error for a model; of any other, a hash takes the place of the end, so that two that differ still
- * do. */
+ * error for a model; in any other name a hash replaces the end, so that two that differ still do.
+ */
 struct ask_text {
     size_t n;
     char at[ASK_TEXT_MAX];
@@ -87,7 +102,7 @@ struct ask_span {
 struct ask_bound {
     const char *name;     /* the key; null: the body has none. Static */
     int64_t value;        /* -1: null was written, which bounds nothing */
-    struct ask_span span; /* of the value */
+    struct ask_span span; /* where the value is */
 };
 
 #define ASK_BOUNDS_MAX 2
@@ -97,26 +112,26 @@ struct ask {
     size_t body_bytes;
 
     struct ask_text model;
-    struct ask_span model_span; /* of the string, with its quotes */
+    struct ask_span model_span; /* where the string is, with its quotes */
 
     bool stream;
     bool include_usage;                 /* stream_options.include_usage is true */
     struct ask_span stream_options;     /* null: its 4 bytes; an object: its "{" alone */
     bool stream_options_empty;          /* "{}", maybe with blanks in it */
-    struct ask_span include_usage_span; /* of the value */
+    struct ask_span include_usage_span; /* where the value is */
 
     struct ask_bound bounds[ASK_BOUNDS_MAX];
-    int64_t max_output; /* of one choice: the largest bound; -1: the call does not say */
+    int64_t max_output; /* tokens of one choice: the largest bound; -1: the call does not say */
     int64_t choices;    /* how many outputs are made: the larger of n and best_of; 1 or more */
-    bool background;    /* of responses: the reply comes before the work is done, without usage */
+    bool background;    /* responses: the reply comes before the work is done, without usage */
 
     /* The prompt: messages, system, instructions, input, tools, schemas. */
-    int64_t text_bytes;            /* of text, unescaped; tools and schemas as compact JSON */
+    int64_t text_bytes;            /* text, unescaped; tools and schemas as compact JSON */
     int64_t token_ids;             /* a prompt can be given as these */
     int64_t messages;              /* or items, each of which costs a few tokens of its own */
     int64_t images, audios, files; /* whatever their size: payloads are not text */
-    int64_t media_bytes;           /* of payloads within the body, as written there, ... */
-    int64_t file_bytes;            /* ... and of these, of files */
+    int64_t media_bytes;           /* payloads within the body, in their encoded form */
+    int64_t file_bytes;            /* the part of media_bytes that is in files */
 
     /* Calls that belong together. */
     struct ask_text previous_response_id;
@@ -125,12 +140,12 @@ struct ask {
     struct ask_text user;              /* `user`, or Anthropic's metadata.user_id */
     struct ask_text safety_identifier; /* who asks, in newer calls; see `user` */
 
-    size_t root_at; /* of the body's "{": new keys go behind it; there is always another */
+    size_t root_at; /* where the body's "{" is: new keys go behind it; there is always another */
 };
 
 struct ask_problem {
     char param[64]; /* the field that is wrong, "stream_options.include_usage"; may be "" */
-    char text[240]; /* for people; what is of the caller's own is printable ASCII in it */
+    char text[240]; /* for people; what it quotes of the body is printable ASCII */
 };
 
 /* Reads the body of a call, `n` bytes, of which `readable` may be read: if these are JSON_PADDING

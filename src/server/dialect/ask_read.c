@@ -6,7 +6,7 @@
  *     another the last. Keys are compared unescaped ("mod\u0065l" is "model").
  *   - A field that we act on and do not understand is refused; any other is none of our business.
  *   - Numbers that are whole may be written as 100.0 or 1e2; others, and those above 2^53, are
- *   refused.
+ *     refused.
  *
  * The whole body is walked once, by one loop with a stack of its own, and no tree is built. On its
  * way the walk measures the prompt, in one of three ways by the top-level field that it is in:
@@ -15,8 +15,7 @@
  *   PROSE  messages, system, instructions, input: text is counted, and not the frame around it
  *          (keys, roles, ids); integers in arrays are tokens; payloads are not text
  *   DATA   tools, functions, schemas, and arguments of tool calls: counted as compact JSON, keys
- *   too,
- *          because that is about what providers show to the model
+ *          too, because that is about what providers show to the model
  *
  * A payload is what stands where a payload belongs (url, image_url, file_data, data, ...),
  * whatever it looks like: a "data:" URL in a text is text to the model, and counts. Images,
@@ -28,6 +27,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include <assert.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>
@@ -46,9 +46,9 @@ struct level {
     bool is_source;        /* the value of "source" */
     bool plain;            /* a source says that it is text, or a block has such a source */
     enum media media;      /* what its type says it is */
-    int64_t payload_bytes; /* of what is in it, and of no file within it */
-    int64_t data_bytes;    /* of "data": payload, unless it turns out to be plain text */
-    int64_t result_bytes;  /* of "result": payload of an image that was made, otherwise text */
+    int64_t payload_bytes; /* payloads in it, without those of files within it */
+    int64_t data_bytes;    /* "data": payload, unless it turns out to be plain text */
+    int64_t result_bytes;  /* "result": payload of an image that was made, otherwise text */
 };
 
 struct walk {
@@ -104,7 +104,7 @@ static bool fail_json(struct walk *walk)
 
 /* ---- Spans ----------------------------------------------------------------------------------- */
 
-/* Of a string, number or word that the reader has accepted, so it does end. */
+/* Where a string, number or word is that the reader has accepted, so it does end. */
 static struct ask_span span_of(const struct walk *walk, const struct json_value *value)
 {
     size_t at = value->offset;
@@ -118,6 +118,7 @@ static struct ask_span span_of(const struct walk *walk, const struct json_value 
         while (end < walk->n && strchr(",]} \t\r\n", walk->body[end]) == NULL)
             end++;
     }
+    assert(at < end && end <= walk->n);
     return (struct ask_span){at, end - at};
 }
 
@@ -146,47 +147,29 @@ static enum media media_of(struct json_text type)
     return is_one_of(type, files) ? FILE_MEDIA : NO_MEDIA;
 }
 
-/* What names, orders or frames a text, and is none. */
-static bool is_frame(struct json_text key)
-{
-    static const char *const frames[] = {
-        "role",   "id",         "tool_call_id", "tool_use_id", "call_id",   "item_id", "status",
-        "detail", "media_type", "format",       "file_id",     "signature", "ttl",     NULL};
-
-    return is_one_of(key, frames);
-}
-
-static bool is_payload(struct json_text key)
-{
-    static const char *const payloads[] = {"url", "image_url", "file_data", "file_url", NULL};
-
-    return is_one_of(key, payloads);
-}
-
-static void take_type(struct level *level, struct json_text type)
-{
-    if (!level->is_source)
-        level->media = media_of(type);
-    else
-        level->plain = json_text_is(type, "text") || json_text_is(type, "content");
-}
-
 static void count_prose_string(struct walk *walk, struct level *level, struct json_text key,
                                struct json_text text)
 {
+    static const char *const payloads[] = {"url", "image_url", "file_data", "file_url", NULL};
+    /* What names, orders or frames a text, and is none. */
+    static const char *const frames[] = {
+        "role",   "id",         "tool_call_id", "tool_use_id", "call_id",   "item_id", "status",
+        "detail", "media_type", "format",       "file_id",     "signature", "ttl",     NULL};
     int64_t bytes = (int64_t)text.size;
 
     if (level->is_array)
         walk->ask->text_bytes += bytes;
+    else if (json_text_is(key, "type") && level->is_source)
+        level->plain = json_text_is(text, "text") || json_text_is(text, "content");
     else if (json_text_is(key, "type"))
-        take_type(level, text);
+        level->media = media_of(text);
     else if (json_text_is(key, "data"))
         level->data_bytes = bytes;
     else if (json_text_is(key, "result"))
         level->result_bytes = bytes;
-    else if (is_payload(key))
+    else if (is_one_of(key, payloads))
         level->payload_bytes += bytes;
-    else if (!is_frame(key))
+    else if (!is_one_of(key, frames))
         walk->ask->text_bytes += bytes;
 }
 
@@ -218,6 +201,7 @@ static void count_level(struct walk *walk, const struct level *level)
     struct ask *ask = walk->ask;
     struct level *around = &walk->levels[walk->depth - 1];
 
+    assert(walk->depth >= 1); /* the body itself is around everything that is counted */
     if (level->mode != PROSE)
         return;
     int64_t payload = level->payload_bytes;
@@ -240,7 +224,8 @@ static void count_level(struct walk *walk, const struct level *level)
 /* ---- The walk -------------------------------------------------------------------------------- */
 
 /* Goes into the object or array that was given last. */
-static bool push(struct walk *walk, enum mode mode, struct json_text key, enum json_kind kind)
+static bool ask_read_push(struct walk *walk, enum mode mode, struct json_text key,
+                          enum json_kind kind)
 {
     if (walk->depth == ASK_DEPTH_MAX)
         return ask_read_fail(walk, "", "objects and arrays are nested more than %d deep",
@@ -255,7 +240,7 @@ static bool push(struct walk *walk, enum mode mode, struct json_text key, enum j
     return true;
 }
 
-static bool next(struct walk *walk, struct json_text *key, struct json_value *value)
+static bool ask_read_next(struct walk *walk, struct json_text *key, struct json_value *value)
 {
     if (walk->failed)
         return false;
@@ -283,7 +268,7 @@ static void enter_below(struct walk *walk, struct json_text key, const struct js
         mode = DATA;
     if (mode == PROSE && walk->depth == 2 && level->is_array && value->kind == JSON_OBJECT)
         walk->ask->messages++;
-    push(walk, mode, key, value->kind);
+    ask_read_push(walk, mode, key, value->kind);
 }
 
 /* Walks the value that was given last, to its end. */
@@ -293,10 +278,10 @@ static void walk_value(struct walk *walk, enum mode mode, const struct json_valu
     struct json_text key = {"", 0};
     struct json_value below;
 
-    if (!is_container(value) || !push(walk, mode, key, value->kind))
+    if (!is_container(value) || !ask_read_push(walk, mode, key, value->kind))
         return;
     while (walk->depth > outside && !walk->failed) {
-        if (next(walk, &key, &below)) {
+        if (ask_read_next(walk, &key, &below)) {
             count_value(walk, &walk->levels[walk->depth - 1], key, &below);
             if (is_container(&below))
                 enter_below(walk, key, &below);
@@ -313,7 +298,7 @@ struct field {
     const char *name;
     unsigned endpoints; /* bits 1 << endpoint */
     void (*read)(struct walk *walk, const struct field *field, const struct json_value *value);
-    size_t offset; /* of what is read, in struct ask */
+    size_t offset; /* where in struct ask it is kept */
     enum mode mode;
 };
 
@@ -347,6 +332,7 @@ static void read_bound(struct walk *walk, const struct field *field, const struc
         return;
     if (bound->name != NULL)
         bound++;
+    assert(bound->name == NULL); /* no endpoint has three, and a key comes once */
     *bound = (struct ask_bound){field->name, whole, span_of(walk, value)};
     if (whole > walk->ask->max_output)
         walk->ask->max_output = whole;
@@ -401,6 +387,7 @@ static void ask_read_keep_text(struct ask_text *text, const struct json_value *v
     if (from.size <= ASK_TEXT_MAX)
         return;
     int n = snprintf(hash, sizeof hash, "~%016" PRIx64, (uint64_t)XXH64(from.bytes, from.size, 0));
+    assert(n > 0 && (size_t)n < sizeof hash);
     memcpy(text->at + ASK_TEXT_MAX - n, hash, (size_t)n);
 }
 
@@ -424,9 +411,9 @@ static void read_text_within(struct walk *walk, const struct field *field,
         ask_read_read_text(walk, field, value);
         return;
     }
-    if (!push(walk, QUIET, key, value->kind))
+    if (!ask_read_push(walk, QUIET, key, value->kind))
         return;
-    while (next(walk, &key, &below)) {
+    while (ask_read_next(walk, &key, &below)) {
         if (json_text_is(key, wanted))
             ask_read_keep_text(text, &below);
         walk_value(walk, QUIET, &below);
@@ -451,9 +438,9 @@ static void read_stream_options(struct walk *walk, const struct field *field,
     }
     ask->stream_options = (struct ask_span){value->offset, 1};
     ask->stream_options_empty = true;
-    if (!push(walk, QUIET, key, value->kind))
+    if (!ask_read_push(walk, QUIET, key, value->kind))
         return;
-    while (next(walk, &key, &below)) {
+    while (ask_read_next(walk, &key, &below)) {
         ask->stream_options_empty = false;
         if (json_text_is(key, "include_usage")) {
             ask->include_usage = read_bool(walk, "stream_options.include_usage", &below);
@@ -535,9 +522,9 @@ static void walk_root(struct walk *walk)
     struct json_text key = {"", 0};
     struct json_value value;
 
-    if (!push(walk, QUIET, key, JSON_OBJECT))
+    if (!ask_read_push(walk, QUIET, key, JSON_OBJECT))
         return;
-    while (next(walk, &key, &value)) {
+    while (ask_read_next(walk, &key, &value)) {
         const struct field *field = ask_read_find_field(walk->ask->endpoint, key);
         if (field != NULL)
             field->read(walk, field, &value);

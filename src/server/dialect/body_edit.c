@@ -146,6 +146,7 @@ size_t body_edit_slices(const struct body_edit *edit, const char *body, size_t n
     *total = 0;
     for (size_t i = 0; i <= edit->n; i++) {
         size_t end = i < edit->n ? edit->list[i].at : n;
+        assert(end >= at && end <= n); /* edits ascend, and none is within another */
         if (end > at)
             slices[count++] = (struct slice){body + at, end - at};
         if (i < edit->n) {
@@ -156,5 +157,6 @@ size_t body_edit_slices(const struct body_edit *edit, const char *body, size_t n
     }
     for (size_t i = 0; i < count; i++)
         *total += slices[i].n;
+    assert(count <= BODY_SLICES_MAX);
     return count;
 }

@@ -21,8 +21,8 @@
 
 struct body_edit {
     struct {
-        size_t at, n;           /* of the body: replaced by */
-        size_t text_at, text_n; /* of room */
+        size_t at, n;           /* bytes of the body, replaced by */
+        size_t text_at, text_n; /* these of room */
     } list[BODY_EDITS_MAX];     /* ascending, apart from each other */
     size_t n;
     size_t used;

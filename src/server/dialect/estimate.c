@@ -6,6 +6,8 @@
  */
 #include "server/dialect/estimate.h"
 
+#include <assert.h>
+
 #include "lib/core/num.h"
 
 void estimate_rule_init(struct estimate_rule *rule)
@@ -13,11 +15,12 @@ void estimate_rule_init(struct estimate_rule *rule)
     *rule = (struct estimate_rule){.bytes_per_token = 4, .image = 1500};
 }
 
-/* For factors that are not negative. */
+/* The product of factors that are not negative, at most TG_NUMBER_MAX. */
 static int64_t times(int64_t a, int64_t b)
 {
     int64_t product;
 
+    assert(a >= 0 && b >= 0);
     return __builtin_mul_overflow(a, b, &product) || product > TG_NUMBER_MAX ? TG_NUMBER_MAX
                                                                              : product;
 }

@@ -15,26 +15,26 @@
 
 #define ESTIMATE_MESSAGE_TOKENS 4 /* role and separators of a message */
 
-/* Of a file in base64, for a token. A page of text has less, a scanned one more; without this a
- * book would be taken for a picture, and with one byte for a token a picture for a book. */
+/* Bytes of a file in base64 that are counted as one token. A page of text has less, a scanned one
+ * more; without this a book would be taken for a picture, and with one byte for a token a picture
+ * for a book. */
 #define ESTIMATE_FILE_BYTES 100
 
 struct estimate_rule {
     double bytes_per_token; /* greater than 0; anything else counts as 4; default 4 */
-    int64_t
-        image; /* tokens of an image or recording, and of a file at least; negative is 0; default
-                      1500 */
+    int64_t image; /* tokens of an image or recording, and of a file at least; negative is 0;
+                      default 1500 */
 };
 
 void estimate_rule_init(struct estimate_rule *rule);
 
 int64_t estimate_prompt(const struct ask *ask, const struct estimate_rule *rule);
 
-/* Of all choices. `assumed` is for a call that does not say; embeddings and count_tokens have none.
- * */
+/* Tokens of all choices. `assumed` is for a call that does not say; embeddings and count_tokens
+ * have none. */
 int64_t estimate_output(const struct ask *ask, int64_t assumed);
 
-/* Of bytes that a model wrote. */
+/* Tokens in bytes that a model wrote. */
 int64_t estimate_text(int64_t bytes, const struct estimate_rule *rule);
 
 /* Whether the endpoint makes output at all. */

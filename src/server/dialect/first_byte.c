@@ -1,22 +1,19 @@
 /* first_byte.c - see first_byte.h. */
 #include "server/dialect/first_byte.h"
 
+#include <assert.h>
+
 /* A least time that is never reached again is forgotten at this rate a call: after some hundred
  * calls a machine that has become slower for good is taken as it is. */
 static const double FORGETS = 1.002;
 
-static unsigned first_byte_bucket_of(int64_t tokens)
+double first_byte_sample(struct first_byte *first_byte, int64_t prompt_tokens, double ms)
 {
     unsigned bucket = 0;
 
-    for (; tokens > 1 && bucket < FIRST_BYTE_BUCKETS - 1; tokens /= 2)
+    for (; prompt_tokens > 1 && bucket < FIRST_BYTE_BUCKETS - 1; prompt_tokens /= 2)
         bucket++;
-    return bucket;
-}
-
-double first_byte_sample(struct first_byte *first_byte, int64_t prompt_tokens, double ms)
-{
-    _Atomic double *least = &first_byte->least_ms[first_byte_bucket_of(prompt_tokens)];
+    _Atomic double *least = &first_byte->least_ms[bucket];
     double usual = atomic_load_explicit(least, memory_order_relaxed);
     double common = atomic_load_explicit(&first_byte->common_ms, memory_order_relaxed);
 
@@ -28,5 +25,6 @@ double first_byte_sample(struct first_byte *first_byte, int64_t prompt_tokens, d
         common = usual;
         atomic_store_explicit(&first_byte->common_ms, common, memory_order_relaxed);
     }
+    assert(usual > 0 && usual <= ms && common > 0); /* the least: so no sample is below common */
     return ms / usual * common;
 }

@@ -18,10 +18,10 @@ enum { FIRST_BYTE_BUCKETS = 24 };
 
 struct first_byte {
     _Atomic double least_ms[FIRST_BYTE_BUCKETS]; /* 0: none yet */
-    _Atomic double common_ms;                    /* of the bucket that was first */
+    _Atomic double common_ms;                    /* what all are scaled to: the first bucket's */
 };
 
-/* The sample for a law, of a call with so many tokens of prompt that took so long. */
+/* The sample for a law: a call with so many tokens of prompt took so long to its first byte. */
 double first_byte_sample(struct first_byte *first_byte, int64_t prompt_tokens, double ms);
 
 #endif

@@ -1,9 +1,10 @@
-/* limit_headers.c - what a success says of limits, and the two ways in which the APIs write time.
+/* limit_headers.c - what a success says about limits, and how each API writes time.
  *
- * Where both a requests and a tokens limit hold, clients pace themselves by these before anything
+ * Where both a requests and a tokens limit apply, clients pace themselves by these before anything
  * is refused. OpenAI's reset is how long from now, Anthropic's is when: both are of the same
  * reset_at.
  */
+#include <assert.h>
 #include <string.h>
 
 #include "lib/budget/civil.h"
@@ -40,6 +41,7 @@ size_t reply_date(tg_ms at, char text[REPLY_DATE_MAX])
     if (rest % 1000 != 0)
         to = put_digits(to, 3, rest % 1000, 'Z');
     *to = '\0';
+    assert(to < text + REPLY_DATE_MAX);
     return (size_t)(to - text);
 }
 
@@ -93,6 +95,7 @@ size_t reply_duration(tg_ms ms, char text[REPLY_DURATION_MAX])
 
 static void limit_headers_add(struct reply_limits *limits, const char *name, size_t n)
 {
+    assert(limits->n_fields < REPLY_LIMITS_MAX && limits->used + n <= sizeof limits->room);
     limits->fields[limits->n_fields++] =
         (struct http_field){slice_of(name), {limits->room + limits->used, n}};
     limits->used += n;

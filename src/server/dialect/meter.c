@@ -1,13 +1,12 @@
 /* meter.c - what a streamed reply has used so far, event by event.
  *
- *     API                    output                            usage                         end
- *     chat, completions      choices[].delta, choices[].text   the chunk whose usage is one  [DONE]
- *     responses              delta of response.*.delta         response.usage of             the
- *     same
- *                                                              response.completed, .failed ...
- *     messages               delta of content_block_delta,     message_start, message_delta 
- *     message_stop
- *                            content_block
+ *     API                output                           usage                        end
+ *     chat, completions  choices[].delta, choices[].text  the chunk whose usage is one [DONE]
+ *     responses          delta of response.*.delta        response.usage               (1)
+ *     messages           delta of content_block_delta,    message_start,               message_stop
+ *                        content_block                    message_delta
+ *
+ *     (1) response.completed, .incomplete, .failed or .cancelled, which also bring the usage
  *
  * The forms do not contradict each other, so one walk reads an event of any of them, and what was
  * found is then understood by the endpoint. An event counts only if all of it was JSON. Names are
@@ -19,14 +18,15 @@
  */
 #include "server/dialect/meter.h"
 
+#include <assert.h>
 #include <stdio.h>
 
 #define TYPE_MAX 64
 
 /* What stands in one event. */
 struct chunk {
-    char type[TYPE_MAX];  /* of the event */
-    char code[TYPE_MAX];  /* of an error: its code, */
+    char type[TYPE_MAX];  /* the event's */
+    char code[TYPE_MAX];  /* an error's code, */
     char fault[TYPE_MAX]; /* and its type */
     int64_t status;       /* a code that is a number; 0: none */
     bool error;
@@ -67,8 +67,8 @@ static bool is_text_key(struct json_text key)
            json_text_is(key, "input");
 }
 
-/* Of the object or array given last, all the text that a model wrote, at any depth. What OpenRouter
- * calls reasoning_details is the reasoning once more. */
+/* Counts all the text that a model wrote in the object or array given last, at any depth. What
+ * OpenRouter calls reasoning_details is the reasoning once more. */
 static void read_output(struct json_reader *reader, struct chunk *chunk)
 {
     struct json_text key;
@@ -288,7 +288,7 @@ static void judge(struct chunk *chunk, struct meter *meter, struct meter_event *
         judge_error(chunk, seen);
 }
 
-/* Of the event's own reading, flags are what this event said, and counts those of all so far. */
+/* In an event's own reading, flags are what this event said, and counts those of all so far. */
 static void take_usage(struct meter *meter, const struct usage_reading *usage)
 {
     bool has_input = meter->reading.has_input || usage->has_input;
@@ -299,11 +299,6 @@ static void take_usage(struct meter *meter, const struct usage_reading *usage)
     meter->reading = *usage;
     meter->reading.has_input = has_input;
     meter->reading.has_output = has_output;
-}
-
-static bool is_done(struct slice data)
-{
-    return data.n == 6 && memcmp(data.at, "[DONE]", 6) == 0;
 }
 
 void meter_take(struct meter *meter, struct json_reader *reader, const struct sse_event *event,
@@ -317,7 +312,7 @@ void meter_take(struct meter *meter, struct json_reader *reader, const struct ss
         return;
     }
     meter->events++;
-    if (is_done(event->data)) {
+    if (slice_equal(event->data, SLICE("[DONE]"))) {
         seen->done = true;
         meter->ended = true;
         return;
@@ -334,4 +329,6 @@ void meter_take(struct meter *meter, struct json_reader *reader, const struct ss
     meter->error |= seen->error;
     meter->failed |= seen->retryable;
     meter->limited |= seen->limited;
+    assert(!meter->limited || meter->failed); /* a rate limit is one kind of fault, */
+    assert(!meter->failed || meter->error);   /* and a fault is reported as an error */
 }

@@ -22,7 +22,7 @@ struct meter {
     struct usage_reading reading;
     bool final; /* reading.usage.output is the last word. Messages begin with a count of some
                   tokens, which is no more than a lower bound until the end of the stream */
-    int64_t text_bytes; /* of output: text, reasoning, tool names and arguments, refusals */
+    int64_t text_bytes; /* bytes of output: text, reasoning, tool names, arguments, refusals */
     int64_t events;     /* with data */
     int64_t unread;     /* events whose data was no JSON object, or that were too large */
     bool content;       /* an event with content has come */
@@ -39,7 +39,7 @@ struct meter_event {
     bool done;       /* [DONE] */
     bool error;      /* an error within a 200: */
     bool retryable;  /* another attempt may do better: overload, rate limit, fault of the server */
-    bool limited;    /* of these: a rate limit, the key should cool */
+    bool limited;    /* it is a rate limit: the key should cool */
     char error_type[64]; /* its type or code, printable ASCII; "" if it has none */
 };
 

@@ -4,13 +4,10 @@
  * `retry-after`, then a backoff of their own, for as long as they are told, unless `x-should-retry`
  * says no. So every refusal here says one of three things:
  *
- *   come back   the wait is known and at most a minute: it is told, spread upward so that those
- *   who were
- *               refused together do not come back together, and never too short
- *   stay away   longer, never, or not worth it: no wait is told, because clients would sleep it,
- *   holding
- *               whatever they hold; where there is a moment from which on it makes sense, that is
- *               told
+ *   come back   the wait is known and at most a minute: it is stated, with jitter upward so that
+ *               those who were refused together do not come back together, and never too short
+ *   stay away   longer, never, or not worth it: no wait is stated, because clients would sleep it
+ *               with all they have open; a moment from which a retry makes sense is stated
  *   nothing     it is not known
  *
  * One table has it all. What a client sees in a message may have been named by another client
@@ -28,7 +25,7 @@
 
 enum retry {
     RETRY_WAIT, /* after the wait, if it is known */
-    RETRY_FREE, /* as the client likes */
+    RETRY_FREE, /* whenever the client likes */
     RETRY_NO,
 };
 
@@ -205,8 +202,8 @@ void refusal_of_ask(const struct ask_problem *problem, struct refusal *why)
 
 static void add_field(struct reply *reply, const char *name, struct slice value)
 {
-    if (reply->n_fields < REPLY_FIELDS_MAX)
-        reply->fields[reply->n_fields++] = (struct http_field){slice_of(name), value};
+    assert(reply->n_fields < REPLY_FIELDS_MAX);
+    reply->fields[reply->n_fields++] = (struct http_field){slice_of(name), value};
 }
 
 static void replies_add_number(struct reply *reply, const char *name, int64_t number)
@@ -218,27 +215,12 @@ static void replies_add_number(struct reply *reply, const char *name, int64_t nu
     add_field(reply, name, (struct slice){at, n});
 }
 
-static void add_date(struct reply *reply, const char *name, tg_ms at)
-{
-    char *text = reply->room + reply->used;
-    size_t n = reply_date(at, text);
-
-    reply->used += n;
-    add_field(reply, name, (struct slice){text, n});
-}
-
-/* A minute. The window of a key that is out of calls or tokens is up to a second longer, and who
- * has to wait for it has not been turned away for good. */
-static tg_ms longest_wait(enum reply_reason reason)
-{
-    return reason == REPLY_NO_KEY ? REPLY_WAIT_MAX + 1000 : REPLY_WAIT_MAX;
-}
-
 /* A tenth longer at most, and never above what clients are willing to wait. */
-static tg_ms spread(tg_ms wait, tg_ms longest, uint64_t random)
+static tg_ms add_jitter(tg_ms wait, tg_ms longest, uint64_t random)
 {
     tg_ms more = (tg_ms)(random % ((uint64_t)wait / 10 + 1));
 
+    assert(wait > 0 && wait <= longest);
     return num_min(wait + more, longest);
 }
 
@@ -248,19 +230,25 @@ static void say_stay_away(struct reply *reply, const struct refusal *why, tg_ms 
     tg_ms at = wait > 0 && wait < TG_UNSATISFIABLE ? num_add(now, wait) : why->reset_at;
 
     add_field(reply, "x-should-retry", SLICE("false"));
-    if (at > now && at < TG_NUMBER_MAX && why->reason != REPLY_REQUEST_EXCEEDS_LIMIT)
-        add_date(reply, "x-tollgate-reset-at", at);
+    if (at > now && at < TG_NUMBER_MAX && why->reason != REPLY_REQUEST_EXCEEDS_LIMIT) {
+        char *text = reply->room + reply->used;
+        size_t n = reply_date(at, text);
+        reply->used += n;
+        add_field(reply, "x-tollgate-reset-at", (struct slice){text, n});
+    }
 }
 
 static void say_when(struct reply *reply, const struct refusal *why, tg_ms now, uint64_t random)
 {
     enum retry retry = row_of(why->reason)->retry;
-    tg_ms longest = longest_wait(why->reason);
+    /* A minute. The window of a key that is out of calls or tokens is up to a second longer, and
+     * who has to wait for it has not been turned away for good. */
+    tg_ms longest = why->reason == REPLY_NO_KEY ? REPLY_WAIT_MAX + 1000 : REPLY_WAIT_MAX;
 
     if (retry == RETRY_NO || (retry == RETRY_WAIT && why->retry_after_ms > longest)) {
         say_stay_away(reply, why, now);
     } else if (retry == RETRY_WAIT && why->retry_after_ms > 0) {
-        tg_ms wait = spread(why->retry_after_ms, longest, random);
+        tg_ms wait = add_jitter(why->retry_after_ms, longest, random);
         replies_add_number(reply, "retry-after-ms", wait);
         replies_add_number(reply, "retry-after", (wait + 999) / 1000);
     }

@@ -69,7 +69,7 @@ struct refusal {
     enum tg_axis binding;      /* default TG_AXIS_NONE */
     tg_ms retry_after_ms;      /* 0: not known; TG_UNSATISFIABLE: never; default 0 */
     tg_ms reset_at;            /* when the window ends, or the wait; 0: not known; default 0 */
-    const char *allow;         /* of METHOD_NOT_ALLOWED; default null */
+    const char *allow;         /* METHOD_NOT_ALLOWED: the method that is; default null */
     char param[64];            /* the field that is wrong; default "" */
     char text[REPLY_TEXT_MAX]; /* for people, cut where it is too long */
 };
@@ -78,15 +78,15 @@ struct refusal {
 void refusal_init(struct refusal *why, enum reply_reason reason, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Of a gate's answer that is not allowed; `call` is the one that was asked for. What can never be
- * admitted becomes REPLY_REQUEST_EXCEEDS_LIMIT. */
+/* The refusal by a gate's answer that is not allowed; `call` is the one that was asked for. What
+ * can never be admitted becomes REPLY_REQUEST_EXCEEDS_LIMIT. */
 void refusal_of_answer(const struct tg_answer *answer, const struct tg_call *call,
                        struct refusal *why);
 
-/* Of a pool that has no key. */
+/* The refusal by a pool that has no key. */
 void refusal_of_keys(const struct tg_key_answer *answer, struct refusal *why);
 
-/* Of a body that could not be read. */
+/* The refusal of a body that could not be read. */
 void refusal_of_ask(const struct ask_problem *problem, struct refusal *why);
 
 /* "req_00f3...", the name of a call; how long it is. */
@@ -111,7 +111,7 @@ void reply_write(const struct refusal *why, enum wire_api api, tg_ms now, uint64
 /* The error alone, for a stream whose 200 has gone out: a whole event in the form of the API. */
 struct slice reply_event(const struct refusal *why, enum wire_api api, struct reply *reply);
 
-/* ---- What a success says of limits --------------------------------------------------------------
+/* ---- What a success says about limits -----------------------------------------------------------
  *
  * x-ratelimit-{limit,remaining,reset}-{requests,tokens}, reset as a duration ("6m0s", "120ms"), or
  * anthropic-ratelimit-{requests,tokens}-{limit,remaining,reset}, reset in RFC 3339: from the rate

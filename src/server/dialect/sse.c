@@ -1,8 +1,8 @@
 /* sse.c - server-sent events out of bytes that are cut anywhere.
  *
  * A stream is cut by whatever lies between the provider and us: within a character, between CR and
- * LF, within "data". So this works on bytes and knows of no characters, looks at each byte once,
- * and holds what came of an event until its end has come. Usually all of an event is in one piece,
+ * LF, within "data". So this works on bytes and knows of no characters, reads each byte once, and
+ * buffers what came of an event until its end has come. Usually all of an event is in one piece,
  * and then nothing is copied: what is given points into the piece.
  *
  *     line        what it does
@@ -11,21 +11,23 @@
  *     : comment   passed on at once, if the event has no fields yet
  *     field       collected
  *
- * An event that grows beyond SSE_EVENT_MAX is passed on without being looked at, piece by piece:
+ * An event that grows beyond SSE_EVENT_MAX is passed on unread, piece by piece:
  * memory is bounded, and the client still gets every byte. That is decided by its size alone, not
  * by how it was cut, so a stream gives the same events however it comes
  * (every_cut_gives_the_same_events).
  *
- * Between CR and LF an event is not held back, because LF may never come: where the cut is there,
+ * Between CR and LF an event is not delayed, because LF may never come: where the cut is there,
  * the LF is given by itself.
  */
 #include "server/dialect/sse.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 #include "io/text/run.h"
+#include "lib/core/array.h"
 
-#define HELD_KEPT 16384 /* bytes of memory that a stream keeps between events */
+#define BUFFER_KEPT 16384 /* bytes of memory that a stream keeps between events */
 #define MARK_BYTES 3
 
 static const char byte_order_mark[MARK_BYTES] = {'\xef', '\xbb', '\xbf'};
@@ -37,32 +39,22 @@ void sse_init(struct sse *sse)
 
 void sse_fini(struct sse *sse)
 {
-    free(sse->held);
+    free(sse->buffer);
     free(sse->joined);
     *sse = (struct sse){.unmarked = true};
 }
 
-/* ---- What is held ---------------------------------------------------------------------------- */
+/* ---- What earlier feeds brought ------------------------------------------------------------- */
 
-static bool sse_make_room(char **room, size_t *size, size_t needed)
+/* Not in small steps: an event that was cut is some hundred bytes. */
+static bool sse_reserve(char **bytes, size_t *size, size_t need)
 {
-    size_t bigger = *size < 1024 ? 1024 : *size;
-
-    if (needed <= *size)
-        return true;
-    while (bigger < needed)
-        bigger *= 2;
-    char *moved = realloc(*room, bigger);
-    if (moved == NULL)
-        return false;
-    *room = moved;
-    *size = bigger;
-    return true;
+    return array_reserve(bytes, size, need < 1024 ? 1024 : need);
 }
 
 static void shrink(char **room, size_t *size)
 {
-    if (*size <= HELD_KEPT)
+    if (*size <= BUFFER_KEPT)
         return;
     free(*room);
     *room = NULL;
@@ -71,23 +63,24 @@ static void shrink(char **room, size_t *size)
 
 static void forget_given(struct sse *sse)
 {
-    if (!sse->held_given)
+    if (!sse->buffer_given)
         return;
-    sse->held_given = false;
-    sse->n_held = 0;
-    shrink(&sse->held, &sse->held_room);
+    sse->buffer_given = false;
+    sse->n_buffered = 0;
+    shrink(&sse->buffer, &sse->buffer_size);
     shrink(&sse->joined, &sse->joined_room);
 }
 
-/* Adds what was scanned to what is held. */
-static bool sse_hold(struct sse *sse)
+/* Adds what was scanned to what earlier feeds brought of the event. False: too large, or no memory.
+ */
+static bool sse_collect(struct sse *sse)
 {
-    if (sse->scanned > SSE_EVENT_MAX - sse->n_held ||
-        !sse_make_room(&sse->held, &sse->held_room, sse->n_held + sse->scanned))
+    if (sse->scanned > SSE_EVENT_MAX - sse->n_buffered ||
+        !sse_reserve(&sse->buffer, &sse->buffer_size, sse->n_buffered + sse->scanned))
         return false;
     if (sse->scanned > 0)
-        memcpy(sse->held + sse->n_held, sse->fed, sse->scanned);
-    sse->n_held += sse->scanned;
+        memcpy(sse->buffer + sse->n_buffered, sse->fed, sse->scanned);
+    sse->n_buffered += sse->scanned;
     sse->fed += sse->scanned;
     sse->n_fed -= sse->scanned;
     sse->scanned = 0;
@@ -127,10 +120,11 @@ static bool join(struct sse *sse, struct sse_event *event, struct slice line)
 {
     size_t n = event->data.n;
 
-    if (!sse_make_room(&sse->joined, &sse->joined_room, event->raw.n))
+    if (!sse_reserve(&sse->joined, &sse->joined_room, event->raw.n))
         return false;
     if (event->data.at != sse->joined && n > 0)
         memcpy(sse->joined, event->data.at, n);
+    assert(n + 1 + line.n <= event->raw.n); /* each line had "data" before it */
     sse->joined[n++] = '\n';
     memcpy(sse->joined + n, line.at, line.n);
     event->data = (struct slice){sse->joined, n + line.n};
@@ -159,7 +153,7 @@ static bool sse_read_fields(struct sse *sse, struct slice rest, struct sse_event
 
 /* ---- Giving ---------------------------------------------------------------------------------- */
 
-/* Bytes, as they are, of what was scanned and of nothing that is held. */
+/* Gives the bytes that were scanned, without what is buffered. */
 static void give_fed(struct sse *sse, enum sse_kind kind, struct sse_event *event)
 {
     *event = (struct sse_event){.kind = kind, .raw = {sse->fed, sse->scanned}};
@@ -169,26 +163,26 @@ static void give_fed(struct sse *sse, enum sse_kind kind, struct sse_event *even
     sse->unmarked = false;
 }
 
-/* What is held goes first; what was scanned follows, as a piece by itself. */
+/* What is buffered goes first; what was scanned follows, as a piece by itself. */
 static void give_piece(struct sse *sse, struct sse_event *event)
 {
     if (!sse->skipping)
         sse->oversized++;
     sse->skipping = true;
     sse->unmarked = false;
-    if (sse->n_held == 0) {
+    if (sse->n_buffered == 0) {
         give_fed(sse, SSE_PIECE, event);
         return;
     }
-    *event = (struct sse_event){.kind = SSE_PIECE, .raw = {sse->held, sse->n_held}};
-    sse->held_given = true;
+    *event = (struct sse_event){.kind = SSE_PIECE, .raw = {sse->buffer, sse->n_buffered}};
+    sse->buffer_given = true;
 }
 
-/* Of an event whose end was scanned. */
+/* Gives the last piece of an event whose end was scanned. */
 static void give_last_piece(struct sse *sse, struct sse_event *event)
 {
     give_piece(sse, event);
-    sse->ended = sse->held_given;
+    sse->ended = sse->buffer_given;
     if (!sse->ended) {
         sse->skipping = false;
         sse->fields = false;
@@ -215,10 +209,10 @@ static void give_collected(struct sse *sse, struct sse_event *event)
     struct slice raw = {sse->fed, sse->scanned};
 
     sse->fields = false;
-    if (sse->n_held > 0) {
-        sse_hold(sse);
-        raw = (struct slice){sse->held, sse->n_held};
-        sse->held_given = true;
+    if (sse->n_buffered > 0) {
+        (void)sse_collect(sse); /* without memory the rest is given with what comes next */
+        raw = (struct slice){sse->buffer, sse->n_buffered};
+        sse->buffer_given = true;
     } else {
         sse->fed += sse->scanned;
         sse->n_fed -= sse->scanned;
@@ -271,17 +265,9 @@ static bool scan_line(struct sse *sse)
     return false;
 }
 
-/* Whether the line that has ended completes something that can be given. */
-static bool end_line(struct sse *sse)
-{
-    bool complete = !sse->in_line || !sse->fields;
-
-    sse->in_line = false;
-    return complete;
-}
-
 void sse_feed(struct sse *sse, const char *bytes, size_t n)
 {
+    assert(sse->n_fed == 0); /* all of the last feed has been taken */
     sse->fed = n > 0 ? bytes : "";
     sse->n_fed = n;
     sse->scanned = 0;
@@ -297,13 +283,9 @@ static bool take_late_lf(struct sse *sse)
     return late;
 }
 
-static bool too_large(const struct sse *sse)
-{
-    return sse->n_held + sse->scanned > SSE_EVENT_MAX;
-}
-
 bool sse_next(struct sse *sse, struct sse_event *event)
 {
+    assert(sse->scanned <= sse->n_fed && sse->n_buffered <= SSE_EVENT_MAX);
     forget_given(sse);
     if (sse->ended) {
         give_last_piece(sse, event);
@@ -313,17 +295,20 @@ bool sse_next(struct sse *sse, struct sse_event *event)
         give_fed(sse, SSE_BLANK, event);
         return true;
     }
-    while (scan_line(sse))
-        if (end_line(sse)) {
-            if (sse->skipping || too_large(sse))
+    while (scan_line(sse)) {
+        bool complete = !sse->in_line || !sse->fields; /* it ends an event, or stands outside */
+        sse->in_line = false;
+        if (complete) {
+            if (sse->skipping || sse->n_buffered + sse->scanned > SSE_EVENT_MAX)
                 give_last_piece(sse, event);
             else
                 give_collected(sse, event);
             return true;
         }
+    }
     if (sse->n_fed == 0)
         return false;
-    if (!sse->skipping && sse_hold(sse))
+    if (!sse->skipping && sse_collect(sse))
         return false;
     give_piece(sse, event);
     return true;
@@ -333,7 +318,7 @@ bool sse_end(struct sse *sse, struct sse_event *event)
 {
     forget_given(sse);
     sse_feed(sse, "", 0);
-    if (sse->n_held == 0)
+    if (sse->n_buffered == 0)
         return false;
     give_collected(sse, event);
     return true;

@@ -11,6 +11,8 @@
  */
 #include "server/dialect/upstream_wait.h"
 
+#include <assert.h>
+
 #include "lib/budget/civil.h"
 #include "lib/core/num.h"
 
@@ -29,7 +31,7 @@ static bool is_letter(char c)
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
-static struct slice upstream_wait_find(const struct http_field *fields, size_t n, const char *name)
+static struct slice find_header(const struct http_field *fields, size_t n, const char *name)
 {
     struct slice wanted = slice_of(name);
 
@@ -79,7 +81,7 @@ static int take_digits(struct slice *text, size_t n)
     return value;
 }
 
-static bool upstream_wait_take(struct slice *text, const char *word)
+static bool take_word(struct slice *text, const char *word)
 {
     size_t n = strlen(word);
 
@@ -117,7 +119,7 @@ static int take_month(struct slice *text)
                                          "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"};
 
     for (int i = 0; i < 12; i++)
-        if (upstream_wait_take(text, months[i]))
+        if (take_word(text, months[i]))
             return i + 1;
     return -1;
 }
@@ -125,10 +127,10 @@ static int take_month(struct slice *text)
 static bool take_clock(struct slice *text, struct moment *at)
 {
     at->hour = take_digits(text, 2);
-    if (!upstream_wait_take(text, ":"))
+    if (!take_word(text, ":"))
         return false;
     at->minute = take_digits(text, 2);
-    if (!upstream_wait_take(text, ":"))
+    if (!take_word(text, ":"))
         return false;
     at->second = take_digits(text, 2);
     return true;
@@ -139,11 +141,11 @@ static bool take_clock(struct slice *text, struct moment *at)
 static bool take_day_first(struct slice *text, tg_ms now, struct moment *at)
 {
     at->day = take_digits(text, 2);
-    bool dashes = upstream_wait_take(text, "-");
-    if (!dashes && !upstream_wait_take(text, " "))
+    bool dashes = take_word(text, "-");
+    if (!dashes && !take_word(text, " "))
         return false;
     at->month = take_month(text);
-    if (!upstream_wait_take(text, dashes ? "-" : " "))
+    if (!take_word(text, dashes ? "-" : " "))
         return false;
     at->year = take_digits(text, dashes ? 2 : 4);
     if (dashes && at->year >= 0) {
@@ -152,18 +154,17 @@ static bool take_day_first(struct slice *text, tg_ms now, struct moment *at)
         if (at->year > this_year + 50)
             at->year -= 100;
     }
-    return upstream_wait_take(text, " ") && take_clock(text, at) &&
-           upstream_wait_take(text, " GMT");
+    return take_word(text, " ") && take_clock(text, at) && take_word(text, " GMT");
 }
 
 /* "Nov  6 08:49:37 1994" */
 static bool take_month_first(struct slice *text, struct moment *at)
 {
     at->month = take_month(text);
-    if (!upstream_wait_take(text, " "))
+    if (!take_word(text, " "))
         return false;
-    at->day = upstream_wait_take(text, " ") ? take_digits(text, 1) : take_digits(text, 2);
-    if (!upstream_wait_take(text, " ") || !take_clock(text, at) || !upstream_wait_take(text, " "))
+    at->day = take_word(text, " ") ? take_digits(text, 1) : take_digits(text, 2);
+    if (!take_word(text, " ") || !take_clock(text, at) || !take_word(text, " "))
         return false;
     at->year = take_digits(text, 4);
     return true;
@@ -180,9 +181,8 @@ tg_ms upstream_date(struct slice text, tg_ms now)
         return -1;
     text.at += letters;
     text.n -= letters;
-    bool good = upstream_wait_take(&text, ", ")
-                    ? take_day_first(&text, now, &at)
-                    : upstream_wait_take(&text, " ") && take_month_first(&text, &at);
+    bool good = take_word(&text, ", ") ? take_day_first(&text, now, &at)
+                                       : take_word(&text, " ") && take_month_first(&text, &at);
     return good && text.n == 0 ? moment_ms(&at) : -1;
 }
 
@@ -192,19 +192,19 @@ static tg_ms rfc3339(struct slice text)
     struct moment at = {0, 0, 0, 0, 0, 0};
 
     at.year = take_digits(&text, 4);
-    if (!upstream_wait_take(&text, "-"))
+    if (!take_word(&text, "-"))
         return -1;
     at.month = take_digits(&text, 2);
-    if (!upstream_wait_take(&text, "-"))
+    if (!take_word(&text, "-"))
         return -1;
     at.day = take_digits(&text, 2);
-    if (!upstream_wait_take(&text, "T") || !take_clock(&text, &at))
+    if (!take_word(&text, "T") || !take_clock(&text, &at))
         return -1;
-    if (upstream_wait_take(&text, ".")) /* to the next second: never too short */
+    if (take_word(&text, ".")) /* to the next second: never too short */
         for (at.second++; text.n > 0 && is_digit(text.at[0]); text.at++, text.n--)
             ;
     at.second = at.second > 60 ? 60 : at.second;
-    return upstream_wait_take(&text, "Z") && text.n == 0 ? moment_ms(&at) : -1;
+    return take_word(&text, "Z") && text.n == 0 ? moment_ms(&at) : -1;
 }
 
 /* ---- Forms of a wait: ms, or -1 -------------------------------------------------------------- */
@@ -238,28 +238,21 @@ static tg_ms wait_duration(struct slice text)
         if (thousandths < 0)
             return -1;
         tg_ms part;
-        if (upstream_wait_take(&text, "ms"))
+        if (take_word(&text, "ms"))
             part = (thousandths + SECOND - 1) / SECOND;
-        else if (upstream_wait_take(&text, "s"))
+        else if (take_word(&text, "s"))
             part = thousandths;
-        else if (upstream_wait_take(&text, "m"))
+        else if (take_word(&text, "m"))
             part = num_min(thousandths, TG_NUMBER_MAX / 60) * 60;
-        else if (upstream_wait_take(&text, "h"))
+        else if (take_word(&text, "h"))
             part = num_min(thousandths, TG_NUMBER_MAX / 3600) * 3600;
-        else if (upstream_wait_take(&text, "d"))
+        else if (take_word(&text, "d"))
             part = num_min(thousandths, TG_NUMBER_MAX / DAY_S) * DAY_S;
         else
             return -1;
         sum = num_add(sum, num_min(part, TG_NUMBER_MAX));
     }
     return sum;
-}
-
-static tg_ms upstream_wait_wait_until(struct slice text, tg_ms now)
-{
-    tg_ms at = text.n > 0 ? rfc3339(text) : -1;
-
-    return at >= 0 ? num_less(at, now) : -1;
 }
 
 /* ---- Quotas ---------------------------------------------------------------------------------- */
@@ -277,15 +270,15 @@ static tg_ms wait_for_quotas(const struct http_field *fields, size_t n, tg_ms no
         {"anthropic-ratelimit-input-tokens-remaining", "anthropic-ratelimit-input-tokens-reset"},
         {"anthropic-ratelimit-output-tokens-remaining", "anthropic-ratelimit-output-tokens-reset"},
     };
-    tg_ms wait = wait_duration(upstream_wait_find(fields, n, "x-ratelimit-reset-tokens"));
+    tg_ms wait = wait_duration(find_header(fields, n, "x-ratelimit-reset-tokens"));
 
-    if (!some_left(upstream_wait_find(fields, n, "x-ratelimit-remaining-requests")))
-        wait = num_max(wait,
-                       wait_duration(upstream_wait_find(fields, n, "x-ratelimit-reset-requests")));
+    if (!some_left(find_header(fields, n, "x-ratelimit-remaining-requests")))
+        wait = num_max(wait, wait_duration(find_header(fields, n, "x-ratelimit-reset-requests")));
     for (size_t i = 0; i < sizeof anthropic / sizeof anthropic[0]; i++)
-        if (!some_left(upstream_wait_find(fields, n, anthropic[i][0])))
-            wait = num_max(wait, upstream_wait_wait_until(
-                                     upstream_wait_find(fields, n, anthropic[i][1]), now));
+        if (!some_left(find_header(fields, n, anthropic[i][0]))) {
+            tg_ms at = rfc3339(find_header(fields, n, anthropic[i][1]));
+            wait = num_max(wait, at >= 0 ? num_less(at, now) : -1);
+        }
     return wait;
 }
 
@@ -306,18 +299,19 @@ tg_ms upstream_wait(const struct http_field *fields, size_t n, tg_ms now)
 {
     if (!may_say(fields, n))
         return 0;
-    tg_ms wait = wait_number(upstream_wait_find(fields, n, "retry-after-ms"), 1);
+    tg_ms wait = wait_number(find_header(fields, n, "retry-after-ms"), 1);
 
     if (!num_in_range(now))
         return 0;
     if (wait < 0)
-        wait = wait_number(upstream_wait_find(fields, n, "x-ms-retry-after-ms"), 1);
+        wait = wait_number(find_header(fields, n, "x-ms-retry-after-ms"), 1);
     if (wait < 0)
-        wait = wait_after(upstream_wait_find(fields, n, "retry-after"), now);
+        wait = wait_after(find_header(fields, n, "retry-after"), now);
     if (wait < 0)
         wait = wait_for_quotas(fields, n, now);
     if (wait < 0)
         return 0;
+    assert(num_in_range(wait));
     return num_add(now, num_max(UPSTREAM_WAIT_MIN, num_min(wait, UPSTREAM_WAIT_MAX)));
 }
 

@@ -22,7 +22,7 @@
 /* Counts of one object; -1: not there. */
 struct counts {
     int64_t prompt, input, output, total;
-    int64_t cached, written;           /* of the details: within the input */
+    int64_t cached, written;           /* from the details: within the input */
     int64_t cache_read, cache_written; /* beside the input */
     int64_t written_5m, written_1h;    /* the same by how long it is kept */
     int64_t reasoning;

@@ -1,7 +1,7 @@
 /* usage.h - what a reply says was used, in the words of any of the APIs.
  *
  * usage_read() understands the object itself. usage_scan finds it in a reply of any size that
- * passes by in pieces, and holds no more of the reply than that object:
+ * passes by in pieces, and keeps no more of the reply than that object:
  *
  *     usage_scan_init(&scan);
  *     usage_scan_feed(&scan, bytes, n);               for each piece
@@ -22,7 +22,7 @@
 
 struct usage_reading {
     struct tg_usage usage;      /* kinds of input exclude each other, whatever the API counts */
-    int64_t reasoning;          /* of the output, what was thought and not shown */
+    int64_t reasoning;          /* the part of the output that was thought and not shown */
     bool found;                 /* a count of input or output was there */
     bool has_input, has_output; /* which; what was not there is 0 */
     bool absurd; /* a count was negative, a fraction, not a number, above 10^9, or a part was
@@ -35,24 +35,23 @@ struct usage_reading {
 void usage_read(struct json_reader *reader, const struct json_value *value,
                 struct usage_reading *reading);
 
-#define USAGE_VALUE_MAX 4096 /* of a usage object; the longest known have some hundred bytes */
+#define USAGE_VALUE_MAX 4096 /* bytes of a usage object; the longest known have some hundred */
 #define USAGE_KEY_MAX 32
 #define USAGE_DEPTH_MAX 256
 
 struct usage_scan {
     /* What is known so far: */
-    int64_t
-        text_bytes; /* of what the model wrote, roughly: to estimate by where usage is missing */
-    bool error;     /* a top-level "error" that is not null */
-    bool too_long;  /* there was a usage, larger than USAGE_VALUE_MAX */
-    bool broken;    /* this is not JSON; what was found before still counts */
-    bool complete;  /* the top-level object has ended */
+    int64_t text_bytes; /* what the model wrote, roughly: for an estimate where usage is missing */
+    bool error;         /* a top-level "error" that is not null */
+    bool too_long;      /* there was a usage, larger than USAGE_VALUE_MAX */
+    bool broken;        /* this is not JSON; what was found before still counts */
+    bool complete;      /* the top-level object has ended */
 
     /* The scanner's own: */
     int state;
     int depth;
     uint64_t objects[USAGE_DEPTH_MAX / 64]; /* bits: which levels are objects */
-    int input_depth;                        /* of a tool call's arguments; 0: not within any */
+    int input_depth;                        /* where a tool call's arguments are; 0: in none */
     bool in_key;                            /* the next string is a key, or this one is */
     bool expecting;                         /* a value comes next */
     bool counted;                           /* the string is what a model wrote */

@@ -1,7 +1,7 @@
 /* usage_scan.c - finds the usage in a reply that passes by in pieces.
  *
  * A reply can have many megabytes (embeddings, images) and goes to the client as it comes, so it is
- * not held. All that is needed is an object that stands at its top level, under one key. So this is
+ * not kept. All that is needed is an object that stands at its top level, under one key. So this is
  * no parser but a scanner: it knows strings, escapes, nesting, and what a key is. It accepts what
  * is no JSON; the object that it finds is read by the JSON reader, which does not.
  *
@@ -13,6 +13,7 @@
  */
 #include "server/dialect/usage.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "io/text/run.h"
@@ -36,6 +37,7 @@ static bool in_object(const struct usage_scan *scan)
 {
     int level = scan->depth - 1;
 
+    assert(level < USAGE_DEPTH_MAX);
     return level >= 0 && (scan->objects[level / 64] >> (level % 64) & 1) != 0;
 }
 
@@ -73,6 +75,7 @@ static void capture(struct usage_scan *scan, const char *bytes, size_t n)
     }
     memcpy(scan->value + scan->value_n, bytes, n);
     scan->value_n += n;
+    assert(scan->value_n <= USAGE_VALUE_MAX);
 }
 
 /* The first byte of a value, wherever it stands. */
@@ -115,6 +118,7 @@ static void close_level(struct usage_scan *scan, bool object)
         stop(scan, true);
         return;
     }
+    assert(scan->input_depth <= scan->depth); /* it ends with the level it began at */
     if (scan->depth == scan->input_depth)
         scan->input_depth = 0;
     scan->depth--;
@@ -122,13 +126,6 @@ static void close_level(struct usage_scan *scan, bool object)
     scan->expecting = false;
     if (scan->depth == 0)
         stop(scan, false);
-}
-
-/* The captured value ends at the comma or brace behind it, which is not part of it. */
-static void end_capture(struct usage_scan *scan, char c)
-{
-    if (scan->depth == 1 && (c == ',' || c == '}'))
-        scan->capturing = false;
 }
 
 /* Some put one in front of JSON, and readers pass over it. */
@@ -149,8 +146,8 @@ static bool is_digit(char c)
     return c >= '0' && c <= '9';
 }
 
-/* Of a number, behind a digit: nothing of it is to be known, and vectors consist of them. Returns
- * how many bytes were taken. */
+/* Skips the rest of a number, behind a digit: its value does not matter, and vectors consist of
+ * them. Returns how many bytes were taken. */
 static size_t take_number(struct usage_scan *scan, const char *bytes, size_t n)
 {
     size_t i = 0;
@@ -174,7 +171,9 @@ static void take_between(struct usage_scan *scan, char c)
         stop(scan, true);
         return;
     }
-    end_capture(scan, c);
+    /* The captured value ends at the comma or brace behind it, which is not part of it. */
+    if (scan->depth == 1 && (c == ',' || c == '}'))
+        scan->capturing = false;
     if (scan->expecting && c != ']')
         begin_value(scan, c);
     capture(scan, &c, 1);
@@ -204,23 +203,16 @@ static void take_key(struct usage_scan *scan, char c)
         scan->key[scan->key_n++] = c;
 }
 
-static void take_key_run(struct usage_scan *scan, const char *bytes, size_t n)
-{
-    size_t room = USAGE_KEY_MAX - scan->key_n;
-    size_t taken = n < room ? n : room;
-
-    memcpy(scan->key + scan->key_n, bytes, taken);
-    scan->key_n += taken;
-}
-
 /* Returns how many bytes were taken. */
 static size_t take_string(struct usage_scan *scan, const char *bytes, size_t n)
 {
     size_t run = run_without(bytes, n, '"', '\\');
 
-    if (scan->in_key)
-        take_key_run(scan, bytes, run);
-    else if (scan->counted)
+    if (scan->in_key) {
+        size_t room = USAGE_KEY_MAX - scan->key_n, taken = run < room ? run : room;
+        memcpy(scan->key + scan->key_n, bytes, taken);
+        scan->key_n += taken;
+    } else if (scan->counted)
         scan->text_bytes += (int64_t)run;
     capture(scan, bytes, run);
     if (run == n)
@@ -249,10 +241,11 @@ static void take_unicode(struct usage_scan *scan, char c)
 
     capture(scan, &c, 1);
     scan->escape_value = (scan->escape_value << 4 | (digit & 15)) & 0xffff;
+    assert(scan->escape_left > 0);
     if (--scan->escape_left > 0)
         return;
     scan->state = STRING;
-    if (scan->in_key) /* of the keys we know, all are ASCII */
+    if (scan->in_key) /* the keys we know are all ASCII */
         take_key(scan, scan->escape_value < 0x80 ? (char)scan->escape_value : '\x7f');
     else if (scan->counted) /* half a pair is 2 bytes of 4 */
         scan->text_bytes += scan->escape_value < 0x80                                        ? 1

@@ -8,6 +8,8 @@
 #include <assert.h>
 #include <string.h>
 
+#include "lib/budget/civil.h"
+
 enum { LINE_TAIL = 3, PUNCTUATION = 6, ID_BYTES = 20 };
 
 /* The name and what stands around it, if there is room for a value of so many bytes. */
@@ -131,35 +133,19 @@ static void two_digits(char *to, unsigned number)
     to[1] = (char)('0' + number % 10);
 }
 
-/* Days since 1970 to a date of the Gregorian calendar, with years that begin in March, so that the
- * day that is not in every year is the last one of its year. */
-static void date_of_days(uint64_t days, unsigned *year, unsigned *month, unsigned *day)
-{
-    uint64_t shifted = days + 719468, era = shifted / 146097;
-    unsigned of_era = (unsigned)(shifted % 146097);
-    unsigned years = (of_era - of_era / 1460 + of_era / 36524 - of_era / 146096) / 365;
-    unsigned of_year = of_era - (365 * years + years / 4 - years / 100);
-    unsigned from_march = (5 * of_year + 2) / 153;
-
-    *day = of_year - (153 * from_march + 2) / 5 + 1;
-    *month = from_march < 10 ? from_march + 3 : from_march - 9;
-    *year = years + 400 * (unsigned)era + (*month <= 2);
-}
-
 void log_date(tg_ms at, char text[LOG_DATE_BYTES])
 {
     const tg_ms last = INT64_C(253402300799999); /* the end of the year 9999 */
     uint64_t ms = at < 0 ? 0 : (uint64_t)(at > last ? last : at);
     unsigned second = (unsigned)(ms / 1000 % 86400), rest = (unsigned)(ms % 1000);
-    unsigned year, month, day;
+    struct civil date = civil_from_day((int64_t)(ms / 86400000));
 
-    date_of_days(ms / 86400000, &year, &month, &day);
-    assert(year <= 9999 && month >= 1 && month <= 12 && day >= 1 && day <= 31);
+    assert(date.year <= 9999 && date.month >= 1 && date.month <= 12 && date.day >= 1);
     memcpy(text, "0000-00-00T00:00:00.000Z", LOG_DATE_BYTES);
-    two_digits(text, year / 100);
-    two_digits(text + 2, year % 100);
-    two_digits(text + 5, month);
-    two_digits(text + 8, day);
+    two_digits(text, (unsigned)date.year / 100);
+    two_digits(text + 2, (unsigned)date.year % 100);
+    two_digits(text + 5, (unsigned)date.month);
+    two_digits(text + 8, (unsigned)date.day);
     two_digits(text + 11, second / 3600);
     two_digits(text + 14, second / 60 % 60);
     two_digits(text + 17, second % 60);

@@ -213,11 +213,11 @@ static void events_without_end_hold_a_bounded_memory(void **state)
         sse_feed(&sse, chunk, sizeof chunk);
         while (sse_next(&sse, &event))
             given += event.raw.n;
-        assert_true(sse.held_room <= SSE_EVENT_MAX);
+        assert_true(sse.buffer_size <= SSE_EVENT_MAX);
     }
     assert_int_equal(given, sizeof chunk * 1000);
     assert_int_equal(sse.oversized, 1);
-    assert_int_equal(sse.held_room, 0);
+    assert_int_equal(sse.buffer_size, 0);
     assert_false(sse_end(&sse, &event));
     sse_fini(&sse);
 }
