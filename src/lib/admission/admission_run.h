@@ -145,7 +145,8 @@ struct admission_run {
     /* Null: the call is a debit at the store alone, which ask() decides: no slot and no lease. */
     struct tg_gate *gate;
 
-    /* Borrowed until the run has ended. Its texts may move meanwhile, but must stay equal. */
+    /* Borrowed until the run has ended; may be null without a gate. Its texts may move meanwhile,
+     * but must stay equal. */
     const struct tg_call *call;
 
     const struct admission_ops *ops;

@@ -1,20 +1,25 @@
-/* envoy_rls_decide.c - the rate limit service on a worker: who may ask, and who counts. See
- * envoy_rls.h.
+/* envoy_rls_decide.c - the rate limit service on a worker: who may ask, and which store counts.
  *
  * Every transport comes through envoy_rls_decide(). With `store: memory` the gateway's own store
- * answers from inside. With Redis, where several gateways count together (remote.h), all
- * descriptors are asked at once, each in a script of its own, and the answer is made when the last
- * one has come; Redis has no look for this, so a hit is taken and given back:
+ * answers at once (envoy_rls_take.c). With Redis, where several gateways count together (remote.h),
+ * every descriptor is an admission run without a gate. All are asked at once, each in a script of
+ * its own, and the reply is made when the last one has answered. The remote store has no peek for
+ * this, so a hit is taken and given back:
  *
- *     asking --> (charging what crosses a limit) --> done
+ *                 the last answer                     the last answer
+ *     RLS_TAKING -----------------> (RLS_CHARGING) -----------------> RLS_ANSWERED
+ *          |                             |
+ *          `-----------------------------+---- cancelled: everything is given back
  *
- * A charge beyond a limit is a debit of nothing that is settled at its hits. How a question is
- * decided while Redis is away is `store_failure`'s to say.
+ * RLS_CHARGING charges meters beyond their limit, each by a debit of nothing that is settled at its
+ * hits. How a question is decided while Redis is away is `store_failure`'s to say.
  *
  * Everything belongs to the worker's thread.
  */
 #include <stdlib.h>
 
+#include "lib/admission/admission_run.h"
+#include "lib/core/container_of.h"
 #include "lib/core/num.h"
 #include "server/envoy/envoy_rls_internal.h"
 #include "server/remote/remote.h"
@@ -22,43 +27,46 @@
 #include "server/tenancy/callers.h"
 #include "server/tenancy/virtual_key.h"
 
-/* One descriptor that is asked elsewhere. */
-struct remote_ask {
-    struct remote_claim debit;
+/* A descriptor that the remote store decides. */
+struct rls_debit {
+    struct admission_run run; /* without a gate */
+    struct remote_claim claim;
     struct envoy_rls_pending *pending;
     struct rls_ask *ask;
     struct tg_scope scope;
     struct tg_debit what;
     struct rls_key key;
-    bool asked;   /* there is a key, and a debit that may have to be ended */
-    bool crosses; /* it is to be charged though it is refused */
+    bool has_key; /* it has been asked, and its key has to be freed */
+    bool crosses; /* it is charged though it is refused */
+};
+
+enum rls_state {
+    RLS_TAKING,   /* every descriptor is asked for its hits */
+    RLS_CHARGING, /* meters that cross their limit are charged */
+    RLS_ANSWERED,
 };
 
 struct envoy_rls_pending {
     struct worker *worker;
-    struct generation *generation; /* held */
+    struct generation *generation; /* a reference is held */
     envoy_rls_done *done;
     void *context;
-    size_t waiting; /* for so many answers, and for the end of asking */
-    bool charging;  /* the second round */
+    enum rls_state state;
+    size_t waiting; /* answers that have not come; and one, while descriptors are being asked */
     enum tg_err err;
     struct rls_work work;
     struct envoy_rls_reply reply;
-    struct remote_ask asks[]; /* as many as descriptors */
+    struct rls_debit debits[]; /* one for each descriptor */
 };
-
-static void envoy_rls_decide_end(struct envoy_rls_pending *pending)
-{
-    for (size_t i = 0; i < pending->work.n; i++)
-        if (pending->asks[i].asked)
-            rls_key_free(&pending->asks[i].key);
-    generation_drop(pending->generation, pending->worker->number);
-    free(pending);
-}
 
 /* ---- one descriptor ---- */
 
-/* While Redis is away and `store_failure` says open, there is no decision but a yes. */
+static struct rls_debit *debit_of_run(struct admission_run *run)
+{
+    return container_of(run, struct rls_debit, run);
+}
+
+/* The remote store admits without a decision while it is away and `store_failure` says open. */
 static struct tg_decision decision_of(const struct rls_ask *ask, const struct tg_axes *axes)
 {
     if (axes->present & 1u << TG_AXIS_COST)
@@ -66,126 +74,137 @@ static struct tg_decision decision_of(const struct rls_ask *ask, const struct tg
     return (struct tg_decision){.allowed = true, .limit = ask->ceiling, .remaining = ask->ceiling};
 }
 
-/* Of the first round: what was asked for, and perhaps taken. Hits of 0 have asked for one. */
-static void hear(struct remote_ask *remote, const struct tg_axes *axes)
+/* The answer to a descriptor in RLS_TAKING: what was asked for, and perhaps taken. Hits of 0 have
+ * asked for one. */
+static void note_taking(struct rls_debit *debit, const struct tg_axes *axes)
 {
-    struct rls_ask *ask = remote->ask;
+    struct rls_ask *ask = debit->ask;
     struct tg_decision answer = decision_of(ask, axes);
-    int64_t hits = remote->what.cost;
+    int64_t hits = debit->what.cost;
 
     if (ask->limit == NULL && axes->present)
         rls_hold_against(ask, hits, &answer);
-    remote->crosses = !answer.allowed && rls_is_meter(ask) && ask->hits > 0 && answer.remaining > 0;
+    debit->crosses = !answer.allowed && rls_is_meter(ask) && ask->hits > 0 && answer.remaining > 0;
     ask->charged = answer.allowed && ask->hits > 0;
     rls_note(ask, &answer,
-             remote->crosses  ? 0
+             debit->crosses   ? 0
              : ask->hits == 0 ? rls_left_now(&answer, hits)
                               : answer.remaining,
-             remote->pending->work.now);
+             debit->pending->work.now);
 }
 
-static bool step(struct envoy_rls_pending *pending);
-
-/* It refuses nothing, so it fails nothing either. */
-static bool is_in_shadow(const struct remote_ask *remote)
+/* A descriptor in shadow refuses nothing, so it fails nothing either. */
+static bool is_in_shadow(const struct rls_debit *debit)
 {
-    return remote->ask->shadow || remote->pending->work.rls->config->mode == CONFIG_SHADOW;
+    return debit->ask->shadow || debit->pending->work.rls->config->mode == CONFIG_SHADOW;
 }
 
-static void envoy_rls_decide_decided(struct remote_claim *debit, enum tg_err err,
-                                     const struct tg_axes *axes)
+/* RLS_CHARGING has its answer already; what cannot be charged then is lost. */
+static void debit_answered(struct rls_debit *debit, enum admission_state state,
+                           const struct tg_answer *answer)
 {
     static const struct tg_axes open;
-    struct remote_ask *remote = (struct remote_ask *)(void *)debit; /* its first member */
-    struct envoy_rls_pending *pending = remote->pending;
+    struct envoy_rls_pending *pending = debit->pending;
+    bool failed = state == ADMISSION_FAILED;
 
-    /* The second round has its answer already; what cannot be charged then is lost. */
-    if (err && !pending->charging && !is_in_shadow(remote))
-        pending->err = err;
-    else if (!pending->charging)
-        hear(remote, err ? &open : axes);
+    assert(state != ADMISSION_WAITING && state != ADMISSION_ASKING);
+    assert(pending->waiting > 0 && pending->state != RLS_ANSWERED);
     pending->waiting--;
-    (void)step(pending);
+    if (pending->state == RLS_CHARGING)
+        return;
+    if (failed && !is_in_shadow(debit))
+        pending->err = debit->run.err;
+    else
+        note_taking(debit, failed ? &open : &answer->axes);
 }
 
-static void ask_remote(struct remote_ask *remote, int64_t hits)
-{
-    struct envoy_rls_pending *pending = remote->pending;
-    struct tg_axes axes;
-    enum tg_err err;
+static bool envoy_rls_step(struct envoy_rls_pending *pending);
 
-    remote->scope = (struct tg_scope){remote->ask->set, remote->key.bytes, remote->key.n};
-    remote->what = (struct tg_debit){.scopes = &remote->scope, .n_scopes = 1, .cost = hits};
+static void store_decided(struct remote_claim *claim, enum tg_err err, const struct tg_axes *axes)
+{
+    struct rls_debit *debit = container_of(claim, struct rls_debit, claim);
+    tg_ms now = worker_now(debit->pending->worker);
+    struct tg_answer answer;
+
+    debit_answered(debit, admission_run_store_answered(&debit->run, now, err, axes, &answer),
+                   &answer);
+    (void)envoy_rls_step(debit->pending);
+}
+
+static bool rls_ask_store(struct admission_run *run, tg_ms now, enum tg_err *err,
+                          struct tg_axes *axes)
+{
+    struct rls_debit *debit = debit_of_run(run);
+    struct envoy_rls_pending *pending = debit->pending;
+
+    (void)now;
+    return remote_take(pending->worker->port, &debit->claim, &pending->generation->remote,
+                       &debit->what, store_decided, err, axes);
+}
+
+static void rls_settle(struct admission_run *run, tg_ms now, int64_t actual)
+{
+    (void)now;
+    remote_claim_settle(&debit_of_run(run)->claim, actual);
+}
+
+static void rls_refund(struct admission_run *run, tg_ms now)
+{
+    (void)now;
+    remote_claim_refund(&debit_of_run(run)->claim);
+}
+
+static const struct admission_ops rls_admission_ops = {
+    .ask = rls_ask_store, .settle = rls_settle, .refund = rls_refund};
+
+static void ask_debit(struct rls_debit *debit, int64_t hits)
+{
+    struct envoy_rls_pending *pending = debit->pending;
+    struct tg_answer answer;
+
+    debit->what.cost = hits;
     pending->waiting++;
-    if (remote_take(pending->worker->port, &remote->debit, &pending->generation->remote,
-                    &remote->what, envoy_rls_decide_decided, &err, &axes))
-        envoy_rls_decide_decided(&remote->debit, err, &axes);
+    enum admission_state state = admission_run_admit(&debit->run, pending->work.now, &answer);
+    if (state != ADMISSION_ASKING)
+        debit_answered(debit, state, &answer);
 }
 
-static void envoy_rls_decide_begin(struct envoy_rls_pending *pending, size_t i)
+/* `actual` negative: its hits. */
+static void end_debit(struct rls_debit *debit, enum tg_outcome outcome, int64_t actual)
 {
-    struct remote_ask *remote = &pending->asks[i];
+    struct tg_release release;
+
+    tg_release_init(&release);
+    release.outcome = outcome;
+    release.actual = actual;
+    admission_run_end(&debit->run, worker_now(debit->pending->worker), &release);
+}
+
+static void begin_debit(struct envoy_rls_pending *pending, size_t i)
+{
+    struct rls_debit *debit = &pending->debits[i];
     struct rls_ask *ask = &pending->work.asks[i];
 
-    remote->pending = pending;
-    remote->ask = ask;
+    debit->pending = pending;
+    debit->ask = ask;
+    admission_run_init(&debit->run, NULL, NULL, &rls_admission_ops);
     if (!ask->limited)
         return;
     if (ask->set == 0) {
         rls_shut_out(ask);
         return;
     }
-    remote->asked = rls_key_make(&remote->key, pending->work.request->domain, ask);
-    if (remote->asked)
-        ask_remote(remote, num_max(ask->hits, 1));
-    else
+    debit->has_key = rls_key_make(&debit->key, pending->work.request->domain, ask);
+    if (!debit->has_key) {
         pending->err = TG_ERR_MEMORY;
+        return;
+    }
+    debit->scope = (struct tg_scope){ask->set, debit->key.bytes, debit->key.n};
+    debit->what = (struct tg_debit){.scopes = &debit->scope, .n_scopes = 1};
+    ask_debit(debit, num_max(ask->hits, 1));
 }
 
 /* ---- all of them ---- */
-
-/* What stays charged, and what does not. A meter's debit stays, also one that was taken beyond a
- * limit that was brought along. */
-static void end_debits(struct envoy_rls_pending *pending, bool refused)
-{
-    for (size_t i = 0; i < pending->work.n; i++) {
-        struct remote_ask *remote = &pending->asks[i];
-        const struct rls_ask *ask = remote->ask;
-        if (!remote->asked)
-            continue;
-        if (pending->err)
-            remote_claim_refund(&remote->debit);
-        else if (rls_is_meter(ask) ? ask->charged || remote->crosses : ask->charged && !refused)
-            remote_claim_settle(&remote->debit, -1);
-        else
-            remote_claim_refund(&remote->debit);
-    }
-}
-
-/* A meter whose debit a rule's limit refused, and which is to be charged. */
-static bool is_beyond(const struct remote_ask *remote)
-{
-    return remote->crosses && remote->ask->limit != NULL;
-}
-
-static void charge_beyond(struct envoy_rls_pending *pending)
-{
-    pending->charging = true;
-    if (pending->err)
-        return;
-    pending->waiting = 1; /* until all have been asked */
-    for (size_t i = 0; i < pending->work.n; i++)
-        if (is_beyond(&pending->asks[i]))
-            ask_remote(&pending->asks[i], 0);
-    pending->waiting--;
-}
-
-static void settle_beyond(struct envoy_rls_pending *pending)
-{
-    for (size_t i = 0; i < pending->work.n; i++)
-        if (is_beyond(&pending->asks[i]))
-            remote_claim_settle(&pending->asks[i].debit, pending->asks[i].ask->hits);
-}
 
 static bool is_refused(const struct envoy_rls_pending *pending)
 {
@@ -196,37 +215,72 @@ static bool is_refused(const struct envoy_rls_pending *pending)
     return refused;
 }
 
-static void envoy_rls_decide_finish(struct envoy_rls_pending *pending)
+/* What stays charged, and what does not. A meter's debit stays, also one that was taken beyond a
+ * limit that was brought along. */
+static void end_taking(struct envoy_rls_pending *pending)
 {
+    bool refused = pending->err || is_refused(pending);
+
+    for (size_t i = 0; i < pending->work.n; i++) {
+        struct rls_debit *debit = &pending->debits[i];
+        const struct rls_ask *ask = debit->ask;
+        bool stays = !pending->err && (rls_is_meter(ask) ? ask->charged || debit->crosses
+                                                         : ask->charged && !refused);
+        end_debit(debit, stays ? TG_OUTCOME_OK : TG_OUTCOME_REFUSED, -1);
+    }
+}
+
+/* A meter whose debit a rule's limit refused, and which is to be charged. */
+static bool is_beyond(const struct rls_debit *debit)
+{
+    return debit->crosses && debit->ask->limit != NULL;
+}
+
+static void free_pending(struct envoy_rls_pending *pending)
+{
+    for (size_t i = 0; i < pending->work.n; i++) {
+        assert(pending->debits[i].run.state == ADMISSION_IDLE);
+        if (pending->debits[i].has_key)
+            rls_key_free(&pending->debits[i].key);
+    }
+    generation_drop(pending->generation, pending->worker->number);
+    free(pending);
+}
+
+/* The one function that moves a request: whenever an answer has come. True: it has been answered,
+ * and is freed. */
+static bool envoy_rls_step(struct envoy_rls_pending *pending)
+{
+    if (pending->waiting == 0 && pending->state == RLS_TAKING) {
+        end_taking(pending);
+        pending->state = RLS_CHARGING;
+        pending->waiting = 1; /* until all have been asked */
+        for (size_t i = 0; i < pending->work.n && !pending->err; i++)
+            if (is_beyond(&pending->debits[i]))
+                ask_debit(&pending->debits[i], 0);
+        pending->waiting--;
+    }
+    if (pending->waiting > 0)
+        return false;
+    assert(pending->state == RLS_CHARGING);
+    for (size_t i = 0; i < pending->work.n; i++)
+        end_debit(&pending->debits[i], TG_OUTCOME_OK, pending->debits[i].ask->hits);
     if (pending->err)
         (void)rls_fail(&pending->reply, ENVOY_RLS_UNAVAILABLE, "%s", tg_strerror(pending->err));
     else
         rls_reply(&pending->work, is_refused(pending), &pending->reply);
+    pending->state = RLS_ANSWERED;
     pending->done(pending->context, &pending->reply);
-    envoy_rls_decide_end(pending);
-}
-
-/* The one function that moves a request on: whenever an answer has come. True: it has ended. */
-static bool step(struct envoy_rls_pending *pending)
-{
-    if (pending->waiting == 0 && !pending->charging) {
-        end_debits(pending, pending->err != TG_OK || is_refused(pending));
-        charge_beyond(pending);
-    }
-    if (pending->waiting > 0)
-        return false;
-    if (!pending->err)
-        settle_beyond(pending);
-    envoy_rls_decide_finish(pending);
+    free_pending(pending);
     return true;
 }
 
-static struct envoy_rls_pending *ask_elsewhere(struct worker *worker,
-                                               const struct envoy_rls_request *request,
-                                               envoy_rls_done *done, void *context)
+static struct envoy_rls_pending *pending_new(struct worker *worker,
+                                             const struct envoy_rls_request *request,
+                                             envoy_rls_done *done, void *context)
 {
     struct envoy_rls_pending *pending =
-        calloc(1, sizeof *pending + request->n_descriptors * sizeof pending->asks[0]);
+        calloc(1, sizeof *pending + request->n_descriptors * sizeof pending->debits[0]);
 
     if (pending == NULL)
         return NULL;
@@ -242,7 +296,7 @@ static struct envoy_rls_pending *ask_elsewhere(struct worker *worker,
     rls_plan(&pending->work);
     pending->waiting = 1; /* until all have been asked */
     for (size_t i = 0; i < pending->work.n; i++)
-        envoy_rls_decide_begin(pending, i);
+        begin_debit(pending, i);
     return pending;
 }
 
@@ -257,10 +311,10 @@ struct envoy_rls_pending *envoy_rls_decide(struct worker *worker,
         envoy_rls_take(worker->generation->envoy, worker->gateway->store, request,
                        worker_now(worker), &reply);
     } else if (rls_is_sound(request, &reply)) {
-        struct envoy_rls_pending *pending = ask_elsewhere(worker, request, done, context);
+        struct envoy_rls_pending *pending = pending_new(worker, request, done, context);
         if (pending != NULL) {
             pending->waiting--;
-            return step(pending) ? NULL : pending;
+            return envoy_rls_step(pending) ? NULL : pending;
         }
         (void)rls_fail(&reply, ENVOY_RLS_UNAVAILABLE, "%s", tg_strerror(TG_ERR_MEMORY));
     }
@@ -270,10 +324,10 @@ struct envoy_rls_pending *envoy_rls_decide(struct worker *worker,
 
 void envoy_rls_cancel(struct envoy_rls_pending *pending)
 {
+    assert(pending->state != RLS_ANSWERED && pending->waiting > 0);
     for (size_t i = 0; i < pending->work.n; i++)
-        if (pending->asks[i].asked)
-            remote_claim_refund(&pending->asks[i].debit);
-    envoy_rls_decide_end(pending);
+        end_debit(&pending->debits[i], TG_OUTCOME_REFUSED, -1);
+    free_pending(pending);
 }
 
 bool envoy_rls_may_ask(struct worker *worker, const struct http_head *head)
