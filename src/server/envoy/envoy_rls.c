@@ -22,6 +22,7 @@
  */
 #include "server/envoy/envoy_rls.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,6 +48,7 @@ static enum tg_err make_limit(int64_t requests, int64_t unit_ms, struct tg_limit
     config.limit = requests;
     config.period = exact ? unit_ms : unit_ms + unit_ms / PARTS;
     config.buckets = exact ? 0 : PARTS + 1;
+    assert(unit_ms % PARTS == 0);    /* so that the window less one bucket is the unit */
     memset(limit, 0, sizeof *limit); /* sets are compared as bytes */
     limit->axis = TG_AXIS_COST;
     return tg_limiter_init(&limit->limiter, &config, problem);
@@ -96,7 +98,7 @@ static enum tg_err want_brought(struct limit_book *book, struct envoy_rls *rls,
 
 /* ---- tallies ---- */
 
-/* That of the same rule at the reading before, or a new one. */
+/* The tally of the same rule at the reading before, or a new one. */
 static struct rls_tally *tally_for(const struct envoy_rls *before, struct slice name)
 {
     size_t number =
@@ -116,7 +118,11 @@ static struct rls_tally *tally_for(const struct envoy_rls *before, struct slice 
 
 static void tally_drop(struct rls_tally *tally)
 {
-    if (tally != NULL && atomic_fetch_sub(&tally->refs, 1) == 1)
+    if (tally == NULL)
+        return;
+    int before = atomic_fetch_sub(&tally->refs, 1);
+    assert(before >= 1);
+    if (before == 1)
         free(tally);
 }
 
@@ -138,6 +144,7 @@ static enum tg_err make_limits(struct envoy_rls *rls, const struct envoy_rules *
         limit->tally = tally_for(before, limit->rule->name);
         if (limit->tally == NULL)
             return TG_ERR_MEMORY;
+        assert(limit->rule->limit.present && limit->rule->limit.number == i);
         (void)config_index_put(rls->index, limit->rule->name.at, i);
         err = want_rule(book, limit, problem);
     }
@@ -179,7 +186,7 @@ void envoy_rls_free(struct envoy_rls *rls)
     free(rls);
 }
 
-/* ---- looking ---- */
+/* ---- counts ---- */
 
 bool envoy_rls_get_counts(const struct envoy_rls *rls, size_t i, struct envoy_rls_counts *counts)
 {

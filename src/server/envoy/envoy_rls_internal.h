@@ -15,7 +15,7 @@
 
 /* ---- Rules ---- */
 
-/* Of all readings that have the rule. */
+/* What was counted for a rule, shared by all readings that have it. */
 struct rls_tally {
     atomic_int refs;
     atomic_ullong within, over, shadow; /* hits */
@@ -32,7 +32,7 @@ struct envoy_rls {
     struct rls_limit *limits; /* by envoy_limit.number */
     size_t n_limits;
     tg_limits brought[ENVOY_UNITS]; /* for limits that a request brings along: by unit */
-    struct config_index *index;     /* of `limits`, by the rule's name */
+    struct config_index *index;     /* from a rule's name to its place in `limits` */
     struct arena *arena;
 };
 
@@ -48,7 +48,7 @@ struct rls_ask {
     bool limited;                  /* there is something to decide */
     bool unlimited;                /* by its rule */
     bool shadow;
-    tg_limits set; /* 0: of a limit of 0 */
+    tg_limits set; /* 0: the limit is 0, and there is nothing to count */
     int64_t ceiling;
     enum envoy_unit unit;
     int64_t hits;
@@ -119,7 +119,7 @@ struct rls_key {
     char small[RLS_KEY_SMALL];
 };
 
-/* Of an ask that is limited. False: no memory. */
+/* The key of an ask that is limited. False: no memory. */
 bool rls_key_make(struct rls_key *key, struct slice domain, const struct rls_ask *ask);
 void rls_key_free(struct rls_key *key);
 

@@ -1,6 +1,7 @@
-/* envoy_rls_plan.c - a request of Envoy's rate limit service: which limit each descriptor has, what
- * it is counted under, and the answer to it all. Pure, but for the tally.
+/* envoy_rls_plan.c - a request of Envoy's rate limit service: the limit of each descriptor, the key
+ * that it is counted under, and the reply. Pure, except for the tally.
  */
+#include <assert.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -11,7 +12,7 @@
 
 /* ---- keys ---- */
 
-static void envoy_rls_plan_put(struct rls_key *key, struct slice text)
+static void put_key_part(struct rls_key *key, struct slice text)
 {
     uint64_t n = text.n;
 
@@ -22,7 +23,7 @@ static void envoy_rls_plan_put(struct rls_key *key, struct slice text)
     key->n += text.n;
 }
 
-/* The value of entry i, or the pattern in its place. `rule` is that of the last entry. */
+/* The value of entry i, or the pattern in its place. `rule` is the rule of the last entry. */
 static struct slice value_of(const struct envoy_rls_descriptor *descriptor,
                              const struct envoy_rule *rule, size_t i)
 {
@@ -46,11 +47,12 @@ bool rls_key_make(struct rls_key *key, struct slice domain, const struct rls_ask
     key->bytes = room <= RLS_KEY_SMALL ? key->small : malloc(room);
     if (key->bytes == NULL)
         return false;
-    envoy_rls_plan_put(key, domain);
+    put_key_part(key, domain);
     for (size_t i = 0; i < descriptor->n_entries; i++) {
-        envoy_rls_plan_put(key, descriptor->entries[i].key);
-        envoy_rls_plan_put(key, value_of(descriptor, rule, i));
+        put_key_part(key, descriptor->entries[i].key);
+        put_key_part(key, value_of(descriptor, rule, i));
     }
+    assert(key->n == room); /* every byte that was counted has been written */
     return true;
 }
 
@@ -62,8 +64,8 @@ void rls_key_free(struct rls_key *key)
 
 /* ---- the plan ---- */
 
-/* That of a limit that was brought along and has a unit, whose multiple may be another; none: there
- * is no such period. */
+/* The unit of a limit that was brought along: several of one unit may be another (60 minutes are an
+ * hour). ENVOY_UNIT_NONE: there is no unit of that length. */
 static enum envoy_unit unit_of(const struct envoy_rls_descriptor *descriptor)
 {
     int64_t ms = envoy_unit_ms(descriptor->unit);
@@ -119,8 +121,8 @@ static bool replaces(const struct rls_ask *ask, size_t name)
     return false;
 }
 
-/* A limit that another one of the request replaces does not hold. What is replaced replaces all the
- * same, so that the order of descriptors makes no difference. */
+/* A limit that another one of the request replaces does not apply. One that is replaced still
+ * replaces others, so that the order of descriptors makes no difference. */
 static void drop_replaced(struct rls_work *work)
 {
     for (size_t i = 0; i < work->n; i++) {
@@ -140,6 +142,7 @@ void rls_plan(struct rls_work *work)
         envoy_rules_domain(work->rls->config->rules, work->request->domain);
 
     work->n = work->request->n_descriptors;
+    assert(work->n > 0 && work->n <= ENVOY_RLS_DESCRIPTORS_MAX); /* it is sound */
     for (size_t i = 0; i < work->n; i++) {
         const struct envoy_rls_descriptor *descriptor = &work->request->descriptors[i];
         struct rls_ask *ask = &work->asks[i];
@@ -189,6 +192,7 @@ void rls_note(struct rls_ask *ask, const struct tg_decision *answer, int64_t rem
 
 void rls_shut_out(struct rls_ask *ask)
 {
+    assert(ask->limited && ask->set == 0 && !ask->charged);
     ask->over = !ask->descriptor->negative;
     ask->until_reset = envoy_unit_ms(ask->unit);
 }
@@ -197,6 +201,7 @@ void rls_shut_out(struct rls_ask *ask)
 
 bool rls_refuses(const struct rls_work *work, const struct rls_ask *ask)
 {
+    assert(!ask->over || ask->limited);
     return ask->over && !ask->shadow && work->rls->config->mode == CONFIG_ENFORCE;
 }
 
@@ -265,7 +270,7 @@ static tg_ms whole_seconds(tg_ms ms)
     return (bounded / 1000 + (bounded % 1000 > 0)) * 1000;
 }
 
-/* A refusal by shadow is told to nobody but the tally. */
+/* A refusal in shadow shows in the tally alone. */
 static void write_status(const struct rls_ask *ask, bool refused, struct envoy_rls_status *status)
 {
     int64_t back = refused && ask->charged && !rls_is_meter(ask) ? ask->hits : 0;
@@ -288,7 +293,7 @@ static void write_status(const struct rls_ask *ask, bool refused, struct envoy_r
     status->until_reset = whole_seconds(ask->until_reset);
 }
 
-/* Which of two is to be told of: a refusal, or what has less left. */
+/* Which of two the headers describe: a refusal, or the one that has less left. */
 static bool is_tighter(const struct envoy_rls_status *a, const struct envoy_rls_status *b)
 {
     if (b == NULL || a->code != b->code)
@@ -302,6 +307,7 @@ static void add_header(struct envoy_rls_reply *reply, const char *name, int64_t 
     int n = snprintf(reply->header_text[i], sizeof reply->header_text[i], "%" PRId64,
                      num_max(value, 0));
 
+    assert(i < ENVOY_RLS_HEADERS_MAX && n > 0 && (size_t)n < sizeof reply->header_text[i]);
     reply->headers[i].name = slice_of(name);
     reply->headers[i].value = (struct slice){reply->header_text[i], (size_t)n};
 }
@@ -331,6 +337,7 @@ static void tally(const struct rls_work *work, const struct rls_ask *ask)
 
 void rls_reply(const struct rls_work *work, bool refused, struct envoy_rls_reply *reply)
 {
+    assert(work->n <= ENVOY_RLS_DESCRIPTORS_MAX && work->n == work->request->n_descriptors);
     reply->result = ENVOY_RLS_DECIDED;
     reply->overall = refused ? ENVOY_RLS_OVER_LIMIT : ENVOY_RLS_OK;
     reply->n_statuses = work->n;
