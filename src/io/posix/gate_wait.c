@@ -2,7 +2,7 @@
  *
  * A thread that waits sleeps on a condition variable on its own stack. Whoever frees a slot calls
  * gate_wait_wake() under the gate's lock, and the sleeper then needs that lock to resume: so
- * gate_wait_wake() has done with the sleeper's stack before the sleeper can leave it.
+ * gate_wait_wake() no longer touches the sleeper's stack when the sleeper leaves it.
  */
 #include "io/posix/gate_wait.h"
 
@@ -61,8 +61,8 @@ void gate_wait_fini(struct gate_wait *door)
 
 /* ---- sleeping ---- */
 
-/* Time since boot may go on while the machine sleeps, the clock of a condition variable does not:
- * no harm, since whoever wakes up too late or too early looks again. */
+/* Time since boot goes on while the machine sleeps, the clock of a condition variable does not. No
+ * harm is done: whoever wakes up too late or too early asks the gate again. */
 static enum tg_err sleeper_init(struct sleeper *sleeper)
 {
     pthread_condattr_t attributes;
@@ -93,7 +93,7 @@ static struct timespec in_ms(tg_ms span)
 {
     struct timespec at;
 
-    /* A day, then it looks again: no sum can overflow. */
+    /* A day, then the gate is asked again: no sum can overflow. */
     span = span < 1 ? 1 : span > 86400000 ? 86400000 : span;
     clock_gettime(CLOCK_MONOTONIC, &at);
     at.tv_sec += (time_t)(span / 1000);

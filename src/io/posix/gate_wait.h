@@ -8,7 +8,7 @@
  *         gate_wait_release(&door, answer.lease, &release);
  *     }
  *
- * It needs no thread of its own: who comes and who waits also lets leases end whose time is over.
+ * It needs no thread of its own: callers that arrive or wait also let leases expire.
  */
 #ifndef TG_POSIX_GATE_WAIT_H
 #define TG_POSIX_GATE_WAIT_H
@@ -27,12 +27,12 @@ TG_MUST_CHECK enum tg_err gate_wait_init(struct gate_wait *door,
                                          const struct tg_gate_config *config,
                                          struct tg_problem *problem);
 
-/* As tg_gate_reconfigure(); what is said of the config above holds here too. */
+/* See tg_gate_reconfigure(); what is said of the config above holds here, too. */
 TG_MUST_CHECK enum tg_err gate_wait_reconfigure(struct gate_wait *door,
                                                 const struct tg_gate_config *config,
                                                 struct tg_problem *problem);
 
-/* No thread may be in it any more. */
+/* No thread may be using it any more. */
 void gate_wait_fini(struct gate_wait *door);
 
 /* Asks, and blocks until it is decided: at most as long as the call may wait. `waiter` of the call

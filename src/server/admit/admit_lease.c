@@ -1,17 +1,17 @@
-/* admit_lease.c - the ids of leases: opaque, unguessable, good for one caller, kept nowhere.
+/* admit_lease.c - the ids of leases: opaque, unguessable, valid for one caller, stored nowhere.
  *
  *     NODE - base64url( number of the lease 8 | time to live 6 | tag 16 )
  *
  * The tag is a keyed hash over the rest, the node and the caller's name, with a key that was drawn
  * when the process began. So an id that was made up, changed, given to another caller or minted by
- * another process is none; and whether the lease is still there is for the gate to say, which never
- * gives a number twice. The other choice, a table from random ids to leases, would be one more
- * thing to lock, to bound and to sweep.
+ * another process is not valid; and whether the lease still exists is for the gate to say, which
+ * never gives a number twice. Rejected: a table from random ids to leases, one more thing to lock,
+ * to bound and to sweep.
  *
  * A caller is its name, not its token: so a token can be replaced, with two entries of one name for
- * a while, and leases that were got with the old one can be ended with the new.
+ * a while, and leases that were obtained with the old one can be ended with the new.
  *
- * The first of the six bytes of the time to live has a bit for leases that end with a connection.
+ * The top bit of the time to live says that the lease is among the bound leases.
  */
 #include <openssl/crypto.h>
 #include <stdlib.h>
@@ -28,7 +28,7 @@ _Static_assert(ADMIT_LEASE_BYTES == GATEWAY_NODE_BYTES + 1 + LETTERS, "an id has
 
 static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
-/* ---- letters ---- */
+/* ---- base64url ---- */
 
 static void encode(const uint8_t bytes[PACKED], char text[LETTERS])
 {
@@ -39,7 +39,7 @@ static void encode(const uint8_t bytes[PACKED], char text[LETTERS])
     }
 }
 
-/* By character; 64: none of them. */
+/* The value of each character; 64: it is not in the alphabet. */
 static const uint8_t sextets[128] = {
     64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64,
     64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64,
@@ -65,7 +65,7 @@ static bool decode(const char text[LETTERS], uint8_t bytes[PACKED])
     return fine;
 }
 
-/* ---- what it says ---- */
+/* ---- the contents of an id ---- */
 
 static void admit_lease_put_number(uint8_t *to, int n, uint64_t number)
 {
@@ -107,7 +107,7 @@ void admit_lease_write(const struct gateway *gateway, const char *caller,
     admit_lease_put_number(packed + NUMBER, TTL, (uint64_t)lease->ttl);
     packed[NUMBER] |= lease->is_bound ? BOUND : 0;
     (void)seal(gateway, caller, packed,
-               packed + SAID); /* else its id is none, and it ends by TTL */
+               packed + SAID); /* else its id is not valid, and the lease expires */
     memcpy(text, gateway->node_id, GATEWAY_NODE_BYTES);
     text[GATEWAY_NODE_BYTES] = '-';
     encode(packed, text + GATEWAY_NODE_BYTES + 1);
@@ -130,7 +130,7 @@ bool admit_lease_read(const struct gateway *gateway, const char *caller, struct 
     return true;
 }
 
-/* ---- what is one for all workers ---- */
+/* ---- what all workers share ---- */
 
 bool admit_new(struct admit **made)
 {

@@ -10,7 +10,7 @@
 #include "lib/core/container_of.h"
 #include "server/admit/admit_internal.h"
 
-enum { AGAIN_MS = 100 }; /* what the gate says of memory and of peers */
+enum { AGAIN_MS = 100 }; /* the gate's retry hint for memory and peers */
 
 static bool in_shadow(enum config_mode mode)
 {
@@ -57,7 +57,7 @@ static void peek_peer(const struct config_gate *gate, struct tg_gate *at,
                       AGAIN_MS);
 }
 
-/* What low holds of it is known to the gate alone, and not told here. */
+/* How many slots low holds is known to the gate alone: its share is not checked here. */
 static void peek_slots(const struct config_gate *gate, const struct tg_gate_stats *stats, tg_ms now,
                        struct tg_answer *answer)
 {
@@ -76,12 +76,13 @@ static void peek_slots(const struct config_gate *gate, const struct tg_gate_stat
                   stats->in_flight < stats->limit ? stats->limit - stats->in_flight : 0, now, 0};
 }
 
-/* What was seen of the limits, at whichever store. */
+/* Adds what a store said about the limits. */
 static void add_limits(const struct tg_axes *axes, struct tg_answer *answer)
 {
     const enum tg_axis all[] = {TG_AXIS_RATE, TG_AXIS_COST};
     const enum tg_reason reasons[] = {TG_REASON_RATE, TG_REASON_COST};
 
+    assert(answer->reason == TG_REASON_NONE); /* the stages before it have allowed */
     for (size_t i = 0; i < 2; i++) {
         if (axes->would_deny & 1u << all[i])
             answer->would_deny |= 1u << reasons[i];
@@ -96,13 +97,13 @@ static void add_limits(const struct tg_axes *axes, struct tg_answer *answer)
     if (!(answer->axes.present & 1u << TG_AXIS_CONCURRENCY))
         return;
     struct tg_decision *slots = &answer->axes.decision[TG_AXIS_CONCURRENCY];
-    /* What is left after an allow, as the limiters have told it. */
+    /* What would be left after this call, as the limiters report it. */
     if (answer->reason == TG_REASON_NONE && slots->remaining > 0)
         slots->remaining--;
     answer->decision = tg_decision_combine(answer->decision, *slots);
 }
 
-/* The first stage that refuses is the last that is looked at. */
+/* Stops at the first stage that refuses. */
 static void peek_gate(struct worker *worker, const struct admit_question *question,
                       struct tg_answer *answer)
 {
@@ -135,6 +136,7 @@ static void store_seen(struct remote_peek *peek, enum tg_err err, const struct t
 enum admit_state admit_peek_answered(struct admit_pending *pending, enum tg_err err,
                                      const struct tg_axes *axes, struct admit_reply *reply)
 {
+    assert(pending->run.lease == 0 && !pending->run.is_charged); /* a peek takes nothing */
     if (err) {
         admit_reply_error(err, reply);
     } else {

@@ -1,11 +1,12 @@
-/* admit_read.c - what a caller says, in JSON or in a query. See admit_read.h.
+/* admit_read.c - parses what a caller asks, in JSON or in a query. See admit_read.h.
  *
- * One table has all fields; what is read goes to a place in the message by its offset. Ranges that
- * the service has are checked by the service; here only that a number is one, and not negative
- * where negative stands for "not given".
+ * One table has all fields; what is read goes to a place in the message by its offset. The service
+ * checks its own ranges; here a number only has to be a number, and not negative where negative
+ * stands for "not given".
  */
 #include "server/admit/admit_read.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -17,7 +18,7 @@ enum type { TEXT, COUNT, REAL, FLAG, CLASS, OUTCOME, LEASES };
 struct field {
     const char *name;
     enum type type;
-    size_t at; /* in struct admit_message */
+    size_t at; /* its offset in struct admit_message */
     bool in_query;
 };
 
@@ -63,10 +64,10 @@ static void clear(struct admit_message *message)
     message->used = 0;
 }
 
-/* ---- what is wrong ---- */
+/* ---- errors ---- */
 
-/* The name of a field of the client's own, for a message: printable, and not too long. */
-static void admit_read_shown(struct slice name, char text[48])
+/* A field's name that the client made up, for a message: printable, and not too long. */
+static void printable_name(struct slice name, char text[48])
 {
     size_t n = name.n < 40 ? name.n : 40;
 
@@ -84,14 +85,14 @@ static bool unknown(const struct field *fields, bool query, struct slice name, s
         if ((!query || field->in_query) && used < sizeof list)
             used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", used > 0 ? ", " : "",
                                      field->name);
-    admit_read_shown(name, text);
+    printable_name(name, text);
     refusal_init(why, REPLY_INVALID_REQUEST, "there is no %s '%s'; there are %s",
                  query ? "parameter" : "field", text, list);
     snprintf(why->param, sizeof why->param, "%s", text);
     return false;
 }
 
-static bool admit_read_wrong(const struct field *field, struct refusal *why, const char *what)
+static bool must_be(const struct field *field, struct refusal *why, const char *what)
 {
     refusal_init(why, REPLY_INVALID_REQUEST, "`%s` must be %s", field->name, what);
     snprintf(why->param, sizeof why->param, "%s", field->name);
@@ -121,7 +122,7 @@ static const char *what_is(enum type type)
 
 /* ---- values ---- */
 
-/* -1: none of them. */
+/* -1: no priority has that name. */
 static int class_of(struct slice word)
 {
     for (int i = 0; i < TG_PRIORITY_COUNT; i++)
@@ -158,6 +159,7 @@ static bool put_word(const struct field *field, void *to, struct slice word)
 {
     int number = field->type == CLASS ? class_of(word) : outcome_of(word);
 
+    assert(field->type == CLASS || field->type == OUTCOME);
     if (number < 0)
         return false;
     if (field->type == CLASS)
@@ -182,8 +184,8 @@ static bool read_leases(struct json_reader *reader, struct admit_message *messag
     return fine;
 }
 
-static bool admit_read_read_value(struct json_reader *reader, const struct field *field,
-                                  const struct json_value *value, struct admit_message *message)
+static bool read_value(struct json_reader *reader, const struct field *field,
+                       const struct json_value *value, struct admit_message *message)
 {
     void *to = (char *)message + field->at;
     struct slice text = {NULL, 0};
@@ -212,7 +214,7 @@ static bool admit_read_read_value(struct json_reader *reader, const struct field
     return value->kind == JSON_ARRAY && read_leases(reader, message);
 }
 
-static const struct field *admit_read_find(const struct field *fields, struct slice name)
+static const struct field *find_field(const struct field *fields, struct slice name)
 {
     for (; fields->name != NULL; fields++)
         if (slice_equal(name, slice_of(fields->name)))
@@ -222,8 +224,8 @@ static const struct field *admit_read_find(const struct field *fields, struct sl
 
 /* ---- JSON ---- */
 
-static bool admit_read_read_fields(struct json_reader *reader, const struct field *fields,
-                                   struct admit_message *message, struct refusal *why)
+static bool read_fields(struct json_reader *reader, const struct field *fields,
+                        struct admit_message *message, struct refusal *why)
 {
     struct json_text key;
     struct json_value value;
@@ -231,18 +233,18 @@ static bool admit_read_read_fields(struct json_reader *reader, const struct fiel
 
     while (json_next(reader, &key, &value)) {
         struct slice name = {key.bytes, key.size};
-        const struct field *field = admit_read_find(fields, name);
+        const struct field *field = find_field(fields, name);
         if (field == NULL)
             return unknown(fields, false, name, why);
         if (value.kind == JSON_NULL)
-            continue; /* as if it were not there */
-        if (!admit_read_read_value(reader, field, &value, message)) {
+            continue; /* null means that the field is absent */
+        if (!read_value(reader, field, &value, message)) {
             if (field->type == LEASES && message->n_leases == ADMIT_HEARTBEAT_MAX)
                 snprintf(what, sizeof what, "%s, at most %d", what_is(field->type),
                          ADMIT_HEARTBEAT_MAX);
             else
                 snprintf(what, sizeof what, "%s", what_is(field->type));
-            return json_reader_problem(reader) != NULL || admit_read_wrong(field, why, what);
+            return json_reader_problem(reader) != NULL || must_be(field, why, what);
         }
         message->ask.has_value |= field->at == AT(ask.value);
     }
@@ -253,7 +255,7 @@ static bool check_complete(enum admit_kind kind, const struct admit_message *mes
                            struct refusal *why)
 {
     if (kind == ADMIT_RELEASE && message->lease.n == 0)
-        return admit_read_wrong(&release_fields[0], why, "there: it names what is to be released");
+        return must_be(&release_fields[0], why, "there: it names what is to be released");
     return true;
 }
 
@@ -268,7 +270,8 @@ bool admit_read(struct json_reader *reader, struct slice body, size_t readable,
                      json_kind_name(root.kind));
         return false;
     }
-    if (json_enter(reader) && !admit_read_read_fields(reader, kinds[kind], message, why))
+    assert((size_t)kind < sizeof kinds / sizeof kinds[0]);
+    if (json_enter(reader) && !read_fields(reader, kinds[kind], message, why))
         return false;
     if (!json_end(reader)) {
         const struct json_problem *problem = json_reader_problem(reader);
@@ -289,7 +292,7 @@ static int hex_digit(char c)
     return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* Without escapes, in the message's room. False: a bad escape, or it is too long. */
+/* Percent-decodes a text into the message's room. False: a bad escape, or it is too long. */
 static bool unescape(struct admit_message *message, struct slice *text)
 {
     char *room = message->room + message->used;
@@ -311,6 +314,7 @@ static bool unescape(struct admit_message *message, struct slice *text)
     }
     *text = (struct slice){room, n};
     message->used += n;
+    assert(message->used <= sizeof message->room);
     return true;
 }
 
@@ -340,8 +344,8 @@ static bool read_real(struct slice text, void *to)
     return *end == 0 && put_real(to, number);
 }
 
-static bool admit_read_read_text(const struct field *field, struct slice text,
-                                 struct admit_message *message, struct refusal *why)
+static bool read_text(const struct field *field, struct slice text, struct admit_message *message,
+                      struct refusal *why)
 {
     void *to = (char *)message + field->at;
     bool fine = true;
@@ -355,29 +359,29 @@ static bool admit_read_read_text(const struct field *field, struct slice text,
     else
         fine = put_word(field, to, text);
     message->ask.has_value |= field->at == AT(ask.value);
-    return fine || admit_read_wrong(field, why, what_is(field->type));
+    return fine || must_be(field, why, what_is(field->type));
 }
 
-/* Whoever puts a name into a query without escapes lets its owner add to it: so what is said twice
- * is an error, and not the last of the two. */
+/* Whoever puts a name into a query without escaping it lets the name's owner add parameters: so a
+ * parameter that comes twice is an error, and the last one does not win. */
 static bool read_parameter(struct slice part, unsigned *seen, struct admit_message *message,
                            struct refusal *why)
 {
     const char *equals = part.n > 0 ? memchr(part.at, '=', part.n) : NULL;
     struct slice name = {part.at, equals != NULL ? (size_t)(equals - part.at) : part.n};
     struct slice value = {part.at + part.n, 0};
-    const struct field *field = admit_read_find(ask_fields, name);
+    const struct field *field = find_field(ask_fields, name);
 
     if (equals != NULL)
         value = (struct slice){equals + 1, part.n - name.n - 1};
     if (field == NULL || !field->in_query)
         return unknown(ask_fields, true, name, why);
     if (*seen & 1u << (field - ask_fields))
-        return admit_read_wrong(field, why, "there once");
+        return must_be(field, why, "there once");
     *seen |= 1u << (field - ask_fields);
     if (!unescape(message, &value))
-        return admit_read_wrong(field, why, "escaped as %XX, with at most 256 bytes");
-    return admit_read_read_text(field, value, message, why);
+        return must_be(field, why, "escaped as %XX, with at most 256 bytes");
+    return read_text(field, value, message, why);
 }
 
 static bool read_headers(const struct http_head *head, unsigned seen, struct admit_message *message,
@@ -392,12 +396,13 @@ static bool read_headers(const struct http_head *head, unsigned seen, struct adm
 
     for (size_t i = 0; i < sizeof said / sizeof said[0]; i++) {
         struct slice value = http_find(head, slice_of(said[i].header));
-        const struct field *field = admit_read_find(ask_fields, slice_of(said[i].field));
+        const struct field *field = find_field(ask_fields, slice_of(said[i].field));
+        assert(field != NULL && field->in_query);
         if (value.n == 0)
             continue;
         if (seen & 1u << (field - ask_fields))
-            return admit_read_wrong(field, why, "in the query or in a header, not in both");
-        if (!admit_read_read_text(field, value, message, why))
+            return must_be(field, why, "in the query or in a header, not in both");
+        if (!read_text(field, value, message, why))
             return false;
     }
     return true;

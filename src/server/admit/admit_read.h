@@ -1,4 +1,4 @@
-/* admit_read.h - what a caller says, in JSON or in a query, for admit_api.c.
+/* admit_read.h - parses what a caller asks, in JSON or in a query, for admit_api.c.
  *
  * The names and meanings are those of proto/tollgate/v1/admission.proto. A field that is not known
  * is an error, for in a message of ten fields it is more likely to be misspelt than to be new.
@@ -9,20 +9,23 @@
 #include "io/text/json_read.h"
 #include "server/admit/admit.h"
 
-/* One of them all: of each kind some members are set, the others have their defaults. Texts point
- * into the reader, or into the message itself, which is then not to be moved. */
+/* A message of any kind: each kind sets some members, the others have their defaults. Texts point
+ * into the reader, or into the message itself, which then must not move. */
 struct admit_message {
-    struct admit_ask ask;     /* of admit and peek; without connection and deadline: */
+    /* Admit and peek: */
+    struct admit_ask ask;     /* without connection and deadline, which these two stand for */
     int64_t timeout_ms;       /* 0: none */
-    bool end_with_connection; /* or not */
+    bool end_with_connection; /* default false */
 
-    struct slice lease;        /* of release */
-    struct tg_release release; /* of release */
+    /* Release: */
+    struct slice lease;
+    struct tg_release release;
 
-    struct slice leases[ADMIT_HEARTBEAT_MAX]; /* of heartbeat */
+    /* Heartbeat: */
+    struct slice leases[ADMIT_HEARTBEAT_MAX];
     size_t n_leases;
 
-    char room[4 * ADMIT_NAME_MAX]; /* of a query, without its escapes */
+    char room[4 * ADMIT_NAME_MAX]; /* texts of a query, percent-decoded */
     size_t used;
 };
 
@@ -32,8 +35,8 @@ enum admit_kind { ADMIT_ASK, ADMIT_RELEASE, ADMIT_HEARTBEAT };
 bool admit_read(struct json_reader *reader, struct slice body, size_t readable,
                 enum admit_kind kind, struct admit_message *message, struct refusal *why);
 
-/* Of GET: `?tenant=team-a&cost=3`, and headers x-tollgate-tenant, -user, -model and -cost, which no
- * client of a proxy can reach over into. */
+/* Reads a GET: `?tenant=team-a&cost=3`, and headers x-tollgate-tenant, -user, -model and -cost,
+ * which no client of a proxy can inject. */
 bool admit_read_query(const struct http_head *head, struct admit_message *message,
                       struct refusal *why);
 

@@ -1,9 +1,9 @@
-/* admit_report.c - what is told of decisions that callers ask for: counted all, logged some.
+/* admit_report.c - metrics and log of decisions that callers ask for: all are counted, some logged.
  *
- * A worker may decide hundreds of thousands a second. Each is counted, by tenant, model, reason and
- * axis, as the calls of the gateway are. An admit is logged when the level is debug; a refusal as
- * those of calls are: the first ten a second for one reason, then every hundredth, which says for
- * how many it stands.
+ * A worker may decide hundreds of thousands a second. Each is counted by tenant, model, reason and
+ * axis, like the gateway's own calls. An admit is logged when the level is debug. Refusals are
+ * sampled like those of calls: the first ten a second for one reason, then every hundredth, which
+ * says how many it stands for.
  */
 #include <stdio.h>
 #include <string.h>
@@ -24,7 +24,7 @@ const char *admit_reason(const struct admit_reply *reply)
     return tg_reason_name(reply->reason);
 }
 
-static enum reply_reason words_of(const struct admit_reply *reply)
+static enum reply_reason reason_of(const struct admit_reply *reply)
 {
     static const enum reply_reason errors[] = {[ADMIT_UNAUTHENTICATED] = REPLY_INVALID_API_KEY,
                                                [ADMIT_FORBIDDEN] = REPLY_FIELD_NOT_ALLOWED,
@@ -42,6 +42,7 @@ static enum reply_reason words_of(const struct admit_reply *reply)
         [TG_REASON_COST] = REPLY_COST,
     };
 
+    assert(reply->status != ADMIT_DECIDED || !reply->allowed);
     if (reply->status != ADMIT_DECIDED)
         return errors[reply->status];
     if (reply->decision.retry_after_ms == TG_UNSATISFIABLE &&
@@ -54,7 +55,7 @@ void admit_refusal(const struct admit_reply *reply, struct refusal *why)
 {
     _Static_assert(sizeof why->text >= sizeof reply->message, "it has room for it");
 
-    *why = (struct refusal){.reason = words_of(reply), .binding = TG_AXIS_NONE};
+    *why = (struct refusal){.reason = reason_of(reply), .binding = TG_AXIS_NONE};
     memcpy(why->text, reply->message, strlen(reply->message) + 1);
     if (reply->field != NULL)
         snprintf(why->param, sizeof why->param, "%s", reply->field);
@@ -67,10 +68,10 @@ void admit_refusal(const struct admit_reply *reply, struct refusal *why)
 
 /* ---- the watch ---- */
 
-/* The reply's words, and the numbers of the limit that refused. */
-static void watch_it(struct worker *worker, const struct admit_question *question,
-                     const struct tg_answer *answer, const struct refusal *why,
-                     const struct report *report)
+/* Shows the reply's text and the numbers of the limit that refused. */
+static void watch_refusal(struct worker *worker, const struct admit_question *question,
+                          const struct tg_answer *answer, const struct refusal *why,
+                          const struct report *report)
 {
     struct report_notes notes = {.axis = TG_AXIS_NONE, .refusal.peer_calls = -1};
     const struct tg_call *call = &question->call;
@@ -116,15 +117,15 @@ static void fill_question(const struct generation *generation,
     report->peer = (struct slice){call->peer, call->peer_bytes};
     report->priority = tg_priority_name(call->priority);
     report->model_asked = question->ask.model;
-    if (question->model.at != question->ask.model.at) /* it is a name of the configuration */
+    if (question->model.at != question->ask.model.at) /* the configuration has it */
         report->model = question->model;
     report->value = call->value;
     report->estimated_input = call->debit.cost;
     report->max_output = 0;
 }
 
-static void admit_report_tell(struct worker *worker, const struct report *report,
-                              const struct log_refusal *refusal)
+static void hand_on(struct worker *worker, const struct report *report,
+                    const struct log_refusal *refusal)
 {
     metrics_request(metrics_shard(worker->gateway->metrics, worker->number), report);
     if (worker->log == NULL)
@@ -135,15 +136,16 @@ static void admit_report_tell(struct worker *worker, const struct report *report
         log_record(worker->log, report);
 }
 
-/* Of a refusal, or an error that came after it was asked. */
-static void tell_refused(struct worker *worker, const struct admit_question *question,
-                         const struct tg_answer *answer, const struct admit_reply *reply,
-                         struct report *report)
+/* Reports a refusal, or an error that came after the gate was asked. */
+static void report_refused(struct worker *worker, const struct admit_question *question,
+                           const struct tg_answer *answer, const struct admit_reply *reply,
+                           struct report *report)
 {
     struct log_refusal refusal = {.peer_calls = -1};
-    enum reply_reason reason = words_of(reply);
+    enum reply_reason reason = reason_of(reply);
     struct refusal why;
 
+    assert(!reply->allowed);
     atomic_fetch_add_explicit(&worker->gateway->counts.refused[reason], 1, memory_order_relaxed);
     report->reason = reply_reason_name(reason);
     report->axis = reply->status == ADMIT_DECIDED && reply->binding_axis != TG_AXIS_NONE
@@ -164,9 +166,9 @@ static void tell_refused(struct worker *worker, const struct admit_question *que
     }
     if (report_is_watched(worker, report->at)) {
         admit_refusal(reply, &why);
-        watch_it(worker, question, answer, &why, report);
+        watch_refusal(worker, question, answer, &why, report);
     }
-    admit_report_tell(worker, report, &refusal);
+    hand_on(worker, report, &refusal);
 }
 
 void admit_report(struct worker *worker, const struct generation *generation,
@@ -178,19 +180,20 @@ void admit_report(struct worker *worker, const struct generation *generation,
     atomic_fetch_add_explicit(&worker->gateway->counts.calls, 1, memory_order_relaxed);
     admit_report_fill(worker, question->entry, reply, &report);
     fill_question(generation, question, &report);
+    assert(began_at <= report.at && (!reply->allowed || answer != NULL));
     report.began_at = began_at;
     report.waited_ms = report.total_ms = report.at - began_at;
     if (reply->status == ADMIT_DECIDED)
         report.would_deny = reply->would_deny >> 1;
     if (!reply->allowed) {
-        tell_refused(worker, question, answer, reply, &report);
+        report_refused(worker, question, answer, reply, &report);
         return;
     }
     if (question->ask.is_verdict)
         report.status = 204;
     metrics_admitted(metrics_shard(worker->gateway->metrics, worker->number),
                      question->call.priority, report.waited_ms);
-    admit_report_tell(worker, &report, NULL);
+    hand_on(worker, &report, NULL);
 }
 
 void admit_report_refusal(struct worker *worker, const struct config_caller *entry,
@@ -207,7 +210,7 @@ void admit_report_refusal(struct worker *worker, const struct config_caller *ent
     report.reason = reply_reason_name(why->reason);
     report.status = reply_status(why->reason, WIRE_OPENAI);
     report.failure = why->text;
-    admit_report_tell(worker, &report, NULL);
+    hand_on(worker, &report, NULL);
 }
 
 void admit_report_error(struct worker *worker, const struct config_caller *entry,

@@ -5,7 +5,7 @@
 #include "io/text/json_write.h"
 #include "server/admit/admit.h"
 
-/* Of ADMIT_DECIDED. */
+/* The reply must be ADMIT_DECIDED. */
 void admit_write_reply(struct json_writer *out, const struct admit_reply *reply);
 
 void admit_write_release(struct json_writer *out, bool found);

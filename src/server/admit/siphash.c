@@ -43,7 +43,7 @@ static uint64_t word_of(const uint8_t *b)
            (uint64_t)b[7] << 56;
 }
 
-/* The same, of fewer than 8. */
+/* The same for fewer than 8 bytes. */
 static uint64_t rest_of(const uint8_t *bytes, size_t n)
 {
     uint64_t x = 0;

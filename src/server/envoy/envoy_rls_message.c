@@ -24,11 +24,11 @@ struct reading {
     char *problem;
 };
 
-/* What a field of an object is read by. */
+/* How a field of an object is read. */
 struct field {
     const char *name, *camel; /* camel null: the same */
     bool (*read)(struct reading *reading, const struct json_value *value);
-    const char *what; /* it must be */
+    const char *what; /* what its value must be */
 };
 
 __attribute__((format(printf, 2, 3))) static bool envoy_rls_message_say(struct reading *reading,
@@ -42,7 +42,7 @@ __attribute__((format(printf, 2, 3))) static bool envoy_rls_message_say(struct r
     return false;
 }
 
-/* A name of the client's, for a message: printable, and not too long. */
+/* A name that the client made up, for a message: printable, and not too long. */
 static const char *envoy_rls_message_shown(struct json_text name, char text[44])
 {
     size_t n = name.size < 40 ? name.size : 40;
@@ -53,7 +53,7 @@ static const char *envoy_rls_message_shown(struct json_text name, char text[44])
     return text;
 }
 
-/* Into the object that was given last; null is as if the field were not there. */
+/* Reads the fields of the object that the reader has just entered; null means absent. */
 static bool read_object(struct reading *reading, const struct field *fields)
 {
     struct json_text key;
@@ -110,7 +110,7 @@ static bool envoy_rls_message_read_text(struct reading *reading, const struct js
     return true;
 }
 
-/* Digits, perhaps in quotes: so protobuf writes numbers of 64 bits. */
+/* Digits, perhaps in quotes: protobuf writes numbers of 64 bits so. */
 static bool envoy_rls_message_read_number(const struct json_value *value, uint64_t most,
                                           uint64_t *to)
 {
@@ -331,7 +331,7 @@ static void envoy_rls_message_write_text(struct json_writer *out, const char *ke
     json_write_string(out, text.at, text.n);
 }
 
-/* "60s", "0.250s": as protobuf writes a duration, in steps of three digits. */
+/* "60s", "0.250s": protobuf's form of a duration, in steps of three digits. */
 static void write_duration(struct json_writer *out, tg_ms ms)
 {
     char text[40];

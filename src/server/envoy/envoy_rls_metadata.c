@@ -3,8 +3,8 @@
  * Made once, as the message that goes over the wire; JSON is written from that. Metadata are off
  * unless they are asked for, so memory is taken for them here and nowhere else.
  *
- * A value may be any bytes, and a text of a message may not: Envoy throws an answer away that holds
- * another, and would let a call through for want of one. So a byte that is no character is replaced
+ * A value may be any bytes, but a string of a message must be UTF-8: Envoy discards an answer that
+ * has another, and would then admit the call. So a byte that is not part of a character is replaced
  * by `?`.
  */
 #include "server/envoy/envoy_rls_metadata.h"
@@ -26,7 +26,7 @@ enum { FIELDS_MAX = 5 };
 
 struct making {
     struct arena *arena;
-    bool failed; /* there was no memory: what was made is not to be used */
+    bool failed; /* there was no memory: what was made must not be used */
 };
 
 static void *envoy_rls_metadata_take(struct making *making, size_t bytes)

@@ -1,7 +1,7 @@
 /* envoy_rls_metadata.h - dynamic metadata of the rate limit service: for filters and logs of Envoy
  * that come after it.
  *
- * The names are those of envoyproxy/ratelimit, so that what reads them goes on:
+ * The names are those of envoyproxy/ratelimit, so that what reads them still works:
  *
  *     {"domain": "d", "descriptors": [{"entries": ["key=value"], "hitsAddend": 5}],
  *      "quotaModeEnabled": true, "quotaModeViolations": [0]}
@@ -17,11 +17,11 @@
 #include "io/text/yaml_arena.h"
 #include "server/envoy/envoy_rls.h"
 
-/* Of a reply that has some, in the arena's memory; null: it has none, or there is no memory. */
+/* The metadata of a reply, in the arena's memory; null: it has none, or there is no memory. */
 Envoy__Service__Ratelimit__V3__Struct *envoy_metadata_make(struct arena *arena,
                                                            const struct envoy_rls_reply *reply);
 
-/* The same as a member of an object, "dynamicMetadata"; nothing where there is none. */
+/* Writes the same as a member of an object, "dynamicMetadata"; nothing where there is none. */
 void envoy_metadata_write(struct json_writer *out, const struct envoy_rls_reply *reply);
 
 #endif

@@ -1,7 +1,7 @@
-/* protect_grpc.c - what a protected route says and hears in the words of gRPC: see protect_grpc.h.
+/* protect_grpc.c - RPCs on a protected route: see protect_grpc.h.
  *
- * A refusal is a status without a message ("Trailers-Only"): HTTP 200, and the head holds all. What
- * the gate's law is told goes by the upstream's own status:
+ * A refusal is a status without a message ("Trailers-Only"): HTTP 200, and the head holds all. The
+ * outcome for the gate's law depends on the upstream's own status:
  *
  *   dropped     UNAVAILABLE, RESOURCE_EXHAUSTED, DEADLINE_EXCEEDED: it had too much to do
  *   cancelled   CANCELLED, UNKNOWN, INTERNAL, DATA_LOSS: no measure of load; and no status at all,
@@ -36,7 +36,7 @@ tg_ms protect_grpc_deadline(const struct http_head *head, tg_ms now)
     return given.n > 0 && grpc_read_timeout(given, &ms) && ms < TG_NUMBER_MAX - now ? now + ms : 0;
 }
 
-/* In the finest unit that eight digits are enough for, and at least one of it. */
+/* In the finest unit for which eight digits are enough, and at least 1. */
 struct slice protect_grpc_timeout(tg_ms left, char text[PROTECT_GRPC_TIMEOUT_MAX])
 {
     static const struct {
@@ -53,7 +53,7 @@ struct slice protect_grpc_timeout(tg_ms left, char text[PROTECT_GRPC_TIMEOUT_MAX
     return (struct slice){text, n + 1};
 }
 
-/* ---- saying no ---- */
+/* ---- refusals ---- */
 
 static enum grpc_code code_of(enum reply_reason reason)
 {
@@ -85,7 +85,7 @@ void protect_grpc_refuse(struct http_inbound *in, const struct refusal *why, boo
     struct http_fields fields;
     struct reply reply;
 
-    /* Hints and reasons are those of a refusal by HTTP; its form is not. */
+    /* Hints and reasons are the same as over HTTP; the form is gRPC's. */
     reply_write(why, WIRE_OPENAI, now, random, &reply);
     http_fields_init(&fields);
     http_fields_add(&fields, SLICE("content-type"), SLICE("application/grpc"));
@@ -116,7 +116,7 @@ void protect_grpc_end(struct http_inbound *in, enum grpc_code code, struct slice
     http_inbound_finish_with(in, fields, 2);
 }
 
-/* ---- hearing ---- */
+/* ---- outcomes ---- */
 
 static int read_code(struct slice status)
 {

@@ -1,7 +1,8 @@
-/* protect_match.c - which protected route a request is for, and how urgent it is there.
+/* protect_match.c - the protected route of a request, and its priority there.
  *
- * Paths are compared byte by byte, as they were sent: a target that is escaped or bent ("/%61pi",
- * "/x/../api") is for no route, so that what was matched here is what the upstream gets to see.
+ * Paths are compared byte by byte, as they were sent: a target that is escaped or not normalized
+ * ("/%61pi", "/x/../api") matches no route, so that what was matched here is what the upstream
+ * gets.
  */
 #include "server/protect/protect.h"
 
