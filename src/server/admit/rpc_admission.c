@@ -1,8 +1,8 @@
 /* rpc_admission.c - tollgate.v1.Admission: decisions, one RPC each. AdmitStream is in rpc_stream.c.
  *
- * The answer of Admit or Peek may come from inside admit_start() or admit_peek(), the common
- * case, or later from the loop; what waits is in the call's state and is given up when the client
- * is. So is the lease of an answer that the client did not stay for.
+ * The answer of Admit or Peek may come from inside admit_start() or admit_peek(), the common case,
+ * or later from the loop. What waits is in the call's state and is cancelled when the client
+ * leaves. The lease of an answer that the client did not stay for is released.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +14,7 @@
 struct admission {
     struct admit_caller caller;
     struct admit_pending *pending; /* null: it does not wait */
-    char lease[ADMIT_LEASE_BYTES]; /* that the answer has */
+    char lease[ADMIT_LEASE_BYTES]; /* the lease in the answer */
     size_t lease_bytes;
 };
 
@@ -41,23 +41,15 @@ static void rpc_admission_begin(struct grpc_call *call)
     rpc_authenticate(call, &admission_of(call)->caller);
 }
 
-static void fail_wrong(struct grpc_call *call, const char *field)
-{
-    char words[RPC_TEXT_MAX];
-
-    rpc_say_wrong(rpc_worker(call), &admission_of(call)->caller, field, words);
-    grpc_finish(call, GRPC_INVALID_ARGUMENT, words);
-}
-
-/* ---- Admit ---- */
+/* ---- Admit and Peek ---- */
 
 static bool is_enforced(const struct grpc_call *call)
 {
     return slice_equal(grpc_metadata(call, SLICE("x-tollgate-enforce")), SLICE("1"));
 }
 
-/* A wait that is worth waiting, never shorter than the truth and up to a tenth longer, so that
- * those who were refused together do not come back together. */
+/* The retry hint, up to a tenth longer than it need be, so that clients that were refused together
+ * do not come back together. 0: there is none. */
 static size_t write_wait(struct grpc_call *call, const struct refusal *why,
                          char digits[HTTP_NUMBER_MAX])
 {
@@ -69,7 +61,7 @@ static size_t write_wait(struct grpc_call *call, const struct refusal *why,
     return http_put_number(digits, ms);
 }
 
-/* As a status, for who wants a refusal to be one. */
+/* Answers a refusal with a status, for a client that asked for that. */
 static void rpc_admission_refuse(struct grpc_call *call, const struct admit_reply *reply)
 {
     struct http_field trailers[3];
@@ -109,7 +101,7 @@ static void rpc_admission_answer(struct grpc_call *call, const struct admit_repl
         grpc_finish(call, GRPC_OK, NULL);
 }
 
-static void rpc_admission_decided(void *context, const struct admit_reply *reply)
+static void admission_decided(void *context, const struct admit_reply *reply)
 {
     struct grpc_call *call = context;
     struct admission *admission = admission_of(call);
@@ -123,17 +115,31 @@ static void rpc_admission_decided(void *context, const struct admit_reply *reply
 static void rpc_admission_admit(struct grpc_call *call, const ProtobufCMessage *message)
 {
     struct admission *admission = admission_of(call);
+    struct rpc_error error;
     struct admit_ask ask;
-    const char *wrong =
-        rpc_read_ask(call, &admission->caller, (const Tollgate__V1__AdmitRequest *)message, &ask);
 
-    if (wrong != NULL) {
-        fail_wrong(call, wrong);
+    assert(admission->pending == NULL);
+    if (!rpc_read_ask(call, &admission->caller, (const void *)message, &ask, &error)) {
+        grpc_finish(call, error.code, error.text);
         return;
     }
     ask.enforce = is_enforced(call);
     admission->pending =
-        admit_start(rpc_worker(call), &admission->caller, &ask, rpc_admission_decided, call);
+        admit_start(rpc_worker(call), &admission->caller, &ask, admission_decided, call);
+}
+
+/* The same way as Admit; a peek has no lease. */
+static void rpc_admission_peek(struct grpc_call *call, const ProtobufCMessage *message)
+{
+    struct admission *admission = admission_of(call);
+    struct rpc_error error;
+    struct admit_ask ask;
+
+    if (rpc_read_ask(call, &admission->caller, (const void *)message, &ask, &error))
+        admission->pending =
+            admit_peek(rpc_worker(call), &admission->caller, &ask, admission_decided, call);
+    else
+        grpc_finish(call, error.code, error.text);
 }
 
 static void rpc_admission_cancel(struct grpc_call *call)
@@ -145,7 +151,8 @@ static void rpc_admission_cancel(struct grpc_call *call)
     admission->pending = NULL;
 }
 
-static void lost(struct grpc_call *call)
+/* The client has gone without its answer, and so does not know its lease. */
+static void rpc_admission_lost(struct grpc_call *call)
 {
     struct admission *admission = admission_of(call);
 
@@ -153,65 +160,30 @@ static void lost(struct grpc_call *call)
                     (struct slice){admission->lease, admission->lease_bytes});
 }
 
-/* ---- the others ---- */
-
-static void peeked(void *context, const struct admit_reply *reply)
-{
-    struct grpc_call *call = context;
-
-    admission_of(call)->pending = NULL;
-    rpc_admission_answer(call, reply);
-}
-
-static void peek(struct grpc_call *call, const ProtobufCMessage *message)
-{
-    struct admission *admission = admission_of(call);
-    struct admit_ask ask;
-    const char *wrong =
-        rpc_read_ask(call, &admission->caller, (const Tollgate__V1__AdmitRequest *)message, &ask);
-
-    if (wrong != NULL) {
-        fail_wrong(call, wrong);
-        return;
-    }
-    admission->pending = admit_peek(rpc_worker(call), &admission->caller, &ask, peeked, call);
-}
+/* ---- Release and Heartbeat ---- */
 
 static void rpc_admission_release(struct grpc_call *call, const ProtobufCMessage *message)
 {
-    const Tollgate__V1__ReleaseRequest *request = (const void *)message;
-    Tollgate__V1__ReleaseReply out = TOLLGATE__V1__RELEASE_REPLY__INIT;
-    struct admit_reply error;
-    struct tg_release how;
-    bool found = false;
-    const char *wrong = rpc_read_release(request, &how);
+    Tollgate__V1__ReleaseReply reply;
+    struct rpc_error error;
 
-    if (wrong != NULL) {
-        fail_wrong(call, wrong);
-        return;
-    }
-    enum admit_status status = admit_release(rpc_worker(call), &admission_of(call)->caller,
-                                             slice_of(request->lease_id), &how, &found, &error);
-    out.found = found;
-    if (status == ADMIT_DECIDED)
-        grpc_reply(call, &out.base);
+    if (rpc_release(rpc_worker(call), &admission_of(call)->caller, (const void *)message, &reply,
+                    &error))
+        grpc_reply(call, &reply.base);
     else
-        grpc_finish(call, rpc_fault(rpc_worker(call), &admission_of(call)->caller, &error),
-                    error.message);
+        grpc_finish(call, error.code, error.text);
 }
 
-static void heartbeat(struct grpc_call *call, const ProtobufCMessage *message)
+static void rpc_admission_heartbeat(struct grpc_call *call, const ProtobufCMessage *message)
 {
-    Tollgate__V1__HeartbeatReply out;
-    struct admit_reply error;
-    enum admit_status status = rpc_heartbeat(rpc_worker(call), &admission_of(call)->caller,
-                                             (const void *)message, &out, &error);
+    Tollgate__V1__HeartbeatReply reply;
+    struct rpc_error error;
 
-    if (status == ADMIT_DECIDED)
-        grpc_reply(call, &out.base);
+    if (rpc_heartbeat(rpc_worker(call), &admission_of(call)->caller, (const void *)message, &reply,
+                      &error))
+        grpc_reply(call, &reply.base);
     else
-        grpc_finish(call, rpc_fault(rpc_worker(call), &admission_of(call)->caller, &error),
-                    error.message);
+        grpc_finish(call, error.code, error.text);
 }
 
 static const struct grpc_method METHODS[] = {
@@ -220,7 +192,7 @@ static const struct grpc_method METHODS[] = {
      .begin = rpc_admission_begin,
      .message = rpc_admission_admit,
      .cancel = rpc_admission_cancel,
-     .lost = lost},
+     .lost = rpc_admission_lost},
     {.name = "AdmitStream",
      .request = &tollgate__v1__admit_stream_request__descriptor,
      .many = true,
@@ -236,11 +208,11 @@ static const struct grpc_method METHODS[] = {
     {.name = "Heartbeat",
      .request = &tollgate__v1__heartbeat_request__descriptor,
      .begin = rpc_admission_begin,
-     .message = heartbeat},
+     .message = rpc_admission_heartbeat},
     {.name = "Peek",
      .request = &tollgate__v1__admit_request__descriptor,
      .begin = rpc_admission_begin,
-     .message = peek,
+     .message = rpc_admission_peek,
      .cancel = rpc_admission_cancel},
 };
 

@@ -1,5 +1,9 @@
-/* rpc_admission_internal.h - between the files of tollgate.v1.Admission: rpc_admission.c,
- * rpc_stream.c, rpc_answers.c. */
+/* rpc_admission_internal.h - tollgate.v1.Admission, for its own files.
+ *
+ *     rpc_admission.c    Admit, Release, Heartbeat, Peek: one RPC, one answer
+ *     rpc_stream.c       AdmitStream: the first three, many on one stream
+ *     rpc_answers.c      messages of admission.proto to structs of admit.h, and back
+ */
 #ifndef TG_ADMIT_RPC_ADMISSION_INTERNAL_H
 #define TG_ADMIT_RPC_ADMISSION_INTERNAL_H
 
@@ -12,7 +16,7 @@ struct rpc_ask;
 
 /* What Admission keeps on a worker. */
 struct rpc_admission_worker {
-    struct rpc_ask *spare; /* structs of asks on streams that have ended */
+    SLIST_HEAD(, rpc_ask) spare; /* structs of asks on streams that have ended */
 
     /* One heartbeat, which is answered before the next is read. */
     struct slice ids[ADMIT_HEARTBEAT_MAX];
@@ -26,9 +30,9 @@ extern const struct grpc_service rpc_admission;
 bool rpc_admission_start(struct worker *worker, struct tg_problem *problem);
 void rpc_admission_stop(struct worker *worker);
 
-/* ---- rpc_answers.c: messages of admission.proto and structs of admit.h */
+/* ---- rpc_answers.c ---- */
 
-/* Room for all that an answer points to. Not to be moved. */
+/* Room for all that a reply points to. It must not move. */
 struct rpc_admit_reply {
     Tollgate__V1__AdmitReply message;
     Tollgate__V1__Axes axes;
@@ -37,42 +41,41 @@ struct rpc_admit_reply {
     char lease[ADMIT_LEASE_BYTES + 1];
 };
 
-/* Bytes that it takes at most, on a stream too: every text in it is bounded. Twenty numbers, the
- * message, the lease, two words, and the names of all reasons. */
+/* The most bytes that it takes, also on a stream: every text in it is bounded. Twenty numbers, the
+ * message, the lease, two names, and the names of all reasons. */
 #define RPC_ADMIT_REPLY_MOST                                                                       \
     (20 * 11 + ADMIT_TEXT_MAX + ADMIT_LEASE_BYTES + (2 + TG_REASON_COUNT) * 40 + 100)
 
-/* Points into the message. Null: it is an ask; otherwise the name of the field that is wrong. */
-const char *rpc_read_ask(struct grpc_call *call, struct admit_caller *caller,
-                         const Tollgate__V1__AdmitRequest *message, struct admit_ask *ask);
+/* Why a request has no reply. It has been reported. */
+struct rpc_error {
+    enum grpc_code code;
+    char text[ADMIT_TEXT_MAX];
+};
+
+/* Reads an ask, which points into the message. False: `error` names the field that is wrong. */
+bool rpc_read_ask(struct grpc_call *call, struct admit_caller *caller,
+                  const Tollgate__V1__AdmitRequest *message, struct admit_ask *ask,
+                  struct rpc_error *error);
 
 void rpc_write_reply(const struct admit_reply *reply, struct rpc_admit_reply *out);
 
-/* The same for a release, and for a heartbeat, which is done at once. */
-const char *rpc_read_release(const Tollgate__V1__ReleaseRequest *message,
-                             struct tg_release *release);
-enum admit_status rpc_heartbeat(struct worker *worker, struct admit_caller *caller,
-                                const Tollgate__V1__HeartbeatRequest *message,
-                                Tollgate__V1__HeartbeatReply *reply, struct admit_reply *error);
+/* Releases and renews. False: `error` says why there is no reply. */
+bool rpc_release(struct worker *worker, struct admit_caller *caller,
+                 const Tollgate__V1__ReleaseRequest *message, Tollgate__V1__ReleaseReply *reply,
+                 struct rpc_error *error);
+bool rpc_heartbeat(struct worker *worker, struct admit_caller *caller,
+                   const Tollgate__V1__HeartbeatRequest *message,
+                   Tollgate__V1__HeartbeatReply *reply, struct rpc_error *error);
 
-/* The code of an answer that is no decision. */
+/* The code of a reply that is not a decision. */
 enum grpc_code rpc_code(enum admit_status status);
 
-/* "`actual` must be an integer from 0 to ...", for a field that is wrong; and it is reported. */
-#define RPC_TEXT_MAX 128
-void rpc_say_wrong(struct worker *worker, struct admit_caller *caller, const char *field,
-                   char text[RPC_TEXT_MAX]);
+/* ---- rpc_admission.c ---- */
 
-/* The code of an error of a release or a heartbeat, which is reported. */
-enum grpc_code rpc_fault(struct worker *worker, struct admit_caller *caller,
-                         const struct admit_reply *error);
-
-/* ---- rpc_admission.c */
-
-/* Who is asking. False: the RPC has been finished. */
+/* Finds the caller. False: the RPC has been finished. */
 bool rpc_authenticate(struct grpc_call *call, struct admit_caller *caller);
 
-/* ---- rpc_stream.c: AdmitStream */
+/* ---- rpc_stream.c: AdmitStream ---- */
 
 void rpc_stream_begin(struct grpc_call *call);
 void rpc_stream_message(struct grpc_call *call, const ProtobufCMessage *message);

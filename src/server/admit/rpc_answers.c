@@ -1,4 +1,4 @@
-/* rpc_answers.c - messages of admission.proto and structs of admit.h, one out of the other.
+/* rpc_answers.c - messages of admission.proto to structs of admit.h, and back.
  *
  * Nothing is allocated: what a message points to stands in the struct beside it, in the request it
  * answers, or in tables.
@@ -10,9 +10,67 @@
 #include "server/admit/admit_internal.h"
 #include "server/admit/rpc_admission_internal.h"
 
+/* ---- errors ---- */
+
+enum grpc_code rpc_code(enum admit_status status)
+{
+    static const enum grpc_code CODES[] = {[ADMIT_DECIDED] = GRPC_OK,
+                                           [ADMIT_UNAUTHENTICATED] = GRPC_UNAUTHENTICATED,
+                                           [ADMIT_FORBIDDEN] = GRPC_PERMISSION_DENIED,
+                                           [ADMIT_INVALID] = GRPC_INVALID_ARGUMENT,
+                                           [ADMIT_UNAVAILABLE] = GRPC_UNAVAILABLE,
+                                           [ADMIT_DRAINING] = GRPC_UNAVAILABLE,
+                                           [ADMIT_INTERNAL] = GRPC_INTERNAL};
+
+    assert((size_t)status < sizeof CODES / sizeof CODES[0]);
+    return CODES[status];
+}
+
+static const struct config_caller *entry_of(struct worker *worker, struct admit_caller *caller)
+{
+    struct admit_reply unwanted;
+
+    return admit_entry(worker, caller, &unwanted);
+}
+
+/* The service has refused to release or to renew. */
+static bool fail(struct worker *worker, struct admit_caller *caller,
+                 const struct admit_reply *reply, struct rpc_error *error)
+{
+    assert(reply->status != ADMIT_DECIDED);
+    admit_report_error(worker, entry_of(worker, caller), reply);
+    error->code = rpc_code(reply->status);
+    snprintf(error->text, sizeof error->text, "%s", reply->message);
+    return false;
+}
+
+/* "`actual` must be an integer from 0 to ...". */
+static bool fail_field(struct worker *worker, struct admit_caller *caller, const char *field,
+                       struct rpc_error *error)
+{
+    static const struct {
+        const char *field, *must;
+    } known[] = {{"priority", "be PRIORITY_HIGH, PRIORITY_NORMAL or PRIORITY_LOW, or left out"},
+                 {"timeout_ms", "be an integer from 0 on"},
+                 {"outcome", "be OUTCOME_OK, OUTCOME_DROPPED or OUTCOME_CANCELLED"},
+                 {"actual", "be an integer from 0 to 9007199254740991"},
+                 {"sample_ms", "be a number from 0 on"}};
+    const char *must = "have no zero byte in it"; /* every other field is a text */
+    struct refusal why;
+
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
+        if (strcmp(known[i].field, field) == 0)
+            must = known[i].must;
+    error->code = GRPC_INVALID_ARGUMENT;
+    snprintf(error->text, sizeof error->text, "`%s` must %s", field, must);
+    refusal_init(&why, REPLY_INVALID_REQUEST, "%s", error->text);
+    admit_report_refusal(worker, entry_of(worker, caller), &why);
+    return false;
+}
+
 /* ---- asks ---- */
 
-static bool rpc_answers_read_priority(Tollgate__V1__Priority from, enum tg_priority *to)
+static bool read_priority(Tollgate__V1__Priority from, enum tg_priority *to)
 {
     switch (from) {
     case TOLLGATE__V1__PRIORITY__PRIORITY_UNSPECIFIED:
@@ -27,12 +85,12 @@ static bool rpc_answers_read_priority(Tollgate__V1__Priority from, enum tg_prior
     case TOLLGATE__V1__PRIORITY__PRIORITY_LOW:
         *to = TG_PRIORITY_LOW;
         return true;
-    default: /* from a client that knows more than we do */
+    default: /* a newer client may know more than we do */
         return false;
     }
 }
 
-/* The earlier of what the RPC and what the message says. */
+/* The earlier one of the RPC's deadline and the message's. */
 static void read_deadline(const struct grpc_call *call, int64_t timeout_ms, struct admit_ask *ask)
 {
     tg_ms now = grpc_now(call);
@@ -43,11 +101,14 @@ static void read_deadline(const struct grpc_call *call, int64_t timeout_ms, stru
         ask->deadline = now + timeout_ms;
 }
 
-const char *rpc_read_ask(struct grpc_call *call, struct admit_caller *caller,
-                         const Tollgate__V1__AdmitRequest *message, struct admit_ask *ask)
+bool rpc_read_ask(struct grpc_call *call, struct admit_caller *caller,
+                  const Tollgate__V1__AdmitRequest *message, struct admit_ask *ask,
+                  struct rpc_error *error)
 {
+    struct worker *worker = rpc_worker(call);
+
     if (call->cut != NULL)
-        return call->cut;
+        return fail_field(worker, caller, call->cut, error);
     admit_ask_init(ask);
     ask->tenant = slice_of(message->tenant);
     ask->model = slice_of(message->model);
@@ -62,20 +123,20 @@ const char *rpc_read_ask(struct grpc_call *call, struct admit_caller *caller,
         ask->has_value = true;
         ask->value = message->value;
     }
-    if (!rpc_answers_read_priority(message->priority, &ask->priority))
-        return "priority";
+    if (!read_priority(message->priority, &ask->priority))
+        return fail_field(worker, caller, "priority", error);
     if (message->timeout_ms < 0)
-        return "timeout_ms";
+        return fail_field(worker, caller, "timeout_ms", error);
     if (message->end_with_connection)
         ask->connection = http_inbound_connection(call->in);
     read_deadline(call, message->timeout_ms, ask);
-    admit_ask_head(rpc_worker(call), caller, &call->in->head, ask);
-    return NULL;
+    admit_ask_head(worker, caller, &call->in->head, ask);
+    return true;
 }
 
 /* ---- replies ---- */
 
-/* Messages have no const: what is sent is not written to. */
+/* Messages have no const; what is sent is only read. */
 static char *text(const char *of)
 {
     return (char *)(uintptr_t)of;
@@ -142,8 +203,9 @@ void rpc_write_reply(const struct admit_reply *reply, struct rpc_admit_reply *ou
 
 /* ---- releases and heartbeats ---- */
 
-const char *rpc_read_release(const Tollgate__V1__ReleaseRequest *message,
-                             struct tg_release *release)
+/* The name of the field that is wrong; null: none is. */
+static const char *read_release(const Tollgate__V1__ReleaseRequest *message,
+                                struct tg_release *release)
 {
     tg_release_init(release);
     switch (message->outcome) {
@@ -172,21 +234,40 @@ const char *rpc_read_release(const Tollgate__V1__ReleaseRequest *message,
     return NULL;
 }
 
-enum admit_status rpc_heartbeat(struct worker *worker, struct admit_caller *caller,
-                                const Tollgate__V1__HeartbeatRequest *message,
-                                Tollgate__V1__HeartbeatReply *reply, struct admit_reply *error)
+bool rpc_release(struct worker *worker, struct admit_caller *caller,
+                 const Tollgate__V1__ReleaseRequest *message, Tollgate__V1__ReleaseReply *reply,
+                 struct rpc_error *error)
+{
+    struct admit_reply failure;
+    struct tg_release release;
+    const char *wrong = read_release(message, &release);
+    bool found = false;
+
+    if (wrong != NULL)
+        return fail_field(worker, caller, wrong, error);
+    if (admit_release(worker, caller, slice_of(message->lease_id), &release, &found, &failure) !=
+        ADMIT_DECIDED)
+        return fail(worker, caller, &failure, error);
+    tollgate__v1__release_reply__init(reply);
+    reply->found = found;
+    return true;
+}
+
+bool rpc_heartbeat(struct worker *worker, struct admit_caller *caller,
+                   const Tollgate__V1__HeartbeatRequest *message,
+                   Tollgate__V1__HeartbeatReply *reply, struct rpc_error *error)
 {
     struct rpc_admission_worker *rpc = worker->admit->rpc;
     size_t n = message->n_lease_ids;
+    struct admit_reply failure;
     tg_ms next = 0;
 
-    tollgate__v1__heartbeat_reply__init(reply);
     for (size_t i = 0; i < n && i < ADMIT_HEARTBEAT_MAX; i++)
         rpc->ids[i] = slice_of(message->lease_ids[i]);
-    enum admit_status status =
-        admit_heartbeat(worker, caller, rpc->ids, n, rpc->live, &next, error);
-    if (status != ADMIT_DECIDED)
-        return status;
+    if (admit_heartbeat(worker, caller, rpc->ids, n, rpc->live, &next, &failure) != ADMIT_DECIDED)
+        return fail(worker, caller, &failure, error);
+    assert(n <= ADMIT_HEARTBEAT_MAX);
+    tollgate__v1__heartbeat_reply__init(reply);
     reply->live_ids = rpc->live_ids;
     reply->reclaimed_ids = rpc->reclaimed_ids;
     reply->next_deadline_ms = next;
@@ -195,55 +276,5 @@ enum admit_status rpc_heartbeat(struct worker *worker, struct admit_caller *call
             reply->live_ids[reply->n_live_ids++] = message->lease_ids[i];
         else
             reply->reclaimed_ids[reply->n_reclaimed_ids++] = message->lease_ids[i];
-    return ADMIT_DECIDED;
-}
-
-/* ---- errors ---- */
-
-enum grpc_code rpc_code(enum admit_status status)
-{
-    static const enum grpc_code CODES[] = {[ADMIT_DECIDED] = GRPC_OK,
-                                           [ADMIT_UNAUTHENTICATED] = GRPC_UNAUTHENTICATED,
-                                           [ADMIT_FORBIDDEN] = GRPC_PERMISSION_DENIED,
-                                           [ADMIT_INVALID] = GRPC_INVALID_ARGUMENT,
-                                           [ADMIT_UNAVAILABLE] = GRPC_UNAVAILABLE,
-                                           [ADMIT_DRAINING] = GRPC_UNAVAILABLE,
-                                           [ADMIT_INTERNAL] = GRPC_INTERNAL};
-
-    return CODES[status];
-}
-
-static const struct config_caller *entry_of(struct worker *worker, struct admit_caller *caller)
-{
-    struct admit_reply unwanted;
-
-    return admit_entry(worker, caller, &unwanted);
-}
-
-enum grpc_code rpc_fault(struct worker *worker, struct admit_caller *caller,
-                         const struct admit_reply *error)
-{
-    admit_report_error(worker, entry_of(worker, caller), error);
-    return rpc_code(error->status);
-}
-
-void rpc_say_wrong(struct worker *worker, struct admit_caller *caller, const char *field,
-                   char words[RPC_TEXT_MAX])
-{
-    static const struct {
-        const char *field, *takes;
-    } known[] = {{"priority", "be PRIORITY_HIGH, PRIORITY_NORMAL or PRIORITY_LOW, or left out"},
-                 {"timeout_ms", "be an integer from 0 on"},
-                 {"outcome", "be OUTCOME_OK, OUTCOME_DROPPED or OUTCOME_CANCELLED"},
-                 {"actual", "be an integer from 0 to 9007199254740991"},
-                 {"sample_ms", "be a number from 0 on"}};
-    const char *takes = "have no zero byte in it"; /* of texts */
-    struct refusal why;
-
-    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
-        if (strcmp(known[i].field, field) == 0)
-            takes = known[i].takes;
-    snprintf(words, RPC_TEXT_MAX, "`%s` must %s", field, takes);
-    refusal_init(&why, REPLY_INVALID_REQUEST, "%s", words);
-    admit_report_refusal(worker, entry_of(worker, caller), &why);
+    return true;
 }

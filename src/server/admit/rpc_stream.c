@@ -3,11 +3,11 @@
  *     message ---> decided at once ---> reply, in order, with all others that came together
  *             `--> waits ---> [asks of the stream] ---> decided ---> reply, by itself
  *
- * A decision at once takes no memory beyond a struct that is used again. Those that wait are in a
- * list of their stream. There are at most WAITING_MAX of them; then no more messages are read until
- * some have been answered, so a client that asks for everything at once is slowed down and not
- * refused. When the stream breaks, all that wait are given up; when the client has said its last,
- * the stream ends behind the last answer.
+ * A decision at once takes no memory beyond a struct that is used again. Asks that wait are in a
+ * list of their stream, at most WAITING_MAX of them; then no more messages are read until some have
+ * been answered, so a client that asks for everything at once is slowed down and not refused. When
+ * the stream breaks, all that wait are cancelled; when the client has half-closed it, it ends after
+ * the last answer.
  */
 #include <stdlib.h>
 
@@ -17,7 +17,10 @@ enum { WAITING_MAX = 1024 };
 
 /* A question that has no answer yet. */
 struct rpc_ask {
-    struct rpc_ask *next, **from; /* among those of its stream that wait */
+    union {
+        LIST_ENTRY(rpc_ask) waiting; /* among the asks of its stream */
+        SLIST_ENTRY(rpc_ask) spare;
+    };
     struct grpc_call *call;
     uint64_t id;
     struct admit_pending *pending; /* null: it is being asked */
@@ -25,10 +28,10 @@ struct rpc_ask {
 
 struct stream {
     struct admit_caller caller;
-    struct rpc_ask *asks;
+    LIST_HEAD(, rpc_ask) asks; /* those that wait */
     size_t n_asks;
-    bool ended;    /* the client has said its last */
-    bool draining; /* we have */
+    bool ended;    /* the client sends no more */
+    bool draining; /* the gateway takes no more */
 };
 
 _Static_assert(sizeof(struct stream) <= GRPC_STATE_BYTES, "it is the state of a call");
@@ -43,74 +46,53 @@ static struct stream *stream_of(struct grpc_call *call)
 static struct rpc_ask *take_ask(struct grpc_call *call, uint64_t id)
 {
     struct rpc_admission_worker *rpc = rpc_worker(call)->admit->rpc;
-    struct rpc_ask *ask = rpc->spare;
+    struct rpc_ask *ask = SLIST_FIRST(&rpc->spare);
 
     if (ask != NULL)
-        rpc->spare = ask->next;
+        SLIST_REMOVE_HEAD(&rpc->spare, spare);
     else if ((ask = malloc(sizeof *ask)) == NULL)
         return NULL;
     *ask = (struct rpc_ask){.call = call, .id = id};
     return ask;
 }
 
-static void give_ask(struct rpc_ask *ask)
+static void put_ask(struct rpc_ask *ask)
 {
-    struct rpc_admission_worker *rpc = rpc_worker(ask->call)->admit->rpc;
-
-    ask->next = rpc->spare;
-    rpc->spare = ask;
+    SLIST_INSERT_HEAD(&rpc_worker(ask->call)->admit->rpc->spare, ask, spare);
 }
 
 void rpc_stream_free_spare(struct worker *worker)
 {
     struct rpc_admission_worker *rpc = worker->admit->rpc;
+    struct rpc_ask *ask;
 
-    while (rpc->spare != NULL) {
-        struct rpc_ask *ask = rpc->spare;
-        rpc->spare = ask->next;
+    while ((ask = SLIST_FIRST(&rpc->spare)) != NULL) {
+        SLIST_REMOVE_HEAD(&rpc->spare, spare);
         free(ask);
     }
 }
 
-static void link_ask(struct stream *stream, struct rpc_ask *ask)
+static void remove_ask(struct stream *stream, struct rpc_ask *ask)
 {
-    ask->next = stream->asks;
-    ask->from = &stream->asks;
-    if (ask->next != NULL)
-        ask->next->from = &ask->next;
-    stream->asks = ask;
-    stream->n_asks++;
-}
-
-static void unlink_ask(struct stream *stream, struct rpc_ask *ask)
-{
-    *ask->from = ask->next;
-    if (ask->next != NULL)
-        ask->next->from = ask->from;
+    assert(ask->pending != NULL && stream->n_asks > 0);
+    LIST_REMOVE(ask, waiting);
     stream->n_asks--;
+    assert((stream->n_asks == 0) == LIST_EMPTY(&stream->asks));
 }
 
 /* ---- answers ---- */
 
-static void send_error(struct grpc_call *call, uint64_t id, enum grpc_code code, const char *words)
+static void send_error(struct grpc_call *call, uint64_t id, enum grpc_code code, const char *text)
 {
     Tollgate__V1__AdmitStreamReply reply = TOLLGATE__V1__ADMIT_STREAM_REPLY__INIT;
     Tollgate__V1__Error error = TOLLGATE__V1__ERROR__INIT;
 
     error.code = (int32_t)code;
-    error.message = (char *)(uintptr_t)words;
+    error.message = (char *)(uintptr_t)text;
     reply.id = id;
     reply.what_case = TOLLGATE__V1__ADMIT_STREAM_REPLY__WHAT_ERROR;
     reply.error = &error;
     grpc_send(call, &reply.base);
-}
-
-static void send_wrong(struct grpc_call *call, uint64_t id, const char *field)
-{
-    char words[RPC_TEXT_MAX];
-
-    rpc_say_wrong(rpc_worker(call), &stream_of(call)->caller, field, words);
-    send_error(call, id, GRPC_INVALID_ARGUMENT, words);
 }
 
 static void send_decision(struct grpc_call *call, uint64_t id, const struct admit_reply *reply)
@@ -129,7 +111,7 @@ static void send_decision(struct grpc_call *call, uint64_t id, const struct admi
     grpc_send_within(call, &message.base, RPC_ADMIT_REPLY_MOST);
 }
 
-/* Behind the last answer. */
+/* Ends the stream after the last answer. */
 static void finish_if_over(struct grpc_call *call)
 {
     const struct stream *stream = stream_of(call);
@@ -151,8 +133,8 @@ static void rpc_stream_decided(void *context, const struct admit_reply *reply)
     uint64_t id = ask->id;
 
     if (waited)
-        unlink_ask(stream, ask);
-    give_ask(ask);
+        remove_ask(stream, ask);
+    put_ask(ask);
     send_decision(call, id, reply);
     if (!waited)
         return;
@@ -167,11 +149,11 @@ static void rpc_stream_admit(struct grpc_call *call, uint64_t id,
                              const Tollgate__V1__AdmitRequest *message)
 {
     struct stream *stream = stream_of(call);
+    struct rpc_error error;
     struct admit_ask what;
-    const char *wrong = rpc_read_ask(call, &stream->caller, message, &what);
 
-    if (wrong != NULL) {
-        send_wrong(call, id, wrong);
+    if (!rpc_read_ask(call, &stream->caller, message, &what, &error)) {
+        send_error(call, id, error.code, error.text);
         return;
     }
     struct rpc_ask *ask = take_ask(call, id);
@@ -182,9 +164,11 @@ static void rpc_stream_admit(struct grpc_call *call, uint64_t id,
     struct admit_pending *pending =
         admit_start(rpc_worker(call), &stream->caller, &what, rpc_stream_decided, ask);
     if (pending == NULL)
-        return; /* and the struct has been given back */
+        return; /* rpc_stream_decided() has put the struct back */
     ask->pending = pending;
-    link_ask(stream, ask);
+    LIST_INSERT_HEAD(&stream->asks, ask, waiting);
+    stream->n_asks++;
+    assert(stream->n_asks <= WAITING_MAX);
     if (stream->n_asks >= WAITING_MAX)
         grpc_hold(call, true);
 }
@@ -193,47 +177,33 @@ static void rpc_stream_release(struct grpc_call *call, uint64_t id,
                                const Tollgate__V1__ReleaseRequest *message)
 {
     Tollgate__V1__AdmitStreamReply reply = TOLLGATE__V1__ADMIT_STREAM_REPLY__INIT;
-    Tollgate__V1__ReleaseReply out = TOLLGATE__V1__RELEASE_REPLY__INIT;
-    struct admit_reply error;
-    struct tg_release how;
-    bool found = false;
-    const char *wrong = rpc_read_release(message, &how);
+    Tollgate__V1__ReleaseReply release;
+    struct rpc_error error;
 
-    if (wrong != NULL) {
-        send_wrong(call, id, wrong);
+    if (!rpc_release(rpc_worker(call), &stream_of(call)->caller, message, &release, &error)) {
+        send_error(call, id, error.code, error.text);
         return;
     }
-    enum admit_status status = admit_release(rpc_worker(call), &stream_of(call)->caller,
-                                             slice_of(message->lease_id), &how, &found, &error);
-    if (status != ADMIT_DECIDED) {
-        send_error(call, id, rpc_fault(rpc_worker(call), &stream_of(call)->caller, &error),
-                   error.message);
-        return;
-    }
-    out.found = found;
     reply.id = id;
     reply.what_case = TOLLGATE__V1__ADMIT_STREAM_REPLY__WHAT_RELEASE;
-    reply.release = &out;
+    reply.release = &release;
     grpc_send(call, &reply.base);
 }
 
-static void heartbeat(struct grpc_call *call, uint64_t id,
-                      const Tollgate__V1__HeartbeatRequest *message)
+static void rpc_stream_heartbeat(struct grpc_call *call, uint64_t id,
+                                 const Tollgate__V1__HeartbeatRequest *message)
 {
     Tollgate__V1__AdmitStreamReply reply = TOLLGATE__V1__ADMIT_STREAM_REPLY__INIT;
-    Tollgate__V1__HeartbeatReply out;
-    struct admit_reply error;
-    enum admit_status status =
-        rpc_heartbeat(rpc_worker(call), &stream_of(call)->caller, message, &out, &error);
+    Tollgate__V1__HeartbeatReply heartbeat;
+    struct rpc_error error;
 
-    if (status != ADMIT_DECIDED) {
-        send_error(call, id, rpc_fault(rpc_worker(call), &stream_of(call)->caller, &error),
-                   error.message);
+    if (!rpc_heartbeat(rpc_worker(call), &stream_of(call)->caller, message, &heartbeat, &error)) {
+        send_error(call, id, error.code, error.text);
         return;
     }
     reply.id = id;
     reply.what_case = TOLLGATE__V1__ADMIT_STREAM_REPLY__WHAT_HEARTBEAT;
-    reply.heartbeat = &out;
+    reply.heartbeat = &heartbeat;
     grpc_send(call, &reply.base);
 }
 
@@ -255,7 +225,7 @@ void rpc_stream_message(struct grpc_call *call, const ProtobufCMessage *message)
         rpc_stream_release(call, request->id, request->release);
         break;
     case TOLLGATE__V1__ADMIT_STREAM_REQUEST__WHAT_HEARTBEAT:
-        heartbeat(call, request->id, request->heartbeat);
+        rpc_stream_heartbeat(call, request->id, request->heartbeat);
         break;
     default:
         send_error(call, request->id, GRPC_INVALID_ARGUMENT,
@@ -272,12 +242,12 @@ void rpc_stream_end(struct grpc_call *call)
 void rpc_stream_cancel(struct grpc_call *call)
 {
     struct stream *stream = stream_of(call);
+    struct rpc_ask *ask;
 
-    while (stream->asks != NULL) {
-        struct rpc_ask *ask = stream->asks;
+    while ((ask = LIST_FIRST(&stream->asks)) != NULL) {
         admit_cancel(ask->pending);
-        unlink_ask(stream, ask);
-        give_ask(ask);
+        remove_ask(stream, ask);
+        put_ask(ask);
     }
 }
 
