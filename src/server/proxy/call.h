@@ -1,30 +1,37 @@
-/* call.h - one request of a client, from its head to its settlement.
+/* call.h - one request of a client to a model, from its head to its settlement.
  *
- *   READING --> QUEUED_SLOT --> QUEUED_GATE --> ASKING --> ANSWERING --> OVER
- *      |            |               |            ^  |          |          ^
- *      |            |               |      PAUSING<-'          v          |
- *      `------------+---------------+---------- refused,    DRAINING -----'
- *                                               failed, gone
+ * A call is a state machine. call_step() is the only function that takes an event, and call_move()
+ * the only one that writes the state. What a call needs from the world around it (time, timers, a
+ * request to the provider, the remote store) is a table of functions, struct call_env, so that a
+ * test can drive a call without a network: tests/unit/server/proxy/test_call_step.c tries every
+ * event in every state, and counts afterwards that nothing is held any more.
  *
- *   READING      the body arrives; memory and fairness have been asked (call_in.c)
- *   QUEUED_SLOT  waits for a slot of its model (call_admit.c)
- *   QUEUED_GATE  waits for a place under the ceiling; then policy, rate and cost are decided
- *   AT_STORE     waits for what gateways share: for its limits, or, between two attempts or before
- *                the first, for money and a key; with `store: memory` nobody is ever here
- *   ASKING       an attempt is under way: money and a key are held, nothing went to the client
- *   PAUSING      between two attempts: neither money nor a key is held (call_attempt.c)
- *   ANSWERING    the reply goes out as it comes in (call_answer.c)
- *   DRAINING     the client has left; the reply is read on for what it will be charged
- *   OVER         nothing is held any more (call_settle.c); waits for the client's side to end
+ *   NEW        the head of the request has come
+ *   READING    the body arrives; memory and fairness have been checked (call_in.c)
+ *   AT_SLOT    waits for a slot of its route (call_admit.c)
+ *   AT_GATE    waits for a slot of the gateway's gate, which also decides policy, rate and cost
+ *   AT_LIMITS  waits for the remote store to decide rate and cost
+ *   AT_MONEY   waits for the remote store to reserve money (call_attempt.c)
+ *   AT_KEY     waits for the remote store to say whether the key has room
+ *   ASKING     an attempt is under way; nothing has gone to the client
+ *   PAUSING    waits between two attempts
+ *   ANSWERING  the reply goes to the client while it comes from the provider (call_answer.c)
+ *   DRAINING   the client has left; the reply is read on for what it will be charged
+ *   OVER       the client has its whole reply; waits for the client's side to end
+ *   FREED      the struct is free to become another call
  *
- * What a call holds is in its struct, and each thing is given back in one place in call_settle.c,
- * which is safe to call in every state: whatever goes wrong, that is the way out.
+ * With `store: memory` no call is ever in AT_LIMITS, AT_MONEY or AT_KEY.
+ *
+ * The machine is drawn in CALL_STATES below, and call_step() asserts it. What a call holds in which
+ * state is asserted at the end of every step, too. Each thing is given back in one place in
+ * call_settle.c, which may be called in every state: whatever goes wrong, that is the way out.
  *
  * A call belongs to its worker's thread. Other threads only wake its `waiter`.
  */
 #ifndef TG_PROXY_CALL_H
 #define TG_PROXY_CALL_H
 
+#include "lib/admission/admission_run.h"
 #include "server/dialect/ask.h"
 #include "server/dialect/body_edit.h"
 #include "server/dialect/meter.h"
@@ -37,19 +44,129 @@
 #include "server/runtime/held_body.h"
 #include "server/runtime/worker.h"
 
+/* clang-format off */
+#define CALL_EVENTS(X)                                                                             \
+    X(HEAD)         /* the head of the client's request has come */                                \
+    X(BODY)         /* bytes of its body */                                                        \
+    X(BODY_END)     /* its body is complete */                                                     \
+    X(WOKEN)        /* the gate at which it waits has woken it */                                  \
+    X(TIMER)        /* a wait, a pause or the time for draining is over */                         \
+    X(LIMITS)       /* the remote store has decided rate and cost */                               \
+    X(MONEY)        /* the remote store has reserved money, or refused to */                       \
+    X(KEY)          /* the remote store has granted the key, or refused it */                      \
+    X(REPLY_HEAD)   /* the head of the provider's reply */                                         \
+    X(REPLY_DATA)   /* bytes of the reply's body */                                                \
+    X(REPLY_END)    /* the reply is complete */                                                    \
+    X(REPLY_FAILED) /* there will be no reply, or no more of it */                                 \
+    X(ROOM)         /* the client takes bytes again */                                             \
+    X(GONE)         /* the client's side has ended */                                              \
+    X(WORKER_END)   /* the worker ends */
+
+/* The machine. For each state its letter, and for each event, in the order above, the states that
+ * the call may be in afterwards, in cells of four characters. "-" is an event that cannot come in
+ * this state. "+" stands for "smkao": the call goes on with its next attempt as far as nothing has
+ * to be waited for (slot, money, key, request), or it is answered on the way.
+ *
+ *                   HEAD
+ *                   |   BODY
+ *                   |   |   BODY_END
+ *                   |   |   |   WOKEN
+ *                   |   |   |   |   TIMER
+ *                   |   |   |   |   |   LIMITS
+ *                   |   |   |   |   |   |   MONEY
+ *                   |   |   |   |   |   |   |   KEY
+ *                   |   |   |   |   |   |   |   |   REPLY_HEAD
+ *                   |   |   |   |   |   |   |   |   |   REPLY_DATA
+ *                   |   |   |   |   |   |   |   |   |   |   REPLY_END
+ *                   |   |   |   |   |   |   |   |   |   |   |   REPLY_FAILED
+ *                   |   |   |   |   |   |   |   |   |   |   |   |   ROOM
+ *                   |   |   |   |   |   |   |   |   |   |   |   |   |   GONE
+ *                   |   |   |   |   |   |   |   |   |   |   |   |   |   |   WORKER_END */
+#define CALL_STATES(X)                                                                             \
+    X(NEW,       n, "ro  -   -   -   -   -   -   -   -   -   -   -   -   -   -   ")                \
+    X(READING,   r, "-   ro  +gl -   -   -   -   -   -   -   -   -   -   f   -   ")                \
+    X(AT_SLOT,   s, "-   -   -   +gl +gl -   -   -   -   -   -   -   -   f   -   ")                \
+    X(AT_GATE,   g, "-   -   -   +gl +gl -   -   -   -   -   -   -   -   f   -   ")                \
+    X(AT_LIMITS, l, "-   -   -   -   -   +   -   -   -   -   -   -   -   f   -   ")                \
+    X(AT_MONEY,  m, "-   -   -   -   -   -   +   -   -   -   -   -   -   f   -   ")                \
+    X(AT_KEY,    k, "-   -   -   -   -   -   -   +   -   -   -   -   -   f   -   ")                \
+    X(ASKING,    a, "-   -   -   -   -   -   -   -   aw  +pw +p  +p  -   df  -   ")                \
+    X(PAUSING,   p, "-   -   -   -   +   -   -   -   -   -   -   -   -   f   -   ")                \
+    X(ANSWERING, w, "-   -   -   -   -   -   -   -   -   w   o   o   w   df  -   ")                \
+    X(DRAINING,  d, "-   -   -   -   f   -   -   -   -   d   f   f   -   -   f   ")                \
+    X(OVER,      o, "-   o   o   -   -   -   -   -   -   -   -   -   o   f   -   ")                \
+    X(FREED,     f, "-   -   -   -   -   -   -   -   -   -   -   -   -   -   -   ")
+/* clang-format on */
+
 enum call_state {
-    CALL_READING,
-    CALL_QUEUED_SLOT,
-    CALL_QUEUED_GATE,
-    CALL_AT_STORE,
-    CALL_ASKING,
-    CALL_PAUSING,
-    CALL_ANSWERING,
-    CALL_DRAINING,
-    CALL_OVER
+#define CALL_STATE_ENUM(name, letter, next) CALL_##name,
+    CALL_STATES(CALL_STATE_ENUM)
+#undef CALL_STATE_ENUM
+        CALL_STATE_COUNT
 };
 
-/* Why an attempt came to nothing. */
+enum call_event {
+#define CALL_EVENT_ENUM(name) CALL_ON_##name,
+    CALL_EVENTS(CALL_EVENT_ENUM)
+#undef CALL_EVENT_ENUM
+        CALL_EVENT_COUNT
+};
+
+/* What comes with an event. */
+struct call_input {
+    struct slice bytes;                  /* BODY, REPLY_DATA */
+    const struct http_head *head;        /* REPLY_HEAD: there until the exchange ends */
+    enum http_why why;                   /* REPLY_FAILED, GONE */
+    enum tg_err err;                     /* LIMITS, MONEY, KEY: why there is no decision */
+    const struct tg_axes *axes;          /* LIMITS, without an error */
+    const struct tg_money_answer *money; /* MONEY, without an error */
+    const struct tg_key_hold *hold;      /* KEY: others leave no room in it; null: it is granted */
+};
+
+/* What a call needs from outside. Each has the signature and the promises of the function of the
+ * gateway that call_env has in its place. */
+struct call_env {
+    tg_ms (*now)(struct net_loop *loop);
+    void (*timer_set)(struct net_loop *loop, struct net_timer *timer, tg_ms ms);
+    void (*timer_stop)(struct net_loop *loop, struct net_timer *timer);
+    struct http_outbound *(*send)(struct http_client *client, struct http_origin *origin,
+                                  const struct http_head *head,
+                                  const struct http_timeouts *timeouts,
+                                  const struct http_client_ops *ops, void *owner);
+    bool (*limits_take)(struct remote_port *port, struct remote_claim *debit,
+                        const struct remote_terms *terms, const struct tg_debit *what,
+                        void (*decided)(struct remote_claim *debit, enum tg_err err,
+                                        const struct tg_axes *axes),
+                        enum tg_err *err, struct tg_axes *axes);
+    void (*limits_settle)(struct remote_claim *debit, int64_t actual);
+    void (*limits_refund)(struct remote_claim *debit);
+    bool (*money_take)(struct remote_port *port, struct remote_reservation *money,
+                       const struct remote_terms *terms, const struct spending_call *call,
+                       void (*decided)(struct remote_reservation *money, enum tg_err err,
+                                       const struct tg_money_answer *answer),
+                       enum tg_err *err, struct tg_money_answer *answer);
+    void (*money_settle)(struct remote_reservation *money, tg_micro spent);
+    bool (*key_take)(struct remote_port *port, struct remote_key_claim *key,
+                     const struct remote_terms *terms, struct tg_keyring *ring, tg_key_lease lease,
+                     atomic_llong *asked_at, tg_ms patience,
+                     void (*decided)(struct remote_key_claim *key, enum tg_err err,
+                                     const struct tg_key_hold *hold),
+                     enum tg_err *err);
+    void (*key_give)(struct remote_key_claim *key, struct tg_keyring *ring, tg_key_lease lease,
+                     tg_ms now, const struct tg_key_report *report);
+};
+
+extern const struct call_env call_env; /* the gateway's own: a loop, a client, Redis */
+
+/* What became of a stage on the way to the provider. */
+enum call_verdict {
+    CALL_PASSES,     /* the next stage is due */
+    CALL_WAITS,      /* an event will tell */
+    CALL_FALLS_BACK, /* the call has left its route, and takes the next one from its slot on */
+    CALL_ANSWERED,   /* the client has been answered, and the call is over */
+};
+
+/* Why an attempt has failed. */
 enum call_failure {
     FAILURE_NONE,
     FAILURE_LIMITED,     /* 429, or a rate limit within a 200 */
@@ -63,149 +180,217 @@ enum call_failure {
 enum call_charge {
     CHARGE_NOTHING, /* the provider says that it did not run, or nothing was sent */
     CHARGE_PROMPT,  /* it may have run, nobody knows */
-    CHARGE_USED,    /* what the reply says, or as much as has come of it */
+    CHARGE_USED,    /* the usage that the reply reports, or an estimate of what has arrived */
 };
 
+/* One try at a provider. It holds money and a key from its beginning to call_settle(). */
 struct attempt {
-    tg_key_lease key;
-    struct route_key *owner; /* its generation is held by the call */
-    struct spending_ticket money;
-    struct remote_reservation remote_reservation; /* the same, at what all gateways have spent */
-    struct remote_key_claim remote_key_claim;     /* and the key, at what all of them use of it */
-    unsigned key_rounds;                          /* keys that others had no room left in */
-    struct http_outbound *out;
-    int64_t prompt, output; /* tokens, estimated */
-    int64_t tokens;         /* that the key was asked for */
-    int64_t most_output;    /* what the call may write at most, set by us; -1: nothing is */
-    tg_ms began_at;
-    tg_ms first_at;               /* the first byte of the reply's body; 0: none yet */
-    int status;                   /* of the reply; 0: none yet */
-    bool events;                  /* the reply is a stream of events */
-    bool packed;                  /* or nobody can tell, because it is encoded */
-    bool injected;                /* the usage in it was asked for by us */
-    bool passes;                  /* the reply is for the client as it is: no further attempt */
-    bool paused;                  /* the client is slower than the provider */
-    bool asked_less;              /* for money a second time */
-    bool unsent;                  /* it ended before a byte had gone to the provider */
-    tg_ms cool_until;             /* what the provider asked for */
-    const struct http_head *head; /* of a reply that is kept back; valid while `out` is */
-    /* The last, because it is large and cleared when it is used; what is sent points into it. */
+    tg_key_lease key;             /* the lease of the provider's key; 0: none is held */
+    struct route_key *owner;      /* that key; its generation is held by the call */
+    struct spending_ticket money; /* reserved in the gateway's own books; 0: nothing is */
+    struct remote_reservation remote_reservation; /* the same money, at the remote store */
+    struct remote_key_claim remote_key_claim;     /* the same key, at the remote store */
+    unsigned key_rounds;       /* how many keys other gateways had no room left in */
+    struct http_outbound *out; /* the request on its way; null: none is */
+    int64_t prompt, output;    /* estimated tokens */
+    int64_t tokens;            /* how many tokens the key was asked for */
+    int64_t most_output;       /* the bound that we put on what it may write; -1: none */
+    tg_ms began_at;            /* when it was sent; 0: not yet */
+    tg_ms first_at;            /* when the first byte of the reply's body came; 0: not yet */
+    int status;                /* the status of the reply; 0: there is none yet */
+    bool events;               /* the reply is a stream of events */
+    bool packed;               /* the reply is encoded, and nobody here can read it */
+    bool injected;             /* the usage in the reply was asked for by us, not by the client */
+    bool passes;               /* the reply is for the client: there is no further attempt */
+    bool paused;               /* the client is slower than the provider */
+    bool asked_less;           /* money was asked for a second time, for a shorter reply */
+    bool unsent;               /* no byte has gone to the provider */
+    tg_ms cool_until;          /* until when the provider wants its key to rest; 0: it does not */
+    const struct http_head *head; /* the head of a reply that is kept back; valid while `out` is */
+    /* The edit is the last member because it is large and cleared when it is used. What is sent
+     * points into it. */
     struct body_edit edit;
 };
 
 #define CALL_TRIED_MAX TG_TRIED_MAX
 
 struct call {
-    const struct service *service; /* the first of its members: see service.h */
+    const struct service *service; /* the first member: see service.h */
+    const struct call_env *env;
     struct worker *worker;
     struct gateway *gateway;
-    struct generation *generation;     /* that it began under: held */
-    struct generation *key_generation; /* of the key it had last, if that is newer: held */
-    struct http_inbound *in;           /* null: the client's side has ended */
+    struct generation *generation;     /* the configuration it began under: held */
+    struct generation *key_generation; /* that of its last key, if that is newer: held; or null */
+    struct http_inbound *in;           /* the client's side; null: it has ended */
     enum call_state state;
     tg_ms began_at;
-    tg_ms asked_at; /* the store, last */
-    tg_ms store_ms; /* waited for it, in this attempt and for what came before the first */
+    tg_ms asked_at; /* when the remote store was last asked */
+    tg_ms store_ms; /* how long this attempt, and all before the first, has waited for the store */
     uint64_t id;
 
     enum endpoint endpoint;
     enum wire_api api;
     size_t tenant; /* CONFIG_NONE until the key is known */
     const struct config_key *virtual_key;
-    const struct config_passthrough *passthrough; /* null: an endpoint of ours */
-    struct slice user;                            /* points to the next, or into the head */
+    const struct config_passthrough *passthrough; /* null: the path is one of our endpoints */
+    struct slice user;                            /* points into user_name */
     char user_name[LEDGER_NAME_MAX];
-    bool is_retry; /* the client says so */
+    bool is_retry; /* the client says that it repeats a request */
 
-    struct held_body body;
+    struct held_body body; /* the request's body, until the reply begins */
     struct ask ask;
 
-    size_t model;        /* asked for, after aliases; CONFIG_NONE: of a passthrough */
-    struct route *route; /* that serves it now */
+    size_t model;        /* the model asked for, after aliases; CONFIG_NONE: it is not listed */
+    struct route *route; /* the route that serves it now; null: a passthrough */
     size_t next_fallback;
-    tg_ms deadline; /* by which its reply has to begin; 0: none */
-    tg_ms ends_at;  /* and by which it has to end */
+    tg_ms deadline; /* when its reply has to have begun; 0: no such time */
+    tg_ms ends_at;  /* when its reply has to have ended; 0: no such time */
 
     struct tg_scope scopes[TG_SCOPES_MAX];
     struct tg_call gate_call, slot_call;
-    tg_lease lease;            /* of the gate, or on the way to one */
-    struct remote_claim debit; /* where gateways share the limits */
-    bool admitted; /* by the gate: it is asked once, whatever number of routes it takes */
-    tg_lease slot; /* of the route */
+    struct admission_run slot; /* at the gate of the route: one route at a time */
+    struct admission_run gate; /* at the gateway's gate: once in a call, whatever the routes */
+    struct remote_claim debit; /* rate and cost at the remote store, for `gate` */
     struct tg_axes axes;
 
     struct attempt attempt;
     unsigned attempts, route_attempts;
     bool same_key;              /* the next attempt is to take the key of the last */
     bool replaced;              /* a kept connection was found closed, and another one used */
-    struct route_key *last_key; /* held, too */
+    struct route_key *last_key; /* the key of the last attempt; its generation is held */
     void *tried[CALL_TRIED_MAX];
     size_t n_tried;
-    enum call_failure failure; /* of the last attempt */
-    int failed_status;         /* of its reply; 0: there was none */
+    enum call_failure failure; /* why the last attempt failed */
+    int failed_status;         /* the status of its reply; 0: there was none */
     int64_t used;              /* tokens that all attempts so far are charged with */
 
-    char *held; /* of a reply: what must not go out yet */
+    char *held; /* bytes of a reply that must not go out yet */
     size_t held_n, held_room;
     struct sse sse;
     struct meter meter;
 
-    struct net_timer timer; /* of waiting, pausing, draining */
-    struct waiter waiter;
+    struct net_timer timer; /* the end of a wait, a pause or draining */
+    struct waiter waiter;   /* what a gate wakes */
     struct call *next_spare;
     struct call *next, **from; /* among the calls of the worker */
 
-    /* For its report. */
+    /* What only its report needs: */
     struct report_notes notes;
-    enum http_why ended;     /* how the client's side did */
-    enum call_state left_in; /* the state it was in then */
-    int status;
+    enum http_why ended;     /* how the client's side ended */
+    enum call_state left_in; /* the state at that moment */
+    int status;              /* the status that the client was sent; 0: none */
     enum reply_reason reason;
     struct tg_usage usage;
     bool usage_reported;
-    tg_micro spent;
+    tg_micro spent; /* by all its attempts; -1: none was charged */
     int64_t bytes_in, bytes_out;
 
-    /* The last, because it is large and clears what it needs itself. */
+    /* The last member, because it is large and clears what it needs itself. */
     struct usage_scan scan;
 };
 
-/* ---- call_admit.c */
+/* ---- proxy.c: the calls of a worker ---- */
 
-/* The body is there and read: asks for a slot of the route, then at the gate, then goes on to
- * call_attempt(). */
-void call_admit(struct call *call);
+/* Makes a call in the state NEW, which owns `in` from here on. Null: there is no memory. */
+struct call *call_new(struct worker *worker, struct http_inbound *in, const struct call_env *env);
 
-/* Gives up the slot of the route and asks for one of the next fallback. False: there is none. `why`
- * is for the report; static. */
-bool call_admit_fallback(struct call *call, const char *why);
+/* Nobody waits for the call any more: reports it and makes its struct free. */
+void call_free(struct call *call);
 
-/* A slot was granted, or a wait or a pause is over. */
+/* ---- call_step.c: the machine ---- */
+
+/* Takes an event, and does everything that can be done without waiting. The call may be freed
+ * afterwards. `with` may be null where the event comes alone. */
+void call_step(struct call *call, enum call_event event, const struct call_input *with);
+
+/* Writes the state. */
+void call_move(struct call *call, enum call_state to);
+
+/* Whether CALL_STATES has `to` among the states after `event` in `from`. */
+bool call_may_follow(enum call_state from, enum call_event event, enum call_state to);
+
+/* Whether the event can come in that state at all. */
+bool call_may_come(enum call_state state, enum call_event event);
+
+const char *call_state_name(enum call_state state); /* "AT_SLOT" */
+const char *call_event_name(enum call_event event); /* "REPLY_END" */
+
+extern const struct http_client_ops call_client_ops; /* the owner is the call */
+
+/* The functions of its timer and its waiter. */
+void call_timer_fires(void *call);
 void call_woken(void *call);
-void call_timer(void *call);
 
-/* ---- call_attempt.c */
+/* The answers of the remote store. */
+void call_limits_decided(struct remote_claim *debit, enum tg_err err, const struct tg_axes *axes);
+void call_money_decided(struct remote_reservation *money, enum tg_err err,
+                        const struct tg_money_answer *answer);
+void call_key_decided(struct remote_key_claim *key, enum tg_err err,
+                      const struct tg_key_hold *hold);
 
-/* Money, key, and off it goes. */
-void call_attempt(struct call *call);
+/* ---- call_in.c: the client's request ---- */
 
-/* The least that is left of the budgets on its way, of all gateways together as far as is known
- * here; the user's too if he is named. As tg_bank_left(). False: not known. */
+void call_in_head(struct call *call);
+void call_in_body(struct call *call, struct slice bytes);
+
+/* Reads the body, and finds the route. False: the call has been refused. */
+bool call_in_read(struct call *call);
+
+/* ---- call_admit.c: places ---- */
+
+/* Memory and fairness, before the body is read. False: the call has been refused. */
+bool call_precheck(struct call *call);
+
+/* What the call will cost, in tokens, before anybody knows. */
+void call_estimate(struct call *call);
+
+/* Each of these asks, or goes on with an answer: the route's gate, then the gateway's. */
+enum call_verdict call_take_slot(struct call *call);
+enum call_verdict call_slot_woken(struct call *call);
+enum call_verdict call_enter_gate(struct call *call);
+enum call_verdict call_gate_woken(struct call *call);
+enum call_verdict call_limits_answered(struct call *call, const struct call_input *with);
+
+/* Leaves the route for the next fallback, whose slot has not been asked for. False: there is none.
+ * `why` is for the report; static. */
+bool call_fall_back(struct call *call, const char *why);
+
+/* ---- call_attempt.c: money, a key, and what happens after a failure ---- */
+
+enum call_verdict call_reserve_money(struct call *call);
+enum call_verdict call_money_answered(struct call *call, const struct call_input *with);
+enum call_verdict call_take_key(struct call *call);
+enum call_verdict call_key_answered(struct call *call, const struct call_input *with);
+
+/* Money and a key are there: sends the request. */
+enum call_verdict call_send(struct call *call);
+
+/* The attempt, which has been settled, failed: the call pauses before it tries again, or falls
+ * back, or is answered. */
+enum call_verdict call_after_failure(struct call *call, enum call_failure failure);
+
+/* The least money that is left of the call's budgets, for all gateways together as far as is known
+ * here; of its user's too, if `user` names one. As tg_bank_left(). False: not known. */
 bool call_money_left(const struct call *call, struct slice user, tg_micro *left, double *part);
-
-/* The attempt, which has been settled, came to nothing: tries again, elsewhere, or answers. */
-void call_attempt_failed(struct call *call, enum call_failure failure);
-
-/* It was never read, because the provider had closed its connection: once in a call that is no
- * failure. */
-void call_attempt_again(struct call *call);
 
 /* "limited", "server", ...: in reports. Null for none. Static. */
 const char *call_failure_name(enum call_failure failure);
 
-/* ---- call_answer.c */
+/* ---- call_request.c: the request to the provider ---- */
 
-extern const struct http_client_ops call_client_ops;
+/* Makes attempt.out. False: it cannot be made. */
+bool call_request_send(struct call *call);
+
+/* ---- call_answer.c: the provider's reply ---- */
+
+void call_answer_head(struct call *call, const struct http_head *head);
+
+/* A failure: the attempt has failed, and nothing of it has gone to the client. */
+enum call_failure call_answer_data(struct call *call, struct slice bytes);
+enum call_failure call_answer_end(struct call *call);
+
+/* The reply broke off after it had begun. */
+void call_answer_broken(struct call *call);
 
 /* The client takes bytes again. */
 void call_answer_room(struct call *call);
@@ -213,18 +398,21 @@ void call_answer_room(struct call *call);
 /* Answers with the error that the provider gave last. False: there is none. */
 bool call_answer_held(struct call *call);
 
-/* ---- call_settle.c: every way out */
+/* What a failed attempt says of its key. */
+enum tg_key_outcome call_answer_outcome(enum call_failure failure);
+
+/* ---- call_settle.c: every way out ---- */
 
 /* Ends the attempt, if there is one: its request, its key, its money. */
 void call_settle(struct call *call, enum tg_key_outcome outcome, enum call_charge charge);
 
-/* Gives back what the call holds besides: places at the gate and the route, memory. */
+/* Gives back what the call holds besides: its places at the gate and the route, and memory. */
 void call_release(struct call *call, enum tg_outcome outcome);
 
 /* The place at the route alone: `cancelled` becomes `dropped` if the route was overloaded. */
 void call_leave_route(struct call *call, enum tg_outcome outcome);
 
-/* The leases it holds are to go on. */
+/* The leases that it holds get their whole time to live again. */
 void call_renew(struct call *call);
 
 /* No further attempt will be made: the memory is for others. */
@@ -237,17 +425,25 @@ void call_refuse(struct call *call, const struct refusal *why);
  * back. */
 void call_refuse_admitted(struct call *call, const struct refusal *why);
 
-/* The client's side has ended: frees the call when nothing else is under way. */
-void call_free(struct call *call);
-
 static inline tg_ms call_now(const struct call *call)
 {
-    return worker_now(call->worker);
+    return call->env->now(call->worker->loop);
 }
 
 static inline const struct config_tenant *call_tenant(const struct call *call)
 {
     return &call->generation->config.tenants[call->tenant];
+}
+
+static inline struct provider *call_provider(const struct call *call)
+{
+    return call->route ? call->route->provider
+                       : &call->generation->providers[call->passthrough->provider];
+}
+
+static inline bool call_is_admitted(const struct call *call)
+{
+    return call->gate.state == ADMISSION_ADMITTED;
 }
 
 #endif

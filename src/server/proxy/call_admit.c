@@ -1,103 +1,176 @@
-/* call_admit.c - a call asks for its places: a slot of its model first, then at the gate.
+/* call_admit.c - a call asks for its places: a slot of its route first, then at the gateway's gate.
  *
- * The slot of the model comes first because it is where calls wait, and a call that waits must not
- * have been charged. Both gates are step machines of the library: a call that waits is a place in a
- * queue and a timer, no thread.
+ * The slot of the route comes first because it is where calls wait, and a call that waits must not
+ * have been charged. Both are runs of the library (admission_run.h): a call that waits is a place
+ * in a queue and a timer, no thread.
  *
- * The gate is asked once for a call, whatever number of attempts it takes; a slot is held for one
- * route at a time.
+ * The gateway's gate is asked once for a call, whatever number of attempts it takes; a slot is held
+ * for one route at a time.
  */
-#include <string.h>
+#include <assert.h>
 
 #include "lib/core/container_of.h"
 #include "server/proxy/call.h"
 
-static void call_admit_wait_until(struct call *call, enum call_state state, tg_ms deadline)
+/* ---- how a run waits and asks ---- */
+
+static enum tg_err call_wait_begins(struct call *call, tg_ms deadline)
 {
     tg_ms now = call_now(call);
 
-    call->state = state;
+    report_notes_unpark(&call->notes); /* where it was woken too early */
     report_notes_park(&call->notes);
-    net_timer_set(call->worker->loop, &call->timer, deadline > now ? deadline - now : 1);
+    call->env->timer_set(call->worker->loop, &call->timer, deadline > now ? deadline - now : 1);
+    return TG_OK;
 }
 
-/* ---- the gate ---- */
-
-static void gate_answered(struct call *call, enum tg_err err, const struct tg_answer *answer);
-
-static void store_answered(struct remote_claim *debit, enum tg_err err,
-                           const struct tg_answer *answer)
+/* A call that leaves while it waits stays parked: its report says for how long it has waited. */
+static void call_wait_ends(struct call *call, const struct admission_run *run)
 {
-    struct call *call = container_of(debit, struct call, debit);
-
-    call->store_ms += call_now(call) - call->asked_at;
-    gate_answered(call, err, answer);
+    if (run->state != ADMISSION_IDLE)
+        report_notes_unpark(&call->notes);
+    call->env->timer_stop(call->worker->loop, &call->timer);
+    waiter_forget(&call->waiter);
 }
 
-static void call_admit_ask_store(struct call *call, const struct tg_answer *so_far)
+static enum tg_err slot_waits(struct admission_run *run, tg_ms deadline)
 {
-    struct tg_answer answer = *so_far;
-    enum tg_err err;
-
-    call->state = CALL_AT_STORE;
-    call->asked_at = call_now(call);
-    if (remote_take_for_gate(call->worker->port, &call->debit, &call->generation->remote,
-                             call->gateway->gate, &call->gate_call, store_answered, &err, &answer))
-        gate_answered(call, err, &answer);
+    return call_wait_begins(container_of(run, struct call, slot), deadline);
 }
 
-static void gate_answered(struct call *call, enum tg_err err, const struct tg_answer *answer)
+static void slot_wait_is_over(struct admission_run *run)
 {
+    call_wait_ends(container_of(run, struct call, slot), run);
+}
+
+static const struct admission_ops slot_ops = {.wait = slot_waits, .wait_over = slot_wait_is_over};
+
+static enum tg_err gate_waits(struct admission_run *run, tg_ms deadline)
+{
+    return call_wait_begins(container_of(run, struct call, gate), deadline);
+}
+
+static void gate_wait_is_over(struct admission_run *run)
+{
+    call_wait_ends(container_of(run, struct call, gate), run);
+}
+
+static bool gate_asks_store(struct admission_run *run, tg_ms now, enum tg_err *err,
+                            struct tg_axes *axes)
+{
+    struct call *call = container_of(run, struct call, gate);
+
+    assert(call->gateway->remote != NULL);
+    call->asked_at = now;
+    return call->env->limits_take(call->worker->port, &call->debit, &call->generation->remote,
+                                  &call->gate_call.debit, call_limits_decided, err, axes);
+}
+
+static void gate_settles(struct admission_run *run, tg_ms now, int64_t actual)
+{
+    struct call *call = container_of(run, struct call, gate);
+
+    (void)now;
+    call->env->limits_settle(&call->debit, actual);
+}
+
+static void gate_refunds(struct admission_run *run, tg_ms now)
+{
+    struct call *call = container_of(run, struct call, gate);
+
+    (void)now;
+    call->env->limits_refund(&call->debit);
+}
+
+static const struct admission_ops gate_ops = {.wait = gate_waits,
+                                              .wait_over = gate_wait_is_over,
+                                              .ask = gate_asks_store,
+                                              .settle = gate_settles,
+                                              .refund = gate_refunds};
+
+/* ---- the gateway's gate ---- */
+
+bool call_precheck(struct call *call)
+{
+    struct tg_answer answer;
     struct refusal why;
 
-    if (err) {
-        call->lease = 0;
+    admission_run_init(&call->gate, call->gateway->gate, &call->gate_call, &gate_ops);
+    enum admission_state state = admission_run_precheck(&call->gate, call->began_at, &answer);
+    if (state != ADMISSION_FAILED)
+        report_notes_answer(&call->notes, call->gateway->gate, &call->gate_call, &answer);
+    if (state == ADMISSION_CHECKED)
+        return true;
+    if (state == ADMISSION_FAILED)
+        refusal_init(&why, REPLY_INTERNAL, "%s", tg_strerror(call->gate.err));
+    else
+        refusal_of_answer(&answer, &call->gate_call, &why);
+    call_refuse(call, &why);
+    return false;
+}
+
+static enum call_verdict gate_answered(struct call *call, const struct tg_answer *answer)
+{
+    enum tg_err err = call->gate.err;
+    struct refusal why;
+
+    switch (call->gate.state) {
+    case ADMISSION_WAITING:
+    case ADMISSION_ASKING:
+        return CALL_WAITS;
+    case ADMISSION_ADMITTED:
+    case ADMISSION_REFUSED:
+        call->axes = answer->axes;
+        call->notes.decided = true;
+        report_notes_answer(&call->notes, call->gateway->gate, &call->gate_call, answer);
+        if (call_is_admitted(call))
+            return CALL_PASSES;
+        refusal_of_answer(answer, &call->gate_call, &why);
+        break;
+    default:
+        assert(call->gate.state == ADMISSION_FAILED);
         refusal_init(&why,
                      err == TG_ERR_STORE || err == TG_ERR_FULL ? REPLY_STORE_UNAVAILABLE
                                                                : REPLY_INTERNAL,
                      "%s", tg_strerror(err));
-        call_refuse(call, &why);
-        return;
     }
-    call->lease = answer->lease;
-    if (answer->step == TG_WAITING) {
-        call_admit_wait_until(call, CALL_QUEUED_GATE, answer->deadline);
-        return;
-    }
-    if (answer->step == TG_NEEDS_STORE) {
-        call_admit_ask_store(call, answer);
-        return;
-    }
-    call->axes = answer->axes;
-    call->notes.decided = true;
-    report_notes_answer(&call->notes, call->gateway->gate, &call->gate_call, answer);
-    if (answer->decision.allowed) {
-        call->admitted = true;
-        call_attempt(call);
-        return;
-    }
-    refusal_of_answer(answer, &call->gate_call, &why);
     call_refuse(call, &why);
+    return CALL_ANSWERED;
 }
 
-static void ask_gate(struct call *call)
+enum call_verdict call_enter_gate(struct call *call)
 {
     struct tg_answer answer;
-    tg_lease prechecked = call->lease;
 
-    call->lease = 0;
-    enum tg_err err =
-        tg_gate_admit(call->gateway->gate, &call->gate_call, prechecked, call_now(call), &answer);
-    gate_answered(call, err, &answer);
+    assert(call->gate.state == ADMISSION_CHECKED);
+    admission_run_admit(&call->gate, call_now(call), &answer);
+    return gate_answered(call, &answer);
 }
 
-/* What the call will cost, in tokens, before anybody knows. */
-static void estimate_cost(struct call *call)
+enum call_verdict call_gate_woken(struct call *call)
+{
+    struct tg_answer answer;
+
+    admission_run_wake(&call->gate, call_now(call), &answer);
+    return gate_answered(call, &answer);
+}
+
+enum call_verdict call_limits_answered(struct call *call, const struct call_input *with)
+{
+    struct tg_answer answer;
+
+    call->store_ms += call_now(call) - call->asked_at;
+    admission_run_store_answered(&call->gate, call_now(call), with->err, with->axes, &answer);
+    return gate_answered(call, &answer);
+}
+
+/* ---- the route's slots ---- */
+
+void call_estimate(struct call *call)
 {
     struct route *route = call->route;
 
-    if (route == NULL)
-        return;
+    assert(route != NULL);
     int64_t prompt = estimate_prompt(&call->ask, &route->estimate);
     int64_t output = estimate_output(&call->ask, route->config->max_output_tokens);
     call->notes.estimated_input = prompt;
@@ -107,39 +180,34 @@ static void estimate_cost(struct call *call)
     call->gate_call.deadline = call->deadline;
 }
 
-/* ---- the route's slots ---- */
-
-static void slot_answered(struct call *call, enum tg_err err, const struct tg_answer *answer)
+static enum call_verdict slot_answered(struct call *call, const struct tg_answer *answer)
 {
     struct refusal why;
 
-    if (err) {
-        call->slot = 0;
-        refusal_init(&why, REPLY_INTERNAL, "%s", tg_strerror(err));
+    if (call->slot.state == ADMISSION_FAILED) {
+        refusal_init(&why, REPLY_INTERNAL, "%s", tg_strerror(call->slot.err));
         call_refuse(call, &why);
-        return;
+        return CALL_ANSWERED;
     }
-    call->slot = answer->lease;
-    call->notes.decided |= answer->step == TG_DECIDED;
-    report_notes_answer(&call->notes, call->route->slots->gate, &call->slot_call, answer);
-    if (answer->step == TG_WAITING) {
-        call_admit_wait_until(call, CALL_QUEUED_SLOT, answer->deadline);
-    } else if (!answer->decision.allowed) {
-        if (call_admit_fallback(call, "concurrency"))
-            return;
-        refusal_of_answer(answer, &call->slot_call, &why);
-        call_refuse_admitted(call, &why);
-    } else if (call->admitted) {
-        call_attempt(call);
-    } else {
-        ask_gate(call);
-    }
+    if (call->slot.state == ADMISSION_WAITING)
+        return CALL_WAITS;
+    call->notes.decided = true;
+    report_notes_answer(&call->notes, call->slot.gate, &call->slot_call, answer);
+    if (call->slot.state == ADMISSION_ADMITTED)
+        return CALL_PASSES;
+    assert(call->slot.state == ADMISSION_REFUSED);
+    if (call_fall_back(call, "concurrency"))
+        return CALL_FALLS_BACK;
+    refusal_of_answer(answer, &call->slot_call, &why);
+    call_refuse_admitted(call, &why);
+    return CALL_ANSWERED;
 }
 
-static void ask_slot(struct call *call)
+enum call_verdict call_take_slot(struct call *call)
 {
     struct tg_answer answer;
 
+    assert(call->slot.lease == 0 && call->attempt.key == 0);
     tg_call_init(&call->slot_call);
     call->slot_call.priority = call->gate_call.priority;
     call->slot_call.tenant = call->gate_call.tenant;
@@ -147,19 +215,20 @@ static void ask_slot(struct call *call)
     call->slot_call.weight = call->gate_call.weight;
     call->slot_call.deadline = call->deadline;
     call->slot_call.waiter = &call->waiter;
-    enum tg_err err =
-        tg_gate_admit(call->route->slots->gate, &call->slot_call, 0, call_now(call), &answer);
-    slot_answered(call, err, &answer);
+    admission_run_init(&call->slot, call->route->slots->gate, &call->slot_call, &slot_ops);
+    admission_run_admit(&call->slot, call_now(call), &answer);
+    return slot_answered(call, &answer);
 }
 
-void call_admit(struct call *call)
+enum call_verdict call_slot_woken(struct call *call)
 {
-    estimate_cost(call);
-    if (call->route)
-        ask_slot(call);
-    else
-        ask_gate(call);
+    struct tg_answer answer;
+
+    admission_run_wake(&call->slot, call_now(call), &answer);
+    return slot_answered(call, &answer);
 }
+
+/* ---- fallbacks ---- */
 
 static bool may_fall_back(const struct call *call, size_t model)
 {
@@ -169,12 +238,13 @@ static bool may_fall_back(const struct call *call, size_t model)
            call->generation->routes[model].provider->api == call->api;
 }
 
-bool call_admit_fallback(struct call *call, const char *why)
+bool call_fall_back(struct call *call, const char *why)
 {
     if (call->route == NULL || call->model == CONFIG_NONE)
         return false;
     const struct config_model *asked = &call->generation->config.models[call->model];
 
+    assert(call->attempt.key == 0 && call->attempt.money.reservation == 0);
     while (call->next_fallback < asked->n_fallback &&
            !may_fall_back(call, asked->fallback[call->next_fallback]))
         call->next_fallback++;
@@ -183,56 +253,10 @@ bool call_admit_fallback(struct call *call, const char *why)
     call_leave_route(call, TG_OUTCOME_CANCELLED);
     call->route = &call->generation->routes[asked->fallback[call->next_fallback++]];
     call->notes.fallback_why = why;
-    call->notes.axis = TG_AXIS_NONE; /* what refused it was the route it has left */
+    call->notes.axis = TG_AXIS_NONE; /* what refused it was the route that it has left */
     call->route_attempts = 0;
     call->n_tried = 0;
     call->same_key = false;
     atomic_fetch_add_explicit(&call->gateway->counts.fallbacks, 1, memory_order_relaxed);
-    ask_slot(call);
     return true;
-}
-
-/* ---- going on ---- */
-
-static void call_admit_go_on(struct call *call)
-{
-    struct tg_answer answer;
-    enum tg_err err;
-
-    report_notes_unpark(&call->notes);
-    switch (call->state) {
-    case CALL_QUEUED_SLOT:
-        net_timer_stop(call->worker->loop, &call->timer);
-        err = tg_gate_resume(call->route->slots->gate, call->slot, &call->slot_call, call_now(call),
-                             &answer);
-        slot_answered(call, err, &answer);
-        break;
-    case CALL_QUEUED_GATE:
-        net_timer_stop(call->worker->loop, &call->timer);
-        err = tg_gate_resume(call->gateway->gate, call->lease, &call->gate_call, call_now(call),
-                             &answer);
-        gate_answered(call, err, &answer);
-        break;
-    default:
-        break;
-    }
-}
-
-void call_woken(void *arg)
-{
-    call_admit_go_on(arg);
-}
-
-void call_timer(void *arg)
-{
-    struct call *call = arg;
-
-    if (call->state == CALL_PAUSING) {
-        call_attempt(call);
-    } else if (call->state == CALL_DRAINING) {
-        call_settle(call, TG_KEY_CANCELLED, CHARGE_USED);
-        call_free(call);
-    } else {
-        call_admit_go_on(call);
-    }
 }

@@ -8,6 +8,7 @@
  * We ask for replies that are not encoded. One that is all the same passes through, and is charged
  * as what it may have been at most.
  */
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -42,6 +43,7 @@ static void pass(struct call *call, struct slice bytes)
 {
     if (call->in == NULL || bytes.n == 0)
         return;
+    assert(call->state == CALL_ANSWERING);
     call->bytes_out += (int64_t)bytes.n;
     size_t queued = http_inbound_write(call->in, bytes);
     if (queued > HTTP_OUTPUT_HIGH && call->attempt.out && !call->attempt.paused) {
@@ -101,7 +103,8 @@ static void begin_reply(struct call *call, const struct http_head *from)
     struct http_fields fields;
     char id[REPLY_ID_MAX];
 
-    call->state = CALL_ANSWERING;
+    assert(call->in != NULL && call->status == 0);
+    call_move(call, CALL_ANSWERING);
     call->status = from->status;
     http_fields_init(&fields);
     size_t n = reply_id(call->id, id);
@@ -123,8 +126,7 @@ static void begin_reply(struct call *call, const struct http_head *from)
                              .fields = fields.list,
                              .n_fields = fields.n,
                              .length = call->attempt.injected ? -1 : from->length};
-    if (call->in)
-        http_inbound_reply(call->in, &head);
+    http_inbound_reply(call->in, &head);
     pass(call, (struct slice){call->held, call->held_n});
     call->held_n = 0;
     call_forget_body(call);
@@ -146,7 +148,7 @@ static enum call_failure failure_of(int status)
     return FAILURE_NONE;
 }
 
-static enum tg_key_outcome outcome_of(enum call_failure failure)
+enum tg_key_outcome call_answer_outcome(enum call_failure failure)
 {
     switch (failure) {
     case FAILURE_LIMITED:
@@ -175,11 +177,11 @@ static bool is_packed(const struct http_head *head)
     return coding.n > 0 && !slice_equal_nocase(coding, SLICE("identity"));
 }
 
-static void head(struct http_outbound *out, const struct http_head *from)
+void call_answer_head(struct call *call, const struct http_head *from)
 {
-    struct call *call = out->owner;
     struct attempt *attempt = &call->attempt;
 
+    assert(attempt->status == 0);
     attempt->status = from->status;
     attempt->packed = is_packed(from);
     attempt->events = from->status < 300 && !attempt->packed && is_event_stream(from);
@@ -199,56 +201,39 @@ static void head(struct http_outbound *out, const struct http_head *from)
 
 /* ---- its body ---- */
 
-static void call_answer_fail(struct call *call, enum call_failure failure)
-{
-    call_settle(call, outcome_of(failure), CHARGE_NOTHING);
-    if (call->in == NULL)
-        call_free(call);
-    else
-        call_attempt_failed(call, failure);
-}
-
-/* One event. False: the attempt has ended with it. */
-static bool take_event(struct call *call, const struct sse_event *event)
+/* One event. A failure: the attempt has ended with it. */
+static enum call_failure take_event(struct call *call, const struct sse_event *event)
 {
     struct meter_event seen;
 
     meter_take(&call->meter, call->worker->reader, event, &seen);
     if (call->state == CALL_ASKING) {
-        if (seen.error && seen.retryable) {
-            call_answer_fail(call, seen.limited ? FAILURE_LIMITED : FAILURE_SERVER);
-            return false;
-        }
+        if (seen.error && seen.retryable)
+            return seen.limited ? FAILURE_LIMITED : FAILURE_SERVER;
         if (event->kind == SSE_BLANK) {
             call_answer_hold(call, event->raw);
-            return true;
+            return FAILURE_NONE;
         }
         begin_reply(call, call->attempt.head);
     }
     if (!(call->attempt.injected && seen.usage_only))
         pass(call, event->raw);
-    return true;
+    return FAILURE_NONE;
 }
 
-static void take_events(struct call *call, struct slice bytes)
+enum call_failure call_answer_data(struct call *call, struct slice bytes)
 {
+    struct attempt *attempt = &call->attempt;
+    enum call_failure failure = FAILURE_NONE;
     struct sse_event event;
 
-    sse_feed(&call->sse, bytes.at, bytes.n);
-    while (sse_next(&call->sse, &event))
-        if (!take_event(call, &event))
-            return;
-}
-
-static void call_answer_data(struct http_outbound *out, struct slice bytes)
-{
-    struct call *call = out->owner;
-    struct attempt *attempt = &call->attempt;
-
+    assert(attempt->status != 0);
     if (attempt->first_at == 0)
         attempt->first_at = call_now(call);
     if (attempt->events) {
-        take_events(call, bytes);
+        sse_feed(&call->sse, bytes.at, bytes.n);
+        while (failure == FAILURE_NONE && sse_next(&call->sse, &event))
+            failure = take_event(call, &event);
     } else if (attempt->passes) {
         usage_scan_feed(&call->scan, bytes.at, bytes.n);
         pass(call, bytes);
@@ -260,17 +245,10 @@ static void call_answer_data(struct http_outbound *out, struct slice bytes)
     } else if (!attempt->packed) {
         call_answer_hold(call, bytes);
     }
+    return failure;
 }
 
 /* ---- its end ---- */
-
-/* The last event of a stream that does not end its last line. */
-static bool take_last_event(struct call *call)
-{
-    struct sse_event event;
-
-    return !call->attempt.events || !sse_end(&call->sse, &event) || take_event(call, &event);
-}
 
 /* An error that nothing will cure, as the provider put it. */
 static void answer_held(struct call *call)
@@ -286,16 +264,17 @@ static void answer_held(struct call *call)
 
     call->status = call->failed_status;
     call->reason = REPLY_UPSTREAM_ERROR;
-    call->state = CALL_OVER;
     call->bytes_out = (int64_t)call->held_n;
+    assert(call->state != CALL_OVER);
     http_inbound_send(call->in, &reply, (struct slice){call->held, call->held_n});
     call_release(call, TG_OUTCOME_CANCELLED);
+    call_move(call, CALL_OVER);
 }
 
 /* A page of some machine on the way is not what an SDK looks for in an error. */
 bool call_answer_held(struct call *call)
 {
-    if (call->failed_status < 500 || call->held_n == 0 || call->held[0] != '{' || call->in == NULL)
+    if (call->failed_status < 500 || call->held_n == 0 || call->held[0] != '{')
         return false;
     answer_held(call);
     return true;
@@ -327,19 +306,22 @@ static enum tg_key_outcome outcome_of_reply(const struct call *call)
     return call->meter.limited ? TG_KEY_LIMITED : TG_KEY_FAILED;
 }
 
-static void call_answer_end(struct http_outbound *out)
+enum call_failure call_answer_end(struct call *call)
 {
-    struct call *call = out->owner;
     struct attempt *attempt = &call->attempt;
+    enum call_failure failure = FAILURE_NONE;
+    struct sse_event event;
 
-    if (attempt->events && !take_last_event(call))
-        return;
+    /* The last event of a stream that does not end its last line. */
+    if (attempt->events && sse_end(&call->sse, &event))
+        failure = take_event(call, &event);
+    if (failure != FAILURE_NONE)
+        return failure;
     attempt->out = NULL;
-    enum call_failure failure = attempt->passes ? FAILURE_NONE : judge_held(call);
-    if (failure != FAILURE_NONE) {
-        call_answer_fail(call, failure);
-        return;
-    }
+    if (!attempt->passes)
+        failure = judge_held(call);
+    if (failure != FAILURE_NONE)
+        return failure;
     if (call->state == CALL_ASKING)
         begin_reply(call, attempt->head); /* a 400, or a stream without any event */
     enum tg_key_outcome outcome = outcome_of_reply(call);
@@ -347,20 +329,19 @@ static void call_answer_end(struct http_outbound *out)
     call_release(call, outcome == TG_KEY_OK       ? TG_OUTCOME_OK
                        : outcome == TG_KEY_FAILED ? TG_OUTCOME_DROPPED
                                                   : TG_OUTCOME_CANCELLED);
-    call->state = CALL_OVER;
     if (call->in)
         http_inbound_finish(call->in);
-    else
-        call_free(call);
+    call_move(call, CALL_OVER);
+    return FAILURE_NONE;
 }
 
 /* After the first byte nothing is tried again: the client is told in the way that is left. */
-static void break_off(struct call *call)
+void call_answer_broken(struct call *call)
 {
     struct refusal why;
     struct reply reply;
 
-    call->state = CALL_OVER;
+    assert(call->state == CALL_ANSWERING || call->state == CALL_DRAINING);
     call->reason = REPLY_UPSTREAM_ERROR;
     if (call->in && call->attempt.events) {
         refusal_init(&why, REPLY_UPSTREAM_ERROR, "the provider broke off its answer");
@@ -370,44 +351,5 @@ static void break_off(struct call *call)
         http_inbound_abort(call->in);
     }
     call_release(call, TG_OUTCOME_DROPPED);
-    if (call->in == NULL)
-        call_free(call);
+    call_move(call, CALL_OVER);
 }
-
-static bool is_late(enum http_why why)
-{
-    return why == HTTP_LATE_CONNECT || why == HTTP_LATE_FIRST_BYTE || why == HTTP_LATE_IDLE ||
-           why == HTTP_LATE_TOTAL;
-}
-
-static void failed(struct http_outbound *out, enum http_why why, const char *text)
-{
-    struct call *call = out->owner;
-    bool late = is_late(why), sent = out->sent;
-    bool stale = why == HTTP_RESET && out->reused && !out->head_seen;
-
-    (void)text;
-    call->attempt.out = NULL;
-    call->attempt.unsent = !sent;
-    if (call->state == CALL_ANSWERING || call->state == CALL_DRAINING) {
-        call_settle(call, TG_KEY_FAILED, CHARGE_USED);
-        break_off(call);
-        return;
-    }
-    /* It was closed for having been idle while the request was on its way: nobody has read it. */
-    if (stale && !call->replaced && call->in != NULL) {
-        call_settle(call, TG_KEY_CANCELLED, CHARGE_NOTHING);
-        call_attempt_again(call);
-        return;
-    }
-    /* A request that was sent and never answered may well have run. One whose connection the
-     * provider closed has failed by its own account, as with a 5xx. */
-    call_settle(call, TG_KEY_FAILED, late && sent ? CHARGE_PROMPT : CHARGE_NOTHING);
-    if (call->in == NULL)
-        call_free(call);
-    else
-        call_attempt_failed(call, late ? FAILURE_TIMEOUT : FAILURE_NETWORK);
-}
-
-const struct http_client_ops call_client_ops = {
-    .head = head, .data = call_answer_data, .end = call_answer_end, .failed = failed};

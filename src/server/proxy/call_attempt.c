@@ -10,209 +10,15 @@
  * limited or turned away is not tried again for this call. Nothing is tried again once a byte of a
  * reply has gone to the client.
  */
-#include <openssl/crypto.h>
+#include <assert.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "lib/core/num.h"
 #include "server/proxy/call.h"
 
-enum {
-    PAUSE_MIN = 50, /* ms, doubled with each attempt */
-    PAUSE_MAX = 200,
-    TARGET_MAX = 32 * 1024, /* bytes: the longest that is taken, and what providers add to it */
-};
-
-/* ---- the request to the provider ---- */
-
-#define NAME(text)                                                                                 \
-    {                                                                                              \
-        text, sizeof text - 1                                                                      \
-    }
-static const struct slice NOT_FORWARDED[] = {
-    NAME("authorization"),       NAME("x-api-key"),      NAME("api-key"),         NAME("cookie"),
-    NAME("openai-organization"), NAME("openai-project"), NAME("accept-encoding"),
-};
-#undef NAME
-
-static bool has_prefix(struct slice text, struct slice prefix)
-{
-    return text.n >= prefix.n && memcmp(text.at, prefix.at, prefix.n) == 0;
-}
-
-/* What concerns us alone, or must not reach a provider. Replies are read, so none may be packed. */
-static bool is_forwarded(const struct http_hops *hops, const struct config_provider *provider,
-                         struct slice auth, struct slice name)
-{
-    if (http_hops_has(hops, name) || slice_equal(name, auth) ||
-        has_prefix(name, SLICE("x-tollgate-")) || has_prefix(name, SLICE("x-deriva-")))
-        return false;
-    for (size_t i = 0; i < sizeof NOT_FORWARDED / sizeof NOT_FORWARDED[0]; i++)
-        if (slice_equal(name, NOT_FORWARDED[i]))
-            return false;
-    for (size_t i = 0; i < provider->drop_headers.n; i++)
-        if (slice_equal(name, slice_of(provider->drop_headers.names[i])))
-            return false;
-    for (size_t i = 0; i < provider->set_headers.n; i++)
-        if (slice_equal(name, slice_of(provider->set_headers.list[i].name)))
-            return false;
-    return true;
-}
-
-/* "Bearer " and the key, in memory that is wiped after use. */
-struct credential {
-    size_t n;
-    char at[8192 + 64];
-};
-
-static bool write_credential(const struct config_provider *provider,
-                             const struct config_provider_key *key, struct credential *to)
-{
-    size_t prefix = strlen(provider->auth_prefix);
-
-    to->n = prefix + key->secret.size;
-    if (key->secret.bytes == NULL || to->n > sizeof to->at)
-        return false;
-    memcpy(to->at, provider->auth_prefix, prefix);
-    memcpy(to->at + prefix, key->secret.bytes, key->secret.size);
-    return true;
-}
-
-static bool collect_fields(const struct http_head *from, const struct config_provider *provider,
-                           const struct credential *credential, struct slice traceparent,
-                           struct http_fields *to)
-{
-    const struct http_hops hops = http_hops_of(from);
-    struct slice trace = SLICE("traceparent"), auth = slice_of(provider->auth_header);
-    bool fine = true;
-
-    http_fields_init(to);
-    for (size_t i = 0; i < from->n_fields; i++)
-        if (is_forwarded(&hops, provider, auth, from->fields[i].name) &&
-            (traceparent.n == 0 || !slice_equal(from->fields[i].name, trace)))
-            fine = fine && http_fields_add(to, from->fields[i].name, from->fields[i].value);
-    for (size_t i = 0; i < provider->set_headers.n; i++)
-        fine = fine && http_fields_add(to, slice_of(provider->set_headers.list[i].name),
-                                       slice_of(provider->set_headers.list[i].value));
-    if (traceparent.n > 0)
-        fine = fine && http_fields_add(to, trace, traceparent);
-    fine = fine && http_fields_add(to, SLICE("accept-encoding"), SLICE("identity"));
-    return fine && http_fields_add(to, auth, (struct slice){credential->at, credential->n});
-}
-
-static void call_attempt_put(char *text, size_t size, size_t *n, struct slice more, bool *fits)
-{
-    *fits = *fits && more.n <= size - *n;
-    if (!*fits || more.n == 0)
-        return;
-    memcpy(text + *n, more.at, more.n);
-    *n += more.n;
-}
-
-/* The provider's path, the endpoint's, the client's query and the provider's own. */
-static bool write_target(const struct call *call, const struct config_provider *provider,
-                         char *text, size_t size, size_t *n)
-{
-    struct slice target = call->in->head.target;
-    bool query = memchr(target.at, '?', target.n) != NULL;
-    bool fits = true;
-
-    *n = 0;
-    call_attempt_put(text, size, n, slice_of(provider->base.path), &fits);
-    call_attempt_put(text, size, n, slice_of(provider->path_prefix), &fits);
-    call_attempt_put(text, size, n, target, &fits);
-    for (size_t i = 0; i < provider->query.n; i++) {
-        call_attempt_put(text, size, n, query ? SLICE("&") : SLICE("?"), &fits);
-        call_attempt_put(text, size, n, slice_of(provider->query.list[i].name), &fits);
-        call_attempt_put(text, size, n, SLICE("="), &fits);
-        call_attempt_put(text, size, n, slice_of(provider->query.list[i].value), &fits);
-        query = true;
-    }
-    return fits;
-}
-
-/* The body with what has to be changed in it. */
-static bool edit_body(struct call *call, int64_t most_output)
-{
-    struct body_edit *edit = &call->attempt.edit;
-    const struct route *route = call->route;
-    struct slice asked = ask_slice(&call->ask.model);
-    const char *upstream = route->config->upstream_model; /* null: as it was asked for */
-
-    body_edit_init(edit);
-    if (upstream && !slice_equal(asked, slice_of(upstream)) &&
-        !body_edit_model(edit, &call->ask, slice_of(upstream)))
-        return false;
-    if (most_output >= 0 && !body_edit_bound(edit, &call->ask, most_output))
-        return false;
-    if (route->provider->config->inject_usage)
-        call->attempt.injected = body_edit_include_usage(edit, &call->ask);
-    return true;
-}
-
-static struct provider *provider_of(const struct call *call)
-{
-    if (call->route)
-        return call->route->provider;
-    return &call->generation->providers[call->passthrough->provider];
-}
-
-/* 0 for a time that is none. */
-static tg_ms left_until(const struct call *call, tg_ms at)
-{
-    return at > 0 ? num_max(1, at - call_now(call)) : 0;
-}
-
-static void timeouts_of(const struct call *call, struct http_timeouts *timeouts)
-{
-    *timeouts = (struct http_timeouts){.connect = 5000, .first_byte = 120000, .idle = 60000};
-    if (call->route)
-        *timeouts = (struct http_timeouts){.connect = call->route->config->timeouts.connect,
-                                           .first_byte = call->route->config->timeouts.first_byte,
-                                           .idle = call->route->config->timeouts.idle};
-    timeouts->total = left_until(call, call->ends_at);
-    timeouts->head = left_until(call, call->deadline);
-}
-
-static bool send_request(struct call *call, int64_t most_output)
-{
-    struct provider *provider = provider_of(call);
-    struct slice slices[BODY_SLICES_MAX] = {{call->body.bytes, call->body.n}};
-    size_t n = call->body.n > 0, total = call->body.n;
-    struct http_timeouts timeouts;
-    struct http_fields fields;
-    struct credential credential;
-    char target[TARGET_MAX], trace[TRACE_PARENT_BYTES];
-    struct http_head head = {.method = call->in->head.method, .target = {.at = target}};
-
-    if (!write_target(call, provider->config, target, sizeof target, &head.target.n))
-        return false;
-    if (call->route) {
-        if (!edit_body(call, most_output))
-            return false;
-        n = body_edit_slices(&call->attempt.edit, call->body.bytes, call->body.n, slices, &total);
-    }
-    timeouts_of(call, &timeouts);
-    if (!write_credential(provider->config, call->attempt.owner->config, &credential))
-        return false;
-    struct slice traceparent = report_notes_traceparent(&call->notes, call->worker, trace);
-    if (collect_fields(&call->in->head, provider->config, &credential, traceparent, &fields)) {
-        head.fields = fields.list;
-        head.n_fields = fields.n;
-        head.length = (int64_t)total;
-        call->attempt.out = http_send(call->worker->client, provider->origin, &head, &timeouts,
-                                      &call_client_ops, call);
-    }
-    OPENSSL_cleanse(credential.at, credential.n); /* a byte at a time: not all the room */
-    if (call->attempt.out == NULL)
-        return false;
-    for (size_t i = 0; i < n; i++)
-        http_outbound_write(call->attempt.out, slices[i]);
-    if (total > 0)
-        http_outbound_finish(call->attempt.out);
-    return true;
-}
+/* The pause before the first retry, in ms: drawn between these, and doubled with each attempt. */
+enum { PAUSE_MIN = 50, PAUSE_MAX = 200 };
 
 /* ---- money ---- */
 
@@ -292,20 +98,20 @@ static void refuse_money(struct call *call, enum tg_err err, const struct tg_mon
     call_refuse_admitted(call, &why);
 }
 
-static void find_key(struct call *call);
-
 /* At this gateway, or at all of them. */
-static void money_answered(struct call *call, enum tg_err err, const struct tg_money_answer *answer)
+static enum call_verdict money_answered(struct call *call, enum tg_err err,
+                                        const struct tg_money_answer *answer)
 {
     if (!err && answer->would_deny > 0)
         call->notes.would_deny |= REPORT_WOULD(REPORT_BUDGET);
     if (!err && answer->reservation != 0) {
+        assert(call->attempt.money.reservation != 0);
         call->notes.reserved = answer->reserved;
-        find_key(call);
-        return;
+        return CALL_PASSES;
     }
     call_settle(call, TG_KEY_CANCELLED, CHARGE_NOTHING);
     refuse_money(call, err, answer);
+    return CALL_ANSWERED;
 }
 
 /* A call that we have bounded, by what was known here of all gateways' spending, was refused; with
@@ -322,24 +128,6 @@ static bool can_do_with_less(const struct call *call)
         return false;
     int64_t most = affordable_output(call, left);
     return most >= 1 && most < attempt->most_output;
-}
-
-static void call_attempt_reserve(struct call *call);
-
-static void remote_reservation_answered(struct remote_reservation *money, enum tg_err err,
-                                        const struct tg_money_answer *answer)
-{
-    char *at = (char *)money - offsetof(struct call, attempt.remote_reservation);
-    struct call *call = (struct call *)(void *)at;
-
-    call->store_ms += call_now(call) - call->asked_at;
-    if (!err && answer->reservation == 0 && can_do_with_less(call)) {
-        call_settle(call, TG_KEY_CANCELLED, CHARGE_NOTHING);
-        call->attempt.asked_less = true;
-        call_attempt_reserve(call);
-        return;
-    }
-    money_answered(call, err, answer);
 }
 
 /* What the attempt may cost. False: the call has been answered. */
@@ -361,15 +149,16 @@ static bool price_attempt(struct call *call, struct spending_call *spending)
     return true;
 }
 
-/* Reserves it: in this gateway's own books, then where all of them are added up. */
-static void call_attempt_reserve(struct call *call)
+/* Reserves it: in this gateway's own books, then at the remote store. */
+static enum call_verdict reserve(struct call *call)
 {
     struct attempt *attempt = &call->attempt;
     struct spending_call spending;
     struct tg_money_answer answer;
 
+    assert(attempt->key == 0 && attempt->money.reservation == 0 && attempt->out == NULL);
     if (!price_attempt(call, &spending))
-        return;
+        return CALL_ANSWERED;
     enum tg_err err = spending_reserve(call->gateway->spending, &spending, call_now(call),
                                        &attempt->money, &answer);
     if (err || attempt->money.reservation == 0) {
@@ -377,14 +166,33 @@ static void call_attempt_reserve(struct call *call)
         answer.reservation = 0;
     } else if (call->gateway->remote) {
         spending.money = answer.reserved;
-        call->state = CALL_AT_STORE;
         call->asked_at = call_now(call);
-        if (!remote_reserve(call->worker->port, &attempt->remote_reservation,
-                            &call->generation->remote, &spending, remote_reservation_answered, &err,
-                            &answer))
-            return;
+        if (!call->env->money_take(call->worker->port, &attempt->remote_reservation,
+                                   &call->generation->remote, &spending, call_money_decided, &err,
+                                   &answer))
+            return CALL_WAITS;
     }
-    money_answered(call, err, &answer);
+    return money_answered(call, err, &answer);
+}
+
+enum call_verdict call_reserve_money(struct call *call)
+{
+    memset(&call->attempt, 0, offsetof(struct attempt, edit));
+    call->attempt.unsent = true;
+    if (call->attempts > 0)
+        call->store_ms = 0;
+    return reserve(call);
+}
+
+enum call_verdict call_money_answered(struct call *call, const struct call_input *with)
+{
+    call->store_ms += call_now(call) - call->asked_at;
+    if (!with->err && with->money->reservation == 0 && can_do_with_less(call)) {
+        call_settle(call, TG_KEY_CANCELLED, CHARGE_NOTHING);
+        call->attempt.asked_less = true;
+        return reserve(call);
+    }
+    return money_answered(call, with->err, with->money);
 }
 
 /* ---- a key ---- */
@@ -408,7 +216,7 @@ static void affinity_of(const struct call *call, struct tg_key_call *key)
 
 static struct tg_pool *pool_of(const struct call *call)
 {
-    return call->route ? call->route->pool : provider_of(call)->pool;
+    return call->route ? call->route->pool : call_provider(call)->pool;
 }
 
 static void acquire(struct call *call, struct tg_key_answer *answer)
@@ -476,26 +284,25 @@ static void answer_failure(struct call *call, enum call_failure failure)
 }
 
 /* What the last attempt met is what the client is told, if the keys that are left are no better. */
-static void no_key(struct call *call, struct tg_key_answer *answer)
+static enum call_verdict no_key(struct call *call, struct tg_key_answer *answer)
 {
     struct refusal why;
 
-    if (!answer->too_large && call_admit_fallback(call, "no_key"))
-        return;
+    if (!answer->too_large && call_fall_back(call, "no_key"))
+        return CALL_FALLS_BACK;
     if (call->n_tried > 0 && call->failure != FAILURE_LIMITED && !answer->all_cooling) {
         answer_failure(call, call->failure);
-        return;
+        return CALL_ANSWERED;
     }
     if (call->n_tried > 0)
         answer->retry_after_ms = wait_of_keys(call);
     refusal_of_keys(answer, &why);
     call_refuse_admitted(call, &why);
+    return CALL_ANSWERED;
 }
 
-/* ---- the attempt ---- */
-
 /* A key may be of a newer generation than its call: see generation.h. */
-static void hold_key(struct call *call)
+static void hold_generation_of_key(struct call *call)
 {
     struct generation *of = call->attempt.owner->generation;
     struct generation *last = call->key_generation;
@@ -509,29 +316,6 @@ static void hold_key(struct call *call)
         generation_drop(last, call->worker->number);
 }
 
-/* Money and a key are there. */
-static void begin_attempt(struct call *call)
-{
-    struct refusal why;
-
-    call->state = CALL_ASKING;
-    if (call->attempts++ == 0)
-        call_report_admitted(call);
-    call->route_attempts++;
-    call->attempt.began_at = call_now(call);
-    if (send_request(call, call->attempt.most_output)) {
-        call->attempt.unsent = false;
-        report_notes_sent(&call->notes);
-        return;
-    }
-    call_settle(call, TG_KEY_CANCELLED, CHARGE_NOTHING);
-    refusal_init(&why, REPLY_INTERNAL, "the request to the provider could not be made");
-    call_refuse_admitted(call, &why);
-}
-
-static void key_answered(struct remote_key_claim *key, enum tg_err err,
-                         const struct tg_key_hold *hold);
-
 /* How often a key is looked for, while others have taken what the last one had left. */
 enum { KEY_ROUNDS_MAX = 8 };
 
@@ -542,7 +326,7 @@ static bool wait_timed_out(const struct call *call)
     return call->attempt.remote_reservation.away || call->debit.mode >= REMOTE_LOCAL;
 }
 
-/* What is left for its key, of the time that limits and budget take if both are late. */
+/* The rest, for its key, of the time that limits and budget take if both are late. */
 static tg_ms patience_of(const struct call *call)
 {
     tg_ms timeout = call->generation->config.store.timeout;
@@ -550,46 +334,10 @@ static tg_ms patience_of(const struct call *call)
     return timeout + remote_reservation_timeout(timeout) - call->store_ms;
 }
 
-/* The ring of this gateway chooses; whether the key has room for all gateways together, Redis
- * knows. If it has none, the ring is told, and chooses among the others. */
-static void find_key(struct call *call)
+/* The remote store has decided about the key that the ring has chosen. */
+static enum call_verdict key_answered(struct call *call, enum tg_err err,
+                                      const struct tg_key_hold *hold)
 {
-    struct attempt *attempt = &call->attempt;
-    struct tg_key_answer answer;
-    enum tg_err err = TG_OK;
-
-    acquire(call, &answer);
-    if (answer.lease == 0) {
-        call_settle(call, TG_KEY_CANCELLED, CHARGE_NOTHING);
-        no_key(call, &answer);
-        return;
-    }
-    hold_key(call);
-    if (call->gateway->remote && !wait_timed_out(call)) {
-        call->state = CALL_AT_STORE;
-        call->asked_at = call_now(call);
-        if (!remote_key_claim_take(call->worker->port, &attempt->remote_key_claim,
-                                   &call->generation->remote, call->gateway->ring, answer.lease,
-                                   &attempt->owner->asked_at, patience_of(call), key_answered,
-                                   &err))
-            return;
-        key_answered(&attempt->remote_key_claim, err, NULL);
-        return;
-    }
-    begin_attempt(call);
-}
-
-static void refuse_key(struct call *call, struct refusal *why)
-{
-    call_settle(call, TG_KEY_CANCELLED, CHARGE_NOTHING);
-    call_refuse_admitted(call, why);
-}
-
-static void key_answered(struct remote_key_claim *key, enum tg_err err,
-                         const struct tg_key_hold *hold)
-{
-    char *at = (char *)key - offsetof(struct call, attempt.remote_key_claim);
-    struct call *call = (struct call *)(void *)at;
     struct attempt *attempt = &call->attempt;
     struct refusal why;
 
@@ -597,30 +345,73 @@ static void key_answered(struct remote_key_claim *key, enum tg_err err,
     if (err) {
         refusal_init(&why, REPLY_STORE_UNAVAILABLE,
                      "how much gateways use of the provider's keys cannot be known at the moment");
-        refuse_key(call, &why);
-    } else if (hold != NULL) {
+    } else if (hold == NULL) {
+        return CALL_PASSES;
+    } else {
         tg_keyring_hold_off(call->gateway->ring, attempt->key, call_now(call), hold);
         attempt->key = 0;
-        if (++attempt->key_rounds < KEY_ROUNDS_MAX) {
-            find_key(call);
-            return;
-        }
+        if (++attempt->key_rounds < KEY_ROUNDS_MAX)
+            return call_take_key(call);
         refusal_init(&why, REPLY_NO_KEY, NULL);
         why.retry_after_ms = wait_of_keys(call);
-        refuse_key(call, &why);
-    } else {
-        begin_attempt(call);
     }
+    call_settle(call, TG_KEY_CANCELLED, CHARGE_NOTHING);
+    call_refuse_admitted(call, &why);
+    return CALL_ANSWERED;
 }
 
-void call_attempt(struct call *call)
+/* The ring of this gateway chooses; whether the key has room for all gateways together, Redis
+ * knows. If it has none, the ring is told, and chooses among the others. */
+enum call_verdict call_take_key(struct call *call)
 {
-    memset(&call->attempt, 0, offsetof(struct attempt, edit));
-    call->attempt.unsent = true;
-    if (call->attempts > 0)
-        call->store_ms = 0;
-    call_attempt_reserve(call);
+    struct attempt *attempt = &call->attempt;
+    struct tg_key_answer answer;
+    enum tg_err err = TG_OK;
+
+    assert(attempt->money.reservation != 0 && attempt->key == 0);
+    acquire(call, &answer);
+    if (answer.lease == 0) {
+        call_settle(call, TG_KEY_CANCELLED, CHARGE_NOTHING);
+        return no_key(call, &answer);
+    }
+    hold_generation_of_key(call);
+    if (call->gateway->remote == NULL || wait_timed_out(call))
+        return CALL_PASSES;
+    call->asked_at = call_now(call);
+    if (!call->env->key_take(call->worker->port, &attempt->remote_key_claim,
+                             &call->generation->remote, call->gateway->ring, answer.lease,
+                             &attempt->owner->asked_at, patience_of(call), call_key_decided, &err))
+        return CALL_WAITS;
+    return key_answered(call, err, NULL);
 }
+
+enum call_verdict call_key_answered(struct call *call, const struct call_input *with)
+{
+    return key_answered(call, with->err, with->hold);
+}
+
+/* ---- the request ---- */
+
+enum call_verdict call_send(struct call *call)
+{
+    struct refusal why;
+
+    if (call->attempts++ == 0)
+        call_report_admitted(call);
+    call->route_attempts++;
+    call->attempt.began_at = call_now(call);
+    if (call_request_send(call)) {
+        call->attempt.unsent = false;
+        report_notes_sent(&call->notes);
+        return CALL_WAITS;
+    }
+    call_settle(call, TG_KEY_CANCELLED, CHARGE_NOTHING);
+    refusal_init(&why, REPLY_INTERNAL, "the request to the provider could not be made");
+    call_refuse_admitted(call, &why);
+    return CALL_ANSWERED;
+}
+
+/* ---- after a failure ---- */
 
 const char *call_failure_name(enum call_failure failure)
 {
@@ -640,13 +431,6 @@ const char *call_failure_name(enum call_failure failure)
     }
 }
 
-static void abandon_key(struct call *call)
-{
-    if (call->n_tried < CALL_TRIED_MAX)
-        call->tried[call->n_tried++] = call->last_key;
-    call->same_key = false;
-}
-
 static tg_ms pause_ms(struct call *call)
 {
     unsigned doublings = call->route_attempts > 6 ? 6 : call->route_attempts - 1;
@@ -655,10 +439,11 @@ static tg_ms pause_ms(struct call *call)
                    (double)(1U << doublings));
 }
 
-/* Whether nobody waits for a further attempt that begins after a pause: it would be charged. */
-static bool is_over(const struct call *call, tg_ms pause)
+/* Whether a further attempt that begins after a pause would come after the deadline: nobody would
+ * wait for it, and it would be charged. */
+static bool is_too_late(const struct call *call, tg_ms pause)
 {
-    return call->in == NULL || (call->deadline > 0 && call_now(call) + pause >= call->deadline);
+    return call->deadline > 0 && call_now(call) + pause >= call->deadline;
 }
 
 /* Whether a retry on this route makes sense and is affordable. */
@@ -666,37 +451,32 @@ static bool may_retry(struct call *call, tg_ms pause)
 {
     int64_t retries = call->route ? call->route->config->retries : 0;
 
-    return !is_over(call, pause) && (int64_t)call->route_attempts <= retries &&
+    return !is_too_late(call, pause) && (int64_t)call->route_attempts <= retries &&
            retry_budget_take(&call->gateway->retries, &call->generation->config, call_now(call));
 }
 
-void call_attempt_again(struct call *call)
-{
-    call->replaced = true;
-    call->route_attempts--;
-    call->same_key = true;
-    call_attempt(call);
-}
-
-void call_attempt_failed(struct call *call, enum call_failure failure)
+enum call_verdict call_after_failure(struct call *call, enum call_failure failure)
 {
     bool same =
         (failure == FAILURE_SERVER || failure == FAILURE_NETWORK) && call->route_attempts == 1;
     tg_ms pause = same ? pause_ms(call) : 1;
 
+    assert(failure != FAILURE_NONE && call->in != NULL && call->status == 0);
+    assert(call->attempt.key == 0 && call->attempt.money.reservation == 0);
     call->failure = failure;
     call->failed_status = call->attempt.status;
     call->same_key = same;
-    if (!same)
-        abandon_key(call);
-    call->state = CALL_PAUSING;
+    if (!same && call->n_tried < CALL_TRIED_MAX)
+        call->tried[call->n_tried++] = call->last_key;
     if (may_retry(call, pause)) {
         atomic_fetch_add_explicit(&call->gateway->counts.retries, 1, memory_order_relaxed);
-        net_timer_set(call->worker->loop, &call->timer, pause);
-    } else if (is_over(call, 0) ||
-               !retry_budget_take(&call->gateway->retries, &call->generation->config,
-                                  call_now(call)) ||
-               !call_admit_fallback(call, call_failure_name(failure))) {
-        answer_failure(call, failure);
+        call->env->timer_set(call->worker->loop, &call->timer, pause);
+        return CALL_WAITS;
     }
+    if (!is_too_late(call, 0) &&
+        retry_budget_take(&call->gateway->retries, &call->generation->config, call_now(call)) &&
+        call_fall_back(call, call_failure_name(failure)))
+        return CALL_FALLS_BACK;
+    answer_failure(call, failure);
+    return CALL_ANSWERED;
 }

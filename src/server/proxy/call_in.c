@@ -4,96 +4,17 @@
  * memory, too many calls of one tenant. The body is kept whole until the reply begins, for an
  * attempt may have to be made again; what all bodies together may take is bounded.
  */
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "lib/core/num.h"
-#include "lib/core/problem.h"
 #include "server/proxy/call.h"
 #include "server/proxy/model_list.h"
-#include "server/proxy/proxy.h"
 #include "server/tenancy/trust.h"
 #include "server/tenancy/virtual_key.h"
-
-enum {
-    SPARE_MAX = 256,
-    BEHIND_EDIT = offsetof(struct call, attempt) + sizeof(struct attempt),
-};
-
-/* ---- the struct ---- */
-
-static struct call *call_new(struct worker *worker, struct http_inbound *in)
-{
-    struct call *call = worker->proxy->spare;
-
-    if (call) {
-        worker->proxy->spare = call->next_spare;
-        worker->proxy->n_spare--;
-    } else {
-        call = malloc(sizeof *call);
-        if (call == NULL)
-            return NULL;
-    }
-    memset(call, 0, offsetof(struct call, attempt.edit));
-    memset((char *)call + BEHIND_EDIT, 0, offsetof(struct call, scan) - BEHIND_EDIT);
-    usage_scan_init(&call->scan);
-    call->service = &proxy_service;
-    call->worker = worker;
-    call->gateway = worker->gateway;
-    call->generation = worker->generation;
-    generation_hold(call->generation, worker->number);
-    call->in = in;
-    call->tenant = call->model = CONFIG_NONE;
-    call->began_at = worker_now(worker);
-    call->id = random_bits(&worker->random);
-    call->spent = -1;
-    call->reason = REPLY_COUNT;
-    report_notes_begin(&call->notes, worker, &in->head);
-    net_timer_init(&call->timer, call_timer, call);
-    waiter_init(&call->waiter, worker->loop, call_woken, call);
-    sse_init(&call->sse);
-    in->owner = call;
-    call->next = worker->proxy->calls;
-    call->from = &worker->proxy->calls;
-    if (call->next)
-        call->next->from = &call->next;
-    worker->proxy->calls = call;
-    atomic_fetch_add_explicit(&call->gateway->counts.open, 1, memory_order_relaxed);
-    atomic_fetch_add_explicit(&call->gateway->counts.calls, 1, memory_order_relaxed);
-    return call;
-}
-
-void call_free(struct call *call)
-{
-    struct worker *worker = call->worker;
-
-    if (call->in != NULL || call->attempt.out != NULL)
-        return;
-    /* Who leaves while a store is asked has had nothing: not even its rate stays charged. */
-    call_release(call, call->left_in == CALL_AT_STORE && call->attempts == 0
-                           ? TG_OUTCOME_REFUSED
-                           : TG_OUTCOME_CANCELLED);
-    call_report(call);
-    net_timer_stop(worker->loop, &call->timer);
-    waiter_forget(&call->waiter);
-    sse_fini(&call->sse);
-    *call->from = call->next;
-    if (call->next)
-        call->next->from = call->from;
-    atomic_fetch_sub_explicit(&call->gateway->counts.open, 1, memory_order_relaxed);
-    if (call->key_generation)
-        generation_drop(call->key_generation, worker->number);
-    generation_drop(call->generation, worker->number);
-    if (worker->proxy->n_spare >= SPARE_MAX) {
-        free(call);
-        return;
-    }
-    call->next_spare = worker->proxy->spare;
-    worker->proxy->spare = call;
-    worker->proxy->n_spare++;
-}
 
 /* ---- who ---- */
 
@@ -194,9 +115,9 @@ static void send_json(struct call *call, const struct json_writer *out)
 
     call->status = 200;
     call->bytes_out = (int64_t)out->text.size;
-    call->state = CALL_OVER;
     call_release(call, TG_OUTCOME_CANCELLED);
     http_inbound_send(call->in, &head, (struct slice){out->text.bytes, out->text.size});
+    call_move(call, CALL_OVER);
 }
 
 static void list_models(struct call *call, const struct endpoint_match *match)
@@ -238,31 +159,6 @@ static const struct config_passthrough *find_passthrough(const struct call *call
     return NULL;
 }
 
-/* Memory and fairness, before the body. */
-static bool precheck(struct call *call)
-{
-    struct tg_answer answer;
-    struct refusal why;
-
-    if (!describe(call, (struct slice){NULL, 0}))
-        return false;
-    enum tg_err err =
-        tg_gate_precheck(call->gateway->gate, &call->gate_call, call->began_at, &answer);
-    if (!err && answer.decision.allowed) {
-        call->lease = answer.lease;
-        report_notes_answer(&call->notes, call->gateway->gate, &call->gate_call, &answer);
-        return true;
-    }
-    if (!err)
-        report_notes_answer(&call->notes, call->gateway->gate, &call->gate_call, &answer);
-    if (err)
-        refusal_init(&why, REPLY_INTERNAL, "%s", tg_strerror(err));
-    else
-        refusal_of_answer(&answer, &call->gate_call, &why);
-    call_refuse(call, &why);
-    return false;
-}
-
 /* What is said to be something else than it is would be read by us, and not by the provider. */
 static bool is_plain_json(const struct http_head *head)
 {
@@ -300,16 +196,13 @@ static bool call_in_check_head(struct call *call)
     return true;
 }
 
-static bool call_in_begin(struct worker *worker, struct http_inbound *in)
+/* Everything that can be said before the body is read. */
+void call_in_head(struct call *call)
 {
+    const struct http_head *head = &call->in->head;
+    struct endpoint_match match = endpoint_of(head->method, head->target);
     struct refusal why;
 
-    struct call *call = call_new(worker, in);
-    if (call == NULL) {
-        http_inbound_abort(in);
-        return true;
-    }
-    struct endpoint_match match = endpoint_of(in->head.method, in->head.target);
     call->endpoint = match.endpoint;
     call->api = endpoint_api(match.endpoint);
     if (match.endpoint == ENDPOINT_NONE)
@@ -327,10 +220,10 @@ static bool call_in_begin(struct worker *worker, struct http_inbound *in)
     } else if (authenticate(call)) {
         if (match.endpoint == ENDPOINT_MODELS || match.endpoint == ENDPOINT_MODEL)
             list_models(call, &match);
-        else if (call_in_check_head(call))
-            precheck(call);
+        else if (call_in_check_head(call) && describe(call, (struct slice){NULL, 0}) &&
+                 call_precheck(call))
+            call_move(call, CALL_READING);
     }
-    return true;
 }
 
 /* ---- the body ---- */
@@ -341,13 +234,10 @@ static bool call_in_hold(struct call *call, struct slice bytes)
                          bytes);
 }
 
-static void call_in_data(struct http_inbound *in, struct slice bytes)
+void call_in_body(struct call *call, struct slice bytes)
 {
-    struct call *call = in->owner;
     struct refusal why;
 
-    if (call->state != CALL_READING)
-        return;
     if (call->body.n + bytes.n > (size_t)call->generation->config.limits.body) {
         refusal_init(&why, REPLY_PAYLOAD_TOO_LARGE, "the body has more than %" PRId64 " bytes",
                      call->generation->config.limits.body);
@@ -448,103 +338,36 @@ static void set_deadlines(struct call *call, tg_ms total)
     call->ends_at = whole > 0 ? num_add(call->began_at, whole) : 0;
 }
 
-static void call_in_end(struct http_inbound *in)
+bool call_in_read(struct call *call)
 {
-    struct call *call = in->owner;
     struct ask_problem problem;
     struct refusal why;
 
-    if (call->state != CALL_READING)
-        return;
     report_notes_ready(&call->notes);
     retry_budget_earn(&call->gateway->retries, &call->generation->config, call->is_retry,
                       call_now(call));
     if (call->passthrough) {
         set_deadlines(call, 0);
-        call_admit(call);
-        return;
+        return true;
     }
     if (!call_in_hold(call, (struct slice){NULL, 0})) {
         refusal_init(&why, REPLY_INTERNAL, NULL);
         call_refuse(call, &why);
-    } else if (!ask_read(call->worker->reader, call->endpoint, call->body.bytes, call->body.n,
-                         call->body.room, &call->ask, &problem)) {
+        return false;
+    }
+    if (!ask_read(call->worker->reader, call->endpoint, call->body.bytes, call->body.n,
+                  call->body.room, &call->ask, &problem)) {
         refusal_of_ask(&problem, &why);
         call_refuse(call, &why);
-    } else if (find_route(call)) {
-        set_deadlines(call, call->route->config->timeouts.total);
-        if (describe(call, call->model == CONFIG_NONE
-                               ? ask_slice(&call->ask.model)
-                               : slice_of(call->generation->config.models[call->model].name)))
-            call_admit(call);
+        return false;
     }
+    if (!find_route(call))
+        return false;
+    set_deadlines(call, call->route->config->timeouts.total);
+    if (!describe(call, call->model == CONFIG_NONE
+                            ? ask_slice(&call->ask.model)
+                            : slice_of(call->generation->config.models[call->model].name)))
+        return false;
+    call_estimate(call);
+    return true;
 }
-
-static void call_in_room(struct http_inbound *in)
-{
-    call_answer_room(in->owner);
-}
-
-static void call_in_gone(struct http_inbound *in, enum http_why why)
-{
-    struct call *call = in->owner;
-
-    call->in = NULL;
-    call->ended = why;
-    call->left_in = call->state;
-    if (call->state != CALL_OVER && why != HTTP_DONE)
-        atomic_fetch_add_explicit(&call->gateway->counts.hangups, 1, memory_order_relaxed);
-    if (call->attempt.out != NULL && call->attempt.status != 0 && call->route != NULL &&
-        call->route->provider->config->drain) {
-        call->state = CALL_DRAINING;
-        http_outbound_resume(call->attempt.out);
-        net_timer_set(call->worker->loop, &call->timer, 30000);
-        return;
-    }
-    call_settle(call, TG_KEY_CANCELLED, CHARGE_USED);
-    call_free(call);
-}
-
-/* ---- the service ---- */
-
-static bool proxy_start(struct worker *worker, struct tg_problem *problem)
-{
-    worker->proxy = calloc(1, sizeof *worker->proxy);
-    return worker->proxy != NULL || problem_fail(problem, "no memory for a worker");
-}
-
-/* A lease ends by itself when nobody renews it: not as long as its call is here. */
-static void proxy_renew(struct worker *worker)
-{
-    for (struct call *call = worker->proxy->calls; call; call = call->next)
-        call_renew(call);
-}
-
-static void proxy_stop(struct worker *worker)
-{
-    struct proxy_worker *proxy = worker->proxy;
-    struct call *next;
-
-    while (proxy->calls) { /* their clients have gone, and their replies were read for the usage */
-        struct call *call = proxy->calls;
-        call_settle(call, TG_KEY_CANCELLED, CHARGE_USED);
-        call_free(call);
-    }
-    for (struct call *call = proxy->spare; call; call = next) {
-        next = call->next_spare;
-        free(call);
-    }
-    free(proxy);
-    worker->proxy = NULL;
-}
-
-const struct service proxy_service = {.name = "proxy",
-                                      .listeners = SERVICE_ON_GATEWAY,
-                                      .begin = call_in_begin,
-                                      .data = call_in_data,
-                                      .end = call_in_end,
-                                      .room = call_in_room,
-                                      .gone = call_in_gone,
-                                      .start = proxy_start,
-                                      .renew = proxy_renew,
-                                      .stop = proxy_stop};

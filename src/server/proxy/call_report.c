@@ -33,10 +33,12 @@ static const char *ended_how(const struct call *call)
     switch (call->left_in) {
     case CALL_READING:
         return "hangup_reading";
-    case CALL_QUEUED_SLOT:
-    case CALL_QUEUED_GATE:
+    case CALL_AT_SLOT:
+    case CALL_AT_GATE:
         return "hangup_queued";
-    case CALL_AT_STORE:
+    case CALL_AT_LIMITS:
+    case CALL_AT_MONEY:
+    case CALL_AT_KEY:
         return "hangup_at_store";
     case CALL_ASKING:
         return "hangup_asking";

@@ -6,6 +6,7 @@
  * is done if it is held and is then no longer held, so that it can be called in any state and
  * again.
  */
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -92,7 +93,7 @@ static void settle_money(struct call *call, enum call_charge charge, uint32_t fl
         use.key = (struct ledger_text){attempt->owner->config->name,
                                        strlen(attempt->owner->config->name)};
     spending_settle(call->gateway->spending, &attempt->money, &use, call_now(call));
-    remote_reservation_settle(&attempt->remote_reservation, use.spent);
+    call->env->money_settle(&attempt->remote_reservation, use.spent);
     attempt->money.reservation = 0;
     call->spent = (call->spent > 0 ? call->spent : 0) + (use.spent > 0 ? use.spent : 0);
 }
@@ -112,8 +113,8 @@ static void give_back_key(struct call *call, enum tg_key_outcome outcome, enum c
     report.tokens = charge == CHARGE_USED && call->route ? all_tokens(&call->usage) : -1;
     if (attempt->first_at > 0)
         report.latency_ms = (double)(attempt->first_at - attempt->began_at);
-    remote_key_claim_give(&attempt->remote_key_claim, call->gateway->ring, attempt->key,
-                          call_now(call), &report);
+    call->env->key_give(&attempt->remote_key_claim, call->gateway->ring, attempt->key,
+                        call_now(call), &report);
     attempt->key = 0;
 }
 
@@ -203,7 +204,7 @@ void call_leave_route(struct call *call, enum tg_outcome outcome)
     struct attempt *attempt = &call->attempt;
     struct tg_release release;
 
-    if (call->slot == 0)
+    if (call->slot.state == ADMISSION_IDLE)
         return;
     tg_release_init(&release);
     release.outcome = outcome;
@@ -219,8 +220,7 @@ void call_leave_route(struct call *call, enum tg_outcome outcome)
     } else if (outcome == TG_OUTCOME_OK) {
         release.outcome = TG_OUTCOME_CANCELLED;
     }
-    tg_gate_release(call->route->slots->gate, call->slot, call_now(call), &release);
-    call->slot = 0;
+    admission_run_end(&call->slot, call_now(call), &release);
 }
 
 static void leave_gate(struct call *call, enum tg_outcome outcome)
@@ -231,24 +231,15 @@ static void leave_gate(struct call *call, enum tg_outcome outcome)
     release.outcome = outcome;
     if (outcome != TG_OUTCOME_REFUSED && call->route)
         release.actual = call->used;
-    if (outcome == TG_OUTCOME_REFUSED)
-        remote_claim_refund(&call->debit);
-    else
-        remote_claim_settle(&call->debit, release.actual);
-    if (call->lease == 0)
-        return;
-    tg_gate_release(call->gateway->gate, call->lease, call_now(call), &release);
-    call->lease = 0;
+    admission_run_end(&call->gate, call_now(call), &release);
 }
 
 void call_renew(struct call *call)
 {
     tg_ms now = call_now(call);
 
-    if (call->lease)
-        tg_gate_renew(call->gateway->gate, call->lease, now, 0);
-    if (call->slot)
-        tg_gate_renew(call->route->slots->gate, call->slot, now, 0);
+    admission_run_renew(&call->gate, now);
+    admission_run_renew(&call->slot, now);
 }
 
 void call_forget_body(struct call *call)
@@ -265,7 +256,7 @@ void call_release(struct call *call, enum tg_outcome outcome)
     free(call->held);
     call->held = NULL;
     call->held_n = call->held_room = 0;
-    net_timer_stop(call->worker->loop, &call->timer);
+    call->env->timer_stop(call->worker->loop, &call->timer);
 }
 
 static void answer_refusal(struct call *call, const struct refusal *why)
@@ -276,8 +267,8 @@ static void answer_refusal(struct call *call, const struct refusal *why)
     struct http_fields fields;
     char id[REPLY_ID_MAX];
 
+    assert(call->in != NULL && call->status == 0 && call->state != CALL_OVER);
     call->reason = why->reason;
-    call->state = CALL_OVER;
     atomic_fetch_add_explicit(&call->gateway->counts.refused[why->reason], 1, memory_order_relaxed);
     reply_write(why, call->api, call_now(call), random_bits(&call->worker->random), &reply);
     call->status = reply.status;
@@ -289,8 +280,8 @@ static void answer_refusal(struct call *call, const struct refusal *why)
     http_fields_add(&fields, id_name, (struct slice){id, n});
     struct http_head head = {.status = reply.status, .fields = fields.list, .n_fields = fields.n};
     call->bytes_out = (int64_t)reply.body.n;
-    if (call->in)
-        http_inbound_send(call->in, &head, reply.body);
+    http_inbound_send(call->in, &head, reply.body);
+    call_move(call, CALL_OVER);
 }
 
 void call_refuse(struct call *call, const struct refusal *why)

@@ -1,0 +1,200 @@
+/* call_request.c - the request that an attempt sends to its provider.
+ *
+ * It is the client's own request with the least that has to be changed: the provider's path, query,
+ * headers and key; in the body the model's name, a bound on its output and the wish for a usage
+ * report. What concerns the gateway alone, or must not reach a provider, is left out.
+ */
+#include <assert.h>
+#include <openssl/crypto.h>
+#include <string.h>
+
+#include "lib/core/num.h"
+#include "server/proxy/call.h"
+
+enum {
+    TARGET_MAX = 32 * 1024, /* bytes: the longest that is taken, and what providers add to it */
+};
+
+#define NAME(text)                                                                                 \
+    {                                                                                              \
+        text, sizeof text - 1                                                                      \
+    }
+static const struct slice NOT_FORWARDED[] = {
+    NAME("authorization"),       NAME("x-api-key"),      NAME("api-key"),         NAME("cookie"),
+    NAME("openai-organization"), NAME("openai-project"), NAME("accept-encoding"),
+};
+#undef NAME
+
+static bool has_prefix(struct slice text, struct slice prefix)
+{
+    return text.n >= prefix.n && memcmp(text.at, prefix.at, prefix.n) == 0;
+}
+
+/* What concerns us alone, or must not reach a provider. Replies are read, so none may be packed. */
+static bool is_forwarded(const struct http_hops *hops, const struct config_provider *provider,
+                         struct slice auth, struct slice name)
+{
+    if (http_hops_has(hops, name) || slice_equal(name, auth) ||
+        has_prefix(name, SLICE("x-tollgate-")) || has_prefix(name, SLICE("x-deriva-")))
+        return false;
+    for (size_t i = 0; i < sizeof NOT_FORWARDED / sizeof NOT_FORWARDED[0]; i++)
+        if (slice_equal(name, NOT_FORWARDED[i]))
+            return false;
+    for (size_t i = 0; i < provider->drop_headers.n; i++)
+        if (slice_equal(name, slice_of(provider->drop_headers.names[i])))
+            return false;
+    for (size_t i = 0; i < provider->set_headers.n; i++)
+        if (slice_equal(name, slice_of(provider->set_headers.list[i].name)))
+            return false;
+    return true;
+}
+
+/* "Bearer " and the key, in memory that is wiped after use. */
+struct credential {
+    size_t n;
+    char at[8192 + 64];
+};
+
+static bool write_credential(const struct config_provider *provider,
+                             const struct config_provider_key *key, struct credential *to)
+{
+    size_t prefix = strlen(provider->auth_prefix);
+
+    to->n = prefix + key->secret.size;
+    if (key->secret.bytes == NULL || to->n > sizeof to->at)
+        return false;
+    memcpy(to->at, provider->auth_prefix, prefix);
+    memcpy(to->at + prefix, key->secret.bytes, key->secret.size);
+    return true;
+}
+
+static bool collect_fields(const struct http_head *from, const struct config_provider *provider,
+                           const struct credential *credential, struct slice traceparent,
+                           struct http_fields *to)
+{
+    const struct http_hops hops = http_hops_of(from);
+    struct slice trace = SLICE("traceparent"), auth = slice_of(provider->auth_header);
+    bool fine = true;
+
+    http_fields_init(to);
+    for (size_t i = 0; i < from->n_fields; i++)
+        if (is_forwarded(&hops, provider, auth, from->fields[i].name) &&
+            (traceparent.n == 0 || !slice_equal(from->fields[i].name, trace)))
+            fine = fine && http_fields_add(to, from->fields[i].name, from->fields[i].value);
+    for (size_t i = 0; i < provider->set_headers.n; i++)
+        fine = fine && http_fields_add(to, slice_of(provider->set_headers.list[i].name),
+                                       slice_of(provider->set_headers.list[i].value));
+    if (traceparent.n > 0)
+        fine = fine && http_fields_add(to, trace, traceparent);
+    fine = fine && http_fields_add(to, SLICE("accept-encoding"), SLICE("identity"));
+    return fine && http_fields_add(to, auth, (struct slice){credential->at, credential->n});
+}
+
+static void target_put(char *text, size_t size, size_t *n, struct slice more, bool *fits)
+{
+    *fits = *fits && more.n <= size - *n;
+    if (!*fits || more.n == 0)
+        return;
+    memcpy(text + *n, more.at, more.n);
+    *n += more.n;
+}
+
+/* The provider's path, the endpoint's, the client's query and the provider's own. */
+static bool write_target(const struct call *call, const struct config_provider *provider,
+                         char *text, size_t size, size_t *n)
+{
+    struct slice target = call->in->head.target;
+    bool query = memchr(target.at, '?', target.n) != NULL;
+    bool fits = true;
+
+    *n = 0;
+    target_put(text, size, n, slice_of(provider->base.path), &fits);
+    target_put(text, size, n, slice_of(provider->path_prefix), &fits);
+    target_put(text, size, n, target, &fits);
+    for (size_t i = 0; i < provider->query.n; i++) {
+        target_put(text, size, n, query ? SLICE("&") : SLICE("?"), &fits);
+        target_put(text, size, n, slice_of(provider->query.list[i].name), &fits);
+        target_put(text, size, n, SLICE("="), &fits);
+        target_put(text, size, n, slice_of(provider->query.list[i].value), &fits);
+        query = true;
+    }
+    return fits;
+}
+
+/* The body with what has to be changed in it. */
+static bool edit_body(struct call *call)
+{
+    struct body_edit *edit = &call->attempt.edit;
+    const struct route *route = call->route;
+    struct slice asked = ask_slice(&call->ask.model);
+    const char *upstream = route->config->upstream_model; /* null: as it was asked for */
+
+    body_edit_init(edit);
+    if (upstream && !slice_equal(asked, slice_of(upstream)) &&
+        !body_edit_model(edit, &call->ask, slice_of(upstream)))
+        return false;
+    if (call->attempt.most_output >= 0 &&
+        !body_edit_bound(edit, &call->ask, call->attempt.most_output))
+        return false;
+    if (route->provider->config->inject_usage)
+        call->attempt.injected = body_edit_include_usage(edit, &call->ask);
+    return true;
+}
+
+/* 0 for a time that is none. */
+static tg_ms left_until(const struct call *call, tg_ms at)
+{
+    return at > 0 ? num_max(1, at - call_now(call)) : 0;
+}
+
+static void timeouts_of(const struct call *call, struct http_timeouts *timeouts)
+{
+    *timeouts = (struct http_timeouts){.connect = 5000, .first_byte = 120000, .idle = 60000};
+    if (call->route)
+        *timeouts = (struct http_timeouts){.connect = call->route->config->timeouts.connect,
+                                           .first_byte = call->route->config->timeouts.first_byte,
+                                           .idle = call->route->config->timeouts.idle};
+    timeouts->total = left_until(call, call->ends_at);
+    timeouts->head = left_until(call, call->deadline);
+}
+
+bool call_request_send(struct call *call)
+{
+    struct provider *provider = call_provider(call);
+    struct slice slices[BODY_SLICES_MAX] = {{call->body.bytes, call->body.n}};
+    size_t n = call->body.n > 0, total = call->body.n;
+    struct http_timeouts timeouts;
+    struct http_fields fields;
+    struct credential credential;
+    char target[TARGET_MAX], trace[TRACE_PARENT_BYTES];
+    struct http_head head = {.method = call->in->head.method, .target = {.at = target}};
+
+    assert(call->attempt.out == NULL && call->attempt.owner != NULL);
+    assert(call->attempt.key != 0 && call->attempt.money.reservation != 0);
+    if (!write_target(call, provider->config, target, sizeof target, &head.target.n))
+        return false;
+    if (call->route) {
+        if (!edit_body(call))
+            return false;
+        n = body_edit_slices(&call->attempt.edit, call->body.bytes, call->body.n, slices, &total);
+    }
+    timeouts_of(call, &timeouts);
+    if (!write_credential(provider->config, call->attempt.owner->config, &credential))
+        return false;
+    struct slice traceparent = report_notes_traceparent(&call->notes, call->worker, trace);
+    if (collect_fields(&call->in->head, provider->config, &credential, traceparent, &fields)) {
+        head.fields = fields.list;
+        head.n_fields = fields.n;
+        head.length = (int64_t)total;
+        call->attempt.out = call->env->send(call->worker->client, provider->origin, &head,
+                                            &timeouts, &call_client_ops, call);
+    }
+    OPENSSL_cleanse(credential.at, credential.n); /* a byte at a time: not all the room */
+    if (call->attempt.out == NULL)
+        return false;
+    for (size_t i = 0; i < n; i++)
+        http_outbound_write(call->attempt.out, slices[i]);
+    if (total > 0)
+        http_outbound_finish(call->attempt.out);
+    return true;
+}

@@ -1,0 +1,393 @@
+/* call_step.c - the machine of a call: which event moves it where. See call.h for the drawing.
+ *
+ * Two functions are the whole course of a call. call_step() says what each event means, and
+ * call_proceed() is the way to the provider, from top to bottom: slot, gate, money, key, request.
+ * The stages themselves are in the other files of the room; they return what became of them, and
+ * never call one another.
+ */
+#include <assert.h>
+#include <string.h>
+
+#include "lib/core/container_of.h"
+#include "server/proxy/call.h"
+
+enum { DRAIN_MS = 30000 }; /* how long a reply is read on after its client has left */
+
+/* ---- the table ---- */
+
+enum { CELL = 4 }; /* characters in the row of a state for each event */
+
+static const char *call_cell(enum call_state state, enum call_event event)
+{
+#define CALL_STATE_ROW(name, letter, row) row,
+#define CALL_ROW_FITS(name, letter, row)                                                           \
+    _Static_assert(sizeof row == CELL * CALL_EVENT_COUNT + 1, "a cell for each event");
+    static const char *const rows[] = {CALL_STATES(CALL_STATE_ROW)};
+    CALL_STATES(CALL_ROW_FITS)
+#undef CALL_STATE_ROW
+#undef CALL_ROW_FITS
+
+    return &rows[state][CELL * event];
+}
+
+bool call_may_come(enum call_state state, enum call_event event)
+{
+    return *call_cell(state, event) != '-';
+}
+
+bool call_may_follow(enum call_state from, enum call_event event, enum call_state to)
+{
+#define CALL_STATE_LETTER(name, letter, row) #letter[0],
+    static const char letters[] = {CALL_STATES(CALL_STATE_LETTER)};
+#undef CALL_STATE_LETTER
+    const char *cell = call_cell(from, event);
+
+    return memchr(cell, letters[to], CELL) != NULL ||
+           (memchr(cell, '+', CELL) != NULL && strchr("smkao", letters[to]) != NULL);
+}
+
+const char *call_state_name(enum call_state state)
+{
+#define CALL_STATE_NAME(name, letter, next) #name,
+    static const char *const names[] = {CALL_STATES(CALL_STATE_NAME)};
+#undef CALL_STATE_NAME
+
+    return names[state];
+}
+
+const char *call_event_name(enum call_event event)
+{
+#define CALL_EVENT_NAME(name) #name,
+    static const char *const names[] = {CALL_EVENTS(CALL_EVENT_NAME)};
+#undef CALL_EVENT_NAME
+
+    return names[event];
+}
+
+/* ---- what is held ---- */
+
+/* What a call holds in each state; call_step() leaves it so. */
+static void call_check(const struct call *call)
+{
+    const struct attempt *attempt = &call->attempt;
+    const enum admission_state slot = call->slot.state, gate = call->gate.state;
+    const bool at_store = call->state >= CALL_AT_LIMITS && call->state <= CALL_AT_KEY;
+    const bool waits = call->state == CALL_AT_SLOT || call->state == CALL_AT_GATE ||
+                       call->state == CALL_PAUSING || call->state == CALL_DRAINING;
+    const bool attempts =
+        call->state == CALL_ASKING || call->state == CALL_ANSWERING || call->state == CALL_DRAINING;
+
+    assert(call->in != NULL || call->state == CALL_DRAINING);
+    assert(call->in == NULL || call->in->owner == call);
+    assert(!at_store || call->gateway->remote != NULL);
+    assert((slot == ADMISSION_WAITING) == (call->state == CALL_AT_SLOT));
+    assert((gate == ADMISSION_WAITING) == (call->state == CALL_AT_GATE));
+    assert((gate == ADMISSION_ASKING) == (call->state == CALL_AT_LIMITS));
+    assert((attempt->out != NULL) == attempts);
+    assert(attempt->out == NULL || attempt->out->owner == call);
+    assert(attempt->key == 0 || attempt->money.reservation != 0); /* money comes first */
+    assert(attempt->key == 0 || attempt->owner == call->last_key);
+    assert(!attempt->paused || attempt->out != NULL);
+    assert(call->held_n <= call->held_room && (call->held_room == 0) == (call->held == NULL));
+    (void)waits, (void)attempts, (void)at_store, (void)slot, (void)gate;
+    switch (call->state) {
+    case CALL_READING:
+        assert(gate == ADMISSION_CHECKED && slot == ADMISSION_IDLE);
+        assert(call->attempts == 0 && call->status == 0);
+        break;
+    case CALL_AT_SLOT:
+        assert(call->route != NULL && attempt->money.reservation == 0);
+        assert(gate == ADMISSION_CHECKED || gate == ADMISSION_ADMITTED);
+        break;
+    case CALL_AT_GATE:
+    case CALL_AT_LIMITS:
+        assert(call->attempts == 0 && attempt->money.reservation == 0);
+        assert(slot == (call->route ? ADMISSION_ADMITTED : ADMISSION_IDLE));
+        break;
+    case CALL_AT_MONEY:
+        assert(attempt->money.reservation != 0 && attempt->key == 0);
+        assert(gate == ADMISSION_ADMITTED);
+        break;
+    case CALL_AT_KEY:
+        assert(attempt->money.reservation != 0 && attempt->key != 0);
+        assert(gate == ADMISSION_ADMITTED);
+        break;
+    case CALL_ASKING:
+    case CALL_ANSWERING:
+    case CALL_DRAINING:
+        assert(attempt->money.reservation != 0 && attempt->key != 0);
+        assert(gate == ADMISSION_ADMITTED);
+        assert(call->attempts > 0 && attempt->began_at > 0);
+        assert(call->state != CALL_ANSWERING || (call->body.bytes == NULL && call->status != 0));
+        assert(call->state != CALL_ASKING || (call->status == 0 && call->bytes_out == 0));
+        break;
+    case CALL_PAUSING:
+        assert(attempt->money.reservation == 0 && call->attempts > 0);
+        assert(gate == ADMISSION_ADMITTED && call->status == 0);
+        break;
+    case CALL_OVER:
+        assert(slot == ADMISSION_IDLE && gate == ADMISSION_IDLE);
+        assert(attempt->money.reservation == 0 && call->body.bytes == NULL && call->held == NULL);
+        break;
+    default:
+        assert(!"a state that no step ends in");
+    }
+}
+
+void call_move(struct call *call, enum call_state to)
+{
+    assert(call->state != CALL_FREED);
+    assert(call->state != CALL_OVER || to == CALL_FREED); /* nothing comes after a reply */
+    assert(to != CALL_NEW && (to != CALL_READING || call->state == CALL_NEW));
+    assert(to != CALL_ANSWERING || call->state == CALL_ASKING);
+    assert(to != CALL_DRAINING || call->in == NULL);
+    call->state = to;
+}
+
+/* ---- the way to the provider ---- */
+
+/* From stage to stage, in the order of the states, as long as nothing has to be waited for.
+ * `verdict` is what became of the stage `at`. */
+static void call_proceed(struct call *call, enum call_state at, enum call_verdict verdict)
+{
+    while (verdict == CALL_PASSES || verdict == CALL_FALLS_BACK) {
+        if (verdict == CALL_FALLS_BACK)
+            at = CALL_READING;
+        switch (at) {
+        case CALL_READING:
+            at = CALL_AT_SLOT;
+            verdict = call->route ? call_take_slot(call) : CALL_PASSES;
+            break;
+        case CALL_AT_SLOT:
+            at = CALL_AT_GATE;
+            verdict = call_is_admitted(call) ? CALL_PASSES : call_enter_gate(call);
+            break;
+        case CALL_AT_GATE:
+        case CALL_AT_LIMITS:
+        case CALL_PAUSING:
+            at = CALL_AT_MONEY;
+            verdict = call_reserve_money(call);
+            break;
+        case CALL_AT_MONEY:
+            at = CALL_AT_KEY;
+            verdict = call_take_key(call);
+            break;
+        case CALL_AT_KEY:
+            at = CALL_ASKING;
+            verdict = call_send(call);
+            break;
+        default:
+            assert(!"a stage on the way to the provider");
+            return;
+        }
+    }
+    if (verdict == CALL_WAITS)
+        call_move(call, call->gate.state == ADMISSION_ASKING ? CALL_AT_LIMITS : at);
+    assert(verdict != CALL_ANSWERED || call->state == CALL_OVER);
+}
+
+/* An attempt has failed, and nothing of its reply has gone to the client. */
+static void call_fail(struct call *call, enum call_failure failure)
+{
+    call_settle(call, call_answer_outcome(failure), CHARGE_NOTHING);
+    if (call->in != NULL)
+        call_proceed(call, CALL_PAUSING, call_after_failure(call, failure));
+}
+
+/* ---- events ---- */
+
+/* There is no reply, or it broke off. */
+static void call_reply_failed(struct call *call, enum http_why why)
+{
+    const struct http_outbound *out = call->attempt.out;
+    bool late = why == HTTP_LATE_CONNECT || why == HTTP_LATE_FIRST_BYTE || why == HTTP_LATE_IDLE ||
+                why == HTTP_LATE_TOTAL;
+    bool stale = why == HTTP_RESET && out->reused && !out->head_seen;
+
+    call->attempt.unsent = !out->sent;
+    call->attempt.out = NULL;
+    if (call->state != CALL_ASKING) {
+        call_settle(call, TG_KEY_FAILED, CHARGE_USED);
+        call_answer_broken(call);
+    } else if (stale && !call->replaced) {
+        /* The connection was closed for having been idle while the request was on its way: nobody
+         * has read it. Once in a call that is no failure. */
+        call_settle(call, TG_KEY_CANCELLED, CHARGE_NOTHING);
+        call->replaced = true;
+        call->same_key = true;
+        assert(call->route_attempts > 0);
+        call->route_attempts--;
+        call_proceed(call, CALL_PAUSING, CALL_PASSES);
+    } else {
+        /* A request that was sent and never answered may well have run. One whose connection the
+         * provider closed has failed by its own account, as with a 5xx. */
+        call_settle(call, TG_KEY_FAILED,
+                    late && !call->attempt.unsent ? CHARGE_PROMPT : CHARGE_NOTHING);
+        call_proceed(call, CALL_PAUSING,
+                     call_after_failure(call, late ? FAILURE_TIMEOUT : FAILURE_NETWORK));
+    }
+}
+
+/* The client's side has ended. A reply that has begun is read on for its usage, where the provider
+ * is configured so. */
+static void call_gone(struct call *call, enum http_why why)
+{
+    call->in = NULL;
+    call->ended = why;
+    call->left_in = call->state;
+    if (call->state != CALL_OVER && why != HTTP_DONE)
+        atomic_fetch_add_explicit(&call->gateway->counts.hangups, 1, memory_order_relaxed);
+    if (call->attempt.out != NULL && call->attempt.status != 0 && call->route != NULL &&
+        call->route->provider->config->drain) {
+        call_move(call, CALL_DRAINING);
+        call->attempt.paused = false;
+        http_outbound_resume(call->attempt.out);
+        call->env->timer_set(call->worker->loop, &call->timer, DRAIN_MS);
+    } else {
+        call_settle(call, TG_KEY_CANCELLED, CHARGE_USED);
+    }
+}
+
+void call_step(struct call *call, enum call_event event, const struct call_input *with)
+{
+    const enum call_state from = call->state;
+    enum call_failure failure = FAILURE_NONE;
+
+    assert(call_may_come(from, event));
+    switch (event) {
+    case CALL_ON_HEAD:
+        call_in_head(call);
+        break;
+    case CALL_ON_BODY:
+        if (from == CALL_READING) /* else it is the rest of what was refused */
+            call_in_body(call, with->bytes);
+        break;
+    case CALL_ON_BODY_END:
+        if (from == CALL_READING && call_in_read(call))
+            call_proceed(call, CALL_READING, CALL_PASSES);
+        break;
+    case CALL_ON_WOKEN:
+    case CALL_ON_TIMER:
+        if (from == CALL_AT_SLOT)
+            call_proceed(call, CALL_AT_SLOT, call_slot_woken(call));
+        else if (from == CALL_AT_GATE)
+            call_proceed(call, CALL_AT_GATE, call_gate_woken(call));
+        else if (from == CALL_PAUSING)
+            call_proceed(call, CALL_PAUSING, CALL_PASSES);
+        else
+            call_settle(call, TG_KEY_CANCELLED, CHARGE_USED); /* drained for long enough */
+        break;
+    case CALL_ON_LIMITS:
+        call_proceed(call, CALL_AT_LIMITS, call_limits_answered(call, with));
+        break;
+    case CALL_ON_MONEY:
+        call_proceed(call, CALL_AT_MONEY, call_money_answered(call, with));
+        break;
+    case CALL_ON_KEY:
+        call_proceed(call, CALL_AT_KEY, call_key_answered(call, with));
+        break;
+    case CALL_ON_REPLY_HEAD:
+        call_answer_head(call, with->head);
+        break;
+    case CALL_ON_REPLY_DATA:
+        failure = call_answer_data(call, with->bytes);
+        break;
+    case CALL_ON_REPLY_END:
+        failure = call_answer_end(call);
+        break;
+    case CALL_ON_REPLY_FAILED:
+        call_reply_failed(call, with->why);
+        break;
+    case CALL_ON_ROOM:
+        call_answer_room(call);
+        break;
+    case CALL_ON_GONE:
+        call_gone(call, with->why);
+        break;
+    case CALL_ON_WORKER_END:
+        call_settle(call, TG_KEY_CANCELLED, CHARGE_USED);
+        break;
+    case CALL_EVENT_COUNT:
+        break;
+    }
+    if (failure != FAILURE_NONE)
+        call_fail(call, failure);
+    if (call->in == NULL && call->attempt.out == NULL) {
+        assert(call_may_follow(from, event, CALL_FREED));
+        call_free(call);
+    } else {
+        assert(call_may_follow(from, event, call->state));
+        call_check(call);
+    }
+}
+
+/* ---- where events come from ---- */
+
+void call_timer_fires(void *call)
+{
+    call_step(call, CALL_ON_TIMER, NULL);
+}
+
+void call_woken(void *call)
+{
+    call_step(call, CALL_ON_WOKEN, NULL);
+}
+
+void call_limits_decided(struct remote_claim *debit, enum tg_err err, const struct tg_axes *axes)
+{
+    call_step(container_of(debit, struct call, debit), CALL_ON_LIMITS,
+              &(struct call_input){.err = err, .axes = axes});
+}
+
+void call_money_decided(struct remote_reservation *money, enum tg_err err,
+                        const struct tg_money_answer *answer)
+{
+    call_step(container_of(money, struct call, attempt.remote_reservation), CALL_ON_MONEY,
+              &(struct call_input){.err = err, .money = answer});
+}
+
+void call_key_decided(struct remote_key_claim *key, enum tg_err err, const struct tg_key_hold *hold)
+{
+    call_step(container_of(key, struct call, attempt.remote_key_claim), CALL_ON_KEY,
+              &(struct call_input){.err = err, .hold = hold});
+}
+
+static void call_reply_head_comes(struct http_outbound *out, const struct http_head *head)
+{
+    call_step(out->owner, CALL_ON_REPLY_HEAD, &(struct call_input){.head = head});
+}
+
+static void call_reply_data_comes(struct http_outbound *out, struct slice bytes)
+{
+    call_step(out->owner, CALL_ON_REPLY_DATA, &(struct call_input){.bytes = bytes});
+}
+
+static void call_reply_ends(struct http_outbound *out)
+{
+    call_step(out->owner, CALL_ON_REPLY_END, NULL);
+}
+
+static void call_reply_fails(struct http_outbound *out, enum http_why why, const char *text)
+{
+    (void)text;
+    call_step(out->owner, CALL_ON_REPLY_FAILED, &(struct call_input){.why = why});
+}
+
+const struct http_client_ops call_client_ops = {.head = call_reply_head_comes,
+                                                .data = call_reply_data_comes,
+                                                .end = call_reply_ends,
+                                                .failed = call_reply_fails};
+
+const struct call_env call_env = {
+    .now = net_loop_now,
+    .timer_set = net_timer_set,
+    .timer_stop = net_timer_stop,
+    .send = http_send,
+    .limits_take = remote_take,
+    .limits_settle = remote_claim_settle,
+    .limits_refund = remote_claim_refund,
+    .money_take = remote_reserve,
+    .money_settle = remote_reservation_settle,
+    .key_take = remote_key_claim_take,
+    .key_give = remote_key_claim_give,
+};
