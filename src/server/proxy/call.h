@@ -186,7 +186,7 @@ enum call_charge {
 /* One try at a provider. It holds money and a key from its beginning to call_settle(). */
 struct attempt {
     tg_key_lease key;             /* the lease of the provider's key; 0: none is held */
-    struct route_key *owner;      /* that key; its generation is held by the call */
+    struct route_key *owner;      /* the key; the call holds its generation */
     struct spending_ticket money; /* reserved in the gateway's own books; 0: nothing is */
     struct remote_reservation remote_reservation; /* the same money, at the remote store */
     struct remote_key_claim remote_key_claim;     /* the same key, at the remote store */
@@ -220,7 +220,7 @@ struct call {
     struct worker *worker;
     struct gateway *gateway;
     struct generation *generation;     /* the configuration it began under: held */
-    struct generation *key_generation; /* that of its last key, if that is newer: held; or null */
+    struct generation *key_generation; /* its last key's, held; null: the same */
     struct http_inbound *in;           /* the client's side; null: it has ended */
     enum call_state state;
     tg_ms began_at;

@@ -15,7 +15,7 @@
 #include "server/dialect/upstream_wait.h"
 #include "server/proxy/call.h"
 
-enum { HELD_MAX = 64 * 1024 }; /* of a reply that is kept back; more of an error is dropped */
+enum { HELD_MAX = 64 * 1024 }; /* bytes of a reply that are kept back; the rest is dropped */
 
 /* ---- what is kept back ---- */
 
@@ -119,7 +119,8 @@ static void begin_reply(struct call *call, const struct http_head *from)
     if (call->route && call->model != CONFIG_NONE &&
         call->route != &call->generation->routes[call->model])
         http_fields_add(&fields, SLICE("x-tollgate-model"), slice_of(call->route->config->name));
-    for (size_t i = 0; i < from->n_fields; i++) /* as far as there is room: ours went first */
+    for (size_t i = 0; i < from->n_fields;
+         i++) /* ours went first; what finds no room is left out */
         if (is_shown(&hops, from->fields[i].name))
             http_fields_add(&fields, from->fields[i].name, from->fields[i].value);
     struct http_head head = {.status = from->status,

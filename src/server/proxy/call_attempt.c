@@ -41,7 +41,7 @@ bool call_money_left(const struct call *call, struct slice user, tg_micro *left,
                 : spending_left(gateway->spending, &spending, call_now(call), left, part)) == TG_OK;
 }
 
-/* Of each of its choices; below 1: not even the prompt, or nothing more. */
+/* How many tokens each of its choices may write; below 1: not even the prompt is affordable. */
 static int64_t affordable_output(const struct call *call, tg_micro left)
 {
     return tg_price_affordable(&call->route->config->price, call->attempt.prompt, left) /

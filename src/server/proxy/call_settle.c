@@ -27,7 +27,8 @@ static bool is_unreadable(const struct call *call)
     return call->attempt.packed || (!call->attempt.events && call->scan.broken);
 }
 
-/* As the provider says it, or as far as the reply came. `flags` are the ledger's. */
+/* The usage that the provider reports, or an estimate of what has arrived. `flags` are the
+ * ledger's. */
 static void find_usage(struct call *call, enum call_charge charge, struct tg_usage *usage,
                        uint32_t *flags)
 {
@@ -162,6 +163,7 @@ void call_settle(struct call *call, enum tg_key_outcome outcome, enum call_charg
         http_outbound_cancel(attempt->out);
         attempt->out = NULL;
     }
+    attempt->paused = false;
     if (attempt->key == 0 && attempt->money.reservation == 0)
         return;
     if (attempt->began_at > 0)

@@ -1,0 +1,160 @@
+/* net_call_kit.h - calls of the proxy without a network: a gateway whose clients, providers, clock
+ * and remote store are the test's.
+ *
+ * The gate, the routes' gates, the ring of keys, the bank and the ledger (in memory) are the real
+ * ones, so that what a call holds can be counted there. Clients and providers are structs that
+ * write down what they are told. Time stands still unless call_kit_pass() moves it. There is one
+ * kit at a time.
+ */
+#ifndef NET_CALL_KIT_H
+#define NET_CALL_KIT_H
+
+#include "check.h"
+#include "server/proxy/call.h"
+#include "server/proxy/proxy.h"
+
+enum { CALL_KIT_OUTS = 16, CALL_KIT_TEXT = 8192 };
+
+/* A client and its request. */
+struct call_client {
+    struct http_inbound in;
+    struct http_field fields[8];
+    struct call *call; /* valid until it is freed; then the worker's spare */
+    int status;        /* 0: no reply yet */
+    char reason[64];   /* x-tollgate-reason of the reply */
+    char model[64];    /* x-tollgate-model of the reply */
+    char body[CALL_KIT_TEXT];
+    size_t body_n;
+    int finished, aborted; /* how often */
+    size_t queued;         /* what a write returns: bytes that the client has not taken */
+};
+
+/* A request to a provider. */
+struct call_out {
+    struct http_outbound out;
+    struct http_head head; /* the head of the reply */
+    struct http_field fields[4];
+    char target[256], authorization[64];
+    char body[CALL_KIT_TEXT];
+    size_t body_n;
+    struct http_timeouts timeouts;
+    int finished, cancelled, paused; /* how often; paused: pauses less resumes */
+    bool over;                       /* it has ended, failed or been cancelled */
+};
+
+/* How the remote store answers what it is asked next. */
+enum call_remote { REMOTE_SAYS_YES, REMOTE_SAYS_NO, REMOTE_FAILS, REMOTE_SAYS_LATER };
+
+struct call_kit {
+    struct gateway *gateway;
+    struct worker worker;
+    tg_ms now;
+    struct call_out outs[CALL_KIT_OUTS];
+    size_t n_outs;
+    bool send_fails; /* there is no memory for a request to a provider */
+    struct net_timer *timers[8];
+    size_t n_timers;
+    tg_ms last_timer; /* the time that the last timer was set for, from then on */
+
+    enum call_remote limits, money, key;
+    struct remote_claim *limits_asked; /* waits for an answer; null: nobody does */
+    struct remote_reservation *money_asked;
+    struct remote_key_claim *key_asked;
+    int limits_held, money_held, keys_held; /* granted by the remote store, not given back yet */
+    int limits_settled, limits_refunded;
+    tg_micro money_settled; /* the last sum */
+
+    int64_t past_rate, past_cost; /* used by calls that call_kit_expect_idle() has seen */
+    tg_micro past_spent;
+};
+
+extern struct call_kit call_kit;
+
+/* What differs from the usual configuration: two models, `first` and `second`, of one provider with
+ * two keys, and one tenant with limits of rate and cost and a budget. Null: nothing. */
+struct call_kit_config {
+    const char *gate;     /* settings of `gate`: "concurrency: {max: 1}" */
+    const char *first;    /* settings of the model `first`: "retries: 0, fallback: [second]" */
+    const char *second;   /* settings of the model `second` */
+    const char *provider; /* settings of the provider */
+    const char *key;      /* settings of its keys */
+    const char *tenant;   /* settings of the tenant; the default is a budget of 100 dollars */
+    const char *top;      /* more of the file */
+    bool remote;          /* the store is remote, and answers what the kit says */
+};
+
+extern const struct call_env call_kit_env;
+
+void call_kit_open(const struct call_kit_config *config);
+void call_kit_close(void);
+
+/* Moves the clock, firing the timers that are due in their order. */
+void call_kit_pass(tg_ms ms);
+
+/* Lets happen what was posted to the loop: wakes of gates. */
+void call_kit_turn(void);
+
+/* ---- clients ---- */
+
+#define CALL_KIT_BODY                                                                              \
+    "{\"model\":\"first\",\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}],"                  \
+    "\"max_tokens\":10}"
+#define CALL_KIT_STREAM                                                                            \
+    "{\"model\":\"first\",\"stream\":true,\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}],"  \
+    "\"max_tokens\":10}"
+
+/* The head of a POST to /v1/chat/completions with a body of that length; -1: not stated. */
+void call_client_begin(struct call_client *client, int64_t length);
+void call_client_begin_at(struct call_client *client, const char *method, const char *target,
+                          int64_t length);
+
+/* The same without an event: a call in the state NEW. */
+void call_client_new(struct call_client *client);
+
+void call_client_body(struct call_client *client, const char *text);
+void call_client_end(struct call_client *client);
+void call_client_gone(struct call_client *client, enum http_why why);
+
+/* All of a request. */
+void call_client_ask(struct call_client *client, const char *body);
+
+/* ---- providers ---- */
+
+/* The last request that was sent. */
+struct call_out *call_kit_out(void);
+
+void call_out_head(struct call_out *out, int status, const char *type);
+void call_out_data(struct call_out *out, const char *text);
+void call_out_end(struct call_out *out);
+void call_out_fail(struct call_out *out, enum http_why why);
+
+/* A whole reply. */
+void call_out_reply(struct call_out *out, int status, const char *type, const char *text);
+
+#define CALL_KIT_REPLY                                                                             \
+    "{\"id\":\"x\",\"choices\":[{\"index\":0,\"message\":{\"role\":\"assistant\","                 \
+    "\"content\":\"hello\"}}],\"usage\":{\"prompt_tokens\":5,\"completion_tokens\":3,"             \
+    "\"total_tokens\":8}}"
+enum { CALL_KIT_USED = 8, CALL_KIT_MICRO = 5 * 1 + 3 * 2 }; /* tokens and money of that reply */
+
+/* ---- the remote store, which has been asked ---- */
+
+void call_kit_answer_limits(enum call_remote how);
+void call_kit_answer_money(enum call_remote how);
+void call_kit_answer_key(enum call_remote how);
+
+/* ---- what is held ---- */
+
+/* Fails the test unless every slot, lease, key, reservation, byte, generation and timer has been
+ * given back, and the limits and the budget are charged with what `calls`, which have just ended,
+ * and those before them have used. Forgets the requests that were sent. */
+void call_kit_expect_idle(struct call *const *calls, size_t n);
+
+/* For one call. */
+void call_kit_expect_released(const struct call_client *client);
+
+int64_t call_kit_rate_used(const struct call *call);
+int64_t call_kit_cost_used(const struct call *call);
+tg_micro call_kit_money_settled(void);
+
+#endif

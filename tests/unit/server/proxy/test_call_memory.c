@@ -1,0 +1,162 @@
+/* test_call_memory.c - a call without memory, at each of its allocations in turn.
+ *
+ * The client gets an answer or is cut off, and nothing is left behind.
+ */
+#include "failing_malloc.h"
+
+#include <string.h>
+
+#include "net_call_kit.h"
+
+#define JSON "application/json"
+#define ERROR_BODY "{\"error\":{\"message\":\"overloaded\",\"type\":\"server_error\"}}"
+
+static struct call_client client;
+
+/* The reply to the last request, if the call has got so far. */
+static bool is_asking(void)
+{
+    return client.call != NULL && client.call->state == CALL_ASKING;
+}
+
+static void a_stream(void)
+{
+    call_client_ask(&client, CALL_KIT_STREAM);
+    if (!is_asking())
+        return;
+    call_out_head(call_kit_out(), 200, "text/event-stream");
+    call_out_data(call_kit_out(), ": hello\n\n");
+    call_out_data(call_kit_out(), "data: {\"id\":\"x\",\"choices\":[{\"index\":0,"); /* cut */
+    if (!call_kit_out()->over)
+        call_out_data(call_kit_out(), "\"delta\":{\"content\":\"a\"}}]}\n\n");
+    if (!call_kit_out()->over)
+        call_out_end(call_kit_out());
+}
+
+static void a_failure_and_a_retry(void)
+{
+    call_client_ask(&client, CALL_KIT_BODY);
+    for (int i = 0; i < 3 && is_asking(); i++) {
+        call_out_reply(call_kit_out(), 503, JSON, ERROR_BODY);
+        call_kit_pass(1000);
+    }
+}
+
+static void a_fallback(void)
+{
+    call_client_ask(&client, CALL_KIT_BODY);
+    if (is_asking())
+        call_out_reply(call_kit_out(), 429, JSON, ERROR_BODY);
+    call_kit_pass(1000);
+    if (is_asking())
+        call_out_reply(call_kit_out(), 200, JSON, CALL_KIT_REPLY);
+}
+
+static void a_list_of_models(void)
+{
+    call_client_begin_at(&client, "GET", "/v1/models", 0);
+}
+
+static void a_refusal_of_a_remote_store(void)
+{
+    call_kit.limits = call_kit.money = call_kit.key = REMOTE_SAYS_LATER;
+    call_client_ask(&client, CALL_KIT_BODY);
+    if (call_kit.limits_asked != NULL)
+        call_kit_answer_limits(REMOTE_SAYS_YES);
+    if (call_kit.money_asked != NULL)
+        call_kit_answer_money(REMOTE_SAYS_YES);
+    if (call_kit.key_asked != NULL)
+        call_kit_answer_key(REMOTE_SAYS_NO);
+    if (call_kit.key_asked != NULL)
+        call_kit_answer_key(REMOTE_FAILS);
+}
+
+static void free_spares(void)
+{
+    struct proxy_worker *proxy = call_kit.worker.proxy;
+
+    while (proxy->spare != NULL) {
+        struct call *call = proxy->spare;
+        proxy->spare = call->next_spare;
+        proxy->n_spare--;
+        free(call);
+    }
+}
+
+/* One life of a call, whose nth allocation fails, or that and all after it. */
+static void live_once(void (*path)(void), long nth)
+{
+    fail_at(nth);
+    path();
+    until_failure = -1;
+    if (client.call == NULL) { /* there was not even memory for the struct */
+        assert_int_equal(client.status, 0);
+    } else {
+        /* Whatever was missing: an answer, or there was none to be given yet. */
+        assert_true(client.status != 0 || client.call->in != NULL);
+        call_client_gone(&client, client.finished ? HTTP_DONE : HTTP_HANGUP);
+        call_kit_expect_released(&client);
+    }
+    free_spares();
+    call_kit_pass(600000); /* keys that were limited recover */
+}
+
+static void survive(const struct call_kit_config *config, void (*path)(void), bool persistently)
+{
+    long nth = 0;
+
+    call_kit_open(config);
+    live_once(path, -1);
+    keeps_failing = persistently;
+    do {
+        live_once(path, nth); /* makes what is made once and kept: counters of this outcome */
+        long before = live;
+        live_once(path, nth);
+        assert_int_equal(live, before);
+    } while (allocations > nth++);
+    assert_true(nth >= 2);
+    call_kit_close();
+}
+
+static void a_call_survives_each_of_its_allocations(void **state)
+{
+    const struct call_kit_config fallback = {.first = "retries: 0, fallback: [second]"};
+    const struct call_kit_config remote = {.remote = true};
+
+    (void)state;
+    need_allocator();
+    for (int persistently = 0; persistently < 2; persistently++) {
+        survive(NULL, a_stream, persistently);
+        survive(NULL, a_failure_and_a_retry, persistently);
+        survive(&fallback, a_fallback, persistently);
+        survive(NULL, a_list_of_models, persistently);
+        survive(&remote, a_refusal_of_a_remote_store, persistently);
+    }
+}
+
+static void a_request_without_memory_for_its_call_is_aborted(void **state)
+{
+    (void)state;
+    need_allocator();
+    call_kit_open(NULL);
+    fail_at(0);
+    call_client_begin(&client, -1);
+    assert_null(client.call);
+    fail_at(0);
+    assert_true(proxy_service.begin(&call_kit.worker, &client.in));
+    until_failure = -1;
+    assert_int_equal(client.aborted, 1);
+    assert_null(client.in.owner);
+    call_kit_expect_idle(NULL, 0);
+    call_kit_close();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_request_without_memory_for_its_call_is_aborted),
+        cmocka_unit_test(a_call_survives_each_of_its_allocations),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
