@@ -8,6 +8,7 @@
  * An ask that is late and has not been done yet, as the server says, is not sent on: whoever asked
  * has gone on without it, and would have to give back what it takes.
  */
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -19,12 +20,14 @@
 
 /* ---- Answering ------------------------------------------------------------------------------- */
 
-void redis_release_ask(struct redis *redis, struct redis_ask *ask)
+static void redis_release_ask(struct redis *redis, struct redis_ask *ask)
 {
+    assert(ask->is_pending); /* else it would be answered twice */
+    assert(ask->link == NULL);
     net_timer_stop(redis->loop, &ask->timer);
     resp_pool_give(&redis->pool, ask->command, ask->command_bytes);
     ask->command = NULL;
-    ask->link = NULL;
+    ask->is_pending = false;
 }
 
 static void redis_answer(struct redis *redis, struct redis_ask *ask, const struct redisReply *reply)
@@ -54,9 +57,7 @@ void redis_lose(struct redis *redis, struct redis_ask *ask, enum redis_lost lost
 static void redis_refuse(struct redis *redis, struct redis_ask *ask, enum redis_lost lost)
 {
     ask->lost = lost;
-    ask->next = NULL;
-    *redis->refused_end = ask;
-    redis->refused_end = &ask->next;
+    STAILQ_INSERT_TAIL(&redis->refused, ask, queue);
     net_loop_post(redis->loop, &redis->refuse);
 }
 
@@ -65,15 +66,13 @@ static void redis_refuse(struct redis *redis, struct redis_ask *ask, enum redis_
 static void lose_refused(void *arg)
 {
     struct redis *redis = arg;
-    struct redis_ask *ask = redis->refused;
+    struct redis_queue refused = STAILQ_HEAD_INITIALIZER(refused);
+    struct redis_ask *ask;
 
-    redis->refused = NULL;
-    redis->refused_end = &redis->refused;
-    while (ask != NULL) {
-        struct redis_ask *next = ask->next;
-
+    STAILQ_CONCAT(&refused, &redis->refused);
+    while ((ask = STAILQ_FIRST(&refused)) != NULL) {
+        STAILQ_REMOVE_HEAD(&refused, queue);
         redis_lose(redis, ask, ask->lost);
-        ask = next;
     }
 }
 
@@ -158,9 +157,7 @@ void redis_get_stats(const struct redis *redis, struct redis_stats *stats)
 
 static void again_later(struct redis *redis, struct redis_ask *ask)
 {
-    ask->next = NULL;
-    *redis->again_end = ask;
-    redis->again_end = &ask->next;
+    STAILQ_INSERT_TAIL(&redis->again, ask, queue);
     if (!net_timer_is_set(&redis->again_timer))
         net_timer_set(redis->loop, &redis->again_timer, REDIS_AGAIN_MS);
 }
@@ -177,19 +174,17 @@ static void send_on(struct redis *redis, struct redis_link *link, struct redis_a
 static void send_again(void *arg)
 {
     struct redis *redis = arg;
-    struct redis_ask *ask = redis->again;
+    struct redis_queue again = STAILQ_HEAD_INITIALIZER(again);
+    struct redis_ask *ask;
 
-    redis->again = NULL;
-    redis->again_end = &redis->again;
-    while (ask != NULL) {
-        struct redis_ask *next = ask->next;
-
+    STAILQ_CONCAT(&again, &redis->again);
+    while ((ask = STAILQ_FIRST(&again)) != NULL) {
+        STAILQ_REMOVE_HEAD(&again, queue);
         ask->asking = false;
         if (ask->is_late)
             redis_lose(redis, ask, REDIS_AWAY);
         else
             send_on(redis, link_of_slot(redis, ask->slot), ask);
-        ask = next;
     }
 }
 
@@ -330,6 +325,7 @@ static bool redis_prepare(struct redis *redis, struct redis_ask *ask, size_t byt
     redis_ask_init(ask, ask->answered, ask->late);
     net_timer_init(&ask->timer, ask_is_late, ask);
     ask->redis = redis;
+    ask->is_pending = true;
     ask->sent_at = net_loop_now(redis->loop);
     ask->command = resp_pool_take(&redis->pool, bytes);
     ask->command_bytes = bytes;
@@ -357,6 +353,7 @@ static struct redis_link *redis_admit(struct redis *redis, struct redis_ask *ask
     redis_ask_init(ask, ask->answered, ask->late);
     net_timer_init(&ask->timer, ask_is_late, ask);
     ask->redis = redis;
+    ask->is_pending = true;
     ask->sent_at = net_loop_now(redis->loop);
     redis_refuse(redis, ask, lost);
     return NULL;
@@ -503,8 +500,8 @@ enum tg_err redis_new(struct net_loop *loop, const struct redis_options *options
     redis->options = *options;
     redis->options.tls = tls_context_ref(options->tls);
     redis->stats.down_since = net_loop_now(loop);
-    redis->refused_end = &redis->refused;
-    redis->again_end = &redis->again;
+    STAILQ_INIT(&redis->refused);
+    STAILQ_INIT(&redis->again);
     random_init(&redis->random, options->seed, 0);
     resolver_init(&redis->resolver, loop, RESOLVED_MS);
     net_post_init(&redis->refuse, lose_refused, redis);
@@ -518,31 +515,21 @@ enum tg_err redis_new(struct net_loop *loop, const struct redis_options *options
     return TG_OK;
 }
 
-static void lose_waiting(struct redis *redis)
-{
-    struct redis_ask *ask = redis->again;
-
-    redis->again = NULL;
-    redis->again_end = &redis->again;
-    while (ask != NULL) {
-        struct redis_ask *next = ask->next;
-
-        redis_lose(redis, ask, REDIS_AWAY);
-        ask = next;
-    }
-}
-
 void redis_free(struct redis *redis)
 {
     if (redis == NULL)
         return;
     struct net_loop *loop = redis->loop;
+    struct redis_ask *ask;
     redis->freeing = true;
     for (size_t i = 0; i < redis->n_links; i++)
         if (redis->links[i] != NULL)
             link_end(redis->links[i]);
-    lose_waiting(redis);
-    while (redis->refused != NULL) /* also what is asked in these very answers */
+    while ((ask = STAILQ_FIRST(&redis->again)) != NULL) {
+        STAILQ_REMOVE_HEAD(&redis->again, queue);
+        redis_lose(redis, ask, REDIS_AWAY);
+    }
+    while (!STAILQ_EMPTY(&redis->refused)) /* also what is asked in these very answers */
         lose_refused(redis);
     redis_sentinel_fini(redis);
     redis_cluster_free(redis);

@@ -39,6 +39,8 @@
 #ifndef TG_REDIS_REDIS_H
 #define TG_REDIS_REDIS_H
 
+#include <sys/queue.h>
+
 #include "io/net/loop.h"
 #include "io/text/slice.h"
 #include "tollgate.h"
@@ -119,6 +121,7 @@ struct redis_ask {
     bool is_late;  /* late() has been called */
 
     /* Private from here on. */
+    bool is_pending; /* asked, and not answered yet */
     bool ours;       /* not an owner's: a probe, a question about the cluster */
     bool asking;     /* sent with ASKING before it, whose reply is skipped */
     bool text;       /* the script was sent as text */
@@ -127,7 +130,7 @@ struct redis_ask {
     uint8_t turns;   /* how often it was sent on */
     int slot;        /* of its keys; -1: any server will do */
     tg_ms queued_at; /* on the connection where it is */
-    struct redis_ask *next;
+    STAILQ_ENTRY(redis_ask) queue;
     struct redis *redis;
     struct redis_link *link; /* null: not in flight */
     struct net_timer timer;

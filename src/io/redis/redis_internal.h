@@ -30,6 +30,8 @@
 #define REDIS_FORBIDS_MS 2000 /* a server that forbids us nothing for so long is well again */
 #define REDIS_QUEUED_MAX (64u << 20) /* bytes that a connection has not taken */
 
+STAILQ_HEAD(redis_queue, redis_ask);
+
 enum link_state {
     LINK_WAITING, /* for the next try */
     LINK_RESOLVING,
@@ -72,19 +74,19 @@ struct redis_link {
     enum link_step steps[STEP_COUNT];
     size_t n_steps, step;       /* answered */
     struct resp_reader *reader; /* null: not connected */
-    struct redis_ask *first, **end;
-    size_t in_flight;
-    size_t n_late;        /* of these */
-    bool suspect;         /* one was late: until a probe went well */
-    bool unwell;          /* the server said so: the same */
-    bool cluster_is_down; /* what `unwell` is about */
-    bool plain_probe;     /* it does not understand the good one */
-    bool by_text;         /* it takes no EVALSHA: scripts go as text */
-    bool forbids;         /* it does not let us do what we must ... */
-    tg_ms forbade_at;     /* ... last at this time */
-    bool leaving;         /* takes no more, and is closed when it is empty ... */
-    bool retired;         /* ... for ever */
-    bool wanted;          /* of a cluster: it has slots */
+    struct redis_queue asks;    /* in flight, in the order of their replies */
+    size_t in_flight;           /* how many they are */
+    size_t n_late;              /* and how many of them are late */
+    bool suspect;               /* one was late: until a probe went well */
+    bool unwell;                /* the server said so: the same */
+    bool cluster_is_down;       /* what `unwell` is about */
+    bool plain_probe;           /* it does not understand the good one */
+    bool by_text;               /* it takes no EVALSHA: scripts go as text */
+    bool forbids;               /* it does not let us do what we must ... */
+    tg_ms forbade_at;           /* ... last at this time */
+    bool leaving;               /* takes no more, and is closed when it is empty ... */
+    bool retired;               /* ... for ever */
+    bool wanted;                /* of a cluster: it has slots */
     struct redis_ask probe;
     struct net_timer timer; /* by the state: next try, time to connect, next look */
     struct net_timer share; /* of one address */
@@ -125,9 +127,9 @@ struct redis {
     struct redis_link *master;                 /* of the kinds that have one */
     struct redis_sentinel sentinel;
     struct redis_cluster *cluster; /* null: not one */
-    struct redis_ask *refused, **refused_end;
+    struct redis_queue refused;    /* to be answered with null */
     struct net_post refuse;
-    struct redis_ask *again, **again_end; /* to be sent again soon */
+    struct redis_queue again; /* to be sent again soon */
     struct net_timer again_timer;
     struct net_later tell;
     bool told; /* what `changed` was told last */
@@ -151,7 +153,6 @@ void redis_note_problem(struct redis *redis, const struct redis_host *host, cons
 /* Formats a command of our own into the ask. False: no memory. */
 bool redis_write_ask(struct redis *redis, struct redis_ask *ask, const struct slice *words,
                      size_t n);
-void redis_release_ask(struct redis *redis, struct redis_ask *ask);
 
 /* ---- redis_link.c */
 

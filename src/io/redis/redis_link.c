@@ -5,6 +5,7 @@
  * serve is unwell until it answers a probe. A link whose oldest ask has waited for `patience` is
  * closed: what it owes is answered with null, and nobody knows what became of it.
  */
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -47,7 +48,7 @@ struct redis_link *link_new(struct redis *redis, enum link_kind kind, const stru
     link->place = place;
     link->kind = kind;
     link->host = *host;
-    link->end = &link->first;
+    STAILQ_INIT(&link->asks);
     link->wire = (struct wire){.loop = redis->loop, .fd = -1};
     redis_ask_init(&link->probe, probe_answered, NULL);
     net_timer_init(&link->share, NULL, NULL);
@@ -72,17 +73,16 @@ struct redis_link *link_find(struct redis *redis, const char *name, int port)
 /* All that it owes, answered with null. What is asked meanwhile finds it closed. */
 static void lose_all(struct redis_link *link)
 {
-    struct redis_ask *ask = link->first;
+    struct redis_queue asks = STAILQ_HEAD_INITIALIZER(asks);
+    struct redis_ask *ask;
 
-    link->first = NULL;
-    link->end = &link->first;
+    STAILQ_CONCAT(&asks, &link->asks);
     link->in_flight = link->n_late = 0;
-    while (ask != NULL) {
-        struct redis_ask *next = ask->next;
-
+    while ((ask = STAILQ_FIRST(&asks)) != NULL) {
+        STAILQ_REMOVE_HEAD(&asks, queue);
+        assert(ask->link == link);
         ask->link = NULL;
         redis_lose(link->redis, ask, REDIS_BROKE);
-        ask = next;
     }
 }
 
@@ -177,7 +177,8 @@ static void redis_link_look(void *arg)
             link_fail(link, link->text);
         return;
     }
-    if (link->first != NULL && now - link->first->queued_at >= options->patience) {
+    struct redis_ask *oldest = STAILQ_FIRST(&link->asks);
+    if (oldest != NULL && now - oldest->queued_at >= options->patience) {
         link_fail(link, "no answer: patience has ended");
         return;
     }
@@ -364,13 +365,12 @@ void link_send(struct redis_link *link, struct redis_ask *ask)
     static const char asking[] = "*1\r\n$6\r\nASKING\r\n";
     struct net_loop *loop = link->redis->loop;
 
+    assert(ask->is_pending && ask->link == NULL);
     ask->link = link;
-    ask->next = NULL;
     ask->text |= link->by_text && ask->script != NULL;
     ask->skip = ask->asking ? 1 : 0;
     ask->queued_at = net_loop_now(loop);
-    *link->end = ask;
-    link->end = &ask->next;
+    STAILQ_INSERT_TAIL(&link->asks, ask, queue);
     link->in_flight++;
     if (ask->is_late)
         link->n_late++;
@@ -388,7 +388,7 @@ void link_send(struct redis_link *link, struct redis_ask *ask)
 
 static void take_reply(struct redis_link *link, const struct redisReply *reply)
 {
-    struct redis_ask *ask = link->first;
+    struct redis_ask *ask = STAILQ_FIRST(&link->asks);
 
     if (ask == NULL) {
         link_fail(link, "a reply that nobody asked for");
@@ -399,13 +399,12 @@ static void take_reply(struct redis_link *link, const struct redisReply *reply)
         ask->skip--;
         return;
     }
-    link->first = ask->next;
-    if (link->first == NULL)
-        link->end = &link->first;
+    STAILQ_REMOVE_HEAD(&link->asks, queue);
     link->in_flight--;
-    if (ask->is_late)
-        link->n_late--;
+    link->n_late -= ask->is_late;
     ask->link = NULL;
+    assert((link->in_flight == 0) == STAILQ_EMPTY(&link->asks));
+    assert(link->n_late <= link->in_flight);
     redis_take_reply(link, ask, reply);
     if (link->leaving && link->in_flight == 0)
         look_again(link);
