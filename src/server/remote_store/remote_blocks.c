@@ -124,17 +124,16 @@ static bool remote_blocks_decide(const struct blocks_peek *look,
 static struct remote_blocks_ask *get_ask(struct remote_blocks *blocks,
                                          remote_blocks_decided *decided, void *context)
 {
-    struct remote_blocks_ask *ask = blocks->spare_asks;
+    struct remote_blocks_ask *ask = SLIST_FIRST(&blocks->spare_asks);
 
     if (ask)
-        blocks->spare_asks = ask->next;
+        SLIST_REMOVE_HEAD(&blocks->spare_asks, spare);
     else if (!(ask = malloc(sizeof *ask)))
         return NULL;
     ask->blocks = blocks;
     ask->root = NULL;
     ask->strict = NULL;
     ask->is_marked = false;
-    ask->next = ask->previous = NULL;
     ask->view.n = 0;
     ask->decided = decided;
     ask->context = context;
@@ -145,26 +144,7 @@ static void put_ask(struct remote_blocks_ask *ask)
 {
     for (size_t i = 0; i < ask->view.n; i++)
         ask->view.scopes[i]->pins--;
-    ask->next = ask->blocks->spare_asks;
-    ask->blocks->spare_asks = ask;
-}
-
-static void enqueue(struct root *root, struct remote_blocks_ask *ask)
-{
-    ask->root = root;
-    ask->next = NULL;
-    ask->previous = root->last;
-    *(root->last ? &root->last->next : &root->first) = ask;
-    root->last = ask;
-}
-
-static void dequeue(struct remote_blocks_ask *ask)
-{
-    struct root *root = ask->root;
-
-    *(ask->previous ? &ask->previous->next : &root->first) = ask->next;
-    *(ask->next ? &ask->next->previous : &root->last) = ask->previous;
-    ask->next = ask->previous = NULL;
+    SLIST_INSERT_HEAD(&ask->blocks->spare_asks, ask, spare);
 }
 
 static struct remote_blocks_ask *wait(struct remote_blocks *blocks, const struct claim_view *view,
@@ -177,7 +157,8 @@ static struct remote_blocks_ask *wait(struct remote_blocks *blocks, const struct
     ask->view = *view;
     for (size_t i = 0; i < view->n; i++)
         view->scopes[i]->pins++;
-    enqueue(view->scopes[0]->root, ask);
+    ask->root = view->scopes[0]->root;
+    TAILQ_INSERT_TAIL(&ask->root->waiting, ask, waiting);
     blocks->stats.waited++;
     return ask;
 }
@@ -189,16 +170,18 @@ static struct remote_blocks_ask *wait(struct remote_blocks *blocks, const struct
 
 static void mark_all(struct root *root)
 {
-    for (struct remote_blocks_ask *ask = root->first; ask; ask = ask->next)
+    struct remote_blocks_ask *ask;
+
+    TAILQ_FOREACH(ask, &root->waiting, waiting)
         ask->is_marked = true;
 }
 
 static struct remote_blocks_ask *next_marked(struct root *root)
 {
-    struct remote_blocks_ask *ask = root->first;
+    struct remote_blocks_ask *ask = TAILQ_FIRST(&root->waiting);
 
     while (ask && !ask->is_marked)
-        ask = ask->next;
+        ask = TAILQ_NEXT(ask, waiting);
     if (ask)
         ask->is_marked = false;
     return ask;
@@ -220,7 +203,7 @@ static void remote_blocks_give_up(struct root *root)
 
     mark_all(root);
     while ((ask = next_marked(root)) != NULL) {
-        dequeue(ask);
+        TAILQ_REMOVE(&root->waiting, ask, waiting);
         end_ask(ask, TG_ERR_STORE, NULL, NULL);
     }
 }
@@ -236,7 +219,7 @@ static void serve(struct remote_blocks *blocks, struct root *root, tg_ms now)
         struct blocks_peek look = {&ask->view, now, true, &axes};
         if (!remote_blocks_decide(&look, &charge))
             continue;
-        dequeue(ask);
+        TAILQ_REMOVE(&root->waiting, ask, waiting);
         blocks->stats.decisions++;
         root->decided++;
         end_ask(ask, TG_OK, &axes, &charge);
@@ -257,14 +240,18 @@ void blocks_returned(struct remote_blocks *blocks, struct root *root)
 
 void blocks_release(struct root *root, tg_ms now)
 {
-    for (struct scope *scope = root->scopes; scope; scope = scope->next_of_root)
+    struct scope *scope;
+
+    LIST_FOREACH(scope, &root->scopes, of_root)
         for (size_t i = 0; i < scope->n; i++)
             credit_return(&scope->credits[i], scope->credits[i].units, now);
 }
 
 static bool owes(const struct root *root)
 {
-    for (const struct scope *scope = root->scopes; scope; scope = scope->next_of_root)
+    const struct scope *scope;
+
+    LIST_FOREACH(scope, &root->scopes, of_root)
         for (size_t i = 0; i < scope->n; i++)
             if (scope->credits[i].back > 0 || scope->credits[i].debt > 0)
                 return true;
@@ -279,7 +266,7 @@ void blocks_landed(struct remote_blocks *blocks, struct root *root, bool fine, t
         remote_blocks_give_up(root);
     if (root->returning)
         blocks_release(root, now);
-    if (root->first || (fine && root->returning && owes(root)))
+    if (!TAILQ_EMPTY(&root->waiting) || (fine && root->returning && owes(root)))
         lease_ask(blocks, root, now);
     if (root->returning && !root->flight)
         blocks_returned(blocks, root);
@@ -416,7 +403,7 @@ void remote_blocks_cancel(struct remote_blocks_ask *ask)
     if (ask->strict)
         remote_limits_cancel(ask->strict);
     else
-        dequeue(ask);
+        TAILQ_REMOVE(&ask->root->waiting, ask, waiting);
     put_ask(ask);
 }
 
@@ -454,12 +441,13 @@ void remote_blocks_free(struct remote_blocks *blocks)
 {
     if (!blocks)
         return;
-    for (struct remote_blocks_ask *ask = blocks->spare_asks, *next; ask; ask = next) {
-        next = ask->next;
+    for (struct remote_blocks_ask *ask = SLIST_FIRST(&blocks->spare_asks), *next; ask; ask = next) {
+        next = SLIST_NEXT(ask, spare);
         free(ask);
     }
-    for (struct flight *flight = blocks->spare_flights, *next; flight; flight = next) {
-        next = flight->next_spare;
+    for (struct flight *flight = SLIST_FIRST(&blocks->spare_flights), *next; flight;
+         flight = next) {
+        next = SLIST_NEXT(flight, spare);
         free(flight);
     }
     book_fini(blocks);
@@ -475,4 +463,5 @@ void remote_blocks_set_holders(struct remote_blocks *blocks, size_t n)
 void remote_blocks_get_stats(const struct remote_blocks *blocks, struct remote_blocks_stats *stats)
 {
     *stats = blocks->stats;
+    stats->scopes = blocks->scope_table.n;
 }

@@ -5,8 +5,10 @@
  * other limits to the same name. Then the old one gives back what it has, and is freed with the
  * last who points to it.
  */
-#define XXH_INLINE_ALL
+#include <assert.h>
 #include <stdlib.h>
+
+#define XXH_INLINE_ALL
 #include <xxhash.h>
 
 #include "lib/core/num.h"
@@ -14,84 +16,49 @@
 
 static const tg_ms FORGOTTEN_AFTER = 60000, SWEEP_EVERY = 10000;
 
-enum { BUCKETS_FIRST = 256 };
-
-/* ---- the tables ---- */
-
 static uint64_t remote_blocks_book_hash_of(struct slice text, uint64_t seed)
 {
     return XXH3_64bits_withSeed(text.at, text.n, seed);
 }
 
-/* Twice as many buckets, once there are as many scopes or roots. Without memory the chains grow. */
-static void remote_blocks_book_grow(struct remote_blocks *blocks)
+/* Takes an item out of a table that it is in. */
+static void book_remove(struct hash_table *table, uint64_t hash, const void *item)
 {
-    size_t most = blocks->stats.scopes > blocks->n_roots ? blocks->stats.scopes : blocks->n_roots;
-    size_t n = blocks->n_buckets ? blocks->n_buckets * 2 : BUCKETS_FIRST;
+    struct hash_slot *slot = hash_table_find(table, hash);
 
-    if (most < blocks->n_buckets)
-        return;
-    struct root **roots = calloc(n, sizeof(struct root *));
-    struct scope **scopes = calloc(n, sizeof(struct scope *));
-    if (!roots || !scopes) {
-        free(roots);
-        free(scopes);
-        return;
-    }
-    for (size_t i = 0; i < blocks->n_buckets; i++) {
-        for (struct root *root = blocks->root_buckets[i], *next; root; root = next) {
-            next = root->next;
-            root->next = roots[root->hash & (n - 1)];
-            roots[root->hash & (n - 1)] = root;
-        }
-        for (struct scope *scope = blocks->scope_buckets[i], *next; scope; scope = next) {
-            next = scope->next;
-            scope->next = scopes[scope->hash & (n - 1)];
-            scopes[scope->hash & (n - 1)] = scope;
-        }
-    }
-    free(blocks->root_buckets);
-    free(blocks->scope_buckets);
-    blocks->root_buckets = roots;
-    blocks->scope_buckets = scopes;
-    blocks->n_buckets = n;
-}
-
-static struct scope **scope_bucket(const struct remote_blocks *blocks, uint64_t hash)
-{
-    return &blocks->scope_buckets[hash & (blocks->n_buckets - 1)];
-}
-
-static struct root **root_bucket(const struct remote_blocks *blocks, uint64_t hash)
-{
-    return &blocks->root_buckets[hash & (blocks->n_buckets - 1)];
+    while (slot && slot->item != item)
+        slot = hash_table_find_next(table, slot);
+    assert(slot != NULL);
+    hash_table_remove(table, slot);
 }
 
 /* ---- roots ---- */
 
 static struct root *find_root(const struct remote_blocks *blocks, struct slice name, uint64_t hash)
 {
-    struct root *root = blocks->n_buckets ? *root_bucket(blocks, hash) : NULL;
+    struct hash_slot *slot = hash_table_find(&blocks->root_table, hash);
 
-    while (root && !(root->hash == hash && slice_equal(root->name, name)))
-        root = root->next;
-    return root;
+    for (; slot; slot = hash_table_find_next(&blocks->root_table, slot))
+        if (slice_equal(((struct root *)slot->item)->name, name))
+            return slot->item;
+    return NULL;
 }
 
 static struct root *make_root(struct remote_blocks *blocks, struct slice name, uint64_t hash,
                               tg_ms now)
 {
-    struct root *root = malloc(sizeof *root + name.n + 1);
+    struct root *root;
 
-    if (!root)
+    if (hash_table_reserve(&blocks->root_table, blocks->root_table.n + 1) != TG_OK ||
+        !(root = malloc(sizeof *root + name.n + 1)))
         return NULL;
     char *text = (char *)(root + 1);
     *root = (struct root){.hash = hash, .paced_at = now, .name = {text, name.n}};
     if (name.n > 0)
         memcpy(text, name.at, name.n);
-    root->next = *root_bucket(blocks, hash);
-    *root_bucket(blocks, hash) = root;
-    blocks->n_roots++;
+    LIST_INIT(&root->scopes);
+    TAILQ_INIT(&root->waiting);
+    hash_table_insert(&blocks->root_table, hash)->item = root;
     return root;
 }
 
@@ -105,23 +72,18 @@ tg_ms root_time(const struct root *root, tg_ms now)
 
 void book_activate(struct remote_blocks *blocks, struct root *root)
 {
-    if (root->from_active)
+    if (root->is_active)
         return;
-    root->next_active = blocks->active;
-    root->from_active = &blocks->active;
-    if (blocks->active)
-        blocks->active->from_active = &root->next_active;
-    blocks->active = root;
+    LIST_INSERT_HEAD(&blocks->active, root, active);
+    root->is_active = true;
 }
 
 void book_deactivate(struct root *root)
 {
-    if (!root->from_active)
+    if (!root->is_active)
         return;
-    *root->from_active = root->next_active;
-    if (root->next_active)
-        root->next_active->from_active = root->from_active;
-    root->from_active = NULL;
+    LIST_REMOVE(root, active);
+    root->is_active = false;
 }
 
 /* ---- scopes ---- */
@@ -148,12 +110,14 @@ static bool same_limits(const struct scope *scope, const struct remote_scope *wa
 static struct scope *find_scope(const struct remote_blocks *blocks, struct slice root,
                                 const struct remote_scope *wanted, uint64_t hash)
 {
-    struct scope *scope = blocks->n_buckets ? *scope_bucket(blocks, hash) : NULL;
+    struct hash_slot *slot = hash_table_find(&blocks->scope_table, hash);
 
-    for (; scope; scope = scope->next)
-        if (scope->hash == hash && slice_equal(scope->key, wanted->key) &&
-            slice_equal(scope->name, wanted->name) && slice_equal(scope->root->name, root))
+    for (; slot; slot = hash_table_find_next(&blocks->scope_table, slot)) {
+        struct scope *scope = slot->item;
+        if (slice_equal(scope->key, wanted->key) && slice_equal(scope->name, wanted->name) &&
+            slice_equal(scope->root->name, root))
             return scope;
+    }
     return NULL;
 }
 
@@ -163,20 +127,11 @@ static void free_scope(struct scope *scope)
     free(scope);
 }
 
-/* Out of the table; it stays with its root until it has given back what it had. */
-static void unfind(struct remote_blocks *blocks, struct scope *scope)
-{
-    struct scope **at = scope_bucket(blocks, scope->hash);
-
-    while (*at != scope)
-        at = &(*at)->next;
-    *at = scope->next;
-    blocks->stats.scopes--;
-}
-
+/* Nobody finds it any more; it stays with its root until it has returned what it had. */
 static void retire(struct remote_blocks *blocks, struct scope *scope, tg_ms now)
 {
-    unfind(blocks, scope);
+    assert(!scope->retired);
+    book_remove(&blocks->scope_table, scope->hash, scope);
     scope->retired = true;
     for (size_t i = 0; i < scope->n; i++)
         credit_return(&scope->credits[i], scope->credits[i].units, now);
@@ -226,9 +181,10 @@ static enum tg_err make_scope(struct remote_blocks *blocks, struct root *root,
 
     if (wanted->n < 1 || wanted->n > TG_LIMITS_MAX)
         return TG_ERR_INVALID;
-    if (blocks->stats.scopes >= options->max_scopes)
+    if (blocks->scope_table.n >= options->max_scopes)
         return TG_ERR_FULL;
-    if (!(scope = new_scope(root, wanted, hash)))
+    if (hash_table_reserve(&blocks->scope_table, blocks->scope_table.n + 1) != TG_OK ||
+        !(scope = new_scope(root, wanted, hash)))
         return TG_ERR_MEMORY;
     for (size_t i = 0; i < wanted->n; i++) {
         scope->given[i] = wanted->limits[i];
@@ -240,11 +196,8 @@ static enum tg_err make_scope(struct remote_blocks *blocks, struct root *root,
         free_scope(scope);
         return err;
     }
-    scope->next = *scope_bucket(blocks, hash);
-    *scope_bucket(blocks, hash) = scope;
-    scope->next_of_root = root->scopes;
-    root->scopes = scope;
-    blocks->stats.scopes++;
+    hash_table_insert(&blocks->scope_table, hash)->item = scope;
+    LIST_INSERT_HEAD(&root->scopes, scope, of_root);
     *made = scope;
     return TG_OK;
 }
@@ -265,9 +218,6 @@ static enum tg_err find_or_make(struct remote_blocks *blocks, struct slice name,
     }
     if (scope)
         retire(blocks, scope, now);
-    remote_blocks_book_grow(blocks);
-    if (!blocks->n_buckets)
-        return TG_ERR_MEMORY;
     struct root *root = find_root(blocks, name, root_hash);
     if (!root && !(root = make_root(blocks, name, root_hash, now)))
         return TG_ERR_MEMORY;
@@ -333,22 +283,21 @@ static bool is_empty(const struct scope *scope)
  * anything. */
 static bool sweep_root(struct remote_blocks *blocks, struct root *root, tg_ms now)
 {
-    bool busy = root->flight || root->first || root->returning;
+    bool busy = root->flight || !TAILQ_EMPTY(&root->waiting) || root->returning;
 
-    for (struct scope **at = &root->scopes, *scope; (scope = *at) != NULL;) {
+    for (struct scope *scope = LIST_FIRST(&root->scopes), *next; scope; scope = next) {
+        next = LIST_NEXT(scope, of_root);
         bool old = scope->retired || now - scope->used_at > FORGOTTEN_AFTER;
         for (size_t i = 0; i < scope->n; i++)
             credit_expire(&scope->credits[i], now);
         if (!is_empty(scope)) {
             busy = true;
         } else if (old && !root->flight) {
-            *at = scope->next_of_root;
+            LIST_REMOVE(scope, of_root);
             if (!scope->retired)
-                unfind(blocks, scope);
+                book_remove(&blocks->scope_table, scope->hash, scope);
             free_scope(scope);
-            continue;
         }
-        at = &scope->next_of_root;
     }
     return busy;
 }
@@ -358,35 +307,34 @@ void book_sweep(struct remote_blocks *blocks, tg_ms now)
     if (now - blocks->swept_at < SWEEP_EVERY)
         return;
     blocks->swept_at = now;
-    for (size_t i = 0; i < blocks->n_buckets; i++) {
-        for (struct root **at = &blocks->root_buckets[i], *root; (root = *at) != NULL;) {
-            bool busy = sweep_root(blocks, root, now);
-            if (!busy)
-                book_deactivate(root);
-            if (busy || root->scopes) {
-                at = &root->next;
-                continue;
-            }
-            *at = root->next;
-            blocks->n_roots--;
-            free(root);
+    for (struct hash_slot *slot = hash_table_first(&blocks->root_table); slot;) {
+        struct root *root = slot->item;
+        bool busy = sweep_root(blocks, root, now);
+        if (!busy)
+            book_deactivate(root);
+        if (busy || !LIST_EMPTY(&root->scopes)) {
+            slot = hash_table_after(&blocks->root_table, slot);
+            continue;
         }
+        hash_table_remove(&blocks->root_table, slot);
+        free(root);
+        slot = hash_table_at_or_after(&blocks->root_table, slot);
     }
 }
 
 void book_fini(struct remote_blocks *blocks)
 {
-    for (size_t i = 0; i < blocks->n_buckets; i++) {
-        for (struct root *root = blocks->root_buckets[i], *next; root; root = next) {
-            for (struct scope *scope = root->scopes, *other; scope; scope = other) {
-                other = scope->next_of_root;
-                free_scope(scope);
-            }
-            next = root->next;
-            free(root->flight); /* one that was in doubt */
-            free(root);
+    struct hash_slot *slot = hash_table_first(&blocks->root_table);
+
+    for (; slot; slot = hash_table_after(&blocks->root_table, slot)) {
+        struct root *root = slot->item;
+        for (struct scope *scope = LIST_FIRST(&root->scopes), *next; scope; scope = next) {
+            next = LIST_NEXT(scope, of_root);
+            free_scope(scope);
         }
+        free(root->flight); /* one that was in doubt */
+        free(root);
     }
-    free(blocks->root_buckets);
-    free(blocks->scope_buckets);
+    hash_table_fini(&blocks->root_table);
+    hash_table_fini(&blocks->scope_table);
 }

@@ -19,7 +19,10 @@
 #ifndef TG_REMOTE_STORE_REMOTE_BLOCKS_INTERNAL_H
 #define TG_REMOTE_STORE_REMOTE_BLOCKS_INTERNAL_H
 
+#include <sys/queue.h>
+
 #include "lib/core/decision.h"
+#include "lib/core/hash_table.h"
 #include "server/remote_store/remote_blocks.h"
 #include "server/remote_store/remote_blocks_credit.h"
 #include "server/remote_store/remote_limits_codec.h"
@@ -27,35 +30,34 @@
 enum { FLIGHT_MAX = 32 /* limits of one command */ };
 
 struct scope {
-    struct scope *next; /* in its bucket */
-    struct scope *next_of_root;
+    LIST_ENTRY(scope) of_root;
     struct root *root;
     uint64_t hash;
     tg_ms used_at;
-    unsigned pins;
-    bool retired; /* its limits have changed: nobody finds it any more */
+    unsigned pins; /* asks and flights that point here */
+    bool retired;  /* its limits have changed: nobody finds it any more */
     struct limits_codec words;
-    struct slice name, key; /* these lie behind it, and the next, too */
+    struct slice name, key; /* stored behind the credits, and so are the limits: */
     struct tg_limit *given;
     size_t n;
     struct credit credits[];
 };
 
 struct root {
-    struct root *next; /* in its bucket */
     uint64_t hash;
-    struct scope *scopes;
-    struct root *next_active, **from_active; /* of those that hold or owe something; null: not */
-    struct remote_blocks_ask *first, *last;  /* that wait */
+    LIST_HEAD(, scope) scopes;
+    LIST_ENTRY(root) active; /* while it holds or owes something */
+    bool is_active;
+    TAILQ_HEAD(, remote_blocks_ask) waiting; /* for a block, the oldest first */
     struct flight *flight;                   /* null: none */
     uint64_t decided;                        /* decisions since paced_at */
-    double pace;                             /* of decisions, a ms */
+    double pace;                             /* decisions a ms */
     tg_ms paced_at;
-    tg_ms ahead; /* what Redis' clock is ahead of ours, at least */
+    tg_ms ahead; /* how far Redis' clock is ahead of ours, at least */
     tg_ms ahead_at;
     bool knows_time;
     bool returning;    /* everything is to be given back */
-    struct slice name; /* lies behind it */
+    struct slice name; /* stored behind it */
 };
 
 /* One limit in a command. */
@@ -71,7 +73,7 @@ struct flight {
     struct redis_ask ask;
     struct remote_blocks *blocks;
     struct root *root;
-    struct flight *next_spare;
+    SLIST_ENTRY(flight) spare;
     uint64_t number;
     tg_ms sent_at; /* at first */
     bool is_late;
@@ -92,7 +94,10 @@ struct claim_view {
 struct remote_blocks_ask {
     struct remote_blocks *blocks;
     struct root *root;
-    struct remote_blocks_ask *next, *previous;
+    union {
+        TAILQ_ENTRY(remote_blocks_ask) waiting; /* of its root, if `strict` is null */
+        SLIST_ENTRY(remote_blocks_ask) spare;
+    };
     struct remote_limits_ask *strict; /* null: it waits for a block */
     bool is_marked;                   /* to be looked at when a command has landed */
     struct claim_view view;
@@ -106,19 +111,17 @@ struct remote_blocks {
     char holder[64]; /* "": none */
     int64_t holders;
 
-    struct root **root_buckets;
-    struct scope **scope_buckets;
-    size_t n_buckets; /* of each; a power of two */
-    size_t n_roots;
+    struct hash_table root_table;
+    struct hash_table scope_table; /* without those that are retired */
     uint64_t seed;
     tg_ms swept_at;
-    struct root *active;
+    LIST_HEAD(, root) active;
 
-    struct remote_blocks_ask *spare_asks;
-    struct flight *spare_flights;
+    SLIST_HEAD(, remote_blocks_ask) spare_asks;
+    SLIST_HEAD(, flight) spare_flights;
     uint64_t flights; /* the last number */
     char *said;       /* room for the name of what Redis said last to a root */
-    size_t said_room;
+    size_t said_capacity;
     size_t n_returning;
     void (*returned)(void *context);
     void *returned_context;

@@ -16,6 +16,7 @@
 
 #include "io/redis/redis_internal.h"
 #include "io/redis/resp.h"
+#include "lib/core/array.h"
 #include "lib/core/container_of.h"
 #include "lib/core/num.h"
 #include "server/remote_store/remote_blocks_internal.h"
@@ -68,7 +69,9 @@ static void add_need(struct wish *wish, int64_t units)
 
 static void wish_for_waiting(struct wishes *wishes, const struct root *root, tg_ms now)
 {
-    for (const struct remote_blocks_ask *ask = root->first; ask; ask = ask->next)
+    const struct remote_blocks_ask *ask;
+
+    TAILQ_FOREACH(ask, &root->waiting, waiting)
         for (size_t s = 0; s < ask->view.n; s++)
             for (size_t i = 0; i < ask->view.scopes[s]->n; i++) {
                 struct scope *scope = ask->view.scopes[s];
@@ -95,7 +98,9 @@ static bool may_lease(const struct scope *scope, const struct credit *credit, tg
 /* Others that would have to ask soon go along, and what is to be told. */
 static void wish_for_more(struct wishes *wishes, const struct root *root, tg_ms now)
 {
-    for (struct scope *scope = root->scopes; scope; scope = scope->next_of_root)
+    struct scope *scope;
+
+    LIST_FOREACH(scope, &root->scopes, of_root)
         for (size_t i = 0; i < scope->n; i++) {
             struct credit *credit = &scope->credits[i];
             credit_expire(credit, now);
@@ -160,14 +165,9 @@ static const char *name_of_said(struct remote_blocks *blocks, const struct fligh
 
     if (blocks->holder[0] == '\0')
         return NULL;
-    if (bytes > blocks->said_room) {
-        char *said = realloc(blocks->said, bytes);
-        if (!said)
-            return NULL;
-        blocks->said = said;
-        blocks->said_room = bytes;
-    }
-    snprintf(blocks->said, blocks->said_room, "%s:block:%.*s:%s", blocks->prefix, (int)tag.n,
+    if (!array_reserve(&blocks->said, &blocks->said_capacity, bytes))
+        return NULL;
+    snprintf(blocks->said, blocks->said_capacity, "%s:block:%.*s:%s", blocks->prefix, (int)tag.n,
              tag.at, blocks->holder);
     return blocks->said;
 }
@@ -216,10 +216,10 @@ static void late(struct redis_ask *ask);
 
 static struct flight *get_flight(struct remote_blocks *blocks)
 {
-    struct flight *flight = blocks->spare_flights;
+    struct flight *flight = SLIST_FIRST(&blocks->spare_flights);
 
     if (flight)
-        blocks->spare_flights = flight->next_spare;
+        SLIST_REMOVE_HEAD(&blocks->spare_flights, spare);
     else if (!(flight = malloc(sizeof *flight)))
         return NULL;
     flight->blocks = blocks;
@@ -390,8 +390,7 @@ static void land(struct flight *flight, bool fine, tg_ms now)
     root->flight = NULL;
     blocks_landed(blocks, root, fine, now);
     forget_shortness(flight);
-    flight->next_spare = blocks->spare_flights;
-    blocks->spare_flights = flight;
+    SLIST_INSERT_HEAD(&blocks->spare_flights, flight, spare);
 }
 
 /* Whether it is known that nothing was done: it was never sent, or a server that could not serve

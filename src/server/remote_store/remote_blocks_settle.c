@@ -97,11 +97,13 @@ static void tidy_scope(struct scope *scope, tg_ms now, struct rest *rest)
 
 void remote_blocks_tick(struct remote_blocks *blocks, tg_ms now)
 {
-    for (struct root *root = blocks->active, *next; root; root = next) {
-        struct rest rest = {.holds = root->flight || root->first || root->returning};
-        next = root->next_active;
+    for (struct root *root = LIST_FIRST(&blocks->active), *next; root; root = next) {
+        bool busy = root->flight || !TAILQ_EMPTY(&root->waiting) || root->returning;
+        struct rest rest = {.holds = busy};
+        struct scope *scope;
+        next = LIST_NEXT(root, active);
         lease_ask_again(blocks, root, now);
-        for (struct scope *scope = root->scopes; scope; scope = scope->next_of_root)
+        LIST_FOREACH(scope, &root->scopes, of_root)
             tidy_scope(scope, now, &rest);
         if (rest.tells)
             lease_ask(blocks, root, now);
@@ -117,8 +119,8 @@ void remote_blocks_return(struct remote_blocks *blocks, tg_ms now, void (*done)(
     blocks->returned = done;
     blocks->returned_context = context;
     blocks->n_returning = 1; /* this loop */
-    for (struct root *root = blocks->active, *next; root; root = next) {
-        next = root->next_active;
+    for (struct root *root = LIST_FIRST(&blocks->active), *next; root; root = next) {
+        next = LIST_NEXT(root, active);
         blocks_release(root, now);
         blocks->n_returning += !root->returning;
         root->returning = true;

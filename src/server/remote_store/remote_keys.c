@@ -15,9 +15,11 @@
  */
 #include "server/remote_store/remote_keys.h"
 
+#include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/queue.h>
 
 #include "lib/core/container_of.h"
 #include "lib/core/num.h"
@@ -36,7 +38,7 @@ struct remote_key {
     struct remote_keys *keys;
     enum key_state state;
     bool ask_flies, renewal_flies;
-    struct remote_key *next, *previous; /* of those that are renewed; next: of the spare ones */
+    TAILQ_ENTRY(remote_key) list; /* of the object: in one of the three, or in none */
     tg_ms renewed_at;
     remote_keys_decided *decided;
     void *context;
@@ -52,14 +54,16 @@ struct remote_key {
     char names[NAMES_BYTES];
 };
 
+TAILQ_HEAD(key_list, remote_key);
+
 struct remote_keys {
     struct remote_keys_options options;
-    struct net_timer timer;          /* of the next renewal */
-    struct remote_key *first, *last; /* that are held, the longest not renewed first */
-    struct remote_key *spare;
-    struct remote_key *unsaid; /* given back, and Redis does not know */
-    struct net_timer again;    /* of these */
-    struct suspension *suspensions;
+    struct net_timer timer; /* of the next renewal */
+    struct key_list held;   /* the one whose renewal is longest ago first */
+    struct key_list spare;  /* memory to be used again */
+    struct key_list unsent; /* released, and Redis does not know */
+    struct net_timer again; /* sends the unsent */
+    LIST_HEAD(, suspension) suspensions;
     size_t n;
     uint64_t last_id;
     char prefix[160];
@@ -70,7 +74,7 @@ struct remote_keys {
 struct suspension {
     struct redis_ask ask;
     struct remote_keys *keys;
-    struct suspension *next;
+    LIST_ENTRY(suspension) list;
     char name[NAMES_BYTES];
 };
 
@@ -108,17 +112,16 @@ static void renew_answered(struct redis_ask *ask, const struct redisReply *reply
 
 static struct remote_key *get_spare(struct remote_keys *keys)
 {
-    struct remote_key *key = keys->spare;
+    struct remote_key *key = TAILQ_FIRST(&keys->spare);
 
     if (key)
-        keys->spare = key->next;
+        TAILQ_REMOVE(&keys->spare, key, list);
     else
         key = malloc(sizeof *key);
     if (!key)
         return NULL;
     key->keys = keys;
     key->ask_flies = key->renewal_flies = false;
-    key->next = key->previous = NULL;
     keys->n++;
     return key;
 }
@@ -130,8 +133,8 @@ static void put_spare(struct remote_key *key)
 
     if (key->ask_flies || key->renewal_flies)
         return;
-    key->next = keys->spare;
-    keys->spare = key;
+    assert(keys->n > 0);
+    TAILQ_INSERT_HEAD(&keys->spare, key, list);
     keys->n--;
 }
 
@@ -190,24 +193,12 @@ static struct remote_key *of_renewal(struct redis_ask *ask)
     return container_of(ask, struct remote_key, renewal);
 }
 
-static void unlist(struct remote_key *key)
-{
-    struct remote_keys *keys = key->keys;
-
-    *(key->previous ? &key->previous->next : &keys->first) = key->next;
-    *(key->next ? &key->next->previous : &keys->last) = key->previous;
-    key->next = key->previous = NULL;
-}
-
 static void list_last(struct remote_key *key)
 {
     struct remote_keys *keys = key->keys;
 
     key->renewed_at = net_loop_now(keys->options.loop);
-    key->previous = keys->last;
-    key->next = NULL;
-    *(keys->last ? &keys->last->next : &keys->first) = key;
-    keys->last = key;
+    TAILQ_INSERT_TAIL(&keys->held, key, list);
 }
 
 static tg_ms renew_every(const struct remote_keys *keys)
@@ -217,9 +208,9 @@ static tg_ms renew_every(const struct remote_keys *keys)
 
 static void set_timer(struct remote_keys *keys)
 {
-    if (!keys->first || net_timer_is_set(&keys->timer))
+    if (TAILQ_EMPTY(&keys->held) || net_timer_is_set(&keys->timer))
         return;
-    tg_ms at = keys->first->renewed_at + renew_every(keys);
+    tg_ms at = TAILQ_FIRST(&keys->held)->renewed_at + renew_every(keys);
     net_timer_set(keys->options.loop, &keys->timer,
                   num_max(at - net_loop_now(keys->options.loop), 1));
 }
@@ -244,10 +235,10 @@ static void renew_due(void *arg)
 {
     struct remote_keys *keys = arg;
     tg_ms due = net_loop_now(keys->options.loop) - renew_every(keys);
+    struct remote_key *key;
 
-    while (keys->first && keys->first->renewed_at <= due) {
-        struct remote_key *key = keys->first;
-        unlist(key);
+    while ((key = TAILQ_FIRST(&keys->held)) != NULL && key->renewed_at <= due) {
+        TAILQ_REMOVE(&key->keys->held, key, list);
         list_last(key);
         renew(key);
     }
@@ -277,8 +268,7 @@ static void give_answered(struct redis_ask *ask, const struct redisReply *reply)
         put_spare(key);
         return;
     }
-    key->next = keys->unsaid;
-    keys->unsaid = key;
+    TAILQ_INSERT_HEAD(&keys->unsent, key, list);
     if (!net_timer_is_set(&keys->again))
         net_timer_set(keys->options.loop, &keys->again, AGAIN);
 }
@@ -319,11 +309,12 @@ static void send_back(struct remote_key *key)
 static void send_again(void *arg)
 {
     struct remote_keys *keys = arg;
-    struct remote_key *key = keys->unsaid, *next;
+    struct key_list unsent = TAILQ_HEAD_INITIALIZER(unsent);
+    struct remote_key *key;
 
-    keys->unsaid = NULL;
-    for (; key; key = next) {
-        next = key->next;
+    TAILQ_CONCAT(&unsent, &keys->unsent, list);
+    while ((key = TAILQ_FIRST(&unsent)) != NULL) {
+        TAILQ_REMOVE(&unsent, key, list);
         send_back(key);
     }
 }
@@ -341,7 +332,7 @@ static void give(struct remote_key *key, const struct tg_key_report *report,
 void remote_keys_give(struct remote_key *key, const struct tg_key_report *report,
                       const struct tg_key_ending *ending)
 {
-    unlist(key);
+    TAILQ_REMOVE(&key->keys->held, key, list);
     give(key, report, ending);
 }
 
@@ -495,12 +486,9 @@ void remote_keys_tell(struct remote_keys *keys, const struct tg_key_terms *terms
 static void suspended(struct redis_ask *ask, const struct redisReply *reply)
 {
     struct suspension *done = container_of(ask, struct suspension, ask);
-    struct suspension **at = &done->keys->suspensions;
 
     (void)reply;
-    while (*at != done)
-        at = &(*at)->next;
-    *at = done->next;
+    LIST_REMOVE(done, list);
     free(done);
 }
 
@@ -523,8 +511,7 @@ void remote_keys_suspend(struct remote_keys *keys, const char *provider, const c
         return;
     }
     suspension->keys = keys;
-    suspension->next = keys->suspensions;
-    keys->suspensions = suspension;
+    LIST_INSERT_HEAD(&keys->suspensions, suspension, list);
     redis_ask_init(&suspension->ask, suspended, NULL);
     redis_command(keys->options.redis, &suspension->ask, is_suspended ? set : del,
                   is_suspended ? 5 : 2, 1);
@@ -553,14 +540,17 @@ enum tg_err remote_keys_new(const struct remote_keys_options *options, struct re
     }
     net_timer_init(&keys->timer, renew_due, keys);
     net_timer_init(&keys->again, send_again, keys);
+    TAILQ_INIT(&keys->held);
+    TAILQ_INIT(&keys->spare);
+    TAILQ_INIT(&keys->unsent);
     *made = keys;
     return TG_OK;
 }
 
-static void free_list(struct remote_key *key)
+static void free_list(struct key_list *list)
 {
-    for (struct remote_key *next; key; key = next) {
-        next = key->next;
+    for (struct remote_key *key = TAILQ_FIRST(list), *next; key; key = next) {
+        next = TAILQ_NEXT(key, list);
         free(key);
     }
 }
@@ -571,9 +561,9 @@ void remote_keys_free(struct remote_keys *keys)
         return;
     net_timer_stop(keys->options.loop, &keys->timer);
     net_timer_stop(keys->options.loop, &keys->again);
-    free_list(keys->first);
-    free_list(keys->spare);
-    free_list(keys->unsaid);
+    free_list(&keys->held);
+    free_list(&keys->spare);
+    free_list(&keys->unsent);
     free(keys);
 }
 

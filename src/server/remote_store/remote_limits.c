@@ -7,6 +7,7 @@
  */
 #include "server/remote_store/remote_limits.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 #include "lib/core/num.h"
@@ -41,6 +42,7 @@ enum tg_err remote_limits_new(const struct remote_limits_options *options,
         free(made);
         return TG_ERR_MEMORY;
     }
+    TAILQ_INIT(&made->pool);
     made->redis = options->redis;
     made->loop = options->redis->loop;
     limits_tell_init(made);
@@ -55,8 +57,8 @@ void remote_limits_free(struct remote_limits *limits)
     if (limits == NULL)
         return;
     limits_tell_fini(limits);
-    for (struct remote_limits_ask *ask = limits->pool, *next; ask != NULL; ask = next) {
-        next = ask->next;
+    for (struct remote_limits_ask *ask = TAILQ_FIRST(&limits->pool), *next; ask; ask = next) {
+        next = TAILQ_NEXT(ask, list);
         limits_codec_fini(&ask->words);
         free(ask);
     }
@@ -69,17 +71,17 @@ void remote_limits_free(struct remote_limits *limits)
 
 void limits_put_back(struct remote_limits_ask *ask)
 {
-    ask->next = ask->limits->pool;
-    ask->limits->pool = ask;
+    assert(ask->limits->in_flight > ask->limits->waiting);
+    TAILQ_INSERT_HEAD(&ask->limits->pool, ask, list);
     ask->limits->in_flight--;
 }
 
 static struct remote_limits_ask *get_ask(struct remote_limits *limits)
 {
-    struct remote_limits_ask *ask = limits->pool;
+    struct remote_limits_ask *ask = TAILQ_FIRST(&limits->pool);
 
     if (ask != NULL) {
-        limits->pool = ask->next;
+        TAILQ_REMOVE(&limits->pool, ask, list);
     } else {
         ask = calloc(1, sizeof *ask);
         if (ask == NULL)

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "lib/core/array.h"
 #include "lib/core/decision.h"
 #include "lib/core/num.h"
 #include "server/remote_store/remote_name.h"
@@ -51,22 +52,6 @@ static size_t remote_limits_codec_count(const struct remote_debit *debit)
         n += scope->n;
     }
     return n;
-}
-
-static bool remote_limits_codec_make_room(struct limits_codec *words, size_t n)
-{
-    if (n <= words->n_room)
-        return true;
-    uint32_t *ends = realloc(words->ends, n * WORDS_EACH * sizeof *ends);
-    if (ends != NULL)
-        words->ends = ends;
-    struct limits_mark *marks = realloc(words->marks, n * sizeof *marks);
-    if (marks != NULL)
-        words->marks = marks;
-    if (ends == NULL || marks == NULL)
-        return false;
-    words->n_room = n;
-    return true;
 }
 
 static void remote_limits_codec_put_number(struct remote_text *text, int64_t number)
@@ -221,7 +206,7 @@ static void put_limiter(struct limits_codec *words, struct remote_text *text, co
 static size_t put_all(struct limits_codec *words, const char *prefix,
                       const struct remote_debit *debit)
 {
-    struct remote_text text = {words->text, words->room, 0};
+    struct remote_text text = {words->text, words->text_capacity, 0};
 
     words->n = 0;
     for (size_t i = 0; i < debit->n_scopes; i++)
@@ -238,21 +223,19 @@ enum tg_err limits_codec_set(struct limits_codec *words, const char *prefix,
     words->n = 0;
     if (n == 0)
         return TG_ERR_INVALID;
-    if (!remote_limits_codec_make_room(words, n))
+    if (!array_reserve(&words->ends, &words->ends_capacity, n * WORDS_EACH) ||
+        !array_reserve(&words->marks, &words->marks_capacity, n))
         return TG_ERR_MEMORY;
     words->cost = debit->cost;
     words->charging = debit->charging;
     size_t needed = put_all(words, prefix, debit);
-    if (needed <= words->room)
+    if (needed <= words->text_capacity)
         return TG_OK;
     words->n = 0;
     if (needed > UINT32_MAX)
         return TG_ERR_INVALID;
-    char *text = realloc(words->text, needed + needed / 2);
-    if (text == NULL)
+    if (!array_reserve(&words->text, &words->text_capacity, needed))
         return TG_ERR_MEMORY;
-    words->text = text;
-    words->room = needed + needed / 2;
     put_all(words, prefix, debit);
     return TG_OK;
 }

@@ -32,10 +32,11 @@ struct limits_mark {
 
 struct limits_codec {
     char *text; /* all words, one after the other */
-    size_t room;
+    size_t text_capacity;
     uint32_t *ends; /* of each word; of each limiter six: its key, then its arguments */
     struct limits_mark *marks;
-    size_t n, n_room; /* limiters */
+    size_t n; /* limiters */
+    size_t ends_capacity, marks_capacity;
     int64_t cost;
     enum tg_charging charging;
 };

@@ -26,6 +26,8 @@
 #ifndef TG_REMOTE_STORE_REMOTE_LIMITS_INTERNAL_H
 #define TG_REMOTE_STORE_REMOTE_LIMITS_INTERNAL_H
 
+#include <sys/queue.h>
+
 #include "io/redis/redis_internal.h"
 #include "server/remote_store/remote_limits.h"
 #include "server/remote_store/remote_limits_codec.h"
@@ -58,8 +60,10 @@ struct remote_limits_ask {
     uint64_t number; /* in its lane; 0: it was never sent */
     tg_ms until;     /* loop's time: then it is given up */
 
-    struct remote_limits_ask *next, *previous; /* in the pool (next alone), or among who wait */
+    TAILQ_ENTRY(remote_limits_ask) list; /* in the pool, or WAITING */
 };
+
+TAILQ_HEAD(limits_list, remote_limits_ask);
 
 struct remote_limits {
     struct redis *redis;
@@ -68,19 +72,19 @@ struct remote_limits {
     char *holder; /* null: nothing is told twice */
     bool callers_clock;
     tg_ms ttl_floor;
-    struct remote_limits_ask *pool;
+    struct limits_list pool;
     size_t in_flight;        /* asks that are not in the pool */
     struct limits_call call; /* what is being sent */
 
     /* remote_limits_tell.c: */
-    struct remote_limits_ask *first, *last; /* that wait, the oldest first */
-    struct remote_limits_ask *looked_at;    /* which of them is next; null: the first */
-    struct net_timer timer;                 /* while somebody waits */
-    size_t waiting;
+    struct limits_list unsent;      /* WAITING, the oldest first */
+    struct remote_limits_ask *next; /* which of them is tried next; null: the first */
+    struct net_timer timer;         /* while one is WAITING */
+    size_t waiting;                 /* how many are */
     uint64_t dropped;
     uint64_t lanes[LIMITS_LANES]; /* the last number of each */
-    char *mark;                   /* room for the name of marks */
-    size_t mark_room;
+    char *mark;                   /* the name of a mark is written here */
+    size_t mark_capacity;
 };
 
 /* Sends what is in limits->call. */

@@ -15,6 +15,7 @@
  * makes good what was taken, it is forgotten after a minute, or earlier if it would have been made
  * good by then: a tenant is not to be shut out for what nobody was short of.
  */
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,6 +24,7 @@
 #include <xxhash.h>
 
 #include "io/redis/resp.h"
+#include "lib/core/array.h"
 #include "lib/core/num.h"
 #include "server/remote_store/remote_limits_internal.h"
 #include "server/remote_store/scripts.h"
@@ -38,16 +40,18 @@ static void remote_limits_tell_look(void *arg);
 
 void limits_tell_init(struct remote_limits *limits)
 {
+    TAILQ_INIT(&limits->unsent);
     net_timer_init(&limits->timer, remote_limits_tell_look, limits);
 }
 
 void limits_tell_fini(struct remote_limits *limits)
 {
-    if (limits->first != NULL)
+    struct remote_limits_ask *ask;
+
+    if (limits->waiting > 0)
         net_timer_stop(limits->loop, &limits->timer);
-    while (limits->first != NULL) {
-        struct remote_limits_ask *ask = limits->first;
-        limits->first = ask->next;
+    while ((ask = TAILQ_FIRST(&limits->unsent)) != NULL) {
+        TAILQ_REMOVE(&limits->unsent, ask, list);
         limits_codec_fini(&ask->words);
         free(ask);
     }
@@ -58,10 +62,10 @@ static void remote_limits_tell_take_out(struct remote_limits_ask *ask)
 {
     struct remote_limits *limits = ask->limits;
 
-    if (limits->looked_at == ask)
-        limits->looked_at = ask->next;
-    *(ask->previous ? &ask->previous->next : &limits->first) = ask->next;
-    *(ask->next ? &ask->next->previous : &limits->last) = ask->previous;
+    assert(ask->state == ASK_WAITING && limits->waiting > 0);
+    if (limits->next == ask)
+        limits->next = TAILQ_NEXT(ask, list);
+    TAILQ_REMOVE(&limits->unsent, ask, list);
     limits->waiting--;
 }
 
@@ -76,33 +80,18 @@ static void wait(struct remote_limits_ask *ask)
     struct remote_limits *limits = ask->limits;
 
     if (limits->waiting >= WAITING_MAX) {
-        struct remote_limits_ask *oldest = limits->first;
+        struct remote_limits_ask *oldest = TAILQ_FIRST(&limits->unsent);
         remote_limits_tell_take_out(oldest);
         drop(oldest);
     }
-    if (limits->first == NULL)
+    if (limits->waiting == 0)
         net_timer_set(limits->loop, &limits->timer, LOOK_EVERY);
     ask->state = ASK_WAITING;
-    ask->next = NULL;
-    ask->previous = limits->last;
-    *(limits->last ? &limits->last->next : &limits->first) = ask;
-    limits->last = ask;
+    TAILQ_INSERT_TAIL(&limits->unsent, ask, list);
     limits->waiting++;
 }
 
 /* ---- numbers and marks ---- */
-
-static bool remote_limits_tell_make_room(struct remote_limits *limits, size_t bytes)
-{
-    if (bytes <= limits->mark_room)
-        return true;
-    char *mark = realloc(limits->mark, bytes);
-    if (mark == NULL)
-        return false;
-    limits->mark = mark;
-    limits->mark_room = bytes;
-    return true;
-}
 
 /* Null: it is not marked, for want of a holder or of memory. Good until the next. */
 static const struct limits_once *mark_of(struct remote_limits_ask *ask, struct limits_once *once)
@@ -111,13 +100,13 @@ static const struct limits_once *mark_of(struct remote_limits_ask *ask, struct l
     struct slice tag = limits_codec_tag(&ask->words, limits->prefix);
 
     if (limits->holder == NULL ||
-        !remote_limits_tell_make_room(limits,
-                                      strlen(limits->prefix) + tag.n + strlen(limits->holder) + 40))
+        !array_reserve(&limits->mark, &limits->mark_capacity,
+                       strlen(limits->prefix) + tag.n + strlen(limits->holder) + 40))
         return NULL;
     if (ask->number == 0)
         ask->number = ++limits->lanes[XXH3_64bits(tag.at, tag.n) % LIMITS_LANES];
-    int n = snprintf(limits->mark, limits->mark_room, "%s:told:%.*s:%s:%" PRIu64, limits->prefix,
-                     (int)tag.n, tag.at, limits->holder, ask->number / BITS);
+    int n = snprintf(limits->mark, limits->mark_capacity, "%s:told:%.*s:%s:%" PRIu64,
+                     limits->prefix, (int)tag.n, tag.at, limits->holder, ask->number / BITS);
     *once = (struct limits_once){{limits->mark, (size_t)n}, (unsigned)(ask->number % BITS)};
     return once;
 }
@@ -197,8 +186,8 @@ static void remote_limits_tell_look(void *arg)
     tg_ms now = net_loop_now(limits->loop);
 
     for (size_t i = 0, n = limits->waiting; i < n && i < AT_ONCE; i++) {
-        struct remote_limits_ask *ask = limits->looked_at ? limits->looked_at : limits->first;
-        limits->looked_at = ask->next;
+        struct remote_limits_ask *ask = limits->next ? limits->next : TAILQ_FIRST(&limits->unsent);
+        limits->next = TAILQ_NEXT(ask, list);
         if (now < ask->until && !can_be_told(ask))
             continue;
         remote_limits_tell_take_out(ask);
@@ -207,7 +196,7 @@ static void remote_limits_tell_look(void *arg)
         else
             remote_limits_tell_give_up(ask, now);
     }
-    if (limits->first != NULL)
+    if (limits->waiting > 0)
         net_timer_set(limits->loop, &limits->timer, LOOK_EVERY);
 }
 

@@ -218,7 +218,7 @@ void remote_money_get_stats(struct remote_money *money, struct remote_money_stat
         .blocks = atomic_load(&money->n_blocks),
     };
     pthread_mutex_lock(&money->lock);
-    stats->windows = money->sums.n;
+    stats->windows = money->sums.table.n;
     stats->untold = money->sums.untold;
     stats->untold_micro = num_min((int64_t)(money->sums.untold_micro & INT64_MAX), TG_MONEY_MAX);
     look_at_blocks(money, stats);

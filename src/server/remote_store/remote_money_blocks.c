@@ -336,13 +336,14 @@ static void block_answered(struct redis_ask *redis_ask, const struct redisReply 
     struct block_ask *ask = (struct block_ask *)redis_ask;
     struct remote_money_port *port = container_of(ask, struct remote_money_port, block);
     struct remote_money *money = port->money;
+    struct remote_money_port *each;
 
     ask->in_flight = false;
     pthread_mutex_lock(&money->lock);
     if (money_blocks_heard(money, ask, reply))
         money_repair(money);
     if (money->blocks.waiting > 0)
-        for (struct remote_money_port *each = money->ports; each; each = each->next)
+        LIST_FOREACH(each, &money->ports, of_money)
             net_loop_post(each->loop, &each->wake);
     pthread_mutex_unlock(&money->lock);
 }

@@ -56,8 +56,8 @@ static void retire(struct remote_money_ticket *claim)
     money_claim_move(claim, CLAIM_ENDING);
     if (!claim->in_flight)
         money_claim_end(claim);
-    if (endings->n > ENDINGS_MAX && !endings->first->in_flight)
-        money_claim_free(endings->first);
+    if (endings->n > ENDINGS_MAX && !TAILQ_FIRST(&endings->claims)->in_flight)
+        money_claim_free(TAILQ_FIRST(&endings->claims));
 }
 
 void money_claim_discard(struct remote_money_ticket *claim)
@@ -101,13 +101,13 @@ static void decide_soon(struct remote_money_ticket *claim, enum tg_err err)
 void money_port_run_ready(void *arg)
 {
     struct remote_money_port *port = arg;
-    size_t n = port->lists[CLAIM_READY].n;
+    struct claim_list *ready = &port->lists[CLAIM_READY];
+    struct remote_money_ticket *claim;
 
-    /* One that is made ready by what it is told waits for the next turn. */
-    while (n-- > 0 && port->lists[CLAIM_READY].first)
-        remote_money_call_decide(port->lists[CLAIM_READY].first,
-                                 port->lists[CLAIM_READY].first->err);
-    if (port->lists[CLAIM_READY].n > 0)
+    /* One that becomes ready by what another is told waits for the next turn. */
+    for (size_t n = ready->n; n > 0 && (claim = TAILQ_FIRST(&ready->claims)) != NULL; n--)
+        remote_money_call_decide(claim, claim->err);
+    if (ready->n > 0)
         net_loop_post(port->loop, &port->ready);
 }
 
@@ -177,10 +177,10 @@ void money_port_wake(void *arg)
 {
     struct remote_money_port *port = arg;
     size_t n = port->lists[CLAIM_WAITING].n;
-    struct remote_money_ticket *claim = port->lists[CLAIM_WAITING].first, *next;
+    struct remote_money_ticket *claim = TAILQ_FIRST(&port->lists[CLAIM_WAITING].claims), *next;
 
     for (; n-- > 0 && claim; claim = next) {
-        next = claim->next;
+        next = TAILQ_NEXT(claim, list);
         pthread_mutex_lock(&port->money->lock);
         bool failed = port->money->blocks.failed >= claim->waits_for &&
                       port->money->blocks.heard < claim->waits_for;

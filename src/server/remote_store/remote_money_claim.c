@@ -5,6 +5,7 @@
  * bank; a budget that gets another window gets other keys. So nodes that were not reloaded at the
  * same moment never mix up what they count.
  */
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -172,8 +173,8 @@ static void remote_money_claim_take_out(struct remote_money_ticket *claim)
 {
     struct claim_list *list = &claim->port->lists[claim->state];
 
-    *(claim->prev ? &claim->prev->next : &list->first) = claim->next;
-    *(claim->next ? &claim->next->prev : &list->last) = claim->prev;
+    assert(list->n > 0);
+    TAILQ_REMOVE(&list->claims, claim, list);
     list->n--;
 }
 
@@ -184,10 +185,7 @@ void money_claim_move(struct remote_money_ticket *claim, enum claim_state state)
     if (claim->state != CLAIM_STATES)
         remote_money_claim_take_out(claim);
     claim->state = state;
-    claim->prev = list->last;
-    claim->next = NULL;
-    *(list->last ? &list->last->next : &list->first) = claim;
-    list->last = claim;
+    TAILQ_INSERT_TAIL(&list->claims, claim, list);
     list->n++;
 }
 

@@ -1,5 +1,4 @@
-/* remote_money_internal.h - the inside of remote money, for the files that make it up. Private to
- * src/redis/remote_money*.c.
+/* remote_money_internal.h - what remote money consists of. Private to remote_money*.c.
  *
  * A call is a claim, from its reservation to the acknowledgement of its settlement:
  *
@@ -63,7 +62,7 @@ struct claim_budget {
 /* The public names are those of a claim before and after it is decided. */
 struct remote_money_ticket {
     struct remote_money_port *port;
-    struct remote_money_ticket *prev, *next; /* in the list of its state */
+    TAILQ_ENTRY(remote_money_ticket) list; /* of its state */
     enum claim_state state;
     bool in_flight; /* `ask` */
     bool remote;    /* Redis may have a reservation of this lease */
@@ -95,7 +94,7 @@ struct remote_money_ask {
 };
 
 struct claim_list {
-    struct remote_money_ticket *first, *last;
+    TAILQ_HEAD(, remote_money_ticket) claims;
     size_t n;
 };
 
@@ -144,7 +143,7 @@ struct remote_money {
     pthread_mutex_t lock;
     struct sums sums;
     struct money_blocks blocks;
-    struct remote_money_port *ports;
+    LIST_HEAD(, remote_money_port) ports;
     bool repair_due;
     tg_ms repaired_at;
     size_t to_tell;    /* of the ring, by a repair that goes on */
@@ -156,7 +155,7 @@ struct remote_money {
 
 struct remote_money_port {
     struct remote_money *money;
-    struct remote_money_port *next; /* under the lock */
+    LIST_ENTRY(remote_money_port) of_money; /* under the lock */
     struct net_loop *loop;
     struct redis *redis;
     struct net_timer timer;

@@ -57,11 +57,9 @@ static bool is_over(const struct sum *sum, tg_ms now)
 /* The next of the ring. Null: it is not to be told. */
 static struct telling *next_of_repair(struct remote_money_port *port, tg_ms now)
 {
-    struct sums *sums = &port->money->sums;
-    struct sum *sum = sums->ring;
+    struct sum *sum = money_sums_next(&port->money->sums);
 
     port->money->to_tell--;
-    sums->ring = sum->right;
     return is_worth_telling(port, sum) ? money_telling_new(port, sum, now) : NULL;
 }
 
@@ -79,7 +77,7 @@ void money_port_tell(struct remote_money_port *port)
     tg_ms now = money_port_now(port);
 
     pthread_mutex_lock(&money->lock);
-    while (money->to_tell > 0 && money->sums.ring && port->tellings + n < TELLINGS_MAX)
+    while (money->to_tell > 0 && money->sums.table.n > 0 && port->tellings + n < TELLINGS_MAX)
         if ((telling = next_of_repair(port, now)) != NULL)
             list[n++] = telling;
     pthread_mutex_unlock(&money->lock);
@@ -95,9 +93,8 @@ static void sweep(struct remote_money_port *port, tg_ms now)
     size_t n = 0, unchanged = 0;
 
     pthread_mutex_lock(&money->lock);
-    for (size_t i = 0; i < SWEEP && i < sums->n && port->tellings + n < TELLINGS_MAX; i++) {
-        struct sum *sum = sums->ring;
-        sums->ring = sum->right;
+    for (size_t i = 0; i < SWEEP && i < sums->table.n && port->tellings + n < TELLINGS_MAX; i++) {
+        struct sum *sum = money_sums_next(sums);
         if (is_over(sum, now)) {
             money_sums_remove(sums, sum);
             continue;
@@ -127,7 +124,7 @@ static bool look_for_losses(struct remote_money_port *port, tg_ms now)
         (money->repaired_at == 0 || now - money->repaired_at >= REPAIRS_MS)) {
         money->repair_due = false;
         money->repaired_at = now;
-        money->to_tell = money->sums.n;
+        money->to_tell = money->sums.table.n;
     }
     port->connects = stats.connects;
     port->reasserted = money->reassert;
@@ -147,14 +144,15 @@ static bool can_note(const struct remote_money_ticket *claim)
 /* Those that are due stand first in the list. */
 static void renew(struct remote_money_port *port, tg_ms now, bool all)
 {
-    struct remote_money_ticket *claim = port->lists[CLAIM_HELD].first, *next;
+    struct remote_money_ticket *claim, *next;
     size_t notes = 0;
 
     if (all)
-        for (struct remote_money_ticket *each = claim; each; each = each->next)
-            each->renewed_at = 0;
+        TAILQ_FOREACH(claim, &port->lists[CLAIM_HELD].claims, list)
+            claim->renewed_at = 0;
+    claim = TAILQ_FIRST(&port->lists[CLAIM_HELD].claims);
     for (size_t n = port->lists[CLAIM_HELD].n; n > 0 && notes < NOTES_MAX; n--, claim = next) {
-        next = claim->next;
+        next = TAILQ_NEXT(claim, list);
         if (now - claim->renewed_at < port->money->lease_ttl / 3)
             break;
         if (money_claim_has_root(claim) && can_note(claim)) {
@@ -166,14 +164,17 @@ static void renew(struct remote_money_port *port, tg_ms now, bool all)
 
 static void end_again(struct remote_money_port *port)
 {
+    struct remote_money_ticket *claim;
     size_t notes = 0;
 
-    for (struct remote_money_ticket *claim = port->lists[CLAIM_ENDING].first;
-         claim && notes < NOTES_MAX; claim = claim->next)
+    TAILQ_FOREACH(claim, &port->lists[CLAIM_ENDING].claims, list) {
+        if (notes == NOTES_MAX)
+            break;
         if (can_note(claim)) {
             money_claim_end(claim);
             notes++;
         }
+    }
 }
 
 /* ---- Life ---- */
@@ -205,38 +206,30 @@ enum tg_err remote_money_port_new(struct remote_money *money, struct net_loop *l
     net_post_init(&fresh->ready, money_port_run_ready, fresh);
     net_post_init(&fresh->wake, money_port_wake, fresh);
     net_timer_set(loop, &fresh->timer, money->period);
+    for (size_t i = 0; i < CLAIM_STATES; i++)
+        TAILQ_INIT(&fresh->lists[i].claims);
     pthread_mutex_lock(&money->lock);
     fresh->reasserted = money->reassert;
-    fresh->next = money->ports;
-    money->ports = fresh;
+    LIST_INSERT_HEAD(&money->ports, fresh, of_money);
     pthread_mutex_unlock(&money->lock);
     *port = fresh;
     return TG_OK;
-}
-
-static void remote_money_port_leave(struct remote_money_port *port)
-{
-    struct remote_money_port **from = &port->money->ports;
-
-    pthread_mutex_lock(&port->money->lock);
-    while (*from != port)
-        from = &(*from)->next;
-    *from = port->next;
-    pthread_mutex_unlock(&port->money->lock);
 }
 
 void remote_money_port_free(struct remote_money_port *port)
 {
     if (!port)
         return;
-    remote_money_port_leave(port); /* nobody posts to it from here on */
+    pthread_mutex_lock(&port->money->lock);
+    LIST_REMOVE(port, of_money); /* nobody posts to it from here on */
+    pthread_mutex_unlock(&port->money->lock);
     net_timer_stop(port->loop, &port->timer);
     net_loop_unpost(port->loop, &port->ready);
     net_loop_unpost(port->loop, &port->wake);
     atomic_fetch_sub_explicit(&port->money->tickets, port->lists[CLAIM_HELD].n,
                               memory_order_relaxed);
     for (size_t i = 0; i < CLAIM_STATES; i++)
-        while (port->lists[i].first)
-            money_claim_discard(port->lists[i].first);
+        while (port->lists[i].n > 0)
+            money_claim_discard(TAILQ_FIRST(&port->lists[i].claims));
     free(port);
 }

@@ -5,16 +5,14 @@
  */
 #include "server/remote_store/remote_money_sums.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-enum {
-    BUCKETS_MIN = 256,
-    LOOKS = 256, /* at sums, for one that can go */
-};
+enum { LOOKS = 256 /* sums to examine for one that can go */ };
 
 /* A total has no end. Somebody who keeps it tells it again within this time, or nobody has asked
  * for so long that the ledgers may be asked anew. */
@@ -36,13 +34,6 @@ static void remote_money_sums_count(struct sums *sums, const struct sum *sum, in
         return;
     sums->untold += (size_t)sign;
     sums->untold_micro += (uint64_t)(sign * untold);
-}
-
-static void see(struct sums *sums, struct sum *sum, tg_micro settled)
-{
-    remote_money_sums_count(sums, sum, -1);
-    sum->seen = num_max(sum->seen, settled);
-    remote_money_sums_count(sums, sum, 1);
 }
 
 void money_sums_spend(struct sums *sums, struct sum *sum, tg_micro spent)
@@ -72,76 +63,52 @@ bool money_sums_hear(struct sums *sums, struct sum *sum, tg_micro before, tg_mic
 void money_sums_init(struct sums *sums, size_t max, uint64_t seed)
 {
     *sums = (struct sums){.max = max, .seed = seed};
+    TAILQ_INIT(&sums->ring);
 }
 
 void money_sums_fini(struct sums *sums)
 {
-    while (sums->ring) {
-        sums->ring->pins = 0;
-        money_sums_remove(sums, sums->ring);
+    struct sum *sum;
+
+    while ((sum = TAILQ_FIRST(&sums->ring)) != NULL) {
+        sum->pins = 0;
+        money_sums_remove(sums, sum);
     }
-    free(sums->buckets);
+    hash_table_fini(&sums->table);
 }
 
-static struct sum **remote_money_sums_bucket_of(const struct sums *sums, uint64_t hash)
+static struct hash_slot *find_slot(const struct sums *sums, struct slice key, uint64_t hash)
 {
-    return &sums->buckets[hash & (sums->n_buckets - 1)];
-}
+    struct hash_slot *slot = hash_table_find(&sums->table, hash);
 
-static bool remote_money_sums_grow(struct sums *sums)
-{
-    size_t n = sums->n_buckets > 0 ? 2 * sums->n_buckets : BUCKETS_MIN;
-    struct sum **larger = calloc(n, sizeof *larger), *sum = sums->ring;
-
-    if (!larger)
-        return false;
-    free(sums->buckets);
-    sums->buckets = larger;
-    sums->n_buckets = n;
-    for (size_t i = 0; i < sums->n; i++, sum = sum->right) {
-        struct sum **bucket = remote_money_sums_bucket_of(sums, sum->hash);
-        sum->next = *bucket;
-        *bucket = sum;
-    }
-    return true;
-}
-
-static struct sum *remote_money_sums_find(const struct sums *sums, struct slice key, uint64_t hash)
-{
-    if (sums->n_buckets == 0)
-        return NULL;
-    for (struct sum *sum = *remote_money_sums_bucket_of(sums, hash); sum; sum = sum->next)
-        if (sum->hash == hash && slice_equal(sum_hash_key(sum), key))
-            return sum;
-    return NULL;
+    while (slot && !slice_equal(sum_hash_key(slot->item), key))
+        slot = hash_table_find_next(&sums->table, slot);
+    return slot;
 }
 
 struct sum *money_sums_find(const struct sums *sums, struct slice key)
 {
-    return remote_money_sums_find(sums, key, XXH3_64bits_withSeed(key.at, key.n, sums->seed));
+    struct hash_slot *slot = find_slot(sums, key, XXH3_64bits_withSeed(key.at, key.n, sums->seed));
+
+    return slot ? slot->item : NULL;
 }
 
-static void link_in(struct sums *sums, struct sum *sum)
+struct sum *money_sums_next(struct sums *sums)
 {
-    struct sum **bucket = remote_money_sums_bucket_of(sums, sum->hash), *at = sums->ring;
+    struct sum *sum = TAILQ_FIRST(&sums->ring);
 
-    sum->next = *bucket;
-    *bucket = sum;
-    sum->left = at ? at->left : sum;
-    sum->right = at ? at : sum;
-    sum->left->right = sum;
-    sum->right->left = sum;
-    if (!at)
-        sums->ring = sum;
-    sums->n++;
+    if (sum) {
+        TAILQ_REMOVE(&sums->ring, sum, ring);
+        TAILQ_INSERT_TAIL(&sums->ring, sum, ring);
+    }
+    return sum;
 }
 
-/* One that Redis knows as well as we do is made anew when a call comes to it. */
-static bool remote_money_sums_make_room(struct sums *sums)
+/* Removes a sum that Redis knows as well as we do: it is made anew when a call comes to it. */
+static bool remote_money_sums_evict(struct sums *sums)
 {
-    for (size_t i = 0; i < LOOKS && i < sums->n; i++) {
-        struct sum *sum = sums->ring;
-        sums->ring = sum->right;
+    for (size_t i = 0; i < LOOKS && i < sums->table.n; i++) {
+        struct sum *sum = money_sums_next(sums);
         if (sum->pins == 0 && !sum_is_untold(sum)) {
             money_sums_remove(sums, sum);
             return true;
@@ -153,16 +120,20 @@ static bool remote_money_sums_make_room(struct sums *sums)
 struct sum *money_sums_get(struct sums *sums, struct slice key, tg_ms end, tg_micro settled)
 {
     uint64_t hash = XXH3_64bits_withSeed(key.at, key.n, sums->seed);
-    struct sum *sum = remote_money_sums_find(sums, key, hash);
+    struct hash_slot *slot = find_slot(sums, key, hash);
+    struct sum *sum;
 
     settled = num_min(settled, TG_NUMBER_MAX);
-    if (sum) {
-        see(sums, sum, settled);
+    if (slot) {
+        sum = slot->item;
+        remote_money_sums_count(sums, sum, -1);
+        sum->seen = num_max(sum->seen, settled);
+        remote_money_sums_count(sums, sum, 1);
         return sum;
     }
-    if (sums->n == sums->max && !remote_money_sums_make_room(sums))
+    if (sums->table.n == sums->max && !remote_money_sums_evict(sums))
         return NULL;
-    if (sums->n >= sums->n_buckets && !remote_money_sums_grow(sums))
+    if (hash_table_reserve(&sums->table, sums->table.n + 1) != TG_OK)
         return NULL;
     sum = calloc(1, sizeof *sum + key.n + sizeof SUM_SET);
     if (!sum)
@@ -172,23 +143,21 @@ struct sum *money_sums_get(struct sums *sums, struct slice key, tg_ms end, tg_mi
     sum->key_n = key.n;
     sum->hash = hash;
     sum->end = end;
-    link_in(sums, sum);
+    hash_table_insert(&sums->table, hash)->item = sum;
+    TAILQ_INSERT_TAIL(&sums->ring, sum, ring);
     money_sums_spend(sums, sum, settled);
     return sum;
 }
 
 void money_sums_remove(struct sums *sums, struct sum *sum)
 {
-    struct sum **from = remote_money_sums_bucket_of(sums, sum->hash);
+    struct hash_slot *slot = find_slot(sums, sum_hash_key(sum), sum->hash);
 
-    while (*from != sum)
-        from = &(*from)->next;
-    *from = sum->next;
-    sum->left->right = sum->right;
-    sum->right->left = sum->left;
-    if (sums->ring == sum)
-        sums->ring = sum->right != sum ? sum->right : NULL;
-    sums->n--;
+    assert(sum->pins == 0);
+    assert(slot && slot->item == sum);
+    hash_table_remove(&sums->table, slot);
+    TAILQ_REMOVE(&sums->ring, sum, ring);
     remote_money_sums_count(sums, sum, -1);
+    assert(sums->table.n > 0 || (sums->untold == 0 && sums->untold_micro == 0));
     free(sum);
 }

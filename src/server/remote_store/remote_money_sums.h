@@ -1,5 +1,5 @@
 /* remote_money_sums.h - what this node knows of the windows that Redis keeps. Private to
- * src/redis/remote_money*.c.
+ * remote_money*.c.
  *
  * One entry for each window of each account that a call came to. The sum that Redis is told is
  * what was ever settled in that window through this node's ledger:
@@ -20,14 +20,16 @@
 #ifndef TG_REMOTE_STORE_REMOTE_MONEY_SUMS_H
 #define TG_REMOTE_STORE_REMOTE_MONEY_SUMS_H
 
+#include <sys/queue.h>
+
 #include "io/text/slice.h"
+#include "lib/core/hash_table.h"
 #include "lib/core/num.h"
 
 #define SUM_GRACE_MS INT64_C(3600000) /* that a window is kept after its end: calls still settle */
 
 struct sum {
-    struct sum *next;         /* of the same bucket */
-    struct sum *left, *right; /* in the ring of all */
+    TAILQ_ENTRY(sum) ring;
     uint64_t hash;
     tg_ms end; /* of the window */
 
@@ -83,12 +85,11 @@ static inline tg_micro sum_used(const struct sum *sum)
 tg_ms money_sum_keep(const struct sum *sum, tg_ms now);
 
 struct sums {
-    struct sum **buckets;
-    size_t n_buckets; /* a power of two */
-    size_t n, max;
+    struct hash_table table;
+    TAILQ_HEAD(, sum) ring; /* all of them: money_sums_next() moves the first to the end */
+    size_t max;
     uint64_t seed;
-    struct sum *ring;      /* where the next round begins; null: there is none */
-    size_t untold;         /* that have something to tell */
+    size_t untold;         /* sums that Redis does not know yet */
     uint64_t untold_micro; /* modulo 2^64: it comes down as it went up */
 };
 
@@ -110,6 +111,9 @@ void money_sums_spend(struct sums *sums, struct sum *sum, tg_micro spent);
  * acknowledged when that was sent. True: Redis has forgotten some. */
 bool money_sums_hear(struct sums *sums, struct sum *sum, tg_micro before, tg_micro told,
                      tg_micro acked);
+
+/* The sum whose turn it is, in rounds over all of them; null: there is none. */
+struct sum *money_sums_next(struct sums *sums);
 
 /* Nothing may have it pinned. */
 void money_sums_remove(struct sums *sums, struct sum *sum);

@@ -110,11 +110,11 @@ static bool all_renewed(struct match *match)
 {
     for (size_t i = 0; i < match->n_nodes; i++) {
         struct remote_money_port *port = match->nodes[i].port;
-        for (struct remote_money_ticket *each = port->lists[CLAIM_HELD].first; each;
-             each = each->next)
-            if (money_claim_has_root(each) &&
-                (each->in_flight || match->now - each->renewed_at >= HOUR / 3))
-                return false;
+        struct remote_money_ticket *each;
+        TAILQ_FOREACH(each, &port->lists[CLAIM_HELD].claims, list)
+        if (money_claim_has_root(each) &&
+            (each->in_flight || match->now - each->renewed_at >= HOUR / 3))
+            return false;
     }
     return true;
 }
