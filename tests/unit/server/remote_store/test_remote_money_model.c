@@ -112,9 +112,9 @@ static bool all_renewed(struct match *match)
         struct remote_money_port *port = match->nodes[i].port;
         struct remote_money_ticket *each;
         TAILQ_FOREACH(each, &port->lists[CLAIM_HELD].claims, list)
-        if (money_claim_has_root(each) &&
-            (each->in_flight || match->now - each->renewed_at >= HOUR / 3))
-            return false;
+            if (money_claim_has_root(each) &&
+                (each->in_flight || match->now - each->renewed_at >= HOUR / 3))
+                return false;
     }
     return true;
 }

@@ -395,7 +395,7 @@ static void look(void)
     struct rpc_watcher *at;
 
     LIST_FOREACH(at, &world.worker.rpc->watchers, link)
-    at->poll(at);
+        at->poll(at);
 }
 
 /* Denials and drops among the events that have come. */
