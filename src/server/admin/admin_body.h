@@ -11,7 +11,7 @@
 #define TG_ADMIN_ADMIN_BODY_H
 
 #include "io/text/json_write.h"
-#include "server/admin/admin_server.h"
+#include "server/admin/admin_call.h"
 
 enum { ADMIN_TEXT_MAX = 512 };
 

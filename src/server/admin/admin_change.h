@@ -18,7 +18,7 @@
 
 #include <pthread.h>
 
-#include "server/admin/admin_server.h"
+#include "server/admin/admin_call.h"
 #include "server/runtime/admin_extras.h"
 #include "server/tenancy/virtual_key.h"
 

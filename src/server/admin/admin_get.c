@@ -4,8 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "server/admin/admin_call.h"
 #include "server/admin/admin_internal.h"
-#include "server/admin/admin_server.h"
+#include "server/admin/admin_query.h"
 #include "server/admin/explain.h"
 #include "server/admin/probe_pages.h"
 #include "server/config/config_values.h"

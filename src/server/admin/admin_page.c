@@ -3,8 +3,8 @@
  * They hold nothing of this gateway, so they need no token: the page asks for it, and sends it with
  * what it asks of the API.
  */
+#include "server/admin/admin_call.h"
 #include "server/admin/admin_internal.h"
-#include "server/admin/admin_server.h"
 #include "server/admin/web_files.h"
 
 static bool is_get(const struct http_inbound *in)

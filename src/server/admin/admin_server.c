@@ -1,12 +1,6 @@
-/* admin_server.c - the admin listener: token, route, body. See admin_server.h.
- *
- * A wrong token is compared as hashes, in a time that depends on neither: the hash of what was sent
- * takes as long as what was sent is long, which its sender knows.
- */
+/* admin_server.c - the admin listener: token, route, body. See admin_server.h. */
 #include "server/admin/admin_server.h"
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,58 +8,10 @@
 #include "lib/core/problem.h"
 #include "server/admin/admin_change.h"
 #include "server/admin/admin_internal.h"
-#include "server/obs/log.h"
+#include "server/admin/admin_query.h"
 #include "server/runtime/gateway.h"
-#include "server/tenancy/virtual_key.h"
 
 /* ---- who ---- */
-
-static struct slice token_of(const struct http_head *head)
-{
-    struct slice value = http_find(head, SLICE("authorization"));
-    struct slice none = {"", 0};
-
-    if (value.n < 7 || !slice_equal_nocase((struct slice){value.at, 7}, SLICE("bearer ")))
-        return none;
-    value.at += 7;
-    value.n -= 7;
-    while (value.n > 0 && *value.at == ' ') {
-        value.at++;
-        value.n--;
-    }
-    return http_count(head, SLICE("authorization")) == 1 ? value : none;
-}
-
-/* An empty token is none: it is what somebody without one has. */
-static bool token_is_right(const struct config_secret *right, struct slice token)
-{
-    uint8_t want[VIRTUAL_KEY_HASH], have[VIRTUAL_KEY_HASH];
-    bool hashed = virtual_key_hash((struct slice){right->bytes, right->size}, want) &&
-                  virtual_key_hash(token, have);
-
-    return hashed && virtual_key_equal(want, have) && token.n > 0;
-}
-
-void admin_peer(const struct http_inbound *in, char who[64])
-{
-    const struct sockaddr *peer = http_inbound_peer(in);
-    const void *address = NULL;
-
-    snprintf(who, 64, "local");
-    if (peer != NULL && peer->sa_family == AF_INET)
-        address = &((const struct sockaddr_in *)(const void *)peer)->sin_addr;
-    if (peer != NULL && peer->sa_family == AF_INET6)
-        address = &((const struct sockaddr_in6 *)(const void *)peer)->sin6_addr;
-    if (address != NULL)
-        inet_ntop(peer->sa_family, address, who, 64);
-}
-
-void admin_audit(const struct admin *admin, const char *who, const char *action, const char *object,
-                 const char *outcome)
-{
-    if (admin->options.log != NULL)
-        log_audit(admin->options.log, who, action, object, outcome);
-}
 
 /* Somebody who tries tokens is worth a line, but not a line each. */
 static void note_denied(struct admin *admin, const struct http_inbound *in)
@@ -78,15 +24,6 @@ static void note_denied(struct admin *admin, const struct http_inbound *in)
     admin->denied_at = now;
     admin_peer(in, who);
     admin_audit(admin, who, "admin_token", "api", "refused: the token is missing or wrong");
-}
-
-enum admin_access admin_access(const struct config *config, const struct http_head *head)
-{
-    const struct config_secret *right = &config->admin_token;
-
-    if (right->bytes == NULL || right->size == 0)
-        return ADMIN_CLOSED;
-    return token_is_right(right, token_of(head)) ? ADMIN_MAY : ADMIN_WRONG_TOKEN;
 }
 
 /* False: it has been answered. */

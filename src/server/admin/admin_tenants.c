@@ -10,6 +10,7 @@
 #include "server/admin/admin_body.h"
 #include "server/admin/admin_change.h"
 #include "server/admin/admin_internal.h"
+#include "server/admin/admin_query.h"
 #include "server/admin/explain.h"
 #include "server/config/config_values.h"
 #include "server/runtime/gateway.h"

@@ -5,8 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "server/admin/admin_call.h"
 #include "server/admin/admin_internal.h"
-#include "server/admin/admin_server.h"
+#include "server/admin/admin_query.h"
 #include "server/obs/watch.h"
 
 struct admin_watcher {

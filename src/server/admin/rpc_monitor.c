@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "server/admin/admin_server.h"
+#include "server/admin/admin_call.h"
 #include "server/admin/rpc_monitor_internal.h"
 #include "server/obs/watch.h"
 

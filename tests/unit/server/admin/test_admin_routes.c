@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "io/text/yaml_tree.h"
+#include "server/admin/admin_query.h"
 #include "server/admin/admin_routes.h"
 
 /* ---- docs/openapi.yaml ---- */
