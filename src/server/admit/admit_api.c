@@ -3,19 +3,22 @@
  *     POST /tollgate/v1/admit, /release, /heartbeat, /peek      JSON in, JSON out
  *     GET  /tollgate/v1/admit?tenant=...                        204 or 403, for nginx auth_request
  *
- * docs/api.md has the messages. Without `callers` in the configuration there is nothing here, and
- * the paths are anybody's.
+ * docs/api.md has the messages. Without `callers` in the configuration the service takes none of
+ * these paths.
  *
- *     head --> (body) --> asked --> answered
- *       |         |         |          |
- *       `---------+---------+----------+--> gone, the last, once
+ *     begin()          end()           decided
+ *     ------> READING ------> WAITING ---------> ANSWERED
+ *                |                                  ^
+ *                `----------------------------------'  wrong head, too large, decided at once
  *
- * The caller is known by the head: whoever has no token sends no body here. A caller that hangs up
- * while it waits, in the queue or for a store, waits no more; one that has gone before its answer
- * has, does not know its lease, so that is ended, too.
+ * gone() leads from every state to the end, once. The head says who the caller is: a client without
+ * a token sends no body. A caller that hangs up while it waits, in the queue or for a store, is
+ * cancelled; one that has gone before its answer could reach it does not know its lease, so that is
+ * released, too.
  *
  * An exchange belongs to its worker's thread.
  */
+#include <assert.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,18 +34,20 @@
 
 enum { BODY_MAX = 128 << 10 };
 
+enum api_state { API_READING, API_WAITING, API_ANSWERED };
+
 enum method { METHOD_ADMIT, METHOD_RELEASE, METHOD_HEARTBEAT, METHOD_PEEK, METHOD_QUERY };
 
 struct api {
-    const struct service *service; /* the first of its members: see service.h */
+    const struct service *service; /* the first member: see service.h */
     struct worker *worker;
     struct http_inbound *in;
     enum method method;
     struct admit_caller caller;
-    bool enforce; /* a refusal is to be told by its status */
-    bool over;    /* the reply has gone out */
-    struct admit_pending *pending;
-    char lease[ADMIT_LEASE_BYTES]; /* that the answer has */
+    bool enforce; /* a refusal is a status of HTTP, not a message */
+    enum api_state state;
+    struct admit_pending *pending; /* API_WAITING; else null */
+    char lease[ADMIT_LEASE_BYTES]; /* the lease in the answer */
     size_t lease_bytes;
     struct held_body body;
 };
@@ -54,11 +59,12 @@ static void send_head(struct api *api, int status, const struct http_fields *fie
 {
     struct http_head head = {.status = status, .fields = fields->list, .n_fields = fields->n};
 
-    api->over = true;
+    assert(api->state != API_ANSWERED && api->pending == NULL);
+    api->state = API_ANSWERED;
     http_inbound_send(api->in, &head, body);
 }
 
-/* In the form of the other refusals. `status` 0: the refusal's own. */
+/* In the form of the gateway's other refusals. `status` 0: the refusal's own. */
 static void send_refusal(struct api *api, const struct refusal *why, int status)
 {
     struct worker *worker = api->worker;
@@ -72,8 +78,8 @@ static void send_refusal(struct api *api, const struct refusal *why, int status)
     send_head(api, status != 0 ? status : reply.status, &fields, reply.body);
 }
 
-/* An error that the service has not seen, and so not told of. */
-static void admit_api_fail(struct api *api, const struct refusal *why)
+/* An error that the service has not seen, and so has not reported. */
+static void api_fail(struct api *api, const struct refusal *why)
 {
     admit_report_refusal(api->worker, api->caller.entry, why);
     send_refusal(api, why, 0);
@@ -87,7 +93,7 @@ static void send_json(struct api *api, const struct tg_axes *axes, struct json_w
 
     if (out->text.failed) {
         refusal_init(&why, REPLY_INTERNAL, NULL);
-        admit_api_fail(api, &why);
+        api_fail(api, &why);
         return;
     }
     http_fields_init(&fields);
@@ -100,7 +106,7 @@ static void send_json(struct api *api, const struct tg_axes *axes, struct json_w
     send_head(api, 200, &fields, (struct slice){out->text.bytes, out->text.size});
 }
 
-/* For auth_request, which knows of 2xx, 401 and 403 alone. */
+/* For auth_request, which understands 2xx, 401 and 403 alone. */
 static void send_verdict(struct api *api, const struct admit_reply *reply)
 {
     struct http_fields fields;
@@ -119,9 +125,9 @@ static void send_verdict(struct api *api, const struct admit_reply *reply)
     send_head(api, 204, &fields, (struct slice){NULL, 0});
 }
 
-/* ---- the service ---- */
+/* ---- decisions ---- */
 
-static void admit_api_answer(struct api *api, const struct admit_reply *reply)
+static void api_answer(struct api *api, const struct admit_reply *reply)
 {
     struct json_writer out;
     struct refusal why;
@@ -139,17 +145,17 @@ static void admit_api_answer(struct api *api, const struct admit_reply *reply)
     }
 }
 
-static void admit_api_decided(void *context, const struct admit_reply *reply)
+static void api_decided(void *context, const struct admit_reply *reply)
 {
     struct api *api = context;
 
     api->pending = NULL;
     api->lease_bytes = reply->status == ADMIT_DECIDED ? reply->lease_bytes : 0;
     memcpy(api->lease, reply->lease, api->lease_bytes);
-    admit_api_answer(api, reply);
+    api_answer(api, reply);
 }
 
-static void admit_api_ask(struct api *api, struct admit_message *message)
+static void api_ask(struct api *api, struct admit_message *message)
 {
     tg_ms now = worker_now(api->worker);
 
@@ -159,62 +165,57 @@ static void admit_api_ask(struct api *api, struct admit_message *message)
         message->ask.deadline = num_add(now, message->timeout_ms);
     if (message->end_with_connection)
         message->ask.connection = http_inbound_connection(api->in);
-    api->pending =
-        api->method == METHOD_PEEK
-            ? admit_peek(api->worker, &api->caller, &message->ask, admit_api_decided, api)
-            : admit_start(api->worker, &api->caller, &message->ask, admit_api_decided, api);
+    assert(api->state == API_READING);
+    api->pending = api->method == METHOD_PEEK
+                       ? admit_peek(api->worker, &api->caller, &message->ask, api_decided, api)
+                       : admit_start(api->worker, &api->caller, &message->ask, api_decided, api);
+    if (api->pending != NULL)
+        api->state = API_WAITING;
 }
 
-/* Of release and heartbeat, which make no decision. */
-static void answer_lease(struct api *api, const struct admit_reply *error, struct json_writer *out)
-{
-    struct refusal why;
+/* ---- leases ---- */
 
-    if (out != NULL) {
-        send_json(api, NULL, out);
-        return;
-    }
-    admit_refusal(error, &why);
-    admit_api_fail(api, &why);
-}
-
-static void admit_api_release(struct api *api, const struct admit_message *message)
+static void api_release(struct api *api, const struct admit_message *message)
 {
     struct admit_reply error;
     struct json_writer out;
+    struct refusal why;
     bool found;
 
-    json_writer_init(&out);
     if (admit_release(api->worker, &api->caller, message->lease, &message->release, &found,
                       &error)) {
-        answer_lease(api, &error, NULL);
-    } else {
-        admit_write_release(&out, found);
-        answer_lease(api, NULL, &out);
+        admit_refusal(&error, &why);
+        api_fail(api, &why);
+        return;
     }
+    json_writer_init(&out);
+    admit_write_release(&out, found);
+    send_json(api, NULL, &out);
     json_writer_fini(&out);
 }
 
-static void heartbeat(struct api *api, const struct admit_message *message)
+static void api_heartbeat(struct api *api, const struct admit_message *message)
 {
     bool live[ADMIT_HEARTBEAT_MAX];
     struct admit_reply error;
     struct json_writer out;
+    struct refusal why;
     tg_ms next;
 
-    json_writer_init(&out);
     if (admit_heartbeat(api->worker, &api->caller, message->leases, message->n_leases, live, &next,
                         &error)) {
-        answer_lease(api, &error, NULL);
-    } else {
-        admit_write_heartbeat(&out, message->leases, live, message->n_leases, next);
-        answer_lease(api, NULL, &out);
+        admit_refusal(&error, &why);
+        api_fail(api, &why);
+        return;
     }
+    json_writer_init(&out);
+    admit_write_heartbeat(&out, message->leases, live, message->n_leases, next);
+    send_json(api, NULL, &out);
     json_writer_fini(&out);
 }
 
-/* The whole request is there. */
-static void act(struct api *api)
+/* The whole request has arrived. */
+static void api_run(struct api *api)
 {
     static const enum admit_kind kinds[] = {[METHOD_ADMIT] = ADMIT_ASK,
                                             [METHOD_RELEASE] = ADMIT_RELEASE,
@@ -229,52 +230,53 @@ static void act(struct api *api)
                                                          kinds[api->method], &message, &why);
 
     if (!fine)
-        admit_api_fail(api, &why);
+        api_fail(api, &why);
     else if (api->method == METHOD_RELEASE)
-        admit_api_release(api, &message);
+        api_release(api, &message);
     else if (api->method == METHOD_HEARTBEAT)
-        heartbeat(api, &message);
+        api_heartbeat(api, &message);
     else
-        admit_api_ask(api, &message);
+        api_ask(api, &message);
 }
 
 /* ---- the exchange ---- */
 
-static void admit_api_data(struct http_inbound *in, struct slice bytes)
+static void api_data(struct http_inbound *in, struct slice bytes)
 {
     struct api *api = in->owner;
     struct refusal why;
 
-    if (api->over || api->method == METHOD_QUERY)
+    if (api->state != API_READING || api->method == METHOD_QUERY)
         return;
     if (api->body.n + bytes.n > BODY_MAX) {
         refusal_init(&why, REPLY_PAYLOAD_TOO_LARGE, "the body has more than %d bytes", BODY_MAX);
-        admit_api_fail(api, &why);
+        api_fail(api, &why);
     } else if (!held_body_add(&api->body, api->worker->gateway, api->worker->generation,
                               in->head.length, bytes)) {
         refusal_init(&why, REPLY_MEMORY_PRESSURE,
                      "memory pressure: the bodies of calls take all the memory they may");
-        admit_api_fail(api, &why);
+        api_fail(api, &why);
     }
 }
 
-static void admit_api_end(struct http_inbound *in)
+static void api_end(struct http_inbound *in)
 {
     struct api *api = in->owner;
 
-    if (!api->over && api->method != METHOD_QUERY)
-        act(api);
+    if (api->state == API_READING && api->method != METHOD_QUERY)
+        api_run(api);
 }
 
-static void admit_api_gone(struct http_inbound *in, enum http_why why)
+static void api_gone(struct http_inbound *in, enum http_why why)
 {
     struct api *api = in->owner;
     struct gateway *gateway = api->worker->gateway;
     struct slice lease = {api->lease, api->lease_bytes};
 
+    assert((api->pending != NULL) == (api->state == API_WAITING));
     if (api->pending != NULL)
         admit_cancel(api->pending);
-    if (why != HTTP_DONE && !api->over)
+    if (why != HTTP_DONE && api->state != API_ANSWERED)
         atomic_fetch_add_explicit(&gateway->counts.hangups, 1, memory_order_relaxed);
     if (why != HTTP_DONE)
         admit_take_back(api->worker, &api->caller, lease);
@@ -286,7 +288,7 @@ static void admit_api_gone(struct http_inbound *in, enum http_why why)
 
 /* ---- the head ---- */
 
-/* False: the path is none of ours. */
+/* False: the path is not one of the service's. */
 static bool find_method(const struct http_head *head, enum method *method)
 {
     static const struct {
@@ -309,7 +311,7 @@ static bool find_method(const struct http_head *head, enum method *method)
     return false;
 }
 
-/* What a query says would be lost, and whoever has written it believe that it was heard. */
+/* A query on POST would be ignored, and whoever wrote it would believe that it counts. */
 static bool has_query(const struct http_head *head)
 {
     const char *query = memchr(head->target.at, '?', head->target.n);
@@ -317,7 +319,7 @@ static bool has_query(const struct http_head *head)
     return query != NULL && query + 1 < head->target.at + head->target.n;
 }
 
-static bool admit_api_check_head(struct api *api, struct refusal *why)
+static bool check_head(struct api *api, struct refusal *why)
 {
     const struct http_head *head = &api->in->head;
     struct slice coding = http_find(head, SLICE("content-encoding"));
@@ -361,7 +363,7 @@ static struct api *api_new(struct worker *worker, struct http_inbound *in, enum 
     return api;
 }
 
-static bool admit_api_begin(struct worker *worker, struct http_inbound *in)
+static bool api_begin(struct worker *worker, struct http_inbound *in)
 {
     enum method method;
     struct refusal why;
@@ -371,10 +373,10 @@ static bool admit_api_begin(struct worker *worker, struct http_inbound *in)
     struct api *api = api_new(worker, in, method);
     if (api == NULL)
         http_inbound_abort(in);
-    else if (!admit_api_check_head(api, &why))
-        admit_api_fail(api, &why);
+    else if (!check_head(api, &why))
+        api_fail(api, &why);
     else if (api->method == METHOD_QUERY)
-        act(api);
+        api_run(api);
     return true;
 }
 
@@ -417,10 +419,10 @@ static const struct grpc_service *const RPCS[] = {&rpc_admission};
 
 const struct service admit_service = {.name = "admit",
                                       .listeners = SERVICE_ON_GATEWAY,
-                                      .begin = admit_api_begin,
-                                      .data = admit_api_data,
-                                      .end = admit_api_end,
-                                      .gone = admit_api_gone,
+                                      .begin = api_begin,
+                                      .data = api_data,
+                                      .end = api_end,
+                                      .gone = api_gone,
                                       .rpcs = RPCS,
                                       .n_rpcs = 1,
                                       .connection_closed = admit_connection_closed,

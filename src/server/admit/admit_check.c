@@ -1,9 +1,9 @@
 /* admit_check.c - who asks for a decision, and what it may state. See admit.h.
  *
- * A caller is trusted infrastructure: it may say who others are, but only as far as its entry has
- * it, and only what is in a range. A field in a message is said on purpose, so one that may not be
- * said is an error. A header may just have come along with a request that a proxy hands on, so one
- * that may not be said is not looked at.
+ * A caller is trusted infrastructure: it may say who others are, but only as far as its entry
+ * allows, and only within ranges. A field in a message is stated on purpose, so one that may not be
+ * stated is an error. A header may just have come along with a request that a proxy forwards, so
+ * one that may not be stated is ignored.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -21,7 +21,7 @@
 
 #define HOLD_MAX 1e9 /* seconds */
 
-/* Clients in many languages take a message of protobuf with a text that is none for broken. */
+/* Clients in many languages reject a protobuf message with a string that is not UTF-8. */
 void admit_mend_text(char message[ADMIT_TEXT_MAX])
 {
     struct slice text = slice_of(message);
@@ -96,7 +96,7 @@ void admit_ask_init(struct admit_ask *ask)
         (struct admit_ask){.priority = TG_PRIORITY_COUNT, .cost = 1, .at_most = TG_PRIORITY_HIGH};
 }
 
-/* Negative: none, or no number. */
+/* The value that a header states; negative: none, or not a number. */
 static double worth(const struct http_head *head)
 {
     struct slice said = http_find(head, SLICE("x-tollgate-value"));
@@ -152,8 +152,8 @@ static bool may_state(const struct config_caller *entry, const struct admit_ask 
     return !ask->has_value || entry->may_value || forbidden(entry, "value", reply);
 }
 
-/* A zero byte would end the name wherever it is shown, and make it look like another's. */
-static bool admit_check_is_name(struct slice text, const char *field, struct admit_reply *reply)
+/* A zero byte would cut the name off wherever it is shown, so that it reads like another's. */
+static bool is_name(struct slice text, const char *field, struct admit_reply *reply)
 {
     if (text.n == 0)
         return true;
@@ -195,10 +195,9 @@ bool admit_check(const struct worker *worker, const struct config_caller *entry,
         admit_fail(reply, ADMIT_DRAINING, NULL, "the gateway is shutting down");
         return false;
     }
-    return may_state(entry, ask, reply) && admit_check_is_name(ask->tenant, "tenant", reply) &&
-           admit_check_is_name(ask->peer, "peer", reply) &&
-           admit_check_is_name(ask->model, "model", reply) &&
-           admit_check_is_name(ask->user, "user", reply) &&
+    return may_state(entry, ask, reply) && is_name(ask->tenant, "tenant", reply) &&
+           is_name(ask->peer, "peer", reply) && is_name(ask->model, "model", reply) &&
+           is_name(ask->user, "user", reply) &&
            is_within(ask->cost, 0, TG_NUMBER_MAX, "cost", reply) &&
            (!ask->has_value || is_real(ask->value, (double)TG_NUMBER_MAX, "value", reply)) &&
            is_real(ask->hold_s, HOLD_MAX, "hold_s", reply) &&

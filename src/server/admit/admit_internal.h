@@ -1,4 +1,4 @@
-/* admit_internal.h - the parts of the Admit service, for one another: admit_*.c alone. */
+/* admit_internal.h - the parts of the Admit service, for one another: its own files alone. */
 #ifndef TG_ADMIT_ADMIT_INTERNAL_H
 #define TG_ADMIT_ADMIT_INTERNAL_H
 
@@ -66,14 +66,14 @@ struct admit_worker {
 
 /* ---- admit_lease.c: the ids of leases ---- */
 
-/* What an id says. */
+/* The contents of an id. */
 struct admit_lease {
     tg_lease lease;
     tg_ms ttl;
     bool is_bound; /* it is among the bound leases */
 };
 
-#define ADMIT_TTL_MAX ((tg_ms)1 << 46) /* what an id has room for */
+#define ADMIT_TTL_MAX ((tg_ms)1 << 46) /* the longest time to live that fits into an id */
 
 /* The secret of lease ids, and what is to end with a connection. False: no memory, or the system
  * gives no randomness. */
@@ -83,13 +83,13 @@ void admit_free(struct admit *admit);
 void admit_lease_write(const struct gateway *gateway, const char *caller,
                        const struct admit_lease *lease, char text[ADMIT_LEASE_BYTES]);
 
-/* False: it is none of this process, or not this caller's. */
+/* False: it was not made by this process, or not for this caller. */
 bool admit_lease_read(const struct gateway *gateway, const char *caller, struct slice text,
                       struct admit_lease *lease);
 
 /* ---- admit_check.c: who asks, and what it may ---- */
 
-/* Null: it is none any more, and `reply` says so. */
+/* Null: it is no caller any more, and `reply` says so. */
 const struct config_caller *admit_entry(struct worker *worker, struct admit_caller *caller,
                                         struct admit_reply *reply);
 
@@ -98,11 +98,11 @@ const struct config_caller *admit_entry(struct worker *worker, struct admit_call
 bool admit_check(const struct worker *worker, const struct config_caller *entry,
                  const struct admit_ask *ask, struct admit_reply *reply);
 
-/* An error. */
+/* Makes the reply an error. */
 void admit_fail(struct admit_reply *reply, enum admit_status status, const char *field,
                 const char *format, ...) __attribute__((format(printf, 4, 5)));
 
-/* What is no UTF-8 in a message, maybe a name that was cut, becomes "?". */
+/* Replaces what is not UTF-8 in a message, maybe a name that was cut, by "?". */
 void admit_mend_text(char message[ADMIT_TEXT_MAX]);
 
 /* ---- admit_core.c: one question, from its ask to its reply ----
@@ -232,7 +232,7 @@ void admit_account_close(struct admit_pending *account, int64_t actual);
 
 /* ---- admit_report.c ---- */
 
-/* What is told of one question, once it has its reply. */
+/* Reports one question, once it has its reply. */
 void admit_report(struct worker *worker, const struct generation *generation,
                   const struct admit_question *question, tg_ms began_at,
                   const struct tg_answer *answer, const struct admit_reply *reply);

@@ -1,8 +1,7 @@
-/* admit_release.c - the ends of leases: released, renewed, or given up with a connection. See
- * admit.h.
+/* admit_release.c - the ends of leases: released, renewed, or ended with a connection. See admit.h.
  *
- * A lease that is somebody else's is answered as one that is not there, so that nobody learns of
- * others' leases by asking. The time to live is in the id, and a renewal gives it again.
+ * Another caller's lease is answered like one that does not exist, so that nobody learns of others'
+ * leases by asking. The time to live is in the id, and a renewal gives it again.
  */
 #include <math.h>
 
@@ -10,7 +9,7 @@
 
 #define SAMPLE_MAX 1e12 /* ms */
 
-static bool admit_release_check(const struct tg_release *release, struct admit_reply *error)
+static bool check_release(const struct tg_release *release, struct admit_reply *error)
 {
     if (release->outcome > TG_OUTCOME_CANCELLED)
         admit_fail(error, ADMIT_INVALID, "outcome",
@@ -34,7 +33,7 @@ enum admit_status admit_release(struct worker *worker, struct admit_caller *call
     const struct config_caller *entry = admit_entry(worker, caller, error);
     struct admit_lease named;
 
-    if (entry == NULL || !admit_release_check(release, error))
+    if (entry == NULL || !check_release(release, error))
         return error->status;
     *found = false;
     if (!admit_lease_read(gateway, entry->name, lease, &named))

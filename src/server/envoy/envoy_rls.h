@@ -1,7 +1,13 @@
 /* envoy_rls.h - Envoy's rate limit service without its wire: descriptors in, codes out.
  *
  *     gRPC  envoy.service.ratelimit.v3.RateLimitService (rpc_envoy.c) --.
- *     POST /json (envoy_rls_http.c)                                   --+--> this ---> the store
+ *     POST /json (envoy_rls_http.c, envoy_rls_message.c)              --+--> envoy_rls_decide.c
+ *                                                                               |
+ *     envoy_rls.c             the rules, and the limiter of each                v
+ *     envoy_rls_plan.c        what a request asks of each rule, and the reply   the store, here
+ *     envoy_rls_take.c        decides at the store in this process              or in Redis
+ *     envoy_rls_metadata.c    dynamic metadata
+ *     envoy_metrics.c         rules on the page of metrics
  *
  * The rules are files in the format of envoyproxy/ratelimit (envoy_rules.h), the limiters are
  * ours: in no span of a unit, wherever it begins, are more than `requests_per_unit` hits admitted
@@ -41,7 +47,7 @@
 
 struct worker;
 
-#define ENVOY_RLS_DESCRIPTORS_MAX 128 /* of a request; more: ENVOY_RLS_INVALID */
+#define ENVOY_RLS_DESCRIPTORS_MAX 128 /* in one request; more: ENVOY_RLS_INVALID */
 #define ENVOY_RLS_MESSAGE_MAX 160
 #define ENVOY_RLS_HEADERS_MAX 3
 
@@ -50,7 +56,7 @@ struct worker;
 struct envoy_rls_descriptor {
     const struct envoy_rls_entry *entries;
     size_t n_entries;
-    bool has_hits; /* of its own: see above */
+    bool has_hits; /* it states its own: see above */
     uint64_t hits;
     bool negative;  /* the hits are to be given back: see above */
     bool has_limit; /* brought along, in place of the rule's */
@@ -69,22 +75,21 @@ struct envoy_rls_request {
 
 /* ---- Answers ---- */
 
-/* As on the wire. */
+/* The numbers are those of the wire. */
 enum envoy_rls_code { ENVOY_RLS_UNKNOWN, ENVOY_RLS_OK, ENVOY_RLS_OVER_LIMIT };
 
-/* Of one descriptor. */
+/* The answer to one descriptor. */
 struct envoy_rls_status {
     enum envoy_rls_code code;
-    bool quota; /* by its rule: OK, and told of in the metadata if it is over */
+    bool quota; /* its rule has quota_mode: OK, and named in the metadata if it is over */
     bool quota_over;
     bool has_limit; /* otherwise neither a limit nor a duration is stated */
     uint32_t requests_per_unit;
     enum envoy_unit unit;
-    struct slice name;        /* of the rule's limit; perhaps empty */
+    struct slice name;        /* the name of the rule's limit; perhaps empty */
     uint32_t limit_remaining; /* hits; UINT32_MAX where the rule says `unlimited` */
-    /* Whole seconds, since Envoy cuts off what is less. Of a refusal: after which the same hits are
-     * admitted, if there is no other traffic; otherwise until what is counted now begins to come
-     * back. */
+    /* Whole seconds, since Envoy truncates. For a refusal: after which the same hits are admitted,
+     * if there is no other traffic; otherwise until what is counted now begins to come back. */
     tg_ms until_reset;
 };
 
@@ -98,12 +103,12 @@ enum envoy_rls_result {
     ENVOY_RLS_UNAVAILABLE, /* no decision could be made, nothing is charged; UNAVAILABLE, 503 */
 };
 
-/* Good for the time of done(). */
+/* Valid until done() returns. */
 struct envoy_rls_reply {
     enum envoy_rls_result result;
     char message[ENVOY_RLS_MESSAGE_MAX]; /* unless it was decided: why not; else "" */
     enum envoy_rls_code overall;
-    size_t n_statuses; /* as many as descriptors */
+    size_t n_statuses; /* one for each descriptor */
     struct envoy_rls_status statuses[ENVOY_RLS_DESCRIPTORS_MAX];
     const struct envoy_rls_request
         *metadata;    /* dynamic_metadata tell of it; null: there are none */
@@ -123,10 +128,10 @@ struct envoy_rls_pending *envoy_rls_decide(struct worker *worker,
                                            const struct envoy_rls_request *request,
                                            envoy_rls_done *done, void *context);
 
-/* Whoever asked has gone: what is charged meanwhile is given back. Not after done(). */
+/* Whoever asked is gone: what is charged meanwhile is refunded. Not after done(). */
 void envoy_rls_cancel(struct envoy_rls_pending *pending);
 
-/* ---- Rules that hold: a part of a generation ---- */
+/* ---- The rules of a generation ---- */
 
 struct envoy_rls;
 
@@ -153,7 +158,7 @@ struct envoy_rls_counts {
     uint64_t shadow;  /* and would have been */
 };
 
-/* Of rule i, in the order of the files; false: there are fewer. */
+/* The counts of rule i, in the order of the files; false: there are fewer. */
 bool envoy_rls_get_counts(const struct envoy_rls *rls, size_t i, struct envoy_rls_counts *counts);
 
 /* ---- The service ---- */

@@ -3,11 +3,16 @@
  *     POST /json           a request as JSON; 200, or 429 if it is over a limit, with the reply
  *     GET /healthcheck     200 while the gateway takes calls; HEAD, too
  *
- * For curl, for tests, and for who asks the same of envoyproxy/ratelimit. They are served by the
+ * For curl, for tests, and for clients that ask envoyproxy/ratelimit so. They are served by the
  * listener for gRPC, so that whoever may reach one may reach the other, and nobody else.
+ *
+ *     begin()          end()           decided
+ *     ------> READING ------> WAITING ---------> ANSWERED     gone() ends it in every state, once
+ *                `---------------------------------'  wrong head, too large, decided at once
  *
  * An exchange belongs to its worker's thread.
  */
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,13 +25,15 @@
 
 enum { BODY_MAX = 128 << 10 };
 
+enum exchange_state { EXCHANGE_READING, EXCHANGE_WAITING, EXCHANGE_ANSWERED };
+
 struct exchange {
-    const struct service *service; /* the first of its members: see service.h */
+    const struct service *service; /* the first member: see service.h */
     struct worker *worker;
     struct http_inbound *in;
-    bool over; /* the reply has gone out */
+    enum exchange_state state;
     struct envoy_rls_message *message;
-    struct envoy_rls_pending *pending;
+    struct envoy_rls_pending *pending; /* EXCHANGE_WAITING; else null */
     struct held_body body;
 };
 
@@ -40,7 +47,8 @@ static void envoy_rls_http_answer(struct exchange *x, int status, struct slice t
     http_fields_init(&fields);
     http_fields_add(&fields, SLICE("content-type"), type);
     struct http_head head = {.status = status, .fields = fields.list, .n_fields = fields.n};
-    x->over = true;
+    assert(x->state != EXCHANGE_ANSWERED && x->pending == NULL);
+    x->state = EXCHANGE_ANSWERED;
     http_inbound_send(x->in, &head, body);
 }
 
@@ -52,7 +60,8 @@ static void envoy_rls_http_refuse(struct exchange *x, const struct refusal *why)
     reply_write(why, WIRE_OPENAI, worker_now(worker), random_bits(&worker->random), &reply);
     struct http_head head = {
         .status = reply.status, .fields = reply.fields, .n_fields = reply.n_fields};
-    x->over = true;
+    assert(x->state != EXCHANGE_ANSWERED && x->pending == NULL);
+    x->state = EXCHANGE_ANSWERED;
     http_inbound_send(x->in, &head, reply.body);
 }
 
@@ -92,13 +101,15 @@ static void envoy_rls_http_end(struct http_inbound *in)
     char problem[ENVOY_RLS_MESSAGE_MAX];
     struct refusal why;
 
-    if (x->over)
+    if (x->state != EXCHANGE_READING)
         return;
     x->message = envoy_rls_read(x->worker->reader,
                                 (struct slice){x->body.n > 0 ? x->body.bytes : "", x->body.n},
                                 x->body.room, problem);
     if (x->message != NULL) {
         x->pending = envoy_rls_decide(x->worker, &x->message->request, envoy_rls_http_decided, x);
+        if (x->pending != NULL)
+            x->state = EXCHANGE_WAITING;
         return;
     }
     refusal_init(&why, problem[0] != '\0' ? REPLY_INVALID_REQUEST : REPLY_INTERNAL, "%s",
@@ -111,7 +122,7 @@ static void envoy_rls_http_data(struct http_inbound *in, struct slice bytes)
     struct exchange *x = in->owner;
     struct refusal why;
 
-    if (x->over)
+    if (x->state != EXCHANGE_READING)
         return;
     if (x->body.n + bytes.n > BODY_MAX) {
         refusal_init(&why, REPLY_PAYLOAD_TOO_LARGE, "the body has more than %d bytes", BODY_MAX);
@@ -129,6 +140,7 @@ static void envoy_rls_http_gone(struct http_inbound *in, enum http_why why)
     struct exchange *x = in->owner;
 
     (void)why;
+    assert((x->pending != NULL) == (x->state == EXCHANGE_WAITING));
     if (x->pending != NULL)
         envoy_rls_cancel(x->pending);
     in->owner = NULL;
@@ -169,7 +181,7 @@ static void take_head(struct exchange *x, bool json)
     }
 }
 
-/* Without the query, which a load balancer may add and nobody reads. */
+/* The path without the query, which a load balancer may add and nobody reads. */
 static struct slice path_of(struct slice target)
 {
     const char *query = memchr(target.at, '?', target.n);

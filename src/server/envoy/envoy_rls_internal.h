@@ -1,10 +1,5 @@
-/* envoy_rls_internal.h - rules that hold, and a request at work. Private to envoy_rls*.c.
- *
- *     envoy_rls.c         rules that hold: which limiter each has
- *     envoy_rls_plan.c    what is asked of each descriptor, and what is answered
- *     envoy_rls_take.c    decided by a store in this process
- *     envoy_rls_decide.c  decided for a worker: there, or where several gateways count together
- */
+/* envoy_rls_internal.h - the rules in force, and a request that is being decided: for envoy_rls*.c
+ * alone. */
 #ifndef TG_ENVOY_ENVOY_RLS_INTERNAL_H
 #define TG_ENVOY_ENVOY_RLS_INTERNAL_H
 
@@ -41,7 +36,7 @@ struct envoy_rls {
 
 /* ---- A request ---- */
 
-/* What is asked of one descriptor, and what came of it. */
+/* What is asked of one descriptor, and the answer. */
 struct rls_ask {
     const struct envoy_rls_descriptor *descriptor;
     const struct rls_limit *limit; /* null: none, or it was brought along */
@@ -59,7 +54,7 @@ struct rls_ask {
     tg_ms until_reset;
 };
 
-/* One request at work. */
+/* One request that is being decided. */
 struct rls_work {
     const struct envoy_rls *rls;
     const struct envoy_rls_request *request;
@@ -77,8 +72,7 @@ static inline bool rls_is_meter(const struct rls_ask *ask)
 /* The answer of a limit of 0, which has no set. */
 void rls_shut_out(struct rls_ask *ask);
 
-/* Whether the request makes sense; if not, the reply says why. Both are to be decided on by one who
- * has called rls_reply_init(). */
+/* Whether the request makes sense; if not, the reply says why. Call rls_reply_init() first. */
 void rls_reply_init(struct envoy_rls_reply *reply);
 bool rls_is_sound(const struct envoy_rls_request *request, struct envoy_rls_reply *reply);
 
@@ -97,14 +91,13 @@ void rls_hold_against(const struct rls_ask *ask, int64_t hits, struct tg_decisio
 /* What there is now: after an allow, without these hits. */
 int64_t rls_left_now(const struct tg_decision *answer, int64_t hits);
 
-/* What came of an ask. */
+/* Notes the answer to an ask. */
 void rls_note(struct rls_ask *ask, const struct tg_decision *answer, int64_t remaining, tg_ms now);
 
 /* Whether an ask that has been answered refuses the request. */
 bool rls_refuses(const struct rls_work *work, const struct rls_ask *ask);
 
-/* All asks have been answered, and what a refused request was charged has been given back. Counts
- * them. */
+/* Writes the reply when all asks have been answered, and counts them. */
 void rls_reply(const struct rls_work *work, bool refused, struct envoy_rls_reply *reply);
 
 /* ---- Keys ---- */
@@ -123,7 +116,7 @@ struct rls_key {
 bool rls_key_make(struct rls_key *key, struct slice domain, const struct rls_ask *ask);
 void rls_key_free(struct rls_key *key);
 
-/* ---- Of the service ---- */
+/* ---- The service ---- */
 
 struct exposition;
 struct generation;

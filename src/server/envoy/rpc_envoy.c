@@ -1,9 +1,10 @@
-/* rpc_envoy.c - Envoy's rate limit service over gRPC: messages of rls.proto and structs of
- * envoy_rls.h, one out of the other.
+/* rpc_envoy.c - Envoy's rate limit service over gRPC: messages of rls.proto to structs of
+ * envoy_rls.h, and back.
  *
- * A question may have to wait for its store, and what it is made of must stay until then: it is
- * copied, once, into one block that ends with the answer.
+ * A question may have to wait for its store, and its texts must stay until then: they are copied,
+ * once, into one block that is freed after the answer.
  */
+#include <assert.h>
 #include <envoy/service/ratelimit/v3/rls.pb-c.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,7 +30,7 @@ struct question {
     struct envoy_rls_request request;
     struct envoy_rls_descriptor *descriptors;
     struct envoy_rls_entry *entries;
-    char *text; /* what has not been used of the block's end */
+    char *text; /* the rest of the block that is not used yet */
 };
 
 struct asking {
@@ -107,13 +108,15 @@ static struct question *read_question(const rls_request *from)
                                                    .hits = from->hits_addend};
     for (size_t i = 0; i < from->n_descriptors; i++)
         read_descriptor(question, from->descriptors[i], &question->descriptors[i]);
+    /* The entries end where the texts began: every one that was counted has been read. */
+    assert((char *)question->entries == question->request.domain.at);
     return question;
 }
 
 /* ---- the answer ---- */
 
-/* All that it points to. Names of rules and headers are slices, and a message wants a zero behind
- * them. */
+/* A message and all that it points to. Names of rules and headers are slices; a message needs them
+ * with a zero at their end. */
 struct answer {
     rls_response message;
     rls_status statuses[ENVOY_RLS_DESCRIPTORS_MAX], *status_list[ENVOY_RLS_DESCRIPTORS_MAX];
@@ -124,7 +127,7 @@ struct answer {
     char text[8 << 10];
 };
 
-/* "" where there is no room: a name is there for people. */
+/* "" where there is no room: a name is only for people. */
 static char *end_with_zero(struct answer *answer, struct slice text)
 {
     char *at = answer->text + answer->used;
@@ -195,8 +198,9 @@ static void rpc_envoy_decided(void *context, const struct envoy_rls_reply *reply
 {
     struct grpc_call *call = context;
     struct asking *asking = asking_of(call);
-    struct question *question = asking->question; /* the metadata tell of it */
+    struct question *question = asking->question; /* the metadata describe it */
 
+    assert(question != NULL);
     *asking = (struct asking){0};
     if (reply->result == ENVOY_RLS_DECIDED)
         answer_call(call, reply);
@@ -220,6 +224,7 @@ static void rpc_envoy_ask(struct grpc_call *call, const ProtobufCMessage *messag
 {
     struct asking *asking = asking_of(call);
 
+    assert(asking->question == NULL && asking->pending == NULL);
     asking->question = read_question((const void *)message);
     if (asking->question == NULL) {
         grpc_finish(call, GRPC_UNAVAILABLE, "there is no memory for a question");
