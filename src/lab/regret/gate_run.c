@@ -4,7 +4,7 @@
 #include "lib/core/container_of.h"
 #include "lib/core/problem.h"
 
-/* Only posts: the gate is in the middle of something. */
+/* Only notes it: the gate holds its lock. */
 static void gate_run_wake(void *context, void *waiter)
 {
     struct gate_run *run = context;
@@ -162,7 +162,7 @@ void gate_run_advance(struct gate_run *run, tg_ms t)
 
 void gate_run_finish(struct gate_run *run)
 {
-    /* Whoever waits has a deadline, so there is one. */
+    /* Every wait has a deadline, so there is a next one. */
     for (tg_ms at; run->waiting > 0 && (at = tg_gate_next_deadline(run->gate)) != INT64_MAX;)
         gate_run_tick(run, at);
 }
@@ -186,7 +186,7 @@ void gate_run_release(struct gate_run *run, tg_lease lease, tg_ms t,
                       const struct tg_release *release)
 {
     gate_run_advance(run, t);
-    /* Before anybody who gets the slot asks the store: as if the gate had settled it itself. */
+    /* Before the call that gets the slot asks the store, as if the gate had settled it itself. */
     if (tg_gate_release(run->gate, lease, t, release) && run->store != NULL)
         run->store->ended(run->store->context, lease, t, release->actual);
     resume_woken(run);
@@ -207,7 +207,7 @@ void gate_run_withdraw(struct gate_run *run, struct gate_run_call *call, tg_ms t
     resume_woken(run);
 }
 
-/* An event that the gate itself has no time for: it sees the time all the same. */
+/* For events that the gate takes without a time: it gets to see the time by this. */
 static void pass(struct gate_run *run, tg_ms t)
 {
     struct tg_release release;

@@ -1,14 +1,14 @@
-/* gate_run.h - a gate in virtual time: events go in, decisions come out in their order.
+/* gate_run.h - a gate in virtual time: events go in, decisions come out in order.
  *
  *     gate_run_init(&run, &config, decided, context, &problem)
  *     call.call = ...;
  *     gate_run_admit(&run, &call, 1000);          decided() is called, now or by a later event
  *     gate_run_release(&run, call.lease, 1020, &release);
- *     gate_run_finish(&run);                      until nobody waits any more
+ *     gate_run_finish(&run);                      until no call waits any more
  *
- * It is the gate of the library that decides, not a model of it; here is only what an owner of a
- * gate does besides: it lets waits and leases end when their time comes, and resumes who was woken.
- * Where a remote store decides rate and cost, it asks that, and settles there.
+ * The library's own gate decides, not a model of it, and calls go through it by the same admission
+ * run as in the gateway. What is here is the owner's part: it ends waits and leases at their time,
+ * resumes calls that were woken, and asks a remote store where that decides rate and cost.
  *
  * Order: an event at t comes after every deadline before t and before the deadlines at t, so that
  * of several events at one instant none finds a wait ended early. Whoever an event or a deadline
@@ -39,18 +39,18 @@ struct gate_run_call {
     STAILQ_ENTRY(gate_run_call) next_woken;
 };
 
-/* A call is decided, or, on an error, cannot be: `answer` is null then and nothing is held. `at`
- * is the time of the event itself, or for a call that waited, the time at which it was resumed. It
- * must not call the run; the call is the owner's again. */
+/* A call is decided, or, on an error, cannot be: `answer` is null then and nothing is held. `at` is
+ * the time of the event itself, or, for a call that waited, the time at which it was resumed. The
+ * function must not call the run; the call is the owner's again. */
 typedef void gate_run_decided(void *context, struct gate_run_call *call, enum tg_err err,
                               const struct tg_answer *answer, tg_ms at);
 
 struct gate_run;
 
-/* A store elsewhere, for a gate with `remote_store`. Virtual time stands still meanwhile. */
+/* A remote store. Virtual time stands still while it decides. */
 struct gate_run_store {
-    /* Decides and charges. `lease` ends at `ends_at`, if nobody ends it earlier; `settles` says
-     * whether its end has to be told. An error: no decision, and nothing charged. */
+    /* Decides and charges. `lease` expires at `ends_at`, if nobody ends it earlier; `settles` says
+     * whether the store has to hear of its end. An error: no decision, and nothing charged. */
     enum tg_err (*take)(void *context, const struct gate_run *run, tg_lease lease, tg_ms ends_at,
                         const struct tg_debit *debit, tg_ms now, struct tg_axes *axes,
                         bool *settles);
@@ -68,7 +68,7 @@ struct gate_run {
     bool every_lease; /* every call that is admitted has a lease, whatever it is charged */
     bool peers;
     tg_ms latest;    /* the latest time that was given */
-    tg_ms ticked_at; /* what was to end until here has ended; -1: nothing had to, yet */
+    tg_ms ticked_at; /* everything due until then has happened; -1: nothing was due yet */
     int64_t waiting; /* calls in the gate's queue */
     STAILQ_HEAD(, gate_run_call) woken; /* calls to be resumed, in the order of the grants */
     gate_run_decided *decided;
@@ -92,18 +92,18 @@ void gate_run_fini(struct gate_run *run);
 
 void gate_run_admit(struct gate_run *run, struct gate_run_call *call, tg_ms t);
 
-/* Ends a lease. One that has ended, or 0, is an event all the same. */
+/* Ends a lease. One that has already ended, or 0, is still an event. */
 void gate_run_release(struct gate_run *run, tg_lease lease, tg_ms t,
                       const struct tg_release *release);
 
-/* Takes back a call that waits: it is not decided any more. What is due before `t` may decide it
- * first: so call gate_run_advance(), and look whether it still waits. */
+/* Withdraws a call that waits: it will not be decided. What is due before `t` may decide it first:
+ * so call gate_run_advance(), and check whether it still waits. */
 void gate_run_withdraw(struct gate_run *run, struct gate_run_call *call, tg_ms t);
 
 /* How much of memory is used from now on. */
 void gate_run_set_memory(struct gate_run *run, double used, tg_ms t);
 
-/* What the gate shows at `t`. */
+/* The gate's statistics at `t`. */
 void gate_run_stats(struct gate_run *run, tg_ms t, struct tg_gate_stats *stats);
 
 /* Lets happen what is due before `t`; every event does that by itself. */
@@ -112,7 +112,7 @@ void gate_run_advance(struct gate_run *run, tg_ms t);
 /* Lets time go on until no call waits. Leases that end later than that stay open. */
 void gate_run_finish(struct gate_run *run);
 
-/* Whether a lease that ends at `ends_at` has come to its end by itself. */
+/* Whether a lease that expires at `ends_at` has expired. */
 static inline bool gate_run_expired(const struct gate_run *run, tg_ms ends_at)
 {
     return ends_at <= run->ticked_at;

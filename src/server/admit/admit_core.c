@@ -4,39 +4,11 @@
  * calls of callers are. A question about rate and cost alone (`limits_only`) is a run without a
  * gate.
  */
-#include <string.h>
-
 #include "lib/core/container_of.h"
+#include "lib/core/num.h"
 #include "server/admit/admit_internal.h"
 
 /* ---- the question ---- */
-
-static struct slice model_of(const struct config *config, struct slice asked)
-{
-    size_t model = asked.n > 0 ? config_model(config, asked.at, asked.n) : CONFIG_NONE;
-
-    return model != CONFIG_NONE ? slice_of(config->models[model].name) : asked;
-}
-
-static enum tg_priority admit_core_priority_of(const struct admit_question *question)
-{
-    const struct admit_ask *ask = &question->ask;
-    enum tg_priority priority = ask->priority;
-
-    if (priority == TG_PRIORITY_COUNT)
-        priority = question->tenant != NULL ? (enum tg_priority)question->tenant->priority
-                                            : TG_PRIORITY_NORMAL;
-    return priority > ask->at_most ? priority : ask->at_most; /* lower is a larger number */
-}
-
-static tg_ms ttl_of(const struct generation *generation, const struct admit_ask *ask)
-{
-    tg_ms most = generation->config.gate.lease_ttl;
-
-    if (ask->ttl_ms > 0)
-        return ask->ttl_ms;
-    return most < ADMIT_TTL_DEFAULT ? most : ADMIT_TTL_DEFAULT;
-}
 
 enum tg_err admit_describe(const struct generation *generation, struct admit_question *question,
                            struct tg_problem *problem)
@@ -46,9 +18,18 @@ enum tg_err admit_describe(const struct generation *generation, struct admit_que
     struct slice tenant = ask->tenant.n > 0 ? ask->tenant : slice_of(question->entry->name);
     struct slice peer = ask->peer.n > 0 ? ask->peer : tenant;
     struct tg_call *call = &question->call;
+    enum tg_priority priority = ask->priority;
+    size_t model = CONFIG_NONE;
 
     question->tenant = config_tenant(config, tenant.at, tenant.n);
-    question->model = model_of(config, ask->model);
+    if (priority == TG_PRIORITY_COUNT)
+        priority = question->tenant != NULL ? (enum tg_priority)question->tenant->priority
+                                            : TG_PRIORITY_NORMAL;
+    if (priority < ask->at_most) /* a lower priority is a larger number */
+        priority = ask->at_most;
+    if (ask->model.n > 0)
+        model = config_model(config, ask->model.at, ask->model.n);
+    question->model = model != CONFIG_NONE ? slice_of(config->models[model].name) : ask->model;
     const struct scopes_who who = {.tenant = tenant.at,
                                    .tenant_bytes = tenant.n,
                                    .model = question->model.n > 0 ? question->model.at : NULL,
@@ -57,14 +38,15 @@ enum tg_err admit_describe(const struct generation *generation, struct admit_que
                                    .user_bytes = ask->user.n,
                                    .peer = peer.at,
                                    .peer_bytes = peer.n,
-                                   .priority = admit_core_priority_of(question)};
+                                   .priority = priority};
     tg_call_init(call);
     enum tg_err err = scopes_fill(generation->scopes, &who, question->scopes, call, problem);
     remote_divide_peer(generation->gateway->remote, &config->gate, call);
     call->debit.cost = ask->cost;
     call->hold_s = ask->hold_s;
     call->deadline = ask->deadline;
-    call->lease_ttl = ttl_of(generation, ask);
+    call->lease_ttl =
+        ask->ttl_ms > 0 ? ask->ttl_ms : num_min(config->gate.lease_ttl, ADMIT_TTL_DEFAULT);
     if (ask->has_value)
         call->value = ask->value;
     return err;

@@ -251,14 +251,6 @@ static bool read_fields(struct json_reader *reader, const struct field *fields,
     return true;
 }
 
-static bool check_complete(enum admit_kind kind, const struct admit_message *message,
-                           struct refusal *why)
-{
-    if (kind == ADMIT_RELEASE && message->lease.n == 0)
-        return must_be(&release_fields[0], why, "there: it names what is to be released");
-    return true;
-}
-
 bool admit_read(struct json_reader *reader, struct slice body, size_t readable,
                 enum admit_kind kind, struct admit_message *message, struct refusal *why)
 {
@@ -279,7 +271,9 @@ bool admit_read(struct json_reader *reader, struct slice body, size_t readable,
                      problem->text, problem->offset);
         return false;
     }
-    return check_complete(kind, message, why);
+    if (kind == ADMIT_RELEASE && message->lease.n == 0)
+        return must_be(&release_fields[0], why, "there: it names what is to be released");
+    return true;
 }
 
 /* ---- a query ---- */

@@ -168,14 +168,6 @@ static void write_axes(const struct tg_axes *axes, struct rpc_admit_reply *out)
     out->message.axes = &out->axes;
 }
 
-static void write_would_deny(unsigned bits, struct rpc_admit_reply *out)
-{
-    for (int r = TG_REASON_NONE + 1; bits != 0 && r < TG_REASON_COUNT; r++)
-        if ((bits & 1U << r) != 0)
-            out->would_deny[out->message.n_would_deny++] = text(tg_reason_name((enum tg_reason)r));
-    out->message.would_deny = out->would_deny;
-}
-
 void rpc_write_reply(const struct admit_reply *reply, struct rpc_admit_reply *out)
 {
     Tollgate__V1__AdmitReply *message = &out->message;
@@ -192,7 +184,10 @@ void rpc_write_reply(const struct admit_reply *reply, struct rpc_admit_reply *ou
         message->binding_axis = text(tg_axis_name(reply->binding_axis));
     message->message = text(reply->message);
     write_axes(&reply->axes, out);
-    write_would_deny(reply->would_deny, out);
+    message->would_deny = out->would_deny;
+    for (int r = TG_REASON_NONE + 1; r < TG_REASON_COUNT; r++)
+        if (reply->would_deny & 1U << r)
+            out->would_deny[message->n_would_deny++] = text(tg_reason_name((enum tg_reason)r));
     if (reply->lease_bytes > 0) {
         memcpy(out->lease, reply->lease, reply->lease_bytes);
         out->lease[reply->lease_bytes] = '\0';

@@ -151,14 +151,6 @@ static void envoy_rls_http_gone(struct http_inbound *in, enum http_why why)
 
 /* ---- the head ---- */
 
-static void check_health(struct exchange *x)
-{
-    if (atomic_load_explicit(&x->worker->gateway->draining, memory_order_relaxed))
-        envoy_rls_http_answer(x, 503, SLICE("text/plain"), SLICE("the gateway is about to end\n"));
-    else
-        envoy_rls_http_answer(x, 200, SLICE("text/plain"), SLICE("OK"));
-}
-
 /* Answers at once where no body is wanted. */
 static void take_head(struct exchange *x, bool json)
 {
@@ -172,8 +164,10 @@ static void take_head(struct exchange *x, bool json)
         refusal_init(&why, REPLY_METHOD_NOT_ALLOWED, NULL);
         why.allow = json ? "POST" : "GET, HEAD";
         envoy_rls_http_refuse(x, &why);
+    } else if (!json && atomic_load_explicit(&x->worker->gateway->draining, memory_order_relaxed)) {
+        envoy_rls_http_answer(x, 503, SLICE("text/plain"), SLICE("the gateway is about to end\n"));
     } else if (!json) {
-        check_health(x);
+        envoy_rls_http_answer(x, 200, SLICE("text/plain"), SLICE("OK"));
     } else if (!envoy_rls_may_ask(x->worker, head)) {
         refusal_init(&why, REPLY_INVALID_API_KEY,
                      "envoy_rls.auth is callers: send 'Authorization: Bearer TOKEN' of one");
