@@ -1,16 +1,9 @@
 /* buf.c - bytes that wait: a queue that takes a block of its loop while it holds any. See buf.h. */
 #include "io/net/buf.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* Moves what waits to the front: at most once for as many bytes as were consumed. */
-static void close_gap(struct buf *buf)
-{
-    memmove(buf->at, buf->at + buf->begin, buf_bytes(buf));
-    buf->end -= buf->begin;
-    buf->begin = 0;
-}
 
 static bool buf_grow(struct net_loop *loop, struct buf *buf, size_t need)
 {
@@ -37,16 +30,24 @@ char *buf_make_room(struct net_loop *loop, struct buf *buf, size_t n)
     if (n > SIZE_MAX / 2)
         return NULL;
     if (buf->capacity - buf->end < n) {
-        if (buf->begin >= buf->capacity / 2 && buf->capacity - buf_bytes(buf) >= n && buf->at)
-            close_gap(buf);
-        else if (!buf_grow(loop, buf, buf_bytes(buf) + n))
+        size_t waiting = buf_bytes(buf);
+
+        /* Moved to the front at most once for as many bytes as were consumed. */
+        if (buf->begin >= buf->capacity / 2 && buf->capacity - waiting >= n && buf->at) {
+            memmove(buf->at, buf->at + buf->begin, waiting);
+            buf->end = waiting;
+            buf->begin = 0;
+        } else if (!buf_grow(loop, buf, waiting + n)) {
             return NULL;
+        }
     }
+    assert(buf->at != NULL && buf->capacity - buf->end >= n);
     return buf->at + buf->end;
 }
 
 void buf_consume(struct net_loop *loop, struct buf *buf, size_t n)
 {
+    assert(n <= buf_bytes(buf));
     buf->begin += n;
     if (buf->begin == buf->end)
         buf_release(loop, buf);
@@ -54,6 +55,7 @@ void buf_consume(struct net_loop *loop, struct buf *buf, size_t n)
 
 void buf_release(struct net_loop *loop, struct buf *buf)
 {
+    assert((buf->at == NULL) == (buf->capacity == 0));
     if (buf->capacity == NET_BLOCK_BYTES)
         net_block_give(loop, buf->at);
     else

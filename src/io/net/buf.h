@@ -7,18 +7,20 @@
 #ifndef TG_NET_BUF_H
 #define TG_NET_BUF_H
 
+#include <assert.h>
 #include <string.h>
 
 #include "io/net/loop_internal.h"
 
 struct buf {
     char *at;
-    size_t begin, end; /* of the bytes that wait */
+    size_t begin, end; /* where the bytes that wait are: begin <= end <= capacity */
     size_t capacity;
 };
 
 static inline size_t buf_bytes(const struct buf *buf)
 {
+    assert(buf->begin <= buf->end && buf->end <= buf->capacity);
     return buf->end - buf->begin;
 }
 

@@ -7,6 +7,7 @@
  * The time is read from the process's clock when libuv's own has moved, which it does once a turn,
  * after it slept: so all callbacks of a turn see one `now`.
  */
+#include <assert.h>
 #include <stdint.h>
 #include <stdlib.h>
 
@@ -21,44 +22,35 @@ void net_later_init(struct net_later *later, void (*run)(void *arg), void *arg)
 
 void net_later_put(struct net_loop *loop, struct net_later *later)
 {
-    if (later->from != NULL)
-        return;
-    later->next = NULL;
-    later->from = loop->later_end;
-    *loop->later_end = later;
-    loop->later_end = &later->next;
+    assert(later->run != NULL);
+    if (later->waiting.tqe_prev == NULL)
+        TAILQ_INSERT_TAIL(&loop->later, later, waiting);
 }
 
 void net_later_cancel(struct net_loop *loop, struct net_later *later)
 {
-    if (later->from == NULL)
+    if (later->waiting.tqe_prev == NULL)
         return;
-    *later->from = later->next;
-    if (later->next != NULL)
-        later->next->from = later->from;
-    else
-        loop->later_end = later->from;
-    later->from = NULL;
+    TAILQ_REMOVE(&loop->later, later, waiting);
+    later->waiting.tqe_prev = NULL;
 }
 
 bool net_loop_settle(struct net_loop *loop)
 {
+    struct net_later *later;
+    struct net_grave *grave;
     bool any = false;
 
     if (loop->settling)
         return false;
     loop->settling = true;
-    while (loop->later != NULL) {
-        struct net_later *later = loop->later;
-
+    while ((later = TAILQ_FIRST(&loop->later)) != NULL) {
         net_later_cancel(loop, later);
         later->run(later->arg);
         any = true;
     }
-    while (loop->graves != NULL) {
-        struct net_grave *grave = loop->graves;
-
-        loop->graves = grave->next;
+    while ((grave = SLIST_FIRST(&loop->graves)) != NULL) {
+        SLIST_REMOVE_HEAD(&loop->graves, next);
         free(grave);
     }
     loop->settling = false;
@@ -67,19 +59,20 @@ bool net_loop_settle(struct net_loop *loop)
 
 void net_loop_bury(struct net_loop *loop, struct net_grave *grave)
 {
-    grave->next = loop->graves;
-    loop->graves = grave;
+    assert(grave != SLIST_FIRST(&loop->graves)); /* buried once */
+    SLIST_INSERT_HEAD(&loop->graves, grave, next);
 }
 
 /* ---- Blocks ---------------------------------------------------------------------------------- */
 
 void *net_block_take(struct net_loop *loop)
 {
-    struct net_block *block = loop->blocks;
+    struct net_block *block = SLIST_FIRST(&loop->blocks);
 
+    assert((block == NULL) == (loop->n_blocks == 0));
     if (block == NULL)
         return malloc(NET_BLOCK_BYTES);
-    loop->blocks = block->next;
+    SLIST_REMOVE_HEAD(&loop->blocks, next);
     loop->n_blocks--;
     return block;
 }
@@ -92,8 +85,8 @@ void net_block_give(struct net_loop *loop, void *memory)
         free(memory);
         return;
     }
-    block->next = loop->blocks;
-    loop->blocks = block;
+    assert(block != SLIST_FIRST(&loop->blocks)); /* given back once */
+    SLIST_INSERT_HEAD(&loop->blocks, block, next);
     loop->n_blocks++;
 }
 
@@ -128,8 +121,10 @@ static void alarm_rings(uv_timer_t *alarm)
 
     /* Timers that are set meanwhile need not touch the alarm: it is set below. */
     loop->alarm_at = INT64_MIN;
-    while ((timer = wheel_due(&loop->wheel, now)) != NULL)
+    while ((timer = wheel_due(&loop->wheel, now)) != NULL) {
+        assert(timer->at <= now && !net_timer_is_set(timer));
         timer->fire(timer->arg);
+    }
     net_loop_settle(loop);
     loop->alarm_at = INT64_MAX;
     if (wheel_next(&loop->wheel, &at))
@@ -142,6 +137,7 @@ void net_timer_set(struct net_loop *loop, struct net_timer *timer, tg_ms ms)
     /* A century is as good as for ever, and cannot overflow. */
     tg_ms at = now + (ms < 1 ? 1 : ms > INT64_C(3000000000000) ? INT64_C(3000000000000) : ms);
 
+    assert(timer->fire != NULL);
     wheel_set(&loop->wheel, timer, at);
     if (at < loop->alarm_at)
         set_alarm(loop, at);
@@ -166,10 +162,8 @@ void net_loop_post(struct net_loop *loop, struct net_post *post)
     pthread_mutex_lock(&loop->posts_lock);
     if (!post->queued) {
         post->queued = true;
-        post->next = NULL;
-        wake = loop->posts == NULL;
-        *loop->posts_end = post;
-        loop->posts_end = &post->next;
+        wake = STAILQ_EMPTY(&loop->posts);
+        STAILQ_INSERT_TAIL(&loop->posts, post, next);
         loop->n_posts++;
     }
     pthread_mutex_unlock(&loop->posts_lock);
@@ -181,13 +175,8 @@ void net_loop_unpost(struct net_loop *loop, struct net_post *post)
 {
     pthread_mutex_lock(&loop->posts_lock);
     if (post->queued) {
-        struct net_post **at = &loop->posts;
-
-        while (*at != post)
-            at = &(*at)->next;
-        *at = post->next;
-        if (*at == NULL)
-            loop->posts_end = at;
+        assert(loop->n_posts > 0);
+        STAILQ_REMOVE(&loop->posts, post, net_post, next);
         post->queued = false;
         loop->n_posts--;
     }
@@ -197,11 +186,11 @@ void net_loop_unpost(struct net_loop *loop, struct net_post *post)
 static struct net_post *take_post(struct net_loop *loop)
 {
     pthread_mutex_lock(&loop->posts_lock);
-    struct net_post *post = loop->posts;
+    struct net_post *post = STAILQ_FIRST(&loop->posts);
+    assert((post == NULL) == (loop->n_posts == 0));
     if (post != NULL) {
-        loop->posts = post->next;
-        if (loop->posts == NULL)
-            loop->posts_end = &loop->posts;
+        assert(post->queued);
+        STAILQ_REMOVE_HEAD(&loop->posts, next);
         post->queued = false;
         loop->n_posts--;
     }
@@ -222,7 +211,7 @@ static void woken(uv_async_t *wake)
         net_loop_settle(loop);
     }
     pthread_mutex_lock(&loop->posts_lock);
-    bool more = loop->posts != NULL;
+    bool more = !STAILQ_EMPTY(&loop->posts);
     pthread_mutex_unlock(&loop->posts_lock);
     if (more)
         uv_async_send(&loop->wake);
@@ -239,25 +228,6 @@ static void before_sleep(uv_prepare_t *prepare)
     net_loop_settle(loop);
 }
 
-static void run_closing(struct net_loop *loop)
-{
-    while (uv_run(&loop->uv, UV_RUN_DEFAULT) != 0)
-        ;
-    uv_loop_close(&loop->uv);
-}
-
-/* Handles of a new loop: the alarm, what runs before sleep, and the wake-up. */
-static bool open_handles(struct net_loop *loop)
-{
-    loop->alarm.data = loop->prepare.data = loop->wake.data = loop;
-    if (uv_async_init(&loop->uv, &loop->wake, woken) != 0)
-        return false;
-    uv_timer_init(&loop->uv, &loop->alarm);
-    uv_prepare_init(&loop->uv, &loop->prepare);
-    uv_prepare_start(&loop->prepare, before_sleep);
-    return true;
-}
-
 enum tg_err net_loop_new(const struct clock *clock, struct net_loop **made)
 {
     struct net_loop *loop = calloc(1, sizeof *loop);
@@ -266,15 +236,19 @@ enum tg_err net_loop_new(const struct clock *clock, struct net_loop **made)
         return TG_ERR_MEMORY;
     if (uv_loop_init(&loop->uv) != 0)
         goto free_loop;
-    if (!open_handles(loop))
+    loop->alarm.data = loop->prepare.data = loop->wake.data = loop;
+    if (uv_async_init(&loop->uv, &loop->wake, woken) != 0)
         goto close_loop;
+    uv_timer_init(&loop->uv, &loop->alarm);
+    uv_prepare_init(&loop->uv, &loop->prepare);
+    uv_prepare_start(&loop->prepare, before_sleep);
     loop->clock = clock;
     loop->now = clock_now_ms(clock);
     loop->now_uv = uv_now(&loop->uv);
     wheel_init(&loop->wheel, loop->now);
     loop->alarm_at = INT64_MAX;
-    loop->later_end = &loop->later;
-    loop->posts_end = &loop->posts;
+    TAILQ_INIT(&loop->later);
+    STAILQ_INIT(&loop->posts);
     atomic_init(&loop->stopping, false);
     pthread_mutex_init(&loop->posts_lock, NULL);
     *made = loop;
@@ -289,17 +263,20 @@ free_loop:
 
 void net_loop_free(struct net_loop *loop)
 {
+    struct net_block *block;
+
     if (loop == NULL)
         return;
     net_loop_settle(loop);
+    assert(TAILQ_EMPTY(&loop->later) && SLIST_EMPTY(&loop->graves));
     uv_close((uv_handle_t *)&loop->alarm, NULL);
     uv_close((uv_handle_t *)&loop->prepare, NULL);
     uv_close((uv_handle_t *)&loop->wake, NULL);
-    run_closing(loop);
-    while (loop->blocks != NULL) {
-        struct net_block *block = loop->blocks;
-
-        loop->blocks = block->next;
+    while (uv_run(&loop->uv, UV_RUN_DEFAULT) != 0)
+        ;
+    uv_loop_close(&loop->uv);
+    while ((block = SLIST_FIRST(&loop->blocks)) != NULL) {
+        SLIST_REMOVE_HEAD(&loop->blocks, next);
         free(block);
     }
     pthread_mutex_destroy(&loop->posts_lock);

@@ -12,12 +12,21 @@
  * loop runs, and after, its maker may use it as if it were that thread.
  *
  * SIGPIPE must be ignored by the program, or blocked: a write to a peer that left is an error code.
+ *
+ * The files of this room, from the system upwards:
+ *
+ *     loop, wheel      libuv's loop, the time, timers; work that is put off until an event is over
+ *     buf              bytes that wait, in blocks of the loop
+ *     wire, tls_wire   one connected socket, plain or with TLS
+ *     tls              certificates and trust
+ *     resolve          names to addresses
  */
 #ifndef TG_NET_LOOP_H
 #define TG_NET_LOOP_H
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/queue.h>
 
 #include "io/posix/clock.h"
 #include "tollgate.h"
@@ -52,9 +61,9 @@ tg_ms net_loop_now(struct net_loop *loop);
 typedef void net_timer_fire(void *arg);
 
 struct net_timer {
-    struct net_timer *next, **from; /* neighbours in a slot of the wheel; from null: not set */
-    tg_ms at;                       /* when it fires */
-    tg_ms filed;                    /* what its slot stands for: at most `at` */
+    LIST_ENTRY(net_timer) in_slot; /* its slot of the wheel; le_prev null: not set */
+    tg_ms at;                      /* when it fires */
+    tg_ms filed;                   /* the time of its slot, at most `at` */
     unsigned char level, slot;
     net_timer_fire *fire;
     void *arg;
@@ -70,7 +79,7 @@ void net_timer_stop(struct net_loop *loop, struct net_timer *timer);
 
 static inline bool net_timer_is_set(const struct net_timer *timer)
 {
-    return timer->from != NULL;
+    return timer->in_slot.le_prev != NULL;
 }
 
 /* ---- From other threads -----------------------------------------------------------------------
@@ -82,7 +91,7 @@ static inline bool net_timer_is_set(const struct net_timer *timer)
 typedef void net_post_run(void *arg);
 
 struct net_post {
-    struct net_post *next; /* all private */
+    STAILQ_ENTRY(net_post) next; /* all private */
     bool queued;
     net_post_run *run;
     void *arg;

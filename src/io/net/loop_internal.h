@@ -18,22 +18,22 @@
 
 #define NET_READ_BYTES 16384 /* read at once; also the largest TLS record */
 #define NET_BLOCK_BYTES 4096
-#define NET_BLOCKS_KEPT 512
+#define NET_BLOCKS_KEPT 512 /* free blocks that a loop keeps */
 
 /* Work that is put off; stands in its owner's storage. */
 struct net_later {
-    struct net_later *next, **from; /* from null: not waiting */
+    TAILQ_ENTRY(net_later) waiting; /* tqe_prev null: it does not wait */
     void (*run)(void *arg);
     void *arg;
 };
 
 /* The first member of something made with malloc that may still be on the stack of its callers. */
 struct net_grave {
-    struct net_grave *next;
+    SLIST_ENTRY(net_grave) next;
 };
 
 struct net_block {
-    struct net_block *next;
+    SLIST_ENTRY(net_block) next;
 };
 
 struct net_loop {
@@ -45,15 +45,15 @@ struct net_loop {
     tg_ms now;
     uint64_t now_uv; /* libuv's time when `now` was read */
     struct wheel wheel;
-    tg_ms alarm_at; /* what `alarm` is set to; INT64_MAX: it is not */
-    struct net_later *later, **later_end;
-    struct net_grave *graves;
-    struct net_block *blocks; /* free ones, NET_BLOCK_BYTES each */
+    tg_ms alarm_at; /* when `alarm` fires; INT64_MAX: it is not set */
+    TAILQ_HEAD(, net_later) later;
+    SLIST_HEAD(, net_grave) graves;
+    SLIST_HEAD(, net_block) blocks; /* free blocks, NET_BLOCK_BYTES each */
     size_t n_blocks;
     bool settling;
     atomic_bool stopping;
     pthread_mutex_t posts_lock; /* guards what follows, and `queued` of every post */
-    struct net_post *posts, **posts_end;
+    STAILQ_HEAD(, net_post) posts;
     size_t n_posts;
     char read_scratch[NET_READ_BYTES];  /* what the socket gave */
     char plain_scratch[NET_READ_BYTES]; /* the same, decrypted */

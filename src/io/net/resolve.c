@@ -13,6 +13,7 @@
  */
 #include "io/net/resolve.h"
 
+#include <assert.h>
 #include <netdb.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,11 +24,11 @@
 #define AGAIN_MS 1000
 
 struct resolve_name {
-    struct resolve_name *next;
-    struct resolver *resolver; /* null: it is gone, and so shall this be */
-    struct resolve_wait *waiting;
-    bool asking;
-    bool late; /* asking, for so long that what is known is given out */
+    SLIST_ENTRY(resolve_name) next;
+    struct resolver *resolver; /* null: freed, and this follows when the look-up ends */
+    LIST_HEAD(, resolve_wait) waiting;
+    bool asking; /* a look-up is under way */
+    bool late;   /* it takes so long that the old answer is given out */
     struct net_timer patience;
     tg_ms good_until;
     struct resolve_answer answer; /* the last that had addresses, if there was one */
@@ -44,10 +45,11 @@ void resolver_init(struct resolver *resolver, struct net_loop *loop, tg_ms keep_
 
 void resolver_fini(struct resolver *resolver)
 {
-    while (resolver->names != NULL) {
-        struct resolve_name *name = resolver->names;
+    struct resolve_name *name;
 
-        resolver->names = name->next;
+    while ((name = SLIST_FIRST(&resolver->names)) != NULL) {
+        assert(LIST_EMPTY(&name->waiting));
+        SLIST_REMOVE_HEAD(&resolver->names, next);
         name->resolver = NULL;
         net_timer_stop(resolver->loop, &name->patience);
         if (name->asking)
@@ -59,6 +61,7 @@ void resolver_fini(struct resolver *resolver)
 
 static void add_address(struct resolve_answer *answer, const struct addrinfo *info)
 {
+    assert(answer->n <= RESOLVE_ADDRESSES_MAX);
     if (answer->n == RESOLVE_ADDRESSES_MAX || info->ai_addrlen > sizeof(union address))
         return;
     memcpy(&answer->list[answer->n].address, info->ai_addr, info->ai_addrlen);
@@ -92,11 +95,11 @@ static void take_in_turns(struct resolve_answer *answer, const struct addrinfo *
     }
 }
 
-static void resolve_tell(struct resolve_name *name)
+static void resolve_report(struct resolve_name *name)
 {
-    while (name->waiting != NULL) {
-        struct resolve_wait *wait = name->waiting;
+    struct resolve_wait *wait;
 
+    while ((wait = LIST_FIRST(&name->waiting)) != NULL) {
         resolve_cancel(wait);
         wait->done(wait, &name->answer);
     }
@@ -107,7 +110,7 @@ static void is_late(void *arg)
     struct resolve_name *name = arg;
 
     name->late = true;
-    resolve_tell(name);
+    resolve_report(name);
 }
 
 /* The name service has said that there is none, and has not merely failed to say anything. */
@@ -135,6 +138,7 @@ static void resolve_answered(uv_getaddrinfo_t *request, int status, struct addri
     struct resolve_name *name = request->data;
     struct resolver *resolver = name->resolver;
 
+    assert(name->asking);
     name->asking = false;
     if (resolver == NULL) {
         uv_freeaddrinfo(list);
@@ -146,44 +150,42 @@ static void resolve_answered(uv_getaddrinfo_t *request, int status, struct addri
     take_answer(name, status, list);
     uv_freeaddrinfo(list);
     struct net_loop *loop = resolver->loop;
-    resolve_tell(name);
+    resolve_report(name);
     net_loop_settle(loop);
 }
 
 /* Drops names that nobody asks for, once there are many. */
-static void resolve_make_room(struct resolver *resolver)
+static void drop_unused_names(struct resolver *resolver)
 {
-    size_t n = 0;
+    struct resolve_name *name = SLIST_FIRST(&resolver->names), *next;
 
-    for (struct resolve_name **at = &resolver->names; *at != NULL;) {
-        struct resolve_name *name = *at;
-
-        if (++n < NAMES_MAX || name->asking) {
-            at = &name->next;
-        } else {
-            *at = name->next;
-            free(name);
-        }
+    for (size_t n = 0; name != NULL; name = next) {
+        next = SLIST_NEXT(name, next);
+        if (++n < NAMES_MAX || name->asking)
+            continue;
+        assert(LIST_EMPTY(&name->waiting) && !net_timer_is_set(&name->patience));
+        SLIST_REMOVE(&resolver->names, name, resolve_name, next);
+        free(name);
     }
 }
 
 static struct resolve_name *find_name(struct resolver *resolver, const char *host, int port)
 {
+    struct resolve_name *name;
     size_t n = strlen(host) + 1;
 
-    for (struct resolve_name *name = resolver->names; name != NULL; name = name->next)
-        if (name->port == port && strcmp(name->host, host) == 0)
-            return name;
-    resolve_make_room(resolver);
-    struct resolve_name *name = calloc(1, sizeof *name + n);
+    SLIST_FOREACH(name, &resolver->names, next)
+    if (name->port == port && strcmp(name->host, host) == 0)
+        return name;
+    drop_unused_names(resolver);
+    name = calloc(1, sizeof *name + n);
     if (name == NULL)
         return NULL;
     memcpy(name->host, host, n);
     name->port = port;
     name->resolver = resolver;
     net_timer_init(&name->patience, is_late, name);
-    name->next = resolver->names;
-    resolver->names = name;
+    SLIST_INSERT_HEAD(&resolver->names, name, next);
     return name;
 }
 
@@ -203,29 +205,19 @@ static bool resolve_ask(struct resolve_name *name)
     return name->asking;
 }
 
-static void wait_for(struct resolve_name *name, struct resolve_wait *wait)
-{
-    wait->next = name->waiting;
-    wait->from = &name->waiting;
-    if (wait->next != NULL)
-        wait->next->from = &wait->next;
-    name->waiting = wait;
-}
-
 void resolve_cancel(struct resolve_wait *wait)
 {
-    if (wait->from == NULL)
+    if (wait->among.le_prev == NULL)
         return;
-    *wait->from = wait->next;
-    if (wait->next != NULL)
-        wait->next->from = wait->from;
-    wait->from = NULL;
+    LIST_REMOVE(wait, among);
+    wait->among.le_prev = NULL;
 }
 
 void resolve(struct resolver *resolver, const char *host, int port, struct resolve_wait *wait)
 {
     struct resolve_answer fixed = {.n = 1};
 
+    assert(wait->among.le_prev == NULL && wait->done != NULL);
     if (address_parse(host, port, &fixed.list[0].address, &fixed.list[0].bytes)) {
         wait->done(wait, &fixed);
         return;
@@ -245,5 +237,6 @@ void resolve(struct resolver *resolver, const char *host, int port, struct resol
         wait->done(wait, &fixed);
         return;
     }
-    wait_for(name, wait);
+    assert(name->asking);
+    LIST_INSERT_HEAD(&name->waiting, wait, among);
 }

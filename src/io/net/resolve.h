@@ -1,9 +1,10 @@
 /* resolve.h - names to addresses, without waiting: on libuv's threads, remembered for a while.
  *
- * Of one loop. Whoever waits for the same name waits for the same look-up. Failures are not
- * remembered; what was found before is, and holds when a look-up fails or takes long, until one
- * succeeds: a name service that is away for a while is no reason not to go where we went a minute
- * ago. The answer that there is no such name is no failure: it is believed.
+ * A resolver belongs to one loop. Whoever waits for the same name waits for the same look-up.
+ * Failures are not remembered; addresses that were found before are, and are used when a look-up
+ * fails or takes long, until one succeeds: a name service that is away for a while is no reason
+ * not to connect where we connected a minute ago. The answer that there is no such name is no
+ * failure: it is believed.
  */
 #ifndef TG_NET_RESOLVE_H
 #define TG_NET_RESOLVE_H
@@ -15,7 +16,7 @@
 
 struct resolve_answer {
     size_t n;         /* 0: there is none */
-    const char *text; /* why */
+    const char *text; /* why there is none */
     struct {
         union address address;
         socklen_t bytes;
@@ -24,16 +25,16 @@ struct resolve_answer {
 
 /* In its owner's storage. */
 struct resolve_wait {
-    struct resolve_wait *next, **from; /* from null: not waiting */
+    LIST_ENTRY(resolve_wait) among; /* all that wait for the name; le_prev null: it does not */
     void (*done)(struct resolve_wait *wait, const struct resolve_answer *answer);
 };
 
 struct resolver {
     struct net_loop *loop;
-    tg_ms keep_ms;
-    tg_ms patience_ms; /* with a look-up, where something is known from before */
-    tg_ms again_ms;    /* after one that failed; what is known holds meanwhile */
-    struct resolve_name *names;
+    tg_ms keep_ms;     /* how long an answer is used */
+    tg_ms patience_ms; /* how long a look-up may take before the old answer is used */
+    tg_ms again_ms;    /* how long the old answer is used after a look-up that failed */
+    SLIST_HEAD(, resolve_name) names;
 };
 
 void resolver_init(struct resolver *resolver, struct net_loop *loop, tg_ms keep_ms);

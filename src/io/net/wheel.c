@@ -17,6 +17,7 @@
  */
 #include "io/net/wheel.h"
 
+#include <assert.h>
 #include <string.h>
 
 void net_timer_init(struct net_timer *timer, net_timer_fire *fire, void *arg)
@@ -33,42 +34,36 @@ void wheel_init(struct wheel *wheel, tg_ms now)
 static void file_timer(struct wheel *wheel, struct net_timer *timer)
 {
     tg_ms at = timer->at > wheel->base ? timer->at : wheel->base + 1;
+
+    assert(at > wheel->base);
     uint64_t differ = (uint64_t)at ^ (uint64_t)wheel->base;
     unsigned level = (63 - (unsigned)__builtin_clzll(differ)) / WHEEL_BITS;
 
     if (level >= WHEEL_LEVELS)
         level = WHEEL_LEVELS - 1;
     unsigned slot = (unsigned)((uint64_t)at >> (level * WHEEL_BITS)) % WHEEL_SLOTS;
-    struct net_timer **head = &wheel->slots[level][slot];
-
     timer->filed = at;
     timer->level = (unsigned char)level;
     timer->slot = (unsigned char)slot;
-    timer->next = *head;
-    timer->from = head;
-    if (*head != NULL)
-        (*head)->from = &timer->next;
-    *head = timer;
+    LIST_INSERT_HEAD(&wheel->slots[level][slot], timer, in_slot);
     wheel->used[level] |= UINT64_C(1) << slot;
 }
 
 void wheel_remove(struct wheel *wheel, struct net_timer *timer)
 {
-    if (timer->from == NULL)
+    if (!net_timer_is_set(timer))
         return;
-    *timer->from = timer->next;
-    if (timer->next != NULL)
-        timer->next->from = timer->from;
-    timer->from = NULL;
-    timer->next = NULL;
-    if (wheel->slots[timer->level][timer->slot] == NULL)
+    assert(wheel->used[timer->level] >> timer->slot & 1);
+    LIST_REMOVE(timer, in_slot);
+    timer->in_slot.le_prev = NULL;
+    if (LIST_EMPTY(&wheel->slots[timer->level][timer->slot]))
         wheel->used[timer->level] &= ~(UINT64_C(1) << timer->slot);
 }
 
 void wheel_set(struct wheel *wheel, struct net_timer *timer, tg_ms at)
 {
     timer->at = at;
-    if (timer->from != NULL && timer->filed <= at)
+    if (net_timer_is_set(timer) && timer->filed <= at)
         return;
     wheel_remove(wheel, timer);
     file_timer(wheel, timer);
@@ -104,24 +99,26 @@ struct net_timer *wheel_due(struct wheel *wheel, tg_ms now)
     tg_ms at;
 
     while (first_slot(wheel, &level, &slot, &at) && at <= now) {
-        struct net_timer *timer = wheel->slots[level][slot];
+        struct net_timer *timer = LIST_FIRST(&wheel->slots[level][slot]), *rest;
 
+        assert(timer != NULL && timer->level == level && timer->slot == slot);
+        assert(at >= wheel->base && timer->filed >= at);
         wheel_remove(wheel, timer);
         if (timer->at <= at) {
             /* Others of this slot are still filed against the old base: it moves after them. */
-            if (wheel->slots[level][slot] == NULL && at > wheel->base)
+            if (LIST_EMPTY(&wheel->slots[level][slot]) && at > wheel->base)
                 wheel->base = at;
             return timer;
         }
         /* To be filed again, as seen from this slot: so its others must be, too. */
-        struct net_timer *rest = wheel->slots[level][slot];
-        wheel->slots[level][slot] = NULL;
+        rest = LIST_FIRST(&wheel->slots[level][slot]);
+        LIST_INIT(&wheel->slots[level][slot]);
         wheel->used[level] &= ~(UINT64_C(1) << slot);
         if (at > wheel->base)
             wheel->base = at;
         file_timer(wheel, timer);
         while (rest != NULL) {
-            struct net_timer *next = rest->next;
+            struct net_timer *next = LIST_NEXT(rest, in_slot);
 
             file_timer(wheel, rest);
             rest = next;

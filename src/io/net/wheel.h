@@ -9,9 +9,9 @@
 #define WHEEL_LEVELS 8 /* 48 bits of milliseconds since the epoch: until the year 10889 */
 
 struct wheel {
-    tg_ms base; /* everything up to here has fired */
-    uint64_t used[WHEEL_LEVELS];
-    struct net_timer *slots[WHEEL_LEVELS][WHEEL_SLOTS];
+    tg_ms base;                  /* everything up to here has fired */
+    uint64_t used[WHEEL_LEVELS]; /* a bit for each slot that is not empty */
+    LIST_HEAD(, net_timer) slots[WHEEL_LEVELS][WHEEL_SLOTS];
 };
 
 void wheel_init(struct wheel *wheel, tg_ms now);

@@ -114,8 +114,8 @@ static void say(void *arg)
 static void timers_fire_in_order(void **state)
 {
     struct bench bench;
-    struct word a = {&bench, "a", {0}, NULL, {0}, 2}, b = {&bench, "b", {0}, NULL, {0}, 0},
-                c = {&bench, "c", {0}, NULL, {0}, 0}, d = {&bench, "d", {0}, NULL, {0}, 0};
+    struct word a = {.bench = &bench, .text = "a", .again = 2}, b = {.bench = &bench, .text = "b"},
+                c = {.bench = &bench, .text = "c"}, d = {.bench = &bench, .text = "d"};
 
     (void)state;
     bench_init(&bench);
