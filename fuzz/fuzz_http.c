@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "insist.h"
-#include "io/http/http1_server.h"
+#include "io/http/http_server_internal.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -119,7 +119,7 @@ static const struct http_server_ops ops = {
 static void feed(struct http_listener *listener, struct http1_conn *conn, struct owner *owner,
                  const uint8_t *bytes, size_t n)
 {
-    while (n > 0 && listener->conns != NULL) {
+    while (n > 0 && !LIST_EMPTY(&listener->conns)) {
         size_t piece = 1 + whim(owner) % 64;
         char copy[64]; /* so that a read beyond the piece is seen */
 
@@ -160,7 +160,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct http_listener *listener = http_listener_new(loop, &options);
     insist(listener != NULL && http1_conn_new(listener, -1, NULL, 0, &conn));
     feed(listener, conn, &owner, data + 1 + n_whims, size - 1 - n_whims);
-    if (listener->conns != NULL)
+    if (!LIST_EMPTY(&listener->conns))
         wire_feed_eof(&conn->wire);
     http_listener_free(listener);
     insist(owner.begun == owner.gone && owner.in == NULL);

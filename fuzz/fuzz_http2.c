@@ -11,8 +11,8 @@
 #include <string.h>
 
 #include "insist.h"
-#include "io/http/http2_client.h"
-#include "io/http/http2_server.h"
+#include "io/http/http2_client_internal.h"
+#include "io/http/http2_server_internal.h"
 
 #define EXCHANGES 8
 
@@ -309,9 +309,9 @@ static void attack_server(struct net_loop *loop, bool raw, const uint8_t *bytes,
         wire_feed(&conn->wire, settings, 9);
     }
     feed(loop, &(struct place){.listener = listener}, &conn->wire, bytes, n);
-    if (listener->conns != NULL && conn->http2 != NULL)
+    if (!LIST_EMPTY(&listener->conns) && conn->http2 != NULL)
         insist(conn->http2->link.held_bytes <= conn->http2->link.n_flows * HTTP2_FLOW_WINDOW);
-    if (listener->conns != NULL)
+    if (!LIST_EMPTY(&listener->conns))
         wire_feed_eof(&conn->wire);
     http_listener_free(listener);
 }

@@ -7,20 +7,15 @@
  * reply is already here. So a failed write ends the writing, and only a failed read the exchange.
  */
 #include <stdio.h>
-#include <stdlib.h>
 
-#include "io/http/http1_client.h"
 #include "io/http/http1_write.h"
-#include "lib/core/container_of.h"
+#include "io/http/http_client_internal.h"
 
 #define INFORMATIONAL_MAX 16
 
-static struct out_exchange *exchange_of(struct http_outbound *out)
-{
-    return container_of(out, struct out_exchange, out);
-}
+static const struct wire_ops http1_client_wire_ops;
 
-static size_t queued_bytes(const struct out_exchange *exchange)
+static size_t http1_client_queued(const struct out_exchange *exchange)
 {
     if (!exchange->attached)
         return buf_bytes(&exchange->wait);
@@ -28,7 +23,7 @@ static size_t queued_bytes(const struct out_exchange *exchange)
 }
 
 /* Bytes for the upstream, wherever they wait. False: no memory. */
-static bool http1_client_put(struct out_exchange *exchange, const void *bytes, size_t n)
+static bool put_bytes(struct out_exchange *exchange, const void *bytes, size_t n)
 {
     if (!exchange->attached)
         return buf_append(exchange->client->loop, &exchange->wait, bytes, n);
@@ -45,10 +40,11 @@ static void note_sent(struct out_exchange *exchange)
         exchange->out.sent = true;
 }
 
-void http1_exchange_leave(struct out_exchange *exchange)
+static void http1_client_leave(struct out_exchange *exchange, uint32_t code)
 {
     struct out_conn *conn = exchange->conn;
 
+    (void)code;
     note_sent(exchange);
     out_detach(exchange);
     if (conn != NULL)
@@ -57,10 +53,12 @@ void http1_exchange_leave(struct out_exchange *exchange)
 
 /* ---- Starting -------------------------------------------------------------------------------- */
 
-void out_attach(struct out_exchange *exchange, struct out_conn *conn, bool reused)
+void http1_exchange_attach(struct out_exchange *exchange, struct out_conn *conn, bool reused)
 {
     struct buf wait = exchange->wait;
 
+    assert(!exchange->attached && conn->http2 == NULL && wire_is_open(&conn->wire));
+    assert(conn->exchange == NULL || conn->exchange == exchange);
     exchange->wait = (struct buf){0};
     exchange->conn = conn;
     exchange->attached = true;
@@ -69,6 +67,7 @@ void out_attach(struct out_exchange *exchange, struct out_conn *conn, bool reuse
     exchange->out.connected = net_loop_now(exchange->client->loop);
     conn->exchange = exchange;
     conn->state = OUT_BUSY;
+    conn->wire.ops = &http1_client_wire_ops;
     conn->parser.no_body = exchange->head_method;
     if (exchange->paused)
         wire_pause(&conn->wire);
@@ -77,12 +76,37 @@ void out_attach(struct out_exchange *exchange, struct out_conn *conn, bool reuse
     out_await_reply(exchange);
 }
 
-void http1_exchange_find(struct out_exchange *exchange, struct http_conn_pool *pool)
+static void dialled(struct out_conn *conn)
 {
-    struct out_conn *conn = out_conn_take(pool);
+    http1_exchange_attach(conn->exchange, conn, false);
+}
+
+static void dial_failed(struct out_conn *conn, enum http_why why, const char *text)
+{
+    out_fail(conn->exchange, why, text);
+}
+
+static void http1_client_work(struct out_exchange *exchange)
+{
+    static const struct out_dial_ops ops = {.up = dialled, .failed = dial_failed};
+
+    if (exchange->conn != NULL)
+        return;
+    exchange->conn = out_conn_new(exchange->pool);
+    if (exchange->conn == NULL) {
+        out_fail(exchange, HTTP_NO_MEMORY, "no memory");
+        return;
+    }
+    exchange->conn->exchange = exchange;
+    out_dial(exchange->conn, &ops, exchange->timeouts.connect);
+}
+
+void http1_exchange_find(struct out_exchange *exchange)
+{
+    struct out_conn *conn = out_conn_take(exchange->pool);
 
     if (conn != NULL)
-        out_attach(exchange, conn, true);
+        http1_exchange_attach(exchange, conn, true);
     else
         net_later_put(exchange->client->loop, &exchange->later);
 }
@@ -110,8 +134,7 @@ bool http1_exchange_adopt(struct out_exchange *exchange, const struct http_head 
     bool finished = exchange->out.finished, ok;
 
     exchange->wait = (struct buf){0};
-    exchange->http2 = false;
-    exchange->out.transport = &http1_outbound_transport;
+    exchange->transport = &http1_out_transport;
     exchange->left = head->length;
     exchange->out.finished = false;
     ok = http1_exchange_put_head(exchange, head);
@@ -127,123 +150,71 @@ bool http1_exchange_adopt(struct out_exchange *exchange, const struct http_head 
 
 /* ---- The owner's calls ----------------------------------------------------------------------- */
 
-static size_t out_write(struct http_outbound *out, struct slice bytes)
+static bool http1_client_put(struct out_exchange *exchange, struct slice bytes)
 {
-    struct out_exchange *exchange = exchange_of(out);
     char line[HTTP1_CHUNK_BYTES];
-    bool ok = true;
+    bool ok;
 
-    if (out->finished || exchange->failing)
-        return queued_bytes(exchange);
-    if (!exchange->chunked && (uint64_t)bytes.n > (uint64_t)exchange->left)
-        bytes.n = (size_t)exchange->left;
-    if (bytes.n == 0)
-        return queued_bytes(exchange);
     if (exchange->chunked)
-        ok = http1_client_put(exchange, line, http1_chunk_line(line, bytes.n));
+        ok = put_bytes(exchange, line, http1_chunk_line(line, bytes.n)) &&
+             put_bytes(exchange, bytes.at, bytes.n) && put_bytes(exchange, "\r\n", 2);
     else
-        exchange->left -= (int64_t)bytes.n;
-    ok = ok && http1_client_put(exchange, bytes.at, bytes.n);
-    if (exchange->chunked)
-        ok = ok && http1_client_put(exchange, "\r\n", 2);
-    if (!ok)
-        out_fail_later(exchange, HTTP_NO_MEMORY, "no memory");
+        ok = put_bytes(exchange, bytes.at, bytes.n);
     note_sent(exchange);
-    size_t queued = queued_bytes(exchange);
-    if (queued > exchange->client->options.output_high)
-        exchange->high = true;
-    if (!net_timer_is_set(&exchange->timer))
-        out_await_reply(exchange);
-    return queued;
+    return ok;
 }
 
-static bool put_end_of_chunks(struct out_exchange *exchange, const struct http_field *trailers,
-                              size_t n)
+static bool http1_client_end(struct out_exchange *exchange, const struct http_field *trailers,
+                             size_t n)
 {
     struct buf end = {0};
-    bool ok = http1_put_last_chunk(exchange->client->loop, &end, trailers, n) &&
-              http1_client_put(exchange, buf_first(&end), buf_bytes(&end));
 
+    if (!exchange->chunked)
+        return true;
+    bool ok = http1_put_last_chunk(exchange->client->loop, &end, trailers, n) &&
+              put_bytes(exchange, buf_first(&end), buf_bytes(&end));
     buf_release(exchange->client->loop, &end);
     return ok;
 }
 
-static void out_finish(struct http_outbound *out, const struct http_field *trailers, size_t n)
+static void http1_client_pause(struct out_exchange *exchange)
 {
-    struct out_exchange *exchange = exchange_of(out);
-
-    if (out->finished || exchange->failing)
-        return;
-    if (exchange->left > 0) {
-        out_fail_later(exchange, HTTP_UNFIT, "the body is shorter than it was said to be");
-        return;
-    }
-    out->finished = true;
-    if (exchange->chunked && !put_end_of_chunks(exchange, trailers, n))
-        out_fail_later(exchange, HTTP_NO_MEMORY, "no memory");
-    out_await_reply(exchange);
-}
-
-static void out_pause(struct http_outbound *out)
-{
-    struct out_exchange *exchange = exchange_of(out);
-
-    exchange->paused = true;
-    if (!exchange->attached)
-        return;
     wire_pause(&exchange->conn->wire);
-    if (out->head_seen)
-        out_set_timer(exchange, 0); /* the owner is slow, not the upstream */
 }
 
-static void out_resume(struct http_outbound *out)
+static void http1_client_resume(struct out_exchange *exchange)
 {
-    struct out_exchange *exchange = exchange_of(out);
-
-    if (!exchange->paused)
-        return;
-    exchange->paused = false;
-    if (!exchange->attached)
-        return;
-    if (out->head_seen)
-        out_set_timer(exchange, exchange->timeouts.idle);
     wire_resume(&exchange->conn->wire);
 }
 
-static void out_cancel(struct http_outbound *out, uint32_t code)
-{
-    struct out_exchange *exchange = exchange_of(out);
-
-    (void)code;
-    http1_exchange_leave(exchange);
-    out_exchange_give(exchange);
-}
-
-static size_t out_queued(const struct http_outbound *out)
-{
-    return queued_bytes(exchange_of((struct http_outbound *)(uintptr_t)out));
-}
-
-const struct http_outbound_transport http1_outbound_transport = {
-    .write = out_write,
-    .finish = out_finish,
-    .pause = out_pause,
-    .resume = out_resume,
-    .cancel = out_cancel,
-    .queued = out_queued,
+const struct out_transport http1_out_transport = {
+    .put = http1_client_put,
+    .end = http1_client_end,
+    .queued = http1_client_queued,
+    .pause = http1_client_pause,
+    .resume = http1_client_resume,
+    .leave = http1_client_leave,
+    .work = http1_client_work,
 };
 
 /* ---- The reply ------------------------------------------------------------------------------- */
 
-void out_wrote(struct out_exchange *exchange)
+/* The exchange that a connection carries. */
+static struct out_exchange *carried(struct wire *wire)
 {
+    struct out_conn *conn = container_of(wire, struct out_conn, wire);
+
+    assert(conn->state == OUT_BUSY && conn->exchange != NULL && conn->exchange->conn == conn);
+    return conn->exchange;
+}
+
+static void http1_client_on_wrote(struct wire *wire)
+{
+    struct out_exchange *exchange = carried(wire);
+
     note_sent(exchange);
     out_await_reply(exchange);
-    if (!exchange->high || queued_bytes(exchange) > exchange->client->options.output_low)
-        return;
-    exchange->high = false;
-    if (exchange->out.ops->room != NULL && !exchange->out.finished)
-        exchange->out.ops->room(&exchange->out);
+    out_tell_room(exchange);
 }
 
 /* The reply is complete: the connection may serve again, if both sides mean it. */
@@ -259,8 +230,7 @@ static void complete(struct out_exchange *exchange, bool clean)
         out_conn_keep(conn);
     else
         out_conn_end(conn);
-    exchange->out.ops->end(&exchange->out);
-    out_exchange_give(exchange);
+    out_complete(exchange);
 }
 
 /* A head arrived. False: the exchange has failed. */
@@ -277,7 +247,7 @@ static bool reply_head(struct out_exchange *exchange)
     if (status < 200)
         return true;
     out_reply_begins(exchange);
-    http1_parser_move_head(&conn->parser, &exchange->reply, &exchange->reply_words,
+    http1_parser_move_head(&conn->parser, &exchange->reply, &exchange->reply_text,
                            &exchange->reply_list);
     exchange->out.ops->head(&exchange->out, &exchange->reply);
     return true;
@@ -314,8 +284,9 @@ static bool reply_event(struct out_conn *conn, enum http1_event event, struct sl
     return false;
 }
 
-size_t out_reply_data(struct out_exchange *exchange, const char *bytes, size_t n)
+static size_t http1_client_on_data(struct wire *wire, const char *bytes, size_t n)
 {
+    struct out_exchange *exchange = carried(wire);
     struct out_conn *conn = exchange->conn;
     size_t used = 0;
 
@@ -331,8 +302,9 @@ size_t out_reply_data(struct out_exchange *exchange, const char *bytes, size_t n
     return used;
 }
 
-void out_reply_eof(struct out_exchange *exchange)
+static void http1_client_on_eof(struct wire *wire)
 {
+    struct out_exchange *exchange = carried(wire);
     struct out_conn *conn = exchange->conn;
     bool whole = conn->parser.until_eof && exchange->out.head_seen && !conn->wire.truncated;
 
@@ -342,20 +314,23 @@ void out_reply_eof(struct out_exchange *exchange)
         out_fail(exchange, HTTP_RESET, "closed before the reply was complete");
 }
 
-void out_broke(struct out_exchange *exchange, enum wire_fault fault, const char *text)
+static void http1_client_on_broke(struct wire *wire, enum wire_fault fault, const char *text)
 {
-    struct out_conn *conn = exchange->conn;
+    struct out_exchange *exchange = carried(wire);
 
-    if (fault == WIRE_RESET && conn->wire.deaf && !exchange->write_dead && !conn->wire.eof) {
+    if (fault == WIRE_RESET && wire->deaf && !exchange->write_dead && !wire->eof) {
         exchange->write_dead = true;
-        if (exchange->high) { /* whoever waits for room may stop waiting */
-            exchange->high = false;
-            if (exchange->out.ops->room != NULL && !exchange->out.finished)
-                exchange->out.ops->room(&exchange->out);
-        }
+        out_tell_room(exchange); /* nothing is queued any more: whoever waits may stop waiting */
         return;
     }
     snprintf(exchange->client->text, sizeof exchange->client->text, "%s", text);
     out_fail(exchange, fault == WIRE_NO_MEMORY ? HTTP_NO_MEMORY : HTTP_RESET,
              exchange->client->text);
 }
+
+static const struct wire_ops http1_client_wire_ops = {
+    .data = http1_client_on_data,
+    .eof = http1_client_on_eof,
+    .wrote = http1_client_on_wrote,
+    .broke = http1_client_on_broke,
+};

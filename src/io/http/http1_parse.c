@@ -16,8 +16,8 @@
  * be freed between any two events. (Its manual promises that a pause works for most callbacks, not
  * for pieces of the body: tests/unit/io/http/test_http1_parse.c cuts messages at every byte.)
  *
- * Words of the head lie one after the other in one buffer, with their lengths before them: while it
- * grows, nothing points into it. The list of fields is made at the end of the head.
+ * The texts of a head lie one after the other in one buffer, with their lengths before them: while
+ * it grows, nothing points into it. The list of fields is made at the end of the head.
  */
 #include "io/http/http1_parse.h"
 
@@ -31,7 +31,7 @@
 
 static_assert(sizeof(llhttp_t) <= sizeof(((struct http1_parser *)0)->llhttp), "llhttp has grown");
 
-/* Stands before each field's bytes in the words. */
+/* Stands before each field's bytes. */
 struct lengths {
     uint32_t name, value;
 };
@@ -71,7 +71,7 @@ static int on_url(llhttp_t *llhttp, const char *at, size_t n)
 
     if (n > parser->limits.target_bytes - parser->target_bytes)
         return stop(parser, 414, "the request target is too long");
-    if (!buf_append(parser->loop, &parser->words, at, n))
+    if (!buf_append(parser->loop, &parser->raw, at, n))
         return stop(parser, 503, "no memory");
     parser->target_bytes += n;
     return 0;
@@ -83,14 +83,14 @@ static bool begin_field(struct http1_parser *parser)
     struct lengths none = {0, 0};
 
     parser->named = true;
-    parser->field_at = buf_bytes(&parser->words);
+    parser->field_at = buf_bytes(&parser->raw);
     parser->n_fields++;
-    return buf_append(parser->loop, &parser->words, &none, sizeof none);
+    return buf_append(parser->loop, &parser->raw, &none, sizeof none);
 }
 
 static void count_bytes(struct http1_parser *parser, size_t name, size_t value)
 {
-    char *at = parser->words.at + parser->words.begin + parser->field_at;
+    char *at = parser->raw.at + parser->raw.begin + parser->field_at;
     struct lengths lengths;
 
     memcpy(&lengths, at, sizeof lengths);
@@ -111,12 +111,12 @@ static int on_field(llhttp_t *llhttp, const char *at, size_t n)
         if (!begin_field(parser))
             return stop(parser, 503, "no memory");
     }
-    char *to = buf_reserve(parser->loop, &parser->words, n);
+    char *to = buf_reserve(parser->loop, &parser->raw, n);
     if (to == NULL)
         return stop(parser, 503, "no memory");
     for (size_t i = 0; i < n; i++)
         to[i] = (char)(at[i] >= 'A' && at[i] <= 'Z' ? at[i] | 0x20 : at[i]);
-    parser->words.end += n;
+    parser->raw.end += n;
     count_bytes(parser, n, 0);
     return 0;
 }
@@ -129,7 +129,7 @@ static int on_value(llhttp_t *llhttp, const char *at, size_t n)
         return 0;
     if (!parser->named)
         return stop(parser, 400, "a header field has no name");
-    if (!buf_append(parser->loop, &parser->words, at, n))
+    if (!buf_append(parser->loop, &parser->raw, at, n))
         return stop(parser, 503, "no memory");
     count_bytes(parser, 0, n);
     return 0;
@@ -157,11 +157,11 @@ static struct slice trimmed(const char *at, size_t n)
     return (struct slice){at, n};
 }
 
-/* Points the head into the words, which do not move any more. */
+/* Points the head into the raw bytes, which do not move any more. */
 static bool list_fields(struct http1_parser *parser)
 {
     struct http_head *head = &parser->head;
-    const char *at = parser->words.at + parser->words.begin;
+    const char *at = parser->raw.at + parser->raw.begin;
     size_t bytes = parser->n_fields * sizeof(struct http_field);
     struct http_field *list = NULL;
 
@@ -318,7 +318,7 @@ static bool last_line(struct http1_parser *parser, size_t n)
     return parser->any_line; /* empty lines before a message are none of its */
 }
 
-/* Looks at the raw lines as they come, up to the end of the head. */
+/* Checks the lines as they arrive, up to the end of the head. */
 static bool scan_lines(struct http1_parser *parser, const char *bytes, size_t n)
 {
     const char *at = bytes, *end = bytes + n;
@@ -357,7 +357,7 @@ void http1_parser_init(struct http1_parser *parser, struct net_loop *loop, bool 
 
 void http1_parser_fini(struct http1_parser *parser)
 {
-    buf_release(parser->loop, &parser->words);
+    buf_release(parser->loop, &parser->raw);
     buf_release(parser->loop, &parser->list);
 }
 
@@ -369,14 +369,14 @@ void http1_parser_next(struct http1_parser *parser)
     http1_parser_init(parser, parser->loop, parser->request, &limits);
 }
 
-void http1_parser_move_head(struct http1_parser *parser, struct http_head *head, struct buf *words,
+void http1_parser_move_head(struct http1_parser *parser, struct http_head *head, struct buf *raw,
                             struct buf *list)
 {
     *head = parser->head;
-    *words = parser->words;
+    *raw = parser->raw;
     *list = parser->list;
     parser->head = (struct http_head){0};
-    parser->words = parser->list = (struct buf){0};
+    parser->raw = parser->list = (struct buf){0};
 }
 
 /* llhttp's reasons by their status. */

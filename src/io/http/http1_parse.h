@@ -52,7 +52,7 @@ struct http1_parser {
     size_t n_fields;
     size_t target_bytes; /* of the text */
     size_t field_at;     /* in the text, of the field being read */
-    struct buf words;    /* the target, then for each field two lengths and its bytes */
+    struct buf raw;      /* the target, then for each field two lengths and its bytes */
     struct buf list;     /* struct http_field */
     size_t head_bytes;   /* so far */
     size_t line_bytes;   /* of the line, so far */
@@ -71,7 +71,7 @@ void http1_parser_next(struct http1_parser *parser);
 
 /* Between HTTP1_HEAD and the next call: the head is the caller's, for as long as it keeps the two
  * that it points into. They are empty before, and the caller's to release. */
-void http1_parser_move_head(struct http1_parser *parser, struct http_head *head, struct buf *words,
+void http1_parser_move_head(struct http1_parser *parser, struct http_head *head, struct buf *raw,
                             struct buf *list);
 
 enum http1_event http1_parse(struct http1_parser *parser, const char *bytes, size_t n, size_t *took,

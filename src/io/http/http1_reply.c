@@ -8,9 +8,8 @@
  *     chunks                 otherwise, for HTTP/1.1
  *     the end of the connection   otherwise
  */
-#include "io/http/http1_server.h"
 #include "io/http/http1_write.h"
-#include "lib/core/container_of.h"
+#include "io/http/http_server_internal.h"
 
 static struct http1_conn *conn_of(struct http_inbound *in)
 {
@@ -46,7 +45,8 @@ static void in_resume(struct http_inbound *in)
     conn->paused = false;
     if (conn->body_done)
         return;
-    http1_conn_await_body(conn); /* the owner's pause does not count */
+    /* The owner's pause does not count. */
+    http_body_await(&conn->body_time, conn->wire.loop, &conn->read_timer);
     http1_conn_continue(conn);
     wire_resume(&conn->wire);
 }
@@ -102,7 +102,7 @@ static void in_reply(struct http_inbound *in, const struct http_head *head)
     buf_release(conn->wire.loop, &out);
 }
 
-/* As if a head had been written that states no length, to a client of HTTP/1.0. */
+/* The state is the same as after a head without a length, to a client of HTTP/1.0. */
 void http1_inbound_write_bare(struct http_inbound *in)
 {
     struct http1_conn *conn = conn_of(in);
@@ -121,10 +121,7 @@ static size_t in_write(struct http_inbound *in, struct slice bytes)
 
     if (!conn->replied || conn->finished || conn->aborted || conn->bodyless || bytes.n == 0)
         return wire_queued(&conn->wire);
-    if (conn->left >= 0 && (uint64_t)bytes.n > (uint64_t)conn->left)
-        bytes.n = (size_t)conn->left;
-    if (conn->left >= 0)
-        conn->left -= (int64_t)bytes.n;
+    bytes.n = http_reply_count(&conn->left, bytes.n);
     if (conn->chunked)
         wire_write(&conn->wire, line, http1_chunk_line(line, bytes.n));
     wire_write(&conn->wire, bytes.at, bytes.n);

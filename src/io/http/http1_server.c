@@ -13,15 +13,14 @@
  * while the client still sends: its system would throw the reply away on our RST. So the rest is
  * read and dropped, within bounds of time and bytes, and if it ends there the connection goes on.
  */
-#include "io/http/http1_server.h"
+#include "io/http/http_server_internal.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 #include "io/http/http1_write.h"
-#include "io/http/http2_server.h"
-#include "lib/core/container_of.h"
+#include "io/http/http2_server_internal.h"
 
 static void conn_work(void *arg);
 
@@ -32,7 +31,8 @@ static struct http1_conn *conn_of_wire(struct wire *wire)
 
 /* ---- Timers ---------------------------------------------------------------------------------- */
 
-void http1_conn_await_bytes(struct http1_conn *conn)
+/* How long the next byte may take to come, by the phase. */
+static void await_bytes(struct http1_conn *conn)
 {
     const struct http_limits *limits = http1_limits_of(conn);
     tg_ms ms = limits->idle_ms;
@@ -44,31 +44,31 @@ void http1_conn_await_bytes(struct http1_conn *conn)
     net_timer_set(conn->wire.loop, &conn->read_timer, ms);
 }
 
-void http1_conn_await_body(struct http1_conn *conn)
+void http_body_await(struct http_body_time *time, struct net_loop *loop, struct net_timer *timer)
 {
-    conn->body_at = net_loop_now(conn->wire.loop);
-    net_timer_set(conn->wire.loop, &conn->read_timer, conn->body_left);
+    time->at = net_loop_now(loop);
+    net_timer_set(loop, timer, time->left);
 }
 
 /* A limit between two bytes alone would let a client hold its place for ever with a byte now and
  * then; one for the whole body would have to know how large bodies and how slow lines may be. */
-static void earn_time(struct http1_conn *conn, size_t bytes)
+void http_body_earn(struct http_body_time *time, const struct http_limits *limits,
+                    struct net_loop *loop, struct net_timer *timer, size_t bytes)
 {
-    const struct http_limits *limits = http1_limits_of(conn);
-    tg_ms spent = net_loop_now(conn->wire.loop) - conn->body_at, earned = limits->body_ms;
+    tg_ms spent = net_loop_now(loop) - time->at, earned = limits->body_ms;
 
     if (limits->body_rate > 0 && bytes < (size_t)INT32_MAX)
         earned = (tg_ms)(bytes * 1000 / limits->body_rate);
-    conn->body_left += earned - spent;
-    if (conn->body_left > limits->body_ms)
-        conn->body_left = limits->body_ms;
-    http1_conn_await_body(conn);
+    time->left += earned - spent;
+    if (time->left > limits->body_ms)
+        time->left = limits->body_ms;
+    http_body_await(time, loop, timer);
 }
 
 static void http1_server_enter(struct http1_conn *conn, enum http1_phase phase)
 {
     conn->phase = phase;
-    http1_conn_await_bytes(conn);
+    await_bytes(conn);
 }
 
 /* Output that waits has its own patience. */
@@ -82,25 +82,17 @@ void http1_conn_await_socket(struct http1_conn *conn)
 
 /* ---- Ends ------------------------------------------------------------------------------------ */
 
-static void unlink_conn(struct http1_conn *conn)
+static void conn_free(struct http1_conn *conn)
 {
     struct http_listener *listener = conn->listener;
+    struct net_loop *loop = conn->wire.loop;
 
-    *conn->from = conn->next;
-    if (conn->next != NULL)
-        conn->next->from = conn->from;
+    assert(conn->phase != HTTP1_BUSY && conn->http2 == NULL && listener->n_conns > 0);
+    LIST_REMOVE(conn, in_listener);
     listener->n_conns--;
     /* Relaxed: a count, that orders nothing. */
     if (listener->census != NULL)
         atomic_fetch_sub_explicit(&listener->census->open, 1, memory_order_relaxed);
-}
-
-static void conn_free(struct http1_conn *conn)
-{
-    const struct http_listener *listener = conn->listener;
-    struct net_loop *loop = conn->wire.loop;
-
-    unlink_conn(conn);
     net_timer_stop(loop, &conn->read_timer);
     net_timer_stop(loop, &conn->write_timer);
     net_later_cancel(loop, &conn->later);
@@ -117,6 +109,7 @@ static void tell_gone(struct http1_conn *conn, enum http_why why)
     conn->finished = true; /* whatever the owner still calls does nothing */
     conn->aborted = true;
     conn->phase = HTTP1_IDLE;
+    assert(conn->listener->n_busy > 0);
     conn->listener->n_busy--;
     conn->listener->ops->gone(&conn->in, why);
 }
@@ -230,7 +223,7 @@ static void read_timer_fires(void *arg)
         break;
     case HTTP1_IDLE:
         if (http1_conn_is_kept(conn))
-            http1_conn_await_bytes(conn);
+            await_bytes(conn);
         else
             http1_conn_end(conn, HTTP_TIMEOUT);
         break;
@@ -251,6 +244,7 @@ static void begin_exchange(struct http1_conn *conn)
     struct http_listener *listener = conn->listener;
     const struct http_head *head = &conn->parser.head;
 
+    assert((conn->phase == HTTP1_IDLE || conn->phase == HTTP1_READING) && conn->http2 == NULL);
     conn->in.head = *head;
     conn->in.owner = NULL;
     conn->in.patient = false;
@@ -263,8 +257,8 @@ static void begin_exchange(struct http1_conn *conn)
                     http_has_word(head, SLICE("expect"), SLICE("100-continue"));
     conn->left = -1;
     conn->phase = HTTP1_BUSY;
-    conn->body_left = http1_limits_of(conn)->body_ms;
-    http1_conn_await_body(conn);
+    conn->body_time.left = http1_limits_of(conn)->body_ms;
+    http_body_await(&conn->body_time, conn->wire.loop, &conn->read_timer);
     listener->n_busy++;
     listener->ops->begin(listener->context, &conn->in);
     if (conn->phase == HTTP1_BUSY)
@@ -291,7 +285,8 @@ static void end_of_request(struct http1_conn *conn)
 static void piece_of_body(struct http1_conn *conn, struct slice body)
 {
     if (conn->phase == HTTP1_BUSY && !conn->finished) {
-        earn_time(conn, body.n);
+        http_body_earn(&conn->body_time, http1_limits_of(conn), conn->wire.loop, &conn->read_timer,
+                       body.n);
         conn->listener->ops->data(&conn->in, body);
         return;
     }
@@ -452,6 +447,7 @@ static const struct wire_ops wire_ops = {
 
 void http1_conn_leave_http2(struct http1_conn *conn, enum http_why why)
 {
+    assert(conn->http2 != NULL);
     conn->wire.ops = &wire_ops;
     http2_server_free(conn->http2, why);
     if (conn->wire.state != WIRE_CLOSED)
@@ -466,6 +462,7 @@ static void after_reply(struct http1_conn *conn)
     bool read = conn->body_done, more = buf_bytes(&conn->wire.held) > 0;
     bool close = conn->close || conn->listener->draining || conn->wire.eof;
 
+    assert(conn->phase == HTTP1_BUSY && conn->finished && wire_queued(&conn->wire) == 0);
     tell_gone(conn, HTTP_DONE);
     if (conn->wire.state == WIRE_CLOSED)
         return;
@@ -544,11 +541,7 @@ bool http1_conn_new(struct http_listener *listener, int fd, const struct sockadd
     net_timer_init(&conn->read_timer, read_timer_fires, conn);
     net_timer_init(&conn->write_timer, write_timer_fires, conn);
     net_later_init(&conn->later, conn_work, conn);
-    conn->next = listener->conns;
-    conn->from = &listener->conns;
-    if (conn->next != NULL)
-        conn->next->from = &conn->next;
-    listener->conns = conn;
+    LIST_INSERT_HEAD(&listener->conns, conn, in_listener);
     listener->n_conns++;
     if (listener->tls != NULL)
         http1_server_enter(conn, HTTP1_SHAKING);

@@ -16,12 +16,10 @@
  * A connection that ends takes its exchanges with it, but for those whose whole reply has arrived
  * while their owner did not take it: these get it still.
  */
-#include "io/http/http2_client.h"
+#include "io/http/http2_client_internal.h"
 
 #include <stdio.h>
 #include <stdlib.h>
-
-#include "lib/core/container_of.h"
 
 #define SPARE_MAX 256
 #define STREAMS_MAX 1000  /* at a time, whatever the upstream allows */
@@ -40,44 +38,30 @@ static struct http2_upstream *upstream_of_wire(struct wire *wire)
 
 /* ---- Who waits ------------------------------------------------------------------------------- */
 
-static void wait_in(struct out_waits *waits, struct out_exchange *exchange)
+void http2_wait_put(struct out_exchange *exchange)
 {
-    if (waits->first == NULL)
-        waits->end = &waits->first;
-    exchange->waits = waits;
-    exchange->next_waiting = NULL;
-    exchange->waiting_from = waits->end;
-    *waits->end = exchange;
-    waits->end = &exchange->next_waiting;
-}
-
-void http2_wait_put(struct http_conn_pool *pool, struct out_exchange *exchange)
-{
-    wait_in(&pool->waits, exchange);
+    assert(exchange->queue == NULL && exchange->call == NULL && !exchange->attached);
+    exchange->queue = &exchange->pool->waiting;
+    TAILQ_INSERT_TAIL(exchange->queue, exchange, in_queue);
 }
 
 void http2_wait_leave(struct out_exchange *exchange)
 {
-    if (exchange->waits == NULL)
+    if (exchange->queue == NULL)
         return;
-    *exchange->waiting_from = exchange->next_waiting;
-    if (exchange->next_waiting != NULL)
-        exchange->next_waiting->waiting_from = exchange->waiting_from;
-    else
-        exchange->waits->end = exchange->waiting_from;
-    exchange->waits = NULL;
+    TAILQ_REMOVE(exchange->queue, exchange, in_queue);
+    exchange->queue = NULL;
 }
 
-/* All who wait, to be dealt with one by one: who comes meanwhile is not among them. */
-static void take_waiting(struct http_conn_pool *pool, struct out_waits *taken)
+/* Takes all that wait, to be served one by one: who comes meanwhile is not among them. */
+static void take_waiting(struct http_conn_pool *pool, struct out_queue *taken)
 {
     struct out_exchange *exchange;
 
-    *taken = (struct out_waits){0};
-    while ((exchange = pool->waits.first) != NULL) {
-        http2_wait_leave(exchange);
-        wait_in(taken, exchange);
-    }
+    TAILQ_INIT(taken);
+    TAILQ_CONCAT(taken, &pool->waiting, in_queue);
+    TAILQ_FOREACH(exchange, taken, in_queue)
+    exchange->queue = taken;
 }
 
 static size_t room_on(const struct http2_upstream *upstream)
@@ -111,10 +95,11 @@ static void upstream_end(struct http2_upstream *upstream, enum http_why why, con
 
 struct http2_upstream *http2_upstream_find(struct http_conn_pool *pool)
 {
-    struct http2_upstream *next;
+    struct http2_upstream *upstream = LIST_FIRST(&pool->upstreams), *next;
 
-    for (struct http2_upstream *upstream = pool->upstreams; upstream != NULL; upstream = next) {
-        next = upstream->next;
+    for (; upstream != NULL; upstream = next) {
+        next = LIST_NEXT(upstream, in_pool);
+        assert(!upstream->lost && (!upstream->idle || upstream->link.n_flows == 0));
         if (!is_usable(upstream))
             continue;
         if (!upstream->idle || !wire_has_ended(upstream->link.wire))
@@ -128,8 +113,8 @@ static void attach_waiting(struct http_conn_pool *pool)
 {
     struct http2_upstream *upstream;
 
-    while (pool->waits.first != NULL && (upstream = http2_upstream_find(pool)) != NULL) {
-        struct out_exchange *exchange = pool->waits.first;
+    while (!TAILQ_EMPTY(&pool->waiting) && (upstream = http2_upstream_find(pool)) != NULL) {
+        struct out_exchange *exchange = TAILQ_FIRST(&pool->waiting);
 
         http2_wait_leave(exchange);
         http2_exchange_attach(exchange, upstream);
@@ -139,58 +124,44 @@ static void attach_waiting(struct http_conn_pool *pool)
 static void serve_waiting(struct http_conn_pool *pool)
 {
     attach_waiting(pool);
-    if (pool->waits.first != NULL) /* from the loop: it may fail from inside */
-        net_later_put(pool->client->loop, &pool->waits.first->later);
+    if (!TAILQ_EMPTY(&pool->waiting)) /* from the loop: dialling may fail at once */
+        net_later_put(pool->client->loop, &TAILQ_FIRST(&pool->waiting)->later);
 }
 
 /* ---- Dialling -------------------------------------------------------------------------------- */
 
 static void fail_waiting(struct http_conn_pool *pool, enum http_why why, const char *text)
 {
-    struct out_waits failing;
+    struct out_queue failing;
 
     take_waiting(pool, &failing);
-    while (failing.first != NULL)
-        out_fail(failing.first, why, text);
+    while (!TAILQ_EMPTY(&failing))
+        out_fail(TAILQ_FIRST(&failing), why, text);
 }
 
-/* Whether there is one of which it is not known yet how much it takes. */
+/* Whether a connection has not said yet how many exchanges it takes. */
 static bool is_settling(const struct http_conn_pool *pool)
 {
-    for (struct http2_upstream *upstream = pool->upstreams; upstream != NULL;
-         upstream = upstream->next)
-        if (!upstream->settled && !upstream->going && !upstream->link.failed)
-            return true;
+    const struct http2_upstream *upstream;
+
+    LIST_FOREACH(upstream, &pool->upstreams, in_pool)
+    if (!upstream->settled && !upstream->going && !upstream->link.failed)
+        return true;
     return false;
 }
 
-void http2_dial_more(struct http_conn_pool *pool, tg_ms connect_ms)
-{
-    struct out_conn *conn;
-
-    if (pool->waits.first == NULL || pool->dialling != NULL || is_settling(pool) ||
-        pool->n_upstreams >= UPSTREAMS_MAX)
-        return;
-    conn = out_dial_shared(pool->client, pool, connect_ms);
-    if (conn == NULL) {
-        fail_waiting(pool, HTTP_NO_MEMORY, "no memory");
-        return;
-    }
-    pool->dialling = conn;
-    out_dial_start(conn);
-}
-
-/* Whoever waits for it has failed, too, unless there is another connection to wait for. */
-void http2_dial_failed(struct out_conn *conn, enum http_why why, const char *text)
+/* Whoever waits for it fails, too, unless there is another connection to wait for. */
+static void http2_dial_failed(struct out_conn *conn, enum http_why why, const char *text)
 {
     struct http_conn_pool *pool = conn->pool;
+    const struct http2_upstream *upstream;
 
+    assert(pool->dialling == conn);
     pool->dialling = NULL;
     out_conn_end(conn);
-    for (struct http2_upstream *upstream = pool->upstreams; upstream != NULL;
-         upstream = upstream->next)
-        if (!upstream->going && !upstream->lost)
-            return;
+    LIST_FOREACH(upstream, &pool->upstreams, in_pool)
+    if (!upstream->going)
+        return;
     fail_waiting(pool, why, text);
 }
 
@@ -198,19 +169,19 @@ void http2_dial_failed(struct out_conn *conn, enum http_why why, const char *tex
 static void fall_back(struct out_conn *conn)
 {
     struct out_exchange *exchange;
-    struct out_waits waits;
+    struct out_queue waiting;
 
     conn->pool->only_http1 = true;
     conn->shared = false;
-    take_waiting(conn->pool, &waits);
-    if (waits.first == NULL)
+    take_waiting(conn->pool, &waiting);
+    if (TAILQ_EMPTY(&waiting))
         out_conn_keep(conn);
-    while ((exchange = waits.first) != NULL) {
+    while ((exchange = TAILQ_FIRST(&waiting)) != NULL) {
         http2_wait_leave(exchange);
         if (!http2_exchange_to_http1(exchange))
             out_fail_later(exchange, HTTP_NO_MEMORY, "no memory");
         else if (conn->exchange == NULL)
-            out_attach(exchange, conn, false);
+            http1_exchange_attach(exchange, conn, false);
         else
             net_later_put(exchange->client->loop, &exchange->later);
     }
@@ -225,42 +196,33 @@ static void set_idle(struct http2_upstream *upstream, bool idle)
     if (upstream->idle == idle)
         return;
     upstream->idle = idle;
-    client->n_idle += idle ? 1 : (size_t)-1;
-    if (idle)
+    if (idle) {
+        assert(upstream->link.n_flows == 0);
+        client->n_idle++;
         net_timer_set(client->loop, &upstream->timer, client->options.idle_ms);
-    else
+    } else {
+        assert(client->n_idle > 0);
+        client->n_idle--;
         net_timer_stop(client->loop, &upstream->timer);
-}
-
-static void upstream_link(struct http2_upstream *upstream, struct http2_upstream **list)
-{
-    if (upstream->from != NULL) {
-        *upstream->from = upstream->next;
-        if (upstream->next != NULL)
-            upstream->next->from = upstream->from;
     }
-    upstream->from = list;
-    if (list == NULL)
-        return;
-    upstream->next = *list;
-    if (upstream->next != NULL)
-        upstream->next->from = &upstream->next;
-    *list = upstream;
 }
 
 static void upstream_free(struct http2_upstream *upstream)
 {
     struct out_conn *conn = upstream->conn;
 
-    upstream_link(upstream, NULL);
+    assert(upstream->lost && upstream->link.n_flows == 0);
     net_loop_bury(conn->client->loop, &upstream->link.grave);
     out_conn_end(conn);
 }
 
-/* One that does not wait for its owner alone. */
+/* An exchange that waits not only for its owner to take what has come. */
 static struct http2_call *unfinished(const struct http2_upstream *upstream)
 {
-    for (struct http2_flow *flow = upstream->link.flows; flow != NULL; flow = flow->next) {
+    struct http2_flow *flow;
+
+    LIST_FOREACH(flow, &upstream->link.flows, in_link)
+    {
         struct http2_call *call = http2_call_of(flow);
 
         if (call->exchange == NULL || call->exchange->failing || !flow->in_ended)
@@ -274,19 +236,21 @@ static void upstream_end(struct http2_upstream *upstream, enum http_why why, con
     struct http_client *client = upstream->conn->client;
     struct http_conn_pool *pool = upstream->conn->pool;
     struct http2_call *call;
+    struct http2_flow *flow;
 
     if (upstream->lost)
         return;
+    assert(pool->n_upstreams > 0);
     upstream->lost = upstream->ending = true;
     set_idle(upstream, false);
     net_timer_stop(client->loop, &upstream->settling);
-    upstream_link(upstream, NULL);
+    LIST_REMOVE(upstream, in_pool);
     pool->n_upstreams--;
     if (text != client->text)
         snprintf(client->text, sizeof client->text, "%s", text);
     http2_link_fini(&upstream->link);
-    for (struct http2_flow *flow = upstream->link.flows; flow != NULL; flow = flow->next)
-        flow->open = false;
+    LIST_FOREACH(flow, &upstream->link.flows, in_link)
+    flow->open = false;
     while ((call = unfinished(upstream)) != NULL) {
         if (call->exchange != NULL)
             out_fail(call->exchange, why, client->text);
@@ -335,10 +299,11 @@ static void upstream_count(struct http2_upstream *upstream)
 struct http2_call *http2_call_take(struct http2_upstream *upstream)
 {
     struct http_client *client = upstream->conn->client;
-    struct http2_call *call = client->spare_calls;
+    struct http2_call *call = SLIST_FIRST(&client->spare_calls);
 
+    assert((call == NULL) == (client->n_spare_calls == 0));
     if (call != NULL) {
-        client->spare_calls = call->next_spare;
+        SLIST_REMOVE_HEAD(&client->spare_calls, next_spare);
         client->n_spare_calls--;
     } else {
         call = malloc(sizeof *call);
@@ -356,10 +321,10 @@ void http2_call_give(struct http2_call *call, bool spare)
     struct http2_upstream *upstream = call->upstream;
     struct http_client *client = upstream->conn->client;
 
+    assert(call->exchange == NULL);
     http2_flow_fini(&call->flow);
     if (spare && client->n_spare_calls < SPARE_MAX) {
-        call->next_spare = client->spare_calls;
-        client->spare_calls = call;
+        SLIST_INSERT_HEAD(&client->spare_calls, call, next_spare);
         client->n_spare_calls++;
     } else {
         net_loop_bury(client->loop, &call->grave);
@@ -369,10 +334,10 @@ void http2_call_give(struct http2_call *call, bool spare)
 
 void http2_calls_free(struct http_client *client)
 {
-    while (client->spare_calls != NULL) {
-        struct http2_call *call = client->spare_calls;
+    struct http2_call *call;
 
-        client->spare_calls = call->next_spare;
+    while ((call = SLIST_FIRST(&client->spare_calls)) != NULL) {
+        SLIST_REMOVE_HEAD(&client->spare_calls, next_spare);
         free(call);
     }
 }
@@ -414,11 +379,6 @@ static const struct http2_link_ops link_ops = {
 
 /* ---- What the wire tells --------------------------------------------------------------------- */
 
-static void http2_client_on_up(struct wire *wire)
-{
-    (void)wire; /* it was up before */
-}
-
 /* It may have made room in a window that was full: who could not be given a connection of his own
  * meanwhile takes this one. */
 static size_t http2_client_on_data(struct wire *wire, const char *bytes, size_t n)
@@ -448,7 +408,6 @@ static void http2_client_on_broke(struct wire *wire, enum wire_fault fault, cons
 }
 
 static const struct wire_ops wire_ops = {
-    .up = http2_client_on_up,
     .data = http2_client_on_data,
     .eof = http2_client_on_eof,
     .wrote = http2_client_on_wrote,
@@ -483,13 +442,13 @@ static bool http2_client_start(struct out_conn *conn)
     conn->http2 = upstream;
     conn->wire.ops = &wire_ops;
     conn->state = OUT_BUSY;
-    upstream_link(upstream, &conn->pool->upstreams);
+    LIST_INSERT_HEAD(&conn->pool->upstreams, upstream, in_pool);
     conn->pool->n_upstreams++;
     set_idle(upstream, true);
     return true;
 }
 
-void http2_dial_up(struct out_conn *conn)
+static void http2_dial_up(struct out_conn *conn)
 {
     struct http_conn_pool *pool = conn->pool;
     bool agreed = pool->origin->tls == NULL || tls_wire_is_http2(&conn->wire);
@@ -498,6 +457,7 @@ void http2_dial_up(struct out_conn *conn)
         http2_dial_failed(conn, HTTP_GARBAGE, "the upstream does not speak HTTP/2");
         return;
     }
+    assert(pool->dialling == conn);
     pool->dialling = NULL;
     if (!agreed) {
         fall_back(conn);
@@ -509,11 +469,27 @@ void http2_dial_up(struct out_conn *conn)
     }
 }
 
-void http2_shelf_clear(struct http_conn_pool *pool)
+void http2_dial_more(struct http_conn_pool *pool, tg_ms connect_ms)
+{
+    static const struct out_dial_ops ops = {.up = http2_dial_up, .failed = http2_dial_failed};
+
+    if (TAILQ_EMPTY(&pool->waiting) || pool->dialling != NULL || is_settling(pool) ||
+        pool->n_upstreams >= UPSTREAMS_MAX)
+        return;
+    pool->dialling = out_conn_new(pool);
+    if (pool->dialling == NULL) {
+        fail_waiting(pool, HTTP_NO_MEMORY, "no memory");
+        return;
+    }
+    pool->dialling->shared = true;
+    out_dial(pool->dialling, &ops, connect_ms);
+}
+
+void http2_pool_clear(struct http_conn_pool *pool)
 {
     if (pool->dialling != NULL)
         out_conn_end(pool->dialling);
     pool->dialling = NULL;
-    while (pool->upstreams != NULL)
-        upstream_end(pool->upstreams, HTTP_ABORTED, "the client ends");
+    while (!LIST_EMPTY(&pool->upstreams))
+        upstream_end(LIST_FIRST(&pool->upstreams), HTTP_ABORTED, "the client ends");
 }

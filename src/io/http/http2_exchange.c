@@ -7,20 +7,14 @@
  * What the upstream is known not to have looked at is not `sent`: a reset with REFUSED_STREAM, what
  * nghttp2 closes so because GOAWAY said it, and what had not left us when GOAWAY came.
  */
-#include "io/http/http2_client.h"
-#include "lib/core/container_of.h"
-
-static struct out_exchange *exchange_of(const struct http_outbound *out)
-{
-    return container_of(out, struct out_exchange, out);
-}
+#include "io/http/http2_client_internal.h"
 
 static struct net_loop *loop_of(const struct out_exchange *exchange)
 {
     return exchange->client->loop;
 }
 
-static size_t queued_bytes(const struct out_exchange *exchange)
+static size_t http2_exchange_queued(const struct out_exchange *exchange)
 {
     return buf_bytes(exchange->call != NULL ? &exchange->call->flow.out : &exchange->wait);
 }
@@ -67,15 +61,15 @@ bool http2_exchange_to_http1(struct out_exchange *exchange)
     return http1_exchange_adopt(exchange, &head, kept_last(exchange), exchange->n_kept_last);
 }
 
-void http2_exchange_find(struct out_exchange *exchange, struct http_conn_pool *pool)
+void http2_exchange_find(struct out_exchange *exchange)
 {
-    struct http2_upstream *upstream = http2_upstream_find(pool);
+    struct http2_upstream *upstream = http2_upstream_find(exchange->pool);
 
     if (upstream != NULL) {
         http2_exchange_attach(exchange, upstream);
         return;
     }
-    http2_wait_put(pool, exchange);
+    http2_wait_put(exchange);
     net_later_put(loop_of(exchange), &exchange->later);
 }
 
@@ -104,6 +98,7 @@ void http2_exchange_attach(struct out_exchange *exchange, struct http2_upstream 
 {
     struct http2_call *call = http2_call_take(upstream);
 
+    assert(exchange->call == NULL && exchange->queue == NULL && !exchange->attached);
     if (call == NULL || !put_request(exchange, call)) {
         if (call != NULL)
             http2_call_give(call, true);
@@ -130,7 +125,7 @@ void http2_exchange_attach(struct out_exchange *exchange, struct http2_upstream 
 
 /* ---- Ends ------------------------------------------------------------------------------------ */
 
-/* In doubt it was: of what has been encrypted, a part may have gone. */
+/* In doubt it was sent: a part of what has been encrypted may have gone. */
 static void note_sent(struct out_exchange *exchange)
 {
     const struct http2_flow *flow = exchange->call != NULL ? &exchange->call->flow : NULL;
@@ -141,7 +136,7 @@ static void note_sent(struct out_exchange *exchange)
         exchange->out.sent = true;
 }
 
-void http2_exchange_leave(struct out_exchange *exchange, uint32_t code)
+static void http2_exchange_leave(struct out_exchange *exchange, uint32_t code)
 {
     struct http2_call *call = exchange->call;
 
@@ -151,6 +146,7 @@ void http2_exchange_leave(struct out_exchange *exchange, uint32_t code)
     exchange->call = NULL;
     if (call == NULL)
         return;
+    assert(call->exchange == exchange);
     call->exchange = NULL;
     http2_flow_discard(&call->flow);
     if (call->flow.open)
@@ -263,8 +259,7 @@ void http2_call_ended(struct http2_flow *flow)
     out_detach(exchange);
     exchange->call = NULL;
     call->exchange = NULL;
-    exchange->out.ops->end(&exchange->out);
-    out_exchange_give(exchange);
+    out_complete(exchange);
     if (!flow->open)
         http2_call_give(call, false);
     else if (!flow->sent_end)
@@ -288,29 +283,17 @@ void http2_call_wrote(struct http2_flow *flow, size_t n)
         net_later_put(loop_of(exchange), &exchange->later);
 }
 
-/* True: the exchange is still there. */
-static bool tell_room(struct out_exchange *exchange)
-{
-    const struct http2_call *call = exchange->call;
-
-    if (!exchange->high || queued_bytes(exchange) > exchange->client->options.output_low)
-        return true;
-    exchange->high = false;
-    if (exchange->out.ops->room != NULL && !exchange->out.finished)
-        exchange->out.ops->room(&exchange->out);
-    return call->exchange == exchange;
-}
-
-void http2_exchange_work(struct out_exchange *exchange)
+static void http2_exchange_work(struct out_exchange *exchange)
 {
     struct http2_call *call = exchange->call;
 
     if (call == NULL) {
-        http2_dial_more(http_conn_pool_of(exchange->client, exchange->origin),
-                        exchange->timeouts.connect);
+        http2_dial_more(exchange->pool, exchange->timeouts.connect);
         return;
     }
-    if (!tell_room(exchange) || exchange->paused)
+    /* Each callback may have cancelled the exchange, and then the call has none. */
+    out_tell_room(exchange);
+    if (call->exchange != exchange || exchange->paused)
         return;
     if (call->head_held) {
         call->head_held = false;
@@ -322,101 +305,39 @@ void http2_exchange_work(struct out_exchange *exchange)
 
 /* ---- The owner's calls ----------------------------------------------------------------------- */
 
-static size_t out_write(struct http_outbound *out, struct slice bytes)
+static bool http2_exchange_put(struct out_exchange *exchange, struct slice bytes)
 {
-    struct out_exchange *exchange = exchange_of(out);
-    bool ok;
-
-    if (out->finished || exchange->failing)
-        return queued_bytes(exchange);
-    if (!exchange->chunked && (uint64_t)bytes.n > (uint64_t)exchange->left)
-        bytes.n = (size_t)exchange->left;
-    if (bytes.n == 0)
-        return queued_bytes(exchange);
-    if (!exchange->chunked)
-        exchange->left -= (int64_t)bytes.n;
     if (exchange->call != NULL)
-        ok = http2_flow_write(&exchange->call->flow, bytes);
-    else
-        ok = buf_append(loop_of(exchange), &exchange->wait, bytes.at, bytes.n);
-    if (!ok)
-        out_fail_later(exchange, HTTP_NO_MEMORY, "no memory");
-    size_t queued = queued_bytes(exchange);
-    if (queued > exchange->client->options.output_high)
-        exchange->high = true;
-    if (!net_timer_is_set(&exchange->timer))
-        out_await_reply(exchange);
-    return queued;
+        return http2_flow_write(&exchange->call->flow, bytes);
+    return buf_append(loop_of(exchange), &exchange->wait, bytes.at, bytes.n);
 }
 
-static void out_finish(struct http_outbound *out, const struct http_field *trailers, size_t n)
+static bool http2_exchange_end(struct out_exchange *exchange, const struct http_field *trailers,
+                               size_t n)
 {
-    struct out_exchange *exchange = exchange_of(out);
-    bool ok = true;
-
-    if (out->finished || exchange->failing)
-        return;
-    if (exchange->left > 0) {
-        out_fail_later(exchange, HTTP_UNFIT, "the body is shorter than it was said to be");
-        return;
-    }
-    out->finished = true;
-    if (exchange->call != NULL) {
-        ok = http2_flow_finish(&exchange->call->flow, trailers, n);
-    } else if (n > 0) {
-        exchange->n_kept_last = n;
-        ok = http2_fields_keep(loop_of(exchange), &exchange->kept_last, trailers, n);
-    }
-    if (!ok)
-        out_fail_later(exchange, HTTP_NO_MEMORY, "no memory");
-    out_await_reply(exchange);
+    if (exchange->call != NULL)
+        return http2_flow_finish(&exchange->call->flow, trailers, n);
+    exchange->n_kept_last = n;
+    return n == 0 || http2_fields_keep(loop_of(exchange), &exchange->kept_last, trailers, n);
 }
 
-static void out_pause(struct http_outbound *out)
+static void http2_exchange_pause(struct out_exchange *exchange)
 {
-    struct out_exchange *exchange = exchange_of(out);
-
-    exchange->paused = true;
-    if (exchange->call == NULL)
-        return;
     http2_flow_pause(&exchange->call->flow);
-    if (out->head_seen)
-        out_set_timer(exchange, 0); /* the owner is slow, not the upstream */
 }
 
-static void out_resume(struct http_outbound *out)
+static void http2_exchange_resume(struct out_exchange *exchange)
 {
-    struct out_exchange *exchange = exchange_of(out);
-
-    if (!exchange->paused)
-        return;
-    exchange->paused = false;
-    if (exchange->call == NULL)
-        return;
-    if (out->head_seen)
-        out_set_timer(exchange, exchange->timeouts.idle);
     if (http2_flow_resume(&exchange->call->flow) || exchange->call->head_held)
         net_later_put(loop_of(exchange), &exchange->later);
 }
 
-static void out_cancel(struct http_outbound *out, uint32_t code)
-{
-    struct out_exchange *exchange = exchange_of(out);
-
-    http2_exchange_leave(exchange, code);
-    out_exchange_give(exchange);
-}
-
-static size_t out_queued(const struct http_outbound *out)
-{
-    return queued_bytes(exchange_of(out));
-}
-
-const struct http_outbound_transport http2_outbound_transport = {
-    .write = out_write,
-    .finish = out_finish,
-    .pause = out_pause,
-    .resume = out_resume,
-    .cancel = out_cancel,
-    .queued = out_queued,
+const struct out_transport http2_out_transport = {
+    .put = http2_exchange_put,
+    .end = http2_exchange_end,
+    .queued = http2_exchange_queued,
+    .pause = http2_exchange_pause,
+    .resume = http2_exchange_resume,
+    .leave = http2_exchange_leave,
+    .work = http2_exchange_work,
 };

@@ -14,11 +14,7 @@ static nghttp2_data_provider provider_of(struct http2_flow *flow)
 void http2_flow_init(struct http2_flow *flow, struct http2_link *link)
 {
     *flow = (struct http2_flow){.link = link};
-    flow->next = link->flows;
-    flow->from = &link->flows;
-    if (flow->next != NULL)
-        flow->next->from = &flow->next;
-    link->flows = flow;
+    LIST_INSERT_HEAD(&link->flows, flow, in_link);
     link->n_flows++;
 }
 
@@ -27,13 +23,12 @@ void http2_flow_fini(struct http2_flow *flow)
     struct http2_link *link = flow->link;
     struct net_loop *loop = link->wire->loop;
 
-    if (flow->from != NULL) {
-        *flow->from = flow->next;
-        if (flow->next != NULL)
-            flow->next->from = flow->from;
-        flow->from = NULL;
-        link->n_flows--;
-    }
+    assert(flow->in_link.le_prev != NULL && link->n_flows > 0); /* ended once */
+    assert(!flow->open || link->finished);
+    LIST_REMOVE(flow, in_link);
+    flow->in_link.le_prev = NULL;
+    link->n_flows--;
+    assert(link->held_bytes >= buf_bytes(&flow->held));
     link->held_bytes -= buf_bytes(&flow->held);
     http2_block_release(loop, &flow->head);
     http2_block_release(loop, &flow->tail);
@@ -135,7 +130,7 @@ void http2_flow_deliver(struct http2_flow *flow)
         buf_release(link->wire->loop, &held);
     }
     /* Not if data() has ended the flow. */
-    if (flow->from != NULL && flow->in_ended && !flow->paused)
+    if (flow->in_link.le_prev != NULL && flow->in_ended && !flow->paused)
         http2_flow_tell_ended(flow);
 }
 

@@ -26,7 +26,7 @@ static bool http2_head_keep(struct net_loop *loop, struct http2_block *block, st
                             struct slice value)
 {
     struct lengths lengths = {(uint32_t)name.n, (uint32_t)value.n};
-    char *to = buf_reserve(loop, &block->words, sizeof lengths + name.n + value.n);
+    char *to = buf_reserve(loop, &block->raw, sizeof lengths + name.n + value.n);
 
     if (to == NULL)
         return false;
@@ -35,7 +35,7 @@ static bool http2_head_keep(struct net_loop *loop, struct http2_block *block, st
         memcpy(to + sizeof lengths, name.at, name.n);
     if (value.n > 0)
         memcpy(to + sizeof lengths + name.n, value.at, value.n);
-    block->words.end += sizeof lengths + name.n + value.n;
+    block->raw.end += sizeof lengths + name.n + value.n;
     return true;
 }
 
@@ -53,7 +53,7 @@ bool http2_block_add(struct net_loop *loop, struct http2_block *block,
     if (!block->over && !block->no_memory)
         block->no_memory = !http2_head_keep(loop, block, name, value);
     if (block->over || block->no_memory)
-        buf_release(loop, &block->words);
+        buf_release(loop, &block->raw);
     return block->bytes <= limits->header_bytes * FAR_OVER &&
            block->n <= limits->fields * FAR_OVER + PSEUDO_FIELDS;
 }
@@ -64,9 +64,9 @@ struct slice http2_block_status(const struct http2_block *block)
     struct slice name = SLICE(":status");
     struct lengths lengths;
 
-    if (buf_bytes(&block->words) < sizeof lengths + name.n)
+    if (buf_bytes(&block->raw) < sizeof lengths + name.n)
         return (struct slice){NULL, 0};
-    const char *at = buf_first(&block->words);
+    const char *at = buf_first(&block->raw);
     memcpy(&lengths, at, sizeof lengths);
     at += sizeof lengths;
     if (lengths.name != name.n || memcmp(at, name.at, name.n) != 0)
@@ -126,7 +126,7 @@ static size_t aligned(size_t n)
 bool http2_block_list(struct net_loop *loop, struct http2_block *block, struct http2_pseudo *pseudo,
                       const struct http_field **fields, size_t *n)
 {
-    size_t end = aligned(block->words.end), list_bytes = block->n * sizeof(struct http_field);
+    size_t end = aligned(block->raw.end), list_bytes = block->n * sizeof(struct http_field);
     size_t join_bytes = block->n_cookies > 1 ? block->cookie_bytes : 0;
 
     *pseudo = (struct http2_pseudo){0};
@@ -134,10 +134,10 @@ bool http2_block_list(struct net_loop *loop, struct http2_block *block, struct h
     *n = 0;
     if (block->n == 0)
         return true;
-    if (buf_reserve(loop, &block->words, end - block->words.end + list_bytes + join_bytes) == NULL)
+    if (buf_reserve(loop, &block->raw, end - block->raw.end + list_bytes + join_bytes) == NULL)
         return false;
-    const char *at = block->words.at;
-    struct listing listing = {.list = (struct http_field *)(void *)(block->words.at + end)};
+    const char *at = block->raw.at;
+    struct listing listing = {.list = (struct http_field *)(void *)(block->raw.at + end)};
     for (size_t i = 0; i < block->n; i++) {
         struct lengths lengths;
 
@@ -152,12 +152,12 @@ bool http2_block_list(struct net_loop *loop, struct http2_block *block, struct h
         } else if (pseudo->authority.at != NULL && slice_equal(name, SLICE("host"))) {
             pseudo->two_hosts |= !slice_equal_nocase(value, pseudo->authority);
         } else if (join_bytes > 0 && slice_equal(name, SLICE("cookie"))) {
-            listing.n += join_cookie(&listing, block->words.at + end + list_bytes, value);
+            listing.n += join_cookie(&listing, block->raw.at + end + list_bytes, value);
         } else {
             listing.list[listing.n++] = (struct http_field){name, value};
         }
     }
-    block->words.end = end + list_bytes + join_bytes;
+    block->raw.end = end + list_bytes + join_bytes;
     *fields = listing.list;
     *n = listing.n;
     return true;
@@ -165,7 +165,7 @@ bool http2_block_list(struct net_loop *loop, struct http2_block *block, struct h
 
 void http2_block_release(struct net_loop *loop, struct http2_block *block)
 {
-    buf_release(loop, &block->words);
+    buf_release(loop, &block->raw);
     *block = (struct http2_block){0};
 }
 

@@ -11,9 +11,9 @@
 
 /* A header block: a head, or trailers. Zeros: an empty one. */
 struct http2_block {
-    struct buf words; /* for each field two lengths and its bytes; listed: then the list itself */
-    size_t n;         /* fields, those that begin with a colon too */
-    size_t bytes;     /* decoded, with 32 for each field, kept or not */
+    struct buf raw; /* for each field two lengths and its bytes; listed: then the list itself */
+    size_t n;       /* fields, those that begin with a colon too */
+    size_t bytes;   /* decoded, with 32 for each field, kept or not */
     size_t n_cookies, cookie_bytes;
     bool over;      /* more than the limits allow: nothing is kept */
     bool no_memory; /* same */

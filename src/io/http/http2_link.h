@@ -41,10 +41,10 @@ struct http2_link;
 
 struct http2_flow {
     struct http2_link *link;
-    struct http2_flow *next, **from; /* neighbours among the link's */
-    int32_t id;                      /* 0: none yet */
-    tg_ms opened_at;                 /* by the peer; the loop's time */
-    struct http2_block head, tail;   /* that arrived */
+    LIST_ENTRY(http2_flow) in_link; /* le_prev null: it has ended */
+    int32_t id;                     /* 0: none yet */
+    tg_ms opened_at;                /* by the peer; the loop's time */
+    struct http2_block head, tail;  /* that arrived */
     const struct http_field *trailers;
     size_t n_trailers;
     struct buf held; /* arrived, while paused */
@@ -97,7 +97,7 @@ struct http2_link {
     nghttp2_session *session;
     struct wire *wire;
     struct net_later later; /* to send what there is */
-    struct http2_flow *flows;
+    LIST_HEAD(, http2_flow) flows;
     size_t n_flows;
     struct http2_limits limits;
     struct bucket resets, odd;

@@ -9,11 +9,9 @@
  * A reply is done when the system has taken its last byte, which the wire tells for all of them
  * together: so exchanges whose reply is complete stand in a queue, in the order of their ends.
  */
-#include "io/http/http2_server.h"
+#include "io/http/http2_server_internal.h"
 
 #include <stdlib.h>
-
-#include "lib/core/container_of.h"
 
 static struct http2_server *server_of_link(struct http2_link *link)
 {
@@ -88,35 +86,27 @@ void http2_server_count(struct http2_server *server)
 
 static void leave_done(struct http2_server *server, struct http2_stream *stream)
 {
-    if (stream->done_from == NULL)
+    if (!http2_stream_is_done(stream))
         return;
-    *stream->done_from = stream->next_done;
-    if (stream->next_done != NULL)
-        stream->next_done->done_from = stream->done_from;
-    else
-        server->done_end = stream->done_from;
-    stream->done_from = NULL;
+    TAILQ_REMOVE(&server->done, stream, in_done);
+    stream->in_done.tqe_prev = NULL;
 }
 
 void http2_server_done(struct http2_stream *stream)
 {
-    struct http2_server *server = stream->server;
-
-    stream->next_done = NULL;
-    stream->done_from = server->done_end;
-    *server->done_end = stream;
-    server->done_end = &stream->next_done;
+    assert(stream->phase == HTTP2_BUSY && stream->finished && !http2_stream_is_done(stream));
+    TAILQ_INSERT_TAIL(&stream->server->done, stream, in_done);
 }
 
 static void tell_done(struct http2_server *server)
 {
     uint64_t taken = http2_link_taken(&server->link);
+    struct http2_stream *stream;
 
-    while (!server->link.finished && server->done != NULL && server->done->flow.end_at <= taken) {
-        struct http2_stream *stream = server->done;
-
+    while (!server->link.finished && (stream = TAILQ_FIRST(&server->done)) != NULL &&
+           stream->flow.end_at <= taken) {
         leave_done(server, stream);
-        http2_stream_tell_gone(stream, HTTP_DONE);
+        http2_stream_gone(stream, HTTP_DONE);
         if (!server->link.finished && !stream->flow.open)
             http2_stream_give(stream);
     }
@@ -173,11 +163,6 @@ static const struct http2_link_ops link_ops = {
 
 /* ---- What the wire tells --------------------------------------------------------------------- */
 
-static void http2_server_on_up(struct wire *wire)
-{
-    (void)wire; /* it was up before */
-}
-
 static size_t http2_server_on_data(struct wire *wire, const char *bytes, size_t n)
 {
     struct http2_server *server = server_of_wire(wire);
@@ -211,7 +196,6 @@ static void http2_server_on_broke(struct wire *wire, enum wire_fault fault, cons
 }
 
 static const struct wire_ops wire_ops = {
-    .up = http2_server_on_up,
     .data = http2_server_on_data,
     .eof = http2_server_on_eof,
     .wrote = http2_server_on_wrote,
@@ -233,10 +217,11 @@ bool http2_server_start(struct http1_conn *conn)
     };
     struct http2_server *server = calloc(1, sizeof *server);
 
+    assert(conn->http2 == NULL && conn->phase != HTTP1_BUSY);
     if (server == NULL)
         return false;
     server->conn = conn;
-    server->done_end = &server->done;
+    TAILQ_INIT(&server->done);
     if (!http2_link_init(&server->link, &conn->wire, &link_ops, &own, true)) {
         free(server);
         return false;
@@ -256,15 +241,16 @@ void http2_server_free(struct http2_server *server, enum http_why why)
     server->conn->http2 = NULL;
     net_timer_stop(loop, &server->timer);
     http2_link_fini(&server->link);
-    while (server->link.flows != NULL) {
-        struct http2_stream *stream = http2_stream_of(server->link.flows);
+    while (!LIST_EMPTY(&server->link.flows)) {
+        struct http2_stream *stream = http2_stream_of(LIST_FIRST(&server->link.flows));
         /* What the wire still sends is as good as taken. */
-        bool done = stream->done_from != NULL && wire_is_open(server->link.wire);
+        bool done = http2_stream_is_done(stream) && wire_is_open(server->link.wire);
 
         leave_done(server, stream);
-        http2_stream_tell_gone(stream, done ? HTTP_DONE : why);
+        http2_stream_gone(stream, done ? HTTP_DONE : why);
         http2_stream_give(stream);
     }
+    assert(server->link.n_flows == 0 && TAILQ_EMPTY(&server->done));
     net_loop_bury(loop, &server->link.grave);
 }
 

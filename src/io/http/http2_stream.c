@@ -8,14 +8,16 @@
  *
  * Nothing in the owner's calls calls back, or sends: both are put off until the event is over.
  */
-#include <stdio.h>
 #include <stdlib.h>
 
-#include "io/http/http2_server.h"
-#include "lib/core/container_of.h"
+#include "io/http/http2_server_internal.h"
 
 #define SPARE_MAX 256
 #define MOVED_ENOUGH ((size_t)16 << 10) /* bytes for which a client gets its time again */
+
+static void http2_stream_refuse(struct http2_stream *stream, int status, const char *text,
+                                bool begun);
+static void http2_stream_work(void *arg);
 
 static struct http2_stream *stream_of(const struct http_inbound *in)
 {
@@ -41,22 +43,7 @@ static struct http_listener *listener_of(const struct http2_stream *stream)
 
 static void await_body(struct http2_stream *stream)
 {
-    stream->body_at = net_loop_now(loop_of(stream));
-    net_timer_set(loop_of(stream), &stream->read_timer, stream->body_left);
-}
-
-/* As in http1_server.c: by the rate, up to all of it. */
-static void earn_time(struct http2_stream *stream, size_t bytes)
-{
-    const struct http_limits *limits = limits_of(stream);
-    tg_ms spent = net_loop_now(loop_of(stream)) - stream->body_at, earned = limits->body_ms;
-
-    if (limits->body_rate > 0 && bytes < (size_t)INT32_MAX)
-        earned = (tg_ms)(bytes * 1000 / limits->body_rate);
-    stream->body_left += earned - spent;
-    if (stream->body_left > limits->body_ms)
-        stream->body_left = limits->body_ms;
-    await_body(stream);
+    http_body_await(&stream->body_time, loop_of(stream), &stream->read_timer);
 }
 
 static void read_timer_fires(void *arg)
@@ -69,9 +56,9 @@ static void read_timer_fires(void *arg)
         return;
     } else if (stream->replied) {
         http2_flow_reset(&stream->flow, HTTP2_CANCEL);
-        http2_stream_tell_gone(stream, HTTP_TIMEOUT);
+        http2_stream_gone(stream, HTTP_TIMEOUT);
     } else {
-        http2_stream_tell_gone(stream, HTTP_TIMEOUT);
+        http2_stream_gone(stream, HTTP_TIMEOUT);
         http2_stream_refuse(stream, 408, "the body did not arrive in time", true);
     }
 }
@@ -82,7 +69,7 @@ static void write_timer_fires(void *arg)
     struct http2_stream *stream = arg;
 
     http2_flow_reset(&stream->flow, HTTP2_CANCEL);
-    http2_stream_tell_gone(stream, HTTP_TIMEOUT);
+    http2_stream_gone(stream, HTTP_TIMEOUT);
 }
 
 static void await_taken(struct http2_stream *stream)
@@ -97,10 +84,11 @@ struct http2_stream *http2_stream_take(struct http2_server *server)
 {
     struct http1_conn *conn = server->conn;
     struct http_listener *listener = conn->listener;
-    struct http2_stream *stream = listener->spares;
+    struct http2_stream *stream = SLIST_FIRST(&listener->spares);
 
+    assert((stream == NULL) == (listener->n_spares == 0));
     if (stream != NULL) {
-        listener->spares = stream->next_spare;
+        SLIST_REMOVE_HEAD(&listener->spares, next_spare);
         listener->n_spares--;
     } else {
         stream = malloc(sizeof *stream);
@@ -126,13 +114,13 @@ void http2_stream_give(struct http2_stream *stream)
     struct http_listener *listener = server->conn->listener;
     struct net_loop *loop = loop_of(stream);
 
+    assert(stream->phase != HTTP2_BUSY && !http2_stream_is_done(stream));
     net_timer_stop(loop, &stream->read_timer);
     net_timer_stop(loop, &stream->write_timer);
     net_later_cancel(loop, &stream->later);
     http2_flow_fini(&stream->flow);
     if (listener->n_spares < SPARE_MAX) {
-        stream->next_spare = listener->spares;
-        listener->spares = stream;
+        SLIST_INSERT_HEAD(&listener->spares, stream, next_spare);
         listener->n_spares++;
     } else {
         net_loop_bury(loop, &stream->grave);
@@ -143,17 +131,17 @@ void http2_stream_give(struct http2_stream *stream)
 
 void http2_spares_free(struct http_listener *listener)
 {
-    while (listener->spares != NULL) {
-        struct http2_stream *stream = listener->spares;
+    struct http2_stream *stream;
 
-        listener->spares = stream->next_spare;
+    while ((stream = SLIST_FIRST(&listener->spares)) != NULL) {
+        SLIST_REMOVE_HEAD(&listener->spares, next_spare);
         net_loop_bury(listener->loop, &stream->grave);
     }
 }
 
 /* ---- Ends ------------------------------------------------------------------------------------ */
 
-void http2_stream_tell_gone(struct http2_stream *stream, enum http_why why)
+void http2_stream_gone(struct http2_stream *stream, enum http_why why)
 {
     struct http_listener *listener = listener_of(stream);
 
@@ -165,6 +153,7 @@ void http2_stream_tell_gone(struct http2_stream *stream, enum http_why why)
     net_timer_stop(loop_of(stream), &stream->write_timer);
     net_later_cancel(loop_of(stream), &stream->later);
     http2_flow_discard(&stream->flow);
+    assert(listener->n_busy > 0);
     listener->n_busy--;
     listener->ops->gone(&stream->in, why);
 }
@@ -173,19 +162,19 @@ void http2_stream_closed(struct http2_flow *flow, uint32_t code)
 {
     struct http2_stream *stream = http2_stream_of(flow);
 
-    if (stream->done_from != NULL)
+    if (http2_stream_is_done(stream))
         return; /* complete, on its way */
     stream->in.reset_code = code;
-    http2_stream_tell_gone(stream, flow->peer_reset  ? HTTP_HANGUP
-                                   : stream->aborted ? HTTP_ABORTED
-                                                     : HTTP_ERROR);
+    http2_stream_gone(stream, flow->peer_reset  ? HTTP_HANGUP
+                              : stream->aborted ? HTTP_ABORTED
+                                                : HTTP_ERROR);
     if (!flow->link->finished)
         http2_stream_give(stream);
 }
 
 static void reply_complete(struct http2_stream *stream)
 {
-    if (!stream->finished || !stream->flow.sent_end || stream->done_from != NULL)
+    if (!stream->finished || !stream->flow.sent_end || http2_stream_is_done(stream))
         return;
     net_timer_stop(loop_of(stream), &stream->write_timer);
     if (stream->phase == HTTP2_BUSY)
@@ -199,7 +188,7 @@ void http2_stream_sent_end(struct http2_flow *flow)
     reply_complete(http2_stream_of(flow));
 }
 
-void http2_stream_work(void *arg)
+static void http2_stream_work(void *arg)
 {
     struct http2_stream *stream = arg;
 
@@ -207,7 +196,7 @@ void http2_stream_work(void *arg)
         return;
     if (stream->aborted) {
         http2_flow_reset(&stream->flow, stream->abort_code);
-        http2_stream_tell_gone(stream, HTTP_ABORTED);
+        http2_stream_gone(stream, HTTP_ABORTED);
         return;
     }
     if (stream->roomy && !stream->finished) {
@@ -234,7 +223,7 @@ static void say_continue(struct http2_stream *stream)
     http2_link_flush_later(stream->flow.link);
 }
 
-/* What nghttp2 does not look at. 0: it is fine. */
+/* The checks that nghttp2 does not make. 0: the head is fine. */
 static int http2_stream_check_head(struct http2_stream *stream, const struct http2_pseudo *pseudo,
                                    const char **text)
 {
@@ -290,11 +279,12 @@ void http2_stream_head(struct http2_flow *flow, bool last)
         http2_stream_refuse(stream, status, text, false);
         return;
     }
+    assert(stream->phase == HTTP2_OPENING);
     stream->phase = HTTP2_BUSY;
     stream->expects =
         !last && http_has_word(&stream->in.head, SLICE("expect"), SLICE("100-continue"));
     if (!last) {
-        stream->body_left = limits_of(stream)->body_ms;
+        stream->body_time.left = limits_of(stream)->body_ms;
         await_body(stream);
     }
     listener->n_busy++;
@@ -308,7 +298,8 @@ void http2_stream_data(struct http2_flow *flow, struct slice bytes)
     struct http2_stream *stream = http2_stream_of(flow);
 
     if (stream->phase == HTTP2_BUSY && !stream->finished) {
-        earn_time(stream, bytes.n);
+        http_body_earn(&stream->body_time, limits_of(stream), loop_of(stream), &stream->read_timer,
+                       bytes.n);
         listener_of(stream)->ops->data(&stream->in, bytes);
         return;
     }
@@ -424,10 +415,7 @@ static size_t in_write(struct http_inbound *in, struct slice bytes)
 
     if (!stream->replied || stream->finished || stream->aborted || stream->bodyless)
         return buf_bytes(&stream->flow.out);
-    if (stream->left >= 0 && (uint64_t)bytes.n > (uint64_t)stream->left)
-        bytes.n = (size_t)stream->left;
-    if (stream->left >= 0)
-        stream->left -= (int64_t)bytes.n;
+    bytes.n = http_reply_count(&stream->left, bytes.n);
     if (!http2_flow_write(&stream->flow, bytes))
         in_abort(in, HTTP2_INTERNAL_ERROR);
     size_t queued = buf_bytes(&stream->flow.out);
@@ -482,7 +470,8 @@ const struct http_inbound_transport http2_inbound_transport = {
 
 /* ---- Our own replies ------------------------------------------------------------------------- */
 
-void http2_stream_refuse(struct http2_stream *stream, int status, const char *text, bool begun)
+static void http2_stream_refuse(struct http2_stream *stream, int status, const char *text,
+                                bool begun)
 {
     const struct http_listener *listener = listener_of(stream);
     struct http_refusal refusal;

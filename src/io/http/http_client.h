@@ -100,18 +100,7 @@ struct http_client_ops {
     void (*failed)(struct http_outbound *out, enum http_why why, const char *text);
 };
 
-/* How a version of HTTP does what the owner asks. */
-struct http_outbound_transport {
-    size_t (*write)(struct http_outbound *out, struct slice bytes);
-    void (*finish)(struct http_outbound *out, const struct http_field *trailers, size_t n);
-    void (*pause)(struct http_outbound *out);
-    void (*resume)(struct http_outbound *out);
-    void (*cancel)(struct http_outbound *out, uint32_t code);
-    size_t (*queued)(const struct http_outbound *out);
-};
-
 struct http_outbound {
-    const struct http_outbound_transport *transport; /* private */
     const struct http_client_ops *ops;
     void *owner;     /* free for the owner */
     bool sent;       /* a byte of the request may have reached the upstream */
@@ -142,54 +131,35 @@ TG_MUST_CHECK struct http_outbound *http_send(struct http_client *client,
                                               const struct http_timeouts *timeouts,
                                               const struct http_client_ops *ops, void *owner);
 
-/* As http_inbound_write(). May be called at once: what is written before there is a connection is
- * kept. Bytes beyond the stated length are dropped. */
-static inline size_t http_outbound_write(struct http_outbound *out, struct slice bytes)
-{
-    return out->transport->write(out, bytes);
-}
+/* Like http_inbound_write(). May be called at once: what is written before there is a connection
+ * is kept. Bytes beyond the stated length are dropped. */
+size_t http_outbound_write(struct http_outbound *out, struct slice bytes);
 
-/* The body is complete. Fewer bytes than were stated: HTTP_UNFIT. */
+/* The body is complete, with fields behind it, which are copied. HTTP/1.1 sends them behind chunks,
+ * and drops them where a length was stated. Fewer bytes than were stated: HTTP_UNFIT. */
+void http_outbound_finish_with(struct http_outbound *out, const struct http_field *trailers,
+                               size_t n);
+
 static inline void http_outbound_finish(struct http_outbound *out)
 {
-    out->transport->finish(out, NULL, 0);
-}
-
-/* The same, with fields behind the body; copied. By HTTP/1.1 they go out behind chunks, and are
- * dropped where a length was stated. */
-static inline void http_outbound_finish_with(struct http_outbound *out,
-                                             const struct http_field *trailers, size_t n)
-{
-    out->transport->finish(out, trailers, n);
+    http_outbound_finish_with(out, NULL, 0);
 }
 
 /* No head(), data() or end() until resume; failed() may come. */
-static inline void http_outbound_pause(struct http_outbound *out)
-{
-    out->transport->pause(out);
-}
-
-static inline void http_outbound_resume(struct http_outbound *out)
-{
-    out->transport->resume(out);
-}
+void http_outbound_pause(struct http_outbound *out);
+void http_outbound_resume(struct http_outbound *out);
 
 /* Closes the connection at once, or resets the one exchange on a connection of HTTP/2. No further
  * callbacks; `out` is gone. */
-static inline void http_outbound_cancel_with(struct http_outbound *out, uint32_t code)
-{
-    out->transport->cancel(out, code);
-}
+void http_outbound_cancel_with(struct http_outbound *out, uint32_t code);
 
 static inline void http_outbound_cancel(struct http_outbound *out)
 {
-    out->transport->cancel(out, HTTP2_CANCEL);
+    http_outbound_cancel_with(out, HTTP2_CANCEL);
 }
 
-static inline size_t http_outbound_queued(const struct http_outbound *out)
-{
-    return out->transport->queued(out);
-}
+/* Bytes of the request that wait for the socket. */
+size_t http_outbound_queued(const struct http_outbound *out);
 
 static inline bool http_outbound_sent(const struct http_outbound *out)
 {

@@ -16,7 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "io/http/http2_server.h"
+#include "io/http/http2_server_internal.h"
 #include "io/net/address.h"
 #include "lib/core/problem.h"
 
@@ -96,17 +96,17 @@ static bool enter_census(struct http_census *census)
  * all the places. */
 static struct http1_conn *oldest_without_exchange(const struct http_listener *listener)
 {
-    struct http1_conn *found = NULL;
+    struct http1_conn *found = NULL, *conn;
 
-    for (struct http1_conn *conn = listener->conns; conn != NULL; conn = conn->next)
-        if (conn->phase != HTTP1_BUSY && conn->http2 == NULL)
-            found = conn; /* new ones are put in front */
+    LIST_FOREACH(conn, &listener->conns, in_listener)
+    if (conn->phase != HTTP1_BUSY && conn->http2 == NULL)
+        found = conn; /* new ones are put in front */
     return found;
 }
 
 /* Whether there is a place for one more, after others have made room. Those who are being refused
  * make room first of all: so there is one of them at most beyond the bound. */
-static bool http_listen_make_room(const struct http_listener *listener)
+static bool make_room_for_one(const struct http_listener *listener)
 {
     struct http1_conn *oldest;
 
@@ -127,7 +127,7 @@ static void take_in(struct http_listener *listener, int fd, const union address 
         close(fd);
         return;
     }
-    bool room = http_listen_make_room(listener);
+    bool room = make_room_for_one(listener);
     if (http1_conn_new(listener, fd, &peer->any, n, &conn)) {
         if (!room)
             http1_conn_refuse(conn, 503, "there are too many connections");
@@ -254,9 +254,9 @@ close_fd:;
     return -1;
 }
 
-/* Of a local socket the first worker's. Else as above, but if it is to be alone only where a
- * socket that shares with nobody could listen. A port that the system chooses is nobody's anyway.
- * */
+/* A local socket is the first worker's. Another is opened as above; if it is to be alone, only
+ * where a socket that shares with nobody could listen. A port that the system chooses is nobody's
+ * anyway. */
 static int open_listener(const char *text, const union address *address, socklen_t n,
                          const struct http_listen_options *options)
 {
@@ -416,12 +416,12 @@ static void stop_accepting(struct http_listener *listener)
 
 void http_listener_drain(struct http_listener *listener)
 {
-    struct http1_conn *next;
+    struct http1_conn *conn = LIST_FIRST(&listener->conns), *next;
 
     listener->draining = true;
     stop_accepting(listener);
-    for (struct http1_conn *conn = listener->conns; conn != NULL; conn = next) {
-        next = conn->next;
+    for (; conn != NULL; conn = next) {
+        next = LIST_NEXT(conn, in_listener);
         if (conn->http2 != NULL)
             http2_server_drain(conn->http2);
         else if (conn->phase == HTTP1_IDLE || conn->phase == HTTP1_SHAKING)
@@ -434,8 +434,9 @@ void http_listener_free(struct http_listener *listener)
     if (listener == NULL)
         return;
     stop_accepting(listener);
-    while (listener->conns != NULL)
-        http1_conn_end(listener->conns, HTTP_ABORTED);
+    while (!LIST_EMPTY(&listener->conns))
+        http1_conn_end(LIST_FIRST(&listener->conns), HTTP_ABORTED);
+    assert(listener->n_conns == 0 && listener->n_busy == 0);
     http2_spares_free(listener);
     tls_context_unref(listener->tls);
     free(listener);

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "io/http/http1_client.h"
+#include "io/http/http_client_internal.h"
 #include "lib/core/problem.h"
 
 void http_origin_options_init(struct http_origin_options *options)

@@ -258,6 +258,10 @@ static inline const struct sockaddr *http_inbound_peer(const struct http_inbound
     return in->transport->peer(in);
 }
 
+/* From here on the owner writes the bytes of the connection itself, status line and all, and the
+ * connection ends with them: for replies that are to be malformed. HTTP/1 only. */
+void http1_inbound_write_bare(struct http_inbound *in);
+
 /* reply, write and finish in one: `length` of the head is not looked at. */
 void http_inbound_send(struct http_inbound *in, const struct http_head *head, struct slice body);
 

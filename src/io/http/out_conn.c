@@ -1,4 +1,4 @@
-/* out_conn.c - a connection that went out: dialling, in use, or kept for the next exchange.
+/* out_conn.c - a connection that went out: made, kept for the next exchange, taken, ended.
  *
  * A kept connection is read all the time: if the upstream closes it, or sends what nobody asked
  * for, it goes. What arrived since the last turn of the loop is asked for when it is taken, so that
@@ -6,22 +6,14 @@
  */
 #include <stdlib.h>
 
-#include "io/http/http1_client.h"
-#include "lib/core/container_of.h"
-
-static struct out_conn *conn_of(struct wire *wire)
-{
-    return container_of(wire, struct out_conn, wire);
-}
+#include "io/http/http_client_internal.h"
 
 static void unlink_idle(struct out_conn *conn)
 {
-    if (conn->from == NULL)
-        return;
-    *conn->from = conn->next;
-    if (conn->next != NULL)
-        conn->next->from = conn->from;
-    conn->from = NULL;
+    assert(conn->state == OUT_IDLE && conn->exchange == NULL && conn->http2 == NULL);
+    assert(conn->pool->n_idle > 0 && conn->client->n_idle >= conn->pool->n_idle);
+    LIST_REMOVE(conn, in_idle);
+    conn->state = OUT_BUSY;
     conn->pool->n_idle--;
     conn->client->n_idle--;
 }
@@ -31,8 +23,9 @@ static void too_old(void *arg)
     out_conn_end(arg);
 }
 
-struct out_conn *out_conn_new(struct http_client *client, struct http_conn_pool *pool)
+struct out_conn *out_conn_new(struct http_conn_pool *pool)
 {
+    struct http_client *client = pool->client;
     struct http1_limits limits = {client->options.header_bytes, client->options.fields, 0};
     struct out_conn *conn = calloc(1, sizeof *conn);
 
@@ -51,33 +44,66 @@ void out_conn_end(struct out_conn *conn)
 {
     struct net_loop *loop = conn->client->loop;
 
-    unlink_idle(conn);
+    if (conn->state == OUT_IDLE)
+        unlink_idle(conn);
     resolve_cancel(&conn->resolving);
     net_timer_stop(loop, &conn->timer);
     conn->exchange = NULL;
     wire_close(&conn->wire);
     http1_parser_fini(&conn->parser);
+    assert(conn->pool->n_conns > conn->pool->n_idle);
     conn->pool->n_conns--;
     net_loop_bury(loop, &conn->grave);
 }
+
+/* ---- Idle ------------------------------------------------------------------------------------ */
+
+static size_t idle_on_data(struct wire *wire, const char *bytes, size_t n)
+{
+    (void)bytes;
+    if (n > 0)
+        out_conn_end(container_of(wire, struct out_conn, wire)); /* nobody asked for it */
+    return n;
+}
+
+static void idle_on_eof(struct wire *wire)
+{
+    out_conn_end(container_of(wire, struct out_conn, wire));
+}
+
+static void idle_on_wrote(struct wire *wire)
+{
+    (void)wire;
+}
+
+static void idle_on_broke(struct wire *wire, enum wire_fault fault, const char *text)
+{
+    (void)fault, (void)text;
+    out_conn_end(container_of(wire, struct out_conn, wire));
+}
+
+static const struct wire_ops idle_ops = {
+    .data = idle_on_data,
+    .eof = idle_on_eof,
+    .wrote = idle_on_wrote,
+    .broke = idle_on_broke,
+};
 
 void out_conn_keep(struct out_conn *conn)
 {
     struct http_client *client = conn->client;
     struct http_conn_pool *pool = conn->pool;
 
+    assert(conn->state != OUT_IDLE && conn->http2 == NULL);
     conn->exchange = NULL;
     if (pool->n_idle >= client->options.idle_max || client->options.idle_ms <= 0) {
         out_conn_end(conn);
         return;
     }
     conn->state = OUT_IDLE;
+    conn->wire.ops = &idle_ops;
     http1_parser_next(&conn->parser);
-    conn->next = pool->idle;
-    conn->from = &pool->idle;
-    if (conn->next != NULL)
-        conn->next->from = &conn->next;
-    pool->idle = conn;
+    LIST_INSERT_HEAD(&pool->idle, conn, in_idle);
     pool->n_idle++;
     client->n_idle++;
     net_timer_init(&conn->timer, too_old, conn);
@@ -88,11 +114,11 @@ void out_conn_keep(struct out_conn *conn)
 
 struct out_conn *out_conn_take(struct http_conn_pool *pool)
 {
-    while (pool->idle != NULL) {
-        struct out_conn *conn = pool->idle;
+    struct out_conn *conn;
 
+    while ((conn = LIST_FIRST(&pool->idle)) != NULL) {
         if (!wire_is_quiet(&conn->wire)) {
-            if (conn->from != NULL) /* it has not ended while we asked */
+            if (conn->state == OUT_IDLE) /* it has not ended while we asked */
                 out_conn_end(conn);
             continue;
         }
@@ -102,64 +128,3 @@ struct out_conn *out_conn_take(struct http_conn_pool *pool)
     }
     return NULL;
 }
-
-/* ---- The wire -------------------------------------------------------------------------------- */
-
-static void out_conn_on_up(struct wire *wire)
-{
-    out_dial_up(conn_of(wire));
-}
-
-static size_t out_conn_on_data(struct wire *wire, const char *bytes, size_t n)
-{
-    struct out_conn *conn = conn_of(wire);
-
-    if (conn->state == OUT_BUSY)
-        return out_reply_data(conn->exchange, bytes, n);
-    if (conn->state == OUT_TUNNEL)
-        return out_dial_data(conn, bytes, n);
-    if (n > 0)
-        out_conn_end(conn); /* nobody asked */
-    return n;
-}
-
-static void out_conn_on_eof(struct wire *wire)
-{
-    struct out_conn *conn = conn_of(wire);
-
-    if (conn->state == OUT_BUSY)
-        out_reply_eof(conn->exchange);
-    else if (conn->state == OUT_IDLE)
-        out_conn_end(conn);
-    else
-        out_dial_broke(conn, conn->state == OUT_SHAKING ? WIRE_NO_TLS : WIRE_RESET,
-                       "closed by the other side");
-}
-
-static void out_conn_on_wrote(struct wire *wire)
-{
-    struct out_conn *conn = conn_of(wire);
-
-    if (conn->state == OUT_BUSY)
-        out_wrote(conn->exchange);
-}
-
-static void out_conn_on_broke(struct wire *wire, enum wire_fault fault, const char *text)
-{
-    struct out_conn *conn = conn_of(wire);
-
-    if (conn->state == OUT_BUSY)
-        out_broke(conn->exchange, fault, text);
-    else if (conn->state == OUT_IDLE)
-        out_conn_end(conn);
-    else
-        out_dial_broke(conn, fault, text);
-}
-
-const struct wire_ops out_wire_ops = {
-    .up = out_conn_on_up,
-    .data = out_conn_on_data,
-    .eof = out_conn_on_eof,
-    .wrote = out_conn_on_wrote,
-    .broke = out_conn_on_broke,
-};

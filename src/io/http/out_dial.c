@@ -14,22 +14,19 @@
 #include <stdlib.h>
 
 #include "io/http/http1_write.h"
-#include "io/http/http2_client.h"
-#include "lib/core/container_of.h"
+#include "io/http/http_client_internal.h"
 
+static const struct wire_ops dial_ops;
 static void try_next(struct out_conn *conn);
 
-static void out_dial_give_up(struct out_conn *conn, enum http_why why, const char *text)
+static void out_dial_fail(struct out_conn *conn, enum http_why why, const char *text)
 {
     struct http_client *client = conn->client;
 
     /* The text may be the wire's own, which goes with the connection. */
     if (text != client->text)
         snprintf(client->text, sizeof client->text, "%s", text);
-    if (conn->shared)
-        http2_dial_failed(conn, why, client->text);
-    else
-        out_fail(conn->exchange, why, client->text);
+    conn->dial->failed(conn, why, client->text);
 }
 
 static const char *dialled_host(const struct http_origin *origin)
@@ -42,7 +39,7 @@ static void too_slow(void *arg)
     struct out_conn *conn = arg;
 
     if (conn->state != OUT_CONNECTING || conn->next_address == conn->addresses.n) {
-        out_dial_give_up(conn, HTTP_LATE_CONNECT, "no connection in time");
+        out_dial_fail(conn, HTTP_LATE_CONNECT, "no connection in time");
         return;
     }
     wire_close(&conn->wire);
@@ -69,7 +66,7 @@ static void try_next(struct out_conn *conn)
     while (conn->next_address < conn->addresses.n) {
         size_t i = conn->next_address++;
 
-        if (wire_connect(&conn->wire, conn->client->loop, &out_wire_ops,
+        if (wire_connect(&conn->wire, conn->client->loop, &dial_ops,
                          &conn->addresses.list[i].address.any, conn->addresses.list[i].bytes)) {
             set_share(conn);
             return;
@@ -77,7 +74,7 @@ static void try_next(struct out_conn *conn)
         snprintf(conn->text, sizeof conn->text, "%.80s: %.60s", dialled_host(conn->pool->origin),
                  strerror(errno));
     }
-    out_dial_give_up(conn, HTTP_UNREACHABLE, conn->text);
+    out_dial_fail(conn, HTTP_UNREACHABLE, conn->text);
 }
 
 static void resolved(struct resolve_wait *wait, const struct resolve_answer *answer)
@@ -87,45 +84,21 @@ static void resolved(struct resolve_wait *wait, const struct resolve_answer *ans
     if (answer->n == 0) {
         snprintf(conn->text, sizeof conn->text, "%.80s: %.60s", dialled_host(conn->pool->origin),
                  answer->text);
-        out_dial_give_up(conn, HTTP_UNRESOLVED, conn->text);
+        out_dial_fail(conn, HTTP_UNRESOLVED, conn->text);
         return;
     }
+    assert(conn->state == OUT_RESOLVING && answer->n <= RESOLVE_ADDRESSES_MAX);
     conn->addresses = *answer;
     try_next(conn);
 }
 
-bool out_dial(struct out_exchange *exchange)
-{
-    struct http_client *client = exchange->client;
-    struct http_conn_pool *pool = http_conn_pool_of(client, exchange->origin);
-    struct out_conn *conn = pool != NULL ? out_conn_new(client, pool) : NULL;
-
-    if (conn == NULL)
-        return false;
-    exchange->conn = conn;
-    conn->exchange = exchange;
-    conn->connect_ms = exchange->timeouts.connect;
-    out_dial_start(conn);
-    return true;
-}
-
-struct out_conn *out_dial_shared(struct http_client *client, struct http_conn_pool *pool,
-                                 tg_ms connect_ms)
-{
-    struct out_conn *conn = out_conn_new(client, pool);
-
-    if (conn == NULL)
-        return NULL;
-    conn->shared = true;
-    conn->connect_ms = connect_ms;
-    return conn;
-}
-
-/* It may fail from inside. */
-void out_dial_start(struct out_conn *conn)
+void out_dial(struct out_conn *conn, const struct out_dial_ops *ops, tg_ms connect_ms)
 {
     const struct http_origin *origin = conn->pool->origin;
 
+    assert(conn->shared == (conn->exchange == NULL));
+    conn->dial = ops;
+    conn->connect_ms = connect_ms;
     conn->state = OUT_RESOLVING;
     conn->resolving.done = resolved;
     resolve(&conn->client->resolver, dialled_host(origin),
@@ -149,7 +122,7 @@ static void ask_for_tunnel(struct out_conn *conn)
     conn->state = OUT_TUNNEL;
     conn->parser.no_body = true;
     if (!http1_put_request(conn->client->loop, &out, &head, &framing)) {
-        out_dial_give_up(conn, HTTP_NO_MEMORY, "no memory");
+        out_dial_fail(conn, HTTP_NO_MEMORY, "no memory");
         return;
     }
     out.end -= 2; /* one more field: a hop's own, which heads do not carry */
@@ -169,23 +142,25 @@ static void connected(struct out_conn *conn)
 
     if (origin->tls == NULL || conn->state == OUT_SHAKING) {
         net_timer_stop(conn->client->loop, &conn->timer);
-        if (conn->shared)
-            http2_dial_up(conn);
-        else
-            out_attach(conn->exchange, conn, false);
+        conn->dial->up(conn);
         return;
     }
     conn->state = OUT_SHAKING;
     conn->wire.tls.http2 = conn->shared;
     conn->wire.tls.http2_only = conn->shared && origin->http2 == HTTP2_PRIOR;
     if (!wire_start_tls(&conn->wire, origin->tls, origin->server_name, &conn->pool->ticket))
-        out_dial_give_up(conn, HTTP_NO_MEMORY, "TLS cannot be set up");
+        out_dial_fail(conn, HTTP_NO_MEMORY, "TLS cannot be set up");
 }
 
-void out_dial_up(struct out_conn *conn)
+/* ---- The wire -------------------------------------------------------------------------------- */
+
+static void dial_on_up(struct wire *wire)
 {
+    struct out_conn *conn = container_of(wire, struct out_conn, wire);
+
+    assert(conn->state == OUT_CONNECTING || conn->state == OUT_SHAKING);
     net_timer_stop(conn->client->loop, &conn->timer);
-    if (conn->shared && conn->connect_ms > 0) /* nobody else looks at the time */
+    if (conn->shared && conn->connect_ms > 0) /* no exchange has a timer */
         net_timer_set(conn->client->loop, &conn->timer, conn->connect_ms);
     if (conn->state == OUT_CONNECTING && conn->pool->origin->proxy_host != NULL)
         ask_for_tunnel(conn);
@@ -193,19 +168,22 @@ void out_dial_up(struct out_conn *conn)
         connected(conn);
 }
 
-size_t out_dial_data(struct out_conn *conn, const char *bytes, size_t n)
+/* The proxy's reply. */
+static size_t dial_on_data(struct wire *wire, const char *bytes, size_t n)
 {
+    struct out_conn *conn = container_of(wire, struct out_conn, wire);
     size_t used = 0, took;
     struct slice body;
     enum http1_event event;
 
+    assert(conn->state == OUT_TUNNEL);
     while ((event = http1_parse(&conn->parser, bytes + used, n - used, &took, &body)) ==
            HTTP1_HEAD) {
         used += took;
         int status = conn->parser.head.status;
         if (status / 100 != 2) {
             snprintf(conn->text, sizeof conn->text, "the proxy answered %d", status);
-            out_dial_give_up(conn, HTTP_NO_TUNNEL, conn->text);
+            out_dial_fail(conn, HTTP_NO_TUNNEL, conn->text);
             return n;
         }
     }
@@ -214,7 +192,7 @@ size_t out_dial_data(struct out_conn *conn, const char *bytes, size_t n)
         return n;
     if (event == HTTP1_BAD || used < n) {
         /* Bytes after the proxy's reply, before we said a word: not from whom we want. */
-        out_dial_give_up(conn, HTTP_NO_TUNNEL, "the proxy's answer is no HTTP");
+        out_dial_fail(conn, HTTP_NO_TUNNEL, "the proxy's answer is no HTTP");
         return n;
     }
     http1_parser_next(&conn->parser);
@@ -222,16 +200,40 @@ size_t out_dial_data(struct out_conn *conn, const char *bytes, size_t n)
     return n;
 }
 
-void out_dial_broke(struct out_conn *conn, enum wire_fault fault, const char *text)
+static void dial_on_broke(struct wire *wire, enum wire_fault fault, const char *text)
 {
+    struct out_conn *conn = container_of(wire, struct out_conn, wire);
+
+    assert(conn->state != OUT_BUSY && conn->state != OUT_IDLE);
     if (fault == WIRE_REFUSED) {
         snprintf(conn->text, sizeof conn->text, "%.80s: %.60s", dialled_host(conn->pool->origin),
                  text);
         wire_close(&conn->wire);
         try_next(conn);
     } else if (conn->state == OUT_SHAKING) {
-        out_dial_give_up(conn, fault == WIRE_NO_TLS ? HTTP_UNTRUSTED : HTTP_UNREACHABLE, text);
+        out_dial_fail(conn, fault == WIRE_NO_TLS ? HTTP_UNTRUSTED : HTTP_UNREACHABLE, text);
     } else {
-        out_dial_give_up(conn, conn->state == OUT_TUNNEL ? HTTP_NO_TUNNEL : HTTP_UNREACHABLE, text);
+        out_dial_fail(conn, conn->state == OUT_TUNNEL ? HTTP_NO_TUNNEL : HTTP_UNREACHABLE, text);
     }
 }
+
+static void dial_on_eof(struct wire *wire)
+{
+    const struct out_conn *conn = container_of(wire, struct out_conn, wire);
+
+    dial_on_broke(wire, conn->state == OUT_SHAKING ? WIRE_NO_TLS : WIRE_RESET,
+                  "closed by the other side");
+}
+
+static void dial_on_wrote(struct wire *wire)
+{
+    (void)wire;
+}
+
+static const struct wire_ops dial_ops = {
+    .up = dial_on_up,
+    .data = dial_on_data,
+    .eof = dial_on_eof,
+    .wrote = dial_on_wrote,
+    .broke = dial_on_broke,
+};

@@ -1,15 +1,26 @@
-/* out_exchange.c - an exchange that goes out, whichever version of HTTP carries it: its beginning,
- * its deadlines, its failure.
- *
- * Which version it will be is known when there is a connection. Where only HTTP/1 can be meant, the
- * request is written in its form at once; where it may be HTTP/2, the head is kept as it was given
- * until then.
+/* out_exchange.c - an exchange that goes out, whichever version of HTTP carries it: what its owner
+ * calls, its deadlines, its end.
  *
  * One timer serves connect, first byte and idle, which never run at the same time; the total has
  * its own.
  */
-#include "io/http/http1_write.h"
-#include "io/http/http2_client.h"
+#include <stdlib.h>
+
+#include "io/http/http_client_internal.h"
+
+#define SPARE_MAX 256
+
+static struct out_exchange *exchange_of(const struct http_outbound *out)
+{
+    return container_of(out, struct out_exchange, out);
+}
+
+static size_t queued_bytes(const struct out_exchange *exchange)
+{
+    return exchange->transport->queued(exchange);
+}
+
+/* ---- Deadlines ------------------------------------------------------------------------------- */
 
 void out_set_timer(struct out_exchange *exchange, tg_ms ms)
 {
@@ -20,7 +31,7 @@ void out_set_timer(struct out_exchange *exchange, tg_ms ms)
 }
 
 /* What the exchange as a whole may still take: the total, or `sooner` if that is less and not 0. */
-static void set_total(struct out_exchange *exchange, tg_ms sooner)
+void out_set_total(struct out_exchange *exchange, tg_ms sooner)
 {
     struct net_loop *loop = exchange->client->loop;
     tg_ms ms = exchange->timeouts.total;
@@ -39,7 +50,7 @@ void out_await_reply(struct out_exchange *exchange)
 {
     if (!exchange->attached || exchange->out.head_seen)
         return;
-    if (exchange->out.finished || http_outbound_queued(&exchange->out) > 0)
+    if (exchange->out.finished || queued_bytes(exchange) > 0)
         out_set_timer(exchange, exchange->timeouts.first_byte);
     else
         out_set_timer(exchange, 0);
@@ -47,10 +58,11 @@ void out_await_reply(struct out_exchange *exchange)
 
 void out_reply_begins(struct out_exchange *exchange)
 {
+    assert(exchange->attached && !exchange->out.head_seen);
     exchange->out.head_seen = true;
     out_set_timer(exchange, exchange->timeouts.idle);
     if (exchange->timeouts.head > 0)
-        set_total(exchange, 0);
+        out_set_total(exchange, 0);
 }
 
 /* ---- Ends ------------------------------------------------------------------------------------ */
@@ -67,16 +79,21 @@ void out_detach(struct out_exchange *exchange)
     buf_release(loop, &exchange->kept_last);
     http_origin_unref(exchange->origin);
     exchange->origin = NULL;
+    exchange->pool = NULL;
     exchange->attached = false;
     exchange->conn = NULL;
 }
 
+void out_complete(struct out_exchange *exchange)
+{
+    assert(!exchange->attached && exchange->out.head_seen && !exchange->failing);
+    exchange->out.ops->end(&exchange->out);
+    out_exchange_give(exchange);
+}
+
 void out_fail(struct out_exchange *exchange, enum http_why why, const char *text)
 {
-    if (exchange->http2)
-        http2_exchange_leave(exchange, HTTP2_CANCEL);
-    else
-        http1_exchange_leave(exchange);
+    exchange->transport->leave(exchange, HTTP2_CANCEL);
     exchange->out.ops->failed(&exchange->out, why, text);
     out_exchange_give(exchange);
 }
@@ -108,7 +125,95 @@ static void total_fires(void *arg)
     out_fail(arg, HTTP_LATE_TOTAL, "the exchange took too long");
 }
 
-/* ---- Beginning ------------------------------------------------------------------------------- */
+/* ---- The owner's calls ----------------------------------------------------------------------- */
+
+size_t http_outbound_write(struct http_outbound *out, struct slice bytes)
+{
+    struct out_exchange *exchange = exchange_of(out);
+
+    if (!exchange->chunked && (uint64_t)bytes.n > (uint64_t)exchange->left)
+        bytes.n = (size_t)exchange->left;
+    if (out->finished || exchange->failing || bytes.n == 0)
+        return queued_bytes(exchange);
+    if (!exchange->chunked)
+        exchange->left -= (int64_t)bytes.n;
+    assert(exchange->chunked ? exchange->left == -1 : exchange->left >= 0);
+    if (!exchange->transport->put(exchange, bytes))
+        out_fail_later(exchange, HTTP_NO_MEMORY, "no memory");
+    size_t queued = queued_bytes(exchange);
+    if (queued > exchange->client->options.output_high)
+        exchange->high = true;
+    if (!net_timer_is_set(&exchange->timer))
+        out_await_reply(exchange);
+    return queued;
+}
+
+void http_outbound_finish_with(struct http_outbound *out, const struct http_field *trailers,
+                               size_t n)
+{
+    struct out_exchange *exchange = exchange_of(out);
+
+    if (out->finished || exchange->failing)
+        return;
+    if (exchange->left > 0) {
+        out_fail_later(exchange, HTTP_UNFIT, "the body is shorter than it was said to be");
+        return;
+    }
+    out->finished = true;
+    if (!exchange->transport->end(exchange, trailers, n))
+        out_fail_later(exchange, HTTP_NO_MEMORY, "no memory");
+    out_await_reply(exchange);
+}
+
+void http_outbound_pause(struct http_outbound *out)
+{
+    struct out_exchange *exchange = exchange_of(out);
+
+    exchange->paused = true;
+    if (!exchange->attached)
+        return;
+    exchange->transport->pause(exchange);
+    if (out->head_seen)
+        out_set_timer(exchange, 0); /* the owner is slow, not the upstream */
+}
+
+void http_outbound_resume(struct http_outbound *out)
+{
+    struct out_exchange *exchange = exchange_of(out);
+
+    if (!exchange->paused)
+        return;
+    exchange->paused = false;
+    if (!exchange->attached)
+        return;
+    if (out->head_seen)
+        out_set_timer(exchange, exchange->timeouts.idle);
+    exchange->transport->resume(exchange);
+}
+
+void http_outbound_cancel_with(struct http_outbound *out, uint32_t code)
+{
+    struct out_exchange *exchange = exchange_of(out);
+
+    exchange->transport->leave(exchange, code);
+    out_exchange_give(exchange);
+}
+
+size_t http_outbound_queued(const struct http_outbound *out)
+{
+    return queued_bytes(exchange_of(out));
+}
+
+void out_tell_room(struct out_exchange *exchange)
+{
+    if (!exchange->high || queued_bytes(exchange) > exchange->client->options.output_low)
+        return;
+    exchange->high = false;
+    if (exchange->out.ops->room != NULL && !exchange->out.finished)
+        exchange->out.ops->room(&exchange->out);
+}
+
+/* ---- Storage --------------------------------------------------------------------------------- */
 
 /* Put off by calls of the owner's. */
 static void exchange_work(void *arg)
@@ -117,65 +222,46 @@ static void exchange_work(void *arg)
 
     if (exchange->failing)
         out_fail(exchange, exchange->why, exchange->text);
-    else if (exchange->http2)
-        http2_exchange_work(exchange);
-    else if (exchange->conn == NULL && !out_dial(exchange))
-        out_fail(exchange, HTTP_NO_MEMORY, "no memory");
-}
-
-static bool may_be_http2(struct http_conn_pool *pool)
-{
-    const struct http_origin *origin = pool->origin;
-
-    if (origin->http2 == HTTP2_ALPN)
-        return origin->tls != NULL && !pool->only_http1;
-    return origin->http2 == HTTP2_PRIOR;
-}
-
-static void out_exchange_start(struct out_exchange *exchange, const struct http_head *head)
-{
-    struct http_conn_pool *pool = http_conn_pool_of(exchange->client, exchange->origin);
-
-    exchange->http2 = pool != NULL && may_be_http2(pool);
-    exchange->out.transport =
-        exchange->http2 ? &http2_outbound_transport : &http1_outbound_transport;
-    if (!http1_is_fit(head) || slice_equal(head->method, SLICE("CONNECT"))) {
-        out_fail_later(exchange, HTTP_UNFIT, "the method or the target cannot be sent");
-        return;
-    }
-    if (pool == NULL || !(exchange->http2 ? http2_exchange_keep(exchange, head)
-                                          : http1_exchange_put_head(exchange, head))) {
-        out_fail_later(exchange, HTTP_NO_MEMORY, "no memory");
-        return;
-    }
-    out_set_timer(exchange, exchange->timeouts.connect);
-    set_total(exchange, exchange->timeouts.head);
-    if (exchange->http2)
-        http2_exchange_find(exchange, pool);
     else
-        http1_exchange_find(exchange, pool);
+        exchange->transport->work(exchange);
 }
 
-struct http_outbound *http_send(struct http_client *client, struct http_origin *origin,
-                                const struct http_head *head, const struct http_timeouts *timeouts,
-                                const struct http_client_ops *ops, void *owner)
+struct out_exchange *out_exchange_take(struct http_client *client)
 {
-    struct out_exchange *exchange = out_exchange_take(client);
+    struct out_exchange *exchange = SLIST_FIRST(&client->spare);
 
+    assert((exchange == NULL) == (client->n_spare == 0));
+    if (exchange != NULL) {
+        SLIST_REMOVE_HEAD(&client->spare, next_spare);
+        client->n_spare--;
+    } else {
+        exchange = malloc(sizeof *exchange);
+    }
     if (exchange == NULL)
         return NULL;
-    exchange->origin = http_origin_ref(origin);
-    exchange->timeouts = *timeouts;
-    exchange->out.ops = ops;
-    exchange->out.owner = owner;
-    exchange->out.finished = head->length == 0;
-    exchange->chunked = head->length < 0;
-    exchange->left = head->length;
-    exchange->head_method = slice_equal(head->method, SLICE("HEAD"));
-    exchange->began_at = net_loop_now(client->loop);
+    *exchange = (struct out_exchange){.client = client};
     net_timer_init(&exchange->timer, out_exchange_timer_fires, exchange);
     net_timer_init(&exchange->total, total_fires, exchange);
     net_later_init(&exchange->later, exchange_work, exchange);
-    out_exchange_start(exchange, head);
-    return &exchange->out;
+    client->n_busy++;
+    return exchange;
+}
+
+void out_exchange_give(struct out_exchange *exchange)
+{
+    struct http_client *client = exchange->client;
+
+    assert(exchange->origin == NULL && exchange->conn == NULL && exchange->call == NULL &&
+           exchange->queue == NULL);
+    assert(!net_timer_is_set(&exchange->timer) && !net_timer_is_set(&exchange->total));
+    assert(client->n_busy > 0);
+    client->n_busy--;
+    buf_release(client->loop, &exchange->reply_text);
+    buf_release(client->loop, &exchange->reply_list);
+    if (client->n_spare >= SPARE_MAX) {
+        free(exchange);
+        return;
+    }
+    SLIST_INSERT_HEAD(&client->spare, exchange, next_spare);
+    client->n_spare++;
 }

@@ -7,7 +7,7 @@
  */
 #include "lab/mock/mock_out.h"
 
-#include "io/http/http1_server.h"
+#include "io/http/http_server.h"
 #include "io/http/http1_write.h"
 
 static void mock_out_drain(void *arg);

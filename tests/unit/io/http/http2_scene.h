@@ -4,7 +4,7 @@
 #ifndef HTTP2_SCENE_H
 #define HTTP2_SCENE_H
 
-#include "io/http/http2_server.h"
+#include "io/http/http2_server_internal.h"
 #include "net_frames.h"
 
 /* An attacker, and somebody else. */
@@ -57,7 +57,7 @@ static inline void scene_fini(struct scene *scene)
 /* The attacker's connection, which came last; null: it has ended. */
 static inline struct http2_server *bad_server(struct scene *scene)
 {
-    return scene->kit.listener->n_conns == 2 ? scene->kit.listener->conns->http2 : NULL;
+    return scene->kit.listener->n_conns == 2 ? LIST_FIRST(&scene->kit.listener->conns)->http2 : NULL;
 }
 
 #endif
