@@ -105,8 +105,8 @@ static void close_worker(struct mock_worker *worker)
     if (worker->reader != NULL)
         json_reader_free(worker->reader);
     json_writer_fini(&worker->line);
-    mock_text_fini(&worker->scratch);
-    mock_text_fini(&worker->padding);
+    text_out_fini(&worker->scratch);
+    text_out_fini(&worker->padding);
 }
 
 /* Signals are for the thread that started the mock. */

@@ -18,7 +18,7 @@ static const char *finish_reason(const struct mock_reply *reply)
     return reply->tool ? "\"tool_calls\"" : "\"stop\"";
 }
 
-void mock_openai_usage(const struct mock_reply *reply, struct mock_text *out)
+void mock_openai_usage(const struct mock_reply *reply, struct text_out *out)
 {
     struct mock_counts counts = mock_counts_of(reply);
     enum mock_endpoint endpoint = reply->ask->endpoint;
@@ -26,158 +26,158 @@ void mock_openai_usage(const struct mock_reply *reply, struct mock_text *out)
     if (reply->action->usage == MOCK_USAGE_MISSING)
         return;
     if (reply->action->usage == MOCK_USAGE_NULL) {
-        mock_text_put(out, ",\"usage\":null");
+        text_out_text(out, ",\"usage\":null");
         return;
     }
-    mock_text_put(out, ",\"usage\":{\"prompt_tokens\":");
-    mock_text_number(out, counts.prompt);
+    text_out_text(out, ",\"usage\":{\"prompt_tokens\":");
+    text_out_number(out, counts.prompt);
     if (endpoint != MOCK_EMBEDDINGS) {
-        mock_text_put(out, ",\"completion_tokens\":");
-        mock_text_number(out, counts.output);
+        text_out_text(out, ",\"completion_tokens\":");
+        text_out_number(out, counts.output);
     }
-    mock_text_put(out, ",\"total_tokens\":");
-    mock_text_number(out, endpoint == MOCK_EMBEDDINGS ? counts.prompt : counts.total);
+    text_out_text(out, ",\"total_tokens\":");
+    text_out_number(out, endpoint == MOCK_EMBEDDINGS ? counts.prompt : counts.total);
     if (endpoint == MOCK_CHAT) {
-        mock_text_put(out, ",\"prompt_tokens_details\":{\"cached_tokens\":");
-        mock_text_number(out, counts.cached);
-        mock_text_put(out, ",\"audio_tokens\":0},\"completion_tokens_details\":"
+        text_out_text(out, ",\"prompt_tokens_details\":{\"cached_tokens\":");
+        text_out_number(out, counts.cached);
+        text_out_text(out, ",\"audio_tokens\":0},\"completion_tokens_details\":"
                            "{\"reasoning_tokens\":");
-        mock_text_number(out, counts.reasoning);
-        mock_text_put(out, ",\"audio_tokens\":0,\"accepted_prediction_tokens\":0,"
+        text_out_number(out, counts.reasoning);
+        text_out_text(out, ",\"audio_tokens\":0,\"accepted_prediction_tokens\":0,"
                            "\"rejected_prediction_tokens\":0}");
     }
-    mock_text_put(out, "}");
+    text_out_text(out, "}");
 }
 
-static void put_top(const struct mock_reply *reply, const char *object, struct mock_text *out)
+static void put_top(const struct mock_reply *reply, const char *object, struct text_out *out)
 {
-    mock_text_put(out, "{\"id\":\"");
+    text_out_text(out, "{\"id\":\"");
     mock_id(reply, is_chat(reply) ? "chatcmpl-" : "cmpl-", out);
-    mock_text_put(out, "\",\"object\":\"");
-    mock_text_put(out, object);
-    mock_text_put(out, "\",\"created\":");
-    mock_text_number(out, MOCK_CREATED);
-    mock_text_put(out, ",\"model\":");
+    text_out_text(out, "\",\"object\":\"");
+    text_out_text(out, object);
+    text_out_text(out, "\",\"created\":");
+    text_out_number(out, MOCK_CREATED);
+    text_out_text(out, ",\"model\":");
     mock_model_json(reply, out);
-    mock_text_put(out, ",\"system_fingerprint\":\"fp_mock\",\"choices\":[");
+    text_out_text(out, ",\"system_fingerprint\":\"fp_mock\",\"choices\":[");
 }
 
 static void put_call(const struct mock_reply *reply, int64_t choice, bool whole,
-                     struct mock_text *out)
+                     struct text_out *out)
 {
-    mock_text_put(out, "\"tool_calls\":[{");
+    text_out_text(out, "\"tool_calls\":[{");
     if (!whole)
-        mock_text_put(out, "\"index\":0,");
-    mock_text_put(out, "\"id\":\"");
+        text_out_text(out, "\"index\":0,");
+    text_out_text(out, "\"id\":\"");
     mock_id(reply, "call_", out);
-    mock_text_number(out, choice);
-    mock_text_put(out, "\",\"type\":\"function\",\"function\":{\"name\":");
-    mock_text_json(out, reply->ask->tool, strlen(reply->ask->tool));
-    mock_text_put(out, ",\"arguments\":\"");
+    text_out_number(out, choice);
+    text_out_text(out, "\",\"type\":\"function\",\"function\":{\"name\":");
+    text_out_json(out, slice_of(reply->ask->tool));
+    text_out_text(out, ",\"arguments\":\"");
     if (whole)
         mock_answer(reply, choice, out);
-    mock_text_put(out, "\"}}]");
+    text_out_text(out, "\"}}]");
 }
 
 /* ---- Whole ----------------------------------------------------------------------------------- */
 
-static void put_choice(const struct mock_reply *reply, int64_t choice, struct mock_text *out)
+static void put_choice(const struct mock_reply *reply, int64_t choice, struct text_out *out)
 {
-    mock_text_put(out, choice > 0 ? ",{\"index\":" : "{\"index\":");
-    mock_text_number(out, choice);
+    text_out_text(out, choice > 0 ? ",{\"index\":" : "{\"index\":");
+    text_out_number(out, choice);
     if (!is_chat(reply)) {
-        mock_text_put(out, ",\"text\":\"");
+        text_out_text(out, ",\"text\":\"");
         mock_answer(reply, choice, out);
-        mock_text_put(out, "\"");
+        text_out_text(out, "\"");
     } else if (reply->tool) {
-        mock_text_put(out, ",\"message\":{\"role\":\"assistant\",\"content\":null,");
+        text_out_text(out, ",\"message\":{\"role\":\"assistant\",\"content\":null,");
         put_call(reply, choice, true, out);
-        mock_text_put(out, ",\"refusal\":null}");
+        text_out_text(out, ",\"refusal\":null}");
     } else {
-        mock_text_put(out, ",\"message\":{\"role\":\"assistant\",\"content\":\"");
+        text_out_text(out, ",\"message\":{\"role\":\"assistant\",\"content\":\"");
         mock_answer(reply, choice, out);
-        mock_text_put(out, "\",\"refusal\":null}");
+        text_out_text(out, "\",\"refusal\":null}");
     }
-    mock_text_put(out, ",\"logprobs\":null,\"finish_reason\":");
-    mock_text_put(out, finish_reason(reply));
-    mock_text_put(out, "}");
+    text_out_text(out, ",\"logprobs\":null,\"finish_reason\":");
+    text_out_text(out, finish_reason(reply));
+    text_out_text(out, "}");
 }
 
-void mock_chat_body(const struct mock_reply *reply, struct mock_text *out)
+void mock_chat_body(const struct mock_reply *reply, struct text_out *out)
 {
     put_top(reply, is_chat(reply) ? "chat.completion" : "text_completion", out);
     for (int64_t i = 0; i < reply->ask->choices; i++)
         put_choice(reply, i, out);
-    mock_text_put(out, "]");
+    text_out_text(out, "]");
     mock_openai_usage(reply, out);
-    mock_text_put(out, "}");
+    text_out_text(out, "}");
 }
 
 /* ---- Streamed -------------------------------------------------------------------------------- */
 
 void mock_chat_head(struct mock_reply *reply)
 {
-    struct mock_text head = reply->head;
+    struct text_out head = reply->head;
 
-    mock_text_put(&head, "data: ");
+    text_out_text(&head, "data: ");
     put_top(reply, is_chat(reply) ? "chat.completion.chunk" : "text_completion", &head);
     reply->head = head;
 }
 
-static void begin_chunk(const struct mock_reply *reply, int64_t choice, struct mock_text *out)
+static void begin_chunk(const struct mock_reply *reply, int64_t choice, struct text_out *out)
 {
-    mock_text_add(out, reply->head.at, reply->head.n);
-    mock_text_put(out, "{\"index\":");
-    mock_text_number(out, choice);
+    text_out_slice(out, text_out_written(&reply->head));
+    text_out_text(out, "{\"index\":");
+    text_out_number(out, choice);
 }
 
-static void end_chunk(const struct mock_reply *reply, const char *finish, struct mock_text *out)
+static void end_chunk(const struct mock_reply *reply, const char *finish, struct text_out *out)
 {
-    mock_text_put(out, ",\"logprobs\":null,\"finish_reason\":");
-    mock_text_put(out, finish);
-    mock_text_put(out, reply->ask->include_usage ? "}],\"usage\":null}\n\n" : "}]}\n\n");
+    text_out_text(out, ",\"logprobs\":null,\"finish_reason\":");
+    text_out_text(out, finish);
+    text_out_text(out, reply->ask->include_usage ? "}],\"usage\":null}\n\n" : "}]}\n\n");
 }
 
-static void put_role(const struct mock_reply *reply, int64_t choice, struct mock_text *out)
+static void put_role(const struct mock_reply *reply, int64_t choice, struct text_out *out)
 {
     begin_chunk(reply, choice, out);
     if (reply->tool) {
-        mock_text_put(out, ",\"delta\":{\"role\":\"assistant\",\"content\":null,");
+        text_out_text(out, ",\"delta\":{\"role\":\"assistant\",\"content\":null,");
         put_call(reply, choice, false, out);
-        mock_text_put(out, "}");
+        text_out_text(out, "}");
     } else {
-        mock_text_put(out, ",\"delta\":{\"role\":\"assistant\",\"content\":\"\",\"refusal\":null}");
+        text_out_text(out, ",\"delta\":{\"role\":\"assistant\",\"content\":\"\",\"refusal\":null}");
     }
     end_chunk(reply, "null", out);
 }
 
 static void put_piece(const struct mock_reply *reply, int64_t choice, int64_t i,
-                      struct mock_text *out)
+                      struct text_out *out)
 {
     begin_chunk(reply, choice, out);
     if (!is_chat(reply))
-        mock_text_put(out, ",\"text\":\"");
+        text_out_text(out, ",\"text\":\"");
     else if (reply->tool)
-        mock_text_put(out,
+        text_out_text(out,
                       ",\"delta\":{\"tool_calls\":[{\"index\":0,\"function\":{\"arguments\":\"");
     else
-        mock_text_put(out, ",\"delta\":{\"content\":\"");
+        text_out_text(out, ",\"delta\":{\"content\":\"");
     mock_piece(reply, choice, i, out);
     if (!is_chat(reply))
-        mock_text_put(out, "\"");
+        text_out_text(out, "\"");
     else
-        mock_text_put(out, reply->tool ? "\"}}]}" : "\"}");
+        text_out_text(out, reply->tool ? "\"}}]}" : "\"}");
     end_chunk(reply, "null", out);
 }
 
-static void put_finish(const struct mock_reply *reply, int64_t choice, struct mock_text *out)
+static void put_finish(const struct mock_reply *reply, int64_t choice, struct text_out *out)
 {
     begin_chunk(reply, choice, out);
-    mock_text_put(out, is_chat(reply) ? ",\"delta\":{}" : ",\"text\":\"\"");
+    text_out_text(out, is_chat(reply) ? ",\"delta\":{}" : ",\"text\":\"\"");
     end_chunk(reply, finish_reason(reply), out);
 }
 
-void mock_chat_event(const struct mock_reply *reply, int64_t i, struct mock_text *out)
+void mock_chat_event(const struct mock_reply *reply, int64_t i, struct text_out *out)
 {
     int64_t n = reply->ask->choices, piece = i - reply->before, after = piece - reply->paced;
 
@@ -188,11 +188,11 @@ void mock_chat_event(const struct mock_reply *reply, int64_t i, struct mock_text
     } else if (after < n) {
         put_finish(reply, after, out);
     } else if (i < reply->events - 1) {
-        mock_text_add(out, reply->head.at, reply->head.n);
-        mock_text_put(out, "]");
+        text_out_slice(out, text_out_written(&reply->head));
+        text_out_text(out, "]");
         mock_openai_usage(reply, out);
-        mock_text_put(out, "}\n\n");
+        text_out_text(out, "}\n\n");
     } else {
-        mock_text_put(out, "data: [DONE]\n\n");
+        text_out_text(out, "data: [DONE]\n\n");
     }
 }

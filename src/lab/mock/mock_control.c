@@ -10,17 +10,17 @@
 
 #include "lab/mock/mock_internal.h"
 
-static void send_text(struct mock_exchange *x, int status, const struct mock_text *text)
+static void send_text(struct mock_exchange *x, int status, const struct text_out *text)
 {
     struct http_field type = {SLICE("content-type"), SLICE("application/json")};
     struct http_head head = {.status = status, .fields = &type, .n_fields = 1};
 
-    http_inbound_send(x->in, &head, mock_text_slice(text));
+    http_inbound_send(x->in, &head, text_out_written(text));
 }
 
 static void send_requests(struct mock_exchange *x)
 {
-    mock_text_clear(&x->worker->scratch);
+    text_out_clear(&x->worker->scratch);
     mock_records_write(&x->worker->mock->records, &x->worker->scratch);
     send_text(x, 200, &x->worker->scratch);
 }
@@ -29,36 +29,36 @@ static void send_requests(struct mock_exchange *x)
 
 static void add_problem(void *context, size_t line, size_t column, const char *text)
 {
-    struct mock_text *out = context;
-    char words[512];
+    struct text_out *out = context;
+    char problem[512];
 
-    snprintf(words, sizeof words, "%zu:%zu: %s", line, column, text);
-    mock_text_put(out, out->n > 0 ? ",\n" : "{\"problems\":[\n");
-    mock_text_json(out, words, strlen(words));
+    snprintf(problem, sizeof problem, "%zu:%zu: %s", line, column, text);
+    text_out_text(out, out->size > 0 ? ",\n" : "{\"problems\":[\n");
+    text_out_json(out, slice_of(problem));
 }
 
 static void take_script(struct mock_exchange *x)
 {
-    struct mock_text *out = &x->worker->scratch;
+    struct text_out *out = &x->worker->scratch;
     struct mock_script *script;
 
-    mock_text_clear(out);
+    text_out_clear(out);
     script = mock_script_read(&x->worker->mock->options.base, x->body_bytes > 0 ? x->body : "",
                               x->body_bytes, add_problem, out);
     if (script == NULL) {
-        mock_text_put(out, "]}\n");
+        text_out_text(out, "]}\n");
         send_text(x, 400, out);
         return;
     }
     if (!mock_set_script(x->worker->mock, script)) {
         mock_script_free(script);
-        mock_text_put(out, "{\"problems\":[\"there is no memory\"]}\n");
+        text_out_text(out, "{\"problems\":[\"there is no memory\"]}\n");
         send_text(x, 500, out);
         return;
     }
-    mock_text_put(out, "{\"rules\":");
-    mock_text_number(out, (int64_t)script->n_rules);
-    mock_text_put(out, "}\n");
+    text_out_text(out, "{\"rules\":");
+    text_out_number(out, (int64_t)script->n_rules);
+    text_out_text(out, "}\n");
     send_text(x, 200, out);
 }
 
@@ -71,8 +71,8 @@ static void reset(struct mock_exchange *x)
         atomic_store_explicit(&script->rules[i].reached, 0, memory_order_relaxed);
     mock_quota_reset(&mock->quota);
     mock_records_reset(&mock->records);
-    mock_text_clear(&x->worker->scratch);
-    mock_text_put(&x->worker->scratch, "{}\n");
+    text_out_clear(&x->worker->scratch);
+    text_out_text(&x->worker->scratch, "{}\n");
     send_text(x, 200, &x->worker->scratch);
 }
 
@@ -80,8 +80,8 @@ static void reset(struct mock_exchange *x)
 
 static void send_unknown(struct mock_exchange *x)
 {
-    mock_text_clear(&x->worker->scratch);
-    mock_text_put(&x->worker->scratch, "{\"problems\":[\"there are GET /mock/requests, POST "
+    text_out_clear(&x->worker->scratch);
+    text_out_text(&x->worker->scratch, "{\"problems\":[\"there are GET /mock/requests, POST "
                                        "/mock/script and POST /mock/reset\"]}\n");
     send_text(x, 404, &x->worker->scratch);
 }

@@ -65,18 +65,18 @@ static void add_quota(struct mock_exchange *x, struct http_fields *fields, struc
 
 static void add_padding(struct mock_exchange *x, struct http_fields *fields)
 {
-    struct mock_text *padding = &x->worker->padding;
+    struct text_out *padding = &x->worker->padding;
     size_t left = x->action->padding_bytes;
 
     if (left == 0)
         return;
-    mock_text_clear(padding);
-    if (!mock_text_reserve(padding, PADDING_FIELD))
+    text_out_clear(padding);
+    if (!text_out_reserve(padding, PADDING_FIELD))
         return;
-    memset(padding->at, 'x', PADDING_FIELD);
+    memset(padding->bytes, 'x', PADDING_FIELD);
     while (left > 0) {
         size_t n = left < PADDING_FIELD ? left : PADDING_FIELD;
-        http_fields_add(fields, SLICE("x-padding"), (struct slice){padding->at, n});
+        http_fields_add(fields, SLICE("x-padding"), (struct slice){padding->bytes, n});
         left -= n;
     }
 }

@@ -79,9 +79,9 @@ struct mock_worker {
     struct net_loop *loop;
     struct http_listener *listener;
     struct json_reader *reader;
-    struct json_writer line;  /* a record being written */
-    struct mock_text scratch; /* a body or an event being written */
-    struct mock_text padding; /* of headers */
+    struct json_writer line; /* a record being written */
+    struct text_out scratch; /* a body or an event being written */
+    struct text_out padding; /* of headers */
     struct mock_exchange *free;
     pthread_t thread;
     bool running;

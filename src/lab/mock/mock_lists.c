@@ -3,8 +3,6 @@
  * Embeddings come as numbers or, as the official clients ask for without telling anybody, as base64
  * of little-endian floats.
  */
-#include <stdio.h>
-
 #include "lab/mock/mock_reply.h"
 #include "lib/core/random.h"
 
@@ -16,7 +14,7 @@ static float coordinate(struct random *random)
     return (float)((int64_t)(random_bits(random) >> 53) - 1024) / 1024.0F;
 }
 
-static void put_base64(struct mock_text *out, const unsigned char *bytes, size_t n)
+static void put_base64(struct text_out *out, const unsigned char *bytes, size_t n)
 {
     static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
@@ -26,11 +24,11 @@ static void put_base64(struct mock_text *out, const unsigned char *bytes, size_t
         char four[4] = {digits[three >> 18], digits[three >> 12 & 63],
                         i + 1 < n ? digits[three >> 6 & 63] : '=',
                         i + 2 < n ? digits[three & 63] : '='};
-        mock_text_add(out, four, sizeof four);
+        text_out_put(out, four, sizeof four);
     }
 }
 
-static void put_floats(struct random *random, int64_t n, struct mock_text *out)
+static void put_floats(struct random *random, int64_t n, struct text_out *out)
 {
     unsigned char bytes[MOCK_DIMENSIONS_MAX * 4];
 
@@ -42,92 +40,88 @@ static void put_floats(struct random *random, int64_t n, struct mock_text *out)
         for (int k = 0; k < 4; k++)
             bytes[i * 4 + k] = (unsigned char)(bits >> (8 * k));
     }
-    mock_text_put(out, "\"");
+    text_out_text(out, "\"");
     put_base64(out, bytes, (size_t)n * 4);
-    mock_text_put(out, "\"");
+    text_out_text(out, "\"");
 }
 
-static void put_numbers(struct random *random, int64_t n, struct mock_text *out)
+static void put_numbers(struct random *random, int64_t n, struct text_out *out)
 {
-    char number[32];
-
-    mock_text_put(out, "[");
-    for (int64_t i = 0; i < n; i++) {
-        snprintf(number, sizeof number, "%s%.10g", i > 0 ? "," : "", (double)coordinate(random));
-        mock_text_put(out, number);
-    }
-    mock_text_put(out, "]");
+    text_out_text(out, "[");
+    for (int64_t i = 0; i < n; i++)
+        text_out_format(out, "%s%.10g", i > 0 ? "," : "", (double)coordinate(random));
+    text_out_text(out, "]");
 }
 
-void mock_embeddings_body(const struct mock_reply *reply, struct mock_text *out)
+void mock_embeddings_body(const struct mock_reply *reply, struct text_out *out)
 {
     const struct mock_ask *ask = reply->ask;
     struct random random;
 
-    mock_text_put(out, "{\"object\":\"list\",\"data\":[");
+    text_out_text(out, "{\"object\":\"list\",\"data\":[");
     for (int64_t i = 0; i < ask->inputs; i++) {
         random_init(&random, ask->hash, (uint64_t)i);
-        mock_text_put(out, i > 0 ? ",{" : "{");
-        mock_text_put(out, "\"object\":\"embedding\",\"index\":");
-        mock_text_number(out, i);
-        mock_text_put(out, ",\"embedding\":");
+        text_out_text(out, i > 0 ? ",{" : "{");
+        text_out_text(out, "\"object\":\"embedding\",\"index\":");
+        text_out_number(out, i);
+        text_out_text(out, ",\"embedding\":");
         if (ask->base64)
             put_floats(&random, ask->dimensions, out);
         else
             put_numbers(&random, ask->dimensions, out);
-        mock_text_put(out, "}");
+        text_out_text(out, "}");
     }
-    mock_text_put(out, "],\"model\":");
+    text_out_text(out, "],\"model\":");
     mock_model_json(reply, out);
     mock_openai_usage(reply, out);
-    mock_text_put(out, "}");
+    text_out_text(out, "}");
 }
 
 /* ---- Models ---------------------------------------------------------------------------------- */
 
-void mock_model_object(const struct mock_reply *reply, struct slice model, struct mock_text *out)
+void mock_model_object(const struct mock_reply *reply, struct slice model, struct text_out *out)
 {
     bool anthropic = reply->ask->api == MOCK_ANTHROPIC;
 
-    mock_text_put(out, "{\"id\":");
-    mock_text_json(out, model.at, model.n);
+    text_out_text(out, "{\"id\":");
+    text_out_json(out, model);
     if (anthropic) {
-        mock_text_put(out, ",\"type\":\"model\",\"display_name\":");
-        mock_text_json(out, model.at, model.n);
-        mock_text_put(out, ",\"created_at\":\"2023-11-14T22:13:20Z\"}");
+        text_out_text(out, ",\"type\":\"model\",\"display_name\":");
+        text_out_json(out, model);
+        text_out_text(out, ",\"created_at\":\"2023-11-14T22:13:20Z\"}");
         return;
     }
-    mock_text_put(out, ",\"object\":\"model\",\"created\":");
-    mock_text_number(out, MOCK_CREATED);
-    mock_text_put(out, ",\"owned_by\":\"mock\"}");
+    text_out_text(out, ",\"object\":\"model\",\"created\":");
+    text_out_number(out, MOCK_CREATED);
+    text_out_text(out, ",\"owned_by\":\"mock\"}");
 }
 
-static void put_bound(const char *key, struct slice model, struct mock_text *out)
+static void put_bound(const char *key, struct slice model, struct text_out *out)
 {
-    mock_text_put(out, key);
-    mock_text_json(out, model.at, model.n);
+    text_out_text(out, key);
+    text_out_json(out, model);
 }
 
 /* `models` is a list with commas. */
-void mock_models_body(const struct mock_reply *reply, struct slice models, struct mock_text *out)
+void mock_models_body(const struct mock_reply *reply, struct slice models, struct text_out *out)
 {
     struct slice first = {models.at, 0}, model = first;
 
-    mock_text_put(out, "{\"object\":\"list\",\"data\":[");
+    text_out_text(out, "{\"object\":\"list\",\"data\":[");
     for (size_t from = 0; from < models.n; from += model.n + 1) {
         const char *comma = memchr(models.at + from, ',', models.n - from);
 
         model.at = models.at + from;
         model.n = comma != NULL ? (size_t)(comma - model.at) : models.n - from;
-        mock_text_put(out, from > 0 ? "," : "");
+        text_out_text(out, from > 0 ? "," : "");
         mock_model_object(reply, model, out);
         if (from == 0)
             first = model;
     }
-    mock_text_put(out, "]");
+    text_out_text(out, "]");
     if (reply->ask->api == MOCK_ANTHROPIC) {
         put_bound(",\"has_more\":false,\"first_id\":", first, out);
         put_bound(",\"last_id\":", model, out);
     }
-    mock_text_put(out, "}");
+    text_out_text(out, "}");
 }

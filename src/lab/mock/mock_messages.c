@@ -16,122 +16,122 @@ static const char *stop_reason(const struct mock_reply *reply)
 }
 
 /* False: the script wants none, or null, and that is written. */
-static bool begin_usage(const struct mock_reply *reply, struct mock_text *out)
+static bool begin_usage(const struct mock_reply *reply, struct text_out *out)
 {
     if (reply->action->usage == MOCK_USAGE_NULL)
-        mock_text_put(out, ",\"usage\":null");
+        text_out_text(out, ",\"usage\":null");
     if (reply->action->usage == MOCK_USAGE_NULL || reply->action->usage == MOCK_USAGE_MISSING)
         return false;
-    mock_text_put(out, ",\"usage\":{");
+    text_out_text(out, ",\"usage\":{");
     return true;
 }
 
-static void put_usage(const struct mock_reply *reply, bool whole, struct mock_text *out)
+static void put_usage(const struct mock_reply *reply, bool whole, struct text_out *out)
 {
     struct mock_counts counts = mock_counts_of(reply);
     bool odd = counts.prompt <= 0 || counts.prompt == INT64_MAX;
 
     if (!begin_usage(reply, out))
         return;
-    mock_text_put(out, "\"input_tokens\":");
-    mock_text_number(out, odd ? counts.prompt : counts.prompt - counts.cached - counts.cache_write);
-    mock_text_put(out, ",\"cache_creation_input_tokens\":");
-    mock_text_number(out, counts.cache_write);
-    mock_text_put(out, ",\"cache_read_input_tokens\":");
-    mock_text_number(out, counts.cached);
-    mock_text_put(out, ",\"output_tokens\":");
-    mock_text_number(out, whole || odd || counts.output == 0 ? counts.output : 1);
-    mock_text_put(out, ",\"service_tier\":\"standard\"}");
+    text_out_text(out, "\"input_tokens\":");
+    text_out_number(out, odd ? counts.prompt : counts.prompt - counts.cached - counts.cache_write);
+    text_out_text(out, ",\"cache_creation_input_tokens\":");
+    text_out_number(out, counts.cache_write);
+    text_out_text(out, ",\"cache_read_input_tokens\":");
+    text_out_number(out, counts.cached);
+    text_out_text(out, ",\"output_tokens\":");
+    text_out_number(out, whole || odd || counts.output == 0 ? counts.output : 1);
+    text_out_text(out, ",\"service_tier\":\"standard\"}");
 }
 
-static void put_top(const struct mock_reply *reply, struct mock_text *out)
+static void put_top(const struct mock_reply *reply, struct text_out *out)
 {
-    mock_text_put(out, "{\"id\":\"");
+    text_out_text(out, "{\"id\":\"");
     mock_id(reply, "msg_", out);
-    mock_text_put(out, "\",\"type\":\"message\",\"role\":\"assistant\",\"model\":");
+    text_out_text(out, "\",\"type\":\"message\",\"role\":\"assistant\",\"model\":");
     mock_model_json(reply, out);
-    mock_text_put(out, ",\"content\":[");
+    text_out_text(out, ",\"content\":[");
 }
 
-static void put_tool(const struct mock_reply *reply, struct mock_text *out)
+static void put_tool(const struct mock_reply *reply, struct text_out *out)
 {
-    mock_text_put(out, "{\"type\":\"tool_use\",\"id\":\"");
+    text_out_text(out, "{\"type\":\"tool_use\",\"id\":\"");
     mock_id(reply, "toolu_", out);
-    mock_text_put(out, "\",\"name\":");
-    mock_text_json(out, reply->ask->tool, strlen(reply->ask->tool));
-    mock_text_put(out, ",\"input\":{");
+    text_out_text(out, "\",\"name\":");
+    text_out_json(out, slice_of(reply->ask->tool));
+    text_out_text(out, ",\"input\":{");
 }
 
-void mock_messages_body(const struct mock_reply *reply, struct mock_text *out)
+void mock_messages_body(const struct mock_reply *reply, struct text_out *out)
 {
     put_top(reply, out);
     if (reply->tool) {
         put_tool(reply, out);
-        mock_text_put(out, "\"text\":\"");
+        text_out_text(out, "\"text\":\"");
         for (int64_t i = 0; i < reply->words; i++)
             mock_word(reply, 0, i, out);
-        mock_text_put(out, "\"}}");
+        text_out_text(out, "\"}}");
     } else {
-        mock_text_put(out, "{\"type\":\"text\",\"text\":\"");
+        text_out_text(out, "{\"type\":\"text\",\"text\":\"");
         mock_answer(reply, 0, out);
-        mock_text_put(out, "\"}");
+        text_out_text(out, "\"}");
     }
-    mock_text_put(out, "],\"stop_reason\":");
-    mock_text_put(out, stop_reason(reply));
-    mock_text_put(out, ",\"stop_sequence\":null");
+    text_out_text(out, "],\"stop_reason\":");
+    text_out_text(out, stop_reason(reply));
+    text_out_text(out, ",\"stop_sequence\":null");
     put_usage(reply, true, out);
-    mock_text_put(out, "}");
+    text_out_text(out, "}");
 }
 
 /* ---- Streamed -------------------------------------------------------------------------------- */
 
-static void put_start(const struct mock_reply *reply, struct mock_text *out)
+static void put_start(const struct mock_reply *reply, struct text_out *out)
 {
-    mock_text_put(out, "event: message_start\ndata: {\"type\":\"message_start\",\"message\":");
+    text_out_text(out, "event: message_start\ndata: {\"type\":\"message_start\",\"message\":");
     put_top(reply, out);
-    mock_text_put(out, "],\"stop_reason\":null,\"stop_sequence\":null");
+    text_out_text(out, "],\"stop_reason\":null,\"stop_sequence\":null");
     put_usage(reply, false, out);
-    mock_text_put(out, "}}\n\n");
+    text_out_text(out, "}}\n\n");
 }
 
-static void put_block_start(const struct mock_reply *reply, struct mock_text *out)
+static void put_block_start(const struct mock_reply *reply, struct text_out *out)
 {
-    mock_text_put(out, "event: content_block_start\ndata: {\"type\":\"content_block_start\","
+    text_out_text(out, "event: content_block_start\ndata: {\"type\":\"content_block_start\","
                        "\"index\":0,\"content_block\":");
     if (reply->tool) {
         put_tool(reply, out);
-        mock_text_put(out, "}}");
+        text_out_text(out, "}}");
     } else {
-        mock_text_put(out, "{\"type\":\"text\",\"text\":\"\"}");
+        text_out_text(out, "{\"type\":\"text\",\"text\":\"\"}");
     }
-    mock_text_put(out, "}\n\n");
+    text_out_text(out, "}\n\n");
 }
 
-static void put_delta(const struct mock_reply *reply, int64_t piece, struct mock_text *out)
+static void put_delta(const struct mock_reply *reply, int64_t piece, struct text_out *out)
 {
-    mock_text_put(out, "event: content_block_delta\ndata: {\"type\":\"content_block_delta\","
+    text_out_text(out, "event: content_block_delta\ndata: {\"type\":\"content_block_delta\","
                        "\"index\":0,\"delta\":{\"type\":");
-    mock_text_put(out, reply->tool ? "\"input_json_delta\",\"partial_json\":\""
+    text_out_text(out, reply->tool ? "\"input_json_delta\",\"partial_json\":\""
                                    : "\"text_delta\",\"text\":\"");
     mock_piece(reply, 0, piece, out);
-    mock_text_put(out, "\"}}\n\n");
+    text_out_text(out, "\"}}\n\n");
 }
 
-static void put_message_delta(const struct mock_reply *reply, struct mock_text *out)
+static void put_message_delta(const struct mock_reply *reply, struct text_out *out)
 {
-    mock_text_put(out, "event: message_delta\ndata: {\"type\":\"message_delta\",\"delta\":"
+    text_out_text(out, "event: message_delta\ndata: {\"type\":\"message_delta\",\"delta\":"
                        "{\"stop_reason\":");
-    mock_text_put(out, stop_reason(reply));
-    mock_text_put(out, ",\"stop_sequence\":null}");
+    text_out_text(out, stop_reason(reply));
+    text_out_text(out, ",\"stop_sequence\":null}");
     if (begin_usage(reply, out)) {
-        mock_text_put(out, "\"output_tokens\":");
-        mock_text_number(out, mock_counts_of(reply).output);
-        mock_text_put(out, "}");
+        text_out_text(out, "\"output_tokens\":");
+        text_out_number(out, mock_counts_of(reply).output);
+        text_out_text(out, "}");
     }
-    mock_text_put(out, "}\n\n");
+    text_out_text(out, "}\n\n");
 }
 
-void mock_messages_event(const struct mock_reply *reply, int64_t i, struct mock_text *out)
+void mock_messages_event(const struct mock_reply *reply, int64_t i, struct text_out *out)
 {
     int64_t piece = i - reply->before, after = piece - reply->pieces;
 
@@ -140,14 +140,14 @@ void mock_messages_event(const struct mock_reply *reply, int64_t i, struct mock_
     else if (i == 1)
         put_block_start(reply, out);
     else if (i == 2)
-        mock_text_put(out, "event: ping\ndata: {\"type\":\"ping\"}\n\n");
+        text_out_text(out, "event: ping\ndata: {\"type\":\"ping\"}\n\n");
     else if (after < 0)
         put_delta(reply, piece, out);
     else if (after == 0)
-        mock_text_put(out, "event: content_block_stop\ndata: {\"type\":\"content_block_stop\","
+        text_out_text(out, "event: content_block_stop\ndata: {\"type\":\"content_block_stop\","
                            "\"index\":0}\n\n");
     else if (after == 1)
         put_message_delta(reply, out);
     else
-        mock_text_put(out, "event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n");
+        text_out_text(out, "event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n");
 }

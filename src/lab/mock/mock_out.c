@@ -7,8 +7,8 @@
  */
 #include "lab/mock/mock_out.h"
 
-#include "io/http/http_server.h"
 #include "io/http/http1_write.h"
+#include "io/http/http_server.h"
 
 static void mock_out_drain(void *arg);
 
@@ -31,7 +31,7 @@ void mock_out_begin(struct mock_out *out, struct http_inbound *in, const struct 
     out->action = action;
     out->raw = needs_raw(action);
     out->chunked = out->ended = false;
-    mock_text_clear(&out->queue);
+    text_out_clear(&out->queue);
     out->queue_at = out->turn = 0;
     if (out->raw)
         http1_inbound_write_bare(in);
@@ -46,7 +46,7 @@ void mock_out_end(struct mock_out *out)
 
 void mock_out_fini(struct mock_out *out)
 {
-    mock_text_fini(&out->queue);
+    text_out_fini(&out->queue);
 }
 
 /* ---- Pieces ---------------------------------------------------------------------------------- */
@@ -63,18 +63,18 @@ static void next_turn(struct mock_out *out)
 static void mock_out_drain(void *arg)
 {
     struct mock_out *out = arg;
-    size_t left = out->queue.n - out->queue_at;
+    size_t left = out->queue.size - out->queue_at;
     size_t n = out->action->split[out->turn++ % out->action->n_split];
 
     if (n > left)
         n = left;
-    http_inbound_write(out->in, (struct slice){out->queue.at + out->queue_at, n});
+    http_inbound_write(out->in, (struct slice){out->queue.bytes + out->queue_at, n});
     out->queue_at += n;
-    if (out->queue_at < out->queue.n) {
+    if (out->queue_at < out->queue.size) {
         next_turn(out);
         return;
     }
-    mock_text_clear(&out->queue);
+    text_out_clear(&out->queue);
     out->queue_at = 0;
     if (out->ended)
         http_inbound_finish(out->in);
@@ -84,14 +84,14 @@ static void mock_out_drain(void *arg)
 
 void mock_out_bytes(struct mock_out *out, struct slice bytes)
 {
-    bool idle = out->queue.n == 0;
+    bool idle = out->queue.size == 0;
 
     if (out->action->n_split == 0) {
         http_inbound_write(out->in, bytes);
         return;
     }
-    mock_text_add(&out->queue, bytes.at, bytes.n);
-    if (idle && out->queue.n > 0)
+    text_out_put(&out->queue, bytes.at, bytes.n);
+    if (idle && out->queue.size > 0)
         next_turn(out);
 }
 
@@ -128,13 +128,13 @@ size_t mock_out_body(struct mock_out *out, struct slice bytes)
     mock_out_bytes(out, bytes);
     if (out->chunked)
         mock_out_bytes(out, SLICE("\r\n"));
-    return out->queue.n - out->queue_at + http_inbound_queued(out->in);
+    return out->queue.size - out->queue_at + http_inbound_queued(out->in);
 }
 
 void mock_out_close(struct mock_out *out)
 {
     out->ended = true;
-    if (out->queue.n == 0)
+    if (out->queue.size == 0)
         http_inbound_finish(out->in);
 }
 

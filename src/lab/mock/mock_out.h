@@ -10,8 +10,8 @@
 
 #include "io/http/http_server.h"
 #include "io/net/loop.h"
+#include "io/text/text_out.h"
 #include "lab/mock/mock_script.h"
-#include "lab/mock/mock_text.h"
 
 struct mock_out {
     struct http_inbound *in;
@@ -23,9 +23,9 @@ struct mock_out {
     bool raw;
     bool chunked;
     bool ended;
-    struct mock_text queue; /* raw and split: bytes that wait for their turn */
-    size_t queue_at;        /* of the first that has not left */
-    size_t turn;            /* which size is next */
+    struct text_out queue; /* raw and split: bytes that wait for their turn */
+    size_t queue_at;       /* of the first that has not left */
+    size_t turn;           /* which size is next */
     struct net_post post;
     struct net_timer timer;
 };

@@ -23,11 +23,11 @@ static void close_now(struct mock_exchange *x)
 
 static void send_error(struct mock_exchange *x)
 {
-    struct mock_text *event = &x->worker->scratch;
+    struct text_out *event = &x->worker->scratch;
 
-    mock_text_clear(event);
+    text_out_clear(event);
     mock_error_event(&x->reply, x->event, event);
-    mock_out_body(&x->out, mock_text_slice(event));
+    mock_out_body(&x->out, text_out_written(event));
     mock_play_finish(x);
 }
 
@@ -106,7 +106,7 @@ static bool lacks_memory(struct mock_exchange *x)
 /* The body is in the worker's scratch. A fault of streams has no place here. */
 static void send_whole(struct mock_exchange *x, int status, const char *type)
 {
-    struct slice body = mock_text_slice(&x->worker->scratch);
+    struct slice body = text_out_written(&x->worker->scratch);
     bool in_chunks = x->action->fault == MOCK_BAD_CHUNK && x->refused == 0;
 
     if (lacks_memory(x))
@@ -129,7 +129,7 @@ static void send_refusal(struct mock_exchange *x, int status, const char *messag
 {
     static const struct mock_action plain = {0};
 
-    mock_text_clear(&x->worker->scratch);
+    text_out_clear(&x->worker->scratch);
     mock_error_body(&x->ask, x->refused != 0 ? &plain : x->action, status, message,
                     &x->worker->scratch);
     send_whole(x, status, "application/json");
@@ -165,15 +165,15 @@ static void wait_for_next(struct mock_exchange *x)
 
 static void send_events(struct mock_exchange *x)
 {
-    struct mock_text *event = &x->worker->scratch;
+    struct text_out *event = &x->worker->scratch;
     int64_t due = events_due(x);
 
     while (x->event < due && !breaks_here(x)) {
-        mock_text_clear(event);
+        text_out_clear(event);
         mock_reply_event(&x->reply, x->event, event);
         if (lacks_memory(x))
             return;
-        if (send_piece(x, mock_text_slice(event)) > MOCK_OUTPUT_HIGH && x->event < due)
+        if (send_piece(x, text_out_written(event)) > MOCK_OUTPUT_HIGH && x->event < due)
             return; /* goes on when there is room */
     }
     if (breaks_here(x))
@@ -207,9 +207,9 @@ static void send_scripted(struct mock_exchange *x)
     const struct mock_action *action = x->action;
     int status = action->status != 0 ? action->status : 200;
 
-    mock_text_clear(&x->worker->scratch);
+    text_out_clear(&x->worker->scratch);
     if (action->body != NULL)
-        mock_text_put(&x->worker->scratch, action->body);
+        text_out_text(&x->worker->scratch, action->body);
     else if (status >= 400)
         mock_error_body(&x->ask, action, status, NULL, &x->worker->scratch);
     send_whole(x, status, json_or(action->content_type));
@@ -224,7 +224,7 @@ static void send_answer(struct mock_exchange *x)
         send_events(x);
         return;
     }
-    mock_text_clear(&x->worker->scratch);
+    text_out_clear(&x->worker->scratch);
     mock_reply_body(&x->reply, slice_of(x->worker->mock->options.models), &x->worker->scratch);
     send_whole(x, status, json_or(x->action->content_type));
 }

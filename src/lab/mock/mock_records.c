@@ -20,7 +20,7 @@ bool mock_records_init(struct mock_records *records, size_t keep, FILE *to)
 void mock_records_fini(struct mock_records *records)
 {
     for (size_t i = 0; i < records->keep; i++)
-        mock_text_fini(&records->kept[i]);
+        text_out_fini(&records->kept[i]);
     free(records->kept);
     pthread_mutex_destroy(&records->lock);
 }
@@ -56,31 +56,31 @@ void mock_records_end(struct mock_records *records, unsigned age, struct slice l
     if (age == records->age) {
         atomic_fetch_add_explicit(&records->ended, 1, memory_order_relaxed);
         if (records->keep > 0) {
-            struct mock_text *place = &records->kept[records->added % records->keep];
-            mock_text_clear(place);
-            mock_text_add(place, line.at, line.n);
+            struct text_out *place = &records->kept[records->added % records->keep];
+            text_out_clear(place);
+            text_out_put(place, line.at, line.n);
             records->added++;
         }
     }
     pthread_mutex_unlock(&records->lock);
 }
 
-void mock_records_write(struct mock_records *records, struct mock_text *out)
+void mock_records_write(struct mock_records *records, struct text_out *out)
 {
     pthread_mutex_lock(&records->lock);
     uint64_t from = records->added > records->keep ? records->added - records->keep : 0;
 
-    mock_text_put(out, "{\"begun\":");
-    mock_text_number(out, (int64_t)atomic_load(&records->begun));
-    mock_text_put(out, ",\"ended\":");
-    mock_text_number(out, (int64_t)atomic_load(&records->ended));
-    mock_text_put(out, ",\"requests\":[");
+    text_out_text(out, "{\"begun\":");
+    text_out_number(out, (int64_t)atomic_load(&records->begun));
+    text_out_text(out, ",\"ended\":");
+    text_out_number(out, (int64_t)atomic_load(&records->ended));
+    text_out_text(out, ",\"requests\":[");
     for (uint64_t i = from; i < records->added; i++) {
-        const struct mock_text *line = &records->kept[i % records->keep];
-        mock_text_put(out, i > from ? ",\n" : "\n");
-        mock_text_add(out, line->at, line->n);
+        const struct text_out *line = &records->kept[i % records->keep];
+        text_out_text(out, i > from ? ",\n" : "\n");
+        text_out_put(out, line->bytes, line->size);
     }
-    mock_text_put(out, "]}\n");
+    text_out_text(out, "]}\n");
     pthread_mutex_unlock(&records->lock);
 }
 

@@ -10,11 +10,11 @@
 #include <stdatomic.h>
 #include <stdio.h>
 
-#include "lab/mock/mock_text.h"
+#include "io/text/text_out.h"
 
 struct mock_records {
     pthread_mutex_t lock; /* guards what follows, but for the two counts */
-    struct mock_text *kept;
+    struct text_out *kept;
     size_t keep;    /* how many at most */
     uint64_t added; /* lines since the start or the reset; the last `keep` of them are here */
     FILE *to;       /* borrowed; null: none */
@@ -37,7 +37,7 @@ void mock_records_end(struct mock_records *records, unsigned age, struct slice l
 bool mock_records_wanted(const struct mock_records *records);
 
 /* `{"begun":2,"ended":1,"requests":[...]}`, the oldest first. */
-void mock_records_write(struct mock_records *records, struct mock_text *out);
+void mock_records_write(struct mock_records *records, struct text_out *out);
 
 void mock_records_reset(struct mock_records *records);
 

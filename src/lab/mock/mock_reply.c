@@ -27,41 +27,51 @@ static uint64_t mix(uint64_t x)
     return x ^ (x >> 31);
 }
 
-void mock_word(const struct mock_reply *reply, int64_t choice, int64_t i, struct mock_text *out)
+void mock_word(const struct mock_reply *reply, int64_t choice, int64_t i, struct text_out *out)
 {
     uint64_t at = mix(reply->ask->hash + (uint64_t)choice * 1000003 + (uint64_t)i);
 
-    mock_text_put(out, word_list[at % N_WORDS]);
+    text_out_text(out, word_list[at % N_WORDS]);
 }
 
 /* The arguments of a tool are JSON in a string, so their quotes are escaped. */
-void mock_piece(const struct mock_reply *reply, int64_t choice, int64_t i, struct mock_text *out)
+void mock_piece(const struct mock_reply *reply, int64_t choice, int64_t i, struct text_out *out)
 {
     if (!reply->tool)
         mock_word(reply, choice, i, out);
     else if (i == 0)
-        mock_text_put(out, "{\\\"text\\\":\\\"");
+        text_out_text(out, "{\\\"text\\\":\\\"");
     else if (i == reply->pieces - 1)
-        mock_text_put(out, "\\\"}");
+        text_out_text(out, "\\\"}");
     else
         mock_word(reply, choice, i - 1, out);
 }
 
-void mock_answer(const struct mock_reply *reply, int64_t choice, struct mock_text *out)
+void mock_answer(const struct mock_reply *reply, int64_t choice, struct text_out *out)
 {
     for (int64_t i = 0; i < reply->pieces; i++)
         mock_piece(reply, choice, i, out);
 }
 
-void mock_model_json(const struct mock_reply *reply, struct mock_text *out)
+void mock_model_json(const struct mock_reply *reply, struct text_out *out)
 {
-    mock_text_json(out, reply->ask->model, strlen(reply->ask->model));
+    text_out_json(out, slice_of(reply->ask->model));
 }
 
-void mock_id(const struct mock_reply *reply, const char *prefix, struct mock_text *out)
+/* 16 hexadecimal digits. */
+static void put_hash(struct text_out *out, uint64_t hash)
 {
-    mock_text_put(out, prefix);
-    mock_text_hex(out, reply->ask->hash);
+    uint8_t bytes[8];
+
+    for (size_t i = sizeof bytes; i-- > 0; hash >>= 8)
+        bytes[i] = (uint8_t)hash;
+    text_out_hex(out, bytes, sizeof bytes);
+}
+
+void mock_id(const struct mock_reply *reply, const char *prefix, struct text_out *out)
+{
+    text_out_text(out, prefix);
+    put_hash(out, reply->ask->hash);
 }
 
 /* ---- Counts ---------------------------------------------------------------------------------- */
@@ -139,19 +149,19 @@ void mock_reply_init(struct mock_reply *reply, const struct mock_ask *ask,
     reply->tool = action->tool_call && ask->tool[0] != '\0' && ask->endpoint != MOCK_COMPLETIONS;
     reply->pieces = reply->words + (reply->tool ? 2 : 0);
     count_events(reply);
-    mock_text_clear(&reply->head);
+    text_out_clear(&reply->head);
     if (ask->stream && (ask->endpoint == MOCK_CHAT || ask->endpoint == MOCK_COMPLETIONS))
         mock_chat_head(reply);
 }
 
 void mock_reply_fini(struct mock_reply *reply)
 {
-    mock_text_fini(&reply->head);
+    text_out_fini(&reply->head);
 }
 
 /* ---- Which file writes it -------------------------------------------------------------------- */
 
-void mock_reply_body(const struct mock_reply *reply, struct slice models, struct mock_text *out)
+void mock_reply_body(const struct mock_reply *reply, struct slice models, struct text_out *out)
 {
     switch (reply->ask->endpoint) {
     case MOCK_CHAT:
@@ -168,9 +178,9 @@ void mock_reply_body(const struct mock_reply *reply, struct slice models, struct
         mock_messages_body(reply, out);
         break;
     case MOCK_COUNT_TOKENS:
-        mock_text_put(out, "{\"input_tokens\":");
-        mock_text_number(out, mock_counts_of(reply).prompt);
-        mock_text_put(out, "}");
+        text_out_text(out, "{\"input_tokens\":");
+        text_out_number(out, mock_counts_of(reply).prompt);
+        text_out_text(out, "}");
         break;
     case MOCK_MODELS:
         mock_models_body(reply, models, out);
@@ -183,7 +193,7 @@ void mock_reply_body(const struct mock_reply *reply, struct slice models, struct
     }
 }
 
-void mock_reply_event(const struct mock_reply *reply, int64_t i, struct mock_text *out)
+void mock_reply_event(const struct mock_reply *reply, int64_t i, struct text_out *out)
 {
     if (reply->ask->endpoint == MOCK_RESPONSES)
         mock_responses_event(reply, i, out);
@@ -228,10 +238,10 @@ static const struct error_row *error_of(int status)
     return row;
 }
 
-static void put_json(struct mock_text *out, const char *key, const char *value)
+static void put_json(struct text_out *out, const char *key, const char *value)
 {
-    mock_text_put(out, key);
-    mock_text_json(out, value, strlen(value));
+    text_out_text(out, key);
+    text_out_json(out, slice_of(value));
 }
 
 static const char *first_of(const char *a, const char *b)
@@ -240,7 +250,7 @@ static const char *first_of(const char *a, const char *b)
 }
 
 void mock_error_body(const struct mock_ask *ask, const struct mock_action *action, int status,
-                     const char *message, struct mock_text *out)
+                     const char *message, struct text_out *out)
 {
     const struct error_row *row = error_of(status);
     const char *said = first_of(action->message, first_of(message, row->message));
@@ -249,19 +259,19 @@ void mock_error_body(const struct mock_ask *ask, const struct mock_action *actio
         put_json(out, "{\"type\":\"error\",\"error\":{\"type\":",
                  first_of(action->error_type, row->anthropic_type));
         put_json(out, ",\"message\":", said);
-        mock_text_put(out, "},\"request_id\":\"req_");
-        mock_text_hex(out, ask->hash);
-        mock_text_put(out, "\"}");
+        text_out_text(out, "},\"request_id\":\"req_");
+        put_hash(out, ask->hash);
+        text_out_text(out, "\"}");
         return;
     }
     put_json(out, "{\"error\":{\"message\":", said);
     put_json(out, ",\"type\":", first_of(action->error_type, row->openai_type));
-    mock_text_put(out, ",\"param\":null");
+    text_out_text(out, ",\"param\":null");
     put_json(out, ",\"code\":", first_of(action->error_code, row->openai_code));
-    mock_text_put(out, "}}");
+    text_out_text(out, "}}");
 }
 
-void mock_error_event(const struct mock_reply *reply, int64_t i, struct mock_text *out)
+void mock_error_event(const struct mock_reply *reply, int64_t i, struct text_out *out)
 {
     const struct mock_action *action = reply->action;
     const char *message = first_of(action->message, "The server had an error while processing");
@@ -272,19 +282,19 @@ void mock_error_event(const struct mock_reply *reply, int64_t i, struct mock_tex
         put_json(out, "event: error\ndata: {\"type\":\"error\",\"code\":",
                  first_of(action->error_code, "server_error"));
         put_json(out, ",\"message\":", message);
-        mock_text_put(out, ",\"param\":null,\"sequence_number\":");
-        mock_text_number(out, i);
-        mock_text_put(out, "}\n\n");
+        text_out_text(out, ",\"param\":null,\"sequence_number\":");
+        text_out_number(out, i);
+        text_out_text(out, "}\n\n");
     } else if (reply->ask->api == MOCK_ANTHROPIC) {
         put_json(out, "event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":",
                  first_of(action->error_type, "overloaded_error"));
         put_json(out, ",\"message\":", first_of(action->message, "Overloaded"));
-        mock_text_put(out, "}}\n\n");
+        text_out_text(out, "}}\n\n");
     } else {
         put_json(out, "data: {\"error\":{\"message\":", message);
         put_json(out, ",\"type\":", first_of(action->error_type, "server_error"));
-        mock_text_put(out, ",\"param\":null");
+        text_out_text(out, ",\"param\":null");
         put_json(out, ",\"code\":", first_of(action->error_code, "server_error"));
-        mock_text_put(out, "}}\n\n");
+        text_out_text(out, "}}\n\n");
     }
 }

@@ -2,29 +2,31 @@
  *
  * A streamed reply is never in memory as a whole: its events are numbered, and each is written
  * when it is due. Everything follows from the request, its hash and the action; the time of day
- * appears nowhere, so that the same request gets the same bytes.
+ * appears nowhere, so that the same request gets the same bytes. They are put together from
+ * templates with text_out, not with the JSON writer: an event is the same few hundred bytes again
+ * and again with one word changed, and copying a template costs a tenth of building it.
  */
 #ifndef TG_MOCK_MOCK_REPLY_H
 #define TG_MOCK_MOCK_REPLY_H
 
+#include "io/text/text_out.h"
 #include "lab/mock/mock_ask.h"
 #include "lab/mock/mock_script.h"
-#include "lab/mock/mock_text.h"
 
 #define MOCK_CREATED 1700000000 /* when every reply was made, in s of the epoch */
 
 struct mock_reply {
     const struct mock_ask *ask;
     const struct mock_action *action;
-    bool tool;             /* the answer is a call of ask->tool */
-    bool cut;              /* by the call's bound */
-    int64_t output;        /* tokens of one choice, reasoning included */
-    int64_t words;         /* of the visible answer; each is a token */
-    int64_t pieces;        /* in which the answer is streamed: the words, and what is around them */
-    int64_t before;        /* events before the first piece ... */
-    int64_t paced;         /* ... the pieces of all choices ... */
-    int64_t events;        /* ... and all, with those after the last piece */
-    struct mock_text head; /* what every event of a chat begins with */
+    bool tool;            /* the answer is a call of ask->tool */
+    bool cut;             /* by the call's bound */
+    int64_t output;       /* tokens of one choice, reasoning included */
+    int64_t words;        /* of the visible answer; each is a token */
+    int64_t pieces;       /* in which the answer is streamed: the words, and what is around them */
+    int64_t before;       /* events before the first piece ... */
+    int64_t paced;        /* ... the pieces of all choices ... */
+    int64_t events;       /* ... and all, with those after the last piece */
+    struct text_out head; /* what every event of a chat begins with */
 };
 
 /* All zeros before the first; may be used again and again. Both are borrowed. */
@@ -33,15 +35,15 @@ void mock_reply_init(struct mock_reply *reply, const struct mock_ask *ask,
 void mock_reply_fini(struct mock_reply *reply);
 
 /* Appends the whole body of a reply that is not streamed. */
-void mock_reply_body(const struct mock_reply *reply, struct slice models, struct mock_text *out);
+void mock_reply_body(const struct mock_reply *reply, struct slice models, struct text_out *out);
 
 /* Appends event i of a streamed one. */
-void mock_reply_event(const struct mock_reply *reply, int64_t i, struct mock_text *out);
+void mock_reply_event(const struct mock_reply *reply, int64_t i, struct text_out *out);
 
 /* Appends an error, as a body, or as an event inside a stream. */
 void mock_error_body(const struct mock_ask *ask, const struct mock_action *action, int status,
-                     const char *message, struct mock_text *out);
-void mock_error_event(const struct mock_reply *reply, int64_t i, struct mock_text *out);
+                     const char *message, struct text_out *out);
+void mock_error_event(const struct mock_reply *reply, int64_t i, struct text_out *out);
 
 /* ---- For the files that write the replies ---------------------------------------------------- */
 
@@ -52,28 +54,28 @@ struct mock_counts {
 struct mock_counts mock_counts_of(const struct mock_reply *reply);
 
 /* Word i of choice `choice`, with the space after it. */
-void mock_word(const struct mock_reply *reply, int64_t choice, int64_t i, struct mock_text *out);
+void mock_word(const struct mock_reply *reply, int64_t choice, int64_t i, struct text_out *out);
 
 /* Piece i of the answer, or all of it, as it stands within a JSON string. */
-void mock_piece(const struct mock_reply *reply, int64_t choice, int64_t i, struct mock_text *out);
-void mock_answer(const struct mock_reply *reply, int64_t choice, struct mock_text *out);
+void mock_piece(const struct mock_reply *reply, int64_t choice, int64_t i, struct text_out *out);
+void mock_answer(const struct mock_reply *reply, int64_t choice, struct text_out *out);
 
-void mock_model_json(const struct mock_reply *reply, struct mock_text *out);
-void mock_id(const struct mock_reply *reply, const char *prefix, struct mock_text *out);
+void mock_model_json(const struct mock_reply *reply, struct text_out *out);
+void mock_id(const struct mock_reply *reply, const char *prefix, struct text_out *out);
 
 /* `,"usage":{...}`, or null, or nothing at all, of chat, completions and embeddings. */
-void mock_openai_usage(const struct mock_reply *reply, struct mock_text *out);
+void mock_openai_usage(const struct mock_reply *reply, struct text_out *out);
 
-void mock_chat_body(const struct mock_reply *reply, struct mock_text *out);
+void mock_chat_body(const struct mock_reply *reply, struct text_out *out);
 void mock_chat_head(struct mock_reply *reply);
-void mock_chat_event(const struct mock_reply *reply, int64_t i, struct mock_text *out);
-void mock_responses_body(const struct mock_reply *reply, struct mock_text *out);
-void mock_responses_event(const struct mock_reply *reply, int64_t i, struct mock_text *out);
-void mock_responses_failed(const struct mock_reply *reply, int64_t i, struct mock_text *out);
-void mock_messages_body(const struct mock_reply *reply, struct mock_text *out);
-void mock_messages_event(const struct mock_reply *reply, int64_t i, struct mock_text *out);
-void mock_embeddings_body(const struct mock_reply *reply, struct mock_text *out);
-void mock_models_body(const struct mock_reply *reply, struct slice models, struct mock_text *out);
-void mock_model_object(const struct mock_reply *reply, struct slice model, struct mock_text *out);
+void mock_chat_event(const struct mock_reply *reply, int64_t i, struct text_out *out);
+void mock_responses_body(const struct mock_reply *reply, struct text_out *out);
+void mock_responses_event(const struct mock_reply *reply, int64_t i, struct text_out *out);
+void mock_responses_failed(const struct mock_reply *reply, int64_t i, struct text_out *out);
+void mock_messages_body(const struct mock_reply *reply, struct text_out *out);
+void mock_messages_event(const struct mock_reply *reply, int64_t i, struct text_out *out);
+void mock_embeddings_body(const struct mock_reply *reply, struct text_out *out);
+void mock_models_body(const struct mock_reply *reply, struct slice models, struct text_out *out);
+void mock_model_object(const struct mock_reply *reply, struct slice model, struct text_out *out);
 
 #endif

@@ -7,42 +7,42 @@
  */
 #include "lab/mock/mock_reply.h"
 
-static void put_usage(const struct mock_reply *reply, struct mock_text *out)
+static void put_usage(const struct mock_reply *reply, struct text_out *out)
 {
     struct mock_counts counts = mock_counts_of(reply);
 
     if (reply->action->usage == MOCK_USAGE_MISSING)
         return;
     if (reply->action->usage == MOCK_USAGE_NULL) {
-        mock_text_put(out, ",\"usage\":null");
+        text_out_text(out, ",\"usage\":null");
         return;
     }
-    mock_text_put(out, ",\"usage\":{\"input_tokens\":");
-    mock_text_number(out, counts.prompt);
-    mock_text_put(out, ",\"input_tokens_details\":{\"cached_tokens\":");
-    mock_text_number(out, counts.cached);
-    mock_text_put(out, "},\"output_tokens\":");
-    mock_text_number(out, counts.output);
-    mock_text_put(out, ",\"output_tokens_details\":{\"reasoning_tokens\":");
-    mock_text_number(out, counts.reasoning);
-    mock_text_put(out, "},\"total_tokens\":");
-    mock_text_number(out, counts.total);
-    mock_text_put(out, "}");
+    text_out_text(out, ",\"usage\":{\"input_tokens\":");
+    text_out_number(out, counts.prompt);
+    text_out_text(out, ",\"input_tokens_details\":{\"cached_tokens\":");
+    text_out_number(out, counts.cached);
+    text_out_text(out, "},\"output_tokens\":");
+    text_out_number(out, counts.output);
+    text_out_text(out, ",\"output_tokens_details\":{\"reasoning_tokens\":");
+    text_out_number(out, counts.reasoning);
+    text_out_text(out, "},\"total_tokens\":");
+    text_out_number(out, counts.total);
+    text_out_text(out, "}");
 }
 
-static void put_part(const struct mock_reply *reply, bool done, struct mock_text *out)
+static void put_part(const struct mock_reply *reply, bool done, struct text_out *out)
 {
-    mock_text_put(out, "{\"type\":\"output_text\",\"annotations\":[],\"logprobs\":[],\"text\":\"");
+    text_out_text(out, "{\"type\":\"output_text\",\"annotations\":[],\"logprobs\":[],\"text\":\"");
     if (done)
         mock_answer(reply, 0, out);
-    mock_text_put(out, "\"}");
+    text_out_text(out, "\"}");
 }
 
-static void put_item_id(const struct mock_reply *reply, struct mock_text *out)
+static void put_item_id(const struct mock_reply *reply, struct text_out *out)
 {
-    mock_text_put(out, "\"");
+    text_out_text(out, "\"");
     mock_id(reply, reply->tool ? "fc_" : "msg_", out);
-    mock_text_put(out, "\"");
+    text_out_text(out, "\"");
 }
 
 static const char *final_status(const struct mock_reply *reply)
@@ -50,57 +50,57 @@ static const char *final_status(const struct mock_reply *reply)
     return reply->cut ? "incomplete" : "completed";
 }
 
-static void put_item(const struct mock_reply *reply, bool done, struct mock_text *out)
+static void put_item(const struct mock_reply *reply, bool done, struct text_out *out)
 {
-    mock_text_put(out, "{\"id\":");
+    text_out_text(out, "{\"id\":");
     put_item_id(reply, out);
-    mock_text_put(out, ",\"status\":\"");
-    mock_text_put(out, done ? final_status(reply) : "in_progress");
+    text_out_text(out, ",\"status\":\"");
+    text_out_text(out, done ? final_status(reply) : "in_progress");
     if (reply->tool) {
-        mock_text_put(out, "\",\"type\":\"function_call\",\"call_id\":\"");
+        text_out_text(out, "\",\"type\":\"function_call\",\"call_id\":\"");
         mock_id(reply, "call_", out);
-        mock_text_put(out, "\",\"name\":");
-        mock_text_json(out, reply->ask->tool, strlen(reply->ask->tool));
-        mock_text_put(out, ",\"arguments\":\"");
+        text_out_text(out, "\",\"name\":");
+        text_out_json(out, slice_of(reply->ask->tool));
+        text_out_text(out, ",\"arguments\":\"");
         if (done)
             mock_answer(reply, 0, out);
-        mock_text_put(out, "\"}");
+        text_out_text(out, "\"}");
         return;
     }
-    mock_text_put(out, "\",\"type\":\"message\",\"role\":\"assistant\",\"content\":[");
+    text_out_text(out, "\",\"type\":\"message\",\"role\":\"assistant\",\"content\":[");
     if (done)
         put_part(reply, true, out);
-    mock_text_put(out, "]}");
+    text_out_text(out, "]}");
 }
 
 /* With status in_progress it has neither output nor usage. */
-static void put_response(const struct mock_reply *reply, const char *status, struct mock_text *out)
+static void put_response(const struct mock_reply *reply, const char *status, struct text_out *out)
 {
     bool done = strcmp(status, "in_progress") != 0, failed = strcmp(status, "failed") == 0;
 
-    mock_text_put(out, "{\"id\":\"");
+    text_out_text(out, "{\"id\":\"");
     mock_id(reply, "resp_", out);
-    mock_text_put(out, "\",\"object\":\"response\",\"created_at\":");
-    mock_text_number(out, MOCK_CREATED);
-    mock_text_put(out, ",\"status\":\"");
-    mock_text_put(out, status);
-    mock_text_put(out, "\",\"background\":false,\"error\":");
-    mock_text_put(out, failed ? "{\"code\":\"server_error\",\"message\":\"The server failed\"}"
+    text_out_text(out, "\",\"object\":\"response\",\"created_at\":");
+    text_out_number(out, MOCK_CREATED);
+    text_out_text(out, ",\"status\":\"");
+    text_out_text(out, status);
+    text_out_text(out, "\",\"background\":false,\"error\":");
+    text_out_text(out, failed ? "{\"code\":\"server_error\",\"message\":\"The server failed\"}"
                               : "null");
-    mock_text_put(out, ",\"incomplete_details\":");
-    mock_text_put(out,
+    text_out_text(out, ",\"incomplete_details\":");
+    text_out_text(out,
                   done && !failed && reply->cut ? "{\"reason\":\"max_output_tokens\"}" : "null");
-    mock_text_put(out, ",\"instructions\":null,\"max_output_tokens\":");
+    text_out_text(out, ",\"instructions\":null,\"max_output_tokens\":");
     if (reply->ask->max_tokens >= 0)
-        mock_text_number(out, reply->ask->max_tokens);
+        text_out_number(out, reply->ask->max_tokens);
     else
-        mock_text_put(out, "null");
-    mock_text_put(out, ",\"model\":");
+        text_out_text(out, "null");
+    text_out_text(out, ",\"model\":");
     mock_model_json(reply, out);
-    mock_text_put(out, ",\"output\":[");
+    text_out_text(out, ",\"output\":[");
     if (done && !failed)
         put_item(reply, true, out);
-    mock_text_put(out, "],\"parallel_tool_calls\":true,\"previous_response_id\":null,"
+    text_out_text(out, "],\"parallel_tool_calls\":true,\"previous_response_id\":null,"
                        "\"reasoning\":{\"effort\":null,\"summary\":null},\"store\":true,"
                        "\"temperature\":1.0,\"text\":{\"format\":{\"type\":\"text\"}},"
                        "\"tool_choice\":\"auto\",\"tools\":[],\"top_p\":1.0,"
@@ -108,99 +108,99 @@ static void put_response(const struct mock_reply *reply, const char *status, str
     if (done)
         put_usage(reply, out);
     else
-        mock_text_put(out, ",\"usage\":null");
-    mock_text_put(out, ",\"user\":null,\"metadata\":{}}");
+        text_out_text(out, ",\"usage\":null");
+    text_out_text(out, ",\"user\":null,\"metadata\":{}}");
 }
 
-void mock_responses_body(const struct mock_reply *reply, struct mock_text *out)
+void mock_responses_body(const struct mock_reply *reply, struct text_out *out)
 {
     put_response(reply, final_status(reply), out);
 }
 
 /* ---- Streamed -------------------------------------------------------------------------------- */
 
-static void begin_event(const char *name, int64_t i, struct mock_text *out)
+static void begin_event(const char *name, int64_t i, struct text_out *out)
 {
-    mock_text_put(out, "event: ");
-    mock_text_put(out, name);
-    mock_text_put(out, "\ndata: {\"type\":\"");
-    mock_text_put(out, name);
-    mock_text_put(out, "\",\"sequence_number\":");
-    mock_text_number(out, i);
+    text_out_text(out, "event: ");
+    text_out_text(out, name);
+    text_out_text(out, "\ndata: {\"type\":\"");
+    text_out_text(out, name);
+    text_out_text(out, "\",\"sequence_number\":");
+    text_out_number(out, i);
 }
 
-static void end_event(struct mock_text *out)
+static void end_event(struct text_out *out)
 {
-    mock_text_put(out, "}\n\n");
+    text_out_text(out, "}\n\n");
 }
 
 static void whole_event(const struct mock_reply *reply, const char *name, const char *status,
-                        int64_t i, struct mock_text *out)
+                        int64_t i, struct text_out *out)
 {
     begin_event(name, i, out);
-    mock_text_put(out, ",\"response\":");
+    text_out_text(out, ",\"response\":");
     put_response(reply, status, out);
     end_event(out);
 }
 
-static void item_event(const struct mock_reply *reply, bool done, int64_t i, struct mock_text *out)
+static void item_event(const struct mock_reply *reply, bool done, int64_t i, struct text_out *out)
 {
     begin_event(done ? "response.output_item.done" : "response.output_item.added", i, out);
-    mock_text_put(out, ",\"output_index\":0,\"item\":");
+    text_out_text(out, ",\"output_index\":0,\"item\":");
     put_item(reply, done, out);
     end_event(out);
 }
 
-static void put_where(const struct mock_reply *reply, struct mock_text *out)
+static void put_where(const struct mock_reply *reply, struct text_out *out)
 {
-    mock_text_put(out, ",\"item_id\":");
+    text_out_text(out, ",\"item_id\":");
     put_item_id(reply, out);
-    mock_text_put(out,
+    text_out_text(out,
                   reply->tool ? ",\"output_index\":0" : ",\"output_index\":0,\"content_index\":0");
 }
 
-static void part_event(const struct mock_reply *reply, bool done, int64_t i, struct mock_text *out)
+static void part_event(const struct mock_reply *reply, bool done, int64_t i, struct text_out *out)
 {
     begin_event(done ? "response.content_part.done" : "response.content_part.added", i, out);
     put_where(reply, out);
-    mock_text_put(out, ",\"part\":");
+    text_out_text(out, ",\"part\":");
     put_part(reply, done, out);
     end_event(out);
 }
 
 static void delta_event(const struct mock_reply *reply, int64_t piece, int64_t i,
-                        struct mock_text *out)
+                        struct text_out *out)
 {
     begin_event(reply->tool ? "response.function_call_arguments.delta"
                             : "response.output_text.delta",
                 i, out);
     put_where(reply, out);
     if (!reply->tool)
-        mock_text_put(out, ",\"logprobs\":[]");
-    mock_text_put(out, ",\"delta\":\"");
+        text_out_text(out, ",\"logprobs\":[]");
+    text_out_text(out, ",\"delta\":\"");
     mock_piece(reply, 0, piece, out);
-    mock_text_put(out, "\"");
+    text_out_text(out, "\"");
     end_event(out);
 }
 
-static void answer_event(const struct mock_reply *reply, int64_t i, struct mock_text *out)
+static void answer_event(const struct mock_reply *reply, int64_t i, struct text_out *out)
 {
     begin_event(reply->tool ? "response.function_call_arguments.done" : "response.output_text.done",
                 i, out);
     put_where(reply, out);
-    mock_text_put(out, reply->tool ? ",\"arguments\":\"" : ",\"logprobs\":[],\"text\":\"");
+    text_out_text(out, reply->tool ? ",\"arguments\":\"" : ",\"logprobs\":[],\"text\":\"");
     mock_answer(reply, 0, out);
-    mock_text_put(out, "\"");
+    text_out_text(out, "\"");
     end_event(out);
 }
 
-static void final_event(const struct mock_reply *reply, int64_t i, struct mock_text *out)
+static void final_event(const struct mock_reply *reply, int64_t i, struct text_out *out)
 {
     whole_event(reply, reply->cut ? "response.incomplete" : "response.completed",
                 final_status(reply), i, out);
 }
 
-void mock_responses_event(const struct mock_reply *reply, int64_t i, struct mock_text *out)
+void mock_responses_event(const struct mock_reply *reply, int64_t i, struct text_out *out)
 {
     int64_t piece = i - reply->before, after = piece - reply->pieces;
 
@@ -224,7 +224,7 @@ void mock_responses_event(const struct mock_reply *reply, int64_t i, struct mock
         part_event(reply, true, i, out);
 }
 
-void mock_responses_failed(const struct mock_reply *reply, int64_t i, struct mock_text *out)
+void mock_responses_failed(const struct mock_reply *reply, int64_t i, struct text_out *out)
 {
     whole_event(reply, "response.failed", "failed", i, out);
 }

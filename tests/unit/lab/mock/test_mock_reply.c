@@ -76,21 +76,21 @@ static void collect(const char *event, const char *key, char *all, size_t size)
 static void read_event(const struct mock_reply *reply, int64_t i, const char *key, char *all,
                        size_t size)
 {
-    struct mock_text event = {0};
+    struct text_out event = {0};
     const char *data;
 
     mock_reply_event(reply, i, &event);
-    mock_text_add(&event, "", 1);
+    text_out_put(&event, "", 1);
     assert_false(event.failed);
-    data = strstr(event.at, "data: ");
+    data = strstr(event.bytes, "data: ");
     assert_non_null(data);
-    assert_string_equal(event.at + event.n - 3, "\n\n");
-    assert_true(strchr(event.at, '\n') >= data || event.at[0] == 'e');
+    assert_string_equal(event.bytes + event.size - 3, "\n\n");
+    assert_true(strchr(event.bytes, '\n') >= data || event.bytes[0] == 'e');
     if (strcmp(data, "data: [DONE]\n\n") != 0)
-        expect_json(data + 6, event.n - 3 - (size_t)(data + 6 - event.at));
-    if (strstr(event.at, "response.") == NULL || strstr(event.at, ".delta\",") != NULL)
-        collect(event.at, key, all, size);
-    mock_text_fini(&event);
+        expect_json(data + 6, event.size - 3 - (size_t)(data + 6 - event.bytes));
+    if (strstr(event.bytes, "response.") == NULL || strstr(event.bytes, ".delta\",") != NULL)
+        collect(event.bytes, key, all, size);
+    text_out_fini(&event);
 }
 
 static const char *key_of(size_t path, bool tool)
@@ -111,7 +111,7 @@ static void a_stream_says_what_the_whole_says(void **state)
             struct mock_action action = usual();
             struct mock_ask ask;
             struct mock_reply reply = {0};
-            struct mock_text body = {0};
+            struct text_out body = {0};
             char streamed[2000] = "", whole[2000] = "";
 
             action.tool_call = tool == 1;
@@ -120,14 +120,14 @@ static void a_stream_says_what_the_whole_says(void **state)
                    "\"tools\":[{\"function\":{\"name\":\"f\"}}]}");
             mock_reply_init(&reply, &ask, &action);
             mock_answer(&reply, 0, &body);
-            snprintf(whole, sizeof whole, "%.*s", (int)body.n, body.at);
+            snprintf(whole, sizeof whole, "%.*s", (int)body.size, body.bytes);
             for (int64_t i = 0; i < reply.events; i++)
                 read_event(&reply, i, key_of(path, reply.tool), streamed, sizeof streamed);
             assert_string_equal(streamed, whole);
-            mock_text_clear(&body);
+            text_out_clear(&body);
             mock_reply_body(&reply, SLICE(""), &body);
-            expect_json(body.at, body.n);
-            mock_text_fini(&body);
+            expect_json(body.bytes, body.size);
+            text_out_fini(&body);
             mock_reply_fini(&reply);
         }
     }
@@ -138,18 +138,18 @@ static bool body_has(const char *path, const char *request, const struct mock_ac
 {
     struct mock_ask ask;
     struct mock_reply reply = {0};
-    struct mock_text body = {0};
+    struct text_out body = {0};
     bool has;
 
     ask_of(&ask, path, request);
     mock_reply_init(&reply, &ask, action);
     mock_reply_body(&reply, SLICE("a,b"), &body);
-    expect_json(body.at, body.n);
-    mock_text_add(&body, "", 1);
-    has = strstr(body.at, words) != NULL;
+    expect_json(body.bytes, body.size);
+    text_out_put(&body, "", 1);
+    has = strstr(body.bytes, words) != NULL;
     if (!has)
-        print_message("nothing of %s in %s\n", words, body.at);
-    mock_text_fini(&body);
+        print_message("nothing of %s in %s\n", words, body.bytes);
+    text_out_fini(&body);
     mock_reply_fini(&reply);
     return has;
 }
@@ -220,7 +220,7 @@ static void the_usage_chunk_comes_if_it_is_asked_for(void **state)
     struct mock_action action = usual();
     struct mock_ask ask;
     struct mock_reply reply = {0};
-    struct mock_text event = {0};
+    struct text_out event = {0};
 
     (void)state;
     ask_of(&ask, paths[0],
@@ -228,12 +228,12 @@ static void the_usage_chunk_comes_if_it_is_asked_for(void **state)
     mock_reply_init(&reply, &ask, &action);
     assert_int_equal(reply.events, 1 + 16 + 1 + 1 + 1);
     mock_reply_event(&reply, reply.events - 2, &event);
-    mock_text_add(&event, "", 1);
-    assert_non_null(strstr(event.at, "\"choices\":[],\"usage\":{\"prompt_tokens\":1,"));
+    text_out_put(&event, "", 1);
+    assert_non_null(strstr(event.bytes, "\"choices\":[],\"usage\":{\"prompt_tokens\":1,"));
     action.usage = MOCK_USAGE_MISSING;
     mock_reply_init(&reply, &ask, &action);
     assert_int_equal(reply.events, 1 + 16 + 1 + 1);
-    mock_text_fini(&event);
+    text_out_fini(&event);
     mock_reply_fini(&reply);
 }
 
@@ -283,23 +283,23 @@ static void errors_have_the_form_of_the_api(void **state)
 {
     struct mock_action action = usual();
     struct mock_ask ask = {.api = MOCK_OPENAI};
-    struct mock_text body = {0};
+    struct text_out body = {0};
 
     (void)state;
     mock_error_body(&ask, &action, 401, NULL, &body);
-    mock_text_add(&body, "", 1);
-    assert_string_equal(body.at, "{\"error\":{\"message\":\"The API key is not known\",\"type\":"
-                                 "\"invalid_request_error\",\"param\":null,\"code\":"
-                                 "\"invalid_api_key\"}}");
+    text_out_put(&body, "", 1);
+    assert_string_equal(body.bytes, "{\"error\":{\"message\":\"The API key is not known\",\"type\":"
+                                    "\"invalid_request_error\",\"param\":null,\"code\":"
+                                    "\"invalid_api_key\"}}");
     ask.api = MOCK_ANTHROPIC;
     action.message = "say \"no\"";
-    mock_text_clear(&body);
+    text_out_clear(&body);
     mock_error_body(&ask, &action, 529, NULL, &body);
-    mock_text_add(&body, "", 1);
-    assert_string_equal(body.at, "{\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\","
-                                 "\"message\":\"say \\\"no\\\"\"},\"request_id\":"
-                                 "\"req_0000000000000000\"}");
-    mock_text_fini(&body);
+    text_out_put(&body, "", 1);
+    assert_string_equal(body.bytes, "{\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\","
+                                    "\"message\":\"say \\\"no\\\"\"},\"request_id\":"
+                                    "\"req_0000000000000000\"}");
+    text_out_fini(&body);
 }
 
 int main(void)
