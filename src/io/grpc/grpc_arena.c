@@ -1,11 +1,12 @@
 /* grpc_arena.c - memory for one message at a time. See grpc_arena.h. */
 #include "io/grpc/grpc_arena.h"
 
+#include <assert.h>
 #include <stdalign.h>
 #include <stdlib.h>
 
 struct grpc_arena_extra {
-    struct grpc_arena_extra *next;
+    SLIST_ENTRY(grpc_arena_extra) next;
     max_align_t bytes[];
 };
 
@@ -19,8 +20,7 @@ static void *alloc_extra(struct grpc_arena *arena, size_t size)
     if (extra == NULL)
         return NULL;
     arena->extra_bytes += size;
-    extra->next = arena->extra;
-    arena->extra = extra;
+    SLIST_INSERT_HEAD(&arena->extra, extra, next);
     return extra->bytes;
 }
 
@@ -35,6 +35,7 @@ static void *arena_alloc(void *data, size_t size)
         return alloc_extra(arena, size);
     void *at = arena->block + arena->used;
     arena->used += size;
+    assert(arena->used <= arena->capacity);
     return at;
 }
 
@@ -55,13 +56,12 @@ bool grpc_arena_init(struct grpc_arena *arena, size_t capacity, size_t max)
 
 void grpc_arena_reset(struct grpc_arena *arena)
 {
-    struct grpc_arena_extra *next;
+    struct grpc_arena_extra *extra;
 
-    for (struct grpc_arena_extra *extra = arena->extra; extra != NULL; extra = next) {
-        next = extra->next;
+    while ((extra = SLIST_FIRST(&arena->extra)) != NULL) {
+        SLIST_REMOVE_HEAD(&arena->extra, next);
         free(extra);
     }
-    arena->extra = NULL;
     arena->extra_bytes = 0;
     arena->used = 0;
 }

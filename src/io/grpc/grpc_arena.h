@@ -14,6 +14,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <sys/queue.h>
 
 #include <protobuf-c/protobuf-c.h>
 
@@ -21,10 +22,10 @@ struct grpc_arena_extra;
 
 struct grpc_arena {
     ProtobufCAllocator allocator; /* alloc and free of this; its data is the arena */
-    size_t used, capacity;        /* of the block that stays */
+    size_t used, capacity;        /* bytes of `block` */
     size_t extra_bytes, max;
-    struct grpc_arena_extra *extra; /* blocks for what is larger, until the reset */
-    char *block;
+    SLIST_HEAD(, grpc_arena_extra) extra; /* blocks for what is larger, until the reset */
+    char *block;                          /* stays */
 };
 
 /* False: no memory. `capacity` stays allocated; `max` is for all together. Not to be moved. */

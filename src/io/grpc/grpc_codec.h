@@ -1,4 +1,4 @@
-/* grpc_codec.h - the words of gRPC over HTTP/2: codes, timeouts, messages, content types, paths.
+/* grpc_codec.h - the texts of gRPC over HTTP/2: codes, timeouts, messages, content types, paths.
  *
  * What the protocol says in text, read and written. Nothing here allocates or keeps anything.
  */
@@ -8,7 +8,7 @@
 #include "io/posix/clock.h"
 #include "io/text/slice.h"
 
-/* As the protocol numbers them. */
+/* Numbered by the protocol. */
 enum grpc_code {
     GRPC_OK = 0,
     GRPC_CANCELLED = 1,

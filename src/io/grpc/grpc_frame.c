@@ -7,6 +7,7 @@
  */
 #include "io/grpc/grpc_frame.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 void grpc_frames_init(struct grpc_frames *frames, size_t max)
@@ -32,11 +33,12 @@ void grpc_frames_fini(struct grpc_frames *frames)
 
 void grpc_frames_feed(struct grpc_frames *frames, struct slice piece)
 {
+    assert(frames->piece.n == 0 || frames->ended != GRPC_FRAME); /* read to its end */
     frames->piece = piece;
 }
 
-/* What the head says of its message. */
-static enum grpc_frame_state grpc_frame_look(struct grpc_frames *frames, const char *head,
+/* Reads the head of a message. */
+static enum grpc_frame_state read_frame_head(struct grpc_frames *frames, const char *head,
                                              size_t *length)
 {
     const unsigned char *byte = (const unsigned char *)head;
@@ -49,16 +51,18 @@ static enum grpc_frame_state grpc_frame_look(struct grpc_frames *frames, const c
     return frames->ended;
 }
 
-static bool grpc_frame_make_room(struct grpc_frames *frames, size_t bytes)
+static bool reserve_gathered(struct grpc_frames *frames, size_t bytes)
 {
     size_t capacity = frames->capacity;
 
+    assert(bytes <= GRPC_FRAME_HEAD + frames->max);
     while (capacity < bytes)
         capacity *= 2;
     if (capacity == frames->capacity)
         return true;
     bool inside = frames->at == frames->inside;
     size_t more = inside ? capacity : capacity - frames->capacity;
+    /* The size is chosen here and not in array.h: what it costs is counted before it is taken. */
     if (frames->left != NULL && *frames->left < more)
         return false;
     char *at = realloc(inside ? NULL : frames->at, capacity);
@@ -79,20 +83,22 @@ static void skip(struct grpc_frames *frames, size_t n)
     frames->piece.n -= n;
 }
 
-/* As much of the piece as is missing to `want` gathered bytes. */
+/* Gathers as much of the piece as is missing to `want` bytes. */
 static bool gather(struct grpc_frames *frames, size_t want)
 {
+    assert(frames->n <= want);
     size_t take = want - frames->n < frames->piece.n ? want - frames->n : frames->piece.n;
 
-    if (!grpc_frame_make_room(frames, frames->n + take))
+    if (!reserve_gathered(frames, frames->n + take))
         return false;
     memcpy(frames->at + frames->n, frames->piece.at, take);
     frames->n += take;
+    assert(frames->n <= frames->capacity && frames->n <= GRPC_FRAME_HEAD + frames->max);
     skip(frames, take);
     return true;
 }
 
-/* Goes on with one that has been begun. */
+/* Continues a message that has been begun. */
 static enum grpc_frame_state next_gathered(struct grpc_frames *frames, struct slice *message)
 {
     size_t length;
@@ -101,7 +107,7 @@ static enum grpc_frame_state next_gathered(struct grpc_frames *frames, struct sl
         return frames->ended = GRPC_FRAME_NO_MEMORY;
     if (frames->n < GRPC_FRAME_HEAD)
         return GRPC_FRAME_MORE;
-    if (grpc_frame_look(frames, frames->at, &length) != GRPC_FRAME)
+    if (read_frame_head(frames, frames->at, &length) != GRPC_FRAME)
         return frames->ended;
     if (!gather(frames, GRPC_FRAME_HEAD + length))
         return frames->ended = GRPC_FRAME_NO_MEMORY;
@@ -122,7 +128,7 @@ enum grpc_frame_state grpc_frames_next(struct grpc_frames *frames, struct slice 
         return next_gathered(frames, message);
     if (frames->piece.n == 0)
         return GRPC_FRAME_MORE;
-    if (grpc_frame_look(frames, frames->piece.at, &length) != GRPC_FRAME)
+    if (read_frame_head(frames, frames->piece.at, &length) != GRPC_FRAME)
         return frames->ended;
     if (frames->piece.n < GRPC_FRAME_HEAD + length)
         return next_gathered(frames, message);
@@ -135,7 +141,7 @@ bool grpc_frames_keep(struct grpc_frames *frames, struct slice *message)
 {
     if (message->at == frames->at + GRPC_FRAME_HEAD)
         return true;
-    if (!grpc_frame_make_room(frames, GRPC_FRAME_HEAD + message->n))
+    if (!reserve_gathered(frames, GRPC_FRAME_HEAD + message->n))
         return false;
     if (message->n > 0)
         memcpy(frames->at + GRPC_FRAME_HEAD, message->at, message->n);

@@ -30,13 +30,13 @@ enum grpc_frame_state {
 };
 
 struct grpc_frames {
-    struct slice piece; /* what has not been looked at */
+    struct slice piece; /* what has not been read of the piece */
     size_t max;         /* bytes of a message */
     size_t *left;       /* bytes that all who share it may still take; null: any; init clears it */
-    size_t n;           /* gathered, the head included */
+    size_t n;           /* bytes gathered, the head included */
     size_t capacity;
     char *at;                       /* `inside`, or memory of its own */
-    enum grpc_frame_state ended;    /* GRPC_FRAME: not */
+    enum grpc_frame_state ended;    /* why nothing more is read; GRPC_FRAME: it is */
     char inside[GRPC_FRAME_INSIDE]; /* not to be moved: `at` points here */
 };
 

@@ -9,18 +9,19 @@
 
 struct grpc_server {
     struct grpc_server_options options;
-    struct grpc_call *running, *spare;
+    LIST_HEAD(, grpc_call) running;
+    LIST_HEAD(, grpc_call) spare; /* structs to be used again */
     size_t n_spare;
     size_t left;               /* bytes that messages may still take which have not arrived whole */
-    struct grpc_call *reading; /* whose messages are being given out; null: nobody's */
-    struct grpc_arena arena;   /* of the message that is given out */
-    char *out;                 /* packed for `reading`, and not written yet */
+    struct grpc_call *reading; /* the RPC whose messages are being given out; null: none */
+    struct grpc_arena arena;   /* holds the message that is given out */
+    char *out;                 /* messages packed for `reading`, and not written yet */
     size_t out_n, out_capacity;
 };
 
 /* ---- grpc_server.c */
 
-/* Ends it as its owner does not choose: cancel(), and a status. */
+/* Ends an RPC without its owner: cancel(), and a status. */
 void grpc_fail(struct grpc_call *call, enum grpc_code code, const char *text);
 
 /* ---- grpc_cut.c */

@@ -5,13 +5,16 @@
  * whose messages are being read (`reading`) may send many times before that; what any other RPC
  * sends goes out at once.
  */
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "io/grpc/grpc_internal.h"
+#include "lib/core/array.h"
 
 enum {
-    OUT_KEPT = 64 << 10,  /* of the buffer, when it is empty */
+    OUT_MIN = 4096,       /* bytes of the buffer, at first */
+    OUT_KEPT = 64 << 10,  /* an empty buffer of more bytes is freed */
     OUT_WRITE = 16 << 10, /* more than this is not gathered */
 };
 
@@ -48,22 +51,6 @@ void grpc_flush(struct grpc_call *call)
     }
 }
 
-static char *grpc_reply_reserve(struct grpc_server *server, size_t n)
-{
-    size_t capacity = server->out_capacity > 0 ? server->out_capacity : 4096;
-
-    while (capacity - server->out_n < n)
-        capacity *= 2;
-    if (capacity != server->out_capacity) {
-        char *out = realloc(server->out, capacity);
-        if (out == NULL)
-            return NULL;
-        server->out = out;
-        server->out_capacity = capacity;
-    }
-    return server->out + server->out_n;
-}
-
 bool grpc_send(struct grpc_call *call, const ProtobufCMessage *message)
 {
     return grpc_send_within(call, message, protobuf_c_message_get_packed_size(message));
@@ -77,12 +64,15 @@ bool grpc_send_within(struct grpc_call *call, const ProtobufCMessage *message, s
         return true;
     if (server->reading != NULL && server->reading != call)
         grpc_flush(server->reading); /* what is packed is that one's */
-    char *at = most <= INT32_MAX ? grpc_reply_reserve(server, GRPC_FRAME_HEAD + most) : NULL;
-    if (at == NULL) {
+    size_t need = server->out_n + GRPC_FRAME_HEAD + most;
+    if (most > INT32_MAX ||
+        !array_reserve(&server->out, &server->out_capacity, need > OUT_MIN ? need : OUT_MIN)) {
         grpc_fail(call, GRPC_RESOURCE_EXHAUSTED, "there is no memory for an answer");
         return false;
     }
+    char *at = server->out + server->out_n;
     size_t n = protobuf_c_message_pack(message, (uint8_t *)at + GRPC_FRAME_HEAD);
+    assert(n <= most);
     grpc_frame_put_head(at, (uint32_t)n);
     server->out_n += GRPC_FRAME_HEAD + n;
     if (server->reading != call || server->out_n > OUT_WRITE)
@@ -110,7 +100,7 @@ void grpc_finish_with(struct grpc_call *call, enum grpc_code code, const char *t
                       const struct http_field *trailers, size_t n)
 {
     struct http_field fields[GRPC_TRAILERS_MAX + 2];
-    char number[HTTP_NUMBER_MAX], words[GRPC_TEXT_MAX];
+    char number[HTTP_NUMBER_MAX], message[GRPC_TEXT_MAX];
     size_t k = 0;
 
     if (call->finished)
@@ -122,11 +112,12 @@ void grpc_finish_with(struct grpc_call *call, enum grpc_code code, const char *t
     size_t digits = http_put_number(number, code);
     fields[k++] = (struct http_field){SLICE("grpc-status"), {number, digits}};
     if (text != NULL && *text != '\0') {
-        size_t size = grpc_write_message(slice_of(text), words, sizeof words);
-        fields[k++] = (struct http_field){SLICE("grpc-message"), {words, size}};
+        size_t size = grpc_write_message(slice_of(text), message, sizeof message);
+        fields[k++] = (struct http_field){SLICE("grpc-message"), {message, size}};
     }
     for (size_t i = 0; i < n && i < GRPC_TRAILERS_MAX; i++)
         fields[k++] = trailers[i];
+    assert(k <= GRPC_TRAILERS_MAX + 2);
     send_status(call, fields, k);
 }
 

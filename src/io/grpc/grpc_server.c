@@ -3,13 +3,14 @@
  *     begin: content type, path, timeout ---> the method's begin
  *     data:  frames ---> [one message: kept] [many: unpacked, message(), sent together]
  *     end:   the one message ---> message();  or end()
- *     gone:  grpc_server_cancel(), unless it was finished; lost(), if that has not got out
+ *     gone:  cancel(), unless it was finished; lost(), if the status was not delivered
  *
  * An RPC that is refused before it has a call of ours (415, UNIMPLEMENTED) has no owner: whatever
- * else comes of that exchange is not looked at. The others take a struct from a list of spare ones.
+ * else arrives on that exchange is ignored. The others take a struct from a list of spare ones.
  */
 #include "io/grpc/grpc_server.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,8 +19,8 @@
 
 enum { ARENA_BYTES = 64 << 10, ARENA_MAX = 2 << 20, SPARE_MAX = 1024 };
 
-/* Of messages that have begun and not ended, of all RPCs together: without a bound, everyone who
- * may connect could take it all, 64 KiB by 64 KiB. Small ones stand in their call. */
+/* Bytes of messages that have begun and not ended, of all RPCs together: without a bound, everyone
+ * who may connect could take all memory, 64 KiB by 64 KiB. Small ones stand in their call. */
 #define GATHERED_MAX ((size_t)64 << 20)
 
 void *grpc_context(const struct grpc_call *call)
@@ -38,10 +39,11 @@ static void deadline_came(void *arg);
 
 static struct grpc_call *take_call(struct grpc_server *server)
 {
-    struct grpc_call *call = server->spare;
+    struct grpc_call *call = LIST_FIRST(&server->spare);
 
+    assert((call == NULL) == (server->n_spare == 0));
     if (call != NULL) {
-        server->spare = call->next;
+        LIST_REMOVE(call, among);
         server->n_spare--;
     } else if ((call = malloc(sizeof *call)) == NULL) {
         return NULL;
@@ -52,11 +54,7 @@ static struct grpc_call *take_call(struct grpc_server *server)
     grpc_frames_init(&call->frames, GRPC_MESSAGE_MAX);
     call->frames.left = &server->left;
     net_timer_init(&call->timer, deadline_came, call);
-    call->next = server->running;
-    call->from = &server->running;
-    if (call->next != NULL)
-        call->next->from = &call->next;
-    server->running = call;
+    LIST_INSERT_HEAD(&server->running, call, among);
     return call;
 }
 
@@ -64,17 +62,16 @@ static void give_call(struct grpc_call *call)
 {
     struct grpc_server *server = call->server;
 
+    assert(server->reading != call);
     net_timer_stop(server->options.loop, &call->timer);
     grpc_frames_fini(&call->frames);
-    *call->from = call->next;
-    if (call->next != NULL)
-        call->next->from = call->from;
+    assert(server->left <= GATHERED_MAX);
+    LIST_REMOVE(call, among);
     if (server->n_spare >= SPARE_MAX) {
         free(call);
         return;
     }
-    call->next = server->spare;
-    server->spare = call;
+    LIST_INSERT_HEAD(&server->spare, call, among);
     server->n_spare++;
 }
 
@@ -82,9 +79,7 @@ static void give_call(struct grpc_call *call)
 
 static void grpc_server_cancel(struct grpc_call *call)
 {
-    if (call->finished)
-        return;
-    if (call->method->cancel != NULL)
+    if (!call->finished && call->method->cancel != NULL)
         call->method->cancel(call);
 }
 
@@ -140,7 +135,7 @@ static void give_message(struct grpc_call *call, struct slice bytes)
     grpc_arena_reset(&server->arena);
 }
 
-/* Of an RPC with one message, which is given out at the client's end. */
+/* An RPC with one message gets it at the client's end. */
 static void keep_first(struct grpc_call *call, struct slice message)
 {
     if (call->n_messages > 1)
@@ -159,6 +154,7 @@ void grpc_server_data(struct http_inbound *in, struct slice bytes)
 
     if (call == NULL || call->finished)
         return;
+    assert(call->in == in && call->server->reading == NULL);
     grpc_frames_feed(&call->frames, bytes);
     call->server->reading = call;
     while (!call->finished && (state = grpc_frames_next(&call->frames, &message)) == GRPC_FRAME) {
@@ -214,6 +210,7 @@ void grpc_server_gone(struct http_inbound *in, enum http_why why)
 
     if (call == NULL)
         return;
+    assert(call->in == in);
     in->owner = NULL;
     if (call->finished && why != HTTP_DONE && call->method->lost != NULL)
         call->method->lost(call);
@@ -223,7 +220,7 @@ void grpc_server_gone(struct http_inbound *in, enum http_why why)
 
 /* ---- a new one ---- */
 
-/* Without a call of ours: of HTTP, or of gRPC. */
+/* Refuses a request without a call of ours: with a status of HTTP, or of gRPC. */
 static void turn_away(struct http_inbound *in, int status)
 {
     const struct http_field fields[] = {{SLICE("accept-post"), SLICE("application/grpc")}};
@@ -234,12 +231,12 @@ static void turn_away(struct http_inbound *in, int status)
 
 static void turn_away_with(struct http_inbound *in, enum grpc_code code, const char *text)
 {
-    char number[HTTP_NUMBER_MAX], words[GRPC_TEXT_MAX];
+    char number[HTTP_NUMBER_MAX], message[GRPC_TEXT_MAX];
     size_t digits = http_put_number(number, code);
-    size_t n = grpc_write_message(slice_of(text), words, sizeof words);
+    size_t n = grpc_write_message(slice_of(text), message, sizeof message);
     const struct http_field fields[] = {{SLICE("content-type"), SLICE("application/grpc")},
                                         {SLICE("grpc-status"), {number, digits}},
-                                        {SLICE("grpc-message"), {words, n}}};
+                                        {SLICE("grpc-message"), {message, n}}};
     const struct http_head head = {.status = 200, .fields = fields, .n_fields = 3};
 
     http_inbound_send(in, &head, (struct slice){"", 0});
@@ -369,10 +366,10 @@ enum tg_err grpc_server_new(const struct grpc_server_options *options, struct gr
 
 void grpc_server_drain(struct grpc_server *server)
 {
-    struct grpc_call *next;
+    struct grpc_call *call = LIST_FIRST(&server->running), *next;
 
-    for (struct grpc_call *call = server->running; call != NULL; call = next) {
-        next = call->next;
+    for (; call != NULL; call = next) {
+        next = LIST_NEXT(call, among);
         if (!call->finished && call->method->drain != NULL)
             call->method->drain(call);
     }
@@ -380,12 +377,13 @@ void grpc_server_drain(struct grpc_server *server)
 
 void grpc_server_free(struct grpc_server *server)
 {
-    struct grpc_call *next;
+    struct grpc_call *call;
 
     if (server == NULL)
         return;
-    for (struct grpc_call *call = server->spare; call != NULL; call = next) {
-        next = call->next;
+    assert(LIST_EMPTY(&server->running) && server->left == GATHERED_MAX);
+    while ((call = LIST_FIRST(&server->spare)) != NULL) {
+        LIST_REMOVE(call, among);
         free(call);
     }
     grpc_arena_fini(&server->arena);

@@ -5,8 +5,12 @@
  *     cancel                            instead of a finish of the owner's: the client has left, or
  *                                       its deadline has come, or what it sent is no gRPC
  *
- * Framing, codec, statuses, deadlines and the words of the protocol are done below this line; what
- * an RPC means is above it. The transport is the one of net/http_server.h.
+ * Framing, codec, statuses, deadlines and headers of the protocol are done below this line; what an
+ * RPC means is above it. The transport is that of io/http/http_server.h.
+ *
+ *     grpc_server   RPCs from begin to gone       grpc_frame   messages out of bytes
+ *     grpc_reply    messages and statuses out     grpc_codec   codes, timeouts, paths
+ *     grpc_cut      strings with a zero in them   grpc_arena   memory for one message
  *
  * Messages that arrive are unpacked into an arena that is emptied when the callback returns: what
  * an owner wants to keep it copies. Messages that arrive together are answered together: what is
@@ -20,6 +24,7 @@
 #define TG_GRPC_GRPC_SERVER_H
 
 #include <protobuf-c/protobuf-c.h>
+#include <sys/queue.h>
 
 #include "io/grpc/grpc_codec.h"
 #include "io/grpc/grpc_frame.h"
@@ -28,7 +33,7 @@
 
 #define GRPC_MESSAGE_MAX ((size_t)64 << 10) /* bytes of one that arrives; beyond: an error */
 #define GRPC_STATE_BYTES 256                /* for the owner of an RPC */
-#define GRPC_TRAILERS_MAX 8                 /* of the owner's */
+#define GRPC_TRAILERS_MAX 8                 /* trailers that an owner may add */
 
 struct grpc_call;
 struct grpc_server;
@@ -43,7 +48,7 @@ struct grpc_method {
     /* Who is asking; a refusal here is seen before the message is. May be null. */
     void (*begin)(struct grpc_call *call);
     void (*message)(struct grpc_call *call, const ProtobufCMessage *message);
-    /* No more messages come. Of `many` alone; null: the RPC is finished with GRPC_OK. */
+    /* No more messages come, for `many` alone. Null: the RPC is finished with GRPC_OK. */
     void (*end)(struct grpc_call *call);
     /* grpc_has_room() was false and is true again. May be null. */
     void (*room)(struct grpc_call *call);
@@ -65,7 +70,7 @@ struct grpc_server_options {
     struct net_loop *loop;
     const struct grpc_service *const *services; /* static */
     size_t n_services;
-    void *context; /* of all calls */
+    void *context; /* for all calls: grpc_context() */
 };
 
 /* TG_ERR_MEMORY. */
@@ -91,20 +96,21 @@ void grpc_server_gone(struct http_inbound *in, enum http_why why);
 struct grpc_call {
     struct grpc_server *server;
     const struct grpc_method *method;
-    struct http_inbound *in;        /* the metadata is its head */
-    struct grpc_call *next, **from; /* among all that run; `next` also of those that are spare */
-    tg_ms deadline;                 /* what the client said; 0: nothing */
-    struct net_timer timer;         /* of that */
-    bool replied;                   /* the head has gone out */
+    struct http_inbound *in;     /* the metadata is its head */
+    LIST_ENTRY(grpc_call) among; /* all that run, or all that are spare */
+    tg_ms deadline;              /* by the client's grpc-timeout; 0: none */
+    struct net_timer timer;      /* fires at the deadline */
+    bool replied;                /* the head has gone out */
     bool finished;
-    bool stuck;         /* output is above its high mark */
-    bool held;          /* the owner wants no more messages for now */
-    size_t n_messages;  /* that have arrived */
-    struct slice first; /* of an RPC with one: in `frames` until the client's end */
-    const char *cut;    /* in message(): a field whose text has a zero byte in it, and so ends too
+    bool stuck;        /* output is above its high mark */
+    bool held;         /* the owner wants no more messages for now */
+    size_t n_messages; /* messages that have arrived */
+    struct slice
+        first;       /* the only message of an RPC with one: in `frames` until the client's end */
+    const char *cut; /* in message(): a field whose text has a zero byte in it, and so ends too
                            early; null: there is none */
     struct grpc_frames frames;
-    _Alignas(16) char state[GRPC_STATE_BYTES]; /* of the owner; zero at begin() */
+    _Alignas(16) char state[GRPC_STATE_BYTES]; /* free for the owner; zero at begin() */
 };
 
 void *grpc_context(const struct grpc_call *call);
@@ -127,7 +133,7 @@ bool grpc_send(struct grpc_call *call, const ProtobufCMessage *message);
  * first, which takes as long as packing it. */
 bool grpc_send_within(struct grpc_call *call, const ProtobufCMessage *message, size_t most);
 
-/* The last word. `text` is for people, null or "" for none. */
+/* Ends the RPC. `text` is for people, null or "" for none. */
 void grpc_finish(struct grpc_call *call, enum grpc_code code, const char *text);
 
 /* The same with more trailers; those beyond GRPC_TRAILERS_MAX are left out. */
