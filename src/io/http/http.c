@@ -1,6 +1,10 @@
 /* http.c - what a message is: comparing, looking up, collecting fields. See http.h. */
 #include "io/http/http.h"
 
+#include <assert.h>
+
+#include "io/text/text_out.h"
+
 static char lower(char c)
 {
     return (char)(c >= 'A' && c <= 'Z' ? c | 0x20 : c);
@@ -161,18 +165,14 @@ void http_fields_drop(struct http_fields *fields, struct slice name)
 
 size_t http_put_number(char text[HTTP_NUMBER_MAX], int64_t number)
 {
-    uint64_t left = number < 0 ? 0 - (uint64_t)number : (uint64_t)number;
-    char digits[HTTP_NUMBER_MAX];
-    size_t at = sizeof digits;
+    char digits[TEXT_DIGITS_MAX];
+    size_t sign = number < 0;
+    size_t n = text_digits(number < 0 ? 0 - (uint64_t)number : (uint64_t)number, digits);
 
-    do {
-        digits[--at] = (char)('0' + left % 10);
-        left /= 10;
-    } while (left > 0);
-    if (number < 0)
-        digits[--at] = '-';
-    memcpy(text, digits + at, sizeof digits - at);
-    return sizeof digits - at;
+    assert(sign + n <= HTTP_NUMBER_MAX);
+    *text = '-';
+    memcpy(text + sign, digits, n);
+    return sign + n;
 }
 
 const char *http_status_text(int status)

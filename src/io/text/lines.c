@@ -6,6 +6,7 @@
  */
 #include "io/text/lines.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -52,23 +53,19 @@ static bool lines_grow(struct lines *lines)
     return true;
 }
 
-/* Moves the cut line to the front, so that the rest of it can follow. */
-static void lines_make_room(struct lines *lines)
-{
-    if (lines->begin == 0)
-        return;
-    memmove(lines->buffer, lines->buffer + lines->begin, lines->end - lines->begin);
-    lines->end -= lines->begin;
-    lines->searched -= lines->begin;
-    lines->begin = 0;
-}
-
 /* Reads some more. LINES_LINE stands for success. */
 static enum lines_result lines_fill(struct lines *lines)
 {
     ssize_t n;
 
-    lines_make_room(lines);
+    assert(lines->begin <= lines->searched && lines->searched <= lines->end);
+    assert(lines->end <= lines->capacity);
+    if (lines->begin > 0) { /* the cut line goes to the front, so that the rest of it can follow */
+        memmove(lines->buffer, lines->buffer + lines->begin, lines->end - lines->begin);
+        lines->end -= lines->begin;
+        lines->searched -= lines->begin;
+        lines->begin = 0;
+    }
     if (lines->end > LINES_BYTES_MAX)
         return LINES_TOO_LONG;
     if (lines->end == lines->capacity && !lines_grow(lines))
@@ -102,6 +99,7 @@ enum lines_result lines_next(struct lines *lines, struct line *line)
         return LINES_END;
 
     size_t stop = newline != NULL ? (size_t)(newline - lines->buffer) : lines->end;
+    assert(lines->begin <= stop && stop <= lines->end);
     if (stop - lines->begin > LINES_BYTES_MAX)
         return LINES_TOO_LONG;
     line->text = lines->buffer + lines->begin;

@@ -22,10 +22,10 @@ struct lines {
     int fd;          /* the caller's */
     char *buffer;    /* JSON_PADDING bytes longer than its capacity */
     size_t capacity; /* bytes */
-    size_t begin;    /* of what was read from fd and not given yet */
-    size_t end;
+    size_t begin;    /* where the bytes begin that were read from fd and not given yet */
+    size_t end;      /* where they end */
     size_t searched; /* before here is no end of line */
-    uint64_t number; /* of the line given last, from 1 */
+    uint64_t number; /* the number of the line given last, from 1 */
     bool at_end;     /* fd has no more */
 };
 
