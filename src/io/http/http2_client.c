@@ -61,7 +61,7 @@ static void take_waiting(struct http_conn_pool *pool, struct out_queue *taken)
     TAILQ_INIT(taken);
     TAILQ_CONCAT(taken, &pool->waiting, in_queue);
     TAILQ_FOREACH(exchange, taken, in_queue)
-    exchange->queue = taken;
+        exchange->queue = taken;
 }
 
 static size_t room_on(const struct http2_upstream *upstream)
@@ -145,8 +145,8 @@ static bool is_settling(const struct http_conn_pool *pool)
     const struct http2_upstream *upstream;
 
     LIST_FOREACH(upstream, &pool->upstreams, in_pool)
-    if (!upstream->settled && !upstream->going && !upstream->link.failed)
-        return true;
+        if (!upstream->settled && !upstream->going && !upstream->link.failed)
+            return true;
     return false;
 }
 
@@ -160,8 +160,8 @@ static void http2_dial_failed(struct out_conn *conn, enum http_why why, const ch
     pool->dialling = NULL;
     out_conn_end(conn);
     LIST_FOREACH(upstream, &pool->upstreams, in_pool)
-    if (!upstream->going)
-        return;
+        if (!upstream->going)
+            return;
     fail_waiting(pool, why, text);
 }
 
@@ -221,8 +221,7 @@ static struct http2_call *unfinished(const struct http2_upstream *upstream)
 {
     struct http2_flow *flow;
 
-    LIST_FOREACH(flow, &upstream->link.flows, in_link)
-    {
+    LIST_FOREACH(flow, &upstream->link.flows, in_link) {
         struct http2_call *call = http2_call_of(flow);
 
         if (call->exchange == NULL || call->exchange->failing || !flow->in_ended)
@@ -250,7 +249,7 @@ static void upstream_end(struct http2_upstream *upstream, enum http_why why, con
         snprintf(client->text, sizeof client->text, "%s", text);
     http2_link_fini(&upstream->link);
     LIST_FOREACH(flow, &upstream->link.flows, in_link)
-    flow->open = false;
+        flow->open = false;
     while ((call = unfinished(upstream)) != NULL) {
         if (call->exchange != NULL)
             out_fail(call->exchange, why, client->text);

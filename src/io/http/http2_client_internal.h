@@ -1,4 +1,4 @@
-/* http2_client_internal.h - connections of HTTP/2 that go out: what connections and exchanges share. */
+/* http2_client_internal.h - connections of HTTP/2 that go out, and exchanges on them. */
 #ifndef TG_HTTP_HTTP2_CLIENT_INTERNAL_H
 #define TG_HTTP_HTTP2_CLIENT_INTERNAL_H
 

@@ -1,4 +1,4 @@
-/* http2_server_internal.h - connections of HTTP/2 that came in: what connection and exchanges share. */
+/* http2_server_internal.h - connections of HTTP/2 that came in, and exchanges on them. */
 #ifndef TG_HTTP_HTTP2_SERVER_INTERNAL_H
 #define TG_HTTP_HTTP2_SERVER_INTERNAL_H
 

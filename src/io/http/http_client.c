@@ -85,8 +85,8 @@ static struct http_conn_pool *pool_of(struct http_client *client, struct http_or
     struct http_conn_pool *pool;
 
     SLIST_FOREACH(pool, &client->pools, next)
-    if (pool->origin == origin)
-        return pool;
+        if (pool->origin == origin)
+            return pool;
     drop_unused_pools(client);
     pool = calloc(1, sizeof *pool);
     if (pool == NULL)

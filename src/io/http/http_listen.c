@@ -99,8 +99,8 @@ static struct http1_conn *oldest_without_exchange(const struct http_listener *li
     struct http1_conn *found = NULL, *conn;
 
     LIST_FOREACH(conn, &listener->conns, in_listener)
-    if (conn->phase != HTTP1_BUSY && conn->http2 == NULL)
-        found = conn; /* new ones are put in front */
+        if (conn->phase != HTTP1_BUSY && conn->http2 == NULL)
+            found = conn; /* new ones are put in front */
     return found;
 }
 

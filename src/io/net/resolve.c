@@ -175,8 +175,8 @@ static struct resolve_name *find_name(struct resolver *resolver, const char *hos
     size_t n = strlen(host) + 1;
 
     SLIST_FOREACH(name, &resolver->names, next)
-    if (name->port == port && strcmp(name->host, host) == 0)
-        return name;
+        if (name->port == port && strcmp(name->host, host) == 0)
+            return name;
     drop_unused_names(resolver);
     name = calloc(1, sizeof *name + n);
     if (name == NULL)

@@ -57,7 +57,9 @@ static inline void scene_fini(struct scene *scene)
 /* The attacker's connection, which came last; null: it has ended. */
 static inline struct http2_server *bad_server(struct scene *scene)
 {
-    return scene->kit.listener->n_conns == 2 ? LIST_FIRST(&scene->kit.listener->conns)->http2 : NULL;
+    const struct http_listener *listener = scene->kit.listener;
+
+    return listener->n_conns == 2 ? LIST_FIRST(&listener->conns)->http2 : NULL;
 }
 
 #endif
