@@ -1,5 +1,5 @@
 /* admin_body.c - reading bodies of the admin API. See admin_body.h. */
-#include "server/admin/admin_body.h"
+#include "server/admin/admin_body_internal.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -116,7 +116,7 @@ static bool take_text(struct admin_call *call, const struct admin_member *member
     return true;
 }
 
-/* As it is written: a double has lost what it was. */
+/* The number as it is written: a double has lost its exact digits. */
 static bool take_number(struct admin_call *call, const struct json_value *value,
                         struct admin_value *to)
 {

@@ -25,7 +25,7 @@ struct watch;
 struct admin_options {
     struct net_loop *loop;
     struct gateway *gateway;
-    struct log *log;         /* of changes; null: none is written */
+    struct log *log;         /* where changes are logged; null: nowhere */
     struct metrics *metrics; /* null: no tenants in a snapshot */
     struct watch *watch;     /* null: no denials are told */
     const char *config_path; /* what is read again; borrowed */
@@ -70,7 +70,7 @@ struct admin_call {
     struct http_inbound *in;
     const struct admin_route *route;
     struct slice query;                /* after the `?` */
-    char names[2][ADMIN_NAME_MAX + 1]; /* of the path, decoded */
+    char names[2][ADMIN_NAME_MAX + 1]; /* the names in the path, decoded */
     char *body;                        /* followed by JSON_PADDING bytes */
     size_t body_n;
     struct admin_change *change; /* null: none is under way */

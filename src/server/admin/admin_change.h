@@ -22,7 +22,7 @@
 #include "server/runtime/admin_extras.h"
 #include "server/tenancy/virtual_key.h"
 
-#define ADMIN_CHANGES_MAX 32 /* that wait */
+#define ADMIN_CHANGES_MAX 32 /* changes that may wait at a time */
 
 enum admin_change_kind {
     ADMIN_PUT_TENANT,
@@ -42,15 +42,15 @@ struct admin_change {
 
     /* What is to be done. */
     enum admin_change_kind kind;
-    char tenant[ADMIN_NAME_MAX + 1]; /* of a top-up also "": everyone's */
-    char name[ADMIN_NAME_MAX + 1];   /* of a key */
-    char *text;                      /* of a tenant */
+    char tenant[ADMIN_NAME_MAX + 1]; /* whom it changes; for a top-up, "" means everyone */
+    char name[ADMIN_NAME_MAX + 1];   /* the name of the virtual key */
+    char *text;                      /* the tenant's definition, as YAML or JSON text */
     size_t bytes;
-    char secret[VIRTUAL_KEY_BYTES + 1]; /* of a new key: said once, then wiped */
+    char secret[VIRTUAL_KEY_BYTES + 1]; /* a new key's secret: shown once, then wiped */
     uint8_t sha256[VIRTUAL_KEY_HASH];
     tg_ms not_after;
     struct ledger_admin_topup topup;
-    char tz[128]; /* of the top-up; "": not given */
+    char tz[128]; /* the top-up's time zone; "": not given */
 
     /* On the way. */
     tg_ms now;
@@ -64,7 +64,7 @@ struct admin_change {
     int status; /* 0: nothing yet */
     const char *code;
     char message[1024];
-    struct config_problems problems;  /* of status 400 */
+    struct config_problems problems;  /* what is wrong, if the status is 400 */
     struct json_writer reply;         /* while it is undone */
     char extra[ADMIN_EXTRA_NAME_MAX]; /* what stands in problems */
 };

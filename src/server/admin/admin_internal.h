@@ -28,7 +28,8 @@ void admin_keys_drop(struct admin_call *call);
 void admin_topups_list(struct admin_call *call);
 void admin_topups_make(struct admin_call *call);
 void admin_topups_drop(struct admin_call *call);
-void admin_topups_list_all(struct admin_call *call); /* of everyone's budgets, as is */
+void admin_topups_list_all(
+    struct admin_call *call); /* the top-ups of everyone's budgets; so does the next */
 void admin_topups_drop_all(struct admin_call *call);
 void admin_keys_reset(struct admin_call *call);
 void admin_keys_reset_one(struct admin_call *call);

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "server/admin/admin_body.h"
+#include "server/admin/admin_body_internal.h"
 #include "server/admin/admin_change.h"
 #include "server/admin/admin_internal.h"
 #include "server/config/config_values.h"

@@ -19,7 +19,7 @@ struct admin_route {
     const char *path;   /* "/api/v1/tenants/{tenant}": a name in braces is one segment */
     bool body;          /* JSON is wanted */
     void (*run)(struct admin_call *call);
-    int statuses[ADMIN_STATUSES_MAX]; /* that it may answer, besides 405; ended by 0 */
+    int statuses[ADMIN_STATUSES_MAX]; /* the statuses it may answer with, besides 405; ended by 0 */
 };
 
 extern const struct admin_route admin_routes[];

@@ -25,7 +25,7 @@ TG_MUST_CHECK enum tg_err admin_new(const struct admin_options *options, struct 
 /* The listener has been freed. Waits for a change that is under way. */
 void admin_free(struct admin *admin);
 
-/* Of the listener; its context is the struct admin. */
+/* The listener's operations; their context is the struct admin. */
 extern const struct http_server_ops admin_server_ops;
 
 #endif

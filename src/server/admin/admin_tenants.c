@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "server/admin/admin_body.h"
+#include "server/admin/admin_body_internal.h"
 #include "server/admin/admin_change.h"
 #include "server/admin/admin_internal.h"
 #include "server/admin/admin_query.h"
@@ -231,8 +231,8 @@ void admin_tenants_get(struct admin_call *call)
 
 /* ---- changing ---- */
 
-/* That of a file is told without reading all of it again; the change itself looks again, since the
- * file may have changed. */
+/* A tenant that a file defines is refused without reading all files again; the change itself
+ * checks again, since the file may have changed. */
 static bool in_file(struct admin_call *call)
 {
     const struct config *config = &admin_generation(call->admin)->config;

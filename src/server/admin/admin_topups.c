@@ -8,7 +8,7 @@
  */
 #include <string.h>
 
-#include "server/admin/admin_body.h"
+#include "server/admin/admin_body_internal.h"
 #include "server/admin/admin_change.h"
 #include "server/admin/admin_internal.h"
 #include "server/config/config_values.h"
@@ -72,7 +72,7 @@ static bool read_per(const char *text, enum tg_per *per)
     return false;
 }
 
-/* Of everyone too: the path then names nobody. */
+/* This serves everyone's budgets, too: the path then names nobody. */
 void admin_topups_make(struct admin_call *call)
 {
     static const struct admin_member members[] = {

@@ -16,8 +16,8 @@ struct admin_watcher {
     struct http_inbound *in;
     watch_place place;
     uint64_t lost;   /* not told yet */
-    uint64_t missed; /* of those that are only counted: how many it knows of */
-    uint64_t number; /* of the next event */
+    uint64_t missed; /* how many of the dropped events this watcher has been told of */
+    uint64_t number; /* the sequence number of the next event */
     tg_ms wrote_at;
     uint64_t generation;         /* in which its token was good */
     bool over;                   /* it is good no more */
@@ -68,7 +68,7 @@ static bool admin_watch_has_room(const struct admin_watcher *watcher)
     return http_inbound_queued(watcher->in) < ADMIN_WATCH_OUT_MAX;
 }
 
-static void admin_watch_look(struct admin_watcher *watcher, const struct watch *watch)
+static void admin_watch_poll(struct admin_watcher *watcher, const struct watch *watch)
 {
     struct watch_entry entry;
     uint64_t missed = watch_missed(watch);
@@ -113,7 +113,7 @@ void admin_watchers_turn(struct admin_watchers *watchers)
     for (struct admin_watcher *at = watchers->first; at != NULL; at = next) {
         next = at->next; /* it may be its last turn */
         if (is_granted(at))
-            admin_watch_look(at, watch);
+            admin_watch_poll(at, watch);
     }
     if (watchers->n > 0)
         net_timer_set(watchers->admin->options.loop, &watchers->timer, ADMIN_WATCH_EVERY);

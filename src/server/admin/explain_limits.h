@@ -4,7 +4,7 @@
 
 #include "server/admin/explain.h"
 
-#define EXPLAIN_UNKNOWN (-1.0) /* of numbers: it cannot be said */
+#define EXPLAIN_UNKNOWN (-1.0) /* stands for a number that is not known */
 
 struct explain_limit {
     const char *stage, *scope, *unit;

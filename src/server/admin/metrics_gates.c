@@ -18,38 +18,38 @@ struct gate_view {
     struct tg_law_metrics law;
 };
 
-static struct expose_labels of_gate(const struct gate_view *look)
+static struct expose_labels of_gate(const struct gate_view *view)
 {
-    return (struct expose_labels){{{"gate", look->name}}};
+    return (struct expose_labels){{{"gate", view->name}}};
 }
 
 /* ---- by gate ---- */
 
-static int64_t limit_of(const struct gate_view *look)
+static int64_t limit_of(const struct gate_view *view)
 {
-    return look->stats.limit;
+    return view->stats.limit;
 }
 
-static int64_t in_flight_of(const struct gate_view *look)
+static int64_t in_flight_of(const struct gate_view *view)
 {
-    return look->stats.in_flight;
+    return view->stats.in_flight;
 }
 
-static int64_t admitted_of(const struct gate_view *look)
+static int64_t admitted_of(const struct gate_view *view)
 {
-    return (int64_t)look->stats.admitted;
+    return (int64_t)view->stats.admitted;
 }
 
-static int64_t expired_of(const struct gate_view *look)
+static int64_t expired_of(const struct gate_view *view)
 {
-    return (int64_t)look->stats.expired;
+    return (int64_t)view->stats.expired;
 }
 
-static void write_numbers(struct exposition *text, const struct gate_view looks[GATES])
+static void write_numbers(struct exposition *text, const struct gate_view views[GATES])
 {
     static const struct {
         const char *name, *type, *help;
-        int64_t (*value)(const struct gate_view *look);
+        int64_t (*value)(const struct gate_view *view);
     } metrics[] = {
         {"tollgate_concurrency_limit", "gauge", "Calls that may run at once.", limit_of},
         {"tollgate_concurrency_in_flight", "gauge", "Calls that run.", in_flight_of},
@@ -61,26 +61,26 @@ static void write_numbers(struct exposition *text, const struct gate_view looks[
     for (size_t m = 0; m < sizeof metrics / sizeof metrics[0]; m++) {
         expose_begin(text, metrics[m].name, metrics[m].type, metrics[m].help);
         for (int i = 0; i < GATES; i++) {
-            struct expose_labels labels = of_gate(&looks[i]);
-            expose_line(text, &labels, metrics[m].value(&looks[i]));
+            struct expose_labels labels = of_gate(&views[i]);
+            expose_line(text, &labels, metrics[m].value(&views[i]));
         }
     }
 }
 
-/* Of laws that move between two bounds: to tell a limit that cannot fall any more. */
-static void write_minimum(struct exposition *text, const struct gate_view looks[GATES])
+/* The bounds of laws that move between two, to recognise a limit that cannot fall any further. */
+static void write_minimum(struct exposition *text, const struct gate_view views[GATES])
 {
     expose_begin(text, "tollgate_concurrency_limit_min", "gauge",
                  "Below which the law of a gate will not go.");
     for (int i = 0; i < GATES; i++) {
-        const struct tg_law_metrics *law = &looks[i].law;
-        struct expose_labels labels = of_gate(&looks[i]);
+        const struct tg_law_metrics *law = &views[i].law;
+        struct expose_labels labels = of_gate(&views[i]);
         if (law->law != TG_LAW_NONE && law->law != TG_LAW_FIXED && law->min < law->max)
             expose_line(text, &labels, law->min);
     }
 }
 
-static void write_queues(struct exposition *text, const struct gate_view looks[GATES])
+static void write_queues(struct exposition *text, const struct gate_view views[GATES])
 {
     expose_begin(text, "tollgate_concurrency_queued", "gauge",
                  "Calls that wait for others to end.");
@@ -89,29 +89,29 @@ static void write_queues(struct exposition *text, const struct gate_view looks[G
             expose_line(
                 text,
                 &(struct expose_labels){
-                    {{"gate", looks[i].name}, {"priority", tg_priority_name((enum tg_priority)p)}}},
-                looks[i].stats.queued[p]);
+                    {{"gate", views[i].name}, {"priority", tg_priority_name((enum tg_priority)p)}}},
+                views[i].stats.queued[p]);
     expose_begin(text, "tollgate_would_deny_total", "counter",
                  "Calls that a stage in shadow would have refused.");
     for (int i = 0; i < GATES; i++)
         for (int r = TG_REASON_NONE + 1; r < TG_REASON_COUNT; r++)
             expose_line(text,
-                        &(struct expose_labels){{{"gate", looks[i].name},
+                        &(struct expose_labels){{{"gate", views[i].name},
                                                  {"reason", tg_reason_name((enum tg_reason)r)}}},
-                        (int64_t)looks[i].stats.would_deny[r]);
+                        (int64_t)views[i].stats.would_deny[r]);
 }
 
 /* ---- of both ---- */
 
 /* Where concurrency is off there are no slots, and leases are what runs. */
-static int64_t running(const struct gate_view *look)
+static int64_t running(const struct gate_view *view)
 {
-    return look->stats.limit >= TG_NUMBER_MAX ? look->stats.leases : look->stats.in_flight;
+    return view->stats.limit >= TG_NUMBER_MAX ? view->stats.leases : view->stats.in_flight;
 }
 
-static void write_admission(struct exposition *text, const struct gate_view looks[GATES])
+static void write_admission(struct exposition *text, const struct gate_view views[GATES])
 {
-    const struct gate_view *models = &looks[0], *protect = &looks[1];
+    const struct gate_view *models = &views[0], *protect = &views[1];
     bool known = !isnan(models->stats.memory_used);
 
     expose_single(text, "admission_in_flight", "gauge", "Requests that were admitted and run.",
@@ -163,10 +163,10 @@ static void consider(void *context, const char *name)
 
 /* The gates know peers by their hash: names come from the configuration and from what was seen. */
 static void write_peers(struct exposition *text, struct gateway *gateway,
-                        const struct generation *generation, const struct gate_view looks[GATES])
+                        const struct generation *generation, const struct gate_view views[GATES])
 {
     struct top_peers top = {.gateway = gateway};
-    bool any = looks[0].stats.peer_calls + looks[1].stats.peer_calls > 0;
+    bool any = views[0].stats.peer_calls + views[1].stats.peer_calls > 0;
 
     for (size_t i = 0; any && i < generation->config.n_tenants; i++)
         consider(&top, generation->config.tenants[i].name);
@@ -182,15 +182,15 @@ void metrics_write_gates(struct exposition *text, struct gateway *gateway,
                          const struct generation *generation)
 {
     struct tg_gate *const gates[GATES] = {gateway->gate, gateway->protect_gate};
-    struct gate_view looks[GATES] = {{.name = "models"}, {.name = "protect"}};
+    struct gate_view views[GATES] = {{.name = "models"}, {.name = "protect"}};
 
     for (int i = 0; i < GATES; i++) {
-        tg_gate_get_stats(gates[i], &looks[i].stats);
-        tg_gate_get_law(gates[i], &looks[i].law);
+        tg_gate_get_stats(gates[i], &views[i].stats);
+        tg_gate_get_law(gates[i], &views[i].law);
     }
-    write_admission(text, looks);
-    write_peers(text, gateway, generation, looks);
-    write_numbers(text, looks);
-    write_minimum(text, looks);
-    write_queues(text, looks);
+    write_admission(text, views);
+    write_peers(text, gateway, generation, views);
+    write_numbers(text, views);
+    write_minimum(text, views);
+    write_queues(text, views);
 }

@@ -102,8 +102,8 @@ struct key_view {
 };
 
 /* Looks at up to `room` keys, and says how many there are. */
-static size_t look_at_keys(const struct generation *generation, tg_ms now, struct key_view *looks,
-                           size_t room)
+static size_t view_keys(const struct generation *generation, tg_ms now, struct key_view *views,
+                        size_t room)
 {
     struct tg_key_metrics keys[64];
     size_t all = 0, n, from;
@@ -113,16 +113,16 @@ static size_t look_at_keys(const struct generation *generation, tg_ms now, struc
         for (from = 0; (n = tg_pool_get_keys(route->pool, now, from, keys, 64)) > 0; from += n)
             for (size_t i = 0; i < n; i++, all++)
                 if (all < room)
-                    looks[all] = (struct key_view){route, keys[i]};
+                    views[all] = (struct key_view){route, keys[i]};
     }
     return all;
 }
 
-static struct expose_labels of_key(const struct key_view *look, const char *name, const char *value)
+static struct expose_labels of_key(const struct key_view *view, const char *name, const char *value)
 {
-    return (struct expose_labels){{{"provider", look->route->provider->config->name},
-                                   {"model", look->route->config->name},
-                                   {"key", look->key.name},
+    return (struct expose_labels){{{"provider", view->route->provider->config->name},
+                                   {"model", view->route->config->name},
+                                   {"key", view->key.name},
                                    {name, value}}};
 }
 
@@ -139,14 +139,14 @@ static int state_of(const struct tg_key_metrics *key)
     return key->cool_down_until > 0;
 }
 
-static void write_states(struct exposition *text, const struct key_view *looks, size_t n)
+static void write_states(struct exposition *text, const struct key_view *views, size_t n)
 {
     expose_begin(text, "tollgate_key_state", "gauge",
                  "1 for the state that a provider's key is in.");
     for (size_t i = 0; i < n; i++)
         for (int s = 0; s < STATES; s++) {
-            struct expose_labels labels = of_key(&looks[i], "state", states[s]);
-            expose_line(text, &labels, state_of(&looks[i].key) == s);
+            struct expose_labels labels = of_key(&views[i], "state", states[s]);
+            expose_line(text, &labels, state_of(&views[i].key) == s);
         }
 }
 
@@ -155,16 +155,16 @@ static int64_t seconds_until(tg_ms at, tg_ms now)
     return at > now ? (at - now + 999) / 1000 : 0;
 }
 
-static void write_cooldowns(struct exposition *text, const struct key_view *looks, size_t n,
+static void write_cooldowns(struct exposition *text, const struct key_view *views, size_t n,
                             tg_ms now)
 {
     expose_begin(text, "tollgate_key_cooldown_seconds", "gauge",
                  "How long a key still rests: after a 429, or because its breaker is open.");
     for (size_t i = 0; i < n; i++) {
-        struct expose_labels limited = of_key(&looks[i], "kind", "limited");
-        struct expose_labels breaker = of_key(&looks[i], "kind", "breaker");
-        expose_line(text, &limited, seconds_until(looks[i].key.cool_down_until, now));
-        expose_line(text, &breaker, seconds_until(looks[i].key.failure_cool_down, now));
+        struct expose_labels limited = of_key(&views[i], "kind", "limited");
+        struct expose_labels breaker = of_key(&views[i], "kind", "breaker");
+        expose_line(text, &limited, seconds_until(views[i].key.cool_down_until, now));
+        expose_line(text, &breaker, seconds_until(views[i].key.failure_cool_down, now));
     }
 }
 
@@ -203,7 +203,7 @@ static int64_t breaker_of(const struct tg_key_metrics *key)
     return key->breaker != TG_BREAKER_CLOSED;
 }
 
-static void write_numbers(struct exposition *text, const struct key_view *looks, size_t n)
+static void write_numbers(struct exposition *text, const struct key_view *views, size_t n)
 {
     static const struct {
         const char *name, *help;
@@ -222,8 +222,8 @@ static void write_numbers(struct exposition *text, const struct key_view *looks,
     for (size_t m = 0; m < sizeof metrics / sizeof metrics[0]; m++) {
         expose_begin(text, metrics[m].name, "gauge", metrics[m].help);
         for (size_t i = 0; i < n; i++) {
-            struct expose_labels labels = of_key(&looks[i], NULL, NULL);
-            int64_t value = metrics[m].value(&looks[i].key);
+            struct expose_labels labels = of_key(&views[i], NULL, NULL);
+            int64_t value = metrics[m].value(&views[i].key);
             if (value >= 0)
                 expose_line(text, &labels, value);
         }
@@ -234,19 +234,19 @@ void metrics_write_keys(struct exposition *text, struct gateway *gateway,
                         const struct generation *generation, tg_ms now,
                         struct metrics_left_out *left_out)
 {
-    struct key_view *looks = calloc(METRICS_KEYS_MAX, sizeof *looks);
+    struct key_view *views = calloc(METRICS_KEYS_MAX, sizeof *views);
 
-    if (looks == NULL) {
+    if (views == NULL) {
         text->out.failed = true;
         return;
     }
     pthread_mutex_lock(&gateway->ring_changes);
-    size_t all = look_at_keys(generation, now, looks, METRICS_KEYS_MAX);
+    size_t all = view_keys(generation, now, views, METRICS_KEYS_MAX);
     size_t n = all < METRICS_KEYS_MAX ? all : METRICS_KEYS_MAX;
-    write_states(text, looks, n);
-    write_cooldowns(text, looks, n, now);
-    write_numbers(text, looks, n);
+    write_states(text, views, n);
+    write_cooldowns(text, views, n, now);
+    write_numbers(text, views, n);
     pthread_mutex_unlock(&gateway->ring_changes);
     left_out->keys = all - n;
-    free(looks);
+    free(views);
 }

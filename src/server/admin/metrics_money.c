@@ -13,13 +13,13 @@
 
 struct budget_view {
     const char *tenant; /* null: everyone */
-    double ratio;       /* of the one that is used most */
+    double ratio;       /* used to granted, of the budget that is used most */
     size_t n;
     struct tg_budget_metrics budgets[TG_BUDGETS_MAX];
 };
 
 struct budget_views {
-    size_t n, accounts; /* that are kept, and that have budgets */
+    size_t n, accounts; /* accounts kept here, and accounts that have budgets */
     struct budget_view list[1 + METRICS_BUDGETS_MAX];
 };
 
@@ -30,51 +30,51 @@ static double ratio_of(const struct tg_budget_metrics *budget)
     return budget->amount > 0 ? used / (double)budget->amount : 1;
 }
 
-static void look_at_account(struct gateway *gateway, const char *tenant, size_t hint, tg_ms now,
-                            struct budget_view *look)
+static void view_account(struct gateway *gateway, const char *tenant, size_t hint, tg_ms now,
+                         struct budget_view *view)
 {
     tg_account account = spending_account(gateway->spending, tenant, hint);
 
-    *look = (struct budget_view){.tenant = tenant};
-    look->n = tg_bank_get_budgets(spending_bank(gateway->spending), account, now, look->budgets);
-    for (size_t i = 0; i < look->n; i++)
-        if (ratio_of(&look->budgets[i]) > look->ratio)
-            look->ratio = ratio_of(&look->budgets[i]);
+    *view = (struct budget_view){.tenant = tenant};
+    view->n = tg_bank_get_budgets(spending_bank(gateway->spending), account, now, view->budgets);
+    for (size_t i = 0; i < view->n; i++)
+        if (ratio_of(&view->budgets[i]) > view->ratio)
+            view->ratio = ratio_of(&view->budgets[i]);
 }
 
 /* The place of the least used one, tenants only. */
-static size_t least_used(const struct budget_views *looks)
+static size_t least_used(const struct budget_views *views)
 {
     size_t least = 1;
 
-    for (size_t i = 2; i < looks->n; i++)
-        if (looks->list[i].ratio < looks->list[least].ratio)
+    for (size_t i = 2; i < views->n; i++)
+        if (views->list[i].ratio < views->list[least].ratio)
             least = i;
     return least;
 }
 
-static void look_at_budgets(struct gateway *gateway, const struct generation *generation, tg_ms now,
-                            struct budget_views *looks)
+static void view_budgets(struct gateway *gateway, const struct generation *generation, tg_ms now,
+                         struct budget_views *views)
 {
-    struct budget_view look;
+    struct budget_view view;
     size_t least = 0;
 
-    look_at_account(gateway, NULL, SPENDING_TOP, now, &looks->list[0]);
-    looks->n = 1;
+    view_account(gateway, NULL, SPENDING_TOP, now, &views->list[0]);
+    views->n = 1;
     for (size_t i = 0; i < generation->config.n_tenants; i++) {
         const struct config_tenant *tenant = &generation->config.tenants[i];
         if (tenant->n_budgets == 0)
             continue;
-        looks->accounts++;
-        look_at_account(gateway, tenant->name, i, now, &look);
-        if (looks->n <= METRICS_BUDGETS_MAX)
-            looks->list[looks->n++] = look;
-        else if (look.ratio > looks->list[least].ratio)
-            looks->list[least] = look;
+        views->accounts++;
+        view_account(gateway, tenant->name, i, now, &view);
+        if (views->n <= METRICS_BUDGETS_MAX)
+            views->list[views->n++] = view;
+        else if (view.ratio > views->list[least].ratio)
+            views->list[least] = view;
         else
             continue;
-        if (looks->n > METRICS_BUDGETS_MAX)
-            least = least_used(looks);
+        if (views->n > METRICS_BUDGETS_MAX)
+            least = least_used(views);
     }
 }
 
@@ -83,11 +83,11 @@ static void look_at_budgets(struct gateway *gateway, const struct generation *ge
 enum budget_number { BUDGET_LIMIT, BUDGET_USED, BUDGET_RESERVED, BUDGET_RATIO };
 
 static void write_budget(struct exposition *text, enum budget_number number,
-                         const struct budget_view *look, size_t i)
+                         const struct budget_view *view, size_t i)
 {
-    const struct tg_budget_metrics *budget = &look->budgets[i];
+    const struct tg_budget_metrics *budget = &view->budgets[i];
     char place[24];
-    struct expose_labels labels = {{{"tenant", look->tenant},
+    struct expose_labels labels = {{{"tenant", view->tenant},
                                     {"per", tg_per_name(budget->per)},
                                     {"budget", place},
                                     {"mode", budget->mode == TG_SHADOW ? "shadow" : NULL}}};
@@ -101,7 +101,7 @@ static void write_budget(struct exposition *text, enum budget_number number,
         expose_line(text, &labels, number == BUDGET_USED ? budget->settled : budget->outstanding);
 }
 
-static void write_budgets(struct exposition *text, const struct budget_views *looks)
+static void write_budgets(struct exposition *text, const struct budget_views *views)
 {
     static const struct {
         const char *name, *help;
@@ -117,9 +117,9 @@ static void write_budgets(struct exposition *text, const struct budget_views *lo
 
     for (size_t m = 0; m < sizeof metrics / sizeof metrics[0]; m++) {
         expose_begin(text, metrics[m].name, "gauge", metrics[m].help);
-        for (size_t i = 0; i < looks->n; i++)
-            for (size_t b = 0; b < looks->list[i].n; b++)
-                write_budget(text, metrics[m].number, &looks->list[i], b);
+        for (size_t i = 0; i < views->n; i++)
+            for (size_t b = 0; b < views->list[i].n; b++)
+                write_budget(text, metrics[m].number, &views->list[i], b);
     }
 }
 
@@ -167,16 +167,16 @@ void metrics_write_money(struct exposition *text, struct gateway *gateway,
                          const struct generation *generation, tg_ms now,
                          struct metrics_left_out *left_out)
 {
-    struct budget_views *looks = calloc(1, sizeof *looks);
+    struct budget_views *views = calloc(1, sizeof *views);
 
-    if (looks == NULL) {
+    if (views == NULL) {
         text->out.failed = true;
         return;
     }
-    look_at_budgets(gateway, generation, now, looks);
-    write_budgets(text, looks);
-    left_out->budgets = looks->accounts - (looks->n - 1);
-    free(looks);
+    view_budgets(gateway, generation, now, views);
+    write_budgets(text, views);
+    left_out->budgets = views->accounts - (views->n - 1);
+    free(views);
     write_bank(text, gateway);
     write_ledger(text, gateway, now);
 }

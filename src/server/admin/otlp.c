@@ -32,8 +32,8 @@ struct otlp {
     struct log *log;
     struct net_timer timer;
     struct http_outbound *out; /* null: none is under way */
-    int status;                /* of the reply */
-    int tries;                 /* that the batch has had; 0: there is no batch */
+    int status;                /* the status of the collector's reply */
+    int tries;                 /* attempts to send the batch; 0: there is no batch */
     bool away;                 /* the last one was not taken, and that has been told */
     char instance[TRACE_INSTANCE_MAX];
     char target[1024];

@@ -24,7 +24,7 @@ struct otlp_options {
     struct http_client *client;
     const struct config_url *endpoint; /* without a path: /v1/traces */
     struct trace *trace;               /* borrowed, as the others */
-    struct log *log;                   /* that it is gone, that it is back; null: nowhere */
+    struct log *log; /* where it is said that the collector is away or back; null: nowhere */
 };
 
 /* `problem` says what is wrong: a certificate store, or no memory. */

@@ -125,7 +125,7 @@ static void write_count(struct json_writer *out, const char *key, const atomic_u
     admin_write_number(out, key, (int64_t)atomic_load_explicit(count, memory_order_relaxed));
 }
 
-/* Of this moment: the sample that rates are made of may be a second old. */
+/* The values of this moment: the sample that rates are made of may be a second old. */
 static void write_counters(struct json_writer *out, const struct snapshot_memory *memory)
 {
     const struct gateway_counts *counts = &memory->of.gateway->counts;

@@ -31,12 +31,12 @@ struct route_view {
     struct tg_gate_stats stats;
 };
 
-static int64_t busy(const struct route_view *look)
+static int64_t busy(const struct route_view *view)
 {
-    int64_t sum = look->stats.in_flight;
+    int64_t sum = view->stats.in_flight;
 
     for (int p = 0; p < TG_PRIORITY_COUNT; p++)
-        sum += look->stats.queued[p];
+        sum += view->stats.queued[p];
     return sum;
 }
 
@@ -51,43 +51,43 @@ static int busiest_first(const void *a, const void *b)
 
 struct pool_view {
     size_t keys, ready, timed;
-    double latency_ms; /* of all that have one, together */
+    double latency_ms; /* sum of the latencies of all keys that have one */
 };
 
-static void look_at_pool(struct tg_pool *pool, tg_ms now, struct pool_view *look)
+static void view_pool(struct tg_pool *pool, tg_ms now, struct pool_view *view)
 {
     struct tg_key_metrics keys[KEYS_AT_ONCE];
     size_t n;
 
-    *look = (struct pool_view){0};
-    while (pool != NULL && (n = tg_pool_get_keys(pool, now, look->keys, keys, KEYS_AT_ONCE)) > 0) {
+    *view = (struct pool_view){0};
+    while (pool != NULL && (n = tg_pool_get_keys(pool, now, view->keys, keys, KEYS_AT_ONCE)) > 0) {
         for (size_t i = 0; i < n; i++) {
-            look->ready += strcmp(snapshot_key_status(&keys[i]), "ready") == 0;
-            look->timed += keys[i].latency_ms > 0;
-            look->latency_ms += keys[i].latency_ms;
+            view->ready += strcmp(snapshot_key_status(&keys[i]), "ready") == 0;
+            view->timed += keys[i].latency_ms > 0;
+            view->latency_ms += keys[i].latency_ms;
         }
-        look->keys += n;
+        view->keys += n;
     }
 }
 
-static void write_route(struct json_writer *out, const struct route_view *look, tg_ms now)
+static void write_route(struct json_writer *out, const struct route_view *view, tg_ms now)
 {
-    const struct route *route = look->route;
+    const struct route *route = view->route;
     double hold_s = atomic_load_explicit(&route->hold_s, memory_order_relaxed);
     struct tg_law_metrics law;
     struct pool_view pool;
 
     tg_gate_get_law(route->slots->gate, &law);
-    look_at_pool(route->pool, now, &pool);
+    view_pool(route->pool, now, &pool);
     json_write_object(out);
     admin_write_text(out, "model", route->config->name);
     admin_write_text(out, "provider", route->provider->config->name);
     admin_write_text(out, "law", tg_law_name(law.law));
     admin_write_text(out, "mode",
                      route->config->concurrency.mode == CONFIG_SHADOW ? "shadow" : "enforce");
-    admin_write_unless(out, "limit", look->stats.limit, TG_NUMBER_MAX);
-    admin_write_number(out, "in_flight", look->stats.in_flight);
-    snapshot_write_queued(out, &look->stats);
+    admin_write_unless(out, "limit", view->stats.limit, TG_NUMBER_MAX);
+    admin_write_number(out, "in_flight", view->stats.in_flight);
+    snapshot_write_queued(out, &view->stats);
     if (pool.timed > 0)
         admin_write_real(out, "first_byte_ms", pool.latency_ms / (double)pool.timed);
     else
@@ -104,24 +104,24 @@ static void write_route(struct json_writer *out, const struct route_view *look, 
 
 void snapshot_write_routes(struct json_writer *out, const struct generation *generation, tg_ms now)
 {
-    struct route_view *looks = calloc(generation->config.n_models + 2, sizeof *looks);
+    struct route_view *views = calloc(generation->config.n_models + 2, sizeof *views);
     const struct route *route;
     size_t n = 0;
 
-    for (; looks != NULL && (route = snapshot_route(generation, n)) != NULL; n++) {
-        looks[n].route = route;
-        looks[n].number = n;
-        tg_gate_get_stats(route->slots->gate, &looks[n].stats);
+    for (; views != NULL && (route = snapshot_route(generation, n)) != NULL; n++) {
+        views[n].route = route;
+        views[n].number = n;
+        tg_gate_get_stats(route->slots->gate, &views[n].stats);
     }
     if (n > 1)
-        qsort(looks, n, sizeof *looks, busiest_first);
+        qsort(views, n, sizeof *views, busiest_first);
     json_write_key(out, "routes");
     json_write_array(out);
     for (size_t i = 0; i < n && i < SNAPSHOT_ROUTES_MAX; i++)
-        write_route(out, &looks[i], now);
+        write_route(out, &views[i], now);
     json_write_array_end(out);
     admin_write_flag(out, "routes_truncated", n > SNAPSHOT_ROUTES_MAX);
-    free(looks);
+    free(views);
 }
 
 /* ---- keys ---- */
@@ -229,20 +229,20 @@ static double ratio_of(const struct tg_budget_metrics *budget)
     return budget->amount > 0 ? used / (double)budget->amount : 1;
 }
 
-static void keep_budget(struct budget_list *all, const struct budget_view *look)
+static void keep_budget(struct budget_list *all, const struct budget_view *view)
 {
     size_t at = all->n;
 
     all->seen++;
-    if (all->n == SNAPSHOT_BUDGETS_MAX && look->ratio <= all->list[at - 1].ratio)
+    if (all->n == SNAPSHOT_BUDGETS_MAX && view->ratio <= all->list[at - 1].ratio)
         return;
     if (all->n < SNAPSHOT_BUDGETS_MAX)
         all->n++;
     else
         at--;
-    for (; at > 0 && all->list[at - 1].ratio < look->ratio; at--)
+    for (; at > 0 && all->list[at - 1].ratio < view->ratio; at--)
         all->list[at] = all->list[at - 1];
-    all->list[at] = *look;
+    all->list[at] = *view;
 }
 
 void snapshot_write_budget(struct json_writer *out, const char *tenant,
@@ -316,18 +316,18 @@ static int most_first(const void *a, const void *b)
 }
 
 /* Names are the metrics' own: the same pointer is the same tenant. */
-static struct tenant_view snapshot_lists_look_at(const struct metrics_tenant *now,
-                                                 const struct snapshot_counts *before)
+static struct tenant_view view_tenant(const struct metrics_tenant *now,
+                                      const struct snapshot_counts *before)
 {
-    struct tenant_view look = {now, now->requests, now->refused};
+    struct tenant_view view = {now, now->requests, now->refused};
 
     for (size_t i = 0; i < before->n_tenants; i++)
         if (before->tenants[i].name == now->name) {
-            look.requests -= before->tenants[i].requests;
-            look.refused -= before->tenants[i].refused;
+            view.requests -= before->tenants[i].requests;
+            view.refused -= before->tenants[i].refused;
             break;
         }
-    return look;
+    return view;
 }
 
 void snapshot_write_tenants(struct json_writer *out, const struct snapshot_memory *memory)
@@ -335,25 +335,25 @@ void snapshot_write_tenants(struct json_writer *out, const struct snapshot_memor
     const struct snapshot_counts *now = &memory->counts[memory->newest];
     const struct snapshot_counts *before = &memory->counts[1 - memory->newest];
     double seconds = now->at > before->at ? (double)(now->at - before->at) / 1000 : 1;
-    struct tenant_view *looks = calloc(now->n_tenants + 1, sizeof *looks);
+    struct tenant_view *views = calloc(now->n_tenants + 1, sizeof *views);
     size_t n = 0;
 
-    for (size_t i = 0; looks != NULL && i < now->n_tenants; i++)
+    for (size_t i = 0; views != NULL && i < now->n_tenants; i++)
         if (*now->tenants[i].name != '\0')
-            looks[n++] = snapshot_lists_look_at(&now->tenants[i], before);
+            views[n++] = view_tenant(&now->tenants[i], before);
     if (n > 1)
-        qsort(looks, n, sizeof *looks, most_first);
+        qsort(views, n, sizeof *views, most_first);
     json_write_key(out, "tenants");
     json_write_array(out);
     for (size_t i = 0; i < n && i < SNAPSHOT_TENANTS_MAX; i++) {
         json_write_object(out);
-        admin_write_text(out, "name", looks[i].now->name);
-        admin_write_number(out, "calls", (int64_t)looks[i].now->requests);
-        admin_write_number(out, "refused", (int64_t)looks[i].now->refused);
-        admin_write_real(out, "calls_per_s", (double)looks[i].requests / seconds);
-        admin_write_real(out, "refused_per_s", (double)looks[i].refused / seconds);
+        admin_write_text(out, "name", views[i].now->name);
+        admin_write_number(out, "calls", (int64_t)views[i].now->requests);
+        admin_write_number(out, "refused", (int64_t)views[i].now->refused);
+        admin_write_real(out, "calls_per_s", (double)views[i].requests / seconds);
+        admin_write_real(out, "refused_per_s", (double)views[i].refused / seconds);
         json_write_object_end(out);
     }
     json_write_array_end(out);
-    free(looks);
+    free(views);
 }

@@ -24,8 +24,7 @@ void state_log_fini(struct state_log *state_log)
 /* ---- Laws and the ledger -------------------------------------------------------------------- */
 
 /* The limit now; where it is not what it was, that is said. */
-static int64_t state_log_look_at(struct tg_gate *gate, const char *name, int64_t before,
-                                 struct log *log)
+static int64_t log_law(struct tg_gate *gate, const char *name, int64_t before, struct log *log)
 {
     struct tg_law_metrics law;
 
@@ -59,8 +58,8 @@ static bool state_log_begin(struct state_log *state_log, const struct generation
     return true;
 }
 
-static void look_at_laws(struct state_log *state_log, struct gateway *gateway,
-                         const struct generation *generation)
+static void log_laws(struct state_log *state_log, struct gateway *gateway,
+                     const struct generation *generation)
 {
     struct log *log = gateway->log;
     char name[512];
@@ -68,17 +67,15 @@ static void look_at_laws(struct state_log *state_log, struct gateway *gateway,
     if (!log_is_on(log, LOG_DEBUG) ||
         (state_log->generation != generation->number && !state_log_begin(state_log, generation)))
         return;
-    state_log->protect =
-        state_log_look_at(gateway->protect_gate, "protect", state_log->protect, log);
+    state_log->protect = log_law(gateway->protect_gate, "protect", state_log->protect, log);
     for (size_t i = 0; i < state_log->n; i++) {
         const struct route *route = &generation->routes[i];
         snprintf(name, sizeof name, "%s/%s", route->provider->config->name, route->config->name);
-        state_log->limits[i] =
-            state_log_look_at(route->slots->gate, name, state_log->limits[i], log);
+        state_log->limits[i] = log_law(route->slots->gate, name, state_log->limits[i], log);
     }
 }
 
-static void look_at_ledger(struct state_log *state_log, struct gateway *gateway)
+static void log_ledger(struct state_log *state_log, struct gateway *gateway)
 {
     static const char *const NAMES[] = {"well", "late", "full"};
     struct ledger_state state;
@@ -99,8 +96,8 @@ static void look_at_ledger(struct state_log *state_log, struct gateway *gateway)
 }
 
 /* One line when it goes and one when it is back, however many connections there are. */
-static void look_at_store(struct state_log *state_log, struct gateway *gateway,
-                          const struct config_store *config)
+static void log_remote(struct state_log *state_log, struct gateway *gateway,
+                       const struct config_store *config)
 {
     enum remote_health now = remote_health_of(gateway->remote);
     bool lost = now == REMOTE_DOWN && atomic_load(&gateway->remote->met);
@@ -131,9 +128,9 @@ void state_log_update(struct state_log *state_log, struct gateway *gateway,
 {
     if (gateway->log == NULL)
         return;
-    look_at_laws(state_log, gateway, generation);
+    log_laws(state_log, gateway, generation);
     if (gateway->ledger != NULL)
-        look_at_ledger(state_log, gateway);
+        log_ledger(state_log, gateway);
     if (gateway->remote != NULL)
-        look_at_store(state_log, gateway, &generation->config.store);
+        log_remote(state_log, gateway, &generation->config.store);
 }

@@ -19,7 +19,7 @@ struct state_log {
     int store_views;     /* while it has not been there yet: connecting takes a moment */
     uint64_t generation; /* whose routes `limits` has; 0: none */
     int64_t protect;     /* the limit of protected routes */
-    int64_t *limits;     /* of the routes, in the order of the configuration */
+    int64_t *limits;     /* each route's limit, in the order of the configuration */
     size_t n;
 };
 

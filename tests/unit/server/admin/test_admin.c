@@ -602,7 +602,7 @@ static void a_watcher_that_sees_nothing_is_kept_alive(void **state)
     admin_exchange_gone(&watching);
 }
 
-/* As after a reload. */
+/* The state after a reload. */
 static void a_watcher_whose_token_is_replaced_sees_no_more(void **state)
 {
     struct admin_exchange watching;

@@ -48,7 +48,7 @@ static int close_kit(void **state)
     return 0;
 }
 
-static void look(const char *target)
+static void take_snapshot(const char *target)
 {
     if (admin_kit_ask(&kit, "GET", target, NULL) != 200)
         fail_msg("%s", kit.exchange.body);
@@ -76,7 +76,7 @@ static void counters_are_of_now_and_rates_of_the_last_second(void **state)
     atomic_store(&counts->refused[REPLY_KEYS_COOLING], 3);
     snapshot_sample(&kit.admin->memory, kit.generation, now + 2000);
     atomic_store(&counts->calls, 151);
-    look("/api/v1/snapshot");
+    take_snapshot("/api/v1/snapshot");
     said("\"counters\":{\"calls\":151,\"admitted\":0,\"refused\":12,"
          "\"refused_by_reason\":{\"rate\":8,\"no_key\":4}");
     said("\"rates\":{\"calls\":25,\"admitted\":0,\"refused\":6,"
@@ -93,27 +93,27 @@ static void keys_show_what_is_in_their_way(void **state)
     char text[128];
     (void)state;
 
-    look("/api/v1/snapshot");
+    take_snapshot("/api/v1/snapshot");
     said("\"name\":\"k1\",\"group\":null,\"status\":\"ready\"");
     tg_key_call_init(&call);
     call.tokens = 40;
     tg_pool_acquire(pool, &call, now, &answer);
     assert_int_not_equal(answer.lease, 0);
-    look("/api/v1/snapshot");
+    take_snapshot("/api/v1/snapshot");
     said("\"rpm\":{\"limit\":10,\"used\":1},\"tpm\":{\"limit\":1000,\"used\":40},\"in_flight\":1,"
          "\"tokens_in_flight\":40");
     tg_key_report_init(&report);
     report.outcome = TG_KEY_LIMITED;
     report.cool_until = now + 40000;
     tg_keyring_release(kit.gateway->ring, answer.lease, now, &report);
-    look("/api/v1/snapshot");
+    take_snapshot("/api/v1/snapshot");
     snprintf(text, sizeof text, "\"status\":\"cooling\",\"state\":\"healthy\","
                                 "\"cooldown_until\":%lld",
              (long long)now + 40000);
     said(text);
     said("\"keys\":1,\"keys_ready\":0");
     admin_kit_ask(&kit, "POST", "/api/v1/keys/k1/reset", NULL);
-    look("/api/v1/snapshot");
+    take_snapshot("/api/v1/snapshot");
     said("\"keys\":1,\"keys_ready\":1");
     assert_false(admin_kit_said(&kit, "cooling"));
 }
@@ -128,7 +128,7 @@ static void budgets_that_are_used_most_come_first(void **state)
     assert_int_equal(spending_reserve(kit.gateway->spending, &call, clock_now_ms(&kit.clock),
                                       &ticket, &answer),
                      TG_OK);
-    look("/api/v1/snapshot");
+    take_snapshot("/api/v1/snapshot");
     said("\"budgets\":[{\"tenant\":null,\"per\":\"month\"");
     const char *team = strstr(kit.exchange.body, "{\"tenant\":\"team\",\"per\":\"day\"");
     const char *house = strstr(kit.exchange.body, "{\"tenant\":\"house\",\"per\":\"total\"");
@@ -154,7 +154,7 @@ static void denials_are_there_the_newest_first(void **state)
         watch_text(entry.axis, sizeof entry.axis, i == 2 ? SLICE("") : SLICE("cost"));
         watch_put(kit.watch, &entry);
     }
-    look("/api/v1/snapshot");
+    take_snapshot("/api/v1/snapshot");
     said("\"denials\":[{\"at\":2,\"id\":\"req_");
     said("\"tenant\":null,\"model\":null,\"reason\":\"cost\",\"axis\":null,"
          "\"retry_after_ms\":null,\"text\":\"\"},{\"at\":1,");
@@ -174,22 +174,22 @@ static void with_many_tenants_it_stays_bounded(void **state)
     admin_kit_write(&kit, yaml);
     free(yaml);
     assert_int_equal(admin_kit_ask(&kit, "POST", "/api/v1/reload", NULL), 200);
-    look("/api/v1/snapshot");
+    take_snapshot("/api/v1/snapshot");
     said("\"budgets_truncated\":true");
     said("\"tenants_total\":3000");
     assert_true(kit.exchange.body_n < 100000);
     snprintf(target, sizeof target, "/api/v1/tenants?limit=1000&after=t%d", MANY);
-    look(target);
+    take_snapshot(target);
     said("\"next\":");
 }
 
 static void the_last_reload_is_told(void **state)
 {
     (void)state;
-    look("/api/v1/snapshot");
+    take_snapshot("/api/v1/snapshot");
     said("\"last_reload\":null");
     kit.gateway->last_reload = (struct last_reload){.at = 7, .why = "SIGHUP", .errors = 2};
-    look("/api/v1/snapshot");
+    take_snapshot("/api/v1/snapshot");
     said("\"last_reload\":{\"at\":7,\"ok\":false,\"why\":\"SIGHUP\",\"errors\":2}");
 }
 
@@ -236,7 +236,7 @@ static void every_limit_is_told_in_the_order_it_is_asked(void **state)
     };
     (void)state;
 
-    look("/api/v1/explain?tenant=team&model=fast&user=bob");
+    take_snapshot("/api/v1/explain?tenant=team&model=fast&user=bob");
     in_order(words, COUNT_OF(words));
     said("t.yaml:18\"");
 }
@@ -251,11 +251,11 @@ static void the_first_that_refuses_is_named_and_shadow_does_not_count(void **sta
     (void)state;
 
     /* The cost is more than there ever is, but in shadow. */
-    look("/api/v1/explain?tenant=team&model=small&tokens=600");
+    take_snapshot("/api/v1/explain?tenant=team&model=small&tokens=600");
     said("\"admitted\":true");
     said("\"mode\":\"shadow\",\"unit\":\"tokens\",\"limit\":500,\"remaining\":500,\"reset_at\":");
     said("\"retry_after_ms\":null,\"refuses\":true");
-    look("/api/v1/explain?tenant=team&model=large");
+    take_snapshot("/api/v1/explain?tenant=team&model=large");
     said("\"admitted\":false,\"refused_by\":2");
     tg_call_init(&call);
     assert_int_equal(scopes_fill(kit.generation->scopes, &who, room, &call, NULL), TG_OK);
@@ -263,11 +263,11 @@ static void the_first_that_refuses_is_named_and_shadow_does_not_count(void **sta
         assert_int_equal(tg_store_take(kit.gateway->store, &call.debit, clock_now_ms(&kit.clock),
                                        &decision, NULL),
                          TG_OK);
-    look("/api/v1/explain?tenant=team&model=small");
+    take_snapshot("/api/v1/explain?tenant=team&model=small");
     said("\"admitted\":false,\"refused_by\":5");
     said("\"limit\":2,\"remaining\":0");
     /* A look changes nothing: what is left stays. */
-    look("/api/v1/explain?tenant=team&model=small");
+    take_snapshot("/api/v1/explain?tenant=team&model=small");
     said("\"what\":\"limits[0]: gcra, 9 in 1d, burst 9\",\"source\":");
     said("\"limit\":9,\"remaining\":7");
 }
@@ -275,10 +275,10 @@ static void the_first_that_refuses_is_named_and_shadow_does_not_count(void **sta
 static void money_and_keys_bind_too(void **state)
 {
     (void)state;
-    look("/api/v1/explain?tenant=team&model=small&user=bob&micro_usd=1000001");
+    take_snapshot("/api/v1/explain?tenant=team&model=small&user=bob&micro_usd=1000001");
     said("\"admitted\":false");
     said("\"name\":\"bob\",\"what\":\"1 USD per day, UTC\"");
-    look("/api/v1/explain?tenant=team&model=small&tokens=1001");
+    take_snapshot("/api/v1/explain?tenant=team&model=small&tokens=1001");
     said("\"unit\":\"keys\",\"limit\":1,\"remaining\":0");
     said("\"admitted\":false");
 }
@@ -327,11 +327,11 @@ static void a_model_that_is_not_listed_is_one_that_may_be_asked_for(void **state
                           "    limits: [{models: [\"new-1\"], rpm: 4}]\n");
     if (admin_kit_ask(&kit, "POST", "/api/v1/reload", NULL) != 200)
         fail_msg("%s", kit.exchange.body);
-    look("/api/v1/explain?tenant=team&model=new-1");
+    take_snapshot("/api/v1/explain?tenant=team&model=new-1");
     said("\"model\":\"new-1\"");
     said("\"admitted\":true");
     said("limits[0]: gcra, 4 in 1m");
-    look("/api/v1/explain?tenant=team&model=old");
+    take_snapshot("/api/v1/explain?tenant=team&model=old");
     said("\"admitted\":false");
     assert_false(admin_kit_said(&kit, "limits[0]"));
 }

@@ -1,4 +1,4 @@
-/* admin_body.h - bodies of the admin API: small JSON objects whose members are all known.
+/* admin_body_internal.h - bodies of the admin API: small JSON objects whose members are all known.
  *
  * Private to admin_*.c.
  *
@@ -7,8 +7,8 @@
  *     if (!admin_body_read(call, members, 2, values))
  *         return;                                        it has been answered: 400 with the place
  */
-#ifndef TG_ADMIN_ADMIN_BODY_H
-#define TG_ADMIN_ADMIN_BODY_H
+#ifndef TG_ADMIN_ADMIN_BODY_INTERNAL_H
+#define TG_ADMIN_ADMIN_BODY_INTERNAL_H
 
 #include "io/text/json_write.h"
 #include "server/admin/admin_call.h"
