@@ -50,7 +50,7 @@ static enum tg_err take_store_answer(struct admission_run *run, tg_ms now, enum 
 }
 
 /* Where the answer of a gate leads. */
-static enum admission_state state_of(enum tg_err err, const struct tg_answer *answer)
+static enum admission_state state_of_answer(enum tg_err err, const struct tg_answer *answer)
 {
     if (err)
         return ADMISSION_FAILED;
@@ -88,7 +88,7 @@ static enum admission_state follow(struct admission_run *run, tg_ms now, enum tg
     struct tg_axes axes;
     struct tg_release release;
 
-    enter(run, state_of(err, answer), err, answer);
+    enter(run, state_of_answer(err, answer), err, answer);
     if (run->state == ADMISSION_WAITING && run->ops->wait != NULL) {
         err = run->ops->wait(run, run->deadline);
         if (err) {
@@ -99,7 +99,7 @@ static enum admission_state follow(struct admission_run *run, tg_ms now, enum tg
         }
     } else if (run->state == ADMISSION_ASKING && run->ops->ask(run, now, &err, &axes)) {
         err = take_store_answer(run, now, err, &axes, answer);
-        enter(run, state_of(err, answer), err, answer);
+        enter(run, state_of_answer(err, answer), err, answer);
         assert(run->state != ADMISSION_WAITING && run->state != ADMISSION_ASKING);
     }
     return run->state;
@@ -173,7 +173,7 @@ enum admission_state admission_run_step(struct admission_run *run,
     case ADMISSION_STORE_ANSWER:
         assert(run->state == ADMISSION_ASKING);
         err = take_store_answer(run, now, event->outcome, event->axes, answer);
-        enter(run, state_of(err, answer), err, answer);
+        enter(run, state_of_answer(err, answer), err, answer);
         return run->state;
     case ADMISSION_END:
         end(run, now, event->release);

@@ -61,7 +61,7 @@ struct admit {
 struct admit_worker {
     LIST_HEAD(, admit_pending) accounts; /* questions whose leases were charged at its port */
     LIST_HEAD(, admit_pending) spare;    /* structs of questions that have ended */
-    struct rpc_admission_worker *rpc;    /* of Admission by gRPC; null: listen.grpc is not set */
+    struct rpc_admission_worker *rpc;    /* for gRPC; null: listen.grpc is not set */
 };
 
 /* ---- admit_lease.c: the ids of leases ---- */

@@ -175,8 +175,8 @@ const char *remote_kind_name(enum remote_kind what);
 /* Where the units of a claim are counted in this process, besides Redis. */
 enum { CLAIM_IN_STORE = 1, CLAIM_IN_RECENT = 2 };
 
-/* A claim: the rate and cost units of one call, which its gate leaves to us. It stands in the
- * call's storage, zeroed at first.
+/* A claim: the rate and cost units of one call, which its gate leaves to us; asked for and ended by
+ * the call's admission run (admission_run.h). It stands in the call's storage, zeroed at first.
  *
  *                                 yes
  *     IDLE --- take ---> ASKING ----------------------------> CHARGED
@@ -213,11 +213,6 @@ struct remote_claim {
     struct remote_blocks_charge charge;   /* CHARGED: what a settlement has to know */
     unsigned counted;                     /* CLAIM_IN_STORE, CLAIM_IN_RECENT: also counted here */
     tg_ms counted_at;                     /* when it was counted, or decided, here */
-
-    /* Only if a gate waits for it: */
-    struct tg_gate *gate;
-    tg_lease lease;
-    void (*answered)(struct remote_claim *claim, enum tg_err err, const struct tg_answer *answer);
 };
 
 /* Asks. True: it is decided, `err` and `axes` say how. False: decided() comes from the loop. */
@@ -231,15 +226,6 @@ static inline bool remote_is_asking(const struct remote_claim *claim)
 {
     return claim->state == CLAIM_ASKING;
 }
-
-/* The same for a call whose gate has answered TG_NEEDS_STORE, in `answer`: continues with the
- * gate's decision. True: `err` and `answer` are that; false: answered() comes from the loop. */
-bool remote_take_for_gate(struct remote_port *port, struct remote_claim *claim,
-                          const struct remote_terms *terms, struct tg_gate *gate,
-                          const struct tg_call *call,
-                          void (*answered)(struct remote_claim *claim, enum tg_err err,
-                                           const struct tg_answer *answer),
-                          enum tg_err *err, struct tg_answer *answer);
 
 /* Ends the claim in whatever state, any number of times: what is in flight is cancelled, and
  * refunded if it was a yes. `actual` replaces the cost of what was charged; negative: the estimate

@@ -278,62 +278,11 @@ bool remote_take(struct remote_port *port, struct remote_claim *claim,
     return true;
 }
 
-/* ---- for a gate ---- */
-
-/* Tells the gate. A lease that has ended meanwhile leaves nothing charged. */
-static enum tg_err claim_tell_gate(struct remote_claim *claim, enum tg_err outcome,
-                                   const struct tg_axes *axes, struct tg_answer *answer)
-{
-    enum tg_err err = tg_gate_store_answered(claim->gate, claim->lease, outcome, axes,
-                                             net_loop_now(claim->port->loop), answer);
-
-    if (err != TG_OK)
-        remote_claim_refund(claim);
-    return err;
-}
-
-static void claim_tell_gate_later(struct remote_claim *claim, enum tg_err outcome,
-                                  const struct tg_axes *axes)
-{
-    struct tg_answer answer;
-    enum tg_err err = claim_tell_gate(claim, outcome, axes, &answer);
-
-    claim->answered(claim, err, &answer);
-}
-
-bool remote_take_for_gate(struct remote_port *port, struct remote_claim *claim,
-                          const struct remote_terms *terms, struct tg_gate *gate,
-                          const struct tg_call *call,
-                          void (*answered)(struct remote_claim *claim, enum tg_err err,
-                                           const struct tg_answer *answer),
-                          enum tg_err *err, struct tg_answer *answer)
-{
-    tg_lease lease = answer->lease;
-    struct tg_axes axes;
-    enum tg_err outcome;
-    bool now =
-        remote_take(port, claim, terms, &call->debit, claim_tell_gate_later, &outcome, &axes);
-
-    claim->gate = gate;
-    claim->lease = lease;
-    claim->answered = answered;
-    if (now)
-        *err = claim_tell_gate(claim, outcome, &axes, answer);
-    return now;
-}
-
 /* ---- ending ---- */
 
-/* Stops to wait for a reply. The gate that waits, too, is told that there will be none, and holds
- * nothing for the call any more. */
+/* Stops waiting for a reply. */
 static void claim_cancel(struct remote_claim *claim)
 {
-    if (claim->gate != NULL) {
-        struct tg_answer unwanted;
-        enum tg_err over = tg_gate_store_answered(claim->gate, claim->lease, TG_ERR_STORE, NULL,
-                                                  net_loop_now(claim->port->loop), &unwanted);
-        (void)over; /* the same error, handed on: nothing is held */
-    }
     if (claim->limits_ask != NULL)
         remote_limits_cancel(claim->limits_ask);
     if (claim->blocks_ask != NULL)

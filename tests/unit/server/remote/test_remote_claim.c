@@ -17,6 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "lib/admission/admission_run.h"
 #include "server/remote/remote_internal.h"
 #include "server/remote/remote_recent.h"
 
@@ -63,10 +64,6 @@ static struct world {
     int64_t units;        /* counted in Redis, or charged to blocks */
     bool late_yes;        /* a request whose call went on without it was a yes */
     int messages;         /* refunds, settlements and debts that were sent */
-
-    enum tg_err gate_says;
-    int gate_told;
-    enum tg_err gate_heard; /* the outcome that it was told last */
 } world;
 
 static struct tg_axes axes_of(bool yes)
@@ -205,16 +202,6 @@ void remote_blocks_owe(struct remote_blocks *blocks, const struct remote_debit *
 {
     (void)blocks;
     remote_limits_owe(NULL, debit, now, since);
-}
-
-enum tg_err tg_gate_store_answered(struct tg_gate *gate, tg_lease lease, enum tg_err outcome,
-                                   const struct tg_axes *axes, tg_ms now, struct tg_answer *answer)
-{
-    (void)gate, (void)lease, (void)axes, (void)now;
-    world.gate_told++;
-    world.gate_heard = outcome;
-    memset(answer, 0, sizeof *answer);
-    return world.gate_says;
 }
 
 /* ---- a call ---- */
@@ -652,66 +639,113 @@ static void what_cannot_come_is_noticed(void **unused)
 }
 #endif
 
-/* ---- a gate that waits ---- */
+/* ---- the claim of an admission run ---- */
 
-static enum tg_err gate_err;
-static int gate_answers;
+static struct admission_run run;
+static enum admission_state run_state;
 
-static void gate_answered(struct remote_claim *claim, enum tg_err err,
-                          const struct tg_answer *answer)
+static void run_settle(struct admission_run *ended, tg_ms now, int64_t actual)
 {
-    (void)claim, (void)answer;
-    gate_err = err;
-    gate_answers++;
+    (void)ended, (void)now;
+    remote_claim_settle(&call.claim, actual);
+}
+
+static void run_refund(struct admission_run *ended, tg_ms now)
+{
+    (void)ended, (void)now;
+    remote_claim_refund(&call.claim);
+}
+
+static void run_decided(struct remote_claim *claim, enum tg_err err, const struct tg_axes *axes)
+{
+    struct tg_answer answer;
+
+    assert_ptr_equal(claim, &call.claim);
+    call.decisions++;
+    run_state = admission_run_store_answered(&run, NOW, err, axes, &answer);
+}
+
+static bool run_ask(struct admission_run *asker, tg_ms now, enum tg_err *err, struct tg_axes *axes)
+{
+    (void)asker, (void)now;
+    return remote_take(&call.port, &call.claim, &call.terms, &call.debit, run_decided, err, axes);
+}
+
+static const struct admission_ops run_ops = {
+    .ask = run_ask, .settle = run_settle, .refund = run_refund};
+
+static int64_t open_leases(struct tg_gate *gate)
+{
+    struct tg_gate_stats stats;
+
+    tg_gate_get_stats(gate, &stats);
+    return stats.leases;
 }
 
 static void a_gate_is_told_once_and_a_stale_lease_keeps_nothing(void **unused)
 {
+    enum { ENDS_REFUSED = EVENT_COUNT,
+           ENDS };
     static const struct {
-        enum tg_err gate_says;
-        enum event event;
-        enum tg_err heard;
-        int answers;
+        bool is_stale; /* the lease has expired before the event */
+        int event;
+        enum admission_state want;
+        int decisions;
         enum remote_claim_state state;
         int64_t units;
     } rows[] = {
-        {TG_OK, REPLY_YES, TG_OK, 1, CLAIM_CHARGED, ESTIMATE},
-        {TG_ERR_STALE, REPLY_YES, TG_OK, 1, CLAIM_IDLE, 0},
-        {TG_OK, TIME_OUT, TG_OK, 1, CLAIM_LATE, 0},
-        {TG_ERR_STALE, TIME_OUT, TG_OK, 1, CLAIM_IDLE, 0},
-        {TG_ERR_STORE, REFUND, TG_ERR_STORE, 0, CLAIM_IDLE, 0},
-        {TG_ERR_STORE, SETTLE_ACTUAL, TG_ERR_STORE, 0, CLAIM_IDLE, 0},
+        {false, REPLY_YES, ADMISSION_ADMITTED, 1, CLAIM_CHARGED, ESTIMATE},
+        {true, REPLY_YES, ADMISSION_FAILED, 1, CLAIM_IDLE, 0},
+        {false, TIME_OUT, ADMISSION_ADMITTED, 1, CLAIM_LATE, 0},
+        {true, TIME_OUT, ADMISSION_FAILED, 1, CLAIM_IDLE, 0},
+        {false, ENDS_REFUSED, ADMISSION_IDLE, 0, CLAIM_IDLE, 0},
+        {false, ENDS, ADMISSION_IDLE, 0, CLAIM_IDLE, 0},
     };
     static const struct setting strict = {CONFIG_AWAY_LOCAL, false, BLOCKS_WAIT,
                                           false, WIDE, false};
 
     (void)unused;
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        struct tg_gate_config config;
+        struct tg_release release;
+        struct tg_answer answer;
         struct tg_call asked;
-        struct tg_answer answer = {.lease = 77};
-        enum tg_err err;
+        struct tg_gate *gate;
 
         open_call(&strict);
+        tg_gate_config_init(&config);
+        config.remote_store = true;
+        config.lease_ttl = 1000;
+        assert_int_equal(tg_gate_new(&config, &gate, NULL), TG_OK);
         tg_call_init(&asked);
         asked.debit = call.debit;
-        gate_answers = 0;
-        world.gate_says = rows[i].gate_says;
-        assert_false(remote_take_for_gate(&call.port, &call.claim, &call.terms,
-                                          (struct tg_gate *)(void *)&world, &asked, gate_answered,
-                                          &err, &answer));
-        play(rows[i].event);
-        assert_int_equal(world.gate_told, 1);
-        assert_int_equal(world.gate_heard, rows[i].heard);
-        assert_int_equal(gate_answers, rows[i].answers);
-        if (rows[i].answers)
-            assert_int_equal(gate_err, rows[i].gate_says);
+        tg_release_init(&release);
+        release.actual = ACTUAL;
+        admission_run_init(&run, gate, &asked, &run_ops);
+        run_state = admission_run_admit(&run, NOW, &answer);
+        assert_int_equal(run_state, ADMISSION_ASKING);
+        assert_int_equal(open_leases(gate), 1);
+        if (rows[i].is_stale)
+            tg_gate_tick(gate, NOW + 1000);
+        if (rows[i].event == ENDS_REFUSED)
+            release.outcome = TG_OUTCOME_REFUSED;
+        if (rows[i].event >= ENDS_REFUSED)
+            admission_run_end(&run, NOW, &release);
+        else
+            play((enum event)rows[i].event);
+        assert_int_equal(run.state, rows[i].want);
+        assert_int_equal(call.decisions, rows[i].decisions);
+        assert_true(rows[i].want != ADMISSION_FAILED || run.err == TG_ERR_STALE);
         assert_int_equal(call.claim.state, rows[i].state);
         assert_int_equal(world.units, rows[i].units);
-        remote_claim_refund(&call.claim);
+        release.outcome = TG_OUTCOME_REFUSED;
+        admission_run_end(&run, NOW, &release);
         play(REPLY_YES);
         assert_int_equal(world.units, 0);
-        assert_int_equal(world.gate_told, 1);
+        assert_int_equal(call.decisions, rows[i].decisions);
         assert_int_equal(counted_here(WIDE), 0);
+        assert_int_equal(open_leases(gate), 0);
+        tg_gate_free(gate);
         close_call();
     }
 }
