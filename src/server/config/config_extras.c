@@ -10,15 +10,17 @@
  * to a tenant that is gone, is passed over with a warning. A tenant that is wrong, say because its
  * parent has gone, is an error: without the parent's limits it must not run.
  */
-#include "server/config/config_index.h"
-#include "server/config/config_reader.h"
-#include "server/config/config_values.h"
-
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
-/* Of an extra as a whole, which has no lines. */
+#include "lib/core/num.h"
+#include "server/config/config_index.h"
+#include "server/config/config_reader.h"
+#include "server/config/config_values.h"
+
+/* Stands for an extra as a whole in messages: it has no lines. */
 static const struct yaml_node whole = {.kind = YAML_TEXT};
 
 static const char *or_empty(const char *text)
@@ -30,12 +32,10 @@ static const char *or_empty(const char *text)
 
 static struct yaml_node *new_node(struct reader *reader, enum yaml_kind kind, const char *text)
 {
-    struct yaml_node *node = arena_alloc(reader->scratch, sizeof *node);
+    struct yaml_node *node = config_scratch(reader, sizeof *node);
 
-    if (node == NULL) {
-        reader->no_memory = true;
+    if (node == NULL)
         return NULL;
-    }
     *node = (struct yaml_node){.kind = kind, .line = 1, .column = 1, .text = text, .written = text};
     node->bytes = text != NULL ? strlen(text) : 0;
     return node;
@@ -112,6 +112,7 @@ void config_add_extras(struct reader *reader)
     reader->first_extra = reader->n_documents;
     for (size_t i = 0; i < reader->n_extras && !reader->no_memory; i++)
         add_extra(reader, &reader->extras[i]);
+    assert(reader->no_memory || reader->n_documents == reader->first_extra + reader->n_extras);
 }
 
 /* ---- Tenants ---- */
@@ -119,12 +120,11 @@ void config_add_extras(struct reader *reader)
 static struct config_index *index_names(struct reader *reader)
 {
     const struct config *config = reader->config;
-    struct config_index *names = config_index_new(reader->scratch, config->n_tenants);
+    struct config_index *names = config_scratch_index(reader, config->n_tenants);
 
     for (size_t i = 0; names != NULL && i < config->n_tenants; i++)
         if (config->tenants[i].name != NULL)
             (void)config_index_put(names, config->tenants[i].name, i);
-    reader->no_memory = reader->no_memory || names == NULL;
     return names;
 }
 
@@ -176,12 +176,8 @@ static bool put_name(struct reader *reader, struct config_index *names, size_t t
     if (name == NULL)
         return true;
     snprintf(text, sizeof text, "%zu/%.130s", tenant, name);
-    kept = arena_text(reader->scratch, text, strlen(text));
-    if (kept == NULL) {
-        reader->no_memory = true;
-        return false;
-    }
-    return config_index_put(names, kept, 0) == CONFIG_INDEX_NONE;
+    kept = config_scratch_text(reader, text, strlen(text));
+    return kept != NULL && config_index_put(names, kept, 0) == CONFIG_INDEX_NONE;
 }
 
 static bool is_good_key(struct reader *reader, const struct config_extra *extra, uint8_t hash[32])
@@ -198,7 +194,7 @@ static bool is_good_key(struct reader *reader, const struct config_extra *extra,
 
 /* Room for the `more` keys of each tenant behind those it has: all at once, since one after the
  * other would copy them again and again. */
-static bool config_extras_make_room(struct reader *reader, const size_t *more)
+static bool make_room_for_keys(struct reader *reader, const size_t *more)
 {
     struct config *config = reader->config;
 
@@ -232,20 +228,12 @@ static void add_key(struct reader *reader, struct config_index *names, size_t ow
     }
     if (extra->key != NULL)
         key.name = config_text(reader, extra->key);
+    assert(reader->n_keys < reader->n_extras);
     reader->keys[reader->n_keys++] = (struct extra_key){owner, tenant->n_keys, reader->current};
     tenant->keys[tenant->n_keys++] = key;
 }
 
-static void name_keys_of_files(struct reader *reader, struct config_index *names)
-{
-    const struct config *config = reader->config;
-
-    for (size_t i = 0; i < config->n_tenants; i++)
-        for (size_t k = 0; k < config->tenants[i].n_keys; k++)
-            (void)put_name(reader, names, i, config->tenants[i].keys[k].name);
-}
-
-static size_t config_extras_count_keys(const struct reader *reader)
+static size_t count_keys(const struct reader *reader)
 {
     size_t n = 0;
 
@@ -258,18 +246,16 @@ static size_t config_extras_count_keys(const struct reader *reader)
 
 static void apply_keys(struct reader *reader)
 {
-    size_t n = config_extras_count_keys(reader);
-    size_t *owners = arena_alloc(reader->scratch, (reader->n_extras + 1) * sizeof *owners);
-    size_t *more = arena_alloc(reader->scratch, (reader->config->n_tenants + 1) * sizeof *more);
-    struct config_index *names = config_index_new(reader->scratch, n);
+    size_t n = count_keys(reader);
+    size_t *owners = config_scratch(reader, (reader->n_extras + 1) * sizeof *owners);
+    size_t *more = config_scratch(reader, (reader->config->n_tenants + 1) * sizeof *more);
+    struct config_index *names = config_scratch_index(reader, n);
 
     if (n == 0)
         return;
-    reader->keys = arena_alloc(reader->scratch, (reader->n_extras + 1) * sizeof *reader->keys);
-    if (owners == NULL || more == NULL || names == NULL || reader->keys == NULL) {
-        reader->no_memory = true;
+    reader->keys = config_scratch(reader, (reader->n_extras + 1) * sizeof *reader->keys);
+    if (reader->no_memory)
         return;
-    }
     for (size_t i = 0; i < reader->n_extras; i++) {
         reader->current = reader->first_extra + i;
         owners[i] = CONFIG_INDEX_NONE;
@@ -278,8 +264,10 @@ static void apply_keys(struct reader *reader)
         if (owners[i] != CONFIG_INDEX_NONE)
             more[owners[i]]++;
     }
-    name_keys_of_files(reader, names);
-    if (!config_extras_make_room(reader, more))
+    for (size_t i = 0; i < reader->config->n_tenants; i++)
+        for (size_t k = 0; k < reader->config->tenants[i].n_keys; k++)
+            (void)put_name(reader, names, i, reader->config->tenants[i].keys[k].name);
+    if (!make_room_for_keys(reader, more))
         return;
     for (size_t i = 0; i < reader->n_extras && !reader->no_memory; i++) {
         reader->current = reader->first_extra + i;
@@ -317,10 +305,10 @@ static void top_up(struct reader *reader, const struct config_extra *extra,
                        periods[extra->per], extra->tz != NULL ? " in " : "", or_empty(extra->tz));
         return;
     }
-    int64_t room = TG_NUMBER_MAX - budget->micro_usd;
-    int64_t added = extra->micro_usd < room ? extra->micro_usd : room;
+    int64_t added = num_min(extra->micro_usd, TG_NUMBER_MAX - budget->micro_usd);
     budget->micro_usd += added;
     budget->topped_up += added;
+    assert(budget->topped_up >= 0 && budget->topped_up <= budget->micro_usd);
 }
 
 static void apply_topup(struct reader *reader, const struct config_extra *extra)

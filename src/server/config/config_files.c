@@ -5,9 +5,7 @@
  * again is refused, as a circle if it is above the one that includes it. That, and the bound on
  * files, is what makes the walk end.
  */
-#include "server/config/config_index.h"
-#include "server/config/config_reader.h"
-
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <glob.h>
@@ -18,16 +16,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "lib/core/array.h"
+#include "server/config/config_index.h"
+#include "server/config/config_reader.h"
+
 /* ---- Paths ---- */
-
-static const char *folder_of(struct reader *reader, const char *name)
-{
-    const char *slash = strrchr(name, '/');
-
-    if (slash == NULL)
-        return "";
-    return arena_text(reader->scratch, name, (size_t)(slash - name) + 1);
-}
 
 /* A path as the current document means it. Null if it is too long. */
 static const char *resolve_path(struct reader *reader, const char *path, char *buffer, size_t bytes)
@@ -61,37 +54,37 @@ const char *config_locate(struct reader *reader, const char *path)
 
 /* ---- Documents ---- */
 
-static struct document *grow_documents(struct reader *reader)
-{
-    size_t room = reader->room > 0 ? reader->room * 2 : 8;
-    struct document *larger = arena_alloc(reader->scratch, room * sizeof *larger);
-
-    if (larger == NULL)
-        return NULL;
-    if (reader->n_documents > 0)
-        memcpy(larger, reader->documents, reader->n_documents * sizeof *larger);
-    reader->documents = larger;
-    reader->room = room;
-    return larger;
-}
-
 bool config_add_document(struct reader *reader, const char *name)
 {
-    struct document *document;
+    const char *kept = arena_text(reader->problems->arena, name, strlen(name));
 
-    if (reader->n_documents == reader->room && grow_documents(reader) == NULL) {
-        reader->no_memory = true;
-        return false;
-    }
-    document = &reader->documents[reader->n_documents];
-    *document = (struct document){.name = arena_text(reader->problems->arena, name, strlen(name)),
-                                  .includer = CONFIG_NO_DOCUMENT};
-    if (document->name == NULL) {
+    if (kept == NULL ||
+        !array_reserve(&reader->documents, &reader->max_documents, reader->n_documents + 1)) {
         reader->no_memory = true;
         return false;
     }
     reader->current = reader->n_documents++;
+    reader->documents[reader->current] =
+        (struct document){.name = kept, .includer = CONFIG_NO_DOCUMENT};
     return true;
+}
+
+const struct yaml_node *config_walk_next(struct reader *reader, struct config_walk *walk)
+{
+    const struct yaml_node *next = walk->node != NULL ? walk->node->next : NULL;
+
+    while (next == NULL && walk->document < reader->n_documents) {
+        const struct yaml_node *section =
+            yaml_tree_get(reader->documents[walk->document++].root, walk->section);
+        if (section != NULL && section->kind == walk->kind)
+            next = section->first;
+    }
+    walk->node = next;
+    if (next != NULL) {
+        reader->current = walk->document - 1;
+        walk->n++;
+    }
+    return next;
 }
 
 static void report(void *context, size_t line, size_t column, const char *text)
@@ -112,18 +105,17 @@ bool config_read_tree(struct reader *reader, const char *text, size_t bytes)
 /* Makes `text` the next document; without a path it is of no file. */
 static bool add_file(struct reader *reader, const char *path, const char *text, size_t bytes)
 {
-    struct document *document;
+    const char *slash = path != NULL ? strrchr(path, '/') : NULL;
 
     config_digest_add(reader, text, bytes);
     if (!config_add_document(reader, path != NULL ? path : "(text)"))
         return false;
-    document = &reader->documents[reader->current];
-    document->folder = path != NULL ? folder_of(reader, path) : NULL;
-    if (path != NULL && document->folder == NULL) {
-        reader->no_memory = true;
-        return false;
-    }
-    if (!config_read_tree(reader, text, bytes))
+    if (slash != NULL)
+        reader->documents[reader->current].folder =
+            config_scratch_text(reader, path, (size_t)(slash - path) + 1);
+    else if (path != NULL)
+        reader->documents[reader->current].folder = "";
+    if (reader->no_memory || !config_read_tree(reader, text, bytes))
         return false;
     config_put_variables(reader, reader->documents[reader->current].root);
     return true;
@@ -156,7 +148,7 @@ static bool is_above(const struct reader *reader, size_t document, size_t below)
     return false;
 }
 
-/* Remembers a file as the next document. False, and said so, if it is one already. */
+/* Remembers a file as the next document. False, and reported, if it is one already. */
 static bool is_first(struct reader *reader, const struct inclusion *by, const char *path)
 {
     char text[64];
@@ -165,14 +157,13 @@ static bool is_first(struct reader *reader, const struct inclusion *by, const ch
 
     if (!identify(path, text, sizeof text))
         return true; /* reading it will say why */
-    identity = arena_text(reader->scratch, text, strlen(text));
-    if (identity == NULL) {
-        reader->no_memory = true;
+    identity = config_scratch_text(reader, text, strlen(text));
+    if (identity == NULL)
         return false;
-    }
     first = config_index_put(reader->files, identity, reader->n_documents);
     if (first == CONFIG_INDEX_NONE)
         return true;
+    assert(first < reader->n_documents);
     if (is_above(reader, first, by->document))
         config_error(reader, by->pattern,
                      "the included file %.200s is the one that includes, or one above it; includes "
@@ -188,7 +179,7 @@ static bool is_first(struct reader *reader, const struct inclusion *by, const ch
 
 char *config_read_whole(const char *path, size_t *bytes)
 {
-    /* Not to wait for the other end, should this be a pipe. */
+    /* O_NONBLOCK: this must not wait for the other end, should it be a pipe. */
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     struct stat about;
     char *text = NULL;
@@ -277,15 +268,13 @@ static bool begin_including(struct reader *reader, const char *name)
 
     if (reader->files != NULL)
         return true;
-    reader->files = config_index_new(reader->scratch, CONFIG_FILES_MAX);
-    if (reader->files != NULL && !identify(name, identity, sizeof identity))
-        return true;
-    kept = reader->files != NULL ? arena_text(reader->scratch, identity, strlen(identity)) : NULL;
-    if (kept == NULL)
-        reader->no_memory = true;
-    else
-        (void)config_index_put(reader->files, kept, 0);
-    return kept != NULL;
+    reader->files = config_scratch_index(reader, CONFIG_FILES_MAX);
+    if (reader->files != NULL && identify(name, identity, sizeof identity)) {
+        kept = config_scratch_text(reader, identity, strlen(identity));
+        if (kept != NULL)
+            (void)config_index_put(reader->files, kept, 0);
+    }
+    return !reader->no_memory;
 }
 
 static void follow_includes(struct reader *reader, const char *name, size_t document)

@@ -359,11 +359,9 @@ static void check_key_names(struct reader *reader, const struct yaml_node *keys)
 
     if (keys == NULL || keys->kind != YAML_LIST || keys->n < 2)
         return;
-    index = config_index_new(reader->scratch, keys->n);
-    if (index == NULL) {
-        reader->no_memory = true;
+    index = config_scratch_index(reader, keys->n);
+    if (index == NULL)
         return;
-    }
     for (const struct yaml_node *key = keys->first; key != NULL; key = key->next, i++) {
         const struct yaml_node *name = yaml_tree_get(key, "name");
         if (name == NULL || name->kind != YAML_TEXT || name->unknown)
@@ -391,7 +389,7 @@ void config_finish_provider(struct reader *reader, const struct yaml_node *node,
 
 /* ---- Models ---- */
 
-static bool config_model_is_given(const struct yaml_node *section, const char *name)
+static bool is_given(const struct yaml_node *section, const char *name)
 {
     const struct yaml_node *child = yaml_tree_get(section, name);
 
@@ -403,9 +401,9 @@ static void finish_price(struct reader *reader, const struct yaml_node *node,
 {
     const struct yaml_node *price = yaml_tree_get(node, "price");
 
-    if (!config_model_is_given(price, "cached_input"))
-        model->price.cached_input = -1; /* as input */
-    if (!config_model_is_given(price, "cache_write"))
+    if (!is_given(price, "cached_input"))
+        model->price.cached_input = -1; /* it costs what input does */
+    if (!is_given(price, "cache_write"))
         model->price.cache_write = -1;
     if (price == NULL)
         config_warning(reader, node->key,
@@ -468,9 +466,8 @@ static bool is_below(const char *path, const char *prefix)
 }
 
 /* "GET /api/read", in two. */
-static bool config_model_read_priority(struct reader *reader, const struct yaml_node *node,
-                                       const struct config_protect *protect,
-                                       struct config_protect_priority *to)
+static bool read_priority(struct reader *reader, const struct yaml_node *node,
+                          const struct config_protect *protect, struct config_protect_priority *to)
 {
     const char *text = node->key->text;
     size_t bytes = text[0] == '/' ? 0 : strcspn(text, " ");
@@ -516,7 +513,6 @@ void config_finish_protect(struct reader *reader, const struct yaml_node *node, 
     if (protect->priorities == NULL)
         return;
     for (const struct yaml_node *child = map->first; child != NULL; child = child->next)
-        if (config_model_read_priority(reader, child, protect,
-                                       &protect->priorities[protect->n_priorities]))
+        if (read_priority(reader, child, protect, &protect->priorities[protect->n_priorities]))
             protect->n_priorities++;
 }

@@ -1,73 +1,68 @@
-/* config_index.c - names and their numbers, in a table of chains that never grows. */
+/* config_index.c - names and their numbers: a hash table in memory of the configuration.
+ *
+ * The arena owns the slots, with room for all names from the start: putting one cannot fail.
+ */
 #include "server/config/config_index.h"
 
-#include <stdint.h>
-#include <string.h>
+#include <assert.h>
 
-struct entry {
-    struct entry *next;
-    const char *name;
-    size_t bytes, number;
-};
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include "io/text/slice.h"
+#include "lib/core/hash_table.h"
 
 struct config_index {
-    struct entry *entries; /* room for all names, so that putting one cannot fail */
-    size_t used, mask;
-    struct entry *chains[];
+    struct hash_table table; /* numbers of `names` */
+    size_t max;
+    struct {
+        struct slice name;
+        size_t number;
+    } names[];
 };
-
-/* FNV-1a: short names, written by the owner of the file. */
-static size_t hash(const char *name, size_t bytes)
-{
-    uint64_t value = UINT64_C(14695981039346656037);
-
-    for (size_t i = 0; i < bytes; i++)
-        value = (value ^ (unsigned char)name[i]) * UINT64_C(1099511628211);
-    return (size_t)(value ^ value >> 32);
-}
 
 struct config_index *config_index_new(struct arena *arena, size_t n)
 {
-    size_t chains = 8;
-    struct config_index *index;
+    struct config_index *index = arena_alloc(arena, sizeof *index + n * sizeof index->names[0]);
 
-    while (chains < n)
-        chains *= 2;
-    index = arena_alloc(arena, sizeof *index + chains * sizeof index->chains[0]);
     if (index == NULL)
         return NULL;
-    index->mask = chains - 1;
-    index->entries = arena_alloc(arena, (n > 0 ? n : 1) * sizeof index->entries[0]);
-    return index->entries != NULL ? index : NULL;
+    index->max = n;
+    index->table.capacity = 8;
+    while (index->table.capacity / 2 < n)
+        index->table.capacity *= 2;
+    index->table.slots = arena_alloc(arena, index->table.capacity * sizeof index->table.slots[0]);
+    return index->table.slots != NULL ? index : NULL;
 }
 
-static struct entry *config_index_find(const struct config_index *index, const char *name,
-                                       size_t bytes)
+static size_t find_name(const struct config_index *index, struct slice name, uint64_t hash)
 {
-    struct entry *entry = index->chains[hash(name, bytes) & index->mask];
+    struct hash_slot *slot = hash_table_find(&index->table, hash);
 
-    while (entry != NULL && (entry->bytes != bytes || memcmp(entry->name, name, bytes) != 0))
-        entry = entry->next;
-    return entry;
+    while (slot != NULL && !slice_equal(index->names[slot->number].name, name))
+        slot = hash_table_find_next(&index->table, slot);
+    return slot != NULL ? index->names[slot->number].number : CONFIG_INDEX_NONE;
 }
 
-size_t config_index_put(struct config_index *index, const char *name, size_t number)
+size_t config_index_put(struct config_index *index, const char *text, size_t number)
 {
-    size_t bytes = strlen(name);
-    struct entry *entry = config_index_find(index, name, bytes);
-    struct entry **chain = &index->chains[hash(name, bytes) & index->mask];
+    struct slice name = slice_of(text);
+    uint64_t hash = XXH3_64bits(name.at, name.n);
+    size_t found = find_name(index, name, hash), n = index->table.n;
 
-    if (entry != NULL)
-        return entry->number;
-    entry = &index->entries[index->used++];
-    *entry = (struct entry){*chain, name, bytes, number};
-    *chain = entry;
+    assert(number != CONFIG_INDEX_NONE);
+    if (found != CONFIG_INDEX_NONE)
+        return found;
+    assert(n < index->max);
+    hash_table_insert(&index->table, hash)->number = n;
+    index->names[n].name = name;
+    index->names[n].number = number;
     return CONFIG_INDEX_NONE;
 }
 
 size_t config_index_get(const struct config_index *index, const char *name, size_t bytes)
 {
-    const struct entry *entry = index != NULL ? config_index_find(index, name, bytes) : NULL;
-
-    return entry != NULL ? entry->number : CONFIG_INDEX_NONE;
+    if (index == NULL)
+        return CONFIG_INDEX_NONE;
+    return find_name(index, (struct slice){name, bytes}, XXH3_64bits(name, bytes));
 }

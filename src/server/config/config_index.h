@@ -2,7 +2,6 @@
 #ifndef TG_CONFIG_CONFIG_INDEX_H
 #define TG_CONFIG_CONFIG_INDEX_H
 
-#include <stdbool.h>
 #include <stddef.h>
 
 #include "io/text/yaml_arena.h"

@@ -6,13 +6,14 @@
  */
 #include "server/config/config_reader.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
 struct hashed {
     const uint8_t *sha256;
     size_t tenant, key;
-    size_t document; /* of an extra, or CONFIG_NO_DOCUMENT */
+    size_t document; /* the extra's, or CONFIG_NO_DOCUMENT: it is in a file */
 };
 
 /* By hash, and files before extras. */
@@ -31,8 +32,8 @@ static int compare_hashes(const void *a, const void *b)
     return left->key < right->key ? -1 : left->key > right->key;
 }
 
-/* All zeros: the hash was wrong, or missing, which has been said; or it has given way. */
-static bool config_keys_is_given(const uint8_t *sha256)
+/* All zeros: the hash was wrong or missing, which has been reported; or it was dropped. */
+static bool has_hash(const uint8_t *sha256)
 {
     static const uint8_t none[32];
 
@@ -48,15 +49,12 @@ static struct hashed *list_hashes(struct reader *reader, size_t *n)
     for (size_t i = 0; i < config->n_tenants; i++)
         room += config->tenants[i].n_keys;
     *n = 0;
-    list = arena_alloc(reader->scratch, room * sizeof *list);
-    if (list == NULL) {
-        reader->no_memory = true;
+    list = config_scratch(reader, room * sizeof *list);
+    if (list == NULL)
         return NULL;
-    }
     for (size_t i = 0; i < config->n_tenants; i++)
         for (size_t k = 0; k < config->tenants[i].n_keys; k++)
-            if (!config->tenants[i].keys[k].extra &&
-                config_keys_is_given(config->tenants[i].keys[k].sha256))
+            if (!config->tenants[i].keys[k].extra && has_hash(config->tenants[i].keys[k].sha256))
                 list[(*n)++] =
                     (struct hashed){config->tenants[i].keys[k].sha256, i, k, CONFIG_NO_DOCUMENT};
     for (size_t i = 0; i < reader->n_keys; i++) {
@@ -64,6 +62,7 @@ static struct hashed *list_hashes(struct reader *reader, size_t *n)
         list[(*n)++] = (struct hashed){config->tenants[extra->tenant].keys[extra->key].sha256,
                                        extra->tenant, extra->key, extra->document};
     }
+    assert(*n < room);
     return list;
 }
 
@@ -84,8 +83,8 @@ static const char *name_of(const struct reader *reader, size_t tenant)
     return name != NULL ? name : "";
 }
 
-static void config_keys_refuse(struct reader *reader, const struct hashed *first,
-                               const struct hashed *second)
+static void refuse_second(struct reader *reader, const struct hashed *first,
+                          const struct hashed *second)
 {
     const struct place *place = &reader->places[second->tenant];
 
@@ -95,7 +94,8 @@ static void config_keys_refuse(struct reader *reader, const struct hashed *first
                  name_of(reader, first->tenant));
 }
 
-static void give_way(struct reader *reader, const struct hashed *first, const struct hashed *extra)
+static void drop_extra(struct reader *reader, const struct hashed *first,
+                       const struct hashed *extra)
 {
     static const struct yaml_node whole = {.kind = YAML_TEXT};
     struct config_key *key = &reader->config->tenants[extra->tenant].keys[extra->key];
@@ -108,14 +108,15 @@ static void give_way(struct reader *reader, const struct hashed *first, const st
     memset(key->sha256, 0, sizeof key->sha256);
 }
 
-/* Takes away the extras that gave way. */
+/* Removes the extras that were dropped. */
 static void compact(struct config_tenant *tenant)
 {
     size_t kept = 0;
 
     for (size_t k = 0; k < tenant->n_keys; k++)
-        if (!tenant->keys[k].extra || config_keys_is_given(tenant->keys[k].sha256))
+        if (!tenant->keys[k].extra || has_hash(tenant->keys[k].sha256))
             tenant->keys[kept++] = tenant->keys[k];
+    assert(kept <= tenant->n_keys);
     tenant->n_keys = kept;
 }
 
@@ -123,7 +124,7 @@ void config_check_keys(struct reader *reader)
 {
     size_t n, first = 0;
     struct hashed *list = list_hashes(reader, &n);
-    bool gave_way = false;
+    bool dropped = false;
 
     if (list == NULL)
         return;
@@ -132,19 +133,19 @@ void config_check_keys(struct reader *reader)
         if (memcmp(list[first].sha256, list[i].sha256, 32) != 0)
             first = i;
         else if (list[i].document == CONFIG_NO_DOCUMENT)
-            config_keys_refuse(reader, &list[i - 1], &list[i]);
+            refuse_second(reader, &list[i - 1], &list[i]);
         else
-            gave_way = true;
+            dropped = true;
     }
-    if (!gave_way)
+    if (!dropped)
         return;
-    /* In a second walk: what gives way loses the hash by which it was found. */
+    /* In a second walk: what is dropped loses the hash by which it was found. */
     first = 0;
     for (size_t i = 1; i < n; i++) {
         if (memcmp(list[first].sha256, list[i].sha256, 32) != 0)
             first = i;
         else if (list[i].document != CONFIG_NO_DOCUMENT)
-            give_way(reader, &list[first], &list[i]);
+            drop_extra(reader, &list[first], &list[i]);
     }
     for (size_t i = 0; i < reader->n_keys; i++)
         compact(&reader->config->tenants[reader->keys[i].tenant]);

@@ -8,6 +8,7 @@
  */
 #include "server/config/config.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -15,6 +16,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "lib/core/array.h"
 #include "server/config/config_reader.h"
 
 /* ---- Several files ---- */
@@ -44,11 +46,6 @@ static void check_once(struct reader *reader, const struct yaml_node *root, stru
     }
 }
 
-static bool is_empty(const struct yaml_node *root)
-{
-    return root->kind == YAML_TEXT && root->bytes == 0 && !root->quoted;
-}
-
 static void read_files(struct reader *reader)
 {
     struct first first[ROOT_KEYS_MAX] = {{0}};
@@ -56,8 +53,8 @@ static void read_files(struct reader *reader)
     for (size_t i = 0; i < reader->first_extra; i++) {
         const struct yaml_node *root = reader->documents[i].root;
         reader->current = i;
-        if (root == NULL || (i > 0 && is_empty(root)))
-            continue;
+        if (root == NULL || (i > 0 && root->kind == YAML_TEXT && root->bytes == 0 && !root->quoted))
+            continue; /* an included file may be empty */
         if (root->kind == YAML_MAP)
             check_once(reader, root, first);
         config_read_section(reader, &config_schema, root, reader->config);
@@ -122,9 +119,11 @@ enum config_result config_parse_with(const char *name, const char *text, size_t 
     config_digest_end(&reader);
     config_wipe_now(&reader);
     arena_free(reader.scratch);
+    free(reader.documents);
     if (reader.no_memory)
         return config_no_memory(config, problems);
     config_problems_sort(problems);
+    assert(problems->unread <= problems->warnings);
     if (problems->errors == 0)
         return CONFIG_READ;
     config_free(config);
@@ -158,13 +157,9 @@ static char *read_to_end(const char *path, size_t *bytes)
     if (fd < 0)
         return NULL;
     while (got > 0 && used <= YAML_TREE_BYTES_MAX) {
-        if (used == room) {
-            char *larger = realloc(text, room = room > 0 ? room * 2 : 16384);
-            if (larger == NULL) {
-                got = -1;
-                break;
-            }
-            text = larger;
+        if (used == room && !array_reserve(&text, &room, used + 16384)) {
+            got = -1;
+            break;
         }
         got = read(fd, text + used, room - used);
         used += got > 0 ? (size_t)got : 0;

@@ -1,20 +1,24 @@
 /* config_problems.c - what is wrong with a configuration, collected.
  *
- * Problems have memory of their own: they are read after the configuration that was none is gone.
+ * Problems have memory of their own: they outlive a configuration that was wrong.
  */
-#include "server/config/config_reader.h"
-
+#include <assert.h>
 #include <ctype.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "server/config/config_index.h"
+#include "server/config/config_reader.h"
+
 static void config_problems_add(struct reader *reader, struct config_problem problem,
                                 const char *text)
 {
     struct config_problems *problems = reader->problems;
 
+    assert(reader->current < reader->n_documents);
+    assert(problem.warning || (!problem.missing && !problem.unread));
     if (problem.warning)
         problems->warnings++;
     else
@@ -32,6 +36,7 @@ static void config_problems_add(struct reader *reader, struct config_problem pro
         return;
     }
     problems->list[problems->n++] = problem;
+    assert(problems->n <= problems->errors + problems->warnings);
 }
 
 static void add_formatted(struct reader *reader, struct config_problem problem, const char *format,
@@ -114,7 +119,7 @@ void config_problems_free(struct config_problems *problems)
 
 enum { PATH_NAME_MAX = 80 };
 
-/* By hand: this is done for every key of every tenant. */
+/* Without snprintf(): this is done for every key of every tenant. */
 size_t config_path_push(struct reader *reader, const char *name)
 {
     size_t before = reader->path_bytes, at = before;
@@ -131,6 +136,7 @@ size_t config_path_push(struct reader *reader, const char *name)
 
 void config_path_pop(struct reader *reader, size_t bytes)
 {
+    assert(bytes <= reader->path_bytes);
     reader->path_bytes = bytes;
     reader->path[bytes] = '\0';
 }
@@ -141,8 +147,7 @@ void *config_alloc(struct reader *reader, size_t bytes)
 {
     void *memory = arena_alloc(reader->config->arena, bytes);
 
-    if (memory == NULL)
-        reader->no_memory = true;
+    reader->no_memory |= memory == NULL;
     return memory;
 }
 
@@ -150,8 +155,7 @@ const char *config_bytes(struct reader *reader, const char *text, size_t bytes)
 {
     const char *copy = arena_text(reader->config->arena, text, bytes);
 
-    if (copy == NULL)
-        reader->no_memory = true;
+    reader->no_memory |= copy == NULL;
     return copy;
 }
 
@@ -167,4 +171,28 @@ const char *config_lower(struct reader *reader, const char *text)
     for (char *c = copy; c != NULL && *c != '\0'; c++)
         *c = (char)tolower((unsigned char)*c);
     return copy;
+}
+
+void *config_scratch(struct reader *reader, size_t bytes)
+{
+    void *memory = arena_alloc(reader->scratch, bytes);
+
+    reader->no_memory |= memory == NULL;
+    return memory;
+}
+
+const char *config_scratch_text(struct reader *reader, const char *text, size_t bytes)
+{
+    const char *copy = arena_text(reader->scratch, text, bytes);
+
+    reader->no_memory |= copy == NULL;
+    return copy;
+}
+
+struct config_index *config_scratch_index(struct reader *reader, size_t n)
+{
+    struct config_index *index = config_index_new(reader->scratch, n);
+
+    reader->no_memory |= index == NULL;
+    return index;
 }

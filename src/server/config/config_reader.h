@@ -14,9 +14,8 @@
  *         envoy_rules_read.c   the rules of Envoy's rate limit service: files of their own
  *       config_tenants.c     names, parents and levels of all tenants
  *       config_keys.c        virtual keys: a hash is allowed once
- *       config_refs.c        names that stand for something defined elsewhere
+ *       config_refs.c        names that stand for something defined elsewhere, and their numbers
  *       config_policy.c      the policy, which depends on the axes that there are
- *       config_links.c       the numbers of what names stand for
  *       config_bounds.c      what there may be at most
  *       config_warnings.c    limits that cannot do what they say
  *         config_weak_keys.c   keys that anybody guesses
@@ -36,11 +35,11 @@
 
 /* One file, or one extra. */
 struct document {
-    const char *name;       /* as it stands in messages */
+    const char *name;       /* what messages call it */
     const char *folder;     /* where its relative paths begin, with a / at the end; null: nowhere */
     struct yaml_node *root; /* null: it is no tree */
     size_t includer;        /* the document that includes it, or CONFIG_NO_DOCUMENT */
-    size_t include_line;    /* where */
+    size_t include_line;    /* the line where that names it */
 };
 
 /* Where a tenant of the configuration is written. */
@@ -51,7 +50,7 @@ struct place {
 
 /* A key of a tenant that is an extra. */
 struct extra_key {
-    size_t tenant, key; /* as in config.tenants[tenant].keys[key] */
+    size_t tenant, key; /* config.tenants[tenant].keys[key] */
     size_t document;
 };
 
@@ -67,21 +66,21 @@ struct reader {
     struct config_problems *problems;
     struct arena *scratch; /* for what ends with the reading */
     struct document *documents;
-    size_t n_documents, room;
+    size_t n_documents, max_documents;
     size_t current;             /* the document that is being read */
     struct config_index *files; /* documents by what file they are; null: nothing is included */
     struct source *sources;     /* the last one first */
     size_t n_sources, n_files;
-    struct evp_md_ctx_st *digest; /* of everything that was read */
+    struct evp_md_ctx_st *digest; /* hashes everything that is read */
     const struct config_extra *extras;
     size_t n_extras;
     size_t first_extra;     /* the document of the first one; the others follow */
-    struct place *places;   /* of the tenants */
+    struct place *places;   /* where the tenants are written */
     struct extra_key *keys; /* those that are extras */
     size_t n_keys;
     struct wipe *wipes;
     bool no_memory;
-    char path[256]; /* of the key that is being read: gate.peers.limit */
+    char path[256]; /* the key that is being read: gate.peers.limit */
     size_t path_bytes;
 };
 
@@ -120,6 +119,11 @@ const char *config_text(struct reader *reader, const char *text);
 const char *config_bytes(struct reader *reader, const char *text, size_t bytes);
 const char *config_lower(struct reader *reader, const char *text); /* in lower case */
 
+/* Memory that ends with the reading; on null, no_memory is set. */
+void *config_scratch(struct reader *reader, size_t bytes);
+const char *config_scratch_text(struct reader *reader, const char *text, size_t bytes);
+struct config_index *config_scratch_index(struct reader *reader, size_t n);
+
 /* ---- config_files.c ---- */
 
 /* The document of `text` and all that it includes. False if the first one is no tree. */
@@ -135,11 +139,32 @@ bool config_read_tree(struct reader *reader, const char *text, size_t bytes);
 char *config_read_whole(const char *path, size_t *bytes);
 
 /* Whether a file can be read; `path` is relative to the current document. True where files are not
- * looked at. */
+ * read at all. */
 bool config_file_readable(struct reader *reader, const char *path);
 
 /* The path as this process finds it, in memory of the configuration. */
 const char *config_locate(struct reader *reader, const char *path);
+
+/* A walk over the items of a top-level section, in all documents; the current document follows. */
+struct config_walk {
+    const char *section;
+    enum yaml_kind kind; /* what has another one is skipped */
+    size_t n;            /* items given so far */
+    size_t document;     /* the next one to search */
+    const struct yaml_node *node;
+};
+
+#define CONFIG_MAP(name)                                                                           \
+    {                                                                                              \
+        .section = name, .kind = YAML_MAP                                                          \
+    }
+#define CONFIG_LIST(name)                                                                          \
+    {                                                                                              \
+        .section = name, .kind = YAML_LIST                                                         \
+    }
+
+/* The next item; null: there are no more. */
+const struct yaml_node *config_walk_next(struct reader *reader, struct config_walk *walk);
 
 /* ---- config_vars.c ---- */
 
@@ -190,18 +215,18 @@ void config_set_default(struct reader *reader, const struct schema_key *key, voi
 
 /* ---- config_secrets.c ---- */
 
-/* A scalar that is a secret, of which a file may be read. */
+/* A scalar that is a secret; file:PATH is read. */
 bool config_read_secret(struct reader *reader, const struct yaml_node *node,
                         struct config_secret *into);
 
-/* Of the configuration, at its end. */
+/* Wipes what the configuration has kept, at its end. */
 void config_wipe_secrets(struct config *config);
 
-/* A copy that is wiped with the configuration: of a text that may hold a secret. Empty: no memory,
- * which has been noted. */
+/* A copy of a text that may contain a secret, which is wiped with the configuration. Empty: no
+ * memory, which has been noted. */
 const char *config_secret_text(struct reader *reader, const char *text);
 
-/* Of the reader: when the reading ends. */
+/* Notes a text to be wiped when the reading ends; wipes all of these. */
 void config_wipe_later(struct reader *reader, const char *text, size_t bytes);
 void config_wipe_now(struct reader *reader);
 
@@ -214,12 +239,12 @@ void config_read_limiter(struct reader *reader, const struct schema_key *key,
 
 /* ---- config_tenants.c ---- */
 
-/* After all tenants have been read: names, parents, levels, keys. */
+/* After all tenants have been read: names, parents, levels. */
 void config_link_tenants(struct reader *reader);
 
 /* ---- config_keys.c ---- */
 
-/* A hash is allowed once: what files hold twice is an error, an extra gives way. */
+/* A hash is allowed once: what files have twice is an error, an extra is dropped. */
 void config_check_keys(struct reader *reader);
 
 /* ---- config_policy.c ---- */
@@ -231,8 +256,6 @@ void config_check_policy(struct reader *reader);
 
 void config_check_references(struct reader *reader);
 
-/* ---- config_links.c ---- */
-
 /* After everything has been read, and is right: numbers in place of names. */
 void config_link_routes(struct reader *reader);
 
@@ -240,6 +263,6 @@ void config_link_routes(struct reader *reader);
 
 void config_check_bounds(struct reader *reader);
 void config_warn(struct reader *reader);
-void config_warn_of_words(struct reader *reader);
+void config_warn_of_weak_keys(struct reader *reader);
 
 #endif

@@ -1,12 +1,20 @@
 /* config_refs.c - names that stand for something defined elsewhere, perhaps in another file.
  *
- * Works on the trees, when everything has been read: what is no text or has the wrong shape has
- * been reported by then and is passed over here.
+ * In two steps. config_check_references() works on the trees, when everything has been read: what
+ * has the wrong shape has been reported by then and is skipped here. config_link_routes() runs when
+ * everything is right, and puts numbers in place of names: one that is not found then is one that a
+ * missing variable should have given, and stays CONFIG_NONE. Items of the trees come in the order
+ * of the arrays, since both were filled in one walk.
  */
+#include <assert.h>
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
 #include "server/config/config_index.h"
 #include "server/config/config_reader.h"
 
-#include <string.h>
+/* ---- What there is ---- */
 
 /* What one top-level map defines: by name, over all files. */
 struct names {
@@ -21,82 +29,34 @@ struct references {
     struct names providers, models, aliases;
 };
 
-typedef void visit(struct references *refs, const struct yaml_node *node);
-
-/* Calls `one` for each child of a top-level section, in every file. */
-static void for_each(struct references *refs, const char *section, enum yaml_kind kind, visit *one)
+/* Defines what the map has. A name that is there twice is an error. */
+static bool define_names(struct reader *reader, struct names *names, const char *section)
 {
-    struct reader *reader = refs->reader;
+    const struct yaml_node *node;
+    size_t n = 1;
 
-    for (size_t i = 0; i < reader->n_documents; i++) {
-        const struct yaml_node *node = yaml_tree_get(reader->documents[i].root, section);
-        if (node == NULL || node->kind != kind)
+    for (struct config_walk walk = CONFIG_MAP(section); config_walk_next(reader, &walk) != NULL;)
+        n++;
+    names->index = config_scratch_index(reader, n);
+    names->nodes = config_scratch(reader, n * sizeof names->nodes[0]);
+    names->documents = config_scratch(reader, n * sizeof names->documents[0]);
+    if (reader->no_memory)
+        return false;
+    for (struct config_walk walk = CONFIG_MAP(section);
+         (node = config_walk_next(reader, &walk)) != NULL;) {
+        size_t first = config_index_put(names->index, node->key->text, names->n);
+        if (first != CONFIG_INDEX_NONE) {
+            config_error(reader, node->key,
+                         "\"%.60s\" is there twice, first in %s:%zu; each name is allowed once",
+                         node->key->text, reader->documents[names->documents[first]].name,
+                         names->nodes[first]->key->line);
             continue;
-        reader->current = i;
-        for (const struct yaml_node *child = node->first; child != NULL; child = child->next)
-            one(refs, child);
+        }
+        assert(names->n < n);
+        names->nodes[names->n] = node;
+        names->documents[names->n++] = reader->current;
     }
-}
-
-static size_t config_refs_count(struct reader *reader, const char *section)
-{
-    size_t n = 0;
-
-    for (size_t i = 0; i < reader->n_documents; i++) {
-        const struct yaml_node *node = yaml_tree_get(reader->documents[i].root, section);
-        if (node != NULL && node->kind == YAML_MAP)
-            n += node->n;
-    }
-    return n;
-}
-
-static bool names_init(struct reader *reader, struct names *names, const char *section)
-{
-    size_t n = config_refs_count(reader, section) + 1;
-
-    names->index = config_index_new(reader->scratch, n);
-    names->nodes = arena_alloc(reader->scratch, n * sizeof names->nodes[0]);
-    names->documents = arena_alloc(reader->scratch, n * sizeof names->documents[0]);
-    if (names->index != NULL && names->nodes != NULL && names->documents != NULL)
-        return true;
-    reader->no_memory = true;
-    return false;
-}
-
-static void define(struct references *refs, struct names *names, const struct yaml_node *node)
-{
-    struct reader *reader = refs->reader;
-    size_t first = config_index_put(names->index, node->key->text, names->n);
-
-    if (first != CONFIG_INDEX_NONE) {
-        config_error(reader, node->key,
-                     "\"%.60s\" is there twice, first in %s:%zu; each name is allowed once",
-                     node->key->text, reader->documents[names->documents[first]].name,
-                     names->nodes[first]->key->line);
-        return;
-    }
-    names->nodes[names->n] = node;
-    names->documents[names->n++] = reader->current;
-}
-
-static void define_provider(struct references *refs, const struct yaml_node *node)
-{
-    define(refs, &refs->providers, node);
-}
-
-static void define_model(struct references *refs, const struct yaml_node *node)
-{
-    define(refs, &refs->models, node);
-}
-
-static void define_alias(struct references *refs, const struct yaml_node *node)
-{
-    if (config_index_get(refs->models.index, node->key->text, node->key->bytes) !=
-        CONFIG_INDEX_NONE)
-        config_error(refs->reader, node->key,
-                     "the alias \"%.60s\" is the name of a model; it must be another name",
-                     node->key->text);
-    define(refs, &refs->aliases, node);
+    return true;
 }
 
 /* ---- Looking up ---- */
@@ -106,7 +66,7 @@ static bool is_known_text(const struct yaml_node *node)
     return node != NULL && node->kind == YAML_TEXT && !node->unknown;
 }
 
-static const struct yaml_node *look_up(const struct names *names, const struct yaml_node *name)
+static const struct yaml_node *find_node(const struct names *names, const struct yaml_node *name)
 {
     size_t found = config_index_get(names->index, name->text, name->bytes);
 
@@ -120,7 +80,7 @@ static const struct yaml_node *resolve(struct references *refs, const struct nam
 {
     if (!is_known_text(name))
         return NULL;
-    const struct yaml_node *found = look_up(names, name);
+    const struct yaml_node *found = find_node(names, name);
     if (found == NULL)
         config_error(refs->reader, name, "the %s \"%.60s\" does not exist; it must be one of %s",
                      what, name->written, wanted);
@@ -146,26 +106,16 @@ static void check_groups(struct references *refs, const struct yaml_node *keys,
     }
 }
 
-static void check_provider(struct references *refs, const struct yaml_node *node)
-{
-    check_groups(refs, yaml_tree_get(node, "keys"), node);
-}
-
-static const struct yaml_node *provider_of(struct references *refs, const struct yaml_node *model)
-{
-    const struct yaml_node *name = yaml_tree_get(model, "provider");
-
-    return is_known_text(name) ? look_up(&refs->providers, name) : NULL;
-}
-
 static const char *api_of(struct references *refs, const struct yaml_node *model)
 {
-    const struct yaml_node *api = yaml_tree_get(provider_of(refs, model), "api");
+    const struct yaml_node *name = yaml_tree_get(model, "provider");
+    const struct yaml_node *api =
+        is_known_text(name) ? yaml_tree_get(find_node(&refs->providers, name), "api") : NULL;
 
     return is_known_text(api) ? api->text : NULL;
 }
 
-/* Another model that may serve in the place of this one. */
+/* Checks another model that may serve in the place of this one. */
 static void check_substitute(struct references *refs, const struct yaml_node *model,
                              const struct yaml_node *name, const char *what)
 {
@@ -199,17 +149,7 @@ static void check_model(struct references *refs, const struct yaml_node *node)
             check_substitute(refs, node, name, "fallback");
 }
 
-static void check_alias(struct references *refs, const struct yaml_node *node)
-{
-    resolve(refs, &refs->models, node, "model", "the models");
-}
-
-static void check_passthrough(struct references *refs, const struct yaml_node *node)
-{
-    resolve(refs, &refs->providers, yaml_tree_get(node, "provider"), "provider", "the providers");
-}
-
-/* ---- Tenants ---- */
+/* ---- Patterns of tenants ---- */
 
 static bool matches_any(const struct names *names, const char *pattern)
 {
@@ -222,40 +162,26 @@ static bool matches_any(const struct names *names, const char *pattern)
 }
 
 /* A name must be there. A pattern that matches nothing may be for a model to come. */
-static void check_pattern(struct references *refs, const struct yaml_node *node)
-{
-    const char *pattern;
-
-    if (!is_known_text(node))
-        return;
-    pattern = node->text + (node->text[0] == '!');
-    if (matches_any(&refs->models, pattern) || matches_any(&refs->aliases, pattern))
-        return;
-    if (strchr(pattern, '*') != NULL)
-        config_warning(refs->reader, node,
-                       "the pattern \"%.60s\" matches none of the models and aliases",
-                       node->written);
-    else
-        config_error(refs->reader, node,
-                     "the model \"%.60s\" does not exist; it must be one of the models or aliases",
-                     pattern);
-}
-
 static void check_patterns(struct references *refs, const struct yaml_node *list)
 {
-    if (list != NULL && list->kind == YAML_LIST)
-        for (const struct yaml_node *node = list->first; node != NULL; node = node->next)
-            check_pattern(refs, node);
-}
-
-static void check_tenant(struct references *refs, const struct yaml_node *node)
-{
-    const struct yaml_node *limits = yaml_tree_get(node, "limits");
-
-    check_patterns(refs, yaml_tree_get(node, "models"));
-    if (limits != NULL && limits->kind == YAML_LIST)
-        for (const struct yaml_node *limit = limits->first; limit != NULL; limit = limit->next)
-            check_patterns(refs, yaml_tree_get(limit, "models"));
+    if (list == NULL || list->kind != YAML_LIST)
+        return;
+    for (const struct yaml_node *node = list->first; node != NULL; node = node->next) {
+        if (!is_known_text(node))
+            continue;
+        const char *pattern = node->text + (node->text[0] == '!');
+        if (matches_any(&refs->models, pattern) || matches_any(&refs->aliases, pattern))
+            continue;
+        if (strchr(pattern, '*') != NULL)
+            config_warning(refs->reader, node,
+                           "the pattern \"%.60s\" matches none of the models and aliases",
+                           node->written);
+        else
+            config_error(
+                refs->reader, node,
+                "the model \"%.60s\" does not exist; it must be one of the models or aliases",
+                pattern);
+    }
 }
 
 static bool has_section(struct reader *reader, const char *section)
@@ -269,19 +195,243 @@ static bool has_section(struct reader *reader, const char *section)
 void config_check_references(struct reader *reader)
 {
     struct references refs = {.reader = reader};
+    const struct yaml_node *node;
 
-    if (!names_init(reader, &refs.providers, "providers") ||
-        !names_init(reader, &refs.models, "models") ||
-        !names_init(reader, &refs.aliases, "aliases"))
+    if (!define_names(reader, &refs.providers, "providers") ||
+        !define_names(reader, &refs.models, "models") ||
+        !define_names(reader, &refs.aliases, "aliases"))
         return;
-    for_each(&refs, "providers", YAML_MAP, define_provider);
-    for_each(&refs, "models", YAML_MAP, define_model);
-    for_each(&refs, "aliases", YAML_MAP, define_alias);
-    for_each(&refs, "providers", YAML_MAP, check_provider);
-    for_each(&refs, "models", YAML_MAP, check_model);
-    for_each(&refs, "aliases", YAML_MAP, check_alias);
-    for_each(&refs, "passthrough", YAML_LIST, check_passthrough);
+    for (struct config_walk walk = CONFIG_MAP("providers");
+         (node = config_walk_next(reader, &walk)) != NULL;)
+        check_groups(&refs, yaml_tree_get(node, "keys"), node);
+    for (struct config_walk walk = CONFIG_MAP("models");
+         (node = config_walk_next(reader, &walk)) != NULL;)
+        check_model(&refs, node);
+    for (struct config_walk walk = CONFIG_MAP("aliases");
+         (node = config_walk_next(reader, &walk)) != NULL;) {
+        if (find_node(&refs.models, node->key) != NULL)
+            config_error(reader, node->key,
+                         "the alias \"%.60s\" is the name of a model; it must be another name",
+                         node->key->text);
+        resolve(&refs, &refs.models, node, "model", "the models");
+    }
+    for (struct config_walk walk = CONFIG_LIST("passthrough");
+         (node = config_walk_next(reader, &walk)) != NULL;)
+        resolve(&refs, &refs.providers, yaml_tree_get(node, "provider"), "provider",
+                "the providers");
     /* A file for replay alone need not list the models that its trace names. */
-    if (has_section(reader, "models"))
-        for_each(&refs, "tenants", YAML_LIST, check_tenant);
+    if (!has_section(reader, "models"))
+        return;
+    for (struct config_walk walk = CONFIG_LIST("tenants");
+         (node = config_walk_next(reader, &walk)) != NULL;) {
+        const struct yaml_node *limits = yaml_tree_get(node, "limits");
+        check_patterns(&refs, yaml_tree_get(node, "models"));
+        if (limits != NULL && limits->kind == YAML_LIST)
+            for (const struct yaml_node *limit = limits->first; limit != NULL; limit = limit->next)
+                check_patterns(&refs, yaml_tree_get(limit, "models"));
+    }
+}
+
+/* ---- Numbers in place of names ---- */
+
+static size_t number_of(const struct config_index *index, const struct yaml_node *name)
+{
+    if (name == NULL || name->unknown)
+        return CONFIG_NONE;
+    return config_index_get(index, name->text, name->bytes);
+}
+
+/* Models by name and alias, and providers. */
+static bool index_names(struct reader *reader, struct config_index **providers)
+{
+    struct config *config = reader->config;
+    const struct yaml_node *node;
+    size_t aliases = 0;
+
+    for (struct config_walk walk = CONFIG_MAP("aliases"); config_walk_next(reader, &walk) != NULL;)
+        aliases++;
+    config->names = config_index_new(config->arena, config->n_models + aliases);
+    *providers = config_scratch_index(reader, config->n_providers);
+    reader->no_memory |= config->names == NULL;
+    if (reader->no_memory)
+        return false;
+    for (size_t i = 0; i < config->n_providers; i++)
+        (void)config_index_put(*providers, config->providers[i].name, i);
+    for (size_t i = 0; i < config->n_models; i++)
+        (void)config_index_put(config->names, config->models[i].name, i);
+    for (struct config_walk walk = CONFIG_MAP("aliases");
+         (node = config_walk_next(reader, &walk)) != NULL;) {
+        size_t model = number_of(config->names, node);
+        const char *name = config_text(reader, node->key->text);
+        if (model != CONFIG_NONE && name != NULL)
+            (void)config_index_put(config->names, name, model);
+    }
+    return !reader->no_memory;
+}
+
+static void link_model(struct reader *reader, const struct config_index *providers,
+                       const struct yaml_node *node, struct config_model *model)
+{
+    const struct config *config = reader->config;
+    const struct yaml_node *fallback = yaml_tree_get(node, "fallback");
+
+    model->provider = number_of(providers, yaml_tree_get(node, "provider"));
+    model->cheaper = number_of(config->names, yaml_tree_get(node, "cheaper"));
+    model->concurrency.queue = config->gate.concurrency.queue;
+    model->concurrency.low_priority_shed_ratio = config->gate.concurrency.low_priority_shed_ratio;
+    assert(model->provider == CONFIG_NONE || model->provider < config->n_providers);
+    assert(model->cheaper == CONFIG_NONE || model->cheaper < config->n_models);
+    if (fallback == NULL || fallback->n == 0)
+        return;
+    model->fallback = config_alloc(reader, fallback->n * sizeof model->fallback[0]);
+    if (model->fallback == NULL)
+        return;
+    for (const struct yaml_node *name = fallback->first; name != NULL; name = name->next) {
+        size_t found = number_of(config->names, name);
+        if (found != CONFIG_NONE)
+            model->fallback[model->n_fallback++] = found;
+    }
+    assert(model->n_fallback <= fallback->n);
+}
+
+/* ---- Keys of one name ----
+ *
+ * One name in a provider is one key, wherever it stands: a model that lists a key of its provider,
+ * or of another model there, means that one. */
+
+struct named_key {
+    size_t provider, model; /* model CONFIG_NONE: the provider's own */
+    const struct config_provider_key *key;
+};
+
+static int compare_keys(const void *a, const void *b)
+{
+    const struct named_key *left = a, *right = b;
+    int order;
+
+    if (left->provider != right->provider)
+        return left->provider < right->provider ? -1 : 1;
+    order = strcmp(left->key->name, right->key->name);
+    if (order != 0 || left->model == right->model)
+        return order;
+    return left->model < right->model ? -1 : 1;
+}
+
+static bool is_same_key(const struct config_provider_key *a, const struct config_provider_key *b)
+{
+    bool same_group =
+        a->group == b->group || (a->group && b->group && strcmp(a->group, b->group) == 0);
+
+    return a->secret.size == b->secret.size &&
+           (a->secret.size == 0 || memcmp(a->secret.bytes, b->secret.bytes, a->secret.size) == 0) &&
+           a->limits.rpm == b->limits.rpm && a->limits.tpm == b->limits.tpm &&
+           a->limits.concurrency == b->limits.concurrency && same_group;
+}
+
+static size_t add_keys(struct named_key *list, size_t n, size_t provider, size_t model,
+                       const struct config_provider_key *keys, size_t n_keys)
+{
+    for (size_t i = 0; i < n_keys; i++)
+        if (keys[i].name != NULL)
+            list[n++] = (struct named_key){provider, model, &keys[i]};
+    return n;
+}
+
+/* A key of a model differs from another of its name. The models are in the order of the trees. */
+static void refuse_key(struct reader *reader, const struct named_key *key)
+{
+    const struct config *config = reader->config;
+    struct config_walk walk = CONFIG_MAP("models");
+    const struct yaml_node *node;
+
+    assert(key->model < config->n_models); /* the provider's own keys have been compared */
+    do
+        node = config_walk_next(reader, &walk);
+    while (walk.n <= key->model);
+    config_error(
+        reader, yaml_tree_get(node, "keys"),
+        "models.%.60s.keys: the key \"%.60s\" of the provider \"%.60s\" is given elsewhere "
+        "with another secret, limit or group; one name must be one key",
+        config->models[key->model].name, key->key->name, config->providers[key->provider].name);
+}
+
+static void check_shared_keys(struct reader *reader)
+{
+    struct config *config = reader->config;
+    struct named_key *list;
+    size_t n = 0;
+
+    for (size_t i = 0; i < config->n_providers; i++)
+        n += config->providers[i].n_keys;
+    for (size_t i = 0; i < config->n_models; i++)
+        n += config->models[i].n_keys;
+    list = config_scratch(reader, (n + 1) * sizeof *list);
+    if (list == NULL)
+        return;
+    n = 0;
+    for (size_t i = 0; i < config->n_models; i++)
+        if (config->models[i].provider != CONFIG_NONE)
+            n = add_keys(list, n, config->models[i].provider, i, config->models[i].keys,
+                         config->models[i].n_keys);
+    for (size_t i = 0; i < config->n_providers; i++)
+        n = add_keys(list, n, i, CONFIG_NONE, config->providers[i].keys,
+                     config->providers[i].n_keys);
+    qsort(list, n, sizeof *list, compare_keys);
+    for (size_t i = 1; i < n; i++)
+        if (list[i - 1].provider == list[i].provider &&
+            strcmp(list[i - 1].key->name, list[i].key->name) == 0 &&
+            !is_same_key(list[i - 1].key, list[i].key))
+            refuse_key(reader, list[i].model != CONFIG_NONE ? &list[i] : &list[i - 1]);
+}
+
+/* ---- What is allowed once ---- */
+
+/* One key of the items of a list, which no two may share. Hexadecimal digits may be of either case,
+ * paths are told apart by it. */
+static void check_once(struct reader *reader, const char *section, size_t n, const char *key,
+                       bool hex, const char *what)
+{
+    struct config_index *index = config_scratch_index(reader, n);
+    const struct yaml_node *node;
+
+    for (struct config_walk walk = CONFIG_LIST(section);
+         index != NULL && (node = config_walk_next(reader, &walk)) != NULL;) {
+        const struct yaml_node *text = yaml_tree_get(node, key);
+        if (text == NULL || text->unknown)
+            continue;
+        char *name = config_scratch(reader, text->bytes + 1);
+        if (name == NULL)
+            return;
+        for (size_t i = 0; i < text->bytes; i++)
+            name[i] = hex ? (char)tolower((unsigned char)text->text[i]) : text->text[i];
+        if (config_index_put(index, name, walk.n) != CONFIG_INDEX_NONE)
+            config_error(reader, text, "the %s stands above too; each is allowed once", what);
+    }
+}
+
+void config_link_routes(struct reader *reader)
+{
+    struct config *config = reader->config;
+    struct config_index *providers;
+    const struct yaml_node *node;
+
+    if (!index_names(reader, &providers))
+        return;
+    for (struct config_walk walk = CONFIG_MAP("models");
+         (node = config_walk_next(reader, &walk)) != NULL;) {
+        assert(walk.n <= config->n_models);
+        link_model(reader, providers, node, &config->models[walk.n - 1]);
+    }
+    for (struct config_walk walk = CONFIG_LIST("passthrough");
+         (node = config_walk_next(reader, &walk)) != NULL;) {
+        assert(walk.n <= config->n_passthrough);
+        config->passthrough[walk.n - 1].provider =
+            number_of(providers, yaml_tree_get(node, "provider"));
+    }
+    check_shared_keys(reader);
+    check_once(reader, "callers", config->n_callers, "token_sha256", true, "token of a caller");
+    check_once(reader, "passthrough", config->n_passthrough, "path", false,
+               "path of a passthrough");
+    check_once(reader, "protect", config->n_protect, "prefix", false,
+               "prefix of a protected server");
 }

@@ -18,7 +18,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { SECRET_BYTES_MAX = 8000 }; /* of a token in a header */
+enum { SECRET_BYTES_MAX = 8000 }; /* what a header may carry */
 
 struct config_secrets {
     struct config_secrets *next;
@@ -43,11 +43,10 @@ void config_wipe_secrets(struct config *config)
 
 void config_wipe_later(struct reader *reader, const char *text, size_t bytes)
 {
-    struct wipe *wipe = arena_alloc(reader->scratch, sizeof *wipe);
+    struct wipe *wipe = config_scratch(reader, sizeof *wipe);
 
     if (wipe == NULL) {
         config_wipe((char *)text, bytes); /* the reading has failed anyway */
-        reader->no_memory = true;
         return;
     }
     *wipe = (struct wipe){reader->wipes, (char *)text, bytes};
@@ -119,7 +118,7 @@ static bool keep_secret(struct reader *reader, const struct yaml_node *node, con
  * is seen to be. -1: it cannot be read. */
 static ssize_t read_first_line(const char *path, char *line, size_t room, int64_t *mtime_ns)
 {
-    /* Not to wait for the other end, should this be a pipe. */
+    /* O_NONBLOCK: this must not wait for the other end, should it be a pipe. */
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     struct stat about;
     size_t used = 0;

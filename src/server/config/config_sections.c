@@ -309,10 +309,8 @@ static void *scratch_for(struct reader *reader, const struct schema_section *sec
 
     if (section->finish == NULL || section->bytes == 0)
         return NULL;
-    scratch = arena_alloc(reader->scratch, section->bytes);
-    if (scratch == NULL)
-        reader->no_memory = true;
-    else
+    scratch = config_scratch(reader, section->bytes);
+    if (scratch != NULL)
         config_set_defaults(reader, section, scratch);
     return scratch;
 }

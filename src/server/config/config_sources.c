@@ -7,6 +7,7 @@
 
 #include "server/config/config_reader.h"
 
+#include <assert.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -43,12 +44,10 @@ bool config_source_changed(const struct config_source *source)
 
 void config_source_add(struct reader *reader, enum config_source_kind kind, const char *path)
 {
-    struct source *source = arena_alloc(reader->scratch, sizeof *source);
+    struct source *source = config_scratch(reader, sizeof *source);
 
-    if (source == NULL) {
-        reader->no_memory = true;
+    if (source == NULL)
         return;
-    }
     source->kept.kind = kind;
     source->kept.path = config_text(reader, path);
     take_stamp(path, &source->kept);
@@ -68,6 +67,7 @@ void config_sources_keep(struct reader *reader)
         return;
     for (const struct source *source = reader->sources; source != NULL; source = source->next)
         list[source->kept.kind == CONFIG_SOURCE_FILE ? --file : --other] = source->kept;
+    assert(file == 0 && other == reader->n_files); /* each has its place */
     reader->config->sources = list;
     reader->config->n_sources = reader->n_sources;
 }

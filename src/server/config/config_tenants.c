@@ -2,12 +2,13 @@
  *
  * Parents are linked when every file has been read, because a parent may stand below its children.
  */
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
 #include "server/config/config_index.h"
 #include "server/config/config_reader.h"
 #include "server/config/config_values.h"
-
-#include <stdlib.h>
-#include <string.h>
 
 /* ---- Limits in short form ---- */
 
@@ -36,7 +37,7 @@ static struct tg_limiter_config make_limiter(const struct short_limit *limit, in
     return config;
 }
 
-/* The values have been read and checked; what was wrong with them has been said. */
+/* The values have been read and checked; what was wrong with them has been reported. */
 static void make_limiters(struct reader *reader, const struct yaml_node *node,
                           struct config_limits *limits)
 {
@@ -53,21 +54,18 @@ static void make_limiters(struct reader *reader, const struct yaml_node *node,
         struct config_limiter made = {true, limit->axis, make_limiter(limit, n), limits->mode};
         if (tg_limiter_init(&limiter, &made.limiter, &problem) != TG_OK)
             config_error(reader, child, "%s.%s: %s", reader->path, limit->name, problem.text);
+        assert(limits->n_limiters < CONFIG_LIMITS_MAX);
         limits->limiters[limits->n_limiters++] = made;
     }
 }
 
-static bool has_short_limit(const struct yaml_node *node)
-{
-    for (size_t i = 0; i < CONFIG_LIMITS_MAX; i++)
-        if (yaml_tree_get(node, short_limits[i].name) != NULL)
-            return true;
-    return false;
-}
-
 void config_finish_limits(struct reader *reader, const struct yaml_node *node, void *into)
 {
-    if (!has_short_limit(node))
+    size_t i = 0;
+
+    while (i < CONFIG_LIMITS_MAX && yaml_tree_get(node, short_limits[i].name) == NULL)
+        i++;
+    if (i == CONFIG_LIMITS_MAX)
         config_error(reader, node,
                      "%s limits nothing; it must have one or more of rpm, rph, rpd, tpm, tph, tpd",
                      reader->path);
@@ -96,20 +94,14 @@ void config_finish_tenant(struct reader *reader, const struct yaml_node *node, v
 /* The items of the lists `tenants` of all files: in the order in which they were read. */
 static struct place *find_places(struct reader *reader)
 {
-    size_t n = 0;
-    struct place *places =
-        arena_alloc(reader->scratch, (reader->config->n_tenants + 1) * sizeof *places);
+    size_t n = reader->config->n_tenants;
+    struct place *places = config_scratch(reader, (n + 1) * sizeof *places);
+    struct config_walk walk = CONFIG_LIST("tenants");
+    const struct yaml_node *node;
 
-    if (places == NULL) {
-        reader->no_memory = true;
-        return NULL;
-    }
-    for (size_t i = 0; i < reader->n_documents; i++) {
-        const struct yaml_node *list = yaml_tree_get(reader->documents[i].root, "tenants");
-        if (list == NULL || list->kind != YAML_LIST)
-            continue;
-        for (const struct yaml_node *node = list->first; node != NULL; node = node->next)
-            places[n++] = (struct place){i, node};
+    while (places != NULL && (node = config_walk_next(reader, &walk)) != NULL) {
+        assert(walk.n <= n);
+        places[walk.n - 1] = (struct place){reader->current, node};
     }
     return places;
 }
@@ -119,10 +111,9 @@ static bool index_tenants(struct reader *reader, const struct place *places)
     struct config *config = reader->config;
 
     config->index = config_index_new(config->arena, config->n_tenants);
-    if (config->index == NULL) {
-        reader->no_memory = true;
+    reader->no_memory |= config->index == NULL;
+    if (config->index == NULL)
         return false;
-    }
     for (size_t i = 0; i < config->n_tenants; i++) {
         const struct config_tenant *tenant = &config->tenants[i];
         if (tenant->name == NULL)
@@ -158,7 +149,7 @@ static void find_parents(struct reader *reader, const struct place *places)
     }
 }
 
-/* Levels that are not known yet: never looked at, and on the way that is being walked. */
+/* Levels that are not known yet: never visited, and on the way that is being walked. */
 #define LEVEL_UNSEEN SIZE_MAX
 #define LEVEL_SEEN (SIZE_MAX - 1)
 
@@ -197,6 +188,7 @@ static void set_levels(struct reader *reader, const struct place *places, size_t
     }
     for (at = from; steps > 0; at = config->tenants[at].parent)
         config->tenants[at].level = level + --steps;
+    assert(config->tenants[from].level < LEVEL_SEEN);
 }
 
 static void check_levels(struct reader *reader, const struct place *places)

@@ -4,29 +4,14 @@
  * like any other. Messages show what stands in the file, never what the variable holds: it may be a
  * secret.
  */
-#include "server/config/config_reader.h"
-
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "io/text/text_out.h"
+#include "server/config/config_reader.h"
+
 enum { EXPANDED_BYTES_MAX = 65536 };
-
-struct expansion {
-    char *text;
-    size_t bytes, room;
-    bool missing, malformed;
-};
-
-static void config_vars_append(struct expansion *to, const char *text, size_t bytes)
-{
-    if (bytes > to->room - to->bytes) {
-        to->malformed = true;
-        return;
-    }
-    memcpy(to->text + to->bytes, text, bytes);
-    to->bytes += bytes;
-}
 
 static size_t name_length(const char *text)
 {
@@ -38,33 +23,33 @@ static size_t name_length(const char *text)
     return n;
 }
 
-/* Takes the variable at `text`, which begins "${". Returns what stands after it. */
-static const char *expand_one(struct reader *reader, const struct yaml_node *node, bool unread,
-                              const char *text, struct expansion *to)
+/* Puts the value of the variable at `text`, which begins "${". Returns what stands after it. */
+static const char *expand_one(struct reader *reader, struct yaml_node *node, bool unread,
+                              const char *text, struct text_out *to)
 {
     size_t bytes = name_length(text + 2);
     char name[128];
 
     if (bytes == 0 || bytes >= sizeof name || text[2 + bytes] != '}') {
-        to->malformed = true;
+        to->failed = true;
         return text + strlen(text);
     }
     memcpy(name, text + 2, bytes);
     name[bytes] = '\0';
     const char *value = getenv(name);
     if (value != NULL) {
-        config_vars_append(to, value, strlen(value));
+        text_out_text(to, value);
     } else {
         config_missing(reader, node, unread, "the environment variable %s is not set", name);
-        to->missing = true;
+        node->unknown = true;
     }
     return text + 2 + bytes + 1;
 }
 
 static void expand_text(struct reader *reader, struct yaml_node *node, bool unread)
 {
+    struct text_out to;
     char *buffer;
-    struct expansion to = {0};
 
     if (strstr(node->text, "${") == NULL)
         return;
@@ -73,27 +58,24 @@ static void expand_text(struct reader *reader, struct yaml_node *node, bool unre
         reader->no_memory = true;
         return;
     }
-    to.text = buffer;
-    to.room = EXPANDED_BYTES_MAX;
-    for (const char *at = node->text; *at != '\0' && !to.malformed;) {
+    text_out_fixed(&to, buffer, EXPANDED_BYTES_MAX);
+    for (const char *at = node->text; *at != '\0' && !to.failed;) {
         const char *next = strstr(at, "${");
-        config_vars_append(&to, at, next != NULL ? (size_t)(next - at) : strlen(at));
+        text_out_put(&to, at, next != NULL ? (size_t)(next - at) : strlen(at));
         at = next != NULL ? expand_one(reader, node, unread, next, &to) : at + strlen(at);
     }
-    if (to.malformed)
+    if (to.failed)
         config_error(reader, node,
                      "\"%.60s\" has a variable that is none, or is too long; it must be ${NAME}",
                      node->written);
-    node->unknown = to.missing || to.malformed;
-    const char *copy = node->unknown ? node->text : arena_text(reader->scratch, buffer, to.bytes);
-    if (copy == NULL) {
-        reader->no_memory = true;
-    } else if (!node->unknown) {
+    node->unknown |= to.failed;
+    const char *copy = node->unknown ? NULL : config_scratch_text(reader, buffer, to.size);
+    if (copy != NULL) {
         node->text = copy;
-        node->bytes = to.bytes;
-        config_wipe_later(reader, copy, to.bytes);
+        node->bytes = to.size;
+        config_wipe_later(reader, copy, to.size);
     }
-    config_wipe(buffer, to.bytes);
+    config_wipe(buffer, to.size);
     free(buffer);
 }
 

@@ -16,22 +16,23 @@
  * At the end, when everything is right, so every name stands for something. Tenants may be ten
  * thousand: whatever is done for one of them looks at others only by number.
  */
-#include "server/config/config_reader.h"
-
+#include <assert.h>
 #include <inttypes.h>
-#include <math.h>
 #include <string.h>
 #include <time.h>
+
+#include "lib/core/num.h"
+#include "server/config/config_reader.h"
 
 struct warner {
     struct reader *reader;
     const struct config *config;
-    int64_t *plain;  /* of each model: what a call is counted with that does not say */
-    int64_t largest; /* of all that a model may ask for */
-    bool *has_child; /* of each tenant */
+    int64_t *plain;  /* [model]: tokens of a call that does not say how many it wants */
+    int64_t largest; /* tokens of the largest call of any model */
+    bool *has_child; /* [tenant] */
     bool need_keys;  /* nobody but the owner of a key can call for a tenant */
-    const struct config_tenant *tenant; /* that is being looked at */
-    const struct yaml_node *node;
+    const struct config_tenant *tenant; /* the one that is being checked, */
+    const struct yaml_node *node;       /* and where it is written */
 };
 
 static const struct yaml_node *item_of(const struct yaml_node *list, size_t i)
@@ -43,9 +44,8 @@ static const struct yaml_node *item_of(const struct yaml_node *list, size_t i)
     return item;
 }
 
-/* The i-th of a list of the tenant, or whatever there is of the way to it. */
-static const struct yaml_node *config_warnings_place_of(const struct warner *warner,
-                                                        const char *name, size_t i)
+/* The i-th item of a list of the tenant, or else the list, or else the tenant. */
+static const struct yaml_node *find_item(const struct warner *warner, const char *name, size_t i)
 {
     const struct yaml_node *list = yaml_tree_get(warner->node, name), *item = item_of(list, i);
 
@@ -54,7 +54,7 @@ static const struct yaml_node *config_warnings_place_of(const struct warner *war
 
 /* ---- Tokens ---- */
 
-/* What it holds at most; TG_NUMBER_MAX for the meter, which lets the call pass that crosses it. */
+/* What it admits at most; TG_NUMBER_MAX for the meter, which lets the call pass that crosses it. */
 static int64_t ceiling_of(const struct tg_limiter_config *limiter)
 {
     if (limiter->strategy == TG_TOKEN_BUDGET)
@@ -62,28 +62,17 @@ static int64_t ceiling_of(const struct tg_limiter_config *limiter)
     return limiter->strategy == TG_GCRA && limiter->burst > 0 ? limiter->burst : limiter->limit;
 }
 
-static int64_t need_of(const struct config_model *model)
-{
-    double need = ceil(((double)model->max_output_tokens + 1) * model->overbook_start);
-
-    return need < (double)TG_NUMBER_MAX ? (int64_t)need : TG_NUMBER_MAX;
-}
-
 static bool measure_models(struct warner *warner)
 {
     const struct config *config = warner->config;
 
-    warner->plain =
-        arena_alloc(warner->reader->scratch, (config->n_models + 1) * sizeof *warner->plain);
+    warner->plain = config_scratch(warner->reader, (config->n_models + 1) * sizeof *warner->plain);
     if (warner->plain == NULL)
         return false;
     for (size_t i = 0; i < config->n_models; i++) {
         const struct config_model *model = &config->models[i];
-        warner->plain[i] = need_of(model);
-        if (warner->plain[i] > warner->largest)
-            warner->largest = warner->plain[i];
-        if (model->context > warner->largest)
-            warner->largest = model->context;
+        warner->plain[i] = num_ceil(((double)model->max_output_tokens + 1) * model->overbook_start);
+        warner->largest = num_max(warner->largest, num_max(warner->plain[i], model->context));
     }
     return true;
 }
@@ -92,6 +81,7 @@ static bool is_for(const struct warner *warner, const struct config_names *model
 {
     const char *name = warner->config->models[model].name;
 
+    assert(model < warner->config->n_models);
     return (warner->tenant == NULL ||
             config_may_use(warner->config, warner->tenant, &warner->config->models[model])) &&
            (models == NULL || models->n == 0 || config_patterns_match(models, name, strlen(name)));
@@ -194,9 +184,8 @@ static bool is_above(struct warner *warner, const struct config_budget *budget,
     return true;
 }
 
-static void config_warnings_check_budget(struct warner *warner, const struct config_budget *budget,
-                                         const struct config_tenant *above,
-                                         const struct yaml_node *at)
+static void check_budget(struct warner *warner, const struct config_budget *budget,
+                         const struct config_tenant *above, const struct yaml_node *at)
 {
     const struct config *config = warner->config;
 
@@ -220,10 +209,9 @@ static void check_budgets(struct warner *warner)
         yaml_tree_get(yaml_tree_get(yaml_tree_get(warner->node, "users"), "each"), "budgets");
 
     for (size_t i = 0; i < tenant->n_budgets; i++)
-        config_warnings_check_budget(warner, &tenant->budgets[i], parent,
-                                     config_warnings_place_of(warner, "budgets", i));
+        check_budget(warner, &tenant->budgets[i], parent, find_item(warner, "budgets", i));
     for (size_t i = 0; i < tenant->users.n_budgets && each != NULL; i++)
-        config_warnings_check_budget(warner, &tenant->users.budgets[i], tenant, item_of(each, i));
+        check_budget(warner, &tenant->users.budgets[i], tenant, item_of(each, i));
 }
 
 /* ---- Models ---- */
@@ -236,9 +224,9 @@ static bool uses_any(const struct warner *warner, const struct config_names *mod
     return false;
 }
 
-/* Patterns that match no model at all have been told of: this is about those that match the wrong
- * ones. */
-static bool is_told(const struct warner *warner, const struct config_names *models)
+/* Patterns that match no model at all have been warned about: this is about those that match the
+ * wrong ones. */
+static bool is_warned(const struct warner *warner, const struct config_names *models)
 {
     for (size_t i = 0; i < models->n; i++) {
         const char *pattern = models->names[i] + (models->names[i][0] == '!');
@@ -261,16 +249,16 @@ static void check_models(struct warner *warner)
     if (warner->config->n_models == 0 || warner->config->unknown_model_allowed)
         return;
     if (tenant->models.n > 0 && !uses_any(warner, NULL)) {
-        if (is_told(warner, &tenant->models))
+        if (is_warned(warner, &tenant->models))
             return;
         config_warning(warner->reader, config_child_or_self(warner->node, "models"),
                        "the tenant \"%.60s\" may use none of the models", tenant->name);
         return;
     }
     for (size_t i = 0; i < tenant->n_limits; i++) {
-        const struct yaml_node *line = config_warnings_place_of(warner, "limits", i);
+        const struct yaml_node *line = find_item(warner, "limits", i);
         if (tenant->limits[i].models.n > 0 && !uses_any(warner, &tenant->limits[i].models) &&
-            !is_told(warner, &tenant->limits[i].models))
+            !is_warned(warner, &tenant->limits[i].models))
             config_warning(warner->reader, config_child_or_self(line, "models"),
                            "this limit is for none of the models that the tenant \"%.60s\" may use",
                            tenant->name);
@@ -347,11 +335,10 @@ static void check_expiry(struct warner *warner, tg_ms now)
 
     for (size_t i = 0; i < tenant->n_keys; i++)
         if (!tenant->keys[i].extra && tenant->keys[i].not_after <= now)
-            config_warning(
-                warner->reader,
-                config_child_or_self(config_warnings_place_of(warner, "keys", i), "not_after"),
-                "the key \"%.60s\" of the tenant \"%.60s\" has expired",
-                tenant->keys[i].name != NULL ? tenant->keys[i].name : "", tenant->name);
+            config_warning(warner->reader,
+                           config_child_or_self(find_item(warner, "keys", i), "not_after"),
+                           "the key \"%.60s\" of the tenant \"%.60s\" has expired",
+                           tenant->keys[i].name != NULL ? tenant->keys[i].name : "", tenant->name);
     if (warner->need_keys && tenant->n_keys == 0 &&
         !warner->has_child[tenant - warner->config->tenants])
         config_warning(warner->reader, config_child_or_self(warner->node, "name"),
@@ -373,10 +360,12 @@ static bool find_parents(struct warner *warner)
     const struct config *config = warner->config;
 
     warner->has_child =
-        arena_alloc(warner->reader->scratch, (config->n_tenants + 1) * sizeof *warner->has_child);
+        config_scratch(warner->reader, (config->n_tenants + 1) * sizeof *warner->has_child);
     for (size_t i = 0; warner->has_child != NULL && i < config->n_tenants; i++)
-        if (config->tenants[i].parent != CONFIG_NO_PARENT)
+        if (config->tenants[i].parent != CONFIG_NO_PARENT) {
+            assert(config->tenants[i].parent < config->n_tenants);
             warner->has_child[config->tenants[i].parent] = true;
+        }
     return warner->has_child != NULL;
 }
 
@@ -390,8 +379,8 @@ static void check_tenant(struct warner *warner, tg_ms now)
     check_tokens(warner, &tenant->cost, NULL, config_child_or_self(warner->node, "cost"),
                  "cost of the tenant");
     for (size_t i = 0; i < tenant->n_limits; i++)
-        check_line_of_tokens(warner, &tenant->limits[i],
-                             config_warnings_place_of(warner, "limits", i), "this limit");
+        check_line_of_tokens(warner, &tenant->limits[i], find_item(warner, "limits", i),
+                             "this limit");
     check_line_of_tokens(warner, &tenant->users.each, users, "the limit of each user");
     check_budgets(warner);
     check_models(warner);
@@ -406,10 +395,8 @@ void config_warn(struct reader *reader)
     struct warner warner = {.reader = reader, .config = reader->config};
     const tg_ms now = (tg_ms)time(NULL) * 1000;
 
-    if (!measure_models(&warner) || !find_parents(&warner)) {
-        reader->no_memory = true;
+    if (!measure_models(&warner) || !find_parents(&warner))
         return;
-    }
     warner.need_keys = need_keys(reader->config);
     check_gate(&warner);
     check_envoy(&warner);
@@ -420,5 +407,5 @@ void config_warn(struct reader *reader)
         check_tenant(&warner, now);
     }
     if (!reader->no_memory)
-        config_warn_of_words(reader);
+        config_warn_of_weak_keys(reader);
 }

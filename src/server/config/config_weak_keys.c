@@ -7,6 +7,7 @@
  */
 #include "server/config/config_reader.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -45,7 +46,7 @@ static int config_weak_keys_compare(const void *a, const void *b)
 
 static struct known *hash_words(struct reader *reader)
 {
-    struct known *known = arena_alloc(reader->scratch, WORDS * sizeof *known);
+    struct known *known = config_scratch(reader, WORDS * sizeof *known);
 
     for (size_t i = 0; known != NULL && i < WORDS; i++) {
         known[i].word = words[i];
@@ -69,20 +70,17 @@ static const char *find_word(const struct known *known, const uint8_t hash[HASH_
 
 static void check_callers(struct reader *reader, const struct known *known)
 {
-    size_t n = 0;
+    struct config_walk walk = CONFIG_LIST("callers");
+    const struct yaml_node *node;
 
-    for (size_t i = 0; i < reader->first_extra; i++) {
-        const struct yaml_node *list = yaml_tree_get(reader->documents[i].root, "callers");
-        reader->current = i;
-        for (const struct yaml_node *node = list != NULL ? list->first : NULL; node != NULL;
-             node = node->next) {
-            const char *word = find_word(known, reader->config->callers[n++].token_sha256);
-            if (word != NULL)
-                config_warning(reader, config_child_or_self(node, "token_sha256"),
-                               "this is the hash of \"%s\", which anybody guesses; make another "
-                               "token with `tollgate key new`",
-                               word);
-        }
+    while ((node = config_walk_next(reader, &walk)) != NULL) {
+        assert(walk.n <= reader->config->n_callers);
+        const char *word = find_word(known, reader->config->callers[walk.n - 1].token_sha256);
+        if (word != NULL)
+            config_warning(reader, config_child_or_self(node, "token_sha256"),
+                           "this is the hash of \"%s\", which anybody guesses; make another token "
+                           "with `tollgate key new`",
+                           word);
     }
 }
 
@@ -103,30 +101,20 @@ static void check_keys(struct reader *reader, const struct known *known, size_t 
     }
 }
 
-static bool config_weak_keys_is_given(const struct reader *reader, const char *section)
-{
-    for (size_t i = 0; i < reader->first_extra; i++)
-        if (yaml_tree_get(reader->documents[i].root, section) != NULL)
-            return true;
-    return false;
-}
-
-static bool is_weak(const struct config_secret *token)
-{
-    return token->bytes != NULL && token->size < TOKEN_BYTES_MIN;
-}
-
 /* A token that is there and could be guessed; or none, where there is something to administrate. */
 static void check_admin(struct reader *reader)
 {
-    const bool given = config_weak_keys_is_given(reader, "admin_auth");
+    const struct config_secret *token = &reader->config->admin_token;
+    bool given = false;
 
+    for (size_t i = 0; i < reader->first_extra; i++)
+        given = given || yaml_tree_get(reader->documents[i].root, "admin_auth") != NULL;
     for (size_t i = 0; i < reader->first_extra; i++) {
         const struct yaml_node *root = reader->documents[i].root;
         const struct yaml_node *auth = yaml_tree_get(root, "admin_auth");
         const struct yaml_node *admin = yaml_tree_get(yaml_tree_get(root, "listen"), "admin");
         reader->current = i;
-        if (auth != NULL && is_weak(&reader->config->admin_token))
+        if (auth != NULL && token->bytes != NULL && token->size < TOKEN_BYTES_MIN)
             config_warning(reader, config_child_or_self(auth, "token"),
                            "admin_auth.token has less than %d characters; anybody may guess it",
                            TOKEN_BYTES_MIN);
@@ -137,20 +125,16 @@ static void check_admin(struct reader *reader)
     }
 }
 
-static bool has_hashes(const struct config *config)
+void config_warn_of_weak_keys(struct reader *reader)
 {
-    for (size_t i = 0; i < config->n_tenants; i++)
-        if (config->tenants[i].n_keys > 0)
-            return true;
-    return config->n_callers > 0;
-}
-
-void config_warn_of_words(struct reader *reader)
-{
+    const struct config *config = reader->config;
+    bool hashes = config->n_callers > 0;
     const struct known *known;
 
     check_admin(reader);
-    if (!has_hashes(reader->config))
+    for (size_t i = 0; i < config->n_tenants && !hashes; i++)
+        hashes = config->tenants[i].n_keys > 0;
+    if (!hashes)
         return;
     known = hash_words(reader);
     if (known == NULL) {
@@ -158,6 +142,6 @@ void config_warn_of_words(struct reader *reader)
         return;
     }
     check_callers(reader, known);
-    for (size_t i = 0; i < reader->config->n_tenants; i++)
+    for (size_t i = 0; i < config->n_tenants; i++)
         check_keys(reader, known, i);
 }

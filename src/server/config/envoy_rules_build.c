@@ -4,6 +4,7 @@
  * configuration. A level of a domain may come from several files, if they may be merged; the levels
  * below come from one.
  */
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -16,9 +17,10 @@
 struct build {
     struct reader *reader;
     struct envoy_rules *rules;
-    struct config_index *names; /* of limits; in scratch */
+    struct config_index *names; /* the limits' names; in scratch */
     size_t n_names;
-    bool *defined; /* by the number of the name */
+    bool *defined;     /* [number of a name]: a limit has it */
+    size_t max_limits; /* rules that have a limit */
 };
 
 /* Several lists of rules that make one level, each of a document. */
@@ -83,8 +85,7 @@ static bool make_key(struct reader *reader, struct envoy_key *key)
     key->list = config_alloc(reader, key->n * sizeof(struct envoy_rule *));
     key->stems = config_alloc(reader, key->n * sizeof(struct envoy_rule *));
     key->n = 0;
-    if (key->values == NULL)
-        reader->no_memory = true;
+    reader->no_memory |= key->values == NULL;
     return !reader->no_memory;
 }
 
@@ -120,7 +121,7 @@ static void add_rule(struct reader *reader, struct envoy_level *level, struct en
 }
 
 /* The number of a limit's name. */
-static size_t number_of(struct build *build, const char *name)
+static size_t number_of_name(struct build *build, const char *name)
 {
     size_t number = config_index_put(build->names, name, build->n_names);
 
@@ -134,15 +135,16 @@ static void add_limit(struct build *build, struct envoy_rule *rule)
     limit->name_number = ENVOY_NO_NAME;
     if (!limit->present)
         return;
+    assert(build->rules->n_limits < build->max_limits);
     limit->number = build->rules->n_limits;
     build->rules->limits[build->rules->n_limits++] = rule;
     if (limit->name != NULL) {
-        limit->name_number = number_of(build, limit->name);
+        limit->name_number = number_of_name(build, limit->name);
         build->defined[limit->name_number] = true;
     }
     for (size_t i = 0; i < limit->n_replaces; i++)
         if (limit->replaces[i].name != NULL)
-            limit->replaces[i].number = number_of(build, limit->replaces[i].name);
+            limit->replaces[i].number = number_of_name(build, limit->replaces[i].name);
 }
 
 /* What stands above a level. */
@@ -191,10 +193,9 @@ static void build_level(struct build *build, const struct part *parts, size_t n_
     level->list = config_alloc(reader, n * sizeof *level->list);
     level->keys = config_index_new(reader->config->arena, n);
     level->stems = config_alloc(reader, n * sizeof(struct envoy_rule *));
-    if (level->list == NULL || level->keys == NULL || level->stems == NULL) {
-        reader->no_memory = true;
+    reader->no_memory |= level->keys == NULL;
+    if (reader->no_memory)
         return;
-    }
     count_envoy_keys(level, parts, n_parts);
     for (size_t i = 0; i < n && level->list[i].n > 0; i++)
         if (!make_key(reader, &level->list[i]))
@@ -250,8 +251,7 @@ static void build_domain(struct build *build, const struct envoy_file *first,
 
     for (const struct envoy_file *file = first; file != NULL; file = file->next)
         n++;
-    struct part *parts = arena_alloc(reader->scratch, n * sizeof *parts);
-    reader->no_memory |= parts == NULL;
+    struct part *parts = config_scratch(reader, n * sizeof *parts);
     name_rule(reader, &top, (struct slice){"", 0});
     if (reader->no_memory)
         return;
@@ -277,9 +277,8 @@ static void gather_domains(struct reader *reader, const struct config_envoy *to,
                            struct envoy_files *all, struct envoy_rules *rules,
                            struct envoy_file **first)
 {
-    struct envoy_file **last = arena_alloc(reader->scratch, all->n * sizeof(struct envoy_file *));
+    struct envoy_file **last = config_scratch(reader, all->n * sizeof(struct envoy_file *));
 
-    reader->no_memory |= last == NULL;
     for (size_t i = 0; i < all->n && !reader->no_memory; i++) {
         struct envoy_file *file = &all->list[i];
         if (!envoy_is_given(file->domain))
@@ -306,22 +305,21 @@ static bool make_rules(struct reader *reader, const struct envoy_files *all, str
         count_limits(all->list[i].rules, all->list[i].n_rules, &totals);
     if (rules == NULL)
         return false;
+    build->max_limits = totals.limits;
     rules->index = config_index_new(reader->config->arena, all->n);
     rules->domains = config_alloc(reader, (all->n + 1) * sizeof *rules->domains);
     rules->limits = config_alloc(reader, (totals.limits + 1) * sizeof(struct envoy_rule *));
-    build->names = config_index_new(reader->scratch, totals.names);
-    build->defined = arena_alloc(reader->scratch, totals.names + 1);
-    reader->no_memory |= rules->index == NULL || build->names == NULL || build->defined == NULL;
+    build->names = config_scratch_index(reader, totals.names);
+    build->defined = config_scratch(reader, totals.names + 1);
+    reader->no_memory |= rules->index == NULL;
     return !reader->no_memory;
 }
 
 void envoy_rules_build(struct reader *reader, struct config_envoy *to, struct envoy_files *all)
 {
     struct build build = {.reader = reader};
-    struct envoy_file **first =
-        arena_alloc(reader->scratch, (all->n + 1) * sizeof(struct envoy_file *));
+    struct envoy_file **first = config_scratch(reader, (all->n + 1) * sizeof(struct envoy_file *));
 
-    reader->no_memory |= first == NULL;
     if (reader->no_memory || !make_rules(reader, all, &build))
         return;
     gather_domains(reader, to, all, build.rules, first);

@@ -249,7 +249,7 @@ static void read_folder(struct reader *reader, const struct yaml_node *node, con
     if (n > FILES_MAX)
         config_error(reader, node, "the folder %.200s has %d files; at most %d are read", folder, n,
                      FILES_MAX);
-    all->list = arena_alloc(reader->scratch, ((size_t)n + 1) * sizeof *all->list);
+    all->list = config_scratch(reader, ((size_t)n + 1) * sizeof *all->list);
     for (int i = 0; i < n; i++) {
         char path[4096];
         int bytes = snprintf(path, sizeof path, "%s/%s", folder, found[i]->d_name);
@@ -280,11 +280,10 @@ static void envoy_rules_read_all(struct reader *reader, const struct yaml_node *
     if (stat(to->path, &about) == 0 && S_ISDIR(about.st_mode)) {
         read_folder(reader, node, to->path, &all);
     } else {
-        all.list = arena_alloc(reader->scratch, sizeof *all.list);
+        all.list = config_scratch(reader, sizeof *all.list);
         if (all.list != NULL)
             envoy_rules_read_file(reader, to->path, &all);
     }
-    reader->no_memory |= all.list == NULL;
     if (!reader->no_memory)
         envoy_rules_build(reader, to, &all);
 }

@@ -101,9 +101,8 @@ static void merge(struct reader *reader, struct yaml_node *map)
 
 static void set_text(struct reader *reader, struct yaml_node *node, const char *text)
 {
-    const char *kept = arena_text(reader->scratch, text, strlen(text));
+    const char *kept = config_scratch_text(reader, text, strlen(text));
 
-    reader->no_memory |= kept == NULL;
     if (kept != NULL) {
         node->text = kept;
         node->bytes = strlen(kept);
