@@ -10,7 +10,7 @@
 #include <stdlib.h>
 
 #include "io/posix/memory.h"
-#include "lib/concurrency/law.h"
+#include "lib/concurrency/laws.h"
 #include "tollgate.h"
 
 static const tg_ms NOW = 1700000000000;

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/concurrency/laws.h"
 #include "lib/core/container_of.h"
 #include "lib/core/num.h"
 #include "lib/core/problem.h"

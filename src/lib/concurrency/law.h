@@ -1,9 +1,10 @@
 /* law.h - how many calls may run at once, learned from those that have finished.
  *
- * A law is one file that ends in one table (struct law_ops); the registry in law.c lists the
- * tables. The gate calls the functions below under its own lock: nothing here is atomic, nothing
- * allocates after law_init() but a law_reconfigure() to a longer sample window, and no call takes
- * more than constant time (amortised, for the sample windows).
+ * A law is one file that ends in one table (struct law_ops); the registry in laws.c lists the
+ * tables, and laws.h makes a law from a configuration. The gate calls the functions below under its
+ * own lock: nothing here is atomic, nothing allocates after law_init() but a law_reconfigure() to a
+ * longer sample window, and no call takes more than constant time (amortised, for the sample
+ * windows).
  *
  * What a law is told:
  *
@@ -137,12 +138,6 @@ static inline void law_set_limit(struct law *law, int64_t limit)
     law->limit = limit;
 }
 
-/* The seed feeds the law's jitter alone. Time begins with the first event.
- *
- * TG_ERR_INVALID as tg_law_config_check(); TG_ERR_MEMORY. Then there is nothing to fini. */
-TG_MUST_CHECK enum tg_err law_init(struct law *law, const struct tg_law_config *config,
-                                   uint64_t seed, struct tg_problem *problem);
-
 void law_fini(struct law *law);
 
 /* What admission obeys now; a probe may hold it lower than what has been learned, for a while. */
@@ -160,18 +155,5 @@ void law_finished(struct law *law, const struct law_sample *sample);
 void law_rejected(struct law *law, tg_ms now);
 
 void law_tick(struct law *law, tg_ms now);
-
-/* New parameters for a running law; `config` has passed tg_law_config_check().
- *
- *   the same law    all state is kept: samples, baseline, window, probe. The learned limit is
- *                   clamped into the new [min, max]; `initial` is not looked at again, but by
- *                   fixed, whose limit it is. A shorter rtt_window forgets the oldest samples.
- *   another law     starts afresh from the current limit, clamped, without the probe's cut; no
- *                   sample is carried over. After `none`, whose limit is no knowledge, from
- *                   `initial`.
- *
- * Calls in flight are the gate's: none is lost. False, and nothing has changed, if a longer sample
- * window finds no memory. */
-TG_MUST_CHECK bool law_reconfigure(struct law *law, const struct tg_law_config *config);
 
 #endif

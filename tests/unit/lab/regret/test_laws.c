@@ -13,7 +13,7 @@
 
 #include "check.h"
 #include "lab/regret/plant.h"
-#include "lib/concurrency/law.h"
+#include "lib/concurrency/laws.h"
 
 enum { WORKERS = 64 };
 

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "check.h"
-#include "lib/concurrency/law.h"
+#include "lib/concurrency/laws.h"
 
 static struct tg_law_config config_of(enum tg_law law)
 {

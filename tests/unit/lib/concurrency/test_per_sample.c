@@ -4,7 +4,7 @@
 
 #include "check.h"
 #include "draw.h"
-#include "lib/concurrency/law.h"
+#include "lib/concurrency/laws.h"
 
 static struct law law_from(enum tg_law kind, int64_t initial, int64_t min, int64_t max)
 {

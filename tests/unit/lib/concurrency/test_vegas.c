@@ -2,7 +2,7 @@
 #include <math.h>
 
 #include "check.h"
-#include "lib/concurrency/law.h"
+#include "lib/concurrency/laws.h"
 
 struct setup {
     int64_t initial, min, max;
