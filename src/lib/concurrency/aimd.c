@@ -9,6 +9,8 @@
 #include "lib/concurrency/per_sample.h"
 #include "lib/core/num.h"
 
+#include <assert.h>
+
 static bool aimd_begin(struct law *law, int64_t limit)
 {
     return per_sample_begin(law, limit, law->config.aimd.rtt_window);
@@ -23,6 +25,7 @@ static bool slow(struct law *law, tg_ms at, double sample_ms)
 {
     double fastest = recent_min_push(&law->state.per_sample.recent, sample_ms, at, &law->random);
 
+    assert(fastest <= sample_ms);
     return sample_ms > fastest * law->config.aimd.tolerance;
 }
 

@@ -14,6 +14,7 @@
  */
 #include "lib/concurrency/per_sample.h"
 
+#include <assert.h>
 #include <math.h>
 
 static bool gradient2_begin(struct law *law, int64_t limit)
@@ -43,10 +44,12 @@ static void gradient2_finished(struct law *law, tg_ms at, const struct law_sampl
 
     if (!sample->dropped) {
         double fastest = recent_min_push(&state->recent, sample->sample_ms, at, &law->random);
+        assert(fastest <= sample->sample_ms);
         if (!per_sample_used(law, sample))
             return;
         g = gradient(law->config.gradient2.tolerance, fastest, sample->sample_ms);
     }
+    assert(g >= 0.5 && g <= 1);
     double target = state->estimate * g + sqrt(state->estimate);
     per_sample_set(law, state->estimate * (1 - smoothing) + target * smoothing);
 }

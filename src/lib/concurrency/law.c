@@ -3,8 +3,19 @@
 #include "lib/concurrency/law.h"
 #include "lib/core/num.h"
 
+#include <assert.h>
+
 /* What a clock can tell; a sample below it counts as this, so that no ratio divides by 0. */
 static const double SAMPLE_FLOOR_MS = 0.001;
+
+/* What admission obeys stays within the bounds that were asked for, whatever happens; and what a
+ * probe holds it at is never above what was learned. */
+static void law_assert_bounds(const struct law *law)
+{
+    assert(law->limit >= law->config.min && law->limit <= law->config.max);
+    assert(law->learned == 0 || law->limit <= law->learned);
+    (void)law;
+}
 
 void law_fini(struct law *law)
 {
@@ -20,13 +31,16 @@ static tg_ms time_of(struct law *law, tg_ms now)
         law->at = num_add(law->at, now - law->last_now);
     law->begun = true;
     law->last_now = now;
+    assert(law->at >= 0);
     return law->at;
 }
 
 void law_started(struct law *law, tg_ms now, int64_t in_flight)
 {
+    assert(in_flight >= 1); /* the call itself */
     if (law->ops->started)
         law->ops->started(law, time_of(law, now), in_flight);
+    law_assert_bounds(law);
 }
 
 static bool is_number(double x)
@@ -45,17 +59,21 @@ void law_finished(struct law *law, const struct law_sample *sample)
         floored.sample_ms = SAMPLE_FLOOR_MS;
         sample = &floored;
     }
+    assert(sample->sample_ms >= SAMPLE_FLOOR_MS);
     law->ops->finished(law, time_of(law, sample->now), sample);
+    law_assert_bounds(law);
 }
 
 void law_rejected(struct law *law, tg_ms now)
 {
     if (law->ops->rejected)
         law->ops->rejected(law, time_of(law, now));
+    law_assert_bounds(law);
 }
 
 void law_tick(struct law *law, tg_ms now)
 {
     if (law->ops->tick)
         law->ops->tick(law, time_of(law, now));
+    law_assert_bounds(law);
 }

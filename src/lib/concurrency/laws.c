@@ -4,6 +4,7 @@
 #include "lib/core/num.h"
 #include "lib/core/problem.h"
 
+#include <assert.h>
 #include <math.h>
 
 static const struct law_ops *const laws[TG_LAW_COUNT] = {
@@ -140,6 +141,7 @@ enum tg_err law_init(struct law *law, const struct tg_law_config *config, uint64
     if (!made.ops->begin(&made, config->initial))
         return problem_say(problem, TG_ERR_MEMORY, "no memory for the samples of %s",
                            made.ops->name);
+    assert(made.limit >= config->min && made.limit <= config->max);
     *law = made;
     return TG_OK;
 }
@@ -159,6 +161,7 @@ bool law_reconfigure(struct law *law, const struct tg_law_config *config)
     if (config->law == law->config.law) {
         if (!law->ops->adapt(law, config))
             return false;
+        assert(law->limit >= config->min && law->limit <= config->max);
         law->config = *config;
         return true;
     }
@@ -166,6 +169,7 @@ bool law_reconfigure(struct law *law, const struct tg_law_config *config)
     made.ops = laws[config->law];
     if (!made.ops->begin(&made, inherited_limit(law, config)))
         return false;
+    assert(made.limit >= config->min && made.limit <= config->max);
     law_fini(law);
     *law = made;
     return true;

@@ -2,8 +2,11 @@
 #include "lib/concurrency/per_sample.h"
 #include "lib/core/num.h"
 
+#include <assert.h>
+
 static double clamp(double estimate, const struct tg_law_config *config)
 {
+    assert(config->min <= config->max);
     if (estimate < (double)config->min)
         return (double)config->min;
     return estimate < (double)config->max ? estimate : (double)config->max;

@@ -1,6 +1,7 @@
 /* recent_min.c - the lowest of the last samples; recent_min.h says how. */
 #include "lib/concurrency/recent_min.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 /* Drawn between them, so that many laws that began together do not all forget together. */
@@ -22,11 +23,13 @@ static uint64_t room_for(uint64_t window)
 
     while (room < window)
         room *= 2;
+    assert((room & (room - 1)) == 0 && room / 2 < window);
     return room;
 }
 
 bool recent_min_init(struct recent_min *recent, int64_t window, struct random *random)
 {
+    assert(window >= 1);
     uint64_t room = room_for((uint64_t)window);
 
     *recent = (struct recent_min){
@@ -68,6 +71,7 @@ bool recent_min_resize(struct recent_min *recent, int64_t window)
     }
     recent->window = (uint64_t)window;
     drop_old(recent);
+    assert(recent->tail - recent->head <= recent->window);
     return true;
 }
 
@@ -88,6 +92,10 @@ double recent_min_push(struct recent_min *recent, double value, tg_ms at, struct
     drop_aged(recent, at, random);
     while (recent->head < recent->tail && candidate(recent, recent->tail - 1)->value >= value)
         recent->tail--;
+    assert(recent->tail - recent->head <= recent->mask); /* there is room for one more */
+    assert(recent->head == recent->tail || candidate(recent, recent->tail - 1)->at <= at);
     *candidate(recent, recent->tail++) = (struct recent){value, recent->seen, at};
+    assert(recent->tail - recent->head <= recent->window);
+    assert(candidate(recent, recent->head)->value <= value);
     return candidate(recent, recent->head)->value;
 }

@@ -53,6 +53,7 @@
 #include "lib/concurrency/law.h"
 #include "lib/core/num.h"
 
+#include <assert.h>
 #include <math.h>
 
 enum {
@@ -62,7 +63,7 @@ enum {
     WINDOW_ENOUGH = 100,    /* samples for a baseline that windows show, */
     PROBE_ENOUGH = 10,      /* and for one that a probe has measured */
     PROBES_KEPT = 3,        /* how much earlier probes may weigh, in times of the new one */
-    EVIDENCE_WINDOWS = 8,   /* that count together at most */
+    EVIDENCE_WINDOWS = 8,   /* windows that count together at most */
     PATIENCE_WINDOWS = 3,   /* how long a phase of a probe may last, */
     PATIENCE_SOJOURNS = 3,  /* and at least so many times what a call takes */
     COHORT_PERCENT = 80,    /* nearly all calls */
@@ -76,7 +77,7 @@ static const double JITTER_LOW = 0.9, JITTER_HIGH = 1.1;
  * probe of twenty chance is more than two; a baseline of such a probe alone would be far off. */
 static const double STEP_ERRORS = 0.5, LOWEST_ERRORS = 2, SAME_ERRORS = 3;
 
-/* Of the baseline: to find so much more or less is a surprise. */
+/* A part of the baseline: to find so much more or less is a surprise. */
 static const double SURPRISE = 0.25;
 
 static void sum_add(struct law_sum *sum, double value)
@@ -93,9 +94,10 @@ static void sum_join(struct law_sum *sum, const struct law_sum *other)
     sum->squares += other->squares;
 }
 
-/* As if it had been n samples. */
+/* Gives the sum the weight of n samples; its mean stays. */
 static void sum_scale(struct law_sum *sum, int64_t n)
 {
+    assert(n >= 1 && n <= sum->n);
     double part = (double)n / (double)sum->n;
 
     sum->n = n;
@@ -105,11 +107,13 @@ static void sum_scale(struct law_sum *sum, int64_t n)
 
 static double sum_mean(const struct law_sum *sum)
 {
+    assert(sum->n > 0);
     return sum->total / (double)sum->n;
 }
 
 static double standard_error(const struct law_sum *sum)
 {
+    assert(sum->n > 0);
     double n = (double)sum->n, mean = sum->total / n;
     double variance = sum->squares / n - mean * mean;
 
@@ -154,6 +158,7 @@ static void schedule_probe(struct law *law, tg_ms at)
 
 static void know_baseline(struct vegas *vegas, double baseline, double error)
 {
+    assert(baseline >= 0 && error >= 0);
     vegas->baseline = baseline;
     vegas->error = error;
 }
@@ -182,6 +187,8 @@ static void gather_evidence(struct vegas *vegas)
     vegas->evidence_ended += finished_in_window(vegas);
     vegas->evidence_crowd += vegas->crowd;
     vegas->evidence_windows++;
+    assert(vegas->evidence.n <= vegas->evidence_ended);
+    assert(vegas->evidence_windows <= EVIDENCE_WINDOWS);
 }
 
 /* Calls that wait, beyond what may be chance. */
@@ -243,6 +250,7 @@ static void vegas_measure(struct law *law, tg_ms from, tg_ms at)
 {
     struct vegas *vegas = &law->state.vegas;
 
+    assert(vegas->phase != VEGAS_MEASURING && from <= at);
     vegas->phase = VEGAS_MEASURING;
     vegas->cohort_from = from;
     vegas->cohort_until = num_add(at, law->config.window);
@@ -266,7 +274,9 @@ static void begin_probe(struct law *law, tg_ms at, int64_t in_flight)
 {
     struct vegas *vegas = &law->state.vegas;
 
+    assert(vegas->phase == VEGAS_STEADY);
     law->limit = probe_limit(law);
+    assert(law->limit <= law->learned);
     if (in_flight <= law->limit) {
         vegas_measure(law, at - 1, at);
     } else {
@@ -279,6 +289,7 @@ static void back_to_steady(struct law *law, tg_ms at)
 {
     struct vegas *vegas = &law->state.vegas;
 
+    assert(vegas->phase != VEGAS_STEADY);
     vegas->phase = VEGAS_STEADY;
     vegas->gather = (struct law_sum){0};
     law->limit = law->learned;
@@ -355,6 +366,7 @@ static void count_cohort(struct vegas *vegas, tg_ms at, const struct law_sample 
     vegas->cohort_ended++;
     if (!sample->dropped)
         sum_add(&vegas->cohort, sample->sample_ms);
+    assert(vegas->cohort.n <= vegas->cohort_ended);
 }
 
 /* ---- Events ---------------------------------------------------------------------------------- */

@@ -47,6 +47,28 @@ static void defaults_make_every_law(void **state)
     }
 }
 
+static void the_defaults_are_those_of_the_documentation(void **state)
+{
+    struct tg_law_config config;
+    (void)state;
+
+    tg_law_config_init(&config);
+    assert_int_equal(config.law, TG_LAW_VEGAS);
+    assert_int_equal(config.initial, 128);
+    assert_int_equal(config.min, 8);
+    assert_int_equal(config.max, 1024);
+    assert_int_equal(config.window, 1000);
+    assert_float_equal(config.vegas.alpha, 2, 0);
+    assert_float_equal(config.vegas.beta, 8, 0);
+    assert_float_equal(config.vegas.min_utilisation, 0.5, 0);
+    assert_float_equal(config.gradient2.tolerance, 2, 0);
+    assert_float_equal(config.gradient2.smoothing, 0.2, 1e-12);
+    assert_int_equal(config.gradient2.rtt_window, 100);
+    assert_float_equal(config.aimd.tolerance, 2, 0);
+    assert_float_equal(config.aimd.backoff, 0.9, 1e-12);
+    assert_int_equal(config.aimd.rtt_window, 100);
+}
+
 /* ---- what is refused ---- */
 
 struct spoiled {
@@ -113,8 +135,10 @@ static void what_is_out_of_range_is_named(void **state)
         INTEGER("gradient2.rtt_window", gradient2.rtt_window, 0),
         INTEGER("gradient2.rtt_window", gradient2.rtt_window, 10001),
         NUMBER(aimd.tolerance, (double)INFINITY),
+        NUMBER(aimd.tolerance, 0.9),
         NUMBER(aimd.backoff, 0.49),
         NUMBER(aimd.backoff, 1),
+        INTEGER("aimd.rtt_window", aimd.rtt_window, 0),
         INTEGER("aimd.rtt_window", aimd.rtt_window, 10001),
     };
     struct tg_law_config config;
@@ -144,6 +168,8 @@ static void the_ends_of_every_range_are_allowed(void **state)
     config.aimd.backoff = 0.5;
     assert_int_equal(tg_law_config_check(&config, NULL), TG_OK);
     config.max = TG_NUMBER_MAX;
+    config.gradient2.rtt_window = 10000;
+    config.aimd.rtt_window = 1;
     config.vegas.min_utilisation = 1;
     assert_int_equal(tg_law_config_check(&config, NULL), TG_OK);
 }
@@ -296,6 +322,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(laws_have_names),
         cmocka_unit_test(defaults_make_every_law),
+        cmocka_unit_test(the_defaults_are_those_of_the_documentation),
         cmocka_unit_test(what_is_out_of_range_is_named),
         cmocka_unit_test(the_ends_of_every_range_are_allowed),
         cmocka_unit_test(initial_does_not_matter_to_none),
