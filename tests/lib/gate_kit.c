@@ -1,6 +1,8 @@
 /* gate_kit.c - gates, calls and answers in few words. */
 #include "gate_kit.h"
 
+#include "lib/admission/gate.h"
+
 #include <inttypes.h>
 #include <string.h>
 
@@ -324,6 +326,9 @@ struct tg_gate_stats stats_of_gate(struct tg_gate *gate)
 {
     struct tg_gate_stats stats;
 
+    spin_lock(&gate->lock);
+    gate_assert_books(gate);
+    spin_unlock(&gate->lock);
     tg_gate_get_stats(gate, &stats);
     return stats;
 }

@@ -14,6 +14,7 @@
  */
 #include "lib/admission/worth.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "lib/core/decision.h"
@@ -55,13 +56,15 @@ static bool needs_ticket(const struct passage *passage)
 
 /* ---- from the slot to the decision ---- */
 
-/* The stages before the slot are behind it, and it waits for nothing: a lease, unless what comes
- * says no. */
+/* The call has passed all stages up to the slot and does not wait: it gets its lease now, which is
+ * dropped again if policy or store refuse. */
 static void admit_hold(struct passage *passage, struct ticket *ticket)
 {
     struct tg_gate *gate = passage->gate;
     struct tg_answer *answer = passage->answer;
 
+    assert(ticket->state == TICKET_CHECKED || ticket->state == TICKET_GRANTED);
+    assert(ticket->holds_slot || !gate->config.concurrency.on);
     if (gate->config.concurrency.on)
         stages_set_axis(&answer->axes, TG_AXIS_CONCURRENCY, stages_slot_taken(gate, passage->now));
     answer->would_deny |= ticket->would_deny;
@@ -225,7 +228,7 @@ static enum tg_err conclude(const struct passage *passage)
 }
 
 /* Policy, rate and cost, for a call that has its slot. No lock is held. */
-static enum tg_err admit_go_on(const struct passage *passage)
+static enum tg_err admit_after_slot(const struct passage *passage)
 {
     struct tg_gate *gate = passage->gate;
     struct tg_answer *answer = passage->answer;
@@ -290,7 +293,7 @@ static enum tg_err set_out(struct passage *passage, struct tg_gate *gate,
     return err;
 }
 
-/* Of a call whose peer has yet to be counted. */
+/* Hashes the name of a peer that has yet to be counted. */
 static void name_peer(struct passage *passage)
 {
     const struct tg_call *call = passage->call;
@@ -387,7 +390,7 @@ static bool refused_before_the_slot(const struct passage *passage, tg_lease prec
     return false;
 }
 
-/* As far as the lock is needed. True: the call goes on to policy and store. */
+/* The part that needs the lock. True: the call goes on to policy and store. */
 static bool admit_enter(struct passage *passage, tg_lease prechecked, enum tg_err *err)
 {
     struct tg_gate *gate = passage->gate;
@@ -438,7 +441,7 @@ enum tg_err tg_gate_admit(struct tg_gate *gate, const struct tg_call *call, tg_l
         drop_if(gate, prechecked, 1u << TICKET_CHECKED);
     spin_unlock(&gate->lock);
     if (through)
-        err = admit_go_on(&passage);
+        err = admit_after_slot(&passage);
     if (!err)
         hand_over(answer, &made);
     return err;
@@ -494,7 +497,7 @@ enum tg_err tg_gate_resume(struct tg_gate *gate, tg_lease lease, const struct tg
         drop_if(gate, lease, 1u << TICKET_WAITING | 1u << TICKET_GRANTED | 1u << TICKET_TIMED_OUT);
     spin_unlock(&gate->lock);
     if (through)
-        err = admit_go_on(&passage);
+        err = admit_after_slot(&passage);
     if (!err)
         hand_over(answer, &made);
     return err;

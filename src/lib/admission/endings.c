@@ -1,6 +1,7 @@
 /* endings.c - finding the leases whose time is over. See endings.h. */
 #include "lib/admission/endings.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 #include "lib/core/array.h"
@@ -22,15 +23,9 @@ void endings_clear(struct endings *endings)
     endings->n = 0;
 }
 
-static bool ends_by_itself(const struct ticket *ticket)
-{
-    return ticket->state == TICKET_CHECKED || ticket->state == TICKET_ASKING ||
-           ticket->state == TICKET_ABANDONED || ticket->state == TICKET_ADMITTED;
-}
-
 /* ---- the heap ---- */
 
-/* Of those that end together, the one of the lower number first: an order that can be repeated. */
+/* If two end together, the one with the lower number is first: an order that can be repeated. */
 static bool before(struct ending a, struct ending b)
 {
     return a.at != b.at ? a.at < b.at : a.lease < b.lease;
@@ -38,6 +33,7 @@ static bool before(struct ending a, struct ending b)
 
 static void push(struct endings *endings, struct ending ending)
 {
+    assert(endings->n < endings->capacity);
     size_t place = endings->n++;
 
     for (; place > 0 && before(ending, endings->heap[(place - 1) / 2]); place = (place - 1) / 2)
@@ -47,6 +43,7 @@ static void push(struct endings *endings, struct ending ending)
 
 static struct ending pop(struct endings *endings)
 {
+    assert(endings->n > 0);
     struct ending first = endings->heap[0], last = endings->heap[--endings->n];
     size_t place = 0;
 
@@ -58,6 +55,7 @@ static struct ending pop(struct endings *endings)
         endings->heap[place] = endings->heap[child];
     }
     endings->heap[place] = last;
+    assert(endings->n == 0 || !before(endings->heap[0], first));
     return first;
 }
 
@@ -66,7 +64,7 @@ static struct ticket *still_open(const struct handles *tickets, struct ending en
 {
     struct ticket *ticket = tickets_find(tickets, ending.lease);
 
-    return ticket && ends_by_itself(ticket) && ticket->deadline == ending.at ? ticket : NULL;
+    return ticket && ticket_ends_by_itself(ticket) && ticket->deadline == ending.at ? ticket : NULL;
 }
 
 /* Most entries may be of leases that have long gone: then only the others are kept. */
@@ -91,22 +89,23 @@ static bool work_through_pile(struct endings *endings, const struct handles *tic
         return false;
     while (endings->pile) {
         struct ticket *ticket = endings->pile;
+        assert(ticket->is_piled);
         endings->pile = ticket->piled_next;
         ticket->is_piled = false;
-        if (ends_by_itself(ticket))
+        if (ticket_ends_by_itself(ticket))
             push(endings, (struct ending){ticket->deadline, ticket_lease(ticket)});
     }
     endings->piled_from = INT64_MAX;
     return true;
 }
 
-/* Without memory for the heap: the pile itself is looked through. */
-static struct ticket *look_on_pile(struct endings *endings, tg_ms until)
+/* Without memory for the heap, the pile itself is searched. */
+static struct ticket *search_pile(struct endings *endings, tg_ms until)
 {
     tg_ms earliest = INT64_MAX;
 
     for (struct ticket *ticket = endings->pile; ticket; ticket = ticket->piled_next) {
-        if (!ends_by_itself(ticket))
+        if (!ticket_ends_by_itself(ticket))
             continue;
         if (ticket->deadline <= until)
             return ticket;
@@ -121,8 +120,9 @@ struct ticket *endings_take(struct endings *endings, const struct handles *ticke
     struct ticket *ticket = NULL;
 
     if (endings->piled_from <= until && !work_through_pile(endings, tickets))
-        ticket = look_on_pile(endings, until);
+        ticket = search_pile(endings, until);
     while (!ticket && endings->n > 0 && endings->heap[0].at <= until)
         ticket = still_open(tickets, pop(endings));
+    assert(!ticket || (ticket_ends_by_itself(ticket) && ticket->deadline <= until));
     return ticket;
 }

@@ -12,6 +12,8 @@
 #ifndef TG_ADMISSION_ENDINGS_H
 #define TG_ADMISSION_ENDINGS_H
 
+#include <assert.h>
+
 #include "lib/admission/ticket.h"
 #include "lib/core/num.h"
 
@@ -37,6 +39,7 @@ void endings_clear(struct endings *endings);
 /* The ticket ends at `at`, from now on. */
 static inline void endings_set(struct endings *endings, struct ticket *ticket, tg_ms at)
 {
+    assert(ticket_ends_by_itself(ticket));
     ticket->deadline = at;
     endings->piled_from = num_min(endings->piled_from, at);
     if (!ticket->is_piled) {

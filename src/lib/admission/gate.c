@@ -5,6 +5,7 @@
  */
 #include "lib/admission/worth.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -128,7 +129,7 @@ static struct tg_law_config law_of(const struct tg_gate_config *config)
     return law;
 }
 
-/* Of two waits that are over together, that of the call which came first. */
+/* If two waits are over together, the call that came first is first. */
 static bool over_first(const struct heap_node *a, const struct heap_node *b)
 {
     const struct ticket *x = container_of(a, struct ticket, wait);
@@ -232,6 +233,8 @@ static void take_sample(struct tg_gate *gate, const struct ticket *ticket,
                         const struct tg_release *release)
 {
     double sojourn = (double)(gate->latest - ticket->started_at);
+
+    assert(ticket->holds_slot && sojourn >= 0 && ticket->in_flight_at_start > 0);
     struct law_sample sample = {
         .now = gate->latest,
         .sample_ms = release->sample_ms >= 0 ? release->sample_ms : sojourn,
@@ -251,6 +254,7 @@ static void take_sample(struct tg_gate *gate, const struct ticket *ticket,
 static void end_lease(struct tg_gate *gate, struct ticket *ticket, tg_ms now,
                       const struct tg_release *release, struct worth_report *report)
 {
+    assert(ticket->state == TICKET_ADMITTED);
     bool refused = release->outcome == TG_OUTCOME_REFUSED;
     tg_ms at = num_in_range(now) ? now : gate->latest;
 
@@ -269,6 +273,7 @@ static void end_lease(struct tg_gate *gate, struct ticket *ticket, tg_ms now,
 /* A remote store is still deciding for it: it is kept, empty, until the answer comes. */
 static void abandon(struct tg_gate *gate, struct ticket *ticket)
 {
+    assert(ticket->state == TICKET_ASKING);
     gate_give_back(gate, ticket);
     ticket->state = TICKET_ABANDONED;
     gate_set_end(gate, ticket, num_add(gate->latest, ticket->lease_ttl));

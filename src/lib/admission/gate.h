@@ -29,9 +29,9 @@ struct tg_gate {
     int64_t low_in_flight;
     struct handles tickets;
 
-    double mean_service_ms; /* of late; 0: no sample yet */
+    double mean_service_ms; /* moving average; 0: no sample yet */
     double last_sample_ms;
-    struct endings endings; /* of leases */
+    struct endings endings; /* when leases end by themselves */
     struct law law;
 
     _Alignas(CACHE_LINE) struct tg_store *store; /* these three never change, and need no lock */
@@ -42,7 +42,7 @@ struct tg_gate {
     enum memory_state memory;
     double memory_used;
     struct queue queue;
-    struct heap waits; /* of tickets: whose wait is over first */
+    struct heap waits; /* tickets in the queue, by when their wait is over */
     struct peers peers;
     tg_ms tidied_at;
 
@@ -88,5 +88,8 @@ void gate_end_leases(struct tg_gate *gate, tg_ms until, struct worth_reports *re
 
 /* Gives back slot and peer. */
 void gate_give_back(struct tg_gate *gate, struct ticket *ticket);
+
+/* For tests: adds up what all tickets hold, and asserts that the gate's counters say the same. */
+void gate_assert_books(const struct tg_gate *gate);
 
 #endif

@@ -34,6 +34,7 @@ void peers_tidy(struct peers *peers)
         else
             i++;
     }
+    assert(peers->idle >= 0); /* so many were there to take out */
     peers->idle = 0;
     uint32_t needed = table->n * 2 + CAPACITY_MIN;
     if (needed < table_capacity(table) / 2)
@@ -84,18 +85,21 @@ bool peers_add(struct peers *peers, struct table_id id)
         peers->idle++;
     }
     peers->idle -= slot->states.integers[0]++ == 0;
+    assert(peers->idle >= 0 && peers->idle < peers->table.n);
     return true;
 }
 
 void peers_drop(struct peers *peers, struct table_id id)
 {
     if (is_other(id)) {
+        assert(peers->others > 0);
         peers->others--;
         return;
     }
     struct table_slot *slot = table_find(&peers->table, id);
     assert(slot && slot->states.integers[0] > 0);
     peers->idle += --slot->states.integers[0] == 0;
+    assert(peers->idle <= peers->table.n);
 }
 
 int64_t peers_calls(const struct peers *peers, struct table_id id)

@@ -1,13 +1,14 @@
 /* queue.c - fair turns among those who wait. See queue.h. */
 #include "lib/admission/queue.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 
 #include "lib/core/container_of.h"
 #include "lib/core/num.h"
 
-/* How many idle flows are remembered before it is looked whether they still matter. */
+/* How many idle flows are remembered before those that no longer matter are forgotten. */
 enum { IDLE_FLOWS_MAX = 256, FLOWS_CAPACITY_MIN = 16 };
 
 static struct flow *flow_of(const struct heap_node *node)
@@ -51,8 +52,10 @@ void queue_fini(struct queue *queue)
 /* Rounded up, so that five shares of 0.2 make a turn. */
 void queue_set_shares(struct queue *queue, const double share[TG_PRIORITY_COUNT])
 {
-    for (int rank = 0; rank < TG_PRIORITY_COUNT; rank++)
+    for (int rank = 0; rank < TG_PRIORITY_COUNT; rank++) {
         queue->share[rank] = num_ceil(share[rank] * (double)QUEUE_TURN);
+        assert(queue->share[rank] >= 0 && queue->share[rank] <= QUEUE_TURN);
+    }
 }
 
 /* ---- flows ---- */
@@ -80,6 +83,7 @@ static void forget_until(struct queue *queue, struct queue_class *line, double t
 
 static size_t idle_flows(const struct queue_class *line)
 {
+    assert(line->turns.n <= line->flows.n); /* a flow has its turn only while it has calls */
     return line->flows.n - line->turns.n;
 }
 
@@ -152,6 +156,7 @@ bool queue_push(struct queue *queue, struct ticket *ticket, struct table_id tena
     if (!flow)
         return false;
     bool was_idle = is_idle(flow);
+    assert(was_idle == (flow->n == 0));
     ticket->arrival = ++queue->arrivals;
     TAILQ_INSERT_TAIL(&flow->calls, ticket, in_flow);
     if (was_idle) { /* it takes turns again */
@@ -175,6 +180,9 @@ void queue_remove(struct queue *queue, struct ticket *ticket)
     struct flow *flow = ticket->flow;
     bool was_first = TAILQ_FIRST(&flow->calls) == ticket;
 
+    assert(flow->n > 0 && line->waiting >= flow->n);
+    assert((int64_t)line->turns.n <= line->waiting);
+
     TAILQ_REMOVE(&flow->calls, ticket, in_flow);
     if (is_idle(flow))
         heap_remove(&line->turns, &flow->turn);
@@ -183,6 +191,8 @@ void queue_remove(struct queue *queue, struct ticket *ticket)
     ticket->flow = NULL;
     flow->n--;
     line->waiting--;
+    assert(is_idle(flow) == (flow->n == 0));
+    assert((line->waiting == 0) == (line->turns.n == 0));
 }
 
 enum tg_priority queue_turn(const struct queue *queue, bool low_may)
@@ -210,9 +220,13 @@ static void queue_earn(struct queue_class *line, int64_t share)
 struct ticket *queue_serve(struct queue *queue, enum tg_priority priority)
 {
     struct queue_class *line = &queue->classes[priority];
+
+    assert(line->waiting > 0);
     struct flow *flow = flow_of(heap_first(&line->turns));
     struct ticket *ticket = TAILQ_FIRST(&flow->calls);
 
+    assert(line->earned >= 0 && line->earned <= QUEUE_TURN);
+    assert(flow->tag >= line->virtual_time); /* virtual time never goes back */
     if (line->earned >= QUEUE_TURN)
         line->earned -= QUEUE_TURN;
     for (int below = (int)priority + 1; below < TG_PRIORITY_COUNT; below++)

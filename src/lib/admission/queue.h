@@ -30,7 +30,7 @@ struct flow {
 
 struct queue_class {
     struct table flows;
-    struct heap turns; /* of those that have calls: lowest tag, then earliest call, first */
+    struct heap turns; /* flows that have calls: lowest tag, then earliest call, first */
     double virtual_time;
     int64_t waiting;
     int64_t earned; /* part of a turn, in units of QUEUE_TURN */

@@ -7,6 +7,8 @@
 #include "lib/admission/worth.h"
 #include "lib/core/num.h"
 
+#include <assert.h>
+
 tg_ms gate_time(struct tg_gate *gate, tg_ms now)
 {
     if (num_in_range(now) && now > gate->latest) {
@@ -18,6 +20,8 @@ tg_ms gate_time(struct tg_gate *gate, tg_ms now)
 
 void gate_start(struct tg_gate *gate, struct ticket *ticket)
 {
+    assert(ticket->state == TICKET_CHECKED || ticket->state == TICKET_GRANTED);
+    assert(!ticket->holds_slot);
     gate->in_flight++;
     gate->low_in_flight += ticket->priority == TG_PRIORITY_LOW;
     ticket->holds_slot = true;
@@ -36,6 +40,7 @@ bool gate_low_may_start(const struct tg_gate *gate)
 
 void gate_end_wait(struct tg_gate *gate, struct ticket *ticket)
 {
+    assert(ticket->state == TICKET_WAITING && ticket->deadline <= gate->latest);
     queue_remove(&gate->queue, ticket);
     heap_remove(&gate->waits, &ticket->wait);
     ticket->state = TICKET_TIMED_OUT;
@@ -47,8 +52,10 @@ void gate_grant(struct tg_gate *gate)
     bool shadow = gate->config.concurrency.mode == TG_SHADOW; /* nobody waits in vain */
     struct ticket *late;
 
+    /* Everybody in the queue is among the waits, too, and nobody else. */
+    assert((int64_t)gate->waits.n == queue_ahead(&gate->queue, TG_PRIORITY_LOW));
     if (!gate_first_wait(gate))
-        return; /* the rule: everybody in the queue is among the waits, too */
+        return;
     while ((late = gate_first_wait(gate)) && late->deadline < gate->latest)
         gate_end_wait(gate, late);
     while (shadow || gate->in_flight < law_limit(&gate->law)) {
@@ -56,6 +63,7 @@ void gate_grant(struct tg_gate *gate)
         if (turn == TG_PRIORITY_COUNT)
             return;
         struct ticket *ticket = queue_serve(&gate->queue, turn);
+        assert(ticket->state == TICKET_WAITING && ticket->deadline >= gate->latest);
         heap_remove(&gate->waits, &ticket->wait);
         ticket->state = TICKET_GRANTED;
         gate_start(gate, ticket);
@@ -70,8 +78,10 @@ void gate_give_back(struct tg_gate *gate, struct ticket *ticket)
         heap_remove(&gate->waits, &ticket->wait);
     }
     if (ticket->holds_slot) {
+        assert(gate->in_flight > 0 && ticket->state != TICKET_WAITING);
         gate->in_flight--;
         gate->low_in_flight -= ticket->priority == TG_PRIORITY_LOW;
+        assert(gate->low_in_flight >= 0 && gate->low_in_flight <= gate->in_flight);
     }
     if (ticket->counts_peer)
         peers_drop(&gate->peers, ticket->peer);
@@ -80,11 +90,14 @@ void gate_give_back(struct tg_gate *gate, struct ticket *ticket)
 
 void gate_drop(struct tg_gate *gate, struct ticket *ticket)
 {
+    assert(ticket->state != TICKET_FREE);
     gate_give_back(gate, ticket);
     ticket->state = TICKET_FREE;
     handles_put(&gate->tickets, &ticket->handle);
-    if (gate->tickets.used == 0)
+    if (gate->tickets.used == 0) {
+        assert(gate->in_flight == 0 && gate->waits.n == 0);
         endings_clear(&gate->endings);
+    }
     gate_grant(gate);
 }
 
@@ -98,6 +111,7 @@ static void expire(struct tg_gate *gate, struct ticket *ticket, struct worth_rep
 {
     struct worth_report *report = &reports->reports[reports->n];
 
+    assert(reports->n < WORTH_BATCH && ticket_ends_by_itself(ticket));
     if (ticket->state == TICKET_ADMITTED) {
         gate->stats.expired++;
         if (ticket->is_judged) {

@@ -1,6 +1,8 @@
 /* stages.c - memory, peers and concurrency: what is decided under the gate's lock. See stages.h. */
 #include "lib/admission/stages.h"
 
+#include <assert.h>
+
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
@@ -11,6 +13,7 @@ enum { HINT_MS = 100 };
 
 void stages_would_deny(struct tg_gate *gate, struct tg_answer *answer, enum tg_reason reason)
 {
+    assert(reason > TG_REASON_NONE && reason < TG_REASON_COUNT);
     answer->would_deny |= 1u << reason;
     gate->stats.would_deny[reason]++;
 }
@@ -19,6 +22,7 @@ void stages_would_deny(struct tg_gate *gate, struct tg_answer *answer, enum tg_r
 bool stages_refuse(struct tg_gate *gate, struct tg_answer *answer, enum tg_reason reason,
                    struct tg_decision decision)
 {
+    assert(reason > TG_REASON_NONE && reason < TG_REASON_COUNT && !decision.allowed);
     answer->step = TG_DECIDED;
     answer->lease = 0;
     answer->reason = reason;
@@ -65,6 +69,7 @@ bool stages_peers(const struct passage *passage, struct ticket *ticket, enum tg_
 
     if (!call->peer || (!gate->config.peers.on && !call->peer_limit))
         return false;
+    assert(ticket->state == TICKET_CHECKED && !ticket->counts_peer);
     ticket->peer = passage->peer;
     if (peers_count(&gate->peers, &ticket->peer, gate->config.peers.max_peers) >= limit) {
         if (mode == TG_ENFORCE)
@@ -149,6 +154,7 @@ static bool enqueue(const struct passage *passage, struct ticket *ticket)
     struct table_id tenant = tenant_of(gate, call);
     tg_ms until = num_add(gate->latest, may_wait(gate, call));
 
+    assert(ticket->state == TICKET_CHECKED && !ticket->holds_slot);
     if (!queue_push(&gate->queue, ticket, tenant, call->weight))
         return false;
     ticket->deadline = until;

@@ -20,7 +20,7 @@ struct passage {
     struct tg_policy *policy; /* null: every call is worth it */
     enum tg_mode policy_mode;
     int64_t in_flight;    /* slots that were held when it got its own; 0: it has none */
-    struct table_id peer; /* of a call that has one; hashed before the lock is taken */
+    struct table_id peer; /* its name, if the call has one; hashed before the lock is taken */
 };
 
 /* A stage in shadow would have refused: counts it, and says so in the answer. */

@@ -70,12 +70,12 @@ struct ticket {
     tg_ms started_at; /* the slot; and how many were held then, itself included */
     int64_t in_flight_at_start;
     tg_ms charged_at;
-    tg_ms deadline; /* of the wait, or of the lease */
+    tg_ms deadline; /* when the wait is over, or the lease ends */
 
     tg_ms lease_ttl;
     struct claim claim;
 
-    /* Of a call that waits: */
+    /* Set while the call waits: */
     TAILQ_ENTRY(ticket) in_flow;
     struct flow *flow;
     uint64_t arrival;
@@ -84,12 +84,12 @@ struct ticket {
 
     struct ticket *piled_next;
 
-    /* Of a call that is judged, with the claim's cost and the time it was charged; see worth.h: */
+    /* Set if the call is judged, with the claim's cost and the time it was charged; see worth.h: */
     uint32_t policy_epoch;
     double value;
     double hold_s;
 
-    struct tg_axes axes; /* of one that a remote store is asked for: as far as it is decided */
+    struct tg_axes axes; /* what is decided so far of a call that a remote store is asked for */
 };
 
 /* A pool of tickets; 2^32 - 1 at most, which is a terabyte. */
@@ -101,6 +101,13 @@ static inline void tickets_init(struct handles *tickets)
 static inline tg_lease ticket_lease(const struct ticket *ticket)
 {
     return ticket->handle.id;
+}
+
+/* Every state but those whose owner is on its way, or in the queue, ends at its deadline. */
+static inline bool ticket_ends_by_itself(const struct ticket *ticket)
+{
+    return ticket->state == TICKET_CHECKED || ticket->state == TICKET_ASKING ||
+           ticket->state == TICKET_ABANDONED || ticket->state == TICKET_ADMITTED;
 }
 
 /* Null if the lease has ended, or never was. */

@@ -3,6 +3,8 @@
 
 #include "lib/core/num.h"
 
+#include <assert.h>
+
 /* ---- under the gate's lock ---- */
 
 void worth_choose(struct passage *passage)
@@ -55,6 +57,7 @@ void worth_ended(const struct tg_gate *gate, const struct ticket *ticket, tg_ms 
     struct tg_policy *policy = judge_of(gate, ticket);
     tg_ms since = ticket->holds_slot ? ticket->started_at : ticket->charged_at;
 
+    assert(ticket->is_judged && ticket->state == TICKET_ADMITTED);
     report->policy = policy && policy->released ? policy : NULL;
     report->now = num_in_range(now) ? now : gate->latest;
     report->spent = (struct tg_spent){
@@ -109,5 +112,7 @@ void worth_was_in_vain(const struct passage *passage)
 
 void worth_tell(const struct worth_report *report)
 {
+    assert(report->policy && report->policy->released);
+    assert(report->spent.actual >= 0 && report->spent.held_s >= 0);
     report->policy->released(report->policy, &report->spent, report->now);
 }

@@ -261,6 +261,12 @@ static void set_max_peers_0(struct tg_gate_config *c)
     c->peers.max_peers = 0;
 }
 
+static void set_critical_above_limit(struct tg_gate_config *c)
+{
+    c->memory.on = true;
+    c->memory.critical = 0.99;
+}
+
 static void set_queue_negative(struct tg_gate_config *c)
 {
     c->concurrency.queue_size = -1;
@@ -313,6 +319,7 @@ static const struct {
 } bad_settings[] = {
     {"pressure above critical", set_pressure_above_critical},
     {"memory limit not a number", set_memory_nan},
+    {"critical above the memory limit", set_critical_above_limit},
     {"peer limit 0", set_peer_limit_0},
     {"max_peers 0", set_max_peers_0},
     {"queue size below 0", set_queue_negative},
@@ -348,6 +355,17 @@ static void bad_settings_make_no_gate_and_change_none(void **state)
     }
     assert_int_equal(fill_gate(gate, &call, NOW, NULL, 10), 3);
     tg_gate_free(gate);
+}
+
+static void a_call_is_worth_one_by_default(void **state)
+{
+    struct tg_call call;
+    (void)state;
+
+    tg_call_init(&call);
+    assert_int_equal(call.priority, TG_PRIORITY_NORMAL);
+    assert_float_equal(call.weight, 1, 0);
+    assert_float_equal(call.value, 1, 0);
 }
 
 static void store_and_seed_cannot_change(void **state)
@@ -464,6 +482,7 @@ int main(void)
         cmocka_unit_test(counters_count_what_was_decided),
         cmocka_unit_test(names_are_those_of_the_header),
         cmocka_unit_test(bad_settings_make_no_gate_and_change_none),
+        cmocka_unit_test(a_call_is_worth_one_by_default),
         cmocka_unit_test(store_and_seed_cannot_change),
         cmocka_unit_test(a_call_out_of_range_is_an_error_and_leaves_no_trace),
         cmocka_unit_test(a_time_out_of_range_does_not_move_the_clock),

@@ -533,6 +533,38 @@ static void a_remote_answer_is_told_with_the_slots_and_in_shadow_too(void **stat
     remote_close(&remote);
 }
 
+/* A lease is all that a remote store's answer can come back to: there is one even if the gate
+ * counts nothing else. An answer to nobody changes nothing. */
+static void a_gate_with_a_remote_store_alone_waits_for_its_answer(void **state)
+{
+    struct gate_log log = {.n_woken = 0};
+    struct gate_remote remote;
+    struct tg_gate_config config = gate_config(&log);
+    struct tg_call call = call_of(TG_PRIORITY_NORMAL);
+    struct tg_answer answer;
+    (void)state;
+
+    remote_open(&remote, 4, 100, 10);
+    config.remote_store = true;
+    struct tg_gate *gate = must_gate(&config);
+    call.debit = remote.debit;
+    struct tg_answer asked = must_admit(gate, &call, NOW);
+    assert_int_equal(asked.step, TG_NEEDS_STORE);
+    assert_int_not_equal(asked.lease, 0);
+    struct remote_answer did = remote_execute(&remote, NOW, false);
+    assert_int_equal(remote_deliver(&remote, gate, asked.lease, &did, NOW, &answer), TG_OK);
+    assert_true(answer.decision.allowed);
+    assert_true(finish(gate, asked.lease, NOW));
+    answer = (struct tg_answer){.lease = 77, .reason = TG_REASON_COST};
+    assert_int_equal(
+        tg_gate_store_answered(gate, asked.lease, TG_OK, &did.axes, NOW, &answer), TG_ERR_STALE);
+    assert_int_equal(answer.lease, 77);
+    assert_int_equal(answer.reason, TG_REASON_COST);
+    expect_idle(gate);
+    tg_gate_free(gate);
+    remote_close(&remote);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -541,6 +573,7 @@ int main(void)
         cmocka_unit_test(a_call_without_debit_does_not_need_the_store),
         cmocka_unit_test(the_policy_refuses_before_the_store_is_asked),
         cmocka_unit_test(a_remote_answer_is_told_with_the_slots_and_in_shadow_too),
+        cmocka_unit_test(a_gate_with_a_remote_store_alone_waits_for_its_answer),
     };
     return cmocka_run_group_tests_name("gate_faults", tests, NULL, NULL);
 }

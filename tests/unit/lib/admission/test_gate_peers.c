@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "gate_kit.h"
+#include "lib/admission/gate.h"
 
 #define NOW 1000
 
@@ -243,6 +244,60 @@ static void a_flood_of_names_leaves_nothing_behind(void **state)
 
 /* ---- precheck ---- */
 
+/* Once a minute, by a tick: the peers without calls go, and their memory with them. */
+static void the_table_of_peers_shrinks_when_they_have_gone(void **state)
+{
+    enum { PEERS = 3000 };
+    struct gate_log log = {.n_woken = 0};
+    struct tg_gate_config config = peers_config(&log, 1);
+    struct tg_gate *gate = must_gate(&config);
+    static tg_lease leases[PEERS];
+    char name[24];
+    (void)state;
+
+    for (int i = 0; i < PEERS; i++) {
+        struct tg_call call = numbered_peer(&name, i);
+        leases[i] = must_allow(gate, &call, NOW);
+    }
+    for (int i = 1; i < PEERS; i++)
+        assert_true(finish(gate, leases[i], NOW));
+    tg_gate_tick(gate, 59999);
+    assert_int_equal(gate->peers.table.n, PEERS);
+    assert_int_equal(gate->peers.idle, PEERS - 1);
+    tg_gate_tick(gate, 60000);
+    assert_int_equal(gate->peers.table.n, 1);
+    assert_int_equal(gate->peers.idle, 0);
+    assert_in_range(table_capacity(&gate->peers.table), 2, 32);
+    /* And a minute after that again. */
+    struct tg_call late = numbered_peer(&name, 1);
+    assert_true(finish(gate, must_allow(gate, &late, 60001), 60001));
+    tg_gate_tick(gate, 119999);
+    assert_int_equal(gate->peers.table.n, 2);
+    tg_gate_tick(gate, 120001);
+    assert_int_equal(gate->peers.table.n, 1);
+    tg_gate_free(gate);
+}
+
+/* A table of which more than a quarter is in use is not made anew each minute. */
+static void a_table_of_peers_in_use_keeps_its_memory(void **state)
+{
+    enum { PEERS = 40 };
+    struct gate_log log = {.n_woken = 0};
+    struct tg_gate_config config = peers_config(&log, 1);
+    struct tg_gate *gate = must_gate(&config);
+    char name[24];
+    (void)state;
+
+    for (int i = 0; i < PEERS; i++) {
+        struct tg_call call = numbered_peer(&name, i);
+        must_allow(gate, &call, NOW);
+    }
+    const struct table_slot *slots = table_slots(&gate->peers.table);
+    tg_gate_tick(gate, 60000);
+    assert_ptr_equal(table_slots(&gate->peers.table), slots);
+    tg_gate_free(gate);
+}
+
 static void a_precheck_counts_the_peer_until_the_end_of_the_call(void **state)
 {
     struct gate_log log = {.n_woken = 0};
@@ -336,6 +391,8 @@ int main(void)
         cmocka_unit_test(peers_beyond_the_bound_share_one_limit),
         cmocka_unit_test(the_count_goes_back_to_where_it_was_taken),
         cmocka_unit_test(a_flood_of_names_leaves_nothing_behind),
+        cmocka_unit_test(the_table_of_peers_shrinks_when_they_have_gone),
+        cmocka_unit_test(a_table_of_peers_in_use_keeps_its_memory),
         cmocka_unit_test(a_precheck_counts_the_peer_until_the_end_of_the_call),
         cmocka_unit_test(a_precheck_that_is_released_or_forgotten_counts_nobody),
         cmocka_unit_test(what_admit_is_told_counts_and_not_what_precheck_was),

@@ -165,6 +165,20 @@ static void without_an_actual_the_estimate_stands(void **state)
     scene_close(&scene);
 }
 
+/* The other side took nothing on: nothing was used, whatever the release says. */
+static void a_refused_call_has_spent_nothing(void **state)
+{
+    struct scene scene;
+    (void)state;
+
+    scene_open(&scene, 1);
+    tg_lease lease = must_allow(scene.gate, &scene.call, NOW);
+    assert_true(finish_as(scene.gate, lease, NOW + 30, TG_OUTCOME_REFUSED));
+    expect_spent(&scene.log.spent, (struct tg_spent){NOW, 10, 0, 2, 0.03});
+    assert_int_equal(units_left(&scene, NOW), 1000);
+    scene_close(&scene);
+}
+
 /* Held is the slot, from its grant on; without one, what is held began with the admission. */
 static void who_has_waited_has_held_the_slot_since_its_grant(void **state)
 {
@@ -437,6 +451,7 @@ int main(void)
         cmocka_unit_test(a_policy_without_the_question_is_no_policy),
         cmocka_unit_test(an_admitted_call_is_told_as_it_came),
         cmocka_unit_test(without_an_actual_the_estimate_stands),
+        cmocka_unit_test(a_refused_call_has_spent_nothing),
         cmocka_unit_test(who_has_waited_has_held_the_slot_since_its_grant),
         cmocka_unit_test(a_lease_is_made_for_a_policy_that_wants_to_hear_of_its_end),
         cmocka_unit_test(whom_rate_or_cost_refuses_is_not_told),

@@ -191,6 +191,7 @@ static void a_rate_limit_in_shadow_refuses_nothing(void **state)
     assert_int_equal(must_admit(s.gate, &s.call, NOW).would_deny, 0);
     assert_int_equal(must_admit(s.gate, &s.call, NOW).would_deny, 0);
     expect_would_deny(s.gate, &s.call, 5, TG_REASON_RATE, BIT(RATE));
+    assert_int_equal(must_admit(s.gate, &s.call, NOW).axes.would_deny, 1u << TG_AXIS_RATE);
     /* Cost goes on to be enforced, and what rate would have said is told all the same. */
     s.call.debit.cost = 4;
     struct tg_answer answer = must_refuse(s.gate, &s.call, NOW, TG_REASON_COST);
