@@ -49,6 +49,7 @@ static double tat_after(const struct tg_limiter *limiter, double base, int64_t c
     double charge = interval_of(limiter) * (double)cost;
     double next = base + charge;
 
+    assert(next >= base);
     return next - base < charge * (1 - 0x1p-10) ? num_next_double(next) : next;
 }
 
@@ -74,13 +75,14 @@ static tg_ms gcra_fresh_at(const struct tg_limiter *limiter, const void *state)
     return num_ceil(((const struct gcra *)state)->tat);
 }
 
-/* The first whole ms at which `allow_at` has come: the difference itself may have been rounded. */
+/* The first whole ms at which `allow_at` has come. The difference is not rounded: up to 2^53 ms
+ * both are whole multiples of the last bit of `allow_at`, and so is their difference, which is
+ * less. */
 static tg_ms gcra_wait_until(double allow_at, tg_ms now)
 {
     tg_ms wait = num_ceil(allow_at - (double)now);
 
-    while (wait < TG_NUMBER_MAX && (double)(now + wait) < allow_at)
-        wait++;
+    assert(wait == TG_NUMBER_MAX || (double)(now + wait) >= allow_at);
     return limit_hint(wait);
 }
 
@@ -95,8 +97,9 @@ static __attribute__((noinline)) void gcra_deny(const struct tg_limiter *limiter
                cost > burst ? TG_UNSATISFIABLE : gcra_wait_until(allow_at, now));
 }
 
-/* As limit_allow(), but what takes a division comes last and by itself: written together with its
- * neighbour it would go by way of the stack, and the time of a peek is the time of this chain. */
+/* The same answer as limit_allow(), but what takes a division comes last and by itself: written
+ * together with its neighbour it would go by way of the stack, and the time of a peek is the time
+ * of this chain. */
 static void gcra_allow(const struct tg_limiter *limiter, double next, tg_ms now,
                        struct tg_decision *answer)
 {
@@ -105,6 +108,7 @@ static void gcra_allow(const struct tg_limiter *limiter, double next, tg_ms now,
     answer->retry_after_ms = 0;
     answer->reset_at = num_ceil(next);
     answer->remaining = remaining_at(limiter, next, now);
+    assert(answer->remaining >= 0 && answer->remaining <= answer->limit);
 }
 
 static void gcra_peek(const struct tg_limiter *limiter, const void *state, tg_ms now, int64_t cost,
@@ -143,6 +147,7 @@ static void gcra_refund(const struct tg_limiter *limiter, void *state, tg_ms now
 
     if (back > 0)
         gcra->tat = fmax(gcra->tat - back, least);
+    assert(gcra->tat >= 0);
 }
 
 static void gcra_settle(const struct tg_limiter *limiter, void *state, tg_ms now,
@@ -179,6 +184,7 @@ static enum tg_err gcra_prepare(struct tg_limiter *limiter, struct tg_problem *p
                            "at most %.3g is allowed",
                            tolerance, (double)TG_NUMBER_MAX);
     limiter->state_bytes = sizeof(struct gcra);
+    assert(interval > 0 && tolerance >= interval);
     limiter->derived[0] = interval;
     limiter->derived[1] = tolerance;
     return TG_OK;

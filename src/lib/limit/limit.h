@@ -7,6 +7,8 @@
 #ifndef TG_LIMIT_LIMIT_H
 #define TG_LIMIT_LIMIT_H
 
+#include <assert.h>
+
 #include "lib/core/num.h"
 #include "tollgate.h"
 
@@ -50,12 +52,14 @@ double *limit_field_double(struct tg_limiter_config *config, const struct limit_
 static inline void limit_allow(struct tg_decision *answer, int64_t limit, int64_t remaining,
                                tg_ms reset_at)
 {
+    assert(remaining >= 0 && remaining <= limit && reset_at >= 0);
     *answer = (struct tg_decision){true, limit, remaining, reset_at, 0};
 }
 
 static inline void limit_deny(struct tg_decision *answer, int64_t limit, int64_t remaining,
                               tg_ms reset_at, tg_ms retry_after_ms)
 {
+    assert(remaining >= 0 && remaining <= limit && reset_at >= 0 && retry_after_ms >= 1);
     *answer = (struct tg_decision){false, limit, remaining, reset_at, retry_after_ms};
 }
 

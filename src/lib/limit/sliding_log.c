@@ -49,6 +49,7 @@ static struct record *record_at(const struct tg_limiter *limiter, struct sliding
 {
     int64_t slot = log->head + i, capacity = capacity_of(limiter);
 
+    assert(i >= 0 && i < capacity && log->head < capacity);
     return &log->ring[slot < capacity ? slot : slot - capacity];
 }
 
@@ -139,6 +140,7 @@ static void sliding_log_peek(const struct tg_limiter *limiter, const void *state
     int64_t left = num_less(limit, live);
     tg_ms reset_at = num_add(first < log->n ? get(limiter, log, first).at : at, period);
 
+    assert(live >= 0);
     if (cost <= left)
         limit_allow(answer, limit, left - cost, reset_at);
     else if (cost > limit)
@@ -154,6 +156,7 @@ static void drop_expired(const struct tg_limiter *limiter, struct sliding_log *l
 
     log->base = total_before(limiter, log, dead);
     log->n -= dead;
+    assert(log->n >= 0 && log->n <= capacity_of(limiter));
     log->head = (log->head + dead) % capacity_of(limiter);
     if (log->base > TOTAL_MAX) {
         for (int64_t i = 0; i < log->n; i++)
@@ -167,8 +170,10 @@ static void sliding_log_append(const struct tg_limiter *limiter, struct sliding_
 {
     int64_t total = total_before(limiter, log, log->n) + units;
 
+    assert(log->n == 0 || get(limiter, log, log->n - 1).at <= at); /* the order of time */
     if (log->n == 0 || get(limiter, log, log->n - 1).at != at)
         log->n++;
+    assert(log->n <= capacity_of(limiter));
     *record_at(limiter, log, log->n - 1) = (struct record){at, total};
 }
 
@@ -187,8 +192,10 @@ static void sliding_log_take(const struct tg_limiter *limiter, void *state, tg_m
 static void shift_totals(const struct tg_limiter *limiter, struct sliding_log *log, int64_t i,
                          int64_t units)
 {
-    for (; i < log->n; i++)
+    for (; i < log->n; i++) {
         record_at(limiter, log, i)->upto += units;
+        assert(get(limiter, log, i).upto >= total_before(limiter, log, i));
+    }
 }
 
 static void remove_record(const struct tg_limiter *limiter, struct sliding_log *log, int64_t i)
@@ -196,6 +203,7 @@ static void remove_record(const struct tg_limiter *limiter, struct sliding_log *
     for (; i + 1 < log->n; i++)
         *record_at(limiter, log, i) = get(limiter, log, i + 1);
     log->n--;
+    assert(log->n >= 0);
 }
 
 /* Refunds take away the record's units while it is live. Those of several calls in the same ms

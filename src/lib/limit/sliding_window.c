@@ -65,6 +65,7 @@ static int64_t sum_until(const struct tg_limiter *limiter, const struct sliding_
     int64_t first = num_max(tick - limiter->config.buckets + 1, 0);
     int64_t slots = slots_of(limiter), slot = first % slots, sum = 0;
 
+    assert(tick >= window->newest);
     for (int64_t t = first; t <= window->newest; t++) {
         sum = num_add(sum, window->counts[slot]);
         slot = slot + 1 < slots ? slot + 1 : 0;
@@ -78,6 +79,7 @@ static double weight_at(double width, int64_t tick, tg_ms now)
     double elapsed = inside > 0 ? inside : 0;
     double weight = (width - elapsed) / width;
 
+    assert(weight <= 1);
     return weight > 0 ? weight : 0;
 }
 
@@ -110,6 +112,7 @@ static tg_ms window_fits_from(const struct tg_limiter *limiter, const struct sli
     int64_t tick = tick_at(limiter, window, now);
     int64_t full = sum_until(limiter, window, tick);
 
+    assert(free >= 0); /* nothing is charged after `newest`, so in the end it fits */
     while (full > free) {
         tick++;
         full -= count_of(limiter, window, tick - buckets);
@@ -180,8 +183,10 @@ static void sliding_window_take(const struct tg_limiter *limiter, void *state, t
 
     for (int64_t t = num_max(window->newest + 1, tick - slots + 1); t <= tick; t++)
         window->counts[t % slots] = 0;
+    assert(tick >= window->newest);
     window->newest = tick;
     window->counts[tick % slots] = num_add(window->counts[tick % slots], cost);
+    assert(window->counts[tick % slots] >= cost);
 }
 
 /* The bucket that holds the charge, or null when it has left the window. */

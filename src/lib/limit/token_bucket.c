@@ -38,6 +38,7 @@ static double capacity_of(const struct tg_limiter *limiter)
 static double level_at(const struct tg_limiter *limiter, const struct token_bucket *bucket,
                        double now)
 {
+    assert(bucket->last >= 0 && bucket->tokens <= capacity_of(limiter));
     double elapsed = now > bucket->last ? now - bucket->last : 0;
     double level = bucket->tokens + elapsed * rise_of(limiter);
 
@@ -60,6 +61,7 @@ static tg_ms reaches_at(const struct tg_limiter *limiter, const struct token_buc
     double missing = wanted - level_at(limiter, bucket, start);
     tg_ms at = num_add(num_floor(start), num_ceil(missing / rise_of(limiter)));
 
+    assert(wanted <= capacity_of(limiter)); /* a level above it is never reached */
     for (tg_ms step = 1; at < TG_NUMBER_MAX && level_at(limiter, bucket, (double)at) < wanted;
          step *= 2)
         at = num_add(at, step);
@@ -151,6 +153,7 @@ static enum tg_err token_bucket_prepare(struct tg_limiter *limiter, struct tg_pr
                            limiter->config.refill, (long long)limiter->config.limit,
                            (double)TG_NUMBER_MAX);
     limiter->state_bytes = sizeof(struct token_bucket);
+    assert(rise > 0);
     limiter->derived[0] = rise;
     return TG_OK;
 }

@@ -20,6 +20,7 @@ void window_take(const struct tg_limiter *limiter, void *state, tg_ms now, int64
 
     *window = window_at(window, limiter->config.period, now);
     window->used = num_add(window->used, cost);
+    assert(window->used >= 0 && window->start % limiter->config.period == 0);
 }
 
 /* Whether the charge was counted in the window that is stored. If that has ended, so has the
@@ -62,6 +63,7 @@ void window_carry(const struct tg_limiter *limiter, void *state, const struct tg
 
     *window = window_at(window, limiter->config.period, num_max(now, old.start));
     window->used = old.used;
+    assert(window->used >= 0);
 }
 
 enum tg_err window_prepare(struct tg_limiter *limiter, struct tg_problem *problem)

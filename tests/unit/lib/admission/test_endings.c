@@ -1,5 +1,5 @@
-/* test_endings.c - leases that end by themselves: each at its time, in order, in bounded memory, and
- * also when there is no memory.
+/* test_endings.c - leases that end by themselves: each at its time, in order, in bounded memory,
+ * and also when there is no memory.
  */
 #include "failing_malloc.h"
 
@@ -85,6 +85,8 @@ static void end_all(struct bench *bench, bool in_order)
     assert_true(endings_next(&bench->endings) > bench->now);
 }
 
+/* A lease begins, is released or renewed; or its owner is on its way, and it no longer ends by
+ * itself. */
 static void step(struct bench *bench, struct draw *draw, bool in_order)
 {
     static const enum ticket_state states[] = {TICKET_CHECKED, TICKET_ASKING, TICKET_ABANDONED,
@@ -97,8 +99,8 @@ static void step(struct bench *bench, struct draw *draw, bool in_order)
     else if (draw_chance(draw, 70))
         close_lease(bench, i);
     else if (ticket_ends_by_itself(bench->open[i]) && draw_chance(draw, 70))
-        endings_set(&bench->endings, bench->open[i], at); /* renewed */
-    else                                                  /* its owner is on its way: it does not end by itself */
+        endings_set(&bench->endings, bench->open[i], at);
+    else
         bench->open[i]->state = TICKET_GRANTED;
     if (draw_chance(draw, 5)) {
         bench->now += draw_between(draw, 0, 40);

@@ -8,6 +8,7 @@
 
 #define NUMBER_MAX_TEXT "9007199254740991"
 #define ABOVE_NUMBER_MAX_TEXT "9007199254740992"
+#define SIXTY_ZEROS "000000000000000000000000000000000000000000000000000000000000"
 
 /* Parses and initialises; the first error counts. */
 static enum tg_err make(const char *spec, struct tg_limiter *limiter, struct tg_problem *problem)
@@ -31,6 +32,15 @@ static void a_spec_sets_the_fields_of_its_strategy(void **state)
         {"gcra:burst=7,period=2,limit=3", {TG_GCRA, 3, 2, 7, 0, 0}},
         {"token_bucket:capacity=10,refill=5", {TG_TOKEN_BUCKET, 10, 0, 0, 0, 5}},
         {"token_bucket:capacity=10,refill=0.25", {TG_TOKEN_BUCKET, 10, 0, 0, 0, 0.25}},
+        {"token_bucket:capacity=10,refill=12.5e1", {TG_TOKEN_BUCKET, 10, 0, 0, 0, 125}},
+        {"token_bucket:capacity=10,refill=1E2", {TG_TOKEN_BUCKET, 10, 0, 0, 0, 100}},
+        {"token_bucket:capacity=10,refill=5e-1", {TG_TOKEN_BUCKET, 10, 0, 0, 0, 0.5}},
+        {"token_bucket:capacity=10,refill=+2.5e+1", {TG_TOKEN_BUCKET, 10, 0, 0, 0, 25}},
+        {"token_bucket:capacity=10,refill=.5", {TG_TOKEN_BUCKET, 10, 0, 0, 0, 0.5}},
+        {"token_bucket:capacity=10,refill=5.", {TG_TOKEN_BUCKET, 10, 0, 0, 0, 5}},
+        {"token_bucket:capacity=1,refill=" NUMBER_MAX_TEXT,
+         {TG_TOKEN_BUCKET, 1, 0, 0, 0, (double)TG_NUMBER_MAX}},
+        {"gcra:limit=" SIXTY_ZEROS "125,period=1", {TG_GCRA, 125, 1, 125, 0, 0}},
         {"fixed_window:limit=5,window=1000", {TG_FIXED_WINDOW, 5, 1000, 0, 0, 0}},
         {"sliding_window:limit=10,window=1000,buckets=4",
          {TG_SLIDING_WINDOW, 10, 1000, 0, 4, 0}},
@@ -156,6 +166,23 @@ static void what_is_unknown_is_answered_by_what_is_known(void **state)
     }
 }
 
+/* What is quoted in a message is cut after 40 characters. */
+static void what_is_quoted_is_cut(void **state)
+{
+    static const char name[] = "0123456789012345678901234567890123456789x";
+    (void)state;
+
+    for (int length = 38; length <= 41; length++) {
+        char spec[80], quoted[80];
+        struct tg_problem problem = {""};
+        struct tg_limiter limiter;
+        (void)snprintf(spec, sizeof spec, "%.*s:limit=1", length, name);
+        (void)snprintf(quoted, sizeof quoted, "\"%.*s\"", length < 40 ? length : 40, name);
+        assert_int_equal(make(spec, &limiter, &problem), TG_ERR_UNKNOWN);
+        assert_non_null(strstr(problem.text, quoted));
+    }
+}
+
 static void a_field_of_another_strategy_is_unknown(void **state)
 {
     static const struct bad rows[] = {
@@ -237,6 +264,14 @@ static const char *const nonsense[] = {
     "1.2.3",
     "1e",
     "e3",
+    "1e5e5",
+    "1e+-5",
+    "1e5.",
+    "1-1",
+    "-",
+    "+",
+    "+-1",
+    SIXTY_ZEROS "1234", /* 64 characters */
     ".",
     "1\t",
     "\xc3\xa9",
@@ -303,7 +338,12 @@ static void fields_with_a_default_are_checked_too(void **state)
         expect_value_refused("gcra:limit=1,period=1,burst=%s", "burst", values[i]);
         expect_value_refused("sliding_window:limit=1,window=1,buckets=%s", "buckets", values[i]);
     }
-    expect_value_refused("sliding_window:limit=1,window=1,buckets=%s", "buckets", "100001");
+    expect_value_refused("sliding_window:limit=1,window=1000,buckets=%s", "buckets", "100001");
+    /* A thousand buckets a ms, rounded up, and no more. */
+    expect_value_refused("sliding_window:limit=1,window=1,buckets=%s", "buckets", "1001");
+    limiter_of("sliding_window:limit=1,window=1,buckets=1000");
+    limiter_of("sliding_window:limit=1,window=2,buckets=1001");
+    limiter_of("sliding_window:limit=1,window=100,buckets=100000");
 }
 
 static void a_spec_has_its_form_and_nothing_else(void **state)
@@ -531,6 +571,7 @@ int main(void)
         cmocka_unit_test(every_strategy_has_the_name_of_its_spec),
         cmocka_unit_test(what_is_unknown_is_named),
         cmocka_unit_test(what_is_unknown_is_answered_by_what_is_known),
+        cmocka_unit_test(what_is_quoted_is_cut),
         cmocka_unit_test(a_field_of_another_strategy_is_unknown),
         cmocka_unit_test(a_field_is_given_once),
         cmocka_unit_test(a_field_without_a_default_must_be_given),

@@ -189,6 +189,20 @@ static void a_refund_gives_back_no_more_than_is_still_owed(void **state)
     PLAY(TEN_A_SECOND_BURST_5, never_above_the_burst);
 }
 
+/* The charge was forgotten with its key, and the key is in use again: a refund of it makes the key
+ * full as of now and no fuller, which a clock that steps back would find. */
+static void a_refund_does_not_fill_a_key_before_now(void **state)
+{
+    static const struct step table[] = {
+        ALLOW(1000, 1, 5, 4, 1100),
+        REFUND(1000, 900, 5, 5, 5, 5, 1000),
+        FRESH_AT(1000),
+        LOOK(900, 5, 4, 1000),
+    };
+    (void)state;
+    PLAY(TEN_A_SECOND_BURST_5, table);
+}
+
 static void a_refund_of_nothing_changes_nothing(void **state)
 {
     static const struct step table[] = {
@@ -287,6 +301,7 @@ int main(void)
         cmocka_unit_test(a_clock_that_steps_back_and_forth_creates_nothing),
         cmocka_unit_test(a_refund_at_once_undoes_the_charge),
         cmocka_unit_test(a_refund_gives_back_no_more_than_is_still_owed),
+        cmocka_unit_test(a_refund_does_not_fill_a_key_before_now),
         cmocka_unit_test(a_refund_of_nothing_changes_nothing),
         cmocka_unit_test(less_used_than_estimated_is_refunded),
         cmocka_unit_test(more_used_than_estimated_is_debt),

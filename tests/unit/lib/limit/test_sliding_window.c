@@ -1,6 +1,7 @@
 /* test_sliding_window.c - a window counted in parts: golden vector, the fading of the oldest
  * part, edges, refunds, debt. */
 #include "steps.h"
+#include "subject.h"
 
 #define TEN_A_SECOND_IN_TENTHS "sliding_window:limit=10,window=1000,buckets=10"
 
@@ -60,6 +61,47 @@ static void the_hint_looks_past_buckets_that_are_too_small(void **state)
     };
     (void)state;
     PLAY(TEN_A_SECOND_IN_TENTHS, table);
+}
+
+/* Where a call fits comes from a division, which is rounded up in the first rows and down in the
+ * others; the hint is moved until it is the first ms at which the check itself agrees. */
+static void the_hint_is_the_first_ms_that_fits_whatever_the_rounding(void **state)
+{
+    static const struct {
+        const char *spec;
+        struct tg_charge charged[2];
+        struct tg_charge ask;
+        tg_ms hint;
+    } rows[] = {
+        {"sliding_window:limit=16,window=2074,buckets=9",
+         {{1700000085849, 10}},
+         {1700000086169, 11},
+         1671},
+        {"sliding_window:limit=54,window=1537,buckets=11", {{75173, 53}}, {75350, 52}, 1356},
+        {"sliding_window:limit=54,window=1537,buckets=11", {{75173, 53}}, {75559, 19}, 1060},
+        {"sliding_window:limit=20,window=2857,buckets=6",
+         {{1700000072650, 1}},
+         {1700000072802, 20},
+         2944},
+        {"sliding_window:limit=133,window=430,buckets=3",
+         {{52241, 13}, {52401, 81}},
+         {52645, 133},
+         245},
+    };
+    (void)state;
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        struct tg_limiter limiter = limiter_of(rows[i].spec);
+        struct subject subject = subject_new(&limiter);
+        struct tg_charge ask = rows[i].ask;
+        for (size_t k = 0; k < COUNT_OF(rows[i].charged) && rows[i].charged[k].cost; k++)
+            assert_true(
+                subject_take(&subject, rows[i].charged[k].at, rows[i].charged[k].cost).allowed);
+        assert_int_equal(subject_peek(&subject, ask.at, ask.cost).retry_after_ms, rows[i].hint);
+        assert_true(subject_peek(&subject, ask.at + rows[i].hint, ask.cost).allowed);
+        assert_false(subject_peek(&subject, ask.at + rows[i].hint - 1, ask.cost).allowed);
+        subject_free(&subject);
+    }
 }
 
 static void one_bucket_is_the_two_window_estimate(void **state)
@@ -250,6 +292,7 @@ int main(void)
         cmocka_unit_test(ten_buckets_unless_given),
         cmocka_unit_test(the_oldest_bucket_fades_by_the_millisecond),
         cmocka_unit_test(the_hint_looks_past_buckets_that_are_too_small),
+        cmocka_unit_test(the_hint_is_the_first_ms_that_fits_whatever_the_rounding),
         cmocka_unit_test(one_bucket_is_the_two_window_estimate),
         cmocka_unit_test(buckets_may_be_shorter_than_a_millisecond),
         cmocka_unit_test(cost_zero_is_free_and_shows_what_is_there),

@@ -209,6 +209,20 @@ static void more_used_than_estimated_is_debt(void **state)
     PLAY(TEN_AT_ONE_IN_8_MS, table);
 }
 
+/* A refill of TG_NUMBER_MAX a second pays the greatest debt there can be in one second, however
+ * often it was run up. */
+static void debt_is_bounded(void **state)
+{
+    static const struct step table[] = {
+        SETTLE(1000, 1000, 0, TG_NUMBER_MAX, 10, 0, 2001),
+        SETTLE(1000, 1000, 0, TG_NUMBER_MAX, 10, 0, 2001),
+        SETTLE(1000, 1000, 0, TG_NUMBER_MAX, 10, 0, 2001),
+        LOOK(2001, 10, 10, 2001),
+    };
+    (void)state;
+    PLAY("token_bucket:capacity=10,refill=9007199254740991", table);
+}
+
 static void a_late_settlement_charges_the_difference_and_credits_nothing(void **state)
 {
     static const struct step more[] = {
@@ -267,6 +281,7 @@ int main(void)
         cmocka_unit_test(a_refund_of_nothing_changes_nothing),
         cmocka_unit_test(less_used_than_estimated_is_refunded),
         cmocka_unit_test(more_used_than_estimated_is_debt),
+        cmocka_unit_test(debt_is_bounded),
         cmocka_unit_test(a_late_settlement_charges_the_difference_and_credits_nothing),
         cmocka_unit_test(an_estimate_of_nothing_is_settled_like_any_other),
         cmocka_unit_test(fresh_when_full_again),

@@ -1,0 +1,222 @@
+/* test_carry.c - a limit that changes while it is in use: what was counted under the old one counts
+ * under the new one.
+ *
+ * The store carries states over when a set of limits is defined anew. Here each strategy does so by
+ * itself, at an epoch time.
+ */
+#include "subject.h"
+
+#define NOW INT64_C(1700000000000)
+
+/* The state of `from` under the limiter of `spec`. */
+static struct subject carried(const struct subject *from, const char *spec, tg_ms now)
+{
+    struct tg_limiter limiter = limiter_of(spec);
+    struct subject to = subject_new(&limiter);
+
+    assert_int_equal(limiter.config.strategy, from->limiter.config.strategy);
+    limiter.ops->carry(&to.limiter, to.state, &from->limiter, from->state, now);
+    return to;
+}
+
+static struct subject fresh(const char *spec)
+{
+    struct tg_limiter limiter = limiter_of(spec);
+
+    return subject_new(&limiter);
+}
+
+static void expect_carried(struct subject *from, const char *spec, tg_ms now,
+                           struct tg_decision want)
+{
+    struct subject to = carried(from, spec, now);
+
+    expect_decision(spec, subject_look(&to, now), want);
+    subject_free(&to);
+}
+
+/* Three of five units are used, which is three of ten; each takes half as long to come back. */
+static void gcra_keeps_the_units_that_are_used(void **state)
+{
+    struct subject from = fresh("gcra:limit=10,period=1000,burst=5");
+    (void)state;
+
+    expect_carried(&from, "gcra:limit=20,period=1000,burst=10", NOW, ALLOWED(10, 10, NOW));
+    assert_true(subject_take(&from, NOW, 3).allowed);
+    expect_carried(&from, "gcra:limit=20,period=1000,burst=10", NOW, ALLOWED(10, 7, NOW + 150));
+    expect_carried(&from, "gcra:limit=20,period=1000,burst=10", NOW + 100,
+                   ALLOWED(10, 8, NOW + 200));
+    expect_carried(&from, "gcra:limit=5,period=1000,burst=2", NOW, ALLOWED(2, 0, NOW + 600));
+    expect_carried(&from, "gcra:limit=20,period=1000,burst=10", NOW + 300,
+                   ALLOWED(10, 10, NOW + 300));
+    subject_free(&from);
+}
+
+static void gcra_owes_until_the_end_of_time_at_most(void **state)
+{
+    struct subject from = fresh("gcra:limit=1,period=1000000,burst=1");
+    (void)state;
+
+    subject_settle(&from, NOW, (struct tg_charge){NOW, 0}, TG_NUMBER_MAX);
+    struct subject to = carried(&from, "gcra:limit=1,period=2000000,burst=1", NOW);
+    assert_int_equal(subject_look(&to, TG_NUMBER_MAX - 1).remaining, 0);
+    assert_int_equal(subject_look(&to, TG_NUMBER_MAX).remaining, 1);
+    subject_free(&to);
+    subject_free(&from);
+}
+
+static void a_token_bucket_keeps_what_was_taken(void **state)
+{
+    struct subject from = fresh("token_bucket:capacity=10,refill=1");
+    (void)state;
+
+    assert_true(subject_take(&from, NOW, 4).allowed);
+    expect_carried(&from, "token_bucket:capacity=20,refill=1", NOW, ALLOWED(20, 16, NOW + 4000));
+    expect_carried(&from, "token_bucket:capacity=20,refill=1", NOW + 1000,
+                   ALLOWED(20, 17, NOW + 4000));
+    expect_carried(&from, "token_bucket:capacity=3,refill=2", NOW, ALLOWED(3, 0, NOW + 2000));
+    /* A clock that has stepped back does not refill the same span twice. */
+    struct subject to = carried(&from, "token_bucket:capacity=20,refill=1", NOW - 5000);
+    expect_decision("stepped back", subject_look(&to, NOW), ALLOWED(20, 16, NOW + 4000));
+    subject_free(&to);
+    subject_free(&from);
+}
+
+static void the_debt_of_a_token_bucket_stays_bounded(void **state)
+{
+    struct subject from = fresh("token_bucket:capacity="
+                                "9007199254740991"
+                                ",refill=1e15");
+    (void)state;
+
+    subject_settle(&from, NOW, (struct tg_charge){NOW, 0}, TG_NUMBER_MAX);
+    subject_settle(&from, NOW, (struct tg_charge){NOW, 0}, TG_NUMBER_MAX);
+    struct subject to = carried(&from, "token_bucket:capacity=1,refill=9007199254740991", NOW);
+    /* One second pays the greatest debt there is. */
+    expect_decision("debt", subject_look(&to, NOW + 1001), ALLOWED(1, 1, NOW + 1001));
+    assert_int_equal(subject_look(&to, NOW + 999).remaining, 0);
+    subject_free(&to);
+    subject_free(&from);
+}
+
+/* What this window has counted counts until the new window ends, which may be another one. */
+static void a_window_keeps_its_count(void **state)
+{
+    struct subject from = fresh("fixed_window:limit=10,window=1000");
+    (void)state;
+
+    assert_true(subject_take(&from, NOW + 1500, 4).allowed);
+    expect_carried(&from, "fixed_window:limit=20,window=1000", NOW + 1600,
+                   ALLOWED(20, 16, NOW + 2000));
+    expect_carried(&from, "fixed_window:limit=3,window=5000", NOW + 1600,
+                   ALLOWED(3, 0, NOW + 5000));
+    expect_carried(&from, "fixed_window:limit=20,window=100", NOW + 1650,
+                   ALLOWED(20, 16, NOW + 1700));
+    /* The old window has ended. */
+    expect_carried(&from, "fixed_window:limit=20,window=5000", NOW + 2000,
+                   ALLOWED(20, 20, NOW + 5000));
+    /* The clock has stepped back: the window is that of what was counted. */
+    expect_carried(&from, "fixed_window:limit=20,window=5000", NOW - 100,
+                   ALLOWED(20, 16, NOW + 5000));
+    subject_free(&from);
+}
+
+static void a_sliding_window_of_the_same_shape_is_kept_to_the_byte(void **state)
+{
+    struct subject from = fresh("sliding_window:limit=10,window=1000,buckets=4");
+    (void)state;
+
+    for (int i = 0; i < 4; i++)
+        assert_true(subject_take(&from, NOW + 250 * i, 2).allowed);
+    struct subject to = carried(&from, "sliding_window:limit=20,window=1000,buckets=4", NOW + 800);
+    assert_int_equal(to.limiter.state_bytes, from.limiter.state_bytes);
+    assert_memory_equal(to.state, from.state, to.limiter.state_bytes);
+    subject_free(&to);
+    subject_free(&from);
+}
+
+/* Everything the old window still counted is counted as of now: rather longer than too short. */
+static void a_sliding_window_of_another_shape_counts_all_as_of_now(void **state)
+{
+    static const char *const specs[] = {"sliding_window:limit=20,window=1000,buckets=5",
+                                        "sliding_window:limit=20,window=2000,buckets=4",
+                                        "sliding_window:limit=20,window=500,buckets=2",
+                                        "sliding_window:limit=20,window=500,buckets=4",
+                                        "sliding_window:limit=20,window=1000,buckets=3"};
+    struct subject from = fresh("sliding_window:limit=10,window=1000,buckets=4");
+    (void)state;
+
+    for (int i = 0; i < 4; i++)
+        assert_true(subject_take(&from, NOW + 250 * i, 2).allowed);
+    for (size_t i = 0; i < COUNT_OF(specs); i++) {
+        struct subject to = carried(&from, specs[i], NOW + 800);
+        struct subject want = fresh(specs[i]);
+        assert_true(subject_take(&want, NOW + 800, 8).allowed);
+        expect_decision(specs[i], subject_look(&to, NOW + 800), subject_look(&want, NOW + 800));
+        expect_decision(specs[i], subject_look(&to, NOW + 1300), subject_look(&want, NOW + 1300));
+        subject_free(&want);
+        subject_free(&to);
+    }
+    subject_free(&from);
+}
+
+static void a_log_keeps_its_records(void **state)
+{
+    struct subject from = fresh("sliding_log:limit=10,window=1000");
+    (void)state;
+
+    for (int i = 0; i < 5; i++)
+        assert_true(subject_take(&from, NOW + 100 * i, 2).allowed);
+    expect_carried(&from, "sliding_log:limit=20,window=1000", NOW + 450,
+                   ALLOWED(20, 10, NOW + 1000));
+    /* Each leaves one window after its call. */
+    struct subject to = carried(&from, "sliding_log:limit=20,window=1000", NOW + 450);
+    for (int i = 0; i < 5; i++) {
+        assert_int_equal(subject_look(&to, NOW + 1000 + 100 * i - 1).remaining, 10 + 2 * i);
+        assert_int_equal(subject_look(&to, NOW + 1000 + 100 * i).remaining, 12 + 2 * i);
+    }
+    subject_free(&to);
+    /* A longer window has not seen what had left the shorter one. */
+    expect_carried(&from, "sliding_log:limit=20,window=2000", NOW + 1150,
+                   ALLOWED(20, 14, NOW + 2200));
+    /* A shorter one has only what is that young. */
+    expect_carried(&from, "sliding_log:limit=20,window=300", NOW + 450,
+                   ALLOWED(20, 14, NOW + 500));
+    subject_free(&from);
+}
+
+/* The new ring has room for three records; the last takes the rest, at the latest of their times.
+ */
+static void a_log_that_is_too_short_keeps_the_units(void **state)
+{
+    struct subject from = fresh("sliding_log:limit=10,window=1000");
+    (void)state;
+
+    for (int i = 0; i < 6; i++)
+        assert_true(subject_take(&from, NOW + 100 * i, 1).allowed);
+    struct subject to = carried(&from, "sliding_log:limit=3,window=1000", NOW + 500);
+    expect_decision("full", subject_look(&to, NOW + 500), ALLOWED(3, 0, NOW + 1000));
+    /* 6 units: 1, 1, and 4 that leave together, at NOW + 1500. */
+    assert_int_equal(subject_look(&to, NOW + 1100).remaining, 0);
+    assert_int_equal(subject_look(&to, NOW + 1499).remaining, 0);
+    assert_int_equal(subject_look(&to, NOW + 1500).remaining, 3);
+    assert_int_equal(subject_fresh_at(&to), NOW + 1500);
+    subject_free(&to);
+    subject_free(&from);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(gcra_keeps_the_units_that_are_used),
+        cmocka_unit_test(gcra_owes_until_the_end_of_time_at_most),
+        cmocka_unit_test(a_token_bucket_keeps_what_was_taken),
+        cmocka_unit_test(the_debt_of_a_token_bucket_stays_bounded),
+        cmocka_unit_test(a_window_keeps_its_count),
+        cmocka_unit_test(a_sliding_window_of_the_same_shape_is_kept_to_the_byte),
+        cmocka_unit_test(a_sliding_window_of_another_shape_counts_all_as_of_now),
+        cmocka_unit_test(a_log_keeps_its_records),
+        cmocka_unit_test(a_log_that_is_too_short_keeps_the_units),
+    };
+    return cmocka_run_group_tests_name("carry", tests, NULL, NULL);
+}
