@@ -149,7 +149,7 @@ static void forget(void *host, const void *context)
 static struct generation *generation(void *host)
 {
     (void)host;
-    return world.gateway->generations;
+    return gateway_newest(world.gateway);
 }
 
 static void open_world(void)

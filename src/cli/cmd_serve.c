@@ -156,7 +156,7 @@ static void write_address(struct serving *serving, const char *name, const char 
 /* Before the first thread runs: the configuration belongs to the control thread then. */
 static void write_addresses(struct serving *serving)
 {
-    const struct config_listen *listen = &serving->gateway->generations->config.listen;
+    const struct config_listen *listen = &gateway_newest(serving->gateway)->config.listen;
     const struct control *control = &serving->control;
 
     write_address(serving, "gateway", listen->gateway, serving->workers[0].listener);

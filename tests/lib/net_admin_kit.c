@@ -212,8 +212,7 @@ static void run_reload(void *arg)
     struct generation *before = kit->generation;
 
     if (made != NULL) {
-        made->next = kit->gateway->generations;
-        kit->gateway->generations = made;
+        LIST_INSERT_HEAD(&kit->gateway->generations, made, link);
         kit->generation = made;
         generation_leave(before, 0);
     }
@@ -279,7 +278,7 @@ static void open_gateway(struct admin_kit *kit)
     config_problems_free(&problems);
     if (!gateway_new(&services, &config, &kit->clock, 1, &kit->gateway, &problem))
         fail_msg("%s", problem.text);
-    kit->generation = kit->gateway->generations;
+    kit->generation = gateway_newest(kit->gateway);
     kit->gateway->control = kit->loop;
 }
 

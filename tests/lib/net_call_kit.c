@@ -569,7 +569,7 @@ void call_kit_open(const struct call_kit_config *config)
     /* The beginning of a day: no window ends during a test. */
     call_kit.now = (clock_now_ms(&clock) / DAY_MS + 1) * DAY_MS + 1000;
     call_kit.worker.gateway = call_kit.gateway;
-    call_kit.worker.generation = call_kit.gateway->generations;
+    call_kit.worker.generation = gateway_newest(call_kit.gateway);
     random_init(&call_kit.worker.random, 1, 1);
     call_kit.worker.reader = json_reader_new();
     assert_non_null(call_kit.worker.reader);
@@ -673,15 +673,15 @@ void call_kit_expect_idle(struct call *const *calls, size_t n)
     for (size_t i = 0; i < call_kit.n_outs; i++)
         assert_true(call_kit.outs[i].over && call_kit.outs[i].cancelled <= 1);
     expect_gate_idle(gateway->gate);
-    for (size_t i = 0; i < gateway->generations->config.n_models; i++) {
-        expect_gate_idle(gateway->generations->routes[i].slots->gate);
-        expect_pool_idle(gateway->generations->routes[i].pool);
+    for (size_t i = 0; i < gateway_newest(gateway)->config.n_models; i++) {
+        expect_gate_idle(gateway_newest(gateway)->routes[i].slots->gate);
+        expect_pool_idle(gateway_newest(gateway)->routes[i].pool);
     }
     tg_bank_get_stats(spending_bank(gateway->spending), &bank);
     assert_int_equal(bank.reservations, 0);
     assert_int_equal(atomic_load(&gateway->counts.buffered), 0);
     assert_int_equal(atomic_load(&gateway->counts.open), 0);
-    assert_int_equal(gateway->generations->holds[0].n, 0);
+    assert_int_equal(gateway_newest(gateway)->refs[0].n, 0);
     for (size_t i = 0; i < n; i++) {
         assert_int_equal(calls[i]->state, CALL_FREED);
         call_kit.past_rate += calls[i]->attempts > 0 && !gateway->remote;

@@ -133,7 +133,7 @@ static void write_json(struct rpc_snapshot *snapshot, struct gateway *gateway,
 static void rpc_snapshot_write_all(struct rpc_snapshot *snapshot)
 {
     struct gateway *gateway = snapshot->worker->gateway;
-    const struct generation *generation = gateway->generations;
+    const struct generation *generation = gateway_newest(gateway);
     Tollgate__V1__Snapshot *message = &snapshot->message;
     const char *unready = probe_unready(gateway, &generation->config);
     bool limited = generation->config.gate.concurrency.present;

@@ -52,7 +52,7 @@ void admit_pending_put(struct admit_pending *pending)
     assert(!remote_is_asking(&pending->debit) && pending->peek.ask == NULL);
     assert(!pending->waiter.woken.queued && !pending->closing.queued);
     if (pending->generation != NULL)
-        generation_drop(pending->generation, worker->number);
+        generation_unref(pending->generation, worker->number);
     pending->generation = NULL;
     LIST_INSERT_HEAD(&worker->admit->spare, pending, list);
 }
@@ -74,7 +74,7 @@ enum tg_err admit_pending_keep(struct admit_pending *pending)
     if (pending->generation != NULL)
         return TG_OK;
     pending->generation = worker->generation;
-    generation_hold(pending->generation, worker->number);
+    generation_ref(pending->generation, worker->number);
     admit_pending_keep_text(pending->texts[0], &question->ask.tenant);
     admit_pending_keep_text(pending->texts[1], &question->ask.peer);
     admit_pending_keep_text(pending->texts[2], &question->ask.model);

@@ -243,7 +243,7 @@ static void free_pending(struct envoy_rls_pending *pending)
         if (pending->debits[i].has_key)
             rls_key_free(&pending->debits[i].key);
     }
-    generation_drop(pending->generation, pending->worker->number);
+    generation_unref(pending->generation, pending->worker->number);
     free(pending);
 }
 
@@ -286,7 +286,7 @@ static struct envoy_rls_pending *pending_new(struct worker *worker,
         return NULL;
     pending->worker = worker;
     pending->generation = worker->generation;
-    generation_hold(pending->generation, worker->number);
+    generation_ref(pending->generation, worker->number);
     pending->done = done;
     pending->context = context;
     pending->work.rls = pending->generation->envoy;

@@ -44,7 +44,7 @@ static void end_call(struct protected_call *call, enum http_why why)
     protect_report(call, why);
     atomic_fetch_sub_explicit(&gateway->counts.open, 1, memory_order_relaxed);
     call->in->owner = NULL;
-    generation_drop(call->generation, call->worker->number);
+    generation_unref(call->generation, call->worker->number);
     free(call);
 }
 
@@ -167,7 +167,7 @@ struct protected_call *protect_call_new(struct worker *worker, const struct prot
     call->worker = worker;
     call->gateway = worker->gateway;
     call->generation = worker->generation;
-    generation_hold(call->generation, worker->number);
+    generation_ref(call->generation, worker->number);
     call->route = route;
     call->in = in;
     call->grpc = protect_is_grpc(&in->head);

@@ -310,10 +310,10 @@ static void hold_generation_of_key(struct call *call)
     call->last_key = call->attempt.owner;
     if (of == last || (last == NULL && of == call->generation))
         return;
-    generation_hold(of, call->worker->number);
+    generation_ref(of, call->worker->number);
     call->key_generation = of;
     if (last)
-        generation_drop(last, call->worker->number);
+        generation_unref(last, call->worker->number);
 }
 
 /* How often a key is looked for, while others have taken what the last one had left. */

@@ -37,7 +37,7 @@ struct call *call_new(struct worker *worker, struct http_inbound *in, const stru
     call->worker = worker;
     call->gateway = worker->gateway;
     call->generation = worker->generation;
-    generation_hold(call->generation, worker->number);
+    generation_ref(call->generation, worker->number);
     call->in = in;
     call->tenant = call->model = CONFIG_NONE;
     call->began_at = call_now(call);
@@ -78,8 +78,8 @@ void call_free(struct call *call)
         call->next->from = call->from;
     atomic_fetch_sub_explicit(&call->gateway->counts.open, 1, memory_order_relaxed);
     if (call->key_generation)
-        generation_drop(call->key_generation, worker->number);
-    generation_drop(call->generation, worker->number);
+        generation_unref(call->key_generation, worker->number);
+    generation_unref(call->generation, worker->number);
     call_move(call, CALL_FREED);
     if (proxy->n_spare >= SPARE_MAX) {
         free(call);

@@ -172,7 +172,7 @@ bool control_init(struct control *control, struct gateway *gateway, struct worke
     memset(control, 0, sizeof *control);
     control->gateway = gateway;
     control->number = n_workers;
-    control->generation = gateway->generations;
+    control->generation = gateway_newest(gateway);
     control->workers = workers;
     control->n_workers = n_workers;
     control->path = path;

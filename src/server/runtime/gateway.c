@@ -5,6 +5,7 @@
  */
 #include "server/runtime/gateway.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +23,7 @@ enum { FLUSH_MS = 50 }; /* how often what was spent is moved from the journal to
 struct gateway_zone {
     char *name;
     struct tg_zone zone;
-    struct gateway_zone *next;
+    SLIST_ENTRY(gateway_zone) link;
 };
 
 /* ---- zones ---- */
@@ -33,7 +34,7 @@ const struct tg_zone *gateway_zone(struct gateway *gateway, const char *name,
     struct gateway_zone *zone;
     struct tg_problem why = {"no memory"};
 
-    for (zone = gateway->zones; zone; zone = zone->next)
+    SLIST_FOREACH(zone, &gateway->zones, link)
         if (strcmp(zone->name, name) == 0)
             return &zone->zone;
     zone = calloc(1, sizeof *zone);
@@ -45,17 +46,16 @@ const struct tg_zone *gateway_zone(struct gateway *gateway, const char *name,
         free(zone);
         return NULL;
     }
-    zone->next = gateway->zones;
-    gateway->zones = zone;
+    SLIST_INSERT_HEAD(&gateway->zones, zone, link);
     return &zone->zone;
 }
 
 static void free_zones(struct gateway *gateway)
 {
-    struct gateway_zone *next;
+    struct gateway_zone *zone;
 
-    for (struct gateway_zone *zone = gateway->zones; zone; zone = next) {
-        next = zone->next;
+    while ((zone = SLIST_FIRST(&gateway->zones)) != NULL) {
+        SLIST_REMOVE_HEAD(&gateway->zones, link);
         zone_fini(&zone->zone);
         free(zone->name);
         free(zone);
@@ -108,11 +108,9 @@ bool gateway_set_gates(struct gateway *gateway, const struct generation *generat
 static void free_generation(void *arg)
 {
     struct generation *generation = arg;
-    struct generation **at = &generation->gateway->generations;
 
-    while (*at != generation)
-        at = &(*at)->next;
-    *at = generation->next;
+    assert(generation != gateway_newest(generation->gateway)); /* requests that come need it */
+    LIST_REMOVE(generation, link);
     generation_free(generation);
 }
 
@@ -211,7 +209,7 @@ static bool make_first(struct gateway *gateway, struct config *config, struct tg
 
     if (!generation_new(gateway, config, NULL, &first, problem))
         return false;
-    gateway->generations = first;
+    LIST_INSERT_HEAD(&gateway->generations, first, link);
     return generation_apply(first, NULL, clock_now_ms(&gateway->clock), problem);
 }
 
@@ -249,7 +247,7 @@ bool gateway_new(const struct service_table *services, struct config *config,
 void gateway_free(struct gateway *gateway)
 {
     struct tg_problem problem;
-    struct generation *next;
+    struct generation *generation;
 
     if (gateway == NULL)
         return;
@@ -261,11 +259,12 @@ void gateway_free(struct gateway *gateway)
     tg_keyring_free(gateway->ring);
     tg_gate_free(gateway->gate);
     tg_gate_free(gateway->protect_gate);
-    for (struct generation *generation = gateway->generations; generation; generation = next) {
-        next = generation->next;
+    while ((generation = gateway_newest(gateway)) != NULL) {
+        LIST_REMOVE(generation, link);
         generation_free(generation);
     }
     close_services(gateway);
+    assert(atomic_load(&gateway->working) == 0 && atomic_load(&gateway->counts.open) == 0);
     limit_book_free(gateway->book);
     tg_store_free(gateway->store);
     metrics_free(gateway->metrics);

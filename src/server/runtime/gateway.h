@@ -1,23 +1,28 @@
-/* gateway.h - what the workers of a gateway share for as long as the process lives.
+/* gateway.h - what lives as long as the process, and is shared by its threads. Read this first.
  *
- *     worker, worker, ...        one thread each, an event loop, connections (worker.h)
- *         call, call, ...        one request each, from its head to its settlement (call.h)
- *     control thread                      a thread for all that is not a call (control thread.h)
- *     generation                 what one reading of the configuration made (generation.h)
- *     gateway                    what outlasts it:
+ *     gateway                    what outlasts a configuration:
  *         gate                   memory, fairness, a ceiling of calls, policy, rate and cost
- *         protect_gate           the same for `protect` routes and for callers of Admit (admit.h),
- *                                with the law that learns
+ *         protect_gate           the same for `protect` routes and for callers of Admit, with the
+ *                                law that learns
  *         ring                   keys of providers, in pools
  *         spending, ledger       money
+ *         remote                 what several gateways share; null: nothing is
+ *     generation                 what one reading of the configuration made (generation.h)
+ *     worker, worker, ...        threads: an event loop, listeners, connections (worker.h)
+ *     control                    one more thread, for everything that is not a request: it makes
+ *                                new generations (reload.h) and does chores (control.h)
+ *     service, service, ...      what is served (service.h): their rooms are above this one, and
+ *                                nothing here knows them but by their table
  *
- * Everything that moves here is the library's own, or atomic, and may be used by any thread.
+ * Everything that moves here is the library's own, or atomic, and may be used by any thread, unless
+ * its comment says otherwise.
  */
 #ifndef TG_RUNTIME_GATEWAY_H
 #define TG_RUNTIME_GATEWAY_H
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <sys/queue.h>
 
 #include "io/http/http_server.h"
 #include "io/posix/clock.h"
@@ -33,25 +38,25 @@ struct remote;
 struct trace;
 struct watch;
 
-/* How many retries there may be, for how many calls. */
+/* How many retries there may be, for how many calls: a token bucket. */
 struct retry_budget {
-    atomic_llong thousandths; /* of a retry that may still be made */
-    atomic_llong filled_at;   /* ms */
+    atomic_llong thousandths; /* what is left, in thousandths of a retry; negative: overdrawn */
+    atomic_llong filled_at;   /* when time last added to it; ms */
 };
 
 struct gateway_counts {
     atomic_ullong calls;
     atomic_ullong refused[REPLY_COUNT];
     atomic_ullong retries, fallbacks, hangups, usage_missing, usage_absurd;
-    atomic_llong open;     /* calls between their head and their end */
-    atomic_llong buffered; /* bytes of bodies that are held */
+    atomic_llong open;     /* requests between their head and their end */
+    atomic_llong buffered; /* bytes that buffered bodies take up */
     atomic_ullong reloads, reloads_failed;
-    atomic_bool reload_failed; /* the last one */
+    atomic_bool reload_failed; /* the last reload failed */
 };
 
-/* How the last reading of a configuration went; by the control thread's thread. */
+/* How the last reading of a configuration went; belongs to the control thread. */
 struct last_reload {
-    tg_ms at; /* 0: there was none */
+    tg_ms at; /* when it ended; 0: there was none */
     bool ok;
     const char *why; /* static */
     size_t errors;
@@ -64,37 +69,41 @@ struct gateway {
     size_t n_open;                        /* services whose open() was true */
     struct clock clock;
     uint64_t seed;
-    char node_id[GATEWAY_NODE_BYTES + 1]; /* of this process among others: random, [a-z0-9] */
-    size_t n_threads; /* that hold generations: workers, and the control thread */
+    char node_id[GATEWAY_NODE_BYTES + 1]; /* names this process among others: random, [a-z0-9] */
+    size_t n_threads; /* threads that count in generations: the workers, and the control thread */
     struct tg_store *store;
     struct limit_book *book;
     struct tg_gate *gate;
     struct tg_gate *protect_gate;
-    struct admit *admit; /* what leases of protect_gate that were given to callers have in common */
+    struct admit *admit; /* what the service admit keeps here */
     struct tg_keyring *ring;
-    pthread_mutex_t ring_changes; /* whoever changes the ring, or reads names out of it */
-    struct remote *remote;        /* with other gateways; null: nothing is */
+    pthread_mutex_t ring_changes; /* held by whoever changes the ring, or reads names out of it */
+    struct remote *remote;        /* what several gateways share; null: nothing is */
     struct ledger *ledger;
     struct spending *spending;
-    struct gateway_zone *zones; /* of budgets; by whoever makes a generation */
-    struct generation
-        *generations; /* all there are, the newest first; by the control thread's thread, and
-                                       before it starts and after it ended by its maker */
-    struct net_loop *control; /* where generations are freed; null: there is none */
+    SLIST_HEAD(, gateway_zone) zones; /* time zones of budgets; belong to who makes a generation */
+    /* All there are, the newest first. They belong to the control thread, and before it starts and
+     * after it has ended to whoever owns the gateway. */
+    LIST_HEAD(, generation) generations;
+    struct net_loop *control; /* where generations are freed; null: there is no control thread */
     struct retry_budget retries;
     struct http_census census;
     struct gateway_counts counts;
     struct last_reload last_reload;
-    struct log *log;         /* lines for whoever is on call */
+    struct log *log;         /* lines for whoever is on call; null: none */
     struct metrics *metrics; /* what is counted of finished requests; a part for each thread */
-    struct watch *watch;     /* the last refusals */
-    struct snapshot_memory
-        *sampled;        /* what rates are made of; by the control thread's thread; null: none */
-    struct trace *trace; /* spans that wait to be sent; null: none are wanted */
-    atomic_bool draining;
-    atomic_llong drain_ms; /* how long it may, by the newest generation */
-    atomic_int working;    /* workers whose thread runs */
+    struct watch *watch;     /* the last refusals; null: none are kept */
+    struct snapshot_memory *sampled; /* what the service admin makes rates of; null: nothing */
+    struct trace *trace;             /* spans that wait to be sent; null: none are wanted */
+    atomic_bool draining;            /* requests that come now are refused */
+    atomic_llong drain_ms;           /* how long a drain may take, by the newest generation */
+    atomic_int working;              /* workers whose thread runs */
 };
+
+static inline struct generation *gateway_newest(const struct gateway *gateway)
+{
+    return LIST_FIRST(&gateway->generations);
+}
 
 /* Takes the configuration over. Reads zones and certificates, opens the ledger, and makes the first
  * generation, for so many threads. `problem` says what is wrong. */
@@ -107,19 +116,19 @@ void gateway_free(struct gateway *gateway);
 
 /* ---- for generations ---- */
 
-/* A zone by its name, which is kept until the end: what was reserved under it may be settled at any
- * time. Null: there is none of that name. */
+/* A time zone by its name, kept until the end: what was reserved under it may be settled at any
+ * time. Null: `problem` says why. */
 const struct tg_zone *gateway_zone(struct gateway *gateway, const char *name,
                                    struct tg_problem *problem);
 
-/* The settings of its gates; makes them if there are none. */
+/* Gives the gates the settings of a generation; makes them if there are none. */
 bool gateway_set_gates(struct gateway *gateway, const struct generation *generation, tg_ms now,
                        struct tg_problem *problem);
 
-/* From any thread: nobody holds it any more. */
+/* From any thread: nobody refers to it any more, so the control thread frees it. */
 void gateway_generation_over(struct gateway *gateway, struct generation *generation);
 
-/* A gate's wake: see struct waiter. */
+/* The wake() of every gate: see struct waiter. */
 void gateway_wake(void *context, void *waiter);
 
 /* ---- retries ---- */

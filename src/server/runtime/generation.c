@@ -1,8 +1,8 @@
-/* generation.c - makes a generation out of a configuration, makes it hold, and ends it.
+/* generation.c - makes a generation out of a configuration, puts it in force, and frees it.
  *
- * What is made before it holds is its own: whatever goes wrong, generation_free() takes what there
- * is. Making it hold changes what the gateway has, in steps of which each can fail; when one does,
- * those before it are done again with the generation that was there.
+ * What is made before it is in force is its own: whatever goes wrong, generation_free() takes what
+ * there is. Putting it in force changes what the gateway has, in steps of which each can fail; when
+ * one does, those before it are done again with the generation that was in force.
  *
  * What a route has learned (how far estimates are off, how long calls take) is copied from the
  * generation before, and what old calls still learn goes to theirs: it is a moving mean, and the
@@ -10,6 +10,7 @@
  */
 #include "server/runtime/generation.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -322,17 +323,17 @@ static bool make_listing(struct generation *generation, struct tg_problem *probl
     return generation->listing != NULL || generation_say(problem, "limits", "no memory");
 }
 
-static bool make_holds(struct generation *generation, struct tg_problem *problem)
+static bool make_refs(struct generation *generation, struct tg_problem *problem)
 {
     size_t n = generation->gateway->n_threads;
 
     generation->n_threads = n;
     atomic_init(&generation->threads, n);
-    generation->holds =
-        aligned_alloc(_Alignof(struct generation_hold), n * sizeof *generation->holds);
-    if (generation->holds == NULL)
+    generation->refs =
+        aligned_alloc(_Alignof(struct generation_refs), n * sizeof *generation->refs);
+    if (generation->refs == NULL)
         return generation_say(problem, "gateway", "no memory");
-    memset(generation->holds, 0, n * sizeof *generation->holds);
+    memset(generation->refs, 0, n * sizeof *generation->refs);
     return true;
 }
 
@@ -352,7 +353,7 @@ bool generation_new(struct gateway *gateway, struct config *config, const struct
     generation->remote =
         (struct remote_terms){.generation = generation->number, .store = &generation->config.store};
     bool fine =
-        make_holds(generation, problem) && make_tls(generation, problem) &&
+        make_refs(generation, problem) && make_tls(generation, problem) &&
         make_policy(generation, before, problem) && make_providers(generation, before, problem) &&
         make_routes(generation, before, problem) && make_unknown(generation, before, problem);
     fine = fine && (key_index_new(&generation->config, &generation->keys) ||
@@ -367,7 +368,7 @@ bool generation_new(struct gateway *gateway, struct config *config, const struct
     return true;
 }
 
-/* ---- making it hold ---- */
+/* ---- putting it in force ---- */
 
 static bool set_limits(struct generation *generation, tg_ms now, struct tg_problem *problem)
 {
@@ -418,7 +419,7 @@ static void find_pools(struct generation *generation)
             generation->unknown[i].pool = generation->unknown[i].provider->pool;
 }
 
-/* What was read before is wanted again. */
+/* The limits of the generation before are wanted again. */
 static void set_limits_back(struct generation *before, tg_ms now)
 {
     const struct service_table *table = before->gateway->services;
@@ -436,8 +437,8 @@ static void set_limits_back(struct generation *before, tg_ms now)
         limit_book_forget(book);
 }
 
-/* Back to what was there, as far as it goes: it has held before, and what failed was memory, or a
- * disk. */
+/* Back to what was in force, as far as that is possible: it was before, and what failed was memory,
+ * or a disk. */
 static void set_back(struct generation *before, tg_ms now)
 {
     struct tg_problem ignored;
@@ -449,7 +450,7 @@ static void set_back(struct generation *before, tg_ms now)
     (void)generation_set_budgets(before, now, &ignored);
 }
 
-/* The ring comes last: once it has the new keys, calls may hold them. */
+/* The ring comes last: once it has the new keys, calls may use them. */
 bool generation_apply(struct generation *generation, struct generation *before, tg_ms now,
                       struct tg_problem *problem)
 {
@@ -466,17 +467,25 @@ bool generation_apply(struct generation *generation, struct generation *before, 
 
 /* ---- ending ---- */
 
-static void slots_drop(struct slots *slots)
+static void slots_unref(struct slots *slots)
 {
-    if (slots == NULL || atomic_fetch_sub(&slots->refs, 1) > 1)
+    if (slots == NULL)
+        return;
+    int refs = atomic_fetch_sub(&slots->refs, 1);
+    assert(refs > 0);
+    if (refs > 1)
         return;
     tg_gate_free(slots->gate);
     free(slots);
 }
 
-static void policy_drop(struct remote_policy *policy)
+static void policy_unref(struct shared_policy *policy)
 {
-    if (policy == NULL || atomic_fetch_sub(&policy->refs, 1) > 1)
+    if (policy == NULL)
+        return;
+    int refs = atomic_fetch_sub(&policy->refs, 1);
+    assert(refs > 0);
+    if (refs > 1)
         return;
     tg_bid_free(policy->policy);
     free(policy);
@@ -489,14 +498,14 @@ void generation_free(struct generation *generation)
     const struct service_table *table = generation->gateway->services;
     key_index_free(generation->keys);
     for (size_t i = 0; generation->routes && i < generation->config.n_models; i++)
-        slots_drop(generation->routes[i].slots);
+        slots_unref(generation->routes[i].slots);
     for (int i = 0; i < 2; i++)
-        slots_drop(generation->unknown[i].slots);
+        slots_unref(generation->unknown[i].slots);
     for (size_t i = 0; generation->providers && i < generation->config.n_providers; i++)
         http_origin_unref(generation->providers[i].origin);
     for (size_t i = 0; generation->protect && i < generation->config.n_protect; i++)
         http_origin_unref(generation->protect[i].origin);
-    policy_drop(generation->policy);
+    policy_unref(generation->policy);
     scopes_free(generation->scopes);
     for (size_t i = 0; i < table->n; i++)
         if (table->list[i]->forget != NULL)
@@ -507,35 +516,40 @@ void generation_free(struct generation *generation)
     free(generation->routes);
     free(generation->providers);
     free(generation->protect);
-    free(generation->holds);
+    free(generation->refs);
     config_free(&generation->config);
     free(generation);
 }
 
-/* ---- who holds it ---- */
+/* ---- who refers to it ---- */
 
-/* Acquire and release: whoever takes the last thread off sees all that the others have read. */
-static void take_off(struct generation *generation)
+/* Acquire and release: the thread that signs off last sees all that the others have done. */
+static void sign_off(struct generation *generation)
 {
-    if (atomic_fetch_sub_explicit(&generation->threads, 1, memory_order_acq_rel) == 1)
+    size_t threads = atomic_fetch_sub_explicit(&generation->threads, 1, memory_order_acq_rel);
+
+    assert(threads > 0);
+    if (threads == 1)
         gateway_generation_over(generation->gateway, generation);
 }
 
 void generation_leave(struct generation *generation, size_t thread)
 {
-    struct generation_hold *hold = &generation->holds[thread];
+    struct generation_refs *refs = &generation->refs[thread];
 
-    hold->left = true;
-    if (hold->n == 0)
-        take_off(generation);
+    assert(thread < generation->n_threads && !refs->left);
+    refs->left = true;
+    if (refs->n == 0)
+        sign_off(generation);
 }
 
-void generation_drop(struct generation *generation, size_t thread)
+void generation_unref(struct generation *generation, size_t thread)
 {
-    struct generation_hold *hold = &generation->holds[thread];
+    struct generation_refs *refs = &generation->refs[thread];
 
-    if (--hold->n == 0 && hold->left)
-        take_off(generation);
+    assert(thread < generation->n_threads && refs->n > 0);
+    if (--refs->n == 0 && refs->left)
+        sign_off(generation);
 }
 
 size_t generation_tenant_of_key(const struct generation *generation, const uint8_t hash[32],

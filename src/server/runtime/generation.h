@@ -9,9 +9,10 @@
  * keys and budgets have left. Readings are given what was there before, and keep what still
  * applies.
  *
- * Who holds it. Each thread has a count of its own for every generation, which it alone touches: a
- * call costs two additions and no shared memory. A thread that has gone on to the next generation
- * and whose calls have ended takes itself off; the last one to do so gives the generation back.
+ * Who refers to it. Each thread has a count of its own for every generation, which it alone
+ * touches: a call costs two additions and no shared memory. A thread that has left for the next
+ * generation and whose calls have ended signs off; when the last thread has, the generation is
+ * freed.
  *
  * A key that the ring hands out belongs to the newest generation, which may be newer than that of
  * the call which asked. It is never older than that of the thread, because the ring is changed
@@ -20,7 +21,9 @@
 #ifndef TG_RUNTIME_GENERATION_H
 #define TG_RUNTIME_GENERATION_H
 
+#include <assert.h>
 #include <stdatomic.h>
+#include <sys/queue.h>
 
 #include "io/http/http_client.h"
 #include "io/net/loop.h"
@@ -42,15 +45,15 @@ struct key_index;
 struct provider {
     const struct config_provider *config;
     struct http_origin *origin;
-    struct tg_pool *pool; /* of `passthrough` */
+    struct tg_pool *pool; /* for `passthrough`, which names no model */
     enum wire_api api;
 };
 
-/* How many calls of a model run at once: a gate with concurrency alone, which goes on from one
- * generation to the next. */
+/* How many calls of a model run at once: a gate with concurrency alone, shared by the generations
+ * that have the model. */
 struct slots {
     struct tg_gate *gate;
-    atomic_int refs;
+    atomic_int refs; /* routes that have it */
 };
 
 /* A way to serve calls: one model of one provider. */
@@ -62,14 +65,14 @@ struct route {
     struct tg_overbook overbook;
     struct estimate_rule estimate;
     struct first_byte first_byte; /* what is usual, by size of prompt */
-    _Atomic double hold_s;        /* how long its calls take, a moving mean */
+    _Atomic double hold_s;        /* how long its calls take in seconds, a moving mean */
 };
 
-/* What the ring gives back for a key: `owner` of its answers. */
+/* The `owner` of a key in the ring, which comes back with its leases. */
 struct route_key {
     const struct config_provider_key *config;
     struct generation *generation;
-    atomic_llong asked_at; /* when a gateway that shares it last heard of it; ms */
+    atomic_llong asked_at; /* when Redis was last asked about it; ms */
 };
 
 struct protected_route {
@@ -77,16 +80,16 @@ struct protected_route {
     struct http_origin *origin;
 };
 
-/* A policy, and how many generations have it. */
-struct remote_policy {
+/* A policy, shared by the generations whose configuration of it is the same. */
+struct shared_policy {
     struct tg_policy *policy; /* null: none */
-    atomic_int refs;
+    atomic_int refs;          /* generations that have it */
 };
 
-/* Of one thread, on a cache line that no other writes. */
-struct generation_hold {
-    _Alignas(64) uint64_t n; /* calls that hold it */
-    bool left;               /* the thread has gone on */
+/* The count of one thread, on a cache line that no other thread writes. */
+struct generation_refs {
+    _Alignas(64) uint64_t n; /* requests, and keys, that refer to the generation */
+    bool left;               /* the thread has left for another generation */
 };
 
 struct generation {
@@ -96,22 +99,22 @@ struct generation {
     struct scopes *scopes;
     struct limit_listing *listing; /* what Redis has to know of limits; null: it is not the store */
     struct remote_terms remote;    /* what this configuration says of sharing */
-    struct envoy_rls *envoy;       /* Envoy's rate limit service */
-    struct remote_policy *policy;
-    struct provider *providers; /* as in the configuration, the others too */
+    struct envoy_rls *envoy;       /* what the service envoy keeps here */
+    struct shared_policy *policy;
+    struct provider *providers; /* in the order of the configuration, as are the next two */
     struct route *routes;
     struct route
-        unknown[2]; /* by enum wire_api: of models that are not listed; provider null: refused */
-    struct config_model unknown_model; /* what is said of all of these */
+        unknown[2]; /* models that are not listed, by enum wire_api; provider null: refused */
+    struct config_model unknown_model; /* the settings of all of these */
     struct protected_route *protect;
     struct route_key *route_keys;
-    struct key_index *keys;  /* virtual keys: tenants by hash */
-    struct tls_context *tls; /* of the listener; null: none */
-    struct generation *next; /* among all of the gateway */
+    struct key_index *keys;      /* virtual keys: tenants by hash */
+    struct tls_context *tls;     /* of the workers' listeners; null: none */
+    LIST_ENTRY(generation) link; /* among all of the gateway */
     struct net_post freeing;
-    atomic_size_t threads; /* that have not taken themselves off */
+    atomic_size_t threads; /* threads that have not signed off */
     size_t n_threads;
-    struct generation_hold *holds; /* of each */
+    struct generation_refs *refs; /* one for each thread */
 };
 
 /* Makes one out of a configuration, which it takes over, whatever the answer. `before` is the
@@ -120,22 +123,24 @@ struct generation {
 bool generation_new(struct gateway *gateway, struct config *config, const struct generation *before,
                     struct generation **made, struct tg_problem *problem);
 
-/* Makes it hold: budgets, keys, limits, gates. On false `before` holds as it did. */
+/* Puts it in force: budgets, gates, limits, keys. On false `before` is in force as it was. */
 bool generation_apply(struct generation *generation, struct generation *before, tg_ms now,
                       struct tg_problem *problem);
 
 void generation_free(struct generation *generation);
 
-/* By the thread of that number. */
-static inline void generation_hold(struct generation *generation, size_t thread)
+/* A request refers to it; by the thread of that number, as are the next two. */
+static inline void generation_ref(struct generation *generation, size_t thread)
 {
-    generation->holds[thread].n++;
+    assert(thread < generation->n_threads);
+    assert(!generation->refs[thread].left || generation->refs[thread].n > 0);
+    generation->refs[thread].n++;
 }
 
-/* The thread has gone on to another generation, and held this one as its own. */
-void generation_leave(struct generation *generation, size_t thread);
+void generation_unref(struct generation *generation, size_t thread);
 
-void generation_drop(struct generation *generation, size_t thread);
+/* The thread has left for another generation: once. */
+void generation_leave(struct generation *generation, size_t thread);
 
 /* The tenant of a virtual key, at this time; CONFIG_NONE: there is none. Constant time. */
 size_t generation_tenant_of_key(const struct generation *generation, const uint8_t hash[32],

@@ -17,7 +17,7 @@ bool generation_set_ring(struct generation *generation, tg_ms now, struct tg_pro
 /* The gateway's gates, and those of its routes. */
 bool generation_set_gates(struct generation *generation, tg_ms now, struct tg_problem *problem);
 
-/* The same for budgets. */
+/* The budgets of the configuration, into the gateway's books. */
 bool generation_set_budgets(struct generation *generation, tg_ms now, struct tg_problem *problem);
 
 #endif

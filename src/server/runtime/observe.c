@@ -39,7 +39,7 @@ static enum log_level level_of(const struct config *config)
 
 bool gateway_observe(struct gateway *gateway, int record_fd, struct tg_problem *problem)
 {
-    const struct config *config = &gateway->generations->config;
+    const struct config *config = &gateway_newest(gateway)->config;
     struct log_options options;
 
     log_options_init(&options);

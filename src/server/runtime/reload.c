@@ -1,10 +1,12 @@
 /* reload.c - a new configuration for a gateway that runs. See reload.h. */
 #include "server/runtime/reload.h"
 
+#include <assert.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/queue.h>
 
 #include "server/obs/log.h"
 #include "server/runtime/admin_extras.h"
@@ -20,32 +22,34 @@ struct request {
     reload_done *done; /* null: nobody waits */
     void *context;
     const char *why;
-    struct request *next;
+    STAILQ_ENTRY(request) link;
 };
+
+STAILQ_HEAD(requests, request);
 
 struct reload {
     struct control *control;
     char *path;
     enum state state;
-    struct request *asked;   /* answered by what is being read, */
-    struct request *waiting; /* and by the next reading */
+    struct requests asked;   /* answered by the reading that is under way; empty: none is */
+    struct requests waiting; /* answered by the next one */
     struct net_post read, taken;
-    tg_ms failed_at; /* 0: the last reading did not */
+    tg_ms failed_at; /* when the last reading failed; 0: it did not */
 
-    /* Of the thread that reads, until it posts `read`. */
+    /* These belong to the thread that reads, until it posts `read`. */
     pthread_t thread;
     bool has_thread;
     struct generation *before, *made;
     struct config_problems problems;
     struct tg_problem failure; /* empty: none */
 
-    atomic_size_t telling; /* workers that have not taken it */
+    atomic_size_t telling; /* workers that have not taken the new generation */
     struct reload_result result;
 };
 
 /* ---- reading ---- */
 
-/* What `check` lets pass because it may be there one day has to be there now. */
+/* Files and variables that `check` only warns about have to be there now. */
 static bool is_whole(const struct config_problems *problems)
 {
     for (size_t i = 0; i < problems->n; i++)
@@ -54,7 +58,7 @@ static bool is_whole(const struct config_problems *problems)
     return true;
 }
 
-/* A generation that holds; null: there is none, and `problems` or `failure` say why. */
+/* A generation that is in force; null: there is none, and `problems` or `failure` say why. */
 static struct generation *make(struct gateway *gateway, struct config *config,
                                struct generation *before, struct tg_problem *failure)
 {
@@ -103,7 +107,7 @@ static void *reload_read_all(void *arg)
 bool reload_at_start(struct gateway *gateway, const char *path, struct config_problems *problems,
                      struct tg_problem *failure)
 {
-    struct generation *files = gateway->generations, *all = NULL;
+    struct generation *files = gateway_newest(gateway), *all = NULL;
     struct admin_extras extras;
 
     memset(problems, 0, sizeof *problems);
@@ -115,15 +119,17 @@ bool reload_at_start(struct gateway *gateway, const char *path, struct config_pr
     admin_extras_free(&extras);
     if (all == NULL)
         return none;
-    gateway->generations = all;
+    LIST_REMOVE(files, link);
+    LIST_INSERT_HEAD(&gateway->generations, all, link);
     generation_free(files);
     return true;
 }
 
 static void reload_begin(struct reload *reload)
 {
-    reload->asked = reload->waiting;
-    reload->waiting = NULL;
+    assert(reload->state == IDLE && STAILQ_EMPTY(&reload->asked));
+    assert(!STAILQ_EMPTY(&reload->waiting) && !reload->has_thread && reload->made == NULL);
+    STAILQ_CONCAT(&reload->asked, &reload->waiting);
     reload->before = reload->control->generation;
     reload->state = READING;
     reload->has_thread =
@@ -178,7 +184,7 @@ static void reload_say(const struct reload *reload)
     struct log *log = reload->control->gateway->log;
 
     if (log != NULL) {
-        log_result(log, result, reload->asked->why);
+        log_result(log, result, STAILQ_FIRST(&reload->asked)->why);
         return;
     }
     for (size_t i = 0; i < reload->problems.n; i++) {
@@ -189,10 +195,11 @@ static void reload_say(const struct reload *reload)
     if (!result->ok)
         fprintf(stderr, "tollgate: the configuration stays as it is%s%s (%s)\n",
                 result->failure ? ": " : "", result->failure ? result->failure : "",
-                reload->asked->why);
+                STAILQ_FIRST(&reload->asked)->why);
     else
         fprintf(stderr, "tollgate: generation %llu of the configuration, %.12s (%s)\n",
-                (unsigned long long)result->generation, result->hash, reload->asked->why);
+                (unsigned long long)result->generation, result->hash,
+                STAILQ_FIRST(&reload->asked)->why);
     for (size_t i = 0; i < result->n_restart; i++)
         fprintf(stderr, "tollgate: warning: %s has changed, which needs a restart\n",
                 result->restart[i]);
@@ -208,7 +215,7 @@ static void reload_count(struct reload *reload, bool ok)
     reload->control->gateway->last_reload = (struct last_reload){
         .at = control_now(reload->control),
         .ok = ok,
-        .why = reload->asked->why,
+        .why = STAILQ_FIRST(&reload->asked)->why,
         .errors = ok ? 0 : reload->problems.errors + (reload->failure.text[0] != '\0')};
 }
 
@@ -216,8 +223,9 @@ static void reload_finish(struct reload *reload, bool ok)
 {
     struct reload_result *result = &reload->result;
     const struct generation *now = reload->control->generation;
-    struct request *next;
+    struct request *request;
 
+    assert(reload->state == (ok ? TELLING : READING) && reload->made == NULL);
     result->ok = ok;
     result->generation = now->number;
     memcpy(result->hash, now->config.hash, sizeof result->hash);
@@ -226,18 +234,17 @@ static void reload_finish(struct reload *reload, bool ok)
     reload->failed_at = ok ? 0 : control_now(reload->control);
     reload_count(reload, ok);
     reload_say(reload);
-    for (struct request *request = reload->asked; request; request = next) {
-        next = request->next;
+    while ((request = STAILQ_FIRST(&reload->asked)) != NULL) {
+        STAILQ_REMOVE_HEAD(&reload->asked, link);
         if (request->done)
             request->done(request->context, result);
         free(request);
     }
-    reload->asked = NULL;
     config_problems_free(&reload->problems);
     memset(&reload->problems, 0, sizeof reload->problems);
     memset(result, 0, sizeof *result);
     reload->state = IDLE;
-    if (reload->waiting)
+    if (!STAILQ_EMPTY(&reload->waiting))
         reload_begin(reload);
 }
 
@@ -294,7 +301,10 @@ static void reload_taken(void *arg)
 {
     struct reload *reload = arg;
 
-    if (atomic_fetch_sub(&reload->telling, 1) == 1)
+    size_t telling = atomic_fetch_sub(&reload->telling, 1);
+
+    assert(telling > 0);
+    if (telling == 1)
         net_loop_post(reload->control->loop, &reload->taken);
 }
 
@@ -306,8 +316,7 @@ static void reload_tell(struct reload *reload)
 
     find_restarts(&reload->result, &control->generation->config, &made->config);
     reload->made = NULL;
-    made->next = gateway->generations;
-    gateway->generations = made;
+    LIST_INSERT_HEAD(&gateway->generations, made, link);
     atomic_store(&gateway->census.max, made->config.limits.connections);
     atomic_store(&gateway->drain_ms, made->config.drain);
     control->generation = made;
@@ -339,30 +348,26 @@ static void has_read(void *arg)
 bool reload_request(struct reload *reload, const char *why, reload_done *done, void *context)
 {
     struct request *request = calloc(1, sizeof *request);
-    struct request **last = &reload->waiting;
 
     if (request == NULL)
         return false;
-    *request = (struct request){done, context, why, NULL};
-    while (*last)
-        last = &(*last)->next;
-    *last = request;
+    *request = (struct request){.done = done, .context = context, .why = why};
+    STAILQ_INSERT_TAIL(&reload->waiting, request, link);
     if (reload->state == IDLE)
         reload_begin(reload);
     return true;
 }
 
-static void reload_do_forget(struct request *list, const void *context)
-{
-    for (; list; list = list->next)
-        if (list->context == context)
-            list->done = NULL;
-}
-
 void reload_forget(struct reload *reload, const void *context)
 {
-    reload_do_forget(reload->asked, context);
-    reload_do_forget(reload->waiting, context);
+    struct request *request;
+
+    STAILQ_FOREACH(request, &reload->asked, link)
+        if (request->context == context)
+            request->done = NULL;
+    STAILQ_FOREACH(request, &reload->waiting, link)
+        if (request->context == context)
+            request->done = NULL;
 }
 
 bool reload_may_try(const struct reload *reload)
@@ -381,6 +386,8 @@ struct reload *reload_new(struct control *control, const char *path)
         return NULL;
     reload->control = control;
     reload->path = path ? strdup(path) : NULL;
+    STAILQ_INIT(&reload->asked);
+    STAILQ_INIT(&reload->waiting);
     net_post_init(&reload->read, has_read, reload);
     net_post_init(&reload->taken, all_taken, reload);
     if (path == NULL || reload->path != NULL)
@@ -389,13 +396,13 @@ struct reload *reload_new(struct control *control, const char *path)
     return NULL;
 }
 
-static void free_requests(struct request *list)
+static void free_requests(struct requests *list)
 {
-    struct request *next;
+    struct request *request;
 
-    for (; list; list = next) {
-        next = list->next;
-        free(list);
+    while ((request = STAILQ_FIRST(list)) != NULL) {
+        STAILQ_REMOVE_HEAD(list, link);
+        free(request);
     }
 }
 
@@ -407,12 +414,10 @@ void reload_free(struct reload *reload)
         pthread_join(reload->thread, NULL);
     net_loop_unpost(reload->control->loop, &reload->read);
     net_loop_unpost(reload->control->loop, &reload->taken);
-    if (reload->made) { /* it holds already: keys belong to it */
-        reload->made->next = reload->control->gateway->generations;
-        reload->control->gateway->generations = reload->made;
-    }
-    free_requests(reload->asked);
-    free_requests(reload->waiting);
+    if (reload->made) /* it is in force already: keys belong to it */
+        LIST_INSERT_HEAD(&reload->control->gateway->generations, reload->made, link);
+    free_requests(&reload->asked);
+    free_requests(&reload->waiting);
     config_problems_free(&reload->problems);
     free(reload->path);
     free(reload);

@@ -1,15 +1,15 @@
 /* reload.h - a new configuration for a gateway that runs.
  *
- *     IDLE --request--> READING --read, valid, holds--> TELLING --all workers have it--> IDLE
+ *     IDLE --request--> READING --read, valid, in force--> TELLING --all workers have it--> IDLE
  *                          `--wrong: nothing has changed--> IDLE
  *
  * Reading ten thousand tenants takes a good part of a second, so a thread of its own does it, and
- * makes the new generation hold; the control thread then tells each worker, which takes it at its
- * next turn. Calls that run go on under the one they began with. One is read at a time; requests
+ * puts the new generation in force; the control thread then tells each worker, which takes it at
+ * its next turn. Calls that run end under the one they began with. One is read at a time; requests
  * that come meanwhile are answered by the next reading, since the file may have changed after this
  * one read it.
  *
- * On the control thread's thread.
+ * Everything here belongs to the control thread.
  */
 #ifndef TG_RUNTIME_RELOAD_H
 #define TG_RUNTIME_RELOAD_H
@@ -23,7 +23,7 @@ struct reload;
 
 struct reload_result {
     bool ok;
-    uint64_t generation; /* that holds now */
+    uint64_t generation; /* the number of the one in force now */
     char hash[CONFIG_HASH_HEX + 1];
     const struct config_problems *problems; /* errors if it is not ok, and warnings */
     const char *failure; /* not ok, and nothing is wrong with the files: why; else null */

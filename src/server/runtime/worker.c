@@ -194,7 +194,7 @@ bool worker_init(struct worker *worker, struct gateway *gateway, size_t number,
 
     memset(worker, 0, sizeof *worker);
     worker->gateway = gateway;
-    worker->generation = gateway->generations;
+    worker->generation = gateway_newest(gateway);
     worker->number = number;
     random_init(&worker->random, gateway->seed, number + 1);
     net_post_init(&worker->stopping, stop_taking, worker);

@@ -46,7 +46,7 @@ static void write_page(void)
 
     free(page);
     exposition_init(&text);
-    metrics_page_write(&text, gateway, gateway->generations, now());
+    metrics_page_write(&text, gateway, gateway_newest(gateway), now());
     assert_false(text.out.failed);
     page = malloc(text.out.size + 1);
     assert_non_null(page);
@@ -362,9 +362,9 @@ static void budgets_are_bounded_by_use(void **state)
 static void ready_until_it_drains(void **state)
 {
     (void)state;
-    assert_null(probe_unready(gateway, &gateway->generations->config));
+    assert_null(probe_unready(gateway, &gateway_newest(gateway)->config));
     atomic_store(&gateway->draining, true);
-    assert_string_equal(probe_unready(gateway, &gateway->generations->config), "draining");
+    assert_string_equal(probe_unready(gateway, &gateway_newest(gateway)->config), "draining");
     atomic_store(&gateway->draining, false);
 }
 

@@ -120,7 +120,7 @@ static void open_world(void)
                          "  cost: {strategy: gcra, limit: 1000, period: 1s}\n");
     assert_true(kit_caller(&world.kit, "all", &world.caller));
     world.worker = &world.kit.workers[0];
-    world.held = world.worker->generation->holds[0].n;
+    world.held = world.worker->generation->refs[0].n;
     tg_gate_config_init(&gate);
     gate.concurrency.on = gate.peers.on = true;
     gate.concurrency.law.law = TG_LAW_FIXED;
@@ -143,7 +143,7 @@ static void expect_nothing_held(void)
     assert_int_equal(world.questions, 0);
     assert_int_equal(world.charges, 0);
     assert_int_equal(admit_count_bound(world.kit.gateway), 0);
-    assert_true(world.worker->generation->holds[0].n == world.held);
+    assert_true(world.worker->generation->refs[0].n == world.held);
     assert_int_equal(world.pending->state, ADMIT_SPARE);
     assert_null(world.pending->generation);
     assert_false(world.pending->waiter.woken.queued);
@@ -536,7 +536,7 @@ static long live_once(long nth)
     assert_int_equal(kit_stats(&world.kit).leases, 0);
     assert_int_equal(kit_queued(&world.kit), 0);
     assert_int_equal(admit_count_bound(world.kit.gateway), 0);
-    assert_true(worker->generation->holds[0].n == world.held);
+    assert_true(worker->generation->refs[0].n == world.held);
     while ((spare = LIST_FIRST(&worker->admit->spare)) != NULL) {
         LIST_REMOVE(spare, list);
         free(spare);
@@ -557,7 +557,7 @@ static void every_allocation_may_fail(void **state)
                          "  queue: {wait: {high: 1h, normal: 1h, low: 0ms}}\n");
     assert_true(kit_caller(&world.kit, "all", &world.caller));
     world.worker = &world.kit.workers[0];
-    world.held = world.worker->generation->holds[0].n;
+    world.held = world.worker->generation->refs[0].n;
     live_once(-1); /* what the gate keeps, and the counts of errors, are there */
     live_once(0);
     expect_survival(live_once, false, 3, 1);

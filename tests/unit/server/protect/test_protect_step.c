@@ -243,7 +243,7 @@ static void open_world(bool remote)
     world.remote = remote;
     world.peer.sin_family = AF_INET;
     world.peer.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    world.held = world.worker.generation->holds[0].n;
+    world.held = world.worker.generation->refs[0].n;
     if (!remote)
         return;
     struct tg_gate_config gate;
@@ -274,7 +274,7 @@ static void expect_nothing_held(void)
     assert_int_equal(world.charges, 0);
     assert_int_equal(http_client_busy(world.worker.client), 0);
     assert_int_equal(atomic_load(&world.gateway->counts.open), 0);
-    assert_true(world.worker.generation->holds[0].n == world.held);
+    assert_true(world.worker.generation->refs[0].n == world.held);
 }
 
 static void close_world(void)

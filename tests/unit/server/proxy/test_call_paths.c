@@ -565,7 +565,7 @@ static void the_hold_time_of_a_route_is_a_moving_mean(void **state)
         call_out_reply(call_kit_out(), 200, JSON, CALL_KIT_REPLY);
         call_client_gone(&client, HTTP_DONE);
         mean = i == 0 ? held : mean + (held - mean) / 16;
-        double learned = atomic_load(&call_kit.gateway->generations->routes[0].hold_s);
+        double learned = atomic_load(&gateway_newest(call_kit.gateway)->routes[0].hold_s);
         assert_true(learned > mean - 1e-9 && learned < mean + 1e-9);
     }
     assert_int_equal(call_kit_cost_used(client.call), CALL_KIT_USED * (int)COUNT_OF(took_ms));
@@ -634,7 +634,7 @@ static void without_money_no_key_is_taken(void **state)
     expect_state(CALL_OVER);
     assert_string_equal(client.reason, "budget");
     struct tg_pool_metrics pool;
-    tg_pool_get_metrics(call_kit.gateway->generations->routes[0].pool, &pool);
+    tg_pool_get_metrics(gateway_newest(call_kit.gateway)->routes[0].pool, &pool);
     assert_int_equal(pool.acquired, 0);
     call_client_gone(&client, HTTP_DONE);
     end();

@@ -198,7 +198,7 @@ static void count_generations(void *arg)
     struct asked *asked = arg;
 
     asked->n_generations = 0;
-    for (struct generation *at = world.gateway->generations; at; at = at->next)
+    for (struct generation *at = gateway_newest(world.gateway); at; at = LIST_NEXT(at, link))
         asked->n_generations++;
     atomic_store(&asked->over, true);
 }

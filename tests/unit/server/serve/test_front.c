@@ -178,7 +178,7 @@ static void the_first_service_that_takes_a_request_owns_it(void **state)
     } rows[] = {
         {"/a", "a.asked a.data a.end a.gone"},
         {"/b", "a.asked b.asked b.data b.room b.end b.gone"},
-        {"/c", "a.asked b.asked z.asked z.data z.end z.gone"},        /* c is not on here */
+        {"/c", "a.asked b.asked z.asked z.data z.end z.gone"},        /* not for c */
         {"/b.Fake/Do", "a.asked b.asked b.data b.room b.end b.gone"}, /* nor its RPC */
         {"/other", "a.asked b.asked z.asked z.data z.end z.gone"},
     };

@@ -238,7 +238,7 @@ static void a_reload_reads_for_every_service_and_forgets_what_was_before(void **
     told[0] = '\0';
     assert_true(reload_request(world.control.reload, "a test", has_reloaded, &answered));
     net_timer_stop(world.control.loop, &world.control.chores); /* no ticks between */
-    while (answered == 0 || world.gateway->generations->next != NULL)
+    while (answered == 0 || LIST_NEXT(gateway_newest(world.gateway), link) != NULL)
         turn();
     assert_int_equal(answered, 1);
     assert_int_equal(world.worker.generation->number, 2);
