@@ -14,13 +14,13 @@
 
 static const tg_ms NOW = 1700000000000;
 
-enum { WINDOW = 60000, CALLS = 1 << 14 /* that are drawn beforehand, and then come again */ };
+enum { WINDOW = 60000, CALLS = 1 << 14 /* calls are drawn beforehand and repeated in a ring */ };
 
 struct subject {
     struct tg_policy *policy;
     struct tg_call *calls;
     double budget;
-    uint64_t n; /* that have come; one a ms */
+    uint64_t n; /* calls so far; one arrives each ms */
 };
 
 static void draw_calls(struct subject *subject, double *mean_cost)

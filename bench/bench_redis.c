@@ -255,22 +255,22 @@ bool bench_redis_blocks(const char *url, int seconds, double *per_second,
     return run_on(url, 0, seconds, per_second, problem);
 }
 
-void bench_redis_words(void)
+void bench_redis_print_commands(void)
 {
     struct limits_call call;
     struct limits_clock clock = {.callers = false};
-    struct limits_codec words;
+    struct limits_codec codec;
     struct tenant tenant;
 
     make_tenant(&tenant);
-    limits_codec_init(&words);
-    if (limits_codec_set(&words, "tg", &tenant.debit) == TG_OK) {
-        limits_codec_take(&words, &clock, "", &call);
+    limits_codec_init(&codec);
+    if (limits_codec_set(&codec, "tg", &tenant.debit) == TG_OK) {
+        limits_codec_take(&codec, &clock, "", &call);
         printf("EVALSHA\n%s\n%zu\n", script_take.sha1, call.n_keys);
         for (size_t i = 0; i < call.n_keys; i++)
             printf("%.*s\n", (int)call.keys[i].n, call.keys[i].at);
         for (size_t i = 0; i < call.n_args; i++)
             printf("%.*s\n", (int)call.args[i].n, call.args[i].at);
     }
-    limits_codec_fini(&words);
+    limits_codec_fini(&codec);
 }

@@ -18,6 +18,6 @@ bool bench_redis_blocks(const char *url, int seconds, double *per_second,
 
 /* Prints the command that each of them is, a word a line, for who wants to send it by other means.
  * */
-void bench_redis_words(void);
+void bench_redis_print_commands(void);
 
 #endif

@@ -40,7 +40,7 @@ struct abuse {
     uint16_t port;
     struct load_random random;
     int loris[CLIENTS_MAX], readers[CLIENTS_MAX];
-    size_t at_byte[CLIENTS_MAX]; /* of each slow head */
+    size_t at_byte[CLIENTS_MAX]; /* how far each slow request head has been sent */
     size_t n_loris, n_readers;
     struct request flood, calls[CALLS];
     struct leaving leaving[DELAYS];

@@ -39,7 +39,7 @@ struct conn {
     int status;
     bool closes; /* the server does, after this reply */
     bool last;   /* the chunk of size 0 */
-    size_t left; /* of the body, or of a chunk */
+    size_t left; /* bytes of the body or of the chunk yet to come */
     int64_t due, first;
     size_t head_n;
     char head[HEAD_MAX];
@@ -95,7 +95,7 @@ static void call(struct load *load, struct conn *conn, int64_t due)
 }
 
 /* The connection is free: the next call that is due, or it rests. */
-static void load_calls_go_on(struct load *load, struct conn *conn)
+static void load_calls_next(struct load *load, struct conn *conn)
 {
     conn->place = IDLE;
     if (load->closed)
@@ -127,7 +127,7 @@ static void load_calls_finish(struct load *load, struct conn *conn, int64_t now)
     load_calls_count(load, conn, now);
     if (conn->closes)
         redial(load, conn);
-    load_calls_go_on(load, conn);
+    load_calls_next(load, conn);
 }
 
 static void load_calls_fail(struct load *load, struct conn *conn)
@@ -139,7 +139,7 @@ static void load_calls_fail(struct load *load, struct conn *conn)
         return; /* an idle connection that the server closed */
     if (conn->due >= load->counted_from)
         load->failed++;
-    load_calls_go_on(load, conn);
+    load_calls_next(load, conn);
 }
 
 /* ---- replies ---- */
@@ -279,7 +279,7 @@ static void arrive(struct load *load, int64_t due)
         load_die("more than %d calls wait for a connection", DUE_MAX);
 }
 
-static void load_calls_look(struct load *load, int64_t until)
+static void load_calls_poll(struct load *load, int64_t until)
 {
     struct epoll_event events[READY];
     int n = load_poll_wait(load->poll, events, READY, until);
@@ -298,19 +298,19 @@ static void load_calls_run(struct load *load, double rate)
             arrive(load, next);
     while (load_now() < load->until) {
         if (load->closed) {
-            load_calls_look(load, load->until);
+            load_calls_poll(load, load->until);
             continue;
         }
         for (int64_t now = load_now(); next <= now;
              next += load_random_gap(&random, (double)LOAD_SECOND / rate))
             arrive(load, next);
-        load_calls_look(load, next < load->until ? next : load->until);
+        load_calls_poll(load, next < load->until ? next : load->until);
     }
     /* What is open when the time is over counts too, if it comes to an end: the slow ones are the
      * interesting ones. */
     load->closed = false;
     for (int64_t end = load_now() + LOAD_SECOND; load->n_idle < load->n_conns && load_now() < end;)
-        load_calls_look(load, end);
+        load_calls_poll(load, end);
     load->failed += load->n_conns - load->n_idle;
 }
 
@@ -321,7 +321,7 @@ static void load_calls_hold(struct load *load)
     while (load->n_idle > 0)
         arrive(load, load_now());
     while (load->opened + load->refused + load->failed < load->n_conns && load_now() < load->until)
-        load_calls_look(load, load->until);
+        load_calls_poll(load, load->until);
     printf("open=%zu refused=%zu failed=%zu\n", load->opened, load->refused, load->failed);
     fflush(stdout);
     while (read(STDIN_FILENO, &byte, 1) > 0)

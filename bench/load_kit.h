@@ -21,7 +21,7 @@ _Noreturn void load_die(const char *format, ...) __attribute__((format(printf, 1
 /* A whole number of the command line, or death. */
 int64_t load_number(const char *what, const char *text, int64_t min, int64_t max);
 
-/* As many descriptors as the system lets us have. */
+/* Raises the limit of open descriptors as far as the system allows. */
 void load_raise_descriptors(void);
 
 /* Sockets of 127.0.0.1, which do not block. With port 0 the system chooses, and *port is it. */

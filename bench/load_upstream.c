@@ -244,7 +244,7 @@ static void send_slow(struct upstream *up)
     }
 }
 
-static void load_upstream_look(struct upstream *up, const struct epoll_event *event)
+static void load_upstream_serve(struct upstream *up, const struct epoll_event *event)
 {
     struct conn *conn = event->data.ptr;
 
@@ -277,7 +277,7 @@ int main(int argc, char **argv)
             until = up.ring[up.first % SLOW_RING].at;
         int n = load_poll_wait(up.poll, events, READY, until);
         for (int i = 0; i < n; i++)
-            load_upstream_look(&up, &events[i]);
+            load_upstream_serve(&up, &events[i]);
         send_slow(&up);
     }
 }

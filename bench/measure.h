@@ -15,7 +15,7 @@ typedef void (*measured_loop)(void *context, uint64_t n);
 
 struct measured {
     double value;     /* ns for each time, or whatever the unit says */
-    double reference; /* of the reference; NaN without one */
+    double reference; /* the reference's value; NaN without one */
     double ratio;     /* median of the rounds' ratios; NaN without a reference */
     double low, high; /* quartiles of the ratio, or of the value without a reference */
 };

@@ -80,7 +80,7 @@ static int run_on_redis(const struct command *self, const char *url, const char 
     if (depth == 0)
         return STATUS_WRONG;
     if (strcmp(url, "words") == 0) {
-        bench_redis_words();
+        bench_redis_print_commands();
         return STATUS_DONE;
     }
     good = two_tier ? bench_redis_blocks(url, 3, &per_second, &problem)

@@ -45,17 +45,17 @@ static void print_limiter(const char *name, const struct config_limiter *limiter
                 limiter->present ? tg_strategy_name(limiter->limiter.strategy) : "");
 }
 
-static const char *policy_in_words(const struct config_policy *policy, char *words, size_t bytes)
+static const char *describe_policy(const struct config_policy *policy, char *text, size_t bytes)
 {
-    snprintf(words, bytes, "bid-price by %s", tg_prices_name((enum tg_prices)policy->prices));
-    return words;
+    snprintf(text, bytes, "bid-price by %s", tg_prices_name((enum tg_prices)policy->prices));
+    return text;
 }
 
 static void print_summary(const char *path, const struct config *config,
                           const struct config_problems *problems)
 {
     const struct config_gate *gate = &config->gate;
-    char words[48];
+    char text[48];
 
     printf("%s is good", path);
     if (problems->warnings > 0)
@@ -66,7 +66,7 @@ static void print_summary(const char *path, const struct config *config,
     print_stage("concurrency", gate->concurrency.present, gate->concurrency.mode,
                 gate->concurrency.present ? tg_law_name(gate->concurrency.law.law) : "");
     print_stage("policy", gate->policy.kind == CONFIG_BID_PRICE, gate->policy.mode,
-                policy_in_words(&gate->policy, words, sizeof words));
+                describe_policy(&gate->policy, text, sizeof text));
     print_limiter("rate", &gate->rate);
     print_limiter("cost", &gate->cost);
     printf("%-12s%zu\n", "tenants", config->n_tenants);

@@ -41,7 +41,7 @@ struct serving {
     struct gateway *gateway;
     struct control control;
     struct worker *workers;
-    size_t n; /* that have been begun with */
+    size_t n; /* workers that have been started */
     char addresses[1024];
     sigset_t taken; /* signals */
     pthread_t main, joiner;

@@ -11,7 +11,7 @@
 #include "cli/common/output.h"
 #include "cli/solve_input.h"
 
-/* As many types as there may be, with room for how they are written. */
+/* Room for the largest number of types, however they are formatted. */
 #define INPUT_MAX ((size_t)1 << 20)
 
 /* ---- Input ----------------------------------------------------------------------------------- */

@@ -33,9 +33,9 @@
 #define PANELS_MAX 8
 #define GROUPS_MAX 10
 
-static const struct look {
+static const struct style {
     const char *policy, *fill, *stroke;
-} looks[] = {
+} styles[] = {
     {"marginal", "#c6c6c6", NULL},       {"greedy", "#c6c6c6", NULL},
     {"joint", "#e69f00", NULL},          {"static", "#e69f00", NULL},
     {"static_prior", "#e69f00", NULL},   {"static_oracle", "#f7dfa5", "#b37b00"},
@@ -59,15 +59,15 @@ struct plot {
     struct panel panels[PANELS_MAX];
     size_t n_panels, columns;
     double width, height, panel_width; /* a panel's without its labels and numbers */
-    double low, high, step;            /* of the scale */
+    double low, high, step;            /* the scale */
 };
 
-static const struct look *look_of(const char *policy)
+static const struct style *style_of(const char *policy)
 {
-    for (size_t i = 0; i < sizeof looks / sizeof looks[0]; i++)
-        if (strcmp(looks[i].policy, policy) == 0)
-            return &looks[i];
-    return &looks[0];
+    for (size_t i = 0; i < sizeof styles / sizeof styles[0]; i++)
+        if (strcmp(styles[i].policy, policy) == 0)
+            return &styles[i];
+    return &styles[0];
 }
 
 /* ---- Panels ---------------------------------------------------------------------------------- */
@@ -241,7 +241,7 @@ static void draw_scale(const struct plot *plot, double left, double top, double 
 static void draw_bar(const struct plot *plot, double left, double y, const char *policy,
                      double percent)
 {
-    const struct look *look = look_of(policy);
+    const struct style *style = style_of(policy);
     double zero = x_of(plot, left, 0), end = x_of(plot, left, percent);
     bool ours = strcmp(policy, "online") == 0;
     char text[32];
@@ -249,7 +249,7 @@ static void draw_bar(const struct plot *plot, double left, double y, const char 
     if (isnan(percent))
         return;
     svg_rect(plot->svg, &(struct svg_rect){fmin(zero, end), y, fmax(fabs(end - zero), 1), BAR,
-                                           look->fill, look->stroke});
+                                           style->fill, style->stroke});
     snprintf(text, sizeof text, "%.1f", round(percent * 10) / 10 + 0.0);
     svg_text(plot->svg, &(struct svg_text){fmax(zero, end) + 4, y + BAR - 0.5, SVG_START, 10,
                                            ours ? NULL : SOFT, ours, text});
@@ -310,9 +310,9 @@ static void draw_legend(const struct plot *plot)
 
     for (size_t i = 0; plot->suite->policies[i] != NULL; i++) {
         const char *policy = plot->suite->policies[i];
-        const struct look *look = look_of(policy);
+        const struct style *style = style_of(policy);
         bool ours = strcmp(policy, "online") == 0;
-        svg_rect(plot->svg, &(struct svg_rect){x, 79, 14, 10, look->fill, look->stroke});
+        svg_rect(plot->svg, &(struct svg_rect){x, 79, 14, 10, style->fill, style->stroke});
         svg_text(plot->svg, &(struct svg_text){x + 20, 88, SVG_START, 12.5, NULL, ours, policy});
         x += 20 + 7.2 * (double)strlen(policy) + 22;
     }

@@ -223,7 +223,7 @@ bool solve_read(struct json_reader *reader, const char *text, size_t bytes, size
     tg_workload_init(&input->workload);
     input->workload.types = input->types;
     good = json_begin(reader, text, bytes, readable, &root) && read_workload(&r, &root);
-    /* Of two mistakes the first is told; one that is not JSON ends the reading. */
+    /* The first of two mistakes is reported; text that is not JSON ends the reading. */
     if (json_reader_problem(reader) == NULL && !good)
         return false;
     if (json_end(reader))

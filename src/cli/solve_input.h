@@ -7,7 +7,7 @@
 
 struct solve_input {
     struct tg_type types[TG_TYPES_MAX];
-    struct tg_workload workload; /* of these types; so the struct must not be moved */
+    struct tg_workload workload; /* points to the types below, so the struct must not be moved */
 };
 
 /* What is wrong, and where: `offset` bytes into the text. */

@@ -22,7 +22,7 @@ struct gate_log {
     int asked;      /* how often the policy was asked, and what it was told */
     int admitted;
     int released;
-    int64_t in_flight;     /* of the last question */
+    int64_t in_flight;     /* what the last question said was in flight */
     struct tg_call call;   /* the last one that was admitted */
     struct tg_spent spent; /* the last one that was released, and when */
     tg_ms told_at;

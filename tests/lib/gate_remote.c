@@ -55,12 +55,12 @@ enum tg_err remote_deliver(struct gate_remote *remote, struct tg_gate *gate, tg_
 
 void remote_expect_paid(struct gate_remote *remote, const char *what, int64_t calls)
 {
-    struct tg_debit look = remote->debit;
+    struct tg_debit peek = remote->debit;
     struct tg_decision decision;
     struct tg_axes axes;
 
-    look.cost = 0;
-    assert_int_equal(tg_store_peek(remote->store, &look, 1000, &decision, &axes), TG_OK);
+    peek.cost = 0;
+    assert_int_equal(tg_store_peek(remote->store, &peek, 1000, &decision, &axes), TG_OK);
     const struct tg_decision *rate = &axes.decision[TG_AXIS_RATE];
     int64_t rate_used = remote->rate - rate->remaining - rate->allowed;
     int64_t cost_used = remote->cost - axes.decision[TG_AXIS_COST].remaining;

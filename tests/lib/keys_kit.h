@@ -10,13 +10,13 @@ enum { KIT_KEYS_MAX = 1000, KIT_NAME = 24 };
  * owner is the address of its name. */
 struct keys_kit {
     struct tg_keyring_spec spec;
-    struct tg_pool_spec pool_spec; /* of provider "p", model "m" */
+    struct tg_pool_spec pool_spec; /* provider "p", model "m" */
     struct tg_key_spec keys[KIT_KEYS_MAX];
     char names[KIT_KEYS_MAX][KIT_NAME];
     struct tg_group_spec group; /* "g"; known to the ring once a key names it */
     struct tg_keyring *ring;
     struct tg_pool *pool;
-    struct tg_key_answer answer; /* of the last acquire */
+    struct tg_key_answer answer; /* answer to the last acquire */
 };
 
 /* So many keys, all with these limits. */

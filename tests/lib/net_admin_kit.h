@@ -36,7 +36,7 @@ struct admin_kit {
     struct watch *watch;
     struct metrics *metrics;
     struct admin *admin;
-    struct admin_exchange exchange; /* of admin_kit_ask() */
+    struct admin_exchange exchange; /* for admin_kit_ask() */
     bool breaks;                    /* the next reload fails, though the files are right */
     bool threads;                   /* changes have threads: the loop waits for them */
     size_t reloads;

@@ -87,7 +87,7 @@ static void add_stats(struct remote_blocks_stats *sum, const struct remote_block
     sum->returned += one.returned;
 }
 
-/* As a process that is killed: nothing is given back, and calls that wait are forgotten. */
+/* Like a process that is killed: nothing is given back, and calls that wait are forgotten. */
 static void kill_node(struct world *all, struct node *node)
 {
     add_stats(&all->dead, node->blocks);

@@ -58,12 +58,12 @@ struct world {
     struct admission log[LOG];
     size_t n_log;
     size_t decided, refused, failed;
-    struct remote_blocks_stats dead; /* of nodes that died */
+    struct remote_blocks_stats dead; /* sums over nodes that died */
 };
 
 extern struct world world;
 
-/* Of a group of tests. */
+/* Set-up and tear-down of a group of tests. */
 int world_start_server(void **state);
 int world_stop_server(void **state);
 struct net_redis *world_server(void);
@@ -73,7 +73,7 @@ void world_open(size_t n, uint64_t stream);
 void world_add_limit(const char *spec, enum tg_axis axis, enum tg_mode mode);
 void world_close(void);
 
-/* As a process that is killed: nothing is given back, and calls that wait are forgotten. Then
+/* Like a process that is killed: nothing is given back, and calls that wait are forgotten. Then
  * another comes in its place. */
 void world_die(struct node *node);
 

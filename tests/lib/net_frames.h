@@ -29,11 +29,11 @@ enum { FLAG_END_STREAM = 1, FLAG_ACK = 1, FLAG_END_HEADERS = 4, FLAG_PADDED = 8 
 
 /* What came on a stream. */
 struct frames_stream {
-    int status; /* of the last head that had one */
+    int status; /* status in the last head that had one */
     int heads;  /* header blocks */
     size_t data_bytes;
     bool ended, reset;
-    uint32_t code;   /* of the reset */
+    uint32_t code;   /* error code of the reset */
     char text[1024]; /* fields, "name: value\n" each, of all blocks */
 };
 
@@ -43,10 +43,10 @@ struct frames {
     size_t at; /* in what arrived */
     nghttp2_hd_inflater *inflater;
     size_t seen[16]; /* frames by type */
-    size_t acks;     /* of settings and pings */
+    size_t acks;     /* acknowledgements of settings and pings */
     bool goaway;
     uint32_t goaway_code;
-    uint32_t max_streams;                         /* that the other side said; 0: nothing */
+    uint32_t max_streams;                         /* what the peer announced; 0: nothing */
     struct frames_stream streams[FRAMES_STREAMS]; /* by (id - 1) / 2 */
 };
 

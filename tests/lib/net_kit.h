@@ -72,7 +72,7 @@ struct kit {
     size_t n_ins;
     size_t n_closed;      /* connections that closed() told of */
     uint64_t last_closed; /* which was the last */
-    int keep;             /* as often an idle connection is to stay when it is asked for */
+    int keep;             /* how often an idle connection is to stay when it is asked for */
     struct kit_raw *raws[64];
     size_t n_raws;
     /* What the server does; null: nothing. */
@@ -85,7 +85,7 @@ struct kit {
     void (*on_reply)(struct kit_out *out, struct slice bytes);
     void (*on_out_room)(struct kit_out *out);
     void *arg;
-    int listening; /* of a test's own, that somebody is expected on; -1: none */
+    int listening; /* a test's own listening socket on which a peer is expected; -1: none */
     int idle;      /* ms in which nothing happened */
 };
 

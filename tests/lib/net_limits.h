@@ -14,7 +14,7 @@
 
 struct net_limits {
     struct net_redis server;
-    char prefix[32]; /* of keys; "t" */
+    char prefix[32]; /* prefix of keys; "t" */
     struct limits_codec words;
     struct limits_call call;
     struct limits_clock clock; /* the caller's, with an hour for states, unless a test says else */

@@ -24,7 +24,7 @@ struct net_redis {
     pid_t pid;      /* 0: it does not run */
     int port;       /* on 127.0.0.1, plain; of TLS: tls_port */
     int tls_port;   /* 0: none */
-    int bus_port;   /* of a cluster's node; 0: none */
+    int bus_port;   /* bus port of a cluster's node; 0: none */
     char host[128]; /* "unix:PATH" */
     char folder[96];
     char user[64];      /* by whom net_redis_ask() asks; "": the default user */
@@ -109,7 +109,7 @@ struct net_redis_watched {
     struct net_redis servers[2]; /* the master, and its replica */
     struct net_redis sentinels[NET_REDIS_SENTINELS];
     size_t n_sentinels;
-    char name[32]; /* of the master: "tollgate" */
+    char name[32]; /* name of the master: "tollgate" */
 };
 
 /* Ready when every sentinel knows the replica and the other sentinels. A master that is silent for

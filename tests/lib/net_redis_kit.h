@@ -11,8 +11,8 @@ struct redis_kit {
     struct kit kit;
     struct redis_options options; /* may be changed before redis_kit_open() */
     struct redis *redis;
-    int changes; /* of redis_is_up() */
-    bool up;     /* as the last one said */
+    int changes; /* how often redis_is_up() changed */
+    bool up;     /* what the last change said */
 };
 
 struct redis_kit_ask {
@@ -22,14 +22,14 @@ struct redis_kit_ask {
     bool error;
     long long integer;
     size_t elements;
-    char text[200]; /* of a string, status or error */
+    char text[200]; /* a string, status or error */
 };
 
 /* Times are long: nothing is late or down because the machine is busy. */
 void redis_kit_init(struct redis_kit *kit);
 void redis_kit_init_url(struct redis_kit *kit, const char *url);
 void redis_kit_init_server(struct redis_kit *kit, const struct net_redis *server); /* its socket */
-void redis_kit_init_port(struct redis_kit *kit, int port); /* of 127.0.0.1 */
+void redis_kit_init_port(struct redis_kit *kit, int port); /* on 127.0.0.1 */
 void redis_kit_open(struct redis_kit *kit);
 void redis_kit_open_up(struct redis_kit *kit); /* and waits until it is up */
 void redis_kit_free(struct redis_kit *kit);

@@ -143,7 +143,7 @@ void rpc_open(struct rpc_exchange *exchange, struct grpc_server *server, const c
 
 void rpc_put(struct rpc_exchange *exchange, const void *bytes, size_t n)
 {
-    /* Of its own, so that reading beyond it is seen. */
+    /* A copy of its own makes a read beyond it visible to a sanitizer. */
     char *copy = malloc(n > 0 ? n : 1);
 
     assert_non_null(copy);

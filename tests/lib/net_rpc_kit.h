@@ -17,8 +17,8 @@ struct rpc_exchange {
     struct http_inbound in; /* first */
     struct http_field fields[RPC_KIT_FIELDS];
     size_t queued; /* what the client has not taken */
-    int status;    /* of HTTP; 0: no head yet */
-    int code;      /* of gRPC; -1: none yet */
+    int status;    /* HTTP status; 0: no head yet */
+    int code;      /* gRPC status; -1: none yet */
     bool alone;    /* head and status were one: "Trailers-Only" */
     bool finished, paused;
     char said[2000]; /* all fields that went back, "name: value\n" */

@@ -247,7 +247,7 @@ static void say_admit(struct timeline *t, int number)
     timeline_say(&t->trace, "}\n");
 }
 
-/* Of a call that was admitted, refused, waits, or has ended already. */
+/* Releases a call that was admitted, was refused, waits, or has ended already. */
 static void say_release(struct timeline *t, int number)
 {
     static const char *const outcomes[] = {"ok", "ok", "dropped", "cancelled"};

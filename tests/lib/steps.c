@@ -39,17 +39,17 @@ static void play_take(const struct place *place, struct subject *subject, const 
 
     expect_at(place, "take", got, step->want);
     if (got.allowed)
-        expect_at(place, "a take leaves what it said", subject_look(subject, step->now), got);
+        expect_at(place, "a take leaves what it said", subject_balance(subject, step->now), got);
     else
         expect_unchanged(place, subject, &before);
     subject_free(&before);
 }
 
-static void play_look(const struct place *place, struct subject *subject, const struct step *step)
+static void play_peek(const struct place *place, struct subject *subject, const struct step *step)
 {
     struct subject before = subject_copy(subject);
 
-    expect_at(place, "look", subject_look(subject, step->now), step->want);
+    expect_at(place, "peek", subject_balance(subject, step->now), step->want);
     expect_unchanged(place, subject, &before);
     subject_free(&before);
 }
@@ -72,16 +72,16 @@ static void play_step(const struct place *place, struct subject *subject, const 
     case STEP_TAKE:
         play_take(place, subject, step);
         break;
-    case STEP_LOOK:
-        play_look(place, subject, step);
+    case STEP_PEEK:
+        play_peek(place, subject, step);
         break;
     case STEP_REFUND:
         subject_refund(subject, step->now, step->charge, step->units);
-        expect_at(place, "refund", subject_look(subject, step->now), step->want);
+        expect_at(place, "refund", subject_balance(subject, step->now), step->want);
         break;
     case STEP_SETTLE:
         subject_settle(subject, step->now, step->charge, step->units);
-        expect_at(place, "settle", subject_look(subject, step->now), step->want);
+        expect_at(place, "settle", subject_balance(subject, step->now), step->want);
         break;
     case STEP_FRESH_AT:
         play_fresh_at(place, subject, step);

@@ -7,7 +7,7 @@
  *     };
  *     PLAY("gcra:limit=10,period=1000,burst=5", table);
  *
- * Beside each answer the player checks what holds for all of them: a look and a refusal leave the
+ * Beside each answer the player checks what holds for all of them: a peek and a refusal leave the
  * state as it was to the byte, and a take leaves what its answer said.
  */
 #ifndef STEPS_H
@@ -17,7 +17,7 @@
 
 enum step_op {
     STEP_TAKE,
-    STEP_LOOK,
+    STEP_PEEK,
     STEP_REFUND,
     STEP_SETTLE,
     STEP_FRESH_AT,
@@ -26,9 +26,9 @@ enum step_op {
 struct step {
     enum step_op op;
     tg_ms now;
-    struct tg_charge charge; /* of a take: its cost */
-    int64_t units;           /* of a refund: what is given back; of a settlement: the actual */
-    struct tg_decision want; /* the answer; after a refund and a settlement, that of a look */
+    struct tg_charge charge; /* cost of a take */
+    int64_t units;           /* what a refund gives back, or a settlement's actual */
+    struct tg_decision want; /* the answer; after a refund and a settlement, that of a peek */
 };
 
 #define ALLOW(now, cost, limit, remaining, reset_at)                                               \
@@ -45,9 +45,9 @@ struct step {
             false, limit, remaining, reset_at, retry_after                                         \
         }                                                                                          \
     }
-#define LOOK(now, limit, remaining, reset_at)                                                      \
+#define PEEK(now, limit, remaining, reset_at)                                                      \
     {                                                                                              \
-        STEP_LOOK, now, {now, 0}, 0,                                                               \
+        STEP_PEEK, now, {now, 0}, 0,                                                               \
         {                                                                                          \
             true, limit, remaining, reset_at, 0                                                    \
         }                                                                                          \

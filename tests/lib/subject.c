@@ -10,7 +10,7 @@ struct subject subject_new(const struct tg_limiter *limiter)
 {
     struct subject subject = {.limiter = *limiter, .exact = true, .scale = limiter->config.period};
 
-    /* Of the exact size, so that a sanitizer sees a byte beyond; filled, so that a state which
+    /* It has the exact size, so that a sanitizer sees a byte beyond; filled, so that a state which
      * depends on what was there before is found out. */
     subject.state = malloc(limiter->state_bytes);
     assert_non_null(subject.state);
@@ -141,7 +141,7 @@ struct tg_decision subject_peek(const struct subject *s, tg_ms now, int64_t cost
     return answer;
 }
 
-struct tg_decision subject_look(const struct subject *s, tg_ms now)
+struct tg_decision subject_balance(const struct subject *s, tg_ms now)
 {
     return subject_peek(s, now, 0);
 }

@@ -27,9 +27,9 @@ int64_t subject_cost(const struct subject *subject, struct draw *draw);
 void subject_assign(struct subject *to, const struct subject *from);
 bool subject_same_state(const struct subject *a, const struct subject *b);
 
-/* The operations, short. A take charges only if it is allowed; a look has cost 0. */
+/* The operations, short. A take charges only if it is allowed; the balance is a peek of cost 0. */
 struct tg_decision subject_peek(const struct subject *subject, tg_ms now, int64_t cost);
-struct tg_decision subject_look(const struct subject *subject, tg_ms now);
+struct tg_decision subject_balance(const struct subject *subject, tg_ms now);
 struct tg_decision subject_take(struct subject *subject, tg_ms now, int64_t cost);
 void subject_refund(struct subject *subject, tg_ms now, struct tg_charge charge, int64_t units);
 void subject_settle(struct subject *subject, tg_ms now, struct tg_charge charge, int64_t actual);

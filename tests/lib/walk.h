@@ -17,7 +17,7 @@ struct walk {
     struct draw draw;
     struct subject subject;
     tg_ms now;
-    tg_ms earliest; /* of all times that the clock has shown */
+    tg_ms earliest; /* earliest time that the clock has shown */
     tg_ms latest;
     struct tg_charge earlier; /* for the property: a charge that is not ended yet */
     long cases;

@@ -95,7 +95,7 @@ void world_stream_free(struct world_stream *stream)
 
 enum { SLOTS_MAX = 1024 };
 
-struct purse {
+struct world_state {
     const struct world *world;
     tg_ms at;
     double rate, cost; /* left */
@@ -109,60 +109,60 @@ static double refilled(double left, double budget, double windows)
     return fmin(budget, left + budget * windows);
 }
 
-static void purse_advance(struct purse *purse, struct tg_policy *policy, tg_ms now)
+static void world_state_advance(struct world_state *state, struct tg_policy *policy, tg_ms now)
 {
-    const struct world *world = purse->world;
+    const struct world *world = state->world;
     tg_ms window = world->window;
 
     if (world->steady) {
-        double windows = (double)(now - purse->at) / (double)window;
-        purse->rate = refilled(purse->rate, world->rate_budget, windows);
-        purse->cost = refilled(purse->cost, world->cost_budget, windows);
-    } else if (now / window != purse->at / window) {
-        purse->rate = world->rate_budget;
-        purse->cost = world->cost_budget;
+        double windows = (double)(now - state->at) / (double)window;
+        state->rate = refilled(state->rate, world->rate_budget, windows);
+        state->cost = refilled(state->cost, world->cost_budget, windows);
+    } else if (now / window != state->at / window) {
+        state->rate = world->rate_budget;
+        state->cost = world->cost_budget;
     }
-    purse->at = now;
-    for (size_t i = 0; i < purse->n_running;) {
-        if (purse->ends_at[i] > now) {
+    state->at = now;
+    for (size_t i = 0; i < state->n_running;) {
+        if (state->ends_at[i] > now) {
             i++;
             continue;
         }
         if (policy && policy->released)
-            policy->released(policy, &purse->running[i], purse->ends_at[i]);
-        purse->n_running--;
-        purse->running[i] = purse->running[purse->n_running];
-        purse->ends_at[i] = purse->ends_at[purse->n_running];
+            policy->released(policy, &state->running[i], state->ends_at[i]);
+        state->n_running--;
+        state->running[i] = state->running[state->n_running];
+        state->ends_at[i] = state->ends_at[state->n_running];
     }
 }
 
-static bool fits(const struct purse *purse, const struct tg_type *type)
+static bool fits(const struct world_state *state, const struct tg_type *type)
 {
-    const struct world *world = purse->world;
+    const struct world *world = state->world;
 
-    return (world->rate_budget <= 0 || purse->rate >= 1) &&
-           (world->cost_budget <= 0 || purse->cost >= type->cost);
+    return (world->rate_budget <= 0 || state->rate >= 1) &&
+           (world->cost_budget <= 0 || state->cost >= type->cost);
 }
 
-static void purse_take(struct purse *purse, const struct tg_call *call, tg_ms now)
+static void world_state_take(struct world_state *state, const struct tg_call *call, tg_ms now)
 {
-    purse->rate -= 1;
-    purse->cost -= (double)call->debit.cost;
-    if (purse->world->slots == 0)
+    state->rate -= 1;
+    state->cost -= (double)call->debit.cost;
+    if (state->world->slots == 0)
         return;
-    assert_true(purse->n_running < (size_t)purse->world->slots);
-    purse->ends_at[purse->n_running] = now + (tg_ms)(call->hold_s * 1000);
-    purse->running[purse->n_running++] =
+    assert_true(state->n_running < (size_t)state->world->slots);
+    state->ends_at[state->n_running] = now + (tg_ms)(call->hold_s * 1000);
+    state->running[state->n_running++] =
         (struct tg_spent){now, call->debit.cost, call->debit.cost, call->hold_s, call->hold_s};
 }
 
 /* A policy is asked once a slot is held, and before anything is debited. */
-static void offer(struct purse *purse, struct tg_policy *policy, const struct world_call *offered,
-                  struct world_result *result)
+static void offer(struct world_state *state, struct tg_policy *policy,
+                  const struct world_call *offered, struct world_result *result)
 {
-    const struct world *world = purse->world;
+    const struct world *world = state->world;
     const struct tg_type *type = &world->types[offered->type];
-    int64_t in_flight = world->slots ? (int64_t)purse->n_running + 1 : 0;
+    int64_t in_flight = world->slots ? (int64_t)state->n_running + 1 : 0;
     struct tg_call call;
 
     tg_call_init(&call);
@@ -173,10 +173,10 @@ static void offer(struct purse *purse, struct tg_policy *policy, const struct wo
         result->full++;
     } else if (policy && !policy->worth(policy, &call, in_flight, offered->at)) {
         result->denied++;
-    } else if (!fits(purse, type)) {
+    } else if (!fits(state, type)) {
         result->full++;
     } else {
-        purse_take(purse, &call, offered->at);
+        world_state_take(state, &call, offered->at);
         if (policy && policy->admitted)
             policy->admitted(policy, &call, offered->at);
         result->admitted[offered->type]++;
@@ -188,14 +188,15 @@ struct world_result world_run(const struct world *world, const struct world_stre
                               struct tg_policy *policy)
 {
     struct world_result result = {0};
-    static struct purse purse; /* too large for a stack; a test program has one thread */
+    static struct world_state state; /* too large for a stack; a test program has one thread */
 
     assert_true(world->slots <= SLOTS_MAX);
-    purse = (struct purse){.world = world, .rate = world->rate_budget, .cost = world->cost_budget};
+    state = (struct world_state){
+        .world = world, .rate = world->rate_budget, .cost = world->cost_budget};
     for (size_t i = 0; i < stream->n; i++) {
         result.came[stream->calls[i].type]++;
-        purse_advance(&purse, policy, stream->calls[i].at);
-        offer(&purse, policy, &stream->calls[i], &result);
+        world_state_advance(&state, policy, stream->calls[i].at);
+        offer(&state, policy, &stream->calls[i], &result);
     }
     return result;
 }

@@ -16,12 +16,12 @@ enum { WORLD_TYPES_MAX = 8, WORLD_MOODS = 2 };
 struct world {
     size_t n_types;
     struct tg_type types[WORLD_TYPES_MAX];      /* weights are not used; no hold: 0 or less */
-    double share[WORLD_MOODS][WORLD_TYPES_MAX]; /* of the calls that come in a mood; any sum */
+    double share[WORLD_MOODS][WORLD_TYPES_MAX]; /* part of the calls in a mood; any sum */
     double calls_a_window[WORLD_MOODS];         /* mean */
     double mood_windows;                        /* a mood lasts so long in the mean; 0: one mood */
     tg_ms window;
     size_t n_windows;
-    double rate_budget, cost_budget; /* of a window; 0: ample */
+    double rate_budget, cost_budget; /* per window; 0: ample */
     int64_t slots;                   /* 0: ample */
     bool steady;                     /* rate and cost come back as time passes */
 };

@@ -31,8 +31,8 @@ struct pair {
 static void compare(struct walk *walk, const struct pair *pair, const char *after)
 {
     tg_ms grace = walk->subject.exact ? 0 : 1;
-    struct tg_decision got = subject_look(pair->charged, walk->now);
-    struct tg_decision most = subject_look(&pair->oracle, walk->now + grace);
+    struct tg_decision got = subject_balance(pair->charged, walk->now);
+    struct tg_decision most = subject_balance(&pair->oracle, walk->now + grace);
 
     walk_check(walk, got.remaining <= most.remaining, "after %s: %s, but never charged more: %s",
                after, decision_text(got).text, decision_text(most).text);
@@ -126,8 +126,8 @@ static void check_settled_at_once(struct walk *walk)
             continue;
         subject_settle(&walk->subject, walk->now, charge, actual);
         oracle.limiter.ops->take(&oracle.limiter, oracle.state, walk->now, actual);
-        struct tg_decision got = subject_look(&walk->subject, walk->now);
-        struct tg_decision want = subject_look(&oracle, walk->now);
+        struct tg_decision got = subject_balance(&walk->subject, walk->now);
+        struct tg_decision want = subject_balance(&oracle, walk->now);
         walk_check(walk, decision_equal(got, want), "%s, charged right at first %s",
                    decision_text(got).text, decision_text(want).text);
     }
@@ -154,9 +154,9 @@ static void check_debt(struct walk *walk)
         int64_t extra = draw_magnitude(&walk->draw, 100000);
         if (charge.cost == 0 || !subject_take(&walk->subject, walk->now, charge.cost).allowed)
             continue;
-        struct tg_decision before = subject_look(&walk->subject, walk->now);
+        struct tg_decision before = subject_balance(&walk->subject, walk->now);
         subject_settle(&walk->subject, walk->now, charge, charge.cost + extra);
-        struct tg_decision after = subject_look(&walk->subject, walk->now);
+        struct tg_decision after = subject_balance(&walk->subject, walk->now);
         struct tg_decision one = subject_peek(&walk->subject, walk->now, 1);
 
         walk_check(walk, decision_in_range(after), "%s", decision_text(after).text);
@@ -213,8 +213,9 @@ static void check_debt_not_forgiven(struct walk *walk)
         }
         if (pending.actual > 0)
             continue; /* not yet settled: of course there is more */
-        struct tg_decision got = subject_look(&walk->subject, walk->now);
-        struct tg_decision most = subject_look(&oracle, walk->now + (walk->subject.exact ? 0 : 1));
+        struct tg_decision got = subject_balance(&walk->subject, walk->now);
+        struct tg_decision most =
+            subject_balance(&oracle, walk->now + (walk->subject.exact ? 0 : 1));
         walk_check(walk, got.remaining <= most.remaining, "%s, settled at once %s",
                    decision_text(got).text, decision_text(most).text);
     }

@@ -122,7 +122,7 @@ static void check_consistent(struct walk *walk)
         walk_astray(walk);
         struct tg_decision peeked = subject_peek(&walk->subject, walk->now, cost);
         struct tg_decision taken = subject_take(&walk->subject, walk->now, cost);
-        struct tg_decision after = subject_look(&walk->subject, walk->now);
+        struct tg_decision after = subject_balance(&walk->subject, walk->now);
         walk_check(walk, decision_equal(peeked, taken), "peek and take differ");
         walk_check(walk, decision_in_range(taken), "%s", decision_text(taken).text);
         walk_check(walk, after.allowed && after.retry_after_ms == 0, "cost 0 is not free: %s",
@@ -159,7 +159,7 @@ static void check_remaining(struct walk *walk)
     for (int i = 0; i < STEPS; i++) {
         walk_forward(walk);
         live(walk);
-        struct tg_decision there = subject_look(&walk->subject, walk->now);
+        struct tg_decision there = subject_balance(&walk->subject, walk->now);
         walk_check(walk, can_take(walk, there.remaining), "%lld are not there",
                    (long long)there.remaining);
         if (meter || !walk->subject.exact)
@@ -181,7 +181,7 @@ static void check_whole_ceiling(struct walk *walk)
 {
     for (int i = 0; i < STEPS / 3; i++) {
         walk_forward(walk);
-        struct tg_decision there = subject_look(&walk->subject, walk->now);
+        struct tg_decision there = subject_balance(&walk->subject, walk->now);
         walk_check(walk, there.remaining == there.limit, "%s", decision_text(there).text);
         struct tg_decision all = subject_peek(&walk->subject, walk->now, there.limit);
         walk_check(walk, all.allowed, "%s", decision_text(all).text);
@@ -199,7 +199,7 @@ static void a_fresh_key_has_its_whole_ceiling(void **state)
 
 static void check_as_fresh(struct walk *walk, const struct subject *fresh, tg_ms now)
 {
-    int64_t costs[] = {0, 1, subject_cost(fresh, &walk->draw), subject_look(fresh, 0).limit,
+    int64_t costs[] = {0, 1, subject_cost(fresh, &walk->draw), subject_balance(fresh, 0).limit,
                        TG_NUMBER_MAX};
 
     for (size_t i = 0; i < COUNT_OF(costs); i++) {
@@ -272,8 +272,8 @@ static void check_reset_at(struct walk *walk)
     for (int i = 0; i < STEPS; i++) {
         walk_astray(walk);
         live(walk);
-        struct tg_decision now = subject_look(&walk->subject, walk->now);
-        struct tg_decision then = subject_look(&walk->subject, now.reset_at + 1);
+        struct tg_decision now = subject_balance(&walk->subject, walk->now);
+        struct tg_decision then = subject_balance(&walk->subject, now.reset_at + 1);
         walk_check(walk, then.remaining == then.limit, "reset at %lld, and then %s",
                    (long long)now.reset_at, decision_text(then).text);
     }

@@ -102,7 +102,7 @@ static void visit_refused(struct subject *subject, tg_ms now, int64_t units, str
 {
     struct tg_decision answer = subject_peek(subject, now, units);
 
-    add_answer(axes, axis, answer.allowed ? subject_look(subject, now) : answer);
+    add_answer(axes, axis, answer.allowed ? subject_balance(subject, now) : answer);
 }
 
 static void visit_take(struct subject *subject, tg_ms now, int64_t units, struct tg_axes *axes,

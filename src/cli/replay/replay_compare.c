@@ -55,8 +55,7 @@ struct pair {
 
 struct comparison {
     struct replay_side sides[2];
-    struct tally
-        *tallies; /* of the first's tenants, of those that only the second has, and the rest */
+    struct tally *tallies; /* the first side's tenants, then the second's own, then the rest */
     size_t n_tallies;
     size_t *second; /* the tally of each of the second's tenants */
     struct pair *spare, *chunks;

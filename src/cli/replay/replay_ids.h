@@ -14,9 +14,9 @@ struct replay_call;
 
 struct replay_id {
     uint64_t low, high;       /* the hash; both 0: free */
-    struct replay_call *call; /* that waits; null: it was admitted */
+    struct replay_call *call; /* the waiting call; null: it was admitted */
     tg_lease lease;
-    tg_ms ends_at; /* of the lease */
+    tg_ms ends_at; /* when the lease ends by itself */
 };
 
 struct replay_ids {

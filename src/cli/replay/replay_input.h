@@ -13,7 +13,7 @@
 
 struct replay_input {
     const struct command *command;
-    const char *name; /* of the trace, for messages */
+    const char *name; /* the trace's name in messages */
     struct lines lines;
     struct json_reader *reader;
     struct json_writer out;

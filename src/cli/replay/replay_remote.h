@@ -10,7 +10,7 @@
 #include "lab/regret/gate_run.h"
 #include "server/tenancy/limit_book.h"
 
-struct replay_charge; /* of an open lease */
+struct replay_charge; /* the charge of an open lease */
 
 struct replay_remote {
     struct gate_run_store hook; /* for gate_run_init_remote() */

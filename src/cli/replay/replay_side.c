@@ -231,7 +231,7 @@ static void withdraw(struct replay_side *side, struct replay_call *call, tg_ms t
     put_call(side, call);
 }
 
-/* Of an id that is not in use, nothing happens but that time passes. */
+/* Releasing an id that is not in use only lets time pass. */
 static void replay_side_release(struct replay_side *side, const struct trace_event *event)
 {
     struct replay_id *found = id_in_use(side, event->id);

@@ -22,9 +22,9 @@ struct replay_call {
     struct json_text id; /* null bytes: it has none */
     int64_t id_number;
     bool id_is_number;
-    uint64_t line; /* of the trace */
+    uint64_t line; /* line number in the trace */
     void *tag;     /* whoever compares */
-    char *texts;   /* of a call that waits: the line they stood in is gone */
+    char *texts;   /* copies for a call that waits: the line that its texts were in is gone */
     struct replay_call *next_spare, *next_made;
 };
 
@@ -36,7 +36,7 @@ struct replay_side {
     struct config config;
     struct tg_store *store;
     struct limit_book *book;
-    struct limit_listing *listing; /* of a side whose limits are in Redis; else null */
+    struct limit_listing *listing; /* set for a side whose limits are in Redis; else null */
     struct replay_remote remote;
     struct tg_policy *policy; /* null: every call is worth it */
     struct scopes *scopes;

@@ -36,8 +36,8 @@ struct replay_store {
     char prefix[PREFIX_MAX + 1];
     bool leaves_keys;
     bool connected;           /* once */
-    struct replay_names keys; /* that it has made */
-    struct limits_codec words;
+    struct replay_names keys; /* all keys that the replay has made */
+    struct limits_codec codec;
     struct tg_problem problem; /* the first */
 
     bool decided; /* the take that is waited for */
@@ -125,8 +125,8 @@ static bool connect_to(struct replay_store *store, enum redis_kind kind)
     net_timer_set(store->loop, &timer, CONNECT);
     for (;;) {
         redis_get_stats(store->redis, &stats);
-        bool given_up = kind == REDIS_SINGLE && stats.problem[0] != '\0';
-        if (redis_is_up(store->redis, NULL) || given_up || net_loop_now(store->loop) >= until)
+        bool unreachable = kind == REDIS_SINGLE && stats.problem[0] != '\0';
+        if (redis_is_up(store->redis, NULL) || unreachable || net_loop_now(store->loop) >= until)
             break;
         net_loop_turn(store->loop, true);
     }
@@ -210,10 +210,10 @@ static void on_decided(void *context, enum tg_err err, const struct tg_axes *axe
 static enum tg_err remember_keys(struct replay_store *store, const struct remote_debit *debit)
 {
     enum tg_err err =
-        store->leaves_keys ? TG_OK : limits_codec_set(&store->words, store->prefix, debit);
+        store->leaves_keys ? TG_OK : limits_codec_set(&store->codec, store->prefix, debit);
 
-    for (size_t i = 0; err == TG_OK && !store->leaves_keys && i < store->words.n; i++)
-        if (!replay_names_add(&store->keys, limits_codec_key(&store->words, i)))
+    for (size_t i = 0; err == TG_OK && !store->leaves_keys && i < store->codec.n; i++)
+        if (!replay_names_add(&store->keys, limits_codec_key(&store->codec, i)))
             err = TG_ERR_MEMORY;
     return err;
 }
@@ -302,7 +302,7 @@ bool replay_store_close(struct replay_store *store, int status)
         net_loop_free(store->loop);
     tls_context_unref(store->tls);
     replay_names_fini(&store->keys);
-    limits_codec_fini(&store->words);
+    limits_codec_fini(&store->codec);
     free(store);
     return good;
 }

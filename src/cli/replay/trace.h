@@ -35,7 +35,7 @@ struct trace_event {
     double value;              /* negative: not given */
     double hold_s;             /* default 0 */
     struct tg_release release; /* defaults of tg_release_init() */
-    double used;               /* of memory, from 0 to 1; NaN: not known */
+    double used;               /* part of the memory in use, from 0 to 1; NaN: not known */
     bool has_used;             /* required for memory */
     char digits[24];           /* private: where the text of a number is */
 };

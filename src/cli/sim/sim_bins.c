@@ -79,7 +79,7 @@ static int by_bin(const void *a, const void *b)
     return (x->us > y->us) - (x->us < y->us);
 }
 
-/* As BLIS has it: between the two that stand around the rank. */
+/* Interpolates between the two values around the rank, like BLIS. */
 static double percentile_ms(const struct first_token *sorted, size_t n, double part)
 {
     double rank = part * (double)(n - 1);

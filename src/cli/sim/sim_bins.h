@@ -14,8 +14,8 @@ enum sim_row {
     SIM_ROW_RUNNING, /* these four: at the end of the span */
     SIM_ROW_QUEUED,
     SIM_ROW_GATEWAY,
-    SIM_ROW_LIMIT,    /* of the gate; NaN: none */
-    SIM_ROW_TTFT_P50, /* of the first tokens in the span, in ms; NaN: none */
+    SIM_ROW_LIMIT,    /* the gate's limit; NaN: none */
+    SIM_ROW_TTFT_P50, /* time to the first token, for first tokens in the span, in ms; NaN: none */
     SIM_ROW_TTFT_P99,
     SIM_ROW_REASONS, /* from here on: refused for each reason, requests a second */
     SIM_ROWS = SIM_ROW_REASONS + SIM_REASONS_MAX,
@@ -23,14 +23,14 @@ enum sim_row {
 
 struct sim_bins {
     size_t n;       /* spans */
-    double width_s; /* of each */
-    double end_s;   /* of the last */
+    double width_s; /* width of each span */
+    double end_s;   /* end of the last span */
     struct sim_reasons reasons;
     double *rows[SIM_ROWS];
-    double *room; /* of all rows */
+    double *room; /* the storage of all rows */
 };
 
-/* As many spans as a picture can show. False: no memory; sim_bins_fini() either way. */
+/* Makes as many spans as a picture can show. False: no memory; sim_bins_fini() either way. */
 TG_MUST_CHECK bool sim_bins_init(struct sim_bins *bins, const struct sim_run *run);
 void sim_bins_fini(struct sim_bins *bins);
 

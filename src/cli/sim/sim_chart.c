@@ -10,7 +10,7 @@
 #define AXIS "#8a8a8a"
 #define SOFT "#5f5f5f"
 
-#define POINTS_MAX 4096 /* of one path; longer ones are cut into several */
+#define POINTS_MAX 4096 /* points in one path; longer ones are cut into several */
 
 const char *chart_colour(size_t i)
 {

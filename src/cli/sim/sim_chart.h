@@ -11,9 +11,9 @@
 
 #include "io/text/svg.h"
 
-#define CHART_LEFT 76.0    /* of the plotting area, in the picture */
-#define CHART_WIDTH 800.0  /* of it */
-#define CHART_HEIGHT 148.0 /* of it */
+#define CHART_LEFT 76.0    /* left edge of the plotting area, in the picture */
+#define CHART_WIDTH 800.0  /* its width */
+#define CHART_HEIGHT 148.0 /* its height */
 #define CHART_PITCH 232.0  /* from panel to panel */
 #define CHART_TITLE 34.0   /* from the top of a panel to its plotting area */
 #define CHART_PAGE 920.0   /* width of the picture */
@@ -22,7 +22,7 @@ struct chart {
     struct svg *svg;
     const char *title;   /* says the unit of y */
     const char *x_title; /* null: none */
-    double top;          /* of the plotting area */
+    double top;          /* upper edge of the plotting area */
     double x_low, x_high;
     bool x_log;
     double y_high; /* 0: nothing to show yet */

@@ -34,7 +34,8 @@ struct sim_gate {
     struct scopes *scopes;
     const struct workload *workload;
     const struct cluster_class *classes;
-    double *holds; /* of each of the workload's models, in seconds; 0: none has ended yet */
+    double
+        *holds; /* mean hold of each of the workload's models, in seconds; 0: none has ended yet */
 };
 
 /* STATUS_DONE, or what to end with after saying what is wrong; sim_gate_fini() either way. What is

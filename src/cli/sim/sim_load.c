@@ -11,7 +11,7 @@
 #include "lab/workload/workload_trace.h"
 
 #define DEFAULT_REQUESTS 100
-#define DEFAULT_TIMEOUT_US INT64_C(300000000) /* of a load without a file */
+#define DEFAULT_TIMEOUT_US INT64_C(300000000) /* the default without a workload file */
 
 static int out_of_memory(const struct command *command)
 {

@@ -12,15 +12,15 @@
 
 struct sim_row_of {
     char name[256]; /* the file, or the number as it is written */
-    double value;   /* of a sweep */
+    double value;   /* the swept option's value */
     struct sim_asked asked;
     struct cluster_summary summary;
-    struct sim_bins bins; /* of a comparison that is drawn */
+    struct sim_bins bins; /* filled if a comparison is drawn */
 };
 
 struct sim_many {
     struct sim_asked asked;
-    int option;    /* that is swept; -1: it is a comparison */
+    int option;    /* the swept option; -1: it is a comparison */
     bool log;      /* by a factor */
     bool new_load; /* each row makes its own */
     bool plots;

@@ -10,7 +10,7 @@
 #define FOOT 40.0
 #define SOFT "#5f5f5f"
 
-static void draw_words(struct svg *svg, const char *title, const char *about)
+static void draw_heading(struct svg *svg, const char *title, const char *about)
 {
     svg_text(svg, &(struct svg_text){32, 38, SVG_START, 20, NULL, true, title});
     svg_text(svg, &(struct svg_text){32, 62, SVG_START, 13, SOFT, false, about});
@@ -131,7 +131,7 @@ static void draw_sweep(struct svg *svg, const struct sim_many *many)
     snprintf(title, sizeof title, "What %s does", name);
     snprintf(about, sizeof about, "%zu runs, from %.40s to %.40s", many->n, many->rows[0].name,
              many->rows[many->n - 1].name);
-    draw_words(svg, title, about);
+    draw_heading(svg, title, about);
     for (size_t i = 0; i < 3; i++)
         draw_series(svg, many, i, &all[i], i == 2 ? name : NULL);
     svg_end(svg);
@@ -193,7 +193,7 @@ static void draw_comparison(struct svg *svg, const struct sim_many *many)
     svg_begin(
         svg, CHART_PAGE, HEAD + 4 * CHART_PITCH + FOOT, "A comparison by tollgate sim",
         "Completed and refused requests, requests inside and time to first token, over time.");
-    draw_words(svg, "Policies compared", "The same requests, each policy by itself.");
+    draw_heading(svg, "Policies compared", "The same requests, each policy by itself.");
     draw_row(svg, many, 0, "Completed, requests a second", SIM_ROW_COMPLETED, NULL);
     draw_row(svg, many, 1, "Refused, requests a second", SIM_ROW_REFUSED, NULL);
     draw_row(svg, many, 2, "Running, requests", SIM_ROW_RUNNING, NULL);

@@ -16,7 +16,7 @@ int sim_load_make(const struct command *command, struct sim_settings *settings,
 struct sim_run {
     const struct sim_settings *settings;
     const struct workload *workload;
-    struct cluster_config config; /* as it was run */
+    struct cluster_config config; /* the settings it was run with */
     struct cluster_result result;
 };
 

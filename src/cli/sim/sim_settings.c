@@ -38,8 +38,8 @@ struct sim_option {
 };
 
 #define AT(field) offsetof(struct sim_settings, field)
-#define MANY 1e15   /* as good as no bound, and whole as a double */
-#define ANY DBL_MAX /* of a number that need not be whole: no bound */
+#define MANY 1e15   /* practically no bound, and whole in a double */
+#define ANY DBL_MAX /* no bound, for numbers that need not be whole */
 #define TOKENS_MAX ((double)LENGTH_MAX)
 
 #define TEXT(name, argument, field, flags)                                                         \
@@ -336,7 +336,7 @@ static void sim_settings_settle(struct sim_settings *settings)
         cluster->retry.max_attempts =
             1 + (int32_t)(settings->max_retries >= 0 ? settings->max_retries : 2);
     cluster->retry.backoff_us = (int64_t)(settings->retry_backoff_ms * 1000);
-    /* As in BLIS: the default belongs to the policy file, and the reason of a refusal shows it. */
+    /* Like in BLIS, the policy file has the default, and the reason of a refusal shows it. */
     if (cluster->admission == CLUSTER_TIER_SHED && !settings->tier_shed_by_file &&
         !settings->min_priority_given)
         cluster->tier_shed_min_priority = 0;

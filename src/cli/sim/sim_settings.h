@@ -21,7 +21,7 @@
 /* Texts of options, by the number that sim_option_find() gives. Null: not given. */
 struct sim_asked {
     const char *texts[SIM_OPTIONS_MAX];
-    bool given[SIM_OPTIONS_MAX]; /* of those without an argument */
+    bool given[SIM_OPTIONS_MAX]; /* set for options without an argument */
 };
 
 /* A tenant's part of the cluster, by name: the workload has the numbers. */
@@ -51,7 +51,7 @@ struct sim_settings {
     bool json;
     const char *results, *plot, *compare, *sweep;
 
-    struct arena *arena; /* of what policy files say */
+    struct arena *arena; /* owns what policy files say */
     struct sim_tenant_budget *budgets;
     size_t n_budgets;
     bool tier_shed_by_file; /* the policy file itself names tier-shed */

@@ -23,7 +23,7 @@ struct top_address {
 /* What came of a fetch. `body` is the listener's, whole, and valid during the call; JSON_PADDING
  * bytes after it may be read. */
 struct top_reply {
-    int status; /* of HTTP; 0: there was no reply, and `why` says why */
+    int status; /* HTTP status; 0: there was no reply, and `why` says why */
     struct slice body;
     const char *why;
 };

@@ -17,9 +17,9 @@ struct field {
     const char *name;
     enum kind kind;
     size_t offset;              /* in the struct of the table it stands in */
-    size_t size;                /* of a text; of an element of a list */
-    size_t count_offset, most;  /* of a list */
-    const struct field *inside; /* of an object; of an element of a list */
+    size_t size;                /* bytes of a text, or of an element of a list */
+    size_t count_offset, most;  /* for a list: where its length is kept, and its largest length */
+    const struct field *inside; /* fields of an object, or of an element of a list */
 };
 
 #define TEXT_OF(type, member)                                                                      \
@@ -117,7 +117,7 @@ static const struct field denial[] = {INTEGER_OF(top_denial, at), TEXT_OF(top_de
                                       TEXT_OF(top_denial, model), TEXT_OF(top_denial, reason),
                                       TEXT_OF(top_denial, text),  END};
 
-/* Of what stands within the snapshot, offsets are from its beginning: their object is at 0. */
+/* Objects within the snapshot have offsets from the snapshot's beginning: they are at 0. */
 static const struct field last_reload[] = {
     WITHIN(config.last_reload, at, INTEGER), WITHIN(config.last_reload, errors, INTEGER),
     WITHIN(config.last_reload, ok, BOOLEAN), WITHIN(config.last_reload, why, TEXT), END};

@@ -23,8 +23,8 @@
 #define TOP_TENANTS_MAX 20
 #define TOP_DENIALS_MAX 50
 
-typedef char top_word[24];  /* of a fixed list: states, laws, reasons */
-typedef char top_name[64];  /* of a tenant, a model, a key */
+typedef char top_word[24];  /* a value from a fixed list: states, laws, reasons */
+typedef char top_name[64];  /* the name of a tenant, a model, a key */
 typedef char top_text[256]; /* a line for people */
 
 struct top_reason {

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LINE_BYTES 512 /* of one text; what is longer is cut */
+#define LINE_BYTES 512 /* bytes of one text; a longer one is cut */
 
 static void top_paper_append(struct top_paper *paper, const char *bytes, size_t n)
 {
@@ -30,7 +30,7 @@ static void append_text(struct top_paper *paper, const char *text)
     top_paper_append(paper, text, strlen(text));
 }
 
-/* Of the sixteen colours that follow the terminal's own theme, light or dark. */
+/* Only the sixteen colours that follow the terminal's own theme, light or dark, are used. */
 static const char *code_of(enum top_style style)
 {
     static const char *const codes[] = {

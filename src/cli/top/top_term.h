@@ -38,7 +38,7 @@ struct top_term {
     pthread_t reader, waiter;
     struct net_post post;
 
-    pthread_mutex_t lock; /* of what the two threads tell the loop's: */
+    pthread_mutex_t lock; /* guards what the two threads tell the loop's thread: */
     unsigned char keys[TOP_KEYS_MAX];
     size_t n_keys;
     bool resized, ended, stopped;

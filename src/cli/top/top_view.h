@@ -11,7 +11,7 @@ struct top_view {
     size_t table;  /* the only one that is shown; TOP_VIEW_ALL: as much of each as fits */
     size_t scroll; /* its rows that have gone over the upper edge; kept within what there is */
     const char *trouble; /* why the snapshot is old; empty: it is not */
-    int64_t age_ms;      /* of the snapshot, where it is */
+    int64_t age_ms;      /* the age of the snapshot, if there is one */
 };
 
 /* `of` null: there is none yet. The paper has begun, and is ended by the caller. */

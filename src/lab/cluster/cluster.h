@@ -41,11 +41,11 @@ struct cluster_request {
     int32_t max_output_tokens; /* what its client allows; 0: did not say */
     int32_t prefix_tokens;     /* so many at the front are those of its prefix group */
     uint32_t id;               /* its name is request_<id>; as text, that breaks ties */
-    uint32_t slo_class;        /* of cluster_config.classes */
-    uint32_t tenant;           /* of cluster_workload.tenants */
-    uint32_t prefix_group;     /* of cluster_workload.groups; 0: none */
-    uint32_t client;           /* of cluster_workload.clients; the run does not look at it */
-    uint32_t model;            /* of cluster_workload.models; only `gate` looks at it */
+    uint32_t slo_class;        /* index into cluster_config.classes */
+    uint32_t tenant;           /* number in cluster_workload.tenants */
+    uint32_t prefix_group;     /* number in cluster_workload.groups; 0: none */
+    uint32_t client;           /* number in cluster_workload.clients; the run ignores it */
+    uint32_t model;            /* number in cluster_workload.models; only `gate` reads it */
 };
 
 /* What arrives. The requests are in order of arrival; of several at one instant the first goes
@@ -164,7 +164,7 @@ struct cluster_weight {
 /* A tenant that may have only so much of the cluster's places in flight before what is sheddable of
  * it is shed. */
 struct cluster_tenant_budget {
-    uint32_t tenant; /* of cluster_workload.tenants */
+    uint32_t tenant; /* number in cluster_workload.tenants */
     double share;    /* 0 to 1, of num_instances x max_num_seqs */
 };
 
@@ -207,7 +207,7 @@ struct cluster_config {
     int64_t routing_latency_us;                         /* default 0 */
     const struct cluster_tenant_budget *tenant_budgets; /* borrowed; default none */
     size_t n_tenant_budgets;
-    const struct cluster_gate *gate; /* of the policy gate; borrowed; default null */
+    const struct cluster_gate *gate; /* for the policy gate; borrowed; default null */
 
     /* Clients that come again when they were refused, when the refusal said they may: after what
      * it said, else after `backoff_us`. */
@@ -221,11 +221,11 @@ struct cluster_config {
     struct {
         bool on;                        /* default false */
         enum cluster_detector detector; /* default utilization */
-        double queue_threshold;         /* of utilization; default 5 */
-        double kv_threshold;            /* of utilization; default 0.8 */
-        int64_t max_concurrency;        /* of concurrency, each instance; default 100 */
+        double queue_threshold;         /* for detector utilization; default 5 */
+        double kv_threshold;            /* for detector utilization; default 0.8 */
+        int64_t max_concurrency;        /* for detector concurrency, per instance; default 100 */
         int64_t max_depth;              /* requests in the queue; 0: no bound; default 0 */
-        int64_t band_capacity;          /* of each priority; 0: no bound; default 0 */
+        int64_t band_capacity;          /* requests of one priority; 0: no bound; default 0 */
         bool shedding;                  /* a full queue sheds what is less; default false */
         int64_t ttl_us;                 /* 0: they wait for ever; default 0 */
         int64_t tick_us;                /* default 1000 */
@@ -237,7 +237,7 @@ struct cluster_config {
 
     /* Routing */
     enum cluster_routing routing;                       /* default round-robin */
-    struct cluster_weight weights[CLUSTER_SCORERS_MAX]; /* of weighted; default 2, 1, 1 */
+    struct cluster_weight weights[CLUSTER_SCORERS_MAX]; /* for weighted; default 2, 1, 1 */
     size_t n_weights;
     int64_t snapshot_us;     /* age at which signals are read again; 0: live; default 50000 */
     int64_t cache_signal_us; /* the same of which prefixes are cached; default 50000 */
@@ -249,8 +249,8 @@ struct cluster_config {
     int64_t max_num_seqs;               /* in one batch; default 256 */
     int64_t max_batched_tokens;         /* in one step; default 2048 */
     int64_t long_prefill;     /* tokens of one prefill in a step; 0: no bound; default 0 */
-    int64_t block_tokens;     /* of one KV block; default 16 */
-    int64_t kv_blocks;        /* of an instance; 0: what fits the memory; default 0 */
+    int64_t block_tokens;     /* tokens in a KV block; default 16 */
+    int64_t kv_blocks;        /* KV blocks per instance; 0: what fits the memory; default 0 */
     int64_t max_model_tokens; /* 0: the model's positions; default 0 */
     double gpu_memory_share;  /* (0, 1]; default 0.9 */
     int64_t tensor_parallel;  /* default 1 */
@@ -266,7 +266,7 @@ struct cluster_config {
 
     /* The run */
     int64_t horizon_us; /* nothing happens later; INT64_MAX: to the end; default INT64_MAX */
-    uint64_t seed;      /* of ties and jitter; default 42 */
+    uint64_t seed;      /* for ties and jitter; default 42 */
     int64_t series_us;  /* first width of the time series; default 100000; 0: no series */
     cluster_progress *progress; /* default null */
     void *progress_context;     /* for it; borrowed */
@@ -335,7 +335,7 @@ struct cluster_outcome {
     int64_t itl_us;     /* sum of the gaps between its tokens */
     int32_t itl_n;      /* by which that is to be divided for the mean; 0: there is none */
     int32_t preempted;  /* times */
-    double detail;      /* of the reason */
+    double detail;      /* a number that belongs to the reason */
     int16_t instance;   /* -1: none */
     uint8_t status;     /* enum cluster_status */
     uint8_t reason;     /* enum cluster_reason, of the last decision */
@@ -348,7 +348,7 @@ void cluster_outcome_reason(const struct cluster_config *config,
                             const struct cluster_request *request,
                             const struct cluster_outcome *outcome, char *text, size_t size);
 
-/* Of one instance, or of all. In ms; 0 where there was nothing to measure. */
+/* Mean and percentiles in ms; 0 where there was nothing to measure. */
 struct cluster_times {
     double mean_ms, p50_ms, p90_ms, p95_ms, p99_ms;
 };
@@ -357,11 +357,11 @@ struct cluster_summary {
     int64_t num_requests;                 /* given to it; of the cluster, all */
     int64_t status[CLUSTER_STATUS_COUNT]; /* how many ended so; they add up to num_requests */
     int64_t injected;                     /* completed + queued + running + dropped + timed out */
-    int64_t input_tokens;                 /* of what was queued at an instance */
+    int64_t input_tokens;                 /* prompt tokens queued at an instance */
     int64_t output_tokens;                /* generated */
     int64_t duration_us;                  /* the last event */
     int64_t preemptions;
-    int64_t allocation_failures; /* of KV blocks */
+    int64_t allocation_failures; /* for want of KV blocks */
     int64_t length_capped;
     int64_t good; /* completed, and met what its class asks */
     double responses_per_s;
@@ -378,7 +378,7 @@ struct cluster_class_summary {
     int64_t completed;
     int64_t good;
     struct cluster_times e2e, ttft;
-    struct cluster_times itl; /* of the mean gap of each request */
+    struct cluster_times itl; /* each request counts with its mean gap */
 };
 
 struct cluster_tenant_summary {
@@ -393,7 +393,7 @@ struct cluster_point {
     int64_t gateway_depth;
     int64_t queued, running; /* over all instances */
     double kv_used;          /* part of all blocks */
-    double gate_limit;       /* of concurrency, with `gate`; else 0 */
+    double gate_limit;       /* the limit of concurrency, with `gate`; else 0 */
 };
 
 struct cluster_result {
@@ -403,7 +403,7 @@ struct cluster_result {
     struct cluster_summary *instances; /* one each */
     size_t n_instances;
     struct cluster_class_summary classes[CLUSTER_CLASSES_MAX];
-    struct cluster_tenant_summary *tenants; /* as many as the workload names */
+    struct cluster_tenant_summary *tenants; /* one for each tenant that the workload names */
     size_t n_tenants;
     struct cluster_point *series;
     size_t n_series;
@@ -414,7 +414,7 @@ struct cluster_result {
     int64_t blocking_events; /* instances whose queue was twice the mean */
     double jain;             /* fairness of the tenants' output tokens, 0 to 1 */
     int64_t events;          /* how many the run took */
-    int64_t kv_blocks;       /* of each instance */
+    int64_t kv_blocks;       /* KV blocks per instance */
     int64_t max_model_tokens;
 };
 

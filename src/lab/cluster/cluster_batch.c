@@ -21,7 +21,7 @@ struct forming {
     /* Who gets tokens: */
     int64_t prefills;
     int64_t decodes;
-    int64_t context; /* of the decodes: tokens before this one */
+    int64_t context; /* sum over the decodes: tokens before this one */
 };
 
 static int32_t smaller(int64_t a, int64_t b)

@@ -32,12 +32,12 @@ struct flow_band {
 };
 
 struct flow {
-    struct flow_entry *entries; /* of each request */
+    struct flow_entry *entries; /* one for each request */
     struct flow_band bands[CLUSTER_CLASSES_MAX];
-    uint8_t order[CLUSTER_CLASSES_MAX]; /* of the bands, from the highest */
+    uint8_t order[CLUSTER_CLASSES_MAX]; /* the bands, from the highest priority */
     size_t n_bands;
     int64_t n;
-    uint32_t *ranks; /* of tenants, by name */
+    uint32_t *ranks; /* rank of each tenant, by name */
     uint32_t n_ranks;
     bool ticking;
     uint32_t *tracked; /* requests that run and may be evicted: a heap */

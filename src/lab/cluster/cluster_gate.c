@@ -24,7 +24,7 @@ struct gate_waiter {
 
 struct cluster_gate_state {
     struct gate_run run;
-    tg_lease *leases; /* of requests */
+    tg_lease *leases; /* the lease of each request */
     struct gate_waiter *spare, *made;
     int64_t tick_us; /* when a tick is due; INT64_MAX: none is */
 };

@@ -27,10 +27,10 @@ struct instance_world {
     const struct cluster_request *requests;
     size_t n_requests;
     struct cluster_outcome *outcomes;
-    struct live **lives;      /* of each request; null: it is at no instance */
+    struct live **lives;      /* the record of each request; null: it is at no instance */
     const uint32_t *group_at; /* where each prefix group begins in a cache's table */
     struct latency latency;
-    int64_t max_tokens; /* of a sequence */
+    int64_t max_tokens; /* longest sequence */
     bool no_memory;     /* the run cannot go on */
 
     /* Since the beginning, for the time series: */
@@ -58,10 +58,10 @@ struct instance {
     struct heap order;         /* who waits, in any other order */
     size_t n_waiting;
     struct cluster_events coming;   /* on their way into the wait queue */
-    struct cluster_events timeouts; /* of those that have ended, too */
+    struct cluster_events timeouts; /* some belong to requests that have ended */
     uint64_t pushed;                /* events, so far */
     int64_t step_at;                /* INT64_MAX: none is due */
-    int64_t end_us;                 /* of the latest event, a last token's too */
+    int64_t end_us;                 /* when the latest event was, a last token included */
     int64_t in_flight;              /* routed here, not ended */
     struct live *spare;
     struct live **chunks;

@@ -62,8 +62,8 @@ struct cluster_run_state {
     /* Admission */
     double bucket_tokens;
     int64_t bucket_at_us;
-    double *budgets;         /* of each tenant in requests; infinite: none. Null: nobody has one */
-    int64_t *tenant_running; /* of each tenant, routed and not ended */
+    double *budgets; /* requests allowed per tenant; infinite: no bound. Null: no tenant has one */
+    int64_t *tenant_running; /* requests per tenant that are routed and have not ended */
     struct flow *flow;
     struct cluster_gate_state *gate;
     struct random jitter;
@@ -71,10 +71,10 @@ struct cluster_run_state {
     /* Routing */
     struct cluster_signal *signals;
     int64_t signals_at_us;
-    uint32_t *prefixes; /* of each instance, as it was known at prefixes_at_us; null: not asked */
+    uint32_t *prefixes; /* per instance, known since prefixes_at_us; null: not asked */
     int64_t prefixes_at_us;
     uint64_t turn;
-    struct go_random ties;
+    struct go_random tie_random; /* breaks ties */
     double *scores, *parts;
 
     /* Since the beginning */

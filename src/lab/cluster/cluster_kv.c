@@ -231,7 +231,7 @@ bool kv_allocate(struct kv *kv, struct live *live, int32_t start, int32_t end, u
         return true;
     if (of_prompt ? !enough_for_prompt(kv, live, tokens, n_cached) : kv->n_free == 0)
         return false;
-    /* Of a prompt that is wholly in the cache nothing is computed, and nothing is claimed. */
+    /* A prompt that is wholly in the cache costs no computation and claims no block. */
     if (tokens > 0 && live->n_blocks == 0)
         claim_cached(kv, live, n_cached);
     tokens -= top_up(kv, live, tokens, of_prompt);

@@ -18,7 +18,7 @@
 
 struct kv_block {
     uint32_t next, previous; /* among the free ones */
-    uint32_t owner;          /* of its name: KV_NONE: it has none */
+    uint32_t owner;          /* owner of its name; KV_NONE: it has no name */
     uint32_t piece;
     uint32_t references;
     bool of_group; /* the owner is a group: `piece` is then its place in `prefixes` */
@@ -32,7 +32,7 @@ struct kv {
     int32_t block_tokens;
     uint32_t *prefixes;        /* blocks of all groups' prefixes */
     size_t n_prefixes;         /* the same for every instance */
-    struct live *const *lives; /* of requests; null where there is none */
+    struct live *const *lives; /* the record of each request; null where there is none */
     uint64_t hits, misses;     /* blocks */
     uint32_t *spare[32];       /* rooms for lists of blocks, by the logarithm of their size */
     void **chunks;             /* what rooms are cut from */

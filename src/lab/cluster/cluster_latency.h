@@ -36,9 +36,9 @@ int64_t latency_queueing(const struct latency *latency, int64_t input_tokens);
 
 /* What a step is made of. Begin with zeros and add the prefills, then the decodes. */
 struct latency_batch {
-    double requests, prefill_tokens, attention; /* of trained-physics */
+    double requests, prefill_tokens, attention; /* for trained-physics */
     double decodes, context;
-    double compute_s, moved; /* of roofline */
+    double compute_s, moved; /* for roofline */
 };
 
 /* `tokens` of a prompt of `input`, of which `progress` were there before. */

@@ -19,7 +19,7 @@ struct live {
     int32_t progress;   /* tokens computed before this step */
     int32_t input;      /* tokens of the prompt */
     int32_t goal;       /* the progress at which it is complete */
-    int32_t new_tokens; /* of this step */
+    int32_t new_tokens; /* tokens computed in this step */
     int32_t computed;   /* progress after this step */
     int32_t fill;       /* tokens in the last block; 0: it has no block */
     bool generates;     /* it has output at all */
@@ -33,7 +33,7 @@ struct live {
     /* KV blocks: */
     uint32_t *blocks;
     size_t n_blocks;
-    size_t capacity;        /* of blocks */
+    size_t capacity;        /* room in `blocks` */
     uint32_t *cached;       /* blocks of its prompt that the cache knows; null: it kept them all */
     uint32_t prefix_blocks; /* so many at the front are its group's */
     uint32_t prefix_at;     /* where they are in the cache's table of prefixes */

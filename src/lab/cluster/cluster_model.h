@@ -20,8 +20,8 @@ struct cluster_model {
     int64_t ffn;       /* inner width of the MLP */
     int64_t vocab;
     int64_t positions;    /* the longest sequence */
-    double weight_bytes;  /* of one parameter: 2 for bf16 */
-    double kv_bytes;      /* of one number in the KV cache */
+    double weight_bytes;  /* bytes per parameter: 2 for bf16 */
+    double kv_bytes;      /* bytes per number in the KV cache */
     bool tied_embeddings; /* one matrix for both ends */
 };
 

@@ -13,7 +13,7 @@
 #include "lib/core/hash_table.h"
 
 struct cluster_names {
-    char **texts; /* of each number, ends with a zero */
+    char **texts; /* the text of each number, terminated by zero */
     size_t n;
     size_t capacity;
     struct hash_table numbers; /* by the hash of the text */

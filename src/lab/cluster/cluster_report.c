@@ -17,7 +17,7 @@ struct grouped {
     size_t *first;
 };
 
-/* Of which group a request is; negative: of none. */
+/* The group that a request belongs to; negative: none. */
 typedef int64_t group_of(const struct cluster_run_state *run, size_t request);
 
 static int64_t instance_of(const struct cluster_run_state *run, size_t request)

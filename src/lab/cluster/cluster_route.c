@@ -35,7 +35,7 @@ enum tg_err route_init(struct cluster_run_state *run)
         for (size_t i = 0; i < n_prefixes; i++)
             run->prefixes[i] = KV_NONE;
     }
-    run->ties.tap = -1; /* not needed yet */
+    run->tie_random.tap = -1; /* not needed yet */
     return TG_OK;
 }
 
@@ -96,9 +96,9 @@ static size_t best_of(struct cluster_run_state *run)
         n_best += run->scores[i] == best;
     size_t skip = 0;
     if (n_best > 1) {
-        if (run->ties.tap < 0)
-            go_random_init(&run->ties, go_random_part((int64_t)run->config->seed, "router"));
-        skip = (size_t)go_random_below(&run->ties, (int32_t)n_best);
+        if (run->tie_random.tap < 0)
+            go_random_init(&run->tie_random, go_random_part((int64_t)run->config->seed, "router"));
+        skip = (size_t)go_random_below(&run->tie_random, (int32_t)n_best);
     }
     while (run->scores[chosen] != best || skip-- > 0)
         chosen++;

@@ -110,8 +110,8 @@ static void happen(struct cluster_run_state *run, const struct cluster_event *ev
     }
 }
 
-/* Whoever has left an instance. */
-static void let_go(struct cluster_run_state *run, const struct instance *instance)
+/* Tells everyone who counts them which requests have left an instance. */
+static void end_requests(struct cluster_run_state *run, const struct instance *instance)
 {
     run->ended += (int64_t)instance->n_ended;
     for (size_t i = 0; i < instance->n_ended; i++) {
@@ -130,7 +130,7 @@ static void advance_instance(struct cluster_run_state *run)
     size_t at = next_instance(run);
 
     instance_advance(&run->instances[at]);
-    let_go(run, &run->instances[at]);
+    end_requests(run, &run->instances[at]);
     cluster_touch(run, at);
 }
 

@@ -9,7 +9,7 @@
 #define SERIES_MAX 512
 
 /* Sums since the beginning, and the state now. */
-static struct cluster_point cluster_series_look(const struct cluster_run_state *run)
+static struct cluster_point cluster_series_sample(const struct cluster_run_state *run)
 {
     const struct instance_world *world = &run->world;
     int64_t used = 0, all = 0;
@@ -63,7 +63,7 @@ static void halve(struct cluster_run_state *run)
 
 static void end_point(struct cluster_run_state *run)
 {
-    struct cluster_point now = cluster_series_look(run), point = now;
+    struct cluster_point now = cluster_series_sample(run), point = now;
 
     subtract(&point, &run->before, 1);
     run->before = now;

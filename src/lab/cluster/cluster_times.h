@@ -12,7 +12,7 @@
 /* Sorts the values, which are not negative; behind them is room for as many. */
 struct cluster_times times_of(double *values, size_t n);
 
-/* Of gaps that are counted. Uses up the table. */
+/* Means and percentiles of counted gaps. Uses up the table. */
 struct cluster_times times_of_gaps(struct gap_table *table);
 
 #endif

@@ -16,7 +16,7 @@
 #define FIRST_BITS 34 /* without them, the calls are fewer than the words */
 
 struct polynomial {
-    uint64_t at[WORDS]; /* of each power of x */
+    uint64_t at[WORDS]; /* coefficient of each power of x */
 };
 
 /* ---- Jumping ahead --------------------------------------------------------------------------- */

@@ -81,7 +81,7 @@ struct drift_set {
     const char *name;
     size_t window;                    /* arrivals in a window, up to DRIFT_WINDOW_MAX */
     int64_t budget;                   /* cost that a window may admit */
-    double density_low, density_high; /* of value by cost: what a histogram of it should span */
+    double density_low, density_high; /* value by cost: the range a histogram of it should span */
 
     /* The price of a unit of cost at which the stationary law fills the budget, at the lower edge
      * of its cell; and the same for someone who takes every value for four times what it is. */

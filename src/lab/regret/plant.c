@@ -15,7 +15,7 @@
 enum call_stage { SERVED, DELAYED, DENIED };
 
 struct call {
-    uint64_t number; /* of its admission */
+    uint64_t number; /* sequence number of its admission */
     double event_ms; /* when its stage ends */
     enum call_stage stage;
     double admitted_ms;

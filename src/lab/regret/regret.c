@@ -26,8 +26,8 @@ enum tg_err regret_run(const struct regret_suite *suite, const struct regret_opt
 
 /* ---- What suites share ----------------------------------------------------------------------- */
 
-bool purse_offer(struct purse *purse, struct tg_policy *policy, const struct arrival *arrival,
-                 int64_t in_flight, tg_ms now)
+bool window_budget_offer(struct window_budget *left, struct tg_policy *policy,
+                         const struct arrival *arrival, int64_t in_flight, tg_ms now)
 {
     struct tg_call call;
 
@@ -37,10 +37,10 @@ bool purse_offer(struct purse *purse, struct tg_policy *policy, const struct arr
     call.hold_s = arrival->hold_s;
     if (policy != NULL && !policy->worth(policy, &call, in_flight, now))
         return false;
-    if (purse->calls < 1 || purse->cost < arrival->cost)
+    if (left->calls < 1 || left->cost < arrival->cost)
         return false;
-    purse->calls--;
-    purse->cost -= arrival->cost;
+    left->calls--;
+    left->cost -= arrival->cost;
     if (policy != NULL && policy->admitted != NULL)
         policy->admitted(policy, &call, now);
     return true;

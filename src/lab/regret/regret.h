@@ -26,7 +26,7 @@
 struct regret_row {
     const char *set, *prior, *world, *column;
     const char *about;   /* the world, in words */
-    const char *measure; /* of a summary: "mean" or "max" */
+    const char *measure; /* how a summary was made: "mean" or "max" */
     double rho;
     double percent[REGRET_POLICIES_MAX]; /* NaN: the policy cannot do without a prior */
 };

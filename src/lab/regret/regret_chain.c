@@ -91,7 +91,7 @@ static enum tg_err enter_learner(const struct tg_workload *prior, struct contest
     tg_workload_init(&budgets);
     budgets.rate_budget = (double)RATE_BUDGET / ARRIVALS;
     budgets.cost_budget = (double)COST_BUDGET / ARRIVALS;
-    /* As published: without a prior the last call of the sample is decided without a price too. */
+    /* Without a prior, the published policy has no price for the last call of the sample, too. */
     return contestant_learner(&budgets, &first, SAMPLE_WINDOW,
                               prior != NULL ? SAMPLE_WINDOW : SAMPLE_WINDOW + 1, contestant);
 }
@@ -125,13 +125,13 @@ static enum tg_err regret_chain_enter(enum who who, const struct chain_world *wo
 
 static double regret_chain_earn(struct tg_policy *policy, const bool *large, double large_value)
 {
-    struct purse purse = {RATE_BUDGET, COST_BUDGET};
+    struct window_budget left = {RATE_BUDGET, COST_BUDGET};
     double sum = 0;
 
     for (size_t i = 0; i < ARRIVALS; i++) {
         struct arrival arrival = {large[i] ? CHAIN_LARGE_COST : CHAIN_SMALL_COST,
                                   large[i] ? large_value : CHAIN_SMALL_VALUE, 0};
-        if (purse_offer(&purse, policy, &arrival, 0, (tg_ms)i))
+        if (window_budget_offer(&left, policy, &arrival, 0, (tg_ms)i))
             sum += arrival.value;
     }
     return sum;

@@ -29,7 +29,7 @@ static const char *const prior_names[N_PRIORS] = {"none", "right", "wrong"};
 
 /* What someone believes about a set beforehand. */
 struct belief {
-    double price; /* of a unit of cost */
+    double price; /* price per unit of cost */
     struct tg_type types[TG_TYPES_MAX];
     size_t n_types;
 };
@@ -37,7 +37,7 @@ struct belief {
 /* Everything of one set that its runs share; they only read it. */
 struct scene {
     const struct drift_set *set;
-    struct belief beliefs[N_PRIORS]; /* that of PRIOR_NONE is not used */
+    struct belief beliefs[N_PRIORS]; /* the entry PRIOR_NONE is not used */
 };
 
 /* One run of all policies, through all windows: what each earned. */
@@ -57,14 +57,14 @@ struct drift_runs {
     struct drift_run *run;
     size_t n;
 
-    pthread_mutex_t lock; /* of the rest */
+    pthread_mutex_t lock; /* guards the rest */
     size_t next, done;
 };
 
 /* What a run needs, and the next one may use again. */
 struct desk {
     struct arrival *arrivals;
-    struct arrival *sorted; /* of a window */
+    struct arrival *sorted; /* the arrivals of a window, in order of density */
 };
 
 /* ---- Beliefs --------------------------------------------------------------------------------- */
@@ -100,7 +100,7 @@ static void believe_types(struct belief *belief, struct arrival *draws, size_t n
     }
 }
 
-/* Of two types everything is known, and no draws are needed. */
+/* With two types everything is known, and no draws are needed. */
 static void believe_two_types(struct belief *belief)
 {
     belief->n_types = 2;
@@ -196,9 +196,9 @@ static double regret_drift_earn(const struct drift_set *set, const struct arriva
     double sum = 0;
 
     for (size_t w = 0; w < DRIFT_WINDOWS; w++) {
-        struct purse purse = {INT64_MAX, set->budget};
+        struct window_budget left = {INT64_MAX, set->budget};
         for (size_t i = w * set->window; i < (w + 1) * set->window; i++)
-            if (purse_offer(&purse, policy, &arrivals[i], 0, (tg_ms)i))
+            if (window_budget_offer(&left, policy, &arrivals[i], 0, (tg_ms)i))
                 sum += arrivals[i].value;
     }
     return sum;
@@ -209,12 +209,12 @@ static double earn_in_hindsight(const struct drift_set *set, const struct desk *
     double sum = 0;
 
     for (size_t w = 0; w < DRIFT_WINDOWS; w++) {
-        struct purse purse = {INT64_MAX, set->budget};
+        struct window_budget left = {INT64_MAX, set->budget};
         memcpy(desk->sorted, &desk->arrivals[w * set->window],
                set->window * sizeof desk->sorted[0]);
         qsort(desk->sorted, set->window, sizeof desk->sorted[0], by_density);
         for (size_t i = 0; i < set->window; i++)
-            if (purse_offer(&purse, NULL, &desk->sorted[i], 0, 0))
+            if (window_budget_offer(&left, NULL, &desk->sorted[i], 0, 0))
                 sum += desk->sorted[i].value;
     }
     return sum;

@@ -20,7 +20,7 @@ struct hog_world {
     const char *name, *about;
     struct mixture_type types[TYPES];
     size_t arrivals;
-    struct purse budgets;
+    struct window_budget budgets;
     int64_t slots;
 };
 
@@ -139,7 +139,7 @@ static double regret_hog_earn(struct tg_policy *policy, const struct hog_world *
 {
     struct mulberry mulberry = mixture_begin(seed);
     struct holders holders = {policy, held, 0};
-    struct purse purse = world->budgets;
+    struct window_budget left = world->budgets;
     double sum = 0;
 
     for (size_t t = 0; t < world->arrivals; t++) {
@@ -148,7 +148,7 @@ static double regret_hog_earn(struct tg_policy *policy, const struct hog_world *
             &world->types[mixture_draw(&mulberry, world->types, TYPES)].arrival;
         holders_release(&holders, now);
         if ((int64_t)holders.n >= world->slots ||
-            !purse_offer(&purse, policy, arrival, (int64_t)holders.n + 1, now))
+            !window_budget_offer(&left, policy, arrival, (int64_t)holders.n + 1, now))
             continue;
         held[holders.n++] = (struct held){*arrival, now, now + (tg_ms)(arrival->hold_s * 1000)};
         sum += arrival->value;

@@ -11,15 +11,15 @@ extern const struct regret_suite regret_hog;
 extern const struct regret_suite regret_drift;
 
 /* What is left of the budgets of a run. */
-struct purse {
+struct window_budget {
     int64_t calls;
     int64_t cost;
 };
 
 /* Offers an arrival: the policy must find it worth it (null: all are), and the budget must have
  * enough. True: it was admitted and paid for. */
-bool purse_offer(struct purse *purse, struct tg_policy *policy, const struct arrival *arrival,
-                 int64_t in_flight, tg_ms now);
+bool window_budget_offer(struct window_budget *left, struct tg_policy *policy,
+                         const struct arrival *arrival, int64_t in_flight, tg_ms now);
 
 /* A new row with nothing in it, its percentages NaN. */
 struct regret_row *table_row(struct regret_table *table);

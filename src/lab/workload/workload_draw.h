@@ -52,8 +52,8 @@ double length_mean(const struct length_law *law);
 
 enum gap_kind {
     GAP_POISSON,
-    GAP_GAMMA,   /* of a coefficient of variation */
-    GAP_WEIBULL, /* of a coefficient of variation */
+    GAP_GAMMA,   /* by its coefficient of variation */
+    GAP_WEIBULL, /* by its coefficient of variation */
     GAP_CONSTANT,
     GAP_KINDS,
 };

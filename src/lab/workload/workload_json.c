@@ -14,7 +14,7 @@
 #include "lab/workload/workload_trace.h"
 
 #define TIME_MAX_US ((double)WORKLOAD_TIME_MAX)
-#define TIME_MAX_MS 9007199254740.0 /* as many microseconds */
+#define TIME_MAX_MS 9007199254740.0 /* the same in milliseconds */
 #define NUMBER_MAX 9007199254740991.0
 
 /* A line while it is read. -1: not given. */

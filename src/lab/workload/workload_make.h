@@ -26,7 +26,7 @@ struct workload_making {
     uint64_t seed;
     int64_t num_requests; /* 0: until the horizon */
     int64_t horizon_us;   /* nothing arrives later; INT64_MAX: no end */
-    int64_t timeout_us;   /* of clients that do not say; 0: none */
+    int64_t timeout_us;   /* for clients that do not say; 0: none */
 };
 
 /* The description of a simple workload. False: no memory. workload_spec_free() either way. */

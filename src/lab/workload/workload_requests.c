@@ -31,7 +31,7 @@ static void note_init(struct workload_note *note)
         .cost = -1, .allowed = -1, .value = -1, .hold_s = -1, .priority = -1, .tenant_peer = true};
 }
 
-/* As much room as the requests have. All that have no note yet get one. */
+/* Gives a note to every request that has none yet. */
 struct workload_note *workload_note_last(struct workload *workload)
 {
     size_t n = workload->load.n, had = workload->notes_capacity;

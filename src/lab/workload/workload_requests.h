@@ -20,9 +20,9 @@ struct workload_note {
     int64_t allowed;   /* tokens of output that its client allows; -1: what it generates */
     double value;      /* negative: what its tenant's calls are worth */
     double hold_s;     /* negative: as long as calls of its model have taken */
-    uint32_t id;       /* of workload.ids; 0: it is called request_<number> */
-    uint32_t user;     /* of workload.users; 0: none */
-    uint32_t peer;     /* of workload.peers; 0: none */
+    uint32_t id;       /* number in workload.ids; 0: it is called request_<number> */
+    uint32_t user;     /* number in workload.users; 0: none */
+    uint32_t peer;     /* number in workload.peers; 0: none */
     int8_t priority;   /* enum tg_priority; -1: what its class says */
     bool tenant_peer;  /* the tenant is the peer, as in the gateway; default true */
     bool guess_output; /* while a trace is read: how much it generates is not known */
@@ -44,7 +44,7 @@ void workload_fini(struct workload *workload);
 /* The note of the request that was added last. Null: no memory. */
 struct workload_note *workload_note_last(struct workload *workload);
 
-/* Of request number `i`. */
+/* The note of request number `i`; null: it has the defaults. */
 static inline const struct workload_note *workload_note_of(const struct workload *workload,
                                                            size_t i)
 {
@@ -61,7 +61,7 @@ void workload_cut(struct workload *workload, size_t n);
 #define WORKLOAD_ID_MAX 32
 const char *workload_id(const struct workload *workload, size_t i, char room[WORKLOAD_ID_MAX]);
 
-/* Of all requests; 0 without any. */
+/* The mean prompt length of all requests, in tokens; 0 without any. */
 double workload_mean_input(const struct workload *workload);
 
 #endif

@@ -155,7 +155,7 @@ static const char *member_id(struct spec_reading *reading, const char *cohort, i
     return id;
 }
 
-/* As many clients as it has members, who share its rate. */
+/* Adds one client for each member; they share the rate. */
 static bool add_members(struct spec_reading *reading, const struct workload_client *client,
                         int64_t population)
 {

@@ -23,9 +23,9 @@ struct workload_window {
 
 struct workload_client {
     const char *id, *tenant, *slo_class, *model, *prefix_group; /* "": none */
-    double rate_fraction;                                       /* of the aggregate rate */
+    double rate_fraction;                                       /* part of the aggregate rate */
     int64_t concurrency; /* above 0: so many users, each of whom waits for its answer */
-    int64_t think_us;    /* of such a user, between an answer and the next call */
+    int64_t think_us;    /* such a user's pause between an answer and the next call */
     bool streaming;
     int64_t prefix_tokens; /* before each input; shared by the group */
     int64_t timeout_us;    /* 0: none, -1: not given */
@@ -38,7 +38,7 @@ struct workload_client {
 };
 
 struct workload_spec {
-    struct arena *arena; /* of everything below */
+    struct arena *arena; /* owns everything below */
     int64_t seed;
     bool has_seed;
     double aggregate_rate; /* a second */

@@ -25,7 +25,7 @@
 
 enum workload_read {
     WORKLOAD_READ,
-    WORKLOAD_WRONG,     /* of `line`, or of the whole if that is 0 */
+    WORKLOAD_WRONG,     /* in `line`, or in the whole if that is 0 */
     WORKLOAD_NO_MEMORY, /* the same */
 };
 

@@ -33,7 +33,7 @@ struct yaml_field {
     const char *name;
     enum yaml_field_kind kind;
     void *to;         /* untouched where the field is not given */
-    double low, high; /* of a number; both 0: 0 or more */
+    double low, high; /* bounds of a number; both 0: 0 or more */
     bool above;       /* it must be above `low`, not equal */
     bool any;         /* any finite number */
     bool required;

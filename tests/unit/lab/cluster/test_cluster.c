@@ -243,7 +243,7 @@ static void schedulers_choose_by_urgency_and_length(void **state)
     }
 }
 
-/* As texts, request_10 stands before request_9. */
+/* Compared by text, request_10 stands before request_9. */
 static void equals_are_ordered_by_their_names_as_texts(void **state)
 {
     struct bench bench;

@@ -26,7 +26,7 @@
 
 struct model_block {
     int tokens[LONGEST]; /* all of the sequence up to the end of the block */
-    int n;               /* of them; 0: it holds nothing known */
+    int n;               /* how many tokens; 0: it holds nothing known */
     bool known;          /* it can be found by them */
     int references;
 };
@@ -294,7 +294,7 @@ static void what_does_not_fit_changes_nothing(void **state)
     kv_fini(&kv);
 }
 
-/* Of a prompt that the cache has as a whole, nothing is computed and nothing is held. */
+/* A prompt that is wholly in the cache costs no computation and holds no block. */
 static void a_prompt_that_is_all_cached_holds_no_block(void **state)
 {
     struct live a = request_of(0, 8, 2), b = request_of(1, 8, 2);

@@ -56,7 +56,7 @@ static void events_come_by_time_and_then_by_order(void **state)
         int64_t next = cluster_events_next(&events);
         event = cluster_events_pop(&events);
         assert_int_equal(event.at_us, next);
-        /* Of one instant, a later one was either there and comes later, or was pushed since. */
+        /* At one instant, a later one was either there and comes later, or was pushed since. */
         assert_true(event.at_us > last.at_us ||
                     (event.at_us == last.at_us && event.order > last.order));
         last = event;

@@ -162,7 +162,7 @@ static void an_absorbed_window_is_of_one_type(void **state)
         changes += w % 2 == 1 && arrivals[w * window].cost != arrivals[(w - 1) * window].cost;
     }
     assert_in_range(large, 14, 36);
-    assert_in_range(changes, 5, 20); /* of 25, each with a chance of a half */
+    assert_in_range(changes, 5, 20); /* out of 25, each with a chance of a half */
     free(arrivals);
 }
 

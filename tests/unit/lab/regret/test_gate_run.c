@@ -66,7 +66,7 @@ static void admit(struct story *story, char name, tg_ms t)
     gate_run_admit(&story->run, call, t);
 }
 
-static void let_go(struct story *story, char name, tg_ms t)
+static void release_call(struct story *story, char name, tg_ms t)
 {
     struct tg_release release;
 
@@ -86,8 +86,8 @@ static void woken_are_resumed_after_the_event(void **state)
     admit(&story, 'b', 1001);
     admit(&story, 'c', 1002);
     assert_int_equal(story.run.waiting, 2);
-    let_go(&story, 'a', 1010);
-    let_go(&story, 'b', 1020);
+    release_call(&story, 'a', 1010);
+    release_call(&story, 'b', 1020);
     end(&story, " a+1000 b+1010 c+1020");
 }
 
@@ -100,13 +100,13 @@ static void events_come_before_deadlines_of_their_instant(void **state)
     begin(&story, &config);
     admit(&story, 'a', 1000);
     admit(&story, 'b', 1000); /* may wait until 1050 */
-    let_go(&story, 'a', 1050);
+    release_call(&story, 'a', 1050);
     end(&story, " a+1000 b+1050");
 
     begin(&story, &config);
     admit(&story, 'a', 1000);
     admit(&story, 'b', 1000);
-    let_go(&story, 'a', 1051);
+    release_call(&story, 'a', 1051);
     end(&story, " a+1000 b-1050");
 }
 
@@ -157,7 +157,7 @@ static void who_is_withdrawn_is_not_decided(void **state)
     admit(&story, 'b', 1000);
     admit(&story, 'c', 1000);
     gate_run_withdraw(&story.run, call_of(&story, 'b'), 1010);
-    let_go(&story, 'a', 1020);
+    release_call(&story, 'a', 1020);
     end(&story, " a+1000 c+1020");
 }
 
@@ -170,8 +170,8 @@ static void time_goes_back_for_limiters_alone(void **state)
     begin(&story, &config);
     admit(&story, 'a', 2000);
     admit(&story, 'b', 1000); /* may wait until 2050 */
-    let_go(&story, 'a', 1900);
-    let_go(&story, 'b', 1000);
+    release_call(&story, 'a', 1900);
+    release_call(&story, 'b', 1000);
     admit(&story, 'c', 1500);
     end(&story, " a+2000 b+2000 c+1500");
 }

@@ -11,7 +11,7 @@ struct shop {
     int64_t peak, given_back, ticks;
     double first_bytes, totals, change_ms;
     int64_t workers_after;
-    double trace; /* of everything seen, weighted by when */
+    double trace; /* checksum of everything seen, weighted by when */
 };
 
 static void shop_load(void *context, double now_ms, struct plant_load *load)

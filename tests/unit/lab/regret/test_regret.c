@@ -286,17 +286,18 @@ static void a_purse_is_never_overdrawn_and_the_policy_only_removes(void **state)
     (void)state;
 
     for (int i = 0; i < 2000; i++) {
-        struct purse purse = {draw_between(&draw, 0, 20), draw_magnitude(&draw, 100000)};
+        struct window_budget left = {draw_between(&draw, 0, 20), draw_magnitude(&draw, 100000)};
         for (int j = 0; j < 40; j++) {
             struct arrival arrival = {draw_magnitude(&draw, 20000), draw_unit(&draw), 0};
-            struct purse before = purse;
-            bool fits = purse.calls >= 1 && purse.cost >= arrival.cost;
+            struct window_budget before = left;
+            bool fits = left.calls >= 1 && left.cost >= arrival.cost;
             bool priced = draw_chance(&draw, 50);
             bool want = fits && (!priced || arrival.value >= 0.5);
-            assert_int_equal(purse_offer(&purse, priced ? &policy : NULL, &arrival, 0, j), want);
-            assert_int_equal(purse.calls, before.calls - want);
-            assert_int_equal(purse.cost, before.cost - (want ? arrival.cost : 0));
-            assert_true(purse.calls >= 0 && purse.cost >= 0);
+            bool got = window_budget_offer(&left, priced ? &policy : NULL, &arrival, 0, j);
+            assert_int_equal(got, want);
+            assert_int_equal(left.calls, before.calls - want);
+            assert_int_equal(left.cost, before.cost - (want ? arrival.cost : 0));
+            assert_true(left.calls >= 0 && left.cost >= 0);
         }
     }
 }

@@ -490,12 +490,12 @@ static void use_up(struct subject *subject, tg_ms now, int64_t cost)
     struct tg_charge charge = {now, cost};
 
     expect_range(subject, subject_take(subject, now, cost));
-    expect_range(subject, subject_look(subject, now));
+    expect_range(subject, subject_balance(subject, now));
     subject_settle(subject, now, charge, TG_NUMBER_MAX);
     expect_range(subject, subject_peek(subject, now, 1));
     subject_refund(subject, now, charge, cost);
     subject_settle(subject, now, charge, cost / 2);
-    expect_range(subject, subject_look(subject, now));
+    expect_range(subject, subject_balance(subject, now));
     expect_range(subject, subject_peek(subject, now, TG_NUMBER_MAX));
     tg_ms fresh_at = subject_fresh_at(subject);
     assert_true(fresh_at >= 0 && fresh_at <= TG_NUMBER_MAX);

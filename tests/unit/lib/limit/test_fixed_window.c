@@ -55,11 +55,11 @@ static void a_refusal_tells_what_a_smaller_call_may_take(void **state)
 static void cost_zero_is_free_and_shows_what_is_there(void **state)
 {
     static const struct step table[] = {
-        LOOK(1500, 5, 5, 2000),
+        PEEK(1500, 5, 5, 2000),
         ALLOW(1500, 0, 5, 5, 2000),
         ALLOW(1500, 5, 5, 0, 2000),
         ALLOW(1500, 0, 5, 0, 2000),
-        LOOK(2000, 5, 5, 3000),
+        PEEK(2000, 5, 5, 3000),
     };
     (void)state;
     PLAY(FIVE_A_SECOND, table);

@@ -109,10 +109,10 @@ static void a_fresh_key_admits_its_whole_burst_whatever_the_rounding(void **stat
 static void cost_zero_is_free_and_shows_what_is_there(void **state)
 {
     static const struct step table[] = {
-        LOOK(1000, 5, 5, 1000),
+        PEEK(1000, 5, 5, 1000),
         ALLOW(1000, 0, 5, 5, 1000),
         ALLOW(1000, 5, 5, 0, 1500),
-        LOOK(1000, 5, 0, 1500),
+        PEEK(1000, 5, 0, 1500),
         ALLOW(1250, 0, 5, 2, 1500),
         ALLOW(1250, 2, 5, 0, 1700),
     };
@@ -276,8 +276,8 @@ static void fresh_when_full_again(void **state)
         FRESH_AT(0),
         ALLOW(1000, 5, 5, 0, 1500),
         FRESH_AT(1500),
-        LOOK(1499, 5, 4, 1500),
-        LOOK(1500, 5, 5, 1500),
+        PEEK(1499, 5, 4, 1500),
+        PEEK(1500, 5, 5, 1500),
         SETTLE(1000, 1000, 5, 9, 5, 0, 1900),
         FRESH_AT(1900),
     };

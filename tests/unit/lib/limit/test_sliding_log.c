@@ -72,11 +72,11 @@ static void the_log_goes_round_and_forgets_nothing(void **state)
 static void cost_zero_is_free_and_shows_what_is_there(void **state)
 {
     static const struct step table[] = {
-        LOOK(1000, 5, 5, 2000),
+        PEEK(1000, 5, 5, 2000),
         ALLOW(1000, 0, 5, 5, 2000),
         ALLOW(1100, 5, 5, 0, 2100),
         ALLOW(1200, 0, 5, 0, 2100),
-        LOOK(2100, 5, 5, 3100),
+        PEEK(2100, 5, 5, 3100),
     };
     (void)state;
     PLAY(FIVE_A_SECOND, table);
@@ -109,7 +109,7 @@ static void a_clock_that_steps_back_and_forth_frees_nothing_early(void **state)
         ALLOW(3000, 4, 5, 0, 6000),
         DENY(4500, 1, 5, 0, 6000, 1500),
         DENY(5999, 1, 5, 0, 6000, 1),
-        LOOK(6000, 5, 5, 7000),
+        PEEK(6000, 5, 5, 7000),
     };
     /* The call at 42 let that at 17 be dropped. Its refund must not bring 17 back, where another
      * unit would be found beside the one that was taken there. */
@@ -237,7 +237,7 @@ static void an_estimate_of_nothing_is_settled_like_any_other(void **state)
         SETTLE(1000, 1000, 0, 3, 5, 2, 2000),
         ALLOW(1000, 2, 5, 0, 2000),
         SETTLE(1500, 1200, 0, 1, 5, 0, 2000), /* at a time when nothing was */
-        LOOK(2000, 5, 4, 2200),
+        PEEK(2000, 5, 4, 2200),
     };
     /* The debt is the latest there is: a clock that steps back from it stays there. */
     static const struct step and_then_back[] = {
@@ -252,9 +252,9 @@ static void an_estimate_of_nothing_is_settled_like_any_other(void **state)
         ALLOW(1001, 1, 2, 0, 2000),
         SETTLE(1002, 1002, 0, 1, 2, 0, 2000),
         SETTLE(1003, 1003, 0, 1, 2, 0, 2000),
-        LOOK(2001, 2, 0, 2003),
+        PEEK(2001, 2, 0, 2003),
         DENY(2002, 1, 2, 0, 2003, 1),
-        LOOK(2003, 2, 2, 3003),
+        PEEK(2003, 2, 2, 3003),
     };
     (void)state;
     PLAY(FIVE_A_SECOND, table);
@@ -289,8 +289,8 @@ static void fresh_when_the_last_call_has_left_the_window(void **state)
         ALLOW(1000, 1, 5, 4, 2000),
         ALLOW(1100, 1, 5, 3, 2000),
         FRESH_AT(2100),
-        LOOK(2099, 5, 4, 2100),
-        LOOK(2100, 5, 5, 3100),
+        PEEK(2099, 5, 4, 2100),
+        PEEK(2100, 5, 5, 3100),
     };
     (void)state;
     PLAY(FIVE_A_SECOND, table);

@@ -109,7 +109,7 @@ static void one_bucket_is_the_two_window_estimate(void **state)
     static const struct step table[] = {
         ALLOW(1000, 10, 10, 0, 3000),
         DENY(1000, 1, 10, 0, 3000, 1100),
-        LOOK(2500, 10, 5, 4000),
+        PEEK(2500, 10, 5, 4000),
         ALLOW(2500, 5, 10, 0, 4000),
         DENY(2500, 1, 10, 0, 4000, 100),
     };
@@ -132,13 +132,13 @@ static void buckets_may_be_shorter_than_a_millisecond(void **state)
 static void cost_zero_is_free_and_shows_what_is_there(void **state)
 {
     static const struct step table[] = {
-        LOOK(1000, 10, 10, 2100),
+        PEEK(1000, 10, 10, 2100),
         ALLOW(1000, 0, 10, 10, 2100),
         ALLOW(1000, 10, 10, 0, 2100),
         ALLOW(1000, 0, 10, 0, 2100),
-        LOOK(2050, 10, 5, 3100),
-        LOOK(2055, 10, 5, 3100),
-        LOOK(2100, 10, 10, 3200),
+        PEEK(2050, 10, 5, 3100),
+        PEEK(2055, 10, 5, 3100),
+        PEEK(2100, 10, 10, 3200),
     };
     (void)state;
     PLAY(TEN_A_SECOND_IN_TENTHS, table);
@@ -171,7 +171,7 @@ static void a_clock_that_steps_back_stays_in_the_later_bucket(void **state)
         ALLOW(3000, 6, 10, 0, 6100),
         DENY(4500, 1, 10, 0, 6100, 1510),
         DENY(5999, 1, 10, 0, 7000, 11),
-        LOOK(6100, 10, 10, 7200),
+        PEEK(6100, 10, 10, 7200),
     };
     (void)state;
     PLAY(TEN_A_SECOND_IN_TENTHS, table);
@@ -185,11 +185,11 @@ static void a_refund_goes_to_the_bucket_it_was_charged_in(void **state)
         ALLOW(1500, 2, 10, 2, 2600),
         REFUND(1550, 1000, 6, 4, 10, 6, 2600),
         REFUND(1999, 1000, 2, 2, 10, 8, 3000),
-        LOOK(2050, 10, 8, 3100),
+        PEEK(2050, 10, 8, 3100),
     };
     static const struct step fading[] = {
         ALLOW(1000, 6, 10, 4, 2100),
-        LOOK(2050, 10, 7, 3100),
+        PEEK(2050, 10, 7, 3100),
         REFUND(2050, 1000, 6, 6, 10, 10, 3100),
     };
     static const struct step gone[] = {
@@ -276,8 +276,8 @@ static void fresh_when_the_last_bucket_has_faded(void **state)
         FRESH_AT(0),
         ALLOW(1050, 6, 10, 4, 2100),
         FRESH_AT(2100),
-        LOOK(2099, 10, 9, 3100),
-        LOOK(2100, 10, 10, 3200),
+        PEEK(2099, 10, 9, 3100),
+        PEEK(2100, 10, 10, 3200),
         ALLOW(1150, 1, 10, 3, 2200),
         FRESH_AT(2200),
     };

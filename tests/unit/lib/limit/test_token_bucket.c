@@ -46,8 +46,8 @@ static void refill_stops_at_the_capacity(void **state)
 {
     static const struct step table[] = {
         ALLOW(1000, 1, 10, 9, 1008),
-        LOOK(1008, 10, 10, 1008),
-        LOOK(900000, 10, 10, 900000),
+        PEEK(1008, 10, 10, 1008),
+        PEEK(900000, 10, 10, 900000),
         ALLOW(900000, 10, 10, 0, 900080),
         DENY(900000, 1, 10, 0, 900080, 8),
     };
@@ -70,10 +70,10 @@ static void refill_may_be_a_fraction_of_a_unit_a_second(void **state)
 static void cost_zero_is_free_and_shows_what_is_there(void **state)
 {
     static const struct step table[] = {
-        LOOK(1000, 10, 10, 1000),
+        PEEK(1000, 10, 10, 1000),
         ALLOW(1000, 0, 10, 10, 1000),
         ALLOW(1000, 10, 10, 0, 1080),
-        LOOK(1000, 10, 0, 1080),
+        PEEK(1000, 10, 0, 1080),
         ALLOW(1012, 0, 10, 1, 1080),
         DENY(1012, 2, 10, 1, 1080, 4),
         ALLOW(1016, 2, 10, 0, 1096),
@@ -255,8 +255,8 @@ static void fresh_when_full_again(void **state)
         FRESH_AT(0),
         ALLOW(1000, 10, 10, 0, 1080),
         FRESH_AT(1080),
-        LOOK(1079, 10, 9, 1080),
-        LOOK(1080, 10, 10, 1080),
+        PEEK(1079, 10, 9, 1080),
+        PEEK(1080, 10, 10, 1080),
         SETTLE(1000, 1000, 10, 15, 10, 0, 1120),
         FRESH_AT(1120),
     };

@@ -69,11 +69,11 @@ static void overshoot_is_not_carried_into_the_next_window(void **state)
 static void cost_zero_is_free_and_shows_what_is_there(void **state)
 {
     static const struct step table[] = {
-        LOOK(1500, 10, 10, 2000),
+        PEEK(1500, 10, 10, 2000),
         ALLOW(1500, 0, 10, 10, 2000),
         ALLOW(1500, 10, 10, 0, 2000),
         ALLOW(1600, 0, 10, 0, 2000),
-        LOOK(2000, 10, 10, 3000),
+        PEEK(2000, 10, 10, 3000),
     };
     (void)state;
     PLAY(TEN_A_SECOND, table);

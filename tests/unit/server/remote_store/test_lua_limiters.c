@@ -64,7 +64,7 @@ static void take_both(struct pair *pair, int64_t cost)
     struct tg_axes axes;
     struct remote_charge charge;
     struct tg_decision wanted = cost > 0 ? subject_take(&pair->subject, pair->now, cost)
-                                         : subject_look(&pair->subject, pair->now);
+                                         : subject_balance(&pair->subject, pair->now);
 
     pair->debit.cost = cost;
     freeReplyObject(net_limits_take(&redis, &pair->debit, pair->now, &axes, &charge));
