@@ -1,4 +1,4 @@
-/* cluster_admit.c - the admission policies of BLIS, and what becomes of a decision.
+/* cluster_admit.c - the admission policies of BLIS.
  *
  * The arithmetic is BLIS's to the last bit: the bucket is full at 0, is refilled at every
  * decision, a refusal's too, and counts the whole prompt and nothing of the answer. It is on
@@ -45,7 +45,7 @@ void admit_fini(struct cluster_run_state *run)
     free(run->tenant_running);
 }
 
-/* ---- What becomes of it ---------------------------------------------------------------------- */
+/* ---- Policies -------------------------------------------------------------------------------- */
 
 static void cluster_admit_note(struct cluster_run_state *run, uint32_t request,
                                enum cluster_reason reason, double detail)
@@ -56,50 +56,6 @@ static void cluster_admit_note(struct cluster_run_state *run, uint32_t request,
     outcome->detail = detail;
     outcome->decided_us = run->now_us;
 }
-
-void admit_pass(struct cluster_run_state *run, uint32_t request)
-{
-    run->admitted++;
-    run->world.outcomes[request].decided_us = run->now_us;
-    run->world.outcomes[request].status = CLUSTER_IN_PIPELINE;
-    cluster_push(run, run->now_us + run->config->routing_latency_us, KIND_ROUTING, request);
-}
-
-/* How long its client waits before it comes again; negative: it does not. */
-static int64_t wait_before_retry(struct cluster_run_state *run, uint32_t request, int64_t retry_us)
-{
-    const struct cluster_config *config = run->config;
-    int32_t attempts = run->world.outcomes[request].attempts;
-    double wait = (double)retry_us;
-
-    if (retry_us == RETRY_NEVER || attempts >= config->retry.max_attempts)
-        return -1;
-    if (retry_us == RETRY_UNSAID)
-        wait = ldexp((double)config->retry.backoff_us, attempts < 31 ? attempts - 1 : 30);
-    if (config->retry.jitter > 0)
-        wait += wait * config->retry.jitter * random_unit(&run->jitter);
-    return wait < 1e15 ? (int64_t)ceil(wait) : -1;
-}
-
-void admit_refuse(struct cluster_run_state *run, uint32_t request, enum cluster_status status,
-                  int64_t retry_us)
-{
-    const struct cluster_request *asked = &run->load->requests[request];
-    struct cluster_outcome *outcome = &run->world.outcomes[request];
-    int64_t wait = wait_before_retry(run, request, retry_us);
-
-    run->refusals++;
-    outcome->decided_us = run->now_us;
-    if (wait < 0 || (asked->deadline_us > 0 && run->now_us + wait >= asked->deadline_us)) {
-        outcome->status = (uint8_t)status;
-        run->rejected++;
-        return;
-    }
-    outcome->status = CLUSTER_IN_PIPELINE;
-    cluster_push(run, run->now_us + wait, KIND_ARRIVAL, request);
-}
-
-/* ---- Policies -------------------------------------------------------------------------------- */
 
 static int32_t cluster_admit_priority_of(const struct cluster_run_state *run, uint32_t request)
 {
@@ -138,11 +94,11 @@ static void ask_bucket(struct cluster_run_state *run, uint32_t request)
     }
     if (run->bucket_tokens >= cost) {
         run->bucket_tokens -= cost;
-        admit_pass(run, request);
+        decision_pass(run, request);
         return;
     }
     cluster_admit_note(run, request, CLUSTER_REASON_TOKENS, 0);
-    admit_refuse(run, request, CLUSTER_REJECTED, bucket_wait(run, cost));
+    decision_refuse(run, request, CLUSTER_REJECTED, bucket_wait(run, cost));
 }
 
 static void ask_tiers(struct cluster_run_state *run, uint32_t request)
@@ -156,37 +112,25 @@ static void ask_tiers(struct cluster_run_state *run, uint32_t request)
     }
     if (most <= config->tier_shed_threshold ||
         cluster_admit_priority_of(run, request) >= config->tier_shed_min_priority) {
-        admit_pass(run, request);
+        decision_pass(run, request);
         return;
     }
     cluster_admit_note(run, request, CLUSTER_REASON_TIER, (double)most);
-    admit_refuse(run, request, CLUSTER_REJECTED, RETRY_UNSAID);
-}
-
-double admit_saturation(const struct cluster_run_state *run, double queue, double kv)
-{
-    double sum = 0;
-
-    for (size_t i = 0; i < run->n_instances; i++) {
-        double waiting = (double)run->signals[i].queue_depth / queue;
-        double held = run->signals[i].kv_used / kv;
-        sum += waiting > held ? waiting : held;
-    }
-    return sum / (double)run->n_instances;
+    decision_refuse(run, request, CLUSTER_REJECTED, RETRY_UNSAID);
 }
 
 static void ask_saturation(struct cluster_run_state *run, uint32_t request)
 {
     const struct cluster_config *config = run->config;
     double saturation =
-        admit_saturation(run, config->gaie_queue_threshold, config->gaie_kv_threshold);
+        route_saturation(run, config->gaie_queue_threshold, config->gaie_kv_threshold);
 
     if (cluster_admit_priority_of(run, request) >= 0 || saturation < 1) {
-        admit_pass(run, request);
+        decision_pass(run, request);
         return;
     }
     cluster_admit_note(run, request, CLUSTER_REASON_SATURATED, saturation);
-    admit_refuse(run, request, CLUSTER_REJECTED, RETRY_UNSAID);
+    decision_refuse(run, request, CLUSTER_REJECTED, RETRY_UNSAID);
 }
 
 static void ask_policy(struct cluster_run_state *run, uint32_t request)
@@ -197,7 +141,7 @@ static void ask_policy(struct cluster_run_state *run, uint32_t request)
         break;
     case CLUSTER_REJECT_ALL:
         cluster_admit_note(run, request, CLUSTER_REASON_REJECT_ALL, 0);
-        admit_refuse(run, request, CLUSTER_REJECTED, RETRY_UNSAID);
+        decision_refuse(run, request, CLUSTER_REJECTED, RETRY_UNSAID);
         break;
     case CLUSTER_TIER_SHED:
         ask_tiers(run, request);
@@ -209,7 +153,7 @@ static void ask_policy(struct cluster_run_state *run, uint32_t request)
         gate_decide(run, request);
         break;
     default:
-        admit_pass(run, request);
+        decision_pass(run, request);
     }
 }
 
@@ -220,7 +164,7 @@ void admit_decide(struct cluster_run_state *run, uint32_t request)
     cluster_admit_note(run, request, CLUSTER_REASON_NONE, 0);
     if (over_budget(run, request)) {
         cluster_admit_note(run, request, CLUSTER_REASON_TENANT_BUDGET, 0);
-        admit_refuse(run, request, CLUSTER_REJECTED, RETRY_UNSAID);
+        decision_refuse(run, request, CLUSTER_REJECTED, RETRY_UNSAID);
     } else if (run->flow != NULL) {
         flow_admit(run, request);
     } else {

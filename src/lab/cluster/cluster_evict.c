@@ -98,5 +98,5 @@ void flow_evict(struct cluster_run_state *run, uint32_t request)
         return;
     if (run->tenant_running != NULL)
         run->tenant_running[run->load->requests[request].tenant]--;
-    cluster_touch(run, at);
+    schedule_instance(run, at);
 }

@@ -97,7 +97,7 @@ static double saturation(const struct cluster_run_state *run)
 
     switch (config->flow.detector) {
     case CLUSTER_DETECT_UTILIZATION:
-        return admit_saturation(run, config->flow.queue_threshold, config->flow.kv_threshold);
+        return route_saturation(run, config->flow.queue_threshold, config->flow.kv_threshold);
     case CLUSTER_DETECT_CONCURRENCY:
         for (size_t i = 0; i < run->n_instances; i++)
             in_flight += run->instances[i].in_flight;
@@ -182,12 +182,12 @@ static void dispatch(struct cluster_run_state *run)
     if (!flow->ticking) {
         int64_t tick = run->config->flow.tick_us;
         flow->ticking = true;
-        cluster_push(run, run->now_us + (tick > 0 ? tick : 1000), KIND_TICK, 0);
+        schedule_push(run, run->now_us + (tick > 0 ? tick : 1000), KIND_TICK, 0);
     }
     route_view(run);
     double full = saturation(run);
     if (full >= 1.0 && flow->n_tracked > 0 && somebody_important_waits(flow)) {
-        cluster_push(run, run->now_us, KIND_EVICTION, evict_untrack(run, 0));
+        schedule_push(run, run->now_us, KIND_EVICTION, evict_untrack(run, 0));
         return;
     }
     uint32_t request = next_to_leave(run, full);
@@ -197,7 +197,7 @@ static void dispatch(struct cluster_run_state *run)
     flow->entries[request].left_us = run->now_us;
     run->world.outcomes[request].gateway_us = run->now_us - flow->entries[request].entered_us;
     run->world.outcomes[request].status = CLUSTER_IN_PIPELINE;
-    cluster_push(run, run->now_us + run->config->routing_latency_us, KIND_ROUTING, request);
+    schedule_push(run, run->now_us + run->config->routing_latency_us, KIND_ROUTING, request);
 }
 
 void flow_tick(struct cluster_run_state *run)
@@ -206,7 +206,7 @@ void flow_tick(struct cluster_run_state *run)
 
     dispatch(run);
     if (run->flow->n > 0)
-        cluster_push(run, run->now_us + (tick > 0 ? tick : 1000), KIND_TICK, 0);
+        schedule_push(run, run->now_us + (tick > 0 ? tick : 1000), KIND_TICK, 0);
     else
         run->flow->ticking = false;
 }
@@ -283,12 +283,12 @@ void flow_admit(struct cluster_run_state *run, uint32_t request)
     }
     if (!cluster_flow_has_room(run, band)) {
         run->world.outcomes[request].reason = CLUSTER_REASON_QUEUE_REJECTED;
-        admit_refuse(run, request, CLUSTER_GATEWAY_REJECTED, RETRY_UNSAID);
+        decision_refuse(run, request, CLUSTER_GATEWAY_REJECTED, RETRY_UNSAID);
         return;
     }
     cluster_flow_enter(run, band, request);
     if (run->config->flow.ttl_us > 0)
-        cluster_push(run, run->now_us + run->config->flow.ttl_us, KIND_TTL, request);
+        schedule_push(run, run->now_us + run->config->flow.ttl_us, KIND_TTL, request);
     dispatch(run);
 }
 

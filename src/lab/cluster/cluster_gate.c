@@ -69,16 +69,16 @@ static void on_decided(void *context, struct gate_run_call *call, enum tg_err er
     outcome->gateway_us += run->now_us - waiter->asked_us;
     if (answer->decision.allowed) {
         run->gate->leases[request] = answer->lease;
-        admit_pass(run, request);
+        decision_pass(run, request);
         return;
     }
     int64_t retry_ms = answer->decision.retry_after_ms;
     outcome->reason = CLUSTER_REASON_GATE;
     outcome->detail = (double)answer->reason;
-    admit_refuse(run, request, CLUSTER_REJECTED,
-                 retry_ms == TG_NUMBER_MAX ? RETRY_NEVER
-                 : retry_ms > 0            ? retry_ms * 1000
-                                           : RETRY_UNSAID);
+    decision_refuse(run, request, CLUSTER_REJECTED,
+                    retry_ms == TG_NUMBER_MAX ? RETRY_NEVER
+                    : retry_ms > 0            ? retry_ms * 1000
+                                              : RETRY_UNSAID);
 }
 
 /* An event for the next time that a wait may be over. */
@@ -93,7 +93,7 @@ static void set_tick(struct cluster_run_state *run)
     if ((due + 1) * 1000 >= gate->tick_us)
         return;
     gate->tick_us = (due + 1) * 1000 > run->now_us ? (due + 1) * 1000 : run->now_us;
-    cluster_push(run, gate->tick_us, KIND_GATE_TICK, 0);
+    schedule_push(run, gate->tick_us, KIND_GATE_TICK, 0);
 }
 
 void gate_tick(struct cluster_run_state *run)
@@ -130,7 +130,7 @@ void gate_decide(struct cluster_run_state *run, uint32_t request)
 void gate_ended(struct cluster_run_state *run, uint32_t request, int64_t at_us)
 {
     if (run->gate->leases[request] != 0)
-        cluster_push(run, at_us, KIND_RELEASE, request);
+        schedule_push(run, at_us, KIND_RELEASE, request);
 }
 
 void gate_release(struct cluster_run_state *run, uint32_t request)

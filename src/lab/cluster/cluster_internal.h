@@ -1,14 +1,18 @@
 /* cluster_internal.h - a cluster while it runs: what its parts share.
  *
- *     cluster_run.c     the order of events; arrivals
- *     cluster_admit.c   the admission policies
- *     cluster_gate.c    the policy `gate`
- *     cluster_flow.c    the gateway queue
- *     cluster_evict.c   who of those that run would make room for who waits there
- *     cluster_route.c   what is seen of the instances, and which one gets a request
- *     cluster_series.c  the time series
- *     cluster_report.c  what is left in the end
- *     cluster_books.c   whether that can be
+ *     cluster_run.c ------> cluster_admit.c     the admission policies
+ *     the event loop           |  |  `-------> cluster_gate.c      the policy `gate`
+ *       |  |  |                |  `----------> cluster_flow.c      the gateway queue
+ *       |  |  |                |                  `--> cluster_evict.c   who makes room for it
+ *       |  |  |                `-------------> cluster_decision.c  admitted, refused, retried
+ *       |  |  `-----------> cluster_route.c     signals of the instances; which one gets a request
+ *       |  `--------------> cluster_instance.c  one server: queue, cluster_batch.c, cluster_kv.c
+ *       `-----------------> cluster_report.c    the result; cluster_books.c checks that it balances
+ *
+ *     cluster_schedule.c    events yet to come; everyone above may push one
+ *     cluster_series.c      the time series
+ *
+ * Calls go downward only; what has to happen later is an event.
  */
 #ifndef TG_CLUSTER_CLUSTER_INTERNAL_H
 #define TG_CLUSTER_CLUSTER_INTERNAL_H
@@ -86,14 +90,18 @@ struct cluster_run_state {
     struct cluster_point before; /* the sums at the end of the last point */
 };
 
-/* ---- cluster_run.c ---- */
+/* ---- cluster_schedule.c ---- */
 
-void cluster_push(struct cluster_run_state *run, int64_t at_us, enum cluster_kind kind,
-                  uint32_t request);
+/* The cluster's own event; `at_us` is not in the past. */
+void schedule_push(struct cluster_run_state *run, int64_t at_us, enum cluster_kind kind,
+                   uint32_t request);
 void cluster_fail(struct cluster_run_state *run, enum tg_err err, const char *text);
 
-/* The next event of an instance may be another than before. */
-void cluster_touch(struct cluster_run_state *run, size_t instance);
+/* The next event of an instance may have changed. */
+void schedule_instance(struct cluster_run_state *run, size_t instance);
+
+/* The instance with the earliest event; the lowest number if several have it. */
+size_t schedule_first_instance(const struct cluster_run_state *run);
 
 /* ---- cluster_admit.c ---- */
 
@@ -103,17 +111,17 @@ void admit_fini(struct cluster_run_state *run);
 /* A request asks to be admitted. */
 void admit_decide(struct cluster_run_state *run, uint32_t request);
 
-/* It is, and goes on to routing. */
-void admit_pass(struct cluster_run_state *run, uint32_t request);
+/* ---- cluster_decision.c ---- */
 
-/* It is not; it may come again in `retry_us`; negative: never. -2: nobody said when. */
+/* A request is admitted, and goes on to routing. */
+void decision_pass(struct cluster_run_state *run, uint32_t request);
+
+/* A request is refused; its client may retry after `retry_us`, or after its own back-off if that is
+ * RETRY_UNSAID. */
 #define RETRY_NEVER (-1)
 #define RETRY_UNSAID (-2)
-void admit_refuse(struct cluster_run_state *run, uint32_t request, enum cluster_status status,
-                  int64_t retry_us);
-
-/* How full the cluster is, 1: full. */
-double admit_saturation(const struct cluster_run_state *run, double queue, double kv);
+void decision_refuse(struct cluster_run_state *run, uint32_t request, enum cluster_status status,
+                     int64_t retry_us);
 
 /* ---- cluster_flow.c ---- */
 
@@ -148,6 +156,9 @@ void route_fini(struct cluster_run_state *run);
 
 /* Looks at the instances, as every decision does. */
 void route_view(struct cluster_run_state *run);
+
+/* How full the cluster is by its signals, 1: full. */
+double route_saturation(const struct cluster_run_state *run, double queue, double kv);
 
 /* Which instance gets it. */
 size_t route_choose(struct cluster_run_state *run, uint32_t request);

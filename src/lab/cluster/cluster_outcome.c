@@ -1,5 +1,7 @@
-/* cluster_outcome.c - why a request was admitted or not, in BLIS's words. See cluster.h. */
+/* cluster_outcome.c - the result of a run, and why a request was admitted or not. See cluster.h. */
+#include <assert.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "lab/cluster/cluster.h"
 
@@ -32,4 +34,13 @@ void cluster_outcome_reason(const struct cluster_config *config,
     default:
         snprintf(text, size, "%s", plain[outcome->reason]);
     }
+}
+
+void cluster_result_fini(struct cluster_result *result)
+{
+    free(result->outcomes);
+    free(result->instances);
+    free(result->tenants);
+    free(result->series);
+    *result = (struct cluster_result){0};
 }

@@ -82,6 +82,18 @@ int64_t route_load(const struct cluster_run_state *run, size_t instance)
     return signal->queue_depth + signal->batch_size + run->instances[instance].in_flight;
 }
 
+double route_saturation(const struct cluster_run_state *run, double queue, double kv)
+{
+    double sum = 0;
+
+    for (size_t i = 0; i < run->n_instances; i++) {
+        double waiting = (double)run->signals[i].queue_depth / queue;
+        double held = run->signals[i].kv_used / kv;
+        sum += waiting > held ? waiting : held;
+    }
+    return sum / (double)run->n_instances;
+}
+
 /* ---- Choosing -------------------------------------------------------------------------------- */
 
 /* One of those whose score is the best, by chance. */

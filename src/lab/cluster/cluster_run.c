@@ -1,8 +1,8 @@
 /* cluster_run.c - a cluster in virtual time: what happens when. See cluster.h.
  *
- * Two kinds of events: the cluster's own, in one heap behind the arrivals, which come sorted; and
- * those of the instances, of which each knows its next. At one instant the cluster's come first,
- * then the instances' in their order. Of the instances, a tree knows who is next.
+ * There are two kinds of events: the cluster's own, in one heap behind the arrivals, which come
+ * sorted; and those of the instances, each of which knows its next. At one instant the cluster's
+ * come first, then the instances' in their order. cluster_schedule.c has the heap and the tree.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,60 +10,14 @@
 #include "lab/cluster/cluster_internal.h"
 #include "lib/core/problem.h"
 
-#define ORDER_BITS 56
 #define EVENTS_A_REPORT (1 << 15)
-
-/* ---- Events ---------------------------------------------------------------------------------- */
-
-void cluster_push(struct cluster_run_state *run, int64_t at_us, enum cluster_kind kind,
-                  uint32_t request)
-{
-    struct cluster_event event = {.at_us = at_us,
-                                  .order = (uint64_t)kind << ORDER_BITS | run->pushed++,
-                                  .request = request,
-                                  .kind = kind};
-
-    if (!cluster_events_push(&run->events, &event))
-        run->world.no_memory = true;
-}
-
-void cluster_fail(struct cluster_run_state *run, enum tg_err err, const char *text)
-{
-    if (run->err == TG_OK) {
-        run->err = err;
-        snprintf(run->problem.text, sizeof run->problem.text, "%s", text);
-    }
-}
-
-/* ---- Who of the instances is next ------------------------------------------------------------ */
-
-void cluster_touch(struct cluster_run_state *run, size_t instance)
-{
-    size_t at = run->leaves + instance;
-
-    run->earliest[at] = instance_next(&run->instances[instance]);
-    for (at /= 2; at > 0; at /= 2) {
-        int64_t a = run->earliest[2 * at], b = run->earliest[2 * at + 1];
-        run->earliest[at] = a < b ? a : b;
-    }
-}
-
-/* The first of those that are next. */
-static size_t next_instance(const struct cluster_run_state *run)
-{
-    size_t at = 1;
-
-    while (at < run->leaves)
-        at = 2 * at + (run->earliest[2 * at] > run->earliest[at]);
-    return at - run->leaves;
-}
 
 /* ---- What happens ---------------------------------------------------------------------------- */
 
 static void arrive(struct cluster_run_state *run, uint32_t request)
 {
     run->world.outcomes[request].status = CLUSTER_IN_PIPELINE;
-    cluster_push(run, run->now_us + run->config->admission_latency_us, KIND_ADMISSION, request);
+    schedule_push(run, run->now_us + run->config->admission_latency_us, KIND_ADMISSION, request);
 }
 
 static void route(struct cluster_run_state *run, uint32_t request)
@@ -77,7 +31,7 @@ static void route(struct cluster_run_state *run, uint32_t request)
     instance_accept(&run->instances[instance], request, run->now_us);
     if (run->flow != NULL)
         flow_routed(run, request);
-    cluster_touch(run, instance);
+    schedule_instance(run, instance);
 }
 
 static void happen(struct cluster_run_state *run, const struct cluster_event *event)
@@ -127,11 +81,11 @@ static void end_requests(struct cluster_run_state *run, const struct instance *i
 
 static void advance_instance(struct cluster_run_state *run)
 {
-    size_t at = next_instance(run);
+    size_t at = schedule_first_instance(run);
 
     instance_advance(&run->instances[at]);
     end_requests(run, &run->instances[at]);
-    cluster_touch(run, at);
+    schedule_instance(run, at);
 }
 
 /* Arrivals come before other events of their instant, and before clients that come again. */
@@ -341,13 +295,4 @@ enum tg_err cluster_run(const struct cluster_config *config, const struct cluste
         problem_fail(problem, "%s", tg_strerror(TG_ERR_MEMORY));
     cluster_run_end(&run);
     return err;
-}
-
-void cluster_result_fini(struct cluster_result *result)
-{
-    free(result->outcomes);
-    free(result->instances);
-    free(result->tenants);
-    free(result->series);
-    *result = (struct cluster_result){0};
 }
