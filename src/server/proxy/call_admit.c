@@ -14,8 +14,17 @@
 
 /* ---- how a run waits and asks ---- */
 
-static enum tg_err call_wait_begins(struct call *call, tg_ms deadline)
+/* Both runs of a call have its waiter. */
+static struct call *call_of_run(const struct admission_run *run)
 {
+    struct waiter *waiter = run->call->waiter;
+
+    return container_of(waiter, struct call, waiter);
+}
+
+static enum tg_err call_waits_until(struct admission_run *run, tg_ms deadline)
+{
+    struct call *call = call_of_run(run);
     tg_ms now = call_now(call);
 
     report_notes_unpark(&call->notes); /* where it was woken too early */
@@ -25,40 +34,20 @@ static enum tg_err call_wait_begins(struct call *call, tg_ms deadline)
 }
 
 /* A call that leaves while it waits stays parked: its report says for how long it has waited. */
-static void call_wait_ends(struct call *call, const struct admission_run *run)
+static void call_wait_is_over(struct admission_run *run)
 {
+    struct call *call = call_of_run(run);
+
     if (run->state != ADMISSION_IDLE)
         report_notes_unpark(&call->notes);
     call->env->timer_stop(call->worker->loop, &call->timer);
     waiter_forget(&call->waiter);
 }
 
-static enum tg_err slot_waits(struct admission_run *run, tg_ms deadline)
-{
-    return call_wait_begins(container_of(run, struct call, slot), deadline);
-}
-
-static void slot_wait_is_over(struct admission_run *run)
-{
-    call_wait_ends(container_of(run, struct call, slot), run);
-}
-
-static const struct admission_ops slot_ops = {.wait = slot_waits, .wait_over = slot_wait_is_over};
-
-static enum tg_err gate_waits(struct admission_run *run, tg_ms deadline)
-{
-    return call_wait_begins(container_of(run, struct call, gate), deadline);
-}
-
-static void gate_wait_is_over(struct admission_run *run)
-{
-    call_wait_ends(container_of(run, struct call, gate), run);
-}
-
 static bool gate_asks_store(struct admission_run *run, tg_ms now, enum tg_err *err,
                             struct tg_axes *axes)
 {
-    struct call *call = container_of(run, struct call, gate);
+    struct call *call = call_of_run(run);
 
     assert(call->gateway->remote != NULL);
     call->asked_at = now;
@@ -68,7 +57,7 @@ static bool gate_asks_store(struct admission_run *run, tg_ms now, enum tg_err *e
 
 static void gate_settles(struct admission_run *run, tg_ms now, int64_t actual)
 {
-    struct call *call = container_of(run, struct call, gate);
+    struct call *call = call_of_run(run);
 
     (void)now;
     call->env->limits_settle(&call->debit, actual);
@@ -76,14 +65,17 @@ static void gate_settles(struct admission_run *run, tg_ms now, int64_t actual)
 
 static void gate_refunds(struct admission_run *run, tg_ms now)
 {
-    struct call *call = container_of(run, struct call, gate);
+    struct call *call = call_of_run(run);
 
     (void)now;
     call->env->limits_refund(&call->debit);
 }
 
-static const struct admission_ops gate_ops = {.wait = gate_waits,
-                                              .wait_over = gate_wait_is_over,
+static const struct admission_ops slot_ops = {.wait = call_waits_until,
+                                              .wait_over = call_wait_is_over};
+
+static const struct admission_ops gate_ops = {.wait = call_waits_until,
+                                              .wait_over = call_wait_is_over,
                                               .ask = gate_asks_store,
                                               .settle = gate_settles,
                                               .refund = gate_refunds};
@@ -95,6 +87,7 @@ bool call_precheck(struct call *call)
     struct tg_answer answer;
     struct refusal why;
 
+    assert(call->gate_call.waiter == &call->waiter);
     admission_run_init(&call->gate, call->gateway->gate, &call->gate_call, &gate_ops);
     enum admission_state state = admission_run_precheck(&call->gate, call->began_at, &answer);
     if (state != ADMISSION_FAILED)
@@ -251,6 +244,7 @@ bool call_fall_back(struct call *call, const char *why)
     if (call->next_fallback >= asked->n_fallback)
         return false;
     call_leave_route(call, TG_OUTCOME_CANCELLED);
+    assert(call->slot.state == ADMISSION_IDLE);
     call->route = &call->generation->routes[asked->fallback[call->next_fallback++]];
     call->notes.fallback_why = why;
     call->notes.axis = TG_AXIS_NONE; /* what refused it was the route that it has left */

@@ -21,6 +21,7 @@ enum { HELD_MAX = 64 * 1024 }; /* bytes of a reply that are kept back; the rest 
 
 static void call_answer_hold(struct call *call, struct slice bytes)
 {
+    assert(call->held_n <= HELD_MAX && call->state != CALL_ANSWERING);
     if (call->held_n + bytes.n > HELD_MAX)
         bytes.n = HELD_MAX - call->held_n;
     if (call->held_n + bytes.n > call->held_room) {
@@ -255,6 +256,7 @@ enum call_failure call_answer_data(struct call *call, struct slice bytes)
 static void answer_held(struct call *call)
 {
     char id[REPLY_ID_MAX];
+    assert(call->in != NULL && call->status == 0);
     struct http_field fields[] = {
         {SLICE("content-type"), SLICE("application/json")},
         {SLICE("x-tollgate-reason"), SLICE("upstream_error")},

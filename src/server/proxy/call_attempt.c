@@ -48,7 +48,8 @@ static int64_t affordable_output(const struct call *call, tg_micro left)
            call->ask.choices;
 }
 
-/* What the call may write at most, if it does not say: -1: it says, or nothing is to be done. */
+/* Bounds what the call may write, if it does not say so itself: `most` tokens for each choice; -1:
+ * without a bound of ours. False: the call has been answered. */
 static bool bound_output(struct call *call, int64_t *most, bool *up_to)
 {
     const struct config_model *model = call->route->config;
@@ -114,9 +115,10 @@ static enum call_verdict money_answered(struct call *call, enum tg_err err,
     return CALL_ANSWERED;
 }
 
-/* A call that we have bounded, by what was known here of all gateways' spending, was refused; with
- * that came what is left indeed. Once, and if both waits together take no longer than one for
- * limits and one for money may. */
+/* Whether to ask for money again, for a shorter reply: we have bounded the call by what was known
+ * here of all gateways' spending, and the refusal has brought what is really left. This is done
+ * once, and only if both waits together take no longer than one for limits and one for money may.
+ */
 static bool can_do_with_less(const struct call *call)
 {
     const struct attempt *attempt = &call->attempt;
@@ -126,6 +128,7 @@ static bool can_do_with_less(const struct call *call)
         call->store_ms > call->generation->config.store.timeout ||
         !call_money_left(call, call->user, &left, NULL))
         return false;
+    assert(call->route != NULL); /* a passthrough has no bound */
     int64_t most = affordable_output(call, left);
     return most >= 1 && most < attempt->most_output;
 }
@@ -156,6 +159,7 @@ static enum call_verdict reserve(struct call *call)
     struct spending_call spending;
     struct tg_money_answer answer;
 
+    assert(call_is_admitted(call) && call->status == 0);
     assert(attempt->key == 0 && attempt->money.reservation == 0 && attempt->out == NULL);
     if (!price_attempt(call, &spending))
         return CALL_ANSWERED;
@@ -217,27 +221,6 @@ static void affinity_of(const struct call *call, struct tg_key_call *key)
 static struct tg_pool *pool_of(const struct call *call)
 {
     return call->route ? call->route->pool : call_provider(call)->pool;
-}
-
-static void acquire(struct call *call, struct tg_key_answer *answer)
-{
-    struct attempt *attempt = &call->attempt;
-    struct tg_key_call key;
-
-    tg_key_call_init(&key);
-    if (call->route) {
-        attempt->tokens =
-            tg_overbook_apply(&call->route->overbook, num_add(attempt->prompt, attempt->output));
-        affinity_of(call, &key);
-    }
-    key.tokens = attempt->tokens;
-    if (call->same_key)
-        key.prefer = call->last_key;
-    memcpy(key.tried, call->tried, sizeof key.tried);
-    key.n_tried = call->n_tried;
-    tg_pool_acquire(pool_of(call), &key, call_now(call), answer);
-    attempt->key = answer->lease;
-    attempt->owner = answer->owner;
 }
 
 /* How long until a key can serve a new call like this one, for which none has been tried. */
@@ -334,30 +317,20 @@ static tg_ms patience_of(const struct call *call)
     return timeout + remote_reservation_timeout(timeout) - call->store_ms;
 }
 
-/* The remote store has decided about the key that the ring has chosen. */
-static enum call_verdict key_answered(struct call *call, enum tg_err err,
-                                      const struct tg_key_hold *hold)
+static enum call_verdict refuse_without_key(struct call *call, const struct refusal *why)
 {
-    struct attempt *attempt = &call->attempt;
+    call_settle(call, TG_KEY_CANCELLED, CHARGE_NOTHING);
+    call_refuse_admitted(call, why);
+    return CALL_ANSWERED;
+}
+
+static enum call_verdict refuse_unknown_key(struct call *call)
+{
     struct refusal why;
 
-    call->store_ms += call_now(call) - call->asked_at;
-    if (err) {
-        refusal_init(&why, REPLY_STORE_UNAVAILABLE,
-                     "how much gateways use of the provider's keys cannot be known at the moment");
-    } else if (hold == NULL) {
-        return CALL_PASSES;
-    } else {
-        tg_keyring_hold_off(call->gateway->ring, attempt->key, call_now(call), hold);
-        attempt->key = 0;
-        if (++attempt->key_rounds < KEY_ROUNDS_MAX)
-            return call_take_key(call);
-        refusal_init(&why, REPLY_NO_KEY, NULL);
-        why.retry_after_ms = wait_of_keys(call);
-    }
-    call_settle(call, TG_KEY_CANCELLED, CHARGE_NOTHING);
-    call_refuse_admitted(call, &why);
-    return CALL_ANSWERED;
+    refusal_init(&why, REPLY_STORE_UNAVAILABLE,
+                 "how much gateways use of the provider's keys cannot be known at the moment");
+    return refuse_without_key(call, &why);
 }
 
 /* The ring of this gateway chooses; whether the key has room for all gateways together, Redis
@@ -366,14 +339,29 @@ enum call_verdict call_take_key(struct call *call)
 {
     struct attempt *attempt = &call->attempt;
     struct tg_key_answer answer;
-    enum tg_err err = TG_OK;
+    struct tg_key_call key;
+    enum tg_err err;
 
-    assert(attempt->money.reservation != 0 && attempt->key == 0);
-    acquire(call, &answer);
+    assert(call_is_admitted(call) && attempt->money.reservation != 0 && attempt->key == 0);
+    tg_key_call_init(&key);
+    if (call->route) {
+        attempt->tokens =
+            tg_overbook_apply(&call->route->overbook, num_add(attempt->prompt, attempt->output));
+        affinity_of(call, &key);
+    }
+    key.tokens = attempt->tokens;
+    if (call->same_key)
+        key.prefer = call->last_key;
+    assert(call->n_tried <= CALL_TRIED_MAX);
+    memcpy(key.tried, call->tried, sizeof key.tried);
+    key.n_tried = call->n_tried;
+    tg_pool_acquire(pool_of(call), &key, call_now(call), &answer);
     if (answer.lease == 0) {
         call_settle(call, TG_KEY_CANCELLED, CHARGE_NOTHING);
         return no_key(call, &answer);
     }
+    attempt->key = answer.lease;
+    attempt->owner = answer.owner;
     hold_generation_of_key(call);
     if (call->gateway->remote == NULL || wait_timed_out(call))
         return CALL_PASSES;
@@ -382,12 +370,26 @@ enum call_verdict call_take_key(struct call *call)
                              &call->generation->remote, call->gateway->ring, answer.lease,
                              &attempt->owner->asked_at, patience_of(call), call_key_decided, &err))
         return CALL_WAITS;
-    return key_answered(call, err, NULL);
+    return err ? refuse_unknown_key(call) : CALL_PASSES;
 }
 
 enum call_verdict call_key_answered(struct call *call, const struct call_input *with)
 {
-    return key_answered(call, with->err, with->hold);
+    struct attempt *attempt = &call->attempt;
+    struct refusal why;
+
+    call->store_ms += call_now(call) - call->asked_at;
+    if (with->err)
+        return refuse_unknown_key(call);
+    if (with->hold == NULL)
+        return CALL_PASSES;
+    tg_keyring_hold_off(call->gateway->ring, attempt->key, call_now(call), with->hold);
+    attempt->key = 0;
+    if (++attempt->key_rounds < KEY_ROUNDS_MAX)
+        return call_take_key(call);
+    refusal_init(&why, REPLY_NO_KEY, NULL);
+    why.retry_after_ms = wait_of_keys(call);
+    return refuse_without_key(call, &why);
 }
 
 /* ---- the request ---- */
@@ -396,6 +398,7 @@ enum call_verdict call_send(struct call *call)
 {
     struct refusal why;
 
+    assert(call->route == NULL || call->body.n > 0); /* it has not been forgotten */
     if (call->attempts++ == 0)
         call_report_admitted(call);
     call->route_attempts++;
@@ -433,6 +436,7 @@ const char *call_failure_name(enum call_failure failure)
 
 static tg_ms pause_ms(struct call *call)
 {
+    assert(call->route_attempts > 0);
     unsigned doublings = call->route_attempts > 6 ? 6 : call->route_attempts - 1;
 
     return (tg_ms)(random_between(&call->worker->random, PAUSE_MIN, PAUSE_MAX) *

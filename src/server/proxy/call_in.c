@@ -48,6 +48,7 @@ static bool authenticate(struct call *call)
 /* Fills in the call of the gate; `model` empty: not known yet. */
 static bool describe(struct call *call, struct slice model)
 {
+    assert(call->tenant != CONFIG_NONE);
     const struct config_tenant *tenant = call_tenant(call);
     const struct http_head *head = &call->in->head;
     struct scopes_who who = {.tenant = tenant->name,
@@ -238,6 +239,7 @@ void call_in_body(struct call *call, struct slice bytes)
 {
     struct refusal why;
 
+    assert(call->state == CALL_READING && call->body.n <= call->body.room);
     if (call->body.n + bytes.n > (size_t)call->generation->config.limits.body) {
         refusal_init(&why, REPLY_PAYLOAD_TOO_LARGE, "the body has more than %" PRId64 " bytes",
                      call->generation->config.limits.body);
@@ -343,6 +345,8 @@ bool call_in_read(struct call *call)
     struct ask_problem problem;
     struct refusal why;
 
+    assert(call->state == CALL_READING && call->route == NULL);
+    assert(call->bytes_in == (int64_t)call->body.n);
     report_notes_ready(&call->notes);
     retry_budget_earn(&call->gateway->retries, &call->generation->config, call->is_retry,
                       call_now(call));

@@ -3,6 +3,8 @@
  * Slices of a report point into the call, or into its generation, which it holds: a call that is
  * drained outlives the head of its request, so nothing of that is used here.
  */
+#include <assert.h>
+
 #include "server/obs/metrics.h"
 #include "server/obs/traces.h"
 #include "server/obs/watch.h"
@@ -121,6 +123,7 @@ void call_report(struct call *call)
     struct trace_server server = {NULL, 0};
     struct report report;
 
+    assert(call->in == NULL && call->slot.lease == 0 && call->gate.lease == 0);
     report_init(&report);
     report.began_at = call->began_at;
     report.at = call_now(call);

@@ -93,7 +93,9 @@ static void settle_money(struct call *call, enum call_charge charge, uint32_t fl
     if (attempt->owner)
         use.key = (struct ledger_text){attempt->owner->config->name,
                                        strlen(attempt->owner->config->name)};
-    spending_settle(call->gateway->spending, &attempt->money, &use, call_now(call));
+    bool settled = spending_settle(call->gateway->spending, &attempt->money, &use, call_now(call));
+    assert(settled); /* once */
+    (void)settled;
     call->env->money_settle(&attempt->remote_reservation, use.spent);
     attempt->money.reservation = 0;
     call->spent = (call->spent > 0 ? call->spent : 0) + (use.spent > 0 ? use.spent : 0);
@@ -158,7 +160,9 @@ void call_settle(struct call *call, enum tg_key_outcome outcome, enum call_charg
     struct attempt *attempt = &call->attempt;
     uint32_t flags = 0;
 
+    assert(call->state != CALL_OVER || (attempt->key == 0 && attempt->money.reservation == 0));
     if (attempt->out) {
+        assert(attempt->out->owner == call);
         attempt->unsent = !http_outbound_sent(attempt->out);
         http_outbound_cancel(attempt->out);
         attempt->out = NULL;
@@ -186,6 +190,7 @@ void call_settle(struct call *call, enum tg_key_outcome outcome, enum call_charg
     call_settle_learn(call, outcome);
     if (charge != CHARGE_NOTHING)
         call->used = num_add(call->used, all_tokens(&call->usage));
+    assert(attempt->out == NULL && attempt->key == 0 && attempt->money.reservation == 0);
 }
 
 /* ---- the rest ---- */
@@ -206,6 +211,7 @@ void call_leave_route(struct call *call, enum tg_outcome outcome)
     struct attempt *attempt = &call->attempt;
     struct tg_release release;
 
+    assert(attempt->out == NULL || call->slot.state == ADMISSION_IDLE);
     if (call->slot.state == ADMISSION_IDLE)
         return;
     tg_release_init(&release);
@@ -258,6 +264,8 @@ void call_release(struct call *call, enum tg_outcome outcome)
     free(call->held);
     call->held = NULL;
     call->held_n = call->held_room = 0;
+    assert(call->attempt.key == 0 && call->attempt.money.reservation == 0);
+    assert(call->slot.lease == 0 && call->gate.lease == 0 && call->body.bytes == NULL);
     call->env->timer_stop(call->worker->loop, &call->timer);
 }
 
@@ -294,6 +302,7 @@ void call_refuse(struct call *call, const struct refusal *why)
 
 void call_refuse_admitted(struct call *call, const struct refusal *why)
 {
+    assert(call->attempt.out == NULL);
     /* Once a provider has been asked, the call has been made, whatever became of it. */
     call_release(call, call->attempts == 0 ? TG_OUTCOME_REFUSED : TG_OUTCOME_CANCELLED);
     answer_refusal(call, why);

@@ -83,6 +83,7 @@ static void call_check(const struct call *call)
     assert((slot == ADMISSION_WAITING) == (call->state == CALL_AT_SLOT));
     assert((gate == ADMISSION_WAITING) == (call->state == CALL_AT_GATE));
     assert((gate == ADMISSION_ASKING) == (call->state == CALL_AT_LIMITS));
+    assert(net_timer_is_set(&call->timer) == waits);
     assert((attempt->out != NULL) == attempts);
     assert(attempt->out == NULL || attempt->out->owner == call);
     assert(attempt->key == 0 || attempt->money.reservation != 0); /* money comes first */
