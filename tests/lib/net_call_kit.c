@@ -73,6 +73,18 @@ void call_kit_pass(tg_ms ms)
 
 /* ---- the provider ---- */
 
+static void keep_fields(const struct http_head *head, char *to, size_t size)
+{
+    size_t n = 0;
+
+    to[0] = '\0';
+    for (size_t i = 0; i < head->n_fields && n < size; i++)
+        n += (size_t)snprintf(to + n, size - n, "%.*s: %.*s\n", (int)head->fields[i].name.n,
+                              head->fields[i].name.at, (int)head->fields[i].value.n,
+                              head->fields[i].value.at);
+    assert_true(n < size);
+}
+
 static size_t out_write(struct http_outbound *http, struct slice bytes)
 {
     struct call_out *out = container_of(http, struct call_out, out);
@@ -130,6 +142,7 @@ static struct http_outbound *kit_send(struct http_client *client, struct http_or
     *out = (struct call_out){.out = {.transport = &out_transport, .ops = ops, .owner = owner},
                              .timeouts = *timeouts};
     snprintf(out->target, sizeof out->target, "%.*s", (int)head->target.n, head->target.at);
+    keep_fields(head, out->request, sizeof out->request);
     snprintf(out->authorization, sizeof out->authorization, "%.*s", (int)key.n, key.at);
     return &out->out;
 }
@@ -145,8 +158,9 @@ void call_out_head(struct call_out *out, int status, const char *type)
     assert_false(out->over);
     out->out.sent = out->out.head_seen = true;
     out->fields[0] = (struct http_field){SLICE("content-type"), slice_of(type)};
-    out->head =
-        (struct http_head){.status = status, .fields = out->fields, .n_fields = 1, .length = -1};
+    memcpy(out->fields + 1, call_kit.reply, sizeof call_kit.reply);
+    out->head = (struct http_head){
+        .status = status, .fields = out->fields, .n_fields = 1 + call_kit.n_reply, .length = -1};
     out->out.ops->head(&out->out, &out->head);
 }
 
@@ -396,6 +410,7 @@ static void in_reply(struct http_inbound *in, const struct http_head *head)
 
     assert_int_equal(client->status, 0); /* one reply */
     client->status = head->status;
+    keep_fields(head, client->head, sizeof client->head);
     keep_field(head, SLICE("x-tollgate-reason"), client->reason, sizeof client->reason);
     keep_field(head, SLICE("x-tollgate-model"), client->model, sizeof client->model);
 }
@@ -441,12 +456,13 @@ static void client_prepare(struct call_client *client, const char *method, const
     memset(client, 0, sizeof *client);
     client->fields[0] = (struct http_field){SLICE("authorization"), SLICE("Bearer " VIRTUAL_KEY)};
     client->fields[1] = (struct http_field){SLICE("content-type"), SLICE("application/json")};
+    memcpy(client->fields + 2, call_kit.more, sizeof call_kit.more);
     client->in = (struct http_inbound){.transport = &in_transport,
                                        .head = {.method = slice_of(method),
                                                 .target = slice_of(target),
                                                 .version = 11,
                                                 .fields = client->fields,
-                                                .n_fields = 2,
+                                                .n_fields = 2 + call_kit.n_more,
                                                 .length = length}};
 }
 

@@ -13,17 +13,18 @@
 #include "server/proxy/call.h"
 #include "server/proxy/proxy.h"
 
-enum { CALL_KIT_OUTS = 16, CALL_KIT_TEXT = 8192 };
+enum { CALL_KIT_OUTS = 16, CALL_KIT_SENT = 8192, CALL_KIT_GOT = 96 * 1024 }; /* bytes */
 
 /* A client and its request. */
 struct call_client {
     struct http_inbound in;
-    struct http_field fields[8];
+    struct http_field fields[12];
+    char head[2048];   /* of the reply: "name: value\n" each */
     struct call *call; /* valid until it is freed; then the worker's spare */
     int status;        /* 0: no reply yet */
     char reason[64];   /* x-tollgate-reason of the reply */
     char model[64];    /* x-tollgate-model of the reply */
-    char body[CALL_KIT_TEXT];
+    char body[CALL_KIT_GOT];
     size_t body_n;
     int finished, aborted; /* how often */
     size_t queued;         /* what a write returns: bytes that the client has not taken */
@@ -33,9 +34,10 @@ struct call_client {
 struct call_out {
     struct http_outbound out;
     struct http_head head; /* the head of the reply */
-    struct http_field fields[4];
+    struct http_field fields[8];
     char target[256], authorization[64];
-    char body[CALL_KIT_TEXT];
+    char request[2048]; /* "name: value\n" of each of its fields */
+    char body[CALL_KIT_SENT];
     size_t body_n;
     struct http_timeouts timeouts;
     int finished, cancelled, paused; /* how often; paused: pauses less resumes */
@@ -51,6 +53,10 @@ struct call_kit {
     tg_ms now;
     struct call_out outs[CALL_KIT_OUTS];
     size_t n_outs;
+    struct http_field more[8]; /* fields that the next clients, ... */
+    size_t n_more;
+    struct http_field reply[6]; /* ... and the next replies of providers have besides */
+    size_t n_reply;
     bool send_fails; /* there is no memory for a request to a provider */
     struct net_timer *timers[8];
     size_t n_timers;
@@ -123,6 +129,7 @@ void call_client_ask(struct call_client *client, const char *body);
 /* The last request that was sent. */
 struct call_out *call_kit_out(void);
 
+/* The head of a reply, with a content type and the fields in call_kit.reply. */
 void call_out_head(struct call_out *out, int status, const char *type);
 void call_out_data(struct call_out *out, const char *text);
 void call_out_end(struct call_out *out);
