@@ -4,6 +4,8 @@
  * remote store says is played here, with a book of each: waits, questions, charges. After every
  * path the books balance and the gate holds nothing.
  */
+#include "failing_malloc.h"
+
 #include <string.h>
 
 #include "lib/admission/admission_run.h"
@@ -570,9 +572,50 @@ static void error_of_the_gate_holds_nothing(void **state)
     owner_close(&owner, NOW);
 }
 
+/* ---- memory ---- */
+
+static const struct admission_ops no_ops = {.wait = NULL};
+
+/* The first two calls of a gate: one has the slot, the other waits for it and gets it. */
+static long live_once(long nth)
+{
+    struct admission_run first;
+    struct owner owner;
+    struct tg_release release = release_as(TG_OUTCOME_CANCELLED);
+    long errors = 0;
+
+    owner_open(&owner, true);
+    owner.says = SAYS_YES;
+    admission_run_init(&first, owner.gate, &owner.call, &no_ops);
+    fail_at(nth);
+    struct tg_call other = call_of(TG_PRIORITY_NORMAL);
+    first.call = &other;
+    errors += admission_run_admit(&first, NOW, &owner.answer) == ADMISSION_FAILED;
+    errors += admission_run_admit(&owner.run, NOW, &owner.answer) == ADMISSION_FAILED;
+    if (first.state == ADMISSION_ADMITTED)
+        admission_run_end(&first, NOW, &release);
+    if (owner.run.state == ADMISSION_WAITING)
+        errors += admission_run_wake(&owner.run, NOW, &owner.answer) == ADMISSION_FAILED;
+    until_failure = -1;
+    assert_int_equal(first.err == TG_ERR_MEMORY, first.state == ADMISSION_FAILED);
+    assert_int_equal(owner.run.err == TG_ERR_MEMORY, owner.run.state == ADMISSION_FAILED);
+    owner_close(&owner, NOW);
+    return errors;
+}
+
+static void every_allocation_may_fail(void **state)
+{
+    (void)state;
+    need_allocator();
+    expect_survival(live_once, false, 2, 1);
+    expect_survival(live_once, true, 2, 1);
+    keeps_failing = false;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_allocation_may_fail),
         cmocka_unit_test(every_event_in_every_state),
         cmocka_unit_test(refused_and_failed_hold_nothing),
         cmocka_unit_test(woken_call_is_admitted_and_its_wait_is_over),
