@@ -34,7 +34,7 @@ struct owner {
     enum store_says says;
     enum tg_err cannot_wait;
     int waiting, questions, charges;
-    int settled, refunded, waits;
+    int settled, refunded, waits, waits_over;
     int64_t actual;
     tg_ms deadline;
 };
@@ -62,6 +62,7 @@ static void owner_wait_over(struct admission_run *run)
 
     assert_int_equal(owner->waiting, 1);
     owner->waiting = 0;
+    owner->waits_over++;
 }
 
 static struct tg_axes axes_of(bool allowed)
@@ -159,6 +160,8 @@ static void owner_end(struct owner *owner, tg_ms now, enum tg_outcome outcome)
 
     admission_run_end(&owner->run, now, &release);
     assert_int_equal(owner->run.state, ADMISSION_IDLE);
+    assert_int_equal(owner->run.err, TG_OK);
+    assert_true(owner->run.deadline == 0);
 }
 
 /* Nothing is held anywhere. */
@@ -295,6 +298,7 @@ static void refused_and_failed_hold_nothing(void **state)
     owner_close(&owner, NOW);
     owner_open_in(&owner, ADMISSION_FAILED);
     assert_int_equal(owner.run.err, TG_ERR_STORE);
+    assert_true(owner.run.deadline == 0);
     owner_expect_balance(&owner);
     owner_close(&owner, NOW);
 }
@@ -328,6 +332,7 @@ static void wait_ends_at_its_deadline(void **state)
                      ADMISSION_WAITING); /* too early: it waits on */
     assert_int_equal(owner.waits, 2);
     assert_int_equal(owner.waiting, 1);
+    assert_int_equal(owner.waits_over, 0);
     assert_int_equal(admission_run_wake(&owner.run, NOW + WAIT_MS, &owner.answer),
                      ADMISSION_REFUSED);
     assert_int_equal(owner.answer.reason, TG_REASON_CONCURRENCY);
@@ -537,6 +542,40 @@ static void without_a_gate_the_store_alone_decides(void **state)
     owner_close(&owner, NOW);
 }
 
+/* Every axis of the store's answer is in the run's, and what a shadow would have refused. */
+static void without_a_gate_the_answer_has_every_axis(void **state)
+{
+    struct tg_axes axes = {.present = 1u << TG_AXIS_RATE | 1u << TG_AXIS_COST};
+    struct owner owner;
+
+    (void)state;
+    owner_open(&owner, true);
+    owner.run.gate = NULL;
+    for (int refused = 0; refused < 2; refused++) {
+        owner.says = SAYS_LATER;
+        assert_int_equal(admission_run_admit(&owner.run, NOW, &owner.answer), ADMISSION_ASKING);
+        owner.questions = 0;
+        owner.charges = !refused;
+        axes.decision[TG_AXIS_RATE] = refused ? DENIED(5, 0, 3000, 500) : ALLOWED(5, 4, 0);
+        axes.decision[TG_AXIS_COST] = ALLOWED(10, 2, 9000);
+        axes.would_deny = 1u << TG_AXIS_COST;
+        memset(&owner.answer, 0xff, sizeof owner.answer);
+        assert_int_equal(admission_run_store_answered(&owner.run, NOW, TG_OK, &axes, &owner.answer),
+                         refused ? ADMISSION_REFUSED : ADMISSION_ADMITTED);
+        assert_int_equal(owner.answer.step, TG_DECIDED);
+        assert_int_equal(owner.answer.reason, refused ? TG_REASON_RATE : TG_REASON_NONE);
+        assert_int_equal(owner.answer.would_deny, 1u << TG_REASON_COST);
+        assert_int_equal(owner.answer.axes.present, axes.present);
+        assert_false(owner.answer.policy_denied);
+        assert_true(owner.answer.lease == 0 && owner.answer.deadline == 0);
+        expect_decision("both axes", owner.answer.decision,
+                        tg_decision_combine(axes.decision[TG_AXIS_RATE],
+                                            axes.decision[TG_AXIS_COST]));
+        owner_end(&owner, NOW, TG_OUTCOME_OK);
+    }
+    owner_close(&owner, NOW);
+}
+
 static void owner_without_functions_looks_at_the_run(void **state)
 {
     static const struct admission_ops none = {.wait = NULL};
@@ -550,7 +589,10 @@ static void owner_without_functions_looks_at_the_run(void **state)
     assert_int_equal(owner.run.deadline, NOW + WAIT_MS);
     owner_vacate(&owner, NOW + 1);
     assert_int_equal(admission_run_wake(&owner.run, NOW + 1, &owner.answer), ADMISSION_ADMITTED);
-    owner_close(&owner, NOW + 2);
+    owner_end(&owner, NOW + 2, TG_OUTCOME_OK);
+    owner_occupy(&owner);
+    assert_int_equal(admission_run_admit(&owner.run, NOW + 2, &owner.answer), ADMISSION_WAITING);
+    owner_close(&owner, NOW + 2); /* while it waits */
 }
 
 static void error_of_the_gate_holds_nothing(void **state)
@@ -632,6 +674,7 @@ int main(void)
         cmocka_unit_test(lease_that_is_handed_over_outlives_its_run),
         cmocka_unit_test(renewal_moves_the_end_of_the_lease),
         cmocka_unit_test(without_a_gate_the_store_alone_decides),
+        cmocka_unit_test(without_a_gate_the_answer_has_every_axis),
         cmocka_unit_test(owner_without_functions_looks_at_the_run),
         cmocka_unit_test(error_of_the_gate_holds_nothing),
     };
