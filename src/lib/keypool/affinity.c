@@ -35,6 +35,7 @@ static void take_from_order(struct affinity *affinity, uint32_t place)
 {
     struct affinity_entry *all = affinity->entries, *entry = &all[place];
 
+    assert(all[entry->older].newer == place && all[entry->newer].older == place);
     all[entry->older].newer = entry->newer;
     all[entry->newer].older = entry->older;
 }
@@ -43,6 +44,7 @@ static void make_newest(struct affinity *affinity, uint32_t place)
 {
     struct affinity_entry *all = affinity->entries, *entry = &all[place];
 
+    assert(place >= 1 && place <= affinity->n);
     entry->newer = 0;
     entry->older = all[0].older;
     all[entry->older].newer = place;
@@ -86,6 +88,7 @@ void affinity_remember(struct affinity *affinity, uint64_t hash, tg_ms now, uint
     else
         place = place_for(affinity, hash);
     make_newest(affinity, place);
+    assert(affinity->places.n == affinity->n && serial);
     affinity->entries[place].used_at = now;
     affinity->entries[place].serial = serial;
 }

@@ -18,18 +18,18 @@
 struct affinity_entry {
     uint64_t hash;
     tg_ms used_at;
-    uint32_t serial;       /* of the key; never 0 */
+    uint32_t serial;       /* names the key; never 0 */
     uint32_t older, newer; /* places, which count from 1 */
 };
 
 struct affinity {
     struct affinity_entry *entries; /* place 0 is not used: its neighbours are oldest and newest */
-    struct hash_table places;       /* of the entries, by their hash */
+    struct hash_table places;       /* where the entry of a hash is */
     uint32_t capacity;
     uint32_t n;
 };
 
-/* Of no entries: remembers nothing. False: no memory. */
+/* One of 0 entries remembers nothing. False: no memory. */
 bool affinity_init(struct affinity *affinity, size_t entries);
 void affinity_fini(struct affinity *affinity);
 

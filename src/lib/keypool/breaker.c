@@ -1,6 +1,8 @@
 /* breaker.c - runs of failures. See breaker.h. */
 #include "lib/keypool/breaker.h"
 
+#include <assert.h>
+
 /* An average over about so many attempts; and when it is high. */
 #define ERRORS_GAIN (1.0 / 16)
 #define ERRORS_HIGH 0.5
@@ -23,6 +25,7 @@ int64_t breaker_threshold(const struct breaker *breaker, const struct breaker_ru
 
 void breaker_begin(struct breaker *breaker)
 {
+    assert(!breaker->trying); /* half open lets one call through at a time */
     breaker->trying = breaker->open_until != 0;
 }
 
@@ -39,11 +42,13 @@ void breaker_end(struct breaker *breaker, const struct breaker_rule *rule, uint3
 
     if (epoch != breaker->epoch)
         return;
-    /* Of this epoch, and not closed: this is the one call of the half-open state. */
+    /* An attempt of this epoch, if it is not closed, is the one call of the half-open state. */
+    assert(!half_open || breaker->trying);
     breaker->trying = false;
     if (outcome == TG_KEY_CANCELLED)
         return;
     breaker->errors += ((failed ? 1 : 0) - breaker->errors) * ERRORS_GAIN;
+    assert(breaker->errors >= 0 && breaker->errors <= 1);
     if (!failed) {
         breaker->run = 0;
         breaker->open_until = 0;

@@ -25,6 +25,7 @@
  * now and then, and not a flood of them until the first has come back. A key without an average
  * wins if nothing of it is in flight, for the same reason; else chance decides.
  */
+#include <assert.h>
 #include <math.h>
 
 #include "lib/keypool/keyring.h"
@@ -34,7 +35,7 @@ static const tg_ms SCORE_HALVES = 10000;
 #define TIE_SPREADS 2.0
 
 enum {
-    FEW = 16,   /* so many are simply looked at in turn */
+    FEW = 16,   /* so many are simply tried in turn */
     THROWS = 32 /* so often a key that was tried is thrown back */
 };
 
@@ -80,6 +81,7 @@ static struct key *key_at(const struct tg_pool *pool, uint32_t rank)
 
     while (rank >= (*live)->able)
         rank -= (*live++)->able;
+    assert(live < pool->roster.live + pool->roster.n_live);
     const struct room_index *room_index = &(*live)->room_index;
     return pool->roster.keys[room_index_at(room_index, room_index->n - (*live)->able + rank)];
 }
@@ -122,6 +124,7 @@ static void draw_two(struct random *random, uint32_t n, uint32_t *a, uint32_t *b
     *b = draw_below(random, n - 1);
     if (*b >= *a)
         ++*b;
+    assert(*a < n && *b < n && *a != *b);
 }
 
 /* One that was not tried and is not `other`, by looking at all: each replaces the one before it
@@ -223,5 +226,8 @@ struct key *pool_choose(struct tg_pool *pool, const struct tg_key_call *call, ui
 
     if (!key && call->affinity)
         key = affinity_lookup(pool, call, hash, now);
-    return key ? key : draw_key(pool, call, now);
+    if (!key)
+        key = draw_key(pool, call, now);
+    assert(!key || serves(key, call));
+    return key;
 }

@@ -4,6 +4,7 @@
  * ms, and each must count. An average that nobody adds to grows old instead: see key_score() in
  * choose.c.
  */
+#include <assert.h>
 #include <math.h>
 
 #include "lib/core/container_of.h"
@@ -37,8 +38,10 @@ void cluster_check(struct cluster *cluster)
     if (live) {
         cluster->live_place = roster->n_live;
         roster->live[roster->n_live++] = cluster;
+        assert(roster->n_live <= roster->n_clusters);
         return;
     }
+    assert(roster->n_live > 0 && roster->live[cluster->live_place] == cluster);
     struct cluster *last = roster->live[--roster->n_live];
     roster->live[cluster->live_place] = last;
     last->live_place = cluster->live_place;
@@ -95,9 +98,9 @@ void group_refresh(struct tg_keyring *ring, struct key_group *group, tg_ms now)
     timer_set(&ring->timers, &group->timer, quota_due(&group->quota, now));
 }
 
-/* Apart from the look at the first timer, which is all that most calls need. */
-static __attribute__((noinline)) void key_look_at(struct tg_keyring *ring, struct timer *timer,
-                                                  tg_ms now)
+/* Not inlined: most calls need no more than to compare the first timer. */
+static __attribute__((noinline)) void timer_expired(struct tg_keyring *ring, struct timer *timer,
+                                                    tg_ms now)
 {
     if (timer->of_group)
         group_refresh(ring, container_of(timer, struct key_group, timer), now);
@@ -115,7 +118,8 @@ tg_ms keyring_advance(struct tg_keyring *ring, tg_ms now)
         struct timer *timer = container_of(first, struct timer, node);
         if (timer->due > ring->now)
             break;
-        key_look_at(ring, timer, ring->now);
+        timer_expired(ring, timer, ring->now);
+        assert(timer->due > ring->now);
     }
     return ring->now;
 }
@@ -124,6 +128,7 @@ void key_take(struct key *key, struct key_lease *lease, int64_t tokens, tg_ms no
 {
     struct key_group *group = key_group_of(key);
 
+    assert(key_can_serve(key, tokens) && key_usable(key));
     lease->key = key;
     lease->group = group;
     lease->at = now;
@@ -148,6 +153,7 @@ void key_note_latency(struct key *key, double latency_ms, tg_ms now)
         return;
     if (key->latency_ms < 0)
         key->latency_ms = latency_ms;
+    assert(key->spread_ms >= 0);
     key->spread_ms += (fabs(latency_ms - key->latency_ms) - key->spread_ms) * LATENCY_GAIN;
     key->latency_ms += (latency_ms - key->latency_ms) * LATENCY_GAIN;
     key->used_at = now;

@@ -20,7 +20,7 @@ struct key_lease {
     struct key_group *group; /* which it was charged to, whatever the key's is now; may be null */
     tg_ms at;
     int64_t tokens;
-    uint32_t epoch; /* of the key's breaker */
+    uint32_t epoch; /* the key's breaker was in this one when the attempt began */
 };
 
 static inline void key_leases_init(struct handles *leases)

@@ -59,7 +59,7 @@ struct credential {
     struct key *keys;   /* in all pools, linked by next_of_credential */
     void *owner;
     tg_ms probed_at;
-    uint64_t probe; /* of the probe that is on its way; 0: none */
+    uint64_t probe; /* number of the probe that is on its way; 0: none */
     bool suspended;
     bool disabled;
 };
@@ -133,9 +133,9 @@ struct tg_pool {
 };
 
 struct tg_keyring {
-    struct spinlock lock; /* of all that follows */
+    struct spinlock lock; /* covers all that follows */
     tg_ms now;            /* the latest that was seen */
-    struct heap timers;   /* of keys and groups */
+    struct heap timers;   /* keys and groups, by when they are due */
     struct random random;
     struct handles leases;
     struct pair **pools; /* sorted, as the next two */
@@ -217,7 +217,7 @@ struct leavings lease_end(struct tg_keyring *ring, struct key_lease *lease,
                           struct tg_key_ending *ending);
 void leavings_free(struct leavings leavings);
 
-/* Of a key and its group: until `asked`, which may be 0, within what the ring allows. */
+/* When a key and its group are good again: `asked`, which may be 0, within what the ring allows. */
 tg_ms cool_deadline(const struct tg_keyring *ring, tg_ms asked, tg_ms now);
 
 /* ---- refusal.c ---- */

@@ -162,7 +162,7 @@ static void refresh_all(struct tg_keyring *ring, tg_ms now)
     }
 }
 
-/* Of what the ring had, leaves in the plan what is to be freed: not what is still there, and not
+/* Leaves in the plan what is to be freed of what the ring had: not what is still there, and not
  * what is leased. */
 static void keep_what_lives(struct plan *plan)
 {

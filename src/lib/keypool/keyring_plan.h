@@ -40,7 +40,7 @@ struct credential_plan {
 struct plan {
     struct tg_keyring *ring;
     const struct tg_keyring_spec *spec;
-    struct pool_plan *pools; /* of the spec, then those that are taken out */
+    struct pool_plan *pools; /* those of the spec, then those that are taken out */
     size_t n_pools, n_planned_pools;
     struct group_plan *groups;
     size_t n_groups;
@@ -65,7 +65,7 @@ void keyring_plan_discard(struct plan *plan);
 /* Frees the plan's own lists, and the rosters and maps that it holds now. */
 void keyring_plan_fini(struct plan *plan);
 
-/* Of two pairs, by pointers to pointers to them: for qsort() of a list. */
+/* Compares two pairs, given by pointers to pointers to them: for qsort() of a list. */
 int keyring_plan_order(const void *a, const void *b);
 
 #endif

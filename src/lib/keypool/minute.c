@@ -8,6 +8,7 @@ static void minute_forget(struct minute *minute, int64_t second)
     minute->sum -= minute->counts[minute_slot(second)];
     minute->counts[minute_slot(second)] = 0;
     minute->filled &= ~minute_bit(second);
+    assert(minute->sum >= 0 && (minute->filled || minute->sum == 0));
 }
 
 void minute_roll(struct minute *minute, int64_t second)
@@ -25,6 +26,8 @@ void minute_roll(struct minute *minute, int64_t second)
 int64_t minute_when(const struct minute *minute, int64_t limit, int64_t need)
 {
     int64_t left = minute->sum, second = minute->head - MINUTE_SPAN, at = minute->head;
+
+    assert(need <= limit);
 
     while (left > limit - need) {
         second = minute_filled_from(minute, second + 1);

@@ -20,6 +20,8 @@
 #ifndef TG_KEYPOOL_MINUTE_H
 #define TG_KEYPOOL_MINUTE_H
 
+#include <assert.h>
+
 #include "lib/core/num.h"
 
 enum { MINUTE_SLOTS = 64, MINUTE_SPAN = 61 };
@@ -50,6 +52,7 @@ static inline uint64_t minute_bit(int64_t second)
 /* The oldest second at or after `from` that holds something; there is one. */
 static inline int64_t minute_filled_from(const struct minute *minute, int64_t from)
 {
+    assert(minute->filled);
     unsigned shift = (unsigned)minute_slot(from);
     uint64_t turned =
         shift ? minute->filled >> shift | minute->filled << (MINUTE_SLOTS - shift) : minute->filled;
@@ -66,6 +69,7 @@ static inline void minute_add(struct minute *minute, int64_t second, int64_t uni
     minute->counts[minute_slot(second)] += units;
     minute->sum += units;
     minute->filled |= minute_bit(second);
+    assert(second <= minute->head && minute->sum > 0 && minute->sum <= MINUTE_MAX);
 }
 
 /* Charges `units`, 0 or more, in the second to which it has been moved. */
@@ -89,6 +93,7 @@ static inline void minute_correct(struct minute *minute, int64_t second, int64_t
     int64_t back = num_min(charged - units, minute->counts[minute_slot(second)]);
     minute->counts[minute_slot(second)] -= back;
     minute->sum -= back;
+    assert(minute->sum >= 0 && minute->counts[minute_slot(second)] >= 0);
     if (minute->counts[minute_slot(second)] == 0)
         minute->filled &= ~minute_bit(second);
 }

@@ -6,6 +6,7 @@
  * (what the provider asked for) and the latency average.
  */
 #define XXH_INLINE_ALL
+#include <assert.h>
 #include <stdlib.h>
 #include <xxhash.h>
 
@@ -125,6 +126,7 @@ struct leavings lease_end(struct tg_keyring *ring, struct key_lease *lease,
     struct leavings leavings = {NULL, NULL};
     int64_t used = used_tokens(report, lease->tokens);
 
+    assert(key->leases > 0 && (!group || group->leases > 0) && lease->at <= now);
     quota_give(&key->quota, now, lease->at, lease->tokens, used, report->sent);
     if (group)
         quota_give(&group->quota, now, lease->at, lease->tokens, used, report->sent);

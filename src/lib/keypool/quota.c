@@ -1,6 +1,8 @@
 /* quota.c - limits, and what is in use of them. See quota.h. */
 #include "lib/keypool/quota.h"
 
+#include <assert.h>
+
 /* What others hold, they may give back at any moment: so it is asked for again. */
 static const tg_ms HOLD_MAX = 1000;
 
@@ -16,6 +18,7 @@ void quota_roll_on(struct quota *quota, tg_ms now)
     minute_roll(&quota->calls, second);
     minute_roll(&quota->tokens, second);
     quota->second_ends = (second + 1) * 1000 - quota->phase;
+    assert(quota->second_ends > now);
 }
 
 static int64_t own_room(const struct quota *quota)
@@ -78,6 +81,7 @@ void quota_hold(struct quota *quota, tg_ms now, tg_ms until, int64_t room)
 
 void quota_take(struct quota *quota, tg_ms now, int64_t tokens)
 {
+    assert(tokens >= 0 && quota_room(quota, now) >= tokens);
     quota_roll(quota, now);
     quota->in_flight++;
     quota->tokens_in_flight += (uint64_t)tokens;
@@ -90,9 +94,11 @@ void quota_give(struct quota *quota, tg_ms now, tg_ms at, int64_t tokens, int64_
 {
     int64_t second = quota_second(quota, at);
 
+    assert(quota->in_flight > 0 && at <= now && used >= 0);
     quota_roll(quota, now);
     quota->in_flight--;
     quota->tokens_in_flight -= (uint64_t)tokens;
+    assert(quota->in_flight > 0 || quota->tokens_in_flight == 0);
     minute_correct(&quota->tokens, second, tokens, used);
     if (!sent)
         minute_correct(&quota->calls, second, 1, 0);

@@ -24,7 +24,7 @@
 #define ROOM_NONE INT64_C(-1)
 #define ROOM_ANY INT64_MAX
 
-/* Of a moment that does not come. */
+/* A moment that does not come. */
 #define NEVER INT64_MAX
 
 struct quota {

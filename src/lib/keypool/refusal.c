@@ -46,7 +46,7 @@ static tg_ms key_when(struct key *key, const struct outlook *outlook)
     return at;
 }
 
-static void look_at_key(struct outlook *outlook, struct key *key, tg_ms group_at)
+static void outlook_add_key(struct outlook *outlook, struct key *key, tg_ms group_at)
 {
     const struct key_group *group = key_group_of(key);
     int64_t tokens = outlook->call->tokens;
@@ -77,7 +77,7 @@ void pool_refuse(struct tg_pool *pool, const struct tg_key_call *call, tg_ms now
             group = key_group_of(key);
             group_at = group ? quota_when(&group->quota, now, call->tokens, pool->held_ms) : now;
         }
-        look_at_key(&outlook, key, group_at);
+        outlook_add_key(&outlook, key, group_at);
     }
     answer->lease = 0;
     answer->owner = NULL;

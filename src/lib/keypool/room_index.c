@@ -1,6 +1,7 @@
-/* room_index.c - a sorted row in blocks. See index.h. */
+/* room_index.c - a sorted row in blocks. See room_index.h. */
 #include "lib/keypool/room_index.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -78,8 +79,10 @@ static uint32_t room_index_place_of(const struct room_index_head *head, int64_t 
 
     if (head->n > FEW)
         return place_in(head, room, number);
-    while (head->items[place].number != number)
+    while (head->items[place].number != number) {
         place++;
+        assert(place < head->n);
+    }
     return place;
 }
 
@@ -144,6 +147,7 @@ void room_index_put(struct room_index *room_index, int64_t room, uint32_t number
         b = block_of(room_index, room, number);
     }
     struct room_index_head *head = &room_index->heads[b];
+    assert(head->n < ROOM_INDEX_BLOCK);
     uint32_t place = place_in(head, room, number);
     struct room_index_item *item = &head->items[place];
     memmove(item + 1, item, (head->n - place) * sizeof *item);
@@ -158,6 +162,7 @@ static void take_at(struct room_index *room_index, uint32_t b, uint32_t place)
     struct room_index_head *head = &room_index->heads[b];
     struct room_index_item *item = &head->items[place];
 
+    assert(b < room_index->n_heads && place < head->n && room_index->n > 0);
     memmove(item, item + 1, (head->n - place - 1) * sizeof *item);
     head->n--;
     room_index->n--;
@@ -172,6 +177,7 @@ void room_index_take(struct room_index *room_index, int64_t room, uint32_t numbe
 {
     uint32_t b = block_of(room_index, room, number);
 
+    assert(room_index->n_heads > 0 && room >= 0);
     take_at(room_index, b, place_in(&room_index->heads[b], room, number));
 }
 
@@ -202,12 +208,33 @@ void room_index_move(struct room_index *room_index, int64_t from, int64_t to, ui
     uint32_t b = block_of(room_index, from, number);
     uint32_t place = room_index_place_of(&room_index->heads[b], from, number);
 
+    assert(room_index->heads[b].items[place].room == from);
+    assert(room_index->heads[b].items[place].number == number);
     if (belongs(room_index, b, to, number)) {
         move_within(&room_index->heads[b], place, to, number);
         return;
     }
     take_at(room_index, b, place);
     room_index_put(room_index, to, number);
+}
+
+void room_index_assert_order(const struct room_index *room_index)
+{
+    const struct room_index_item *last = NULL;
+    uint32_t n = 0;
+
+    for (uint32_t b = 0; b < room_index->n_heads; b++) {
+        const struct room_index_head *head = &room_index->heads[b];
+
+        assert(head->n > 0 && head->n <= ROOM_INDEX_BLOCK);
+        assert(b == 0 || room_index->heads[b - 1].n + head->n > ROOM_INDEX_MERGE);
+        for (uint32_t i = 0; i < head->n; last = &head->items[i++])
+            assert(!last || before(last, head->items[i].room, head->items[i].number));
+        assert(head->last.room == last->room && head->last.number == last->number);
+        n += head->n;
+    }
+    assert(n == room_index->n);
+    (void)last, (void)n;
 }
 
 uint32_t room_index_count(const struct room_index *room_index, int64_t room)
@@ -224,6 +251,7 @@ uint32_t room_index_count(const struct room_index *room_index, int64_t room)
 
 uint32_t room_index_at(const struct room_index *room_index, uint32_t place)
 {
+    assert(place < room_index->n);
     const struct room_index_head *head = room_index->heads;
     uint32_t from_end = room_index->n - 1 - place;
 

@@ -53,6 +53,9 @@ void room_index_put(struct room_index *room_index, int64_t room, uint32_t number
 void room_index_take(struct room_index *room_index, int64_t room, uint32_t number);
 void room_index_move(struct room_index *room_index, int64_t from, int64_t to, uint32_t number);
 
+/* For tests: asserts that the row is sorted, and its blocks are as large as they should be. */
+void room_index_assert_order(const struct room_index *room_index);
+
 /* How many have at least so much room. */
 uint32_t room_index_count(const struct room_index *room_index, int64_t room);
 

@@ -60,6 +60,22 @@ static void a_breaker_closes(void **state)
     keys_close(&kit);
 }
 
+/* Also if the breaker never opened: a reset begins anew. */
+static void attempts_from_before_a_reset_count_for_nothing(void **state)
+{
+    struct keys_kit kit;
+    (void)state;
+
+    keys_start(&kit, 1, NO_LIMITS);
+    tg_key_lease before = keys_acquire(&kit, 1, NOW);
+    reset(&kit, NOW);
+    keys_end(&kit, before, NOW, TG_KEY_FAILED);
+    assert_int_equal(keys_metrics(&kit, 0, NOW).consecutive_fails, 0);
+    keys_attempt(&kit, 0, NOW, TG_KEY_FAILED);
+    assert_int_equal(keys_metrics(&kit, 0, NOW).consecutive_fails, 1);
+    keys_close(&kit);
+}
+
 static void a_suspension_is_lifted_and_no_old_probe_brings_it_back(void **state)
 {
     struct keys_kit kit;
@@ -126,6 +142,7 @@ int main(void)
         cmocka_unit_test(a_cooldown_ends),
         cmocka_unit_test(the_whole_group_serves_again),
         cmocka_unit_test(a_breaker_closes),
+        cmocka_unit_test(attempts_from_before_a_reset_count_for_nothing),
         cmocka_unit_test(a_suspension_is_lifted_and_no_old_probe_brings_it_back),
         cmocka_unit_test(what_was_counted_stays),
         cmocka_unit_test(a_key_that_was_turned_off_stays_off),

@@ -179,6 +179,28 @@ static void calls_at_once_are_bounded(void **state)
     keys_close(&kit);
 }
 
+/* Leases are held for a moving mean of eight: one of 800 ms makes it 100 ms, one more of 1700 ms
+ * makes it 300 ms. That is when a key that is full by calls is expected back. */
+static void a_full_key_is_expected_back_after_the_mean_of_eight(void **state)
+{
+    (void)state;
+
+    keys_start(&kit, 1, (struct tg_key_limits){.concurrency = 1});
+    keys_end(&kit, keys_take(&kit, 0, 1, 0), 800, TG_KEY_OK);
+    tg_key_lease lease = keys_take(&kit, 0, 1, 1000);
+    assert_int_equal(keys_acquire(&kit, 1, 1010), 0);
+    assert_int_equal(kit.answer.retry_after_ms, 90);
+    keys_end(&kit, lease, 2700, TG_KEY_OK);
+    lease = keys_take(&kit, 0, 1, 3000);
+    assert_int_equal(keys_acquire(&kit, 1, 3000), 0);
+    assert_int_equal(kit.answer.retry_after_ms, 300);
+    keys_unsent(&kit, lease, 9000); /* says nothing of how long calls take */
+    keys_take(&kit, 0, 1, 9000);
+    assert_int_equal(keys_acquire(&kit, 1, 9000), 0);
+    assert_int_equal(kit.answer.retry_after_ms, 300);
+    keys_close(&kit);
+}
+
 static void a_limit_of_billions_takes_no_memory(void **state)
 {
     (void)state;
@@ -305,6 +327,7 @@ int main(void)
         cmocka_unit_test(an_estimate_near_2_32_is_not_admitted),
         cmocka_unit_test(a_call_larger_than_every_key_is_told_so),
         cmocka_unit_test(calls_at_once_are_bounded),
+        cmocka_unit_test(a_full_key_is_expected_back_after_the_mean_of_eight),
         cmocka_unit_test(a_limit_of_billions_takes_no_memory),
         cmocka_unit_test(keys_of_a_group_share_its_limits),
         cmocka_unit_test(a_group_spans_pools_and_a_keys_own_limits_do_not),

@@ -282,6 +282,44 @@ static void keys_can_be_read_in_parts(void **state)
     keys_close(&kit);
 }
 
+/* Whatever the order in which a spec names them. */
+static void pools_are_found_in_any_order(void **state)
+{
+    static const char *const models[] = {"m", "z", "a", "y", "b", "x", "c", "w"};
+    struct tg_pool_spec pools[COUNT_OF(models)];
+    struct tg_keyring_spec spec;
+    struct tg_keyring *ring = NULL;
+    (void)state;
+
+    tg_keyring_spec_init(&spec);
+    assert_int_equal(spec.max_affinity, 65536);
+    for (size_t i = 0; i < COUNT_OF(models); i++) {
+        tg_pool_spec_init(&pools[i]);
+        pools[i].provider = "p";
+        pools[i].model = models[i];
+    }
+    spec.pools = pools;
+    spec.n_pools = COUNT_OF(models);
+    assert_int_equal(tg_keyring_new(&spec, &ring, NULL), TG_OK);
+    struct tg_pool *found[COUNT_OF(models)];
+    for (size_t i = 0; i < COUNT_OF(models); i++) {
+        found[i] = tg_keyring_pool(ring, "p", models[i]);
+        assert_non_null(found[i]);
+    }
+    /* A pool that is left out is there no more, and is the same one when it comes back. */
+    spec.n_pools = 3;
+    assert_int_equal(tg_keyring_change(ring, &spec, 0, NULL), TG_OK);
+    for (size_t i = 0; i < COUNT_OF(models); i++)
+        assert_ptr_equal(tg_keyring_pool(ring, "p", models[i]), i < 3 ? found[i] : NULL);
+    spec.pools = &pools[2];
+    spec.n_pools = COUNT_OF(models) - 2;
+    assert_int_equal(tg_keyring_change(ring, &spec, 0, NULL), TG_OK);
+    for (size_t i = 0; i < COUNT_OF(models); i++)
+        assert_ptr_equal(tg_keyring_pool(ring, "p", models[i]), i < 2 ? NULL : found[i]);
+    assert_null(tg_keyring_pool(ring, "p", "d"));
+    tg_keyring_free(ring);
+}
+
 static void null_is_freed(void **state)
 {
     (void)state;
@@ -303,6 +341,7 @@ int main(void)
         cmocka_unit_test(what_is_wrong_with_a_spec_is_named),
         cmocka_unit_test(an_error_changes_nothing),
         cmocka_unit_test(keys_can_be_read_in_parts),
+        cmocka_unit_test(pools_are_found_in_any_order),
         cmocka_unit_test(null_is_freed),
     };
     return cmocka_run_group_tests_name("keypool_change", tests, NULL, NULL);

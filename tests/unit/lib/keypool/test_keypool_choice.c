@@ -7,6 +7,7 @@
 
 #include "draw.h"
 #include "keys_kit.h"
+#include "lib/keypool/keyring.h"
 
 static struct keys_kit kit;
 
@@ -193,6 +194,37 @@ static void the_faster_of_two_is_taken(void **state)
     }
     assert_int_equal(counts[1], 100);
     keys_close(&kit);
+}
+
+/* How many of 400 draws between two keys with these averages the second one wins. */
+static int wins_of_the_second(double first_ms, double second_ms, double spread_ms)
+{
+    int wins = 0;
+
+    keys_start(&kit, 2, NO_LIMITS);
+    struct key *const *keys = kit.pool->roster.keys;
+    keys[0]->latency_ms = first_ms;
+    keys[1]->latency_ms = second_ms;
+    keys[0]->spread_ms = spread_ms;
+    for (int i = 0; i < 400; i++) {
+        tg_key_lease lease = keys_acquire(&kit, 1, 0);
+        wins += keys_got(&kit) == 1;
+        keys_end(&kit, lease, 0, TG_KEY_CANCELLED);
+    }
+    keys_close(&kit);
+    return wins;
+}
+
+/* Two averages are equal that are no further apart than twice the larger of their spreads. */
+static void averages_within_two_spreads_are_equal(void **state)
+{
+    (void)state;
+    assert_in_range(wins_of_the_second(100, 115, 10), 150, 250);
+    assert_in_range(wins_of_the_second(100, 120, 10), 150, 250);
+    assert_int_equal(wins_of_the_second(100, 120.1, 10), 0);
+    assert_in_range(wins_of_the_second(120, 100, 10), 150, 250);
+    assert_int_equal(wins_of_the_second(120.1, 100, 10), 400);
+    assert_int_equal(wins_of_the_second(100, 100.001, 0), 0);
 }
 
 static void one_fast_key_gets_no_more_than_its_draws(void **state)
@@ -463,6 +495,7 @@ int main(void)
         cmocka_unit_test(a_key_full_by_calls_is_passed_over),
         cmocka_unit_test(one_free_key_of_a_thousand_is_found),
         cmocka_unit_test(the_faster_of_two_is_taken),
+        cmocka_unit_test(averages_within_two_spreads_are_equal),
         cmocka_unit_test(one_fast_key_gets_no_more_than_its_draws),
         cmocka_unit_test(a_key_without_a_sample_is_tried_once_at_a_time),
         cmocka_unit_test(a_slow_key_is_tried_again_now_and_then),

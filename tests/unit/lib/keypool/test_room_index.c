@@ -68,6 +68,7 @@ static void walk(size_t n, int64_t range, uint64_t stream)
         int64_t asked = draw_between(&draw, 0, range);
         if (step % 16 == 0)
             assert_int_equal(room_index_count(&room_index, asked), model_count(&model, n, asked));
+        room_index_assert_order(&room_index);
         if (step % 500 == 0)
             expect_order(&room_index, &model, n);
     }
