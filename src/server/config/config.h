@@ -13,8 +13,11 @@
  *
  * Every section of the file is checked; those that nobody interprets yet are checked for their
  * keys, types, ranges and references. docs/config.md lists every key. A struct config is written
- * once, by config_load(), and may then be read by any number of threads. It has to be freed:
- * that wipes the secrets in it.
+ * once, by config_load(), and may then be read by any number of threads. It has to be freed: that
+ * wipes the secrets in it.
+ *
+ * The room: this header and config_routes.h are what a configuration says, config_find.c looks
+ * things up in it, and everything else reads it: config_reader.h draws that.
  */
 #ifndef TG_CONFIG_CONFIG_H
 #define TG_CONFIG_CONFIG_H
@@ -31,22 +34,22 @@
  * All of them, not the first alone, in the order of the files and their lines. */
 
 struct config_problem {
-    bool warning; /* something that `check` lets pass; otherwise an error */
-    bool missing; /* a warning about a file or variable that is not there: who wants to run with
-                     this configuration, rather than check it, may not let it pass */
+    bool warning; /* `check` accepts it; otherwise it is an error */
+    bool missing; /* a warning about a file or variable that is not there: who runs with this
+                     configuration, rather than check it, should not accept it */
     bool unread;  /* a missing variable that leaves a value of `gate` or `tenants` at its default:
-                     `replay` may not let it pass either */
+                     `replay` should not accept it either */
     const char *file;
-    size_t line, column; /* from 1; 0: of the file as a whole */
+    size_t line, column; /* from 1; 0: the file as a whole */
     const char *text;    /* "what is wrong; what is allowed" */
-    size_t number;       /* private: of the file, in the order they were read */
+    size_t number;       /* private: the file's, in the order they were read */
 };
 
 struct config_problems {
     struct config_problem *list;
     size_t n;
     size_t errors, warnings; /* errors + warnings == n, unless there were too many to keep */
-    size_t unread;           /* of the warnings */
+    size_t unread;           /* warnings with `unread` */
     struct arena *arena;
 };
 
@@ -121,12 +124,12 @@ struct config_concurrency {
     enum config_mode mode;
     struct tg_law_config law; /* good for tg_law_config_check() */
     struct {
-        int64_t size;                  /* of each class; 0: nobody waits */
+        int64_t size;                  /* calls of each class that may wait; 0: nobody waits */
         tg_ms wait[CONFIG_PRIORITIES]; /* at most, by class */
-        double shares[2];              /* of normal, of low */
+        double shares[2];              /* the shares of normal and of low */
     } queue;
-    double low_priority_shed_ratio; /* share of the limit that low may hold; 1: all of it */
-    bool divide;                    /* the limit is of all nodes together: each has its share */
+    double low_priority_shed_ratio; /* share of the limit that low may use; 1: all of it */
+    bool divide;                    /* the limit is for all nodes together: each has its share */
 };
 
 struct config_peers {
@@ -155,7 +158,7 @@ struct config_type {
     tg_ms hold;
 };
 
-/* As it is written. What is not given is 0, which is no budget. */
+/* The policy's keys. What is not given is 0, which is no budget. */
 struct config_policy {
     enum config_policy_kind kind;
     enum config_mode mode;
@@ -178,7 +181,7 @@ struct config_policy {
         int replenish; /* 1: steady */
     } online;
 
-    struct tg_bid_config bid; /* of bid-price: the same, good for tg_bid_new() */
+    struct tg_bid_config bid; /* bid-price: the same, good for tg_bid_new() */
 };
 
 struct config_gate {
@@ -209,9 +212,9 @@ struct config_key {
 struct config_users {
     bool present;
     const char *header; /* where the user's name comes from: the name of a header, lower case */
-    int64_t max;        /* users that are told apart */
+    int64_t max;        /* users that are distinguished */
     struct config_limits each;
-    struct config_budget *budgets; /* of each user */
+    struct config_budget *budgets; /* what each user has */
     size_t n_budgets;
 };
 
@@ -221,10 +224,10 @@ struct config_tenant {
     size_t level;                  /* 0 without a parent, below CONFIG_LEVELS_MAX */
     enum config_priority priority; /* the highest it may ask for; default normal */
     double weight;                 /* in the queue; above 0; default 1 */
-    double value;                  /* of a call; default 1 */
+    double value;                  /* what a call is worth; default 1 */
     int64_t concurrency;           /* in flight at once; 0: no such limit of its own */
     struct config_limiter rate, cost;
-    struct config_limits *limits; /* further ones: all of them hold */
+    struct config_limits *limits; /* further ones: all of them apply */
     size_t n_limits;
     struct config_users users;
     struct config_names models; /* patterns; none: all */
@@ -246,14 +249,14 @@ struct config_tenant {
 /* ---- The ledger ------------------------------------------------------------------------------ */
 
 enum config_failure {
-    CONFIG_FAIL_OPEN, /* calls go on, and what is not recorded is counted */
+    CONFIG_FAIL_OPEN, /* calls continue, and what is not recorded is counted */
     CONFIG_FAIL_CLOSED,
 };
 
 struct config_ledger {
     bool present; /* its defaults are set even where it is absent */
-    /* Relative to where the program runs; or ":memory:"; null: it holds a variable that is not
-     * set, of which there is a warning. */
+    /* Relative to where the program runs; or ":memory:"; null: a variable in it is not set, which
+     * has been warned about. */
     const char *path;
     enum config_failure failure;
     tg_ms detail; /* how long single calls are kept; 0: not at all */
@@ -265,13 +268,13 @@ struct config_ledger {
 enum config_away { CONFIG_AWAY_LOCAL, CONFIG_AWAY_OPEN, CONFIG_AWAY_CLOSED };
 
 struct config_store {
-    const char *url; /* "memory", or where Redis is; holds a password: not for any message */
+    const char *url; /* "memory", or where Redis is; may have a password: not for any message */
     const char *prefix;
-    tg_ms timeout; /* of a question */
+    tg_ms timeout; /* for one request to the store */
     const char *ca, *cert, *key;
     enum config_away limits, budget; /* how to decide while it is away */
     bool two_tier;
-    tg_ms block; /* of the limit's rate */
+    tg_ms block; /* size of the first block, as a span of the limit's rate */
 };
 
 /* Whether several gateways share what is counted. */
@@ -285,7 +288,7 @@ static inline bool config_store_is_remote(const struct config_store *store)
 
 struct config_envoy {
     bool present;
-    const char *path;      /* of a file, or of a folder of them, as this process finds it */
+    const char *path;      /* a file, or a folder of them, resolved */
     enum config_mode mode; /* shadow: nothing is refused, whatever the rules say */
     int auth;              /* who may ask: 0 everyone, 1 callers with a token */
     bool merge_domains;    /* several files may have rules of one domain */
@@ -298,20 +301,20 @@ struct config_envoy {
 /* ---- What was read --------------------------------------------------------------------------- */
 
 enum config_source_kind {
-    CONFIG_SOURCE_FILE,        /* of the configuration itself */
+    CONFIG_SOURCE_FILE,        /* a file of the configuration itself */
     CONFIG_SOURCE_SECRET,      /* file:PATH */
     CONFIG_SOURCE_CERTIFICATE, /* a certificate, its key, or those that are trusted */
-    CONFIG_SOURCE_RULES,       /* of Envoy's rate limit service */
+    CONFIG_SOURCE_RULES,       /* rules of Envoy's rate limit service */
 };
 
 /* A file that the configuration was made of, or names. */
 struct config_source {
     enum config_source_kind kind;
-    const char *path; /* as this process finds it */
+    const char *path; /* resolved */
     struct {
         int64_t mtime_ns, bytes;
         uint64_t device, inode;
-    } stamp; /* of the file when it was looked at; all 0: it was not there */
+    } stamp; /* what stat() said before it was read; all 0: it was not there */
 };
 
 /* Whether the file is another one by now, or has come, or gone. */
@@ -332,7 +335,7 @@ struct config {
     int64_t version;
     struct config_listen listen;
     int64_t workers; /* 0: one for each core */
-    tg_ms drain;     /* that calls have to end in, once the process is told to */
+    tg_ms drain;     /* how long calls may continue once the process is told to end */
     struct config_store store;
     struct config_ledger ledger;
     struct config_server_limits limits;
@@ -352,7 +355,7 @@ struct config {
     bool unknown_model_allowed; /* a model that is not listed goes to the first provider that speaks
                                    the call's API, and costs nothing */
     double retry_ratio;         /* retries to calls */
-    int64_t retry_min_per_s;    /* that may be made whatever the ratio */
+    int64_t retry_min_per_s;    /* retries that are allowed whatever the ratio */
     struct config_passthrough *passthrough;
     size_t n_passthrough;
     struct config_protect *protect;
@@ -360,7 +363,7 @@ struct config {
     struct config_envoy envoy;
     struct config_tenant *tenants; /* in the order of the files */
     size_t n_tenants;
-    struct config_budget *budgets; /* of everyone together */
+    struct config_budget *budgets; /* what everyone together has */
     size_t n_budgets;
     struct config_index *index;     /* private: tenants by name */
     struct config_index *names;     /* private: models by name and alias */
@@ -410,7 +413,7 @@ struct config_extra {
     const char *tz; /* null: whatever the zone */
 };
 
-/* As config_load(), with extras. Where one is at odds with a file the file wins, and a warning says
+/* The same with extras. Where one is at odds with a file the file wins, and a warning says
  * so: a tenant or the hash of a key that a file has, the name of a key that the tenant has. A key
  * or top-up for what does not exist is passed over with a warning too, so that nobody has to clean
  * up before a tenant can go. Everything else that is wrong with an extra is an error. */
@@ -419,7 +422,7 @@ enum config_result config_load_with(const char *path, const struct config_extra 
                                     struct config_problems *problems);
 
 /* The same from memory; `name` stands in messages, and its folder is where includes and files are
- * looked for. Without a name no file is looked at, and no include is followed. */
+ * searched for. Without a name no file is read, and no include is followed. */
 enum config_result config_parse(const char *name, const char *text, size_t bytes,
                                 struct config *config, struct config_problems *problems);
 enum config_result config_parse_with(const char *name, const char *text, size_t bytes,
@@ -444,8 +447,8 @@ size_t config_model(const struct config *config, const char *name, size_t bytes)
 bool config_patterns_match(const struct config_names *patterns, const char *name, size_t bytes);
 
 /* Whether a tenant may use a model: as config_patterns_match(), where an alias that is listed as
- * such, without a star, stands for its model. A pattern with a star is not held against aliases:
- * what is taken away under one name must not come back under another. */
+ * such, without a star, stands for its model. A pattern with a star is not compared with aliases:
+ * what is excluded under one name must not come back under another. */
 bool config_may_use(const struct config *config, const struct config_tenant *tenant,
                     const struct config_model *model);
 

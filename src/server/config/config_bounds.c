@@ -9,9 +9,10 @@
  * but the first for each parent. Whatever else a pattern matches, it matches itself: so trying each
  * pattern as the name of a model finds the call that has the most.
  */
-#include "server/config/config_reader.h"
-
+#include <assert.h>
 #include <string.h>
+
+#include "server/config/config_reader.h"
 
 /* ---- Sets of limits ---- */
 
@@ -44,16 +45,6 @@ static size_t count_all(const struct config *config, const struct config_tenant 
     return n;
 }
 
-/* Whatever the models are: most tenants are done with this. */
-static size_t count_lines(const struct config *config, const struct config_tenant *tenant)
-{
-    size_t n = 1;
-
-    for (; tenant != NULL; tenant = parent_of(config, tenant))
-        n += 2 + tenant->n_limits;
-    return n;
-}
-
 static size_t count_most(const struct config *config, const struct config_tenant *tenant,
                          const char **model)
 {
@@ -78,10 +69,15 @@ static void check_sets(struct reader *reader, const struct config_tenant *tenant
 {
     const struct config *config = reader->config;
     const char *model;
+    size_t lines = 1;
 
-    if (count_lines(config, tenant) <= TG_SCOPES_MAX)
+    /* Whatever the models are: most tenants are done with this. */
+    for (const struct config_tenant *at = tenant; at != NULL; at = parent_of(config, at))
+        lines += 2 + at->n_limits;
+    if (lines <= TG_SCOPES_MAX)
         return;
     size_t most = count_most(config, tenant, &model);
+    assert(most <= lines);
     if (most > TG_SCOPES_MAX)
         config_error(reader, config_child_or_self(node, "limits"),
                      "a call of the tenant \"%.60s\" for the model \"%.60s\" has to clear %zu sets "
@@ -98,26 +94,20 @@ static void check_budgets(struct reader *reader, const struct yaml_node *list, c
                      TG_BUDGETS_MAX);
 }
 
-static void check_budgets_of_all(struct reader *reader)
-{
-    if (reader->config->n_budgets <= TG_BUDGETS_MAX)
-        return;
-    for (size_t i = reader->first_extra; i-- > 0;) {
-        const struct yaml_node *list = yaml_tree_get(reader->documents[i].root, "budgets");
-        if (list == NULL || list->n == 0)
-            continue;
-        reader->current = i;
-        config_error(reader, list, "budgets has %zu budgets in all; at most %d are allowed",
-                     reader->config->n_budgets, TG_BUDGETS_MAX);
-        return;
-    }
-}
-
 /* ---- All of it ---- */
 
 void config_check_bounds(struct reader *reader)
 {
-    check_budgets_of_all(reader);
+    if (reader->config->n_budgets > TG_BUDGETS_MAX)
+        for (size_t i = reader->first_extra; i-- > 0;) {
+            const struct yaml_node *list = yaml_tree_get(reader->documents[i].root, "budgets");
+            if (list == NULL || list->n == 0)
+                continue;
+            reader->current = i;
+            config_error(reader, list, "budgets has %zu budgets in all; at most %d are allowed",
+                         reader->config->n_budgets, TG_BUDGETS_MAX);
+            break;
+        }
     for (size_t i = 0; i < reader->config->n_tenants && !reader->no_memory; i++) {
         const struct yaml_node *node = reader->places[i].node;
         const struct yaml_node *each = yaml_tree_get(yaml_tree_get(node, "users"), "each");

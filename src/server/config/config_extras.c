@@ -166,7 +166,7 @@ static size_t owner_of(struct reader *reader, const struct config_extra *extra)
     return found;
 }
 
-/* Names of keys are each tenant's own: so they are told apart by its number. */
+/* Names of keys are each tenant's own: so they are distinguished by its number. */
 static bool put_name(struct reader *reader, struct config_index *names, size_t tenant,
                      const char *name)
 {
@@ -278,22 +278,16 @@ static void apply_keys(struct reader *reader)
 
 /* ---- Top-ups ---- */
 
-static struct config_budget *find_budget(struct config_budget *budgets, size_t n,
-                                         const struct config_extra *extra)
-{
-    for (size_t i = 0; i < n; i++)
-        if (budgets[i].per == extra->per &&
-            (extra->tz == NULL || (budgets[i].tz != NULL && strcmp(budgets[i].tz, extra->tz) == 0)))
-            return &budgets[i];
-    return NULL;
-}
-
 static void top_up(struct reader *reader, const struct config_extra *extra,
                    struct config_budget *budgets, size_t n)
 {
     static const char *const periods[] = {"day", "week", "month", "total"};
-    struct config_budget *budget = find_budget(budgets, n, extra);
+    struct config_budget *budget = NULL;
 
+    for (size_t i = 0; i < n && budget == NULL; i++)
+        if (budgets[i].per == extra->per &&
+            (extra->tz == NULL || (budgets[i].tz != NULL && strcmp(budgets[i].tz, extra->tz) == 0)))
+            budget = &budgets[i];
     if (extra->micro_usd < 0 || extra->micro_usd > TG_NUMBER_MAX || (int)extra->per < 0 ||
         (size_t)extra->per >= sizeof periods / sizeof periods[0]) {
         config_error(reader, &whole, "the top-up is no amount of money from 0 up for a period");

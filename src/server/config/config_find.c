@@ -1,21 +1,26 @@
 /* config_find.c - looks up tenants and models by name, and decides who may use which model. */
 #include "server/config/config.h"
 
-#include "server/config/config_index.h"
-
+#include <assert.h>
 #include <string.h>
+
+#include "server/config/config_index.h"
 
 const struct config_tenant *config_tenant(const struct config *config, const char *name,
                                           size_t bytes)
 {
     size_t found = config_index_get(config->index, name, bytes);
 
+    assert(found == CONFIG_INDEX_NONE || found < config->n_tenants);
     return found != CONFIG_INDEX_NONE ? &config->tenants[found] : NULL;
 }
 
 size_t config_model(const struct config *config, const char *name, size_t bytes)
 {
-    return config_index_get(config->names, name, bytes);
+    size_t found = config_index_get(config->names, name, bytes);
+
+    assert(found == CONFIG_NONE || found < config->n_models);
+    return found;
 }
 
 /* `*` stands for any bytes, none too. On a mismatch the last star takes one byte more, and only the
@@ -50,9 +55,9 @@ bool config_patterns_match(const struct config_names *patterns, const char *name
     bool among = patterns->n == 0 || patterns->names[0][0] == '!';
 
     for (size_t i = 0; i < patterns->n; i++) {
-        bool takes_away = patterns->names[i][0] == '!';
-        if (match_one(patterns->names[i] + takes_away, name, bytes))
-            among = !takes_away;
+        bool excludes = patterns->names[i][0] == '!';
+        if (match_one(patterns->names[i] + excludes, name, bytes))
+            among = !excludes;
     }
     return among;
 }
@@ -62,14 +67,15 @@ bool config_may_use(const struct config *config, const struct config_tenant *ten
 {
     const struct config_names *patterns = &tenant->models;
     const size_t number = (size_t)(model - config->models), bytes = strlen(model->name);
+    assert(number < config->n_models);
     bool among = patterns->n == 0 || patterns->names[0][0] == '!';
 
     for (size_t i = 0; i < patterns->n; i++) {
-        bool takes_away = patterns->names[i][0] == '!';
-        const char *pattern = patterns->names[i] + takes_away;
+        bool excludes = patterns->names[i][0] == '!';
+        const char *pattern = patterns->names[i] + excludes;
         if (match_one(pattern, model->name, bytes) ||
             config_model(config, pattern, strlen(pattern)) == number)
-            among = !takes_away;
+            among = !excludes;
     }
     return among;
 }

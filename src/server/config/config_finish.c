@@ -8,6 +8,7 @@
  * could end a header or a request line early, or carry a call elsewhere, is refused here, and a
  * query is escaped once rather than in each call.
  */
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -57,7 +58,7 @@ void config_finish_sizes(struct reader *reader, const struct yaml_node *node, vo
                      (long long)limits->body, (long long)limits->buffered_total);
 }
 
-/* ---- Who is believed ---- */
+/* ---- Callers ---- */
 
 /* In the order of the words in the schema. */
 enum { MAY_TENANT = 1, MAY_PEER = 2, MAY_PRIORITY = 4, MAY_VALUE = 8 };
@@ -286,7 +287,7 @@ static void finish_auth(struct reader *reader, const struct yaml_node *node,
 
 /* ---- Providers: where they are ---- */
 
-static const char *escape(struct reader *reader, const char *text)
+static const char *percent_encode(struct reader *reader, const char *text)
 {
     static const char plain[] =
         "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~";
@@ -299,16 +300,8 @@ static const char *escape(struct reader *reader, const char *text)
         else
             n += (size_t)snprintf(escaped + n, 4, "%%%02X", (unsigned)(unsigned char)*text);
     }
+    assert(escaped == NULL || escaped[n] == '\0');
     return escaped;
-}
-
-static void finish_query(struct reader *reader, struct config_provider *provider)
-{
-    for (size_t i = 0; i < provider->query.n; i++) {
-        struct config_pair *pair = &provider->query.list[i];
-        pair->name = escape(reader, pair->name);
-        pair->value = escape(reader, pair->value);
-    }
 }
 
 static bool ends_in_v1(const char *path)
@@ -381,7 +374,11 @@ void config_finish_provider(struct reader *reader, const struct yaml_node *node,
 
     finish_auth(reader, node, provider);
     finish_headers(reader, node, provider);
-    finish_query(reader, provider);
+    for (size_t i = 0; i < provider->query.n; i++) {
+        struct config_pair *pair = &provider->query.list[i];
+        pair->name = percent_encode(reader, pair->name);
+        pair->value = percent_encode(reader, pair->value);
+    }
     finish_path(reader, node, provider);
     finish_proxy(reader, node, provider);
     check_key_names(reader, yaml_tree_get(node, "keys"));
@@ -411,20 +408,11 @@ static void finish_price(struct reader *reader, const struct yaml_node *node,
                        reader->path);
 }
 
-static void check_overbook(struct reader *reader, const struct yaml_node *node,
-                           const struct config_model *model)
-{
-    struct tg_overbook overbook;
-    struct tg_problem problem;
-
-    if (tg_overbook_init(&overbook, model->overbook_start, model->overbook_max, &problem) != TG_OK)
-        config_error(reader, yaml_tree_get(node, "overbook"), "%s.overbook: %s", reader->path,
-                     problem.text);
-}
-
 void config_finish_model(struct reader *reader, const struct yaml_node *node, void *into)
 {
     struct config_model *model = into;
+    struct tg_overbook overbook;
+    struct tg_problem problem;
 
     model->provider = CONFIG_NONE;
     model->cheaper = CONFIG_NONE;
@@ -432,13 +420,15 @@ void config_finish_model(struct reader *reader, const struct yaml_node *node, vo
     if (model->upstream_model == NULL)
         model->upstream_model = model->name;
     finish_price(reader, node, model);
-    check_overbook(reader, node, model);
+    if (tg_overbook_init(&overbook, model->overbook_start, model->overbook_max, &problem) != TG_OK)
+        config_error(reader, yaml_tree_get(node, "overbook"), "%s.overbook: %s", reader->path,
+                     problem.text);
     check_key_names(reader, yaml_tree_get(node, "keys"));
 }
 
 /* ---- Paths that are passed through ---- */
 
-/* Such a call would go its metered way, and never this one. */
+/* A path that is served already would be metered as a call, and never passed through. */
 void config_finish_passthrough(struct reader *reader, const struct yaml_node *node, void *into)
 {
     struct config_passthrough *passthrough = into;
@@ -515,4 +505,5 @@ void config_finish_protect(struct reader *reader, const struct yaml_node *node, 
     for (const struct yaml_node *child = map->first; child != NULL; child = child->next)
         if (read_priority(reader, child, protect, &protect->priorities[protect->n_priorities]))
             protect->n_priorities++;
+    assert(protect->n_priorities <= map->n);
 }

@@ -1,7 +1,7 @@
 /* config_keys.c - virtual keys of all tenants together: each hash is one tenant's key.
  *
  * Two tenants with one key in files are an error, because nobody can say whose call it is. An extra
- * that a file has too gives way: whoever made a key by way of the administration and then wrote it
+ * that a file has too is dropped: whoever made a key by way of the administration and then wrote it
  * down has done nothing wrong.
  */
 #include "server/config/config_reader.h"

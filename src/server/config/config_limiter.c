@@ -10,8 +10,8 @@
 #include <stdio.h>
 #include <string.h>
 
-static const struct limit_field *config_limiter_find_field(const struct limit_strategy *strategy,
-                                                           const char *name)
+static const struct limit_field *find_limit_field(const struct limit_strategy *strategy,
+                                                  const char *name)
 {
     for (size_t i = 0; i < LIMIT_FIELDS_MAX && strategy->fields[i].name != NULL; i++)
         if (strcmp(strategy->fields[i].name, name) == 0)
@@ -58,29 +58,22 @@ static bool read_word(struct reader *reader, const struct yaml_node *node, const
     return good;
 }
 
-static bool config_limiter_read_field(struct reader *reader, const struct limit_field *field,
-                                      const struct yaml_node *node,
-                                      struct tg_limiter_config *config)
-{
-    struct schema_key key = key_of(field);
-    size_t path = config_path_push(reader, field->name);
-    bool good = config_read_value(reader, &key, node, (char *)config + field->offset);
-
-    config_path_pop(reader, path);
-    return good;
-}
-
-static bool config_limiter_read_fields(struct reader *reader, const struct limit_strategy *strategy,
-                                       const struct yaml_node *node, struct config_limiter *limiter)
+static bool read_limit_fields(struct reader *reader, const struct limit_strategy *strategy,
+                              const struct yaml_node *node, struct config_limiter *limiter)
 {
     bool good = true;
     int mode = CONFIG_ENFORCE;
 
     for (const struct yaml_node *child = node->first; child != NULL; child = child->next) {
         const char *name = child->key->text;
-        const struct limit_field *field = config_limiter_find_field(strategy, name);
+        const struct limit_field *field = find_limit_field(strategy, name);
         if (field != NULL) {
-            good = config_limiter_read_field(reader, field, child, &limiter->limiter) && good;
+            struct schema_key key = key_of(field);
+            size_t path = config_path_push(reader, field->name);
+            good =
+                config_read_value(reader, &key, child, (char *)&limiter->limiter + field->offset) &&
+                good;
+            config_path_pop(reader, path);
         } else if (strcmp(name, "mode") == 0) {
             good = read_word(reader, child, "mode", "enforce|shadow", &mode) && good;
         } else if (strcmp(name, "strategy") != 0) {
@@ -157,7 +150,7 @@ void config_read_limiter(struct reader *reader, const struct schema_key *key,
             "another one",
             reader->path);
     tg_limiter_config_init(&read.limiter, strategy);
-    bool good = config_limiter_read_fields(reader, limit_strategy_of(strategy), node, &read);
+    bool good = read_limit_fields(reader, limit_strategy_of(strategy), node, &read);
     good = check_missing(reader, limit_strategy_of(strategy), node) && good;
     if (good && tg_limiter_init(&limiter, &read.limiter, &problem) != TG_OK)
         config_error(reader, node, "%s: %s", reader->path, problem.text);

@@ -9,9 +9,10 @@
  * The policy is made here once, to be thrown away: there is no better check of what will be made
  * at the start, and its prices show whether it can refuse anything at all.
  */
-#include "server/config/config_reader.h"
-
+#include <assert.h>
 #include <string.h>
+
+#include "server/config/config_reader.h"
 
 struct policy_check {
     struct reader *reader;
@@ -32,8 +33,8 @@ void config_finish_type(struct reader *reader, const struct yaml_node *node, voi
 
 /* The key of a section of the policy; or the section, if it does not have the key; or the policy,
  * if that has not the section. */
-static const struct yaml_node *config_policy_find(const struct policy_check *check,
-                                                  const char *section, const char *key)
+static const struct yaml_node *find_in_policy(const struct policy_check *check, const char *section,
+                                              const char *key)
 {
     const struct yaml_node *found = yaml_tree_get(check->node, section);
     const struct yaml_node *inner = key != NULL ? yaml_tree_get(found, key) : NULL;
@@ -101,16 +102,16 @@ static void check_axes(const struct policy_check *check)
                 (check->policy->prices == TG_PRICES_ADAPTIVE && !check->typed);
 
     if (!has_axis(config, TG_AXIS_COST))
-        config_error(check->reader, config_policy_find(check, "kind", NULL),
+        config_error(check->reader, find_in_policy(check, "kind", NULL),
                      "gate.policy.kind is bid-price, which needs a cost axis; there must be a "
                      "gate.cost, or a cost limit of a tenant");
     if (used && duals->rate > 0 && !has_axis(config, TG_AXIS_RATE))
-        config_error(check->reader, config_policy_find(check, "duals", "rate"),
+        config_error(check->reader, find_in_policy(check, "duals", "rate"),
                      "gate.policy.duals.rate is %g, and nothing limits the rate; it must be 0, or "
                      "there must be a gate.rate, or a rate limit of a tenant",
                      duals->rate);
     if (used && duals->concurrency > 0 && !config->gate.concurrency.present)
-        config_error(check->reader, config_policy_find(check, "duals", "concurrency"),
+        config_error(check->reader, find_in_policy(check, "duals", "concurrency"),
                      "gate.policy.duals.concurrency is %g, and nothing limits concurrency; it must "
                      "be 0, or there must be a gate.concurrency",
                      duals->concurrency);
@@ -119,7 +120,7 @@ static void check_axes(const struct policy_check *check)
 static void check_conc_budget(const struct policy_check *check, const char *section, tg_ms budget)
 {
     if (budget > 0 && !check->reader->config->gate.concurrency.present)
-        config_error(check->reader, config_policy_find(check, section, "conc_budget"),
+        config_error(check->reader, find_in_policy(check, section, "conc_budget"),
                      "gate.policy.%s.conc_budget is given, and nothing limits concurrency; there "
                      "must be a gate.concurrency",
                      section);
@@ -129,7 +130,7 @@ static void check_conc_budget(const struct policy_check *check, const char *sect
 
 static void check_holds(const struct policy_check *check)
 {
-    const struct yaml_node *node = config_policy_find(check, "workload", "types")->first;
+    const struct yaml_node *node = find_in_policy(check, "workload", "types")->first;
     bool budget = check->policy->workload.conc_budget > 0;
 
     for (size_t i = 0; i < check->policy->workload.n_types && node != NULL; i++) {
@@ -150,7 +151,7 @@ static void check_holds(const struct policy_check *check)
 
 static void missing(const struct policy_check *check, const char *key, const char *why)
 {
-    config_error(check->reader, config_policy_find(check, "workload", key),
+    config_error(check->reader, find_in_policy(check, "workload", key),
                  "gate.policy.workload: %s is missing; it must be given%s", key, why);
 }
 
@@ -161,7 +162,7 @@ static void check_workload(const struct policy_check *check)
 
     if (!policy->workload.present) {
         if (policy->prices != TG_PRICES_ONLINE)
-            config_error(check->reader, config_policy_find(check, "prices", NULL),
+            config_error(check->reader, find_in_policy(check, "prices", NULL),
                          "gate.policy.prices is %s, and there is no gate.policy.workload; it must "
                          "be given",
                          tg_prices_name((enum tg_prices)policy->prices));
@@ -189,7 +190,7 @@ static void check_online(const struct policy_check *check)
         return;
     if (policy->online.rate_budget == 0 && policy->online.cost_budget == 0 &&
         policy->online.conc_budget == 0)
-        config_error(check->reader, config_policy_find(check, "online", NULL),
+        config_error(check->reader, find_in_policy(check, "online", NULL),
                      "gate.policy.online: it has no budget; one of rate_budget, cost_budget and "
                      "conc_budget must be given");
     check_conc_budget(check, "online", policy->online.conc_budget);
@@ -249,10 +250,10 @@ static void check_prices(const struct policy_check *check, const struct tg_duals
     if (check->policy->prices == TG_PRICES_ONLINE)
         return;
     if (inert && !check->typed)
-        config_warning(reader, config_policy_find(check, "duals", NULL),
+        config_warning(reader, find_in_policy(check, "duals", NULL),
                        "gate.policy.duals: all prices are 0; the policy refuses nothing");
     else if (inert)
-        config_warning(reader, config_policy_find(check, "workload", NULL),
+        config_warning(reader, find_in_policy(check, "workload", NULL),
                        "gate.policy.workload: everything fits into the budgets, so all prices are "
                        "0 and the policy refuses nothing; %s",
                        check->policy->workload.arrivals > 0
@@ -261,7 +262,7 @@ static void check_prices(const struct policy_check *check, const struct tg_duals
                            : "weights are counts unless `arrivals` says of how many they are "
                              "shares");
     else if (check->typed && duals->rate > 0 && !has_axis(reader->config, TG_AXIS_RATE))
-        config_warning(reader, config_policy_find(check, "workload", "rate_budget"),
+        config_warning(reader, find_in_policy(check, "workload", "rate_budget"),
                        "gate.policy.workload.rate_budget puts a price of %g on each call, and "
                        "nothing limits the rate",
                        duals->rate);
@@ -281,6 +282,7 @@ static void try_policy(const struct policy_check *check)
     if (err != TG_OK)
         return;
     tg_bid_get_duals(policy, &duals);
+    assert(duals.rate >= 0 && duals.cost >= 0 && duals.concurrency >= 0);
     check_prices(check, &duals);
     tg_bid_free(policy);
 }

@@ -387,7 +387,7 @@ static void check_shared_keys(struct reader *reader)
 /* ---- What is allowed once ---- */
 
 /* One key of the items of a list, which no two may share. Hexadecimal digits may be of either case,
- * paths are told apart by it. */
+ * paths are distinguished by it. */
 static void check_once(struct reader *reader, const char *section, size_t n, const char *key,
                        bool hex, const char *what)
 {

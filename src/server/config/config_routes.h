@@ -33,7 +33,7 @@ struct config_url {
 
 struct config_listen {
     const char *gateway, *admin, *probe, *grpc; /* "host:port"; null: not listened on */
-    const char *cert, *key, *client_ca;         /* of `tls`; cert null: plain */
+    const char *cert, *key, *client_ca;         /* TLS; cert null: none */
 };
 
 struct config_server_limits {
@@ -128,7 +128,7 @@ struct config_model {
     double overbook_start, overbook_max;
     int64_t breaker_failures;
     tg_ms breaker_open;
-    unsigned affinity_by; /* of enum config_affinity_by; by default the first two */
+    unsigned affinity_by; /* bits of enum config_affinity_by; by default the first two */
     tg_ms affinity_ttl;
     size_t *fallback; /* models, in their order */
     size_t n_fallback;

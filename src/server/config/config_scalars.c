@@ -3,12 +3,12 @@
  * A wrong value is reported and its default stays. What a variable holds, and what is secret, is
  * never shown: a message says what stands in the file, or nothing of it.
  */
-#include "server/config/config_reader.h"
-#include "server/config/config_values.h"
-
-#include <ctype.h>
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
+
+#include "server/config/config_reader.h"
+#include "server/config/config_values.h"
 
 /* ---- Parsing ---- */
 
@@ -31,26 +31,9 @@ static bool is_word(const struct schema_key *key, const char *text)
     return schema_find_word(key->words, text, &word);
 }
 
-static bool config_scalars_in_range(const struct schema_key *key, double value)
+static bool is_in_range(const struct schema_key *key, double value)
 {
     return (key->above ? value > key->min : value >= key->min) && value <= key->max;
-}
-
-static bool parse_bool(const char *text, bool *value)
-{
-    *value = strcmp(text, "true") == 0;
-    return *value || strcmp(text, "false") == 0;
-}
-
-/* The second of two words is true. */
-static bool parse_switch(const char *words, const char *text, bool *value)
-{
-    int word;
-
-    if (!schema_find_word(words, text, &word))
-        return false;
-    *value = word == 1;
-    return true;
 }
 
 /* Texts, most of which have a form. */
@@ -90,40 +73,43 @@ static bool is_formed(const struct schema_key *key, const char *text)
 /* Texts are kept as they are, and copied by whoever keeps them. */
 static bool parse(const struct schema_key *key, const char *text, union kept *kept, size_t *bytes)
 {
+    int word;
+
     *bytes = sizeof kept->text;
     kept->text = text;
     switch (key->kind) {
     case SCHEMA_COUNT:
         *bytes = sizeof kept->integer;
-        return value_count(text, &kept->integer) &&
-               config_scalars_in_range(key, (double)kept->integer);
+        return value_count(text, &kept->integer) && is_in_range(key, (double)kept->integer);
     case SCHEMA_DURATION:
         *bytes = sizeof kept->integer;
-        return value_duration(text, &kept->integer) &&
-               config_scalars_in_range(key, (double)kept->integer);
+        return value_duration(text, &kept->integer) && is_in_range(key, (double)kept->integer);
     case SCHEMA_SIZE:
         *bytes = sizeof kept->integer;
-        return value_size(text, &kept->integer) &&
-               config_scalars_in_range(key, (double)kept->integer);
+        return value_size(text, &kept->integer) && is_in_range(key, (double)kept->integer);
     case SCHEMA_USD:
         *bytes = sizeof kept->integer;
-        return value_usd(text, &kept->integer) &&
-               config_scalars_in_range(key, (double)kept->integer);
+        return value_usd(text, &kept->integer) && is_in_range(key, (double)kept->integer);
     case SCHEMA_TIME:
         *bytes = sizeof kept->integer;
         return value_time(text, &kept->integer);
     case SCHEMA_NUMBER:
         *bytes = sizeof kept->real;
-        return value_number(text, &kept->real) && config_scalars_in_range(key, kept->real);
+        return value_number(text, &kept->real) && is_in_range(key, kept->real);
     case SCHEMA_BOOL:
         *bytes = sizeof kept->boolean;
-        return parse_bool(text, &kept->boolean);
+        kept->boolean = strcmp(text, "true") == 0;
+        return kept->boolean || strcmp(text, "false") == 0;
     case SCHEMA_WORD:
         *bytes = sizeof kept->word;
         return schema_find_word(key->words, text, &kept->word);
     case SCHEMA_SWITCH:
         *bytes = sizeof kept->boolean;
-        return parse_switch(key->words, text, &kept->boolean);
+        if (!schema_find_word(key->words, text, &word))
+            return false;
+        assert(word <= 1); /* a switch has two words: the second one is true */
+        kept->boolean = word == 1;
+        return true;
     case SCHEMA_SHA256:
         *bytes = sizeof kept->hash;
         return value_sha256(text, kept->hash);
@@ -154,22 +140,15 @@ static void keep_url(struct reader *reader, const struct value_url *url, struct 
                                 .path = config_bytes(reader, url->path, url->path_bytes)};
 }
 
-/* "/" stays: it is a path, and nothing is none. */
-static const char *keep_path(struct reader *reader, const char *text)
+static const char *keep_text(struct reader *reader, const struct schema_key *key, const char *text)
 {
     size_t bytes = strlen(text);
 
-    while (bytes > 1 && text[bytes - 1] == '/')
-        bytes--;
-    return config_bytes(reader, text, bytes);
-}
-
-static const char *config_scalars_keep_text(struct reader *reader, const struct schema_key *key,
-                                            const char *text)
-{
     switch (key->kind) {
-    case SCHEMA_PATH:
-        return keep_path(reader, text);
+    case SCHEMA_PATH: /* "/" stays: it is a path, and nothing is none */
+        while (bytes > 1 && text[bytes - 1] == '/')
+            bytes--;
+        return config_bytes(reader, text, bytes);
     case SCHEMA_FILE:
         return is_word(key, text) ? config_text(reader, text) : config_locate(reader, text);
     case SCHEMA_HEADER:
@@ -182,8 +161,8 @@ static const char *config_scalars_keep_text(struct reader *reader, const struct 
     }
 }
 
-static void config_scalars_keep(struct reader *reader, const struct schema_key *key,
-                                union kept *kept, size_t bytes, void *into)
+static void keep_value(struct reader *reader, const struct schema_key *key, union kept *kept,
+                       size_t bytes, void *into)
 {
     switch (key->kind) {
     case SCHEMA_BASE:
@@ -202,20 +181,12 @@ static void config_scalars_keep(struct reader *reader, const struct schema_key *
     case SCHEMA_NETWORK:
         break;
     default:
-        kept->text = config_scalars_keep_text(reader, key, kept->text);
+        kept->text = keep_text(reader, key, kept->text);
     }
     memcpy(into, kept, bytes);
 }
 
 /* ---- Refusing ---- */
-
-/* What is right, and nobody can do yet. */
-static bool is_later(const struct schema_key *key, const char *text)
-{
-    if (key->later == NULL)
-        return false;
-    return strcmp(text, key->later) == 0;
-}
 
 /* What the file holds, for a message: never what a variable does, nor anything secret. */
 static void show(const struct schema_key *key, const struct yaml_node *node, char *text,
@@ -230,8 +201,8 @@ static void show(const struct schema_key *key, const struct yaml_node *node, cha
         snprintf(text, bytes, "\"%.60s\"", node->written);
 }
 
-static void config_scalars_refuse(struct reader *reader, const struct schema_key *key,
-                                  const struct yaml_node *node, const char *why)
+static void refuse_value(struct reader *reader, const struct schema_key *key,
+                         const struct yaml_node *node, const char *why)
 {
     char wanted[200], shown[80];
 
@@ -245,7 +216,7 @@ static const char *explain(const struct schema_key *key, const struct yaml_node 
     int64_t count;
     double number;
 
-    if (is_later(key, node->text))
+    if (key->later != NULL && strcmp(node->text, key->later) == 0)
         return ", which is not available yet";
     if ((key->kind == SCHEMA_DURATION || key->kind == SCHEMA_SIZE) &&
         (value_count(node->text, &count) || value_number(node->text, &number)))
@@ -253,42 +224,10 @@ static const char *explain(const struct schema_key *key, const struct yaml_node 
     return "";
 }
 
-/* A plain null is not a text; quotes, or a variable, make it one. */
-static bool is_null(const struct yaml_node *node)
-{
-    return !node->quoted && node->text == node->written &&
-           (node->bytes == 0 || strcmp(node->text, "~") == 0 || strcmp(node->text, "null") == 0);
-}
-
-static bool wants_plain(enum schema_kind kind)
-{
-    return kind == SCHEMA_COUNT || kind == SCHEMA_NUMBER || kind == SCHEMA_USD ||
-           kind == SCHEMA_BOOL;
-}
-
-static void check_file(struct reader *reader, const struct schema_key *key,
-                       const struct yaml_node *node)
-{
-    if (!is_word(key, node->text) && !config_file_readable(reader, node->text))
-        config_missing(reader, node, false, "%s: the file %.200s cannot be read", reader->path,
-                       node->written);
-}
-
-/* `place` holds it as this process finds it. */
-static void note_file(struct reader *reader, const struct schema_key *key,
-                      const struct yaml_node *node, const void *place)
-{
-    const char *path;
-
-    memcpy(&path, place, sizeof path);
-    if (path != NULL && !is_word(key, node->text) &&
-        reader->documents[reader->current].folder != NULL)
-        config_source_add(reader, CONFIG_SOURCE_CERTIFICATE, path);
-}
-
 bool config_read_value(struct reader *reader, const struct schema_key *key,
                        const struct yaml_node *node, void *into)
 {
+    bool written = node->text == node->written; /* not by a variable */
     union kept kept;
     size_t bytes;
 
@@ -301,28 +240,37 @@ bool config_read_value(struct reader *reader, const struct schema_key *key,
     }
     if (node->unknown)
         return false;
-    if (is_null(node)) {
-        config_scalars_refuse(reader, key, node, "");
+    /* A plain null is not a text; quotes, or a variable, make it one. */
+    if (written && !node->quoted &&
+        (node->bytes == 0 || strcmp(node->text, "~") == 0 || strcmp(node->text, "null") == 0)) {
+        refuse_value(reader, key, node, "");
         return false;
     }
-    if (node->quoted && node->text == node->written && wants_plain(key->kind)) {
-        config_scalars_refuse(reader, key, node, " in quotes, a text");
+    if (written && node->quoted &&
+        (key->kind == SCHEMA_COUNT || key->kind == SCHEMA_NUMBER || key->kind == SCHEMA_USD ||
+         key->kind == SCHEMA_BOOL)) {
+        refuse_value(reader, key, node, " in quotes, a text");
         return false;
     }
-    if (!parse(key, node->text, &kept, &bytes) || is_later(key, node->text)) {
-        config_scalars_refuse(reader, key, node, explain(key, node));
+    if (!parse(key, node->text, &kept, &bytes) ||
+        (key->later != NULL && strcmp(node->text, key->later) == 0)) {
+        refuse_value(reader, key, node, explain(key, node));
         return false;
     }
     if (key->kind == SCHEMA_SECRET)
         return config_read_secret(reader, node, into);
-    if (key->kind == SCHEMA_FILE)
-        check_file(reader, key, node);
+    bool is_file = key->kind == SCHEMA_FILE && !is_word(key, node->text);
+    if (is_file && !config_file_readable(reader, node->text))
+        config_missing(reader, node, false, "%s: the file %.200s cannot be read", reader->path,
+                       node->written);
+    assert(bytes <= sizeof kept);
     if (into != NULL)
-        config_scalars_keep(reader, key, &kept, bytes, into);
-    if (key->kind == SCHEMA_STORE && node->text == node->written)
-        config_wipe_later(reader, node->text, node->bytes); /* it may hold a password */
-    if (into != NULL && key->kind == SCHEMA_FILE)
-        note_file(reader, key, node, into);
+        keep_value(reader, key, &kept, bytes, into);
+    if (key->kind == SCHEMA_STORE && written)
+        config_wipe_later(reader, node->text, node->bytes); /* there may be a password in it */
+    if (into != NULL && is_file && kept.text != NULL &&
+        reader->documents[reader->current].folder != NULL)
+        config_source_add(reader, CONFIG_SOURCE_CERTIFICATE, kept.text);
     return true;
 }
 
@@ -341,6 +289,6 @@ void config_set_default(struct reader *reader, const struct schema_key *key, voi
         tg_ms never = CONFIG_NEVER;
         memcpy(place, &never, sizeof never);
     } else if (key->otherwise != NULL && parse(key, written, &kept, &bytes)) {
-        config_scalars_keep(reader, key, &kept, bytes, place);
+        keep_value(reader, key, &kept, bytes, place);
     }
 }

@@ -46,8 +46,8 @@ enum schema_kind {
 
 enum schema_shape {
     SCHEMA_ONE,
-    SCHEMA_LIST,  /* of such values; texts are kept as struct config_names, words as unsigned with
-                     a bit for each, sections and networks as pointer and count */
+    SCHEMA_LIST,  /* a list of such values; texts are kept as struct config_names, words as unsigned
+                     with a bit for each, sections and networks as pointer and count */
     SCHEMA_NAMED, /* a map whose keys are free names; texts are kept as struct config_pairs,
                      sections as pointer and count, and each begins with a pointer to its name */
 };
@@ -60,13 +60,13 @@ struct schema_key {
     enum schema_shape shape;
     bool required;
     bool above;            /* min itself is not allowed */
-    double min, max;       /* of numbers in the unit they are kept in */
+    double min, max;       /* for numbers, in the unit they are kept in */
     const char *otherwise; /* the default, as it would be written; null: none */
     const char *words;     /* "enforce|shadow" */
     const char *later;     /* what will be allowed one day, and the message says so: a word */
     const struct schema_section *section;
     size_t offset;       /* in the struct of the section, or SCHEMA_NOWHERE */
-    size_t count_offset; /* of what is kept as pointer and count */
+    size_t count_offset; /* where the count is, if pointer and count are kept */
     const char *help;
 };
 
@@ -75,7 +75,7 @@ struct yaml_node;
 
 struct schema_section {
     const struct schema_key *keys;
-    size_t bytes;   /* of its struct; 0: nothing is kept */
+    size_t bytes;   /* size of its struct; 0: nothing is kept */
     size_t present; /* offset of a bool that says that it was given, or SCHEMA_NOWHERE */
 
     /* Checks what several keys say together, and fills in what follows from them. May be null. */

@@ -2,8 +2,8 @@
  *
  * A secret is in this process as long as the configuration that holds it, and not a moment longer:
  * its bytes are on a list that config_free() walks and wipes, and what was copied of variables
- * while reading is wiped when the reading ends. Not by memset(): a compiler may leave out what it
- * thinks nobody will look at, and explicit_bzero() is the promise that it does not.
+ * while reading is wiped when the reading ends. Not by memset(), which a compiler may leave out
+ * when nobody reads the bytes again; explicit_bzero() is the promise that it does not.
  *
  * What remains is what libyaml has copied of a secret that stands in the file itself. That is
  * warned of for other reasons.
@@ -12,6 +12,7 @@
 
 #include "server/config/config_reader.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -62,17 +63,7 @@ void config_wipe_now(struct reader *reader)
 
 /* ---- Keeping ---- */
 
-/* What cannot stand in a header, and would end one if it got there. */
-static bool is_sendable(const char *text, size_t bytes)
-{
-    for (size_t i = 0; i < bytes; i++)
-        if ((unsigned char)text[i] < ' ' || (unsigned char)text[i] > '~')
-            return false;
-    return true;
-}
-
-static struct config_secrets *config_secrets_keep(struct reader *reader, const char *text,
-                                                  size_t bytes)
+static struct config_secrets *add_secret(struct reader *reader, const char *text, size_t bytes)
 {
     struct config_secrets *kept = config_alloc(reader, sizeof *kept + bytes + 1);
 
@@ -87,7 +78,7 @@ static struct config_secrets *config_secrets_keep(struct reader *reader, const c
 
 const char *config_secret_text(struct reader *reader, const char *text)
 {
-    struct config_secrets *kept = config_secrets_keep(reader, text, strlen(text));
+    struct config_secrets *kept = add_secret(reader, text, strlen(text));
 
     return kept != NULL ? kept->text : "";
 }
@@ -96,15 +87,19 @@ static bool keep_secret(struct reader *reader, const struct yaml_node *node, con
                         size_t bytes, struct config_secret *into)
 {
     struct config_secrets *kept;
+    bool sendable = bytes <= SECRET_BYTES_MAX;
 
-    if (bytes > SECRET_BYTES_MAX || !is_sendable(text, bytes)) {
+    /* What cannot stand in a header would end one if it got there. */
+    for (size_t i = 0; i < bytes && sendable; i++)
+        sendable = (unsigned char)text[i] >= ' ' && (unsigned char)text[i] <= '~';
+    if (!sendable) {
         config_error(reader, node,
                      "%s holds a secret that cannot be sent; it must be 1 to %d printable ASCII "
                      "characters",
                      reader->path, SECRET_BYTES_MAX);
         return false;
     }
-    kept = config_secrets_keep(reader, text, bytes);
+    kept = add_secret(reader, text, bytes);
     if (kept == NULL)
         return false;
     into->bytes = kept->text;
@@ -138,13 +133,14 @@ static ssize_t read_first_line(const char *path, char *line, size_t room, int64_
         return -1;
     const char *end = used > 0 ? memchr(line, '\n', used) : NULL;
     used = end != NULL ? (size_t)(end - line) : used;
+    assert(used <= room);
     while (used > 0 && strchr(" \t\r", line[used - 1]) != NULL && line[used - 1] != '\0')
         used--;
     return (ssize_t)used;
 }
 
-static bool config_secrets_read_file(struct reader *reader, const struct yaml_node *node,
-                                     struct config_secret *into)
+static bool read_secret_file(struct reader *reader, const struct yaml_node *node,
+                             struct config_secret *into)
 {
     char line[SECRET_BYTES_MAX + 2];
     const char *shown = node->text == node->written ? node->text + 5 : node->written;
@@ -176,7 +172,7 @@ bool config_read_secret(struct reader *reader, const struct yaml_node *node,
         into = &nowhere;
     *into = (struct config_secret){0};
     if (strncmp(node->text, "file:", 5) == 0)
-        return config_secrets_read_file(reader, node, into);
+        return read_secret_file(reader, node, into);
     if (node->text == node->written) {
         config_warning(reader, node,
                        "%s is a secret that stands in the file; take it from ${NAME} or file:PATH",

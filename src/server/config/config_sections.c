@@ -1,13 +1,14 @@
 /* config_sections.c - reads a tree by the schema: keys, shapes, sections, defaults.
  *
  * One walk over the tables does everything that can be said of a key by itself. A wrong value is
- * reported and its default stays, so that the walk goes on and finds the next mistake.
+ * reported and its default stays, so that the walk continues and finds the next mistake.
  */
-#include "server/config/config_reader.h"
-#include "server/config/config_values.h"
-
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
+
+#include "server/config/config_reader.h"
+#include "server/config/config_values.h"
 
 static size_t push_number(struct reader *reader, size_t number)
 {
@@ -19,7 +20,7 @@ static size_t push_number(struct reader *reader, size_t number)
 
 /* ---- Shapes ---- */
 
-static void *config_sections_place_of(const struct schema_key *key, void *into)
+static void *place_of(const struct schema_key *key, void *into)
 {
     return into != NULL && key->offset != SCHEMA_NOWHERE ? (char *)into + key->offset : NULL;
 }
@@ -47,14 +48,15 @@ static size_t room_for(size_t n)
 }
 
 /* Room for `n` more of `bytes` bytes, behind what an earlier file has put there. */
-static char *config_sections_grow(struct reader *reader, const struct schema_key *key, size_t n,
-                                  size_t bytes, void *into)
+static char *grow_array(struct reader *reader, const struct schema_key *key, size_t n, size_t bytes,
+                        void *into)
 {
     char *items, *place = (char *)into + key->offset;
     size_t had;
 
     memcpy(&items, place, sizeof items);
     memcpy(&had, (char *)into + key->count_offset, sizeof had);
+    assert((had == 0) == (items == NULL));
     if (had == 0 || room_for(had) < had + n) {
         char *larger = config_alloc(reader, room_for(had + n) * bytes);
         if (larger == NULL)
@@ -85,7 +87,8 @@ static char *grow_sections(struct reader *reader, const struct schema_key *key, 
 
     if (into == NULL || key->offset == SCHEMA_NOWHERE || n == 0)
         return NULL;
-    items = config_sections_grow(reader, key, n, key->section->bytes, into);
+    assert(key->section->bytes > 0);
+    items = grow_array(reader, key, n, key->section->bytes, into);
     if (items != NULL)
         add_count(key, n, into);
     return items;
@@ -111,7 +114,7 @@ static void read_sections(struct reader *reader, const struct schema_key *key,
 static void read_texts(struct reader *reader, const struct schema_key *key,
                        const struct yaml_node *node, void *into)
 {
-    struct config_names *names = config_sections_place_of(key, into);
+    struct config_names *names = place_of(key, into);
     const char **list = NULL;
     size_t i = 0;
 
@@ -128,18 +131,20 @@ static void read_texts(struct reader *reader, const struct schema_key *key,
     }
 }
 
-/* A bit for each. */
+/* Keeps a bit for each word. */
 static void read_words(struct reader *reader, const struct schema_key *key,
                        const struct yaml_node *node, void *into)
 {
-    unsigned *place = config_sections_place_of(key, into), words = 0;
+    unsigned *place = place_of(key, into), words = 0;
     size_t i = 0;
 
     for (const struct yaml_node *child = node->first; child != NULL; child = child->next) {
         size_t path = push_number(reader, i++);
         int word;
-        if (config_read_value(reader, key, child, &word))
+        if (config_read_value(reader, key, child, &word)) {
+            assert(word >= 0 && word < 32);
             words |= 1U << word;
+        }
         config_path_pop(reader, path);
     }
     if (place != NULL)
@@ -150,8 +155,7 @@ static void read_networks(struct reader *reader, const struct schema_key *key,
                           const struct yaml_node *node, void *into)
 {
     struct config_range *range =
-        node->n > 0 ? (void *)config_sections_grow(reader, key, node->n, sizeof *range, into)
-                    : NULL;
+        node->n > 0 ? (void *)grow_array(reader, key, node->n, sizeof *range, into) : NULL;
     size_t i = 0, good = 0;
 
     for (const struct yaml_node *child = node->first; child != NULL; child = child->next) {
@@ -203,7 +207,7 @@ static void read_named(struct reader *reader, const struct schema_key *key,
 {
     bool sections = key->kind == SCHEMA_SECTION;
     char *item = sections ? grow_sections(reader, key, node->n, into) : NULL;
-    struct config_pairs *pairs = sections ? NULL : config_sections_place_of(key, into);
+    struct config_pairs *pairs = sections ? NULL : place_of(key, into);
 
     if (pairs != NULL)
         *pairs = (struct config_pairs){
@@ -225,8 +229,8 @@ static void read_named(struct reader *reader, const struct schema_key *key,
     }
 }
 
-static void config_sections_read_key(struct reader *reader, const struct schema_key *key,
-                                     const struct yaml_node *node, void *into)
+static void read_key(struct reader *reader, const struct schema_key *key,
+                     const struct yaml_node *node, void *into)
 {
     size_t path = config_path_push(reader, key->name);
 
@@ -241,7 +245,7 @@ static void config_sections_read_key(struct reader *reader, const struct schema_
     else if (key->shape == SCHEMA_NAMED)
         read_named(reader, key, node, into);
     else
-        read_one(reader, key, node, config_sections_place_of(key, into));
+        read_one(reader, key, node, place_of(key, into));
     config_path_pop(reader, path);
 }
 
@@ -263,15 +267,6 @@ static void unknown_key(struct reader *reader, const struct schema_section *sect
         config_error(reader, name, "there is no key \"%.40s\"; there are %s", name->text, known);
 }
 
-static void check_required(struct reader *reader, const struct schema_section *section,
-                           const struct yaml_node *node)
-{
-    for (const struct schema_key *key = section->keys; key->name != NULL; key++)
-        if (key->required && yaml_tree_get(node, key->name) == NULL)
-            config_error(reader, node, "%s: %s is missing; it must be given", reader->path,
-                         key->name);
-}
-
 /* Written as in a file: [a, b]. */
 static void set_default_words(const struct schema_key *key, unsigned *words)
 {
@@ -290,7 +285,7 @@ static void set_default_words(const struct schema_key *key, unsigned *words)
 void config_set_defaults(struct reader *reader, const struct schema_section *section, void *into)
 {
     for (const struct schema_key *key = section->keys; key->name != NULL; key++) {
-        void *place = config_sections_place_of(key, into);
+        void *place = place_of(key, into);
         if (place != NULL && key->shape == SCHEMA_LIST && key->kind == SCHEMA_WORD)
             set_default_words(key, place);
         if (place == NULL || key->shape != SCHEMA_ONE)
@@ -315,17 +310,11 @@ static void *scratch_for(struct reader *reader, const struct schema_section *sec
     return scratch;
 }
 
-static void mark_present(const struct schema_section *section, void *into)
-{
-    const bool present = true;
-
-    if (into != NULL && section->present != SCHEMA_NOWHERE)
-        memcpy((char *)into + section->present, &present, sizeof present);
-}
-
 void config_read_section(struct reader *reader, const struct schema_section *section,
                          const struct yaml_node *node, void *into)
 {
+    const bool present = true;
+
     if (into == NULL)
         into = scratch_for(reader, section);
     if (node->kind != YAML_MAP) {
@@ -336,15 +325,19 @@ void config_read_section(struct reader *reader, const struct schema_section *sec
                                              : "empty");
         return;
     }
-    mark_present(section, into);
+    if (into != NULL && section->present != SCHEMA_NOWHERE)
+        memcpy((char *)into + section->present, &present, sizeof present);
     for (const struct yaml_node *child = node->first; child != NULL; child = child->next) {
         const struct schema_key *key = schema_find_key(section, child->key->text);
         if (key != NULL)
-            config_sections_read_key(reader, key, child, into);
+            read_key(reader, key, child, into);
         else
             unknown_key(reader, section, child->key);
     }
-    check_required(reader, section, node);
+    for (const struct schema_key *key = section->keys; key->name != NULL; key++)
+        if (key->required && yaml_tree_get(node, key->name) == NULL)
+            config_error(reader, node, "%s: %s is missing; it must be given", reader->path,
+                         key->name);
     if (section->finish != NULL && into != NULL)
         section->finish(reader, node, into);
 }

@@ -2,6 +2,7 @@
 #include "server/config/config_values.h"
 
 #include <arpa/inet.h>
+#include <assert.h>
 #include <string.h>
 
 #include "io/text/utf8.h"
@@ -98,12 +99,6 @@ bool value_is_address(const char *text)
     return colon != NULL && is_host(text, (size_t)(colon - text)) && is_port(colon + 1);
 }
 
-static void clear_rest(struct config_range *range)
-{
-    for (int i = range->bits; i < 128; i++)
-        range->address[i / 8] &= (uint8_t) ~(0x80 >> i % 8);
-}
-
 bool value_network(const char *text, struct config_range *range)
 {
     struct config_range read = {.family = AF_INET};
@@ -126,7 +121,9 @@ bool value_network(const char *text, struct config_range *range)
     if (prefix > most)
         return false;
     read.bits = (int)(prefix >= 0 ? prefix : most);
-    clear_rest(&read);
+    assert(read.bits >= 0 && read.bits <= most);
+    for (int i = read.bits; i < 128; i++)
+        read.address[i / 8] &= (uint8_t) ~(0x80 >> i % 8);
     *range = read;
     return true;
 }
@@ -154,15 +151,6 @@ static bool read_port(const char *text, size_t bytes, int *port)
     return true;
 }
 
-static void take_path(const char *text, struct value_url *url)
-{
-    url->path = text;
-    url->path_bytes = strcspn(text, "?#");
-    url->has_query = text[url->path_bytes] != '\0';
-    while (url->path_bytes > 0 && text[url->path_bytes - 1] == '/')
-        url->path_bytes--;
-}
-
 /* No user in it: a secret would stand in every message that names the URL. */
 bool value_url(const char *text, struct value_url *url)
 {
@@ -179,7 +167,11 @@ bool value_url(const char *text, struct value_url *url)
         return false;
     read.host = host + (host[0] == '[');
     read.host_bytes = name - (host[0] == '[' ? 2 : 0);
-    take_path(host + bytes, &read);
+    read.path = host + bytes;
+    read.path_bytes = strcspn(read.path, "?#");
+    read.has_query = read.path[read.path_bytes] != '\0';
+    while (read.path_bytes > 0 && read.path[read.path_bytes - 1] == '/')
+        read.path_bytes--;
     *url = read;
     return true;
 }

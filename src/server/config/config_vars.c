@@ -1,6 +1,6 @@
 /* config_vars.c - ${NAME} in a configuration file: variables of the environment, put in place.
  *
- * This is done before anything else looks at the tree, so that a value from a variable is checked
+ * This is done before anything else reads the tree, so that a value from a variable is checked
  * like any other. Messages show what stands in the file, never what the variable holds: it may be a
  * secret.
  */

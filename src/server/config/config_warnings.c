@@ -14,7 +14,7 @@
  * token; the second is the largest call there is.
  *
  * At the end, when everything is right, so every name stands for something. Tenants may be ten
- * thousand: whatever is done for one of them looks at others only by number.
+ * thousand: whatever is done for one of them visits others only by number.
  */
 #include <assert.h>
 #include <inttypes.h>
@@ -265,31 +265,20 @@ static void check_models(struct warner *warner)
     }
 }
 
-static bool has_fallback(const struct warner *warner, const struct config_model *model)
-{
-    for (size_t i = 0; i < model->n_fallback; i++)
-        if (is_for(warner, NULL, model->fallback[i]))
-            return true;
-    return model->n_fallback == 0;
-}
-
-static bool is_named(const struct config_names *patterns, const char *name)
-{
-    for (size_t i = 0; i < patterns->n; i++)
-        if (strcmp(patterns->names[i], name) == 0)
-            return true;
-    return false;
-}
-
-/* Only of models that the tenant names: who takes a fallback away from a pattern means it. */
+/* Only for models that the tenant names: who excludes a fallback from a pattern means it. */
 static void check_fallbacks(struct warner *warner)
 {
     const struct config *config = warner->config;
+    const struct config_names *patterns = &warner->tenant->models;
 
-    for (size_t i = 0; i < config->n_models && warner->tenant->models.n > 0; i++) {
+    for (size_t i = 0; i < config->n_models && patterns->n > 0; i++) {
         const struct config_model *model = &config->models[i];
-        if (model->n_fallback == 0 || !is_named(&warner->tenant->models, model->name) ||
-            !is_for(warner, NULL, i) || has_fallback(warner, model))
+        bool named = false, usable = model->n_fallback == 0;
+        for (size_t k = 0; k < patterns->n && !named; k++)
+            named = strcmp(patterns->names[k], model->name) == 0;
+        for (size_t k = 0; k < model->n_fallback && !usable; k++)
+            usable = is_for(warner, NULL, model->fallback[k]);
+        if (!named || usable || !is_for(warner, NULL, i))
             continue;
         config_warning(warner->reader, config_child_or_self(warner->node, "models"),
                        "the tenant \"%.60s\" may use \"%.60s\" and none of its fallbacks, so for "

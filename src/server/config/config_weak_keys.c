@@ -2,7 +2,7 @@
  *
  * A hash in a configuration looks like any other, and what is copied from an example works: that is
  * how a gateway ends up open to "secret". So the words that people and examples use are hashed here
- * and looked for. A list can only know what it lists, but it costs nothing, and a key that
+ * and searched for. A list can only know what it lists, but it costs nothing, and a key that
  * `tollgate key new` made is never on it.
  */
 #include "server/config/config_reader.h"

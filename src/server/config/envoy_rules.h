@@ -10,7 +10,7 @@
  *           - key: to_number
  *             rate_limit: {unit: day, requests_per_unit: 5}
  *
- * A descriptor of a request is a list of entries. The first one is looked for at the top of the
+ * A descriptor of a request is a list of entries. The first one is searched for at the top of the
  * tree, the next one below the rule that was found, and so on; the limit is that of the rule at
  * which the last entry arrives. At each level the most specific rule is taken, and there is no way
  * back from it:
@@ -56,7 +56,7 @@ enum envoy_unit {
 
 struct envoy_replaced {
     const char *name;
-    size_t number; /* as name_number of the limits that have it */
+    size_t number; /* name_number of the limits that have it */
 };
 
 /* `rate_limit` of a rule. */
@@ -64,11 +64,11 @@ struct envoy_limit {
     bool present;
     bool unlimited;
     enum envoy_unit unit;      /* ENVOY_UNIT_NONE if unlimited */
-    int64_t requests_per_unit; /* of uint32_t; 0: refuses all; negative: not given */
+    int64_t requests_per_unit; /* a uint32_t; 0: refuses all; negative: not given */
     const char *unit_text;
     const char *name;                /* null: it has none */
     size_t name_number;              /* the same for the same name; ENVOY_NO_NAME: it has none */
-    struct envoy_replaced *replaces; /* names whose limits do not hold beside this one */
+    struct envoy_replaced *replaces; /* names whose limits do not apply beside this one */
     size_t n_replaces;
     size_t number; /* among all limits there are, from 0 */
 };
@@ -101,7 +101,7 @@ struct envoy_rule {
 
 /* The rules of one level that have the same key. */
 struct envoy_key {
-    struct config_index *values; /* of `list`, by value; `foo*` is among them */
+    struct config_index *values; /* numbers of `list`, by value; `foo*` is among them */
     struct envoy_rule **list;    /* those with a value */
     struct envoy_rule **stems;   /* those of them whose value ends with a star */
     size_t n, n_stems;
@@ -114,7 +114,7 @@ struct envoy_domain {
 };
 
 struct envoy_rules {
-    struct config_index *index; /* of domains, by name */
+    struct config_index *index; /* numbers of domains, by name */
     struct envoy_domain *domains;
     size_t n_domains;
     struct envoy_rule **limits; /* every rule that has a limit, by the limit's number */

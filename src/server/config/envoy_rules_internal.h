@@ -16,7 +16,7 @@ struct envoy_file {
     size_t n_rules;
     size_t document;
     const struct yaml_node *node;
-    struct envoy_file *next; /* of the same domain */
+    struct envoy_file *next; /* another file of the same domain */
 };
 
 struct envoy_files {

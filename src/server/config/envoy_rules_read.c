@@ -2,7 +2,7 @@
  *
  * The files are envoyproxy/ratelimit's, word for word: whoever moves here keeps them. They are read
  * by the reader of the configuration, by tables like its own, so that everything that is wrong is
- * said with file, line and column, and all of it at once. What their server lets pass in silence
+ * said with file, line and column, and all of it at once. What their server accepts in silence
  * (a limit without a number, which refuses everything) is an error here; what has no meaning here
  * (names of metrics) is accepted.
  *
@@ -295,7 +295,7 @@ void config_finish_envoy(struct reader *reader, const struct yaml_node *node, vo
     size_t home = reader->current, bytes = reader->path_bytes;
     char above[sizeof reader->path];
 
-    /* What is not there has been warned of; where no files are looked at, there are none. */
+    /* What is not there has been warned about; where no files are read, there are none. */
     if (path == NULL || path->unknown || to->path == NULL ||
         reader->documents[home].folder == NULL || !config_file_readable(reader, path->text))
         return;

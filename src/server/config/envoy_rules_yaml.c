@@ -3,8 +3,8 @@
  * The reader of the configuration takes one word for each thing, and says so. Files of rules were
  * written for envoyproxy/ratelimit, whose reader knows more of them: `yes` for true, 1_000 for a
  * number, nothing at all for what is not given, and a map that takes over another one's keys. They
- * are put into the one form here, before anything else looks, so that tables, messages and places
- * are the same for both. What is in no form is left as it is, for the reader to complain of.
+ * are put into the one form here, before anything else reads them, so that tables, messages and
+ * places are the same for both. What is in no form is left as it is, for the reader to complain of.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -15,7 +15,7 @@
 
 #include "server/config/envoy_rules_internal.h"
 
-/* Merging looks for each key in turn: the bounds are ones on time. A rule has ten keys. */
+/* Merging searches for each key in turn: the bounds are ones on time. A rule has ten keys. */
 enum { MERGED_KEYS_MAX = 64, MERGED_MAPS_MAX = 16 };
 
 static bool is_one_of(const char *word, const char *const *words)

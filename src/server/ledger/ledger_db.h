@@ -1,4 +1,4 @@
-/* ledger_db.h - the database of a ledger. Private to src/ledger.
+/* ledger_db.h - the database of a ledger. For this room alone.
  *
  *     ledger    one row: which ledger this is, the last entry that is in it, how it was closed
  *     tenants   numbered, each with its parent; never changed: spend stays where it was made
@@ -96,13 +96,13 @@ bool ledger_db_add(struct ledger_db *db, const struct journal_record *record, bo
                    struct tg_problem *problem);
 bool ledger_db_set_moved(struct ledger_db *db, uint64_t moved, struct tg_problem *problem);
 
-/* The transaction was undone: what was remembered of it is not so. */
+/* The transaction was undone: forgets what was to be written at its end. */
 void ledger_db_forget_adding(struct ledger_db *db);
 void ledger_db_free_adding(struct ledger_db *db);
 
 /* ---- ledger_db.c again ---- */
 
-/* Of a view: from here on, what is read is the database of one moment. */
+/* For a view: from here on, what is read is the database of one moment. */
 bool ledger_db_freeze(struct ledger_db *db, struct tg_problem *problem);
 
 /* ---- ledger_sums.c ---- */

@@ -107,7 +107,7 @@ enum tg_err spending_peek(struct spending *spending, const struct spending_call 
     return tenant != SPENDING_TOP ? TG_OK : TG_ERR_UNKNOWN;
 }
 
-/* Of a user who has no account: all of his budgets, on top of what is left above him. */
+/* What a user without an account has left: all of his budgets, or what is left above him. */
 static void left_of_new_user(const struct node *node, tg_micro *left, double *part)
 {
     for (size_t i = 0; i < node->n_user_budgets; i++) {

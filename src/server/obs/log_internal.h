@@ -44,7 +44,7 @@ struct log {
 
     pthread_t writer;
     int wake[2];         /* a pipe: a byte ends the writer's nap */
-    atomic_bool woken;   /* that byte is on its way */
+    atomic_bool woken;   /* a byte is on its way */
     atomic_bool closing; /* the writer ends when the lanes are empty, or at: */
     atomic_llong close_at;
     pthread_mutex_t end_lock;

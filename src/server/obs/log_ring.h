@@ -42,8 +42,8 @@ bool log_ring_is_half_full(struct log_ring *ring);
 
 /* ---- The reader ---------------------------------------------------------------------------- */
 
-/* As many whole lines as there are within `at_most` bytes, at least one if there is one at all; in
- * two parts where they go around the end. Returns their bytes; they stay there until taken. */
+/* The whole lines that fit into `at_most` bytes, at least one if there is one at all; in two parts
+ * where they go around the end. Returns their bytes; they stay there until taken. */
 size_t log_ring_peek(const struct log_ring *ring, size_t at_most, struct slice part[2]);
 
 void log_ring_take(struct log_ring *ring, size_t n);
