@@ -30,19 +30,19 @@ static tg_ms kit_now(struct net_loop *loop)
 static void kit_timer_stop(struct net_loop *loop, struct net_timer *timer)
 {
     (void)loop;
-    for (size_t i = 0; i < call_kit.n_timers; i++)
-        if (call_kit.timers[i] == timer)
-            call_kit.timers[i] = call_kit.timers[--call_kit.n_timers];
-    timer->from = NULL;
+    if (!net_timer_is_set(timer))
+        return;
+    LIST_REMOVE(timer, in_slot);
+    timer->in_slot.le_prev = NULL;
+    call_kit.n_timers--;
 }
 
 static void kit_timer_set(struct net_loop *loop, struct net_timer *timer, tg_ms ms)
 {
     kit_timer_stop(loop, timer);
-    assert_true(call_kit.n_timers < COUNT_OF(call_kit.timers));
-    call_kit.timers[call_kit.n_timers++] = timer;
+    LIST_INSERT_HEAD(&call_kit.timers, timer, in_slot);
+    call_kit.n_timers++;
     timer->at = call_kit.now + ms;
-    timer->from = &timer->next; /* it is set */
     call_kit.last_timer = ms;
 }
 
@@ -57,10 +57,10 @@ void call_kit_pass(tg_ms ms)
     tg_ms until = call_kit.now + ms;
 
     for (;;) {
-        struct net_timer *first = NULL;
-        for (size_t i = 0; i < call_kit.n_timers; i++)
-            if (call_kit.timers[i]->at <= until && (!first || call_kit.timers[i]->at < first->at))
-                first = call_kit.timers[i];
+        struct net_timer *first = NULL, *timer;
+        LIST_FOREACH(timer, &call_kit.timers, in_slot)
+            if (timer->at <= until && (!first || timer->at < first->at))
+                first = timer;
         if (first == NULL)
             break;
         if (first->at > call_kit.now)
@@ -121,12 +121,6 @@ static void out_cancel(struct http_outbound *http, uint32_t code)
     out->over = true;
 }
 
-static const struct http_outbound_transport out_transport = {.write = out_write,
-                                                             .finish = out_finish,
-                                                             .pause = out_pause,
-                                                             .resume = out_resume,
-                                                             .cancel = out_cancel};
-
 static struct http_outbound *kit_send(struct http_client *client, struct http_origin *origin,
                                       const struct http_head *head,
                                       const struct http_timeouts *timeouts,
@@ -139,8 +133,7 @@ static struct http_outbound *kit_send(struct http_client *client, struct http_or
         return NULL;
     assert_true(call_kit.n_outs < CALL_KIT_OUTS);
     struct call_out *out = &call_kit.outs[call_kit.n_outs++];
-    *out = (struct call_out){.out = {.transport = &out_transport, .ops = ops, .owner = owner},
-                             .timeouts = *timeouts};
+    *out = (struct call_out){.out = {.ops = ops, .owner = owner}, .timeouts = *timeouts};
     snprintf(out->target, sizeof out->target, "%.*s", (int)head->target.n, head->target.at);
     keep_fields(head, out->request, sizeof out->request);
     snprintf(out->authorization, sizeof out->authorization, "%.*s", (int)key.n, key.at);
@@ -382,6 +375,11 @@ const struct call_env call_kit_env = {.now = kit_now,
                                       .timer_set = kit_timer_set,
                                       .timer_stop = kit_timer_stop,
                                       .send = kit_send,
+                                      .out_write = out_write,
+                                      .out_finish = out_finish,
+                                      .out_pause = out_pause,
+                                      .out_resume = out_resume,
+                                      .out_cancel = out_cancel,
                                       .limits_take = kit_limits_take,
                                       .limits_settle = kit_limits_settle,
                                       .limits_refund = kit_limits_refund,

@@ -57,8 +57,8 @@ struct call_kit {
     size_t n_more;
     struct http_field reply[6]; /* ... and the next replies of providers have besides */
     size_t n_reply;
-    bool send_fails; /* there is no memory for a request to a provider */
-    struct net_timer *timers[8];
+    bool send_fails;               /* there is no memory for a request to a provider */
+    LIST_HEAD(, net_timer) timers; /* those that are set */
     size_t n_timers;
     tg_ms last_timer; /* the time that the last timer was set for, from then on */
 

@@ -133,6 +133,11 @@ struct call_env {
                                   const struct http_head *head,
                                   const struct http_timeouts *timeouts,
                                   const struct http_client_ops *ops, void *owner);
+    size_t (*out_write)(struct http_outbound *out, struct slice bytes);
+    void (*out_finish)(struct http_outbound *out, const struct http_field *trailers, size_t n);
+    void (*out_pause)(struct http_outbound *out);
+    void (*out_resume)(struct http_outbound *out);
+    void (*out_cancel)(struct http_outbound *out, uint32_t code);
     bool (*limits_take)(struct remote_port *port, struct remote_claim *debit,
                         const struct remote_terms *terms, const struct tg_debit *what,
                         void (*decided)(struct remote_claim *debit, enum tg_err err,

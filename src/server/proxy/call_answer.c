@@ -49,7 +49,7 @@ static void pass(struct call *call, struct slice bytes)
     size_t queued = http_inbound_write(call->in, bytes);
     if (queued > HTTP_OUTPUT_HIGH && call->attempt.out && !call->attempt.paused) {
         call->attempt.paused = true;
-        http_outbound_pause(call->attempt.out);
+        call->env->out_pause(call->attempt.out);
     }
 }
 
@@ -57,7 +57,7 @@ void call_answer_room(struct call *call)
 {
     if (call->attempt.out && call->attempt.paused) {
         call->attempt.paused = false;
-        http_outbound_resume(call->attempt.out);
+        call->env->out_resume(call->attempt.out);
     }
 }
 

@@ -193,8 +193,8 @@ bool call_request_send(struct call *call)
     if (call->attempt.out == NULL)
         return false;
     for (size_t i = 0; i < n; i++)
-        http_outbound_write(call->attempt.out, slices[i]);
+        call->env->out_write(call->attempt.out, slices[i]);
     if (total > 0)
-        http_outbound_finish(call->attempt.out);
+        call->env->out_finish(call->attempt.out, NULL, 0);
     return true;
 }

@@ -164,7 +164,7 @@ void call_settle(struct call *call, enum tg_key_outcome outcome, enum call_charg
     if (attempt->out) {
         assert(attempt->out->owner == call);
         attempt->unsent = !http_outbound_sent(attempt->out);
-        http_outbound_cancel(attempt->out);
+        call->env->out_cancel(attempt->out, HTTP2_CANCEL);
         attempt->out = NULL;
     }
     attempt->paused = false;

@@ -242,7 +242,7 @@ static void call_gone(struct call *call, enum http_why why)
         call->route->provider->config->drain) {
         call_move(call, CALL_DRAINING);
         call->attempt.paused = false;
-        http_outbound_resume(call->attempt.out);
+        call->env->out_resume(call->attempt.out);
         call->env->timer_set(call->worker->loop, &call->timer, DRAIN_MS);
     } else {
         call_settle(call, TG_KEY_CANCELLED, CHARGE_USED);
@@ -384,6 +384,11 @@ const struct call_env call_env = {
     .timer_set = net_timer_set,
     .timer_stop = net_timer_stop,
     .send = http_send,
+    .out_write = http_outbound_write,
+    .out_finish = http_outbound_finish_with,
+    .out_pause = http_outbound_pause,
+    .out_resume = http_outbound_resume,
+    .out_cancel = http_outbound_cancel_with,
     .limits_take = remote_take,
     .limits_settle = remote_claim_settle,
     .limits_refund = remote_claim_refund,

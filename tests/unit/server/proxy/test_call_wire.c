@@ -360,7 +360,7 @@ static void a_provider_says_how_long_its_key_rests(void **state)
     call_kit_pass(1);
     assert_int_equal(client.status, 429);
     assert_string_equal(client.reason, "no_key");
-    struct tg_pool *pool = call_kit.gateway->generations->routes[0].pool;
+    struct tg_pool *pool = gateway_newest(call_kit.gateway)->routes[0].pool;
     assert_int_equal(tg_pool_get_keys(pool, call_kit.now, 0, keys, 2), 2);
     for (int i = 0; i < 2; i++)
         assert_in_range(keys[i].cool_down_until, limited_at + 20000, limited_at + 20001);
