@@ -83,7 +83,7 @@ static void gate_run_leave_charge(struct admission_run *admission, tg_ms now, in
 static void gate_run_refund(struct admission_run *admission, tg_ms now)
 {
     (void)admission, (void)now;
-    assert(!"a lease has ended while the store was asked");
+    assert(false && "a lease has ended while the store was asked");
 }
 
 static const struct admission_ops gate_run_ops = {

@@ -179,6 +179,6 @@ enum admission_state admission_run_step(struct admission_run *run,
         end(run, now, event->release);
         return run->state;
     }
-    assert(!"an event that there is");
+    assert(false && "an event that there is");
     return run->state;
 }

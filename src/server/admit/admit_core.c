@@ -291,7 +291,7 @@ enum admit_state admit_step(struct admit_pending *pending, const struct admit_ev
         done = NULL;
         break;
     case ADMIT_EVENT_COUNT:
-        assert(!"an event");
+        assert(false && "an event");
         break;
     }
     pending->state = next;

@@ -130,7 +130,7 @@ void protect_step(struct protected_call *call, const struct protect_event *event
         next = protect_upstream_failed(call, event->why);
         break;
     case PROTECT_EVENT_COUNT:
-        assert(!"an event");
+        assert(false && "an event");
         break;
     }
     assert(next >= was); /* no call goes back */

@@ -131,7 +131,7 @@ static void call_check(const struct call *call)
         assert(attempt->money.reservation == 0 && call->body.bytes == NULL && call->held == NULL);
         break;
     default:
-        assert(!"a state that no step ends in");
+        assert(false && "a state that no step ends in");
     }
 }
 
@@ -178,7 +178,7 @@ static void call_proceed(struct call *call, enum call_state at, enum call_verdic
             verdict = call_send(call);
             break;
         default:
-            assert(!"a stage on the way to the provider");
+            assert(false && "a stage on the way to the provider");
             return;
         }
     }
