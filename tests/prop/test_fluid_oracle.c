@@ -1,6 +1,6 @@
 /* test_fluid_oracle.c - the fluid program against two other ways to solve it, both by trying
  * everything: all plans that can be a vertex, and all prices that can. The second is the published
- * solver, with its order of candidates, tolerances and rule for ties. */
+ * solver, with its order of candidates, tolerances and rule for equals. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -265,22 +265,22 @@ static void make_faces(struct draw *draw, struct fluid_case *given)
     fluid_use_up(draw, given);
 }
 
-static void compare_prices(bool ties, bool holds, uint64_t stream)
+static void compare_prices(bool equals, bool holds, uint64_t stream)
 {
     struct draw draw = draw_stream(seed, stream);
     struct fluid_case given;
 
     for (uint64_t run = 0; run < PRICE_RUNS; run++) {
         size_t n = (size_t)draw_between(&draw, 1, 8);
-        if (ties)
+        if (equals)
             fluid_draw_ties(&draw, n, holds, &given);
         else
             fluid_draw_usual(&draw, n, holds, &given);
-        if (ties && run % 2 == 1)
+        if (equals && run % 2 == 1)
             make_faces(&draw, &given);
         expect_published(&given, run);
     }
-    cases_report(ties ? "all prices, with ties" : "all prices", PRICE_RUNS);
+    cases_report(equals ? "all prices, with equals" : "all prices", PRICE_RUNS);
 }
 
 static void two_axes_have_the_published_prices(void **state)
@@ -311,7 +311,7 @@ static void three_axes_with_ties_have_the_published_prices(void **state)
 
 struct margin {
     double x[8];
-    size_t types[8]; /* that are at their price */
+    size_t types[8]; /* the types that are at their price */
     size_t n;
     double rate, cost; /* what is left for them */
 };

@@ -28,7 +28,7 @@ struct listed {
     struct tg_call call;
     int peer; /* -1: none */
     tg_lease lease;
-    tg_ms ends_at; /* as the gate has said */
+    tg_ms ends_at; /* what the gate has said */
 };
 
 /* One of the two gates, with all that belongs to it. */
@@ -45,7 +45,8 @@ struct life {
     struct tg_scope scope;
     struct listed calls[CALLS];
     tg_ms now;
-    int64_t most; /* that may be in flight: the limit, or what was there when it was lowered */
+    int64_t
+        most; /* calls that may be in flight: the limit, or what was there when it was lowered */
     long cases;
 };
 

@@ -12,7 +12,7 @@
 #define CASES 120000
 #define DIGITS 48
 
-/* Of every magnitude, and now and then from the upper end. */
+/* Amounts have every magnitude, and come now and then from the upper end. */
 #define MUCH ((INT64_C(1) << 62) - 1)
 
 static uint64_t seed;

@@ -51,7 +51,7 @@ struct model_call {
 /* A settlement. */
 struct model_event {
     int leaf;
-    tg_ms at; /* of its reservation */
+    tg_ms at; /* when it was reserved */
     tg_micro spent;
 };
 
@@ -165,7 +165,7 @@ static struct tg_money_answer expected(const struct model *model, int leaf, tg_m
             if (used + need <= budget->budget.amount)
                 continue;
             bool spent = settled + need > budget->budget.amount;
-            /* Of the spent ones the first from the top; else, of the contended ones. */
+            /* The first from the top of the spent ones; else, of the contended ones. */
             if (spent ? spent_at : spent_at || contended_at || spent_below)
                 continue;
             spent_at |= spent;
@@ -477,8 +477,8 @@ static void compare_stats(const struct model *model)
     check_equal(model, stats.overshot, model->overshot, "overshot");
 }
 
-/* A look shows the time that it is told, and then it is as late as it was. */
-static void look(struct model *model)
+/* Reading shows the time that it is told, and then it is as late as it was. */
+static void read_all(struct model *model)
 {
     tg_ms latest = model->latest;
 
@@ -510,7 +510,7 @@ static void step(struct model *model)
         step_close(model, account);
     else
         step_open(model, -1);
-    look(model);
+    read_all(model);
 }
 
 static void live(struct model *model)

@@ -149,17 +149,17 @@ static void on_its_own_state_it_admits_what_fits_and_is_worth_it(void **state)
         for (int i = 0; i < 100000 / POLICIES; i++) {
             struct tg_scope scope = scope_of(door.set, "one");
             struct tg_call call = call_of(TG_PRIORITY_NORMAL);
-            struct tg_decision look;
+            struct tg_decision seen;
             draw_numbers(&draw, &call);
             call.debit.charging = i % 2 ? TG_CHARGE_PER_AXIS : TG_CHARGE_ATOMIC;
             call.debit.scopes = &scope;
             call.debit.n_scopes = 1;
             now += draw_between(&draw, 0, 20);
-            assert_int_equal(tg_store_peek(door.store, &call.debit, now, &look, NULL), TG_OK);
+            assert_int_equal(tg_store_peek(door.store, &call.debit, now, &seen, NULL), TG_OK);
             bool worth = policy->worth(policy, &call, 1, now);
             struct tg_answer answer = must_admit(door.gate, &call, now);
             assert_int_equal(answer.policy_denied, !worth);
-            assert_int_equal(answer.decision.allowed, worth && look.allowed);
+            assert_int_equal(answer.decision.allowed, worth && seen.allowed);
             counts[answer.reason]++;
             finish(door.gate, answer.lease, now);
         }

@@ -1,6 +1,6 @@
 /* test_bank_threads.c - any number of threads on one bank: exact books, whatever the order.
  *
- * Eight threads do a million random operations each: reserve, settle, drop, open, change, look.
+ * Eight threads do a million random operations each: reserve, settle, drop, open, change, read.
  * Each keeps its own account of what it has done; after every round they are added up while nobody
  * moves, and must be what the bank says. A sanitizer gets an eighth of it, TG_SOAK=1 ten times as
  * much.
@@ -25,11 +25,11 @@
 #define SLOWNESS 1
 #endif
 
-#define OPERATIONS (1000000 / SLOWNESS) /* of each thread, over the two long tests */
+#define OPERATIONS (1000000 / SLOWNESS) /* each thread makes so many, over the two long tests */
 #define ROUNDS 10
 #define LIVE 16
 #define TEAMS 3
-#define USERS 8 /* of each team */
+#define USERS 8 /* in each team */
 
 static uint64_t seed;
 static size_t rounds_wanted;
@@ -50,7 +50,7 @@ struct tally {
 struct shop {
     struct tg_bank *bank;
     tg_account all, teams[TEAMS];
-    tg_micro amount; /* of each team, where it never changes */
+    tg_micro amount; /* what each team has, where it never changes */
     struct tally tallies[CREW_MAX];
     bool loose; /* budgets change, more is spent than was reserved, days go by */
     atomic_llong clock;
@@ -154,7 +154,7 @@ static void change(struct shop *shop, struct draw *draw)
 }
 
 /* At any moment, whatever the others do. */
-static void look(struct shop *shop, struct draw *draw)
+static void read_some(struct shop *shop, struct draw *draw)
 {
     struct tg_budget_metrics budgets[TG_BUDGETS_MAX];
     tg_account team = shop->teams[draw_between(draw, 0, TEAMS - 1)];
@@ -175,7 +175,7 @@ static void operate(struct shop *shop, struct tally *tally, struct draw *draw)
     int64_t choice = draw_between(draw, 0, 999);
 
     if (choice < 20)
-        look(shop, draw);
+        read_some(shop, draw);
     else if (shop->loose && choice < 25)
         change(shop, draw);
     else if (shop->loose && choice < 26)
@@ -217,7 +217,7 @@ static void check_books(struct shop *shop)
         note_error(shop,
                    tg_bank_get_budgets(shop->bank, shop->teams[team], now_of(shop), budgets) != 2);
         note_error(shop, budgets[0].settled != settled || budgets[0].outstanding != outstanding);
-        /* Of the day, only a part; and of a day alone, all. */
+        /* Only a part of the day; and all of a day alone. */
         note_error(shop, budgets[1].settled > settled || budgets[1].outstanding > outstanding);
         note_error(shop, !shop->loose && budgets[1].settled != settled);
         all_settled += settled;

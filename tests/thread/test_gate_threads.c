@@ -18,7 +18,7 @@
 enum { THREADS = 4, CALLS = 48, PHASES = 50, MAILBOX = 4096 };
 
 static uint64_t seed;
-static int64_t operations = 1000000; /* of all threads together */
+static int64_t operations = 1000000; /* made by all threads together */
 
 /* ---- random operations ---- */
 
@@ -37,7 +37,7 @@ struct worker {
     int index;
     struct draw draw;
     struct own_call calls[CALLS];
-    pthread_mutex_t lock; /* of the mailbox */
+    pthread_mutex_t lock; /* covers the mailbox */
     struct own_call *box[MAILBOX];
     size_t n_mail;
     int64_t done, admitted, refused, renewed;
@@ -612,7 +612,7 @@ struct duel {
 
 enum { DUELS = 3000 };
 
-static void *give_up(void *argument)
+static void *abandon_calls(void *argument)
 {
     struct duel *duel = argument;
 
@@ -635,7 +635,7 @@ static void a_call_given_up_while_it_is_resumed_is_given_back(void **state)
 
     duel.call.peer_limit = 5;
     duel.gate = must_gate(&config);
-    assert_int_equal(pthread_create(&other, NULL, give_up, &duel), 0);
+    assert_int_equal(pthread_create(&other, NULL, abandon_calls, &duel), 0);
     for (int i = 1; i <= DUELS; i++) {
         struct tg_answer answer;
         log.n_woken = 0;

@@ -26,7 +26,7 @@
 enum { THREADS = 8, KEYS = 24, HELD = 16, ROUNDS = 20, POOLS = 2 };
 
 static uint64_t seed;
-static int64_t operations = 1000000 / SHARE; /* of each thread */
+static int64_t operations = 1000000 / SHARE; /* made by each thread */
 
 struct held {
     tg_key_lease lease;
@@ -120,7 +120,7 @@ static void probe(struct table *table, struct hand *hand, tg_ms now)
         (enum tg_probe_result)draw_between(&hand->draw, TG_PROBE_GOOD, TG_PROBE_UNCLEAR), now);
 }
 
-static void look(struct table *table, struct hand *hand, tg_ms now)
+static void read_metrics(struct table *table, struct hand *hand, tg_ms now)
 {
     struct tg_key_metrics metrics[KEYS];
     struct tg_pool_metrics pool;
@@ -168,7 +168,7 @@ static void work(void *context, size_t i, size_t round)
         if (what < 20)
             atomic_fetch_add_explicit(&table->clock, 1, memory_order_relaxed);
         if (what == 0)
-            look(table, hand, now);
+            read_metrics(table, hand, now);
         else if (what == 1)
             probe(table, hand, now);
         else if (what == 2)

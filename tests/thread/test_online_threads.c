@@ -35,7 +35,7 @@ static struct online *must_online(bool steady)
     return online;
 }
 
-static void look(struct shared *shared, size_t i)
+static void read_prices(struct shared *shared, size_t i)
 {
     struct tg_duals duals;
 
@@ -58,7 +58,7 @@ static void work(void *context, size_t i, size_t round)
         int64_t cost = draw_between(&draw, 0, 90), hold = draw_between(&draw, 0, 90);
         (void)online_worth(shared->online, (double)cost, 100 * draw_unit(&draw), (double)hold,
                            draw_between(&draw, 0, 20), now);
-        look(shared, i);
+        read_prices(shared, i);
         if (draw_chance(&draw, 30))
             continue;
         online_admitted(shared->online, (double)cost, (double)hold, now);
@@ -121,7 +121,7 @@ static void work_in_disorder(void *context, size_t i, size_t round)
             online_admitted(shared->online, cost, hold_s, now + draw_between(&draw, 0, 40000));
         struct tg_spent spent = {now, (int64_t)cost, draw_between(&draw, 0, 20000), hold_s, 1};
         online_released(shared->online, &spent, now + 10);
-        look(shared, i);
+        read_prices(shared, i);
     }
 }
 

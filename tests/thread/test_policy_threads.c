@@ -53,7 +53,7 @@ struct learner {
     bool large_passed; /* which neither admits */
 };
 
-static void *ask_and_look(void *argument)
+static void *ask_and_read(void *argument)
 {
     struct learner *l = argument;
     struct tg_call call;
@@ -89,7 +89,7 @@ static void learned_prices_come_once_and_for_everybody(void **state)
     pthread_barrier_init(&barrier, NULL, THREADS);
     for (int t = 0; t < THREADS; t++) {
         learners[t] = (struct learner){.policy = policy, .barrier = &barrier};
-        assert_int_equal(pthread_create(&threads[t], NULL, ask_and_look, &learners[t]), 0);
+        assert_int_equal(pthread_create(&threads[t], NULL, ask_and_read, &learners[t]), 0);
     }
     for (int t = 0; t < THREADS; t++) {
         pthread_join(threads[t], NULL);
@@ -100,7 +100,7 @@ static void learned_prices_come_once_and_for_everybody(void **state)
     }
     tg_bid_get_duals(policy, &duals);
     assert_true(duals.cost == 0.01 && duals.rate == 0 && duals.concurrency == 0);
-    /* Of all calls the first WINDOW were a sample; half of the others are small. */
+    /* The first WINDOW of all calls were a sample; half of the others are small. */
     print_message("%d of %d small calls were admitted\n", admitted, THREADS * CALLS / 2);
     assert_true(admitted > 0 && admitted <= THREADS * CALLS - WINDOW + 1);
     pthread_barrier_destroy(&barrier);

@@ -94,7 +94,7 @@ static void threads_on_one_key_admit_exactly_its_limit(void **state)
 
 /* ---- two limits of one key ---- */
 
-/* Half of the threads also look: a look must not be in the way of a count. */
+/* Half of the threads also peek: a peek must not be in the way of a count. */
 static void take_two_limits(void *context, size_t i, size_t round)
 {
     struct shop *shop = context;
@@ -156,7 +156,7 @@ static void take_child_and_parent(void *context, size_t i, size_t round)
     struct tg_scope scopes[] = {scope_of(shop->sets[0], child.text),
                                 scope_of(shop->sets[1], parent.text)};
     struct tg_debit debit = {scopes, 2, 1, parent.text, NUMBERED_KEY_BYTES, TG_CHARGE_ATOMIC};
-    struct tg_debit look = {scopes, 1, 0, parent.text, NUMBERED_KEY_BYTES, TG_CHARGE_ATOMIC};
+    struct tg_debit peek = {scopes, 1, 0, parent.text, NUMBERED_KEY_BYTES, TG_CHARGE_ATOMIC};
     struct tg_decision decision = {.remaining = 0};
     long mine = 0;
 
@@ -164,7 +164,7 @@ static void take_child_and_parent(void *context, size_t i, size_t round)
         mine += attempt(shop, &debit, round);
 
     /* The child was charged for what was admitted, and for nothing else. */
-    note_error(shop, tg_store_peek(shop->store, &look, 1000, &decision, NULL) != TG_OK);
+    note_error(shop, tg_store_peek(shop->store, &peek, 1000, &decision, NULL) != TG_OK);
     note_error(shop, decision.remaining != ATTEMPTS - mine);
 }
 
@@ -266,7 +266,7 @@ static long spent_by_staying(struct shop *shop, tg_ms now)
     for (uint64_t k = 0; k < STAYING; k++) {
         struct numbered_key key = numbered_key(k);
         struct tg_decision decision = must_peek(shop->store, shop->sets[1], key.text, 0, now);
-        /* On the rate axis a look shows what one more call would leave. */
+        /* On the rate axis a peek shows what one more call would leave. */
         spent += decision.allowed ? LIMIT - 1 - (long)decision.remaining : LIMIT;
     }
     return spent;

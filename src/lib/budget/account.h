@@ -48,7 +48,7 @@ struct account {
 
 struct accounts {
     struct handles pool;
-    struct hash_table names; /* of open accounts, by the low half of their names */
+    struct hash_table names; /* open accounts, by the low half of their names */
     size_t max;
     uint64_t hand; /* the place from which the search for an idle one goes on */
 };

@@ -24,7 +24,7 @@ struct tg_bank {
     _Alignas(ACCOUNT_LINE) struct spinlock lock;
     tg_ms latest; /* the bank's time */
     tg_micro outstanding;
-    struct handles holds; /* of struct hold */
+    struct handles holds; /* every item is a struct hold */
     struct accounts accounts;
     uint64_t seed;
 

@@ -15,7 +15,7 @@
 #include "lib/budget/money.h"
 
 struct book {
-    tg_ms begin, end; /* of the window */
+    tg_ms begin, end; /* the window that runs */
     tg_micro amount;
     tg_micro settled;
     tg_micro outstanding; /* exact: all of a bank together stay within TG_MONEY_MAX */

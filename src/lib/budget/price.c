@@ -18,7 +18,7 @@
 
 #define MILLION 1000000u
 #define PRICE_MAX INT64_C(1000000000000000)
-#define TOKENS_MAX INT64_C(1000000000) /* of one kind, in one call: beyond belief */
+#define TOKENS_MAX INT64_C(1000000000) /* more of one kind in one call is beyond belief */
 
 __extension__ typedef unsigned __int128 exact;
 

@@ -85,7 +85,7 @@ struct vegas {
     double crowd;    /* sum of the calls in flight that finished ones saw */
     double sojourns; /* sum */
     double sojourn;  /* mean of the last window that had any */
-    double mean;     /* of the samples of the last window that had any; ms */
+    double mean;     /* mean of the samples of the last window that had any; ms */
     double queue;    /* calls that waited, by the evidence of then; negative: not known */
 
     struct law_sum evidence; /* the same of the windows since the last step together, */

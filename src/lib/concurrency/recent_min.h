@@ -15,7 +15,7 @@
 
 struct recent {
     double value;
-    uint64_t number; /* of the sample */
+    uint64_t number; /* samples are counted from 1 */
     tg_ms at;
 };
 

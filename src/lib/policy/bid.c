@@ -25,7 +25,7 @@
 struct bid {
     struct tg_policy policy; /* first: the gate knows it by this */
     enum tg_prices prices;
-    struct tg_duals duals; /* of duals and workload */
+    struct tg_duals duals; /* set if the prices are given, or come from a workload */
     struct adaptive *adaptive;
     struct online *online;
 };

@@ -26,8 +26,8 @@ enum { FLUID_RATE, FLUID_COST, FLUID_HOLD, FLUID_AXES };
  * start from nothing. */
 struct fluid_basis {
     uint8_t n;                  /* 0 to FLUID_AXES */
-    uint8_t axes[FLUID_AXES];   /* that have a price, ascending */
-    uint16_t types[FLUID_AXES]; /* that are rationed */
+    uint8_t axes[FLUID_AXES];   /* the axes that have a price, ascending */
+    uint16_t types[FLUID_AXES]; /* the types that are rationed */
 };
 
 struct fluid_program {

@@ -30,7 +30,7 @@
 
 #include <math.h>
 
-#define USED_UP 1e-9 /* of a budget, or of a type: nothing is left of it */
+#define USED_UP 1e-9 /* less than this part of a budget, or of a type, is nothing */
 #define ON_PLANE 1e-9
 #define THICKER 1e-9
 #define ROUNDING 1e-13
@@ -40,10 +40,10 @@
 /* normal x point = offset; where the face is not only on it, on the side where normal x point is
  * less or more. */
 struct plane {
-    double normal[FLUID_AXES]; /* of length 1 */
+    double normal[FLUID_AXES]; /* its length is 1 */
     double offset;
     int side;  /* 1: the face has normal x point >= offset; -1: <=; 0: = */
-    size_t id; /* of a type; n + axis: of the plane where its price is 0 */
+    size_t id; /* number of a type; n + axis: the plane where its price is 0 */
 };
 
 struct face {
@@ -112,7 +112,7 @@ static bool clean_prices(const struct fluid_program *program, const struct fluid
 {
     for (size_t j = 0; j < basis->n; j++) {
         int axis = basis->axes[j];
-        double part = 0; /* of a value */
+        double part = 0; /* parts of a value */
         for (size_t k = 0; k < basis->n; k++) {
             size_t type = basis->types[k];
             part = fmax(part,
@@ -242,7 +242,7 @@ struct flat {
     double origin[FLUID_AXES];
     double span[2][FLUID_AXES];
     size_t n;
-    size_t ids[FLUID_AXES]; /* of the planes it is on */
+    size_t ids[FLUID_AXES]; /* the planes it is on */
     size_t n_ids;
 };
 

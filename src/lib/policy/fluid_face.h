@@ -4,8 +4,8 @@
 
 #include "lib/policy/fluid.h"
 
-/* Of all best vertices of a program that fluid_prices() has solved, takes that which refuses most
- * types, then that with the dearest slot-second, unit of cost, call. Sets `price` alone. */
+/* Takes, among all best vertices of a program that fluid_prices() has solved, the one which refuses
+ * most types, then the one with the dearest slot-second, unit of cost, call. Sets `price` alone. */
 void fluid_face_choose(struct fluid_program *program);
 
 /* The plan for prices that were chosen so. On the axes of rate and cost, of all best plans the one

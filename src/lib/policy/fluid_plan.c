@@ -18,13 +18,13 @@
 
 #include <math.h>
 
-#define FITS 1e-9    /* of a budget, or of a fraction: rounding */
+#define FITS 1e-9    /* this part of a budget, or of a fraction, is rounding */
 #define TRIED_MAX 12 /* marginal types of which all ways to be in and out are tried */
 
 struct plan {
     const struct fluid_program *program;
     double x[TG_TYPES_MAX];
-    double left[2];                  /* of the budgets of rate and cost */
+    double left[2];                  /* what is left of the budgets of rate and cost */
     uint16_t marginal[TG_TYPES_MAX]; /* types exactly at their price */
     size_t n;
 };

@@ -30,9 +30,9 @@
 
 #include <math.h>
 
-#define AT_PRICE 1e-12 /* of value + bid: no difference between them */
-#define FEASIBLE 1e-12 /* of a budget and what is used of it: nothing above it */
-#define PARALLEL 1e-10 /* of the terms of a sum: they cancel */
+#define AT_PRICE 1e-12 /* this part of value + bid is no difference between them */
+#define FEASIBLE 1e-12 /* this part of budget + used is nothing above it */
+#define PARALLEL 1e-10 /* below this part of its terms, a sum cancels */
 #define STEPS_BEFORE_TIES 64
 
 struct simplex {
@@ -56,10 +56,10 @@ struct simplex {
 
 /* The way down from a vertex. */
 struct edge {
-    double slope; /* of D at its begin, negative */
+    double slope; /* slope of D at its begin, negative */
     double direction[FLUID_AXES];
-    int axis;    /* that gets a price; -1: none */
-    int type_at; /* of the basis, that leaves; -1: none */
+    int axis;    /* the axis that gets a price; -1: none */
+    int type_at; /* the place in the basis of the type that leaves; -1: none */
     bool type_in;
 };
 

@@ -54,7 +54,7 @@ static inline double fluid_tolerance(double absolute, double size)
     return coarse > fine ? coarse : fine;
 }
 
-/* Of a value beside a bid, of prices beside each other. */
+/* What is small for a value beside a bid, and for prices beside each other. */
 #define FLUID_VALUE_TOLERANCE 1e-7
 #define FLUID_PRICE_TOLERANCE 1e-9
 

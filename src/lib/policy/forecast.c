@@ -15,11 +15,11 @@
 #include <string.h>
 
 static const double MOOD_WIDTH[2] = {0.35, 0.5}; /* octaves of price: what counts as alike */
-static const double PRESENT_WEIGHT = 0.3; /* of the present, in moments that are wholly alike */
+static const double PRESENT_WEIGHT = 0.3; /* what the present weighs, in moments that are alike */
 static const double PRIOR_CALLS = 32;     /* a prior counts as much as so many calls */
-static const double ENOUGH = 0.5; /* of the span must have been seen after a moment that is drawn */
-static const double ENOUGH_CALLS = 8;    /* to judge a prior by */
-static const double SHORTEST = 1.0 / 16; /* of a block: what was seen for less is no rate yet */
+static const double ENOUGH = 0.5;     /* this part of the span must have been seen after a moment */
+static const double ENOUGH_CALLS = 8; /* to judge a prior by */
+static const double SHORTEST = 1.0 / 16; /* in blocks: what was seen for less is no rate yet */
 static const float NO_PRICE = -300;      /* the logarithm of a price of 0, well below all others */
 
 void forecast_init(struct forecast *forecast, unsigned axes, tg_ms window)
@@ -235,7 +235,7 @@ void forecast_update(struct forecast *forecast, tg_ms now)
 
 /* ---- scenarios ---- */
 
-struct look {
+struct outlook {
     double blocks; /* how far ahead, in blocks */
     float mood[2]; /* now */
 };
@@ -254,15 +254,15 @@ static double likeness(const float then[2], const float now[2])
 }
 
 /* How much of the past says what came after its moment: weights of the blocks from `first` on. */
-static double weigh(const struct forecast *forecast, const struct look *look, int64_t first,
+static double weigh(const struct forecast *forecast, const struct outlook *ahead, int64_t first,
                     double *weights)
 {
     double all = 0;
 
     for (int64_t block = first; block < forecast->ended; block++) {
         double after = (double)(forecast->ended - 1 - block);
-        bool enough = after >= 1 && after >= look->blocks * ENOUGH;
-        double weight = enough ? likeness(forecast->mood[block % FORECAST_BLOCKS], look->mood) : 0;
+        bool enough = after >= 1 && after >= ahead->blocks * ENOUGH;
+        double weight = enough ? likeness(forecast->mood[block % FORECAST_BLOCKS], ahead->mood) : 0;
         weights[block - first] = weight;
         all += weight;
     }
@@ -270,10 +270,11 @@ static double weigh(const struct forecast *forecast, const struct look *look, in
 }
 
 /* What came in the blocks after one of the past, stretched if they are too few. */
-static void replay(struct forecast *forecast, int64_t block, const struct look *look, double *value)
+static void replay(struct forecast *forecast, int64_t block, const struct outlook *ahead,
+                   double *value)
 {
     double after = (double)(forecast->ended - 1 - block);
-    double use = look->blocks < after ? look->blocks : after, stretch = look->blocks / use;
+    double use = ahead->blocks < after ? ahead->blocks : after, stretch = ahead->blocks / use;
     int64_t whole = (int64_t)use;
     double part = use - (double)whole;
     const float *from = row_of(forecast, block), *to = row_of(forecast, block + whole);
@@ -286,8 +287,8 @@ static void replay(struct forecast *forecast, int64_t block, const struct look *
 }
 
 /* The present, or what was expected, going on: so many times what it was. */
-static void forecast_go_on(const struct forecast *forecast, const struct forecast_recent *recent,
-                           double times, double *value)
+static void repeat_recent(const struct forecast *forecast, const struct forecast_recent *recent,
+                          double times, double *value)
 {
     for (size_t k = 0; k < forecast->mix.n; k++)
         value[k] = recent->value[k] * times;
@@ -295,7 +296,7 @@ static void forecast_go_on(const struct forecast *forecast, const struct forecas
 
 /* What a prior still counts, against all that was seen: it is as good as so many calls, as long as
  * it is like what came. */
-static double trust_in_prior(const struct forecast *forecast, const struct look *look)
+static double trust_in_prior(const struct forecast *forecast, const struct outlook *ahead)
 {
     if (forecast->prior_calls <= 0)
         return 0;
@@ -304,18 +305,18 @@ static double trust_in_prior(const struct forecast *forecast, const struct look 
         return trust;
     float expected = mood(forecast, &forecast->prior);
     return trust * likeness((const float[2]){expected, expected},
-                            (const float[2]){look->mood[1], look->mood[1]});
+                            (const float[2]){ahead->mood[1], ahead->mood[1]});
 }
 
 size_t forecast_draw(struct forecast *forecast, double span, struct forecast_scenario *scenarios)
 {
-    struct look look = {
+    struct outlook ahead = {
         .blocks = span / forecast->block,
         .mood = {mood(forecast, &forecast->just_now), mood(forecast, &forecast->lately)}};
     int64_t first = forecast->ended > FORECAST_BLOCKS ? forecast->ended - FORECAST_BLOCKS : 0;
     double weights[FORECAST_BLOCKS], present = PRESENT_WEIGHT;
-    double past = weigh(forecast, &look, first, weights);
-    double prior = (past + present) * trust_in_prior(forecast, &look);
+    double past = weigh(forecast, &ahead, first, weights);
+    double prior = (past + present) * trust_in_prior(forecast, &ahead);
     double all = past + present + prior;
     size_t n = 0;
 
@@ -326,16 +327,16 @@ size_t forecast_draw(struct forecast *forecast, double span, struct forecast_sce
         for (; sum > next && past > 0; next += step)
             drawn++;
         if (drawn > 0) {
-            replay(forecast, block, &look, scenarios[n].value);
+            replay(forecast, block, &ahead, scenarios[n].value);
             scenarios[n++].weight = drawn * step / all;
         }
     }
     /* Two calls in the first ms of all are no sign that a thousand come each second. */
     double seen = fmax(forecast->lately.span, SHORTEST * forecast->block);
-    forecast_go_on(forecast, &forecast->lately, span / fmax(seen, 1), scenarios[n].value);
+    repeat_recent(forecast, &forecast->lately, span / fmax(seen, 1), scenarios[n].value);
     scenarios[n++].weight = present / all;
     if (prior > 0) {
-        forecast_go_on(forecast, &forecast->prior, span, scenarios[n].value); /* it is for a ms */
+        repeat_recent(forecast, &forecast->prior, span, scenarios[n].value); /* it is for a ms */
         scenarios[n++].weight = prior / all;
     }
     return n;

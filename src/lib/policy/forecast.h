@@ -20,7 +20,7 @@
 
 enum {
     FORECAST_PER_WINDOW = 16,
-    FORECAST_BLOCKS = 512,  /* that are remembered: 32 windows */
+    FORECAST_BLOCKS = 512,  /* blocks that are remembered: 32 windows */
     FORECAST_SCENARIOS = 16 /* drawn from the past; one more is the present, going on */
 };
 

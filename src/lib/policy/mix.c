@@ -13,15 +13,15 @@
 #include <string.h>
 
 enum {
-    STEP_BITS = 20,   /* of a float's mantissa that are never told apart: eight steps an octave */
-    KEY_BITS = 12,    /* of a float that are left above them, without the sign */
+    STEP_BITS = 20,   /* low bits of a float's mantissa, never told apart: eight steps an octave */
+    KEY_BITS = 12,    /* the bits of a float above them, without the sign */
     DROPPED_MAX = 11, /* then all calls are one or two kinds on each axis */
     LEARNS = 64,      /* calls: what a cell knows follows its calls as a mean over so many */
     FULL = MIX_CELLS * 3 / 4 /* cells that may be left after making room */
 };
 
-/* Of use for a unit of value: a value next to nothing must not make it infinite, whose mean with
- * another is no number. */
+/* The most use for a unit of value: a value next to nothing must not make it infinite, whose mean
+ * with another is no number. */
 static const double MOST = 1e36;
 
 void mix_init(struct mix *mix, unsigned axes)
@@ -32,7 +32,7 @@ void mix_init(struct mix *mix, unsigned axes)
 
 static uint64_t ratio_key(const struct mix *mix, double value, double use)
 {
-    double exact = value / use; /* of no use: infinite */
+    double exact = value / use; /* infinite if it is of no use */
     float ratio = exact < (double)FLT_MAX ? (float)exact : FLT_MAX;
     uint32_t bits;
 

@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { MIX_AXES = 3, MIX_CELLS = 64, MIX_SLOTS = 256 /* of the hash table; a power of two */ };
+enum { MIX_AXES = 3, MIX_CELLS = 64, MIX_SLOTS = 256 /* in the hash table; a power of two */ };
 
 struct mix_cell {
     uint64_t key;

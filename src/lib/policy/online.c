@@ -37,15 +37,16 @@
 #include "lib/policy/forecast.h"
 
 enum {
-    STEPS = 64,       /* of the table */
+    STEPS = 64,       /* steps of the table */
     EVERY_CALLS = 16, /* prices are computed anew after so many calls, ... */
     EVERY_PART = 512, /* ... but at most so many times in a window, ... */
     FIRST_CALLS = 64, /* ... and at each of the first calls of all, when each teaches much ... */
     SCENARIOS = FORECAST_SCENARIOS + 2
 };
 
-static const double TOLERANCE = 0.01;       /* of the bid */
-static const double ALL_BUT_NOTHING = 1e-9; /* of a budget: there is always a price of the last bit
+static const double TOLERANCE = 0.01; /* a part of the bid */
+static const double ALL_BUT_NOTHING =
+    1e-9; /* a part of a budget: there is always a price of the last bit
                                                */
 static const double CLEARLY_BETTER = 1.05;  /* so much more for the same */
 static const double MOVED = 1.0 / 16;       /* ... and when so much of what was left is gone */
@@ -60,13 +61,13 @@ struct online {
     tg_ms window;
     double budget[AXES]; /* 0: not scarce */
     bool steady;
-    double slots; /* that the budget of slot-seconds stands for */
+    double slots; /* how many the budget of slot-seconds stands for */
 
     tg_ms now;
-    tg_ms begin;       /* of the window that runs; in steady: when `left` was brought up to date */
+    tg_ms begin;       /* the window runs since then; in steady: when `left` was updated */
     double left[AXES]; /* in parts of the budget; below 0 if more was admitted than there was */
 
-    /* Of the last pricing: */
+    /* What the last pricing found: */
     tg_ms priced_at;
     int64_t since;           /* calls since then */
     double scale[AXES];      /* what a part of each budget counts */
@@ -160,7 +161,8 @@ static double room_of(const struct online *online, int axis)
     if (axis == HOLD)
         room = fmin(room, part); /* slots that stood empty do not come back */
     else if (online->steady)
-        room *= part / free_of(online, axis); /* of a fuller bucket more, its own time is shorter */
+        room *=
+            part / free_of(online, axis); /* a fuller bucket has more, its own time is shorter */
     return fmax(room, ALL_BUT_NOTHING);
 }
 
@@ -271,7 +273,7 @@ static void keep_slots(struct online *online)
         value += value_a_s;
         size += value_a_s * measure;
     }
-    online->kept[n] = kept; /* of calls that are worse than all that came */
+    online->kept[n] = kept; /* for calls that are worse than all that came */
     online->better[n] = value;
 }
 

@@ -123,7 +123,7 @@ static void peek_one(const struct place *place, size_t i, tg_ms now, int64_t uni
     limiter->ops->peek(limiter, state, now, units, answer);
 }
 
-/* ---- looking ---- */
+/* ---- peeking ---- */
 
 static void add_answer(struct tg_axes *axes, enum tg_axis axis, struct tg_decision answer)
 {
@@ -135,7 +135,7 @@ static void add_answer(struct tg_axes *axes, enum tg_axis axis, struct tg_decisi
 
 /* Combines the answers of all limits on the axes of `mask`. Once it is known that the call is
  * refused, a limit that would have allowed it is reported as it stands, since it is not charged. */
-static void claim_look_at(const struct work *work, unsigned mask, bool refused,
+static void claim_combine(const struct work *work, unsigned mask, bool refused,
                           struct tg_axes *axes)
 {
     axes->present &= ~mask;
@@ -160,12 +160,12 @@ static void claim_look_at(const struct work *work, unsigned mask, bool refused,
 }
 
 /* Whether all limits on the axes of `mask` allow; `axes` gets what they say. */
-static bool claim_look(const struct work *work, unsigned mask, struct tg_axes *axes)
+static bool claim_allows(const struct work *work, unsigned mask, struct tg_axes *axes)
 {
-    claim_look_at(work, mask, false, axes);
+    claim_combine(work, mask, false, axes);
     if (tg_axes_binding(axes) == TG_AXIS_NONE)
         return true;
-    claim_look_at(work, mask, true, axes);
+    claim_combine(work, mask, true, axes);
     return false;
 }
 
@@ -276,13 +276,13 @@ static enum tg_err charge(struct work *work, unsigned mask)
 static enum tg_err take_locked(struct work *work, struct tg_axes *axes)
 {
     if (work->claim->charging == TG_CHARGE_ATOMIC)
-        return claim_look(work, RATE | COST, axes) ? charge(work, RATE | COST) : TG_OK;
+        return claim_allows(work, RATE | COST, axes) ? charge(work, RATE | COST) : TG_OK;
 
     /* Rate is debited though cost may refuse. Both are charged in one go all the same, after all
      * looking: so that a call for which there is no place has spent nothing. */
-    if (!claim_look(work, RATE, axes))
+    if (!claim_allows(work, RATE, axes))
         return TG_OK;
-    return charge(work, claim_look(work, COST, axes) ? RATE | COST : RATE);
+    return charge(work, claim_allows(work, COST, axes) ? RATE | COST : RATE);
 }
 
 /* ---- the operations ---- */
@@ -315,9 +315,9 @@ void claim_peek(struct tg_store *store, struct claim *claim, tg_ms now, struct t
     axes->present = axes->would_deny = 0;
     claim_begin(&work, store, claim, now);
     if (claim->charging == TG_CHARGE_ATOMIC)
-        claim_look(&work, RATE | COST, axes);
-    else if (claim_look(&work, RATE, axes))
-        claim_look(&work, COST, axes);
+        claim_allows(&work, RATE | COST, axes);
+    else if (claim_allows(&work, RATE, axes))
+        claim_allows(&work, COST, axes);
     claim_end(&work);
 }
 

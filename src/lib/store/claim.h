@@ -15,7 +15,7 @@ struct claim {
     bool has_cost : 1;   /* a limit is on the cost axis: it will want to be settled */
     bool any_shadow : 1; /* a limit is in shadow */
     int64_t cost;
-    uint8_t uncharged[TG_SCOPES_MAX];   /* of each scope, bits of the limits in shadow that were not
+    uint8_t uncharged[TG_SCOPES_MAX];   /* by scope: bits of the limits in shadow that were not
                                          charged, or of which it is not known */
     struct table_id ids[TG_SCOPES_MAX]; /* the first n are set */
 };

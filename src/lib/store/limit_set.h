@@ -10,8 +10,8 @@
 struct limit_set {
     size_t n;
     struct tg_limit limits[TG_LIMITS_MAX];
-    size_t offsets[TG_LIMITS_MAX]; /* of each limit's state within the entry's states */
-    size_t state_bytes;            /* of all of them */
+    size_t offsets[TG_LIMITS_MAX]; /* where each limit's state is within the entry's states */
+    size_t state_bytes;            /* all of them together */
     bool in_slot;                  /* whether they fit in the slot itself */
     bool any_shadow;               /* whether a limit is in shadow, */
     uint8_t shadows;               /* and bits of those that are */

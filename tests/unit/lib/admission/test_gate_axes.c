@@ -26,7 +26,7 @@ struct row {
     enum tg_charging charging;
     enum tg_reason reason;
     unsigned present;
-    struct tg_decision rate, cost;      /* as reported */
+    struct tg_decision rate, cost;      /* what is reported */
     int64_t rate_charged, cost_charged; /* by this call */
 };
 

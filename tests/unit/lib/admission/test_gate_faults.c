@@ -277,10 +277,10 @@ static void expect_nothing_left(struct trial *t, int64_t rate_before, int64_t co
                  t->log.released);
     /* A refused call has been charged nothing; of one that expired the estimate stands. */
     struct tg_scope scope = scope_of(t->set, "tenant");
-    struct tg_debit look = debit_of(&scope, 0);
+    struct tg_debit peek = debit_of(&scope, 0);
     struct tg_decision decision;
     struct tg_axes axes;
-    assert_int_equal(tg_store_peek(t->store, &look, NOW, &decision, &axes), TG_OK);
+    assert_int_equal(tg_store_peek(t->store, &peek, NOW, &decision, &axes), TG_OK);
     bool charged = t->fault == FAULT_EXPIRED;
     assert_int_equal(axes.decision[TG_AXIS_RATE].remaining + axes.decision[TG_AXIS_RATE].allowed,
                      rate_before - charged);

@@ -222,8 +222,8 @@ static void memory_comes_before_peers_and_slots(void **state)
 
 /* ---- words ---- */
 
-static void expect_words(const struct tg_answer *answer, const struct tg_call *call,
-                         const char *words)
+static void expect_text(const struct tg_answer *answer, const struct tg_call *call,
+                        const char *words)
 {
     char text[200];
 
@@ -247,16 +247,16 @@ static void refusals_begin_with_the_known_words(void **state)
     tg_answer_describe(&allowed, &call, text, sizeof text);
     assert_string_equal(text, "");
     struct tg_answer answer = must_refuse(gate, &call, NOW, TG_REASON_PEER_LIMIT);
-    expect_words(&answer, &call, "peer node-7 exceeded per-peer limit");
+    expect_text(&answer, &call, "peer node-7 exceeded per-peer limit");
     struct tg_call other = call_from(TG_PRIORITY_LOW, "node-8");
     answer = must_refuse(gate, &other, NOW, TG_REASON_CONCURRENCY);
-    expect_words(&answer, &other, "server overloaded");
+    expect_text(&answer, &other, "server overloaded");
     tg_gate_set_memory(gate, 0.96);
     answer = must_refuse(gate, &call, NOW, TG_REASON_MEMORY_PRESSURE);
-    expect_words(&answer, &call, "memory pressure: 96.0% used");
+    expect_text(&answer, &call, "memory pressure: 96.0% used");
     tg_gate_set_memory(gate, 1.0);
     answer = must_refuse(gate, &call, NOW, TG_REASON_MEMORY_PRESSURE);
-    expect_words(&answer, &call, "memory pressure: 100.0% used");
+    expect_text(&answer, &call, "memory pressure: 100.0% used");
     tg_gate_free(gate);
 }
 

@@ -413,7 +413,7 @@ static void leases_of_an_old_policy_are_reported_to_nobody(void **state)
     assert_true(finish(scene.gate, now, NOW));
     assert_int_equal(other.released, 0);
     expect_heard(&scene, 2, 2, 1);
-    scene.log.released++; /* of `old`, for the books */
+    scene.log.released++; /* `old` was not told: for the books */
     scene_close(&scene);
 }
 

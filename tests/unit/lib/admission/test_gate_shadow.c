@@ -253,7 +253,7 @@ static void settling_gives_a_limit_in_shadow_no_more_than_it_took(void **state)
     struct tg_answer answer = must_admit(s.gate, &s.call, NOW);
     assert_int_equal(answer.would_deny, BIT(COST)); /* not charged */
     assert_true(finish_settled(s.gate, answer.lease, NOW, 0));
-    /* Of 10, 8 are still taken: 3 do not fit. */
+    /* 8 of 10 are still taken: 3 do not fit. */
     s.call.debit.cost = 3;
     answer = must_admit(s.gate, &s.call, NOW);
     assert_int_equal(answer.would_deny & BIT(COST), BIT(COST));

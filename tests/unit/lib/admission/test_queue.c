@@ -108,8 +108,8 @@ static void who_was_just_served_waits_its_turn_when_it_comes_back(void **state)
     queue_fini(&line.queue);
 }
 
-/* As long as idle flows are few they are kept; of many, those that are behind are forgotten, and
- * if that is not enough, all: names that anybody may invent do not fill memory. */
+/* Idle flows are kept as long as they are few; of many, those that are behind are forgotten, and if
+ * that is not enough, all: names that anybody may invent do not fill memory. */
 static void idle_flows_are_bounded(void **state)
 {
     static struct line line;

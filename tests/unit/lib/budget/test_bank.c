@@ -330,7 +330,7 @@ static void a_clock_that_steps_back_brings_no_window_back(void **state)
     tg_bank_free(bank);
 }
 
-static void a_look_changes_nothing(void **state)
+static void a_peek_changes_nothing(void **state)
 {
     struct tg_bank *bank = must_bank(10);
     tg_account all = must_open(bank, 0, "all", budget_of(100, TG_PER_DAY), SUNDAY);
@@ -372,7 +372,7 @@ static void what_is_left_is_the_least_on_the_way(void **state)
     assert_int_equal(tg_bank_restore(bank, team, 1, 4900, SUNDAY), TG_OK);
     assert_int_equal(tg_bank_left(bank, user, SUNDAY, &left, &part), TG_OK);
     assert_true(left == 100 && part > 0.0199 && part < 0.0201);
-    /* Of two with as little, the one of which it is the smaller part. */
+    /* If two have as little left, the one of which it is the smaller part. */
     assert_int_equal(tg_bank_restore(bank, team, 1, 4600, SUNDAY), TG_OK);
     assert_int_equal(tg_bank_left(bank, user, SUNDAY, &left, &part), TG_OK);
     assert_true(left == 400 && part > 0.0799 && part < 0.0801);
@@ -482,7 +482,7 @@ static void a_reservation_number_is_never_used_twice(void **state)
     tg_bank_free(bank);
 }
 
-/* As if 2^24 - 256 of them were there, and none of them free. */
+/* Pretends that 2^24 - 256 of them are there, and none of them is free. */
 static void there_is_an_end_to_reservations(void **state)
 {
     struct tg_bank *bank = must_bank(10);
@@ -536,7 +536,7 @@ int main(void)
         cmocka_unit_test(a_window_follows_the_clock_without_a_reset_job),
         cmocka_unit_test(a_settlement_goes_to_the_window_of_its_reservation),
         cmocka_unit_test(a_clock_that_steps_back_brings_no_window_back),
-        cmocka_unit_test(a_look_changes_nothing),
+        cmocka_unit_test(a_peek_changes_nothing),
         cmocka_unit_test(what_is_left_is_the_least_on_the_way),
         cmocka_unit_test(reserve_near_the_top_does_not_wrap),
         cmocka_unit_test(no_more_is_outstanding_than_can_be_counted),

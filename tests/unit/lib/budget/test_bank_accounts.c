@@ -38,7 +38,7 @@ static void a_name_is_opened_once_under_each_parent(void **state)
     assert_int_equal(try_open(bank, a, "user", &other, &found, &fresh), TG_OK);
     assert_int_equal(found, user_a);
     assert_false(fresh);
-    assert_int_equal(budget_at(bank, found, 0, SUNDAY).amount, 100); /* as it was */
+    assert_int_equal(budget_at(bank, found, 0, SUNDAY).amount, 100); /* unchanged */
     assert_int_equal(stats_of_bank(bank).accounts, 4);
     tg_bank_free(bank);
 }
@@ -278,7 +278,7 @@ static void spend_is_restored_after_a_restart(void **state)
     assert_int_equal(tg_bank_restore(bank, all, 0, 80, SUNDAY), TG_OK);
     expect_book(bank, all, 0, SUNDAY, 80, 10); /* what is outstanding stays */
     must_spend(bank, running, 10);
-    /* Of a window that is over, nothing is left to be set. */
+    /* A window that is over has nothing left to be set. */
     assert_int_equal(tg_bank_restore(bank, all, 0, 5, SUNDAY + DAY), TG_OK);
     expect_book(bank, all, 0, SUNDAY + DAY, 5, 0);
     tg_bank_free(bank);

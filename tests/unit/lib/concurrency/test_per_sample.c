@@ -35,7 +35,7 @@ static void expect_digits(const struct law *law, const char *want)
     assert_string_equal(got, want);
 }
 
-/* As many calls as the limit allows start, then all end. */
+/* So many calls start as the limit allows, then all end. */
 static void full_round(struct law *law, double ms)
 {
     int64_t n = law_limit(law);

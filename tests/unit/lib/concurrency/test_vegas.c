@@ -149,7 +149,7 @@ static void growth_wants_use(void **state)
     assert_int_equal(law_limit(&law), 100);
     window_of(&law, 1000, 5, 50);
     assert_int_equal(law_limit(&law), 101);
-    window_of(&law, 2000, 5, 50); /* of 101 that is less than half */
+    window_of(&law, 2000, 5, 50); /* less than half of 101 */
     assert_int_equal(law_limit(&law), 101);
     law_started(&law, 3001, 51); /* a peak is a peak, at whatever end of a call */
     window_of(&law, 3002, 5, 1);
@@ -463,7 +463,7 @@ static void a_probe_goes_deep_after_a_surprise(void **state)
     assert_int_equal(probe_of(&law, 31, 31), 50);
 }
 
-/* Of the calls that fill the server up again the short ones end first. */
+/* The short ones of the calls that fill the server up again end first. */
 static void windows_begin_when_a_probe_has_left_no_trace(void **state)
 {
     struct law law = expired(1);
@@ -557,7 +557,7 @@ static void fluid_run(struct fluid *fluid, int seconds)
         int64_t n = limit < fluid->offered ? limit : fluid->offered;
         double latency = fluid->base_ms * fmax(1, (double)n / CAPACITY);
         for (int64_t i = 0; i < n; i++)
-            law_started(&fluid->law, now, n); /* as one leaves the next comes: n all the time */
+            law_started(&fluid->law, now, n); /* when one leaves the next comes: n all the time */
         for (int64_t i = 0; i < n; i++)
             law_finished(&fluid->law, &(struct law_sample){now + (tg_ms)latency, latency,
                                                            floor(latency), n, n, false});

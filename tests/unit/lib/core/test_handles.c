@@ -85,7 +85,7 @@ static void an_id_is_never_used_twice(void **state)
 
     handles_init(&pool, sizeof(struct item), 32, 2);
     struct item *item = handles_get(&pool);
-    item->handle.id |= UINT64_MAX << 32; /* as if so many calls had used the place */
+    item->handle.id |= UINT64_MAX << 32; /* pretends that so many calls have used the place */
     uint64_t last = item->handle.id;
     assert_ptr_equal(handles_find(&pool, last), item);
     handles_put(&pool, &item->handle);

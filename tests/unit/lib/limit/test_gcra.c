@@ -163,7 +163,7 @@ static void a_refund_gives_back_no_more_than_is_still_owed(void **state)
     static const struct step paid_in_part[] = {
         ALLOW(1000, 5, 5, 0, 1500),
         ALLOW(1300, 1, 5, 2, 1600),
-        REFUND(1300, 1000, 5, 5, 5, 4, 1400), /* as if only the one at 1300 had been */
+        REFUND(1300, 1000, 5, 5, 5, 4, 1400), /* only the one at 1300 is left */
     };
     static const struct step paid_off[] = {
         ALLOW(1000, 5, 5, 0, 1500),
@@ -197,7 +197,7 @@ static void a_refund_does_not_fill_a_key_before_now(void **state)
         ALLOW(1000, 1, 5, 4, 1100),
         REFUND(1000, 900, 5, 5, 5, 5, 1000),
         FRESH_AT(1000),
-        LOOK(900, 5, 4, 1000),
+        PEEK(900, 5, 4, 1000),
     };
     (void)state;
     PLAY(TEN_A_SECOND_BURST_5, table);

@@ -142,7 +142,7 @@ static void a_refund_gives_back_no_more_than_is_still_owed(void **state)
     static const struct step refilled_in_part[] = {
         ALLOW(1000, 10, 10, 0, 1080),
         ALLOW(1016, 2, 10, 0, 1096),
-        REFUND(1016, 1000, 10, 10, 10, 8, 1032), /* as if only the one at 1016 had been */
+        REFUND(1016, 1000, 10, 10, 10, 8, 1032), /* only the one at 1016 is left */
     };
     static const struct step refilled[] = {
         ALLOW(1000, 10, 10, 0, 1080),
@@ -217,7 +217,7 @@ static void debt_is_bounded(void **state)
         SETTLE(1000, 1000, 0, TG_NUMBER_MAX, 10, 0, 2001),
         SETTLE(1000, 1000, 0, TG_NUMBER_MAX, 10, 0, 2001),
         SETTLE(1000, 1000, 0, TG_NUMBER_MAX, 10, 0, 2001),
-        LOOK(2001, 10, 10, 2001),
+        PEEK(2001, 10, 10, 2001),
     };
     (void)state;
     PLAY("token_bucket:capacity=10,refill=9007199254740991", table);

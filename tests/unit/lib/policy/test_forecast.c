@@ -135,7 +135,7 @@ static void weights_are_1_together_whatever_came(void **state)
         if (draw_chance(&draw, 50))
             forecast_expect(&forecast, 5, (const double[]){0.001, 0.01, 0.1}, 0.01);
         forecast_update(&forecast, now);
-        mean_of_draw(WINDOW); /* of nothing too */
+        mean_of_draw(WINDOW); /* nothing is known of it, either */
         for (int i = 0; i < 3000; i++) {
             double size = exp(6 * draw_unit(&draw) - 6), value = exp(6 * draw_unit(&draw));
             forecast_count(&forecast, value, (const double[]){size, 0.01, size * draw_unit(&draw)});

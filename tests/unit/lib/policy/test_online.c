@@ -265,7 +265,7 @@ static void the_nearer_two_kinds_are_the_fewer_slots_are_kept(void **state)
         struct tg_policy *policy = world_online(&world, NULL);
         struct tg_call brief = call_of(1, 2, 1), longer = call_of(1, values[i], 10);
         tg_ms now = 0;
-        for (; now < 2 * WINDOW; now += 100) { /* of the better ones some 9 at once */
+        for (; now < 2 * WINDOW; now += 100) { /* some 9 of the better ones at once */
             if (now % 1000 != 0)
                 (void)offer(policy, brief, now);
             (void)worth(policy, longer, now);
@@ -314,7 +314,7 @@ static void hold_and_value_that_are_none_count_as_0(void **state)
             if (is_odd)
                 *(of_hold ? &same.hold_s : &same.value) = 0;
             if (is_odd && !of_hold && odd[i] == INFINITY)
-                same.value = (double)TG_NUMBER_MAX; /* that much is known of it */
+                same.value = (double)TG_NUMBER_MAX; /* so much is known of it */
             assert_int_equal(offer(one, call, now), offer(other, same, now));
         }
         expect_same_prices(one, other);

@@ -190,7 +190,7 @@ static struct tg_decision family_take(struct family *family, const char *child, 
 }
 
 /* What one scope has, alone, under the root of the family. */
-static struct tg_decision family_look(struct family *family, tg_limits set, const char *key,
+static struct tg_decision family_peek(struct family *family, tg_limits set, const char *key,
                                       tg_ms now)
 {
     struct tg_scope scope = scope_of(set, key);
@@ -211,12 +211,12 @@ static void scopes_of_one_root_are_debited_together_or_not_at_all(void **state)
     expect_decision("the child refuses", family_take(&family, "a", 3, 1000),
                     DENIED(6, 2, 2000, 1000));
     expect_decision("the parent was not charged",
-                    family_look(&family, family.parent_set, "parent", 1000), ALLOWED(10, 6, 2000));
+                    family_peek(&family, family.parent_set, "parent", 1000), ALLOWED(10, 6, 2000));
     expect_decision("another child", family_take(&family, "b", 6, 1000), ALLOWED(6, 0, 2000));
     expect_decision("the parent refuses", family_take(&family, "c", 1, 1000),
                     DENIED(6, 0, 2000, 1000));
     expect_decision("the child was not charged",
-                    family_look(&family, family.child_set, "c", 1000), ALLOWED(6, 6, 2000));
+                    family_peek(&family, family.child_set, "c", 1000), ALLOWED(6, 6, 2000));
     tg_store_free(family.store);
 }
 
@@ -230,9 +230,9 @@ static void each_scope_gets_back_on_a_refund(void **state)
     family_take(&family, "a", 2, 1000);
     family.debit.cost = 4;
     assert_int_equal(tg_store_refund(family.store, &family.debit, 1001, 1000), TG_OK);
-    expect_decision("child", family_look(&family, family.child_set, "a", 1001),
+    expect_decision("child", family_peek(&family, family.child_set, "a", 1001),
                     ALLOWED(6, 4, 2000));
-    expect_decision("parent", family_look(&family, family.parent_set, "parent", 1001),
+    expect_decision("parent", family_peek(&family, family.parent_set, "parent", 1001),
                     ALLOWED(10, 8, 2000));
     tg_store_free(family.store);
 }
@@ -245,15 +245,15 @@ static void each_scope_is_settled(void **state)
     family_init(&family, "fixed_window:limit=6,window=1000");
     family_take(&family, "a", 4, 1000);
     assert_int_equal(tg_store_settle(family.store, &family.debit, 1001, 1000, 1), TG_OK);
-    expect_decision("child", family_look(&family, family.child_set, "a", 1001),
+    expect_decision("child", family_peek(&family, family.child_set, "a", 1001),
                     ALLOWED(6, 5, 2000));
-    expect_decision("parent", family_look(&family, family.parent_set, "parent", 1001),
+    expect_decision("parent", family_peek(&family, family.parent_set, "parent", 1001),
                     ALLOWED(10, 9, 2000));
     family_take(&family, "a", 1, 1000);
     assert_int_equal(tg_store_settle(family.store, &family.debit, 1001, 1000, 9), TG_OK);
-    expect_decision("child in debt", family_look(&family, family.child_set, "a", 1001),
+    expect_decision("child in debt", family_peek(&family, family.child_set, "a", 1001),
                     ALLOWED(6, 0, 2000));
-    expect_decision("parent", family_look(&family, family.parent_set, "parent", 1001),
+    expect_decision("parent", family_peek(&family, family.parent_set, "parent", 1001),
                     ALLOWED(10, 0, 2000));
     tg_store_free(family.store);
 }
@@ -410,7 +410,7 @@ static void a_batch_answers_as_single_takes_do(void **state)
         debits[i] = debit_of(&scopes[i], i % 60 == 7 ? -1 : (int64_t)(i % 5));
     }
     for (size_t done = 0, n = 0; done < BATCH; done += n) {
-        n = n + 1 < BATCH - done ? n + 1 : BATCH - done; /* of 1, 2, 3 ... and what is left */
+        n = n + 1 < BATCH - done ? n + 1 : BATCH - done; /* 1, 2, 3 ... and what is left */
         tg_store_take_many(batched, debits + done, n, 1000, decisions + done, errs + done);
     }
     for (size_t i = 0; i < BATCH; i++) {

@@ -1,4 +1,4 @@
-/* test_gate_look.c - what a gate says of its law, of one peer and of memory. */
+/* test_gate_peek.c - what a gate says of its law, of one peer and of memory. */
 #include <math.h>
 
 #include "gate_kit.h"

@@ -1,4 +1,4 @@
-/* bank_look.c - what is in the books, for those who only want to know.
+/* bank_peek.c - what is in the books, for those who only want to know.
  *
  * A look changes nothing, not even the bank's time: somebody who asks about tomorrow must not end
  * today's windows. So a budget whose window is over by then is shown as it will be, empty. The lock
@@ -20,7 +20,7 @@ static struct book book_at(const struct tg_bank *bank, const struct book *book, 
 
 struct left {
     tg_micro least;
-    tg_micro amount; /* of the budget of which the least is left */
+    tg_micro amount; /* the amount of the budget of which the least is left */
 };
 
 static struct left left_above(const struct tg_bank *bank, const struct account *account, tg_ms now)
@@ -34,7 +34,7 @@ static struct left left_above(const struct tg_bank *bank, const struct account *
             tg_micro here = num_max(book_left(&book), 0);
             if (book.mode == TG_SHADOW)
                 continue;
-            /* Of two with as little, the larger one: it is the smaller part. */
+            /* If two have as little left, the larger one counts: it is the smaller part. */
             if (!any || here < left.least || (here == left.least && book.amount > left.amount))
                 left = (struct left){here, book.amount};
             any = true;
