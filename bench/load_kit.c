@@ -17,6 +17,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "lib/core/array.h"
+
 enum { BODY_BYTES = 234, BACKLOG = 4096 };
 
 static int64_t read_clock(clockid_t id)
@@ -178,12 +180,8 @@ int64_t load_random_gap(struct load_random *random, double mean)
 
 void load_times_add(struct load_times *times, int64_t ns)
 {
-    if (times->n == times->room) {
-        times->room = times->room ? times->room * 2 : 1 << 16;
-        times->list = realloc(times->list, times->room * sizeof *times->list);
-        if (times->list == NULL)
-            load_die("no memory");
-    }
+    if (!array_reserve(&times->list, &times->room, times->n + 1))
+        load_die("no memory");
     times->list[times->n++] = ns;
 }
 

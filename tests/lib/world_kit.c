@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/core/array.h"
+
 static const double AMPLE = 1e12;
 
 void world_init(struct world *world)
@@ -54,17 +56,13 @@ static double draw_exponential(struct draw *draw, double mean)
 
 static void append(struct world_stream *stream, struct world_call call)
 {
-    if ((stream->n & (stream->n - 1)) == 0) {
-        size_t room = stream->n ? 2 * stream->n : 1;
-        stream->calls = realloc(stream->calls, room * sizeof *stream->calls);
-        assert_non_null(stream->calls);
-    }
+    assert_true(array_reserve(&stream->calls, &stream->capacity, stream->n + 1));
     stream->calls[stream->n++] = call;
 }
 
 struct world_stream world_draw(const struct world *world, struct draw *draw)
 {
-    struct world_stream stream = {NULL, 0};
+    struct world_stream stream = {.n = 0};
     double window = (double)world->window, end = window * (double)world->n_windows;
     double mood_ms = world->mood_windows * window, change = mood_ms, now = 0;
     int mood = 0;
@@ -88,7 +86,7 @@ struct world_stream world_draw(const struct world *world, struct draw *draw)
 void world_stream_free(struct world_stream *stream)
 {
     free(stream->calls);
-    *stream = (struct world_stream){NULL, 0};
+    *stream = (struct world_stream){.n = 0};
 }
 
 /* ---- running ---- */

@@ -33,7 +33,7 @@ struct world_call {
 
 struct world_stream {
     struct world_call *calls;
-    size_t n;
+    size_t n, capacity;
 };
 
 /* Two types, one mood, a budget of cost for half of what comes: the world most tests begin with. */

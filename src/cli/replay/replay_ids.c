@@ -1,107 +1,90 @@
-/* replay_ids.c - a table with open addressing, linear probing, at most two thirds full. */
+/* replay_ids.c - the ids of a trace that are in use. See replay_ids.h.
+ *
+ * The last entry of the list moves into the place of one that is removed.
+ */
 #include "cli/replay/replay_ids.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-enum { CAPACITY_MIN = 64 };
-
-static bool is_free(const struct replay_id *slot)
-{
-    return slot->low == 0 && slot->high == 0;
-}
-
-static struct replay_id hashed(const char *text, size_t bytes)
-{
-    XXH128_hash_t hash = XXH3_128bits(text, bytes);
-
-    return (struct replay_id){.low = hash.low64, .high = hash.high64 | 1};
-}
-
-/* Where the id is, or where it would be. */
-static struct replay_id *replay_ids_place_of(const struct replay_ids *ids,
-                                             const struct replay_id *id)
-{
-    size_t at = (size_t)id->low & (ids->capacity - 1);
-
-    while (!is_free(&ids->slots[at]) &&
-           (ids->slots[at].low != id->low || ids->slots[at].high != id->high))
-        at = (at + 1) & (ids->capacity - 1);
-    return &ids->slots[at];
-}
+#include "lib/core/array.h"
 
 void replay_ids_fini(struct replay_ids *ids)
 {
-    free(ids->slots);
-    *ids = (struct replay_ids){0};
+    free(ids->list);
+    hash_table_fini(&ids->numbers);
+    *ids = (struct replay_ids){.n = 0};
+}
+
+static struct replay_id *find_hash(const struct replay_ids *ids, XXH128_hash_t hash)
+{
+    const struct hash_slot *slot = hash_table_find(&ids->numbers, hash.low64);
+
+    assert(ids->numbers.n == ids->n);
+    for (; slot != NULL; slot = hash_table_find_next(&ids->numbers, slot)) {
+        struct replay_id *id = &ids->list[slot->number];
+        assert(slot->number < ids->n);
+        if (id->low == hash.low64 && id->high == hash.high64)
+            return id;
+    }
+    return NULL;
 }
 
 struct replay_id *replay_ids_find(const struct replay_ids *ids, const char *text, size_t bytes)
 {
-    struct replay_id id = hashed(text, bytes);
-    struct replay_id *place = ids->capacity > 0 ? replay_ids_place_of(ids, &id) : NULL;
-
-    return place != NULL && !is_free(place) ? place : NULL;
+    return find_hash(ids, XXH3_128bits(text, bytes));
 }
 
-static bool has_ended(const struct replay_id *id, tg_ms ended)
+/* The slot of an entry that is in the list. */
+static struct hash_slot *slot_of(const struct replay_ids *ids, const struct replay_id *id)
 {
-    return id->call == NULL && id->ends_at <= ended;
+    struct hash_slot *slot = hash_table_find(&ids->numbers, id->low);
+
+    while (slot != NULL && slot->number != (uint64_t)(id - ids->list))
+        slot = hash_table_find_next(&ids->numbers, slot);
+    assert(slot != NULL);
+    return slot;
 }
 
-/* Moves what is still in use into a table in which it takes at most a third. */
-static bool rebuild(struct replay_ids *ids, tg_ms ended)
+void replay_ids_remove(struct replay_ids *ids, struct replay_id *id)
 {
-    struct replay_ids made = {.capacity = CAPACITY_MIN};
-    size_t live = 1;
+    size_t hole = (size_t)(id - ids->list);
 
-    for (size_t i = 0; i < ids->capacity; i++)
-        live += !is_free(&ids->slots[i]) && !has_ended(&ids->slots[i], ended);
-    while (live > made.capacity / 3)
-        made.capacity *= 2;
-    made.slots = calloc(made.capacity, sizeof made.slots[0]);
-    if (made.slots == NULL)
-        return false;
-    for (size_t i = 0; i < ids->capacity; i++)
-        if (!is_free(&ids->slots[i]) && !has_ended(&ids->slots[i], ended)) {
-            *replay_ids_place_of(&made, &ids->slots[i]) = ids->slots[i];
-            made.used++;
-        }
-    free(ids->slots);
-    *ids = made;
-    return true;
+    assert(hole < ids->n);
+    hash_table_remove(&ids->numbers, slot_of(ids, id));
+    if (hole != --ids->n) {
+        slot_of(ids, &ids->list[ids->n])->number = hole;
+        ids->list[hole] = ids->list[ids->n];
+    }
+}
+
+/* Where more than half of the entries stay, the list grows: else each new id would soon search all
+ * of it again. */
+static bool replay_ids_make_room(struct replay_ids *ids, tg_ms ended)
+{
+    if (ids->n < ids->capacity)
+        return true;
+    for (size_t i = ids->n; i-- > 0;)
+        if (ids->list[i].call == NULL && ids->list[i].ends_at <= ended)
+            replay_ids_remove(ids, &ids->list[i]);
+    return array_reserve(&ids->list, &ids->capacity, 2 * ids->n + 1);
 }
 
 struct replay_id *replay_ids_put(struct replay_ids *ids, const char *text, size_t bytes,
                                  tg_ms ended)
 {
-    struct replay_id id = hashed(text, bytes);
+    XXH128_hash_t hash = XXH3_128bits(text, bytes);
+    struct replay_id *id = find_hash(ids, hash);
 
-    if ((ids->used + 1) * 3 > ids->capacity * 2 && !rebuild(ids, ended))
+    if (id != NULL)
+        return id;
+    if (!replay_ids_make_room(ids, ended) || hash_table_reserve(&ids->numbers, ids->n + 1) != TG_OK)
         return NULL;
-    struct replay_id *place = replay_ids_place_of(ids, &id);
-    if (is_free(place)) {
-        *place = id;
-        ids->used++;
-    }
-    return place;
-}
-
-/* Whoever stands behind the gap, and was pushed there past it, moves up. */
-void replay_ids_remove(struct replay_ids *ids, struct replay_id *id)
-{
-    size_t mask = ids->capacity - 1;
-    size_t gap = (size_t)(id - ids->slots);
-
-    for (size_t at = (gap + 1) & mask; !is_free(&ids->slots[at]); at = (at + 1) & mask) {
-        size_t home = (size_t)ids->slots[at].low & mask;
-        if (((at - home) & mask) >= ((at - gap) & mask)) {
-            ids->slots[gap] = ids->slots[at];
-            gap = at;
-        }
-    }
-    ids->slots[gap] = (struct replay_id){0};
-    ids->used--;
+    assert(ids->n < ids->capacity);
+    hash_table_insert(&ids->numbers, hash.low64)->number = ids->n;
+    ids->list[ids->n] = (struct replay_id){.low = hash.low64, .high = hash.high64};
+    return &ids->list[ids->n++];
 }

@@ -1,9 +1,10 @@
 /* replay_remote.c - the gate of a configuration, with its rate and cost in Redis. */
 #include "cli/replay/replay_remote.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
-enum { CAPACITY_MIN = 64 };
+enum { PURGE_MIN = 64 };
 
 /* A debit with its texts behind it, and what came of it. */
 struct replay_charge {
@@ -16,69 +17,46 @@ struct replay_charge {
 
 /* ---- charges of open leases ---- */
 
-static size_t replay_remote_slot_of(const struct replay_remote *remote, tg_lease lease)
+/* The slot of a lease's charge; null if it has none. */
+static struct hash_slot *find_charge(const struct replay_remote *remote, tg_lease lease)
 {
-    size_t mask = remote->capacity - 1;
-    size_t at = (size_t)(lease * UINT64_C(0x9E3779B97F4A7C15) >> 20) & mask;
+    struct hash_slot *slot = hash_table_find(&remote->charges, hash_number(lease));
 
-    while (remote->slots[at] != NULL && remote->slots[at]->lease != lease)
-        at = (at + 1) & mask;
-    return at;
+    while (slot != NULL && ((const struct replay_charge *)slot->item)->lease != lease)
+        slot = hash_table_find_next(&remote->charges, slot);
+    return slot;
 }
 
-/* Leases that came to their end by themselves are never told of: so when the table is half full,
- * they go, and it grows if that was not enough. */
-static bool replay_remote_make_room(struct replay_remote *remote, const struct gate_run *run)
+/* The run does not report leases that expire by themselves. Their charges are removed whenever the
+ * table has twice as many as were left the last time. */
+static void purge(struct replay_remote *remote, const struct gate_run *run)
 {
-    struct replay_charge **old = remote->slots;
-    size_t old_capacity = remote->capacity, live = 1;
+    struct hash_slot *slot = hash_table_first(&remote->charges);
 
-    if (2 * (remote->used + 1) <= remote->capacity)
-        return true;
-    for (size_t i = 0; i < old_capacity; i++)
-        live += old[i] != NULL && !gate_run_expired(run, old[i]->ends_at);
-    size_t capacity = CAPACITY_MIN;
-    while (capacity < 4 * live)
-        capacity *= 2;
-    struct replay_charge **slots = calloc(capacity, sizeof *slots);
-    if (slots == NULL)
-        return false;
-    remote->slots = slots;
-    remote->capacity = capacity;
-    remote->used = 0;
-    for (size_t i = 0; i < old_capacity; i++) {
-        if (old[i] == NULL)
-            continue;
-        if (gate_run_expired(run, old[i]->ends_at)) {
-            free(old[i]);
+    if (remote->charges.n < remote->purge_at)
+        return;
+    while (slot != NULL) {
+        struct replay_charge *charge = slot->item;
+        if (gate_run_expired(run, charge->ends_at)) {
+            hash_table_remove(&remote->charges, slot);
+            free(charge);
+            slot = hash_table_at_or_after(&remote->charges, slot);
         } else {
-            slots[replay_remote_slot_of(remote, old[i]->lease)] = old[i];
-            remote->used++;
+            slot = hash_table_after(&remote->charges, slot);
         }
     }
-    free(old);
-    return true;
+    remote->purge_at = remote->charges.n < PURGE_MIN / 2 ? PURGE_MIN : 2 * remote->charges.n;
+    assert(remote->charges.n < remote->purge_at);
 }
 
 /* Takes the charge of a lease out of the table; null if it has none. */
 static struct replay_charge *replay_remote_take_out(struct replay_remote *remote, tg_lease lease)
 {
-    size_t mask = remote->capacity - 1;
+    struct hash_slot *slot = find_charge(remote, lease);
+    struct replay_charge *found = slot != NULL ? slot->item : NULL;
 
-    if (remote->capacity == 0)
-        return NULL;
-    size_t hole = replay_remote_slot_of(remote, lease);
-    struct replay_charge *found = remote->slots[hole];
-    if (found == NULL)
-        return NULL;
-    remote->slots[hole] = NULL;
-    remote->used--;
-    /* Whoever was moved on by the one that goes finds a place again. */
-    for (size_t at = (hole + 1) & mask; remote->slots[at] != NULL; at = (at + 1) & mask) {
-        struct replay_charge *moved = remote->slots[at];
-        remote->slots[at] = NULL;
-        remote->slots[replay_remote_slot_of(remote, moved->lease)] = moved;
-    }
+    if (slot != NULL)
+        hash_table_remove(&remote->charges, slot);
     return found;
 }
 
@@ -119,15 +97,19 @@ static enum tg_err replay_remote_keep(struct replay_remote *remote, const struct
                                       const struct remote_debit *debit,
                                       const struct remote_charge *charge)
 {
-    struct replay_charge *made = replay_remote_make_room(remote, run) ? copy_debit(debit) : NULL;
+    struct replay_charge *made;
+
+    purge(remote, run);
+    made = hash_table_reserve(&remote->charges, remote->charges.n + 1) == TG_OK ? copy_debit(debit)
+                                                                                : NULL;
 
     if (made == NULL)
         return TG_ERR_MEMORY;
     made->lease = lease;
     made->ends_at = ends_at;
     made->charge = *charge;
-    remote->slots[replay_remote_slot_of(remote, lease)] = made;
-    remote->used++;
+    assert(find_charge(remote, lease) == NULL); /* a lease is charged once */
+    hash_table_insert(&remote->charges, hash_number(lease))->item = made;
     return TG_OK;
 }
 
@@ -196,13 +178,16 @@ void replay_remote_init(struct replay_remote *remote, struct replay_store *store
         .hook = {replay_remote_take, ended, remote},
         .store = store,
         .listing = listing,
+        .purge_at = PURGE_MIN,
     };
 }
 
 void replay_remote_fini(struct replay_remote *remote)
 {
-    for (size_t i = 0; i < remote->capacity; i++)
-        free(remote->slots[i]);
-    free(remote->slots);
+    const struct hash_slot *slot = hash_table_first(&remote->charges);
+
+    for (; slot != NULL; slot = hash_table_after(&remote->charges, slot))
+        free(slot->item);
+    hash_table_fini(&remote->charges);
     *remote = (struct replay_remote){.store = NULL};
 }

@@ -1,13 +1,14 @@
 /* replay_remote.h - the gate of a configuration, with its rate and cost in Redis.
  *
- * Between sim/gate_run.h, which asks by sets and leases, and the store, which knows neither: sets
- * become names, and what an open lease was charged is kept until it ends.
+ * It stands between gate_run.h, which asks by sets and leases, and the store, which knows neither:
+ * sets become names, and what an open lease was charged is kept until it ends.
  */
 #ifndef TG_REPLAY_REPLAY_REMOTE_H
 #define TG_REPLAY_REPLAY_REMOTE_H
 
 #include "cli/replay/replay_store.h"
 #include "lab/regret/gate_run.h"
+#include "lib/core/hash_table.h"
 #include "server/tenancy/limit_book.h"
 
 struct replay_charge; /* the charge of an open lease */
@@ -16,8 +17,8 @@ struct replay_remote {
     struct gate_run_store hook; /* for gate_run_init_remote() */
     struct replay_store *store;
     const struct limit_listing *listing;
-    struct replay_charge **slots; /* by lease, open addressing */
-    size_t capacity, used;
+    struct hash_table charges; /* by lease */
+    size_t purge_at;           /* charges at which those of ended leases are removed */
 };
 
 /* Both are borrowed. */

@@ -17,7 +17,9 @@
 #include "cli/sim/sim_names.h"
 #include "cli/sim/sim_settings.h"
 #include "lab/workload/workload_yaml.h"
+#include "lib/core/array.h"
 
+#define READ_BYTES 16384
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
 
 /* A policy file while it is read. */
@@ -37,15 +39,13 @@ char *sim_file_read(const struct command *command, const char *path, size_t *byt
     size_t size = 0, capacity = 0;
 
     while (file != NULL) {
-        if (capacity - size < 2) {
-            char *more = capacity < YAML_TREE_BYTES_MAX * 2
-                             ? realloc(text, capacity = capacity > 0 ? capacity * 2 : 16384)
-                             : NULL;
-            if (more == NULL) {
-                errno = capacity < YAML_TREE_BYTES_MAX * 2 ? ENOMEM : EFBIG;
-                break;
-            }
-            text = more;
+        if (size + 1 >= YAML_TREE_BYTES_MAX * 2) {
+            errno = EFBIG;
+            break;
+        }
+        if (!array_reserve(&text, &capacity, size + READ_BYTES)) {
+            errno = ENOMEM;
+            break;
         }
         errno = 0;
         size_t n = fread(text + size, 1, capacity - size - 1, file);

@@ -7,19 +7,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/core/array.h"
+
 #define LINE_BYTES 512 /* bytes of one text; a longer one is cut */
 
 static void top_paper_append(struct top_paper *paper, const char *bytes, size_t n)
 {
-    if (paper->n + n > paper->capacity) {
-        size_t capacity = (paper->n + n) * 2;
-        char *grown = paper->failed ? NULL : realloc(paper->bytes, capacity);
-        if (grown == NULL) {
-            paper->failed = true;
-            return;
-        }
-        paper->bytes = grown;
-        paper->capacity = capacity;
+    if (paper->failed || !array_reserve(&paper->bytes, &paper->capacity, paper->n + n)) {
+        paper->failed = true;
+        return;
     }
     memcpy(paper->bytes + paper->n, bytes, n);
     paper->n += n;

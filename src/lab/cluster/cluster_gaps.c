@@ -1,51 +1,48 @@
 /* cluster_gaps.c - the gaps between tokens. See cluster_gaps.h. */
 #include "lab/cluster/cluster_gaps.h"
 
+#include <assert.h>
 #include <stdlib.h>
+
+#include "lib/core/array.h"
 
 /* ---- Counts by length ------------------------------------------------------------------------ */
 
-static struct gap_count *cluster_gaps_slot_of(const struct gap_table *table, int64_t us)
+/* The count of a length, made if it is new. Null: no memory. */
+static struct gap_count *find_count(struct gap_table *table, int64_t us)
 {
-    size_t mask = table->n_slots - 1;
-    size_t at = (size_t)((uint64_t)us * UINT64_C(0x9E3779B97F4A7C15) >> 32) & mask;
+    uint64_t hash = hash_number((uint64_t)us);
+    struct hash_slot *slot = hash_table_find(&table->numbers, hash);
 
-    while (table->slots[at].n != 0 && table->slots[at].us != us)
-        at = (at + 1) & mask;
-    return &table->slots[at];
-}
-
-static bool grow_table(struct gap_table *table)
-{
-    struct gap_table larger = {.n = table->n, .n_slots = table->n_slots ? table->n_slots * 2 : 256};
-
-    larger.slots = calloc(larger.n_slots, sizeof *larger.slots);
-    if (larger.slots == NULL)
-        return false;
-    for (size_t i = 0; i < table->n_slots; i++)
-        if (table->slots[i].n != 0)
-            *cluster_gaps_slot_of(&larger, table->slots[i].us) = table->slots[i];
-    free(table->slots);
-    *table = larger;
-    return true;
+    for (; slot != NULL; slot = hash_table_find_next(&table->numbers, slot))
+        if (table->counts[slot->number].us == us)
+            return &table->counts[slot->number];
+    if (!array_reserve(&table->counts, &table->capacity, table->n + 1) ||
+        hash_table_reserve(&table->numbers, table->n + 1) != TG_OK)
+        return NULL;
+    assert(table->numbers.n == table->n);
+    hash_table_insert(&table->numbers, hash)->number = table->n;
+    table->counts[table->n] = (struct gap_count){us, 0};
+    return &table->counts[table->n++];
 }
 
 static bool cluster_gaps_count(struct gap_table *table, const struct gap_count *more)
 {
+    struct gap_count *count;
+
+    assert(more->n >= 0 && more->us >= 0);
     if (more->n == 0)
         return true;
-    if (table->n * 2 >= table->n_slots && !grow_table(table))
-        return false;
-    struct gap_count *slot = cluster_gaps_slot_of(table, more->us);
-    table->n += slot->n == 0;
-    slot->us = more->us;
-    slot->n += more->n;
-    return true;
+    count = find_count(table, more->us);
+    if (count != NULL)
+        count->n += more->n;
+    return count != NULL;
 }
 
 void gap_table_fini(struct gap_table *table)
 {
-    free(table->slots);
+    free(table->counts);
+    hash_table_fini(&table->numbers);
     *table = (struct gap_table){0};
 }
 
@@ -58,15 +55,11 @@ static int by_length(const void *a, const void *b)
 
 struct gap_count *gap_table_sort(struct gap_table *table, size_t *n)
 {
-    size_t kept = 0;
-
-    for (size_t i = 0; i < table->n_slots; i++)
-        if (table->slots[i].n != 0)
-            table->slots[kept++] = table->slots[i];
-    if (kept > 0)
-        qsort(table->slots, kept, sizeof *table->slots, by_length);
-    *n = kept;
-    return table->slots;
+    hash_table_clear(&table->numbers);
+    if (table->n > 0)
+        qsort(table->counts, table->n, sizeof *table->counts, by_length);
+    *n = table->n;
+    return table->counts;
 }
 
 /* ---- Steps ----------------------------------------------------------------------------------- */
@@ -80,12 +73,14 @@ void gaps_fini(struct gaps *gaps)
 
 static struct gap_count *step_at(const struct gaps *gaps, int64_t number)
 {
+    assert(number >= gaps->first && number - gaps->first < (int64_t)gaps->capacity);
     return &gaps->steps[(size_t)number & (gaps->capacity - 1)];
 }
 
 /* Steps before `needed` become counts. */
 static bool fold(struct gaps *gaps, int64_t needed)
 {
+    assert(needed <= gaps->end);
     for (; gaps->first < needed; gaps->first++)
         if (!cluster_gaps_count(&gaps->table, step_at(gaps, gaps->first)))
             return false;
@@ -109,6 +104,7 @@ static bool grow_steps(struct gaps *gaps)
 
 bool gaps_add(struct gaps *gaps, int64_t us, int64_t n, int64_t needed)
 {
+    assert(us >= 0 && n > 0);
     if (gaps_full(gaps)) {
         if (!fold(gaps, needed < gaps->end ? needed : gaps->end))
             return false;
@@ -116,20 +112,25 @@ bool gaps_add(struct gaps *gaps, int64_t us, int64_t n, int64_t needed)
         if ((size_t)(gaps->end - gaps->first) * 2 >= gaps->capacity && !grow_steps(gaps))
             return false;
     }
-    *step_at(gaps, gaps->end++) = (struct gap_count){us, n};
+    assert(!gaps_full(gaps));
+    *step_at(gaps, gaps->end) = (struct gap_count){us, n};
+    gaps->end++;
     return true;
 }
 
 void gaps_take_back(struct gaps *gaps, int64_t from, int64_t to)
 {
-    for (int64_t i = from; i < to; i++)
+    assert(gaps->first <= from && to <= gaps->end); /* what is folded cannot be taken back */
+    for (int64_t i = from; i < to; i++) {
+        assert(step_at(gaps, i)->n > 0);
         step_at(gaps, i)->n--;
+    }
 }
 
 bool gaps_collect(const struct gaps *gaps, struct gap_table *table)
 {
-    for (size_t i = 0; i < gaps->table.n_slots; i++)
-        if (!cluster_gaps_count(table, &gaps->table.slots[i]))
+    for (size_t i = 0; i < gaps->table.n; i++)
+        if (!cluster_gaps_count(table, &gaps->table.counts[i]))
             return false;
     for (int64_t i = gaps->first; i < gaps->end; i++)
         if (!cluster_gaps_count(table, step_at(gaps, i)))

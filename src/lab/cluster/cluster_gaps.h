@@ -13,15 +13,18 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "lib/core/hash_table.h"
+
 /* So many gaps of one length. */
 struct gap_count {
     int64_t us;
-    int64_t n; /* 0: an empty slot */
+    int64_t n;
 };
 
 struct gap_table {
-    struct gap_count *slots;
-    size_t n, n_slots;
+    struct gap_count *counts;
+    size_t n, capacity;
+    struct hash_table numbers; /* index into `counts` by the hash of the length */
 };
 
 struct gaps {

@@ -18,16 +18,14 @@
 
 static bool cluster_instance_add_chunk(struct instance *instance)
 {
-    struct live **chunks =
-        realloc(instance->chunks, (instance->n_chunks + 1) * sizeof *instance->chunks);
+    struct live *chunk;
 
-    if (chunks == NULL)
+    if (!array_reserve(&instance->chunks, &instance->chunks_capacity, instance->n_chunks + 1))
         return false;
-    instance->chunks = chunks;
-    struct live *chunk = malloc(CHUNK_LIVES * sizeof *chunk);
+    chunk = malloc(CHUNK_LIVES * sizeof *chunk);
     if (chunk == NULL)
         return false;
-    chunks[instance->n_chunks++] = chunk;
+    instance->chunks[instance->n_chunks++] = chunk;
     for (size_t i = 0; i < CHUNK_LIVES; i++) {
         chunk[i].next = instance->spare;
         instance->spare = &chunk[i];

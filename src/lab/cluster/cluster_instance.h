@@ -65,7 +65,7 @@ struct instance {
     int64_t in_flight;              /* routed here, not ended */
     struct live *spare;
     struct live **chunks;
-    size_t n_chunks;
+    size_t n_chunks, chunks_capacity;
     struct instance_end *ended; /* by the last event; the cluster takes them */
     size_t n_ended, ended_capacity;
 

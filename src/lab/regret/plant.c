@@ -6,6 +6,7 @@
  * Calls live in a pool of slots that grows and is used again.
  */
 #include "lab/regret/plant.h"
+#include "lib/core/array.h"
 #include "lib/core/num.h"
 #include "lib/core/random.h"
 
@@ -47,8 +48,9 @@ struct plant {
 
     struct call *calls;
     uint32_t *heap; /* slots, soonest event first */
-    uint32_t room;
-    uint32_t free;
+    size_t calls_capacity, heap_capacity;
+    uint32_t n_calls; /* slots, used and free */
+    uint32_t free;    /* the first free slot; NOBODY: none */
     uint32_t heaped;
     uint32_t queue_head, queue_tail;
 };
@@ -60,25 +62,19 @@ static tg_ms clock_ms(double ms)
 
 /* ---- Slots and heap -------------------------------------------------------------------------- */
 
-static bool plant_grow(struct plant *plant)
+/* A slot for a call. NOBODY: no memory. */
+static uint32_t get_slot(struct plant *plant)
 {
-    uint32_t room = plant->room > 0 ? plant->room * 2 : 1024;
-    struct call *calls = realloc(plant->calls, room * sizeof *calls);
-    uint32_t *heap;
+    uint32_t slot = plant->free;
 
-    if (!calls)
-        return false;
-    plant->calls = calls;
-    heap = realloc(plant->heap, room * sizeof *heap);
-    if (!heap)
-        return false;
-    plant->heap = heap;
-    for (uint32_t i = room; i-- > plant->room;) {
-        calls[i].next = plant->free;
-        plant->free = i;
+    if (slot != NOBODY) {
+        plant->free = plant->calls[slot].next;
+        return slot;
     }
-    plant->room = room;
-    return true;
+    if (!array_reserve(&plant->calls, &plant->calls_capacity, plant->n_calls + (size_t)1) ||
+        !array_reserve(&plant->heap, &plant->heap_capacity, plant->n_calls + (size_t)1))
+        return NOBODY;
+    return plant->n_calls++;
 }
 
 static bool sooner(const struct plant *plant, uint32_t a, uint32_t b)
@@ -162,14 +158,12 @@ static double draw_service(struct plant *plant)
 
 static void plant_admit(struct plant *plant)
 {
-    uint32_t slot;
+    uint32_t slot = get_slot(plant);
 
-    if (plant->free == NOBODY && !plant_grow(plant)) {
+    if (slot == NOBODY) {
         plant->out_of_memory = true;
         return;
     }
-    slot = plant->free;
-    plant->free = plant->calls[slot].next;
     plant->in_flight++;
     plant->calls[slot] = (struct call){
         .number = plant->admitted++,

@@ -1,9 +1,12 @@
 /* workload_requests.c - the requests of a run, and notes on them. See workload_requests.h. */
 #include "lab/workload/workload_requests.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "lib/core/array.h"
 
 bool workload_init(struct workload *workload)
 {
@@ -36,16 +39,11 @@ struct workload_note *workload_note_last(struct workload *workload)
 {
     size_t n = workload->load.n, had = workload->notes_capacity;
 
-    if (n > had) {
-        size_t capacity = workload->load.capacity > n ? workload->load.capacity : n;
-        struct workload_note *notes = realloc(workload->notes, capacity * sizeof *notes);
-        if (notes == NULL)
-            return NULL;
-        for (size_t i = had; i < capacity; i++)
-            note_init(&notes[i]);
-        workload->notes = notes;
-        workload->notes_capacity = capacity;
-    }
+    assert(n > 0);
+    if (!array_reserve(&workload->notes, &workload->notes_capacity, n))
+        return NULL;
+    for (size_t i = had; i < workload->notes_capacity; i++)
+        note_init(&workload->notes[i]);
     return &workload->notes[n - 1];
 }
 
@@ -73,7 +71,7 @@ static bool is_sorted(const struct cluster_workload *load)
     return true;
 }
 
-/* Copies in the new order; the old ones are freed. */
+/* Copies in the new order; the old ones are freed. Every request has its note by now. */
 static bool rearrange(struct workload *workload, const struct place *places)
 {
     struct cluster_workload *load = &workload->load;
@@ -81,7 +79,7 @@ static bool rearrange(struct workload *workload, const struct place *places)
     struct workload_note *notes = NULL;
 
     if (workload->notes != NULL)
-        notes = malloc(workload->notes_capacity * sizeof *notes);
+        notes = malloc(load->n * sizeof *notes);
     if (requests == NULL || (workload->notes != NULL && notes == NULL)) {
         free(requests);
         free(notes);
@@ -96,6 +94,8 @@ static bool rearrange(struct workload *workload, const struct place *places)
     free(workload->notes);
     load->requests = requests;
     workload->notes = notes;
+    workload->notes_capacity = notes != NULL ? load->n : 0;
+    assert(is_sorted(load));
     return true;
 }
 

@@ -31,7 +31,7 @@ struct workload_note {
 struct workload {
     struct cluster_workload load;
     struct workload_note *notes; /* one a request, or null: all have the defaults */
-    size_t notes_capacity;
+    size_t notes_capacity;       /* all of them are initialised */
     struct cluster_names users, peers, ids;
     int64_t epoch_ms; /* what 0 is in the trace's own time; 0 unless that counts from 1970 */
     uint64_t passed;  /* lines of a trace that were no arrivals */
