@@ -34,7 +34,7 @@
 #include "server/runtime/worker.h"
 #include "server/serve/services.h"
 
-enum { WORKERS_MAX = 256, DESCRIPTORS_EACH = 2, LOOK_AT_TIME_MS = 3600000 };
+enum { WORKERS_MAX = 256, DESCRIPTORS_EACH = 2, WAIT_MAX_MS = 3600000 };
 
 struct serving {
     const struct command *command;
@@ -43,10 +43,10 @@ struct serving {
     struct worker *workers;
     size_t n; /* workers that have been started */
     char addresses[1024];
-    sigset_t taken; /* signals */
+    sigset_t signals; /* those that are waited for */
     pthread_t main, joiner;
     atomic_bool joined;
-    tg_ms drained_at; /* when it has to be; 0: it does not drain, or is being cut off */
+    tg_ms drained_at; /* when a drain is cut off; 0: there is none, or it has been cut off */
 };
 
 /* ---- the process ---- */
@@ -81,18 +81,19 @@ static void take_signals(struct serving *serving)
     static const int SIGNALS[] = {SIGTERM, SIGINT, SIGHUP, SIGUSR1};
     struct sigaction old;
 
-    /* What whoever started us wants to be ignored (a shell, for a job in the background) is. */
-    sigemptyset(&serving->taken);
+    /* A signal that our parent wants to be ignored (a shell does, for a job in the background)
+     * stays ignored. */
+    sigemptyset(&serving->signals);
     for (size_t i = 0; i < sizeof SIGNALS / sizeof SIGNALS[0]; i++)
         if (SIGNALS[i] == SIGUSR1 || sigaction(SIGNALS[i], NULL, &old) != 0 ||
             old.sa_handler != SIG_IGN)
-            sigaddset(&serving->taken, SIGNALS[i]);
-    pthread_sigmask(SIG_BLOCK, &serving->taken, NULL);
+            sigaddset(&serving->signals, SIGNALS[i]);
+    pthread_sigmask(SIG_BLOCK, &serving->signals, NULL);
 }
 
 /* ---- the configuration ---- */
 
-/* What `check` lets pass because it may be there one day has to be there now. */
+/* Returns the number of errors. Files and variables that `check` only warns about are errors. */
 static size_t print_problems(const struct config_problems *problems)
 {
     size_t errors = problems->errors;
@@ -167,8 +168,8 @@ static void write_addresses(struct serving *serving)
         write_address(serving, "grpc", listen->grpc, serving->workers[0].grpc);
 }
 
-/* What an administrator has made, beside the files. */
-static bool add_made(struct serving *serving, const char *path)
+/* Adds to the first generation what an administrator has made by the API. */
+static bool add_extras(struct serving *serving, const char *path)
 {
     struct config_problems problems;
     struct tg_problem failure = {""};
@@ -255,15 +256,15 @@ static void cut_off(struct serving *serving, const char *why)
 }
 
 /* The next signal is not waited for any more: it ends the process as it would any other. */
-static void let_die(struct serving *serving)
+static void unblock_signals(struct serving *serving)
 {
     sigset_t deadly;
 
     sigemptyset(&deadly);
     sigaddset(&deadly, SIGTERM);
     sigaddset(&deadly, SIGINT);
-    sigdelset(&serving->taken, SIGTERM);
-    sigdelset(&serving->taken, SIGINT);
+    sigdelset(&serving->signals, SIGTERM);
+    sigdelset(&serving->signals, SIGINT);
     pthread_sigmask(SIG_UNBLOCK, &deadly, NULL);
 }
 
@@ -275,20 +276,20 @@ static int next_signal(struct serving *serving)
             tg_ms left = serving->drained_at - clock_now_ms(&serving->gateway->clock);
             if (left <= 0)
                 return 0;
-            left = num_min(left, LOOK_AT_TIME_MS); /* a time_t may have 32 bits */
+            left = num_min(left, WAIT_MAX_MS); /* a time_t may have 32 bits */
             const struct timespec most = {.tv_sec = (time_t)(left / 1000),
                                           .tv_nsec = (long)(left % 1000) * 1000000};
-            number = sigtimedwait(&serving->taken, NULL, &most);
+            number = sigtimedwait(&serving->signals, NULL, &most);
         } else {
-            number = sigwaitinfo(&serving->taken, NULL);
+            number = sigwaitinfo(&serving->signals, NULL);
         }
         if (number > 0)
             return number;
     }
 }
 
-/* Until the last worker has ended. False: calls were cut off by who sent signals. */
-static bool attend(struct serving *serving)
+/* Until the last worker has ended. False: a second signal cut calls off. */
+static bool wait_for_end(struct serving *serving)
 {
     int endings = 0;
 
@@ -306,7 +307,7 @@ static bool attend(struct serving *serving)
             cmd_serve_drain(serving);
         if (endings == 2) {
             cut_off(serving, "told again to end");
-            let_die(serving);
+            unblock_signals(serving);
         }
     }
 }
@@ -318,7 +319,7 @@ static bool serve_until_told(struct serving *serving)
         command_say(serving->command, "the system gives no thread");
         return false;
     }
-    bool whole = attend(serving);
+    bool whole = wait_for_end(serving);
     pthread_join(serving->joiner, NULL);
     return whole;
 }
@@ -329,9 +330,8 @@ static void stop_workers(struct serving *serving)
     for (size_t i = 0; i < serving->n; i++)
         if (serving->workers[i].started)
             net_loop_stop(serving->workers[i].loop);
-    for (size_t i = 0; i < serving->n; i++) {
+    for (size_t i = 0; i < serving->n; i++)
         worker_join(&serving->workers[i]);
-    }
     control_stop(&serving->control);
     for (size_t i = 0; i < serving->n; i++)
         worker_fini(&serving->workers[i]);
@@ -370,7 +370,7 @@ static int serve(const struct command *self, const char *path, const char *recor
     bool good = gateway_observe(serving.gateway, record_fd, &why);
     if (!good)
         command_say(self, "%s", why.text);
-    good = good && add_made(&serving, path) && start_workers(&serving, workers, path);
+    good = good && add_extras(&serving, path) && start_workers(&serving, workers, path);
     if (good) {
         fprintf(stderr, "tollgate: listening on %s\n", serving.addresses);
         good = serve_until_told(&serving);

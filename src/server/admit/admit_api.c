@@ -29,8 +29,8 @@
 #include "server/admit/admit_read.h"
 #include "server/admit/admit_write.h"
 #include "server/admit/rpc_admission_internal.h"
+#include "server/runtime/body_buffer.h"
 #include "server/runtime/control.h"
-#include "server/runtime/held_body.h"
 
 enum { BODY_MAX = 128 << 10 };
 
@@ -49,7 +49,7 @@ struct api {
     struct admit_pending *pending; /* API_WAITING; else null */
     char lease[ADMIT_LEASE_BYTES]; /* the lease in the answer */
     size_t lease_bytes;
-    struct held_body body;
+    struct body_buffer body;
 };
 
 /* ---- replies ---- */
@@ -251,8 +251,8 @@ static void api_data(struct http_inbound *in, struct slice bytes)
     if (api->body.n + bytes.n > BODY_MAX) {
         refusal_init(&why, REPLY_PAYLOAD_TOO_LARGE, "the body has more than %d bytes", BODY_MAX);
         api_fail(api, &why);
-    } else if (!held_body_add(&api->body, api->worker->gateway, api->worker->generation,
-                              in->head.length, bytes)) {
+    } else if (!body_buffer_add(&api->body, api->worker->gateway, api->worker->generation,
+                                in->head.length, bytes)) {
         refusal_init(&why, REPLY_MEMORY_PRESSURE,
                      "memory pressure: the bodies of calls take all the memory they may");
         api_fail(api, &why);
@@ -282,7 +282,7 @@ static void api_gone(struct http_inbound *in, enum http_why why)
         admit_take_back(api->worker, &api->caller, lease);
     atomic_fetch_sub_explicit(&gateway->counts.open, 1, memory_order_relaxed);
     in->owner = NULL;
-    held_body_free(&api->body, gateway);
+    body_buffer_free(&api->body, gateway);
     free(api);
 }
 

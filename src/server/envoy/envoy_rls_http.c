@@ -20,7 +20,7 @@
 #include "server/dialect/replies.h"
 #include "server/envoy/envoy_rls_internal.h"
 #include "server/envoy/envoy_rls_message.h"
-#include "server/runtime/held_body.h"
+#include "server/runtime/body_buffer.h"
 #include "server/runtime/worker.h"
 
 enum { BODY_MAX = 128 << 10 };
@@ -34,7 +34,7 @@ struct exchange {
     enum exchange_state state;
     struct envoy_rls_message *message;
     struct envoy_rls_pending *pending; /* EXCHANGE_WAITING; else null */
-    struct held_body body;
+    struct body_buffer body;
 };
 
 /* ---- replies ---- */
@@ -127,8 +127,8 @@ static void envoy_rls_http_data(struct http_inbound *in, struct slice bytes)
     if (x->body.n + bytes.n > BODY_MAX) {
         refusal_init(&why, REPLY_PAYLOAD_TOO_LARGE, "the body has more than %d bytes", BODY_MAX);
         envoy_rls_http_refuse(x, &why);
-    } else if (!held_body_add(&x->body, x->worker->gateway, x->worker->generation, in->head.length,
-                              bytes)) {
+    } else if (!body_buffer_add(&x->body, x->worker->gateway, x->worker->generation,
+                                in->head.length, bytes)) {
         refusal_init(&why, REPLY_MEMORY_PRESSURE,
                      "memory pressure: the bodies of calls take all the memory they may");
         envoy_rls_http_refuse(x, &why);
@@ -145,7 +145,7 @@ static void envoy_rls_http_gone(struct http_inbound *in, enum http_why why)
         envoy_rls_cancel(x->pending);
     in->owner = NULL;
     free(x->message);
-    held_body_free(&x->body, x->worker->gateway);
+    body_buffer_free(&x->body, x->worker->gateway);
     free(x);
 }
 

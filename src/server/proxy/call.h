@@ -40,8 +40,8 @@
 #include "server/dialect/usage.h"
 #include "server/proxy/call_report.h"
 #include "server/remote/remote.h"
+#include "server/runtime/body_buffer.h"
 #include "server/runtime/gateway.h"
-#include "server/runtime/held_body.h"
 #include "server/runtime/worker.h"
 
 /* clang-format off */
@@ -242,7 +242,7 @@ struct call {
     char user_name[LEDGER_NAME_MAX];
     bool is_retry; /* the client says that it repeats a request */
 
-    struct held_body body; /* the request's body, until the reply begins */
+    struct body_buffer body; /* the request's body, until the reply begins */
     struct ask ask;
 
     size_t model;        /* the model asked for, after aliases; CONFIG_NONE: it is not listed */

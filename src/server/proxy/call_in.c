@@ -231,8 +231,8 @@ void call_in_head(struct call *call)
 
 static bool call_in_hold(struct call *call, struct slice bytes)
 {
-    return held_body_add(&call->body, call->gateway, call->generation, call->in->head.length,
-                         bytes);
+    return body_buffer_add(&call->body, call->gateway, call->generation, call->in->head.length,
+                           bytes);
 }
 
 void call_in_body(struct call *call, struct slice bytes)

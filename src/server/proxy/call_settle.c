@@ -252,7 +252,7 @@ void call_renew(struct call *call)
 
 void call_forget_body(struct call *call)
 {
-    held_body_free(&call->body, call->gateway);
+    body_buffer_free(&call->body, call->gateway);
 }
 
 void call_release(struct call *call, enum tg_outcome outcome)

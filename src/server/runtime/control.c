@@ -48,8 +48,8 @@ static void tick_gates(struct control *control, tg_ms now)
             tg_gate_tick(generation->unknown[i].slots->gate, now);
 }
 
-/* Secrets and certificates are replaced by who rotates them, and nobody sends a signal then. The
- * files of the configuration itself are read when somebody says so. */
+/* Whoever rotates secrets and certificates replaces their files and sends no signal. The files of
+ * the configuration itself are read only on request. */
 static void check_files(struct control *control, tg_ms now)
 {
     const struct config *config = &control->generation->config;
@@ -66,9 +66,9 @@ static void check_files(struct control *control, tg_ms now)
         }
 }
 
-/* Another gateway has come, or one is gone: shares are others. Not while a configuration is being
- * read, which changes the same. */
-static void divide(struct control *control, tg_ms now)
+/* When another gateway has come or gone, this one's shares of limits change. Not while a
+ * configuration is being read, which changes the same limits. */
+static void divide_limits(struct control *control, tg_ms now)
 {
     struct gateway *gateway = control->gateway;
     struct tg_problem problem;
@@ -90,18 +90,20 @@ static void do_chores(void *arg)
     const struct service_table *table = control->gateway->services;
     tg_ms now = control_now(control);
 
+    assert(control_is_mine(control));
+    assert(control->generation == gateway_newest(control->gateway));
     read_memory(control, now);
     tick_gates(control, now);
     key_probe_tick(&control->key_probe, control);
     check_files(control, now);
-    divide(control, now);
+    divide_limits(control, now);
     for (size_t i = 0; i < control->n_started; i++)
         if (table->list[i]->tick != NULL)
             table->list[i]->tick(control, now);
     net_timer_set(control->loop, &control->chores, CHORES_MS);
 }
 
-static void hang_up(void *arg)
+static void sighup_came(void *arg)
 {
     struct control *control = arg;
 
@@ -176,7 +178,7 @@ bool control_init(struct control *control, struct gateway *gateway, struct worke
     control->workers = workers;
     control->n_workers = n_workers;
     control->path = path;
-    net_post_init(&control->hangup, hang_up, control);
+    net_post_init(&control->hangup, sighup_came, control);
     net_timer_init(&control->chores, do_chores, control);
     key_probe_init(&control->key_probe);
     const struct config *config = &control->generation->config;
@@ -198,7 +200,10 @@ static void *control_run(void *arg)
 {
     struct control *control = arg;
 
+    control->self = pthread_self();
+    control->runs = true;
     net_loop_run(control->loop);
+    control->runs = false;
     return NULL;
 }
 
@@ -222,7 +227,8 @@ void control_fini(struct control *control)
     if (control->gateway == NULL)
         return;
     control_stop(control);
-    /* The loop is turned once more, for what the store is to be told: not for what ends here. */
+    /* remote_port_free() turns the loop once more for what Redis is to be told: nothing of this
+     * thread may run then. */
     if (control->loop) {
         net_timer_stop(control->loop, &control->chores);
         net_loop_unpost(control->loop, &control->hangup);

@@ -55,8 +55,10 @@ struct control {
     tg_ms memory_read_at, files_checked_at;
     struct key_probe key_probe;
     struct net_post hangup; /* SIGHUP has come: reads the configuration again */
-    pthread_t thread;
+    pthread_t thread;       /* for its owner, who starts and joins it */
     bool started;
+    pthread_t self; /* the same, written by the thread itself */
+    bool runs;      /* `self` is set: what belongs to the thread may be used by no other */
 };
 
 /* Makes the loop, and what services have on it. `path` is of the configuration, borrowed; null: it
@@ -81,6 +83,12 @@ bool control_listen(struct control *control, const char *name, const char *addre
 
 /* Frees all of them: for who fails after control_listen(). */
 void control_close_listeners(struct control *control);
+
+/* Whether what belongs to the control thread may be used here: for asserts. */
+static inline bool control_is_mine(const struct control *control)
+{
+    return !control->runs || pthread_equal(control->self, pthread_self());
+}
 
 static inline tg_ms control_now(const struct control *control)
 {

@@ -35,7 +35,7 @@ static size_t count_budgets(const struct config *config)
     return n;
 }
 
-/* The tree of accounts; what it points to is in `budgets` and `tenants`, which have room. */
+/* The tree of accounts; it points into `budgets` and `tenants`, which have room for all. */
 static bool make_tree(struct gateway *gateway, const struct config *config,
                       struct tg_budget *budgets, struct spending_tenant *tenants,
                       struct spending_tree *tree, struct tg_problem *problem)

@@ -1,6 +1,7 @@
-/* key_probe.c - see key_probe.h. */
+/* key_probe.c - tries a key that a provider has refused: see key_probe.h. */
 #include "server/runtime/key_probe.h"
 
+#include <assert.h>
 #include <openssl/crypto.h>
 #include <stdio.h>
 #include <string.h>
@@ -15,6 +16,7 @@ static void key_probe_finish(struct key_probe *probe, enum tg_probe_result resul
 {
     struct control *control = probe->control;
 
+    assert(control_is_mine(control));
     probe->out = NULL;
     if (control->port != NULL && result != TG_PROBE_UNCLEAR)
         remote_keys_suspend(control->port->keys, probe->probe.provider, probe->probe.name,
@@ -38,6 +40,7 @@ static void key_probe_on_data(struct http_outbound *out, struct slice bytes)
 static void on_end(struct http_outbound *out)
 {
     struct key_probe *probe = out->owner;
+    assert(probe->status != 0); /* the head comes before the end */
     bool bad = probe->status == 401 || probe->status == 403;
 
     key_probe_finish(probe, bad                   ? TG_PROBE_BAD

@@ -1,7 +1,9 @@
-/* key_probe.h - tries a key that a provider has turned away, with a request of our own.
+/* key_probe.h - tries a key that a provider has refused, with a request of our own.
  *
- * 401 and 403 can be the doing of one odd call. Whether a key is really bad is found out by asking
- * for the provider's list of models with it, which costs nothing.
+ * One odd call can cause a 401 or a 403. Whether a key is really bad is found out by asking for the
+ * provider's list of models with it, which costs nothing.
+ *
+ * Everything here belongs to the control thread.
  */
 #ifndef TG_RUNTIME_KEY_PROBE_H
 #define TG_RUNTIME_KEY_PROBE_H
@@ -11,12 +13,12 @@
 
 struct control;
 
-/* One at a time. */
+/* One key is tried at a time. */
 struct key_probe {
     struct control *control;
     struct http_outbound *out; /* null: none is under way */
-    struct tg_probe probe;
-    int status;
+    struct tg_probe probe;     /* the key that is being tried */
+    int status;                /* of the provider's reply; 0: none yet */
 };
 
 void key_probe_init(struct key_probe *probe);

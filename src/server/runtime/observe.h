@@ -4,18 +4,18 @@
 
 #include "server/runtime/gateway.h"
 
-/* Where arrivals are recorded, to be given to gateway_observe(). -1: `problem` says why it cannot
- * be written. What the file has is kept. */
+/* Opens the file that arrivals are recorded in, for gateway_observe(). What is in it is kept. -1:
+ * `problem` says why it cannot be written. */
 int observe_record_open(const char *path, struct tg_problem *problem);
 
-/* Makes them, by the configuration that the gateway began with. `record_fd` is taken over, also on
- * false: there is no memory, or no thread. -1: nothing is recorded. */
+/* Makes them, by the first generation's configuration. `record_fd` is taken over, also on false;
+ * -1: nothing is recorded. False: there is no memory, or no thread. */
 bool gateway_observe(struct gateway *gateway, int record_fd, struct tg_problem *problem);
 
-/* What the log is told by the configuration may change at any time. */
+/* A new generation is in force: its level and format of the log. */
 void gateway_observe_change(struct gateway *gateway, const struct config *config);
 
-/* Writes what is there to be written, for at most a moment. */
+/* Frees them, and writes what is left of the log, for at most two seconds. */
 void gateway_observe_end(struct gateway *gateway);
 
 #endif

@@ -349,6 +349,7 @@ bool reload_request(struct reload *reload, const char *why, reload_done *done, v
 {
     struct request *request = calloc(1, sizeof *request);
 
+    assert(control_is_mine(reload->control));
     if (request == NULL)
         return false;
     *request = (struct request){.done = done, .context = context, .why = why};

@@ -1,12 +1,12 @@
 /* retry_budget.c - retries are bounded by a part of the calls: see gateway.h.
  *
  * When a provider fails for everybody, retries multiply what it has to bear just then. So a retry
- * has to be earned by calls, `ratio` each; so many a second may be made in any case, that a quiet
- * gateway's calls are not left without. A client that retries by itself has made one already.
+ * has to be earned by calls, `ratio` each; some may be made every second in any case, so that a
+ * quiet gateway's calls have retries, too. A client that retries by itself has made one already.
  */
 #include "server/runtime/gateway.h"
 
-enum { WHOLE = 1000, SECONDS_KEPT = 10 };
+enum { WHOLE = 1000, SECONDS_KEPT = 10 }; /* WHOLE: thousandths of one retry */
 
 static void retry_budget_add(struct retry_budget *budget, const struct config *config,
                              long long thousandths)
@@ -24,7 +24,7 @@ static void retry_budget_add(struct retry_budget *budget, const struct config *c
                                                     memory_order_relaxed, memory_order_relaxed));
 }
 
-/* What time alone has brought. Of several threads at once, one adds it. */
+/* Adds what time alone has earned. Where several threads come at once, one of them adds it. */
 static void refill(struct retry_budget *budget, const struct config *config, tg_ms now)
 {
     long long at = atomic_load_explicit(&budget->filled_at, memory_order_relaxed);

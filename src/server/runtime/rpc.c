@@ -28,7 +28,7 @@ void rpc_watch(struct grpc_call *call, struct rpc_watcher *watcher,
 {
     struct rpc *rpc = rpc_worker(call)->rpc;
 
-    assert(!watcher->watching);
+    assert(worker_is_mine(rpc->worker) && !watcher->watching);
     watcher->watching = true;
     watcher->call = call;
     watcher->poll = poll;

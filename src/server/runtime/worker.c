@@ -1,4 +1,4 @@
-/* worker.c - a worker thread: see worker.h. */
+/* worker.c - a thread that serves requests: see worker.h. */
 #include "server/runtime/worker.h"
 
 #include <assert.h>
@@ -45,6 +45,7 @@ static void renew_leases(void *arg)
     struct worker *worker = arg;
     const struct service_table *table = worker->gateway->services;
 
+    assert(worker_is_mine(worker));
     for (size_t i = 0; i < table->n; i++)
         if (table->list[i]->renew != NULL)
             table->list[i]->renew(worker);
@@ -66,7 +67,7 @@ static void address_of(const char *address, const struct http_listener *first, c
         snprintf(text, size, "%.*s:%d", (int)(port - address), address, http_listener_port(first));
 }
 
-/* What all listeners for calls have in common. */
+/* Fills in what both listeners have in common, and listens. */
 static bool listen_at(struct worker *worker, const char *name, const struct http_listener *first,
                       struct http_listen_options *options, struct http_listener **listener,
                       struct tg_problem *problem)
@@ -96,9 +97,9 @@ static bool listen_for_calls(struct worker *worker, const struct worker *first,
                      problem);
 }
 
-/* Streams may say nothing for as long as they like: their connection is what is looked after. A
- * client may give up all that it has there at once, as it does when their common deadline comes,
- * and go on doing so: the connection would take the others with it. */
+/* A client may cancel all of its streams at once, which it does when their common deadline comes,
+ * and do so again and again. The bounds on resets are wide enough for that: otherwise the
+ * connection would be closed, and its other streams with it. */
 static bool listen_for_rpcs(struct worker *worker, const struct worker *first,
                             struct tg_problem *problem)
 {
@@ -129,6 +130,8 @@ static void take_generation(void *arg)
     struct worker *worker = arg;
     struct generation *before = worker->generation;
 
+    assert(worker_is_mine(worker) && worker->newer != NULL);
+    assert(worker->newer->number > before->number);
     worker->generation = worker->newer;
     if (before->tls && worker->generation->tls) {
         http_listener_set_tls(worker->listener, worker->generation->tls);
@@ -152,7 +155,7 @@ void worker_take(struct worker *worker, struct generation *generation, void (*ta
 
 /* ---- ending ---- */
 
-/* Ends the loop when the last call has. */
+/* Ends the loop when the last request has ended. */
 static void end_if_drained(void *arg)
 {
     struct worker *worker = arg;
@@ -169,6 +172,7 @@ static void stop_taking(void *arg)
     struct worker *worker = arg;
     const struct service_table *table = worker->gateway->services;
 
+    assert(worker_is_mine(worker));
     http_listener_drain(worker->listener);
     if (worker->grpc) {
         rpc_drain(worker->rpc);
@@ -223,8 +227,13 @@ static void *worker_run(void *arg)
 {
     struct worker *worker = arg;
 
+    worker->self = pthread_self();
+    worker->runs = true;
     net_loop_run(worker->loop);
-    atomic_fetch_sub(&worker->gateway->working, 1);
+    worker->runs = false;
+    int working = atomic_fetch_sub(&worker->gateway->working, 1);
+    assert(working > 0);
+    (void)working;
     return NULL;
 }
 
@@ -246,6 +255,7 @@ void worker_join(struct worker *worker)
 
 void worker_fini(struct worker *worker)
 {
+    assert(!worker->started); /* it has been joined */
     if (worker->loop) {
         net_timer_stop(worker->loop, &worker->renewal);
         net_timer_stop(worker->loop, &worker->drained);

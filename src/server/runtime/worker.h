@@ -1,5 +1,10 @@
-/* worker.h - a thread that serves: a loop, its listeners, its connections to providers, its calls.
- * */
+/* worker.h - a thread that serves requests: its loop, its listeners, its connections to providers.
+ *
+ *     worker_init --> worker_start --> [requests] --> worker_drain --> worker_join --> worker_fini
+ *
+ * A worker shares nothing with the others but the gateway. What its struct holds belongs to its
+ * thread, and before worker_start() and after worker_join() to whoever owns the worker.
+ */
 #ifndef TG_RUNTIME_WORKER_H
 #define TG_RUNTIME_WORKER_H
 
@@ -20,7 +25,7 @@ struct rpc;
 struct remote_port;
 struct trace_lane;
 
-/* Who waits at a gate: what `waiter` of a struct tg_call points to. A gate's wake, which may come
+/* Who waits at a gate: what `waiter` of a struct tg_call points to. A gate's wake(), which may come
  * from any thread, posts `woken` to the loop and does nothing else. */
 struct waiter {
     struct net_loop *loop;
@@ -39,7 +44,7 @@ static inline void waiter_wake(struct waiter *waiter)
     net_loop_post(waiter->loop, &waiter->woken);
 }
 
-/* No wake reaches it any more, once what it waited for has been given back. */
+/* After its place at the gate was given back: a wake that is on its way does not arrive. */
 static inline void waiter_forget(struct waiter *waiter)
 {
     net_loop_unpost(waiter->loop, &waiter->woken);
@@ -69,8 +74,10 @@ struct worker {
     struct generation *newer;
     void (*taken)(void *arg); /* is told when it has been taken */
     void *taken_arg;
-    pthread_t thread;
+    pthread_t thread; /* for its owner, who starts and joins it */
     bool started;
+    pthread_t self; /* the same, written by the thread itself */
+    bool runs;      /* `self` is set: what belongs to the thread may be used by no other */
 
     /* What services keep here: each for itself. */
     struct proxy_worker *proxy;
@@ -78,8 +85,8 @@ struct worker {
     struct admin_worker *admin;
 };
 
-/* Makes loop, client and listeners. `port` of the gateway's listener is taken from the first worker
- * where the address has port 0. */
+/* Makes loop, client and listeners, and starts the services. Where an address has port 0, the port
+ * is that of the first worker. On false, worker_fini() takes it. */
 bool worker_init(struct worker *worker, struct gateway *gateway, size_t number,
                  const struct worker *first, struct tg_problem *problem);
 void worker_fini(struct worker *worker);
@@ -91,9 +98,15 @@ bool worker_start(struct worker *worker);
 void worker_take(struct worker *worker, struct generation *generation, void (*taken)(void *arg),
                  void *arg);
 
-/* From any thread: takes no more connections, ends when the calls that run have ended. */
+/* From any thread: takes no more connections, and ends when the requests under way have ended. */
 void worker_drain(struct worker *worker);
 void worker_join(struct worker *worker);
+
+/* Whether what belongs to the worker's thread may be used here: for asserts. */
+static inline bool worker_is_mine(const struct worker *worker)
+{
+    return !worker->runs || pthread_equal(worker->self, pthread_self());
+}
 
 static inline tg_ms worker_now(struct worker *worker)
 {

@@ -28,6 +28,7 @@ static bool front_offer(struct worker *worker, unsigned listener, struct http_in
 {
     const struct service_table *table = worker->gateway->services;
 
+    assert(worker_is_mine(worker));
     for (size_t i = 0; i < table->n; i++) {
         const struct service *service = table->list[i];
         if ((service->listeners & listener) != 0 && service->begin(worker, in)) {
