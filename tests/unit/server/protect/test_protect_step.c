@@ -1,10 +1,10 @@
 /* test_protect_step.c - every event in every state of a call to a protected route.
  *
  * There is no network: the client's exchange is made here, and the upstream's is a real one that
- * never gets a turn of its loop; its transport is replaced as soon as it is there. The gate is a
- * real one with a single slot and a remote store that the test plays. After every path everything
- * has been given back exactly once: slots, peers, leases, charges, questions, waits, exchanges,
- * generations, memory.
+ * never gets a turn of its loop; its functions are played by the test. The gate is a real one with
+ * a single slot and a remote store that the test plays. After every path everything has been given
+ * back exactly once: slots, peers, leases, charges, questions, waits, exchanges, generations,
+ * memory.
  */
 #include "failing_malloc.h"
 
@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "dies.h"
+#include "io/http/http_client_internal.h"
 #include "lib/core/container_of.h"
 #include "server/protect/protect_internal.h"
 #include "server/serve/services.h"
@@ -32,7 +33,7 @@ static struct {
     size_t queued;
 
     /* The upstream's. */
-    const struct http_outbound_transport *transport; /* the real one */
+    const struct http_outbound *seen; /* the last exchange that was counted; null: none */
     int sent, cancelled, out_paused, out_finished;
 
     /* The remote store and the wait. */
@@ -103,16 +104,17 @@ static const struct http_inbound_transport in_transport = {.pause = in_pause,
                                                            .abort = in_abort,
                                                            .peer = in_peer};
 
-/* ---- the upstream's exchange ---- */
+/* ---- the upstream's exchange: in place of the functions of io/http ---- */
 
-static size_t out_write(struct http_outbound *out, struct slice bytes)
+size_t http_outbound_write(struct http_outbound *out, struct slice bytes)
 {
     (void)out;
     (void)bytes;
     return world.queued;
 }
 
-static void out_finish(struct http_outbound *out, const struct http_field *trailers, size_t n)
+void http_outbound_finish_with(struct http_outbound *out, const struct http_field *trailers,
+                               size_t n)
 {
     (void)out;
     (void)trailers;
@@ -120,40 +122,42 @@ static void out_finish(struct http_outbound *out, const struct http_field *trail
     world.out_finished++;
 }
 
-static void out_pause(struct http_outbound *out)
+void http_outbound_pause(struct http_outbound *out)
 {
     (void)out;
     world.out_paused++;
 }
 
-static void out_resume(struct http_outbound *out)
+void http_outbound_resume(struct http_outbound *out)
 {
     (void)out;
     world.out_paused--;
 }
 
-static void out_cancel(struct http_outbound *out, uint32_t code)
+/* Frees an exchange, as the real function does. */
+static void free_exchange(struct http_outbound *out, uint32_t code)
 {
-    world.cancelled++;
-    world.transport->cancel(out, code);
+    struct out_exchange *exchange = container_of(out, struct out_exchange, out);
+
+    exchange->transport->leave(exchange, code);
+    out_exchange_give(exchange);
 }
 
-static const struct http_outbound_transport out_transport = {.write = out_write,
-                                                             .finish = out_finish,
-                                                             .pause = out_pause,
-                                                             .resume = out_resume,
-                                                             .cancel = out_cancel};
+void http_outbound_cancel_with(struct http_outbound *out, uint32_t code)
+{
+    world.cancelled++;
+    free_exchange(out, code);
+}
 
-/* A new exchange is ours from its first moment on. */
+/* A new exchange is counted once. */
 static void adopt(void)
 {
     struct http_outbound *out = world.call->out;
 
-    if (out == NULL || out->transport == &out_transport)
+    if (out == NULL || out == world.seen)
         return;
     world.sent++;
-    world.transport = out->transport;
-    out->transport = &out_transport;
+    world.seen = out;
 }
 
 /* ---- the remote store ---- */
@@ -343,7 +347,7 @@ static void step(enum protect_event_kind kind)
         adopt();
     /* An exchange that has told its end frees itself. */
     if (out != NULL && (kind == PROTECT_UPSTREAM_END || kind == PROTECT_UPSTREAM_FAILED))
-        world.transport->cancel(out, HTTP2_CANCEL);
+        free_exchange(out, HTTP2_CANCEL), world.seen = NULL;
 }
 
 static const struct http_field grpc_fields[] = {{{"content-type", 12}, {"application/grpc", 16}},
@@ -621,7 +625,7 @@ static void request_is_sent_again_once(void **state)
         assert_int_equal(world.sent, i + 1);
         protect_step(world.call, &(struct protect_event){.kind = PROTECT_UPSTREAM_FAILED,
                                                          .why = HTTP_RESET});
-        world.transport->cancel(out, HTTP2_CANCEL);
+        free_exchange(out, HTTP2_CANCEL), world.seen = NULL;
         adopt();
     }
     assert_int_equal(world.call->state, PROTECT_OVER);
