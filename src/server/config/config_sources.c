@@ -5,13 +5,13 @@
  */
 #define _DEFAULT_SOURCE /* st_mtim */
 
-#include "server/config/config_reader.h"
-
 #include <assert.h>
+#include <openssl/evp.h>
 #include <string.h>
 #include <sys/stat.h>
 
-#include <openssl/evp.h>
+#include "io/text/text_out.h"
+#include "server/config/config_reader.h"
 
 /* ---- Names and stamps ---- */
 
@@ -88,17 +88,15 @@ void config_digest_add(struct reader *reader, const void *bytes, size_t n)
 
 void config_digest_end(struct reader *reader)
 {
-    static const char digits[] = "0123456789abcdef";
     uint8_t hash[CONFIG_HASH_HEX / 2];
-    char *text = reader->config->hash;
+    struct text_out text;
 
+    text_out_fixed(&text, reader->config->hash, CONFIG_HASH_HEX);
     if (reader->digest != NULL && EVP_DigestFinal_ex(reader->digest, hash, NULL) == 1)
-        for (size_t i = 0; i < sizeof hash; i++) {
-            text[2 * i] = digits[hash[i] >> 4];
-            text[2 * i + 1] = digits[hash[i] & 15];
-        }
+        text_out_hex(&text, hash, sizeof hash);
     else
         reader->no_memory = true;
+    assert(!text.failed);
     EVP_MD_CTX_free(reader->digest);
     reader->digest = NULL;
 }

@@ -9,7 +9,7 @@
  *       journal.c         settled calls that are not in the database yet: a ring in a mapped file
  *       ledger_db.c       the database: ledger_add.c writes calls, ledger_sums.c sums, and
  *                         ledger_tenants.c the tenants
- *       ledger_open.c     opening, closing, what a crash has left; ledger_keep.c: the thread
+ *       ledger_open.c     opening, closing, what a crash has left, the thread that flushes
  *     ledger_view.c     reading beside the process that writes
  *     ledger_admin.c    what an administrator made at run time, in the same database
  *

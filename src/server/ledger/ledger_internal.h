@@ -32,17 +32,11 @@ struct ledger {
     int64_t period_ms;
 };
 
-/* ---- ledger.c ---- */
-
 typedef enum journal_found journal_read_fn(struct journal *, uint64_t, struct journal_record *);
 
 /* Moves the entries after `moved` up to `last` into the database, in one transaction; up to the
  * first that is not there, unless `gaps` are to be skipped. Counts the whole ones. */
 bool ledger_move(struct ledger *ledger, uint64_t last, bool gaps, journal_read_fn *read,
                  uint64_t *whole, struct tg_problem *problem);
-
-/* ---- ledger_keep.c ---- */
-
-void ledger_stop_keeping(struct ledger *ledger);
 
 #endif

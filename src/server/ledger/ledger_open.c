@@ -1,4 +1,5 @@
-/* ledger_open.c - opening and closing a ledger: one process alone, its files, what a crash left.
+/* ledger_open.c - the life of a ledger: one process alone, its files, what a crash left, the thread
+ * that flushes it.
  *
  *     path.lock     keeps a second process out: two that write one journal would use numbers twice
  *     path          the database; with SQLite's own path-wal and path-shm while it is open
@@ -25,9 +26,12 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "io/posix/clock.h"
 #include "lib/core/num.h"
 #include "lib/core/problem.h"
 #include "server/ledger/ledger_internal.h"
+
+#define ROLL_EVERY_MS INT64_C(3600000)
 
 void ledger_config_init(struct ledger_config *config)
 {
@@ -136,7 +140,7 @@ static void ledger_free(struct ledger *ledger)
 
 enum presence { ABSENT, EMPTY, PRESENT };
 
-static enum presence look_for(const char *path)
+static enum presence presence_of(const char *path)
 {
     struct stat stat_of;
 
@@ -170,7 +174,7 @@ static bool open_files(struct ledger *ledger, const struct ledger_config *config
     }
     if (!lock_path(ledger, problem))
         return false;
-    enum presence there = look_for(ledger->journal_path);
+    enum presence there = presence_of(ledger->journal_path);
     return ledger_db_open(&ledger->db, config->path, config->busy_ms, there != PRESENT, problem) &&
            open_journal(ledger, there, config->slots, problem);
 }
@@ -234,6 +238,74 @@ uint64_t ledger_id(const struct ledger *ledger)
     return ledger->db.token;
 }
 
+/* ---- Keeping ----
+ *
+ * A thread rather than a timer of the event loop: a transaction waits for the disk, and calls must
+ * not wait with it. */
+
+/* Waits for a period, or until the ledger is closed: then it returns false. */
+static bool wait_a_period(struct ledger *ledger)
+{
+    struct timespec until;
+
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    int64_t ns = until.tv_nsec + ledger->period_ms % 1000 * 1000000;
+    until.tv_sec += (time_t)(ledger->period_ms / 1000 + ns / 1000000000);
+    until.tv_nsec = (long)(ns % 1000000000);
+    pthread_mutex_lock(&ledger->state_lock);
+    if (!ledger->stopping)
+        pthread_cond_timedwait(&ledger->wake, &ledger->state_lock, &until);
+    bool stopping = ledger->stopping;
+    pthread_mutex_unlock(&ledger->state_lock);
+    return !stopping;
+}
+
+static void *keep_ledger(void *arg)
+{
+    struct ledger *ledger = arg;
+    tg_ms rolled_at = -ROLL_EVERY_MS;
+
+    do {
+        tg_ms now = clock_now_ms(ledger->clock);
+        /* Rolling can wait until the disk takes entries again; the state says why it does not. */
+        bool flushed = ledger_flush(ledger, NULL);
+        if (flushed)
+            atomic_store(&ledger->flushed_at, now);
+        if (flushed && now - rolled_at >= ROLL_EVERY_MS && ledger_roll(ledger, now, NULL))
+            rolled_at = now;
+    } while (wait_a_period(ledger));
+    return NULL;
+}
+
+bool ledger_keep(struct ledger *ledger, const struct clock *clock, int64_t period_ms,
+                 struct tg_problem *problem)
+{
+    int err;
+
+    if (ledger->keeping || period_ms < 1 || period_ms > 60000)
+        return problem_fail(problem, "%s: it is kept already, or not every 1 to 60000 ms",
+                            ledger->path);
+    ledger->clock = clock;
+    ledger->period_ms = period_ms;
+    err = pthread_create(&ledger->keeper, NULL, keep_ledger, ledger);
+    if (err != 0)
+        return problem_fail(problem, "%s: there is no thread to keep it: %s", ledger->path,
+                            strerror(err));
+    ledger->keeping = true;
+    return true;
+}
+
+static void stop_keeping(struct ledger *ledger)
+{
+    if (!ledger->keeping)
+        return;
+    pthread_mutex_lock(&ledger->state_lock);
+    ledger->stopping = true;
+    pthread_cond_signal(&ledger->wake);
+    pthread_mutex_unlock(&ledger->state_lock);
+    pthread_join(ledger->keeper, NULL);
+}
+
 /* ---- Closing ---- */
 
 bool ledger_close(struct ledger *ledger, struct tg_problem *problem)
@@ -242,7 +314,7 @@ bool ledger_close(struct ledger *ledger, struct tg_problem *problem)
 
     if (ledger == NULL)
         return true;
-    ledger_stop_keeping(ledger);
+    stop_keeping(ledger);
     done = ledger_flush(ledger, problem) &&
            ledger_db_run(&ledger->db, "UPDATE ledger SET closed = 1", problem);
     ledger_free(ledger);

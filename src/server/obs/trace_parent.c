@@ -5,11 +5,14 @@
  */
 #include "server/obs/trace_parent.h"
 
+#include <assert.h>
 #include <string.h>
+
+#include "io/text/text_out.h"
 
 enum { VERSION_AT = 0, TRACE_AT = 3, SPAN_AT = 36, FLAGS_AT = 53 };
 
-/* -1: not a digit; capital letters are none here. */
+/* The value of a hexadecimal digit; -1: it is none, nor is a capital letter. */
 static int digit_of(char c)
 {
     if (c >= '0' && c <= '9')
@@ -26,16 +29,6 @@ static bool read_hex(const char *text, uint8_t *bytes, size_t n)
         bytes[i] = (uint8_t)(16 * high + low);
     }
     return true;
-}
-
-static void write_hex(char *text, const uint8_t *bytes, size_t n)
-{
-    static const char HEX[] = "0123456789abcdef";
-
-    for (size_t i = 0; i < n; i++) {
-        text[2 * i] = HEX[bytes[i] >> 4];
-        text[2 * i + 1] = HEX[bytes[i] & 15];
-    }
 }
 
 static bool is_zero(const uint8_t *bytes, size_t n)
@@ -89,10 +82,13 @@ bool trace_ids_present(const struct trace_ids *ids)
 
 void trace_parent_write(const struct trace_ids *ids, char text[TRACE_PARENT_BYTES])
 {
-    text[0] = text[1] = '0';
-    text[TRACE_AT - 1] = text[SPAN_AT - 1] = text[FLAGS_AT - 1] = '-';
-    write_hex(text + TRACE_AT, ids->trace_id, sizeof ids->trace_id);
-    write_hex(text + SPAN_AT, ids->span_id, sizeof ids->span_id);
-    text[FLAGS_AT] = '0';
-    text[FLAGS_AT + 1] = ids->sampled ? '1' : '0';
+    struct text_out out;
+
+    text_out_fixed(&out, text, TRACE_PARENT_BYTES);
+    text_out_text(&out, "00-");
+    text_out_hex(&out, ids->trace_id, sizeof ids->trace_id);
+    text_out_char(&out, '-');
+    text_out_hex(&out, ids->span_id, sizeof ids->span_id);
+    text_out_text(&out, ids->sampled ? "-01" : "-00");
+    assert(!out.failed && out.size == TRACE_PARENT_BYTES);
 }

@@ -12,21 +12,12 @@
 #define OPENSSL_API_COMPAT 10100 /* SHA256_Init */
 #include "server/tenancy/virtual_key.h"
 
+#include <assert.h>
 #include <openssl/crypto.h>
 #include <openssl/sha.h>
 #include <unistd.h>
 
 #define SECRET_BYTES 32
-
-static bool virtual_key_is_name(struct slice name, const char *word)
-{
-    if (name.n != strlen(word))
-        return false;
-    for (size_t i = 0; i < name.n; i++)
-        if ((name.at[i] >= 'A' && name.at[i] <= 'Z' ? name.at[i] | 0x20 : name.at[i]) != word[i])
-            return false;
-    return true;
-}
 
 static struct slice trimmed(struct slice text)
 {
@@ -44,7 +35,7 @@ static struct slice bearer(struct slice value)
 {
     size_t n = sizeof "bearer" - 1;
 
-    if (value.n <= n || !virtual_key_is_name((struct slice){value.at, n}, "bearer") ||
+    if (value.n <= n || !slice_equal_nocase((struct slice){value.at, n}, SLICE("bearer")) ||
         (value.at[n] != ' ' && value.at[n] != '\t'))
         return (struct slice){value.at, 0};
     return trimmed((struct slice){value.at + n, value.n - n});
@@ -52,10 +43,10 @@ static struct slice bearer(struct slice value)
 
 static struct slice key_in(const struct http_field *field)
 {
-    if (virtual_key_is_name(field->name, "authorization"))
+    if (slice_equal_nocase(field->name, SLICE("authorization")))
         return bearer(trimmed(field->value));
-    if (virtual_key_is_name(field->name, "x-api-key") ||
-        virtual_key_is_name(field->name, "api-key"))
+    if (slice_equal_nocase(field->name, SLICE("x-api-key")) ||
+        slice_equal_nocase(field->name, SLICE("api-key")))
         return trimmed(field->value);
     return (struct slice){NULL, 0};
 }
@@ -70,7 +61,7 @@ enum virtual_key_found virtual_key_find(const struct http_field *fields, size_t 
         struct slice one = key_in(&fields[i]);
         if (one.n == 0)
             continue;
-        if (found == VIRTUAL_KEY_FOUND && (one.n != key->n || memcmp(one.at, key->at, one.n) != 0))
+        if (found == VIRTUAL_KEY_FOUND && !slice_equal(one, *key))
             return VIRTUAL_KEY_CONFLICT;
         found = VIRTUAL_KEY_FOUND;
         *key = one;
@@ -108,6 +99,7 @@ void virtual_key_hex(const uint8_t hash[VIRTUAL_KEY_HASH], char text[VIRTUAL_KEY
 static void base64url(const uint8_t bytes[SECRET_BYTES], char *text)
 {
     static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+    const char *begin = text;
     unsigned bits = 0;
     int have = 0;
 
@@ -116,7 +108,9 @@ static void base64url(const uint8_t bytes[SECRET_BYTES], char *text)
         for (have += 8; have >= 6 && (i < SECRET_BYTES || have > 8); have -= 6)
             *text++ = digits[bits >> (have - 6) & 63];
     }
+    assert(text - begin == VIRTUAL_KEY_BYTES - 3);
     *text = '\0';
+    (void)begin;
 }
 
 bool virtual_key_make(char text[VIRTUAL_KEY_BYTES + 1])
