@@ -32,6 +32,7 @@ static void redis_release_ask(struct redis *redis, struct redis_ask *ask)
 
 static void redis_answer(struct redis *redis, struct redis_ask *ask, const struct redisReply *reply)
 {
+    assert(reply != NULL);
     redis_release_ask(redis, ask);
     ask->lost = REDIS_ANSWERED;
     if (!ask->ours) {
@@ -43,6 +44,7 @@ static void redis_answer(struct redis *redis, struct redis_ask *ask, const struc
 
 void redis_lose(struct redis *redis, struct redis_ask *ask, enum redis_lost lost)
 {
+    assert(lost != REDIS_ANSWERED);
     redis_release_ask(redis, ask);
     ask->lost = lost;
     if (!ask->ours) {
@@ -56,6 +58,8 @@ void redis_lose(struct redis *redis, struct redis_ask *ask, enum redis_lost lost
 /* At the next turn of the loop, not from inside. */
 static void redis_refuse(struct redis *redis, struct redis_ask *ask, enum redis_lost lost)
 {
+    assert(ask->is_pending && ask->link == NULL);
+    assert(lost == REDIS_AWAY || lost == REDIS_FULL); /* it was never sent */
     ask->lost = lost;
     STAILQ_INSERT_TAIL(&redis->refused, ask, queue);
     net_loop_post(redis->loop, &redis->refuse);
@@ -83,7 +87,7 @@ static struct redis_link *link_of_slot(const struct redis *redis, int slot)
     return redis->cluster != NULL ? redis_cluster_link(redis, slot) : redis->master;
 }
 
-/* Of which somebody may be told that it is up. */
+/* Whether owners may be told that the client is up. */
 static bool is_of_use(const struct redis *redis)
 {
     for (size_t i = 0; i < redis->n_links; i++)
@@ -157,6 +161,8 @@ void redis_get_stats(const struct redis *redis, struct redis_stats *stats)
 
 static void again_later(struct redis *redis, struct redis_ask *ask)
 {
+    assert(ask->is_pending && ask->link == NULL);
+    assert(!ask->ours); /* a question of our own is not worth a second try */
     STAILQ_INSERT_TAIL(&redis->again, ask, queue);
     if (!net_timer_is_set(&redis->again_timer))
         net_timer_set(redis->loop, &redis->again_timer, REDIS_AGAIN_MS);
@@ -197,6 +203,7 @@ static bool follow(struct redis *redis, struct redis_link *from, struct redis_as
     struct redis_link *link = redis_cluster_follow(redis, from, reply, moved);
     if (link == NULL)
         return false;
+    assert(ask->turns < REDIS_TURNS_MAX);
     ask->turns += link_is_ready(link); /* one that is not there yet is waited for, and no turn */
     ask->asking = !moved;
     ask->text = false;
@@ -319,7 +326,7 @@ void redis_ask_init(struct redis_ask *ask,
     *ask = (struct redis_ask){.answered = answered, .late = late, .slot = -1};
 }
 
-/* As new, for the owner may use it many times. False: no memory for the command. */
+/* Resets the ask, which its owner may use many times. False: no memory for the command. */
 static bool redis_prepare(struct redis *redis, struct redis_ask *ask, size_t bytes)
 {
     redis_ask_init(ask, ask->answered, ask->late);
@@ -335,7 +342,8 @@ static bool redis_prepare(struct redis *redis, struct redis_ask *ask, size_t byt
 bool redis_write_ask(struct redis *redis, struct redis_ask *ask, const struct slice *words,
                      size_t n)
 {
-    if (!redis_prepare(redis, ask, resp_command_bytes(words, n)))
+    ask->is_pending = redis_prepare(redis, ask, resp_command_bytes(words, n));
+    if (!ask->is_pending)
         return false;
     ask->ours = true;
     resp_put_command(ask->command, words, n);
@@ -396,6 +404,7 @@ void redis_eval(struct redis *redis, struct redis_ask *ask, const struct redis_s
     }
     ask->script = script;
     char *at = resp_put_head(ask->command, 3 + n_keys + n_args);
+    assert(n_keys > 0 || slot == -1);
     at = resp_put_word(at, SLICE("EVALSHA"));
     at = resp_put_word(at, (struct slice){script->sha1, 40});
     at = resp_put_word(at, count_word);
@@ -403,6 +412,7 @@ void redis_eval(struct redis *redis, struct redis_ask *ask, const struct redis_s
         at = resp_put_word(at, keys[i]);
     for (size_t i = 0; i < n_args; i++)
         at = resp_put_word(at, args[i]);
+    assert((size_t)(at - ask->command) == ask->command_bytes);
     send_first(link, ask, slot);
 }
 
@@ -420,6 +430,16 @@ void redis_command(struct redis *redis, struct redis_ask *ask, const struct slic
     }
     resp_put_command(ask->command, words, n);
     send_first(link, ask, slot);
+}
+
+struct net_loop *redis_loop(const struct redis *redis)
+{
+    return redis->loop;
+}
+
+bool redis_is_freeing(const struct redis *redis)
+{
+    return redis->freeing;
 }
 
 void redis_set_timeout(struct redis *redis, tg_ms timeout)
@@ -540,5 +560,8 @@ void redis_free(struct redis *redis)
     resp_pool_fini(&redis->pool);
     tls_context_unref(redis->options.tls);
     redis_options_wipe(&redis->options);
+    for (size_t i = 0; i < redis->n_links; i++)
+        assert(redis->links[i] == NULL);
+    assert(STAILQ_EMPTY(&redis->again) && STAILQ_EMPTY(&redis->refused));
     net_loop_bury(loop, &redis->grave);
 }

@@ -46,7 +46,7 @@
 #include "tollgate.h"
 
 struct redis;
-struct redisReply; /* of hiredis; see redis_reply_*() */
+struct redisReply; /* hiredis' type; see redis_reply_*() */
 struct tls_context;
 
 enum redis_kind { REDIS_SINGLE, REDIS_SENTINEL, REDIS_CLUSTER };
@@ -62,23 +62,23 @@ struct redis_options {
     enum redis_kind kind;
     struct redis_host hosts[REDIS_HOSTS_MAX]; /* the server; or sentinels, or nodes to begin with */
     size_t n_hosts;
-    char master[256];        /* of sentinel: what the master is called */
+    char master[256];        /* Sentinel: the name of the master */
     char user[256];          /* "": none, the default user */
     char password[512];      /* "": no AUTH; wiped by redis_options_wipe() */
     char sentinels[512];     /* the password of sentinels; "": the same; wiped, too */
     int db;                  /* SELECT; 0 with a cluster */
     bool secure;             /* rediss: TLS */
     struct tls_context *tls; /* a reference is taken; needed if secure */
-    tg_ms timeout;           /* of a command: then late(); default 25 */
+    tg_ms timeout;           /* until late() of a command; default 25 */
     tg_ms doubt;             /* a connection is in doubt if it has said nothing for so long when an
                                 ask is late; default 0: it is in any case */
-    tg_ms patience;          /* of a connection that owes replies; default 2000 */
+    tg_ms patience;          /* until a connection that owes replies is closed; default 2000 */
     tg_ms connect;           /* name, connection, TLS, AUTH together; default 1000 */
     tg_ms backoff_min;       /* between two tries to connect; doubles, with jitter; default 50 */
     tg_ms backoff_max;       /* default 2000 */
     tg_ms health;            /* an idle connection is probed so often; default 1000 */
     size_t in_flight_max; /* commands of a connection; beyond: answered with null; default 10000 */
-    uint64_t seed;        /* of jitter */
+    uint64_t seed;        /* for jitter */
 };
 
 void redis_options_init(struct redis_options *options);
@@ -125,17 +125,17 @@ struct redis_ask {
     bool ours;       /* not an owner's: a probe, a question about the cluster */
     bool asking;     /* sent with ASKING before it, whose reply is skipped */
     bool text;       /* the script was sent as text */
-    bool spared;     /* of being late, once */
+    bool spared;     /* its time limit was extended, once */
     uint8_t skip;    /* replies to others that come before its own */
     uint8_t turns;   /* how often it was sent on */
-    int slot;        /* of its keys; -1: any server will do */
+    int slot;        /* the slot of its keys; -1: any server will do */
     tg_ms queued_at; /* on the connection where it is */
     STAILQ_ENTRY(redis_ask) queue;
     struct redis *redis;
     struct redis_link *link; /* null: not in flight */
     struct net_timer timer;
     const struct redis_script *script; /* null: not one */
-    char *command;                     /* as it was sent, for NOSCRIPT, MOVED and ASK */
+    char *command;                     /* kept to be sent again after NOSCRIPT, MOVED and ASK */
     size_t command_bytes;
 };
 
@@ -143,8 +143,7 @@ void redis_ask_init(struct redis_ask *ask,
                     void (*answered)(struct redis_ask *ask, const struct redisReply *reply),
                     void (*late)(struct redis_ask *ask));
 
-/* A script, as it lies in src/redis/lua and is embedded at build time; its SHA-1 is that of Redis.
- */
+/* A script that is embedded at build time (tools/embed-lua); Redis knows it by the same SHA-1. */
 struct redis_script {
     const char *name;
     struct slice text;
@@ -163,6 +162,10 @@ void redis_command(struct redis *redis, struct redis_ask *ask, const struct slic
 /* The time limit of asks from now on. */
 void redis_set_timeout(struct redis *redis, tg_ms timeout);
 
+/* The loop that the client belongs to; and whether redis_free() is at work. */
+struct net_loop *redis_loop(const struct redis *redis);
+bool redis_is_freeing(const struct redis *redis);
+
 /* ---- Looking --------------------------------------------------------------------------------- */
 
 /* Whether a command on `key` would be sent now. Null: whether any command would be; of a cluster:
@@ -171,10 +174,10 @@ void redis_set_timeout(struct redis *redis, tg_ms timeout);
 bool redis_is_up(const struct redis *redis, const struct slice *key);
 
 struct redis_stats {
-    uint64_t commands; /* of owners, sent at least once */
-    uint64_t replies;  /* that owners got; `errors` are some of them */
+    uint64_t commands; /* sent for owners, at least once */
+    uint64_t replies;  /* given to owners; `errors` are some of them */
     uint64_t errors;
-    uint64_t late;       /* that came too late, or never */
+    uint64_t late;       /* replies that came too late, or never */
     uint64_t away, full; /* never sent */
     uint64_t broken;     /* sent, and without an answer for ever */
     uint64_t connects;   /* connections that greeted */
@@ -193,10 +196,10 @@ void redis_on_change(struct redis *redis, void (*changed)(void *context, bool up
 /* ---- Replies --------------------------------------------------------------------------------- */
 
 bool redis_reply_is_error(const struct redisReply *reply); /* or null */
-size_t redis_reply_n(const struct redisReply *reply);      /* of an array; else 0 */
+size_t redis_reply_n(const struct redisReply *reply);      /* elements of an array; else 0 */
 const struct redisReply *redis_reply_at(const struct redisReply *reply, size_t i);
 int64_t redis_reply_integer(const struct redisReply *reply, int64_t otherwise);
-struct slice redis_reply_text(const struct redisReply *reply); /* of a string, status or error */
+struct slice redis_reply_text(const struct redisReply *reply); /* string, status or error */
 
 /* The slot of a key, by its hash tag; 0 to 16383. */
 unsigned redis_slot(struct slice key);

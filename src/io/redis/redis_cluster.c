@@ -10,28 +10,34 @@
  * connection. Links to other nodes are retired. When no node answers any more, those of the options
  * are tried again.
  */
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "io/redis/redis_internal.h"
 
 #define READ_MS 10000       /* between two readings of a map that is whole */
-#define READ_SOON_MS 250    /* of one that is not */
+#define READ_SOON_MS 250    /* between two readings of one that is not */
 #define READ_AT_MOST_MS 100 /* between any two */
 
 static void set_owner(struct redis_cluster *cluster, unsigned slot, size_t place)
 {
+    assert(slot < REDIS_SLOTS);
+    assert(place < REDIS_LINKS_MAX || place == LINK_NONE);
     if (cluster->owner[slot] == LINK_NONE)
         cluster->without--;
     cluster->owner[slot] = (uint8_t)place;
     if (place == LINK_NONE)
         cluster->without++;
+    assert(cluster->without <= REDIS_SLOTS);
 }
 
 static struct redis_link *owner_of(const struct redis *redis, unsigned slot)
 {
     uint8_t place = redis->cluster->owner[slot];
 
+    assert(slot < REDIS_SLOTS);
+    assert(place == LINK_NONE || redis->links[place] != NULL); /* a link that ends owns no slot */
     return place != LINK_NONE ? redis->links[place] : NULL;
 }
 
@@ -65,7 +71,7 @@ bool redis_cluster_is_whole(const struct redis *redis)
     return true;
 }
 
-/* Of a node; made if there is none. Null: no memory, or too many. */
+/* The link to a node; made if there is none. Null: no memory, or too many. */
 static struct redis_link *link_to(struct redis *redis, struct slice name, int port,
                                   const struct redis_link *from)
 {
@@ -177,6 +183,7 @@ static void ask_now(void *arg)
         begin_anew(redis);
         return;
     }
+    assert(!cluster->ask.is_pending);
     cluster->next = link->place + 1;
     cluster->asked = link;
     cluster->asked_at = net_loop_now(redis->loop);

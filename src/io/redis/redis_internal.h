@@ -44,7 +44,7 @@ enum link_state {
 
 enum link_kind {
     LINK_MASTER,   /* must be one, by ROLE */
-    LINK_NODE,     /* of a cluster, which says itself who is what */
+    LINK_NODE,     /* a node of a cluster, which says itself who is what */
     LINK_SENTINEL, /* knows no more than a few commands */
 };
 
@@ -86,13 +86,13 @@ struct redis_link {
     tg_ms forbade_at;           /* ... last at this time */
     bool leaving;               /* takes no more, and is closed when it is empty ... */
     bool retired;               /* ... for ever */
-    bool wanted;                /* of a cluster: it has slots */
+    bool wanted;                /* cluster: it has slots */
     struct redis_ask probe;
     struct net_timer timer; /* by the state: next try, time to connect, next look */
-    struct net_timer share; /* of one address */
+    struct net_timer share; /* the time that one address may take */
     unsigned failures;      /* in a row */
     tg_ms up_at, heard_at;
-    char text[160]; /* of the last address that failed */
+    char text[160]; /* why the last address failed */
 };
 
 struct redis_sentinel {
@@ -124,7 +124,7 @@ struct redis {
     struct resp_pool pool;
     struct redis_link *links[REDIS_LINKS_MAX]; /* places may be empty */
     size_t n_links;                            /* places in use */
-    struct redis_link *master;                 /* of the kinds that have one */
+    struct redis_link *master;                 /* null with a cluster */
     struct redis_sentinel sentinel;
     struct redis_cluster *cluster; /* null: not one */
     struct redis_queue refused;    /* to be answered with null */
@@ -199,8 +199,8 @@ extern const struct wire_ops redis_wire_ops;
 
 void link_dial(void *link);
 void link_dial_stop(struct redis_link *link);
-void link_dial_up(struct redis_link *link);                                       /* of the wire */
-void link_dial_broke(struct redis_link *link, enum wire_fault, const char *text); /* the same */
+void link_dial_up(struct redis_link *link); /* the wire is up */
+void link_dial_broke(struct redis_link *link, enum wire_fault, const char *text); /* it broke */
 void link_greet_reply(struct redis_link *link, const struct redisReply *reply);
 
 /* ---- The script that is refused where a write would be. */

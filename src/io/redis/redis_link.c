@@ -41,6 +41,7 @@ struct redis_link *link_new(struct redis *redis, enum link_kind kind, const stru
 
     if (link == NULL)
         return NULL;
+    assert(place <= redis->n_links && redis->links[place] == NULL);
     redis->links[place] = link;
     if (place == redis->n_links)
         redis->n_links++;
@@ -92,6 +93,7 @@ static void disconnect(struct redis_link *link, enum link_state state)
     wire_close(&link->wire);
     resp_reader_free(link->reader);
     link->reader = NULL;
+    assert(state == LINK_WAITING || state == LINK_ENDED);
     link->state = state;
     link->suspect = link->unwell = link->cluster_is_down = link->leaving = false;
     link->by_text = link->forbids = false;
@@ -101,6 +103,8 @@ void link_end(struct redis_link *link)
 {
     struct redis *redis = link->redis;
 
+    assert(link->state != LINK_ENDED);
+    assert(redis->links[link->place] == link);
     disconnect(link, LINK_ENDED);
     redis->links[link->place] = NULL;
     if (redis->cluster != NULL)
@@ -152,7 +156,7 @@ void link_fail(struct redis_link *link, const char *text)
 
 /* ---- Health ---------------------------------------------------------------------------------- */
 
-static void look_again(struct redis_link *link)
+static void schedule_check(struct redis_link *link)
 {
     const struct redis_options *options = &link->redis->options;
     tg_ms pause = (options->patience < options->health ? options->patience : options->health) / 2;
@@ -164,7 +168,7 @@ static void look_again(struct redis_link *link)
     net_timer_set(link->redis->loop, &link->timer, pause);
 }
 
-static void redis_link_look(void *arg)
+static void redis_link_check(void *arg)
 {
     struct redis_link *link = arg;
     const struct redis_options *options = &link->redis->options;
@@ -188,7 +192,7 @@ static void redis_link_look(void *arg)
     }
     if (link->unwell || now - link->heard_at >= options->health)
         send_probe(link);
-    look_again(link);
+    schedule_check(link);
 }
 
 void link_is_up(struct redis_link *link)
@@ -196,12 +200,14 @@ void link_is_up(struct redis_link *link)
     struct redis *redis = link->redis;
     tg_ms now = net_loop_now(redis->loop);
 
+    assert(link->state == LINK_GREETING && link->reader != NULL);
+    assert(link->in_flight == 0 && STAILQ_EMPTY(&link->asks));
     link->state = LINK_UP;
     link->up_at = link->heard_at = now;
     redis->stats.connects++;
     net_timer_stop(redis->loop, &link->timer);
-    net_timer_init(&link->timer, redis_link_look, link);
-    look_again(link);
+    net_timer_init(&link->timer, redis_link_check, link);
+    schedule_check(link);
     if (link->kind == LINK_SENTINEL)
         redis_sentinel_link_up(redis);
     else if (link->kind == LINK_NODE)
@@ -231,7 +237,7 @@ static void be_well(struct redis_link *link)
     if (link->n_late == 0)
         link->suspect = false;
     else
-        send_probe(link); /* that one had gone out before what is late */
+        send_probe(link); /* the last one was sent before what is late */
     redis_poll(link->redis);
 }
 
@@ -269,7 +275,7 @@ void link_be_unwell(struct redis_link *link, bool cluster_is_down, const char *t
     link->unwell = true;
     link->cluster_is_down |= cluster_is_down;
     if (link->state == LINK_UP)
-        look_again(link);
+        schedule_check(link);
     redis_poll(link->redis);
 }
 
@@ -287,7 +293,7 @@ void link_leave(struct redis_link *link, const char *text)
         return;
     link->leaving = true;
     snprintf(link->text, sizeof link->text, "%.150s", text);
-    look_again(link);
+    schedule_check(link);
     redis_poll(link->redis);
 }
 
@@ -315,8 +321,9 @@ void link_retire(struct redis_link *link)
 
 void link_ask_is_late(struct redis_link *link, struct redis_ask *ask)
 {
-    (void)ask;
+    assert(ask->link == link && ask->is_late);
     link->n_late++;
+    assert(link->n_late <= link->in_flight);
     /* One that has just answered others is busy, not gone. */
     if (net_loop_now(link->redis->loop) - link->heard_at < link->redis->options.doubt)
         return;
@@ -349,6 +356,7 @@ static void redis_link_write_text(struct redis_link *link, const struct redis_as
     static const char by_sum[] = "$7\r\nEVALSHA\r\n$40\r\n";
     const char *words = (const char *)memchr(ask->command, '\n', ask->command_bytes) + 1;
     const char *rest = words + sizeof by_sum - 1 + 40 + 2;
+    assert(memcmp(words, by_sum, sizeof by_sum - 1) == 0);
     struct slice text = ask->script->text;
     char length[64];
     int n = snprintf(length, sizeof length, "$4\r\nEVAL\r\n$%zu\r\n", text.n);
@@ -367,6 +375,7 @@ void link_send(struct redis_link *link, struct redis_ask *ask)
 
     assert(ask->is_pending && ask->link == NULL);
     ask->link = link;
+    assert(link->state == LINK_UP);
     ask->text |= link->by_text && ask->script != NULL;
     ask->skip = ask->asking ? 1 : 0;
     ask->queued_at = net_loop_now(loop);
@@ -407,7 +416,7 @@ static void take_reply(struct redis_link *link, const struct redisReply *reply)
     assert(link->n_late <= link->in_flight);
     redis_take_reply(link, ask, reply);
     if (link->leaving && link->in_flight == 0)
-        look_again(link);
+        schedule_check(link);
 }
 
 static void redis_link_on_up(struct wire *wire)

@@ -1,6 +1,7 @@
 /* resp.c - the words of Redis: commands written, errors told apart. See resp.h. */
 #include "io/redis/resp.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -92,6 +93,7 @@ char *resp_pool_take(struct resp_pool *pool, size_t bytes)
     struct resp_spare *spare = pool->spare[class];
     if (spare == NULL)
         return malloc((size_t)RESP_SIZE_MIN << class);
+    assert(pool->n[class] > 0);
     pool->spare[class] = spare->next;
     pool->n[class]--;
     return (char *)spare;

@@ -29,15 +29,16 @@ char *resp_put_command(char *at, const struct slice *words, size_t n);
 /* Memory for commands: sizes are powers of two, and what is given back is kept for the next. */
 #define RESP_SIZES 8
 #define RESP_SIZE_MIN 256
-#define RESP_KEPT_MAX 1024 /* of each size */
+#define RESP_KEPT_MAX 1024 /* for each size */
 
 struct resp_pool {
     struct resp_spare *spare[RESP_SIZES];
     size_t n[RESP_SIZES];
 };
 
-char *resp_pool_take(struct resp_pool *pool, size_t bytes);              /* null: no memory */
-void resp_pool_give(struct resp_pool *pool, char *memory, size_t bytes); /* as it was taken */
+char *resp_pool_take(struct resp_pool *pool, size_t bytes); /* null: no memory */
+void resp_pool_give(struct resp_pool *pool, char *memory,
+                    size_t bytes); /* the size that was taken */
 void resp_pool_fini(struct resp_pool *pool);
 
 /* ---- Replies --------------------------------------------------------------------------------- */

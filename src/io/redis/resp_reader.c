@@ -4,6 +4,7 @@
  * parts is enough, and is kept from reply to reply. Only a reply that does not fit takes more, and
  * gives it back.
  */
+#include <assert.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -54,6 +55,7 @@ static void *resp_reader_take(struct resp_reader *reader, size_t bytes)
         reader->first->next = chunk;
         reader->now = chunk;
     }
+    assert(chunk->used + bytes <= chunk->capacity);
     void *memory = (char *)chunk->bytes + chunk->used;
     chunk->used += bytes;
     reader->taken += bytes;
@@ -82,8 +84,11 @@ static redisReply *create(const redisReadTask *task, int type)
     if (reply == NULL)
         return NULL;
     *reply = (redisReply){.type = type};
-    if (task->parent != NULL)
-        ((redisReply *)task->parent->obj)->element[task->idx] = reply;
+    if (task->parent != NULL) {
+        redisReply *parent = task->parent->obj;
+        assert((size_t)task->idx < parent->elements);
+        parent->element[task->idx] = reply;
+    }
     return reply;
 }
 
