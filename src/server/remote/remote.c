@@ -1,4 +1,4 @@
-/* remote.c - the process's part of what is shared, and a thread's connection: see remote.h. */
+/* remote.c - the process's share of remote state, and a thread's connection. See remote.h. */
 #include "server/remote/remote.h"
 
 #include <assert.h>
@@ -18,10 +18,10 @@ enum { CHORES_MS = 50, FAREWELL_MS = 400 };
  * calls no longer ask it. */
 enum { DOUBT_MS = 100 };
 
-/* How often it is looked who decides, and how many must have been decided without Redis by then. */
+/* How often it is checked who decides, and how many decisions without Redis count as many. */
 enum { USE_MS = 1000, USELESS_MIN = 10, ERROR_LOOKS = 3 };
 
-/* ---- of the process ---- */
+/* ---- the process ---- */
 
 static bool read_options(struct remote *remote, const struct config_store *config,
                          struct tg_problem *problem)
@@ -114,6 +114,7 @@ const char *remote_health_name(enum remote_health state)
 {
     static const char *const names[] = {"ok", "degraded", "down"};
 
+    assert(state < REMOTE_STATE_COUNT);
     return names[state];
 }
 
@@ -132,6 +133,7 @@ const char *remote_mode_name(enum remote_mode way)
 #undef REMOTE_MODE_NAME
     };
 
+    assert(way < REMOTE_MODE_COUNT);
     return names[way];
 }
 
@@ -143,6 +145,7 @@ const char *remote_kind_name(enum remote_kind what)
 #undef REMOTE_KIND_NAME
     };
 
+    assert(what < REMOTE_KIND_COUNT);
     return names[what];
 }
 
@@ -172,7 +175,7 @@ void remote_divide_peer(const struct remote *remote, const struct config_gate *g
         call->peer_limit = part_of(remote, call->peer_limit);
 }
 
-/* ---- of a thread ---- */
+/* ---- a thread ---- */
 
 static void say_problem(struct remote *remote, const char *text)
 {
@@ -181,7 +184,7 @@ static void say_problem(struct remote *remote, const char *text)
     pthread_mutex_unlock(&remote->lock);
 }
 
-/* Adds what has happened at this port since the last look to the sums of all. */
+/* Adds what has happened at this port since its last chores to the sums over all ports. */
 static void add_up(struct remote_port *port)
 {
     struct remote *remote = port->remote;
@@ -189,6 +192,7 @@ static void add_up(struct remote_port *port)
     struct remote_limits_stats limits;
 
     redis_get_stats(port->redis, &now);
+    assert(now.commands >= port->seen.commands && now.errors >= port->seen.errors);
     remote_limits_get_stats(port->limits, &limits);
     atomic_fetch_add_explicit(&remote->commands, now.commands - port->seen.commands,
                               memory_order_relaxed);
@@ -215,6 +219,7 @@ static void changed(void *context, bool up)
     if (up == port->up)
         return;
     port->up = up;
+    assert(up || atomic_load(&port->remote->ports_up) > 0);
     add_up(port); /* whoever sees the state may ask why */
     if (up)
         atomic_store(&port->remote->met, true);
@@ -250,7 +255,7 @@ static bool is_useless(const struct remote_use *before, const struct remote_use 
 
 /* A Redis may be connected, and of no use: its answers come too late, are errors, or make no sense.
  * That shows in who decides. */
-static void look_at_use(struct remote *remote, tg_ms now)
+static void check_use(struct remote *remote, tg_ms now)
 {
     bool was = atomic_load_explicit(&remote->useless, memory_order_relaxed);
     bool up = atomic_load(&remote->ports_up) > 0;
@@ -278,7 +283,7 @@ static void do_chores(void *arg)
 
     add_up(port);
     if (port->nodes)
-        look_at_use(port->remote, net_loop_now(port->loop));
+        check_use(port->remote, net_loop_now(port->loop));
     remote_blocks_set_holders(port->blocks, remote_holders(port->remote));
     remote_blocks_tick(port->blocks, net_loop_now(port->loop));
     net_timer_set(port->loop, &port->chores, CHORES_MS);

@@ -1,21 +1,30 @@
-/* remote.h - what several gateways share, when `store` is Redis: limits, money, keys, who is there.
+/* remote.h - what several gateways share, when `store` is Redis: limits, money, keys, who is alive.
  *
- *     shared           of the process: what was decided where, how many gateways there are
- *     remote_port      of a thread that has a loop: its connection, and what it asks by it
+ *     services:   remote_claim          rate and cost units of a call        remote_claim.c
+ *                 remote_peek           the same, without taking any         remote_peek.c
+ *                 remote_reservation    money of a call                      remote_reservation.c
+ *                 remote_key_claim      a provider's key                     remote_key_claim.c
+ *                        |
+ *                 remote_port           one for each thread with a loop: its connection to Redis
+ *                        |
+ *                 remote                one for the process: who decided what, how many gateways
  *
- * A question to Redis is asked by the worker whose call needs it, and answered on its loop. Whoever
- * asks gets an answer within `store_timeout`, and at once while Redis is known to be away: then
- * `store_failure` decides, here and nowhere else:
+ *     below:      remote_store/         what is kept in Redis, and the scripts that keep it
+ *                 io/redis/             the client
+ *
+ * A request to Redis is sent by the worker whose call needs it, and answered on its loop. Whoever
+ * asks gets an answer within `store_timeout`, and at once while Redis is known to be down. Then
+ * `store_failure` decides, in this room and nowhere else:
  *
  *     local    limits: this gateway's share of each, counted in the gateway's own store
  *              keys: what this gateway knows of them
  *              money: this gateway's share of each budget, by what it has spent itself
  *     open     yes
- *     closed   an error, told as what it is: never as a limit of the client's
+ *     closed   an error, reported as such: never as a limit of the client's
  *
- * A yes that comes after its call has gone, or was decided without it, is given back.
+ * A yes that comes after its call has ended, or was decided without it, is refunded.
  *
- * Everything of a port belongs to its thread. With `store: memory` there is neither.
+ * A port belongs to its thread. With `store: memory` there is neither.
  */
 #ifndef TG_REMOTE_REMOTE_H
 #define TG_REMOTE_REMOTE_H
@@ -80,22 +89,22 @@ struct remote {
     struct spending *spending; /* this gateway's own books; null until budgets have been set */
     struct redis_options options;
     char prefix[160];
-    tg_ms block; /* of two tiers */
+    tg_ms block; /* size of a block, with two tiers */
     struct remote_money *money;
     atomic_llong nodes; /* gateways that live, this one too; 1 until it is known */
-    long long divided;  /* among how many shares are divided; by the control thread's thread */
+    long long divided;  /* the number that shares are divided by; the control thread's */
     atomic_int ports, ports_up;
     atomic_bool met; /* Redis has been there for one of them */
     atomic_ullong decided[REMOTE_KIND_COUNT][REMOTE_MODE_COUNT];
-    atomic_ullong commands;   /* that were sent to Redis */
+    atomic_ullong commands;   /* commands sent to Redis */
     atomic_ullong late, lost; /* answers that came after their time, or never */
-    atomic_ullong errors;     /* answers that were none */
-    atomic_ullong waiting;    /* refunds, settlements and debts that Redis is to be told of */
-    atomic_ullong dropped;    /* of these, what will never be */
+    atomic_ullong errors;     /* replies that were errors */
+    atomic_ullong waiting;    /* deferred updates: refunds, settlements, debts */
+    atomic_ullong dropped;    /* deferred updates that were lost */
     atomic_bool useless;      /* Redis is connected, and yet most is decided without it */
-    struct remote_use {       /* the control thread's: what was decided when it last looked */
+    struct remote_use {       /* the control thread's: what was decided at its last check */
         tg_ms at;
-        int waited; /* looks, for what ports tell of errors */
+        int waited; /* checks, for ports to report errors */
         unsigned long long errors;
         unsigned long long with[REMOTE_KIND_COUNT], without[REMOTE_KIND_COUNT];
     } use;
@@ -114,7 +123,7 @@ bool remote_set_budgets(struct remote *remote, struct spending *spending,
                         const struct ledger *ledger, tg_ms now, struct tg_problem *problem);
 
 /* Where `divide` says that a limit of calls at once is one of all gateways: this one's part, as
- * many as live now; 1 at least. `shared` may be null: the whole. */
+ * many as live now; 1 at least. `remote` may be null: the whole. */
 void remote_divide_law(const struct remote *remote, const struct config_concurrency *config,
                        struct tg_law_config *law);
 void remote_divide_peer(const struct remote *remote, const struct config_gate *gate,
@@ -129,8 +138,8 @@ struct remote_port {
     struct recent *recent; /* what was heard of limits */
     struct remote_money_port *money;
     struct remote_keys *keys;
-    struct remote_nodes *nodes; /* of the control thread alone */
-    struct redis_stats seen;    /* when it was last looked at, for the sums in `shared` */
+    struct remote_nodes *nodes; /* null, except for the control thread */
+    struct redis_stats seen;    /* at the last chores, for the sums in `remote` */
     struct remote_limits_stats seen_limits;
     bool up;
     struct net_timer chores;
@@ -141,12 +150,12 @@ struct remote_port {
 bool remote_port_new(struct remote *remote, struct net_loop *loop, bool beats,
                      struct remote_port **port, struct tg_problem *problem);
 
-/* Who waits must have been let go. Gives back what was leased in advance, as far as that goes
- * without waiting. */
+/* No claim, peek or reservation of this port may be left. Returns what was leased in advance, and
+ * waits for that a moment at most. */
 void remote_port_free(struct remote_port *port);
 
 /* Whether all ports have their connection, some, or none: what `/readyz`, a metric and the log say.
- * With memory, where `shared` is null, it is well. */
+ * With memory, where `remote` is null, it is well. */
 enum remote_health { REMOTE_WELL, REMOTE_DEGRADED, REMOTE_DOWN, REMOTE_STATE_COUNT };
 
 enum remote_health remote_health_of(const struct remote *remote);
@@ -235,14 +244,14 @@ void remote_claim_settle(struct remote_claim *claim, int64_t actual);
 /* The same, and nothing stays charged. */
 void remote_claim_refund(struct remote_claim *claim);
 
-/* A look at what remote_take() would answer; in the storage of who asks, zeroed at first. */
+/* Asks what remote_take() would answer. It stands in the caller's storage, zeroed at first. */
 struct remote_peek {
     void (*seen)(struct remote_peek *peek, enum tg_err err, const struct tg_axes *axes);
     struct remote_port *port;
     const struct remote_terms *terms; /* their generation is held by who asks */
-    const struct tg_debit *what;      /* as it is, until it has been seen */
+    const struct tg_debit *what;      /* must not change until seen() */
     struct remote_limits_ask *ask;    /* on its way; null: not */
-    struct tg_axes here;              /* of two tiers: what blocks here say of some limits */
+    struct tg_axes here;              /* two tiers: what blocks here say of some limits */
 };
 
 /* Looks, and takes nothing; nor is it counted as a decision. Where Redis cannot be asked in time,
@@ -303,7 +312,7 @@ struct remote_key_claim {
     struct remote_key *asked;         /* on its way; null: not */
     struct remote_key *held;
     atomic_llong *asked_at; /* when a gateway last asked about this key; null: nobody asked */
-    struct net_timer timer; /* of what is on its way */
+    struct net_timer timer; /* until the request is cancelled */
 };
 
 /* True: it is decided: TG_OK, it is the call's; else `err`. False: decided() comes from the loop,

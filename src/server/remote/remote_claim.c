@@ -318,9 +318,9 @@ void remote_claim_settle(struct remote_claim *claim, int64_t actual)
         if (actual >= 0)
             to.cost = actual;
         if (claim->terms->store->two_tier)
-            remote_blocks_owe(claim->port->blocks, &to, now, claim->counted_at);
+            remote_blocks_add_debt(claim->port->blocks, &to, now, claim->counted_at);
         else
-            remote_limits_owe(claim->port->limits, &to, now, claim->counted_at);
+            remote_limits_add_debt(claim->port->limits, &to, now, claim->counted_at);
         break;
     case CLAIM_CHARGED:
         if (!corrects)

@@ -6,6 +6,7 @@
  * it is broken is asked for once a second, not at every call, and at the next call after a failure,
  * so that a run of them is one for all.
  */
+#include <assert.h>
 #include <stdio.h>
 
 #include "server/remote/remote_internal.h"
@@ -24,6 +25,7 @@ static void remote_key_claim_answered(void *context, enum tg_err err,
 {
     struct remote_key_claim *key = context;
 
+    assert(key->asked != NULL && key->held == NULL);
     net_timer_stop(key->port->loop, &key->timer);
     if (err == TG_OK && hold == NULL)
         key->held = key->asked;
@@ -36,10 +38,11 @@ static void remote_key_claim_answered(void *context, enum tg_err err,
 }
 
 /* The call has waited for the store long enough; what comes yet is given back. */
-static void remote_key_claim_give_up(void *arg)
+static void remote_key_claim_timed_out(void *arg)
 {
     struct remote_key_claim *key = arg;
 
+    assert(key->asked != NULL && key->held == NULL);
     remote_keys_cancel(key->asked);
     key->asked = NULL;
     key->decided(key, take_away(key), NULL);
@@ -83,7 +86,7 @@ bool remote_key_claim_take(struct remote_port *port, struct remote_key_claim *ke
     if (known && patience > 0)
         key->asked = remote_keys_take(port->keys, &limits, remote_key_claim_answered, key);
     if (key->asked != NULL) {
-        net_timer_init(&key->timer, remote_key_claim_give_up, key);
+        net_timer_init(&key->timer, remote_key_claim_timed_out, key);
         net_timer_set(port->loop, &key->timer, patience);
         return false;
     }

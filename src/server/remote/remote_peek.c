@@ -10,7 +10,7 @@
 #include "server/remote/remote_recent.h"
 
 /* By what was heard a moment ago, or else by our share. */
-static enum tg_err look_here(const struct remote_peek *peek, struct tg_axes *axes)
+static enum tg_err peek_here(const struct remote_peek *peek, struct tg_axes *axes)
 {
     struct remote *remote = peek->port->remote;
     tg_ms now = net_loop_now(peek->port->loop);
@@ -25,12 +25,12 @@ static enum tg_err look_here(const struct remote_peek *peek, struct tg_axes *axe
     return tg_store_peek(remote->setup.store, peek->what, now, &all, axes);
 }
 
-static enum tg_err look_away(const struct remote_peek *peek, struct tg_axes *axes)
+static enum tg_err peek_away(const struct remote_peek *peek, struct tg_axes *axes)
 {
     memset(axes, 0, sizeof *axes);
     switch (remote_mode_away(peek->terms, peek->what)) {
     case REMOTE_LOCAL:
-        return look_here(peek, axes);
+        return peek_here(peek, axes);
     case REMOTE_OPEN:
         return TG_OK;
     default:
@@ -44,13 +44,13 @@ static void remote_peek_answered(void *context, enum tg_err err, const struct tg
     struct remote_peek *peek = context;
     struct tg_axes known = {0};
 
-    (void)charge; /* of nothing */
+    (void)charge; /* a peek charges nothing */
     peek->ask = NULL;
     if (err == TG_OK) {
         known = *axes;
         remote_blocks_join(&peek->here, peek->what->charging, peek->what->cost, &known);
     } else {
-        err = look_away(peek, &known);
+        err = peek_away(peek, &known);
     }
     peek->seen(peek, err, &known);
 }
@@ -83,7 +83,7 @@ bool remote_peek(struct remote_port *port, struct remote_peek *peek,
         peek->ask = remote_limits_peek(port->limits, &to, now, remote_peek_answered, peek);
     if (peek->ask != NULL)
         return false;
-    *err = look_away(peek, axes);
+    *err = peek_away(peek, axes);
     return true;
 }
 

@@ -1,6 +1,7 @@
 /* remote_recent.c - what Redis last said of a limit: see remote_recent.h. */
 #include "server/remote/remote_recent.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,21 +12,21 @@
 
 enum { ENTRIES = 1024, FRESH_MS = 2000 };
 
-/* Of the scopes of a call, all together. */
-struct entry {
+/* What was heard about the scopes of a call, all together. */
+struct recent_entry {
     uint64_t hash; /* 0: none */
     tg_ms heard_at;
     tg_ms refused_until; /* 0: it was admitted */
     int64_t refused_cost;
     unsigned present;
-    struct tg_decision rate, cost; /* as they were then */
+    struct tg_decision rate, cost; /* what Redis said then */
     int64_t calls, units;          /* given out since */
 };
 
 struct recent {
     uint64_t seed;
     uint64_t generation;
-    struct entry entries[ENTRIES];
+    struct recent_entry entries[ENTRIES];
 };
 
 struct recent *recent_new(uint64_t seed)
@@ -61,7 +62,7 @@ static uint64_t remote_recent_hash_of(const struct recent *recent, const struct 
     return hash != 0 ? hash : 1;
 }
 
-static struct entry *entry_of(struct recent *recent, uint64_t hash)
+static struct recent_entry *entry_of(struct recent *recent, uint64_t hash)
 {
     return &recent->entries[hash % ENTRIES];
 }
@@ -71,13 +72,13 @@ void recent_heard(struct recent *recent, const struct tg_debit *debit, const str
 {
     enum tg_axis binding = tg_axes_binding(axes);
     uint64_t hash = remote_recent_hash_of(recent, debit);
-    struct entry *entry = entry_of(recent, hash);
+    struct recent_entry *entry = entry_of(recent, hash);
 
-    *entry = (struct entry){.hash = hash,
-                            .heard_at = now,
-                            .present = axes->present,
-                            .rate = axes->decision[TG_AXIS_RATE],
-                            .cost = axes->decision[TG_AXIS_COST]};
+    *entry = (struct recent_entry){.hash = hash,
+                                   .heard_at = now,
+                                   .present = axes->present,
+                                   .rate = axes->decision[TG_AXIS_RATE],
+                                   .cost = axes->decision[TG_AXIS_COST]};
     if (binding == TG_AXIS_NONE)
         return;
     entry->refused_until = num_add(now, axes->decision[binding].retry_after_ms);
@@ -87,6 +88,7 @@ void recent_heard(struct recent *recent, const struct tg_debit *debit, const str
 /* One axis: whether so much more of its part is there. As with shares, nobody's is nothing. */
 static bool fits(const struct tg_decision *heard, int64_t given, int64_t need, int64_t parts)
 {
+    assert(parts >= 1);
     return need <= num_max(heard->remaining / parts, num_min(heard->remaining, 1)) - given;
 }
 
@@ -105,7 +107,7 @@ bool recent_decide(struct recent *recent, const struct tg_debit *debit, int64_t 
                    struct tg_axes *axes)
 {
     uint64_t hash = remote_recent_hash_of(recent, debit);
-    struct entry *entry = entry_of(recent, hash);
+    struct recent_entry *entry = entry_of(recent, hash);
     bool refused = entry->refused_until > now && debit->cost >= entry->refused_cost;
 
     if (entry->hash != hash || (now - entry->heard_at > FRESH_MS && !refused))
@@ -117,6 +119,7 @@ bool recent_decide(struct recent *recent, const struct tg_debit *debit, int64_t 
     tg_ms again = refused ? entry->refused_until - now : FRESH_MS;
     if (refused)
         rate = entry->refused_cost > 0, cost = entry->refused_cost == 0;
+    assert(entry->calls >= 0 && entry->units >= 0);
     if (rate && cost) {
         entry->calls++;
         entry->units = num_add(entry->units, debit->cost);
@@ -134,10 +137,11 @@ bool recent_decide(struct recent *recent, const struct tg_debit *debit, int64_t 
 void recent_give_back(struct recent *recent, const struct tg_debit *debit)
 {
     uint64_t hash = remote_recent_hash_of(recent, debit);
-    struct entry *entry = entry_of(recent, hash);
+    struct recent_entry *entry = entry_of(recent, hash);
 
     if (entry->hash != hash || entry->calls == 0)
         return; /* Redis has been heard since */
+    assert(entry->calls > 0 && entry->units >= 0);
     entry->calls--;
     entry->units = num_less(entry->units, debit->cost);
 }

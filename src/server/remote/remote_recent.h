@@ -5,7 +5,9 @@
  * who was refused stays refused until then, and of what was left each worker of each gateway
  * may give out its part.
  *
- * A table of fixed size, in which a newer entry takes the place of an older one. Of one thread.
+ * A direct-mapped cache of fixed size, in which a newer entry replaces an older one; used by one
+ * thread. Rejected: core/hash_table.h, which would grow with the number of tenants, and an eviction
+ * of our own for answers that are good for two seconds.
  */
 #ifndef TG_REMOTE_REMOTE_RECENT_H
 #define TG_REMOTE_REMOTE_RECENT_H

@@ -1,10 +1,11 @@
 /* remote_reservation.c - budgets of all gateways together: asked of Redis, and while that is away
  * decided as `store_failure.budget` says. */
+#include <assert.h>
 #include <string.h>
 
 #include "server/remote/remote_internal.h"
 
-static void look_for_enforced(void *context, const struct spending_account *account)
+static void note_enforced(void *context, const struct spending_account *account)
 {
     bool *enforced = context;
 
@@ -20,7 +21,7 @@ static enum remote_mode way_away(const struct remote_reservation *money, tg_ms n
     bool enforced = false;
 
     if (way != REMOTE_CLOSED || spending_peek(money->port->remote->spending, &money->call, now,
-                                              look_for_enforced, &enforced) != TG_OK)
+                                              note_enforced, &enforced) != TG_OK)
         return way;
     return enforced ? REMOTE_CLOSED : REMOTE_OPEN;
 }
@@ -49,6 +50,7 @@ static void remote_reservation_do_answered(void *context, enum tg_err err,
     struct remote_reservation *money = context;
     struct tg_money_answer away;
 
+    assert(money->ask != NULL && money->ticket == NULL);
     money->ask = NULL;
     money->ticket = ticket;
     if (err == TG_ERR_STORE) {

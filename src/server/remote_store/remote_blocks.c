@@ -8,6 +8,7 @@
  */
 #include "server/remote_store/remote_blocks.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -16,20 +17,20 @@
 
 /* ---- looking ---- */
 
-enum credit_verdict blocks_verdict(const struct blocks_peek *look, unsigned mask)
+enum credit_verdict blocks_verdict(const struct blocks_peek *peek, unsigned mask)
 {
     enum credit_verdict all = CREDIT_YES;
 
-    for (size_t s = 0; s < look->view->n; s++) {
-        struct scope *scope = look->view->scopes[s];
+    for (size_t s = 0; s < peek->view->n; s++) {
+        struct scope *scope = peek->view->scopes[s];
         for (size_t i = 0; i < scope->n; i++) {
             const struct tg_limit *limit = &scope->given[i];
-            int64_t units = blocks_units(limit, look->view->cost);
+            int64_t units = blocks_units(limit, peek->view->cost);
             if (!(mask & 1u << limit->axis) || units == 0)
                 continue;
-            credit_expire(&scope->credits[i], look->now);
+            credit_expire(&scope->credits[i], peek->now);
             enum credit_verdict one =
-                credit_peek(&scope->credits[i], units, look->now, look->final);
+                credit_peek(&scope->credits[i], units, peek->now, peek->final);
             if (one == CREDIT_NO && limit->mode == TG_ENFORCE)
                 return CREDIT_NO;
             if (one == CREDIT_UNKNOWN)
@@ -39,37 +40,37 @@ enum credit_verdict blocks_verdict(const struct blocks_peek *look, unsigned mask
     return all;
 }
 
-void blocks_say(const struct blocks_peek *look, unsigned mask, bool refused)
+void blocks_say(const struct blocks_peek *peek, unsigned mask, bool refused)
 {
-    struct tg_axes *axes = look->axes;
+    struct tg_axes *axes = peek->axes;
 
-    for (size_t s = 0; s < look->view->n; s++) {
-        struct scope *scope = look->view->scopes[s];
+    for (size_t s = 0; s < peek->view->n; s++) {
+        struct scope *scope = peek->view->scopes[s];
         for (size_t i = 0; i < scope->n; i++) {
             const struct tg_limit *limit = &scope->given[i];
             struct credit *credit = &scope->credits[i];
-            int64_t units = blocks_units(limit, look->view->cost);
+            int64_t units = blocks_units(limit, peek->view->cost);
             struct tg_decision answer;
             if (!(mask & 1u << limit->axis))
                 continue;
-            bool no = units > 0 && credit_peek(credit, units, look->now, look->final) == CREDIT_NO;
+            bool no = units > 0 && credit_peek(credit, units, peek->now, peek->final) == CREDIT_NO;
             if (no && limit->mode == TG_SHADOW) {
                 axes->would_deny |= 1u << limit->axis;
                 continue;
             }
-            credit_answer(credit, no ? units : refused ? 0 : units, no, look->now, &answer);
+            credit_answer(credit, no ? units : refused ? 0 : units, no, peek->now, &answer);
             blocks_add_answer(axes, limit->axis, answer);
         }
     }
 }
 
-static void charge_all(const struct blocks_peek *look, unsigned mask, struct remote_charge *charge)
+static void charge_all(const struct blocks_peek *peek, unsigned mask, struct remote_charge *charge)
 {
-    for (size_t s = 0; s < look->view->n; s++) {
-        struct scope *scope = look->view->scopes[s];
+    for (size_t s = 0; s < peek->view->n; s++) {
+        struct scope *scope = peek->view->scopes[s];
         for (size_t i = 0; i < scope->n; i++) {
             const struct tg_limit *limit = &scope->given[i];
-            int64_t units = blocks_units(limit, look->view->cost);
+            int64_t units = blocks_units(limit, peek->view->cost);
             if (!(mask & 1u << limit->axis) || units == 0)
                 continue;
             if (units <= scope->credits[i].units)
@@ -80,42 +81,43 @@ static void charge_all(const struct blocks_peek *look, unsigned mask, struct rem
     }
 }
 
-static void begin_charge(const struct blocks_peek *look, struct remote_blocks_charge *charge)
+static void begin_charge(const struct blocks_peek *peek, struct remote_blocks_charge *charge)
 {
+    assert(peek->view->n > 0);
     *charge = (struct remote_blocks_charge){.strict = false};
-    charge->charge.at = root_time(look->view->scopes[0]->root, look->now);
+    charge->charge.at = root_time(peek->view->scopes[0]->root, peek->now);
 }
 
-bool blocks_answer(const struct blocks_peek *look, unsigned *charged)
+bool blocks_answer(const struct blocks_peek *peek, unsigned *charged)
 {
-    bool per_axis = look->view->charging == TG_CHARGE_PER_AXIS;
+    bool per_axis = peek->view->charging == TG_CHARGE_PER_AXIS;
     unsigned mask = per_axis ? RATE : RATE | COST;
-    enum credit_verdict first = blocks_verdict(look, mask), second = CREDIT_YES;
+    enum credit_verdict first = blocks_verdict(peek, mask), second = CREDIT_YES;
 
     if (per_axis && first == CREDIT_YES)
-        second = blocks_verdict(look, COST);
+        second = blocks_verdict(peek, COST);
     if (first == CREDIT_UNKNOWN || second == CREDIT_UNKNOWN)
         return false;
-    look->axes->present = look->axes->would_deny = *charged = 0;
-    blocks_say(look, mask, first == CREDIT_NO);
+    peek->axes->present = peek->axes->would_deny = *charged = 0;
+    blocks_say(peek, mask, first == CREDIT_NO);
     if (first == CREDIT_NO)
         return true;
     if (per_axis)
-        blocks_say(look, COST, second == CREDIT_NO);
+        blocks_say(peek, COST, second == CREDIT_NO);
     *charged = second == CREDIT_NO ? RATE : RATE | COST;
     return true;
 }
 
 /* False: it is not known. Else axes and charge have the answer. */
-static bool remote_blocks_decide(const struct blocks_peek *look,
+static bool remote_blocks_decide(const struct blocks_peek *peek,
                                  struct remote_blocks_charge *charge)
 {
     unsigned charged;
 
-    if (!blocks_answer(look, &charged))
+    if (!blocks_answer(peek, &charged))
         return false;
-    begin_charge(look, charge);
-    charge_all(look, charged, &charge->charge);
+    begin_charge(peek, charge);
+    charge_all(peek, charged, &charge->charge);
     return true;
 }
 
@@ -142,8 +144,10 @@ static struct remote_blocks_ask *get_ask(struct remote_blocks *blocks,
 
 static void put_ask(struct remote_blocks_ask *ask)
 {
-    for (size_t i = 0; i < ask->view.n; i++)
+    for (size_t i = 0; i < ask->view.n; i++) {
+        assert(ask->view.scopes[i]->pins > 0);
         ask->view.scopes[i]->pins--;
+    }
     SLIST_INSERT_HEAD(&ask->blocks->spare_asks, ask, spare);
 }
 
@@ -155,8 +159,10 @@ static struct remote_blocks_ask *wait(struct remote_blocks *blocks, const struct
     if (!ask)
         return NULL;
     ask->view = *view;
-    for (size_t i = 0; i < view->n; i++)
+    for (size_t i = 0; i < view->n; i++) {
+        assert(view->scopes[i]->root == view->scopes[0]->root); /* one slot, one command */
         view->scopes[i]->pins++;
+    }
     ask->root = view->scopes[0]->root;
     TAILQ_INSERT_TAIL(&ask->root->waiting, ask, waiting);
     blocks->stats.waited++;
@@ -197,7 +203,7 @@ static void end_ask(struct remote_blocks_ask *ask, enum tg_err err, const struct
     decided(context, err, axes, charge);
 }
 
-static void remote_blocks_give_up(struct root *root)
+static void fail_waiting(struct root *root)
 {
     struct remote_blocks_ask *ask;
 
@@ -216,8 +222,8 @@ static void serve(struct remote_blocks *blocks, struct root *root, tg_ms now)
 
     mark_all(root);
     while ((ask = next_marked(root)) != NULL) {
-        struct blocks_peek look = {&ask->view, now, true, &axes};
-        if (!remote_blocks_decide(&look, &charge))
+        struct blocks_peek peek = {&ask->view, now, true, &axes};
+        if (!remote_blocks_decide(&peek, &charge))
             continue;
         TAILQ_REMOVE(&root->waiting, ask, waiting);
         blocks->stats.decisions++;
@@ -228,11 +234,12 @@ static void serve(struct remote_blocks *blocks, struct root *root, tg_ms now)
 
 void blocks_late(struct root *root)
 {
-    remote_blocks_give_up(root);
+    fail_waiting(root);
 }
 
 void blocks_returned(struct remote_blocks *blocks, struct root *root)
 {
+    assert(root->returning && blocks->n_returning > 0);
     root->returning = false;
     if (--blocks->n_returning == 0 && blocks->returned)
         blocks->returned(blocks->returned_context);
@@ -263,7 +270,7 @@ void blocks_landed(struct remote_blocks *blocks, struct root *root, bool fine, t
     if (fine)
         serve(blocks, root, now);
     else
-        remote_blocks_give_up(root);
+        fail_waiting(root);
     if (root->returning)
         blocks_release(root, now);
     if (!TAILQ_EMPTY(&root->waiting) || (fine && root->returning && owes(root)))
@@ -310,6 +317,7 @@ static void strictly_decided(void *context, enum tg_err err, const struct tg_axe
     struct remote_blocks_ask *ask = context;
     struct remote_blocks_charge strict = {.strict = true};
 
+    assert(ask->strict != NULL && ask->root == NULL);
     if (charge)
         strict.charge = *charge;
     end_ask(ask, err, axes, &strict);
@@ -370,9 +378,9 @@ struct remote_blocks_ask *remote_blocks_take(struct remote_blocks *blocks,
     if (*err)
         return NULL;
     struct root *root = view.scopes[0]->root;
-    struct blocks_peek look = {&view, now, false, axes};
+    struct blocks_peek peek = {&view, now, false, axes};
     note_demand(&view, now);
-    if (remote_blocks_decide(&look, charge)) {
+    if (remote_blocks_decide(&peek, charge)) {
         blocks->stats.decisions++;
         root->decided++;
         if (!root->flight && any_low(&view, now))
@@ -383,7 +391,7 @@ struct remote_blocks_ask *remote_blocks_take(struct remote_blocks *blocks,
         *err = TG_ERR_STORE;
         return NULL;
     }
-    /* Whoever leases anew does not give back. */
+    /* A root that leases again no longer returns its units. */
     if (root->returning)
         blocks_returned(blocks, root);
     ask = wait(blocks, &view, decided, context);

@@ -49,11 +49,11 @@ struct remote_blocks_options {
     struct redis *redis;
     struct remote_limits *limits; /* decides what cannot be leased; same client, same prefix */
     const char *prefix;           /* "tg"; without braces; copied */
-    const char *holder; /* as in remote_limits.h; null: what is in doubt is lost; copied */
-    tg_ms block;        /* of a limit's rate: the first block; default 100 */
-    tg_ms life;         /* of a block, at most; default 2000 */
-    uint64_t seed;      /* of hashing, secret; default 0 */
-    size_t max_scopes;  /* known at once; beyond, remote_limits decides; default 65536 */
+    const char *holder;           /* see remote_limits.h; null: what is in doubt is lost; copied */
+    tg_ms block;       /* size of the first block, in ms of the limit's rate; default 100 */
+    tg_ms life;        /* longest life of a block; default 2000 */
+    uint64_t seed;     /* for hashing, secret; default 0 */
+    size_t max_scopes; /* known at once; beyond, remote_limits decides; default 65536 */
     tg_ms (*here)(void *context);  /* null, the default: the loop's time; else, for tests, this */
     tg_ms (*there)(void *context); /* null, the default: Redis TIME; else, for tests, this */
     void *time_context;
@@ -104,7 +104,7 @@ void remote_blocks_join(const struct tg_axes *here, enum tg_charging charging, i
 /* Before decided(), which does not come any more. Nothing was taken, or it is given back. */
 void remote_blocks_cancel(struct remote_blocks_ask *ask);
 
-/* Of a take that was allowed, as in remote_limits.h. What comes back is spent here again if its
+/* For a take that was allowed, see remote_limits.h. What comes back is spent here again if its
  * window lasts; else, and for more than was estimated where nothing is left here, it is told to
  * Redis with the next block, or within half a second. */
 void remote_blocks_refund(struct remote_blocks *blocks, const struct remote_debit *debit, tg_ms now,
@@ -112,9 +112,9 @@ void remote_blocks_refund(struct remote_blocks *blocks, const struct remote_debi
 void remote_blocks_settle(struct remote_blocks *blocks, const struct remote_debit *debit, tg_ms now,
                           const struct remote_blocks_charge *charge, int64_t actual);
 
-/* As remote_limits_owe(): to the states that blocks are charged to. */
-void remote_blocks_owe(struct remote_blocks *blocks, const struct remote_debit *debit, tg_ms now,
-                       tg_ms since);
+/* Like remote_limits_add_debt(), and charges the states that blocks are charged to. */
+void remote_blocks_add_debt(struct remote_blocks *blocks, const struct remote_debit *debit,
+                            tg_ms now, tg_ms since);
 
 /* Gives back what is not needed, tells Redis what it has to know, forgets what was not asked for in
  * a long time. */
@@ -129,9 +129,9 @@ void remote_blocks_return(struct remote_blocks *blocks, tg_ms now, void (*done)(
 struct remote_blocks_stats {
     uint64_t decisions;        /* made here */
     uint64_t strict;           /* made by remote_limits */
-    uint64_t waited;           /* of the former, those that had to wait */
-    uint64_t asks;             /* that went to Redis for blocks */
-    uint64_t lost;             /* of these, without an answer */
+    uint64_t waited;           /* decisions for which a call had to wait */
+    uint64_t asks;             /* requests to Redis for blocks */
+    uint64_t lost;             /* requests without an answer */
     uint64_t leased, returned; /* units */
     size_t scopes;
 };

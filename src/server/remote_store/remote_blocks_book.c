@@ -138,8 +138,8 @@ static void retire(struct remote_blocks *blocks, struct scope *scope, tg_ms now)
     book_activate(blocks, scope->root);
 }
 
-static enum tg_err make_words(struct scope *scope, const char *prefix,
-                              const struct tg_limit *leased)
+static enum tg_err encode_scope(struct scope *scope, const char *prefix,
+                                const struct tg_limit *leased)
 {
     struct remote_scope only = {scope->name, scope->key, leased, scope->n};
     struct remote_debit debit = {.root = scope->root->name, .scopes = &only, .n_scopes = 1};
@@ -191,7 +191,7 @@ static enum tg_err make_scope(struct remote_blocks *blocks, struct root *root,
         credit_init(&scope->credits[i], &wanted->limits[i], options->block, options->life,
                     &leased[i], now);
     }
-    enum tg_err err = make_words(scope, blocks->prefix, leased);
+    enum tg_err err = encode_scope(scope, blocks->prefix, leased);
     if (err) {
         free_scope(scope);
         return err;
@@ -293,6 +293,7 @@ static bool sweep_root(struct remote_blocks *blocks, struct root *root, tg_ms no
         if (!is_empty(scope)) {
             busy = true;
         } else if (old && !root->flight) {
+            assert(scope->pins == 0);
             LIST_REMOVE(scope, of_root);
             if (!scope->retired)
                 book_remove(&blocks->scope_table, scope->hash, scope);
@@ -316,6 +317,7 @@ void book_sweep(struct remote_blocks *blocks, tg_ms now)
             slot = hash_table_after(&blocks->root_table, slot);
             continue;
         }
+        assert(!root->is_active && TAILQ_EMPTY(&root->waiting) && !root->flight);
         hash_table_remove(&blocks->root_table, slot);
         free(root);
         slot = hash_table_at_or_after(&blocks->root_table, slot);

@@ -16,9 +16,11 @@
  */
 #include "server/remote_store/remote_blocks_credit.h"
 
+#include <assert.h>
+
 #include "lib/core/num.h"
 
-static const tg_ms LIFE_LEAST = 50;          /* of a block that is worth it */
+static const tg_ms LIFE_LEAST = 50;          /* a block that lives shorter is not worth it */
 static const tg_ms HORIZON = 1000;           /* what a block should last for */
 static const tg_ms LOW = 50;                 /* so much before the end the next is asked for */
 static const tg_ms MEASURE = 20;             /* below, a rate is chance */
@@ -118,6 +120,21 @@ void credit_init(struct credit *credit, const struct tg_limit *given, tg_ms bloc
 
 /* ---- blocks ---- */
 
+/* What is always true of a credit: its units are those of its blocks, and nothing is negative. The
+ * sums saturate. */
+static bool credit_adds_up(const struct credit *credit)
+{
+    int64_t sum = 0;
+
+    for (unsigned i = 0; i < credit->n; i++) {
+        if (credit->blocks[i].units < 0)
+            return false;
+        sum = num_add(sum, credit->blocks[i].units);
+    }
+    return credit->n <= CREDIT_BLOCKS && sum == credit->units && credit->back >= 0 &&
+           credit->debt >= 0;
+}
+
 void credit_expire(struct credit *credit, tg_ms now)
 {
     unsigned gone = 0;
@@ -126,9 +143,11 @@ void credit_expire(struct credit *credit, tg_ms now)
         credit->units -= credit->blocks[gone++].units;
     if (gone == 0)
         return;
+    assert(gone <= credit->n);
     credit->n -= gone;
     for (unsigned i = 0; i < credit->n; i++)
         credit->blocks[i] = credit->blocks[i + gone];
+    assert(credit_adds_up(credit));
 }
 
 /* Blocks of one window end together, and are one. Others are joined where there are too many: the
@@ -137,6 +156,7 @@ static void add_block(struct credit *credit, struct credit_block block)
 {
     struct credit_block *last = credit->n > 0 ? &credit->blocks[credit->n - 1] : NULL;
 
+    assert(block.units > 0 && credit->n <= CREDIT_BLOCKS);
     credit->units = num_add(credit->units, block.units);
     if (last && (credit->period > 0 || credit->n == CREDIT_BLOCKS)) {
         last->units = num_add(last->units, block.units);
@@ -145,16 +165,19 @@ static void add_block(struct credit *credit, struct credit_block block)
         return;
     }
     /* The safe side of a slow round trip may let a later block end earlier. */
+    assert(credit->n < CREDIT_BLOCKS);
     unsigned i = credit->n++;
     for (; i > 0 && credit->blocks[i - 1].ends > block.ends; i--)
         credit->blocks[i] = credit->blocks[i - 1];
     credit->blocks[i] = block;
+    assert(credit_adds_up(credit));
 }
 
 void credit_spend(struct credit *credit, int64_t units)
 {
     unsigned used = 0;
 
+    assert(units >= 0 && units <= credit->units);
     credit->units -= units;
     for (unsigned i = 0; i < credit->n && units > 0; i++) {
         int64_t part = num_min(units, credit->blocks[i].units);
@@ -167,12 +190,14 @@ void credit_spend(struct credit *credit, int64_t units)
     credit->n -= used;
     for (unsigned i = 0; used > 0 && i < credit->n; i++)
         credit->blocks[i] = credit->blocks[i + used];
+    assert(units == 0 && credit_adds_up(credit));
 }
 
 /* ---- deciding ---- */
 
 enum credit_verdict credit_peek(const struct credit *credit, int64_t units, tg_ms now, bool final)
 {
+    assert(units >= 0 && credit->units >= 0);
     if (units <= credit->units)
         return CREDIT_YES;
     if (!credit->meter && units > credit->limit)
@@ -259,7 +284,8 @@ static bool is_current(const struct credit *credit, tg_ms at)
     return credit->period > 0 && credit->n > 0 && at >= credit->reset_at - credit->period;
 }
 
-/* Of several the earliest counts: then nothing is given back that time has already paid. */
+/* If several are returned, the earliest time counts: what has been refilled meanwhile is not
+ * returned. */
 static void add_back(struct credit *credit, int64_t units, tg_ms at, tg_ms now)
 {
     remote_blocks_credit_tell(credit, now);
@@ -274,6 +300,7 @@ static void add_back(struct credit *credit, int64_t units, tg_ms at, tg_ms now)
         if (!first)
             return;
     }
+    assert(units > 0);
     credit->back_at = first ? at : num_min(at, credit->back_at);
     credit->back = num_add(credit->back, units);
 }
@@ -348,9 +375,10 @@ void credit_refund(struct credit *credit, int64_t units, tg_ms at, tg_ms now)
     }
     credit->blocks[credit->n - 1].units += units;
     credit->units += units;
+    assert(credit_adds_up(credit));
 }
 
-void credit_owe(struct credit *credit, int64_t units, tg_ms at, tg_ms now)
+void credit_add_debt(struct credit *credit, int64_t units, tg_ms at, tg_ms now)
 {
     credit_expire(credit, now);
     if (credit->period == 0 || is_current(credit, at)) {
@@ -358,10 +386,11 @@ void credit_owe(struct credit *credit, int64_t units, tg_ms at, tg_ms now)
         credit_spend(credit, here);
         units -= here;
     }
+    assert(units >= 0);
     if (units == 0)
         return;
     remote_blocks_credit_tell(credit, now);
-    /* Of two windows the later one: the other is over. */
+    /* The later of two windows counts: the other is over. */
     if (credit->debt > 0 && credit->period > 0 &&
         at / credit->period != credit->debt_at / credit->period)
         credit->debt = at > credit->debt_at ? 0 : credit->debt;
@@ -369,13 +398,13 @@ void credit_owe(struct credit *credit, int64_t units, tg_ms at, tg_ms now)
     credit->debt = num_add(credit->debt, units);
 }
 
-void credit_untell(struct credit *credit, int64_t back, tg_ms back_at, int64_t debt, tg_ms debt_at,
-                   tg_ms now)
+void credit_restore(struct credit *credit, int64_t back, tg_ms back_at, int64_t debt, tg_ms debt_at,
+                    tg_ms now)
 {
     if (back > 0)
         add_back(credit, back, back_at, now);
     if (debt > 0)
-        credit_owe(credit, debt, debt_at, now);
+        credit_add_debt(credit, debt, debt_at, now);
 }
 
 int64_t credit_return(struct credit *credit, int64_t units, tg_ms now)
@@ -395,6 +424,7 @@ int64_t credit_return(struct credit *credit, int64_t units, tg_ms now)
         returned += part;
         add_back(credit, part, block->at, now);
     }
+    assert(returned <= units && credit_adds_up(credit));
     return returned;
 }
 

@@ -13,29 +13,29 @@ enum { CREDIT_BLOCKS = 4 };
 
 struct credit_block {
     int64_t units;
-    tg_ms ends; /* of this node's clock: from then on it is void */
-    tg_ms at;   /* of Redis' clock: when it was charged */
+    tg_ms ends; /* this node's clock: from then on it is void */
+    tg_ms at;   /* Redis' clock: when it was charged */
 };
 
 struct credit {
     /* What it is of: see credit_init(). */
-    tg_ms life;     /* of a block; 0: until its window ends */
-    tg_ms period;   /* of a window; 0: there is none */
-    double rate;    /* of the limit: units a ms */
-    int64_t limit;  /* as decisions show it */
+    tg_ms life;     /* life of a block; 0: until its window ends */
+    tg_ms period;   /* length of a window; 0: there is none */
+    double rate;    /* units a ms that the limit allows */
+    int64_t limit;  /* the number that decisions show */
     int64_t most;   /* what can be leased at once; a call that needs more is decided by Redis */
     int64_t first;  /* units of the first block */
     bool meter;     /* token_budget: no call is too large */
     bool by_moment; /* sliding_log: what is given back has to name the very ms */
     bool by_tick;   /* sliding_window: or the very bucket */
 
-    int64_t units; /* of all blocks */
+    int64_t units; /* sum over all blocks */
     struct credit_block blocks[CREDIT_BLOCKS];
     unsigned n;
 
     /* What Redis said last. */
     int64_t left;       /* for others, and for us */
-    tg_ms reset_at;     /* of its clock */
+    tg_ms reset_at;     /* Redis' clock */
     tg_ms denied_until; /* calls for which units and left are not enough are refused until then */
     tg_ms retry_at;     /* and told to come again then */
     int64_t granted;    /* with the last block, */
@@ -86,7 +86,7 @@ bool credit_is_low(const struct credit *credit, tg_ms now);
 
 /* What Redis answered to an ask for `want`, sent at `sent_at`, of which calls needed `need`. */
 struct credit_reply {
-    tg_ms time; /* of Redis' clock */
+    tg_ms time; /* Redis' clock */
     int64_t granted, left;
     tg_ms reset_at, wait;
 };
@@ -99,11 +99,11 @@ void credit_learn(struct credit *credit, const struct credit_reply *reply, tg_ms
 
 /* Units that were spent at `at` (of Redis' clock) come back, or more was used than spent. */
 void credit_refund(struct credit *credit, int64_t units, tg_ms at, tg_ms now);
-void credit_owe(struct credit *credit, int64_t units, tg_ms at, tg_ms now);
+void credit_add_debt(struct credit *credit, int64_t units, tg_ms at, tg_ms now);
 
 /* What was to be told has not been: it still is. */
-void credit_untell(struct credit *credit, int64_t back, tg_ms back_at, int64_t debt, tg_ms debt_at,
-                   tg_ms now);
+void credit_restore(struct credit *credit, int64_t back, tg_ms back_at, int64_t debt, tg_ms debt_at,
+                    tg_ms now);
 
 /* Lets go of so many units, the latest first: to be told. Returns how many. */
 int64_t credit_return(struct credit *credit, int64_t units, tg_ms now);

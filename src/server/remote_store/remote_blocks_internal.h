@@ -10,10 +10,10 @@
  * points to (asks, flights) are pinned.
  *
  *     remote_blocks.c         calls: decided, or waiting
- *     remote_blocks_peek.c    calls: looked at only
- *     remote_blocks_settle.c    calls: settled; and what is given back
+ *     remote_blocks_peek.c    calls: what they would be answered
+ *     remote_blocks_settle.c  calls: settled; and units that are returned
  *     remote_blocks_book.c    roots and scopes
- *     remote_blocks_lease.c   asking Redis
+ *     remote_blocks_lease.c   requests to Redis
  *     remote_blocks_credit.c  arithmetic
  */
 #ifndef TG_REMOTE_STORE_REMOTE_BLOCKS_INTERNAL_H
@@ -64,7 +64,7 @@ struct root {
 struct sent {
     struct credit *credit;
     struct scope *scope;
-    size_t limit; /* of the scope */
+    size_t limit; /* index in the scope */
     int64_t want, need, least, back, debt;
     tg_ms back_at, debt_at;
 };
@@ -95,7 +95,7 @@ struct remote_blocks_ask {
     struct remote_blocks *blocks;
     struct root *root;
     union {
-        TAILQ_ENTRY(remote_blocks_ask) waiting; /* of its root, if `strict` is null */
+        TAILQ_ENTRY(remote_blocks_ask) waiting; /* its root's list, if `strict` is null */
         SLIST_ENTRY(remote_blocks_ask) spare;
     };
     struct remote_limits_ask *strict; /* null: it waits for a block */
@@ -126,7 +126,7 @@ struct remote_blocks {
     void (*returned)(void *context);
     void *returned_context;
     struct remote_blocks_stats stats;
-    /* Of a debit for remote_limits. */
+    /* A debit for remote_limits is built here. */
     struct remote_scope scopes[TG_SCOPES_MAX];
     struct tg_limit limits[TG_SCOPES_MAX][TG_LIMITS_MAX];
 };
@@ -175,14 +175,14 @@ enum { RATE = 1u << TG_AXIS_RATE, COST = 1u << TG_AXIS_COST };
 
 /* What the limits on the axes of `mask` say together. One in shadow refuses nothing, but it is
  * waited for, so that what it would have done is known. */
-enum credit_verdict blocks_verdict(const struct blocks_peek *look, unsigned mask);
+enum credit_verdict blocks_verdict(const struct blocks_peek *peek, unsigned mask);
 
 /* Says it, limit by limit: who allows is charged, unless the call is refused. Adds to the axes. */
-void blocks_say(const struct blocks_peek *look, unsigned mask, bool refused);
+void blocks_say(const struct blocks_peek *peek, unsigned mask, bool refused);
 
 /* False: it is not known here. Else axes have the answer, and `charged` the bits of what it is to
  * be charged on; nothing has been. */
-bool blocks_answer(const struct blocks_peek *look, unsigned *charged);
+bool blocks_answer(const struct blocks_peek *peek, unsigned *charged);
 
 /* It cannot be leased for: Redis decides. */
 bool blocks_is_too_large(const struct claim_view *view);

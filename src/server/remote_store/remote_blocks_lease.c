@@ -2,7 +2,7 @@
  *
  * First come the limits that calls wait for, then those that run low or owe something; at most 32,
  * the rest is for the next command. Times that come back are Redis' own; what they mean here is
- * reckoned from when the command was sent, the safe side of the round trip (credit_learn).
+ * computed from when the command was sent, the safe side of the round trip (credit_learn).
  *
  * What was to be told goes with the command. If that never left, it is to be told again. If nobody
  * knows whether it arrived, the very same command is sent again when there is a connection: it has
@@ -10,11 +10,12 @@
  * what was given back is lost, nor what was granted. Until then nothing else is asked for this
  * root, for five minutes at most.
  */
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "io/redis/redis_internal.h"
+#include "io/redis/redis.h"
 #include "io/redis/resp.h"
 #include "lib/core/array.h"
 #include "lib/core/container_of.h"
@@ -35,7 +36,7 @@ static const tg_ms TTL_FLOOR = 3600000;
 struct wish {
     struct credit *credit;
     struct scope *scope;
-    size_t limit; /* of the scope */
+    size_t limit; /* index in the scope */
     bool more;    /* than is needed */
     int64_t want, need, least;
 };
@@ -125,6 +126,7 @@ static bool settle_wish(struct wish *wish, tg_ms now)
     bool more = (wish->more || wish->need > 0) && may_lease(wish->scope, credit, now);
     int64_t target = more ? credit_target(credit, now) : 0;
     wish->want = num_max(wish->need, num_less(target, credit->units));
+    assert(wish->least <= wish->need && wish->need <= wish->want);
     return wish->want > 0 || has_to_tell(credit);
 }
 
@@ -154,6 +156,8 @@ static void remote_blocks_lease_add_number(struct command *command, int64_t numb
     char *to = command->numbers[command->n_numbers++];
     int n = snprintf(to, sizeof command->numbers[0], "%" PRId64, number);
 
+    assert(n > 0 && (size_t)n < sizeof command->numbers[0]);
+    assert(command->n_args < sizeof command->args / sizeof command->args[0]);
     command->args[command->n_args++] = (struct slice){to, (size_t)n};
 }
 
@@ -190,7 +194,7 @@ static void begin_command(struct command *command, const struct remote_blocks *b
         command->args[command->n_args++] = SLICE("");
 }
 
-/* As block.lua wants it. */
+/* Adds the arguments of block.lua for one limit. */
 static void add_sent(struct command *command, const struct sent *sent)
 {
     static const struct limits_clock ANY = {.callers = true};
@@ -234,6 +238,8 @@ static void note_sent(struct flight *flight, const struct wish *wish)
 {
     struct credit *credit = wish->credit;
 
+    assert(flight->n < FLIGHT_MAX);
+    assert(credit->back >= 0 && credit->debt >= 0);
     flight->sent[flight->n++] = (struct sent){.credit = credit,
                                               .scope = wish->scope,
                                               .limit = wish->limit,
@@ -264,6 +270,8 @@ static void send_off(struct flight *flight)
         add_sent(&command, &flight->sent[i]);
     if (said)
         command.keys[command.n_keys++] = slice_of(said);
+    assert(!flight->is_out && flight->n > 0 && flight->n <= FLIGHT_MAX);
+    assert(flight->root->flight == flight);
     flight->is_out = true;
     redis_ask_init(&flight->ask, remote_blocks_lease_answered, late);
     redis_eval(blocks->options.redis, &flight->ask, &script_block, command.keys, command.n_keys,
@@ -298,6 +306,7 @@ static void late(struct redis_ask *ask)
 {
     struct flight *flight = container_of(ask, struct flight, ask);
 
+    assert(flight->is_out && flight->root->flight == flight);
     flight->is_late = true;
     blocks_late(flight->root);
 }
@@ -363,11 +372,11 @@ static bool remote_blocks_lease_learn(struct flight *flight, const struct redisR
 }
 
 /* Never sent, so still to be told. */
-static void untell(struct flight *flight, tg_ms now)
+static void restore(struct flight *flight, tg_ms now)
 {
     for (size_t i = 0; i < flight->n; i++) {
         struct sent *sent = &flight->sent[i];
-        credit_untell(sent->credit, sent->back, sent->back_at, sent->debt, sent->debt_at, now);
+        credit_restore(sent->credit, sent->back, sent->back_at, sent->debt, sent->debt_at, now);
         flight->blocks->stats.returned -= (uint64_t)sent->back;
     }
 }
@@ -377,6 +386,7 @@ static void forget_shortness(struct flight *flight)
 {
     for (size_t i = 0; i < flight->n; i++) {
         flight->sent[i].credit->fell_short = false;
+        assert(flight->sent[i].scope->pins > 0);
         flight->sent[i].scope->pins--;
     }
 }
@@ -386,6 +396,7 @@ static void land(struct flight *flight, bool fine, tg_ms now)
     struct remote_blocks *blocks = flight->blocks;
     struct root *root = flight->root;
 
+    assert(root->flight == flight && !flight->is_out);
     blocks->stats.lost += !fine;
     root->flight = NULL;
     blocks_landed(blocks, root, fine, now);
@@ -411,7 +422,7 @@ static bool is_in_doubt(const struct flight *flight, const struct redisReply *re
     bool broke = !reply && flight->ask.lost == REDIS_BROKE && flight->number > 0;
 
     return (broke || (flight->in_doubt && was_not_done(&flight->ask, reply))) &&
-           !flight->blocks->options.redis->freeing && !flight->root->returning &&
+           !redis_is_freeing(flight->blocks->options.redis) && !flight->root->returning &&
            now - flight->sent_at < LIMITS_DOUBT_WITHIN;
 }
 
@@ -420,6 +431,7 @@ static void remote_blocks_lease_answered(struct redis_ask *ask, const struct red
     struct flight *flight = container_of(ask, struct flight, ask);
     tg_ms now = blocks_now(flight->blocks);
 
+    assert(flight->is_out);
     flight->is_out = false;
     if (is_in_doubt(flight, reply, now)) {
         flight->in_doubt = flight->is_late = true;
@@ -428,7 +440,7 @@ static void remote_blocks_lease_answered(struct redis_ask *ask, const struct red
     }
     bool fine = reply && remote_blocks_lease_learn(flight, reply, now);
     if (!flight->in_doubt && was_not_done(ask, reply))
-        untell(flight, now);
+        restore(flight, now);
     land(flight, fine, now);
 }
 

@@ -2,7 +2,7 @@
  * remote_blocks.h.
  *
  * A take that does not know asks for a block, and is then decided. A peek must not lease, so it
- * looks at the state in Redis that the block would be charged to. What this node holds is charged
+ * peeks at the state in Redis that the block would be charged to. What this node holds is charged
  * there already, and would look used up: so a limit that has enough here is not looked at there,
  * or, if another cannot be named there without it, refuses nothing. Of the cost it is only what is
  * missing here, and where limits that are enforced lack less than those in shadow, that. With
@@ -44,22 +44,22 @@ static void say_here(const struct scope *scope, size_t i, int64_t cost, tg_ms no
 /* `to` is the scope of that number as it is called in Redis, `from` are its limits: leaves what
  * Redis is to be looked at for, of the axes of `mask`, and says what is enough here. `lacks` is the
  * most of the cost that is missing, by mode. */
-static void divide(const struct blocks_peek *look, size_t s, unsigned mask, struct remote_scope *to,
+static void divide(const struct blocks_peek *peek, size_t s, unsigned mask, struct remote_scope *to,
                    struct tg_limit *from, int64_t lacks[])
 {
-    struct scope *scope = look->view->scopes[s];
-    int64_t cost = look->view->cost;
+    struct scope *scope = peek->view->scopes[s];
+    int64_t cost = peek->view->cost;
     bool asked[TG_LIMITS_MAX];
 
-    choose(scope, from, cost, look->now, asked);
+    choose(scope, from, cost, peek->now, asked);
     to->n = 0;
     for (size_t i = 0; i < scope->n; i++) {
         const struct tg_limit *given = &scope->given[i];
-        int64_t less = missing(scope, i, cost, look->now);
+        int64_t less = missing(scope, i, cost, peek->now);
         if (!(mask & 1u << given->axis))
             continue;
         if (less == 0)
-            say_here(scope, i, cost, look->now, look->axes);
+            say_here(scope, i, cost, peek->now, peek->axes);
         if (!asked[i])
             continue;
         from[to->n] = from[i];
@@ -70,22 +70,22 @@ static void divide(const struct blocks_peek *look, size_t s, unsigned mask, stru
 }
 
 /* The limits of which there is not enough here. */
-static void find_rest(struct remote_blocks *blocks, const struct blocks_peek *look,
+static void find_rest(struct remote_blocks *blocks, const struct blocks_peek *peek,
                       struct remote_debit *rest)
 {
-    bool no_cost = rest->charging == TG_CHARGE_PER_AXIS && blocks_verdict(look, COST) == CREDIT_NO;
+    bool no_cost = rest->charging == TG_CHARGE_PER_AXIS && blocks_verdict(peek, COST) == CREDIT_NO;
     int64_t lacks[] = {[TG_ENFORCE] = 0, [TG_SHADOW] = 0};
     size_t n = 0;
 
-    for (size_t s = 0; s < look->view->n; s++) {
-        divide(look, s, no_cost ? RATE : RATE | COST, &blocks->scopes[s], blocks->limits[s], lacks);
+    for (size_t s = 0; s < peek->view->n; s++) {
+        divide(peek, s, no_cost ? RATE : RATE | COST, &blocks->scopes[s], blocks->limits[s], lacks);
         if (blocks->scopes[s].n > 0)
             blocks->scopes[n++] = blocks->scopes[s];
     }
     rest->n_scopes = n;
     rest->cost = lacks[TG_ENFORCE] > 0 ? lacks[TG_ENFORCE] : lacks[TG_SHADOW];
     if (no_cost)
-        blocks_say(look, COST, true);
+        blocks_say(peek, COST, true);
 }
 
 enum tg_err remote_blocks_peek(struct remote_blocks *blocks, const struct remote_debit *debit,
@@ -100,15 +100,15 @@ enum tg_err remote_blocks_peek(struct remote_blocks *blocks, const struct remote
     *rest = blocks_strict_debit(blocks, debit, now);
     if (!book_peek(blocks, debit, &view) || blocks_is_too_large(&view))
         return TG_OK;
-    struct blocks_peek look = {&view, now, false, axes};
-    if (blocks_answer(&look, &unused)) {
+    struct blocks_peek peek = {&view, now, false, axes};
+    if (blocks_answer(&peek, &unused)) {
         rest->n_scopes = 0;
         return TG_OK;
     }
     const struct flight *flight = view.scopes[0]->root->flight;
     if (flight != NULL && flight->is_late)
         return TG_ERR_STORE;
-    find_rest(blocks, &look, rest);
+    find_rest(blocks, &peek, rest);
     return TG_OK;
 }
 

@@ -29,7 +29,7 @@ static void settle_all(const struct claim_view *view, const struct remote_charge
             else if (limit->axis == TG_AXIS_COST && actual < units)
                 credit_refund(credit, units - actual, charge->at, now);
             else if (limit->axis == TG_AXIS_COST && actual > units)
-                credit_owe(credit, actual - units, charge->at, now);
+                credit_add_debt(credit, actual - units, charge->at, now);
         }
 }
 
@@ -64,12 +64,12 @@ void remote_blocks_settle(struct remote_blocks *blocks, const struct remote_debi
         remote_blocks_settle_settle(blocks, debit, now, charge, actual);
 }
 
-void remote_blocks_owe(struct remote_blocks *blocks, const struct remote_debit *debit, tg_ms now,
-                       tg_ms since)
+void remote_blocks_add_debt(struct remote_blocks *blocks, const struct remote_debit *debit,
+                            tg_ms now, tg_ms since)
 {
     struct remote_debit strict = blocks_strict_debit(blocks, debit, now);
 
-    remote_limits_owe(blocks->options.limits, &strict, now, since);
+    remote_limits_add_debt(blocks->options.limits, &strict, now, since);
 }
 
 /* ---- now and then ---- */
@@ -126,7 +126,7 @@ void remote_blocks_return(struct remote_blocks *blocks, tg_ms now, void (*done)(
         root->returning = true;
         lease_ask_again(blocks, root, now);
         if (!root->returning)
-            continue; /* that was in doubt, and is lost */
+            continue; /* the command in doubt was lost */
         lease_ask(blocks, root, now);
         if (!root->flight)
             blocks_returned(blocks, root);

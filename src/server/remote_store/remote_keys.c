@@ -33,12 +33,12 @@ static const tg_ms SUSPENDED_FOR = 60000, AGAIN = 50;
 enum key_state { ASKED, HELD, ABANDONED, GIVEN, OVER };
 
 struct remote_key {
-    struct redis_ask ask; /* of the take, then of the give */
+    struct redis_ask ask; /* the take, later the release */
     struct redis_ask renewal;
     struct remote_keys *keys;
     enum key_state state;
-    bool ask_flies, renewal_flies;
-    TAILQ_ENTRY(remote_key) list; /* of the object: in one of the three, or in none */
+    bool ask_in_flight, renewal_in_flight;
+    TAILQ_ENTRY(remote_key) list; /* held, spare or unsent; or in none of them */
     tg_ms renewed_at;
     remote_keys_decided *decided;
     void *context;
@@ -58,7 +58,7 @@ TAILQ_HEAD(key_list, remote_key);
 
 struct remote_keys {
     struct remote_keys_options options;
-    struct net_timer timer; /* of the next renewal */
+    struct net_timer timer; /* the next renewal */
     struct key_list held;   /* the one whose renewal is longest ago first */
     struct key_list spare;  /* memory to be used again */
     struct key_list unsent; /* released, and Redis does not know */
@@ -91,6 +91,7 @@ static void remote_keys_add_number(struct args *args, int64_t number)
     char *to = args->numbers[args->n];
     int n = snprintf(to, NUMBER_BYTES, "%lld", (long long)number);
 
+    assert(args->n < ARGS_MAX && n > 0 && n < NUMBER_BYTES);
     args->list[args->n++] = (struct slice){to, (size_t)n};
 }
 
@@ -121,7 +122,8 @@ static struct remote_key *get_spare(struct remote_keys *keys)
     if (!key)
         return NULL;
     key->keys = keys;
-    key->ask_flies = key->renewal_flies = false;
+    key->state = OVER;
+    key->ask_in_flight = key->renewal_in_flight = false;
     keys->n++;
     return key;
 }
@@ -131,7 +133,8 @@ static void put_spare(struct remote_key *key)
 {
     struct remote_keys *keys = key->keys;
 
-    if (key->ask_flies || key->renewal_flies)
+    assert(key->state != HELD && key->state != GIVEN);
+    if (key->ask_in_flight || key->renewal_in_flight)
         return;
     assert(keys->n > 0);
     TAILQ_INSERT_HEAD(&keys->spare, key, list);
@@ -198,6 +201,7 @@ static void list_last(struct remote_key *key)
     struct remote_keys *keys = key->keys;
 
     key->renewed_at = net_loop_now(keys->options.loop);
+    assert(key->state == HELD);
     TAILQ_INSERT_TAIL(&keys->held, key, list);
 }
 
@@ -221,12 +225,12 @@ static void renew(struct remote_key *key)
     struct args args;
 
     /* One that is still on its way will do as well. */
-    if (key->renewal_flies)
+    if (key->renewal_in_flight)
         return;
     begin_args(&args, key);
     remote_keys_add_number(&args, key->keys->options.ttl);
     remote_keys_add_number(&args, key->tokens);
-    key->renewal_flies = true;
+    key->renewal_in_flight = true;
     redis_eval(key->keys->options.redis, &key->renewal, &script_key_renew, names,
                key->group.n ? 4 : 2, args.list, args.n);
 }
@@ -250,7 +254,7 @@ static void renew_answered(struct redis_ask *ask, const struct redisReply *reply
     struct remote_key *key = of_renewal(ask);
 
     (void)reply;
-    key->renewal_flies = false;
+    key->renewal_in_flight = false;
     if (key->state == OVER)
         put_spare(key);
 }
@@ -262,12 +266,14 @@ static void give_answered(struct redis_ask *ask, const struct redisReply *reply)
     struct remote_key *key = of_ask(ask);
     struct remote_keys *keys = key->keys;
 
-    key->ask_flies = false;
+    assert(key->ask_in_flight && key->state == GIVEN);
+    key->ask_in_flight = false;
     if (reply || net_loop_now(keys->options.loop) >= key->give_until) {
         key->state = OVER;
         put_spare(key);
         return;
     }
+    assert(key->state == GIVEN);
     TAILQ_INSERT_HEAD(&keys->unsent, key, list);
     if (!net_timer_is_set(&keys->again))
         net_timer_set(keys->options.loop, &keys->again, AGAIN);
@@ -300,7 +306,8 @@ static void send_back(struct remote_key *key)
     remote_keys_add_number(&args, num_less(key->ending.open_until, now));
     remote_keys_add_number(&args, key->breaker_failures);
     remote_keys_add_number(&args, key->breaker_open);
-    key->ask_flies = true;
+    assert(!key->ask_in_flight && key->state == GIVEN);
+    key->ask_in_flight = true;
     redis_ask_init(&key->ask, give_answered, NULL);
     redis_eval(key->keys->options.redis, &key->ask, &script_key_give, names, key->group.n ? 4 : 2,
                args.list, args.n);
@@ -384,7 +391,7 @@ static void take_answered(struct redis_ask *ask, const struct redisReply *reply)
     bool waited = key->state == ASKED, taken = false;
     bool fine = read_answer(key, reply, &taken, &hold);
 
-    key->ask_flies = false;
+    key->ask_in_flight = false;
     if (taken && waited) {
         key->state = HELD;
         list_last(key);
@@ -432,14 +439,14 @@ static void ask_for(struct remote_key *key, const struct tg_key_terms *terms)
     add_limits(&args, &terms->limits);
     if (terms->group)
         add_limits(&args, &terms->group_limits);
-    key->ask_flies = true;
+    key->ask_in_flight = true;
     redis_ask_init(&key->ask, take_answered, take_late);
     redis_ask_init(&key->renewal, renew_answered, NULL);
     redis_eval(key->keys->options.redis, &key->ask, &script_key_take, names, key->group.n ? 5 : 3,
                args.list, args.n);
 }
 
-/* Of these terms, with an id of its own. Null: no memory, or names too long. */
+/* A lease of a key with these terms, with an id of its own. Null: no memory, or names too long. */
 static struct remote_key *new_key(struct remote_keys *keys, const struct tg_key_terms *terms)
 {
     struct remote_key *key = get_spare(keys);

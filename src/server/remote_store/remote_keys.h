@@ -11,7 +11,7 @@
  *     remote_keys_give(key, &report, &ending)    once, for every key that was taken
  *
  * A provider has one slot. In it, each key of each pool, and each group, has what a ring's key has
- * (src/keypool): calls and tokens of the last 60 s in 61 counters of a second, by Redis' clock,
+ * (src/lib/keypool): calls and tokens of the last 60 s in 61 counters of a second, by Redis' clock,
  * calls and tokens in flight, a cooldown; a key also a breaker with one run of failures, and one
  * probe when it is half open, over all nodes. The scripts (lua/key_*.lua) decide and take in one
  * step, and give back once for each lease id.
@@ -45,7 +45,7 @@ struct remote_keys_options {
     struct redis *redis;
     const char *prefix; /* "tg"; copied */
     const char *holder; /* names leases: of this node and worker, and of no other; copied */
-    tg_ms ttl;          /* of a lease without renewal; renewed at a third of it; default 30000 */
+    tg_ms ttl; /* life of a lease without renewal; renewed at a third of it; default 30000 */
     tg_ms (*time)(void *context); /* null, the default: Redis TIME; else, for tests, this */
     void *time_context;
 };
@@ -60,7 +60,7 @@ TG_MUST_CHECK enum tg_err remote_keys_new(const struct remote_keys_options *opti
  * not given back. */
 void remote_keys_free(struct remote_keys *keys);
 
-/* `hold` null: it is taken. Otherwise why not, for tg_keyring_hold_off(); `until` is reckoned from
+/* `hold` null: it is taken. Otherwise why not, for tg_keyring_hold_off(); `until` is computed from
  * the loop's time. TG_ERR_STORE: no answer within the client's time limit, or one that makes no
  * sense; a yes that comes later is given back. Never from inside remote_keys_take(). */
 typedef void remote_keys_decided(void *context, enum tg_err err, const struct tg_key_hold *hold);
@@ -72,14 +72,14 @@ struct remote_key *remote_keys_take(struct remote_keys *keys, const struct tg_ke
 /* Before decided(): it does not come any more. */
 void remote_keys_cancel(struct remote_key *key);
 
-/* Of a key that was taken: how its attempt ended, as the ring was told it, and what that led to.
+/* Releases a key that was taken: how its attempt ended, as the ring was told, and what that led to.
  * The cooldown is told to all nodes. So is a breaker that this node's own failures have opened,
  * even where calls of others that went well lie between them. It is sent until Redis has answered;
  * where it never does, the lease ends by its time, and the estimate stands. */
 void remote_keys_give(struct remote_key *key, const struct tg_key_report *report,
                       const struct tg_key_ending *ending);
 
-/* Of a key that was used without being taken here: only the cooldown of how it ended counts. */
+/* For a key that was used without being taken here: only the cooldown of how it ended counts. */
 void remote_keys_tell(struct remote_keys *keys, const struct tg_key_terms *terms,
                       const struct tg_key_report *report, const struct tg_key_ending *ending);
 

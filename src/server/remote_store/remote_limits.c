@@ -44,8 +44,8 @@ enum tg_err remote_limits_new(const struct remote_limits_options *options,
     }
     TAILQ_INIT(&made->pool);
     made->redis = options->redis;
-    made->loop = options->redis->loop;
-    limits_tell_init(made);
+    made->loop = redis_loop(options->redis);
+    limits_deferred_init(made);
     made->callers_clock = options->callers_clock;
     made->ttl_floor = options->ttl_floor;
     *limits = made;
@@ -56,7 +56,7 @@ void remote_limits_free(struct remote_limits *limits)
 {
     if (limits == NULL)
         return;
-    limits_tell_fini(limits);
+    limits_deferred_fini(limits);
     for (struct remote_limits_ask *ask = TAILQ_FIRST(&limits->pool), *next; ask; ask = next) {
         next = TAILQ_NEXT(ask, list);
         limits_codec_fini(&ask->words);
@@ -71,7 +71,9 @@ void remote_limits_free(struct remote_limits *limits)
 
 void limits_put_back(struct remote_limits_ask *ask)
 {
+    assert(ask->state != ASK_POOLED && ask->state != ASK_WAITING);
     assert(ask->limits->in_flight > ask->limits->waiting);
+    ask->state = ASK_POOLED;
     TAILQ_INSERT_HEAD(&ask->limits->pool, ask, list);
     ask->limits->in_flight--;
 }
@@ -89,7 +91,10 @@ static struct remote_limits_ask *get_ask(struct remote_limits *limits)
         ask->limits = limits;
         limits_codec_init(&ask->words);
     }
+    assert(ask->state == ASK_POOLED);
+    ask->state = ASK_PREPARED;
     limits->in_flight++;
+    assert(limits->in_flight > limits->waiting);
     return ask;
 }
 
@@ -165,12 +170,13 @@ static void undo(struct remote_limits_ask *ask, const struct redisReply *reply)
 {
     struct tg_axes axes;
 
+    assert(ask->state == ASK_UNWANTED || ask->state == ASK_KEPT);
     if (!ask->charges || !read_reply(ask, reply, &axes)) {
         limits_put_back(ask);
         return;
     }
-    ask->tale = TALE_UNDO;
-    limits_tell(ask);
+    ask->update = UPDATE_REFUND;
+    limits_defer(ask);
 }
 
 /* Late, but its call wants to know what it owes. */
@@ -189,15 +195,15 @@ static void tell_kept(struct remote_limits_ask *ask, const struct redisReply *re
 static void end_left(struct remote_limits_ask *ask, const struct redisReply *reply)
 {
     if (is_yes(ask, reply)) {
-        ask->tale = TALE_SETTLE;
+        ask->update = UPDATE_SETTLE;
     } else if (ask->owes) {
-        ask->tale = TALE_OWE;
+        ask->update = UPDATE_DEBT;
         ask->words.cost = ask->actual;
     } else {
         limits_put_back(ask);
         return;
     }
-    limits_tell(ask);
+    limits_defer(ask);
 }
 
 static void remote_limits_answered(struct redis_ask *redis_ask, const struct redisReply *reply)
@@ -218,7 +224,8 @@ static void remote_limits_answered(struct redis_ask *redis_ask, const struct red
         end_left(ask, reply);
         break;
     default:
-        limits_told(ask, reply);
+        assert(ask->state == ASK_SENT);
+        limits_deferred_answered(ask, reply);
     }
 }
 
@@ -267,22 +274,26 @@ struct remote_limits_ask *remote_limits_peek(struct remote_limits *limits,
 
 void remote_limits_cancel(struct remote_limits_ask *ask)
 {
+    assert(ask->state == ASK_WANTED || ask->state == ASK_KEPT);
     ask->state = ASK_UNWANTED;
 }
 
 bool remote_limits_keep(struct remote_limits_ask *ask, remote_limits_kept *kept)
 {
-    bool flies = ask->state == ASK_UNWANTED;
+    bool in_flight = ask->state == ASK_UNWANTED;
 
-    if (flies) {
+    assert(in_flight || ask->state == ASK_WANTED);
+    assert(ask->charges);
+    if (in_flight) {
         ask->state = ASK_KEPT;
         ask->kept = kept;
     }
-    return flies;
+    return in_flight;
 }
 
 void remote_limits_leave(struct remote_limits_ask *ask, int64_t actual, bool owes)
 {
+    assert(ask->state == ASK_KEPT);
     ask->state = ASK_LEFT;
     ask->actual = num_in_range(actual) ? actual : ask->words.cost;
     ask->owes = owes;
@@ -290,8 +301,8 @@ void remote_limits_leave(struct remote_limits_ask *ask, int64_t actual, bool owe
 
 /* ---- telling ---- */
 
-static struct remote_limits_ask *prepare_to_tell(struct remote_limits *limits,
-                                                 const struct remote_debit *debit, tg_ms now)
+static struct remote_limits_ask *prepare_update(struct remote_limits *limits,
+                                                const struct remote_debit *debit, tg_ms now)
 {
     struct remote_limits_ask *ask = remote_limits_prepare(limits, debit, now);
 
@@ -299,41 +310,41 @@ static struct remote_limits_ask *prepare_to_tell(struct remote_limits *limits,
     return ask;
 }
 
-void remote_limits_owe(struct remote_limits *limits, const struct remote_debit *debit, tg_ms now,
-                       tg_ms since)
+void remote_limits_add_debt(struct remote_limits *limits, const struct remote_debit *debit,
+                            tg_ms now, tg_ms since)
 {
-    struct remote_limits_ask *ask = prepare_to_tell(limits, debit, now);
+    struct remote_limits_ask *ask = prepare_update(limits, debit, now);
 
     if (ask == NULL)
         return;
-    ask->tale = TALE_OWE;
+    ask->update = UPDATE_DEBT;
     ask->since = num_min(since, ask->since);
-    limits_tell(ask);
+    limits_defer(ask);
 }
 
 void remote_limits_refund(struct remote_limits *limits, const struct remote_debit *debit, tg_ms now,
                           const struct remote_charge *charge)
 {
-    struct remote_limits_ask *ask = prepare_to_tell(limits, debit, now);
+    struct remote_limits_ask *ask = prepare_update(limits, debit, now);
 
     if (ask == NULL)
         return;
     limits_codec_charged(&ask->words, charge);
-    ask->tale = TALE_UNDO;
+    ask->update = UPDATE_REFUND;
     ask->charge = *charge;
-    limits_tell(ask);
+    limits_defer(ask);
 }
 
 void remote_limits_settle(struct remote_limits *limits, const struct remote_debit *debit, tg_ms now,
                           const struct remote_charge *charge, int64_t actual)
 {
     struct remote_limits_ask *ask =
-        num_in_range(actual) ? prepare_to_tell(limits, debit, now) : NULL;
+        num_in_range(actual) ? prepare_update(limits, debit, now) : NULL;
 
     if (ask == NULL)
         return;
-    ask->tale = TALE_SETTLE;
+    ask->update = UPDATE_SETTLE;
     ask->charge = *charge;
     ask->actual = actual;
-    limits_tell(ask);
+    limits_defer(ask);
 }

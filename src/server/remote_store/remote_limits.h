@@ -23,8 +23,8 @@
 
 /* A scope as Redis knows it: by name, the same on every node. */
 struct remote_scope {
-    struct slice name; /* of its set of limits: "tenant/team-a" */
-    struct slice key;  /* as in struct tg_scope */
+    struct slice name; /* name of its set of limits: "tenant/team-a" */
+    struct slice key;  /* see struct tg_scope */
     const struct tg_limit *limits;
     size_t n;
 };
@@ -65,7 +65,7 @@ void remote_limits_free(struct remote_limits *limits);
  * what a refund or a settlement has to know. */
 struct remote_charge {
     tg_ms at;
-    uint8_t uncharged[TG_SCOPES_MAX]; /* of each scope, bits 1 << limit */
+    uint8_t uncharged[TG_SCOPES_MAX]; /* for each scope, bits 1 << limit */
 };
 
 /* TG_ERR_STORE: no answer within the time limit of the client, or none at all, or one that makes no
@@ -91,8 +91,8 @@ void remote_limits_cancel(struct remote_limits_ask *ask);
 size_t remote_limits_in_flight(const struct remote_limits *limits);
 
 struct remote_limits_stats {
-    size_t waiting;   /* to be told when Redis is there */
-    uint64_t dropped; /* that would have mattered: too many waited, or it was in doubt for too long,
+    size_t waiting;   /* deferred updates, to be sent when Redis is up */
+    uint64_t dropped; /* updates that were lost: too many waited, or it was in doubt for too long,
                          or refused for good */
 };
 
@@ -103,7 +103,7 @@ void remote_limits_get_stats(const struct remote_limits *limits, struct remote_l
  * with null when it was no yes, and nothing is; not any more after remote_limits_cancel(), which
  * gives the yes back, or remote_limits_leave(): the call has ended, and used `actual` (negative:
  * its estimate), to which a yes is settled; else, if it `owes`, that is charged as by
- * remote_limits_owe(). False: no answer will come. */
+ * remote_limits_add_debt(). False: no answer will come. */
 typedef void remote_limits_kept(void *context, const struct remote_charge *charge);
 
 bool remote_limits_keep(struct remote_limits_ask *ask, remote_limits_kept *kept);
@@ -113,10 +113,10 @@ void remote_limits_leave(struct remote_limits_ask *ask, int64_t actual, bool owe
  * loop's time: it is charged when that is back, whatever there is then. To the window in which it
  * came, unless that is over; a gcra or a bucket within a minute, and within the time in which it
  * would have made good what was taken. What is in shadow is not charged. */
-void remote_limits_owe(struct remote_limits *limits, const struct remote_debit *debit, tg_ms now,
-                       tg_ms since);
+void remote_limits_add_debt(struct remote_limits *limits, const struct remote_debit *debit,
+                            tg_ms now, tg_ms since);
 
-/* As tg_store_refund() and tg_store_settle() of the debit as it was taken. Nobody waits for it, and
+/* Like tg_store_refund() and tg_store_settle() for a debit that was taken. Nobody waits for it, and
  * Redis need not be there: it is told when that is back, for as long as the limit remembers. */
 void remote_limits_refund(struct remote_limits *limits, const struct remote_debit *debit, tg_ms now,
                           const struct remote_charge *charge);

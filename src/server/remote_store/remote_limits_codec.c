@@ -1,6 +1,7 @@
 /* remote_limits_codec.c - a debit in the words of the scripts. See remote_limits_codec.h. */
 #include "server/remote_store/remote_limits_codec.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -91,7 +92,7 @@ static void put_shape(struct remote_text *text, const struct tg_limiter_config *
     remote_limits_codec_put_number(text, config->period);
     if (config->strategy != TG_SLIDING_WINDOW && config->strategy != TG_SLIDING_LOG)
         return;
-    remote_text_put(text, SLICE("/")); /* of the log, the limit is the size of the ring */
+    remote_text_put(text, SLICE("/")); /* the limit is the size of the log's ring */
     remote_limits_codec_put_number(text, config->strategy == TG_SLIDING_WINDOW ? config->buckets
                                                                                : config->limit);
 }
@@ -161,8 +162,8 @@ static void put_numbers(struct remote_text *text, const struct tg_limiter_config
     ends[2] = (uint32_t)text->n;
 }
 
-/* So long a charge is felt, if no other follows. */
-static tg_ms felt_for(const struct tg_limiter_config *config)
+/* So long a charge is lifetime, if no other follows. */
+static tg_ms lifetime_of(const struct tg_limiter_config *config)
 {
     switch (config->strategy) {
     case TG_GCRA:
@@ -191,7 +192,7 @@ static void put_limiter(struct limits_codec *words, struct remote_text *text, co
         .shadow = from->mode == TG_SHADOW,
         .fades = config->strategy == TG_GCRA || config->strategy == TG_TOKEN_BUCKET,
         .ceiling = config->strategy == TG_GCRA ? config->burst : config->limit,
-        .felt = felt_for(config),
+        .lifetime = lifetime_of(config),
     };
     put_key(text, prefix, debit, &debit->scopes[scope], limit);
     ends[0] = (uint32_t)text->n;
@@ -237,6 +238,7 @@ enum tg_err limits_codec_set(struct limits_codec *words, const char *prefix,
     if (!array_reserve(&words->text, &words->text_capacity, needed))
         return TG_ERR_MEMORY;
     put_all(words, prefix, debit);
+    assert(words->n == n);
     return TG_OK;
 }
 
@@ -260,11 +262,13 @@ struct slice limits_codec_tag(const struct limits_codec *words, const char *pref
     size_t from = strlen(prefix) + sizeof ":rate:" - 1;
     const char *end = memchr(key.at + from, '}', key.n - from);
 
+    assert(key.n > from && key.at[from] == '{' && end != NULL);
     return (struct slice){key.at + from, (size_t)(end - key.at) + 1 - from};
 }
 
 static void add_arg(struct limits_call *call, struct slice arg)
 {
+    assert(call->n_args < sizeof call->args / sizeof call->args[0]);
     call->args[call->n_args++] = arg;
 }
 
@@ -288,6 +292,7 @@ static void begin_call(struct limits_call *call, const struct limits_clock *cloc
 
 static void add_limiter(const struct limits_codec *words, size_t i, struct limits_call *call)
 {
+    assert(i < words->n && call->n_keys < sizeof call->keys / sizeof call->keys[0]);
     call->keys[call->n_keys++] = limits_codec_key(words, i);
     for (size_t k = 1; k < WORDS_EACH; k++)
         add_arg(call, word_at(words, i * WORDS_EACH + k));
@@ -296,12 +301,12 @@ static void add_limiter(const struct limits_codec *words, size_t i, struct limit
 void limits_codec_take(const struct limits_codec *words, const struct limits_clock *clock,
                        const char *flags, struct limits_call *call)
 {
-    bool looks = flags[0] == 'p';
+    bool peeks = flags[0] == 'p';
 
     begin_call(call, clock);
     add_arg(call, words->charging == TG_CHARGE_PER_AXIS ? SLICE("per-axis") : SLICE("atomic"));
     remote_limits_codec_add_number(call, words->cost);
-    add_arg(call, clock->callers ? slice_of(flags) : looks ? SLICE("tp") : SLICE("t"));
+    add_arg(call, clock->callers ? slice_of(flags) : peeks ? SLICE("tp") : SLICE("t"));
     for (size_t i = 0; i < words->n; i++)
         add_limiter(words, i, call);
 }
@@ -356,29 +361,29 @@ void limits_codec_charged(struct limits_codec *words, const struct remote_charge
             was_charged(&words->marks[i], charge) && units_of(words, &words->marks[i]) > 0;
 }
 
-bool limits_codec_owe(const struct limits_codec *words, const struct limits_clock *clock,
-                      const struct limits_once *once, tg_ms age, tg_ms fades_within,
-                      struct limits_call *call)
+bool limits_codec_debt(const struct limits_codec *words, const struct limits_clock *clock,
+                       const struct limits_once *once, tg_ms age, tg_ms fades_within,
+                       struct limits_call *call)
 {
     begin_telling(call, clock, once);
     remote_limits_codec_add_number(call, age);
     remote_limits_codec_add_number(call, words->cost);
     for (size_t i = 0; i < words->n; i++) {
         const struct limits_mark *mark = &words->marks[i];
-        tg_ms felt = mark->fades ? num_min(mark->felt, fades_within) : mark->felt;
-        if (!mark->charged && !mark->shadow && age < felt && units_of(words, mark) > 0)
+        tg_ms lifetime = mark->fades ? num_min(mark->lifetime, fades_within) : mark->lifetime;
+        if (!mark->charged && !mark->shadow && age < lifetime && units_of(words, mark) > 0)
             add_limiter(words, i, call);
     }
     return end_telling(call, once);
 }
 
-tg_ms limits_codec_felt(const struct limits_codec *words)
+tg_ms limits_codec_lifetime(const struct limits_codec *words)
 {
-    tg_ms felt = 0;
+    tg_ms lifetime = 0;
 
     for (size_t i = 0; i < words->n; i++)
-        felt = num_max(felt, words->marks[i].felt);
-    return felt;
+        lifetime = num_max(lifetime, words->marks[i].lifetime);
+    return lifetime;
 }
 
 /* Scopes are told apart by a word; any will do. */
@@ -411,7 +416,7 @@ bool limits_codec_settle(const struct limits_codec *words, const struct limits_c
     call->args[n_at] =
         (struct slice){call->numbers[n_at], (size_t)snprintf(call->numbers[n_at], 24, "%zu", n)};
 
-    /* Of a call that was charged, and is charged, nothing: see settle.lua. */
+    /* A call that was charged nothing and costs nothing: see settle.lua. */
     for (size_t i = 0; words->cost == 0 && actual == 0 && i < words->n; i++)
         if (!words->marks[i].on_cost) {
             call->keys[call->n_keys++] = limits_codec_key(words, i);
@@ -465,7 +470,7 @@ static bool not_asked(const int64_t four[4])
     return four[0] == -1 && four[1] == -1 && four[2] == -1 && four[3] == -1;
 }
 
-/* As look_at() of src/lib/store/claim.c. */
+/* Does what src/lib/store/claim.c does. */
 static void add_answer(struct tg_axes *axes, const struct limits_mark *mark, const int64_t four[4])
 {
     enum tg_axis axis = mark->on_cost ? TG_AXIS_COST : TG_AXIS_RATE;
@@ -539,7 +544,7 @@ static void note_charge(struct limits_codec *words, const struct tg_axes *axes,
     }
 }
 
-/* Of a reply that makes no sense nobody knows what was charged. */
+/* If a reply makes no sense, nobody knows what was charged. */
 static void forget_charge(struct limits_codec *words)
 {
     for (size_t i = 0; i < words->n; i++)

@@ -3,7 +3,7 @@
  *     limits_codec_set(&words, "tg", &debit)                 keys and limiters, copied
  *     limits_codec_take(&words, clock, "", &call)            what take.lua is called with
  *     limits_codec_read(&words, reply, ..., &axes, &charge)  what it said
- *     limits_codec_undo(&words, ...), limits_codec_settle(&words, ...), limits_codec_owe(...)
+ *     limits_codec_undo(&words, ...), limits_codec_settle(&words, ...), limits_codec_debt(...)
  *
  * All text and no I/O: here is what lua/take.lua promises about its arguments and its
  * reply, seen from this side. Words keep their memory from one debit to the next.
@@ -27,13 +27,13 @@ struct limits_mark {
     bool charged;    /* by the take that was read last: its state has changed */
     bool fades;      /* what is charged is made good little by little, not when a window ends */
     int64_t ceiling; /* the `limit` of its decisions */
-    tg_ms felt;      /* so long a charge is, if no other follows */
+    tg_ms lifetime;  /* so long a charge is, if no other follows */
 };
 
 struct limits_codec {
     char *text; /* all words, one after the other */
     size_t text_capacity;
-    uint32_t *ends; /* of each word; of each limiter six: its key, then its arguments */
+    uint32_t *ends; /* where each word ends; a limiter has six: its key, then its arguments */
     struct limits_mark *marks;
     size_t n; /* limiters */
     size_t ends_capacity, marks_capacity;
@@ -60,7 +60,7 @@ struct slice limits_codec_tag(const struct limits_codec *words, const char *pref
 /* Whose time counts. */
 struct limits_clock {
     bool callers;
-    tg_ms now;       /* of the caller */
+    tg_ms now;       /* the caller's time */
     tg_ms ttl_floor; /* for states under the caller's clock */
 };
 
@@ -84,7 +84,7 @@ TG_MUST_CHECK bool limits_codec_read(struct limits_codec *words, const struct li
 
 /* Under what a thing that is told is marked as done, so that it may be told again: once.lua. */
 struct limits_once {
-    struct slice key; /* of the slot of the others */
+    struct slice key; /* in the slot of the other keys */
     unsigned bit;
 };
 
@@ -93,21 +93,21 @@ struct limits_once {
 bool limits_codec_undo(const struct limits_codec *words, const struct limits_clock *clock,
                        const struct limits_once *once, tg_ms charged_at, struct limits_call *call);
 
-/* Of a take that was allowed, though these words have not read it: what there is to undo. */
+/* Marks what a take has charged whose reply was not read by this codec. */
 void limits_codec_charged(struct limits_codec *words, const struct remote_charge *charge);
 
-/* Of a take that was allowed. False: there is nothing to do. */
+/* For a take that was allowed. False: there is nothing to do. */
 bool limits_codec_settle(const struct limits_codec *words, const struct limits_clock *clock,
                          const struct limits_once *once, const struct remote_charge *charge,
                          int64_t actual, struct limits_call *call);
 
 /* Charges what the last take that was read has not, or everything, to a call that was admitted
  * `age` ms ago: of limits that fade not what is older than `fades_within`. False: nothing. */
-bool limits_codec_owe(const struct limits_codec *words, const struct limits_clock *clock,
-                      const struct limits_once *once, tg_ms age, tg_ms fades_within,
-                      struct limits_call *call);
+bool limits_codec_debt(const struct limits_codec *words, const struct limits_clock *clock,
+                       const struct limits_once *once, tg_ms age, tg_ms fades_within,
+                       struct limits_call *call);
 
-/* When a change of the charges is felt no more, in ms. */
-tg_ms limits_codec_felt(const struct limits_codec *words);
+/* When a change of the charges has no effect any more, in ms. */
+tg_ms limits_codec_lifetime(const struct limits_codec *words);
 
 #endif

@@ -152,44 +152,44 @@ static tg_micro used_of(const struct sum *sum)
     return num_add(num_add(sum->settled, untold), num_max(sum->outstanding, sum->held));
 }
 
-static void look_at_left(void *context, const struct spending_account *account)
+static void peek_left(void *context, const struct spending_account *account)
 {
-    struct left_view *look = context;
+    struct left_view *view = context;
     char key[MONEY_KEY_MAX];
 
     for (size_t i = 0; i < account->n_budgets; i++) {
         const struct tg_budget_metrics *budget = &account->budgets[i];
-        size_t n = money_key(look->money, account, budget->begin, budget->end, key);
+        size_t n = money_key(view->money, account, budget->begin, budget->end, key);
         if (budget->mode == TG_SHADOW || n == 0)
             continue;
-        pthread_mutex_lock(&look->money->lock);
-        const struct sum *sum = money_sums_find(&look->money->sums, (struct slice){key, n});
+        pthread_mutex_lock(&view->money->lock);
+        const struct sum *sum = money_sums_find(&view->money->sums, (struct slice){key, n});
         tg_micro used = num_min(num_max(budget->settled, sum ? used_of(sum) : 0), TG_NUMBER_MAX);
-        pthread_mutex_unlock(&look->money->lock);
+        pthread_mutex_unlock(&view->money->lock);
         tg_micro amount = num_min(budget->amount, TG_NUMBER_MAX), left = num_less(amount, used);
-        if (!look->any || left < look->least || (left == look->least && amount > look->amount)) {
-            look->least = left;
-            look->amount = amount;
+        if (!view->any || left < view->least || (left == view->least && amount > view->amount)) {
+            view->least = left;
+            view->amount = amount;
         }
-        look->any = true;
+        view->any = true;
     }
 }
 
 enum tg_err remote_money_left(struct remote_money *money, const struct spending_call *call,
                               tg_ms now, tg_micro *left, double *part)
 {
-    struct left_view look = {money, TG_MONEY_MAX, TG_MONEY_MAX, false};
-    enum tg_err err = spending_peek(money->spending, call, now, look_at_left, &look);
+    struct left_view view = {money, TG_MONEY_MAX, TG_MONEY_MAX, false};
+    enum tg_err err = spending_peek(money->spending, call, now, peek_left, &view);
 
     if (err)
         return err;
-    *left = look.least;
+    *left = view.least;
     if (part)
-        *part = look.amount > 0 ? (double)look.least / (double)look.amount : 0;
+        *part = view.amount > 0 ? (double)view.least / (double)view.amount : 0;
     return TG_OK;
 }
 
-static void look_at_blocks(struct remote_money *money, struct remote_money_stats *stats)
+static void peek_blocks(struct remote_money *money, struct remote_money_stats *stats)
 {
     tg_micro least = TG_NUMBER_MAX;
 
@@ -221,6 +221,6 @@ void remote_money_get_stats(struct remote_money *money, struct remote_money_stat
     stats->windows = money->sums.table.n;
     stats->untold = money->sums.untold;
     stats->untold_micro = num_min((int64_t)(money->sums.untold_micro & INT64_MAX), TG_MONEY_MAX);
-    look_at_blocks(money, stats);
+    peek_blocks(money, stats);
     pthread_mutex_unlock(&money->lock);
 }

@@ -40,13 +40,13 @@ struct remote_money_ask;
 struct remote_money_ticket;
 
 struct remote_money_options {
-    const char *prefix; /* of all keys; default "tg"; copied */
+    const char *prefix; /* first part of all keys; default "tg"; copied */
     const char *node;   /* begins every lease id; 1 to 40 bytes, no other process has it; copied */
     uint64_t ledger;    /* ledger_id(); without a ledger that lasts: random */
-    tg_ms timeout;      /* of a reservation, blocks included; 1 to 60000; default 25 */
-    tg_ms lease_ttl;    /* of a reservation or a block unless it is renewed, which happens three
+    tg_ms timeout;      /* for a reservation, blocks included; 1 to 60000; default 25 */
+    tg_ms lease_ttl; /* life of a reservation or a block unless it is renewed, which happens three
                            times as often; 100 to 3600000; default 60000 */
-    tg_ms period;       /* of the work beside: renewing, repairing, blocks; default 250 */
+    tg_ms period;    /* between two rounds of renewals, repairs, blocks; default 250 */
     size_t max_windows; /* accounts times windows that are remembered; default 1048576 */
     bool callers_clock; /* leases end by the `now` of calls, not by Redis's time; for tests that
                            bring their own time; default false */
@@ -124,7 +124,7 @@ TG_MUST_CHECK enum tg_err remote_money_left(struct remote_money *money,
 
 struct remote_money_stats {
     size_t windows; /* remembered */
-    size_t untold;  /* of these, with sums that Redis has not acknowledged */
+    size_t untold;  /* windows whose sums Redis has not acknowledged */
     tg_micro untold_micro;
     size_t tickets;             /* outstanding */
     uint64_t asked, late, lost; /* reservations asked for; not decided in time; without an answer */
@@ -132,7 +132,7 @@ struct remote_money_stats {
     uint64_t losses;            /* times that Redis had forgotten what it had acknowledged */
     uint64_t told;              /* windows told beside calls: repairs */
     uint64_t blocks;            /* asks for blocks of the budget of everyone */
-    tg_micro leased, leased_used; /* of everyone's: held by this node, and of that in use; where
+    tg_micro leased, leased_used; /* everyone's budget: held by this node, and of that in use; where
                                      there are several budgets, of that with the least left */
     size_t nodes; /* alive, as heard last; 0: not known, or there is no budget of everyone */
 };

@@ -1,8 +1,11 @@
 /* remote_money_args.c - numbers to text for scripts, and their replies to numbers. */
 #include "server/remote_store/remote_money_args.h"
 
+#include <assert.h>
+
 void money_args_number(struct money_args *args, int64_t number)
 {
+    assert(args->used + ARGS_DIGITS <= sizeof args->text);
     char *end = args->text + args->used + ARGS_DIGITS, *at = end;
     uint64_t rest = (uint64_t)(number < 0 ? -number : number);
 

@@ -5,7 +5,7 @@
 
 #include "server/remote_store/remote_money_internal.h"
 
-/* As many as the longest script takes: money_reserve.lua. */
+/* The longest script takes so many: money_reserve.lua. */
 enum { ARGS_MAX = 7 + 5 * MONEY_WINDOWS_MAX, ARGS_DIGITS = 20 };
 
 struct money_args {

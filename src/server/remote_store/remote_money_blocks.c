@@ -18,6 +18,7 @@
  * flight, when it dies or is cut off for longer than a lease lives: its lease then falls to what it
  * had told, others may spend the rest, and its own part comes on top when it is back.
  */
+#include <assert.h>
 #include <string.h>
 
 #include "lib/core/container_of.h"
@@ -27,7 +28,7 @@
 
 enum {
     HEADROOM_MS = 1500,
-    SHORT_MS = 2000, /* that a node keeps nothing to itself after money was short */
+    SHORT_MS = 2000, /* so long a node keeps nothing to itself after money was short */
     TELL_MS = 1000,  /* at most between a settlement and its telling */
     STUCK_MS = 2000, /* after this another loop asks: one that stands still must not stop all */
     RATE_MS = 2000,  /* over which the rate is an average */
@@ -69,8 +70,10 @@ static void follow(struct money_blocks *blocks, const struct remote_money_ticket
     if (!same) {
         for (size_t i = 0; i < n; i++)
             claim->windows[i].sum->pins++;
-        for (size_t i = 0; i < blocks->n; i++)
+        for (size_t i = 0; i < blocks->n; i++) {
+            assert(blocks->windows[i]->pins > 0);
             blocks->windows[i]->pins--;
+        }
         for (size_t i = 0; i < n; i++)
             blocks->windows[i] = claim->windows[i].sum;
         blocks->n = n;
@@ -141,6 +144,7 @@ static enum block_verdict remote_money_blocks_refuse(struct remote_money_ticket 
         said.binding = 0;
         while (claim->budgets[said.binding].shadow)
             said.binding++;
+        assert(said.binding < claim->every_budgets); /* one in shadow refuses nothing */
     }
     money_rule_refuse(claim->budgets, states, &said, &claim->answer);
     return BLOCK_REFUSED;
@@ -155,6 +159,7 @@ static enum block_verdict remote_money_blocks_take(struct remote_money *money,
 
     money_rule_ask(claim->budgets, states, claim->every_budgets, money_rule_need(claim), &said);
     claim->answer.would_deny = said.would_deny;
+    assert(amount <= claim->money);
     money_claim_hold(claim, amount, claim->reserved);
     money->blocks.taken = num_add(money->blocks.taken, amount);
     money->blocks.taken_at = now;
@@ -225,6 +230,7 @@ static bool lower(struct money_blocks *blocks, struct sum *sum, tg_ms now)
 
     if (spare <= num_add(enough, enough))
         return false;
+    assert(num_add(sum_used(sum), enough) < sum->leased); /* a node only lowers it by itself */
     sum->leased = num_add(sum_used(sum), enough);
     return true;
 }
@@ -254,6 +260,7 @@ void money_blocks_build(struct remote_money *money, struct block_ask *ask, tg_ms
 {
     struct money_blocks *blocks = &money->blocks;
 
+    assert(!ask->in_flight); /* else its windows would stay pinned */
     blocks->asking = true;
     blocks->asked_at = now;
     blocks->sequence = num_max(blocks->sequence + 1, now * 1000);
@@ -271,6 +278,7 @@ void money_blocks_build(struct remote_money *money, struct block_ask *ask, tg_ms
         ask->wanted[i] =
             num_max(leased_at(sum, now), num_add(ask->needed[i], headroom(blocks, sum, now)));
         ask->keep[i] = money_sum_keep(sum, now);
+        assert(ask->used[i] <= ask->needed[i] && ask->needed[i] <= ask->wanted[i]);
     }
 }
 
@@ -326,8 +334,10 @@ bool money_blocks_heard(struct remote_money *money, struct block_ask *ask,
         blocks->asking = false;
         loss = hear(money, ask, reply);
     }
-    for (size_t i = 0; i < ask->n; i++)
+    for (size_t i = 0; i < ask->n; i++) {
+        assert(ask->windows[i].sum->pins > 0);
         ask->windows[i].sum->pins--;
+    }
     return loss;
 }
 
@@ -338,6 +348,7 @@ static void block_answered(struct redis_ask *redis_ask, const struct redisReply 
     struct remote_money *money = port->money;
     struct remote_money_port *each;
 
+    assert(ask->in_flight);
     ask->in_flight = false;
     pthread_mutex_lock(&money->lock);
     if (money_blocks_heard(money, ask, reply))

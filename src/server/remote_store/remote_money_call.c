@@ -10,12 +10,13 @@
  * Notes of an end that do not arrive are sent again, ENDINGS_MAX of them at most; beyond that the
  * reservation ends by its time. The sums do not depend on them.
  */
+#include <assert.h>
 #include <stdlib.h>
 
 #include "lib/core/container_of.h"
 #include "server/remote_store/remote_money_internal.h"
 
-enum { ENDINGS_MAX = 4096 }; /* of a port */
+enum { ENDINGS_MAX = 4096 }; /* for each port */
 
 static void remote_money_call_count(_Atomic uint64_t *counter)
 {
@@ -28,6 +29,7 @@ static void end_answered(struct redis_ask *ask, const struct redisReply *reply)
 {
     struct remote_money_ticket *claim = container_of(ask, struct remote_money_ticket, ask);
 
+    assert(claim->state == MONEY_CLAIM_ENDING);
     claim->in_flight = false;
     if (money_claim_read_note(claim, reply))
         money_claim_free(claim);
@@ -42,7 +44,7 @@ void money_claim_end(struct remote_money_ticket *claim)
 /* It is nobody's any more: what it may have in Redis is given back, what it settled is told. */
 static void retire(struct remote_money_ticket *claim)
 {
-    struct claim_list *endings = &claim->port->lists[CLAIM_ENDING];
+    struct claim_list *endings = &claim->port->lists[MONEY_CLAIM_ENDING];
     struct remote_money *money = claim->port->money;
 
     pthread_mutex_lock(&money->lock);
@@ -53,7 +55,7 @@ static void retire(struct remote_money_ticket *claim)
         money_claim_free(claim);
         return;
     }
-    money_claim_move(claim, CLAIM_ENDING);
+    money_claim_move(claim, MONEY_CLAIM_ENDING);
     if (!claim->in_flight)
         money_claim_end(claim);
     if (endings->n > ENDINGS_MAX && !TAILQ_FIRST(&endings->claims)->in_flight)
@@ -80,11 +82,12 @@ static void remote_money_call_decide(struct remote_money_ticket *claim, enum tg_
     void *context = claim->context;
     bool yes = !err && answer.reservation != 0;
 
+    assert(claim->state != MONEY_CLAIM_HELD && claim->state != MONEY_CLAIM_ENDING);
     net_timer_stop(claim->port->loop, &claim->timer);
     if (yes) {
-        money_claim_move(claim, CLAIM_HELD);
+        money_claim_move(claim, MONEY_CLAIM_HELD);
         atomic_fetch_add_explicit(&claim->port->money->tickets, 1, memory_order_relaxed);
-    } else if (claim->state != CLAIM_ORPHAN) {
+    } else if (claim->state != MONEY_CLAIM_ORPHAN) {
         retire(claim);
     }
     decided(context, err, &answer, yes ? claim : NULL);
@@ -92,16 +95,17 @@ static void remote_money_call_decide(struct remote_money_ticket *claim, enum tg_
 
 static void decide_soon(struct remote_money_ticket *claim, enum tg_err err)
 {
+    assert(!claim->in_flight);
     claim->err = err;
     net_timer_stop(claim->port->loop, &claim->timer);
-    money_claim_move(claim, CLAIM_READY);
+    money_claim_move(claim, MONEY_CLAIM_READY);
     net_loop_post(claim->port->loop, &claim->port->ready);
 }
 
 void money_port_run_ready(void *arg)
 {
     struct remote_money_port *port = arg;
-    struct claim_list *ready = &port->lists[CLAIM_READY];
+    struct claim_list *ready = &port->lists[MONEY_CLAIM_READY];
     struct remote_money_ticket *claim;
 
     /* One that becomes ready by what another is told waits for the next turn. */
@@ -128,7 +132,7 @@ static void yes(struct remote_money_ticket *claim, tg_micro reserved, unsigned w
 static void ask_root(struct remote_money_ticket *claim)
 {
     if (money_claim_has_root(claim)) {
-        money_claim_move(claim, CLAIM_ASKED);
+        money_claim_move(claim, MONEY_CLAIM_ASKED);
         money_claim_send_reserve(claim, reserve_answered);
         return;
     }
@@ -158,15 +162,15 @@ static void go(struct remote_money_ticket *claim)
     if (verdict != BLOCK_WAIT)
         money_blocks_leave(money, claim);
     pthread_mutex_unlock(&money->lock);
-    if (verdict == BLOCK_WAIT && claim->state != CLAIM_WAITING)
-        money_claim_move(claim, CLAIM_WAITING);
+    if (verdict == BLOCK_WAIT && claim->state != MONEY_CLAIM_WAITING)
+        money_claim_move(claim, MONEY_CLAIM_WAITING);
     if (verdict == BLOCK_FULL || verdict == BLOCK_AWAY)
         decide_soon(claim, verdict == BLOCK_FULL ? TG_ERR_FULL : TG_ERR_STORE);
     if (verdict == BLOCK_TAKEN)
         ask_root(claim);
     if (verdict == BLOCK_REFUSED) {
-        claim->look = claim->answer.contended && money_claim_has_root(claim);
-        if (claim->look)
+        claim->peek = claim->answer.contended && money_claim_has_root(claim);
+        if (claim->peek)
             ask_root(claim);
         else
             decide_soon(claim, TG_OK);
@@ -176,8 +180,9 @@ static void go(struct remote_money_ticket *claim)
 void money_port_wake(void *arg)
 {
     struct remote_money_port *port = arg;
-    size_t n = port->lists[CLAIM_WAITING].n;
-    struct remote_money_ticket *claim = TAILQ_FIRST(&port->lists[CLAIM_WAITING].claims), *next;
+    size_t n = port->lists[MONEY_CLAIM_WAITING].n;
+    struct remote_money_ticket *claim = TAILQ_FIRST(&port->lists[MONEY_CLAIM_WAITING].claims),
+                               *next;
 
     for (; n-- > 0 && claim; claim = next) {
         next = TAILQ_NEXT(claim, list);
@@ -196,7 +201,7 @@ void money_port_wake(void *arg)
 /* ---- The script's answer ---- */
 
 /* Everyone's had refused, contended; below, something may be spent. */
-static void read_look(struct remote_money_ticket *claim, const struct tg_money_answer *said)
+static void read_peek(struct remote_money_ticket *claim, const struct tg_money_answer *said)
 {
     unsigned would_deny = claim->answer.would_deny + said->would_deny;
 
@@ -219,8 +224,8 @@ static void hear_answer(struct remote_money_ticket *claim, const struct redisRep
         remote_money_call_decide(claim, TG_ERR_STORE);
         return;
     }
-    if (claim->look) {
-        read_look(claim, &said);
+    if (claim->peek) {
+        read_peek(claim, &said);
     } else if (said.reservation != 0) {
         yes(claim, said.reserved, claim->answer.would_deny + said.would_deny);
     } else {
@@ -237,13 +242,15 @@ static void reserve_answered(struct redis_ask *ask, const struct redisReply *rep
     struct tg_money_answer said;
     enum tg_err err;
 
+    assert(claim->in_flight);
     claim->in_flight = false;
-    if (claim->state == CLAIM_ASKED) {
+    if (claim->state == MONEY_CLAIM_ASKED) {
         hear_answer(claim, reply);
         return;
     }
+    assert(claim->state == MONEY_CLAIM_ORPHAN);
     bool sense = money_claim_read_reserve(claim, reply, &err, &said);
-    if (sense && said.reservation != 0 && !claim->look)
+    if (sense && said.reservation != 0 && !claim->peek)
         remote_money_call_count(&claim->port->money->n_late_yes);
     if (sense ? said.reservation == 0
               : claim->ask.lost == REDIS_AWAY || claim->ask.lost == REDIS_FULL)
@@ -254,12 +261,12 @@ static void reserve_answered(struct redis_ask *ask, const struct redisReply *rep
 /* ---- For the caller ---- */
 
 /* The time limit has passed. */
-static void remote_money_call_give_up(void *arg)
+static void remote_money_call_timed_out(void *arg)
 {
     struct remote_money_ticket *claim = arg;
 
     remote_money_call_count(&claim->port->money->n_late);
-    if (claim->state != CLAIM_ASKED) {
+    if (claim->state != MONEY_CLAIM_ASKED) {
         remote_money_call_decide(claim, TG_ERR_STORE);
         return;
     }
@@ -283,8 +290,8 @@ static struct remote_money_ticket *failed_claim(struct remote_money_port *port)
     if (!claim)
         return NULL;
     claim->port = port;
-    claim->state = CLAIM_STATES;
-    money_claim_move(claim, CLAIM_READY);
+    claim->state = MONEY_CLAIM_STATES;
+    money_claim_move(claim, MONEY_CLAIM_READY);
     return claim;
 }
 
@@ -301,7 +308,7 @@ struct remote_money_ask *remote_money_reserve(struct remote_money_port *port,
     remote_money_call_count(&port->money->n_asked);
     claim->decided = decided;
     claim->context = context;
-    net_timer_init(&claim->timer, remote_money_call_give_up, claim);
+    net_timer_init(&claim->timer, remote_money_call_timed_out, claim);
     if (err) {
         decide_soon(claim, err);
     } else {
@@ -319,12 +326,12 @@ void remote_money_cancel(struct remote_money_ask *ask)
     struct remote_money *money = claim->port->money;
 
     net_timer_stop(claim->port->loop, &claim->timer);
-    if (claim->state != CLAIM_ASKED) {
+    if (claim->state != MONEY_CLAIM_ASKED) {
         /* Nothing has been asked of Redis, or it is a yes without it. */
         retire(claim);
         return;
     }
-    money_claim_move(claim, CLAIM_ORPHAN);
+    money_claim_move(claim, MONEY_CLAIM_ORPHAN);
     pthread_mutex_lock(&money->lock);
     money_claim_hold(claim, 0, 0);
     pthread_mutex_unlock(&money->lock);
@@ -334,6 +341,7 @@ void remote_money_settle(struct remote_money_ticket *claim, tg_micro spent, tg_m
 {
     struct remote_money *money = claim->port->money;
 
+    assert(claim->state == MONEY_CLAIM_HELD);
     note_time(money, now);
     spent = spent < 0 ? claim->money : num_min(spent, TG_NUMBER_MAX);
     pthread_mutex_lock(&money->lock);
@@ -354,7 +362,7 @@ static void renew_answered(struct redis_ask *ask, const struct redisReply *reply
     claim->in_flight = false;
     /* One that was lost on the way is said again with the connection. */
     (void)money_claim_read_note(claim, reply);
-    if (claim->state == CLAIM_ENDING)
+    if (claim->state == MONEY_CLAIM_ENDING)
         money_claim_end(claim);
 }
 
@@ -362,7 +370,8 @@ void money_claim_renew(struct remote_money_ticket *claim)
 {
     claim->remote = true;
     money_claim_send_note(claim, claim->reserved, renew_answered);
-    money_claim_move(claim, CLAIM_HELD); /* behind those that are due earlier */
+    assert(claim->state == MONEY_CLAIM_HELD);
+    money_claim_move(claim, MONEY_CLAIM_HELD); /* behind those that are due earlier */
 }
 
 /* ---- Without Redis ---- */
@@ -424,7 +433,7 @@ enum tg_err remote_money_local(struct remote_money_port *port, const struct spen
     enum tg_err err = money_claim_new(port, call, now, &claim);
     if (err)
         return err;
-    net_timer_init(&claim->timer, remote_money_call_give_up, claim);
+    net_timer_init(&claim->timer, remote_money_call_timed_out, claim);
     pthread_mutex_lock(&port->money->lock);
     err = decide_local(claim, nodes, money_port_now(port), answer);
     pthread_mutex_unlock(&port->money->lock);
@@ -433,7 +442,7 @@ enum tg_err remote_money_local(struct remote_money_port *port, const struct spen
         return err;
     }
     claim->renewed_at = money_port_now(port);
-    money_claim_move(claim, CLAIM_HELD);
+    money_claim_move(claim, MONEY_CLAIM_HELD);
     atomic_fetch_add_explicit(&port->money->tickets, 1, memory_order_relaxed);
     *ticket = claim;
     return TG_OK;

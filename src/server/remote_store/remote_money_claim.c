@@ -73,6 +73,7 @@ static bool draft_window(struct draft *draft, const struct spending_account *acc
     if (sum && *window == draft->n_windows) {
         sum->pins++;
         sum->everyone = account->tenant == NULL;
+        assert(draft->n_windows < MONEY_WINDOWS_MAX);
         draft->windows[draft->n_windows++] = sum;
     }
     pthread_mutex_unlock(&draft->money->lock);
@@ -90,6 +91,7 @@ static void draft_account(void *context, const struct spending_account *account)
         const struct tg_budget_metrics *budget = &account->budgets[i];
         if (!draft_window(draft, account, budget, &window))
             return;
+        assert(draft->n_budgets < MONEY_WINDOWS_MAX);
         draft->budgets[draft->n_budgets++] = (struct claim_budget){
             .amount = num_min(budget->amount, TG_NUMBER_MAX),
             .account = account->number,
@@ -122,6 +124,7 @@ static struct remote_money_ticket *claim_alloc(const struct draft *draft)
 
     if (!claim)
         return NULL;
+    assert(draft->every_windows <= draft->n_windows && draft->every_budgets <= draft->n_budgets);
     claim->windows = (struct claim_window *)((struct remote_money_ask *)claim + 1);
     claim->budgets = (struct claim_budget *)(claim->windows + draft->n_windows);
     for (size_t i = 0; i < draft->n_windows; i++)
@@ -158,11 +161,11 @@ enum tg_err money_claim_new(struct remote_money_port *port, const struct spendin
     made->money = num_min(call->money, TG_NUMBER_MAX);
     made->up_to = call->up_to;
     made->at = now;
-    made->state = CLAIM_STATES;
+    made->state = MONEY_CLAIM_STATES;
     uint64_t number = atomic_fetch_add_explicit(&port->money->leases, 1, memory_order_relaxed);
     made->lease_n = (size_t)snprintf(made->lease, sizeof made->lease, "%s.%llx", port->money->node,
                                      (unsigned long long)number);
-    money_claim_move(made, CLAIM_READY);
+    money_claim_move(made, MONEY_CLAIM_READY);
     *claim = made;
     return TG_OK;
 }
@@ -178,12 +181,13 @@ static void remote_money_claim_take_out(struct remote_money_ticket *claim)
     list->n--;
 }
 
-void money_claim_move(struct remote_money_ticket *claim, enum claim_state state)
+void money_claim_move(struct remote_money_ticket *claim, enum money_claim_state state)
 {
     struct claim_list *list = &claim->port->lists[state];
 
-    if (claim->state != CLAIM_STATES)
+    if (claim->state != MONEY_CLAIM_STATES)
         remote_money_claim_take_out(claim);
+    assert(state < MONEY_CLAIM_STATES);
     claim->state = state;
     TAILQ_INSERT_TAIL(&list->claims, claim, list);
     list->n++;
@@ -197,8 +201,11 @@ void money_claim_free(struct remote_money_ticket *claim)
     remote_money_claim_take_out(claim);
     pthread_mutex_lock(&money->lock);
     money_claim_hold(claim, 0, 0);
-    for (size_t i = 0; i < claim->n_windows; i++)
+    for (size_t i = 0; i < claim->n_windows; i++) {
+        assert(claim->windows[i].sum->pins > 0);
         claim->windows[i].sum->pins--;
+    }
+    assert(claim->waits_for == 0 && !claim->in_flight);
     pthread_mutex_unlock(&money->lock);
     free(claim);
 }
@@ -213,9 +220,12 @@ bool money_claim_fits(const struct remote_money_ticket *claim)
 
 void money_claim_hold(struct remote_money_ticket *claim, tg_micro taken, tg_micro reserved)
 {
+    assert(taken >= 0 && reserved >= 0);
     for (size_t i = 0; i < claim->n_windows; i++) {
         bool every = i < claim->every_windows;
         claim->windows[i].sum->held += every ? taken - claim->taken : reserved - claim->reserved;
+        assert(claim->windows[i].sum->held >= 0);
+        assert(claim->windows[i].sum->pins > 0);
     }
     claim->taken = taken;
     claim->reserved = reserved;
@@ -252,6 +262,7 @@ static void send(struct remote_money_ticket *claim, const struct redis_script *s
                  const struct money_args *args,
                  void (*answered)(struct redis_ask *, const struct redisReply *))
 {
+    assert(!claim->in_flight);
     claim->in_flight = true;
     redis_ask_init(&claim->ask, answered, NULL);
     redis_eval(claim->port->redis, &claim->ask, script, args->keys, args->n_keys, args->list,
@@ -268,16 +279,16 @@ void money_claim_send_reserve(struct remote_money_ticket *claim,
     money_args_text(&args, claim->lease, claim->lease_n);
     money_args_number(&args, money->lease_ttl);
     money_args_number(&args,
-                      claim->every_windows > 0 && !claim->look ? claim->taken : claim->money);
+                      claim->every_windows > 0 && !claim->peek ? claim->taken : claim->money);
     money_args_number(&args, claim->up_to);
-    money_args_number(&args, claim->look);
+    money_args_number(&args, claim->peek);
     put_windows(&args, claim);
     for (size_t i = claim->every_budgets; i < claim->n_budgets; i++) {
         money_args_number(&args, (int64_t)(claim->budgets[i].window - claim->every_windows) + 1);
         money_args_number(&args, claim->budgets[i].amount);
         money_args_number(&args, claim->budgets[i].shadow);
     }
-    claim->remote = !claim->look;
+    claim->remote = !claim->peek;
     claim->renewed_at = money_port_now(claim->port);
     send(claim, &script_money_reserve, &args, answered);
 }
@@ -385,6 +396,7 @@ struct telling *money_telling_new(struct remote_money_port *port, struct sum *su
     telling->port = port;
     telling->window = (struct claim_window){sum, sum_told(sum), sum->acked};
     telling->keep = money_sum_keep(sum, now);
+    assert(!sum->telling);
     sum->pins++;
     sum->telling = true;
     return telling;
@@ -399,6 +411,7 @@ static void telling_answered(struct redis_ask *ask, const struct redisReply *rep
     bool fine = money_args_read(reply, NOTE_HEAD + WINDOW_NUMBERS, numbers);
 
     pthread_mutex_lock(&port->money->lock);
+    assert(sum->pins > 0 && sum->telling);
     sum->pins--;
     sum->telling = false;
     if (fine && money_sums_hear(&port->money->sums, sum, numbers[1], telling->window.told,
@@ -410,6 +423,7 @@ static void telling_answered(struct redis_ask *ask, const struct redisReply *rep
     }
     pthread_mutex_unlock(&port->money->lock);
     free(telling);
+    assert(port->tellings > 0);
     port->tellings--;
     if (fine)
         money_port_tell(port);

@@ -35,14 +35,14 @@ enum {
 
 /* ---- Claims ---- */
 
-enum claim_state {
-    CLAIM_READY,
-    CLAIM_WAITING,
-    CLAIM_ASKED,
-    CLAIM_ORPHAN,
-    CLAIM_HELD,
-    CLAIM_ENDING,
-    CLAIM_STATES,
+enum money_claim_state {
+    MONEY_CLAIM_READY,
+    MONEY_CLAIM_WAITING,
+    MONEY_CLAIM_ASKED,
+    MONEY_CLAIM_ORPHAN,
+    MONEY_CLAIM_HELD,
+    MONEY_CLAIM_ENDING,
+    MONEY_CLAIM_STATES,
 };
 
 struct claim_window {
@@ -62,11 +62,11 @@ struct claim_budget {
 /* The public names are those of a claim before and after it is decided. */
 struct remote_money_ticket {
     struct remote_money_port *port;
-    TAILQ_ENTRY(remote_money_ticket) list; /* of its state */
-    enum claim_state state;
+    TAILQ_ENTRY(remote_money_ticket) list; /* its port's list for its state */
+    enum money_claim_state state;
     bool in_flight; /* `ask` */
     bool remote;    /* Redis may have a reservation of this lease */
-    bool look;      /* the script only looks: a budget of everyone has refused */
+    bool peek;      /* the script only looks: a budget of everyone has refused */
     bool up_to;
     tg_micro money;           /* asked for */
     tg_micro taken, reserved; /* held at windows of everyone, and at the others */
@@ -84,7 +84,7 @@ struct remote_money_ticket {
     struct claim_window *windows;
     struct claim_budget *budgets;
     size_t n_windows, n_budgets;
-    size_t every_windows, every_budgets; /* of these, those of everyone */
+    size_t every_windows, every_budgets; /* how many of them are everyone's */
     size_t lease_n;
     char lease[MONEY_LEASE_MAX];
 };
@@ -146,7 +146,7 @@ struct remote_money {
     LIST_HEAD(, remote_money_port) ports;
     bool repair_due;
     tg_ms repaired_at;
-    size_t to_tell;    /* of the ring, by a repair that goes on */
+    size_t to_tell;    /* sums that a repair has yet to send */
     uint64_t reassert; /* counts losses: each port tells its leases again */
 
     _Atomic size_t tickets;
@@ -161,7 +161,7 @@ struct remote_money_port {
     struct net_timer timer;
     struct net_post ready; /* claims are to be told what was decided at once */
     struct net_post wake;  /* blocks have come */
-    struct claim_list lists[CLAIM_STATES];
+    struct claim_list lists[MONEY_CLAIM_STATES];
     struct block_ask block;
     size_t tellings; /* in flight */
     uint64_t connects, reasserted;
@@ -203,7 +203,7 @@ enum tg_err money_claim_new(struct remote_money_port *port, const struct spendin
                             tg_ms now, struct remote_money_ticket **claim);
 void money_claim_free(struct remote_money_ticket *claim);
 
-void money_claim_move(struct remote_money_ticket *claim, enum claim_state state);
+void money_claim_move(struct remote_money_ticket *claim, enum money_claim_state state);
 
 static inline bool money_claim_has_root(const struct remote_money_ticket *claim)
 {
@@ -240,7 +240,7 @@ size_t money_key(const struct remote_money *money, const struct spending_account
 /* ---- remote_money_rules.c ---- */
 
 struct rule_state {
-    tg_micro settled, outstanding; /* of the budget's window */
+    tg_micro settled, outstanding; /* in the budget's window */
 };
 
 struct rule_answer {

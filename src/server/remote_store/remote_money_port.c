@@ -16,7 +16,7 @@
 enum {
     TELLINGS_MAX = 64, /* on the way at once, of a port */
     SWEEP = 256,       /* sums looked at in a period */
-    SWEEP_TOLD = 2,    /* of these, told although nothing has changed */
+    SWEEP_TOLD = 2,    /* sums sent although nothing has changed */
     NOTES_MAX = 512,   /* renewed or ended in a period: calls must not wait for it */
     REPAIRS_MS = 1000, /* between two */
 };
@@ -110,7 +110,7 @@ static void sweep(struct remote_money_port *port, tg_ms now)
 }
 
 /* Whether a new connection, or a loss, means that everything is to be told again. */
-static bool look_for_losses(struct remote_money_port *port, tg_ms now)
+static bool check_losses(struct remote_money_port *port, tg_ms now)
 {
     struct remote_money *money = port->money;
     struct redis_stats stats;
@@ -148,10 +148,11 @@ static void renew(struct remote_money_port *port, tg_ms now, bool all)
     size_t notes = 0;
 
     if (all)
-        TAILQ_FOREACH(claim, &port->lists[CLAIM_HELD].claims, list)
+        TAILQ_FOREACH(claim, &port->lists[MONEY_CLAIM_HELD].claims, list)
             claim->renewed_at = 0;
-    claim = TAILQ_FIRST(&port->lists[CLAIM_HELD].claims);
-    for (size_t n = port->lists[CLAIM_HELD].n; n > 0 && notes < NOTES_MAX; n--, claim = next) {
+    claim = TAILQ_FIRST(&port->lists[MONEY_CLAIM_HELD].claims);
+    for (size_t n = port->lists[MONEY_CLAIM_HELD].n; n > 0 && notes < NOTES_MAX;
+         n--, claim = next) {
         next = TAILQ_NEXT(claim, list);
         if (now - claim->renewed_at < port->money->lease_ttl / 3)
             break;
@@ -167,7 +168,7 @@ static void end_again(struct remote_money_port *port)
     struct remote_money_ticket *claim;
     size_t notes = 0;
 
-    TAILQ_FOREACH(claim, &port->lists[CLAIM_ENDING].claims, list) {
+    TAILQ_FOREACH(claim, &port->lists[MONEY_CLAIM_ENDING].claims, list) {
         if (notes == NOTES_MAX)
             break;
         if (can_note(claim)) {
@@ -184,7 +185,7 @@ static void remote_money_port_tick(void *arg)
     struct remote_money_port *port = arg;
     tg_ms now = money_port_now(port);
 
-    renew(port, now, look_for_losses(port, now));
+    renew(port, now, check_losses(port, now));
     end_again(port);
     money_port_ask_blocks(port, true);
     money_port_tell(port);
@@ -206,7 +207,7 @@ enum tg_err remote_money_port_new(struct remote_money *money, struct net_loop *l
     net_post_init(&fresh->ready, money_port_run_ready, fresh);
     net_post_init(&fresh->wake, money_port_wake, fresh);
     net_timer_set(loop, &fresh->timer, money->period);
-    for (size_t i = 0; i < CLAIM_STATES; i++)
+    for (size_t i = 0; i < MONEY_CLAIM_STATES; i++)
         TAILQ_INIT(&fresh->lists[i].claims);
     pthread_mutex_lock(&money->lock);
     fresh->reasserted = money->reassert;
@@ -226,9 +227,9 @@ void remote_money_port_free(struct remote_money_port *port)
     net_timer_stop(port->loop, &port->timer);
     net_loop_unpost(port->loop, &port->ready);
     net_loop_unpost(port->loop, &port->wake);
-    atomic_fetch_sub_explicit(&port->money->tickets, port->lists[CLAIM_HELD].n,
+    atomic_fetch_sub_explicit(&port->money->tickets, port->lists[MONEY_CLAIM_HELD].n,
                               memory_order_relaxed);
-    for (size_t i = 0; i < CLAIM_STATES; i++)
+    for (size_t i = 0; i < MONEY_CLAIM_STATES; i++)
         while (port->lists[i].n > 0)
             money_claim_discard(TAILQ_FIRST(&port->lists[i].claims));
     free(port);

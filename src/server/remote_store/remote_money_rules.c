@@ -4,6 +4,8 @@
  * Redis is away. money_reserve.lua has the same rules, and src/lib/budget/bank.c is where they come
  * from; a test asks all three the same questions.
  */
+#include <assert.h>
+
 #include "server/remote_store/remote_money_internal.h"
 
 void money_rule_ask(const struct claim_budget *budgets, const struct rule_state *states, size_t n,
@@ -34,6 +36,7 @@ void money_rule_refuse(const struct claim_budget *budgets, const struct rule_sta
     const struct claim_budget *budget = &budgets[said->binding];
     const struct rule_state *state = &states[said->binding];
 
+    assert(!budget->shadow);
     *answer = (struct tg_money_answer){
         .contended = said->contended,
         .account = budget->account,

@@ -32,6 +32,7 @@ static void remote_money_sums_count(struct sums *sums, const struct sum *sum, in
 
     if (untold == 0)
         return;
+    assert(untold > 0 && (sign == 1 || sums->untold > 0));
     sums->untold += (size_t)sign;
     sums->untold_micro += (uint64_t)(sign * untold);
 }
@@ -47,6 +48,7 @@ bool money_sums_hear(struct sums *sums, struct sum *sum, tg_micro before, tg_mic
                      tg_micro acked)
 {
     bool loss = before < acked;
+    tg_micro total = sum_told(sum);
 
     remote_money_sums_count(sums, sum, -1);
     sum->known = true;
@@ -54,6 +56,7 @@ bool money_sums_hear(struct sums *sums, struct sum *sum, tg_micro before, tg_mic
     if (before > sum_told(sum))
         sum->lost = num_add(sum->lost, before - sum_told(sum));
     sum->acked = num_max(loss ? 0 : sum->acked, num_max(before, told));
+    assert(sum_told(sum) >= total); /* it never falls */
     remote_money_sums_count(sums, sum, 1);
     return loss;
 }

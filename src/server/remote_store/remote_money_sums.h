@@ -26,22 +26,22 @@
 #include "lib/core/hash_table.h"
 #include "lib/core/num.h"
 
-#define SUM_GRACE_MS INT64_C(3600000) /* that a window is kept after its end: calls still settle */
+#define SUM_GRACE_MS INT64_C(3600000) /* a window is kept so long: calls still settle */
 
 struct sum {
     TAILQ_ENTRY(sum) ring;
     uint64_t hash;
-    tg_ms end; /* of the window */
+    tg_ms end; /* when the window ends */
 
     tg_micro own, seen, lost;
     tg_micro acked;
-    tg_micro held;                 /* of tickets here */
-    tg_micro settled, outstanding; /* of all nodes, as heard last */
+    tg_micro held;                 /* by tickets of this node */
+    tg_micro settled, outstanding; /* all nodes together, as heard last */
     bool known;                    /* heard at all */
     bool telling;                  /* on the way to Redis, beside calls */
     uint32_t pins;
 
-    /* Of a window of everyone: remote_money_blocks.c. */
+    /* Only in a window of everyone's budget: remote_money_blocks.c. */
     bool everyone;
     bool is_short; /* the last lease was less than wanted */
     tg_micro leased;
@@ -49,7 +49,7 @@ struct sum {
     tg_micro others_used, others_settled;
 
     size_t key_n;
-    char key[]; /* of the hash; with SUM_SET_BYTES more, of the set */
+    char key[]; /* name of the hash; with SUM_SET_BYTES more, of the set */
 };
 
 #define SUM_SET ":e"

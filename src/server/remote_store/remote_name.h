@@ -15,10 +15,10 @@ struct remote_text {
     size_t room, n;
 };
 
-/* As it is. */
+/* Appends text unchanged. */
 void remote_text_put(struct remote_text *text, struct slice more);
 
-/* Escaped: '%', '{', '}', ':', and what is not printable. Of nothing: "%". */
+/* Appends a name, escaped: '%', '{', '}', ':', and what is not printable. Of nothing: "%". */
 void remote_text_name(struct remote_text *text, struct slice name);
 
 static inline bool remote_text_fits(const struct remote_text *text)

@@ -26,7 +26,7 @@ struct remote_nodes {
     struct net_timer timer;
     struct redis_ask beat, leaving;
     atomic_size_t count, index;
-    tg_ms asked_at; /* of the beat in flight, by the loop's time */
+    tg_ms asked_at; /* when the beat in flight was sent; loop's time */
     tg_ms least, most;
     bool in_flight, gone, knows_time;
     void (*left)(void *context);

@@ -3,7 +3,7 @@
  *     <prefix>:node:{nodes}     a sorted set: node id, when it is gone unless it beats again
  *
  * A node that has not been heard of for `ttl` does not count, whatever became of it. The number is
- * what a node's share of a limit is reckoned with when Redis cannot be asked, and how much of a
+ * what a node's share of a limit is divided by when Redis cannot be asked, and how much of a
  * limit a node should lease at a time. While Redis is away the last known number stands: it is the
  * best guess, and shares that grew because nobody can be heard would all grow at once.
  *
@@ -47,7 +47,7 @@ void remote_nodes_leave(struct remote_nodes *nodes, void (*left)(void *context),
 /* Live nodes, this one included: 1 at least, and until Redis has first answered. */
 size_t remote_nodes_count(const struct remote_nodes *nodes);
 
-/* Of this node among them, in the order of ids. */
+/* The index of this node among them, in the order of ids. */
 size_t remote_nodes_index(const struct remote_nodes *nodes);
 
 /* Redis' clock less the loop's, as the last beat found it: it is between these. False: unknown. */

@@ -1,4 +1,4 @@
-/* scripts.h - the scripts that Redis runs for us, as they lie in src/redis/lua.
+/* scripts.h - the scripts that Redis runs for us, from the folder lua/.
  *
  * tools/embed-lua lays them into the program when it is built, with what they include. A script
  * that is not declared here does not exist: one line each.

@@ -1,6 +1,6 @@
 -- key_quota.lua - what is in use of a provider's key, or of a group of keys, by all nodes.
 --
--- What src/keypool/{quota,minute,breaker}.c keep for one node, in a hash:
+-- What src/lib/keypool/{quota,minute,breaker}.c keep for one node, in a hash:
 --
 --     head         the second up to which the windows have been moved
 --     calls, tokens, c<slot>, t<slot>   of the last 61 s: the sums, and each second's, at its number
@@ -11,8 +11,8 @@
 --     open, run, errors, epoch, try     of a key: the breaker; `try` is the lease of the one call
 --                  of the half-open state
 --
--- and, beside it, a sorted set of its leases by the ms at which they end. Whoever looks drops those
--- that have ended: their node died, or could not be heard. What they charged stays charged.
+-- and, beside it, a sorted set of its leases by the ms at which they end. Each script first drops
+-- leases that have ended: their node died, or could not be heard. What they charged stays charged.
 --
 -- All numbers are integers but `errors`. Nothing is read from the clock but `now`.
 local SPAN, SLOTS = 61, 64

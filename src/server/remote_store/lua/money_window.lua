@@ -7,8 +7,8 @@
 --     h:LEASE    what that lease has reserved
 --     o          the sum of these
 --
--- The set has the leases, by the time at which they end. Whoever touches a window first drops those
--- that have ended: their node has died, or has lost touch for longer than a lease lives.
+-- The set has the leases, by the time at which they end. Each script first drops the leases of a
+-- window that have ended: their node has died, or has lost touch for longer than a lease lives.
 --
 -- Numbers are whole and at most 2^53-1, so that doubles hold them exactly. They are given to
 -- redis.call() as numbers, which writes them out whole; never joined to text, which would not.

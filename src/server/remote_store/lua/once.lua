@@ -1,4 +1,4 @@
--- once.lua - what is told again is done once.
+-- once.lua - a command that is sent again is executed once.
 --
 -- A part of refund.lua, settle.lua and owe.lua, not a script. When a connection breaks between a
 -- command and its reply, nobody knows whether it was done: then it is sent again, and a bit that
@@ -8,7 +8,7 @@
 -- KEYS     one more, the last: the bits
 -- ARGV[3]  which of them is for this command; "": there are none, it is not sent again
 --
--- Who may send a command again has half of MARKED_FOR for that: remote_limits_tell.c.
+-- Who may send a command again has half of MARKED_FOR for that: remote_limits_deferred.c.
 
 local MARKED_FOR = 600000
 local n_keys = #KEYS

@@ -1,4 +1,4 @@
--- owe.lua - charges a call that was admitted elsewhere, whatever is left here.
+-- owe.lua - charges the debt of a call that was admitted elsewhere, whatever is left here.
 --
 -- KEYS     one for each limiter
 -- ARGV[1]  the time in ms; "*": that of the server

@@ -142,7 +142,7 @@ void remote_limits_settle(struct remote_limits *limits, const struct remote_debi
     count_message(actual - debit->cost);
 }
 
-void remote_limits_owe(struct remote_limits *limits, const struct remote_debit *debit, tg_ms now,
+void remote_limits_add_debt(struct remote_limits *limits, const struct remote_debit *debit, tg_ms now,
                        tg_ms since)
 {
     (void)limits;
@@ -197,11 +197,11 @@ void remote_blocks_settle(struct remote_blocks *blocks, const struct remote_debi
     remote_limits_settle(NULL, debit, now, &charge->charge, actual);
 }
 
-void remote_blocks_owe(struct remote_blocks *blocks, const struct remote_debit *debit, tg_ms now,
+void remote_blocks_add_debt(struct remote_blocks *blocks, const struct remote_debit *debit, tg_ms now,
                        tg_ms since)
 {
     (void)blocks;
-    remote_limits_owe(NULL, debit, now, since);
+    remote_limits_add_debt(NULL, debit, now, since);
 }
 
 /* ---- a call ---- */

@@ -336,7 +336,7 @@ static void what_is_owed_is_told_when_the_server_is_back(void **state)
     be_late(&desk, &going); /* from then on it is not asked */
     remote_limits_cancel(going.ask);
     for (int i = 0; i < CALLS; i++)
-        remote_limits_owe(desk.limits, &desk.debit, 0, net_loop_now(desk.kit.kit.loop));
+        remote_limits_add_debt(desk.limits, &desk.debit, 0, net_loop_now(desk.kit.kit.loop));
     come_back(&desk);
     expect_left(&desk, 1000 - CALLS, 100);
     close_desk(&desk);
@@ -356,7 +356,7 @@ static void what_is_owed_is_forgotten_when_its_limit_would_have_made_it_good(voi
     desk.two[0] = limit_on(TG_AXIS_RATE, "gcra:limit=10,period=10");
     desk.scope.n = 1;
     for (int i = 0; i < 50; i++)
-        remote_limits_owe(desk.limits, &desk.debit, 0, net_loop_now(desk.kit.kit.loop));
+        remote_limits_add_debt(desk.limits, &desk.debit, 0, net_loop_now(desk.kit.kit.loop));
     desk.scope.n = 2;
     kit_until(&desk.kit.kit, remote_limits_in_flight(desk.limits) == 1); /* the late one */
     come_back(&desk);

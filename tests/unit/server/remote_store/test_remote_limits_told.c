@@ -236,7 +236,7 @@ static void owe_in_doubt(struct desk *desk, bool is_done)
 {
     teach(is_done);
     stop_server(desk);
-    remote_limits_owe(desk->limits, &desk->debit, 0, net_loop_now(desk->kit.kit.loop));
+    remote_limits_add_debt(desk->limits, &desk->debit, 0, net_loop_now(desk->kit.kit.loop));
     break_the_connection(desk);
     expect_used(1, 20);
 }
@@ -264,7 +264,7 @@ static void what_is_told_again_to_a_server_that_forgot_is_done(void **state)
     (void)state;
     open_desk(&desk, "h");
     stop_server(&desk);
-    remote_limits_owe(desk.limits, &desk.debit, 0, net_loop_now(desk.kit.kit.loop));
+    remote_limits_add_debt(desk.limits, &desk.debit, 0, net_loop_now(desk.kit.kit.loop));
     redis_kit_until(&desk.kit, told_of(&desk).waiting == 1);
     desk.kit.redis->options.patience = 60000;
     net_redis_kill(&server);
@@ -282,7 +282,7 @@ static void many_of_one_tenant_are_each_done(void **state)
     (void)state;
     open_desk(&desk, "h");
     for (int i = 0; i < CALLS; i++)
-        remote_limits_owe(desk.limits, &desk.debit, 0, net_loop_now(desk.kit.kit.loop));
+        remote_limits_add_debt(desk.limits, &desk.debit, 0, net_loop_now(desk.kit.kit.loop));
     redis_kit_until(&desk.kit, remote_limits_in_flight(desk.limits) == 0);
     expect_used(CALLS, 20 * CALLS);
     /* Marks are few: one for 512 calls. */
@@ -297,9 +297,9 @@ static void two_workers_do_not_take_each_others_marks_for_theirs(void **state)
     (void)state;
     open_desk(&one, "one");
     open_desk(&two, "two");
-    remote_limits_owe(one.limits, &one.debit, 0, net_loop_now(one.kit.kit.loop));
+    remote_limits_add_debt(one.limits, &one.debit, 0, net_loop_now(one.kit.kit.loop));
     redis_kit_until(&one.kit, remote_limits_in_flight(one.limits) == 0);
-    remote_limits_owe(two.limits, &two.debit, 0, net_loop_now(two.kit.kit.loop));
+    remote_limits_add_debt(two.limits, &two.debit, 0, net_loop_now(two.kit.kit.loop));
     redis_kit_until(&two.kit, remote_limits_in_flight(two.limits) == 0);
     expect_used(2, 40);
     close_desk(&one);
@@ -386,10 +386,10 @@ static void of_too_many_the_oldest_is_dropped_and_counted(void **state)
     open_desk(&desk, "h");
     be_late(&desk, &late);
     redis_kit_until(&desk.kit, late.kept > 0);
-    remote_limits_owe(desk.limits, &desk.debit, 0, net_loop_now(desk.kit.kit.loop));
+    remote_limits_add_debt(desk.limits, &desk.debit, 0, net_loop_now(desk.kit.kit.loop));
     desk.debit.cost = 0;
     for (int i = 0; i < MOST; i++)
-        remote_limits_owe(desk.limits, &desk.debit, 0, net_loop_now(desk.kit.kit.loop));
+        remote_limits_add_debt(desk.limits, &desk.debit, 0, net_loop_now(desk.kit.kit.loop));
     assert_int_equal(told_of(&desk).waiting, MOST);
     assert_int_equal(told_of(&desk).dropped, 1);
     let_server_go_on(&desk);
@@ -408,7 +408,7 @@ static void what_waits_at_the_end_is_freed(void **state)
     open_desk(&desk, "h");
     be_late(&desk, &late);
     for (int i = 0; i < 10; i++)
-        remote_limits_owe(desk.limits, &desk.debit, 0, net_loop_now(desk.kit.kit.loop));
+        remote_limits_add_debt(desk.limits, &desk.debit, 0, net_loop_now(desk.kit.kit.loop));
     assert_int_equal(told_of(&desk).waiting, 10);
     close_desk(&desk);
     net_redis_resume(&server);
@@ -503,13 +503,13 @@ static void what_is_old_is_charged_to_its_window_or_not_at_all(void **state)
     open_desk(&desk, "h");
     desk.two[0] = limit_on(TG_AXIS_RATE, "gcra:limit=1,period=3600000,burst=100");
     tg_ms now = net_loop_now(desk.kit.kit.loop);
-    remote_limits_owe(desk.limits, &desk.debit, 0, now - 61000);
+    remote_limits_add_debt(desk.limits, &desk.debit, 0, now - 61000);
     redis_kit_until(&desk.kit, remote_limits_in_flight(desk.limits) == 0);
     /* A minute is too long for a rate, and nothing for a window without an end. */
     assert_int_equal(used_of(COST), 20);
     assert_int_equal(net_redis_integer(&server, "DBSIZE"), 2); /* that, and a mark */
     desk.two[1] = limit_on(TG_AXIS_COST, "fixed_window:limit=100,window=60000");
-    remote_limits_owe(desk.limits, &desk.debit, 0, now - 61000);
+    remote_limits_add_debt(desk.limits, &desk.debit, 0, now - 61000);
     assert_int_equal(remote_limits_in_flight(desk.limits), 0); /* that window is over */
     close_desk(&desk);
 }

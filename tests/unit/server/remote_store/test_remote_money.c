@@ -33,7 +33,7 @@ static void settle(struct money_call *call, tg_micro spent)
 
     assert_non_null(call->ticket);
     remote_money_settle(call->ticket, spent, NOW);
-    money_until(call->node, port->lists[CLAIM_ENDING].n == 0);
+    money_until(call->node, port->lists[MONEY_CLAIM_ENDING].n == 0);
 }
 
 static void what_one_node_reserves_another_cannot(void **state)
@@ -108,7 +108,7 @@ static void a_yes_that_comes_after_a_cancel_is_given_back(void **state)
     money_ask(&call, &node, &what, NOW);
     remote_money_cancel(call.ask);
     money_until(&node, money_stats(&node).late_yes == 1);
-    money_until(&node, node.port->lists[CLAIM_ENDING].n == 0);
+    money_until(&node, node.port->lists[MONEY_CLAIM_ENDING].n == 0);
     assert_false(call.decided);
     assert_int_equal(money_in_redis(&server, OF_SOLO, TG_PER_DAY, "o"), 0);
     struct money_call next = money_reserve(&node, SOLO, 15000);
@@ -135,7 +135,7 @@ static void no_answer_in_time_is_an_error_and_a_late_yes_is_given_back(void **st
     assert_int_equal(money_stats(&node).late, 1);
     net_redis_resume(&server);
     money_until(&node, money_stats(&node).late_yes == 1);
-    money_until(&node, node.port->lists[CLAIM_ENDING].n == 0);
+    money_until(&node, node.port->lists[MONEY_CLAIM_ENDING].n == 0);
     assert_int_equal(money_in_redis(&server, OF_SOLO, TG_PER_DAY, "o"), 0);
     close_nodes(&node, 1);
 }
@@ -155,9 +155,9 @@ static void a_reservation_whose_answer_was_lost_is_given_back(void **state)
     net_redis_kill(&server);
     money_until(&nodes[0], call.decided);
     assert_int_equal(call.err, TG_ERR_STORE);
-    assert_int_equal(nodes[0].port->lists[CLAIM_ENDING].n, 1);
+    assert_int_equal(nodes[0].port->lists[MONEY_CLAIM_ENDING].n, 1);
     net_redis_again(&server);
-    money_until(&nodes[0], nodes[0].port->lists[CLAIM_ENDING].n == 0);
+    money_until(&nodes[0], nodes[0].port->lists[MONEY_CLAIM_ENDING].n == 0);
     close_nodes(nodes, 2);
 }
 
@@ -311,7 +311,7 @@ static void a_redis_without_memory_is_an_error_and_changes_nothing(void **state)
     remote_money_settle(held.ticket, 3000, NOW + HOUR);
     assert_int_equal(money_in_redis(&server, OF_SOLO, TG_PER_DAY, "o"), 4500);
     net_redis_do(&server, "CONFIG SET maxmemory 0");
-    money_until(&nodes[0], nodes[0].port->lists[CLAIM_ENDING].n == 0);
+    money_until(&nodes[0], nodes[0].port->lists[MONEY_CLAIM_ENDING].n == 0);
     assert_int_equal(money_in_redis(&server, OF_SOLO, TG_PER_DAY, "o"), 0);
     assert_int_equal(money_in_redis(&server, OF_SOLO, TG_PER_DAY, "s"), 3000);
     close_nodes(nodes, 2);

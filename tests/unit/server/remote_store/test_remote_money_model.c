@@ -103,7 +103,7 @@ static void settle_both(struct match *match)
     struct remote_money_port *port = running.remote->port;
     remote_money_settle(running.remote, use.spent, match->now);
     /* The bank knows it at once; another node may be faster than the note of this one. */
-    money_until(&match->nodes[0], port->lists[CLAIM_ENDING].n == 0);
+    money_until(&match->nodes[0], port->lists[MONEY_CLAIM_ENDING].n == 0);
 }
 
 static bool all_renewed(struct match *match)
@@ -111,7 +111,7 @@ static bool all_renewed(struct match *match)
     for (size_t i = 0; i < match->n_nodes; i++) {
         struct remote_money_port *port = match->nodes[i].port;
         struct remote_money_ticket *each;
-        TAILQ_FOREACH(each, &port->lists[CLAIM_HELD].claims, list)
+        TAILQ_FOREACH(each, &port->lists[MONEY_CLAIM_HELD].claims, list)
             if (money_claim_has_root(each) &&
                 (each->in_flight || match->now - each->renewed_at >= HOUR / 3))
                 return false;

@@ -128,7 +128,7 @@ static void tell_all(struct money_node *nodes, tg_ms *now)
     pass(nodes, NODES, *now);
     for (size_t i = 0; i < NODES; i++)
         money_until(&nodes[0], redis_is_up(nodes[i].kit.redis, NULL) &&
-                                   nodes[i].port->lists[CLAIM_ENDING].n == 0 &&
+                                   nodes[i].port->lists[MONEY_CLAIM_ENDING].n == 0 &&
                                    money_stats(&nodes[i]).untold == 0);
 }
 
@@ -239,7 +239,7 @@ static void settle_with_books(struct money_node *node, const struct spending_cal
     assert_non_null(call.ticket);
     assert_true(spending_settle(node->spending, &ticket, &use, NOW));
     remote_money_settle(call.ticket, spent, NOW);
-    money_until(node, node->port->lists[CLAIM_ENDING].n == 0);
+    money_until(node, node->port->lists[MONEY_CLAIM_ENDING].n == 0);
 }
 
 /* A node restarts, and Redis has lost everything: users and tenants that nobody calls are back. */
@@ -297,7 +297,7 @@ static void a_ledger_that_forgot_is_reminded_by_redis(void **state)
         for (int i = 0; i < 2; i++) {
             struct money_call call = money_reserve(&node, SOLO, 1000);
             remote_money_settle(call.ticket, 1000, NOW);
-            money_until(&node, node.port->lists[CLAIM_ENDING].n == 0);
+            money_until(&node, node.port->lists[MONEY_CLAIM_ENDING].n == 0);
         }
         assert_int_equal(money_in_redis(&server, OF_SOLO, TG_PER_DAY, "s"), 2000 * (life + 1));
         money_node_kill(&node);

@@ -97,7 +97,7 @@ static void work(void *context, size_t i, size_t round)
     }
     while (worker->n > 0)
         settle_one(worker, draw_between(&draw, 0, 1000));
-    while (worker->node.port->lists[CLAIM_ENDING].n + worker->node.port->lists[CLAIM_ORPHAN].n > 0)
+    while (worker->node.port->lists[MONEY_CLAIM_ENDING].n + worker->node.port->lists[MONEY_CLAIM_ORPHAN].n > 0)
         net_loop_turn(worker->node.kit.loop, true);
     /* Loops of a node live as long as it does: others may wait for what this one has asked. */
     atomic_fetch_add(&market->done, 1);
