@@ -12,14 +12,14 @@
 #include "server/remote/remote_internal.h"
 #include "server/remote/remote_recent.h"
 
-enum { CHORES_MS = 50, FAREWELL_MS = 400 };
+enum { TICK_MS = 50, DRAIN_MS = 400 };
 
 /* A machine that is busy makes an answer late now and then. So long a Redis may be silent before
  * calls no longer ask it. */
 enum { DOUBT_MS = 100 };
 
 /* How often it is checked who decides, and how many decisions without Redis count as many. */
-enum { USE_MS = 1000, USELESS_MIN = 10, ERROR_LOOKS = 3 };
+enum { USE_MS = 1000, USELESS_MIN = 10, ERROR_CHECKS = 3 };
 
 /* ---- the process ---- */
 
@@ -177,15 +177,15 @@ void remote_divide_peer(const struct remote *remote, const struct config_gate *g
 
 /* ---- a thread ---- */
 
-static void say_problem(struct remote *remote, const char *text)
+static void set_problem(struct remote *remote, const char *text)
 {
     pthread_mutex_lock(&remote->lock);
     snprintf(remote->problem, sizeof remote->problem, "%s", text);
     pthread_mutex_unlock(&remote->lock);
 }
 
-/* Adds what has happened at this port since its last chores to the sums over all ports. */
-static void add_up(struct remote_port *port)
+/* Adds what has happened at this port since its last tick to the sums over all ports. */
+static void add_to_sums(struct remote_port *port)
 {
     struct remote *remote = port->remote;
     struct redis_stats now;
@@ -200,15 +200,15 @@ static void add_up(struct remote_port *port)
     atomic_fetch_add_explicit(&remote->lost, now.broken - port->seen.broken, memory_order_relaxed);
     atomic_fetch_add_explicit(&remote->errors, now.errors - port->seen.errors,
                               memory_order_relaxed);
-    /* One may wait no more: the sum wraps, and is right. */
+    /* The difference may be negative: the sum wraps, and is right. */
     atomic_fetch_add_explicit(&remote->waiting, limits.waiting - port->seen_limits.waiting,
                               memory_order_relaxed);
     atomic_fetch_add_explicit(&remote->dropped, limits.dropped - port->seen_limits.dropped,
                               memory_order_relaxed);
     port->seen_limits = limits;
-    bool again = now.errors != port->seen.errors; /* maybe in the same words */
+    bool again = now.errors != port->seen.errors; /* perhaps with the same text */
     if ((again || strcmp(now.problem, port->seen.problem) != 0) && now.problem[0] != '\0')
-        say_problem(remote, now.problem);
+        set_problem(remote, now.problem);
     port->seen = now;
 }
 
@@ -220,7 +220,7 @@ static void changed(void *context, bool up)
         return;
     port->up = up;
     assert(up || atomic_load(&port->remote->ports_up) > 0);
-    add_up(port); /* whoever sees the state may ask why */
+    add_to_sums(port); /* whoever sees the new state may ask for the problem */
     if (up)
         atomic_store(&port->remote->met, true);
     atomic_fetch_add(&port->remote->ports_up, up ? 1 : -1);
@@ -253,8 +253,8 @@ static bool is_useless(const struct remote_use *before, const struct remote_use 
     return false;
 }
 
-/* A Redis may be connected, and of no use: its answers come too late, are errors, or make no sense.
- * That shows in who decides. */
+/* Redis may be connected and yet of no use: its replies are late, errors, or make no sense. That
+ * shows in who decides. */
 static void check_use(struct remote *remote, tg_ms now)
 {
     bool was = atomic_load_explicit(&remote->useless, memory_order_relaxed);
@@ -266,30 +266,30 @@ static void check_use(struct remote *remote, tg_ms now)
     remote->use = use_of(remote, now);
     bool is = up && is_useless(&before, &remote->use, was);
     bool errors = remote->use.errors != before.errors;
-    /* What a server has said itself says more, but ports tell of it only at their next chores. */
-    if (is && !was && !errors && before.waited < ERROR_LOOKS) {
+    /* An error of the server says more, but ports report it only at their next tick. */
+    if (is && !was && !errors && before.waited < ERROR_CHECKS) {
         remote->use = before;
         remote->use.waited++;
         return;
     }
     if (is && !was && !errors)
-        say_problem(remote, "it is connected, but most of its answers are late or of no use");
+        set_problem(remote, "it is connected, but most of its answers are late or of no use");
     atomic_store(&remote->useless, is);
 }
 
-static void do_chores(void *arg)
+static void remote_port_tick(void *arg)
 {
     struct remote_port *port = arg;
 
-    add_up(port);
+    add_to_sums(port);
     if (port->nodes)
         check_use(port->remote, net_loop_now(port->loop));
     remote_blocks_set_holders(port->blocks, remote_holders(port->remote));
     remote_blocks_tick(port->blocks, net_loop_now(port->loop));
-    net_timer_set(port->loop, &port->chores, CHORES_MS);
+    net_timer_set(port->loop, &port->timer, TICK_MS);
 }
 
-/* Who holds something in Redis: a thread of this process, and of no other. */
+/* The name under which a thread of this process holds something in Redis. */
 struct holder {
     char text[64];
 };
@@ -349,7 +349,7 @@ static bool make_parts(struct remote_port *port, struct tg_problem *problem)
            remote_money_port_new(remote->money, port->loop, port->redis, &port->money) == TG_OK;
 }
 
-/* How many gateways live: what a share is a part of. */
+/* The number of live gateways has changed: shares are divided by it. */
 static void count_nodes(void *context, size_t count, size_t index)
 {
     struct remote_port *port = context;
@@ -358,7 +358,7 @@ static void count_nodes(void *context, size_t count, size_t index)
     atomic_store_explicit(&port->remote->nodes, (long long)count, memory_order_relaxed);
 }
 
-static bool begin_to_beat(struct remote_port *port)
+static bool start_heartbeat(struct remote_port *port)
 {
     struct remote_nodes_options options;
 
@@ -385,17 +385,17 @@ bool remote_port_new(struct remote *remote, struct net_loop *loop, bool beats,
     port->remote = remote;
     port->loop = loop;
     problem_fail(problem, "no memory for the store");
-    if (!make_parts(port, problem) || (beats && !begin_to_beat(port)))
+    if (!make_parts(port, problem) || (beats && !start_heartbeat(port)))
         return false;
     atomic_fetch_add(&remote->ports, 1);
     redis_on_change(port->redis, changed, port);
-    net_timer_init(&port->chores, do_chores, port);
-    net_timer_set(loop, &port->chores, CHORES_MS);
+    net_timer_init(&port->timer, remote_port_tick, port);
+    net_timer_set(loop, &port->timer, TICK_MS);
     return true;
 }
 
-/* Whether somebody is still to hear from us: of money the port that beats speaks for all. */
-static bool has_more_to_say(struct remote_port *port)
+/* Whether something has yet to be sent. The port that sends heartbeats speaks for money. */
+static bool has_pending_updates(struct remote_port *port)
 {
     struct remote_money_stats money = {0};
     struct redis_stats redis;
@@ -403,14 +403,14 @@ static bool has_more_to_say(struct remote_port *port)
     redis_get_stats(port->redis, &redis);
     if (port->nodes)
         remote_money_get_stats(port->remote->money, &money);
-    return redis.in_flight > 0 || remote_limits_in_flight(port->limits) > 0 || money.untold > 0 ||
+    return redis.in_flight > 0 || remote_limits_in_flight(port->limits) > 0 || money.unacked > 0 ||
            money.leased > money.leased_used;
 }
 
-/* What others should know before we are gone: the loop is turned for it, for a moment at most. */
-static void say_farewell(struct remote_port *port)
+/* Returns leases and sends deferred updates before the end: runs the loop for DRAIN_MS at most. */
+static void drain(struct remote_port *port)
 {
-    tg_ms until = net_loop_now(port->loop) + FAREWELL_MS;
+    tg_ms until = net_loop_now(port->loop) + DRAIN_MS;
 
     if (port->nodes) {
         remote_nodes_leave(port->nodes, NULL, NULL);
@@ -418,20 +418,21 @@ static void say_farewell(struct remote_port *port)
     }
     if (port->blocks)
         remote_blocks_return(port->blocks, net_loop_now(port->loop), NULL, NULL);
-    net_timer_set(port->loop, &port->chores, FAREWELL_MS); /* it is not to sleep for longer */
+    net_timer_set(port->loop, &port->timer,
+                  DRAIN_MS); /* so that the loop does not sleep for longer */
     do
         net_loop_turn(port->loop, true);
-    while (port->up && net_loop_now(port->loop) < until && has_more_to_say(port));
-    net_timer_stop(port->loop, &port->chores);
+    while (port->up && net_loop_now(port->loop) < until && has_pending_updates(port));
+    net_timer_stop(port->loop, &port->timer);
 }
 
 void remote_port_free(struct remote_port *port)
 {
     if (port == NULL)
         return;
-    net_timer_stop(port->loop, &port->chores);
+    net_timer_stop(port->loop, &port->timer);
     if (port->up)
-        say_farewell(port);
+        drain(port);
     if (port->redis)
         redis_free(port->redis);
     remote_money_port_free(port->money);

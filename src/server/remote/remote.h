@@ -139,10 +139,10 @@ struct remote_port {
     struct remote_money_port *money;
     struct remote_keys *keys;
     struct remote_nodes *nodes; /* null, except for the control thread */
-    struct redis_stats seen;    /* at the last chores, for the sums in `remote` */
+    struct redis_stats seen;    /* at the last tick, for the sums in `remote` */
     struct remote_limits_stats seen_limits;
     bool up;
-    struct net_timer chores;
+    struct net_timer timer; /* the next tick */
 };
 
 /* Begins to connect. `beats`: it is this one that tells the others that we live. Null and true

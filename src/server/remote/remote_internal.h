@@ -1,4 +1,4 @@
-/* remote_internal.h - between the files of remote.h. */
+/* remote_internal.h - what the files of this room share. See remote.h. */
 #ifndef TG_REMOTE_REMOTE_INTERNAL_H
 #define TG_REMOTE_REMOTE_INTERNAL_H
 
@@ -9,7 +9,7 @@ static inline void remote_count(struct remote *remote, enum remote_kind what, en
     atomic_fetch_add_explicit(&remote->decided[what][way], 1, memory_order_relaxed);
 }
 
-/* A debit by the names that Redis knows its scopes by. */
+/* Translates a debit: Redis knows scopes by their names. `room` holds what `to` points to. */
 void remote_translate(const struct remote_terms *terms, const struct tg_debit *debit,
                       struct remote_scope room[TG_SCOPES_MAX], struct remote_debit *to);
 

@@ -1,10 +1,10 @@
-/* remote_key_claim.c - keys of providers that all gateways use: asked of Redis, and while that is
- * away taken as this gateway knows them, or not at all where `store_failure.limits` is closed.
+/* remote_key_claim.c - provider keys that all gateways use: taken in Redis; while that is down,
+ * taken by what this gateway knows, or not at all where `store_failure.limits` is closed.
  *
- * A key without limits of its own or of a group has nothing to be counted by all of them. What they
- * share of it is that it cools, or is broken: that it cools is told when it happens, whether or not
- * it is broken is asked for once a second, not at every call, and at the next call after a failure,
- * so that a run of them is one for all.
+ * A key without limits of its own or of its group has nothing to count. What gateways share of it
+ * are its cooldown and its breaker. A cooldown is sent when it begins. The breaker is asked for
+ * once a second, not at every call, and at the next call after a failure, so that a run of failures
+ * counts over all gateways.
  */
 #include <assert.h>
 #include <stdio.h>
@@ -37,7 +37,7 @@ static void remote_key_claim_answered(void *context, enum tg_err err,
     key->decided(key, err, hold);
 }
 
-/* The call has waited for the store long enough; what comes yet is given back. */
+/* The call has waited for the store long enough; a yes that comes later is refunded. */
 static void remote_key_claim_timed_out(void *arg)
 {
     struct remote_key_claim *key = arg;
@@ -94,7 +94,7 @@ bool remote_key_claim_take(struct remote_port *port, struct remote_key_claim *ke
     return true;
 }
 
-/* ---- giving back ---- */
+/* ---- releasing ---- */
 
 /* Terms whose texts outlive the lease. */
 struct kept_terms {

@@ -1,15 +1,15 @@
-/* remote_peek.c - rate and cost of a call as they stand in Redis, looked at and left as they are.
+/* remote_peek.c - the answer that a claim would get, without taking anything.
  *
- * The answer is that of remote_claim.c, by whoever would give it: Redis, blocks that are here, or
- * while Redis is away `store_failure`. What is not a decision is not counted as one, nor does what
- * was seen replace what was last heard of a limit: that says what is left after a call.
+ * It comes from whoever would decide the claim: Redis, blocks that are leased here, or
+ * `store_failure` while Redis is down. A peek is not counted as a decision, nor does it replace
+ * what was last heard of a limit: that says what is left after a call.
  */
 #include <string.h>
 
 #include "server/remote/remote_internal.h"
 #include "server/remote/remote_recent.h"
 
-/* By what was heard a moment ago, or else by our share. */
+/* Decides by what Redis said a moment ago, or else by our share. */
 static enum tg_err peek_here(const struct remote_peek *peek, struct tg_axes *axes)
 {
     struct remote *remote = peek->port->remote;

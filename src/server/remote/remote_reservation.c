@@ -1,5 +1,5 @@
-/* remote_reservation.c - budgets of all gateways together: asked of Redis, and while that is away
- * decided as `store_failure.budget` says. */
+/* remote_reservation.c - money of a call, reserved in Redis against what all gateways have spent;
+ * while Redis is down, as `store_failure.budget` says. */
 #include <assert.h>
 #include <string.h>
 
@@ -26,7 +26,7 @@ static enum remote_mode way_away(const struct remote_reservation *money, tg_ms n
     return enforced ? REMOTE_CLOSED : REMOTE_OPEN;
 }
 
-/* Open is a share without end: what is spent is told to Redis when it is back. */
+/* Open is a share without end: what is spent is sent to Redis when it is back. */
 static enum tg_err reserve_away(struct remote_reservation *money, struct tg_money_answer *answer)
 {
     struct remote *remote = money->port->remote;

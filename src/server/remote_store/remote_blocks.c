@@ -81,13 +81,6 @@ static void charge_all(const struct blocks_peek *peek, unsigned mask, struct rem
     }
 }
 
-static void begin_charge(const struct blocks_peek *peek, struct remote_blocks_charge *charge)
-{
-    assert(peek->view->n > 0);
-    *charge = (struct remote_blocks_charge){.strict = false};
-    charge->charge.at = root_time(peek->view->scopes[0]->root, peek->now);
-}
-
 bool blocks_answer(const struct blocks_peek *peek, unsigned *charged)
 {
     bool per_axis = peek->view->charging == TG_CHARGE_PER_AXIS;
@@ -116,7 +109,8 @@ static bool remote_blocks_decide(const struct blocks_peek *peek,
 
     if (!blocks_answer(peek, &charged))
         return false;
-    begin_charge(peek, charge);
+    *charge = (struct remote_blocks_charge){.strict = false};
+    charge->charge.at = root_time(peek->view->scopes[0]->root, peek->now);
     charge_all(peek, charged, &charge->charge);
     return true;
 }
@@ -203,7 +197,7 @@ static void end_ask(struct remote_blocks_ask *ask, enum tg_err err, const struct
     decided(context, err, axes, charge);
 }
 
-static void fail_waiting(struct root *root)
+void blocks_late(struct root *root)
 {
     struct remote_blocks_ask *ask;
 
@@ -214,7 +208,7 @@ static void fail_waiting(struct root *root)
     }
 }
 
-static void serve(struct remote_blocks *blocks, struct root *root, tg_ms now)
+static void decide_waiting(struct remote_blocks *blocks, struct root *root, tg_ms now)
 {
     struct remote_blocks_charge charge;
     struct remote_blocks_ask *ask;
@@ -230,11 +224,6 @@ static void serve(struct remote_blocks *blocks, struct root *root, tg_ms now)
         root->decided++;
         end_ask(ask, TG_OK, &axes, &charge);
     }
-}
-
-void blocks_late(struct root *root)
-{
-    fail_waiting(root);
 }
 
 void blocks_returned(struct remote_blocks *blocks, struct root *root)
@@ -268,9 +257,9 @@ static bool owes(const struct root *root)
 void blocks_landed(struct remote_blocks *blocks, struct root *root, bool fine, tg_ms now)
 {
     if (fine)
-        serve(blocks, root, now);
+        decide_waiting(blocks, root, now);
     else
-        fail_waiting(root);
+        blocks_late(root);
     if (root->returning)
         blocks_release(root, now);
     if (!TAILQ_EMPTY(&root->waiting) || (fine && root->returning && owes(root)))

@@ -199,7 +199,7 @@ static inline void blocks_add_answer(struct tg_axes *axes, enum tg_axis axis,
 /* A command has come back; `fine`: with an answer. */
 void blocks_landed(struct remote_blocks *blocks, struct root *root, bool fine, tg_ms now);
 
-/* It is late: nobody should wait for it. */
+/* Redis is late, or has failed: calls that wait for this root are answered TG_ERR_STORE. */
 void blocks_late(struct root *root);
 
 /* All units of a root are to be given back; and they have been, or cannot be. */

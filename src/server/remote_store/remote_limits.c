@@ -10,6 +10,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
+#include "lib/core/container_of.h"
 #include "lib/core/num.h"
 #include "server/remote_store/remote_limits_internal.h"
 #include "server/remote_store/scripts.h"
@@ -140,98 +141,61 @@ void remote_limits_get_stats(const struct remote_limits *limits, struct remote_l
 
 /* ---- answers ---- */
 
-static bool read_reply(struct remote_limits_ask *ask, const struct redisReply *reply,
-                       struct tg_axes *axes)
-{
-    return reply != NULL && limits_codec_read(&ask->words, &ask->clock, reply, axes, &ask->charge);
-}
-
-static bool is_yes(struct remote_limits_ask *ask, const struct redisReply *reply)
-{
-    struct tg_axes axes;
-
-    return read_reply(ask, reply, &axes) && tg_axes_binding(&axes) == TG_AXIS_NONE;
-}
-
-static void remote_limits_decide(struct remote_limits_ask *ask, const struct redisReply *reply)
-{
-    struct tg_axes axes;
-
-    if (read_reply(ask, reply, &axes))
-        ask->decided(ask->context, TG_OK, &axes, &ask->charge);
-    else
-        ask->decided(ask->context, TG_ERR_STORE, NULL, NULL);
-    limits_put_back(ask);
-}
-
-/* Nobody wants it any more. Of what it has charged nothing is to stay: of a yes, or of a no that
- * came when rate had been charged. */
-static void undo(struct remote_limits_ask *ask, const struct redisReply *reply)
-{
-    struct tg_axes axes;
-
-    assert(ask->state == ASK_UNWANTED || ask->state == ASK_KEPT);
-    if (!ask->charges || !read_reply(ask, reply, &axes)) {
-        limits_put_back(ask);
-        return;
-    }
-    ask->update = UPDATE_REFUND;
-    limits_defer(ask);
-}
-
-/* Late, but its call wants to know what it owes. */
-static void tell_kept(struct remote_limits_ask *ask, const struct redisReply *reply)
-{
-    bool yes = is_yes(ask, reply);
-
-    ask->kept(ask->context, yes ? &ask->charge : NULL);
-    if (yes)
-        limits_put_back(ask);
-    else
-        undo(ask, reply);
-}
-
-/* The call has ended before its answer came. What a no has charged all the same is not owed. */
-static void end_left(struct remote_limits_ask *ask, const struct redisReply *reply)
-{
-    if (is_yes(ask, reply)) {
-        ask->update = UPDATE_SETTLE;
-    } else if (ask->owes) {
-        ask->update = UPDATE_DEBT;
-        ask->words.cost = ask->actual;
-    } else {
-        limits_put_back(ask);
-        return;
-    }
-    limits_defer(ask);
-}
-
 static void remote_limits_answered(struct redis_ask *redis_ask, const struct redisReply *reply)
 {
-    struct remote_limits_ask *ask = (struct remote_limits_ask *)redis_ask;
+    struct remote_limits_ask *ask = container_of(redis_ask, struct remote_limits_ask, ask);
+    struct tg_axes axes;
 
+    if (ask->state == ASK_SENT) {
+        limits_deferred_answered(ask, reply);
+        return;
+    }
+    bool makes_sense =
+        reply != NULL && limits_codec_read(&ask->words, &ask->clock, reply, &axes, &ask->charge);
+    bool yes = makes_sense && tg_axes_binding(&axes) == TG_AXIS_NONE;
     switch (ask->state) {
     case ASK_WANTED:
-        remote_limits_decide(ask, reply);
-        break;
-    case ASK_UNWANTED:
-        undo(ask, reply);
-        break;
+        if (makes_sense)
+            ask->decided(ask->context, TG_OK, &axes, &ask->charge);
+        else
+            ask->decided(ask->context, TG_ERR_STORE, NULL, NULL);
+        limits_put_back(ask);
+        return;
     case ASK_KEPT:
-        tell_kept(ask, reply);
+        ask->kept(ask->context, yes ? &ask->charge : NULL);
+        if (yes) {
+            limits_put_back(ask);
+            return;
+        }
         break;
     case ASK_LEFT:
-        end_left(ask, reply);
-        break;
+        if (yes) {
+            ask->update = UPDATE_SETTLE;
+            limits_defer(ask);
+        } else if (ask->owes) {
+            ask->update = UPDATE_DEBT;
+            ask->words.cost = ask->actual;
+            limits_defer(ask);
+        } else {
+            limits_put_back(ask); /* what a no has charged all the same is not owed */
+        }
+        return;
     default:
-        assert(ask->state == ASK_SENT);
-        limits_deferred_answered(ask, reply);
+        assert(ask->state == ASK_UNWANTED);
+    }
+    /* Nobody wants it any more, so nothing that it charged may stay: a yes, or the rate that was
+     * charged before the cost refused. */
+    if (ask->charges && makes_sense) {
+        ask->update = UPDATE_REFUND;
+        limits_defer(ask);
+    } else {
+        limits_put_back(ask);
     }
 }
 
 static void late(struct redis_ask *redis_ask)
 {
-    struct remote_limits_ask *ask = (struct remote_limits_ask *)redis_ask;
+    struct remote_limits_ask *ask = container_of(redis_ask, struct remote_limits_ask, ask);
 
     if (ask->state != ASK_WANTED)
         return;

@@ -42,7 +42,7 @@ enum limits_update {
 };
 
 struct remote_limits_ask {
-    struct redis_ask ask; /* first: the client knows it by this */
+    struct redis_ask ask;
     struct remote_limits *limits;
     enum {
         ASK_POOLED,

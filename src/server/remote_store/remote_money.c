@@ -145,11 +145,11 @@ struct left_view {
 
 static tg_micro used_of(const struct sum *sum)
 {
-    tg_micro untold = num_less(sum_told(sum), sum->acked);
+    tg_micro unacked = num_less(sum_total(sum), sum->acked);
 
     if (sum->everyone)
         return num_add(sum->others_used, sum_used(sum));
-    return num_add(num_add(sum->settled, untold), num_max(sum->outstanding, sum->held));
+    return num_add(num_add(sum->settled, unacked), num_max(sum->outstanding, sum->held));
 }
 
 static void peek_left(void *context, const struct spending_account *account)
@@ -219,8 +219,8 @@ void remote_money_get_stats(struct remote_money *money, struct remote_money_stat
     };
     pthread_mutex_lock(&money->lock);
     stats->windows = money->sums.table.n;
-    stats->untold = money->sums.untold;
-    stats->untold_micro = num_min((int64_t)(money->sums.untold_micro & INT64_MAX), TG_MONEY_MAX);
+    stats->unacked = money->sums.unacked;
+    stats->unacked_micro = num_min((int64_t)(money->sums.unacked_micro & INT64_MAX), TG_MONEY_MAX);
     peek_blocks(money, stats);
     pthread_mutex_unlock(&money->lock);
 }

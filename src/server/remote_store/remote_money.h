@@ -16,7 +16,7 @@
  * was lost is made good by the next. Whatever Redis forgets (a failover, a restart, a flush), each
  * node tells it again: the sums from its books, the reservations from its tickets.
  *
- *     settled = sum over ledgers of max(told by it)      used = settled + outstanding
+ *     settled = sum over ledgers of max(sent by it)      used = settled + outstanding
  *
  * User, tenant and parents stand in one slot and are decided by one script, by the rules of
  * tg_bank_reserve(). The budget of everyone is on the way of all calls, so nodes lease blocks of it
@@ -62,9 +62,9 @@ TG_MUST_CHECK enum tg_err remote_money_new(const struct remote_money_options *op
 /* After its ports. */
 void remote_money_free(struct remote_money *money);
 
-/* What the ledger says of current windows, to be told to Redis without waiting for calls: at the
+/* What the ledger says of current windows, sent to Redis without waiting for calls: at the
  * start, and after each spending_change(). Reads the disk: not from a loop's thread. False: the
- * ledger could not be read; windows are then told of when a call comes to them. */
+ * ledger could not be read; windows are then sent when a call comes to them. */
 bool remote_money_adopt(struct remote_money *money, tg_ms now, struct tg_problem *problem);
 
 /* Loop and client are borrowed. It sets a timer of its own, every `period`. TG_ERR_MEMORY. */
@@ -78,7 +78,7 @@ void remote_money_port_free(struct remote_money_port *port);
 
 /* Before a clean end, from any thread: what is leased of the budget of everyone is given back but
  * for what is in use, within a period, while the loops still turn. Calls may go on. Done when the
- * stats say leased == leased_used and untold == 0. */
+ * stats say leased == leased_used and unacked == 0. */
 void remote_money_leave(struct remote_money *money);
 
 /* ---- A call ---------------------------------------------------------------------------------- */
@@ -108,7 +108,7 @@ void remote_money_settle(struct remote_money_ticket *ticket, tg_micro spent, tg_
 
 /* Without Redis: decides by this node's share. Of each budget the node may use what was left when
  * Redis was last heard, divided by `nodes`; or the amount divided by `nodes` if it never was. The
- * sums are told when Redis is back. Not null iff reserved. With `nodes` 0 it always is: for those
+ * sums are sent when Redis is back. Not null iff reserved. With `nodes` 0 it always is: for those
  * who let everything through. TG_ERR_UNKNOWN, TG_ERR_FULL, TG_ERR_MEMORY. */
 TG_MUST_CHECK enum tg_err remote_money_local(struct remote_money_port *port,
                                              const struct spending_call *call, size_t nodes,
@@ -124,13 +124,13 @@ TG_MUST_CHECK enum tg_err remote_money_left(struct remote_money *money,
 
 struct remote_money_stats {
     size_t windows; /* remembered */
-    size_t untold;  /* windows whose sums Redis has not acknowledged */
-    tg_micro untold_micro;
+    size_t unacked; /* windows whose sums Redis has not acknowledged */
+    tg_micro unacked_micro;
     size_t tickets;             /* outstanding */
     uint64_t asked, late, lost; /* reservations asked for; not decided in time; without an answer */
     uint64_t late_yes;          /* a yes for somebody who had gone, given back */
     uint64_t losses;            /* times that Redis had forgotten what it had acknowledged */
-    uint64_t told;              /* windows told beside calls: repairs */
+    uint64_t told;              /* windows sent without a call: repairs */
     uint64_t blocks;            /* asks for blocks of the budget of everyone */
     tg_micro leased, leased_used; /* everyone's budget: held by this node, and of that in use; where
                                      there are several budgets, of that with the least left */

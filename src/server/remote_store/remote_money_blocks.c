@@ -29,7 +29,7 @@
 enum {
     HEADROOM_MS = 1500,
     SHORT_MS = 2000, /* so long a node keeps nothing to itself after money was short */
-    TELL_MS = 1000,  /* at most between a settlement and its telling */
+    TELL_MS = 1000,  /* at most between a settlement and its update */
     STUCK_MS = 2000, /* after this another loop asks: one that stands still must not stop all */
     RATE_MS = 2000,  /* over which the rate is an average */
     IDLE_MS = 1000,  /* without a call: nothing is needed */
@@ -95,7 +95,7 @@ static void states_of(const struct remote_money_ticket *claim, struct rule_state
 {
     for (size_t i = 0; i < claim->every_budgets; i++) {
         const struct sum *sum = claim->windows[claim->budgets[i].window].sum;
-        states[i].settled = num_add(sum->others_settled, sum_told(sum));
+        states[i].settled = num_add(sum->others_settled, sum_total(sum));
         states[i].outstanding = num_add(num_less(sum->others_used, sum->others_settled), sum->held);
     }
 }
@@ -249,7 +249,7 @@ bool money_blocks_want(struct remote_money *money, tg_ms now, bool tick)
         tg_micro room = headroom(blocks, sum, now);
         bool is_low = room > 0 && spare_at(sum, now) < room / 2;
         want = want || is_low || now - blocks->asked_at >= money->lease_ttl / 3 ||
-               (sum_is_untold(sum) && now - blocks->asked_at >= TELL_MS);
+               (sum_is_unacked(sum) && now - blocks->asked_at >= TELL_MS);
         if (tick)
             want = lower(blocks, sum, now) || want;
     }
@@ -271,7 +271,7 @@ void money_blocks_build(struct remote_money *money, struct block_ask *ask, tg_ms
     for (size_t i = 0; i < ask->n; i++) {
         struct sum *sum = blocks->windows[i];
         sum->pins++;
-        ask->windows[i] = (struct claim_window){sum, sum_told(sum), sum->acked};
+        ask->windows[i] = (struct claim_window){sum, sum_total(sum), sum->acked};
         ask->amount[i] = blocks->amounts[i];
         ask->used[i] = sum_used(sum);
         ask->needed[i] = num_add(ask->used[i], blocks->waiting);
@@ -289,12 +289,12 @@ static bool hear_window(struct remote_money *money, struct block_ask *ask, size_
 {
     struct claim_window *window = &ask->windows[i];
     struct sum *sum = window->sum;
-    bool loss = money_sums_hear(&money->sums, sum, numbers[3], window->told, window->acked);
+    bool loss = money_sums_hear(&money->sums, sum, numbers[3], window->sent, window->acked);
 
     sum->leased = numbers[0];
     sum->leased_until = ask->sent_at + money->lease_ttl - money->lease_ttl / 10;
     sum->others_used = numbers[1];
-    sum->others_settled = num_less(numbers[2], num_max(numbers[3], window->told));
+    sum->others_settled = num_less(numbers[2], num_max(numbers[3], window->sent));
     sum->settled = numbers[2];
     sum->is_short = numbers[0] < ask->wanted[i];
     if (sum->is_short)
@@ -377,7 +377,7 @@ void money_blocks_send(struct remote_money_port *port)
         money_args_number(&args, ask->used[i]);
         money_args_number(&args, ask->needed[i]);
         money_args_number(&args, ask->wanted[i]);
-        money_args_number(&args, ask->windows[i].told);
+        money_args_number(&args, ask->windows[i].sent);
         money_args_number(&args, ask->keep[i]);
     }
     ask->in_flight = true;

@@ -117,7 +117,7 @@ void money_port_run_ready(void *arg)
 
 static void reserve_answered(struct redis_ask *ask, const struct redisReply *reply);
 
-static void yes(struct remote_money_ticket *claim, tg_micro reserved, unsigned would_deny)
+static void grant(struct remote_money_ticket *claim, tg_micro reserved, unsigned would_deny)
 {
     struct remote_money *money = claim->port->money;
 
@@ -136,7 +136,7 @@ static void ask_root(struct remote_money_ticket *claim)
         money_claim_send_reserve(claim, reserve_answered);
         return;
     }
-    yes(claim, claim->every_windows > 0 ? claim->taken : claim->money, claim->answer.would_deny);
+    grant(claim, claim->every_windows > 0 ? claim->taken : claim->money, claim->answer.would_deny);
     decide_soon(claim, TG_OK);
 }
 
@@ -149,7 +149,7 @@ static bool may_wait(const struct remote_money_ticket *claim)
     return redis_is_up(claim->port->redis, &key);
 }
 
-static void go(struct remote_money_ticket *claim)
+static void advance(struct remote_money_ticket *claim)
 {
     struct remote_money *money = claim->port->money;
     enum block_verdict verdict = BLOCK_FULL;
@@ -193,7 +193,7 @@ void money_port_wake(void *arg)
         if (failed)
             decide_soon(claim, TG_ERR_STORE);
         else
-            go(claim);
+            advance(claim);
     }
     money_port_ask_blocks(port, false);
 }
@@ -227,7 +227,7 @@ static void hear_answer(struct remote_money_ticket *claim, const struct redisRep
     if (claim->peek) {
         read_peek(claim, &said);
     } else if (said.reservation != 0) {
-        yes(claim, said.reserved, claim->answer.would_deny + said.would_deny);
+        grant(claim, said.reserved, claim->answer.would_deny + said.would_deny);
     } else {
         said.would_deny += claim->answer.would_deny;
         claim->answer = said;
@@ -313,7 +313,7 @@ struct remote_money_ask *remote_money_reserve(struct remote_money_port *port,
         decide_soon(claim, err);
     } else {
         net_timer_set(port->loop, &claim->timer, port->money->timeout);
-        go(claim);
+        advance(claim);
         if (claim->every_windows > 0)
             money_port_ask_blocks(port, false);
     }
@@ -384,7 +384,7 @@ static void shares_of(const struct remote_money_ticket *claim, size_t nodes, tg_
         const struct sum *sum = claim->windows[claim->budgets[i].window].sum;
         tg_micro settled = sum->known ? sum->settled : 0;
         budgets[i] = claim->budgets[i];
-        states[i].settled = num_less(sum_told(sum), sum->known ? sum->acked : 0);
+        states[i].settled = num_less(sum_total(sum), sum->known ? sum->acked : 0);
         states[i].outstanding = sum->held;
         budgets[i].amount = num_less(budgets[i].amount, settled) / (int64_t)nodes;
         /* A lease that has not ended is good, Redis or not. */

@@ -249,10 +249,10 @@ static void put_windows(struct money_args *args, struct remote_money_ticket *cla
     pthread_mutex_lock(&money->lock);
     for (size_t i = claim->every_windows; i < claim->n_windows; i++) {
         struct claim_window *window = &claim->windows[i];
-        window->told = sum_told(window->sum);
+        window->sent = sum_total(window->sum);
         window->acked = window->sum->acked;
         money_args_window(args, window->sum);
-        money_args_number(args, window->told);
+        money_args_number(args, window->sent);
         money_args_number(args, money_sum_keep(window->sum, now));
     }
     pthread_mutex_unlock(&money->lock);
@@ -319,7 +319,7 @@ static void hear_windows(struct remote_money_ticket *claim, const int64_t *numbe
     pthread_mutex_lock(&money->lock);
     for (size_t i = claim->every_windows; i < claim->n_windows; i++, numbers += WINDOW_NUMBERS) {
         struct claim_window *window = &claim->windows[i];
-        loss |= money_sums_hear(&money->sums, window->sum, numbers[0], window->told, window->acked);
+        loss |= money_sums_hear(&money->sums, window->sum, numbers[0], window->sent, window->acked);
         window->sum->settled = numbers[1];
         window->sum->outstanding = numbers[2];
     }
@@ -379,7 +379,7 @@ bool money_claim_read_note(struct remote_money_ticket *claim, const struct redis
 
 /* ---- Sums beside calls ---- */
 
-struct telling {
+struct money_update {
     struct redis_ask ask;
     struct remote_money_port *port;
     struct claim_window window;
@@ -387,62 +387,62 @@ struct telling {
 };
 
 /* The lock is held. Null: no memory. */
-struct telling *money_telling_new(struct remote_money_port *port, struct sum *sum, tg_ms now)
+struct money_update *money_update_new(struct remote_money_port *port, struct sum *sum, tg_ms now)
 {
-    struct telling *telling = calloc(1, sizeof *telling);
+    struct money_update *update = calloc(1, sizeof *update);
 
-    if (!telling)
+    if (!update)
         return NULL;
-    telling->port = port;
-    telling->window = (struct claim_window){sum, sum_told(sum), sum->acked};
-    telling->keep = money_sum_keep(sum, now);
-    assert(!sum->telling);
+    update->port = port;
+    update->window = (struct claim_window){sum, sum_total(sum), sum->acked};
+    update->keep = money_sum_keep(sum, now);
+    assert(!sum->updating);
     sum->pins++;
-    sum->telling = true;
-    return telling;
+    sum->updating = true;
+    return update;
 }
 
-static void telling_answered(struct redis_ask *ask, const struct redisReply *reply)
+static void update_answered(struct redis_ask *ask, const struct redisReply *reply)
 {
-    struct telling *telling = (struct telling *)ask;
-    struct remote_money_port *port = telling->port;
-    struct sum *sum = telling->window.sum;
+    struct money_update *update = (struct money_update *)ask;
+    struct remote_money_port *port = update->port;
+    struct sum *sum = update->window.sum;
     int64_t numbers[NOTE_HEAD + WINDOW_NUMBERS];
     bool fine = money_args_read(reply, NOTE_HEAD + WINDOW_NUMBERS, numbers);
 
     pthread_mutex_lock(&port->money->lock);
-    assert(sum->pins > 0 && sum->telling);
+    assert(sum->pins > 0 && sum->updating);
     sum->pins--;
-    sum->telling = false;
-    if (fine && money_sums_hear(&port->money->sums, sum, numbers[1], telling->window.told,
-                                telling->window.acked))
+    sum->updating = false;
+    if (fine && money_sums_hear(&port->money->sums, sum, numbers[1], update->window.sent,
+                                update->window.acked))
         money_repair(port->money);
     if (fine && !sum->everyone) {
         sum->settled = numbers[2];
         sum->outstanding = numbers[3];
     }
     pthread_mutex_unlock(&port->money->lock);
-    free(telling);
-    assert(port->tellings > 0);
-    port->tellings--;
+    free(update);
+    assert(port->updates > 0);
+    port->updates--;
     if (fine)
-        money_port_tell(port);
+        money_port_send_sums(port);
 }
 
-void money_telling_send(struct telling *telling)
+void money_update_send(struct money_update *update)
 {
     struct money_args args;
 
-    put_head(&args, telling->port->money);
+    put_head(&args, update->port->money);
     money_args_text(&args, "", 0);
     money_args_number(&args, 0);
     money_args_number(&args, -1);
-    money_args_window(&args, telling->window.sum);
-    money_args_number(&args, telling->window.told);
-    money_args_number(&args, telling->keep);
-    telling->port->tellings++;
-    atomic_fetch_add_explicit(&telling->port->money->n_told, 1, memory_order_relaxed);
-    redis_ask_init(&telling->ask, telling_answered, NULL);
-    redis_eval(telling->port->redis, &telling->ask, &script_money_note, args.keys, args.n_keys,
+    money_args_window(&args, update->window.sum);
+    money_args_number(&args, update->window.sent);
+    money_args_number(&args, update->keep);
+    update->port->updates++;
+    atomic_fetch_add_explicit(&update->port->money->n_told, 1, memory_order_relaxed);
+    redis_ask_init(&update->ask, update_answered, NULL);
+    redis_eval(update->port->redis, &update->ask, &script_money_note, args.keys, args.n_keys,
                args.list, args.n);
 }

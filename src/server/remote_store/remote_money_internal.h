@@ -47,7 +47,7 @@ enum money_claim_state {
 
 struct claim_window {
     struct sum *sum;
-    tg_micro told, acked; /* when it was sent */
+    tg_micro sent, acked; /* the total that was sent; what was acknowledged then */
 };
 
 struct claim_budget {
@@ -106,7 +106,7 @@ struct money_blocks {
     size_t n;
     bool asking;                   /* one ask at a time */
     uint64_t asked, heard, failed; /* numbers of asks: the last of each kind */
-    int64_t sequence;              /* what Redis is told, grows over restarts */
+    int64_t sequence;              /* sent to Redis, grows over restarts */
     tg_micro waiting;              /* asked for by claims that wait */
     tg_micro taken;                /* since `rated_at` */
     double rate;                   /* micro-dollars a ms that are taken */
@@ -146,7 +146,7 @@ struct remote_money {
     LIST_HEAD(, remote_money_port) ports;
     bool repair_due;
     tg_ms repaired_at;
-    size_t to_tell;    /* sums that a repair has yet to send */
+    size_t to_send;    /* sums that a repair has yet to send */
     uint64_t reassert; /* counts losses: each port tells its leases again */
 
     _Atomic size_t tickets;
@@ -159,11 +159,11 @@ struct remote_money_port {
     struct net_loop *loop;
     struct redis *redis;
     struct net_timer timer;
-    struct net_post ready; /* claims are to be told what was decided at once */
+    struct net_post ready; /* answers claims that were decided at once */
     struct net_post wake;  /* blocks have come */
     struct claim_list lists[MONEY_CLAIM_STATES];
     struct block_ask block;
-    size_t tellings; /* in flight */
+    size_t updates; /* in flight */
     uint64_t connects, reasserted;
 };
 
@@ -171,7 +171,7 @@ struct remote_money_port {
 
 tg_ms money_port_now(const struct remote_money_port *port);
 
-/* The lock is held: Redis has forgotten something, and everything is told again. */
+/* The lock is held: Redis has forgotten something, and everything is sent again. */
 void money_repair(struct remote_money *money);
 
 /* ---- remote_money_port.c ---- */
@@ -180,18 +180,18 @@ void money_repair(struct remote_money *money);
 void money_port_ask_blocks(struct remote_money_port *port, bool tick);
 
 /* Tells sums beside calls, as many as may be on the way. */
-void money_port_tell(struct remote_money_port *port);
+void money_port_send_sums(struct remote_money_port *port);
 
 /* ---- remote_money_call.c ---- */
 
-/* Claims that were decided at once are told so; those that wait look again. */
+/* Answers claims that were decided at once; claims that wait for a block try again. */
 void money_port_run_ready(void *port);
 void money_port_wake(void *port);
 
 /* Its port goes: it is freed, whatever its state. */
 void money_claim_discard(struct remote_money_ticket *claim);
 
-/* The lease stands, or has ended: Redis is told. */
+/* Tells Redis that the lease stands, or has ended. */
 void money_claim_renew(struct remote_money_ticket *claim);
 void money_claim_end(struct remote_money_ticket *claim);
 
@@ -217,7 +217,7 @@ bool money_claim_fits(const struct remote_money_ticket *claim);
  */
 void money_claim_hold(struct remote_money_ticket *claim, tg_micro taken, tg_micro reserved);
 
-/* Asks the script, `answered` is told. Or notes that the lease has ended (money < 0) or stands. */
+/* Runs the script, then `answered`. Or notes that the lease has ended (money < 0) or stands. */
 void money_claim_send_reserve(struct remote_money_ticket *claim,
                               void (*answered)(struct redis_ask *, const struct redisReply *));
 void money_claim_send_note(struct remote_money_ticket *claim, tg_micro money,
@@ -228,10 +228,10 @@ bool money_claim_read_reserve(struct remote_money_ticket *claim, const struct re
                               enum tg_err *err, struct tg_money_answer *answer);
 bool money_claim_read_note(struct remote_money_ticket *claim, const struct redisReply *reply);
 
-/* Tells Redis one sum, beside calls. The lock is held until it is sent: `sum` is not `telling`. */
-struct telling;
-struct telling *money_telling_new(struct remote_money_port *port, struct sum *sum, tg_ms now);
-void money_telling_send(struct telling *telling);
+/* Tells Redis one sum, beside calls. The lock is held until it is sent: `sum` is not `updating`. */
+struct money_update;
+struct money_update *money_update_new(struct remote_money_port *port, struct sum *sum, tg_ms now);
+void money_update_send(struct money_update *update);
 
 /* Writes the key of a window. 0: it is too long. */
 size_t money_key(const struct remote_money *money, const struct spending_account *account,

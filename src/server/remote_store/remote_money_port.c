@@ -1,12 +1,12 @@
 /* remote_money_port.c - the part of remote money on one loop, and what it does beside calls.
  *
  * Every period: leases of calls that run long are renewed, ends that did not arrive are noted
- * again, blocks of everyone's are asked for or given back, and sums are told.
+ * again, blocks of everyone's budget are leased or returned, and sums are sent.
  *
- * Sums are told with every reservation and settlement in their window, so nothing is missing while
- * nothing breaks. All of them are told anew when a connection has come back, for the server behind
+ * Sums are sent with every reservation and settlement in their window, so nothing is missing while
+ * nothing breaks. All of them are sent again when a connection has come back, for the server behind
  * it may be one that lost writes, and when an answer shows that Redis has less than it had
- * acknowledged. In between a few are told in turn, whether they changed or not: whatever else
+ * acknowledged. In between a few are sent in turn, whether they changed or not: whatever else
  * happens, Redis is right again after a while, and windows without an end stay alive.
  */
 #include <stdlib.h>
@@ -14,11 +14,11 @@
 #include "server/remote_store/remote_money_internal.h"
 
 enum {
-    TELLINGS_MAX = 64, /* on the way at once, of a port */
-    SWEEP = 256,       /* sums looked at in a period */
-    SWEEP_TOLD = 2,    /* sums sent although nothing has changed */
-    NOTES_MAX = 512,   /* renewed or ended in a period: calls must not wait for it */
-    REPAIRS_MS = 1000, /* between two */
+    UPDATES_MAX = 64,    /* on the way at once, of a port */
+    SWEEP = 256,         /* sums looked at in a period */
+    SWEEP_UNCHANGED = 2, /* sums sent although nothing has changed */
+    NOTES_MAX = 512,     /* renewed or ended in a period: calls must not wait for it */
+    REPAIRS_MS = 1000,   /* between two */
 };
 
 /* ---- Blocks ---- */
@@ -42,11 +42,11 @@ void money_port_ask_blocks(struct remote_money_port *port, bool tick)
 
 /* ---- Sums ---- */
 
-static bool is_worth_telling(struct remote_money_port *port, const struct sum *sum)
+static bool is_worth_sending(struct remote_money_port *port, const struct sum *sum)
 {
     struct slice key = sum_hash_key(sum);
 
-    return !sum->telling && sum_told(sum) > 0 && redis_is_up(port->redis, &key);
+    return !sum->updating && sum_total(sum) > 0 && redis_is_up(port->redis, &key);
 }
 
 static bool is_over(const struct sum *sum, tg_ms now)
@@ -54,32 +54,32 @@ static bool is_over(const struct sum *sum, tg_ms now)
     return sum->pins == 0 && num_add(sum->end, SUM_GRACE_MS) < now;
 }
 
-/* The next of the ring. Null: it is not to be told. */
-static struct telling *next_of_repair(struct remote_money_port *port, tg_ms now)
+/* The next of the ring. Null: there is nothing to send. */
+static struct money_update *next_of_repair(struct remote_money_port *port, tg_ms now)
 {
     struct sum *sum = money_sums_next(&port->money->sums);
 
-    port->money->to_tell--;
-    return is_worth_telling(port, sum) ? money_telling_new(port, sum, now) : NULL;
+    port->money->to_send--;
+    return is_worth_sending(port, sum) ? money_update_new(port, sum, now) : NULL;
 }
 
-static void send_all(struct telling **list, size_t n)
+static void send_all(struct money_update **list, size_t n)
 {
     for (size_t i = 0; i < n; i++)
-        money_telling_send(list[i]);
+        money_update_send(list[i]);
 }
 
-void money_port_tell(struct remote_money_port *port)
+void money_port_send_sums(struct remote_money_port *port)
 {
     struct remote_money *money = port->money;
-    struct telling *list[TELLINGS_MAX], *telling;
+    struct money_update *list[UPDATES_MAX], *update;
     size_t n = 0;
     tg_ms now = money_port_now(port);
 
     pthread_mutex_lock(&money->lock);
-    while (money->to_tell > 0 && money->sums.table.n > 0 && port->tellings + n < TELLINGS_MAX)
-        if ((telling = next_of_repair(port, now)) != NULL)
-            list[n++] = telling;
+    while (money->to_send > 0 && money->sums.table.n > 0 && port->updates + n < UPDATES_MAX)
+        if ((update = next_of_repair(port, now)) != NULL)
+            list[n++] = update;
     pthread_mutex_unlock(&money->lock);
     send_all(list, n);
 }
@@ -89,27 +89,27 @@ static void sweep(struct remote_money_port *port, tg_ms now)
 {
     struct remote_money *money = port->money;
     struct sums *sums = &money->sums;
-    struct telling *list[TELLINGS_MAX], *telling;
+    struct money_update *list[UPDATES_MAX], *update;
     size_t n = 0, unchanged = 0;
 
     pthread_mutex_lock(&money->lock);
-    for (size_t i = 0; i < SWEEP && i < sums->table.n && port->tellings + n < TELLINGS_MAX; i++) {
+    for (size_t i = 0; i < SWEEP && i < sums->table.n && port->updates + n < UPDATES_MAX; i++) {
         struct sum *sum = money_sums_next(sums);
         if (is_over(sum, now)) {
             money_sums_remove(sums, sum);
             continue;
         }
-        if (sum->pins > 0 || !is_worth_telling(port, sum) ||
-            (!sum_is_untold(sum) && unchanged++ >= SWEEP_TOLD))
+        if (sum->pins > 0 || !is_worth_sending(port, sum) ||
+            (!sum_is_unacked(sum) && unchanged++ >= SWEEP_UNCHANGED))
             continue;
-        if ((telling = money_telling_new(port, sum, now)) != NULL)
-            list[n++] = telling;
+        if ((update = money_update_new(port, sum, now)) != NULL)
+            list[n++] = update;
     }
     pthread_mutex_unlock(&money->lock);
     send_all(list, n);
 }
 
-/* Whether a new connection, or a loss, means that everything is to be told again. */
+/* Whether a new connection, or a loss, means that everything is sent again. */
 static bool check_losses(struct remote_money_port *port, tg_ms now)
 {
     struct remote_money *money = port->money;
@@ -124,7 +124,7 @@ static bool check_losses(struct remote_money_port *port, tg_ms now)
         (money->repaired_at == 0 || now - money->repaired_at >= REPAIRS_MS)) {
         money->repair_due = false;
         money->repaired_at = now;
-        money->to_tell = money->sums.table.n;
+        money->to_send = money->sums.table.n;
     }
     port->connects = stats.connects;
     port->reasserted = money->reassert;
@@ -188,7 +188,7 @@ static void remote_money_port_tick(void *arg)
     renew(port, now, check_losses(port, now));
     end_again(port);
     money_port_ask_blocks(port, true);
-    money_port_tell(port);
+    money_port_send_sums(port);
     sweep(port, now);
     net_timer_set(port->loop, &port->timer, port->money->period);
 }

@@ -23,18 +23,18 @@ tg_ms money_sum_keep(const struct sum *sum, tg_ms now)
     return num_min(num_less(num_add(sum->end, SUM_GRACE_MS), now) + 1, KEEP_MAX_MS);
 }
 
-/* ---- What is to be told ---- */
+/* ---- What Redis does not know yet ---- */
 
 /* Around each change of a sum: the totals follow. */
 static void remote_money_sums_count(struct sums *sums, const struct sum *sum, int sign)
 {
-    tg_micro untold = num_less(sum_told(sum), sum->acked);
+    tg_micro unacked = num_less(sum_total(sum), sum->acked);
 
-    if (untold == 0)
+    if (unacked == 0)
         return;
-    assert(untold > 0 && (sign == 1 || sums->untold > 0));
-    sums->untold += (size_t)sign;
-    sums->untold_micro += (uint64_t)(sign * untold);
+    assert(unacked > 0 && (sign == 1 || sums->unacked > 0));
+    sums->unacked += (size_t)sign;
+    sums->unacked_micro += (uint64_t)(sign * unacked);
 }
 
 void money_sums_spend(struct sums *sums, struct sum *sum, tg_micro spent)
@@ -44,19 +44,19 @@ void money_sums_spend(struct sums *sums, struct sum *sum, tg_micro spent)
     remote_money_sums_count(sums, sum, 1);
 }
 
-bool money_sums_hear(struct sums *sums, struct sum *sum, tg_micro before, tg_micro told,
+bool money_sums_hear(struct sums *sums, struct sum *sum, tg_micro before, tg_micro sent,
                      tg_micro acked)
 {
     bool loss = before < acked;
-    tg_micro total = sum_told(sum);
+    tg_micro total = sum_total(sum);
 
     remote_money_sums_count(sums, sum, -1);
     sum->known = true;
     /* Ours alone are merged there, so more than there is here comes from a former life. */
-    if (before > sum_told(sum))
-        sum->lost = num_add(sum->lost, before - sum_told(sum));
-    sum->acked = num_max(loss ? 0 : sum->acked, num_max(before, told));
-    assert(sum_told(sum) >= total); /* it never falls */
+    if (before > sum_total(sum))
+        sum->lost = num_add(sum->lost, before - sum_total(sum));
+    sum->acked = num_max(loss ? 0 : sum->acked, num_max(before, sent));
+    assert(sum_total(sum) >= total); /* it never falls */
     remote_money_sums_count(sums, sum, 1);
     return loss;
 }
@@ -112,7 +112,7 @@ static bool remote_money_sums_evict(struct sums *sums)
 {
     for (size_t i = 0; i < LOOKS && i < sums->table.n; i++) {
         struct sum *sum = money_sums_next(sums);
-        if (sum->pins == 0 && !sum_is_untold(sum)) {
+        if (sum->pins == 0 && !sum_is_unacked(sum)) {
             money_sums_remove(sums, sum);
             return true;
         }
@@ -161,6 +161,6 @@ void money_sums_remove(struct sums *sums, struct sum *sum)
     hash_table_remove(&sums->table, slot);
     TAILQ_REMOVE(&sums->ring, sum, ring);
     remote_money_sums_count(sums, sum, -1);
-    assert(sums->table.n > 0 || (sums->untold == 0 && sums->untold_micro == 0));
+    assert(sums->table.n > 0 || (sums->unacked == 0 && sums->unacked_micro == 0));
     free(sum);
 }

@@ -1,10 +1,10 @@
 /* remote_money_sums.h - what this node knows of the windows that Redis keeps. Private to
  * remote_money*.c.
  *
- * One entry for each window of each account that a call came to. The sum that Redis is told is
+ * One entry for each window of each account that a call came to. The total that Redis is sent is
  * what was ever settled in that window through this node's ledger:
  *
- *     told = lost + max(own, seen)
+ *     total = lost + max(own, seen)
  *
  * own    what the bank had when the entry was made, and every settlement since. Whoever holds a
  *        ticket in the window has its entry pinned, so no settlement can fall between the two.
@@ -13,7 +13,7 @@
  *        database that was put back from a copy, or lost its last moments.
  *
  * It never falls. `acked` is what Redis has acknowledged. An entry goes when its window has been
- * over for a while; when there are `max`, one that has nothing to tell makes room.
+ * over for a while; when there are `max`, one that Redis knows is evicted.
  *
  * The lock of struct remote_money covers everything here.
  */
@@ -38,7 +38,7 @@ struct sum {
     tg_micro held;                 /* by tickets of this node */
     tg_micro settled, outstanding; /* all nodes together, as heard last */
     bool known;                    /* heard at all */
-    bool telling;                  /* on the way to Redis, beside calls */
+    bool updating;                 /* an update of its own is in flight */
     uint32_t pins;
 
     /* Only in a window of everyone's budget: remote_money_blocks.c. */
@@ -65,20 +65,20 @@ static inline struct slice sum_set_key(const struct sum *sum)
     return (struct slice){sum->key, sum->key_n + SUM_SET_BYTES};
 }
 
-static inline tg_micro sum_told(const struct sum *sum)
+static inline tg_micro sum_total(const struct sum *sum)
 {
     return num_add(sum->lost, num_max(sum->own, sum->seen));
 }
 
-static inline bool sum_is_untold(const struct sum *sum)
+static inline bool sum_is_unacked(const struct sum *sum)
 {
-    return sum_told(sum) > sum->acked;
+    return sum_total(sum) > sum->acked;
 }
 
 /* What this node uses of a window. */
 static inline tg_micro sum_used(const struct sum *sum)
 {
-    return num_add(sum_told(sum), sum->held);
+    return num_add(sum_total(sum), sum->held);
 }
 
 /* How long Redis is to keep it, from now on. */
@@ -89,8 +89,8 @@ struct sums {
     TAILQ_HEAD(, sum) ring; /* all of them: money_sums_next() moves the first to the end */
     size_t max;
     uint64_t seed;
-    size_t untold;         /* sums that Redis does not know yet */
-    uint64_t untold_micro; /* modulo 2^64: it comes down as it went up */
+    size_t unacked;         /* sums that Redis does not know yet */
+    uint64_t unacked_micro; /* modulo 2^64: it comes down as it went up */
 };
 
 /* The seed of hashing is secret: users choose their names. */
@@ -107,9 +107,9 @@ struct sum *money_sums_get(struct sums *sums, struct slice key, tg_ms end, tg_mi
 /* A settlement in the window. */
 void money_sums_spend(struct sums *sums, struct sum *sum, tg_micro spent);
 
-/* What Redis says of this ledger's sum: what it was before it was told, and what it had
+/* What Redis says of this ledger's sum: what it was `before` the total was sent, and what it had
  * acknowledged when that was sent. True: Redis has forgotten some. */
-bool money_sums_hear(struct sums *sums, struct sum *sum, tg_micro before, tg_micro told,
+bool money_sums_hear(struct sums *sums, struct sum *sum, tg_micro before, tg_micro sent,
                      tg_micro acked);
 
 /* The sum whose turn it is, in rounds over all of them; null: there is none. */

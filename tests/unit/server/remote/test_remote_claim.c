@@ -142,8 +142,8 @@ void remote_limits_settle(struct remote_limits *limits, const struct remote_debi
     count_message(actual - debit->cost);
 }
 
-void remote_limits_add_debt(struct remote_limits *limits, const struct remote_debit *debit, tg_ms now,
-                       tg_ms since)
+void remote_limits_add_debt(struct remote_limits *limits, const struct remote_debit *debit,
+                            tg_ms now, tg_ms since)
 {
     (void)limits;
     assert_int_equal(since, now);
@@ -197,8 +197,8 @@ void remote_blocks_settle(struct remote_blocks *blocks, const struct remote_debi
     remote_limits_settle(NULL, debit, now, &charge->charge, actual);
 }
 
-void remote_blocks_add_debt(struct remote_blocks *blocks, const struct remote_debit *debit, tg_ms now,
-                       tg_ms since)
+void remote_blocks_add_debt(struct remote_blocks *blocks, const struct remote_debit *debit,
+                            tg_ms now, tg_ms since)
 {
     (void)blocks;
     remote_limits_add_debt(NULL, debit, now, since);

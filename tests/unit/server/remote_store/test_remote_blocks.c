@@ -555,7 +555,8 @@ static void what_is_owed_is_charged_to_the_state_that_blocks_come_from(void **st
         world.slow = 0;
         world_add_limit(specs[i], TG_AXIS_COST, TG_ENFORCE);
         struct remote_debit debit = world_debit(100);
-        remote_blocks_add_debt(node->blocks, &debit, world_here(node), net_loop_now(node->kit.loop));
+        remote_blocks_add_debt(node->blocks, &debit, world_here(node),
+                               net_loop_now(node->kit.loop));
         remote_until(&node->kit, remote_limits_in_flight(node->limits) == 0);
         assert_false(call_on(0, 50)->allowed);
         world_close();

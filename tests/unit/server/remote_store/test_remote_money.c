@@ -374,11 +374,11 @@ static void a_share_of_what_was_left_is_decided_without_redis(void **state)
     /* Who lets everything through still counts it. */
     assert_int_equal(remote_money_local(nodes[1].port, &what, 0, NOW, &answer, &tickets[2]), TG_OK);
     remote_money_settle(tickets[2], 2, NOW);
-    assert_int_equal(money_stats(&nodes[1]).untold_micro, 5501);
+    assert_int_equal(money_stats(&nodes[1]).unacked_micro, 5501);
 
     net_redis_again(&server);
     money_until(&nodes[0], money_in_redis(&server, OF_SOLO, TG_PER_DAY, "s") == 9501);
-    money_until(&nodes[0], money_stats(&nodes[1]).untold == 0);
+    money_until(&nodes[0], money_stats(&nodes[1]).unacked == 0);
     close_nodes(nodes, 2);
 }
 

@@ -177,7 +177,7 @@ static void a_node_that_leaves_gives_back_what_it_does_not_use(void **state)
     assert_true(in_redis("g:00000000000000a0") > 500);
     remote_money_leave(node.money);
     money_until(&node, money_stats(&node).leased == money_stats(&node).leased_used &&
-                           money_stats(&node).untold == 0);
+                           money_stats(&node).unacked == 0);
     money_until(&node, in_redis("g:00000000000000a0") == 500);
     /* Calls that still come are decided, each by itself. */
     struct money_call call = reserve_at(&node, 500, now);
@@ -195,7 +195,7 @@ static void the_block_of_a_dead_node_falls_to_what_it_has_settled(void **state)
     remote_money_settle(spent.ticket, 15000, NOW);
     struct money_call held = reserve_at(&nodes[1], 70000, NOW + 1000);
     assert_non_null(held.ticket);
-    money_until(&nodes[1], money_stats(&nodes[1]).untold == 0);
+    money_until(&nodes[1], money_stats(&nodes[1]).unacked == 0);
     money_node_kill(&nodes[1]);
     struct money_call call = reserve_at(&nodes[0], 20000, NOW + 2000);
     assert_null(call.ticket);

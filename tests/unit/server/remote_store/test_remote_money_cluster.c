@@ -70,7 +70,8 @@ static void tenants_of_all_roots_and_everyone_are_counted_where_they_belong(void
         *(tenant == SOLO ? &solo : &product) += spent;
     }
     atomic_store(&node.money->latest, NOW + 2000);
-    money_until(&node, money_stats(&node).untold == 0 && node.port->lists[MONEY_CLAIM_ENDING].n == 0);
+    money_until(&node, money_stats(&node).unacked == 0 &&
+                           node.port->lists[MONEY_CLAIM_ENDING].n == 0);
     assert_int_equal(money_in_redis(owner_of("{solo}"), OF_SOLO, TG_PER_DAY, "s"), solo);
     assert_int_equal(money_in_redis(owner_of("{product}"), OF_PRODUCT, TG_PER_WEEK, "s"), product);
     assert_int_equal(money_in_redis(owner_of("{%}"), EVERYONE, TG_PER_MONTH, "s"), solo + product);

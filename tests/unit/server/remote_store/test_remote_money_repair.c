@@ -129,7 +129,7 @@ static void tell_all(struct money_node *nodes, tg_ms *now)
     for (size_t i = 0; i < NODES; i++)
         money_until(&nodes[0], redis_is_up(nodes[i].kit.redis, NULL) &&
                                    nodes[i].port->lists[MONEY_CLAIM_ENDING].n == 0 &&
-                                   money_stats(&nodes[i]).untold == 0);
+                                   money_stats(&nodes[i]).unacked == 0);
 }
 
 /* Calls go on while Redis is flushed, killed and restarted empty; what they spent is there at last,

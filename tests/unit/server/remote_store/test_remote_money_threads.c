@@ -97,7 +97,9 @@ static void work(void *context, size_t i, size_t round)
     }
     while (worker->n > 0)
         settle_one(worker, draw_between(&draw, 0, 1000));
-    while (worker->node.port->lists[MONEY_CLAIM_ENDING].n + worker->node.port->lists[MONEY_CLAIM_ORPHAN].n > 0)
+    while (worker->node.port->lists[MONEY_CLAIM_ENDING].n +
+               worker->node.port->lists[MONEY_CLAIM_ORPHAN].n >
+           0)
         net_loop_turn(worker->node.kit.loop, true);
     /* Loops of a node live as long as it does: others may wait for what this one has asked. */
     atomic_fetch_add(&market->done, 1);
@@ -179,7 +181,7 @@ static void loops_of_two_nodes_spend_no_more_than_there_is(void **state)
     assert_int_equal(money_in_redis(&server, OF_SOLO, TG_PER_TOTAL, "o"), 0);
     /* What everyone spent is told once a second, by one loop of each node. */
     for (size_t i = 0; i < NODES; i++)
-        money_until(&market.workers[i].node, money_stats(&market.workers[i].node).untold == 0);
+        money_until(&market.workers[i].node, money_stats(&market.workers[i].node).unacked == 0);
     assert_int_equal(total(EVERYONE), market.solo + market.team);
     close_market(&market);
 }
