@@ -562,7 +562,7 @@ void call_kit_open(const struct call_kit_config *config)
 {
     static const struct service *const list[] = {&proxy_service};
     static const struct service_table services = {.list = list, .n = COUNT_OF(list)};
-    const struct call_kit_config usual = {NULL};
+    const struct call_kit_config usual = {0};
     struct config_problems problems;
     struct tg_problem problem;
     struct config read;
