@@ -53,33 +53,33 @@ size_t http_count(const struct http_head *head, struct slice name)
     return n;
 }
 
-/* Takes the next word of a comma-separated list off its front. */
-static bool next_word(struct slice *list, struct slice *word)
+/* Takes the next token of a comma-separated list off its front. */
+static bool next_token(struct slice *list, struct slice *token)
 {
     if (list->n == 0)
         return false;
     const char *comma = memchr(list->at, ',', list->n);
     size_t n = comma != NULL ? (size_t)(comma - list->at) : list->n;
 
-    *word = (struct slice){list->at, n};
-    while (word->n > 0 && (*word->at == ' ' || *word->at == '\t'))
-        word->at++, word->n--;
-    while (word->n > 0 && (word->at[word->n - 1] == ' ' || word->at[word->n - 1] == '\t'))
-        word->n--;
+    *token = (struct slice){list->at, n};
+    while (token->n > 0 && (*token->at == ' ' || *token->at == '\t'))
+        token->at++, token->n--;
+    while (token->n > 0 && (token->at[token->n - 1] == ' ' || token->at[token->n - 1] == '\t'))
+        token->n--;
     n += comma != NULL;
     list->at += n;
     list->n -= n;
     return true;
 }
 
-bool http_has_word(const struct http_head *head, struct slice name, struct slice word)
+bool http_has_token(const struct http_head *head, struct slice name, struct slice token)
 {
     struct slice list, found;
     size_t i = 0;
 
     while (http_next(head, name, &i, &list))
-        while (next_word(&list, &found))
-            if (slice_equal_nocase(found, word))
+        while (next_token(&list, &found))
+            if (slice_equal_nocase(found, token))
                 return true;
     return false;
 }
@@ -124,12 +124,12 @@ struct http_hops http_hops_of(const struct http_head *head)
 bool http_hops_has(const struct http_hops *hops, struct slice name)
 {
     return is_hop_name(name) ||
-           (hops->named && http_has_word(hops->head, SLICE("connection"), name));
+           (hops->named && http_has_token(hops->head, SLICE("connection"), name));
 }
 
 bool http_is_hop(const struct http_head *head, struct slice name)
 {
-    return is_hop_name(name) || http_has_word(head, SLICE("connection"), name);
+    return is_hop_name(name) || http_has_token(head, SLICE("connection"), name);
 }
 
 bool http_is_host(struct slice text)

@@ -1,4 +1,13 @@
-/* http.h - what a message is, whichever version of HTTP carried it: a head, and words about it.
+/* http.h - what a message is, whichever version of HTTP carried it: a head, and how it ended.
+ *
+ * The room has two halves on one foundation, and this is the file to read first:
+ *
+ *     http_server.h: requests that come in      http_client.h: requests that go out
+ *     http_listen  http1_server, http1_reply    http_client  out_exchange, out_dial, out_conn
+ *                  http2_server, http2_stream                http1_client
+ *                                                            http2_client, http2_exchange
+ *     ---------------------------------------------------------------------------------------
+ *     http1_parse, http1_write: HTTP/1 as bytes    http2_link, _arrive, _flow, _head: HTTP/2
  *
  * Nothing here owns memory. A head that arrives points into storage of its exchange; a head that
  * is sent may point anywhere, and has been copied when the call returns.
@@ -13,7 +22,7 @@
 
 #include "io/text/slice.h"
 
-#define HTTP_FIELDS_MAX 128 /* that a message of ours may have */
+#define HTTP_FIELDS_MAX 128 /* fields that a message of ours may have */
 
 /* Bytes that may wait for a socket, unless an owner says otherwise: above HIGH its source should
  * stop until room() comes, at LOW. The system holds as much again, and sends while the source wakes
@@ -21,7 +30,8 @@
 #define HTTP_OUTPUT_HIGH ((size_t)64 << 10)
 #define HTTP_OUTPUT_LOW ((size_t)16 << 10)
 
-bool slice_equal_nocase(struct slice a, struct slice b); /* of ASCII letters */
+/* Compares without regard to the case of ASCII letters. */
+bool slice_equal_nocase(struct slice a, struct slice b);
 
 /* Names of fields that arrive are in lower case. Values are without white space around them, and
  * hold neither line ends nor zeros. */
@@ -30,15 +40,15 @@ struct http_field {
 };
 
 struct http_head {
-    struct slice method; /* of a request: "POST" */
-    struct slice target; /* of a request: "/v1/models?x=1", as it was sent; of one that arrives with
-                            a scheme and a host, what stands behind these */
-    int status;          /* of a reply: 200 */
-    int version;         /* 10, 11, 20. Of what is sent: not looked at */
+    struct slice method; /* requests: "POST" */
+    struct slice target; /* requests: "/v1/models?x=1", not decoded. If a target arrives with scheme
+                            and host, what follows these */
+    int status;          /* replies: 200 */
+    int version;         /* 10, 11, 20; ignored in what is sent */
     const struct http_field *fields; /* in the order of the message */
     size_t n_fields;
-    int64_t length; /* of the body, in bytes; -1: not known before its end. A request without a body
-                       has 0. Of a reply to HEAD, 204 and 304 what it says, though no body comes */
+    int64_t length; /* bytes of the body; -1: not known before its end. A request without a body has
+                       0. A reply to HEAD, 204 or 304 has what it states, though no body comes */
 };
 
 /* Names in lower case. The value of the first field of that name; `at` is null if there is none. */
@@ -48,8 +58,8 @@ size_t http_count(const struct http_head *head, struct slice name);
 /* Every field of a name: start with *i = 0; false when there are no more. */
 bool http_next(const struct http_head *head, struct slice name, size_t *i, struct slice *value);
 
-/* Whether a comma-separated list, in all fields of that name together, has a word. */
-bool http_has_word(const struct http_head *head, struct slice name, struct slice word);
+/* Whether a comma-separated list, in all fields of that name together, has a token. */
+bool http_has_token(const struct http_head *head, struct slice name, struct slice token);
 
 /* How an exchange on HTTP/2 is ended before its time (RFC 9113, 7). HTTP/1 has no such codes: there
  * the connection is closed. */
@@ -73,7 +83,7 @@ bool http_is_hop(const struct http_head *head, struct slice name);
 /* The same for all fields of a head: whether it has `connection` at all is asked once. */
 struct http_hops {
     const struct http_head *head;
-    bool named; /* by `connection` */
+    bool named; /* there is a `connection`, which may name further ones */
 };
 struct http_hops http_hops_of(const struct http_head *head);
 bool http_hops_has(const struct http_hops *hops, struct slice name);
@@ -112,7 +122,7 @@ void http_fields_drop(struct http_fields *fields, struct slice name);
 /* ---- How an exchange ends -------------------------------------------------------------------- */
 
 enum http_why {
-    HTTP_DONE,        /* as it should */
+    HTTP_DONE,        /* complete */
     HTTP_HANGUP,      /* the client left */
     HTTP_ABORTED,     /* the owner ended it, or the listener was freed */
     HTTP_ERROR,       /* the client sent what is no HTTP, or the connection broke */

@@ -31,12 +31,12 @@ struct http1_limits {
 };
 
 struct http1_parser {
-    /* of llhttp, which one file alone knows */
+    /* The llhttp_t: one file alone knows its type. */
     alignas(16) char llhttp[128];
     struct net_loop *loop;
     struct http1_limits limits;
     bool request;
-    bool no_body;    /* of a reply: it answers HEAD or CONNECT. For the caller to set */
+    bool no_body;    /* set by the caller: the reply is to HEAD or CONNECT */
     bool keep_alive; /* from HTTP1_HEAD on: the message allows another after it */
     bool until_eof;  /* from HTTP1_HEAD on: the end of the body is the end of the connection */
     int status;
@@ -48,18 +48,18 @@ struct http1_parser {
     struct slice body;
     bool paused, head_done;
     bool named; /* the field being read has begun */
-    char first; /* byte of the message */
+    char first; /* the first byte of the message */
     size_t n_fields;
-    size_t target_bytes; /* of the text */
-    size_t field_at;     /* in the text, of the field being read */
+    size_t target_bytes; /* bytes of the target so far */
+    size_t field_at;     /* where in `raw` the field begins that is being read */
     struct buf raw;      /* the target, then for each field two lengths and its bytes */
     struct buf list;     /* struct http_field */
-    size_t head_bytes;   /* so far */
-    size_t line_bytes;   /* of the line, so far */
-    char last;           /* byte before */
-    bool any_line;
-    bool scan_done;
-    size_t overhead; /* bytes since the last piece of body that were none */
+    size_t head_bytes;   /* bytes of the head so far */
+    size_t line_bytes;   /* bytes of the line so far */
+    char last;           /* the byte before */
+    bool any_line;       /* a line that is not empty has come */
+    bool scan_done;      /* the empty line after the head has come */
+    size_t overhead;     /* bytes since the last piece of body that were none */
 };
 
 void http1_parser_init(struct http1_parser *parser, struct net_loop *loop, bool request,

@@ -150,7 +150,7 @@ static void put_end_of_chunks(struct http1_conn *conn, const struct http_field *
 {
     struct buf out = {0};
 
-    if (n > 0 && http_has_word(&conn->in.head, SLICE("te"), SLICE("trailers")) &&
+    if (n > 0 && http_has_token(&conn->in.head, SLICE("te"), SLICE("trailers")) &&
         http1_put_last_chunk(conn->wire.loop, &out, trailers, n))
         wire_write(&conn->wire, buf_first(&out), buf_bytes(&out));
     else

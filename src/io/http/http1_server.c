@@ -254,7 +254,7 @@ static void begin_exchange(struct http1_conn *conn)
     conn->bodyless = slice_equal(head->method, SLICE("HEAD"));
     conn->close = !conn->parser.keep_alive || listener->draining;
     conn->expects = head->version == 11 && head->length != 0 &&
-                    http_has_word(head, SLICE("expect"), SLICE("100-continue"));
+                    http_has_token(head, SLICE("expect"), SLICE("100-continue"));
     conn->left = -1;
     conn->phase = HTTP1_BUSY;
     conn->body_time.left = http1_limits_of(conn)->body_ms;

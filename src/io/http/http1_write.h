@@ -5,13 +5,13 @@
 #include "io/http/http.h"
 #include "io/net/buf.h"
 
-#define HTTP1_CHUNK_BYTES 20 /* of a chunk's line */
+#define HTTP1_CHUNK_BYTES 20 /* bytes of the line before a chunk, at most */
 
 /* What the framing adds to a head. */
 struct http1_framing {
-    struct slice host; /* of a request */
-    bool chunked;      /* otherwise, with a length >= 0, that */
-    int64_t length;    /* -1: nothing is said */
+    struct slice host; /* requests: the value of `host` */
+    bool chunked;      /* "transfer-encoding: chunked", and no length */
+    int64_t length;    /* "content-length", unless chunked; -1: none */
     bool close;        /* "connection: close" */
     bool keep_alive;   /* "connection: keep-alive", for HTTP/1.0 */
 };

@@ -4,15 +4,15 @@
  * exchange when its owner got them. So an owner that does not read stops its own client's exchange,
  * and no other on that connection.
  *
- * Floods: frames that make work and carry nothing, and exchanges given up as soon as they are begun
- * (rapid reset), are paid from a budget that time fills, and exchanges that go well. Who makes us
- * give them up, by breaking a rule on each, pays the same: nghttp2 does not always tell (a body
- * that is not as long as was said), so what counts is that the exchange was closed so. Debian's
- * nghttp2 1.52 counts resets, too, but by the machine's clock, and those of a busy and honest
- * client like those of an attacker.
+ * Floods: frames that make work and carry nothing, and exchanges that are reset as soon as they are
+ * begun (rapid reset), take tokens from buckets that are filled by time and by exchanges that go
+ * well. A client that makes us reset them, by breaking a rule on each, pays the same: nghttp2 does
+ * not always report that (a body that is not as long as was stated), so what counts is that the
+ * exchange was closed so. Debian's nghttp2 1.52 counts resets, too, but by the machine's clock, and
+ * those of a busy and honest client like those of an attacker.
  *
- * An exchange that stood for a while, or of whose reply some has come, is given up for free: it
- * kept one of the places that a connection has, which bounds how many there can be. A client whose
+ * An exchange that lasted for a while, or whose reply has begun, is reset for free: it used one of
+ * the streams that a connection may have, which bounds how many there can be. A client whose
  * calls all come to their deadlines, or that hangs up on long replies, keeps its connection and
  * whoever else is on it. An interim head is no reply: it can be had for the asking.
  *
@@ -20,8 +20,8 @@
  */
 #include "io/http/http2_link.h"
 
-#define INFORMATIONAL_MAX 16 /* heads before the one that counts */
-#define IGNORED_BYTES 64 /* of a header block that nobody gets, for a frame that carries nothing */
+#define INFORMATIONAL_MAX 16 /* interim heads (1xx) before the final one */
+#define IGNORED_BYTES 64 /* so much of an ignored header block costs as much as an empty frame */
 
 static void pay_odd(struct http2_link *link)
 {
@@ -46,7 +46,7 @@ static struct http2_flow *flow_of(nghttp2_session *session, int32_t id)
 }
 
 /* What a callback returns: a link that failed is not read any further. */
-static int http2_arrive_go_on(const struct http2_link *link)
+static int callback_result(const struct http2_link *link)
 {
     return link->failed || link->finished ? NGHTTP2_ERR_CALLBACK_FAILURE : 0;
 }
@@ -99,7 +99,7 @@ static int on_begin_frame(nghttp2_session *session, const nghttp2_frame_hd *head
         http2_link_fail(link, HTTP2_PROTOCOL_ERROR, "PRIORITY of no exchange");
     else if (head->type == NGHTTP2_PRIORITY || head->type > NGHTTP2_CONTINUATION)
         pay_odd(link);
-    return http2_arrive_go_on(link);
+    return callback_result(link);
 }
 
 static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame, void *arg)
@@ -130,13 +130,13 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const
 
     (void)flags;
     if (flow == NULL || link->finished)
-        return http2_arrive_go_on(link);
+        return callback_result(link);
     struct http2_block *block = flow->headed ? &flow->tail : &flow->head;
     if (!http2_block_add(link->wire->loop, block, &link->limits.block,
                          (struct slice){(const char *)name, name_n},
                          (struct slice){(const char *)value, value_n}))
         http2_link_fail(link, HTTP2_ENHANCE_YOUR_CALM, "a header that is far too large");
-    return http2_arrive_go_on(link);
+    return callback_result(link);
 }
 
 void http2_flow_tell_ended(struct http2_flow *flow)
@@ -253,7 +253,7 @@ static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *
     default:
         break;
     }
-    return http2_arrive_go_on(link);
+    return callback_result(link);
 }
 
 /* Bytes of a flow that nobody wants any more are as good as taken. */
@@ -268,18 +268,18 @@ static int http2_arrive_on_data(nghttp2_session *session, uint8_t flags, int32_t
         return NGHTTP2_ERR_CALLBACK_FAILURE;
     nghttp2_session_consume_connection(session, n);
     if (flow == NULL || n == 0)
-        return http2_arrive_go_on(link);
+        return callback_result(link);
     if (flow->paused || buf_bytes(&flow->held) > 0) {
         if (buf_append(link->wire->loop, &flow->held, bytes, n))
             link->held_bytes += n;
         else
             http2_flow_reset(flow, HTTP2_INTERNAL_ERROR);
-        return http2_arrive_go_on(link);
+        return callback_result(link);
     }
     link->ops->data(flow, (struct slice){(const char *)bytes, n});
     if (!link->finished && !link->failed)
         nghttp2_session_consume_stream(session, id, n);
-    return http2_arrive_go_on(link);
+    return callback_result(link);
 }
 
 /* Something that the rules forbid: nghttp2 resets the stream, or ends the connection itself. */
@@ -295,7 +295,7 @@ static int on_invalid_frame(nghttp2_session *session, const nghttp2_frame *frame
     if (flow != NULL)
         flow->paid = true;
     pay_reset(link);
-    return http2_arrive_go_on(link);
+    return callback_result(link);
 }
 
 static int on_close(nghttp2_session *session, int32_t id, uint32_t code, void *arg)

@@ -12,9 +12,9 @@
 
 #include "io/http/http1_write.h"
 
-#define FIELD_BYTES 32  /* that a field counts besides its own */
-#define FAR_OVER 4      /* times the limit */
-#define PSEUDO_FIELDS 4 /* of a request: they do not count as fields */
+#define FIELD_BYTES 32  /* overhead of a field, by RFC 9113 */
+#define FAR_OVER 4      /* times the limit is no mistake any more */
+#define PSEUDO_FIELDS 4 /* pseudo-header fields of a request: they do not count as fields */
 
 struct lengths {
     uint32_t name, value;

@@ -11,10 +11,10 @@
 #include <stdlib.h>
 
 #define WIRE_FULL HTTP_OUTPUT_HIGH
-#define ACKS_MAX 512         /* that may wait to be sent */
-#define SETTINGS_MAX 32      /* in one frame */
-#define CONTINUATIONS_MAX 64 /* of one header block; it is bounded by its bytes, too */
-#define SEND_BLOCK_MAX (2 << 20)
+#define ACKS_MAX 512             /* acknowledgements that may wait to be sent */
+#define SETTINGS_MAX 32          /* settings in one frame */
+#define CONTINUATIONS_MAX 64     /* frames of one header block; its bytes are bounded, too */
+#define SEND_BLOCK_MAX (2 << 20) /* bytes of a header block of ours */
 
 /* ---- nghttp2's callbacks: what is sent ------------------------------------------------------- */
 
@@ -29,9 +29,9 @@ static int on_frame_sent(nghttp2_session *session, const nghttp2_frame *frame, v
     struct http2_flow *flow = nghttp2_session_get_stream_user_data(session, frame->hd.stream_id);
     if (flow == NULL)
         return 0;
-    flow->spoken = !flow->interim; /* of the two, the interim one goes first */
+    flow->spoken = !flow->interim; /* an interim head goes before the final one */
     flow->interim = false;
-    if (!flow->begun) { /* by a head, of which nghttp2 tells before it hands out its last bytes */
+    if (!flow->begun) { /* nghttp2 reports a head before it hands out the last bytes of it */
         flow->begun = true;
         flow->begin_at = link->written;
     }
@@ -146,7 +146,7 @@ static nghttp2_option *make_option(void)
     nghttp2_option_set_max_settings(option, SETTINGS_MAX);
     nghttp2_option_set_max_continuations(option, CONTINUATIONS_MAX);
     nghttp2_option_set_max_send_header_block_length(option, SEND_BLOCK_MAX);
-    /* Of what it knows nothing of, nghttp2 tells only if it is asked to. */
+    /* nghttp2 reports frames of types that it does not know only if it is asked to. */
     for (unsigned type = NGHTTP2_CONTINUATION + 1; type <= UINT8_MAX; type++)
         nghttp2_option_set_user_recv_extension_type(option, (uint8_t)type);
     /* Ours are stricter, and know the loop's time. */
@@ -169,7 +169,7 @@ static bool open_session(struct http2_link *link, bool server)
 }
 
 /* Priorities of RFC 7540 are a tree that a client can make us climb; RFC 9113 drops them. */
-static bool say_settings(struct http2_link *link, bool server)
+static bool submit_settings(struct http2_link *link, bool server)
 {
     uint32_t streams = (uint32_t)link->limits.streams;
     nghttp2_settings_entry entries[] = {
@@ -200,7 +200,7 @@ bool http2_link_init(struct http2_link *link, struct wire *wire, const struct ht
     bucket_init(&link->odd, limits->odd_frames, limits->odd_frames / 2, now);
     if (!open_session(link, server))
         return false;
-    if (!say_settings(link, server)) {
+    if (!submit_settings(link, server)) {
         nghttp2_session_del(link->session);
         return false;
     }
@@ -224,8 +224,8 @@ void http2_link_fini(struct http2_link *link)
     delete_session(link);
 }
 
-/* Asks what is left to do, when nghttp2 has returned. */
-static void look_whether_over(struct http2_link *link)
+/* Ends the link when nghttp2 has returned and has nothing left to do. */
+static void end_if_over(struct http2_link *link)
 {
     if (link->finished) {
         delete_session(link);
@@ -267,7 +267,7 @@ void http2_link_feed(struct http2_link *link, const char *bytes, size_t n)
         http2_link_flush_later(link);
 }
 
-/* After a failure nothing is taken from nghttp2 but its last word. */
+/* After a failure nothing is taken from nghttp2 but its GOAWAY. */
 void http2_link_flush(struct http2_link *link)
 {
     const uint8_t *bytes;
@@ -290,7 +290,7 @@ void http2_link_flush(struct http2_link *link)
     }
     if (!link->finished && link->ops->flushed != NULL)
         link->ops->flushed(link);
-    look_whether_over(link);
+    end_if_over(link);
 }
 
 void http2_link_flush_later(struct http2_link *link)

@@ -32,7 +32,7 @@ enum { HTTP2_PING_LEAVE, HTTP2_PING_NUDGE };
 
 struct http2_limits {
     struct http2_block_limits block;
-    size_t streams; /* that the peer may open at a time */
+    size_t streams; /* exchanges that the peer may have open at a time */
     size_t resets, resets_per_s, odd_frames;
     tg_ms rapid_ms;
 };
@@ -42,36 +42,36 @@ struct http2_link;
 struct http2_flow {
     struct http2_link *link;
     LIST_ENTRY(http2_flow) in_link; /* le_prev null: it has ended */
-    int32_t id;                     /* 0: none yet */
-    tg_ms opened_at;                /* by the peer; the loop's time */
-    struct http2_block head, tail;  /* that arrived */
+    int32_t id;                     /* of the stream; 0: none yet */
+    tg_ms opened_at;                /* when the peer opened it, in the loop's time */
+    struct http2_block head, tail;  /* the header blocks that arrived */
     const struct http_field *trailers;
     size_t n_trailers;
-    struct buf held; /* arrived, while paused */
-    struct buf out;  /* of the body, to be sent */
-    struct buf last; /* fields behind the body, to be sent: struct http_field, then their bytes */
+    struct buf held; /* the part of the body that arrived while paused */
+    struct buf out;  /* the part of the body that is to be sent */
+    struct buf last; /* trailers to be sent: struct http_field, then their bytes */
     size_t n_last;
-    int informational; /* heads before the one that counts */
+    int informational; /* interim heads (1xx) that arrived */
     bool paused;
     bool headed;     /* head() has come */
     bool in_ended;   /* the peer has sent all, ... */
     bool told_ended; /* ... and ended() has come */
     bool finished;   /* nothing more will be written */
     bool asleep;     /* nghttp2 waits to be told that there is more to send */
-    bool interim;    /* a head before the one that counts is to be sent */
-    bool spoken;     /* the one that counts has been */
+    bool interim;    /* an interim head is to be sent */
+    bool spoken;     /* the final head has been sent */
     bool sent_end;
-    bool resetting;    /* by us */
-    bool peer_reset;   /* by the other */
-    bool paid;         /* for a rule that was broken on it */
+    bool resetting;    /* we reset it */
+    bool peer_reset;   /* the peer has reset it */
+    bool paid;         /* a token was taken for a rule that was broken on it */
     bool open;         /* nghttp2 knows it */
-    bool begun;        /* a head of ours is about to be in the wire's hands, ... */
-    uint64_t begin_at; /* ... its last frame from there of the link's `written` on */
-    uint64_t end_at;   /* the same of its end */
+    bool begun;        /* a head of ours is about to be in the wire's hands ... */
+    uint64_t begin_at; /* ... and this was the link's `written` before its last frame */
+    uint64_t end_at;   /* the link's `written` after the last frame of all */
 };
 
 struct http2_link_ops {
-    /* The peer begins an exchange. Null: no memory. Of a client's link: null. */
+    /* The peer begins an exchange. Null: no memory. A client's link has none. */
     struct http2_flow *(*opened)(struct http2_link *link);
     /* flow->head is complete; `last`: and nothing follows. Interim ones are not told. */
     void (*head)(struct http2_flow *flow, bool last);
@@ -103,16 +103,16 @@ struct http2_link {
     struct bucket resets, odd;
     uint64_t written;     /* bytes given to the wire, in all */
     tg_ms moved_at;       /* when a body's bytes last went, or the peer made room for them */
-    size_t held_bytes;    /* of all flows */
-    int inside;           /* nghttp2 is on the stack */
-    bool leaving;         /* no answer yet to the question whether it has been heard */
-    bool left;            /* the last word has been said */
+    size_t held_bytes;    /* bytes of all flows' `held` */
+    int inside;           /* how often nghttp2 is on the stack */
+    bool leaving;         /* GOAWAY was announced, and the peer has not acknowledged it */
+    bool left;            /* the last GOAWAY was sent */
     bool in_block;        /* a header block has begun, and not ended */
-    bool ignoring;        /* the last one that began is for no exchange */
-    int32_t last_id;      /* the highest of which a header block has come */
-    uint64_t blocks;      /* that have begun */
-    bool failed;          /* the peer is no use any more ... */
-    uint32_t failed_code; /* ... because */
+    bool ignoring;        /* the last header block that began is for no exchange */
+    int32_t last_id;      /* the highest stream for which a header block has come */
+    uint64_t blocks;      /* header blocks that have begun */
+    bool failed;          /* the peer broke the protocol, or a limit ... */
+    uint32_t failed_code; /* ... for this reason */
     const char *failed_text;
     bool finished; /* over() has come, or the link was ended */
 };
@@ -138,12 +138,12 @@ void http2_link_flush_later(struct http2_link *link);
 void http2_link_fail(struct http2_link *link, uint32_t code, const char *text);
 
 /* The peer is asked to begin no more exchanges. Those that are on their way are still taken, until
- * it has heard of it (RFC 9113, 6.8); then, or by _leave_now, the last word is said. The link is
+ * it has heard of it (RFC 9113, 6.8); then, or by _leave_now, the last GOAWAY is sent. The link is
  * over when what runs has ended. */
 void http2_link_leave(struct http2_link *link);
 void http2_link_leave_now(struct http2_link *link);
 
-/* A PING that asks nothing: something to read for a client that would not look again. */
+/* A PING that asks nothing: something to read for a client that would not read again. */
 void http2_link_nudge(struct http2_link *link);
 
 /* How much of `written` the system has taken. */

@@ -282,7 +282,7 @@ void http2_stream_head(struct http2_flow *flow, bool last)
     assert(stream->phase == HTTP2_OPENING);
     stream->phase = HTTP2_BUSY;
     stream->expects =
-        !last && http_has_word(&stream->in.head, SLICE("expect"), SLICE("100-continue"));
+        !last && http_has_token(&stream->in.head, SLICE("expect"), SLICE("100-continue"));
     if (!last) {
         stream->body_time.left = limits_of(stream)->body_ms;
         await_body(stream);

@@ -34,7 +34,7 @@ struct http_origin_options {
     const char *host; /* name, IPv4, or IPv6 without brackets; or "unix:PATH" */
     int port;
     struct tls_context *tls; /* a reference is taken; null: plain */
-    const char *server_name; /* that the certificate must have; null: host */
+    const char *server_name; /* the name that the certificate must have; null: host */
     const char *host_field;  /* what `Host` says; null: host, and the port if it is not the usual */
     const char *proxy;    /* "http://[user:password@]host:port"; null, "" or "none": straight. Asked
                                 to CONNECT, for plain origins too */
@@ -55,11 +55,12 @@ void http_origin_unref(struct http_origin *origin);
 
 struct http_client_options {
     size_t idle_max;     /* connections kept for each origin; default 256 */
-    tg_ms idle_ms;       /* kept so long; default 30 s */
-    tg_ms resolved_ms;   /* an address is used so long; default 30 s */
-    size_t header_bytes; /* of a reply; default 64 KiB, at most 1 MiB; beyond: HTTP_GARBAGE */
-    size_t fields;       /* of a reply; default 200, at most 1000; beyond: HTTP_GARBAGE */
-    size_t output_high;  /* as in struct http_limits */
+    tg_ms idle_ms;       /* how long they are kept; default 30 s */
+    tg_ms resolved_ms;   /* how long an address is used; default 30 s */
+    size_t header_bytes; /* bytes of a reply's head; default 64 KiB, at most 1 MiB; beyond:
+                            HTTP_GARBAGE */
+    size_t fields;       /* fields of a reply; default 200, at most 1000; beyond: HTTP_GARBAGE */
+    size_t output_high;  /* see struct http_limits */
     size_t output_low;
 };
 
@@ -85,8 +86,8 @@ struct http_timeouts {
         first_byte; /* from the end of our request to the head of the reply; before that, while the
                          upstream takes no byte of what is written */
     tg_ms idle;     /* between two pieces of the reply, while it is not paused */
-    tg_ms total;    /* of the exchange */
-    tg_ms head;     /* of the exchange up to the head of its reply; told as the total */
+    tg_ms total;    /* the whole exchange */
+    tg_ms head;     /* the exchange up to the head of its reply; fails as the total does */
 };
 
 struct http_client_ops {
@@ -108,7 +109,7 @@ struct http_outbound {
     bool finished;   /* the request is complete, as far as the owner is concerned */
     bool head_seen;  /* head() has come */
     tg_ms connected; /* loop's time when the connection was there; 0: not yet */
-    const struct http_field *trailers; /* of the reply, in end(). HTTP/1's are dropped */
+    const struct http_field *trailers; /* the reply's, in end(). HTTP/1's are dropped */
     size_t n_trailers;
     bool was_reset; /* in failed(): the upstream has ended this exchange alone, by HTTP/2, ... */
     uint32_t reset_code; /* ... and why: enum http2_code, or what it made up */

@@ -46,20 +46,21 @@ struct http_limits {
     size_t output_high;  /* bytes not taken by the socket: room() comes only after there were ... */
     size_t output_low;   /* ... more than high, when there are no more than low. See http.h */
 
-    /* Of a connection of HTTP/2. */
+    /* One connection of HTTP/2. */
     size_t streams; /* exchanges at a time; default 128, from 1 to 100000; beyond: refused, unread.
                        A paused one holds up to 64 KiB */
-    size_t resets;  /* exchanges that the client may give up in one go; default 500. Some come back
-                       every second, and one with each exchange that ends well; beyond: the end of
+    size_t resets;  /* exchanges that the client may reset at once: the burst of a token bucket, to
+                       which an exchange that ends well adds one; default 500. Beyond: the end of
                        the connection */
-    size_t resets_per_s; /* the some; default 100 */
-    tg_ms rapid_ms;      /* one that stood for as long is free, and so is one whose reply has begun;
-                            default 100 ms */
-    size_t odd_frames;   /* that carry nothing (SETTINGS, PING, PRIORITY, WINDOW_UPDATE, GOAWAY,
+    size_t resets_per_s; /* the rate of that bucket; default 100 */
+    tg_ms rapid_ms;      /* resetting an exchange that lasted as long is free, and so is resetting
+                            one whose reply has begun; default 100 ms */
+    size_t
+        odd_frames; /* frames that carry nothing (SETTINGS, PING, PRIORITY, WINDOW_UPDATE, GOAWAY,
                             DATA without data, types that nobody knows, and each 64 bytes of a
-                            header for what has ended) in one go; default 2000. Half as many come
-                            back every second, and two with each that carries something; beyond:
-                            the end of the connection */
+                            header for what has ended) at once: the burst of a token bucket, which
+                            gains half as many every second, and two with each frame that carries
+                            something; default 2000. Beyond: the end of the connection */
 };
 
 void http_limits_init(struct http_limits *limits);
@@ -68,12 +69,12 @@ void http_limits_init(struct http_limits *limits);
 struct http_census {
     atomic_llong open;
     atomic_llong max;         /* 0: any number; may change */
-    atomic_llong turned_away; /* since there was no room for them */
+    atomic_llong turned_away; /* connections that were closed so */
 };
 
 /* ---- Listeners ------------------------------------------------------------------------------- */
 
-/* A whole small reply, of the owner's form. */
+/* A whole small reply, in the form that the owner gives it. */
 struct http_refusal {
     struct slice type; /* "application/json"; borrowed, static */
     size_t n;          /* bytes of the body */
@@ -111,7 +112,7 @@ struct http_listen_options {
     void *context;
     struct http_limits limits;
     struct http_census *census; /* shared; null: not counted */
-    size_t connections; /* of this listener alone, 0: any number. Beyond, the oldest that has no
+    size_t connections; /* for this listener alone, 0: any number. Beyond, the oldest that has no
                            exchange is ended for a new one; if all have, the new one is refused:
                            503. For HTTP/1: connections of HTTP/2 are not ended */
     struct tls_context *tls; /* a reference is taken; null: plain */
@@ -119,7 +120,7 @@ struct http_listen_options {
                    there is TLS; default false. HTTP/1.1 goes on beside it */
     int backlog; /* default 1024 */
     bool alone;  /* nobody may listen there already, in this process or another; default false */
-    const struct http_listener *first; /* of another worker, on the same address; null: this is it.
+    const struct http_listener *first; /* another worker's, on the same address; null: this is it.
                                           A local socket is shared with it */
 };
 
@@ -168,12 +169,12 @@ struct http_inbound_transport {
 struct http_inbound {
     const struct http_inbound_transport *transport; /* private */
     struct http_head head;                          /* the request; valid until gone() */
-    const struct http_field *trailers; /* of the request, from end() on. HTTP/1's are dropped */
+    const struct http_field *trailers; /* the request's, from end() on. HTTP/1's are dropped */
     size_t n_trailers;
     uint64_t connection; /* see http_inbound_connection() */
     uint32_t reset_code; /* at gone(HANGUP): what the client of HTTP/2 said, enum http2_code; CANCEL
                             where the connection itself went */
-    void *context;       /* of the listener */
+    void *context;       /* the listener's */
     void *owner;         /* free for the owner; null at begin */
     bool secure;         /* came by TLS */
     bool patient; /* the owner's to set: the body has no limit of time but the owner's own, for

@@ -20,7 +20,7 @@ union address {
 /* "127.0.0.1:8080", "[::1]:8080", "name:8080". The host without brackets. False: neither. */
 bool address_split(const char *text, char host[ADDRESS_HOST_BYTES], int *port);
 
-/* Of an IPv4 or IPv6 address in figures, or "unix:PATH". False: it is a name. */
+/* Reads an IPv4 or IPv6 address in figures, or "unix:PATH". False: it is a name. */
 bool address_parse(const char *host, int port, union address *address, socklen_t *n);
 
 /* "127.0.0.1", "::1", "unix": without the port. */

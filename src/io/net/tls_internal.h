@@ -14,21 +14,21 @@ struct tls_context {
     atomic_int refs;
     bool server;
     SSL_CTX *ssl;
-    BIO_METHOD *method; /* of the wires' own */
+    BIO_METHOD *method; /* reads and writes a wire's buffers */
 };
 
-/* A session to resume, of one origin on one loop. */
+/* A session to resume, for one origin on one loop. */
 struct tls_ticket {
     SSL_SESSION *session; /* null: none */
 };
 
 void tls_ticket_fini(struct tls_ticket *ticket);
 
-/* Of one wire; `ssl` null: plain. */
+/* The TLS of one wire; `ssl` null: plain. */
 struct tls_wire {
     SSL *ssl;
     bool http2; /* it is offered to the peer, or taken from it, by ALPN; set before the start */
-    bool http2_only; /* of a client: and nothing else */
+    bool http2_only; /* a client offers nothing else */
     struct tls_context *context;
     struct tls_ticket *ticket; /* null: none, or the server's side */
     const char *in;            /* what the socket gave, during a read */
@@ -38,7 +38,7 @@ struct tls_wire {
     char reason[160];
 };
 
-/* Of contexts: the BIO through which OpenSSL reads and writes a wire's buffers. */
+/* The BIO through which OpenSSL reads and writes a wire's buffers, for a context. */
 BIO_METHOD *tls_wire_method(void);
 
 bool tls_wire_init(struct wire *wire, struct tls_context *context, const char *name,
@@ -52,7 +52,7 @@ bool tls_wire_is_http2(const struct wire *wire);
 int tls_wire_choose(SSL *ssl, const unsigned char **chosen, unsigned char *chosen_n,
                     const unsigned char *offered, unsigned offered_n, void *arg);
 
-/* Bytes arrived; or none did, and what is kept shall be looked at again. */
+/* Bytes arrived; or none did, and what is kept shall be tried again. */
 void tls_wire_input(struct wire *wire, const char *bytes, size_t n);
 
 /* The first move of a handshake, and every further one. */
@@ -61,7 +61,7 @@ void tls_wire_shake(struct wire *wire);
 /* Encrypts and sends as much as the socket takes. */
 void tls_wire_flush(struct wire *wire);
 
-/* Says farewell, as far as the socket takes it at once. */
-void tls_wire_farewell(struct wire *wire);
+/* Sends close_notify, if the socket takes it at once. */
+void tls_wire_close_notify(struct wire *wire);
 
 #endif

@@ -204,7 +204,7 @@ void tls_wire_flush(struct wire *wire)
     }
 }
 
-void tls_wire_farewell(struct wire *wire)
+void tls_wire_close_notify(struct wire *wire)
 {
     ERR_clear_error();
     SSL_shutdown(wire->tls.ssl);

@@ -167,7 +167,7 @@ bool wire_is_quiet(struct wire *wire)
             return errno == EAGAIN || errno == EWOULDBLOCK;
         if (n == 0 || wire->tls.ssl == NULL)
             return false;
-        readable(wire); /* a ticket, which does no harm, or TLS's farewell */
+        readable(wire); /* a ticket, which does no harm, or TLS's close_notify */
     }
     return false;
 }
@@ -263,7 +263,7 @@ static void shut_when_written(struct wire *wire)
     wire->closing = false;
     wire->deaf = true;
     if (wire->tls.ssl != NULL)
-        tls_wire_farewell(wire);
+        tls_wire_close_notify(wire);
     if (wire->poll != NULL)
         shutdown(wire->fd, SHUT_WR);
 }
@@ -379,7 +379,7 @@ static bool open_poll(struct wire *wire, int fd)
  * what that holds would be held for ever. The system asks after a minute, and gives up after two;
  * where bytes wait to be acknowledged it does not ask, but gives up just the same, not after the
  * quarter of an hour that it takes by itself. */
-static void look_after(int fd)
+static void set_keepalive(int fd)
 {
     int on = 1, idle_s = 60, again_s = 15, times = 4;
     unsigned unacknowledged_ms = 120000;
@@ -403,7 +403,7 @@ static void wire_begin(struct wire *wire, struct net_loop *loop, const struct wi
     /* All fail for a local socket, which has no need of them. */
     (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     (void)setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent, sizeof unsent);
-    look_after(fd);
+    set_keepalive(fd);
 }
 
 bool wire_accept(struct wire *wire, struct net_loop *loop, const struct wire_ops *ops, int fd,
@@ -478,7 +478,7 @@ void wire_close(struct wire *wire)
     net_later_cancel(wire->loop, &wire->later);
     if (wire->tls.ssl != NULL) {
         if (wire->state == WIRE_OPEN && !wire->deaf && wire_queued(wire) == 0)
-            tls_wire_farewell(wire);
+            tls_wire_close_notify(wire);
         tls_wire_fini(wire);
     }
     wire->state = WIRE_CLOSED;

@@ -50,15 +50,15 @@ struct wire {
     int mask; /* what is polled for */
     enum wire_state state;
     bool paused;
-    bool watch;            /* tell of a peer that leaves while paused */
-    bool eof;              /* told */
-    bool truncated;        /* the end came without TLS's farewell: it may be somebody else's */
+    bool watch;            /* eof() comes for a peer that leaves while paused */
+    bool eof;              /* eof() has been called */
+    bool truncated;        /* the end came without TLS's close_notify: it may be forged */
     bool deaf;             /* nothing more can be written: the rest is dropped */
     bool blocked;          /* the socket takes no more for now */
     bool resumed;          /* what is held is to be given */
     bool closing;          /* to be shut down when all is written */
-    const char *broken;    /* a text: found inside a call, to be told from the loop ... */
-    enum wire_fault fault; /* ... as this */
+    const char *broken;    /* why broke() is to be called from the loop; null: it is not ... */
+    enum wire_fault fault; /* ... and with which fault */
     uint64_t taken;        /* bytes that the system took, in all */
     struct buf out;        /* to be written; before encryption */
     struct buf held;       /* read, decrypted, not taken by the owner */
@@ -107,7 +107,7 @@ void wire_close(struct wire *wire);
 /* The peer sees an error, not an end, and what is queued is dropped. */
 void wire_abort(struct wire *wire);
 
-/* As if the socket had given these bytes; for wires without one. */
+/* Delivers bytes, or the end, to a wire without a socket. */
 void wire_feed(struct wire *wire, const char *bytes, size_t n);
 void wire_feed_eof(struct wire *wire);
 

@@ -16,7 +16,7 @@
 
 #include "tollgate.h"
 
-#define MEMORY_LEVELS_MAX 16 /* of nested control groups: the innermost ones count */
+#define MEMORY_LEVELS_MAX 16 /* nested control groups that are read: the innermost ones */
 #define MEMORY_STALE_POLLS 3
 #define MEMORY_LOOK_AGAIN 8 /* readings after which a group without a limit may have got one */
 
@@ -31,7 +31,7 @@ struct memory_source {
 
 /* A control group's files, open. */
 struct memory_group {
-    bool unlimited; /* as of the last look at its limits */
+    bool unlimited; /* it had no limit when its limits were last read */
     int usage, stat;
     int limits[2]; /* memory.max and memory.high; or memory.limit_in_bytes and -1 */
 };

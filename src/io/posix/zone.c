@@ -125,7 +125,7 @@ static int64_t big_64(const unsigned char *at)
 /* One of the two blocks: where its parts are. */
 struct block {
     uint32_t n_times, n_types, n_leaps;
-    const unsigned char *times;  /* of the changes, ascending, 8 bytes each */
+    const unsigned char *times;  /* times of the changes, ascending, 8 bytes each */
     const unsigned char *kinds;  /* which type each changes to */
     const unsigned char *types;  /* 6 bytes: offset, summer or not, name */
     const unsigned char *behind; /* what comes after the block */

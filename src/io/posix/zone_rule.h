@@ -9,8 +9,8 @@
 struct zone_date {
     char
         form; /* 'J' day 1 to 365 without February 29; 'N' day 0 to 365; 'M' month, week, weekday */
-    int day;  /* of J and N; of M the weekday, 0 for Sunday */
-    int month, week; /* of M; week 5 is the last */
+    int day;  /* J and N: the day; M: the weekday, 0 for Sunday */
+    int month, week; /* M: month and week; week 5 is the last */
     int32_t time_s;  /* after 00:00 of that day, by the clocks before the change */
 };
 

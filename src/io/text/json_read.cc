@@ -68,7 +68,7 @@ struct json_reader {
     ondemand::document document;
     const char *text;
     size_t bytes;
-    char *copy; /* of a document that has no room behind it */
+    char *copy; /* a copy of a document that has no room behind it */
     size_t copy_bytes;
 
     ondemand::value given; /* what json_next() gave; the root has no value of its own */
@@ -78,8 +78,8 @@ struct json_reader {
     level levels[JSON_DEPTH_MAX];
     size_t depth;
 
-    uint64_t last_id;  /* of a level */
-    uint64_t first_id; /* of a level in this document */
+    uint64_t last_id;  /* the id of the last level */
+    uint64_t first_id; /* the id of the first level in this document */
     uint64_t seed;
     seen_key *seen; /* open addressing; more than half of it is always free */
     size_t seen_slots;

@@ -54,7 +54,7 @@ struct json_text {
 
 struct json_value {
     enum json_kind kind;
-    size_t offset; /* of its first byte in the document */
+    size_t offset; /* where its first byte is in the document */
     union {
         bool boolean;
         int64_t integer;
@@ -64,7 +64,7 @@ struct json_value {
 };
 
 struct json_problem {
-    size_t offset; /* of the byte at which reading ended */
+    size_t offset; /* where reading ended */
     char text[120];
 };
 

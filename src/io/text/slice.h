@@ -16,7 +16,7 @@ struct slice {
     size_t n;
 };
 
-/* Of a literal, also in initialisers of static tables. */
+/* A slice of a literal, also in initialisers of static tables. */
 #define SLICE(literal) ((struct slice){(literal), sizeof(literal) - 1})
 
 static inline struct slice slice_of(const char *text)

@@ -37,14 +37,14 @@ struct svg_path {
     size_t n;
     const char *stroke; /* null: none */
     const char *fill;   /* null: none; otherwise the end is joined with the start */
-    double width;       /* of the line; 0: 1 */
+    double width;       /* how thick the line is; 0: 1 */
     bool dashed;
 };
 
 enum svg_anchor { SVG_START, SVG_MIDDLE, SVG_END };
 
 struct svg_text {
-    double x, y; /* of the base line */
+    double x, y; /* where the base line is */
     enum svg_anchor anchor;
     double size;      /* 0: 12 */
     const char *fill; /* null: almost black */

@@ -104,7 +104,7 @@ void text_out_double(struct text_out *out, double value);
 /* Two hexadecimal digits for each byte. */
 void text_out_hex(struct text_out *out, const uint8_t *bytes, size_t n);
 
-/* As printf, for what is not frequent. A fixed buffer needs one byte more than it writes. */
+/* Like printf, for what is not frequent. A fixed buffer needs one byte more than it writes. */
 void text_out_format(struct text_out *out, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 

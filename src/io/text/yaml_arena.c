@@ -19,7 +19,7 @@ struct block {
 
 struct arena {
     struct block *blocks; /* the first one is being filled */
-    size_t used, size;    /* of the first one */
+    size_t used, size;    /* bytes of the first one */
 };
 
 struct arena *arena_new(void)

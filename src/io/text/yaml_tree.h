@@ -33,7 +33,7 @@ struct yaml_node {
     size_t line, column;   /* from 1; columns are characters */
     const char *text;      /* text: UTF-8 with a 0 after it, and none in it; else null */
     const char *written;   /* text: as it stood in the file, where an owner changed `text` */
-    size_t bytes;          /* of text */
+    size_t bytes;          /* length of text */
     size_t n;              /* list and map: how many children */
     struct yaml_node *key; /* in a map: the name of this child, a text; else null */
     struct yaml_node *first, *last;

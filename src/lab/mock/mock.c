@@ -78,7 +78,7 @@ static enum tg_err open_worker(struct mock *mock, struct mock_worker *worker,
     /* Patient: a script may want a client that takes its time, or one that is made to. */
     listen.limits.body_ms = listen.limits.idle_ms = listen.limits.write_ms = 600000;
     snprintf(address, sizeof address, "127.0.0.1:%d", mock->port);
-    /* Of two mocks on one port each would have a part of the connections: a forgotten one would
+    /* If two mocks had one port, each would have a part of the connections: a forgotten one would
      * spoil a test in ways that are hard to see. */
     listen.alone = worker == mock->workers;
     enum tg_err err = http_listen(worker->loop, address, &listen, &worker->listener, problem);

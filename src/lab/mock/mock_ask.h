@@ -45,8 +45,8 @@ struct mock_ask {
     int64_t choices;      /* 1 or more */
     int64_t inputs;       /* embeddings: how many */
     int64_t dimensions;   /* embeddings: 8 unless the call says */
-    int64_t prompt_bytes; /* of text; payloads in base64 are not text */
-    uint64_t hash;        /* of seed, path and body: the same request, the same reply */
+    int64_t prompt_bytes; /* bytes of text; payloads in base64 are not text */
+    uint64_t hash;        /* hash of seed, path and body: the same request, the same reply */
 };
 
 /* Endpoint, API and, for MOCK_MODEL, the model; all else as if the body were empty. */

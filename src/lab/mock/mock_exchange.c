@@ -288,7 +288,7 @@ static bool is_credential(struct slice name)
            slice_equal(name, SLICE("api-key"));
 }
 
-/* Of credentials the hash of the key, without `Bearer`, and never the key. */
+/* Credentials are written as the hash of the key, without `Bearer`, and never as the key. */
 static void write_headers(struct json_writer *line, const struct http_head *head)
 {
     json_write_key(line, "credentials");

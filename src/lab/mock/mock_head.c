@@ -4,7 +4,7 @@
 
 #include "lab/mock/mock_internal.h"
 
-#define HINT_BYTES 64       /* of a header that is made here */
+#define HINT_BYTES 64       /* bytes of a header that is made here */
 #define PADDING_FIELD 16384 /* bytes of one header of padding, as most servers allow */
 
 /* Storage for values that the fields of a head borrow until it is sent. */

@@ -44,9 +44,9 @@ struct mock_exchange {
     struct mock_worker *worker;
     struct http_inbound *in;
     enum mock_stage stage;
-    uint64_t number; /* of all requests, from 1 */
-    unsigned age;    /* of the records */
-    bool control;    /* a path of the mock's own */
+    uint64_t number; /* counts all requests, from 1 */
+    unsigned age;    /* age of the records when it began */
+    bool control;    /* the path is the mock's own */
     bool too_large;
 
     /* the request */
@@ -55,13 +55,13 @@ struct mock_exchange {
     char *body; /* JSON_PADDING bytes longer than its capacity */
     size_t body_bytes, body_capacity;
     bool body_done;
-    const char *problem; /* with the body; null: none */
+    const char *problem; /* what is wrong with the body; null: nothing */
 
     /* what is done with it */
     struct mock_script *script;
     size_t rule, next_rule;
     const struct mock_action *action;
-    int refused; /* by key or quota, before any rule: a status; 0: no */
+    int refused; /* the status of a refusal by key or quota, before any rule; 0: none */
     struct mock_quota_answer quota;
 
     /* the reply */
@@ -81,7 +81,7 @@ struct mock_worker {
     struct json_reader *reader;
     struct json_writer line; /* a record being written */
     struct text_out scratch; /* a body or an event being written */
-    struct text_out padding; /* of headers */
+    struct text_out padding; /* the value of headers that only take room */
     struct mock_exchange *free;
     pthread_t thread;
     bool running;

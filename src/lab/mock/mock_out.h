@@ -24,7 +24,7 @@ struct mock_out {
     bool chunked;
     bool ended;
     struct text_out queue; /* raw and split: bytes that wait for their turn */
-    size_t queue_at;       /* of the first that has not left */
+    size_t queue_at;       /* where the first byte is that has not left */
     size_t turn;           /* which size is next */
     struct net_post post;
     struct net_timer timer;

@@ -19,9 +19,9 @@ struct mock_reply {
     const struct mock_ask *ask;
     const struct mock_action *action;
     bool tool;            /* the answer is a call of ask->tool */
-    bool cut;             /* by the call's bound */
+    bool cut;             /* the call's bound has cut the answer */
     int64_t output;       /* tokens of one choice, reasoning included */
-    int64_t words;        /* of the visible answer; each is a token */
+    int64_t words;        /* words of the visible answer; each is a token */
     int64_t pieces;       /* in which the answer is streamed: the words, and what is around them */
     int64_t before;       /* events before the first piece ... */
     int64_t paced;        /* ... the pieces of all choices ... */

@@ -58,9 +58,9 @@ struct mock_action {
     /* to the first byte of the reply */
     enum mock_spread spread;
     int64_t latency_ms; /* the mean; of lognormal the median */
-    double sigma;       /* of lognormal */
+    double sigma;       /* lognormal: its sigma */
 
-    int64_t tokens; /* of output, unless the call bounds it below; default 16 */
+    int64_t tokens; /* tokens of output, unless the call bounds it below; default 16 */
     double pace;    /* tokens a second; 0: at once */
     bool tool_call; /* the answer is one, if the call offers a tool */
 
@@ -70,7 +70,7 @@ struct mock_action {
     int64_t retry_after_ms, retry_after_s, retry_after_date_ms; /* -1: none */
     const struct http_field *headers;
     size_t n_headers;
-    size_t padding_bytes; /* of further headers */
+    size_t padding_bytes; /* bytes of further headers */
 
     enum mock_usage usage;
     int64_t cached, cache_write, reasoning; /* tokens, within those of prompt and output */
@@ -91,7 +91,7 @@ struct mock_when {
     const char *path, *model; /* exact, or up to a `*` at the end; null: any */
     const char *key;          /* the credential; null: any */
     int stream;               /* 0, 1; -1: any */
-    uint64_t nth, nth_last;   /* of the requests that reach this rule; 0: any */
+    uint64_t nth, nth_last;   /* which of the requests that reach this rule; 0: any */
     double chance;
 };
 

@@ -18,7 +18,7 @@ void script_say(struct script_reading *reading, const struct yaml_node *at, cons
 
 /* ---- Texts that are values; the result is untouched if it is none ---- */
 
-/* Of anything but a text: "". */
+/* The text of a node; "" for anything else. */
 const char *script_text_of(const struct yaml_node *node);
 bool script_count(const char *text, int64_t most, int64_t *count);
 bool script_real(const char *text, double most, double *number); /* 0 or more */

@@ -251,7 +251,7 @@ static void a_refusal_at_the_head_does_not_wait_for_the_message(void **state)
     rpc_open(&exchange, world.server, "/a.Service/One", NOBODY);
     assert_int_equal(exchange.code, GRPC_UNAUTHENTICATED);
     assert_true(exchange.finished);
-    grpc_server_data(&exchange.in, SLICE("\0\0\0\0\0")); /* that was on its way */
+    grpc_server_data(&exchange.in, SLICE("\0\0\0\0\0")); /* it was on its way */
     grpc_server_end(&exchange.in);
     rpc_close(&exchange);
     assert_string_equal(world.log, "begin;");

@@ -145,7 +145,7 @@ static void requests_are_the_same_however_cut(void **state)
             "<GET / 0 11 0|host=x|connection=upgrade|upgrade=h2c>!<GET /2 0 11 0|host=x>!");
 }
 
-/* As clients send it that take us for a proxy; RFC 9112 has servers understand it. */
+/* Clients that take us for a proxy send it; RFC 9112 has servers understand it. */
 static void of_an_absolute_target_the_host_is_dropped(void **state)
 {
     (void)state;

@@ -26,9 +26,9 @@ struct caller {
     struct chaos *chaos;
     struct http_outbound *out; /* null: none */
     uint64_t number;
-    size_t body_n, written; /* of the request */
-    size_t got;             /* of the reply */
-    size_t want;            /* as its head says */
+    size_t body_n, written; /* bytes of the request */
+    size_t got;             /* bytes of the reply */
+    size_t want;            /* how many its head states */
     int paused;             /* for so many rounds more */
     bool blocked;           /* until there is room */
     bool headed;
@@ -40,7 +40,7 @@ struct server {
     struct http_inbound *in; /* null: none */
     uint64_t number;
     size_t got;
-    size_t body_n, written; /* of the reply */
+    size_t body_n, written; /* bytes of the reply */
     int paused, wait;       /* rounds; until it replies */
     bool replied, blocked, ended;
 };

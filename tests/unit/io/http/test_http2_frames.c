@@ -269,7 +269,7 @@ static void breaking_the_rules_ends_the_connection(void **state)
     start(&kit);
     kit_listen(&kit);
     struct frames *frames = frames_client(&kit);
-    frames_put(frames, FRAME_DATA, 0, 0, "x", 1); /* of no exchange */
+    frames_put(frames, FRAME_DATA, 0, 0, "x", 1); /* for no exchange */
     frames_until(frames, frames->goaway);
     assert_int_equal(frames->goaway_code, HTTP2_PROTOCOL_ERROR);
     expect_end(&kit, frames);

@@ -232,7 +232,7 @@ static void a_local_socket_serves_and_is_cleared_away(void **state)
     assert_int_equal(http_listen(kit.loop, address, &kit.options, &second, &problem),
                      TG_ERR_STORE);
     get_from(&kit, address, 0);
-    kit.options.first = kit.listener; /* as other workers do */
+    kit.options.first = kit.listener; /* like other workers */
     assert_int_equal(http_listen(kit.loop, address, &kit.options, &second, &problem), TG_OK);
     get_from(&kit, address, 0);
     http_listener_free(second);

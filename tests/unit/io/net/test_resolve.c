@@ -17,8 +17,8 @@
 static struct {
     pthread_mutex_t lock;
     pthread_cond_t moved;
-    int status;    /* of look-ups: 0, or EAI_... */
-    int last_byte; /* of the address that is found */
+    int status;    /* the result of look-ups: 0, or EAI_... */
+    int last_byte; /* the last byte of the address that is found */
     bool stuck;    /* none ends */
     int asked;
 } service = {.lock = PTHREAD_MUTEX_INITIALIZER, .moved = PTHREAD_COND_INITIALIZER};
@@ -54,7 +54,7 @@ int getaddrinfo(const char *name, const char *port, const struct addrinfo *hints
         *list = &found->info;
     } else {
         free(found);
-        errno = EIO; /* of EAI_SYSTEM */
+        errno = EIO; /* with EAI_SYSTEM */
     }
     pthread_mutex_unlock(&service.lock);
     return status;

@@ -368,7 +368,7 @@ static void note_version(struct kit_in *in)
     seen_version = in->in->head.version;
 }
 
-/* As setting_init(), with a say in the version on both sides. */
+/* Like setting_init(), with a choice of the version on both sides. */
 static void setting_http2(struct setting *setting, bool server, enum http2_use use)
 {
     setting_init(setting, "good", NULL, "ca.pem", NULL, "good.example");

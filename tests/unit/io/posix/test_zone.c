@@ -21,7 +21,7 @@
 
 #define HOUR_S 3600
 #define DAY_S 86400
-#define INSTANTS 4200 /* of each zone */
+#define INSTANTS 4200 /* tried in each zone */
 
 static const char *const names[] = {
     "Europe/Berlin",
@@ -51,7 +51,7 @@ static const char *const names[] = {
 };
 
 static uint64_t seed;
-static int64_t last_s; /* of 2100 */
+static int64_t last_s; /* the end of 2100 */
 
 static struct tg_zone must_read(const char *name)
 {

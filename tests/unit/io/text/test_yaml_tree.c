@@ -9,7 +9,7 @@
 
 struct reports {
     size_t n;
-    size_t line, column; /* of the first */
+    size_t line, column; /* where the first one is */
     char text[300];
 };
 

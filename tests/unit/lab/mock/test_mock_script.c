@@ -8,7 +8,7 @@
 
 struct complaint {
     size_t n;
-    char text[500]; /* of the first: "line:column: text" */
+    char text[500]; /* the first one: "line:column: text" */
 };
 
 static void note(void *context, size_t line, size_t column, const char *text)

@@ -314,7 +314,7 @@ static void keys_and_quotas_hold(void **state)
     all = ask(mock, "GET", "/mock/requests", "");
     assert_null(strstr(all, "k1"));
     assert_non_null(strstr(all, "[\"x-seen\",\"yes\"]"));
-    /* of "k1" */
+    /* the hash of "k1" */
     assert_non_null(strstr(all, "{\"header\":\"authorization\",\"sha256\":"
                                 "\"6ab9f1eb8f7d3388"));
     free(all);
