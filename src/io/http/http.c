@@ -147,6 +147,7 @@ bool http_is_host(struct slice text)
 
 bool http_fields_add(struct http_fields *fields, struct slice name, struct slice value)
 {
+    assert(fields->n <= HTTP_FIELDS_MAX);
     if (fields->n == HTTP_FIELDS_MAX)
         return false;
     fields->list[fields->n++] = (struct http_field){name, value};

@@ -58,6 +58,7 @@ static int stop(struct http1_parser *parser, int status, const char *text)
 
 static int http1_parse_note(struct http1_parser *parser, enum http1_event event)
 {
+    assert(parser->event == HTTP1_MORE && !parser->paused); /* one event at a time */
     parser->event = event;
     parser->paused = true;
     return HPE_PAUSED;
@@ -82,6 +83,7 @@ static bool begin_field(struct http1_parser *parser)
 {
     struct lengths none = {0, 0};
 
+    assert(parser->n_fields < parser->limits.fields && !parser->head_done);
     parser->named = true;
     parser->field_at = buf_bytes(&parser->raw);
     parser->n_fields++;
@@ -93,6 +95,7 @@ static void count_bytes(struct http1_parser *parser, size_t name, size_t value)
     char *at = parser->raw.at + parser->raw.begin + parser->field_at;
     struct lengths lengths;
 
+    assert(parser->named && parser->field_at + sizeof lengths <= buf_bytes(&parser->raw));
     memcpy(&lengths, at, sizeof lengths);
     lengths.name += (uint32_t)name;
     lengths.value += (uint32_t)value;
@@ -182,6 +185,7 @@ static bool list_fields(struct http1_parser *parser)
         list[i].value = trimmed(at + lengths.name, lengths.value);
         at += lengths.name + lengths.value;
     }
+    assert(at == buf_first(&parser->raw) + buf_bytes(&parser->raw));
     head->fields = list;
     head->n_fields = parser->n_fields;
     return true;
@@ -372,6 +376,7 @@ void http1_parser_next(struct http1_parser *parser)
 void http1_parser_move_head(struct http1_parser *parser, struct http_head *head, struct buf *raw,
                             struct buf *list)
 {
+    assert(parser->head_done && buf_bytes(raw) == 0 && buf_bytes(list) == 0);
     *head = parser->head;
     *raw = parser->raw;
     *list = parser->list;
@@ -432,6 +437,7 @@ enum http1_event http1_parse(struct http1_parser *parser, const char *bytes, siz
     if (error != HPE_OK && error != HPE_PAUSED)
         return http1_parse_refuse(parser);
     *took = error == HPE_OK ? n : (size_t)(llhttp_get_error_pos(llhttp) - bytes);
+    assert(*took <= n && parser->paused == (error == HPE_PAUSED));
     if (too_much_overhead(parser, *took))
         return bad(parser, 400, "there is more around the chunks than in them");
     if (parser->event == HTTP1_BODY)

@@ -134,6 +134,7 @@ void http1_conn_end(struct http1_conn *conn, enum http_why why)
 /* The reply is written; the client gets time to read it. */
 static void linger(struct http1_conn *conn)
 {
+    assert(conn->phase != HTTP1_BUSY && conn->http2 == NULL);
     conn->dropped = 0;
     http1_server_enter(conn, HTTP1_LINGER);
     wire_shutdown(&conn->wire);
@@ -213,6 +214,7 @@ static void read_timer_fires(void *arg)
 {
     struct http1_conn *conn = arg;
 
+    assert(conn->http2 == NULL && conn->wire.state != WIRE_CLOSED);
     switch (conn->phase) {
     case HTTP1_READING:
         http1_server_refuse(conn, 408, "the header did not arrive in time", false);
@@ -274,6 +276,7 @@ static void end_of_request(struct http1_conn *conn)
             http1_conn_end(conn, HTTP_DONE);
         return;
     }
+    assert(conn->phase == HTTP1_BUSY && !conn->body_done);
     conn->body_done = true;
     net_timer_stop(conn->wire.loop, &conn->read_timer);
     if (conn->finished)
@@ -356,6 +359,7 @@ static size_t take_bytes(struct http1_conn *conn, const char *bytes, size_t n)
         enum http1_event event = http1_parse(&conn->parser, bytes + used, n - used, &took, &body);
 
         used += took;
+        assert(used <= n);
         handle(conn, event, body);
         if (event == HTTP1_MORE)
             break;
@@ -372,6 +376,7 @@ static size_t sniff(struct http1_conn *conn, const char *bytes, size_t n)
     static const char begins[] = "PRI ";
     size_t kept = conn->sniffed, i = 0;
 
+    assert(kept < 4 && conn->phase == HTTP1_IDLE);
     while (i < n && conn->sniffed < 4 && bytes[i] == begins[conn->sniffed])
         i++, conn->sniffed++;
     if (conn->sniffed < 4 && i == n)
@@ -489,6 +494,7 @@ static void conn_work(void *arg)
 
     if (conn->wire.state == WIRE_CLOSED)
         return;
+    assert(conn->http2 == NULL);
     if (conn->phase == HTTP1_LINGER && conn->wire.eof && queued == 0) {
         http1_conn_end(conn, HTTP_DONE);
         return;

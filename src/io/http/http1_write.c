@@ -5,6 +5,8 @@
  */
 #include "io/http/http1_write.h"
 
+#include <assert.h>
+
 #define EIGHT UINT64_C(0x0101010101010101)
 
 /* Digits, letters and !#$%&'*+-.^_`|~ */
@@ -117,6 +119,7 @@ static void put_rest(struct buf *out, char *to, const struct http_head *head,
     }
     to = http1_write_put(to, SLICE("\r\n"));
     out->end = (size_t)(to - out->at);
+    assert(out->end <= out->capacity); /* head_bound() was enough */
 }
 
 bool http1_put_reply(struct net_loop *loop, struct buf *out, const struct http_head *head,
@@ -178,5 +181,6 @@ size_t http1_chunk_line(char line[HTTP1_CHUNK_BYTES], size_t n)
         line[i++] = reversed[--k];
     line[i++] = '\r';
     line[i++] = '\n';
+    assert(i <= HTTP1_CHUNK_BYTES);
     return i;
 }

@@ -20,6 +20,8 @@
  */
 #include "io/http/http2_link.h"
 
+#include <assert.h>
+
 #define INFORMATIONAL_MAX 16 /* interim heads (1xx) before the final one */
 #define IGNORED_BYTES 64 /* so much of an ignored header block costs as much as an empty frame */
 
@@ -115,6 +117,7 @@ static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame
     struct http2_flow *flow = link->ops->opened(link);
     if (flow == NULL)
         return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
+    assert(flow->link == link && flow->id == 0 && !flow->open);
     flow->id = frame->hd.stream_id;
     flow->open = true;
     flow->opened_at = net_loop_now(link->wire->loop);
@@ -143,6 +146,7 @@ void http2_flow_tell_ended(struct http2_flow *flow)
 {
     if (flow->told_ended || flow->paused || buf_bytes(&flow->held) > 0)
         return;
+    assert(flow->in_ended);
     flow->told_ended = true;
     flow->link->ops->ended(flow);
 }
@@ -183,6 +187,7 @@ static void headers_came(struct http2_link *link, struct http2_flow *flow,
     } else {
         flow->headed = true;
         flow->in_ended = last;
+        assert(flow->open);
         link->ops->head(flow, last);
         if (link->finished || !flow->open)
             return;
@@ -305,6 +310,7 @@ static int on_close(nghttp2_session *session, int32_t id, uint32_t code, void *a
 
     if (flow == NULL || link->finished)
         return 0;
+    assert(flow->open && flow->id == id);
     flow->open = false;
     nghttp2_session_set_stream_user_data(session, id, NULL);
     if (code == HTTP2_NO_ERROR && !flow->peer_reset)

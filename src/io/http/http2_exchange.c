@@ -40,6 +40,7 @@ static struct http_head kept_head(const struct out_exchange *exchange)
 {
     const struct http_field *list = (const struct http_field *)(const void *)exchange->kept.at;
 
+    assert(list != NULL && exchange->n_kept > 0);
     return (struct http_head){
         .method = list[0].name,
         .target = list[0].value,
@@ -227,6 +228,7 @@ void http2_call_head(struct http2_flow *flow, bool last)
     (void)last;
     if (exchange == NULL || exchange->failing || !read_head(exchange, flow))
         return;
+    assert(exchange->call == call && exchange->attached);
     out_reply_begins(exchange);
     if (exchange->paused) {
         call->head_held = true;

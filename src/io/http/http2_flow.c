@@ -6,6 +6,8 @@
  */
 #include "io/http/http2_link.h"
 
+#include <assert.h>
+
 static nghttp2_data_provider provider_of(struct http2_flow *flow)
 {
     return (nghttp2_data_provider){.source = {.ptr = flow}, .read_callback = http2_next_data};
@@ -49,6 +51,7 @@ bool http2_flow_reply(struct http2_flow *flow, const struct http2_nvs *nvs, bool
 {
     nghttp2_data_provider provider = provider_of(flow);
 
+    assert(flow->open && flow->id > 0 && !flow->finished);
     if (body)
         be_fair(flow);
     http2_link_flush_later(flow->link);
@@ -62,6 +65,7 @@ bool http2_flow_request(struct http2_flow *flow, const struct http2_nvs *nvs, bo
     int32_t id = nghttp2_submit_request(flow->link->session, NULL, nvs->list, nvs->n,
                                         body ? &provider : NULL, flow);
 
+    assert(flow->id == 0 && !flow->open);
     if (id <= 0)
         return false;
     flow->id = id;
@@ -82,6 +86,7 @@ static void http2_flow_wake(struct http2_flow *flow)
 
 bool http2_flow_write(struct http2_flow *flow, struct slice bytes)
 {
+    assert(!flow->finished);
     if (!buf_append(flow->link->wire->loop, &flow->out, bytes.at, bytes.n))
         return false;
     http2_flow_wake(flow);
@@ -120,6 +125,7 @@ void http2_flow_deliver(struct http2_flow *flow)
     if (flow->paused)
         return;
     if (n > 0) {
+        assert(link->held_bytes >= n);
         flow->held = (struct buf){0};
         link->held_bytes -= n;
         if (flow->open) {

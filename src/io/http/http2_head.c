@@ -10,6 +10,8 @@
  */
 #include "io/http/http2_head.h"
 
+#include <assert.h>
+
 #include "io/http/http1_write.h"
 
 #define FIELD_BYTES 32  /* overhead of a field, by RFC 9113 */
@@ -42,6 +44,7 @@ static bool http2_head_keep(struct net_loop *loop, struct http2_block *block, st
 bool http2_block_add(struct net_loop *loop, struct http2_block *block,
                      const struct http2_block_limits *limits, struct slice name, struct slice value)
 {
+    assert(!(block->over || block->no_memory) || block->raw.at == NULL);
     block->n++;
     block->bytes += name.n + value.n + FIELD_BYTES;
     if (slice_equal(name, SLICE("cookie"))) {
@@ -126,7 +129,8 @@ static size_t aligned(size_t n)
 bool http2_block_list(struct net_loop *loop, struct http2_block *block, struct http2_pseudo *pseudo,
                       const struct http_field **fields, size_t *n)
 {
-    size_t end = aligned(block->raw.end), list_bytes = block->n * sizeof(struct http_field);
+    size_t raw_end = block->raw.end, end = aligned(raw_end);
+    size_t list_bytes = block->n * sizeof(struct http_field);
     size_t join_bytes = block->n_cookies > 1 ? block->cookie_bytes : 0;
 
     *pseudo = (struct http2_pseudo){0};
@@ -157,7 +161,9 @@ bool http2_block_list(struct net_loop *loop, struct http2_block *block, struct h
             listing.list[listing.n++] = (struct http_field){name, value};
         }
     }
+    assert(at == block->raw.at + raw_end && listing.n <= block->n);
     block->raw.end = end + list_bytes + join_bytes;
+    assert(block->raw.end <= block->raw.capacity);
     *fields = listing.list;
     *n = listing.n;
     return true;
@@ -189,6 +195,7 @@ static struct slice http2_head_put_text(struct buf *last, struct slice text)
 {
     char *to = last->at + last->end;
 
+    assert(last->capacity - last->end >= text.n);
     if (text.n > 0)
         memcpy(to, text.at, text.n);
     last->end += text.n;
@@ -200,6 +207,7 @@ bool http2_fields_keep(struct net_loop *loop, struct buf *kept, const struct htt
 {
     size_t bytes = n * sizeof *fields;
 
+    assert(buf_bytes(kept) == 0);
     for (size_t i = 0; i < n; i++)
         bytes += fields[i].name.n + fields[i].value.n;
     struct http_field *list = (struct http_field *)(void *)buf_reserve(loop, kept, bytes);
@@ -274,6 +282,7 @@ static struct slice mend(struct buf *mended, struct slice value)
 {
     char *to = mended->at + mended->end;
 
+    assert(mended->capacity - mended->end >= value.n); /* it must not move */
     for (size_t i = 0; i < value.n; i++)
         to[i] = (char)(is_unfit(value.at[i]) ? ' ' : value.at[i]);
     mended->end += value.n;

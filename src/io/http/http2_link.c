@@ -8,6 +8,7 @@
  */
 #include "io/http/http2_link.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 #define WIRE_FULL HTTP_OUTPUT_HIGH
@@ -29,6 +30,7 @@ static int on_frame_sent(nghttp2_session *session, const nghttp2_frame *frame, v
     struct http2_flow *flow = nghttp2_session_get_stream_user_data(session, frame->hd.stream_id);
     if (flow == NULL)
         return 0;
+    assert(flow->link == link && !flow->sent_end);
     flow->spoken = !flow->interim; /* an interim head goes before the final one */
     flow->interim = false;
     if (!flow->begun) { /* nghttp2 reports a head before it hands out the last bytes of it */
@@ -79,6 +81,7 @@ ssize_t http2_next_data(nghttp2_session *session, int32_t id, uint8_t *buf, size
     struct http2_flow *flow = source->ptr;
     size_t n = buf_bytes(&flow->out);
 
+    assert(flow->id == id && flow->link == arg);
     (void)id, (void)buf, (void)arg;
     if (n == 0 && !flow->finished) {
         flow->asleep = true;
@@ -108,6 +111,7 @@ static int send_data(nghttp2_session *session, nghttp2_frame *frame, const uint8
         return NGHTTP2_ERR_CALLBACK_FAILURE;
     if (wire_queued(link->wire) >= WIRE_FULL)
         return NGHTTP2_ERR_WOULDBLOCK;
+    assert(n <= buf_bytes(&flow->out));
     wire_write(link->wire, head, 9);
     link->written += 9 + n;
     if (n == 0)
@@ -211,6 +215,7 @@ bool http2_link_init(struct http2_link *link, struct wire *wire, const struct ht
 /* nghttp2 may be on the stack: then whoever called it deletes it. */
 static void delete_session(struct http2_link *link)
 {
+    assert(link->inside >= 0 && link->finished);
     if (link->inside > 0 || link->session == NULL)
         return;
     nghttp2_session_del(link->session);
@@ -259,6 +264,7 @@ void http2_link_feed(struct http2_link *link, const char *bytes, size_t n)
     link->inside++;
     ssize_t took = nghttp2_session_mem_recv(link->session, (const uint8_t *)bytes, n);
     link->inside--;
+    assert(took < 0 || (size_t)took == n);
     if (took < 0)
         session_failed(link, took);
     if (link->finished)

@@ -42,7 +42,7 @@ struct http2_link;
 struct http2_flow {
     struct http2_link *link;
     LIST_ENTRY(http2_flow) in_link; /* le_prev null: it has ended */
-    int32_t id;                     /* of the stream; 0: none yet */
+    int32_t id;                     /* the stream, by its number; 0: none yet */
     tg_ms opened_at;                /* when the peer opened it, in the loop's time */
     struct http2_block head, tail;  /* the header blocks that arrived */
     const struct http_field *trailers;

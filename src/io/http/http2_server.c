@@ -44,6 +44,7 @@ static void await(struct http2_server *server)
     enum http2_await now = awaited(server);
     tg_ms ms = limits->header_ms;
 
+    assert(server->conn->http2 == server && !server->link.finished);
     if (now == server->await && (now != HTTP2_AWAIT_BLOCK || server->block == server->link.blocks))
         return;
     server->await = now;

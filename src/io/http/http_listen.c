@@ -139,6 +139,7 @@ static void take_in(struct http_listener *listener, int fd, const union address 
 
 static void rest_a_while(struct http_listener *listener)
 {
+    assert(!net_timer_is_set(&listener->again));
     uv_poll_stop(&listener->poll->uv);
     net_timer_set(listener->loop, &listener->again, ACCEPT_AGAIN_MS);
 }
@@ -167,6 +168,7 @@ static void accept_polled(uv_poll_t *uv, int status, int events)
 {
     struct http_listener *listener = ((struct listen_poll *)uv->data)->listener;
 
+    assert(listener->fd >= 0 && !listener->draining);
     (void)status, (void)events;
     for (int i = 0; i < ACCEPTS_A_TURN; i++) {
         union address peer = {0};

@@ -170,7 +170,11 @@ static void wipe(char *text)
 void http_origin_unref(struct http_origin *origin)
 {
     /* Release what this thread did with it, acquire what the others did, before it is freed. */
-    if (origin == NULL || atomic_fetch_sub_explicit(&origin->refs, 1, memory_order_acq_rel) > 1)
+    if (origin == NULL)
+        return;
+    int refs = atomic_fetch_sub_explicit(&origin->refs, 1, memory_order_acq_rel);
+    assert(refs > 0);
+    if (refs > 1)
         return;
     tls_context_unref(origin->tls);
     free(origin->host);

@@ -105,6 +105,7 @@ static inline const struct http_limits *http1_limits_of(const struct http1_conn 
 /* Counts n bytes off the stated length of a reply, if there is one; how many still belong to it. */
 static inline size_t http_reply_count(int64_t *left, size_t n)
 {
+    assert(*left >= -1);
     if (*left < 0)
         return n;
     if ((uint64_t)n > (uint64_t)*left)

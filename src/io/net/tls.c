@@ -9,6 +9,7 @@
  */
 #include "io/net/tls.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <openssl/err.h>
 #include <stdio.h>
@@ -190,7 +191,11 @@ struct tls_context *tls_context_ref(struct tls_context *context)
 void tls_context_unref(struct tls_context *context)
 {
     /* Release what this thread did with it, acquire what the others did, before it is freed. */
-    if (context == NULL || atomic_fetch_sub_explicit(&context->refs, 1, memory_order_acq_rel) > 1)
+    if (context == NULL)
+        return;
+    int refs = atomic_fetch_sub_explicit(&context->refs, 1, memory_order_acq_rel);
+    assert(refs > 0);
+    if (refs > 1)
         return;
     SSL_CTX_free(context->ssl);
     BIO_meth_free(context->method);

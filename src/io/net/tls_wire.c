@@ -7,6 +7,7 @@
  * Bounded: no more is encrypted than the socket took of what was encrypted before, and no more is
  * decrypted than the owner takes; what arrived meanwhile stays encrypted, at most one read of it.
  */
+#include <assert.h>
 #include <errno.h>
 #include <openssl/err.h>
 #include <openssl/x509v3.h>
@@ -32,6 +33,7 @@ static int bio_read(BIO *bio, char *bytes, size_t n, size_t *got)
     struct wire *wire = BIO_get_data(bio);
     struct tls_wire *tls = &wire->tls;
 
+    assert(tls->in != NULL || tls->in_bytes == 0);
     BIO_clear_retry_flags(bio);
     if (tls->in_bytes == 0) {
         BIO_set_retry_read(bio);
@@ -135,6 +137,7 @@ bool tls_wire_init(struct wire *wire, struct tls_context *context, const char *n
     SSL *ssl = SSL_new(context->ssl);
     BIO *bio = ssl != NULL ? BIO_new(context->method) : NULL;
 
+    assert(wire->tls.ssl == NULL && (context->server || name != NULL));
     if (bio == NULL)
         goto free_ssl;
     BIO_set_data(bio, wire);
@@ -199,6 +202,7 @@ void tls_wire_flush(struct wire *wire)
                 wire_break_later(wire, WIRE_NO_TLS, "TLS does not take what is written");
             return;
         }
+        assert(wrote <= n);
         buf_consume(wire->loop, &wire->out, wrote);
         send_cipher(wire);
     }
@@ -236,8 +240,9 @@ static void tls_wire_fail(struct wire *wire)
     wire_break(wire, WIRE_NO_TLS, tls->reason);
 }
 
-static void shake(struct wire *wire)
+void tls_wire_shake(struct wire *wire)
 {
+    assert(wire->state == WIRE_SHAKING);
     ERR_clear_error();
     int result = SSL_do_handshake(wire->tls.ssl);
     if (result != 1 && SSL_get_error(wire->tls.ssl, result) != SSL_ERROR_WANT_READ) {
@@ -250,11 +255,6 @@ static void shake(struct wire *wire)
         net_later_put(wire->loop, &wire->later);
         wire->ops->up(wire);
     }
-}
-
-void tls_wire_shake(struct wire *wire)
-{
-    shake(wire);
 }
 
 /* Decrypts and delivers until the owner or the input has had enough. */
@@ -289,6 +289,7 @@ static void keep_rest(struct wire *wire, bool was_kept)
 
     if (was_kept) {
         size_t n = buf_bytes(&tls->raw);
+        assert(tls->in_bytes <= n);
         if (n > tls->in_bytes)
             buf_consume(wire->loop, &tls->raw, n - tls->in_bytes);
     } else if (!buf_append(wire->loop, &tls->raw, tls->in, tls->in_bytes)) {
@@ -311,7 +312,7 @@ void tls_wire_input(struct wire *wire, const char *bytes, size_t n)
     tls->in = kept ? buf_first(&tls->raw) : bytes;
     tls->in_bytes = kept ? buf_bytes(&tls->raw) : n;
     if (wire->state == WIRE_SHAKING)
-        shake(wire);
+        tls_wire_shake(wire);
     if (wire->state == WIRE_OPEN)
         decrypt(wire);
     if (wire->state != WIRE_CLOSED)

@@ -14,6 +14,7 @@
  */
 #include "io/net/wire.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -86,6 +87,7 @@ void wire_deliver(struct wire *wire, const char *bytes, size_t n)
 {
     size_t took = wire->ops->data(wire, bytes, n);
 
+    assert(took <= n);
     if (wire->state == WIRE_CLOSED || took == n)
         return;
     wire->paused = true;
@@ -132,6 +134,7 @@ static void deliver_held(struct wire *wire)
     size_t n = buf_bytes(&wire->held);
     size_t took = wire->ops->data(wire, n > 0 ? buf_first(&wire->held) : "", n);
 
+    assert(took <= n);
     if (wire->state == WIRE_CLOSED)
         return;
     if (took > 0)
@@ -188,6 +191,7 @@ bool wire_has_ended(const struct wire *wire)
 
 void wire_break_later(struct wire *wire, enum wire_fault fault, const char *text)
 {
+    assert(text != NULL && wire->state != WIRE_CLOSED);
     wire->deaf = true;
     wire->blocked = false;
     wire->broken = text;
@@ -204,6 +208,7 @@ static ssize_t sent(struct wire *wire, ssize_t n, size_t whole)
         wire_break_later(wire, WIRE_RESET, strerror(errno));
         return -1;
     }
+    assert(n <= (ssize_t)whole);
     if (n > 0)
         wire->taken += (uint64_t)n;
     wire->blocked = n < (ssize_t)whole;
@@ -288,6 +293,7 @@ static void wire_settle(void *arg)
     struct wire *wire = arg;
     uint64_t taken = wire->taken;
 
+    assert(wire->state != WIRE_CLOSED);
     if (wire->resumed) {
         wire->resumed = false;
         if (!wire->paused)
@@ -308,12 +314,6 @@ static void wire_settle(void *arg)
     }
 }
 
-static void writable(struct wire *wire)
-{
-    wire->blocked = false;
-    wire_settle(wire);
-}
-
 /* ---- Beginning ------------------------------------------------------------------------------- */
 
 static void connected(struct wire *wire)
@@ -321,6 +321,7 @@ static void connected(struct wire *wire)
     int error = 0;
     socklen_t n = sizeof error;
 
+    assert(wire->state == WIRE_CONNECTING && wire->tls.ssl == NULL);
     if (getsockopt(wire->fd, SOL_SOCKET, SO_ERROR, &error, &n) != 0)
         error = errno;
     if (error != 0) {
@@ -337,6 +338,7 @@ static void polled(uv_poll_t *uv, int status, int events)
     struct wire *wire = ((struct wire_poll *)uv->data)->wire;
     struct net_loop *loop = wire->loop;
 
+    assert(wire->state != WIRE_CLOSED && wire->fd >= 0);
     if (status < 0) {
         /* An error on the socket; libuv has stopped polling. Reading would tell which one, after
          * what arrived before it. */
@@ -348,8 +350,10 @@ static void polled(uv_poll_t *uv, int status, int events)
     } else if (status < 0 && (wire->paused || wire->eof)) {
         wire_break(wire, WIRE_RESET, "the connection broke");
     } else {
-        if (events & UV_WRITABLE)
-            writable(wire);
+        if (events & UV_WRITABLE) {
+            wire->blocked = false;
+            wire_settle(wire);
+        }
         if (wire->state != WIRE_CLOSED && (events & UV_READABLE))
             readable(wire);
         else if (wire->state != WIRE_CLOSED && (events & UV_DISCONNECT))
@@ -362,6 +366,7 @@ static void polled(uv_poll_t *uv, int status, int events)
 
 static bool open_poll(struct wire *wire, int fd)
 {
+    assert(wire->poll == NULL);
     wire->poll = malloc(sizeof *wire->poll);
     if (wire->poll == NULL)
         return false;
@@ -454,6 +459,7 @@ close_fd:;
 bool wire_start_tls(struct wire *wire, struct tls_context *tls, const char *name,
                     struct tls_ticket *ticket)
 {
+    assert(wire->state == WIRE_OPEN && wire->tls.ssl == NULL && buf_bytes(&wire->held) == 0);
     if (!tls_wire_init(wire, tls, name, ticket))
         return false;
     wire->state = WIRE_SHAKING;

@@ -16,6 +16,7 @@
  */
 #include "io/posix/memory.h"
 
+#include <assert.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -35,6 +36,7 @@ static bool memory_read_text(int fd, char *text, size_t bytes)
 
     if (got <= 0)
         return false;
+    assert((size_t)got < bytes);
     text[got] = '\0';
     return true;
 }
@@ -163,6 +165,7 @@ static void open_group(struct memory *memory, const struct version *version, con
 {
     struct memory_group group = {false, -1, -1, {-1, -1}};
 
+    assert(memory->n_groups <= MEMORY_LEVELS_MAX);
     if (memory->n_groups == MEMORY_LEVELS_MAX)
         return;
     group.usage = open_below(folder, version->usage);

@@ -66,6 +66,7 @@ void text_out_number(struct text_out *out, int64_t number)
     size_t sign = number < 0;
     size_t n = text_digits(number < 0 ? 0 - (uint64_t)number : (uint64_t)number, text + sign);
 
+    assert(sign + n <= sizeof text);
     text_out_put(out, text, sign + n);
 }
 
@@ -138,6 +139,7 @@ static size_t escape_one(const char *text, size_t left, bool letters, char escap
     unsigned char c = (unsigned char)*text;
     const char *letter = letters && c != 0 && c < 0x20 ? strchr(LETTERS, c) : NULL;
 
+    assert(left > 0 && bytes <= left);
     if (bytes == 0) {
         memcpy(escaped, "\xef\xbf\xbd", 3);
         *n = 3;

@@ -5,6 +5,7 @@
  */
 #include "io/text/yaml_arena.h"
 
+#include <assert.h>
 #include <stdalign.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -39,15 +40,10 @@ void arena_free(struct arena *arena)
     free(arena);
 }
 
-static struct block *block_new(size_t bytes)
-{
-    return calloc(1, sizeof(struct block) + bytes);
-}
-
 /* Behind the first block, which goes on being filled. */
 static void *alloc_large(struct arena *arena, size_t bytes)
 {
-    struct block *block = block_new(bytes);
+    struct block *block = calloc(1, sizeof *block + bytes);
 
     if (block == NULL)
         return NULL;
@@ -71,7 +67,7 @@ void *arena_alloc(struct arena *arena, size_t bytes)
     if (bytes > BLOCK_BYTES / 4)
         return alloc_large(arena, bytes);
     if (arena->blocks == NULL || arena->size - arena->used < bytes) {
-        struct block *block = block_new(BLOCK_BYTES);
+        struct block *block = calloc(1, sizeof *block + BLOCK_BYTES);
         if (block == NULL)
             return NULL;
         block->next = arena->blocks;
@@ -81,6 +77,7 @@ void *arena_alloc(struct arena *arena, size_t bytes)
     }
     void *piece = arena->blocks->bytes + arena->used;
     arena->used += bytes;
+    assert(arena->used <= arena->size);
     return piece;
 }
 

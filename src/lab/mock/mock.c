@@ -89,15 +89,15 @@ static enum tg_err open_worker(struct mock *mock, struct mock_worker *worker,
 
 static void close_worker(struct mock_worker *worker)
 {
-    struct mock_exchange *next;
+    struct mock_exchange *x;
 
     if (worker->running) {
         net_loop_stop(worker->loop);
         pthread_join(worker->thread, NULL);
     }
     http_listener_free(worker->listener);
-    for (struct mock_exchange *x = worker->free; x != NULL; x = next) {
-        next = x->next;
+    while ((x = SLIST_FIRST(&worker->spare)) != NULL) {
+        SLIST_REMOVE_HEAD(&worker->spare, next);
         mock_exchange_free(x);
     }
     if (worker->loop != NULL)

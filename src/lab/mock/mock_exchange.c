@@ -4,6 +4,7 @@
  * the rules down to it ask for nothing of the body. Exchanges are kept for the next request, with
  * their memory: at full speed nothing is allocated.
  */
+#include <assert.h>
 #include <openssl/sha.h>
 #include <stdlib.h>
 
@@ -19,10 +20,10 @@
 
 static struct mock_exchange *take_exchange(struct mock_worker *worker)
 {
-    struct mock_exchange *x = worker->free;
+    struct mock_exchange *x = SLIST_FIRST(&worker->spare);
 
     if (x != NULL) {
-        worker->free = x->next;
+        SLIST_REMOVE_HEAD(&worker->spare, next);
         return x;
     }
     x = calloc(1, sizeof *x);
@@ -41,8 +42,8 @@ static void give_exchange(struct mock_exchange *x)
         x->body = NULL;
         x->body_capacity = 0;
     }
-    x->next = x->worker->free;
-    x->worker->free = x;
+    assert(!net_timer_is_set(&x->timer) && x->out.in == NULL);
+    SLIST_INSERT_HEAD(&x->worker->spare, x, next);
 }
 
 void mock_exchange_free(struct mock_exchange *x)
@@ -71,6 +72,7 @@ static bool add_body(struct mock_exchange *x, struct slice bytes)
     }
     memcpy(x->body + x->body_bytes, bytes.at, bytes.n);
     x->body_bytes += bytes.n;
+    assert(x->body_bytes <= x->body_capacity && x->body_bytes <= MOCK_BODY_MAX);
     return true;
 }
 
@@ -204,6 +206,7 @@ static void mock_exchange_end(struct http_inbound *in)
 
     if (x == NULL)
         return;
+    assert(!x->body_done);
     x->body_done = true;
     if (x->control) {
         mock_control(x);
@@ -260,14 +263,13 @@ static void write_hash(struct json_writer *line, const char *key, struct slice b
 {
     unsigned char hash[SHA256_DIGEST_LENGTH];
     char digits[2 * SHA256_DIGEST_LENGTH];
+    struct text_out text;
 
     SHA256((const unsigned char *)bytes.at, bytes.n, hash);
-    for (size_t i = 0; i < sizeof hash; i++) {
-        digits[2 * i] = "0123456789abcdef"[hash[i] >> 4];
-        digits[2 * i + 1] = "0123456789abcdef"[hash[i] & 15];
-    }
+    text_out_fixed(&text, digits, sizeof digits);
+    text_out_hex(&text, hash, sizeof hash);
     json_write_key(line, key);
-    json_write_string(line, digits, sizeof digits);
+    json_write_string(line, text.bytes, text.size);
 }
 
 static void mock_exchange_write_text(struct json_writer *line, const char *key, struct slice text)

@@ -12,6 +12,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <sys/queue.h>
 
 #include "io/http/http_server.h"
 #include "io/net/loop.h"
@@ -40,7 +41,7 @@ enum mock_stage {
 };
 
 struct mock_exchange {
-    struct mock_exchange *next; /* free ones */
+    SLIST_ENTRY(mock_exchange) next; /* among the worker's spare ones */
     struct mock_worker *worker;
     struct http_inbound *in;
     enum mock_stage stage;
@@ -79,10 +80,10 @@ struct mock_worker {
     struct net_loop *loop;
     struct http_listener *listener;
     struct json_reader *reader;
-    struct json_writer line; /* a record being written */
-    struct text_out scratch; /* a body or an event being written */
-    struct text_out padding; /* the value of headers that only take room */
-    struct mock_exchange *free;
+    struct json_writer line;           /* a record being written */
+    struct text_out scratch;           /* a body or an event being written */
+    struct text_out padding;           /* the value of headers that only take room */
+    SLIST_HEAD(, mock_exchange) spare; /* exchanges to be used again */
     pthread_t thread;
     bool running;
 };

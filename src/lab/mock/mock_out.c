@@ -7,6 +7,8 @@
  */
 #include "lab/mock/mock_out.h"
 
+#include <assert.h>
+
 #include "io/http/http1_write.h"
 #include "io/http/http_server.h"
 
@@ -63,6 +65,7 @@ static void next_turn(struct mock_out *out)
 static void mock_out_drain(void *arg)
 {
     struct mock_out *out = arg;
+    assert(out->queue_at < out->queue.size && out->action->n_split > 0);
     size_t left = out->queue.size - out->queue_at;
     size_t n = out->action->split[out->turn++ % out->action->n_split];
 
@@ -133,6 +136,7 @@ size_t mock_out_body(struct mock_out *out, struct slice bytes)
 
 void mock_out_close(struct mock_out *out)
 {
+    assert(!out->ended);
     out->ended = true;
     if (out->queue.size == 0)
         http_inbound_finish(out->in);

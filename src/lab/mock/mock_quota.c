@@ -5,6 +5,7 @@
  */
 #include "lab/mock/mock_quota.h"
 
+#include <assert.h>
 #include <string.h>
 
 #define MINUTE_MS 60000
@@ -53,6 +54,7 @@ struct mock_quota_answer mock_quota_take(struct mock_quota *quota, uint64_t key,
         *minute = (struct mock_minute){key, now, 0};
     answer.allowed = minute->used < quota->rpm;
     minute->used += answer.allowed;
+    assert(minute->used >= 0 && minute->used <= quota->rpm);
     answer.remaining = quota->rpm - minute->used;
     answer.reset_ms = minute->begun + MINUTE_MS - now;
     pthread_mutex_unlock(&quota->lock);
