@@ -481,12 +481,12 @@ void wire_close(struct wire *wire)
 {
     if (wire->state == WIRE_CLOSED && wire->fd < 0)
         return;
-    net_later_cancel(wire->loop, &wire->later);
     if (wire->tls.ssl != NULL) {
         if (wire->state == WIRE_OPEN && !wire->deaf && wire_queued(wire) == 0)
             tls_wire_close_notify(wire);
         tls_wire_fini(wire);
     }
+    net_later_cancel(wire->loop, &wire->later); /* also what a failed close_notify put off */
     wire->state = WIRE_CLOSED;
     buf_release(wire->loop, &wire->out);
     buf_release(wire->loop, &wire->held);
