@@ -11,6 +11,7 @@
 #include "cli/replay/replay_modes.h"
 #include "cli/replay/replay_side.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -107,6 +108,7 @@ static void replay_compare_count(struct pair *pair)
     tally->calls++;
     tally->admitted[0] += first;
     tally->admitted[1] += second;
+    assert(pair->verdicts[0].decided && pair->verdicts[1].decided);
     if (first && !second)
         replay_compare_note(&tally->refused, pair);
     if (!first && second)
@@ -118,6 +120,7 @@ static void replay_compare_decided(struct comparison *comparison, int side,
 {
     struct pair *pair = call->tag;
 
+    assert(!pair->verdicts[side].decided); /* a side decides once */
     pair->verdicts[side] = (struct verdict){
         .decided = true,
         .admitted = answer != NULL && answer->decision.allowed,
@@ -167,6 +170,7 @@ static bool make_tallies(struct comparison *comparison)
             comparison->tallies[n++].tenant = name;
     }
     comparison->tallies[n++].tenant = "(no tenant)";
+    assert(n <= first->n_tenants + second->n_tenants + 1);
     comparison->n_tallies = n;
     return true;
 }
@@ -246,6 +250,7 @@ static void print_comparison(const struct comparison *comparison, const char *fi
         print_row(&comparison->tallies[i], width);
         add_tally(&all, &comparison->tallies[i]);
     }
+    assert(all.admitted[0] + all.allowed.n == all.admitted[1] + all.refused.n);
     print_row(&all, width);
     for (size_t i = 0; i < comparison->n_tallies; i++) {
         const struct tally *tally = &comparison->tallies[i];

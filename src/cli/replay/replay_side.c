@@ -1,6 +1,7 @@
 /* replay_side.c - the gate of one configuration, told the events of a trace. See replay_side.h. */
 #include "cli/replay/replay_side.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,6 +31,7 @@ static struct replay_call *get_call(struct replay_side *side)
 
 static void put_call(struct replay_side *side, struct replay_call *call)
 {
+    assert(!call->run.waits); /* the gate knows a waiting call by its address */
     free(call->texts);
     call->texts = NULL;
     call->next_spare = side->spare;
@@ -140,6 +142,7 @@ static bool keep_texts(struct replay_side *side, struct replay_call *call)
 
     if (to == NULL)
         return replay_side_fail(side, STATUS_FAILED, call->line, tg_strerror(TG_ERR_MEMORY));
+    assert(call->texts == NULL);
     call->texts = to;
     who->tenant = replay_side_copy_text(&to, who->tenant, who->tenant_bytes);
     who->model = replay_side_copy_text(&to, who->model, who->model_bytes);
@@ -226,6 +229,7 @@ static bool replay_side_admit(struct replay_side *side, const struct trace_event
 
 static void withdraw(struct replay_side *side, struct replay_call *call, tg_ms t)
 {
+    assert(call->run.waits && call->texts != NULL);
     gate_run_withdraw(&side->run, &call->run, t);
     side->decided(side->context, call, NULL, t);
     put_call(side, call);

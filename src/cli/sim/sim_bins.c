@@ -1,6 +1,7 @@
 /* sim_bins.c - a run over time, as a picture shows it. See sim_bins.h. */
 #include "cli/sim/sim_bins.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -19,6 +20,7 @@ static void add_points(struct sim_bins *bins, const struct cluster_result *resul
     for (size_t i = 0; i < result->n_series; i++) {
         const struct cluster_point *point = &result->series[i];
         size_t bin = i / points;
+        assert(bin < bins->n);
         bins->rows[SIM_ROW_ARRIVED][bin] += (double)point->arrived;
         bins->rows[SIM_ROW_ADMITTED][bin] += (double)point->admitted;
         bins->rows[SIM_ROW_COMPLETED][bin] += (double)point->completed;
@@ -33,6 +35,7 @@ static size_t bin_of(const struct sim_bins *bins, int64_t at_us)
 {
     double bin = (double)at_us / 1e6 / bins->width_s;
 
+    assert(at_us >= 0 && bins->n > 0);
     return bin < (double)bins->n ? (size_t)bin : bins->n - 1;
 }
 
@@ -85,6 +88,7 @@ static double percentile_ms(const struct first_token *sorted, size_t n, double p
     double rank = part * (double)(n - 1);
     size_t low = (size_t)rank, high = low + 1 < n ? low + 1 : low;
 
+    assert(low < n && sorted[low].us <= sorted[high].us);
     return ((double)sorted[low].us +
             (rank - (double)low) * (double)(sorted[high].us - sorted[low].us)) /
            1000;
@@ -134,6 +138,7 @@ bool sim_bins_init(struct sim_bins *bins, const struct sim_run *run)
     points = points > 0 ? points : 1;
     sim_reasons_count(run, &bins->reasons);
     bins->n = (result->n_series + points - 1) / points;
+    assert(bins->n <= BINS_MAX);
     bins->n = bins->n > 0 ? bins->n : 1;
     bins->width_s = (double)result->series_us * (double)points / 1e6;
     bins->width_s = bins->width_s > 0 ? bins->width_s : 1;

@@ -6,6 +6,7 @@
  */
 #include "cli/top/top_model.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -172,6 +173,7 @@ static void top_model_copy_text(struct json_text text, char *to, size_t bytes)
 {
     size_t n = text.size < bytes ? text.size : bytes - 1;
 
+    assert(bytes > 0 && n < bytes);
     for (size_t i = 0; i < n; i++)
         to[i] = text.bytes[i] >= ' ' && text.bytes[i] <= '~' ? text.bytes[i] : '?';
     to[n] = '\0';
@@ -245,6 +247,7 @@ static void read_list(struct json_reader *reader, const struct field *field, voi
         top_model_forget(field->inside, element);
         read_object(reader, field->inside, element);
         ++*n;
+        assert(*n <= field->most);
     }
 }
 
@@ -401,6 +404,8 @@ bool top_snapshot_read(struct json_reader *reader, struct slice body, struct top
         snprintf(why, why_bytes, "the reply is JSON, but no snapshot");
         return false;
     }
+    assert(into->n_keys <= TOP_KEYS_MAX_SHOWN && into->n_tenants <= TOP_TENANTS_MAX);
+    assert(into->rates.refused_by_reason.n <= TOP_REASONS_MAX);
     sort_all(into);
     return true;
 }

@@ -1,6 +1,7 @@
 /* top_paper.c - what a screen is written on: lines of styled text, cut at its edge. */
 #include "cli/top/top_paper.h"
 
+#include <assert.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -19,6 +20,7 @@ static void top_paper_append(struct top_paper *paper, const char *bytes, size_t 
     }
     memcpy(paper->bytes + paper->n, bytes, n);
     paper->n += n;
+    assert(paper->n <= paper->capacity);
 }
 
 static void append_text(struct top_paper *paper, const char *text)
@@ -60,6 +62,7 @@ static void top_paper_put_text(struct top_paper *paper, enum top_style style, co
     if (is_marked(paper, style))
         append_text(paper, "\033[0m");
     paper->column += n;
+    assert(paper->columns == 0 || paper->column <= paper->columns);
 }
 
 void top_paper_begin(struct top_paper *paper, size_t rows, size_t columns, bool screen, bool colour)

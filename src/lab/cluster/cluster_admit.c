@@ -4,6 +4,7 @@
  * decision, a refusal's too, and counts the whole prompt and nothing of the answer. It is on
  * purpose not one of the library's limiters: whoever wants those asks for the policy `gate`.
  */
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -86,12 +87,14 @@ static void ask_bucket(struct cluster_run_state *run, uint32_t request)
     double cost = (double)run->load->requests[request].input_tokens;
     int64_t elapsed = run->now_us - run->bucket_at_us;
 
+    assert(elapsed >= 0);
     if (elapsed > 0) {
         run->bucket_tokens =
             fmin(config->bucket_capacity,
                  run->bucket_tokens + (double)elapsed * config->bucket_refill_per_s / 1e6);
         run->bucket_at_us = run->now_us;
     }
+    assert(run->bucket_tokens >= 0 && run->bucket_tokens <= config->bucket_capacity);
     if (run->bucket_tokens >= cost) {
         run->bucket_tokens -= cost;
         decision_pass(run, request);
@@ -159,6 +162,7 @@ static void ask_policy(struct cluster_run_state *run, uint32_t request)
 
 void admit_decide(struct cluster_run_state *run, uint32_t request)
 {
+    assert(run->world.outcomes[request].status == CLUSTER_IN_PIPELINE);
     run->world.outcomes[request].attempts++;
     route_view(run);
     cluster_admit_note(run, request, CLUSTER_REASON_NONE, 0);

@@ -7,6 +7,7 @@
  */
 #include "lab/cluster/cluster_instance.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -37,6 +38,7 @@ static void cluster_batch_count(struct forming *forming, const struct live *live
         forming->decodes += n;
         forming->context += n * live->progress;
     }
+    assert(forming->prefills >= 0 && forming->decodes >= 0 && forming->context >= 0);
 }
 
 /* ---- Those that run -------------------------------------------------------------------------- */
@@ -46,6 +48,7 @@ static size_t victim_of(const struct instance *instance)
 {
     size_t victim = instance->n_batch - 1;
 
+    assert(instance->n_batch > 0);
     if (instance->world->config->preemption == CLUSTER_PREEMPT_FCFS)
         return victim;
     for (size_t i = instance->n_batch - 1; i-- > 0;) {
@@ -61,6 +64,7 @@ static void preempt(struct instance *instance, struct forming *forming, size_t i
 {
     struct live *live = instance->batch[index];
 
+    assert(index < instance->n_batch && live->state == LIVE_RUNNING);
     memmove(&instance->batch[index], &instance->batch[index + 1],
             (instance->n_batch - index - 1) * sizeof *instance->batch);
     instance->n_batch--;
@@ -93,6 +97,7 @@ static bool allocate(struct instance *instance, struct forming *forming, struct 
             return false;
     }
     forming->budget -= tokens;
+    assert(forming->budget >= 0);
     live->new_tokens = tokens;
     live->computed = live->progress + tokens;
     cluster_batch_count(forming, live, 1);
@@ -155,6 +160,7 @@ static void start_waiting(struct instance *instance, struct forming *forming, in
         }
         if (!kv_allocate(&instance->kv, live, start, start + tokens, n_cached))
             return;
+        assert(live->state == LIVE_WAITING && tokens <= forming->budget);
         instance_take_first(instance);
         instance->batch[instance->n_batch++] = live;
         live->state = LIVE_RUNNING;
@@ -194,6 +200,7 @@ static void end_span(struct instance *instance, struct live *live)
 {
     if (live->gap_from < 0)
         return;
+    assert(live->gap_from < instance->gaps.end);
     if (!array_reserve(&instance->spans, &instance->spans_capacity, instance->n_spans + 1)) {
         instance->world->no_memory = true;
         return;
@@ -221,6 +228,7 @@ static void take_first_token(struct instance_world *world, struct live *live, in
 {
     int64_t ttft = at_us - live->arrival_us;
 
+    assert(!live->first_token && ttft > 0);
     live->first_token = true;
     world->outcomes[live->request].ttft_us = ttft;
     world->first_tokens++;
@@ -245,6 +253,7 @@ static void write_down(struct instance *instance, const struct live *live, bool 
     struct cluster_outcome *outcome = &world->outcomes[live->request];
     int32_t tokens = live->progress - live->input, gaps = capped ? live->itl_n : live->output;
 
+    assert(tokens >= 0 && tokens <= live->output && outcome->ttft_us > 0);
     if (tokens < live->output)
         tokens++; /* the first came with the prompt */
     instance->output_tokens += tokens;
@@ -275,6 +284,7 @@ static bool take_token(struct instance *instance, struct live *live, int64_t now
 {
     bool decoded = false;
 
+    assert(live->state == LIVE_RUNNING);
     if (live->progress < live->input) {
         live->progress = live->computed;
     } else if (live->new_tokens > 0) {
@@ -290,6 +300,7 @@ static bool take_token(struct instance *instance, struct live *live, int64_t now
     live->new_tokens = 0;
     if (live->progress == live->input && !live->first_token)
         take_first_token(instance->world, live, now_us + gap_us);
+    assert(live->progress <= live->goal);
     return decoded;
 }
 
@@ -322,13 +333,17 @@ void instance_step(struct instance *instance, int64_t now_us)
 {
     struct forming forming = {.budget = instance->world->config->max_batched_tokens};
 
+    assert(instance->step_at == INT64_MAX); /* one step at a time */
     if (instance->n_batch == 0 && instance->n_waiting == 0)
         return;
     continue_running(instance, &forming);
     start_waiting(instance, &forming, now_us);
     instance->steps++;
     instance->waited += (int64_t)instance->n_waiting;
+    assert(forming.budget >= 0 &&
+           instance->n_batch <= (size_t)instance->world->config->max_num_seqs);
     int64_t step_us = step_time(instance, &forming);
+    assert(step_us > 0); /* or time would stand still */
     take_tokens(instance, now_us, step_us);
     if (instance->n_batch > 0 || instance->n_waiting > 0)
         instance->step_at = now_us + step_us;

@@ -10,6 +10,7 @@
 
 void decision_pass(struct cluster_run_state *run, uint32_t request)
 {
+    assert(run->world.outcomes[request].attempts > 0);
     run->admitted++;
     run->world.outcomes[request].decided_us = run->now_us;
     run->world.outcomes[request].status = CLUSTER_IN_PIPELINE;
@@ -23,6 +24,7 @@ static int64_t wait_before_retry(struct cluster_run_state *run, uint32_t request
     int32_t attempts = run->world.outcomes[request].attempts;
     double wait = (double)retry_us;
 
+    assert(attempts > 0 && retry_us >= RETRY_UNSAID);
     if (retry_us == RETRY_NEVER || attempts >= config->retry.max_attempts)
         return -1;
     if (retry_us == RETRY_UNSAID)
@@ -39,6 +41,7 @@ void decision_refuse(struct cluster_run_state *run, uint32_t request, enum clust
     struct cluster_outcome *outcome = &run->world.outcomes[request];
     int64_t wait = wait_before_retry(run, request, retry_us);
 
+    assert(status == CLUSTER_REJECTED || status == CLUSTER_GATEWAY_REJECTED);
     run->refusals++;
     outcome->decided_us = run->now_us;
     if (wait < 0 || (asked->deadline_us > 0 && run->now_us + wait >= asked->deadline_us)) {

@@ -1,6 +1,7 @@
 /* cluster_events.c - what is to happen, the earliest first. See cluster_events.h. */
 #include "lab/cluster/cluster_events.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 #include "lib/core/array.h"
@@ -46,6 +47,7 @@ static size_t first_child(const struct cluster_events *events, size_t from, size
 
 struct cluster_event cluster_events_pop(struct cluster_events *events)
 {
+    assert(events->n > 0);
     struct cluster_event top = events->list[0], last = events->list[--events->n];
     size_t at = 0;
 
@@ -60,5 +62,6 @@ struct cluster_event cluster_events_pop(struct cluster_events *events)
         at = child;
     }
     events->list[at] = last;
+    assert(events->n == 0 || before(&top, &events->list[0]));
     return top;
 }

@@ -4,6 +4,7 @@
  * last. A heap, whose moves are those of Go's container/heap: among equals, who is on top depends
  * on them.
  */
+#include <assert.h>
 #include <stdlib.h>
 
 #include "lab/cluster/cluster_flow.h"
@@ -56,6 +57,7 @@ uint32_t evict_untrack(const struct cluster_run_state *run, uint32_t at)
     struct flow *flow = run->flow;
     uint32_t last = flow->n_tracked - 1;
 
+    assert(at < flow->n_tracked && flow->entries[flow->tracked[at]].tracked_at == at);
     if (at != last) {
         swap(flow, at, last);
         if (!move_down(run, at, last))
@@ -63,6 +65,7 @@ uint32_t evict_untrack(const struct cluster_run_state *run, uint32_t at)
     }
     uint32_t request = flow->tracked[--flow->n_tracked];
     flow->entries[request].tracked_at = NOBODY;
+    assert(flow->n_tracked < 2 || !sooner(run, 1, 0));
     return request;
 }
 
@@ -76,6 +79,7 @@ void flow_routed(struct cluster_run_state *run, uint32_t request)
         run->world.no_memory = true;
         return;
     }
+    assert(flow->entries[request].tracked_at == NOBODY);
     flow->entries[request].tracked_at = flow->n_tracked;
     flow->tracked[flow->n_tracked++] = request;
     move_up(run, flow->n_tracked - 1);
@@ -96,6 +100,8 @@ void flow_evict(struct cluster_run_state *run, uint32_t request)
 
     if (!instance_evict(instance, request, run->now_us))
         return;
+    assert(run->tenant_running == NULL ||
+           run->tenant_running[run->load->requests[request].tenant] > 0);
     if (run->tenant_running != NULL)
         run->tenant_running[run->load->requests[request].tenant]--;
     schedule_instance(run, at);

@@ -12,6 +12,7 @@
  *
  * A request is in two lists: of its band, by age, and of its flow.
  */
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -43,6 +44,8 @@ static void unlink_from(struct flow *flow, struct flow_list *list, uint32_t requ
 {
     struct flow_link link = *link_of(flow, request, of_band);
 
+    assert((link.previous == NOBODY) == (list->first == request));
+    assert((link.next == NOBODY) == (list->last == request));
     *(link.previous != NOBODY ? &link_of(flow, link.previous, of_band)->next : &list->first) =
         link.next;
     *(link.next != NOBODY ? &link_of(flow, link.next, of_band)->previous : &list->last) =
@@ -54,11 +57,13 @@ static void cluster_flow_leave(struct flow *flow, uint32_t request)
     struct flow_entry *entry = &flow->entries[request];
     struct flow_band *band = &flow->bands[entry->band];
 
+    assert(entry->waits && band->n > 0 && flow->n >= band->n);
     unlink_from(flow, &band->all, request, true);
     unlink_from(flow, &band->flows[entry->flow], request, false);
     entry->waits = false;
     band->n--;
     flow->n--;
+    assert((band->n == 0) == (band->all.first == NOBODY));
 }
 
 /* ---- Bands ----------------------------------------------------------------------------------- */
@@ -68,6 +73,7 @@ static struct flow_band *add_band(struct flow *flow, int32_t priority)
     struct flow_band *band = &flow->bands[flow->n_bands];
     size_t at = flow->n_bands;
 
+    assert(flow->n_bands < CLUSTER_CLASSES_MAX); /* a class has one priority */
     *band = (struct flow_band){.priority = priority, .all = {NOBODY, NOBODY}, .served = NOBODY};
     band->flows = malloc(flow->n_ranks * sizeof *band->flows);
     if (band->flows == NULL)
@@ -114,6 +120,7 @@ static uint32_t turn_of(const struct cluster_run_state *run, struct flow_band *b
     const struct flow *flow = run->flow;
     uint32_t rank = flow->entries[band->all.first].flow;
 
+    assert(band->n > 0);
     if (run->config->flow.fairness == CLUSTER_FAIR_ROUND_ROBIN) {
         rank = band->served == NOBODY ? 0 : (band->served + 1) % flow->n_ranks;
         while (band->flows[rank].first == NOBODY)
@@ -204,6 +211,7 @@ void flow_tick(struct cluster_run_state *run)
 {
     int64_t tick = run->config->flow.tick_us;
 
+    assert(run->flow->ticking);
     dispatch(run);
     if (run->flow->n > 0)
         schedule_push(run, run->now_us + (tick > 0 ? tick : 1000), KIND_TICK, 0);
@@ -260,6 +268,7 @@ static void cluster_flow_enter(struct cluster_run_state *run, struct flow_band *
     struct flow *flow = run->flow;
     struct flow_entry *entry = &flow->entries[request];
 
+    assert(!entry->waits);
     entry->band = (uint8_t)(band - flow->bands);
     entry->flow = flow->ranks[run->load->requests[request].tenant];
     entry->entered_us = run->now_us;
@@ -329,6 +338,7 @@ static bool rank_tenants(struct flow *flow, const struct cluster_names *tenants)
     for (size_t i = 0; i < tenants->n; i++) {
         const char *name = flow_name(tenants->texts[i]);
         const char **found = bsearch(&name, names, n, sizeof *names, by_name);
+        assert(found != NULL);
         flow->ranks[i] = (uint32_t)(found - names);
     }
     flow->n_ranks = (uint32_t)n;

@@ -8,6 +8,7 @@
  * A lease ends when its request's client has the last token, which is a step later than the
  * instance lets go of it.
  */
+#include <assert.h>
 #include <stdlib.h>
 
 #include "lab/cluster/cluster_internal.h"
@@ -66,6 +67,7 @@ static void on_decided(void *context, struct gate_run_call *call, enum tg_err er
         cluster_fail(run, err, tg_strerror(err));
         return;
     }
+    assert(run->now_us >= waiter->asked_us && run->gate->leases[request] == 0);
     outcome->gateway_us += run->now_us - waiter->asked_us;
     if (answer->decision.allowed) {
         run->gate->leases[request] = answer->lease;
@@ -139,6 +141,7 @@ void gate_release(struct cluster_run_state *run, uint32_t request)
     const struct cluster_outcome *outcome = &run->world.outcomes[request];
     struct tg_release release;
 
+    assert(run->gate->leases[request] != 0 && run->world.lives[request] == NULL);
     tg_release_init(&release);
     if (outcome->status == CLUSTER_TIMED_OUT)
         release.outcome = TG_OUTCOME_DROPPED;

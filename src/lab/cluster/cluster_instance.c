@@ -6,6 +6,7 @@
  */
 #include "lab/cluster/cluster_instance.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -77,6 +78,7 @@ void instance_end(struct instance *instance, struct live *live, enum cluster_sta
 {
     struct instance_world *world = instance->world;
 
+    assert(world->lives[live->request] == live);
     if (!array_reserve(&instance->ended, &instance->ended_capacity, instance->n_ended + 1)) {
         world->no_memory = true;
         return;
@@ -163,6 +165,7 @@ static void link_live(struct instance *instance, struct live *live, bool in_fron
 
 void instance_wait(struct instance *instance, struct live *live, bool in_front)
 {
+    assert(live->state != LIVE_WAITING);
     live->state = LIVE_WAITING;
     instance->world->outcomes[live->request].status = CLUSTER_QUEUED;
     instance->n_waiting++;
@@ -182,6 +185,7 @@ struct live *instance_first(const struct instance *instance)
 
 static void unwait(struct instance *instance, struct live *live)
 {
+    assert(instance->n_waiting > 0 && live->state == LIVE_WAITING);
     instance->n_waiting--;
     if (sorted(instance)) {
         heap_remove(&instance->order, &live->node);
@@ -216,6 +220,7 @@ void instance_accept(struct instance *instance, uint32_t request, int64_t now_us
     struct instance_world *world = instance->world;
     struct live *live = new_live(instance, request);
 
+    assert(world->lives[request] == NULL); /* it is at one instance at most */
     if (live == NULL) {
         world->no_memory = true;
         return;
@@ -246,6 +251,7 @@ static void join_queue(struct instance *instance, uint32_t number, int64_t now_u
     const struct cluster_request *request = &world->requests[number];
     struct live *live = world->lives[number];
 
+    assert(live != NULL && live->state == LIVE_COMING);
     if (!servable(instance, request)) {
         instance_end(instance, live, CLUSTER_DROPPED, now_us);
         return;
@@ -290,6 +296,7 @@ static void leave_batch(struct instance *instance, const struct live *live)
 
     while (instance->batch[at] != live)
         at++;
+    assert(at < instance->n_batch);
     memmove(&instance->batch[at], &instance->batch[at + 1],
             (instance->n_batch - at - 1) * sizeof *instance->batch);
     instance->n_batch--;
@@ -309,9 +316,18 @@ static void time_out(struct instance *instance, uint32_t number, int64_t now_us)
 {
     struct live *live = instance->world->lives[number];
 
+    assert(live != NULL && live->state != LIVE_COMING);
     remove_live(instance, live);
     instance->world->timed_out++;
     instance_end(instance, live, CLUSTER_TIMED_OUT, now_us);
+}
+
+/* Every request in flight is in exactly one place. */
+static bool is_balanced(const struct instance *instance)
+{
+    return instance->world->no_memory ||
+           instance->in_flight ==
+               (int64_t)(instance->n_waiting + instance->n_batch + instance->coming.n);
 }
 
 bool instance_evict(struct instance *instance, uint32_t request, int64_t now_us)
@@ -324,6 +340,7 @@ bool instance_evict(struct instance *instance, uint32_t request, int64_t now_us)
     remove_live(instance, live);
     instance_end(instance, live, CLUSTER_GATEWAY_EVICTED, now_us);
     instance->in_flight -= (int64_t)instance->n_ended;
+    assert(is_balanced(instance));
     return true;
 }
 
@@ -334,6 +351,7 @@ static int64_t next_timeout(struct instance *instance, int64_t before_us)
 {
     struct cluster_events *timeouts = &instance->timeouts;
 
+    assert(is_balanced(instance));
     if (instance->in_flight == (int64_t)instance->coming.n)
         timeouts->n = 0;
     while (cluster_events_next(timeouts) < before_us) {
@@ -357,6 +375,7 @@ void instance_advance(struct instance *instance)
 {
     int64_t now = instance_next(instance);
 
+    assert(now != INT64_MAX);
     instance->n_ended = 0;
     if (instance->end_us < now)
         instance->end_us = now;
@@ -369,6 +388,7 @@ void instance_advance(struct instance *instance)
         time_out(instance, cluster_events_pop(&instance->timeouts).request, now);
     }
     instance->in_flight -= (int64_t)instance->n_ended;
+    assert(is_balanced(instance));
 }
 
 /* ---- Making one ------------------------------------------------------------------------------ */

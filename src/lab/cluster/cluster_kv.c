@@ -1,6 +1,7 @@
 /* cluster_kv.c - the KV cache of an instance. See cluster_kv.h. */
 #include "lab/cluster/cluster_kv.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -66,6 +67,7 @@ bool kv_enter(struct kv *kv, struct live *live)
 
     if (live->blocks != NULL)
         return true;
+    assert(size < sizeof kv->spare / sizeof *kv->spare);
     live->blocks = get_room(kv, size);
     live->n_blocks = 0;
     live->fill = 0;
@@ -90,6 +92,7 @@ static void append_free(struct kv *kv, uint32_t id)
 {
     struct kv_block *ends = &kv->blocks[kv->n], *block = &kv->blocks[id];
 
+    assert(block->references == 0 && kv->n_free < kv->n && id < kv->fresh);
     block->next = kv->n;
     block->previous = ends->previous;
     kv->blocks[ends->previous].next = id;
@@ -101,6 +104,8 @@ static void remove_free(struct kv *kv, uint32_t id)
 {
     struct kv_block *block = &kv->blocks[id];
 
+    assert(kv->n_free > 0);
+    assert(kv->blocks[block->previous].next == id && kv->blocks[block->next].previous == id);
     kv->blocks[block->previous].next = block->next;
     kv->blocks[block->next].previous = block->previous;
     kv->n_free--;
@@ -113,6 +118,7 @@ static void cluster_kv_forget(struct kv *kv, struct kv_block *block)
     if (block->owner == KV_NONE)
         return;
     if (block->of_group) {
+        assert(block->piece < kv->n_prefixes);
         kv->prefixes[block->piece] = KV_NONE;
     } else {
         const struct live *live = kv->lives[block->owner];
@@ -127,6 +133,7 @@ static void name(struct kv *kv, struct live *live, uint32_t id, uint32_t piece)
 {
     struct kv_block *block = &kv->blocks[id];
 
+    assert(((int64_t)piece + 1) * kv->block_tokens <= live->input); /* a full piece of a prompt */
     block->owner = live->request;
     block->of_group = piece < live->prefix_blocks;
     block->piece = block->of_group ? live->prefix_at + piece : piece;
@@ -172,6 +179,7 @@ static void claim_cached(struct kv *kv, struct live *live, uint32_t n_cached)
 {
     for (uint32_t i = 0; i < n_cached; i++) {
         uint32_t id = known(kv, live, i);
+        assert(id < kv->fresh && live->n_blocks < live->capacity);
         if (kv->blocks[id].references++ == 0)
             remove_free(kv, id);
         live->blocks[live->n_blocks++] = id;
@@ -186,12 +194,14 @@ static uint32_t take_free(struct kv *kv)
 {
     uint32_t id = kv->fresh;
 
+    assert(kv->n_free > 0 && kv->fresh <= kv->n);
     if (kv->fresh < kv->n) {
         kv->blocks[kv->fresh++] = (struct kv_block){.owner = KV_NONE};
         kv->n_free--;
         return id;
     }
     id = kv->blocks[kv->n].next;
+    assert(id < kv->n && kv->blocks[id].references == 0);
     remove_free(kv, id);
     cluster_kv_forget(kv, &kv->blocks[id]);
     return id;
@@ -201,6 +211,7 @@ static void add_block(struct kv *kv, struct live *live, int32_t tokens, bool of_
 {
     uint32_t id = take_free(kv), piece = (uint32_t)live->n_blocks;
 
+    assert(tokens > 0 && tokens <= kv->block_tokens && live->n_blocks < live->capacity);
     kv->blocks[id].references = 1;
     kv->misses++;
     live->blocks[live->n_blocks++] = id;
@@ -216,6 +227,7 @@ static int32_t top_up(struct kv *kv, struct live *live, int32_t tokens, bool of_
     int32_t taken = tokens < room ? tokens : room;
     size_t last = live->n_blocks - 1;
 
+    assert(room >= 0 && (live->fill == 0) == (live->n_blocks == 0));
     live->fill += taken;
     if (of_prompt && taken > 0 && live->fill == kv->block_tokens)
         name(kv, live, live->blocks[last], (uint32_t)last);
@@ -247,6 +259,7 @@ void kv_release(struct kv *kv, struct live *live)
 {
     while (live->n_blocks > 0) {
         uint32_t id = live->blocks[--live->n_blocks];
+        assert(kv->blocks[id].references > 0);
         if (--kv->blocks[id].references == 0)
             append_free(kv, id);
     }
@@ -258,6 +271,7 @@ static bool keep_names(struct kv *kv, struct live *live)
 {
     size_t n = (size_t)(live->input / kv->block_tokens);
 
+    assert(n <= live->capacity);
     live->cached = get_room(kv, room_size(live->capacity));
     if (live->cached == NULL)
         return false;
@@ -283,6 +297,7 @@ bool kv_preempt(struct kv *kv, struct live *live)
 bool kv_init(struct kv *kv, int64_t n_blocks, int64_t block_tokens, size_t n_prefixes,
              struct live *const *lives)
 {
+    assert(n_blocks > 0 && n_blocks < KV_NONE && block_tokens > 0);
     *kv = (struct kv){.n = (uint32_t)n_blocks,
                       .n_free = (uint32_t)n_blocks,
                       .block_tokens = (int32_t)block_tokens,

@@ -6,6 +6,7 @@
  */
 #include "lab/cluster/cluster_latency.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -213,5 +214,6 @@ int64_t latency_step(const struct latency *latency, const struct latency_batch *
     int64_t us = latency->kind == CLUSTER_ROOFLINE ? roofline_step(latency, batch)
                                                    : trained_step(latency, batch);
 
+    assert(batch->requests >= 0 && us >= 0);
     return us > 1 ? us : 1;
 }

@@ -4,6 +4,7 @@
  */
 #include "lab/cluster/cluster_names.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,6 +26,7 @@ bool cluster_names_get(struct cluster_names *names, const char *bytes, size_t si
     struct hash_slot *slot = hash_table_find(&names->numbers, hash);
 
     for (; slot != NULL; slot = hash_table_find_next(&names->numbers, slot)) {
+        assert(slot->number < names->n);
         const char *text = names->texts[slot->number];
         if (strlen(text) == size && memcmp(text, bytes, size) == 0) {
             *number = (uint32_t)slot->number;
@@ -39,6 +41,7 @@ bool cluster_names_get(struct cluster_names *names, const char *bytes, size_t si
     }
     memcpy(text, bytes, size);
     text[size] = '\0';
+    assert(names->numbers.n == names->n);
     hash_table_insert(&names->numbers, hash)->number = names->n;
     names->texts[names->n] = text;
     *number = (uint32_t)names->n++;
@@ -50,8 +53,10 @@ bool cluster_names_init(struct cluster_names *names)
     uint32_t number;
 
     *names = (struct cluster_names){0};
-    if (cluster_names_get(names, "", 0, &number))
+    if (cluster_names_get(names, "", 0, &number)) {
+        assert(number == 0);
         return true;
+    }
     cluster_names_fini(names);
     return false;
 }

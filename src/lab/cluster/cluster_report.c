@@ -3,6 +3,7 @@
  * What counts is BLIS's: times of first tokens are of every request that had one, the others of
  * those that completed; and where nothing completed, nothing was measured.
  */
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -53,8 +54,10 @@ static bool group(const struct cluster_run_state *run, group_of *of, size_t n_gr
     if (grouped->list == NULL || grouped->first == NULL)
         return false;
     for (size_t i = 0; i < n; i++)
-        if (of(run, i) >= 0)
+        if (of(run, i) >= 0) {
+            assert(of(run, i) < (int64_t)n_groups);
             grouped->first[of(run, i) + 2]++;
+        }
     for (size_t g = 0; g < n_groups; g++)
         grouped->first[g + 2] += grouped->first[g + 1];
     for (size_t i = 0; i < n; i++)
@@ -125,6 +128,7 @@ static void sum_up(const struct cluster_run_state *run, const struct grouped *gr
                     sum->status[CLUSTER_TIMED_OUT];
     if (sum->status[CLUSTER_COMPLETED] == 0)
         return;
+    assert(sum->injected <= sum->num_requests && sum->good <= sum->status[CLUSTER_COMPLETED]);
     double seconds = (double)sum->duration_us / 1e6;
     if (seconds > 0) {
         sum->responses_per_s = (double)sum->status[CLUSTER_COMPLETED] / seconds;
@@ -203,6 +207,7 @@ static bool report_instances(const struct cluster_run_state *run, struct cluster
     result->all.cache_hit_rate /= (double)run->n_instances;
     if (good)
         sum_up(run, &everyone, 0, values, &result->all);
+    assert(!good || result->all.num_requests == (int64_t)run->load->n);
     grouped_fini(&by_instance);
     grouped_fini(&everyone);
     return good && add_gaps(run, result);
@@ -259,6 +264,7 @@ static void report_tenants(const struct cluster_run_state *run, struct cluster_r
         sum += tokens;
         squares += tokens * tokens;
     }
+    assert(sum * sum <= n * squares * (1 + 1e-9)); /* Cauchy and Schwarz */
     result->jain = squares > 0 ? sum * sum / (n * squares) : n > 0 ? 1 : 0;
 }
 

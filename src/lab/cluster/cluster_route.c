@@ -4,6 +4,7 @@
  * every decision sees the old ones. Only how many requests are in flight is always known, because
  * the router counts them itself.
  */
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -52,6 +53,7 @@ static void read_signals(struct cluster_run_state *run)
 {
     for (size_t i = 0; i < run->n_instances; i++) {
         const struct instance *instance = &run->instances[i];
+        assert(kv_used(&instance->kv) <= instance->kv.n);
         run->signals[i] = (struct cluster_signal){
             .queue_depth = (int64_t)instance->n_waiting,
             .batch_size = (int64_t)instance->n_batch,
@@ -71,6 +73,7 @@ void route_view(struct cluster_run_state *run)
                    run->n_prefixes * sizeof *run->prefixes);
         run->prefixes_at_us = run->now_us;
     }
+    assert(run->signals_at_us <= run->now_us);
     if (run->now_us - run->signals_at_us >= config->snapshot_us)
         read_signals(run);
 }
@@ -106,6 +109,7 @@ static size_t best_of(struct cluster_run_state *run)
         best = run->scores[i] > best ? run->scores[i] : best;
     for (size_t i = 0; i < run->n_instances; i++)
         n_best += run->scores[i] == best;
+    assert(n_best > 0); /* no score is NaN */
     size_t skip = 0;
     if (n_best > 1) {
         if (run->tie_random.tap < 0)
@@ -234,6 +238,7 @@ static size_t weighted(struct cluster_run_state *run, uint32_t request)
     memset(run->scores, 0, run->n_instances * sizeof *run->scores);
     for (size_t s = 0; s < config->n_weights; s++)
         total += config->weights[s].weight;
+    assert(total > 0);
     for (size_t s = 0; s < config->n_weights; s++) {
         double weight = config->weights[s].weight / total;
         score(run, config->weights[s].scorer, request);

@@ -4,6 +4,7 @@
  * sorted; and those of the instances, each of which knows its next. At one instant the cluster's
  * come first, then the instances' in their order. cluster_schedule.c has the heap and the tree.
  */
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -16,6 +17,8 @@
 
 static void arrive(struct cluster_run_state *run, uint32_t request)
 {
+    assert(run->world.outcomes[request].status == CLUSTER_NOT_ARRIVED ||
+           run->world.outcomes[request].status == CLUSTER_IN_PIPELINE); /* its client retries */
     run->world.outcomes[request].status = CLUSTER_IN_PIPELINE;
     schedule_push(run, run->now_us + run->config->admission_latency_us, KIND_ADMISSION, request);
 }
@@ -25,6 +28,8 @@ static void route(struct cluster_run_state *run, uint32_t request)
     route_view(run);
     size_t instance = route_choose(run, request);
 
+    assert(run->world.outcomes[request].status == CLUSTER_IN_PIPELINE);
+    assert(instance < run->n_instances);
     run->world.outcomes[request].instance = (int16_t)instance;
     if (run->tenant_running != NULL)
         run->tenant_running[run->load->requests[request].tenant]++;
@@ -70,6 +75,8 @@ static void end_requests(struct cluster_run_state *run, const struct instance *i
     run->ended += (int64_t)instance->n_ended;
     for (size_t i = 0; i < instance->n_ended; i++) {
         uint32_t request = instance->ended[i].request;
+        assert(run->tenant_running == NULL ||
+               run->tenant_running[run->load->requests[request].tenant] > 0);
         if (run->tenant_running != NULL)
             run->tenant_running[run->load->requests[request].tenant]--;
         if (run->flow != NULL)
@@ -83,6 +90,7 @@ static void advance_instance(struct cluster_run_state *run)
 {
     size_t at = schedule_first_instance(run);
 
+    assert(run->earliest[1] == run->now_us);
     instance_advance(&run->instances[at]);
     end_requests(run, &run->instances[at]);
     schedule_instance(run, at);
@@ -91,12 +99,14 @@ static void advance_instance(struct cluster_run_state *run)
 /* Arrivals come before other events of their instant, and before clients that come again. */
 static void advance_cluster(struct cluster_run_state *run, int64_t arrival_us)
 {
+    assert(run->arrived == (int64_t)run->next_arrival);
     if (arrival_us <= cluster_events_next(&run->events) && run->next_arrival < run->load->n) {
         run->arrived++;
         arrive(run, (uint32_t)run->next_arrival++);
         return;
     }
     struct cluster_event event = cluster_events_pop(&run->events);
+    assert(event.at_us == run->now_us);
     happen(run, &event);
 }
 
@@ -124,6 +134,7 @@ static void run_events(struct cluster_run_state *run)
             return;
         if (now >= run->series_end_us)
             series_reach(run, now);
+        assert(now >= run->now_us); /* time never goes back */
         run->now_us = now;
         if (++run->n_events % EVENTS_A_REPORT == 0 && run->config->progress != NULL)
             report_progress(run);

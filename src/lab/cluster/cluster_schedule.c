@@ -21,6 +21,8 @@ void schedule_push(struct cluster_run_state *run, int64_t at_us, enum cluster_ki
                                   .request = request,
                                   .kind = kind};
 
+    assert(at_us >= run->now_us); /* nothing happens in the past */
+    assert(run->pushed < UINT64_C(1) << ORDER_BITS && request < run->load->n);
     if (!cluster_events_push(&run->events, &event))
         run->world.no_memory = true;
 }
@@ -39,7 +41,9 @@ void schedule_instance(struct cluster_run_state *run, size_t instance)
 {
     size_t at = run->leaves + instance;
 
+    assert(instance < run->n_instances);
     run->earliest[at] = instance_next(&run->instances[instance]);
+    assert(run->earliest[at] >= run->now_us);
     for (at /= 2; at > 0; at /= 2) {
         int64_t a = run->earliest[2 * at], b = run->earliest[2 * at + 1];
         run->earliest[at] = a < b ? a : b;
@@ -52,5 +56,6 @@ size_t schedule_first_instance(const struct cluster_run_state *run)
 
     while (at < run->leaves)
         at = 2 * at + (run->earliest[2 * at] > run->earliest[at]);
+    assert(at - run->leaves < run->n_instances && run->earliest[at] == run->earliest[1]);
     return at - run->leaves;
 }

@@ -4,6 +4,8 @@
  * and the next are twice as wide. Counts are differences of sums that are kept anyway, so an event
  * costs nothing here but one comparison of times.
  */
+#include <assert.h>
+
 #include "lab/cluster/cluster_internal.h"
 
 #define SERIES_MAX 512
@@ -33,6 +35,7 @@ static struct cluster_point cluster_series_sample(const struct cluster_run_state
         used += kv_used(&instance->kv);
         all += instance->kv.n;
     }
+    assert(used <= all);
     point.kv_used = (double)used / (double)all;
     return point;
 }
@@ -52,6 +55,7 @@ static void subtract(struct cluster_point *point, const struct cluster_point *be
 
 static void halve(struct cluster_run_state *run)
 {
+    assert(run->n_series == SERIES_MAX);
     for (size_t i = 0; i < SERIES_MAX / 2; i++) {
         struct cluster_point point = run->series[2 * i + 1];
         subtract(&point, &run->series[2 * i], -1);
@@ -66,6 +70,9 @@ static void end_point(struct cluster_run_state *run)
     struct cluster_point now = cluster_series_sample(run), point = now;
 
     subtract(&point, &run->before, 1);
+    assert(point.arrived >= 0 && point.admitted >= 0 && point.rejected >= 0); /* sums never fall */
+    assert(point.completed >= 0 && point.timed_out >= 0 && point.output_tokens >= 0);
+    assert(run->n_series < SERIES_MAX);
     run->before = now;
     run->series[run->n_series++] = point;
     if (run->n_series == SERIES_MAX)

@@ -1,6 +1,7 @@
 /* cluster_times.c - means and percentiles. See cluster_times.h. */
 #include "lab/cluster/cluster_times.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -54,6 +55,7 @@ static double percentile_ms(const double *sorted, size_t n, double p)
     double rank = p / 100.0 * (double)(n - 1);
     size_t low = (size_t)floor(rank), high = (size_t)ceil(rank);
 
+    assert(high < n && sorted[low] <= sorted[high]);
     if (low == high)
         return sorted[low] / 1000;
     return sorted[low] / 1000 + (sorted[high] - sorted[low]) * (rank - (double)low) / 1000;
@@ -66,6 +68,7 @@ struct cluster_times times_of(double *values, size_t n)
     if (n == 0)
         return (struct cluster_times){0};
     sort_values(values, values + n, n);
+    assert(values[0] >= 0); /* or they would not be in the order of their bits */
     for (size_t i = 0; i < n; i++)
         sum += values[i];
     return (struct cluster_times){
@@ -91,6 +94,7 @@ static double counted_percentile_ms(const struct gap_count *counts, int64_t n, d
     int64_t low = (int64_t)floor(rank), high = (int64_t)ceil(rank);
     double a = counted_at(counts, low), b = counted_at(counts, high);
 
+    assert(high < n && a <= b);
     if (low == high)
         return a / 1000;
     return a / 1000 + (b - a) * (rank - (double)low) / 1000;

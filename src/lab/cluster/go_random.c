@@ -8,6 +8,7 @@
  */
 #include "lab/cluster/go_random.h"
 
+#include <assert.h>
 #include <string.h>
 
 #define WORDS GO_RANDOM_WORDS
@@ -56,6 +57,7 @@ static void times_x(struct polynomial *p)
 /* The first bits at once: x^454 needs no reduction. */
 static void power_of_x(uint64_t n, struct polynomial *p)
 {
+    assert(n >> FIRST_BITS < WORDS);
     *p = (struct polynomial){0};
     p->at[n >> FIRST_BITS] = 1;
     for (int bit = FIRST_BITS - 1; bit >= 0; bit--) {
@@ -160,6 +162,7 @@ int32_t go_random_below(struct go_random *random, int32_t n)
     uint32_t range = UINT32_C(1) << 31;
     int32_t most = (int32_t)(range - 1 - range % (uint32_t)n), drawn;
 
+    assert(n > 0 && random->tap >= 0 && random->tap < WORDS && random->feed < WORDS);
     if ((n & (n - 1)) == 0)
         return next_31_bits(random) & (n - 1);
     do

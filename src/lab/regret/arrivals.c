@@ -7,6 +7,7 @@
  */
 #include "lab/regret/arrivals.h"
 
+#include <assert.h>
 #include <math.h>
 
 #include "lib/core/random.h"
@@ -55,6 +56,7 @@ size_t mixture_draw(struct mulberry *mulberry, const struct mixture_type *types,
 
     for (size_t i = 0; i < n; i++)
         total += types[i].weight;
+    assert(n > 0 && total > 0);
     at = mulberry_unit(mulberry) * total;
     for (size_t i = 0; i + 1 < n; i++) {
         at -= types[i].weight;
@@ -172,6 +174,7 @@ void drift_draw(const struct drift_set *set, size_t column, uint64_t seed, struc
 {
     struct random random;
 
+    assert(column < set->n_columns);
     random_init(&random, seed, (uint64_t)(set - drift_sets) * DRIFT_COLUMNS_MAX + column);
     if (is_lognormal(set))
         draw_lognormal(set, &set->columns[column], &random, arrivals);

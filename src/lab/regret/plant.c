@@ -10,6 +10,7 @@
 #include "lib/core/num.h"
 #include "lib/core/random.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -86,6 +87,7 @@ static bool sooner(const struct plant *plant, uint32_t a, uint32_t b)
 
 static void heap_push(struct plant *plant, uint32_t slot)
 {
+    assert(plant->heaped < plant->n_calls); /* a call waits for one event */
     uint32_t i = plant->heaped++;
 
     while (i > 0 && sooner(plant, slot, plant->heap[(i - 1) / 2])) {
@@ -97,6 +99,7 @@ static void heap_push(struct plant *plant, uint32_t slot)
 
 static uint32_t heap_pop(struct plant *plant)
 {
+    assert(plant->heaped > 0);
     uint32_t top = plant->heap[0], last = plant->heap[--plant->heaped], i = 0;
 
     for (;;) {
@@ -111,6 +114,7 @@ static uint32_t heap_pop(struct plant *plant)
         i = child;
     }
     plant->heap[i] = last;
+    assert(plant->heaped == 0 || sooner(plant, top, plant->heap[0]));
     return top;
 }
 
@@ -227,6 +231,7 @@ static void give_back(struct plant *plant)
 
 static void plant_leave(struct plant *plant, uint32_t slot)
 {
+    assert(plant->in_flight > 0 && plant->in_flight <= plant->n_calls);
     plant->in_flight--;
     plant->calls[slot].next = plant->free;
     plant->free = slot;
@@ -238,6 +243,7 @@ static void end_of_stage(struct plant *plant)
     struct call *call = &plant->calls[slot];
 
     if (call->stage == SERVED) {
+        assert(plant->busy > 0);
         plant->busy--;
         dispatch(plant);
         call->first_byte_ms = plant->now_ms - call->admitted_ms;
@@ -272,6 +278,7 @@ static bool advance(struct plant *plant, double until_ms)
 
     if (next_ms > until_ms)
         return false;
+    assert(next_ms >= plant->now_ms);
     plant->now_ms = next_ms;
     plant->subject->load(plant->subject->context, next_ms, &plant->load);
     if (plant->tick_ms <= next_ms)
@@ -302,6 +309,9 @@ enum tg_err plant_run(const struct plant_subject *subject, uint64_t seed, double
     free(plant.heap);
     if (plant.out_of_memory)
         return TG_ERR_MEMORY;
+    assert((int64_t)plant.result.offered ==
+           (int64_t)(plant.result.refused + plant.result.finished + plant.result.given_back) +
+               plant.in_flight);
     *result = plant.result;
     return TG_OK;
 }

@@ -1,6 +1,7 @@
 /* regret.c - the suites, and what they share: budgets, rows, means. */
 #include "lab/regret/regret.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -41,6 +42,7 @@ bool window_budget_offer(struct window_budget *left, struct tg_policy *policy,
         return false;
     left->calls--;
     left->cost -= arrival->cost;
+    assert(left->calls >= 0 && left->cost >= 0);
     if (policy != NULL && policy->admitted != NULL)
         policy->admitted(policy, &call, now);
     return true;
@@ -56,6 +58,7 @@ static void row_clear(struct regret_row *row)
 
 struct regret_row *table_row(struct regret_table *table)
 {
+    assert(table->n_rows < REGRET_ROWS_MAX);
     struct regret_row *row = &table->rows[table->n_rows++];
 
     row_clear(row);
@@ -64,6 +67,7 @@ struct regret_row *table_row(struct regret_table *table)
 
 struct regret_row *table_summary(struct regret_table *table)
 {
+    assert(table->n_summary < REGRET_SUMMARY_MAX);
     struct regret_row *row = &table->summary[table->n_summary++];
 
     row_clear(row);
@@ -72,6 +76,7 @@ struct regret_row *table_summary(struct regret_table *table)
 
 void row_mean(struct regret_row *out, const struct regret_row *rows, size_t n)
 {
+    assert(n > 0);
     out->measure = "mean";
     for (size_t policy = 0; policy < REGRET_POLICIES_MAX; policy++) {
         double sum = 0;
@@ -83,6 +88,7 @@ void row_mean(struct regret_row *out, const struct regret_row *rows, size_t n)
 
 void row_max(struct regret_row *out, const struct regret_row *rows, size_t n)
 {
+    assert(n > 0);
     out->measure = "max";
     for (size_t policy = 0; policy < REGRET_POLICIES_MAX; policy++) {
         out->percent[policy] = rows[0].percent[policy];

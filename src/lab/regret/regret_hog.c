@@ -8,6 +8,7 @@
  *     B   nothing is scarce but the rate, and that hardly
  *     C   the hog is exactly at the margin: a threshold takes it always, and it fills the slots
  */
+#include <assert.h>
 #include <stdlib.h>
 
 #include "lab/regret/contestant.h"
@@ -150,6 +151,7 @@ static double regret_hog_earn(struct tg_policy *policy, const struct hog_world *
         if ((int64_t)holders.n >= world->slots ||
             !window_budget_offer(&left, policy, arrival, (int64_t)holders.n + 1, now))
             continue;
+        assert((int64_t)holders.n < world->slots && holders.n < world->arrivals);
         held[holders.n++] = (struct held){*arrival, now, now + (tg_ms)(arrival->hold_s * 1000)};
         sum += arrival->value;
     }

@@ -7,6 +7,7 @@
  */
 #include "lab/regret/contestant.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -14,6 +15,7 @@
 
 size_t density_cell(double low, double high, double density)
 {
+    assert(low > 0 && high > low);
     double cell = floor(DENSITY_CELLS * log(density / low) / log(high / low));
 
     if (!(cell > 0))
@@ -66,6 +68,7 @@ static double suggested_price(const struct sampled *sampled)
     double cost[DENSITY_CELLS] = {0};
     size_t cell;
 
+    assert(sampled->n <= config->window);
     for (size_t i = 0; i < sampled->n; i++) {
         const struct seen *seen = &sampled->sample[i];
         cost[density_cell(config->low, config->high, seen->value / seen->cost)] += seen->cost;

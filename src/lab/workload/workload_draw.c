@@ -5,6 +5,7 @@
  */
 #include "lab/workload/workload_draw.h"
 
+#include <assert.h>
 #include <math.h>
 
 /* A gap may be as long as this, about 30,000 years, and no sum of a few of them overflows. */
@@ -44,6 +45,7 @@ static int64_t draw_bin(const struct length_law *law, double unit)
 {
     size_t low = 0, high = law->n_bins - 1;
 
+    assert(law->n_bins > 0 && unit >= 0 && unit <= law->bins[high].until);
     while (low < high) {
         size_t middle = low + (high - low) / 2;
         if (law->bins[middle].until < unit)
@@ -51,6 +53,7 @@ static int64_t draw_bin(const struct length_law *law, double unit)
         else
             high = middle;
     }
+    assert(low == 0 || law->bins[low - 1].until < unit);
     return law->bins[low].tokens;
 }
 
@@ -80,6 +83,7 @@ int64_t length_draw(const struct length_law *law, struct random *random)
     case LENGTH_EMPIRICAL:
         return whole_tokens((double)draw_bin(law, random_unit(random)));
     }
+    assert(!isnan(x) && law->min <= law->max);
     return whole_tokens(cut(x, law->min, law->max));
 }
 
@@ -148,6 +152,7 @@ void gap_init(struct gap_law *law, enum gap_kind kind, double cv, double rate_pe
 {
     double mean = 1e6 / rate_per_s;
 
+    assert(rate_per_s > 0);
     *law = (struct gap_law){.kind = kind, .mean_us = mean};
     if (kind == GAP_GAMMA) {
         law->shape = 1 / (cv * cv);
@@ -165,6 +170,7 @@ static double draw_gamma(double shape, struct random *random)
 {
     double d = shape - 1.0 / 3, c = 1 / sqrt(9 * d);
 
+    assert(shape >= 1);
     for (;;) {
         double x = random_normal(random), v = 1 + c * x;
         if (v <= 0)
@@ -202,5 +208,6 @@ int64_t gap_draw(const struct gap_law *law, struct random *random)
     case GAP_KINDS:
         break;
     }
+    assert(gap >= 0);
     return (int64_t)cut(gap, 1, GAP_MAX);
 }

@@ -7,6 +7,7 @@
  */
 #include "lab/workload/workload_make.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -136,6 +137,7 @@ static bool find_next(struct sender *sender, int64_t from, int64_t horizon_us)
         if (gap >= horizon_us - from)
             return false;
         from += gap;
+        assert(from < horizon_us);
         sender->next_us = from;
         if (client->n_windows == 0)
             return true;
@@ -205,6 +207,8 @@ static bool add_request(struct sender *sender, const struct workload_making *mak
         return false;
     int64_t input = length_draw(&client->input, &sender->random);
     int64_t output = length_draw(&client->output, &sender->random);
+    assert(input + client->prefix_tokens <= 2 * LENGTH_MAX);
+    assert(workload->load.n < 2 || request[-1].arrival_us <= sender->next_us);
     request->arrival_us = sender->next_us;
     request->deadline_us = timeout > 0 ? sender->next_us + timeout : 0;
     request->slo_target_us = client->slo_target_us;

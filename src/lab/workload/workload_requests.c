@@ -132,6 +132,7 @@ const char *workload_id(const struct workload *workload, size_t i, char room[WOR
 {
     const struct workload_note *note = workload_note_of(workload, i);
 
+    assert(i < workload->load.n && (note == NULL || note->id < workload->ids.n));
     if (note != NULL && note->id != 0)
         return workload->ids.texts[note->id];
     snprintf(room, WORKLOAD_ID_MAX, "request_%lu", (unsigned long)workload->load.requests[i].id);

@@ -1,6 +1,7 @@
 /* workload_trace.c - reading the requests of a trace. See workload_trace.h. */
 #include "lab/workload/workload_trace.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -122,6 +123,7 @@ static void guess_outputs(struct workload *workload)
 
     if (workload->notes == NULL)
         return;
+    assert(workload->notes_capacity >= load->n); /* sorting has made them all */
     for (size_t i = 0; i < load->n; i++)
         if (!workload->notes[i].guess_output) {
             sum += load->requests[i].output_tokens;
@@ -148,6 +150,7 @@ static void move_to_start(struct workload *workload)
     int64_t start = workload->epoch_ms * 1000;
     for (size_t i = 0; i < load->n; i++) {
         struct cluster_request *request = &load->requests[i];
+        assert(request->arrival_us >= start); /* the first one is the earliest */
         request->arrival_us -= start;
         if (request->deadline_us > 0)
             request->deadline_us = request->deadline_us > start ? request->deadline_us - start : 1;
