@@ -92,6 +92,7 @@ void accounts_settle_up(struct accounts *accounts, struct account *account)
     while (account && account->closed && account->held == 0 && account->kids == 0) {
         struct account *parent = account->parent;
         account_put(accounts, account);
+        assert(!parent || parent->kids > 0);
         if (parent)
             parent->kids--;
         account = parent;
@@ -143,6 +144,8 @@ enum tg_err accounts_add(struct accounts *accounts, struct account *parent,
     struct account *fresh = handles_get(&accounts->pool);
     if (!fresh)
         return TG_ERR_MEMORY;
+    assert(!parent || (!parent->closed && level <= UINT8_MAX));
+    assert(accounts->pool.used <= accounts->max);
     fresh->parent = parent;
     fresh->level = (uint8_t)level;
     fresh->closed = false;

@@ -74,7 +74,8 @@ struct account *accounts_named(const struct accounts *accounts, struct account_n
 enum tg_err accounts_add(struct accounts *accounts, struct account *parent,
                          struct account_name name, tg_ms now, struct account **account);
 
-/* Out of the table and the tree. Nothing open may be under it. */
+/* Takes it out of the table and the tree. Accounts under it are no longer found, either, and are
+ * still to be closed. */
 void accounts_close(struct accounts *accounts, struct account *account);
 
 /* Frees a closed account that nothing needs any more, and those above it that waited for it. */

@@ -10,6 +10,7 @@
  */
 #include "lib/budget/bank.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -104,11 +105,13 @@ static void write_reservation(struct tg_bank *bank, struct account *leaf, tg_mic
 {
     struct hold *hold = handles_get(&bank->holds);
 
+    assert(hold && !leaf->closed && money >= 0); /* room was made for it before */
     hold->account = leaf;
     hold->reserved_at = now;
     hold->money = money;
     leaf->held++;
     bank->outstanding += money;
+    assert(bank->outstanding <= TG_MONEY_MAX);
     for (const struct account *account = leaf; account; account = account->parent)
         for (size_t i = 0; i < account->n_books; i++)
             book_reserve(&account->books[i], money);
@@ -166,6 +169,7 @@ static tg_micro clamp_reported(struct tg_bank *bank, tg_micro spent, tg_micro re
         bank->overshoots++;
         bank->overshot = money_add(bank->overshot, num_min(spent, TG_MONEY_MAX) - reserved);
     }
+    assert(bank->overshot >= 0);
     return num_min(spent, TG_MONEY_MAX);
 }
 
@@ -175,6 +179,7 @@ static void bank_settle(struct tg_bank *bank, struct hold *hold, tg_micro spent,
     struct account *leaf = hold->account;
     tg_micro money = hold->money;
 
+    assert(leaf->held > 0 && hold->reserved_at <= bank->latest);
     spent = clamp_reported(bank, spent, money);
     *spend = (struct tg_spend){account_number(leaf), hold->reserved_at, money, spent};
     for (const struct account *account = leaf; account; account = account->parent)
@@ -182,6 +187,7 @@ static void bank_settle(struct tg_bank *bank, struct hold *hold, tg_micro spent,
             book_settle(&account->books[i], hold->reserved_at, money, spent);
     bank->outstanding -= money;
     handles_put(&bank->holds, &hold->handle);
+    assert(bank->outstanding >= 0 && (bank->holds.used > 0 || bank->outstanding == 0));
     leaf->held--;
     accounts_settle_up(&bank->accounts, leaf);
 }

@@ -17,6 +17,7 @@ void book_turn(struct book *book, tg_ms now)
     tg_ms begin, end;
 
     tg_window_of((enum tg_per)book->per, book->zone, now, &begin, &end);
+    assert(begin >= book->begin && begin <= now); /* windows do not go back */
     /* The last moment of time belongs to the last window, which it also ends. */
     if (begin == book->begin)
         return;

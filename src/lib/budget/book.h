@@ -12,6 +12,8 @@
 #ifndef TG_BUDGET_BOOK_H
 #define TG_BUDGET_BOOK_H
 
+#include <assert.h>
+
 #include "lib/budget/money.h"
 
 struct book {
@@ -50,6 +52,7 @@ static inline tg_micro book_left(const struct book *book)
 static inline void book_reserve(struct book *book, tg_micro money)
 {
     book->outstanding += money;
+    assert(book->outstanding >= money && book->outstanding <= TG_MONEY_MAX);
 }
 
 static inline void book_settle(struct book *book, tg_ms reserved_at, tg_micro money, tg_micro spent)
@@ -58,6 +61,7 @@ static inline void book_settle(struct book *book, tg_ms reserved_at, tg_micro mo
         return;
     book->outstanding -= money;
     book->settled = money_add(book->settled, spent);
+    assert(book->outstanding >= 0 && book->settled >= 0);
 }
 
 #endif

@@ -1,6 +1,7 @@
 /* heap.c - an intrusive binary heap. See heap.h. */
 #include "lib/core/heap.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 #include "lib/core/array.h"
@@ -36,6 +37,7 @@ static void heap_settle(struct heap *heap, size_t place, struct heap_node *node)
         heap_put(heap, place, heap->nodes[child]);
     }
     heap_put(heap, place, node);
+    assert(place == 0 || !heap->before(node, heap->nodes[(place - 1) / 2]));
 }
 
 bool heap_add(struct heap *heap, struct heap_node *node)
@@ -48,6 +50,7 @@ bool heap_add(struct heap *heap, struct heap_node *node)
 
 void heap_remove(struct heap *heap, struct heap_node *node)
 {
+    assert(heap->n > 0 && node->place < heap->n && heap->nodes[node->place] == node);
     struct heap_node *last = heap->nodes[--heap->n];
 
     if (last != node)
@@ -56,5 +59,6 @@ void heap_remove(struct heap *heap, struct heap_node *node)
 
 void heap_moved(struct heap *heap, struct heap_node *node)
 {
+    assert(node->place < heap->n && heap->nodes[node->place] == node);
     heap_settle(heap, node->place, node);
 }

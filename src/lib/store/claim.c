@@ -9,6 +9,7 @@
  */
 #include "lib/store/claim.h"
 
+#include <assert.h>
 #include <string.h>
 
 #define XXH_INLINE_ALL
@@ -110,6 +111,7 @@ static void claim_end(struct work *work)
 /* The state of limit i of a scope that has an entry. */
 static void *state_of(const struct place *place, size_t i)
 {
+    assert(place->slot && i < place->set->n);
     return limit_set_state(place->set, limit_set_states(place->set, place->slot), i);
 }
 

@@ -6,6 +6,7 @@
  * through once to count and once to carry: a new configuration may change the limits of thousands
  * of tenants, and calls wait meanwhile.
  */
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -132,8 +133,10 @@ static void carry_entry(const struct changes *all, struct change *change, struct
     void *counted = limit_set_states(change->from, slot);
 
     memset(&states, 0, sizeof states);
-    if (!change->to->in_slot)
+    if (!change->to->in_slot) {
+        assert(change->n_blocks > 0); /* one was counted for this entry */
         states.block = change->blocks[--change->n_blocks];
+    }
     carry_states(all, change, change->to->in_slot ? (void *)&states : states.block, counted);
     if (!change->from->in_slot) {
         free(counted);
@@ -156,6 +159,7 @@ static enum tg_err redefine_locked(struct changes *all)
     }
     each_entry(all, carry_entry);
     for (size_t i = 0; i < all->n; i++) {
+        assert(all->list[i].n_blocks == 0);
         free(all->list[i].blocks);
         limit_sets_replace(&all->store->common.sets, all->list[i].id, all->list[i].to);
         all->list[i].to = NULL;

@@ -1,6 +1,7 @@
 /* shard.c - room for entries: growing, forgetting, shrinking. See shard.h. */
 #include "lib/store/shard.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -36,7 +37,10 @@ bool shard_claim(struct shard_common *common, size_t bytes)
 
 void shard_give_back(struct shard_common *common, size_t bytes)
 {
-    atomic_fetch_sub_explicit(&common->memory_used, bytes, memory_order_relaxed);
+    size_t used = atomic_fetch_sub_explicit(&common->memory_used, bytes, memory_order_relaxed);
+
+    assert(used >= bytes); /* it was claimed */
+    (void)used;
 }
 
 void shard_init(struct shard *shard)
@@ -131,6 +135,7 @@ enum tg_err shard_insert(struct shard *shard, struct shard_common *common, struc
             return TG_ERR_MEMORY;
         }
     }
+    assert(!table_find(&shard->table, id));
     *slot = table_insert(&shard->table, id);
     memset(&(*slot)->states, 0, sizeof(*slot)->states); /* another entry was there */
     if (block)
@@ -164,6 +169,7 @@ void shard_sweep(struct shard *shard, struct shard_common *common, tg_ms now)
             i++;
         }
     }
+    assert(earliest > now);
     atomic_store_explicit(&shard->fresh_from, earliest, memory_order_relaxed);
 }
 

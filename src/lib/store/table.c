@@ -31,6 +31,7 @@ void table_remove(struct table *table, struct table_slot *slot)
     struct table_slot *slots = table_slots(table);
     uint32_t hole = (uint32_t)(slot - slots);
 
+    assert(hole < capacity && !table_is_free(slot) && table->n > 0);
     /* An entry may fill the hole if that does not put it before its home. */
     for (uint32_t i = hole + 1 < capacity ? hole + 1 : 0; !table_is_free(&slots[i]);
          i = i + 1 < capacity ? i + 1 : 0) {
@@ -57,7 +58,9 @@ bool table_resize(struct table *table, uint32_t capacity)
     uint32_t old_capacity = table_capacity(table);
     struct table_slot *slots = NULL;
 
-    assert(capacity == 0 || capacity > table->n);
+    uint32_t n = table->n;
+
+    assert(capacity == 0 || capacity > n);
     if (capacity > 0) {
         size_t bytes = table_bytes(capacity);
         slots = aligned_alloc(CACHE_LINE, bytes);
@@ -70,6 +73,8 @@ bool table_resize(struct table *table, uint32_t capacity)
         for (uint32_t i = 0; i < old_capacity; i++)
             if (!table_is_free(&old[i]))
                 table_insert(table, old[i].id)->states = old[i].states;
+    assert(capacity == 0 || table->n == n);
     free(old);
+    (void)n;
     return true;
 }

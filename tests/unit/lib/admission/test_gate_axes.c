@@ -3,6 +3,8 @@
  * Who refuses, what the refused call has been charged, and what it is told of each axis; several
  * scopes on an axis; an embedder's own limiter.
  */
+#include <stdio.h>
+
 #include <string.h>
 
 #include "gate_kit.h"
@@ -307,6 +309,23 @@ static void the_words_of_a_limit_are_cut_to_the_room_there_is(void **state)
 
 /* ---- the shape of a slot's decision ---- */
 
+static void the_name_of_a_peer_is_cut_after_64_bytes(void **state)
+{
+    static const char name[] = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdefX";
+    struct tg_answer answer = {.reason = TG_REASON_PEER_LIMIT};
+    struct tg_call call = call_of(TG_PRIORITY_NORMAL);
+    (void)state;
+
+    call.peer = name;
+    for (call.peer_bytes = 62; call.peer_bytes <= 65; call.peer_bytes++) {
+        char text[200], want[200];
+        int shown = call.peer_bytes < 64 ? (int)call.peer_bytes : 64;
+        (void)snprintf(want, sizeof want, "peer %.*s exceeded per-peer limit", shown, name);
+        tg_answer_describe(&answer, &call, text, sizeof text);
+        assert_string_equal(text, want);
+    }
+}
+
 static void slots_left_are_counted_down(void **state)
 {
     struct gate_log log = {.n_woken = 0};
@@ -588,6 +607,7 @@ int main(void)
         cmocka_unit_test(the_decision_is_the_combination_of_the_axes),
         cmocka_unit_test(the_words_of_a_refusal_are_about_the_axis_that_binds),
         cmocka_unit_test(the_words_of_a_limit_are_cut_to_the_room_there_is),
+        cmocka_unit_test(the_name_of_a_peer_is_cut_after_64_bytes),
         cmocka_unit_test(slots_left_are_counted_down),
         cmocka_unit_test(the_hint_of_a_full_gate_is_the_last_sample),
         cmocka_unit_test(fused_equals_sequential_where_rate_refuses),

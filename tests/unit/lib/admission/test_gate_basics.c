@@ -357,6 +357,38 @@ static void bad_settings_make_no_gate_and_change_none(void **state)
     tg_gate_free(gate);
 }
 
+/* Only a gate in which somebody may wait needs a function to wake them. */
+static void a_gate_in_which_nobody_waits_wakes_nobody(void **state)
+{
+    struct gate_log log = {.n_woken = 0};
+    struct tg_gate_config config = gate_config_slots(&log, 3);
+    (void)state;
+
+    config.wake = NULL;
+    config.lease_ttl = 1;
+    config.concurrency.queue_size = 0;
+    tg_gate_free(must_gate(&config));
+    config.concurrency.queue_size = 10;
+    for (int p = 0; p < TG_PRIORITY_COUNT; p++)
+        config.concurrency.wait[p] = 0;
+    tg_gate_free(must_gate(&config));
+}
+
+static void the_defaults_of_a_gate_are_those_of_the_header(void **state)
+{
+    struct tg_gate_config config;
+    (void)state;
+
+    tg_gate_config_init(&config);
+    assert_int_equal(config.peers.limit, 64);
+    assert_int_equal(config.peers.max_peers, 65536);
+    assert_int_equal(config.concurrency.queue_size, 1024);
+    assert_int_equal(config.concurrency.wait[TG_PRIORITY_HIGH], 100);
+    assert_int_equal(config.concurrency.wait[TG_PRIORITY_NORMAL], 50);
+    assert_int_equal(config.concurrency.wait[TG_PRIORITY_LOW], 0);
+    assert_int_equal(config.lease_ttl, 600000);
+}
+
 static void a_call_is_worth_one_by_default(void **state)
 {
     struct tg_call call;
@@ -482,6 +514,8 @@ int main(void)
         cmocka_unit_test(counters_count_what_was_decided),
         cmocka_unit_test(names_are_those_of_the_header),
         cmocka_unit_test(bad_settings_make_no_gate_and_change_none),
+        cmocka_unit_test(a_gate_in_which_nobody_waits_wakes_nobody),
+        cmocka_unit_test(the_defaults_of_a_gate_are_those_of_the_header),
         cmocka_unit_test(a_call_is_worth_one_by_default),
         cmocka_unit_test(store_and_seed_cannot_change),
         cmocka_unit_test(a_call_out_of_range_is_an_error_and_leaves_no_trace),

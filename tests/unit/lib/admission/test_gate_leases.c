@@ -184,6 +184,28 @@ static void a_drop_contracts_the_law_and_a_cancelled_call_does_not(void **state)
 
 /* ---- time ---- */
 
+/* A limit grows if half of it was in use when the call began, however few are left when it ends. */
+static void the_law_is_told_how_many_ran_when_a_call_began(void **state)
+{
+    struct gate_log log = {.n_woken = 0};
+    struct tg_gate_config config = gate_config_slots(&log, 10);
+    struct tg_call call = call_of(TG_PRIORITY_HIGH);
+    tg_lease leases[5];
+    (void)state;
+
+    config.concurrency.law.law = TG_LAW_AIMD;
+    config.concurrency.law.max = 20;
+    struct tg_gate *gate = must_gate(&config);
+    for (int i = 0; i < 5; i++)
+        leases[i] = must_allow(gate, &call, NOW);
+    for (int i = 0; i < 4; i++)
+        assert_true(finish(gate, leases[i], NOW + 5));
+    assert_int_equal(stats_of_gate(gate).limit, 10);
+    assert_true(finish(gate, leases[4], NOW + 5)); /* it was the fifth of ten */
+    assert_int_equal(stats_of_gate(gate).limit, 11);
+    tg_gate_free(gate);
+}
+
 static void expiry_frees_the_slot_and_leaves_no_sample(void **state)
 {
     struct gate_log log = {.n_woken = 0};
@@ -374,6 +396,26 @@ static void settling_close(struct settling *s)
     tg_store_free(s->store);
 }
 
+/* What is given back, or owed, belongs to the window it was charged in, not to that of the end. */
+static void a_lease_that_ends_late_changes_only_the_window_it_was_charged_in(void **state)
+{
+    struct settling s;
+    (void)state;
+
+    settling_open(&s, "fixed_window:limit=100,window=1000", 30);
+    tg_lease refused = must_allow(s.gate, &s.call, NOW + 900);
+    tg_lease settled = must_allow(s.gate, &s.call, NOW + 900);
+    tg_lease here = must_allow(s.gate, &s.call, NOW + 1100);
+    assert_int_equal(settling_left(&s, NOW + 1100), 70);
+    assert_true(finish_as(s.gate, refused, NOW + 1150, TG_OUTCOME_REFUSED));
+    assert_int_equal(settling_left(&s, NOW + 1150), 70);
+    assert_true(finish_settled(s.gate, settled, NOW + 1150, 0));
+    assert_int_equal(settling_left(&s, NOW + 1150), 70);
+    assert_true(finish_settled(s.gate, here, NOW + 1900, 50));
+    assert_int_equal(settling_left(&s, NOW + 1900), 50);
+    settling_close(&s);
+}
+
 static void settlement_replaces_the_estimate_once(void **state)
 {
     static const struct {
@@ -534,12 +576,14 @@ int main(void)
         cmocka_unit_test(each_end_says_what_it_knows_to_the_law),
         cmocka_unit_test(waiting_is_no_part_of_the_sample),
         cmocka_unit_test(a_drop_contracts_the_law_and_a_cancelled_call_does_not),
+        cmocka_unit_test(the_law_is_told_how_many_ran_when_a_call_began),
         cmocka_unit_test(expiry_frees_the_slot_and_leaves_no_sample),
         cmocka_unit_test(expiry_hands_the_slot_to_who_waits),
         cmocka_unit_test(a_late_tick_keeps_the_order),
         cmocka_unit_test(a_lease_lives_as_long_as_it_is_renewed),
         cmocka_unit_test(a_call_may_have_a_ttl_of_its_own),
         cmocka_unit_test(a_lease_is_minted_only_where_something_is_owed),
+        cmocka_unit_test(a_lease_that_ends_late_changes_only_the_window_it_was_charged_in),
         cmocka_unit_test(settlement_replaces_the_estimate_once),
         cmocka_unit_test(more_than_estimated_is_owed),
         cmocka_unit_test(every_outcome_can_be_settled),
