@@ -327,8 +327,6 @@ DAEMON_TESTS := $(filter-out $(LIB_TESTS),$(UNIT))
 $(B)/tests/prop/test_fluid_glpk: LIB_LIBS += -lglpk
 # One plays Redis itself: its own definitions, which are linked first, stand for the real ones.
 $(B)/tests/unit/server/remote/test_remote_claim: TEST_LD += -Wl,-z,muldefs
-# So does one that plays an upstream.
-$(B)/tests/unit/server/protect/test_protect_step: TEST_LD += -Wl,-z,muldefs
 $(LIB_TESTS): $(B)/%: $(B)/obj/%.o $(HELPER_OBJ) $(B)/libtollgate.a
 	$(call say,ld,$@)
 	$(call link,$(TEST_LD)) -lcmocka $(LIB_LIBS)

@@ -39,7 +39,7 @@ static void end_call(struct protected_call *call, enum http_why why)
     if (call->state != PROTECT_OVER && why != HTTP_DONE)
         atomic_fetch_add_explicit(&gateway->counts.hangups, 1, memory_order_relaxed);
     if (call->out != NULL)
-        http_outbound_cancel_with(call->out, call->in->reset_code);
+        call->env->cancel(call->out, call->in->reset_code);
     protect_release(call, TG_OUTCOME_CANCELLED);
     protect_report(call, why);
     atomic_fetch_sub_explicit(&gateway->counts.open, 1, memory_order_relaxed);
@@ -78,7 +78,7 @@ void protect_step(struct protected_call *call, const struct protect_event *event
         if (was == PROTECT_OVER)
             break; /* the upstream has answered without waiting for all of it */
         call->wrote = true;
-        if (http_outbound_write(call->out, event->bytes) > PROTECT_QUEUED_MAX && !call->in_paused) {
+        if (call->env->write(call->out, event->bytes) > PROTECT_QUEUED_MAX && !call->in_paused) {
             call->in_paused = true;
             http_inbound_pause(in);
         }
@@ -88,14 +88,14 @@ void protect_step(struct protected_call *call, const struct protect_event *event
         if (was == PROTECT_OVER || in->head.length == 0)
             break; /* http_send() has ended a request that has no body */
         call->ended = true;
-        http_outbound_finish_with(call->out, in->trailers, in->n_trailers);
+        call->env->finish(call->out, in->trailers, in->n_trailers);
         break;
     case PROTECT_CLIENT_ROOM:
         assert(was == PROTECT_REPLYING || was == PROTECT_OVER);
         if (was == PROTECT_OVER || !call->out_paused)
             break;
         call->out_paused = false;
-        http_outbound_resume(call->out);
+        call->env->resume(call->out);
         break;
     case PROTECT_CLIENT_GONE:
         assert(was != PROTECT_NEW);
@@ -111,7 +111,7 @@ void protect_step(struct protected_call *call, const struct protect_event *event
         call->bytes_out += (int64_t)event->bytes.n;
         if (http_inbound_write(in, event->bytes) > PROTECT_QUEUED_MAX && !call->out_paused) {
             call->out_paused = true;
-            http_outbound_pause(call->out);
+            call->env->pause(call->out);
         }
         break;
     case PROTECT_UPSTREAM_END:
@@ -164,6 +164,7 @@ struct protected_call *protect_call_new(struct worker *worker, const struct prot
     if (call == NULL)
         return NULL;
     call->service = &protect_service;
+    call->env = &protect_env;
     call->worker = worker;
     call->gateway = worker->gateway;
     call->generation = worker->generation;

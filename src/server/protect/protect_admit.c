@@ -164,7 +164,7 @@ enum protect_state protect_renew(struct protected_call *call)
         return call->state;
     }
     /* Neither the client nor the upstream has ended an RPC whose deadline has passed. */
-    http_outbound_cancel_with(call->out, HTTP2_CANCEL);
+    call->env->cancel(call->out, HTTP2_CANCEL);
     call->out = NULL;
     if (call->state == PROTECT_FORWARDING) {
         refusal_init(&why, REPLY_UPSTREAM_TIMEOUT, "the upstream did not answer in time");

@@ -77,8 +77,24 @@ struct protect_event {
     const struct tg_axes *axes;
 };
 
+/* The exchange with the upstream: the functions of http_client.h, or a test's. */
+struct protect_env {
+    struct http_outbound *(*send)(struct http_client *client, struct http_origin *origin,
+                                  const struct http_head *head,
+                                  const struct http_timeouts *timeouts,
+                                  const struct http_client_ops *ops, void *owner);
+    size_t (*write)(struct http_outbound *out, struct slice bytes);
+    void (*finish)(struct http_outbound *out, const struct http_field *trailers, size_t n);
+    void (*pause)(struct http_outbound *out);
+    void (*resume)(struct http_outbound *out);
+    void (*cancel)(struct http_outbound *out, uint32_t code);
+};
+
+extern const struct protect_env protect_env;
+
 struct protected_call {
     const struct service *service; /* the first member: see service.h */
+    const struct protect_env *env;
     struct worker *worker;
     struct gateway *gateway;
     struct generation *generation; /* a reference is held */

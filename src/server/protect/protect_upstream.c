@@ -127,8 +127,8 @@ bool protect_send(struct protected_call *call)
                              .length = from->length};
     if (call->attempts++ == 0)
         protect_report_admitted(call);
-    call->out =
-        http_send(call->worker->client, call->route->origin, &head, &timeouts, &upstream_ops, call);
+    call->out = call->env->send(call->worker->client, call->route->origin, &head, &timeouts,
+                                &upstream_ops, call);
     if (call->out != NULL)
         report_notes_sent(&call->notes);
     return call->out != NULL;
@@ -148,7 +148,7 @@ enum protect_state protect_upstream_head(struct protected_call *call, const stru
         if (!http_is_hop(from, from->fields[i].name))
             fits = fits && http_fields_add(&fields, from->fields[i].name, from->fields[i].value);
     if (!fits) { /* a part of it would be another reply */
-        http_outbound_cancel(call->out);
+        call->env->cancel(call->out, HTTP2_CANCEL);
         call->out = NULL;
         refusal_init(&why, REPLY_UPSTREAM_ERROR, "the upstream's reply has too many fields");
         return protect_refuse(call, &why, TG_OUTCOME_CANCELLED);
@@ -232,7 +232,7 @@ enum protect_state protect_upstream_failed(struct protected_call *call, enum htt
     if (again && protect_send(call)) {
         call->failure = NULL;
         if (call->ended) /* the end of a body without a byte, which does not come again */
-            http_outbound_finish_with(call->out, call->in->trailers, call->in->n_trailers);
+            call->env->finish(call->out, call->in->trailers, call->in->n_trailers);
         return call->state;
     }
     /* Servers also reset RPCs whose deadline has come: then the client is told that. */
@@ -292,3 +292,10 @@ static const struct http_client_ops upstream_ops = {.head = upstream_head,
                                                     .end = upstream_end,
                                                     .room = upstream_room,
                                                     .failed = upstream_failed};
+
+const struct protect_env protect_env = {.send = http_send,
+                                        .write = http_outbound_write,
+                                        .finish = http_outbound_finish_with,
+                                        .pause = http_outbound_pause,
+                                        .resume = http_outbound_resume,
+                                        .cancel = http_outbound_cancel_with};

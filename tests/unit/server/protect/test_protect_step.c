@@ -1,10 +1,9 @@
 /* test_protect_step.c - every event in every state of a call to a protected route.
  *
- * There is no network: the client's exchange is made here, and the upstream's is a real one that
- * never gets a turn of its loop; its functions are played by the test. The gate is a real one with
- * a single slot and a remote store that the test plays. After every path everything has been given
- * back exactly once: slots, peers, leases, charges, questions, waits, exchanges, generations,
- * memory.
+ * There is no network: the exchanges with the client and with the upstream are made here. The gate
+ * is a real one with a single slot and a remote store that the test plays. After every path
+ * everything has been given back exactly once: slots, peers, leases, charges, questions, waits,
+ * exchanges, generations, memory.
  */
 #include "failing_malloc.h"
 
@@ -13,7 +12,6 @@
 #include <string.h>
 
 #include "dies.h"
-#include "io/http/http_client_internal.h"
 #include "lib/core/container_of.h"
 #include "server/protect/protect_internal.h"
 #include "server/serve/services.h"
@@ -33,8 +31,8 @@ static struct {
     size_t queued;
 
     /* The upstream's. */
-    const struct http_outbound *seen; /* the last exchange that was counted; null: none */
-    int sent, cancelled, out_paused, out_finished;
+    bool cannot_send;
+    int sent, open, cancelled, out_paused, out_finished;
 
     /* The remote store and the wait. */
     const struct admission_ops *real;
@@ -104,17 +102,16 @@ static const struct http_inbound_transport in_transport = {.pause = in_pause,
                                                            .abort = in_abort,
                                                            .peer = in_peer};
 
-/* ---- the upstream's exchange: in place of the functions of io/http ---- */
+/* ---- the upstream's exchange ---- */
 
-size_t http_outbound_write(struct http_outbound *out, struct slice bytes)
+static size_t out_write(struct http_outbound *out, struct slice bytes)
 {
     (void)out;
     (void)bytes;
     return world.queued;
 }
 
-void http_outbound_finish_with(struct http_outbound *out, const struct http_field *trailers,
-                               size_t n)
+static void out_finish(struct http_outbound *out, const struct http_field *trailers, size_t n)
 {
     (void)out;
     (void)trailers;
@@ -122,42 +119,55 @@ void http_outbound_finish_with(struct http_outbound *out, const struct http_fiel
     world.out_finished++;
 }
 
-void http_outbound_pause(struct http_outbound *out)
+static void out_pause(struct http_outbound *out)
 {
     (void)out;
     world.out_paused++;
 }
 
-void http_outbound_resume(struct http_outbound *out)
+static void out_resume(struct http_outbound *out)
 {
     (void)out;
     world.out_paused--;
 }
 
-/* Frees an exchange, as the real function does. */
-static void free_exchange(struct http_outbound *out, uint32_t code)
+static void out_cancel(struct http_outbound *out, uint32_t code)
 {
-    struct out_exchange *exchange = container_of(out, struct out_exchange, out);
-
-    exchange->transport->leave(exchange, code);
-    out_exchange_give(exchange);
-}
-
-void http_outbound_cancel_with(struct http_outbound *out, uint32_t code)
-{
+    (void)code;
     world.cancelled++;
-    free_exchange(out, code);
+    world.open--;
+    free(out);
 }
 
-/* A new exchange is counted once. */
-static void adopt(void)
+static struct http_outbound *out_send(struct http_client *client, struct http_origin *origin,
+                                      const struct http_head *head,
+                                      const struct http_timeouts *timeouts,
+                                      const struct http_client_ops *ops, void *owner)
 {
-    struct http_outbound *out = world.call->out;
+    struct http_outbound *out = world.cannot_send ? NULL : calloc(1, sizeof *out);
 
-    if (out == NULL || out == world.seen)
-        return;
+    (void)client, (void)origin, (void)head, (void)timeouts;
+    if (out == NULL)
+        return NULL;
+    out->ops = ops;
+    out->owner = owner;
     world.sent++;
-    world.seen = out;
+    world.open++;
+    return out;
+}
+
+static const struct protect_env env = {.send = out_send,
+                                       .write = out_write,
+                                       .finish = out_finish,
+                                       .pause = out_pause,
+                                       .resume = out_resume,
+                                       .cancel = out_cancel};
+
+/* An exchange that has told its end frees itself. */
+static void out_gone(struct http_outbound *out)
+{
+    world.open--;
+    free(out);
 }
 
 /* ---- the remote store ---- */
@@ -276,7 +286,7 @@ static void expect_nothing_held(void)
     assert_int_equal(stats.queued[TG_PRIORITY_NORMAL], 0);
     assert_int_equal(world.questions, 0);
     assert_int_equal(world.charges, 0);
-    assert_int_equal(http_client_busy(world.worker.client), 0);
+    assert_int_equal(world.open, 0);
     assert_int_equal(atomic_load(&world.gateway->counts.open), 0);
     assert_true(world.worker.generation->refs[0].n == world.held);
 }
@@ -343,11 +353,8 @@ static void step(enum protect_event_kind kind)
     protect_step(call, &event);
     if (kind == PROTECT_CLIENT_GONE)
         world.call = NULL;
-    else
-        adopt();
-    /* An exchange that has told its end frees itself. */
     if (out != NULL && (kind == PROTECT_UPSTREAM_END || kind == PROTECT_UPSTREAM_FAILED))
-        free_exchange(out, HTTP2_CANCEL), world.seen = NULL;
+        out_gone(out);
 }
 
 static const struct http_field grpc_fields[] = {{{"content-type", 12}, {"application/grpc", 16}},
@@ -367,6 +374,7 @@ static void begin(const char *method, bool grpc)
     assert_non_null(route);
     world.call = protect_call_new(&world.worker, route, &world.in);
     assert_non_null(world.call);
+    world.call->env = &env;
 }
 
 /* A call that has asked the gate, whose store the test plays. */
@@ -520,7 +528,6 @@ static void timer_and_wake_at_one_instant_are_one_event(void **state)
     vacate();
     assert_true(world.call->waiter.woken.queued);
     world.call->timer.fire(world.call->timer.arg); /* the timer is first */
-    adopt();
     assert_int_equal(world.call->state, PROTECT_FORWARDING);
     assert_false(world.call->waiter.woken.queued);
     assert_int_equal(world.waits_over, 1);
@@ -625,8 +632,7 @@ static void request_is_sent_again_once(void **state)
         assert_int_equal(world.sent, i + 1);
         protect_step(world.call, &(struct protect_event){.kind = PROTECT_UPSTREAM_FAILED,
                                                          .why = HTTP_RESET});
-        free_exchange(out, HTTP2_CANCEL), world.seen = NULL;
-        adopt();
+        out_gone(out);
     }
     assert_int_equal(world.call->state, PROTECT_OVER);
     assert_int_equal(world.status, 502);
@@ -703,19 +709,21 @@ static void trailers_of_the_request_are_forwarded(void **state)
 /* A whole call, of which one allocation fails. */
 static long live_once(long nth)
 {
-    int aborted = world.aborted;
+    const struct protected_route *route = protect_find(world.worker.generation, SLICE("/api/x"));
     long errors = 0;
 
     world.in = (struct http_inbound){
         .transport = &in_transport,
         .head = {.method = SLICE("GET"), .target = SLICE("/api/x"), .version = 11, .length = -1}};
     fail_at(nth);
-    assert_true(protect_service.begin(&world.worker, &world.in));
+    world.call = protect_call_new(&world.worker, route, &world.in);
+    if (world.call != NULL) {
+        world.call->env = &env;
+        step(PROTECT_BEGIN);
+    }
     until_failure = -1;
-    world.call = world.in.owner;
     if (world.call == NULL)
-        return world.aborted - aborted;
-    adopt();
+        return 1;
     if (world.call->state == PROTECT_FORWARDING) {
         step(PROTECT_UPSTREAM_HEAD);
         step(PROTECT_UPSTREAM_END);
@@ -726,8 +734,6 @@ static long live_once(long nth)
     }
     end_all();
     expect_nothing_held();
-    for (int i = 0; i < 4; i++) /* handles are closed by their loop */
-        net_loop_turn(world.worker.loop, false);
     return errors;
 }
 
@@ -736,9 +742,42 @@ static void every_allocation_may_fail(void **state)
     (void)state;
     need_allocator();
     open_world(false);
-    live_once(-1); /* what is kept for the next call is there */
-    expect_survival(live_once, false, 1, 0);
+    live_once(-1); /* what the gate keeps, and the counts of refusals, are there */
+    live_once(1);
+    expect_survival(live_once, false, 2, 1);
     keeps_failing = false;
+    close_world();
+}
+
+/* A request that finds no memory for its call is aborted, and belongs to nobody. */
+static void no_memory_for_a_call_aborts_the_request(void **state)
+{
+    (void)state;
+    need_allocator();
+    open_world(false);
+    world.in = (struct http_inbound){
+        .transport = &in_transport,
+        .head = {.method = SLICE("GET"), .target = SLICE("/api/x"), .version = 11, .length = -1}};
+    fail_at(0);
+    assert_true(protect_service.begin(&world.worker, &world.in));
+    until_failure = -1;
+    assert_int_equal(world.aborted, 1);
+    close_world();
+}
+
+/* The slot goes back, and no reply was begun. */
+static void request_that_cannot_be_sent_is_refused(void **state)
+{
+    (void)state;
+    open_world(true);
+    begin_waiting(false);
+    world.cannot_send = true;
+    vacate();
+    step(PROTECT_WAKE);
+    assert_int_equal(world.call->state, PROTECT_OVER);
+    assert_int_equal(world.status, 500);
+    assert_int_equal(world.refunded, 1); /* it was never made */
+    end_all();
     close_world();
 }
 
@@ -758,6 +797,8 @@ int main(void)
         cmocka_unit_test(overdue_rpc_is_ended),
         cmocka_unit_test(trailers_of_the_request_are_forwarded),
         cmocka_unit_test(every_allocation_may_fail),
+        cmocka_unit_test(no_memory_for_a_call_aborts_the_request),
+        cmocka_unit_test(request_that_cannot_be_sent_is_refused),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
