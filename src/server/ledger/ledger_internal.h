@@ -39,4 +39,7 @@ typedef enum journal_found journal_read_fn(struct journal *, uint64_t, struct jo
 bool ledger_move(struct ledger *ledger, uint64_t last, bool gaps, journal_read_fn *read,
                  uint64_t *whole, struct tg_problem *problem);
 
+/* Ends the thread of ledger_keep(); for ledger_close(), and for tests that have one thread. */
+void ledger_stop_keeping(struct ledger *ledger);
+
 #endif

@@ -295,7 +295,7 @@ bool ledger_keep(struct ledger *ledger, const struct clock *clock, int64_t perio
     return true;
 }
 
-static void stop_keeping(struct ledger *ledger)
+void ledger_stop_keeping(struct ledger *ledger)
 {
     if (!ledger->keeping)
         return;
@@ -304,6 +304,7 @@ static void stop_keeping(struct ledger *ledger)
     pthread_cond_signal(&ledger->wake);
     pthread_mutex_unlock(&ledger->state_lock);
     pthread_join(ledger->keeper, NULL);
+    ledger->keeping = false;
 }
 
 /* ---- Closing ---- */
@@ -314,7 +315,7 @@ bool ledger_close(struct ledger *ledger, struct tg_problem *problem)
 
     if (ledger == NULL)
         return true;
-    stop_keeping(ledger);
+    ledger_stop_keeping(ledger);
     done = ledger_flush(ledger, problem) &&
            ledger_db_run(&ledger->db, "UPDATE ledger SET closed = 1", problem);
     ledger_free(ledger);
