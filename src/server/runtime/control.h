@@ -31,15 +31,15 @@ struct worker;
 /* A listener of a service on the control thread. */
 struct control_listener {
     const char *name;    /* "admin"; static */
-    const char *address; /* of the first generation */
+    const char *address; /* in the first generation */
     struct http_listener *listener;
 };
 
 struct control {
     struct gateway *gateway;
-    size_t number;                 /* of its thread, among those that count in generations */
+    size_t number;                 /* its thread, among those that count in generations */
     struct generation *generation; /* the newest */
-    const char *path;              /* of the configuration; null: it is never read again */
+    const char *path;              /* the file of the configuration; null: it is never read again */
     struct worker *workers;        /* whom it tells of a new generation */
     size_t n_workers;
     struct net_loop *loop;

@@ -109,7 +109,7 @@ struct generation {
     struct protected_route *protect;
     struct route_key *route_keys;
     struct key_index *keys;      /* virtual keys: tenants by hash */
-    struct tls_context *tls;     /* of the workers' listeners; null: none */
+    struct tls_context *tls;     /* for the workers' listeners; null: none */
     LIST_ENTRY(generation) link; /* among all of the gateway */
     struct net_post freeing;
     atomic_size_t threads; /* threads that have not signed off */

@@ -18,7 +18,7 @@ struct key_probe {
     struct control *control;
     struct http_outbound *out; /* null: none is under way */
     struct tg_probe probe;     /* the key that is being tried */
-    int status;                /* of the provider's reply; 0: none yet */
+    int status;                /* status code of the reply; 0: none yet */
 };
 
 void key_probe_init(struct key_probe *probe);

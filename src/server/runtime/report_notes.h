@@ -50,7 +50,7 @@ struct report_notes {
 
     char upstream_id[64]; /* the id in the reply where it is the provider's; "": our own */
     char peer[96];  /* a name out of the head, which is freed before its call; "": the tenant's */
-    char path[128]; /* of a protected route: "GET /api/x" */
+    char path[128]; /* a protected route's: "GET /api/x" */
 };
 
 /* A request has come. */

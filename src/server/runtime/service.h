@@ -99,8 +99,8 @@ struct service {
 struct service_table {
     const struct service *const *list; /* asked in this order; stopped in the reverse order */
     size_t n;
-    const struct http_server_ops *gateway_ops; /* of listen.gateway; the context is the worker */
-    const struct http_server_ops *grpc_ops;    /* of listen.grpc; the same */
+    const struct http_server_ops *gateway_ops; /* for listen.gateway; the context is the worker */
+    const struct http_server_ops *grpc_ops;    /* for listen.grpc; the same */
 };
 
 #endif

@@ -53,12 +53,12 @@ static inline void waiter_forget(struct waiter *waiter)
 struct worker {
     struct gateway *gateway;
     struct generation *generation; /* what requests that come now run under */
-    size_t number;                 /* of its thread, among those that count in generations */
+    size_t number;                 /* its thread, among those that count in generations */
     struct net_loop *loop;
     struct http_client *client;
     struct remote_port *port;       /* to what gateways share; null: they share nothing */
-    struct http_listener *listener; /* of listen.gateway */
-    struct http_listener *grpc;     /* of listen.grpc; null: it is not set */
+    struct http_listener *listener; /* on listen.gateway */
+    struct http_listener *grpc;     /* on listen.grpc; null: it is not set */
     struct rpc *rpc;                /* its gRPC server; null: the same */
     struct json_reader *reader;
     struct random random;     /* jitter, ids: not for secrets */
@@ -70,7 +70,7 @@ struct worker {
     struct net_timer renewal; /* the next renew() of the services */
     struct net_post stopping;
     struct net_timer drained; /* the next check whether all requests have ended */
-    struct net_post taking;   /* of the generation `newer` */
+    struct net_post taking;   /* takes the generation `newer` */
     struct generation *newer;
     void (*taken)(void *arg); /* is told when it has been taken */
     void *taken_arg;
