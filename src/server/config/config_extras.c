@@ -155,7 +155,7 @@ void config_read_extra_tenants(struct reader *reader)
 
 /* ---- Keys ---- */
 
-/* Whose an extra is. CONFIG_INDEX_NONE, and said so, if there is no such tenant. */
+/* The tenant that an extra belongs to. CONFIG_INDEX_NONE, with a warning, if there is none. */
 static size_t owner_of(struct reader *reader, const struct config_extra *extra)
 {
     size_t found = config_index_get(reader->config->index, extra->tenant, strlen(extra->tenant));

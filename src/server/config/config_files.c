@@ -228,7 +228,7 @@ static void include_file(struct reader *reader, const struct inclusion *by, cons
                      : errno == EFBIG ? "it is too large"
                                       : strerror(errno));
     else
-        (void)add_file(reader, path, text, bytes); /* what is wrong with it has been said */
+        (void)add_file(reader, path, text, bytes); /* what is wrong with it has been reported */
     if (reader->n_documents > number) {
         reader->documents[number].includer = by->document;
         reader->documents[number].include_line = by->pattern->line;

@@ -54,7 +54,7 @@ static bool find_policy(struct reader *reader, struct policy_check *check)
     return false;
 }
 
-/* A value that a missing variable should have given: it has been said that it is missing. */
+/* A value that a missing variable should have given, which has been warned about. */
 static bool has_unknown(const struct yaml_node *node)
 {
     if (node->unknown)

@@ -129,8 +129,8 @@ struct config_index *config_scratch_index(struct reader *reader, size_t n);
 /* The document of `text` and all that it includes. False if the first one is no tree. */
 bool config_read_documents(struct reader *reader, const char *name, const char *text, size_t bytes);
 
-/* A document more, which becomes the current one; and its tree, unless what is wrong with it has
- * been said. */
+/* Adds a document, which becomes the current one; reads its tree. False: no memory, or what is
+ * wrong with it has been reported. */
 bool config_add_document(struct reader *reader, const char *name);
 bool config_read_tree(struct reader *reader, const char *text, size_t bytes);
 
@@ -207,7 +207,7 @@ void config_set_defaults(struct reader *reader, const struct schema_section *sec
 
 /* ---- config_scalars.c ---- */
 
-/* Reads one scalar; false if it was wrong, which has been said, or is not known. */
+/* Reads one scalar; false if it was wrong, which has been reported, or is not known. */
 bool config_read_value(struct reader *reader, const struct schema_key *key,
                        const struct yaml_node *node, void *into);
 

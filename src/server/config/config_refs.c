@@ -73,7 +73,7 @@ static const struct yaml_node *find_node(const struct names *names, const struct
     return found != CONFIG_INDEX_NONE ? names->nodes[found] : NULL;
 }
 
-/* The node that `name` stands for. Null, and said so, if there is none. */
+/* The node that `name` stands for. Null, with an error, if there is none. */
 static const struct yaml_node *resolve(struct references *refs, const struct names *names,
                                        const struct yaml_node *name, const char *what,
                                        const char *wanted)

@@ -1,4 +1,4 @@
-/* envoy_rules_internal.h - files of rules on their way into tables. Private to envoy_rules_read.c,
+/* envoy_rules_internal.h - files of rules on their way into tables. For envoy_rules_read.c,
  * envoy_rules_yaml.c and envoy_rules_build.c.
  */
 #ifndef TG_CONFIG_ENVOY_RULES_INTERNAL_H
@@ -11,7 +11,7 @@
 
 /* What one file holds. */
 struct envoy_file {
-    const char *domain; /* null or empty: there is none, which has been said */
+    const char *domain; /* null or empty: there is none, which has been reported */
     struct envoy_rule *rules;
     size_t n_rules;
     size_t document;

@@ -66,7 +66,7 @@ struct ledger_text {
 
 enum {
     LEDGER_ESTIMATED = 1, /* no usage was reported: the reservation stands */
-    LEDGER_ABSURD = 2,    /* a usage was reported that nobody believes */
+    LEDGER_ABSURD = 2,    /* an absurd usage was reported */
     LEDGER_CANCELLED = 4, /* the caller went away */
     LEDGER_CUT = 8,       /* a name was longer than LEDGER_NAME_MAX; set by ledger_append() */
 };

@@ -1,11 +1,11 @@
 /* ledger_add.c - entries of the journal into the database, as cheaply as SQLite lets us.
  *
- * A call is one row that is appended. What made it dear was the rest: up to four names to be looked
- * up, and a sum to be found and raised. But calls that come together are mostly alike: so names are
- * remembered as long as they are used, and what a transaction adds to a sum is added up in memory
- * and written once, before its end. Rows go to SQLite some at a time: half of what one costs by
- * itself is the beginning and the end of its statement. A transaction that is undone takes all of
- * that with it.
+ * A call is one row that is appended. What was expensive was the rest: up to four names to be
+ * looked up, and a sum to be found and raised. But calls that come together are mostly alike: so
+ * names are cached as long as they are used, and what a transaction adds to a sum is added up in
+ * memory and written once, before its end. Rows go to SQLite some at a time: half of what one costs
+ * by itself is the beginning and the end of its statement. A transaction that is undone takes all
+ * of that with it.
  */
 #include <assert.h>
 #include <stdlib.h>

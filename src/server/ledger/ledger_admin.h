@@ -80,7 +80,7 @@ bool ledger_admin_put_key(struct ledger *ledger, const struct ledger_admin_key *
 bool ledger_admin_drop_key(struct ledger *ledger, const char *tenant, const char *name,
                            struct tg_problem *problem);
 
-/* `topup->id` is not looked at; `id` is the one it gets. */
+/* `topup->id` is ignored; `id` is the one it gets. */
 bool ledger_admin_add_topup(struct ledger *ledger, const struct ledger_admin_topup *topup,
                             int64_t *id, struct tg_problem *problem);
 bool ledger_admin_drop_topup(struct ledger *ledger, int64_t id, struct tg_problem *problem);

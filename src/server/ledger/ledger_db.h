@@ -66,7 +66,7 @@ bool ledger_db_open_view(struct ledger_db *db, const char *path, struct tg_probl
 void ledger_db_close(struct ledger_db *db);
 
 /* Whether its path still names the file that is open: what is written to one that was removed or
- * replaced is lost, and SQLite does not tell. */
+ * replaced is lost, and SQLite does not report it. */
 bool ledger_db_in_place(struct ledger_db *db, struct tg_problem *problem);
 
 /* Runs SQL that gives no rows. */

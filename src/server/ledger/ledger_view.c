@@ -3,7 +3,7 @@
  * The journal is copied first, then the database is frozen at one moment and asked for the last
  * entry that it has. An entry that was settled before the copy began is in the copy, or had left
  * the journal, and then it is in the database of any later moment. Entries that are in both are
- * told by their number. The other order would miss entries that move in between.
+ * recognised by their number. The other order would miss entries that move in between.
  */
 #include "server/ledger/ledger.h"
 

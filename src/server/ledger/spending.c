@@ -6,10 +6,10 @@
  * appends; the caller sends its reply after that. A crash between the two loses nothing: the bank
  * is gone too, and the reply never went out.
  *
- * Restoring while calls go on. `lock` is shared by those who reserve and settle, and taken alone to
- * change the tree. The database is read before, with the ledger held so that nothing moves out of
- * the journal; the journal is read with the lock, when every append has ended. So the lock is held
- * over memory alone, and each settlement is in the sums exactly once.
+ * Restoring while calls continue. `lock` is shared by those who reserve and settle, and taken alone
+ * to change the tree. The database is read before, with the ledger held so that nothing moves out
+ * of the journal; the journal is read with the lock, when every append has ended. So the lock is
+ * held over memory alone, and each settlement is in the sums exactly once.
  *
  * All users with spend in a current window are opened at the start: whoever comes later and is new
  * has spent nothing, and no call has to ask the disk.

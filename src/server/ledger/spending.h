@@ -9,8 +9,8 @@
  * tenants stand under their parents, users under their tenant and are opened when they first come.
  *
  * Promise: at the start, and after each change, every budget's window holds what the ledger says,
- * and never less than it held before. When spending_settle() has returned, a crash cannot take
- * what it was told. Neither reserving nor settling waits for a disk.
+ * and never less than it had before. When spending_settle() has returned, a crash cannot lose that
+ * settlement. Neither reserving nor settling waits for a disk.
  *
  * Threads: spending_reserve(), spending_settle() and spending_get_stats() from any number of
  * threads, also during spending_change(); one spending_change() at a time.

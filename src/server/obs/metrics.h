@@ -78,8 +78,8 @@ struct metrics_tenant {
     uint64_t tokens, micro_usd; /* what they used and cost */
 };
 
-/* Fills in up to `room`, in no order, and says how many there are: at most as many as are told
- * apart, and two. */
+/* Fills in up to `room`, in no order, and says how many there are: at most as many as have a
+ * number of their own, and two. */
 size_t metrics_get_tenants(struct metrics *metrics, struct metrics_tenant *tenants, size_t room);
 
 struct metrics_totals {

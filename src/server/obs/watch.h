@@ -3,8 +3,8 @@
  *     workers --- watch_put() ---> [ ... slots ... ] --- watch_take(), watch_recent() ---> admin
  *
  * Any thread may put and any may read. A writer takes a number, writes the slot of that number and
- * goes on; it waits for nobody, and a reader holds nothing that it would have to wait for. What a
- * reader comes too late for is overwritten, and the reader is told how many that were. See watch.c.
+ * returns; it waits for nobody, and no reader has a lock that it would have to wait for. What a
+ * reader comes too late for is overwritten, and the reader learns how many that were. See watch.c.
  */
 #ifndef TG_OBS_WATCH_H
 #define TG_OBS_WATCH_H

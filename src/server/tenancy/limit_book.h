@@ -47,7 +47,7 @@ TG_MUST_CHECK enum tg_err limit_book_apply(struct limit_book *book, tg_ms now,
                                            struct tg_problem *problem);
 
 /* The store gives out the n-th part of each limit from now on, and what was counted stays counted.
- * On an error it goes on as it did. */
+ * On an error nothing changes. */
 TG_MUST_CHECK enum tg_err limit_book_share(struct limit_book *book, int64_t n, tg_ms now,
                                            struct tg_problem *problem);
 

@@ -101,8 +101,7 @@ static uint64_t scopes_hash_of(const struct config_names *patterns)
     return hash;
 }
 
-/* By the models it is for, of which a hash will do; two lines for the same are told apart by their
- * order. */
+/* Names a line by a hash of the models it is for; two lines for the same differ by their order. */
 static void name_line(struct gather *gather, const struct config_tenant *tenant, size_t number)
 {
     uint64_t hash = scopes_hash_of(&tenant->limits[number].models);
@@ -239,7 +238,7 @@ static size_t collect(const struct scopes *scopes, const struct config_tenant *t
 }
 
 /* A tenant with `concurrency` is its own peer; one without it counts as the nearest parent that has
- * it. One in shadow gives way to a parent that is not: a call has one peer, and one that refuses
+ * it. One in shadow yields to a parent that is not: a call has one peer, and one that refuses
  * matters more than one that only counts. */
 static const struct config_tenant *peer_of(const struct config *config,
                                            const struct config_tenant *tenant)
