@@ -86,7 +86,7 @@ static void decide_twice(const struct envoy_rls *rls, struct tg_store *store,
         return;
     json_writer_init(&out);
     envoy_rls_write(&out, &first);
-    insist(!out.failed);
+    insist(!out.text.failed);
     json_writer_fini(&out);
 }
 

@@ -263,8 +263,8 @@ static bool is_there(const struct place *place)
 {
     if (place->listener != NULL)
         return place->listener->n_conns > 0;
-    for (const struct http2_upstream *upstream = place->room_index->upstreams; upstream != NULL;
-         upstream = upstream->next)
+    const struct http2_upstream *upstream;
+    LIST_FOREACH(upstream, &place->room_index->upstreams, in_pool)
         if (upstream->conn == place->conn)
             return true;
     return false;
