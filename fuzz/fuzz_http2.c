@@ -255,7 +255,7 @@ static void act(struct net_loop *loop)
 /* Where the connection under test would be found; what has been dialled in its place is another. */
 struct place {
     const struct http_listener *listener; /* null: it is the client's */
-    const struct http_conn_pool *room_index;
+    const struct http_conn_pool *pool;
     const struct out_conn *conn;
 };
 
@@ -264,7 +264,7 @@ static bool is_there(const struct place *place)
     if (place->listener != NULL)
         return place->listener->n_conns > 0;
     const struct http2_upstream *upstream;
-    LIST_FOREACH(upstream, &place->room_index->upstreams, in_pool)
+    LIST_FOREACH(upstream, &place->pool->upstreams, in_pool)
         if (upstream->conn == place->conn)
             return true;
     return false;
@@ -333,6 +333,9 @@ static void send_requests(struct http_client *client, struct http_origin *origin
     }
 }
 
+/* For a wire before the client has it. */
+static const struct wire_ops no_ops;
+
 static void attack_client(struct net_loop *loop, bool raw, const uint8_t *bytes, size_t n)
 {
     struct http_client_options options;
@@ -348,16 +351,17 @@ static void attack_client(struct net_loop *loop, bool raw, const uint8_t *bytes,
     where.http2 = HTTP2_PRIOR;
     insist(http_client_new(loop, &options, &client) == TG_OK);
     insist(http_origin_new(&where, &origin, NULL) == TG_OK);
-    struct http_conn_pool *room_index = http_conn_pool_of(client, origin);
-    struct out_conn *conn = out_dial_shared(client, room_index, 0);
-    insist(conn != NULL && wire_accept(&conn->wire, loop, &out_wire_ops, -1, NULL));
-    room_index->dialling = conn;
+    struct http_conn_pool *pool = http_conn_pool_of(client, origin);
+    struct out_conn *conn = out_conn_new(pool);
+    insist(conn != NULL && wire_accept(&conn->wire, loop, &no_ops, -1, NULL));
+    conn->shared = true;
+    pool->dialling = conn;
     send_requests(client, origin);
     http2_dial_up(conn);
     net_loop_settle(loop);
     if (!raw)
         wire_feed(&conn->wire, settings, 9);
-    feed(loop, &(struct place){.room_index = room_index, .conn = conn}, &conn->wire, bytes, n);
+    feed(loop, &(struct place){.pool = pool, .conn = conn}, &conn->wire, bytes, n);
     for (size_t i = 0; i < world.n; i++)
         if (world.parties[i].out != NULL) {
             http_outbound_cancel(world.parties[i].out);

@@ -447,7 +447,7 @@ static bool http2_client_start(struct out_conn *conn)
     return true;
 }
 
-static void http2_dial_up(struct out_conn *conn)
+void http2_dial_up(struct out_conn *conn)
 {
     struct http_conn_pool *pool = conn->pool;
     bool agreed = pool->origin->tls == NULL || tls_wire_is_http2(&conn->wire);

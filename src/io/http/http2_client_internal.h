@@ -37,6 +37,9 @@ static inline struct http2_call *http2_call_of(struct http2_flow *flow)
 
 /* ---- http2_client.c: connections */
 
+/* The pool's `dialling` is connected. */
+void http2_dial_up(struct out_conn *conn);
+
 /* A connection with room for an exchange; null: none. */
 struct http2_upstream *http2_upstream_find(struct http_conn_pool *pool);
 

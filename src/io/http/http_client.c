@@ -80,7 +80,7 @@ static void drop_unused_pools(struct http_client *client)
     }
 }
 
-static struct http_conn_pool *pool_of(struct http_client *client, struct http_origin *origin)
+struct http_conn_pool *http_conn_pool_of(struct http_client *client, struct http_origin *origin)
 {
     struct http_conn_pool *pool;
 
@@ -142,7 +142,7 @@ struct http_outbound *http_send(struct http_client *client, struct http_origin *
     if (exchange == NULL)
         return NULL;
     exchange->origin = http_origin_ref(origin);
-    exchange->pool = pool_of(client, origin);
+    exchange->pool = http_conn_pool_of(client, origin);
     exchange->timeouts = *timeouts;
     exchange->out.ops = ops;
     exchange->out.owner = owner;

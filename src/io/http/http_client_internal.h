@@ -154,6 +154,11 @@ struct out_exchange {
     SLIST_ENTRY(out_exchange) next_spare;
 };
 
+/* ---- http_client.c */
+
+/* The pool of an origin; null: no memory. */
+struct http_conn_pool *http_conn_pool_of(struct http_client *client, struct http_origin *origin);
+
 /* ---- out_exchange.c */
 
 struct out_exchange *out_exchange_take(struct http_client *client); /* null: no memory */
