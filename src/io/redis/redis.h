@@ -12,8 +12,8 @@
  * Every ask is answered exactly once, by answered(), never from inside redis_eval(): with the reply
  * of the server, or with null when there will be none (no connection, it broke, the server was not
  * found). Before that, at most once, late() comes when the time limit has passed: whoever waits
- * should go on without the store. The ask itself stays in flight until its reply comes or its
- * connection ends, so that a yes that comes too late can be given back. A connection that owes a
+ * should continue without the store. The ask itself stays in flight until its reply comes or its
+ * connection ends, so that a yes that comes too late can be refunded. A connection that owes a
  * reply for longer than `patience` is closed.
  *
  * While a server is not to be had, asks are answered with null at the next turn of the loop,

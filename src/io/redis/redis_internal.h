@@ -182,7 +182,7 @@ void link_ask_is_late(struct redis_link *link, struct redis_ask *ask);
 void link_be_unwell(struct redis_link *link, bool cluster_is_down, const char *text);
 
 /* It does not let us do what an owner asked for. Others are sent all the same, for they may be
- * allowed; but for a while it is told as if the server were away. */
+ * allowed; but for a while the server is reported as down. */
 void link_forbids(struct redis_link *link, const char *text);
 
 /* The server is not, or no longer, what we need: connect anew when it is empty. */

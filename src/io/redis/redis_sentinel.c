@@ -4,7 +4,7 @@
  * is one connection and one command; to be told of switches would take a second connection, and the
  * first one all the same, for what was not told. What a sentinel says is believed when the server
  * agrees: the greeting of a link asks for its role. A sentinel that cannot be reached, does not
- * know the name, or goes on to name a server that is none, is left for the next in the list.
+ * know the name, or keeps naming a server that is none, is left for the next in the list.
  */
 #include <stdio.h>
 

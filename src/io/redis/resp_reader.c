@@ -196,7 +196,7 @@ bool resp_reader_next(struct resp_reader *reader, const struct redisReply **repl
 {
     void *found = NULL;
 
-    /* What is half read stays: hiredis goes on with it. */
+    /* A reply that is half read stays: hiredis continues with it. */
     if (reader->hiredis->ridx == -1)
         empty(reader);
     if (redisReaderGetReply(reader->hiredis, &found) != REDIS_OK)

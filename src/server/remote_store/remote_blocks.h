@@ -45,7 +45,7 @@ struct remote_blocks;
 struct remote_blocks_ask;
 
 struct remote_blocks_options {
-    struct net_loop *loop; /* whose time counts here; borrowed, as the next */
+    struct net_loop *loop; /* whose time counts here; borrowed, and so is the next */
     struct redis *redis;
     struct remote_limits *limits; /* decides what cannot be leased; same client, same prefix */
     const char *prefix;           /* "tg"; without braces; copied */
@@ -121,7 +121,7 @@ void remote_blocks_add_debt(struct remote_blocks *blocks, const struct remote_de
 void remote_blocks_tick(struct remote_blocks *blocks, tg_ms now);
 
 /* Gives back everything, and tells what is left to tell. `done` (may be null) comes when Redis has
- * answered, or cannot; from inside if there is nothing to give back. Takes may go on, and lease
+ * answered, or cannot; from inside if there is nothing to return. Takes may follow, and lease
  * anew. */
 void remote_blocks_return(struct remote_blocks *blocks, tg_ms now, void (*done)(void *context),
                           void *context);

@@ -272,10 +272,10 @@ bool credit_is_low(const struct credit *credit, tg_ms now)
 
 /* ---- what Redis has to be told ---- */
 
-static void remote_blocks_credit_tell(struct credit *credit, tg_ms now)
+static void note_unsent(struct credit *credit, tg_ms now)
 {
     if (credit->back == 0 && credit->debt == 0)
-        credit->tell_since = now;
+        credit->unsent_since = now;
 }
 
 /* Whether `at` is in the window of what is here. */
@@ -288,7 +288,7 @@ static bool is_current(const struct credit *credit, tg_ms at)
  * returned. */
 static void add_back(struct credit *credit, int64_t units, tg_ms at, tg_ms now)
 {
-    remote_blocks_credit_tell(credit, now);
+    note_unsent(credit, now);
     bool first = credit->back == 0, same = at == credit->back_at;
 
     /* The log forgets what it cannot name, and windows what is not theirs any more. */
@@ -389,7 +389,7 @@ void credit_add_debt(struct credit *credit, int64_t units, tg_ms at, tg_ms now)
     assert(units >= 0);
     if (units == 0)
         return;
-    remote_blocks_credit_tell(credit, now);
+    note_unsent(credit, now);
     /* The later of two windows counts: the other is over. */
     if (credit->debt > 0 && credit->period > 0 &&
         at / credit->period != credit->debt_at / credit->period)

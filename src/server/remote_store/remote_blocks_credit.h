@@ -52,7 +52,7 @@ struct credit {
     /* What Redis has to be told. */
     int64_t back, debt;
     tg_ms back_at, debt_at;
-    tg_ms tell_since;
+    tg_ms unsent_since;
 };
 
 /* The limit as it is leased, which differs from the given one where its window has to be longer.
@@ -78,7 +78,7 @@ void credit_spend(struct credit *credit, int64_t units);
 /* A call asked for so many, whatever the answer. */
 void credit_note(struct credit *credit, int64_t units, tg_ms now);
 
-/* Units that should be here, to go on for a while. */
+/* Units that should be here to last for a while. */
 int64_t credit_target(struct credit *credit, tg_ms now);
 
 /* So few are left that more should be asked for before they are used up. */
@@ -105,7 +105,7 @@ void credit_add_debt(struct credit *credit, int64_t units, tg_ms at, tg_ms now);
 void credit_restore(struct credit *credit, int64_t back, tg_ms back_at, int64_t debt, tg_ms debt_at,
                     tg_ms now);
 
-/* Lets go of so many units, the latest first: to be told. Returns how many. */
+/* Returns so many units to Redis with the next command, the latest first. Says how many. */
 int64_t credit_return(struct credit *credit, int64_t units, tg_ms now);
 
 /* Units that are here and will not be needed. */

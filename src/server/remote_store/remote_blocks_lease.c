@@ -85,7 +85,7 @@ static void wish_for_waiting(struct wishes *wishes, const struct root *root, tg_
             }
 }
 
-static bool has_to_tell(const struct credit *credit)
+static bool has_unsent(const struct credit *credit)
 {
     return credit->back > 0 || credit->debt > 0;
 }
@@ -108,7 +108,7 @@ static void wish_for_more(struct wishes *wishes, const struct root *root, tg_ms 
             struct wish *wish = NULL;
             bool more = may_lease(scope, credit, now) && credit->granted > 0 &&
                         credit->units < credit_target(credit, now) / 2;
-            if (more || has_to_tell(credit))
+            if (more || has_unsent(credit))
                 wish = wish_for(wishes, scope, i);
             if (wish)
                 wish->more |= more;
@@ -127,7 +127,7 @@ static bool settle_wish(struct wish *wish, tg_ms now)
     int64_t target = more ? credit_target(credit, now) : 0;
     wish->want = num_max(wish->need, num_less(target, credit->units));
     assert(wish->least <= wish->need && wish->need <= wish->want);
-    return wish->want > 0 || has_to_tell(credit);
+    return wish->want > 0 || has_unsent(credit);
 }
 
 static void settle_wishes(struct wishes *wishes, tg_ms now)

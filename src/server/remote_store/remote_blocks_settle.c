@@ -9,7 +9,7 @@
 #include "lib/core/num.h"
 #include "server/remote_store/remote_blocks_internal.h"
 
-static const tg_ms TELL_AFTER = 500;
+static const tg_ms SEND_AFTER = 500;
 
 /* ---- settling ---- */
 
@@ -77,7 +77,7 @@ void remote_blocks_add_debt(struct remote_blocks *blocks, const struct remote_de
 /* What a root has in hand. */
 struct rest {
     bool holds; /* or owes something */
-    bool tells; /* it is time to */
+    bool sends; /* it is time to */
 };
 
 static void tidy_scope(struct scope *scope, tg_ms now, struct rest *rest)
@@ -91,7 +91,7 @@ static void tidy_scope(struct scope *scope, tg_ms now, struct rest *rest)
         bool returned = surplus > 0 && credit_return(credit, surplus, now) > 0;
         bool owed = credit->back > 0 || credit->debt > 0;
         rest->holds |= credit->units > 0 || owed;
-        rest->tells |= returned || (owed && (useless || now - credit->tell_since >= TELL_AFTER));
+        rest->sends |= returned || (owed && (useless || now - credit->unsent_since >= SEND_AFTER));
     }
 }
 
@@ -105,7 +105,7 @@ void remote_blocks_tick(struct remote_blocks *blocks, tg_ms now)
         lease_ask_again(blocks, root, now);
         LIST_FOREACH(scope, &root->scopes, of_root)
             tidy_scope(scope, now, &rest);
-        if (rest.tells)
+        if (rest.sends)
             lease_ask(blocks, root, now);
         if (!rest.holds)
             book_deactivate(root);

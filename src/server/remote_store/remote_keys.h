@@ -25,7 +25,7 @@
  * renewal also puts back what a server that lost its data has forgotten. All times that go to Redis
  * or come from there are spans, so clocks need not agree.
  *
- * Without an answer a call goes on, or not, as its owner decides; where it goes on, there is
+ * Without an answer its owner decides whether a call continues; where it continues, there is
  * nothing to give back here: the key that remote_keys_take() returned ends with decided(), unless
  * that said TG_OK and no hold.
  *
@@ -41,7 +41,7 @@ struct remote_keys;
 struct remote_key;
 
 struct remote_keys_options {
-    struct net_loop *loop; /* borrowed, as the next */
+    struct net_loop *loop; /* borrowed, and so is the next */
     struct redis *redis;
     const char *prefix; /* "tg"; copied */
     const char *holder; /* names leases: of this node and worker, and of no other; copied */

@@ -2,9 +2,9 @@
  *
  *     remote_limits_take(limits, &debit, decided, context)  ->  ask
  *     ... decided(context, TG_OK, &axes, &charge), once, never from inside
- *     remote_limits_cancel(ask)                             instead: a yes that comes is given back
+ *     remote_limits_cancel(ask)                             instead: a yes that comes is refunded
  *     remote_limits_refund(limits, &debit, now, &charge), remote_limits_settle(...)
- *         told now, or when Redis is back, and done once
+ *         sent now, or when Redis is back, and executed once
  *
  * The script does to the states in Redis what claim.c does to those in memory, operation by
  * operation in doubles: in both ways of charging the same stream of decisions, and the same states
@@ -13,7 +13,7 @@
  * The state of a limit is the key  <prefix>:<axis>:{<root>}:<scope>:<key>:<shape>. The shape is the
  * strategy, and of windows their length: limits that count alike share a state, others do not, so
  * that two nodes with different readings of a configuration never misread each other. A gcra or a
- * bucket with other numbers goes on from what was taken, as tg_store_redefine() has it: its state
+ * bucket with other numbers continues from what was taken, as with tg_store_redefine(): its state
  * says what the numbers were. It expires when it would answer as a fresh one does.
  */
 #ifndef TG_REMOTE_STORE_REMOTE_LIMITS_H
@@ -58,7 +58,7 @@ void remote_limits_options_init(struct remote_limits_options *options);
 TG_MUST_CHECK enum tg_err remote_limits_new(const struct remote_limits_options *options,
                                             struct remote_limits **limits);
 
-/* Asks in flight go on until their client is freed: free that first, and its loop afterwards. */
+/* Asks stay in flight until their client is freed: free that first, and its loop afterwards. */
 void remote_limits_free(struct remote_limits *limits);
 
 /* When a debit was charged, and which limits in shadow were not because they would have refused:
@@ -84,10 +84,10 @@ struct remote_limits_ask *remote_limits_peek(struct remote_limits *limits,
                                              const struct remote_debit *debit, tg_ms now,
                                              remote_limits_decided *decided, void *context);
 
-/* Before decided(): it does not come any more; what is taken meanwhile is given back. */
+/* Before decided(), which then does not come; what is taken meanwhile is refunded. */
 void remote_limits_cancel(struct remote_limits_ask *ask);
 
-/* Asks that have not been answered, and what has not been told. */
+/* Asks that have not been answered, and deferred updates. */
 size_t remote_limits_in_flight(const struct remote_limits *limits);
 
 struct remote_limits_stats {
@@ -98,7 +98,7 @@ struct remote_limits_stats {
 
 void remote_limits_get_stats(const struct remote_limits *limits, struct remote_limits_stats *stats);
 
-/* From inside decided(), with TG_ERR_STORE: the call goes on all the same, by somebody else's word.
+/* From inside decided(), with TG_ERR_STORE: somebody else has admitted the call all the same.
  * A yes that comes later is what it owes, and stands: kept() then comes with what was charged, or
  * with null when it was no yes, and nothing is; not any more after remote_limits_cancel(), which
  * gives the yes back, or remote_limits_leave(): the call has ended, and used `actual` (negative:
@@ -109,15 +109,15 @@ typedef void remote_limits_kept(void *context, const struct remote_charge *charg
 bool remote_limits_keep(struct remote_limits_ask *ask, remote_limits_kept *kept);
 void remote_limits_leave(struct remote_limits_ask *ask, int64_t actual, bool owes);
 
-/* A call was admitted by somebody else's word while Redis could not be asked, at `since` of the
- * loop's time: it is charged when that is back, whatever there is then. To the window in which it
- * came, unless that is over; a gcra or a bucket within a minute, and within the time in which it
- * would have made good what was taken. What is in shadow is not charged. */
+/* Adds the debt of a call that was admitted without Redis, at `since` of the loop's time: it is
+ * charged when Redis is back, whatever is left then. A window is charged if it is still the one in
+ * which the call came; a gcra or a bucket within a minute, and within the time in which it would
+ * have been refilled. Limits in shadow are not charged. */
 void remote_limits_add_debt(struct remote_limits *limits, const struct remote_debit *debit,
                             tg_ms now, tg_ms since);
 
 /* Like tg_store_refund() and tg_store_settle() for a debit that was taken. Nobody waits for it, and
- * Redis need not be there: it is told when that is back, for as long as the limit remembers. */
+ * Redis need not be up: the update is sent when it is back, for as long as the limit remembers. */
 void remote_limits_refund(struct remote_limits *limits, const struct remote_debit *debit, tg_ms now,
                           const struct remote_charge *charge);
 void remote_limits_settle(struct remote_limits *limits, const struct remote_debit *debit, tg_ms now,

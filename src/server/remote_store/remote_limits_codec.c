@@ -76,7 +76,7 @@ static void put_double(struct remote_text *text, double number)
     remote_text_put(text, (struct slice){digits, (size_t)n});
 }
 
-/* Where a state says by itself what its numbers were, any limit of the strategy goes on from it. */
+/* Where a state says what its numbers were, any limit of the strategy continues from it. */
 static bool is_carried(const struct tg_limiter_config *config)
 {
     return config->strategy == TG_GCRA || config->strategy == TG_TOKEN_BUCKET;
@@ -527,7 +527,7 @@ static bool read_axes(struct limits_codec *words, const struct redisReply *reply
     return unasked == 0 && agrees(reply, axes);
 }
 
-/* Who allowed was charged, unless somebody on the axis, or by atomic charging anybody, refused. */
+/* Limits that allowed were charged, unless one of their axis refused; if atomic, any limit. */
 static void note_charge(struct limits_codec *words, const struct tg_axes *axes,
                         struct remote_charge *charge)
 {

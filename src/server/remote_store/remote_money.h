@@ -6,7 +6,7 @@
  *     spending_reserve(...)                                     this node's own books first
  *     remote_money_reserve(port, &call, now, decided, context)  ->  ask
  *     ... decided(context, TG_OK, &answer, ticket), once, never from inside
- *     remote_money_cancel(ask)                                  instead: a late yes is given back
+ *     remote_money_cancel(ask)                                  instead: a late yes is refunded
  *     spending_settle(...); remote_money_settle(ticket, spent, now)
  *
  * The bank of each node knows what that node has spent; Redis knows what all of them have. For each
@@ -77,7 +77,7 @@ TG_MUST_CHECK enum tg_err remote_money_port_new(struct remote_money *money, stru
 void remote_money_port_free(struct remote_money_port *port);
 
 /* Before a clean end, from any thread: what is leased of the budget of everyone is given back but
- * for what is in use, within a period, while the loops still turn. Calls may go on. Done when the
+ * for what is in use, within a period, while the loops still turn. Calls may follow. Done when the
  * stats say leased == leased_used and unacked == 0. */
 void remote_money_leave(struct remote_money *money);
 

@@ -1,5 +1,5 @@
 /* remote_money_args.h - the keys and arguments of a script about money, as text. Private to
- * src/redis/remote_money*.c. */
+ * remote_money*.c. */
 #ifndef TG_REMOTE_STORE_REMOTE_MONEY_ARGS_H
 #define TG_REMOTE_STORE_REMOTE_MONEY_ARGS_H
 

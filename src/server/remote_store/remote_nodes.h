@@ -21,7 +21,7 @@ struct remote_nodes;
 typedef void remote_nodes_changed(void *context, size_t count, size_t index);
 
 struct remote_nodes_options {
-    struct net_loop *loop; /* borrowed, as the next */
+    struct net_loop *loop; /* borrowed, and so is the next */
     struct redis *redis;
     const char *prefix;            /* "tg"; copied */
     const char *node;              /* the id of this node, not used by any other; copied */
@@ -37,7 +37,7 @@ void remote_nodes_options_init(struct remote_nodes_options *options);
 TG_MUST_CHECK enum tg_err remote_nodes_new(const struct remote_nodes_options *options,
                                            struct remote_nodes **nodes);
 
-/* A beat in flight goes on until its client is freed: free that first. */
+/* A beat stays in flight until its client is freed: free that first. */
 void remote_nodes_free(struct remote_nodes *nodes);
 
 /* On a clean shutdown: no more beats, and the others know at once. `left` (may be null) is called

@@ -1,9 +1,9 @@
--- limiters.lua - the six limiters in Redis: what src/limit does, operation by operation.
+-- limiters.lua - the six limiters in Redis: what src/lib/limit does, operation by operation.
 --
 -- A part of take.lua, refund.lua, settle.lua, owe.lua and block.lua, not a script. Every number is
 -- a double, as it is in C where fractions count; where C has integers, they stay below 2^53 here,
 -- or saturate there as C does. So the order of operations is that of the C file of the same name:
--- change both or none. tests/unit/redis compares them bit by bit.
+-- change both or none. test_lua_limiters.c compares them bit by bit.
 --
 -- ARGV[1]  the time in ms; "*": that of the server
 -- ARGV[2]  a state lives for so many ms at least (with a caller's clock, which says nothing about
