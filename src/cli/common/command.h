@@ -1,6 +1,14 @@
 /* command.h - what a subcommand of tollgate is.
  *
- * Each is one file, cmd_NAME.c, that ends in one such struct; main.c has the table of them.
+ *     main.c --> cmd_serve.c   the gateway                cmd_replay.c   replay/: a trace, decided
+ *                cmd_check.c   a configuration, checked   cmd_sim.c      sim/: a simulated cluster
+ *                cmd_key.c     virtual keys               cmd_regret.c   policies, compared
+ *                cmd_spend.c   reports of the ledger      cmd_solve.c    prices of a workload
+ *                cmd_top.c     top/: a live view          cmd_mock.c     a mock provider
+ *                cmd_bench.c   benchmarks
+ *
+ * Each is one file, cmd_NAME.c, that ends in one such struct; main.c has the table of them. What
+ * several share is in this folder: options.h, output.h, replace_file.h, gate_config.h.
  */
 #ifndef TG_COMMON_COMMAND_H
 #define TG_COMMON_COMMAND_H

@@ -1,4 +1,16 @@
-/* replay_modes.h - the three things that `tollgate replay` does with a trace. */
+/* replay_modes.h - the three things that `tollgate replay` does with a trace.
+ *
+ *     lines --replay_input.c--> trace.c: one event --.
+ *                                                    v
+ *     replay_limiter.c   one limiter decides calls, in memory or in Redis
+ *     replay_gate.c      replay_side.c: the gate of a configuration is told every event
+ *     replay_compare.c   two such sides, and where they decide differently
+ *                             |
+ *                             +--> replay_ids.c      which call or lease an id of the trace means
+ *                             `--> replay_remote.c --> replay_store.c     limits that are in Redis
+ *
+ * Time is the trace's: nothing waits, and the same trace with the same seed gives the same bytes.
+ */
 #ifndef TG_REPLAY_REPLAY_MODES_H
 #define TG_REPLAY_REPLAY_MODES_H
 

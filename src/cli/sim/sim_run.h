@@ -1,4 +1,18 @@
-/* sim_run.h - one run of the simulator: its load, its settings, what came out. */
+/* sim_run.h - one run of the simulator: its load, its settings, what came out.
+ *
+ *     options --sim_settings.c--> settings <--sim_bundle.c-- policy file
+ *                                    |
+ *              sim_load.c: requests  |  sim_gate.c: what each request asks of a gate
+ *                       `------------+---------------'
+ *                                    v
+ *                                 sim_run.c --> cluster_run()
+ *                                    |
+ *         .--------------------------+----------------------.
+ *     sim_print.c (text)    sim_json.c (--json, files)    sim_plot.c (one run), over time
+ *
+ *     sim_many.c            many runs: --compare policies or --sweep one option, with a table
+ *     sim_many_plot.c       and its picture; all pictures are made by sim_chart.c and sim_bins.c
+ */
 #ifndef TG_SIM_SIM_RUN_H
 #define TG_SIM_SIM_RUN_H
 

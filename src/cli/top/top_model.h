@@ -1,5 +1,10 @@
 /* top_model.h - a snapshot of the admin API, as `tollgate top` keeps it.
  *
+ *     top_link.c --GET /api/v1/snapshot--> JSON --top_model.c--> snapshot
+ *                                                                     |
+ *     top_term.c <--one write-- top_paper.c <--cells-- top_tables.c <--top_view.c: one frame
+ *       `--keys, size--> cmd_top.c: what is shown, and how often
+ *
  * What docs/openapi.yaml calls Snapshot, as far as it is shown. Texts are cut to their room and
  * hold printable ASCII alone: a client may have chosen them, and a terminal does what it is told.
  * Numbers that are null are TOP_NONE, or NaN.

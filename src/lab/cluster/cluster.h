@@ -17,7 +17,8 @@
  * chance only for ties of routing and for jitter: same input and seed, same bytes.
  *
  * In every run the books are balanced: each request ends in exactly one state of
- * `enum cluster_status`, and a run of which that is not true is an error.
+ * `enum cluster_status`, and a run for which that is not true is an error. cluster_internal.h draws
+ * the parts of a run.
  *
  * One thread; a run changes nothing but its result (and the gate it was given).
  */

@@ -1,13 +1,17 @@
 /* regret.h - how much each policy forgoes on a suite of worlds: tables of percentages.
  *
- *     suite      worlds                                                    against
- *     rho        two types, one window, by correlation                     the fluid optimum
- *     adaptive   the same, with a prior that may be wrong                  the fluid optimum
- *     hog        types that hold slots, three axes                         the fluid optimum
- *     drift      fifty windows of a changing world, by prior               hindsight
+ *     suite      worlds                                        against             in
+ *     rho        two types, one window, by correlation         the fluid optimum   regret_chain.c
+ *     adaptive   the same, with a prior that may be wrong      the fluid optimum   regret_chain.c
+ *     hog        types that hold slots, three axes             the fluid optimum   regret_hog.c
+ *     drift      fifty windows of a changing world, by prior   hindsight           regret_drift.c
  *
- * A policy that the product has is the product's, asked as the gate asks it: after the slot, before
- * the budgets. The worlds are in arrivals.h.
+ *     arrivals.c --who arrives--> suite --asks--> contestant.c: the policy under comparison
+ *                                   `--> row of the table     (sampled.c: one only compared with)
+ *
+ * A policy that the product has is the product's, asked like the gate asks it: after the slot,
+ * before the budgets. Beside the suites, the room has two runs in virtual time: gate_run.h, a gate
+ * that is told events, and plant.h, a small server on which laws and gates are tried.
  */
 #ifndef TG_REGRET_REGRET_H
 #define TG_REGRET_REGRET_H

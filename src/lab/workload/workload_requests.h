@@ -1,8 +1,17 @@
 /* workload_requests.h - the requests of a run, and what only some traces say about them.
  *
+ * This is what the room makes, and where to begin. A workload comes from one of three sources:
+ *
+ *     a trace         workload_trace.c --> workload_csv.c, workload_json.c ------------.
+ *     a description   workload_spec.c --> workload_parts.c, workload_yaml.c --.         |
+ *     options         workload_simple_spec() ---------------------------------+         v
+ *                                         workload_make.c: each client draws -+--> requests, notes
+ *                                         lengths and gaps by workload_draw.c          in order of
+ *                                                                                      arrival
+ *
  * The cluster wants a request's arrival and lengths. A trace of a gateway knows more, which only a
- * gate looks at: cost, value, user, priority. These are notes beside the requests, so that a
- * workload that has none of it pays nothing for them.
+ * gate reads: cost, value, user, priority. These are notes beside the requests, so that a workload
+ * that has none of it pays nothing for them.
  */
 #ifndef TG_WORKLOAD_WORKLOAD_REQUESTS_H
 #define TG_WORKLOAD_WORKLOAD_REQUESTS_H
