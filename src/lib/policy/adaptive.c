@@ -23,6 +23,7 @@
  */
 #include "lib/policy/adaptive.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 #include "lib/core/spinlock.h"
@@ -99,6 +100,7 @@ static bool take_in(struct adaptive *adaptive, const struct sampled *call)
 
     spin_lock(&adaptive->lock);
     if (atomic_load_explicit(&adaptive->stage, memory_order_relaxed) == SAMPLING) {
+        assert(adaptive->seen < adaptive->window);
         adaptive->sample[adaptive->seen++] = *call;
         count_kind(adaptive, call);
         is_last = adaptive->seen == adaptive->window;
@@ -151,6 +153,7 @@ static void adaptive_learn(struct adaptive *adaptive)
 {
     struct tg_duals learned;
 
+    assert(adaptive->seen == adaptive->window);
     adaptive->chosen = adaptive->prior;
     if (solve(adaptive, &learned) &&
         revenue(adaptive, &learned) > revenue(adaptive, &adaptive->prior))

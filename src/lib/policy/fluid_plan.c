@@ -16,6 +16,7 @@
 
 #include "lib/policy/fluid_small.h"
 
+#include <assert.h>
 #include <math.h>
 
 #define FITS 1e-9    /* this part of a budget, or of a fraction, is rounding */
@@ -83,6 +84,7 @@ static void fluid_plan_fill(struct plan *plan, int axis)
         if (!(all > 0))
             continue;
         plan->x[i] = fmin(1, left / all);
+        assert(plan->x[i] >= 0 && plan->x[i] <= 1);
         left = fmax(0, left - plan->x[i] * all);
     }
 }
@@ -205,6 +207,8 @@ void fluid_plan_choose(struct fluid_program *program)
     if (!fill_marginal(&plan) || !is_best(&plan))
         return;
     for (size_t i = 0; i < program->n; i++)
-        if (program->weight[i] > 0)
+        if (program->weight[i] > 0) {
+            assert(plan.x[i] >= 0 && plan.x[i] <= 1);
             program->fraction[i] = plan.x[i];
+        }
 }

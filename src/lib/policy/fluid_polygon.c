@@ -5,6 +5,8 @@
  */
 #include "lib/policy/fluid_polygon.h"
 
+#include <assert.h>
+
 void fluid_polygon_square(struct fluid_polygon *polygon)
 {
     polygon->n = 4;
@@ -23,6 +25,8 @@ static struct fluid_corner between(const struct fluid_corner *a, double da,
 {
     double part = da / (da - db);
 
+    assert(part >= 0 && part <= 1); /* they are on two sides of the cut */
+
     return (struct fluid_corner){
         {a->at[0] + part * (b->at[0] - a->at[0]), a->at[1] + part * (b->at[1] - a->at[1])}, id};
 }
@@ -35,6 +39,7 @@ void fluid_polygon_cut(const struct fluid_polygon *from, const struct fluid_cut 
         const struct fluid_corner *a = &from->corners[i], *b = &from->corners[(i + 1) % from->n];
         double da = distance(cut, a), db = distance(cut, b);
 
+        assert(to->n + 2 <= FLUID_CORNERS_MAX);
         if (da >= 0)
             to->corners[to->n++] = *a;
         if (da >= 0 && db < 0)

@@ -28,6 +28,7 @@
 #include "lib/policy/fluid_bends.h"
 #include "lib/policy/fluid_small.h"
 
+#include <assert.h>
 #include <math.h>
 
 #define AT_PRICE 1e-12 /* this part of value + bid is no difference between them */
@@ -290,8 +291,10 @@ static void take_axis(struct fluid_basis *basis, int axis)
 {
     size_t at = 0;
 
-    while (basis->axes[at] != axis)
+    while (basis->axes[at] != axis) {
         at++;
+        assert(at < basis->n);
+    }
     for (; at + 1 < basis->n; at++)
         basis->axes[at] = basis->axes[at + 1];
 }
@@ -303,6 +306,7 @@ static void put_axis(struct fluid_basis *basis, size_t n, int axis)
     for (; at > 0 && basis->axes[at - 1] > axis; at--)
         basis->axes[at] = basis->axes[at - 1];
     basis->axes[at] = (uint8_t)axis;
+    assert(n < FLUID_AXES && (at == 0 || basis->axes[at - 1] < axis)); /* ascending, each once */
 }
 
 /* Who leaves the basis: an axis that gets a price, or a type. Who enters: an axis that loses its

@@ -11,6 +11,7 @@
  */
 #include "lib/policy/forecast.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -137,6 +138,8 @@ static void recent_update(struct forecast_recent *recent, const double *fresh, s
 {
     double kept = exp2(-ms / recent->half_life);
 
+    assert(kept >= 0 && kept <= 1); /* time does not go back */
+
     recent->span = recent->span * kept + recent->half_life / log(2) * (1 - kept);
     for (size_t i = 0; i < n; i++)
         recent->value[i] = recent->value[i] * kept + fresh[i];
@@ -257,6 +260,7 @@ static double likeness(const float then[2], const float now[2])
 static double weigh(const struct forecast *forecast, const struct outlook *ahead, int64_t first,
                     double *weights)
 {
+    assert(forecast->ended - first <= FORECAST_BLOCKS);
     double all = 0;
 
     for (int64_t block = first; block < forecast->ended; block++) {
@@ -276,6 +280,7 @@ static void replay(struct forecast *forecast, int64_t block, const struct outloo
     double after = (double)(forecast->ended - 1 - block);
     double use = ahead->blocks < after ? ahead->blocks : after, stretch = ahead->blocks / use;
     int64_t whole = (int64_t)use;
+    assert(use > 0 && stretch >= 1);
     double part = use - (double)whole;
     const float *from = row_of(forecast, block), *to = row_of(forecast, block + whole);
     const float *next = part > 0 ? row_of(forecast, block + whole + 1) : to;
@@ -339,5 +344,6 @@ size_t forecast_draw(struct forecast *forecast, double span, struct forecast_sce
         repeat_recent(forecast, &forecast->prior, span, scenarios[n].value); /* it is for a ms */
         scenarios[n++].weight = prior / all;
     }
+    assert(n >= 1 && n <= FORECAST_SCENARIOS + 2);
     return n;
 }

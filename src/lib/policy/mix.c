@@ -7,6 +7,7 @@
  */
 #include "lib/policy/mix.h"
 
+#include <assert.h>
 #include <float.h>
 #include <math.h>
 #include <stdbool.h>
@@ -69,6 +70,7 @@ static size_t find_slot(const struct mix *mix, uint64_t key)
 
 static void mix_learn(struct mix_cell *cell, double value, const double use[MIX_AXES])
 {
+    assert(value > 0);
     if (cell->n < LEARNS)
         cell->n++;
     for (int a = 0; a < MIX_AXES; a++)
@@ -87,6 +89,7 @@ int mix_cell(struct mix *mix, double value, const double use[MIX_AXES], int64_t 
         mix->slot[at] = (uint8_t)++mix->n;
     }
     struct mix_cell *cell = &mix->cell[mix->slot[at] - 1];
+    assert(cell->key == key && mix->n <= MIX_CELLS);
     cell->seen_at = seen_at;
     mix_learn(cell, value, use);
     return (int)(cell - mix->cell);
@@ -134,6 +137,7 @@ static void rebuild(struct mix *mix, int64_t forget, int to[MIX_CELLS])
         } else {
             merge(&mix->cell[mix->slot[at] - 1], &cell);
         }
+        assert(mix->n <= i + 1);
         moved[i] = mix->slot[at] - 1;
     }
     for (size_t i = 0; i < MIX_CELLS; i++)
@@ -152,4 +156,5 @@ void mix_make_room(struct mix *mix, int64_t forget, int to[MIX_CELLS])
             mix->cell[i].key = coarser(mix->cell[i].key);
         rebuild(mix, forget, to);
     }
+    assert(mix->n < MIX_CELLS || mix->dropped == DROPPED_MAX); /* there is room, or none to make */
 }

@@ -26,6 +26,7 @@
  */
 #include "lib/policy/online.h"
 
+#include <assert.h>
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>
@@ -291,6 +292,7 @@ static void price(struct online *online)
     for (int a = 0; a < AXES; a++)
         use[a] = room_of(online, a);
     online->room = in_measure(online->scale, use);
+    assert(online->room > 0); /* there is always a price of the last bit */
     put_in_order(online);
     for (size_t s = 0; s < n; s++)
         online_fill(online, &online->scenario[s], earned);
@@ -321,6 +323,7 @@ static double online_cost_of(const struct online *online, double taken)
     double at = taken / online->room * STEPS;
     int step = at < STEPS - 1 ? (int)at : STEPS - 1;
 
+    assert(step >= 0 && online->table[step] <= online->table[step + 1]);
     return online->table[step] + (at - step) * (online->table[step + 1] - online->table[step]);
 }
 
@@ -445,6 +448,7 @@ static void online_take(struct online *online, const double use[AXES])
     for (int a = 0; a < AXES; a++)
         online->left[a] -= use[a];
     online->taken = fmax(0, online->taken + in_measure(online->scale, use));
+    assert(online->left[RATE] <= 1); /* a call is never given back */
 }
 
 void online_admitted(struct online *online, double cost, double hold_s, tg_ms now)
