@@ -3,6 +3,7 @@
  * The room, from a request to the limits of its tenant:
  *
  *     trust.c        whether headers about priority and peer are believed
+ *     callers.c      other gateways that ask for decisions, by their token
  *     virtual_key.c  the key in a request, and its hash
  *     key_index.c    whose key it is
  *     scopes.c       the sets of limits that a call of that tenant clears      this header
