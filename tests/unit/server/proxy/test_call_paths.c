@@ -435,6 +435,48 @@ static void a_fallback_serves_when_a_route_fails(void **state)
     end();
 }
 
+static void a_fallback_serves_when_no_key_is_free(void **state)
+{
+    const struct call_kit_config config = {.key = "concurrency: 1", .first = "fallback: [second]"};
+    static struct call_client third;
+
+    (void)state;
+    begin(&config);
+    call_client_ask(&other, CALL_KIT_BODY);
+    call_client_ask(&third, CALL_KIT_BODY);
+    call_client_ask(&client, CALL_KIT_BODY); /* both keys are in use for the first model */
+    expect_state(CALL_ASKING);
+    assert_non_null(strstr(call_kit_out()->body, "\"model\":\"second\""));
+    assert_string_equal(client.call->notes.fallback_why, "no_key");
+    call_client_gone(&client, HTTP_HANGUP);
+    call_client_gone(&other, HTTP_HANGUP);
+    call_client_gone(&third, HTTP_HANGUP);
+    struct call *calls[] = {client.call, other.call, third.call};
+    call_kit_expect_idle(calls, 3);
+    call_kit_close();
+}
+
+static void without_a_key_and_a_fallback_a_call_is_refused(void **state)
+{
+    const struct call_kit_config config = {.key = "rpm: 1", .first = "retries: 0"};
+
+    (void)state;
+    begin(&config);
+    for (int i = 0; i < 2; i++) {
+        call_client_ask(&other, CALL_KIT_BODY);
+        call_out_reply(call_kit_out(), 200, JSON, CALL_KIT_REPLY);
+        call_client_gone(&other, HTTP_DONE);
+        call_kit_expect_released(&other);
+    }
+    other.call = NULL;
+    call_client_ask(&client, CALL_KIT_BODY);
+    expect_state(CALL_OVER);
+    assert_string_equal(client.reason, "no_key");
+    assert_int_equal(client.call->attempts, 0);
+    call_client_gone(&client, HTTP_DONE);
+    end();
+}
+
 /* What refused the call was the route that it has left: neither log nor metrics may name that. */
 static void a_fallback_forgets_the_axis_that_refused(void **state)
 {
@@ -570,6 +612,71 @@ static void the_hold_time_of_a_route_is_a_moving_mean(void **state)
     }
     assert_int_equal(call_kit_cost_used(client.call), CALL_KIT_USED * (int)COUNT_OF(took_ms));
     call_kit_close();
+}
+
+/* A route that says that it has too much to do is asked less; one that merely fails is not. */
+static void an_overloaded_route_is_asked_less(void **state)
+{
+    static const struct {
+        int status;
+        bool overloaded;
+    } rows[] = {{500, false}, {502, false}, {503, true}, {504, true}, {529, true}, {429, false}};
+    const struct call_kit_config config = {
+        .first = "retries: 0, concurrency: {law: aimd, initial: 10, min: 1, max: 20}"};
+    struct tg_law_metrics law;
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        begin(&config);
+        call_client_ask(&client, CALL_KIT_BODY);
+        call_kit_pass(100);
+        call_out_reply(call_kit_out(), rows[i].status, JSON, "{}");
+        call_client_gone(&client, HTTP_DONE);
+        tg_gate_get_law(gateway_newest(call_kit.gateway)->routes[0].slots->gate, &law);
+        assert_int_equal(law.limit < 10, rows[i].overloaded);
+        end();
+    }
+}
+
+static void a_slow_reply_that_nobody_waited_for_says_nothing_of_the_route(void **state)
+{
+    const struct call_kit_config config = {
+        .first = "retries: 0, concurrency: {law: aimd, initial: 10, min: 1, max: 20}"};
+    struct tg_law_metrics law;
+
+    (void)state;
+    begin(&config);
+    call_client_ask(&client, CALL_KIT_BODY);
+    call_kit_pass(100000);
+    call_client_gone(&client, HTTP_HANGUP);
+    tg_gate_get_law(gateway_newest(call_kit.gateway)->routes[0].slots->gate, &law);
+    assert_int_equal(law.limit, 10);
+    end();
+}
+
+/* Leases of calls that take long are renewed: else their slots would be given to others. */
+static void a_renewed_call_keeps_its_slots(void **state)
+{
+    const struct call_kit_config config = {.gate = "  lease_ttl: 10s",
+                                           .first = ONE_SLOT ", timeouts: {total: 1h}"};
+    struct tg_gate_stats stats;
+
+    (void)state;
+    begin(&config);
+    call_client_ask(&client, CALL_KIT_BODY);
+    struct tg_gate *slots = client.call->slot.gate;
+    for (int i = 0; i < 4; i++) {
+        call_kit_pass(6000);
+        proxy_service.renew(&call_kit.worker);
+        tg_gate_tick(call_kit.gateway->gate, call_kit.now);
+        tg_gate_tick(slots, call_kit.now);
+    }
+    tg_gate_get_stats(slots, &stats);
+    assert_int_equal(stats.in_flight, 1);
+    assert_int_equal(stats.expired, 0);
+    call_out_reply(call_kit_out(), 200, JSON, CALL_KIT_REPLY);
+    call_client_gone(&client, HTTP_DONE);
+    end();
 }
 
 /* ---- refusals ---- */
@@ -780,6 +887,8 @@ int main(void)
         cmocka_unit_test(a_broken_stream_ends_with_an_error_event),
         cmocka_unit_test(a_broken_reply_is_cut_off),
         cmocka_unit_test(a_fallback_serves_when_a_route_fails),
+        cmocka_unit_test(a_fallback_serves_when_no_key_is_free),
+        cmocka_unit_test(without_a_key_and_a_fallback_a_call_is_refused),
         cmocka_unit_test(a_fallback_forgets_the_axis_that_refused),
         cmocka_unit_test(a_refusal_keeps_the_axis_that_refused),
         cmocka_unit_test(the_ledger_says_that_the_client_hung_up),
@@ -787,6 +896,9 @@ int main(void)
         cmocka_unit_test(a_drained_reply_is_charged_with_what_it_reports),
         cmocka_unit_test(draining_ends_after_its_time),
         cmocka_unit_test(the_hold_time_of_a_route_is_a_moving_mean),
+        cmocka_unit_test(an_overloaded_route_is_asked_less),
+        cmocka_unit_test(a_slow_reply_that_nobody_waited_for_says_nothing_of_the_route),
+        cmocka_unit_test(a_renewed_call_keeps_its_slots),
         cmocka_unit_test(what_is_refused_before_its_body_costs_nothing),
         cmocka_unit_test(a_body_that_cannot_be_read_is_refused),
         cmocka_unit_test(without_money_no_key_is_taken),

@@ -265,6 +265,20 @@ static void a_reply_without_usage_is_charged_by_its_length(void **state)
     call_kit_close();
 }
 
+/* What a whole reply reports counts, however long it is. */
+static void a_reported_usage_is_not_replaced_by_an_estimate(void **state)
+{
+    (void)state;
+    call_kit_open(NULL);
+    call_client_ask(&client, CALL_KIT_BODY);
+    reply_and_end(200, JSON,
+                  "{\"choices\":[{\"message\":{\"content\":\"a text that is much longer than "
+                  "what is reported of it, as happens with common words\"}}],\"usage\":"
+                  "{\"prompt_tokens\":5,\"completion_tokens\":3,\"total_tokens\":8}}");
+    assert_int_equal(client.call->spent, CALL_KIT_MICRO);
+    call_kit_close();
+}
+
 static void an_absurd_usage_neither_charges_nor_refunds(void **state)
 {
     (void)state;
@@ -302,6 +316,7 @@ static void an_error_of_the_client_passes_and_costs_nothing(void **state)
     assert_string_equal(client.body, "{\"error\":{\"message\":\"wrong\"}}");
     assert_int_equal(client.call->spent, 0);
     assert_int_equal(client.call->attempts, 1);
+    assert_int_equal(atomic_load(&call_kit.gateway->counts.usage_missing), 0);
     call_kit_close();
 }
 
@@ -528,6 +543,7 @@ int main(void)
         cmocka_unit_test(what_says_something_of_our_keys_is_not_shown),
         cmocka_unit_test(an_injected_usage_is_read_and_not_shown),
         cmocka_unit_test(a_reply_without_usage_is_charged_by_its_length),
+        cmocka_unit_test(a_reported_usage_is_not_replaced_by_an_estimate),
         cmocka_unit_test(an_absurd_usage_neither_charges_nor_refunds),
         cmocka_unit_test(an_encoded_reply_is_charged_with_the_most_it_may_be),
         cmocka_unit_test(an_error_of_the_client_passes_and_costs_nothing),
