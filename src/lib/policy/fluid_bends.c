@@ -49,7 +49,7 @@ size_t fluid_bends_lowest(struct fluid_bend *bends, size_t n, double slope)
         return n;
     while (begin < end) {
         size_t place = begin + split_bends(bends + begin, end - begin);
-        assert(place < end && bends[place].turn > 0);
+        assert(place < end && bends[place].turn >= 0);
         double turn = 0;
         for (size_t i = place + 1; i < end; i++)
             turn += bends[i].turn;

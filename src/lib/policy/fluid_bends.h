@@ -8,7 +8,7 @@
 /* Where D bends along an edge: how far, and by how much. */
 struct fluid_bend {
     double at;
-    double turn; /* above 0 */
+    double turn; /* above 0, unless that is too small for a double */
     size_t type;
 };
 
