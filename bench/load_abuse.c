@@ -5,7 +5,7 @@
  * LORIS connections send their head a byte a second and never end it. READERS ask for a long stream
  * and take 512 bytes of it a second, through a small window. ABORTS times a second somebody
  * connects, sends nothing, a part or the whole of a call, and leaves, at once or up to 20 ms later,
- * half of them by closing their side first. Who is thrown out comes again.
+ * half of them by closing their side first. A client that is disconnected connects again.
  *
  * There is nothing to wait for: every millisecond it does what is due, in turns, and never blocks.
  * It says how much it did, one line of name=value.

@@ -9,7 +9,7 @@
  *      "binding_axis":"..",   if an axis refused it: the first that did
  *      "policy_denied":..,    always
  *      "would_deny":[..],     if a stage or limit in shadow would have refused: the stages
- *      "axes":{"concurrency":{..},"rate":{..},"cost":{..}}}       those that were looked at
+ *      "axes":{"concurrency":{..},"rate":{..},"cost":{..}}}       those that were checked
  */
 #include "cli/replay/replay_modes.h"
 #include "cli/replay/replay_side.h"

@@ -17,13 +17,13 @@
 /* Output is sent when there is this much of it. */
 #define OUTPUT_BYTES ((size_t)64 << 10)
 
-/* The clock is looked at once in so many lines, and the terminal is written to twice a second. */
+/* The clock is read once in so many lines, and the terminal is written to twice a second. */
 #define PROGRESS_LINES ((uint64_t)1 << 15)
 #define PROGRESS_NS INT64_C(500000000)
 
 /* ---- Progress -------------------------------------------------------------------------------- */
 
-/* Only where somebody looks, and where it is not mixed with the output. */
+/* Progress is shown only on a terminal, and where it is not mixed with the output. */
 static void progress_begin(struct replay_input *input)
 {
     if (isatty(STDERR_FILENO) && !isatty(STDOUT_FILENO))

@@ -23,7 +23,7 @@ struct replay_call {
     int64_t id_number;
     bool id_is_number;
     uint64_t line; /* line number in the trace */
-    void *tag;     /* whoever compares */
+    void *tag;     /* belongs to the owner of the side */
     char *texts;   /* copies for a call that waits: the line that its texts were in is gone */
     struct replay_call *next_spare, *next_made;
 };
@@ -47,7 +47,7 @@ struct replay_side {
     void *context;
     bool ids_may_repeat; /* a call may take over the id of one that has not ended; default false */
 
-    /* Why the replay cannot go on: */
+    /* Why the replay has to stop: */
     int status; /* STATUS_DONE: it can */
     uint64_t line;
     struct tg_problem problem;

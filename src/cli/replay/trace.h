@@ -23,7 +23,7 @@ enum trace_op {
 };
 
 /* What a gate is told. A text that is not given has null bytes. A line may carry any of these; its
- * op says which are looked at. */
+ * op says which are used. */
 struct trace_event {
     enum trace_op op;
     struct trace_call call;

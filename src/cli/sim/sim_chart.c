@@ -159,7 +159,7 @@ void chart_frame(struct chart *chart, const struct chart_mark *marks, size_t n)
 
 /* ---- What is drawn --------------------------------------------------------------------------- */
 
-/* Draws points from `from` on, up to the first that is no number; returns the next to look at. */
+/* Draws points from `from` on, up to the first that is no number; returns the next one. */
 static size_t draw_run(const struct chart *chart, const struct chart_mark *mark, const double *x,
                        const double *y, size_t from, size_t n)
 {

@@ -94,7 +94,7 @@ struct progress {
     int percent; /* shown; negative: nothing is */
 };
 
-/* A short run is over before anybody looks: it is not told of, and nothing is shown. */
+/* A short run is over before anyone could read its progress: none is shown. */
 static void show_progress(void *context, double part)
 {
     struct progress *progress = context;

@@ -37,7 +37,7 @@ static void take_head(struct http_outbound *out, const struct http_head *head)
     link->status = head->status;
 }
 
-/* With room for the padding that the JSON reader looks at. */
+/* With room for the padding that the JSON reader reads. */
 static bool top_link_make_room(struct top_link *link, size_t more)
 {
     return array_reserve(&link->body, &link->capacity, link->n + more + JSON_PADDING);

@@ -300,7 +300,7 @@ static void read_object(struct json_reader *reader, const struct field *table, v
             }
 }
 
-/* ---- Order: what needs a look first ---------------------------------------------------------- */
+/* ---- Order: what needs attention comes first ------------------------------------------------- */
 
 /* The larger first; what is no number comes last. */
 static int by_number(double a, double b)

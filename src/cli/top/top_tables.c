@@ -38,7 +38,7 @@ static void top_tables_put_number(char *cell, double value, const char *unit)
         snprintf(cell, TOP_CELL_BYTES, "%.1f%s", value, unit);
 }
 
-/* Rounded down: a budget never looks larger than it is. */
+/* Rounded down: a budget is never shown larger than it is. */
 static void put_usd(char *cell, int64_t micro_usd)
 {
     if (micro_usd == TOP_NONE)

@@ -210,7 +210,7 @@ struct cluster_config {
     size_t n_tenant_budgets;
     const struct cluster_gate *gate; /* for the policy gate; borrowed; default null */
 
-    /* Clients that come again when they were refused, when the refusal said they may: after what
+    /* Clients that retry when they were refused, when the refusal said they may: after what
      * it said, else after `backoff_us`. */
     struct {
         int32_t max_attempts; /* 1: they do not; default 1 */
@@ -295,7 +295,7 @@ int64_t cluster_config_max_tokens(const struct cluster_config *config);
 
 enum cluster_status {
     CLUSTER_NOT_ARRIVED,      /* the horizon came first */
-    CLUSTER_IN_PIPELINE,      /* between two stages, or a client that waits to come again */
+    CLUSTER_IN_PIPELINE,      /* between two stages, or waiting for a retry */
     CLUSTER_REJECTED,         /* by admission */
     CLUSTER_ROUTING_REJECTED, /* BLIS's; here every instance can be routed to: there are none */
     CLUSTER_GATEWAY_QUEUED,   /* held there at the horizon; of `gate` too */

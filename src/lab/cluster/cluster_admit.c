@@ -71,7 +71,7 @@ static bool over_budget(const struct cluster_run_state *run, uint32_t request)
            cluster_admit_priority_of(run, request) < 0;
 }
 
-/* When the bucket would have had enough, had nobody else come. */
+/* When the bucket will have enough tokens, if no other request takes any. */
 static int64_t bucket_wait(const struct cluster_run_state *run, double cost)
 {
     double us = (cost - run->bucket_tokens) / run->config->bucket_refill_per_s * 1e6;

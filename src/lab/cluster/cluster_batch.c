@@ -13,11 +13,11 @@
 
 #include "lib/core/array.h"
 
-/* A step in the making. */
+/* A batch while it is formed. */
 struct forming {
     int64_t budget; /* tokens that may still be added */
-    size_t at;      /* who of those that run is looked at */
-    bool preempted; /* somebody was */
+    size_t at;      /* index of the running request that is considered */
+    bool preempted; /* some request was */
 
     /* Who gets tokens: */
     int64_t prefills;
@@ -85,7 +85,8 @@ static void preempt(struct instance *instance, struct forming *forming, size_t i
     instance->world->outcomes[live->request].preempted++;
 }
 
-/* Blocks for so many tokens, whoever has to make room. False: it was itself that had to. */
+/* Allocates blocks for so many tokens, preempting others if need be. False: the request itself was
+ * preempted. */
 static bool allocate(struct instance *instance, struct forming *forming, struct live *live,
                      int32_t tokens)
 {
@@ -210,7 +211,7 @@ static void end_span(struct instance *instance, struct live *live)
     live->gap_from = -1;
 }
 
-/* The first step that somebody may yet take back. */
+/* The first step that a request may yet take back. */
 static int64_t needed_from(const struct instance *instance)
 {
     int64_t needed = instance->gaps.end;
@@ -304,7 +305,7 @@ static bool take_token(struct instance *instance, struct live *live, int64_t now
     return decoded;
 }
 
-/* Moves all of them on and lets go those that are complete. */
+/* Advances all of them and ends those that are complete. */
 static void take_tokens(struct instance *instance, int64_t now_us, int64_t step_us)
 {
     struct instance_world *world = instance->world;

@@ -17,7 +17,7 @@ void decision_pass(struct cluster_run_state *run, uint32_t request)
     schedule_push(run, run->now_us + run->config->routing_latency_us, KIND_ROUTING, request);
 }
 
-/* How long its client waits before it comes again; negative: it does not. */
+/* How long its client waits before it retries; negative: it does not. */
 static int64_t wait_before_retry(struct cluster_run_state *run, uint32_t request, int64_t retry_us)
 {
     const struct cluster_config *config = run->config;

@@ -5,9 +5,9 @@
  *                            tenant b: r1 r8
  *     band of priority -1    (empty, but it is there: it was needed once)
  *
- * One request at most leaves at each look, and a look comes with each request that enters and with
- * each tick. A band may be served while the cluster is less saturated than the band's ceiling, and
- * no band below one that may not. All of it is BLIS's, its quirks too: the orders fifo and
+ * Each dispatch lets at most one request leave; a dispatch comes with each request that enters and
+ * with each tick. A band may be served while the cluster is less saturated than the band's ceiling,
+ * and no band below one that may not. All of it is BLIS's, its quirks too: the orders fifo and
  * priority are the same, and a band that was needed once has its ceiling for ever.
  *
  * A request is in two lists: of its band, by age, and of its flow.
@@ -153,7 +153,7 @@ static uint32_t chosen_of(const struct cluster_run_state *run, const struct flow
     return chosen;
 }
 
-/* Who may leave; NOBODY: no one. */
+/* The request that may leave; NOBODY: none. */
 static uint32_t next_to_leave(const struct cluster_run_state *run, double full)
 {
     struct flow *flow = run->flow;
@@ -243,7 +243,7 @@ static uint32_t victim_of(const struct flow *flow)
     return NOBODY;
 }
 
-/* Whether there is room, or somebody less important that has made it. */
+/* Whether there is room, if need be after shedding a less important request. */
 static bool cluster_flow_has_room(struct cluster_run_state *run, const struct flow_band *band)
 {
     const struct cluster_config *config = run->config;

@@ -6,7 +6,7 @@
  * woken then by an event of its own.
  *
  * A lease ends when its request's client has the last token, which is a step later than the
- * instance lets go of it.
+ * instance frees its blocks.
  */
 #include <assert.h>
 #include <stdlib.h>

@@ -346,7 +346,7 @@ bool instance_evict(struct instance *instance, uint32_t request, int64_t now_us)
 
 /* ---- Events ---------------------------------------------------------------------------------- */
 
-/* When the next time-out is due that is still somebody's, if that is before `before_us`. */
+/* When the next time-out of a request that is still here is due, if that is before `before_us`. */
 static int64_t next_timeout(struct instance *instance, int64_t before_us)
 {
     struct cluster_events *timeouts = &instance->timeouts;

@@ -4,8 +4,8 @@
  *                 |                  ^                            |
  *              dropped               `--------- preempted --------'   (no KV block was left)
  *
- * A step does everything at its start: it forms the batch, asks how long that takes, moves every
- * request on and lets go those that are complete; only the times it writes down are those of its
+ * A step does everything at its start: it forms the batch, asks how long that takes, advances every
+ * request and ends those that are complete; only the times that it records are those of its
  * end. So the room of a request is free one step before the request has its last token: that is
  * BLIS's order, and what admission and routing see depends on it.
  *
@@ -31,7 +31,7 @@ struct instance_world {
     const uint32_t *group_at; /* where each prefix group begins in a cache's table */
     struct latency latency;
     int64_t max_tokens; /* longest sequence */
-    bool no_memory;     /* the run cannot go on */
+    bool no_memory;     /* the run has to stop */
 
     /* Since the beginning, for the time series: */
     int64_t completed, timed_out, output_tokens, first_tokens, first_tokens_us;

@@ -60,7 +60,7 @@ struct cluster_run_state {
     int64_t now_us;
     int64_t *earliest; /* a tree over the instances: who is next */
     size_t leaves;
-    enum tg_err err; /* why the run cannot go on */
+    enum tg_err err; /* why the run has to stop */
     struct tg_problem problem;
 
     /* Admission */
@@ -154,7 +154,7 @@ double gate_limit(const struct cluster_run_state *run);
 enum tg_err route_init(struct cluster_run_state *run);
 void route_fini(struct cluster_run_state *run);
 
-/* Looks at the instances, as every decision does. */
+/* Reads the instances' signals if they are due. Every decision begins with it. */
 void route_view(struct cluster_run_state *run);
 
 /* How full the cluster is by its signals, 1: full. */

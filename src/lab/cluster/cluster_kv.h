@@ -74,7 +74,7 @@ static inline bool kv_top_up(const struct kv *kv, struct live *live)
 /* Gives back all of them. */
 void kv_release(struct kv *kv, struct live *live);
 
-/* The same, of one that will come again. False: no memory. */
+/* Gives back all blocks of a request that will run again. False: no memory. */
 bool kv_preempt(struct kv *kv, struct live *live);
 
 static inline uint32_t kv_used(const struct kv *kv)

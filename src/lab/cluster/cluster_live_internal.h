@@ -15,7 +15,7 @@
 enum live_state { LIVE_COMING, LIVE_WAITING, LIVE_RUNNING };
 
 struct live {
-    /* What every step looks at: */
+    /* What every step reads: */
     int32_t progress;   /* tokens computed before this step */
     int32_t input;      /* tokens of the prompt */
     int32_t goal;       /* the progress at which it is complete */

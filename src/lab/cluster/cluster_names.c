@@ -1,4 +1,4 @@
-/* cluster_names.c - texts that come again and again. See cluster_names.h.
+/* cluster_names.c - interned texts: each has a small number. See cluster_names.h.
  *
  * The texts never move once they are there.
  */

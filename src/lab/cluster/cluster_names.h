@@ -1,4 +1,4 @@
-/* cluster_names.h - texts that come again and again, each with a small number.
+/* cluster_names.h - interned texts: each has a small number.
  *
  * A workload names tenants, clients and prefix groups a million times and has a few of each: the
  * requests carry numbers, and here is what they stand for. Number 0 is always the empty text.

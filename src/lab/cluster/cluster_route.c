@@ -47,7 +47,7 @@ void route_fini(struct cluster_run_state *run)
     free(run->prefixes);
 }
 
-/* ---- Looking --------------------------------------------------------------------------------- */
+/* ---- Signals --------------------------------------------------------------------------------- */
 
 static void read_signals(struct cluster_run_state *run)
 {

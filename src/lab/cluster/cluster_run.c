@@ -96,7 +96,7 @@ static void advance_instance(struct cluster_run_state *run)
     schedule_instance(run, at);
 }
 
-/* Arrivals come before other events of their instant, and before clients that come again. */
+/* Arrivals come before other events of their instant, and before clients that retry. */
 static void advance_cluster(struct cluster_run_state *run, int64_t arrival_us)
 {
     assert(run->arrived == (int64_t)run->next_arrival);
@@ -110,7 +110,7 @@ static void advance_cluster(struct cluster_run_state *run, int64_t arrival_us)
     happen(run, &event);
 }
 
-/* Who was refused and may come again counts until then. */
+/* A refused request whose client may retry counts as known until it does. */
 static void report_progress(const struct cluster_run_state *run)
 {
     double known = (double)(run->arrived - run->admitted + run->ended) / (double)run->load->n;

@@ -109,7 +109,7 @@ void gate_run_stats(struct gate_run *run, tg_ms t, struct tg_gate_stats *stats);
 /* Lets happen what is due before `t`; every event does that by itself. */
 void gate_run_advance(struct gate_run *run, tg_ms t);
 
-/* Lets time go on until no call waits. Leases that end later than that stay open. */
+/* Advances time until no call waits. Leases that end later than that stay open. */
 void gate_run_finish(struct gate_run *run);
 
 /* Whether a lease that expires at `ends_at` has expired. */

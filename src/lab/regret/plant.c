@@ -3,7 +3,8 @@
  * Events are: the next arrival, the next tick, and for each call that is not queued, the end of its
  * service, of its delay, or of its short stay before it is given back. Those of calls are in a
  * binary heap, ordered by time and then by admission, so that ties have one order on every machine.
- * Calls live in a pool of slots that grows and is used again.
+ * Calls live in a pool of slots that grows and is used again. core/heap.h would not do: it keeps
+ * pointers, and the slots move when the pool grows.
  */
 #include "lab/regret/plant.h"
 #include "lib/core/array.h"
@@ -29,8 +30,8 @@ struct call {
 
 #define NOBODY UINT32_MAX
 
-/* How often a plant without arrivals looks whether they have begun again. */
-static const double IDLE_LOOK_MS = 1;
+/* How often a plant without arrivals checks whether they have begun again. */
+static const double IDLE_POLL_MS = 1;
 
 struct plant {
     const struct plant_subject *subject;
@@ -189,7 +190,7 @@ static void arrive(struct plant *plant)
     double rate = plant->load.arrivals_per_ms;
 
     if (rate <= 0) {
-        plant->arrival_ms = plant->now_ms + IDLE_LOOK_MS;
+        plant->arrival_ms = plant->now_ms + IDLE_POLL_MS;
         return;
     }
     plant->arrival_ms = plant->now_ms + random_exponential(&plant->arrivals, 1 / rate);

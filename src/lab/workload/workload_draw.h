@@ -68,7 +68,7 @@ struct gap_law {
     double mean_us, shape, scale; /* private */
 };
 
-/* `cv` is looked at by gamma and weibull; the rate is above 0. */
+/* Only gamma and weibull use `cv`; the rate is above 0. */
 void gap_init(struct gap_law *law, enum gap_kind kind, double cv, double rate_per_s);
 
 /* 1 or more. */

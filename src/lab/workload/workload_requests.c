@@ -126,7 +126,7 @@ void workload_cut(struct workload *workload, size_t n)
         workload->load.n = n;
 }
 
-/* ---- Looking --------------------------------------------------------------------------------- */
+/* ---- What is asked about them ---------------------------------------------------------------- */
 
 const char *workload_id(const struct workload *workload, size_t i, char room[WORKLOAD_ID_MAX])
 {

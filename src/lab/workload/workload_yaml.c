@@ -221,6 +221,6 @@ bool yaml_document_read(struct arena *arena, const char *text, size_t bytes,
     bool read = yaml_tree_read(arena, text, bytes, note_first, problem, root);
     if (!read && problem->text[0] == '\0')
         return yaml_wrong(problem, NULL, "cannot be read: out of memory");
-    /* A name that is given twice is noted, and the tree goes on: here it ends. */
+    /* The tree only notes a name that is given twice; here it is an error. */
     return read && problem->text[0] == '\0';
 }
