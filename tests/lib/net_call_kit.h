@@ -19,7 +19,7 @@ enum { CALL_KIT_OUTS = 16, CALL_KIT_SENT = 8192, CALL_KIT_GOT = 96 * 1024 }; /* 
 struct call_client {
     struct http_inbound in;
     struct http_field fields[12];
-    char head[2048];   /* of the reply: "name: value\n" each */
+    char head[2048];   /* fields of the reply: "name: value\n" each */
     struct call *call; /* valid until it is freed; then the worker's spare */
     int status;        /* 0: no reply yet */
     char reason[64];   /* x-tollgate-reason of the reply */

@@ -507,6 +507,9 @@ static void what_arrives_at_once_keeps_its_order(void **state)
         assert_int_equal(workload.load.requests[i].input_tokens, want[i]);
         assert_int_equal(workload_note_of(&workload, i)->cost, i == 2 ? 77 : -1);
     }
+    /* A request that is added after that has a note with the defaults, too. */
+    assert_non_null(cluster_workload_add(&workload.load));
+    assert_int_equal(workload_note_last(&workload)->cost, -1);
     workload_fini(&workload);
 }
 
