@@ -293,6 +293,28 @@ static void another_law_starts_from_the_limit(void **state)
     }
 }
 
+/* No sample is carried over: what one law has stored means nothing to another. */
+static void another_law_knows_nothing_of_the_one_before(void **state)
+{
+    struct tg_law_config config = config_of(TG_LAW_AIMD);
+    struct law law = law_of(&config);
+    (void)state;
+
+    for (int i = 0; i < 500; i++)
+        law_finished(&law, &(struct law_sample){5000 + i, 10, 10, 100, 100, false});
+    assert_int_equal(law.at, 499); /* time begins with the first event */
+    config.law = TG_LAW_VEGAS;
+    assert_true(law_reconfigure(&law, &config));
+    const struct vegas *vegas = &law.state.vegas;
+    assert_int_equal(vegas->phase, VEGAS_STEADY);
+    assert_int_equal(vegas->window_from, 499);
+    assert_int_equal(vegas->window.n + vegas->evidence.n + vegas->gather.n + vegas->probed.n, 0);
+    assert_float_equal(vegas->queue, -1, 0);
+    assert_float_equal(vegas->baseline, 0, 0);
+    assert_int_equal(vegas->expires_at, 0);
+    law_fini(&law);
+}
+
 static void a_window_that_grows_keeps_its_fastest(void **state)
 {
     struct tg_law_config config = config_of(TG_LAW_AIMD);
@@ -331,6 +353,7 @@ int main(void)
         cmocka_unit_test(the_same_law_keeps_its_limit_clamped),
         cmocka_unit_test(fixed_and_none_follow_their_setting),
         cmocka_unit_test(another_law_starts_from_the_limit),
+        cmocka_unit_test(another_law_knows_nothing_of_the_one_before),
         cmocka_unit_test(a_window_that_grows_keeps_its_fastest),
     };
     return cmocka_run_group_tests_name("law_config", tests, NULL, NULL);
