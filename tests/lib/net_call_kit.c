@@ -371,7 +371,11 @@ static void kit_key_give(struct remote_key_claim *key, struct tg_keyring *ring, 
     key->asked = key->held = NULL;
 }
 
-const struct call_env call_kit_env = {.now = kit_now,
+const struct call_env call_kit_env = {.reply = &call_client_ops,
+                                      .limits_decided = call_limits_decided,
+                                      .money_decided = call_money_decided,
+                                      .key_decided = call_key_decided,
+                                      .now = kit_now,
                                       .timer_set = kit_timer_set,
                                       .timer_stop = kit_timer_stop,
                                       .send = kit_send,

@@ -126,6 +126,14 @@ struct call_input {
 /* What a call needs from outside. Each has the signature and the promises of the function of the
  * gateway that call_env has in its place. */
 struct call_env {
+    /* Where the events come to that the call has asked for: functions of call_step.c. */
+    const struct http_client_ops *reply;
+    void (*limits_decided)(struct remote_claim *debit, enum tg_err err, const struct tg_axes *axes);
+    void (*money_decided)(struct remote_reservation *money, enum tg_err err,
+                          const struct tg_money_answer *answer);
+    void (*key_decided)(struct remote_key_claim *key, enum tg_err err,
+                        const struct tg_key_hold *hold);
+
     tg_ms (*now)(struct net_loop *loop);
     void (*timer_set)(struct net_loop *loop, struct net_timer *timer, tg_ms ms);
     void (*timer_stop)(struct net_loop *loop, struct net_timer *timer);
@@ -302,14 +310,13 @@ struct call *call_new(struct worker *worker, struct http_inbound *in, const stru
 /* Nobody waits for the call any more: reports it and makes its struct free. */
 void call_free(struct call *call);
 
-/* ---- call_step.c: the machine ---- */
-
-/* Takes an event, and does everything that can be done without waiting. The call may be freed
- * afterwards. `with` may be null where the event comes alone. */
-void call_step(struct call *call, enum call_event event, const struct call_input *with);
+/* ---- call_state.c: the table ---- */
 
 /* Writes the state. */
 void call_move(struct call *call, enum call_state to);
+
+/* Asserts what the call holds in its state; call_step() leaves it so. */
+void call_check(const struct call *call);
 
 /* Whether CALL_STATES has `to` among the states after `event` in `from`. */
 bool call_may_follow(enum call_state from, enum call_event event, enum call_state to);
@@ -320,7 +327,14 @@ bool call_may_come(enum call_state state, enum call_event event);
 const char *call_state_name(enum call_state state); /* "AT_SLOT" */
 const char *call_event_name(enum call_event event); /* "REPLY_END" */
 
-extern const struct http_client_ops call_client_ops; /* the owner is the call */
+/* ---- call_step.c: the machine ---- */
+
+/* Takes an event, and does everything that can be done without waiting. The call may be freed
+ * afterwards. `with` may be null where the event comes alone. */
+void call_step(struct call *call, enum call_event event, const struct call_input *with);
+
+extern const struct http_client_ops
+    call_client_ops; /* the events of a reply; its owner is the call */
 
 /* The functions of its timer and its waiter. */
 void call_timer_fires(void *call);
@@ -377,6 +391,8 @@ enum call_verdict call_after_failure(struct call *call, enum call_failure failur
 /* The least money that is left of the call's budgets, for all gateways together as far as is known
  * here; of its user's too, if `user` names one. As tg_bank_left(). False: not known. */
 bool call_money_left(const struct call *call, struct slice user, tg_micro *left, double *part);
+
+/* ---- call_report.c ---- */
 
 /* "limited", "server", ...: in reports. Null for none. Static. */
 const char *call_failure_name(enum call_failure failure);

@@ -52,7 +52,7 @@ static bool gate_asks_store(struct admission_run *run, tg_ms now, enum tg_err *e
     assert(call->gateway->remote != NULL);
     call->asked_at = now;
     return call->env->limits_take(call->worker->port, &call->debit, &call->generation->remote,
-                                  &call->gate_call.debit, call_limits_decided, err, axes);
+                                  &call->gate_call.debit, call->env->limits_decided, err, axes);
 }
 
 static void gate_settles(struct admission_run *run, tg_ms now, int64_t actual)

@@ -172,8 +172,8 @@ static enum call_verdict reserve(struct call *call)
         spending.money = answer.reserved;
         call->asked_at = call_now(call);
         if (!call->env->money_take(call->worker->port, &attempt->remote_reservation,
-                                   &call->generation->remote, &spending, call_money_decided, &err,
-                                   &answer))
+                                   &call->generation->remote, &spending, call->env->money_decided,
+                                   &err, &answer))
             return CALL_WAITS;
     }
     return money_answered(call, err, &answer);
@@ -368,7 +368,8 @@ enum call_verdict call_take_key(struct call *call)
     call->asked_at = call_now(call);
     if (!call->env->key_take(call->worker->port, &attempt->remote_key_claim,
                              &call->generation->remote, call->gateway->ring, answer.lease,
-                             &attempt->owner->asked_at, patience_of(call), call_key_decided, &err))
+                             &attempt->owner->asked_at, patience_of(call), call->env->key_decided,
+                             &err))
         return CALL_WAITS;
     return err ? refuse_unknown_key(call) : CALL_PASSES;
 }
@@ -415,24 +416,6 @@ enum call_verdict call_send(struct call *call)
 }
 
 /* ---- after a failure ---- */
-
-const char *call_failure_name(enum call_failure failure)
-{
-    switch (failure) {
-    case FAILURE_LIMITED:
-        return "limited";
-    case FAILURE_CREDENTIALS:
-        return "credentials";
-    case FAILURE_SERVER:
-        return "server";
-    case FAILURE_NETWORK:
-        return "network";
-    case FAILURE_TIMEOUT:
-        return "timeout";
-    default:
-        return NULL;
-    }
-}
 
 static tg_ms pause_ms(struct call *call)
 {

@@ -10,6 +10,24 @@
 #include "server/obs/watch.h"
 #include "server/proxy/call.h"
 
+const char *call_failure_name(enum call_failure failure)
+{
+    switch (failure) {
+    case FAILURE_LIMITED:
+        return "limited";
+    case FAILURE_CREDENTIALS:
+        return "credentials";
+    case FAILURE_SERVER:
+        return "server";
+    case FAILURE_NETWORK:
+        return "network";
+    case FAILURE_TIMEOUT:
+        return "timeout";
+    default:
+        return NULL;
+    }
+}
+
 void call_report_refused(struct call *call, const struct refusal *why, const struct reply *reply)
 {
     struct watch_entry entry;

@@ -187,7 +187,7 @@ bool call_request_send(struct call *call)
         head.n_fields = fields.n;
         head.length = (int64_t)total;
         call->attempt.out = call->env->send(call->worker->client, provider->origin, &head,
-                                            &timeouts, &call_client_ops, call);
+                                            &timeouts, call->env->reply, call);
     }
     OPENSSL_cleanse(credential.at, credential.n); /* a byte at a time: not all the room */
     if (call->attempt.out == NULL)
