@@ -61,7 +61,7 @@ static void ask_more(struct redis *redis, struct owner *owners, size_t *n)
     }
 }
 
-/* As if the first link had connected. */
+/* The state in which the first link has connected. */
 static struct redis_link *connect_first(struct redis *redis, bool greeted)
 {
     struct redis_link *link = redis->links[0];

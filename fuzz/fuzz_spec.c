@@ -26,7 +26,7 @@ struct life {
     char *state;
     char *other;
     tg_ms now;
-    tg_ms latest;          /* that now ever was */
+    tg_ms latest;          /* the latest `now` so far */
     struct tg_charge last; /* the last take that was allowed */
 };
 

@@ -169,7 +169,7 @@ static void drop_unused_names(struct resolver *resolver)
     }
 }
 
-static struct resolve_name *find_name(struct resolver *resolver, const char *host, int port)
+static struct resolve_name *resolve_find_name(struct resolver *resolver, const char *host, int port)
 {
     struct resolve_name *name;
     size_t n = strlen(host) + 1;
@@ -222,7 +222,7 @@ void resolve(struct resolver *resolver, const char *host, int port, struct resol
         wait->done(wait, &fixed);
         return;
     }
-    struct resolve_name *name = find_name(resolver, host, port);
+    struct resolve_name *name = resolve_find_name(resolver, host, port);
     if (name != NULL && name->answer.n > 0 && net_loop_now(resolver->loop) < name->good_until) {
         wait->done(wait, &name->answer);
         return;

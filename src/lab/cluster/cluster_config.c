@@ -28,7 +28,7 @@ static const char *const status_names[CLUSTER_STATUS_COUNT] = {
     "gateway_shed", "gateway_rejected", "gateway_evicted", "gateway_expired",  "dropped",
     "timed_out",    "queued",           "running",         "completed"};
 
-static bool find_name(const char *const *names, size_t n, const char *name, size_t *number)
+static bool cluster_find_name(const char *const *names, size_t n, const char *name, size_t *number)
 {
     for (size_t i = 0; i < n; i++)
         if (strcmp(names[i], name) == 0) {
@@ -48,7 +48,7 @@ static bool find_name(const char *const *names, size_t n, const char *name, size
     {                                                                                              \
         size_t found;                                                                              \
                                                                                                    \
-        if (!find_name(noun##_names, (count), name, &found))                                       \
+        if (!cluster_find_name(noun##_names, (count), name, &found))                               \
             return false;                                                                          \
         *number = (enum type)found;                                                                \
         return true;                                                                               \

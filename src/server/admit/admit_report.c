@@ -24,7 +24,7 @@ const char *admit_reason(const struct admit_reply *reply)
     return tg_reason_name(reply->reason);
 }
 
-static enum reply_reason reason_of(const struct admit_reply *reply)
+static enum reply_reason admit_reason_of(const struct admit_reply *reply)
 {
     static const enum reply_reason errors[] = {[ADMIT_UNAUTHENTICATED] = REPLY_INVALID_API_KEY,
                                                [ADMIT_FORBIDDEN] = REPLY_FIELD_NOT_ALLOWED,
@@ -55,7 +55,7 @@ void admit_refusal(const struct admit_reply *reply, struct refusal *why)
 {
     _Static_assert(sizeof why->text >= sizeof reply->message, "it has room for it");
 
-    *why = (struct refusal){.reason = reason_of(reply), .binding = TG_AXIS_NONE};
+    *why = (struct refusal){.reason = admit_reason_of(reply), .binding = TG_AXIS_NONE};
     memcpy(why->text, reply->message, strlen(reply->message) + 1);
     if (reply->field != NULL)
         snprintf(why->param, sizeof why->param, "%s", reply->field);
@@ -142,7 +142,7 @@ static void report_refused(struct worker *worker, const struct admit_question *q
                            struct report *report)
 {
     struct log_refusal refusal = {.peer_calls = -1};
-    enum reply_reason reason = reason_of(reply);
+    enum reply_reason reason = admit_reason_of(reply);
     struct refusal why;
 
     assert(!reply->allowed);

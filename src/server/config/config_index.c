@@ -35,7 +35,8 @@ struct config_index *config_index_new(struct arena *arena, size_t n)
     return index->table.slots != NULL ? index : NULL;
 }
 
-static size_t find_name(const struct config_index *index, struct slice name, uint64_t hash)
+static size_t config_index_find_name(const struct config_index *index, struct slice name,
+                                     uint64_t hash)
 {
     struct hash_slot *slot = hash_table_find(&index->table, hash);
 
@@ -48,7 +49,7 @@ size_t config_index_put(struct config_index *index, const char *text, size_t num
 {
     struct slice name = slice_of(text);
     uint64_t hash = XXH3_64bits(name.at, name.n);
-    size_t found = find_name(index, name, hash), n = index->table.n;
+    size_t found = config_index_find_name(index, name, hash), n = index->table.n;
 
     assert(number != CONFIG_INDEX_NONE);
     if (found != CONFIG_INDEX_NONE)
@@ -64,5 +65,5 @@ size_t config_index_get(const struct config_index *index, const char *name, size
 {
     if (index == NULL)
         return CONFIG_INDEX_NONE;
-    return find_name(index, (struct slice){name, bytes}, XXH3_64bits(name, bytes));
+    return config_index_find_name(index, (struct slice){name, bytes}, XXH3_64bits(name, bytes));
 }

@@ -53,7 +53,7 @@ static void describe_range(const struct schema_key *key, const char *what, char 
         snprintf(text, bytes, "%s from %.15g to %.15g", what, key->min, key->max);
 }
 
-static void describe_words(const struct schema_key *key, char *text, size_t bytes)
+static void describe_choices(const struct schema_key *key, char *text, size_t bytes)
 {
     const char *word;
     size_t length;
@@ -89,7 +89,7 @@ void schema_describe(const struct schema_key *key, char *text, size_t bytes)
     };
     char words[160] = "";
 
-    describe_words(key, words, sizeof words);
+    describe_choices(key, words, sizeof words);
     switch (key->kind) {
     case SCHEMA_COUNT:
         describe_range(key, "a whole number", text, bytes);

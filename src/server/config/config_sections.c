@@ -132,8 +132,8 @@ static void read_texts(struct reader *reader, const struct schema_key *key,
 }
 
 /* Keeps a bit for each word. */
-static void read_words(struct reader *reader, const struct schema_key *key,
-                       const struct yaml_node *node, void *into)
+static void read_choices(struct reader *reader, const struct schema_key *key,
+                         const struct yaml_node *node, void *into)
 {
     unsigned *place = place_of(key, into), words = 0;
     size_t i = 0;
@@ -173,7 +173,7 @@ static void read_list(struct reader *reader, const struct schema_key *key,
     if (key->kind == SCHEMA_SECTION)
         read_sections(reader, key, node, into);
     else if (key->kind == SCHEMA_WORD)
-        read_words(reader, key, node, into);
+        read_choices(reader, key, node, into);
     else if (key->kind == SCHEMA_NETWORK)
         read_networks(reader, key, node, into);
     else
@@ -268,7 +268,7 @@ static void unknown_key(struct reader *reader, const struct schema_section *sect
 }
 
 /* Written as in a file: [a, b]. */
-static void set_default_words(const struct schema_key *key, unsigned *words)
+static void set_default_choices(const struct schema_key *key, unsigned *words)
 {
     for (const char *at = key->otherwise; at != NULL && *at != '\0'; at += strspn(at, "[], ")) {
         size_t bytes = strcspn(at, "[], ");
@@ -287,7 +287,7 @@ void config_set_defaults(struct reader *reader, const struct schema_section *sec
     for (const struct schema_key *key = section->keys; key->name != NULL; key++) {
         void *place = place_of(key, into);
         if (place != NULL && key->shape == SCHEMA_LIST && key->kind == SCHEMA_WORD)
-            set_default_words(key, place);
+            set_default_choices(key, place);
         if (place == NULL || key->shape != SCHEMA_ONE)
             continue;
         if (key->kind == SCHEMA_SECTION)

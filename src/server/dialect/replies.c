@@ -140,7 +140,7 @@ void refusal_init(struct refusal *why, enum reply_reason reason, const char *for
     va_end(arguments);
 }
 
-static enum reply_reason reason_of(enum tg_reason reason)
+static enum reply_reason reply_reason_of(enum tg_reason reason)
 {
     switch (reason) {
     case TG_REASON_MEMORY_PRESSURE:
@@ -166,7 +166,7 @@ void refusal_of_answer(const struct tg_answer *answer, const struct tg_call *cal
                        struct refusal *why)
 {
     bool never = answer->decision.retry_after_ms == TG_UNSATISFIABLE;
-    enum reply_reason reason = reason_of(answer->reason);
+    enum reply_reason reason = reply_reason_of(answer->reason);
 
     if (reason == REPLY_INTERNAL) {
         refusal_init(why, reason, NULL);

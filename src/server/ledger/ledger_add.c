@@ -85,7 +85,7 @@ static bool ledger_add_finish(sqlite3_stmt *statement, int64_t *result)
 
 /* ---- Names ---- */
 
-static bool find_name(struct ledger_db *db, struct ledger_text name, int64_t *id)
+static bool ledger_find_name(struct ledger_db *db, struct ledger_text name, int64_t *id)
 {
     sqlite3_stmt *find = statement_of(db, FIND_NAME), *add = statement_of(db, ADD_NAME);
 
@@ -116,7 +116,7 @@ static bool name_id(struct ledger_db *db, struct ledger_text name, int64_t *id)
         *id = known->id;
         return true;
     }
-    if (!find_name(db, name, id))
+    if (!ledger_find_name(db, name, id))
         return false;
     if (name.size <= LEDGER_NAME_MAX) {
         memcpy(known->bytes, name.bytes, name.size);

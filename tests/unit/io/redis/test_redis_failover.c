@@ -38,7 +38,7 @@ static void a_new_master_is_found(void **state)
     assert_int_equal(ask.ask.lost, REDIS_AWAY);
     /* A server that is promoted hangs up on its clients once more: then the answer is lost. */
     redis_kit_until(&kit, kit.up && (redis_kit_do(&kit, &ask, "GET a"), !ask.lost));
-    assert_string_equal(ask.text, "1"); /* of the replica that is master now */
+    assert_string_equal(ask.text, "1"); /* the value at the replica that is master now */
     redis_kit_until(&kit, kit.up && (redis_kit_do(&kit, &ask, "SET b 2"), !ask.lost));
     assert_int_equal(net_redis_integer(&watched.servers[1], "GET b"), 2);
     assert_int_equal(redis_kit_stats(&kit).links, 1);
@@ -108,7 +108,7 @@ static void a_replica_takes_over_its_slots(void **state)
              cluster.nodes[5].port); /* nobody, and a replica: it knows the map too */
     redis_kit_init_url(&kit, url);
     redis_kit_open_up(&kit);
-    redis_kit_do(&kit, &ask, "SET a 1"); /* of the third */
+    redis_kit_do(&kit, &ask, "SET a 1"); /* a key of the third node */
     net_redis_until(&cluster.nodes[2], keys_of_replicas(&cluster) == 1);
     net_redis_kill(&cluster.nodes[2]);
     redis_kit_until(&kit, !kit.up);

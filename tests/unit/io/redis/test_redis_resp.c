@@ -82,7 +82,7 @@ static void errors_are_told_apart(void **state)
         {"MISCONF Redis is configured", RESP_UNWELL},
         {"NOREPLICAS Not enough", RESP_UNWELL},
         {"BUSY Redis is busy", RESP_UNWELL},
-        /* As Redis 6 tells what happened inside a script. */
+        /* The form in which Redis 6 reports an error inside a script. */
         {"ERR Error running script (call to f_1): @user_script:1: -OOM command not", RESP_UNWELL},
         {"ERR Error running script (call to f_1): @user_script:1: -READONLY You", RESP_READONLY},
         {"ERR Error running script (call to f_1): @user_script:1: -MOVED 1 h:1", RESP_ERROR},
@@ -98,7 +98,7 @@ static void errors_are_told_apart(void **state)
         strcpy(text, rows[i].text);
         if (resp_error_of(&reply) != rows[i].error)
             fail_msg("'%s': %d", text, (int)resp_error_of(&reply));
-        reply.type = REDIS_REPLY_STRING; /* as a text it is none */
+        reply.type = REDIS_REPLY_STRING; /* the same bytes as a text are no error */
         assert_int_equal(resp_error_of(&reply), RESP_FINE);
     }
 }

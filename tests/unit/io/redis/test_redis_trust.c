@@ -107,7 +107,7 @@ static void a_user_of_few_rights_is_enough(void **state)
     net_redis_free(&server);
 }
 
-/* As a proxy does, or a careful administrator. */
+/* A proxy does this, or a careful administrator. */
 static void without_evalsha_scripts_go_as_text(void **state)
 {
     struct redis_script script = redis_kit_script("return redis.call('INCR', KEYS[1])");

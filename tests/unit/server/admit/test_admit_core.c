@@ -143,7 +143,7 @@ static void a_caller_that_was_taken_out_is_refused_from_then_on(void **state)
     (void)state;
     kit_open(&kit, "");
     assert_true(kit_caller(&kit, "all", &caller));
-    caller.generation = 0; /* as after a reload */
+    caller.generation = 0; /* the value after a reload */
     caller.hash[0] ^= 1;
     tg_release_init(&release);
     assert_null(admit_peek(&kit.workers[0], &caller, &ask, keep_reply, &answer.reply));
@@ -574,7 +574,7 @@ static void a_peek_of_a_full_gate_says_the_wait_that_an_admit_would(void **state
     assert_null(admit_peek(&kit.workers[0], &caller, &ask, keep_reply, &reply));
     kit_ask(&kit, 0, "all", &ask, &fifth);
     assert_false(fifth.reply.allowed);
-    assert_true(reply.decision.retry_after_ms >= 40); /* as long as the one that has ended */
+    assert_true(reply.decision.retry_after_ms >= 40); /* no shorter than the ended call */
     assert_int_equal(reply.decision.retry_after_ms, fifth.reply.decision.retry_after_ms);
     kit_close(&kit);
 }
@@ -623,7 +623,7 @@ static void every_decision_is_counted(void **state)
     kit_close(&kit);
 }
 
-/* Of calls, protected routes and callers alike: `now` is the worker's. */
+/* For calls, protected routes and callers alike, `now` is the worker's. */
 static void the_watch_gets_so_many_a_second_and_counts_the_others(void **state)
 {
     struct worker *worker = &kit.workers[0];

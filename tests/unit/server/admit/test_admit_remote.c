@@ -314,7 +314,7 @@ static const struct tg_decision *cost_of(const struct kit_answer *answer)
     return &answer->reply.axes.decision[TG_AXIS_COST];
 }
 
-/* As Admit itself would answer, which is then asked. */
+/* Peek says what Admit itself would answer, which is then asked. */
 static void expect_what_an_admit_is_told(struct admit_kit *kit, int64_t cost, bool limits_only)
 {
     struct kit_answer seen, told;

@@ -33,7 +33,7 @@ struct hand {
     struct worker *worker;
     struct admit_caller caller;
     struct draw draw;
-    uint64_t n; /* of the thread, from 1 */
+    uint64_t n; /* the thread's number, from 1 */
     uint64_t admitted, found;
     bool waits; /* for what Redis says, and not for slots */
     int pending;

@@ -245,7 +245,7 @@ static void what_is_left_out_has_its_default(void **state)
     done(&read);
 }
 
-/* As the reference writes them out. */
+/* The form in which the reference writes them out. */
 static void a_model_has_the_defaults_of_the_reference(void **state)
 {
     struct read read, reference;

@@ -225,7 +225,7 @@ static void a_byte_order_mark_is_no_part_of_a_reply(void **state)
         assert_true(room.complete);
     }
     scan(*state, "{\xef\xbb\xbf}", 0, SIZE_MAX, &room);
-    assert_true(room.complete); /* as any other word that is none of JSON's */
+    assert_true(room.complete); /* like any other word that is none of JSON's */
     scan(*state, "x{}", 0, SIZE_MAX, &room);
     assert_true(room.broken);
     scan(*state, " \xef\xbb\xbf{}", 0, SIZE_MAX, &room);

@@ -152,7 +152,7 @@ static void a_key_with_a_star_and_no_value_is_a_pattern(void **state)
         const char *descriptor;
         int limit; /* 0: none */
     } rows[] = {
-        {"team_a=x1", 1}, /* of the patterns, the first */
+        {"team_a=x1", 1}, /* the first of the patterns */
         {"team_a=y1", 2}, /* a pattern of a key, also before one of a value */
         {"team_a=z", 4},  /* the same key and value go first */
         {"team_a=q", 2},  /* any pattern goes before a key without a value */

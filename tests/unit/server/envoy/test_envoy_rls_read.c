@@ -516,7 +516,7 @@ static void the_example_is_right(void **state)
     config_problems_free(&problems);
 }
 
-/* As deep as YAML goes here. */
+/* The greatest depth that YAML may have here. */
 static void rules_may_be_deep(void **state)
 {
     char text[4000] = "domain: d\n", asked[200] = "";

@@ -92,7 +92,7 @@ static void a_busy_key_gets_what_it_may(void **state)
 {
     static const struct {
         const char *descriptor;
-        int least, most; /* of 100 units: (N - 1) 40 / 41, N and once more at the start */
+        int least, most; /* in 100 units: (N - 1) 40 / 41, N and once more at the start */
     } rows[] = {{"few=x", 2000, 2000},
                 {"few=y [21/second]", 1951, 2121},
                 {"many=x", 9658, 10100},

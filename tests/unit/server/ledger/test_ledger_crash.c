@@ -5,7 +5,7 @@
  * A child with three spending threads and the ledger's own thread notes what it is about to append
  * (begun) and what has been appended (replied) in memory that outlives it, and sends a byte for
  * each reply. The parent kills it after a number of replies drawn by chance, now and then while it
- * still opens and recovers what the one before has left, and looks.
+ * still opens and recovers what the one before has left, and checks.
  */
 #define _DEFAULT_SOURCE /* MAP_ANONYMOUS */
 #include "ledger_kit.h"
@@ -20,7 +20,7 @@
 #include "draw.h"
 #include "io/posix/clock.h"
 
-#define ROUNDS 75 /* after some nobody looks, and the next one has to recover */
+#define ROUNDS 75 /* after some nobody checks, and the next one has to recover */
 #define LOOKS 50
 #define SPENDERS 3
 
@@ -124,7 +124,7 @@ static void no_kill_loses_a_reply_or_invents_one(void **state)
         mmap(NULL, sizeof *notes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     tg_micro before = 0;
     uint64_t recovered = 0;
-    int looks = 0;
+    int checks = 0;
     (void)state;
 
     assert_true(notes != MAP_FAILED);
@@ -132,9 +132,9 @@ static void no_kill_loses_a_reply_or_invents_one(void **state)
         int64_t replies = draw_chance(&draw, 10) ? 0 : draw_magnitude(&draw, 1500);
         spend_and_die(&kit, notes, &draw, replies);
         (void)draw_bits(&draw); /* the child's copy of the stream has moved on, this one has not */
-        if (ROUNDS - 1 - round > LOOKS - looks && draw_chance(&draw, 35))
+        if (ROUNDS - 1 - round > LOOKS - checks && draw_chance(&draw, 35))
             continue;
-        looks++;
+        checks++;
         struct ledger *ledger = kit_open(&kit);
         tg_micro after = kit_spent(ledger, NULL, NULL, 0);
         recovered += kit_state(ledger).recovered;
@@ -148,7 +148,7 @@ static void no_kill_loses_a_reply_or_invents_one(void **state)
         before = after;
         *notes = (struct notes){0};
     }
-    assert_true(looks >= LOOKS);
+    assert_true(checks >= LOOKS);
     print_message("%lld micro-dollars, %llu entries recovered\n", (long long)before,
                   (unsigned long long)recovered);
     assert_true(recovered > 0);

@@ -296,7 +296,7 @@ static void an_older_copy_of_the_database_is_noticed_or_made_good(void **state)
     kit_close(ledger);
     kit_copy(kit.path, keep);
 
-    /* As long as the journal reaches back to it, nothing is lost. */
+    /* Nothing is lost as long as the journal reaches back to it. */
     ledger = kit_open(&kit);
     for (int i = 0; i < 60; i++)
         kit_spend(ledger, a, "u", NOW, 1);

@@ -57,7 +57,7 @@ static void append_all(struct meeting *meeting, size_t i)
 }
 
 /* What was appended before the look is in it, and it never shrinks. */
-static void look(struct meeting *meeting)
+static void check_books(struct meeting *meeting)
 {
     tg_micro last = 0;
 
@@ -89,7 +89,7 @@ static void work(void *context, size_t i, size_t round)
     if (i < APPENDERS)
         append_all(context, i);
     else if (i == APPENDERS)
-        look(context);
+        check_books(context);
     else
         flush(context);
 }

@@ -46,7 +46,7 @@ struct reading {
     uint64_t taken, lost, torn;
 };
 
-static void look_at(struct reading *reading, const struct watch_entry *entry)
+static void check_entry(struct reading *reading, const struct watch_entry *entry)
 {
     struct watch_entry want;
 
@@ -64,11 +64,11 @@ static void *read_many(void *arg)
         last = atomic_load(&done); /* before the look that is to find nothing more */
         while (watch_take(watch, &place, &entry, &reading->lost)) {
             reading->taken++;
-            look_at(reading, &entry);
+            check_entry(reading, &entry);
         }
         size_t n = watch_recent(watch, recent, 4);
         for (size_t i = 0; i < n; i++)
-            look_at(reading, &recent[i]);
+            check_entry(reading, &recent[i]);
     }
     return NULL;
 }

@@ -19,7 +19,7 @@ static struct {
     int status;
     int64_t length;
     char fields[2000]; /* "name: value\n" of each */
-    char behind[400];  /* of the trailers */
+    char behind[400];  /* the trailers */
     size_t body;
     int replies, finishes;
 } sent;

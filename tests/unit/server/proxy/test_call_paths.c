@@ -112,7 +112,7 @@ static void a_call_waits_for_a_slot_of_its_route_uncharged(void **state)
     call_client_ask(&other, CALL_KIT_BODY);
     call_client_ask(&client, CALL_KIT_BODY);
     expect_state(CALL_AT_SLOT);
-    assert_int_equal(call_kit_rate_used(client.call), 1); /* that of the other */
+    assert_int_equal(call_kit_rate_used(client.call), 1); /* the unit of the other call */
     assert_int_equal(call_kit.n_outs, 1);
     call_out_reply(call_kit_out(), 200, JSON, CALL_KIT_REPLY);
     call_kit_turn();

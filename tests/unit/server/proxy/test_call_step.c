@@ -155,7 +155,7 @@ static bool input_of(enum call_event event, int nth, struct call_input *input)
     }
 }
 
-/* As the world around a call sends it: with what the world knows of it, too. */
+/* Sends it like the world around a call: with what the world knows of it, too. */
 static void send_event(enum call_event event, const struct call_input *input)
 {
     struct call_out *out = call_kit.n_outs > 0 ? call_kit_out() : NULL;

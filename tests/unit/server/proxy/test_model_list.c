@@ -84,7 +84,7 @@ static void what_is_not_listed_is_not_written(void **state)
 {
     (void)state;
     expect_list(WIRE_OPENAI, "some", "gpt", "");  /* not for this tenant */
-    expect_list(WIRE_OPENAI, "all", "opus", "");  /* of the other API */
+    expect_list(WIRE_OPENAI, "all", "opus", "");  /* a model of the other API */
     expect_list(WIRE_OPENAI, "all", "other", ""); /* nobody's */
     expect_list(WIRE_OPENAI, "all", "g%2", "");   /* not percent-encoded */
 }

@@ -38,7 +38,7 @@ static void test_nothing_heard_nothing_decided(void **unused)
     assert_false(recent_decide(recent, &debit, 2, 1000, &axes));
     recent_heard(recent, &debit, &axes, 1000);
     assert_true(recent_decide(recent, &debit, 2, 2000, &axes));
-    assert_false(recent_decide(recent, &debit, 2, 4000, &axes)); /* that is too long ago */
+    assert_false(recent_decide(recent, &debit, 2, 4000, &axes)); /* 4,000 ms is too long ago */
     recent_free(recent);
 }
 

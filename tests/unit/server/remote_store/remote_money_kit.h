@@ -120,7 +120,7 @@ KIT void money_node_open(struct money_node *node, struct net_loop *loop,
     money_node_open_with(node, loop, server, spending, &options);
 }
 
-/* As a process that dies; its books go with it. */
+/* Ends it like a process that dies; its books go with it. */
 KIT void money_node_kill(struct money_node *node)
 {
     remote_kit_cut(&node->kit);

@@ -144,7 +144,7 @@ static void expect_same_doubles(struct pair *pair)
     } else {
         memcpy(wanted, pair->subject.state, n * sizeof(double));
     }
-    /* As bits: but nobody can tell one zero from the other. */
+    /* Compares bits; but nobody can tell one zero from the other. */
     for (int i = 0; i < 2; i++)
         if (got[i] < wanted[i] || got[i] > wanted[i])
             fail_msg("%s: number %d of the state is %.17g, in C %.17g", pair->where, i, got[i],

@@ -159,7 +159,7 @@ static void atomic_charging_takes_all_or_nothing(void **state)
     for (int i = 0; i < 10; i++) {
         assert_false(call_on(0, 60)->allowed);
         assert_int_equal(tg_axes_binding(&a->axes), TG_AXIS_COST);
-        assert_int_equal(a->axes.decision[TG_AXIS_RATE].remaining, 4); /* as it stands */
+        assert_int_equal(a->axes.decision[TG_AXIS_RATE].remaining, 4); /* its present value */
     }
     assert_true(call_on(0, 40)->allowed);
     assert_int_equal(a->axes.decision[TG_AXIS_RATE].remaining, 3);

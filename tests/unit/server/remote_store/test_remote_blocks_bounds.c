@@ -82,7 +82,7 @@ struct storm {
     tg_ms step;          /* at most */
     bool deaths, settles;
     bool mixed;   /* node 0 is of the first tier */
-    tg_ms border; /* of windows; 0: none */
+    tg_ms border; /* where windows meet; 0: nowhere */
     tg_ms stall;  /* nobody does anything for so long, and then all come at once */
 };
 

@@ -21,7 +21,7 @@ static void on_decided(void *context, enum tg_err err, const struct tg_axes *axe
         seen.axes = *axes;
 }
 
-/* As remote_peek.c does. */
+/* The way remote_peek.c does it. */
 static bool peek(size_t n, int64_t cost)
 {
     struct node *node = &world.nodes[n];
@@ -108,7 +108,7 @@ static void a_peek_says_what_the_take_after_it_is_told(void **state)
     }
 }
 
-/* Of which there is none left long before, also where it has the same name in Redis but for a
+/* There is none left of it long before, also where it has the same name in Redis but for a
  * number. */
 static void what_is_in_shadow_changes_nothing_in_that(void **state)
 {

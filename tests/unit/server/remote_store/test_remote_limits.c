@@ -97,12 +97,12 @@ static void settle_down(struct desk *desk)
 
 static void expect_left(struct desk *desk, int64_t rate, int64_t cost)
 {
-    struct remote_debit look = desk->debit;
+    struct remote_debit peeked = desk->debit;
     struct got got = {.decided = 0};
 
     settle_down(desk);
-    look.cost = 0;
-    assert_non_null(remote_limits_peek(desk->limits, &look, 0, on_decided, &got));
+    peeked.cost = 0;
+    assert_non_null(remote_limits_peek(desk->limits, &peeked, 0, on_decided, &got));
     kit_until(&desk->kit.kit, got.decided > 0);
     assert_int_equal(got.err, TG_OK);
     /* A peek at the rate shows what would be left after one call. */
@@ -390,7 +390,7 @@ static void refunds_and_settlements_find_their_charge(void **state)
     expect_left(&desk, 9, 80);
     remote_limits_settle(desk.limits, &desk.debit, 0, &second.charge, 5);
     expect_left(&desk, 9, 95);
-    /* As estimated: there is nothing to be sent. */
+    /* The estimate was right: there is nothing to be sent. */
     remote_limits_settle(desk.limits, &desk.debit, 0, &second.charge, 20);
     assert_int_equal(remote_limits_in_flight(desk.limits), 0);
     take_now(&desk, &first);
@@ -451,7 +451,7 @@ static void a_state_that_is_none_is_an_error_and_charges_nothing(void **state)
     open_desk(&desk);
     const char *rate = "t:rate:{root}:tenant/a:a:fixed_window=9007199254740991";
     const char *cost = "t:cost:{root}:tenant/a:a:fixed_window=9007199254740991";
-    net_redis_do(&server, "LPUSH %s x", cost); /* of another type */
+    net_redis_do(&server, "LPUSH %s x", cost); /* a key of another type */
     take_now(&desk, &got);
     assert_int_equal(got.err, TG_ERR_STORE);
     assert_int_equal(net_redis_integer(&server, "EXISTS %s", rate), 0);
@@ -489,7 +489,7 @@ static void without_a_server_there_is_no_decision_and_no_wait(void **state)
     take_now(&desk, &got[0]);
     assert_int_equal(got[0].err, TG_ERR_STORE);
     remote_limits_refund(desk.limits, &desk.debit, 0, &got[0].charge);
-    assert_int_equal(remote_limits_in_flight(desk.limits), 1); /* that waits */
+    assert_int_equal(remote_limits_in_flight(desk.limits), 1); /* the one that waits */
     net_redis_again(&own);
     kit_until(&desk.kit.kit, redis_is_up(desk.kit.redis, NULL));
     settle_down(&desk);

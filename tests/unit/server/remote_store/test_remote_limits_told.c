@@ -26,7 +26,7 @@ struct going {
     bool keeps;
     int decided, kept;
     enum tg_err err;
-    bool charged; /* as kept() said */
+    bool charged; /* what kept() said */
     struct remote_charge charge;
 };
 
@@ -77,7 +77,7 @@ static void stop_server(struct desk *desk)
         desk->kit.redis->options.patience = 60;
 }
 
-static void let_server_go_on(struct desk *desk)
+static void continue_server(struct desk *desk)
 {
     desk->kit.redis->options.patience = 60000;
     net_redis_resume(&server);
@@ -147,12 +147,12 @@ static void be_late(struct desk *desk, struct going *going)
 
 static void come_back(struct desk *desk)
 {
-    let_server_go_on(desk);
+    continue_server(desk);
     redis_kit_until(&desk->kit, remote_limits_in_flight(desk->limits) == 0);
     redis_kit_until(&desk->kit, redis_is_up(desk->kit.redis, NULL));
 }
 
-/* Of a window that never ends. */
+/* A charge in a window that never ends. */
 static long long used_of(const char *key)
 {
     return net_redis_integer(&server, "EVAL %s 1 %s",
@@ -392,10 +392,10 @@ static void of_too_many_the_oldest_is_dropped_and_counted(void **state)
         remote_limits_add_debt(desk.limits, &desk.debit, 0, net_loop_now(desk.kit.kit.loop));
     assert_int_equal(told_of(&desk).waiting, MOST);
     assert_int_equal(told_of(&desk).dropped, 1);
-    let_server_go_on(&desk);
+    continue_server(&desk);
     redis_kit_until(&desk.kit, remote_limits_in_flight(desk.limits) < MOST);
     redis_kit_until(&desk.kit, used_of(RATE) > 1);
-    assert_int_equal(used_of(COST), 20); /* of the late one */
+    assert_int_equal(used_of(COST), 20); /* the units of the late one */
     close_desk(&desk);
 }
 
@@ -429,7 +429,7 @@ static void fill(struct desk *desk, int64_t cost)
 static void be_late_for_a_moment(struct desk *desk, struct going *going)
 {
     be_late(desk, going);
-    let_server_go_on(desk);
+    continue_server(desk);
 }
 
 static void open_patient_desk(struct desk *desk)
@@ -470,7 +470,7 @@ static void a_call_that_left_is_charged_what_it_used(void **state)
         {10, -1, true, 2, 30},  /* or stands */
         {90, 7, true, 2, 97},   /* a no is owed */
         {90, 30, true, 2, 120}, /* whatever there is */
-        {90, -1, true, 2, 110}, /* as it was estimated */
+        {90, -1, true, 2, 110}, /* used what was estimated */
         {90, 0, true, 2, 90},   /* and it was a call */
         {90, 7, false, 1, 90},  /* unless there was no limit then */
     };
@@ -507,10 +507,10 @@ static void what_is_old_is_charged_to_its_window_or_not_at_all(void **state)
     redis_kit_until(&desk.kit, remote_limits_in_flight(desk.limits) == 0);
     /* A minute is too long for a rate, and nothing for a window without an end. */
     assert_int_equal(used_of(COST), 20);
-    assert_int_equal(net_redis_integer(&server, "DBSIZE"), 2); /* that, and a mark */
+    assert_int_equal(net_redis_integer(&server, "DBSIZE"), 2); /* the key, and a mark */
     desk.two[1] = limit_on(TG_AXIS_COST, "fixed_window:limit=100,window=60000");
     remote_limits_add_debt(desk.limits, &desk.debit, 0, now - 61000);
-    assert_int_equal(remote_limits_in_flight(desk.limits), 0); /* that window is over */
+    assert_int_equal(remote_limits_in_flight(desk.limits), 0); /* the window is over */
     close_desk(&desk);
 }
 

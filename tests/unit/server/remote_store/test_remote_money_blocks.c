@@ -219,7 +219,7 @@ static void a_block_is_good_without_redis_until_it_ends(void **state)
     (void)state;
 
     open_nodes(&node, 1, 100000);
-    /* As after calls of 20 micro-dollars a ms; time stands still, so it stays. */
+    /* The state after calls of 20 micro-dollars a ms; time stands still, so it stays. */
     node.money->blocks.rate = 20;
     struct money_call call = reserve_at(&node, 500, now);
     remote_money_settle(call.ticket, 500, now);

@@ -43,7 +43,7 @@ static void open_node(struct node *node, struct net_loop *loop, const char *id)
     assert_int_equal(remote_nodes_count(node->nodes), 1);
 }
 
-/* As a process that dies: its client goes first. */
+/* Ends it like a process that dies: its client goes first. */
 static void kill_node(struct node *node)
 {
     remote_kit_cut(&node->kit);

@@ -195,7 +195,7 @@ static void an_rpc_of_a_service_goes_before_services_on_the_grpc_listener(void *
 {
     static const struct {
         const char *target, *told;
-        int code; /* of gRPC; -1: it is not the gRPC server's */
+        int code; /* the gRPC status; -1: it is not the gRPC server's */
     } rows[] = {
         {"/b", "b.asked b.data b.room b.end b.gone", -1},
         {"/c", "b.asked c.asked c.data c.end c.gone", -1},

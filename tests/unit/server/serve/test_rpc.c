@@ -390,7 +390,7 @@ static void watch_for(struct rpc_exchange *exchange, const char *tenant)
 }
 
 /* Looks once for all that watch. */
-static void look(void)
+static void watch_changes(void)
 {
     struct rpc_watcher *at;
 
@@ -423,7 +423,7 @@ static void a_watcher_gets_fifty_at_a_time_and_the_rest_later(void **state)
     watch_for(&exchange, "");
     deny("a", 120);
     for (size_t want = 50; want > 0; want = want == 50 ? 50 : 0) {
-        look();
+        watch_changes();
         count_events(&exchange, &denials, &dropped);
         assert_int_equal(dropped, 0);
         if (denials < 50) {
@@ -432,7 +432,7 @@ static void a_watcher_gets_fifty_at_a_time_and_the_rest_later(void **state)
         }
         assert_int_equal(denials, want);
     }
-    look();
+    watch_changes();
     count_events(&exchange, &denials, &dropped);
     assert_int_equal(denials, 0);
     rpc_close(&exchange);
@@ -440,7 +440,7 @@ static void a_watcher_gets_fifty_at_a_time_and_the_rest_later(void **state)
     close_world();
 }
 
-/* As after a reload. */
+/* The state after a reload. */
 static void a_watcher_whose_token_is_replaced_sees_no_more(void **state)
 {
     struct rpc_exchange exchange;
@@ -453,7 +453,7 @@ static void a_watcher_whose_token_is_replaced_sees_no_more(void **state)
     watch_for(&exchange, "");
     generation->number++; /* something else has changed */
     deny("a", 1);
-    look();
+    watch_changes();
     count_events(&exchange, &denials, &dropped);
     assert_int_equal(denials, 1);
     const struct config_secret was = generation->config.admin_token;
@@ -482,16 +482,16 @@ static void a_slow_reader_is_kept_nothing_for_and_told_how_much_it_missed(void *
     watch_for(&exchange, "");
     exchange.queued = HTTP_OUTPUT_HIGH + 1; /* the next write is not taken */
     deny("a", 60);
-    look();
+    watch_changes();
     count_events(&exchange, &denials, &dropped);
     assert_int_equal(denials, 1);
     deny("a", 5 * WATCH_SLOTS);
     for (int i = 0; i < 10; i++)
-        look();
+        watch_changes();
     count_events(&exchange, &denials, &dropped);
     assert_int_equal(denials, 0);
     rpc_take(&exchange);
-    look();
+    watch_changes();
     count_events(&exchange, &denials, &dropped);
     assert_int_equal(denials, 50);
     assert_int_equal(dropped, 59 + 4 * WATCH_SLOTS);
@@ -499,7 +499,7 @@ static void a_slow_reader_is_kept_nothing_for_and_told_how_much_it_missed(void *
     close_world();
 }
 
-/* Of a flood only some are shown; whoever watches can still tell how many there were. */
+/* Only some of a flood are shown; whoever watches can still tell how many there were. */
 static void of_a_flood_of_refusals_each_is_told_or_counted(void **state)
 {
     enum { N = 3000 };
@@ -518,7 +518,7 @@ static void of_a_flood_of_refusals_each_is_told_or_counted(void **state)
     for (uint64_t id = 0; id < N; id++)
         rpc_put_message(&stream, stream_of(id), SIZE_MAX);
     do {
-        look();
+        watch_changes();
         count_events(&exchange, &denials, &dropped);
         shown += denials;
         all += denials + dropped;
@@ -542,7 +542,7 @@ static void a_filter_passes_over_what_does_not_match(void **state)
     watch_for(&exchange, "b");
     deny("a", 900);
     deny("b", 3);
-    look();
+    watch_changes();
     count_events(&exchange, &denials, &dropped);
     assert_int_equal(denials, 3);
     assert_int_equal(dropped, 0);
@@ -623,13 +623,13 @@ static void health_follows_readiness(void **state)
     open_world("{}");
     rpc_ask(&watch, world.server, HEALTH_PATH "Watch", NULL, &request.base);
     assert_int_equal(status_of(&watch), 1);
-    look();
+    watch_changes();
     assert_int_equal(status_of(&watch), -1); /* nothing has changed */
     atomic_store(&world.gateway->draining, true);
     rpc_ask(&check, world.server, HEALTH_PATH "Check", NULL, &request.base);
     assert_int_equal(status_of(&check), 2);
     rpc_close(&check);
-    look();
+    watch_changes();
     assert_int_equal(status_of(&watch), 2);
     assert_false(watch.finished);
     rpc_drain(world.worker.rpc);

@@ -219,7 +219,7 @@ static void leases_are_renewed_by_every_service_again_and_again(void **state)
     told[0] = '\0';
     assert_true(net_timer_is_set(&world.worker.renewal));
     net_timer_stop(world.worker.loop, &world.worker.renewal);
-    world.worker.renewal.fire(world.worker.renewal.arg); /* as if its time had come */
+    world.worker.renewal.fire(world.worker.renewal.arg); /* its time has come */
     assert_true(net_timer_is_set(&world.worker.renewal));
     expect("a.renew b.renew");
     worker_fini(&world.worker);

@@ -1,4 +1,4 @@
-/* test_spending_look.c - the accounts on the way of a call, and all that there are. */
+/* test_spending_peek.c - the accounts on the way of a call, and all that there are. */
 #include "ledger_kit.h"
 
 #include "server/ledger/spending.h"
@@ -142,7 +142,7 @@ static void what_is_left_is_the_least_on_the_way_also_of_a_user_who_never_came(v
 
     call = (struct spending_call){.tenant = "other", .hint = 2, .user = kit_text("bob")};
     assert_int_equal(spending_left(spending, &call, NOW, &left, NULL), TG_OK);
-    assert_int_equal(left, 950); /* of everyone's */
+    assert_int_equal(left, 950); /* what is left of everyone's budget */
     call.tenant = "nobody";
     assert_int_equal(spending_left(spending, &call, NOW, &left, NULL), TG_ERR_UNKNOWN);
     spending_free(spending);
