@@ -25,22 +25,22 @@ static const struct way {
     enum call_state state;
     struct call_kit_config config;
 } ways[] = {
-    {"a head that nobody has read", CALL_NEW, {NULL}},
-    {"a body that arrives", CALL_READING, {NULL}},
+    {"a head that nobody has read", CALL_NEW, {.first = NULL}},
+    {"a body that arrives", CALL_READING, {.first = NULL}},
     {"no slot of the route is free", CALL_AT_SLOT, {.first = ONE_SLOT, .gate = "  " LONG_WAIT}},
     {"no slot of the gate is free", CALL_AT_GATE, {.gate = "  " ONE_SLOT "\n  " LONG_WAIT}},
     {"limits are asked for", CALL_AT_LIMITS, {.remote = true}},
     {"money is asked for", CALL_AT_MONEY, {.remote = true}},
     {"a key is asked for", CALL_AT_KEY, {.remote = true}},
-    {"nothing has come of the reply", CALL_ASKING, {NULL}},
+    {"nothing has come of the reply", CALL_ASKING, {.first = NULL}},
     {"the head of a stream has come", CALL_ASKING, {.provider = "    on_disconnect: drain"}},
-    {"a failed attempt", CALL_PAUSING, {NULL}},
-    {"a reply that passes", CALL_ANSWERING, {NULL}},
+    {"a failed attempt", CALL_PAUSING, {.first = NULL}},
+    {"a reply that passes", CALL_ANSWERING, {.first = NULL}},
     {"a stream that passes", CALL_ANSWERING, {.provider = "    on_disconnect: drain"}},
     {"the client has left", CALL_DRAINING, {.provider = "    on_disconnect: drain"}},
-    {"it was refused", CALL_OVER, {NULL}},
+    {"it was refused", CALL_OVER, {.first = NULL}},
     {"it was answered", CALL_OVER, {.provider = "    on_disconnect: drain"}},
-    {"it has ended", CALL_FREED, {NULL}},
+    {"it has ended", CALL_FREED, {.first = NULL}},
 };
 
 static bool is_stream(const struct way *way)
