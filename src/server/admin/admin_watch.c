@@ -16,7 +16,7 @@ struct admin_watcher {
     struct http_inbound *in;
     watch_place place;
     uint64_t lost;   /* not told yet */
-    uint64_t missed; /* how many of the dropped events this watcher has been told of */
+    uint64_t missed; /* how many of the dropped events were reported to this watcher */
     uint64_t number; /* the sequence number of the next event */
     tg_ms wrote_at;
     uint64_t generation;         /* in which its token was good */

@@ -27,7 +27,7 @@ struct denial_watch {
     watch_place place;
     uint64_t generation;   /* in which its token was good */
     uint64_t dropped;      /* not told yet */
-    uint64_t missed;       /* how many of the dropped events this watcher has been told of */
+    uint64_t missed;       /* how many of the dropped events were reported to this watcher */
     struct filter *filter; /* its own */
 };
 

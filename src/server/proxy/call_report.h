@@ -1,4 +1,4 @@
-/* call_report.h - what is told of a call, at its admission, refusal and end: see report_notes.h. */
+/* call_report.h - what is reported of a call: admitted, refused, ended. See report_notes.h. */
 #ifndef TG_PROXY_CALL_REPORT_H
 #define TG_PROXY_CALL_REPORT_H
 
