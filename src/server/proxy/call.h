@@ -31,6 +31,8 @@
 #ifndef TG_PROXY_CALL_H
 #define TG_PROXY_CALL_H
 
+#include <sys/queue.h>
+
 #include "lib/admission/admission_run.h"
 #include "server/dialect/ask.h"
 #include "server/dialect/body_edit.h"
@@ -285,7 +287,7 @@ struct call {
     struct net_timer timer; /* the end of a wait, a pause or draining */
     struct waiter waiter;   /* what a gate wakes */
     struct call *next_spare;
-    struct call *next, **from; /* among the calls of the worker */
+    LIST_ENTRY(call) among; /* the calls of its worker */
 
     /* What only its report needs: */
     struct report_notes notes;

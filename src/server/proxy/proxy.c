@@ -49,11 +49,7 @@ struct call *call_new(struct worker *worker, struct http_inbound *in, const stru
     waiter_init(&call->waiter, worker->loop, call_woken, call);
     sse_init(&call->sse);
     in->owner = call;
-    call->next = proxy->calls;
-    call->from = &proxy->calls;
-    if (call->next)
-        call->next->from = &call->next;
-    proxy->calls = call;
+    LIST_INSERT_HEAD(&proxy->calls, call, among);
     atomic_fetch_add_explicit(&call->gateway->counts.open, 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&call->gateway->counts.calls, 1, memory_order_relaxed);
     return call;
@@ -73,9 +69,7 @@ void call_free(struct call *call)
     assert(!net_timer_is_set(&call->timer));
     waiter_forget(&call->waiter);
     sse_fini(&call->sse);
-    *call->from = call->next;
-    if (call->next)
-        call->next->from = call->from;
+    LIST_REMOVE(call, among);
     atomic_fetch_sub_explicit(&call->gateway->counts.open, 1, memory_order_relaxed);
     if (call->key_generation)
         generation_unref(call->key_generation, worker->number);
@@ -134,7 +128,9 @@ static bool proxy_start(struct worker *worker, struct tg_problem *problem)
 /* A lease ends by itself when nobody renews it: not as long as its call is here. */
 static void proxy_renew(struct worker *worker)
 {
-    for (struct call *call = worker->proxy->calls; call; call = call->next)
+    struct call *call;
+
+    LIST_FOREACH(call, &worker->proxy->calls, among)
         call_renew(call);
 }
 
@@ -143,8 +139,9 @@ static void proxy_stop(struct worker *worker)
     struct proxy_worker *proxy = worker->proxy;
     struct call *next;
 
-    while (proxy->calls) /* their clients have gone, and their replies were read for the usage */
-        call_step(proxy->calls, CALL_ON_WORKER_END, NULL);
+    /* Their clients have gone, and their replies were read on for the usage. */
+    while (!LIST_EMPTY(&proxy->calls))
+        call_step(LIST_FIRST(&proxy->calls), CALL_ON_WORKER_END, NULL);
     for (struct call *call = proxy->spare; call; call = next) {
         next = call->next_spare;
         free(call);

@@ -2,6 +2,8 @@
 #ifndef TG_PROXY_PROXY_H
 #define TG_PROXY_PROXY_H
 
+#include <sys/queue.h>
+
 #include "server/runtime/service.h"
 
 struct call;
@@ -10,8 +12,8 @@ extern const struct service proxy_service;
 
 /* What the service keeps on a worker; of its thread. */
 struct proxy_worker {
-    struct call *calls; /* those under way */
-    struct call *spare; /* structs of calls that have ended */
+    LIST_HEAD(, call) calls; /* those under way */
+    struct call *spare;      /* structs of calls that have ended */
     size_t n_spare;
 };
 
