@@ -18,9 +18,6 @@ void handles_fini(struct handles *pool)
 {
     for (int i = 0; i < HANDLES_CHUNKS; i++)
         free(pool->chunks[i]);
-    memset(pool->chunks, 0, sizeof pool->chunks);
-    pool->free = NULL;
-    pool->made = pool->used = 0;
 }
 
 enum tg_err handles_grow(struct handles *pool)

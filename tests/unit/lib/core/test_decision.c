@@ -68,6 +68,38 @@ static void fold_looks_at_all_of_them(void **state)
     expect_decision("the first two", tg_decision_fold(three, 2), DENIED(7, 7, 20, 5));
 }
 
+static void every_axis_has_a_name(void **state)
+{
+    (void)state;
+    assert_string_equal(tg_axis_name(TG_AXIS_CONCURRENCY), "concurrency");
+    assert_string_equal(tg_axis_name(TG_AXIS_RATE), "rate");
+    assert_string_equal(tg_axis_name(TG_AXIS_COST), "cost");
+    assert_null(tg_axis_name(TG_AXIS_NONE));
+}
+
+static void the_binding_axis_is_the_first_that_refused(void **state)
+{
+    const struct tg_decision yes = ALLOWED(1, 1, 1), no = DENIED(1, 0, 1, 1);
+    const unsigned all = (1u << TG_AXIS_COUNT) - 1;
+    const struct {
+        struct tg_axes axes;
+        enum tg_axis want;
+    } rows[] = {
+        {{{yes, yes, yes}, all, 0}, TG_AXIS_NONE},
+        {{{yes, yes, no}, all, 0}, TG_AXIS_COST},
+        {{{yes, no, no}, all, 0}, TG_AXIS_RATE},
+        {{{no, no, no}, all, 0}, TG_AXIS_CONCURRENCY},
+        {{{no, no, yes}, all, 0}, TG_AXIS_CONCURRENCY},
+        {{{no, no, no}, 0, 0}, TG_AXIS_NONE},
+        {{{no, yes, no}, 1u << TG_AXIS_RATE | 1u << TG_AXIS_COST, 0}, TG_AXIS_COST},
+        {{{yes, yes, yes}, all, all}, TG_AXIS_NONE},
+    };
+    (void)state;
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++)
+        assert_int_equal(tg_axes_binding(&rows[i].axes), rows[i].want);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -76,6 +108,8 @@ int main(void)
         cmocka_unit_test(fold_of_none_is_allow_full),
         cmocka_unit_test(fold_of_one_is_itself),
         cmocka_unit_test(fold_looks_at_all_of_them),
+        cmocka_unit_test(the_binding_axis_is_the_first_that_refused),
+        cmocka_unit_test(every_axis_has_a_name),
     };
     return cmocka_run_group_tests_name("decision", tests, NULL, NULL);
 }

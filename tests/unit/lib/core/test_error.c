@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "check.h"
+#include "lib/core/problem.h"
 
 static const struct {
     enum tg_err err;
@@ -53,6 +54,31 @@ static void the_library_has_the_version_of_its_header(void **state)
     assert_string_equal(tg_version(), TG_VERSION);
 }
 
+static void a_problem_is_said_and_returned(void **state)
+{
+    struct tg_problem problem;
+    (void)state;
+
+    assert_int_equal(problem_say(&problem, TG_ERR_FULL, "%s %d", "number", 7), TG_ERR_FULL);
+    assert_string_equal(problem.text, "number 7");
+    assert_false(problem_fail(&problem, "%s %d", "item", 8));
+    assert_string_equal(problem.text, "item 8");
+    assert_int_equal(problem_say(NULL, TG_ERR_MEMORY, "%d", 9), TG_ERR_MEMORY);
+    assert_false(problem_fail(NULL, "%d", 9));
+}
+
+static void a_problem_that_is_too_long_is_cut(void **state)
+{
+    char want[sizeof(struct tg_problem)];
+    struct tg_problem problem;
+    (void)state;
+
+    memset(want, 'x', sizeof want);
+    want[sizeof want - 1] = '\0';
+    problem_say(&problem, TG_OK, "%sy", want);
+    assert_string_equal(problem.text, want);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -60,6 +86,8 @@ int main(void)
         cmocka_unit_test(success_is_zero),
         cmocka_unit_test(a_number_that_is_no_error_has_a_text_too),
         cmocka_unit_test(the_library_has_the_version_of_its_header),
+        cmocka_unit_test(a_problem_is_said_and_returned),
+        cmocka_unit_test(a_problem_that_is_too_long_is_cut),
     };
     return cmocka_run_group_tests_name("error", tests, NULL, NULL);
 }

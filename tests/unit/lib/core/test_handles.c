@@ -172,6 +172,17 @@ static void without_memory_nothing_changes(void **state)
     handles_fini(&pool);
 }
 
+static void an_absurd_size_is_a_failure_of_memory(void **state)
+{
+    struct handles pool;
+    (void)state;
+
+    handles_init(&pool, (size_t)1 << 56, 24, 1000); /* 256 of them are 2^64 bytes */
+    assert_int_equal(handles_reserve(&pool), TG_ERR_MEMORY);
+    assert_null(handles_get(&pool));
+    handles_fini(&pool);
+}
+
 /* A pool that has been full once is used without the allocator. */
 static void nothing_is_allocated_once_warm(void **state)
 {
@@ -204,6 +215,7 @@ int main(void)
         cmocka_unit_test(items_do_not_move_and_begin_at_zero),
         cmocka_unit_test(a_walk_meets_those_in_use_in_the_order_of_their_places),
         cmocka_unit_test(without_memory_nothing_changes),
+        cmocka_unit_test(an_absurd_size_is_a_failure_of_memory),
         cmocka_unit_test(nothing_is_allocated_once_warm),
     };
     return cmocka_run_group_tests_name("handles", tests, NULL, NULL);

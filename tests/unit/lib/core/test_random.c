@@ -1,4 +1,6 @@
 /* test_random.c - seeded chance: the same everywhere, and as spread as it says. */
+#include <math.h>
+
 #include "check.h"
 #include "lib/core/random.h"
 
@@ -69,12 +71,46 @@ static void draws_have_the_moments_they_say(void **state)
     assert_true(exponential.square > 17.5 && exponential.square < 18.5);
 }
 
+/* The first numbers that splitmix64 is known to give for the seed 1234567; for 0 it gives
+ * 0xE220A8397B1DCDAF. */
+static void the_state_is_spread_by_splitmix64(void **state)
+{
+    static const uint64_t published[4] = {
+        UINT64_C(6457827717110365317), UINT64_C(3203168211198807973),
+        UINT64_C(9817491932198370423), UINT64_C(4593380528125082431)};
+    struct random random;
+    (void)state;
+
+    random_init(&random, 0, UINT64_C(1234567) - UINT64_C(0xE220A8397B1DCDAF));
+    assert_memory_equal(random.state, published, sizeof published);
+}
+
+/* A run that is repeated on another machine, or next year, draws the same. */
+static void draws_are_the_same_everywhere(void **state)
+{
+    static const double exponential[] = {1.2058296951328482, 2.9205397754830678,
+                                         0.9425798512835777, 0.25066543966654636};
+    static const double normal[] = {-1.515208666107096, -0.1998067459251251, -1.235836907063627,
+                                    -0.45416700211349914, 1.209358516304257, 0.7941928912312699};
+    struct random random;
+    (void)state;
+
+    random_init(&random, 1, 1);
+    for (size_t i = 0; i < COUNT_OF(exponential); i++)
+        assert_true(fabs(random_exponential(&random, 3) - exponential[i]) < 1e-12);
+    random_init(&random, 1, 1);
+    for (size_t i = 0; i < COUNT_OF(normal); i++)
+        assert_true(fabs(random_normal(&random) - normal[i]) < 1e-12);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_same_seed_draws_the_same),
         cmocka_unit_test(seeds_and_streams_differ),
         cmocka_unit_test(draws_have_the_moments_they_say),
+        cmocka_unit_test(the_state_is_spread_by_splitmix64),
+        cmocka_unit_test(draws_are_the_same_everywhere),
     };
     return cmocka_run_group_tests_name("random", tests, NULL, NULL);
 }

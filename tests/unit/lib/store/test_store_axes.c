@@ -100,38 +100,6 @@ static void a_peek_answers_as_the_take_would(void **state)
     tg_store_free(store);
 }
 
-static void every_axis_has_a_name(void **state)
-{
-    (void)state;
-    assert_string_equal(tg_axis_name(TG_AXIS_CONCURRENCY), "concurrency");
-    assert_string_equal(tg_axis_name(TG_AXIS_RATE), "rate");
-    assert_string_equal(tg_axis_name(TG_AXIS_COST), "cost");
-    assert_null(tg_axis_name(TG_AXIS_NONE));
-}
-
-static void the_binding_axis_is_the_first_that_refused(void **state)
-{
-    const struct tg_decision yes = ALLOWED(1, 1, 1), no = DENIED(1, 0, 1, 1);
-    const unsigned all = (1u << TG_AXIS_COUNT) - 1;
-    const struct {
-        struct tg_axes axes;
-        enum tg_axis want;
-    } rows[] = {
-        {{{yes, yes, yes}, all, 0}, TG_AXIS_NONE},
-        {{{yes, yes, no}, all, 0}, TG_AXIS_COST},
-        {{{yes, no, no}, all, 0}, TG_AXIS_RATE},
-        {{{no, no, no}, all, 0}, TG_AXIS_CONCURRENCY},
-        {{{no, no, yes}, all, 0}, TG_AXIS_CONCURRENCY},
-        {{{no, no, no}, 0, 0}, TG_AXIS_NONE},
-        {{{no, yes, no}, 1u << TG_AXIS_RATE | 1u << TG_AXIS_COST, 0}, TG_AXIS_COST},
-        {{{yes, yes, yes}, all, all}, TG_AXIS_NONE},
-    };
-    (void)state;
-
-    for (size_t i = 0; i < COUNT_OF(rows); i++)
-        assert_int_equal(tg_axes_binding(&rows[i].axes), rows[i].want);
-}
-
 /* ---- charging by axis ---- */
 
 static void charged_by_axis_a_rate_unit_stays_spent_when_cost_refuses(void **state)
@@ -250,8 +218,6 @@ int main(void)
         cmocka_unit_test(the_axes_say_what_each_has_left),
         cmocka_unit_test(an_axis_without_a_limit_is_not_present),
         cmocka_unit_test(a_peek_answers_as_the_take_would),
-        cmocka_unit_test(every_axis_has_a_name),
-        cmocka_unit_test(the_binding_axis_is_the_first_that_refused),
         cmocka_unit_test(charged_by_axis_a_rate_unit_stays_spent_when_cost_refuses),
         cmocka_unit_test(a_limit_in_shadow_refuses_nothing),
         cmocka_unit_test(a_limit_in_shadow_is_not_charged_by_a_refused_call),
