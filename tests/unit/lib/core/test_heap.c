@@ -1,6 +1,7 @@
 /* test_heap.c - what src/lib/core/heap.c promises: the first is always the first. */
 #include "check.h"
 #include "draw.h"
+#include "failing_malloc.h"
 #include "lib/core/container_of.h"
 #include "lib/core/heap.h"
 
@@ -59,10 +60,29 @@ static void the_first_is_the_first_whoever_comes_goes_or_changes(void **state)
     heap_fini(&heap);
 }
 
+static void without_memory_nothing_is_added(void **state)
+{
+    struct item one = {.rank = 1};
+    struct heap heap;
+    (void)state;
+
+    need_allocator();
+    heap_init(&heap, ranks_before);
+    fail_at(0);
+    assert_false(heap_add(&heap, &one.node));
+    assert_null(heap_first(&heap));
+    assert_true(heap_add(&heap, &one.node));
+    assert_ptr_equal(heap_first(&heap), &one.node);
+    long before = live;
+    heap_fini(&heap);
+    assert_int_equal(live, before - 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_first_is_the_first_whoever_comes_goes_or_changes),
+        cmocka_unit_test(without_memory_nothing_is_added),
     };
     return cmocka_run_group_tests_name("heap", tests, NULL, NULL);
 }
