@@ -59,8 +59,7 @@ static enum tg_err check_limit(const struct tg_limit *limit, size_t i, struct tg
         !limiter->ops->take || !limiter->ops->refund || !limiter->ops->settle)
         return problem_say(problem, TG_ERR_INVALID,
                            "limit %zu: the limiter's table lacks an operation", i);
-    if (limit->axis == TG_AXIS_RATE && limiter->config.strategy == TG_TOKEN_BUDGET &&
-        limiter->ops->name == tg_strategy_name(TG_TOKEN_BUDGET))
+    if (limit->axis == TG_AXIS_RATE && limiter->ops->name == tg_strategy_name(TG_TOKEN_BUDGET))
         return problem_say(problem, TG_ERR_INVALID,
                            "limit %zu: token_budget meters a cost; it cannot stand on the rate "
                            "axis",
