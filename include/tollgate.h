@@ -595,6 +595,12 @@ struct tg_policy {
     void (*released)(struct tg_policy *policy, const struct tg_spent *spent, tg_ms now);
 };
 
+/* In place of a wait: the gate derives it from the mean time that a slot is held and from the
+ * limit. High waits max(2, 8 / sqrt(limit)) times the mean, the others max(2 / sqrt(limit),
+ * 2 / (limit x share)) times it; each at least as long as the call is expected to take, at least
+ * the fixed default of its class, and at most 30 s. Until a call has ended the mean is 1 s. */
+#define TG_WAIT_AUTO ((tg_ms)-1)
+
 /* Settings of a gate. A stage that is not `on` is skipped. */
 struct tg_gate_config {
     struct {
@@ -615,7 +621,8 @@ struct tg_gate_config {
         enum tg_mode mode;
         struct tg_law_config law;
         int64_t queue_size;              /* waiting calls of each priority; default 1024 */
-        tg_ms wait[TG_PRIORITY_COUNT];   /* how long each may wait; default 100, 50, 0 */
+        tg_ms wait[TG_PRIORITY_COUNT];   /* how long each may wait, or TG_WAIT_AUTO; default 100,
+                                            50, 0 */
         double share[TG_PRIORITY_COUNT]; /* earned from each grant to a higher class; a class that
                                             reaches 1 goes first; [0] is not used; default 0.2
                                             and 0.05 */
@@ -670,6 +677,9 @@ struct tg_call {
     const void *tenant;     /* waiting is fair between tenants; null: the peer; default null */
     size_t tenant_bytes;
     double weight;         /* the tenant's share among waiting tenants, 1e-6 to 1e6; default 1 */
+    int64_t work;          /* what the call is expected to take, in a unit of yours (tokens), for
+                              fairness between tenants: either all calls of a gate state it, or
+                              none. 0: the time it will hold its slot; default 0 */
     struct tg_debit debit; /* for rate and cost; without scopes, neither is checked; default none */
     double value;          /* for the policy; bid prices take NaN or negative as 0; default 1 */
     double hold_s;         /* seconds; to bid prices, negative or not finite is 0; default 0 */
@@ -742,6 +752,9 @@ struct tg_release {
     double sample_ms;        /* the law's sample; negative: the time since admission; default -1 */
     int64_t actual;          /* actual usage in units of cost; negative: the estimate stands;
                                 default -1 */
+    int64_t work;            /* actual work of a call that stated an expected one, in the same unit;
+                                negative: that stands; default -1. For a call that stated none, the
+                                gate takes the time it held its slot */
 };
 
 TG_API void tg_release_init(struct tg_release *release);

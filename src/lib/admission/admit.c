@@ -266,8 +266,8 @@ static enum tg_err check_call(const struct tg_call *call, tg_ms now)
 {
     bool fine = (unsigned)call->priority < TG_PRIORITY_COUNT && num_in_range(now) &&
                 call->peer_limit >= 0 && num_in_range(call->deadline) &&
-                num_in_range(call->lease_ttl) && call->weight >= WEIGHT_MIN &&
-                call->weight <= WEIGHT_MAX;
+                num_in_range(call->lease_ttl) && num_in_range(call->work) &&
+                call->weight >= WEIGHT_MIN && call->weight <= WEIGHT_MAX;
 
     return fine ? TG_OK : TG_ERR_INVALID;
 }

@@ -38,7 +38,8 @@ void tg_call_init(struct tg_call *call)
 
 void tg_release_init(struct tg_release *release)
 {
-    *release = (struct tg_release){.outcome = TG_OUTCOME_OK, .sample_ms = -1, .actual = -1};
+    *release =
+        (struct tg_release){.outcome = TG_OUTCOME_OK, .sample_ms = -1, .actual = -1, .work = -1};
 }
 
 static bool is_mode(enum tg_mode mode)
@@ -67,13 +68,14 @@ static enum tg_err check_concurrency(const struct tg_gate_config *config,
                            "queue: size is %lld; it must be from 0 to 1000000",
                            (long long)config->concurrency.queue_size);
     for (int p = 0; p < TG_PRIORITY_COUNT; p++) {
-        if (!num_in_range(config->concurrency.wait[p]))
+        if (config->concurrency.wait[p] != TG_WAIT_AUTO &&
+            !num_in_range(config->concurrency.wait[p]))
             return problem_say(problem, TG_ERR_INVALID,
                                "queue: wait of %s is %lld ms; it must not "
                                "be negative",
                                tg_priority_name((enum tg_priority)p),
                                (long long)config->concurrency.wait[p]);
-        may_wait |= config->concurrency.wait[p] > 0 && config->concurrency.queue_size > 0;
+        may_wait |= config->concurrency.wait[p] != 0 && config->concurrency.queue_size > 0;
         if (!(config->concurrency.share[p] >= 0 && config->concurrency.share[p] <= 1))
             return problem_say(problem, TG_ERR_INVALID,
                                "queue: share of %s is %g; it must be from 0 to 1",

@@ -2,6 +2,7 @@
 #include "lib/admission/stages.h"
 
 #include <assert.h>
+#include <math.h>
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -112,11 +113,39 @@ static bool may_start(const struct tg_gate *gate, enum tg_priority priority)
            (priority != TG_PRIORITY_LOW || gate_low_may_start(gate));
 }
 
+/* The longest wait that the gate derives by itself, and the shortest. */
+static const tg_ms AUTO_WAIT_MAX_MS = 30000;
+static const tg_ms AUTO_WAIT_MIN_MS[TG_PRIORITY_COUNT] = {100, 50, 0};
+
+/* How long a slot is held, on average; what is assumed before a call has ended. */
+static double mean_slot_ms(const struct tg_gate *gate)
+{
+    static const double ASSUMED_MS = 1000;
+
+    return gate->mean_service_ms > 0 ? gate->mean_service_ms : ASSUMED_MS;
+}
+
+/* See TG_WAIT_AUTO. A class without a share has no turns of its own to wait for. */
+static tg_ms auto_wait(const struct tg_gate *gate, const struct tg_call *call)
+{
+    double limit = (double)law_limit(&gate->law), root = sqrt(limit);
+    double share = gate->config.concurrency.share[call->priority];
+    double times = fmax(2, 8 / root);
+
+    if (call->priority != TG_PRIORITY_HIGH)
+        times = fmax(2 / root, share > 0 ? 2 / (limit * share) : 0);
+    double own = call->hold_s > 0 ? call->hold_s * 1000 : mean_slot_ms(gate);
+    double wait = fmax(times * mean_slot_ms(gate), own);
+    return num_min(AUTO_WAIT_MAX_MS, num_max(AUTO_WAIT_MIN_MS[call->priority], num_ceil(wait)));
+}
+
 /* How long this call may wait: its class's time, or what is left of its own. */
 static tg_ms may_wait(const struct tg_gate *gate, const struct tg_call *call)
 {
     tg_ms wait = gate->config.concurrency.wait[call->priority];
 
+    if (wait == TG_WAIT_AUTO)
+        wait = auto_wait(gate, call);
     return call->deadline ? num_min(wait, num_less(call->deadline, gate->latest)) : wait;
 }
 

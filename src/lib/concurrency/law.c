@@ -77,3 +77,8 @@ void law_tick(struct law *law, tg_ms now)
         law->ops->tick(law, time_of(law, now));
     law_assert_bounds(law);
 }
+
+struct law_times law_times(const struct law *law)
+{
+    return law->ops->times ? law->ops->times(law) : (struct law_times){.mean_ms = 0};
+}

@@ -39,6 +39,14 @@ struct law_sample {
 
 struct law;
 
+/* What a law has learned about times that the queue in front of it is bounded by; all 0: nothing,
+ * or the law has no such queue. */
+struct law_times {
+    double mean_ms;   /* of what steers the law: whole times, or those to the first byte */
+    double base_ms;   /* the same when nothing waits inside */
+    bool first_bytes; /* they are times to the first byte */
+};
+
 /* A law. `at` is the law's own time: it never goes back, whatever the owner's clock does. */
 struct law_ops {
     const char *name;
@@ -59,6 +67,9 @@ struct law_ops {
     void (*finished)(struct law *law, tg_ms at, const struct law_sample *sample);
     void (*rejected)(struct law *law, tg_ms at);
     void (*tick)(struct law *law, tg_ms at);
+
+    /* Null: it has none. */
+    struct law_times (*times)(const struct law *law);
 };
 
 extern const struct law_ops law_vegas, law_gradient2, law_aimd, law_fixed, law_none;
@@ -155,5 +166,7 @@ void law_finished(struct law *law, const struct law_sample *sample);
 void law_rejected(struct law *law, tg_ms now);
 
 void law_tick(struct law *law, tg_ms now);
+
+struct law_times law_times(const struct law *law);
 
 #endif
