@@ -11,6 +11,7 @@
 #include "cli/common/replace_file.h"
 #include "cli/sim/sim_many.h"
 #include "cli/sim/sim_run.h"
+#include "cli/sim/sim_scenario.h"
 #include "io/text/svg.h"
 
 static int print_json(const struct command *self, const struct sim_run *run)
@@ -82,6 +83,8 @@ static int run_sim(const struct command *self, int argc, char **argv)
     struct sim_asked asked;
     struct sim_settings settings;
 
+    if (sim_asks_for_scenario(argc, argv))
+        return sim_run_scenarios(self, argc, argv);
     if (!sim_asked_read(self, argc, argv, &asked))
         return STATUS_WRONG;
     int status = STATUS_WRONG;
@@ -162,6 +165,16 @@ const struct command cmd_sim = {
         "  --compare FILE,FILE     the same load under several policy files or gates\n"
         "  --sweep NAME=FROM:TO:xFACTOR (or +STEP)   under several values of an option, such as\n"
         "                          token-bucket-capacity=1000:100000:x2\n"
+        "\n"
+        "Overload scenarios, in place of all that:\n"
+        "\n"
+        "  --scenario NAME,...|all a law's gate in front of a small server; `list` shows them\n"
+        "  --law LAW,...           vegas, gradient2, aimd, fixed, none, each also with\n"
+        "                          :initial=N, :min=N, :max=N, :window=MS, :wait=MS\n"
+        "  --seed N (1), --seeds K (5)   runs, for a mean with its 95 % interval\n"
+        "  --deadline MS           default 100; of streams it is 2 s to the first byte\n"
+        "  --tell-deadline         the gate hears each call's deadline\n"
+        "  --json\n"
         "\n"
         "US are microseconds. The same options give the same output.\n",
     .run = run_sim,
