@@ -42,8 +42,8 @@ static void each_entry(const struct changes *all,
         struct table *table = &all->store->shards[i].table;
         for (uint32_t k = 0; k < table_capacity(table); k++) {
             struct table_slot *slot = &table_slots(table)[k];
-            tg_limits id = table_is_free(slot) ? 0 : table_id_set(slot->id);
-            if (id != 0 && id <= all->highest && all->place[id] != 0)
+            tg_limits id = table_id_set(slot->id); /* 0, which never changes: it is free */
+            if (id <= all->highest && all->place[id] != 0)
                 what(all, &all->list[all->place[id] - 1], slot);
         }
     }
@@ -129,10 +129,9 @@ static void carry_states(const struct changes *all, const struct change *change,
 
 static void carry_entry(const struct changes *all, struct change *change, struct table_slot *slot)
 {
-    union table_states states;
+    union table_states states = {0};
     void *counted = limit_set_states(change->from, slot);
 
-    memset(&states, 0, sizeof states);
     if (!change->to->in_slot) {
         assert(change->n_blocks > 0); /* one was counted for this entry */
         states.block = change->blocks[--change->n_blocks];

@@ -13,7 +13,7 @@ enum { CAPACITY_MIN = 4 };
  * grows; at 15 of 16 a hit takes 8, still better than no room at all. */
 static uint32_t comfortable(uint32_t capacity)
 {
-    return capacity / 5 * 4 + capacity % 5 * 4 / 5;
+    return (uint32_t)((uint64_t)capacity * 4 / 5);
 }
 
 static uint32_t tight(uint32_t capacity)

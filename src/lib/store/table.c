@@ -19,12 +19,6 @@ struct table_slot *table_insert(struct table *table, struct table_id id)
     return &slots[i];
 }
 
-/* Steps from `from` on to `to`, around the end. */
-static uint32_t distance(uint32_t from, uint32_t to, uint32_t capacity)
-{
-    return to >= from ? to - from : to + capacity - from;
-}
-
 void table_remove(struct table *table, struct table_slot *slot)
 {
     uint32_t capacity = table_capacity(table);
@@ -32,11 +26,12 @@ void table_remove(struct table *table, struct table_slot *slot)
     uint32_t hole = (uint32_t)(slot - slots);
 
     assert(hole < capacity && !table_is_free(slot) && table->n > 0);
-    /* An entry may fill the hole if that does not put it before its home. */
+    /* An entry may fill the hole if that does not put it before its home. A distance that goes
+     * around the end wraps around, too: it is larger than all that do not. */
     for (uint32_t i = hole + 1 < capacity ? hole + 1 : 0; !table_is_free(&slots[i]);
          i = i + 1 < capacity ? i + 1 : 0) {
         uint32_t home = table_home(slots[i].id.hash, capacity);
-        if (distance(home, i, capacity) >= distance(hole, i, capacity)) {
+        if (i - home >= i - hole) {
             slots[hole] = slots[i];
             hole = i;
         }

@@ -246,6 +246,28 @@ static void a_limiter_may_have_no_state(void **state)
     tg_store_free(store);
 }
 
+static void quota_reset_to_one_used(const struct tg_limiter *limiter, void *state)
+{
+    (void)limiter;
+    *(struct quota_state *)state = (struct quota_state){.used = 1};
+}
+
+static void a_state_need_not_begin_at_zero(void **state)
+{
+    struct quota quota = {.units = 10, .lasts = 5000};
+    struct tg_limit limit = quota_limit(&quota);
+    struct tg_limiter_ops ops = *limit.limiter.ops;
+    struct tg_store *store = must_store(MEMORY, 1);
+    (void)state;
+
+    ops.reset = quota_reset_to_one_used;
+    limit.limiter.ops = &ops;
+    tg_limits set = must_define(store, &limit, 1);
+    assert_int_equal(must_peek(store, set, "a", 0, 1000).remaining, 9);
+    assert_int_equal(must_take(store, set, "a", 7, 1000).remaining, 2);
+    tg_store_free(store);
+}
+
 static void a_table_that_lacks_an_operation_is_refused(void **state)
 {
     struct tg_limiter_ops lacking[6];
@@ -282,6 +304,7 @@ int main(void)
         cmocka_unit_test(an_own_limiter_is_forgotten_when_it_says_it_is_fresh),
         cmocka_unit_test(an_own_limiter_stands_beside_a_built_in_one),
         cmocka_unit_test(a_limiter_may_have_no_state),
+        cmocka_unit_test(a_state_need_not_begin_at_zero),
         cmocka_unit_test(a_table_that_lacks_an_operation_is_refused),
     };
     return cmocka_run_group_tests_name("own_limiter", tests, NULL, NULL);

@@ -108,6 +108,20 @@ static void the_mode_and_the_axis_of_a_limit_are_checked(void **state)
     tg_store_free(store);
 }
 
+static void a_state_of_more_than_a_gibibyte_is_refused(void **state)
+{
+    struct tg_store *store = must_store(1 << 20, 1);
+    struct tg_limit limit = limit_on(TG_AXIS_COST, "gcra:limit=10,period=1000");
+    tg_limits set;
+    (void)state;
+
+    limit.limiter.state_bytes = ((size_t)1 << 30) + 8;
+    assert_int_equal(tg_store_define(store, &limit, 1, &set, NULL), TG_ERR_INVALID);
+    limit.limiter.state_bytes = 1 << 20;
+    assert_int_equal(tg_store_define(store, &limit, 1, &set, NULL), TG_OK);
+    tg_store_free(store);
+}
+
 /* It counts tokens; calls are counted by another one. Each strategy may count a cost. */
 static void token_budget_alone_cannot_count_calls(void **state)
 {
@@ -140,6 +154,7 @@ int main(void)
         cmocka_unit_test(memory_must_be_enough_for_the_shards_and_a_page),
         cmocka_unit_test(keys_are_spread_over_all_shards),
         cmocka_unit_test(the_mode_and_the_axis_of_a_limit_are_checked),
+        cmocka_unit_test(a_state_of_more_than_a_gibibyte_is_refused),
         cmocka_unit_test(token_budget_alone_cannot_count_calls),
     };
     return cmocka_run_group_tests_name("store_config", tests, NULL, NULL);
