@@ -249,7 +249,7 @@ static void a_limiter_may_have_no_state(void **state)
 static void quota_reset_to_one_used(const struct tg_limiter *limiter, void *state)
 {
     (void)limiter;
-    *(struct quota_state *)state = (struct quota_state){.used = 1};
+    *(struct quota_state *)state = (struct quota_state){.used = 1, .void_at = 6000};
 }
 
 static void a_state_need_not_begin_at_zero(void **state)
