@@ -10,8 +10,20 @@
 #define NET_CALL_KIT_H
 
 #include "check.h"
+#include "server/ledger/ledger_internal.h"
 #include "server/proxy/call.h"
 #include "server/proxy/proxy.h"
+
+#define CALL_KIT_KEY "tg-virtual-key-of-tenant-one"
+
+/* Words that most tests use. */
+#define JSON "application/json"
+#define EVENT_STREAM "text/event-stream"
+#define CHUNK "data: {\"id\":\"x\",\"choices\":[{\"index\":0,\"delta\":{\"content\":\"a\"}}]}\n\n"
+#define DONE "data: [DONE]\n\n"
+#define ERROR_EVENT "data: {\"error\":{\"message\":\"overloaded\",\"type\":\"server_error\"}}\n\n"
+#define ONE_SLOT "concurrency: {law: fixed, initial: 1, min: 1, max: 1}"
+#define LONG_WAIT "queue: {wait: {high: 1h, normal: 1h, low: 1h}}"
 
 enum { CALL_KIT_OUTS = 16, CALL_KIT_SENT = 8192, CALL_KIT_GOT = 96 * 1024 }; /* bytes */
 
@@ -40,6 +52,7 @@ struct call_out {
     char body[CALL_KIT_SENT];
     size_t body_n;
     struct http_timeouts timeouts;
+    int64_t length;                  /* the length that its head states */
     int finished, cancelled, paused; /* how often; paused: pauses less resumes */
     bool over;                       /* it has ended, failed or been cancelled */
 };
@@ -57,9 +70,11 @@ struct call_kit {
     size_t n_more;
     struct http_field reply[6]; /* ... and the next replies of providers have besides */
     size_t n_reply;
+    bool has_address;              /* clients come from 127.0.0.1, not from a Unix socket */
     bool send_fails;               /* there is no memory for a request to a provider */
     LIST_HEAD(, net_timer) timers; /* those that are set */
     size_t n_timers;
+    int null_fd;      /* where lines of the log go; open while there is a log */
     tg_ms last_timer; /* the time that the last timer was set for, from then on */
 
     enum call_remote limits, money, key;
@@ -68,7 +83,12 @@ struct call_kit {
     struct remote_key_claim *key_asked;
     int limits_held, money_held, keys_held; /* granted by the remote store, not given back yet */
     int limits_settled, limits_refunded;
-    tg_micro money_settled; /* the last sum */
+    int64_t limits_actual;           /* the cost that was settled last */
+    tg_micro money_settled;          /* the last sum */
+    enum tg_err failure;             /* the error of REMOTE_FAILS; 0: TG_ERR_STORE */
+    struct tg_money_answer money_no; /* the answer of REMOTE_SAYS_NO, without a reservation */
+    tg_ms patience;                  /* how long the last key may be waited for */
+    struct tg_key_report report;     /* what was said of the key that was given back last */
 
     int64_t past_rate, past_cost; /* used by calls that call_kit_expect_idle() has seen */
     tg_micro past_spent;
@@ -79,20 +99,29 @@ extern struct call_kit call_kit;
 /* What differs from the usual configuration: two models, `first` and `second`, of one provider with
  * two keys, and one tenant with limits of rate and cost and a budget. Null: nothing. */
 struct call_kit_config {
-    const char *gate;     /* settings of `gate`: "concurrency: {max: 1}" */
-    const char *first;    /* settings of the model `first`: "retries: 0, fallback: [second]" */
-    const char *second;   /* settings of the model `second` */
-    const char *provider; /* settings of the provider */
-    const char *key;      /* settings of its keys */
-    const char *tenant;   /* settings of the tenant; the default is a budget of 100 dollars */
-    const char *top;      /* more of the file */
-    bool remote;          /* the store is remote, and answers what the kit says */
+    const char *gate;      /* settings of `gate`: "concurrency: {max: 1}" */
+    const char *first;     /* settings of the model `first`: "retries: 0, fallback: [second]" */
+    const char *second;    /* settings of the model `second` */
+    const char *provider;  /* settings of the provider */
+    const char *key;       /* settings of its keys */
+    const char *tenant;    /* settings of the tenant; the default is a budget of 100 dollars */
+    const char *providers; /* more providers */
+    const char *models;    /* more models */
+    const char *top;       /* more of the file */
+    bool remote;           /* the store is remote, and answers what the kit says */
 };
 
 extern const struct call_env call_kit_env;
 
 void call_kit_open(const struct call_kit_config *config);
 void call_kit_close(void);
+
+/* Gives the gateway a log, a watch and, with `otlp`, traces. What is recorded goes to `record_fd`,
+ * which is taken over; -1: nothing is. */
+void call_kit_observe(int record_fd);
+
+/* The line that the log, or the recording if there is one, got last. */
+const char *call_kit_line(void);
 
 /* Moves the clock, firing the timers that are due in their order. */
 void call_kit_pass(tg_ms ms);
@@ -121,13 +150,20 @@ void call_client_body(struct call_client *client, const char *text);
 void call_client_end(struct call_client *client);
 void call_client_gone(struct call_client *client, enum http_why why);
 
+/* A field that the next clients send. */
+void call_client_says(const char *name, const char *value);
+
 /* All of a request. */
+void call_client_ask_at(struct call_client *client, const char *target, const char *body);
 void call_client_ask(struct call_client *client, const char *body);
 
 /* ---- providers ---- */
 
 /* The last request that was sent. */
 struct call_out *call_kit_out(void);
+
+/* A field that the next replies have. */
+void call_out_says(const char *name, const char *value);
 
 /* The head of a reply, with a content type and the fields in call_kit.reply. */
 void call_out_head(struct call_out *out, int status, const char *type);
@@ -159,6 +195,13 @@ void call_kit_expect_idle(struct call *const *calls, size_t n);
 
 /* For one call. */
 void call_kit_expect_released(const struct call_client *client);
+
+/* The entry of the ledger with this number, from 1 on. There are no more than `n`. */
+void call_kit_expect_entries(uint64_t n);
+struct ledger_entry call_kit_entry(uint64_t number);
+
+/* Fails the test unless the metrics have that line: "name{label=\"x\"} 1". */
+void call_kit_expect_metric(const char *line);
 
 int64_t call_kit_rate_used(const struct call *call);
 int64_t call_kit_cost_used(const struct call *call);

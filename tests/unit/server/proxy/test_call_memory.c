@@ -6,12 +6,9 @@
 
 #include <string.h>
 
-#include "net_call_kit.h"
+#include "net_call_case.h"
 
-#define JSON "application/json"
 #define ERROR_BODY "{\"error\":{\"message\":\"overloaded\",\"type\":\"server_error\"}}"
-
-static struct call_client client;
 
 /* The reply to the last request, if the call has got so far. */
 static bool is_asking(void)

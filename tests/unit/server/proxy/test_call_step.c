@@ -1,23 +1,13 @@
 /* test_call_step.c - every event in every state of a call: what may come leads where the table says
  * and leaves nothing behind, what cannot come is an assertion that fails.
  */
-#include "net_call_kit.h"
+#include "net_call_case.h"
 
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#define ONE_SLOT "concurrency: {law: fixed, initial: 1, min: 1, max: 1}"
-#define LONG_WAIT "queue: {wait: {high: 1h, normal: 1h, low: 1h}}"
-#define JSON "application/json"
-#define EVENT_STREAM "text/event-stream"
-#define CHUNK "data: {\"id\":\"x\",\"choices\":[{\"index\":0,\"delta\":{\"content\":\"a\"}}]}\n\n"
-#define ERROR_EVENT "data: {\"error\":{\"message\":\"overloaded\",\"type\":\"server_error\"}}\n\n"
-
-/* The call under test, and one that is in its way. */
-static struct call_client client, other;
 
 /* Where a state can be reached in several ways, each is one. */
 static const struct way {

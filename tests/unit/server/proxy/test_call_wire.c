@@ -2,55 +2,15 @@
  *
  * Also what each of them is charged, and what is refused before a provider is asked.
  */
-#include "net_call_kit.h"
+#include "net_call_case.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#define JSON "application/json"
-#define EVENT_STREAM "text/event-stream"
-#define CHUNK "data: {\"id\":\"x\",\"choices\":[{\"index\":0,\"delta\":{\"content\":\"a\"}}]}\n\n"
 #define USAGE                                                            \
     "data: {\"id\":\"x\",\"choices\":[],\"usage\":{\"prompt_tokens\":5," \
     "\"completion_tokens\":3,\"total_tokens\":8}}\n\n"
-#define DONE "data: [DONE]\n\n"
 #define UNBOUNDED "{\"model\":\"first\",\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}]}"
-
-static struct call_client client;
-
-static void add(struct http_field *list, size_t *n, const char *name, const char *value)
-{
-    list[(*n)++] = (struct http_field){slice_of(name), slice_of(value)};
-}
-
-static void client_says(const char *name, const char *value)
-{
-    add(call_kit.more, &call_kit.n_more, name, value);
-}
-
-static void provider_says(const char *name, const char *value)
-{
-    add(call_kit.reply, &call_kit.n_reply, name, value);
-}
-
-static void expect_in(const char *text, const char *part)
-{
-    if (strstr(text, part) == NULL)
-        fail_msg("%s\nis not in\n%s", part, text);
-}
-
-static void expect_not_in(const char *text, const char *part)
-{
-    if (strstr(text, part) != NULL)
-        fail_msg("%s\nis in\n%s", part, text);
-}
-
-static void reply_and_end(int status, const char *type, const char *text)
-{
-    call_out_reply(call_kit_out(), status, type, text);
-    call_client_gone(&client, HTTP_DONE);
-    call_kit_expect_released(&client);
-}
 
 /* ---- to the provider ---- */
 
@@ -63,13 +23,13 @@ static void what_concerns_us_alone_is_not_forwarded(void **state)
 
     (void)state;
     call_kit_open(&config);
-    client_says("x-kept", "yes");
-    client_says("x-tollgate-user", "somebody");
-    client_says("cookie", "secret");
-    client_says("openai-organization", "org");
-    client_says("accept-encoding", "gzip");
-    client_says("x-dropped", "yes");
-    client_says("x-set", "theirs");
+    call_client_says("x-kept", "yes");
+    call_client_says("x-tollgate-user", "somebody");
+    call_client_says("cookie", "secret");
+    call_client_says("openai-organization", "org");
+    call_client_says("accept-encoding", "gzip");
+    call_client_says("x-dropped", "yes");
+    call_client_says("x-set", "theirs");
     call_client_ask(&client, CALL_KIT_BODY);
     const char *sent = call_kit_out()->request;
     assert_string_equal(call_kit_out()->target, "/prefix/v1/chat/completions?api-version=preview");
@@ -124,7 +84,7 @@ static void timeouts_are_the_models_and_the_clients(void **state)
 
     (void)state;
     call_kit_open(&config);
-    client_says("x-stainless-timeout", "7");
+    call_client_says("x-stainless-timeout", "7");
     call_client_ask(&client, CALL_KIT_BODY);
     assert_int_equal(call_kit_out()->timeouts.connect, 11);
     assert_int_equal(call_kit_out()->timeouts.first_byte, 22);
@@ -133,14 +93,14 @@ static void timeouts_are_the_models_and_the_clients(void **state)
     assert_int_equal(call_kit_out()->timeouts.head, 7000);
     reply_and_end(200, JSON, CALL_KIT_REPLY);
     call_kit.n_more = 0;
-    client_says("x-request-timeout-ms", "500");
-    client_says("x-stainless-timeout", "7");
+    call_client_says("x-request-timeout-ms", "500");
+    call_client_says("x-stainless-timeout", "7");
     call_client_ask(&client, CALL_KIT_BODY);
     assert_int_equal(call_kit_out()->timeouts.total, 500);
     assert_int_equal(call_kit_out()->timeouts.head, 500);
     reply_and_end(200, JSON, CALL_KIT_REPLY);
     call_kit.n_more = 0;
-    client_says("x-request-timeout-ms", "5x");
+    call_client_says("x-request-timeout-ms", "5x");
     call_client_ask(&client, CALL_KIT_BODY);
     assert_int_equal(call_kit_out()->timeouts.head, 44000);
     reply_and_end(200, JSON, CALL_KIT_REPLY);
@@ -216,12 +176,12 @@ static void what_says_something_of_our_keys_is_not_shown(void **state)
 {
     (void)state;
     call_kit_open(NULL);
-    provider_says("x-kept", "yes");
-    provider_says("set-cookie", "secret");
-    provider_says("x-ratelimit-remaining-requests", "77777");
-    provider_says("openai-organization", "org");
-    provider_says("retry-after", "66666");
-    provider_says("x-request-id", "theirs");
+    call_out_says("x-kept", "yes");
+    call_out_says("set-cookie", "secret");
+    call_out_says("x-ratelimit-remaining-requests", "77777");
+    call_out_says("openai-organization", "org");
+    call_out_says("retry-after", "66666");
+    call_out_says("x-request-id", "theirs");
     call_client_ask(&client, CALL_KIT_BODY);
     reply_and_end(200, JSON, CALL_KIT_REPLY);
     expect_in(client.head, "x-kept: yes\n");
@@ -298,7 +258,7 @@ static void an_encoded_reply_is_charged_with_the_most_it_may_be(void **state)
 {
     (void)state;
     call_kit_open(NULL);
-    provider_says("content-encoding", "gzip");
+    call_out_says("content-encoding", "gzip");
     call_client_ask(&client, CALL_KIT_BODY);
     reply_and_end(200, JSON, "nobody can read this");
     assert_string_equal(client.body, "nobody can read this");
@@ -366,7 +326,7 @@ static void a_provider_says_how_long_its_key_rests(void **state)
 
     (void)state;
     call_kit_open(NULL);
-    provider_says("retry-after", "20");
+    call_out_says("retry-after", "20");
     call_client_ask(&client, CALL_KIT_BODY);
     tg_ms limited_at = call_kit.now;
     call_out_reply(call_kit_out(), 429, JSON, "{}");
@@ -410,7 +370,7 @@ static void a_user_is_named_by_a_header(void **state)
 
     (void)state;
     call_kit_open(&config);
-    client_says("x-user", "anna");
+    call_client_says("x-user", "anna");
     call_client_ask(&client, CALL_KIT_BODY);
     assert_int_equal(client.call->user.n, 4);
     assert_memory_equal(client.call->user.at, "anna", 4);
@@ -420,7 +380,7 @@ static void a_user_is_named_by_a_header(void **state)
     assert_int_equal(client.status, 429); /* the second of her calls */
     call_client_gone(&client, HTTP_DONE);
     call_kit.n_more = 0;
-    client_says("x-user", "berta");
+    call_client_says("x-user", "berta");
     call_client_ask(&client, CALL_KIT_BODY);
     assert_int_equal(client.call->state, CALL_ASKING);
     call_out_reply(call_kit_out(), 200, JSON, CALL_KIT_REPLY);
@@ -428,7 +388,7 @@ static void a_user_is_named_by_a_header(void **state)
     memset(name, 'a', sizeof name - 1);
     name[sizeof name - 1] = '\0';
     call_kit.n_more = 0;
-    client_says("x-user", name);
+    call_client_says("x-user", name);
     call_client_begin(&client, -1);
     assert_int_equal(client.status, 400);
     expect_in(client.body, "x-user");

@@ -1,0 +1,291 @@
+/* test_call_failures.c - what a call does when its provider fails: retries, fallbacks, and what the
+ * client is told in the end.
+ */
+#include "net_call_case.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "lib/core/random.h"
+
+/* ---- failures ---- */
+
+/* Between attempts at the same key a call pauses 50 to 200 ms, doubled with each attempt. */
+static void a_retry_of_the_same_key_backs_off(void **state)
+{
+    tg_ms least = 1000, most = 0;
+
+    (void)state;
+    for (int i = 0; i < 12; i++) {
+        begin(NULL);
+        random_init(&call_kit.worker.random, (uint64_t)i, 7);
+        call_client_ask(&client, CALL_KIT_BODY);
+        const struct route_key *first = client.call->last_key;
+        call_out_fail(call_kit_out(), HTTP_UNREACHABLE);
+        expect_state(CALL_PAUSING);
+        tg_ms pause = call_kit.last_timer;
+        assert_in_range(pause, 50, 200);
+        least = pause < least ? pause : least;
+        most = pause > most ? pause : most;
+        call_kit_pass(pause - 1);
+        expect_state(CALL_PAUSING);
+        assert_int_equal(call_kit.n_outs, 1);
+        call_kit_pass(1);
+        expect_state(CALL_ASKING);
+        assert_int_equal(call_kit.n_outs, 2);
+        assert_ptr_equal(client.call->last_key, first);
+        call_client_gone(&client, HTTP_HANGUP);
+        end();
+    }
+    assert_true(least < 90 && most > 160); /* with jitter: not all clients come back at once */
+}
+
+/* Only the first failure of a route is tried again at the same key; others go on at once. */
+static void another_key_is_tried_at_once(void **state)
+{
+    (void)state;
+    begin(NULL);
+    call_client_ask(&client, CALL_KIT_BODY);
+    const struct route_key *first = client.call->last_key;
+    call_out_reply(call_kit_out(), 429, JSON, "{}");
+    expect_state(CALL_PAUSING);
+    assert_int_equal(call_kit.last_timer, 1);
+    call_kit_pass(1);
+    expect_state(CALL_ASKING);
+    assert_ptr_not_equal(client.call->last_key, first);
+    call_out_reply(call_kit_out(), 200, JSON, CALL_KIT_REPLY);
+    assert_int_equal(client.status, 200);
+    call_client_gone(&client, HTTP_DONE);
+    end();
+}
+
+static void retries_end_with_the_error_of_the_provider(void **state)
+{
+    const char *error = "{\"error\":{\"message\":\"down\"}}";
+
+    (void)state;
+    begin(NULL);
+    call_client_ask(&client, CALL_KIT_BODY);
+    for (int i = 0; i < 3; i++) {
+        expect_state(CALL_ASKING);
+        call_out_reply(call_kit_out(), 503, JSON, error);
+        call_kit_pass(1000);
+    }
+    expect_state(CALL_OVER);
+    assert_int_equal(call_kit.n_outs, 3); /* retries: 2 */
+    assert_int_equal(client.status, 503);
+    assert_string_equal(client.body, error);
+    assert_int_equal(client.call->attempts, 3);
+    call_client_gone(&client, HTTP_DONE);
+    end();
+}
+
+static void a_retry_after_the_deadline_is_not_made(void **state)
+{
+    const struct call_kit_config config = {.first = "timeouts: {total: 40ms}"};
+
+    (void)state;
+    begin(&config);
+    call_client_ask(&client, CALL_KIT_BODY);
+    assert_int_equal(call_kit_out()->timeouts.total, 40);
+    call_out_fail(call_kit_out(), HTTP_UNREACHABLE);
+    expect_state(CALL_OVER);
+    assert_int_equal(client.status, 502);
+    call_client_gone(&client, HTTP_DONE);
+    end();
+}
+
+/* A kept connection that its provider closed meanwhile: once, and at once, and at the same key. */
+static void a_stale_connection_is_replaced_once(void **state)
+{
+    (void)state;
+    begin(NULL);
+    call_client_ask(&client, CALL_KIT_BODY);
+    const struct route_key *first = client.call->last_key;
+    call_kit_out()->out.reused = call_kit_out()->out.sent = true;
+    call_out_fail(call_kit_out(), HTTP_RESET);
+    expect_state(CALL_ASKING);
+    assert_int_equal(call_kit.n_outs, 2);
+    assert_int_equal(client.call->route_attempts, 1);
+    assert_ptr_equal(client.call->last_key, first);
+    call_kit_out()->out.reused = call_kit_out()->out.sent = true;
+    call_out_fail(call_kit_out(), HTTP_RESET);
+    expect_state(CALL_PAUSING);
+    call_client_gone(&client, HTTP_HANGUP);
+    end();
+}
+
+/* A request that was sent and never answered may have run: its prompt is charged. */
+static void a_timeout_is_charged_with_the_prompt(void **state)
+{
+    const struct call_kit_config config = {.first = "retries: 0"};
+
+    (void)state;
+    begin(&config);
+    call_client_ask(&client, CALL_KIT_BODY);
+    int64_t prompt = client.call->attempt.prompt;
+    assert_true(prompt > 0);
+    call_kit_out()->out.sent = true;
+    call_out_fail(call_kit_out(), HTTP_LATE_FIRST_BYTE);
+    expect_state(CALL_OVER);
+    assert_int_equal(client.status, 504);
+    assert_int_equal(client.call->used, prompt);
+    assert_int_equal(client.call->spent, prompt);
+    call_client_gone(&client, HTTP_DONE);
+    end();
+}
+
+static void a_broken_stream_ends_with_an_error_event(void **state)
+{
+    (void)state;
+    begin(NULL);
+    call_client_ask(&client, CALL_KIT_STREAM);
+    call_out_head(call_kit_out(), 200, EVENT_STREAM);
+    call_out_data(call_kit_out(), CHUNK);
+    call_kit_out()->out.sent = true;
+    call_out_fail(call_kit_out(), HTTP_RESET);
+    expect_state(CALL_OVER);
+    assert_non_null(strstr(client.body, "upstream_error"));
+    assert_int_equal(client.finished, 1);
+    assert_true(client.call->spent > 0);
+    call_client_gone(&client, HTTP_DONE);
+    end();
+}
+
+static void a_broken_reply_is_cut_off(void **state)
+{
+    (void)state;
+    begin(NULL);
+    call_client_ask(&client, CALL_KIT_BODY);
+    call_out_head(call_kit_out(), 200, JSON);
+    call_out_data(call_kit_out(), "{\"id\":");
+    call_kit_out()->out.sent = true;
+    call_out_fail(call_kit_out(), HTTP_RESET);
+    expect_state(CALL_OVER);
+    assert_int_equal(client.aborted, 1);
+    call_client_gone(&client, HTTP_ABORTED);
+    end();
+}
+
+/* ---- fallbacks ---- */
+
+static void a_fallback_serves_when_a_route_fails(void **state)
+{
+    const struct call_kit_config config = {.first = "retries: 0, fallback: [second]"};
+
+    (void)state;
+    begin(&config);
+    call_client_ask(&client, CALL_KIT_BODY);
+    call_out_reply(call_kit_out(), 500, JSON, "{}");
+    expect_state(CALL_ASKING);
+    assert_non_null(strstr(call_kit_out()->body, "\"model\":\"second\""));
+    assert_string_equal(client.call->notes.fallback_why, "server");
+    assert_int_equal(client.call->route_attempts, 1);
+    call_out_reply(call_kit_out(), 200, JSON, CALL_KIT_REPLY);
+    assert_string_equal(client.model, "second");
+    call_client_gone(&client, HTTP_DONE);
+    assert_int_equal(atomic_load(&call_kit.gateway->counts.fallbacks), 1);
+    end();
+}
+
+static void a_fallback_serves_when_no_key_is_free(void **state)
+{
+    const struct call_kit_config config = {.key = "concurrency: 1", .first = "fallback: [second]"};
+    static struct call_client third;
+
+    (void)state;
+    begin(&config);
+    call_client_ask(&other, CALL_KIT_BODY);
+    call_client_ask(&third, CALL_KIT_BODY);
+    call_client_ask(&client, CALL_KIT_BODY); /* both keys are in use for the first model */
+    expect_state(CALL_ASKING);
+    assert_non_null(strstr(call_kit_out()->body, "\"model\":\"second\""));
+    assert_string_equal(client.call->notes.fallback_why, "no_key");
+    call_client_gone(&client, HTTP_HANGUP);
+    call_client_gone(&other, HTTP_HANGUP);
+    call_client_gone(&third, HTTP_HANGUP);
+    struct call *calls[] = {client.call, other.call, third.call};
+    call_kit_expect_idle(calls, 3);
+    call_kit_close();
+}
+
+static void without_a_key_and_a_fallback_a_call_is_refused(void **state)
+{
+    const struct call_kit_config config = {.key = "rpm: 1", .first = "retries: 0"};
+
+    (void)state;
+    begin(&config);
+    for (int i = 0; i < 2; i++) {
+        call_client_ask(&other, CALL_KIT_BODY);
+        call_out_reply(call_kit_out(), 200, JSON, CALL_KIT_REPLY);
+        call_client_gone(&other, HTTP_DONE);
+        call_kit_expect_released(&other);
+    }
+    other.call = NULL;
+    call_client_ask(&client, CALL_KIT_BODY);
+    expect_state(CALL_OVER);
+    assert_string_equal(client.reason, "no_key");
+    assert_int_equal(client.call->attempts, 0);
+    call_client_gone(&client, HTTP_DONE);
+    end();
+}
+
+/* What refused the call was the route that it has left: neither log nor metrics may name that. */
+static void a_fallback_forgets_the_axis_that_refused(void **state)
+{
+    const struct call_kit_config config = {
+        .first = ONE_SLOT ", fallback: [second]",
+        .gate = "  queue: {size: 0}"};
+
+    (void)state;
+    begin(&config);
+    call_client_ask(&other, CALL_KIT_BODY);
+    call_client_ask(&client, CALL_KIT_BODY);
+    expect_state(CALL_ASKING);
+    assert_non_null(strstr(call_kit_out()->body, "\"model\":\"second\""));
+    assert_string_equal(client.call->notes.fallback_why, "concurrency");
+    assert_int_equal(client.call->notes.axis, TG_AXIS_NONE);
+    call_out_reply(call_kit_out(), 200, JSON, CALL_KIT_REPLY);
+    call_client_gone(&client, HTTP_DONE);
+    assert_int_equal(client.call->notes.axis, TG_AXIS_NONE);
+    call_client_gone(&other, HTTP_HANGUP);
+    end();
+}
+
+/* And without one, the axis is what the log says. */
+static void a_refusal_keeps_the_axis_that_refused(void **state)
+{
+    const struct call_kit_config config = {.first = ONE_SLOT, .gate = "  queue: {size: 0}"};
+
+    (void)state;
+    begin(&config);
+    call_client_ask(&other, CALL_KIT_BODY);
+    call_client_ask(&client, CALL_KIT_BODY);
+    expect_state(CALL_OVER);
+    assert_string_equal(client.reason, "concurrency");
+    assert_int_equal(client.call->notes.axis, TG_AXIS_CONCURRENCY);
+    call_client_gone(&client, HTTP_DONE);
+    call_client_gone(&other, HTTP_HANGUP);
+    end();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_retry_of_the_same_key_backs_off),
+        cmocka_unit_test(another_key_is_tried_at_once),
+        cmocka_unit_test(retries_end_with_the_error_of_the_provider),
+        cmocka_unit_test(a_retry_after_the_deadline_is_not_made),
+        cmocka_unit_test(a_stale_connection_is_replaced_once),
+        cmocka_unit_test(a_timeout_is_charged_with_the_prompt),
+        cmocka_unit_test(a_broken_stream_ends_with_an_error_event),
+        cmocka_unit_test(a_broken_reply_is_cut_off),
+        cmocka_unit_test(a_fallback_serves_when_a_route_fails),
+        cmocka_unit_test(a_fallback_serves_when_no_key_is_free),
+        cmocka_unit_test(without_a_key_and_a_fallback_a_call_is_refused),
+        cmocka_unit_test(a_fallback_forgets_the_axis_that_refused),
+        cmocka_unit_test(a_refusal_keeps_the_axis_that_refused),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
