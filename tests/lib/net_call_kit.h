@@ -74,7 +74,6 @@ struct call_kit {
     bool send_fails;               /* there is no memory for a request to a provider */
     LIST_HEAD(, net_timer) timers; /* those that are set */
     size_t n_timers;
-    int null_fd;      /* where lines of the log go; open while there is a log */
     tg_ms last_timer; /* the time that the last timer was set for, from then on */
 
     enum call_remote limits, money, key;
@@ -116,9 +115,8 @@ extern const struct call_env call_kit_env;
 void call_kit_open(const struct call_kit_config *config);
 void call_kit_close(void);
 
-/* Gives the gateway a log, a watch and, with `otlp`, traces. What is recorded goes to `record_fd`,
- * which is taken over; -1: nothing is. */
-void call_kit_observe(int record_fd);
+/* Gives the gateway a log, which records arrivals or does not, a watch and, with `otlp`, traces. */
+void call_kit_observe(bool recorded);
 
 /* The line that the log, or the recording if there is one, got last. */
 const char *call_kit_line(void);

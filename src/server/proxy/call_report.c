@@ -34,12 +34,12 @@ void call_report_refused(struct call *call, const struct refusal *why, const str
 
     if (!report_notes_refused(&call->notes, call->worker, why, reply, call_now(call)))
         return;
+    assert(call->tenant != CONFIG_NONE); /* limits are asked after the key */
     watch_entry_init(&entry);
     entry.at = call_now(call);
     entry.id = call->id;
     entry.status = reply->status;
-    if (call->tenant != CONFIG_NONE)
-        watch_text(entry.tenant, sizeof entry.tenant, slice_of(call_tenant(call)->name));
+    watch_text(entry.tenant, sizeof entry.tenant, slice_of(call_tenant(call)->name));
     watch_text(entry.model, sizeof entry.model, ask_slice(&call->ask.model));
     report_denial(call->gateway, &call->notes, why, &entry);
 }
