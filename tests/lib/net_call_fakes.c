@@ -423,6 +423,7 @@ static void in_reply(struct http_inbound *in, const struct http_head *head)
 
     assert_int_equal(client->status, 0); /* one reply */
     client->status = head->status;
+    client->length = head->length;
     keep_fields(head, client->head, sizeof client->head);
     keep_field(head, SLICE("x-tollgate-reason"), client->reason, sizeof client->reason);
     keep_field(head, SLICE("x-tollgate-model"), client->model, sizeof client->model);

@@ -25,6 +25,15 @@
 #define ONE_SLOT "concurrency: {law: fixed, initial: 1, min: 1, max: 1}"
 #define LONG_WAIT "queue: {wait: {high: 1h, normal: 1h, low: 1h}}"
 
+/* Another provider, of the other API, and its model. */
+#define ANTHROPIC_PROVIDER                                                                         \
+    "  q: {api: anthropic, base_url: \"http://127.0.0.1:1/base\", "                                \
+    "keys: [{name: a1, secret: \"${CALL_KIT_SECRET}\"}]}\n"
+#define ANTHROPIC_MODEL "  opus: {provider: q, price: {input: 1, output: 2}}\n"
+#define MESSAGES_BODY                                                                              \
+    "{\"model\":\"opus\",\"max_tokens\":10,"                                                       \
+    "\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}]}"
+
 enum { CALL_KIT_OUTS = 16, CALL_KIT_SENT = 8192, CALL_KIT_GOT = 96 * 1024 }; /* bytes */
 
 /* A client and its request. */
@@ -34,6 +43,7 @@ struct call_client {
     char head[2048];   /* fields of the reply: "name: value\n" each */
     struct call *call; /* valid until it is freed; then the worker's spare */
     int status;        /* 0: no reply yet */
+    int64_t length;    /* the length that its head states; -1: none */
     char reason[64];   /* x-tollgate-reason of the reply */
     char model[64];    /* x-tollgate-model of the reply */
     char body[CALL_KIT_GOT];

@@ -1,0 +1,536 @@
+/* test_call_in.c - what a client asks for: who it is, which model, by when; and what is refused
+ * before its body is read.
+ */
+#include "net_call_case.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "lib/core/num.h"
+
+static void expect_refused(int status, const char *reason)
+{
+    expect_state(CALL_OVER);
+    assert_int_equal(client.status, status);
+    assert_string_equal(client.reason, reason);
+    assert_int_equal(call_kit.n_outs, 0);
+    call_client_gone(&client, HTTP_DONE);
+    call_kit_expect_released(&client);
+}
+
+/* ---- who ---- */
+
+static void two_keys_that_differ_are_refused(void **state)
+{
+    (void)state;
+    begin(NULL);
+    call_client_says("x-api-key", "another");
+    call_client_begin(&client, -1);
+    expect_refused(401, "conflicting_api_keys");
+    expect_in(client.body, "two API keys that differ");
+    call_kit.n_more = 0;
+    call_client_says("x-api-key", CALL_KIT_KEY); /* the same one twice */
+    call_client_begin(&client, -1);
+    expect_state(CALL_READING);
+    call_client_gone(&client, HTTP_HANGUP);
+    end();
+}
+
+static void a_missing_key_is_explained(void **state)
+{
+    (void)state;
+    begin(NULL);
+    call_client_new(&client);
+    client.fields[0] = (struct http_field){SLICE("x-other"), SLICE("x")};
+    call_step(client.call, CALL_ON_HEAD, NULL);
+    expect_in(client.body, "no API key: send one as 'Authorization: Bearer KEY'");
+    expect_in(client.head, "www-authenticate: Bearer\n");
+    expect_refused(401, "invalid_api_key");
+    call_kit_close();
+}
+
+static void a_tenant_has_a_priority_and_is_its_own_peer(void **state)
+{
+    const struct call_kit_config config = {
+        .tenant = "priority: high, budgets: [{usd: 100, per: total}]"};
+
+    (void)state;
+    begin(&config);
+    call_client_ask(&client, CALL_KIT_BODY);
+    assert_int_equal(client.call->gate_call.priority, TG_PRIORITY_HIGH);
+    assert_int_equal(client.call->slot_call.priority, TG_PRIORITY_HIGH);
+    assert_int_equal(client.call->slot_call.tenant_bytes, 3);
+    assert_memory_equal(client.call->slot_call.tenant, "one", 3);
+    assert_int_equal(tg_gate_peer_calls(call_kit.gateway->gate, "one", 3), 1);
+    reply_and_end(200, JSON, CALL_KIT_REPLY);
+    call_kit_close();
+}
+
+static void a_peer_has_a_limit_before_its_body_is_read(void **state)
+{
+    const struct call_kit_config config = {
+        .tenant = "concurrency: 1, budgets: [{usd: 100, per: total}]"};
+
+    (void)state;
+    begin(&config);
+    call_client_begin(&other, -1);
+    call_client_begin(&client, -1);
+    expect_state(CALL_OVER);
+    assert_int_equal(client.status, 429);
+    assert_string_equal(client.reason, "peer_limit");
+    assert_int_equal(client.call->notes.refusal.peer_limit, 1);
+    assert_int_equal(client.call->notes.refusal.peer_calls, 1);
+    assert_int_equal(atomic_load(&call_kit.gateway->counts.refused[REPLY_PEER_LIMIT]), 1);
+    call_client_gone(&client, HTTP_DONE);
+    call_client_gone(&other, HTTP_HANGUP);
+    end();
+}
+
+static void under_memory_pressure_bodies_are_not_read(void **state)
+{
+    const struct call_kit_config config = {.gate = "  memory: {limit: 0.98}"};
+
+    (void)state;
+    begin(&config);
+    tg_gate_set_memory(call_kit.gateway->gate, 0.99);
+    call_client_begin(&client, -1);
+    expect_refused(503, "memory_pressure");
+    call_kit_close();
+}
+
+static void a_user_may_have_a_name_of_200_bytes(void **state)
+{
+    const struct call_kit_config config = {
+        .tenant = "users: {from: \"header:x-user\"}, budgets: [{usd: 100, per: total}]"};
+    char name[LEDGER_NAME_MAX + 1];
+
+    (void)state;
+    memset(name, 'a', LEDGER_NAME_MAX);
+    name[LEDGER_NAME_MAX] = '\0';
+    begin(&config);
+    call_client_says("x-user", name);
+    call_client_ask(&client, CALL_KIT_BODY);
+    expect_state(CALL_ASKING);
+    memset(name, 'b', LEDGER_NAME_MAX); /* the head may be freed before the call */
+    reply_and_end(200, JSON, CALL_KIT_REPLY);
+    assert_int_equal(call_kit_entry(1).user.size, LEDGER_NAME_MAX);
+    assert_int_equal(call_kit_entry(1).user.bytes[LEDGER_NAME_MAX - 1], 'a');
+    call_kit.n_more = 0;
+    call_client_ask(&client, CALL_KIT_BODY); /* without a name */
+    assert_int_equal(client.call->user.n, 0);
+    reply_and_end(200, JSON, CALL_KIT_REPLY);
+    assert_int_equal(call_kit_entry(2).user.size, 0);
+    call_kit_close();
+}
+
+/* ---- what ---- */
+
+static void a_gateway_that_shuts_down_takes_no_calls(void **state)
+{
+    (void)state;
+    begin(NULL);
+    atomic_store(&call_kit.gateway->draining, true);
+    call_client_begin(&client, -1);
+    expect_refused(503, "shutting_down");
+    call_kit_close();
+}
+
+static void a_wrong_method_is_told_the_right_one(void **state)
+{
+    (void)state;
+    begin(NULL);
+    call_client_begin_at(&client, "GET", "/v1/chat/completions", 0);
+    expect_in(client.head, "allow: POST\n");
+    expect_refused(405, "method_not_allowed");
+    call_kit_close();
+}
+
+static void a_list_of_models_has_the_form_of_its_client(void **state)
+{
+    const struct call_kit_config config = {.providers = ANTHROPIC_PROVIDER,
+                                           .models = ANTHROPIC_MODEL};
+
+    (void)state;
+    begin(&config);
+    call_client_begin_at(&client, "GET", "/v1/models", 0);
+    assert_int_equal(client.status, 200);
+    expect_in(client.head, "content-type: application/json\n");
+    expect_in(client.body, "\"object\":\"list\"");
+    expect_in(client.body, "\"first\"");
+    expect_not_in(client.body, "\"opus\"");
+    assert_int_equal(client.call->bytes_out, client.body_n);
+    assert_int_equal(client.call->status, 200);
+    call_client_gone(&client, HTTP_DONE);
+    call_kit_expect_released(&client);
+    call_client_says("anthropic-version", "2023-06-01");
+    call_client_begin_at(&client, "GET", "/v1/models", 0);
+    expect_in(client.body, "\"has_more\":false");
+    expect_in(client.body, "\"opus\"");
+    call_client_gone(&client, HTTP_DONE);
+    call_kit_expect_released(&client);
+    call_client_begin_at(&client, "GET", "/v1/models/first", 0);
+    expect_in(client.body, "\"type\":\"not_found_error\"");
+    expect_in(client.head, "request-id: req_");
+    expect_not_in(client.head, "x-request-id");
+    expect_refused(404, "model_not_found");
+    call_kit_close();
+}
+
+static void a_model_that_is_not_listed_may_go_to_the_first_provider(void **state)
+{
+    static const char body[] = "{\"model\":\"new-1\",\"messages\":[{\"role\":\"user\","
+                               "\"content\":\"hi\"}]}";
+    static const struct {
+        const char *top, *tenant;
+        bool served;
+    } rows[] = {
+        {"unknown_model: allow\n", "budgets: [{usd: 100, per: total}]", true},
+        {"unknown_model: allow\n", "models: [\"new-*\"], budgets: [{usd: 100, per: total}]", true},
+        {"unknown_model: allow\n", "models: [first], budgets: [{usd: 100, per: total}]", false},
+        {"unknown_model: refuse\n", "budgets: [{usd: 100, per: total}]", false},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        const struct call_kit_config config = {.top = rows[i].top, .tenant = rows[i].tenant};
+        begin(&config);
+        call_client_ask(&client, body);
+        if (!rows[i].served) {
+            expect_in(client.body, "there is no model 'new-1' here");
+            expect_in(client.body, "\"param\":\"model\"");
+            expect_refused(404, "model_not_found");
+        } else {
+            expect_state(CALL_ASKING);
+            assert_string_equal(call_kit_out()->body, body); /* its own name, without a bound */
+            assert_int_equal(client.call->gate_call.debit.cost,
+                             client.call->notes.estimated_input + 4096);
+            reply_and_end(200, JSON, CALL_KIT_REPLY);
+            assert_int_equal(client.call->spent, 0); /* nobody knows its price */
+            assert_string_equal(client.model, "");
+        }
+        call_kit_close();
+    }
+}
+
+/* An unknown model has no fallback: there is nothing to fall back from. */
+static void a_model_that_is_not_listed_has_no_fallback(void **state)
+{
+    const struct call_kit_config config = {.top = "unknown_model: allow\n"};
+
+    (void)state;
+    begin(&config);
+    call_client_ask(&client, "{\"model\":\"new-1\",\"messages\":[]}");
+    for (int i = 0; i < 3; i++) {
+        call_out_reply(call_kit_out(), 500, JSON, "[]");
+        call_kit_pass(1000);
+    }
+    expect_state(CALL_OVER);
+    assert_int_equal(client.status, 502);
+    call_client_gone(&client, HTTP_DONE);
+    end();
+}
+
+static void a_model_may_be_for_others(void **state)
+{
+    const struct call_kit_config config = {
+        .tenant = "models: [second], budgets: [{usd: 100, per: total}]"};
+
+    (void)state;
+    begin(&config);
+    call_client_ask(&client, CALL_KIT_BODY);
+    expect_in(client.body, "model 'first' is not for this key");
+    expect_refused(403, "model_not_allowed");
+    call_kit_close();
+}
+
+static void a_model_is_served_by_one_api(void **state)
+{
+    const struct call_kit_config config = {.providers = ANTHROPIC_PROVIDER,
+                                           .models = ANTHROPIC_MODEL};
+
+    (void)state;
+    begin(&config);
+    call_client_ask_at(&client, "/v1/chat/completions", MESSAGES_BODY);
+    expect_in(client.body, "model 'opus' is served by the Anthropic API, not at this path");
+    expect_refused(400, "wrong_api_for_model");
+    call_client_ask_at(&client, "/v1/messages", CALL_KIT_BODY);
+    expect_in(client.body, "model 'first' is served by the OpenAI API, not at this path");
+    expect_refused(400, "wrong_api_for_model");
+    call_kit_close();
+}
+
+/* At the threshold there is still enough; nobody is sent to a model that is not for them. */
+static void a_cheaper_model_serves_below_the_threshold_only(void **state)
+{
+    static const struct {
+        const char *tenant;
+        bool cheaper;
+    } rows[] = {
+        {"allow_cheaper: 0.45, budgets: [{usd: 0.000020, per: total}]", false}, /* 9 of 20 left */
+        {"allow_cheaper: 0.46, budgets: [{usd: 0.000020, per: total}]", true},
+        {"allow_cheaper: 0, budgets: [{usd: 0.000020, per: total}]", false},
+        {"allow_cheaper: 1, models: [first], budgets: [{usd: 0.000020, per: total}]", false},
+    };
+    static const char body[] = "{\"model\":\"first\",\"messages\":[],\"max_tokens\":1}";
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        const struct call_kit_config config = {.first = "cheaper: second",
+                                               .tenant = rows[i].tenant};
+        begin(&config);
+        call_client_ask(&client, body);
+        expect_in(call_kit_out()->body, "\"first\"");
+        reply_and_end(200, JSON, CALL_KIT_REPLY);
+        assert_int_equal(client.call->spent, 11);
+        call_client_ask(&client, body);
+        expect_in(call_kit_out()->body, rows[i].cheaper ? "\"second\"" : "\"first\"");
+        reply_and_end(200, JSON, CALL_KIT_REPLY);
+        call_kit_close();
+    }
+}
+
+/* ---- its body ---- */
+
+static void a_body_may_be_as_large_as_the_limit(void **state)
+{
+    const struct call_kit_config config = {.top = "limits: {body: 2KiB}\n"};
+    static char body[2049];
+
+    (void)state;
+    memset(body, ' ', 2048);
+    memcpy(body, CALL_KIT_BODY, strlen(CALL_KIT_BODY));
+    begin(&config);
+    call_client_ask(&client, body); /* its length is stated */
+    expect_state(CALL_ASKING);
+    assert_int_equal(call_kit_out()->length, 2048);
+    assert_int_equal(client.call->bytes_in, 2048);
+    reply_and_end(200, JSON, CALL_KIT_REPLY);
+    call_client_begin(&client, 2049);
+    expect_in(client.body, "the body has 2049 bytes; at most 2048 are taken");
+    expect_refused(413, "payload_too_large");
+    call_client_begin(&client, -1);
+    call_client_body(&client, body);
+    expect_state(CALL_READING);
+    call_client_body(&client, " ");
+    expect_in(client.body, "the body has more than 2048 bytes");
+    expect_refused(413, "payload_too_large");
+    call_kit_close();
+}
+
+static void bodies_share_their_memory(void **state)
+{
+    const struct call_kit_config config = {.top = "limits: {body: 4KiB, buffered_total: 8KiB}\n"};
+    static char body[4097];
+
+    (void)state;
+    memset(body, ' ', 4096);
+    begin(&config);
+    call_client_begin(&other, -1);
+    call_client_body(&other, body);
+    assert_int_equal(other.call->state, CALL_READING);
+    call_client_begin(&client, -1);
+    expect_state(CALL_READING);
+    call_client_body(&client, body);
+    call_client_gone(&other, HTTP_HANGUP);
+    other.call = NULL;
+    expect_in(client.body, "the bodies of calls take all the memory they may");
+    expect_refused(503, "memory_pressure");
+    call_kit_close();
+}
+
+static void a_body_says_what_it_is(void **state)
+{
+    static const struct {
+        const char *type; /* null: it does not say */
+        int status;
+    } rows[] = {
+        {NULL, 0},
+        {"application/json \t", 0},
+        {"application/json", 0},
+        {"application/jso", 415},
+        {"application/jsonx", 415},
+        {"application/json,x", 415},
+        {"", 415},
+    };
+
+    (void)state;
+    begin(NULL);
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        call_client_new(&client);
+        if (rows[i].type != NULL)
+            client.fields[1].value = slice_of(rows[i].type);
+        else
+            client.fields[1].name = slice_of("x-other");
+        call_step(client.call, CALL_ON_HEAD, NULL);
+        assert_int_equal(client.status, rows[i].status);
+        call_client_gone(&client, HTTP_DONE);
+        call_kit_expect_released(&client);
+    }
+    call_kit_close();
+}
+
+/* What is passed through is not read, so it may be anything. */
+static void a_passthrough_may_be_anything(void **state)
+{
+    const struct call_kit_config config = {
+        .top = "passthrough: [{path: /v1/other, provider: p}, {path: /v1/audio, provider: p}]\n"};
+
+    (void)state;
+    begin(&config);
+    call_client_new(&client);
+    client.in.head.target = slice_of("/v1/audio?voice=a");
+    client.in.head.method = slice_of("PUT");
+    client.fields[1].value = slice_of("audio/wav");
+    call_step(client.call, CALL_ON_HEAD, NULL);
+    call_client_body(&client, "raw");
+    call_client_end(&client);
+    assert_string_equal(call_kit_out()->target, "/v1/audio?voice=a");
+    expect_in(call_kit_out()->request, "content-type: audio/wav\n");
+    reply_and_end(200, "audio/mpeg", "sound");
+    call_client_begin_at(&client, "POST", "/v1/audi", -1);
+    expect_refused(404, "not_found");
+    call_kit_close();
+}
+
+/* ---- by when ---- */
+
+static void the_client_may_state_its_deadline(void **state)
+{
+    static const struct {
+        const char *timeout_ms, *stainless_s; /* null: not stated */
+        tg_ms total, head;
+    } rows[] = {
+        {NULL, NULL, 44000, 44000},
+        {"500", NULL, 500, 500},
+        {"60000", NULL, 44000, 44000}, /* the model's own time is sooner */
+        {"500", "1", 500, 500},        /* the first is of the whole call */
+        {NULL, "7", 44000, 7000},      /* the SDK's is of the head alone */
+        {NULL, "90", 44000, 44000},
+        {"0", NULL, 44000, 44000}, /* which is no time */
+        {"0", "7", 44000, 7000},
+        {"000000500", NULL, 500, 500},
+        {"0000000500", NULL, 44000, 44000}, /* ten digits are none */
+        {"5x", NULL, 44000, 44000},
+        {"-5", NULL, 44000, 44000},
+        {"5/", NULL, 44000, 44000},
+        {"5:", NULL, 44000, 44000},
+        {"109", NULL, 109, 109},
+    };
+    const struct call_kit_config config = {.first = "timeouts: {total: 44s}"};
+
+    (void)state;
+    begin(&config);
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        call_kit.n_more = 0;
+        if (rows[i].timeout_ms != NULL)
+            call_client_says("x-request-timeout-ms", rows[i].timeout_ms);
+        if (rows[i].stainless_s != NULL)
+            call_client_says("x-stainless-timeout", rows[i].stainless_s);
+        call_client_ask(&client, CALL_KIT_BODY);
+        assert_int_equal(call_kit_out()->timeouts.total, rows[i].total);
+        assert_int_equal(call_kit_out()->timeouts.head, rows[i].head);
+        assert_int_equal(client.call->gate_call.deadline, call_kit.now + rows[i].head);
+        assert_int_equal(client.call->slot_call.deadline, call_kit.now + rows[i].head);
+        reply_and_end(200, JSON, CALL_KIT_REPLY);
+    }
+    call_kit_close();
+}
+
+/* The time that its body took is a part of it, and what is over is not 0, which would be no time. */
+static void a_deadline_counts_from_the_head_of_the_request(void **state)
+{
+    (void)state;
+    begin(NULL);
+    call_client_says("x-request-timeout-ms", "500");
+    for (tg_ms took = 200; took <= 600; took += 400) {
+        call_client_begin(&client, -1);
+        call_kit_pass(took);
+        call_client_body(&client, CALL_KIT_BODY);
+        call_client_end(&client);
+        if (call_kit.n_outs > 0) {
+            assert_int_equal(call_kit_out()->timeouts.total, num_max(1, 500 - took));
+            reply_and_end(200, JSON, CALL_KIT_REPLY);
+        } else {
+            call_client_gone(&client, HTTP_DONE);
+            call_kit_expect_released(&client);
+        }
+    }
+    call_kit_close();
+}
+
+static void a_passthrough_has_times_of_its_own(void **state)
+{
+    const struct call_kit_config config = {
+        .top = "passthrough: [{path: /v1/audio, provider: p}]\n"};
+
+    (void)state;
+    begin(&config);
+    call_client_ask_at(&client, "/v1/audio", "raw");
+    assert_int_equal(call_kit_out()->timeouts.connect, 5000);
+    assert_int_equal(call_kit_out()->timeouts.first_byte, 120000);
+    assert_int_equal(call_kit_out()->timeouts.idle, 60000);
+    assert_int_equal(call_kit_out()->timeouts.total, 0); /* none */
+    assert_int_equal(call_kit_out()->timeouts.head, 0);
+    reply_and_end(200, "audio/mpeg", "sound");
+    call_client_says("x-request-timeout-ms", "500");
+    call_client_ask_at(&client, "/v1/audio", "raw");
+    assert_int_equal(call_kit_out()->timeouts.total, 500);
+    assert_int_equal(call_kit_out()->timeouts.head, 500);
+    reply_and_end(200, "audio/mpeg", "sound");
+    call_kit_close();
+}
+
+/* ---- retries of the client ---- */
+
+/* A call earns a part of a retry; one that is a retry itself earns none. */
+static void retries_are_earned_by_calls(void **state)
+{
+    static const struct {
+        const char *count;
+        bool earned;
+    } rows[] = {{NULL, true}, {"0", true}, {"1", false}, {"2", false}, {"", true}};
+    const struct call_kit_config config = {.top = "retry_budget: {ratio: 1, min_per_s: 0}\n"};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        begin(&config);
+        if (rows[i].count != NULL)
+            call_client_says("x-stainless-retry-count", rows[i].count);
+        call_client_ask(&client, CALL_KIT_BODY);
+        call_out_fail(call_kit_out(), HTTP_UNREACHABLE);
+        expect_state(rows[i].earned ? CALL_PAUSING : CALL_OVER);
+        assert_int_equal(atomic_load(&call_kit.gateway->counts.retries), rows[i].earned);
+        call_client_gone(&client, HTTP_DONE);
+        end();
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(two_keys_that_differ_are_refused),
+        cmocka_unit_test(a_missing_key_is_explained),
+        cmocka_unit_test(a_tenant_has_a_priority_and_is_its_own_peer),
+        cmocka_unit_test(a_peer_has_a_limit_before_its_body_is_read),
+        cmocka_unit_test(under_memory_pressure_bodies_are_not_read),
+        cmocka_unit_test(a_user_may_have_a_name_of_200_bytes),
+        cmocka_unit_test(a_gateway_that_shuts_down_takes_no_calls),
+        cmocka_unit_test(a_wrong_method_is_told_the_right_one),
+        cmocka_unit_test(a_list_of_models_has_the_form_of_its_client),
+        cmocka_unit_test(a_model_that_is_not_listed_may_go_to_the_first_provider),
+        cmocka_unit_test(a_model_that_is_not_listed_has_no_fallback),
+        cmocka_unit_test(a_model_may_be_for_others),
+        cmocka_unit_test(a_model_is_served_by_one_api),
+        cmocka_unit_test(a_cheaper_model_serves_below_the_threshold_only),
+        cmocka_unit_test(a_body_may_be_as_large_as_the_limit),
+        cmocka_unit_test(bodies_share_their_memory),
+        cmocka_unit_test(a_body_says_what_it_is),
+        cmocka_unit_test(a_passthrough_may_be_anything),
+        cmocka_unit_test(the_client_may_state_its_deadline),
+        cmocka_unit_test(a_deadline_counts_from_the_head_of_the_request),
+        cmocka_unit_test(a_passthrough_has_times_of_its_own),
+        cmocka_unit_test(retries_are_earned_by_calls),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
