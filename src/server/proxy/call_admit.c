@@ -233,7 +233,7 @@ static bool may_fall_back(const struct call *call, size_t model)
 
 bool call_fall_back(struct call *call, const char *why)
 {
-    if (call->route == NULL || call->model == CONFIG_NONE)
+    if (call->model == CONFIG_NONE) /* a passthrough, or a model that is not listed */
         return false;
     const struct config_model *asked = &call->generation->config.models[call->model];
 

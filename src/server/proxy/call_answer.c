@@ -55,7 +55,7 @@ static void pass(struct call *call, struct slice bytes)
 
 void call_answer_room(struct call *call)
 {
-    if (call->attempt.out && call->attempt.paused) {
+    if (call->attempt.paused) {
         call->attempt.paused = false;
         call->env->out_resume(call->attempt.out);
     }

@@ -5,10 +5,10 @@
  * moment. Both are taken anew for each attempt and given back before the next, so that nothing
  * scarce is held while a call pauses.
  *
- * After a failure the same key is tried once more, then others, then the next fallback; each within
- * the caller's deadline, the route's number of retries and the retry budget of all. A key that was
- * limited or turned away is not tried again for this call. Nothing is tried again once a byte of a
- * reply has gone to the client.
+ * After a failure the same key is tried once more, after a pause, then others at once, then the next
+ * fallback; each within the caller's deadline, the route's number of retries and the retry budget of
+ * all. A key that was limited or turned away is not tried again for this call. Nothing is tried
+ * again once a byte of a reply has gone to the client.
  */
 #include <assert.h>
 #include <stdio.h>
@@ -17,7 +17,7 @@
 #include "lib/core/num.h"
 #include "server/proxy/call.h"
 
-/* The pause before the first retry, in ms: drawn between these, and doubled with each attempt. */
+/* The pause before the retry at the same key, in ms: drawn between these. */
 enum { PAUSE_MIN = 50, PAUSE_MAX = 200 };
 
 /* ---- money ---- */
@@ -417,15 +417,6 @@ enum call_verdict call_send(struct call *call)
 
 /* ---- after a failure ---- */
 
-static tg_ms pause_ms(struct call *call)
-{
-    assert(call->route_attempts > 0);
-    unsigned doublings = call->route_attempts > 6 ? 6 : call->route_attempts - 1;
-
-    return (tg_ms)(random_between(&call->worker->random, PAUSE_MIN, PAUSE_MAX) *
-                   (double)(1U << doublings));
-}
-
 /* Whether a further attempt that begins after a pause would come after the deadline: nobody would
  * wait for it, and it would be charged. */
 static bool is_too_late(const struct call *call, tg_ms pause)
@@ -446,7 +437,7 @@ enum call_verdict call_after_failure(struct call *call, enum call_failure failur
 {
     bool same =
         (failure == FAILURE_SERVER || failure == FAILURE_NETWORK) && call->route_attempts == 1;
-    tg_ms pause = same ? pause_ms(call) : 1;
+    tg_ms pause = same ? (tg_ms)random_between(&call->worker->random, PAUSE_MIN, PAUSE_MAX) : 1;
 
     assert(failure != FAILURE_NONE && call->in != NULL && call->status == 0);
     assert(call->attempt.key == 0 && call->attempt.money.reservation == 0);

@@ -60,8 +60,9 @@ static bool write_credential(const struct config_provider *provider,
 {
     size_t prefix = strlen(provider->auth_prefix);
 
+    assert(key->secret.bytes != NULL); /* the configuration requires it */
     to->n = prefix + key->secret.size;
-    if (key->secret.bytes == NULL || to->n > sizeof to->at)
+    if (to->n > sizeof to->at)
         return false;
     memcpy(to->at, provider->auth_prefix, prefix);
     memcpy(to->at + prefix, key->secret.bytes, key->secret.size);
@@ -121,24 +122,23 @@ static bool write_target(const struct call *call, const struct config_provider *
     return fits;
 }
 
-/* The body with what has to be changed in it. */
-static bool edit_body(struct call *call)
+/* Notes what has to be changed in the body. */
+static void edit_body(struct call *call)
 {
     struct body_edit *edit = &call->attempt.edit;
-    const struct route *route = call->route;
-    struct slice asked = ask_slice(&call->ask.model);
-    const char *upstream = route->config->upstream_model; /* null: as it was asked for */
+    const struct config_model *model = call->route->config;
+    bool edited = true;
 
     body_edit_init(edit);
-    if (upstream && !slice_equal(asked, slice_of(upstream)) &&
-        !body_edit_model(edit, &call->ask, slice_of(upstream)))
-        return false;
-    if (call->attempt.most_output >= 0 &&
-        !body_edit_bound(edit, &call->ask, call->attempt.most_output))
-        return false;
-    if (route->provider->config->inject_usage)
+    if (model->upstream_model != NULL) /* else it keeps the name that it was asked for by */
+        edited = body_edit_model(edit, &call->ask, slice_of(model->upstream_model));
+    assert(edited); /* the configuration's names are shorter than a body's may be */
+    if (call->attempt.most_output >= 0)
+        edited = body_edit_bound(edit, &call->ask, call->attempt.most_output);
+    assert(edited); /* only what has output is bounded */
+    (void)edited;
+    if (call->route->provider->config->inject_usage)
         call->attempt.injected = body_edit_include_usage(edit, &call->ask);
-    return true;
 }
 
 /* 0 for a time that is none. */
@@ -174,8 +174,7 @@ bool call_request_send(struct call *call)
     if (!write_target(call, provider->config, target, sizeof target, &head.target.n))
         return false;
     if (call->route) {
-        if (!edit_body(call))
-            return false;
+        edit_body(call);
         n = body_edit_slices(&call->attempt.edit, call->body.bytes, call->body.n, slices, &total);
     }
     timeouts_of(call, &timeouts);

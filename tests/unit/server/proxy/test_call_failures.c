@@ -10,7 +10,7 @@
 
 /* ---- failures ---- */
 
-/* Between attempts at the same key a call pauses 50 to 200 ms, doubled with each attempt. */
+/* Between attempts at the same key a call pauses 50 to 200 ms. */
 static void a_retry_of_the_same_key_backs_off(void **state)
 {
     tg_ms least = 1000, most = 0;
