@@ -131,6 +131,7 @@ static struct http_outbound *kit_send(struct http_client *client, struct http_or
     struct call_out *out = &call_kit.outs[call_kit.n_outs++];
     *out = (struct call_out){
         .out = {.ops = ops, .owner = owner}, .timeouts = *timeouts, .length = head->length};
+    out->target_n = head->target.n;
     snprintf(out->target, sizeof out->target, "%.*s", (int)head->target.n, head->target.at);
     keep_fields(head, out->request, sizeof out->request);
     snprintf(out->authorization, sizeof out->authorization, "%.*s", (int)key.n, key.at);

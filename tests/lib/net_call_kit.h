@@ -40,7 +40,7 @@ enum { CALL_KIT_OUTS = 16, CALL_KIT_SENT = 8192, CALL_KIT_GOT = 96 * 1024 }; /* 
 struct call_client {
     struct http_inbound in;
     struct http_field fields[12];
-    char head[2048];   /* fields of the reply: "name: value\n" each */
+    char head[4096];   /* fields of the reply: "name: value\n" each */
     struct call *call; /* valid until it is freed; then the worker's spare */
     int status;        /* 0: no reply yet */
     int64_t length;    /* the length that its head states; -1: none */
@@ -58,7 +58,8 @@ struct call_out {
     struct http_head head; /* the head of the reply */
     struct http_field fields[8];
     char target[256], authorization[64];
-    char request[2048]; /* "name: value\n" of each of its fields */
+    size_t target_n;    /* bytes of its target, of which the first are above */
+    char request[4096]; /* "name: value\n" of each of its fields */
     char body[CALL_KIT_SENT];
     size_t body_n;
     struct http_timeouts timeouts;

@@ -392,6 +392,50 @@ static void a_passthrough_may_be_anything(void **state)
     call_kit_close();
 }
 
+static void what_is_no_json_is_refused_before_it_is_read(void **state)
+{
+    static const struct {
+        const char *type, *coding;
+        int status;
+    } rows[] = {{"application/json; charset=utf-8", "identity", 0},
+                {"APPLICATION/JSON ;x", "", 0},
+                {"text/plain", "", 415},
+                {"application/json", "gzip", 415}};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        call_kit_open(NULL);
+        call_client_new(&client);
+        client.fields[1].value = slice_of(rows[i].type);
+        client.fields[2] =
+            (struct http_field){SLICE("content-encoding"), slice_of(rows[i].coding)};
+        client.in.head.n_fields = 3;
+        call_step(client.call, CALL_ON_HEAD, NULL);
+        assert_int_equal(client.status, rows[i].status);
+        call_client_gone(&client, HTTP_DONE);
+        call_kit_expect_released(&client);
+        call_kit_close();
+    }
+}
+
+static void a_key_that_nobody_has_is_refused(void **state)
+{
+    static const char *const keys[] = {"Bearer nobody", "Bearer", ""};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(keys); i++) {
+        call_kit_open(NULL);
+        call_client_new(&client);
+        client.fields[0].value = slice_of(keys[i]);
+        call_step(client.call, CALL_ON_HEAD, NULL);
+        assert_int_equal(client.status, 401);
+        assert_string_equal(client.reason, "invalid_api_key");
+        call_client_gone(&client, HTTP_DONE);
+        call_kit_expect_released(&client);
+        call_kit_close();
+    }
+}
+
 /* ---- by when ---- */
 
 static void the_client_may_state_its_deadline(void **state)
@@ -526,6 +570,8 @@ int main(void)
         cmocka_unit_test(bodies_share_their_memory),
         cmocka_unit_test(a_body_says_what_it_is),
         cmocka_unit_test(a_passthrough_may_be_anything),
+        cmocka_unit_test(what_is_no_json_is_refused_before_it_is_read),
+        cmocka_unit_test(a_key_that_nobody_has_is_refused),
         cmocka_unit_test(the_client_may_state_its_deadline),
         cmocka_unit_test(a_deadline_counts_from_the_head_of_the_request),
         cmocka_unit_test(a_passthrough_has_times_of_its_own),
