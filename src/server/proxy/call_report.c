@@ -46,8 +46,6 @@ void call_report_refused(struct call *call, const struct refusal *why, const str
 
 static const char *ended_how(const struct call *call)
 {
-    if (call->ended == HTTP_DONE)
-        return "done";
     if (call->ended != HTTP_HANGUP)
         return http_why_text(call->ended);
     switch (call->left_in) {
@@ -86,8 +84,8 @@ static void fill_who(const struct call *call, struct report *report)
         report->priority = tg_priority_name(call->gate_call.priority);
         report->value = call->gate_call.value;
     }
-    if (call->virtual_key != NULL)
-        report->key = report_text(call->virtual_key->name);
+    assert(call->virtual_key != NULL); /* a tenant is known by its key */
+    report->key = report_text(call->virtual_key->name);
 }
 
 static void fill_where(const struct call *call, struct report *report)
@@ -111,7 +109,7 @@ static void fill_outcome(const struct call *call, struct report *report)
 {
     report->status = call->status;
     report->upstream_status = call->attempt.status ? call->attempt.status : call->failed_status;
-    report->reason = call->reason != REPLY_COUNT ? reply_reason_name(call->reason) : NULL;
+    report->reason = reply_reason_name(call->reason);
     report->upstream_id = slice_of(call->notes.upstream_id);
     report->ended = ended_how(call);
     report->attempts = call->attempts;
@@ -138,7 +136,7 @@ void call_report_admitted(struct call *call)
 
 void call_report(struct call *call)
 {
-    struct trace_server server = {NULL, 0};
+    struct trace_server server = {0};
     struct report report;
 
     assert(call->in == NULL && call->slot.lease == 0 && call->gate.lease == 0);

@@ -47,7 +47,7 @@ static void a_line_says_who_called_and_what_came_of_it(void **state)
 {
     const struct call_kit_config config = {
         .tenant = "users: {from: \"header:x-user\"}, budgets: [{usd: 100, per: total}]"};
-    char key[60];
+    char key[60], id[60];
 
     (void)state;
     begin_observed(&config);
@@ -66,6 +66,8 @@ static void a_line_says_who_called_and_what_came_of_it(void **state)
     call_out_end(call_kit_out());
     call_kit_pass(1000);
     call_client_gone(&client, HTTP_DONE);
+    snprintf(id, sizeof id, "\"id\":\"req_%016llx\"", (unsigned long long)client.call->id);
+    expect_logged(id);
     expect_logged("\"endpoint\":\"chat\"");
     expect_logged("\"tenant\":\"one\"");
     expect_logged("\"key\":\"main\"");
