@@ -1,0 +1,556 @@
+/* test_call_money.c - what a call reserves before it is sent: money, then a key; here and at the
+ * remote store.
+ */
+#include "net_call_case.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define UNBOUNDED "{\"model\":\"first\",\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}]}"
+#define BIG_REPLY                                                                \
+    "{\"choices\":[],\"usage\":{\"prompt_tokens\":100,\"completion_tokens\":50," \
+    "\"total_tokens\":150}}"
+enum { BIG_MICRO = 100 * 1 + 50 * 2 };
+
+/* The number behind "name: " in a head; -1: it has no such field. */
+static int64_t field_of(const struct call_client *of, const char *name)
+{
+    char part[64];
+
+    snprintf(part, sizeof part, "%s: ", name);
+    const char *at = strstr(of->head, part);
+    return at != NULL ? strtoll(at + strlen(part), NULL, 10) : -1;
+}
+
+/* ---- refusals ---- */
+
+static void a_budget_that_is_spent_says_until_when(void **state)
+{
+    static const struct {
+        enum tg_per per;
+        const char *text;
+        bool dated;
+    } rows[] = {
+        {TG_PER_DAY, "the budget for this day is spent", true},
+        {TG_PER_MONTH, "the budget for this month is spent", true},
+        {TG_PER_TOTAL, "the budget for this total is spent", false},
+    };
+    const struct call_kit_config config = {.remote = true};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        begin(&config);
+        call_kit.money = REMOTE_SAYS_NO;
+        call_kit.money_no =
+            (struct tg_money_answer){.per = rows[i].per, .reset_at = call_kit.now + 5000};
+        call_client_ask(&client, CALL_KIT_BODY);
+        assert_int_equal(client.status, 402);
+        assert_string_equal(client.reason, "budget");
+        expect_in(client.body, rows[i].text);
+        expect_in(client.head, "x-should-retry: false\n");
+        assert_int_equal(strstr(client.head, "x-tollgate-reset-at") != NULL, rows[i].dated);
+        assert_int_equal(field_of(&client, "retry-after-ms"), -1);
+        call_client_gone(&client, HTTP_DONE);
+        end();
+    }
+}
+
+static void a_budget_that_others_have_reserved_may_be_asked_again(void **state)
+{
+    const struct call_kit_config config = {.remote = true};
+
+    (void)state;
+    begin(&config);
+    call_kit.money = REMOTE_SAYS_NO;
+    call_kit.money_no = (struct tg_money_answer){.per = TG_PER_DAY, .contended = true};
+    call_client_ask(&client, CALL_KIT_BODY);
+    assert_int_equal(client.status, 429);
+    assert_string_equal(client.reason, "budget_contended");
+    expect_in(client.body, "the rest of the budget is reserved by calls that are running");
+    assert_in_range(field_of(&client, "retry-after-ms"), 1000, 1100);
+    call_client_gone(&client, HTTP_DONE);
+    end();
+}
+
+static void money_that_cannot_be_reserved_is_explained(void **state)
+{
+    static const struct {
+        enum tg_err err;
+        int status;
+        const char *text;
+    } rows[] = {
+        {TG_ERR_UNKNOWN, 401, "the tenant of this key has been removed"},
+        {TG_ERR_STORE, 503, "what calls cost cannot be recorded at the moment"},
+    };
+    const struct call_kit_config config = {.remote = true};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        begin(&config);
+        call_kit.money = REMOTE_FAILS;
+        call_kit.failure = rows[i].err;
+        call_client_ask(&client, CALL_KIT_BODY);
+        assert_int_equal(client.status, rows[i].status);
+        expect_in(client.body, rows[i].text);
+        call_client_gone(&client, HTTP_DONE);
+        end();
+    }
+}
+
+/* The gate's own error says whether the store or the gateway failed. */
+static void limits_that_cannot_be_checked_are_explained(void **state)
+{
+    static const struct {
+        enum tg_err err;
+        int status;
+    } rows[] = {{TG_ERR_STORE, 503}, {TG_ERR_FULL, 503}, {TG_ERR_MEMORY, 500}};
+    const struct call_kit_config config = {.remote = true};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        begin(&config);
+        call_kit.limits = REMOTE_FAILS;
+        call_kit.failure = rows[i].err;
+        call_client_ask(&client, CALL_KIT_BODY);
+        assert_int_equal(client.status, rows[i].status);
+        expect_in(client.body, tg_strerror(rows[i].err));
+        call_client_gone(&client, HTTP_DONE);
+        end();
+    }
+}
+
+/* A refusal before the first attempt costs nothing at all; what was tried counts as a call. */
+static void a_call_that_is_refused_by_its_budget_keeps_no_rate(void **state)
+{
+    const struct call_kit_config config = {.tenant = "budgets: [{usd: 0.000001, per: total}]"};
+    const struct call_kit_config remote = {.remote = true};
+
+    (void)state;
+    begin(&config);
+    call_client_ask(&client, CALL_KIT_BODY);
+    assert_int_equal(call_kit_rate_used(client.call), 0);
+    assert_int_equal(call_kit_cost_used(client.call), 0);
+    call_client_gone(&client, HTTP_DONE);
+    end();
+    begin(&remote);
+    call_kit.money = REMOTE_SAYS_NO;
+    call_client_ask(&client, CALL_KIT_BODY);
+    assert_int_equal(call_kit.limits_refunded, 1);
+    assert_int_equal(call_kit.limits_settled, 0);
+    call_client_gone(&client, HTTP_DONE);
+    end();
+}
+
+/* The same for a client that leaves while the store is asked; one that leaves later has called. */
+static void a_client_that_leaves_at_the_store_keeps_no_rate(void **state)
+{
+    static const struct {
+        enum call_state state;
+        bool refunded;
+    } rows[] = {{CALL_AT_MONEY, true}, {CALL_AT_KEY, true}, {CALL_ASKING, false}};
+    const struct call_kit_config config = {.remote = true};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        begin(&config);
+        call_kit.money = rows[i].state == CALL_AT_MONEY ? REMOTE_SAYS_LATER : REMOTE_SAYS_YES;
+        call_kit.key = rows[i].state == CALL_AT_KEY ? REMOTE_SAYS_LATER : REMOTE_SAYS_YES;
+        call_client_ask(&client, CALL_KIT_BODY);
+        expect_state(rows[i].state);
+        call_client_gone(&client, HTTP_HANGUP);
+        assert_int_equal(call_kit.limits_refunded, rows[i].refunded);
+        assert_int_equal(call_kit.limits_settled, !rows[i].refunded);
+        end();
+    }
+}
+
+/* A retry asks the store again; leaving there does not undo the attempt that was made. */
+static void a_client_that_leaves_at_the_store_during_a_retry_has_called(void **state)
+{
+    const struct call_kit_config config = {.remote = true};
+
+    (void)state;
+    begin(&config);
+    call_client_ask(&client, CALL_KIT_BODY);
+    call_kit.money = REMOTE_SAYS_LATER;
+    call_out_reply(call_kit_out(), 503, JSON, "{}");
+    call_kit_pass(1000);
+    expect_state(CALL_AT_MONEY);
+    call_client_gone(&client, HTTP_HANGUP);
+    assert_int_equal(call_kit.limits_settled, 1);
+    assert_int_equal(call_kit.limits_refunded, 0);
+    assert_int_equal(call_kit.limits_actual, 0);
+    end();
+}
+
+/* ---- what is reserved ---- */
+
+static void the_store_is_asked_for_what_was_reserved_here(void **state)
+{
+    const struct call_kit_config config = {.remote = true};
+
+    (void)state;
+    begin(&config);
+    call_kit.money = REMOTE_SAYS_LATER;
+    call_client_ask(&client, CALL_KIT_BODY);
+    assert_int_equal(call_kit.money_asked->call.money, client.call->attempt.prompt + 2 * 10);
+    assert_string_equal(call_kit.money_asked->call.tenant, "one");
+    assert_ptr_equal(call_kit.money_asked->terms, &client.call->generation->remote);
+    call_kit_answer_money(REMOTE_SAYS_YES);
+    assert_int_equal(client.call->notes.reserved, client.call->attempt.prompt + 2 * 10);
+    reply_and_end(200, JSON, CALL_KIT_REPLY);
+    assert_int_equal(call_kit.money_settled, CALL_KIT_MICRO);
+    assert_int_equal(call_kit.limits_actual, CALL_KIT_USED);
+    call_kit_close();
+}
+
+/* A call without a bound that the model allows takes what is left, and no more is reserved. */
+static void an_unbounded_call_reserves_what_is_left(void **state)
+{
+    const struct call_kit_config config = {.first = "on_unbounded: allow",
+                                           .tenant = "budgets: [{usd: 0.000120, per: total}]"};
+
+    (void)state;
+    begin(&config);
+    call_client_ask(&client, UNBOUNDED);
+    expect_state(CALL_ASKING);
+    assert_int_equal(client.call->notes.reserved, 120);
+    call_out_reply(call_kit_out(), 200, JSON, BIG_REPLY);
+    assert_int_equal(client.call->spent, BIG_MICRO); /* the overshoot is charged */
+    call_client_gone(&client, HTTP_DONE);
+    end();
+}
+
+/* A budget in shadow refuses nothing, but says that it would have. */
+static void a_budget_in_shadow_is_counted(void **state)
+{
+    const struct call_kit_config local = {
+        .tenant = "budgets: [{usd: 0.000001, per: total, mode: shadow}]"};
+    const struct call_kit_config remote = {.remote = true};
+
+    (void)state;
+    for (int at_store = 0; at_store < 2; at_store++) {
+        begin(at_store ? &remote : &local);
+        call_kit.money_no.would_deny = 1;
+        call_client_ask(&client, CALL_KIT_BODY);
+        expect_state(CALL_ASKING);
+        call_out_reply(call_kit_out(), 200, JSON, CALL_KIT_REPLY);
+        call_client_gone(&client, HTTP_DONE);
+        call_kit_expect_metric(
+            "tollgate_shadow_denied_total{tenant=\"one\",reason=\"budget\"} 1");
+        end();
+    }
+}
+
+/* ---- less ---- */
+
+/* A call that we have bounded by what was known here of the budget of all gateways. Meanwhile
+ * another one has cost more than it had reserved, and the store says no. */
+static void bound_and_refuse(tg_ms waited)
+{
+    static const struct call_kit_config config = {
+        .remote = true,
+        .first = "max_output_tokens: 150",
+        .tenant = "budgets: [{usd: 0.000400, per: total}]"};
+
+    begin(&config);
+    call_client_ask(&other, CALL_KIT_BODY);
+    call_kit.money = REMOTE_SAYS_LATER;
+    call_client_ask(&client, UNBOUNDED);
+    assert_int_equal(call_kit.money_asked->call.money, client.call->attempt.prompt + 2 * 150);
+    call_out_reply(call_kit_out(), 200, JSON, BIG_REPLY);
+    call_kit_pass(waited);
+    call_kit_answer_money(REMOTE_SAYS_NO);
+}
+
+static void a_call_does_with_less_than_it_asked_for(void **state)
+{
+    (void)state;
+    bound_and_refuse(25);
+    expect_state(CALL_AT_MONEY);
+    int64_t most = (400 - BIG_MICRO - client.call->attempt.prompt) / 2;
+    assert_int_equal(call_kit.money_asked->call.money, client.call->attempt.prompt + 2 * most);
+    call_kit_answer_money(REMOTE_SAYS_YES);
+    expect_state(CALL_ASKING);
+    char bound[60];
+    snprintf(bound, sizeof bound, "\"max_completion_tokens\":%d,", (int)most);
+    expect_in(call_kit_out()->body, bound);
+    call_out_reply(call_kit_out(), 200, JSON, CALL_KIT_REPLY);
+    call_client_gone(&client, HTTP_DONE);
+    call_client_gone(&other, HTTP_DONE);
+    end();
+}
+
+static void a_call_asks_for_less_once(void **state)
+{
+    (void)state;
+    bound_and_refuse(0);
+    expect_state(CALL_AT_MONEY);
+    call_kit_answer_money(REMOTE_SAYS_NO);
+    expect_state(CALL_OVER);
+    assert_string_equal(client.reason, "budget");
+    call_client_gone(&client, HTTP_DONE);
+    call_client_gone(&other, HTTP_DONE);
+    end();
+}
+
+/* Both waits together take no longer than one for limits and one for money may. */
+static void a_call_that_has_waited_long_does_not_ask_again(void **state)
+{
+    (void)state;
+    bound_and_refuse(26);
+    expect_state(CALL_OVER);
+    call_client_gone(&client, HTTP_DONE);
+    call_client_gone(&other, HTTP_DONE);
+    end();
+}
+
+/* What the client has bounded itself is not made shorter, nor is what is affordable as it is. */
+static void a_bound_of_the_client_is_not_made_shorter(void **state)
+{
+    const struct call_kit_config config = {.remote = true};
+    static const char *const bodies[] = {CALL_KIT_BODY, UNBOUNDED};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(bodies); i++) {
+        begin(&config);
+        call_kit.money = REMOTE_SAYS_LATER;
+        call_client_ask(&client, bodies[i]);
+        call_kit_answer_money(REMOTE_SAYS_NO);
+        expect_state(CALL_OVER);
+        call_client_gone(&client, HTTP_DONE);
+        end();
+    }
+}
+
+/* ---- keys at the store ---- */
+
+/* What is left for the key of the time that limits and money may take, 25 and 20 ms. */
+static void a_key_is_waited_for_as_long_as_there_is_time(void **state)
+{
+    const struct call_kit_config config = {.remote = true};
+
+    (void)state;
+    begin(&config);
+    call_kit.limits = call_kit.money = call_kit.key = REMOTE_SAYS_LATER;
+    call_client_ask(&client, CALL_KIT_BODY);
+    call_kit_pass(3);
+    call_kit_answer_limits(REMOTE_SAYS_YES);
+    call_kit_pass(4);
+    call_kit_answer_money(REMOTE_SAYS_YES);
+    assert_int_equal(call_kit.patience, 25 + 20 - 3 - 4);
+    call_kit_pass(5);
+    call_kit_answer_key(REMOTE_SAYS_NO); /* and another key: */
+    assert_int_equal(call_kit.patience, 25 + 20 - 3 - 4 - 5);
+    call_kit_answer_key(REMOTE_SAYS_YES);
+    call_out_reply(call_kit_out(), 503, JSON, "{}");
+    call_kit_pass(call_kit.last_timer); /* a new attempt has its whole time */
+    call_kit_answer_money(REMOTE_SAYS_YES);
+    assert_int_equal(call_kit.patience, 25 + 20);
+    call_client_gone(&client, HTTP_HANGUP);
+    end();
+}
+
+/* Two answers that were late are what a call waits for at most. */
+static void a_call_whose_store_was_late_takes_its_own_key(void **state)
+{
+    const struct call_kit_config config = {.remote = true};
+
+    (void)state;
+    for (int which = 0; which < 3; which++) {
+        begin(&config);
+        call_kit.limits = call_kit.money = call_kit.key = REMOTE_SAYS_LATER;
+        call_client_ask(&client, CALL_KIT_BODY);
+        if (which == 1)
+            call_kit.limits_asked->mode = REMOTE_LOCAL;
+        call_kit_answer_limits(REMOTE_SAYS_YES);
+        call_kit.money_asked->away = which == 2;
+        call_kit_answer_money(REMOTE_SAYS_YES);
+        expect_state(which == 0 ? CALL_AT_KEY : CALL_ASKING);
+        assert_int_equal(call_kit.key_asked != NULL, which == 0);
+        call_client_gone(&client, HTTP_HANGUP);
+        end();
+    }
+}
+
+static void other_gateways_may_take_eight_keys_away(void **state)
+{
+    const struct call_kit_config config = {.remote = true};
+
+    (void)state;
+    begin(&config);
+    call_kit.key = REMOTE_SAYS_LATER;
+    call_client_ask(&client, CALL_KIT_BODY);
+    for (int i = 0; i < 8; i++) {
+        expect_state(CALL_AT_KEY);
+        call_kit_pass(1001); /* the other key has room again, as far as is known */
+        call_kit_answer_key(REMOTE_SAYS_NO);
+    }
+    expect_state(CALL_OVER);
+    assert_string_equal(client.reason, "no_key");
+    assert_int_equal(client.status, 503);
+    assert_int_equal(call_kit.limits_refunded, 1);
+    call_client_gone(&client, HTTP_DONE);
+    end();
+}
+
+static void a_key_that_nobody_knows_of_is_explained(void **state)
+{
+    const struct call_kit_config config = {.remote = true};
+
+    (void)state;
+    begin(&config);
+    call_kit.key = REMOTE_FAILS;
+    call_client_ask(&client, CALL_KIT_BODY);
+    expect_in(client.body, "how much gateways use of the provider's keys cannot be known");
+    call_client_gone(&client, HTTP_DONE);
+    end();
+}
+
+/* ---- no key ---- */
+
+/* Tokens of a key's window; -1: the key is not among those of the model. */
+static int64_t tokens_left(size_t nth)
+{
+    struct tg_key_metrics keys[2];
+
+    tg_pool_get_keys(gateway_newest(call_kit.gateway)->routes[0].pool, call_kit.now, 0, keys, 2);
+    return keys[nth].tpm_remaining;
+}
+
+static void keys_are_asked_for_the_tokens_of_the_call(void **state)
+{
+    const struct call_kit_config config = {.key = "tpm: 100", .first = "overbook: {start: 2.0}"};
+
+    (void)state;
+    begin(&config);
+    call_client_ask(&client, CALL_KIT_BODY);
+    int64_t asked = 2 * (client.call->attempt.prompt + 10);
+    assert_int_equal(client.call->attempt.tokens, asked);
+    assert_int_equal(tokens_left(0) + tokens_left(1), 200 - asked);
+    assert_int_equal(client.call->gate_call.debit.cost, asked);
+    reply_and_end(200, JSON, CALL_KIT_REPLY);
+    assert_int_equal(tokens_left(0) + tokens_left(1), 200 - CALL_KIT_USED);
+    call_kit_close();
+}
+
+/* No key can ever serve it, and no other model is asked: the client has to ask for less. */
+static void a_call_that_is_larger_than_every_key_is_refused(void **state)
+{
+    const struct call_kit_config config = {.key = "tpm: 10", .first = "fallback: [second]"};
+
+    (void)state;
+    begin(&config);
+    call_client_ask(&client, CALL_KIT_BODY);
+    assert_int_equal(client.status, 400);
+    assert_string_equal(client.reason, "request_exceeds_limit");
+    assert_int_equal(call_kit_rate_used(client.call), 0);
+    call_client_gone(&client, HTTP_DONE);
+    end();
+}
+
+/* The client is told when a key can serve it, for which none has been tried: with or without a
+ * retry, and looking does not use anything up. */
+static void a_client_is_told_when_keys_have_rested(void **state)
+{
+    static const char *const firsts[] = {"retries: 0", "retries: 1", "retries: 2"};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(firsts); i++) {
+        const struct call_kit_config config = {.first = firsts[i], .key = "rpm: 10"};
+        begin(&config);
+        call_out_says("retry-after", "20");
+        call_client_ask(&client, CALL_KIT_BODY);
+        call_out_reply(call_kit_out(), 429, JSON, "{}");
+        call_kit_pass(1);
+        if (call_kit.n_outs == 2) {
+            call_out_reply(call_kit_out(), 429, JSON, "{}");
+            call_kit_pass(1);
+        }
+        expect_state(CALL_OVER);
+        assert_int_equal(client.status, 429);
+        if (call_kit.n_outs == 2)
+            assert_in_range(field_of(&client, "retry-after-ms"), 19990, 22000);
+        else
+            assert_int_equal(field_of(&client, "retry-after-ms"), -1); /* another key is free */
+        struct tg_key_metrics keys[2];
+        tg_pool_get_keys(gateway_newest(call_kit.gateway)->routes[0].pool, call_kit.now, 0, keys,
+                         2);
+        assert_int_equal(keys[0].rpm_remaining + keys[1].rpm_remaining,
+                         20 - (int)call_kit.n_outs);
+        call_client_gone(&client, HTTP_DONE);
+        end();
+    }
+}
+
+/* With no retry left that helps, the client is told what the last attempt met. */
+static void the_last_failure_is_told_when_no_key_is_left(void **state)
+{
+    const struct call_kit_config config = {.key = "rpm: 1", .first = "retries: 5"};
+
+    (void)state;
+    begin(&config);
+    call_client_ask(&client, CALL_KIT_BODY);
+    for (int i = 0; i < 2; i++) { /* two keys, and each may be asked once */
+        call_kit_out()->out.sent = true;
+        call_out_fail(call_kit_out(), HTTP_LATE_FIRST_BYTE);
+        call_kit_pass(1);
+    }
+    expect_state(CALL_OVER);
+    assert_int_equal(call_kit.n_outs, 2);
+    assert_int_equal(client.status, 504);
+    assert_string_equal(client.reason, "upstream_timeout");
+    call_client_gone(&client, HTTP_DONE);
+    end();
+}
+
+/* Without any attempt, a client is told when a window has room. */
+static void a_client_is_told_when_a_window_has_room(void **state)
+{
+    const struct call_kit_config config = {.key = "rpm: 1"};
+
+    (void)state;
+    begin(&config);
+    for (int i = 0; i < 2; i++) {
+        call_client_ask(&client, CALL_KIT_BODY);
+        reply_and_end(200, JSON, CALL_KIT_REPLY);
+    }
+    call_client_ask(&client, CALL_KIT_BODY);
+    assert_int_equal(client.status, 503);
+    assert_string_equal(client.reason, "no_key");
+    assert_in_range(field_of(&client, "retry-after-ms"), 50000, 61000);
+    call_client_gone(&client, HTTP_DONE);
+    end();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_budget_that_is_spent_says_until_when),
+        cmocka_unit_test(a_budget_that_others_have_reserved_may_be_asked_again),
+        cmocka_unit_test(money_that_cannot_be_reserved_is_explained),
+        cmocka_unit_test(limits_that_cannot_be_checked_are_explained),
+        cmocka_unit_test(a_call_that_is_refused_by_its_budget_keeps_no_rate),
+        cmocka_unit_test(a_client_that_leaves_at_the_store_keeps_no_rate),
+        cmocka_unit_test(a_client_that_leaves_at_the_store_during_a_retry_has_called),
+        cmocka_unit_test(the_store_is_asked_for_what_was_reserved_here),
+        cmocka_unit_test(an_unbounded_call_reserves_what_is_left),
+        cmocka_unit_test(a_budget_in_shadow_is_counted),
+        cmocka_unit_test(a_call_does_with_less_than_it_asked_for),
+        cmocka_unit_test(a_call_asks_for_less_once),
+        cmocka_unit_test(a_call_that_has_waited_long_does_not_ask_again),
+        cmocka_unit_test(a_bound_of_the_client_is_not_made_shorter),
+        cmocka_unit_test(a_key_is_waited_for_as_long_as_there_is_time),
+        cmocka_unit_test(a_call_whose_store_was_late_takes_its_own_key),
+        cmocka_unit_test(other_gateways_may_take_eight_keys_away),
+        cmocka_unit_test(a_key_that_nobody_knows_of_is_explained),
+        cmocka_unit_test(keys_are_asked_for_the_tokens_of_the_call),
+        cmocka_unit_test(a_call_that_is_larger_than_every_key_is_refused),
+        cmocka_unit_test(a_client_is_told_when_keys_have_rested),
+        cmocka_unit_test(the_last_failure_is_told_when_no_key_is_left),
+        cmocka_unit_test(a_client_is_told_when_a_window_has_room),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
