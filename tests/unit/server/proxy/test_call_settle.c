@@ -1,0 +1,487 @@
+/* test_call_settle.c - what a call leaves behind: in the ledger, at its key, at its route and at the
+ * gate.
+ */
+#include "net_call_case.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define USAGE(input, output) \
+    "{\"choices\":[],\"usage\":{\"prompt_tokens\":" input ",\"completion_tokens\":" output "}}"
+
+static void expect_text(struct ledger_text text, const char *expected)
+{
+    assert_int_equal(text.size, strlen(expected));
+    assert_memory_equal(text.size > 0 ? text.bytes : "", expected, text.size);
+}
+
+/* ---- the ledger ---- */
+
+static void an_entry_says_who_paid_for_what(void **state)
+{
+    const struct call_kit_config config = {
+        .first = "upstream_model: theirs",
+        .tenant = "users: {from: \"header:x-user\"}, budgets: [{usd: 100, per: total}]"};
+
+    (void)state;
+    begin(&config);
+    call_client_says("x-user", "anna");
+    call_client_ask(&client, CALL_KIT_BODY);
+    tg_ms reserved_at = call_kit.now;
+    call_kit_pass(70);
+    const char *key = client.call->last_key->config->name;
+    reply_and_end(200, JSON,
+                  "{\"choices\":[],\"usage\":{\"prompt_tokens\":15,\"completion_tokens\":3,"
+                  "\"prompt_tokens_details\":{\"cached_tokens\":4}}}");
+    struct ledger_entry entry = call_kit_entry(1);
+    call_kit_expect_entries(1);
+    assert_int_equal(entry.reserved_at, reserved_at);
+    assert_int_equal(entry.settled_at, reserved_at + 70);
+    assert_int_equal(entry.usage.input, 11);
+    assert_int_equal(entry.usage.cached_input, 4);
+    assert_int_equal(entry.usage.output, 3);
+    assert_int_equal(entry.micro, 15 + 2 * 3);
+    assert_int_equal(entry.flags, 0);
+    expect_text(entry.user, "anna");
+    expect_text(entry.model, "first");
+    expect_text(entry.provider, "p");
+    expect_text(entry.key, key);
+    assert_int_equal(client.call->used, 18);
+    call_kit_close();
+}
+
+/* Every attempt has an entry, and the call costs the sum of what they cost. */
+static void a_call_costs_the_sum_of_its_attempts(void **state)
+{
+    const struct call_kit_config config = {.first = "retries: 1"};
+
+    (void)state;
+    begin(&config);
+    call_client_ask(&client, CALL_KIT_BODY);
+    int64_t prompt = client.call->attempt.prompt;
+    call_kit_out()->out.sent = true;
+    call_out_fail(call_kit_out(), HTTP_LATE_IDLE); /* it may have run */
+    call_kit_pass(1);
+    call_out_reply(call_kit_out(), 200, JSON, CALL_KIT_REPLY);
+    assert_int_equal(client.call->spent, prompt + CALL_KIT_MICRO);
+    assert_int_equal(client.call->used, prompt + CALL_KIT_USED);
+    assert_int_equal(call_kit_entry(1).micro, prompt);
+    assert_int_equal(call_kit_entry(1).flags, LEDGER_ESTIMATED);
+    assert_int_equal(call_kit_entry(2).micro, CALL_KIT_MICRO);
+    call_client_gone(&client, HTTP_DONE);
+    end();
+}
+
+/* Requests that are too late, by what has become of them. */
+static void a_late_request_is_charged_if_it_was_sent(void **state)
+{
+    static const struct {
+        enum http_why why;
+        bool sent;
+        bool charged;
+        int status;
+    } rows[] = {
+        {HTTP_LATE_CONNECT, false, false, 504},
+        {HTTP_LATE_FIRST_BYTE, true, true, 504},
+        {HTTP_LATE_IDLE, true, true, 504},
+        {HTTP_LATE_TOTAL, true, true, 504},
+        {HTTP_RESET, true, false, 502}, /* by its own account it has failed */
+        {HTTP_GARBAGE, true, false, 502},
+        {HTTP_UNREACHABLE, false, false, 502},
+    };
+    const struct call_kit_config config = {.first = "retries: 0"};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        begin(&config);
+        call_client_ask(&client, CALL_KIT_BODY);
+        int64_t prompt = client.call->attempt.prompt;
+        call_kit_out()->out.sent = rows[i].sent;
+        call_out_fail(call_kit_out(), rows[i].why);
+        assert_int_equal(client.status, rows[i].status);
+        assert_int_equal(client.call->spent, rows[i].charged ? prompt : 0);
+        assert_int_equal(call_kit.report.outcome, TG_KEY_FAILED);
+        assert_int_equal(call_kit.report.sent, rows[i].sent);
+        assert_int_equal(call_kit.report.tokens, -1); /* nobody knows */
+        assert_true(call_kit.report.latency_ms < 0);
+        call_kit_expect_metric(
+            "tollgate_upstream_total{provider=\"p\",model=\"first\",class=\"failed\"} 1");
+        call_client_gone(&client, HTTP_DONE);
+        end();
+    }
+}
+
+static void counting_tokens_costs_nothing(void **state)
+{
+    const struct call_kit_config config = {.providers = ANTHROPIC_PROVIDER,
+                                           .models = ANTHROPIC_MODEL};
+
+    (void)state;
+    begin(&config);
+    call_client_ask_at(&client, "/v1/messages/count_tokens",
+                       "{\"model\":\"opus\",\"messages\":[{\"role\":\"user\","
+                       "\"content\":\"hi\"}]}");
+    reply_and_end(200, JSON, "{\"input_tokens\":5}");
+    assert_int_equal(client.call->spent, 0);
+    assert_int_equal(client.call->used, 0);
+    call_kit_expect_entries(0);
+    assert_int_equal(atomic_load(&call_kit.gateway->counts.usage_missing), 0);
+    call_kit_close();
+}
+
+/* The reply is here before the work is done, so what it may write at most is charged. */
+static void a_background_response_is_charged_with_its_bound(void **state)
+{
+    (void)state;
+    begin(NULL);
+    call_client_ask_at(&client, "/v1/responses",
+                       "{\"model\":\"first\",\"input\":\"hi\",\"background\":true,"
+                       "\"max_output_tokens\":50}");
+    int64_t prompt = client.call->attempt.prompt;
+    reply_and_end(200, JSON, "{\"id\":\"r\",\"status\":\"queued\",\"output\":[]}");
+    assert_int_equal(client.call->usage.input, prompt);
+    assert_int_equal(client.call->usage.output, 50);
+    assert_int_equal(call_kit_entry(1).flags, LEDGER_ESTIMATED);
+    call_kit_close();
+}
+
+/* What is no JSON after all cannot be read, and is charged like what is encoded. */
+static void a_reply_that_is_no_json_is_charged_with_its_bound(void **state)
+{
+    (void)state;
+    begin(NULL);
+    call_client_ask(&client, CALL_KIT_BODY);
+    reply_and_end(200, JSON, "]");
+    assert_int_equal(client.call->usage.output, 10);
+    call_kit_close();
+}
+
+static void an_encoded_stream_is_charged_with_its_bound(void **state)
+{
+    (void)state;
+    begin(NULL);
+    call_out_says("content-encoding", "gzip");
+    call_client_ask(&client, CALL_KIT_STREAM);
+    call_out_head(call_kit_out(), 200, EVENT_STREAM);
+    expect_state(CALL_ANSWERING); /* there are no events in it that anybody could read */
+    call_out_data(call_kit_out(), CHUNK);
+    call_out_end(call_kit_out());
+    assert_int_equal(client.call->usage.output, 10);
+    call_client_gone(&client, HTTP_DONE);
+    end();
+}
+
+static void embeddings_have_no_output(void **state)
+{
+    (void)state;
+    begin(NULL);
+    call_client_ask_at(&client, "/v1/embeddings", "{\"model\":\"first\",\"input\":\"hi you\"}");
+    int64_t prompt = client.call->attempt.prompt;
+    reply_and_end(200, JSON, "{\"data\":[{\"embedding\":\"long enough for some tokens\"}]}");
+    assert_int_equal(client.call->usage.input, prompt);
+    assert_int_equal(client.call->usage.output, 0);
+    call_kit_close();
+}
+
+/* ---- streams that are cut ---- */
+
+#define START(output)                                                                 \
+    "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"usage\":" \
+    "{\"input_tokens\":7,\"output_tokens\":" output "}}}\n\n"
+#define DELTA(text)                                                                    \
+    "event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":0," \
+    "\"delta\":{\"type\":\"text_delta\",\"text\":\"" text "\"}}\n\n"
+
+/* Messages begin with a count of their output, which is a lower bound until they end: what has
+ * arrived counts if it is more. */
+static void a_cut_stream_is_charged_with_what_has_arrived(void **state)
+{
+    static const struct {
+        const char *start, *delta;
+        int output;
+        uint32_t flags;
+    } rows[] = {
+        {START("1"), DELTA("sixteen bytes...sixteen bytes..."), 8, LEDGER_ESTIMATED},
+        {START("9"), DELTA("four"), 9, 0},
+        {START("1"), DELTA("four"), 1, LEDGER_ESTIMATED},
+    };
+    const struct call_kit_config config = {.providers = ANTHROPIC_PROVIDER,
+                                           .models = ANTHROPIC_MODEL};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        begin(&config);
+        call_client_ask_at(&client, "/v1/messages", MESSAGES_BODY);
+        call_out_head(call_kit_out(), 200, EVENT_STREAM);
+        call_out_data(call_kit_out(), rows[i].start);
+        call_out_data(call_kit_out(), rows[i].delta);
+        call_client_gone(&client, HTTP_HANGUP);
+        assert_int_equal(client.call->usage.input, 7); /* which was reported */
+        assert_int_equal(client.call->usage.output, rows[i].output);
+        assert_int_equal(call_kit_entry(1).flags, rows[i].flags | LEDGER_CANCELLED);
+        assert_int_equal(call_kit.report.tokens, 7 + rows[i].output);
+        end();
+    }
+}
+
+/* ---- hang-ups ---- */
+
+/* A client that leaves before anything was sent has used nothing; afterwards the prompt counts. */
+static void a_hang_up_is_charged_if_the_request_was_sent(void **state)
+{
+    (void)state;
+    for (unsigned sent = 0; sent < 2; sent++) {
+        begin(NULL);
+        call_client_ask(&client, CALL_KIT_BODY);
+        int64_t prompt = client.call->attempt.prompt;
+        call_kit_out()->out.sent = sent;
+        call_client_gone(&client, HTTP_HANGUP);
+        assert_int_equal(call_kit_out()->cancelled, 1);
+        assert_int_equal(client.call->spent, sent ? prompt : 0);
+        assert_int_equal(call_kit.report.outcome, TG_KEY_CANCELLED);
+        assert_int_equal(call_kit.report.sent, sent);
+        call_kit_expect_entries(sent);
+        if (sent) {
+            assert_int_equal(call_kit_entry(1).flags, LEDGER_ESTIMATED | LEDGER_CANCELLED);
+            call_kit_expect_metric("tollgate_upstream_total{provider=\"p\",model=\"first\","
+                                   "class=\"cancelled\"} 1");
+        }
+        end();
+    }
+}
+
+/* An error is not drained for its usage: it has none. */
+static void an_error_that_nobody_reads_costs_nothing(void **state)
+{
+    const struct call_kit_config config = {.provider = "    on_disconnect: drain"};
+
+    (void)state;
+    begin(&config);
+    call_client_ask(&client, CALL_KIT_BODY);
+    call_out_head(call_kit_out(), 503, JSON);
+    call_client_gone(&client, HTTP_HANGUP);
+    expect_state(CALL_DRAINING);
+    call_out_data(call_kit_out(), "{}");
+    call_out_end(call_kit_out());
+    expect_state(CALL_FREED);
+    assert_int_equal(client.call->spent, 0);
+    assert_int_equal(call_kit.report.outcome, TG_KEY_FAILED);
+    end();
+}
+
+/* Only a reply that has begun is read on. */
+static void a_request_without_a_reply_is_not_drained(void **state)
+{
+    const struct call_kit_config config = {
+        .provider = "    on_disconnect: drain",
+        .top = "passthrough: [{path: /v1/audio, provider: p}]\n"};
+
+    (void)state;
+    begin(&config);
+    call_client_ask(&client, CALL_KIT_BODY);
+    call_client_gone(&client, HTTP_HANGUP);
+    expect_state(CALL_FREED);
+    call_kit_expect_released(&client);
+    call_client_ask_at(&client, "/v1/audio", "raw"); /* nor is one whose usage nobody reads */
+    call_out_head(call_kit_out(), 200, JSON);
+    call_client_gone(&client, HTTP_HANGUP);
+    expect_state(CALL_FREED);
+    end();
+}
+
+static void a_drained_reply_that_breaks_is_charged_with_what_has_arrived(void **state)
+{
+    const struct call_kit_config config = {.provider = "    on_disconnect: drain"};
+
+    (void)state;
+    begin(&config);
+    call_client_ask(&client, CALL_KIT_STREAM);
+    call_out_head(call_kit_out(), 200, EVENT_STREAM);
+    call_out_data(call_kit_out(), CHUNK);
+    call_client_gone(&client, HTTP_HANGUP);
+    call_out_data(call_kit_out(), CHUNK CHUNK CHUNK CHUNK); /* five bytes, by four a token */
+    call_out_fail(call_kit_out(), HTTP_RESET);
+    expect_state(CALL_FREED);
+    assert_int_equal(client.call->usage.output, 2);
+    assert_int_equal(call_kit_entry(1).flags, LEDGER_ESTIMATED);
+    assert_int_equal(call_kit.report.outcome, TG_KEY_FAILED);
+    end();
+}
+
+/* ---- the key ---- */
+
+static void a_key_is_told_what_was_used_and_how_fast_it_was(void **state)
+{
+    (void)state;
+    begin(NULL);
+    call_client_ask(&client, CALL_KIT_BODY);
+    call_kit_pass(30);
+    call_out_head(call_kit_out(), 200, JSON);
+    call_kit_pass(12);
+    call_out_data(call_kit_out(), "{\"choices\":[],");
+    call_kit_pass(100);
+    call_out_data(call_kit_out(), "\"usage\":{\"prompt_tokens\":5,\"completion_tokens\":3}}");
+    call_out_end(call_kit_out());
+    assert_int_equal(call_kit.report.outcome, TG_KEY_OK);
+    assert_true(call_kit.report.sent);
+    assert_int_equal(call_kit.report.tokens, CALL_KIT_USED);
+    assert_true(call_kit.report.latency_ms == 42);
+    assert_int_equal(call_kit.report.cool_until, 0);
+    assert_int_equal(client.call->notes.upstream_ms, 142);
+    call_client_gone(&client, HTTP_DONE);
+    end();
+}
+
+/* A passthrough is not read: its key keeps the estimate. */
+static void a_passthrough_tells_its_key_nothing_of_tokens(void **state)
+{
+    const struct call_kit_config config = {
+        .top = "passthrough: [{path: /v1/audio, provider: p, per_call: 0.000033}]\n"};
+
+    (void)state;
+    begin(&config);
+    call_client_ask_at(&client, "/v1/audio", "raw");
+    reply_and_end(200, JSON, CALL_KIT_REPLY);
+    assert_int_equal(call_kit.report.tokens, -1);
+    assert_int_equal(call_kit.report.outcome, TG_KEY_OK);
+    assert_int_equal(call_kit_entry(1).flags, 0);
+    assert_int_equal(call_kit_entry(1).usage.input, 0);
+    call_client_ask_at(&client, "/v1/audio", "raw");
+    reply_and_end(500, JSON, "<html>");
+    assert_int_equal(client.call->spent, 0);
+    assert_int_equal(client.status, 502);
+    assert_int_equal(client.call->attempts, 1); /* nobody knows whether it may be sent again */
+    call_kit_close();
+}
+
+/* ---- what is learned ---- */
+
+static double overbook_after(const char *reply)
+{
+    const struct call_kit_config config = {.first = "overbook: {start: 1.0, max: 3.0}"};
+
+    begin(&config);
+    for (int i = 0; i < 20; i++) {
+        call_client_ask(&client, CALL_KIT_BODY); /* 15 tokens are estimated */
+        reply_and_end(200, JSON, reply);
+    }
+    double factor = tg_overbook_factor(&gateway_newest(call_kit.gateway)->routes[0].overbook);
+    call_kit_close();
+    return factor;
+}
+
+/* Calls that use more than was estimated raise the factor, if it is reported that they do. */
+static void estimates_are_learned_from_what_is_reported(void **state)
+{
+    (void)state;
+    assert_true(overbook_after(USAGE("15", "15")) > 1);
+    assert_true(overbook_after(USAGE("5", "3")) == 1);
+    assert_true(overbook_after("{\"choices\":[{\"message\":{\"content\":\""
+                               "0123456789012345678901234567890123456789012345678901234567890"
+                               "0123456789012345678901234567890123456789012345678901234567890"
+                               "0123456789012345678901234567890123456789012345678901234567890"
+                               "\"}}]}") == 1);
+}
+
+/* The time to the first byte is a sample for the law of the route; a reply without one is none. */
+static void a_first_byte_is_a_sample_for_the_route(void **state)
+{
+    struct tg_gate_stats stats;
+
+    (void)state;
+    begin(NULL);
+    call_client_ask(&client, CALL_KIT_BODY);
+    struct tg_gate *slots = client.call->slot.gate;
+    call_kit_pass(40);
+    call_out_head(call_kit_out(), 200, JSON);
+    call_kit_pass(2);
+    call_out_data(call_kit_out(), CALL_KIT_REPLY);
+    call_kit_pass(500);
+    call_out_end(call_kit_out());
+    tg_gate_get_stats(slots, &stats);
+    assert_true(stats.last_ms == 42);
+    call_client_gone(&client, HTTP_DONE);
+    call_kit_expect_released(&client);
+    double learned = atomic_load(&gateway_newest(call_kit.gateway)->routes[0].hold_s);
+    assert_true(learned > 0.5419 && learned < 0.5421);
+    call_client_ask(&client, CALL_KIT_BODY);
+    assert_true(client.call->gate_call.hold_s == learned); /* what the policy is told */
+    call_kit_pass(9);
+    call_out_head(call_kit_out(), 200, JSON);
+    call_out_end(call_kit_out()); /* without a body */
+    tg_gate_get_stats(slots, &stats);
+    assert_true(stats.last_ms == 42);
+    assert_true(atomic_load(&gateway_newest(call_kit.gateway)->routes[0].hold_s) == learned);
+    call_client_gone(&client, HTTP_DONE);
+    end();
+}
+
+/* A stream that breaks off says that the route has too much to do, like a timeout; a client that
+ * asks for nonsense says nothing. */
+static void a_route_is_judged_by_how_calls_end(void **state)
+{
+    static const struct {
+        int how;
+        bool asked_less;
+    } rows[] = {{0, true}, {1, true}, {2, false}, {3, false}, {4, false}, {5, true}};
+    const struct call_kit_config config = {
+        .first = "retries: 0, concurrency: {law: aimd, initial: 10, min: 1, max: 20}"};
+    struct tg_law_metrics law;
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        begin(&config);
+        call_client_ask(&client, CALL_KIT_STREAM);
+        call_kit_pass(100);
+        if (rows[i].how == 0) { /* it breaks off */
+            call_out_head(call_kit_out(), 200, EVENT_STREAM);
+            call_out_data(call_kit_out(), CHUNK);
+            call_out_fail(call_kit_out(), HTTP_RESET);
+        } else if (rows[i].how == 1) { /* it never begins */
+            call_out_fail(call_kit_out(), HTTP_LATE_FIRST_BYTE);
+        } else if (rows[i].how == 2) { /* it is refused */
+            call_out_reply(call_kit_out(), 404, JSON, "{}");
+        } else if (rows[i].how == 3) { /* the connection fails */
+            call_out_fail(call_kit_out(), HTTP_UNREACHABLE);
+        } else {
+            call_out_head(call_kit_out(), 200, EVENT_STREAM);
+            call_out_data(call_kit_out(), CHUNK);
+            call_out_data(call_kit_out(), rows[i].how == 4
+                                              ? "data: {\"error\":{\"type\":\"rate_limit_error\"}}"
+                                                "\n\n"
+                                              : ERROR_EVENT);
+            call_out_end(call_kit_out());
+        }
+        call_client_gone(&client, HTTP_DONE);
+        tg_gate_get_law(gateway_newest(call_kit.gateway)->routes[0].slots->gate, &law);
+        if ((law.limit < 10) != rows[i].asked_less)
+            fail_msg("row %zu: the limit is %d", i, (int)law.limit);
+        end();
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_entry_says_who_paid_for_what),
+        cmocka_unit_test(a_call_costs_the_sum_of_its_attempts),
+        cmocka_unit_test(a_late_request_is_charged_if_it_was_sent),
+        cmocka_unit_test(counting_tokens_costs_nothing),
+        cmocka_unit_test(a_background_response_is_charged_with_its_bound),
+        cmocka_unit_test(a_reply_that_is_no_json_is_charged_with_its_bound),
+        cmocka_unit_test(an_encoded_stream_is_charged_with_its_bound),
+        cmocka_unit_test(embeddings_have_no_output),
+        cmocka_unit_test(a_cut_stream_is_charged_with_what_has_arrived),
+        cmocka_unit_test(a_hang_up_is_charged_if_the_request_was_sent),
+        cmocka_unit_test(an_error_that_nobody_reads_costs_nothing),
+        cmocka_unit_test(a_request_without_a_reply_is_not_drained),
+        cmocka_unit_test(a_drained_reply_that_breaks_is_charged_with_what_has_arrived),
+        cmocka_unit_test(a_key_is_told_what_was_used_and_how_fast_it_was),
+        cmocka_unit_test(a_passthrough_tells_its_key_nothing_of_tokens),
+        cmocka_unit_test(estimates_are_learned_from_what_is_reported),
+        cmocka_unit_test(a_first_byte_is_a_sample_for_the_route),
+        cmocka_unit_test(a_route_is_judged_by_how_calls_end),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
