@@ -5,10 +5,10 @@
  * moment. Both are taken anew for each attempt and given back before the next, so that nothing
  * scarce is held while a call pauses.
  *
- * After a failure the same key is tried once more, after a pause, then others at once, then the next
- * fallback; each within the caller's deadline, the route's number of retries and the retry budget of
- * all. A key that was limited or turned away is not tried again for this call. Nothing is tried
- * again once a byte of a reply has gone to the client.
+ * After a failure the same key is tried once more, after a pause, then others at once, then the
+ * next fallback; each within the caller's deadline, the route's number of retries and the retry
+ * budget of all. A key that was limited or turned away is not tried again for this call. Nothing is
+ * tried again once a byte of a reply has gone to the client.
  */
 #include <assert.h>
 #include <stdio.h>

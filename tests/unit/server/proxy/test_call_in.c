@@ -480,7 +480,7 @@ static void the_client_may_state_its_deadline(void **state)
     call_kit_close();
 }
 
-/* The time that its body took is a part of it, and what is over is not 0, which would be no time. */
+/* The time that its body took is a part of it. What is over is not 0, which would be no time. */
 static void a_deadline_counts_from_the_head_of_the_request(void **state)
 {
     (void)state;

@@ -107,7 +107,8 @@ static void a_line_says_who_called_and_what_came_of_it(void **state)
     call_kit_expect_metric("tollgate_requests_total{tenant=\"one\",model=\"first\",provider=\"p\","
                            "code=\"200\",reason=\"none\"} 1");
     call_kit_expect_metric("tollgate_client_retries_total{tenant=\"one\"} 1");
-    call_kit_expect_metric("tollgate_upstream_total{provider=\"p\",model=\"first\",class=\"ok\"} 1");
+    call_kit_expect_metric(
+        "tollgate_upstream_total{provider=\"p\",model=\"first\",class=\"ok\"} 1");
     call_kit_expect_metric(
         "tollgate_upstream_ttfb_seconds_sum{provider=\"p\",model=\"first\"} 0.023");
     call_kit_expect_metric("tollgate_ttft_seconds_sum{model=\"first\"} 0.030");

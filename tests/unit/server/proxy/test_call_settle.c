@@ -1,6 +1,4 @@
-/* test_call_settle.c - what a call leaves behind: in the ledger, at its key, at its route and at the
- * gate.
- */
+/* test_call_settle.c - what a call leaves behind: in the ledger, at its key and at its route. */
 #include "net_call_case.h"
 
 #include <stdio.h>
