@@ -381,7 +381,7 @@ static void start_from_nothing(struct simplex *s)
 /* A basis is a start if it is one of these types, and its prices are prices. */
 static bool can_start_from(struct simplex *s, const struct fluid_basis *basis)
 {
-    if (basis->n == 0 || basis->n > FLUID_AXES)
+    if (basis->n > FLUID_AXES)
         return false;
     for (size_t i = 0; i < basis->n; i++) {
         int axis = basis->axes[i];
