@@ -174,7 +174,7 @@ const struct command cmd_sim = {
         "  --seed N (1), --seeds K (5)   runs, for a mean with its 95 % interval\n"
         "  --deadline MS           default 100; of streams it is 2 s to the first byte\n"
         "  --tell-deadline         the gate hears each call's deadline\n"
-        "  --json\n"
+        "  --json, --plot FILE.svg\n"
         "\n"
         "US are microseconds. The same options give the same output.\n",
     .run = run_sim,

@@ -30,10 +30,24 @@ struct asked {
     struct scenario_table table;
 };
 
+/* The word of the command line that gives an option of this name; null: none does. */
+static const char *find_word(int argc, char **argv, const char *name)
+{
+    size_t bytes = strlen(name);
+
+    for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
+        if (strncmp(argv[i], name, bytes) == 0 && (argv[i][bytes] == '\0' || argv[i][bytes] == '='))
+            return argv[i];
+    return NULL;
+}
+
 bool sim_asks_for_scenario(int argc, char **argv)
 {
-    for (int i = 1; i < argc; i++)
-        if (strcmp(argv[i], "--scenario") == 0 || strncmp(argv[i], "--scenario=", 11) == 0)
+    static const char *const names[] = {"--scenario", "--law", "--seeds", "--deadline",
+                                        "--tell-deadline"};
+
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (find_word(argc, argv, names[i]) != NULL)
             return true;
     return false;
 }
@@ -175,6 +189,7 @@ static bool read_asked(const struct command *command, int argc, char **argv, str
         {"--seeds", "K", &asked->seeds, NULL},
         {"--deadline", "MS", &asked->deadline, NULL},
         {"--tell-deadline", NULL, NULL, &asked->tell_deadline},
+        {"--plot", "FILE.svg", &asked->plot, NULL},
         {"--json", NULL, NULL, &asked->json},
     };
     size_t n = sizeof options / sizeof options[0];
@@ -204,9 +219,22 @@ static void show_progress(void *context, size_t done, size_t of)
         fputs("\r\033[K", stderr);
 }
 
+static bool plot(const struct command *command, const struct asked *asked,
+                 const struct scenario_cell *cells)
+{
+    struct svg svg;
+
+    sim_scenario_draw(&svg, &asked->table, cells);
+    bool written = sim_plot_write(command, asked->plot, &svg);
+    svg_fini(&svg);
+    return written;
+}
+
 static int give(const struct command *command, const struct asked *asked,
                 const struct scenario_cell *cells)
 {
+    if (asked->plot != NULL && !plot(command, asked, cells))
+        return STATUS_FAILED;
     if (!asked->json) {
         sim_scenario_print(&asked->table, cells);
         return STATUS_DONE;
@@ -223,10 +251,16 @@ static int run_table(const struct command *command, struct asked *asked)
 {
     struct scenario_table *table = &asked->table;
     struct tg_problem problem = {{0}};
-    struct scenario_cell *cells = calloc(table->n_scenarios * table->n_laws, sizeof *cells);
+    struct scenario_cell *cells;
     int status = STATUS_FAILED;
     enum tg_err err = TG_ERR_MEMORY;
 
+    /* A path that is wrong is better said before the run than after it. */
+    if (asked->plot != NULL && !replace_file_check(asked->plot)) {
+        command_say(command, "cannot write %s: %s", asked->plot, strerror(errno));
+        return STATUS_FAILED;
+    }
+    cells = calloc(table->n_scenarios * table->n_laws, sizeof *cells);
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
     table->threads = cores > 0 ? (size_t)cores : 1;
     if (isatty(STDERR_FILENO))
@@ -250,7 +284,9 @@ int sim_run_scenarios(const struct command *command, int argc, char **argv)
         command_say(command, "%s", tg_strerror(TG_ERR_MEMORY));
         return STATUS_FAILED;
     }
-    if (read_asked(command, argc, argv, asked)) {
+    if (find_word(argc, argv, "--scenario") == NULL) {
+        command_say(command, "--law, --seeds, --deadline and --tell-deadline need --scenario");
+    } else if (read_asked(command, argc, argv, asked)) {
         bool only = asked->law == NULL && asked->seed == NULL && asked->seeds == NULL &&
                     asked->deadline == NULL && asked->plot == NULL && !asked->json &&
                     !asked->tell_deadline;

@@ -55,9 +55,115 @@ static void fixed_limits_have_the_published_goodput(void **state)
         }
 }
 
+/* The net ideal in percent of the nominal one, worked out by hand from the same formula. */
+static void the_ideal_is_net_of_rejecting_and_of_calls_that_are_too_long(void **state)
+{
+    static const struct {
+        const char *scenario;
+        double net;
+    } rows[] = {
+        {"step2x", 98.47},
+        {"cap/2", 99.56},
+        {"slowdep", 99.99},
+        {"born2x", 97.96},
+        {"dear2.5", 99.34},
+        {"burst+rt", 99.80},
+        {"heavy.7", 98.86},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct scenario_result result = result_of(rows[i].scenario, "fixed:initial=32", 1);
+        double net = 100 * result.nominal / result.goodput;
+        if (fabs(net - rows[i].net) > 0.02)
+            fail_msg("%s: %.3f, not %.2f", rows[i].scenario, net, rows[i].net);
+    }
+}
+
+static void a_seed_repeats_itself_and_brings_every_law_the_same_calls(void **state)
+{
+    struct scenario_result first = result_of("cold.9", "vegas", 7), again;
+
+    (void)state;
+    again = result_of("cold.9", "vegas", 7);
+    assert_memory_equal(&first, &again, offsetof(struct scenario_result, served));
+    assert_int_equal(first.events, again.events);
+    assert_int_equal(result_of("cold.9", "fixed:initial=10", 7).offered, first.offered);
+    assert_int_not_equal(result_of("cold.9", "vegas", 8).offered, first.offered);
+}
+
+static void a_table_is_the_same_by_any_number_of_threads(void **state)
+{
+    const struct scenario *list[2] = {scenario_find("mix.7"), scenario_find("LLM1.5x")};
+    struct scenario_law laws[2] = {law_of("fixed:initial=64"), law_of("vegas:initial=20")};
+    struct scenario_table table = {.scenarios = list,
+                                   .n_scenarios = 2,
+                                   .laws = laws,
+                                   .n_laws = 2,
+                                   .options = {.deadline_ms = 100},
+                                   .seed = 3,
+                                   .seeds = 3};
+    struct scenario_cell one[4], two[4];
+    struct tg_problem problem;
+
+    (void)state;
+    assert_int_equal(scenario_run_table(&table, one, &problem), TG_OK);
+    table.threads = 3;
+    assert_int_equal(scenario_run_table(&table, two, &problem), TG_OK);
+    for (size_t i = 0; i < 4; i++) {
+        assert_memory_equal(&one[i].goodput, &two[i].goodput, sizeof one[i].goodput);
+        assert_ptr_equal(one[i].scenario, list[i / 2]);
+        assert_ptr_equal(one[i].law, &laws[i % 2]);
+        assert_true(one[i].goodput.lowest <= one[i].goodput.mean);
+    }
+}
+
+static void an_interval_is_by_student(void **state)
+{
+    const double values[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10};
+    struct scenario_figure figure = scenario_figure_of(values, 10);
+
+    (void)state;
+    assert_true(fabs(figure.mean - 5.5) <= 1e-12);
+    assert_true(fabs(figure.half - (2.2622 * 3.02765 / sqrt(10))) <= 0.003);
+    assert_true(fabs(figure.lowest - 1) <= 0);
+    assert_true(fabs(figure.highest - 10) <= 0);
+    assert_true(fabs(scenario_figure_of(values, 2).half - (12.7062 * 0.5)) <= 0.001);
+    assert_true(isnan(scenario_figure_of(values, 1).half));
+}
+
+static void a_law_is_read_from_its_text(void **state)
+{
+    static const char *const wrong[] = {"", "vega", "vegas:",
+                                        "vegas:=1", "vegas:min", "vegas:min=",
+                                        "vegas:min=x", "fixed:min=1", "none:initial=3",
+                                        "aimd:window=5", "vegas:initial=4", "vegas:min=1:",
+                                        "fixed:initial=0"};
+    struct scenario_law law = law_of("vegas:initial=20:min=1:max=99:window=500:wait=7");
+    struct tg_problem problem;
+
+    (void)state;
+    assert_int_equal(law.law.law, TG_LAW_VEGAS);
+    assert_int_equal(law.law.initial, 20);
+    assert_int_equal(law.law.min, 1);
+    assert_int_equal(law.law.max, 99);
+    assert_int_equal(law.law.window, 500);
+    assert_true(law.has_wait);
+    assert_int_equal(law.wait, 7);
+    assert_false(law_of("none:max=7").has_wait);
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
+        if (scenario_law_parse(wrong[i], strlen(wrong[i]), &law, &problem) != TG_ERR_INVALID)
+            fail_msg("'%s' is a law", wrong[i]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_ideal_is_net_of_rejecting_and_of_calls_that_are_too_long),
+        cmocka_unit_test(a_seed_repeats_itself_and_brings_every_law_the_same_calls),
+        cmocka_unit_test(a_table_is_the_same_by_any_number_of_threads),
+        cmocka_unit_test(an_interval_is_by_student),
+        cmocka_unit_test(a_law_is_read_from_its_text),
         cmocka_unit_test(fixed_limits_have_the_published_goodput),
     };
 
