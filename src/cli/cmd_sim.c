@@ -175,6 +175,8 @@ const struct command cmd_sim = {
         "  --deadline MS           default 100; of streams it is 2 s to the first byte\n"
         "  --tell-deadline         the gate hears each call's deadline\n"
         "  --json, --plot FILE.svg\n"
+        "  --scenario fair, limit-use   shares of slots between tenants (--law fixed...), and\n"
+        "                          use of a token limit; no deadline, no plot\n"
         "\n"
         "US are microseconds. The same options give the same output.\n",
     .run = run_sim,

@@ -28,7 +28,7 @@ compare 'clang -O3' "${TOLLGATE_CLANG_O3:-}"
 compare 'without asserts' "${TOLLGATE_SHIP:-}"
 
 run sim --scenario list
-same 'there are 25 scenarios, with a line each' 25 "$(grep -c '^[^ ]\{2,16\} \{1,\}[a-z0-9A-Z]' "$tmp/out")"
+same 'there are 25 scenarios, 9 mixes and the use of limits, with a line each' 35 "$(grep -c '^[^ ]\{2,16\} \{1,\}[a-z0-9A-Z]' "$tmp/out")"
 
 run sim --scenario LLM.7 --law fixed:initial=80,none --seeds 2 --tell-deadline --json --plot "$tmp/run.svg"
 check 'JSON has a row for each scenario and law' \
@@ -38,6 +38,14 @@ check 'JSON has means and intervals' \
     grep -q '"goodput":{"mean":[0-9.]*,"interval":[0-9.]*,"lowest":[0-9.]*,"highest":[0-9.]*}' "$tmp/out"
 check 'the picture is one' grep -q '</svg>' "$tmp/run.svg"
 [ -s "$tmp/err" ] && not_ok 'no progress when piped' "$(cat "$tmp/err")" || ok 'no progress when piped'
+
+run sim --scenario fair-equal,fair-weights --seeds 2
+check 'a mix of tenants has its shares' grep -q '^  weight 4  *[0-9.]* +- [0-9.]* *[0-9.]* +- ' "$tmp/out"
+check 'and the index of fairness' grep -q 'Jain [01].[0-9]* by work, [01].[0-9]* by calls' "$tmp/out"
+run sim --scenario fair-long --seeds 1 --law fixed:initial=16:wait=9 --json
+check 'mixes as JSON' grep -q '"flows":\[{"flow":"long","admitted":{"mean":[0-9.]*,"interval":null' "$tmp/out"
+run sim --scenario limit-use --seeds 1
+check 'use of a limit, all used' grep -q '^gcra  *1.00  *0.1  *10000 *9[5-9][0-9.]*\|^gcra  *1.00  *0.1  *10000 *100' "$tmp/out"
 
 # wrong WORDS ARGUMENTS...: status 2 and a message with these words.
 wrong() {
@@ -62,4 +70,10 @@ wrong '--deadline has no effect' --scenario LLM.7 --deadline 50
 wrong 'takes no other option' --scenario list --json
 wrong "--seeds is '0'" --scenario 3x --seeds 0
 wrong "'extra' is too much" --scenario 3x extra
+wrong "'3x' is no mix of tenants" --scenario fair-equal,3x
+wrong "there is no scenario 'fair-equal'" --scenario 3x,fair-equal
+wrong 'cannot be mixed' --scenario limit-use,fair
+wrong '--law has no effect on limit-use' --scenario limit-use --law fixed
+wrong '--deadline has no effect on mixes' --scenario fair --deadline 5
+wrong '--law takes fixed, not vegas' --scenario fair --law vegas
 finish

@@ -11,6 +11,7 @@
 #include "cli/common/options.h"
 #include "cli/common/output.h"
 #include "cli/common/replace_file.h"
+#include "cli/sim/sim_fairness.h"
 #include "cli/sim/sim_run.h"
 #include "cli/sim/sim_settings.h"
 
@@ -20,6 +21,7 @@
 #define SEEDS_DEFAULT 5
 #define DEADLINE_DEFAULT_MS 100
 #define LAWS_DEFAULT "vegas,gradient2,aimd,none"
+#define FAIRNESS_LAW_DEFAULT "fixed:initial=16"
 
 struct asked {
     const char *scenario, *law, *seed, *seeds, *deadline, *plot;
@@ -208,6 +210,7 @@ static int list_scenarios(void)
 {
     for (size_t i = 0; i < scenarios_n; i++)
         printf("%-16s %s\n", scenarios[i].name, scenarios[i].about);
+    sim_fairness_list();
     return STATUS_DONE;
 }
 
@@ -275,6 +278,40 @@ static int run_table(const struct command *command, struct asked *asked)
     return status;
 }
 
+/* Mixes of tenants and use of a limit: other options, other tables. */
+static int run_others(const struct command *command, struct asked *asked)
+{
+    bool limit_use = sim_is_limit_use(asked->scenario);
+    const char *useless = asked->deadline != NULL           ? "--deadline"
+                          : asked->tell_deadline            ? "--tell-deadline"
+                          : asked->plot != NULL             ? "--plot"
+                          : limit_use && asked->law != NULL ? "--law"
+                                                            : NULL;
+
+    if (useless != NULL) {
+        command_say(command, "%s has no effect on %s", useless,
+                    limit_use ? SIM_LIMIT_USE : "mixes of tenants");
+        return STATUS_WRONG;
+    }
+    asked->law = asked->law != NULL ? asked->law : FAIRNESS_LAW_DEFAULT;
+    if (!read_laws(command, asked) || !read_seeds(command, asked))
+        return STATUS_WRONG;
+    if (asked->table.seeds > FAIRNESS_SEEDS_MAX) {
+        command_say(command, "--seeds is at most %d here", FAIRNESS_SEEDS_MAX);
+        return STATUS_WRONG;
+    }
+    const struct sim_fairness_asked fairness = {
+        .names = asked->scenario,
+        .laws = asked->laws,
+        .n_laws = asked->table.n_laws,
+        .seed = asked->table.seed,
+        .seeds = asked->table.seeds,
+        .json = asked->json,
+        .progress = isatty(STDERR_FILENO) ? show_progress : NULL,
+    };
+    return limit_use ? sim_run_limit_use(command, &fairness) : sim_run_fairness(command, &fairness);
+}
+
 int sim_run_scenarios(const struct command *command, int argc, char **argv)
 {
     struct asked *asked = calloc(1, sizeof *asked);
@@ -294,6 +331,8 @@ int sim_run_scenarios(const struct command *command, int argc, char **argv)
             status = list_scenarios();
         } else if (strcmp(asked->scenario, "list") == 0) {
             command_say(command, "--scenario list takes no other option");
+        } else if (sim_is_fairness(asked->scenario) || sim_is_limit_use(asked->scenario)) {
+            status = run_others(command, asked);
         } else {
             asked->law = asked->law != NULL ? asked->law : LAWS_DEFAULT;
             if (read_scenarios(command, asked) && read_laws(command, asked) &&

@@ -19,6 +19,8 @@ int sim_run_scenarios(const struct command *command, int argc, char **argv);
 void sim_scenario_print(const struct scenario_table *table, const struct scenario_cell *cells);
 void sim_scenario_write_json(struct json_writer *out, const struct scenario_table *table,
                              const struct scenario_cell *cells);
+void sim_scenario_write_figure(struct json_writer *out, const char *key,
+                               const struct scenario_figure *figure);
 void sim_scenario_draw(struct svg *svg, const struct scenario_table *table,
                        const struct scenario_cell *cells);
 

@@ -60,8 +60,8 @@ static void write_number(struct json_writer *out, const char *key, double value)
     json_write_double(out, round(value * 10000) / 10000 + 0.0); /* + 0.0: no -0 */
 }
 
-static void write_figure(struct json_writer *out, const char *key,
-                         const struct scenario_figure *figure)
+void sim_scenario_write_figure(struct json_writer *out, const char *key,
+                               const struct scenario_figure *figure)
 {
     json_write_key(out, key);
     json_write_object(out);
@@ -79,16 +79,16 @@ static void write_cell(struct json_writer *out, const struct scenario_cell *cell
     json_write_string(out, cell->scenario->name, strlen(cell->scenario->name));
     json_write_key(out, "law");
     json_write_string(out, cell->law->name, strlen(cell->law->name));
-    write_figure(out, "goodput", &cell->goodput);
-    write_figure(out, "goodput_of_nominal", &cell->nominal);
-    write_figure(out, "false_rejects", &cell->false_rejects);
-    write_figure(out, "p99_ms", &cell->p99_ms);
-    write_figure(out, "mean_limit", &cell->mean_limit);
+    sim_scenario_write_figure(out, "goodput", &cell->goodput);
+    sim_scenario_write_figure(out, "goodput_of_nominal", &cell->nominal);
+    sim_scenario_write_figure(out, "false_rejects", &cell->false_rejects);
+    sim_scenario_write_figure(out, "p99_ms", &cell->p99_ms);
+    sim_scenario_write_figure(out, "mean_limit", &cell->mean_limit);
     if (cell->scenario->high > 0 || cell->scenario->low > 0) {
         json_write_key(out, "admitted");
         json_write_object(out);
         for (int i = 0; i < TG_PRIORITY_COUNT; i++)
-            write_figure(out, tg_priority_name((enum tg_priority)i), &cell->served[i]);
+            sim_scenario_write_figure(out, tg_priority_name((enum tg_priority)i), &cell->served[i]);
         json_write_object_end(out);
     }
     json_write_key(out, "events");

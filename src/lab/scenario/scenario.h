@@ -10,6 +10,8 @@
  *     server.h            the server: first in first out, or shared evenly
  *     scenario_run.c      one run: arrivals, gate, server, measures
  *     scenario_many.c     scenarios x laws x seeds, with intervals
+ *     fairness.h          beside these: shares of slots between tenants, and
+ *     limit_use.h         use of a token limit, both by flows_run.h, without a server
  *
  * The gate is the real one (gate_run.h), in virtual time; it is told whole ms, like the product,
  * while the server's time is a double.
@@ -105,6 +107,9 @@ struct scenario_law {
  * says why. */
 TG_MUST_CHECK enum tg_err scenario_law_parse(const char *text, size_t bytes,
                                              struct scenario_law *law, struct tg_problem *problem);
+
+/* Sets the concurrency stage of a gate. */
+void scenario_law_apply(const struct scenario_law *law, struct tg_gate_config *gate);
 
 /* ---- One run ---- */
 

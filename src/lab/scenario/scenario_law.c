@@ -111,3 +111,11 @@ enum tg_err scenario_law_parse(const char *text, size_t bytes, struct scenario_l
     }
     return err ? err : tg_law_config_check(&law->law, problem);
 }
+
+void scenario_law_apply(const struct scenario_law *law, struct tg_gate_config *gate)
+{
+    gate->concurrency.on = true;
+    gate->concurrency.law = law->law;
+    for (int i = 0; law->has_wait && i < TG_PRIORITY_COUNT; i++)
+        gate->concurrency.wait[i] = law->wait;
+}

@@ -440,12 +440,9 @@ static enum tg_err run_init(struct run *run, const struct scenario *scenario,
     server_init(&run->server, scenario->shared);
     update_load(run);
     tg_gate_config_init(&config);
-    config.concurrency.on = true;
-    config.concurrency.law = law->law;
+    scenario_law_apply(law, &config);
     config.lease_ttl = (tg_ms)NEVER_MS;
     config.seed = seed;
-    for (int i = 0; law->has_wait && i < TG_PRIORITY_COUNT; i++)
-        config.concurrency.wait[i] = law->wait;
     return gate_run_init(&run->gate, &config, decided, run, problem);
 }
 

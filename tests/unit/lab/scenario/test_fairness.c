@@ -1,0 +1,99 @@
+/* test_fairness.c - shares of slots and tokens are counted right, where they are known. */
+#include <math.h>
+#include <string.h>
+
+#include "check.h"
+#include "lab/scenario/fairness.h"
+#include "lab/scenario/limit_use.h"
+
+static struct fairness_result run_mix(const struct fairness_mix *mix, const char *text)
+{
+    struct scenario_law law;
+    struct fairness_result result;
+    struct tg_problem problem;
+
+    assert_int_equal(scenario_law_parse(text, strlen(text), &law, &problem), TG_OK);
+    assert_int_equal(fairness_run(mix, &law, 5, 2, &result, &problem), TG_OK);
+    return result;
+}
+
+static void with_room_for_all_everybody_is_admitted(void **state)
+{
+    const struct fairness_mix mix = {
+        .until_s = 400,
+        .from_s = 50,
+        .flows = {{.name = "a", .tenants = 2, .weight = 1, .calls_per_s = 10, .hold_ms = 100},
+                  {.name = "b", .tenants = 1, .weight = 1, .calls_per_s = 20, .hold_ms = 300}},
+        .n = 2,
+    };
+    struct fairness_result result = run_mix(&mix, "fixed:initial=100");
+
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        assert_true(result.flows[i].admitted.lowest >= 100);
+        assert_true(result.flows[i].wait_ms.highest <= 0);
+    }
+    /* 2 and 6 slots of 100 are in use. */
+    assert_true(fabs(result.flows[0].share.mean - 25) < 1);
+    assert_true(fabs(result.used.mean - 8) < 0.5);
+}
+
+static void equal_tenants_get_the_same(void **state)
+{
+    struct fairness_result result = run_mix(fairness_find("fair-equal"), "fixed:initial=16");
+
+    (void)state;
+    assert_true(result.jain_work.lowest > 0.99 && result.jain_work.highest <= 1);
+    assert_true(result.used.mean > 98 && result.used.highest < 101);
+    assert_true(fabs(result.flows[0].admitted.mean - 100.0 / 3) < 1);
+}
+
+static void jain_is_a_half_when_one_of_two_has_all(void **state)
+{
+    const struct fairness_mix mix = {
+        .until_s = 400,
+        .from_s = 50,
+        .jain = true,
+        .flows = {{.name = "a", .tenants = 1, .weight = 1, .calls_per_s = 10, .hold_ms = 1000},
+                  {.name = "b", .tenants = 1, .weight = 1, .calls_per_s = 10, .hold_ms = 0.001}},
+        .n = 2,
+    };
+    struct fairness_result result = run_mix(&mix, "fixed:initial=1000");
+
+    (void)state;
+    assert_true(fabs(result.jain_work.mean - 0.5) < 0.001);
+    assert_true(result.jain_calls.mean > 0.999);
+}
+
+/* The last case of each limiter but the calls' length: all that is asked is used, so a limit that
+ * is charged what is asked is used to the full, and no span has more than the capacity. */
+static void what_is_asked_and_used_fills_a_limit_and_no_more(void **state)
+{
+    size_t checked = 0;
+
+    (void)state;
+    for (size_t i = 0; i < LIMIT_USE_CASES; i++) {
+        struct limit_use use;
+        struct tg_problem problem;
+        assert_int_equal(limit_use_run(i, 1, 1, &use, &problem), TG_OK);
+        if (use.used_part < 1)
+            continue;
+        checked++;
+        if (use.use.mean < 95 || use.use.mean > 101 || use.most_over.mean > 1 + 1e-9)
+            fail_msg("case %zu: use %.2f, most %.3f capacities over the refill", i, use.use.mean,
+                     use.most_over.mean);
+    }
+    assert_int_equal(checked, 9);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(with_room_for_all_everybody_is_admitted),
+        cmocka_unit_test(equal_tenants_get_the_same),
+        cmocka_unit_test(jain_is_a_half_when_one_of_two_has_all),
+        cmocka_unit_test(what_is_asked_and_used_fills_a_limit_and_no_more),
+    };
+
+    return cmocka_run_group_tests_name("fairness", tests, NULL, NULL);
+}
