@@ -37,7 +37,8 @@ static struct ticket *begin_ticket(struct tg_gate *gate, const struct tg_call *c
     if (!ticket)
         return NULL;
     ticket->state = TICKET_CHECKED;
-    ticket->counts_peer = ticket->holds_slot = ticket->charged = ticket->is_judged = false;
+    ticket->counts_peer = ticket->holds_slot = ticket->charged = false;
+    ticket->is_judged = ticket->owes_turn = false;
     ticket->would_deny = 0;
     set_ticket(gate, ticket, call);
     return ticket;

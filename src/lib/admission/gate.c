@@ -226,8 +226,21 @@ void tg_gate_set_memory(struct tg_gate *gate, double used)
 
 /* ---- the end of a lease ---- */
 
-/* How fast the mean service time forgets: the last sixteen calls count most. */
-static const double SERVICE_WEIGHT = 1.0 / 16;
+/* How much the mean slot times remember: so many calls, and so many times the slot time. */
+static const double MEAN_SAMPLES = 64, HELD_TIMES = 32;
+
+/* A mean of the first calls, then a moving one, without a division. */
+static void count_slot_time(struct tg_gate *gate, double slot_ms)
+{
+    bool few = gate->samples < MEAN_SAMPLES;
+
+    gate->samples += few;
+    gate->mean_slot_ms +=
+        (slot_ms - gate->mean_slot_ms) * (few ? 1.0 / gate->samples : 1 / MEAN_SAMPLES);
+    if (slot_ms > 0)
+        gate->mean_held_ms +=
+            (slot_ms - gate->mean_held_ms) * slot_ms / (slot_ms + HELD_TIMES * gate->mean_held_ms);
+}
 
 /* Tells the law of a call that has run. Before the slot is given back: it counts the call itself.
  * */
@@ -247,8 +260,7 @@ static void take_sample(struct tg_gate *gate, const struct ticket *ticket,
     };
 
     gate->last_sample_ms = sample.sample_ms;
-    gate->mean_service_ms +=
-        gate->mean_service_ms > 0 ? (sojourn - gate->mean_service_ms) * SERVICE_WEIGHT : sojourn;
+    count_slot_time(gate, sojourn);
     law_finished(&gate->law, &sample);
 }
 
@@ -269,6 +281,8 @@ static void end_lease(struct tg_gate *gate, struct ticket *ticket, tg_ms now,
                            num_min(release->actual, TG_NUMBER_MAX));
     if (ticket->holds_slot && !refused && release->outcome != TG_OUTCOME_CANCELLED)
         take_sample(gate, ticket, release);
+    if (ticket->owes_turn)
+        gate_settle_turn(gate, ticket, refused ? 0 : release->work);
     gate_drop(gate, ticket);
 }
 

@@ -20,16 +20,26 @@
 
 struct worth_reports;
 
+/* How many slots a class is given in a ms, by what was counted when somebody asked last. */
+struct starts {
+    tg_ms at;
+    uint32_t counted[TG_PRIORITY_COUNT];
+    double per_ms[TG_PRIORITY_COUNT];
+};
+
 /* What every call writes stands together, apart from what is mostly read: see ticket.h. */
 struct tg_gate {
     _Alignas(CACHE_LINE) struct spinlock lock;
     atomic_uint_fast64_t admitted; /* needs no lock */
     tg_ms latest; /* the time, as queue, leases and law see it: it never goes back */
     int64_t in_flight;
-    int64_t low_in_flight;
+    uint32_t held[TG_PRIORITY_COUNT];    /* slots in flight, by class */
+    uint32_t started[TG_PRIORITY_COUNT]; /* slots that were ever given to it, modulo 2^32 */
+    uint32_t samples;                    /* calls in the mean, but no more than count there */
     struct handles tickets;
 
-    double mean_service_ms; /* moving average; 0: no sample yet */
+    double mean_slot_ms; /* moving mean of the time that slots were held; 0: no sample yet */
+    double mean_held_ms; /* the same, each call counted by the time it held its slot */
     double last_sample_ms;
     struct endings endings; /* when leases end by themselves */
     struct law law;
@@ -42,7 +52,8 @@ struct tg_gate {
     enum memory_state memory;
     double memory_used;
     struct queue queue;
-    struct heap waits; /* tickets in the queue, by when their wait is over */
+    struct starts starts; /* how often each class gets a slot */
+    struct heap waits;    /* tickets in the queue, by when their wait is over */
     struct peers peers;
     tg_ms tidied_at;
 
@@ -85,6 +96,9 @@ void gate_set_end(struct tg_gate *gate, struct ticket *ticket, tg_ms at);
 /* Ends all tickets whose end has come by `until`, but those that wait; or as many as fill
  * `reports`, which may have no room for more than those left: then it is to be called again. */
 void gate_end_leases(struct tg_gate *gate, tg_ms until, struct worth_reports *reports);
+
+/* The call's work is known: corrects what its turn has cost; see queue_settle(). */
+void gate_settle_turn(struct tg_gate *gate, struct ticket *ticket, int64_t work);
 
 /* Gives back slot and peer. */
 void gate_give_back(struct tg_gate *gate, struct ticket *ticket);

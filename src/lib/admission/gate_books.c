@@ -3,9 +3,10 @@
  * Tests ask after each step; the gate itself never does, for it takes time in proportion to the
  * tickets. What is always true:
  *
- *     in_flight          tickets that hold a slot; low_in_flight: those of priority low
+ *     in_flight, held    tickets that hold a slot, in all and by class
  *     waits, queue       the tickets in WAITING, each in both, and no other
  *     peers              the calls of a peer: tickets that count it, under the name it was counted
+ *     the queue's flows  the calls that wait, and those that run and whose turn is to be settled
  *     every ticket       holds a slot only from GRANTED on, and nothing once it is ABANDONED
  */
 #include "lib/admission/gate.h"
@@ -14,7 +15,8 @@
 
 void gate_assert_books(const struct tg_gate *gate)
 {
-    int64_t slots = 0, low = 0, waiting = 0, counted = 0, peers, calls;
+    int64_t slots = 0, held[TG_PRIORITY_COUNT] = {0}, waiting = 0, owing = 0, counted = 0;
+    int64_t peers, calls;
     uint64_t place = 0;
 
     for (const struct ticket *ticket; (ticket = handles_next(&gate->tickets, &place));) {
@@ -25,15 +27,20 @@ void gate_assert_books(const struct tg_gate *gate)
         assert(ticket->state != TICKET_ABANDONED || !(ticket->holds_slot || ticket->counts_peer));
         assert(!waits || gate->waits.nodes[ticket->wait.place] == &ticket->wait);
         assert(!waits || (ticket->flow && ticket->flow->n > 0));
+        assert(!ticket->owes_turn || (ticket->holds_slot && ticket->flow->running > 0));
         slots += ticket->holds_slot;
-        low += ticket->holds_slot && ticket->priority == TG_PRIORITY_LOW;
+        held[ticket->priority] += ticket->holds_slot;
         waiting += waits;
+        owing += ticket->owes_turn;
         counted += ticket->counts_peer;
     }
     peers_sum(&gate->peers, &peers, &calls);
-    assert(gate->in_flight == slots && gate->low_in_flight == low);
+    assert(gate->in_flight == slots);
+    for (int p = 0; p < TG_PRIORITY_COUNT; p++)
+        assert(gate->held[p] == held[p]);
+    assert(queue_assert_books(&gate->queue) == owing);
     assert((int64_t)gate->waits.n == waiting);
     assert(queue_ahead(&gate->queue, TG_PRIORITY_LOW) == waiting);
     assert(calls == counted && peers <= calls);
-    (void)slots, (void)low, (void)waiting, (void)counted;
+    (void)slots, (void)held, (void)waiting, (void)owing, (void)counted;
 }

@@ -4,6 +4,7 @@
  * lowering the limit takes nothing away, it only lets nobody in until enough have left. There
  * are no permits that could be left over or lost.
  */
+#include "lib/admission/waits.h"
 #include "lib/admission/worth.h"
 #include "lib/core/num.h"
 
@@ -23,7 +24,8 @@ void gate_start(struct tg_gate *gate, struct ticket *ticket)
     assert(ticket->state == TICKET_CHECKED || ticket->state == TICKET_GRANTED);
     assert(!ticket->holds_slot);
     gate->in_flight++;
-    gate->low_in_flight += ticket->priority == TG_PRIORITY_LOW;
+    gate->held[ticket->priority]++;
+    gate->started[ticket->priority]++;
     ticket->holds_slot = true;
     ticket->started_at = gate->latest;
     ticket->in_flight_at_start = gate->in_flight;
@@ -35,12 +37,12 @@ bool gate_low_may_start(const struct tg_gate *gate)
     double ratio = gate->config.concurrency.low_ratio;
     int64_t most = num_floor(ratio * (double)law_limit(&gate->law) + 1e-9); /* 0.29 * 100 < 29 */
 
-    return gate->low_in_flight < (ratio > 0 ? num_max(1, most) : 0);
+    return gate->held[TG_PRIORITY_LOW] < (ratio > 0 ? num_max(1, most) : 0);
 }
 
 void gate_end_wait(struct tg_gate *gate, struct ticket *ticket)
 {
-    assert(ticket->state == TICKET_WAITING && ticket->deadline <= gate->latest);
+    assert(ticket->state == TICKET_WAITING);
     queue_remove(&gate->queue, ticket);
     heap_remove(&gate->waits, &ticket->wait);
     ticket->state = TICKET_TIMED_OUT;
@@ -58,17 +60,23 @@ void gate_grant(struct tg_gate *gate)
         return;
     while ((late = gate_first_wait(gate)) && late->deadline < gate->latest)
         gate_end_wait(gate, late);
+    waits_bound(gate);
     while (shadow || gate->in_flight < law_limit(&gate->law)) {
         enum tg_priority turn = queue_turn(&gate->queue, shadow || gate_low_may_start(gate));
         if (turn == TG_PRIORITY_COUNT)
             return;
-        struct ticket *ticket = queue_serve(&gate->queue, turn);
+        struct ticket *ticket = queue_serve(&gate->queue, turn, gate->mean_slot_ms);
         assert(ticket->state == TICKET_WAITING && ticket->deadline >= gate->latest);
         heap_remove(&gate->waits, &ticket->wait);
         ticket->state = TICKET_GRANTED;
         gate_start(gate, ticket);
         gate->config.wake(gate->config.context, ticket->waiter);
     }
+}
+
+void gate_settle_turn(struct tg_gate *gate, struct ticket *ticket, int64_t work)
+{
+    queue_settle(&gate->queue, ticket, gate->latest - ticket->started_at, work);
 }
 
 void gate_give_back(struct tg_gate *gate, struct ticket *ticket)
@@ -80,8 +88,10 @@ void gate_give_back(struct tg_gate *gate, struct ticket *ticket)
     if (ticket->holds_slot) {
         assert(gate->in_flight > 0 && ticket->state != TICKET_WAITING);
         gate->in_flight--;
-        gate->low_in_flight -= ticket->priority == TG_PRIORITY_LOW;
-        assert(gate->low_in_flight >= 0 && gate->low_in_flight <= gate->in_flight);
+        assert(gate->held[ticket->priority] > 0);
+        gate->held[ticket->priority]--;
+        if (ticket->owes_turn) /* a call that was not admitted has done nothing */
+            gate_settle_turn(gate, ticket, ticket->state == TICKET_ADMITTED ? -1 : 0);
     }
     if (ticket->counts_peer)
         peers_drop(&gate->peers, ticket->peer);

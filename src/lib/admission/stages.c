@@ -2,11 +2,11 @@
 #include "lib/admission/stages.h"
 
 #include <assert.h>
-#include <math.h>
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include "lib/admission/waits.h"
 #include "lib/core/num.h"
 
 /* The hint of a refusal for memory or peers, which nobody can foresee the end of. */
@@ -58,6 +58,13 @@ static struct table_id hashed(const struct tg_gate *gate, const void *bytes, siz
 struct table_id stages_peer_id(const struct tg_gate *gate, const void *peer, size_t bytes)
 {
     return hashed(gate, peer, bytes);
+}
+
+struct table_id stages_tenant_id(const struct tg_gate *gate, const struct tg_call *call)
+{
+    if (call->tenant)
+        return hashed(gate, call->tenant, call->tenant_bytes);
+    return call->peer ? hashed(gate, call->peer, call->peer_bytes) : (struct table_id){0, 1};
 }
 
 /* Counts the peer for the ticket, or refuses. */
@@ -113,89 +120,6 @@ static bool may_start(const struct tg_gate *gate, enum tg_priority priority)
            (priority != TG_PRIORITY_LOW || gate_low_may_start(gate));
 }
 
-/* The longest wait that the gate derives by itself, and the shortest. */
-static const tg_ms AUTO_WAIT_MAX_MS = 30000;
-static const tg_ms AUTO_WAIT_MIN_MS[TG_PRIORITY_COUNT] = {100, 50, 0};
-
-/* How long a slot is held, on average; what is assumed before a call has ended. */
-static double mean_slot_ms(const struct tg_gate *gate)
-{
-    static const double ASSUMED_MS = 1000;
-
-    return gate->mean_service_ms > 0 ? gate->mean_service_ms : ASSUMED_MS;
-}
-
-/* See TG_WAIT_AUTO. A class without a share has no turns of its own to wait for. */
-static tg_ms auto_wait(const struct tg_gate *gate, const struct tg_call *call)
-{
-    double limit = (double)law_limit(&gate->law), root = sqrt(limit);
-    double share = gate->config.concurrency.share[call->priority];
-    double times = fmax(2, 8 / root);
-
-    if (call->priority != TG_PRIORITY_HIGH)
-        times = fmax(2 / root, share > 0 ? 2 / (limit * share) : 0);
-    double own = call->hold_s > 0 ? call->hold_s * 1000 : mean_slot_ms(gate);
-    double wait = fmax(times * mean_slot_ms(gate), own);
-    return num_min(AUTO_WAIT_MAX_MS, num_max(AUTO_WAIT_MIN_MS[call->priority], num_ceil(wait)));
-}
-
-/* How long this call may wait: its class's time, or what is left of its own. */
-static tg_ms may_wait(const struct tg_gate *gate, const struct tg_call *call)
-{
-    tg_ms wait = gate->config.concurrency.wait[call->priority];
-
-    if (wait == TG_WAIT_AUTO)
-        wait = auto_wait(gate, call);
-    return call->deadline ? num_min(wait, num_less(call->deadline, gate->latest)) : wait;
-}
-
-/* Whom waiting is fair among. */
-static struct table_id tenant_of(const struct tg_gate *gate, const struct tg_call *call)
-{
-    if (call->tenant)
-        return hashed(gate, call->tenant, call->tenant_bytes);
-    return call->peer ? hashed(gate, call->peer, call->peer_bytes) : (struct table_id){0, 1};
-}
-
-/* Whether there is a place in the queue, and a chance to be served in time: (calls ahead + 1) x
- * mean service time / limit. Ahead are those whose turn comes earlier, not all that wait: else a
- * tenant that fills the queue would keep the others from it. Without a sample of how long calls
- * take, there is a chance. */
-static bool may_queue(const struct tg_gate *gate, const struct tg_call *call)
-{
-    tg_ms wait = may_wait(gate, call);
-    double turn = gate->mean_service_ms / (double)law_limit(&gate->law);
-    int64_t ahead = queue_ahead(&gate->queue, call->priority);
-
-    if (wait <= 0 ||
-        gate->queue.classes[call->priority].waiting >= gate->config.concurrency.queue_size)
-        return false;
-    if ((double)(ahead + 1) * turn > (double)wait)
-        ahead = queue_ahead_of(&gate->queue, call->priority, tenant_of(gate, call), call->weight,
-                               num_floor((double)wait / turn));
-    return (double)(ahead + 1) * turn <= (double)wait;
-}
-
-static bool enqueue(const struct passage *passage, struct ticket *ticket)
-{
-    struct tg_gate *gate = passage->gate;
-    const struct tg_call *call = passage->call;
-    struct table_id tenant = tenant_of(gate, call);
-    tg_ms until = num_add(gate->latest, may_wait(gate, call));
-
-    assert(ticket->state == TICKET_CHECKED && !ticket->holds_slot);
-    if (!queue_push(&gate->queue, ticket, tenant, call->weight))
-        return false;
-    ticket->deadline = until;
-    if (!heap_add(&gate->waits, &ticket->wait)) {
-        queue_remove(&gate->queue, ticket);
-        return false;
-    }
-    ticket->state = TICKET_WAITING;
-    ticket->waiter = call->waiter;
-    return true;
-}
-
 /* Gets a slot or a place in the queue, or refuses. */
 bool stages_slot(const struct passage *passage, struct ticket *ticket, enum tg_err *err)
 {
@@ -207,10 +131,8 @@ bool stages_slot(const struct passage *passage, struct ticket *ticket, enum tg_e
     } else if (gate->config.concurrency.mode == TG_SHADOW) {
         stages_would_deny(gate, passage->answer, TG_REASON_CONCURRENCY);
         gate_start(gate, ticket);
-    } else if (!may_queue(gate, passage->call)) {
+    } else if (!waits_enter(passage, ticket, err)) {
         return stages_overloaded(gate, passage->answer, passage->now);
-    } else if (!enqueue(passage, ticket)) {
-        *err = TG_ERR_MEMORY;
     }
     return false;
 }

@@ -35,6 +35,9 @@ void stages_set_axis(struct tg_axes *axes, enum tg_axis axis, struct tg_decision
 /* Under what name a peer is counted. Needs no lock: the seed never changes. */
 struct table_id stages_peer_id(const struct tg_gate *gate, const void *peer, size_t bytes);
 
+/* Whom waiting is fair among. */
+struct table_id stages_tenant_id(const struct tg_gate *gate, const struct tg_call *call);
+
 /* Stage 1. */
 bool stages_memory(const struct passage *passage);
 

@@ -53,6 +53,8 @@ enum ticket_state {
 
 struct flow;
 
+TAILQ_HEAD(ticket_list, ticket);
+
 /* What an unhindered call needs comes first and fits in two cache lines, if it has up to two
  * scopes: between threads on two cores it is the number of lines that go back and forth which
  * costs. */
@@ -64,6 +66,7 @@ struct ticket {
     bool holds_slot : 1;
     bool charged : 1;
     bool is_judged : 1;  /* the policy will hear of it */
+    bool owes_turn : 1;  /* its slot was waited for, and the turn is to be settled */
     bool is_piled;       /* see endings.h; stays when the ticket is freed */
     uint16_t would_deny; /* bits 1 << reason, so far */
     struct table_id peer;
@@ -77,10 +80,19 @@ struct ticket {
 
     /* Set while the call waits: */
     TAILQ_ENTRY(ticket) in_flow;
-    struct flow *flow;
-    uint64_t arrival;
+    TAILQ_ENTRY(ticket) in_class;
     struct heap_node wait; /* among those whose wait will be over */
+    uint64_t arrival;
     void *waiter;
+    tg_ms queued_at;
+    tg_ms useful_until; /* by the caller's own deadline, a slot is of no use after this */
+
+    /* Set while the call waits, and until its turn is settled; see queue.h: */
+    struct flow *flow;
+    bool states_work;
+    double work;     /* what it states; once it is granted, what the flow was charged */
+    uint64_t joined; /* the flow's numbers of this name when it was granted */
+    double lifted;
 
     struct ticket *piled_next;
 

@@ -274,7 +274,7 @@ static void set_queue_negative(struct tg_gate_config *c)
 
 static void set_wait_negative(struct tg_gate_config *c)
 {
-    c->concurrency.wait[TG_PRIORITY_NORMAL] = -1;
+    c->concurrency.wait[TG_PRIORITY_NORMAL] = -2; /* -1 is TG_WAIT_AUTO */
 }
 
 static void set_share_above_1(struct tg_gate_config *c)

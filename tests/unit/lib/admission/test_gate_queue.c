@@ -168,8 +168,8 @@ static void a_queue_of_size_0_and_a_wait_of_0_never_queue(void **state)
     tg_gate_free(gate);
 }
 
-/* (calls ahead + 1) x mean / limit > wait: refused at once. With 4 slots and calls of 60 ms,
- * each turn is 15 ms: within 50 ms three, within 100 ms six. */
+/* (calls ahead + 1) x mean / (limit x g) > wait: refused at once. With 4 slots and calls of 60 ms,
+ * each turn is 15 ms: within 50 ms three, within 100 ms six. g is 1: high has had no slots. */
 static void a_wait_that_cannot_be_met_is_refused_at_once(void **state)
 {
     struct gate_log log = {.n_woken = 0};
@@ -179,10 +179,10 @@ static void a_wait_that_cannot_be_met_is_refused_at_once(void **state)
     tg_lease held[4];
     (void)state;
 
-    assert_int_equal(fill_gate(gate, &high, NOW, held, 4), 4);
+    assert_int_equal(fill_gate(gate, &normal, NOW, held, 4), 4);
     for (int i = 0; i < 4; i++)
         assert_true(finish(gate, held[i], NOW + 60));
-    assert_int_equal(fill_gate(gate, &high, NOW + 60, held, 4), 4);
+    assert_int_equal(fill_gate(gate, &normal, NOW + 60, held, 4), 4);
     for (int i = 0; i < 3; i++)
         must_queue(gate, &normal, NOW + 60);
     must_refuse(gate, &normal, NOW + 60, TG_REASON_CONCURRENCY);
@@ -203,10 +203,10 @@ static void a_wait_that_is_just_met_is_waited(void **state)
     tg_lease held[2];
     (void)state;
 
-    assert_int_equal(fill_gate(gate, &high, NOW, held, 2), 2);
+    assert_int_equal(fill_gate(gate, &normal, NOW, held, 2), 2);
     assert_true(finish(gate, held[0], NOW + 100));
     assert_true(finish(gate, held[1], NOW + 100));
-    assert_int_equal(fill_gate(gate, &high, NOW + 100, held, 2), 2);
+    assert_int_equal(fill_gate(gate, &normal, NOW + 100, held, 2), 2);
     must_queue(gate, &normal, NOW + 100); /* 1 x 100 / 2 = 50 */
     must_refuse(gate, &normal, NOW + 100, TG_REASON_CONCURRENCY);
     must_queue(gate, &high, NOW + 100);

@@ -6,6 +6,9 @@
 #include "check.h"
 #include "draw.h"
 #include "lib/admission/queue.h"
+#include "lib/core/num.h"
+
+#include <math.h>
 
 enum { TENANTS = 6,
        CALLS_MAX = 64 };
@@ -34,7 +37,7 @@ static struct ticket *push(struct line *line, enum tg_priority priority, int ten
     struct ticket *ticket = &line->tickets[line->n++];
 
     *ticket = (struct ticket){.priority = (uint8_t)priority};
-    assert_true(queue_push(&line->queue, ticket, id_of(tenant), weight_of(tenant)));
+    assert_true(queue_push(&line->queue, ticket, id_of(tenant), weight_of(tenant), 0));
     return ticket;
 }
 
@@ -42,7 +45,7 @@ static struct ticket *serve(struct line *line)
 {
     enum tg_priority turn = queue_turn(&line->queue, true);
 
-    return turn == TG_PRIORITY_COUNT ? NULL : queue_serve(&line->queue, turn);
+    return turn == TG_PRIORITY_COUNT ? NULL : queue_serve(&line->queue, turn, 0);
 }
 
 static void line_begin(struct line *line)
@@ -71,17 +74,18 @@ static void as_many_go_ahead_as_were_foreseen(void **state)
             push(&line, draw_chance(&draw, 20) ? TG_PRIORITY_HIGH : TG_PRIORITY_NORMAL,
                  (int)draw_between(&draw, 0, TENANTS - 1));
         int tenant = (int)draw_between(&draw, 0, TENANTS - 1);
-        int64_t foreseen = queue_ahead_of(&line.queue, TG_PRIORITY_NORMAL, id_of(tenant),
-                                          weight_of(tenant), INT64_MAX);
+        /* Calls of 1 ms each. */
+        int64_t foreseen = num_floor(queue_ahead_of(&line.queue, TG_PRIORITY_NORMAL, id_of(tenant),
+                                                    weight_of(tenant), 1, INFINITY));
         int64_t enough = draw_between(&draw, 0, 10);
-        int64_t cut = queue_ahead_of(&line.queue, TG_PRIORITY_NORMAL, id_of(tenant),
-                                     weight_of(tenant), enough);
+        int64_t cut = num_floor(queue_ahead_of(&line.queue, TG_PRIORITY_NORMAL, id_of(tenant),
+                                               weight_of(tenant), 1, (double)enough));
         assert_true(cut <= foreseen);
         assert_true(cut == foreseen || cut > enough);
         const struct ticket *ticket = push(&line, TG_PRIORITY_NORMAL, tenant);
         int64_t ahead = 0;
-        while (serve(&line) != ticket)
-            ahead++;
+        for (const struct ticket *next; (next = serve(&line)) != ticket;)
+            ahead += next->priority == TG_PRIORITY_NORMAL;
         if (ahead != foreseen)
             fail_msg("round %d: %lld went ahead, %lld were foreseen", round, (long long)ahead,
                      (long long)foreseen);
@@ -123,12 +127,185 @@ static void idle_flows_are_bounded(void **state)
         struct ticket *ticket = &line.tickets[line.n++];
         *ticket = (struct ticket){.priority = TG_PRIORITY_NORMAL};
         assert_true(queue_push(&line.queue, ticket,
-                               table_id((uint64_t)i * UINT64_C(0x9e3779b97f4a7c15), 1, 1), 1));
+                               table_id((uint64_t)i * UINT64_C(0x9e3779b97f4a7c15), 1, 1), 1, 0));
         assert_ptr_equal(serve(&line), ticket);
+        queue_settle(&line.queue, ticket, 0, -1);
+        assert_int_equal(queue_assert_books(&line.queue), 0);
         most = normal->flows.n > most ? normal->flows.n : most;
     }
     assert_int_equal(most, 256);
     assert_in_range(table_capacity(&normal->flows), 256, 1024);
+    queue_fini(&line.queue);
+}
+
+/* ---- by work ---- */
+
+enum { PARTY = 5,
+       RUNNING = 8,
+       WORK_MOST = 100 };
+
+/* Tenants that keep calls waiting; a call does something else than was expected of it, and ends
+ * some grants after it began. */
+struct party {
+    struct queue queue;
+    struct ticket tickets[PARTY * 4 + RUNNING];
+    struct ticket *spare[PARTY * 4 + RUNNING];
+    int n_spare;
+    struct ticket *running[RUNNING];
+    int n_running;
+    int tenant_of[RUNNING];
+    double work[PARTY]; /* of calls that have ended */
+    struct draw draw;
+};
+
+static void party_begin(struct party *party, uint64_t seed, uint64_t stream)
+{
+    static const double no_shares[TG_PRIORITY_COUNT] = {0, 0, 0};
+
+    *party = (struct party){.draw = draw_stream(seed, stream)};
+    queue_init(&party->queue);
+    queue_set_shares(&party->queue, no_shares);
+    for (int i = 0; i < PARTY * 4 + RUNNING; i++)
+        party->spare[party->n_spare++] = &party->tickets[i];
+}
+
+static int64_t waiting_of(const struct party *party, int tenant)
+{
+    const struct table_slot *slot =
+        table_find(&party->queue.classes[TG_PRIORITY_NORMAL].flows, id_of(tenant));
+
+    return slot ? ((const struct flow *)slot->states.block)->n : 0;
+}
+
+/* Every tenant but `absent` keeps three calls waiting; some state their work, others do not. */
+static void party_send(struct party *party, int absent)
+{
+    for (int t = 0; t < PARTY; t++)
+        while (t != absent && waiting_of(party, t) < 3) {
+            struct ticket *ticket = party->spare[--party->n_spare];
+            *ticket = (struct ticket){.priority = TG_PRIORITY_NORMAL};
+            ticket->waiter = (void *)(intptr_t)t;
+            assert_true(queue_push(&party->queue, ticket, id_of(t), weight_of(t), t % 2 ? 60 : 0));
+        }
+}
+
+/* One slot changes hands. The calls of a tenant do as much as is drawn for their number. */
+static int party_grant(struct party *party, int slot)
+{
+    struct ticket *ended = party->running[slot];
+
+    if (ended) {
+        int64_t work = draw_between(&party->draw, 1, WORK_MOST);
+        queue_settle(&party->queue, ended, work, work);
+        party->work[party->tenant_of[slot]] += (double)work;
+        party->spare[party->n_spare++] = ended;
+    }
+    struct ticket *ticket = queue_serve(&party->queue, TG_PRIORITY_NORMAL, WORK_MOST / 2.0);
+    party->n_running += ended == NULL;
+    party->running[slot] = ticket;
+    party->tenant_of[slot] = (int)(intptr_t)ticket->waiter;
+    return party->tenant_of[slot];
+}
+
+/* By weight, two tenants that always have calls waiting never differ by more than what is under way
+ * and a call of each; and each has its turn before the others have had theirs too often. */
+static void work_is_shared_by_weight_and_nobody_starves(void **state)
+{
+    uint64_t seed = draw_seed("queue");
+    static struct party party;
+    (void)state;
+
+    for (uint64_t round = 0; round < 20; round++) {
+        int since[PARTY] = {0};
+        party_begin(&party, seed, 100 + round);
+        for (int i = 0; i < 20000; i++) {
+            party_send(&party, -1);
+            int served = party_grant(&party, (int)draw_between(&party.draw, 0, RUNNING - 1));
+            for (int t = 0; t < PARTY; t++) {
+                since[t] = t == served ? 0 : since[t] + 1;
+                /* Until its tag is passed, by weight, the others do one call of its work, and what
+                 * they were charged too much. */
+                assert_true(since[t] < 16 * WORK_MOST);
+            }
+            if (i % 100 == 0)
+                assert_int_equal(queue_assert_books(&party.queue), party.n_running);
+        }
+        for (int t = 1; t < PARTY; t++) {
+            double bound = (RUNNING + 2) * WORK_MOST * (1 / weight_of(0) + 1 / weight_of(t));
+            double gap = party.work[t] / weight_of(t) - party.work[0] / weight_of(0);
+            if (gap > bound || gap < -bound)
+                fail_msg("round %d: tenant %d is ahead by %g", (int)round, t, gap);
+        }
+        queue_fini(&party.queue);
+    }
+}
+
+/* A tenant that takes its calls back, and sends them again later, has no more work done for it than
+ * if it had kept them waiting. */
+static void being_idle_gains_nothing(void **state)
+{
+    uint64_t seed = draw_seed("queue");
+    static struct party party;
+    double always[PARTY];
+    (void)state;
+
+    for (uint64_t round = 0; round < 40; round++) {
+        const int who = (int)(round % PARTY);
+        for (int often = 0; often < 2; often++) {
+            struct draw idle = draw_stream(seed, 300 + round);
+            bool is_away = false;
+            party_begin(&party, seed, 200 + round);
+            for (int i = 0; i < 5000; i++) {
+                if (often && draw_chance(&idle, 3)) {
+                    is_away = !is_away;
+                    struct ticket *ticket, *next;
+                    struct ticket_list *calls =
+                        &party.queue.classes[TG_PRIORITY_NORMAL].calls;
+                    for (ticket = TAILQ_FIRST(calls); ticket && is_away; ticket = next) {
+                        next = TAILQ_NEXT(ticket, in_class);
+                        if ((int)(intptr_t)ticket->waiter != who)
+                            continue;
+                        queue_remove(&party.queue, ticket);
+                        party.spare[party.n_spare++] = ticket;
+                    }
+                }
+                party_send(&party, is_away ? who : -1);
+                party_grant(&party, i % RUNNING);
+            }
+            if (!often)
+                always[who] = party.work[who];
+            else if (party.work[who] > always[who] + (RUNNING + 2) * WORK_MOST)
+                fail_msg("round %d: %g instead of %g", (int)round, party.work[who], always[who]);
+            queue_fini(&party.queue);
+        }
+    }
+}
+
+/* What was charged before a tenant began to wait again is not given back beyond that start. */
+static void a_correction_does_not_undo_a_start(void **state)
+{
+    static struct line line;
+    (void)state;
+
+    line_begin(&line);
+    struct ticket *big = &line.tickets[line.n++];
+    *big = (struct ticket){.priority = TG_PRIORITY_NORMAL};
+    assert_true(queue_push(&line.queue, big, id_of(0), 1, 1000));
+    assert_ptr_equal(serve(&line), big);
+    for (int i = 0; i < 20; i++) { /* meanwhile another tenant has as much, and more */
+        struct ticket *other = push(&line, TG_PRIORITY_NORMAL, 4);
+        other->work = 100;
+        other->states_work = true;
+        other->flow->stated += 100;
+        other->flow->n_stated++;
+        assert_ptr_equal(serve(&line), other);
+    }
+    push(&line, TG_PRIORITY_NORMAL, 4);
+    const struct ticket *again = push(&line, TG_PRIORITY_NORMAL, 0);
+    double tag = again->flow->tag;
+    assert_true(tag > 1000); /* raised to where the others are */
+    queue_settle(&line.queue, big, 1, 1);
+    assert_true(again->flow->tag == tag);
     queue_fini(&line.queue);
 }
 
@@ -138,6 +315,9 @@ int main(void)
         cmocka_unit_test(as_many_go_ahead_as_were_foreseen),
         cmocka_unit_test(who_was_just_served_waits_its_turn_when_it_comes_back),
         cmocka_unit_test(idle_flows_are_bounded),
+        cmocka_unit_test(work_is_shared_by_weight_and_nobody_starves),
+        cmocka_unit_test(being_idle_gains_nothing),
+        cmocka_unit_test(a_correction_does_not_undo_a_start),
     };
     return cmocka_run_group_tests_name("queue", tests, NULL, NULL);
 }
