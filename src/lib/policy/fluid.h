@@ -52,8 +52,8 @@ struct fluid_program {
 
 void fluid_prices(struct fluid_program *program);
 
-/* The same for tests, which want to see what happens when it takes too many steps: see
- * fluid_simplex.c. */
-void fluid_prices_within(struct fluid_program *program, size_t most_steps);
+/* The same for tests, which want to see how many steps it takes, and what happens when they are too
+ * many: see fluid_simplex.c. False: they were. */
+bool fluid_prices_within(struct fluid_program *program, size_t most_steps);
 
 #endif

@@ -174,8 +174,7 @@ static void find_axes(struct face *face)
 
     for (int axis = 0; axis < FLUID_AXES; axis++) {
         double budget = program->budget[axis];
-        bool scarce =
-            budget > 0 && budget < INFINITY && used_of(program, axis) >= budget * (1 - USED_UP);
+        bool scarce = used_of(program, axis) >= budget * (1 - USED_UP);
         face->scale[axis] = scarce ? face->best / budget : 0;
         face->dimensions += scarce;
     }
@@ -416,8 +415,6 @@ void fluid_face_choose(struct fluid_program *program)
 {
     struct face face = {.program = program, .best = dual_of(program, program->price)};
 
-    if (!(face.best > 0))
-        return;
     find_axes(&face);
     for (int axis = 0; axis < FLUID_AXES; axis++)
         face.price[axis] = program->price[axis];

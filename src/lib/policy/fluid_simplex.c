@@ -474,15 +474,17 @@ static void fluid_simplex_answer(const struct simplex *s, struct fluid_program *
     program->basis = s->basis;
 }
 
-void fluid_prices_within(struct fluid_program *program, size_t most_steps)
+bool fluid_prices_within(struct fluid_program *program, size_t most_steps)
 {
     struct simplex s;
 
     load(&s, program);
     fluid_simplex_start(&s, &program->basis);
-    if (!descend(&s, most_steps))
+    bool arrived = descend(&s, most_steps);
+    if (!arrived)
         descend_without_ties(&s, program);
     fluid_simplex_answer(&s, program);
+    return arrived;
 }
 
 void fluid_prices(struct fluid_program *program)

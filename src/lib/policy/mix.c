@@ -14,10 +14,9 @@
 #include <string.h>
 
 enum {
-    STEP_BITS = 20,   /* low bits of a float's mantissa, never told apart: eight steps an octave */
-    KEY_BITS = 12,    /* the bits of a float above them, without the sign */
-    DROPPED_MAX = 11, /* then all calls are one or two kinds on each axis */
-    LEARNS = 64,      /* calls: what a cell knows follows its calls as a mean over so many */
+    STEP_BITS = 20, /* low bits of a float's mantissa, never told apart: eight steps an octave */
+    KEY_BITS = 12,  /* the bits of a float above them, without the sign */
+    LEARNS = 64,    /* calls: what a cell knows follows its calls as a mean over so many */
     FULL = MIX_CELLS * 3 / 4 /* cells that may be left after making room */
 };
 
@@ -150,11 +149,11 @@ void mix_make_room(struct mix *mix, int64_t forget, int to[MIX_CELLS])
     for (int i = 0; i < MIX_CELLS; i++)
         to[i] = i < (int)mix->n ? i : -1;
     rebuild(mix, forget, to);
-    while (mix->n > FULL && mix->dropped < DROPPED_MAX) {
+    while (mix->n > FULL) {
         mix->dropped++;
+        assert(mix->dropped < KEY_BITS); /* then there are one or two kinds on each axis */
         for (size_t i = 0; i < mix->n; i++)
             mix->cell[i].key = coarser(mix->cell[i].key);
         rebuild(mix, forget, to);
     }
-    assert(mix->n < MIX_CELLS || mix->dropped == DROPPED_MAX); /* there is room, or none to make */
 }

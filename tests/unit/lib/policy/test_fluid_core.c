@@ -150,6 +150,53 @@ static void a_budget_below_nothing_is_nothing(void **state)
     assert_true(none->objective == 0 && none->price[FLUID_RATE] == 0);
 }
 
+/* How many steps it takes from where the program stands. */
+static size_t steps_of(struct fluid_program *program)
+{
+    for (size_t steps = 1;; steps++) {
+        struct fluid_program trial = *program;
+        if (!fluid_prices_within(&trial, steps))
+            continue;
+        *program = trial;
+        return steps - 1; /* the last one finds that there is nothing to do */
+    }
+}
+
+/* 64 types on three axes take five steps, and one at most when a budget has changed a little. */
+static void it_arrives_in_few_steps(void **state)
+{
+    struct draw draw = draw_stream(1, 0);
+    size_t from_nothing = 0, again = 0, unchanged = 0;
+    (void)state;
+
+    for (int run = 0; run < 200; run++) {
+        double weight[64], value[64], cost[64], hold[64], x[64];
+        double budget[FLUID_AXES] = {0};
+        for (size_t i = 0; i < 64; i++) {
+            weight[i] = 1 + 9 * draw_unit(&draw);
+            value[i] = 1 + 49 * draw_unit(&draw);
+            cost[i] = 1 + 999 * draw_unit(&draw);
+            hold[i] = 0.1 + 10 * draw_unit(&draw);
+            budget[FLUID_RATE] += weight[i] * 0.3;
+            budget[FLUID_COST] += weight[i] * cost[i] * 0.2;
+            budget[FLUID_HOLD] += weight[i] * hold[i] * 0.2;
+        }
+        struct fluid_program program = {.n = 64,
+                                        .weight = weight,
+                                        .value = value,
+                                        .use = {[FLUID_COST] = cost, [FLUID_HOLD] = hold},
+                                        .budget = {budget[0], budget[1], budget[2]},
+                                        .fraction = x};
+        from_nothing += steps_of(&program);
+        unchanged += steps_of(&program);
+        program.budget[run % FLUID_AXES] *= run % 2 ? 1.02 : 0.98;
+        again += steps_of(&program);
+    }
+    print_message("%zu, %zu and %zu steps for 200 programs\n", from_nothing, again, unchanged);
+    assert_int_equal(unchanged, 0);
+    assert_true(from_nothing <= 200 * 5 && again <= 200 / 2);
+}
+
 /* Types and budgets in tenths and sevenths, which no double is: some of the types use up all of a
  * budget but for rounding. */
 static void plans_of_fractions_stay_within_their_bounds(void **state)
@@ -184,6 +231,7 @@ int main(void)
         cmocka_unit_test(a_basis_that_is_none_is_no_start),
         cmocka_unit_test(types_that_cannot_matter_are_judged_by_the_prices),
         cmocka_unit_test(a_budget_below_nothing_is_nothing),
+        cmocka_unit_test(it_arrives_in_few_steps),
         cmocka_unit_test(plans_of_fractions_stay_within_their_bounds),
     };
     return cmocka_run_group_tests_name("fluid_core", tests, NULL, NULL);
