@@ -10,7 +10,7 @@ const queue = (queued) => `${queued.high} / ${queued.normal} / ${queued.low}`;
 
 /* The gates and the routes in one form: what has a limit, calls in flight and a queue. */
 export function loadsOf(snapshot) {
-    const gates = snapshot.gates.map((gate) => ({ ...gate, title: `all ${gate.name}` }));
+    const gates = snapshot.gates.map((gate) => ({ ...gate, title: gate.name === 'all' ? 'all calls' : gate.name }));
     const routes = snapshot.routes.map((route) => ({ ...route, title: route.model }));
     return [...gates, ...routes].map((load) => ({
         ...load,
@@ -23,7 +23,7 @@ export function loadsOf(snapshot) {
 
 /* ---- Figures ---- */
 
-function showFigures({ rates, counters, gates }) {
+function showFigures({ rates, counters, gates, routes }) {
     put('rate-calls', format.rate(rates.calls));
     put('rate-admitted', format.rate(rates.admitted));
     put('rate-refused', format.rate(rates.refused));
@@ -32,17 +32,15 @@ function showFigures({ rates, counters, gates }) {
     put('total-admitted', `${format.compact(counters.admitted)} in all`);
     put('total-refused', `${format.compact(counters.refused)} in all`);
 
-    const sum = (pick) => gates.reduce((n, gate) => n + pick(gate), 0);
-    const limits = gates.filter((gate) => gate.limit !== null).map((gate) => gate.limit);
-    put('in-flight', format.integer(sum((gate) => gate.in_flight)));
-    put(
-        'in-flight-limit',
-        limits.length ? `of ${limits.map(format.integer).join(' + ')}` : 'no limit',
-    );
-    put('queued', format.integer(sum((gate) => total(gate.queued))));
+    /* Every call that runs holds a slot of the first gate; it may wait there, or for its own kind. */
+    const [all] = gates;
+    const sum = (pick) => [...gates, ...routes].reduce((n, load) => n + pick(load), 0);
+    put('in-flight', format.integer(all.in_flight));
+    put('in-flight-limit', all.limit === null ? 'no limit' : `of ${format.integer(all.limit)}`);
+    put('queued', format.integer(sum((load) => total(load.queued))));
     put(
         'queued-classes',
-        ['high', 'normal', 'low'].map((c) => `${c} ${sum((gate) => gate.queued[c])}`).join(', '),
+        ['high', 'normal', 'low'].map((c) => `${c} ${sum((load) => load.queued[c])}`).join(', '),
     );
 }
 

@@ -63,8 +63,9 @@ static void print_summary(const char *path, const struct config *config,
     printf("\n");
     print_stage("memory", gate->memory.present, gate->memory.mode, "");
     print_stage("peers", gate->peers.present, gate->peers.mode, "");
-    print_stage("concurrency", gate->concurrency.present, gate->concurrency.mode,
-                gate->concurrency.present ? tg_law_name(gate->concurrency.law.law) : "");
+    snprintf(text, sizeof text, "%s%s", tg_law_name(gate->concurrency.law.law),
+             gate->concurrency.present ? "" : " (the default of serve)");
+    print_stage("concurrency", true, gate->concurrency.mode, text);
     print_stage("policy", gate->policy.kind == CONFIG_BID_PRICE, gate->policy.mode,
                 describe_policy(&gate->policy, text, sizeof text));
     print_limiter("rate", &gate->rate);

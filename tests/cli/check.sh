@@ -14,7 +14,7 @@ cp examples/reference.yaml "$tmp/c.yaml"
 expect "the reference is accepted, and warns of what is missing" 0 0 7 \
     "$(awk '/DEMO_KEY_1/ { print NR ":" index($0, "\"$") }' "$tmp/c.yaml")" \
     "warning: the environment variable DEMO_KEY_1 is not set"
-check "the summary says what is on" grep -q '^concurrency on, vegas$' "$tmp/out"
+check "the summary says what is on" grep -q '^concurrency on, none$' "$tmp/out"
 (cd "$tmp" && touch server.pem server.key ca.pem && echo 'domain: d' >ratelimit.yaml &&
     echo a-token-of-an-administrator >admin.token && echo secret >k2.txt)
 (export DEMO_KEY_1=x && check_file c.yaml)
@@ -108,7 +108,7 @@ bad 'gate.policy.prices is "cheap"; it must be one of duals | workload | adaptiv
     'gate: {policy: {prices: @cheap}}'
 good 'what no policy uses need not fit together' \
     'gate: {policy: {kind: none, workload: {types: [{hold: 3s}]}, online: {}}}'
-bad 'gate.concurrency: ' 'gate: {concurrency: @{min: 10, initial: 5}}'
+bad 'gate.concurrency: ' 'gate: {concurrency: @{law: vegas, min: 10, initial: 5}}'
 bad 'gate.concurrency: ' 'gate: {concurrency: @{vegas: {alpha: 9, beta: 3}}}'
 bad 'gate.rate: strategy is missing; it must be one of gcra' 'gate: {rate: @{limit: 5}}'
 bad 'gate.rate.strategy is "leaky"; it must be one of gcra | token_bucket' 'gate: {rate: {strategy: @leaky}}'
@@ -411,7 +411,6 @@ done
 warns 'the environment variable TG_NOT_SET is not set' 'gate: {peers: {limit: @"${TG_NOT_SET}"}}'
 warns 'admin_auth.token: the file none.txt cannot be read' 'admin_auth: {token: @"file:none.txt"}'
 warns 'admin_auth.token is a secret that stands in the file' 'admin_auth: {token: @hunter2-hunter2-hunter2}'
-warns 'gate.queue has no effect without gate.concurrency' 'gate: {@queue: {size: 5}}'
 warns 'the pattern "x*" matches none of the models and aliases' "$p
 models: {m: {price: {}, provider: p}}
 tenants: [{name: a, models: [@\"x*\"]}]"

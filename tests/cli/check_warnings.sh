@@ -58,6 +58,23 @@ tenants: [{name: a, concurrency: 10}]'
 good 'a ceiling in shadow is none' 'gate: {concurrency: {max: 10, initial: 10, min: 1, mode: shadow}}
 tenants: [{name: a, concurrency: 11}]'
 
+good 'the limit of a law that is fixed is where it starts' 'gate: {concurrency: {law: fixed, initial: 10, max: 20}}
+tenants: [{name: a, concurrency: 10}]'
+warns 'the tenant "a" may have 11 calls at once and all together 10 (gate.concurrency.initial)' 'gate: {concurrency: {law: fixed, initial: 10, max: 20}}
+tenants: [{name: a, concurrency: @11}]'
+warns 'gate.concurrency.initial has no effect: the law is none, whose limit is max (1024); law: fixed for a limit of 4' \
+    'gate: {concurrency: {initial: @4}}'
+warns 'gate.concurrency.law is vegas, which learns from all calls together, and those of 2 models and protected routes take different times; let each learn by itself, with models.NAME.concurrency' \
+    "gate: {concurrency: {law: @vegas}}
+$p
+models: {a: {provider: p, price: {}}, b: {provider: p, price: {}}}"
+good 'a law that learns over work of one kind' "gate: {concurrency: {law: vegas}}
+$p
+models: {a: {provider: p, price: {}}}"
+good 'a law that learns at each model' "gate: {concurrency: {max: 100}}
+$p
+models: {a: {provider: p, price: {}, concurrency: {law: vegas}}, b: {provider: p, price: {}}}"
+
 # ---- Money ----
 
 warns 'the budget of $6 (day) is above the $5 of the tenant "top", which ends first' 'tenants:

@@ -75,9 +75,8 @@ listen:
 ledger: {path: ":memory:"}
 gate:
   memory: {poll: 100ms}
-  concurrency: {min: 3}
 protect:
-  - {prefix: /mock, upstream: "http://$mock"}
+  - {prefix: /mock, upstream: "http://$mock", concurrency: {min: 3}}
 providers:
   demo: {base_url: "http://$mock", api: openai, keys: [{name: k1, secret: "\${DEMO_KEY}"}]}
 models:
@@ -158,7 +157,7 @@ left=$(sed -n 's/^tollgate_cert_expiry_seconds{.*} //p' "$tmp/page")
 code=$(curl -sS -o "$tmp/reply" -w '%{http_code}' --cacert "$tmp/cert.pem" "https://$gateway/mock/x")
 line 'a protected route is admitted too' 'admission_total{result="admitted"}' 5
 line 'and counted by its code' "tollgate_requests_total{code=\"$code\",reason=\"none\"}" 1
-line 'its limit has a minimum' 'tollgate_concurrency_limit_min{gate="protect"}' 3
+line 'its limit has a minimum' 'tollgate_concurrency_limit_min{gate="protect /mock"}' 3
 
 # ---- Another configuration ----
 

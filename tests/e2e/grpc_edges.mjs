@@ -29,7 +29,7 @@ test('an answer that its client does not stay for leaves no lease', async (t) =>
     request.end(EMPTY);
     await until(
         'it is admitted',
-        async () => (await gateway.metric('concurrency_in_flight', 'gate="protect"')) === 1,
+        async () => (await gateway.metric('concurrency_in_flight', 'gate="all"')) === 1,
     );
     request.close(http2.constants.NGHTTP2_CANCEL);
     await gateway.idle();

@@ -307,17 +307,19 @@ test('a step of vegas: the event, at level debug', async (t) => {
     const { gateway } = await world(t, {
         top: {
             log: { level: 'debug' },
-            gate: {
-                concurrency: {
-                    law: 'vegas',
-                    initial: 8,
-                    min: 8,
-                    max: 64,
-                    window: '10ms',
-                    vegas: { min_utilisation: 0 },
+            protect: [
+                {
+                    prefix: '/api',
+                    upstream,
+                    concurrency: {
+                        initial: 8,
+                        min: 8,
+                        max: 64,
+                        window: '10ms',
+                        vegas: { min_utilisation: 0 },
+                    },
                 },
-            },
-            protect: [{ prefix: '/api', upstream }],
+            ],
         },
     });
     const isStep = (one) => one.msg === 'vegas concurrency adjustment';
@@ -327,7 +329,7 @@ test('a step of vegas: the event, at level debug', async (t) => {
     });
     const seen = gateway.lines().find(isStep);
     assert.equal(seen.level, 'debug');
-    assert.equal(seen.gate, 'protect');
+    assert.equal(seen.gate, 'protect /api');
     assert.notEqual(seen.old_limit, seen.new_limit);
     assert.match(seen.queue_estimate, /^-?\d+\.\d$/);
     assert.ok(Number.isInteger(seen.avg_latency_ms) && Number.isInteger(seen.min_latency_ms));

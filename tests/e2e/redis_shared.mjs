@@ -184,5 +184,5 @@ test('a limit of calls at once that is divided: each gateway has its part of tho
     });
     await gateways[1].stop();
     await until('the one that is left has all', async () => (await limits(gateways[0])) === 12);
-    assert.equal(await gateways[0].metric('concurrency_limit', 'gate="models"'), 8);
+    assert.equal(await gateways[0].metric('concurrency_limit', 'gate="all"'), 8);
 });

@@ -259,7 +259,7 @@ test('shadow refuses nothing and counts everything; enforced by reload, it goes 
     assert.equal(reason(refused), 'rate', 'the three of today are gone');
     assert.equal(await spent(), cost, 'what was spent is spent');
     assert.equal(await would(), 7, 'counters never fall');
-    assert.equal(await gateway.metric('admitted_total', 'gate="models"'), 10);
+    assert.equal(await gateway.metric('admitted_total', 'gate="all"'), 10);
 
     await gateway.reload(
         configure(mock, folder, { tenant: { ...limited('enforce'), limits: [] } }),

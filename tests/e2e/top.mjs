@@ -189,7 +189,7 @@ const snapshot = (more = {}) => ({
     store: { kind: 'memory', state: 'ok' },
     ledger: null,
     prices: null,
-    gates: [{ name: 'models', law: 'none', mode: 'enforce', limit: 64, in_flight: 5, queued }],
+    gates: [{ name: 'all', law: 'none', mode: 'enforce', limit: 64, in_flight: 5, queued }],
     routes: [],
     keys: Array.from({ length: 60 }, (_, i) => key(`k${String(i).padStart(2, '0')}`)),
     budgets: [],

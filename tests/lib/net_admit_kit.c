@@ -79,7 +79,7 @@ void kit_pass(struct admit_kit *kit, tg_ms ms)
     do /* a loop looks at the clock when its own has moved */
         kit_turn(kit);
     while (worker_now(&kit->workers[0]) < then || worker_now(&kit->workers[1]) < then);
-    tg_gate_tick(kit->gateway->protect_gate, worker_now(&kit->workers[0]));
+    tg_gate_tick(kit->gateway->gate, worker_now(&kit->workers[0]));
     admit_tick(kit->gateway, worker_now(&kit->workers[0]));
     kit_turn(kit);
 }
@@ -153,7 +153,7 @@ struct tg_gate_stats kit_stats(const struct admit_kit *kit)
 {
     struct tg_gate_stats stats;
 
-    tg_gate_get_stats(kit->gateway->protect_gate, &stats);
+    tg_gate_get_stats(kit->gateway->gate, &stats);
     return stats;
 }
 

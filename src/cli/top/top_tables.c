@@ -92,7 +92,7 @@ static const struct top_column route_columns[] = {
     {"1ST BYTE", -10, false, true}, {"KEYS", -7, false, false},
 };
 
-/* The gates come first: what holds for all models together. */
+/* The gates come first: what holds for all calls together, or for no model. */
 static size_t count_routes(const struct top_snapshot *of)
 {
     return of->n_gates + of->n_routes;
@@ -110,7 +110,7 @@ static void put_law(char *cell, const char *law, const char *mode)
 
 static void fill_gate(const struct top_gate *gate, struct top_row *row)
 {
-    snprintf(row->cells[0], TOP_CELL_BYTES, "(all: %s)", gate->name);
+    snprintf(row->cells[0], TOP_CELL_BYTES, "(%s)", gate->name);
     put_law(row->cells[2], gate->law, gate->mode);
     put_integer(row->cells[3], gate->limit);
     put_integer(row->cells[4], gate->in_flight);

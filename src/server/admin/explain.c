@@ -172,7 +172,7 @@ static void explain_slots(struct view *view, struct tg_gate *gate, const char *s
     tg_gate_get_law(gate, &law);
     from_section(view, limit, section);
     limit->mode = mode_of(config->mode);
-    if (law.learned == 0)
+    if (!config_law_learns(law.law))
         snprintf(limit->what, sizeof limit->what, "law %s, %lld calls at once",
                  tg_law_name(law.law), (long long)law.limit);
     else
@@ -193,9 +193,9 @@ static void explain_concurrency(struct view *view)
     snprintf(section, sizeof section, "models.%.200s.concurrency", model->name);
     explain_slots(view, view->route->slots->gate, "model", model->name, &model->concurrency,
                   section);
-    if (view->config->gate.concurrency.present)
-        explain_slots(view, view->gateway->gate, "gate", NULL, &view->config->gate.concurrency,
-                      "gate.concurrency");
+    explain_slots(view, view->gateway->gate, "gate", NULL, &view->config->gate.concurrency,
+                  view->config->gate.concurrency.assumed ? "gate.concurrency (default)"
+                                                         : "gate.concurrency");
 }
 
 /* ---- policy ---- */

@@ -1,21 +1,28 @@
 /* metrics_gates.c - the gates on the page of metrics: limits, who waits, memory, peers.
  *
- * admission_* are the metrics of a single gate, without a label that would tell two apart. So
- * in_flight is of both together, and limit and queue estimate are of the gate whose law learns,
- * that of `protect` routes: the other one has a ceiling and no law.
+ * admission_* are the metrics of a single gate: the one that all calls pass. The queue estimate is
+ * the largest of the laws that are vegas, wherever they stand. The slots of models are metrics of
+ * their routes (metrics_keys.c).
  */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "server/admin/metrics_page_internal.h"
 #include "server/obs/metrics.h"
 
-enum { GATES = 2, TOP_PEERS = 10 };
+enum { TOP_PEERS = 10 };
 
 struct gate_view {
-    const char *name;
+    char name[SLOTS_NAME_MAX];
     struct tg_gate_stats stats;
     struct tg_law_metrics law;
+};
+
+/* The gate of all calls, then the slots of protected routes and callers. */
+struct gate_views {
+    struct gate_view *list;
+    size_t n;
 };
 
 static struct expose_labels of_gate(const struct gate_view *view)
@@ -45,7 +52,7 @@ static int64_t expired_of(const struct gate_view *view)
     return (int64_t)view->stats.expired;
 }
 
-static void write_numbers(struct exposition *text, const struct gate_view views[GATES])
+static void write_numbers(struct exposition *text, const struct gate_views *views)
 {
     static const struct {
         const char *name, *type, *help;
@@ -60,72 +67,69 @@ static void write_numbers(struct exposition *text, const struct gate_view views[
 
     for (size_t m = 0; m < sizeof metrics / sizeof metrics[0]; m++) {
         expose_begin(text, metrics[m].name, metrics[m].type, metrics[m].help);
-        for (int i = 0; i < GATES; i++) {
-            struct expose_labels labels = of_gate(&views[i]);
-            expose_line(text, &labels, metrics[m].value(&views[i]));
+        for (size_t i = 0; i < views->n; i++) {
+            struct expose_labels labels = of_gate(&views->list[i]);
+            expose_line(text, &labels, metrics[m].value(&views->list[i]));
         }
     }
 }
 
 /* The bounds of laws that move between two, to recognise a limit that cannot fall any further. */
-static void write_minimum(struct exposition *text, const struct gate_view views[GATES])
+static void write_minimum(struct exposition *text, const struct gate_views *views)
 {
     expose_begin(text, "tollgate_concurrency_limit_min", "gauge",
                  "Below which the law of a gate will not go.");
-    for (int i = 0; i < GATES; i++) {
-        const struct tg_law_metrics *law = &views[i].law;
-        struct expose_labels labels = of_gate(&views[i]);
-        if (law->law != TG_LAW_NONE && law->law != TG_LAW_FIXED && law->min < law->max)
+    for (size_t i = 0; i < views->n; i++) {
+        const struct tg_law_metrics *law = &views->list[i].law;
+        struct expose_labels labels = of_gate(&views->list[i]);
+        if (config_law_learns(law->law) && law->min < law->max)
             expose_line(text, &labels, law->min);
     }
 }
 
-static void write_queues(struct exposition *text, const struct gate_view views[GATES])
+static void write_queues(struct exposition *text, const struct gate_views *views)
 {
     expose_begin(text, "tollgate_concurrency_queued", "gauge",
                  "Calls that wait for others to end.");
-    for (int i = 0; i < GATES; i++)
+    for (size_t i = 0; i < views->n; i++)
         for (int p = 0; p < TG_PRIORITY_COUNT; p++)
             expose_line(
                 text,
-                &(struct expose_labels){
-                    {{"gate", views[i].name}, {"priority", tg_priority_name((enum tg_priority)p)}}},
-                views[i].stats.queued[p]);
+                &(struct expose_labels){{{"gate", views->list[i].name},
+                                         {"priority", tg_priority_name((enum tg_priority)p)}}},
+                views->list[i].stats.queued[p]);
     expose_begin(text, "tollgate_would_deny_total", "counter",
                  "Calls that a stage in shadow would have refused.");
-    for (int i = 0; i < GATES; i++)
+    for (size_t i = 0; i < views->n; i++)
         for (int r = TG_REASON_NONE + 1; r < TG_REASON_COUNT; r++)
             expose_line(text,
-                        &(struct expose_labels){{{"gate", views[i].name},
+                        &(struct expose_labels){{{"gate", views->list[i].name},
                                                  {"reason", tg_reason_name((enum tg_reason)r)}}},
-                        (int64_t)views[i].stats.would_deny[r]);
+                        (int64_t)views->list[i].stats.would_deny[r]);
 }
 
-/* ---- of both ---- */
+/* ---- of all calls ---- */
 
-/* Where concurrency is off there are no slots, and leases are what runs. */
-static int64_t running(const struct gate_view *view)
+static void write_admission(struct exposition *text, const struct gate_views *views)
 {
-    return view->stats.limit >= TG_NUMBER_MAX ? view->stats.leases : view->stats.in_flight;
-}
+    const struct gate_view *all = &views->list[0];
+    bool known = !isnan(all->stats.memory_used);
+    double estimate = 0;
 
-static void write_admission(struct exposition *text, const struct gate_view views[GATES])
-{
-    const struct gate_view *models = &views[0], *protect = &views[1];
-    bool known = !isnan(models->stats.memory_used);
-
+    for (size_t i = 0; i < views->n; i++)
+        if (views->list[i].law.law == TG_LAW_VEGAS)
+            estimate = fmax(estimate, views->list[i].law.queue_estimate);
     expose_single(text, "admission_in_flight", "gauge", "Requests that were admitted and run.",
-                  running(models) + running(protect));
+                  all->stats.in_flight);
     expose_single(text, "admission_concurrency_limit", "gauge",
-                  "What the law allows to run at once (of protected routes).",
-                  protect->stats.limit);
+                  "How many calls may run at once, all together.", all->stats.limit);
     expose_begin(text, "admission_vegas_queue_estimate", "gauge",
-                 "Calls that wait behind the gate, as vegas sees it (of protected routes).");
-    expose_real(text, NULL, fmax(0, protect->law.queue_estimate));
+                 "Calls that wait behind a gate, as its vegas sees it: the largest of all.");
+    expose_real(text, NULL, estimate);
     expose_begin(text, "admission_memory_usage", "gauge",
                  "The part of memory that is used, of the machine or its control group.");
     if (known)
-        expose_real(text, NULL, models->stats.memory_used);
+        expose_real(text, NULL, all->stats.memory_used);
     expose_single(text, "tollgate_memory_source_stale", "gauge",
                   "Whether memory cannot be read: then nothing is refused for it.", !known);
 }
@@ -147,8 +151,7 @@ static void consider(void *context, const char *name)
 {
     struct top_peers *top = context;
     size_t bytes = strlen(name), at;
-    struct peer peer = {name, tg_gate_peer_calls(top->gateway->gate, name, bytes) +
-                                  tg_gate_peer_calls(top->gateway->protect_gate, name, bytes)};
+    struct peer peer = {name, tg_gate_peer_calls(top->gateway->gate, name, bytes)};
 
     if (peer.calls == 0 || (top->n == TOP_PEERS && peer.calls <= top->list[TOP_PEERS - 1].calls))
         return;
@@ -161,12 +164,12 @@ static void consider(void *context, const char *name)
     top->list[at] = peer;
 }
 
-/* The gates know peers by their hash: names come from the configuration and from what was seen. */
+/* The gate knows peers by their hash: names come from the configuration and from what was seen. */
 static void write_peers(struct exposition *text, struct gateway *gateway,
-                        const struct generation *generation, const struct gate_view views[GATES])
+                        const struct generation *generation, const struct gate_views *views)
 {
     struct top_peers top = {.gateway = gateway};
-    bool any = views[0].stats.peer_calls + views[1].stats.peer_calls > 0;
+    bool any = views->list[0].stats.peer_calls > 0;
 
     for (size_t i = 0; any && i < generation->config.n_tenants; i++)
         consider(&top, generation->config.tenants[i].name);
@@ -178,19 +181,32 @@ static void write_peers(struct exposition *text, struct gateway *gateway,
         expose_line(text, &(struct expose_labels){{{"peer", top.list[i].name}}}, top.list[i].calls);
 }
 
+static void view_gate(struct gate_views *views, struct tg_gate *gate)
+{
+    struct gate_view *view = &views->list[views->n++];
+
+    tg_gate_get_stats(gate, &view->stats);
+    tg_gate_get_law(gate, &view->law);
+}
+
 void metrics_write_gates(struct exposition *text, struct gateway *gateway,
                          const struct generation *generation)
 {
-    struct tg_gate *const gates[GATES] = {gateway->gate, gateway->protect_gate};
-    struct gate_view views[GATES] = {{.name = "models"}, {.name = "protect"}};
+    struct gate_views views = {.list = calloc(generation->n_slots + 1, sizeof *views.list)};
 
-    for (int i = 0; i < GATES; i++) {
-        tg_gate_get_stats(gates[i], &views[i].stats);
-        tg_gate_get_law(gates[i], &views[i].law);
-    }
-    write_admission(text, views);
-    write_peers(text, gateway, generation, views);
-    write_numbers(text, views);
-    write_minimum(text, views);
-    write_queues(text, views);
+    if (views.list == NULL)
+        return;
+    memcpy(views.list[0].name, "all", sizeof "all");
+    view_gate(&views, gateway->gate);
+    for (size_t i = 0; i < generation->n_slots; i++)
+        if (generation->slots[i].owner != SLOTS_MODEL) {
+            slots_name(&generation->slots[i], views.list[views.n].name);
+            view_gate(&views, generation->slots[i].slots->gate);
+        }
+    write_admission(text, &views);
+    write_peers(text, gateway, generation, &views);
+    write_numbers(text, &views);
+    write_minimum(text, &views);
+    write_queues(text, &views);
+    free(views.list);
 }

@@ -14,7 +14,7 @@
 #include "server/admin/rpc_monitor_internal.h"
 #include "server/admin/snapshot.h"
 
-enum { GATES = 2 };
+enum { GATES = 64 };
 
 /* All that the message points to. */
 struct rpc_snapshot {
@@ -26,6 +26,7 @@ struct rpc_snapshot {
 
     Tollgate__V1__Snapshot message;
     Tollgate__V1__Gate gates[GATES], *gate_list[GATES];
+    char gate_names[GATES][SLOTS_NAME_MAX];
     Tollgate__V1__ReasonCount reasons[REPLY_COUNT], *reason_list[REPLY_COUNT];
     Tollgate__V1__Denial denials[SNAPSHOT_DENIALS_MAX], *denial_list[SNAPSHOT_DENIALS_MAX];
     struct watch_entry entries[SNAPSHOT_DENIALS_MAX];
@@ -41,8 +42,7 @@ static char *text(const char *of)
 
 /* ---- on the control thread's thread ---- */
 
-static void write_gate(struct rpc_snapshot *snapshot, const char *name, struct tg_gate *gate,
-                       bool limited)
+static void write_gate(struct rpc_snapshot *snapshot, const char *name, struct tg_gate *gate)
 {
     Tollgate__V1__Snapshot *message = &snapshot->message;
     Tollgate__V1__Gate *out = &snapshot->gates[message->n_gates];
@@ -53,7 +53,7 @@ static void write_gate(struct rpc_snapshot *snapshot, const char *name, struct t
     tg_gate_get_law(gate, &law);
     tollgate__v1__gate__init(out);
     out->name = text(name);
-    out->law = text(limited ? tg_law_name(law.law) : "off");
+    out->law = text(tg_law_name(law.law));
     out->limit = stats.limit;
     out->in_flight = stats.in_flight;
     out->queued_high = stats.queued[TG_PRIORITY_HIGH];
@@ -65,8 +65,26 @@ static void write_gate(struct rpc_snapshot *snapshot, const char *name, struct t
     for (int r = TG_REASON_NONE + 1; r < TG_REASON_COUNT; r++)
         out->refused += stats.refused[r];
     out->expired = stats.expired;
-    message->memory_used = isnan(stats.memory_used) ? -1 : stats.memory_used;
     snapshot->gate_list[message->n_gates++] = out;
+}
+
+/* The one that all calls pass first; the slots of models are in the JSON alone. */
+static void write_gates(struct rpc_snapshot *snapshot, struct gateway *gateway,
+                        const struct generation *generation)
+{
+    Tollgate__V1__Snapshot *message = &snapshot->message;
+    struct tg_gate_stats stats;
+
+    tg_gate_get_stats(gateway->gate, &stats);
+    message->memory_used = isnan(stats.memory_used) ? -1 : stats.memory_used;
+    write_gate(snapshot, "all", gateway->gate);
+    for (size_t i = 0; i < generation->n_slots && message->n_gates < GATES; i++)
+        if (generation->slots[i].owner != SLOTS_MODEL) {
+            char *name = snapshot->gate_names[message->n_gates];
+            slots_name(&generation->slots[i], name);
+            write_gate(snapshot, name, generation->slots[i].slots->gate);
+        }
+    message->gates = snapshot->gate_list;
 }
 
 /* Some reasons have one name: each is told once, with the sum. */
@@ -136,7 +154,6 @@ static void rpc_snapshot_write_all(struct rpc_snapshot *snapshot)
     const struct generation *generation = gateway_newest(gateway);
     Tollgate__V1__Snapshot *message = &snapshot->message;
     const char *unready = probe_unready(gateway, &generation->config);
-    bool limited = generation->config.gate.concurrency.present;
     tg_ms now = clock_now_ms(&gateway->clock);
 
     tollgate__v1__snapshot__init(message);
@@ -150,9 +167,7 @@ static void rpc_snapshot_write_all(struct rpc_snapshot *snapshot)
     memcpy(snapshot->hash, generation->config.hash, sizeof snapshot->hash);
     message->config_hash = snapshot->hash;
     write_counts(snapshot, gateway);
-    write_gate(snapshot, "models", gateway->gate, limited);
-    write_gate(snapshot, "protect", gateway->protect_gate, limited);
-    message->gates = snapshot->gate_list;
+    write_gates(snapshot, gateway, generation);
     write_denials(snapshot, gateway->watch);
     if (gateway->sampled != NULL)
         message->started_at_ms = gateway->sampled->started_at;

@@ -188,7 +188,7 @@ static void write_gate(struct json_writer *out, const char *name, struct tg_gate
     tg_gate_get_law(gate, &law);
     json_write_object(out);
     admin_write_text(out, "name", name);
-    admin_write_text(out, "law", config->present ? tg_law_name(law.law) : "off");
+    admin_write_text(out, "law", tg_law_name(law.law));
     admin_write_text(out, "mode", config->mode == CONFIG_SHADOW ? "shadow" : "enforce");
     admin_write_unless(out, "limit", stats.limit, TG_NUMBER_MAX);
     admin_write_number(out, "in_flight", stats.in_flight);
@@ -205,15 +205,20 @@ static void write_gate(struct json_writer *out, const char *name, struct tg_gate
     json_write_object_end(out);
 }
 
+/* The one that all calls pass first; the slots of models are among the routes. */
 static void write_gates(struct json_writer *out, struct gateway *gateway,
                         const struct generation *generation)
 {
-    const struct config_concurrency *config = &generation->config.gate.concurrency;
+    char name[SLOTS_NAME_MAX];
 
     json_write_key(out, "gates");
     json_write_array(out);
-    write_gate(out, "models", gateway->gate, config);
-    write_gate(out, "protect", gateway->protect_gate, config);
+    write_gate(out, "all", gateway->gate, &generation->config.gate.concurrency);
+    for (size_t i = 0; i < generation->n_slots; i++)
+        if (generation->slots[i].owner != SLOTS_MODEL) {
+            slots_name(&generation->slots[i], name);
+            write_gate(out, name, generation->slots[i].slots->gate, generation->slots[i].config);
+        }
     json_write_array_end(out);
 }
 

@@ -43,10 +43,10 @@ static int64_t log_law(struct tg_gate *gate, const char *name, int64_t before, s
     return law.limit;
 }
 
-/* Another generation may have other routes: what they begin with is no step. */
+/* Another generation may have other slots: what they begin with is no step. */
 static bool state_log_begin(struct state_log *state_log, const struct generation *generation)
 {
-    size_t n = generation->config.n_models;
+    size_t n = generation->n_slots;
     int64_t *limits = calloc(n + 1, sizeof *limits);
 
     if (limits == NULL)
@@ -62,16 +62,16 @@ static void log_laws(struct state_log *state_log, struct gateway *gateway,
                      const struct generation *generation)
 {
     struct log *log = gateway->log;
-    char name[512];
+    char name[SLOTS_NAME_MAX];
 
     if (!log_is_on(log, LOG_DEBUG) ||
         (state_log->generation != generation->number && !state_log_begin(state_log, generation)))
         return;
-    state_log->protect = log_law(gateway->protect_gate, "protect", state_log->protect, log);
+    state_log->gate = log_law(gateway->gate, "all", state_log->gate, log);
     for (size_t i = 0; i < state_log->n; i++) {
-        const struct route *route = &generation->routes[i];
-        snprintf(name, sizeof name, "%s/%s", route->provider->config->name, route->config->name);
-        state_log->limits[i] = log_law(route->slots->gate, name, state_log->limits[i], log);
+        const struct slots_entry *entry = &generation->slots[i];
+        slots_name(entry, name);
+        state_log->limits[i] = log_law(entry->slots->gate, name, state_log->limits[i], log);
     }
 }
 

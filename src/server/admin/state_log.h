@@ -17,9 +17,9 @@ struct state_log {
     enum ledger_health ledger;
     enum remote_health store;
     int store_views;     /* while it has not been there yet: connecting takes a moment */
-    uint64_t generation; /* whose routes `limits` has; 0: none */
-    int64_t protect;     /* the limit of protected routes */
-    int64_t *limits;     /* each route's limit, in the order of the configuration */
+    uint64_t generation; /* whose slots `limits` has; 0: none */
+    int64_t gate;        /* the limit of all calls together */
+    int64_t *limits;     /* those of all slots, in the order of the generation */
     size_t n;
 };
 

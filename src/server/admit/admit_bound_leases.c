@@ -1,11 +1,11 @@
-/* admit_bound_leases.c - leases that end with a connection, or whose charge has an account.
+/* admit_bound_leases.c - leases that end with a connection, or hold more than a place at the gate.
  *
  * A caller that dies holding leases keeps their slots until they expire, unless it asked for them
- * to end with its connection. And a lease whose cost was charged at the remote store has an
- * account, to be settled by the worker that asked. Those leases are here: by number, for they are
- * renewed and ended by any worker; by connection, for that is how they are found when it ends; and
- * by the time at which they expire, for then the gate has ended them by itself and tells nobody.
- * Whoever takes a lease out closes its account.
+ * to end with its connection. A lease whose cost was charged at the remote store has an account, to
+ * be settled by the worker that asked. And one of a caller with slots of its own holds one of them.
+ * Those leases are here: by number, for they are renewed and ended by any worker; by connection,
+ * for that is how they are found when it ends; and by the time at which they expire, for then the
+ * gate has ended them by itself and tells nobody. Whoever takes a lease out ends its parts.
  *
  *     leases: number ----> bound_lease <---- until: the first to expire
  *                            |    ^
@@ -27,7 +27,7 @@
 struct bound_lease {
     tg_lease lease;
     struct bound_connection *connection; /* null: none */
-    struct admit_pending *account;       /* null: none */
+    struct bound_parts parts;
     tg_ms until;
     struct heap_node at;
     LIST_ENTRY(bound_lease) beside; /* others of its connection */
@@ -129,7 +129,7 @@ static struct bound_connection *connection_of(struct bound_leases *bound, uint64
 }
 
 static bool add_lease(struct bound_leases *bound, tg_lease number, uint64_t connection,
-                      struct admit_pending *account, tg_ms until)
+                      const struct bound_parts *parts, tg_ms until)
 {
     struct bound_lease *lease;
 
@@ -138,7 +138,7 @@ static bool add_lease(struct bound_leases *bound, tg_lease number, uint64_t conn
         return false;
     lease = SLIST_FIRST(&bound->spare_leases);
     lease->lease = number;
-    lease->account = account;
+    lease->parts = *parts;
     lease->until = until;
     lease->connection = NULL;
     if (!heap_add(&bound->until, &lease->at))
@@ -168,8 +168,12 @@ void bound_leases_fini(struct bound_leases *bound)
     struct bound_connection *connection;
     struct bound_lease *lease;
 
-    while (bound->until.n > 0)
-        remove_lease(bound, container_of(bound->until.nodes[0], struct bound_lease, at));
+    while (bound->until.n > 0) {
+        lease = container_of(bound->until.nodes[0], struct bound_lease, at);
+        remove_lease(bound, lease);
+        if (lease->parts.slots != NULL)
+            slots_unref(lease->parts.slots);
+    }
     assert(bound->leases.n == 0 && bound->connections.n == 0);
     while ((lease = SLIST_FIRST(&bound->spare_leases)) != NULL) {
         SLIST_REMOVE_HEAD(&bound->spare_leases, spare);
@@ -186,15 +190,15 @@ void bound_leases_fini(struct bound_leases *bound)
 }
 
 bool bound_leases_add(struct bound_leases *bound, tg_lease lease, uint64_t connection,
-                      struct admit_pending *account, tg_ms until)
+                      const struct bound_parts *parts, tg_ms until)
 {
     pthread_mutex_lock(&bound->lock);
-    bool added = add_lease(bound, lease, connection, account, until);
+    bool added = add_lease(bound, lease, connection, parts, until);
     pthread_mutex_unlock(&bound->lock);
     return added;
 }
 
-void bound_leases_renew(struct bound_leases *bound, tg_lease lease, tg_ms until)
+void bound_leases_renew(struct bound_leases *bound, tg_lease lease, tg_ms now, tg_ms until)
 {
     pthread_mutex_lock(&bound->lock);
     struct hash_slot *slot = lease_slot(bound, lease);
@@ -202,23 +206,25 @@ void bound_leases_renew(struct bound_leases *bound, tg_lease lease, tg_ms until)
         struct bound_lease *found = slot->item;
         found->until = until;
         heap_moved(&bound->until, &found->at);
+        if (found->parts.slots != NULL)
+            tg_gate_renew(found->parts.slots->gate, found->parts.slot, now, until - now);
     }
     pthread_mutex_unlock(&bound->lock);
 }
 
-struct admit_pending *bound_leases_drop(struct bound_leases *bound, tg_lease lease)
+struct bound_parts bound_leases_drop(struct bound_leases *bound, tg_lease lease)
 {
-    struct admit_pending *account = NULL;
+    struct bound_parts parts = {0};
 
     pthread_mutex_lock(&bound->lock);
     struct hash_slot *slot = lease_slot(bound, lease);
     if (slot != NULL) {
         struct bound_lease *found = slot->item;
-        account = found->account;
+        parts = found->parts;
         remove_lease(bound, found);
     }
     pthread_mutex_unlock(&bound->lock);
-    return account;
+    return parts;
 }
 
 bool bound_leases_has(struct bound_leases *bound, uint64_t connection)
@@ -232,7 +238,7 @@ bool bound_leases_has(struct bound_leases *bound, uint64_t connection)
 }
 
 tg_lease bound_leases_take(struct bound_leases *bound, uint64_t connection,
-                           struct admit_pending **account)
+                           struct bound_parts *parts)
 {
     tg_lease number = 0;
 
@@ -244,7 +250,7 @@ tg_lease bound_leases_take(struct bound_leases *bound, uint64_t connection,
         struct bound_lease *first = LIST_FIRST(&((struct bound_connection *)slot->item)->leases);
         assert(first != NULL);
         number = first->lease;
-        *account = first->account;
+        *parts = first->parts;
         remove_lease(bound, first);
     }
     pthread_mutex_unlock(&bound->lock);
@@ -252,7 +258,7 @@ tg_lease bound_leases_take(struct bound_leases *bound, uint64_t connection,
 }
 
 void bound_leases_expire(struct bound_leases *bound, tg_ms now,
-                         void (*close)(struct admit_pending *account))
+                         void (*end)(const struct bound_parts *parts, tg_ms now))
 {
     struct heap_node *first;
 
@@ -262,9 +268,8 @@ void bound_leases_expire(struct bound_leases *bound, tg_ms now,
     while ((first = heap_first(&bound->until)) != NULL &&
            container_of(first, struct bound_lease, at)->until <= now) {
         struct bound_lease *lease = container_of(first, struct bound_lease, at);
-        if (lease->account != NULL)
-            close(lease->account);
         remove_lease(bound, lease);
+        end(&lease->parts, now);
     }
     pthread_mutex_unlock(&bound->lock);
 }

@@ -1,8 +1,8 @@
 /* admit_core.c - one question at the gate, from its ask to its reply: see admit_internal.h.
  *
- * The gate is that of the protected routes, whose law learns: nothing else is known about what the
- * calls of callers are. A question about rate and cost alone (`limits_only`) is a run without a
- * gate.
+ * A caller with a `concurrency` of its own asks its slots first, then the gate that all calls pass;
+ * any other caller asks the gate alone. A question about rate and cost alone (`limits_only`) is a
+ * run without a gate.
  */
 #include "lib/core/container_of.h"
 #include "lib/core/num.h"
@@ -84,9 +84,12 @@ void admit_reply_error(enum tg_err err, struct admit_reply *reply)
 
 /* ---- how the run waits and asks ---- */
 
+/* Both runs of a question have its waiter. */
 static struct admit_pending *pending_of_run(struct admission_run *run)
 {
-    return container_of(run, struct admit_pending, run);
+    struct waiter *waiter = run->call->waiter;
+
+    return container_of(waiter, struct admit_pending, waiter);
 }
 
 static enum tg_err admit_wait(struct admission_run *run, tg_ms deadline)
@@ -168,14 +171,14 @@ static void end_run(struct admit_pending *pending, enum tg_outcome outcome, int6
     tg_release_init(&release);
     release.outcome = outcome;
     release.actual = actual;
-    admission_run_end(&pending->run, worker_now(pending->worker), &release);
+    own_slot_end(&pending->own, &pending->run, worker_now(pending->worker), &release);
 }
 
 /* ---- the decision ---- */
 
-/* Gives the caller the lease of an admitted call: from here on whoever has its id ends it. One
- * whose cost was charged at the remote store has an account, to be settled by this worker. False:
- * there is no memory to write it down. */
+/* Gives the caller the lease of an admitted call: from here on whoever has its id ends it, and with
+ * it the one of the caller's own slot. One whose cost was charged at the remote store has an
+ * account, to be settled by this worker. False: there is no memory to write it down. */
 static bool name_lease(struct admit_pending *pending, const struct tg_answer *answer,
                        struct admit_reply *reply, bool *has_account)
 {
@@ -183,14 +186,21 @@ static bool name_lease(struct admit_pending *pending, const struct tg_answer *an
     struct gateway *gateway = pending->worker->gateway;
 
     *has_account = pending->run.is_charged && answer->axes.present & 1u << TG_AXIS_COST;
+    const struct bound_parts parts = {.account = *has_account ? pending : NULL,
+                                      .slots = pending->own.run.lease != 0 ? pending->slots : NULL,
+                                      .slot = pending->own.run.lease};
     const struct admit_lease lease = {.lease = answer->lease,
                                       .ttl = question->call.lease_ttl,
-                                      .is_bound = question->ask.connection != 0 || *has_account};
+                                      .is_bound = question->ask.connection != 0 ||
+                                                  parts.account != NULL || parts.slots != NULL};
 
-    if (lease.is_bound &&
-        !bound_leases_add(&gateway->admit->bound, lease.lease, question->ask.connection,
-                          *has_account ? pending : NULL, answer->deadline))
+    if (lease.is_bound && !bound_leases_add(&gateway->admit->bound, lease.lease,
+                                            question->ask.connection, &parts, answer->deadline))
         return false;
+    if (parts.slots != NULL) {
+        slots_ref(parts.slots);
+        admission_run_hand_over_lease(&pending->own.run);
+    }
     admission_run_hand_over_lease(&pending->run);
     admit_lease_write(gateway, question->entry->name, &lease, reply->lease);
     reply->lease_bytes = ADMIT_LEASE_BYTES;
@@ -210,11 +220,12 @@ static enum admit_state follow_run(struct admit_pending *pending, enum admission
     if (state == ADMISSION_WAITING || state == ADMISSION_ASKING)
         return ADMIT_RUNNING;
     if (state == ADMISSION_FAILED) {
-        admit_reply_error(pending->run.err, reply);
+        admit_reply_error(own_slot_err(&pending->own, &pending->run), reply);
         answer = NULL;
     } else {
         admit_reply_of(answer, &pending->question.call, reply);
         assert(reply->allowed == (state == ADMISSION_ADMITTED));
+        assert(pending->own.run.lease == 0 || answer->lease != 0);
         if (answer->lease != 0 && !name_lease(pending, answer, reply, &has_account)) {
             has_account = false;
             end_run(pending, TG_OUTCOME_REFUSED, -1);
@@ -233,7 +244,7 @@ static enum admit_state follow_run(struct admit_pending *pending, enum admission
 /* What holds between two events. */
 static void check_pending(const struct admit_pending *pending)
 {
-    enum admission_state run = pending->run.state;
+    enum admission_state run = own_slot_state(&pending->own, &pending->run);
 
     assert((pending->state == ADMIT_RUNNING) ==
            (run == ADMISSION_WAITING || run == ADMISSION_ASKING));
@@ -250,6 +261,8 @@ enum admit_state admit_step(struct admit_pending *pending, const struct admit_ev
     admit_done *done = pending->done;
     void *context = pending->context;
     struct admission_run *run = &pending->run;
+    struct own_slot *own = &pending->own;
+    struct tg_call *call = &pending->question.call;
     struct admit_reply reply;
     struct tg_answer answer;
 
@@ -257,21 +270,21 @@ enum admit_state admit_step(struct admit_pending *pending, const struct admit_ev
     switch (event->kind) {
     case ADMIT_START:
         assert(was == ADMIT_READY);
-        next = follow_run(pending, admission_run_admit(run, pending->began_at, &answer), &answer,
-                          &reply);
+        next = follow_run(pending, own_slot_admit(own, run, call, pending->began_at, &answer),
+                          &answer, &reply);
         break;
     case ADMIT_PEEK:
         assert(was == ADMIT_READY);
         next = admit_peek_begin(pending, &reply);
         break;
     case ADMIT_WAKE:
-        assert(was == ADMIT_RUNNING && run->state == ADMISSION_WAITING);
-        next = follow_run(pending, admission_run_wake(run, now, &answer), &answer, &reply);
+        assert(was == ADMIT_RUNNING && own_slot_state(own, run) == ADMISSION_WAITING);
+        next = follow_run(pending, own_slot_wake(own, run, call, now, &answer), &answer, &reply);
         break;
     case ADMIT_STORE_ANSWER:
         assert(was == ADMIT_RUNNING && run->state == ADMISSION_ASKING);
         next = follow_run(pending,
-                          admission_run_store_answered(run, now, event->err, event->axes, &answer),
+                          own_slot_store_answered(own, run, now, event->err, event->axes, &answer),
                           &answer, &reply);
         break;
     case ADMIT_PEEK_ANSWER:
@@ -309,6 +322,16 @@ enum admit_state admit_step(struct admit_pending *pending, const struct admit_ev
 
 /* ---- from outside ---- */
 
+/* The caller's own; null: none. */
+static struct slots *slots_of(const struct generation *generation,
+                              const struct config_caller *entry)
+{
+    size_t number = (size_t)(entry - generation->config.callers);
+
+    assert(number < generation->config.n_callers);
+    return generation->caller_slots[number];
+}
+
 struct admit_pending *admit_pending_open(struct worker *worker, struct admit_caller *caller,
                                          const struct admit_ask *ask,
                                          const struct config_caller **entry,
@@ -334,8 +357,11 @@ struct admit_pending *admit_pending_open(struct worker *worker, struct admit_cal
         return NULL;
     }
     pending->question.call.waiter = &pending->waiter;
-    admission_run_init(&pending->run, ask->limits_only ? NULL : worker->gateway->protect_gate,
+    admission_run_init(&pending->run, ask->limits_only ? NULL : worker->gateway->gate,
                        &pending->question.call, &admit_admission_ops);
+    pending->slots = ask->limits_only ? NULL : slots_of(worker->generation, *entry);
+    own_slot_init(&pending->own, pending->slots ? pending->slots->gate : NULL,
+                  &admit_admission_ops);
     pending->state = ADMIT_READY;
     return pending;
 }

@@ -10,8 +10,9 @@
 #include "server/admit/admit.h"
 #include "server/admit/siphash.h"
 #include "server/remote/remote.h"
+#include "server/runtime/own_slot.h"
 
-/* ---- admit_bound_leases.c: leases that end with a connection, or have an account ---- */
+/* ---- admit_bound_leases.c: leases that end with a connection, or have further parts ---- */
 
 struct bound_lease;
 struct bound_connection;
@@ -27,29 +28,36 @@ struct bound_leases {
     SLIST_HEAD(, bound_connection) spare_connections;
 };
 
+/* What ends with a lease, besides the lease at the gate. */
+struct bound_parts {
+    struct admit_pending *account; /* its charge at the remote store; null: none */
+    struct slots *slots;           /* the caller's own, a reference is held; null: none */
+    tg_lease slot;                 /* its lease there */
+};
+
 void bound_leases_init(struct bound_leases *bound);
 void bound_leases_fini(struct bound_leases *bound);
 
-/* `connection` 0, `account` null: none. False: no memory. */
+/* `connection` 0: none. False: no memory. */
 bool bound_leases_add(struct bound_leases *bound, tg_lease lease, uint64_t connection,
-                      struct admit_pending *account, tg_ms until);
+                      const struct bound_parts *parts, tg_ms until);
 
-/* It has been renewed. A lease that is not here is ignored. */
-void bound_leases_renew(struct bound_leases *bound, tg_lease lease, tg_ms until);
+/* It has been renewed, and its slot with it. A lease that is not here is ignored. */
+void bound_leases_renew(struct bound_leases *bound, tg_lease lease, tg_ms now, tg_ms until);
 
-/* It has ended. Its account is the caller's to close; null: none. */
-struct admit_pending *bound_leases_drop(struct bound_leases *bound, tg_lease lease);
+/* It has ended. Its parts are the caller's to end; all 0: it is not here. */
+struct bound_parts bound_leases_drop(struct bound_leases *bound, tg_lease lease);
 
 /* Removes one that ends with the connection; 0: there is none. */
 tg_lease bound_leases_take(struct bound_leases *bound, uint64_t connection,
-                           struct admit_pending **account);
+                           struct bound_parts *parts);
 
 /* Whether there is one to take. */
 bool bound_leases_has(struct bound_leases *bound, uint64_t connection);
 
-/* Removes those that have expired. close() may only post. */
+/* Removes those that have expired. end() is called under the lock. */
 void bound_leases_expire(struct bound_leases *bound, tg_ms now,
-                         void (*close)(struct admit_pending *account));
+                         void (*end)(const struct bound_parts *parts, tg_ms now));
 
 /* What all workers share. */
 struct admit {
@@ -172,7 +180,9 @@ struct admit_pending {
     struct generation *generation; /* a reference is held from its first wait on; null: not yet */
     enum admit_state state;
     struct admit_question question;
-    struct admission_run run;
+    struct own_slot own;      /* at the slots of its caller, if it has some */
+    struct slots *slots;      /* these; null: none */
+    struct admission_run run; /* at the gate of all calls; without one: `limits_only` */
     tg_ms began_at;
     struct waiter waiter;
     struct net_timer timer;

@@ -58,22 +58,22 @@ static void peek_peer(const struct config_gate *gate, struct tg_gate *at,
 }
 
 /* How many slots low holds is known to the gate alone: its share is not checked here. */
-static void peek_slots(const struct config_gate *gate, const struct tg_gate_stats *stats, tg_ms now,
-                       struct tg_answer *answer)
+static void peek_slots(const struct config_concurrency *config, const struct tg_gate_stats *stats,
+                       tg_ms now, struct tg_answer *answer)
 {
-    if (!gate->concurrency.present)
-        return;
-    if (stats->in_flight >= stats->limit)
-        admit_peek_refuse(answer, TG_REASON_CONCURRENCY, in_shadow(gate->concurrency.mode),
-                          stats->limit, now,
+    struct tg_decision *axis = &answer->axes.decision[TG_AXIS_CONCURRENCY];
+    struct tg_decision seen = {true, stats->limit, 0, now, 0};
+
+    if (stats->in_flight < stats->limit)
+        seen.remaining = stats->limit - stats->in_flight;
+    else
+        admit_peek_refuse(answer, TG_REASON_CONCURRENCY, in_shadow(config->mode), stats->limit, now,
                           stats->last_ms > 1 ? (tg_ms)llround(stats->last_ms) : 1);
+    if (answer->reason != TG_REASON_NONE)
+        seen = answer->decision;
+    *axis =
+        answer->axes.present & 1u << TG_AXIS_CONCURRENCY ? tg_decision_combine(*axis, seen) : seen;
     answer->axes.present |= 1u << TG_AXIS_CONCURRENCY;
-    answer->axes.decision[TG_AXIS_CONCURRENCY] =
-        answer->reason != TG_REASON_NONE
-            ? answer->decision
-            : (struct tg_decision){
-                  true, stats->limit,
-                  stats->in_flight < stats->limit ? stats->limit - stats->in_flight : 0, now, 0};
 }
 
 /* Adds what a store said about the limits. */
@@ -104,14 +104,15 @@ static void add_limits(const struct tg_axes *axes, struct tg_answer *answer)
 }
 
 /* Stops at the first stage that refuses. */
-static void peek_gate(struct worker *worker, const struct admit_question *question,
+static void peek_gate(struct worker *worker, const struct admit_pending *pending,
                       struct tg_answer *answer)
 {
     const struct config_gate *gate = &worker->generation->config.gate;
-    struct tg_gate *at = worker->gateway->protect_gate;
+    const struct admit_question *question = &pending->question;
+    struct tg_gate *at = worker->gateway->gate;
     const struct tg_call *call = &question->call;
     tg_ms now = worker_now(worker);
-    struct tg_gate_stats stats;
+    struct tg_gate_stats stats, own;
 
     memset(answer, 0, sizeof *answer);
     answer->decision = TG_ALLOW_FULL;
@@ -121,8 +122,12 @@ static void peek_gate(struct worker *worker, const struct admit_question *questi
     peek_memory(gate, &stats, call, now, answer);
     if (answer->reason == TG_REASON_NONE)
         peek_peer(gate, at, call, now, answer);
+    if (answer->reason == TG_REASON_NONE && pending->slots != NULL) {
+        tg_gate_get_stats(pending->slots->gate, &own);
+        peek_slots(&question->entry->concurrency, &own, now, answer);
+    }
     if (answer->reason == TG_REASON_NONE)
-        peek_slots(gate, &stats, now, answer);
+        peek_slots(&gate->concurrency, &stats, now, answer);
 }
 
 /* ---- the answer ---- */
@@ -154,7 +159,7 @@ enum admit_state admit_peek_begin(struct admit_pending *pending, struct admit_re
     struct tg_decision together;
     enum tg_err err = TG_OK;
 
-    peek_gate(worker, &pending->question, &pending->seen);
+    peek_gate(worker, pending, &pending->seen);
     if (pending->seen.reason != TG_REASON_NONE) {
         admit_reply_of(&pending->seen, &pending->question.call, reply);
         return ADMIT_SPARE;

@@ -48,7 +48,7 @@ void admit_pending_put(struct admit_pending *pending)
 {
     struct worker *worker = pending->worker;
 
-    assert(pending->run.lease == 0 && !pending->run.is_charged);
+    assert(pending->run.lease == 0 && pending->own.run.lease == 0 && !pending->run.is_charged);
     assert(!remote_is_asking(&pending->debit) && pending->peek.ask == NULL);
     assert(!pending->waiter.woken.queued && !pending->closing.queued);
     if (pending->generation != NULL)

@@ -25,6 +25,18 @@ static bool check_release(const struct tg_release *release, struct admit_reply *
     return false;
 }
 
+/* Ends what a lease held besides its place at the gate. `actual` negative: the estimate stands. */
+static void end_parts(const struct bound_parts *parts, tg_ms now, const struct tg_release *release,
+                      int64_t actual)
+{
+    if (parts->slots != NULL) {
+        tg_gate_release(parts->slots->gate, parts->slot, now, release);
+        slots_unref(parts->slots);
+    }
+    if (parts->account != NULL)
+        admit_account_close(parts->account, actual);
+}
+
 enum admit_status admit_release(struct worker *worker, struct admit_caller *caller,
                                 struct slice lease, const struct tg_release *release, bool *found,
                                 struct admit_reply *error)
@@ -38,11 +50,11 @@ enum admit_status admit_release(struct worker *worker, struct admit_caller *call
     *found = false;
     if (!admit_lease_read(gateway, entry->name, lease, &named))
         return ADMIT_DECIDED;
-    *found = tg_gate_release(gateway->protect_gate, named.lease, worker_now(worker), release);
-    struct admit_pending *account =
-        named.is_bound ? bound_leases_drop(&gateway->admit->bound, named.lease) : NULL;
-    if (account != NULL)
-        admit_account_close(account, *found ? release->actual : -1);
+    *found = tg_gate_release(gateway->gate, named.lease, worker_now(worker), release);
+    if (named.is_bound) {
+        struct bound_parts parts = bound_leases_drop(&gateway->admit->bound, named.lease);
+        end_parts(&parts, worker_now(worker), release, *found ? release->actual : -1);
+    }
     return ADMIT_DECIDED;
 }
 
@@ -66,11 +78,11 @@ static bool renew(struct worker *worker, const struct config_caller *entry, stru
     struct admit_lease named;
 
     if (!admit_lease_read(gateway, entry->name, lease, &named) ||
-        !tg_gate_renew(gateway->protect_gate, named.lease, now, named.ttl))
+        !tg_gate_renew(gateway->gate, named.lease, now, named.ttl))
         return false;
     *ends_at = now + named.ttl;
     if (named.is_bound)
-        bound_leases_renew(&gateway->admit->bound, named.lease, *ends_at);
+        bound_leases_renew(&gateway->admit->bound, named.lease, now, *ends_at);
     return true;
 }
 
@@ -100,16 +112,15 @@ enum admit_status admit_heartbeat(struct worker *worker, struct admit_caller *ca
 void admit_connection_closed(struct worker *worker, uint64_t connection)
 {
     struct gateway *gateway = worker->gateway;
-    struct admit_pending *account;
+    struct bound_parts parts;
     struct tg_release release;
     tg_lease lease;
 
     tg_release_init(&release);
     release.outcome = TG_OUTCOME_CANCELLED;
-    while ((lease = bound_leases_take(&gateway->admit->bound, connection, &account)) != 0) {
-        tg_gate_release(gateway->protect_gate, lease, worker_now(worker), &release);
-        if (account != NULL)
-            admit_account_close(account, -1);
+    while ((lease = bound_leases_take(&gateway->admit->bound, connection, &parts)) != 0) {
+        tg_gate_release(gateway->gate, lease, worker_now(worker), &release);
+        end_parts(&parts, worker_now(worker), &release, -1);
     }
 }
 
@@ -118,14 +129,19 @@ bool admit_connection_is_held(struct worker *worker, uint64_t connection)
     return bound_leases_has(&worker->gateway->admit->bound, connection);
 }
 
-static void close_expired(struct admit_pending *account)
+/* The gates have ended the leases themselves, or do so at their next tick: no sample. */
+static void end_expired(const struct bound_parts *parts, tg_ms now)
 {
-    admit_account_close(account, -1);
+    struct tg_release release;
+
+    tg_release_init(&release);
+    release.outcome = TG_OUTCOME_CANCELLED;
+    end_parts(parts, now, &release, -1);
 }
 
 void admit_tick(struct gateway *gateway, tg_ms now)
 {
-    bound_leases_expire(&gateway->admit->bound, now, close_expired);
+    bound_leases_expire(&gateway->admit->bound, now, end_expired);
 }
 
 size_t admit_count_bound(struct gateway *gateway)

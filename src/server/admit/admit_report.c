@@ -78,7 +78,7 @@ static void watch_refusal(struct worker *worker, const struct admit_question *qu
     struct watch_entry entry;
 
     if (answer != NULL)
-        report_notes_answer(&notes, worker->gateway->protect_gate, call, answer);
+        report_notes_answer(&notes, worker->gateway->gate, call, answer);
     notes.retry_after_ms = report->retry_after_ms;
     watch_entry_init(&entry);
     entry.at = report->at;
@@ -161,7 +161,7 @@ static void report_refused(struct worker *worker, const struct admit_question *q
         refusal.memory_used = answer->memory_used;
     if (answer != NULL && answer->reason == TG_REASON_PEER_LIMIT) {
         refusal.peer_limit = answer->decision.limit;
-        refusal.peer_calls = tg_gate_peer_calls(worker->gateway->protect_gate, question->call.peer,
+        refusal.peer_calls = tg_gate_peer_calls(worker->gateway->gate, question->call.peer,
                                                 question->call.peer_bytes);
     }
     if (report_is_watched(worker, report->at)) {

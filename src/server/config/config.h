@@ -119,18 +119,28 @@ struct config_budget {
 
 /* ---- The gate -------------------------------------------------------------------------------- */
 
+/* A wait that is not given: TG_WAIT_AUTO in serve, elsewhere the library's default. */
+#define CONFIG_WAIT_ABSENT ((tg_ms)-2)
+
 struct config_concurrency {
     bool present; /* the stage is on */
     enum config_mode mode;
     struct tg_law_config law; /* good for tg_law_config_check() */
     struct {
         int64_t size;                  /* calls of each class that may wait; 0: nobody waits */
-        tg_ms wait[CONFIG_PRIORITIES]; /* at most, by class */
+        tg_ms wait[CONFIG_PRIORITIES]; /* at most, by class; TG_WAIT_AUTO, CONFIG_WAIT_ABSENT */
         double shares[2];              /* the shares of normal and of low */
     } queue;
     double low_priority_shed_ratio; /* share of the limit that low may use; 1: all of it */
     bool divide;                    /* the limit is for all nodes together: each has its share */
+    bool assumed;                   /* by config_serve_defaults(): the section is absent */
 };
+
+/* Whether the law moves its limit by what it learns from calls. */
+static inline bool config_law_learns(enum tg_law law)
+{
+    return law != TG_LAW_NONE && law != TG_LAW_FIXED;
+}
 
 struct config_peers {
     bool present;
@@ -430,6 +440,10 @@ enum config_result config_parse_with(const char *name, const char *text, size_t 
                                      struct config *config, struct config_problems *problems);
 
 void config_free(struct config *config);
+
+/* Fills in what `serve` takes where the configuration is silent: `gate.concurrency` with its
+ * defaults where that is absent, and waits that are `auto`. */
+void config_serve_defaults(struct config *config);
 
 /* ---- Asking ---------------------------------------------------------------------------------- */
 

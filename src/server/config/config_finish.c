@@ -138,20 +138,6 @@ void config_finish_root(struct reader *reader, const struct yaml_node *node, voi
 
 /* ---- The gate ---- */
 
-void config_finish_gate(struct reader *reader, const struct yaml_node *node, void *into)
-{
-    static const char *const belong[] = {"queue", "low_priority_shed_ratio"};
-    const struct config_gate *gate = into;
-
-    for (size_t i = 0; i < sizeof belong / sizeof belong[0]; i++) {
-        const struct yaml_node *child = yaml_tree_get(node, belong[i]);
-        if (child != NULL && !gate->concurrency.present)
-            config_warning(reader, child->key,
-                           "%s.%s has no effect without %s.concurrency; add concurrency: {}",
-                           reader->path, belong[i], reader->path);
-    }
-}
-
 /* Defaults make room for what is given: `{law: fixed, initial: 4}` means what it says, although
  * the default of min is above it. What is given stands as it is, and is checked. */
 static void fit_defaults(const struct yaml_node *node, struct tg_law_config *law)
@@ -492,6 +478,7 @@ void config_finish_protect(struct reader *reader, const struct yaml_node *node, 
     struct config_protect *protect = into;
     const struct yaml_node *map = yaml_tree_get(node, "priorities");
 
+    protect->concurrency.present = true;
     if ((protect->cert == NULL) != (protect->key == NULL))
         config_error(reader, node,
                      "%s has a certificate without a key, or a key without a certificate; it must "

@@ -277,8 +277,6 @@ static void link_model(struct reader *reader, const struct config_index *provide
 
     model->provider = number_of(providers, yaml_tree_get(node, "provider"));
     model->cheaper = number_of(config->names, yaml_tree_get(node, "cheaper"));
-    model->concurrency.queue = config->gate.concurrency.queue;
-    model->concurrency.low_priority_shed_ratio = config->gate.concurrency.low_priority_shed_ratio;
     assert(model->provider == CONFIG_NONE || model->provider < config->n_providers);
     assert(model->cheaper == CONFIG_NONE || model->cheaper < config->n_models);
     if (fallback == NULL || fallback->n == 0)
@@ -409,6 +407,23 @@ static void check_once(struct reader *reader, const char *section, size_t n, con
     }
 }
 
+/* `gate.queue` is the form of every queue. */
+static void shape_queue(const struct config *config, struct config_concurrency *own)
+{
+    own->queue = config->gate.concurrency.queue;
+    own->low_priority_shed_ratio = config->gate.concurrency.low_priority_shed_ratio;
+}
+
+static void shape_queues(struct config *config)
+{
+    for (size_t i = 0; i < config->n_models; i++)
+        shape_queue(config, &config->models[i].concurrency);
+    for (size_t i = 0; i < config->n_protect; i++)
+        shape_queue(config, &config->protect[i].concurrency);
+    for (size_t i = 0; i < config->n_callers; i++)
+        shape_queue(config, &config->callers[i].concurrency);
+}
+
 void config_link_routes(struct reader *reader)
 {
     struct config *config = reader->config;
@@ -428,6 +443,7 @@ void config_link_routes(struct reader *reader)
         config->passthrough[walk.n - 1].provider =
             number_of(providers, yaml_tree_get(node, "provider"));
     }
+    shape_queues(config);
     check_shared_keys(reader);
     check_once(reader, "callers", config->n_callers, "token_sha256", true, "token of a caller");
     check_once(reader, "passthrough", config->n_passthrough, "path", false,

@@ -53,7 +53,8 @@ struct config_caller {
     const char *name;
     uint8_t token_sha256[32];
     bool may_tenant, may_peer, may_priority, may_value;
-    unsigned may; /* private: the same, a bit each */
+    unsigned may;                          /* private: the same, a bit each */
+    struct config_concurrency concurrency; /* of its own; law vegas by default; queue as below */
 };
 
 enum config_api { CONFIG_OPENAI, CONFIG_ANTHROPIC };
@@ -156,6 +157,8 @@ struct config_protect {
     const char *ca, *cert, *key; /* ca: "system" or a path; the others: null if there are none */
     struct config_protect_priority *priorities;
     size_t n_priorities;
+    struct config_concurrency concurrency; /* always present; law vegas by default; queue and
+                                              low_priority_shed_ratio are the gate's */
 };
 
 enum config_log_level { CONFIG_DEBUG, CONFIG_INFO, CONFIG_WARN, CONFIG_ERROR };

@@ -84,6 +84,11 @@ static bool parse(const struct schema_key *key, const char *text, union kept *ke
     case SCHEMA_DURATION:
         *bytes = sizeof kept->integer;
         return value_duration(text, &kept->integer) && is_in_range(key, (double)kept->integer);
+    case SCHEMA_WAIT:
+        *bytes = sizeof kept->integer;
+        kept->integer = TG_WAIT_AUTO;
+        return is_word(key, text) ||
+               (value_duration(text, &kept->integer) && is_in_range(key, (double)kept->integer));
     case SCHEMA_SIZE:
         *bytes = sizeof kept->integer;
         return value_size(text, &kept->integer) && is_in_range(key, (double)kept->integer);
@@ -171,6 +176,7 @@ static void keep_value(struct reader *reader, const struct schema_key *key, unio
     case SCHEMA_COUNT:
     case SCHEMA_NUMBER:
     case SCHEMA_DURATION:
+    case SCHEMA_WAIT:
     case SCHEMA_SIZE:
     case SCHEMA_USD:
     case SCHEMA_BOOL:
@@ -218,7 +224,7 @@ static const char *explain(const struct schema_key *key, const struct yaml_node 
 
     if (key->later != NULL && strcmp(node->text, key->later) == 0)
         return ", which is not available yet";
-    if ((key->kind == SCHEMA_DURATION || key->kind == SCHEMA_SIZE) &&
+    if ((key->kind == SCHEMA_DURATION || key->kind == SCHEMA_WAIT || key->kind == SCHEMA_SIZE) &&
         (value_count(node->text, &count) || value_number(node->text, &number)))
         return ", a number without a unit";
     return "";
@@ -288,6 +294,9 @@ void config_set_default(struct reader *reader, const struct schema_key *key, voi
     if (key->kind == SCHEMA_TIME) {
         tg_ms never = CONFIG_NEVER;
         memcpy(place, &never, sizeof never);
+    } else if (key->kind == SCHEMA_WAIT) {
+        tg_ms absent = CONFIG_WAIT_ABSENT; /* whose default depends on who reads it */
+        memcpy(place, &absent, sizeof absent);
     } else if (key->otherwise != NULL && parse(key, written, &kept, &bytes)) {
         keep_value(reader, key, &kept, bytes, place);
     }

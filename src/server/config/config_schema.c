@@ -80,6 +80,9 @@ static const struct schema_key caller_keys[] = {
           "the hash of its token"),
     LIST_OF("may", SCHEMA_WORD, "tenant|peer|priority|value", AT(config_caller, may),
             "the fields it is trusted to state"),
+    SECTION(
+        "concurrency", &schema_own_concurrency, AT(config_caller, concurrency),
+        "how many calls of this caller run at once; if left out, `gate.concurrency` alone says"),
     END,
 };
 
@@ -210,7 +213,8 @@ static const struct schema_key root_keys[] = {
      .help = "clients whose `x-tollgate-*` headers are trusted"},
     SECTION("log", &logging, 0, "what is logged, and in which format"),
     SECTION("gate", &schema_gate, AT(config, gate),
-            "the stages that a call has to clear; a stage whose section is absent is off"),
+            "the stages that a call has to clear; a stage whose section is absent is off, but for "
+            "`concurrency` in serve"),
     NAMED_SECTIONS("providers", &schema_providers, AT(config, providers), AT(config, n_providers),
                    "the providers that serve models"),
     NAMED_SECTIONS("models", &schema_models, AT(config, models), AT(config, n_models),

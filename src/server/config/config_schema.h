@@ -16,6 +16,7 @@ enum schema_kind {
     SCHEMA_COUNT,    /* a whole number [int64_t] */
     SCHEMA_NUMBER,   /* a decimal number [double] */
     SCHEMA_DURATION, /* 10ms, 5s, 2m, 1h, 30d [tg_ms] */
+    SCHEMA_WAIT,     /* the same, or auto [tg_ms, or TG_WAIT_AUTO; absent CONFIG_WAIT_ABSENT] */
     SCHEMA_SIZE,     /* 64KiB, 32MiB, 1GiB [int64_t, bytes] */
     SCHEMA_USD,      /* dollars with up to six decimals [int64_t, micro-dollars] */
     SCHEMA_BOOL,     /* true, false [bool] */
@@ -87,12 +88,11 @@ extern const struct schema_section config_schema;
 
 /* Its parts, one file each: config_schema_gate.c, _routes.c, _tenants.c. */
 extern const struct schema_section schema_gate, schema_concurrency, schema_model_concurrency,
-    schema_providers, schema_models, schema_passthrough, schema_protect, schema_tenants,
-    schema_budgets;
+    schema_own_concurrency, schema_providers, schema_models, schema_passthrough, schema_protect,
+    schema_tenants, schema_budgets;
 
 /* Functions that check a section as a whole, once its keys have been read: see config_finish.c,
  * config_policy.c, config_tenants.c and envoy_rules_read.c. */
-void config_finish_gate(struct reader *reader, const struct yaml_node *node, void *into);
 void config_finish_concurrency(struct reader *reader, const struct yaml_node *node, void *into);
 void config_finish_type(struct reader *reader, const struct yaml_node *node, void *into);
 void config_finish_memory(struct reader *reader, const struct yaml_node *node, void *into);

@@ -71,8 +71,9 @@ static const struct schema_section aimd = {aimd_keys, sizeof(struct tg_law_confi
                 "settings of the law gradient2"),                                                  \
         SECTION("aimd", &aimd, AT(config_concurrency, law), "settings of the law aimd"), END
 
-static const struct schema_key concurrency_keys[] = {CONCURRENCY_KEYS("vegas", "1024")};
+static const struct schema_key concurrency_keys[] = {CONCURRENCY_KEYS("none", "1024")};
 static const struct schema_key model_concurrency_keys[] = {CONCURRENCY_KEYS("none", "512")};
+static const struct schema_key own_concurrency_keys[] = {CONCURRENCY_KEYS("vegas", "1024")};
 
 const struct schema_section schema_concurrency = {
     concurrency_keys, sizeof(struct config_concurrency), AT(config_concurrency, present),
@@ -82,13 +83,25 @@ const struct schema_section schema_model_concurrency = {
     model_concurrency_keys, sizeof(struct config_concurrency), AT(config_concurrency, present),
     config_finish_concurrency};
 
+const struct schema_section schema_own_concurrency = {
+    own_concurrency_keys, sizeof(struct config_concurrency), AT(config_concurrency, present),
+    config_finish_concurrency};
+
+#define WAIT(class, place, text)                                                                   \
+    {                                                                                              \
+        .name = class, .kind = SCHEMA_WAIT, .min = 0, .max = NUMBER_MAX, .words = "auto",          \
+        .otherwise = "auto", .offset = AT(config_concurrency, queue.wait[place]), .help = text     \
+    }
+
 static const struct schema_key wait_keys[] = {
-    DURATION("high", 0, "100ms", AT(config_concurrency, queue.wait[CONFIG_HIGH]),
-             "longest wait of a high-priority call"),
-    DURATION("normal", 0, "50ms", AT(config_concurrency, queue.wait[CONFIG_NORMAL]),
-             "longest wait of a normal-priority call"),
-    DURATION("low", 0, "0ms", AT(config_concurrency, queue.wait[CONFIG_LOW]),
-             "longest wait of a low-priority call; 0ms: it never waits"),
+    WAIT("high", CONFIG_HIGH,
+         "longest wait of a high-priority call; auto: it follows the time that slots are held, up "
+         "to 30s. In a replay of a plain trace the default is 100ms"),
+    WAIT("normal", CONFIG_NORMAL,
+         "the same for normal priority; in a replay of a plain trace 50ms"),
+    WAIT("low", CONFIG_LOW,
+         "the same for low priority; 0ms: it never waits, the default in a replay of a plain "
+         "trace"),
     END,
 };
 
@@ -253,5 +266,4 @@ static const struct schema_key gate_keys[] = {
     END,
 };
 
-const struct schema_section schema_gate = {gate_keys, sizeof(struct config_gate), NOWHERE,
-                                           config_finish_gate};
+const struct schema_section schema_gate = {gate_keys, sizeof(struct config_gate), NOWHERE, NULL};

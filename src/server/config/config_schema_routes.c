@@ -231,6 +231,8 @@ static const struct schema_key protect_keys[] = {
     SECTION("tls", &protect_tls, 0, "TLS settings for `https://`"),
     NAMED("priorities", SCHEMA_WORD, "high|normal|low", NOWHERE,
           "the class of \"METHOD /path\" or \"/package.Service/Method\"; all others are normal"),
+    SECTION("concurrency", &schema_own_concurrency, AT(config_protect, concurrency),
+            "how many of its calls run at once, learned from the time that they take"),
     END,
 };
 

@@ -104,6 +104,9 @@ void schema_describe(const struct schema_key *key, char *text, size_t bytes)
             snprintf(text, bytes, "a duration such as 10ms, from %.0fms to %.0fms", key->min,
                      key->max);
         break;
+    case SCHEMA_WAIT:
+        snprintf(text, bytes, "auto or a duration such as 10ms, 5s, 2m, 1h, 30d (0ms too)");
+        break;
     case SCHEMA_SIZE:
         snprintf(text, bytes, "a size such as 64KiB, 32MiB, 1GiB");
         if (key->max < NUMBER_MAX)

@@ -123,6 +123,31 @@ static void check_line_of_tokens(struct warner *warner, const struct config_limi
         check_tokens(warner, &line->limiters[i], &line->models, at, what);
 }
 
+/* A law learns from work of one kind. All calls together are of one where there is one model, or
+ * none. */
+static void check_gate_law(struct warner *warner, const struct yaml_node *node)
+{
+    const struct config *config = warner->config;
+    const struct tg_law_config *law = &config->gate.concurrency.law;
+    size_t kinds = config->n_models + config->n_protect;
+
+    if (yaml_tree_get(node, "law") == NULL && yaml_tree_get(node, "initial") != NULL &&
+        law->initial != law->max)
+        config_warning(
+            warner->reader, yaml_tree_get(node, "initial"),
+            "gate.concurrency.initial has no effect: the law is none, whose limit is max "
+            "(%" PRId64 "); law: fixed for a limit of %" PRId64,
+            law->max, law->initial);
+    if (config_law_learns(law->law) && kinds > 1)
+        config_warning(
+            warner->reader, config_child_or_self(node, "law"),
+            "gate.concurrency.law is %s, which learns from all calls together, and those "
+            "of %zu models and protected routes take different times; let each learn by "
+            "itself, with models.NAME.concurrency or the concurrency of its protect "
+            "route, and law: none here",
+            tg_law_name(law->law), kinds);
+}
+
 static void check_gate(struct warner *warner)
 {
     struct reader *reader = warner->reader;
@@ -133,6 +158,8 @@ static void check_gate(struct warner *warner)
         if (gate != NULL && yaml_tree_get(gate, "cost") != NULL)
             check_tokens(warner, &warner->config->gate.cost, NULL, yaml_tree_get(gate, "cost"),
                          "gate.cost");
+        if (gate != NULL && yaml_tree_get(gate, "concurrency") != NULL)
+            check_gate_law(warner, yaml_tree_get(gate, "concurrency"));
     }
 }
 
@@ -308,14 +335,15 @@ static void check_cheaper(struct warner *warner)
 static void check_concurrency(struct warner *warner)
 {
     const struct config_concurrency *gate = &warner->config->gate.concurrency;
+    bool fixed = gate->law.law == TG_LAW_FIXED;
+    int64_t most = fixed ? gate->law.initial : gate->law.max;
 
-    if (gate->present && gate->mode == CONFIG_ENFORCE &&
-        warner->tenant->concurrency > gate->law.max)
-        config_warning(warner->reader, config_child_or_self(warner->node, "concurrency"),
-                       "the tenant \"%.60s\" may have %" PRId64
-                       " calls at once and all together %" PRId64
-                       " (gate.concurrency.max): its own limit never binds",
-                       warner->tenant->name, warner->tenant->concurrency, gate->law.max);
+    if (gate->present && gate->mode == CONFIG_ENFORCE && warner->tenant->concurrency > most)
+        config_warning(
+            warner->reader, config_child_or_self(warner->node, "concurrency"),
+            "the tenant \"%.60s\" may have %" PRId64 " calls at once and all together %" PRId64
+            " (gate.concurrency.%s): its own limit never binds",
+            warner->tenant->name, warner->tenant->concurrency, most, fixed ? "initial" : "max");
 }
 
 static void check_expiry(struct warner *warner, tg_ms now)

@@ -5,7 +5,7 @@
  *
  *     # HELP tollgate_queued Calls that wait.
  *     # TYPE tollgate_queued gauge
- *     tollgate_queued{gate="models"} 3
+ *     tollgate_queued{gate="all"} 3
  *
  * All lines of one metric have to follow its beginning, which the text remembers. When memory ends,
  * `failed` is set: one check, at the end, will do.

@@ -18,13 +18,14 @@ static bool is_admitted(enum protect_state state)
 /* What holds between two events. */
 static void check_call(const struct protected_call *call)
 {
-    enum admission_state run = call->run.state;
+    enum admission_state run = own_slot_state(&call->own, &call->run);
 
     assert((call->out != NULL) == is_admitted(call->state));
     assert((call->state == PROTECT_ADMITTING) ==
            (run == ADMISSION_WAITING || run == ADMISSION_ASKING));
     assert(is_admitted(call->state) == (run == ADMISSION_ADMITTED));
-    assert(call->state != PROTECT_OVER || (call->run.lease == 0 && !call->run.is_charged));
+    assert(call->state != PROTECT_OVER ||
+           (call->own.run.lease == 0 && call->run.lease == 0 && !call->run.is_charged));
     assert((call->first_at > 0) == (call->state == PROTECT_REPLYING) ||
            call->state == PROTECT_OVER);
     assert(call->in->owner == call && call->generation != NULL);
@@ -61,7 +62,8 @@ void protect_step(struct protected_call *call, const struct protect_event *event
         next = protect_admit(call);
         break;
     case PROTECT_WAKE:
-        assert(was == PROTECT_ADMITTING && call->run.state == ADMISSION_WAITING);
+        assert(was == PROTECT_ADMITTING &&
+               own_slot_state(&call->own, &call->run) == ADMISSION_WAITING);
         next = protect_wake(call);
         break;
     case PROTECT_STORE_ANSWER:

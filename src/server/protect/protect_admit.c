@@ -1,8 +1,8 @@
-/* protect_admit.c - a call to a protected route at the gate whose law learns.
+/* protect_admit.c - a call to a protected route at the slots of its route, and at the gate of all.
  *
- * The lease is held from admission to the end of the reply, because that is what occupies a server
- * of which nothing else is known; that whole time is the law's sample. A client that hangs up says
- * nothing about load, and leaves none.
+ * Both leases are held from admission to the end of the reply, because that is what occupies a
+ * server of which nothing else is known; that whole time is the sample of the route's law. A client
+ * that hangs up says nothing about load, and leaves none.
  *
  * The deadline of an RPC holds from its arrival on: what the queue took of it is taken from what
  * the upstream is told.
@@ -10,6 +10,7 @@
 #include <stdio.h>
 
 #include "lib/core/container_of.h"
+#include "server/dialect/client_timeout.h"
 #include "server/protect/protect_grpc.h"
 #include "server/protect/protect_internal.h"
 #include "server/tenancy/trust.h"
@@ -27,7 +28,7 @@ void protect_release(struct protected_call *call, enum tg_outcome outcome)
     tg_release_init(&release);
     release.outcome = outcome;
     net_timer_stop(call->worker->loop, &call->timer);
-    admission_run_end(&call->run, protect_now(call), &release);
+    own_slot_end(&call->own, &call->run, protect_now(call), &release);
 }
 
 enum protect_state protect_refuse(struct protected_call *call, const struct refusal *why,
@@ -48,7 +49,7 @@ enum protect_state protect_refuse(struct protected_call *call, const struct refu
     protect_report_refused(call, why, &reply);
     int n = snprintf(id, sizeof id, "req_%016llx", (unsigned long long)call->id);
     if (call->grpc) {
-        bool late = call->gate_call.deadline > 0 && now >= call->gate_call.deadline;
+        bool late = call->deadline > 0 && now >= call->deadline;
         protect_grpc_refuse(call->in, why, late, now, random_bits(&worker->random),
                             (struct slice){id, (size_t)n});
         return PROTECT_OVER;
@@ -65,9 +66,12 @@ enum protect_state protect_refuse(struct protected_call *call, const struct refu
 
 /* ---- how the run waits and asks ---- */
 
-static struct protected_call *call_of_run(struct admission_run *run)
+/* Both runs of a call have its waiter. */
+static struct protected_call *call_of_run(const struct admission_run *run)
 {
-    return container_of(run, struct protected_call, run);
+    struct waiter *waiter = run->call->waiter;
+
+    return container_of(waiter, struct protected_call, waiter);
 }
 
 static enum tg_err protect_wait(struct admission_run *run, tg_ms deadline)
@@ -129,9 +133,9 @@ static const struct admission_ops protect_admission_ops = {.wait = protect_wait,
 static void renew_later(struct protected_call *call)
 {
     tg_ms ttl = call->generation->config.gate.lease_ttl, ms = ttl > 2 ? ttl / 2 : 1;
-    tg_ms due = call->gate_call.deadline + GRACE_MS - protect_now(call);
+    tg_ms due = call->deadline + GRACE_MS - protect_now(call);
 
-    if (call->gate_call.deadline > 0 && due < ms)
+    if (call->deadline > 0 && due < ms)
         ms = due > 1 ? due : 1;
     net_timer_set(call->worker->loop, &call->timer, ms);
 }
@@ -140,7 +144,7 @@ static enum protect_state forward(struct protected_call *call)
 {
     struct refusal why;
 
-    if (call->gate_call.deadline > 0 && protect_now(call) >= call->gate_call.deadline) {
+    if (call->deadline > 0 && protect_now(call) >= call->deadline) {
         refusal_init(&why, REPLY_UPSTREAM_TIMEOUT, "the deadline came before its turn");
         return protect_refuse(call, &why, TG_OUTCOME_REFUSED);
     }
@@ -155,11 +159,11 @@ static enum protect_state forward(struct protected_call *call)
 
 enum protect_state protect_renew(struct protected_call *call)
 {
-    tg_ms now = protect_now(call), deadline = call->gate_call.deadline;
+    tg_ms now = protect_now(call), deadline = call->deadline;
     struct refusal why;
 
     if (deadline == 0 || now - GRACE_MS < deadline) {
-        admission_run_renew(&call->run, now);
+        own_slot_renew(&call->own, &call->run, now);
         renew_later(call);
         return call->state;
     }
@@ -183,7 +187,7 @@ static enum protect_state follow_run(struct protected_call *call, enum admission
                                      const struct tg_answer *answer)
 {
     struct refusal why;
-    enum tg_err err = call->run.err;
+    enum tg_err err = own_slot_err(&call->own, &call->run);
 
     if (state == ADMISSION_ASKING)
         return PROTECT_ADMITTING;
@@ -195,7 +199,7 @@ static enum protect_state follow_run(struct protected_call *call, enum admission
         return protect_refuse(call, &why, TG_OUTCOME_CANCELLED);
     }
     call->notes.decided = state != ADMISSION_WAITING;
-    report_notes_answer(&call->notes, call->gateway->protect_gate, &call->gate_call, answer);
+    report_notes_answer(&call->notes, call->gateway->gate, &call->gate_call, answer);
     if (state == ADMISSION_WAITING) {
         report_notes_park(&call->notes);
         return PROTECT_ADMITTING;
@@ -212,7 +216,8 @@ enum protect_state protect_wake(struct protected_call *call)
     struct tg_answer answer;
 
     report_notes_unpark(&call->notes);
-    enum admission_state state = admission_run_wake(&call->run, protect_now(call), &answer);
+    enum admission_state state =
+        own_slot_wake(&call->own, &call->run, &call->gate_call, protect_now(call), &answer);
     return follow_run(call, state, &answer);
 }
 
@@ -221,7 +226,7 @@ enum protect_state protect_store_answered(struct protected_call *call, enum tg_e
 {
     struct tg_answer answer;
     enum admission_state state =
-        admission_run_store_answered(&call->run, protect_now(call), err, axes, &answer);
+        own_slot_store_answered(&call->own, &call->run, protect_now(call), err, axes, &answer);
 
     return follow_run(call, state, &answer);
 }
@@ -266,8 +271,13 @@ static enum tg_err describe(struct protected_call *call, struct tg_problem *prob
     call->gate_call.waiter = &call->waiter;
     enum tg_err err =
         scopes_fill(call->generation->scopes, &who, call->scopes, &call->gate_call, problem);
-    if (call->grpc)
-        call->gate_call.deadline = protect_grpc_deadline(head, call->began_at);
+    call->deadline = call->grpc ? protect_grpc_deadline(head, call->began_at) : 0;
+    call->gate_call.deadline = call->deadline;
+    if (!call->grpc) {
+        struct client_timeout said;
+        client_timeout_read(head, &said);
+        call->gate_call.deadline = said.first > 0 ? call->began_at + said.first : 0;
+    }
     remote_divide_peer(call->gateway->remote, &call->generation->config.gate, &call->gate_call);
     return err;
 }
@@ -278,8 +288,8 @@ enum protect_state protect_admit(struct protected_call *call)
     struct tg_answer answer;
     struct refusal why;
 
-    admission_run_init(&call->run, call->gateway->protect_gate, &call->gate_call,
-                       &protect_admission_ops);
+    admission_run_init(&call->run, call->gateway->gate, &call->gate_call, &protect_admission_ops);
+    own_slot_init(&call->own, call->route->slots->gate, &protect_admission_ops);
     if (atomic_load_explicit(&call->gateway->draining, memory_order_relaxed)) {
         refusal_init(&why, REPLY_SHUTTING_DOWN, NULL);
         return protect_refuse(call, &why, TG_OUTCOME_CANCELLED);
@@ -288,7 +298,7 @@ enum protect_state protect_admit(struct protected_call *call)
         refusal_init(&why, REPLY_INTERNAL, "%s", problem.text);
         return protect_refuse(call, &why, TG_OUTCOME_CANCELLED);
     }
-    /* Memory and peers are asked here, too: there is no body to be read between the two. */
-    enum admission_state state = admission_run_admit(&call->run, call->began_at, &answer);
+    enum admission_state state =
+        own_slot_admit(&call->own, &call->run, &call->gate_call, call->began_at, &answer);
     return follow_run(call, state, &answer);
 }

@@ -38,6 +38,7 @@
 #include "lib/admission/admission_run.h"
 #include "server/protect/protect.h"
 #include "server/remote/remote.h"
+#include "server/runtime/own_slot.h"
 #include "server/runtime/report_notes.h"
 
 /* Bytes that wait for one side before the other is stopped. */
@@ -110,12 +111,14 @@ struct protected_call {
     bool out_paused; /* the client is slower than the upstream */
     bool sent_again;
     tg_ms began_at;
+    tg_ms deadline; /* of an RPC, by which its client and its upstream end it; 0: none */
     uint64_t id;
     char address[INET6_ADDRSTRLEN];
 
     struct tg_scope scopes[TG_SCOPES_MAX];
     struct tg_call gate_call;
-    struct admission_run run;
+    struct own_slot own;       /* at the slots of its route */
+    struct admission_run run;  /* at the gate of all calls */
     struct remote_claim debit; /* where other gateways share the limits */
     struct waiter waiter;
     struct net_timer timer; /* the end of the wait; once admitted, the renewal of the lease */

@@ -73,7 +73,7 @@ struct replaced {
 
 static void replace_fields(struct protected_call *call, struct replaced *replaced)
 {
-    tg_ms now = protect_now(call), deadline = call->gate_call.deadline;
+    tg_ms now = protect_now(call), deadline = call->deadline;
 
     replaced->traceparent = report_notes_traceparent(&call->notes, call->worker, replaced->trace);
     replaced->timeout = (struct slice){NULL, 0};
@@ -220,7 +220,7 @@ enum protect_state protect_upstream_failed(struct protected_call *call, enum htt
 {
     const struct http_outbound *out = call->out;
     bool again = may_send_again(call, out, why), is_in_time, was_reset, unseen;
-    tg_ms deadline = call->gate_call.deadline;
+    tg_ms deadline = call->deadline;
     enum tg_outcome outcome = is_late(why) || why == HTTP_UNREACHABLE || why == HTTP_RESET
                                   ? TG_OUTCOME_DROPPED
                                   : TG_OUTCOME_CANCELLED;

@@ -432,8 +432,8 @@ void call_settle(struct call *call, enum tg_key_outcome outcome, enum call_charg
 /* Gives back what the call holds besides: its places at the gate and the route, and memory. */
 void call_release(struct call *call, enum tg_outcome outcome);
 
-/* The place at the route alone: `cancelled` becomes `dropped` if the route was overloaded. */
-void call_leave_route(struct call *call, enum tg_outcome outcome);
+/* The place at the route alone, for another one: `cancelled`, or `dropped` if it was overloaded. */
+void call_leave_route(struct call *call);
 
 /* The leases that it holds get their whole time to live again. */
 void call_renew(struct call *call);

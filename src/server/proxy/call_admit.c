@@ -1,8 +1,8 @@
 /* call_admit.c - a call asks for its places: a slot of its route first, then at the gateway's gate.
  *
- * The slot of the route comes first because it is where calls wait, and a call that waits must not
- * have been charged. Both are runs of the library (admission_run.h): a call that waits is a place
- * in a queue and a timer, no thread.
+ * The slot of the route comes first because it is where calls wait as a rule, and a call that waits
+ * must not have been charged. One deadline spans both. Both are runs of the library
+ * (admission_run.h): a call that waits is a place in a queue and a timer, no thread.
  *
  * The gateway's gate is asked once for a call, whatever number of attempts it takes; a slot is held
  * for one route at a time.
@@ -182,8 +182,11 @@ static enum call_verdict slot_answered(struct call *call, const struct tg_answer
         call_refuse(call, &why);
         return CALL_ANSWERED;
     }
-    if (call->slot.state == ADMISSION_WAITING)
+    if (call->slot.state == ADMISSION_WAITING) {
+        /* One deadline for all its waits: neither the gate nor a fallback begins anew. */
+        call->gate_call.deadline = call->slot.deadline;
         return CALL_WAITS;
+    }
     call->notes.decided = true;
     report_notes_answer(&call->notes, call->slot.gate, &call->slot_call, answer);
     if (call->slot.state == ADMISSION_ADMITTED)
@@ -206,7 +209,7 @@ enum call_verdict call_take_slot(struct call *call)
     call->slot_call.tenant = call->gate_call.tenant;
     call->slot_call.tenant_bytes = call->gate_call.tenant_bytes;
     call->slot_call.weight = call->gate_call.weight;
-    call->slot_call.deadline = call->deadline;
+    call->slot_call.deadline = call->gate_call.deadline;
     call->slot_call.waiter = &call->waiter;
     admission_run_init(&call->slot, call->route->slots->gate, &call->slot_call, &slot_ops);
     admission_run_admit(&call->slot, call_now(call), &answer);
@@ -243,7 +246,7 @@ bool call_fall_back(struct call *call, const char *why)
         call->next_fallback++;
     if (call->next_fallback >= asked->n_fallback)
         return false;
-    call_leave_route(call, TG_OUTCOME_CANCELLED);
+    call_leave_route(call);
     assert(call->slot.state == ADMISSION_IDLE);
     call->route = &call->generation->routes[asked->fallback[call->next_fallback++]];
     call->notes.fallback_why = why;

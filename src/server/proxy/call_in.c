@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "lib/core/num.h"
+#include "server/dialect/client_timeout.h"
 #include "server/proxy/call.h"
 #include "server/proxy/model_list.h"
 #include "server/tenancy/trust.h"
@@ -305,21 +306,6 @@ static bool find_route(struct call *call)
     return false;
 }
 
-static tg_ms header_number(const struct http_head *head, struct slice name, tg_ms unit)
-{
-    struct slice text = http_find(head, name);
-    tg_ms value = 0;
-
-    if (text.n == 0 || text.n > 9)
-        return 0;
-    for (size_t i = 0; i < text.n; i++) {
-        if (text.at[i] < '0' || text.at[i] > '9')
-            return 0;
-        value = value * 10 + (text.at[i] - '0');
-    }
-    return value * unit;
-}
-
 /* The lesser of two times, of which 0 is none. */
 static tg_ms sooner(tg_ms a, tg_ms b)
 {
@@ -330,12 +316,11 @@ static tg_ms sooner(tg_ms a, tg_ms b)
  * the head of a reply: a stream may take longer than that. */
 static void set_deadlines(struct call *call, tg_ms total)
 {
-    const struct http_head *head = &call->in->head;
-    tg_ms said = header_number(head, SLICE("x-request-timeout-ms"), 1);
-    tg_ms whole = sooner(total, said), first = whole;
+    struct client_timeout said;
 
-    if (said == 0)
-        first = sooner(whole, header_number(head, SLICE("x-stainless-timeout"), 1000));
+    client_timeout_read(&call->in->head, &said);
+    tg_ms whole = sooner(total, said.whole), first = sooner(whole, said.first);
+
     call->deadline = first > 0 ? num_add(call->began_at, first) : 0;
     call->ends_at = whole > 0 ? num_add(call->began_at, whole) : 0;
 }

@@ -206,40 +206,56 @@ static bool was_overloaded(const struct call *call)
             (call->failure == FAILURE_SERVER && (status == 503 || status == 504 || status == 529)));
 }
 
-void call_leave_route(struct call *call, enum tg_outcome outcome)
+/* What both laws learn of a call: how it ended, and the time to its first byte, which long answers
+ * do not change. */
+static void release_of(struct call *call, enum tg_outcome outcome, struct tg_release *release)
 {
-    struct attempt *attempt = &call->attempt;
-    struct tg_release release;
+    const struct attempt *attempt = &call->attempt;
 
-    assert(attempt->out == NULL || call->slot.state == ADMISSION_IDLE);
-    if (call->slot.state == ADMISSION_IDLE)
-        return;
-    tg_release_init(&release);
-    release.outcome = outcome;
+    tg_release_init(release);
+    release->outcome = outcome;
     if (outcome == TG_OUTCOME_CANCELLED && was_overloaded(call))
-        release.outcome = TG_OUTCOME_DROPPED;
-    if (outcome == TG_OUTCOME_OK && attempt->first_at > 0) {
-        double ms = (double)(attempt->first_at - attempt->began_at);
-        release.sample_ms = first_byte_sample(&call->route->first_byte, attempt->prompt, ms);
-        double held = (double)(call_now(call) - attempt->began_at) / 1000;
-        double mean = atomic_load_explicit(&call->route->hold_s, memory_order_relaxed);
-        atomic_store_explicit(&call->route->hold_s, mean > 0 ? mean + (held - mean) / 16 : held,
-                              memory_order_relaxed);
-    } else if (outcome == TG_OUTCOME_OK) {
-        release.outcome = TG_OUTCOME_CANCELLED;
-    }
-    admission_run_end(&call->slot, call_now(call), &release);
+        release->outcome = TG_OUTCOME_DROPPED;
+    if (outcome == TG_OUTCOME_OK && call->route != NULL && attempt->first_at == 0)
+        release->outcome = TG_OUTCOME_CANCELLED;
+    if (release->outcome == TG_OUTCOME_OK && call->route != NULL)
+        release->sample_ms = first_byte_sample(&call->route->first_byte, attempt->prompt,
+                                               (double)(attempt->first_at - attempt->began_at));
 }
 
-static void leave_gate(struct call *call, enum tg_outcome outcome)
+static void learn_hold(struct call *call)
+{
+    double held = (double)(call_now(call) - call->attempt.began_at) / 1000;
+    double mean = atomic_load_explicit(&call->route->hold_s, memory_order_relaxed);
+
+    atomic_store_explicit(&call->route->hold_s, mean > 0 ? mean + (held - mean) / 16 : held,
+                          memory_order_relaxed);
+}
+
+/* Leaves the route with what release_of() said. */
+static void leave_slot(struct call *call, const struct tg_release *release)
+{
+    assert(call->attempt.out == NULL || call->slot.state == ADMISSION_IDLE);
+    if (call->slot.state == ADMISSION_IDLE)
+        return;
+    if (release->outcome == TG_OUTCOME_OK)
+        learn_hold(call);
+    admission_run_end(&call->slot, call_now(call), release);
+}
+
+void call_leave_route(struct call *call)
 {
     struct tg_release release;
 
-    tg_release_init(&release);
-    release.outcome = outcome;
-    if (outcome != TG_OUTCOME_REFUSED && call->route)
-        release.actual = call->used;
-    admission_run_end(&call->gate, call_now(call), &release);
+    release_of(call, TG_OUTCOME_CANCELLED, &release);
+    leave_slot(call, &release);
+}
+
+static void leave_gate(struct call *call, struct tg_release *release)
+{
+    if (release->outcome != TG_OUTCOME_REFUSED && call->route)
+        release->actual = call->used;
+    admission_run_end(&call->gate, call_now(call), release);
 }
 
 void call_renew(struct call *call)
@@ -257,9 +273,12 @@ void call_forget_body(struct call *call)
 
 void call_release(struct call *call, enum tg_outcome outcome)
 {
+    struct tg_release release;
+
     call_settle(call, TG_KEY_CANCELLED, CHARGE_USED);
-    call_leave_route(call, outcome);
-    leave_gate(call, outcome);
+    release_of(call, outcome, &release);
+    leave_slot(call, &release);
+    leave_gate(call, &release);
     call_forget_body(call);
     free(call->held);
     call->held = NULL;

@@ -32,7 +32,6 @@ static void read_memory(struct control *control, tg_ms now)
     if (!memory_used(&control->memory, now, &used))
         used = NAN;
     tg_gate_set_memory(control->gateway->gate, used);
-    tg_gate_set_memory(control->gateway->protect_gate, used);
 }
 
 static void tick_gates(struct control *control, tg_ms now)
@@ -40,12 +39,8 @@ static void tick_gates(struct control *control, tg_ms now)
     const struct generation *generation = control->generation;
 
     tg_gate_tick(control->gateway->gate, now);
-    tg_gate_tick(control->gateway->protect_gate, now);
-    for (size_t i = 0; i < generation->config.n_models; i++)
-        tg_gate_tick(generation->routes[i].slots->gate, now);
-    for (int i = 0; i < 2; i++)
-        if (generation->unknown[i].slots)
-            tg_gate_tick(generation->unknown[i].slots->gate, now);
+    for (size_t i = 0; i < generation->n_slots; i++)
+        tg_gate_tick(generation->slots[i].slots->gate, now);
 }
 
 /* Whoever rotates secrets and certificates replaces their files and sends no signal. The files of

@@ -70,23 +70,11 @@ void gateway_wake(void *context, void *waiter)
     waiter_wake(waiter);
 }
 
-/* Made, if it is not there. */
-static bool set_gate(struct tg_gate **gate, const struct tg_gate_config *config, tg_ms now,
-                     struct tg_problem *problem)
-{
-    struct tg_problem why;
-    enum tg_err err =
-        *gate ? tg_gate_reconfigure(*gate, config, now, &why) : tg_gate_new(config, gate, &why);
-
-    return err == TG_OK || generation_say(problem, "gate", why.text);
-}
-
-/* For calls to models the gate has a ceiling, not a law: how many a model can take is learned by
- * the model's own slots. */
-bool gateway_set_gates(struct gateway *gateway, const struct generation *generation, tg_ms now,
-                       struct tg_problem *problem)
+bool gateway_set_gate(struct gateway *gateway, const struct generation *generation, tg_ms now,
+                      struct tg_problem *problem)
 {
     struct tg_gate_config config;
+    struct tg_problem why;
 
     scopes_gate_config(&generation->config.gate, &config);
     config.store = gateway->remote ? NULL : gateway->store;
@@ -96,11 +84,9 @@ bool gateway_set_gates(struct gateway *gateway, const struct generation *generat
     config.wake = gateway_wake;
     remote_divide_law(gateway->remote, &generation->config.gate.concurrency,
                       &config.concurrency.law);
-    if (!set_gate(&gateway->protect_gate, &config, now, problem))
-        return false;
-    config.concurrency.law.law = TG_LAW_NONE;
-    config.seed++;
-    return set_gate(&gateway->gate, &config, now, problem);
+    enum tg_err err = gateway->gate ? tg_gate_reconfigure(gateway->gate, &config, now, &why)
+                                    : tg_gate_new(&config, &gateway->gate, &why);
+    return err == TG_OK || generation_say(problem, "gate", why.text);
 }
 
 /* ---- generations ---- */
@@ -258,7 +244,6 @@ void gateway_free(struct gateway *gateway)
     free_zones(gateway);
     tg_keyring_free(gateway->ring);
     tg_gate_free(gateway->gate);
-    tg_gate_free(gateway->protect_gate);
     while ((generation = gateway_newest(gateway)) != NULL) {
         LIST_REMOVE(generation, link);
         generation_free(generation);

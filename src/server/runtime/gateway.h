@@ -1,9 +1,9 @@
 /* gateway.h - what lives as long as the process, and is shared by its threads. Read this first.
  *
  *     gateway                    what outlasts a configuration:
- *         gate                   memory, fairness, a ceiling of calls, policy, rate and cost
- *         protect_gate           the same for `protect` routes and for callers of Admit, with the
- *                                law that learns
+ *         gate                   what every call passes, to a model, to a `protect` route or of a
+ *                                caller of Admit: memory, fairness, concurrency, policy, rate and
+ *                                cost. Before it stand the slots of its kind (generation.h)
  *         ring                   keys of providers, in pools
  *         spending, ledger       money
  *         remote                 what several gateways share; null: nothing is
@@ -74,7 +74,6 @@ struct gateway {
     struct tg_store *store;
     struct limit_book *book;
     struct tg_gate *gate;
-    struct tg_gate *protect_gate;
     struct admit *admit; /* what the service admit keeps here */
     struct tg_keyring *ring;
     pthread_mutex_t ring_changes; /* held by whoever changes the ring, or reads names out of it */
@@ -121,9 +120,9 @@ void gateway_free(struct gateway *gateway);
 const struct tg_zone *gateway_zone(struct gateway *gateway, const char *name,
                                    struct tg_problem *problem);
 
-/* Gives the gates the settings of a generation; makes them if there are none. */
-bool gateway_set_gates(struct gateway *gateway, const struct generation *generation, tg_ms now,
-                       struct tg_problem *problem);
+/* Gives the gate the settings of a generation; makes it if there is none. */
+bool gateway_set_gate(struct gateway *gateway, const struct generation *generation, tg_ms now,
+                      struct tg_problem *problem);
 
 /* From any thread: nobody refers to it any more, so the control thread frees it. */
 void gateway_generation_over(struct gateway *gateway, struct generation *generation);

@@ -164,39 +164,6 @@ static bool make_providers(struct generation *generation, const struct generatio
 
 /* ---- routes ---- */
 
-static void slots_config(const struct generation *generation, const struct config_model *model,
-                         struct tg_gate_config *config)
-{
-    struct config_gate alone = {.lease_ttl = generation->config.gate.lease_ttl,
-                                .concurrency = model->concurrency};
-
-    alone.concurrency.present = true;
-    scopes_gate_config(&alone, config);
-    config->seed = generation->gateway->seed;
-    config->wake = gateway_wake;
-    remote_divide_law(generation->gateway->remote, &model->concurrency, &config->concurrency.law);
-}
-
-static bool make_slots(struct generation *generation, struct route *route,
-                       const struct route *before, struct tg_problem *problem)
-{
-    struct tg_gate_config config;
-    struct tg_problem why;
-
-    if (before && before->slots) {
-        route->slots = before->slots;
-        atomic_fetch_add(&route->slots->refs, 1);
-        return true;
-    }
-    route->slots = calloc(1, sizeof *route->slots);
-    if (route->slots == NULL)
-        return generation_say(problem, route->config->name, "no memory");
-    atomic_init(&route->slots->refs, 1);
-    slots_config(generation, route->config, &config);
-    return tg_gate_new(&config, &route->slots->gate, &why) == TG_OK ||
-           generation_say(problem, route->config->name, why.text);
-}
-
 /* What the same model of the same provider has learned. */
 static void learn_from(struct route *route, const struct route *before)
 {
@@ -213,7 +180,8 @@ static void learn_from(struct route *route, const struct route *before)
         atomic_store(&route->first_byte.least_ms[i], atomic_load(&before->first_byte.least_ms[i]));
 }
 
-static const struct route *route_before(const struct generation *before, const struct route *route)
+const struct route *generation_route_before(const struct generation *before,
+                                            const struct route *route)
 {
     size_t i = CONFIG_NONE;
 
@@ -242,17 +210,13 @@ static bool make_routes(struct generation *generation, const struct generation *
                                                  .image = model->image_tokens};
         if (tg_overbook_init(&route->overbook, model->overbook_start, model->overbook_max, &why))
             return generation_say(problem, model->name, why.text);
-        const struct route *old = route_before(before, route);
-        if (!make_slots(generation, route, old, problem))
-            return false;
-        learn_from(route, old);
+        learn_from(route, generation_route_before(before, route));
     }
     return true;
 }
 
 /* Models that are not listed go to the first provider of their API, and cost nothing. */
-static bool make_unknown(struct generation *generation, const struct generation *before,
-                         struct tg_problem *problem)
+static bool make_unknown(struct generation *generation, struct tg_problem *problem)
 {
     const struct config *config = &generation->config;
     struct config_model *model = &generation->unknown_model;
@@ -278,9 +242,6 @@ static bool make_unknown(struct generation *generation, const struct generation 
         estimate_rule_init(&route->estimate);
         if (tg_overbook_init(&route->overbook, 1, 3, &why))
             return generation_say(problem, "unknown_model", why.text);
-        if (route->slots == NULL &&
-            !make_slots(generation, route, before ? &before->unknown[api] : NULL, problem))
-            return false;
     }
     return true;
 }
@@ -350,12 +311,14 @@ bool generation_new(struct gateway *gateway, struct config *config, const struct
     generation->number = before ? before->number + 1 : 1;
     generation->config = *config;
     memset(config, 0, sizeof *config);
+    config_serve_defaults(&generation->config);
     generation->remote =
         (struct remote_terms){.generation = generation->number, .store = &generation->config.store};
-    bool fine =
-        make_refs(generation, problem) && make_tls(generation, problem) &&
-        make_policy(generation, before, problem) && make_providers(generation, before, problem) &&
-        make_routes(generation, before, problem) && make_unknown(generation, before, problem);
+    bool fine = make_refs(generation, problem) && make_tls(generation, problem) &&
+                make_policy(generation, before, problem) &&
+                make_providers(generation, before, problem) &&
+                make_routes(generation, before, problem) && make_unknown(generation, problem) &&
+                generation_make_slots(generation, before, problem);
     fine = fine && (key_index_new(&generation->config, &generation->keys) ||
                     generation_say(problem, "tenants", "no memory"));
     /* The last, for it is what the book remembers. */
@@ -378,28 +341,10 @@ static bool set_limits(struct generation *generation, tg_ms now, struct tg_probl
            generation_say(problem, "limits", why.text);
 }
 
-/* The gates were made with settings like these, so what can go wrong is memory. */
-static bool set_slots(struct generation *generation, struct route *route, tg_ms now,
-                      struct tg_problem *problem)
-{
-    struct tg_gate_config config;
-    struct tg_problem why;
-
-    slots_config(generation, route->config, &config);
-    return tg_gate_reconfigure(route->slots->gate, &config, now, &why) == TG_OK ||
-           generation_say(problem, route->config->name, why.text);
-}
-
 bool generation_set_gates(struct generation *generation, tg_ms now, struct tg_problem *problem)
 {
-    bool fine = gateway_set_gates(generation->gateway, generation, now, problem);
-
-    for (size_t i = 0; fine && i < generation->config.n_models; i++)
-        fine = set_slots(generation, &generation->routes[i], now, problem);
-    for (int i = 0; fine && i < 2; i++)
-        if (generation->unknown[i].slots)
-            fine = set_slots(generation, &generation->unknown[i], now, problem);
-    return fine;
+    return gateway_set_gate(generation->gateway, generation, now, problem) &&
+           generation_set_slots(generation, now, problem);
 }
 
 /* Pools are known once the ring has them. */
@@ -467,18 +412,6 @@ bool generation_apply(struct generation *generation, struct generation *before, 
 
 /* ---- ending ---- */
 
-static void slots_unref(struct slots *slots)
-{
-    if (slots == NULL)
-        return;
-    int refs = atomic_fetch_sub(&slots->refs, 1);
-    assert(refs > 0);
-    if (refs > 1)
-        return;
-    tg_gate_free(slots->gate);
-    free(slots);
-}
-
 static void policy_unref(struct shared_policy *policy)
 {
     if (policy == NULL)
@@ -497,10 +430,7 @@ void generation_free(struct generation *generation)
         return;
     const struct service_table *table = generation->gateway->services;
     key_index_free(generation->keys);
-    for (size_t i = 0; generation->routes && i < generation->config.n_models; i++)
-        slots_unref(generation->routes[i].slots);
-    for (int i = 0; i < 2; i++)
-        slots_unref(generation->unknown[i].slots);
+    generation_free_slots(generation);
     for (size_t i = 0; generation->providers && i < generation->config.n_providers; i++)
         http_origin_unref(generation->providers[i].origin);
     for (size_t i = 0; generation->protect && i < generation->config.n_protect; i++)

@@ -49,11 +49,22 @@ struct provider {
     enum wire_api api;
 };
 
-/* How many calls of a model run at once: a gate with concurrency alone, shared by the generations
- * that have the model. */
+/* How many calls of one kind run at once: those of a model, of a protected route, or of a caller of
+ * Admit. A gate with concurrency alone, before the gate that all calls pass. */
 struct slots {
     struct tg_gate *gate;
-    atomic_int refs; /* routes that have it */
+    atomic_int refs; /* generations that have it, and leases of Admit */
+};
+
+enum slots_owner { SLOTS_MODEL, SLOTS_PROTECT, SLOTS_CALLER };
+
+/* Slots and whose they are, for whoever goes over all of them. */
+struct slots_entry {
+    struct slots *slots; /* a reference is held */
+    const struct config_concurrency *config;
+    enum slots_owner owner;
+    const char *name;     /* the model's, the route's prefix, the caller's */
+    const char *provider; /* a model's; else null */
 };
 
 /* A way to serve calls: one model of one provider. */
@@ -78,6 +89,7 @@ struct route_key {
 struct protected_route {
     const struct config_protect *config;
     struct http_origin *origin;
+    struct slots *slots;
 };
 
 /* A policy, shared by the generations whose configuration of it is the same. */
@@ -107,6 +119,9 @@ struct generation {
         unknown[2]; /* models that are not listed, by enum wire_api; provider null: refused */
     struct config_model unknown_model; /* the settings of all of these */
     struct protected_route *protect;
+    struct slots **caller_slots; /* in the order of the callers; null: it has none of its own */
+    struct slots_entry *slots;   /* all there are: models, protected routes, callers */
+    size_t n_slots;
     struct route_key *route_keys;
     struct key_index *keys;      /* virtual keys: tenants by hash */
     struct tls_context *tls;     /* for the workers' listeners; null: none */
@@ -128,6 +143,15 @@ bool generation_apply(struct generation *generation, struct generation *before, 
                       struct tg_problem *problem);
 
 void generation_free(struct generation *generation);
+
+#define SLOTS_NAME_MAX 300
+
+/* "openai/gpt-4o", "protect /api", "caller envoy": in metrics, logs and snapshots. */
+void slots_name(const struct slots_entry *entry, char name[SLOTS_NAME_MAX]);
+
+/* From any thread. The last one frees them. */
+void slots_ref(struct slots *slots);
+void slots_unref(struct slots *slots);
 
 /* A request refers to it; by the thread of that number, as are the next two. */
 static inline void generation_ref(struct generation *generation, size_t thread)

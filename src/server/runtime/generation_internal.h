@@ -14,7 +14,24 @@ bool generation_say(struct tg_problem *problem, const char *what, const char *te
  * generation. */
 bool generation_set_ring(struct generation *generation, tg_ms now, struct tg_problem *problem);
 
-/* The gateway's gates, and those of its routes. */
+/* The same model of the same provider, in the generation before; null: there is none. */
+const struct route *generation_route_before(const struct generation *before,
+                                            const struct route *route);
+
+/* ---- generation_slots.c ---- */
+
+/* Slots of models, protected routes and callers: those of the generation before, or new ones. */
+bool generation_make_slots(struct generation *generation, const struct generation *before,
+                           struct tg_problem *problem);
+
+/* They take the settings of this generation. */
+bool generation_set_slots(struct generation *generation, tg_ms now, struct tg_problem *problem);
+
+void generation_free_slots(struct generation *generation);
+
+/* ---- */
+
+/* The gateway's gate, and all slots. */
 bool generation_set_gates(struct generation *generation, tg_ms now, struct tg_problem *problem);
 
 /* The budgets of the configuration, into the gateway's books. */

@@ -437,7 +437,8 @@ void scopes_gate_config(const struct config_gate *from, struct tg_gate_config *t
         to->concurrency.law = concurrency->law;
         to->concurrency.queue_size = concurrency->queue.size;
         for (int p = 0; p < TG_PRIORITY_COUNT; p++)
-            to->concurrency.wait[p] = concurrency->queue.wait[p];
+            if (concurrency->queue.wait[p] != CONFIG_WAIT_ABSENT)
+                to->concurrency.wait[p] = concurrency->queue.wait[p];
         to->concurrency.share[TG_PRIORITY_NORMAL] = concurrency->queue.shares[0];
         to->concurrency.share[TG_PRIORITY_LOW] = concurrency->queue.shares[1];
         to->concurrency.low_ratio = concurrency->low_priority_shed_ratio;

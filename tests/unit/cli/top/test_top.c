@@ -85,7 +85,7 @@ static void members_that_are_null_absent_or_odd_are_none(void **state)
     (void)state;
 
     expect_read(BEGIN ",'ledger':null,'prices':null,'memory':{'used_ratio':null},"
-                      "'gates':[{'name':'models','limit':null,'in_flight':'many'},7],"
+                      "'gates':[{'name':'all','limit':null,'in_flight':'many'},7],"
                       "'keys':{},'news':{'a':[1,{}]}}");
     assert_int_equal(snapshot.config.generation, 7);
     assert_true(snapshot.config.last_reload.at == TOP_NONE);
@@ -170,7 +170,7 @@ static const char busy[] = BEGIN
     "'counters':{'calls':100,'admitted':90,'refused':10,'retries':1,'hangups':2,"
     "'refused_by_reason':{'rate':10},'would_deny_by_reason':{'cost':4}},"
     "'memory':{'used_ratio':0.5,'state':'ok'},'store':{'kind':'memory','state':'ok'},"
-    "'gates':[{'name':'models','law':'none','mode':'enforce','limit':64,'in_flight':9,"
+    "'gates':[{'name':'all','law':'none','mode':'enforce','limit':64,'in_flight':9,"
     "'queued':{'high':1,'normal':2,'low':3}}],"
     "'keys':[{'name':'k1','provider':'demo','model':'small','status':'cooling',"
     "'cooldown_until':1012345,'in_flight':4,'rpm':{'limit':60,'used':59}}],"
@@ -219,7 +219,7 @@ static void a_pipe_gets_all_of_it_and_no_escape_codes(void **state)
                        "ready\n");
     expect_drawn(text, "calls 12.5/s  admitted 10.0/s  refused 2.5/s");
     expect_drawn(text, "refused by  rate 10 (2.5/s)  in shadow: cost 4\n");
-    expect_drawn(text, "(all: models)");
+    expect_drawn(text, "(all)");
     expect_drawn(text, "1/2/3");
     expect_drawn(text, "cooling        12.3s       4        59/60");
     expect_drawn(text, "(everyone)     day    enforce        12.99        0.00        50.00   26.0%"
@@ -296,7 +296,7 @@ static void a_small_screen_has_a_row_of_every_table_that_fits(void **state)
     expect_read(busy);
     view = (struct top_view){.table = TOP_VIEW_ALL};
     text = draw(20, 80, true, false);
-    expect_drawn(text, "(all: models)");
+    expect_drawn(text, "(all)");
     expect_drawn(text, "k1");
     expect_drawn(text, "(everyone)");
     expect_drawn(text, "one");

@@ -111,9 +111,8 @@ static void the_page_says_what_there_is(void **state)
     write_page();
     expect_line("tollgate_calls_total 0");
     expect_line("tollgate_config_generation 1");
-    expect_line("tollgate_concurrency_limit{gate=\"protect\"} 7");
-    expect_line("tollgate_concurrency_limit{gate=\"models\"} 9");
-    expect_line("tollgate_concurrency_limit_min{gate=\"protect\"} 3");
+    expect_line("tollgate_concurrency_limit{gate=\"all\"} 7");
+    expect_line("tollgate_concurrency_limit_min{gate=\"all\"} 3");
     assert_int_equal(times("tollgate_concurrency_limit_min{"), 1);
     expect_line("tollgate_route_concurrency_limit{provider=\"demo\",model=\"small\"} 33");
     expect_line("tollgate_key_state{provider=\"demo\",model=\"small\",key=\"k1\","
@@ -163,7 +162,7 @@ static void the_metrics_of_admission_are_there(void **state)
     assert_int_equal(times("admission_memory_usage 0"), 0);
 }
 
-static tg_lease call_of(struct tg_gate *gate, const char *peer)
+static tg_lease call_of(const char *peer)
 {
     struct tg_answer answer;
     struct tg_call call;
@@ -171,25 +170,23 @@ static tg_lease call_of(struct tg_gate *gate, const char *peer)
     tg_call_init(&call);
     call.peer = peer;
     call.peer_bytes = strlen(peer);
-    assert_int_equal(tg_gate_admit(gate, &call, 0, now(), &answer), TG_OK);
+    assert_int_equal(tg_gate_admit(gateway->gate, &call, 0, now(), &answer), TG_OK);
     assert_true(answer.decision.allowed);
     return answer.lease;
 }
 
-static void end_call(struct tg_gate *gate, tg_lease lease)
+static void end_call(tg_lease lease)
 {
     struct tg_release release;
 
     tg_release_init(&release);
-    tg_gate_release(gate, lease, now(), &release);
+    tg_gate_release(gateway->gate, lease, now(), &release);
 }
 
-/* A tenant counts at both gates; a peer that is none is known once a request of it has ended. */
+/* A peer that is no tenant is known once a request of it has ended. */
 static void peers_are_named_the_largest_first(void **state)
 {
-    struct tg_gate *models = gateway->gate, *protect = gateway->protect_gate;
-    tg_lease leases[] = {call_of(models, "a\"b\\c"), call_of(protect, "a\"b\\c"),
-                         call_of(protect, "node-1")};
+    tg_lease leases[] = {call_of("a\"b\\c"), call_of("a\"b\\c"), call_of("node-1")};
     struct report report;
 
     (void)state;
@@ -202,7 +199,7 @@ static void peers_are_named_the_largest_first(void **state)
     expect_line("admission_peer_in_flight{peer=\"node-1\"} 1");
     assert_true(strstr(page, "{peer=\"a") < strstr(page, "{peer=\"node-1"));
     for (size_t i = 0; i < COUNT_OF(leases); i++)
-        end_call(i == 0 ? models : protect, leases[i]);
+        end_call(leases[i]);
     write_page();
     assert_int_equal(times("admission_peer_in_flight{"), 0);
 }

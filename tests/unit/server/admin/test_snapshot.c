@@ -217,7 +217,7 @@ static void every_limit_is_told_in_the_order_it_is_asked(void **state)
         "{\"stage\":\"model_not_allowed\",\"scope\":\"tenant\",\"name\":\"team\"",
         "{\"stage\":\"concurrency\",\"scope\":\"model\",\"name\":\"small\"",
         "{\"stage\":\"concurrency\",\"scope\":\"gate\"",
-        "\"what\":\"law none, 1024 calls at once\"",
+        "\"what\":\"law fixed, 3 calls at once\"",
         "{\"stage\":\"rate\",\"scope\":\"tenant\",\"name\":\"team\",\"what\":\"fixed_window, 2 in "
         "1m\"",
         "gate.rate (default)",

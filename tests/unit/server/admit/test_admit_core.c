@@ -472,7 +472,8 @@ static void high_gets_through_a_gate_filled_with_low(void **state)
 
     (void)state;
     kit_open(&kit, "gate:\n"
-                   "  concurrency: {law: fixed, initial: 4, min: 1, max: 4}\n"); /* half for low */
+                   "  concurrency: {law: fixed, initial: 4, min: 1, max: 4}\n" /* half for low */
+                   "  queue: {wait: {low: 0ms}}\n");
     low.priority = TG_PRIORITY_LOW;
     high.priority = TG_PRIORITY_HIGH;
     for (int i = 0; i < 4; i++) {

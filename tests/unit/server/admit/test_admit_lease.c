@@ -285,6 +285,11 @@ static uint64_t below(struct draw *draw, int64_t n)
     return (uint64_t)draw_between(draw, 0, n - 1);
 }
 
+static void end_nothing(const struct bound_parts *parts, tg_ms now)
+{
+    assert_true(parts->account == NULL && parts->slots == NULL && now > 0);
+}
+
 /* What ends first is what is gone first, against a plain list. */
 static void bound_leases_are_as_a_list_would_have_them(void **state)
 {
@@ -296,7 +301,9 @@ static void bound_leases_are_as_a_list_would_have_them(void **state)
     } model[N + 1];
     uint64_t seed = draw_seed("admit_bound_leases");
     struct draw draw = draw_stream(seed, 0);
+    const struct bound_parts none = {0};
     struct bound_leases bound = {0};
+    struct bound_parts parts;
     tg_ms now = 1000;
 
     (void)state;
@@ -313,30 +320,29 @@ static void bound_leases_are_as_a_list_would_have_them(void **state)
                 break;
             model[lease].connection = 1 + below(&draw, 20);
             model[lease].until = until;
-            assert_true(bound_leases_add(&bound, lease, model[lease].connection, NULL, until));
+            assert_true(bound_leases_add(&bound, lease, model[lease].connection, &none, until));
             break;
         case 2:
-            bound_leases_renew(&bound, lease, until);
+            bound_leases_renew(&bound, lease, now, until);
             if (model[lease].until != 0)
                 model[lease].until = until;
             break;
         case 3:
-            assert_null(bound_leases_drop(&bound, lease));
+            assert_null(bound_leases_drop(&bound, lease).account);
             model[lease].until = 0;
             break;
         default:
             if (below(&draw, 20) == 0) {
                 uint64_t connection = 1 + below(&draw, 20);
-                struct admit_pending *account;
                 tg_lease taken;
-                while ((taken = bound_leases_take(&bound, connection, &account)) != 0) {
+                while ((taken = bound_leases_take(&bound, connection, &parts)) != 0) {
                     assert_true(model[taken].until != 0 && model[taken].connection == connection);
                     model[taken].until = 0;
                 }
                 for (size_t i = 1; i <= N; i++)
                     assert_false(model[i].until != 0 && model[i].connection == connection);
             }
-            bound_leases_expire(&bound, ++now, NULL);
+            bound_leases_expire(&bound, ++now, end_nothing);
             for (size_t i = 1; i <= N; i++)
                 if (model[i].until <= now)
                     model[i].until = 0;

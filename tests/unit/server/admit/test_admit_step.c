@@ -128,8 +128,8 @@ static void open_world(void)
     gate.concurrency.wait[TG_PRIORITY_NORMAL] = 3600000;
     gate.remote_store = true;
     gate.wake = gateway_wake;
-    world.own_gate = world.kit.gateway->protect_gate;
-    assert_int_equal(tg_gate_new(&gate, &world.kit.gateway->protect_gate, &problem), TG_OK);
+    world.own_gate = world.kit.gateway->gate;
+    assert_int_equal(tg_gate_new(&gate, &world.kit.gateway->gate, &problem), TG_OK);
 }
 
 static void expect_nothing_held(void)
@@ -152,8 +152,8 @@ static void expect_nothing_held(void)
 static void close_world(void)
 {
     expect_nothing_held();
-    tg_gate_free(world.kit.gateway->protect_gate);
-    world.kit.gateway->protect_gate = world.own_gate;
+    tg_gate_free(world.kit.gateway->gate);
+    world.kit.gateway->gate = world.own_gate;
     kit_close(&world.kit);
 }
 
@@ -164,7 +164,7 @@ static void occupy(void)
 
     tg_call_init(&other);
     other.lease_ttl = 86400000; /* longer than anybody waits */
-    assert_int_equal(tg_gate_admit(world.kit.gateway->protect_gate, &other, 0,
+    assert_int_equal(tg_gate_admit(world.kit.gateway->gate, &other, 0,
                                    worker_now(world.worker), &answer),
                      TG_OK);
     assert_true(answer.step == TG_DECIDED && answer.decision.allowed);
@@ -177,7 +177,7 @@ static void release(tg_lease lease)
 
     tg_release_init(&how);
     how.outcome = TG_OUTCOME_CANCELLED;
-    assert_true(tg_gate_release(world.kit.gateway->protect_gate, lease, worker_now(world.worker),
+    assert_true(tg_gate_release(world.kit.gateway->gate, lease, worker_now(world.worker),
                                 &how));
 }
 
@@ -198,7 +198,7 @@ static void end_lease(void)
                                  &named));
     release(named.lease);
     if (named.is_bound)
-        assert_ptr_equal(bound_leases_drop(&world.kit.gateway->admit->bound, named.lease),
+        assert_ptr_equal(bound_leases_drop(&world.kit.gateway->admit->bound, named.lease).account,
                          world.state == ADMIT_ACCOUNT ? world.pending : NULL);
 }
 
@@ -455,7 +455,7 @@ static void wait_that_is_over_is_refused(void **state)
     (void)state;
     open_world();
     begin_at(AT_QUEUE);
-    tg_gate_tick(world.kit.gateway->protect_gate, worker_now(world.worker) + 3600000);
+    tg_gate_tick(world.kit.gateway->gate, worker_now(world.worker) + 3600000);
     step(ADMIT_WAKE);
     assert_int_equal(world.state, ADMIT_SPARE);
     assert_int_equal(world.told, 1);
@@ -498,8 +498,8 @@ static void account_ends_with_its_worker(void **state)
     (void)state;
     open_world();
     begin_at(AT_ACCOUNT);
-    tg_gate_free(world.kit.gateway->protect_gate);
-    world.kit.gateway->protect_gate = world.own_gate;
+    tg_gate_free(world.kit.gateway->gate);
+    world.kit.gateway->gate = world.own_gate;
     kit_close(&world.kit);
     assert_int_equal(world.settled, 1);
     assert_int_equal(world.actual, -1);

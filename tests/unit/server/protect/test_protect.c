@@ -167,7 +167,7 @@ static int64_t in_flight(void)
 {
     struct tg_gate_stats stats;
 
-    tg_gate_get_stats(world.gateway->protect_gate, &stats);
+    tg_gate_get_stats(world.gateway->gate, &stats);
     return stats.in_flight;
 }
 
@@ -175,7 +175,7 @@ static int64_t queued(void)
 {
     struct tg_gate_stats stats;
 
-    tg_gate_get_stats(world.gateway->protect_gate, &stats);
+    tg_gate_get_stats(world.gateway->gate, &stats);
     return stats.queued[TG_PRIORITY_HIGH] + stats.queued[TG_PRIORITY_NORMAL] +
            stats.queued[TG_PRIORITY_LOW];
 }

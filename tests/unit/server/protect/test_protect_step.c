@@ -268,8 +268,8 @@ static void open_world(bool remote)
     gate.concurrency.wait[TG_PRIORITY_NORMAL] = 3600000;
     gate.remote_store = true;
     gate.wake = gateway_wake;
-    world.own_gate = world.gateway->protect_gate;
-    assert_int_equal(tg_gate_new(&gate, &world.gateway->protect_gate, &problem), TG_OK);
+    world.own_gate = world.gateway->gate;
+    assert_int_equal(tg_gate_new(&gate, &world.gateway->gate, &problem), TG_OK);
 }
 
 /* What is held is held no more. */
@@ -279,7 +279,7 @@ static void expect_nothing_held(void)
 
     assert_null(world.call);
     assert_null(world.in.owner);
-    tg_gate_get_stats(world.gateway->protect_gate, &stats);
+    tg_gate_get_stats(world.gateway->gate, &stats);
     assert_int_equal(stats.in_flight, 0);
     assert_int_equal(stats.leases, 0);
     assert_int_equal(stats.peer_calls, 0);
@@ -295,8 +295,8 @@ static void close_world(void)
 {
     expect_nothing_held();
     if (world.own_gate != NULL) {
-        tg_gate_free(world.gateway->protect_gate);
-        world.gateway->protect_gate = world.own_gate;
+        tg_gate_free(world.gateway->gate);
+        world.gateway->gate = world.own_gate;
     }
     worker_fini(&world.worker);
     gateway_free(world.gateway);
@@ -310,7 +310,7 @@ static void occupy(void)
 
     tg_call_init(&other);
     other.lease_ttl = 86400000; /* longer than anybody waits */
-    assert_int_equal(tg_gate_admit(world.gateway->protect_gate, &other, 0,
+    assert_int_equal(tg_gate_admit(world.gateway->gate, &other, 0,
                                    worker_now(&world.worker), &answer),
                      TG_OK);
     assert_true(answer.step == TG_DECIDED && answer.decision.allowed);
@@ -324,7 +324,7 @@ static void vacate(void)
     tg_release_init(&release);
     release.outcome = TG_OUTCOME_CANCELLED;
     if (world.other != 0)
-        assert_true(tg_gate_release(world.gateway->protect_gate, world.other,
+        assert_true(tg_gate_release(world.gateway->gate, world.other,
                                     worker_now(&world.worker), &release));
     world.other = 0;
 }
@@ -483,13 +483,13 @@ static void every_event_in_every_state(void **state)
                 continue;
             }
             if (place == AT_NEW) { /* the real store would be asked: there is none */
-                struct tg_gate *remote = world.gateway->protect_gate;
-                world.gateway->protect_gate = world.own_gate;
+                struct tg_gate *remote = world.gateway->gate;
+                world.gateway->gate = world.own_gate;
                 begin_at(attempt.place, false);
                 step(attempt.kind);
                 assert_int_equal(world.call->state, want);
                 end_all();
-                world.gateway->protect_gate = remote;
+                world.gateway->gate = remote;
             } else {
                 begin_at(attempt.place, false);
                 step(attempt.kind);
@@ -569,7 +569,7 @@ static void wait_that_is_over_is_refused(void **state)
 
     (void)state;
     open_world(true);
-    gate = world.gateway->protect_gate;
+    gate = world.gateway->gate;
     begin_waiting(false);
     tg_gate_tick(gate, worker_now(&world.worker) + 3600000);
     step(PROTECT_WAKE);
@@ -678,7 +678,7 @@ static void overdue_rpc_is_ended(void **state)
         step(PROTECT_BEGIN);
         if (replying)
             step(PROTECT_UPSTREAM_HEAD);
-        world.call->gate_call.deadline = worker_now(&world.worker) - 1000;
+        world.call->deadline = worker_now(&world.worker) - 1000;
         step(PROTECT_TIMER);
         assert_int_equal(world.call->state, PROTECT_OVER);
         assert_int_equal(world.cancelled, cancelled + 1);
