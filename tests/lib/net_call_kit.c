@@ -69,25 +69,45 @@ static size_t write_config(const struct call_kit_config *config, char *yaml, siz
         or_empty(config->top));
 }
 
+static void read_config(const struct call_kit_config *config, struct config *read)
+{
+    const struct call_kit_config usual = {0};
+    struct config_problems problems;
+    char yaml[4000];
+
+    size_t n = write_config(config ? config : &usual, yaml, sizeof yaml);
+    assert_true(n < sizeof yaml);
+    if (config_parse(NULL, yaml, n, read, &problems) != CONFIG_READ)
+        fail_msg("%s\n%s", problems.list[0].text, yaml);
+    config_problems_free(&problems);
+}
+
+void call_kit_reload(const struct call_kit_config *config)
+{
+    struct generation *before = call_kit.worker.generation, *made;
+    struct tg_problem problem;
+    struct config read;
+
+    read_config(config, &read);
+    if (!generation_new(call_kit.gateway, &read, before, &made, &problem) ||
+        !generation_apply(made, before, call_kit.now, &problem))
+        fail_msg("%s", problem.text);
+    LIST_INSERT_HEAD(&call_kit.gateway->generations, made, link);
+    call_kit.worker.generation = made;
+    generation_leave(before, call_kit.worker.number);
+}
+
 void call_kit_open(const struct call_kit_config *config)
 {
     static const struct service *const list[] = {&proxy_service};
     static const struct service_table services = {.list = list, .n = COUNT_OF(list)};
-    const struct call_kit_config usual = {0};
-    struct config_problems problems;
     struct tg_problem problem;
     struct config read;
     struct clock clock;
-    char yaml[4000];
-    size_t n;
 
     memset(&call_kit, 0, sizeof call_kit);
     clock_init(&clock);
-    n = write_config(config ? config : &usual, yaml, sizeof yaml);
-    assert_true(n < sizeof yaml);
-    if (config_parse(NULL, yaml, n, &read, &problems) != CONFIG_READ)
-        fail_msg("%s\n%s", problems.list[0].text, yaml);
-    config_problems_free(&problems);
+    read_config(config, &read);
     if (!gateway_new(&services, &read, &clock, 1, &call_kit.gateway, &problem))
         fail_msg("%s", problem.text);
     ledger_stop_keeping(call_kit.gateway->ledger); /* no thread but this one */

@@ -126,6 +126,9 @@ extern const struct call_env call_kit_env;
 void call_kit_open(const struct call_kit_config *config);
 void call_kit_close(void);
 
+/* Puts another configuration in force, for the clients that come from now on. */
+void call_kit_reload(const struct call_kit_config *config);
+
 /* Gives the gateway a log, which records arrivals or does not, a watch and, with `otlp`, traces. */
 void call_kit_observe(bool recorded);
 

@@ -25,11 +25,10 @@ static struct call *call_of_run(const struct admission_run *run)
 static enum tg_err call_waits_until(struct admission_run *run, tg_ms deadline)
 {
     struct call *call = call_of_run(run);
-    tg_ms now = call_now(call);
 
     report_notes_unpark(&call->notes); /* where it was woken too early */
     report_notes_park(&call->notes);
-    call->env->timer_set(call->worker->loop, &call->timer, deadline > now ? deadline - now : 1);
+    call->env->timer_set(call->worker->loop, &call->timer, deadline - call_now(call));
     return TG_OK;
 }
 

@@ -167,6 +167,156 @@ static void a_broken_reply_is_cut_off(void **state)
     end();
 }
 
+/* Two failures: the same key once more after a pause, and then another one at once. */
+static void keys_are_tried_in_order(void **state)
+{
+    (void)state;
+    begin(NULL);
+    call_client_ask(&client, CALL_KIT_BODY);
+    const struct route_key *first = client.call->last_key;
+    call_out_reply(call_kit_out(), 500, JSON, "{}");
+    assert_in_range(call_kit.last_timer, 50, 200);
+    call_kit_pass(200);
+    assert_ptr_equal(client.call->last_key, first);
+    call_out_reply(call_kit_out(), 500, JSON, "{}");
+    assert_int_equal(call_kit.last_timer, 1);
+    call_kit_pass(1);
+    assert_ptr_not_equal(client.call->last_key, first);
+    assert_int_equal(client.call->attempts, 3);
+    assert_int_equal(atomic_load(&call_kit.gateway->counts.retries), 2);
+    reply_and_end(200, JSON, CALL_KIT_REPLY);
+    call_kit_close();
+}
+
+/* Where waiting at the same key would not help: what is limited, refused or slow is left. */
+static void another_key_is_tried_after_other_failures(void **state)
+{
+    static const int statuses[] = {402, 429, 401, 403, 0};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(statuses); i++) {
+        begin(NULL);
+        call_client_ask(&client, CALL_KIT_BODY);
+        const struct route_key *first = client.call->last_key;
+        if (statuses[i] != 0)
+            call_out_reply(call_kit_out(), statuses[i], JSON, "{}");
+        else
+            call_out_fail(call_kit_out(), HTTP_LATE_CONNECT);
+        assert_int_equal(call_kit.last_timer, 1);
+        call_kit_pass(1);
+        expect_state(CALL_ASKING);
+        assert_ptr_not_equal(client.call->last_key, first);
+        reply_and_end(200, JSON, CALL_KIT_REPLY);
+        call_kit_close();
+    }
+}
+
+/* An attempt that would begin at the deadline or after it is not made. */
+static void a_retry_has_to_begin_before_the_deadline(void **state)
+{
+    static const struct {
+        const char *first;
+        tg_ms fails_after;
+        enum call_state then;
+    } rows[] = {
+        {"timeouts: {total: 100ms}", 98, CALL_PAUSING},
+        {"timeouts: {total: 100ms}", 99, CALL_OVER},
+        {"retries: 0, fallback: [second], timeouts: {total: 100ms}", 99, CALL_ASKING},
+        {"retries: 0, fallback: [second], timeouts: {total: 100ms}", 100, CALL_OVER},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        const struct call_kit_config config = {.first = rows[i].first};
+        begin(&config);
+        call_client_ask(&client, CALL_KIT_BODY);
+        call_kit_pass(rows[i].fails_after);
+        call_out_reply(call_kit_out(), 401, JSON, "{}");
+        expect_state(rows[i].then);
+        call_client_gone(&client, HTTP_DONE);
+        end();
+    }
+}
+
+/* When a provider fails for everybody, neither retries nor fallbacks are free. */
+static void a_retry_and_a_fallback_have_to_be_earned(void **state)
+{
+    const struct call_kit_config config = {.first = "retries: 2, fallback: [second]",
+                                           .top = "retry_budget: {ratio: 0, min_per_s: 0}\n"};
+
+    (void)state;
+    begin(&config);
+    call_client_ask(&client, CALL_KIT_BODY);
+    call_out_reply(call_kit_out(), 500, JSON, "<html>");
+    expect_state(CALL_OVER);
+    assert_int_equal(client.status, 502);
+    assert_int_equal(atomic_load(&call_kit.gateway->counts.retries), 0);
+    assert_int_equal(atomic_load(&call_kit.gateway->counts.fallbacks), 0);
+    call_client_gone(&client, HTTP_DONE);
+    end();
+}
+
+/* Only a kept connection that was closed before anything came is nobody's failure. */
+static void only_a_stale_connection_is_replaced(void **state)
+{
+    static const struct {
+        bool reused, head_seen;
+        enum http_why why;
+        bool replaced;
+    } rows[] = {
+        {true, false, HTTP_RESET, true},
+        {false, false, HTTP_RESET, false},
+        {true, true, HTTP_RESET, false},
+        {true, false, HTTP_GARBAGE, false},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        begin(NULL);
+        call_client_ask(&client, CALL_KIT_STREAM);
+        if (rows[i].head_seen)
+            call_out_head(call_kit_out(), 200, EVENT_STREAM);
+        call_kit_out()->out.reused = rows[i].reused;
+        call_kit_out()->out.sent = true;
+        call_out_fail(call_kit_out(), rows[i].why);
+        expect_state(rows[i].replaced ? CALL_ASKING : CALL_PAUSING);
+        assert_int_equal(call_kit.n_outs, rows[i].replaced ? 2 : 1);
+        assert_int_equal(call_kit.report.outcome,
+                         rows[i].replaced ? TG_KEY_CANCELLED : TG_KEY_FAILED);
+        assert_int_equal(client.call->spent, 0);
+        call_client_gone(&client, HTTP_HANGUP);
+        end();
+    }
+}
+
+/* A key may be of a newer configuration than its call: both are held until the call ends. */
+static void a_retry_may_take_a_key_of_a_newer_configuration(void **state)
+{
+    const struct call_kit_config newer = {.first = "retries: 7", .key = "rpm: 50"};
+
+    (void)state;
+    begin(NULL);
+    call_client_ask(&client, CALL_KIT_BODY);
+    struct generation *old = client.call->generation;
+    call_out_reply(call_kit_out(), 401, JSON, "{}");
+    call_kit_reload(&newer);
+    struct generation *now = gateway_newest(call_kit.gateway);
+    assert_ptr_not_equal(now, old);
+    call_kit_pass(1);
+    expect_state(CALL_ASKING);
+    assert_ptr_equal(client.call->generation, old);
+    assert_ptr_equal(client.call->last_key->generation, now);
+    assert_int_equal(now->refs[0].n, 1);
+    assert_int_equal(old->refs[0].n, 1);
+    call_out_reply(call_kit_out(), 500, JSON, "{}"); /* and the next attempt is at a third key */
+    call_kit_pass(1);
+    assert_int_equal(now->refs[0].n, 1);
+    call_client_gone(&client, HTTP_HANGUP);
+    assert_int_equal(now->refs[0].n, 0);
+    assert_int_equal(old->refs[0].n, 0);
+    call_kit_close();
+}
+
 /* ---- fallbacks ---- */
 
 static void a_fallback_serves_when_a_route_fails(void **state)
@@ -269,6 +419,62 @@ static void a_refusal_keeps_the_axis_that_refused(void **state)
     end();
 }
 
+/* Each of the models that it may use is tried, with all its keys; others are passed over. */
+static void fallbacks_are_taken_in_order(void **state)
+{
+    const struct call_kit_config config = {
+        .first = "retries: 1, fallback: [second, third, fourth]",
+        .models = "  third: {provider: p, retries: 1, price: {input: 1, output: 2}}\n"
+                  "  fourth: {provider: p, retries: 0, price: {input: 1, output: 2}}\n",
+        .tenant = "models: [first, third, fourth], budgets: [{usd: 100, per: total}]"};
+
+    (void)state;
+    begin(&config);
+    call_client_ask(&client, CALL_KIT_BODY);
+    for (int i = 0; i < 2; i++) { /* both keys are limited */
+        call_out_reply(call_kit_out(), 429, JSON, "{}");
+        call_kit_pass(i == 0);
+    }
+    expect_in(call_kit_out()->body, "\"third\"");
+    assert_int_equal(call_kit.n_outs, 3);
+    assert_string_equal(client.call->notes.fallback_why, "limited");
+    call_out_fail(call_kit_out(), HTTP_UNREACHABLE);
+    assert_in_range(call_kit.last_timer, 50, 200); /* its first failure here */
+    call_kit_pass(200);
+    expect_in(call_kit_out()->body, "\"third\"");
+    call_out_fail(call_kit_out(), HTTP_UNREACHABLE);
+    expect_in(call_kit_out()->body, "\"fourth\"");
+    assert_string_equal(client.call->notes.fallback_why, "network");
+    assert_int_equal(atomic_load(&call_kit.gateway->counts.fallbacks), 2);
+    call_out_reply(call_kit_out(), 500, JSON, "<html>"); /* there is no other */
+    expect_state(CALL_OVER);
+    assert_int_equal(client.status, 502);
+    assert_int_equal(client.call->attempts, 5);
+    call_client_gone(&client, HTTP_DONE);
+    end();
+}
+
+/* A call holds a slot of one route at a time. */
+static void a_fallback_leaves_the_slot_of_its_route(void **state)
+{
+    const struct call_kit_config config = {.first = ONE_SLOT ", retries: 0, fallback: [second]",
+                                           .second = ONE_SLOT};
+    struct tg_gate_stats stats;
+
+    (void)state;
+    begin(&config);
+    call_client_ask(&client, CALL_KIT_BODY);
+    call_out_reply(call_kit_out(), 500, JSON, "{}");
+    expect_state(CALL_ASKING);
+    tg_gate_get_stats(gateway_newest(call_kit.gateway)->routes[0].slots->gate, &stats);
+    assert_int_equal(stats.in_flight, 0);
+    tg_gate_get_stats(gateway_newest(call_kit.gateway)->routes[1].slots->gate, &stats);
+    assert_int_equal(stats.in_flight, 1);
+    assert_int_equal(call_kit_rate_used(client.call), 1); /* the gate was asked once */
+    reply_and_end(200, JSON, CALL_KIT_REPLY);
+    call_kit_close();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -280,11 +486,19 @@ int main(void)
         cmocka_unit_test(a_timeout_is_charged_with_the_prompt),
         cmocka_unit_test(a_broken_stream_ends_with_an_error_event),
         cmocka_unit_test(a_broken_reply_is_cut_off),
+        cmocka_unit_test(keys_are_tried_in_order),
+        cmocka_unit_test(another_key_is_tried_after_other_failures),
+        cmocka_unit_test(a_retry_has_to_begin_before_the_deadline),
+        cmocka_unit_test(a_retry_and_a_fallback_have_to_be_earned),
+        cmocka_unit_test(only_a_stale_connection_is_replaced),
+        cmocka_unit_test(a_retry_may_take_a_key_of_a_newer_configuration),
         cmocka_unit_test(a_fallback_serves_when_a_route_fails),
         cmocka_unit_test(a_fallback_serves_when_no_key_is_free),
         cmocka_unit_test(without_a_key_and_a_fallback_a_call_is_refused),
         cmocka_unit_test(a_fallback_forgets_the_axis_that_refused),
         cmocka_unit_test(a_refusal_keeps_the_axis_that_refused),
+        cmocka_unit_test(fallbacks_are_taken_in_order),
+        cmocka_unit_test(a_fallback_leaves_the_slot_of_its_route),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -52,13 +52,14 @@ static void a_missing_key_is_explained(void **state)
 static void a_tenant_has_a_priority_and_is_its_own_peer(void **state)
 {
     const struct call_kit_config config = {
-        .tenant = "priority: high, budgets: [{usd: 100, per: total}]"};
+        .tenant = "priority: high, weight: 3, budgets: [{usd: 100, per: total}]"};
 
     (void)state;
     begin(&config);
     call_client_ask(&client, CALL_KIT_BODY);
     assert_int_equal(client.call->gate_call.priority, TG_PRIORITY_HIGH);
     assert_int_equal(client.call->slot_call.priority, TG_PRIORITY_HIGH);
+    assert_true(client.call->slot_call.weight == 3);
     assert_int_equal(client.call->slot_call.tenant_bytes, 3);
     assert_memory_equal(client.call->slot_call.tenant, "one", 3);
     assert_int_equal(tg_gate_peer_calls(call_kit.gateway->gate, "one", 3), 1);

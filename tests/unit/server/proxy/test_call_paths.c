@@ -135,6 +135,37 @@ static void a_wake_and_a_deadline_at_one_instant_are_one_decision(void **state)
     end();
 }
 
+/* A wake that brings nothing: the call waits on, until the same moment, and both waits count. */
+static void a_call_that_is_woken_too_early_waits_on(void **state)
+{
+    const struct call_kit_config slot = {.first = ONE_SLOT,
+                                         .gate = "  queue: {wait: {normal: 70ms}}"};
+    const struct call_kit_config gate = {.gate = "  " ONE_SLOT "\n  queue: {wait: {normal: 70ms}}"};
+
+    (void)state;
+    for (int at_gate = 0; at_gate < 2; at_gate++) {
+        begin(at_gate ? &gate : &slot);
+        call_client_ask(&other, CALL_KIT_BODY);
+        call_client_ask(&client, CALL_KIT_BODY);
+        client.call->notes.parked_ns -= INT64_C(3000000000);
+        call_kit_pass(30);
+        call_step(client.call, CALL_ON_WOKEN, NULL);
+        expect_state(at_gate ? CALL_AT_GATE : CALL_AT_SLOT);
+        assert_int_equal(call_kit.last_timer, 40);
+        assert_true(client.call->notes.parked_ns > 0);
+        assert_true(client.call->notes.waited_ns >= INT64_C(3000000000));
+        call_kit_pass(40);
+        expect_state(CALL_OVER);
+        assert_string_equal(client.reason, "concurrency");
+        assert_true(client.call->notes.decided);
+        assert_int_equal(client.call->notes.parked_ns, 0);
+        assert_int_equal(call_kit_rate_used(client.call), 1); /* the other's */
+        call_client_gone(&client, HTTP_DONE);
+        call_client_gone(&other, HTTP_HANGUP);
+        end();
+    }
+}
+
 /* ---- the remote store ---- */
 
 static void the_remote_store_is_asked_for_limits_money_and_key(void **state)
@@ -471,6 +502,7 @@ int main(void)
         cmocka_unit_test(a_call_waits_for_a_slot_of_its_route_uncharged),
         cmocka_unit_test(a_wait_ends_at_its_deadline),
         cmocka_unit_test(a_wake_and_a_deadline_at_one_instant_are_one_decision),
+        cmocka_unit_test(a_call_that_is_woken_too_early_waits_on),
         cmocka_unit_test(the_remote_store_is_asked_for_limits_money_and_key),
         cmocka_unit_test(a_remote_no_is_a_refusal_and_gives_everything_back),
         cmocka_unit_test(a_key_without_room_is_replaced_by_another),
