@@ -59,7 +59,7 @@ struct call_out {
     struct http_field fields[8];
     char target[256], authorization[64];
     size_t target_n;    /* bytes of its target, of which the first are above */
-    char request[4096]; /* "name: value\n" of each of its fields */
+    char request[16384]; /* "name: value\n" of each of its fields */
     char body[CALL_KIT_SENT];
     size_t body_n;
     struct http_timeouts timeouts;

@@ -157,9 +157,8 @@ enum tg_key_outcome call_answer_outcome(enum call_failure failure)
         return TG_KEY_LIMITED;
     case FAILURE_CREDENTIALS:
         return TG_KEY_REFUSED;
-    case FAILURE_NONE:
-        return TG_KEY_REJECTED;
     default:
+        assert(failure != FAILURE_NONE);
         return TG_KEY_FAILED;
     }
 }

@@ -270,9 +270,9 @@ static size_t maybe_cheaper(const struct call *call, size_t model)
     if (config->cheaper == CONFIG_NONE || tenant->allow_cheaper <= 0 ||
         !may_use(call, &call->generation->config.models[config->cheaper]))
         return model;
-    if (!call_money_left(call, (struct slice){0}, &left, &part))
-        return model;
-    return part < tenant->allow_cheaper ? config->cheaper : model;
+    return call_money_left(call, (struct slice){0}, &left, &part) && part < tenant->allow_cheaper
+               ? config->cheaper
+               : model;
 }
 
 static bool find_route(struct call *call)

@@ -52,21 +52,19 @@ static bool is_forwarded(const struct http_hops *hops, const struct config_provi
 /* "Bearer " and the key, in memory that is wiped after use. */
 struct credential {
     size_t n;
-    char at[8192 + 64];
+    char at[64 + 8000]; /* the longest of each that a configuration may have */
 };
 
-static bool write_credential(const struct config_provider *provider,
+static void write_credential(const struct config_provider *provider,
                              const struct config_provider_key *key, struct credential *to)
 {
     size_t prefix = strlen(provider->auth_prefix);
 
     assert(key->secret.bytes != NULL); /* the configuration requires it */
     to->n = prefix + key->secret.size;
-    if (to->n > sizeof to->at)
-        return false;
+    assert(to->n <= sizeof to->at);
     memcpy(to->at, provider->auth_prefix, prefix);
     memcpy(to->at + prefix, key->secret.bytes, key->secret.size);
-    return true;
 }
 
 static bool collect_fields(const struct http_head *from, const struct config_provider *provider,
@@ -178,8 +176,7 @@ bool call_request_send(struct call *call)
         n = body_edit_slices(&call->attempt.edit, call->body.bytes, call->body.n, slices, &total);
     }
     timeouts_of(call, &timeouts);
-    if (!write_credential(provider->config, call->attempt.owner->config, &credential))
-        return false;
+    write_credential(provider->config, call->attempt.owner->config, &credential);
     struct slice traceparent = report_notes_traceparent(&call->notes, call->worker, trace);
     if (collect_fields(&call->in->head, provider->config, &credential, traceparent, &fields)) {
         head.fields = fields.list;

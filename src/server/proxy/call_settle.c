@@ -73,8 +73,7 @@ static void settle_money(struct call *call, enum call_charge charge, uint32_t fl
     struct spending_use use = {.spent = 0, .flags = flags};
     const char *provider = NULL;
 
-    if (attempt->money.reservation == 0)
-        return;
+    assert(attempt->money.reservation != 0); /* money comes before the key */
     if (charge != CHARGE_NOTHING) {
         use.usage = call->usage;
         use.spent = call->route ? tg_price_of(&call->route->config->price, &call->usage)

@@ -148,11 +148,28 @@ static void a_request_without_memory_for_its_call_is_aborted(void **state)
     call_kit_close();
 }
 
+/* Not even an empty body can be read without memory. */
+static void a_body_without_memory_is_an_error_of_ours(void **state)
+{
+    (void)state;
+    need_allocator();
+    call_kit_open(NULL);
+    call_client_begin(&client, -1);
+    fail_at(0);
+    call_client_end(&client);
+    until_failure = -1;
+    assert_int_equal(client.status, 500);
+    call_client_gone(&client, HTTP_DONE);
+    call_kit_expect_released(&client);
+    call_kit_close();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_request_without_memory_for_its_call_is_aborted),
         cmocka_unit_test(a_call_survives_each_of_its_allocations),
+        cmocka_unit_test(a_request_without_memory_for_its_call_is_aborted),
+        cmocka_unit_test(a_body_without_memory_is_an_error_of_ours),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

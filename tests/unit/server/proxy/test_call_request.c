@@ -2,6 +2,7 @@
 #include "net_call_case.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define UNBOUNDED "{\"model\":\"first\",\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}]}"
@@ -363,6 +364,29 @@ static void a_target_that_is_too_long_is_not_sent(void **state)
     call_kit_close();
 }
 
+/* The longest key that a configuration may have, and the longest text before it. */
+static void a_credential_is_sent_whole(void **state)
+{
+    enum { SECRET = 8000,
+           PREFIX = 64 };
+    static char secret[SECRET + 1], provider[PREFIX + 100], field[PREFIX + SECRET + 20];
+
+    (void)state;
+    memset(secret, 's', SECRET);
+    assert_int_equal(setenv("CALL_KIT_LONG", secret, 1), 0);
+    snprintf(provider, sizeof provider, "    auth: {header: x-key, prefix: \"%0*d\"}", PREFIX, 0);
+    snprintf(field, sizeof field, "x-key: %0*d%s\n", PREFIX, 0, secret);
+    const struct call_kit_config config = {
+        .provider = provider,
+        .first = "keys: [{name: long, secret: \"${CALL_KIT_LONG}\"}]"};
+    begin(&config);
+    call_client_ask(&client, CALL_KIT_BODY);
+    expect_state(CALL_ASKING);
+    expect_in(call_kit_out()->request, field);
+    reply_and_end(200, JSON, CALL_KIT_REPLY);
+    call_kit_close();
+}
+
 static void a_request_without_a_body_is_complete_with_its_head(void **state)
 {
     const struct call_kit_config config = {
@@ -556,6 +580,7 @@ int main(void)
         cmocka_unit_test(a_provider_has_its_own_way_to_authenticate),
         cmocka_unit_test(a_request_with_too_many_fields_is_not_sent),
         cmocka_unit_test(a_target_that_is_too_long_is_not_sent),
+        cmocka_unit_test(a_credential_is_sent_whole),
         cmocka_unit_test(a_request_without_a_body_is_complete_with_its_head),
         cmocka_unit_test(a_body_is_changed_where_it_has_to_be),
         cmocka_unit_test(a_provider_may_not_be_asked_for_usage),

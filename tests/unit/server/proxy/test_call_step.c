@@ -291,9 +291,9 @@ static void every_state_can_be_reached_and_left(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_state_can_be_reached_and_left),
         cmocka_unit_test(what_may_come_leads_where_the_table_says),
         cmocka_unit_test(what_cannot_come_asserts),
+        cmocka_unit_test(every_state_can_be_reached_and_left),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
