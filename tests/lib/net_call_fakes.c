@@ -184,7 +184,7 @@ void call_out_fail(struct call_out *out, enum http_why why)
 void call_out_reply(struct call_out *out, int status, const char *type, const char *text)
 {
     call_out_head(out, status, type);
-    if (!out->over)
+    if (!out->over && text[0] != '\0')
         call_out_data(out, text);
     if (!out->over)
         call_out_end(out);
