@@ -58,7 +58,7 @@ struct call_out {
     struct http_head head; /* the head of the reply */
     struct http_field fields[8];
     char target[256], authorization[64];
-    size_t target_n;    /* bytes of its target, of which the first are above */
+    size_t target_n;     /* bytes of its target, of which the first are above */
     char request[16384]; /* "name: value\n" of each of its fields */
     char body[CALL_KIT_SENT];
     size_t body_n;
