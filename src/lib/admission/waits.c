@@ -46,6 +46,24 @@ static tg_ms auto_wait(const struct tg_gate *gate, const struct tg_call *call)
     return num_min(AUTO_WAIT_MAX_MS, num_max(AUTO_WAIT_MIN_MS[call->priority], num_ceil(wait)));
 }
 
+/* Sees how often each class gets a slot, over about so many slot times. */
+static void count_starts(struct tg_gate *gate)
+{
+    static const double SLOT_TIMES = 8;
+    struct starts *starts = &gate->starts;
+    double passed = (double)(gate->latest - starts->at);
+
+    if (passed <= 0)
+        return;
+    for (int rank = 0; rank < TG_PRIORITY_COUNT; rank++) {
+        double per_ms = (double)(gate->started[rank] - starts->counted[rank]) / passed;
+        starts->per_ms[rank] +=
+            (per_ms - starts->per_ms[rank]) * passed / (passed + SLOT_TIMES * slot_ms(gate));
+        starts->counted[rank] = gate->started[rank];
+    }
+    starts->at = gate->latest;
+}
+
 /* ---- by the times of the law ---- */
 
 static bool is_known(const struct law_times *times)
@@ -53,24 +71,43 @@ static bool is_known(const struct law_times *times)
     return times->mean_ms > 0 && times->base_ms > 0;
 }
 
-/* How long a call is held before its class counts as overloaded. */
-static double hold_ms(const struct law_times *times)
+/* How often a slot comes free. Nobody can be served sooner, and if nobody waited that long, slots
+ * would stay empty. */
+static double turn_ms(const struct tg_gate *gate)
 {
-    return times->first_bytes ? 3 * times->base_ms : 5 * fmin(times->mean_ms, 2 * times->base_ms);
+    return gate->mean_slot_ms / (double)law_limit(&gate->law);
 }
 
-/* Whether this class is one that is overloaded: with those above it, it holds what is left to it
- * by the shares of those below. */
-static bool holds_its_part(const struct tg_gate *gate, int priority)
+/* How long a call is held, and how long while its class is over. */
+static double hold_ms(const struct tg_gate *gate, const struct law_times *times)
 {
-    double part = 1, held = 0;
+    double hold =
+        times->first_bytes ? 3 * times->base_ms : 5 * fmin(times->mean_ms, 2 * times->base_ms);
 
-    for (int rank = 0; rank < TG_PRIORITY_COUNT; rank++)
-        if (rank <= priority)
-            held += gate->held[rank];
-        else
-            part -= gate->config.concurrency.share[rank];
-    return held >= floor(part * (double)law_limit(&gate->law));
+    return fmax(hold, 4 * turn_ms(gate));
+}
+
+static double short_ms(const struct tg_gate *gate, const struct law_times *times)
+{
+    return fmax(0.5 * fmin(times->mean_ms, 1.5 * times->base_ms), 2 * turn_ms(gate));
+}
+
+/* Whether this class is overloaded itself: with those above it, it holds what the shares of those
+ * below leave to it (a slot that is just free is theirs), and those have not had much more than
+ * their shares lately. */
+static bool is_overloaded(const struct tg_gate *gate, int priority)
+{
+    double held = (double)num_less(law_limit(&gate->law), gate->in_flight);
+    double shares = 0, below = 0, all = 0;
+
+    for (int rank = 0; rank < TG_PRIORITY_COUNT; rank++) {
+        all += gate->starts.per_ms[rank];
+        held += rank <= priority ? gate->held[rank] : 0;
+        below += rank <= priority ? 0 : gate->starts.per_ms[rank];
+        shares += rank <= priority ? 0 : gate->config.concurrency.share[rank];
+    }
+    return held >= floor((1 - shares) * (double)law_limit(&gate->law)) &&
+           below <= 1.5 * shares * all;
 }
 
 static double waited_ms(const struct tg_gate *gate, const struct ticket *ticket)
@@ -88,8 +125,8 @@ static void set_over(struct tg_gate *gate, int priority, bool over)
 static void bound_class(struct tg_gate *gate, const struct law_times *times, int priority)
 {
     struct queue_class *line = &gate->queue.classes[priority];
-    double hold = hold_ms(times), soon = 0.5 * fmin(times->mean_ms, 1.5 * times->base_ms);
-    bool overloaded = holds_its_part(gate, priority);
+    double hold = hold_ms(gate, times), soon = short_ms(gate, times);
+    bool overloaded = is_overloaded(gate, priority);
     bool is_long = (double)(gate->latest - line->waiting_since) > 5 * times->mean_ms;
     struct ticket *oldest;
 
@@ -110,9 +147,11 @@ void waits_bound(struct tg_gate *gate)
 {
     const struct law_times times = law_times(&gate->law);
 
-    if (is_known(&times))
-        for (int priority = 0; priority < TG_PRIORITY_COUNT; priority++)
-            bound_class(gate, &times, priority);
+    if (!is_known(&times))
+        return;
+    count_starts(gate);
+    for (int priority = 0; priority < TG_PRIORITY_COUNT; priority++)
+        bound_class(gate, &times, priority);
 }
 
 /* A class that was empty when a call came to it: the end of OVER, if it was that. */
@@ -136,27 +175,9 @@ static tg_ms may_wait(const struct tg_gate *gate, const struct tg_call *call,
     if (wait == TG_WAIT_AUTO) {
         wait = auto_wait(gate, call);
         if (is_known(times))
-            wait = num_max(wait, num_ceil(hold_ms(times)));
+            wait = num_max(wait, num_ceil(hold_ms(gate, times)));
     }
     return call->deadline ? num_min(wait, num_less(call->deadline, gate->latest)) : wait;
-}
-
-/* Sees how often each class gets a slot, over about so many slot times. */
-static void count_starts(struct tg_gate *gate)
-{
-    static const double SLOT_TIMES = 8;
-    struct starts *starts = &gate->starts;
-    double passed = (double)(gate->latest - starts->at);
-
-    if (passed <= 0)
-        return;
-    for (int rank = 0; rank < TG_PRIORITY_COUNT; rank++) {
-        double per_ms = (double)(gate->started[rank] - starts->counted[rank]) / passed;
-        starts->per_ms[rank] +=
-            (per_ms - starts->per_ms[rank]) * passed / (passed + SLOT_TIMES * slot_ms(gate));
-        starts->counted[rank] = gate->started[rank];
-    }
-    starts->at = gate->latest;
 }
 
 /* The part of the slots that a class gets. */

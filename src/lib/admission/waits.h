@@ -16,15 +16,18 @@
  *     hold  = 5 x min(mean, 2 x base), or 3 x base if they are times to the first byte
  *     short = 0.5 x min(mean, 1.5 x base)
  *
+ * but at least 4 and 2 times as long as it takes until a slot comes free.
+ *
  * A class is OVER when its oldest call has waited for 0.75 hold, and no longer when it is empty
  * and nothing was refused for 10 means. While it is OVER the newest call of a tenant is served
  * first, and once it has not been empty for 5 means, none waits longer than `short`: most calls are
  * then served at once or refused soon, and none is served too late to be of use. A caller's own
  * deadline D after its arrival makes waiting useless after D - min(mean, D / 2).
  *
- * But that is for a class that is overloaded itself: one that, with those above it, holds about all
- * slots that are left to it. Another one waits because of the classes below it, for as long as
- * TG_WAIT_AUTO says. Turns between classes and tenants are the same either way.
+ * But that is for a class that is overloaded itself: one that, with those above it, holds all slots
+ * that the shares of the lower classes leave to it. Another one waits because slots are held by
+ * calls of lower classes, for as long as TG_WAIT_AUTO says. Turns between classes and tenants are
+ * the same either way.
  */
 #ifndef TG_ADMISSION_WAITS_H
 #define TG_ADMISSION_WAITS_H
