@@ -215,13 +215,23 @@ struct tg_limiter_ops {
     /* Charges `cost`. It is called only after a peek at the same `now` has allowed it. */
     void (*take)(const struct tg_limiter *limiter, void *state, tg_ms now, int64_t cost);
 
-    /* Gives back `units` of a charge, but never more than it still owes at `now`: what has been
-     * replenished since is not given back a second time. */
+    /* Gives back `units` of a charge: settles it at so much less than it was. */
     void (*refund)(const struct tg_limiter *limiter, void *state, tg_ms now,
                    struct tg_charge charge, int64_t units);
 
-    /* Replaces a charge by the actual usage, in the window in which it was charged. Unused units
-     * are refunded; an excess becomes debt, reported as remaining 0. */
+    /* Replaces a charge by the actual usage. Of a limiter that is `settled`, the state becomes what it
+     * would be had the actual usage been charged when the charge was made, or less is left, never
+     * more (tests/prop/test_settlement.c). An excess becomes debt, reported as remaining 0.
+     *
+     *   gcra, token_bucket   unused units are given back up to the least deficit since the charge:
+     *                        what has been refilled since, in spite of the charge, is kept; what
+     *                        has been lost, because the bucket was full, is not given. Debt is
+     *                        charged now.
+     *   the windows          the count is corrected where the charge was counted; once that has
+     *                        left the window, there is nothing to correct
+     *
+     * Unless it is `settled`, gcra and token_bucket give back at most what the charge would still owe if
+     * it had been the only one, which is less when calls overlap. */
     void (*settle)(const struct tg_limiter *limiter, void *state, tg_ms now,
                    struct tg_charge charge, int64_t actual);
 
@@ -238,6 +248,7 @@ struct tg_limiter {
     const struct tg_limiter_ops *ops;
     size_t state_bytes;              /* size of one key's state; a multiple of 8 */
     struct tg_limiter_config config; /* your settings, with the defaults filled in */
+    bool settled;                    /* set by tg_limiter_make_settled() */
     double derived[2];               /* private to the built-in strategies */
     void *context;                   /* yours; the library never reads it */
 };
@@ -247,6 +258,12 @@ struct tg_limiter {
 TG_API TG_MUST_CHECK enum tg_err tg_limiter_init(struct tg_limiter *limiter,
                                                  const struct tg_limiter_config *config,
                                                  struct tg_problem *problem);
+
+/* Makes a built-in limiter one whose charges are estimates: what a call used is known later, and
+ * its settlement is retroactive (see `settle` above). The state becomes larger, by 136 bytes for
+ * gcra and token_bucket, by 8 for the others; a state from before must not be used any more. A
+ * limiter of your own stays as it is. The store does this to limits on the cost axis. */
+TG_API void tg_limiter_make_settled(struct tg_limiter *limiter);
 
 /* ---- 6 The keyed store --------------------------------------------------------------------
  *
@@ -408,7 +425,8 @@ TG_API size_t tg_store_peek_scope(struct tg_store *store, const struct tg_debit 
 TG_API void tg_store_take_many(struct tg_store *store, const struct tg_debit *debits, size_t n,
                                tg_ms now, struct tg_decision *decisions, enum tg_err *errs);
 
-/* Undoes a take that was allowed at `charged_at`: all its limits get back what is still owed.
+/* Undoes a take that was allowed at `charged_at`: all its limits get back what is still owed, those
+ * on the cost axis as if it had been settled at 0.
  * Limits in shadow are left out, here and in tg_store_settle(), because the store does not know
  * whether they were charged.
  *
@@ -418,7 +436,8 @@ TG_API TG_MUST_CHECK enum tg_err tg_store_refund(struct tg_store *store,
                                                  tg_ms charged_at);
 
 /* Replaces, on the cost axis, the cost of a take that was allowed at `charged_at` by the actual
- * usage. Call it at most once per take: the store does not remember calls, the owner of the call
+ * usage, retroactively: each limit becomes what it would be had the actual usage been charged at
+ * `charged_at`, and never looser (struct tg_limiter_ops). Call it at most once per take: the store does not remember calls, the owner of the call
  * does.
  *
  * TG_ERR_INVALID, TG_ERR_UNKNOWN as above. TG_ERR_FULL, TG_ERR_MEMORY: there was no room for the

@@ -97,6 +97,18 @@ struct subject subject_random(struct draw *draw, enum tg_strategy strategy)
     return subject;
 }
 
+void subject_make_settled(struct subject *subject)
+{
+    struct tg_limiter limiter = subject->limiter;
+
+    tg_limiter_make_settled(&limiter);
+    struct subject settled = subject_new(&limiter);
+    settled.exact = subject->exact;
+    settled.scale = subject->scale;
+    subject_free(subject);
+    *subject = settled;
+}
+
 /* What is the most that one call may cost. */
 static int64_t ceiling_of(const struct subject *subject)
 {

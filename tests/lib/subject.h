@@ -20,6 +20,9 @@ void subject_free(struct subject *subject);
 /* A limiter with random parameters, at most a few thousand units and minutes, in a fresh state. */
 struct subject subject_random(struct draw *draw, enum tg_strategy strategy);
 
+/* The same limiter with a larger state, whose settlements are retroactive, in a fresh state. */
+void subject_make_settled(struct subject *subject);
+
 /* A random cost: mostly small, now and then 0, the ceiling, and above. */
 int64_t subject_cost(const struct subject *subject, struct draw *draw);
 

@@ -301,11 +301,13 @@ static void random_set(struct model *model, struct model_set *set)
         struct model_limit *limit = &set->limits[i];
         enum tg_strategy strategy = (enum tg_strategy)draw_between(draw, 0, TG_STRATEGY_COUNT - 1);
         limit->keys[0] = subject_random(draw, strategy);
-        for (size_t k = 1; k < KEYS; k++)
-            limit->keys[k] = subject_copy(&limit->keys[0]);
         limit->axis =
             strategy == TG_TOKEN_BUDGET || draw_chance(draw, 50) ? TG_AXIS_COST : TG_AXIS_RATE;
         limits[i] = (struct tg_limit){.limiter = limit->keys[0].limiter, .axis = limit->axis};
+        if (limit->axis == TG_AXIS_COST)
+            subject_make_settled(&limit->keys[0]);
+        for (size_t k = 1; k < KEYS; k++)
+            limit->keys[k] = subject_copy(&limit->keys[0]);
     }
     set->id = must_define(model->store, limits, set->n);
 }

@@ -28,5 +28,6 @@ const struct limit_strategy limit_fixed_window = {
     .fields = {{"limit", offsetof(struct tg_limiter_config, limit), LIMIT_UNITS, TG_NUMBER_MAX, 0},
                {"window", offsetof(struct tg_limiter_config, period), LIMIT_TIME, TG_NUMBER_MAX,
                 0}},
+    .settled_bytes = sizeof(tg_ms),
     .prepare = window_prepare,
 };

@@ -18,12 +18,20 @@
  * in this very order, because the script in Redis has nothing else and must agree to the bit.
  */
 #include "lib/core/problem.h"
-#include "lib/limit/limit.h"
+#include "lib/limit/minima.h"
 
 #include <math.h>
 
+static const char GCRA_NAME[] = "gcra";
+
 struct gcra {
     double tat;
+};
+
+/* The state of a key whose charges are settled. The deficit is how far tat is ahead of now. */
+struct gcra_settled {
+    struct gcra gcra;
+    struct minima minima;
 };
 
 static double interval_of(const struct tg_limiter *limiter)
@@ -172,6 +180,66 @@ static void gcra_carry(const struct tg_limiter *limiter, void *state, const stru
         ((struct gcra *)state)->tat = fmin((double)now + backlog * scale, (double)TG_NUMBER_MAX);
 }
 
+/* ---- charges that are settled ---- */
+
+static void gcra_settled_reset(const struct tg_limiter *limiter, void *state)
+{
+    (void)limiter;
+    *(struct gcra_settled *)state = (struct gcra_settled){.minima.n = 0};
+}
+
+static void gcra_settled_take(const struct tg_limiter *limiter, void *state, tg_ms now,
+                              int64_t cost)
+{
+    struct gcra_settled *settled = state;
+
+    minima_push(&settled->minima, (double)now, base_at(&settled->gcra, now) - (double)now);
+    gcra_take(limiter, &settled->gcra, now, cost);
+}
+
+static void gcra_settled_refund(const struct tg_limiter *limiter, void *state, tg_ms now,
+                                struct tg_charge charge, int64_t units)
+{
+    struct gcra_settled *settled = state;
+    double deficit = base_at(&settled->gcra, now) - (double)now;
+    double unused = interval_of(limiter) * (double)num_min(units, charge.cost);
+
+    settled->gcra.tat -= minima_settle(&settled->minima, charge.at, unused, deficit);
+    assert(settled->gcra.tat >= 0);
+}
+
+static void gcra_settled_settle(const struct tg_limiter *limiter, void *state, tg_ms now,
+                                struct tg_charge charge, int64_t actual)
+{
+    struct gcra_settled *settled = state;
+
+    if (actual < charge.cost) {
+        gcra_settled_refund(limiter, state, now, charge, charge.cost - actual);
+    } else if (actual > charge.cost) {
+        /* Where the clock has stepped back, not before the charge itself. */
+        gcra_settled_take(limiter, state, num_max(now, charge.at), actual - charge.cost);
+        settled->gcra.tat = fmin(settled->gcra.tat, (double)TG_NUMBER_MAX);
+    }
+}
+
+static void gcra_settled_carry(const struct tg_limiter *limiter, void *state,
+                               const struct tg_limiter *from, const void *counted, tg_ms now)
+{
+    const struct gcra_settled *old = counted;
+    struct gcra_settled *settled = state;
+    double scale = interval_of(limiter) / interval_of(from);
+
+    gcra_carry(limiter, &settled->gcra, from, &old->gcra, now);
+    settled->minima = old->minima;
+    for (int64_t i = 0; i < settled->minima.n; i++)
+        settled->minima.list[i].deficit *= scale;
+}
+
+static const struct tg_limiter_ops gcra_settled_ops = {
+    GCRA_NAME,         gcra_settled_reset,  gcra_fresh_at,       gcra_peek,
+    gcra_settled_take, gcra_settled_refund, gcra_settled_settle, gcra_settled_carry,
+};
+
 static enum tg_err gcra_prepare(struct tg_limiter *limiter, struct tg_problem *problem)
 {
     const struct tg_limiter_config *config = &limiter->config;
@@ -191,12 +259,14 @@ static enum tg_err gcra_prepare(struct tg_limiter *limiter, struct tg_problem *p
 }
 
 const struct limit_strategy limit_gcra = {
-    .ops = {"gcra", gcra_reset, gcra_fresh_at, gcra_peek, gcra_take, gcra_refund, gcra_settle,
+    .ops = {GCRA_NAME, gcra_reset, gcra_fresh_at, gcra_peek, gcra_take, gcra_refund, gcra_settle,
             gcra_carry},
     .fields = {{"limit", offsetof(struct tg_limiter_config, limit), LIMIT_UNITS, TG_NUMBER_MAX, 0},
                {"period", offsetof(struct tg_limiter_config, period), LIMIT_TIME, TG_NUMBER_MAX, 0},
                /* -1: as large as the limit */
                {"burst", offsetof(struct tg_limiter_config, burst), LIMIT_UNITS, TG_NUMBER_MAX,
                 -1}},
+    .settled_ops = &gcra_settled_ops,
+    .settled_bytes = sizeof(struct minima),
     .prepare = gcra_prepare,
 };

@@ -34,6 +34,11 @@ struct limit_strategy {
     struct tg_limiter_ops ops;
     struct limit_field fields[LIMIT_FIELDS_MAX]; /* ends at the first without a name */
 
+    /* Of a limiter whose charges are settled: its operations, where they are others, and what its
+     * state has more at its end. */
+    const struct tg_limiter_ops *settled_ops;
+    size_t settled_bytes;
+
     /* Computes state_bytes and derived[] from a config whose fields are each in range; refuses
      * what the fields are not good for together. */
     enum tg_err (*prepare)(struct tg_limiter *limiter, struct tg_problem *problem);
@@ -61,6 +66,38 @@ static inline void limit_deny(struct tg_decision *answer, int64_t limit, int64_t
 {
     assert(remaining >= 0 && remaining <= limit && reset_at >= 0 && retry_after_ms >= 1);
     *answer = (struct tg_decision){false, limit, remaining, reset_at, retry_after_ms};
+}
+
+/* Windows correct a charge in the place where it was counted. That is the place of its own time,
+ * unless the clock had stepped back: then it was counted at the latest time that was known. The
+ * end of a settled state is the last moment at which that has happened. A debt of a charge made
+ * until then goes to the latest place of all, lest it leave the window before the charge does. */
+static inline tg_ms *limit_stepped_until(const struct tg_limiter *limiter, const void *state)
+{
+    assert(limiter->settled);
+    return (tg_ms *)((uintptr_t)state + limiter->state_bytes - sizeof(tg_ms));
+}
+
+/* A charge made at `now` is counted later than that. */
+static inline void limit_note_step(const struct tg_limiter *limiter, void *state, tg_ms now)
+{
+    if (limiter->settled) {
+        tg_ms *until = limit_stepped_until(limiter, state);
+        *until = num_max(*until, now);
+    }
+}
+
+/* Whether a charge made at `at` may have been counted later than that. */
+static inline bool limit_stepped(const struct tg_limiter *limiter, const void *state, tg_ms at)
+{
+    return limiter->settled && at <= *limit_stepped_until(limiter, state);
+}
+
+static inline void limit_carry_step(const struct tg_limiter *limiter, void *state,
+                                    const struct tg_limiter *from, const void *counted)
+{
+    if (from->settled)
+        limit_note_step(limiter, state, *limit_stepped_until(from, counted));
 }
 
 /* A wait in ms as a hint: at least 1, and never the number that means "never". */

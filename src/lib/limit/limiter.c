@@ -131,3 +131,15 @@ enum tg_err tg_limiter_init(struct tg_limiter *limiter, const struct tg_limiter_
         *limiter = made;
     return err;
 }
+
+void tg_limiter_make_settled(struct tg_limiter *limiter)
+{
+    const struct limit_strategy *strategy = limit_strategy_of(limiter->config.strategy);
+
+    if (!strategy || limiter->ops != &strategy->ops || limiter->settled)
+        return;
+    limiter->settled = true;
+    limiter->state_bytes += strategy->settled_bytes;
+    if (strategy->settled_ops)
+        limiter->ops = strategy->settled_ops;
+}

@@ -20,6 +20,8 @@
 #include "lib/core/problem.h"
 #include "lib/limit/limit.h"
 
+#include <string.h>
+
 struct record {
     tg_ms at;
     int64_t upto;
@@ -104,11 +106,7 @@ static tg_ms latest(const struct sliding_log *log, tg_ms now)
 
 static void sliding_log_reset(const struct tg_limiter *limiter, void *state)
 {
-    struct sliding_log *log = state;
-
-    *log = (struct sliding_log){0};
-    for (int64_t i = 0; i < capacity_of(limiter); i++)
-        log->ring[i] = (struct record){0};
+    memset(state, 0, limiter->state_bytes);
 }
 
 static tg_ms sliding_log_fresh_at(const struct tg_limiter *limiter, const void *state)
@@ -183,6 +181,8 @@ static void sliding_log_take(const struct tg_limiter *limiter, void *state, tg_m
 
     if (cost == 0)
         return;
+    if (now < log->latest)
+        limit_note_step(limiter, state, now);
     log->latest = latest(log, now);
     drop_expired(limiter, log, log->latest);
     sliding_log_append(limiter, log, log->latest, cost);
@@ -242,15 +242,21 @@ static void add_debt(const struct tg_limiter *limiter, struct sliding_log *log, 
     }
 }
 
+/* Only a charge moves the log's time: a settlement from a clock that is ahead for a moment must not
+ * drop what has not left the window. */
 static void sliding_log_settle(const struct tg_limiter *limiter, void *state, tg_ms now,
                                struct tg_charge charge, int64_t actual)
 {
     struct sliding_log *log = state;
-    tg_ms at = latest(log, now);
 
     if (actual < charge.cost) {
         sliding_log_refund(limiter, state, now, charge, charge.cost - actual);
-    } else if (actual > charge.cost && charge.at > at - limiter->config.period) {
+        return;
+    }
+    if (limit_stepped(limiter, state, charge.at))
+        charge.at = log->latest;
+    tg_ms at = latest(log, charge.at);
+    if (actual > charge.cost && charge.at > at - limiter->config.period) {
         drop_expired(limiter, log, at);
         int64_t held = total_before(limiter, log, log->n) - log->base;
         add_debt(limiter, log, charge.at, num_min(actual - charge.cost, TG_NUMBER_MAX - held));
@@ -267,6 +273,7 @@ static void sliding_log_carry(const struct tg_limiter *limiter, void *state,
     struct sliding_log *log = state;
 
     log->latest = old->latest;
+    limit_carry_step(limiter, state, from, counted);
     for (int64_t i = first_after(from, old, latest(old, now) - period); i < old->n; i++) {
         struct record record = get(from, old, i);
         int64_t units = record.upto - total_before(from, old, i);
@@ -294,5 +301,6 @@ const struct limit_strategy limit_sliding_log = {
     .fields = {{"limit", offsetof(struct tg_limiter_config, limit), LIMIT_UNITS, TG_NUMBER_MAX, 0},
                {"window", offsetof(struct tg_limiter_config, period), LIMIT_TIME, TG_NUMBER_MAX,
                 0}},
+    .settled_bytes = sizeof(tg_ms),
     .prepare = sliding_log_prepare,
 };

@@ -131,11 +131,7 @@ static tg_ms window_fits_from(const struct tg_limiter *limiter, const struct sli
 
 static void sliding_window_reset(const struct tg_limiter *limiter, void *state)
 {
-    struct sliding_window *window = state;
-
-    window->newest = 0;
-    for (int64_t i = 0; i < slots_of(limiter); i++)
-        window->counts[i] = 0;
+    memset(state, 0, limiter->state_bytes);
 }
 
 /* Where the last charged tick is no longer even the oldest. */
@@ -178,12 +174,14 @@ static void sliding_window_take(const struct tg_limiter *limiter, void *state, t
                                 int64_t cost)
 {
     struct sliding_window *window = state;
-    int64_t slots = slots_of(limiter);
-    int64_t tick = tick_at(limiter, window, now);
+    int64_t slots = slots_of(limiter), own = num_floor((double)now / width_of(limiter));
+    int64_t tick = num_max(own, window->newest);
 
     for (int64_t t = num_max(window->newest + 1, tick - slots + 1); t <= tick; t++)
         window->counts[t % slots] = 0;
     assert(tick >= window->newest);
+    if (own < tick)
+        limit_note_step(limiter, state, now);
     window->newest = tick;
     window->counts[tick % slots] = num_add(window->counts[tick % slots], cost);
     assert(window->counts[tick % slots] >= cost);
@@ -220,6 +218,11 @@ static void sliding_window_settle(const struct tg_limiter *limiter, void *state,
         sliding_window_refund(limiter, state, now, charge, charge.cost - actual);
         return;
     }
+    if (limit_stepped(limiter, state, charge.at)) {
+        count = &window->counts[window->newest % slots_of(limiter)];
+        *count = num_add(*count, actual - charge.cost);
+        return;
+    }
     /* An estimate of 0 was not counted, so its tick may not have been begun. */
     if (num_floor((double)charge.at / width_of(limiter)) > window->newest)
         sliding_window_take(limiter, window, charge.at, 0);
@@ -235,12 +238,15 @@ static void sliding_window_carry(const struct tg_limiter *limiter, void *state,
     int64_t tick = tick_at(from, old, now);
 
     if (limiter->config.period == from->config.period &&
-        limiter->config.buckets == from->config.buckets)
-        memcpy(state, old, limiter->state_bytes);
-    else
+        limiter->config.buckets == from->config.buckets) {
+        memcpy(state, old, sizeof *old + (size_t)slots_of(limiter) * sizeof old->counts[0]);
+        limit_carry_step(limiter, state, from, counted);
+    } else {
         sliding_window_take(
             limiter, state, now,
             num_add(sum_until(from, old, tick), count_of(from, old, tick - from->config.buckets)));
+        limit_note_step(limiter, state, now);
+    }
 }
 
 static enum tg_err sliding_window_prepare(struct tg_limiter *limiter, struct tg_problem *problem)
@@ -267,5 +273,6 @@ const struct limit_strategy limit_sliding_window = {
                {"window", offsetof(struct tg_limiter_config, period), LIMIT_TIME, TG_NUMBER_MAX, 0},
                {"buckets", offsetof(struct tg_limiter_config, buckets), LIMIT_UNITS, BUCKETS_MAX,
                 BUCKETS_DEFAULT}},
+    .settled_bytes = sizeof(tg_ms),
     .prepare = sliding_window_prepare,
 };

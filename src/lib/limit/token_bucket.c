@@ -16,13 +16,21 @@
  * gcra.c.
  */
 #include "lib/core/problem.h"
-#include "lib/limit/limit.h"
+#include "lib/limit/minima.h"
 
 #include <math.h>
+
+static const char TOKEN_BUCKET_NAME[] = "token_bucket";
 
 struct token_bucket {
     double tokens; /* at `last`; below 0: debt */
     double last;   /* ms; a whole number */
+};
+
+/* The state of a key whose charges are settled. The deficit is what is missing to the capacity. */
+struct bucket_settled {
+    struct token_bucket bucket;
+    struct minima minima;
 };
 
 static double rise_of(const struct tg_limiter *limiter)
@@ -142,6 +150,67 @@ static void token_bucket_carry(const struct tg_limiter *limiter, void *state,
     set_level(state, fmax(capacity_of(limiter) - used, -(double)TG_NUMBER_MAX), now);
 }
 
+/* ---- charges that are settled ---- */
+
+static void bucket_settled_reset(const struct tg_limiter *limiter, void *state)
+{
+    struct bucket_settled *settled = state;
+
+    token_bucket_reset(limiter, &settled->bucket);
+    settled->minima = (struct minima){.n = 0};
+}
+
+static void bucket_settled_take(const struct tg_limiter *limiter, void *state, tg_ms now,
+                                int64_t cost)
+{
+    struct bucket_settled *settled = state;
+    double level = level_at(limiter, &settled->bucket, (double)now);
+
+    minima_push(&settled->minima, fmax((double)now, settled->bucket.last),
+                capacity_of(limiter) - level);
+    set_level(&settled->bucket, level - (double)cost, now);
+}
+
+static void bucket_settled_refund(const struct tg_limiter *limiter, void *state, tg_ms now,
+                                  struct tg_charge charge, int64_t units)
+{
+    struct bucket_settled *settled = state;
+    double level = level_at(limiter, &settled->bucket, (double)now);
+    double back = minima_settle(&settled->minima, charge.at, (double)num_min(units, charge.cost),
+                                capacity_of(limiter) - level);
+
+    if (back > 0)
+        set_level(&settled->bucket, fmin(level + back, capacity_of(limiter)), now);
+}
+
+static void bucket_settled_settle(const struct tg_limiter *limiter, void *state, tg_ms now,
+                                  struct tg_charge charge, int64_t actual)
+{
+    struct bucket_settled *settled = state;
+
+    if (actual < charge.cost) {
+        bucket_settled_refund(limiter, state, now, charge, charge.cost - actual);
+    } else if (actual > charge.cost) {
+        bucket_settled_take(limiter, state, now, actual - charge.cost);
+        settled->bucket.tokens = fmax(settled->bucket.tokens, -(double)TG_NUMBER_MAX);
+    }
+}
+
+static void bucket_settled_carry(const struct tg_limiter *limiter, void *state,
+                                 const struct tg_limiter *from, const void *counted, tg_ms now)
+{
+    const struct bucket_settled *old = counted;
+    struct bucket_settled *settled = state;
+
+    token_bucket_carry(limiter, &settled->bucket, from, &old->bucket, now);
+    settled->minima = old->minima;
+}
+
+static const struct tg_limiter_ops bucket_settled_ops = {
+    TOKEN_BUCKET_NAME,   bucket_settled_reset,  token_bucket_fresh_at, token_bucket_peek,
+    bucket_settled_take, bucket_settled_refund, bucket_settled_settle, bucket_settled_carry,
+};
+
 static enum tg_err token_bucket_prepare(struct tg_limiter *limiter, struct tg_problem *problem)
 {
     double rise = limiter->config.refill / 1000;
@@ -159,11 +228,13 @@ static enum tg_err token_bucket_prepare(struct tg_limiter *limiter, struct tg_pr
 }
 
 const struct limit_strategy limit_token_bucket = {
-    .ops = {"token_bucket", token_bucket_reset, token_bucket_fresh_at, token_bucket_peek,
+    .ops = {TOKEN_BUCKET_NAME, token_bucket_reset, token_bucket_fresh_at, token_bucket_peek,
             token_bucket_take, token_bucket_refund, token_bucket_settle, token_bucket_carry},
     .fields = {{"capacity", offsetof(struct tg_limiter_config, limit), LIMIT_UNITS, TG_NUMBER_MAX,
                 0},
                {"refill", offsetof(struct tg_limiter_config, refill), LIMIT_PER_SECOND,
                 TG_NUMBER_MAX, 0}},
+    .settled_ops = &bucket_settled_ops,
+    .settled_bytes = sizeof(struct minima),
     .prepare = token_bucket_prepare,
 };

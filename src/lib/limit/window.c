@@ -1,10 +1,11 @@
 /* window.c - the operations on a counted window. See window.h. */
 #include "lib/limit/window.h"
 
+#include <string.h>
+
 void window_reset(const struct tg_limiter *limiter, void *state)
 {
-    (void)limiter;
-    *(struct window *)state = (struct window){0};
+    memset(state, 0, limiter->state_bytes);
 }
 
 tg_ms window_fresh_at(const struct tg_limiter *limiter, const void *state)
@@ -18,6 +19,8 @@ void window_take(const struct tg_limiter *limiter, void *state, tg_ms now, int64
 {
     struct window *window = state;
 
+    if (now < window->start)
+        limit_note_step(limiter, state, now);
     *window = window_at(window, limiter->config.period, now);
     window->used = num_add(window->used, cost);
     assert(window->used >= 0 && window->start % limiter->config.period == 0);
@@ -49,6 +52,8 @@ void window_settle(const struct tg_limiter *limiter, void *state, tg_ms now,
         window_refund(limiter, state, now, charge, charge.cost - actual);
         return;
     }
+    if (limit_stepped(limiter, state, charge.at))
+        charge.at = num_max(charge.at, window->start);
     /* An estimate of 0 was not counted, so its window may not have been begun. */
     *window = window_at(window, limiter->config.period, charge.at);
     if (charged_here(window, limiter->config.period, charge))
@@ -63,6 +68,10 @@ void window_carry(const struct tg_limiter *limiter, void *state, const struct tg
 
     *window = window_at(window, limiter->config.period, num_max(now, old.start));
     window->used = old.used;
+    /* What was counted in a window of another length is counted here as of now. */
+    limit_carry_step(limiter, state, from, counted);
+    if (limiter->config.period != from->config.period)
+        limit_note_step(limiter, state, now);
     assert(window->used >= 0);
 }
 

@@ -89,11 +89,13 @@ static struct limit_set *set_new(const struct tg_limit *limits, size_t n)
     set->n = n;
     for (size_t i = 0; i < n; i++) {
         set->limits[i] = limits[i];
+        if (limits[i].axis == TG_AXIS_COST) /* what it is charged is an estimate */
+            tg_limiter_make_settled(&set->limits[i].limiter);
         set->any_shadow |= limits[i].mode == TG_SHADOW;
         set->shadows |= (uint8_t)((limits[i].mode == TG_SHADOW) << i);
         set->any_cost |= limits[i].axis == TG_AXIS_COST;
         set->offsets[i] = set->state_bytes;
-        set->state_bytes += limits[i].limiter.state_bytes;
+        set->state_bytes += set->limits[i].limiter.state_bytes;
     }
     set->in_slot = set->state_bytes <= sizeof(union table_states);
     set->fresh = calloc(1, set->state_bytes ? set->state_bytes : 1);
@@ -102,7 +104,8 @@ static struct limit_set *set_new(const struct tg_limit *limits, size_t n)
         return NULL;
     }
     for (size_t i = 0; i < n; i++)
-        limits[i].limiter.ops->reset(&set->limits[i].limiter, limit_set_state(set, set->fresh, i));
+        set->limits[i].limiter.ops->reset(&set->limits[i].limiter,
+                                          limit_set_state(set, set->fresh, i));
     set->fresh_is_zero = is_zero(set->fresh, set->state_bytes);
     return set;
 }

@@ -64,7 +64,8 @@ void blocks_say(const struct blocks_peek *peek, unsigned mask, bool refused)
     }
 }
 
-static void charge_all(const struct blocks_peek *peek, unsigned mask, struct remote_charge *charge)
+static void charge_all(const struct blocks_peek *peek, unsigned mask,
+                       struct remote_blocks_charge *charge)
 {
     for (size_t s = 0; s < peek->view->n; s++) {
         struct scope *scope = peek->view->scopes[s];
@@ -74,9 +75,10 @@ static void charge_all(const struct blocks_peek *peek, unsigned mask, struct rem
             if (!(mask & 1u << limit->axis) || units == 0)
                 continue;
             if (units <= scope->credits[i].units)
-                credit_spend(&scope->credits[i], units);
+                charge->leased_at =
+                    num_min(charge->leased_at, credit_spend(&scope->credits[i], units));
             else /* in shadow, and it would have refused */
-                charge->uncharged[s] |= (uint8_t)(1u << i);
+                charge->charge.uncharged[s] |= (uint8_t)(1u << i);
         }
     }
 }
@@ -111,7 +113,8 @@ static bool remote_blocks_decide(const struct blocks_peek *peek,
         return false;
     *charge = (struct remote_blocks_charge){.strict = false};
     charge->charge.at = root_time(peek->view->scopes[0]->root, peek->now);
-    charge_all(peek, charged, &charge->charge);
+    charge->leased_at = charge->charge.at;
+    charge_all(peek, charged, charge);
     return true;
 }
 

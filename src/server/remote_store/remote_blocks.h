@@ -73,7 +73,8 @@ void remote_blocks_set_holders(struct remote_blocks *blocks, size_t n);
 /* What a refund or a settlement has to know. */
 struct remote_blocks_charge {
     struct remote_charge charge; /* `at`: by Redis' clock */
-    bool strict;                 /* remote_limits took it */
+    tg_ms leased_at; /* when the earliest block that it was spent from was charged; not if strict */
+    bool strict;     /* remote_limits took it */
 };
 
 /* TG_ERR_STORE: no answer from Redis, and not enough units here. */

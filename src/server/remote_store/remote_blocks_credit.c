@@ -82,7 +82,6 @@ static void init_sliding(struct credit *credit, const struct tg_limiter_config *
     credit->rate = (double)config->limit / (double)config->period;
     credit->life = num_min(config->period / 10, life);
     credit->by_moment = config->strategy == TG_SLIDING_LOG;
-    credit->by_tick = config->strategy == TG_SLIDING_WINDOW;
     if (!one_bucket && credit->life >= LIFE_LEAST &&
         lengthen(leased, longer_by(config, credit->life)))
         credit->most = config->limit;
@@ -173,14 +172,17 @@ static void add_block(struct credit *credit, struct credit_block block)
     assert(credit_adds_up(credit));
 }
 
-void credit_spend(struct credit *credit, int64_t units)
+tg_ms credit_spend(struct credit *credit, int64_t units)
 {
+    tg_ms leased_at = INT64_MAX;
     unsigned used = 0;
 
     assert(units >= 0 && units <= credit->units);
     credit->units -= units;
     for (unsigned i = 0; i < credit->n && units > 0; i++) {
         int64_t part = num_min(units, credit->blocks[i].units);
+        if (part > 0)
+            leased_at = num_min(leased_at, credit->blocks[i].at);
         credit->blocks[i].units -= part;
         units -= part;
         used += credit->blocks[i].units == 0;
@@ -191,6 +193,7 @@ void credit_spend(struct credit *credit, int64_t units)
     for (unsigned i = 0; used > 0 && i < credit->n; i++)
         credit->blocks[i] = credit->blocks[i + used];
     assert(units == 0 && credit_adds_up(credit));
+    return leased_at;
 }
 
 /* ---- deciding ---- */
@@ -284,8 +287,7 @@ static bool is_current(const struct credit *credit, tg_ms at)
     return credit->period > 0 && credit->n > 0 && at >= credit->reset_at - credit->period;
 }
 
-/* If several are returned, the earliest time counts: what has been refilled meanwhile is not
- * returned. */
+/* If several are returned, the earliest time counts: the least deficit since then is the lowest. */
 static void add_back(struct credit *credit, int64_t units, tg_ms at, tg_ms now)
 {
     note_unsent(credit, now);
@@ -365,12 +367,11 @@ void credit_learn(struct credit *credit, const struct credit_reply *reply, tg_ms
 
 /* ---- giving back ---- */
 
-void credit_refund(struct credit *credit, int64_t units, tg_ms at, tg_ms now)
+void credit_refund(struct credit *credit, int64_t units, tg_ms at, tg_ms leased_at, tg_ms now)
 {
     credit_expire(credit, now);
     if (!is_current(credit, at)) {
-        /* Which block it came from is not known; the earlier it was charged, the less is given. */
-        add_back(credit, units, credit->by_tick ? num_less(at, credit->life) : at, now);
+        add_back(credit, units, leased_at, now);
         return;
     }
     credit->blocks[credit->n - 1].units += units;

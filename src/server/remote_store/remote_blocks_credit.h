@@ -27,7 +27,6 @@ struct credit {
     int64_t first;  /* units of the first block */
     bool meter;     /* token_budget: no call is too large */
     bool by_moment; /* sliding_log: what is given back has to name the very ms */
-    bool by_tick;   /* sliding_window: or the very bucket */
 
     int64_t units; /* sum over all blocks */
     struct credit_block blocks[CREDIT_BLOCKS];
@@ -72,8 +71,9 @@ enum credit_verdict credit_peek(const struct credit *credit, int64_t units, tg_m
 void credit_answer(const struct credit *credit, int64_t units, bool refused, tg_ms now,
                    struct tg_decision *answer);
 
-/* Not more than there are. */
-void credit_spend(struct credit *credit, int64_t units);
+/* Not more than there are. Returns when the earliest of the blocks that they come from was charged,
+ * by Redis' clock; INT64_MAX if none was touched. */
+tg_ms credit_spend(struct credit *credit, int64_t units);
 
 /* A call asked for so many, whatever the answer. */
 void credit_note(struct credit *credit, int64_t units, tg_ms now);
@@ -97,8 +97,9 @@ struct credit_pace {
 void credit_learn(struct credit *credit, const struct credit_reply *reply, tg_ms sent_at, tg_ms now,
                   int64_t want, int64_t need, const struct credit_pace *pace);
 
-/* Units that were spent at `at` (of Redis' clock) come back, or more was used than spent. */
-void credit_refund(struct credit *credit, int64_t units, tg_ms at, tg_ms now);
+/* Units that were spent at `at`, of blocks charged at `leased_at` or later (of Redis' clock), come
+ * back; or more was used than spent. */
+void credit_refund(struct credit *credit, int64_t units, tg_ms at, tg_ms leased_at, tg_ms now);
 void credit_add_debt(struct credit *credit, int64_t units, tg_ms at, tg_ms now);
 
 /* What was to be told has not been: it still is. */

@@ -14,9 +14,11 @@ static const tg_ms SEND_AFTER = 500;
 /* ---- settling ---- */
 
 /* `actual` -1: all of it comes back, of both axes. */
-static void settle_all(const struct claim_view *view, const struct remote_charge *charge,
+static void settle_all(const struct claim_view *view, const struct remote_blocks_charge *from,
                        int64_t actual, tg_ms now)
 {
+    const struct remote_charge *charge = &from->charge;
+
     for (size_t s = 0; s < view->n; s++)
         for (size_t i = 0; i < view->scopes[s]->n; i++) {
             const struct tg_limit *limit = &view->scopes[s]->given[i];
@@ -25,9 +27,9 @@ static void settle_all(const struct claim_view *view, const struct remote_charge
             if (charge->uncharged[s] & 1u << i)
                 continue;
             if (actual < 0 && units > 0)
-                credit_refund(credit, units, charge->at, now);
+                credit_refund(credit, units, charge->at, from->leased_at, now);
             else if (limit->axis == TG_AXIS_COST && actual < units)
-                credit_refund(credit, units - actual, charge->at, now);
+                credit_refund(credit, units - actual, charge->at, from->leased_at, now);
             else if (limit->axis == TG_AXIS_COST && actual > units)
                 credit_add_debt(credit, actual - units, charge->at, now);
         }
@@ -41,13 +43,16 @@ static void remote_blocks_settle_settle(struct remote_blocks *blocks,
 
     if (charge->strict || !book_peek(blocks, debit, &view)) {
         struct remote_debit strict = blocks_strict_debit(blocks, debit, now);
+        struct remote_charge told = charge->charge;
+        if (!charge->strict && actual < debit->cost)
+            told.at = charge->leased_at;
         if (actual < 0)
-            remote_limits_refund(blocks->options.limits, &strict, now, &charge->charge);
+            remote_limits_refund(blocks->options.limits, &strict, now, &told);
         else
-            remote_limits_settle(blocks->options.limits, &strict, now, &charge->charge, actual);
+            remote_limits_settle(blocks->options.limits, &strict, now, &told, actual);
         return;
     }
-    settle_all(&view, &charge->charge, actual, now);
+    settle_all(&view, charge, actual, now);
     book_activate(blocks, view.scopes[0]->root);
 }
 

@@ -66,7 +66,11 @@ function room.gcra(l)
     return units
 end
 
+-- It counts as spent at the end of its life, and so does the deficit before it.
 function lease.gcra(l, units)
+    if l.settled then
+        minima.push(l, now, gcra_base(l) - (now + l.life))
+    end
     l.tat = tat_after(l, gcra_base(l), units)
 end
 
@@ -79,6 +83,9 @@ function room.token_bucket(l)
 end
 
 function lease.token_bucket(l, units)
+    if l.settled then
+        minima.push(l, max(now, l.last), l.limit - l.life * l.rise - bucket_level(l))
+    end
     set_level(l, bucket_level(l) - units)
 end
 

@@ -12,12 +12,16 @@
 -- A limiter is one key and five arguments: strategy, place (the script's own), three numbers.
 --
 --   strategy        numbers                 state: packed doubles
---   gcra            limit period burst      tat; interval
---   token_bucket    capacity refill 0       tokens, last; capacity, rise
---   fixed_window    limit window 0          start, used
---   token_budget    budget window 0         start, used
---   sliding_window  limit window buckets    a ring of ticks, see below
---   sliding_log     limit window 0          a ring of moments
+--   gcra            limit period burst      tat; interval; minima
+--   token_bucket    capacity refill 0       tokens, last; capacity, rise; minima
+--   fixed_window    limit window 0          start, used; stepped
+--   token_budget    budget window 0         start, used; stepped
+--   sliding_window  limit window buckets    a ring of ticks, see below; stepped
+--   sliding_log     limit window 0          a ring of moments; stepped
+--
+-- Where the place is not on the rate axis the limiter is settled: minima (src/lib/limit/minima.h)
+-- and the moment until which the clock has stepped (src/lib/limit/limit.h) are kept for these
+-- alone. States that an earlier version has written are shorter, and are read; it reads ours.
 --
 -- A key that is not there is a fresh state. One that is of no use any more expires. The first two
 -- know what their numbers were: a limit with others goes on from what was taken, as carry() in C.
@@ -68,6 +72,93 @@ local function hint(wait)
     return min(max(wait, 1), MAX - 1)
 end
 
+-- ---- minima of the deficit, as in src/lib/limit/minima.c ----
+
+local minima
+
+local function make_minima()
+    local MINIMA_MAX = 8
+    local made = {}
+
+    -- l.minima is flat: time and deficit of the first, of the second, and so on. Of a state without
+    -- any, nobody knows how low the deficit was: nothing charged before now is given back.
+    function made.load(l, bytes, from)
+        local n = bytes and floor((#bytes - from) / 8) or 0
+        if n > 0 then
+            l.minima = {unpack_from('<' .. string.rep('d', n), bytes, from + 1)}
+            l.minima[n + 1] = nil
+        else
+            l.minima = bytes and {now, 0} or {}
+        end
+    end
+
+    function made.bytes(l)
+        return pack('<' .. string.rep('d', #l.minima), unpack(l.minima))
+    end
+
+    local function join(list, at, deficit)
+        local n = 2 * MINIMA_MAX
+        local joined, least = n - 1, deficit - list[n]
+        for i = n - 3, 1, -2 do
+            if list[i + 3] - list[i + 1] < least then
+                least = list[i + 3] - list[i + 1]
+                joined = i
+            end
+        end
+        list[n + 1], list[n + 2] = at, deficit
+        list[joined] = list[joined + 2]
+        table.remove(list, joined + 2)
+        table.remove(list, joined + 2)
+    end
+
+    function made.push(l, at, deficit)
+        local list = l.minima
+        local n = #list
+        if n > 0 then
+            at = max(at, list[n - 1])
+        end
+        while n > 0 and list[n] >= deficit do
+            list[n], list[n - 1] = nil, nil
+            n = n - 2
+        end
+        if n > 0 and list[n - 1] >= at then
+            return
+        end
+        if n == 2 * MINIMA_MAX then
+            join(list, at, deficit)
+        else
+            list[n + 1], list[n + 2] = at, deficit
+        end
+    end
+
+    function made.settle(l, charged_at, unused, deficit)
+        local list = l.minima
+        local n, i = #list, 1
+        local back = min(unused, deficit)
+        while i < n and list[i] <= charged_at do
+            i = i + 2
+        end
+        if i < n then
+            back = min(back, list[i + 1])
+        end
+        if not (back > 0) then
+            return 0
+        end
+        for j = i + 1, n, 2 do
+            list[j] = list[j] - back
+        end
+        while i < n and i > 1 and list[i - 1] >= list[i + 1] do
+            table.remove(list, i - 2)
+            table.remove(list, i - 2)
+            i = i - 2
+            n = n - 2
+        end
+        return back
+    end
+
+    return made
+end
+
 -- ---- gcra ----
 
 local function tat_after(l, base, cost)
@@ -91,14 +182,20 @@ local function make_gcra()
 
     function gcra.load(l)
         local bytes = call('GET', l.key)
+        if l.settled then
+            minima.load(l, bytes, 16)
+        end
         if not bytes then
             l.tat = 0
             return bytes
         end
         local tat, interval = unpack_from('<dd', bytes)
         if interval ~= l.interval then
-            local backlog = tat - now
-            tat = backlog > 0 and min(now + backlog * (l.interval / interval), MAX) or 0
+            local backlog, scale = tat - now, l.interval / interval
+            tat = backlog > 0 and min(now + backlog * scale, MAX) or 0
+            for i = 2, l.settled and #l.minima or 0, 2 do
+                l.minima[i] = l.minima[i] * scale
+            end
             l.carried = true
         end
         l.tat = tat
@@ -106,7 +203,8 @@ local function make_gcra()
     end
 
     function gcra.bytes(l)
-        return pack('<dd', l.tat, l.interval)
+        local bytes = pack('<dd', l.tat, l.interval)
+        return l.settled and bytes .. minima.bytes(l) or bytes
     end
 
     function gcra.fresh_at(l)
@@ -140,14 +238,28 @@ local function make_gcra()
             cost > l.limit and MAX or gcra_wait(allow_at)
     end
 
+    local function take_at(l, at, cost)
+        local base = max(l.tat, at)
+        if l.settled then
+            minima.push(l, at, base - at)
+        end
+        l.tat = tat_after(l, base, cost)
+    end
+
     function gcra.take(l, cost)
-        l.tat = tat_after(l, max(l.tat, now), cost)
+        take_at(l, now, cost)
     end
 
     function gcra.refund(l, at, cost, units)
-        local owed = l.interval * cost - num_less(now, at)
-        local back = min(l.interval * min(units, cost), owed)
-        local least = min(l.tat, now)
+        local back, least
+        if l.settled then
+            back = minima.settle(l, at, l.interval * min(units, cost), max(l.tat, now) - now)
+            least = 0
+        else
+            local owed = l.interval * cost - num_less(now, at)
+            back = min(l.interval * min(units, cost), owed)
+            least = min(l.tat, now)
+        end
         if back > 0 then
             l.tat = max(l.tat - back, least)
             return true
@@ -158,7 +270,8 @@ local function make_gcra()
         if actual < cost then
             return gcra.refund(l, at, cost, cost - actual)
         elseif actual > cost then
-            l.tat = min(tat_after(l, max(l.tat, now), actual - cost), MAX)
+            take_at(l, l.settled and max(now, at) or now, actual - cost)
+            l.tat = min(l.tat, MAX)
             return true
         end
     end
@@ -189,6 +302,9 @@ local function make_token_bucket()
 
     function token_bucket.load(l)
         local bytes = call('GET', l.key)
+        if l.settled then
+            minima.load(l, bytes, 32)
+        end
         if not bytes then
             l.tokens, l.last = l.limit, 0
             return bytes
@@ -204,7 +320,8 @@ local function make_token_bucket()
     end
 
     function token_bucket.bytes(l)
-        return pack('<dddd', l.tokens, l.last, l.limit, l.rise)
+        local bytes = pack('<dddd', l.tokens, l.last, l.limit, l.rise)
+        return l.settled and bytes .. minima.bytes(l) or bytes
     end
 
     local function reaches_at(l, from, wanted)
@@ -237,14 +354,22 @@ local function make_token_bucket()
     end
 
     function token_bucket.take(l, cost)
-        set_level(l, level_at(l, now) - cost)
+        local level = level_at(l, now)
+        if l.settled then
+            minima.push(l, max(now, l.last), l.limit - level)
+        end
+        set_level(l, level - cost)
     end
 
     function token_bucket.refund(l, at, cost, units)
-        local paid = num_less(now, at) * l.rise
-        local back = min(min(units, cost), cost - paid)
+        local level, back = level_at(l, now), nil
+        if l.settled then
+            back = minima.settle(l, at, min(units, cost), l.limit - level)
+        else
+            back = min(min(units, cost), cost - num_less(now, at) * l.rise)
+        end
         if back > 0 then
-            set_level(l, min(level_at(l, now) + back, l.limit))
+            set_level(l, min(level + back, l.limit))
             return true
         end
     end
@@ -253,7 +378,8 @@ local function make_token_bucket()
         if actual < cost then
             return token_bucket.refund(l, at, cost, cost - actual)
         elseif actual > cost then
-            set_level(l, max(level_at(l, now) - (actual - cost), -MAX))
+            token_bucket.take(l, actual - cost)
+            l.tokens = max(l.tokens, -MAX)
             return true
         end
     end
@@ -273,15 +399,18 @@ local function make_windows()
 
     function fixed_window.load(l)
         local bytes = call('GET', l.key)
+        l.start, l.used, l.stepped = 0, 0, 0
         if bytes then
             l.start, l.used = unpack_from('<dd', bytes)
-        else
-            l.start, l.used = 0, 0
+            l.stepped = #bytes >= 24 and unpack_from('<d', bytes, 17) or 0
         end
         return bytes
     end
 
     function fixed_window.bytes(l)
+        if l.settled then
+            return pack('<ddd', l.start, l.used, l.stepped)
+        end
         return pack('<dd', l.start, l.used)
     end
 
@@ -308,6 +437,9 @@ local function make_windows()
     end
 
     function fixed_window.take(l, cost)
+        if now < l.start then
+            l.stepped = max(l.stepped, now)
+        end
         l.start, l.used = window_at(l, now)
         l.used = num_add(l.used, cost)
     end
@@ -326,6 +458,9 @@ local function make_windows()
     function fixed_window.settle(l, at, cost, actual)
         if actual < cost then
             return fixed_window.refund(l, at, cost, cost - actual)
+        end
+        if l.settled and at <= l.stepped then
+            at = max(at, l.start)
         end
         l.start, l.used = window_at(l, at)
         if charged_here(l, at) then
@@ -390,6 +525,24 @@ local function make_sliding()
 
     local function ring_save(l)
         call('SETRANGE', l.key, 0, pack('<ddddd', l.latest, l.first, l.n, l.high, l.low))
+    end
+
+    -- Until when the clock has stepped: behind the last record, and only where it has.
+    local function stepped_until(l)
+        local at = HEAD + l.capacity * RECORD
+        local bytes = l.whole and l.whole:sub(at + 1, at + 8) or
+            call('GETRANGE', l.key, at, at + 7)
+        return #bytes == 8 and unpack_from('<d', bytes) or 0
+    end
+
+    local function note_step(l)
+        if l.settled and stepped_until(l) < now then
+            call('SETRANGE', l.key, HEAD + l.capacity * RECORD, pack('<d', now))
+        end
+    end
+
+    local function has_stepped(l, at)
+        return l.settled and at <= stepped_until(l)
     end
 
     local function slot_of(l, i)
@@ -543,6 +696,9 @@ local function make_sliding()
     end
 
     function sliding_log.take(l, cost)
+        if now < l.latest then
+            note_step(l)
+        end
         l.latest = max(l.latest, now)
         drop(l, first_after(l, l.latest - l.period))
         append(l, l.latest, cost)
@@ -579,7 +735,10 @@ local function make_sliding()
         if actual < cost then
             return sliding_log.refund(l, at, cost, cost - actual)
         end
-        local latest = max(l.latest, now)
+        if has_stepped(l, at) then
+            at = l.latest
+        end
+        local latest = max(l.latest, at)
         if actual > cost and at > latest - l.period then
             drop(l, first_after(l, latest - l.period))
             add_debt(l, at, min(actual - cost, MAX - units_in(l, 0, l.n)))
@@ -721,6 +880,9 @@ local function make_sliding()
     end
 
     function sliding_window.take(l, cost)
+        if num_floor(now / l.width) < l.latest then
+            note_step(l)
+        end
         begin_tick(l, now)
         add_to_tick(l, l.latest, cost)
     end
@@ -737,6 +899,10 @@ local function make_sliding()
     function sliding_window.settle(l, at, cost, actual)
         if actual < cost then
             return sliding_window.refund(l, at, cost, cost - actual)
+        end
+        if has_stepped(l, at) then
+            add_to_tick(l, l.latest, actual - cost)
+            return true
         end
         local tick = num_floor(at / l.width)
         if tick > l.latest then
@@ -771,7 +937,12 @@ end
 -- The limiter of KEYS[i], whose five arguments begin at ARGV[at], with its state.
 local function limiter_at(i, at)
     local kind = kinds[ARGV[at]] or make_kind(ARGV[at])
-    local l = {key = KEYS[i], kind = kind, place = ARGV[at + 1]}
+    local place = ARGV[at + 1]
+    local l = {key = KEYS[i], kind = kind, place = place}
+    l.settled = place ~= 'rate' and place ~= 'rate-shadow'
+    if l.settled and not minima then
+        minima = make_minima()
+    end
     kind.ready(l, tonumber(ARGV[at + 2]), tonumber(ARGV[at + 3]), tonumber(ARGV[at + 4]))
     l.exists = kind.load(l)
     return l

@@ -25,8 +25,8 @@ static uint64_t fill_root(struct tg_store *store, tg_limits brief, tg_limits las
 static void fresh_keys_of_one_shard_make_place_in_another(void **state)
 {
     struct tg_store *store = must_store(MEMORY, 2);
-    tg_limits brief = must_define_one(store, TG_AXIS_COST, "gcra:limit=10,period=1000");
-    tg_limits lasting = must_define_one(store, TG_AXIS_COST, "gcra:limit=10,period=864000000");
+    tg_limits brief = must_define_one(store, TG_AXIS_RATE, "gcra:limit=10,period=1000");
+    tg_limits lasting = must_define_one(store, TG_AXIS_RATE, "gcra:limit=10,period=864000000");
     (void)state;
 
     uint64_t large = fill_root(store, brief, lasting, "a");
