@@ -219,9 +219,9 @@ struct tg_limiter_ops {
     void (*refund)(const struct tg_limiter *limiter, void *state, tg_ms now,
                    struct tg_charge charge, int64_t units);
 
-    /* Replaces a charge by the actual usage. Of a limiter that is `settled`, the state becomes what it
-     * would be had the actual usage been charged when the charge was made, or less is left, never
-     * more (tests/prop/test_settlement.c). An excess becomes debt, reported as remaining 0.
+    /* Replaces a charge by the actual usage. The state of a limiter that is `settled` becomes what
+     * it would be had the actual usage been charged when the charge was made, or less is left,
+     * never more (tests/prop/test_settlement.c). An excess becomes debt, reported as remaining 0.
      *
      *   gcra, token_bucket   unused units are given back up to the least deficit since the charge:
      *                        what has been refilled since, in spite of the charge, is kept; what
@@ -230,8 +230,8 @@ struct tg_limiter_ops {
      *   the windows          the count is corrected where the charge was counted; once that has
      *                        left the window, there is nothing to correct
      *
-     * Unless it is `settled`, gcra and token_bucket give back at most what the charge would still owe if
-     * it had been the only one, which is less when calls overlap. */
+     * Unless it is `settled`, gcra and token_bucket give back at most what the charge would still
+     * owe if it had been the only one, which is less when calls overlap. */
     void (*settle)(const struct tg_limiter *limiter, void *state, tg_ms now,
                    struct tg_charge charge, int64_t actual);
 
@@ -437,8 +437,8 @@ TG_API TG_MUST_CHECK enum tg_err tg_store_refund(struct tg_store *store,
 
 /* Replaces, on the cost axis, the cost of a take that was allowed at `charged_at` by the actual
  * usage, retroactively: each limit becomes what it would be had the actual usage been charged at
- * `charged_at`, and never looser (struct tg_limiter_ops). Call it at most once per take: the store does not remember calls, the owner of the call
- * does.
+ * `charged_at`, and never looser (struct tg_limiter_ops). Call it at most once per take: the store
+ * does not remember calls, the owner of the call does.
  *
  * TG_ERR_INVALID, TG_ERR_UNKNOWN as above. TG_ERR_FULL, TG_ERR_MEMORY: there was no room for the
  * debt of a key that has been forgotten meanwhile. */
