@@ -9,6 +9,7 @@
 
 #include "draw.h"
 #include "gate_kit.h"
+#include "lib/admission/gate.h"
 #include "walk.h"
 
 enum { CALLS = 40, STEPS = 600, LIVES = 250, PEERS = 4 };
@@ -71,7 +72,9 @@ static void draw_settings(struct life *life)
     c->concurrency.law.initial = draw_between(draw, 1, 9);
     c->concurrency.queue_size = draw_between(draw, 0, 12);
     for (int p = 0; p < TG_PRIORITY_COUNT; p++) {
-        c->concurrency.wait[p] = draw_chance(draw, 30) ? 0 : draw_between(draw, 1, 60);
+        c->concurrency.wait[p] = draw_chance(draw, 30)   ? 0
+                                 : draw_chance(draw, 30) ? TG_WAIT_AUTO
+                                                         : draw_between(draw, 1, 60);
         c->concurrency.share[p] = draw_unit(draw);
     }
     c->concurrency.low_ratio = 0.125 * (double)draw_between(draw, 1, 8); /* exact */
@@ -206,6 +209,7 @@ static void check_numbers(struct life *life)
     int64_t admitted = in_state(life, ADMITTED), woken = in_state(life, WOKEN);
 
     CASE(life, memcmp(&stats, &other, sizeof stats) == 0);
+    gate_assert_books(life->sides[0].gate);
     for (int i = 0; i < PEERS; i++) {
         peer_calls += of_peer(life, i);
         peers += of_peer(life, i) > 0;
@@ -271,6 +275,8 @@ static void draw_call(struct life *life, struct listed *listed, int index)
     listed->call.waiter = (void *)(intptr_t)index;
     listed->call.value = draw_unit(draw);
     listed->call.weight = 0.25 * (double)draw_between(draw, 1, 16);
+    if (draw_chance(draw, 50))
+        listed->call.work = draw_magnitude(draw, TG_NUMBER_MAX);
     if (draw_chance(draw, 20))
         listed->call.deadline = life->now + draw_between(draw, 0, 30);
     if (draw_chance(draw, 20))
@@ -357,6 +363,7 @@ static void step_release(struct life *life, struct listed *listed)
     tg_release_init(&release);
     release.outcome = (enum tg_outcome)draw_between(&life->draw, 0, 2);
     release.actual = draw_between(&life->draw, -1, 12);
+    release.work = draw_chance(&life->draw, 30) ? -1 : draw_magnitude(&life->draw, TG_NUMBER_MAX);
     listed->state = NOT_THERE; /* before: its slot may be granted to another at once */
     for (int i = 0; i < 2; i++)
         CASE(life, tg_gate_release(life->sides[i].gate, listed->lease, life->now, &release));

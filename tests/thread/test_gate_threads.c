@@ -130,6 +130,7 @@ static void make_call(struct worker *w, struct own_call *own)
     own->call.waiter = own;
     own->call.value = draw_unit(draw);
     own->call.weight = 1 + (double)draw_between(draw, 0, 3);
+    own->call.work = draw_between(draw, 0, 20);
     own->call.lease_ttl = draw_chance(draw, 10) ? draw_between(draw, 1, 20) : 0;
     if (draw_chance(draw, 10))
         own->call.deadline = clock_now(w->arena) + draw_between(draw, 0, 20);
@@ -222,6 +223,7 @@ static void do_release(struct worker *w, struct own_call *own)
 
     tg_release_init(&release);
     release.outcome = (enum tg_outcome)draw_between(&w->draw, 0, 2);
+    release.work = draw_between(&w->draw, -1, 20);
     if (draw_chance(&w->draw, 30))
         release.actual = draw_between(&w->draw, 0, 40);
     if (draw_chance(&w->draw, 30))

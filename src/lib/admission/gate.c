@@ -279,10 +279,11 @@ static void end_lease(struct tg_gate *gate, struct ticket *ticket, tg_ms now,
     else if (ticket->charged && release->actual >= 0)
         (void)claim_settle(gate->store, &ticket->claim, at, ticket->charged_at,
                            num_min(release->actual, TG_NUMBER_MAX));
-    if (ticket->holds_slot && !refused && release->outcome != TG_OUTCOME_CANCELLED)
+    bool has_run = !refused && release->outcome != TG_OUTCOME_CANCELLED;
+    if (ticket->holds_slot && has_run)
         take_sample(gate, ticket, release);
     if (ticket->owes_turn)
-        gate_settle_turn(gate, ticket, refused ? 0 : release->work);
+        gate_settle_turn(gate, ticket, refused ? 0 : release->work, has_run);
     gate_drop(gate, ticket);
 }
 

@@ -98,7 +98,7 @@ void gate_set_end(struct tg_gate *gate, struct ticket *ticket, tg_ms at);
 void gate_end_leases(struct tg_gate *gate, tg_ms until, struct worth_reports *reports);
 
 /* The call's work is known: corrects what its turn has cost; see queue_settle(). */
-void gate_settle_turn(struct tg_gate *gate, struct ticket *ticket, int64_t work);
+void gate_settle_turn(struct tg_gate *gate, struct ticket *ticket, int64_t work, bool has_run);
 
 /* Gives back slot and peer. */
 void gate_give_back(struct tg_gate *gate, struct ticket *ticket);

@@ -365,7 +365,8 @@ struct ticket *queue_serve(struct queue *queue, enum tg_priority priority, doubl
     return ticket;
 }
 
-void queue_settle(struct queue *queue, struct ticket *ticket, int64_t slot_ms, int64_t work)
+void queue_settle(struct queue *queue, struct ticket *ticket, int64_t slot_ms, int64_t work,
+                  bool has_run)
 {
     struct queue_class *line = &queue->classes[ticket->priority];
     struct flow *flow = ticket->flow;
@@ -385,8 +386,9 @@ void queue_settle(struct queue *queue, struct ticket *ticket, int64_t slot_ms, i
         flow->slack += fmin(more, 0);
     }
     flow->tag += more;
-    flow->slot_ms +=
-        flow->slot_ms > 0 ? ((double)slot_ms - flow->slot_ms) * SLOT_WEIGHT : (double)slot_ms;
+    if (has_run)
+        flow->slot_ms +=
+            flow->slot_ms > 0 ? ((double)slot_ms - flow->slot_ms) * SLOT_WEIGHT : (double)slot_ms;
     flow->running--;
     ticket->owes_turn = false;
     ticket->flow = NULL;

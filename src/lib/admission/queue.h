@@ -100,8 +100,10 @@ enum tg_priority queue_turn(const struct queue *queue, bool low_may);
 struct ticket *queue_serve(struct queue *queue, enum tg_priority priority, double mean_ms);
 
 /* The call of a ticket that was served has ended, after it held its slot for so long; `work`: what
- * it was if the call has stated any; negative: as much as stated. */
-void queue_settle(struct queue *queue, struct ticket *ticket, int64_t slot_ms, int64_t work);
+ * it was if the call has stated any; negative: as much as stated. Only one that has run says
+ * something about others of its flow. */
+void queue_settle(struct queue *queue, struct ticket *ticket, int64_t slot_ms, int64_t work,
+                  bool has_run);
 
 /* How long a call of this tenant holds its slot, by those that have waited; 0: not known. */
 double queue_slot_ms(const struct queue *queue, enum tg_priority priority, struct table_id tenant);

@@ -74,9 +74,9 @@ void gate_grant(struct tg_gate *gate)
     }
 }
 
-void gate_settle_turn(struct tg_gate *gate, struct ticket *ticket, int64_t work)
+void gate_settle_turn(struct tg_gate *gate, struct ticket *ticket, int64_t work, bool has_run)
 {
-    queue_settle(&gate->queue, ticket, gate->latest - ticket->started_at, work);
+    queue_settle(&gate->queue, ticket, gate->latest - ticket->started_at, work, has_run);
 }
 
 void gate_give_back(struct tg_gate *gate, struct ticket *ticket)
@@ -91,7 +91,7 @@ void gate_give_back(struct tg_gate *gate, struct ticket *ticket)
         assert(gate->held[ticket->priority] > 0);
         gate->held[ticket->priority]--;
         if (ticket->owes_turn) /* a call that was not admitted has done nothing */
-            gate_settle_turn(gate, ticket, ticket->state == TICKET_ADMITTED ? -1 : 0);
+            gate_settle_turn(gate, ticket, ticket->state == TICKET_ADMITTED ? -1 : 0, false);
     }
     if (ticket->counts_peer)
         peers_drop(&gate->peers, ticket->peer);

@@ -147,11 +147,13 @@ void waits_bound(struct tg_gate *gate)
 {
     const struct law_times times = law_times(&gate->law);
 
-    if (!is_known(&times))
-        return;
-    count_starts(gate);
+    if (is_known(&times))
+        count_starts(gate);
     for (int priority = 0; priority < TG_PRIORITY_COUNT; priority++)
-        bound_class(gate, &times, priority);
+        if (is_known(&times))
+            bound_class(gate, &times, priority);
+        else
+            set_over(gate, priority, false); /* the law has been replaced */
 }
 
 /* A class that was empty when a call came to it: the end of OVER, if it was that. */

@@ -139,6 +139,22 @@ static void it_is_over_until_it_was_empty_and_quiet_for_a_while(void **state)
     }
 }
 
+/* Another law, which learns no times: the oldest is first again, and nobody is refused early. */
+static void another_law_puts_an_end_to_it(void **state)
+{
+    static struct bounded b;
+    (void)state;
+
+    bounded_open(&b);
+    for (int i = 0; i < 3; i++)
+        bounded_queue(&b, "t", NOW + i);
+    tg_gate_tick(b.gate, NOW + 400);
+    expect_next(&b, 2, NOW + 401);
+    learn(b.gate, 0, 0, false);
+    expect_next(&b, 0, NOW + 900);
+    tg_gate_free(b.gate);
+}
+
 /* The turns of tenants are the same; it is only between equal ones that the newest is first. */
 static void tenants_share_also_while_it_is_over(void **state)
 {
@@ -224,6 +240,7 @@ int main(void)
         cmocka_unit_test(the_newest_goes_first_once_a_call_has_waited_too_long),
         cmocka_unit_test(while_it_is_over_nobody_waits_for_long),
         cmocka_unit_test(it_is_over_until_it_was_empty_and_quiet_for_a_while),
+        cmocka_unit_test(another_law_puts_an_end_to_it),
         cmocka_unit_test(tenants_share_also_while_it_is_over),
         cmocka_unit_test(a_call_is_refused_when_its_own_deadline_cannot_be_met),
         cmocka_unit_test(a_class_that_is_not_overloaded_waits_as_long_as_it_needs),

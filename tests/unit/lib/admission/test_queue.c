@@ -129,7 +129,7 @@ static void idle_flows_are_bounded(void **state)
         assert_true(queue_push(&line.queue, ticket,
                                table_id((uint64_t)i * UINT64_C(0x9e3779b97f4a7c15), 1, 1), 1, 0));
         assert_ptr_equal(serve(&line), ticket);
-        queue_settle(&line.queue, ticket, 0, -1);
+        queue_settle(&line.queue, ticket, 0, -1, true);
         assert_int_equal(queue_assert_books(&line.queue), 0);
         most = normal->flows.n > most ? normal->flows.n : most;
     }
@@ -196,7 +196,7 @@ static int party_grant(struct party *party, int slot)
 
     if (ended) {
         int64_t work = draw_between(&party->draw, 1, WORK_MOST);
-        queue_settle(&party->queue, ended, work, work);
+        queue_settle(&party->queue, ended, work, work, true);
         party->work[party->tenant_of[slot]] += (double)work;
         party->spare[party->n_spare++] = ended;
     }
@@ -281,32 +281,46 @@ static void being_idle_gains_nothing(void **state)
     }
 }
 
-/* What was charged before a tenant began to wait again is not given back beyond that start. */
-static void a_correction_does_not_undo_a_start(void **state)
+/* Tenant 0 has a call under way that it stated as `stated`; meanwhile the others have had 2000, and
+ * it begins to wait again. Returns how far its tag moves when the call turns out to be `actual`. */
+static double moved_by(int64_t stated, int64_t actual)
 {
     static struct line line;
-    (void)state;
 
     line_begin(&line);
-    struct ticket *big = &line.tickets[line.n++];
-    *big = (struct ticket){.priority = TG_PRIORITY_NORMAL};
-    assert_true(queue_push(&line.queue, big, id_of(0), 1, 1000));
-    assert_ptr_equal(serve(&line), big);
-    for (int i = 0; i < 20; i++) { /* meanwhile another tenant has as much, and more */
-        struct ticket *other = push(&line, TG_PRIORITY_NORMAL, 4);
-        other->work = 100;
-        other->states_work = true;
-        other->flow->stated += 100;
-        other->flow->n_stated++;
-        assert_ptr_equal(serve(&line), other);
+    struct ticket *first = &line.tickets[line.n++];
+    *first = (struct ticket){.priority = TG_PRIORITY_NORMAL};
+    assert_true(queue_push(&line.queue, first, id_of(0), 1, stated));
+    assert_ptr_equal(serve(&line), first);
+    for (int i = 0; i < 21; i++) {
+        struct ticket *other = &line.tickets[line.n++];
+        *other = (struct ticket){.priority = TG_PRIORITY_NORMAL};
+        assert_true(queue_push(&line.queue, other, id_of(4), 1, 100));
+        if (i < 20)
+            assert_ptr_equal(serve(&line), other);
     }
-    push(&line, TG_PRIORITY_NORMAL, 4);
     const struct ticket *again = push(&line, TG_PRIORITY_NORMAL, 0);
     double tag = again->flow->tag;
-    assert_true(tag > 1000); /* raised to where the others are */
-    queue_settle(&line.queue, big, 1, 1);
-    assert_true(again->flow->tag == tag);
+    assert_true(tag == (stated > 1900 ? (double)stated : 1900)); /* the tag that was served last */
+    queue_settle(&line.queue, first, actual, actual, true);
+    assert_int_equal(queue_assert_books(&line.queue), 20);
+    double moved = again->flow->tag - tag;
     queue_fini(&line.queue);
+    return moved;
+}
+
+/* Had the actual work been charged at the grant, the tenant would have started where the others
+ * are just the same. */
+static void a_correction_does_not_undo_a_start(void **state)
+{
+    (void)state;
+    assert_true(moved_by(1000, 1) == 0); /* nothing is given back of what is forgiven */
+    assert_true(moved_by(1900, 1) == 0);
+    assert_true(moved_by(2000, 1) == -100);   /* down to the start */
+    assert_true(moved_by(2000, 1950) == -50); /* above it, all */
+    assert_true(moved_by(1000, 1900) == 0);   /* the start has charged that already, */
+    assert_true(moved_by(1000, 2500) == 600); /* and this in part */
+    assert_true(moved_by(2000, 2500) == 500);
 }
 
 int main(void)
