@@ -170,7 +170,7 @@ const struct command cmd_sim = {
         "\n"
         "  --scenario NAME,...|all a law's gate in front of a small server; `list` shows them\n"
         "  --law LAW,...           vegas, gradient2, aimd, fixed, none, each also with\n"
-        "                          :initial=N, :min=N, :max=N, :window=MS, :wait=MS\n"
+        "                          :initial=N, :min=N, :max=N, :window=MS, :wait=MS|auto\n"
         "  --seed N (1), --seeds K (5)   runs, for a mean with its 95 % interval\n"
         "  --deadline MS           default 100; of streams it is 2 s to the first byte\n"
         "  --tell-deadline         the gate hears each call's deadline\n"

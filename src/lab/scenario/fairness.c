@@ -35,7 +35,7 @@ const struct fairness_mix fairness_mixes[] = {
      "4 elephants of 100 calls a second beside 196 mice of 1, 200 ms calls",
      1200,
      100,
-     false,
+     true,
      {FLOW("elephants", 4, NORMAL, 1, 100, 200), FLOW("mice", 196, NORMAL, 1, 1, 200)},
      2},
     {"fair-mice",

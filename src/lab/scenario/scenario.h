@@ -100,7 +100,7 @@ struct scenario_law {
     char name[SCENARIO_LAW_NAME_MAX]; /* the text it was read from */
     struct tg_law_config law;
     bool has_wait; /* else the gate's default waits */
-    tg_ms wait;    /* for every priority */
+    tg_ms wait;    /* for every priority; TG_WAIT_AUTO */
 };
 
 /* NAME[:FIELD=VALUE]..., for example "vegas:initial=20:min=1:wait=0". TG_ERR_INVALID: `problem`

@@ -79,7 +79,9 @@ static enum tg_err take_field(struct scenario_law *law, const char *text, size_t
                            : law->law.law == TG_LAW_VEGAS
                                ? "it takes initial, min, max, window and wait"
                                : "it takes initial, min, max and wait");
-    if (equals == NULL || !read_digits(equals + 1, bytes - name_bytes - 1, value))
+    if (value == &law->wait && bytes - name_bytes == 5 && memcmp(equals, "=auto", 5) == 0)
+        *value = TG_WAIT_AUTO;
+    else if (equals == NULL || !read_digits(equals + 1, bytes - name_bytes - 1, value))
         return problem_say(problem, TG_ERR_INVALID, "'%.*s' needs a whole number after its '='",
                            (int)bytes, text);
     law->has_wait |= value == &law->wait;

@@ -6,14 +6,15 @@
 #include "lab/scenario/fairness.h"
 #include "lab/scenario/limit_use.h"
 
-static struct fairness_result run_mix(const struct fairness_mix *mix, const char *text)
+static struct fairness_result run_mix(const struct fairness_mix *mix, const char *text,
+                                      size_t seeds)
 {
     struct scenario_law law;
     struct fairness_result result;
     struct tg_problem problem;
 
     assert_int_equal(scenario_law_parse(text, strlen(text), &law, &problem), TG_OK);
-    assert_int_equal(fairness_run(mix, &law, 5, 2, &result, &problem), TG_OK);
+    assert_int_equal(fairness_run(mix, &law, 5, seeds, &result, &problem), TG_OK);
     return result;
 }
 
@@ -26,7 +27,7 @@ static void with_room_for_all_everybody_is_admitted(void **state)
                   {.name = "b", .tenants = 1, .weight = 1, .calls_per_s = 20, .hold_ms = 300}},
         .n = 2,
     };
-    struct fairness_result result = run_mix(&mix, "fixed:initial=100");
+    struct fairness_result result = run_mix(&mix, "fixed:initial=100", 2);
 
     (void)state;
     for (size_t i = 0; i < 2; i++) {
@@ -40,7 +41,7 @@ static void with_room_for_all_everybody_is_admitted(void **state)
 
 static void equal_tenants_get_the_same(void **state)
 {
-    struct fairness_result result = run_mix(fairness_find("fair-equal"), "fixed:initial=16");
+    struct fairness_result result = run_mix(fairness_find("fair-equal"), "fixed:initial=16", 2);
 
     (void)state;
     assert_true(result.jain_work.lowest > 0.99 && result.jain_work.highest <= 1);
@@ -58,11 +59,42 @@ static void jain_is_a_half_when_one_of_two_has_all(void **state)
                   {.name = "b", .tenants = 1, .weight = 1, .calls_per_s = 10, .hold_ms = 0.001}},
         .n = 2,
     };
-    struct fairness_result result = run_mix(&mix, "fixed:initial=1000");
+    struct fairness_result result = run_mix(&mix, "fixed:initial=1000", 2);
 
     (void)state;
     assert_true(fabs(result.jain_work.mean - 0.5) < 0.001);
     assert_true(result.jain_calls.mean > 0.999);
+}
+
+/* What waits that are derived from the calls promise, whatever the length of the calls. */
+static void auto_waits_keep_priorities_shares_and_mice(void **state)
+{
+    static const struct {
+        const char *mix;
+        double admitted[3]; /* % at least, by flow */
+        double share[3];    /* % of the slot time at least */
+    } rows[] = {
+        {"fair-priority", {99, 0, 0}, {0, 0, 0}},
+        {"fair-mice", {99.5, 0, 0}, {0, 0, 0}},
+        {"fair-mice-5s", {99.5, 0, 0}, {0, 0, 0}},
+        {"fair-long", {0, 0, 0}, {45, 45, 0}},
+        {"fair-high", {0, 0, 0}, {0, 15, 4}},
+        {"fair-high-5s", {0, 0, 0}, {0, 15, 4}},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        const struct fairness_mix *mix = fairness_find(rows[i].mix);
+        struct fairness_result result = run_mix(mix, "fixed:initial=16:wait=auto", 1);
+        for (size_t j = 0; j < mix->n; j++) {
+            const struct fairness_flow *flow = &result.flows[j];
+            if (flow->admitted.mean < rows[i].admitted[j] || flow->share.mean < rows[i].share[j])
+                fail_msg("%s, %s: %.2f %% admitted, %.2f %% of the slot time", rows[i].mix,
+                         mix->flows[j].name, flow->admitted.mean, flow->share.mean);
+        }
+        if (strcmp(rows[i].mix, "fair-long") == 0)
+            assert_true(result.jain_work.mean >= 0.98);
+    }
 }
 
 /* The last case of each limiter but the calls' length: all that is asked is used, so a limit that
@@ -92,6 +124,7 @@ int main(void)
         cmocka_unit_test(with_room_for_all_everybody_is_admitted),
         cmocka_unit_test(equal_tenants_get_the_same),
         cmocka_unit_test(jain_is_a_half_when_one_of_two_has_all),
+        cmocka_unit_test(auto_waits_keep_priorities_shares_and_mice),
         cmocka_unit_test(what_is_asked_and_used_fills_a_limit_and_no_more),
     };
 

@@ -134,11 +134,23 @@ static void an_interval_is_by_student(void **state)
 
 static void a_law_is_read_from_its_text(void **state)
 {
-    static const char *const wrong[] = {"", "vega", "vegas:",
-                                        "vegas:=1", "vegas:min", "vegas:min=",
-                                        "vegas:min=x", "fixed:min=1", "none:initial=3",
-                                        "aimd:window=5", "vegas:initial=4", "vegas:min=1:",
-                                        "fixed:initial=0"};
+    static const char *const wrong[] = {
+        "",
+        "vega",
+        "vegas:",
+        "vegas:=1",
+        "vegas:min",
+        "vegas:min=",
+        "vegas:min=x",
+        "vegas:min=auto",
+        "vegas:wait=aut",
+        "fixed:min=1",
+        "none:initial=3",
+        "aimd:window=5",
+        "vegas:initial=4",
+        "vegas:min=1:",
+        "fixed:initial=0",
+    };
     struct scenario_law law = law_of("vegas:initial=20:min=1:max=99:window=500:wait=7");
     struct tg_problem problem;
 
@@ -151,6 +163,7 @@ static void a_law_is_read_from_its_text(void **state)
     assert_true(law.has_wait);
     assert_int_equal(law.wait, 7);
     assert_false(law_of("none:max=7").has_wait);
+    assert_int_equal(law_of("vegas:wait=auto").wait, TG_WAIT_AUTO);
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
         if (scenario_law_parse(wrong[i], strlen(wrong[i]), &law, &problem) != TG_ERR_INVALID)
             fail_msg("'%s' is a law", wrong[i]);
