@@ -77,9 +77,9 @@ struct call_kit {
     tg_ms now;
     struct call_out outs[CALL_KIT_OUTS];
     size_t n_outs;
-    struct http_field more[8]; /* fields that the next clients, ... */
+    struct http_field more[10]; /* fields that the next clients, ... */
     size_t n_more;
-    struct http_field reply[6]; /* ... and the next replies of providers have besides */
+    struct http_field reply[7]; /* ... and the next replies of providers have besides */
     size_t n_reply;
     bool has_address;              /* clients come from 127.0.0.1, not from a Unix socket */
     bool send_fails;               /* there is no memory for a request to a provider */

@@ -63,7 +63,8 @@ static bool describe(struct call *call, struct slice model)
     struct refusal why;
     double value = -1;
 
-    if (tenant->users.present && tenant->users.header) {
+    assert(!tenant->users.present || tenant->users.header != NULL); /* the file has to name it */
+    if (tenant->users.present) {
         call->user = http_find(head, slice_of(tenant->users.header));
         if (call->user.n > LEDGER_NAME_MAX) {
             refusal_init(&why, REPLY_INVALID_REQUEST, "the user's name has more than %d bytes",

@@ -97,7 +97,7 @@ static void settle_money(struct call *call, enum call_charge charge, uint32_t fl
     (void)settled;
     call->env->money_settle(&attempt->remote_reservation, use.spent);
     attempt->money.reservation = 0;
-    call->spent = (call->spent > 0 ? call->spent : 0) + (use.spent > 0 ? use.spent : 0);
+    call->spent = num_max(call->spent, 0) + num_max(use.spent, 0);
 }
 
 static void give_back_key(struct call *call, enum tg_key_outcome outcome, enum call_charge charge)
@@ -129,6 +129,7 @@ static void count_attempt(struct call *call, enum tg_key_outcome outcome)
 
     if (attempt->unsent && outcome == TG_KEY_CANCELLED)
         return;
+    assert(attempt->key != 0);
     if (call->route) {
         ended.provider = slice_of(call->route->provider->config->name);
         ended.model = slice_of(call->route->config->name);
@@ -182,8 +183,7 @@ void call_settle(struct call *call, enum tg_key_outcome outcome, enum call_charg
         atomic_fetch_add_explicit(&call->gateway->counts.usage_absurd, 1, memory_order_relaxed);
     if (outcome == TG_KEY_CANCELLED && charge != CHARGE_NOTHING)
         flags |= LEDGER_CANCELLED;
-    if (attempt->key != 0)
-        count_attempt(call, outcome);
+    count_attempt(call, outcome);
     give_back_key(call, outcome, charge);
     settle_money(call, charge, flags);
     call_settle_learn(call, outcome);

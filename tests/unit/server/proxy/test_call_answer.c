@@ -256,6 +256,7 @@ static void more_of_what_is_ours_is_not_shown(void **state)
     call_out_says("x-tollgate-reason", "secret-4");
     call_out_says("connection", "x-hop");
     call_out_says("x-hop", "secret-5");
+    call_out_says("x-ratelimit-", "secret-6");
     call_client_ask(&client, CALL_KIT_BODY);
     reply_and_end(200, JSON, CALL_KIT_REPLY);
     expect_not_in(client.head, "secret");
@@ -448,6 +449,31 @@ static void a_broken_stream_of_the_other_api_ends_in_its_form(void **state)
     assert_int_equal(call_kit.report.outcome, TG_KEY_FAILED);
     call_client_gone(&client, HTTP_DONE);
     end();
+}
+
+/* What one attempt has begun is no part of the next: its bytes, its errors, what it kept back. */
+static void each_attempt_is_read_from_its_beginning(void **state)
+{
+    static const char *const begun[] = {"data: {\"par", ": kept back\n\n", ERROR_EVENT};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(begun); i++) {
+        begin(NULL);
+        call_client_ask(&client, CALL_KIT_STREAM);
+        call_out_head(call_kit_out(), 200, EVENT_STREAM);
+        call_out_data(call_kit_out(), begun[i]);
+        if (!call_kit_out()->over)
+            call_out_fail(call_kit_out(), HTTP_GARBAGE);
+        expect_state(CALL_PAUSING);
+        call_kit_pass(200);
+        call_out_head(call_kit_out(), 200, EVENT_STREAM);
+        call_out_data(call_kit_out(), CHUNK);
+        call_out_end(call_kit_out());
+        assert_string_equal(client.body, CHUNK);
+        assert_int_equal(call_kit.report.outcome, TG_KEY_OK);
+        call_client_gone(&client, HTTP_DONE);
+        end();
+    }
 }
 
 /* ---- errors ---- */
@@ -716,6 +742,7 @@ int main(void)
         cmocka_unit_test(a_stream_without_any_event_is_a_reply),
         cmocka_unit_test(an_error_event_is_judged),
         cmocka_unit_test(a_broken_stream_of_the_other_api_ends_in_its_form),
+        cmocka_unit_test(each_attempt_is_read_from_its_beginning),
         cmocka_unit_test(an_error_is_judged_by_its_status),
         cmocka_unit_test(an_error_that_nothing_cures_is_the_providers),
         cmocka_unit_test(an_error_that_no_sdk_reads_is_replaced),

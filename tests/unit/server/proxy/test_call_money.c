@@ -505,6 +505,62 @@ static void the_last_failure_is_told_when_no_key_is_left(void **state)
     end();
 }
 
+/* The other key is in use: what the first one met is told, or how long it rests. */
+static void one_key_that_was_tried_is_told_like_all(void **state)
+{
+    static const struct {
+        int status; /* 0: a timeout */
+        int told;
+        const char *reason;
+    } rows[] = {{0, 504, "upstream_timeout"},
+                {401, 502, "upstream_credentials"},
+                {429, 503, "no_key"}};
+    const struct call_kit_config config = {.key = "concurrency: 1"};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        begin(&config);
+        call_client_ask(&other, CALL_KIT_BODY);
+        call_client_ask(&client, CALL_KIT_BODY);
+        if (rows[i].status != 0)
+            call_out_reply(call_kit_out(), rows[i].status, JSON, "{}");
+        else
+            call_out_fail(call_kit_out(), HTTP_LATE_FIRST_BYTE);
+        call_kit_pass(1);
+        expect_state(CALL_OVER);
+        assert_int_equal(client.status, rows[i].told);
+        assert_string_equal(client.reason, rows[i].reason);
+        call_client_gone(&client, HTTP_DONE);
+        call_client_gone(&other, HTTP_HANGUP);
+        end();
+    }
+}
+
+/* ... unless the provider has limited all keys meanwhile, which is worth waiting for. */
+static void keys_that_all_rest_are_told_before_the_last_failure(void **state)
+{
+    (void)state;
+    begin(NULL);
+    call_client_ask(&client, CALL_KIT_BODY);
+    struct call_out *slow = call_kit_out();
+    call_out_says("retry-after", "20");
+    call_client_ask(&other, CALL_KIT_BODY);
+    for (int i = 0; i < 2; i++) {
+        call_out_reply(call_kit_out(), 429, JSON, "{}");
+        call_kit_pass(1);
+    }
+    assert_int_equal(other.status, 429);
+    call_out_fail(slow, HTTP_LATE_FIRST_BYTE);
+    call_kit_pass(1);
+    expect_state(CALL_OVER);
+    assert_int_equal(client.status, 429);
+    assert_string_equal(client.reason, "no_key");
+    assert_in_range(field_of(&client, "retry-after-ms"), 19900, 22000);
+    call_client_gone(&client, HTTP_DONE);
+    call_client_gone(&other, HTTP_DONE);
+    end();
+}
+
 /* Without any attempt, a client is told when a window has room. */
 static void a_client_is_told_when_a_window_has_room(void **state)
 {
@@ -549,6 +605,8 @@ int main(void)
         cmocka_unit_test(a_call_that_is_larger_than_every_key_is_refused),
         cmocka_unit_test(a_client_is_told_when_keys_have_rested),
         cmocka_unit_test(the_last_failure_is_told_when_no_key_is_left),
+        cmocka_unit_test(one_key_that_was_tried_is_told_like_all),
+        cmocka_unit_test(keys_that_all_rest_are_told_before_the_last_failure),
         cmocka_unit_test(a_client_is_told_when_a_window_has_room),
     };
 

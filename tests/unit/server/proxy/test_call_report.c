@@ -273,6 +273,21 @@ static void a_line_names_the_failure_of_the_provider(void **state)
     }
 }
 
+/* An error that passes keeps the failure that came before it. */
+static void a_failure_before_an_error_of_the_client_is_reported(void **state)
+{
+    (void)state;
+    begin_observed(NULL);
+    call_client_ask(&client, CALL_KIT_BODY);
+    call_out_reply(call_kit_out(), 503, JSON, "{}");
+    call_kit_pass(1000);
+    reply_and_end(400, JSON, "{}");
+    expect_number("status", 400);
+    expect_number("upstream_status", 400);
+    expect_logged("\"failure\":\"server\"");
+    call_kit_close();
+}
+
 /* The client leaves while the second attempt has no reply yet: the first one's status is known. */
 static void a_failed_attempt_leaves_its_status(void **state)
 {
@@ -564,6 +579,7 @@ int main(void)
         cmocka_unit_test(a_fallback_is_served_by_another_model),
         cmocka_unit_test(a_refused_call_is_served_by_nobody),
         cmocka_unit_test(a_line_names_the_failure_of_the_provider),
+        cmocka_unit_test(a_failure_before_an_error_of_the_client_is_reported),
         cmocka_unit_test(a_failed_attempt_leaves_its_status),
         cmocka_unit_test(a_line_says_where_the_client_hung_up),
         cmocka_unit_test(a_line_says_how_else_the_client_ended),

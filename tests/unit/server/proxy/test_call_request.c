@@ -246,6 +246,7 @@ static void only_what_is_ours_is_left_out(void **state)
     call_client_says("x-deriva-node-id", "secret-3");
     call_client_says("connection", "x-hop");
     call_client_says("x-hop", "secret-4");
+    call_client_says("x-tollgate-", "secret-5");
     call_client_says("x-tollgat", "kept-1");
     call_client_says("cookies", "kept-2");
     call_client_says("x-api-key", CALL_KIT_KEY);
@@ -254,6 +255,7 @@ static void only_what_is_ours_is_left_out(void **state)
     expect_not_in(sent, "secret-2");
     expect_not_in(sent, "secret-3");
     expect_not_in(sent, "secret-4");
+    expect_not_in(sent, "secret-5");
     expect_not_in(sent, CALL_KIT_KEY);
     expect_in(sent, "x-tollgat: kept-1\n");
     expect_in(sent, "cookies: kept-2\n");

@@ -458,6 +458,41 @@ static void a_route_is_judged_by_how_calls_end(void **state)
     }
 }
 
+/* Nor is a route judged by a client that has left, or by the failure of another route. */
+static void a_route_is_judged_by_its_own_failures(void **state)
+{
+#define AIMD "concurrency: {law: aimd, initial: 10, min: 1, max: 20}"
+    const struct call_kit_config config = {
+        .remote = true, .first = "retries: 0, fallback: [second], " AIMD, .second = AIMD};
+    const struct call_kit_config patient = {.first = AIMD};
+    struct tg_law_metrics law;
+
+    (void)state;
+    begin(&config);
+    call_client_ask(&client, CALL_KIT_BODY);
+    call_kit_pass(100);
+    call_kit.money = REMOTE_SAYS_NO;
+    call_out_reply(call_kit_out(), 503, JSON, "{}");
+    expect_state(CALL_OVER); /* no money for the second model */
+    tg_gate_get_law(gateway_newest(call_kit.gateway)->routes[0].slots->gate, &law);
+    assert_true(law.limit < 10);
+    tg_gate_get_law(gateway_newest(call_kit.gateway)->routes[1].slots->gate, &law);
+    assert_int_equal(law.limit, 10);
+    assert_int_equal(call_kit.limits_settled, 1); /* it has called */
+    call_client_gone(&client, HTTP_DONE);
+    end();
+    begin(&patient);
+    call_client_ask(&client, CALL_KIT_BODY);
+    call_kit_pass(100);
+    call_out_reply(call_kit_out(), 503, JSON, "{}");
+    expect_state(CALL_PAUSING);
+    call_client_gone(&client, HTTP_HANGUP);
+    tg_gate_get_law(gateway_newest(call_kit.gateway)->routes[0].slots->gate, &law);
+    assert_int_equal(law.limit, 10);
+    end();
+#undef AIMD
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -479,6 +514,7 @@ int main(void)
         cmocka_unit_test(estimates_are_learned_from_what_is_reported),
         cmocka_unit_test(a_first_byte_is_a_sample_for_the_route),
         cmocka_unit_test(a_route_is_judged_by_how_calls_end),
+        cmocka_unit_test(a_route_is_judged_by_its_own_failures),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

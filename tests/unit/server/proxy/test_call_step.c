@@ -286,6 +286,8 @@ static void every_state_can_be_reached_and_left(void **state)
     }
     for (enum call_event event = 0; event < CALL_EVENT_COUNT; event++)
         assert_false(call_may_come(CALL_FREED, event));
+    assert_string_equal(call_state_name(CALL_FREED), "FREED");
+    assert_string_equal(call_event_name(CALL_ON_WORKER_END), "WORKER_END");
 }
 
 int main(void)
