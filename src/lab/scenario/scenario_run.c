@@ -35,7 +35,7 @@
 #define BINS_FROM ((1023 - 10) << BIN_BITS) /* 2^-10 ms, by the bits of a double */
 #define BINS (40 << BIN_BITS)
 
-enum what { END, RETRY, CLIENT_TIMEOUT };
+enum what { FIRST_BYTE, END, RETRY, CLIENT_TIMEOUT };
 
 struct attempt {
     struct gate_run_call call;
@@ -339,14 +339,30 @@ static void finish(struct run *run, struct attempt *attempt)
     gate_run_release(&run->gate, lease, clock_ms(run->now_ms), &release);
 }
 
+/* The server has begun with a stream. */
+static void stream_started(void *context, struct server_call *served)
+{
+    struct run *run = context;
+    struct attempt *attempt = container_of(served, struct attempt, served);
+
+    schedule(run, run->now_ms + fmin(run->scenario->first_byte_ms, served->service_ms), FIRST_BYTE,
+             attempt, attempt->number);
+}
+
+static void first_byte(struct run *run, struct attempt *attempt)
+{
+    assert(attempt->first_byte_ms <= 0);
+    attempt->first_byte_ms = run->now_ms;
+}
+
 static void end_service(struct run *run)
 {
     struct server_call *served = server_end_service(&run->server);
     struct attempt *attempt = container_of(served, struct attempt, served);
 
-    if (run->scenario->first_byte_ms > 0)
-        attempt->first_byte_ms =
-            served->started_ms + fmin(run->scenario->first_byte_ms, served->service_ms);
+    /* A stream may end with its first byte. */
+    if (run->scenario->first_byte_ms > 0 && attempt->first_byte_ms <= 0)
+        first_byte(run, attempt);
     if (run->load.delay_ms > 0)
         schedule(run, run->now_ms + random_exponential(&run->delays, run->load.delay_ms), END,
                  attempt, attempt->number);
@@ -361,6 +377,10 @@ static void do_item(struct run *run)
     uint64_t number = item.detail >> 2;
 
     switch ((enum what)(item.detail & 3)) {
+    case FIRST_BYTE:
+        if (attempt->number == number && attempt->first_byte_ms <= 0)
+            first_byte(run, attempt);
+        break;
     case END:
         finish(run, attempt);
         break;
@@ -438,6 +458,9 @@ static enum tg_err run_init(struct run *run, const struct scenario *scenario,
     random_init(&run->delays, seed, 4);
     random_init(&run->retries, seed, 5);
     server_init(&run->server, scenario->shared);
+    if (scenario->first_byte_ms > 0)
+        run->server.started = stream_started;
+    run->server.context = run;
     update_load(run);
     tg_gate_config_init(&config);
     scenario_law_apply(law, &config);

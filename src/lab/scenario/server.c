@@ -103,6 +103,8 @@ static void server_start(struct server *server, struct server_call *call)
     server->busy++;
     if (!agenda_add(&server->running, from + service, call, 0))
         server->out_of_memory = true;
+    if (server->started != NULL)
+        server->started(server->context, call);
 }
 
 static void server_dispatch(struct server *server)

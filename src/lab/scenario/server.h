@@ -58,6 +58,10 @@ struct server {
     struct agenda running;
     double given_ms;
     bool out_of_memory;
+
+    /* A service has begun. It must not call the server. Null: nobody wants to know. */
+    void (*started)(void *context, struct server_call *call);
+    void *context;
 };
 
 void server_init(struct server *server, bool shared);
