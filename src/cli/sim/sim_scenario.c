@@ -24,7 +24,7 @@
 #define FAIRNESS_LAW_DEFAULT "fixed:initial=16"
 
 struct asked {
-    const char *scenario, *law, *seed, *seeds, *deadline, *plot;
+    const char *scenario, *law, *seed, *seeds, *deadline, *plot, *scale_capacity, *scale_time;
     bool tell_deadline, json;
 
     const struct scenario *scenarios[SCENARIOS_MAX];
@@ -45,8 +45,9 @@ static const char *find_word(int argc, char **argv, const char *name)
 
 bool sim_asks_for_scenario(int argc, char **argv)
 {
-    static const char *const names[] = {"--scenario", "--law", "--seeds", "--deadline",
-                                        "--tell-deadline"};
+    static const char *const names[] = {"--scenario",  "--law",           "--seeds",
+                                        "--deadline",  "--tell-deadline", "--scale-capacity",
+                                        "--scale-time"};
 
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         if (find_word(argc, argv, names[i]) != NULL)
@@ -168,6 +169,21 @@ static bool read_deadline(const struct command *command, struct asked *asked)
     return true;
 }
 
+static bool read_scale(const struct command *command, const char *option, const char *text,
+                       double *scale)
+{
+    char *end;
+
+    if (text == NULL)
+        return true;
+    *scale = strtod(text, &end);
+    if (strspn(text, ".0123456789") == strlen(text) && *end == '\0' && end != text &&
+        *scale >= 0.01 && *scale <= 1000)
+        return true;
+    command_say(command, "%s is '%s'; it must be a number from 0.01 to 1000", option, text);
+    return false;
+}
+
 static bool read_seeds(const struct command *command, struct asked *asked)
 {
     uint64_t seed = 1, seeds = SEEDS_DEFAULT;
@@ -191,6 +207,8 @@ static bool read_asked(const struct command *command, int argc, char **argv, str
         {"--seeds", "K", &asked->seeds, NULL},
         {"--deadline", "MS", &asked->deadline, NULL},
         {"--tell-deadline", NULL, NULL, &asked->tell_deadline},
+        {"--scale-capacity", "FACTOR", &asked->scale_capacity, NULL},
+        {"--scale-time", "FACTOR", &asked->scale_time, NULL},
         {"--plot", "FILE.svg", &asked->plot, NULL},
         {"--json", NULL, NULL, &asked->json},
     };
@@ -285,6 +303,8 @@ static int run_others(const struct command *command, struct asked *asked)
     const char *useless = asked->deadline != NULL           ? "--deadline"
                           : asked->tell_deadline            ? "--tell-deadline"
                           : asked->plot != NULL             ? "--plot"
+                          : asked->scale_capacity != NULL   ? "--scale-capacity"
+                          : asked->scale_time != NULL       ? "--scale-time"
                           : limit_use && asked->law != NULL ? "--law"
                                                             : NULL;
 
@@ -322,10 +342,14 @@ int sim_run_scenarios(const struct command *command, int argc, char **argv)
         return STATUS_FAILED;
     }
     if (find_word(argc, argv, "--scenario") == NULL) {
-        command_say(command, "--law, --seeds, --deadline and --tell-deadline need --scenario");
+        command_say(
+            command,
+            "--law, --seeds, --deadline, --tell-deadline, --scale-capacity and --scale-time "
+            "need --scenario");
     } else if (read_asked(command, argc, argv, asked)) {
         bool only = asked->law == NULL && asked->seed == NULL && asked->seeds == NULL &&
                     asked->deadline == NULL && asked->plot == NULL && !asked->json &&
+                    asked->scale_capacity == NULL && asked->scale_time == NULL &&
                     !asked->tell_deadline;
         if (strcmp(asked->scenario, "list") == 0 && only) {
             status = list_scenarios();
@@ -336,7 +360,11 @@ int sim_run_scenarios(const struct command *command, int argc, char **argv)
         } else {
             asked->law = asked->law != NULL ? asked->law : LAWS_DEFAULT;
             if (read_scenarios(command, asked) && read_laws(command, asked) &&
-                read_deadline(command, asked) && read_seeds(command, asked))
+                read_deadline(command, asked) && read_seeds(command, asked) &&
+                read_scale(command, "--scale-capacity", asked->scale_capacity,
+                           &asked->table.options.scale_capacity) &&
+                read_scale(command, "--scale-time", asked->scale_time,
+                           &asked->table.options.scale_time))
                 status = run_table(command, asked);
         }
     }

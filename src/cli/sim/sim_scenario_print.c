@@ -16,8 +16,13 @@ static void print_head(const struct scenario_table *table, int law_width)
     else
         printf("seed %" PRIu64, table->seed);
     printf(", deadline %.10g ms (%s to the gate); goodput in %% of the ideal net of the cost of "
-           "rejecting\n\n",
+           "rejecting\n",
            table->options.deadline_ms, table->options.tell_deadline ? "told" : "not told");
+    if (table->options.scale_capacity > 0)
+        printf("workers and calls times %.10g\n", table->options.scale_capacity);
+    if (table->options.scale_time > 0)
+        printf("every time, the deadline included, times %.10g\n", table->options.scale_time);
+    putchar('\n');
     printf("%-16s %-*s %16s %7s %15s %9s %7s\n", "scenario", law_width, "law", "goodput", "worst",
            "false rejects %", "p99 ms", "limit");
 }
@@ -107,6 +112,9 @@ void sim_scenario_write_json(struct json_writer *out, const struct scenario_tabl
     write_number(out, "deadline_ms", table->options.deadline_ms);
     json_write_key(out, "deadline_told");
     json_write_bool(out, table->options.tell_deadline);
+    write_number(out, "scale_capacity",
+                 table->options.scale_capacity > 0 ? table->options.scale_capacity : 1);
+    write_number(out, "scale_time", table->options.scale_time > 0 ? table->options.scale_time : 1);
     json_write_key(out, "rows");
     json_write_array(out);
     for (size_t i = 0; i < table->n_scenarios * table->n_laws; i++)

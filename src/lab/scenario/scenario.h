@@ -116,6 +116,10 @@ void scenario_law_apply(const struct scenario_law *law, struct tg_gate_config *g
 struct scenario_options {
     double deadline_ms; /* for calls that are no streams */
     bool tell_deadline; /* the gate hears the deadline of each call */
+
+    /* The same scenario with so many times the workers and the calls, and with every time, that of
+     * the run and the deadline included, so many times as long. 0: 1. */
+    double scale_capacity, scale_time;
 };
 
 struct scenario_result {

@@ -63,8 +63,9 @@ struct measures {
 };
 
 struct run {
-    const struct scenario *scenario;
-    double deadline_ms;
+    const struct scenario *scenario; /* `scaled` */
+    struct scenario scaled;
+    double deadline_ms, clean_after_ms;
     bool tell_deadline;
     double until_ms, from_ms;
 
@@ -156,7 +157,7 @@ static void measure_arrival(struct run *run, struct attempt *attempt)
         run->keeps_delay_ms = run->load.delay_ms;
     }
     attempt->measured = true;
-    attempt->clean = run->now_ms - run->loaded_ms >= CLEAN_AFTER_MS;
+    attempt->clean = run->now_ms - run->loaded_ms >= run->clean_after_ms;
     measures->offered++;
     measures->offered_by[attempt->call.call.priority]++;
     measures->clean += attempt->clean;
@@ -436,21 +437,53 @@ static bool advance(struct run *run)
     return run->err == TG_OK;
 }
 
+static struct scenario_load scale_load(struct scenario_load load, double capacity, double time)
+{
+    load.workers *= capacity;
+    load.arrivals_per_s *= capacity / time;
+    load.service_ms *= time;
+    load.delay_ms *= time;
+    return load;
+}
+
+static struct scenario scale(const struct scenario *scenario, double capacity, double time)
+{
+    struct scenario scaled = *scenario;
+
+    scaled.load = scale_load(scaled.load, capacity, time);
+    scaled.change = scale_load(scaled.change, capacity, time);
+    scaled.until_s *= time;
+    scaled.measured_from_s *= time;
+    scaled.change_from_s *= time;
+    scaled.change_until_s *= time;
+    scaled.period_s *= time;
+    scaled.service_grows_ms *= time;
+    scaled.first_byte_ms *= time;
+    scaled.deadline_ms *= time;
+    scaled.deadline_factor *= time;
+    scaled.backoff_ms *= time;
+    return scaled;
+}
+
 static enum tg_err run_init(struct run *run, const struct scenario *scenario,
                             const struct scenario_law *law, const struct scenario_options *options,
                             uint64_t seed, struct tg_problem *problem)
 {
     struct tg_gate_config config;
+    double time = options->scale_time > 0 ? options->scale_time : 1;
 
     *run = (struct run){
-        .scenario = scenario,
-        .deadline_ms = scenario->deadline_ms > 0 ? scenario->deadline_ms
-                                                 : scenario->deadline_factor * options->deadline_ms,
+        .scenario = &run->scaled,
+        .scaled = scale(scenario, options->scale_capacity > 0 ? options->scale_capacity : 1, time),
+        .clean_after_ms = CLEAN_AFTER_MS * time,
         .tell_deadline = options->tell_deadline,
-        .until_ms = scenario->until_s * 1000,
-        .from_ms = scenario->measured_from_s * 1000,
-        .loaded_ms = -CLEAN_AFTER_MS,
+        .loaded_ms = -CLEAN_AFTER_MS * time,
     };
+    scenario = &run->scaled;
+    run->deadline_ms = scenario->deadline_ms > 0 ? scenario->deadline_ms
+                                                 : scenario->deadline_factor * options->deadline_ms;
+    run->until_ms = scenario->until_s * 1000;
+    run->from_ms = scenario->measured_from_s * 1000;
     STAILQ_INIT(&run->free);
     random_init(&run->arrivals, seed, 1);
     random_init(&run->priorities, seed, 2);

@@ -118,6 +118,23 @@ static void a_table_is_the_same_by_any_number_of_threads(void **state)
     }
 }
 
+/* Without a gate that learns, times are a matter of units. */
+static void a_scaled_scenario_is_the_same_one(void **state)
+{
+    const struct scenario_options scaled = {.deadline_ms = 100, .scale_time = 4096};
+    struct scenario_law law = law_of("fixed:initial=24:wait=0");
+    struct scenario_result plain = result_of("burst+rt", "fixed:initial=24:wait=0", 2), result;
+    struct tg_problem problem;
+
+    (void)state;
+    assert_int_equal(scenario_run(scenario_find("burst+rt"), &law, &scaled, 2, &result, &problem),
+                     TG_OK);
+    assert_int_equal(result.offered, plain.offered);
+    assert_int_equal(result.good, plain.good);
+    assert_true(fabs(result.goodput - plain.goodput) < 1e-6);
+    assert_true(fabs(result.p99_ms - plain.p99_ms * 4096) < 1e-6 * result.p99_ms);
+}
+
 static void an_interval_is_by_student(void **state)
 {
     const double values[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10};
@@ -175,6 +192,7 @@ int main(void)
         cmocka_unit_test(the_ideal_is_net_of_rejecting_and_of_calls_that_are_too_long),
         cmocka_unit_test(a_seed_repeats_itself_and_brings_every_law_the_same_calls),
         cmocka_unit_test(a_table_is_the_same_by_any_number_of_threads),
+        cmocka_unit_test(a_scaled_scenario_is_the_same_one),
         cmocka_unit_test(an_interval_is_by_student),
         cmocka_unit_test(a_law_is_read_from_its_text),
         cmocka_unit_test(fixed_limits_have_the_published_goodput),
