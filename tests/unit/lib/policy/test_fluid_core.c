@@ -173,7 +173,7 @@ static void it_arrives_in_few_steps(void **state)
         double weight[64], value[64], cost[64], hold[64], x[64];
         double budget[FLUID_AXES] = {0};
         for (size_t i = 0; i < 64; i++) {
-            weight[i] = 1 + 9 * draw_unit(&draw);
+            weight[i] = 0.1 + 0.9 * draw_unit(&draw);
             value[i] = 1 + 49 * draw_unit(&draw);
             cost[i] = 1 + 999 * draw_unit(&draw);
             hold[i] = 0.1 + 10 * draw_unit(&draw);
