@@ -222,6 +222,44 @@ static void an_unbounded_call_reserves_what_is_left(void **state)
     end();
 }
 
+/* The store is asked for as much, not for what the call might have cost. */
+static void the_store_reserves_what_is_left_here(void **state)
+{
+    const struct call_kit_config config = {.remote = true,
+                                           .first = "on_unbounded: allow",
+                                           .tenant = "budgets: [{usd: 0.000120, per: total}]"};
+
+    (void)state;
+    begin(&config);
+    call_kit.money = REMOTE_SAYS_LATER;
+    call_client_ask(&client, UNBOUNDED);
+    assert_int_equal(call_kit.money_asked->call.money, 120);
+    assert_true(call_kit.money_asked->call.up_to);
+    call_client_gone(&client, HTTP_HANGUP);
+    end();
+}
+
+/* A passthrough has its price a call, and cannot do with less. */
+static void a_passthrough_that_is_refused_does_not_ask_again(void **state)
+{
+    const struct call_kit_config config = {
+        .remote = true,
+        .top = "passthrough: [{path: /v1/audio, provider: p, per_call: 0.000033}]\n"};
+
+    (void)state;
+    begin(&config);
+    call_kit.money = REMOTE_SAYS_LATER;
+    call_client_ask_at(&client, "/v1/audio", "raw");
+    assert_int_equal(call_kit.money_asked->call.money, 33);
+    assert_false(call_kit.money_asked->call.up_to);
+    call_kit_answer_money(REMOTE_SAYS_NO);
+    expect_state(CALL_OVER);
+    assert_string_equal(client.reason, "budget");
+    assert_null(call_kit.money_asked);
+    call_client_gone(&client, HTTP_DONE);
+    end();
+}
+
 /* A budget in shadow refuses nothing, but says that it would have. */
 static void a_budget_in_shadow_is_counted(void **state)
 {
@@ -592,6 +630,8 @@ int main(void)
         cmocka_unit_test(a_client_that_leaves_at_the_store_during_a_retry_has_called),
         cmocka_unit_test(the_store_is_asked_for_what_was_reserved_here),
         cmocka_unit_test(an_unbounded_call_reserves_what_is_left),
+        cmocka_unit_test(the_store_reserves_what_is_left_here),
+        cmocka_unit_test(a_passthrough_that_is_refused_does_not_ask_again),
         cmocka_unit_test(a_budget_in_shadow_is_counted),
         cmocka_unit_test(a_call_does_with_less_than_it_asked_for),
         cmocka_unit_test(a_call_asks_for_less_once),
