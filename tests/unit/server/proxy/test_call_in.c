@@ -99,28 +99,32 @@ static void under_memory_pressure_bodies_are_not_read(void **state)
     call_kit_close();
 }
 
-static void a_user_may_have_a_name_of_200_bytes(void **state)
+static void a_user_may_have_a_name_of_1_to_200_bytes(void **state)
 {
     const struct call_kit_config config = {
         .tenant = "users: {from: \"header:x-user\"}, budgets: [{usd: 100, per: total}]"};
+    static const size_t sizes[] = {1, LEDGER_NAME_MAX};
     char name[LEDGER_NAME_MAX + 1];
 
     (void)state;
-    memset(name, 'a', LEDGER_NAME_MAX);
-    name[LEDGER_NAME_MAX] = '\0';
     begin(&config);
-    call_client_says("x-user", name);
-    call_client_ask(&client, CALL_KIT_BODY);
-    expect_state(CALL_ASKING);
-    memset(name, 'b', LEDGER_NAME_MAX); /* the head may be freed before the call */
-    reply_and_end(200, JSON, CALL_KIT_REPLY);
-    assert_int_equal(call_kit_entry(1).user.size, LEDGER_NAME_MAX);
-    assert_int_equal(call_kit_entry(1).user.bytes[LEDGER_NAME_MAX - 1], 'a');
+    for (size_t i = 0; i < COUNT_OF(sizes); i++) {
+        call_kit.n_more = 0;
+        memset(name, 'a', sizes[i]);
+        name[sizes[i]] = '\0';
+        call_client_says("x-user", name);
+        call_client_ask(&client, CALL_KIT_BODY);
+        expect_state(CALL_ASKING);
+        memset(name, 'b', sizes[i]); /* the head may be freed before the call */
+        reply_and_end(200, JSON, CALL_KIT_REPLY);
+        assert_int_equal(call_kit_entry(i + 1).user.size, sizes[i]);
+        assert_int_equal(call_kit_entry(i + 1).user.bytes[sizes[i] - 1], 'a');
+    }
     call_kit.n_more = 0;
     call_client_ask(&client, CALL_KIT_BODY); /* without a name */
     assert_int_equal(client.call->user.n, 0);
     reply_and_end(200, JSON, CALL_KIT_REPLY);
-    assert_int_equal(call_kit_entry(2).user.size, 0);
+    assert_int_equal(call_kit_entry(3).user.size, 0);
     call_kit_close();
 }
 
@@ -558,7 +562,7 @@ int main(void)
         cmocka_unit_test(a_tenant_has_a_priority_and_is_its_own_peer),
         cmocka_unit_test(a_peer_has_a_limit_before_its_body_is_read),
         cmocka_unit_test(under_memory_pressure_bodies_are_not_read),
-        cmocka_unit_test(a_user_may_have_a_name_of_200_bytes),
+        cmocka_unit_test(a_user_may_have_a_name_of_1_to_200_bytes),
         cmocka_unit_test(a_gateway_that_shuts_down_takes_no_calls),
         cmocka_unit_test(a_wrong_method_is_told_the_right_one),
         cmocka_unit_test(a_list_of_models_has_the_form_of_its_client),
