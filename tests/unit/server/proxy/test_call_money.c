@@ -614,6 +614,10 @@ static void a_client_is_told_when_a_window_has_room(void **state)
     assert_int_equal(client.status, 503);
     assert_string_equal(client.reason, "no_key");
     assert_in_range(field_of(&client, "retry-after-ms"), 50000, 61000);
+    struct tg_pool_metrics pool;
+    tg_pool_get_metrics(gateway_newest(call_kit.gateway)->routes[0].pool, &pool);
+    assert_int_equal(pool.no_key, 1); /* the keys were asked once */
+    assert_int_equal(pool.acquired, 2);
     call_client_gone(&client, HTTP_DONE);
     end();
 }
