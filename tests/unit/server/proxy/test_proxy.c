@@ -34,6 +34,18 @@ static void a_request_is_told_to_its_call(void **state)
     end();
 }
 
+/* A call of the gateway has everything that a test gives to its own. */
+static void the_gateway_has_all_that_a_call_needs(void **state)
+{
+    void *members[sizeof call_env / sizeof(void *)];
+
+    (void)state;
+    memcpy(members, &call_env, sizeof members);
+    for (size_t i = 0; i < COUNT_OF(members); i++)
+        assert_non_null(members[i]);
+    assert_ptr_equal(call_env.reply, &call_client_ops);
+}
+
 /* Structs of calls are used again, but a crowd of them is not kept for ever. */
 static void ended_calls_are_kept_up_to_a_number(void **state)
 {
@@ -129,6 +141,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_request_is_told_to_its_call),
+        cmocka_unit_test(the_gateway_has_all_that_a_call_needs),
         cmocka_unit_test(ended_calls_are_kept_up_to_a_number),
         cmocka_unit_test(a_new_call_knows_nothing_of_the_last_one),
         cmocka_unit_test(a_worker_that_stops_ends_its_calls),
