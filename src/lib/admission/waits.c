@@ -110,36 +110,34 @@ static bool is_overloaded(const struct tg_gate *gate, int priority)
            below <= 1.5 * shares * all;
 }
 
-static double waited_ms(const struct tg_gate *gate, const struct ticket *ticket)
-{
-    return (double)(gate->latest - ticket->queued_at);
-}
-
 static void set_over(struct tg_gate *gate, int priority, bool over)
 {
     if (gate->queue.classes[priority].is_newest_first != over)
         queue_set_order(&gate->queue.classes[priority], over);
 }
 
-/* The oldest calls of a class, as long as they have waited too long. */
+/* Ends the waits of a class's oldest calls, as long as they have waited too long. One that is not
+ * overloaded itself waits until its deadline, or as long as that is of use. */
 static void bound_class(struct tg_gate *gate, const struct law_times *times, int priority)
 {
     struct queue_class *line = &gate->queue.classes[priority];
-    double hold = hold_ms(gate, times), soon = short_ms(gate, times);
+    double hold = hold_ms(gate, times);
+    double soon = (double)(gate->latest - line->waiting_since) > 5 * times->mean_ms
+                      ? short_ms(gate, times)
+                      : INFINITY;
     bool overloaded = is_overloaded(gate, priority);
-    bool is_long = (double)(gate->latest - line->waiting_since) > 5 * times->mean_ms;
     struct ticket *oldest;
 
     while ((oldest = TAILQ_FIRST(&line->calls)) != NULL) {
-        double most = fmin(hold, (double)(oldest->useful_until - oldest->queued_at));
-        bool is_short = overloaded && is_long && line->is_newest_first && soon < most;
-        if (gate->latest <= oldest->useful_until && !(is_short && waited_ms(gate, oldest) > soon)) {
-            if (overloaded && waited_ms(gate, oldest) > 0.75 * most)
+        double useful = (double)(oldest->useful_until - oldest->queued_at);
+        double most = fmin(hold, useful), waited = (double)(gate->latest - oldest->queued_at);
+        double bound = !overloaded ? useful : line->is_newest_first ? fmin(soon, most) : most;
+        if (waited <= bound) {
+            if (overloaded && waited > 0.75 * most)
                 set_over(gate, priority, true);
             return;
         }
         gate_end_wait(gate, oldest);
-        line->refused_at = gate->latest;
     }
 }
 
@@ -177,7 +175,7 @@ static tg_ms may_wait(const struct tg_gate *gate, const struct tg_call *call,
     if (wait == TG_WAIT_AUTO) {
         wait = auto_wait(gate, call);
         if (is_known(times))
-            wait = num_max(wait, num_ceil(hold_ms(gate, times)));
+            wait = num_min(AUTO_WAIT_MAX_MS, num_max(wait, num_ceil(hold_ms(gate, times))));
     }
     return call->deadline ? num_min(wait, num_less(call->deadline, gate->latest)) : wait;
 }
