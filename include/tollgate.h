@@ -464,17 +464,21 @@ TG_API void tg_store_get_stats(struct tg_store *store, struct tg_store_stats *st
 
 /* ---- 7 Laws -------------------------------------------------------------------------------
  *
- * A law moves the concurrency limit, based on finished calls: how long they took and how many there
- * were. It steps at the first event at or after the end of its window, works with any clock, and
- * re-measures its baseline.
+ * A law moves the concurrency limit, based on calls: how long they took, to their end or to their
+ * first byte (tg_gate_first_byte), and how many there were. It works with any clock, and re-measures
+ * its baseline.
  *
+ *   auto       finds the knee of throughput: raises the limit while more calls end, lowers it while
+ *              no fewer do, and both only while it binds; where first bytes are told, the limit
+ *              follows how many calls wait for theirs. For servers that nobody has measured
  *   vegas      compares a window's mean latency with the lowest one: (1 - lowest / mean) of the
  *              calls are waiting somewhere; with fewer than alpha the limit grows by one, with more
- *              than beta it shrinks by one
+ *              than beta it shrinks by one, at the first event after the end of its window. For
+ *              work of one kind, and a start that is about right
  *   gradient2  scales the limit by how much slower the last call was than the fastest recent one,
- *              plus the square root of the limit
+ *              plus the square root of the limit. For calls that all take about the same time
  *   aimd       adds one while calls are fast, and multiplies by `backoff` when one is slow or
- *              dropped
+ *              dropped. For the same, and servers that say when they are overloaded
  *   fixed      the limit is `initial`
  *   none       the limit is `max`
  */
@@ -484,7 +488,8 @@ TG_API void tg_store_get_stats(struct tg_store *store, struct tg_store_stats *st
     X(GRADIENT2, gradient2)                                                                        \
     X(AIMD, aimd)                                                                                  \
     X(FIXED, fixed)                                                                                \
-    X(NONE, none)
+    X(NONE, none)                                                                                  \
+    X(AUTO, auto)
 
 enum tg_law {
 #define TG_LAW_ENUM(upper, lower) TG_LAW_##upper,
@@ -498,9 +503,9 @@ TG_API const char *tg_law_name(enum tg_law law);
 
 struct tg_law_config {
     enum tg_law law; /* default vegas */
-    int64_t initial; /* calls, within [min, max]; default 128 */
-    int64_t min;     /* 1 or more; default 8 */
-    int64_t max;     /* default 1024 */
+    int64_t initial; /* calls, within [min, max]; default 128; of auto, gradient2, aimd 20 */
+    int64_t min;     /* 1 or more; default 8; of auto 1 */
+    int64_t max;     /* default 1024; of gradient2 and aimd 200 */
     tg_ms window;    /* time between steps of vegas; 1 or more; default 1000 */
     struct {
         double alpha;           /* calls, above 0; default 2 */
@@ -521,6 +526,9 @@ struct tg_law_config {
 };
 
 TG_API void tg_law_config_init(struct tg_law_config *config);
+
+/* Sets the law, and initial, min and max to what this law has by default. */
+TG_API void tg_law_config_choose(struct tg_law_config *config, enum tg_law law);
 
 /* TG_ERR_INVALID: `problem` names the field and what is allowed. */
 TG_API TG_MUST_CHECK enum tg_err tg_law_config_check(const struct tg_law_config *config,
@@ -702,6 +710,9 @@ struct tg_call {
     struct tg_debit debit; /* for rate and cost; without scopes, neither is checked; default none */
     double value;          /* for the policy; bid prices take NaN or negative as 0; default 1 */
     double hold_s;         /* seconds; to bid prices, negative or not finite is 0; default 0 */
+    int64_t size;          /* what the time to a first byte depends on, such as tokens of the
+                              prompt: a first byte is compared with calls of this size, to a power
+                              of two; default 0 */
     tg_ms deadline;        /* the call does not wait beyond this point; 0: none; default 0 */
     tg_ms lease_ttl;       /* 0: the gate's; default 0 */
     void *waiter;          /* passed to wake() */
@@ -782,6 +793,17 @@ TG_API void tg_release_init(struct tg_release *release);
  * exactly one caller, even if several release the same lease concurrently. */
 TG_API bool tg_gate_release(struct tg_gate *gate, tg_lease lease, tg_ms now,
                             const struct tg_release *release);
+
+/* The first byte of the reply has come. It is the law's sample of this call, the time since
+ * admission compared with that of other calls of its `size`, and the call leaves none at its end: how
+ * long an answer is says nothing about load. True once for each lease; false: it has ended, or the
+ * first byte was told before. */
+TG_API bool tg_gate_first_byte(struct tg_gate *gate, tg_lease lease, tg_ms now);
+
+/* Whoever serves the calls has said that no more than `ceiling` of them may run at once until
+ * `until`: the law auto keeps below that, but not below its `min`; other laws do not listen. What is
+ * said later replaces it; a time that has passed takes it back. */
+TG_API void tg_gate_set_ceiling(struct tg_gate *gate, int64_t ceiling, tg_ms until, tg_ms now);
 
 /* Renews a lease for `ttl` ms from now (0: the gate's). False: it has ended. */
 TG_API bool tg_gate_renew(struct tg_gate *gate, tg_lease lease, tg_ms now, tg_ms ttl);

@@ -101,8 +101,8 @@ bad 'gate.peers.limit is "${TG_WORD}"; it must be' 'gate: {peers: {limit: @"${TG
 
 # ---- Laws, limiters, policy ----
 
-bad 'gate.concurrency.law is "auto", which is not available yet; it must be one of vegas | gradient2 | aimd | fixed | none' \
-    'gate: {concurrency: {law: @auto}}'
+bad 'gate.concurrency.law is "tahoe"; it must be one of vegas | gradient2 | aimd | fixed | none | auto' \
+    'gate: {concurrency: {law: @tahoe}}'
 bad 'gate.policy.kind is "best"; it must be one of none | bid-price' 'gate: {policy: {kind: @best}}'
 bad 'gate.policy.prices is "cheap"; it must be one of duals | workload | adaptive | online' \
     'gate: {policy: {prices: @cheap}}'
@@ -367,8 +367,8 @@ bad 'models.m.breaker.failures is "1001"; it must be a whole number from 1 to 10
 models: {m: {provider: p, price: {}, breaker: {failures: @1001}}}"
 bad 'models.m.timeouts.idle is "60", a number without a unit' "$p
 models: {m: {provider: p, price: {}, timeouts: {idle: @60}}}"
-bad 'models.m.concurrency.law is "auto", which is not available yet' "$p
-models: {m: {provider: p, price: {}, concurrency: {law: @auto}}}"
+bad 'models.m.concurrency.law is "tahoe"; it must be one of' "$p
+models: {m: {provider: p, price: {}, concurrency: {law: @tahoe}}}"
 bad 'models.m.on_unbounded is "guess"; it must be one of clamp | refuse | allow' "$p
 models: {m: {provider: p, price: {}, on_unbounded: @guess}}"
 warns 'models.m has no price, so its calls cost nothing; price: {} if that is meant' "$p

@@ -177,6 +177,7 @@ static enum tg_err fill_call(struct replay_side *side, const struct trace_event 
     err = scopes_fill(side->scopes, &call->who, call->room, asked, problem);
     asked->debit.cost = event->call.cost;
     asked->hold_s = event->hold_s;
+    asked->size = event->size;
     if (event->value >= 0)
         asked->value = event->value;
     return err;
@@ -251,6 +252,15 @@ static void replay_side_release(struct replay_side *side, const struct trace_eve
         gate_run_release(&side->run, id.lease, event->call.t, &event->release);
 }
 
+/* Of a call that holds a slot; of any other it only lets time pass. */
+static void replay_side_first_byte(struct replay_side *side, const struct trace_event *event)
+{
+    struct replay_id *found = id_in_use(side, event->id);
+
+    gate_run_first_byte(&side->run, found != NULL && found->call == NULL ? found->lease : 0,
+                        event->call.t);
+}
+
 /* ---- Events ---------------------------------------------------------------------------------- */
 
 bool replay_side_event(struct replay_side *side, const struct trace_event *event, uint64_t line,
@@ -266,6 +276,9 @@ bool replay_side_event(struct replay_side *side, const struct trace_event *event
         break;
     case TRACE_RELEASE:
         replay_side_release(side, event);
+        break;
+    case TRACE_FIRST_BYTE:
+        replay_side_first_byte(side, event);
         break;
     case TRACE_MEMORY:
         gate_run_set_memory(&side->run, event->used, t);

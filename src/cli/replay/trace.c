@@ -141,10 +141,11 @@ static bool read_cost(struct reading *reading, const struct json_value *value,
 static bool read_op(struct reading *reading, const struct json_value *value,
                     struct tg_problem *problem)
 {
-    static const char *const words[] = {"admit", "release", "memory", "limits"};
+    static const char *const words[] = {"admit", "release", "memory", "limits", "first_byte"};
     int op = 0;
 
-    if (!read_word("op", value, words, 4, "admit, release, memory or limits", &op, problem))
+    if (!read_word("op", value, words, 5, "admit, release, memory, limits or first_byte", &op,
+                   problem))
         return false;
     reading->event->op = (enum trace_op)op;
     return true;
@@ -223,6 +224,12 @@ static bool read_hold(struct reading *reading, const struct json_value *value,
     return read_real("hold", " of seconds", TG_NUMBER_MAX, value, &reading->event->hold_s, problem);
 }
 
+static bool trace_read_size(struct reading *reading, const struct json_value *value,
+                            struct tg_problem *problem)
+{
+    return trace_read_number("size", "", value, &reading->event->size, problem);
+}
+
 static bool read_outcome(struct reading *reading, const struct json_value *value,
                          struct tg_problem *problem)
 {
@@ -285,6 +292,7 @@ static const struct field {
     {"priority", trace_read_priority},
     {"value", trace_read_value},
     {"hold", read_hold},
+    {"size", trace_read_size},
     {"outcome", read_outcome},
     {"actual", read_actual},
     {"sample", read_sample},
@@ -301,11 +309,11 @@ static const struct field {
 };
 
 /* Messages name those that mean something. */
-enum { N_CALL_FIELDS = 3, N_NAMED = 15, N_FIELDS = sizeof fields / sizeof fields[0] };
+enum { N_CALL_FIELDS = 3, N_NAMED = 16, N_FIELDS = sizeof fields / sizeof fields[0] };
 
 static bool unknown_field(struct json_text key, size_t n_fields, struct tg_problem *problem)
 {
-    char list[160] = "";
+    char list[176] = "";
     size_t at = 0;
 
     for (size_t i = 0; i < n_fields; i++)
@@ -389,8 +397,9 @@ enum trace_result trace_read_event(struct json_reader *reader, const struct line
         int n = snprintf(event->digits, sizeof event->digits, "%lld", (long long)event->id_number);
         event->id = (struct json_text){event->digits, (size_t)n};
     }
-    if (event->op == TRACE_RELEASE && event->id.bytes == NULL) {
-        trace_wrong(problem, "\"id\" is missing: a release must say whose");
+    if ((event->op == TRACE_RELEASE || event->op == TRACE_FIRST_BYTE) && event->id.bytes == NULL) {
+        trace_wrong(problem, "\"id\" is missing: a %s must say whose",
+                    event->op == TRACE_RELEASE ? "release" : "first byte");
         return TRACE_WRONG;
     }
     if (event->op == TRACE_MEMORY && !event->has_used) {

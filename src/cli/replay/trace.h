@@ -20,6 +20,7 @@ enum trace_op {
     TRACE_RELEASE,
     TRACE_MEMORY,
     TRACE_LIMITS,
+    TRACE_FIRST_BYTE,
 };
 
 /* What a gate is told. A text that is not given has null bytes. A line may carry any of these; its
@@ -27,13 +28,15 @@ enum trace_op {
 struct trace_event {
     enum trace_op op;
     struct trace_call call;
-    struct json_text id; /* required for a release; a number's digits are its text */
-    int64_t id_number;   /* if it was written as one */
+    struct json_text
+        id;            /* required for a release and a first byte; a number's digits are its text */
+    int64_t id_number; /* if it was written as one */
     bool id_is_number;
     struct json_text model, user, peer;
     enum tg_priority priority; /* default normal */
     double value;              /* negative: not given */
     double hold_s;             /* default 0 */
+    int64_t size;              /* tokens of the prompt, for its first byte; default 0 */
     struct tg_release release; /* defaults of tg_release_init() */
     double used;               /* part of the memory in use, from 0 to 1; NaN: not known */
     bool has_used;             /* required for memory */

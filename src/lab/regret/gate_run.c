@@ -192,6 +192,13 @@ void gate_run_release(struct gate_run *run, tg_lease lease, tg_ms t,
     resume_woken(run);
 }
 
+void gate_run_first_byte(struct gate_run *run, tg_lease lease, tg_ms t)
+{
+    gate_run_advance(run, t);
+    tg_gate_first_byte(run->gate, lease, t);
+    resume_woken(run);
+}
+
 void gate_run_withdraw(struct gate_run *run, struct gate_run_call *call, tg_ms t)
 {
     struct tg_release release;

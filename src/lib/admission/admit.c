@@ -27,6 +27,7 @@ static void set_ticket(const struct tg_gate *gate, struct ticket *ticket,
                        const struct tg_call *call)
 {
     ticket->priority = (uint8_t)call->priority;
+    ticket->size = (uint32_t)num_max(0, num_min(call->size, UINT32_MAX));
     ticket->lease_ttl = call->lease_ttl ? call->lease_ttl : gate->config.lease_ttl;
 }
 
@@ -38,7 +39,7 @@ static struct ticket *begin_ticket(struct tg_gate *gate, const struct tg_call *c
         return NULL;
     ticket->state = TICKET_CHECKED;
     ticket->counts_peer = ticket->holds_slot = ticket->charged = false;
-    ticket->is_judged = ticket->owes_turn = false;
+    ticket->is_judged = ticket->owes_turn = ticket->has_begun = false;
     ticket->would_deny = 0;
     set_ticket(gate, ticket, call);
     return ticket;

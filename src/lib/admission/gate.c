@@ -242,25 +242,34 @@ static void count_slot_time(struct tg_gate *gate, double slot_ms)
             (slot_ms - gate->mean_held_ms) * slot_ms / (slot_ms + HELD_TIMES * gate->mean_held_ms);
 }
 
-/* Tells the law of a call that has run. Before the slot is given back: it counts the call itself.
- * */
-static void take_sample(struct tg_gate *gate, const struct ticket *ticket,
-                        const struct tg_release *release)
+static struct law_sample sample_of(const struct tg_gate *gate, const struct ticket *ticket)
 {
     double sojourn = (double)(gate->latest - ticket->started_at);
 
     assert(ticket->holds_slot && sojourn >= 0 && ticket->in_flight_at_start > 0);
-    struct law_sample sample = {
+    return (struct law_sample){
         .now = gate->latest,
-        .sample_ms = release->sample_ms >= 0 ? release->sample_ms : sojourn,
+        .sample_ms = sojourn,
         .sojourn_ms = sojourn,
         .in_flight = gate->in_flight,
         .in_flight_at_start = ticket->in_flight_at_start,
-        .dropped = release->outcome == TG_OUTCOME_DROPPED,
     };
+}
 
+/* Tells the law of a call that has run, unless its first byte was the sample. Before the slot is
+ * given back: it counts the call itself. */
+static void take_sample(struct tg_gate *gate, const struct ticket *ticket,
+                        const struct tg_release *release)
+{
+    struct law_sample sample = sample_of(gate, ticket);
+
+    count_slot_time(gate, sample.sojourn_ms);
+    sample.dropped = release->outcome == TG_OUTCOME_DROPPED;
+    if (ticket->has_begun && !sample.dropped)
+        return;
+    if (release->sample_ms >= 0)
+        sample.sample_ms = release->sample_ms;
     gate->last_sample_ms = sample.sample_ms;
-    count_slot_time(gate, sojourn);
     law_finished(&gate->law, &sample);
 }
 
@@ -326,6 +335,35 @@ bool tg_gate_release(struct tg_gate *gate, tg_lease lease, tg_ms now,
     if (report.policy)
         worth_tell(&report);
     return found;
+}
+
+bool tg_gate_first_byte(struct tg_gate *gate, tg_lease lease, tg_ms now)
+{
+    spin_lock(&gate->lock);
+    struct ticket *ticket = tickets_find(&gate->tickets, lease);
+    bool first = ticket && ticket->state == TICKET_ADMITTED && !ticket->has_begun;
+
+    gate_time(gate, now);
+    if (first && ticket->holds_slot) {
+        struct law_sample sample = sample_of(gate, ticket);
+        sample.goes_on = true;
+        gate->last_sample_ms = sample.sample_ms;
+        law_first_byte(&gate->law, &sample, first_bytes_place(ticket->size));
+    }
+    if (first)
+        ticket->has_begun = true;
+    gate_grant(gate); /* the limit may have changed */
+    spin_unlock(&gate->lock);
+    return first;
+}
+
+void tg_gate_set_ceiling(struct tg_gate *gate, int64_t ceiling, tg_ms until, tg_ms now)
+{
+    spin_lock(&gate->lock);
+    gate_time(gate, now);
+    law_ceiling(&gate->law, gate->latest, num_max(0, ceiling), until);
+    gate_grant(gate);
+    spin_unlock(&gate->lock);
 }
 
 bool tg_gate_renew(struct tg_gate *gate, tg_lease lease, tg_ms now, tg_ms ttl)

@@ -93,6 +93,8 @@ void gate_give_back(struct tg_gate *gate, struct ticket *ticket)
         gate->held[ticket->priority]--;
         if (ticket->owes_turn) /* a call that was not admitted has done nothing */
             gate_settle_turn(gate, ticket, ticket->state == TICKET_ADMITTED ? -1 : 0, false);
+        law_left(&gate->law, gate->latest, gate->in_flight,
+                 ticket->has_begun ? (double)(gate->latest - ticket->started_at) : -1);
     }
     if (ticket->counts_peer)
         peers_drop(&gate->peers, ticket->peer);

@@ -67,8 +67,10 @@ struct ticket {
     bool charged : 1;
     bool is_judged : 1;  /* the policy will hear of it */
     bool owes_turn : 1;  /* its slot was waited for, and the turn is to be settled */
+    bool has_begun : 1;  /* its first byte has come, and was its sample */
     bool is_piled;       /* see endings.h; stays when the ticket is freed */
     uint16_t would_deny; /* bits 1 << reason, so far */
+    uint32_t size;       /* of the call, for its first byte */
     struct table_id peer;
     tg_ms started_at; /* the slot; and how many were held then, itself included */
     int64_t in_flight_at_start;

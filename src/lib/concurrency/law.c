@@ -64,10 +64,48 @@ void law_finished(struct law *law, const struct law_sample *sample)
     law_assert_bounds(law);
 }
 
+void law_first_byte(struct law *law, const struct law_sample *sample, uint8_t place)
+{
+    struct law_sample first = *sample;
+    tg_ms at;
+
+    if (!law->ops->finished || !is_number(sample->sample_ms) || !is_number(sample->sojourn_ms))
+        return;
+    assert(sample->goes_on && !sample->dropped);
+    at = time_of(law, sample->now);
+    first.sample_ms = sample->sample_ms < SAMPLE_FLOOR_MS ? SAMPLE_FLOOR_MS : sample->sample_ms;
+    double base = first_bytes_learn(&law->first_bytes, place, first.sample_ms);
+    if (law->ops->first_byte) {
+        law->ops->first_byte(law, at, &first, base);
+    } else {
+        if (law->first_bytes.common_ms > 0)
+            first.sample_ms *= law->first_bytes.common_ms / base;
+        law->ops->finished(law, at, &first);
+    }
+    law_assert_bounds(law);
+}
+
+void law_left(struct law *law, tg_ms now, int64_t in_flight, double sojourn_ms)
+{
+    assert(in_flight >= 0);
+    if (law->ops->left)
+        law->ops->left(law, time_of(law, now), in_flight, sojourn_ms);
+    law_assert_bounds(law);
+}
+
 void law_rejected(struct law *law, tg_ms now)
 {
     if (law->ops->rejected)
         law->ops->rejected(law, time_of(law, now));
+    law_assert_bounds(law);
+}
+
+void law_ceiling(struct law *law, tg_ms now, int64_t ceiling, tg_ms until)
+{
+    if (law->ops->ceiling) {
+        tg_ms at = time_of(law, now);
+        law->ops->ceiling(law, at, ceiling, num_add(at, num_less(until, now)));
+    }
     law_assert_bounds(law);
 }
 

@@ -9,12 +9,15 @@
  * What a law is told:
  *
  *     law_started     a call was admitted
- *     law_finished    a call ended well, or was dropped by overload: the only source of samples
+ *     law_first_byte  the first byte of its reply came: the call's only sample
+ *     law_finished    a call ended well without one, or was dropped by overload: a sample
+ *     law_left        a call has left, in whatever way
  *     law_rejected    a call was refused because the limit was reached
+ *     law_ceiling     the server has said how many it will take, for a while
  *     law_tick        time passed; optional, for an owner that has idle moments
  *
- * Cancelled and expired calls, and slots given back because a later stage refused, never reach a
- * law: they say nothing of how loaded the server is, and as samples of no length they would
+ * Cancelled and expired calls, and slots given back because a later stage refused, are no samples:
+ * they say nothing of how loaded the server is, and as samples of no length they would
  * become a baseline that no real call can meet.
  *
  * Lowering a limit revokes nothing: it is a number that admission compares with, and calls above
@@ -23,11 +26,13 @@
 #ifndef TG_CONCURRENCY_LAW_H
 #define TG_CONCURRENCY_LAW_H
 
+#include "lib/concurrency/auto_law.h"
+#include "lib/concurrency/first_bytes.h"
 #include "lib/concurrency/recent_min.h"
 #include "lib/core/random.h"
 #include "tollgate.h"
 
-/* One finished call. */
+/* One call that has finished, or whose first byte has come. */
 struct law_sample {
     tg_ms now;
     double sample_ms;           /* what the law is fed with; the gate's owner decides what it is */
@@ -35,6 +40,7 @@ struct law_sample {
     int64_t in_flight;          /* just before this call leaves, itself included */
     int64_t in_flight_at_start; /* when it was admitted, itself included */
     bool dropped;               /* overload: timed out, or the other side said so */
+    bool goes_on;               /* its first byte has come; it stays in flight */
 };
 
 struct law;
@@ -65,14 +71,20 @@ struct law_ops {
     /* Each may be null: nothing to do. */
     void (*started)(struct law *law, tg_ms at, int64_t in_flight);
     void (*finished)(struct law *law, tg_ms at, const struct law_sample *sample);
+    void (*left)(struct law *law, tg_ms at, int64_t in_flight, double sojourn_ms);
     void (*rejected)(struct law *law, tg_ms at);
+    void (*ceiling)(struct law *law, tg_ms at, int64_t ceiling, tg_ms until);
     void (*tick)(struct law *law, tg_ms at);
+
+    /* A first byte, and what one takes when nothing waits. Null: it is given to finished(), scaled
+     * so that prompts of all sizes are alike. */
+    void (*first_byte)(struct law *law, tg_ms at, const struct law_sample *sample, double base_ms);
 
     /* Null: it has none. */
     struct law_times (*times)(const struct law *law);
 };
 
-extern const struct law_ops law_vegas, law_gradient2, law_aimd, law_fixed, law_none;
+extern const struct law_ops law_auto, law_vegas, law_gradient2, law_aimd, law_fixed, law_none;
 
 /* The sum of some samples, enough for their mean and how sure it is. */
 struct law_sum {
@@ -94,10 +106,11 @@ struct vegas {
     int64_t dropped;
     int64_t peak;    /* most calls in flight */
     double crowd;    /* sum of the calls in flight that finished ones saw */
-    double sojourns; /* sum */
-    double sojourn;  /* mean of the last window that had any */
-    double mean;     /* mean of the samples of the last window that had any; ms */
-    double queue;    /* calls that waited, by the evidence of then; negative: not known */
+    double sojourns; /* sum over calls that left */
+    int64_t left;
+    double sojourn; /* mean of the last window that had any */
+    double mean;    /* mean of the samples of the last window that had any; ms */
+    double queue;   /* calls that waited, by the evidence of then; negative: not known */
 
     struct law_sum evidence; /* the same of the windows since the last step together, */
     int64_t evidence_ended;  /* dropped ones too */
@@ -136,7 +149,9 @@ struct law {
     tg_ms at;        /* by the law's own */
     struct tg_law_config config;
     struct random random;
+    struct first_bytes first_bytes;
     union {
+        struct auto_law auto_law;
         struct vegas vegas;
         struct per_sample per_sample;
     } state;
@@ -163,7 +178,19 @@ void law_started(struct law *law, tg_ms now, int64_t in_flight);
 /* A sample that is negative or no number is as if the call had been cancelled. */
 void law_finished(struct law *law, const struct law_sample *sample);
 
+/* The first byte of a call has come; `place` is its first_bytes_place(). What is said of samples of
+ * law_finished() holds for this one. */
+void law_first_byte(struct law *law, const struct law_sample *sample, uint8_t place);
+
+/* A call has left; `in_flight` without it. `sojourn_ms`: how long it has held its slot, if a first
+ * byte was its sample, else negative. */
+void law_left(struct law *law, tg_ms now, int64_t in_flight, double sojourn_ms);
+
 void law_rejected(struct law *law, tg_ms now);
+
+/* No more than `ceiling` calls until `until`; replaces what was said before. Only a law that learns
+ * from what servers say obeys it: auto. */
+void law_ceiling(struct law *law, tg_ms now, int64_t ceiling, tg_ms until);
 
 void law_tick(struct law *law, tg_ms now);
 

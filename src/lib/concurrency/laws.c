@@ -23,15 +23,22 @@ const char *tg_law_name(enum tg_law law)
 void tg_law_config_init(struct tg_law_config *config)
 {
     *config = (struct tg_law_config){
-        .law = TG_LAW_VEGAS,
-        .initial = 128,
-        .min = 8,
-        .max = 1024,
         .window = 1000,
         .vegas = {.alpha = 2, .beta = 8, .min_utilisation = 0.5},
         .gradient2 = {.tolerance = 2, .smoothing = 0.2, .rtt_window = 100},
         .aimd = {.tolerance = 2, .backoff = 0.9, .rtt_window = 100},
     };
+    tg_law_config_choose(config, TG_LAW_VEGAS);
+}
+
+void tg_law_config_choose(struct tg_law_config *config, enum tg_law law)
+{
+    bool moves_fast = law == TG_LAW_GRADIENT2 || law == TG_LAW_AIMD;
+
+    config->law = law;
+    config->initial = law == TG_LAW_AUTO || moves_fast ? 20 : 128;
+    config->min = law == TG_LAW_AUTO ? 1 : 8;
+    config->max = moves_fast ? 200 : 1024;
 }
 
 /* ---- Checks ---------------------------------------------------------------------------------- */

@@ -139,6 +139,7 @@ static void window_clear(struct vegas *vegas, tg_ms at)
     vegas->peak = 0;
     vegas->crowd = 0;
     vegas->sojourns = 0;
+    vegas->left = 0;
 }
 
 static int64_t finished_in_window(const struct vegas *vegas)
@@ -225,8 +226,9 @@ static void close_window(struct law *law, tg_ms at)
 {
     struct vegas *vegas = &law->state.vegas;
 
+    if (vegas->left > 0)
+        vegas->sojourn = vegas->sojourns / (double)vegas->left;
     if (finished_in_window(vegas) > 0) {
-        vegas->sojourn = vegas->sojourns / (double)finished_in_window(vegas);
         step(law);
         if (vegas->expires_at == 0)
             schedule_probe(law, at);
@@ -406,24 +408,46 @@ static void vegas_started(struct law *law, tg_ms at, int64_t in_flight)
     vegas->peak = num_max(vegas->peak, in_flight);
 }
 
+static void vegas_held(struct vegas *vegas, double sojourn_ms)
+{
+    vegas->sojourns += sojourn_ms;
+    vegas->left++;
+}
+
 static void vegas_finished(struct law *law, tg_ms at, const struct law_sample *sample)
 {
     struct vegas *vegas = &law->state.vegas;
 
     vegas_tick(law, at);
-    if (vegas->phase == VEGAS_DRAINING && sample->in_flight - 1 <= law->limit) {
-        vegas_measure(law, at, at);
+    if (vegas->phase == VEGAS_DRAINING) {
+        if (!sample->goes_on && sample->in_flight - 1 <= law->limit)
+            vegas_measure(law, at, at);
     } else if (vegas->phase == VEGAS_MEASURING) {
         count_cohort(vegas, at, sample);
-    } else if (vegas->phase == VEGAS_STEADY && at >= vegas->window_from) {
+    } else if (at >= vegas->window_from) {
         if (sample->dropped)
             vegas->dropped++;
         else
             sum_add(&vegas->window, sample->sample_ms);
         vegas->peak = num_max(vegas->peak, sample->in_flight);
         vegas->crowd += (double)sample->in_flight;
-        vegas->sojourns += sample->sojourn_ms;
+        if (!sample->goes_on)
+            vegas_held(vegas, sample->sojourn_ms);
     }
+}
+
+/* The slot of a call whose sample was its first byte. */
+static void vegas_left(struct law *law, tg_ms at, int64_t in_flight, double sojourn_ms)
+{
+    struct vegas *vegas = &law->state.vegas;
+
+    if (sojourn_ms < 0)
+        return;
+    vegas_tick(law, at);
+    if (vegas->phase == VEGAS_DRAINING && in_flight <= law->limit)
+        vegas_measure(law, at, at);
+    else if (vegas->phase == VEGAS_STEADY && at >= vegas->window_from)
+        vegas_held(vegas, sojourn_ms);
 }
 
 static bool vegas_begin(struct law *law, int64_t limit)
@@ -447,6 +471,7 @@ const struct law_ops law_vegas = {
     .adapt = vegas_adapt,
     .started = vegas_started,
     .finished = vegas_finished,
+    .left = vegas_left,
     .rejected = vegas_tick, /* where nothing starts or ends, they still end a probe */
     .tick = vegas_tick,
 };

@@ -138,14 +138,23 @@ void config_finish_root(struct reader *reader, const struct yaml_node *node, voi
 
 /* ---- The gate ---- */
 
-/* Defaults make room for what is given: `{law: fixed, initial: 4}` means what it says, although
- * the default of min is above it. What is given stands as it is, and is checked. */
+/* The defaults are those of the law, and make room for what is given: `{law: fixed, initial: 4}`
+ * means what it says, although the default of min is above it. What is given stands as it is, and
+ * is checked. */
 static void fit_defaults(const struct yaml_node *node, struct tg_law_config *law)
 {
     bool initial = yaml_tree_get(node, "initial") != NULL;
     bool min = yaml_tree_get(node, "min") != NULL;
     bool max = yaml_tree_get(node, "max") != NULL;
+    struct tg_law_config own;
 
+    tg_law_config_choose(&own, law->law);
+    if (!initial)
+        law->initial = own.initial;
+    if (!min)
+        law->min = own.min;
+    if (!max)
+        law->max = num_min(law->max, own.max);
     if (!min && initial)
         law->min = num_min(law->min, law->initial);
     if (!min && max)

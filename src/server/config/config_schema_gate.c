@@ -46,17 +46,18 @@ static const struct schema_section aimd = {aimd_keys, sizeof(struct tg_law_confi
     {.name = "law",                                                                                \
      .kind = SCHEMA_WORD,                                                                          \
      .words = LAW_WORDS,                                                                           \
-     .later = "auto",                                                                              \
      .otherwise = normal_law,                                                                      \
      .offset = AT(config_concurrency, law.law),                                                    \
-     .help = "the law that moves the limit; fixed: it stays at `initial`; none: it is `max`"},     \
+     .help = "the law that moves the limit; auto: it finds out by itself; fixed: it stays at "     \
+             "`initial`; none: it is `max`"},                                                      \
         COUNT("initial", 1, NUMBER_MAX, "128", AT(config_concurrency, law.initial),                \
-              "the limit at the start; if left out, the value within min and max "                 \
-              "nearest to the default"),                                                           \
+              "the limit at the start; 20 for auto, gradient2 and aimd; if left out, the value "   \
+              "within min and max nearest to the default"),                                        \
         COUNT("min", 1, NUMBER_MAX, "8", AT(config_concurrency, law.min),                          \
-              "lower bound of the limit; if left out, at most initial and max"),                   \
+              "lower bound of the limit; 1 for auto; if left out, at most initial and max"),       \
         COUNT("max", 1, NUMBER_MAX, normal_max, AT(config_concurrency, law.max),                   \
-              "upper bound of the limit; if left out, at least initial and min"),                  \
+              "upper bound of the limit; 200 for gradient2 and aimd; if left out, at least "       \
+              "initial and min"),                                                                  \
         DURATION("window", 1, "1s", AT(config_concurrency, law.window),                            \
                  "time between two steps of vegas"),                                               \
         {.name = "divide",                                                                         \

@@ -137,7 +137,8 @@ static void refusals_after_the_slot_leave_the_limit_where_it_is(void **state)
             double with = mean_limit((enum tg_law)law, (enum kind)kind);
             print_message("%s: %.1f without, %.1f with 5 %% refused %s\n",
                           tg_law_name((enum tg_law)law), without, with, kinds[kind]);
-            if (!(with > 0.9 * without && with < 1.1 * without))
+            /* auto has a leash while the limit does not bind: it may be anything above the load. */
+            if (!(with > 0.9 * without && (law == TG_LAW_AUTO || with < 1.1 * without)))
                 fail_msg("%s moved from %.1f to %.1f", tg_law_name((enum tg_law)law), without,
                          with);
         }

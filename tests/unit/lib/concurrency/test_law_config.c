@@ -26,7 +26,7 @@ static struct law law_of(const struct tg_law_config *config)
 
 static void laws_have_names(void **state)
 {
-    static const char *const names[] = {"vegas", "gradient2", "aimd", "fixed", "none"};
+    static const char *const names[] = {"vegas", "gradient2", "aimd", "fixed", "none", "auto"};
     (void)state;
 
     assert_int_equal(COUNT_OF(names), TG_LAW_COUNT);
@@ -189,7 +189,7 @@ static void initial_does_not_matter_to_none(void **state)
 
 static struct law_sample sample_of(tg_ms now, double ms, int64_t in_flight)
 {
-    return (struct law_sample){now, ms, ms, in_flight, in_flight, false};
+    return (struct law_sample){now, ms, ms, in_flight, in_flight, false, false};
 }
 
 static void what_is_no_number_is_no_sample(void **state)
@@ -301,7 +301,7 @@ static void another_law_knows_nothing_of_the_one_before(void **state)
     (void)state;
 
     for (int i = 0; i < 500; i++)
-        law_finished(&law, &(struct law_sample){5000 + i, 10, 10, 100, 100, false});
+        law_finished(&law, &(struct law_sample){5000 + i, 10, 10, 100, 100, false, false});
     assert_int_equal(law.at, 499); /* time begins with the first event */
     config.law = TG_LAW_VEGAS;
     assert_true(law_reconfigure(&law, &config));
@@ -324,17 +324,17 @@ static void a_window_that_grows_keeps_its_fastest(void **state)
     config.initial = 100;
     config.aimd.rtt_window = 10;
     law = law_of(&config);
-    law_finished(&law, &(struct law_sample){0, 10, 10, 100, 100, false});
+    law_finished(&law, &(struct law_sample){0, 10, 10, 100, 100, false, false});
     assert_int_equal(law_limit(&law), 101);
     config.aimd.rtt_window = 1000;
     assert_true(law_reconfigure(&law, &config));
     for (int i = 0; i < 500; i++)
-        law_finished(&law, &(struct law_sample){0, 15, 15, 1, 1, false});
-    law_finished(&law, &(struct law_sample){0, 25, 25, 100, 100, false});
+        law_finished(&law, &(struct law_sample){0, 15, 15, 1, 1, false, false});
+    law_finished(&law, &(struct law_sample){0, 25, 25, 100, 100, false, false});
     assert_int_equal(law_limit(&law), 90); /* 25 > 2 * 10: floor(101 * 0.9) */
     config.aimd.rtt_window = 5;
     assert_true(law_reconfigure(&law, &config));
-    law_finished(&law, &(struct law_sample){0, 25, 25, 100, 100, false});
+    law_finished(&law, &(struct law_sample){0, 25, 25, 100, 100, false, false});
     assert_int_equal(law_limit(&law), 91); /* the 10 is out: the fastest is 15 */
     law_fini(&law);
 }

@@ -22,7 +22,7 @@ static struct law law_from(enum tg_law kind, int64_t initial, int64_t min, int64
 
 static void feed(struct law *law, tg_ms now, double ms, int64_t in_flight, bool dropped)
 {
-    struct law_sample sample = {now, ms, ms, in_flight, in_flight, dropped};
+    struct law_sample sample = {now, ms, ms, in_flight, in_flight, dropped, false};
 
     law_finished(law, &sample);
 }

@@ -25,7 +25,7 @@ static struct law vegas_of(struct setup setup, uint64_t seed)
 
 static void feed(struct law *law, tg_ms now, double ms, int64_t in_flight, bool dropped)
 {
-    struct law_sample sample = {now, ms, ms, in_flight, in_flight, dropped};
+    struct law_sample sample = {now, ms, ms, in_flight, in_flight, dropped, false};
 
     law_finished(law, &sample);
 }
@@ -355,7 +355,7 @@ static void a_probe_drains_measures_and_ends(void **state)
     law_tick(&law, t + 1500);
     assert_int_equal(law_limit(&law), 50); /* a quarter of them are still running */
     for (int i = 0; i < 5; i++)
-        law_finished(&law, &(struct law_sample){t + 1600, 20, 1580, 50, 50, false});
+        law_finished(&law, &(struct law_sample){t + 1600, 20, 1580, 50, 50, false, false});
     law_tick(&law, t + 1600);
     assert_int_equal(law_limit(&law), 100);
     assert_int_equal(law.state.vegas.phase, VEGAS_STEADY);
@@ -560,7 +560,7 @@ static void fluid_run(struct fluid *fluid, int seconds)
             law_started(&fluid->law, now, n); /* when one leaves the next comes: n all the time */
         for (int64_t i = 0; i < n; i++)
             law_finished(&fluid->law, &(struct law_sample){now + (tg_ms)latency, latency,
-                                                           floor(latency), n, n, false});
+                                                           floor(latency), n, n, false, false});
         law_tick(&fluid->law, now + 998);
     }
 }

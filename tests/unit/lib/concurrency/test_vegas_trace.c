@@ -77,7 +77,7 @@ static void end_due(struct world *world, tg_ms now)
         if (!call.cancelled)
             law_finished(&world->law,
                          &(struct law_sample){now, call.sample_ms, (double)(now - call.started_at),
-                                              world->n, call.in_flight_at_start, call.dropped});
+                                              world->n, call.in_flight_at_start, call.dropped, false});
         world->calls[i] = world->calls[--world->n];
     }
 }
