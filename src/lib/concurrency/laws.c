@@ -173,6 +173,7 @@ bool law_reconfigure(struct law *law, const struct tg_law_config *config)
         return true;
     }
     made.config = *config;
+    made.first_bytes = (struct first_bytes){.common_ms = 0};
     made.ops = laws[config->law];
     if (!made.ops->begin(&made, inherited_limit(law, config)))
         return false;
