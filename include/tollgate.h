@@ -465,8 +465,8 @@ TG_API void tg_store_get_stats(struct tg_store *store, struct tg_store_stats *st
 /* ---- 7 Laws -------------------------------------------------------------------------------
  *
  * A law moves the concurrency limit, based on calls: how long they took, to their end or to their
- * first byte (tg_gate_first_byte), and how many there were. It works with any clock, and re-measures
- * its baseline.
+ * first byte (tg_gate_first_byte), and how many there were. It works with any clock, and
+ * re-measures its baseline.
  *
  *   auto       finds the knee of throughput: raises the limit while more calls end, lowers it while
  *              no fewer do, and both only while it binds; where first bytes are told, the limit
@@ -795,14 +795,14 @@ TG_API bool tg_gate_release(struct tg_gate *gate, tg_lease lease, tg_ms now,
                             const struct tg_release *release);
 
 /* The first byte of the reply has come. It is the law's sample of this call, the time since
- * admission compared with that of other calls of its `size`, and the call leaves none at its end: how
- * long an answer is says nothing about load. True once for each lease; false: it has ended, or the
- * first byte was told before. */
+ * admission compared with that of other calls of its `size`, and the call leaves none at its end:
+ * how long an answer is says nothing about load. True once for each lease; false: it has ended, or
+ * the first byte was told before. */
 TG_API bool tg_gate_first_byte(struct tg_gate *gate, tg_lease lease, tg_ms now);
 
 /* Whoever serves the calls has said that no more than `ceiling` of them may run at once until
- * `until`: the law auto keeps below that, but not below its `min`; other laws do not listen. What is
- * said later replaces it; a time that has passed takes it back. */
+ * `until`: the law auto keeps below that, but not below its `min`; other laws do not listen. What
+ * is said later replaces it; a time that has passed takes it back. */
 TG_API void tg_gate_set_ceiling(struct tg_gate *gate, int64_t ceiling, tg_ms until, tg_ms now);
 
 /* Renews a lease for `ttl` ms from now (0: the gate's). False: it has ended. */

@@ -21,9 +21,10 @@
  *        | |  L * 1.6                                                          |
  *        | |-- 30 % more end: again                                            v
  *        | |-- 17 % more end: the knee is in between. HOLD there             DOWN
- *        | |-- it does not bind any more: HOLD, there or where it was          |  L / 1.25 or deeper
- *        | '-- no more end: it is full. HOLD, or while calls are refused ----> |
- *        |                                                                     |-- no fewer end: again
+ *        | |-- it does not bind any more: HOLD, there or where it was          |  L / 1.25, or
+ *        | '-- no more end: it is full. HOLD, or while calls are refused ----> |  deeper
+ *        |                                                                     |
+ *        |                                                                     |-- no fewer: again
  *        '------- fewer end: the knee is known. HOLD 1.4 W --------------------'
  *
  * HOLD goes on measuring while the limit binds. Throughput that differs by 20 % from what it was is

@@ -6,8 +6,8 @@
  * by about what waits, and raised while it binds and nothing waits:
  *
  *     waiting > 2 room            min(limit, in flight) - 0.7 (waiting - room), and first bytes of
- *                                 calls admitted before now do not count: they are late in any case,
- *                                 and one cut would be answered by three more
+ *                                 calls admitted before now do not count: they are late in any
+ *                                 case, and one cut would be answered by three more
  *     waiting > 1.3 room          - 1
  *     bound, waiting < 0.2 room   * 1.1 + 1; * 1.5 + 1 while nothing ever waited
  *     bound at times, waiting < room    + 1

@@ -74,10 +74,16 @@ static void end_due(struct world *world, tg_ms now)
             i++;
             continue;
         }
+        struct law_sample sample = {
+            .now = now,
+            .sample_ms = call.sample_ms,
+            .sojourn_ms = (double)(now - call.started_at),
+            .in_flight = world->n,
+            .in_flight_at_start = call.in_flight_at_start,
+            .dropped = call.dropped,
+        };
         if (!call.cancelled)
-            law_finished(&world->law,
-                         &(struct law_sample){now, call.sample_ms, (double)(now - call.started_at),
-                                              world->n, call.in_flight_at_start, call.dropped, false});
+            law_finished(&world->law, &sample);
         world->calls[i] = world->calls[--world->n];
     }
 }
