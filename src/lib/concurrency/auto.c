@@ -207,8 +207,8 @@ static void step_up(struct law *law, const struct auto_reading *reading, bool re
     bool early = reading->is_full && gain > PAYS * (1 + 2 * reading->error);
 
     if (!ready && !early) {
-        if (reading->pinned >= 0.5 || reading->ms < state->mean_ms || reading->ended < 30)
-            return;
+        if (reading->pinned >= 0.5 || reading->ms < auto_memory_ms(state) || reading->ended < 30)
+            return; /* a lucky run of short calls does not count */
         bool relieved = state->was_refusing && gain >= 0.95 && state->base_ms > 0 &&
                         state->mean_ms <= 1.3 * state->base_ms;
         up_ended(state, false);
@@ -286,7 +286,8 @@ static void step_hold(struct law *law, const struct auto_reading *reading, bool 
     state->confirmed_at = state->at;
     if (state->hold_rate <= 0)
         state->hold_rate = state->is_known ? state->knee_rate : reading->rate;
-    if (fabs(reading->rate - state->hold_rate) > SURPRISE * state->hold_rate) {
+    if (fabs(reading->rate - state->hold_rate) >
+        fmax(SURPRISE, 3 * reading->error) * state->hold_rate) {
         state->knee_rate = state->hold_rate = reading->rate;
         state->up_wait_ms = state->down_wait_ms = 0;
         state->up_at = LONG_AGO;
@@ -419,7 +420,7 @@ static void auto_advance(struct law *law, tg_ms at)
         state->counts.pinned_ms += ms;
     state->at = (double)at;
     lift_ceilings(law);
-    if (state->stream.hears || is_capped(law))
+    if (state->stream.is_open || is_capped(law))
         return;
     close_round(law);
     if (auto_meter_second(state))
@@ -449,7 +450,7 @@ static void auto_finished(struct law *law, tg_ms at, const struct law_sample *sa
         auto_dropped(law);
     } else {
         auto_meter_sample(state, sample->sample_ms, sample->in_flight_at_start - 1);
-        auto_stream_silent(state);
+        state->stream.is_open = false; /* total times are samples again */
     }
 }
 
@@ -460,7 +461,7 @@ static void auto_first_byte(struct law *law, tg_ms at, const struct law_sample *
     double limit;
 
     auto_advance(law, at);
-    if (!state->stream.hears && state->mode != AUTO_HOLD)
+    if (!state->stream.is_open && state->mode != AUTO_HOLD)
         enter_hold(law, state->held);
     limit = auto_stream_first_byte(state, sample->sample_ms, base_ms, state->limit);
     if (limit != state->limit)
@@ -490,7 +491,7 @@ static struct law_times auto_times(const struct law *law)
     const struct auto_law *state = &law->state.auto_law;
     const struct auto_stream *stream = &state->stream;
 
-    if (stream->hears)
+    if (stream->is_open)
         return (struct law_times){stream->mean_ms, stream->base_ms, true};
     return (struct law_times){state->mean_ms, state->base_ms > 0 ? state->base_ms : state->mean_ms,
                               false};

@@ -42,7 +42,4 @@ struct auto_reading auto_measure_read(const struct auto_law *law);
  * be. */
 double auto_stream_first_byte(struct auto_law *law, double ms, double base, double limit);
 
-/* A call has ended that had no first byte. After enough of them in a row, total times steer. */
-void auto_stream_silent(struct auto_law *law);
-
 #endif

@@ -44,8 +44,7 @@ enum auto_mode { AUTO_HOLD, AUTO_CHECK, AUTO_UP, AUTO_DOWN };
 
 /* Control by first bytes: auto_stream.c. */
 struct auto_stream {
-    bool hears;              /* first bytes come: total times steer nothing */
-    int silent;              /* calls that ended without one since the last first byte */
+    bool is_open;            /* first bytes have come, and total times steer nothing */
     double mean_ms, base_ms; /* moving means, of the time to first byte and of the base it is
                                 compared with */
     double from_at;          /* this window: since when, and what it has seen */

@@ -22,16 +22,8 @@
 static const double MEAN_WEIGHT = 1.0 / 30;
 static const double ROOM_LEAST = 1.5, ROOM_PART = 0.03;
 
-enum {
-    WINDOW_LEAST = 8, /* first bytes that will do after two bases and a second */
-    SILENT_MOST = 100 /* calls without a first byte, until total times count again */
-};
-
-void auto_stream_silent(struct auto_law *law)
-{
-    if (law->stream.hears && ++law->stream.silent >= SILENT_MOST)
-        law->stream = (struct auto_stream){0};
-}
+/* First bytes that will do after two bases and a second. */
+enum { WINDOW_LEAST = 8 };
 
 static double next_limit(struct auto_law *law, double limit)
 {
@@ -59,17 +51,15 @@ double auto_stream_first_byte(struct auto_law *law, double ms, double base, doub
 {
     struct auto_stream *stream = &law->stream;
 
-    stream->silent = 0;
-    if (stream->hears && law->at - ms < stream->cut_at)
+    if (stream->is_open && law->at - ms < stream->cut_at)
         return limit;
-    if (!stream->hears) {
-        stream->mean_ms = ms;
-        stream->base_ms = base;
-        stream->from_at = law->at;
-        stream->pinned_from_ms = law->counts.pinned_ms;
-        stream->n = 0;
-    }
-    stream->hears = true;
+    if (!stream->is_open)
+        *stream = (struct auto_stream){.is_open = true,
+                                       .mean_ms = ms,
+                                       .base_ms = base,
+                                       .from_at = law->at,
+                                       .pinned_from_ms = law->counts.pinned_ms,
+                                       .cut_at = law->at - ms};
     stream->mean_ms += (ms - stream->mean_ms) * MEAN_WEIGHT;
     stream->base_ms += (base - stream->base_ms) * MEAN_WEIGHT;
     stream->over_ms[stream->n++] = ms - base;

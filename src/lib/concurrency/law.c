@@ -8,6 +8,9 @@
 /* What a clock can tell; a sample below it counts as this, so that no ratio divides by 0. */
 static const double SAMPLE_FLOOR_MS = 0.001;
 
+/* After so many finished calls in a row without a first byte, whole times are samples again. */
+enum { SILENT_MOST = 100 };
+
 /* What admission obeys stays within the bounds that were asked for, whatever happens; and what a
  * probe holds it at is never above what was learned. */
 static void law_assert_bounds(const struct law *law)
@@ -54,6 +57,11 @@ void law_finished(struct law *law, const struct law_sample *sample)
 
     if (!law->ops->finished || !is_number(sample->sample_ms) || !is_number(sample->sojourn_ms))
         return;
+    if (law->hears && !sample->dropped) {
+        if (++law->silent < SILENT_MOST)
+            return;
+        law->hears = false;
+    }
     if (sample->sample_ms < SAMPLE_FLOOR_MS) {
         floored = *sample;
         floored.sample_ms = SAMPLE_FLOOR_MS;
@@ -72,6 +80,8 @@ void law_first_byte(struct law *law, const struct law_sample *sample, uint8_t pl
     if (!law->ops->finished || !is_number(sample->sample_ms) || !is_number(sample->sojourn_ms))
         return;
     assert(sample->goes_on && !sample->dropped);
+    law->hears = true;
+    law->silent = 0;
     at = time_of(law, sample->now);
     first.sample_ms = sample->sample_ms < SAMPLE_FLOOR_MS ? SAMPLE_FLOOR_MS : sample->sample_ms;
     double base = first_bytes_learn(&law->first_bytes, place, first.sample_ms);

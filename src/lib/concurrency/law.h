@@ -10,7 +10,9 @@
  *
  *     law_started     a call was admitted
  *     law_first_byte  the first byte of its reply came: the call's only sample
- *     law_finished    a call ended well without one, or was dropped by overload: a sample
+ *     law_finished    a call ended well without one, or was dropped by overload: a sample. But
+ *                     where first bytes are told a whole time is none, for what a stream takes to
+ *                     begin and what a whole answer takes do not compare
  *     law_left        a call has left, in whatever way
  *     law_rejected    a call was refused because the limit was reached
  *     law_ceiling     the server has said how many it will take, for a while
@@ -150,6 +152,8 @@ struct law {
     struct tg_law_config config;
     struct random random;
     struct first_bytes first_bytes;
+    bool hears; /* first bytes are told: they alone are samples */
+    int silent; /* calls that finished without one since the last */
     union {
         struct auto_law auto_law;
         struct vegas vegas;

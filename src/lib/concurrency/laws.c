@@ -174,6 +174,7 @@ bool law_reconfigure(struct law *law, const struct tg_law_config *config)
     }
     made.config = *config;
     made.first_bytes = (struct first_bytes){.common_ms = 0};
+    made.hears = false;
     made.ops = laws[config->law];
     if (!made.ops->begin(&made, inherited_limit(law, config)))
         return false;
