@@ -800,10 +800,15 @@ TG_API bool tg_gate_release(struct tg_gate *gate, tg_lease lease, tg_ms now,
  * the first byte was told before. */
 TG_API bool tg_gate_first_byte(struct tg_gate *gate, tg_lease lease, tg_ms now);
 
-/* Whoever serves the calls has said that no more than `ceiling` of them may run at once until
- * `until`: the law auto keeps below that, but not below its `min`; other laws do not listen. What
- * is said later replaces it; a time that has passed takes it back. */
-TG_API void tg_gate_set_ceiling(struct tg_gate *gate, int64_t ceiling, tg_ms until, tg_ms now);
+/* The same for a call that was sent on later than it was admitted: its sample is `sample_ms`. */
+TG_API bool tg_gate_first_byte_after(struct tg_gate *gate, tg_lease lease, tg_ms now,
+                                     double sample_ms);
+
+/* Whoever serves the calls has said that it will take no more than `room` beyond those in flight
+ * now, until `until`; negative: even those are too many. The law auto takes that for a ceiling, but
+ * not below its `min`; other laws do not listen. What is said later replaces it; a time that has
+ * passed takes it back. */
+TG_API void tg_gate_set_room(struct tg_gate *gate, int64_t room, tg_ms until, tg_ms now);
 
 /* Renews a lease for `ttl` ms from now (0: the gate's). False: it has ended. */
 TG_API bool tg_gate_renew(struct tg_gate *gate, tg_lease lease, tg_ms now, tg_ms ttl);

@@ -191,7 +191,7 @@ const struct command cmd_replay = {
         "  value, hold   what the call is worth, and the seconds it holds its slot\n"
         "  outcome   of a release: ok (default), dropped or cancelled\n"
         "  actual    of a release: the cost that it really had\n"
-        "  sample    of a release: the latency in ms; default: the time since admission\n"
+        "  sample    of a first_byte or release: the latency in ms; default: the time since admission\n"
         "            (none after a first byte: that was the sample)\n"
         "  used      of memory: the used part, from 0 to 1; null: not known\n"
         "\n"

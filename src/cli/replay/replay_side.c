@@ -258,7 +258,7 @@ static void replay_side_first_byte(struct replay_side *side, const struct trace_
     struct replay_id *found = id_in_use(side, event->id);
 
     gate_run_first_byte(&side->run, found != NULL && found->call == NULL ? found->lease : 0,
-                        event->call.t);
+                        event->call.t, event->release.sample_ms);
 }
 
 /* ---- Events ---------------------------------------------------------------------------------- */

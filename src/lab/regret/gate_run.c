@@ -192,10 +192,10 @@ void gate_run_release(struct gate_run *run, tg_lease lease, tg_ms t,
     resume_woken(run);
 }
 
-void gate_run_first_byte(struct gate_run *run, tg_lease lease, tg_ms t)
+void gate_run_first_byte(struct gate_run *run, tg_lease lease, tg_ms t, double sample_ms)
 {
     gate_run_advance(run, t);
-    tg_gate_first_byte(run->gate, lease, t);
+    tg_gate_first_byte_after(run->gate, lease, t, sample_ms);
     resume_woken(run);
 }
 

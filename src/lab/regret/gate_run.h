@@ -96,8 +96,8 @@ void gate_run_admit(struct gate_run *run, struct gate_run_call *call, tg_ms t);
 void gate_run_release(struct gate_run *run, tg_lease lease, tg_ms t,
                       const struct tg_release *release);
 
-/* The first byte of its reply comes. */
-void gate_run_first_byte(struct gate_run *run, tg_lease lease, tg_ms t);
+/* The first byte of its reply comes, after so many ms; negative: since admission. */
+void gate_run_first_byte(struct gate_run *run, tg_lease lease, tg_ms t, double sample_ms);
 
 /* Withdraws a call that waits: it will not be decided. What is due before `t` may decide it first:
  * so call gate_run_advance(), and check whether it still waits. */

@@ -337,7 +337,7 @@ bool tg_gate_release(struct tg_gate *gate, tg_lease lease, tg_ms now,
     return found;
 }
 
-bool tg_gate_first_byte(struct tg_gate *gate, tg_lease lease, tg_ms now)
+bool tg_gate_first_byte_after(struct tg_gate *gate, tg_lease lease, tg_ms now, double sample_ms)
 {
     spin_lock(&gate->lock);
     struct ticket *ticket = tickets_find(&gate->tickets, lease);
@@ -347,6 +347,8 @@ bool tg_gate_first_byte(struct tg_gate *gate, tg_lease lease, tg_ms now)
     if (first && ticket->holds_slot) {
         struct law_sample sample = sample_of(gate, ticket);
         sample.goes_on = true;
+        if (sample_ms >= 0)
+            sample.sample_ms = sample_ms;
         gate->last_sample_ms = sample.sample_ms;
         law_first_byte(&gate->law, &sample, first_bytes_place(ticket->size));
     }
@@ -357,11 +359,17 @@ bool tg_gate_first_byte(struct tg_gate *gate, tg_lease lease, tg_ms now)
     return first;
 }
 
-void tg_gate_set_ceiling(struct tg_gate *gate, int64_t ceiling, tg_ms until, tg_ms now)
+bool tg_gate_first_byte(struct tg_gate *gate, tg_lease lease, tg_ms now)
+{
+    return tg_gate_first_byte_after(gate, lease, now, -1);
+}
+
+void tg_gate_set_room(struct tg_gate *gate, int64_t room, tg_ms until, tg_ms now)
 {
     spin_lock(&gate->lock);
     gate_time(gate, now);
-    law_ceiling(&gate->law, gate->latest, num_max(0, ceiling), until);
+    room = num_max(-TG_NUMBER_MAX, num_min(room, TG_NUMBER_MAX));
+    law_ceiling(&gate->law, gate->latest, num_max(0, gate->in_flight + room), until);
     gate_grant(gate);
     spin_unlock(&gate->lock);
 }

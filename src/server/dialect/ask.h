@@ -18,10 +18,9 @@
  *     reply      usage.c          what a usage object says
  *                usage_scan.c     finds it in a reply that passes by in pieces
  *                sse.c, meter.c   a streamed reply: its events, and what they have used
- *                first_byte.c     its time to the first byte, for the law of concurrency
  *     refusal    replies.c        what a client is answered, by reason and API
  *                limit_headers.c  what a success says about limits
- *                upstream_wait.c  how long a provider wants us to wait
+ *                upstream_wait.c  how long a provider wants us to wait, and how many it will take
  */
 #ifndef TG_DIALECT_ASK_H
 #define TG_DIALECT_ASK_H

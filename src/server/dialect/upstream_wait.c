@@ -371,3 +371,24 @@ bool upstream_quota_exhausted(struct json_reader *reader, const char *body, size
             exhausted |= read_error(reader);
     return json_end(reader) && exhausted;
 }
+
+bool upstream_room(const struct http_field *fields, size_t n, tg_ms now, int64_t *room,
+                   tg_ms *until)
+{
+    if (!num_in_range(now) || !may_say(fields, n))
+        return false;
+    struct slice left = find_header(fields, n, "x-ratelimit-remaining-requests");
+    tg_ms wait = wait_duration(find_header(fields, n, "x-ratelimit-reset-requests"));
+
+    if (left.n == 0) {
+        tg_ms at = rfc3339(find_header(fields, n, "anthropic-ratelimit-requests-reset"));
+        left = find_header(fields, n, "anthropic-ratelimit-requests-remaining");
+        wait = at >= 0 ? num_less(at, now) : -1;
+    }
+    int64_t thousandths = left.n > 0 ? take_decimal(&left) : -1;
+    if (thousandths < 0 || left.n > 0 || wait < 0)
+        return false;
+    *room = thousandths / 1000;
+    *until = num_add(now, wait);
+    return true;
+}

@@ -16,6 +16,12 @@
  * remaining. Names are compared without regard to case. */
 tg_ms upstream_wait(const struct http_field *fields, size_t n, tg_ms now);
 
+/* How many more requests the provider will take until its quota is full again, and when that is:
+ * x-ratelimit-remaining-requests or anthropic-ratelimit-requests-remaining, with their resets.
+ * False: it does not say. */
+bool upstream_room(const struct http_field *fields, size_t n, tg_ms now, int64_t *room,
+                   tg_ms *until);
+
 /* A date as HTTP writes it; -1 if it is none. `now` settles the century of a year with two digits.
  * */
 tg_ms upstream_date(struct slice text, tg_ms now);

@@ -168,6 +168,7 @@ void call_estimate(struct call *call)
     call->notes.estimated_input = prompt;
     call->notes.max_output = output;
     call->gate_call.debit.cost = tg_overbook_apply(&route->overbook, prompt + output);
+    call->gate_call.size = prompt;
     call->gate_call.hold_s = atomic_load_explicit(&route->hold_s, memory_order_relaxed);
     call->gate_call.deadline = call->deadline;
 }
@@ -209,6 +210,7 @@ enum call_verdict call_take_slot(struct call *call)
     call->slot_call.tenant_bytes = call->gate_call.tenant_bytes;
     call->slot_call.weight = call->gate_call.weight;
     call->slot_call.deadline = call->gate_call.deadline;
+    call->slot_call.size = call->notes.estimated_input;
     call->slot_call.waiter = &call->waiter;
     admission_run_init(&call->slot, call->route->slots->gate, &call->slot_call, &slot_ops);
     admission_run_admit(&call->slot, call_now(call), &answer);

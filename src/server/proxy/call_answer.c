@@ -178,6 +178,26 @@ static bool is_packed(const struct http_head *head)
     return coding.n > 0 && !slice_equal_nocase(coding, SLICE("identity"));
 }
 
+/* Tells the law of the route what the provider says: how many calls it will take until its quota is
+ * full again, or that it has too much to do, and for how long. A quota belongs to a key: where there
+ * are several, one that is used up says nothing about the others, and the pool passes it over. */
+static void state_room(struct call *call, const struct http_head *from)
+{
+    const struct attempt *attempt = &call->attempt;
+    const struct config_model *model = call->route->config;
+    size_t keys = model->n_keys > 0 ? model->n_keys : call->route->provider->config->n_keys;
+    tg_ms now = call_now(call), until;
+    int64_t room;
+
+    if (attempt->status == 529 || attempt->status == 503 || (attempt->status == 429 && keys == 1)) {
+        if (attempt->cool_until > now)
+            tg_gate_set_room(call->slot.gate, -1, attempt->cool_until, now);
+    } else if (attempt->status < 300 && keys == 1 &&
+               upstream_room(from->fields, from->n_fields, now, &room, &until)) {
+        tg_gate_set_room(call->slot.gate, room, until, now);
+    }
+}
+
 void call_answer_head(struct call *call, const struct http_head *from)
 {
     struct attempt *attempt = &call->attempt;
@@ -189,6 +209,8 @@ void call_answer_head(struct call *call, const struct http_head *from)
     attempt->passes =
         failure_of(from->status) == FAILURE_NONE && (from->status != 400 || attempt->packed);
     attempt->cool_until = upstream_wait(from->fields, from->n_fields, call_now(call));
+    if (call->slot.state == ADMISSION_ADMITTED)
+        state_room(call, from);
     call->held_n = 0;
     sse_fini(&call->sse);
     sse_init(&call->sse);
@@ -222,6 +244,16 @@ static enum call_failure take_event(struct call *call, const struct sse_event *e
     return FAILURE_NONE;
 }
 
+/* A stream has begun: to the law that is all there is to learn of it. */
+static void tell_first_byte(const struct call *call, const struct admission_run *run)
+{
+    const struct attempt *attempt = &call->attempt;
+
+    if (run->state == ADMISSION_ADMITTED && run->lease != 0)
+        tg_gate_first_byte_after(run->gate, run->lease, attempt->first_at,
+                                 (double)(attempt->first_at - attempt->began_at));
+}
+
 enum call_failure call_answer_data(struct call *call, struct slice bytes)
 {
     struct attempt *attempt = &call->attempt;
@@ -229,8 +261,13 @@ enum call_failure call_answer_data(struct call *call, struct slice bytes)
     struct sse_event event;
 
     assert(attempt->status != 0);
-    if (attempt->first_at == 0)
+    if (attempt->first_at == 0) {
         attempt->first_at = call_now(call);
+        if (attempt->events) {
+            tell_first_byte(call, &call->slot);
+            tell_first_byte(call, &call->gate);
+        }
+    }
     if (attempt->events) {
         sse_feed(&call->sse, bytes.at, bytes.n);
         while (failure == FAILURE_NONE && sse_next(&call->sse, &event))

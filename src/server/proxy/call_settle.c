@@ -217,9 +217,9 @@ static void release_of(struct call *call, enum tg_outcome outcome, struct tg_rel
         release->outcome = TG_OUTCOME_DROPPED;
     if (outcome == TG_OUTCOME_OK && call->route != NULL && attempt->first_at == 0)
         release->outcome = TG_OUTCOME_CANCELLED;
+    /* Of an answer that comes whole; of a stream the laws were told when it began. */
     if (release->outcome == TG_OUTCOME_OK && call->route != NULL)
-        release->sample_ms = first_byte_sample(&call->route->first_byte, attempt->prompt,
-                                               (double)(attempt->first_at - attempt->began_at));
+        release->sample_ms = (double)(attempt->first_at - attempt->began_at);
 }
 
 static void learn_hold(struct call *call)

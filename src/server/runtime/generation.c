@@ -175,9 +175,6 @@ static void learn_from(struct route *route, const struct route *before)
         tg_overbook_init(&route->overbook, factor, route->config->overbook_max, NULL))
         return;
     atomic_store(&route->hold_s, atomic_load(&before->hold_s));
-    atomic_store(&route->first_byte.common_ms, atomic_load(&before->first_byte.common_ms));
-    for (int i = 0; i < FIRST_BYTE_BUCKETS; i++)
-        atomic_store(&route->first_byte.least_ms[i], atomic_load(&before->first_byte.least_ms[i]));
 }
 
 const struct route *generation_route_before(const struct generation *before,

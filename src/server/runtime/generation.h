@@ -30,7 +30,6 @@
 #include "io/net/tls.h"
 #include "server/config/config.h"
 #include "server/dialect/estimate.h"
-#include "server/dialect/first_byte.h"
 #include "server/dialect/replies.h"
 #include "server/ledger/spending.h"
 #include "server/remote/remote.h"
@@ -75,8 +74,7 @@ struct route {
     struct slots *slots;
     struct tg_overbook overbook;
     struct estimate_rule estimate;
-    struct first_byte first_byte; /* what is usual, by size of prompt */
-    _Atomic double hold_s;        /* how long its calls take in seconds, a moving mean */
+    _Atomic double hold_s; /* how long its calls take in seconds, a moving mean */
 };
 
 /* The `owner` of a key in the ring, which comes back with its leases. */

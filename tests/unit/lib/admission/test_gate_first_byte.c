@@ -45,6 +45,10 @@ static void a_first_byte_is_told_once(void **state)
     assert_true(tg_gate_first_byte(gate, lease, NOW + 107));
     expect_near(stats_of_gate(gate).last_ms, 7, 0);
     assert_true(finish(gate, lease, NOW + 108));
+    lease = must_allow(gate, &call, NOW + 110);
+    assert_true(tg_gate_first_byte_after(gate, lease, NOW + 119, 3.5)); /* it was sent on later */
+    expect_near(stats_of_gate(gate).last_ms, 3.5, 0);
+    assert_true(finish(gate, lease, NOW + 120));
     tg_gate_free(gate);
 }
 
@@ -122,7 +126,7 @@ static void a_ceiling_holds_for_its_time(void **state)
     struct tg_call call = call_waiting(TG_PRIORITY_HIGH, 3);
     (void)state;
 
-    tg_gate_set_ceiling(gate, 2, NOW + 60, NOW);
+    tg_gate_set_room(gate, 2, NOW + 60, NOW);
     assert_int_equal(stats_of_gate(gate).limit, 2);
     tg_lease first = must_allow(gate, &call, NOW), second = must_allow(gate, &call, NOW);
     tg_lease third = must_queue(gate, &call, NOW);
@@ -134,16 +138,16 @@ static void a_ceiling_holds_for_its_time(void **state)
     must_resume(gate, third, &call, NOW + 60);
 
     /* What is said later replaces it, and a time that has passed takes it back. */
-    tg_gate_set_ceiling(gate, 0, NOW + 900, NOW + 200);
+    tg_gate_set_room(gate, -3, NOW + 900, NOW + 200);
     assert_int_equal(stats_of_gate(gate).limit, 1); /* not below min */
     assert_int_equal(stats_of_gate(gate).in_flight, 3);
-    tg_gate_set_ceiling(gate, 5, NOW + 900, NOW + 201);
+    tg_gate_set_room(gate, 2, NOW + 900, NOW + 201);
     assert_int_equal(stats_of_gate(gate).limit, 5);
-    tg_gate_set_ceiling(gate, 5, NOW, NOW + 202);
+    tg_gate_set_room(gate, 2, NOW, NOW + 202);
     assert_int_equal(stats_of_gate(gate).limit, 20);
-    tg_gate_set_ceiling(gate, -3, INT64_MAX, NOW + 203);
+    tg_gate_set_room(gate, INT64_MIN, INT64_MAX, NOW + 203);
     assert_int_equal(stats_of_gate(gate).limit, 1);
-    tg_gate_set_ceiling(gate, INT64_MAX, INT64_MAX, NOW + 204);
+    tg_gate_set_room(gate, INT64_MAX, INT64_MAX, NOW + 204);
     assert_int_equal(stats_of_gate(gate).limit, 20);
     assert_true(finish(gate, first, NOW + 300));
     assert_true(finish(gate, second, NOW + 300));
@@ -161,7 +165,7 @@ static void other_laws_do_not_listen(void **state)
         struct tg_gate *gate = must_gate(&config);
         int64_t before = stats_of_gate(gate).limit;
 
-        tg_gate_set_ceiling(gate, 2, NOW + 100, NOW);
+        tg_gate_set_room(gate, 2, NOW + 100, NOW);
         assert_int_equal(stats_of_gate(gate).limit, before);
         tg_gate_free(gate);
     }

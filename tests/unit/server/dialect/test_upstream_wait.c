@@ -24,14 +24,20 @@ struct headers {
     const char *pairs[6];
 };
 
-static tg_ms wait_of(const struct headers *headers)
+static size_t fields_of(const struct headers *headers, struct http_field fields[3])
 {
-    struct http_field fields[3];
     size_t n = 0;
 
     for (; n < 3 && headers->pairs[2 * n] != NULL; n++)
         fields[n] = (struct http_field){slice_of(headers->pairs[2 * n]),
                                         slice_of(headers->pairs[2 * n + 1])};
+    return n;
+}
+
+static tg_ms wait_of(const struct headers *headers)
+{
+    struct http_field fields[3];
+    size_t n = fields_of(headers, fields);
     tg_ms until = upstream_wait(fields, n, NOW);
     return until == 0 ? -1 : until - NOW;
 }
@@ -181,12 +187,57 @@ static void quota_that_is_gone_is_known(void **state)
             fail_msg("%s", rows[i].body);
 }
 
+static void room_is_what_a_provider_says(void **state)
+{
+    static const struct {
+        struct headers headers;
+        int64_t room; /* -1: it does not say */
+        tg_ms wait;
+    } rows[] = {
+        {{{NULL}}, -1, 0},
+        {{{"x-ratelimit-remaining-requests", "7"}}, -1, 0}, /* until when? */
+        {{{"x-ratelimit-remaining-requests", "7", "x-ratelimit-reset-requests", "120ms"}}, 7, 120},
+        {{{"X-RateLimit-Reset-Requests", "6m0s", "X-RateLimit-Remaining-Requests", "0"}},
+         0,
+         360000},
+        {{{"x-ratelimit-remaining-tokens", "7", "x-ratelimit-reset-tokens", "1s"}}, -1, 0},
+        {{{"x-ratelimit-remaining-requests", "many", "x-ratelimit-reset-requests", "1s"}}, -1, 0},
+        {{{"x-ratelimit-remaining-requests", "7x", "x-ratelimit-reset-requests", "1s"}}, -1, 0},
+        {{{"x-ratelimit-remaining-requests", "-7", "x-ratelimit-reset-requests", "1s"}}, -1, 0},
+        {{{"anthropic-ratelimit-requests-remaining", "49", "anthropic-ratelimit-requests-reset",
+           "1994-11-06T08:49:47Z"}},
+         49,
+         10000},
+        {{{"anthropic-ratelimit-requests-remaining", "49", "anthropic-ratelimit-requests-reset",
+           "1994-11-06T08:49:27Z"}},
+         49,
+         0},
+        {{{"anthropic-ratelimit-requests-remaining", "49", "anthropic-ratelimit-requests-reset",
+           "soon"}},
+         -1,
+         0},
+    };
+    (void)state;
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        struct http_field fields[3];
+        size_t n = fields_of(&rows[i].headers, fields);
+        int64_t room = -1;
+        tg_ms until = NOW;
+        bool says = upstream_room(fields, n, NOW, &room, &until);
+        if (says != (rows[i].room >= 0) || room != rows[i].room || until - NOW != rows[i].wait)
+            fail_msg("row %zu: room %lld for %lld ms", i, (long long)room, (long long)(until - NOW));
+        assert_false(upstream_room(fields, n, -1, &room, &until));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_form_is_understood),
         cmocka_unit_test(dates_are_checked),
         cmocka_unit_test(quota_that_is_gone_is_known),
+        cmocka_unit_test(room_is_what_a_provider_says),
     };
 
     return cmocka_run_group_tests_name("upstream_wait", tests, setup, teardown);

@@ -414,6 +414,32 @@ static void a_first_byte_is_a_sample_for_the_route(void **state)
     end();
 }
 
+/* The law hears of a stream when it begins, and not again when it ends. */
+static void a_stream_is_a_sample_when_it_begins(void **state)
+{
+    struct tg_gate_stats stats;
+
+    (void)state;
+    begin(NULL);
+    call_client_ask(&client, CALL_KIT_BODY);
+    struct tg_gate *slots = client.call->slot.gate;
+    call_kit_pass(40);
+    call_out_head(call_kit_out(), 200, "text/event-stream");
+    call_kit_pass(2);
+    call_out_data(call_kit_out(), "data: {}\n\n");
+    tg_gate_get_stats(slots, &stats);
+    assert_true(stats.last_ms == 42);
+    assert_int_equal(stats.in_flight, 1);
+    call_kit_pass(500);
+    call_out_data(call_kit_out(), "data: [DONE]\n\n");
+    call_out_end(call_kit_out());
+    tg_gate_get_stats(slots, &stats);
+    assert_true(stats.last_ms == 42);
+    assert_int_equal(stats.in_flight, 0);
+    call_client_gone(&client, HTTP_DONE);
+    end();
+}
+
 /* A stream that breaks off says that the route has too much to do, like a timeout; a client that
  * asks for nonsense says nothing. */
 static void a_route_is_judged_by_how_calls_end(void **state)
@@ -513,6 +539,7 @@ int main(void)
         cmocka_unit_test(a_passthrough_tells_its_key_nothing_of_tokens),
         cmocka_unit_test(estimates_are_learned_from_what_is_reported),
         cmocka_unit_test(a_first_byte_is_a_sample_for_the_route),
+        cmocka_unit_test(a_stream_is_a_sample_when_it_begins),
         cmocka_unit_test(a_route_is_judged_by_how_calls_end),
         cmocka_unit_test(a_route_is_judged_by_its_own_failures),
     };
