@@ -179,8 +179,9 @@ static bool is_packed(const struct http_head *head)
 }
 
 /* Tells the law of the route what the provider says: how many calls it will take until its quota is
- * full again, or that it has too much to do, and for how long. A quota belongs to a key: where there
- * are several, one that is used up says nothing about the others, and the pool passes it over. */
+ * full again, or that it has too much to do, and for how long. A quota belongs to a key: where
+ * there are several, one that is used up says nothing about the others, and the pool passes it
+ * over. */
 static void state_room(struct call *call, const struct http_head *from)
 {
     const struct attempt *attempt = &call->attempt;
