@@ -233,7 +233,7 @@ double queue_ahead_of(const struct queue *queue, enum tg_priority priority, stru
 }
 
 bool queue_push(struct queue *queue, struct ticket *ticket, struct table_id tenant, double weight,
-                int64_t work)
+                int64_t work, double mean_ms)
 {
     struct queue_class *line = &queue->classes[ticket->priority];
     struct flow *flow = get_flow(queue, line, tenant);
@@ -260,6 +260,8 @@ bool queue_push(struct queue *queue, struct ticket *ticket, struct table_id tena
     ticket->flow = flow;
     ticket->states_work = work > 0;
     ticket->work = work > 0 ? clamp_work((double)work) : 0;
+    ticket->slot_ms = flow_slot_ms(flow, mean_ms);
+    line->slot_ms += ticket->slot_ms;
     flow->n++;
     flow->n_stated += ticket->states_work;
     flow->stated += ticket->work;
@@ -282,6 +284,7 @@ static void take_out(struct queue_class *line, struct ticket *ticket)
     flow->n_stated -= ticket->states_work;
     flow->stated = flow->n_stated > 0 ? flow->stated - ticket->work : 0;
     line->waiting--;
+    line->slot_ms = line->waiting > 0 ? line->slot_ms - ticket->slot_ms : 0;
     if (is_idle(flow)) {
         heap_remove(&line->turns, &flow->turn);
     } else {

@@ -56,6 +56,7 @@ struct queue_class {
     struct table flows;
     struct heap turns;        /* flows that have calls: lowest tag, then lowest rank, first */
     struct ticket_list calls; /* all that wait, in the order of their arrival */
+    double slot_ms;           /* what they will hold, by what was known when they came */
     double virtual_time;      /* the tag last served */
     int64_t waiting;
     int64_t earned;       /* part of a turn, in units of QUEUE_TURN */
@@ -79,10 +80,10 @@ void queue_fini(struct queue *queue);
 
 void queue_set_shares(struct queue *queue, const double share[TG_PRIORITY_COUNT]);
 
-/* Puts the ticket in the class of its priority. `work`: what the call states; 0: nothing. False: no
- * memory. */
+/* Puts the ticket in the class of its priority. `work`: what the call states; 0: nothing. A tenant
+ * whose slot times are not known counts with `mean_ms`. False: no memory. */
 bool queue_push(struct queue *queue, struct ticket *ticket, struct table_id tenant, double weight,
-                int64_t work);
+                int64_t work, double mean_ms);
 
 /* Takes out a ticket that will not be served. */
 void queue_remove(struct queue *queue, struct ticket *ticket);

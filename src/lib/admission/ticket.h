@@ -87,6 +87,7 @@ struct ticket {
     uint64_t arrival;
     void *waiter;
     tg_ms queued_at;
+    double slot_ms;     /* for how long it was expected to hold one, when it came */
     tg_ms useful_until; /* by the caller's own deadline, a slot is of no use after this */
 
     /* Set while the call waits, and until its turn is settled; see queue.h: */

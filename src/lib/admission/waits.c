@@ -200,7 +200,7 @@ static bool may_be_in_time(struct tg_gate *gate, const struct tg_call *call, tg_
     double slots = (double)law_limit(&gate->law) * part_of(gate, call->priority);
     double enough = (double)wait * slots - gate->mean_slot_ms; /* slot time that may be ahead */
 
-    return gate->samples == 0 ||
+    return gate->samples == 0 || gate->queue.classes[call->priority].slot_ms <= enough ||
            (enough >= 0 &&
             queue_ahead_of(&gate->queue, call->priority, stages_tenant_id(gate, call), call->weight,
                            gate->mean_slot_ms, enough) <= enough);
@@ -231,7 +231,8 @@ bool waits_enter(const struct passage *passage, struct ticket *ticket, enum tg_e
     }
     if (line->waiting == 0)
         begin_waiting(gate, &times, call->priority);
-    if (!queue_push(&gate->queue, ticket, stages_tenant_id(gate, call), call->weight, call->work)) {
+    if (!queue_push(&gate->queue, ticket, stages_tenant_id(gate, call), call->weight, call->work,
+                    gate->mean_slot_ms)) {
         *err = TG_ERR_MEMORY;
         return true;
     }

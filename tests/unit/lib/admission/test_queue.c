@@ -37,7 +37,7 @@ static struct ticket *push(struct line *line, enum tg_priority priority, int ten
     struct ticket *ticket = &line->tickets[line->n++];
 
     *ticket = (struct ticket){.priority = (uint8_t)priority};
-    assert_true(queue_push(&line->queue, ticket, id_of(tenant), weight_of(tenant), 0));
+    assert_true(queue_push(&line->queue, ticket, id_of(tenant), weight_of(tenant), 0, 1));
     return ticket;
 }
 
@@ -126,8 +126,8 @@ static void idle_flows_are_bounded(void **state)
         line.n = 0;
         struct ticket *ticket = &line.tickets[line.n++];
         *ticket = (struct ticket){.priority = TG_PRIORITY_NORMAL};
-        assert_true(queue_push(&line.queue, ticket,
-                               table_id((uint64_t)i * UINT64_C(0x9e3779b97f4a7c15), 1, 1), 1, 0));
+        struct table_id id = table_id((uint64_t)i * UINT64_C(0x9e3779b97f4a7c15), 1, 1);
+        assert_true(queue_push(&line.queue, ticket, id, 1, 0, 1));
         assert_ptr_equal(serve(&line), ticket);
         queue_settle(&line.queue, ticket, 0, -1, true);
         assert_int_equal(queue_assert_books(&line.queue), 0);
@@ -185,7 +185,8 @@ static void party_send(struct party *party, int absent)
             struct ticket *ticket = party->spare[--party->n_spare];
             *ticket = (struct ticket){.priority = TG_PRIORITY_NORMAL};
             ticket->waiter = (void *)(intptr_t)t;
-            assert_true(queue_push(&party->queue, ticket, id_of(t), weight_of(t), t % 2 ? 60 : 0));
+            int64_t work = t % 2 ? 60 : 0;
+            assert_true(queue_push(&party->queue, ticket, id_of(t), weight_of(t), work, 1));
         }
 }
 
@@ -290,12 +291,12 @@ static double moved_by(int64_t stated, int64_t actual)
     line_begin(&line);
     struct ticket *first = &line.tickets[line.n++];
     *first = (struct ticket){.priority = TG_PRIORITY_NORMAL};
-    assert_true(queue_push(&line.queue, first, id_of(0), 1, stated));
+    assert_true(queue_push(&line.queue, first, id_of(0), 1, stated, 1));
     assert_ptr_equal(serve(&line), first);
     for (int i = 0; i < 21; i++) {
         struct ticket *other = &line.tickets[line.n++];
         *other = (struct ticket){.priority = TG_PRIORITY_NORMAL};
-        assert_true(queue_push(&line.queue, other, id_of(4), 1, 100));
+        assert_true(queue_push(&line.queue, other, id_of(4), 1, 100, 1));
         if (i < 20)
             assert_ptr_equal(serve(&line), other);
     }
