@@ -20,7 +20,7 @@
 #define SEEDS_MAX 10000
 #define SEEDS_DEFAULT 5
 #define DEADLINE_DEFAULT_MS 100
-#define LAWS_DEFAULT "vegas,gradient2,aimd,none"
+#define LAWS_DEFAULT "auto,vegas,gradient2,aimd,none"
 #define FAIRNESS_LAW_DEFAULT "fixed:initial=16"
 
 struct asked {

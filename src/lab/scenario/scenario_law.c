@@ -94,11 +94,13 @@ enum tg_err scenario_law_parse(const char *text, size_t bytes, struct scenario_l
     const char *end = text + bytes, *colon = memchr(text, ':', bytes);
     size_t name_bytes = colon != NULL ? (size_t)(colon - text) : bytes;
     enum tg_err err = TG_OK;
+    enum tg_law chosen;
 
     *law = (struct scenario_law){.has_wait = false};
     tg_law_config_init(&law->law);
-    if (bytes >= sizeof law->name || !law_of_name(text, name_bytes, &law->law.law))
+    if (bytes >= sizeof law->name || !law_of_name(text, name_bytes, &chosen))
         return unknown_law(text, name_bytes, problem);
+    tg_law_config_choose(&law->law, chosen);
     memcpy(law->name, text, bytes);
     if (law->law.law == TG_LAW_FIXED) {
         law->law.min = 1;
@@ -106,6 +108,11 @@ enum tg_err scenario_law_parse(const char *text, size_t bytes, struct scenario_l
     }
     if (law->law.law == TG_LAW_NONE)
         law->law.min = 1;
+    /* Its queue is bounded by what it has learned, not by a configured time. */
+    if (law->law.law == TG_LAW_AUTO) {
+        law->has_wait = true;
+        law->wait = TG_WAIT_AUTO;
+    }
     for (const char *field = text + name_bytes; !err && field < end;) {
         const char *begin = field + 1, *next = memchr(begin, ':', (size_t)(end - begin));
         field = next != NULL ? next : end;

@@ -43,8 +43,8 @@ struct attempt {
     uint64_t number; /* 0: unused */
     int retry;       /* 0: the first attempt */
     bool measured, clean;
-    double service_part; /* its service as a multiple of the mean of then */
-    double arrived_ms, admitted_ms, first_byte_ms;
+    double service_part;              /* its service as a multiple of the mean of then */
+    double arrived_ms, first_byte_ms; /* 0: it has not come */
     STAILQ_ENTRY(attempt) next_free;
 };
 
@@ -239,7 +239,6 @@ static void enter(struct run *run, struct attempt *attempt)
 {
     double late_ms = attempt->arrived_ms + run->deadline_ms;
 
-    attempt->admitted_ms = run->now_ms;
     attempt->served.service_ms = attempt->service_part * run->load.service_ms;
     if (attempt->measured)
         run->measures.admitted_by[attempt->call.call.priority]++;
@@ -333,8 +332,6 @@ static void finish(struct run *run, struct attempt *attempt)
         measure_time(run, took_ms);
     }
     tg_release_init(&release);
-    if (stream)
-        release.sample_ms = attempt->first_byte_ms - attempt->admitted_ms;
     tg_lease lease = attempt->call.lease;
     attempt_free(run, attempt);
     gate_run_release(&run->gate, lease, clock_ms(run->now_ms), &release);
@@ -354,6 +351,7 @@ static void first_byte(struct run *run, struct attempt *attempt)
 {
     assert(attempt->first_byte_ms <= 0);
     attempt->first_byte_ms = run->now_ms;
+    gate_run_first_byte(&run->gate, attempt->call.lease, clock_ms(run->now_ms), -1);
 }
 
 static void end_service(struct run *run)
