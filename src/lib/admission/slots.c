@@ -47,6 +47,7 @@ void gate_end_wait(struct tg_gate *gate, struct ticket *ticket)
     heap_remove(&gate->waits, &ticket->wait);
     gate->queue.classes[ticket->priority].refused_at = gate->latest;
     ticket->state = TICKET_TIMED_OUT;
+    gate->queue.classes[ticket->priority].refused_at = gate->latest;
     gate->config.wake(gate->config.context, ticket->waiter);
 }
 

@@ -129,7 +129,8 @@ static void bound_class(struct tg_gate *gate, const struct law_times *times, int
     struct ticket *oldest;
 
     while ((oldest = TAILQ_FIRST(&line->calls)) != NULL) {
-        double useful = (double)(oldest->useful_until - oldest->queued_at);
+        tg_ms until = num_min(oldest->useful_until, oldest->deadline);
+        double useful = (double)(until - oldest->queued_at);
         double most = fmin(hold, useful), waited = (double)(gate->latest - oldest->queued_at);
         double bound = !overloaded ? useful : line->is_newest_first ? fmin(soon, most) : most;
         if (waited <= bound) {
