@@ -22,7 +22,7 @@
  *        | |-- 30 % more end: again                                            v
  *        | |-- 17 % more end: the knee is in between. HOLD there             DOWN
  *        | |-- it does not bind any more: HOLD, there or where it was          |  L / 1.25, or
- *        | '-- no more end: it is full. HOLD, or while calls are refused ----> |  deeper
+ *        | '-- no more end: it is full. HOLD, or if calls are refused or slow > |  deeper
  *        |                                                                     |
  *        |                                                                     |-- no fewer: again
  *        '------- fewer end: the knee is known. HOLD 1.4 W --------------------'
@@ -32,7 +32,8 @@
  * took, so that they take at most 5 % of the time, and twice as long whenever one has changed
  * nothing. Raising comes first: if the server is full it costs a longer wait inside for one round
  * trip, if it is not it costs nothing, while a lowered limit refuses calls of a healthy server; so
- * it is lowered only while calls are refused in any case.
+ * it is lowered only while calls are refused in any case, or after a raise that has shown the
+ * server to be full while calls take three times as long as they should.
  *
  * Where first bytes are heard they alone steer: auto_stream.c. Dropped calls (timed out, or the
  * other side said that it is overloaded) are no throughput, and put a ceiling on the limit, a fifth
@@ -211,9 +212,9 @@ static void step_up(struct law *law, const struct auto_reading *reading, bool re
             return; /* a lucky run of short calls does not count */
         bool relieved = state->was_refusing && gain >= 0.95 && state->base_ms > 0 &&
                         state->mean_ms <= 1.3 * state->base_ms;
-        up_ended(state, false);
-        enter_hold(law, gain >= PAYS || (state->chain > 0 && gain >= 1) || relieved ? state->limit
-                                                                                    : state->good);
+        bool pays = gain >= PAYS || (state->chain > 0 && gain >= 1) || relieved;
+        up_ended(state, !pays);
+        enter_hold(law, pays ? state->limit : state->good);
     } else if (gain >= PAYS) {
         state->held = state->limit;
         state->chain++;
@@ -221,14 +222,14 @@ static void step_up(struct law *law, const struct auto_reading *reading, bool re
             raise_limit(law, reading->rate);
         else
             enter_hold(law, state->limit);
-    } else if (gain >= PAYS_PARTLY) {
+    } else if (gain >= PAYS_PARTLY && gain >= 1 + 2.5 * reading->error) {
         double limit = fmin(state->limit, 1.15 * state->good * gain);
         up_ended(state, true);
         knee_found(state, limit / HEADROOM, reading->rate);
         enter_hold(law, limit);
     } else {
         double good = state->good;
-        bool down = reading->refusing &&
+        bool down = (reading->refusing || state->mean_ms > 3 * state->base_ms) &&
                     (state->chain > 0 || since(state, state->down_at, state->down_wait_ms));
         up_ended(state, true);
         if (down) {
@@ -265,6 +266,8 @@ static void step_down(struct law *law, const struct auto_reading *reading, bool 
     } else {
         double knee = kept >= LOSES ? limit : fmin(limit / kept, state->good);
         bool same = state->is_known && fabs(knee - state->knee) < SURPRISE * state->knee;
+        if (same)
+            knee = (knee + state->knee) / 2;
         double wait = same ? fmin(2 * state->down_wait_ms, DOWN_WAIT_MOST_MS) : 500;
         state->down_at = state->at;
         state->down_wait_ms = fmax(wait, 20 * (test_ms + state->mean_ms));
@@ -464,6 +467,7 @@ static void auto_first_byte(struct law *law, tg_ms at, const struct law_sample *
     if (!state->stream.is_open && state->mode != AUTO_HOLD)
         enter_hold(law, state->held);
     limit = auto_stream_first_byte(state, sample->sample_ms, base_ms, state->limit);
+    law->first_bytes.allowed_ms = state->stream.allowed_ms;
     if (limit != state->limit)
         auto_set(law, limit);
 }

@@ -51,6 +51,7 @@ struct auto_stream {
     double pinned_from_ms;
     int n;
     double over_ms[AUTO_STREAM_WINDOW]; /* time to first byte beyond the base */
+    double allowed_ms;                  /* wait for a first byte that makes no cut */
     double cut_at;                      /* calls admitted before this do not count */
     bool is_confined;                   /* a queue has been seen: it grows with care */
 };

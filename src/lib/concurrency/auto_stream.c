@@ -20,7 +20,7 @@
 #include <math.h>
 
 static const double MEAN_WEIGHT = 1.0 / 30;
-static const double ROOM_LEAST = 1.5, ROOM_PART = 0.03;
+static const double ROOM_LEAST = 1.5, ROOM_PART = 0.03, SOME = 1.3;
 
 /* First bytes that will do after two bases and a second. */
 enum { WINDOW_LEAST = 8 };
@@ -34,13 +34,14 @@ static double next_limit(struct auto_law *law, double limit)
     double pinned = (law->counts.pinned_ms - stream->pinned_from_ms) / fmax(ms, 1);
     double room = fmax(ROOM_LEAST, ROOM_PART * limit);
 
+    stream->allowed_ms = SOME * room / rate;
     if (waiting > room)
         stream->is_confined = true;
     if (waiting > 2 * room) {
         stream->cut_at = law->at;
         return fmin(limit, (double)law->in_flight) - 0.7 * (waiting - room);
     }
-    if (waiting > 1.3 * room)
+    if (waiting > SOME * room)
         return limit - 1;
     if (pinned > 0.5 && waiting < 0.2 * room)
         return limit * (stream->is_confined ? 1.1 : 1.5) + 1;

@@ -34,7 +34,11 @@ double first_bytes_learn(struct first_bytes *first_bytes, uint8_t place, double 
         for (int i = 0; i < *n; i++)
             values[i] = (double)recent[i];
         double median = first_bytes_median(values, *n);
-        *base = *base <= 0 || median < *base ? median : *base + BASE_RISES * (median - *base);
+        double over = median - *base - first_bytes->allowed_ms;
+        if (*base <= 0 || median < *base)
+            *base = median;
+        else if (over > 0)
+            *base += BASE_RISES * over;
         *n = 0;
     }
     if (*base <= 0)

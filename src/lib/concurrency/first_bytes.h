@@ -3,7 +3,8 @@
  * A law takes latency for load. But a long prompt takes longer to its first byte than a short one
  * on an idle machine, too, and a mix of both that changes is no overload. So calls are sorted by
  * the size of their prompt, a power of two each, and compared with others of their size: the base
- * is the lowest median of 24 of them, raised by 0.2 % of the difference with each median above it.
+ * is the lowest median of 24 of them, raised by 0.2 % of the difference with each median above it,
+ * less what the law itself lets calls wait: else lasting overload would become the base.
  * The median and not the mean or the least: answers shorter than the prefill of others bring early
  * first bytes, and against the least all others would seem to wait.
  *
@@ -17,7 +18,8 @@
 enum { FIRST_BYTES_SIZES = 24, FIRST_BYTES_WINDOW = 24 };
 
 struct first_bytes {
-    double common_ms; /* the first base there was: what all are scaled to; 0: none yet */
+    double common_ms;  /* the first base there was: what all are scaled to; 0: none yet */
+    double allowed_ms; /* what the law lets calls wait: so much above a base does not raise it */
     struct {
         double base_ms; /* 0: none yet */
         float recent_ms[FIRST_BYTES_WINDOW];
