@@ -1,0 +1,131 @@
+/* test_law_traces.c - every law that moves, on a few servers in virtual time, to the digit.
+ *
+ * Each number of a law moves one of these. A change of a law is meant to change its rows, and
+ * nothing else is; gcc and clang, with and without optimisation, get the same ones. To see what the
+ * rows are now: TG_SHOW_TRACE=1.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "check.h"
+#include "law_world.h"
+
+enum { POINTS = 10,
+       SERVERS = 6 };
+
+static const struct law_server servers[SERVERS] = {
+    {.name = "full", .base_ms = 10, .spread = 0.5, .capacity = 16, .offered = 64},
+    {.name = "roomy", .base_ms = 10, .spread = 0.5, .capacity = 600, .offered = 300},
+    {.name = "shrinks",
+     .base_ms = 10,
+     .spread = 0.5,
+     .capacity = 64,
+     .offered = 100,
+     .changes_at = 10000,
+     .capacity_to = 16,
+     .slower = 1},
+    {.name = "slow dependency",
+     .base_ms = 10,
+     .spread = 0.5,
+     .capacity = 400,
+     .offered = 100,
+     .changes_at = 10000,
+     .capacity_to = 400,
+     .slower = 5,
+     .step = 500},
+    {.name = "streams",
+     .base_ms = 4000,
+     .spread = 0.9,
+     .capacity = 64,
+     .offered = 200,
+     .first_byte = 300},
+    {.name = "drops",
+     .base_ms = 50,
+     .spread = 0.2,
+     .capacity = 32,
+     .offered = 200,
+     .drop_percent = 20},
+};
+
+/* The limit after each tenth of the run. */
+static const struct {
+    enum tg_law law;
+    const char *rows[SERVERS];
+} golden[] = {
+    {TG_LAW_AUTO,
+     {"23 23 23 23 23 23 23 23 23 23",
+      "361 593 873 1024 1024 1024 1024 1024 1024 1024",
+      "93 95 95 39 22 22 22 22 22 22",
+      "127 187 261 316 316 316 316 316 316 316",
+      "67 67 68 68 66 66 67 65 67 67",
+      "26 26 32 32 33 24 26 24 26 24"}},
+    {TG_LAW_VEGAS,
+     {"129 129 129 129 129 129 129 129 129 129",
+      "130 133 136 139 142 145 148 151 154 157",
+      "130 133 136 137 134 131 128 125 122 119",
+      "130 133 136 137 134 131 128 125 122 119",
+      "44 91 101 115 128 155 88 151 98 98",
+      "126 123 120 117 114 111 108 105 102 99"}},
+    {TG_LAW_GRADIENT2,
+     {"22 10 40 42 39 30 21 30 11 11",
+      "200 194 200 200 193 200 200 200 193 200",
+      "77 200 134 32 18 34 26 40 17 41",
+      "200 200 196 141 119 152 155 173 178 133",
+      "110 8 10 25 14 93 25 13 19 8",
+      "56 62 90 56 18 71 90 62 81 104"}},
+    {TG_LAW_AIMD,
+     {"12 9 22 14 21 18 19 35 9 9",
+      "23 25 14 13 12 25 15 12 11 22",
+      "23 25 14 8 16 10 11 14 20 11",
+      "23 25 14 11 10 9 21 9 10 19",
+      "8 8 11 17 8 25 8 18 8 10",
+      "58 8 46 61 8 12 8 8 13 19"}},
+};
+
+static void run(enum tg_law kind, const struct law_server *server, char *rows, size_t size)
+{
+    static struct law_world world;
+    struct tg_law_config config;
+    size_t at = 0;
+
+    tg_law_config_init(&config);
+    tg_law_config_choose(&config, kind);
+    law_world_open(&world, &config, server);
+    for (int i = 0; i < POINTS; i++) {
+        law_world_run(&world, server->first_byte > 0 ? 60000 : 3000);
+        at += (size_t)snprintf(rows + at, size - at, "%s%lld", at > 0 ? " " : "",
+                               (long long)law_limit(&world.law));
+    }
+    law_world_close(&world);
+}
+
+static void limits_are_those_of_the_trace(void **state)
+{
+    char rows[128];
+    int wrong = 0;
+    (void)state;
+
+    for (size_t l = 0; l < COUNT_OF(golden); l++)
+        for (size_t s = 0; s < SERVERS; s++) {
+            run(golden[l].law, &servers[s], rows, sizeof rows);
+            if (getenv("TG_SHOW_TRACE") != NULL)
+                print_message("%s, %s: \"%s\"\n", tg_law_name(golden[l].law),
+                              servers[s].name, rows);
+            if (strcmp(rows, golden[l].rows[s]) != 0) {
+                print_error("%s, %s: %s\n                and not %s\n", tg_law_name(golden[l].law),
+                            servers[s].name, rows, golden[l].rows[s]);
+                wrong++;
+            }
+        }
+    assert_int_equal(wrong, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(limits_are_those_of_the_trace),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
