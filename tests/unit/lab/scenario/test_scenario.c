@@ -92,32 +92,6 @@ static void a_seed_repeats_itself_and_brings_every_law_the_same_calls(void **sta
     assert_int_not_equal(result_of("cold.9", "vegas", 8).offered, first.offered);
 }
 
-static void a_table_is_the_same_by_any_number_of_threads(void **state)
-{
-    const struct scenario *list[2] = {scenario_find("mix.7"), scenario_find("LLM1.5x")};
-    struct scenario_law laws[2] = {law_of("fixed:initial=64"), law_of("vegas:initial=20")};
-    struct scenario_table table = {.scenarios = list,
-                                   .n_scenarios = 2,
-                                   .laws = laws,
-                                   .n_laws = 2,
-                                   .options = {.deadline_ms = 100},
-                                   .seed = 3,
-                                   .seeds = 3};
-    struct scenario_cell one[4], two[4];
-    struct tg_problem problem;
-
-    (void)state;
-    assert_int_equal(scenario_run_table(&table, one, &problem), TG_OK);
-    table.threads = 3;
-    assert_int_equal(scenario_run_table(&table, two, &problem), TG_OK);
-    for (size_t i = 0; i < 4; i++) {
-        assert_memory_equal(&one[i].goodput, &two[i].goodput, sizeof one[i].goodput);
-        assert_ptr_equal(one[i].scenario, list[i / 2]);
-        assert_ptr_equal(one[i].law, &laws[i % 2]);
-        assert_true(one[i].goodput.lowest <= one[i].goodput.mean);
-    }
-}
-
 /* Without a gate that learns, times are a matter of units. */
 static void a_scaled_scenario_is_the_same_one(void **state)
 {
@@ -191,7 +165,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_ideal_is_net_of_rejecting_and_of_calls_that_are_too_long),
         cmocka_unit_test(a_seed_repeats_itself_and_brings_every_law_the_same_calls),
-        cmocka_unit_test(a_table_is_the_same_by_any_number_of_threads),
         cmocka_unit_test(a_scaled_scenario_is_the_same_one),
         cmocka_unit_test(an_interval_is_by_student),
         cmocka_unit_test(a_law_is_read_from_its_text),
