@@ -79,7 +79,7 @@ struct caller {
 static void caller_init(struct caller *caller, struct subject *subject, const char *name)
 {
     caller->subject = subject;
-    caller->scope = (struct tg_scope){subject->limits, name, 8};
+    caller->scope = (struct tg_scope){.limits = subject->limits, .key = name, .key_bytes = 8};
     tg_call_init(&caller->call);
     caller->call.peer = name;
     caller->call.peer_bytes = 8;

@@ -66,7 +66,8 @@ struct caller {
 static void caller_init(struct caller *caller, struct subject *subject, uint64_t key)
 {
     caller->subject = subject;
-    caller->scope = (struct tg_scope){subject->limits, caller->key, KEY_BYTES};
+    caller->scope =
+        (struct tg_scope){.limits = subject->limits, .key = caller->key, .key_bytes = KEY_BYTES};
     caller->debit = (struct tg_debit){.scopes = &caller->scope, .n_scopes = 1, .cost = 1};
     make_key(caller->key, key);
 }
@@ -139,7 +140,8 @@ static void batch_loop(void *context, uint64_t n)
     for (uint64_t done = 0; done < n; done += BATCH_KEYS) {
         for (size_t i = 0; i < BATCH_KEYS; i++) {
             make_key(keys[i], draw(subject));
-            scopes[i] = (struct tg_scope){subject->limits, keys[i], KEY_BYTES};
+            scopes[i] = (struct tg_scope){
+                .limits = subject->limits, .key = keys[i], .key_bytes = KEY_BYTES};
             debits[i] = (struct tg_debit){.scopes = &scopes[i], .n_scopes = 1, .cost = 1};
         }
         tg_store_take_many(subject->store, debits, BATCH_KEYS, clock_now_ms(&subject->clock),

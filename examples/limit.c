@@ -40,7 +40,7 @@ int main(void)
 
     for (int i = 0; i < 5; i++) {
         const char *client = "alice";
-        struct tg_scope scope = {limits, client, strlen(client)};
+        struct tg_scope scope = {.limits = limits, .key = client, .key_bytes = strlen(client)};
         struct tg_debit debit = {.scopes = &scope, .n_scopes = 1};
         struct tg_decision decision;
 

@@ -64,15 +64,14 @@ static void check_tenant(const struct config *config, const struct config_tenant
 
 static void check_model(const struct config *config, const struct config_model *model)
 {
-    struct tg_overbook overbook;
-
     insist(config_model(config, model->name, strlen(model->name)) ==
            (size_t)(model - config->models));
     insist(model->provider < config->n_providers || model->provider == CONFIG_NONE);
     insist(model->cheaper < config->n_models || model->cheaper == CONFIG_NONE);
     insist(model->upstream_model != NULL && model->concurrency.present);
     insist(tg_law_config_check(&model->concurrency.law, NULL) == TG_OK);
-    insist(tg_overbook_init(&overbook, model->overbook_start, model->overbook_max, NULL) == TG_OK);
+    insist(TG_FACTOR_MIN <= model->overbook.min && model->overbook.min <= model->overbook.start);
+    insist(model->overbook.start <= model->overbook.max && model->overbook.max <= TG_FACTOR_MAX);
     for (size_t i = 0; i < model->n_fallback; i++)
         insist(model->fallback[i] < config->n_models);
 }

@@ -313,7 +313,17 @@ struct tg_limit {
     struct tg_limiter limiter;
     enum tg_axis axis; /* TG_AXIS_RATE or TG_AXIS_COST; token_budget is for cost only */
     enum tg_mode mode; /* default TG_ENFORCE */
+
+    /* For the cost axis under a gate, which may charge less than a call asks for (section 8): how
+     * many units calls in flight together may have been charged less. 0: TG_OVERDRAFT times what
+     * the limit can hold; negative: none, every call is charged at least what it asks for. */
+    int64_t overdraft;
 };
+
+/* With calls that use a twentieth of what they ask for, and a limit that holds half of what it is
+ * replenished by during a call, 38 times what it holds has to be in flight uncharged for the limit
+ * to be used in full. */
+#define TG_OVERDRAFT 40
 
 #define TG_LIMITS_MAX 8  /* limits in one set */
 #define TG_SCOPES_MAX 16 /* scopes in one debit */
@@ -361,6 +371,13 @@ struct tg_scope {
     tg_limits limits;
     const void *key;
     size_t key_bytes;
+
+    /* Only for a gate whose store is remote, and which so does not know the limits: the least that
+     * an enforced limit of this scope on the cost axis can hold, TG_NUMBER_MAX if there is none,
+     * and the least of their overdrafts in units. 0: not known; such a call is charged what it asks
+     * for. */
+    int64_t ceiling;
+    int64_t overdraft;
 };
 
 enum tg_charging {
@@ -558,7 +575,27 @@ TG_API TG_MUST_CHECK enum tg_err tg_law_config_check(const struct tg_law_config 
  *
  * If time goes back, the queue, the leases and the law stay at the latest time seen; limiters see
  * time as given.
- */
+ *
+ * A call asks for the most that it may use (debit.cost), and often uses far less. On the cost axis
+ * it is charged what calls like it have used:
+ *
+ *     charge = asked x mean of used to asked                 at least 1 if it asks for anything
+ *
+ * The mean is learned from every lease that ends with an actual usage above 0, by tenant and
+ * `like`; it begins at factor.start and is kept between factor.min and factor.max. The charge is
+ * settled when the lease ends: what was not used is given back, what was used beyond it is a debt
+ * that the next calls pay. For a bucket of `capacity` that gets `refill` units a second, every
+ * moment y at which a call is admitted, and every x before it,
+ *
+ *     actuals of calls admitted in (x, y] <= capacity + refill x (y - x) + V(y)
+ *     V(y) = sum over calls in flight at y of max(0, actual - charge)
+ *
+ * (tests/prop/test_charge.c). A charge that would take sum(asked - charge) over the calls in flight
+ * above the overdraft of one of their limits is raised: so V(y) <= overdraft, as long as no call
+ * uses more than it asks for. "Never" (TG_UNSATISFIABLE) is never said because of a learned number:
+ * a call is refused so if and only if what it asks for is more than a limit can hold, and is
+ * charged no more than the limit can hold otherwise. Until a lease has ended with an actual usage,
+ * calls are charged asked x factor.start, which is 1 by default. */
 
 struct tg_gate;
 
@@ -661,6 +698,8 @@ struct tg_gate_config {
     enum tg_mode policy_mode;
 
     tg_ms lease_ttl;        /* a lease that is not renewed expires after this; default 600000 */
+    int64_t max_learned;    /* kinds of calls whose mean usage is remembered, 0 to 2^24; one that is
+                               new replaces one that was not used lately; default 65536 */
     struct tg_store *store; /* where rate and cost are decided; borrowed; null: none */
     bool remote_store;      /* rate and cost are decided elsewhere: TG_NEEDS_STORE; default false */
     uint64_t seed;          /* for the law's randomness and for hashing; default 0 */
@@ -694,6 +733,18 @@ TG_API void tg_gate_set_memory(struct tg_gate *gate, double used);
 /* A lease, or the handle of a call that does not have one yet. 0 is none. Never reused. */
 typedef uint64_t tg_lease;
 
+/* Bounds for the mean of used to asked of calls that are alike. TG_FACTOR_MIN <= min <= start <=
+ * max <= TG_FACTOR_MAX; all three 0: the defaults. With 1 for all three a call is charged what it
+ * asks for. */
+struct tg_factor {
+    double start; /* the mean before any call has ended; default 1 */
+    double min;   /* default TG_FACTOR_MIN */
+    double max;   /* default TG_FACTOR_MAX */
+};
+
+#define TG_FACTOR_MIN 0.05
+#define TG_FACTOR_MAX 3.0
+
 /* A call that asks to be admitted. Borrowed for the duration of each function it is passed to. */
 struct tg_call {
     enum tg_priority priority; /* default normal */
@@ -707,15 +758,20 @@ struct tg_call {
     int64_t work;          /* what the call is expected to take, in a unit of yours (tokens), for
                               fairness between tenants: either all calls of a gate state it, or
                               none. 0: the time it will hold its slot; default 0 */
-    struct tg_debit debit; /* for rate and cost; without scopes, neither is checked; default none */
-    double value;          /* for the policy; bid prices take NaN or negative as 0; default 1 */
-    double hold_s;         /* seconds; to bid prices, negative or not finite is 0; default 0 */
-    int64_t size;          /* what the time to a first byte depends on, such as tokens of the
+    struct tg_debit debit; /* for rate and cost; without scopes, neither is checked; default none.
+                              Its cost is what the call asks for, the most it is expected to use */
+    const void *like;      /* what tells which calls of a tenant use alike, such as the model; null:
+                              those of the same first scope; default null */
+    size_t like_bytes;
+    struct tg_factor factor;
+    double value;    /* for the policy; bid prices take NaN or negative as 0; default 1 */
+    double hold_s;   /* seconds; to bid prices, negative or not finite is 0; default 0 */
+    int64_t size;    /* what the time to a first byte depends on, such as tokens of the
                               prompt: a first byte is compared with calls of this size, to a power
                               of two; default 0 */
-    tg_ms deadline;        /* the call does not wait beyond this point; 0: none; default 0 */
-    tg_ms lease_ttl;       /* 0: the gate's; default 0 */
-    void *waiter;          /* passed to wake() */
+    tg_ms deadline;  /* the call does not wait beyond this point; 0: none; default 0 */
+    tg_ms lease_ttl; /* 0: the gate's; default 0 */
+    void *waiter;    /* passed to wake() */
 };
 
 TG_API void tg_call_init(struct tg_call *call);
@@ -726,6 +782,9 @@ struct tg_answer {
     enum tg_step step;
     tg_lease lease; /* pass it to the next function; 0 if nothing is held */
     tg_ms deadline; /* TG_WAITING: when to tick or resume; a lease: when it expires */
+    int64_t charge; /* TG_NEEDS_STORE: what to ask the store for in place of debit.cost; an admitted
+                       call: what it was charged on the cost axis */
+    double factor;  /* the same: mean of used to asked of calls like it, for limits of your own */
 
     /* Valid with TG_DECIDED: */
     struct tg_decision decision; /* the combination of all axes that were checked */
@@ -851,6 +910,17 @@ struct tg_law_metrics {
 };
 
 TG_API void tg_gate_get_law(struct tg_gate *gate, struct tg_law_metrics *metrics);
+
+/* What a call would be charged on the cost axis now. */
+struct tg_expectation {
+    double factor;    /* mean of used to asked of calls like it, within the bounds of the call */
+    int64_t expected; /* asked x factor, rounded up */
+    int64_t charge;   /* the same, within what the limits can hold and their overdrafts */
+};
+
+/* Read-only. TG_ERR_INVALID, TG_ERR_UNKNOWN. */
+TG_API TG_MUST_CHECK enum tg_err tg_gate_expect(struct tg_gate *gate, const struct tg_call *call,
+                                                struct tg_expectation *expectation);
 
 /* Returns how many calls a peer has, waiting or running. 0 for a peer that shares an entry with
  * others because there are more than max_peers. */
@@ -1058,7 +1128,10 @@ TG_API struct tg_pool *tg_keyring_pool(struct tg_keyring *ring, const char *prov
 #define TG_TRIED_MAX 8
 
 struct tg_key_call {
-    int64_t tokens;       /* estimate for prompt and answer, 0 to TG_NUMBER_MAX; default 0 */
+    int64_t tokens;       /* what the windows are charged, 0 to TG_NUMBER_MAX; at most what the
+                             largest key of the pool can hold, if `asked` fits there; default 0 */
+    int64_t asked;        /* the most that the call may use: it alone decides `too_large`; 0: the
+                             same as tokens; default 0 */
     const void *affinity; /* prefer the key that the last call with this value had; null: none */
     size_t affinity_bytes;
     void *prefer;              /* owner of the key to take if it can serve; null: none */
@@ -1080,7 +1153,7 @@ struct tg_key_answer {
                              because the call is larger than every key, or all are suspended or
                              were tried. 1 if there is no memory to record a lease */
     bool all_cooling;     /* every key in use is cooling down after a 429 of the provider */
-    bool too_large;       /* no key's limit can ever hold these tokens */
+    bool too_large;       /* no key's limit can ever hold what is asked for */
 };
 
 /* Leases a key. It cannot fail: an estimate out of range is too large. */
@@ -1231,23 +1304,6 @@ struct tg_pool_metrics {
 TG_API size_t tg_pool_get_keys(struct tg_pool *pool, tg_ms now, size_t from,
                                struct tg_key_metrics *keys, size_t room);
 TG_API void tg_pool_get_metrics(struct tg_pool *pool, struct tg_pool_metrics *metrics);
-
-/* The factor by which token estimates of a model's calls are raised, learned from their actual
- * usage: between 1 and `max`. For token windows and the cost axis, never for money. */
-struct tg_overbook {
-    uint64_t state[4]; /* private */
-};
-
-TG_API TG_MUST_CHECK enum tg_err tg_overbook_init(struct tg_overbook *overbook, double start,
-                                                  double max, struct tg_problem *problem);
-TG_API double tg_overbook_factor(const struct tg_overbook *overbook);
-
-/* Returns tokens x factor, rounded up, at most TG_NUMBER_MAX. */
-TG_API int64_t tg_overbook_apply(const struct tg_overbook *overbook, int64_t tokens);
-
-/* Reports the estimate of a call, before the factor, and its actual usage. If either is 0 or less,
- * nothing is learned. */
-TG_API void tg_overbook_learn(struct tg_overbook *overbook, int64_t estimated, int64_t used);
 
 /* ---- 11 Money -----------------------------------------------------------------------------
  *

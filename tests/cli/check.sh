@@ -359,8 +359,18 @@ good 'a model may name the same key' "$(provider 'keys: [{name: k, secret: "${TG
 models: {m: {provider: p, price: {}, keys: [{name: k, secret: \"\${TG_WORD}\", rpm: 5}]}}"
 bad 'models.m.price.input is "-1"; it must be an amount in USD' "$p
 models: {m: {provider: p, price: {input: @-1}}}"
-bad 'models.m.overbook: ' "$p
+bad 'models.m.overbook: min, start and max are 0.05, 2 and 1.5; none may be below the one before it' "$p
 models: {m: {provider: p, price: {}, overbook: @{start: 2, max: 1.5}}}"
+bad 'models.m.overbook.min is "0.01"; it must be a number from 0.05 to 3' "$p
+models: {m: {provider: p, price: {}, overbook: {min: @0.01}}}"
+bad 'models.m.tpm_counts is "all"; it must be one of provider' "$p
+models: {m: {provider: p, price: {}, tpm_counts: @all}}"
+bad 'gate.rate.overdraft is for limits of tokens; a call is always one call' \
+    'gate: {rate: {strategy: gcra, limit: 1, period: 1s, overdraft: @5}}'
+bad 'gate.cost.overdraft is "-1"; it must be a whole number from 0 up' \
+    'gate: {cost: {strategy: token_bucket, capacity: 1, refill: 1, overdraft: @-1}}'
+good 'token limits may have an overdraft' 'gate: {cost: {strategy: gcra, limit: 9, period: 1s, overdraft: 0}}
+tenants: [{name: a, limits: [{tpm: 5, overdraft: 100}], users: {from: "header:x-u", each: {tpm: 5, overdraft: 0}}}]'
 bad 'models.m.affinity.by[0] is "session", which is not available yet; it must be one of previous_response_id' "$p
 models: {m: {provider: p, price: {}, affinity: {by: [@session]}}}"
 bad 'models.m.breaker.failures is "1001"; it must be a whole number from 1 to 1000' "$p

@@ -39,10 +39,10 @@ good 'a limit of another model does not care' "$m
 tenants: [{name: a, limits: [{models: [small], tpm: 1000}, {rpm: 1}]}]"
 warns "the limit of each user $never" "$m
 tenants: [{name: a, users: @{from: \"header:x-u\", each: {tpm: 1000}}}]"
-warns 'gate.cost holds at most 1500 tokens; a call of "big" that does not say how many it wants is counted with 2002' \
+warns 'gate.cost holds at most 1500 tokens; a call of "big" that does not say how many it wants is counted with 2001' \
     "gate: {cost: @{strategy: token_bucket, capacity: 1500, refill: 1}}
 $p
-models: {big: {provider: p, price: {}, max_output_tokens: 1000, overbook: {start: 2}}}"
+models: {big: {provider: p, price: {}, max_output_tokens: 2000, overbook: {start: 0.5}}}"
 warns 'gate.cost holds at most 5000 tokens; a call of "big" may have 8192 (its context), and the largest are never admitted' \
     "gate: {cost: @{strategy: token_bucket, capacity: 5000, refill: 1}}
 $p

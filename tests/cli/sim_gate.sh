@@ -202,7 +202,7 @@ fi
 
 printf 'gate:\n  cost: {strategy: token_bucket, capacity: 1000, refill: 1}\n' >"$tmp/gate.yaml"
 printf '{"t":%d,"id":"%s","tenant":"k","input_tokens":100,"max_output_tokens":900,"output_tokens":2}\n' \
-    0 a 10000 b >"$tmp/few"
+    0 a 1 b >"$tmp/few"
 run sim --admission-policy gate -c "$tmp/gate.yaml" --trace "$tmp/few" --results "$tmp/results"
 got=$(grep -c '"admitted":true' "$tmp/results")
 if [ "$got" = 1 ] && grep -q '"id":"b".*"reason":"cost"' "$tmp/results"; then

@@ -45,7 +45,7 @@ tg_limits must_define_one(struct tg_store *store, enum tg_axis axis, const char 
 
 struct tg_scope scope_of(tg_limits limits, const char *key)
 {
-    return (struct tg_scope){limits, key, strlen(key)};
+    return (struct tg_scope){.limits = limits, .key = key, .key_bytes = strlen(key)};
 }
 
 struct tg_debit debit_of(const struct tg_scope *scope, int64_t cost)
@@ -105,7 +105,7 @@ enum tg_err take_numbered(struct tg_store *store, tg_limits limits, uint64_t num
                           tg_ms now, struct tg_decision *decision)
 {
     struct numbered_key key = numbered_key(number);
-    struct tg_scope scope = {limits, key.text, NUMBERED_KEY_BYTES};
+    struct tg_scope scope = {.limits = limits, .key = key.text, .key_bytes = NUMBERED_KEY_BYTES};
     struct tg_debit debit = debit_of(&scope, cost);
 
     return tg_store_take(store, &debit, now, decision, NULL);

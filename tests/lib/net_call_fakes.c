@@ -219,7 +219,8 @@ static bool kit_limits_take(struct remote_port *port, struct remote_claim *debit
                                             const struct tg_axes *axes),
                             enum tg_err *err, struct tg_axes *axes)
 {
-    *debit = (struct remote_claim){.decided = decided, .port = port, .terms = terms, .debit = what};
+    *debit =
+        (struct remote_claim){.decided = decided, .port = port, .terms = terms, .debit = *what};
     if (call_kit.limits == REMOTE_SAYS_LATER) {
         assert_null(call_kit.limits_asked);
         call_kit.limits_asked = debit;

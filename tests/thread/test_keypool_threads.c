@@ -47,7 +47,6 @@ struct table {
     struct keys_kit kit;
     struct tg_pool_spec pool_specs[POOLS];
     struct tg_pool *pools[POOLS];
-    struct tg_overbook overbook;
     atomic_llong clock;
     atomic_int wrong; /* the line of the first check that failed */
     struct hand hands[THREADS];
@@ -135,13 +134,6 @@ static void read_metrics(struct table *table, struct hand *hand, tg_ms now)
     SOFT(table, tg_keyring_enable(table->kit.ring, "p", "k3", draw_chance(&hand->draw, 90), now));
 }
 
-static void learn(struct table *table, struct hand *hand)
-{
-    tg_overbook_learn(&table->overbook, 100, draw_between(&hand->draw, 1, 300));
-    double factor = tg_overbook_factor(&table->overbook);
-    SOFT(table, factor >= 1 && factor <= 3);
-}
-
 /* Half of the keys come and go. Those with other numbers keep theirs. */
 static void change(struct table *table, struct hand *hand, tg_ms now)
 {
@@ -173,9 +165,7 @@ static void work(void *context, size_t i, size_t round)
             probe(table, hand, now);
         else if (what == 2)
             SOFT(table, !tg_keyring_release(table->kit.ring, hand->last, now, &report));
-        else if (what == 3)
-            learn(table, hand);
-        else if (what == 4 && table->changes)
+        else if (what == 3 && table->changes)
             change(table, hand, now);
         else if (hand->n < HELD && (hand->n == 0 || what < 500))
             take(table, hand, now);
@@ -233,7 +223,6 @@ static void open_table(struct table *table, bool changes)
     table->pools[1] = tg_keyring_pool(kit->ring, "p", "other");
     table->changes = changes;
     atomic_store(&table->clock, 1000000);
-    assert_int_equal(tg_overbook_init(&table->overbook, 1, 3, NULL), TG_OK);
     for (size_t t = 0; t < THREADS; t++)
         table->hands[t].draw = draw_stream(seed, t + (changes ? 100 : 0));
 }

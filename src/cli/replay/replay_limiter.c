@@ -32,7 +32,8 @@ static bool make_store(struct limited *limited, const struct command *command)
 static enum tg_err take_here(struct limited *limited, const struct trace_call *call,
                              struct tg_decision *decision)
 {
-    struct tg_scope scope = {limited->limits, call->key.bytes, call->key.size};
+    struct tg_scope scope = {
+        .limits = limited->limits, .key = call->key.bytes, .key_bytes = call->key.size};
     struct tg_debit debit = {.scopes = &scope, .n_scopes = 1, .cost = call->cost};
 
     return tg_store_take(limited->store, &debit, call->t, decision, NULL);

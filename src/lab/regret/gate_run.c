@@ -67,9 +67,11 @@ static bool gate_run_ask_store(struct admission_run *admission, tg_ms now, enum 
 {
     struct gate_run_call *call = container_of(admission, struct gate_run_call, admission);
     const struct gate_run_store *store = call->run->store;
+    struct tg_debit debit = call->call.debit;
 
-    *err = store->take(store->context, call->run, admission->lease, admission->deadline,
-                       &call->call.debit, now, axes, &call->settles);
+    debit.cost = admission->charge;
+    *err = store->take(store->context, call->run, admission->lease, admission->deadline, &debit,
+                       now, axes, &call->settles);
     return true;
 }
 

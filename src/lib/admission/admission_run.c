@@ -73,6 +73,10 @@ static void enter(struct admission_run *run, enum admission_state next, enum tg_
     run->err = err;
     run->lease = err ? 0 : answer->lease;
     run->deadline = err ? 0 : answer->deadline;
+    if (next == ADMISSION_ASKING)
+        run->charge = answer->charge;
+    if (next == ADMISSION_ADMITTED)
+        run->factor = answer->factor;
     /* Not before the gate has decided: until then its wake() may come from another thread. */
     if (was_waiting && next != ADMISSION_WAITING && run->ops->wait_over != NULL)
         run->ops->wait_over(run);
@@ -164,7 +168,8 @@ enum admission_state admission_run_step(struct admission_run *run,
         if (run->gate != NULL)
             err = tg_gate_admit(run->gate, run->call, run->lease, now, answer);
         else
-            *answer = (struct tg_answer){.step = TG_NEEDS_STORE};
+            *answer = (struct tg_answer){.step = TG_NEEDS_STORE,
+                                         .charge = run->call != NULL ? run->call->debit.cost : 0};
         return follow(run, now, err, answer);
     case ADMISSION_WAKE:
         assert(run->state == ADMISSION_WAITING);

@@ -128,7 +128,8 @@ struct admission_ops {
      * under way for it. Null: nothing to do. */
     void (*wait_over)(struct admission_run *run);
 
-    /* Asks the remote store to decide `debit` of the call and to charge it. True: it has answered,
+    /* Asks the remote store to decide the debit of the call, for `charge` of the run in place of
+     * the debit's cost, and to charge it. True: it has answered,
      * `err` and `axes` say how. False: admission_run_store_answered() will be called. An error and
      * a no both charge nothing. */
     bool (*ask)(struct admission_run *run, tg_ms now, enum tg_err *err, struct tg_axes *axes);
@@ -152,6 +153,8 @@ struct admission_run {
     const struct admission_ops *ops;
     enum admission_state state;
     enum tg_err err; /* ADMISSION_FAILED: why; else TG_OK */
+    int64_t charge;  /* ADMISSION_ASKING and after: what the remote store is to charge */
+    double factor;   /* ADMISSION_ADMITTED: mean of used to asked of calls like this one */
     bool is_charged; /* the remote store has charged the call, and waits to hear of its end */
     tg_lease lease;  /* what the gate knows the call by; 0: the gate holds nothing for it */
     tg_ms deadline;  /* ADMISSION_WAITING: the end of the wait; with a lease: when that expires */

@@ -40,6 +40,7 @@ static struct ticket *begin_ticket(struct tg_gate *gate, const struct tg_call *c
     ticket->state = TICKET_CHECKED;
     ticket->counts_peer = ticket->holds_slot = ticket->charged = false;
     ticket->is_judged = ticket->owes_turn = ticket->has_begun = false;
+    ticket->learns = false;
     ticket->would_deny = 0;
     set_ticket(gate, ticket, call);
     return ticket;
@@ -71,15 +72,22 @@ static void admit_hold(struct passage *passage, struct ticket *ticket)
         stages_set_axis(&answer->axes, TG_AXIS_CONCURRENCY, stages_slot_taken(gate, passage->now));
     answer->would_deny |= ticket->would_deny;
     ticket->state = passage->remote || passage->known ? TICKET_ASKING : TICKET_ADMITTED;
-    if (passage->claim) {
-        claim_copy(&ticket->claim, passage->claim);
-        ticket->charged = true;
+    ticket_set_asked(ticket, passage->call->debit.cost);
+    answer->factor = 1;
+    ticket->learns = passage->has_like || (passage->named && passage->named->has_cost);
+    if (ticket->learns)
+        answer->factor = charge_choose(passage, ticket);
+    if (passage->named) {
+        claim_copy(&ticket->claim, passage->named);
+        answer->charge = passage->named->cost;
+        ticket->charged = passage->claim != NULL;
         ticket->charged_at = passage->now;
     }
     if (passage->policy)
         worth_note(passage, ticket);
     if (passage->remote) {
         ticket->axes = answer->axes;
+        ticket->factor = answer->factor;
         ticket->would_deny = (uint16_t)answer->would_deny;
     }
     gate_set_end(gate, ticket, num_add(gate->latest, ticket->lease_ttl));
@@ -266,12 +274,30 @@ static const double WEIGHT_MIN = 1e-6, WEIGHT_MAX = 1e6;
 
 static enum tg_err check_call(const struct tg_call *call, tg_ms now)
 {
+    const struct tg_factor factor = charge_bounds(call);
     bool fine = (unsigned)call->priority < TG_PRIORITY_COUNT && num_in_range(now) &&
                 call->peer_limit >= 0 && num_in_range(call->deadline) &&
                 num_in_range(call->lease_ttl) && num_in_range(call->work) &&
-                call->weight >= WEIGHT_MIN && call->weight <= WEIGHT_MAX;
+                call->weight >= WEIGHT_MIN && call->weight <= WEIGHT_MAX &&
+                factor.min >= TG_FACTOR_MIN && factor.min <= factor.start &&
+                factor.start <= factor.max && factor.max <= TG_FACTOR_MAX;
 
     return fine ? TG_OK : TG_ERR_INVALID;
+}
+
+/* The scopes of a call whose limits are elsewhere; any of them may be on the cost axis. */
+static enum tg_err name_scopes(const struct tg_gate *gate, const struct tg_debit *debit,
+                               struct claim *named)
+{
+    if (debit->n_scopes > TG_SCOPES_MAX || !num_in_range(debit->cost))
+        return TG_ERR_INVALID;
+    memset(named, 0, offsetof(struct claim, ids));
+    named->n = (uint16_t)debit->n_scopes;
+    named->has_cost = true;
+    named->cost = debit->cost;
+    for (size_t i = 0; i < debit->n_scopes; i++)
+        named->ids[i] = stages_scope_id(gate, &debit->scopes[i]);
+    return TG_OK;
 }
 
 static enum tg_err set_out(struct passage *passage, struct tg_gate *gate,
@@ -281,16 +307,23 @@ static enum tg_err set_out(struct passage *passage, struct tg_gate *gate,
     enum tg_err err = check_call(call, now);
 
     *passage = (struct passage){.gate = gate, .call = call, .now = now, .answer = answer};
-    memset(answer, 0, offsetof(struct tg_answer, axes));
+    memset(answer, 0, offsetof(struct tg_answer, axes)); /* the charge, too */
     answer->axes.present = answer->axes.would_deny = 0;
     answer->would_deny = 0;
     answer->memory_used = 0;
+    if (!err && call->like) {
+        passage->has_like = true;
+        passage->like = stages_like_id(gate, call);
+    }
     if (err || call->debit.n_scopes == 0)
         return err;
     passage->remote = gate->remote_store;
     if (gate->store) {
-        passage->claim = claim;
+        passage->claim = passage->named = claim;
         err = claim_make(gate->store, &call->debit, claim);
+    } else if (gate->remote_store) {
+        passage->named = claim;
+        err = name_scopes(gate, &call->debit, claim);
     }
     return err;
 }
@@ -311,6 +344,8 @@ static void hand_over(struct tg_answer *to, const struct tg_answer *from)
     to->step = from->step;
     to->lease = from->lease;
     to->deadline = from->deadline;
+    to->charge = from->charge;
+    to->factor = from->factor;
     to->decision = from->decision;
     to->reason = from->reason;
     to->policy_denied = from->policy_denied;
@@ -527,6 +562,8 @@ enum tg_err tg_gate_store_answered(struct tg_gate *gate, tg_lease lease, enum tg
         made.axes = ticket->axes;
         made.would_deny = ticket->would_deny;
         made.deadline = ticket->deadline;
+        made.charge = ticket->claim.cost;
+        made.factor = ticket->factor;
         worth_recall(&passage, &call, ticket);
     }
     spin_unlock(&gate->lock);
@@ -537,4 +574,23 @@ enum tg_err tg_gate_store_answered(struct tg_gate *gate, tg_lease lease, enum tg
     if (!err)
         hand_over(answer, &made);
     return err;
+}
+
+enum tg_err tg_gate_expect(struct tg_gate *gate, const struct tg_call *call,
+                           struct tg_expectation *expectation)
+{
+    struct tg_answer unused;
+    struct claim claim;
+    struct passage passage;
+    enum tg_err err = set_out(&passage, gate, call, 0, &claim, &unused);
+
+    if (err)
+        return err;
+    *expectation = (struct tg_expectation){1, call->debit.cost, call->debit.cost};
+    if (passage.has_like || (passage.named && passage.named->has_cost)) {
+        spin_lock(&gate->lock);
+        charge_expect(&passage, expectation);
+        spin_unlock(&gate->lock);
+    }
+    return TG_OK;
 }

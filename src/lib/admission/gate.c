@@ -27,13 +27,17 @@ void tg_gate_config_init(struct tg_gate_config *config)
                         .share = {0, 0.2, 0.05},
                         .low_ratio = 0.5},
         .lease_ttl = 600000,
+        .max_learned = 65536,
     };
     tg_law_config_init(&config->concurrency.law);
 }
 
 void tg_call_init(struct tg_call *call)
 {
-    *call = (struct tg_call){.priority = TG_PRIORITY_NORMAL, .weight = 1, .value = 1};
+    *call = (struct tg_call){.priority = TG_PRIORITY_NORMAL,
+                             .weight = 1,
+                             .value = 1,
+                             .factor = {1, TG_FACTOR_MIN, TG_FACTOR_MAX}};
 }
 
 void tg_release_init(struct tg_release *release)
@@ -106,6 +110,9 @@ static enum tg_err check_config(const struct tg_gate_config *config, struct tg_p
     if (config->lease_ttl < 1 || !num_in_range(config->lease_ttl))
         return problem_say(problem, TG_ERR_INVALID, "lease_ttl is %lld ms; it must be 1 or more",
                            (long long)config->lease_ttl);
+    if (config->max_learned < 0 || config->max_learned > 1 << 24)
+        return problem_say(problem, TG_ERR_INVALID, "max_learned is %lld; it must be from 0 to %d",
+                           (long long)config->max_learned, 1 << 24);
     if (config->store && config->remote_store)
         return problem_say(problem, TG_ERR_INVALID,
                            "store: rate and cost are decided here or elsewhere, not both");
@@ -166,6 +173,7 @@ enum tg_err tg_gate_new(const struct tg_gate_config *config, struct tg_gate **ga
     queue_init(&made->queue);
     queue_set_shares(&made->queue, config->concurrency.share);
     peers_init(&made->peers);
+    charges_init(&made->charges, config->max_learned);
     tickets_init(&made->tickets);
     heap_init(&made->waits, over_first);
     *gate = made;
@@ -179,6 +187,7 @@ void tg_gate_free(struct tg_gate *gate)
     law_fini(&gate->law);
     queue_fini(&gate->queue);
     peers_fini(&gate->peers);
+    charges_fini(&gate->charges);
     handles_fini(&gate->tickets);
     heap_fini(&gate->waits);
     endings_fini(&gate->endings);
@@ -204,6 +213,7 @@ enum tg_err tg_gate_reconfigure(struct tg_gate *gate, const struct tg_gate_confi
     } else if (law_reconfigure(&gate->law, &law)) {
         gate->policy_epoch += config->policy != gate->config.policy;
         gate->config = *config;
+        gate->charges.max = (uint32_t)config->max_learned;
         queue_set_shares(&gate->queue, config->concurrency.share);
         gate_grant(gate);
     } else {
@@ -252,7 +262,7 @@ static struct law_sample sample_of(const struct tg_gate *gate, const struct tick
         .sample_ms = sojourn,
         .sojourn_ms = sojourn,
         .in_flight = gate->in_flight,
-        .in_flight_at_start = ticket->in_flight_at_start,
+        .in_flight_at_start = (int64_t)ticket->in_flight_at_start,
     };
 }
 
@@ -288,6 +298,8 @@ static void end_lease(struct tg_gate *gate, struct ticket *ticket, tg_ms now,
     else if (ticket->charged && release->actual >= 0)
         (void)claim_settle(gate->store, &ticket->claim, at, ticket->charged_at,
                            num_min(release->actual, TG_NUMBER_MAX));
+    if (ticket->learns && !refused && release->actual > 0)
+        charge_learn(gate, ticket, num_min(release->actual, TG_NUMBER_MAX));
     bool has_run = !refused && release->outcome != TG_OUTCOME_CANCELLED;
     if (ticket->holds_slot && has_run)
         take_sample(gate, ticket, release);

@@ -9,6 +9,7 @@
 
 #include <stdatomic.h>
 
+#include "lib/admission/charge.h"
 #include "lib/admission/endings.h"
 #include "lib/admission/memory_state.h"
 #include "lib/admission/peers.h"
@@ -47,6 +48,7 @@ struct tg_gate {
     _Alignas(CACHE_LINE) struct tg_store *store; /* these three never change, and need no lock */
     bool remote_store;
     uint64_t seed;
+    struct charges charges; /* what calls use, and overdrafts */
     struct tg_gate_config config;
     uint32_t policy_epoch; /* counts policies, see worth.h */
     enum memory_state memory;

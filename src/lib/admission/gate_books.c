@@ -7,6 +7,8 @@
  *     waits, queue       the tickets in WAITING, each in both, and no other
  *     peers              the calls of a peer: tickets that count it, under the name it was counted
  *     the queue's flows  the calls that wait, and those that run and whose turn is to be settled
+ *     overdrafts         what tickets have asked for and were not charged, once for each scope that
+ *                        they draw on
  *     every ticket       holds a slot only from GRANTED on, and nothing once it is ABANDONED
  */
 #include "lib/admission/gate.h"
@@ -16,7 +18,7 @@
 void gate_assert_books(const struct tg_gate *gate)
 {
     int64_t slots = 0, held[TG_PRIORITY_COUNT] = {0}, waiting = 0, owing = 0, counted = 0;
-    int64_t peers, calls;
+    int64_t peers, calls, drawn = 0;
     uint64_t place = 0;
 
     for (const struct ticket *ticket; (ticket = handles_next(&gate->tickets, &place));) {
@@ -33,6 +35,9 @@ void gate_assert_books(const struct tg_gate *gate)
         waiting += waits;
         owing += ticket->owes_turn;
         counted += ticket->counts_peer;
+        if (ticket->draws)
+            drawn += __builtin_popcount(ticket->drawn_from) *
+                     (ticket_asked(ticket) - ticket->claim.cost);
     }
     peers_sum(&gate->peers, &peers, &calls);
     assert(gate->in_flight == slots);
@@ -42,5 +47,6 @@ void gate_assert_books(const struct tg_gate *gate)
     assert((int64_t)gate->waits.n == waiting);
     assert(queue_ahead(&gate->queue, TG_PRIORITY_LOW) == waiting);
     assert(calls == counted && peers <= calls);
-    (void)slots, (void)held, (void)waiting, (void)owing, (void)counted;
+    assert(charges_drawn(&gate->charges) == drawn);
+    (void)drawn, (void)slots, (void)held, (void)waiting, (void)owing, (void)counted;
 }

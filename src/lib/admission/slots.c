@@ -28,7 +28,7 @@ void gate_start(struct tg_gate *gate, struct ticket *ticket)
     gate->started[ticket->priority]++;
     ticket->holds_slot = true;
     ticket->started_at = gate->latest;
-    ticket->in_flight_at_start = gate->in_flight;
+    ticket->in_flight_at_start = (uint32_t)gate->in_flight; /* there are no more tickets */
     law_started(&gate->law, gate->latest, gate->in_flight);
 }
 
@@ -97,6 +97,8 @@ void gate_give_back(struct tg_gate *gate, struct ticket *ticket)
         law_left(&gate->law, gate->latest, gate->in_flight,
                  ticket->has_begun ? (double)(gate->latest - ticket->started_at) : -1);
     }
+    if (ticket->draws)
+        charge_give_back(gate, ticket);
     if (ticket->counts_peer)
         peers_drop(&gate->peers, ticket->peer);
     ticket->holds_slot = ticket->counts_peer = false;

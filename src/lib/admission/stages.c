@@ -67,6 +67,27 @@ struct table_id stages_tenant_id(const struct tg_gate *gate, const struct tg_cal
     return call->peer ? hashed(gate, call->peer, call->peer_bytes) : (struct table_id){0, 1};
 }
 
+/* No set of limits has this number, so no scope has such an id. Each tenant has its own: nobody can
+ * teach the gate what another's calls use. */
+static const tg_limits LIKE = UINT32_MAX;
+
+struct table_id stages_like_id(const struct tg_gate *gate, const struct tg_call *call)
+{
+    uint64_t seed = gate->seed;
+
+    if (call->tenant)
+        seed = XXH3_64bits_withSeed(call->tenant, call->tenant_bytes, seed);
+    XXH128_hash_t hash = XXH3_128bits_withSeed(call->like, call->like_bytes, seed);
+    return table_id(hash.low64, hash.high64, LIKE);
+}
+
+struct table_id stages_scope_id(const struct tg_gate *gate, const struct tg_scope *scope)
+{
+    XXH128_hash_t hash = XXH3_128bits_withSeed(scope->key, scope->key_bytes, gate->seed);
+
+    return table_id(hash.low64, hash.high64, scope->limits);
+}
+
 /* Counts the peer for the ticket, or refuses. */
 bool stages_peers(const struct passage *passage, struct ticket *ticket, enum tg_err *err)
 {

@@ -13,14 +13,19 @@ struct passage {
     struct tg_gate *gate;
     const struct tg_call *call;
     struct claim *claim; /* null: no rate and no cost axis here */
-    bool remote;         /* they are decided elsewhere */
-    bool known;          /* its lease is: it may be released, or end, while it is decided */
+    struct claim
+        *named;    /* the same; where they are decided elsewhere, the ids of the scopes and the
+                            cost alone are set. Null: the call has no scopes */
+    bool has_like; /* `like` is set */
+    bool remote;   /* they are decided elsewhere */
+    bool known;    /* its lease is: it may be released, or end, while it is decided */
     tg_ms now;
     struct tg_answer *answer;
     struct tg_policy *policy; /* null: every call is worth it */
     enum tg_mode policy_mode;
     int64_t in_flight;    /* slots that were held when it got its own; 0: it has none */
     struct table_id peer; /* its name, if the call has one; hashed before the lock is taken */
+    struct table_id like; /* what calls like it are known by, if the call says so; the same */
 };
 
 /* A stage in shadow would have refused: counts it, and says so in the answer. */
@@ -37,6 +42,12 @@ struct table_id stages_peer_id(const struct tg_gate *gate, const void *peer, siz
 
 /* Whom waiting is fair among. */
 struct table_id stages_tenant_id(const struct tg_gate *gate, const struct tg_call *call);
+
+/* What calls like this one, which says so, are known by. Needs no lock, either. */
+struct table_id stages_like_id(const struct tg_gate *gate, const struct tg_call *call);
+
+/* The id of a scope whose limits are in a store elsewhere. Nor does this. */
+struct table_id stages_scope_id(const struct tg_gate *gate, const struct tg_scope *scope);
 
 /* Stage 1. */
 bool stages_memory(const struct passage *passage);

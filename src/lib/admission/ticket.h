@@ -68,17 +68,21 @@ struct ticket {
     bool is_judged : 1;  /* the policy will hear of it */
     bool owes_turn : 1;  /* its slot was waited for, and the turn is to be settled */
     bool has_begun : 1;  /* its first byte has come, and was its sample */
-    bool is_piled;       /* see endings.h; stays when the ticket is freed */
+    bool learns : 1;     /* it is on the cost axis: what it uses is to be learned */
+    bool has_like : 1;   /* `like` is set; else calls are like it that have the same first scope */
+    bool is_piled : 1;   /* see endings.h; stays when the ticket is freed */
+    bool draws : 1;      /* on the overdrafts of the scopes in drawn_from */
     uint16_t would_deny; /* bits 1 << reason, so far */
-    uint32_t size;       /* of the call, for its first byte */
+    uint16_t prior;      /* the factor's start, see charge.h */
     struct table_id peer;
     tg_ms started_at; /* the slot; and how many were held then, itself included */
-    int64_t in_flight_at_start;
+    uint32_t in_flight_at_start;
+    uint32_t size; /* of the call, for its first byte */
     tg_ms charged_at;
     tg_ms deadline; /* when the wait is over, or the lease ends */
 
     tg_ms lease_ttl;
-    struct claim claim;
+    struct claim claim; /* where a remote store decides, its cost, and the ids it draws on */
 
     /* Set while the call waits: */
     TAILQ_ENTRY(ticket) in_flow;
@@ -99,18 +103,34 @@ struct ticket {
 
     struct ticket *piled_next;
 
-    /* Set if the call is judged, with the claim's cost and the time it was charged; see worth.h: */
+    struct table_id like; /* see has_like */
+    uint16_t drawn_from;  /* by scope: bits of those whose overdraft the charge draws on */
+
+    /* Set if the call is judged, with what it asked for and when it was charged; see worth.h: */
     uint32_t policy_epoch;
     double value;
     double hold_s;
 
     struct tg_axes axes; /* what is decided so far of a call that a remote store is asked for */
+    double factor;       /* and what its answer will say */
 };
 
 /* A pool of tickets; 2^32 - 1 at most, which is a terabyte. */
 static inline void tickets_init(struct handles *tickets)
 {
     handles_init(tickets, sizeof(struct ticket), 32, UINT32_MAX);
+}
+
+/* What the call has asked for on the cost axis, from the slot on. It stands in the handle, since
+ * the cache line has no room for more. */
+static inline int64_t ticket_asked(const struct ticket *ticket)
+{
+    return ticket->handle.number;
+}
+
+static inline void ticket_set_asked(struct ticket *ticket, int64_t asked)
+{
+    ticket->handle.number = asked;
 }
 
 static inline tg_lease ticket_lease(const struct ticket *ticket)

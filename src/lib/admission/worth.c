@@ -19,12 +19,11 @@ void worth_note(struct passage *passage, struct ticket *ticket)
 {
     const struct tg_policy *policy = passage->policy;
 
-    passage->in_flight = ticket->holds_slot ? ticket->in_flight_at_start : 0;
+    passage->in_flight = ticket->holds_slot ? (int64_t)ticket->in_flight_at_start : 0;
     ticket->is_judged = policy->released || (policy->admitted && passage->remote);
     if (!ticket->is_judged)
         return;
     ticket->policy_epoch = passage->gate->policy_epoch;
-    ticket->claim.cost = passage->call->debit.cost; /* also where nothing is claimed here */
     ticket->charged_at = passage->now;
     ticket->value = passage->call->value;
     ticket->hold_s = passage->call->hold_s;
@@ -45,7 +44,7 @@ void worth_recall(struct passage *passage, struct tg_call *call, const struct ti
         return;
     tg_call_init(call);
     call->priority = (enum tg_priority)ticket->priority;
-    call->debit.cost = ticket->claim.cost;
+    call->debit.cost = ticket_asked(ticket);
     call->value = ticket->value;
     call->hold_s = ticket->hold_s;
     passage->call = call;
@@ -62,8 +61,8 @@ void worth_ended(const struct tg_gate *gate, const struct ticket *ticket, tg_ms 
     report->now = num_in_range(now) ? now : gate->latest;
     report->spent = (struct tg_spent){
         .admitted_at = ticket->charged_at,
-        .cost = ticket->claim.cost,
-        .actual = actual < 0 ? ticket->claim.cost : num_min(actual, TG_NUMBER_MAX),
+        .cost = ticket_asked(ticket),
+        .actual = actual < 0 ? ticket_asked(ticket) : num_min(actual, TG_NUMBER_MAX),
         .hold_s = ticket->hold_s,
         .held_s = (double)num_less(gate->latest, since) / 1000,
     };

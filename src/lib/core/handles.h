@@ -44,8 +44,11 @@
 #include "tollgate.h"
 
 struct handle {
-    uint64_t id;              /* while it is free: the complement of its next one */
-    struct handle *next_free; /* the owner's to use while the item is in use */
+    uint64_t id; /* while it is free: the complement of its next one */
+    union {
+        struct handle *next_free;
+        int64_t number; /* the owner's, while the item is in use */
+    };
 };
 
 enum {

@@ -79,6 +79,22 @@ static void attach_key(struct tg_keyring *ring, struct pool_plan *pool, uint32_t
     (void)heap_add(&ring->timers, &key->timer.node);
 }
 
+/* The most that one of the keys can hold, with its group. */
+static int64_t most_tokens(const struct roster *roster)
+{
+    int64_t most = roster->n_keys > 0 ? 0 : TG_NUMBER_MAX;
+
+    for (uint32_t i = 0; i < roster->n_keys; i++) {
+        const struct key *key = roster->keys[i];
+        const struct key_group *group = key_group_of(key);
+        int64_t tpm = key->quota.limits.tpm, shared = group ? group->quota.limits.tpm : 0;
+
+        tpm = tpm > 0 ? tpm : TG_NUMBER_MAX;
+        most = num_max(most, shared > 0 ? num_min(tpm, shared) : tpm);
+    }
+    return most;
+}
+
 static void attach_pool(struct tg_keyring *ring, struct pool_plan *plan)
 {
     struct tg_pool *pool = plan->pool;
@@ -105,6 +121,7 @@ static void attach_pool(struct tg_keyring *ring, struct pool_plan *plan)
     }
     for (uint32_t i = 0; i < pool->roster.n_keys; i++)
         attach_key(ring, plan, i);
+    pool->most_tokens = most_tokens(&pool->roster);
 }
 
 /* Credentials whose probe is on its way stay until it is back: its owner has their names. */

@@ -46,11 +46,18 @@ void tg_pool_acquire(struct tg_pool *pool, const struct tg_key_call *call, tg_ms
     /* The seed never changes, so the lock is not needed for it. */
     uint64_t hash =
         call->affinity ? XXH3_64bits_withSeed(call->affinity, call->affinity_bytes, ring->seed) : 0;
+    int64_t asked = call->asked > 0 ? call->asked : call->tokens;
+    struct tg_key_call fitted;
     struct key_lease *lease = NULL;
     struct key *key = NULL;
 
     spin_lock(&ring->lock);
     now = keyring_advance(ring, now);
+    if (num_max(asked, call->tokens) > pool->most_tokens) {
+        fitted = *call;
+        fitted.tokens = asked > pool->most_tokens ? asked : pool->most_tokens;
+        call = &fitted;
+    }
     if (num_in_range(call->tokens))
         key = pool_choose(pool, call, hash, now);
     if (key)

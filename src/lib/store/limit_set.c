@@ -80,6 +80,39 @@ static bool is_zero(const unsigned char *bytes, size_t n)
     return true;
 }
 
+/* The most that the limit can ever hold: a meter has no such bound, and of a limiter of your own
+ * nobody knows, unless its settings say so: 0. */
+static int64_t ceiling_of(const struct tg_limiter *limiter)
+{
+    const struct tg_limiter_config *config = &limiter->config;
+
+    if (limiter->ops->name != tg_strategy_name(config->strategy))
+        return config->limit;
+    if (config->strategy == TG_TOKEN_BUDGET)
+        return TG_NUMBER_MAX;
+    return config->strategy == TG_GCRA ? config->burst : config->limit;
+}
+
+struct limit_bounds limit_bounds(const struct tg_limit *limits, size_t n)
+{
+    struct limit_bounds bounds = {TG_NUMBER_MAX, TG_NUMBER_MAX};
+
+    for (size_t i = 0; i < n; i++) {
+        int64_t overdraft = limits[i].overdraft;
+
+        if (limits[i].axis != TG_AXIS_COST || limits[i].mode == TG_SHADOW)
+            continue;
+        int64_t ceiling = ceiling_of(&limits[i].limiter);
+        int64_t holds = ceiling < TG_NUMBER_MAX ? ceiling : limits[i].limiter.config.limit;
+        if (overdraft == 0)
+            overdraft =
+                holds <= TG_NUMBER_MAX / TG_OVERDRAFT ? holds * TG_OVERDRAFT : TG_NUMBER_MAX;
+        bounds.ceiling = num_min(bounds.ceiling, ceiling);
+        bounds.overdraft = num_min(bounds.overdraft, num_max(overdraft, 0));
+    }
+    return bounds;
+}
+
 static struct limit_set *set_new(const struct tg_limit *limits, size_t n)
 {
     struct limit_set *set = calloc(1, sizeof *set);
@@ -97,6 +130,7 @@ static struct limit_set *set_new(const struct tg_limit *limits, size_t n)
         set->offsets[i] = set->state_bytes;
         set->state_bytes += set->limits[i].limiter.state_bytes;
     }
+    set->bounds = limit_bounds(limits, n);
     set->in_slot = set->state_bytes <= sizeof(union table_states);
     set->fresh = calloc(1, set->state_bytes ? set->state_bytes : 1);
     if (!set->fresh) {

@@ -7,6 +7,15 @@
 #include "lib/store/table.h"
 #include "tollgate.h"
 
+/* What the enforced limits of a set on the cost axis say about the charge of one call. */
+struct limit_bounds {
+    int64_t ceiling;   /* the least that one of them can hold; TG_NUMBER_MAX: there is none; 0: not
+                          known */
+    int64_t overdraft; /* the least of their overdrafts, in units */
+};
+
+struct limit_bounds limit_bounds(const struct tg_limit *limits, size_t n);
+
 struct limit_set {
     size_t n;
     struct tg_limit limits[TG_LIMITS_MAX];
@@ -15,7 +24,8 @@ struct limit_set {
     bool in_slot;                  /* whether they fit in the slot itself */
     bool any_shadow;               /* whether a limit is in shadow, */
     uint8_t shadows;               /* and bits of those that are */
-    bool any_cost;                 /* whether a limit is on the cost axis */
+    bool any_cost;                 /* whether a limit is on the cost axis, */
+    struct limit_bounds bounds;    /* and what bounds charges there */
     struct limit_set *next;        /* among those that were replaced */
     void *fresh;                   /* the states of a key that was never seen, */
     bool fresh_is_zero;            /* and whether they are all 0 */

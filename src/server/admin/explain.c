@@ -29,6 +29,7 @@ struct view {
     tg_ms now;
     struct tg_scope room[TG_SCOPES_MAX];
     struct tg_call call;
+    struct tg_expectation expectation; /* what it would be charged */
     struct explain_limit *list;
     size_t n;
 };
@@ -282,9 +283,10 @@ static void explain_axis(struct view *view, enum tg_axis axis)
 {
     struct tg_limit_metrics limits[TG_LIMITS_MAX];
 
-    for (size_t i = 0; i < view->call.debit.n_scopes; i++) {
-        size_t n =
-            tg_store_peek_scope(view->gateway->store, &view->call.debit, i, view->now, limits);
+    struct tg_debit charged = view->call.debit;
+    charged.cost = view->expectation.charge;
+    for (size_t i = 0; i < charged.n_scopes; i++) {
+        size_t n = tg_store_peek_scope(view->gateway->store, &charged, i, view->now, limits);
         for (size_t k = 0; k < n; k++)
             if (limits[k].axis == axis)
                 explain_add_limit(view, &view->room[i], &limits[k]);
@@ -397,6 +399,8 @@ static void explain_keys(struct view *view)
     struct tg_key_metrics keys[KEYS_AT_ONCE];
     size_t n, all = 0, ready = 0;
     tg_ms soonest = INT64_MAX;
+    int64_t tokens =
+        route_counts_asked(view->route) ? view->asked->tokens : view->expectation.expected;
 
     if (view->route->pool == NULL)
         return;
@@ -406,7 +410,7 @@ static void explain_keys(struct view *view)
                               ? keys[i].cool_down_until
                               : keys[i].failure_cool_down;
             bool serves = strcmp(snapshot_key_status(&keys[i]), "ready") == 0 &&
-                          keys[i].tpm_remaining >= view->asked->tokens;
+                          keys[i].tpm_remaining >= tokens;
             ready += serves;
             if (!serves && until > view->now && until < soonest)
                 soonest = until;
@@ -459,7 +463,9 @@ static bool explain_fill(struct view *view)
     tg_call_init(&view->call);
     if (scopes_fill(view->generation->scopes, &who, view->room, &view->call, NULL))
         return false;
-    view->call.debit.cost = tg_overbook_apply(&view->route->overbook, asked->tokens);
+    view->call.debit.cost = asked->tokens;
+    if (tg_gate_expect(view->gateway->gate, &view->call, &view->expectation) != TG_OK)
+        return false;
     view->call.hold_s = atomic_load_explicit(&view->route->hold_s, memory_order_relaxed);
     return true;
 }
@@ -492,6 +498,8 @@ static void explain_write_all(struct json_writer *out, const struct view *view)
     admin_write_text(out, "user", view->asked->user);
     admin_write_text(out, "priority", tg_priority_name(view->call.priority));
     admin_write_number(out, "tokens", view->asked->tokens);
+    admin_write_number(out, "charged_tokens", view->expectation.charge);
+    admin_write_real(out, "overbook", view->expectation.factor);
     admin_write_number(out, "micro_usd", view->asked->micro);
     admin_write_flag(out, "admitted", binding == view->n);
     admin_write_unless(out, "refused_by", (int64_t)binding, (int64_t)view->n);

@@ -79,10 +79,10 @@ static void write_pools(struct exposition *text, const struct generation *genera
         expose_line(text, &labels, (int64_t)pool.no_key);
     }
     expose_begin(text, "tollgate_overbook_factor", "gauge",
-                 "How many tokens are reserved for each that is estimated.");
+                 "How many tokens are charged for each that is asked for.");
     for (size_t i = 0; i < routes_on_page(generation); i++) {
         struct expose_labels labels = of_route(&generation->routes[i]);
-        expose_real(text, &labels, tg_overbook_factor(&generation->routes[i].overbook));
+        expose_real(text, &labels, generation->routes[i].charged);
     }
 }
 

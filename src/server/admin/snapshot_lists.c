@@ -96,7 +96,7 @@ static void write_route(struct json_writer *out, const struct route_view *view, 
         admin_write_real(out, "hold_s", hold_s);
     else
         admin_write_null(out, "hold_s");
-    admin_write_real(out, "overbook", tg_overbook_factor(&route->overbook));
+    admin_write_real(out, "overbook", route->charged);
     admin_write_number(out, "keys", (int64_t)pool.keys);
     admin_write_number(out, "keys_ready", (int64_t)pool.ready);
     json_write_object_end(out);

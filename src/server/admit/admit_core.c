@@ -42,6 +42,7 @@ enum tg_err admit_describe(const struct generation *generation, struct admit_que
     tg_call_init(call);
     enum tg_err err = scopes_fill(generation->scopes, &who, question->scopes, call, problem);
     remote_divide_peer(generation->gateway->remote, &config->gate, call);
+    remote_divide_overdrafts(generation->gateway->remote, question->scopes, call->debit.n_scopes);
     call->debit.cost = ask->cost;
     call->hold_s = ask->hold_s;
     call->deadline = ask->deadline;
@@ -124,19 +125,21 @@ static bool admit_ask_store(struct admission_run *run, tg_ms now, enum tg_err *e
 {
     struct admit_pending *pending = pending_of_run(run);
     struct worker *worker = pending->worker;
-    const struct tg_debit *debit = &pending->question.call.debit;
+    struct tg_debit debit;
     struct tg_decision all;
 
-    if (worker->port != NULL) {
-        *err = admit_pending_keep(pending);
-        return *err || remote_take(worker->port, &pending->debit, &pending->generation->remote,
-                                   debit, store_decided, err, axes);
-    }
+    *err = worker->port != NULL ? admit_pending_keep(pending) : TG_OK;
+    if (*err)
+        return true;
+    debit = pending->question.call.debit; /* its texts are where they stay by now */
+    debit.cost = run->charge;
+    if (worker->port != NULL)
+        return remote_take(worker->port, &pending->debit, &pending->generation->remote, &debit,
+                           store_decided, err, axes);
     assert(run->gate == NULL);
-    *err = TG_OK;
     *axes = (struct tg_axes){.present = 0};
-    if (debit->n_scopes > 0)
-        *err = tg_store_take(worker->gateway->store, debit, now, &all, axes);
+    if (debit.n_scopes > 0)
+        *err = tg_store_take(worker->gateway->store, &debit, now, &all, axes);
     return true;
 }
 

@@ -154,20 +154,25 @@ enum admit_state admit_peek_answered(struct admit_pending *pending, enum tg_err 
 enum admit_state admit_peek_begin(struct admit_pending *pending, struct admit_reply *reply)
 {
     struct worker *worker = pending->worker;
-    const struct tg_debit *debit = &pending->question.call.debit;
+    struct tg_debit *debit = &pending->question.call.debit;
     struct tg_axes axes = {.present = 0};
+    struct tg_expectation expectation;
     struct tg_decision together;
-    enum tg_err err = TG_OK;
 
     peek_gate(worker, pending, &pending->seen);
     if (pending->seen.reason != TG_REASON_NONE) {
         admit_reply_of(&pending->seen, &pending->question.call, reply);
         return ADMIT_SPARE;
     }
-    if (worker->port != NULL) {
+    enum tg_err err = tg_gate_expect(worker->gateway->gate, &pending->question.call, &expectation);
+    if (!err && worker->port != NULL)
         err = admit_pending_keep(pending);
-        if (!err && !remote_peek(worker->port, &pending->peek, &pending->generation->remote, debit,
-                                 store_seen, &err, &axes))
+    if (err)
+        return admit_peek_answered(pending, err, &axes, reply);
+    debit->cost = expectation.charge;
+    if (worker->port != NULL) {
+        if (!remote_peek(worker->port, &pending->peek, &pending->generation->remote, debit,
+                         store_seen, &err, &axes))
             return ADMIT_PEEKING;
     } else if (debit->n_scopes > 0) {
         err = tg_store_peek(worker->gateway->store, debit, pending->began_at, &together, &axes);

@@ -406,8 +406,7 @@ static void finish_price(struct reader *reader, const struct yaml_node *node,
 void config_finish_model(struct reader *reader, const struct yaml_node *node, void *into)
 {
     struct config_model *model = into;
-    struct tg_overbook overbook;
-    struct tg_problem problem;
+    const struct tg_factor *overbook = &model->overbook;
 
     model->provider = CONFIG_NONE;
     model->cheaper = CONFIG_NONE;
@@ -415,9 +414,11 @@ void config_finish_model(struct reader *reader, const struct yaml_node *node, vo
     if (model->upstream_model == NULL)
         model->upstream_model = model->name;
     finish_price(reader, node, model);
-    if (tg_overbook_init(&overbook, model->overbook_start, model->overbook_max, &problem) != TG_OK)
-        config_error(reader, yaml_tree_get(node, "overbook"), "%s.overbook: %s", reader->path,
-                     problem.text);
+    if (!(overbook->min <= overbook->start && overbook->start <= overbook->max))
+        config_error(reader, config_child_or_self(node, "overbook"),
+                     "%s.overbook: min, start and max are %g, %g and %g; none may be below the one "
+                     "before it",
+                     reader->path, overbook->min, overbook->start, overbook->max);
     check_key_names(reader, yaml_tree_get(node, "keys"));
 }
 

@@ -19,7 +19,8 @@ static const struct limit_field *find_limit_field(const struct limit_strategy *s
     return NULL;
 }
 
-static void list_fields(const struct limit_strategy *strategy, char *text, size_t bytes)
+static void list_fields(const struct limit_strategy *strategy, enum tg_axis axis, char *text,
+                        size_t bytes)
 {
     snprintf(text, bytes, "strategy");
     for (size_t i = 0; i < LIMIT_FIELDS_MAX && strategy->fields[i].name != NULL; i++) {
@@ -27,7 +28,7 @@ static void list_fields(const struct limit_strategy *strategy, char *text, size_
         snprintf(text + used, bytes - used, ", %s", strategy->fields[i].name);
     }
     size_t used = strlen(text);
-    snprintf(text + used, bytes - used, ", mode");
+    snprintf(text + used, bytes - used, axis == TG_AXIS_COST ? ", overdraft, mode" : ", mode");
 }
 
 /* The setting of a strategy as a row of the schema. */
@@ -58,6 +59,28 @@ static bool read_word(struct reader *reader, const struct yaml_node *node, const
     return good;
 }
 
+/* Nothing is written as 0, which is kept for what is not written. */
+int64_t config_read_overdraft(int64_t units, const struct yaml_node *node)
+{
+    return units == 0 && yaml_tree_get(node, "overdraft") != NULL ? -1 : units;
+}
+
+static bool read_overdraft(struct reader *reader, const struct yaml_node *node,
+                           struct config_limiter *limiter)
+{
+    const struct schema_key key = {.name = "overdraft", .kind = SCHEMA_COUNT, .max = TG_NUMBER_MAX};
+    size_t path = config_path_push(reader, key.name);
+    bool good = limiter->axis == TG_AXIS_COST;
+
+    if (good)
+        good = config_read_value(reader, &key, node, &limiter->overdraft);
+    else
+        config_error(reader, node, "%s is for limits of tokens; a call is always one call",
+                     reader->path);
+    config_path_pop(reader, path);
+    return good;
+}
+
 static bool read_limit_fields(struct reader *reader, const struct limit_strategy *strategy,
                               const struct yaml_node *node, struct config_limiter *limiter)
 {
@@ -74,11 +97,13 @@ static bool read_limit_fields(struct reader *reader, const struct limit_strategy
                 config_read_value(reader, &key, child, (char *)&limiter->limiter + field->offset) &&
                 good;
             config_path_pop(reader, path);
+        } else if (strcmp(name, "overdraft") == 0) {
+            good = read_overdraft(reader, child, limiter) && good;
         } else if (strcmp(name, "mode") == 0) {
             good = read_word(reader, child, "mode", "enforce|shadow", &mode) && good;
         } else if (strcmp(name, "strategy") != 0) {
-            char known[120];
-            list_fields(strategy, known, sizeof known);
+            char known[160];
+            list_fields(strategy, limiter->axis, known, sizeof known);
             config_error(reader, child->key,
                          "%s has no key \"%.40s\" with the strategy %s; it takes %s", reader->path,
                          name, strategy->ops.name, known);
@@ -86,6 +111,7 @@ static bool read_limit_fields(struct reader *reader, const struct limit_strategy
         }
     }
     limiter->mode = (enum config_mode)mode;
+    limiter->overdraft = config_read_overdraft(limiter->overdraft, node);
     return good;
 }
 

@@ -234,6 +234,9 @@ void config_wipe(void *memory, size_t bytes);
 
 /* ---- config_limiter.c ---- */
 
+/* The overdraft that a section of limits has, as struct tg_limit has it. */
+int64_t config_read_overdraft(int64_t units, const struct yaml_node *node);
+
 void config_read_limiter(struct reader *reader, const struct schema_key *key,
                          const struct yaml_node *node, struct config_limiter *into);
 

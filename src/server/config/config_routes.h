@@ -80,6 +80,10 @@ struct config_provider_key {
     const char *group; /* null: none */
 };
 
+/* What the provider counts against the tokens a minute of its keys: what calls ask for, or what
+ * they use. */
+enum config_tpm_counts { CONFIG_TPM_AS_PROVIDER, CONFIG_TPM_ASKED, CONFIG_TPM_USED };
+
 struct config_provider {
     const char *name;
     struct config_url base;
@@ -94,6 +98,7 @@ struct config_provider {
     const char *proxy; /* null: none */
     bool inject_usage; /* stream_usage: inject */
     bool drain;        /* on_disconnect: drain */
+    bool counts_asked; /* tpm_counts: asked */
     struct config_group *groups;
     size_t n_groups;
     struct config_provider_key *keys;
@@ -126,7 +131,8 @@ struct config_model {
     enum config_unbounded on_unbounded;
     double bytes_per_token;
     int64_t image_tokens;
-    double overbook_start, overbook_max;
+    struct tg_factor overbook;
+    enum config_tpm_counts tpm_counts;
     int64_t breaker_failures;
     tg_ms breaker_open;
     unsigned affinity_by; /* bits of enum config_affinity_by; by default the first two */

@@ -85,6 +85,8 @@ static const struct schema_key provider_keys[] = {
            "whether to request usage in streams whose client does not"),
     SWITCH("on_disconnect", "abort|drain", "abort", AT(config_provider, drain),
            "what happens upstream when a client hangs up"),
+    SWITCH("tpm_counts", "used|asked", "used", AT(config_provider, counts_asked),
+           "what it counts against the tpm of its keys"),
     NAMED_SECTIONS("groups", &groups, AT(config_provider, groups), AT(config_provider, n_groups),
                    "keys that share one quota"),
     SECTIONS("keys", &secrets, AT(config_provider, keys), AT(config_provider, n_keys),
@@ -126,8 +128,12 @@ static const struct schema_key estimate_keys[] = {
 };
 
 static const struct schema_key overbook_keys[] = {
-    NUMBER("start", 1, 3, "1.0", AT(config_model, overbook_start), "the initial factor"),
-    NUMBER("max", 1, 3, "3.0", AT(config_model, overbook_max), "the largest factor"),
+    NUMBER("start", TG_FACTOR_MIN, TG_FACTOR_MAX, "1.0", AT(config_model, overbook.start),
+           "the factor before any call has ended"),
+    NUMBER("min", TG_FACTOR_MIN, TG_FACTOR_MAX, "0.05", AT(config_model, overbook.min),
+           "the smallest factor"),
+    NUMBER("max", TG_FACTOR_MIN, TG_FACTOR_MAX, "3.0", AT(config_model, overbook.max),
+           "the largest factor; with 1 for all three, calls are charged what they ask for"),
     END,
 };
 
@@ -183,7 +189,11 @@ static const struct schema_key model_keys[] = {
     WORD("on_unbounded", "clamp|refuse|allow", "clamp", AT(config_model, on_unbounded),
          "what happens to a call that does not bound its output"),
     SECTION("estimate", &estimate, 0, "how the cost of a call is estimated"),
-    SECTION("overbook", &overbook, 0, "the factor by which estimates are raised"),
+    SECTION("overbook", &overbook, 0,
+            "bounds of the learned mean of tokens used to tokens asked for, by which calls are "
+            "charged"),
+    WORD("tpm_counts", "provider|asked|used", "provider", AT(config_model, tpm_counts),
+         "what the provider counts against the tpm of its keys; provider: as it says"),
     SECTION("breaker", &breaker, 0, "when a failing key is taken out of use"),
     SECTION("affinity", &affinity, 0, "calls that belong together use one key"),
     LIST_OF("fallback", SCHEMA_NAME, NULL, NOWHERE,

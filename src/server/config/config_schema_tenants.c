@@ -36,17 +36,23 @@ static const struct schema_section keys = {key_keys, sizeof(struct config_key), 
     LIMIT("rpm", "calls a minute (gcra)"), LIMIT("rph", "calls an hour (gcra)"),                   \
         LIMIT("rpd", "calls a day (gcra)"), LIMIT("tpm", "tokens a minute (token_bucket)"),        \
         LIMIT("tph", "tokens an hour (token_bucket)"), LIMIT("tpd", "tokens a day (token_bucket)")
+#define OVERDRAFT(place)                                                                           \
+    COUNT("overdraft", 0, NUMBER_MAX, NULL, place,                                                 \
+          "how many tokens calls in flight may use above what the token limits of this line "      \
+          "charged them; if left out, 40 times each")
 
 static const struct schema_key limit_keys[] = {
     LIST_OF("models", SCHEMA_PATTERN, NULL, AT(config_limits, models),
             "the limit applies only to calls of these models; if left out, to all"),
     LIMITS,
+    OVERDRAFT(AT(config_limits, overdraft)),
     MODE(AT(config_limits, mode)),
     END,
 };
 
 static const struct schema_key each_keys[] = {
     LIMITS,
+    OVERDRAFT(AT(config_users, each.overdraft)),
     SECTIONS("budgets", &schema_budgets, AT(config_users, budgets), AT(config_users, n_budgets),
              "budgets of each user"),
     MODE(AT(config_users, each.mode)),

@@ -51,7 +51,12 @@ static void make_limiters(struct reader *reader, const struct yaml_node *node,
         if (child == NULL || child->kind != YAML_TEXT || child->unknown ||
             !value_count(child->text, &n) || n == 0)
             continue;
-        struct config_limiter made = {true, limit->axis, make_limiter(limit, n), limits->mode};
+        struct config_limiter made = {.present = true,
+                                      .axis = limit->axis,
+                                      .limiter = make_limiter(limit, n),
+                                      .mode = limits->mode};
+        if (limit->axis == TG_AXIS_COST)
+            made.overdraft = config_read_overdraft(limits->overdraft, node);
         if (tg_limiter_init(&limiter, &made.limiter, &problem) != TG_OK)
             config_error(reader, child, "%s.%s: %s", reader->path, limit->name, problem.text);
         assert(limits->n_limiters < CONFIG_LIMITS_MAX);

@@ -7,7 +7,7 @@
  *
  * What is compared, for each limit of tokens (`cost`, and tpm, tph, tpd of a tenant or its users):
  *
- *     the most it ever holds   against   (max_output_tokens + 1) x overbook.start of a model
+ *     the most it ever holds   against   max_output_tokens + 1 of a model
  *                              against   context of a model, where that is given
  *
  * The first is what a call that does not say how much it wants is counted with, and a prompt of one
@@ -71,7 +71,7 @@ static bool measure_models(struct warner *warner)
         return false;
     for (size_t i = 0; i < config->n_models; i++) {
         const struct config_model *model = &config->models[i];
-        warner->plain[i] = num_ceil(((double)model->max_output_tokens + 1) * model->overbook_start);
+        warner->plain[i] = num_add(model->max_output_tokens, 1);
         warner->largest = num_max(warner->largest, num_max(warner->plain[i], model->context));
     }
     return true;

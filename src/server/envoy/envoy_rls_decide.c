@@ -199,7 +199,8 @@ static void begin_debit(struct envoy_rls_pending *pending, size_t i)
         pending->err = TG_ERR_MEMORY;
         return;
     }
-    debit->scope = (struct tg_scope){ask->set, debit->key.bytes, debit->key.n};
+    debit->scope =
+        (struct tg_scope){.limits = ask->set, .key = debit->key.bytes, .key_bytes = debit->key.n};
     debit->what = (struct tg_debit){.scopes = &debit->scope, .n_scopes = 1};
     ask_debit(debit, num_max(ask->hits, 1));
 }

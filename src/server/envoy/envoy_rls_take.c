@@ -35,7 +35,7 @@ static enum tg_err use_store(const struct taking *taking, const struct rls_ask *
     assert((answer != NULL) == (op == STORE_PEEK || op == STORE_TAKE));
     if (!rls_key_make(&key, taking->work.request->domain, ask))
         return TG_ERR_MEMORY;
-    struct tg_scope scope = {ask->set, key.bytes, key.n};
+    struct tg_scope scope = {.limits = ask->set, .key = key.bytes, .key_bytes = key.n};
     struct tg_debit debit = {.scopes = &scope, .n_scopes = 1, .cost = hits};
     enum tg_err err = TG_OK;
     switch (op) {

@@ -103,10 +103,12 @@ static bool protect_ask_store(struct admission_run *run, tg_ms now, enum tg_err 
                               struct tg_axes *axes)
 {
     struct protected_call *call = call_of_run(run);
+    struct tg_debit debit = call->gate_call.debit;
 
     (void)now;
-    return remote_take(call->worker->port, &call->debit, &call->generation->remote,
-                       &call->gate_call.debit, store_decided, err, axes);
+    debit.cost = run->charge;
+    return remote_take(call->worker->port, &call->debit, &call->generation->remote, &debit,
+                       store_decided, err, axes);
 }
 
 static void protect_settle(struct admission_run *run, tg_ms now, int64_t actual)
@@ -279,6 +281,7 @@ static enum tg_err describe(struct protected_call *call, struct tg_problem *prob
         call->gate_call.deadline = said.first > 0 ? call->began_at + said.first : 0;
     }
     remote_divide_peer(call->gateway->remote, &call->generation->config.gate, &call->gate_call);
+    remote_divide_overdrafts(call->gateway->remote, call->scopes, call->gate_call.debit.n_scopes);
     return err;
 }
 

@@ -10,6 +10,7 @@
 #include <assert.h>
 
 #include "lib/core/container_of.h"
+#include "lib/core/num.h"
 #include "server/proxy/call.h"
 
 /* ---- how a run waits and asks ---- */
@@ -47,11 +48,13 @@ static bool gate_asks_store(struct admission_run *run, tg_ms now, enum tg_err *e
                             struct tg_axes *axes)
 {
     struct call *call = call_of_run(run);
+    struct tg_debit debit = call->gate_call.debit;
 
     assert(call->gateway->remote != NULL);
     call->asked_at = now;
+    debit.cost = run->charge;
     return call->env->limits_take(call->worker->port, &call->debit, &call->generation->remote,
-                                  &call->gate_call.debit, call->env->limits_decided, err, axes);
+                                  &debit, call->env->limits_decided, err, axes);
 }
 
 static void gate_settles(struct admission_run *run, tg_ms now, int64_t actual)
@@ -167,7 +170,7 @@ void call_estimate(struct call *call)
     int64_t output = estimate_output(&call->ask, route->config->max_output_tokens);
     call->notes.estimated_input = prompt;
     call->notes.max_output = output;
-    call->gate_call.debit.cost = tg_overbook_apply(&route->overbook, prompt + output);
+    call->gate_call.debit.cost = num_add(prompt, output);
     call->gate_call.size = prompt;
     call->gate_call.hold_s = atomic_load_explicit(&route->hold_s, memory_order_relaxed);
     call->gate_call.deadline = call->deadline;

@@ -333,6 +333,18 @@ static enum call_verdict refuse_unknown_key(struct call *call)
     return refuse_without_key(call, &why);
 }
 
+/* What the window of a key is charged: what calls like this one use, unless the provider counts
+ * what they ask for. */
+static int64_t expected_tokens(const struct call *call, int64_t asked)
+{
+    struct route *route = call->route;
+    double factor = route_counts_asked(call->route) ? 1 : call->gate.factor;
+    double mean = atomic_load_explicit(&route->charged, memory_order_relaxed);
+
+    atomic_store_explicit(&route->charged, mean + (factor - mean) / 16, memory_order_relaxed);
+    return num_ceil((double)asked * factor);
+}
+
 /* The ring of this gateway chooses; whether the key has room for all gateways together, Redis
  * knows. If it has none, the ring is told, and chooses among the others. */
 enum call_verdict call_take_key(struct call *call)
@@ -345,8 +357,8 @@ enum call_verdict call_take_key(struct call *call)
     assert(call_is_admitted(call) && attempt->money.reservation != 0 && attempt->key == 0);
     tg_key_call_init(&key);
     if (call->route) {
-        attempt->tokens =
-            tg_overbook_apply(&call->route->overbook, num_add(attempt->prompt, attempt->output));
+        key.asked = num_add(attempt->prompt, attempt->output);
+        attempt->tokens = expected_tokens(call, key.asked);
         affinity_of(call, &key);
     }
     key.tokens = attempt->tokens;

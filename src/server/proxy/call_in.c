@@ -103,6 +103,7 @@ static bool describe(struct call *call, struct slice model)
         return false;
     }
     remote_divide_peer(call->gateway->remote, &call->generation->config.gate, &call->gate_call);
+    remote_divide_overdrafts(call->gateway->remote, call->scopes, call->gate_call.debit.n_scopes);
     if (value >= 0 && value <= (double)TG_NUMBER_MAX)
         call->gate_call.value = value;
     call->gate_call.waiter = &call->waiter;

@@ -113,6 +113,8 @@ static void give_back_key(struct call *call, enum tg_key_outcome outcome, enum c
     report.cool_until = attempt->cool_until;
     /* A provider that turned a call away has counted it all the same: the estimate stands. */
     report.tokens = charge == CHARGE_USED && call->route ? all_tokens(&call->usage) : -1;
+    if (call->route && route_counts_asked(call->route) && report.tokens < attempt->tokens)
+        report.tokens = -1;
     if (attempt->first_at > 0)
         report.latency_ms = (double)(attempt->first_at - attempt->began_at);
     call->env->key_give(&attempt->remote_key_claim, call->gateway->ring, attempt->key,
@@ -141,17 +143,13 @@ static void count_attempt(struct call *call, enum tg_key_outcome outcome)
     metrics_attempt(metrics_shard(call->gateway->metrics, call->worker->number), &ended);
 }
 
-static void call_settle_learn(struct call *call, enum tg_key_outcome outcome)
+static void count_missing_usage(struct call *call, enum tg_key_outcome outcome)
 {
     struct gateway_counts *counts = &call->gateway->counts;
 
     if (outcome != TG_KEY_OK || call->route == NULL)
         return;
-    if (call->usage_reported)
-        tg_overbook_learn(&call->route->overbook,
-                          num_add(call->attempt.prompt, call->attempt.output),
-                          all_tokens(&call->usage));
-    else if (call->endpoint != ENDPOINT_COUNT_TOKENS)
+    if (!call->usage_reported && call->endpoint != ENDPOINT_COUNT_TOKENS)
         atomic_fetch_add_explicit(&counts->usage_missing, 1, memory_order_relaxed);
 }
 
@@ -186,7 +184,7 @@ void call_settle(struct call *call, enum tg_key_outcome outcome, enum call_charg
     count_attempt(call, outcome);
     give_back_key(call, outcome, charge);
     settle_money(call, charge, flags);
-    call_settle_learn(call, outcome);
+    count_missing_usage(call, outcome);
     if (charge != CHARGE_NOTHING)
         call->used = num_add(call->used, all_tokens(&call->usage));
     assert(attempt->out == NULL && attempt->key == 0 && attempt->money.reservation == 0);

@@ -175,6 +175,13 @@ void remote_divide_peer(const struct remote *remote, const struct config_gate *g
         call->peer_limit = part_of(remote, call->peer_limit);
 }
 
+void remote_divide_overdrafts(const struct remote *remote, struct tg_scope *scopes, size_t n)
+{
+    for (size_t i = 0; remote != NULL && i < n; i++)
+        if (scopes[i].overdraft > 0 && scopes[i].overdraft < TG_NUMBER_MAX)
+            scopes[i].overdraft = part_of(remote, scopes[i].overdraft);
+}
+
 /* ---- a thread ---- */
 
 static void set_problem(struct remote *remote, const char *text)

@@ -129,6 +129,9 @@ void remote_divide_law(const struct remote *remote, const struct config_concurre
 void remote_divide_peer(const struct remote *remote, const struct config_gate *gate,
                         struct tg_call *call);
 
+/* Each gateway counts its own calls in flight: its part of the overdrafts of a call's limits. */
+void remote_divide_overdrafts(const struct remote *remote, struct tg_scope *scopes, size_t n);
+
 struct remote_port {
     struct remote *remote;
     struct net_loop *loop;
@@ -216,7 +219,7 @@ struct remote_claim {
     void (*decided)(struct remote_claim *claim, enum tg_err err, const struct tg_axes *axes);
     struct remote_port *port;
     const struct remote_terms *terms; /* the generation's, held by the call */
-    const struct tg_debit *debit;     /* the call's; must not change until the claim has ended */
+    struct tg_debit debit; /* a copy; its texts must not change until the claim has ended */
     struct remote_limits_ask *limits_ask; /* in flight: ASKING or LATE; null: none */
     struct remote_blocks_ask *blocks_ask; /* waits for a block: ASKING; null: does not */
     struct remote_blocks_charge charge;   /* CHARGED: what a settlement has to know */

@@ -97,7 +97,7 @@ static void count_here(struct remote_claim *claim)
     if (claim->terms->store->limits != CONFIG_AWAY_LOCAL)
         return;
     claim->counted_at = net_loop_now(claim->port->loop);
-    if (tg_store_take(claim->port->remote->setup.store, claim->debit, claim->counted_at, &all,
+    if (tg_store_take(claim->port->remote->setup.store, &claim->debit, claim->counted_at, &all,
                       NULL) == TG_OK &&
         all.allowed)
         claim->counted |= CLAIM_IN_STORE;
@@ -119,7 +119,7 @@ static enum tg_err decide_here(struct remote_claim *claim, struct tg_axes *axes)
     struct tg_decision all;
 
     claim->counted_at = net_loop_now(claim->port->loop);
-    if (recent != NULL && recent_decide(recent, claim->debit, (int64_t)remote_holders(remote),
+    if (recent != NULL && recent_decide(recent, &claim->debit, (int64_t)remote_holders(remote),
                                         claim->counted_at, axes)) {
         if (tg_axes_binding(axes) == TG_AXIS_NONE) {
             claim->counted |= CLAIM_IN_RECENT;
@@ -128,7 +128,7 @@ static enum tg_err decide_here(struct remote_claim *claim, struct tg_axes *axes)
         return TG_OK;
     }
     enum tg_err err =
-        tg_store_take(remote->setup.store, claim->debit, claim->counted_at, &all, axes);
+        tg_store_take(remote->setup.store, &claim->debit, claim->counted_at, &all, axes);
     if (err == TG_OK && all.allowed)
         claim->counted |= CLAIM_IN_STORE;
     return err;
@@ -170,7 +170,7 @@ static enum tg_err decide_away(struct remote_claim *claim, struct remote_limits_
     enum tg_err err = TG_OK;
 
     memset(axes, 0, sizeof *axes);
-    claim->mode = remote_mode_away(claim->terms, claim->debit);
+    claim->mode = remote_mode_away(claim->terms, &claim->debit);
     if (claim->mode == REMOTE_LOCAL)
         err = decide_here(claim, axes);
     else if (claim->mode == REMOTE_CLOSED)
@@ -196,7 +196,7 @@ static void decide_remote(struct remote_claim *claim, const struct tg_axes *axes
     bool yes = tg_axes_binding(axes) == TG_AXIS_NONE;
 
     if (recent != NULL)
-        recent_heard(recent, claim->debit, axes, net_loop_now(claim->port->loop));
+        recent_heard(recent, &claim->debit, axes, net_loop_now(claim->port->loop));
     if (yes)
         count_here(claim);
     remote_count(claim->port->remote, REMOTE_LIMITS, claim->mode);
@@ -252,7 +252,7 @@ bool remote_take(struct remote_port *port, struct remote_claim *claim,
 
     assert(claim->state == CLAIM_IDLE);
     *claim =
-        (struct remote_claim){.decided = decided, .port = port, .terms = terms, .debit = debit};
+        (struct remote_claim){.decided = decided, .port = port, .terms = terms, .debit = *debit};
     if (debit->n_scopes == 0) {
         memset(axes, 0, sizeof *axes);
         *err = TG_OK;
@@ -299,7 +299,7 @@ static void claim_end(struct remote_claim *claim)
 
 void remote_claim_settle(struct remote_claim *claim, int64_t actual)
 {
-    bool corrects = claim->state != CLAIM_IDLE && actual >= 0 && actual != claim->debit->cost;
+    bool corrects = claim->state != CLAIM_IDLE && actual >= 0 && actual != claim->debit.cost;
     tg_ms now = claim->state != CLAIM_IDLE ? net_loop_now(claim->port->loop) : 0;
     struct remote_scope room[TG_SCOPES_MAX];
     struct remote_debit to;
@@ -314,7 +314,7 @@ void remote_claim_settle(struct remote_claim *claim, int64_t actual)
         remote_limits_leave(claim->limits_ask, actual, claim->mode == REMOTE_LOCAL);
         break;
     case CLAIM_DEBT:
-        remote_translate(claim->terms, claim->debit, room, &to);
+        remote_translate(claim->terms, &claim->debit, room, &to);
         if (actual >= 0)
             to.cost = actual;
         if (claim->terms->store->two_tier)
@@ -325,7 +325,7 @@ void remote_claim_settle(struct remote_claim *claim, int64_t actual)
     case CLAIM_CHARGED:
         if (!corrects)
             break;
-        remote_translate(claim->terms, claim->debit, room, &to);
+        remote_translate(claim->terms, &claim->debit, room, &to);
         if (claim->mode == REMOTE_BLOCKS)
             remote_blocks_settle(claim->port->blocks, &to, now, &claim->charge, actual);
         else
@@ -334,7 +334,7 @@ void remote_claim_settle(struct remote_claim *claim, int64_t actual)
     }
     /* It fails for a debt that finds no place in a full store: then the estimate stands. */
     if (corrects && claim->counted & CLAIM_IN_STORE)
-        (void)!tg_store_settle(claim->port->remote->setup.store, claim->debit, now,
+        (void)!tg_store_settle(claim->port->remote->setup.store, &claim->debit, now,
                                claim->counted_at, actual);
     claim_end(claim);
 }
@@ -357,7 +357,7 @@ void remote_claim_refund(struct remote_claim *claim)
     case CLAIM_DEBT:
         break; /* nobody knows of it yet */
     case CLAIM_CHARGED:
-        remote_translate(claim->terms, claim->debit, room, &to);
+        remote_translate(claim->terms, &claim->debit, room, &to);
         if (claim->mode == REMOTE_BLOCKS)
             remote_blocks_refund(claim->port->blocks, &to, now, &claim->charge);
         else
@@ -365,10 +365,10 @@ void remote_claim_refund(struct remote_claim *claim)
         break;
     }
     if (claim->counted & CLAIM_IN_RECENT && recent_of(claim) != NULL)
-        recent_give_back(claim->port->recent, claim->debit);
+        recent_give_back(claim->port->recent, &claim->debit);
     /* It fails only where the set is unknown, and this one is not. */
     if (claim->counted & CLAIM_IN_STORE)
-        (void)!tg_store_refund(claim->port->remote->setup.store, claim->debit, now,
+        (void)!tg_store_refund(claim->port->remote->setup.store, &claim->debit, now,
                                claim->counted_at);
     claim_end(claim);
 }

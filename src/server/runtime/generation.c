@@ -169,11 +169,7 @@ static void learn_from(struct route *route, const struct route *before)
 {
     if (before == NULL)
         return;
-    double factor = tg_overbook_factor(&before->overbook);
-    if (route->config->overbook_start == before->config->overbook_start &&
-        factor <= route->config->overbook_max &&
-        tg_overbook_init(&route->overbook, factor, route->config->overbook_max, NULL))
-        return;
+    atomic_store(&route->charged, atomic_load(&before->charged));
     atomic_store(&route->hold_s, atomic_load(&before->hold_s));
 }
 
@@ -194,7 +190,6 @@ static bool make_routes(struct generation *generation, const struct generation *
                         struct tg_problem *problem)
 {
     const struct config *config = &generation->config;
-    struct tg_problem why;
 
     generation->routes = calloc(config->n_models + 1, sizeof *generation->routes);
     if (generation->routes == NULL)
@@ -205,19 +200,17 @@ static bool make_routes(struct generation *generation, const struct generation *
         route->provider = &generation->providers[model->provider];
         route->estimate = (struct estimate_rule){.bytes_per_token = model->bytes_per_token,
                                                  .image = model->image_tokens};
-        if (tg_overbook_init(&route->overbook, model->overbook_start, model->overbook_max, &why))
-            return generation_say(problem, model->name, why.text);
+        atomic_store(&route->charged, model->overbook.start);
         learn_from(route, generation_route_before(before, route));
     }
     return true;
 }
 
 /* Models that are not listed go to the first provider of their API, and cost nothing. */
-static bool make_unknown(struct generation *generation, struct tg_problem *problem)
+static void make_unknown(struct generation *generation)
 {
     const struct config *config = &generation->config;
     struct config_model *model = &generation->unknown_model;
-    struct tg_problem why;
 
     *model = (struct config_model){.name = "unknown",
                                    .cheaper = CONFIG_NONE,
@@ -225,8 +218,7 @@ static bool make_unknown(struct generation *generation, struct tg_problem *probl
                                    .timeouts = {5000, 120000, 60000, 1800000},
                                    .max_output_tokens = 4096,
                                    .on_unbounded = CONFIG_ALLOW,
-                                   .overbook_start = 1,
-                                   .overbook_max = 3,
+                                   .overbook = {1, TG_FACTOR_MIN, TG_FACTOR_MAX},
                                    .concurrency = config->gate.concurrency};
     tg_law_config_init(&model->concurrency.law);
     model->concurrency.law.law = TG_LAW_NONE;
@@ -237,10 +229,8 @@ static bool make_unknown(struct generation *generation, struct tg_problem *probl
         route->config = model;
         route->provider = &generation->providers[i];
         estimate_rule_init(&route->estimate);
-        if (tg_overbook_init(&route->overbook, 1, 3, &why))
-            return generation_say(problem, "unknown_model", why.text);
+        atomic_store(&route->charged, 1);
     }
-    return true;
 }
 
 /* ---- making ---- */
@@ -314,8 +304,10 @@ bool generation_new(struct gateway *gateway, struct config *config, const struct
     bool fine = make_refs(generation, problem) && make_tls(generation, problem) &&
                 make_policy(generation, before, problem) &&
                 make_providers(generation, before, problem) &&
-                make_routes(generation, before, problem) && make_unknown(generation, problem) &&
-                generation_make_slots(generation, before, problem);
+                make_routes(generation, before, problem);
+    if (fine)
+        make_unknown(generation);
+    fine = fine && generation_make_slots(generation, before, problem);
     fine = fine && (key_index_new(&generation->config, &generation->keys) ||
                     generation_say(problem, "tenants", "no memory"));
     /* The last, for it is what the book remembers. */

@@ -72,10 +72,19 @@ struct route {
     struct provider *provider;
     struct tg_pool *pool;
     struct slots *slots;
-    struct tg_overbook overbook;
     struct estimate_rule estimate;
-    _Atomic double hold_s; /* how long its calls take in seconds, a moving mean */
+    _Atomic double hold_s;  /* how long its calls take in seconds, a moving mean */
+    _Atomic double charged; /* tokens charged for each that is asked for, a moving mean */
 };
+
+/* Whether the provider counts what calls ask for against its keys' tokens a minute, and not what
+ * they use. */
+static inline bool route_counts_asked(const struct route *route)
+{
+    if (route->config->tpm_counts == CONFIG_TPM_AS_PROVIDER)
+        return route->provider->config->counts_asked;
+    return route->config->tpm_counts == CONFIG_TPM_ASKED;
+}
 
 /* The `owner` of a key in the ring, which comes back with its leases. */
 struct route_key {

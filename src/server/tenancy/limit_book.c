@@ -113,6 +113,7 @@ static bool is_same(const struct book_entry *entry, const struct tg_limit *limit
         return false;
     for (size_t i = 0; i < n; i++)
         if (entry->limits[i].axis != limits[i].axis || entry->limits[i].mode != limits[i].mode ||
+            entry->limits[i].overdraft != limits[i].overdraft ||
             memcmp(&entry->limits[i].limiter, &limits[i].limiter, sizeof limits[i].limiter) != 0)
             return false;
     return true;

@@ -21,10 +21,17 @@
 #include <xxhash.h>
 
 #include "lib/core/problem.h"
+#include "lib/store/limit_set.h"
+
+/* A set, and what bounds the charges of calls under it. */
+struct scope_set {
+    tg_limits id; /* 0: none */
+    struct limit_bounds bounds;
+};
 
 /* A set of a tenant that applies to some of its calls. */
 struct part {
-    tg_limits set;
+    struct scope_set set;
     const struct config_names *models; /* null: all models */
     size_t line;                       /* its line in `limits`, or SCOPES_NO_LINE */
 };
@@ -32,13 +39,13 @@ struct part {
 struct tenant_scopes {
     struct part *parts; /* all but the users', n_limits + 1 at most */
     size_t n_parts;
-    tg_limits users; /* 0: none */
-    tg_limits defaults;
+    struct scope_set users;
+    struct scope_set defaults;
 };
 
 struct scopes {
     const struct config *config;
-    tg_limits defaults; /* for a name that is no tenant's */
+    struct scope_set defaults; /* for a name that is no tenant's */
     struct tenant_scopes *tenants;
 };
 
@@ -70,19 +77,21 @@ static enum tg_err gather(struct gather *gather, const struct config_limiter *fr
     assert(gather->n < TG_LIMITS_MAX);
     memset(limit, 0, sizeof *limit); /* sets are compared as bytes */
     limit->axis = from->axis;
+    limit->overdraft = from->overdraft;
     limit->mode = over == CONFIG_SHADOW ? TG_SHADOW : mode_of(from->mode);
     gather->n++;
     return tg_limiter_init(&limit->limiter, &from->limiter, problem);
 }
 
 /* Makes a set of what was gathered; 0 if that is no limit at all. */
-static enum tg_err define(struct gather *gather, tg_limits *set, struct tg_problem *problem)
+static enum tg_err define(struct gather *gather, struct scope_set *set, struct tg_problem *problem)
 {
     size_t n = gather->n;
 
     gather->n = 0;
-    return limit_book_want(gather->book, gather->name, strlen(gather->name), gather->limits, n, set,
-                           problem);
+    set->bounds = limit_bounds(gather->limits, n);
+    return limit_book_want(gather->book, gather->name, strlen(gather->name), gather->limits, n,
+                           &set->id, problem);
 }
 
 /* Names a set of a tenant, or of nobody's if that is null. No tenant's name has a newline in it, so
@@ -114,7 +123,8 @@ static void name_line(struct gather *gather, const struct config_tenant *tenant,
 }
 
 static enum tg_err define_line(struct gather *to, const struct config_limits *line,
-                               enum config_mode over, tg_limits *set, struct tg_problem *problem)
+                               enum config_mode over, struct scope_set *set,
+                               struct tg_problem *problem)
 {
     enum tg_err err = TG_OK;
 
@@ -124,7 +134,7 @@ static enum tg_err define_line(struct gather *to, const struct config_limits *li
 }
 
 static enum tg_err define_defaults(struct gather *to, const struct config_gate *gate,
-                                   const struct config_tenant *tenant, tg_limits *set,
+                                   const struct config_tenant *tenant, struct scope_set *set,
                                    struct tg_problem *problem)
 {
     enum config_mode over = tenant != NULL ? tenant->mode : CONFIG_ENFORCE;
@@ -140,10 +150,10 @@ static enum tg_err define_defaults(struct gather *to, const struct config_gate *
 
 /* ---- tenants ---- */
 
-static void add_part(struct tenant_scopes *tenant, tg_limits set, const struct config_names *models,
-                     size_t line)
+static void add_part(struct tenant_scopes *tenant, struct scope_set set,
+                     const struct config_names *models, size_t line)
 {
-    if (set != 0)
+    if (set.id != 0)
         tenant->parts[tenant->n_parts++] = (struct part){set, models, line};
 }
 
@@ -152,7 +162,7 @@ static enum tg_err build_tenant(struct scopes *scopes, struct gather *limits, si
 {
     const struct config_tenant *from = &scopes->config->tenants[number];
     struct tenant_scopes *to = &scopes->tenants[number];
-    tg_limits set = 0;
+    struct scope_set set = {.id = 0};
 
     to->parts = calloc(from->n_limits + 1, sizeof to->parts[0]);
     if (to->parts == NULL)
@@ -185,13 +195,17 @@ static enum tg_err build_tenant(struct scopes *scopes, struct gather *limits, si
 
 /* ---- one call ---- */
 
-static void add_scope(struct tg_scope *room, size_t *n, tg_limits set, const void *key,
+static void add_scope(struct tg_scope *room, size_t *n, struct scope_set set, const void *key,
                       size_t key_bytes)
 {
-    if (set == 0)
+    if (set.id == 0)
         return;
     if (*n < TG_SCOPES_MAX)
-        room[*n] = (struct tg_scope){set, key, key_bytes};
+        room[*n] = (struct tg_scope){.limits = set.id,
+                                     .key = key,
+                                     .key_bytes = key_bytes,
+                                     .ceiling = set.bounds.ceiling,
+                                     .overdraft = set.bounds.overdraft};
     ++*n;
 }
 
@@ -291,6 +305,21 @@ static void fill_tenant(const struct config *config, const struct config_tenant 
     }
 }
 
+/* Calls of one tenant for one model, under whatever name, use alike. */
+static void fill_model(const struct config *config, const struct scopes_who *who,
+                       struct tg_call *call)
+{
+    size_t model = config_model(config, who->model, who->model_bytes);
+
+    call->like = who->model;
+    call->like_bytes = who->model_bytes;
+    if (model == CONFIG_NONE)
+        return;
+    call->like = config->models[model].name;
+    call->like_bytes = strlen(config->models[model].name);
+    call->factor = config->models[model].overbook;
+}
+
 enum tg_err scopes_fill(const struct scopes *scopes, const struct scopes_who *who,
                         struct tg_scope room[TG_SCOPES_MAX], struct tg_call *call,
                         struct tg_problem *problem)
@@ -316,6 +345,8 @@ enum tg_err scopes_fill(const struct scopes *scopes, const struct scopes_who *wh
     call->peer = who->peer;
     call->peer_bytes = who->peer_bytes;
     call->peer_limit = 0;
+    if (who->model_bytes > 0)
+        fill_model(config, who, call);
     if (tenant != NULL)
         fill_tenant(config, tenant, call);
     return TG_OK;
@@ -326,11 +357,11 @@ enum tg_err scopes_fill(const struct scopes *scopes, const struct scopes_who *wh
 static bool origin_in(const struct tenant_scopes *own, tg_limits set, struct scopes_origin *origin)
 {
     origin->line = SCOPES_NO_LINE;
-    origin->what = set == own->users ? SCOPES_USERS : SCOPES_DEFAULTS;
-    if (set == own->users || set == own->defaults)
+    origin->what = set == own->users.id ? SCOPES_USERS : SCOPES_DEFAULTS;
+    if (set == own->users.id || set == own->defaults.id)
         return true;
     for (size_t i = 0; i < own->n_parts; i++)
-        if (own->parts[i].set == set) {
+        if (own->parts[i].set.id == set) {
             origin->line = own->parts[i].line;
             origin->what = origin->line == SCOPES_NO_LINE ? SCOPES_OWN : SCOPES_LINE;
             return true;

@@ -280,7 +280,7 @@ static void begin_elsewhere(struct story *story, const struct tg_gate_config *co
         gate_run_init_remote(&story->run, config, &elsewhere->store, tell, story, NULL), TG_OK);
 }
 
-static const struct tg_scope anything = {1, "k", 1};
+static const struct tg_scope anything = {.limits = 1, .key = "k", .key_bytes = 1};
 
 static void admit_at_5(struct story *story, char name, tg_ms t)
 {

@@ -382,6 +382,7 @@ static void settling_open(struct settling *s, const char *spec, int64_t cost)
     s->gate = must_gate(&config);
     s->call = call_of(TG_PRIORITY_NORMAL);
     s->call.debit = debit_of(&s->scope, cost);
+    s->call.factor = (struct tg_factor){1, 1, 1}; /* it is charged what it asks for */
 }
 
 static int64_t settling_left(struct settling *s, tg_ms now)

@@ -358,7 +358,7 @@ static void a_key_may_hold_any_bytes_of_any_length(void **state)
 
     for (size_t n = 0; n <= KEY_BYTES_MAX; n++) {
         for (int last = 0; last < (n > 0 ? 2 : 1); last++) {
-            struct tg_scope scope = {set, bytes, n};
+            struct tg_scope scope = {.limits = set, .key = bytes, .key_bytes = n};
             struct tg_debit debit = debit_of(&scope, 4);
             if (n > 0)
                 bytes[n - 1] = last ? 0xFF : 0;
@@ -377,7 +377,7 @@ static void a_key_may_hold_any_bytes_of_any_length(void **state)
 static void a_key_without_bytes_may_be_null(void **state)
 {
     struct tg_store *store = must_store(MEMORY, 0);
-    struct tg_scope null = {must_define_one(store, TG_AXIS_COST, TEN_A_SECOND), NULL, 0};
+    struct tg_scope null = {.limits = must_define_one(store, TG_AXIS_COST, TEN_A_SECOND)};
     struct tg_debit debit = debit_of(&null, 4);
     struct tg_decision decision;
     (void)state;

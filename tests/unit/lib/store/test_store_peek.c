@@ -28,7 +28,7 @@ static void every_limit_speaks_for_itself(void **state)
 {
     struct tg_store *store = must_store(MEMORY, 0);
     tg_limits set = define_three(store);
-    struct tg_scope scope = {set, "a", 1};
+    struct tg_scope scope = {.limits = set, .key = "a", .key_bytes = 1};
     struct tg_debit debit = {.scopes = &scope, .n_scopes = 1, .cost = 30};
     struct tg_limit_metrics metrics[TG_LIMITS_MAX];
     struct tg_decision decision;
@@ -58,7 +58,7 @@ static void every_limit_speaks_for_itself(void **state)
 static void looking_charges_nothing_and_makes_no_key(void **state)
 {
     struct tg_store *store = must_store(MEMORY, 0);
-    struct tg_scope scope = {define_three(store), "a", 1};
+    struct tg_scope scope = {.limits = define_three(store), .key = "a", .key_bytes = 1};
     struct tg_debit debit = {.scopes = &scope, .n_scopes = 1, .cost = 30};
     struct tg_limit_metrics metrics[TG_LIMITS_MAX];
     struct tg_store_stats stats;
@@ -75,7 +75,7 @@ static void looking_charges_nothing_and_makes_no_key(void **state)
 static void what_cannot_be_looked_at_has_no_limits(void **state)
 {
     struct tg_store *store = must_store(MEMORY, 0);
-    struct tg_scope scope = {define_three(store), "a", 1};
+    struct tg_scope scope = {.limits = define_three(store), .key = "a", .key_bytes = 1};
     struct tg_debit debit = {.scopes = &scope, .n_scopes = 1, .cost = 30};
     struct tg_limit_metrics metrics[TG_LIMITS_MAX];
     (void)state;

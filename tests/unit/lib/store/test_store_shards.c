@@ -12,7 +12,9 @@ static uint64_t fill_root(struct tg_store *store, tg_limits brief, tg_limits las
 
     for (;; n++) {
         struct numbered_key key = numbered_key(n);
-        struct tg_scope scope = {n % 2 ? brief : lasting, key.text, NUMBERED_KEY_BYTES};
+        struct tg_scope scope = {.limits = n % 2 ? brief : lasting,
+                                 .key = key.text,
+                                 .key_bytes = NUMBERED_KEY_BYTES};
         struct tg_debit debit = {
             .scopes = &scope, .n_scopes = 1, .cost = 1, .root = root, .root_bytes = 1};
         struct tg_decision decision;
@@ -34,7 +36,8 @@ static void fresh_keys_of_one_shard_make_place_in_another(void **state)
     fill_root(store, brief, lasting, "c");
     for (uint64_t i = 0; i < 1000; i++) {
         struct numbered_key key = numbered_key(1000000 + i);
-        struct tg_scope scope = {lasting, key.text, NUMBERED_KEY_BYTES};
+        struct tg_scope scope = {
+            .limits = lasting, .key = key.text, .key_bytes = NUMBERED_KEY_BYTES};
         struct tg_debit debit = {
             .scopes = &scope, .n_scopes = 1, .cost = 1, .root = "c", .root_bytes = 1};
         struct tg_decision decision;

@@ -83,7 +83,10 @@ static void put_limiters(FILE *to)
 {
     fprintf(to, "\n### Limiters\n\n"
                 "`rate` and `cost`, of the gate or a tenant, take `strategy`, `mode` (default "
-                "`enforce`) and the settings of the strategy. See [limiters.md](limiters.md).\n\n"
+                "`enforce`) and the settings of the strategy. See [limiters.md](limiters.md).\n"
+                "`cost` also takes `overdraft`, a whole number from 0 up: how many tokens calls in "
+                "flight may use above what they were charged; if left out, 40 times what the "
+                "limit holds. See [gate.md](gate.md#what-a-call-is-charged).\n\n"
                 "| strategy | setting | takes | default |\n|---|---|---|---|\n");
     for (int i = 0; i < TG_STRATEGY_COUNT; i++) {
         const struct limit_strategy *strategy = limit_strategy_of((enum tg_strategy)i);

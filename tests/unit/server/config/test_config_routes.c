@@ -111,7 +111,8 @@ static void expect_models(const struct read *read)
     assert_int_equal(small->on_unbounded, CONFIG_CLAMP);
     assert_true(equal(small->bytes_per_token, 4));
     assert_int_equal(small->image_tokens, 1500);
-    assert_true(equal(small->overbook_start, 1) && equal(small->overbook_max, 3));
+    assert_true(equal(small->overbook.start, 1) && equal(small->overbook.min, 0.05) &&
+                equal(small->overbook.max, 3));
     assert_int_equal(small->breaker_failures, 5);
     assert_int_equal(small->breaker_open, 30000);
     assert_int_equal(small->affinity_by, CONFIG_BY_PREVIOUS_RESPONSE | CONFIG_BY_PROMPT_CACHE_KEY);
@@ -274,8 +275,10 @@ static void a_model_has_the_defaults_of_the_reference(void **state)
     assert_int_equal(got->on_unbounded, want->on_unbounded);
     assert_true(equal(got->bytes_per_token, want->bytes_per_token));
     assert_int_equal(got->image_tokens, want->image_tokens);
-    assert_true(equal(got->overbook_start, want->overbook_start));
-    assert_true(equal(got->overbook_max, want->overbook_max));
+    assert_true(equal(got->overbook.start, want->overbook.start));
+    assert_true(equal(got->overbook.min, want->overbook.min));
+    assert_true(equal(got->overbook.max, want->overbook.max));
+    assert_int_equal(got->tpm_counts, want->tpm_counts);
     assert_int_equal(got->breaker_failures, want->breaker_failures);
     assert_int_equal(got->breaker_open, want->breaker_open);
     assert_int_equal(got->affinity_by, want->affinity_by);
@@ -433,7 +436,8 @@ static void every_key_of_a_model_arrives(void **state)
               "    max_output_tokens: 5\n"
               "    on_unbounded: allow\n"
               "    estimate: {bytes_per_token: 2.5, image: 0}\n"
-              "    overbook: {start: 1.5, max: 2}\n"
+              "    overbook: {start: 1.5, min: 0.5, max: 2}\n"
+              "    tpm_counts: asked\n"
               "    breaker: {failures: 1, open: 6ms}\n"
               "    affinity: {by: [user], ttl: 7ms}\n"
               "    fallback: [o2, n]\n"
@@ -465,7 +469,8 @@ static void every_key_of_a_model_arrives(void **state)
     assert_int_equal(model->on_unbounded, CONFIG_ALLOW);
     assert_true(equal(model->bytes_per_token, 2.5));
     assert_int_equal(model->image_tokens, 0);
-    assert_true(equal(model->overbook_start, 1.5) && equal(model->overbook_max, 2));
+    assert_true(equal(model->overbook.start, 1.5) && equal(model->overbook.min, 0.5) &&
+                equal(model->overbook.max, 2) && model->tpm_counts == CONFIG_TPM_ASKED);
     assert_int_equal(model->breaker_failures, 1);
     assert_int_equal(model->breaker_open, 6);
     assert_int_equal(model->affinity_by, CONFIG_BY_USER);

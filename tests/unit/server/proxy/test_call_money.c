@@ -464,12 +464,29 @@ static void keys_are_asked_for_the_tokens_of_the_call(void **state)
     (void)state;
     begin(&config);
     call_client_ask(&client, CALL_KIT_BODY);
-    int64_t asked = 2 * (client.call->attempt.prompt + 10);
-    assert_int_equal(client.call->attempt.tokens, asked);
-    assert_int_equal(tokens_left(0) + tokens_left(1), 200 - asked);
+    int64_t asked = client.call->attempt.prompt + 10;
+    assert_int_equal(client.call->attempt.tokens, 2 * asked);
+    assert_int_equal(tokens_left(0) + tokens_left(1), 200 - 2 * asked);
     assert_int_equal(client.call->gate_call.debit.cost, asked);
     reply_and_end(200, JSON, CALL_KIT_REPLY);
     assert_int_equal(tokens_left(0) + tokens_left(1), 200 - CALL_KIT_USED);
+    call_kit_close();
+}
+
+/* A provider that counts what is asked for does so whatever was learned, and gives nothing back. */
+static void a_provider_may_count_what_is_asked_for(void **state)
+{
+    const struct call_kit_config config = {.key = "tpm: 100",
+                                           .first = "overbook: {start: 2.0}, tpm_counts: asked"};
+
+    (void)state;
+    begin(&config);
+    call_client_ask(&client, CALL_KIT_BODY);
+    int64_t asked = client.call->attempt.prompt + 10;
+    assert_int_equal(tokens_left(0) + tokens_left(1), 200 - asked);
+    assert_true(CALL_KIT_USED < asked);
+    reply_and_end(200, JSON, CALL_KIT_REPLY);
+    assert_int_equal(tokens_left(0) + tokens_left(1), 200 - asked);
     call_kit_close();
 }
 
@@ -646,6 +663,7 @@ int main(void)
         cmocka_unit_test(other_gateways_may_take_eight_keys_away),
         cmocka_unit_test(a_key_that_nobody_knows_of_is_explained),
         cmocka_unit_test(keys_are_asked_for_the_tokens_of_the_call),
+        cmocka_unit_test(a_provider_may_count_what_is_asked_for),
         cmocka_unit_test(a_call_that_is_larger_than_every_key_is_refused),
         cmocka_unit_test(a_client_is_told_when_keys_have_rested),
         cmocka_unit_test(the_last_failure_is_told_when_no_key_is_left),

@@ -356,29 +356,30 @@ static void a_passthrough_tells_its_key_nothing_of_tokens(void **state)
 
 static double overbook_after(const char *reply)
 {
-    const struct call_kit_config config = {.first = "overbook: {start: 1.0, max: 3.0}"};
+    const struct call_kit_config config = {.first = "overbook: {start: 1.0, min: 0.05, max: 3.0}"};
 
     begin(&config);
     for (int i = 0; i < 20; i++) {
         call_client_ask(&client, CALL_KIT_BODY); /* 15 tokens are estimated */
         reply_and_end(200, JSON, reply);
     }
-    double factor = tg_overbook_factor(&gateway_newest(call_kit.gateway)->routes[0].overbook);
+    double factor = atomic_load(&gateway_newest(call_kit.gateway)->routes[0].charged);
     call_kit_close();
     return factor;
 }
 
-/* Calls that use more than was estimated raise the factor, if it is reported that they do. */
-static void estimates_are_learned_from_what_is_reported(void **state)
+/* Calls are charged what calls like them have used, as reported, else as written. */
+static void calls_are_charged_what_others_have_used(void **state)
 {
     (void)state;
     assert_true(overbook_after(USAGE("15", "15")) > 1);
-    assert_true(overbook_after(USAGE("5", "3")) == 1);
+    assert_true(overbook_after(USAGE("5", "3")) < 1);
+    assert_true(overbook_after(USAGE("10", "5")) == 1);
     assert_true(overbook_after("{\"choices\":[{\"message\":{\"content\":\""
                                "0123456789012345678901234567890123456789012345678901234567890"
                                "0123456789012345678901234567890123456789012345678901234567890"
                                "0123456789012345678901234567890123456789012345678901234567890"
-                               "\"}}]}") == 1);
+                               "\"}}]}") > 1);
 }
 
 /* The time to the first byte is a sample for the law of the route; a reply without one is none. */
@@ -537,7 +538,7 @@ int main(void)
         cmocka_unit_test(a_drained_reply_that_breaks_is_charged_with_what_has_arrived),
         cmocka_unit_test(a_key_is_told_what_was_used_and_how_fast_it_was),
         cmocka_unit_test(a_passthrough_tells_its_key_nothing_of_tokens),
-        cmocka_unit_test(estimates_are_learned_from_what_is_reported),
+        cmocka_unit_test(calls_are_charged_what_others_have_used),
         cmocka_unit_test(a_first_byte_is_a_sample_for_the_route),
         cmocka_unit_test(a_stream_is_a_sample_when_it_begins),
         cmocka_unit_test(a_route_is_judged_by_how_calls_end),

@@ -257,7 +257,7 @@ static void open_call(const struct setting *setting)
     world.at_once = setting->at_once;
     world.no_memory = setting->no_memory;
     snprintf(spec, sizeof spec, "fixed_window:limit=%d,window=3600000", setting->share);
-    call.limit = (struct tg_limit){limiter_of(spec), TG_AXIS_COST, TG_ENFORCE};
+    call.limit = (struct tg_limit){.limiter = limiter_of(spec), .axis = TG_AXIS_COST};
     tg_store_config_init(&config);
     assert_int_equal(tg_store_new(&config, &call.remote.setup.store, NULL), TG_OK);
     assert_int_equal(
