@@ -202,7 +202,7 @@ all_of() {
     echo "# status $?"
 }
 all_of "$TOLLGATE" >"$tmp/first"
-if [ "$(grep -c '# status 0' "$tmp/first")" -eq 2 ] && [ "$(wc -l <"$tmp/first")" -gt 20000 ] &&
+if [ "$(grep -c '# status 0' "$tmp/first")" -eq 2 ] && [ "$(wc -l <"$tmp/first")" -gt 19000 ] &&
     grep -q '"reason":"concurrency"' "$tmp/first" && grep -q '"reason":"rate"' "$tmp/first" &&
     grep -q '"reason":"cost"' "$tmp/first" && grep -q '"reason":"peer_limit"' "$tmp/first" &&
     grep -q '"reason":"memory_pressure"' "$tmp/first" && grep -q would_deny "$tmp/first"; then
