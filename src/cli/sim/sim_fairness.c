@@ -199,7 +199,8 @@ static void print_use(const struct limit_use *use)
     printf("%-15s %10.2f %7.1f %9" PRId64, tg_strategy_name(use->strategy), use->used_part,
            use->hold_s, use->capacity);
     print_interval(&use->use, 2);
-    printf(" %7.2f %10.2f\n", use->use.lowest, use->most_over.highest);
+    printf(" %7.2f %10.2f %10.2f\n", use->use.lowest, use->most_over.highest,
+           use->most_over_charge.highest);
 }
 
 static void write_use(struct json_writer *out, const struct limit_use *use)
@@ -218,6 +219,7 @@ static void write_use(struct json_writer *out, const struct limit_use *use)
     json_write_integer(out, use->capacity);
     sim_scenario_write_figure(out, "use", &use->use);
     sim_scenario_write_figure(out, "most_over_capacities", &use->most_over);
+    sim_scenario_write_figure(out, "most_over_promise_capacities", &use->most_over_charge);
     json_write_object_end(out);
 }
 
@@ -234,9 +236,10 @@ int sim_run_limit_use(const struct command *command, const struct sim_fairness_a
     begin_rows(&out, asked);
     if (!asked->json)
         printf("use of a limit of 1000 tokens a second by calls that ask for 200 each, in %%; the "
-               "most used\nin any span above its refill, in capacities\n\n%-15s %10s %7s %9s %17s "
-               "%7s %10s\n",
-               "limiter", "used/asked", "call s", "capacity", "use", "worst", "most over");
+               "most used in\nany span above its refill, in capacities, and above what calls in "
+               "flight use above their charge\n\n%-15s %10s %7s %9s %17s %7s %10s %10s\n",
+               "limiter", "used/asked", "call s", "capacity", "use", "worst", "most over",
+               "promise");
     for (size_t i = 0; !err && i < LIMIT_USE_CASES; i++) {
         struct limit_use use;
         err = limit_use_run(i, asked->seed, asked->seeds, &use, &problem);

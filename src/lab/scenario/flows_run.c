@@ -28,6 +28,7 @@ struct flow_call {
     bool measured;
     double arrived_ms, admitted_ms, hold_ms;
     int64_t used;
+    int64_t above_charge; /* used above what it was charged; 0: not */
 };
 
 struct flows {
@@ -38,8 +39,9 @@ struct flows {
     struct agenda agenda; /* `what` is a tenant that a call comes from, or, with detail 1, a call */
     struct gate_run gate;
     enum tg_err err;
-    double used;   /* by all calls admitted */
-    double lowest; /* the least that this was, less what was refilled until then */
+    double used;          /* by all calls admitted */
+    int64_t above_charge; /* used by calls in flight, above what they were charged */
+    double lowest;        /* the least that this was, less what was refilled until then */
 };
 
 static double draw_lognormal(struct random *random, double mean, double cv)
@@ -84,9 +86,13 @@ static void flow_call_decided(void *context, struct gate_run_call *gate_call, en
     /* The span that ends now begins where the sum was lowest; a limit counts whole ms. */
     double sum = flows->used - flows->config->refill_per_ms * (double)num_floor(flows->now_ms);
     flows->lowest = fmin(flows->lowest, sum);
+    double over = sum + (double)call->used - flows->lowest;
     flows->used += (double)call->used;
-    flows->result->most_over =
-        fmax(flows->result->most_over, sum + (double)call->used - flows->lowest);
+    call->above_charge = num_less(call->used, answer->charge);
+    flows->above_charge += call->above_charge;
+    flows->result->most_over = fmax(flows->result->most_over, over);
+    flows->result->most_over_charge =
+        fmax(flows->result->most_over_charge, over - (double)flows->above_charge);
     flows_schedule(flows, flows->now_ms + call->hold_ms, call, true);
 }
 
@@ -131,6 +137,8 @@ static void flow_end(struct flows *flows, struct flow_call *call)
         release.actual = call->used;
     if (flows->now_ms > flows->config->from_ms)
         call->tenant->counts->held_ms += flows->now_ms - call->admitted_ms;
+    flows->above_charge -= call->above_charge;
+    assert(flows->above_charge >= 0);
     free(call);
     gate_run_release(&flows->gate, lease, num_floor(flows->now_ms), &release);
 }

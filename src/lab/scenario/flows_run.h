@@ -48,8 +48,10 @@ struct flows_result {
     struct flow_counts tenants[FLOWS_TENANTS_MAX]; /* flow by flow */
     double measured_ms;
 
-    /* The most that calls admitted in any span of the whole run used, above what was refilled. */
-    double most_over;
+    /* The most that calls admitted in any span of the whole run used, above what was refilled; and
+     * above that and what the calls in flight at its end use above their charge, as the gate
+     * promises. */
+    double most_over, most_over_charge;
 };
 
 /* TG_ERR_INVALID: the gate cannot be made. TG_ERR_MEMORY. */

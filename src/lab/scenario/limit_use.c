@@ -93,7 +93,7 @@ enum tg_err limit_use_run(size_t i, uint64_t seed, size_t seeds, struct limit_us
                           struct tg_problem *problem)
 {
     struct flows_result *run = calloc(1, sizeof *run);
-    double *values = calloc(2 * seeds, sizeof *values);
+    double *values = calloc(3 * seeds, sizeof *values);
     enum tg_err err = run != NULL && values != NULL ? TG_OK : TG_ERR_MEMORY;
 
     assert(i < LIMIT_USE_CASES && seeds >= 1);
@@ -105,10 +105,12 @@ enum tg_err limit_use_run(size_t i, uint64_t seed, size_t seeds, struct limit_us
         err = run_seed(result, seed + j, run, problem);
         values[j] = 100 * (double)run->tenants[0].used / (run->measured_ms * REFILL_PER_S / 1000);
         values[seeds + j] = run->most_over / (double)result->capacity;
+        values[2 * seeds + j] = run->most_over_charge / (double)result->capacity;
     }
     if (!err) {
         result->use = scenario_figure_of(values, seeds);
         result->most_over = scenario_figure_of(values + seeds, seeds);
+        result->most_over_charge = scenario_figure_of(values + 2 * seeds, seeds);
     }
     free(values);
     free(run);

@@ -16,8 +16,11 @@ struct limit_use {
     double used_part; /* mean of what a call uses, as a part of what it asks for */
     double hold_s;
     int64_t capacity;
-    struct scenario_figure use;       /* % of the limit */
-    struct scenario_figure most_over; /* most used in any span above its refill, in capacities */
+    struct scenario_figure use; /* % of the limit */
+
+    /* In capacities: the most used in any span above its refill, and above that and what calls in
+     * flight use above their charge; at most 1 by the gate's promise. */
+    struct scenario_figure most_over, most_over_charge;
 };
 
 /* Case `i` of LIMIT_USE_CASES, over seeds. TG_ERR_INVALID, TG_ERR_MEMORY. */
