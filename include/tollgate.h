@@ -659,10 +659,12 @@ struct tg_policy {
     void (*released)(struct tg_policy *policy, const struct tg_spent *spent, tg_ms now);
 };
 
-/* In place of a wait: the gate derives it from the mean time that a slot is held and from the
- * limit. High waits max(2, 8 / sqrt(limit)) times the mean, the others max(2 / sqrt(limit),
- * 2 / (limit x share)) times it; each at least as long as the call is expected to take, at least
- * the fixed default of its class, and at most 30 s. Until a call has ended the mean is 1 s. */
+/* In place of a wait: the gate derives it from the limit and from the mean time that a slot is
+ * held: that of all calls, or half the mean over slot time, E[t^2] / (2 E[t]), if that is longer,
+ * as it is where short and long calls meet. High waits max(2, 8 / sqrt(limit)) times the mean, the
+ * others max(2 / sqrt(limit), 2 / (limit x share)) times it; each at least as long as the call is
+ * expected to take, at least the fixed default of its class, and at most 30 s. Until a call has
+ * ended the mean is 1 s. */
 #define TG_WAIT_AUTO ((tg_ms)-1)
 
 /* Settings of a gate. A stage that is not `on` is skipped. */

@@ -231,7 +231,7 @@ bool waits_enter(const struct passage *passage, struct ticket *ticket, enum tg_e
         return false;
     }
     if (line->waiting == 0)
-        begin_waiting(gate, &times, call->priority);
+        begin_waiting(gate, &times, (int)call->priority);
     if (!queue_push(&gate->queue, ticket, stages_tenant_id(gate, call), call->weight, call->work,
                     gate->mean_slot_ms)) {
         *err = TG_ERR_MEMORY;
