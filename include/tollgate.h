@@ -225,8 +225,7 @@ struct tg_limiter_ops {
      *
      *   gcra, token_bucket   unused units are given back up to the least deficit since the charge:
      *                        what has been refilled since, in spite of the charge, is kept; what
-     *                        has been lost, because the bucket was full, is not given. Debt is
-     *                        charged now.
+     *                        has been lost, because the bucket was full, is not given
      *   the windows          the count is corrected where the charge was counted; once that has
      *                        left the window, there is nothing to correct
      *
@@ -260,7 +259,7 @@ TG_API TG_MUST_CHECK enum tg_err tg_limiter_init(struct tg_limiter *limiter,
                                                  struct tg_problem *problem);
 
 /* Makes a built-in limiter one whose charges are estimates: what a call used is known later, and
- * its settlement is retroactive (see `settle` above). The state becomes larger, by 136 bytes for
+ * its settlement is retroactive (see `settle` above). The state becomes larger, by 112 bytes for
  * gcra and token_bucket, by 8 for the others; a state from before must not be used any more. A
  * limiter of your own stays as it is. The store does this to limits on the cost axis. */
 TG_API void tg_limiter_make_settled(struct tg_limiter *limiter);

@@ -301,6 +301,26 @@ static void never_looser_where_the_clock_steps(void **state)
     run("never looser where the clock steps back and forth", live_astray);
 }
 
+/* A call of 50 has long been paid for when a debt of 50 comes, of one that was charged nothing:
+ * settling the first must not forgive the second. */
+static void a_debt_is_not_forgiven_by_an_older_settlement(void **state)
+{
+    static const char *const specs[] = {"gcra:limit=10,period=1000,burst=100",
+                                        "token_bucket:capacity=100,refill=10"};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(specs); i++) {
+        struct tg_limiter limiter = limiter_of(specs[i]);
+        struct subject subject = subject_new(&limiter);
+        subject_make_settled(&subject);
+        subject_take(&subject, 0, 50);
+        subject_settle(&subject, 10000, (struct tg_charge){10000, 0}, 50);
+        subject_settle(&subject, 10000, (struct tg_charge){0, 50}, 0);
+        assert_int_equal(subject_balance(&subject, 10000).remaining, 50);
+        subject_free(&subject);
+    }
+}
+
 /* ---- that the comparison can fail ---- */
 
 static struct tg_limiter plain;
@@ -345,6 +365,7 @@ int main(void)
         cmocka_unit_test(never_looser_than_history_charged_anew),
         cmocka_unit_test(never_looser_under_lasting_demand),
         cmocka_unit_test(never_looser_where_the_clock_steps),
+        cmocka_unit_test(a_debt_is_not_forgiven_by_an_older_settlement),
         cmocka_unit_test(a_minimum_forgotten_before_a_debt_is_found_out),
     };
 

@@ -193,7 +193,7 @@ static void gcra_settled_take(const struct tg_limiter *limiter, void *state, tg_
 {
     struct gcra_settled *settled = state;
 
-    minima_push(&settled->minima, (double)now, base_at(&settled->gcra, now) - (double)now);
+    minima_push(&settled->minima, now, (double)now, base_at(&settled->gcra, now) - (double)now);
     gcra_take(limiter, &settled->gcra, now, cost);
 }
 
@@ -217,8 +217,12 @@ static void gcra_settled_settle(const struct tg_limiter *limiter, void *state, t
         gcra_settled_refund(limiter, state, now, charge, charge.cost - actual);
     } else if (actual > charge.cost) {
         /* Where the clock has stepped back, not before the charge itself. */
-        gcra_settled_take(limiter, state, num_max(now, charge.at), actual - charge.cost);
-        settled->gcra.tat = fmin(settled->gcra.tat, (double)TG_NUMBER_MAX);
+        tg_ms at = num_max(now, charge.at);
+        double base = base_at(&settled->gcra, at);
+        minima_owe(&settled->minima, now, (double)at, base - (double)at, charge,
+                   interval_of(limiter) * (double)(actual - charge.cost));
+        settled->gcra.tat =
+            fmin(tat_after(limiter, base, actual - charge.cost), (double)TG_NUMBER_MAX);
     }
 }
 

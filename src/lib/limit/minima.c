@@ -12,41 +12,71 @@ static bool minima_rise(const struct minima *minima)
     return minima->n >= 0 && minima->n <= MINIMA_MAX;
 }
 
-/* Joins the two of `list`, which is full, and `last` that differ least. */
-static void minima_join(struct minimum *list, struct minimum last)
+static void minima_insert(struct minima *minima, int64_t place, struct minimum added)
 {
-    int join = MINIMA_MAX - 1;
-    double least = last.deficit - list[join].deficit;
+    struct minimum all[MINIMA_MAX + 1];
+    int64_t n = minima->n + 1, joined = -1;
 
-    for (int i = MINIMA_MAX - 2; i >= 0; i--)
-        if (list[i + 1].deficit - list[i].deficit < least) {
-            least = list[i + 1].deficit - list[i].deficit;
-            join = i;
-        }
-    for (int i = join; i < MINIMA_MAX; i++) {
-        struct minimum next = i + 1 < MINIMA_MAX ? list[i + 1] : last;
-        list[i].at = next.at;
-        if (i > join)
-            list[i].deficit = next.deficit;
+    for (int64_t i = 0; i < n; i++)
+        all[i] = i < place ? minima->list[i] : i == place ? added : minima->list[i - 1];
+    if (n > MINIMA_MAX) {
+        n--;
+        joined = n - 1;
+        for (int64_t i = joined - 1; i >= 0; i--)
+            if (all[i + 1].deficit - all[i].deficit < all[joined + 1].deficit - all[joined].deficit)
+                joined = i;
+        all[joined].at = all[joined + 1].at;
+        for (int64_t i = joined + 1; i < n; i++)
+            all[i] = all[i + 1];
     }
+    for (int64_t i = 0; i < n; i++)
+        minima->list[i] = all[i];
+    minima->n = n;
+    assert(minima_rise(minima));
 }
 
-void minima_push(struct minima *minima, double at, double deficit)
+void minima_push(struct minima *minima, tg_ms now, double at, double deficit)
 {
-    struct minimum last = {at, deficit};
+    struct minimum *list = minima->list;
 
     if (minima->n > 0)
-        last.at = fmax(last.at, minima->list[minima->n - 1].at);
-    while (minima->n > 0 && minima->list[minima->n - 1].deficit >= deficit)
+        at = fmax(at, list[minima->n - 1].at);
+    if (at > (double)now)
+        minima->stepped = num_max(minima->stepped, now);
+    while (minima->n > 0 && list[minima->n - 1].deficit >= deficit)
         minima->n--;
     /* Of two minima at one time, the first is the lower, and is found first. */
-    if (minima->n > 0 && minima->list[minima->n - 1].at >= last.at)
+    if (minima->n > 0 && list[minima->n - 1].at >= at)
         return;
-    if (minima->n == MINIMA_MAX)
-        minima_join(minima->list, last);
+    if (minima->n < MINIMA_MAX) /* as nearly always */
+        list[minima->n++] = (struct minimum){at, deficit};
     else
-        minima->list[minima->n++] = last;
+        minima_insert(minima, minima->n, (struct minimum){at, deficit});
     assert(minima_rise(minima));
+}
+
+void minima_owe(struct minima *minima, tg_ms now, double at, double deficit,
+                struct tg_charge charge, double more)
+{
+    struct minimum *list = minima->list;
+    double charged_at = (double)charge.at;
+    int64_t n = minima->n, i = n;
+
+    while (i > 0 && list[i - 1].at > charged_at)
+        i--;
+    bool has_own = i > 0 && list[i - 1].at >= charged_at;
+    if (charge.cost == 0 || !(deficit > 0) || charge.at <= minima->stepped ||
+        (i == n && !has_own)) {
+        minima_push(minima, now, at, deficit);
+        return;
+    }
+    if (i == n)
+        return;
+    struct minimum own = {charged_at, list[i].deficit};
+    for (int64_t j = i; j < n; j++)
+        list[j].deficit += more;
+    if (!has_own)
+        minima_insert(minima, i, own);
 }
 
 double minima_settle(struct minima *minima, tg_ms charged_at, double unused, double deficit)

@@ -166,7 +166,7 @@ static void bucket_settled_take(const struct tg_limiter *limiter, void *state, t
     struct bucket_settled *settled = state;
     double level = level_at(limiter, &settled->bucket, (double)now);
 
-    minima_push(&settled->minima, fmax((double)now, settled->bucket.last),
+    minima_push(&settled->minima, now, fmax((double)now, settled->bucket.last),
                 capacity_of(limiter) - level);
     set_level(&settled->bucket, level - (double)cost, now);
 }
@@ -191,8 +191,11 @@ static void bucket_settled_settle(const struct tg_limiter *limiter, void *state,
     if (actual < charge.cost) {
         bucket_settled_refund(limiter, state, now, charge, charge.cost - actual);
     } else if (actual > charge.cost) {
-        bucket_settled_take(limiter, state, now, actual - charge.cost);
-        settled->bucket.tokens = fmax(settled->bucket.tokens, -(double)TG_NUMBER_MAX);
+        double level = level_at(limiter, &settled->bucket, (double)now);
+        double more = (double)(actual - charge.cost);
+        minima_owe(&settled->minima, now, fmax((double)now, settled->bucket.last),
+                   capacity_of(limiter) - level, charge, more);
+        set_level(&settled->bucket, fmax(level - more, -(double)TG_NUMBER_MAX), now);
     }
 }
 

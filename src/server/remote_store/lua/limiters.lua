@@ -12,8 +12,8 @@
 -- A limiter is one key and five arguments: strategy, place (the script's own), three numbers.
 --
 --   strategy        numbers                 state: packed doubles
---   gcra            limit period burst      tat; interval; minima
---   token_bucket    capacity refill 0       tokens, last; capacity, rise; minima
+--   gcra            limit period burst      tat; interval; stepped, minima
+--   token_bucket    capacity refill 0       tokens, last; capacity, rise; stepped, minima
 --   fixed_window    limit window 0          start, used; stepped
 --   token_budget    budget window 0         start, used; stepped
 --   sliding_window  limit window buckets    a ring of ticks, see below; stepped
@@ -77,35 +77,40 @@ end
 local minima
 
 local function make_minima()
-    local MINIMA_MAX = 8
+    local MINIMA_MAX = 6
     local made = {}
 
     -- l.minima is flat: time and deficit of the first, of the second, and so on. Of a state without
     -- any, nobody knows how low the deficit was: nothing charged before now is given back.
     function made.load(l, bytes, from)
         local n = bytes and floor((#bytes - from) / 8) or 0
+        l.stepped = 0
         if n > 0 then
             l.minima = {unpack_from('<' .. string.rep('d', n), bytes, from + 1)}
             l.minima[n + 1] = nil
+            l.stepped = table.remove(l.minima, 1)
         else
             l.minima = bytes and {now, 0} or {}
         end
     end
 
     function made.bytes(l)
-        return pack('<' .. string.rep('d', #l.minima), unpack(l.minima))
+        return pack('<d' .. string.rep('d', #l.minima), l.stepped, unpack(l.minima))
     end
 
-    local function join(list, at, deficit)
-        local n = 2 * MINIMA_MAX
-        local joined, least = n - 1, deficit - list[n]
-        for i = n - 3, 1, -2 do
-            if list[i + 3] - list[i + 1] < least then
-                least = list[i + 3] - list[i + 1]
+    local function insert(list, place, at, deficit)
+        table.insert(list, place, deficit)
+        table.insert(list, place, at)
+        local n = #list
+        if n <= 2 * MINIMA_MAX then
+            return
+        end
+        local joined = n - 3
+        for i = n - 5, 1, -2 do
+            if list[i + 3] - list[i + 1] < list[joined + 3] - list[joined + 1] then
                 joined = i
             end
         end
-        list[n + 1], list[n + 2] = at, deficit
         list[joined] = list[joined + 2]
         table.remove(list, joined + 2)
         table.remove(list, joined + 2)
@@ -117,17 +122,36 @@ local function make_minima()
         if n > 0 then
             at = max(at, list[n - 1])
         end
+        if at > now then
+            l.stepped = max(l.stepped, now)
+        end
         while n > 0 and list[n] >= deficit do
             list[n], list[n - 1] = nil, nil
             n = n - 2
         end
-        if n > 0 and list[n - 1] >= at then
-            return
+        if n == 0 or list[n - 1] < at then
+            insert(list, n + 1, at, deficit)
         end
-        if n == 2 * MINIMA_MAX then
-            join(list, at, deficit)
-        else
-            list[n + 1], list[n + 2] = at, deficit
+    end
+
+    function made.owe(l, at, deficit, charged_at, cost, more)
+        local list = l.minima
+        local n = #list
+        local i = n + 1
+        while i > 1 and list[i - 2] > charged_at do
+            i = i - 2
+        end
+        local has_own = i > 1 and list[i - 2] >= charged_at
+        if cost == 0 or not (deficit > 0) or charged_at <= l.stepped or
+            (i > n and not has_own) then
+            return made.push(l, at, deficit)
+        end
+        local own = list[i + 1]
+        for j = i + 1, n, 2 do
+            list[j] = list[j] + more
+        end
+        if i < n and not has_own then
+            insert(list, i, charged_at, own)
         end
     end
 
@@ -238,16 +262,12 @@ local function make_gcra()
             cost > l.limit and MAX or gcra_wait(allow_at)
     end
 
-    local function take_at(l, at, cost)
-        local base = max(l.tat, at)
+    function gcra.take(l, cost)
+        local base = max(l.tat, now)
         if l.settled then
-            minima.push(l, at, base - at)
+            minima.push(l, now, base - now)
         end
         l.tat = tat_after(l, base, cost)
-    end
-
-    function gcra.take(l, cost)
-        take_at(l, now, cost)
     end
 
     function gcra.refund(l, at, cost, units)
@@ -270,8 +290,12 @@ local function make_gcra()
         if actual < cost then
             return gcra.refund(l, at, cost, cost - actual)
         elseif actual > cost then
-            take_at(l, l.settled and max(now, at) or now, actual - cost)
-            l.tat = min(l.tat, MAX)
+            local owed_at = l.settled and max(now, at) or now
+            local base = max(l.tat, owed_at)
+            if l.settled then
+                minima.owe(l, owed_at, base - owed_at, at, cost, l.interval * (actual - cost))
+            end
+            l.tat = min(tat_after(l, base, actual - cost), MAX)
             return true
         end
     end
@@ -378,8 +402,11 @@ local function make_token_bucket()
         if actual < cost then
             return token_bucket.refund(l, at, cost, cost - actual)
         elseif actual > cost then
-            token_bucket.take(l, actual - cost)
-            l.tokens = max(l.tokens, -MAX)
+            local level = level_at(l, now)
+            if l.settled then
+                minima.owe(l, max(now, l.last), l.limit - level, at, cost, actual - cost)
+            end
+            set_level(l, max(level - (actual - cost), -MAX))
             return true
         end
     end

@@ -112,8 +112,8 @@ static void memory_is_counted_through_the_changes(void **state)
 {
     enum { KEYS = 100 };
     struct tg_store *store = must_store(MEMORY, 4);
-    struct tg_limit small = limit_on(TG_AXIS_COST, "gcra:limit=10,period=1000");
-    struct tg_limit large = limit_on(TG_AXIS_COST, "sliding_log:limit=10,window=1000");
+    struct tg_limit small = limit_on(TG_AXIS_RATE, "gcra:limit=10,period=1000");
+    struct tg_limit large = limit_on(TG_AXIS_RATE, "sliding_log:limit=10,window=1000");
     tg_limits set = must_define(store, &small, 1);
     struct tg_decision decision;
     (void)state;

@@ -221,7 +221,7 @@ static void a_table_that_cannot_be_copied_stays_as_large(void **state)
 {
     need_allocator();
     struct tg_store *store = must_store(MEMORY, 1);
-    tg_limits brief = must_define_one(store, TG_AXIS_COST, TEN_A_SECOND);
+    tg_limits brief = must_define_one(store, TG_AXIS_RATE, TEN_A_SECOND);
     tg_limits set = must_define_one(store, TG_AXIS_COST, TEN_A_DAY);
     struct tg_decision decision;
     (void)state;

@@ -124,12 +124,13 @@ static redisReply *get_state(struct pair *pair)
 /* The state in C as Redis has it, in doubles, without the settings that are there to be compared
  * with later ones; these begin at `settings`. */
 struct flat_state {
-    double numbers[4 + 2 * MINIMA_MAX];
+    double numbers[5 + 2 * MINIMA_MAX];
     size_t n, settings, n_settings;
 };
 
 static void flatten_minima(struct flat_state *flat, const struct minima *minima)
 {
+    flat->numbers[flat->n++] = (double)minima->stepped;
     for (int64_t i = 0; i < minima->n; i++) {
         flat->numbers[flat->n++] = minima->list[i].at;
         flat->numbers[flat->n++] = minima->list[i].deficit;
@@ -451,6 +452,41 @@ static void debts_beyond_all_numbers_end_where_they_do_in_c(void **state)
         }
 }
 
+/* The version before wrote no minima and no steps. Its states are read; what it charged stays charged
+ * once. Read by it, the beginning of ours is what it would have written. */
+static void a_state_of_the_version_before_is_read(void **state)
+{
+    static const char *const specs[] = {"gcra:limit=1,period=1000,burst=100",
+                                        "token_bucket:capacity=100,refill=1",
+                                        "fixed_window:limit=100,window=1000000"};
+    static const int lengths[] = {16, 32, 16};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(specs); i++) {
+        struct tg_limiter limiter = limiter_of(specs[i]);
+        struct pair pair;
+        make_pair(&pair, subject_new(&limiter), 700000 + i, 1700000000000);
+        take_both(&pair, 50);
+        redisReply *reply = get_state(&pair);
+        assert_true(reply->len > (size_t)lengths[i]);
+        net_redis_do(&redis.server, "SET %b %b", redis.words.text, (size_t)redis.words.ends[0],
+                     reply->str, (size_t)lengths[i]);
+        freeReplyObject(reply);
+        say_where(&pair, "written by the version before");
+        peek_both(&pair, pair.now, 1);
+
+        bool bucket = limiter.config.strategy != TG_FIXED_WINDOW;
+        struct tg_axes axes;
+        pair.debit.cost = 50;
+        net_limits_settle(&redis, &pair.debit, pair.now + 1,
+                          &(struct remote_charge){.at = pair.now}, 10);
+        pair.debit.cost = 0;
+        net_limits_peek(&redis, &pair.debit, pair.now + 1, &axes);
+        assert_int_equal(axes.decision[TG_AXIS_COST].remaining, bucket ? 50 : 90);
+        subject_free(&pair.subject);
+    }
+}
+
 /* ---- times ---- */
 
 static long long ttl_of(const char *key)
@@ -575,6 +611,7 @@ int main(void)
         cmocka_unit_test(a_rate_or_a_bucket_with_other_numbers_goes_on_as_in_c),
         cmocka_unit_test(the_part_of_the_oldest_bucket_is_rounded_as_in_c),
         cmocka_unit_test(debts_beyond_all_numbers_end_where_they_do_in_c),
+        cmocka_unit_test(a_state_of_the_version_before_is_read),
         cmocka_unit_test(by_the_servers_clock_a_state_lives_until_it_is_fresh),
         cmocka_unit_test(by_the_callers_clock_a_state_lives_for_an_hour_at_least),
         cmocka_unit_test(what_is_refused_or_costs_nothing_writes_nothing),
