@@ -163,7 +163,7 @@ static void define(struct subject *subject, const char *const *specs, size_t n)
         if (tg_limiter_config_parse(&config, specs[i], NULL) ||
             tg_limiter_init(&limits[i].limiter, &config, NULL))
             abort();
-        limits[i].axis = i + 1 < n ? TG_AXIS_RATE : TG_AXIS_COST;
+        limits[i].axis = i > 0 && i + 1 == n ? TG_AXIS_COST : TG_AXIS_RATE;
     }
     if (tg_store_define(subject->store, limits, n, &subject->limits, NULL))
         abort();
