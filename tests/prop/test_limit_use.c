@@ -1,8 +1,8 @@
 /* test_limit_use.c - how much of a token limit is used when there is always another call.
  *
- * Calls ask for tokens, use rho of them in the mean, and end seconds later; each is charged the mean
- * (what the gate learns, simulated here by the true one), and settled when it ends. Whenever the
- * limit refuses, the next call tries again after the wait it was told, or when another has ended.
+ * Calls ask for tokens, use rho of them in the mean, and end seconds later; each is charged the
+ * mean (what the gate learns, simulated here by the true one), and settled when it ends. Whenever
+ * the limit refuses, the next call tries again after the wait it was told, or when another ended.
  * Virtual time in whole ms, the store in memory. Two promises:
  *
  *     use    what calls used, as part of what the limit allowed, is 95 % or more where the capacity

@@ -452,8 +452,8 @@ static void debts_beyond_all_numbers_end_where_they_do_in_c(void **state)
         }
 }
 
-/* The version before wrote no minima and no steps. Its states are read; what it charged stays charged
- * once. Read by it, the beginning of ours is what it would have written. */
+/* The version before wrote no minima and no steps. Its states are read; what it charged stays
+ * charged, once. */
 static void a_state_of_the_version_before_is_read(void **state)
 {
     static const char *const specs[] = {"gcra:limit=1,period=1000,burst=100",
