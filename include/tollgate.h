@@ -530,14 +530,16 @@ struct tg_law_config {
                                    0: always; default 0.5 */
     } vegas;
     struct {
-        double tolerance;   /* multiple of the fastest that is not yet slow, 1 or more; default 2 */
+        double tolerance;   /* multiple of the fastest that is not yet slow, 1 or more; default 15,
+                               for calls that vary among themselves */
         double smoothing;   /* weight of a new sample, above 0, at most 1; default 0.2 */
-        int64_t rtt_window; /* samples over which the fastest is taken, 1 to 10000; default 100 */
+        int64_t rtt_window; /* samples over which the fastest is taken, 1 to 10000; default 1000:
+                               with fewer, the fastest of an overloaded server becomes the base */
     } gradient2;
     struct {
-        double tolerance;   /* the same; default 2 */
+        double tolerance;   /* the same; default 20 */
         double backoff;     /* factor of a decrease, from 0.5 to below 1; default 0.9 */
-        int64_t rtt_window; /* the same; default 100 */
+        int64_t rtt_window; /* the same; default 1000 */
     } aimd;
 };
 

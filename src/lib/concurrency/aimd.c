@@ -4,7 +4,7 @@
  *     else, if half the limit was in use:         estimate + 1
  *
  * after each call. The first rule knows no use: a slow call is a slow call. Like gradient2 it wants
- * samples that vary by less than `tolerance` among themselves.
+ * samples that vary by less than `tolerance` among themselves, and enough of them.
  */
 #include "lib/concurrency/per_sample.h"
 #include "lib/core/num.h"

@@ -25,8 +25,8 @@ void tg_law_config_init(struct tg_law_config *config)
     *config = (struct tg_law_config){
         .window = 1000,
         .vegas = {.alpha = 2, .beta = 8, .min_utilisation = 0.5},
-        .gradient2 = {.tolerance = 2, .smoothing = 0.2, .rtt_window = 100},
-        .aimd = {.tolerance = 2, .backoff = 0.9, .rtt_window = 100},
+        .gradient2 = {.tolerance = 15, .smoothing = 0.2, .rtt_window = 1000},
+        .aimd = {.tolerance = 20, .backoff = 0.9, .rtt_window = 1000},
     };
     tg_law_config_choose(config, TG_LAW_VEGAS);
 }

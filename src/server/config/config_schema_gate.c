@@ -17,21 +17,21 @@ static const struct schema_key vegas_keys[] = {
 };
 
 static const struct schema_key gradient2_keys[] = {
-    NUMBER("tolerance", 1, NUMBER_MAX, "2.0", AT(tg_law_config, gradient2.tolerance),
+    NUMBER("tolerance", 1, NUMBER_MAX, "15", AT(tg_law_config, gradient2.tolerance),
            "latency above this multiple of the fastest counts as slow"),
     POSITIVE("smoothing", 0, 1, "0.2", AT(tg_law_config, gradient2.smoothing),
              "weight of a new sample"),
-    COUNT("rtt_window", 1, 10000, "100", AT(tg_law_config, gradient2.rtt_window),
+    COUNT("rtt_window", 1, 10000, "1000", AT(tg_law_config, gradient2.rtt_window),
           "number of samples over which the fastest is taken"),
     END,
 };
 
 static const struct schema_key aimd_keys[] = {
-    NUMBER("tolerance", 1, NUMBER_MAX, "2.0", AT(tg_law_config, aimd.tolerance),
+    NUMBER("tolerance", 1, NUMBER_MAX, "20", AT(tg_law_config, aimd.tolerance),
            "latency above this multiple of the fastest counts as slow"),
     NUMBER("backoff", 0.5, 1, "0.9", AT(tg_law_config, aimd.backoff),
            "factor of a decrease; below 1"),
-    COUNT("rtt_window", 1, 10000, "100", AT(tg_law_config, aimd.rtt_window),
+    COUNT("rtt_window", 1, 10000, "1000", AT(tg_law_config, aimd.rtt_window),
           "number of samples over which the fastest is taken"),
     END,
 };

@@ -61,12 +61,20 @@ static void the_defaults_are_those_of_the_documentation(void **state)
     assert_float_equal(config.vegas.alpha, 2, 0);
     assert_float_equal(config.vegas.beta, 8, 0);
     assert_float_equal(config.vegas.min_utilisation, 0.5, 0);
-    assert_float_equal(config.gradient2.tolerance, 2, 0);
+    assert_float_equal(config.gradient2.tolerance, 15, 0);
     assert_float_equal(config.gradient2.smoothing, 0.2, 1e-12);
-    assert_int_equal(config.gradient2.rtt_window, 100);
-    assert_float_equal(config.aimd.tolerance, 2, 0);
+    assert_int_equal(config.gradient2.rtt_window, 1000);
+    assert_float_equal(config.aimd.tolerance, 20, 0);
     assert_float_equal(config.aimd.backoff, 0.9, 1e-12);
-    assert_int_equal(config.aimd.rtt_window, 100);
+    assert_int_equal(config.aimd.rtt_window, 1000);
+    for (int law = 0; law < TG_LAW_COUNT; law++) {
+        bool moves_fast = law == TG_LAW_GRADIENT2 || law == TG_LAW_AIMD;
+        tg_law_config_choose(&config, (enum tg_law)law);
+        assert_int_equal(config.law, law);
+        assert_int_equal(config.initial, moves_fast || law == TG_LAW_AUTO ? 20 : 128);
+        assert_int_equal(config.min, law == TG_LAW_AUTO ? 1 : 8);
+        assert_int_equal(config.max, moves_fast ? 200 : 1024);
+    }
 }
 
 /* ---- what is refused ---- */
@@ -321,6 +329,7 @@ static void a_window_that_grows_keeps_its_fastest(void **state)
     struct law law;
     (void)state;
 
+    config.aimd.tolerance = 2;
     config.initial = 100;
     config.aimd.rtt_window = 10;
     law = law_of(&config);

@@ -179,6 +179,7 @@ static void the_fastest_expires_where_traffic_is_thin(void **state)
     (void)state;
     for (uint64_t seed = 1; seed <= 20; seed++) {
         struct law law = law_from(TG_LAW_AIMD, 100, 4, 512);
+        law.config.aimd.tolerance = 2;
         random_init(&law.random, seed, 1);
         feed(&law, 0, 1, 1, false);
         feed(&law, 50000, 10, 100, false);
