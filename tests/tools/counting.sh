@@ -33,8 +33,8 @@ def enter(address, depth): return (address, 7, depth, False)
 def leave(address, depth): return (address, 7, depth, True)
 trace = [enter(1, 1), enter(2, 2), enter(2, 3), leave(2, 3), enter(3, 3), leave(3, 3), leave(2, 2)]
 trace += [enter(4, 2), leave(4, 2), leave(1, 1)]
-# calls, functions, files, own files, rooms, file switches, room switches, depth
-assert walk.count(trace, Names()) == [5, 4, 4, 3, 3, 3, 2, 3], walk.count(trace, Names())'
+# calls, functions, files, own files, rooms, switches of files, modules and rooms, depth
+assert walk.count(trace, Names()) == [5, 4, 4, 3, 3, 3, 2, 2, 3], walk.count(trace, Names())'
 
 holds 'ticks that look the same when nobody calls are left out' '
 walk = load("walk")
