@@ -894,7 +894,8 @@ struct tg_gate_stats {
     uint64_t would_deny[TG_REASON_COUNT];
     uint64_t expired;   /* leases that expired */
     double memory_used; /* set by tg_gate_set_memory(); NaN: unknown or never set */
-    double last_ms;     /* duration of the last call that was a sample; 0: there was none */
+    double last_ms;     /* the last sample of the law; 0: there was none */
+    double slot_ms;     /* moving mean of the time that slots are held; -1: no call has ended */
 };
 
 TG_API void tg_gate_get_stats(struct tg_gate *gate, struct tg_gate_stats *stats);

@@ -499,8 +499,9 @@ static bool wake_up(struct passage *passage, tg_lease lease, enum tg_err *err)
 
     if (ticket && wait_is_over(gate, ticket)) {
         passage->answer->would_deny |= ticket->would_deny;
+        enum tg_priority priority = (enum tg_priority)ticket->priority;
         gate_drop(gate, ticket);
-        stages_overloaded(gate, passage->answer, passage->now);
+        stages_overloaded(gate, priority, passage->answer, passage->now);
     } else if (ticket && ticket->state == TICKET_WAITING) {
         passage->answer->step = TG_WAITING;
         passage->answer->lease = lease;

@@ -18,6 +18,7 @@ void tg_gate_get_stats(struct tg_gate *gate, struct tg_gate_stats *stats)
     stats->leases = (int64_t)gate->tickets.used;
     stats->memory_used = gate->memory_used;
     stats->last_ms = gate->last_sample_ms;
+    stats->slot_ms = gate->samples > 0 ? gate->mean_slot_ms : -1;
     spin_unlock(&gate->lock);
 }
 

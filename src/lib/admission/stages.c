@@ -113,10 +113,21 @@ bool stages_peers(const struct passage *passage, struct ticket *ticket, enum tg_
     return false;
 }
 
-static struct tg_decision overloaded(const struct tg_gate *gate, tg_ms now)
+/* When its turn would come: those ahead of it and itself, at the rate at which slots get free. */
+static tg_ms turn_in_ms(const struct tg_gate *gate, enum tg_priority priority)
 {
-    return (struct tg_decision){false, law_limit(&gate->law), 0, now,
-                                num_max(1, num_floor(gate->last_sample_ms + 0.5))};
+    static const tg_ms UNKNOWN_MS = 1000; /* no call has ended yet */
+    double calls = (double)queue_ahead(&gate->queue, priority) + 1;
+
+    if (gate->samples == 0)
+        return UNKNOWN_MS;
+    return num_max(1, num_ceil(calls * gate->mean_slot_ms / (double)law_limit(&gate->law)));
+}
+
+static struct tg_decision overloaded(const struct tg_gate *gate, enum tg_priority priority,
+                                     tg_ms now)
+{
+    return (struct tg_decision){false, law_limit(&gate->law), 0, now, turn_in_ms(gate, priority)};
 }
 
 void stages_set_axis(struct tg_axes *axes, enum tg_axis axis, struct tg_decision decision)
@@ -125,9 +136,10 @@ void stages_set_axis(struct tg_axes *axes, enum tg_axis axis, struct tg_decision
     axes->present |= 1u << axis;
 }
 
-bool stages_overloaded(struct tg_gate *gate, struct tg_answer *answer, tg_ms now)
+bool stages_overloaded(struct tg_gate *gate, enum tg_priority priority, struct tg_answer *answer,
+                       tg_ms now)
 {
-    struct tg_decision decision = overloaded(gate, now);
+    struct tg_decision decision = overloaded(gate, priority, now);
 
     law_rejected(&gate->law, gate->latest);
     stages_set_axis(&answer->axes, TG_AXIS_CONCURRENCY, decision);
@@ -153,7 +165,7 @@ bool stages_slot(const struct passage *passage, struct ticket *ticket, enum tg_e
         stages_would_deny(gate, passage->answer, TG_REASON_CONCURRENCY);
         gate_start(gate, ticket);
     } else if (!waits_enter(passage, ticket, err)) {
-        return stages_overloaded(gate, passage->answer, passage->now);
+        return stages_overloaded(gate, passage->call->priority, passage->answer, passage->now);
     }
     return false;
 }

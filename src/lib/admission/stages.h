@@ -62,6 +62,7 @@ bool stages_slot(const struct passage *passage, struct ticket *ticket, enum tg_e
 struct tg_decision stages_slot_taken(const struct tg_gate *gate, tg_ms now);
 
 /* The call is refused for want of a slot: at once, or after it has waited. Returns true. */
-bool stages_overloaded(struct tg_gate *gate, struct tg_answer *answer, tg_ms now);
+bool stages_overloaded(struct tg_gate *gate, enum tg_priority priority, struct tg_answer *answer,
+                       tg_ms now);
 
 #endif

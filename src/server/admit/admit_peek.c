@@ -8,9 +8,14 @@
 #include <string.h>
 
 #include "lib/core/container_of.h"
+#include "lib/core/num.h"
 #include "server/admit/admit_internal.h"
 
-enum { AGAIN_MS = 100 }; /* the gate's retry hint for memory and peers */
+enum {
+    AGAIN_MS = 100,
+    UNKNOWN_MS = 1000
+}; /* the gate's retry hints: memory and peers; slots
+                                               before a call has ended */
 
 static bool in_shadow(enum config_mode mode)
 {
@@ -57,9 +62,21 @@ static void peek_peer(const struct config_gate *gate, struct tg_gate *at,
                       AGAIN_MS);
 }
 
+/* When its turn would come, as a refusal by the gate says it. */
+static tg_ms turn_in_ms(const struct tg_gate_stats *stats, enum tg_priority priority)
+{
+    double calls = 1;
+
+    if (stats->slot_ms < 0)
+        return UNKNOWN_MS;
+    for (int rank = 0; rank <= (int)priority; rank++)
+        calls += (double)stats->queued[rank];
+    return num_max(1, (tg_ms)ceil(calls * stats->slot_ms / (double)stats->limit));
+}
+
 /* How many slots low holds is known to the gate alone: its share is not checked here. */
 static void peek_slots(const struct config_concurrency *config, const struct tg_gate_stats *stats,
-                       tg_ms now, struct tg_answer *answer)
+                       enum tg_priority priority, tg_ms now, struct tg_answer *answer)
 {
     struct tg_decision *axis = &answer->axes.decision[TG_AXIS_CONCURRENCY];
     struct tg_decision seen = {true, stats->limit, 0, now, 0};
@@ -68,7 +85,7 @@ static void peek_slots(const struct config_concurrency *config, const struct tg_
         seen.remaining = stats->limit - stats->in_flight;
     else
         admit_peek_refuse(answer, TG_REASON_CONCURRENCY, in_shadow(config->mode), stats->limit, now,
-                          stats->last_ms > 1 ? (tg_ms)llround(stats->last_ms) : 1);
+                          turn_in_ms(stats, priority));
     if (answer->reason != TG_REASON_NONE)
         seen = answer->decision;
     *axis =
@@ -124,10 +141,10 @@ static void peek_gate(struct worker *worker, const struct admit_pending *pending
         peek_peer(gate, at, call, now, answer);
     if (answer->reason == TG_REASON_NONE && pending->slots != NULL) {
         tg_gate_get_stats(pending->slots->gate, &own);
-        peek_slots(&question->entry->concurrency, &own, now, answer);
+        peek_slots(&question->entry->concurrency, &own, call->priority, now, answer);
     }
     if (answer->reason == TG_REASON_NONE)
-        peek_slots(&gate->concurrency, &stats, now, answer);
+        peek_slots(&gate->concurrency, &stats, call->priority, now, answer);
 }
 
 /* ---- the answer ---- */

@@ -158,7 +158,7 @@ static void expect_row(const struct row *row)
                  row->charging == TG_CHARGE_ATOMIC ? "atomic" : "per axis",
                  tg_reason_name(answer.reason), answer.axes.present);
     expect_decision(row->what, answer.axes.decision[TG_AXIS_CONCURRENCY],
-                    row->no_slot ? DENIED(3, 0, NOW, 1) : ALLOWED(3, 2, NOW));
+                    row->no_slot ? DENIED(3, 0, NOW, 1000) : ALLOWED(3, 2, NOW));
     if (row->present & R)
         expect_decision(row->what, answer.axes.decision[TG_AXIS_RATE], row->rate);
     if (row->present & K)
@@ -338,34 +338,37 @@ static void slots_left_are_counted_down(void **state)
     for (int64_t left = 2; left >= 0; left--)
         expect_decision("slot", must_admit(gate, &call, NOW).decision, ALLOWED(3, left, NOW));
     expect_decision("full", must_refuse(gate, &call, NOW, TG_REASON_CONCURRENCY).decision,
-                    DENIED(3, 0, NOW, 1));
+                    DENIED(3, 0, NOW, 1000));
     tg_gate_free(gate);
 }
 
-/* The hint of a refusal is how long the last call took, rounded, at least 1. */
-static void the_hint_of_a_full_gate_is_the_last_sample(void **state)
+/* The hint of a refusal is when its turn would come: (calls ahead + 1) x mean time a slot is held /
+ * limit, in whole ms, at least 1; 1000 until a call has ended. */
+static void the_hint_of_a_full_gate_is_when_its_turn_would_come(void **state)
 {
-    static const struct {
-        double sample;
-        tg_ms hint;
-    } rows[] = {{37, 37}, {0.5, 1}, {0, 1}, {0.2, 1}, {1.4, 1}, {1.5, 2}, {250.4, 250}};
     struct gate_log log = {.n_woken = 0};
-    struct tg_gate_config config = gate_config_slots(&log, 1);
-    struct tg_call call = call_of(TG_PRIORITY_LOW);
-    struct tg_gate *gate = must_gate(&config);
-    tg_lease lease = must_allow(gate, &call, NOW);
+    struct tg_gate_config config = gate_config_slots(&log, 2);
+    struct tg_call low = call_of(TG_PRIORITY_LOW), normal = call_of(TG_PRIORITY_NORMAL);
     (void)state;
 
-    for (size_t i = 0; i < COUNT_OF(rows); i++) {
-        assert_true(finish_sampled(gate, lease, NOW, rows[i].sample));
-        lease = must_allow(gate, &call, NOW);
-        struct tg_answer answer = must_refuse(gate, &call, NOW, TG_REASON_CONCURRENCY);
-        assert_int_equal(answer.decision.retry_after_ms, rows[i].hint);
-    }
-    assert_true(finish(gate, lease, NOW + 81)); /* without a sample: the time since admission */
-    lease = must_allow(gate, &call, NOW + 81);
-    assert_int_equal(
-        must_refuse(gate, &call, NOW + 81, TG_REASON_CONCURRENCY).decision.retry_after_ms, 81);
+    config.concurrency.low_ratio = 1;
+    config.concurrency.wait[TG_PRIORITY_NORMAL] = 1000;
+    struct tg_gate *gate = must_gate(&config);
+    tg_lease first = must_allow(gate, &low, NOW), second = must_allow(gate, &low, NOW);
+    struct tg_answer answer = must_refuse(gate, &low, NOW, TG_REASON_CONCURRENCY);
+    assert_int_equal(answer.decision.retry_after_ms, 1000);
+
+    /* What the law is told is another matter. */
+    assert_true(finish_sampled(gate, first, NOW + 81, 1e6));
+    first = must_allow(gate, &low, NOW + 81);
+    answer = must_refuse(gate, &low, NOW + 81, TG_REASON_CONCURRENCY);
+    assert_int_equal(answer.decision.retry_after_ms, 41); /* 81 / 2, not too short */
+
+    /* One of normal priority waits: it is ahead of low. */
+    assert_int_equal(must_admit(gate, &normal, NOW + 81).step, TG_WAITING);
+    answer = must_refuse(gate, &low, NOW + 81, TG_REASON_CONCURRENCY);
+    assert_int_equal(answer.decision.retry_after_ms, 81);
+    assert_true(finish(gate, first, NOW + 81) && finish(gate, second, NOW + 81));
     tg_gate_free(gate);
 }
 
@@ -609,7 +612,7 @@ int main(void)
         cmocka_unit_test(the_words_of_a_limit_are_cut_to_the_room_there_is),
         cmocka_unit_test(the_name_of_a_peer_is_cut_after_64_bytes),
         cmocka_unit_test(slots_left_are_counted_down),
-        cmocka_unit_test(the_hint_of_a_full_gate_is_the_last_sample),
+        cmocka_unit_test(the_hint_of_a_full_gate_is_when_its_turn_would_come),
         cmocka_unit_test(fused_equals_sequential_where_rate_refuses),
         cmocka_unit_test(an_axis_is_the_combination_of_its_scopes),
         cmocka_unit_test(tenants_share_what_their_parent_has),

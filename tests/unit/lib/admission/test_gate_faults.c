@@ -294,7 +294,7 @@ static void expect_nothing_left(struct trial *t, int64_t rate_before, int64_t co
     struct tg_call plain = call_of(TG_PRIORITY_LOW);
     must_allow(t->gate, &plain, NOW + 400);
     struct tg_answer full = must_refuse(t->gate, &plain, NOW + 400, TG_REASON_CONCURRENCY);
-    assert_int_equal(full.decision.retry_after_ms, 1);
+    assert_int_equal(full.decision.retry_after_ms, 1000);
 }
 
 static void run_trial(enum fault fault, unsigned hold, enum path path, bool hears)

@@ -272,7 +272,7 @@ static void a_wait_is_over_exactly_at_its_deadline(void **state)
     assert_int_equal(tg_gate_next_deadline(gate), NOW + 100);
     struct tg_answer answer = must_resume(gate, first, &normal, NOW + 50);
     assert_int_equal(answer.reason, TG_REASON_CONCURRENCY);
-    expect_decision("timed out", answer.decision, DENIED(1, 0, NOW + 50, 1));
+    expect_decision("timed out", answer.decision, DENIED(1, 0, NOW + 50, 1000));
     assert_int_equal(must_resume(gate, second, &high, NOW + 99).step, TG_WAITING);
     /* And without a tick. */
     answer = must_resume(gate, second, &high, NOW + 100);

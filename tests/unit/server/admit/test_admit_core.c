@@ -575,7 +575,7 @@ static void a_peek_of_a_full_gate_says_the_wait_that_an_admit_would(void **state
     assert_null(admit_peek(&kit.workers[0], &caller, &ask, keep_reply, &reply));
     kit_ask(&kit, 0, "all", &ask, &fifth);
     assert_false(fifth.reply.allowed);
-    assert_true(reply.decision.retry_after_ms >= 40); /* no shorter than the ended call */
+    assert_true(reply.decision.retry_after_ms >= 10); /* one of four, of which each takes 40 */
     assert_int_equal(reply.decision.retry_after_ms, fifth.reply.decision.retry_after_ms);
     kit_close(&kit);
 }
