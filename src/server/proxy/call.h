@@ -278,6 +278,7 @@ struct call {
     enum call_failure failure; /* why the last attempt failed */
     int failed_status;         /* the status of its reply; 0: there was none */
     int64_t used;              /* tokens that all attempts so far are charged with */
+    int64_t used_before;       /* those before it got its slot */
 
     char *held; /* bytes of a reply that must not go out yet */
     size_t held_n, held_room;

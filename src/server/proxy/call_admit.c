@@ -4,6 +4,9 @@
  * must not have been charged. One deadline spans both. Both are runs of the library
  * (admission_run.h): a call that waits is a place in a queue and a timer, no thread.
  *
+ * Tenants that wait for a slot of a route are served by the tokens that their calls take. At the
+ * gate, where calls of all kinds meet, they are by the time that slots are held.
+ *
  * The gateway's gate is asked once for a call, whatever number of attempts it takes; a slot is held
  * for one route at a time.
  */
@@ -214,6 +217,9 @@ enum call_verdict call_take_slot(struct call *call)
     call->slot_call.weight = call->gate_call.weight;
     call->slot_call.deadline = call->gate_call.deadline;
     call->slot_call.size = call->notes.estimated_input;
+    call->slot_call.hold_s = call->gate_call.hold_s;
+    call->slot_call.work = num_max(call->gate_call.debit.cost, 1);
+    call->used_before = call->used;
     call->slot_call.waiter = &call->waiter;
     admission_run_init(&call->slot, call->route->slots->gate, &call->slot_call, &slot_ops);
     admission_run_admit(&call->slot, call_now(call), &answer);

@@ -229,15 +229,21 @@ static void learn_hold(struct call *call)
                           memory_order_relaxed);
 }
 
-/* Leaves the route with what release_of() said. */
-static void leave_slot(struct call *call, const struct tg_release *release)
+/* Leaves the route with what release_of() said, and the tokens that it used there. An attempt that
+ * used none has held its slot all the same: what it was expected to take stands. */
+static void leave_slot(struct call *call, struct tg_release *release)
 {
+    int64_t used = call->used - call->used_before;
+
     assert(call->attempt.out == NULL || call->slot.state == ADMISSION_IDLE);
     if (call->slot.state == ADMISSION_IDLE)
         return;
+    assert(used >= 0);
     if (release->outcome == TG_OUTCOME_OK)
         learn_hold(call);
+    release->work = used > 0 || call->route_attempts == 0 ? used : -1;
     admission_run_end(&call->slot, call_now(call), release);
+    release->work = -1;
 }
 
 void call_leave_route(struct call *call)
