@@ -23,7 +23,7 @@ const hour = { high: '1h', normal: '1h', low: '1h' };
 const never = { high: '0ms', normal: '0ms', low: '0ms' };
 
 async function open(t, gate = {}, top = {}, listen = {}) {
-    const { gateway } = await world(t, {
+    const { gateway, config } = await world(t, {
         listen,
         top: { callers, gate: { concurrency: four, queue: { wait: never }, ...gate }, ...top },
     });
@@ -37,7 +37,7 @@ async function open(t, gate = {}, top = {}, listen = {}) {
         assert.equal(reply.status, 200, String(reply.body));
         return json(reply);
     };
-    return { gateway, ask, yes };
+    return { gateway, config, ask, yes };
 }
 
 const held = (gateway) => gateway.metric('concurrency_in_flight');
@@ -319,4 +319,60 @@ test('a caller that a reload has taken out is nobody, its leases end by their ti
     gateway.hangUp();
     await until('it is nobody', async () => (await ask('admit')).status === 401);
     assert.equal((await ask('admit', {}, { token: SHY })).status, 200);
+});
+
+/* ---- slots of a caller ---- */
+
+test('a caller with a concurrency of its own has that one, and stands under the gate, too', async (t) => {
+    const own = callers.map((one) =>
+        one.name === 'shy' ? { ...one, concurrency: { law: 'fixed', initial: 2 } } : one,
+    );
+    const { gateway, yes } = await open(t, {}, { callers: own });
+    const shy = { token: SHY };
+    const inFlight = (gate) => gateway.metric('concurrency_in_flight', `gate="${gate}"`);
+    const first = await yes('admit', {}, shy);
+    const second = await yes('admit', { ttl_ms: 60000 }, shy);
+    assert.equal(first.axes.concurrency.limit, 4);
+    const third = await yes('admit', {}, shy);
+    assert.equal(third.reason, 'concurrency');
+    assert.equal(third.axes.concurrency.limit, 2, 'its own limit');
+    assert.equal((await yes('peek', {}, shy)).axes.concurrency.limit, 2);
+    assert.equal(await inFlight('caller shy'), 2);
+    assert.equal(await inFlight('all'), 2, 'what was refused holds nothing');
+
+    /* Others have what the gate has left. */
+    const others = [await yes('admit'), await yes('admit')];
+    assert.deepEqual(others.map((one) => one.allowed), [true, true]);
+    assert.equal((await yes('admit')).allowed, false);
+
+    /* A lease is one for whoever holds it. */
+    const beat = await yes('heartbeat', { lease_ids: [second.lease_id] }, shy);
+    assert.deepEqual(beat.live_ids, [second.lease_id]);
+    assert.deepEqual(await yes('release', { lease_id: first.lease_id }, shy), { found: true });
+    assert.deepEqual(await yes('release', { lease_id: first.lease_id }, shy), { found: false });
+    assert.equal(await inFlight('caller shy'), 1);
+    assert.equal(await inFlight('all'), 3);
+    await yes('release', { lease_id: second.lease_id }, shy);
+    for (const { lease_id } of others) await yes('release', { lease_id });
+
+    /* And ends with its connection, as a whole. */
+    await yes('admit', { end_with_connection: true }, shy);
+    await gateway.idle();
+});
+
+test('the slots of a caller survive a reload, and go with it when its last lease ends', async (t) => {
+    const own = (shy) =>
+        callers.map((one) => (one.name === 'shy' ? { ...one, ...shy } : one));
+    const { gateway, config, yes } = await open(
+        t,
+        {},
+        { callers: own({ concurrency: { law: 'fixed', initial: 2 } }) },
+    );
+    const shy = { token: SHY };
+    const first = await yes('admit', {}, shy);
+    await gateway.reload({ ...config, callers: own({ concurrency: { law: 'fixed', initial: 1 } }) });
+    assert.equal((await yes('admit', {}, shy)).reason, 'concurrency', 'the one that runs counts');
+    await gateway.reload({ ...config, callers: own({}) });
+    assert.equal((await yes('admit', {}, shy)).axes.concurrency.limit, 4, 'the gate alone');
+    assert.deepEqual(await yes('release', { lease_id: first.lease_id }, shy), { found: true });
 });
