@@ -658,6 +658,12 @@ struct tg_policy {
      * store decided, `call` has priority, cost, value and hold, and defaults otherwise. */
     void (*admitted)(struct tg_policy *policy, const struct tg_call *call, tg_ms now);
     void (*released)(struct tg_policy *policy, const struct tg_spent *spent, tg_ms now);
+
+    /* The call was refused by another stage: TG_REASON_CONCURRENCY, it found no slot and `worth`
+     * was not asked; TG_REASON_RATE or TG_REASON_COST, after `worth` had said yes. `call` as for
+     * `admitted`. Null: not wanted. */
+    void (*refused)(struct tg_policy *policy, const struct tg_call *call, enum tg_reason reason,
+                    tg_ms now);
 };
 
 /* In place of a wait: the gate derives it from the limit and from the mean time that a slot is
@@ -1019,6 +1025,10 @@ struct tg_bid_config {
         bool steady;          /* budgets are replenished steadily, like a bucket that holds a
                                  window's budget, instead of all at once at the start of each
                                  window; default false */
+        bool guard;           /* since the start and at every moment, the value of the calls that
+                                 were admitted is at least 99 % of what a run without policy would
+                                 have admitted with these budgets (tests/prop/test_guard.c);
+                                 default true */
     } online;                 /* for `online`: at least one budget */
 };
 
@@ -1035,6 +1045,18 @@ TG_API void tg_bid_free(struct tg_policy *policy);
 
 /* Reads the current prices. */
 TG_API void tg_bid_get_duals(struct tg_policy *policy, struct tg_duals *duals);
+
+/* What the guard of `online` has done since the start. */
+struct tg_bid_guard {
+    bool on;
+    uint64_t acted; /* calls that it decided differently from the prices */
+    double earned;  /* value of the calls that were admitted */
+    double shadow;  /* value of those that a run without policy would have admitted */
+    double factor;  /* the mean of what calls used to what they asked for; 1 at the start */
+};
+
+/* Reads it; all 0, and the factor 1, for other prices than `online`. */
+TG_API void tg_bid_get_guard(struct tg_policy *policy, struct tg_bid_guard *guard);
 
 /* ---- 10 Keys ------------------------------------------------------------------------------
  *

@@ -47,6 +47,17 @@ static void hear_released(struct tg_policy *policy, const struct tg_spent *spent
     assert_true(log->released <= log->admitted);
 }
 
+static void hear_refused(struct tg_policy *policy, const struct tg_call *call,
+                         enum tg_reason reason, tg_ms now)
+{
+    struct gate_log *log = (struct gate_log *)policy;
+
+    (void)call;
+    log->refused++;
+    log->refused_for = reason;
+    log->told_at = now;
+}
+
 struct tg_gate_config gate_config(struct gate_log *log)
 {
     struct tg_gate_config config;
@@ -81,6 +92,7 @@ void gate_config_hearing_policy(struct tg_gate_config *config)
     gate_config_policy(config);
     config->policy->admitted = hear_admitted;
     config->policy->released = hear_released;
+    config->policy->refused = hear_refused;
 }
 
 struct tg_gate *must_gate(const struct tg_gate_config *config)

@@ -22,6 +22,8 @@ struct gate_log {
     int asked;      /* how often the policy was asked, and what it was told */
     int admitted;
     int released;
+    int refused; /* by other stages, and for what the last one was */
+    enum tg_reason refused_for;
     int64_t in_flight;     /* what the last question said was in flight */
     struct tg_call call;   /* the last one that was admitted */
     struct tg_spent spent; /* the last one that was released, and when */

@@ -276,6 +276,7 @@ struct tg_policy *world_online(const struct world *world, const struct tg_worklo
     config.online.cost_budget = world->cost_budget;
     config.online.conc_budget_s = (double)world->slots * (double)world->window / 1000;
     config.online.steady = world->steady;
+    config.online.guard = world->guard;
     if (workload)
         config.workload = *workload;
     return must_bid(&config);

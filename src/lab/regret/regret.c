@@ -38,13 +38,28 @@ bool window_budget_offer(struct window_budget *left, struct tg_policy *policy,
     call.hold_s = arrival->hold_s;
     if (policy != NULL && !policy->worth(policy, &call, in_flight, now))
         return false;
-    if (left->calls < 1 || left->cost < arrival->cost)
+    if (left->calls < 1 || left->cost < arrival->cost) {
+        if (policy != NULL && policy->refused != NULL)
+            policy->refused(policy, &call, left->calls < 1 ? TG_REASON_RATE : TG_REASON_COST, now);
         return false;
+    }
     left->calls--;
     left->cost -= arrival->cost;
     assert(left->calls >= 0 && left->cost >= 0);
     if (policy != NULL && policy->admitted != NULL)
         policy->admitted(policy, &call, now);
+    return true;
+}
+
+bool window_budget_serve(struct window_budget *left, struct tg_policy *policy,
+                         const struct arrival *arrival, tg_ms now)
+{
+    struct tg_spent spent = {now, arrival->cost, arrival->cost, arrival->hold_s, arrival->hold_s};
+
+    if (!window_budget_offer(left, policy, arrival, 0, now))
+        return false;
+    if (policy != NULL && policy->released != NULL)
+        policy->released(policy, &spent, now);
     return true;
 }
 

@@ -75,6 +75,7 @@ static enum tg_err enter_bid(enum tg_prices prices, const struct tg_workload *wo
     config.online.window = ARRIVALS;
     config.online.rate_budget = RATE_BUDGET;
     config.online.cost_budget = COST_BUDGET;
+    config.online.guard = false; /* a single window: the prices alone are compared */
     return contestant_bid(&config, contestant);
 }
 

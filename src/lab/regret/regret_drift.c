@@ -22,7 +22,7 @@
 #define WRONG_FACTOR 4.0 /* a wrong prior takes every value for four times what it is */
 #define NOT_SCARCE 1e12
 
-enum who { GREEDY, STATIC, ADAPTIVE, ONLINE, N_WHOS };
+enum who { GREEDY, STATIC, ADAPTIVE, ONLINE, GUARDED /* online with its guard */, N_WHOS };
 enum prior { PRIOR_NONE, PRIOR_RIGHT, PRIOR_WRONG, N_PRIORS };
 
 static const char *const prior_names[N_PRIORS] = {"none", "right", "wrong"};
@@ -166,8 +166,10 @@ static enum tg_err enter_sampled(const struct scene *scene, enum prior prior,
 static enum tg_err regret_drift_enter(const struct scene *scene, enum who who, enum prior prior,
                                       struct contestant *contestant)
 {
-    static const enum tg_prices prices[N_WHOS] = {
-        [STATIC] = TG_PRICES_DUALS, [ADAPTIVE] = TG_PRICES_ADAPTIVE, [ONLINE] = TG_PRICES_ONLINE};
+    static const enum tg_prices prices[N_WHOS] = {[STATIC] = TG_PRICES_DUALS,
+                                                  [ADAPTIVE] = TG_PRICES_ADAPTIVE,
+                                                  [ONLINE] = TG_PRICES_ONLINE,
+                                                  [GUARDED] = TG_PRICES_ONLINE};
     struct tg_bid_config config;
 
     *contestant = contestant_greedy();
@@ -180,6 +182,7 @@ static enum tg_err regret_drift_enter(const struct scene *scene, enum who who, e
     config.sample_window = SAMPLE_WINDOW;
     config.online.window = (tg_ms)scene->set->window;
     config.online.cost_budget = (double)scene->set->budget;
+    config.online.guard = who == GUARDED;
     if (who == STATIC)
         config.duals.cost = scene->beliefs[prior].price;
     else
@@ -198,7 +201,7 @@ static double regret_drift_earn(const struct drift_set *set, const struct arriva
     for (size_t w = 0; w < DRIFT_WINDOWS; w++) {
         struct window_budget left = {INT64_MAX, set->budget};
         for (size_t i = w * set->window; i < (w + 1) * set->window; i++)
-            if (window_budget_offer(&left, policy, &arrivals[i], 0, (tg_ms)i))
+            if (window_budget_serve(&left, policy, &arrivals[i], (tg_ms)i))
                 sum += arrivals[i].value;
     }
     return sum;
@@ -224,7 +227,7 @@ static double earn_in_hindsight(const struct drift_set *set, const struct desk *
 static bool takes_part(const struct regret_options *options, enum who who, enum prior prior)
 {
     return !(options->leave_out >> who & 1) &&
-           (prior != PRIOR_NONE || who == GREEDY || who == ONLINE);
+           (prior != PRIOR_NONE || who == GREEDY || who == ONLINE || who == GUARDED);
 }
 
 static enum tg_err run_one(const struct regret_options *options, struct drift_run *run,
@@ -417,7 +420,7 @@ const struct regret_suite regret_drift = {
     .name = "drift",
     .title = "Fifty windows of a world that changes, by what is believed beforehand",
     .denominator = "what each window could have earned in hindsight",
-    .policies = {"greedy", "static", "adaptive", "online"},
+    .policies = {"greedy", "static", "adaptive", "online", "guarded"},
     .seeds = 8,
     .run = run_drift,
 };

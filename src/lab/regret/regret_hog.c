@@ -47,7 +47,7 @@ static const struct hog_world worlds[] = {
 };
 #define N_WORLDS (sizeof worlds / sizeof worlds[0])
 
-enum who { MARGINAL, TWO_AXIS, THREE_AXIS, ADAPTIVE, ONLINE, N_WHOS };
+enum who { MARGINAL, TWO_AXIS, THREE_AXIS, ADAPTIVE, ONLINE, GUARDED, N_WHOS };
 
 /* ---- The contestants ------------------------------------------------------------------------- */
 
@@ -82,10 +82,9 @@ static enum tg_err regret_hog_enter(enum who who, const struct hog_world *world,
                                     struct contestant *contestant)
 {
     static const enum tg_prices prices[N_WHOS] = {
-        [TWO_AXIS] = TG_PRICES_WORKLOAD,
-        [THREE_AXIS] = TG_PRICES_WORKLOAD,
-        [ADAPTIVE] = TG_PRICES_ADAPTIVE,
-        [ONLINE] = TG_PRICES_ONLINE,
+        [TWO_AXIS] = TG_PRICES_WORKLOAD, [THREE_AXIS] = TG_PRICES_WORKLOAD,
+        [ADAPTIVE] = TG_PRICES_ADAPTIVE, [ONLINE] = TG_PRICES_ONLINE,
+        [GUARDED] = TG_PRICES_ONLINE,
     };
     struct hog_workload of;
     struct tg_bid_config config;
@@ -101,6 +100,7 @@ static enum tg_err regret_hog_enter(enum who who, const struct hog_world *world,
     config.online.rate_budget = config.workload.rate_budget;
     config.online.cost_budget = config.workload.cost_budget;
     config.online.conc_budget_s = config.workload.conc_budget_s;
+    config.online.guard = who == GUARDED;
     return contestant_bid(&config, contestant);
 }
 
@@ -204,7 +204,7 @@ const struct regret_suite regret_hog = {
     .name = "hog",
     .title = "Types that hold slots for short and for long, three axes",
     .denominator = "the fluid optimum",
-    .policies = {"marginal", "two_axis", "three_axis", "adaptive", "online"},
+    .policies = {"marginal", "two_axis", "three_axis", "adaptive", "online", "guarded"},
     .seeds = 30,
     .run = run_hog,
 };

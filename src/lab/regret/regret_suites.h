@@ -9,6 +9,7 @@ extern const struct regret_suite regret_rho;
 extern const struct regret_suite regret_adaptive;
 extern const struct regret_suite regret_hog;
 extern const struct regret_suite regret_drift;
+extern const struct regret_suite regret_guard;
 
 /* What is left of the budgets of a run. */
 struct window_budget {
@@ -20,6 +21,10 @@ struct window_budget {
  * enough. True: it was admitted and paid for. */
 bool window_budget_offer(struct window_budget *left, struct tg_policy *policy,
                          const struct arrival *arrival, int64_t in_flight, tg_ms now);
+
+/* The same for calls that hold no slot: one that is admitted ends at once, and has used its cost. */
+bool window_budget_serve(struct window_budget *left, struct tg_policy *policy,
+                         const struct arrival *arrival, tg_ms now);
 
 /* A new row with nothing in it, its percentages NaN. */
 struct regret_row *table_row(struct regret_table *table);

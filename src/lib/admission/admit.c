@@ -230,10 +230,12 @@ static enum tg_err conclude(const struct passage *passage)
         return err;
     answer->step = TG_DECIDED;
     answer->decision = combination(&answer->axes);
-    if (binding != TG_AXIS_NONE)
+    if (binding != TG_AXIS_NONE) {
         refuse_late(gate, answer, reason_of(binding), answer->decision);
-    else
+        worth_refused(passage);
+    } else {
         atomic_fetch_add_explicit(&gate->admitted, 1, memory_order_relaxed);
+    }
     return TG_OK;
 }
 
@@ -438,8 +440,10 @@ static bool admit_enter(struct passage *passage, tg_lease prechecked, enum tg_er
     passage->known = prechecked != 0;
     if (ticket)
         answer->would_deny |= ticket->would_deny;
-    if (!refused && !*err && gate->config.concurrency.on)
-        refused = stages_slot(passage, ticket, err);
+    if (!refused && !*err && gate->config.concurrency.on && stages_slot(passage, ticket, err)) {
+        passage->policy = gate->config.policy; /* it hears of it, once the lock is free */
+        refused = true;
+    }
     if (refused || *err) {
         if (ticket)
             gate_drop(gate, ticket);
@@ -479,6 +483,8 @@ enum tg_err tg_gate_admit(struct tg_gate *gate, const struct tg_call *call, tg_l
     spin_unlock(&gate->lock);
     if (through)
         err = admit_after_slot(&passage);
+    else if (!err)
+        worth_refused(&passage);
     if (!err)
         hand_over(answer, &made);
     return err;
@@ -502,6 +508,7 @@ static bool wake_up(struct passage *passage, tg_lease lease, enum tg_err *err)
         enum tg_priority priority = (enum tg_priority)ticket->priority;
         gate_drop(gate, ticket);
         stages_overloaded(gate, priority, passage->answer, passage->now);
+        passage->policy = gate->config.policy;
     } else if (ticket && ticket->state == TICKET_WAITING) {
         passage->answer->step = TG_WAITING;
         passage->answer->lease = lease;
@@ -536,6 +543,8 @@ enum tg_err tg_gate_resume(struct tg_gate *gate, tg_lease lease, const struct tg
     spin_unlock(&gate->lock);
     if (through)
         err = admit_after_slot(&passage);
+    else if (!err)
+        worth_refused(&passage);
     if (!err)
         hand_over(answer, &made);
     return err;

@@ -96,6 +96,17 @@ void worth_admitted(const struct passage *passage)
         policy->admitted(policy, passage->call, passage->now);
 }
 
+void worth_refused(const struct passage *passage)
+{
+    struct tg_policy *policy = passage->policy;
+    enum tg_reason reason = passage->answer->reason;
+
+    if (!policy || !policy->refused)
+        return;
+    assert(reason == TG_REASON_CONCURRENCY || reason == TG_REASON_RATE || reason == TG_REASON_COST);
+    policy->refused(policy, passage->call, reason, passage->now);
+}
+
 void worth_was_in_vain(const struct passage *passage)
 {
     struct worth_report report = {

@@ -60,6 +60,9 @@ bool worth_refuses(const struct passage *passage);
 /* The call is admitted. */
 void worth_admitted(const struct passage *passage);
 
+/* It is refused for want of a slot, or after the policy let it pass: the answer says why. */
+void worth_refused(const struct passage *passage);
+
 /* It was, for nothing: somebody has ended it meanwhile. */
 void worth_was_in_vain(const struct passage *passage);
 

@@ -46,7 +46,7 @@ void tg_bid_config_init(struct tg_bid_config *config)
     *config = (struct tg_bid_config){
         .prices = TG_PRICES_WORKLOAD,
         .sample_window = 500,
-        .online = {.window = 60000},
+        .online = {.window = 60000, .guard = true},
     };
     tg_workload_init(&config->workload);
 }
@@ -103,7 +103,16 @@ static void moving_admitted(struct tg_policy *policy, const struct tg_call *call
 {
     const struct bid *bid = (struct bid *)policy;
 
-    online_admitted(bid->online, bid_cost_of(call), hold_of(call->hold_s), now);
+    online_admitted(bid->online, bid_cost_of(call), value_of(call), hold_of(call->hold_s), now);
+}
+
+static void moving_refused(struct tg_policy *policy, const struct tg_call *call,
+                           enum tg_reason reason, tg_ms now)
+{
+    const struct bid *bid = (struct bid *)policy;
+
+    online_refused(bid->online, bid_cost_of(call), value_of(call), hold_of(call->hold_s), reason,
+                   now);
 }
 
 static void moving_released(struct tg_policy *policy, const struct tg_spent *spent, tg_ms now)
@@ -269,7 +278,8 @@ static enum tg_err begin_online(const struct tg_bid_config *config, struct bid *
     struct tg_duals unused;
     enum tg_err err = check_online(config, problem);
 
-    bid->policy = (struct tg_policy){moving_worth, moving_admitted, moving_released};
+    bid->policy =
+        (struct tg_policy){moving_worth, moving_admitted, moving_released, moving_refused};
     if (!err && config->workload.n_types > 0)
         err = solve(&config->workload, &unused, problem);
     return err ? err : online_new(config, &bid->online, problem);
@@ -324,4 +334,13 @@ void tg_bid_get_duals(struct tg_policy *policy, struct tg_duals *duals)
         online_get_duals(bid->online, duals);
     else
         *duals = bid->duals;
+}
+
+void tg_bid_get_guard(struct tg_policy *policy, struct tg_bid_guard *guard)
+{
+    const struct bid *bid = (struct bid *)policy;
+
+    *guard = (struct tg_bid_guard){.factor = 1};
+    if (bid->online)
+        online_get_guard(bid->online, guard);
 }

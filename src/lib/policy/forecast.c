@@ -132,6 +132,20 @@ void forecast_count(struct forecast *forecast, double value, const double use[MI
         forecast->fresh[cell] += value;
 }
 
+void forecast_discount(struct forecast *forecast, double value, const double use[MIX_AXES])
+{
+    int cell = value > 0 ? mix_find(&forecast->mix, value, use) : -1;
+
+    if (cell < 0)
+        return;
+    double fresh = fmin(value, forecast->fresh[cell]), counted = value - fresh;
+    forecast->fresh[cell] -= fresh;
+    double *const since[] = {&forecast->running[cell], &forecast->just_now.value[cell],
+                             &forecast->lately.value[cell]};
+    for (size_t i = 0; i < sizeof since / sizeof since[0] && counted > 0; i++)
+        *since[i] = fmax(0, *since[i] - counted);
+}
+
 /* ---- time ---- */
 
 static void recent_update(struct forecast_recent *recent, const double *fresh, size_t n, double ms)

@@ -60,6 +60,9 @@ void forecast_expect(struct forecast *forecast, double value, const double use[M
 /* A call has come. Cheap; it tells in what follows only after the next forecast_update(). */
 void forecast_count(struct forecast *forecast, double value, const double use[MIX_AXES]);
 
+/* A call that was counted was none: takes it back as far as it is not yet part of the past. */
+void forecast_discount(struct forecast *forecast, double value, const double use[MIX_AXES]);
+
 /* Brings everything up to `now`, which never goes back. */
 void forecast_update(struct forecast *forecast, tg_ms now);
 

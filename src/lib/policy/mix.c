@@ -94,6 +94,11 @@ int mix_cell(struct mix *mix, double value, const double use[MIX_AXES], int64_t 
     return (int)(cell - mix->cell);
 }
 
+int mix_find(const struct mix *mix, double value, const double use[MIX_AXES])
+{
+    return mix->slot[find_slot(mix, key_of(mix, value, use))] - 1;
+}
+
 static uint64_t coarser(uint64_t key)
 {
     uint64_t low = 0;

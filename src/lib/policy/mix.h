@@ -37,6 +37,9 @@ void mix_init(struct mix *mix, unsigned axes);
  * from it. -1: it has none, and there is no room; then mix_make_room() is to be called. */
 int mix_cell(struct mix *mix, double value, const double use[MIX_AXES], int64_t seen_at);
 
+/* The cell that a call like this is in; -1: none. Learns nothing. */
+int mix_find(const struct mix *mix, double value, const double use[MIX_AXES]);
+
 /* Makes room for new cells: forgets those seen last before `forget`; if that is not enough, merges.
  * `to` tells where each cell has gone: -1 for one that is forgotten. */
 void mix_make_room(struct mix *mix, int64_t forget, int to[MIX_CELLS]);

@@ -22,6 +22,12 @@
  * Slots are not a stock: what is not used now is lost, and what is not free now cannot be had. So
  * where slots are scarce a call leaves some free for those that are worth more a second.
  *
+ * What a call takes is what it is expected to use (expected.h), and not what it asks for. What it
+ * asks for is taken from what is left until it ends, since the limits may do so, but prices are
+ * made with what will be left when the calls in flight have ended.
+ *
+ * A guard (guard.h) has the last word: it keeps the policy from earning less than none would.
+ *
  * One lock; it is held for some ten ns, and for some us when prices are computed.
  */
 #include "lib/policy/online.h"
@@ -34,8 +40,10 @@
 
 #include "lib/core/problem.h"
 #include "lib/core/spinlock.h"
+#include "lib/policy/expected.h"
 #include "lib/policy/fluid.h"
 #include "lib/policy/forecast.h"
+#include "lib/policy/guard.h"
 
 enum {
     STEPS = 64,       /* steps of the table */
@@ -66,7 +74,10 @@ struct online {
 
     tg_ms now;
     tg_ms begin;       /* the window runs since then; in steady: when `left` was updated */
+    tg_ms filled_at;   /* when replenish() was last called */
     double left[AXES]; /* in parts of the budget; below 0 if more was admitted than there was */
+    double held;       /* cost that calls in flight have asked for, in parts of its budget */
+    double factor;     /* the mean of used to asked when prices were computed last */
 
     /* What the last pricing found: */
     tg_ms priced_at;
@@ -83,6 +94,8 @@ struct online {
     uint8_t order[MIX_CELLS];  /* cells, those worth most in that measure first */
     double measure[MIX_CELLS]; /* what a unit of a cell's value takes in it */
     struct fluid_basis basis;
+    struct expected expected;
+    struct guard guard;
     struct forecast forecast;
     struct forecast_scenario scenario[SCENARIOS];
 };
@@ -117,9 +130,9 @@ static double in_measure(const double scale[AXES], const double use[AXES])
 static bool replenish(struct online *online, tg_ms now)
 {
     bool first = online->begin < 0, anew = false;
+    double part = first ? 1 : (double)(now - online->filled_at) / (double)online->window;
 
     if (online->steady) {
-        double part = first ? 1 : (double)(now - online->begin) / (double)online->window;
         for (int a = 0; a < AXES; a++)
             online->left[a] = fmin(1, online->left[a] + part);
         online->begin = now;
@@ -127,15 +140,26 @@ static bool replenish(struct online *online, tg_ms now)
         for (int a = 0; a < AXES; a++)
             online->left[a] = 1;
         online->begin = now - now % online->window;
+        online->held = 0;
         anew = true;
     }
+    online->filled_at = now;
+    guard_replenish(&online->guard, part, online->steady, anew);
     return anew;
+}
+
+/* What will be left once the calls in flight have used what calls do use of what they ask for. */
+static double left_of(const struct online *online, int axis)
+{
+    double back = axis == COST ? online->held * (1 - online->factor) : 0;
+
+    return online->left[axis] + back;
 }
 
 /* How much of a bucket is free, a little at least. */
 static double free_of(const struct online *online, int axis)
 {
-    return fmin(fmax(1 - online->left[axis], NEARLY_FULL), 1);
+    return fmin(fmax(1 - left_of(online, axis), NEARLY_FULL), 1);
 }
 
 /* How far ahead is looked, ms: to the end of the window. There is never an end for which a bucket
@@ -157,7 +181,8 @@ static double span_of(const struct online *online)
 /* What there is of an axis for the time that is looked ahead, in parts of its budget. */
 static double room_of(const struct online *online, int axis)
 {
-    double part = span_of(online) / (double)online->window, room = online->left[axis];
+    double part = span_of(online) / (double)online->window;
+    double room = left_of(online, axis);
 
     if (axis == HOLD)
         room = fmin(room, part); /* slots that stood empty do not come back */
@@ -282,6 +307,7 @@ static void price(struct online *online)
 {
     double earned[STEPS] = {0}, use[AXES];
 
+    online->factor = expected_factor(&online->expected);
     forecast_update(&online->forecast, online->now);
     size_t n = forecast_draw(&online->forecast, span_of(online), online->scenario);
     if (one_axis(online))
@@ -398,6 +424,8 @@ enum tg_err online_new(const struct tg_bid_config *config, struct online **onlin
     made->budget[HOLD] = config->online.conc_budget_s;
     made->slots = made->budget[HOLD] * 1000 / (double)made->window;
     made->begin = -1;
+    made->factor = 1;
+    guard_init(&made->guard, config->online.guard);
     for (int a = 0; a < AXES; a++)
         axes |= (unsigned)(made->budget[a] > 0) << a;
     forecast_init(&made->forecast, axes, made->window);
@@ -421,10 +449,11 @@ static void advance(struct online *online, tg_ms now)
 bool online_worth(struct online *online, double cost, double value, double hold_s,
                   int64_t in_flight, tg_ms now)
 {
-    double use[AXES];
+    double asked[AXES], use[AXES], left[AXES];
 
-    use_of(online, cost, hold_s, use);
     spin_lock(&online->lock);
+    use_of(online, cost, hold_s, asked);
+    use_of(online, expected_use(&online->expected, cost), hold_s, use);
     advance(online, now);
     bool anew = replenish(online, online->now);
     if (anew || online->forecast.at < 0)
@@ -436,49 +465,98 @@ bool online_worth(struct online *online, double cost, double value, double hold_
     bool worth = value >= bid_of(online, size) * (1 - TOLERANCE);
     if (worth && online->slots_scarce && in_flight > 0 && use[HOLD] > 0)
         worth = leaves_slots(online, value, use[HOLD], size, in_flight);
+    for (int a = 0; a < AXES; a++)
+        left[a] = left_of(online, a);
+    worth = guard_judge(&online->guard, value, use, asked[COST], left, worth);
     /* Only now: an answer that depends on the call's own mark on the forecast is not monotone. */
-    if (has_a_chance(use))
+    if (has_a_chance(asked))
         forecast_count(&online->forecast, fmin(value, BEYOND), use);
     spin_unlock(&online->lock);
     return worth;
 }
 
-static void online_take(struct online *online, const double use[AXES])
+/* Takes from what is left; `size` of it was priced. */
+static void online_take(struct online *online, const double use[AXES], double size)
 {
     for (int a = 0; a < AXES; a++)
         online->left[a] -= use[a];
-    online->taken = fmax(0, online->taken + in_measure(online->scale, use));
+    online->taken = fmax(0, online->taken + size);
     assert(online->left[RATE] <= 1); /* a call is never given back */
 }
 
-void online_admitted(struct online *online, double cost, double hold_s, tg_ms now)
+void online_admitted(struct online *online, double cost, double value, double hold_s, tg_ms now)
 {
-    double use[AXES];
+    double asked[AXES], use[AXES];
 
-    use_of(online, cost, hold_s, use);
     spin_lock(&online->lock);
+    use_of(online, cost, hold_s, asked);
+    use_of(online, expected_use(&online->expected, cost), hold_s, use);
     advance(online, now);
     if (replenish(online, online->now))
         price(online); /* judged in the window before: it is this one that pays */
-    online_take(online, use);
+    online_take(online, asked, in_measure(online->scale, use));
+    online->held += asked[COST];
+    guard_admitted(&online->guard, value);
+    spin_unlock(&online->lock);
+}
+
+void online_refused(struct online *online, double cost, double value, double hold_s,
+                    enum tg_reason reason, tg_ms now)
+{
+    double asked[AXES], use[AXES];
+
+    spin_lock(&online->lock);
+    use_of(online, cost, hold_s, asked);
+    use_of(online, expected_use(&online->expected, cost), hold_s, use);
+    advance(online, now);
+    if (reason == TG_REASON_CONCURRENCY) {
+        if (online->forecast.at < 0)
+            forecast_update(&online->forecast, online->now);
+        if (has_a_chance(asked))
+            forecast_count(&online->forecast, fmin(value, BEYOND), use);
+    } else if (left_of(online, RATE) >= asked[RATE] && left_of(online, COST) >= use[COST]) {
+        /* Our budgets had room: a limit that we know nothing of has refused it. */
+        if (has_a_chance(asked))
+            forecast_discount(&online->forecast, fmin(value, BEYOND), use);
+        guard_refused(&online->guard, value, use);
+    }
     spin_unlock(&online->lock);
 }
 
 void online_released(struct online *online, const struct tg_spent *spent, tg_ms now)
 {
-    double estimated[AXES], used[AXES];
+    double asked[AXES], expected[AXES], used[AXES], more[AXES];
 
-    use_of(online, (double)spent->cost, spent->hold_s, estimated);
-    use_of(online, (double)spent->actual, spent->held_s, used);
     spin_lock(&online->lock);
+    use_of(online, (double)spent->cost, spent->hold_s, asked);
+    use_of(online, expected_use(&online->expected, (double)spent->cost), spent->hold_s, expected);
+    use_of(online, (double)spent->actual, spent->held_s, used);
+    double before = expected_factor(&online->expected);
+    expected_learn(&online->expected, (double)spent->cost, (double)spent->actual);
+    guard_learn(&online->guard, before - expected_factor(&online->expected), online->held);
     advance(online, now);
     /* What belongs to a window that is over changes nothing in this one. */
     if (online->steady || spent->admitted_at >= online->begin) {
-        used[RATE] = 0;
-        for (int a = COST; a < AXES; a++)
-            used[a] -= estimated[a];
-        online_take(online, used);
+        for (int a = 0; a < AXES; a++) {
+            more[a] = used[a] - asked[a];
+            expected[a] = used[a] - expected[a];
+        }
+        online_take(online, more, in_measure(online->scale, expected));
+        online->held = fmax(0, online->held - asked[COST]);
     }
+    spin_unlock(&online->lock);
+}
+
+void online_get_guard(struct online *online, struct tg_bid_guard *guard)
+{
+    spin_lock(&online->lock);
+    *guard = (struct tg_bid_guard){
+        .on = online->guard.on,
+        .acted = online->guard.acted,
+        .earned = online->guard.earned,
+        .shadow = online->guard.shadow,
+        .factor = expected_factor(&online->expected),
+    };
     spin_unlock(&online->lock);
 }
 

@@ -21,9 +21,14 @@ bool online_worth(struct online *online, double cost, double value, double hold_
                   int64_t in_flight, tg_ms now);
 
 /* It was admitted, and later it ended. */
-void online_admitted(struct online *online, double cost, double hold_s, tg_ms now);
+void online_admitted(struct online *online, double cost, double value, double hold_s, tg_ms now);
 void online_released(struct online *online, const struct tg_spent *spent, tg_ms now);
 
+/* It found no slot, and was not asked about; or it was worth it and a limit refused it. */
+void online_refused(struct online *online, double cost, double value, double hold_s,
+                    enum tg_reason reason, tg_ms now);
+
+void online_get_guard(struct online *online, struct tg_bid_guard *guard);
 void online_get_duals(struct online *online, struct tg_duals *duals);
 
 #endif

@@ -189,6 +189,19 @@ static void view_gate(struct gate_views *views, struct tg_gate *gate)
     tg_gate_get_law(gate, &view->law);
 }
 
+/* ---- the policy ---- */
+
+static void write_guard(struct exposition *text, const struct generation *generation)
+{
+    struct tg_bid_guard guard = {.acted = 0};
+
+    if (generation->policy != NULL && generation->policy->policy != NULL)
+        tg_bid_get_guard(generation->policy->policy, &guard);
+    expose_single(text, "tollgate_policy_guarded_total", "counter",
+                  "Calls that the guard decided differently from the prices.",
+                  (int64_t)guard.acted);
+}
+
 void metrics_write_gates(struct exposition *text, struct gateway *gateway,
                          const struct generation *generation)
 {
@@ -205,6 +218,7 @@ void metrics_write_gates(struct exposition *text, struct gateway *gateway,
         }
     write_admission(text, &views);
     write_peers(text, gateway, generation, &views);
+    write_guard(text, generation);
     write_numbers(text, &views);
     write_minimum(text, &views);
     write_queues(text, &views);

@@ -310,17 +310,22 @@ static void write_ledger(struct json_writer *out, struct gateway *gateway)
 static void write_prices(struct json_writer *out, const struct generation *generation)
 {
     struct tg_duals duals;
+    struct tg_bid_guard guard;
 
     if (generation->policy == NULL || generation->policy->policy == NULL) {
         admin_write_null(out, "prices");
         return;
     }
     tg_bid_get_duals(generation->policy->policy, &duals);
+    tg_bid_get_guard(generation->policy->policy, &guard);
     json_write_key(out, "prices");
     json_write_object(out);
     admin_write_real(out, "rate", duals.rate);
     admin_write_real(out, "cost", duals.cost);
     admin_write_real(out, "concurrency", duals.concurrency);
+    admin_write_number(out, "guarded", (int64_t)guard.acted);
+    admin_write_real(out, "earned", guard.earned);
+    admin_write_real(out, "without_policy", guard.shadow);
     json_write_object_end(out);
 }
 

@@ -191,6 +191,7 @@ struct config_policy {
         double rate_budget, cost_budget;
         tg_ms conc_budget;
         int replenish; /* 1: steady */
+        bool guard;
     } online;
 
     struct tg_bid_config bid; /* bid-price: the same, good for tg_bid_new() */

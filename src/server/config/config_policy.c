@@ -239,6 +239,7 @@ static void fill_bid(struct policy_check *check)
     bid->online.cost_budget = policy->online.cost_budget;
     bid->online.conc_budget_s = (double)policy->online.conc_budget / 1000;
     bid->online.steady = policy->online.replenish == 1;
+    bid->online.guard = policy->online.guard;
 }
 
 /* What is allowed, and hardly meant. */

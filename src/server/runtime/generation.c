@@ -58,7 +58,7 @@ static bool same_policy(const struct config_policy *a, const struct config_polic
            a->online.rate_budget == b->online.rate_budget &&
            a->online.cost_budget == b->online.cost_budget &&
            a->online.conc_budget == b->online.conc_budget &&
-           a->online.replenish == b->online.replenish;
+           a->online.replenish == b->online.replenish && a->online.guard == b->online.guard;
 }
 
 static bool make_policy(struct generation *generation, const struct generation *before,

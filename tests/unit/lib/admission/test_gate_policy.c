@@ -443,6 +443,36 @@ static void a_store_that_answers_after_the_policy_has_changed_tells_none(void **
     remote_close(&remote);
 }
 
+/* By a limit after it, or for want of a slot before it; not if the policy itself refuses. */
+static void the_policy_hears_what_other_stages_refuse(void **state)
+{
+    struct scene scene;
+
+    (void)state;
+    scene_open(&scene, 1);
+    scene.call.debit.cost = 990;
+    struct tg_answer first = must_admit(scene.gate, &scene.call, NOW);
+    assert_true(first.decision.allowed);
+    assert_int_equal(scene.log.refused, 0);
+
+    struct tg_call low = scene.call;
+    low.priority = TG_PRIORITY_LOW; /* does not wait */
+    assert_int_equal(must_admit(scene.gate, &low, NOW + 1).reason, TG_REASON_CONCURRENCY);
+    assert_int_equal(scene.log.refused, 1);
+    assert_int_equal(scene.log.refused_for, TG_REASON_CONCURRENCY);
+    assert_int_equal(scene.log.asked, 1);
+
+    finish_settled(scene.gate, first.lease, NOW + 2, -1);
+    assert_int_equal(must_admit(scene.gate, &scene.call, NOW + 3).reason, TG_REASON_COST);
+    assert_int_equal(scene.log.refused, 2);
+    assert_int_equal(scene.log.refused_for, TG_REASON_COST);
+
+    scene.log.worthless = true;
+    assert_int_equal(must_admit(scene.gate, &scene.call, NOW + 4).reason, TG_REASON_POLICY);
+    assert_int_equal(scene.log.refused, 2);
+    scene_close(&scene);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -461,6 +491,7 @@ int main(void)
         cmocka_unit_test(in_shadow_it_counts_and_hears_and_refuses_nothing),
         cmocka_unit_test(a_remote_answer_remembers_what_the_policy_would_have_said),
         cmocka_unit_test(leases_of_an_old_policy_are_reported_to_nobody),
+        cmocka_unit_test(the_policy_hears_what_other_stages_refuse),
         cmocka_unit_test(a_store_that_answers_after_the_policy_has_changed_tells_none),
     };
     return cmocka_run_group_tests_name("gate_policy", tests, NULL, NULL);

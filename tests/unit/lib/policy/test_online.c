@@ -531,6 +531,7 @@ static void extreme_numbers_leave_it_as_it_was(void **state)
             struct tg_type type = {1e18, 1e18, 1e18, TG_NO_HOLD};
             tg_bid_config_init(&config);
             config.prices = TG_PRICES_ONLINE;
+            config.online.guard = false;
             config.online.rate_budget = axes & 1 ? budgets[b] : 0;
             config.online.cost_budget = axes & 2 ? budgets[b] : 0;
             config.online.conc_budget_s = axes & 4 ? budgets[b] : 0;

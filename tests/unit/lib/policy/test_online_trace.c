@@ -71,12 +71,12 @@ static const struct world worlds[] = {
      60,
      15000,
      20000,
-     {"994 of 1834, 0 0.1481 0",
-      "2227 of 4207, 0 0 0",
-      "3712 of 7245, 0 0.1774 0",
-      "4696 of 9063, 0 0.00279 0",
-      "5909 of 11399, 0 0 0",
-      "7373 of 14363, 0 0.03507 0"}},
+     {"956 of 1834, 0 0.3559 0",
+      "2248 of 4207, 0 0 0",
+      "3682 of 7245, 0 0.1137 0",
+      "4674 of 9063, 0 0.1514 0",
+      "5867 of 11399, 0 0 0",
+      "7249 of 14363, 0 0.3604 0"}},
     {"rate and cost",
      10000,
      250,
@@ -87,12 +87,12 @@ static const struct world worlds[] = {
      60,
      7000,
      20000,
-     {"499 of 2032, 3.201 0 0",
-      "999 of 4710, 33.96 0 0",
-      "1492 of 7036, 0 0 0",
-      "1993 of 9397, 34.18 0 0",
-      "2489 of 11929, 0.7837 0 0",
-      "2990 of 14019, 33.52 0 0"}},
+     {"501 of 2032, 0 0 0",
+      "1001 of 4710, 5.299 0.1483 0",
+      "1498 of 7036, 5.811 0 0",
+      "1999 of 9397, 34.77 0 0",
+      "2498 of 11929, 33.46 0 0",
+      "3000 of 14019, 34.39 0 0"}},
     {"slots",
      5000,
      0,
@@ -119,12 +119,12 @@ static const struct world worlds[] = {
      60,
      20000,
      20000,
-     {"352 of 1199, 0 0.06272 2.587",
-      "815 of 4785, 0 0 35.12",
-      "1137 of 5962, 0 0.06185 2.694",
-      "1592 of 9513, 0 0 35.46",
-      "1914 of 10647, 0 0.06222 2.711",
-      "2378 of 14340, 0 0 29.71"}},
+     {"390 of 1199, 0.04834 0 9.24",
+      "851 of 4785, 0 0 32.68",
+      "1190 of 5962, 0 0 9.638",
+      "1585 of 9513, 0 0 32.02",
+      "1914 of 10647, 0 0 9.5",
+      "2368 of 14340, 0 0 41.39"}},
     {"buckets",
      10000,
      200,
@@ -135,12 +135,12 @@ static const struct world worlds[] = {
      60,
      15000,
      20000,
-     {"537 of 1755, 3.683 0.06823 0",
-      "893 of 4085, 0.4076 0.03387 0",
-      "1320 of 6963, 3.826 0.06986 0",
-      "1734 of 8711, 3.919 0.07244 0",
-      "2095 of 11169, 0.4247 0.04305 0",
-      "2528 of 14202, 3.855 0.07054 0"}},
+     {"534 of 1755, 4.525 0.1374 0",
+      "895 of 4085, 4.456 0 0",
+      "1316 of 6963, 3.511 0.1391 0",
+      "1727 of 8711, 3.729 0.1469 0",
+      "2096 of 11169, 0.8357 0.08334 0",
+      "2525 of 14202, 3.79 0.1486 0"}},
     {"buckets and slots",
      10000,
      300,
@@ -151,12 +151,12 @@ static const struct world worlds[] = {
      60,
      9000,
      20000,
-     {"280 of 2243, 0 0 11.05",
-      "615 of 4512, 0 0.05337 2.91",
-      "961 of 6848, 0 0 10.21",
-      "1278 of 9150, 0 0 13.57",
-      "1590 of 11602, 0 0 31.76",
-      "1960 of 14154, 0 0.06228 2.824"}},
+     {"272 of 2243, 0 0 13.65",
+      "543 of 4512, 0 0.1043 2.706",
+      "810 of 6848, 0 0 19.23",
+      "1121 of 9150, 0 0 23.51",
+      "1443 of 11602, 0 0 26.53",
+      "1810 of 14154, 0 0.1322 2.92"}},
 };
 
 static int draw_kind(struct draw *draw)
@@ -190,6 +190,7 @@ static struct online *online_of(const struct world *world)
 
     tg_bid_config_init(&config);
     config.prices = TG_PRICES_ONLINE;
+    config.online.guard = false;
     config.online.window = world->window;
     config.online.rate_budget = world->rate;
     config.online.cost_budget = world->cost;
@@ -243,7 +244,7 @@ static void arrive(struct run *run, tg_ms now)
     if (run->n == RUNNING_MAX ||
         !online_worth(run->online, cost, value, hold_s, run->n + 1, now))
         return;
-    online_admitted(run->online, cost, hold_s, now);
+    online_admitted(run->online, cost, value, hold_s, now);
     run->calls[run->n++] = (struct running){now + (tg_ms)(held * 1000), kind, held};
     run->admitted++;
 }

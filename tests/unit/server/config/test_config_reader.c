@@ -148,7 +148,7 @@ static const char priced[] =
     "      conc_budget: 20000s\n"
     "    adaptive: {sample_window: 77}\n"
     "    online: {window: 5s, rate_budget: 2, cost_budget: 0.5, conc_budget: 250ms, replenish: "
-    "steady}\n";
+    "steady, guard: false}\n";
 
 static void a_policy_arrives_as_the_library_wants_it(void **state)
 {
@@ -175,6 +175,7 @@ static void a_policy_arrives_as_the_library_wants_it(void **state)
     assert_int_equal(bid->online.window, 5000);
     assert_true(equal(bid->online.rate_budget, 2) && equal(bid->online.cost_budget, 0.5));
     assert_true(equal(bid->online.conc_budget_s, 0.25) && bid->online.steady);
+    assert_false(bid->online.guard);
     done(&read);
 }
 

@@ -1,0 +1,182 @@
+/* test_online_use.c - demand counted in what calls use, and in those that a limit would admit. */
+#include <string.h>
+
+#include "check.h"
+#include "lib/policy/expected.h"
+
+enum { WINDOW = 60000 };
+
+static bool equal(double a, double b)
+{
+    return !(a < b) && !(a > b);
+}
+
+static struct tg_policy *with_budget(double cost_budget, bool guard)
+{
+    struct tg_bid_config config;
+    struct tg_policy *policy = NULL;
+
+    tg_bid_config_init(&config);
+    config.prices = TG_PRICES_ONLINE;
+    config.online.window = WINDOW;
+    config.online.cost_budget = cost_budget;
+    config.online.guard = guard;
+    assert_int_equal(tg_bid_new(&config, &policy, NULL), TG_OK);
+    return policy;
+}
+
+static struct tg_call call_of(int64_t cost, double value)
+{
+    struct tg_call call;
+
+    tg_call_init(&call);
+    call.debit.cost = cost;
+    call.value = value;
+    return call;
+}
+
+static void release(struct tg_policy *policy, int64_t cost, int64_t actual, tg_ms now)
+{
+    policy->released(policy, &(struct tg_spent){now, cost, actual, 0, 0}, now);
+}
+
+static void a_call_is_expected_to_use_what_calls_like_it_used(void **state)
+{
+    struct expected expected = {.all = {0}};
+
+    (void)state;
+    assert_true(equal(expected_use(&expected, 1000), 1000));
+    for (int i = 0; i < 1000; i++) {
+        expected_learn(&expected, 1000, 100);
+        expected_learn(&expected, 10, 10);
+        expected_learn(&expected, 1000, 0); /* failed */
+    }
+    assert_true(expected_use(&expected, 1000) > 99 && expected_use(&expected, 1000) < 105);
+    assert_true(expected_use(&expected, 10) > 9 && expected_use(&expected, 10) <= 10);
+    expected_learn(&expected, 1000, 1e15); /* absurd: counts as three times what was asked for */
+    assert_true(expected_use(&expected, 1000) < 125);
+}
+
+static void where_all_use_what_they_ask_for_it_is_that_to_the_bit(void **state)
+{
+    struct expected expected = {.all = {0}};
+
+    (void)state;
+    for (int i = 1; i < 1000; i++) {
+        expected_learn(&expected, i * 7 % 1013, i * 7 % 1013);
+        assert_true(equal(expected_use(&expected, i), i));
+        assert_true(equal(expected_factor(&expected), 1));
+    }
+}
+
+/* The case of decisions.md 1.4: different max_tokens, answers of 34 tokens, nothing is scarce. */
+static void calls_that_ask_for_more_than_they_use_are_not_refused(void **state)
+{
+    static const int64_t asked[] = {200, 1000, 4000};
+
+    (void)state;
+    for (int guard = 0; guard < 2; guard++) {
+        struct tg_policy *policy = with_budget(20000, guard);
+        int refused = 0;
+        for (int i = 0; i < 300; i++) {
+            struct tg_call call = call_of(asked[i % 3], 1);
+            tg_ms now = i * 150;
+            if (!policy->worth(policy, &call, 0, now)) {
+                refused++;
+                continue;
+            }
+            policy->admitted(policy, &call, now);
+            release(policy, asked[i % 3], 34, now + 100);
+        }
+        print_message("guard %d: %d of 300 refused\n", guard, refused);
+        assert_true(refused <= (guard ? 3 : 30));
+        tg_bid_free(policy);
+    }
+}
+
+/* A tenant of dear calls is over a limit of its own: nothing is saved for what that refuses. */
+static void what_another_limit_refuses_is_no_demand(void **state)
+{
+    struct tg_policy *policy = with_budget(10000, false);
+    int refused = 0;
+
+    (void)state;
+    for (int i = 0; i < 6000; i++) {
+        tg_ms now = i * 100;
+        struct tg_call dear = call_of(100, 1000), cheap = call_of(10, 1);
+        if (policy->worth(policy, &dear, 0, now))
+            policy->refused(policy, &dear, TG_REASON_COST, now);
+        if (!policy->worth(policy, &cheap, 0, now)) {
+            refused++;
+            continue;
+        }
+        policy->admitted(policy, &cheap, now);
+        release(policy, 10, 10, now);
+    }
+    print_message("%d of 6000 refused\n", refused);
+    assert_true(refused < 60);
+    tg_bid_free(policy);
+}
+
+/* Calls that found no slot would have used the budget, too. */
+static void calls_without_a_slot_are_demand(void **state)
+{
+    struct tg_policy *policies[2] = {with_budget(10000, false), with_budget(10000, false)};
+    struct tg_duals duals[2];
+
+    (void)state;
+    for (int k = 0; k < 2; k++) {
+        for (int i = 0; i < 1500; i++) {
+            tg_ms now = i * 100;
+            struct tg_call call = call_of(10, 1);
+            if (k == 1)
+                for (int j = 0; j < 5; j++)
+                    policies[k]->refused(policies[k], &call, TG_REASON_CONCURRENCY, now);
+            if (policies[k]->worth(policies[k], &call, 0, now)) {
+                policies[k]->admitted(policies[k], &call, now);
+                release(policies[k], 10, 10, now);
+            }
+        }
+        tg_bid_get_duals(policies[k], &duals[k]);
+        tg_bid_free(policies[k]);
+    }
+    assert_true(equal(duals[0].cost, 0)); /* 6000 of 10000 */
+    assert_true(duals[1].cost > 0);
+}
+
+static void the_guard_says_what_it_has_done(void **state)
+{
+    struct tg_policy *policy = with_budget(1000, true);
+    struct tg_bid_guard guard;
+
+    (void)state;
+    /* Dear calls come first, so the prices refuse the cheap ones that come then. */
+    for (int i = 0, admitted = 0; i < 300; i++) {
+        struct tg_call call = call_of(10, i < 50 ? 100 : 20);
+        if (admitted == 100 || !policy->worth(policy, &call, 0, i * 100))
+            continue;
+        policy->admitted(policy, &call, i * 100);
+        release(policy, 10, 10, i * 100);
+        admitted++;
+    }
+    tg_bid_get_guard(policy, &guard);
+    print_message("acted %llu, earned %g, without policy %g\n", (unsigned long long)guard.acted,
+                  guard.earned, guard.shadow);
+    assert_true(guard.on && guard.acted > 0);
+    assert_true(guard.earned >= 0.99 * guard.shadow && equal(guard.factor, 1));
+    tg_bid_free(policy);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_call_is_expected_to_use_what_calls_like_it_used),
+        cmocka_unit_test(where_all_use_what_they_ask_for_it_is_that_to_the_bit),
+        cmocka_unit_test(calls_that_ask_for_more_than_they_use_are_not_refused),
+        cmocka_unit_test(what_another_limit_refuses_is_no_demand),
+        cmocka_unit_test(calls_without_a_slot_are_demand),
+        cmocka_unit_test(the_guard_says_what_it_has_done),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
