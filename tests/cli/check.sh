@@ -149,9 +149,9 @@ good 'prices for all three axes' "$(policy "$cost, $rate, $slots" 'prices: duals
 good 'prices that learn' "$(policy "$cost" "prices: adaptive, workload: {$types, $budgets}, adaptive: {sample_window: 9}")"
 good 'prices that learn from given ones' \
     "$(policy "$cost" "prices: adaptive, duals: {cost: 0.01}, workload: {arrivals: 1000, $budgets}")"
-good 'prices that move' "$(policy "$cost" 'prices: online, online: {cost_budget: 5}')"
+good 'prices that move' "$(policy "$cost" 'prices: online, online: {cost_budget: 60}')"
 good 'prices that move steadily, with a prior' \
-    "$(policy "$cost" "prices: online, mode: shadow, online: {cost_budget: 5, window: 5m, replenish: steady}, workload: {$types, $budgets}")"
+    "$(policy "$cost" "prices: online, mode: shadow, online: {cost_budget: 300, window: 5m, replenish: steady}, workload: {$types, $budgets}")"
 check "the summary says that it is in shadow" \
     grep -q '^policy      shadow, bid-price by online$' "$tmp/out"
 good 'the cost axis of a tenant is one' "gate: {policy: {kind: bid-price, prices: duals, duals: {cost: 1}}}
@@ -202,7 +202,18 @@ bad 'gate.policy.workload: arrivals is missing; it must be given, where there ar
     "$(policy "$cost" "prices: adaptive, duals: {cost: 1}, workload: @{$budgets}")"
 bad 'gate.policy.prices is adaptive, and there is no gate.policy.workload' \
     "$(policy "$cost" 'prices: @adaptive, duals: {cost: 1}')"
-bad 'gate.policy.online: it has no budget' "$(policy "$cost" 'prices: online, online: @{window: 5s}')"
+good 'budgets of moving prices come from the limits' "$(policy "$cost" 'prices: online')"
+good 'a window of its own too' "$(policy "$cost" 'prices: online, online: {window: 5s}')"
+bad 'gate.policy.online: it has no budget, and there is a tenant without a limit' \
+    "gate: {policy: {kind: bid-price, prices: online, online: @{window: 5s}}}
+tenants: [{name: a, cost: {strategy: token_bucket, capacity: 9, refill: 1}}, {name: b}]"
+warns 'gate.policy.online.cost_budget is 10 in 10 s, and the limits let through 20, of all tenants together; the policy refuses calls that no limit would' \
+    "gate: {$cost, policy: {kind: bid-price, prices: online, online: {window: 10s, cost_budget: @10}}}
+tenants: [{name: a}, {name: b}, {name: c, parent: a}]"
+warns 'gate.policy.online.cost_budget is 100 in 10 s, and the limits let through 10, of all tenants together; the policy counts on what the limits refuse' \
+    "$(policy "$cost" 'prices: online, online: {window: 10s, cost_budget: @100}')"
+good 'budgets that agree with the limits' "gate: {$cost, policy: {kind: bid-price, prices: online, online: {window: 10s, cost_budget: 20}}}
+tenants: [{name: a}, {name: b}]"
 bad 'gate.policy.online.rate_budget is "0"; it must be a number above 0' \
     "$(policy "$cost" 'prices: online, online: {rate_budget: @0}')"
 bad 'gate.policy.online.window is "0s"; it must be' "$(policy "$cost" 'prices: online, online: {cost_budget: 1, window: @0s}')"

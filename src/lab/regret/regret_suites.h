@@ -22,7 +22,7 @@ struct window_budget {
 bool window_budget_offer(struct window_budget *left, struct tg_policy *policy,
                          const struct arrival *arrival, int64_t in_flight, tg_ms now);
 
-/* The same for calls that hold no slot: one that is admitted ends at once, and has used its cost. */
+/* The same for calls that hold no slot: one that is admitted ends at once, having used its cost. */
 bool window_budget_serve(struct window_budget *left, struct tg_policy *policy,
                          const struct arrival *arrival, tg_ms now);
 

@@ -11,8 +11,8 @@
  * that only the policy has room for is refused if admitting it would break the second. Where the
  * policy has earned more than the shadow, it may risk that much.
  *
- * What a refused call would have used is never known: the shadow pays for it what calls are expected
- * to use, and when that becomes known better, what it has paid is corrected. (To let refused calls
+ * What a refused call would have used is never known: the shadow pays for it what calls are
+ * expected to use, and when that becomes known better, what it has paid is corrected. (To let refused calls
  * cost the shadow nothing would be safe whatever they use; but then the shadow never runs out of
  * budget as long as the policy does not, and no policy could refuse more than 1 % of anything.)
  *

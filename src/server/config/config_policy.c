@@ -182,18 +182,42 @@ static void check_workload(const struct policy_check *check)
     check_holds(check);
 }
 
+static void check_budget(const struct policy_check *check, enum tg_axis axis, const char *key,
+                         double given)
+{
+    const struct config *config = check->reader->config;
+    tg_ms window = check->policy->online.window;
+    double limits = config_budget_of_limits(config, axis, given, window);
+
+    if (limits > 0)
+        config_warning(check->reader, find_in_policy(check, "online", key),
+                       "gate.policy.online.%s is %g in %g s, and the limits let through %g, of "
+                       "all tenants together; %s",
+                       key, given, (double)window / 1000, limits,
+                       given < limits ? "the policy refuses calls that no limit would"
+                                      : "the policy counts on what the limits refuse");
+}
+
+/* Budgets that are not given are those of the limits. */
 static void check_online(const struct policy_check *check)
 {
-    const struct config_policy *policy = check->policy;
+    struct config_policy *policy = check->policy;
+    const struct yaml_node *online = yaml_tree_get(check->node, "online");
 
     if (policy->prices != TG_PRICES_ONLINE)
         return;
-    if (policy->online.rate_budget == 0 && policy->online.cost_budget == 0 &&
-        policy->online.conc_budget == 0)
+    if (policy->online.rate_budget > 0 || policy->online.cost_budget > 0 ||
+        policy->online.conc_budget > 0) {
+        check_budget(check, TG_AXIS_COST, "cost_budget", policy->online.cost_budget);
+        check_budget(check, TG_AXIS_RATE, "rate_budget", policy->online.rate_budget);
+        check_conc_budget(check, "online", policy->online.conc_budget);
+    } else if (!config_derive_budgets(check->reader->config,
+                                      yaml_tree_get(online, "window") != NULL, policy)) {
         config_error(check->reader, find_in_policy(check, "online", NULL),
-                     "gate.policy.online: it has no budget; one of rate_budget, cost_budget and "
-                     "conc_budget must be given");
-    check_conc_budget(check, "online", policy->online.conc_budget);
+                     "gate.policy.online: it has no budget, and there is a tenant without a limit "
+                     "to derive it from; one of rate_budget, cost_budget and conc_budget must be "
+                     "given");
+    }
 }
 
 /* ---- the policy ---- */

@@ -255,6 +255,15 @@ void config_check_keys(struct reader *reader);
 /* After everything has been read, and is right. */
 void config_check_policy(struct reader *reader);
 
+/* Sets the budgets of `online` to what the limits let through, and its window and `replenish` to
+ * those of the limits unless a window is given. False: there is no such sum. */
+bool config_derive_budgets(const struct config *config, bool window_given,
+                           struct config_policy *policy);
+
+/* What the limits let through in a window, if that is far from what is given; else 0. */
+double config_budget_of_limits(const struct config *config, enum tg_axis axis, double given,
+                               tg_ms window);
+
 /* ---- config_refs.c ---- */
 
 void config_check_references(struct reader *reader);

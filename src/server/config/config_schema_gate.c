@@ -211,10 +211,12 @@ static const struct schema_key adaptive_keys[] = {
 static const struct schema_key online_keys[] = {
     DURATION("window", 1, "60s", AT(config_policy, online.window),
              "the period that the budgets cover"),
-    POSITIVE("rate_budget", 0, NUMBER_MAX, NULL, AT(config_policy, online.rate_budget),
-             "calls in a window; if left out, they are not scarce"),
+    POSITIVE(
+        "rate_budget", 0, NUMBER_MAX, NULL, AT(config_policy, online.rate_budget),
+        "calls in a window; if left out, they are not scarce; if all budgets are, those of the "
+        "limits hold"),
     POSITIVE("cost_budget", 0, NUMBER_MAX, NULL, AT(config_policy, online.cost_budget),
-             "units of cost in a window; if left out, they are not scarce"),
+             "units of cost in a window; likewise"),
     DURATION("conc_budget", 1, NULL, AT(config_policy, online.conc_budget),
              "slot-seconds in a window; if left out, they are not scarce"),
     WORD("replenish", "window|steady", "window", AT(config_policy, online.replenish),

@@ -150,6 +150,44 @@ static const char priced[] =
     "    online: {window: 5s, rate_budget: 2, cost_budget: 0.5, conc_budget: 250ms, replenish: "
     "steady, guard: false}\n";
 
+/* gate.cost holds for each tenant at the top that has no limit of its own. */
+static void budgets_that_are_not_given_are_those_of_the_limits(void **state)
+{
+    static const struct {
+        const char *text;
+        tg_ms window;
+        double rate, cost;
+        bool steady;
+    } rows[] = {
+        {"gate: {cost: {strategy: token_bucket, capacity: 20000, refill: 2000},\n"
+         "       policy: {kind: bid-price, prices: online}}\n",
+         10000, 0, 20000, true},
+        {"gate: {cost: {strategy: fixed_window, limit: 600, window: 60s},\n"
+         "       rate: {strategy: gcra, limit: 10, period: 1s},\n"
+         "       policy: {kind: bid-price, prices: online}}\n"
+         "tenants: [{name: a}, {name: b}, {name: c, parent: a},\n"
+         "          {name: d, cost: {strategy: fixed_window, limit: 60, window: 1s}}]\n",
+         60000, 1800, 4800, false},
+        {"gate: {cost: {strategy: fixed_window, limit: 600, window: 60s},\n"
+         "       policy: {kind: bid-price, prices: online, online: {window: 30s}}}\n"
+         "tenants: [{name: a, limits: [{tpm: 60}, {tpm: 6, models: [m]}]}]\n",
+         30000, 0, 30, false},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct read read;
+        const struct tg_bid_config *bid = &read.config.gate.policy.bid;
+        must_read(&read, rows[i].text);
+        assert_int_equal(bid->online.window, rows[i].window);
+        assert_true(equal(bid->online.rate_budget, rows[i].rate));
+        assert_true(equal(bid->online.cost_budget, rows[i].cost));
+        assert_int_equal(bid->online.steady, rows[i].steady);
+        assert_true(bid->online.guard);
+        done(&read);
+    }
+}
+
 static void a_policy_arrives_as_the_library_wants_it(void **state)
 {
     struct read read;
@@ -437,6 +475,7 @@ int main(void)
         cmocka_unit_test(a_present_stage_takes_its_defaults),
         cmocka_unit_test(every_key_of_the_gate_arrives),
         cmocka_unit_test(a_policy_arrives_as_the_library_wants_it),
+        cmocka_unit_test(budgets_that_are_not_given_are_those_of_the_limits),
         cmocka_unit_test(a_policy_takes_its_defaults),
         cmocka_unit_test(every_strategy_is_read),
         cmocka_unit_test(bounds_that_are_left_out_make_room),
