@@ -12,9 +12,10 @@
  * policy has earned more than the shadow, it may risk that much.
  *
  * What a refused call would have used is never known: the shadow pays for it what calls are
- * expected to use, and when that becomes known better, what it has paid is corrected. (To let refused calls
- * cost the shadow nothing would be safe whatever they use; but then the shadow never runs out of
- * budget as long as the policy does not, and no policy could refuse more than 1 % of anything.)
+ * expected to use, and when that becomes known better, what it has paid is corrected. (To let
+ * refused calls cost the shadow nothing would be safe whatever they use; but then the shadow never
+ * runs out of budget as long as the policy does not, and no policy could refuse more than 1 % of
+ * anything.)
  *
  * Slots are not a stock. The shadow has slot-seconds that come back as time passes, and admits
  * while it owes none.
