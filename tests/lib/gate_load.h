@@ -19,12 +19,12 @@ struct load_source {
     double per_s;
     double mean_ms;
     enum load_times times; /* lognormal: cv 1.3 */
-    tg_ms own_deadline;    /* of each call, after its arrival; 0: none */
+    tg_ms own_deadline;    /* each call's, after its arrival; 0: none */
     double work_per_ms;    /* its calls state a work, so much for a ms; 0: they state none */
     tg_ms on_ms, off_ms;   /* sends for so long, then is silent for so long; 0: always sends */
 
     int64_t offered, admitted, at_the_door, in_vain; /* refused at once; after a wait */
-    double waited_ms, slot_ms;                       /* of the admitted ones, in all */
+    double waited_ms, slot_ms;                       /* the admitted ones', in all */
     double slot_share;                               /* for the test to use */
     tg_ms most_waited_ms;
 

@@ -51,7 +51,7 @@ static void end_due(struct law_world *world)
         struct law_call *call = &world->calls[i];
         struct law_sample sample = sample_of(world, call);
         if (call->first_at == world->now) {
-            sample.goes_on = true;
+            sample.still_runs = true;
             sample.dropped = false;
             law_first_byte(&world->law, &sample, 8);
         }
@@ -60,7 +60,7 @@ static void end_due(struct law_world *world)
             continue;
         }
         bool streamed = call->first_at >= 0;
-        sample.goes_on = false;
+        sample.still_runs = false;
         if (!streamed)
             law_finished(&world->law, &sample);
         *call = world->calls[--world->n];

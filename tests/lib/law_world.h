@@ -37,8 +37,8 @@ struct law_world {
     struct law_server server; /* may be changed between runs */
     struct law_call calls[LAW_WORLD_CALLS];
     int64_t n;
-    tg_ms now;    /* of the world */
-    tg_ms offset; /* of the clock that the law is shown */
+    tg_ms now;    /* the world's time */
+    tg_ms offset; /* added for the clock that the law is shown */
 };
 
 void law_world_open(struct law_world *world, const struct tg_law_config *config,

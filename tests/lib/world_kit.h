@@ -24,7 +24,7 @@ struct world {
     double rate_budget, cost_budget; /* per window; 0: ample */
     int64_t slots;                   /* 0: ample */
     bool steady;                     /* rate and cost come back as time passes */
-    bool guard;                      /* of world_online() */
+    bool guard;                      /* for world_online() */
 };
 
 struct world_call {

@@ -28,7 +28,7 @@ struct past_call {
 struct history {
     struct past_call calls[STEPS];
     size_t n;
-    tg_ms latest;    /* of the limiter's time */
+    tg_ms latest;    /* the limiter's latest time */
     bool steps_back; /* its clock does; then nobody knows when it was whom nothing was charged */
 };
 

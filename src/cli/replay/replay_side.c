@@ -252,7 +252,7 @@ static void replay_side_release(struct replay_side *side, const struct trace_eve
         gate_run_release(&side->run, id.lease, event->call.t, &event->release);
 }
 
-/* Of a call that holds a slot; of any other it only lets time pass. */
+/* Tells the gate, if the call holds a slot; otherwise it only lets time pass. */
 static void replay_side_first_byte(struct replay_side *side, const struct trace_event *event)
 {
     struct replay_id *found = id_in_use(side, event->id);

@@ -251,8 +251,8 @@ static bool plot(const struct command *command, const struct asked *asked,
     return written;
 }
 
-static int give(const struct command *command, const struct asked *asked,
-                const struct scenario_cell *cells)
+static int scenario_write(const struct command *command, const struct asked *asked,
+                          const struct scenario_cell *cells)
 {
     if (asked->plot != NULL && !plot(command, asked, cells))
         return STATUS_FAILED;
@@ -291,7 +291,7 @@ static int run_table(const struct command *command, struct asked *asked)
     if (err)
         command_say(command, "%s", problem.text[0] != '\0' ? problem.text : tg_strerror(err));
     else
-        status = give(command, asked, cells);
+        status = scenario_write(command, asked, cells);
     free(cells);
     return status;
 }

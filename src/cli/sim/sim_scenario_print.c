@@ -59,7 +59,7 @@ void sim_scenario_print(const struct scenario_table *table, const struct scenari
 
 /* ---- JSON ------------------------------------------------------------------------------------ */
 
-static void write_number(struct json_writer *out, const char *key, double value)
+static void write_figure(struct json_writer *out, const char *key, double value)
 {
     json_write_key(out, key);
     json_write_double(out, round(value * 10000) / 10000 + 0.0); /* + 0.0: no -0 */
@@ -70,10 +70,10 @@ void sim_scenario_write_figure(struct json_writer *out, const char *key,
 {
     json_write_key(out, key);
     json_write_object(out);
-    write_number(out, "mean", figure->mean);
-    write_number(out, "interval", figure->half);
-    write_number(out, "lowest", figure->lowest);
-    write_number(out, "highest", figure->highest);
+    write_figure(out, "mean", figure->mean);
+    write_figure(out, "interval", figure->half);
+    write_figure(out, "lowest", figure->lowest);
+    write_figure(out, "highest", figure->highest);
     json_write_object_end(out);
 }
 
@@ -109,12 +109,12 @@ void sim_scenario_write_json(struct json_writer *out, const struct scenario_tabl
     json_write_integer(out, (int64_t)table->seed);
     json_write_key(out, "seeds");
     json_write_integer(out, (int64_t)table->seeds);
-    write_number(out, "deadline_ms", table->options.deadline_ms);
+    write_figure(out, "deadline_ms", table->options.deadline_ms);
     json_write_key(out, "deadline_told");
     json_write_bool(out, table->options.tell_deadline);
-    write_number(out, "scale_capacity",
+    write_figure(out, "scale_capacity",
                  table->options.scale_capacity > 0 ? table->options.scale_capacity : 1);
-    write_number(out, "scale_time", table->options.scale_time > 0 ? table->options.scale_time : 1);
+    write_figure(out, "scale_time", table->options.scale_time > 0 ? table->options.scale_time : 1);
     json_write_key(out, "rows");
     json_write_array(out);
     for (size_t i = 0; i < table->n_scenarios * table->n_laws; i++)

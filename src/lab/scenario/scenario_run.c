@@ -313,7 +313,7 @@ static void try_call(struct run *run, int number_of_retry)
     gate_run_admit(&run->gate, &attempt->call, clock_ms(run->now_ms));
 }
 
-static void arrive(struct run *run)
+static void run_arrive(struct run *run)
 {
     run->arrival_ms =
         run->now_ms + random_exponential(&run->arrivals, 1000 / run->load.arrivals_per_s);
@@ -408,7 +408,7 @@ static void set_time(struct run *run, double now_ms)
 }
 
 /* Does what comes next. False: the run is over. */
-static bool advance(struct run *run)
+static bool run_advance(struct run *run)
 {
     double service_ms = server_next_ms(&run->server);
     double item_ms = run->agenda.n > 0 ? run->agenda.items[0].at : INFINITY;
@@ -429,7 +429,7 @@ static bool advance(struct run *run)
     else if (item_ms <= next_ms)
         do_item(run);
     else
-        arrive(run);
+        run_arrive(run);
     if (run->server.out_of_memory)
         run->err = TG_ERR_MEMORY;
     return run->err == TG_OK;
@@ -521,7 +521,7 @@ enum tg_err scenario_run(const struct scenario *scenario, const struct scenario_
     if (run == NULL)
         return TG_ERR_MEMORY;
     err = run_init(run, scenario, law, options, seed, problem);
-    while (!err && advance(run))
+    while (!err && run_advance(run))
         continue;
     err = err ? err : run->err;
     if (!err) {

@@ -50,7 +50,7 @@ static uint64_t entry_samples(struct entry entry)
 
 /* ---- the table ---- */
 
-enum { CAPACITY_MIN = 16, LOOKS_MAX = 64 };
+enum { CAPACITY_MIN = 16, TRIES_MAX = 64 };
 
 void charges_init(struct charges *charges, int64_t max)
 {
@@ -69,7 +69,7 @@ static bool forget_one(struct charges *charges)
     struct table *table = &charges->table;
     struct table_slot *victim = NULL;
 
-    for (uint32_t looks = 0; looks < LOOKS_MAX; looks++) {
+    for (uint32_t tries = 0; tries < TRIES_MAX; tries++) {
         struct table_slot *slot = &table_slots(table)[charges->hand % table_capacity(table)];
         struct entry entry = entry_of(slot);
 
@@ -254,7 +254,8 @@ static int64_t expected_use(int64_t asked, double factor)
 }
 
 /* Counts what the ticket draws on its overdrafts. False: there is no room to. */
-static bool draw(struct charges *charges, const struct table_id *ids, unsigned from, int64_t units)
+static bool overdraft_draw(struct charges *charges, const struct table_id *ids, unsigned from,
+                           int64_t units)
 {
     bool missing = false;
 
@@ -311,7 +312,7 @@ double charge_choose(const struct passage *passage, struct ticket *ticket)
     charge =
         charge_for(passage->gate, &call->debit, named->ids, expected_use(call->debit.cost, factor));
     if (charge.drawn_from != 0 &&
-        !draw(charges, named->ids, charge.drawn_from, call->debit.cost - charge.units))
+        !overdraft_draw(charges, named->ids, charge.drawn_from, call->debit.cost - charge.units))
         charge = (struct charge){.units = call->debit.cost};
     ticket->draws = charge.drawn_from != 0;
     if (ticket->draws)

@@ -358,7 +358,7 @@ bool tg_gate_first_byte_after(struct tg_gate *gate, tg_lease lease, tg_ms now, d
     gate_time(gate, now);
     if (first && ticket->holds_slot) {
         struct law_sample sample = sample_of(gate, ticket);
-        sample.goes_on = true;
+        sample.still_runs = true;
         if (sample_ms >= 0)
             sample.sample_ms = sample_ms;
         gate->last_sample_ms = sample.sample_ms;

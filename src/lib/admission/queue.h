@@ -35,7 +35,7 @@ struct flow {
     struct table_id id;
     double tag;
     double weight;
-    struct ticket_list calls; /* that wait, in the order of their arrival */
+    struct ticket_list calls; /* those that wait, in the order of their arrival */
     int64_t n;                /* their number */
     int64_t n_stated;         /* those that state their work, and how much they do */
     double stated;

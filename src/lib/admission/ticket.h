@@ -77,7 +77,7 @@ struct ticket {
     struct table_id peer;
     tg_ms started_at; /* the slot; and how many were held then, itself included */
     uint32_t in_flight_at_start;
-    uint32_t size; /* of the call, for its first byte */
+    uint32_t size; /* the call's size, for its first byte */
     tg_ms charged_at;
     tg_ms deadline; /* when the wait is over, or the lease ends */
 

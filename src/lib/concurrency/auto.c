@@ -53,7 +53,7 @@ static const double RAISE = 1.6, LOWER = 1.25; /* factors of a test */
 static const double PAYS = 1.3, PAYS_PARTLY = 1.17, LOSES = 0.93;
 static const double SURPRISE = 0.2; /* throughput that differs by this part is another */
 static const double LEASH = 6, LEASH_LEAST = 20;
-static const double ERROR_UP = 0.1, ERROR_DOWN = 0.05; /* of throughput, when a test is ready */
+static const double ERROR_UP = 0.1, ERROR_DOWN = 0.05; /* in throughput, when a test is ready */
 static const double CONFIRMED_MS = 60000;
 static const double UP_WAIT_MOST_MS = 20000, DOWN_WAIT_MOST_MS = 30000;
 static const double LONG_AGO = -1e15;

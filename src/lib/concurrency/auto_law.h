@@ -61,8 +61,8 @@ struct auto_law {
     int64_t in_flight;
     struct auto_counts counts;
 
-    double mean_ms;    /* R: of latency */
-    double square_ms;  /* of its square */
+    double mean_ms;    /* R: mean latency */
+    double square_ms;  /* mean of its square */
     int64_t sampled;   /* calls in these means */
     double base_ms;    /* R0: latency of a server that is not loaded; 0: not known yet */
     double quiet_rate; /* y: throughput while the limit does not bind and latency is low */

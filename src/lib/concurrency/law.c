@@ -79,7 +79,7 @@ void law_first_byte(struct law *law, const struct law_sample *sample, uint8_t pl
 
     if (!law->ops->finished || !is_number(sample->sample_ms) || !is_number(sample->sojourn_ms))
         return;
-    assert(sample->goes_on && !sample->dropped);
+    assert(sample->still_runs && !sample->dropped);
     law->hears = true;
     law->silent = 0;
     at = time_of(law, sample->now);

@@ -42,7 +42,7 @@ struct law_sample {
     int64_t in_flight;          /* just before this call leaves, itself included */
     int64_t in_flight_at_start; /* when it was admitted, itself included */
     bool dropped;               /* overload: timed out, or the other side said so */
-    bool goes_on;               /* its first byte has come; it stays in flight */
+    bool still_runs;            /* its first byte has come; it stays in flight */
 };
 
 struct law;
@@ -50,7 +50,7 @@ struct law;
 /* What a law has learned about times that the queue in front of it is bounded by; all 0: nothing,
  * or the law has no such queue. */
 struct law_times {
-    double mean_ms;   /* of what steers the law: whole times, or those to the first byte */
+    double mean_ms;   /* what steers the law: whole times, or those to the first byte */
     double base_ms;   /* the same when nothing waits inside */
     bool first_bytes; /* they are times to the first byte */
 };

@@ -420,7 +420,7 @@ static void vegas_finished(struct law *law, tg_ms at, const struct law_sample *s
 
     vegas_tick(law, at);
     if (vegas->phase == VEGAS_DRAINING) {
-        if (!sample->goes_on && sample->in_flight - 1 <= law->limit)
+        if (!sample->still_runs && sample->in_flight - 1 <= law->limit)
             vegas_measure(law, at, at);
     } else if (vegas->phase == VEGAS_MEASURING) {
         count_cohort(vegas, at, sample);
@@ -431,7 +431,7 @@ static void vegas_finished(struct law *law, tg_ms at, const struct law_sample *s
             sum_add(&vegas->window, sample->sample_ms);
         vegas->peak = num_max(vegas->peak, sample->in_flight);
         vegas->crowd += (double)sample->in_flight;
-        if (!sample->goes_on)
+        if (!sample->still_runs)
             vegas_held(vegas, sample->sojourn_ms);
     }
 }

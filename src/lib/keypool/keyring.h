@@ -123,7 +123,7 @@ struct tg_pool {
     struct pair id; /* provider, model */
     struct tg_keyring *ring;
     struct roster roster;
-    int64_t most_tokens; /* that a key of it can hold; TG_NUMBER_MAX: one has no limit */
+    int64_t most_tokens; /* what one key can hold; TG_NUMBER_MAX: one has no limit */
     struct breaker_rule rule;
     tg_ms affinity_ttl;
     struct affinity affinity;

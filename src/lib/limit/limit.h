@@ -34,7 +34,7 @@ struct limit_strategy {
     struct tg_limiter_ops ops;
     struct limit_field fields[LIMIT_FIELDS_MAX]; /* ends at the first without a name */
 
-    /* Of a limiter whose charges are settled: its operations, where they are others, and what its
+    /* For a limiter whose charges are settled: its operations, where they differ, and what its
      * state has more at its end. */
     const struct tg_limiter_ops *settled_ops;
     size_t settled_bytes;

@@ -45,10 +45,10 @@ void minima_push(struct minima *minima, tg_ms now, double at, double deficit)
         minima->stepped = num_max(minima->stepped, now);
     while (minima->n > 0 && list[minima->n - 1].deficit >= deficit)
         minima->n--;
-    /* Of two minima at one time, the first is the lower, and is found first. */
+    /* If two minima have one time, the first is the lower, and is found first. */
     if (minima->n > 0 && list[minima->n - 1].at >= at)
         return;
-    if (minima->n < MINIMA_MAX) /* as nearly always */
+    if (minima->n < MINIMA_MAX) /* nearly always */
         list[minima->n++] = (struct minimum){at, deficit};
     else
         minima_insert(minima, minima->n, (struct minimum){at, deficit});

@@ -6,8 +6,8 @@
 
 #include "lib/policy/fluid.h"
 
-static const double KEPT = 0.99;      /* of what the shadow earns */
-static const double BURST = 1.0 / 16; /* of a window's slot-seconds that the shadow can save up */
+static const double KEPT = 0.99;      /* the part of what the shadow earns */
+static const double BURST = 1.0 / 16; /* slot-seconds the shadow can save up, in windows */
 static const double ROUNDING = 1e-12; /* in parts of a budget */
 
 enum { STOCKS = FLUID_HOLD }; /* rate and cost */

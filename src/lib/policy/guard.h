@@ -37,7 +37,7 @@ struct guard {
     bool on;
     double earned;         /* value of the calls that were admitted */
     double shadow;         /* value of those that the shadow admitted */
-    double left[MIX_AXES]; /* of the shadow's budgets, in parts of them */
+    double left[MIX_AXES]; /* what the shadow has left, in parts of its budgets */
     double guessed;        /* cost that refused calls asked for, in parts of its budget */
     uint64_t acted;        /* calls that it has decided differently from the policy */
 };

@@ -90,7 +90,7 @@ struct config_limiter {
     enum tg_axis axis;
     struct tg_limiter_config limiter;
     enum config_mode mode;
-    int64_t overdraft; /* as in struct tg_limit */
+    int64_t overdraft; /* see struct tg_limit */
 };
 
 /* Names, or patterns for config_patterns_match(). */
@@ -107,7 +107,7 @@ struct config_limits {
     struct config_names models;                        /* patterns; none: any model */
     struct config_limiter limiters[CONFIG_LIMITS_MAX]; /* each with its axis, all present */
     size_t n_limiters;
-    int64_t overdraft;     /* of those of tokens; 0: their default; negative: none */
+    int64_t overdraft;     /* for limits of tokens; 0: their default; negative: none */
     enum config_mode mode; /* the same as that of each limiter */
 };
 

@@ -54,7 +54,7 @@ struct config_caller {
     uint8_t token_sha256[32];
     bool may_tenant, may_peer, may_priority, may_value;
     unsigned may;                          /* private: the same, a bit each */
-    struct config_concurrency concurrency; /* of its own; law vegas by default; queue as below */
+    struct config_concurrency concurrency; /* its own; law vegas by default; queue as below */
 };
 
 enum config_api { CONFIG_OPENAI, CONFIG_ANTHROPIC };

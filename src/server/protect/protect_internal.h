@@ -111,7 +111,7 @@ struct protected_call {
     bool out_paused; /* the client is slower than the upstream */
     bool sent_again;
     tg_ms began_at;
-    tg_ms deadline; /* of an RPC, by which its client and its upstream end it; 0: none */
+    tg_ms deadline; /* when client and upstream of an RPC end it; 0: none */
     uint64_t id;
     char address[INET6_ADDRSTRLEN];
 

@@ -215,7 +215,7 @@ static void release_of(struct call *call, enum tg_outcome outcome, struct tg_rel
         release->outcome = TG_OUTCOME_DROPPED;
     if (outcome == TG_OUTCOME_OK && call->route != NULL && attempt->first_at == 0)
         release->outcome = TG_OUTCOME_CANCELLED;
-    /* Of an answer that comes whole; of a stream the laws were told when it began. */
+    /* The sample of an answer that comes whole; a stream gave its own when it began. */
     if (release->outcome == TG_OUTCOME_OK && call->route != NULL)
         release->sample_ms = (double)(attempt->first_at - attempt->began_at);
 }

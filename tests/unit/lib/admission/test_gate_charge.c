@@ -146,7 +146,7 @@ static void nobody_teaches_the_gate_about_others(void **state)
     call_set_tenant(&kit.call, "tenant", 1);
     kit.call.like = "other";
     expect_factor(&kit, 1);
-    kit.call.like = NULL; /* as the first scope */
+    kit.call.like = NULL; /* like the first scope */
     expect_factor(&kit, 1);
     teach(&kit, 400, 1000, 200);
     expect_factor(&kit, 0.2);

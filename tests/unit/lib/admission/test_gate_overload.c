@@ -81,8 +81,8 @@ static void high_is_served_whatever_the_others_send(void **state)
         }
 }
 
-/* Of each grant above them, 0.2 and 0.05. With 4 slots a class has a turn so seldom that nobody may
- * be waiting for it: low's wait would be 50 s, and ends after 30 s. */
+/* They get 0.2 and 0.05 of each grant above them. With 4 slots a class has a turn so seldom that
+ * nobody may be waiting for it: low's wait would be 50 s, and ends after 30 s. */
 static void below_a_high_that_overloads_the_others_have_their_shares(void **state)
 {
     static const double load[] = {2, 0.7, 0.3};

@@ -59,7 +59,8 @@ static void a_wait_that_is_over_with_a_lease_does_not_get_its_slot(void **state)
     tg_gate_free(gate);
 }
 
-/* Of the last 64 calls, about; of fewer, all count alike: after 100 ms and 260 ms it is 180 ms. */
+/* The mean is over the last 64 calls, about; if there are fewer, all count alike: after 100 ms and
+ * 260 ms it is 180 ms. */
 static void the_expected_wait_is_by_a_moving_mean(void **state)
 {
     struct gate_log log = {.n_woken = 0};

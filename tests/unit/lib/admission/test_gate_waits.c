@@ -51,7 +51,7 @@ static void a_wait_follows_the_mean_time_of_a_slot_and_the_limit(void **state)
         {TG_PRIORITY_HIGH, 16, 10, 100},      /* the fixed default */
         {TG_PRIORITY_HIGH, 16, 20000, 30000}, /* the most there is */
         {TG_PRIORITY_NORMAL, 4, 1000, 2500},  /* 2 / (4 x 0.2) */
-        {TG_PRIORITY_NORMAL, 64, 1000, 1000}, /* as long as it takes itself */
+        {TG_PRIORITY_NORMAL, 64, 1000, 1000}, /* its own time */
         {TG_PRIORITY_NORMAL, 16, 10, 50},
         {TG_PRIORITY_LOW, 16, 1000, 2500}, /* 2 / (16 x 0.05) */
         {TG_PRIORITY_LOW, 256, 1000, 1000},

@@ -154,7 +154,7 @@ struct party {
     struct ticket *running[RUNNING];
     int n_running;
     int tenant_of[RUNNING];
-    double work[PARTY]; /* of calls that have ended */
+    double work[PARTY]; /* what calls that have ended took */
     struct draw draw;
 };
 

@@ -173,7 +173,7 @@ static void dropped_calls_lower_the_limit_for_a_while(void **state)
 
 /* ---- First bytes ---- */
 
-/* As many calls as the server works on, and a little more. */
+/* The limit is as many calls as the server works on, and a little more. */
 static void streams_are_steered_by_their_first_bytes(void **state)
 {
     static struct law_world world;
@@ -216,7 +216,7 @@ static void without_first_bytes_whole_times_count_again(void **state)
                                    .sojourn_ms = 300,
                                    .in_flight = 1,
                                    .in_flight_at_start = 1,
-                                   .goes_on = true};
+                                   .still_runs = true};
         law_first_byte(&law, &first, 0);
     }
     assert_true(law_times(&law).first_bytes);
@@ -278,7 +278,7 @@ static void play(uint64_t seed, int64_t *limits, int n)
             break;
         case 6:
             sample.dropped = false;
-            sample.goes_on = true;
+            sample.still_runs = true;
             if (seed % 3 == 0)
                 law_first_byte(&law, &sample, (uint8_t)(draw_unit(&draw) * FIRST_BYTES_SIZES));
             break;

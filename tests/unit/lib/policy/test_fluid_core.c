@@ -74,8 +74,8 @@ static void it_leaves_where_it_is_not_best(void **state)
 static void a_basis_that_is_none_is_no_start(void **state)
 {
     static const struct fluid_basis wrong[] = {
-        {4, {0, 1, 2}, {0, 1, 2}},             /* of four axes */
-        {255, {0}, {0}},                       /* of many */
+        {4, {0, 1, 2}, {0, 1, 2}},             /* four axes */
+        {255, {0}, {0}},                       /* many axes */
         {1, {3}, {0}},                         /* an axis that is none */
         {1, {FLUID_HOLD}, {0}},                /* an axis that is not there */
         {2, {FLUID_COST, FLUID_RATE}, {0, 1}}, /* not ascending */

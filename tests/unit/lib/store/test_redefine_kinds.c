@@ -4,7 +4,7 @@
 enum { MEMORY = 1 << 20,
        COST = 50 };
 
-/* Of the 50 units that were taken at 1000, these still owe 50, 50, 40 and 30 at 1500; the limit on
+/* 50 units were taken at 1000; the limits still owe 50, 50, 40 and 30 at 1500; the limit on
  * calls owes 1. */
 static tg_limits charged_set(struct tg_store *store)
 {
@@ -59,7 +59,7 @@ static void the_first_of_a_kind_goes_on_from_the_first_and_so_on(void **state)
     tg_store_free(store);
 }
 
-/* Of three, the last two are taken away. */
+/* The last two of three are taken away. */
 static void fewer_of_a_kind_go_on_from_the_first_ones(void **state)
 {
     const struct tg_limit after[] = {

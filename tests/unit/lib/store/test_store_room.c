@@ -32,11 +32,11 @@ static void a_table_is_from_half_to_four_fifths_full(void **state)
                          sizeof *store + sizeof(struct shard) +
                              (table_capacity(table) * sizeof(struct table_slot) + 63) / 64 * 64);
     }
-    assert_in_range(fullest, 10, 20); /* as often as it has grown, by half each time */
+    assert_in_range(fullest, 10, 20); /* once for each growth by half */
     tg_store_free(store);
 }
 
-/* As long as a table can grow or be filled closer, nothing is looked through. */
+/* While a table can grow or be filled closer, nothing is looked through. */
 static void fresh_keys_stay_while_there_is_room(void **state)
 {
     struct tg_store *store = must_store(1 << 16, 1);

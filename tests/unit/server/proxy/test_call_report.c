@@ -332,7 +332,7 @@ static void a_line_says_where_the_client_hung_up(void **state)
     static const struct {
         enum call_state state;
         const char *ended;
-        bool counted; /* as a client that has left */
+        bool counted; /* among clients that have left */
         struct call_kit_config config;
     } rows[] = {
         {CALL_READING, "hangup_reading", true, {0}},
