@@ -161,7 +161,7 @@ fi
 # ---- Asked wrongly ----
 
 run regret --suite sine
-expect 'no such suite' 2 "there is no suite 'sine'; there are rho, adaptive, hog, drift"
+expect 'no such suite' 2 "there is no suite 'sine'; there are rho, adaptive, hog, drift, guard"
 for bad in 0 -1 1.5 x '' 10001 99999999999999999999; do
     run regret --seeds "$bad"
     expect "--seeds '$bad'" 2 "--seeds is '$bad'; it must be a whole number from 1 to 10000"

@@ -7,8 +7,8 @@
 
 #include "lab/regret/regret_suites.h"
 
-const struct regret_suite *const regret_suites[REGRET_SUITES] = {&regret_rho, &regret_adaptive,
-                                                                 &regret_hog, &regret_drift};
+const struct regret_suite *const regret_suites[REGRET_SUITES] = {
+    &regret_rho, &regret_adaptive, &regret_hog, &regret_drift, &regret_guard};
 
 const struct regret_suite *regret_suite_find(const char *name)
 {

@@ -5,6 +5,7 @@
  *     adaptive   the same, with a prior that may be wrong      the fluid optimum   regret_chain.c
  *     hog        types that hold slots, three axes             the fluid optimum   regret_hog.c
  *     drift      fifty windows of a changing world, by prior   hindsight           regret_drift.c
+ *     guard      where prices alone lose to no policy          hindsight           regret_guard.c
  *
  *     arrivals.c --who arrives--> suite --asks--> contestant.c: the policy under comparison
  *                                   `--> row of the table     (sampled.c: one only compared with)
@@ -65,7 +66,7 @@ struct regret_suite {
     enum tg_err (*run)(const struct regret_options *options, struct regret_table *table);
 };
 
-#define REGRET_SUITES 4
+#define REGRET_SUITES 5
 extern const struct regret_suite *const regret_suites[REGRET_SUITES];
 
 /* Null: there is none of that name. */

@@ -22,7 +22,15 @@
 #define WRONG_FACTOR 4.0 /* a wrong prior takes every value for four times what it is */
 #define NOT_SCARCE 1e12
 
-enum who { GREEDY, STATIC, ADAPTIVE, ONLINE, GUARDED /* online with its guard */, N_WHOS };
+enum who {
+    GREEDY,
+    STATIC,
+    ADAPTIVE,
+    ONLINE,
+    GUARDED, /* online with its guard */
+    EXACT,   /* the best that whole calls can do who knows the window; of two types alone */
+    N_WHOS
+};
 enum prior { PRIOR_NONE, PRIOR_RIGHT, PRIOR_WRONG, N_PRIORS };
 
 static const char *const prior_names[N_PRIORS] = {"none", "right", "wrong"};
@@ -223,11 +231,36 @@ static double earn_in_hindsight(const struct drift_set *set, const struct desk *
     return sum;
 }
 
+/* Two types: every number of large ones is tried, and the rest of the budget is for small ones. */
+static double earn_exactly(const struct drift_set *set, const struct desk *desk)
+{
+    double sum = 0;
+
+    for (size_t w = 0; w < DRIFT_WINDOWS; w++) {
+        const struct arrival *arrivals = &desk->arrivals[w * set->window];
+        int64_t smalls = 0, larges = 0;
+        double value = 0, best = 0; /* all large ones of a window have one value */
+        for (size_t i = 0; i < set->window; i++) {
+            bool large = arrivals[i].cost == CHAIN_LARGE_COST;
+            larges += large;
+            smalls += !large;
+            value = large ? arrivals[i].value : value;
+        }
+        for (int64_t n = 0; n <= larges && n * CHAIN_LARGE_COST <= set->budget; n++) {
+            int64_t fit = (set->budget - n * CHAIN_LARGE_COST) / CHAIN_SMALL_COST;
+            double all = (double)n * value + (double)(fit < smalls ? fit : smalls);
+            best = all > best ? all : best;
+        }
+        sum += best;
+    }
+    return sum;
+}
+
 /* Whether a policy is wanted, and can run at all with such a prior. */
 static bool takes_part(const struct regret_options *options, enum who who, enum prior prior)
 {
     return !(options->leave_out >> who & 1) &&
-           (prior != PRIOR_NONE || who == GREEDY || who == ONLINE || who == GUARDED);
+           (prior != PRIOR_NONE || (who != STATIC && who != ADAPTIVE));
 }
 
 static enum tg_err run_one(const struct regret_options *options, struct drift_run *run,
@@ -240,7 +273,9 @@ static enum tg_err run_one(const struct regret_options *options, struct drift_ru
     for (int prior = 0; prior < N_PRIORS; prior++)
         for (int who = 0; who < N_WHOS; who++) {
             struct contestant contestant;
-            if (!takes_part(options, (enum who)who, (enum prior)prior))
+            if (who == EXACT && set == &drift_sets[0])
+                run->earned[prior][who] = earn_exactly(set, desk);
+            if (who == EXACT || !takes_part(options, (enum who)who, (enum prior)prior))
                 continue;
             enum tg_err err =
                 regret_drift_enter(run->scene, (enum who)who, (enum prior)prior, &contestant);
@@ -357,7 +392,8 @@ static void fill_row(const struct regret_options *options, const struct drift_ru
         double earned = 0;
         for (size_t k = 0; k < n; k++)
             earned += runs[k].earned[prior][who];
-        if (takes_part(options, (enum who)who, prior))
+        bool known = who != EXACT || set == &drift_sets[0];
+        if (known && takes_part(options, (enum who)who, prior))
             row->percent[who] = 100 * (1 - earned / hindsight);
     }
 }
@@ -420,7 +456,7 @@ const struct regret_suite regret_drift = {
     .name = "drift",
     .title = "Fifty windows of a world that changes, by what is believed beforehand",
     .denominator = "what each window could have earned in hindsight",
-    .policies = {"greedy", "static", "adaptive", "online", "guarded"},
+    .policies = {"greedy", "static", "adaptive", "online", "guarded", "exact"},
     .seeds = 8,
     .run = run_drift,
 };
