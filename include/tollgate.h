@@ -1058,6 +1058,18 @@ struct tg_bid_guard {
 /* Reads it; all 0, and the factor 1, for other prices than `online`. */
 TG_API void tg_bid_get_guard(struct tg_policy *policy, struct tg_bid_guard *guard);
 
+/* What `online` has learned, as bytes for tg_bid_load() on the same machine. Writes them if there
+ * is room, aligned like malloc(), and returns how many they are: some 150 KB; 0 before the first
+ * call, and for other prices. */
+TG_API size_t tg_bid_save(struct tg_policy *policy, void *bytes, size_t room);
+
+/* Continues from saved bytes, before the first call.
+ *
+ * TG_ERR_INVALID: they are damaged, of another version, of another window or other budgets, from
+ * later than `now`, or the policy has already judged a call. Then nothing has changed. */
+TG_API TG_MUST_CHECK enum tg_err tg_bid_load(struct tg_policy *policy, const void *bytes, size_t n,
+                                             tg_ms now);
+
 /* ---- 10 Keys ------------------------------------------------------------------------------
  *
  * Provider keys are capacity. A call leases a key before it is sent and gives it back on every

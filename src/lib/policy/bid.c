@@ -344,3 +344,19 @@ void tg_bid_get_guard(struct tg_policy *policy, struct tg_bid_guard *guard)
     if (bid->online)
         online_get_guard(bid->online, guard);
 }
+
+size_t tg_bid_save(struct tg_policy *policy, void *bytes, size_t room)
+{
+    const struct bid *bid = (struct bid *)policy;
+
+    return bid->online ? online_save(bid->online, bytes, room) : 0;
+}
+
+enum tg_err tg_bid_load(struct tg_policy *policy, const void *bytes, size_t n, tg_ms now)
+{
+    const struct bid *bid = (struct bid *)policy;
+
+    return bid->online && num_in_range(now) && online_load(bid->online, bytes, n, now)
+               ? TG_OK
+               : TG_ERR_INVALID;
+}

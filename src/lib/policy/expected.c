@@ -50,3 +50,18 @@ double expected_factor(const struct expected *expected)
 {
     return expected->all.asked > 0 ? expected->all.used / expected->all.asked : 1;
 }
+
+static bool sum_is_sane(const struct expected_sum *sum)
+{
+    return sum->asked >= 0 && sum->used >= 0 && sum->asked <= 1e300 &&
+           sum->used <= MOST * sum->asked * (1 + 1e-9);
+}
+
+bool expected_is_sane(const struct expected *expected)
+{
+    bool sane = sum_is_sane(&expected->all);
+
+    for (int i = 0; sane && i < EXPECTED_OCTAVES; i++)
+        sane = sum_is_sane(&expected->octave[i]);
+    return sane;
+}

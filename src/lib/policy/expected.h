@@ -14,6 +14,8 @@
 #ifndef TG_POLICY_EXPECTED_H
 #define TG_POLICY_EXPECTED_H
 
+#include <stdbool.h>
+
 enum { EXPECTED_OCTAVES = 64 };
 
 struct expected_sum {
@@ -29,6 +31,9 @@ void expected_learn(struct expected *expected, double asked, double used);
 
 /* What a call that asks for so much will use, in the mean. */
 double expected_use(const struct expected *expected, double asked);
+
+/* Whether bytes that were kept somewhere can be one. */
+bool expected_is_sane(const struct expected *expected);
 
 /* The mean of used to asked over all calls. */
 double expected_factor(const struct expected *expected);

@@ -361,3 +361,47 @@ size_t forecast_draw(struct forecast *forecast, double span, struct forecast_sce
     assert(n >= 1 && n <= FORECAST_SCENARIOS + 2);
     return n;
 }
+
+/* ---- what was kept ---- */
+
+static const double MOST_VALUE = 1e300;
+
+static bool values_are_sane(const double *value)
+{
+    for (int i = 0; i < MIX_CELLS; i++)
+        if (!(value[i] >= 0 && value[i] <= MOST_VALUE))
+            return false;
+    return true;
+}
+
+static bool recent_is_sane(const struct forecast_recent *recent, double half_life)
+{
+    bool same = !(recent->half_life < half_life) && !(recent->half_life > half_life);
+
+    return same && recent->span >= 0 && recent->span <= MOST_VALUE &&
+           values_are_sane(recent->value);
+}
+
+bool forecast_is_sane(const struct forecast *forecast, const struct forecast *fresh, tg_ms now)
+{
+    bool sane = mix_is_sane(&forecast->mix) && forecast->mix.axes == fresh->mix.axes &&
+                memcmp(&forecast->block, &fresh->block, sizeof fresh->block) == 0 &&
+                forecast->at >= 0 && forecast->at <= now && forecast->current >= 0 &&
+                (double)forecast->current <= (double)now / forecast->block + 1 &&
+                forecast->ended >= 0 && forecast->seen >= 0 && forecast->seen <= MOST_VALUE &&
+                forecast->prior_calls >= 0 && forecast->prior_calls <= PRIOR_CALLS &&
+                forecast->ordered <= forecast->mix.n && values_are_sane(forecast->fresh) &&
+                values_are_sane(forecast->running) &&
+                recent_is_sane(&forecast->just_now, fresh->just_now.half_life) &&
+                recent_is_sane(&forecast->lately, fresh->lately.half_life) &&
+                recent_is_sane(&forecast->prior, fresh->prior.half_life);
+
+    for (size_t i = 0; sane && i < forecast->ordered; i++)
+        sane = forecast->order[i] < forecast->mix.n;
+    for (int i = 0; sane && i < FORECAST_BLOCKS; i++) {
+        sane = isfinite(forecast->mood[i][0]) && isfinite(forecast->mood[i][1]);
+        for (int k = 0; sane && k < MIX_CELLS; k++)
+            sane = isfinite(forecast->sum[i][k]);
+    }
+    return sane;
+}

@@ -66,6 +66,10 @@ void forecast_discount(struct forecast *forecast, double value, const double use
 /* Brings everything up to `now`, which never goes back. */
 void forecast_update(struct forecast *forecast, tg_ms now);
 
+/* Whether bytes that were kept somewhere can be what one like `fresh`, which has just been made,
+ * has learned until `now`. */
+bool forecast_is_sane(const struct forecast *forecast, const struct forecast *fresh, tg_ms now);
+
 struct forecast_scenario {
     double weight; /* all together: 1 */
     double value[MIX_CELLS];

@@ -10,7 +10,6 @@
 #include <assert.h>
 #include <float.h>
 #include <math.h>
-#include <stdbool.h>
 #include <string.h>
 
 enum {
@@ -161,4 +160,26 @@ void mix_make_room(struct mix *mix, int64_t forget, int to[MIX_CELLS])
             mix->cell[i].key = coarser(mix->cell[i].key);
         rebuild(mix, forget, to);
     }
+}
+
+bool mix_is_sane(const struct mix *mix)
+{
+    size_t used = 0;
+
+    if (mix->n > MIX_CELLS || mix->dropped >= KEY_BITS)
+        return false;
+    for (size_t i = 0; i < MIX_SLOTS; i++) {
+        used += mix->slot[i] != 0;
+        if (mix->slot[i] > mix->n)
+            return false;
+    }
+    for (size_t i = 0; i < mix->n; i++) {
+        const struct mix_cell *cell = &mix->cell[i];
+        for (int a = 0; a < MIX_AXES; a++)
+            if (!(cell->per_value[a] >= 0 && cell->per_value[a] <= MOST))
+                return false;
+        if (!(cell->n >= 1 && cell->n <= LEARNS))
+            return false;
+    }
+    return used == mix->n;
 }

@@ -11,6 +11,7 @@
 #ifndef TG_POLICY_MIX_H
 #define TG_POLICY_MIX_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -39,6 +40,9 @@ int mix_cell(struct mix *mix, double value, const double use[MIX_AXES], int64_t 
 
 /* The cell that a call like this is in; -1: none. Learns nothing. */
 int mix_find(const struct mix *mix, double value, const double use[MIX_AXES]);
+
+/* Whether bytes that were kept somewhere can be one: every index and number is in its range. */
+bool mix_is_sane(const struct mix *mix);
 
 /* Makes room for new cells: forgets those seen last before `forget`; if that is not enough, merges.
  * `to` tells where each cell has gone: -1 for one that is forgotten. */

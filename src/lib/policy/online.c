@@ -35,8 +35,12 @@
 #include <assert.h>
 #include <float.h>
 #include <math.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
 
 #include "lib/core/problem.h"
 #include "lib/core/spinlock.h"
@@ -546,6 +550,92 @@ void online_released(struct online *online, const struct tg_spent *spent, tg_ms 
     }
     spin_unlock(&online->lock);
 }
+
+/* ---- what is kept over a restart ---- */
+
+/* What was learned, in the bytes of this machine. Whatever changes the meaning of a byte in it
+ * changes the version; one of another size is not read, either. */
+struct online_saved {
+    uint64_t version;
+    uint64_t checksum; /* of all that follows */
+    tg_ms window;
+    double budget[AXES];
+    tg_ms now;
+    uint64_t acted;
+    double earned, shadow;
+    struct expected expected;
+    struct forecast forecast;
+};
+
+static const uint64_t SAVED_VERSION = UINT64_C(0x7467626964000001); /* "tgbid", 1 */
+
+static uint64_t saved_checksum(const struct online_saved *saved)
+{
+    size_t from = offsetof(struct online_saved, window);
+
+    return XXH3_64bits((const char *)saved + from, sizeof *saved - from);
+}
+
+size_t online_save(struct online *online, void *bytes, size_t room)
+{
+    struct online_saved *saved = bytes;
+
+    spin_lock(&online->lock);
+    size_t needed = online->forecast.at < 0 ? 0 : sizeof *saved;
+    if (needed == 0 || room < needed) {
+        spin_unlock(&online->lock);
+        return needed;
+    }
+    memset(saved, 0, sizeof *saved);
+    saved->window = online->window;
+    memcpy(saved->budget, online->budget, sizeof saved->budget);
+    saved->now = online->now;
+    saved->acted = online->guard.acted;
+    saved->earned = online->guard.earned;
+    saved->shadow = online->guard.shadow;
+    saved->expected = online->expected;
+    memcpy(&saved->forecast, &online->forecast, sizeof saved->forecast);
+    spin_unlock(&online->lock);
+    saved->version = SAVED_VERSION;
+    saved->checksum = saved_checksum(saved);
+    return sizeof *saved;
+}
+
+static bool saved_is_ours(const struct online *online, const struct online_saved *saved, tg_ms now)
+{
+    return saved->version == SAVED_VERSION && saved->checksum == saved_checksum(saved) &&
+           saved->window == online->window &&
+           memcmp(saved->budget, online->budget, sizeof saved->budget) == 0 && saved->now >= 0 &&
+           saved->now <= now && saved->earned >= 0 && saved->earned <= 1e300 &&
+           saved->shadow >= 0 && saved->shadow <= 1e300 && expected_is_sane(&saved->expected) &&
+           forecast_is_sane(&saved->forecast, &online->forecast, now);
+}
+
+bool online_load(struct online *online, const void *bytes, size_t n, tg_ms now)
+{
+    struct online_saved *saved = n == sizeof *saved ? malloc(n) : NULL;
+
+    if (saved == NULL)
+        return false;
+    memcpy(saved, bytes, n); /* aligned */
+    spin_lock(&online->lock);
+    bool ours = online->begin < 0 && saved_is_ours(online, saved, now);
+    if (ours) {
+        online->guard.acted = saved->acted;
+        online->guard.earned = saved->earned;
+        online->guard.shadow = saved->shadow;
+        online->expected = saved->expected;
+        memcpy(&online->forecast, &saved->forecast, sizeof online->forecast);
+        advance(online, now);
+        replenish(online, online->now);
+        price(online);
+    }
+    spin_unlock(&online->lock);
+    free(saved);
+    return ours;
+}
+
+/* ---- reading ---- */
 
 void online_get_guard(struct online *online, struct tg_bid_guard *guard)
 {

@@ -28,6 +28,10 @@ void online_released(struct online *online, const struct tg_spent *spent, tg_ms 
 void online_refused(struct online *online, double cost, double value, double hold_s,
                     enum tg_reason reason, tg_ms now);
 
+/* What was learned: tg_bid_save(), tg_bid_load(). */
+size_t online_save(struct online *online, void *bytes, size_t room);
+bool online_load(struct online *online, const void *bytes, size_t n, tg_ms now);
+
 void online_get_guard(struct online *online, struct tg_bid_guard *guard);
 void online_get_duals(struct online *online, struct tg_duals *duals);
 

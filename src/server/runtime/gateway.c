@@ -12,6 +12,7 @@
 #include <sys/random.h>
 
 #include "io/posix/zone.h"
+#include "server/ledger/ledger_blob.h"
 #include "server/obs/metrics.h"
 #include "server/remote/remote.h"
 #include "server/runtime/generation_internal.h"
@@ -188,6 +189,43 @@ static void close_services(struct gateway *gateway)
     }
 }
 
+/* What the policy has learned is kept in the ledger under this name. */
+static const char POLICY_BLOB[] = "policy";
+
+static struct tg_policy *newest_policy(const struct gateway *gateway)
+{
+    const struct generation *newest = gateway_newest(gateway);
+
+    return newest && newest->policy ? newest->policy->policy : NULL;
+}
+
+/* Before the first call. What is kept and does not fit, because its budgets were others, is left. */
+static void recall_policy(struct gateway *gateway)
+{
+    struct tg_policy *policy = newest_policy(gateway);
+    size_t n = 0;
+    void *bytes = policy ? ledger_blob_get(gateway->ledger, POLICY_BLOB, &n) : NULL;
+
+    if (bytes && tg_bid_load(policy, bytes, n, clock_now_ms(&gateway->clock)))
+        fprintf(stderr, "tollgate: what the policy had learned is of no use with its new budgets; "
+                        "it starts anew\n");
+    free(bytes);
+}
+
+/* After the last. */
+static void keep_policy(struct gateway *gateway)
+{
+    struct tg_policy *policy = newest_policy(gateway);
+    size_t n = policy && gateway->ledger ? tg_bid_save(policy, NULL, 0) : 0;
+    void *bytes = n > 0 ? malloc(n) : NULL;
+    struct tg_problem problem;
+
+    if (bytes && tg_bid_save(policy, bytes, n) == n &&
+        !ledger_blob_put(gateway->ledger, POLICY_BLOB, bytes, n, &problem))
+        fprintf(stderr, "tollgate: ledger: %s\n", problem.text);
+    free(bytes);
+}
+
 /* Takes over the configuration. */
 static bool make_first(struct gateway *gateway, struct config *config, struct tg_problem *problem)
 {
@@ -196,6 +234,7 @@ static bool make_first(struct gateway *gateway, struct config *config, struct tg
     if (!generation_new(gateway, config, NULL, &first, problem))
         return false;
     LIST_INSERT_HEAD(&gateway->generations, first, link);
+    recall_policy(gateway);
     return generation_apply(first, NULL, clock_now_ms(&gateway->clock), problem);
 }
 
@@ -239,6 +278,7 @@ void gateway_free(struct gateway *gateway)
         return;
     remote_free(gateway->remote);
     spending_free(gateway->spending);
+    keep_policy(gateway);
     if (gateway->ledger && !ledger_close(gateway->ledger, &problem))
         fprintf(stderr, "tollgate: ledger: %s\n", problem.text);
     free_zones(gateway);

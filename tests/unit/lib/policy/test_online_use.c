@@ -1,4 +1,5 @@
 /* test_online_use.c - demand counted in what calls use, and in those that a limit would admit. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "check.h"
@@ -167,6 +168,84 @@ static void the_guard_says_what_it_has_done(void **state)
     tg_bid_free(policy);
 }
 
+/* ---- what is kept over a restart ---- */
+
+static bool offer(struct tg_policy *policy, int i)
+{
+    tg_ms now = 5 + i * 60;
+    int64_t cost = 10 + i * 37 % 200;
+    struct tg_call call = call_of(cost, 1 + i * 53 % 17);
+    bool worth = policy->worth(policy, &call, 0, now);
+
+    if (worth) {
+        policy->admitted(policy, &call, now);
+        release(policy, cost, cost / 2, now);
+    }
+    return worth;
+}
+
+/* One continues, and another starts at the beginning of a window from what it has kept. */
+static void what_was_learned_survives_a_restart(void **state)
+{
+    struct tg_policy *first = with_budget(20000, true), *second = with_budget(20000, true);
+    struct tg_policy *cold = with_budget(20000, true);
+    int at = 20 * WINDOW / 60, differ[2] = {0, 0};
+    struct tg_bid_guard kept, recalled;
+
+    (void)state;
+    assert_int_equal(tg_bid_save(first, NULL, 0), 0); /* nothing is learned */
+    for (int i = 0; i < at; i++)
+        offer(first, i);
+    size_t n = tg_bid_save(first, NULL, 0);
+    char *bytes = malloc(n);
+    assert_true(bytes != NULL && n > 0 && tg_bid_save(first, bytes, n) == n);
+    assert_int_equal(tg_bid_load(second, bytes, n, 5 + at * 60), TG_OK);
+    tg_bid_get_guard(first, &kept);
+    tg_bid_get_guard(second, &recalled);
+    assert_true(equal(kept.earned, recalled.earned) && equal(kept.shadow, recalled.shadow) &&
+                equal(kept.factor, recalled.factor) && kept.acted == recalled.acted);
+    for (int i = at; i < at + at / 20; i++) { /* a window */
+        bool want = offer(first, i);
+        differ[0] += offer(second, i) != want;
+        differ[1] += offer(cold, i) != want;
+    }
+    print_message("of %d, %d differ, and %d of one that starts anew\n", at / 20, differ[0],
+                  differ[1]);
+    assert_true(differ[0] <= 2 && differ[1] > 50);
+    free(bytes);
+    tg_bid_free(first);
+    tg_bid_free(second);
+    tg_bid_free(cold);
+}
+
+static void what_is_damaged_or_foreign_is_not_loaded(void **state)
+{
+    struct tg_policy *first = with_budget(20000, true), *other = with_budget(30000, true);
+    struct tg_policy *same = with_budget(20000, true);
+    tg_ms now = 1000000;
+
+    (void)state;
+    for (int i = 0; i < 2000; i++)
+        offer(first, i);
+    size_t n = tg_bid_save(first, NULL, 0);
+    char *bytes = malloc(n);
+    assert_true(bytes != NULL && tg_bid_save(first, bytes, n) == n);
+    assert_int_equal(tg_bid_load(other, bytes, n, now), TG_ERR_INVALID); /* another budget */
+    assert_int_equal(tg_bid_load(same, bytes, n - 1, now), TG_ERR_INVALID);
+    assert_int_equal(tg_bid_load(same, bytes, n, 10), TG_ERR_INVALID);   /* from later */
+    assert_int_equal(tg_bid_load(first, bytes, n, now), TG_ERR_INVALID); /* it has begun */
+    for (size_t i = 0; i < n; i += 997) {
+        bytes[i] = (char)(bytes[i] ^ 4);
+        assert_int_equal(tg_bid_load(same, bytes, n, now), TG_ERR_INVALID);
+        bytes[i] = (char)(bytes[i] ^ 4);
+    }
+    assert_int_equal(tg_bid_load(same, bytes, n, now), TG_OK);
+    free(bytes);
+    tg_bid_free(first);
+    tg_bid_free(other);
+    tg_bid_free(same);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -176,6 +255,8 @@ int main(void)
         cmocka_unit_test(what_another_limit_refuses_is_no_demand),
         cmocka_unit_test(calls_without_a_slot_are_demand),
         cmocka_unit_test(the_guard_says_what_it_has_done),
+        cmocka_unit_test(what_was_learned_survives_a_restart),
+        cmocka_unit_test(what_is_damaged_or_foreign_is_not_loaded),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
