@@ -199,7 +199,7 @@ static struct tg_policy *newest_policy(const struct gateway *gateway)
     return newest && newest->policy ? newest->policy->policy : NULL;
 }
 
-/* Before the first call. What is kept and does not fit, because its budgets were others, is left. */
+/* Before the first call. What is kept and does not fit, since its budgets were others, is left. */
 static void recall_policy(struct gateway *gateway)
 {
     struct tg_policy *policy = newest_policy(gateway);
