@@ -75,14 +75,15 @@ static void admit_hold(struct passage *passage, struct ticket *ticket)
     ticket_set_asked(ticket, passage->call->debit.cost);
     answer->factor = 1;
     ticket->learns = passage->has_like || (passage->named && passage->named->has_cost);
-    if (ticket->learns)
-        answer->factor = charge_choose(passage, ticket);
     if (passage->named) {
         claim_copy(&ticket->claim, passage->named);
-        answer->charge = passage->named->cost;
         ticket->charged = passage->claim != NULL;
         ticket->charged_at = passage->now;
     }
+    if (ticket->learns) /* after the copy, which would wait for what is written just before it */
+        answer->factor = charge_choose(passage, ticket);
+    if (passage->named)
+        answer->charge = ticket->claim.cost;
     if (passage->policy)
         worth_note(passage, ticket);
     if (passage->remote) {
@@ -276,13 +277,14 @@ static const double WEIGHT_MIN = 1e-6, WEIGHT_MAX = 1e6;
 
 static enum tg_err check_call(const struct tg_call *call, tg_ms now)
 {
-    const struct tg_factor factor = charge_bounds(call);
+    const struct tg_factor *factor = charge_bounds(call);
     bool fine = (unsigned)call->priority < TG_PRIORITY_COUNT && num_in_range(now) &&
                 call->peer_limit >= 0 && num_in_range(call->deadline) &&
                 num_in_range(call->lease_ttl) && num_in_range(call->work) &&
                 call->weight >= WEIGHT_MIN && call->weight <= WEIGHT_MAX &&
-                factor.min >= TG_FACTOR_MIN && factor.min <= factor.start &&
-                factor.start <= factor.max && factor.max <= TG_FACTOR_MAX;
+                (factor == &CHARGE_DEFAULTS ||
+                 (factor->min >= TG_FACTOR_MIN && factor->min <= factor->start &&
+                  factor->start <= factor->max && factor->max <= TG_FACTOR_MAX));
 
     return fine ? TG_OK : TG_ERR_INVALID;
 }

@@ -159,38 +159,49 @@ static void learn(struct entry *entry, double prior, double asked, double used)
 /* The start of a mean, as a ticket keeps it. */
 static const double PRIOR_UNIT = 1.0 / 16384;
 
-static struct table_id like_of_ticket(const struct ticket *ticket)
+/* Takes back what the ticket draws on the overdraft of one scope. */
+static void give_back_one(struct ticket *ticket, unsigned scope, struct entry *entry)
 {
-    return ticket->has_like ? ticket->like : ticket->claim.ids[0];
+    int64_t units = ticket_asked(ticket) - ticket->claim.cost;
+
+    assert(ticket->drawn_from & 1u << scope && entry_drawn(*entry) >= units);
+    entry->rest -= (uint64_t)units << 8;
+    ticket->drawn_from &= (uint16_t) ~(1u << scope);
+    ticket->draws = ticket->drawn_from != 0;
+}
+
+/* The slot is that of calls like the ticket's. */
+static void learn_at(struct table_slot *slot, struct ticket *ticket, int64_t used)
+{
+    struct entry entry = entry_of(slot);
+
+    learn(&entry, ticket->prior * PRIOR_UNIT, (double)ticket_asked(ticket), (double)used);
+    if (ticket->draws && !ticket->has_like && ticket->drawn_from & 1)
+        give_back_one(ticket, 0, &entry); /* it is at hand */
+    entry_put(slot, entry);
+}
+
+/* Apart, since it is not the rule: what calls functions has registers to save. */
+static __attribute__((noinline)) void learn_first(struct charges *charges, struct table_id id,
+                                                  struct ticket *ticket, int64_t used)
+{
+    if (make_room(charges, 1))
+        learn_at(find_or_insert(charges, id), ticket, used);
 }
 
 void charge_learn(struct tg_gate *gate, struct ticket *ticket, int64_t used)
 {
     struct charges *charges = &gate->charges;
-    int64_t asked = ticket_asked(ticket);
-    struct table_id id = like_of_ticket(ticket);
+    struct table_id id = ticket->has_like ? ticket->like : ticket->claim.ids[0];
+
+    assert(used > 0);
+    if (ticket_asked(ticket) <= 0)
+        return;
     struct table_slot *slot = table_find(&charges->table, id);
-
-    if (asked <= 0 || used <= 0)
-        return;
-    if (!slot && make_room(charges, 1))
-        slot = find_or_insert(charges, id);
-    if (!slot)
-        return;
-    struct entry entry = entry_of(slot);
-    learn(&entry, ticket->prior * PRIOR_UNIT, (double)asked, (double)used);
-    entry_put(slot, entry);
-}
-
-static double factor_of(const struct charges *charges, struct table_id like,
-                        struct tg_factor bounds)
-{
-    const struct table_slot *slot = table_find(&charges->table, like);
-    double factor = bounds.start;
-
-    if (slot && entry_samples(entry_of(slot)) > 0)
-        factor = (double)entry_of(slot).factor;
-    return factor < bounds.min ? bounds.min : factor > bounds.max ? bounds.max : factor;
+    if (slot)
+        learn_at(slot, ticket, used);
+    else
+        learn_first(charges, id, ticket, used);
 }
 
 /* ---- the charge ---- */
@@ -214,16 +225,11 @@ static bool scope_bounds(const struct tg_gate *gate, const struct tg_scope *scop
     return bounds->ceiling > 0;
 }
 
-static int64_t drawn_on(const struct charges *charges, struct table_id id)
-{
-    const struct table_slot *slot = table_find(&charges->table, id);
-
-    return slot ? entry_drawn(entry_of(slot)) : 0;
-}
-
-/* What a call is charged that is expected to use so much. `ids` are those of its scopes. */
+/* What a call is charged that is expected to use so much. `ids` are those of its scopes; `slots`
+ * gets the entries of those it draws on, or null, and has that of the first if it is known. */
 static struct charge charge_for(const struct tg_gate *gate, const struct tg_debit *debit,
-                                const struct table_id *ids, int64_t expected)
+                                const struct table_id *ids, int64_t expected,
+                                struct table_slot **slots)
 {
     struct charge whole = {.units = debit->cost}, charge = {.units = expected};
     int64_t room = num_less(debit->cost, expected), ceiling = TG_NUMBER_MAX;
@@ -235,7 +241,10 @@ static struct charge charge_for(const struct tg_gate *gate, const struct tg_debi
         ceiling = num_min(ceiling, bounds.ceiling);
         if (room == 0 || bounds.overdraft == TG_NUMBER_MAX)
             continue;
-        room = num_min(room, num_less(bounds.overdraft, drawn_on(&gate->charges, ids[i])));
+        if (i > 0 || !slots[0])
+            slots[i] = table_find(&gate->charges.table, ids[i]);
+        int64_t drawn = slots[i] ? entry_drawn(entry_of(slots[i])) : 0;
+        room = num_min(room, num_less(bounds.overdraft, drawn));
         charge.drawn_from |= (uint16_t)(1u << i);
     }
     if (debit->cost > ceiling)
@@ -253,18 +262,20 @@ static int64_t expected_use(int64_t asked, double factor)
     return num_ceil((double)asked * factor);
 }
 
-/* Counts what the ticket draws on its overdrafts. False: there is no room to. */
+/* Counts what a call draws on its overdrafts, whose entries are in `slots`, or null. False: there
+ * is no room to. */
 static bool overdraft_draw(struct charges *charges, const struct table_id *ids, unsigned from,
-                           int64_t units)
+                           int64_t units, struct table_slot **slots)
 {
     bool missing = false;
 
     for (unsigned bits = from; bits; bits &= bits - 1)
-        missing |= !table_find(&charges->table, ids[__builtin_ctz(bits)]);
+        missing |= !slots[__builtin_ctz(bits)];
     if (missing && !make_room(charges, (uint32_t)__builtin_popcount(from)))
         return false;
     for (unsigned bits = from; bits; bits &= bits - 1) {
-        struct table_slot *slot = find_or_insert(charges, ids[__builtin_ctz(bits)]);
+        int i = __builtin_ctz(bits);
+        struct table_slot *slot = missing ? find_or_insert(charges, ids[i]) : slots[i];
         struct entry entry = entry_of(slot);
         entry.rest += (uint64_t)units << 8;
         entry_put(slot, entry);
@@ -274,61 +285,81 @@ static bool overdraft_draw(struct charges *charges, const struct table_id *ids, 
 
 void charge_give_back(struct tg_gate *gate, struct ticket *ticket)
 {
-    uint64_t units = (uint64_t)(ticket_asked(ticket) - ticket->claim.cost);
-
     for (unsigned bits = ticket->drawn_from; bits; bits &= bits - 1) {
-        struct table_slot *slot =
-            table_find(&gate->charges.table, ticket->claim.ids[__builtin_ctz(bits)]);
-        assert(slot && entry_drawn(entry_of(slot)) >= (int64_t)units);
+        unsigned i = (unsigned)__builtin_ctz(bits);
+        struct table_slot *slot = table_find(&gate->charges.table, ticket->claim.ids[i]);
+        assert(slot);
         struct entry entry = entry_of(slot);
-        entry.rest -= units << 8;
+        give_back_one(ticket, i, &entry);
         entry_put(slot, entry);
     }
-    ticket->draws = false;
+    assert(!ticket->draws);
 }
 
-static double passage_factor(const struct passage *passage)
+/* The entry of calls like this one; null: none has ended, or all were forgotten. */
+static struct table_slot *like_slot(const struct passage *passage)
 {
-    const struct table_id like = passage->has_like ? passage->like : passage->named->ids[0];
+    return table_find(&passage->gate->charges.table,
+                      passage->has_like ? passage->like : passage->named->ids[0]);
+}
 
-    return factor_of(&passage->gate->charges, like, charge_bounds(passage->call));
+static double factor_of(const struct table_slot *slot, const struct tg_factor *bounds)
+{
+    double factor = bounds->start;
+
+    if (slot && entry_samples(entry_of(slot)) > 0)
+        factor = (double)entry_of(slot).factor;
+    return factor < bounds->min ? bounds->min : factor > bounds->max ? bounds->max : factor;
+}
+
+/* Charges a call that has scopes. `like` is the entry of calls like it, or null. */
+static double charge_by(const struct passage *passage, struct ticket *ticket, double factor,
+                        struct table_slot *like)
+{
+    const struct tg_debit *debit = &passage->call->debit;
+    struct claim *named = passage->named;
+    struct table_slot *slots[TG_SCOPES_MAX];
+
+    slots[0] = passage->has_like ? NULL : like;
+    struct charge charge =
+        charge_for(passage->gate, debit, named->ids, expected_use(debit->cost, factor), slots);
+    if (charge.drawn_from != 0) {
+        ticket->draws = overdraft_draw(&passage->gate->charges, named->ids, charge.drawn_from,
+                                       debit->cost - charge.units, slots);
+        if (!ticket->draws)
+            return factor;
+        ticket->drawn_from = charge.drawn_from;
+    }
+    named->cost = ticket->claim.cost = charge.units;
+    return factor;
 }
 
 double charge_choose(const struct passage *passage, struct ticket *ticket)
 {
-    struct charges *charges = &passage->gate->charges;
-    const struct tg_call *call = passage->call;
-    struct claim *named = passage->named;
-    double factor = passage_factor(passage);
-    struct charge charge = {.units = call->debit.cost};
+    const struct tg_factor *bounds = charge_bounds(passage->call);
 
-    assert(!ticket->draws && ticket_asked(ticket) == call->debit.cost);
+    assert(!ticket->draws && ticket_asked(ticket) == passage->call->debit.cost);
     ticket->has_like = passage->has_like;
     if (passage->has_like)
         ticket->like = passage->like;
-    ticket->prior = (uint16_t)(charge_bounds(call).start / PRIOR_UNIT);
-    if (!named || !(factor < 1 || factor > 1))
-        return factor;
-    charge =
-        charge_for(passage->gate, &call->debit, named->ids, expected_use(call->debit.cost, factor));
-    if (charge.drawn_from != 0 &&
-        !overdraft_draw(charges, named->ids, charge.drawn_from, call->debit.cost - charge.units))
-        charge = (struct charge){.units = call->debit.cost};
-    ticket->draws = charge.drawn_from != 0;
-    if (ticket->draws)
-        ticket->drawn_from = charge.drawn_from;
-    named->cost = charge.units;
+    ticket->prior = (uint16_t)(bounds->start / PRIOR_UNIT);
+    struct table_slot *like = like_slot(passage);
+    double factor = factor_of(like, bounds);
+    if (passage->named && (factor < 1 || factor > 1))
+        return charge_by(passage, ticket, factor, like);
     return factor;
 }
 
 void charge_expect(const struct passage *passage, struct tg_expectation *expectation)
 {
     const struct tg_debit *debit = &passage->call->debit;
-    double factor = passage_factor(passage);
+    struct table_slot *slots[TG_SCOPES_MAX], *like = like_slot(passage);
+    double factor = factor_of(like, charge_bounds(passage->call));
     int64_t expected = expected_use(debit->cost, factor);
     struct charge charge = {.units = debit->cost};
 
+    slots[0] = passage->has_like ? NULL : like;
     if (passage->named && (factor < 1 || factor > 1))
-        charge = charge_for(passage->gate, debit, passage->named->ids, expected);
+        charge = charge_for(passage->gate, debit, passage->named->ids, expected, slots);
     *expectation = (struct tg_expectation){factor, expected, charge.units};
 }

@@ -46,24 +46,24 @@ struct charges {
 void charges_init(struct charges *charges, int64_t max);
 void charges_fini(struct charges *charges);
 
+static const struct tg_factor CHARGE_DEFAULTS = {1, TG_FACTOR_MIN, TG_FACTOR_MAX};
+
 /* The bounds of the call's factor, or the defaults. */
-static inline struct tg_factor charge_bounds(const struct tg_call *call)
+static inline const struct tg_factor *charge_bounds(const struct tg_call *call)
 {
     const struct tg_factor *stated = &call->factor;
 
-    if (stated->start > 0 || stated->min > 0 || stated->max > 0)
-        return *stated;
-    return (struct tg_factor){1, TG_FACTOR_MIN, TG_FACTOR_MAX};
+    return stated->start > 0 || stated->min > 0 || stated->max > 0 ? stated : &CHARGE_DEFAULTS;
 }
 
-/* The call has its slot: its claim, if it has one, gets what it is charged, and its ticket what is
- * needed later. Returns the factor. */
+/* The call has its slot, and its ticket a copy of its claim, if it has one: both get what it is
+ * charged, and the ticket what is needed later. Returns the factor. */
 double charge_choose(const struct passage *passage, struct ticket *ticket);
 
 /* What charge_choose() would do. */
 void charge_expect(const struct passage *passage, struct tg_expectation *expectation);
 
-/* The lease of the ticket has ended, and its call has used so much. */
+/* The lease of the ticket has ended, and its call has used so much, above 0. */
 void charge_learn(struct tg_gate *gate, struct ticket *ticket, int64_t used);
 
 /* The ticket draws on nobody's overdraft any more; again: nothing. */
