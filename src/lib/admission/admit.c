@@ -230,9 +230,8 @@ static enum tg_err conclude(const struct passage *passage)
     if (err)
         return err;
     answer->step = TG_DECIDED;
-    answer->decision = combination(&answer->axes);
     if (binding != TG_AXIS_NONE) {
-        refuse_late(gate, answer, reason_of(binding), answer->decision);
+        refuse_late(gate, answer, reason_of(binding), combination(&answer->axes));
         worth_refused(passage);
     } else {
         atomic_fetch_add_explicit(&gate->admitted, 1, memory_order_relaxed);
@@ -310,8 +309,24 @@ static enum tg_err set_out(struct passage *passage, struct tg_gate *gate,
 {
     enum tg_err err = check_call(call, now);
 
-    *passage = (struct passage){.gate = gate, .call = call, .now = now, .answer = answer};
-    memset(answer, 0, offsetof(struct tg_answer, axes)); /* the charge, too */
+    /* Field by field, and not what nobody reads before it is set: to clear all takes as long as to
+     * look a key up. */
+    passage->gate = gate;
+    passage->call = call;
+    passage->claim = passage->named = NULL;
+    passage->has_like = passage->remote = passage->known = false;
+    passage->now = now;
+    passage->answer = answer;
+    passage->policy = NULL;
+    passage->in_flight = 0;
+    answer->step = TG_DECIDED;
+    answer->lease = 0;
+    answer->deadline = 0;
+    answer->charge = 0;
+    answer->factor = 0;
+    answer->decision = (struct tg_decision){0};
+    answer->reason = TG_REASON_NONE;
+    answer->policy_denied = false;
     answer->axes.present = answer->axes.would_deny = 0;
     answer->would_deny = 0;
     answer->memory_used = 0;
@@ -342,7 +357,8 @@ static void name_peer(struct passage *passage)
 }
 
 /* An answer goes to the caller once it is certain that there is one. Field by field, and only what
- * is there: to copy the whole takes longer than to decide a refusal. */
+ * is there: to copy the whole takes longer than to decide a refusal. The decision of a call that
+ * nobody has refused is made here, where it stays: a copy would wait for what was just written. */
 static void hand_over(struct tg_answer *to, const struct tg_answer *from)
 {
     to->step = from->step;
@@ -350,7 +366,10 @@ static void hand_over(struct tg_answer *to, const struct tg_answer *from)
     to->deadline = from->deadline;
     to->charge = from->charge;
     to->factor = from->factor;
-    to->decision = from->decision;
+    if (from->step == TG_DECIDED && from->reason == TG_REASON_NONE)
+        to->decision = combination(&from->axes);
+    else
+        to->decision = from->decision;
     to->reason = from->reason;
     to->policy_denied = from->policy_denied;
     to->would_deny = from->would_deny;
@@ -397,8 +416,7 @@ enum tg_err tg_gate_precheck(struct tg_gate *gate, const struct tg_call *call, t
     name_peer(&passage);
     spin_lock(&gate->lock);
     gate_time(gate, now);
-    if (!refused_early(&passage, &ticket, &err) && !err)
-        made.decision = TG_ALLOW_FULL;
+    (void)refused_early(&passage, &ticket, &err);
     if (err && ticket) {
         gate_drop(gate, ticket);
     } else if (ticket) {

@@ -130,12 +130,6 @@ static struct tg_decision overloaded(const struct tg_gate *gate, enum tg_priorit
     return (struct tg_decision){false, law_limit(&gate->law), 0, now, turn_in_ms(gate, priority)};
 }
 
-void stages_set_axis(struct tg_axes *axes, enum tg_axis axis, struct tg_decision decision)
-{
-    axes->decision[axis] = decision;
-    axes->present |= 1u << axis;
-}
-
 bool stages_overloaded(struct tg_gate *gate, enum tg_priority priority, struct tg_answer *answer,
                        tg_ms now)
 {
@@ -168,11 +162,4 @@ bool stages_slot(const struct passage *passage, struct ticket *ticket, enum tg_e
         return stages_overloaded(gate, passage->call->priority, passage->answer, passage->now);
     }
     return false;
-}
-
-struct tg_decision stages_slot_taken(const struct tg_gate *gate, tg_ms now)
-{
-    int64_t limit = law_limit(&gate->law);
-
-    return (struct tg_decision){true, limit, num_less(limit, gate->in_flight), now, 0};
 }

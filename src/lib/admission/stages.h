@@ -7,6 +7,7 @@
 #define TG_ADMISSION_STAGES_H
 
 #include "lib/admission/gate.h"
+#include "lib/core/num.h"
 
 /* A call on its way through the stages. */
 struct passage {
@@ -35,7 +36,12 @@ void stages_would_deny(struct tg_gate *gate, struct tg_answer *answer, enum tg_r
 bool stages_refuse(struct tg_gate *gate, struct tg_answer *answer, enum tg_reason reason,
                    struct tg_decision decision);
 
-void stages_set_axis(struct tg_axes *axes, enum tg_axis axis, struct tg_decision decision);
+static inline void stages_set_axis(struct tg_axes *axes, enum tg_axis axis,
+                                   struct tg_decision decision)
+{
+    axes->decision[axis] = decision;
+    axes->present |= 1u << axis;
+}
 
 /* Under what name a peer is counted. Needs no lock: the seed never changes. */
 struct table_id stages_peer_id(const struct tg_gate *gate, const void *peer, size_t bytes);
@@ -59,7 +65,12 @@ bool stages_peers(const struct passage *passage, struct ticket *ticket, enum tg_
 bool stages_slot(const struct passage *passage, struct ticket *ticket, enum tg_err *err);
 
 /* What the concurrency axis says of a call that has its slot. */
-struct tg_decision stages_slot_taken(const struct tg_gate *gate, tg_ms now);
+static inline struct tg_decision stages_slot_taken(const struct tg_gate *gate, tg_ms now)
+{
+    int64_t limit = law_limit(&gate->law);
+
+    return (struct tg_decision){true, limit, num_less(limit, gate->in_flight), now, 0};
+}
 
 /* The call is refused for want of a slot: at once, or after it has waited. Returns true. */
 bool stages_overloaded(struct tg_gate *gate, enum tg_priority priority, struct tg_answer *answer,
