@@ -147,7 +147,7 @@ static void run_init(struct run *run, const struct cell *cell, uint64_t stream)
     tg_store_config_init(&config);
     config.memory_bytes = 1 << 20;
     assert_int_equal(tg_store_new(&config, &run->store, NULL), TG_OK);
-    run->scope = (struct tg_scope){must_define_one(run->store, TG_AXIS_COST, spec), "k", 1};
+    run->scope = scope_of(must_define_one(run->store, TG_AXIS_COST, spec), "k");
 
     for (size_t i = 0; i < SIZES; i++) {
         double normal = sqrt(-2 * log(1 - draw_unit(&run->draw))) *

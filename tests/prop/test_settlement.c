@@ -278,7 +278,8 @@ static void run(const char *promise, void (*visit)(struct walk *walk))
     for (int strategy = 0; strategy < TG_STRATEGY_COUNT; strategy++) {
         tally = (struct tally){.strict = true};
         walk_all(promise, seed, 1u << strategy, 900, visit);
-        print_message("    %s: exact in %.1f %% of %ld states\n", tg_strategy_name(strategy),
+        print_message("    %s: exact in %.1f %% of %ld states\n",
+                      tg_strategy_name((enum tg_strategy)strategy),
                       100.0 * (double)tally.exact / (double)tally.states, tally.states);
     }
 }

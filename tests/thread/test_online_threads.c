@@ -56,12 +56,13 @@ static void work(void *context, size_t i, size_t round)
 
     for (int n = 0; n < CALLS; n++) {
         int64_t cost = draw_between(&draw, 0, 90), hold = draw_between(&draw, 0, 90);
-        (void)online_worth(shared->online, (double)cost, 100 * draw_unit(&draw), (double)hold,
+        double value = 100 * draw_unit(&draw);
+        (void)online_worth(shared->online, (double)cost, value, (double)hold,
                            draw_between(&draw, 0, 20), now);
         read_prices(shared, i);
         if (draw_chance(&draw, 30))
             continue;
-        online_admitted(shared->online, (double)cost, (double)hold, now);
+        online_admitted(shared->online, (double)cost, value, (double)hold, now);
         taken[RATE] += 1;
         taken[COST] += cost;
         taken[HOLD] += hold;
@@ -116,9 +117,10 @@ static void work_in_disorder(void *context, size_t i, size_t round)
     for (int n = 0; n < CALLS; n++) {
         tg_ms now = (tg_ms)round * 60000 + draw_between(&draw, 10000, 50000);
         double cost = (double)draw_between(&draw, 0, 20000), hold_s = draw_unit(&draw) * 10;
-        if (online_worth(shared->online, cost, draw_unit(&draw) * 10, hold_s,
-                         draw_between(&draw, 0, 100), now))
-            online_admitted(shared->online, cost, hold_s, now + draw_between(&draw, 0, 40000));
+        double value = draw_unit(&draw) * 10;
+        if (online_worth(shared->online, cost, value, hold_s, draw_between(&draw, 0, 100), now))
+            online_admitted(shared->online, cost, value, hold_s,
+                            now + draw_between(&draw, 0, 40000));
         struct tg_spent spent = {now, (int64_t)cost, draw_between(&draw, 0, 20000), hold_s, 1};
         online_released(shared->online, &spent, now + 10);
         read_prices(shared, i);

@@ -4,6 +4,7 @@
  * freed and the step's message is handed on.
  */
 #include "server/runtime/gateway.h"
+#include "lib/core/problem.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -42,7 +43,7 @@ const struct tg_zone *gateway_zone(struct gateway *gateway, const char *name,
     if (zone != NULL)
         zone->name = strdup(name);
     if (zone == NULL || zone->name == NULL || zone_read(name, &zone->zone, &why)) {
-        generation_say(problem, "budgets", why.text);
+        problem_fail(problem, "budgets: %s", why.text);
         free(zone ? zone->name : NULL);
         free(zone);
         return NULL;
@@ -87,7 +88,7 @@ bool gateway_set_gate(struct gateway *gateway, const struct generation *generati
                       &config.concurrency.law);
     enum tg_err err = gateway->gate ? tg_gate_reconfigure(gateway->gate, &config, now, &why)
                                     : tg_gate_new(&config, &gateway->gate, &why);
-    return err == TG_OK || generation_say(problem, "gate", why.text);
+    return err == TG_OK || problem_fail(problem, "gate: %s", why.text);
 }
 
 /* ---- generations ---- */
@@ -120,7 +121,7 @@ static bool make_store(struct gateway *gateway, struct tg_problem *problem)
     config.seed = gateway->seed;
     if (tg_store_new(&config, &gateway->store, &why) ||
         (gateway->book = limit_book_new(gateway->store)) == NULL)
-        return generation_say(problem, "limits", why.text);
+        return problem_fail(problem, "limits: %s", why.text);
     return true;
 }
 
@@ -141,7 +142,7 @@ static bool make_metrics(struct gateway *gateway, struct tg_problem *problem)
     config.shards = gateway->n_threads;
     config.seed = gateway->seed;
     gateway->metrics = metrics_new(&config);
-    return gateway->metrics != NULL || generation_say(problem, "metrics", "no memory");
+    return gateway->metrics != NULL || problem_fail(problem, "metrics: no memory");
 }
 
 static bool open_ledger(struct gateway *gateway, const struct config_ledger *config,
@@ -164,7 +165,7 @@ static bool draw(struct gateway *gateway, struct tg_problem *problem)
 
     if (getrandom(&gateway->seed, sizeof gateway->seed, 0) != sizeof gateway->seed ||
         getrandom(bytes, sizeof bytes, 0) != sizeof bytes)
-        return generation_say(problem, "gateway", "the system gives no randomness");
+        return problem_fail(problem, "gateway: the system gives no randomness");
     for (size_t i = 0; i < GATEWAY_NODE_BYTES; i++)
         gateway->node_id[i] = letters[bytes[i] % (sizeof letters - 1)];
     return true;
@@ -243,7 +244,7 @@ bool gateway_new(const struct service_table *services, struct config *config,
                  struct tg_problem *problem)
 {
     struct gateway *gateway = calloc(1, sizeof *gateway);
-    bool fine = gateway != NULL || generation_say(problem, "gateway", "no memory");
+    bool fine = gateway != NULL || problem_fail(problem, "gateway: no memory");
 
     if (fine) {
         gateway->services = services;

@@ -23,11 +23,6 @@
 #include "server/runtime/worker.h"
 #include "server/tenancy/key_index.h"
 
-bool generation_say(struct tg_problem *problem, const char *what, const char *text)
-{
-    return problem_fail(problem, "%s: %s", what, text);
-}
-
 /* ---- policy ---- */
 
 static bool same_types(const struct config_policy *a, const struct config_policy *b)
@@ -74,11 +69,11 @@ static bool make_policy(struct generation *generation, const struct generation *
     }
     generation->policy = calloc(1, sizeof *generation->policy);
     if (generation->policy == NULL)
-        return generation_say(problem, "gate.policy", "no memory");
+        return problem_fail(problem, "gate.policy: no memory");
     atomic_init(&generation->policy->refs, 1);
     return from->kind != CONFIG_BID_PRICE ||
            tg_bid_new(&from->bid, &generation->policy->policy, &why) == TG_OK ||
-           generation_say(problem, "gate.policy", why.text);
+           problem_fail(problem, "gate.policy: %s", why.text);
 }
 
 /* ---- where calls go ---- */
@@ -139,7 +134,7 @@ static bool make_providers(struct generation *generation, const struct generatio
     generation->providers = calloc(config->n_providers + 1, sizeof *generation->providers);
     generation->protect = calloc(config->n_protect + 1, sizeof *generation->protect);
     if (generation->providers == NULL || generation->protect == NULL)
-        return generation_say(problem, "providers", "no memory");
+        return problem_fail(problem, "providers: no memory");
     for (size_t i = 0; i < config->n_providers; i++) {
         struct provider *provider = &generation->providers[i];
         provider->config = &config->providers[i];
@@ -148,7 +143,7 @@ static bool make_providers(struct generation *generation, const struct generatio
         if (provider->origin == NULL &&
             !make_origin(&provider->config->base, (struct secured){.ca = provider->config->ca},
                          provider->config->proxy, HTTP2_NEVER, &provider->origin, &why))
-            return generation_say(problem, provider->config->name, why.text);
+            return problem_fail(problem, "%s: %s", provider->config->name, why.text);
     }
     for (size_t i = 0; i < config->n_protect; i++) {
         const struct config_protect *protect = &config->protect[i];
@@ -157,7 +152,7 @@ static bool make_providers(struct generation *generation, const struct generatio
                          (struct secured){protect->ca, protect->cert, protect->key}, NULL,
                          protect->http2 ? HTTP2_PRIOR : HTTP2_NEVER, &generation->protect[i].origin,
                          &why))
-            return generation_say(problem, protect->prefix, why.text);
+            return problem_fail(problem, "%s: %s", protect->prefix, why.text);
     }
     return true;
 }
@@ -193,7 +188,7 @@ static bool make_routes(struct generation *generation, const struct generation *
 
     generation->routes = calloc(config->n_models + 1, sizeof *generation->routes);
     if (generation->routes == NULL)
-        return generation_say(problem, "models", "no memory");
+        return problem_fail(problem, "models: no memory");
     for (size_t i = 0; i < config->n_models; i++) {
         struct route *route = &generation->routes[i];
         const struct config_model *model = route->config = &config->models[i];
@@ -243,7 +238,7 @@ static bool make_tls(struct generation *generation, struct tg_problem *problem)
     return listen->cert == NULL ||
            tls_server_new(listen->cert, listen->key, listen->client_ca, &generation->tls, &why) ==
                TG_OK ||
-           generation_say(problem, "listen.tls", why.text);
+           problem_fail(problem, "listen.tls: %s", why.text);
 }
 
 static bool make_limits(struct generation *generation, const struct generation *before,
@@ -254,7 +249,7 @@ static bool make_limits(struct generation *generation, const struct generation *
     struct tg_problem why;
 
     if (scopes_new(&generation->config, book, &generation->scopes, &why) != TG_OK)
-        return generation_say(problem, "limits", why.text);
+        return problem_fail(problem, "limits: %s", why.text);
     for (size_t i = 0; i < table->n; i++)
         if (table->list[i]->read != NULL && !table->list[i]->read(generation, before, problem))
             return false;
@@ -268,7 +263,7 @@ static bool make_listing(struct generation *generation, struct tg_problem *probl
         return true;
     generation->listing = limit_book_list(generation->gateway->book);
     generation->remote.listing = generation->listing;
-    return generation->listing != NULL || generation_say(problem, "limits", "no memory");
+    return generation->listing != NULL || problem_fail(problem, "limits: no memory");
 }
 
 static bool make_refs(struct generation *generation, struct tg_problem *problem)
@@ -280,7 +275,7 @@ static bool make_refs(struct generation *generation, struct tg_problem *problem)
     generation->refs =
         aligned_alloc(_Alignof(struct generation_refs), n * sizeof *generation->refs);
     if (generation->refs == NULL)
-        return generation_say(problem, "gateway", "no memory");
+        return problem_fail(problem, "gateway: no memory");
     memset(generation->refs, 0, n * sizeof *generation->refs);
     return true;
 }
@@ -292,7 +287,7 @@ bool generation_new(struct gateway *gateway, struct config *config, const struct
 
     if (generation == NULL) {
         config_free(config);
-        return generation_say(problem, "gateway", "no memory");
+        return problem_fail(problem, "gateway: no memory");
     }
     generation->gateway = gateway;
     generation->number = before ? before->number + 1 : 1;
@@ -309,7 +304,7 @@ bool generation_new(struct gateway *gateway, struct config *config, const struct
         make_unknown(generation);
     fine = fine && generation_make_slots(generation, before, problem);
     fine = fine && (key_index_new(&generation->config, &generation->keys) ||
-                    generation_say(problem, "tenants", "no memory"));
+                    problem_fail(problem, "tenants: no memory"));
     /* The last, for it is what the book remembers. */
     fine = fine && make_limits(generation, before, problem) && make_listing(generation, problem);
     if (!fine) {
@@ -327,7 +322,7 @@ static bool set_limits(struct generation *generation, tg_ms now, struct tg_probl
     struct tg_problem why;
 
     return limit_book_apply(generation->gateway->book, now, &why) == TG_OK ||
-           generation_say(problem, "limits", why.text);
+           problem_fail(problem, "limits: %s", why.text);
 }
 
 bool generation_set_gates(struct generation *generation, tg_ms now, struct tg_problem *problem)

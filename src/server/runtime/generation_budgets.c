@@ -1,6 +1,7 @@
 /* generation_budgets.c - the budgets of a configuration, into the bank. */
 #include <stdlib.h>
 
+#include "lib/core/problem.h"
 #include "server/remote/remote.h"
 #include "server/runtime/gateway.h"
 #include "server/runtime/generation_internal.h"
@@ -86,7 +87,7 @@ bool generation_set_budgets(struct generation *generation, tg_ms now, struct tg_
     struct spending_tree tree;
     struct tg_budget *budgets = calloc(count_budgets(config) + 1, sizeof *budgets);
     struct spending_tenant *tenants = calloc(config->n_tenants + 1, sizeof *tenants);
-    bool fine = (budgets && tenants) || generation_say(problem, "budgets", "no memory");
+    bool fine = (budgets && tenants) || problem_fail(problem, "budgets: no memory");
 
     fine = fine && make_tree(generation->gateway, config, budgets, tenants, &tree, problem) &&
            set_budgets(generation->gateway, config, &tree, now, problem);

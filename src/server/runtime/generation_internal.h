@@ -7,9 +7,6 @@
 /* The pool of a provider for calls without a model: a name that no model can have. */
 #define NO_MODEL "\n"
 
-/* "what: text", and false. */
-bool generation_say(struct tg_problem *problem, const char *what, const char *text);
-
 /* The keyring of the gateway becomes what the configuration says, and keys belong to this
  * generation. */
 bool generation_set_ring(struct generation *generation, tg_ms now, struct tg_problem *problem);

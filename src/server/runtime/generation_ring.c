@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "lib/core/problem.h"
 #include "server/runtime/gateway.h"
 #include "server/runtime/generation_internal.h"
 
@@ -115,5 +116,5 @@ bool generation_set_ring(struct generation *generation, tg_ms now, struct tg_pro
     free(plan.pools);
     free(plan.groups);
     free(plan.keys);
-    return err == TG_OK || generation_say(problem, "keys", why.text);
+    return err == TG_OK || problem_fail(problem, "keys: %s", why.text);
 }

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/core/problem.h"
 #include "server/remote/remote.h"
 #include "server/runtime/gateway.h"
 #include "server/runtime/generation_internal.h"
@@ -76,7 +77,7 @@ static struct slots *slots_new(const struct generation *generation, const struct
         return slots;
     }
     free(slots);
-    (void)generation_say(problem, entry->name, why.text);
+    (void)problem_fail(problem, "%s: %s", entry->name, why.text);
     return NULL;
 }
 
@@ -160,7 +161,7 @@ bool generation_make_slots(struct generation *generation, const struct generatio
     generation->caller_slots = calloc(config->n_callers + 1, sizeof(struct slots *));
     generation->slots = calloc(most, sizeof *generation->slots);
     if (generation->caller_slots == NULL || generation->slots == NULL)
-        return generation_say(problem, "concurrency", "no memory");
+        return problem_fail(problem, "concurrency: no memory");
     for (size_t i = 0; fine && i < config->n_models; i++) {
         struct route *route = &generation->routes[i];
         fine = add_route(generation, route, generation_route_before(before, route), problem);
@@ -189,7 +190,7 @@ bool generation_set_slots(struct generation *generation, tg_ms now, struct tg_pr
         const struct slots_entry *entry = &generation->slots[i];
         slots_config(generation, entry->config, &config);
         if (tg_gate_reconfigure(entry->slots->gate, &config, now, &why) != TG_OK)
-            return generation_say(problem, entry->name, why.text);
+            return problem_fail(problem, "%s: %s", entry->name, why.text);
     }
     return true;
 }

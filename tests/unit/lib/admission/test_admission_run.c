@@ -116,7 +116,7 @@ static const struct admission_ops ops = {.wait = owner_wait,
 
 static void owner_open(struct owner *owner, bool remote)
 {
-    *owner = (struct owner){.scope = {1, "tenant", 6}};
+    *owner = (struct owner){.scope = {.limits = 1, .key = "tenant", .key_bytes = 6}};
     struct tg_gate_config config = gate_config_slots(&owner->log, 1);
     config.concurrency.wait[TG_PRIORITY_NORMAL] = WAIT_MS;
     config.peers.on = true;
