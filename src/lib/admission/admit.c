@@ -96,14 +96,14 @@ static void admit_hold(struct passage *passage, struct ticket *ticket)
     answer->deadline = ticket->deadline;
 }
 
-static struct tg_decision combination(const struct tg_axes *axes)
+static void combine_axes(const struct tg_axes *axes, struct tg_decision *combined)
 {
     struct tg_decision all = TG_ALLOW_FULL;
 
     for (int axis = 0; axis < TG_AXIS_COUNT; axis++)
         if (axes->present & 1u << axis)
             all = decision_combine(all, axes->decision[axis]);
-    return all;
+    *combined = all;
 }
 
 static enum tg_reason reason_of(enum tg_axis axis)
@@ -143,8 +143,9 @@ static void refuse_late(struct tg_gate *gate, struct tg_answer *answer, enum tg_
 
 static void refuse_by_policy(struct tg_gate *gate, struct tg_answer *answer)
 {
-    struct tg_decision decision = combination(&answer->axes);
+    struct tg_decision decision;
 
+    combine_axes(&answer->axes, &decision);
     decision.allowed = false;
     decision.remaining = 0;
     decision.retry_after_ms = 0;
@@ -231,7 +232,9 @@ static enum tg_err conclude(const struct passage *passage)
         return err;
     answer->step = TG_DECIDED;
     if (binding != TG_AXIS_NONE) {
-        refuse_late(gate, answer, reason_of(binding), combination(&answer->axes));
+        struct tg_decision decision;
+        combine_axes(&answer->axes, &decision);
+        refuse_late(gate, answer, reason_of(binding), decision);
         worth_refused(passage);
     } else {
         atomic_fetch_add_explicit(&gate->admitted, 1, memory_order_relaxed);
@@ -367,7 +370,7 @@ static void hand_over(struct tg_answer *to, const struct tg_answer *from)
     to->charge = from->charge;
     to->factor = from->factor;
     if (from->step == TG_DECIDED && from->reason == TG_REASON_NONE)
-        to->decision = combination(&from->axes);
+        combine_axes(&from->axes, &to->decision);
     else
         to->decision = from->decision;
     to->reason = from->reason;
