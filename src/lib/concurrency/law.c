@@ -51,10 +51,8 @@ static bool is_number(double x)
     return x >= 0 && x <= (double)TG_NUMBER_MAX;
 }
 
-void law_finished(struct law *law, const struct law_sample *sample)
+void law_finished(struct law *law, struct law_sample *sample)
 {
-    struct law_sample floored;
-
     if (!law->ops->finished || !is_number(sample->sample_ms) || !is_number(sample->sojourn_ms))
         return;
     if (law->hears && !sample->dropped) {
@@ -62,12 +60,8 @@ void law_finished(struct law *law, const struct law_sample *sample)
             return;
         law->hears = false;
     }
-    if (sample->sample_ms < SAMPLE_FLOOR_MS) {
-        floored = *sample;
-        floored.sample_ms = SAMPLE_FLOOR_MS;
-        sample = &floored;
-    }
-    assert(sample->sample_ms >= SAMPLE_FLOOR_MS);
+    if (sample->sample_ms < SAMPLE_FLOOR_MS)
+        sample->sample_ms = SAMPLE_FLOOR_MS;
     law->ops->finished(law, time_of(law, sample->now), sample);
     law_assert_bounds(law);
 }

@@ -179,8 +179,9 @@ static inline int64_t law_limit(const struct law *law)
 /* `in_flight`: after the call was counted. */
 void law_started(struct law *law, tg_ms now, int64_t in_flight);
 
-/* A sample that is negative or no number is as if the call had been cancelled. */
-void law_finished(struct law *law, const struct law_sample *sample);
+/* A sample that is negative or no number is as if the call had been cancelled; one below
+ * SAMPLE_FLOOR_MS is set to that. */
+void law_finished(struct law *law, struct law_sample *sample);
 
 /* The first byte of a call has come; `place` is its first_bytes_place(). What is said of samples of
  * law_finished() holds for this one. */
