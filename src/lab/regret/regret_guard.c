@@ -20,7 +20,7 @@
 #define CALLS 1000 /* in a window */
 #define DURATION 1000
 #define TENANTS_MAX 5
-#define MEAN_COST 304.9 /* of the lognormal law below, exp(5 + 1.2 * 1.2 / 2) */
+#define MEAN_COST 304.9 /* the mean of the lognormal law below, exp(5 + 1.2 * 1.2 / 2) */
 
 enum who { GREEDY, ONLINE, GUARDED, N_WHOS };
 
@@ -244,14 +244,14 @@ static enum tg_err regret_guard_enter(enum who who, const struct guard_world *wo
     tg_bid_config_init(&config);
     config.prices = TG_PRICES_ONLINE;
     config.online.window = WINDOW;
-    /* As derived from the limits: gate.cost holds for each tenant. */
+    /* What is derived from the limits: gate.cost holds for each tenant. */
     config.online.cost_budget = CALLS * MEAN_COST / world->load;
     config.online.guard = who == GUARDED;
     return contestant_bid(&config, contestant);
 }
 
-static enum tg_err run_row(const struct regret_options *options, const struct guard_world *world,
-                           struct stream *stream, size_t *admitted, struct regret_row *row)
+static enum tg_err run_world(const struct regret_options *options, const struct guard_world *world,
+                             struct stream *stream, size_t *admitted, struct regret_row *row)
 {
     double earned[N_WHOS] = {0}, best = 0;
 
@@ -288,7 +288,7 @@ static enum tg_err run_guard(const struct regret_options *options, struct regret
         row->world = worlds[i].name;
         row->about = worlds[i].about;
         err = stream.calls != NULL && stream.sorted != NULL && admitted != NULL
-                  ? run_row(options, &worlds[i], &stream, admitted, row)
+                  ? run_world(options, &worlds[i], &stream, admitted, row)
                   : TG_ERR_MEMORY;
         free(stream.calls);
         free(stream.sorted);

@@ -557,7 +557,7 @@ void online_released(struct online *online, const struct tg_spent *spent, tg_ms 
  * changes the version; one of another size is not read, either. */
 struct online_saved {
     uint64_t version;
-    uint64_t checksum; /* of all that follows */
+    uint64_t checksum; /* covers all that follows */
     tg_ms window;
     double budget[AXES];
     tg_ms now;
