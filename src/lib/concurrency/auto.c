@@ -452,7 +452,8 @@ static void auto_finished(struct law *law, tg_ms at, const struct law_sample *sa
     if (sample->dropped) {
         auto_dropped(law);
     } else {
-        auto_meter_sample(state, sample->sample_ms, sample->in_flight_at_start - 1);
+        /* Whatever the owner's sample is: a test of throughput lasts as long as slots are held. */
+        auto_meter_sample(state, sample->sojourn_ms, sample->in_flight_at_start - 1);
         state->stream.is_open = false; /* total times are samples again */
     }
 }
