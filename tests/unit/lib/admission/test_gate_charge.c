@@ -176,7 +176,7 @@ static void new_settings_keep_what_was_learned(void **state)
 static void as_many_kinds_are_remembered_as_there_may_be(void **state)
 {
     struct kit kit;
-    char name[16];
+    char name[20];
     int known = 0;
     (void)state;
 
