@@ -154,7 +154,7 @@ ends 'a fixed number of slots' 'concurrency: {law: fixed, initial: 20, min: 1}' 
 ends 'vegas' 'concurrency: {law: vegas, initial: 24, min: 4, max: 64, window: 200ms}'
 ends 'gradient2' 'concurrency: {law: gradient2, initial: 16, min: 4, max: 64}' \
     'queue: {size: 16, wait: {high: 100ms, normal: 100ms, low: 20ms}}'
-ends 'aimd' 'concurrency: {law: aimd, initial: 30, min: 4, max: 64}'
+ends 'aimd' 'concurrency: {law: aimd, initial: 30, min: 4, max: 64, aimd: {tolerance: 2}}'
 ends 'peers, rate and cost' 'concurrency: {law: fixed, initial: 40, min: 1}' 'peers: {limit: 9}' \
     'rate: {strategy: gcra, limit: 50, period: 1s}' \
     'cost: {strategy: token_bucket, capacity: 400, refill: 900}'
