@@ -245,7 +245,7 @@ test('it draws the snapshot, follows it, and q gives the terminal back', async (
     const terminal = new Terminal(t, ['--admin', admin.url, '--interval', '100ms']);
     await terminal.shows(/tollgate 9\.9\.9 .* generation 4 .* ready/);
     await terminal.shows(/calls 7\.0\/s {2}admitted 6\.0\/s {2}refused 1\.0\/s/);
-    await terminal.shows(/\(all: models\) .* 64 +5 +0\/2\/1/);
+    await terminal.shows(/\(all\) .* 64 +5 +0\/2\/1/);
     await terminal.shows(/one .* rate .* evil \?\[2J name/);
     assert.equal(terminal.screen.other, true);
     assert.equal(terminal.screen.cursor, false);
