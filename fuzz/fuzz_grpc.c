@@ -186,7 +186,7 @@ static void check_nobody_waits(void)
 {
     struct tg_gate_stats stats;
 
-    tg_gate_get_stats(world.gateway->protect_gate, &stats);
+    tg_gate_get_stats(world.gateway->gate, &stats);
     for (int p = 0; p < TG_PRIORITY_COUNT; p++)
         insist(stats.queued[p] == 0);
     insist(stats.in_flight <= 4);
