@@ -208,6 +208,7 @@ static enum call_verdict slot_answered(struct call *call, const struct tg_answer
 enum call_verdict call_take_slot(struct call *call)
 {
     struct tg_answer answer;
+    struct tg_expectation expects;
 
     assert(call->slot.lease == 0 && call->attempt.key == 0);
     tg_call_init(&call->slot_call);
@@ -218,7 +219,11 @@ enum call_verdict call_take_slot(struct call *call)
     call->slot_call.deadline = call->gate_call.deadline;
     call->slot_call.size = call->notes.estimated_input;
     call->slot_call.hold_s = call->gate_call.hold_s;
-    call->slot_call.work = num_max(call->gate_call.debit.cost, 1);
+    /* Turns are paid for with what calls like this one use: whoever asks for more than it needs
+     * would wait for tokens that nobody writes. */
+    if (tg_gate_expect(call->worker->gateway->gate, &call->gate_call, &expects) != TG_OK)
+        expects.expected = call->gate_call.debit.cost;
+    call->slot_call.work = num_max(expects.expected, 1);
     call->used_before = call->used;
     call->slot_call.waiter = &call->waiter;
     admission_run_init(&call->slot, call->route->slots->gate, &call->slot_call, &slot_ops);

@@ -67,6 +67,28 @@ static void a_tenant_has_a_priority_and_is_its_own_peer(void **state)
     call_kit_close();
 }
 
+/* A tenant that asks for far more than it uses must not wait for tokens that nobody writes. */
+static void turns_are_paid_for_with_what_calls_like_it_use(void **state)
+{
+    static const char LARGE[] = "{\"model\":\"first\",\"messages\":[{\"role\":\"user\","
+                                "\"content\":\"hi\"}],\"max_tokens\":1000}";
+    const struct call_kit_config config = {.tenant = "budgets: [{usd: 100, per: total}]"};
+
+    (void)state;
+    begin(&config);
+    for (int i = 0; i < 100; i++) {
+        call_client_ask(&client, LARGE);
+        if (i == 0)
+            assert_int_equal(client.call->slot_call.work, client.call->gate_call.debit.cost);
+        reply_and_end(200, JSON, CALL_KIT_REPLY);
+    }
+    call_client_ask(&client, LARGE);
+    assert_true(client.call->gate_call.debit.cost >= 1000);
+    assert_in_range(client.call->slot_call.work, 40, 200);
+    reply_and_end(200, JSON, CALL_KIT_REPLY);
+    call_kit_close();
+}
+
 static void a_peer_has_a_limit_before_its_body_is_read(void **state)
 {
     const struct call_kit_config config = {
@@ -560,6 +582,7 @@ int main(void)
         cmocka_unit_test(two_keys_that_differ_are_refused),
         cmocka_unit_test(a_missing_key_is_explained),
         cmocka_unit_test(a_tenant_has_a_priority_and_is_its_own_peer),
+        cmocka_unit_test(turns_are_paid_for_with_what_calls_like_it_use),
         cmocka_unit_test(a_peer_has_a_limit_before_its_body_is_read),
         cmocka_unit_test(under_memory_pressure_bodies_are_not_read),
         cmocka_unit_test(a_user_may_have_a_name_of_1_to_200_bytes),
