@@ -307,7 +307,9 @@ test('an upstream that is not there is UNAVAILABLE; one that goes is found again
 
 test('200 calls at once on one connection', async (t) => {
     const up = await upstream(t);
-    const { gateway, address } = await serving(t, { top: protect(up, fixed(500)) });
+    const { gateway, address } = await serving(t, {
+        top: { ...protect(up, { concurrency: fixed(500).concurrency }), gate: fixed(500) },
+    });
     const client = clientOf(t, address);
     const all = await Promise.all(
         Array.from({ length: 200 }, (_, i) => unary(client, 'Unary', { i })),
@@ -318,7 +320,9 @@ test('200 calls at once on one connection', async (t) => {
 
 test('an upstream that takes two at a time is given no third, and refuses none', async (t) => {
     const up = await upstream(t, { 'grpc.max_concurrent_streams': 2 });
-    const { gateway, address } = await serving(t, { top: protect(up, fixed(500)) });
+    const { gateway, address } = await serving(t, {
+        top: { ...protect(up, { concurrency: fixed(500).concurrency }), gate: fixed(500) },
+    });
     const client = clientOf(t, address);
     const all = await Promise.all(
         Array.from({ length: 60 }, (_, i) => unary(client, 'Unary', { i })),

@@ -151,7 +151,8 @@ test('a key that is out of calls is told of by its wait, up to a minute', async 
 test('what failed attempts used counts for the limit of tokens', async (t) => {
     const { gateway, mock } = await pair(t, {
         script: first('1', { fault: 'hang' }),
-        small: { timeouts: { first_byte: '2s' } },
+        /* Calls are charged what they ask for. */
+        small: { timeouts: { first_byte: '2s' }, overbook: { start: 1, min: 1, max: 1 } },
         tenant: { cost: { strategy: 'token_bucket', capacity: 100000, refill: 0.001 } },
     });
     const left = (reply) => Number(reply.headers['x-ratelimit-remaining-tokens']);
