@@ -26,8 +26,10 @@ const ready = async (gateway) => {
 const decidesAgain = (gateway) =>
     until('Redis decides again', async () => {
         const before = await decided([gateway], 'limits', 'redis');
-        assert.equal((await chat(gateway)).status, 200);
-        return (await decided([gateway], 'limits', 'redis')) > before;
+        const { status } = await chat(gateway);
+        if ((await decided([gateway], 'limits', 'redis')) === before) return false;
+        assert.equal(status, 200);
+        return true;
     });
 
 const answers = (gateway, status) =>
