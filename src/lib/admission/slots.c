@@ -45,7 +45,6 @@ void gate_end_wait(struct tg_gate *gate, struct ticket *ticket)
     assert(ticket->state == TICKET_WAITING);
     queue_remove(&gate->queue, ticket);
     heap_remove(&gate->waits, &ticket->wait);
-    gate->queue.classes[ticket->priority].refused_at = gate->latest;
     ticket->state = TICKET_TIMED_OUT;
     gate->queue.classes[ticket->priority].refused_at = gate->latest;
     gate->config.wake(gate->config.context, ticket->waiter);

@@ -3,7 +3,7 @@
  * The traces are tests/golden/laws/NAME.txt: second, limit, calls in flight. After a change that is
  * meant, TG_UPDATE_GOLDEN=1 writes them anew:
  *
- *     make tests && TG_UPDATE_GOLDEN=1 build/tests/unit/sim/test_laws
+ *     make tests && TG_UPDATE_GOLDEN=1 build/tests/unit/lab/regret/test_laws
  *
  * from the top of the tree, where tests are run.
  */
