@@ -223,7 +223,8 @@ static const struct schema_key online_keys[] = {
          "window: budgets are replenished when a window begins; steady: continuously, as in a "
          "token bucket"),
     VALUE("guard", SCHEMA_BOOL, false, NULL, "true", AT(config_policy, online.guard),
-          "never earn less than 99 % of what would be earned without a policy, since the start"),
+          "keep 99 % of what would be earned without a policy, since the start, if the budgets are "
+          "right"),
     END,
 };
 
