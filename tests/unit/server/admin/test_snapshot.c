@@ -125,7 +125,7 @@ static void budgets_that_are_used_most_come_first(void **state)
     struct tg_money_answer answer;
     (void)state;
 
-    assert_int_equal(spending_reserve(kit.gateway->spending, &call, clock_now_ms(&kit.clock),
+    assert_int_equal(spending_reserve(kit.gateway->spending, &call, net_loop_now(kit.loop),
                                       &ticket, &answer),
                      TG_OK);
     take_snapshot("/api/v1/snapshot");
@@ -260,7 +260,7 @@ static void the_first_that_refuses_is_named_and_shadow_does_not_count(void **sta
     tg_call_init(&call);
     assert_int_equal(scopes_fill(kit.generation->scopes, &who, room, &call, NULL), TG_OK);
     for (int i = 0; i < 2; i++)
-        assert_int_equal(tg_store_take(kit.gateway->store, &call.debit, clock_now_ms(&kit.clock),
+        assert_int_equal(tg_store_take(kit.gateway->store, &call.debit, net_loop_now(kit.loop),
                                        &decision, NULL),
                          TG_OK);
     take_snapshot("/api/v1/explain?tenant=team&model=small");
