@@ -244,6 +244,7 @@ static void api_run(struct api *api)
 static void api_data(struct http_inbound *in, struct slice bytes)
 {
     struct api *api = in->owner;
+    enum body_room room;
     struct refusal why;
 
     if (api->state != API_READING || api->method == METHOD_QUERY)
@@ -251,10 +252,12 @@ static void api_data(struct http_inbound *in, struct slice bytes)
     if (api->body.n + bytes.n > BODY_MAX) {
         refusal_init(&why, REPLY_PAYLOAD_TOO_LARGE, "the body has more than %d bytes", BODY_MAX);
         api_fail(api, &why);
-    } else if (!body_buffer_add(&api->body, api->worker->gateway, api->worker->generation,
-                                in->head.length, bytes)) {
-        refusal_init(&why, REPLY_MEMORY_PRESSURE,
-                     "memory pressure: the bodies of calls take all the memory they may");
+        return;
+    }
+    room = body_buffer_add(&api->body, api->worker->gateway, api->worker->generation,
+                           &api->worker->gateway->callers, in->head.length, bytes);
+    if (room != BODY_FITS) {
+        body_buffer_refusal(room, "callers", &why);
         api_fail(api, &why);
     }
 }

@@ -62,7 +62,8 @@ static const struct schema_key limit_keys[] = {
      .offset = AT(config_server_limits, header),
      .help = "largest size of all headers of a request"},
     SIZE("buffered_total", 1, "1GiB", AT(config_server_limits, buffered_total),
-         "bodies of all requests in memory; at least `body`"),
+         "bodies of all requests in memory; at least `body`. A tenant may take more while it has "
+         "no more than what is free"),
     COUNT("connections", 1, 10000000, "10000", AT(config_server_limits, connections),
           "client connections at once"),
     END,

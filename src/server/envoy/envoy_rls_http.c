@@ -120,6 +120,7 @@ static void envoy_rls_http_end(struct http_inbound *in)
 static void envoy_rls_http_data(struct http_inbound *in, struct slice bytes)
 {
     struct exchange *x = in->owner;
+    enum body_room room;
     struct refusal why;
 
     if (x->state != EXCHANGE_READING)
@@ -127,10 +128,12 @@ static void envoy_rls_http_data(struct http_inbound *in, struct slice bytes)
     if (x->body.n + bytes.n > BODY_MAX) {
         refusal_init(&why, REPLY_PAYLOAD_TOO_LARGE, "the body has more than %d bytes", BODY_MAX);
         envoy_rls_http_refuse(x, &why);
-    } else if (!body_buffer_add(&x->body, x->worker->gateway, x->worker->generation,
-                                in->head.length, bytes)) {
-        refusal_init(&why, REPLY_MEMORY_PRESSURE,
-                     "memory pressure: the bodies of calls take all the memory they may");
+        return;
+    }
+    room = body_buffer_add(&x->body, x->worker->gateway, x->worker->generation,
+                           &x->worker->gateway->callers, in->head.length, bytes);
+    if (room != BODY_FITS) {
+        body_buffer_refusal(room, "callers", &why);
         envoy_rls_http_refuse(x, &why);
     }
 }

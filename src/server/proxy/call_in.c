@@ -232,10 +232,21 @@ void call_in_head(struct call *call)
 
 /* ---- the body ---- */
 
+/* Keeps the bytes. False: there is no room for them, and the call has been refused. */
 static bool call_in_hold(struct call *call, struct slice bytes)
 {
-    return body_buffer_add(&call->body, call->gateway, call->generation, call->in->head.length,
-                           bytes);
+    enum body_room room =
+        body_buffer_add(&call->body, call->gateway, call->generation,
+                        call->generation->shares[call->tenant], call->in->head.length, bytes);
+    struct refusal why;
+    char whose[64];
+
+    if (room == BODY_FITS)
+        return true;
+    snprintf(whose, sizeof whose, "tenant %s", call_tenant(call)->name);
+    body_buffer_refusal(room, whose, &why);
+    call_refuse(call, &why);
+    return false;
 }
 
 void call_in_body(struct call *call, struct slice bytes)
@@ -247,11 +258,7 @@ void call_in_body(struct call *call, struct slice bytes)
         refusal_init(&why, REPLY_PAYLOAD_TOO_LARGE, "the body has more than %" PRId64 " bytes",
                      call->generation->config.limits.body);
         call_refuse(call, &why);
-    } else if (!call_in_hold(call, bytes)) {
-        refusal_init(&why, REPLY_MEMORY_PRESSURE,
-                     "memory pressure: the bodies of calls take all the memory they may");
-        call_refuse(call, &why);
-    } else {
+    } else if (call_in_hold(call, bytes)) {
         call->bytes_in += (int64_t)bytes.n;
     }
 }
@@ -341,11 +348,8 @@ bool call_in_read(struct call *call)
         set_deadlines(call, 0);
         return true;
     }
-    if (!call_in_hold(call, (struct slice){NULL, 0})) {
-        refusal_init(&why, REPLY_INTERNAL, NULL);
-        call_refuse(call, &why);
+    if (!call_in_hold(call, (struct slice){NULL, 0}))
         return false;
-    }
     if (!ask_read(call->worker->reader, call->endpoint, call->body.bytes, call->body.n,
                   call->body.room, &call->ask, &problem)) {
         refusal_of_ask(&problem, &why);

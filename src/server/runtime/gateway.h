@@ -27,6 +27,7 @@
 #include "io/http/http_server.h"
 #include "io/posix/clock.h"
 #include "server/runtime/generation.h"
+#include "server/runtime/tenant_share.h"
 
 struct admit;
 struct gateway_zone;
@@ -86,6 +87,7 @@ struct gateway {
     LIST_HEAD(, generation) generations;
     struct net_loop *control; /* where generations are freed; null: there is no control thread */
     struct retry_budget retries;
+    struct tenant_share callers; /* what those who ask for decisions take up, all together */
     struct http_census census;
     struct gateway_counts counts;
     struct last_reload last_reload;

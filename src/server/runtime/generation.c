@@ -20,6 +20,7 @@
 #include "server/runtime/gateway.h"
 #include "server/runtime/generation_internal.h"
 #include "server/runtime/service.h"
+#include "server/runtime/tenant_share.h"
 #include "server/runtime/worker.h"
 #include "server/tenancy/key_index.h"
 
@@ -303,8 +304,10 @@ bool generation_new(struct gateway *gateway, struct config *config, const struct
     if (fine)
         make_unknown(generation);
     fine = fine && generation_make_slots(generation, before, problem);
-    fine = fine && (key_index_new(&generation->config, &generation->keys) ||
-                    problem_fail(problem, "tenants: no memory"));
+    fine = fine &&
+           (key_index_new(&generation->config, &generation->keys) ||
+            problem_fail(problem, "tenants: no memory")) &&
+           tenant_shares_make(generation, before, problem);
     /* The last, for it is what the book remembers. */
     fine = fine && make_limits(generation, before, problem) && make_listing(generation, problem);
     if (!fine) {
@@ -414,6 +417,7 @@ void generation_free(struct generation *generation)
         return;
     const struct service_table *table = generation->gateway->services;
     key_index_free(generation->keys);
+    tenant_shares_free(generation);
     generation_free_slots(generation);
     for (size_t i = 0; generation->providers && i < generation->config.n_providers; i++)
         http_origin_unref(generation->providers[i].origin);

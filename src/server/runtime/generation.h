@@ -40,6 +40,7 @@ struct envoy_rls;
 struct gateway;
 struct generation;
 struct key_index;
+struct tenant_share;
 
 struct provider {
     const struct config_provider *config;
@@ -130,9 +131,10 @@ struct generation {
     struct slots_entry *slots;   /* all there are: models, protected routes, callers */
     size_t n_slots;
     struct route_key *route_keys;
-    struct key_index *keys;      /* virtual keys: tenants by hash */
-    struct tls_context *tls;     /* for the workers' listeners; null: none */
-    LIST_ENTRY(generation) link; /* among all of the gateway */
+    struct key_index *keys;       /* virtual keys: tenants by hash */
+    struct tenant_share **shares; /* what each tenant takes up, in the order of the configuration */
+    struct tls_context *tls;      /* for the workers' listeners; null: none */
+    LIST_ENTRY(generation) link;  /* among all of the gateway */
     struct net_post freeing;
     atomic_size_t threads; /* threads that have not signed off */
     size_t n_threads;

@@ -360,7 +360,7 @@ static void bodies_share_their_memory(void **state)
     call_client_body(&client, body);
     call_client_gone(&other, HTTP_HANGUP);
     other.call = NULL;
-    expect_in(client.body, "the bodies of calls take all the memory they may");
+    expect_in(client.body, "the bodies of tenant one take all the memory that one may");
     expect_refused(503, "memory_pressure");
     call_kit_close();
 }

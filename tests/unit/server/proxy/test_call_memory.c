@@ -158,7 +158,8 @@ static void a_body_without_memory_is_an_error_of_ours(void **state)
     fail_at(0);
     call_client_end(&client);
     until_failure = -1;
-    assert_int_equal(client.status, 500);
+    assert_int_equal(client.status, 503);
+    assert_string_equal(client.reason, "memory_pressure");
     call_client_gone(&client, HTTP_DONE);
     call_kit_expect_released(&client);
     call_kit_close();

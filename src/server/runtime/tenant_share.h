@@ -1,0 +1,26 @@
+/* tenant_share.h - what one tenant takes up of what all tenants share.
+ *
+ * A share outlasts a generation, because it counts: the next generation finds it by the tenant's
+ * name. It may be used by any thread; references are held by generations, and a request holds its
+ * generation.
+ */
+#ifndef TG_RUNTIME_TENANT_SHARE_H
+#define TG_RUNTIME_TENANT_SHARE_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+
+struct generation;
+struct tg_problem;
+
+struct tenant_share {
+    atomic_int refs;       /* generations that have it */
+    atomic_llong buffered; /* bytes that buffered bodies of this tenant take up */
+};
+
+/* Makes generation->shares: the shares of the generation before, or new ones. */
+bool tenant_shares_make(struct generation *generation, const struct generation *before,
+                        struct tg_problem *problem);
+void tenant_shares_free(struct generation *generation);
+
+#endif
