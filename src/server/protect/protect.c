@@ -112,7 +112,7 @@ void protect_step(struct protected_call *call, const struct protect_event *event
         assert(was == PROTECT_REPLYING);
         call->bytes_out += (int64_t)event->bytes.n;
         if (http_inbound_write(in, event->bytes) > PROTECT_QUEUED_MAX && !call->out_paused) {
-            call->out_paused = true;
+            call->out_paused = call->slowed = true;
             call->env->pause(call->out);
         }
         break;

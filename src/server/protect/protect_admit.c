@@ -169,15 +169,16 @@ enum protect_state protect_renew(struct protected_call *call)
         renew_later(call);
         return call->state;
     }
-    /* Neither the client nor the upstream has ended an RPC whose deadline has passed. */
+    /* Neither the client nor the upstream has ended an RPC whose deadline has passed. The client
+     * chose that deadline: the law, which is everybody's, learns nothing of it. */
     call->env->cancel(call->out, HTTP2_CANCEL);
     call->out = NULL;
     if (call->state == PROTECT_FORWARDING) {
         refusal_init(&why, REPLY_UPSTREAM_TIMEOUT, "the upstream did not answer in time");
-        return protect_refuse(call, &why, TG_OUTCOME_DROPPED);
+        return protect_refuse(call, &why, TG_OUTCOME_CANCELLED);
     }
     call->reason = REPLY_UPSTREAM_TIMEOUT;
-    protect_release(call, TG_OUTCOME_DROPPED);
+    protect_release(call, TG_OUTCOME_CANCELLED);
     protect_grpc_end(call->in, GRPC_DEADLINE_EXCEEDED, SLICE("the deadline has passed"));
     return PROTECT_OVER;
 }

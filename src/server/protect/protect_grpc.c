@@ -3,9 +3,11 @@
  * A refusal is a status without a message ("Trailers-Only"): HTTP 200, and the head holds all. The
  * outcome for the gate's law depends on the upstream's own status:
  *
- *   dropped     UNAVAILABLE, RESOURCE_EXHAUSTED, DEADLINE_EXCEEDED: it had too much to do
+ *   dropped     UNAVAILABLE, RESOURCE_EXHAUSTED: it had too much to do; DEADLINE_EXCEEDED where
+ *               the client stated no deadline: it was the upstream's own
  *   cancelled   CANCELLED, UNKNOWN, INTERNAL, DATA_LOSS: no measure of load; and no status at all,
- *               which a client takes for UNKNOWN, or one that is no number
+ *               which a client takes for UNKNOWN, or one that is no number; DEADLINE_EXCEEDED of a
+ *               deadline that the client chose: the law is everybody's
  *   ok          everything else: it has answered, whatever it said
  */
 #include "server/protect/protect_grpc.h"
@@ -132,13 +134,14 @@ static int read_code(struct slice status)
     return code;
 }
 
-enum tg_outcome protect_grpc_outcome(struct slice status)
+enum tg_outcome protect_grpc_outcome(struct slice status, bool has_deadline)
 {
     switch (read_code(status)) {
     case GRPC_UNAVAILABLE:
     case GRPC_RESOURCE_EXHAUSTED:
-    case GRPC_DEADLINE_EXCEEDED:
         return TG_OUTCOME_DROPPED;
+    case GRPC_DEADLINE_EXCEEDED:
+        return has_deadline ? TG_OUTCOME_CANCELLED : TG_OUTCOME_DROPPED;
     case GRPC_CANCELLED:
     case GRPC_UNKNOWN:
     case GRPC_INTERNAL:

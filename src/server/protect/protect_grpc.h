@@ -24,8 +24,8 @@ void protect_grpc_refuse(struct http_inbound *in, const struct refusal *why, boo
                          uint64_t random, struct slice id);
 
 /* The outcome, for the gate's law, of an RPC that has ended with this `grpc-status`; empty: without
- * one. */
-enum tg_outcome protect_grpc_outcome(struct slice status);
+ * one. `has_deadline`: the client has stated one, which the upstream was told. */
+enum tg_outcome protect_grpc_outcome(struct slice status, bool has_deadline);
 
 /* The same for an RPC that its upstream has reset, with this code of HTTP/2. */
 enum tg_outcome protect_grpc_reset_outcome(uint32_t code);

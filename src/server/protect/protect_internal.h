@@ -109,6 +109,7 @@ struct protected_call {
     bool trusted;    /* the client may state its priority and its name */
     bool in_paused;  /* the upstream is slower than the client */
     bool out_paused; /* the client is slower than the upstream */
+    bool slowed;     /* it was, at some time */
     bool sent_again;
     tg_ms began_at;
     tg_ms deadline; /* when client and upstream of an RPC end it; 0: none */

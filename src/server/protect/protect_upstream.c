@@ -6,7 +6,8 @@
  *   ok          the upstream answered, whatever it said below 500
  *   dropped     503 and 504, and no answer at all: refused or broken connections, time-outs
  *   cancelled   any other 5xx: a failure, often a fast one, and so no measure of load; a route that
- *               is set up wrongly (no such name, no trust)
+ *               is set up wrongly (no such name, no trust); and what the client brought about: by a
+ *               deadline that it chose, or by reading so slowly that the upstream had to wait
  *
  * Nothing is kept, so nothing is sent twice, with one exception: a kept connection that the
  * upstream had closed, found out only by using it, is no answer. A request without a body whose
@@ -166,19 +167,27 @@ enum protect_state protect_upstream_head(struct protected_call *call, const stru
     return PROTECT_REPLYING;
 }
 
+/* Whether the time that the client gave the request is over. */
+static bool is_past_deadline(const struct protected_call *call)
+{
+    return call->gate_call.deadline > 0 && protect_now(call) >= call->gate_call.deadline;
+}
+
 enum protect_state protect_upstream_end(struct protected_call *call)
 {
     const struct http_outbound *out = call->out;
     const struct http_head trailers = {.fields = out->trailers, .n_fields = out->n_trailers};
-    enum tg_outcome outcome = call->status == 503 || call->status == 504 ? TG_OUTCOME_DROPPED
-                              : call->status >= 500                      ? TG_OUTCOME_CANCELLED
-                                                                         : TG_OUTCOME_OK;
+    bool overloaded = call->status == 503 || (call->status == 504 && !is_past_deadline(call));
+    enum tg_outcome outcome = overloaded            ? TG_OUTCOME_DROPPED
+                              : call->status >= 500 ? TG_OUTCOME_CANCELLED
+                                                    : TG_OUTCOME_OK;
 
     if (call->grpc && call->status == 200) {
         /* The status of an RPC is behind its messages, or in the head if there are none. */
         struct slice status = http_find(&trailers, SLICE("grpc-status"));
         outcome = protect_grpc_outcome(
-            status.n > 0 ? status : (struct slice){call->grpc_status, call->grpc_status_n});
+            status.n > 0 ? status : (struct slice){call->grpc_status, call->grpc_status_n},
+            call->deadline > 0);
     }
     call->out = NULL;
     protect_release(call, outcome);
@@ -225,6 +234,9 @@ enum protect_state protect_upstream_failed(struct protected_call *call, enum htt
                                   ? TG_OUTCOME_DROPPED
                                   : TG_OUTCOME_CANCELLED;
     struct refusal refusal;
+
+    if (is_past_deadline(call) || call->slowed)
+        outcome = TG_OUTCOME_CANCELLED;
 
     call->out = NULL;
     call->failure = http_why_text(why);

@@ -188,7 +188,8 @@ enum call_failure {
     FAILURE_CREDENTIALS, /* 401, 403 */
     FAILURE_SERVER,      /* 5xx, 408, or an error within a 200 that may pass */
     FAILURE_NETWORK,     /* no connection, or it broke */
-    FAILURE_TIMEOUT,
+    FAILURE_TIMEOUT,     /* one of our own time-outs */
+    FAILURE_DEADLINE,    /* the caller's own deadline: says nothing about the provider */
 };
 
 /* What an attempt is charged. */
@@ -218,6 +219,7 @@ struct attempt {
     bool injected;             /* the usage in the reply was asked for by us, not by the client */
     bool passes;               /* the reply is for the client: there is no further attempt */
     bool paused;               /* the client is slower than the provider */
+    bool slowed;               /* it was, at some time of this reply */
     bool asked_less;           /* money was asked for a second time, for a shorter reply */
     bool unsent;               /* no byte has gone to the provider */
     tg_ms cool_until;          /* until when the provider wants its key to rest; 0: it does not */
@@ -260,6 +262,7 @@ struct call {
     size_t next_fallback;
     tg_ms deadline; /* when its reply has to have begun; 0: no such time */
     tg_ms ends_at;  /* when its reply has to have ended; 0: no such time */
+    tg_ms total_at; /* the same by our own time-out alone */
 
     struct tg_scope scopes[TG_SCOPES_MAX];
     struct tg_call gate_call, slot_call;
@@ -413,8 +416,8 @@ void call_answer_head(struct call *call, const struct http_head *head);
 enum call_failure call_answer_data(struct call *call, struct slice bytes);
 enum call_failure call_answer_end(struct call *call);
 
-/* The reply broke off after it had begun. */
-void call_answer_broken(struct call *call);
+/* The reply broke off after it had begun. `outcome` is for the laws. */
+void call_answer_broken(struct call *call, enum tg_outcome outcome);
 
 /* The client takes bytes again. */
 void call_answer_room(struct call *call);

@@ -48,7 +48,7 @@ static void pass(struct call *call, struct slice bytes)
     call->bytes_out += (int64_t)bytes.n;
     size_t queued = http_inbound_write(call->in, bytes);
     if (queued > HTTP_OUTPUT_HIGH && call->attempt.out && !call->attempt.paused) {
-        call->attempt.paused = true;
+        call->attempt.paused = call->attempt.slowed = true;
         call->env->out_pause(call->attempt.out);
     }
 }
@@ -376,7 +376,7 @@ enum call_failure call_answer_end(struct call *call)
 }
 
 /* After the first byte nothing is tried again: the client is told in the way that is left. */
-void call_answer_broken(struct call *call)
+void call_answer_broken(struct call *call, enum tg_outcome outcome)
 {
     struct refusal why;
     struct reply reply;
@@ -390,6 +390,6 @@ void call_answer_broken(struct call *call)
     } else if (call->in) {
         http_inbound_abort(call->in);
     }
-    call_release(call, TG_OUTCOME_DROPPED);
+    call_release(call, outcome);
     call_move(call, CALL_OVER);
 }

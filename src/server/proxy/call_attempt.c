@@ -260,6 +260,10 @@ static void answer_failure(struct call *call, enum call_failure failure)
     case FAILURE_TIMEOUT:
         refusal_init(&why, REPLY_UPSTREAM_TIMEOUT, NULL);
         break;
+    case FAILURE_DEADLINE:
+        refusal_init(&why, REPLY_UPSTREAM_TIMEOUT,
+                     "the provider did not answer within the time that the request gave it");
+        break;
     default:
         refusal_init(&why, REPLY_UPSTREAM_ERROR, NULL);
     }
@@ -456,6 +460,10 @@ enum call_verdict call_after_failure(struct call *call, enum call_failure failur
     call->failure = failure;
     call->failed_status = call->attempt.status;
     call->same_key = same;
+    if (failure == FAILURE_DEADLINE) {
+        answer_failure(call, failure); /* nobody waits for another attempt */
+        return CALL_ANSWERED;
+    }
     if (!same && call->n_tried < CALL_TRIED_MAX)
         call->tried[call->n_tried++] = call->last_key;
     if (may_retry(call, pause)) {

@@ -332,6 +332,7 @@ static void set_deadlines(struct call *call, tg_ms total)
 
     call->deadline = first > 0 ? num_add(call->began_at, first) : 0;
     call->ends_at = whole > 0 ? num_add(call->began_at, whole) : 0;
+    call->total_at = total > 0 ? num_add(call->began_at, total) : 0;
 }
 
 bool call_in_read(struct call *call)

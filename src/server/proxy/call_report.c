@@ -23,6 +23,8 @@ const char *call_failure_name(enum call_failure failure)
         return "network";
     case FAILURE_TIMEOUT:
         return "timeout";
+    case FAILURE_DEADLINE:
+        return "deadline";
     default:
         return NULL;
     }

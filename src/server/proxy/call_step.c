@@ -64,19 +64,30 @@ static void call_fail(struct call *call, enum call_failure failure)
 
 /* ---- events ---- */
 
-/* There is no reply, or it broke off. */
+/* Whether the exchange has ended at a time that the caller chose, before ours. */
+static bool is_callers_deadline(const struct call *call, const struct http_outbound *out,
+                                enum http_why why)
+{
+    tg_ms at = out->head_seen ? call->ends_at : call->deadline;
+
+    return why == HTTP_LATE_TOTAL && (call->total_at == 0 || at < call->total_at);
+}
+
+/* There is no reply, or it broke off. What the caller brought about, by its deadline or by reading
+ * slowly, moves no breaker and no law: they are everybody's. */
 static void call_reply_failed(struct call *call, enum http_why why)
 {
     const struct http_outbound *out = call->attempt.out;
     bool late = why == HTTP_LATE_CONNECT || why == HTTP_LATE_FIRST_BYTE || why == HTTP_LATE_IDLE ||
                 why == HTTP_LATE_TOTAL;
     bool stale = why == HTTP_RESET && out->reused && !out->head_seen;
+    bool theirs = is_callers_deadline(call, out, why) || call->attempt.slowed;
 
     call->attempt.unsent = !out->sent;
     call->attempt.out = NULL;
     if (call->state != CALL_ASKING) {
-        call_settle(call, TG_KEY_FAILED, CHARGE_USED);
-        call_answer_broken(call);
+        call_settle(call, theirs ? TG_KEY_CANCELLED : TG_KEY_FAILED, CHARGE_USED);
+        call_answer_broken(call, theirs ? TG_OUTCOME_CANCELLED : TG_OUTCOME_DROPPED);
     } else if (stale && !call->replaced) {
         /* The connection was closed for having been idle while the request was on its way: nobody
          * has read it. Once in a call that is no failure. */
@@ -89,10 +100,12 @@ static void call_reply_failed(struct call *call, enum http_why why)
     } else {
         /* A request that was sent and never answered may well have run. One whose connection the
          * provider closed has failed by its own account, as with a 5xx. */
-        call_settle(call, TG_KEY_FAILED,
+        call_settle(call, theirs ? TG_KEY_CANCELLED : TG_KEY_FAILED,
                     late && !call->attempt.unsent ? CHARGE_PROMPT : CHARGE_NOTHING);
         call_proceed(call, CALL_PAUSING,
-                     call_after_failure(call, late ? FAILURE_TIMEOUT : FAILURE_NETWORK));
+                     call_after_failure(call, theirs ? FAILURE_DEADLINE
+                                              : late ? FAILURE_TIMEOUT
+                                                     : FAILURE_NETWORK));
     }
 }
 

@@ -689,6 +689,93 @@ static void overdue_rpc_is_ended(void **state)
     close_world();
 }
 
+/* The gate of all gets a law that steps back at once. */
+static void use_aimd(void)
+{
+    struct tg_gate_config gate;
+    struct tg_problem problem;
+
+    tg_gate_config_init(&gate);
+    gate.concurrency.on = true;
+    gate.concurrency.law.law = TG_LAW_AIMD;
+    gate.concurrency.law.min = 1;
+    gate.concurrency.law.initial = gate.concurrency.law.max = 20;
+    gate.wake = gateway_wake;
+    world.own_gate = world.gateway->gate;
+    assert_int_equal(tg_gate_new(&gate, &world.gateway->gate, &problem), TG_OK);
+}
+
+static int64_t limit_now(void)
+{
+    struct tg_gate_stats stats;
+
+    tg_gate_get_stats(world.gateway->gate, &stats);
+    return stats.limit;
+}
+
+/* A client chooses its deadline; the law, which is everybody's, is not moved by it. */
+static void a_clients_deadline_moves_no_law(void **state)
+{
+    static const struct {
+        enum protect_event_kind kind; /* how it ends */
+        enum http_why why;
+        int status;      /* the status of the reply; 0: none has come */
+        const char *rpc; /* the status of an RPC; null: it is none */
+        bool overdue;    /* the client's deadline has passed */
+        bool slow;       /* the client reads slowly */
+        bool moved;
+    } rows[] = {
+        {PROTECT_TIMER, 0, 0, "", true, false, false},
+        {PROTECT_TIMER, 0, 200, "", true, false, false},
+        {PROTECT_UPSTREAM_FAILED, HTTP_RESET, 0, "", true, false, false},
+        {PROTECT_UPSTREAM_FAILED, HTTP_RESET, 200, "", true, false, false},
+        {PROTECT_UPSTREAM_END, 0, 200, "4", true, false, false},
+        {PROTECT_UPSTREAM_END, 0, 200, "4", false, false, true},
+        {PROTECT_UPSTREAM_END, 0, 504, NULL, true, false, false},
+        {PROTECT_UPSTREAM_END, 0, 504, NULL, false, false, true},
+        {PROTECT_UPSTREAM_FAILED, HTTP_RESET, 200, NULL, false, true, false},
+        {PROTECT_UPSTREAM_FAILED, HTTP_RESET, 200, NULL, false, false, true},
+        {PROTECT_UPSTREAM_FAILED, HTTP_LATE_FIRST_BYTE, 0, NULL, false, false, true},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        struct http_head head = {.status = rows[i].status, .length = -1};
+
+        open_world(false);
+        use_aimd();
+        begin("POST", rows[i].rpc != NULL);
+        step(PROTECT_BEGIN);
+        assert_int_equal(world.call->state, PROTECT_FORWARDING);
+        world.call->sent_again = true;
+        if (rows[i].status != 0)
+            protect_step(world.call, &(struct protect_event){.kind = PROTECT_UPSTREAM_HEAD,
+                                                             .head = &head});
+        if (rows[i].rpc != NULL && world.call->state == PROTECT_REPLYING) {
+            world.call->grpc_status_n = strlen(rows[i].rpc);
+            memcpy(world.call->grpc_status, rows[i].rpc, world.call->grpc_status_n);
+        }
+        if (rows[i].slow) {
+            world.queued = PROTECT_QUEUED_MAX + 1;
+            step(PROTECT_UPSTREAM_DATA);
+            step(PROTECT_CLIENT_ROOM);
+        }
+        if (rows[i].overdue) {
+            world.call->gate_call.deadline = worker_now(&world.worker) - 1000;
+            world.call->deadline = rows[i].rpc != NULL ? world.call->gate_call.deadline : 0;
+        }
+        struct http_outbound *out = world.call->out;
+        protect_step(world.call, &(struct protect_event){.kind = rows[i].kind, .why = rows[i].why});
+        if (rows[i].kind != PROTECT_TIMER)
+            out_gone(out);
+        assert_int_equal(world.call->state, PROTECT_OVER);
+        if ((limit_now() != 20) != rows[i].moved)
+            fail_msg("row %zu: the limit is %lld", i, (long long)limit_now());
+        end_all();
+        close_world();
+    }
+}
+
 static void trailers_of_the_request_are_forwarded(void **state)
 {
     (void)state;
@@ -795,6 +882,7 @@ int main(void)
         cmocka_unit_test(request_is_sent_again_once),
         cmocka_unit_test(slower_side_stops_the_other),
         cmocka_unit_test(overdue_rpc_is_ended),
+        cmocka_unit_test(a_clients_deadline_moves_no_law),
         cmocka_unit_test(trailers_of_the_request_are_forwarded),
         cmocka_unit_test(every_allocation_may_fail),
         cmocka_unit_test(no_memory_for_a_call_aborts_the_request),

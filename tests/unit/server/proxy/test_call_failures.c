@@ -135,6 +135,145 @@ static void a_timeout_is_charged_with_the_prompt(void **state)
     end();
 }
 
+/* ---- what a client brings about ---- */
+
+/* What the failures so far have done to what all tenants share: the keys' breakers, and the law of
+ * the route, which is one that steps back at once. */
+static void expect_unmoved(bool unmoved)
+{
+    const struct route *route = &gateway_newest(call_kit.gateway)->routes[0];
+    struct tg_key_metrics keys[2];
+    struct tg_gate_stats stats;
+
+    assert_int_equal(tg_pool_get_keys(route->pool, call_kit.now, 0, keys, 2), 2);
+    tg_gate_get_stats(route->slots->gate, &stats);
+    for (size_t i = 0; i < 2; i++) {
+        assert_int_equal(keys[i].breaker, unmoved ? TG_BREAKER_CLOSED : TG_BREAKER_OPEN);
+        assert_int_equal(keys[i].consecutive_fails == 0, unmoved);
+    }
+    assert_int_equal(stats.limit == 20, unmoved);
+}
+
+#define LAW_THAT_STEPS_BACK "concurrency: {law: aimd, initial: 20, min: 1, max: 20}"
+
+/* Attack 8: five calls for each key with `x-request-timeout-ms: 1` took the keys from everybody. */
+static void a_clients_deadline_opens_no_breaker(void **state)
+{
+    static const struct {
+        const char *name, *value;
+        tg_ms after;
+    } rows[] = {{"x-request-timeout-ms", "1", 1},
+                {"x-stainless-timeout", "1", 1000},
+                {"x-request-timeout-ms", "59999", 59999}};
+    const struct call_kit_config config = {
+        .first = "retries: 2, fallback: [second], timeouts: {total: 60s}, " LAW_THAT_STEPS_BACK};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        begin(&config);
+        call_client_says(rows[i].name, rows[i].value);
+        for (int n = 0; n < 20; n++) {
+            call_client_ask(&client, CALL_KIT_BODY);
+            assert_int_equal(call_kit_out()->timeouts.head, rows[i].after);
+            call_kit_out()->out.sent = true;
+            call_kit_pass(rows[i].after);
+            call_out_fail(call_kit_out(), HTTP_LATE_TOTAL);
+            expect_state(CALL_OVER); /* nobody waits for another attempt */
+            assert_int_equal(client.status, 504);
+            assert_string_equal(client.reason, "upstream_timeout");
+            assert_int_equal(call_kit.report.outcome, TG_KEY_CANCELLED);
+            assert_string_equal(call_failure_name(client.call->failure), "deadline");
+            call_client_gone(&client, HTTP_DONE);
+            call_kit_expect_released(&client);
+        }
+        expect_unmoved(true);
+        call_kit_expect_metric("tollgate_upstream_total{provider=\"p\",model=\"first\","
+                               "class=\"cancelled\"} 20");
+        call_kit_close();
+    }
+}
+
+/* A time-out of ours counts, also for a client that would have waited as long, or longer. */
+static void our_own_timeouts_open_the_breaker(void **state)
+{
+    static const struct {
+        const char *said;
+        enum http_why why;
+    } rows[] = {
+        {NULL, HTTP_LATE_TOTAL},
+        {"60000", HTTP_LATE_TOTAL},
+        {"60001", HTTP_LATE_TOTAL},
+        {"1000", HTTP_LATE_CONNECT},
+        {"1000", HTTP_LATE_FIRST_BYTE},
+        {"1000", HTTP_LATE_IDLE},
+    };
+    const struct call_kit_config config = {
+        .first = "retries: 0, timeouts: {total: 60s}, " LAW_THAT_STEPS_BACK};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        begin(&config);
+        if (rows[i].said != NULL)
+            call_client_says("x-request-timeout-ms", rows[i].said);
+        for (int n = 0; n < 20; n++) {
+            call_client_ask(&client, CALL_KIT_BODY);
+            if (client.call->state == CALL_ASKING)
+                call_out_fail(call_kit_out(), rows[i].why);
+            expect_state(CALL_OVER);
+            call_client_gone(&client, HTTP_DONE);
+            call_kit_expect_released(&client);
+        }
+        expect_unmoved(false);
+        call_kit_close();
+    }
+}
+
+/* The same for a reply that has begun: the client's deadline for the whole of it, and a client that
+ * reads so slowly that our time runs out, or that the provider breaks it off. */
+static void a_client_that_reads_slowly_opens_no_breaker(void **state)
+{
+    static const struct {
+        const char *said; /* x-request-timeout-ms */
+        bool slowly;
+        enum http_why why;
+        bool unmoved;
+    } rows[] = {
+        {"1000", false, HTTP_LATE_TOTAL, true},
+        {NULL, true, HTTP_LATE_TOTAL, true},
+        {NULL, true, HTTP_RESET, true},
+        {NULL, false, HTTP_LATE_TOTAL, false},
+        {NULL, false, HTTP_RESET, false},
+        {"1000", false, HTTP_LATE_IDLE, false},
+    };
+    const struct call_kit_config config = {
+        .first = "retries: 0, timeouts: {total: 60s}, " LAW_THAT_STEPS_BACK};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        begin(&config);
+        if (rows[i].said != NULL)
+            call_client_says("x-request-timeout-ms", rows[i].said);
+        for (int n = 0; n < 20; n++) {
+            call_client_ask(&client, CALL_KIT_BODY);
+            if (client.call->state == CALL_ASKING) {
+                call_out_head(call_kit_out(), 200, JSON);
+                client.queued = rows[i].slowly ? HTTP_OUTPUT_HIGH + 1 : 0;
+                call_out_data(call_kit_out(), "{");
+                client.queued = 0;
+                if (rows[i].slowly)
+                    call_step(client.call, CALL_ON_ROOM, NULL);
+                call_kit_out()->out.sent = true;
+                call_out_fail(call_kit_out(), rows[i].why);
+            }
+            expect_state(CALL_OVER);
+            call_client_gone(&client, HTTP_DONE);
+            call_kit_expect_released(&client);
+        }
+        expect_unmoved(rows[i].unmoved);
+        call_kit_close();
+    }
+}
+
 static void a_broken_stream_ends_with_an_error_event(void **state)
 {
     (void)state;
@@ -489,6 +628,9 @@ int main(void)
         cmocka_unit_test(a_retry_after_the_deadline_is_not_made),
         cmocka_unit_test(a_stale_connection_is_replaced_once),
         cmocka_unit_test(a_timeout_is_charged_with_the_prompt),
+        cmocka_unit_test(a_clients_deadline_opens_no_breaker),
+        cmocka_unit_test(our_own_timeouts_open_the_breaker),
+        cmocka_unit_test(a_client_that_reads_slowly_opens_no_breaker),
         cmocka_unit_test(a_broken_stream_ends_with_an_error_event),
         cmocka_unit_test(a_broken_reply_is_cut_off),
         cmocka_unit_test(keys_are_tried_in_order),
