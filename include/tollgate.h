@@ -1359,39 +1359,101 @@ typedef int64_t tg_micro; /* micro-dollars */
 
 #define TG_MONEY_MAX INT64_C(9000000000000000000)
 
+#define TG_PRICE_STEPS 4
+#define TG_FACTOR_MILLI_MAX INT64_C(1000000) /* a price a thousandfold */
+
 /* What a model costs, in micro-dollars per million tokens (so 1 is a millionth of a micro-dollar
- * per token) and in micro-dollars per call. 0 to 10^15; default 0. */
+ * per token), and in micro-dollars per call. 0 to 10^15; default 0. */
 struct tg_price {
     int64_t input;
     int64_t cached_input; /* negative: the same as input; default -1 */
     int64_t cache_write;  /* negative: the same as input; default -1 */
     int64_t output;
     int64_t per_call;
+    int64_t cache_write_long;           /* negative: the same as cache_write; default -1 */
+    int64_t audio_input, image_input;   /* negative: the same as input; default -1 */
+    int64_t audio_output, image_output; /* negative: the same as output; default -1 */
+    int64_t per_tool_call;
+
+    /* Long context. A call whose longest pass has more than `above` tokens of input costs these
+     * many thousandths of all its token prices; of several steps the highest that it is above
+     * counts. 1 to TG_FACTOR_MILLI_MAX; 0: 1000. */
+    struct {
+        int64_t above; /* 0: no step, and none behind it; default */
+        int64_t input_milli, output_milli;
+    } steps[TG_PRICE_STEPS];
 };
 
 TG_API void tg_price_init(struct tg_price *price);
 
-/* Tokens of a call. The three kinds of input are disjoint. */
+/* What a call used, by kinds that exclude each other. */
 struct tg_usage {
-    int64_t input; /* neither read from nor written to a cache */
+    int64_t input; /* text, neither read from nor written to a cache */
     int64_t cached_input;
-    int64_t cache_write;
-    int64_t output; /* including reasoning tokens that are not shown */
+    int64_t cache_write;      /* kept for 5 minutes, or as long as the provider normally does */
+    int64_t output;           /* text, and reasoning that is not shown */
+    int64_t cache_write_long; /* kept for an hour or longer */
+    int64_t audio_input, image_input, audio_output, image_output;
+    int64_t tool_calls;   /* billed calls of tools that the provider runs */
+    int64_t factor_milli; /* thousandths of the token prices by tier, speed and region served,
+                             multiplied; at most TG_FACTOR_MILLI_MAX; 0: 1000 */
+    int64_t longest;      /* tokens of input of the longest pass, if the provider's tools made it
+                             several; 0: all of its input was one */
 };
 
-/* Returns the cost of a usage: the exact sum, rounded up once to a whole micro-dollar. Negative
- * counts are taken as 0. */
+/* Kinds that a call can cause beside plain input, cached input and output. */
+#define TG_INPUT_WRITE 1u
+#define TG_INPUT_WRITE_LONG 2u
+#define TG_INPUT_AUDIO 4u
+#define TG_INPUT_IMAGE 8u
+#define TG_OUTPUT_AUDIO 16u
+#define TG_OUTPUT_IMAGE 32u
+#define TG_KINDS_ALL 63u
+
+/* The most that a call can use. A usage is within it if the sum of its kinds of input, the sum of
+ * its kinds of output, its longest pass, tool calls and factor are at most these, and no other
+ * kinds are above 0. */
+struct tg_usage_bound {
+    int64_t input;        /* tokens of all passes together */
+    int64_t longest;      /* tokens of input of the longest pass; 0: `input` */
+    int64_t output;       /* tokens of all choices and passes */
+    unsigned kinds;       /* TG_INPUT_WRITE and the like */
+    int64_t tool_calls;   /* calls of tools that the provider runs */
+    int64_t factor_milli; /* 0: 1000 */
+};
+
+/* Returns the cost of a usage:
+ *
+ *     (sum of input x price x step + sum of output x price x step) x factor + fees
+ *
+ * exactly, rounded up once to a whole micro-dollar, at most TG_MONEY_MAX. Negative counts are taken
+ * as 0. Sums above 2^86 millionths of a micro-dollar before the factors are TG_MONEY_MAX. */
 TG_API tg_micro tg_price_of(const struct tg_price *price, const struct tg_usage *usage);
 
-/* Returns the most that a call can cost: its prompt at the highest input price, its output at the
- * output price. */
-TG_API tg_micro tg_price_bound(const struct tg_price *price, int64_t prompt, int64_t output);
+/* Returns the most that a usage within the bound costs (tests/prop/test_money.c): each token at
+ * the dearest kind that the call can cause and the dearest step that it can reach. */
+TG_API tg_micro tg_price_bound(const struct tg_price *price, const struct tg_usage_bound *bound);
 
-/* Returns how many output tokens the money affords after the prompt; -1: not even the prompt. */
-TG_API int64_t tg_price_affordable(const struct tg_price *price, int64_t prompt, tg_micro money);
+/* Returns how many output tokens the money affords after the rest of the bound, whose own output
+ * does not count; -1: not even the rest. */
+TG_API int64_t tg_price_affordable(const struct tg_price *price, const struct tg_usage_bound *bound,
+                                   tg_micro money);
 
-/* Returns whether a usage is implausible: a count is negative or above 10^9 tokens of one kind. */
+/* Return the tokens of all kinds of input, and of all kinds of output; negative counts are taken
+ * as 0. */
+TG_API int64_t tg_usage_input(const struct tg_usage *usage);
+TG_API int64_t tg_usage_output(const struct tg_usage *usage);
+
+/* Folds the kinds into the first four, by tokens: audio and images into input and output, all
+ * writes into cache_write. The rest is 0 then. For books that have no more columns. */
+TG_API void tg_usage_fold(struct tg_usage *usage);
+
+/* Returns whether a usage is implausible: a count is negative or above 10^9 of one kind. */
 TG_API bool tg_usage_absurd(const struct tg_usage *usage);
+
+/* Returns whether a usage is absurd, or has more input, output or tool calls than the bound: a
+ * report that cannot be. Kinds and factors are not compared. */
+TG_API bool tg_usage_exceeds(const struct tg_usage *usage, const struct tg_usage_bound *bound);
 
 /* From `at` on, local time is `offset_s` seconds east of UTC; less than 26 hours. */
 struct tg_zone_change {

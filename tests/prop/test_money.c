@@ -10,7 +10,7 @@
 #include "walk.h"
 
 #define CASES 120000
-#define DIGITS 48
+#define DIGITS 64
 
 /* Amounts have every magnitude, and come now and then from the upper end. */
 #define MUCH ((INT64_C(1) << 62) - 1)
@@ -50,13 +50,22 @@ static void paper_add_product(struct paper *sum, int64_t a, int64_t b)
             paper_add_at(sum, (unsigned)(a % 10) * (unsigned)(rest % 10), i + (size_t)k);
 }
 
-/* Rounded up to a million, and divided by it: six digits less. */
+/* sum += part x factor. */
+static void paper_add_times(struct paper *sum, const struct paper *part, int64_t factor)
+{
+    for (size_t i = 0; i < DIGITS; i++)
+        for (int64_t rest = factor, k = 0; rest > 0; rest /= 10, k++)
+            paper_add_at(sum, part->digit[i] * (unsigned)(rest % 10), i + (size_t)k);
+}
+
+/* Rounded up to a million millions, and divided by it: twelve digits less. */
 static tg_micro paper_micro(struct paper sum)
 {
     tg_micro money = 0;
 
+    paper_add_at(&sum, 999999, 6);
     paper_add_at(&sum, 999999, 0);
-    for (size_t i = DIGITS; i-- > 6;) {
+    for (size_t i = DIGITS; i-- > 12;) {
         if (money > (TG_MONEY_MAX - sum.digit[i]) / 10)
             return TG_MONEY_MAX;
         money = money * 10 + sum.digit[i];
@@ -80,15 +89,45 @@ static int64_t effective(int64_t price, int64_t instead)
     return min_of(price < 0 ? max_of(instead, 0) : price, INT64_C(1000000000000000));
 }
 
+static int64_t milli(int64_t factor)
+{
+    return factor <= 0 ? 1000 : min_of(factor, TG_FACTOR_MILLI_MAX);
+}
+
 static tg_micro paper_price(const struct tg_price *price, const struct tg_usage *usage)
 {
-    struct paper sum = {{0}};
+    struct paper input = {{0}}, output = {{0}}, tokens = {{0}}, sum = {{0}};
+    int64_t all = 0, above = 0, input_milli = 1000, output_milli = 1000;
+    int64_t write = price->cache_write < 0 ? price->input : price->cache_write;
+    const int64_t kinds[] = {usage->input,       usage->cached_input,
+                             usage->cache_write, usage->cache_write_long,
+                             usage->audio_input, usage->image_input};
 
-    paper_add_product(&sum, usage->input, effective(price->input, 0));
-    paper_add_product(&sum, usage->cached_input, effective(price->cached_input, price->input));
-    paper_add_product(&sum, usage->cache_write, effective(price->cache_write, price->input));
-    paper_add_product(&sum, usage->output, effective(price->output, 0));
-    paper_add_product(&sum, 1000000, effective(price->per_call, 0));
+    for (size_t i = 0; i < COUNT_OF(kinds); i++)
+        all = max_of(kinds[i], 0) > INT64_MAX - all ? INT64_MAX : all + max_of(kinds[i], 0);
+    all = usage->longest > 0 ? usage->longest : all;
+    for (size_t i = 0; i < TG_PRICE_STEPS && price->steps[i].above > 0; i++)
+        if (all > price->steps[i].above && price->steps[i].above > above) {
+            above = price->steps[i].above;
+            input_milli = milli(price->steps[i].input_milli);
+            output_milli = milli(price->steps[i].output_milli);
+        }
+    paper_add_product(&input, usage->input, effective(price->input, 0));
+    paper_add_product(&input, usage->cached_input, effective(price->cached_input, price->input));
+    paper_add_product(&input, usage->cache_write, effective(price->cache_write, price->input));
+    paper_add_product(&input, usage->cache_write_long, effective(price->cache_write_long, write));
+    paper_add_product(&input, usage->audio_input, effective(price->audio_input, price->input));
+    paper_add_product(&input, usage->image_input, effective(price->image_input, price->input));
+    paper_add_product(&output, usage->output, effective(price->output, 0));
+    paper_add_product(&output, usage->audio_output, effective(price->audio_output, price->output));
+    paper_add_product(&output, usage->image_output, effective(price->image_output, price->output));
+    paper_add_times(&tokens, &input, input_milli);
+    paper_add_times(&tokens, &output, output_milli);
+    paper_add_times(&sum, &tokens, milli(usage->factor_milli));
+    struct paper fees = {{0}};
+    paper_add_product(&fees, 1, effective(price->per_call, 0));
+    paper_add_product(&fees, usage->tool_calls, effective(price->per_tool_call, 0));
+    paper_add_times(&sum, &fees, INT64_C(1000000000000));
     return paper_micro(sum);
 }
 
@@ -101,10 +140,34 @@ static int64_t random_price(struct draw *draw)
     return any_up_to(draw, draw_chance(draw, 5) ? INT64_MAX : INT64_C(1000000000000000));
 }
 
+/* Down to a fifth: prices that are this low before they saturate are exact (tollgate.h). */
+static int64_t random_factor(struct draw *draw)
+{
+    if (draw_chance(draw, 50))
+        return draw_between(draw, -1, 1) * 1000;
+    return draw_between(draw, 500, draw_chance(draw, 5) ? INT64_MAX / 2 : 10000);
+}
+
 static struct tg_price random_prices(struct draw *draw)
 {
-    return (struct tg_price){random_price(draw), random_price(draw), random_price(draw),
-                             random_price(draw), random_price(draw)};
+    struct tg_price price = {.input = random_price(draw),
+                             .cached_input = random_price(draw),
+                             .cache_write = random_price(draw),
+                             .cache_write_long = random_price(draw),
+                             .audio_input = random_price(draw),
+                             .image_input = random_price(draw),
+                             .output = random_price(draw),
+                             .audio_output = random_price(draw),
+                             .image_output = random_price(draw),
+                             .per_call = random_price(draw),
+                             .per_tool_call = random_price(draw)};
+
+    for (int64_t i = 0, n = draw_between(draw, -4, TG_PRICE_STEPS); i < n; i++) {
+        price.steps[i].above = draw_between(draw, 1, 1000000);
+        price.steps[i].input_milli = random_factor(draw);
+        price.steps[i].output_milli = random_factor(draw);
+    }
+    return price;
 }
 
 static int64_t random_tokens(struct draw *draw)
@@ -112,6 +175,24 @@ static int64_t random_tokens(struct draw *draw)
     if (draw_chance(draw, 10))
         return draw_chance(draw, 50) ? 0 : -any_up_to(draw, INT64_MAX);
     return any_up_to(draw, draw_chance(draw, 10) ? INT64_MAX : 10000000);
+}
+
+static struct tg_usage random_usage(struct draw *draw)
+{
+    return (struct tg_usage){
+        .input = random_tokens(draw),
+        .cached_input = random_tokens(draw),
+        .cache_write = random_tokens(draw),
+        .output = random_tokens(draw),
+        .cache_write_long = random_tokens(draw),
+        .audio_input = random_tokens(draw),
+        .image_input = random_tokens(draw),
+        .audio_output = random_tokens(draw),
+        .image_output = random_tokens(draw),
+        .tool_calls = draw_chance(draw, 90) ? draw_between(draw, -1, 3) : random_tokens(draw),
+        .factor_milli = random_factor(draw),
+        .longest = draw_chance(draw, 80) ? 0 : random_tokens(draw),
+    };
 }
 
 static void a_price_is_the_exact_sum_rounded_up_once(void **state)
@@ -122,8 +203,7 @@ static void a_price_is_the_exact_sum_rounded_up_once(void **state)
 
     for (long i = 0; i < CASES; i++) {
         struct tg_price price = random_prices(&draw);
-        struct tg_usage usage = {random_tokens(&draw), random_tokens(&draw), random_tokens(&draw),
-                                 random_tokens(&draw)};
+        struct tg_usage usage = random_usage(&draw);
         tg_micro want = paper_price(&price, &usage);
         assert_int_equal(tg_price_of(&price, &usage), want);
         saturated += want == TG_MONEY_MAX;
@@ -132,24 +212,72 @@ static void a_price_is_the_exact_sum_rounded_up_once(void **state)
     cases_report("a price is the exact sum, rounded up once", CASES);
 }
 
-/* However a prompt turns out to be split, and however short the answer is. */
+static struct tg_usage_bound random_bound(struct draw *draw)
+{
+    int64_t input = draw_magnitude(draw, 10000000);
+
+    return (struct tg_usage_bound){
+        .input = input,
+        .longest = draw_chance(draw, 50) ? 0 : draw_between(draw, 0, input),
+        .output = draw_magnitude(draw, 1000000),
+        .kinds = (unsigned)draw_between(draw, 0, TG_KINDS_ALL),
+        .tool_calls = draw_chance(draw, 50) ? 0 : draw_magnitude(draw, 100),
+        .factor_milli = random_factor(draw),
+    };
+}
+
+/* A part of what is left, if the call can cause this kind. */
+static int64_t part_of(struct draw *draw, int64_t *left, bool possible)
+{
+    int64_t part = possible ? draw_between(draw, 0, *left) : 0;
+
+    *left -= part;
+    return part;
+}
+
+static struct tg_usage usage_within(struct draw *draw, const struct tg_usage_bound *bound)
+{
+    struct tg_usage usage = {0};
+    int64_t input = bound->input, output = bound->output;
+    int64_t longest = bound->longest > 0 ? bound->longest : bound->input;
+
+    if (draw_chance(draw, 50)) /* one pass alone */
+        input = draw_between(draw, 0, longest);
+    else
+        usage.longest = longest == 0 ? 0 : draw_between(draw, 1, longest);
+    usage.cache_write_long = part_of(draw, &input, bound->kinds & TG_INPUT_WRITE_LONG);
+    usage.audio_input = part_of(draw, &input, bound->kinds & TG_INPUT_AUDIO);
+    usage.image_input = part_of(draw, &input, bound->kinds & TG_INPUT_IMAGE);
+    usage.cache_write = part_of(draw, &input, bound->kinds & TG_INPUT_WRITE);
+    usage.cached_input = part_of(draw, &input, true);
+    usage.input = draw_chance(draw, 50) ? input : part_of(draw, &input, true);
+    usage.audio_output = part_of(draw, &output, bound->kinds & TG_OUTPUT_AUDIO);
+    usage.image_output = part_of(draw, &output, bound->kinds & TG_OUTPUT_IMAGE);
+    usage.output = draw_chance(draw, 50) ? output : part_of(draw, &output, true);
+    usage.tool_calls = draw_between(draw, 0, bound->tool_calls);
+    usage.factor_milli = draw_between(draw, 1, milli(bound->factor_milli));
+    return usage;
+}
+
+/* Whatever kinds a call turns out to consist of, in how many passes, at which tier. */
 static void no_call_costs_more_than_its_bound(void **state)
 {
     struct draw draw = draw_stream(seed, 2);
+    long tight = 0;
     (void)state;
 
     for (long i = 0; i < CASES; i++) {
         struct tg_price price = random_prices(&draw);
-        int64_t prompt = draw_magnitude(&draw, 10000000), output = draw_magnitude(&draw, 1000000);
-        struct tg_usage usage;
-        usage.input = draw_between(&draw, 0, prompt);
-        usage.cached_input = draw_between(&draw, 0, prompt - usage.input);
-        usage.cache_write = prompt - usage.input - usage.cached_input;
-        usage.output = draw_between(&draw, 0, output);
-        tg_micro bound = tg_price_bound(&price, prompt, output);
-        assert_true(tg_price_of(&price, &usage) <= bound);
-        assert_true(bound >= 0 && bound <= TG_MONEY_MAX);
+        struct tg_usage_bound bound = random_bound(&draw);
+        struct tg_usage usage = usage_within(&draw, &bound);
+        tg_micro most = tg_price_bound(&price, &bound);
+        tg_micro cost = tg_price_of(&price, &usage);
+        assert_false(tg_usage_exceeds(&usage, &bound));
+        assert_true(cost <= most);
+        assert_true(most >= 0 && most <= TG_MONEY_MAX);
+        tight += cost == most && cost < TG_MONEY_MAX;
     }
+    assert_true(tight > 100); /* the bound is no larger than it has to be */
     cases_report("no call costs more than its bound", CASES);
 }
 
@@ -161,15 +289,17 @@ static void what_is_affordable_costs_no_more_and_one_more_does(void **state)
 
     for (long i = 0; i < CASES; i++) {
         struct tg_price price = random_prices(&draw);
-        int64_t prompt = random_tokens(&draw);
+        struct tg_usage_bound bound = random_bound(&draw);
         tg_micro money = any_up_to(&draw, TG_MONEY_MAX) - 1;
-        int64_t output = tg_price_affordable(&price, prompt, money);
-        if (output >= 0)
-            assert_true(tg_price_bound(&price, prompt, output) <= money);
+        if (draw_chance(&draw, 10))
+            bound.input = random_tokens(&draw);
+        bound.output = tg_price_affordable(&price, &bound, money);
+        if (bound.output >= 0)
+            assert_true(tg_price_bound(&price, &bound) <= money);
         else
             unaffordable++;
-        if (output < TG_NUMBER_MAX)
-            assert_true(tg_price_bound(&price, prompt, output + 1) > money);
+        if (bound.output++ < TG_NUMBER_MAX)
+            assert_true(tg_price_bound(&price, &bound) > money);
     }
     assert_true(unaffordable > 1000 && unaffordable < CASES * 9 / 10);
     cases_report("what is affordable costs no more, and one token more does", CASES);

@@ -194,7 +194,7 @@ void usage_read(struct json_reader *reader, const struct json_value *value,
     reading->absurd |= counts.absurd || tg_usage_absurd(&reading->usage);
     reading->found |= reading->has_input || reading->has_output || reading->absurd;
     if (reading->absurd) {
-        reading->usage = (struct tg_usage){0, 0, 0, 0};
+        reading->usage = (struct tg_usage){0};
         reading->reasoning = 0;
     }
 }

@@ -117,7 +117,10 @@ static void get_entry(const struct slot *slot, struct journal_record *record)
         .settled_at = slot->settled_at,
         .tenant = slot->tenant,
         .flags = slot->flags,
-        .usage = {slot->input, slot->cached_input, slot->cache_write, slot->output},
+        .usage = {.input = slot->input,
+                  .cached_input = slot->cached_input,
+                  .cache_write = slot->cache_write,
+                  .output = slot->output},
         .micro = slot->micro,
     };
     assert(names_size(slot) <= sizeof record->names);

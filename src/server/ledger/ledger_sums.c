@@ -84,8 +84,10 @@ static struct ledger_sum sum_of_row(sqlite3_stmt *row)
         .user = text_of(row, 1),
         .model = text_of(row, 2),
         .calls = sqlite3_column_int64(row, 3),
-        .usage = {sqlite3_column_int64(row, 4), sqlite3_column_int64(row, 5),
-                  sqlite3_column_int64(row, 6), sqlite3_column_int64(row, 7)},
+        .usage = {.input = sqlite3_column_int64(row, 4),
+                  .cached_input = sqlite3_column_int64(row, 5),
+                  .cache_write = sqlite3_column_int64(row, 6),
+                  .output = sqlite3_column_int64(row, 7)},
         .micro = sqlite3_column_int64(row, 8),
     };
 }

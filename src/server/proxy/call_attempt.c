@@ -41,11 +41,18 @@ bool call_money_left(const struct call *call, struct slice user, tg_micro *left,
                 : spending_left(gateway->spending, &spending, call_now(call), left, part)) == TG_OK;
 }
 
+static struct tg_usage_bound usage_bound(const struct attempt *attempt)
+{
+    return (struct tg_usage_bound){
+        .input = attempt->prompt, .output = attempt->output, .kinds = TG_KINDS_ALL};
+}
+
 /* How many tokens each of its choices may write; below 1: not even the prompt is affordable. */
 static int64_t affordable_output(const struct call *call, tg_micro left)
 {
-    return tg_price_affordable(&call->route->config->price, call->attempt.prompt, left) /
-           call->ask.choices;
+    const struct tg_usage_bound bound = usage_bound(&call->attempt);
+
+    return tg_price_affordable(&call->route->config->price, &bound, left) / call->ask.choices;
 }
 
 /* Bounds what the call may write, if it does not say so itself: `most` tokens for each choice; -1:
@@ -148,7 +155,8 @@ static bool price_attempt(struct call *call, struct spending_call *spending)
     attempt->output = estimate_output(&call->ask, call->route->config->max_output_tokens);
     if (!bound_output(call, &attempt->most_output, &spending->up_to))
         return false;
-    spending->money = tg_price_bound(&call->route->config->price, attempt->prompt, attempt->output);
+    const struct tg_usage_bound bound = usage_bound(attempt);
+    spending->money = tg_price_bound(&call->route->config->price, &bound);
     return true;
 }
 

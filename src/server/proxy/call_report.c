@@ -124,6 +124,7 @@ static void fill_outcome(const struct call *call, struct report *report)
     report->has_usage = call->spent >= 0;
     report->usage_reported = call->usage_reported;
     report->usage = call->usage;
+    tg_usage_fold(&report->usage);
     report->reasoning_tokens = call->notes.reasoning;
     report->spent = call->spent;
     report->bytes_in = call->bytes_in;

@@ -18,8 +18,7 @@
 
 static int64_t all_tokens(const struct tg_usage *usage)
 {
-    return num_add(num_add(usage->input, usage->cached_input),
-                   num_add(usage->cache_write, usage->output));
+    return num_add(tg_usage_input(usage), tg_usage_output(usage));
 }
 
 static bool is_unreadable(const struct call *call)
@@ -76,6 +75,7 @@ static void settle_money(struct call *call, enum call_charge charge, uint32_t fl
     assert(attempt->money.reservation != 0); /* money comes before the key */
     if (charge != CHARGE_NOTHING) {
         use.usage = call->usage;
+        tg_usage_fold(&use.usage);
         use.spent = call->route ? tg_price_of(&call->route->config->price, &call->usage)
                                 : call->passthrough->per_call;
         /* What cannot be believed neither refunds nor charges. */

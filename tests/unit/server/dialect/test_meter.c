@@ -139,10 +139,15 @@ static void streams_are_metered_the_same_however_cut(void **state)
         struct tg_usage usage;
         int64_t reasoning, text, events;
     } rows[] = {
-        {ENDPOINT_CHAT, chat, {16, 4, 0, 9}, 2, 5 + 4 + 2, 7},
-        {ENDPOINT_COMPLETIONS, completions, {5, 0, 0, 6}, 0, 7, 4},
-        {ENDPOINT_RESPONSES, responses, {20, 10, 0, 12}, 5, 10, 6},
-        {ENDPOINT_MESSAGES, messages, {25, 7, 3, 15}, 0, 10, 9},
+        {ENDPOINT_CHAT, chat, {.input = 16, .cached_input = 4, .output = 9}, 2, 5 + 4 + 2, 7},
+        {ENDPOINT_COMPLETIONS, completions, {.input = 5, .output = 6}, 0, 7, 4},
+        {ENDPOINT_RESPONSES, responses, {.input = 20, .cached_input = 10, .output = 12}, 5, 10, 6},
+        {ENDPOINT_MESSAGES,
+         messages,
+         {.input = 25, .cached_input = 7, .cache_write = 3, .output = 15},
+         0,
+         10,
+         9},
     };
     struct meter_event last;
 

@@ -58,58 +58,62 @@ static void every_api_is_understood(void **state)
         int64_t reasoning;
     } rows[] = {
         /* chat */
-        {"{'prompt_tokens':19,'completion_tokens':10,'total_tokens':29}", {19, 0, 0, 10}, 0},
+        {"{'prompt_tokens':19,'completion_tokens':10,'total_tokens':29}",
+         {.input = 19, .output = 10},
+         0},
         {"{'prompt_tokens':2006,'completion_tokens':300,'total_tokens':2306,"
          "'prompt_tokens_details':{'cached_tokens':1920,'audio_tokens':0},"
          "'completion_tokens_details':{'reasoning_tokens':128,'audio_tokens':0,"
          "'accepted_prediction_tokens':0,'rejected_prediction_tokens':0}}",
-         {86, 1920, 0, 300},
+         {.input = 86, .cached_input = 1920, .output = 300},
          128},
         {"{'prompt_tokens':100,'completion_tokens':5,'prompt_tokens_details':"
          "{'cached_tokens':60,'cache_write_tokens':30}}",
-         {10, 60, 30, 5},
+         {.input = 10, .cached_input = 60, .cache_write = 30, .output = 5},
          0},
         {"{'prompt_tokens':100,'completion_tokens':5,'prompt_tokens_details':null}",
-         {100, 0, 0, 5},
+         {.input = 100, .output = 5},
          0},
         {"{'prompt_tokens':100,'completion_tokens':5,'prompt_cache_hit_tokens':90,"
          "'prompt_cache_miss_tokens':10}",
-         {10, 90, 0, 5},
+         {.input = 10, .cached_input = 90, .output = 5},
          0},
         /* thinking reported beside the output, with and without its number */
         {"{'prompt_tokens':10,'completion_tokens':5,'total_tokens':45,"
          "'completion_tokens_details':{'reasoning_tokens':30}}",
-         {10, 0, 0, 35},
+         {.input = 10, .output = 35},
          30},
-        {"{'prompt_tokens':10,'completion_tokens':5,'total_tokens':45}", {10, 0, 0, 35}, 0},
+        {"{'prompt_tokens':10,'completion_tokens':5,'total_tokens':45}",
+         {.input = 10, .output = 35},
+         0},
         /* embeddings */
-        {"{'prompt_tokens':8,'total_tokens':8}", {8, 0, 0, 0}, 0},
-        {"{'total_tokens':8}", {8, 0, 0, 0}, 0},
+        {"{'prompt_tokens':8,'total_tokens':8}", {.input = 8}, 0},
+        {"{'total_tokens':8}", {.input = 8}, 0},
         /* responses */
         {"{'input_tokens':81,'input_tokens_details':{'cached_tokens':16},'output_tokens':1035,"
          "'output_tokens_details':{'reasoning_tokens':832},'total_tokens':1116}",
-         {65, 16, 0, 1035},
+         {.input = 65, .cached_input = 16, .output = 1035},
          832},
         /* messages */
-        {"{'input_tokens':25,'output_tokens':15}", {25, 0, 0, 15}, 0},
+        {"{'input_tokens':25,'output_tokens':15}", {.input = 25, .output = 15}, 0},
         {"{'input_tokens':21,'cache_creation_input_tokens':188,'cache_read_input_tokens':1000,"
          "'output_tokens':393,'service_tier':'standard','server_tool_use':"
          "{'web_search_requests':1},"
          "'cache_creation':{'ephemeral_5m_input_tokens':100,'ephemeral_1h_input_tokens':88}}",
-         {21, 1000, 188, 393},
+         {.input = 21, .cached_input = 1000, .cache_write = 188, .output = 393},
          0},
         {"{'input_tokens':21,'cache_creation':{'ephemeral_5m_input_tokens':1,"
          "'ephemeral_1h_input_tokens':2},'output_tokens':3}",
-         {21, 0, 3, 3},
+         {.input = 21, .cache_write = 3, .output = 3},
          0},
         /* both at once, as translating gateways write them */
         {"{'prompt_tokens':100,'completion_tokens':5,'total_tokens':105,'prompt_tokens_details':"
          "{'cached_tokens':60},'cache_read_input_tokens':60,'cache_creation_input_tokens':30}",
-         {10, 60, 30, 5},
+         {.input = 10, .cached_input = 60, .cache_write = 30, .output = 5},
          0},
         /* zeros are zeros; whole numbers may have a point */
-        {"{'prompt_tokens':0,'completion_tokens':0,'total_tokens':0}", {0, 0, 0, 0}, 0},
-        {"{'prompt_tokens':7.0,'completion_tokens':1e1}", {7, 0, 0, 10}, 0},
+        {"{'prompt_tokens':0,'completion_tokens':0,'total_tokens':0}", {.input = 0}, 0},
+        {"{'prompt_tokens':7.0,'completion_tokens':1e1}", {.input = 7, .output = 10}, 0},
     };
 
     for (size_t i = 0; i < COUNT_OF(rows); i++) {

@@ -214,7 +214,10 @@ static void sums_saturate_and_never_turn_negative(void **state)
     struct ledger_entry entry = kit_entry(a, "", NOW, INT64_MAX);
     (void)state;
 
-    entry.usage = (struct tg_usage){INT64_MAX, INT64_MAX, INT64_MAX, INT64_MAX};
+    entry.usage = (struct tg_usage){.input = INT64_MAX,
+                                    .cached_input = INT64_MAX,
+                                    .cache_write = INT64_MAX,
+                                    .output = INT64_MAX};
     for (int i = 0; i < 3; i++) {
         assert_true(ledger_take_room(ledger));
         ledger_append(ledger, &entry);
@@ -224,7 +227,8 @@ static void sums_saturate_and_never_turn_negative(void **state)
     }
     kit_spend(ledger, b, "", NOW, -5);
     entry = kit_entry(b, "", INT64_MIN, -1);
-    entry.usage = (struct tg_usage){-1, -1, -1, -1};
+    entry.usage =
+        (struct tg_usage){.input = -1, .cached_input = -1, .cache_write = -1, .output = -1};
     assert_true(ledger_take_room(ledger));
     ledger_append(ledger, &entry);
     assert_int_equal(kit_spent(ledger, "b", NULL, 0), 0);

@@ -102,7 +102,10 @@ static void the_longest_line_is_still_whole(void **state)
     report.attempts = report.waited_ms = report.ttfb_ms = report.total_ms = INT64_MAX;
     report.overhead_us = report.upstream_ms = report.retry_after_ms = INT64_MAX;
     report.estimated_input = report.max_output = report.reasoning_tokens = INT64_MAX;
-    report.usage = (struct tg_usage){INT64_MAX, INT64_MAX, INT64_MAX, INT64_MAX};
+    report.usage = (struct tg_usage){.input = INT64_MAX,
+                                     .cached_input = INT64_MAX,
+                                     .cache_write = INT64_MAX,
+                                     .output = INT64_MAX};
     report.reserved = report.spent = report.bytes_in = report.bytes_out = INT64_MAX;
     kit_init(&kit);
     kit_open(&kit);

@@ -167,7 +167,10 @@ static void the_longest_span_is_still_whole(void **state)
     report.status = 503;
     report.began_at = report.at = TG_NUMBER_MAX;
     report.attempts = report.waited_ms = report.ttfb_ms = report.max_output = INT64_MAX;
-    report.usage = (struct tg_usage){TG_NUMBER_MAX, TG_NUMBER_MAX, TG_NUMBER_MAX, TG_NUMBER_MAX};
+    report.usage = (struct tg_usage){.input = TG_NUMBER_MAX,
+                                     .cached_input = TG_NUMBER_MAX,
+                                     .cache_write = TG_NUMBER_MAX,
+                                     .output = TG_NUMBER_MAX};
     report.spent = INT64_MAX;
     report.generation = INT64_MAX;
     trace_request(trace_lane_new(trace), &report, NULL, &server);
