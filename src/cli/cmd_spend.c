@@ -123,7 +123,7 @@ static void add_money(void *context, const struct ledger_sum *sum)
     struct adding *adding = context;
 
     if (adding->tenant == NULL || ledger_view_is_within(adding->view, sum->tenant, adding->tenant))
-        adding->micro = spend_add(adding->micro, sum->micro);
+        adding->micro = spend_add(adding->micro, spend_add(sum->micro, sum->uncertain));
 }
 
 static bool add_budget(struct spend_report *report, struct ledger_view *view, const char *tenant,

@@ -147,9 +147,9 @@ run spend -c "$tmp/bad.yaml"
 expect 'a configuration that is wrong' 2 'bad.yaml:1:19' 'open | closed'
 
 make_ledger "$tmp/d/tollgate.db"
-sqlite3 "$tmp/d/tollgate.db" 'PRAGMA user_version = 2'
+sqlite3 "$tmp/d/tollgate.db" 'PRAGMA user_version = 3'
 run spend -c "$tmp/d/none.yaml"
-expect 'a newer ledger is refused' 1 'ledger of version 2' 'knows version 1'
+expect 'a newer ledger is refused' 1 'ledger of version 3' 'knows versions up to 2'
 make_ledger "$tmp/d/tollgate.db"
 sqlite3 "$tmp/d/tollgate.db" 'UPDATE ledger SET closed = 0'
 run spend -c "$tmp/d/none.yaml"

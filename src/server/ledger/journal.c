@@ -58,12 +58,19 @@ static size_t names_size(const struct slot *slot)
     return bytes;
 }
 
+static int64_t slot_uncertain(const struct slot *slot)
+{
+    return slot->flags & LEDGER_UNCERTAIN ? slot->uncertain : 0;
+}
+
 static uint64_t slot_checksum(const struct slot *slot, uint64_t token, uint64_t sequence)
 {
     size_t from = offsetof(struct slot, reserved_at);
     size_t bytes = offsetof(struct slot, names) - from + names_size(slot);
+    uint64_t sum = XXH3_64bits_withSeed((const char *)slot + from, bytes, token ^ sequence);
+    int64_t uncertain = slot_uncertain(slot);
 
-    return XXH3_64bits_withSeed((const char *)slot + from, bytes, token ^ sequence);
+    return uncertain == 0 ? sum : XXH3_64bits_withSeed(&uncertain, sizeof uncertain, sum);
 }
 
 static int64_t journal_clamp(int64_t x, int64_t high)
@@ -101,7 +108,11 @@ static void put_entry(struct slot *slot, const struct ledger_entry *entry)
     slot->cache_write = journal_clamp(entry->usage.cache_write, TG_NUMBER_MAX);
     slot->output = journal_clamp(entry->usage.output, TG_NUMBER_MAX);
     slot->tenant = entry->tenant;
-    slot->flags = entry->flags;
+    slot->flags = entry->flags & ~(uint32_t)LEDGER_UNCERTAIN;
+    if (entry->uncertain > 0) {
+        slot->uncertain = journal_clamp(entry->uncertain, TG_MONEY_MAX);
+        slot->flags |= LEDGER_UNCERTAIN;
+    }
     put_names(slot, entry);
 }
 
@@ -122,6 +133,7 @@ static void get_entry(const struct slot *slot, struct journal_record *record)
                   .cache_write = slot->cache_write,
                   .output = slot->output},
         .micro = slot->micro,
+        .uncertain = slot_uncertain(slot),
     };
     assert(names_size(slot) <= sizeof record->names);
     memcpy(record->names, slot->names, names_size(slot));
@@ -208,6 +220,7 @@ static bool read_slot(struct journal *journal, struct slot *slot, uint64_t seque
         if (copy.name_bytes[i] > LEDGER_NAME_MAX)
             return false;
     memcpy(copy.names, slot->names, names_size(&copy));
+    copy.uncertain = slot->uncertain;
     if (copy.checksum != slot_checksum(&copy, journal->token, sequence))
         return false;
     record->sequence = sequence;

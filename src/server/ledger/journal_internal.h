@@ -17,10 +17,11 @@ struct slot {
     int64_t input, cached_input, cache_write, output;
     uint32_t tenant, flags;
     uint16_t name_bytes[N_NAMES]; /* user, model, provider, key */
-    char names[SLOT_BYTES - 88];
+    char names[N_NAMES * LEDGER_NAME_MAX];
+    int64_t uncertain; /* only with LEDGER_UNCERTAIN: other entries do not touch its cache line */
+    char unused[SLOT_BYTES - 96 - N_NAMES * LEDGER_NAME_MAX];
 };
 
 _Static_assert(sizeof(struct slot) == SLOT_BYTES, "slots lie side by side");
-_Static_assert(sizeof((struct slot *)0)->names >= N_NAMES * LEDGER_NAME_MAX, "names fit");
 
 #endif

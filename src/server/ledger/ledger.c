@@ -240,7 +240,7 @@ static void add_asked(void *context, const struct ledger_sum *sum)
     if (asked->user != NULL && (bytes != sum->user.size ||
                                 (bytes > 0 && memcmp(asked->user, sum->user.bytes, bytes) != 0)))
         return;
-    asked->micro = money_add(asked->micro, sum->micro);
+    asked->micro = money_add(asked->micro, money_add(sum->micro, sum->uncertain));
 }
 
 bool ledger_spent(struct ledger *ledger, const char *tenant, const char *user, tg_ms begin,

@@ -65,20 +65,25 @@ struct ledger_text {
 #define LEDGER_NAME_MAX 200 /* bytes of a user, model, provider or key; more are cut */
 
 enum {
-    LEDGER_ESTIMATED = 1, /* no usage was reported: the reservation stands */
-    LEDGER_ABSURD = 2,    /* an absurd usage was reported */
-    LEDGER_CANCELLED = 4, /* the caller went away */
-    LEDGER_CUT = 8,       /* a name was longer than LEDGER_NAME_MAX; set by ledger_append() */
+    LEDGER_ESTIMATED = 1,  /* no usage was reported: the reservation stands */
+    LEDGER_ABSURD = 2,     /* an absurd usage was reported */
+    LEDGER_CANCELLED = 4,  /* the caller went away */
+    LEDGER_CUT = 8,        /* a name was longer than LEDGER_NAME_MAX; set by ledger_append() */
+    LEDGER_UNCERTAIN = 16, /* some of it is uncertain; set by ledger_append() */
 };
 
-/* One settled call. Counts and money below 0 are kept as 0, above their bounds as the bound. */
+/* One settled call. Counts and money below 0 are kept as 0, above their bounds as the bound.
+ *
+ * `uncertain` is what a provider may have billed, but has not said: of a call that was cut, or that
+ * was in flight when the process died. It stands against every budget like `micro`, and is kept
+ * apart everywhere, so that an operator can see it and credit it. */
 struct ledger_entry {
     tg_ms reserved_at; /* says which windows it belongs to */
     tg_ms settled_at;
     uint32_t tenant; /* from ledger_add_tenants() */
     uint32_t flags;  /* LEDGER_... */
     struct tg_usage usage;
-    tg_micro micro;
+    tg_micro micro, uncertain;
     struct ledger_text user, model, provider, key;
 };
 
@@ -168,13 +173,14 @@ struct ledger_sum {
     struct ledger_text user, model; /* for the time of the call */
     int64_t calls;
     struct tg_usage usage;
-    tg_micro micro;
+    tg_micro micro, uncertain;
 };
 
 typedef void ledger_sum_fn(void *context, const struct ledger_sum *sum);
 
-/* What was reserved since `begin`, by tenant or one beneath it (null: by all) and by one user
- * (null: by all of them). Exact where `begin` is a multiple of a quarter of an hour, as the windows
+/* What stands against budgets since `begin`, uncertain money included, by tenant or one beneath it
+ * (null: by all) and by one user (null: by all of them). A call belongs to the moment at which it
+ * was reserved. Exact where `begin` is a multiple of a quarter of an hour, as the windows
  * of every zone are, and not older than 70 days; otherwise the whole quarter or the whole UTC day
  * in which it lies counts: never less. */
 bool ledger_spent(struct ledger *ledger, const char *tenant, const char *user, tg_ms begin,

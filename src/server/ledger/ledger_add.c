@@ -20,7 +20,7 @@
 #include "server/ledger/ledger_db.h"
 
 enum { NAMES = 256, SUMS = 64, CALLS = 16 }; /* names, sums and rows that are remembered */
-enum { COLUMNS = 14 };                       /* columns in the row of a call */
+enum { COLUMNS = 15 };                       /* columns in the row of a call */
 
 struct ledger_name {
     int64_t id; /* 0: none */
@@ -32,7 +32,7 @@ struct pending_sum {
     int64_t begin, tenant, user, model; /* whose it is: the key in table `sums` */
     int64_t calls;
     struct tg_usage usage;
-    tg_micro micro;
+    tg_micro micro, uncertain;
 };
 
 struct ledger_adding {
@@ -43,7 +43,7 @@ struct ledger_adding {
     size_t n_calls;
 };
 
-#define ROW "(?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
+#define ROW "(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
 #define FOUR_ROWS ROW "," ROW "," ROW "," ROW
 
 /* Sums saturate: an integer sum that overflows becomes a real in SQLite, which min() then undoes.
@@ -53,13 +53,14 @@ static const char *const statements[STATEMENTS] = {
     [ADD_NAME] = "INSERT INTO names (text) VALUES (?1)",
     [ADD_CALL] = "INSERT INTO calls VALUES " ROW,
     [ADD_CALLS] = "INSERT INTO calls VALUES " FOUR_ROWS "," FOUR_ROWS "," FOUR_ROWS "," FOUR_ROWS,
-    [ADD_SUM] = "INSERT INTO sums VALUES (0,?1,?2,?3,?4,?10,?5,?6,?7,?8,?9)"
+    [ADD_SUM] = "INSERT INTO sums VALUES (0,?1,?2,?3,?4,?10,?5,?6,?7,?8,?9,?11)"
                 " ON CONFLICT DO UPDATE SET calls = calls + excluded.calls,"
                 " input = min(9007199254740991, input + excluded.input),"
                 " cached_input = min(9007199254740991, cached_input + excluded.cached_input),"
                 " cache_write = min(9007199254740991, cache_write + excluded.cache_write),"
                 " output = min(9007199254740991, output + excluded.output),"
-                " micro_usd = min(9000000000000000000, micro_usd + excluded.micro_usd)",
+                " micro_usd = min(9000000000000000000, micro_usd + excluded.micro_usd),"
+                " uncertain = min(9000000000000000000, uncertain + excluded.uncertain)",
     [SET_MOVED] = "UPDATE ledger SET moved = ?1, closed = 0",
 };
 
@@ -168,7 +169,8 @@ static bool write_sums(struct ledger_db *db)
                          sum->usage.cache_write,
                          sum->usage.output,
                          sum->micro,
-                         sum->calls};
+                         sum->calls,
+                         sum->uncertain};
         done = add_row(statement_of(db, ADD_SUM), row, sizeof row / sizeof row[0]);
     }
     adding->n_sums = 0;
@@ -210,7 +212,8 @@ static bool add_to_sum(struct ledger_db *db, const struct ledger_entry *entry, i
     sum->usage.cache_write = num_add(sum->usage.cache_write, entry->usage.cache_write);
     sum->usage.output = num_add(sum->usage.output, entry->usage.output);
     sum->micro = money_add(sum->micro, entry->micro);
-    assert(sum->calls > 0 && money_in_range(sum->micro));
+    sum->uncertain = money_add(sum->uncertain, entry->uncertain);
+    assert(sum->calls > 0 && money_in_range(sum->micro) && money_in_range(sum->uncertain));
     return true;
 }
 
@@ -239,7 +242,8 @@ static bool add_call(struct ledger_db *db, const struct journal_record *record, 
                                    usage->cache_write,
                                    usage->output,
                                    entry->micro,
-                                   entry->flags};
+                                   entry->flags,
+                                   entry->uncertain};
     assert(adding->n_calls < CALLS);
     memcpy(adding->calls + adding->n_calls++ * COLUMNS, call, sizeof call);
     return adding->n_calls < CALLS || write_calls(db);

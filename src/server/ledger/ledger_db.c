@@ -45,14 +45,23 @@ static const char schema[] =
     " tenant INTEGER NOT NULL, user INTEGER NOT NULL, model INTEGER NOT NULL,"
     " provider INTEGER NOT NULL, key INTEGER NOT NULL,"
     " input INTEGER NOT NULL, cached_input INTEGER NOT NULL, cache_write INTEGER NOT NULL,"
-    " output INTEGER NOT NULL, micro_usd INTEGER NOT NULL, flags INTEGER NOT NULL);"
+    " output INTEGER NOT NULL, micro_usd INTEGER NOT NULL, flags INTEGER NOT NULL,"
+    " uncertain INTEGER NOT NULL DEFAULT 0);"
     "CREATE INDEX calls_by_time ON calls (reserved_at);"
     "CREATE TABLE sums ("
     " span INTEGER NOT NULL, begin INTEGER NOT NULL,"
     " tenant INTEGER NOT NULL, user INTEGER NOT NULL, model INTEGER NOT NULL,"
     " calls INTEGER NOT NULL, input INTEGER NOT NULL, cached_input INTEGER NOT NULL,"
     " cache_write INTEGER NOT NULL, output INTEGER NOT NULL, micro_usd INTEGER NOT NULL,"
+    " uncertain INTEGER NOT NULL DEFAULT 0," /* micro-dollars that no provider has confirmed */
     " PRIMARY KEY (span, begin, tenant, user, model)) WITHOUT ROWID;";
+
+/* From version 1, in one transaction: adding a column with a default changes no row. */
+static const char upgrade[] = "BEGIN IMMEDIATE;"
+                              "ALTER TABLE calls ADD COLUMN uncertain INTEGER NOT NULL DEFAULT 0;"
+                              "ALTER TABLE sums ADD COLUMN uncertain INTEGER NOT NULL DEFAULT 0;"
+                              "PRAGMA user_version = 2; COMMIT";
+_Static_assert(LEDGER_VERSION == 2, "databases of older versions are converted");
 
 /* ---- What is wrong ---- */
 
@@ -171,25 +180,35 @@ static bool read_row(struct ledger_db *db, struct tg_problem *problem)
 /* Number and version of what is there; 0 and 0 for a file without anything. */
 static bool check_version(struct ledger_db *db, bool *empty, struct tg_problem *problem)
 {
-    int64_t application, version, tables;
+    int64_t application, tables;
 
     if (!ask_number(db, "SELECT count(*) FROM sqlite_schema", &tables, problem) ||
         !ask_number(db, "PRAGMA application_id", &application, problem) ||
-        !ask_number(db, "PRAGMA user_version", &version, problem))
+        !ask_number(db, "PRAGMA user_version", &db->version, problem))
         return false;
-    *empty = tables == 0 && application == 0 && version == 0;
+    *empty = tables == 0 && application == 0 && db->version == 0;
     if (*empty)
         return true;
     if (application != APPLICATION_ID)
         return problem_fail(problem,
                             "%s is a database of another program; name another file in ledger.path",
                             db->path);
-    if (version != LEDGER_VERSION)
+    if (db->version < 1 || db->version > LEDGER_VERSION)
         return problem_fail(
             problem,
-            "%s is a ledger of version %lld, this program knows version %d; use the "
+            "%s is a ledger of version %lld, this program knows versions up to %d; use the "
             "newer program",
-            db->path, (long long)version, LEDGER_VERSION);
+            db->path, (long long)db->version, LEDGER_VERSION);
+    return true;
+}
+
+static bool upgrade_schema(struct ledger_db *db, struct tg_problem *problem)
+{
+    if (!ledger_db_run(db, upgrade, problem)) {
+        ledger_db_undo(db);
+        return false;
+    }
+    db->version = LEDGER_VERSION;
     return true;
 }
 
@@ -222,8 +241,10 @@ static bool make_schema(struct ledger_db *db, struct tg_problem *problem)
              "PRAGMA application_id = %d; PRAGMA user_version = %d; COMMIT",
              (long long)(token & INT64_MAX), APPLICATION_ID, LEDGER_VERSION);
     if (ledger_db_run(db, "BEGIN IMMEDIATE", problem) && ledger_db_run(db, schema, problem) &&
-        ledger_db_run(db, row, problem))
+        ledger_db_run(db, row, problem)) {
+        db->version = LEDGER_VERSION;
         return true;
+    }
     ledger_db_undo(db);
     return false;
 }
@@ -297,7 +318,8 @@ bool ledger_db_open(struct ledger_db *db, const char *path, int busy_ms, bool ma
     if (open_sqlite(db, path, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, busy_ms, problem) &&
         check_version(db, &fresh, problem) && ledger_db_prepare(db, fresh, may_be_new, problem) &&
         set_modes(db, in_memory, problem) && (!fresh || make_schema(db, problem)) &&
-        read_row(db, problem) && ledger_db_read_tenants(db, problem)) {
+        (db->version == LEDGER_VERSION || upgrade_schema(db, problem)) && read_row(db, problem) &&
+        ledger_db_read_tenants(db, problem)) {
         if (!in_memory)
             note_file(db);
         return true;

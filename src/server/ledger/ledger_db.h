@@ -17,7 +17,7 @@
 #include "lib/core/hash_table.h"
 #include "server/ledger/journal.h"
 
-#define LEDGER_VERSION 1
+#define LEDGER_VERSION 2
 
 /* Spans of sums. Offsets of zones from UTC are multiples of a quarter of an hour. */
 enum { SPAN_QUARTER, SPAN_DAY, SPAN_EVER };
@@ -49,6 +49,7 @@ struct ledger_db {
     size_t n_tenants, max_tenants;
     struct hash_table by_name;    /* their numbers, by parent and name */
     struct ledger_adding *adding; /* null: nothing was added yet */
+    int64_t version;              /* its schema's; 1 only in a view */
     uint64_t token;               /* random: what the journal and other machines know it by */
     uint64_t moved;               /* the last entry that was in it when it was opened */
     bool closed;                  /* nothing was left anywhere else when it was opened */

@@ -56,12 +56,13 @@ bool ledger_db_add_functions(sqlite3 *sqlite)
 
 /* ---- Scanning ---- */
 
-#define NUMBERS "calls, input, cached_input, cache_write, output, micro_usd"
+#define NUMBERS "calls, input, cached_input, cache_write, output, micro_usd, %s AS uncertain"
 
 static const char scan_sql[] =
     "SELECT tenant, (SELECT text FROM names WHERE id = user),"
     " (SELECT text FROM names WHERE id = model), bounded(calls), bounded(input),"
-    " bounded(cached_input), bounded(cache_write), bounded(output), bounded(micro_usd) FROM ("
+    " bounded(cached_input), bounded(cache_write), bounded(output), bounded(micro_usd),"
+    " bounded(uncertain) FROM ("
     " SELECT tenant, user, model, " NUMBERS " FROM sums WHERE span = 0 AND begin >= ?1"
     " UNION ALL"
     " SELECT tenant, user, model, " NUMBERS " FROM sums WHERE span = 1 AND begin >= ?2"
@@ -89,6 +90,7 @@ static struct ledger_sum sum_of_row(sqlite3_stmt *row)
                   .cache_write = sqlite3_column_int64(row, 6),
                   .output = sqlite3_column_int64(row, 7)},
         .micro = sqlite3_column_int64(row, 8),
+        .uncertain = sqlite3_column_int64(row, 9),
     };
 }
 
@@ -96,8 +98,13 @@ bool ledger_db_scan(struct ledger_db *db, tg_ms begin, ledger_sum_fn *fn, void *
                     struct tg_problem *problem)
 {
     sqlite3_stmt *statement = NULL;
-    bool good = sqlite3_prepare_v2(db->sqlite, scan_sql, -1, &statement, NULL) == SQLITE_OK;
+    /* A view may meet a database that its gateway has not converted yet. */
+    const char *uncertain = db->version < 2 ? "0" : "uncertain";
+    char sql[sizeof scan_sql + 30];
     int code = SQLITE_DONE;
+
+    snprintf(sql, sizeof sql, scan_sql, uncertain, uncertain, uncertain);
+    bool good = sqlite3_prepare_v2(db->sqlite, sql, -1, &statement, NULL) == SQLITE_OK;
 
     begin = num_max(begin, 0);
     if (good) {
@@ -127,6 +134,7 @@ bool ledger_sum_of(const struct ledger_entry *entry, tg_ms begin, struct ledger_
         .calls = 1,
         .usage = entry->usage,
         .micro = entry->micro,
+        .uncertain = entry->uncertain,
     };
     return true;
 }
@@ -135,14 +143,16 @@ bool ledger_sum_of(const struct ledger_entry *entry, tg_ms begin, struct ledger_
 
 static const char add_up[] =
     "INSERT INTO sums SELECT %d, %s, tenant, user, model, bounded(calls), bounded(input),"
-    " bounded(cached_input), bounded(cache_write), bounded(output), bounded(micro_usd)"
+    " bounded(cached_input), bounded(cache_write), bounded(output), bounded(micro_usd),"
+    " bounded(uncertain)"
     " FROM sums WHERE span = %d AND begin < %lld GROUP BY 2, tenant, user, model"
     " ON CONFLICT DO UPDATE SET calls = min(9007199254740991, calls + excluded.calls),"
     " input = min(9007199254740991, input + excluded.input),"
     " cached_input = min(9007199254740991, cached_input + excluded.cached_input),"
     " cache_write = min(9007199254740991, cache_write + excluded.cache_write),"
     " output = min(9007199254740991, output + excluded.output),"
-    " micro_usd = min(9000000000000000000, micro_usd + excluded.micro_usd);"
+    " micro_usd = min(9000000000000000000, micro_usd + excluded.micro_usd),"
+    " uncertain = min(9000000000000000000, uncertain + excluded.uncertain);"
     "DELETE FROM sums WHERE span = %d AND begin < %lld;";
 
 static bool roll_span(struct ledger_db *db, int from, int to, const char *begin, tg_ms before,

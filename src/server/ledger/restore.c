@@ -61,6 +61,12 @@ bool restore_want(struct restore *restore, const struct tg_budget *budget, tg_ms
 
 /* ---- Reading ---- */
 
+/* What stands against budgets. */
+static tg_micro stands_of(const struct ledger_sum *sum)
+{
+    return money_add(sum->micro, sum->uncertain);
+}
+
 static void add_user(struct restore *restore, const struct ledger_sum *sum)
 {
     char *name = malloc(sum->user.size);
@@ -73,7 +79,7 @@ static void add_user(struct restore *restore, const struct ledger_sum *sum)
     }
     memcpy(name, sum->user.bytes, sum->user.size);
     restore->users[restore->n_users++] =
-        (struct restore_user){sum->tenant, restore->window, {name, sum->user.size}, sum->micro};
+        (struct restore_user){sum->tenant, restore->window, {name, sum->user.size}, stands_of(sum)};
 }
 
 static void add_sum(void *context, const struct ledger_sum *sum)
@@ -84,7 +90,7 @@ static void add_sum(void *context, const struct ledger_sum *sum)
     if (sum->tenant >= restore->n_tenants)
         return; /* no such tenant: only a damaged database has those */
     tg_micro *total = &restore->sums[restore->window * restore->n_tenants + sum->tenant];
-    *total = money_add(*total, sum->micro);
+    *total = money_add(*total, stands_of(sum));
     if (sum->user.size > 0)
         add_user(restore, sum);
 }

@@ -399,16 +399,24 @@ static void count_lost(struct spending *spending, tg_micro micro)
         ;
 }
 
+tg_micro spending_use_total(const struct spending_use *use)
+{
+    return use->spent < 0 || use->uncertain <= 0 ? use->spent
+                                                 : money_add(use->spent, use->uncertain);
+}
+
 static void record(struct spending *spending, const struct spending_ticket *ticket,
                    const struct spending_use *use, const struct tg_spend *spend, tg_ms now)
 {
+    tg_micro uncertain = use->spent < 0 ? 0 : num_min(num_max(use->uncertain, 0), spend->settled);
     struct ledger_entry entry = {
         .reserved_at = spend->reserved_at,
         .settled_at = now,
         .tenant = ticket->tenant,
         .flags = use->flags,
         .usage = use->usage,
-        .micro = spend->settled,
+        .micro = spend->settled - uncertain,
+        .uncertain = uncertain,
         .user = use->user,
         .model = use->model,
         .provider = use->provider,
@@ -436,7 +444,7 @@ bool spending_settle(struct spending *spending, const struct spending_ticket *ti
 
     /* Shared until the append has ended: whoever adds up meanwhile sees both or neither. */
     pthread_rwlock_rdlock(&spending->lock);
-    first = tg_bank_settle(spending->bank, ticket->reservation, use->spent, &spend);
+    first = tg_bank_settle(spending->bank, ticket->reservation, spending_use_total(use), &spend);
     if (first)
         record(spending, ticket, use, &spend, now);
     pthread_rwlock_unlock(&spending->lock);

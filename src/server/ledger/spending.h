@@ -85,11 +85,16 @@ TG_MUST_CHECK enum tg_err spending_reserve(struct spending *spending,
                                            struct tg_money_answer *answer);
 
 struct spending_use {
-    tg_micro spent; /* negative if it is not known: see tg_bank_settle() */
+    tg_micro spent;     /* negative if it is not known: see tg_bank_settle() */
+    tg_micro uncertain; /* besides, what the provider may have billed, but has not said: it stays
+                           against the budget; nothing where `spent` is negative */
     struct tg_usage usage;
     uint32_t flags; /* LEDGER_... */
     struct ledger_text user, model, provider, key;
 };
+
+/* What is settled in all: for a remote store. Negative if it is not known. */
+tg_micro spending_use_total(const struct spending_use *use);
 
 /* Replaces the reservation by what was used, in the bank and in the ledger. A call that used
  * nothing (no money, no token) leaves no line. False: it was settled before, and nothing is done.

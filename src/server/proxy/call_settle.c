@@ -95,7 +95,7 @@ static void settle_money(struct call *call, enum call_charge charge, uint32_t fl
     bool settled = spending_settle(call->gateway->spending, &attempt->money, &use, call_now(call));
     assert(settled); /* once */
     (void)settled;
-    call->env->money_settle(&attempt->remote_reservation, use.spent);
+    call->env->money_settle(&attempt->remote_reservation, spending_use_total(&use));
     attempt->money.reservation = 0;
     call->spent = num_max(call->spent, 0) + num_max(use.spent, 0);
 }

@@ -277,7 +277,7 @@ KIT struct ledger_state kit_state(struct ledger *ledger)
 
 KIT void kit_add(void *context, const struct ledger_sum *sum)
 {
-    *(tg_micro *)context += sum->micro;
+    *(tg_micro *)context += sum->micro + sum->uncertain;
 }
 
 /* What another process would see. */

@@ -149,7 +149,7 @@ static void the_version_of_the_schema_stays(void **state)
     assert_int_equal(sqlite3_prepare_v2(sqlite, "PRAGMA user_version", -1, &statement, NULL),
                      SQLITE_OK);
     assert_int_equal(sqlite3_step(statement), SQLITE_ROW);
-    assert_int_equal(sqlite3_column_int(statement, 0), 1);
+    assert_int_equal(sqlite3_column_int(statement, 0), 2);
     sqlite3_finalize(statement);
     sqlite3_close(sqlite);
     kit_free(&kit);

@@ -275,9 +275,9 @@ static void a_database_of_another_kind_is_refused(void **state)
 
     leave_behind(&kit);
     expect_spent(&kit, 111, 0);
-    kit_sql(kit.path, "PRAGMA user_version = 2");
-    kit_refuses(&kit, "ledger of version 2, this program knows version 1", "newer program");
-    kit_sql(kit.path, "PRAGMA user_version = 1; DELETE FROM tenants; INSERT INTO tenants VALUES"
+    kit_sql(kit.path, "PRAGMA user_version = 3");
+    kit_refuses(&kit, "ledger of version 3, this program knows versions up to 2", "newer program");
+    kit_sql(kit.path, "PRAGMA user_version = 2; DELETE FROM tenants; INSERT INTO tenants VALUES"
                       " (7, 0, 'a')");
     kit_refuses(&kit, "table of tenants has a gap", "restore it");
     kit_free(&kit);
