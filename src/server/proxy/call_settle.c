@@ -10,6 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
 #include "lib/core/num.h"
 #include "server/obs/metrics.h"
 #include "server/proxy/call.h"
@@ -153,6 +156,19 @@ static void count_missing_usage(struct call *call, enum tg_key_outcome outcome)
         atomic_fetch_add_explicit(&counts->usage_missing, 1, memory_order_relaxed);
 }
 
+/* How fast the model writes, by a call that ended and said how much it wrote. */
+static void learn_speed(const struct call *call, enum tg_key_outcome outcome)
+{
+    const char *tenant = call_tenant(call)->name;
+
+    if (outcome != TG_KEY_OK || call->route == NULL || !call->usage_reported ||
+        !estimate_has_output(call->endpoint))
+        return;
+    output_speed_add(call->route->speed, (uint32_t)XXH3_64bits(tenant, strlen(tenant)),
+                     call->usage.output / call->ask.choices,
+                     call_now(call) - call->attempt.began_at);
+}
+
 void call_settle(struct call *call, enum tg_key_outcome outcome, enum call_charge charge)
 {
     struct attempt *attempt = &call->attempt;
@@ -179,12 +195,13 @@ void call_settle(struct call *call, enum tg_key_outcome outcome, enum call_charg
         find_usage(call, charge, &call->usage, &flags);
     if (flags & LEDGER_ABSURD)
         atomic_fetch_add_explicit(&call->gateway->counts.usage_absurd, 1, memory_order_relaxed);
-    if (outcome == TG_KEY_CANCELLED && charge != CHARGE_NOTHING)
+    if (call->in == NULL && outcome == TG_KEY_CANCELLED && charge != CHARGE_NOTHING)
         flags |= LEDGER_CANCELLED;
     count_attempt(call, outcome);
     give_back_key(call, outcome, charge);
     settle_money(call, charge, flags);
     count_missing_usage(call, outcome);
+    learn_speed(call, outcome);
     if (charge != CHARGE_NOTHING)
         call->used = num_add(call->used, all_tokens(&call->usage));
     assert(attempt->out == NULL && attempt->key == 0 && attempt->money.reservation == 0);

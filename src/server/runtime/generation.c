@@ -6,7 +6,8 @@
  *
  * What a route has learned (how far estimates are off, how long calls take) is copied from the
  * generation before, and what old calls still learn goes to theirs: it is a moving mean, and the
- * next hundred calls teach it anew. Slots are shared, because they count.
+ * next hundred calls teach it anew. Slots are shared, because they count, and so are speeds, which
+ * take some hundred calls to learn.
  */
 #include "server/runtime/generation.h"
 
@@ -161,12 +162,14 @@ static bool make_providers(struct generation *generation, const struct generatio
 /* ---- routes ---- */
 
 /* What the same model of the same provider has learned. */
-static void learn_from(struct route *route, const struct route *before)
+static bool learn_from(struct route *route, const struct route *before, struct tg_problem *problem)
 {
-    if (before == NULL)
-        return;
-    atomic_store(&route->charged, atomic_load(&before->charged));
-    atomic_store(&route->hold_s, atomic_load(&before->hold_s));
+    if (before != NULL) {
+        atomic_store(&route->charged, atomic_load(&before->charged));
+        atomic_store(&route->hold_s, atomic_load(&before->hold_s));
+    }
+    route->speed = before != NULL ? output_speed_ref(before->speed) : output_speed_new();
+    return route->speed != NULL || problem_fail(problem, "models: no memory");
 }
 
 const struct route *generation_route_before(const struct generation *before,
@@ -197,13 +200,14 @@ static bool make_routes(struct generation *generation, const struct generation *
         route->estimate = (struct estimate_rule){.bytes_per_token = model->bytes_per_token,
                                                  .image = model->image_tokens};
         atomic_store(&route->charged, model->overbook.start);
-        learn_from(route, generation_route_before(before, route));
+        if (!learn_from(route, generation_route_before(before, route), problem))
+            return false;
     }
     return true;
 }
 
 /* Models that are not listed go to the first provider of their API, and cost nothing. */
-static void make_unknown(struct generation *generation)
+static bool make_unknown(struct generation *generation, struct tg_problem *problem)
 {
     const struct config *config = &generation->config;
     struct config_model *model = &generation->unknown_model;
@@ -226,7 +230,10 @@ static void make_unknown(struct generation *generation)
         route->provider = &generation->providers[i];
         estimate_rule_init(&route->estimate);
         atomic_store(&route->charged, 1);
+        if (route->speed == NULL && !learn_from(route, NULL, problem))
+            return false;
     }
+    return true;
 }
 
 /* ---- making ---- */
@@ -300,9 +307,7 @@ bool generation_new(struct gateway *gateway, struct config *config, const struct
     bool fine = make_refs(generation, problem) && make_tls(generation, problem) &&
                 make_policy(generation, before, problem) &&
                 make_providers(generation, before, problem) &&
-                make_routes(generation, before, problem);
-    if (fine)
-        make_unknown(generation);
+                make_routes(generation, before, problem) && make_unknown(generation, problem);
     fine = fine && generation_make_slots(generation, before, problem);
     fine = fine &&
            (key_index_new(&generation->config, &generation->keys) ||
@@ -423,6 +428,10 @@ void generation_free(struct generation *generation)
         http_origin_unref(generation->providers[i].origin);
     for (size_t i = 0; generation->protect && i < generation->config.n_protect; i++)
         http_origin_unref(generation->protect[i].origin);
+    for (size_t i = 0; generation->routes && i < generation->config.n_models; i++)
+        output_speed_unref(generation->routes[i].speed);
+    for (size_t i = 0; i < 2; i++)
+        output_speed_unref(generation->unknown[i].speed);
     policy_unref(generation->policy);
     scopes_free(generation->scopes);
     for (size_t i = 0; i < table->n; i++)

@@ -33,6 +33,7 @@
 #include "server/dialect/replies.h"
 #include "server/ledger/spending.h"
 #include "server/remote/remote.h"
+#include "server/runtime/output_speed.h"
 #include "server/tenancy/scopes.h"
 #include "tollgate.h"
 
@@ -73,6 +74,7 @@ struct route {
     struct provider *provider;
     struct tg_pool *pool;
     struct slots *slots;
+    struct output_speed *speed; /* a reference is held */
     struct estimate_rule estimate;
     _Atomic double hold_s;  /* how long its calls take in seconds, a moving mean */
     _Atomic double charged; /* tokens charged for each that is asked for, a moving mean */
