@@ -170,7 +170,7 @@ for (const on_disconnect of ['abort', 'drain']) {
     test(`whatever happens, nothing is left (${on_disconnect}, seed ${SEED})`, async (t) => {
         const provider = await start(t);
         const model = {
-            timeouts: { first_byte: '200ms', idle: '300ms' },
+            timeouts: { first_byte: '200ms', reply: '200ms', idle: '300ms', total: '3s' },
             breaker: { failures: 1000 },
             concurrency: { law: 'none', max: 12 },
         };

@@ -37,6 +37,7 @@ test('so does one that says nothing in time', async (t) => {
         t,
         { default: { fault: 'hang' } },
         { small: model({ timeouts: { first_byte: '50ms' } }) },
+        (gateway) => chat(gateway, { stream: true }),
     );
     assert.equal(await limitOf(gateway), START * 0.9);
 });

@@ -156,7 +156,7 @@ test('what failed attempts used counts for the limit of tokens', async (t) => {
         tenant: { cost: { strategy: 'token_bucket', capacity: 100000, refill: 0.001 } },
     });
     const left = (reply) => Number(reply.headers['x-ratelimit-remaining-tokens']);
-    const one = await chat(gateway);
+    const one = await chat(gateway, { stream: true });
     assert.equal(one.status, 200);
     await asked(mock, 2);
     const { input, output } = await gateway.spent();
@@ -330,7 +330,7 @@ test('no first byte in time: 504, and each attempt is charged its prompt', async
         script: { default: { fault: 'hang' } },
         small: { retries: 1, timeouts: { first_byte: '100ms' } },
     });
-    isUpstreamError(await chat(gateway), 504, 'upstream_timeout');
+    isUpstreamError(await chat(gateway, { stream: true }), 504, 'upstream_timeout');
 
     const [a, b] = await asked(mock, 2);
     assert.notEqual(a, b, 'a key that does not answer is not asked again');
@@ -338,6 +338,17 @@ test('no first byte in time: 504, and each attempt is charged its prompt', async
     assert.equal(spent.calls, 2);
     assert.equal(spent.output, 0);
     assert.ok(spent.micro_usd > 0 && spent.micro_usd === spent.input, JSON.stringify(spent));
+});
+
+test('a whole reply that timed out is not asked for again, and its key is not blamed', async (t) => {
+    const { gateway, mock } = await pair(t, {
+        script: { default: { fault: 'hang' } },
+        small: { retries: 3, timeouts: { reply: '100ms' }, breaker: { failures: 1 } },
+    });
+    for (let i = 0; i < 3; i++)
+        isUpstreamError(await chat(gateway), 504, 'upstream_timeout');
+    await asked(mock, 3);
+    assert.equal((await gateway.spent()).calls, 3);
 });
 
 for (const [header, value] of [

@@ -124,7 +124,7 @@ struct config_model {
                                               and low_priority_shed_ratio are the gate's */
     int64_t retries;
     struct {
-        tg_ms connect, first_byte, idle, total;
+        tg_ms connect, first_byte, reply, idle, total;
     } timeouts;
     int64_t max_output_tokens;
     int64_t context; /* tokens of the largest call; 0: not known */

@@ -190,6 +190,8 @@ enum call_failure {
     FAILURE_NETWORK,     /* no connection, or it broke */
     FAILURE_TIMEOUT,     /* one of our own time-outs */
     FAILURE_DEADLINE,    /* the caller's own deadline: says nothing about the provider */
+    FAILURE_LATE_REPLY,  /* a reply that comes whole did not in time: it may be on its way still,
+                            and would be billed a second time if it were tried again */
 };
 
 /* What an attempt is charged. */

@@ -8,7 +8,8 @@
  * After a failure the same key is tried once more, after a pause, then others at once, then the
  * next fallback; each within the caller's deadline, the route's number of retries and the retry
  * budget of all. A key that was limited or turned away is not tried again for this call. Nothing is
- * tried again once a byte of a reply has gone to the client.
+ * tried again once a byte of a reply has gone to the client, nor when a reply that comes whole was
+ * too long in coming: the provider may still be writing it, and would write and bill another.
  */
 #include <assert.h>
 #include <stdio.h>
@@ -266,6 +267,7 @@ static void answer_failure(struct call *call, enum call_failure failure)
         refusal_init(&why, REPLY_UPSTREAM_CREDENTIALS, NULL);
         break;
     case FAILURE_TIMEOUT:
+    case FAILURE_LATE_REPLY:
         refusal_init(&why, REPLY_UPSTREAM_TIMEOUT, NULL);
         break;
     case FAILURE_DEADLINE:
@@ -468,8 +470,8 @@ enum call_verdict call_after_failure(struct call *call, enum call_failure failur
     call->failure = failure;
     call->failed_status = call->attempt.status;
     call->same_key = same;
-    if (failure == FAILURE_DEADLINE) {
-        answer_failure(call, failure); /* nobody waits for another attempt */
+    if (failure == FAILURE_DEADLINE || failure == FAILURE_LATE_REPLY) {
+        answer_failure(call, failure); /* nobody waits for another attempt, or pays for it */
         return CALL_ANSWERED;
     }
     if (!same && call->n_tried < CALL_TRIED_MAX)

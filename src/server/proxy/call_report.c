@@ -22,6 +22,7 @@ const char *call_failure_name(enum call_failure failure)
     case FAILURE_NETWORK:
         return "network";
     case FAILURE_TIMEOUT:
+    case FAILURE_LATE_REPLY:
         return "timeout";
     case FAILURE_DEADLINE:
         return "deadline";

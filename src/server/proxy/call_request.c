@@ -148,10 +148,13 @@ static tg_ms left_until(const struct call *call, tg_ms at)
 static void timeouts_of(const struct call *call, struct http_timeouts *timeouts)
 {
     *timeouts = (struct http_timeouts){.connect = 5000, .first_byte = 120000, .idle = 60000};
-    if (call->route)
-        *timeouts = (struct http_timeouts){.connect = call->route->config->timeouts.connect,
-                                           .first_byte = call->route->config->timeouts.first_byte,
-                                           .idle = call->route->config->timeouts.idle};
+    if (call->route) {
+        const struct config_model *model = call->route->config;
+        *timeouts = (struct http_timeouts){
+            .connect = model->timeouts.connect,
+            .first_byte = call->ask.stream ? model->timeouts.first_byte : model->timeouts.reply,
+            .idle = model->timeouts.idle};
+    }
     timeouts->total = left_until(call, call->ends_at);
     timeouts->head = left_until(call, call->deadline);
 }

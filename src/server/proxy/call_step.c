@@ -80,6 +80,7 @@ static void call_reply_failed(struct call *call, enum http_why why)
     const struct http_outbound *out = call->attempt.out;
     bool late = why == HTTP_LATE_CONNECT || why == HTTP_LATE_FIRST_BYTE || why == HTTP_LATE_IDLE ||
                 why == HTTP_LATE_TOTAL;
+    bool whole = late && call->route != NULL && !call->ask.stream && call->attempt.status == 0;
     bool stale = why == HTTP_RESET && out->reused && !out->head_seen;
     bool theirs = is_callers_deadline(call, out, why) || call->attempt.slowed;
 
@@ -99,13 +100,16 @@ static void call_reply_failed(struct call *call, enum http_why why)
         call_proceed(call, CALL_PAUSING, CALL_PASSES);
     } else {
         /* A request that was sent and never answered may well have run. One whose connection the
-         * provider closed has failed by its own account, as with a 5xx. */
-        call_settle(call, theirs ? TG_KEY_CANCELLED : TG_KEY_FAILED,
+         * provider closed has failed by its own account, as with a 5xx. How long a whole reply
+         * takes is for its caller to choose, so its lateness says nothing about the key. */
+        whole = whole && !call->attempt.unsent;
+        call_settle(call, theirs || whole ? TG_KEY_CANCELLED : TG_KEY_FAILED,
                     late && !call->attempt.unsent ? CHARGE_PROMPT : CHARGE_NOTHING);
         call_proceed(call, CALL_PAUSING,
-                     call_after_failure(call, theirs ? FAILURE_DEADLINE
-                                              : late ? FAILURE_TIMEOUT
-                                                     : FAILURE_NETWORK));
+                     call_after_failure(call, theirs  ? FAILURE_DEADLINE
+                                              : whole ? FAILURE_LATE_REPLY
+                                              : late  ? FAILURE_TIMEOUT
+                                                      : FAILURE_NETWORK));
     }
 }
 

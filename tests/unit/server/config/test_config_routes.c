@@ -105,6 +105,7 @@ static void expect_models(const struct read *read)
     assert_int_equal(small->retries, 2);
     assert_int_equal(small->timeouts.connect, 5000);
     assert_int_equal(small->timeouts.first_byte, 120000);
+    assert_int_equal(small->timeouts.reply, 600000);
     assert_int_equal(small->timeouts.idle, 60000);
     assert_int_equal(small->timeouts.total, 1800000);
     assert_int_equal(small->max_output_tokens, 4096);
@@ -269,6 +270,7 @@ static void a_model_has_the_defaults_of_the_reference(void **state)
     assert_int_equal(got->retries, want->retries);
     assert_int_equal(got->timeouts.connect, want->timeouts.connect);
     assert_int_equal(got->timeouts.first_byte, want->timeouts.first_byte);
+    assert_int_equal(got->timeouts.reply, want->timeouts.reply);
     assert_int_equal(got->timeouts.idle, want->timeouts.idle);
     assert_int_equal(got->timeouts.total, want->timeouts.total);
     assert_int_equal(got->max_output_tokens, want->max_output_tokens);
@@ -432,7 +434,7 @@ static void every_key_of_a_model_arrives(void **state)
               "    price: {input: 1, output: 2.5, per_call: 0.000001}\n"
               "    concurrency: {law: aimd, initial: 3, min: 2, max: 4, mode: shadow}\n"
               "    retries: 0\n"
-              "    timeouts: {connect: 1ms, first_byte: 2ms, idle: 3ms, total: 4ms}\n"
+              "    timeouts: {connect: 1ms, first_byte: 2ms, reply: 5ms, idle: 3ms, total: 4ms}\n"
               "    max_output_tokens: 5\n"
               "    on_unbounded: allow\n"
               "    estimate: {bytes_per_token: 2.5, image: 0}\n"
@@ -463,6 +465,7 @@ static void every_key_of_a_model_arrives(void **state)
     assert_int_equal(model->retries, 0);
     assert_int_equal(model->timeouts.connect, 1);
     assert_int_equal(model->timeouts.first_byte, 2);
+    assert_int_equal(model->timeouts.reply, 5);
     assert_int_equal(model->timeouts.idle, 3);
     assert_int_equal(model->timeouts.total, 4);
     assert_int_equal(model->max_output_tokens, 5);

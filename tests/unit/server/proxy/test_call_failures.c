@@ -619,6 +619,54 @@ static void a_fallback_leaves_the_slot_of_its_route(void **state)
     call_kit_close();
 }
 
+/* A reply that comes whole and has not come in time may be on its way still. Another attempt would
+ * be written and billed as well, and how long it takes was the caller's choice: a long answer opens
+ * no breaker and lowers no law. */
+static void a_whole_reply_that_timed_out_is_not_tried_again(void **state)
+{
+    static const enum http_why whys[] = {HTTP_LATE_FIRST_BYTE, HTTP_LATE_TOTAL};
+    const struct call_kit_config config = {
+        .first = "retries: 3, fallback: [second], breaker: {failures: 1}, "
+                 "concurrency: {law: aimd, initial: 10, min: 1, max: 20}"};
+    struct tg_law_metrics law;
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(whys); i++) {
+        begin(&config);
+        call_client_ask(&client, CALL_KIT_BODY);
+        call_kit_out()->out.sent = true;
+        call_kit_pass(600000);
+        call_out_fail(call_kit_out(), whys[i]);
+        expect_state(CALL_OVER);
+        assert_int_equal(call_kit.n_outs, 1);
+        assert_int_equal(client.status, 504);
+        assert_string_equal(client.reason, "upstream_timeout");
+        assert_int_equal(call_kit.report.outcome, TG_KEY_CANCELLED);
+        assert_true(client.call->spent > 0);
+        assert_int_equal(call_kit_entry(1).flags & LEDGER_CANCELLED, 0); /* the client is there */
+        tg_gate_get_law(gateway_newest(call_kit.gateway)->routes[0].slots->gate, &law);
+        assert_int_equal(law.limit, 10);
+        call_client_gone(&client, HTTP_DONE);
+        end();
+    }
+}
+
+/* What was never sent has not run: it is tried again like any other. */
+static void a_whole_reply_that_was_never_asked_for_is_tried_again(void **state)
+{
+    (void)state;
+    begin(NULL);
+    call_client_ask(&client, CALL_KIT_BODY);
+    call_kit_out()->out.sent = false;
+    call_out_fail(call_kit_out(), HTTP_LATE_CONNECT);
+    expect_state(CALL_PAUSING);
+    call_kit_pass(1);
+    call_out_reply(call_kit_out(), 200, JSON, CALL_KIT_REPLY);
+    assert_int_equal(client.status, 200);
+    call_client_gone(&client, HTTP_DONE);
+    end();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -646,6 +694,8 @@ int main(void)
         cmocka_unit_test(a_refusal_keeps_the_axis_that_refused),
         cmocka_unit_test(fallbacks_are_taken_in_order),
         cmocka_unit_test(a_fallback_leaves_the_slot_of_its_route),
+        cmocka_unit_test(a_whole_reply_that_timed_out_is_not_tried_again),
+        cmocka_unit_test(a_whole_reply_that_was_never_asked_for_is_tried_again),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -546,7 +546,7 @@ static void the_last_failure_is_told_when_no_key_is_left(void **state)
 
     (void)state;
     begin(&config);
-    call_client_ask(&client, CALL_KIT_BODY);
+    call_client_ask(&client, CALL_KIT_STREAM);
     for (int i = 0; i < 2; i++) { /* two keys, and each may be asked once */
         call_kit_out()->out.sent = true;
         call_out_fail(call_kit_out(), HTTP_LATE_FIRST_BYTE);

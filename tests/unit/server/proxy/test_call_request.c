@@ -75,14 +75,18 @@ static void a_model_has_the_name_that_its_provider_knows(void **state)
 static void timeouts_are_the_models_and_the_clients(void **state)
 {
     const struct call_kit_config config = {
-        .first = "timeouts: {connect: 11ms, first_byte: 22ms, idle: 33ms, total: 44s}"};
+        .first = "timeouts: {connect: 11ms, first_byte: 22ms, reply: 55ms, idle: 33ms, "
+                 "total: 44s}"};
 
     (void)state;
     call_kit_open(&config);
     call_client_says("x-stainless-timeout", "7");
+    call_client_ask(&client, CALL_KIT_STREAM);
+    assert_int_equal(call_kit_out()->timeouts.first_byte, 22);
+    reply_and_end(200, JSON, CALL_KIT_REPLY);
     call_client_ask(&client, CALL_KIT_BODY);
     assert_int_equal(call_kit_out()->timeouts.connect, 11);
-    assert_int_equal(call_kit_out()->timeouts.first_byte, 22);
+    assert_int_equal(call_kit_out()->timeouts.first_byte, 55); /* it comes whole */
     assert_int_equal(call_kit_out()->timeouts.idle, 33);
     assert_int_equal(call_kit_out()->timeouts.total, 44000);
     assert_int_equal(call_kit_out()->timeouts.head, 7000);

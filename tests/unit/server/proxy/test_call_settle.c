@@ -55,7 +55,7 @@ static void a_call_costs_the_sum_of_its_attempts(void **state)
 
     (void)state;
     begin(&config);
-    call_client_ask(&client, CALL_KIT_BODY);
+    call_client_ask(&client, CALL_KIT_STREAM);
     int64_t prompt = client.call->attempt.prompt;
     call_kit_out()->out.sent = true;
     call_out_fail(call_kit_out(), HTTP_LATE_IDLE); /* it may have run */
@@ -92,7 +92,7 @@ static void a_late_request_is_charged_if_it_was_sent(void **state)
     (void)state;
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         begin(&config);
-        call_client_ask(&client, CALL_KIT_BODY);
+        call_client_ask(&client, CALL_KIT_STREAM);
         int64_t prompt = client.call->attempt.prompt;
         call_kit_out()->out.sent = rows[i].sent;
         call_out_fail(call_kit_out(), rows[i].why);
