@@ -156,13 +156,14 @@ static void count_missing_usage(struct call *call, enum tg_key_outcome outcome)
         atomic_fetch_add_explicit(&counts->usage_missing, 1, memory_order_relaxed);
 }
 
-/* How fast the model writes, by a call that ended and said how much it wrote. */
+/* How fast the model writes, by a call that ended and said how much it wrote; not by one whose
+ * client was too slow for it. */
 static void learn_speed(const struct call *call, enum tg_key_outcome outcome)
 {
     const char *tenant = call_tenant(call)->name;
 
     if (outcome != TG_KEY_OK || call->route == NULL || !call->usage_reported ||
-        !estimate_has_output(call->endpoint))
+        call->attempt.slowed || !estimate_has_output(call->endpoint))
         return;
     output_speed_add(call->route->speed, (uint32_t)XXH3_64bits(tenant, strlen(tenant)),
                      call->usage.output / call->ask.choices,
