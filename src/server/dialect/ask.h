@@ -12,7 +12,9 @@
  * clock.
  *
  *     request    endpoint.c       which call a request line is
+ *                request_head.c   what its head has to be like
  *                ask_read.c       what its body asks for                        this header
+ *                ask_watch.c      what it has of the fields that rules name
  *                estimate.c       how many tokens it may take
  *                body_edit.c      the body as it is sent on
  *     reply      usage.c          what a usage object says
@@ -150,10 +152,19 @@ struct ask_problem {
 /* Reads the body of a call, `n` bytes, of which `readable` may be read: if these are JSON_PADDING
  * more than n (whatever they hold) nothing is copied. The ask holds nothing of the body or reader.
  *
- * False: the body is no JSON object, not UTF-8, has a key twice in one object, is nested deeper
- * than ASK_DEPTH_MAX, has no model, or a field that we act on has a wrong type or is out of range;
+ * False: the body is no JSON object, not UTF-8, has a key twice in one object or one that is read
+ * in other letters; is nested deeper than ASK_DEPTH_MAX, has no model, or a field that we
+ * act on has a wrong type or is out of range;
  * `ask` then holds nothing of use. ENDPOINT_NONE, MODELS and MODEL have no body: false. */
 bool ask_read(struct json_reader *reader, enum endpoint endpoint, const char *body, size_t n,
               size_t readable, struct ask *ask, struct ask_problem *problem);
+
+/* The same, and says what the body has of the fields of `watch` (ask_watch.h): `seen` has one for
+ * each of them. Null: of none. */
+struct ask_watch;
+struct ask_seen;
+bool ask_read_watching(struct json_reader *reader, enum endpoint endpoint, const char *body,
+                       size_t n, size_t readable, const struct ask_watch *watch,
+                       struct ask_seen *seen, struct ask *ask, struct ask_problem *problem);
 
 #endif

@@ -7,6 +7,8 @@
  *   - A field that we act on and do not understand is refused; any other is none of our business.
  *   - Numbers that are whole may be written as 100.0 or 1e2; others, and those above 2^53, are
  *     refused.
+ *   - A key that differs from one that is read in the case of its letters alone is refused: Go's
+ *     encoding/json would take it for that one.
  *
  * The whole body is walked once, by one loop with a stack of its own, and no tree is built. On its
  * way the walk measures the prompt, in one of three ways by the top-level field that it is in:
@@ -22,7 +24,7 @@
  * recordings and files are counted by the type of the block that they are in, when the block ends,
  * because "type" may be its last key. A document whose source is plain text is text.
  */
-#include "server/dialect/ask.h"
+#include "server/dialect/ask_watch.h"
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -49,6 +51,7 @@ struct level {
     int64_t payload_bytes; /* payloads in it, without those of files within it */
     int64_t data_bytes;    /* "data": payload, unless it turns out to be plain text */
     int64_t result_bytes;  /* "result": payload of an image that was made, otherwise text */
+    const struct watch_node *watch; /* where rules name something in it; null: nowhere */
 };
 
 struct walk {
@@ -57,7 +60,11 @@ struct walk {
     size_t n;
     struct ask *ask;
     struct ask_problem *problem;
+    const struct ask_watch *watch; /* what rules name; null: nothing */
+    struct ask_seen *seen;
+    const struct watch_node *given; /* the node of the value that was given last */
     bool failed;
+    bool is_api; /* keys of this top-level field are the API's, and not a client's own */
     size_t keys;
     size_t depth;
     struct level levels[ASK_DEPTH_MAX];
@@ -221,6 +228,64 @@ static void count_level(struct walk *walk, const struct level *level)
     ask->files += level->media == FILE_MEDIA && !level->plain;
 }
 
+/* ---- Keys that rules name, and keys in other letters ----------------------------------------- */
+
+static bool is_container(const struct json_value *value)
+{
+    return value->kind == JSON_OBJECT || value->kind == JSON_ARRAY;
+}
+
+static bool fail_case(struct walk *walk, const char *name)
+{
+    return ask_read_fail(walk, name,
+                         "a key differs from '%s' in the case of its letters alone, and providers "
+                         "may read it as that; write '%s'",
+                         name, name);
+}
+
+/* The keys that are read below the top, in what has no free keys. */
+static const char *const below_top[] = {
+    "type",      "source",    "data",    "result",      "url",           "image_url",
+    "file_data", "role",      "content", "text",        "file_url",      "file_id",
+    "input",     "arguments", "name",    "function",    "max_uses",      "max_tokens",
+    "model",     "detail",    "ttl",     "input_audio", "cache_control", NULL};
+
+static const char *variant_of(const struct walk *walk, const struct level *level,
+                              struct json_text key);
+
+static bool has_api_keys(const struct walk *walk, const struct level *level)
+{
+    return walk->depth == 1 || (walk->is_api && (level->mode == PROSE || walk->depth == 3));
+}
+
+/* What has to be done for each key and value before it is read. */
+static bool take_given(struct walk *walk, const struct level *level, struct json_text key,
+                       const struct json_value *value)
+{
+    const char *name;
+
+    walk->given = NULL;
+    if (level->is_array) {
+        walk->given = level->watch;
+    } else {
+        if ((has_api_keys(walk, level) || level->watch != NULL) && ask_key_is_odd(key) &&
+            (name = variant_of(walk, level, key)) != NULL)
+            return fail_case(walk, name);
+        if (level->watch != NULL) {
+            if (level->watch->field != WATCH_NONE)
+                walk->seen[level->watch->field].filled = true;
+            walk->given = ask_watch_key(walk->watch, level->watch, key);
+        }
+    }
+    if (walk->given != NULL) {
+        struct ask_span span =
+            is_container(value) ? (struct ask_span){value->offset, 1} : span_of(walk, value);
+        ask_watch_note(walk->watch, walk->given, walk->ask->endpoint, value, span, level->is_array,
+                       walk->seen);
+    }
+    return true;
+}
+
 /* ---- The walk -------------------------------------------------------------------------------- */
 
 /* Goes into the object or array that was given last. */
@@ -236,6 +301,7 @@ static bool ask_read_push(struct walk *walk, enum mode mode, struct json_text ke
         .mode = mode,
         .is_array = kind == JSON_ARRAY,
         .is_source = json_text_is(key, "source"),
+        .watch = walk->given,
     };
     return true;
 }
@@ -245,16 +311,12 @@ static bool ask_read_next(struct walk *walk, struct json_text *key, struct json_
     if (walk->failed)
         return false;
     if (json_next(walk->reader, key, value)) {
-        if (walk->levels[walk->depth - 1].is_array || ++walk->keys <= ASK_KEYS_MAX)
-            return true;
+        const struct level *level = &walk->levels[walk->depth - 1];
+        if (level->is_array || ++walk->keys <= ASK_KEYS_MAX)
+            return take_given(walk, level, *key, value);
         return ask_read_fail(walk, "", "the body has more than %d keys", ASK_KEYS_MAX);
     }
     return false;
-}
-
-static bool is_container(const struct json_value *value)
-{
-    return value->kind == JSON_OBJECT || value->kind == JSON_ARRAY;
 }
 
 /* Messages and items are the objects right below a top-level array. */
@@ -398,6 +460,14 @@ static void ask_read_read_text(struct walk *walk, const struct field *field,
     walk_value(walk, QUIET, value);
 }
 
+/* Whether a key is this one; the same in other letters is refused. */
+static bool key_is(struct walk *walk, struct json_text key, const char *name)
+{
+    if (ask_key_is_odd(key) && ask_key_is_variant(key, slice_of(name)))
+        return fail_case(walk, name);
+    return json_text_is(key, name);
+}
+
 /* The name is one key of an object: metadata.user_id, conversation.id. */
 static void read_text_within(struct walk *walk, const struct field *field,
                              const struct json_value *value)
@@ -414,7 +484,7 @@ static void read_text_within(struct walk *walk, const struct field *field,
     if (!ask_read_push(walk, QUIET, key, value->kind))
         return;
     while (ask_read_next(walk, &key, &below)) {
-        if (json_text_is(key, wanted))
+        if (key_is(walk, key, wanted))
             ask_read_keep_text(text, &below);
         walk_value(walk, QUIET, &below);
     }
@@ -442,7 +512,7 @@ static void read_stream_options(struct walk *walk, const struct field *field,
         return;
     while (ask_read_next(walk, &key, &below)) {
         ask->stream_options_empty = false;
-        if (json_text_is(key, "include_usage")) {
+        if (key_is(walk, key, "include_usage")) {
             ask->include_usage = read_bool(walk, "stream_options.include_usage", &below);
             ask->include_usage_span =
                 is_container(&below) ? (struct ask_span){0, 0} : span_of(walk, &below);
@@ -515,10 +585,25 @@ static const struct field *ask_read_find_field(enum endpoint endpoint, struct js
     return NULL;
 }
 
+static const char *variant_of(const struct walk *walk, const struct level *level,
+                              struct json_text key)
+{
+    const char *name = NULL;
+
+    if (level->watch != NULL)
+        name = ask_watch_variant(walk->watch, level->watch, key);
+    for (size_t i = 0; walk->depth == 1 && name == NULL && i < sizeof fields / sizeof *fields; i++)
+        name = ask_key_is_variant(key, slice_of(fields[i].name)) ? fields[i].name : NULL;
+    for (size_t i = 0; walk->depth > 1 && name == NULL && below_top[i] != NULL; i++)
+        name = ask_key_is_variant(key, slice_of(below_top[i])) ? below_top[i] : NULL;
+    return name;
+}
+
 /* ---- The interface --------------------------------------------------------------------------- */
 
 static void walk_root(struct walk *walk)
 {
+    static const char *const api[] = {"messages", "system", "input", "tools", NULL};
     struct json_text key = {"", 0};
     struct json_value value;
 
@@ -526,6 +611,7 @@ static void walk_root(struct walk *walk)
         return;
     while (ask_read_next(walk, &key, &value)) {
         const struct field *field = ask_read_find_field(walk->ask->endpoint, key);
+        walk->is_api = field != NULL && field->mode != QUIET && is_one_of(key, api);
         if (field != NULL)
             field->read(walk, field, &value);
         else
@@ -536,8 +622,25 @@ static void walk_root(struct walk *walk)
 bool ask_read(struct json_reader *reader, enum endpoint endpoint, const char *body, size_t n,
               size_t readable, struct ask *ask, struct ask_problem *problem)
 {
-    struct walk walk = {.reader = reader, .body = body, .n = n, .ask = ask, .problem = problem};
+    return ask_read_watching(reader, endpoint, body, n, readable, NULL, NULL, ask, problem);
+}
+
+bool ask_read_watching(struct json_reader *reader, enum endpoint endpoint, const char *body,
+                       size_t n, size_t readable, const struct ask_watch *watch,
+                       struct ask_seen *seen, struct ask *ask, struct ask_problem *problem)
+{
+    struct walk walk = {.reader = reader,
+                        .body = body,
+                        .n = n,
+                        .ask = ask,
+                        .problem = problem,
+                        .watch = watch,
+                        .seen = seen,
+                        .given = watch != NULL ? watch->nodes : NULL};
     struct json_value root;
+
+    if (watch != NULL)
+        memset(seen, 0, watch->n_fields * sizeof *seen);
 
     *ask = (struct ask){.endpoint = endpoint, .body_bytes = n, .max_output = -1, .choices = 1};
     if ((unsigned)endpoint >= ENDPOINT_COUNT || (ON_ALL >> endpoint & 1) == 0)

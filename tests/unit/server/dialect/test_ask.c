@@ -302,6 +302,55 @@ static void what_could_be_read_in_two_ways_is_refused(void **state)
     }
 }
 
+/* Attack 5: Go's encoding/json reads these as model and max_tokens, and takes the last. */
+static void attack_5_keys_in_other_letters_are_refused(void **state)
+{
+    static const struct {
+        enum endpoint endpoint;
+        const char *body, *param;
+    } rows[] = {
+        {ENDPOINT_CHAT, "{'model':'m','Model':'dear','messages':[]}", "model"},
+        {ENDPOINT_CHAT, "{'MODEL':'dear','messages':[]}", "model"},
+        {ENDPOINT_CHAT, "{'model':'m','MAX_TOKENS':100000}", "max_tokens"},
+        {ENDPOINT_CHAT, "{'model':'m','max_token\xc5\xbf':100000}", "max_tokens"},
+        {ENDPOINT_CHAT, "{'model':'m','max_to\xe2\x84\xaa"
+                        "ens':100000}",
+         "max_tokens"},
+        {ENDPOINT_CHAT, "{'model':'m','max_token\\u017f':100000}", "max_tokens"},
+        {ENDPOINT_CHAT, "{'model':'m','max_to\\u212aen\\u017F':100000}", "max_tokens"},
+        {ENDPOINT_CHAT, "{'model':'m','\\u004dodel':'dear'}", "model"},
+        {ENDPOINT_CHAT, "{'model':'m','\xc4\xb0nput':'x'}", "input"},
+        {ENDPOINT_RESPONSES, "{'model':'m','Max_Output_Tokens':9}", "max_output_tokens"},
+        {ENDPOINT_CHAT, "{'model':'m','stream_options':{'Include_Usage':false}}", "include_usage"},
+        {ENDPOINT_MESSAGES, "{'model':'m','metadata':{'User_ID':'u'}}", "user_id"},
+        {ENDPOINT_CHAT, "{'model':'m','messages':[{'content':[{'Type':'image_url'}]}]}",
+         "type"},
+        {ENDPOINT_RESPONSES, "{'model':'m','tools':[{'TYPE':'web_search'}]}", "type"},
+    };
+    struct ask ask;
+    struct ask_problem problem;
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++)
+        if (read_bytes(*state, rows[i].endpoint, rows[i].body, strlen(rows[i].body), &ask,
+                       &problem) ||
+            strcmp(problem.param, rows[i].param) != 0 ||
+            strstr(problem.text, "case of its letters") == NULL)
+            fail_msg("row %zu: '%s' '%s'", i, problem.param, problem.text);
+}
+
+static void keys_that_clients_choose_may_have_any_letters(void **state)
+{
+    read_good(*state, ENDPOINT_CHAT, "{'model':'m','metadata':{'Model':'x','TYPE':'y','ID':1}}");
+    read_good(*state, ENDPOINT_CHAT,
+              "{'model':'m','tools':[{'type':'function','function':{'name':'f','parameters':{"
+              "'type':'object','properties':{'Type':{'type':'string'},'URL':{}}}}}]}");
+    read_good(*state, ENDPOINT_MESSAGES,
+              "{'model':'m','messages':[{'role':'assistant','content':[{'type':'tool_use',"
+              "'input':{'Type':1,'URL':2}}]}]}");
+    read_good(*state, ENDPOINT_CHAT, "{'model':'m','documents':[{'ID':'1','Data':'x'}]}");
+    read_good(*state, ENDPOINT_CHAT, "{'model':'m','chat_template_kwargs':{'Model':1},'X-Y':1}");
+}
+
 static void calls_without_a_body_have_none(void **state)
 {
     struct ask ask;
@@ -565,6 +614,8 @@ int main(void)
         cmocka_unit_test(calls_that_belong_together_are_known),
         cmocka_unit_test(long_names_that_differ_stay_different),
         cmocka_unit_test(what_could_be_read_in_two_ways_is_refused),
+        cmocka_unit_test(attack_5_keys_in_other_letters_are_refused),
+        cmocka_unit_test(keys_that_clients_choose_may_have_any_letters),
         cmocka_unit_test(calls_without_a_body_have_none),
         cmocka_unit_test(nesting_ends_at_128),
         cmocka_unit_test(longest_model_name_is_read),
