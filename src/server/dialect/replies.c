@@ -82,8 +82,9 @@ static const struct row rows[REPLY_COUNT] = {
                                   "this path does not take this method"},
     [REPLY_PAYLOAD_TOO_LARGE] = {413, INVALID, NULL, "request_too_large", RETRY_FREE,
                                  "the body is too large"},
-    [REPLY_UNSUPPORTED_MEDIA_TYPE] = {415, INVALID, NULL, INVALID, RETRY_FREE,
-                                      "the body must be application/json, not encoded"},
+    [REPLY_UNSUPPORTED_MEDIA_TYPE] =
+        {415, INVALID, NULL, INVALID, RETRY_FREE,
+         "the body must be application/json and not encoded, and say so once"},
     [REPLY_INVALID_REQUEST] = {400, INVALID, NULL, INVALID, RETRY_FREE, "the request is not valid"},
     [REPLY_REQUEST_TIMEOUT] = {408, INVALID, NULL, "timeout_error", RETRY_FREE,
                                "the request did not arrive in time"},

@@ -12,6 +12,7 @@
 
 #include "lib/core/num.h"
 #include "server/dialect/client_timeout.h"
+#include "server/dialect/request_head.h"
 #include "server/proxy/call.h"
 #include "server/proxy/model_list.h"
 #include "server/tenancy/trust.h"
@@ -163,21 +164,6 @@ static const struct config_passthrough *find_passthrough(const struct call *call
     return NULL;
 }
 
-/* What is said to be something else than it is would be read by us, and not by the provider. */
-static bool is_plain_json(const struct http_head *head)
-{
-    struct slice type = http_find(head, SLICE("content-type"));
-    struct slice coding = http_find(head, SLICE("content-encoding"));
-    const char *more = type.n > 0 ? memchr(type.at, ';', type.n) : NULL;
-
-    if (more != NULL)
-        type.n = (size_t)(more - type.at);
-    while (type.n > 0 && (type.at[type.n - 1] == ' ' || type.at[type.n - 1] == '\t'))
-        type.n--;
-    return (type.at == NULL || slice_equal_nocase(type, SLICE("application/json"))) &&
-           (coding.n == 0 || slice_equal_nocase(coding, SLICE("identity")));
-}
-
 static bool call_in_check_head(struct call *call)
 {
     const struct http_head *head = &call->in->head;
@@ -192,8 +178,18 @@ static bool call_in_check_head(struct call *call)
         call_refuse(call, &why);
         return false;
     }
-    if (call->passthrough == NULL && !is_plain_json(head)) {
+    if (call->passthrough == NULL && !request_head_is_json(head)) {
         refusal_init(&why, REPLY_UNSUPPORTED_MEDIA_TYPE, NULL);
+        call_refuse(call, &why);
+        return false;
+    }
+    const struct config_users *users = &call_tenant(call)->users;
+    struct slice twice =
+        request_head_twice(head, users->present ? slice_of(users->header) : (struct slice){0});
+    if (twice.n > 0) {
+        refusal_init(&why, REPLY_INVALID_REQUEST, "the header %.*s is there twice; send it once",
+                     (int)twice.n, twice.at);
+        snprintf(why.param, sizeof why.param, "%.*s", (int)twice.n, twice.at);
         call_refuse(call, &why);
         return false;
     }

@@ -445,6 +445,41 @@ static void what_is_no_json_is_refused_before_it_is_read(void **state)
     }
 }
 
+/* Attack 6: of two such headers one program takes the first, another the last. */
+static void attack_6_headers_that_are_there_twice_are_refused(void **state)
+{
+    static const struct {
+        const char *name, *first, *second;
+        int status;
+    } rows[] = {{"content-type", "application/json", "application/json", 415},
+                {"content-type", "application/json; charset=utf-7", "text/plain", 415},
+                {"content-encoding", "identity", "gzip", 415},
+                {"content-encoding", "identity", "", 415},
+                {"x-user", "anna", "berta", 400},
+                {"x-stainless-timeout", "1", "100", 400},
+                {"x-request-timeout-ms", "1", "1", 400},
+                {"x-tollgate-priority", "high", "low", 400},
+                {"anthropic-beta", "a", "b", 0}};
+    const struct call_kit_config config = {.tenant = "users: {from: \"header:x-user\"}"};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        call_kit_open(&config);
+        call_client_new(&client);
+        size_t at = strcmp(rows[i].name, "content-type") == 0 ? 1 : 2;
+        client.fields[at] = (struct http_field){slice_of(rows[i].name), slice_of(rows[i].first)};
+        client.fields[at + 1] =
+            (struct http_field){slice_of(rows[i].name), slice_of(rows[i].second)};
+        client.in.head.n_fields = at + 2;
+        call_step(client.call, CALL_ON_HEAD, NULL);
+        if (client.status != rows[i].status)
+            fail_msg("row %zu: %d", i, client.status);
+        call_client_gone(&client, HTTP_DONE);
+        call_kit_expect_released(&client);
+        call_kit_close();
+    }
+}
+
 static void a_key_that_nobody_has_is_refused(void **state)
 {
     static const char *const keys[] = {"Bearer nobody", "Bearer", ""};
@@ -599,6 +634,7 @@ int main(void)
         cmocka_unit_test(a_body_says_what_it_is),
         cmocka_unit_test(a_passthrough_may_be_anything),
         cmocka_unit_test(what_is_no_json_is_refused_before_it_is_read),
+        cmocka_unit_test(attack_6_headers_that_are_there_twice_are_refused),
         cmocka_unit_test(a_key_that_nobody_has_is_refused),
         cmocka_unit_test(the_client_may_state_its_deadline),
         cmocka_unit_test(a_deadline_counts_from_the_head_of_the_request),
