@@ -43,3 +43,24 @@ for (const [header, value] of [
         await mock.script({});
         for (let i = 0; i < 5; i++) assert.equal((await victim(gateway)).status, 200);
     });
+
+/* ---- retries ---- */
+
+test("a client's header drains nobody's retries", async (t) => {
+    const { gateway, mock } = await world(t, {
+        tenants: TWO,
+        top: { retry_budget: { ratio: 0.1, min_per_s: 2 } },
+    });
+    for (let round = 0; round < 20; round++)
+        await calls(20, async () => {
+            const reply = await chat(
+                gateway,
+                { model: 'no-such-model' },
+                { headers: { 'x-stainless-retry-count': '3' } },
+            );
+            assert.equal(reply.status, 404);
+        });
+    await mock.script({ rules: [{ when: { nth: '1' }, do: { status: 503 } }] });
+    assert.equal((await victim(gateway)).status, 200);
+    assert.equal((await gateway.metrics()).retries_total, 1);
+});

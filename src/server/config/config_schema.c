@@ -95,9 +95,10 @@ static const struct schema_key log_keys[] = {
 };
 
 static const struct schema_key retry_keys[] = {
-    NUMBER("ratio", 0, 1, "0.2", AT(config, retry_ratio), "retries as a fraction of calls"),
+    NUMBER("ratio", 0, 1, "0.2", AT(config, retry_ratio),
+           "retries of a tenant as a fraction of its calls"),
     COUNT("min_per_s", 0, 1000000000, "10", AT(config, retry_min_per_s),
-          "retries a second that are always allowed"),
+          "retries a second that are always allowed, shared out evenly among the tenants"),
     END,
 };
 
@@ -224,7 +225,7 @@ static const struct schema_key root_keys[] = {
     SWITCH("unknown_model", "refuse|allow", "refuse", AT(config, unknown_model_allowed),
            "what happens to a call for a model that is not listed"),
     SECTION("retry_budget", &retry_budget, 0,
-            "how many retries are allowed, of all calls together"),
+            "how many retries are allowed, for each tenant apart; fallbacks need none"),
     SECTIONS("passthrough", &schema_passthrough, AT(config, passthrough), AT(config, n_passthrough),
              "paths that are forwarded without being parsed"),
     SECTION("two_tier", &two_tier, AT(config, store), "fewer round trips to the store"),

@@ -44,6 +44,7 @@
 #include "server/remote/remote.h"
 #include "server/runtime/body_buffer.h"
 #include "server/runtime/gateway.h"
+#include "server/runtime/tenant_share.h"
 #include "server/runtime/worker.h"
 
 /* clang-format off */

@@ -6,10 +6,11 @@
  * scarce is held while a call pauses.
  *
  * After a failure the same key is tried once more, after a pause, then others at once, then the
- * next fallback; each within the caller's deadline, the route's number of retries and the retry
- * budget of all. A key that was limited or turned away is not tried again for this call. Nothing is
- * tried again once a byte of a reply has gone to the client, nor when a reply that comes whole was
- * too long in coming: the provider may still be writing it, and would write and bill another.
+ * next fallback; all within the caller's deadline, and retries within the route's number of them
+ * and the retry budget of the tenant. A key that was limited or turned away is not tried again for
+ * this call. Nothing is tried again once a byte of a reply has gone to the client, nor when a reply
+ * that comes whole was too long in coming: the provider may still be writing it, and would write
+ * and bill another.
  */
 #include <assert.h>
 #include <stdio.h>
@@ -421,13 +422,21 @@ enum call_verdict call_key_answered(struct call *call, const struct call_input *
 
 /* ---- the request ---- */
 
+static struct retry_budget *call_retries(const struct call *call)
+{
+    return &call->generation->shares[call->tenant]->retries;
+}
+
 enum call_verdict call_send(struct call *call)
 {
     struct refusal why;
 
     assert(call->route == NULL || call->body.n > 0); /* it has not been forgotten */
-    if (call->attempts++ == 0)
+    if (call->attempts++ == 0) {
         call_report_admitted(call);
+        if (!call->is_retry) /* what a client repeats by itself is a retry that was made already */
+            retry_budget_earn(call_retries(call), &call->generation->config, call_now(call));
+    }
     call->route_attempts++;
     call->attempt.began_at = call_now(call);
     if (call_request_send(call)) {
@@ -456,7 +465,7 @@ static bool may_retry(struct call *call, tg_ms pause)
     int64_t retries = call->route ? call->route->config->retries : 0;
 
     return !is_too_late(call, pause) && (int64_t)call->route_attempts <= retries &&
-           retry_budget_take(&call->gateway->retries, &call->generation->config, call_now(call));
+           retry_budget_take(call_retries(call), &call->generation->config, call_now(call));
 }
 
 enum call_verdict call_after_failure(struct call *call, enum call_failure failure)
@@ -481,9 +490,7 @@ enum call_verdict call_after_failure(struct call *call, enum call_failure failur
         call->env->timer_set(call->worker->loop, &call->timer, pause);
         return CALL_WAITS;
     }
-    if (!is_too_late(call, 0) &&
-        retry_budget_take(&call->gateway->retries, &call->generation->config, call_now(call)) &&
-        call_fall_back(call, call_failure_name(failure)))
+    if (!is_too_late(call, 0) && call_fall_back(call, call_failure_name(failure)))
         return CALL_FALLS_BACK;
     answer_failure(call, failure);
     return CALL_ANSWERED;

@@ -339,8 +339,6 @@ bool call_in_read(struct call *call)
     assert(call->state == CALL_READING && call->route == NULL);
     assert(call->bytes_in == (int64_t)call->body.n);
     report_notes_ready(&call->notes);
-    retry_budget_earn(&call->gateway->retries, &call->generation->config, call->is_retry,
-                      call_now(call));
     if (call->passthrough) {
         set_deadlines(call, 0);
         return true;

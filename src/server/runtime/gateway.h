@@ -39,12 +39,6 @@ struct remote;
 struct trace;
 struct watch;
 
-/* How many retries there may be, for how many calls: a token bucket. */
-struct retry_budget {
-    atomic_llong thousandths; /* what is left, in thousandths of a retry; negative: overdrawn */
-    atomic_llong filled_at;   /* when time last added to it; ms */
-};
-
 struct gateway_counts {
     atomic_ullong calls;
     atomic_ullong refused[REPLY_COUNT];
@@ -85,8 +79,7 @@ struct gateway {
     /* All there are, the newest first. They belong to the control thread, and before it starts and
      * after it has ended to whoever owns the gateway. */
     LIST_HEAD(, generation) generations;
-    struct net_loop *control; /* where generations are freed; null: there is no control thread */
-    struct retry_budget retries;
+    struct net_loop *control;    /* where generations are freed; null: there is no control thread */
     struct tenant_share callers; /* what those who ask for decisions take up, all together */
     struct http_census census;
     struct gateway_counts counts;
@@ -131,14 +124,5 @@ void gateway_generation_over(struct gateway *gateway, struct generation *generat
 
 /* The wake() of every gate: see struct waiter. */
 void gateway_wake(void *context, void *waiter);
-
-/* ---- retries ---- */
-
-/* A call has come, or a client's own retry of one. */
-void retry_budget_earn(struct retry_budget *budget, const struct config *config, bool is_retry,
-                       tg_ms now);
-
-/* Whether there may be one more. */
-bool retry_budget_take(struct retry_budget *budget, const struct config *config, tg_ms now);
 
 #endif

@@ -10,12 +10,15 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
+#include "server/runtime/retry_budget.h"
+
 struct generation;
 struct tg_problem;
 
 struct tenant_share {
     atomic_int refs;       /* generations that have it */
     atomic_llong buffered; /* bytes that buffered bodies of this tenant take up */
+    struct retry_budget retries;
 };
 
 /* Makes generation->shares: the shares of the generation before, or new ones. */

@@ -377,10 +377,10 @@ static void a_retry_has_to_begin_before_the_deadline(void **state)
     }
 }
 
-/* When a provider fails for everybody, neither retries nor fallbacks are free. */
-static void a_retry_and_a_fallback_have_to_be_earned(void **state)
+/* When a provider fails for everybody, retries are not free. */
+static void a_retry_has_to_be_earned(void **state)
 {
-    const struct call_kit_config config = {.first = "retries: 2, fallback: [second]",
+    const struct call_kit_config config = {.first = "retries: 2",
                                            .top = "retry_budget: {ratio: 0, min_per_s: 0}\n"};
 
     (void)state;
@@ -391,6 +391,70 @@ static void a_retry_and_a_fallback_have_to_be_earned(void **state)
     assert_int_equal(client.status, 502);
     assert_int_equal(atomic_load(&call_kit.gateway->counts.retries), 0);
     assert_int_equal(atomic_load(&call_kit.gateway->counts.fallbacks), 0);
+    call_client_gone(&client, HTTP_DONE);
+    end();
+}
+
+/* It goes where there is no failure yet, and an outage is when it is needed. */
+static void a_fallback_need_not_be_earned(void **state)
+{
+    const struct call_kit_config config = {.first = "retries: 2, fallback: [second]",
+                                           .top = "retry_budget: {ratio: 0, min_per_s: 0}\n"};
+
+    (void)state;
+    begin(&config);
+    call_client_ask(&client, CALL_KIT_BODY);
+    call_out_reply(call_kit_out(), 500, JSON, "<html>");
+    expect_state(CALL_ASKING);
+    assert_string_equal(client.call->route->config->name, "second");
+    assert_int_equal(atomic_load(&call_kit.gateway->counts.retries), 0);
+    assert_int_equal(atomic_load(&call_kit.gateway->counts.fallbacks), 1);
+    reply_and_end(200, JSON, CALL_KIT_REPLY);
+    call_kit_close();
+}
+
+/* Attack 11: what one tenant says and does takes no retry from another, nor from itself. */
+static void a_header_drains_nobodys_retries(void **state)
+{
+    static const struct call_kit_config config = {
+        .top = "  - {name: two, keys: [{name: k, sha256: "
+               "0000000000000000000000000000000000000000000000000000000000000000}]}\n"};
+
+    (void)state;
+    begin(&config);
+    call_client_says("x-stainless-retry-count", "3");
+    for (int i = 0; i < 2000; i++) { /* for nothing: there is no such model */
+        call_client_ask(&client, "{\"model\":\"none\",\"messages\":[]}");
+        assert_int_equal(client.status, 404);
+        call_client_gone(&client, HTTP_DONE);
+        call_kit_expect_released(&client);
+    }
+    struct retry_budget *two = &gateway_newest(call_kit.gateway)->shares[1]->retries;
+    const struct config *read = &gateway_newest(call_kit.gateway)->config;
+    assert_true(retry_budget_take(two, read, call_kit.now));
+    call_client_ask(&client, CALL_KIT_BODY);
+    call_out_fail(call_kit_out(), HTTP_UNREACHABLE);
+    expect_state(CALL_PAUSING);
+    call_client_gone(&client, HTTP_HANGUP);
+    end();
+}
+
+/* What one tenant has used up stays used up when the configuration is read again. */
+static void a_reload_keeps_what_is_left_of_retries(void **state)
+{
+    const struct call_kit_config config = {.first = "retries: 2",
+                                           .top = "retry_budget: {ratio: 0, min_per_s: 1}\n"};
+
+    (void)state;
+    begin(&config);
+    struct retry_budget *before = &gateway_newest(call_kit.gateway)->shares[0]->retries;
+    while (retry_budget_take(before, &gateway_newest(call_kit.gateway)->config, call_kit.now))
+        continue;
+    call_kit_reload(&config);
+    assert_ptr_equal(&gateway_newest(call_kit.gateway)->shares[0]->retries, before);
+    call_client_ask(&client, CALL_KIT_BODY);
+    call_out_fail(call_kit_out(), HTTP_UNREACHABLE);
+    expect_state(CALL_OVER);
     call_client_gone(&client, HTTP_DONE);
     end();
 }
@@ -684,7 +748,10 @@ int main(void)
         cmocka_unit_test(keys_are_tried_in_order),
         cmocka_unit_test(another_key_is_tried_after_other_failures),
         cmocka_unit_test(a_retry_has_to_begin_before_the_deadline),
-        cmocka_unit_test(a_retry_and_a_fallback_have_to_be_earned),
+        cmocka_unit_test(a_retry_has_to_be_earned),
+        cmocka_unit_test(a_fallback_need_not_be_earned),
+        cmocka_unit_test(a_header_drains_nobodys_retries),
+        cmocka_unit_test(a_reload_keeps_what_is_left_of_retries),
         cmocka_unit_test(only_a_stale_connection_is_replaced),
         cmocka_unit_test(a_retry_may_take_a_key_of_a_newer_configuration),
         cmocka_unit_test(a_fallback_serves_when_a_route_fails),
