@@ -89,8 +89,10 @@ fuzzers: $(FUZZ) ; @:
 
 # First threads, which meet in new ways on every run: the thread tests again and again, plain and under
 # TSan, each told by TG_SOAK=1 to take its long form. Then the gateway, between clients that are hard to
-# bear. SOAK_SECONDS is for each of the two; 600 is the long one.
+# bear. SOAK_SECONDS is for each of the two; 600 is the long one. Last, tenants that do their worst
+# against a provider that bills, SOAK_CALLS of them; what victims and honest agents feel of it.
 SOAK_SECONDS ?= 60
+SOAK_CALLS ?= 200000
 soak:
 	@$(MAKE) $(call programs,$(BUILD),$(THREAD_SRC))
 	@$(MAKE) VARIANT=tsan $(call programs,$(BUILD)/tsan,$(THREAD_SRC))
@@ -98,5 +100,6 @@ soak:
 	@SOAK_SECONDS=$(SOAK_SECONDS) tools/soak $(SOAK_GROUPS)
 	@SOAK_SECONDS=$(SOAK_SECONDS) TOLLGATE=$(BUILD)/tollgate LOAD=$(BUILD)/tools tools/soak-gateway
 	@SOAK_SECONDS=$(SOAK_SECONDS) TOLLGATE=$(BUILD)/tollgate LOAD=$(BUILD)/tools tools/soak-redis
+	@SOAK_CALLS=$(SOAK_CALLS) TOLLGATE=$(BUILD)/tollgate tools/soak-adversary
 SOAK_GROUPS = @gcc $(call programs,$(BUILD),$(THREAD_SRC)) \
               @tsan WITH=tools/same-addresses $(call programs,$(BUILD)/tsan,$(THREAD_SRC))

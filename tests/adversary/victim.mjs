@@ -1,0 +1,181 @@
+/* victim.mjs - a tenant that makes ordinary calls, beside another that attacks what they share.
+ *
+ * Each attack is a function that goes on until it is told to stop. The victim's calls must all
+ * succeed meanwhile; how much slower they are is for `make soak` to print.
+ */
+import net from 'node:net';
+import { pause } from '../e2e/kit.mjs';
+import { chat } from './moves.mjs';
+import { perform, traceOf, World } from './world.mjs';
+
+const MIB = 1024 * 1024;
+const BODY = 32 * MIB;
+
+export const BUDGETS = { victim: 1000000000, spent: 20000, rich: 1000000000 };
+
+/* ---- attackers ---- */
+
+/* So many loops at once, until it is over. */
+const loops = (run, n, one) =>
+    Promise.all(
+        Array.from({ length: n }, async () => {
+            while (!run.over) await one();
+        }),
+    );
+
+let traces = 0;
+const call = (run, tenant, request) =>
+    perform(run.gateway.url, request, tenant, traceOf(0xa77ac4, traces++));
+
+/* A connection that sends this and stays: its socket. */
+function hold(run, ...parts) {
+    const socket = net.connect(run.gateway.port, '127.0.0.1');
+    socket.on('error', () => 0);
+    socket.resume();
+    for (const part of parts) socket.write(part);
+    run.sockets.add(socket);
+    socket.on('close', () => run.sockets.delete(socket));
+    return socket;
+}
+
+const head = (bytes, key = 'spent') =>
+    `POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nauthorization: Bearer tg-adversary-key-of-${key}\r\n` +
+    `content-type: application/json\r\ncontent-length: ${bytes}\r\n\r\n`;
+
+/* A whole body on a connection of its own, until the gateway has answered it or closed. */
+const sendWhole = (run, body, key) =>
+    new Promise((done) => {
+        const socket = hold(run, head(body.length, key), body);
+        socket.on('data', () => socket.destroy());
+        socket.on('close', done);
+    });
+
+const nested = Buffer.from(
+    `{"model":"oa-flat","messages":[${'[[[[[[[[]]]]]]]],'.repeat(BODY / 17 - 10)}[]]}`,
+);
+const ones = Buffer.from(`{"model":"oa-flat","messages":[${'1,'.repeat(BODY / 2 - 100)}1]}`);
+
+export const ATTACKS = {
+    /* 8: the breaker of everybody's keys */
+    'deadlines of a millisecond': (run) =>
+        loops(run, 8, async () => {
+            const headers =
+                run.turn++ % 2 ? { 'x-request-timeout-ms': '1' } : { 'x-stainless-timeout': '1' };
+            await call(
+                run,
+                'rich',
+                chat('oa-flat', { max_tokens: 8000 }, { headers, plan: { latency: 2000 } }),
+            );
+        }),
+    /* 9: a worker's time */
+    'bodies of 32 MiB that take long to read': (run) =>
+        loops(run, 3, async () => {
+            await sendWhole(run, run.turn++ % 2 ? nested : ones, run.turn % 3 ? 'spent' : 'rich');
+        }),
+    /* 10: memory for bodies */
+    'bodies that never end': (run) =>
+        loops(run, 1, async () => {
+            const part = Buffer.alloc(BODY - MIB, ' ');
+            for (let i = run.sockets.size; i < 34 && !run.over; i++)
+                hold(run, head(BODY, i % 2 ? 'spent' : 'rich'), part);
+            await pause(20);
+        }),
+    /* 11: the budget of retries */
+    'retries that clients claim': (run) =>
+        loops(run, 8, () =>
+            call(
+                run,
+                'spent',
+                chat('no-such-model', {}, { headers: { 'x-stainless-retry-count': '3' } }),
+            ),
+        ),
+    /* 11: the same, with calls that do fail */
+    'calls that always fail': (run) =>
+        loops(run, 8, () =>
+            call(run, 'rich', chat('oa-mini', { max_tokens: 5 }, { plan: { fail: '500' } })),
+        ),
+    /* 12: places for connections */
+    'connections that are silent': (run) =>
+        loops(run, 1, async () => {
+            for (let i = run.sockets.size; i < 400 && !run.over; i++) {
+                const socket = hold(run);
+                /* Some have once asked for something, and stay. */
+                if (i % 2) socket.write('GET /v1/models HTTP/1.1\r\nhost: x\r\n\r\n');
+                if (i % 20 === 0) await pause(1);
+            }
+            await pause(20);
+        }),
+    /* 1: hang-ups */
+    'clients that leave': (run) =>
+        loops(run, 16, () =>
+            call(
+                run,
+                'rich',
+                chat(
+                    'oa-flat',
+                    { max_tokens: 4000, stream: true },
+                    { leave: { ms: run.turn++ % 30 } },
+                ),
+            ),
+        ),
+};
+
+/* ---- the victim ---- */
+
+const ORDINARY = chat('oa-flat', { max_tokens: 5 });
+/* What a retry mends: without one, it fails. */
+const MENDED = chat('oa-flat', { max_tokens: 5 }, { plan: { fail: 'once' } });
+const MENDS = ['retries that clients claim', 'calls that always fail'];
+
+async function callsOf(run, n, at_once, seed) {
+    const times = [];
+    const failed = [];
+    let next = 0;
+    await Promise.all(
+        Array.from({ length: at_once }, async () => {
+            while (next < n) {
+                const i = next++;
+                const request = run.mends && i % 10 === 0 ? MENDED : ORDINARY;
+                const trace = traceOf(seed, i);
+                const began = performance.now();
+                const reply = await perform(run.gateway.url, request, 'victim', trace, {
+                    fresh: run.fresh,
+                });
+                times.push(performance.now() - began);
+                if (reply.status !== 200)
+                    failed.push(
+                        `${reply.status} ${reply.error ?? ''} ${reply.body ?? ''}`.slice(0, 200),
+                    );
+            }
+        }),
+    );
+    times.sort((a, b) => a - b);
+    const at = (share) => times[Math.min(times.length - 1, Math.floor(times.length * share))];
+    return { n, failed, p50: at(0.5), p99: at(0.99) };
+}
+
+/* The victim's calls alone, then beside the attack: {alone, beside}, each {n, failed, p50, p99}. */
+export async function beside(name, { calls = 200, at_once = 4, seed = 1 } = {}) {
+    const world = await World.start({
+        budgets: BUDGETS,
+        change: { limits: { body: '32MiB', buffered_total: '512MiB', connections: 200 } },
+    });
+    const run = { gateway: world.gateway, over: false, turn: 0, sockets: new Set() };
+    run.fresh = name === 'connections that are silent';
+    try {
+        while ((await call(run, 'spent', chat('oa-flat', { max_tokens: 100 }))).status === 200);
+        run.mends = MENDS.includes(name);
+        const alone = await callsOf(run, calls, at_once, seed);
+        const attack = ATTACKS[name](run);
+        await pause(200); /* until it is under way */
+        const result = await callsOf(run, calls, at_once, seed + 1);
+        run.over = true;
+        for (const socket of run.sockets) socket.destroy();
+        await attack;
+        return { alone, beside: result, turns: run.turn };
+    } finally {
+        run.over = true;
+        for (const socket of run.sockets) socket.destroy();
+        await world.stop();
+    }
+}

@@ -1,0 +1,309 @@
+/* world.mjs - a gateway between a provider that bills and tenants that do their worst.
+ *
+ * What holds is asked of two witnesses that share no code: the provider, which knows what it billed
+ * for each call and each tenant, and the gateway's log and books, which say what it charged.
+ */
+import { execFile, spawn } from 'node:child_process';
+import fs from 'node:fs';
+import http from 'node:http';
+import os from 'node:os';
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { Gateway, logLines, sha256, until } from '../e2e/kit.mjs';
+import { imageTokens, MODELS } from './billing.mjs';
+
+const HERE = path.dirname(fileURLToPath(import.meta.url));
+const PROGRAM = path.resolve(process.env.TOLLGATE ?? 'build/tollgate');
+
+/* ---- the provider ---- */
+
+export class Provider {
+    static async start() {
+        const provider = new Provider();
+        provider.out = '';
+        provider.child = spawn(process.execPath, [path.join(HERE, 'provider.mjs')], {
+            stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
+        });
+        for (const stream of [provider.child.stdout, provider.child.stderr])
+            stream.on('data', (bytes) => (provider.out += bytes));
+        const port = await until('the provider listens', () =>
+            /listening on 127\.0\.0\.1:(\d+)/.exec(provider.out),
+        );
+        provider.url = `http://127.0.0.1:${port[1]}`;
+        return provider;
+    }
+
+    async ask(what, body) {
+        const reply = await fetch(`${this.url}/adv/${what}`, {
+            method: 'POST',
+            body: JSON.stringify(body ?? {}),
+        });
+        return reply.json();
+    }
+
+    reset(budgets) {
+        return this.ask('reset', { budgets });
+    }
+
+    bill() {
+        return this.ask('bill');
+    }
+
+    /* What it billed, once nothing is under way. */
+    async settled() {
+        return until('the provider is idle', async () => {
+            const bill = await this.bill();
+            return bill.live === 0 && bill;
+        });
+    }
+
+    stop() {
+        this.child.kill();
+    }
+}
+
+/* ---- the gateway's configuration ---- */
+
+const ratios = (factors) =>
+    Object.fromEntries(Object.entries(factors).map(([name, milli]) => [name, milli / 1000]));
+
+/* What multiplies prices; `default` and `standard` are 1. A tier that the account decides is `auto`. */
+function factorsOf(model) {
+    const { default: one, standard, ...tiers } = model.tiers;
+    if (model.tier_default) tiers.auto = model.tiers[model.tier_default];
+    const factors = {};
+    if (Object.keys(tiers).length > 0) factors.service_tier = ratios(tiers);
+    if (model.speed) factors.speed = ratios(model.speed);
+    if (model.geo) factors.inference_geo = ratios(model.geo);
+    if (model.long) {
+        factors.above_tokens = ratios({ [model.long.over]: model.long.input });
+        factors.above_tokens_output = ratios({ [model.long.over]: model.long.output });
+    }
+    return factors;
+}
+
+/* What an operator writes who knows the provider's prices. */
+const NAMES = {
+    input: 'input',
+    cached: 'cached_input',
+    write: 'cache_write',
+    write_long: 'cache_write_1h',
+    output: 'output',
+    audio: 'audio_input',
+    audio_output: 'audio_output',
+};
+
+function priceOf(model) {
+    const price = {};
+    for (const [kind, name] of Object.entries(NAMES))
+        if (model.price[kind] !== undefined) price[name] = model.price[kind];
+    if (model.fee) price.per_tool_call = model.fee;
+    const factors = factorsOf(model);
+    return Object.keys(factors).length > 0 ? { ...price, factors } : price;
+}
+
+const PROVIDER_OF = { openai: 'oai', gemini: 'goo', vllm: 'own', anthropic: 'ant' };
+
+const largestImage = (image) => imageTokens(image, image.rule === 'claude' ? [8000, 8000] : null);
+
+const modelOf = (model) => ({
+    provider: PROVIDER_OF[model.family],
+    price: priceOf(model),
+    context: model.context,
+    ...(model.most && { max_output_tokens: model.most }),
+    most_tokens_per_s: model.tps,
+    tokenizer: model.tok,
+    cut: model.cut,
+    ...(model.image && { image_most: largestImage(model.image) }),
+    ...(model.implicit && { cache_write_implicit: true }),
+    ...(model.family === 'anthropic' && { tool_prompt: 900, rounds: model.rounds }),
+});
+
+const keyOf = (tenant) => `tg-adversary-key-of-${tenant}`;
+
+export function configOf(provider, folder, { budgets, store, change = {}, tenant = {} }) {
+    const one = (api) => ({
+        base_url: provider.url,
+        api,
+        keys: [{ name: 'k', secret: 'sk-e2e-provider-secret-1' }],
+    });
+    return {
+        workers: 2,
+        listen: { gateway: '127.0.0.1:0', probe: '127.0.0.1:0' },
+        ledger: { path: path.join(folder, 'spend.db') },
+        gate: { concurrency: {}, peers: { limit: 1024 } },
+        catalogue: [],
+        ...(store && { store, store_timeout: '5s' }),
+        providers: {
+            oai: one('openai'),
+            goo: one('openai'),
+            own: one('openai'),
+            ant: one('anthropic'),
+        },
+        models: Object.fromEntries(
+            Object.entries(MODELS).map(([name, model]) => [name, modelOf(model)]),
+        ),
+        tenants: Object.entries(budgets).map(([name, micro]) => ({
+            name,
+            keys: [{ name: 'main', sha256: sha256(keyOf(name)) }],
+            budgets: [{ usd: micro / 1e6, per: 'total' }],
+            ...tenant,
+        })),
+        ...change,
+    };
+}
+
+/* An older program does not know every key: leaves out what it complains about. */
+export function known(config, folder) {
+    const file = path.join(folder, 'known.yaml');
+    return new Promise((done, fail) => {
+        const step = (left) => {
+            fs.writeFileSync(file, JSON.stringify(config, null, 1));
+            execFile(PROGRAM, ['check', '-c', file], (error, out, err) => {
+                const unknown = [...`${out}${err}`.matchAll(/: (\S+) has no key "([^"]+)"/g)];
+                const top = [...`${out}${err}`.matchAll(/there is no key "([^"]+)"/g)];
+                if (!error) return done(config);
+                if (unknown.length + top.length === 0 || left === 0)
+                    return fail(new Error(`${out}${err}`));
+                for (const [, key] of top) delete config[key];
+                for (const [, at, key] of unknown) {
+                    const names = at.replace(/\[(\d+)\]/g, '.$1').split('.');
+                    const place = names.reduce((node, name) => node?.[name], config);
+                    if (place) delete place[key];
+                }
+                return step(left - 1);
+            });
+        };
+        step(200);
+    });
+}
+
+/* ---- clients ---- */
+
+const agent = new http.Agent({ keepAlive: true, maxSockets: 4096 });
+
+/* Sends a request as its client would, leaves as it wants to leave: {status, headers, body, gone}. */
+export function perform(url, request, tenant, trace, { fresh } = {}) {
+    const bytes = Buffer.from(request.raw ?? JSON.stringify(request.body));
+    const { leave } = request;
+    return new Promise((done) => {
+        const out = http.request(url + request.path, {
+            agent: fresh ? false : agent,
+            method: 'POST',
+            timeout: 60000,
+            headers: {
+                authorization: `Bearer ${keyOf(tenant)}`,
+                'content-type': 'application/json',
+                'content-length': bytes.length,
+                traceparent: `00-${trace}-00000000000000ff-01`,
+                'x-adv-call': tenant,
+                ...(request.plan && { 'x-adv-plan': JSON.stringify(request.plan) }),
+                ...request.headers,
+            },
+        });
+        let timer;
+        const over = (result) => {
+            clearTimeout(timer);
+            done(result);
+        };
+        if (leave?.ms !== undefined) timer = setTimeout(() => out.destroy(), leave.ms);
+        out.on('timeout', () => out.destroy());
+        out.on('error', (error) =>
+            over({ status: 0, gone: true, error: error.code ?? error.message }),
+        );
+        out.on('response', (response) => {
+            const parts = [];
+            const result = (gone) => ({
+                status: response.statusCode,
+                headers: response.headers,
+                body: Buffer.concat(parts).toString(),
+                gone,
+            });
+            response.on('data', (part) => {
+                parts.push(part);
+                if (leave?.after === 'first words' && /tok /.test(part)) out.destroy();
+            });
+            response.on('end', () => over(result(false)));
+            response.on('error', () => over(result(true)));
+        });
+        out.end(bytes);
+    });
+}
+
+/* ---- a world ---- */
+
+export class World {
+    /* {budgets: {tenant: micro-dollars}, store, gateways, change, tenant: more of each} */
+    static async start({ gateways = 1, provider, ...options }) {
+        const world = new World();
+        world.own = provider === undefined;
+        world.provider = provider ?? (await Provider.start());
+        world.budgets = options.budgets;
+        world.folders = [];
+        world.gateways = [];
+        await world.provider.reset(options.budgets);
+        for (let i = 0; i < gateways; i++) {
+            const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'tollgate-adversary-'));
+            world.folders.push(folder);
+            const config = configOf(world.provider, folder, options);
+            world.gateways.push(
+                await Gateway.start(
+                    process.env.ADVERSARY_OLD ? await known(config, folder) : config,
+                    folder,
+                ),
+            );
+        }
+        return world;
+    }
+
+    get gateway() {
+        return this.gateways[0];
+    }
+
+    /* kill -9, and a start on the same files. */
+    async kill(gateway = this.gateway) {
+        await gateway.stop('SIGKILL');
+        await gateway.begin();
+    }
+
+    /* Lines of calls by their trace, those from before a kill too. */
+    lines() {
+        const lines = new Map();
+        for (const gateway of this.gateways)
+            for (const line of logLines(gateway.output + gateway.process.out))
+                if (line.msg === 'request' && line.trace_id) lines.set(line.trace_id, line);
+        return lines;
+    }
+
+    async line(trace) {
+        return until(`a line of ${trace}`, () => this.lines().get(trace));
+    }
+
+    /* Micro-dollars that the books hold against a tenant's budget. */
+    async used(tenant) {
+        let sum = 0;
+        for (const gateway of this.gateways)
+            sum = Math.max(
+                sum,
+                (await gateway.metric('budget_used_micro_usd', `tenant="${tenant}"`)) ?? 0,
+            );
+        return sum;
+    }
+
+    async idle() {
+        for (const gateway of this.gateways) await gateway.idle();
+        return this.provider.settled();
+    }
+
+    async stop() {
+        try {
+            for (const gateway of this.gateways) await gateway.finish();
+        } finally {
+            if (this.own) this.provider.stop();
+            for (const folder of this.folders) fs.rmSync(folder, { recursive: true, force: true });
+        }
+    }
+}
+
+export const traceOf = (seed, i) =>
+    (seed >>> 0).toString(16).padStart(8, '0') + (i + 1).toString(16).padStart(24, '0');
