@@ -390,8 +390,20 @@ bad 'models.m.timeouts.idle is "60", a number without a unit' "$p
 models: {m: {provider: p, price: {}, timeouts: {idle: @60}}}"
 bad 'models.m.concurrency.law is "tahoe"; it must be one of' "$p
 models: {m: {provider: p, price: {}, concurrency: {law: @tahoe}}}"
-bad 'models.m.on_unbounded is "guess"; it must be one of clamp | refuse | allow' "$p
+bad 'models.m.on_unbounded is "guess"; it must be one of allow | clamp | refuse' "$p
 models: {m: {provider: p, price: {}, on_unbounded: @guess}}"
+bad 'models.m.price.factors.service_tier.priority is "0"; it must be a factor from 0.001 to 1000, with at most three decimals' "$p
+models: {m: {provider: p, price: {factors: {service_tier: {priority: @0}}}}}"
+bad 'models.m.price.factors: "long" is no length of context; it must be a number of tokens from 1 up' "$p
+models: {m: {provider: p, price: {factors: {above_tokens: {@long: 2.0}}}}}"
+bad 'models.m.price.factors.above_tokens has more than 4 lengths' "$p
+models: {m: {provider: p, price: {factors: {above_tokens: {1: 2, 2: 2, 3: 2, 4: 2, @5: 2}}}}}"
+bad 'models.m.price.factors.above_tokens_output: 7 is not among above_tokens; it must be one of them' "$p
+models: {m: {provider: p, price: {factors: {above_tokens: {1: 2}, above_tokens_output: {@7: 2}}}}}"
+bad 'models.m.tokenizer is "bpe"; it must be one of byte | nfc | nfkc' "$p
+models: {m: {provider: p, price: {}, tokenizer: @bpe}}"
+bad 'models.m.cut is "goes"; it must be one of stops | runs' "$p
+models: {m: {provider: p, price: {}, cut: @goes}}"
 warns 'models.m has no price, so its calls cost nothing; price: {} if that is meant' "$p
 models: {@m: {provider: p}}"
 bad 'unknown_model is "maybe"; it must be one of refuse | allow' 'unknown_model: @maybe'

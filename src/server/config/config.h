@@ -458,6 +458,12 @@ const struct config_tenant *config_tenant(const struct config *config, const cha
  * time. */
 size_t config_model(const struct config *config, const char *name, size_t bytes);
 
+/* Tokens that a call of this model may write which does not say: the most it writes, or a guess. */
+int64_t config_assumed_output(const struct config_model *model);
+
+/* The factor of a name, in thousandths; 0 if there is none. */
+int64_t config_factor(const struct config_factors *factors, const char *name, size_t bytes);
+
 /* Whether a name is among patterns such as {"demo-*", "!demo-large"}: `*` stands for any bytes, a
  * pattern after `!` takes away, and the last pattern that matches decides. What no pattern matches
  * is not among them, unless there is no pattern at all, or the first one takes away. */

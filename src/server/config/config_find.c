@@ -62,6 +62,20 @@ bool config_patterns_match(const struct config_names *patterns, const char *name
     return among;
 }
 
+int64_t config_assumed_output(const struct config_model *model)
+{
+    return model->max_output_tokens > 0 ? model->max_output_tokens : CONFIG_OUTPUT_ASSUMED;
+}
+
+int64_t config_factor(const struct config_factors *factors, const char *name, size_t bytes)
+{
+    for (size_t i = 0; i < factors->n; i++)
+        if (strlen(factors->list[i].name) == bytes &&
+            memcmp(factors->list[i].name, name, bytes) == 0)
+            return factors->list[i].milli;
+    return 0;
+}
+
 bool config_may_use(const struct config *config, const struct config_tenant *tenant,
                     const struct config_model *model)
 {

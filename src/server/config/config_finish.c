@@ -9,6 +9,8 @@
  * query is escaped once rather than in each call.
  */
 #include <assert.h>
+#include <inttypes.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -388,15 +390,84 @@ static bool is_given(const struct yaml_node *section, const char *name)
     return child != NULL && !child->unknown;
 }
 
+/* {200000: 2.0}: a length of context, and what it multiplies prices by. */
+static bool read_step(struct reader *reader, const struct yaml_node *node, int64_t *above,
+                      int64_t *milli)
+{
+    if (node->kind != YAML_TEXT || node->unknown || !value_factor(node->text, milli))
+        return false; /* said already */
+    if (value_count(node->key->text, above) && *above > 0)
+        return true;
+    config_error(
+        reader, node->key,
+        "%s.price.factors: \"%.40s\" is no length of context; it must be a number of tokens "
+        "from 1 up",
+        reader->path, node->key->text);
+    return false;
+}
+
+static void finish_steps(struct reader *reader, const struct yaml_node *factors,
+                         struct tg_price *price)
+{
+    const struct yaml_node *all = yaml_tree_get(factors, "above_tokens");
+    const struct yaml_node *output = yaml_tree_get(factors, "above_tokens_output");
+    int64_t above, milli;
+    size_t n = 0;
+
+    for (const struct yaml_node *node = all != NULL && all->kind == YAML_MAP ? all->first : NULL;
+         node != NULL; node = node->next) {
+        if (!read_step(reader, node, &above, &milli))
+            continue;
+        if (n == TG_PRICE_STEPS) {
+            config_error(reader, node->key,
+                         "%s.price.factors.above_tokens has more than %d lengths", reader->path,
+                         TG_PRICE_STEPS);
+            return;
+        }
+        price->steps[n].above = above;
+        price->steps[n].input_milli = price->steps[n].output_milli = milli;
+        n++;
+    }
+    for (const struct yaml_node *node = output != NULL && output->kind == YAML_MAP ? output->first
+                                                                                   : NULL;
+         node != NULL; node = node->next) {
+        size_t i = 0;
+        if (!read_step(reader, node, &above, &milli))
+            continue;
+        while (i < n && price->steps[i].above != above)
+            i++;
+        if (i < n)
+            price->steps[i].output_milli = milli;
+        else
+            config_error(reader, node->key,
+                         "%s.price.factors.above_tokens_output: %" PRId64
+                         " is not among above_tokens; it must be one of them",
+                         reader->path, above);
+    }
+}
+
 static void finish_price(struct reader *reader, const struct yaml_node *node,
                          struct config_model *model)
 {
     const struct yaml_node *price = yaml_tree_get(node, "price");
 
-    if (!is_given(price, "cached_input"))
-        model->price.cached_input = -1; /* it costs what input does */
-    if (!is_given(price, "cache_write"))
-        model->price.cache_write = -1;
+    static const struct {
+        const char *name;
+        size_t offset;
+    } kinds[] = {
+        {"cached_input", offsetof(struct tg_price, cached_input)},
+        {"cache_write", offsetof(struct tg_price, cache_write)},
+        {"cache_write_1h", offsetof(struct tg_price, cache_write_long)},
+        {"audio_input", offsetof(struct tg_price, audio_input)},
+        {"image_input", offsetof(struct tg_price, image_input)},
+        {"audio_output", offsetof(struct tg_price, audio_output)},
+        {"image_output", offsetof(struct tg_price, image_output)},
+    };
+
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
+        if (!is_given(price, kinds[i].name)) /* it costs what a plainer kind does */
+            *(int64_t *)((char *)&model->price + kinds[i].offset) = -1;
+    finish_steps(reader, yaml_tree_get(price, "factors"), &model->price);
     if (price == NULL)
         config_warning(reader, node->key,
                        "%s has no price, so its calls cost nothing; price: {} if that is meant",
@@ -413,6 +484,8 @@ void config_finish_model(struct reader *reader, const struct yaml_node *node, vo
     model->concurrency.present = true;
     if (model->upstream_model == NULL)
         model->upstream_model = model->name;
+    if (model->max_output_tokens == 0)
+        model->max_output_tokens = model->context;
     finish_price(reader, node, model);
     if (!(overbook->min <= overbook->start && overbook->start <= overbook->max))
         config_error(reader, config_child_or_self(node, "overbook"),

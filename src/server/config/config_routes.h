@@ -94,18 +94,40 @@ struct config_provider {
     struct config_pairs query;       /* escaped, as they are sent */
     struct config_pairs set_headers; /* names in lower case */
     struct config_names drop_headers;
-    const char *ca;    /* "system" or a file */
-    const char *proxy; /* null: none */
-    bool inject_usage; /* stream_usage: inject */
-    bool drain;        /* on_disconnect: drain */
-    bool counts_asked; /* tpm_counts: asked */
+    const char *ca;       /* "system" or a file */
+    const char *proxy;    /* null: none */
+    bool inject_usage;    /* stream_usage: inject */
+    bool drain;           /* on_disconnect: drain */
+    bool counts_asked;    /* tpm_counts: asked */
+    int64_t price_factor; /* multiplies the token prices of its models; thousandths */
     struct config_group *groups;
     size_t n_groups;
     struct config_provider_key *keys;
     size_t n_keys;
 };
 
-enum config_unbounded { CONFIG_CLAMP, CONFIG_REFUSE, CONFIG_ALLOW };
+enum config_unbounded { CONFIG_ALLOW, CONFIG_CLAMP, CONFIG_REFUSE };
+
+/* What the tokenizer does to a text before it splits it: the most tokens of a byte depend on that.
+ */
+enum config_tokenizer { CONFIG_TOK_BYTE, CONFIG_TOK_NFC, CONFIG_TOK_NFKC };
+
+/* What a provider does when its client hangs up: it bills what it made until then, or the whole. */
+enum config_cut { CONFIG_CUT_STOPS, CONFIG_CUT_RUNS };
+
+/* What multiplies token prices, by what a field of the call says. */
+struct config_factor {
+    const char *name;
+    int64_t milli; /* thousandths */
+};
+
+struct config_factors {
+    struct config_factor *list;
+    size_t n;
+};
+
+/* Tokens that a call may write which does not say, where nothing is known: for estimates alone. */
+#define CONFIG_OUTPUT_ASSUMED 4096
 
 /* What makes two calls prefer one key. */
 enum config_affinity_by {
@@ -119,16 +141,25 @@ struct config_model {
     size_t provider;            /* CONFIG_NONE: a variable in its name is missing */
     const char *upstream_model; /* by default the name */
     bool has_price;
-    struct tg_price price;                 /* 0 without one */
+    struct tg_price price; /* 0 without one; the provider's price_factor is in it */
+    struct config_factors service_tier, speed, inference_geo; /* factors of the price */
     struct config_concurrency concurrency; /* always present; law none, max 512 by default; queue
                                               and low_priority_shed_ratio are the gate's */
     int64_t retries;
     struct {
         tg_ms connect, first_byte, reply, idle, total;
     } timeouts;
-    int64_t max_output_tokens;
-    int64_t context; /* tokens of the largest call; 0: not known */
+    int64_t context;                 /* tokens of the largest call; 0: not known */
+    int64_t max_output_tokens;       /* the most it writes; by default `context`; 0: not known */
+    int64_t most_tokens_per_s;       /* output of one choice; 20000 by default */
+    enum config_tokenizer tokenizer; /* NFKC by default, the longest */
+    enum config_cut cut;
+    int64_t image_most;        /* tokens of the largest image; 0: not known */
+    bool cache_write_implicit; /* prompts are written to a cache unasked */
+    int64_t tool_prompt;       /* tokens that the provider adds to a call with tools */
+    int64_t rounds;            /* passes of a call with tools that the provider runs, at most */
     enum config_unbounded on_unbounded;
+    int64_t clamp_to; /* 0: the most it writes */
     double bytes_per_token;
     int64_t image_tokens;
     struct tg_factor overbook;

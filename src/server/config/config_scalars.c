@@ -95,6 +95,9 @@ static bool parse(const struct schema_key *key, const char *text, union kept *ke
     case SCHEMA_USD:
         *bytes = sizeof kept->integer;
         return value_usd(text, &kept->integer) && is_in_range(key, (double)kept->integer);
+    case SCHEMA_FACTOR:
+        *bytes = sizeof kept->integer;
+        return value_factor(text, &kept->integer) && is_in_range(key, (double)kept->integer);
     case SCHEMA_TIME:
         *bytes = sizeof kept->integer;
         return value_time(text, &kept->integer);
@@ -179,6 +182,7 @@ static void keep_value(struct reader *reader, const struct schema_key *key, unio
     case SCHEMA_WAIT:
     case SCHEMA_SIZE:
     case SCHEMA_USD:
+    case SCHEMA_FACTOR:
     case SCHEMA_BOOL:
     case SCHEMA_WORD:
     case SCHEMA_SWITCH:
@@ -254,7 +258,7 @@ bool config_read_value(struct reader *reader, const struct schema_key *key,
     }
     if (written && node->quoted &&
         (key->kind == SCHEMA_COUNT || key->kind == SCHEMA_NUMBER || key->kind == SCHEMA_USD ||
-         key->kind == SCHEMA_BOOL)) {
+         key->kind == SCHEMA_FACTOR || key->kind == SCHEMA_BOOL)) {
         refuse_value(reader, key, node, " in quotes, a text");
         return false;
     }

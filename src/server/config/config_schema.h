@@ -19,6 +19,8 @@ enum schema_kind {
     SCHEMA_WAIT,     /* the same, or auto [tg_ms, or TG_WAIT_AUTO; absent CONFIG_WAIT_ABSENT] */
     SCHEMA_SIZE,     /* 64KiB, 32MiB, 1GiB [int64_t, bytes] */
     SCHEMA_USD,      /* dollars with up to six decimals [int64_t, micro-dollars] */
+    SCHEMA_FACTOR,   /* a number with up to three decimals [int64_t, thousandths]; by name, they are
+                        kept as struct config_factors */
     SCHEMA_BOOL,     /* true, false [bool] */
     SCHEMA_WORD,     /* one of `words` [int, the index among them] */
     SCHEMA_SWITCH,   /* one of two `words` [bool: whether it is the second] */

@@ -87,6 +87,8 @@ static const struct schema_key provider_keys[] = {
            "what happens upstream when a client hangs up"),
     SWITCH("tpm_counts", "used|asked", "used", AT(config_provider, counts_asked),
            "what it counts against the tpm of its keys"),
+    FACTOR("price_factor", "1.0", AT(config_provider, price_factor),
+           "what multiplies the token prices of its models: a region, a discount"),
     NAMED_SECTIONS("groups", &groups, AT(config_provider, groups), AT(config_provider, n_groups),
                    "keys that share one quota"),
     SECTIONS("keys", &secrets, AT(config_provider, keys), AT(config_provider, n_keys),
@@ -99,14 +101,43 @@ const struct schema_section schema_providers = {provider_keys, sizeof(struct con
 
 /* ---- Models ---- */
 
+static const struct schema_key factor_keys[] = {
+    FACTORS("service_tier", AT(config_model, service_tier),
+            "by the tier: {priority: 2.0, flex: 0.5}; `auto` is for calls that name none"),
+    FACTORS("speed", AT(config_model, speed), "by the field `speed`: {fast: 2.0}"),
+    FACTORS("inference_geo", AT(config_model, inference_geo),
+            "by the field `inference_geo`: {us: 1.1}"),
+    FACTORS("above_tokens", NOWHERE,
+            "for the whole of a call with more input tokens: {200000: 2.0}; at most 4"),
+    FACTORS("above_tokens_output", NOWHERE,
+            "the same for its output, where that differs: {200000: 1.5}"),
+    END,
+};
+
+static const struct schema_section factors = {
+    .keys = factor_keys, .bytes = sizeof(struct config_model), .present = NOWHERE};
+
 static const struct schema_key price_keys[] = {
     USD("input", false, "0", AT(config_model, price.input), "USD per million input tokens"),
     USD("cached_input", false, NULL, AT(config_model, price.cached_input),
         "USD per million input tokens read from a cache; if left out, as input"),
     USD("cache_write", false, NULL, AT(config_model, price.cache_write),
         "USD per million input tokens written to a cache; if left out, as input"),
+    USD("cache_write_1h", false, NULL, AT(config_model, price.cache_write_long),
+        "the same, if the cache keeps them for an hour or longer; if left out, as cache_write"),
     USD("output", false, "0", AT(config_model, price.output), "USD per million output tokens"),
+    USD("audio_input", false, NULL, AT(config_model, price.audio_input),
+        "USD per million input tokens of audio; if left out, as input"),
+    USD("image_input", false, NULL, AT(config_model, price.image_input),
+        "USD per million input tokens of images; if left out, as input"),
+    USD("audio_output", false, NULL, AT(config_model, price.audio_output),
+        "USD per million output tokens of audio; if left out, as output"),
+    USD("image_output", false, NULL, AT(config_model, price.image_output),
+        "USD per million output tokens of images; if left out, as output"),
     USD("per_call", false, "0", AT(config_model, price.per_call), "USD per call"),
+    USD("per_tool_call", false, "0", AT(config_model, price.per_tool_call),
+        "USD per call of a tool that the provider runs"),
+    SECTION("factors", &factors, 0, "what multiplies its token prices, all of them together"),
     END,
 };
 
@@ -184,12 +215,32 @@ static const struct schema_key model_keys[] = {
             "how many calls to it run at once; its queue is like the gate's"),
     COUNT("retries", 0, 100, "2", AT(config_model, retries), "further attempts after a failed one"),
     SECTION("timeouts", &timeouts, 0, "how long a call may take"),
-    COUNT("max_output_tokens", 1, NUMBER_MAX, "4096", AT(config_model, max_output_tokens),
-          "output bound assumed for a call that does not state one"),
     COUNT("context", 1, NUMBER_MAX, NULL, AT(config_model, context),
           "tokens of the largest call, prompt and output; `check` warns about limits below it"),
-    WORD("on_unbounded", "clamp|refuse|allow", "clamp", AT(config_model, on_unbounded),
+    COUNT("max_output_tokens", 1, NUMBER_MAX, NULL, AT(config_model, max_output_tokens),
+          "the most it writes for one choice; if left out, `context`"),
+    COUNT("most_tokens_per_s", 1, NUMBER_MAX, "20000", AT(config_model, most_tokens_per_s),
+          "output tokens a second of one choice, at most"),
+    WORD("tokenizer", "byte|nfc|nfkc", "nfkc", AT(config_model, tokenizer),
+         "what its tokenizer does to a text first: nothing, or a normalisation that may lengthen "
+         "it"),
+    WORD("cut", "stops|runs", "stops", AT(config_model, cut),
+         "whether the provider stops when its client hangs up, or bills the whole answer"),
+    COUNT("image_most", 1, NUMBER_MAX, NULL, AT(config_model, image_most),
+          "tokens of the largest image"),
+    {.name = "cache_write_implicit",
+     .kind = SCHEMA_BOOL,
+     .otherwise = "false",
+     .offset = AT(config_model, cache_write_implicit),
+     .help = "whether prompts are written to a cache, and billed so, unasked"},
+    COUNT("tool_prompt", 0, NUMBER_MAX, "0", AT(config_model, tool_prompt),
+          "input tokens that the provider adds to a call with tools"),
+    COUNT("rounds", 1, 1000, "10", AT(config_model, rounds),
+          "passes over the input of a call with tools that the provider runs, at most"),
+    WORD("on_unbounded", "allow|clamp|refuse", "allow", AT(config_model, on_unbounded),
          "what happens to a call that does not bound its output"),
+    COUNT("clamp_to", 1, NUMBER_MAX, NULL, AT(config_model, clamp_to),
+          "output tokens that `clamp` bounds each choice by; if left out, the most it writes"),
     SECTION("estimate", &estimate, 0, "how the cost of a call is estimated"),
     SECTION("overbook", &overbook, 0,
             "bounds of the learned mean of tokens used to tokens asked for, by which calls are "

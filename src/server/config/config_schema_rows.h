@@ -44,6 +44,16 @@
         .name = key, .kind = SCHEMA_USD, .required = must, .min = 0, .max = NUMBER_MAX,            \
         .otherwise = normally, .offset = place, .help = text                                       \
     }
+#define FACTOR(key, normally, place, text)                                                         \
+    {                                                                                              \
+        .name = key, .kind = SCHEMA_FACTOR, .min = 1, .max = (double)TG_FACTOR_MILLI_MAX,          \
+        .otherwise = normally, .offset = place, .help = text                                       \
+    }
+#define FACTORS(key, place, text)                                                                  \
+    {                                                                                              \
+        .name = key, .kind = SCHEMA_FACTOR, .shape = SCHEMA_NAMED, .min = 1,                       \
+        .max = (double)TG_FACTOR_MILLI_MAX, .offset = place, .help = text                          \
+    }
 #define WORD(key, list, normally, place, text)                                                     \
     {                                                                                              \
         .name = key, .kind = SCHEMA_WORD, .words = list, .otherwise = normally, .offset = place,   \

@@ -118,6 +118,9 @@ void schema_describe(const struct schema_key *key, char *text, size_t bytes)
     case SCHEMA_USD:
         snprintf(text, bytes, "an amount in USD from 0 up, with at most six decimals");
         break;
+    case SCHEMA_FACTOR:
+        snprintf(text, bytes, "a factor from 0.001 to 1000, with at most three decimals");
+        break;
     case SCHEMA_WORD:
     case SCHEMA_SWITCH:
         snprintf(text, bytes, "%s%s", strchr(words, '|') != NULL ? "one of " : "", words);

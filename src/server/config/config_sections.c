@@ -202,12 +202,38 @@ static void read_named_text(struct reader *reader, const struct schema_key *key,
     into->n++;
 }
 
+static void read_named_factor(struct reader *reader, const struct schema_key *key,
+                              const struct yaml_node *node, struct config_factors *into)
+{
+    struct config_factor *factor = into != NULL ? &into->list[into->n] : NULL;
+
+    if (!config_read_value(reader, key, node, factor != NULL ? &factor->milli : NULL) ||
+        factor == NULL)
+        return;
+    factor->name = config_text(reader, node->key->text);
+    into->n++;
+}
+
+static struct config_factors *place_for_factors(struct reader *reader, const struct schema_key *key,
+                                                const struct yaml_node *node, void *into)
+{
+    struct config_factors *factors = place_of(key, into);
+
+    if (factors == NULL)
+        return NULL;
+    *factors =
+        (struct config_factors){config_alloc(reader, (node->n + 1) * sizeof *factors->list), 0};
+    return factors->list != NULL ? factors : NULL;
+}
+
 static void read_named(struct reader *reader, const struct schema_key *key,
                        const struct yaml_node *node, void *into)
 {
     bool sections = key->kind == SCHEMA_SECTION;
     char *item = sections ? grow_sections(reader, key, node->n, into) : NULL;
-    struct config_pairs *pairs = sections ? NULL : place_of(key, into);
+    bool factor = key->kind == SCHEMA_FACTOR;
+    struct config_factors *factors = factor ? place_for_factors(reader, key, node, into) : NULL;
+    struct config_pairs *pairs = sections || factor ? NULL : place_of(key, into);
 
     if (pairs != NULL)
         *pairs = (struct config_pairs){
@@ -222,6 +248,8 @@ static void read_named(struct reader *reader, const struct schema_key *key,
         size_t path = config_path_push(reader, child->key->text);
         if (sections)
             read_named_section(reader, key, child, item);
+        else if (factor)
+            read_named_factor(reader, key, child, factors);
         else
             read_named_text(reader, key, child, pairs);
         item = item != NULL ? item + key->section->bytes : NULL;

@@ -155,6 +155,16 @@ bool value_usd(const char *text, int64_t *micro_usd)
     return true;
 }
 
+bool value_factor(const char *text, int64_t *milli)
+{
+    int64_t millionths;
+
+    if (!value_usd(text, &millionths) || millionths % 1000 != 0)
+        return false;
+    *milli = millionths / 1000;
+    return true;
+}
+
 static int hex_digit(char c)
 {
     if (is_digit(c))

@@ -26,6 +26,9 @@ bool value_size(const char *text, int64_t *bytes);
 /* 50, 0.15: at most six decimals, exact; up to TG_NUMBER_MAX micro-dollars. */
 bool value_usd(const char *text, int64_t *micro_usd);
 
+/* 2, 0.5, 1.75: at most three decimals, exact, in thousandths. */
+bool value_factor(const char *text, int64_t *milli);
+
 bool value_sha256(const char *text, uint8_t hash[32]);
 
 /* RFC 3339, from 1970 on: 2027-12-31T00:00:00Z, also with a fraction or an offset. */

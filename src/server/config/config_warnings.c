@@ -71,7 +71,7 @@ static bool measure_models(struct warner *warner)
         return false;
     for (size_t i = 0; i < config->n_models; i++) {
         const struct config_model *model = &config->models[i];
-        warner->plain[i] = num_add(model->max_output_tokens, 1);
+        warner->plain[i] = num_add(config_assumed_output(model), 1);
         warner->largest = num_max(warner->largest, num_max(warner->plain[i], model->context));
     }
     return true;

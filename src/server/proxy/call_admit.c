@@ -170,7 +170,7 @@ void call_estimate(struct call *call)
 
     assert(route != NULL);
     int64_t prompt = estimate_prompt(&call->ask, &route->estimate);
-    int64_t output = estimate_output(&call->ask, route->config->max_output_tokens);
+    int64_t output = estimate_output(&call->ask, config_assumed_output(route->config));
     call->notes.estimated_input = prompt;
     call->notes.max_output = output;
     call->gate_call.debit.cost = num_add(prompt, output);

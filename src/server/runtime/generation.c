@@ -220,8 +220,9 @@ static bool make_unknown(struct generation *generation, struct tg_problem *probl
                                                 .reply = 600000,
                                                 .idle = 60000,
                                                 .total = 1800000},
-                                   .max_output_tokens = 4096,
-                                   .on_unbounded = CONFIG_ALLOW,
+                                   .most_tokens_per_s = 20000,
+                                   .tokenizer = CONFIG_TOK_NFKC,
+                                   .rounds = 10,
                                    .overbook = {1, TG_FACTOR_MIN, TG_FACTOR_MAX},
                                    .concurrency = config->gate.concurrency};
     tg_law_config_init(&model->concurrency.law);

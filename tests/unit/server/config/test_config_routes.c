@@ -109,7 +109,7 @@ static void expect_models(const struct read *read)
     assert_int_equal(small->timeouts.idle, 60000);
     assert_int_equal(small->timeouts.total, 1800000);
     assert_int_equal(small->max_output_tokens, 4096);
-    assert_int_equal(small->on_unbounded, CONFIG_CLAMP);
+    assert_int_equal(small->on_unbounded, CONFIG_ALLOW);
     assert_true(equal(small->bytes_per_token, 4));
     assert_int_equal(small->image_tokens, 1500);
     assert_true(equal(small->overbook.start, 1) && equal(small->overbook.min, 0.05) &&
@@ -273,7 +273,12 @@ static void a_model_has_the_defaults_of_the_reference(void **state)
     assert_int_equal(got->timeouts.reply, want->timeouts.reply);
     assert_int_equal(got->timeouts.idle, want->timeouts.idle);
     assert_int_equal(got->timeouts.total, want->timeouts.total);
-    assert_int_equal(got->max_output_tokens, want->max_output_tokens);
+    assert_int_equal(got->max_output_tokens, 0);
+    assert_int_equal(config_assumed_output(got), want->max_output_tokens);
+    assert_int_equal(got->most_tokens_per_s, 20000);
+    assert_int_equal(got->tokenizer, CONFIG_TOK_NFKC);
+    assert_int_equal(got->cut, CONFIG_CUT_STOPS);
+    assert_int_equal(got->rounds, 10);
     assert_int_equal(got->on_unbounded, want->on_unbounded);
     assert_true(equal(got->bytes_per_token, want->bytes_per_token));
     assert_int_equal(got->image_tokens, want->image_tokens);
@@ -488,6 +493,79 @@ static void every_key_of_a_model_arrives(void **state)
     done(&read);
 }
 
+/* What bills are made of, and the provider's factor on the prices of tokens, not on fees. */
+static void every_key_of_a_price_arrives(void **state)
+{
+    struct read read;
+
+    (void)state;
+    must_read(&read, "providers: {p: {base_url: \"http://h\", api: openai, price_factor: 1.1}}\n"
+                     "models:\n"
+                     "  m:\n"
+                     "    provider: p\n"
+                     "    price: {input: 1, cached_input: 0.1, cache_write: 1.25, output: 4,\n"
+                     "      cache_write_1h: 2, audio_input: 32, image_input: 8, audio_output: 64,\n"
+                     "      image_output: 40, per_call: 0.01, per_tool_call: 0.025,\n"
+                     "      factors: {service_tier: {priority: 2.0, flex: 0.5}, speed: {fast: 6},\n"
+                     "        inference_geo: {us: 1.1}, above_tokens: {200000: 2.0, 500000: 3},\n"
+                     "        above_tokens_output: {200000: 1.5}}}\n"
+                     "    context: 128000\n"
+                     "    most_tokens_per_s: 300\n"
+                     "    tokenizer: byte\n"
+                     "    cut: runs\n"
+                     "    image_most: 1445\n"
+                     "    cache_write_implicit: true\n"
+                     "    tool_prompt: 900\n"
+                     "    rounds: 3\n"
+                     "    on_unbounded: clamp\n"
+                     "    clamp_to: 77\n"
+                     "  n: {provider: p, price: {input: 0.000001}}\n");
+    const struct config_model *model = model_of(&read, "m");
+    const struct tg_price *price = &model->price;
+    assert_int_equal(price->input, 1100000);
+    assert_int_equal(price->cached_input, 110000);
+    assert_int_equal(price->cache_write, 1375000);
+    assert_int_equal(price->cache_write_long, 2200000);
+    assert_int_equal(price->output, 4400000);
+    assert_int_equal(price->audio_input, 35200000);
+    assert_int_equal(price->image_input, 8800000);
+    assert_int_equal(price->audio_output, 70400000);
+    assert_int_equal(price->image_output, 44000000);
+    assert_int_equal(price->per_call, 10000);
+    assert_int_equal(price->per_tool_call, 25000);
+    assert_int_equal(price->steps[0].above, 200000);
+    assert_int_equal(price->steps[0].input_milli, 2000);
+    assert_int_equal(price->steps[0].output_milli, 1500);
+    assert_int_equal(price->steps[1].above, 500000);
+    assert_int_equal(price->steps[1].output_milli, 3000);
+    assert_int_equal(price->steps[2].above, 0);
+    assert_int_equal(config_factor(&model->service_tier, "priority", 8), 2000);
+    assert_int_equal(config_factor(&model->service_tier, "flex", 4), 500);
+    assert_int_equal(config_factor(&model->service_tier, "flexible", 8), 0);
+    assert_int_equal(config_factor(&model->speed, "fast", 4), 6000);
+    assert_int_equal(config_factor(&model->inference_geo, "us", 2), 1100);
+    assert_int_equal(model->context, 128000);
+    assert_int_equal(model->max_output_tokens, 128000);
+    assert_int_equal(model->most_tokens_per_s, 300);
+    assert_int_equal(model->tokenizer, CONFIG_TOK_BYTE);
+    assert_int_equal(model->cut, CONFIG_CUT_RUNS);
+    assert_int_equal(model->image_most, 1445);
+    assert_true(model->cache_write_implicit);
+    assert_int_equal(model->tool_prompt, 900);
+    assert_int_equal(model->rounds, 3);
+    assert_int_equal(model->on_unbounded, CONFIG_CLAMP);
+    assert_int_equal(model->clamp_to, 77);
+
+    price = &model_of(&read, "n")->price; /* rounded up; what is not given stays so */
+    assert_int_equal(price->input, 2);
+    assert_int_equal(price->cache_write_long, -1);
+    assert_int_equal(price->audio_input, -1);
+    assert_int_equal(price->image_input, -1);
+    assert_int_equal(price->audio_output, -1);
+    assert_int_equal(price->image_output, -1);
+    done(&read);
+}
+
 static void every_key_of_a_protected_server_arrives(void **state)
 {
     struct read read;
@@ -588,6 +666,7 @@ int main(void)
         cmocka_unit_test(every_key_of_a_provider_arrives),
         cmocka_unit_test(a_key_is_sent_as_its_api_wants_it),
         cmocka_unit_test(every_key_of_a_model_arrives),
+        cmocka_unit_test(every_key_of_a_price_arrives),
         cmocka_unit_test(every_key_of_a_protected_server_arrives),
         cmocka_unit_test(a_missing_variable_leaves_no_number),
         cmocka_unit_test(ten_thousand_models_are_found_by_name),

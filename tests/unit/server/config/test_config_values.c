@@ -122,6 +122,28 @@ static void money_is_exact(void **state)
     expect_rows("money", value_usd, rows, COUNT_OF(rows));
 }
 
+static void factors_have_three_decimals(void **state)
+{
+    static const struct row rows[] = {
+        {"2", 2000},
+        {"0.5", 500},
+        {"1.75", 1750},
+        {"0.001", 1},
+        {"1.10", 1100},
+        {"0.0010", 1},
+        {"1.0005", NONE},
+        {"-1", NONE},
+        {"1.", NONE},
+        {".5", NONE},
+        {"2x", NONE},
+        {"1e3", NONE},
+        {"", NONE},
+    };
+
+    (void)state;
+    expect_rows("factor", value_factor, rows, COUNT_OF(rows));
+}
+
 static void times_are_rfc_3339(void **state)
 {
     static const struct row rows[] = {
@@ -325,6 +347,7 @@ int main(void)
         cmocka_unit_test(durations_have_a_unit),
         cmocka_unit_test(sizes_have_a_unit),
         cmocka_unit_test(money_is_exact),
+        cmocka_unit_test(factors_have_three_decimals),
         cmocka_unit_test(times_are_rfc_3339),
         cmocka_unit_test(numbers_are_finite_decimals),
         cmocka_unit_test(texts_have_their_form),

@@ -289,7 +289,7 @@ static void bound_and_refuse(tg_ms waited)
 {
     static const struct call_kit_config config = {
         .remote = true,
-        .first = "max_output_tokens: 150",
+        .first = "max_output_tokens: 150, on_unbounded: clamp",
         .tenant = "budgets: [{usd: 0.000400, per: total}]"};
 
     begin(&config);

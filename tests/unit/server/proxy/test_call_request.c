@@ -110,7 +110,7 @@ static void timeouts_are_the_models_and_the_clients(void **state)
 
 static void a_call_without_a_bound_gets_what_its_budget_affords(void **state)
 {
-    const struct call_kit_config config = {.first = "max_output_tokens: 1000",
+    const struct call_kit_config config = {.first = "max_output_tokens: 1000, on_unbounded: clamp",
                                            .tenant = "budgets: [{usd: 0.000120, per: total}]"};
 
     (void)state;
@@ -129,7 +129,7 @@ static void a_call_without_a_bound_gets_what_its_budget_affords(void **state)
 
 static void a_bound_is_at_most_that_of_the_model(void **state)
 {
-    const struct call_kit_config config = {.first = "max_output_tokens: 77"};
+    const struct call_kit_config config = {.first = "on_unbounded: clamp, clamp_to: 77"};
 
     (void)state;
     call_kit_open(&config);
@@ -412,7 +412,8 @@ static void a_request_without_a_body_is_complete_with_its_head(void **state)
 /* All three changes at once, and nothing else. */
 static void a_body_is_changed_where_it_has_to_be(void **state)
 {
-    const struct call_kit_config config = {.first = "upstream_model: theirs, max_output_tokens: 9"};
+    const struct call_kit_config config = {
+        .first = "upstream_model: theirs, max_output_tokens: 9, on_unbounded: clamp"};
 
     (void)state;
     begin(&config);
@@ -445,7 +446,7 @@ static void a_provider_may_not_be_asked_for_usage(void **state)
 /* Each choice may write as much, and all of them are paid. */
 static void a_bound_is_shared_by_all_choices(void **state)
 {
-    const struct call_kit_config config = {.first = "max_output_tokens: 1000",
+    const struct call_kit_config config = {.first = "max_output_tokens: 1000, on_unbounded: clamp",
                                            .tenant = "budgets: [{usd: 0.000120, per: total}]"};
 
     (void)state;
@@ -486,7 +487,8 @@ static void a_call_that_costs_nothing_more_is_not_bounded(void **state)
 /* Where not even one token is affordable, it is asked for, and refused by the budget. */
 static void without_money_for_a_token_the_budget_refuses(void **state)
 {
-    const struct call_kit_config config = {.tenant = "budgets: [{usd: 0.000003, per: total}]"};
+    const struct call_kit_config config = {.first = "on_unbounded: clamp",
+                                           .tenant = "budgets: [{usd: 0.000003, per: total}]"};
 
     (void)state;
     begin(&config);
