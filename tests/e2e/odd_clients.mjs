@@ -73,7 +73,6 @@ for (const [what, one] of [
     ['no type', {}],
     ['no encoding, said aloud', { fields: 'content-encoding: identity\r\n' }],
     ['a wish to upgrade', { fields: 'connection: upgrade\r\nupgrade: websocket\r\n' }],
-    ['an odd expectation', { fields: 'expect: 200-ok\r\n' }],
     ['90 fields', { fields: Array.from({ length: 90 }, (_, i) => `x-${i}: 1\r\n`).join('') }],
 ]) {
     test(`a call with ${what} is served`, async (t) => {
@@ -166,6 +165,8 @@ for (const [what, one, status] of [
     ['a type that only begins like JSON', { fields: 'content-type: application/jsonp\r\n' }, 415],
     ['another type', { fields: 'content-type: text/plain\r\n' }, 415],
     ['an encoding that it does not have', { fields: 'content-encoding: gzip\r\n' }, 415],
+    ['an odd expectation', { fields: 'expect: 200-ok\r\n' }, 417],
+    ['two spaces in its first line', { target: ' /v1/chat/completions' }, 400],
     ['a byte order mark', { body: `\xef\xbb\xbf${BODY}` }, 400],
     ['no body', { body: '' }, 400],
     ['two models', { body: BODY.replace('{', '{"mod\\u0065l":"claude",') }, 400],

@@ -132,6 +132,17 @@ bool http_is_hop(const struct http_head *head, struct slice name)
     return is_hop_name(name) || http_has_token(head, SLICE("connection"), name);
 }
 
+bool http_expects_no_more(const struct http_head *head)
+{
+    struct slice value;
+    size_t i = 0;
+
+    while (http_next(head, SLICE("expect"), &i, &value))
+        if (!slice_equal_nocase(value, SLICE("100-continue")))
+            return false;
+    return true;
+}
+
 bool http_is_host(struct slice text)
 {
     static const char others[] = "-._~!$&'()*+,;=:%[]";

@@ -89,6 +89,9 @@ struct http_hops http_hops_of(const struct http_head *head);
 bool http_hops_has(const struct http_hops *hops, struct slice name);
 
 /* A host as of RFC 3986, perhaps with a port, and no user; its letters, not its grammar. */
+/* Whether all that the client expects (RFC 9110, 10.1.1) is 100-continue, or it expects nothing. */
+bool http_expects_no_more(const struct http_head *head);
+
 bool http_is_host(struct slice text);
 
 /* In digits, without a zero behind them; how many. Every message has several: no format string is

@@ -7,6 +7,8 @@
  *
  *     a line of the head that begins with white space (obs-fold) or ends without CR
  *     a field without a name
+ *     a request line with two spaces between its parts
+ *     an expectation other than 100-continue
  *     not exactly one Host, or more than one with HTTP/1.0; one that is none
  *     Transfer-Encoding with HTTP/1.0, or any but the one word chunked
  *     CONNECT, and versions that are none; heads, targets and numbers of fields beyond the limits
@@ -241,6 +243,8 @@ static int http1_parse_check_head(struct http1_parser *parser, llhttp_t *llhttp)
         return stop(parser, 400, "a request needs one Host field");
     if (hosts > 0 && !http_is_host(http_find(head, SLICE("host"))))
         return stop(parser, 400, "Host is none");
+    if (head->version != 10 && !http_expects_no_more(head))
+        return stop(parser, 417, "the only expectation is 100-continue");
     if (llhttp->method == HTTP_CONNECT)
         return stop(parser, 501, "CONNECT is not for this server");
     if (!make_relative(&head->target))
@@ -322,6 +326,15 @@ static bool last_line(struct http1_parser *parser, size_t n)
     return parser->any_line; /* empty lines before a message are none of its */
 }
 
+/* `last` is the byte before. */
+static bool has_two_spaces(char last, const char *at, const char *end)
+{
+    for (; at < end; last = *at++)
+        if (*at == ' ' && last == ' ')
+            return true;
+    return false;
+}
+
 /* Checks the lines as they arrive, up to the end of the head. */
 static bool scan_lines(struct http1_parser *parser, const char *bytes, size_t n)
 {
@@ -332,6 +345,8 @@ static bool scan_lines(struct http1_parser *parser, const char *bytes, size_t n)
             return bad(parser, 400, "a header line begins with white space"), false;
         const char *newline = memchr(at, '\n', (size_t)(end - at));
         const char *stop_at = newline != NULL ? newline : end;
+        if (parser->request && !parser->any_line && has_two_spaces(parser->last, at, stop_at))
+            return bad(parser, 400, "two spaces in the request line"), false;
         if (stop_at > at)
             parser->last = stop_at[-1];
         parser->line_bytes += (size_t)(stop_at - at);

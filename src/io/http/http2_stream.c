@@ -241,6 +241,9 @@ static int http2_stream_check_head(struct http2_stream *stream, const struct htt
     *text = "Host is none";
     if (!http_is_host(host))
         return 400;
+    *text = "the only expectation is 100-continue";
+    if (!http_expects_no_more(&stream->in.head))
+        return 417;
     *text = "the request target has no path";
     return pseudo->path.n == 0 ? 400 : 0;
 }

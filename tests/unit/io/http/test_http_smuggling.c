@@ -87,6 +87,10 @@ static const struct row rows[] = {
     ROW("no such method", 501, "BREW / HTTP/1.1\r\nHost: a\r\n\r\n"),
     ROW("CONNECT", 501, "CONNECT a:1 HTTP/1.1\r\nHost: a:1\r\n\r\n"),
     ROW("target with a space", 400, "GET /a b HTTP/1.1\r\nHost: a\r\n\r\n"),
+    ROW("two spaces before the target", 400, "GET  / HTTP/1.1\r\nHost: a\r\n\r\n"),
+    ROW("two spaces after the target", 400, "GET /  HTTP/1.1\r\nHost: a\r\n\r\n"),
+    ROW("expects what nobody does", 417, POST "Expect: 200-ok\r\n\r\n"),
+    ROW("expects more than to go on", 417, POST "Expect: 100-continue, x\r\n\r\n"),
     ROW("TLS on a plain port", 400, "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"),
 };
 
@@ -134,6 +138,9 @@ static void what_is_allowed_passes(void **state)
         POST "Transfer-Encoding: chunked\r\n\r\n005;a=b\r\nhello\r\n000\r\nT: 1\r\n\r\n",
         POST "Content-Length: 05\r\n\r\nhello",
         POST "Content-Length:5\r\n\r\nhello",
+        POST "Content-Length: 5  \r\n\r\nhello",
+        POST "Expect: 100-Continue\r\n\r\n",
+        "GET / HTTP/1.0\r\nConnection: keep-alive\r\nExpect: 200-ok\r\n\r\n",
         "OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n",
         "GET http://a/b HTTP/1.1\r\nHost: a\r\n\r\n",
         "GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n",
