@@ -24,6 +24,41 @@ const head = (length) =>
     `POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${KEY}\r\n` +
     `content-length: ${length}\r\n\r\n`;
 
+test('attack 9: bodies that take long to read do not keep others waiting', async (t) => {
+    const { gateway } = await world(t, { tenants: TENANTS, top: { workers: 1 } });
+    const start = '{"model":"small","messages":[';
+    const bodies = [
+        `${start}${'[[[[[[[[]]]]]]]],'.repeat(1 << 19)}1]}`,
+        `${start}${'1,'.repeat(1 << 22)}1]}`,
+        `${start}{"role":"user","content":"${'\\u0041'.repeat(1 << 20)}"}],"max_tokens":1}`,
+    ];
+    const clients = bodies.map((body) => {
+        const client = connect(t, gateway);
+        client.socket.write(head(body.length) + body);
+        return client;
+    });
+    for (let i = 0; i < 30; i++) assert.equal((await chat(gateway, {}, VICTIM)).status, 200);
+    await until('all are answered', () => clients.every((one) => /total_tokens|more than/.test(one.got)));
+    for (const client of clients.slice(0, 2)) {
+        assert.match(client.got, /^HTTP\/1\.1 400 /);
+        assert.match(client.got, /the body has more than 1048576 values/);
+    }
+    assert.match(clients[2].got, /^HTTP\/1\.1 200 /); /* large, and as it should be */
+    await gateway.idle();
+});
+
+test('a client that leaves while its body is read leaves nothing behind', async (t) => {
+    const { gateway } = await world(t, { tenants: TENANTS });
+    const body = `{"model":"small","messages":[${'[],'.repeat(1 << 20)}1]}`;
+    for (let i = 0; i < 20; i++) {
+        const client = connect(t, gateway);
+        await new Promise((done) => client.socket.write(head(body.length) + body, done));
+        client.socket.destroy();
+    }
+    assert.equal((await chat(gateway, {}, VICTIM)).status, 200);
+    await gateway.idle();
+});
+
 test('attack 10: 34 connections of one tenant do not take the memory for bodies', async (t) => {
     const total = 32 << 20;
     const { gateway } = await world(t, {

@@ -384,10 +384,64 @@ static void kit_key_give(struct remote_key_claim *key, struct tg_keyring *ring, 
     key->asked = key->held = NULL;
 }
 
+/* ---- the pool ---- */
+
+static bool kit_job_put(struct net_pool *pool, struct net_lane *lane, struct net_job *job)
+{
+    assert_true(pool != NULL && lane != NULL && call_kit.job == NULL);
+    if (call_kit.no_threads)
+        return false;
+    call_kit.job = job;
+    call_kit.job_runs = false;
+    return true;
+}
+
+static bool kit_job_cancel(struct net_pool *pool, struct net_job *job)
+{
+    (void)pool;
+    assert_ptr_equal(call_kit.job, job);
+    if (!call_kit.job_runs)
+        call_kit.job = NULL;
+    return !call_kit.job_runs;
+}
+
+static void kit_job_end(struct net_pool *pool, struct net_job *job)
+{
+    (void)pool;
+    assert_ptr_equal(call_kit.job, job);
+    call_kit.job = NULL;
+}
+
+void call_kit_parse(void)
+{
+    struct net_job *job = call_kit.job;
+
+    assert_non_null(job);
+    job->run(job, call_kit.worker.reader);
+    call_kit.job = NULL;
+    job->done.run(job->done.arg);
+}
+
+const char *call_kit_long_body(void)
+{
+    static char body[64 * 1024];
+    size_t n = (size_t)snprintf(body, sizeof body,
+                                "{\"model\":\"first\",\"messages\":[{\"role\":\"user\","
+                                "\"content\":\"hi\"}],\"max_tokens\":10,\"x\":[1");
+
+    for (int i = 0; i < 9000; i++)
+        n += (size_t)snprintf(body + n, sizeof body - n, ",1");
+    snprintf(body + n, sizeof body - n, "]}");
+    return body;
+}
+
 const struct call_env call_kit_env = {.reply = &call_client_ops,
                                       .limits_decided = call_limits_decided,
                                       .money_decided = call_money_decided,
                                       .key_decided = call_key_decided,
+                                      .job_put = kit_job_put,
+                                      .job_cancel = kit_job_cancel,
+                                      .job_end = kit_job_end,
                                       .now = kit_now,
                                       .timer_set = kit_timer_set,
                                       .timer_stop = kit_timer_stop,

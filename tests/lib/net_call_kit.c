@@ -282,6 +282,7 @@ void call_kit_expect_idle(struct call *const *calls, size_t n)
 
     assert_true(LIST_EMPTY(&call_kit.worker.proxy->calls));
     assert_int_equal(call_kit.n_timers, 0);
+    assert_null(call_kit.job);
     assert_null(call_kit.limits_asked);
     assert_null(call_kit.money_asked);
     assert_null(call_kit.key_asked);

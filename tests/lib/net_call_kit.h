@@ -34,7 +34,7 @@
     "{\"model\":\"opus\",\"max_tokens\":10,"                                                       \
     "\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}]}"
 
-enum { CALL_KIT_OUTS = 16, CALL_KIT_SENT = 8192, CALL_KIT_GOT = 96 * 1024 }; /* bytes */
+enum { CALL_KIT_OUTS = 16, CALL_KIT_SENT = 32768, CALL_KIT_GOT = 96 * 1024 }; /* bytes */
 
 /* A client and its request. */
 struct call_client {
@@ -99,6 +99,10 @@ struct call_kit {
     struct tg_money_answer money_no; /* the answer of REMOTE_SAYS_NO, without a reservation */
     tg_ms patience;                  /* how long the last key may be waited for */
     struct tg_key_report report;     /* what was said of the key that was given back last */
+
+    struct net_job *job; /* a body that waits for, or is read by, a thread of the pool; or null */
+    bool job_runs;       /* the thread has begun */
+    bool no_threads;     /* there is no thread for the next */
 
     int64_t past_rate, past_cost; /* used by calls that call_kit_expect_idle() has seen */
     tg_micro past_spent;
@@ -168,6 +172,12 @@ void call_client_says(const char *name, const char *value);
 /* All of a request. */
 void call_client_ask_at(struct call_client *client, const char *target, const char *body);
 void call_client_ask(struct call_client *client, const char *body);
+
+/* A body like CALL_KIT_BODY with so many values that it is read on a thread of the pool. Static. */
+const char *call_kit_long_body(void);
+
+/* The thread reads the body, and the call is told. */
+void call_kit_parse(void);
 
 /* ---- providers ---- */
 

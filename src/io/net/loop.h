@@ -20,6 +20,7 @@
  *     wire, tls_wire   one connected socket, plain or with TLS
  *     tls              certificates and trust
  *     resolve          names to addresses
+ *     work_pool        threads for work that takes longer than a turn
  */
 #ifndef TG_NET_LOOP_H
 #define TG_NET_LOOP_H

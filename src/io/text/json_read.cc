@@ -15,8 +15,9 @@
  * but JSON_HUGE. Not an error: most calls carry numbers that are none of our business.
  *
  * Objects and arrays that are open form a stack of JSON_DEPTH_MAX levels in the reader, so deep
- * nesting is an error and never a stack overflow. All memory grows to the largest document seen
- * and stays: a reader that is warm allocates nothing.
+ * nesting is an error and never a stack overflow. All memory grows to the largest document seen,
+ * some six times its bytes, and stays until json_reader_trim(): a reader that is warm allocates
+ * nothing.
  *
  * simdjson may touch JSON_PADDING bytes behind the document; it does not care what they hold.
  */
@@ -429,6 +430,18 @@ void json_reader_free(struct json_reader *reader)
     std::free(reader->copy);
     std::free(reader->seen);
     delete reader;
+}
+
+void json_reader_trim(struct json_reader *reader, size_t bytes)
+{
+    reader->failed = true; /* until there is a document */
+    if (reader->parser.capacity() > bytes)
+        reader->parser = ondemand::parser();
+    if (reader->copy_bytes > bytes + JSON_PADDING) {
+        std::free(reader->copy);
+        reader->copy = nullptr;
+        reader->copy_bytes = 0;
+    }
 }
 
 /* At least doubles, so that lines which grow byte by byte do not allocate each time. */

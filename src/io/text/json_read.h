@@ -74,6 +74,9 @@ struct json_reader;
 struct json_reader *json_reader_new(void);
 void json_reader_free(struct json_reader *reader);
 
+/* Gives back memory beyond what documents of so many bytes take. Its document is forgotten. */
+void json_reader_trim(struct json_reader *reader, size_t bytes);
+
 /* Begins a document of `bytes` bytes, and forgets the one before. From `text` on, `readable` bytes
  * may be read: if these are JSON_PADDING more than `bytes`, the document is read where it stands
  * and must stay there, otherwise it is copied. The root, an object or an array, is given but not

@@ -76,9 +76,10 @@ bool endpoint_unescape(struct slice part, char *text, size_t size, size_t *n);
 
 /* ---- The body -------------------------------------------------------------------------------- */
 
-#define ASK_TEXT_MAX 256       /* bytes of a name */
-#define ASK_DEPTH_MAX 128      /* objects and arrays within one another */
-#define ASK_KEYS_MAX (1 << 16) /* keys of all objects together */
+#define ASK_TEXT_MAX 256         /* bytes of a name */
+#define ASK_DEPTH_MAX 128        /* objects and arrays within one another */
+#define ASK_KEYS_MAX (1 << 16)   /* keys of all objects together */
+#define ASK_VALUES_MAX (1 << 20) /* values: what is in objects and arrays, and they themselves */
 
 /* A name out of the body, unescaped; n is 0 where there was none. Longer than ASK_TEXT_MAX is an
  * error for a model; in any other name a hash replaces the end, so that two that differ still do.
@@ -147,24 +148,25 @@ struct ask {
 struct ask_problem {
     char param[64]; /* the field that is wrong, "stream_options.include_usage"; may be "" */
     char text[240]; /* for people; what it quotes of the body is printable ASCII */
+    bool too_many;  /* the body has more values than were allowed */
 };
 
 /* Reads the body of a call, `n` bytes, of which `readable` may be read: if these are JSON_PADDING
  * more than n (whatever they hold) nothing is copied. The ask holds nothing of the body or reader.
  *
  * False: the body is no JSON object, not UTF-8, has a key twice in one object or one that is read
- * in other letters; is nested deeper than ASK_DEPTH_MAX, has no model, or a field that we
- * act on has a wrong type or is out of range;
- * `ask` then holds nothing of use. ENDPOINT_NONE, MODELS and MODEL have no body: false. */
+ * in other letters; is nested deeper than ASK_DEPTH_MAX, has more than ASK_VALUES_MAX values, has
+ * no model, or a field that we act on has a wrong type or is out of range; `ask` then holds nothing
+ * of use. ENDPOINT_NONE, MODELS and MODEL have no body: false. */
 bool ask_read(struct json_reader *reader, enum endpoint endpoint, const char *body, size_t n,
               size_t readable, struct ask *ask, struct ask_problem *problem);
 
-/* The same, and says what the body has of the fields of `watch` (ask_watch.h): `seen` has one for
- * each of them. Null: of none. */
+/* The same for a body of at most so many values, and says what the body has of the fields of
+ * `watch` (ask_watch.h): `seen` has one for each of them. Null: of none. */
 struct ask_watch;
 struct ask_seen;
-bool ask_read_watching(struct json_reader *reader, enum endpoint endpoint, const char *body,
-                       size_t n, size_t readable, const struct ask_watch *watch,
+bool ask_read_watching(struct json_reader *reader, size_t values, enum endpoint endpoint,
+                       const char *body, size_t n, size_t readable, const struct ask_watch *watch,
                        struct ask_seen *seen, struct ask *ask, struct ask_problem *problem);
 
 #endif

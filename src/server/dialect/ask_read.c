@@ -10,6 +10,8 @@
  *   - A key that differs from one that is read in the case of its letters alone is refused: Go's
  *     encoding/json would take it for that one.
  *
+ * Keys and values are bounded in number, so that what a reading may cost is: docs/decisions/0035.
+ *
  * The whole body is walked once, by one loop with a stack of its own, and no tree is built. On its
  * way the walk measures the prompt, in one of three ways by the top-level field that it is in:
  *
@@ -65,7 +67,7 @@ struct walk {
     const struct watch_node *given; /* the node of the value that was given last */
     bool failed;
     bool is_api; /* keys of this top-level field are the API's, and not a client's own */
-    size_t keys;
+    size_t keys, values, max_values;
     size_t depth;
     struct level levels[ASK_DEPTH_MAX];
 };
@@ -312,6 +314,10 @@ static bool ask_read_next(struct walk *walk, struct json_text *key, struct json_
         return false;
     if (json_next(walk->reader, key, value)) {
         const struct level *level = &walk->levels[walk->depth - 1];
+        if (++walk->values > walk->max_values) {
+            walk->problem->too_many = true;
+            return ask_read_fail(walk, "", "the body has more than %zu values", walk->max_values);
+        }
         if (level->is_array || ++walk->keys <= ASK_KEYS_MAX)
             return take_given(walk, level, *key, value);
         return ask_read_fail(walk, "", "the body has more than %d keys", ASK_KEYS_MAX);
@@ -622,11 +628,12 @@ static void walk_root(struct walk *walk)
 bool ask_read(struct json_reader *reader, enum endpoint endpoint, const char *body, size_t n,
               size_t readable, struct ask *ask, struct ask_problem *problem)
 {
-    return ask_read_watching(reader, endpoint, body, n, readable, NULL, NULL, ask, problem);
+    return ask_read_watching(reader, ASK_VALUES_MAX, endpoint, body, n, readable, NULL, NULL, ask,
+                             problem);
 }
 
-bool ask_read_watching(struct json_reader *reader, enum endpoint endpoint, const char *body,
-                       size_t n, size_t readable, const struct ask_watch *watch,
+bool ask_read_watching(struct json_reader *reader, size_t values, enum endpoint endpoint,
+                       const char *body, size_t n, size_t readable, const struct ask_watch *watch,
                        struct ask_seen *seen, struct ask *ask, struct ask_problem *problem)
 {
     struct walk walk = {.reader = reader,
@@ -634,6 +641,7 @@ bool ask_read_watching(struct json_reader *reader, enum endpoint endpoint, const
                         .n = n,
                         .ask = ask,
                         .problem = problem,
+                        .max_values = values,
                         .watch = watch,
                         .seen = seen,
                         .given = watch != NULL ? watch->nodes : NULL};
@@ -641,7 +649,7 @@ bool ask_read_watching(struct json_reader *reader, enum endpoint endpoint, const
 
     if (watch != NULL)
         memset(seen, 0, watch->n_fields * sizeof *seen);
-
+    problem->too_many = false;
     *ask = (struct ask){.endpoint = endpoint, .body_bytes = n, .max_output = -1, .choices = 1};
     if ((unsigned)endpoint >= ENDPOINT_COUNT || (ON_ALL >> endpoint & 1) == 0)
         return ask_read_fail(&walk, "", "this endpoint takes no body");

@@ -5,7 +5,7 @@
  *     ask_watch_add(&watch, "max_tokens", false, &field);
  *     ask_watch_value(&watch, field, &value, &bit);
  *     ...
- *     ask_read_watching(reader, endpoint, ..., &watch, seen, &ask, &problem)
+ *     ask_read_watching(reader, values, endpoint, ..., &watch, seen, &ask, &problem)
  *     if (seen[field].n > 0 && seen[field].high > 8000) ...
  *
  * A field is named as in the neutral form, with dots between a key and one in it; ask_watch.c has

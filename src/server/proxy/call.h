@@ -8,6 +8,7 @@
  *
  *   NEW        the head of the request has come
  *   READING    the body arrives; memory and fairness have been checked (call_in.c)
+ *   PARSING    a thread of the pool reads the body, which is too long for a turn of the loop
  *   AT_SLOT    waits for a slot of its route (call_admit.c)
  *   AT_GATE    waits for a slot of the gateway's gate, which also decides policy, rate and cost
  *   AT_LIMITS  waits for the remote store to decide rate and cost
@@ -33,6 +34,7 @@
 
 #include <sys/queue.h>
 
+#include "io/net/work_pool.h"
 #include "lib/admission/admission_run.h"
 #include "server/dialect/ask.h"
 #include "server/dialect/body_edit.h"
@@ -52,6 +54,7 @@
     X(HEAD)         /* the head of the client's request has come */                                \
     X(BODY)         /* bytes of its body */                                                        \
     X(BODY_END)     /* its body is complete */                                                     \
+    X(PARSED)       /* a thread of the pool has read it */                                         \
     X(WOKEN)        /* the gate at which it waits has woken it */                                  \
     X(TIMER)        /* a wait, a pause or the time for draining is over */                         \
     X(LIMITS)       /* the remote store has decided rate and cost */                               \
@@ -73,32 +76,34 @@
  *                   HEAD
  *                   |   BODY
  *                   |   |   BODY_END
- *                   |   |   |   WOKEN
- *                   |   |   |   |   TIMER
- *                   |   |   |   |   |   LIMITS
- *                   |   |   |   |   |   |   MONEY
- *                   |   |   |   |   |   |   |   KEY
- *                   |   |   |   |   |   |   |   |   REPLY_HEAD
- *                   |   |   |   |   |   |   |   |   |   REPLY_DATA
- *                   |   |   |   |   |   |   |   |   |   |   REPLY_END
- *                   |   |   |   |   |   |   |   |   |   |   |   REPLY_FAILED
- *                   |   |   |   |   |   |   |   |   |   |   |   |   ROOM
- *                   |   |   |   |   |   |   |   |   |   |   |   |   |   GONE
- *                   |   |   |   |   |   |   |   |   |   |   |   |   |   |   WORKER_END */
+ *                   |   |   |   PARSED
+ *                   |   |   |   |   WOKEN
+ *                   |   |   |   |   |   TIMER
+ *                   |   |   |   |   |   |   LIMITS
+ *                   |   |   |   |   |   |   |   MONEY
+ *                   |   |   |   |   |   |   |   |   KEY
+ *                   |   |   |   |   |   |   |   |   |   REPLY_HEAD
+ *                   |   |   |   |   |   |   |   |   |   |   REPLY_DATA
+ *                   |   |   |   |   |   |   |   |   |   |   |   REPLY_END
+ *                   |   |   |   |   |   |   |   |   |   |   |   |   REPLY_FAILED
+ *                   |   |   |   |   |   |   |   |   |   |   |   |   |   ROOM
+ *                   |   |   |   |   |   |   |   |   |   |   |   |   |   |   GONE
+ *                   |   |   |   |   |   |   |   |   |   |   |   |   |   |   |   WORKER_END */
 #define CALL_STATES(X)                                                                             \
-    X(NEW,       n, "ro  -   -   -   -   -   -   -   -   -   -   -   -   -   -   ")                \
-    X(READING,   r, "-   ro  +gl -   -   -   -   -   -   -   -   -   -   f   -   ")                \
-    X(AT_SLOT,   s, "-   -   -   +gl +gl -   -   -   -   -   -   -   -   f   -   ")                \
-    X(AT_GATE,   g, "-   -   -   +gl +gl -   -   -   -   -   -   -   -   f   -   ")                \
-    X(AT_LIMITS, l, "-   -   -   -   -   +   -   -   -   -   -   -   -   f   -   ")                \
-    X(AT_MONEY,  m, "-   -   -   -   -   -   +   -   -   -   -   -   -   f   -   ")                \
-    X(AT_KEY,    k, "-   -   -   -   -   -   -   +   -   -   -   -   -   f   -   ")                \
-    X(ASKING,    a, "-   -   -   -   -   -   -   -   aw  +pw +p  +p  -   df  -   ")                \
-    X(PAUSING,   p, "-   -   -   -   +   -   -   -   -   -   -   -   -   f   -   ")                \
-    X(ANSWERING, w, "-   -   -   -   -   -   -   -   -   w   o   o   w   df  -   ")                \
-    X(DRAINING,  d, "-   -   -   -   f   -   -   -   -   d   f   f   -   -   f   ")                \
-    X(OVER,      o, "-   o   o   -   -   -   -   -   -   -   -   -   o   f   -   ")                \
-    X(FREED,     f, "-   -   -   -   -   -   -   -   -   -   -   -   -   -   -   ")
+    X(NEW,       n, "ro  -   -   -   -   -   -   -   -   -   -   -   -   -   -   -   ")            \
+    X(READING,   r, "-   ro  +glb-   -   -   -   -   -   -   -   -   -   -   f   -   ")            \
+    X(PARSING,   b, "-   -   -   +glf-   -   -   -   -   -   -   -   -   -   bf  f   ")            \
+    X(AT_SLOT,   s, "-   -   -   -   +gl +gl -   -   -   -   -   -   -   -   f   -   ")            \
+    X(AT_GATE,   g, "-   -   -   -   +gl +gl -   -   -   -   -   -   -   -   f   -   ")            \
+    X(AT_LIMITS, l, "-   -   -   -   -   -   +   -   -   -   -   -   -   -   f   -   ")            \
+    X(AT_MONEY,  m, "-   -   -   -   -   -   -   +   -   -   -   -   -   -   f   -   ")            \
+    X(AT_KEY,    k, "-   -   -   -   -   -   -   -   +   -   -   -   -   -   f   -   ")            \
+    X(ASKING,    a, "-   -   -   -   -   -   -   -   -   aw  +pw +p  +p  -   df  -   ")            \
+    X(PAUSING,   p, "-   -   -   -   -   +   -   -   -   -   -   -   -   -   f   -   ")            \
+    X(ANSWERING, w, "-   -   -   -   -   -   -   -   -   -   w   o   o   w   df  -   ")            \
+    X(DRAINING,  d, "-   -   -   -   -   f   -   -   -   -   d   f   f   -   -   f   ")            \
+    X(OVER,      o, "-   o   o   -   -   -   -   -   -   -   -   -   -   o   f   -   ")            \
+    X(FREED,     f, "-   -   -   -   -   -   -   -   -   -   -   -   -   -   -   -   ")
 /* clang-format on */
 
 enum call_state {
@@ -136,6 +141,11 @@ struct call_env {
                           const struct tg_money_answer *answer);
     void (*key_decided)(struct remote_key_claim *key, enum tg_err err,
                         const struct tg_key_hold *hold);
+
+    /* The gateway's pool of threads. */
+    bool (*job_put)(struct net_pool *pool, struct net_lane *lane, struct net_job *job);
+    bool (*job_cancel)(struct net_pool *pool, struct net_job *job);
+    void (*job_end)(struct net_pool *pool, struct net_job *job);
 
     tg_ms (*now)(struct net_loop *loop);
     void (*timer_set)(struct net_loop *loop, struct net_timer *timer, tg_ms ms);
@@ -232,6 +242,15 @@ struct attempt {
     struct body_edit edit;
 };
 
+/* A body that is read on a thread of the pool. While `out` is true, what it reads and writes (the
+ * body, the ask, and this) is that thread's. */
+struct call_parse {
+    struct net_job job;
+    bool out;  /* the job waits or runs, or its PARSED is on its way */
+    bool good; /* the body was read; else `problem` says what is wrong */
+    struct ask_problem problem;
+};
+
 #define CALL_TRIED_MAX TG_TRIED_MAX
 
 struct call {
@@ -259,6 +278,7 @@ struct call {
 
     struct body_buffer body; /* the request's body, until the reply begins */
     struct ask ask;
+    struct call_parse parse;
 
     size_t model;        /* the model asked for, after aliases; CONFIG_NONE: it is not listed */
     struct route *route; /* the route that serves it now; null: a passthrough */
@@ -345,9 +365,10 @@ void call_step(struct call *call, enum call_event event, const struct call_input
 extern const struct http_client_ops
     call_client_ops; /* the events of a reply; its owner is the call */
 
-/* The functions of its timer and its waiter. */
+/* The functions of its timer, its waiter and its job. */
 void call_timer_fires(void *call);
 void call_woken(void *call);
+void call_parsed(void *call);
 
 /* The answers of the remote store. */
 void call_limits_decided(struct remote_claim *debit, enum tg_err err, const struct tg_axes *axes);
@@ -361,8 +382,9 @@ void call_key_decided(struct remote_key_claim *key, enum tg_err err,
 void call_in_head(struct call *call);
 void call_in_body(struct call *call, struct slice bytes);
 
-/* Reads the body, and finds the route. False: the call has been refused. */
-bool call_in_read(struct call *call);
+/* Reads the body, and finds the route; or has a thread of the pool read it: then PARSED comes. */
+enum call_verdict call_in_read(struct call *call);
+enum call_verdict call_in_parsed(struct call *call);
 
 /* ---- call_admit.c: places ---- */
 

@@ -53,6 +53,7 @@ static const char *ended_how(const struct call *call)
         return http_why_text(call->ended);
     switch (call->left_in) {
     case CALL_READING:
+    case CALL_PARSING:
         return "hangup_reading";
     case CALL_AT_SLOT:
     case CALL_AT_GATE:

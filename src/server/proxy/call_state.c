@@ -71,7 +71,8 @@ void call_check(const struct call *call)
     const bool attempts =
         call->state == CALL_ASKING || call->state == CALL_ANSWERING || call->state == CALL_DRAINING;
 
-    assert(call->in != NULL || call->state == CALL_DRAINING);
+    assert(call->in != NULL || call->state == CALL_DRAINING || call->state == CALL_PARSING);
+    assert(call->parse.out == (call->state == CALL_PARSING));
     assert(call->in == NULL || call->in->owner == call);
     assert(!at_store || call->gateway->remote != NULL);
     assert((slot == ADMISSION_WAITING) == (call->state == CALL_AT_SLOT));
@@ -87,6 +88,7 @@ void call_check(const struct call *call)
     (void)waits, (void)attempts, (void)at_store, (void)slot, (void)gate;
     switch (call->state) {
     case CALL_READING:
+    case CALL_PARSING:
         assert(gate == ADMISSION_CHECKED && slot == ADMISSION_IDLE);
         assert(call->attempts == 0 && call->status == 0);
         break;

@@ -23,6 +23,7 @@ static void call_proceed(struct call *call, enum call_state at, enum call_verdic
             at = CALL_READING;
         switch (at) {
         case CALL_READING:
+        case CALL_PARSING:
             at = CALL_AT_SLOT;
             verdict = call->route ? call_take_slot(call) : CALL_PASSES;
             break;
@@ -131,6 +132,9 @@ static void call_gone(struct call *call, enum http_why why)
     } else {
         call_settle(call, TG_KEY_CANCELLED, CHARGE_USED);
     }
+    /* A thread that has begun to read the body needs it to the end. */
+    if (call->parse.out && call->env->job_cancel(call->gateway->pool, &call->parse.job))
+        call->parse.out = false;
 }
 
 void call_step(struct call *call, enum call_event event, const struct call_input *with)
@@ -148,8 +152,13 @@ void call_step(struct call *call, enum call_event event, const struct call_input
             call_in_body(call, with->bytes);
         break;
     case CALL_ON_BODY_END:
-        if (from == CALL_READING && call_in_read(call))
-            call_proceed(call, CALL_READING, CALL_PASSES);
+        if (from == CALL_READING)
+            call_proceed(call, CALL_PARSING, call_in_read(call));
+        break;
+    case CALL_ON_PARSED:
+        call->parse.out = false;
+        if (call->in != NULL)
+            call_proceed(call, CALL_PARSING, call_in_parsed(call));
         break;
     case CALL_ON_WOKEN:
     case CALL_ON_TIMER:
@@ -190,6 +199,9 @@ void call_step(struct call *call, enum call_event event, const struct call_input
         call_gone(call, with->why);
         break;
     case CALL_ON_WORKER_END:
+        if (call->parse.out)
+            call->env->job_end(call->gateway->pool, &call->parse.job);
+        call->parse.out = false;
         call_settle(call, TG_KEY_CANCELLED, CHARGE_USED);
         break;
     case CALL_EVENT_COUNT:
@@ -197,7 +209,7 @@ void call_step(struct call *call, enum call_event event, const struct call_input
     }
     if (failure != FAILURE_NONE)
         call_fail(call, failure);
-    if (call->in == NULL && call->attempt.out == NULL) {
+    if (call->in == NULL && call->attempt.out == NULL && !call->parse.out) {
         assert(call_may_follow(from, event, CALL_FREED));
         call_free(call);
     } else {
@@ -216,6 +228,11 @@ void call_timer_fires(void *call)
 void call_woken(void *call)
 {
     call_step(call, CALL_ON_WOKEN, NULL);
+}
+
+void call_parsed(void *call)
+{
+    call_step(call, CALL_ON_PARSED, NULL);
 }
 
 void call_limits_decided(struct remote_claim *debit, enum tg_err err, const struct tg_axes *axes)
@@ -268,6 +285,9 @@ const struct call_env call_env = {
     .limits_decided = call_limits_decided,
     .money_decided = call_money_decided,
     .key_decided = call_key_decided,
+    .job_put = net_pool_put,
+    .job_cancel = net_pool_cancel,
+    .job_end = net_pool_end,
     .now = net_loop_now,
     .timer_set = net_timer_set,
     .timer_stop = net_timer_stop,

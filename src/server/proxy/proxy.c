@@ -61,7 +61,7 @@ void call_free(struct call *call)
     struct proxy_worker *proxy = worker->proxy;
     bool at_store = call->left_in >= CALL_AT_LIMITS && call->left_in <= CALL_AT_KEY;
 
-    assert(call->in == NULL && call->attempt.out == NULL);
+    assert(call->in == NULL && call->attempt.out == NULL && !call->parse.out);
     /* A call that leaves while the remote store is asked before its first attempt has had nothing:
      * not even its rate stays charged. */
     call_release(call, at_store && call->attempts == 0 ? TG_OUTCOME_REFUSED : TG_OUTCOME_CANCELLED);

@@ -12,7 +12,9 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include "io/net/work_pool.h"
 #include "io/posix/zone.h"
+#include "io/text/json_read.h"
 #include "server/ledger/ledger_blob.h"
 #include "server/obs/metrics.h"
 #include "server/remote/remote.h"
@@ -227,6 +229,25 @@ static void keep_policy(struct gateway *gateway)
     free(bytes);
 }
 
+static void *make_reader(void)
+{
+    return json_reader_new();
+}
+
+static void free_reader(void *reader)
+{
+    json_reader_free(reader);
+}
+
+/* Two threads at least, so that one tenant does not have them all. */
+static bool make_pool(struct gateway *gateway, struct tg_problem *problem)
+{
+    static const struct net_pool_scratch scratch = {make_reader, free_reader};
+
+    gateway->pool = net_pool_new(gateway->n_threads / 2 < 2 ? 2 : gateway->n_threads / 2, &scratch);
+    return gateway->pool != NULL || problem_fail(problem, "gateway: no memory");
+}
+
 /* Takes over the configuration. */
 static bool make_first(struct gateway *gateway, struct config *config, struct tg_problem *problem)
 {
@@ -253,8 +274,9 @@ bool gateway_new(const struct service_table *services, struct config *config,
         pthread_mutex_init(&gateway->ring_changes, NULL);
         fine = draw(gateway, problem) && open_services(gateway, problem);
     }
-    fine = fine && make_store(gateway, problem) && make_remote(gateway, config, problem) &&
-           make_metrics(gateway, problem) && open_ledger(gateway, &config->ledger, problem);
+    fine = fine && make_pool(gateway, problem) && make_store(gateway, problem) &&
+           make_remote(gateway, config, problem) && make_metrics(gateway, problem) &&
+           open_ledger(gateway, &config->ledger, problem);
     if (fine) {
         atomic_store(&gateway->census.max, config->limits.connections);
         atomic_store(&gateway->drain_ms, config->drain);
@@ -277,6 +299,7 @@ void gateway_free(struct gateway *gateway)
 
     if (gateway == NULL)
         return;
+    net_pool_free(gateway->pool);
     remote_free(gateway->remote);
     spending_free(gateway->spending);
     keep_policy(gateway);

@@ -33,6 +33,7 @@ struct admit;
 struct gateway_zone;
 struct log;
 struct metrics;
+struct net_pool;
 struct service_table;
 struct snapshot_memory;
 struct remote;
@@ -72,7 +73,8 @@ struct gateway {
     struct admit *admit; /* what the service admit keeps here */
     struct tg_keyring *ring;
     pthread_mutex_t ring_changes; /* held by whoever changes the ring, or reads names out of it */
-    struct remote *remote;        /* what several gateways share; null: nothing is */
+    struct net_pool *pool; /* threads for bodies that take long to read; each has a json_reader */
+    struct remote *remote; /* what several gateways share; null: nothing is */
     struct ledger *ledger;
     struct spending *spending;
     SLIST_HEAD(, gateway_zone) zones; /* time zones of budgets; belong to who makes a generation */

@@ -40,6 +40,7 @@ static void tenant_share_unref(struct tenant_share *share)
     if (refs > 1)
         return;
     assert(atomic_load(&share->buffered) == 0); /* whoever buffers holds a generation that has it */
+    assert(share->lane.n_waiting == 0 && share->lane.n_running == 0);
     free(share);
 }
 

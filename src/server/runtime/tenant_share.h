@@ -10,6 +10,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
+#include "io/net/work_pool.h"
 #include "server/runtime/retry_budget.h"
 
 struct generation;
@@ -19,6 +20,7 @@ struct tenant_share {
     atomic_int refs;       /* generations that have it */
     atomic_llong buffered; /* bytes that buffered bodies of this tenant take up */
     struct retry_budget retries;
+    struct net_lane lane; /* its bodies that wait for, or are read by, threads of the pool */
 };
 
 /* Makes generation->shares: the shares of the generation before, or new ones. */

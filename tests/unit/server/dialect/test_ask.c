@@ -416,6 +416,42 @@ static void keys_have_an_end(void **state)
     free(body);
 }
 
+/* Attack 9: arrays have no keys, and cost as much. */
+static void attack_9_values_have_an_end(void **state)
+{
+    const size_t most = ASK_VALUES_MAX - 2; /* `model` and `x` are two */
+    char *body = malloc(most * 2 + 64);
+    struct ask ask;
+    struct ask_problem problem;
+
+    for (int more = 0; more < 2; more++) {
+        size_t n = (size_t)sprintf(body, "{'model':'m','x':[1");
+        for (size_t i = 1; i < most + (size_t)more; i++)
+            n += (size_t)sprintf(body + n, ",1");
+        n += (size_t)sprintf(body + n, "]}");
+        assert_int_equal(read_bytes(*state, ENDPOINT_CHAT, body, n, &ask, &problem), more == 0);
+        assert_int_equal(problem.too_many, more == 1);
+    }
+    assert_string_equal(problem.text, "the body has more than 1048576 values");
+    free(body);
+}
+
+/* Reading ends where the bound is, and the same body can be read again. */
+static void a_body_may_be_read_up_to_a_number_of_values(void **state)
+{
+    static const char body[] = "{\"model\":\"m\",\"x\":[[],{\"a\":[1,2]}]}";
+    struct ask_problem problem;
+    struct ask ask;
+
+    for (size_t values = 0; values < 9; values++) {
+        bool good = ask_read_watching(*state, values, ENDPOINT_CHAT, body, strlen(body),
+                                      strlen(body), NULL, NULL, &ask, &problem);
+        assert_int_equal(good, values >= 7);
+        assert_int_equal(problem.too_many, values < 7);
+        json_reader_trim(*state, values % 2 ? 0 : 1 << 20);
+    }
+}
+
 /* ---- The prompt ------------------------------------------------------------------------------ */
 
 struct prompt {
@@ -620,6 +656,8 @@ int main(void)
         cmocka_unit_test(nesting_ends_at_128),
         cmocka_unit_test(longest_model_name_is_read),
         cmocka_unit_test(keys_have_an_end),
+        cmocka_unit_test(attack_9_values_have_an_end),
+        cmocka_unit_test(a_body_may_be_read_up_to_a_number_of_values),
         cmocka_unit_test(prompts_are_measured),
         cmocka_unit_test(payloads_of_files_are_told_from_others),
         cmocka_unit_test(five_megabytes_of_image_are_one_image),

@@ -59,8 +59,8 @@ static void see_body(struct world *world, enum endpoint endpoint, const char *bo
 
     for (size_t i = 0; i <= n; i++)
         world->body[i] = body[i] == '\'' ? '"' : body[i];
-    if (!ask_read_watching(world->reader, endpoint, world->body, n, n, &world->watch, world->seen,
-                           &ask, &problem))
+    if (!ask_read_watching(world->reader, ASK_VALUES_MAX, endpoint, world->body, n, n,
+                           &world->watch, world->seen, &ask, &problem))
         fail_msg("%s: %s", body, problem.text);
 }
 
@@ -175,8 +175,9 @@ static void what_rules_name_is_refused_in_other_letters(void **state)
     add(world, "service_tier");
     add(world, "metadata.team");
     for (size_t i = 0; i < COUNT_OF(bodies); i++)
-        if (ask_read_watching(world->reader, ENDPOINT_CHAT, bodies[i], strlen(bodies[i]),
-                              strlen(bodies[i]), &world->watch, world->seen, &ask, &problem))
+        if (ask_read_watching(world->reader, ASK_VALUES_MAX, ENDPOINT_CHAT, bodies[i],
+                              strlen(bodies[i]), strlen(bodies[i]), &world->watch, world->seen,
+                              &ask, &problem))
             fail_msg("%s", bodies[i]);
 }
 

@@ -365,6 +365,47 @@ static void bodies_share_their_memory(void **state)
     call_kit_close();
 }
 
+/* Attack 9: what takes longer than a turn is read elsewhere, and others go on meanwhile. */
+static void a_long_body_is_read_on_a_thread(void **state)
+{
+    static char large[300 << 10];
+
+    (void)state;
+    begin(NULL);
+    call_client_ask(&client, call_kit_long_body()); /* many values */
+    expect_state(CALL_PARSING);
+    assert_int_equal(client.call->ask.model.n, 5); /* it was read that far in place */
+    call_client_ask(&other, CALL_KIT_BODY);
+    assert_int_equal(other.call->state, CALL_ASKING);
+    call_client_gone(&other, HTTP_HANGUP);
+    other.call = NULL;
+    call_kit.n_outs = 0;
+    call_kit_parse();
+    expect_state(CALL_ASKING);
+    assert_int_equal(call_kit_out()->length, (int64_t)strlen(call_kit_long_body()));
+    call_client_gone(&client, HTTP_HANGUP);
+
+    memset(large, ' ', sizeof large - 1); /* many bytes, and then no JSON */
+    call_client_ask(&client, large);
+    expect_state(CALL_PARSING);
+    call_kit_parse();
+    assert_int_equal(client.status, 400);
+    expect_in(client.body, "the body cannot be read");
+    call_client_gone(&client, HTTP_DONE);
+    call_kit_close();
+}
+
+static void without_a_thread_a_long_body_is_read_in_place(void **state)
+{
+    (void)state;
+    begin(NULL);
+    call_kit.no_threads = true;
+    call_client_ask(&client, call_kit_long_body());
+    expect_state(CALL_ASKING);
+    call_client_gone(&client, HTTP_HANGUP);
+    call_kit_close();
+}
+
 static void a_body_says_what_it_is(void **state)
 {
     static const struct {
@@ -631,6 +672,8 @@ int main(void)
         cmocka_unit_test(a_cheaper_model_serves_below_the_threshold_only),
         cmocka_unit_test(a_body_may_be_as_large_as_the_limit),
         cmocka_unit_test(bodies_share_their_memory),
+        cmocka_unit_test(a_long_body_is_read_on_a_thread),
+        cmocka_unit_test(without_a_thread_a_long_body_is_read_in_place),
         cmocka_unit_test(a_body_says_what_it_is),
         cmocka_unit_test(a_passthrough_may_be_anything),
         cmocka_unit_test(what_is_no_json_is_refused_before_it_is_read),

@@ -17,6 +17,8 @@ static const struct way {
 } ways[] = {
     {"a head that nobody has read", CALL_NEW, {.first = NULL}},
     {"a body that arrives", CALL_READING, {.first = NULL}},
+    {"a long body waits for a thread", CALL_PARSING, {.first = NULL}},
+    {"a thread reads a long body", CALL_PARSING, {.second = "retries: 0"}},
     {"no slot of the route is free", CALL_AT_SLOT, {.first = ONE_SLOT, .gate = "  " LONG_WAIT}},
     {"no slot of the gate is free", CALL_AT_GATE, {.gate = "  " ONE_SLOT "\n  " LONG_WAIT}},
     {"limits are asked for", CALL_AT_LIMITS, {.remote = true}},
@@ -50,6 +52,10 @@ static void reach(const struct way *way)
     case CALL_READING:
         call_client_begin(&client, -1);
         call_client_body(&client, CALL_KIT_BODY);
+        break;
+    case CALL_PARSING:
+        call_client_ask(&client, call_kit_long_body());
+        call_kit.job_runs = way->config.second != NULL;
         break;
     case CALL_AT_SLOT:
     case CALL_AT_GATE:
@@ -151,6 +157,15 @@ static void send_event(enum call_event event, const struct call_input *input)
     struct call_out *out = call_kit.n_outs > 0 ? call_kit_out() : NULL;
 
     switch (event) {
+    case CALL_ON_PARSED:
+        call_kit_parse();
+        break;
+    case CALL_ON_WORKER_END:
+        if (client.call->state == CALL_PARSING)
+            call_client_gone(&client, HTTP_HANGUP);
+        if (client.call->state != CALL_FREED)
+            call_step(client.call, event, input);
+        break;
     case CALL_ON_TIMER:
         call_kit_pass(2 * 3600 * 1000);
         break;
@@ -184,8 +199,10 @@ static void finish(void)
     struct call *calls[2];
     size_t n = 0;
 
-    if (client.call->state != CALL_FREED && client.call->state != CALL_DRAINING)
+    if (client.call->state != CALL_FREED && client.call->in != NULL)
         call_client_gone(&client, HTTP_HANGUP);
+    if (client.call->state == CALL_PARSING)
+        call_kit_parse();
     if (client.call->state == CALL_DRAINING)
         call_step(client.call, CALL_ON_WORKER_END, NULL);
     calls[n++] = client.call;

@@ -13,7 +13,7 @@
 /* Something that can happen to the call now; false: nothing can but that the client leaves. */
 static void random_event(struct random *random)
 {
-    static const char *const bodies[] = {CALL_KIT_BODY, CALL_KIT_STREAM, "{", "x"};
+    const char *const bodies[] = {CALL_KIT_BODY, CALL_KIT_STREAM, call_kit_long_body(), "{", "x"};
     static const int statuses[] = {200, 200, 200, 400, 401, 402, 429, 500, 503, 302};
     static const char *const pieces[] = {CHUNK, DONE, ":\n\n", CALL_KIT_REPLY, "{\"error\":1}",
                                          "data: {\"error\":{\"type\":\"server_error\"}}\n\n"};
@@ -32,9 +32,16 @@ static void random_event(struct random *random)
     switch (call->state) {
     case CALL_READING:
         if (choice < 8)
-            call_client_body(&client, bodies[pick % (choice < 2 ? COUNT_OF(bodies) : 2)]);
+            call_client_body(&client, bodies[pick % (choice < 2 ? COUNT_OF(bodies) : 3)]);
         else
             call_client_end(&client);
+        break;
+    case CALL_PARSING:
+        call_kit.job_runs |= choice % 2 == 0;
+        if (choice == 1 && call->in == NULL)
+            call_step(call, CALL_ON_WORKER_END, NULL);
+        else if (choice > 4)
+            call_kit_parse();
         break;
     case CALL_AT_LIMITS:
         call_kit_answer_limits((enum call_remote)(pick % 3));

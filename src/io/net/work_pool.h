@@ -1,4 +1,4 @@
-/* pool.h - threads for work that would take longer than a loop's turn may, fair between lanes.
+/* work_pool.h - threads for work that would take longer than a loop's turn may, fair between lanes.
  *
  *     net_pool_put(pool, &lane, &job);      on the loop's thread
  *         job->run(job, scratch)            on a thread of the pool
@@ -11,8 +11,8 @@
  *
  * Threads are started when there is work, and stay.
  */
-#ifndef TG_NET_POOL_H
-#define TG_NET_POOL_H
+#ifndef TG_NET_WORK_POOL_H
+#define TG_NET_WORK_POOL_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,10 +1,10 @@
-/* pool.c - threads for long work: see pool.h.
+/* work_pool.c - threads for long work: see work_pool.h.
  *
  * One lock for all: jobs take a millisecond or more, and the lock some nanoseconds. What is always
  * true under it: a lane is in turn if, and only if, it has a job that waits and fewer running than
  * one lane may have.
  */
-#include "io/net/pool.h"
+#include "io/net/work_pool.h"
 
 #include <assert.h>
 #include <pthread.h>
@@ -15,7 +15,7 @@ struct net_pool {
     pthread_cond_t work;             /* a lane is in turn, or the pool ends */
     pthread_cond_t ran;              /* a job has run */
     TAILQ_HEAD(, net_lane) in_turn;  /* the next first */
-    struct net_pool_scratch scratch; /* of each thread */
+    struct net_pool_scratch scratch; /* what each thread has */
     size_t lane_max;                 /* jobs of one lane at once */
     size_t max, n, n_idle;           /* threads: at most, started, waiting for work */
     bool ending;

@@ -1,6 +1,6 @@
-/* test_pool_threads.c - work on threads of its own: what runs, in which order, and what is cancelled.
+/* test_work_pool_threads.c - work on threads of its own: its order, and what is cancelled.
  */
-#include "io/net/pool.h"
+#include "io/net/work_pool.h"
 
 #include <semaphore.h>
 #include <stdatomic.h>
@@ -176,7 +176,7 @@ static void what_waits_can_be_cancelled_and_what_runs_can_be_waited_for(void **s
     close_pool();
 }
 
-/* Many jobs, some of which are cancelled at any moment: each runs once and is told of, or neither. */
+/* Many jobs, some of which are cancelled at any moment: each runs once and is told of, or not. */
 static void every_job_is_done_or_cancelled(void **state)
 {
     static struct job jobs[MANY];
