@@ -29,7 +29,7 @@ static bool same(const struct usage_reading *a, const struct usage_reading *b)
            memcmp(&a->usage, &b->usage, sizeof a->usage) == 0;
 }
 
-/* By the reader alone; false if this is no JSON object. */
+/* By the reader alone; false if this is no JSON object, or one that says more than that. */
 static bool read_whole(struct json_reader *reader, const char *bytes, size_t n,
                        struct usage_reading *reading)
 {
@@ -40,10 +40,14 @@ static bool read_whole(struct json_reader *reader, const char *bytes, size_t n,
     if (!json_begin(reader, bytes, n, n, &value) || value.kind != JSON_OBJECT ||
         !json_enter(reader))
         return false;
-    while (json_next(reader, &key, &value))
+    bool plain = true; /* nothing else says what was used */
+    while (json_next(reader, &key, &value)) {
+        plain &= !json_text_is(key, "usageMetadata") && !json_text_is(key, "tool_usage") &&
+                 !json_text_is(key, "output");
         if (json_text_is(key, "usage") && value.kind == JSON_OBJECT)
             usage_read(reader, &value, reading);
-    return json_end(reader);
+    }
+    return json_end(reader) && plain;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -65,6 +69,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     insist(whole.text_bytes == cut.text_bytes && whole.error == cut.error);
     insist(whole.complete == cut.complete && whole.broken == cut.broken);
     insist(!tg_usage_absurd(&one.usage) && one.reasoning <= one.usage.output);
+    insist(one.refused == two.refused && strcmp(one.tier, two.tier) == 0);
     if (read_whole(reader, bytes, n, &wanted) && !whole.too_long) {
         insist(whole.complete);
         insist(same(&one, &wanted));

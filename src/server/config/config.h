@@ -464,6 +464,12 @@ int64_t config_assumed_output(const struct config_model *model);
 /* The factor of a name, in thousandths; 0 if there is none. */
 int64_t config_factor(const struct config_factors *factors, const char *name, size_t bytes);
 
+/* What multiplies the token prices of a call, in thousandths, by the tier, speed and region that
+ * its reply says were served; "" is for what it does not say. If it says none of them, or
+ * something that has no factor here, it is `asked`: the most that was asked for. */
+int64_t config_served_factor(const struct config_model *model, const char *tier, const char *speed,
+                             const char *geo, int64_t asked);
+
 /* Whether a name is among patterns such as {"demo-*", "!demo-large"}: `*` stands for any bytes, a
  * pattern after `!` takes away, and the last pattern that matches decides. What no pattern matches
  * is not among them, unless there is no pattern at all, or the first one takes away. */

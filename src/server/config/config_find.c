@@ -4,6 +4,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "lib/core/num.h"
 #include "server/config/config_index.h"
 
 const struct config_tenant *config_tenant(const struct config *config, const char *name,
@@ -74,6 +75,38 @@ int64_t config_factor(const struct config_factors *factors, const char *name, si
             memcmp(factors->list[i].name, name, bytes) == 0)
             return factors->list[i].milli;
     return 0;
+}
+
+/* What providers call a service at the plain price. */
+static bool is_plain(const char *word)
+{
+    static const char *const plain[] = {"",       "default",       "standard",
+                                        "global", "not_available", "ON_DEMAND"};
+
+    for (size_t i = 0; i < sizeof plain / sizeof plain[0]; i++)
+        if (strcmp(word, plain[i]) == 0)
+            return true;
+    return false;
+}
+
+int64_t config_served_factor(const struct config_model *model, const char *tier, const char *speed,
+                             const char *geo, int64_t asked)
+{
+    const struct {
+        const struct config_factors *factors;
+        const char *word;
+    } all[] = {{&model->service_tier, tier}, {&model->speed, speed}, {&model->inference_geo, geo}};
+    int64_t product = 1000;
+    bool told = false;
+
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        int64_t factor = config_factor(all[i].factors, all[i].word, strlen(all[i].word));
+        told |= all[i].word[0] != '\0';
+        if (factor == 0 && !is_plain(all[i].word))
+            return asked; /* it has no price, so the dearest that was asked for is all there is */
+        product = (product * (factor > 0 ? factor : 1000) + 999) / 1000;
+    }
+    return told ? num_min(product, TG_FACTOR_MILLI_MAX) : asked;
 }
 
 bool config_may_use(const struct config *config, const struct config_tenant *tenant,

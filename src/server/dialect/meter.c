@@ -31,9 +31,11 @@ struct chunk {
     int64_t status;       /* a code that is a number; 0: none */
     bool error;
     size_t choices;
-    int64_t text;  /* bytes of output in choices, deltas and blocks */
-    int64_t delta; /* bytes of a delta that is a string */
-    bool payload;  /* audio or an image */
+    int64_t text;     /* bytes of output in choices, deltas and blocks */
+    int64_t delta;    /* bytes of a delta that is a string */
+    bool payload;     /* audio or an image */
+    bool refused;     /* the model declined to answer */
+    int64_t searches; /* items that searched */
     struct usage_reading usage;
 };
 
@@ -82,6 +84,8 @@ static void read_output(struct json_reader *reader, struct chunk *chunk)
             if (is_text_key(key))
                 chunk->text += (int64_t)value.string.size;
             chunk->payload |= json_text_is(key, "data") && value.string.size > 0;
+            chunk->refused |=
+                json_text_is(key, "stop_reason") && json_text_is(value.string, "refusal");
         } else if ((value.kind == JSON_OBJECT || value.kind == JSON_ARRAY) &&
                    !json_text_is(key, "reasoning_details") && !json_text_is(key, "logprobs")) {
             depth += json_enter(reader);
@@ -129,6 +133,37 @@ static void read_error(struct json_reader *reader, const struct json_value *erro
     }
 }
 
+/* {"type": "web_search_call", "action": {"type": "search"}}: searches are billed, pages that are
+ * opened are not. */
+static void read_item(struct json_reader *reader, struct chunk *chunk)
+{
+    struct json_text key;
+    struct json_value value;
+
+    if (!json_enter(reader))
+        return;
+    while (json_next(reader, &key, &value)) {
+        if (value.kind == JSON_STRING && json_text_is(key, "type")) {
+            chunk->searches += json_text_is(value.string, "file_search_call");
+        } else if (value.kind == JSON_OBJECT && json_text_is(key, "action") && json_enter(reader)) {
+            while (json_next(reader, &key, &value))
+                chunk->searches += value.kind == JSON_STRING && json_text_is(key, "type") &&
+                                   json_text_is(value.string, "search");
+        }
+    }
+}
+
+static void read_items(struct json_reader *reader, struct chunk *chunk)
+{
+    struct json_text key;
+    struct json_value value;
+
+    if (json_enter(reader))
+        while (json_next(reader, &key, &value))
+            if (value.kind == JSON_OBJECT)
+                read_item(reader, chunk);
+}
+
 /* `response` of the responses API, `message` of messages. */
 static void meter_read_whole(struct json_reader *reader, struct chunk *chunk)
 {
@@ -140,6 +175,12 @@ static void meter_read_whole(struct json_reader *reader, struct chunk *chunk)
     while (json_next(reader, &key, &value)) {
         if (json_text_is(key, "usage"))
             usage_read(reader, &value, &chunk->usage);
+        else if (json_text_is(key, "tool_usage"))
+            usage_read_tools(reader, &value, &chunk->usage);
+        else if (json_text_is(key, "output") && value.kind == JSON_ARRAY)
+            read_items(reader, chunk);
+        else if (json_text_is(key, "service_tier"))
+            usage_keep_word(chunk->usage.tier, &value);
         else if (json_text_is(key, "error"))
             read_error(reader, &value, chunk);
     }
@@ -164,6 +205,10 @@ static void read_member(struct json_reader *reader, struct json_text key,
         chunk->delta = (int64_t)value->string.size;
     else if ((json_text_is(key, "delta") || json_text_is(key, "content_block")) && object)
         read_output(reader, chunk);
+    else if (json_text_is(key, "service_tier"))
+        usage_keep_word(chunk->usage.tier, value);
+    else if (json_text_is(key, "item") && object)
+        read_item(reader, chunk);
     else if ((json_text_is(key, "response") || json_text_is(key, "message")) && object)
         meter_read_whole(reader, chunk);
 }
@@ -294,11 +339,25 @@ static void take_usage(struct meter *meter, const struct usage_reading *usage)
     bool has_input = meter->reading.has_input || usage->has_input;
     bool has_output = meter->reading.has_output || usage->has_output;
 
+    memcpy(meter->reading.tier, usage->tier, sizeof usage->tier);
     if (!usage->found)
         return;
     meter->reading = *usage;
     meter->reading.has_input = has_input;
     meter->reading.has_output = has_output;
+}
+
+/* Items come one by one, and all of them once more at the end. */
+static void take_searches(struct meter *meter, const struct chunk *chunk)
+{
+    if (meter->endpoint != ENDPOINT_RESPONSES)
+        return;
+    if (type_is(chunk, "response.output_item.done"))
+        meter->searches += chunk->searches;
+    else if (meter->ended && chunk->searches > 0)
+        meter->searches = chunk->searches;
+    if (!meter->reading.absurd && meter->reading.usage.tool_calls < meter->searches)
+        meter->reading.usage.tool_calls = meter->searches;
 }
 
 void meter_take(struct meter *meter, struct json_reader *reader, const struct sse_event *event,
@@ -324,6 +383,8 @@ void meter_take(struct meter *meter, struct json_reader *reader, const struct ss
     }
     judge(&chunk, meter, seen);
     take_usage(meter, &chunk.usage);
+    take_searches(meter, &chunk);
+    meter->reading.refused |= chunk.refused;
     meter->text_bytes += chunk.text;
     meter->content |= seen->content;
     meter->error |= seen->error;

@@ -24,6 +24,7 @@ struct meter {
                   tokens, which is no more than a lower bound until the end of the stream */
     int64_t text_bytes; /* bytes of output: text, reasoning, tool names, arguments, refusals */
     int64_t events;     /* with data */
+    int64_t searches;   /* items of a response that searched */
     int64_t unread;     /* events whose data was no JSON object, or that were too large */
     bool content;       /* an event with content has come */
     bool error;         /* an event with an error has come, */

@@ -20,14 +20,30 @@
 #include "io/text/json_read.h"
 #include "tollgate.h"
 
+#define USAGE_WORD_MAX 24
+
 struct usage_reading {
-    struct tg_usage usage;      /* kinds of input exclude each other, whatever the API counts */
-    int64_t reasoning;          /* the part of the output that was thought and not shown */
-    bool found;                 /* a count of input or output was there */
+    struct tg_usage usage; /* kinds exclude each other, whatever the API counts; factor_milli is not
+                              known here */
+    int64_t reasoning;     /* the part of the output that was thought and not shown */
+    bool found;            /* a count of input or output was there */
     bool has_input, has_output; /* which; what was not there is 0 */
-    bool absurd; /* a count was negative, a fraction, not a number, above 10^9, or a part was
+    bool absurd;  /* a count was negative, a fraction, not a number, above 10^9, or a part was
                     greater than its whole: not to be believed. The counts are then 0 */
+    bool refused; /* the model declined to answer, as Anthropic says it */
+    char tier[USAGE_WORD_MAX], speed[USAGE_WORD_MAX], geo[USAGE_WORD_MAX]; /* what was served; "":
+                                                                              not said */
 };
+
+/* Whether the provider charges nothing: it declined before it wrote anything. `text_bytes` is what
+ * has been written. Such a call counts for limits all the same. */
+static inline bool usage_is_free(const struct usage_reading *reading, int64_t text_bytes)
+{
+    return reading->refused && text_bytes == 0 && tg_usage_output(&reading->usage) == 0;
+}
+
+/* Keeps a word that a reply says, printable; of one that is too long its head. */
+void usage_keep_word(char word[USAGE_WORD_MAX], const struct json_value *value);
 
 /* Reads the object (or null) that the reader gave last, and leaves the reader behind it. Counts
  * that are there replace those of `reading`, others stay: streams report in parts. Start from {0}.
@@ -35,7 +51,12 @@ struct usage_reading {
 void usage_read(struct json_reader *reader, const struct json_value *value,
                 struct usage_reading *reading);
 
-#define USAGE_VALUE_MAX 4096 /* bytes of a usage object; the longest known have some hundred */
+/* Reads `tool_usage`, which the responses API writes beside the usage: the more calls count. */
+void usage_read_tools(struct json_reader *reader, const struct json_value *value,
+                      struct usage_reading *reading);
+
+#define USAGE_VALUE_MAX 4096 /* bytes of a usage object; iterations make it long */
+#define USAGE_TOOLS_MAX 1024 /* bytes of what tools used */
 #define USAGE_KEY_MAX 32
 #define USAGE_DEPTH_MAX 256
 
@@ -55,13 +76,23 @@ struct usage_scan {
     bool in_key;                            /* the next string is a key, or this one is */
     bool expecting;                         /* a value comes next */
     bool counted;                           /* the string is what a model wrote */
-    bool capturing;
+    int capturing;    /* enum usage_capture: where the value goes that is passing by */
+    int word;         /* enum usage_word: the string that is passing by */
+    bool in_items;    /* below the top-level "output" */
+    bool in_action;   /* below "action" of one of its items */
+    int64_t searches; /* actions of items that searched */
+    size_t word_n;    /* bytes of that string */
+    char words[USAGE_WORD_MAX];
+    char tier[USAGE_WORD_MAX]; /* the top-level "service_tier" */
+    bool refused;              /* the top-level "stop_reason" is "refusal" */
     unsigned mark; /* bytes of a byte order mark that were seen; 3: it can come no more */
     unsigned escape_left, escape_value;
     size_t key_n;
     char key[USAGE_KEY_MAX];
     size_t value_n;
+    size_t tools_n;
     char value[USAGE_VALUE_MAX + JSON_PADDING];
+    char tools[USAGE_TOOLS_MAX + JSON_PADDING];
 };
 
 void usage_scan_init(struct usage_scan *scan);

@@ -26,6 +26,9 @@ enum state {
     FINISHED,
 };
 
+enum usage_capture { CAPTURES_NOTHING, CAPTURES_USAGE, CAPTURES_TOOLS };
+enum usage_word { NO_WORD, WORD_TIER, WORD_STOP, WORD_ITEM, WORD_ACTION };
+
 void usage_scan_init(struct usage_scan *scan)
 {
     memset(scan, 0, offsetof(struct usage_scan, value));
@@ -65,17 +68,65 @@ static void stop(struct usage_scan *scan, bool broken)
 
 static void capture(struct usage_scan *scan, const char *bytes, size_t n)
 {
-    if (!scan->capturing)
+    if (scan->capturing == CAPTURES_NOTHING)
         return;
-    if (n > USAGE_VALUE_MAX - scan->value_n) {
-        scan->too_long = true;
-        scan->capturing = false;
-        scan->value_n = 0;
+    bool usage = scan->capturing == CAPTURES_USAGE;
+    size_t *used = usage ? &scan->value_n : &scan->tools_n;
+    if (n > (usage ? USAGE_VALUE_MAX : USAGE_TOOLS_MAX) - *used) {
+        scan->too_long |= usage;
+        scan->capturing = CAPTURES_NOTHING;
+        *used = 0;
         return;
     }
-    memcpy(scan->value + scan->value_n, bytes, n);
-    scan->value_n += n;
-    assert(scan->value_n <= USAGE_VALUE_MAX);
+    memcpy((usage ? scan->value : scan->tools) + *used, bytes, n);
+    *used += n;
+}
+
+/* ---- Words that are kept --------------------------------------------------------------------- */
+
+/* The strings at the top and in the items of a response that say what is billed. */
+static int word_at(const struct usage_scan *scan)
+{
+    if (scan->depth == 1 && in_object(scan))
+        return key_is(scan, "service_tier") || key_is(scan, "serviceTier") ? WORD_TIER
+               : key_is(scan, "stop_reason")                               ? WORD_STOP
+                                                                           : NO_WORD;
+    if (scan->depth == 3 && scan->in_items && key_is(scan, "type"))
+        return WORD_ITEM;
+    return scan->depth == 4 && scan->in_action && key_is(scan, "type") ? WORD_ACTION : NO_WORD;
+}
+
+static void take_word(struct usage_scan *scan, const char *bytes, size_t n)
+{
+    for (size_t i = 0; i < n && scan->word_n < USAGE_WORD_MAX - 1; i++)
+        scan->words[scan->word_n++] = bytes[i] > ' ' && bytes[i] < 0x7f ? bytes[i] : '_';
+}
+
+static bool word_is(const struct usage_scan *scan, const char *word)
+{
+    return scan->word_n == strlen(word) && memcmp(scan->words, word, scan->word_n) == 0;
+}
+
+static void end_word(struct usage_scan *scan)
+{
+    switch ((enum usage_word)scan->word) {
+    case WORD_TIER:
+        memcpy(scan->tier, scan->words, scan->word_n);
+        scan->tier[scan->word_n] = '\0';
+        break;
+    case WORD_STOP:
+        scan->refused = word_is(scan, "refusal");
+        break;
+    case WORD_ITEM:
+        scan->searches += word_is(scan, "file_search_call");
+        break;
+    case WORD_ACTION:
+        scan->searches += word_is(scan, "search");
+        break;
+    case NO_WORD:
+        break;
+    }
+    scan->word = NO_WORD;
 }
 
 /* The first byte of a value, wherever it stands. */
@@ -84,11 +135,20 @@ static void begin_value(struct usage_scan *scan, char c)
     bool top = scan->depth == 1 && in_object(scan);
 
     scan->expecting = false;
-    if (top && key_is(scan, "usage")) {
-        scan->capturing = true;
+    if (top && (key_is(scan, "usage") || key_is(scan, "usageMetadata"))) {
+        scan->capturing = CAPTURES_USAGE;
         scan->too_long = false;
         scan->value_n = 0;
+    } else if (top && key_is(scan, "tool_usage")) {
+        scan->capturing = CAPTURES_TOOLS;
+        scan->tools_n = 0;
     }
+    if (top)
+        scan->in_items = key_is(scan, "output");
+    if (scan->depth == 3)
+        scan->in_action = scan->in_items && c == '{' && key_is(scan, "action");
+    scan->word = c == '"' ? word_at(scan) : NO_WORD;
+    scan->word_n = 0;
     if (top && key_is(scan, "error"))
         scan->error = c != 'n';
     if (c == '{' && scan->input_depth == 0 && key_is(scan, "input"))
@@ -173,7 +233,7 @@ static void take_between(struct usage_scan *scan, char c)
     }
     /* The captured value ends at the comma or brace behind it, which is not part of it. */
     if (scan->depth == 1 && (c == ',' || c == '}'))
-        scan->capturing = false;
+        scan->capturing = CAPTURES_NOTHING;
     if (scan->expecting && c != ']')
         begin_value(scan, c);
     capture(scan, &c, 1);
@@ -212,13 +272,18 @@ static size_t take_string(struct usage_scan *scan, const char *bytes, size_t n)
         size_t room = USAGE_KEY_MAX - scan->key_n, taken = run < room ? run : room;
         memcpy(scan->key + scan->key_n, bytes, taken);
         scan->key_n += taken;
-    } else if (scan->counted)
+    } else if (scan->counted) {
         scan->text_bytes += (int64_t)run;
+    } else if (scan->word != NO_WORD) {
+        take_word(scan, bytes, run);
+    }
     capture(scan, bytes, run);
     if (run == n)
         return run;
     capture(scan, bytes + run, 1);
     scan->state = bytes[run] == '"' ? BETWEEN : ESCAPE;
+    if (scan->state == BETWEEN && !scan->in_key)
+        end_word(scan);
     return run + 1;
 }
 
@@ -283,15 +348,26 @@ void usage_scan_feed(struct usage_scan *scan, const char *bytes, size_t n)
 void usage_scan_end(struct usage_scan *scan, struct json_reader *reader,
                     struct usage_reading *reading)
 {
-    struct usage_reading found = {.found = false};
+    struct usage_reading found = {.refused = scan->refused};
     struct json_value value;
 
-    *reading = found;
-    if (scan->capturing || scan->value_n == 0 || scan->value[0] != '{')
+    *reading = (struct usage_reading){.refused = scan->refused};
+    if (scan->capturing != CAPTURES_NOTHING || scan->value_n == 0 || scan->value[0] != '{')
         return;
     if (!json_begin(reader, scan->value, scan->value_n, sizeof scan->value, &value))
         return;
     usage_read(reader, &value, &found);
+    if (!json_end(reader))
+        return;
+    if (found.tier[0] == '\0')
+        memcpy(found.tier, scan->tier, sizeof found.tier);
+    if (!found.absurd && found.usage.tool_calls < scan->searches)
+        found.usage.tool_calls = scan->searches;
+    *reading = found;
+    if (scan->tools_n == 0 || scan->tools[0] != '{' ||
+        !json_begin(reader, scan->tools, scan->tools_n, sizeof scan->tools, &value))
+        return;
+    usage_read_tools(reader, &value, &found);
     if (json_end(reader))
         *reading = found;
 }

@@ -544,6 +544,12 @@ static void every_key_of_a_price_arrives(void **state)
     assert_int_equal(config_factor(&model->service_tier, "flexible", 8), 0);
     assert_int_equal(config_factor(&model->speed, "fast", 4), 6000);
     assert_int_equal(config_factor(&model->inference_geo, "us", 2), 1100);
+    assert_int_equal(config_served_factor(model, "", "", "", 7000), 7000);
+    assert_int_equal(config_served_factor(model, "default", "", "", 7000), 1000);
+    assert_int_equal(config_served_factor(model, "priority", "", "", 7000), 2000);
+    assert_int_equal(config_served_factor(model, "flex", "fast", "us", 7000), 3300);
+    assert_int_equal(config_served_factor(model, "standard", "", "us", 7000), 1100);
+    assert_int_equal(config_served_factor(model, "ultrafast", "", "us", 7000), 7000);
     assert_int_equal(model->context, 128000);
     assert_int_equal(model->max_output_tokens, 128000);
     assert_int_equal(model->most_tokens_per_s, 300);

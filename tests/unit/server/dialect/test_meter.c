@@ -6,6 +6,8 @@
 
 #include "server/dialect/meter.h"
 
+#include <stdio.h>
+
 static int setup(void **state)
 {
     *state = json_reader_new();
@@ -161,6 +163,79 @@ static void streams_are_metered_the_same_however_cut(void **state)
             assert_true(meter.content && meter.ended && meter.final && meter.reading.found);
             assert_true(!meter.error && !meter.reading.absurd && meter.unread == 0);
         }
+}
+
+/* 5 min and 1 h are told at the start, and the total grows with the rounds of a tool: what is in no
+ * part is kept for 5 min, 900 - 300. Compaction is in the iterations alone. */
+static void later_usage_supersedes_earlier(void **state)
+{
+    static const char stream[] =
+        "event: message_start\n"
+        "data: {'type':'message_start','message':{'usage':{'input_tokens':100,"
+        "'cache_creation_input_tokens':500,'cache_creation':{'ephemeral_5m_input_tokens':200,"
+        "'ephemeral_1h_input_tokens':300},'cache_read_input_tokens':7,'output_tokens':1,"
+        "'service_tier':'standard','inference_geo':'us'}}}\n\n"
+        "data: {'type':'message_delta','delta':{'stop_reason':'end_turn'},'usage':{"
+        "'input_tokens':150,'cache_creation_input_tokens':900,'output_tokens':40,"
+        "'server_tool_use':{'web_search_requests':2}}}\n\n";
+    static const struct tg_usage want = {.input = 150,
+                                         .cached_input = 7,
+                                         .cache_write = 600,
+                                         .cache_write_long = 300,
+                                         .output = 40,
+                                         .tool_calls = 2};
+    struct meter_event last;
+    struct meter meter = run(*state, ENDPOINT_MESSAGES, stream, 50, &last);
+
+    assert_memory_equal(&meter.reading.usage, &want, sizeof want);
+    assert_string_equal(meter.reading.tier, "standard");
+    assert_string_equal(meter.reading.geo, "us");
+    assert_false(usage_is_free(&meter.reading, meter.text_bytes));
+}
+
+static void a_stream_tells_what_was_served(void **state)
+{
+    static const char served[] =
+        "data: {'service_tier':'auto','choices':[{'delta':{'content':'x'}}]}\n\n"
+        "data: {'service_tier':'priority','choices':[{'delta':{}}]}\n\n"
+        "data: {'service_tier':'priority','choices':[],'usage':{'prompt_tokens':1,"
+        "'completion_tokens':1}}\n\n";
+    static const char responded[] =
+        "data: {'type':'response.output_item.done','item':{'type':'web_search_call','action':{"
+        "'type':'search'}}}\n\n"
+        "data: {'type':'response.output_item.done','item':{'type':'web_search_call','action':{"
+        "'type':'open_page'}}}\n\n"
+        "data: {'type':'response.completed','response':{'service_tier':'flex','output':[{"
+        "'type':'web_search_call','action':{'type':'search'}},{'type':'web_search_call',"
+        "'action':{'type':'search'}}],'usage':{'input_tokens':5,'output_tokens':6}}}\n\n";
+    struct meter_event last;
+    struct meter meter = run(*state, ENDPOINT_CHAT, served, 50, &last);
+    char part[sizeof responded];
+
+    assert_string_equal(meter.reading.tier, "priority");
+    meter = run(*state, ENDPOINT_RESPONSES, responded, 50, &last);
+    assert_string_equal(meter.reading.tier, "flex");
+    assert_int_equal(meter.reading.usage.tool_calls, 2);
+    snprintf(part, sizeof part, "%.*s",
+             (int)(strstr(responded, "data: {'type':'response.c") - responded), responded);
+    meter = run(*state, ENDPOINT_RESPONSES, part, 50, &last); /* cut */
+    assert_int_equal(meter.reading.usage.tool_calls, 1);
+}
+
+static void a_refusal_before_any_output_is_free(void **state)
+{
+    static const char refused[] =
+        "data: {'type':'message_start','message':{'usage':{'input_tokens':10,'output_tokens':0}}}"
+        "\n\n"
+        "data: {'type':'message_delta','delta':{'stop_reason':'refusal'},"
+        "'usage':{'output_tokens':0}}\n\n"
+        "data: {'type':'message_stop'}\n\n";
+    struct meter_event last;
+    struct meter meter = run(*state, ENDPOINT_MESSAGES, refused, 50, &last);
+
+    assert_true(meter.reading.refused && usage_is_free(&meter.reading, meter.text_bytes));
+    assert_false(usage_is_free(&meter.reading, 1));
+    assert_int_equal(meter.reading.usage.input, 10);
 }
 
 /* Where the stream is cut off, what has been written is known, and what was not said is not. */
@@ -350,6 +425,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(streams_are_metered_the_same_however_cut),
+        cmocka_unit_test(later_usage_supersedes_earlier),
+        cmocka_unit_test(a_stream_tells_what_was_served),
+        cmocka_unit_test(a_refusal_before_any_output_is_free),
         cmocka_unit_test(cut_streams_are_billed_by_what_was_written),
         cmocka_unit_test(first_content_is_told_from_what_comes_before),
         cmocka_unit_test(only_a_chunk_of_nothing_but_usage_is_kept_back),

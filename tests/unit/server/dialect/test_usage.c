@@ -100,12 +100,91 @@ static void every_api_is_understood(void **state)
          "'output_tokens':393,'service_tier':'standard','server_tool_use':"
          "{'web_search_requests':1},"
          "'cache_creation':{'ephemeral_5m_input_tokens':100,'ephemeral_1h_input_tokens':88}}",
-         {.input = 21, .cached_input = 1000, .cache_write = 188, .output = 393},
+         {.input = 21,
+          .cached_input = 1000,
+          .cache_write = 100,
+          .cache_write_long = 88,
+          .output = 393,
+          .tool_calls = 1},
          0},
         {"{'input_tokens':21,'cache_creation':{'ephemeral_5m_input_tokens':1,"
          "'ephemeral_1h_input_tokens':2},'output_tokens':3}",
-         {.input = 21, .cache_write = 3, .output = 3},
+         {.input = 21, .cache_write = 1, .cache_write_long = 2, .output = 3},
          0},
+        /* a total above its parts: 500 - 100 - 88 are kept for 5 minutes, too */
+        {"{'input_tokens':21,'cache_creation_input_tokens':500,'output_tokens':3,"
+         "'cache_creation':{'ephemeral_5m_input_tokens':100,'ephemeral_1h_input_tokens':88}}",
+         {.input = 21, .cache_write = 412, .cache_write_long = 88, .output = 3},
+         0},
+        /* thinking that is not shown is within the output */
+        {"{'input_tokens':10,'output_tokens':900,'output_tokens_details':{'thinking_tokens':880}}",
+         {.input = 10, .output = 900},
+         880},
+        /* pages that are fetched are free, searches and code are not */
+        {"{'input_tokens':1,'output_tokens':1,'server_tool_use':{'web_search_requests':3,"
+         "'web_fetch_requests':7,'code_execution_requests':2}}",
+         {.input = 1, .output = 1, .tool_calls = 5},
+         0},
+        /* passes that the totals leave out: 100 + 5,000 + 200, 10 + 300 + 20 */
+        {"{'input_tokens':300,'output_tokens':30,'cache_read_input_tokens':50,'iterations':["
+         "{'type':'message','input_tokens':100,'output_tokens':10,'cache_read_input_tokens':0,"
+         "'cache_creation_input_tokens':0},"
+         "{'type':'compaction','input_tokens':5000,'output_tokens':300,"
+         "'cache_creation_input_tokens':40,'cache_creation':{'ephemeral_1h_input_tokens':40}},"
+         "{'type':'message','input_tokens':200,'cache_read_input_tokens':50,'output_tokens':20}],"
+         "'server_tool_use':{'web_search_requests':1}}",
+         {.input = 5300,
+          .cached_input = 50,
+          .cache_write_long = 40,
+          .output = 330,
+          .tool_calls = 1,
+          .longest = 5040},
+         0},
+        /* fewer passes than the totals have are not all of them */
+        {"{'input_tokens':300,'output_tokens':30,'iterations':[{'input_tokens':1,"
+         "'output_tokens':1}]}",
+         {.input = 300, .output = 30},
+         0},
+        {"{'input_tokens':300,'output_tokens':30,'iterations':[]}",
+         {.input = 300, .output = 30},
+         0},
+        /* responses, writes for 30 minutes and 12 hours within the input: 9000 - 1000 - 6000 */
+        {"{'input_tokens':9000,'input_tokens_details':{'cached_tokens':1000,"
+         "'cache_write_tokens':6000,'cache_write_tokens_details':{'ttl_30m_tokens':2000,"
+         "'ttl_12h_tokens':4000}},'output_tokens':7,'output_tokens_details':"
+         "{'reasoning_tokens':0},'total_tokens':9007}",
+         {.input = 2000,
+          .cached_input = 1000,
+          .cache_write = 2000,
+          .cache_write_long = 4000,
+          .output = 7},
+         0},
+        /* audio and images are within: 700 - 600 - 40 and 1,300 - 1,200; and cached ones once */
+        {"{'prompt_tokens':700,'completion_tokens':1300,'prompt_tokens_details':"
+         "{'audio_tokens':600,'image_tokens':40,'text_tokens':60},'completion_tokens_details':"
+         "{'audio_tokens':1200,'text_tokens':100}}",
+         {.input = 60, .audio_input = 600, .image_input = 40, .output = 100, .audio_output = 1200},
+         0},
+        {"{'prompt_tokens':700,'completion_tokens':1,'prompt_tokens_details':"
+         "{'audio_tokens':600,'cached_tokens':640}}",
+         {.cached_input = 100, .audio_input = 600, .output = 1},
+         0},
+        /* a prediction that was rejected is within the output */
+        {"{'prompt_tokens':10,'completion_tokens':500,'total_tokens':510,"
+         "'completion_tokens_details':{'rejected_prediction_tokens':450,'reasoning_tokens':0}}",
+         {.input = 10, .output = 500},
+         0},
+        /* Gemini: 1,000 with 300 cached, and 50 of tools' results; 80 and 400 of thinking */
+        {"{'promptTokenCount':1000,'cachedContentTokenCount':300,'toolUsePromptTokenCount':50,"
+         "'candidatesTokenCount':80,'thoughtsTokenCount':400,'totalTokenCount':1530,"
+         "'promptTokensDetails':[{'modality':'TEXT','tokenCount':742},"
+         "{'modality':'IMAGE','tokenCount':258}],'trafficType':'ON_DEMAND'}",
+         {.input = 492, .cached_input = 300, .image_input = 258, .output = 480},
+         400},
+        {"{'promptTokenCount':10,'thoughtsTokenCount':9,'totalTokenCount':19,"
+         "'candidatesTokensDetails':[{'modality':'IMAGE','tokenCount':4}]}",
+         {.input = 10, .output = 5, .image_output = 4},
+         5},
         /* both at once, as translating gateways write them */
         {"{'prompt_tokens':100,'completion_tokens':5,'total_tokens':105,'prompt_tokens_details':"
          "{'cached_tokens':60},'cache_read_input_tokens':60,'cache_creation_input_tokens':30}",
@@ -175,6 +254,11 @@ static void what_nobody_can_have_meant_is_absurd(void **state)
         "{'prompt_tokens':5,'prompt_tokens_details':{'cached_tokens':3,'cache_write_tokens':3}}",
         "{'prompt_tokens':5,'completion_tokens':1,'completion_tokens_details':"
         "{'reasoning_tokens':-2}}",
+        "{'prompt_tokens':5,'prompt_tokens_details':{'audio_tokens':6}}",
+        "{'completion_tokens':5,'completion_tokens_details':{'audio_tokens':3,'image_tokens':3}}",
+        "{'input_tokens':1,'iterations':[{'input_tokens':-1}]}",
+        "{'input_tokens':1,'server_tool_use':{'web_search_requests':1.5}}",
+        "{'promptTokenCount':1,'promptTokensDetails':[{'modality':'AUDIO','tokenCount':-1}]}",
         "{'input_tokens':1,'cache_creation':{'ephemeral_5m_input_tokens':9223372036854775807,"
         "'ephemeral_1h_input_tokens':9223372036854775807}}",
     };
@@ -187,6 +271,93 @@ static void what_nobody_can_have_meant_is_absurd(void **state)
         if (!got.found || !got.absurd || memcmp(&got.usage, &nothing, sizeof nothing) != 0)
             fail_msg("%s is believed", usages[i]);
     }
+}
+
+/* ---- Beside the usage ------------------------------------------------------------------------ */
+
+static void what_was_served_is_told(void **state)
+{
+    static const struct {
+        const char *reply, *tier, *speed, *geo;
+    } rows[] = {
+        {"{'service_tier':'priority','usage':{'prompt_tokens':1}}", "priority", "", ""},
+        {"{'usage':{'prompt_tokens':1},'service_tier':'default','x':'y'}", "default", "", ""},
+        {"{'usage':{'prompt_tokens':1},'service_tier':null}", "", "", ""},
+        {"{'usage':{'input_tokens':1,'service_tier':'standard','speed':'fast',"
+         "'inference_geo':'us'}}",
+         "standard", "fast", "us"},
+        {"{'usageMetadata':{'promptTokenCount':1,'trafficType':'ON_DEMAND_PRIORITY'}}",
+         "ON_DEMAND_PRIORITY", "", ""},
+        {"{'choices':[{'service_tier':'flex'}],'usage':{'prompt_tokens':1}}", "", "", ""},
+        {"{'service_tier':'a tier whose name is far too long','usage':{'prompt_tokens':1}}",
+         "a_tier_whose_name_is_fa", "", ""},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        struct usage_reading got = scan_whole(*state, rows[i].reply);
+        assert_true(got.found);
+        assert_string_equal(got.tier, rows[i].tier);
+        assert_string_equal(got.speed, rows[i].speed);
+        assert_string_equal(got.geo, rows[i].geo);
+    }
+}
+
+/* A search is billed, a page that is opened is not. */
+static void calls_of_tools_are_counted(void **state)
+{
+    static const char items[] =
+        "'output':[{'type':'web_search_call','action':{'type':'search','sources':[{'type':'url'}],"
+        "'query':'q'}},{'type':'web_search_call','action':{'type':'open_page','url':'u'}},"
+        "{'type':'web_search_call','action':{'queries':['a'],'type':'search'}},"
+        "{'type':'file_search_call','results':[{'type':'search'}]},"
+        "{'type':'message','content':[{'type':'search','text':'search'}]}]";
+    char reply[1200];
+
+    snprintf(reply, sizeof reply, "{%s,'usage':{'input_tokens':5,'output_tokens':6}}", items);
+    assert_int_equal(scan_whole(*state, reply).usage.tool_calls, 3);
+    snprintf(reply, sizeof reply,
+             "{%s,'tool_usage':{'web_search':{'num_requests':7},'image_gen':{'input_tokens':50,"
+             "'output_tokens':1056}},'usage':{'input_tokens':5,'input_tokens_details':"
+             "{'cached_tokens':2},'output_tokens':6}}",
+             items);
+    struct usage_reading got = scan_whole(*state, reply);
+    static const struct tg_usage want = {.input = 3,
+                                         .cached_input = 2,
+                                         .output = 6,
+                                         .image_input = 50,
+                                         .image_output = 1056,
+                                         .tool_calls = 7};
+    assert_memory_equal(&got.usage, &want, sizeof want);
+    got = scan_whole(*state, "{'usage':{'input_tokens':5},'tool_usage':{'x':{'num_requests':-1}}}");
+    assert_true(got.absurd && got.usage.input == 0);
+}
+
+static void a_refusal_before_any_output_is_free(void **state)
+{
+    static const struct {
+        const char *reply;
+        bool free;
+    } rows[] = {
+        {"{'content':[],'stop_reason':'refusal','usage':{'input_tokens':9,'output_tokens':0}}",
+         true},
+        {"{'content':[],'stop_reason':'refusal','usage':{'input_tokens':9,'output_tokens':1}}",
+         false},
+        {"{'content':[{'type':'text','text':'I'}],'stop_reason':'refusal',"
+         "'usage':{'input_tokens':9,'output_tokens':0}}",
+         false},
+        {"{'content':[],'stop_reason':'end_turn','usage':{'input_tokens':9,'output_tokens':0}}",
+         false},
+        {"{'content':[{'stop_reason':'refusal'}],'usage':{'input_tokens':9,'output_tokens':0}}",
+         false},
+    };
+    struct usage_scan room;
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++)
+        for (size_t piece = 1; piece < 200; piece += 13) {
+            struct usage_reading got = scan(*state, rows[i].reply, 0, piece, &room);
+            assert_int_equal(usage_is_free(&got, room.text_bytes), rows[i].free);
+            assert_int_equal(got.usage.input, 9);
+        }
 }
 
 /* ---- The scan -------------------------------------------------------------------------------- */
@@ -320,6 +491,9 @@ int main(void)
         cmocka_unit_test(every_api_is_understood),
         cmocka_unit_test(nothing_is_not_zero),
         cmocka_unit_test(what_nobody_can_have_meant_is_absurd),
+        cmocka_unit_test(what_was_served_is_told),
+        cmocka_unit_test(calls_of_tools_are_counted),
+        cmocka_unit_test(a_refusal_before_any_output_is_free),
         cmocka_unit_test(every_cut_gives_the_same),
         cmocka_unit_test(a_byte_order_mark_is_no_part_of_a_reply),
         cmocka_unit_test(text_of_the_model_is_counted),
