@@ -1555,6 +1555,7 @@ typedef uint64_t tg_reservation;
 struct tg_money_answer {
     tg_reservation reservation; /* 0: refused */
     tg_micro reserved;          /* the amount: what was requested, or less with `up_to` */
+    tg_ms reserved_at;          /* the bank's time then, which says to what windows it belongs */
 
     /* For a refusal, the first budget from the top that is spent; if there is none, the first that
      * is contended: */

@@ -117,6 +117,7 @@ static void write_reservation(struct tg_bank *bank, struct account *leaf, tg_mic
             book_reserve(&account->books[i], money);
     answer->reservation = hold->handle.id;
     answer->reserved = money;
+    answer->reserved_at = now;
 }
 
 static enum tg_err bank_reserve(struct tg_bank *bank, tg_account number, tg_micro money, bool up_to,

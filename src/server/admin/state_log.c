@@ -81,6 +81,14 @@ static void log_ledger(struct state_log *state_log, struct gateway *gateway)
     struct ledger_state state;
 
     ledger_get_state(gateway->ledger, &state);
+    if (state.interrupted > 0 && !state_log->interrupted) {
+        const struct log_field lost[] = {
+            LOG_NUMBER("calls", (int64_t)state.interrupted),
+            LOG_NUMBER("uncertain_micro_usd", state.interrupted_micro)};
+        log_event(gateway->log, LOG_WARN,
+                  "calls were in flight when the last process died: settled as reserved", lost, 2);
+        state_log->interrupted = true;
+    }
     if (state.health == state_log->ledger)
         return;
     const struct log_field fields[] = {

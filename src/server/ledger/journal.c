@@ -8,6 +8,7 @@
  * loses it).
  *
  *     file = head, slot 0, slot 1, ... slot n - 1         entry s lies in slot (s - 1) mod n
+ *            open calls                                   journal_open.c
  *     slot = sequence, checksum, numbers, names           `sequence` is stored last
  *
  * Entries are numbered from 1 without end. The database remembers the last number it has; what the
@@ -98,7 +99,8 @@ static void put_names(struct slot *slot, const struct ledger_entry *entry)
     assert(to <= slot->names + sizeof slot->names);
 }
 
-static void put_entry(struct slot *slot, const struct ledger_entry *entry)
+void slot_write(struct journal *journal, struct slot *slot, const struct ledger_entry *entry,
+                uint64_t number)
 {
     slot->reserved_at = journal_clamp(entry->reserved_at, TG_NUMBER_MAX);
     slot->settled_at = journal_clamp(entry->settled_at, TG_NUMBER_MAX);
@@ -114,6 +116,7 @@ static void put_entry(struct slot *slot, const struct ledger_entry *entry)
         slot->flags |= LEDGER_UNCERTAIN;
     }
     put_names(slot, entry);
+    slot->checksum = slot_checksum(slot, journal->token, number);
 }
 
 static void get_entry(const struct slot *slot, struct journal_record *record)
@@ -182,16 +185,17 @@ void journal_give_room(struct journal *journal, int64_t n)
     (void)room;
 }
 
-void journal_append(struct journal *journal, const struct ledger_entry *entry)
+void journal_append(struct journal *journal, uint32_t open, const struct ledger_entry *entry)
 {
     uint64_t sequence = atomic_fetch_add_explicit(&journal->next, 1, memory_order_acq_rel);
     struct slot *slot = journal_slot_of(journal, sequence);
 
     /* The room that was taken is an old entry's that the database has, or was never used. */
     assert(atomic_load_explicit(&slot->sequence, memory_order_relaxed) < sequence);
-    put_entry(slot, entry);
-    slot->checksum = slot_checksum(slot, journal->token, sequence);
+    journal_open_settling(journal, open, sequence);
+    slot_write(journal, slot, entry, sequence);
     atomic_store_explicit(&slot->sequence, sequence, memory_order_release);
+    journal_close_call(journal, open);
 }
 
 void journal_warm(struct journal *journal, uint64_t slots)
@@ -209,8 +213,8 @@ void journal_warm(struct journal *journal, uint64_t slots)
 /* ---- Reading ---- */
 
 /* Checks a copy, not the slot: in a view, another process may be writing there. */
-static bool read_slot(struct journal *journal, struct slot *slot, uint64_t sequence,
-                      struct journal_record *record)
+bool slot_read(struct journal *journal, const struct slot *slot, uint64_t number,
+               struct journal_record *record)
 {
     struct slot copy;
     size_t from = offsetof(struct slot, checksum), to = offsetof(struct slot, names);
@@ -221,9 +225,9 @@ static bool read_slot(struct journal *journal, struct slot *slot, uint64_t seque
             return false;
     memcpy(copy.names, slot->names, names_size(&copy));
     copy.uncertain = slot->uncertain;
-    if (copy.checksum != slot_checksum(&copy, journal->token, sequence))
+    if (copy.checksum != slot_checksum(&copy, journal->token, number))
         return false;
-    record->sequence = sequence;
+    record->sequence = number;
     get_entry(&copy, record);
     return true;
 }
@@ -243,7 +247,7 @@ enum journal_found journal_read(struct journal *journal, uint64_t sequence,
     struct slot *slot = journal_slot_of(journal, sequence);
     uint64_t number = atomic_load_explicit(&slot->sequence, memory_order_acquire);
 
-    if (number == sequence && read_slot(journal, slot, sequence, record))
+    if (number == sequence && slot_read(journal, slot, sequence, record))
         return JOURNAL_WHOLE;
     return found_at(journal, number, sequence);
 }
@@ -255,7 +259,7 @@ enum journal_found journal_find(struct journal *journal, uint64_t sequence,
 {
     struct slot *slot = journal_slot_of(journal, sequence);
 
-    if (read_slot(journal, slot, sequence, record))
+    if (slot_read(journal, slot, sequence, record))
         return JOURNAL_WHOLE;
     return found_at(journal, atomic_load(&slot->sequence), sequence);
 }
@@ -333,7 +337,7 @@ bool journal_copy(struct journal *journal, uint64_t moved, struct journal_copy *
             continue;
         if (!belongs) /* it may have been any entry that is not moved yet */
             copy->damaged[copy->n_damaged++] = UINT64_MAX;
-        else if (read_slot(journal, slot, sequence, &copy->records[copy->n]))
+        else if (slot_read(journal, slot, sequence, &copy->records[copy->n]))
             copy->n++;
         else
             copy->damaged[copy->n_damaged++] = sequence;

@@ -14,6 +14,9 @@ struct slot;
 struct journal {
     struct slot *slots; /* `n` of them, in the mapping */
     size_t n;
+    struct slot *open;           /* `n_open` of them, after the entries: calls in flight */
+    size_t n_open;               /* 0: they are not kept, in memory and in views */
+    _Atomic uint32_t *open_next; /* [n_open]: the place beneath a free one, from 1 on; 0: none */
     void *mapping;
     size_t mapping_bytes;
     uint64_t token; /* the ledger's; it seeds every checksum */
@@ -21,6 +24,7 @@ struct journal {
     /* Appenders write these, and whoever moves entries reads them; each on a line of its own. */
     _Alignas(64) _Atomic int64_t room;  /* slots that are neither used nor promised */
     _Alignas(64) _Atomic uint64_t next; /* sequence number of the next entry */
+    _Alignas(64) _Atomic uint64_t free; /* the topmost free place of open calls: journal_open.c */
 };
 
 /* One entry as it lies in the journal, with its names. */
@@ -47,7 +51,9 @@ void journal_begin(struct journal *journal, uint64_t moved);
 
 bool journal_take_room(struct journal *journal);
 void journal_give_room(struct journal *journal, int64_t n);
-void journal_append(struct journal *journal, const struct ledger_entry *entry);
+
+/* `open`: the call that it settles, from journal_open_call(), or 0. */
+void journal_append(struct journal *journal, uint32_t open, const struct ledger_entry *entry);
 
 /* Makes the pages of the next so many entries ready to be stored to. */
 void journal_warm(struct journal *journal, uint64_t slots);
@@ -84,6 +90,29 @@ uint64_t journal_newest(struct journal *journal);
 
 /* Writes to the disk what is only in the kernel's memory yet. */
 void journal_sync(struct journal *journal);
+
+/* ---- journal_open.c ---- */
+
+/* Notes a call that is about to be sent. 0: there is no place, and nothing is noted. */
+uint32_t journal_open_call(struct journal *journal, const struct ledger_entry *entry);
+
+/* The call was never sent, or is settled. 0 is fine. */
+void journal_close_call(struct journal *journal, uint32_t open);
+
+/* After a crash, before anything is moved: ends the calls whose entry is in the database, which has
+ * all up to `moved`, or whole in the journal. What is open then has no entry. */
+void journal_close_settled(struct journal *journal, uint64_t moved);
+
+/* Makes all places free but those of open calls. False: there is no memory. */
+bool journal_open_begin(struct journal *journal);
+
+bool journal_has_open(struct journal *journal);
+
+/* Reads the place `open`, from 1 to n_open. */
+enum journal_found journal_find_open(struct journal *journal, uint32_t open,
+                                     struct journal_record *record);
+
+/* ---- journal_file.c again ---- */
 
 /* Maps the file for reading alone, beside the process that writes it. */
 bool journal_map_view(struct journal *journal, const char *path, uint64_t token,

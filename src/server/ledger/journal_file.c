@@ -5,7 +5,6 @@
  * ledger_open().
  */
 #define _DEFAULT_SOURCE /* MAP_ANONYMOUS */
-#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stddef.h>
@@ -33,11 +32,25 @@ struct head {
     uint64_t checksum; /* covers the above */
 };
 
+/* Version 1 had no open calls. Its entries are as they are now. */
+#define JOURNAL_VERSION 2
+
+static uint64_t entries_size(uint64_t slots)
+{
+    return HEAD_BYTES + slots * SLOT_BYTES;
+}
+
+static uint64_t file_size(uint32_t version, uint64_t slots)
+{
+    return entries_size(slots) + (version < 2 ? 0 : (slots + OPEN_MORE) * SLOT_BYTES);
+}
+
 /* ---- Making ---- */
 
 static struct head head_of(uint64_t token, uint64_t slots)
 {
-    struct head head = {.version = 1, .slot_bytes = SLOT_BYTES, .slots = slots, .token = token};
+    struct head head = {
+        .version = JOURNAL_VERSION, .slot_bytes = SLOT_BYTES, .slots = slots, .token = token};
 
     memcpy(head.magic, magic, sizeof magic);
     head.checksum = XXH3_64bits(&head, offsetof(struct head, checksum));
@@ -45,20 +58,21 @@ static struct head head_of(uint64_t token, uint64_t slots)
 }
 
 /* Zeros that are written, not only promised: the first store to a page that was only allocated
- * would wait for the file system to note that it is used now. */
-static bool write_new(int fd, uint64_t token, size_t slots)
+ * would wait for the file system to note that it is used now. The head comes last. */
+static bool write_new(int fd, uint64_t from, uint64_t token, uint64_t slots)
 {
-    static const char zeros[16 * SLOT_BYTES];
+    static const char zeros[64 * SLOT_BYTES];
     struct head head = head_of(token, slots);
-    size_t bytes = HEAD_BYTES + slots * SLOT_BYTES;
+    uint64_t bytes = file_size(JOURNAL_VERSION, slots);
     ssize_t wrote;
 
-    for (size_t at = 0; at < bytes; at += (size_t)wrote) {
+    for (uint64_t at = from; at < bytes; at += (uint64_t)wrote) {
         wrote = pwrite(fd, zeros, bytes - at < sizeof zeros ? bytes - at : sizeof zeros, (off_t)at);
         if (wrote <= 0)
             return false;
     }
-    return pwrite(fd, &head, sizeof head, 0) == (ssize_t)sizeof head && fsync(fd) == 0;
+    return (from == 0 || fsync(fd) == 0) &&
+           pwrite(fd, &head, sizeof head, 0) == (ssize_t)sizeof head && fsync(fd) == 0;
 }
 
 /* A new name is on the disk when its folder is. */
@@ -87,7 +101,7 @@ bool journal_create(const char *path, uint64_t token, size_t slots, struct tg_pr
     snprintf(fresh, bytes, "%s.new", path);
     fd = open(fresh, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     if (fd >= 0) {
-        done = write_new(fd, token, slots) && rename(fresh, path) == 0;
+        done = write_new(fd, 0, token, slots) && rename(fresh, path) == 0;
         int why = errno;
         if (done)
             sync_folder(path);
@@ -98,9 +112,9 @@ bool journal_create(const char *path, uint64_t token, size_t slots, struct tg_pr
     }
     if (!done)
         problem_fail(problem,
-                     "%s: the journal of %zu bytes cannot be made: %s; check the rights and the "
+                     "%s: the journal of %llu bytes cannot be made: %s; check the rights and the "
                      "free space of its folder",
-                     path, HEAD_BYTES + slots * SLOT_BYTES, strerror(errno));
+                     path, (unsigned long long)file_size(JOURNAL_VERSION, slots), strerror(errno));
     free(fresh);
     return done;
 }
@@ -113,27 +127,43 @@ static bool journal_file_check_head(const char *path, const struct head *head, o
 
     if (memcmp(head->magic, magic, sizeof magic) != 0)
         return problem_fail(problem, "%s is no journal of a ledger; %s", path, advice);
-    if (head->version != 1)
+    if (head->version < 1 || head->version > JOURNAL_VERSION)
         return problem_fail(problem,
-                            "%s is a journal of version %u, this program knows version 1; use the "
-                            "newer program",
-                            path, (unsigned)head->version);
+                            "%s is a journal of version %u, this program knows versions up to %d; "
+                            "use the newer program",
+                            path, (unsigned)head->version, JOURNAL_VERSION);
     if (head->checksum != XXH3_64bits(head, offsetof(struct head, checksum)) ||
         head->slot_bytes != SLOT_BYTES || head->slots < 2 || head->slots > SLOTS_MAX)
         return problem_fail(problem, "%s is damaged: its head is not what was written; %s", path,
                             advice);
-    if ((uint64_t)file_bytes != HEAD_BYTES + head->slots * SLOT_BYTES)
+    /* One of version 1 may be longer: a conversion that did not come to its end. */
+    uint64_t bytes = file_size(head->version, head->slots);
+    if ((uint64_t)file_bytes < bytes ||
+        (head->version == JOURNAL_VERSION && (uint64_t)file_bytes > bytes))
         return problem_fail(problem, "%s is damaged: it has %lld bytes of %llu; %s", path,
-                            (long long)file_bytes,
-                            (unsigned long long)(HEAD_BYTES + head->slots * SLOT_BYTES), advice);
+                            (long long)file_bytes, (unsigned long long)bytes, advice);
     if (head->token != token)
         return problem_fail(problem, "%s is the journal of another ledger; %s", path, advice);
     return true;
 }
 
-static bool map_file(struct journal *journal, int fd, const char *path, uint64_t token,
-                     int protection, struct tg_problem *problem)
+/* Adds what version 1 did not have. */
+static bool upgrade_file(int fd, const char *path, struct head *head, struct tg_problem *problem)
 {
+    if (!write_new(fd, entries_size(head->slots), head->token, head->slots))
+        return problem_fail(problem,
+                            "%s: %llu bytes cannot be added to it: %s; check the free space of its "
+                            "folder",
+                            path, (unsigned long long)((head->slots + OPEN_MORE) * SLOT_BYTES),
+                            strerror(errno));
+    head->version = JOURNAL_VERSION;
+    return true;
+}
+
+static bool map_file(struct journal *journal, int fd, const char *path, uint64_t token,
+                     bool writable, struct tg_problem *problem)
+{
+    int protection = writable ? PROT_READ | PROT_WRITE : PROT_READ;
     struct head head = {.version = 0};
     struct stat stat;
     void *mapping;
@@ -142,17 +172,23 @@ static bool map_file(struct journal *journal, int fd, const char *path, uint64_t
         return problem_fail(problem, "%s cannot be read: %s", path, strerror(errno));
     if (!journal_file_check_head(path, &head, stat.st_size, token, problem))
         return false;
-    mapping = mmap(NULL, (size_t)stat.st_size, protection, MAP_SHARED, fd, 0);
+    if (writable && head.version < JOURNAL_VERSION && !upgrade_file(fd, path, &head, problem))
+        return false;
+    size_t bytes = file_size(head.version, head.slots);
+    mapping = mmap(NULL, bytes, protection, MAP_SHARED, fd, 0);
     if (mapping == MAP_FAILED)
         return problem_fail(problem, "%s cannot be mapped: %s", path, strerror(errno));
-    assert(HEAD_BYTES + head.slots * SLOT_BYTES == (uint64_t)stat.st_size);
     *journal = (struct journal){
         .slots = (struct slot *)((char *)mapping + HEAD_BYTES),
         .n = head.slots,
         .mapping = mapping,
-        .mapping_bytes = (size_t)stat.st_size,
+        .mapping_bytes = bytes,
         .token = token,
     };
+    if (writable) {
+        journal->open = journal->slots + journal->n;
+        journal->n_open = journal->n + OPEN_MORE;
+    }
     return true;
 }
 
@@ -164,8 +200,7 @@ static bool map_path(struct journal *journal, const char *path, uint64_t token, 
 
     if (fd < 0)
         return problem_fail(problem, "%s cannot be opened: %s", path, strerror(errno));
-    done =
-        map_file(journal, fd, path, token, writable ? PROT_READ | PROT_WRITE : PROT_READ, problem);
+    done = map_file(journal, fd, path, token, writable, problem);
     close(fd);
     return done;
 }
@@ -199,6 +234,8 @@ void journal_unmap(struct journal *journal)
     if (journal->mapping != NULL)
         munmap(journal->mapping, journal->mapping_bytes);
     journal->mapping = NULL;
+    free(journal->open_next);
+    journal->open_next = NULL;
 }
 
 void journal_sync(struct journal *journal)

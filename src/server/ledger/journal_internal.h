@@ -10,6 +10,10 @@
 #define SLOTS_MAX ((uint64_t)1 << 20)
 #define N_NAMES 4
 
+/* A call holds the place of its reservation a moment longer than its room: until the entry that
+ * settles it is whole. So there are some more of these than entries: one for each thread. */
+#define OPEN_MORE 256
+
 struct slot {
     _Atomic uint64_t sequence; /* 0: never used */
     uint64_t checksum;         /* covers what follows, up to the end of the names */
@@ -19,9 +23,21 @@ struct slot {
     uint16_t name_bytes[N_NAMES]; /* user, model, provider, key */
     char names[N_NAMES * LEDGER_NAME_MAX];
     int64_t uncertain; /* only with LEDGER_UNCERTAIN: other entries do not touch its cache line */
-    char unused[SLOT_BYTES - 96 - N_NAMES * LEDGER_NAME_MAX];
+    _Atomic uint64_t settling; /* where it is an open call: the entry that settles it; 0: none */
+    char unused[SLOT_BYTES - 104 - N_NAMES * LEDGER_NAME_MAX];
 };
 
 _Static_assert(sizeof(struct slot) == SLOT_BYTES, "slots lie side by side");
+
+/* Writes and reads what a slot holds, without publishing it. The checksum is seeded with `number`;
+ * false: it is not what was written with that. */
+void slot_write(struct journal *journal, struct slot *slot, const struct ledger_entry *entry,
+                uint64_t number);
+bool slot_read(struct journal *journal, const struct slot *slot, uint64_t number,
+               struct journal_record *record);
+
+/* Says in the slot of an open call which entry is about to settle it; ends it when that is whole.
+ * `open` 0: there is none. */
+void journal_open_settling(struct journal *journal, uint32_t open, uint64_t sequence);
 
 #endif

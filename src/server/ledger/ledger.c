@@ -82,9 +82,24 @@ void ledger_give_room(struct ledger *ledger)
     journal_give_room(&ledger->journal, 1);
 }
 
+uint32_t ledger_open_call(struct ledger *ledger, const struct ledger_entry *entry)
+{
+    return journal_open_call(&ledger->journal, entry);
+}
+
+void ledger_drop_call(struct ledger *ledger, uint32_t open)
+{
+    journal_close_call(&ledger->journal, open);
+}
+
+void ledger_settle_call(struct ledger *ledger, uint32_t open, const struct ledger_entry *entry)
+{
+    journal_append(&ledger->journal, open, entry);
+}
+
 void ledger_append(struct ledger *ledger, const struct ledger_entry *entry)
 {
-    journal_append(&ledger->journal, entry);
+    journal_append(&ledger->journal, 0, entry);
 }
 
 /* ---- Off the way ---- */
@@ -167,6 +182,8 @@ void ledger_get_state(struct ledger *ledger, struct ledger_state *state)
         .room = room > 0 ? (uint64_t)room : 0,
         .recovered = ledger->recovered,
         .damaged = atomic_load(&ledger->damaged),
+        .interrupted = ledger->interrupted,
+        .interrupted_micro = ledger->interrupted_micro,
         .flushed_at = atomic_load(&ledger->flushed_at),
     };
     pthread_mutex_lock(&ledger->state_lock);

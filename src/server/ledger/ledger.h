@@ -7,6 +7,7 @@
  *       restore.c         what the ledger says about many budgets at once
  *     ledger.c          append, flush, roll, sums                                   this header
  *       journal.c         settled calls that are not in the database yet: a ring in a mapped file
+ *         journal_open.c    and those in flight, with what is reserved for them
  *       ledger_db.c       the database: ledger_add.c writes calls, ledger_sums.c sums, and
  *                         ledger_tenants.c the tenants
  *       ledger_open.c     opening, closing, what a crash has left, the thread that flushes
@@ -22,7 +23,8 @@
  *
  *     if (!ledger_take_room(ledger))          before a call is sent
  *         ...                                 no room: see ledger_get_state()
- *     ledger_append(ledger, &entry);          when it is settled, before the reply goes out
+ *     open = ledger_open_call(ledger, &entry);    with what is reserved, just before that
+ *     ledger_settle_call(ledger, open, &entry);   when it is settled, before the reply goes out
  *
  *     ledger_flush(ledger, &problem);         now and then, by a thread that may wait for a disk
  *     ledger_roll(ledger, now, &problem);
@@ -31,9 +33,14 @@
  * is killed (tests/unit/server/ledger/test_ledger_crash.c). An entry whose append had begun but not
  * returned may be in it too: one for each thread that was inside. docs/ledger.md has the rest.
  *
- * Threads: ledger_take_room(), ledger_give_room(), ledger_append() and ledger_get_state() from any
- * thread, without a system call or a lock that is held over I/O. The others from any thread too,
- * but they wait for the disk and for each other.
+ * Promise: a call that was open when the process was killed is in every later sum with what was
+ * reserved for it, all of it uncertain, once, however many processes are killed while they recover;
+ * and one that was settled or dropped is not (the same test). Each open call counts either so or as
+ * it is settled, never as both and never as neither.
+ *
+ * Threads: what is on the path of a call, and ledger_get_state(), from any thread, without a system
+ * call or a lock that is held over I/O. The others from any thread too, but they wait for the disk
+ * and for each other.
  */
 #ifndef TG_LEDGER_LEDGER_H
 #define TG_LEDGER_LEDGER_H
@@ -65,11 +72,12 @@ struct ledger_text {
 #define LEDGER_NAME_MAX 200 /* bytes of a user, model, provider or key; more are cut */
 
 enum {
-    LEDGER_ESTIMATED = 1,  /* no usage was reported: the reservation stands */
-    LEDGER_ABSURD = 2,     /* an absurd usage was reported */
-    LEDGER_CANCELLED = 4,  /* the caller went away */
-    LEDGER_CUT = 8,        /* a name was longer than LEDGER_NAME_MAX; set by ledger_append() */
-    LEDGER_UNCERTAIN = 16, /* some of it is uncertain; set by ledger_append() */
+    LEDGER_ESTIMATED = 1,    /* no usage was reported: the reservation stands */
+    LEDGER_ABSURD = 2,       /* an absurd usage was reported */
+    LEDGER_CANCELLED = 4,    /* the caller went away */
+    LEDGER_CUT = 8,          /* a name was longer than LEDGER_NAME_MAX; set by ledger_append() */
+    LEDGER_UNCERTAIN = 16,   /* some of it is uncertain; set by ledger_append() */
+    LEDGER_INTERRUPTED = 32, /* the process died while it was in flight; set by ledger_open() */
 };
 
 /* One settled call. Counts and money below 0 are kept as 0, above their bounds as the bound.
@@ -91,9 +99,10 @@ struct ledger_entry {
 
 struct ledger;
 
-/* Opens the ledger, or makes a new one where there is none, and counts what a former process left
- * in the journal. False: nothing is open, nothing is changed that could not be repeated, and
- * `problem` says why. What is damaged is never replaced by something empty. */
+/* Opens the ledger, or makes a new one where there is none, counts what a former process left
+ * in the journal, and settles what it had in flight as reserved. False: nothing is open, nothing is
+ * changed that could not be repeated, and `problem` says why. What is damaged is never replaced by
+ * something empty. */
 bool ledger_open(const struct ledger_config *config, struct ledger **ledger,
                  struct tg_problem *problem);
 
@@ -128,7 +137,20 @@ bool ledger_take_room(struct ledger *ledger);
 /* Gives room back that will not be used. */
 void ledger_give_room(struct ledger *ledger);
 
-/* Writes an entry into the room that was taken: about a tenth of a microsecond. */
+/* Notes that a call is about to be sent, for which `entry->micro` is reserved and room was taken:
+ * about a tenth of a microsecond. Should the process die, that much counts as uncertain. 0: it
+ * could not be noted, because more than 256 threads are settling at this moment, or the ledger is
+ * ":memory:"; fine for what follows. */
+uint32_t ledger_open_call(struct ledger *ledger, const struct ledger_entry *entry);
+
+/* It was never sent, or cost nothing. The room is still the caller's. */
+void ledger_drop_call(struct ledger *ledger, uint32_t open);
+
+/* Writes an entry into the room that was taken, in the place of the open call: about a tenth of a
+ * microsecond. */
+void ledger_settle_call(struct ledger *ledger, uint32_t open, const struct ledger_entry *entry);
+
+/* The same for a call that was not opened. */
 void ledger_append(struct ledger *ledger, const struct ledger_entry *entry);
 
 /* ---- Off the path ---------------------------------------------------------------------------- */
@@ -154,12 +176,14 @@ enum ledger_health {
 
 struct ledger_state {
     enum ledger_health health;
-    char reason[640];   /* why the last flush or roll failed; empty if it did not */
-    uint64_t waiting;   /* entries in the journal that are not in the database yet */
-    uint64_t room;      /* entries that it can still promise to take */
-    uint64_t recovered; /* entries that a former process had left in the journal */
-    uint64_t damaged;   /* entries among these that could not be read: they are in no sum */
-    tg_ms flushed_at;   /* with ledger_keep(): what was appended before is in the database; 0: not
+    char reason[640];           /* why the last flush or roll failed; empty if it did not */
+    uint64_t waiting;           /* entries in the journal that are not in the database yet */
+    uint64_t room;              /* entries that it can still promise to take */
+    uint64_t recovered;         /* entries that a former process had left in the journal */
+    uint64_t interrupted;       /* calls that it had in flight when it died: settled as reserved */
+    tg_micro interrupted_micro; /* what was reserved for them, now uncertain */
+    uint64_t damaged;           /* entries among these that could not be read: they are in no sum */
+    tg_ms flushed_at; /* with ledger_keep(): what was appended before is in the database; 0: not
                            known */
 };
 

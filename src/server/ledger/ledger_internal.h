@@ -17,9 +17,11 @@ struct ledger {
     struct ledger_db db;
     _Atomic uint64_t moved; /* the last entry in the database; written under db_lock */
     _Atomic tg_ms
-        flushed_at;     /* entries appended before this are moved; by ledger_keep()'s thread */
-    uint64_t recovered; /* entries that a former process had left in the journal */
-    _Atomic uint64_t damaged; /* entries that could not be read: they are in no sum */
+        flushed_at;       /* entries appended before this are moved; by ledger_keep()'s thread */
+    uint64_t recovered;   /* entries that a former process had left in the journal */
+    uint64_t interrupted; /* calls that a former process had in flight when it died */
+    tg_micro interrupted_micro; /* what was reserved for them */
+    _Atomic uint64_t damaged;   /* entries that could not be read: they are in no sum */
 
     pthread_mutex_t state_lock; /* for a few instructions: `reason` and `stopping` */
     struct tg_problem reason;   /* why the last flush or roll failed; empty if it did not */

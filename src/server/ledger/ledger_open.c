@@ -27,6 +27,7 @@
 #include <unistd.h>
 
 #include "io/posix/clock.h"
+#include "lib/budget/money.h"
 #include "lib/core/num.h"
 #include "lib/core/problem.h"
 #include "server/ledger/ledger_internal.h"
@@ -181,6 +182,34 @@ static bool open_files(struct ledger *ledger, const struct ledger_config *config
 
 /* ---- What a crash has left ---- */
 
+/* Settles what was in flight as reserved: the provider may have billed all of it. */
+static bool settle_interrupted(struct ledger *ledger, struct tg_problem *problem)
+{
+    struct journal *journal = &ledger->journal;
+    struct journal_record record;
+
+    for (uint32_t open = 1; open <= journal->n_open; open++) {
+        enum journal_found found = journal_find_open(journal, open, &record);
+        if (found == JOURNAL_NOTHING)
+            continue;
+        if (found == JOURNAL_DAMAGED) {
+            atomic_fetch_add(&ledger->damaged, 1);
+            journal_close_call(journal, open);
+            continue;
+        }
+        while (!journal_take_room(journal))
+            if (!ledger_flush(ledger, problem))
+                return false;
+        record.entry.uncertain = record.entry.micro;
+        record.entry.micro = 0;
+        record.entry.flags |= LEDGER_INTERRUPTED;
+        journal_append(journal, open, &record.entry);
+        ledger->interrupted++;
+        ledger->interrupted_micro = money_add(ledger->interrupted_micro, record.entry.uncertain);
+    }
+    return true;
+}
+
 /* Counts what a former process has left. Even where it left nothing this writes to the database:
  * one that cannot be written is found out now. */
 static bool recover(struct ledger *ledger, struct tg_problem *problem)
@@ -197,6 +226,7 @@ static bool recover(struct ledger *ledger, struct tg_problem *problem)
             ledger->path, (unsigned long long)moved, (unsigned long long)newest,
             ledger->journal_path);
     atomic_store(&ledger->moved, moved);
+    journal_close_settled(&ledger->journal, moved);
     if (!ledger_move(ledger, journal_last(&ledger->journal, moved), true, journal_find,
                      &ledger->recovered, problem))
         return false;
@@ -206,7 +236,9 @@ static bool recover(struct ledger *ledger, struct tg_problem *problem)
                      journal_wipe(&ledger->journal, moved + 1, moved + ledger->journal.n));
     journal_begin(&ledger->journal, moved);
     journal_warm(&ledger->journal, ledger->journal.n);
-    return true;
+    if (!journal_open_begin(&ledger->journal))
+        return problem_fail(problem, "%s: there is no memory to open it", ledger->path);
+    return settle_interrupted(ledger, problem);
 }
 
 bool ledger_open(const struct ledger_config *config, struct ledger **ledger,
@@ -316,8 +348,10 @@ bool ledger_close(struct ledger *ledger, struct tg_problem *problem)
     if (ledger == NULL)
         return true;
     ledger_stop_keeping(ledger);
+    /* What is still in flight is settled by the next process: the journal must be there then. */
     done = ledger_flush(ledger, problem) &&
-           ledger_db_run(&ledger->db, "UPDATE ledger SET closed = 1", problem);
+           (journal_has_open(&ledger->journal) ||
+            ledger_db_run(&ledger->db, "UPDATE ledger SET closed = 1", problem));
     ledger_free(ledger);
     return done;
 }

@@ -385,7 +385,11 @@ enum tg_err spending_reserve(struct spending *spending, const struct spending_ca
         return err;
     /* Who is refused has no room; who is admitted has it, unless the ledger may be left out. */
     assert(got.reservation != 0 ? room || spending->open : !room);
-    *ticket = (struct spending_ticket){got.reservation, tenant, room};
+    *ticket = (struct spending_ticket){.reservation = got.reservation,
+                                       .tenant = tenant,
+                                       .room = room,
+                                       .reserved_at = got.reserved_at,
+                                       .money = got.reserved};
     *answer = got;
     return TG_OK;
 }
@@ -405,32 +409,53 @@ tg_micro spending_use_total(const struct spending_use *use)
                                                  : money_add(use->spent, use->uncertain);
 }
 
-static void record(struct spending *spending, const struct spending_ticket *ticket,
-                   const struct spending_use *use, const struct tg_spend *spend, tg_ms now)
+static struct ledger_entry spending_entry_of(const struct spending_ticket *ticket,
+                                             const struct spending_use *use, tg_ms now)
 {
-    tg_micro uncertain = use->spent < 0 ? 0 : num_min(num_max(use->uncertain, 0), spend->settled);
-    struct ledger_entry entry = {
-        .reserved_at = spend->reserved_at,
+    return (struct ledger_entry){
+        .reserved_at = ticket->reserved_at,
         .settled_at = now,
         .tenant = ticket->tenant,
         .flags = use->flags,
         .usage = use->usage,
-        .micro = spend->settled - uncertain,
-        .uncertain = uncertain,
         .user = use->user,
         .model = use->model,
         .provider = use->provider,
         .key = use->key,
     };
+}
+
+void spending_send(struct spending *spending, struct spending_ticket *ticket,
+                   const struct spending_use *use, tg_ms now)
+{
+    struct ledger_entry entry = spending_entry_of(ticket, use, now);
+
+    assert(ticket->reservation != 0 && ticket->open == 0);
+    entry.usage = (struct tg_usage){0};
+    entry.micro = ticket->money;
+    if (ticket->room && ticket->money > 0)
+        ticket->open = ledger_open_call(spending->ledger, &entry);
+}
+
+static void record(struct spending *spending, const struct spending_ticket *ticket,
+                   const struct spending_use *use, const struct tg_spend *spend, tg_ms now)
+{
+    tg_micro uncertain = use->spent < 0 ? 0 : num_min(num_max(use->uncertain, 0), spend->settled);
+    struct ledger_entry entry = spending_entry_of(ticket, use, now);
     bool used = spend->settled > 0 || use->usage.input > 0 || use->usage.cached_input > 0 ||
                 use->usage.cache_write > 0 || use->usage.output > 0;
 
     assert(money_in_range(spend->settled));
+    entry.reserved_at = spend->reserved_at;
+    entry.micro = spend->settled - uncertain;
+    entry.uncertain = uncertain;
     if (!used) {
+        if (ticket->open != 0)
+            ledger_drop_call(spending->ledger, ticket->open);
         if (ticket->room)
             ledger_give_room(spending->ledger);
     } else if (ticket->room || (spending->ledger != NULL && ledger_take_room(spending->ledger))) {
-        ledger_append(spending->ledger, &entry);
+        ledger_settle_call(spending->ledger, ticket->open, &entry);
     } else {
         count_lost(spending, spend->settled);
     }

@@ -3,6 +3,7 @@
  *     spending_new(&config, &tree, now, &spending, &problem);
  *
  *     err = spending_reserve(spending, &call, now, &ticket, &answer);     before a call is sent
+ *     spending_send(spending, &ticket, &use, now);                        just before it is sent
  *     spending_settle(spending, &ticket, &use, now);                      before the reply goes out
  *
  * The bank decides, in memory; the ledger remembers. Everyone together is the account at the top,
@@ -10,10 +11,11 @@
  *
  * Promise: at the start, and after each change, every budget's window holds what the ledger says,
  * and never less than it had before. When spending_settle() has returned, a crash cannot lose that
- * settlement. Neither reserving nor settling waits for a disk.
+ * settlement; between spending_send() and that, a crash leaves what was reserved as uncertain in
+ * its window. None of the three waits for a disk.
  *
- * Threads: spending_reserve(), spending_settle() and spending_get_stats() from any number of
- * threads, also during spending_change(); one spending_change() at a time.
+ * Threads: spending_reserve(), spending_send(), spending_settle() and spending_get_stats() from any
+ * number of threads, also during spending_change(); one spending_change() at a time.
  */
 #ifndef TG_LEDGER_SPENDING_H
 #define TG_LEDGER_SPENDING_H
@@ -73,6 +75,9 @@ struct spending_ticket {
     tg_reservation reservation; /* 0: refused */
     uint32_t tenant;            /* its number in the ledger */
     bool room;                  /* the ledger has promised to take it */
+    uint32_t open;              /* what the ledger calls it once it is sent; 0: not */
+    tg_ms reserved_at;
+    tg_micro money; /* how much is reserved */
 };
 
 /* Reserves money, and room in the ledger. TG_ERR_STORE: the ledger has no room, and the failure
@@ -92,6 +97,12 @@ struct spending_use {
     uint32_t flags; /* LEDGER_... */
     struct ledger_text user, model, provider, key;
 };
+
+/* The call is about to be sent, to these names: `use->spent` and the like do not matter. Settle it
+ * then, also if it is not sent after all: a crash cannot know. Nothing where the ledger has given
+ * no room. */
+void spending_send(struct spending *spending, struct spending_ticket *ticket,
+                   const struct spending_use *use, tg_ms now);
 
 /* What is settled in all: for a remote store. Negative if it is not known. */
 tg_micro spending_use_total(const struct spending_use *use);

@@ -455,6 +455,9 @@ enum tg_key_outcome call_answer_outcome(enum call_failure failure);
 
 /* ---- call_settle.c: every way out ---- */
 
+/* The request is about to go out: what is reserved for it is journalled. */
+void call_note_sending(struct call *call);
+
 /* Ends the attempt, if there is one: its request, its key, its money. */
 void call_settle(struct call *call, enum tg_key_outcome outcome, enum call_charge charge);
 

@@ -440,6 +440,7 @@ enum call_verdict call_send(struct call *call)
     }
     call->route_attempts++;
     call->attempt.began_at = call_now(call);
+    call_note_sending(call);
     if (call_request_send(call)) {
         call->attempt.unsent = false;
         report_notes_sent(&call->notes);

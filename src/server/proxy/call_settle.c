@@ -69,11 +69,40 @@ static void find_usage(struct call *call, enum call_charge charge, struct tg_usa
 
 /* ---- the attempt ---- */
 
+static struct ledger_text ledger_text_of(const char *text)
+{
+    return (struct ledger_text){text, strlen(text)};
+}
+
+/* Who is asked, and for whom. */
+static void name_money(const struct call *call, struct spending_use *use)
+{
+    const struct attempt *attempt = &call->attempt;
+
+    use->user = (struct ledger_text){call->user.at, call->user.n};
+    if (call->route)
+        use->model = ledger_text_of(call->route->config->name);
+    use->provider = ledger_text_of(
+        call->route ? call->route->provider->config->name
+                    : call->generation->config.providers[call->passthrough->provider].name);
+    if (attempt->owner)
+        use->key = ledger_text_of(attempt->owner->config->name);
+}
+
+void call_note_sending(struct call *call)
+{
+    struct spending_use use = {.spent = 0};
+
+    if (call->endpoint == ENDPOINT_COUNT_TOKENS)
+        return; /* providers do not charge for counting */
+    name_money(call, &use);
+    spending_send(call->gateway->spending, &call->attempt.money, &use, call_now(call));
+}
+
 static void settle_money(struct call *call, enum call_charge charge, uint32_t flags)
 {
     struct attempt *attempt = &call->attempt;
     struct spending_use use = {.spent = 0, .flags = flags};
-    const char *provider = NULL;
 
     assert(attempt->money.reservation != 0); /* money comes before the key */
     if (charge != CHARGE_NOTHING) {
@@ -85,16 +114,7 @@ static void settle_money(struct call *call, enum call_charge charge, uint32_t fl
         if (flags & LEDGER_ABSURD)
             use.spent = -1;
     }
-    provider = call->route ? call->route->provider->config->name
-                           : call->generation->config.providers[call->passthrough->provider].name;
-    use.user = (struct ledger_text){call->user.at, call->user.n};
-    if (call->route)
-        use.model =
-            (struct ledger_text){call->route->config->name, strlen(call->route->config->name)};
-    use.provider = (struct ledger_text){provider, strlen(provider)};
-    if (attempt->owner)
-        use.key = (struct ledger_text){attempt->owner->config->name,
-                                       strlen(attempt->owner->config->name)};
+    name_money(call, &use);
     bool settled = spending_settle(call->gateway->spending, &attempt->money, &use, call_now(call));
     assert(settled); /* once */
     (void)settled;

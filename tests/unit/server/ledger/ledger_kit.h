@@ -11,6 +11,7 @@
 
 #include <fcntl.h>
 #include <ftw.h>
+#include <signal.h>
 #include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -43,6 +44,7 @@ struct kit_faults {
     long fail_at;    /* the operation that fails; 0: none */
     long fail_until; /* and those after it, up to here */
     int code;        /* with which code */
+    bool kills;      /* or the process dies there */
 };
 
 KIT struct kit_faults kit_faults;
@@ -51,6 +53,8 @@ KIT int kit_operation(void)
 {
     long n = ++kit_faults.operations;
 
+    if (kit_faults.kills && n == kit_faults.fail_at)
+        raise(SIGKILL);
     return kit_faults.fail_at != 0 && n >= kit_faults.fail_at && n <= kit_faults.fail_until
                ? kit_faults.code
                : SQLITE_OK;
@@ -143,7 +147,7 @@ KIT struct kit kit_new(void)
     return kit;
 }
 
-KIT void kit_free(struct kit *kit)
+KIT void kit_free(const struct kit *kit)
 {
     static const char *const names[] = {"l.db", "l.db-wal", "l.db-shm", "l.db.spend",
                                         "l.db.lock", "l.db.spend.new", "keep", "out"};
