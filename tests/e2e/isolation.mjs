@@ -10,8 +10,8 @@ import { chat, KEY, OTHER_KEY, sha256, tenant, until, world } from './kit.mjs';
 const TENANTS = [tenant(), tenant({ name: 'two', keys: [{ name: 'k', sha256: sha256(OTHER_KEY) }] })];
 const VICTIM = { headers: { authorization: `Bearer ${OTHER_KEY}` } };
 
-function connect(t, gateway) {
-    const socket = net.connect(gateway.port, '127.0.0.1');
+function connect(t, gateway, localAddress = '127.0.0.1') {
+    const socket = net.connect({ port: gateway.port, host: '127.0.0.1', localAddress });
     const client = { socket, got: '', over: false };
     socket.on('data', (bytes) => (client.got += bytes.toString('latin1')));
     socket.on('close', () => (client.over = true));
@@ -79,4 +79,54 @@ test('attack 10: 34 connections of one tenant do not take the memory for bodies'
     const refused = clients.find((client) => client.got.includes('503'));
     assert.match(refused.got, /x-tollgate-reason: memory_pressure/);
     assert.match(refused.got, /the bodies of tenant one take all the memory that one may/);
+});
+
+const wrong = 'GET /v1/models HTTP/1.1\r\nhost: x\r\nauthorization: Bearer nobody\r\n\r\n';
+
+test('attack 12: connections that nobody uses do not keep others out', async (t) => {
+    const { gateway } = await world(t, {
+        tenants: TENANTS,
+        top: { limits: { connections: 200, connections_per_address: 200 } },
+    });
+    const kept = connect(t, gateway, '127.0.0.2');
+    const models = `GET /v1/models HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${OTHER_KEY}\r\n\r\n`;
+    kept.socket.write(models);
+    await until('the victim is known', () => kept.got.includes('"object":"list"'));
+    const silent = Array.from({ length: 300 }, (_, i) => {
+        const client = connect(t, gateway);
+        if (i % 2) client.socket.write(wrong);
+        return client;
+    });
+    await until('they are all in', async () => (await gateway.metric('connections')) >= 200);
+    for (let i = 0; i < 30; i++) assert.equal((await chat(gateway, {}, VICTIM)).status, 200);
+    await until('some gave way', () => silent.filter((one) => one.over).length >= 100);
+    assert.ok((await gateway.metric('connections')) <= 202);
+    assert.ok((await gateway.metric('connections_gave_way_total')) >= 100);
+    kept.got = '';
+    kept.socket.write(models); /* who is known keeps its place */
+    await until('it is answered', () => kept.got.includes('"object":"list"'));
+});
+
+test('attack 12: one address has a part of the connections', async (t) => {
+    const { gateway } = await world(t, {
+        tenants: TENANTS,
+        top: { limits: { connections: 200 } },
+        script: { default: { fault: 'hang' } },
+    });
+    const body = JSON.stringify({ model: 'small', messages: [], max_tokens: 1 });
+    const busy = Array.from({ length: 80 }, () => {
+        const client = connect(t, gateway, '127.0.0.3');
+        client.socket.write(head(body.length) + body);
+        return client;
+    });
+    await until('a quarter is in', async () => (await gateway.metric('open_calls')) === 50);
+    await until('the others are told', () => busy.filter((one) => one.over).length === 30);
+    for (const one of busy.filter((each) => each.over)) {
+        assert.match(one.got, /^HTTP\/1\.1 503 /);
+        assert.match(one.got, /retry-after: 1\r\n/);
+        assert.match(one.got, /too many connections from this address/);
+    }
+    const victim = connect(t, gateway, '127.0.0.2');
+    victim.socket.write(wrong);
+    await until('the victim is answered', () => victim.got.startsWith('HTTP/1.1 401'));
 });

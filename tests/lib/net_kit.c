@@ -124,6 +124,13 @@ static void server_refuse(void *context, int status, const char *text, struct ht
                                   "{\"refused\":%d,\"text\":\"%s\"}", status, text);
 }
 
+static bool server_is_proxy(void *context, const struct sockaddr *peer)
+{
+    const struct kit *kit = context;
+
+    return kit->trusts_all && peer->sa_family == AF_INET;
+}
+
 static const struct http_server_ops server_ops = {
     .begin = server_begin,
     .data = server_data,
@@ -133,6 +140,7 @@ static const struct http_server_ops server_ops = {
     .refuse = server_refuse,
     .closed = server_closed,
     .is_kept = server_is_kept,
+    .is_proxy = server_is_proxy,
 };
 
 void kit_reply(struct kit_in *in, int status, const char *body)
@@ -378,9 +386,16 @@ static struct sockaddr_in loopback(int port)
 
 struct kit_raw *kit_connect(struct kit *kit)
 {
-    struct sockaddr_in address = loopback(kit->port);
+    return kit_connect_from(kit, 1);
+}
+
+struct kit_raw *kit_connect_from(struct kit *kit, int number)
+{
+    struct sockaddr_in address = loopback(kit->port), own = loopback(0);
     int fd = socket(AF_INET, SOCK_STREAM, 0);
 
+    own.sin_addr.s_addr = htonl(0x7f000000u + (uint32_t)number);
+    assert_int_equal(bind(fd, (struct sockaddr *)&own, sizeof own), 0);
     assert_int_equal(connect(fd, (struct sockaddr *)&address, sizeof address), 0);
     return add_raw(kit, fd);
 }

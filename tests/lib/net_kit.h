@@ -72,6 +72,7 @@ struct kit {
     size_t n_ins;
     size_t n_closed;      /* connections that closed() told of */
     uint64_t last_closed; /* which was the last */
+    bool trusts_all;      /* every address is a proxy's */
     int keep;             /* how often an idle connection is to stay when it is asked for */
     struct kit_raw *raws[64];
     size_t n_raws;
@@ -112,8 +113,9 @@ void kit_echo_chunked(struct kit_in *in); /* the same without a length */
 
 /* ---- Plain sockets */
 
-struct kit_raw *kit_connect(struct kit *kit); /* to the kit's listener */
-int kit_raw_listen(int *port);                /* a listening socket of the test's own */
+struct kit_raw *kit_connect(struct kit *kit);                  /* to the kit's listener */
+struct kit_raw *kit_connect_from(struct kit *kit, int number); /* from 127.0.0.number */
+int kit_raw_listen(int *port); /* a listening socket of the test's own */
 struct kit_raw *kit_raw_accept(struct kit *kit, int listening); /* drives until somebody comes */
 void kit_put(struct kit *kit, struct kit_raw *raw, const char *text);
 void kit_put_bytes(struct kit *kit, struct kit_raw *raw, const char *bytes, size_t n);

@@ -80,6 +80,30 @@ void http1_conn_await_socket(struct http1_conn *conn)
         net_timer_set(conn->wire.loop, &conn->write_timer, http1_limits_of(conn)->write_ms);
 }
 
+/* ---- Idle or not ----------------------------------------------------------------------------- */
+
+void http_conn_set_idle(struct http1_conn *conn, bool idle)
+{
+    if (conn->idle == idle)
+        return;
+    if (idle)
+        TAILQ_INSERT_TAIL(&conn->listener->idle[conn->known], conn, in_idle);
+    else
+        TAILQ_REMOVE(&conn->listener->idle[conn->known], conn, in_idle);
+    conn->idle = idle;
+}
+
+void http_conn_set_known(struct http1_conn *conn)
+{
+    bool idle = conn->idle;
+
+    if (conn->known)
+        return;
+    http_conn_set_idle(conn, false);
+    conn->known = true;
+    http_conn_set_idle(conn, idle);
+}
+
 /* ---- Ends ------------------------------------------------------------------------------------ */
 
 static void conn_free(struct http1_conn *conn)
@@ -89,10 +113,9 @@ static void conn_free(struct http1_conn *conn)
 
     assert(conn->phase != HTTP1_BUSY && conn->http2 == NULL && listener->n_conns > 0);
     LIST_REMOVE(conn, in_listener);
+    http_conn_set_idle(conn, false);
     listener->n_conns--;
-    /* Relaxed: a count, that orders nothing. */
-    if (listener->census != NULL)
-        atomic_fetch_sub_explicit(&listener->census->open, 1, memory_order_relaxed);
+    http_census_leave(listener->census, conn->address_slot);
     net_timer_stop(loop, &conn->read_timer);
     net_timer_stop(loop, &conn->write_timer);
     net_later_cancel(loop, &conn->later);
@@ -111,6 +134,9 @@ static void tell_gone(struct http1_conn *conn, enum http_why why)
     conn->phase = HTTP1_IDLE;
     assert(conn->listener->n_busy > 0);
     conn->listener->n_busy--;
+    if (conn->in.known)
+        http_conn_set_known(conn);
+    http_conn_set_idle(conn, true);
     conn->listener->ops->gone(&conn->in, why);
 }
 
@@ -136,6 +162,7 @@ static void linger(struct http1_conn *conn)
 {
     assert(conn->phase != HTTP1_BUSY && conn->http2 == NULL);
     conn->dropped = 0;
+    http_conn_set_idle(conn, true);
     http1_server_enter(conn, HTTP1_LINGER);
     wire_shutdown(&conn->wire);
     if (conn->wire.eof && wire_queued(&conn->wire) == 0)
@@ -162,13 +189,14 @@ void http1_make_refusal(const struct http_listener *listener, int status, const 
 static void http1_server_refuse(struct http1_conn *conn, int status, const char *text, bool begun)
 {
     struct http_refusal refusal;
-    struct http_field type = {.name = SLICE("content-type")};
-    struct http_head head = {.status = status, .fields = &type, .n_fields = 1};
+    struct http_field fields[2] = {{.name = SLICE("content-type")},
+                                   {SLICE("retry-after"), SLICE("1")}};
+    struct http_head head = {.status = status, .fields = fields, .n_fields = status == 503 ? 2 : 1};
     struct http1_framing framing = {.close = true};
     struct buf out = {0};
 
     http1_make_refusal(conn->listener, status, text, begun, &refusal);
-    type.value = refusal.type;
+    fields[0].value = refusal.type;
     framing.length = (int64_t)refusal.n;
     if (http1_put_reply(conn->wire.loop, &out, &head, &framing)) {
         wire_write(&conn->wire, buf_first(&out), buf_bytes(&out));
@@ -250,6 +278,8 @@ static void begin_exchange(struct http1_conn *conn)
     conn->in.head = *head;
     conn->in.owner = NULL;
     conn->in.patient = false;
+    conn->in.known = false;
+    http_conn_set_idle(conn, false);
     conn->body_done = conn->paused = conn->replied = conn->finished = conn->aborted = false;
     conn->chunked = conn->high = false;
     conn->dropped = 0;
@@ -536,6 +566,7 @@ bool http1_conn_new(struct http_listener *listener, int fd, const struct sockadd
     conn->wire.tls.http2 = listener->http2;
     conn->sniff = listener->http2 && listener->tls == NULL;
     conn->listener = listener;
+    conn->address_slot = -1;
     conn->in.transport = &http1_inbound_transport;
     conn->in.context = listener->context;
     conn->in.secure = listener->tls != NULL;
@@ -549,6 +580,7 @@ bool http1_conn_new(struct http_listener *listener, int fd, const struct sockadd
     net_later_init(&conn->later, conn_work, conn);
     LIST_INSERT_HEAD(&listener->conns, conn, in_listener);
     listener->n_conns++;
+    http_conn_set_idle(conn, true);
     if (listener->tls != NULL)
         http1_server_enter(conn, HTTP1_SHAKING);
     else

@@ -45,6 +45,7 @@ static void await(struct http2_server *server)
     tg_ms ms = limits->header_ms;
 
     assert(server->conn->http2 == server && !server->link.finished);
+    http_conn_set_idle(server->conn, server->link.n_flows == 0);
     if (now == server->await && (now != HTTP2_AWAIT_BLOCK || server->block == server->link.blocks))
         return;
     server->await = now;

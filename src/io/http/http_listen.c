@@ -5,10 +5,15 @@
  * 1.44 has none for it. The price: when one worker stops listening, what the kernel had dealt to it
  * and it had not accepted is reset; so workers drain together.
  *
+ * When there are too many connections, those that nobody uses give way: see struct http_census.
+ *
  * When descriptors run out, accepting stops for a moment: the socket stays readable, and the loop
  * would spin.
  */
 #define _DEFAULT_SOURCE /* SO_REUSEPORT */
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
 
 #include <errno.h>
 #include <fcntl.h>
@@ -22,6 +27,7 @@
 
 #define ACCEPTS_A_TURN 64 /* others of the loop want their turn */
 #define ACCEPT_AGAIN_MS 100
+#define KEPT_PASSED_OVER 64 /* connections that are asked after when one is to give way */
 
 struct listen_poll {
     uv_poll_t uv;
@@ -77,64 +83,122 @@ static enum tg_err check_limits(const struct http_limits *limits, struct tg_prob
 
 static void accept_polled(uv_poll_t *uv, int status, int events);
 
-/* Whether there is room for one more; if so it is counted. */
-static bool enter_census(struct http_census *census)
+/* Whether there are no more than there may be. Relaxed, here and below: counts that guard no other
+ * memory. */
+static bool census_holds(const struct http_census *census)
+{
+    long long open = atomic_load_explicit(&census->open, memory_order_relaxed);
+    long long max = atomic_load_explicit(&census->max, memory_order_relaxed);
+
+    return max <= 0 || open <= max;
+}
+
+/* The bytes of an address that are counted together; 0: it has none. */
+static size_t census_address(const union address *peer, const void **bytes)
+{
+    if (peer->any.sa_family == AF_INET) {
+        *bytes = &peer->in.sin_addr;
+        return 4;
+    }
+    if (peer->any.sa_family != AF_INET6)
+        return 0;
+    bool mapped = IN6_IS_ADDR_V4MAPPED(&peer->in6.sin6_addr);
+    *bytes = peer->in6.sin6_addr.s6_addr + (mapped ? 12 : 0);
+    return mapped ? 4 : 8;
+}
+
+/* Counts one more of this address. False: it has as many as it may, and is not counted. */
+static bool census_enter_address(const struct http_listener *listener, const union address *peer,
+                                 int *slot)
+{
+    struct http_census *census = listener->census;
+    const struct http_server_ops *ops = listener->ops;
+    const void *bytes;
+    size_t n = census_address(peer, &bytes);
+
+    *slot = -1;
+    if (n == 0 || (ops->is_proxy != NULL && ops->is_proxy(listener->context, &peer->any)))
+        return true;
+    int at = (int)(XXH3_64bits_withSeed(bytes, n, census->seed) % HTTP_ADDRESS_SLOTS);
+    long long max = atomic_load_explicit(&census->per_address, memory_order_relaxed);
+    int open = atomic_fetch_add_explicit(&census->by_address[at], 1, memory_order_relaxed);
+    if (max > 0 && open >= max) {
+        atomic_fetch_sub_explicit(&census->by_address[at], 1, memory_order_relaxed);
+        return false;
+    }
+    *slot = at;
+    return true;
+}
+
+void http_census_leave(struct http_census *census, int address_slot)
 {
     if (census == NULL)
-        return true;
-    /* Relaxed: a count that guards no other memory. */
-    long long open = atomic_fetch_add_explicit(&census->open, 1, memory_order_relaxed);
-    long long max = atomic_load_explicit(&census->max, memory_order_relaxed);
-    if (max <= 0 || open < max)
-        return true;
+        return;
     atomic_fetch_sub_explicit(&census->open, 1, memory_order_relaxed);
-    return false;
+    if (address_slot >= 0)
+        atomic_fetch_sub_explicit(&census->by_address[address_slot], 1, memory_order_relaxed);
 }
 
-/* Whoever holds a connection without using it can make another; who has just come is about to use
- * his. So the oldest goes, even if it was in the midst of a head: senders of slow heads would have
- * all the places. */
-static struct http1_conn *oldest_without_exchange(const struct http_listener *listener)
+/* Ends one that has no exchange. Whoever holds a connection without using it can make another; who
+ * has just come is about to use his. So the longest idle goes, even if it was in the midst of a
+ * head: senders of slow heads would have all the places. False: all are in use. */
+static bool give_way(struct http_listener *listener)
 {
-    struct http1_conn *found = NULL, *conn;
+    struct http1_conn *conn = TAILQ_FIRST(&listener->idle[0]);
 
-    LIST_FOREACH(conn, &listener->conns, in_listener)
-        if (conn->phase != HTTP1_BUSY && conn->http2 == NULL)
-            found = conn; /* new ones are put in front */
-    return found;
+    for (int i = 0; conn == NULL && i < KEPT_PASSED_OVER; i++) {
+        conn = TAILQ_FIRST(&listener->idle[1]);
+        if (conn == NULL)
+            return false;
+        if (!http1_conn_is_kept(conn))
+            break;
+        http_conn_set_idle(conn, false); /* its owner wants it to stay: behind the others */
+        http_conn_set_idle(conn, true);
+        conn = NULL;
+    }
+    if (conn != NULL)
+        http1_conn_end(conn, HTTP_TIMEOUT);
+    return conn != NULL;
 }
 
-/* Whether there is a place for one more, after others have made room. Those who are being refused
- * make room first of all: so there is one of them at most beyond the bound. */
-static bool make_room_for_one(const struct http_listener *listener)
+/* Whether there is a place for one more, after others have made room. It is counted, whether there
+ * is or not. Those who are being refused have no exchange: so there is one of them at most beyond
+ * the bound. */
+static bool make_room_for_one(struct http_listener *listener)
 {
-    struct http1_conn *oldest;
+    struct http_census *census = listener->census;
+    bool room = true;
 
-    if (listener->max_conns == 0)
-        return true;
-    while (listener->n_conns >= listener->max_conns &&
-           (oldest = oldest_without_exchange(listener)) != NULL)
-        http1_conn_end(oldest, HTTP_TIMEOUT);
-    return listener->n_conns < listener->max_conns;
+    if (census != NULL)
+        atomic_fetch_add_explicit(&census->open, 1, memory_order_relaxed);
+    while (room && census != NULL && !census_holds(census)) {
+        room = give_way(listener);
+        atomic_fetch_add_explicit(&census->gave_way, room, memory_order_relaxed);
+    }
+    while (room && listener->max_conns > 0 && listener->n_conns >= listener->max_conns)
+        room = give_way(listener);
+    return room;
 }
 
 static void take_in(struct http_listener *listener, int fd, const union address *peer, socklen_t n)
 {
+    const char *why = NULL;
     struct http1_conn *conn;
+    int slot = -1;
 
-    if (!enter_census(listener->census)) {
+    if (!make_room_for_one(listener))
+        why = "there are too many connections";
+    else if (listener->census != NULL && !census_enter_address(listener, peer, &slot))
+        why = "there are too many connections from this address";
+    if (why != NULL && listener->census != NULL)
         atomic_fetch_add_explicit(&listener->census->turned_away, 1, memory_order_relaxed);
-        close(fd);
+    if (!http1_conn_new(listener, fd, &peer->any, n, &conn)) {
+        http_census_leave(listener->census, slot);
         return;
     }
-    bool room = make_room_for_one(listener);
-    if (http1_conn_new(listener, fd, &peer->any, n, &conn)) {
-        if (!room)
-            http1_conn_refuse(conn, 503, "there are too many connections");
-        return;
-    }
-    if (listener->census != NULL)
-        atomic_fetch_sub_explicit(&listener->census->open, 1, memory_order_relaxed);
+    conn->address_slot = slot;
+    if (why != NULL)
+        http1_conn_refuse(conn, 503, why);
 }
 
 static void rest_a_while(struct http_listener *listener)
@@ -363,6 +427,8 @@ struct http_listener *http_listener_new(struct net_loop *loop,
     listener->tls = tls_context_ref(options->tls);
     listener->http2 = options->http2;
     listener->fd = -1;
+    TAILQ_INIT(&listener->idle[0]);
+    TAILQ_INIT(&listener->idle[1]);
     if (uv_random(NULL, NULL, &listener->next_connection, sizeof listener->next_connection, 0,
                   NULL) != 0)
         listener->next_connection = (uint64_t)(uintptr_t)listener << 16;

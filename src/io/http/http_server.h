@@ -65,11 +65,27 @@ struct http_limits {
 
 void http_limits_init(struct http_limits *limits);
 
-/* Connections of all workers together; beyond `max` they are accepted and closed at once. */
+/* Connections of all workers together. Beyond `max`, one that has no exchange gives way to a new
+ * one: first those whose client has not shown who it is (http_inbound.known), the longest idle of
+ * them first. Where all of the listener's are in use, and beyond `per_address`, the new one is
+ * refused: 503, or closed where TLS has yet to be agreed on.
+ *
+ * Addresses are counted in slots, by a keyed hash: two that share one have the bound together. At
+ * most max / per_address slots can be full at a time, so an address is refused for the sake of
+ * another with a probability of at most max / per_address / HTTP_ADDRESS_SLOTS: 1 in 4096 where the
+ * bound is a quarter. It needs neither a lock nor memory for each address. */
+#define HTTP_ADDRESS_SLOTS 16384
+
 struct http_census {
     atomic_llong open;
-    atomic_llong max;         /* 0: any number; may change */
-    atomic_llong turned_away; /* connections that were closed so */
+    atomic_llong max; /* 0: any number; may change */
+    atomic_llong
+        per_address; /* connections of one address, an IPv6 network of 64 bits being one; 0:
+                                 any number; may change */
+    atomic_llong turned_away; /* connections that were refused */
+    atomic_llong gave_way;    /* connections that were ended for a new one */
+    uint64_t seed;            /* for the hash of addresses: random */
+    atomic_int by_address[HTTP_ADDRESS_SLOTS];
 };
 
 /* ---- Listeners ------------------------------------------------------------------------------- */
@@ -105,6 +121,9 @@ struct http_server_ops {
     /* It has been idle for idle_ms, and ends, unless this says that it is to be kept for as long
      * again. May be null: it ends. */
     bool (*is_kept)(void *context, uint64_t connection);
+    /* Whether the bound on connections of one address is not for this one: a proxy's. May be null:
+     * it is for all. */
+    bool (*is_proxy)(void *context, const struct sockaddr *peer);
 };
 
 struct http_listen_options {
@@ -114,7 +133,7 @@ struct http_listen_options {
     struct http_census *census; /* shared; null: not counted */
     size_t connections; /* for this listener alone, 0: any number. Beyond, the oldest that has no
                            exchange is ended for a new one; if all have, the new one is refused:
-                           503. For HTTP/1: connections of HTTP/2 are not ended */
+                           503 */
     struct tls_context *tls; /* a reference is taken; null: plain */
     bool http2;  /* spoken too, with whoever begins with its preface, or chooses it by ALPN where
                    there is TLS; default false. HTTP/1.1 goes on beside it */
@@ -177,6 +196,8 @@ struct http_inbound {
     void *context;       /* the listener's */
     void *owner;         /* free for the owner; null at begin */
     bool secure;         /* came by TLS */
+    bool known;          /* the owner's to set: the client has shown who it is, and its connection
+                            gives way after those of which that is not so */
     bool patient; /* the owner's to set: the body has no limit of time but the owner's own, for
                      requests that are a conversation */
 };

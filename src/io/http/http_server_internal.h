@@ -26,8 +26,11 @@ struct http_listener {
     size_t max_conns; /* 0: any number */
     struct tls_context *tls;
     bool http2;
-    uint64_t next_connection;          /* the number of the next connection */
-    LIST_HEAD(, http1_conn) conns;     /* all, the newest first */
+    uint64_t next_connection;      /* the number of the next connection */
+    LIST_HEAD(, http1_conn) conns; /* all, the newest first */
+    /* Those without an exchange, the longest first: [1] whose client has shown who it is, and [0]
+     * the others. */
+    TAILQ_HEAD(, http1_conn) idle[2];
     SLIST_HEAD(, http2_stream) spares; /* structs to be used again */
     size_t n_spares;
     size_t n_conns; /* connections */
@@ -60,6 +63,10 @@ struct http1_conn {
     struct http_inbound in;
     struct http_listener *listener;
     LIST_ENTRY(http1_conn) in_listener;
+    TAILQ_ENTRY(http1_conn) in_idle;
+    bool idle;        /* it is in a list of idle ones */
+    bool known;       /* in which one: see http_inbound.known */
+    int address_slot; /* where its address is counted; -1: nowhere */
     enum http1_phase phase;
     struct wire wire;
     struct http2_server *http2; /* uses the wire now; null: HTTP/1 does */
@@ -114,6 +121,11 @@ static inline size_t http_reply_count(int64_t *left, size_t n)
     return n;
 }
 
+/* ---- http_listen.c: the census */
+
+/* A connection has ended. The census may be null, and the slot -1. */
+void http_census_leave(struct http_census *census, int address_slot);
+
 /* ---- http1_reply.c: the owner's calls */
 
 extern const struct http_inbound_transport http1_inbound_transport;
@@ -140,6 +152,12 @@ void http1_make_refusal(const struct http_listener *listener, int status, const 
 
 /* Ends the exchange, if there is one, and the connection. */
 void http1_conn_end(struct http1_conn *conn, enum http_why why);
+
+/* It has no exchange, or has one now. */
+void http_conn_set_idle(struct http1_conn *conn, bool idle);
+
+/* Its client has shown who it is. */
+void http_conn_set_known(struct http1_conn *conn);
 
 /* Whether the owner wants an idle connection to stay. */
 bool http1_conn_is_kept(const struct http1_conn *conn);

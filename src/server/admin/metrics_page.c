@@ -59,9 +59,11 @@ static void write_counts(struct exposition *text, const struct gateway *gateway)
              metrics_page_count(&counts->usage_missing)},
             {"tollgate_usage_absurd_total", "Answers whose usage could not be true.",
              metrics_page_count(&counts->usage_absurd)},
-            {"tollgate_connections_refused_total",
-             "Connections that were closed at once: too many.",
+            {"tollgate_connections_refused_total", "Connections that were refused: too many.",
              atomic_load_explicit(&gateway->census.turned_away, memory_order_relaxed)},
+            {"tollgate_connections_gave_way_total",
+             "Idle connections that were closed for new ones.",
+             atomic_load_explicit(&gateway->census.gave_way, memory_order_relaxed)},
         },
       gauges[] = {
           {"tollgate_open_calls", "Calls between their head and their end.",

@@ -330,7 +330,7 @@ static bool check_head(struct api *api, struct refusal *why)
     if (!slice_equal(head->method, SLICE("POST")) && api->method != METHOD_QUERY) {
         refusal_init(why, REPLY_METHOD_NOT_ALLOWED, NULL);
         why->allow = api->method == METHOD_ADMIT ? "GET, POST" : "POST";
-    } else if (!admit_authenticate(api->worker, head, &api->caller, why)) {
+    } else if (!(api->in->known = admit_authenticate(api->worker, head, &api->caller, why))) {
         return false;
     } else if (api->method != METHOD_QUERY && has_query(head)) {
         refusal_init(why, REPLY_INVALID_REQUEST,

@@ -29,7 +29,8 @@ bool rpc_authenticate(struct grpc_call *call, struct admit_caller *caller)
 {
     struct refusal why;
 
-    if (admit_authenticate(rpc_worker(call), &call->in->head, caller, &why))
+    call->in->known = admit_authenticate(rpc_worker(call), &call->in->head, caller, &why);
+    if (call->in->known)
         return true;
     admit_report_refusal(rpc_worker(call), NULL, &why);
     grpc_finish(call, GRPC_UNAUTHENTICATED, why.text);

@@ -39,6 +39,7 @@ struct config_listen {
 struct config_server_limits {
     int64_t body, header, buffered_total; /* bytes */
     int64_t connections;
+    int64_t connections_per_address; /* 0: a quarter of them, at least 16 */
 };
 
 /* An address range. */

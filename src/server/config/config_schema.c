@@ -65,7 +65,11 @@ static const struct schema_key limit_keys[] = {
          "bodies of all requests in memory; at least `body`. A tenant may take more while it has "
          "no more than what is free"),
     COUNT("connections", 1, 10000000, "10000", AT(config_server_limits, connections),
-          "client connections at once"),
+          "client connections at once. Beyond, idle ones give way, the unauthenticated first"),
+    COUNT("connections_per_address", 0, 10000000, "0",
+          AT(config_server_limits, connections_per_address),
+          "the same from one address (IPv6: one /64), unless it is in `trust_headers_from`; 0: a "
+          "quarter of `connections`, at least 16"),
     END,
 };
 

@@ -52,7 +52,8 @@ static bool authenticate(struct call *call)
         if (virtual_key_hash(key, hash))
             call->tenant = generation_tenant_of_key(call->generation, hash, call->began_at,
                                                     &call->virtual_key);
-        if (call->tenant != CONFIG_NONE)
+        call->in->known = call->tenant != CONFIG_NONE;
+        if (call->in->known)
             return true;
         refusal_init(&why, REPLY_INVALID_API_KEY, NULL);
     }

@@ -260,6 +260,16 @@ static bool make_first(struct gateway *gateway, struct config *config, struct tg
     return generation_apply(first, NULL, clock_now_ms(&gateway->clock), problem);
 }
 
+void gateway_set_census(struct gateway *gateway, const struct config *config)
+{
+    const struct config_server_limits *limits = &config->limits;
+    long long quarter = limits->connections / 4 < 16 ? 16 : limits->connections / 4;
+
+    atomic_store(&gateway->census.max, limits->connections);
+    atomic_store(&gateway->census.per_address,
+                 limits->connections_per_address > 0 ? limits->connections_per_address : quarter);
+}
+
 bool gateway_new(const struct service_table *services, struct config *config,
                  const struct clock *clock, size_t n_threads, struct gateway **made,
                  struct tg_problem *problem)
@@ -278,7 +288,8 @@ bool gateway_new(const struct service_table *services, struct config *config,
            make_remote(gateway, config, problem) && make_metrics(gateway, problem) &&
            open_ledger(gateway, &config->ledger, problem);
     if (fine) {
-        atomic_store(&gateway->census.max, config->limits.connections);
+        gateway->census.seed = gateway->seed;
+        gateway_set_census(gateway, config);
         atomic_store(&gateway->drain_ms, config->drain);
         fine = make_first(gateway, config, problem);
     } else {

@@ -110,6 +110,9 @@ bool gateway_new(const struct service_table *services, struct config *config,
 /* All threads have ended. */
 void gateway_free(struct gateway *gateway);
 
+/* How many connections there may be, by the newest configuration. */
+void gateway_set_census(struct gateway *gateway, const struct config *config);
+
 /* ---- for generations ---- */
 
 /* A time zone by its name, kept until the end: what was reserved under it may be settled at any

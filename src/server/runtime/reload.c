@@ -317,7 +317,7 @@ static void reload_tell(struct reload *reload)
     find_restarts(&reload->result, &control->generation->config, &made->config);
     reload->made = NULL;
     LIST_INSERT_HEAD(&gateway->generations, made, link);
-    atomic_store(&gateway->census.max, made->config.limits.connections);
+    gateway_set_census(gateway, &made->config);
     atomic_store(&gateway->drain_ms, made->config.drain);
     control->generation = made;
     gateway_observe_change(gateway, &made->config);

@@ -11,6 +11,7 @@
 #include "server/runtime/rpc.h"
 #include "server/runtime/service.h"
 #include "server/runtime/worker.h"
+#include "server/tenancy/trust.h"
 
 /* What in->owner begins with; null: nobody owns the request. By its bytes, because the first member
  * of a struct grpc_call has another type. */
@@ -186,6 +187,13 @@ static bool front_is_kept(void *context, uint64_t connection)
     return false;
 }
 
+static bool front_is_proxy(void *context, const struct sockaddr *peer)
+{
+    const struct worker *worker = context;
+
+    return trust_covers(&worker->generation->config, peer);
+}
+
 const struct http_server_ops front_gateway_ops = {.begin = gateway_begin,
                                                   .data = gateway_data,
                                                   .end = gateway_end,
@@ -193,7 +201,8 @@ const struct http_server_ops front_gateway_ops = {.begin = gateway_begin,
                                                   .gone = gateway_gone,
                                                   .refuse = gateway_refuse,
                                                   .closed = front_closed,
-                                                  .is_kept = front_is_kept};
+                                                  .is_kept = front_is_kept,
+                                                  .is_proxy = front_is_proxy};
 
 const struct http_server_ops front_grpc_ops = {.begin = rpc_begin,
                                                .data = rpc_data,
@@ -201,4 +210,5 @@ const struct http_server_ops front_grpc_ops = {.begin = rpc_begin,
                                                .room = rpc_room,
                                                .gone = rpc_gone,
                                                .closed = front_closed,
-                                               .is_kept = front_is_kept};
+                                               .is_kept = front_is_kept,
+                                               .is_proxy = front_is_proxy};

@@ -110,6 +110,32 @@ static void cookies_are_joined_and_hosts_are_one(void **state)
     kit_fini(&kit);
 }
 
+/* A connection without an exchange gives way to a new one; with one it does not. */
+static void an_idle_connection_gives_way(void **state)
+{
+    static const char *const words[] = {":method", "GET", ":scheme", "http", ":path",
+                                        "/", ":authority", "a", NULL};
+    struct kit kit;
+
+    (void)state;
+    start(&kit);
+    kit.census.max = 2;
+    kit_listen(&kit);
+    struct frames *idle = frames_client(&kit), *busy = frames_client(&kit);
+    frames_put_head(busy, FLAG_END_STREAM, 1, words);
+    frames_until(busy, http_listener_busy(kit.listener) == 1);
+    struct kit_raw *next = kit_connect(&kit);
+    kit_until(&kit, atomic_load(&kit.census.gave_way) == 1);
+    assert_int_equal(http_listener_open(kit.listener), 2);
+    assert_int_equal(http_listener_busy(kit.listener), 1);
+    kit_reply(&kit.ins[0], 200, "fine");
+    frames_expect_status(busy, 1, 200);
+    assert_false(next->eof || next->reset);
+    frames_free(idle);
+    frames_free(busy);
+    kit_fini(&kit);
+}
+
 static void continue_is_sent_when_it_is_waited_for(void **state)
 {
     static const char *const words[] = {":method", "POST", ":scheme", "http",
@@ -442,6 +468,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_request_is_the_same_however_cut),
         cmocka_unit_test(cookies_are_joined_and_hosts_are_one),
+        cmocka_unit_test(an_idle_connection_gives_way),
         cmocka_unit_test(continue_is_sent_when_it_is_waited_for),
         cmocka_unit_test(malformed_requests_are_reset_alone),
         cmocka_unit_test(a_body_of_another_length_is_an_error),

@@ -23,6 +23,12 @@ static void reply_at_end(struct kit_in *in)
     kit_reply(in, 200, "fine");
 }
 
+static void reply_and_know(struct kit_in *in)
+{
+    in->in->known = true;
+    kit_reply(in, 200, "fine");
+}
+
 static void connections_are_counted_over_all_listeners(void **state)
 {
     struct kit kit;
@@ -32,17 +38,117 @@ static void connections_are_counted_over_all_listeners(void **state)
     kit.census.max = 2;
     kit_listen(&kit);
     struct kit_raw *a = kit_connect(&kit), *b = kit_connect(&kit);
-    kit_until(&kit, http_listener_open(kit.listener) == 2);
-    struct kit_raw *c = kit_connect(&kit);
-    kit_until(&kit, c->eof || c->reset);
-    assert_int_equal(atomic_load(&kit.census.turned_away), 1);
+    kit_put(&kit, a, REQUEST);
+    kit_put(&kit, b, REQUEST);
+    kit_until(&kit, http_listener_busy(kit.listener) == 2);
+    for (int i = 1; i < 6; i++) {
+        struct kit_raw *c = kit_connect(&kit);
+        kit_until(&kit, kit_got(c, "there are too many connections"));
+        assert_memory_equal(c->got, "HTTP/1.1 503 ", 13);
+        assert_true(kit_got(c, "retry-after: 1\r\n"));
+        assert_int_equal(atomic_load(&kit.census.turned_away), i);
+        assert_int_equal(atomic_load(&kit.census.open), 3); /* one beyond, to be told */
+    }
     kit_hang_up(a);
-    kit_until(&kit, http_listener_open(kit.listener) == 1);
+    kit_until(&kit, http_listener_busy(kit.listener) == 1);
     kit.on_end = reply_at_end;
     struct kit_raw *d = kit_connect(&kit);
     kit_put(&kit, d, REQUEST);
     kit_until(&kit, kit_got(d, "fine"));
     assert_false(b->eof);
+    kit_fini(&kit);
+}
+
+/* Attack 12: silent and unauthenticated connections take all the places. They give way, the longest
+ * idle first, and after them those of clients that are known. */
+static void attack_12_idle_connections_give_way_the_unauthenticated_first(void **state)
+{
+    struct kit_raw *silent[12];
+    struct kit kit;
+
+    (void)state;
+    kit_init(&kit);
+    kit.census.max = 6;
+    kit.on_end = reply_and_know;
+    kit_listen(&kit);
+    struct kit_raw *known = kit_connect(&kit), *busy = kit_connect(&kit);
+    kit_put(&kit, known, REQUEST);
+    kit_until(&kit, kit_got(known, "fine"));
+    kit.on_end = NULL;
+    kit_put(&kit, busy, REQUEST);
+    kit_until(&kit, http_listener_busy(kit.listener) == 1);
+    kit.on_end = reply_at_end;
+    for (size_t i = 0; i < COUNT_OF(silent); i++) {
+        silent[i] = kit_connect(&kit);
+        if (i % 3 == 1)
+            kit_put(&kit, silent[i], REQUEST); /* answered, and not known: as after a 401 */
+        if (i % 3 == 2)
+            kit_put(&kit, silent[i], "GET / HT");
+        kit_calm(&kit);
+        assert_true(atomic_load(&kit.census.open) <= 6);
+    }
+    for (size_t i = 0; i < COUNT_OF(silent); i++)
+        assert_int_equal(silent[i]->eof || silent[i]->reset, i < 8);
+    assert_int_equal(atomic_load(&kit.census.gave_way), 8);
+    assert_int_equal(atomic_load(&kit.census.turned_away), 0);
+    kit_put(&kit, known, REQUEST); /* it still has its place */
+    kit_until(&kit, kit_count(known, "fine") == 2);
+    assert_false(busy->eof || busy->reset);
+    kit_fini(&kit);
+}
+
+static void one_address_has_at_most_its_part(void **state)
+{
+    struct kit kit;
+
+    (void)state;
+    kit_init(&kit);
+    kit.census.per_address = 2;
+    kit.on_end = reply_at_end;
+    kit_listen(&kit);
+    struct kit_raw *first = kit_connect_from(&kit, 2), *second = kit_connect_from(&kit, 2);
+    kit_until(&kit, http_listener_open(kit.listener) == 2);
+    struct kit_raw *third = kit_connect_from(&kit, 2), *other = kit_connect_from(&kit, 3);
+    kit_until(&kit, kit_got(third, "there are too many connections from this address"));
+    assert_memory_equal(third->got, "HTTP/1.1 503 ", 13);
+    kit_put(&kit, other, REQUEST);
+    kit_until(&kit, kit_got(other, "fine"));
+    kit_hang_up(first);
+    kit_hang_up(third);
+    kit_until(&kit, http_listener_open(kit.listener) == 2);
+    struct kit_raw *fourth = kit_connect_from(&kit, 2);
+    kit_put(&kit, fourth, REQUEST);
+    kit_until(&kit, kit_got(fourth, "fine"));
+    assert_false(second->eof || second->reset);
+    kit.trusts_all = true; /* a proxy brings connections of many */
+    for (int i = 0; i < 5; i++) {
+        struct kit_raw *proxied = kit_connect_from(&kit, 2);
+        kit_put(&kit, proxied, REQUEST);
+        kit_until(&kit, kit_got(proxied, "fine"));
+    }
+    assert_int_equal(atomic_load(&kit.census.turned_away), 1);
+    kit_fini(&kit);
+    for (size_t i = 0; i < HTTP_ADDRESS_SLOTS; i++)
+        assert_int_equal(atomic_load(&kit.census.by_address[i]), 0);
+}
+
+/* Connections that their owner keeps, for leases that are bound to them, do not give way. */
+static void kept_connections_do_not_give_way(void **state)
+{
+    struct kit kit;
+
+    (void)state;
+    kit_init(&kit);
+    kit.census.max = 1;
+    kit.keep = 100;
+    kit.on_end = reply_and_know;
+    kit_listen(&kit);
+    struct kit_raw *kept = kit_connect(&kit);
+    kit_put(&kit, kept, REQUEST);
+    kit_until(&kit, kit_got(kept, "fine"));
+    struct kit_raw *more = kit_connect(&kit);
+    kit_until(&kit, kit_got(more, "there are too many connections"));
+    assert_false(kept->eof || kept->reset);
     kit_fini(&kit);
 }
 
@@ -287,6 +393,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(connections_are_counted_over_all_listeners),
+        cmocka_unit_test(attack_12_idle_connections_give_way_the_unauthenticated_first),
+        cmocka_unit_test(one_address_has_at_most_its_part),
+        cmocka_unit_test(kept_connections_do_not_give_way),
         cmocka_unit_test(a_listener_that_is_full_ends_the_oldest_that_is_idle),
         cmocka_unit_test(a_listener_whose_connections_are_all_in_use_refuses_one_more),
         cmocka_unit_test(who_is_refused_makes_room_though_he_begins_http2),
