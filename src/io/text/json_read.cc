@@ -529,6 +529,11 @@ bool json_next(struct json_reader *reader, struct json_text *key, struct json_va
     return step(reader, key, value);
 }
 
+size_t json_here(struct json_reader *reader)
+{
+    return location(reader);
+}
+
 bool json_leave(struct json_reader *reader)
 {
     return pass_over(reader, reader->depth > 0 ? reader->depth - 1 : 0);

@@ -92,6 +92,9 @@ bool json_enter(struct json_reader *reader);
  * was entered is an error. */
 bool json_next(struct json_reader *reader, struct json_text *key, struct json_value *value);
 
+/* Where the next token is: behind a value that was read to its end, and blanks. */
+size_t json_here(struct json_reader *reader);
+
 /* Passes over what is left of what was entered last. */
 bool json_leave(struct json_reader *reader);
 
