@@ -132,8 +132,8 @@ static const struct growth *growth_of(uint32_t point)
  * Hebrew, Han and Hangul, nor of the accented letters of Western Europe. */
 static const uint64_t first_bytes = UINT64_C(0x0001800f024078b4);
 
-/* The block of the character at `text`, which is not ASCII, and its bytes: all but the last six bits
- * of its code point. What is cut short is in no block. */
+/* The block of the character at `text`, which is not ASCII, and its bytes: all but the last six
+ * bits of its code point. What is cut short is in no block. */
 static uint32_t block_at(const unsigned char *text, size_t left, size_t *bytes)
 {
     *bytes = text[0] < 0xe0 ? 2 : text[0] < 0xf0 ? 3 : 4;

@@ -83,6 +83,12 @@ static const char *bound_name(enum endpoint endpoint)
     }
 }
 
+/* Whether a bound is 0 for a server that takes that for none. */
+static bool is_zero(const struct ask *ask, const struct ask_bound *bound)
+{
+    return bound->name != NULL && bound->value == 0 && ask->endpoint != ENDPOINT_MESSAGES;
+}
+
 /* A key that is there with null is filled in: a second one of its name would be one too many. Of
  * two such, one is enough; where another key bounds already, null stays. */
 static void bound_unbounded(struct body_edit *edit, const struct ask *ask, int64_t most)
@@ -102,13 +108,17 @@ static void bound_unbounded(struct body_edit *edit, const struct ask *ask, int64
 
 bool body_edit_bound(struct body_edit *edit, const struct ask *ask, int64_t most)
 {
-    if (most < 0 || bound_name(ask->endpoint) == NULL)
+    bool zero = false;
+
+    if (most < (ask->endpoint != ENDPOINT_MESSAGES) || bound_name(ask->endpoint) == NULL)
         return false;
-    if (ask->max_output < 0)
+    for (size_t i = 0; i < ASK_BOUNDS_MAX; i++)
+        zero |= is_zero(ask, &ask->bounds[i]);
+    if (ask->max_output < 0 && !zero)
         bound_unbounded(edit, ask, most);
     for (size_t i = 0; i < ASK_BOUNDS_MAX; i++) {
         const struct ask_bound *bound = &ask->bounds[i];
-        if (bound->name != NULL && bound->value > most)
+        if (bound->name != NULL && (bound->value > most || is_zero(ask, bound)))
             add_text(edit, bound->span.at, bound->span.n, "%" PRId64, most);
     }
     return true;

@@ -34,9 +34,10 @@ void body_edit_init(struct body_edit *edit);
 /* Each of these at most once. False: a name longer than ASK_TEXT_MAX or not UTF-8. */
 bool body_edit_model(struct body_edit *edit, const struct ask *ask, struct slice name);
 
-/* Makes `most` the bound of one choice's output: bounds that are larger, or null, are replaced;
- * where there is none it is added, as max_completion_tokens (chat), max_output_tokens (responses)
- * or max_tokens. Nothing to be done is no edit. False: negative, or an endpoint without output. */
+/* Makes `most` the bound of one choice's output: bounds that are larger, null, or 0 where that is
+ * none are replaced; where there is none it is added, as max_completion_tokens (chat),
+ * max_output_tokens (responses) or max_tokens. Nothing to be done is no edit. False: less than 1
+ * (Anthropic: 0), or an endpoint without output. */
 bool body_edit_bound(struct body_edit *edit, const struct ask *ask, int64_t most);
 
 /* Has stream_options.include_usage true, for chat and completions. Nothing is done where it is,

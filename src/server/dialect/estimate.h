@@ -1,11 +1,12 @@
-/* estimate.h - how many tokens a call may take, before anybody has counted them.
+/* estimate.h - how many tokens a call is likely to take, before anybody has counted them.
  *
  *     prompt = ceil(text_bytes / bytes_per_token) + token_ids + 4 * messages
  *              + image * (images + audios + files)
- *     output = (max_output, or what is assumed) * choices
+ *     output = (max_output, or what is assumed) * choices * prompts
  *
  * Rounded up, and TG_NUMBER_MAX at most. Without files, images and audio the prompt is rarely under
- * what the provider counts at bytes_per_token 3, and close to it at 4.
+ * what the provider counts at bytes_per_token 3, and close to it at 4. This is for limits; money is
+ * reserved by bound.h.
  */
 #ifndef TG_DIALECT_ESTIMATE_H
 #define TG_DIALECT_ESTIMATE_H
@@ -30,8 +31,8 @@ void estimate_rule_init(struct estimate_rule *rule);
 
 int64_t estimate_prompt(const struct ask *ask, const struct estimate_rule *rule);
 
-/* Tokens of all choices. `assumed` is for a call that does not say; embeddings and count_tokens
- * have none. */
+/* Tokens of all choices of all prompts. `assumed` is for a call that does not say; embeddings and
+ * count_tokens have none. */
 int64_t estimate_output(const struct ask *ask, int64_t assumed);
 
 /* Tokens in bytes that a model wrote. */

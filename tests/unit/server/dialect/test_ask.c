@@ -193,7 +193,12 @@ static void each_endpoint_has_its_own_bound(void **state)
         {ENDPOINT_CHAT, "{'model':'m','max_tokens':5,'max_completion_tokens':null}", 5, 1},
         {ENDPOINT_CHAT, "{'model':'m','max_output_tokens':'?','best_of':9}", -1, 1},
         {ENDPOINT_COMPLETIONS, "{'model':'m','max_tokens':5,'n':2,'best_of':4}", 5, 4},
-        {ENDPOINT_COMPLETIONS, "{'model':'m','n':8,'best_of':4,'max_tokens':0}", 0, 8},
+        /* 0 is no bound to many servers; to Anthropic it is one */
+        {ENDPOINT_COMPLETIONS, "{'model':'m','n':8,'best_of':4,'max_tokens':0}", -1, 8},
+        {ENDPOINT_CHAT, "{'model':'m','max_tokens':0,'max_completion_tokens':50}", -1, 1},
+        {ENDPOINT_RESPONSES, "{'model':'m','max_output_tokens':0}", -1, 1},
+        {ENDPOINT_MESSAGES, "{'model':'m','max_tokens':0}", 0, 1},
+        {ENDPOINT_CHAT, "{'model':'m','candidateCount':6,'n':2}", -1, 6},
         {ENDPOINT_RESPONSES, "{'model':'m','max_output_tokens':6,'max_tokens':true,'n':{}}", 6, 1},
         {ENDPOINT_MESSAGES, "{'model':'m','max_tokens':7,'n':-1}", 7, 1},
         {ENDPOINT_MESSAGES, "{'model':'m','max_tokens':1e3}", 1000, 1},

@@ -81,6 +81,11 @@ static void edits_change_what_they_should(void **state)
          "{'model':'a','max_tokens':null,'max_completion_tokens':9}"},
         {ENDPOINT_CHAT, BOUND, "{'model':'a','max_tokens':null,'max_completion_tokens':null}",
          "{'model':'a','max_tokens':null,'max_completion_tokens':50}"},
+        /* 0 is no bound, and is replaced wherever it stands; to Anthropic it is one */
+        {ENDPOINT_CHAT, BOUND, "{'model':'a','max_tokens':0}", "{'model':'a','max_tokens':50}"},
+        {ENDPOINT_CHAT, BOUND, "{'model':'a','max_tokens':0,'max_completion_tokens':7}",
+         "{'model':'a','max_tokens':50,'max_completion_tokens':7}"},
+        {ENDPOINT_MESSAGES, BOUND, "{'model':'a','max_tokens':0}", "{'model':'a','max_tokens':0}"},
         {ENDPOINT_RESPONSES, BOUND, "{'model':'a'}", "{'max_output_tokens':50,'model':'a'}"},
         {ENDPOINT_COMPLETIONS, BOUND, "{'model':'a'}", "{'max_tokens':50,'model':'a'}"},
         {ENDPOINT_MESSAGES, BOUND, "{'model':'a','max_tokens':1000}",
@@ -142,6 +147,7 @@ static void edits_that_cannot_be_made_are_refused(void **state)
     assert_false(body_edit_model(&edit, &ask, SLICE("")));
     assert_false(body_edit_model(&edit, &ask, SLICE("\xff")));
     assert_false(body_edit_bound(&edit, &ask, -1));
+    assert_false(body_edit_bound(&edit, &ask, 0));
     assert_false(body_edit_bound(&edit, &embeddings, 5));
     assert_int_equal(edit.n, 0);
     /* The longest name, all of it escaped, still has room, together with all other edits. */
@@ -283,7 +289,7 @@ static void any_body_is_edited_to_the_same_document(void **state)
     for (uint64_t round = 0; round < 20000; round++) {
         struct draw draw = draw_stream(seed, round);
         struct model model = draw_model(&draw);
-        int most = (int)draw_between(&draw, 0, 100);
+        int most = (int)draw_between(&draw, 1, 100);
         char before[1024];
         char after[2048];
         struct body_edit edit;
