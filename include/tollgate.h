@@ -781,6 +781,11 @@ struct tg_call {
     tg_ms deadline;  /* the call does not wait beyond this point; 0: none; default 0 */
     tg_ms lease_ttl; /* 0: the gate's; default 0 */
     void *waiter;    /* passed to wake() */
+
+    /* For tg_gate_precheck() alone: */
+    bool peek;                   /* it peeks at the limits of `debit`, too; default false */
+    const struct tg_axes *known; /* what a remote store is known to say of it; null: nothing;
+                                    default null */
 };
 
 TG_API void tg_call_init(struct tg_call *call);
@@ -810,7 +815,14 @@ TG_API void tg_answer_describe(const struct tg_answer *answer, const struct tg_c
                                char *text, size_t size);
 
 /* Checks memory and peers only, which can be decided before a body is read. If they allow the call,
- * `answer` has a lease that counts the peer; pass it to tg_gate_admit() or release it. */
+ * `answer` has a lease that counts the peer; pass it to tg_gate_admit() or release it.
+ *
+ * With `peek` a call is refused that its limits would refuse whatever it turns out to cost, so that
+ * a tenant over its limits has no body read. `debit.cost` may be a guess: only 1 of it is asked
+ * for (nothing, if it is 0), and it serves for the hints of a refusal. Nothing is charged, and
+ * limits in shadow refuse nothing. A call that is refused so would be refused by tg_gate_admit() at
+ * the same time, if it costs at least as much. With TG_CHARGE_PER_AXIS the rate axis alone is
+ * peeked at. Where the store is remote, `known` is refused by if it refuses. */
 TG_API TG_MUST_CHECK enum tg_err tg_gate_precheck(struct tg_gate *gate, const struct tg_call *call,
                                                   tg_ms now, struct tg_answer *answer);
 
@@ -1595,6 +1607,12 @@ struct tg_spend {
  * `spend` may be null. */
 TG_API bool tg_bank_settle(struct tg_bank *bank, tg_reservation reservation, tg_micro spent,
                            struct tg_spend *spend);
+
+/* Answers as tg_bank_reserve() would, and reserves nothing: `reservation` is 0 in any case, and
+ * `account` if it would be granted. */
+TG_API TG_MUST_CHECK enum tg_err tg_bank_ask(struct tg_bank *bank, tg_account account,
+                                             tg_micro money, tg_ms now,
+                                             struct tg_money_answer *answer);
 
 /* Computes the least that is left in the enforced budgets of `account` and above, and the same as a
  * fraction of that budget's amount; TG_MONEY_MAX and 1 if there is no budget. Read-only.

@@ -213,6 +213,17 @@ static void say_limits(enum call_remote how, struct remote_claim *debit, enum tg
     }
 }
 
+static bool kit_limits_refused(struct remote_port *port, const struct remote_terms *terms,
+                               const struct tg_debit *what, struct tg_axes *axes)
+{
+    (void)port, (void)terms, (void)what;
+    if (!call_kit.limits_known)
+        return false;
+    *axes = (struct tg_axes){.present = 1u << TG_AXIS_RATE};
+    axes->decision[TG_AXIS_RATE] = DENIED(10, 0, call_kit.now + 2000, 1500);
+    return true;
+}
+
 static bool kit_limits_take(struct remote_port *port, struct remote_claim *debit,
                             const struct remote_terms *terms, const struct tg_debit *what,
                             void (*decided)(struct remote_claim *debit, enum tg_err err,
@@ -451,6 +462,7 @@ const struct call_env call_kit_env = {.reply = &call_client_ops,
                                       .out_pause = out_pause,
                                       .out_resume = out_resume,
                                       .out_cancel = out_cancel,
+                                      .limits_refused = kit_limits_refused,
                                       .limits_take = kit_limits_take,
                                       .limits_settle = kit_limits_settle,
                                       .limits_refund = kit_limits_refund,

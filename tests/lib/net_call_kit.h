@@ -88,6 +88,7 @@ struct call_kit {
     tg_ms last_timer; /* the time that the last timer was set for, from then on */
 
     enum call_remote limits, money, key;
+    bool limits_known;                 /* the remote store has refused the rate a moment ago */
     struct remote_claim *limits_asked; /* waits for an answer; null: nobody does */
     struct remote_reservation *money_asked;
     struct remote_key_claim *key_asked;

@@ -405,6 +405,49 @@ static bool refused_early(const struct passage *passage, struct ticket **ticket,
     return true;
 }
 
+/* Whether the limits refuse the call whatever it will cost, as far as that is known here. */
+static bool limits_refuse(const struct passage *passage, struct tg_axes *axes)
+{
+    const struct tg_call *call = passage->call;
+    struct claim *claim = passage->claim;
+    struct tg_axes dearer;
+
+    if (call->known && passage->remote)
+        *axes = *call->known;
+    else if (!call->peek || !claim)
+        return false;
+    else {
+        int64_t cost = claim->cost;
+        claim->cost = num_min(cost, 1);
+        claim_peek(passage->gate->store, claim, passage->now, axes);
+        claim->cost = cost;
+    }
+    enum tg_axis binding = tg_axes_binding(axes);
+    if (binding == TG_AXIS_NONE ||
+        (binding == TG_AXIS_COST && call->debit.charging == TG_CHARGE_PER_AXIS))
+        return false;
+    if (claim && claim->cost > 1) { /* for the hints: when there will be enough for it */
+        claim_peek(passage->gate->store, claim, passage->now, &dearer);
+        if (!(dearer.present & 1u << TG_AXIS_COST) ||
+            dearer.decision[TG_AXIS_COST].retry_after_ms < TG_UNSATISFIABLE)
+            *axes = dearer;
+    }
+    return true;
+}
+
+/* Refused for what the limits say, before the call has asked for a slot. */
+static void refuse_by_limits(struct tg_gate *gate, struct tg_answer *answer,
+                             const struct tg_axes *axes)
+{
+    struct tg_decision decision;
+
+    for (int axis = TG_AXIS_RATE; axis <= TG_AXIS_COST; axis++)
+        if (axes->present & 1u << axis)
+            stages_set_axis(&answer->axes, (enum tg_axis)axis, axes->decision[axis]);
+    combine_axes(&answer->axes, &decision);
+    stages_refuse(gate, answer, reason_of(tg_axes_binding(&answer->axes)), decision);
+}
+
 enum tg_err tg_gate_precheck(struct tg_gate *gate, const struct tg_call *call, tg_ms now,
                              struct tg_answer *answer)
 {
@@ -414,13 +457,19 @@ enum tg_err tg_gate_precheck(struct tg_gate *gate, const struct tg_call *call, t
     struct ticket *ticket = NULL;
     enum tg_err err = set_out(&passage, gate, call, now, &claim, &made);
 
+    struct tg_axes axes;
+
     if (err)
         return err;
     name_peer(&passage);
+    bool over = (call->peek || call->known) && limits_refuse(&passage, &axes);
     spin_lock(&gate->lock);
     gate_time(gate, now);
-    (void)refused_early(&passage, &ticket, &err);
-    if (err && ticket) {
+    bool refused = refused_early(&passage, &ticket, &err);
+    over = over && !refused && !err;
+    if (over)
+        refuse_by_limits(gate, &made, &axes);
+    if ((err || over) && ticket) {
         gate_drop(gate, ticket);
     } else if (ticket) {
         ticket->would_deny = (uint16_t)made.would_deny;

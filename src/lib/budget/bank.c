@@ -157,6 +157,24 @@ enum tg_err tg_bank_reserve(struct tg_bank *bank, tg_account account, tg_micro m
     return err;
 }
 
+enum tg_err tg_bank_ask(struct tg_bank *bank, tg_account account, tg_micro money, tg_ms now,
+                        struct tg_money_answer *answer)
+{
+    struct tg_money_answer said = {.reservation = 0};
+
+    if (!money_in_range(money) || !num_in_range(now))
+        return TG_ERR_INVALID;
+    spin_lock(&bank->lock);
+    const struct account *leaf = accounts_find(&bank->accounts, account);
+    if (leaf)
+        (void)ask_all(leaf, num_max(money, 1), bank_now(bank, now), &said);
+    spin_unlock(&bank->lock);
+    if (!leaf)
+        return TG_ERR_UNKNOWN;
+    *answer = said;
+    return TG_OK;
+}
+
 /* ---- settling ---- */
 
 /* What to enter for what the caller says was spent. */

@@ -145,6 +145,11 @@ typedef void spending_each_fn(void *context, const struct spending_account *acco
 TG_MUST_CHECK enum tg_err spending_peek(struct spending *spending, const struct spending_call *call,
                                         tg_ms now, spending_each_fn *fn, void *context);
 
+/* What the books of this process would answer to the cheapest call, as tg_bank_ask(). Nothing is
+ * opened or changed. A user without an account is not asked for. TG_ERR_UNKNOWN, TG_ERR_INVALID. */
+TG_MUST_CHECK enum tg_err spending_ask(struct spending *spending, const struct spending_call *call,
+                                       tg_ms now, struct tg_money_answer *answer);
+
 /* The least that is left on the way of a call, as tg_bank_left(); of its user too, if there are
  * budgets of users, whether he has an account yet or not. TG_ERR_UNKNOWN, TG_ERR_INVALID. */
 TG_MUST_CHECK enum tg_err spending_left(struct spending *spending, const struct spending_call *call,

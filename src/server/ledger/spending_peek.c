@@ -150,6 +150,27 @@ enum tg_err spending_left(struct spending *spending, const struct spending_call 
     return err;
 }
 
+enum tg_err spending_ask(struct spending *spending, const struct spending_call *call, tg_ms now,
+                         struct tg_money_answer *answer)
+{
+    enum tg_err err = TG_ERR_UNKNOWN;
+
+    pthread_rwlock_rdlock(&spending->lock);
+    size_t tenant = forest_find(&spending->forest, call->tenant, call->hint);
+    if (tenant != SPENDING_TOP) {
+        const struct node *node = &spending->forest.nodes[tenant];
+        tg_account account = atomic_load(&node->account), user = 0;
+        if (call->user.size > 0 && node->n_user_budgets > 0)
+            user = tg_bank_find(spending->bank, account, call->user.bytes, call->user.size);
+        if (user != 0)
+            err = tg_bank_ask(spending->bank, user, 1, now, answer);
+        if (err == TG_ERR_UNKNOWN) /* he has none, or has made place meanwhile */
+            err = tg_bank_ask(spending->bank, account, 1, now, answer);
+    }
+    pthread_rwlock_unlock(&spending->lock);
+    return err;
+}
+
 /* ---- All accounts ---- */
 
 struct users_view {

@@ -159,6 +159,8 @@ struct call_env {
     void (*out_pause)(struct http_outbound *out);
     void (*out_resume)(struct http_outbound *out);
     void (*out_cancel)(struct http_outbound *out, uint32_t code);
+    bool (*limits_refused)(struct remote_port *port, const struct remote_terms *terms,
+                           const struct tg_debit *what, struct tg_axes *axes);
     bool (*limits_take)(struct remote_port *port, struct remote_claim *debit,
                         const struct remote_terms *terms, const struct tg_debit *what,
                         void (*decided)(struct remote_claim *debit, enum tg_err err,
@@ -388,7 +390,8 @@ enum call_verdict call_in_parsed(struct call *call);
 
 /* ---- call_admit.c: places ---- */
 
-/* Memory and fairness, before the body is read. False: the call has been refused. */
+/* Before the body is read: memory and fairness; and if it is large, whether limits or budgets are
+ * used up. False: the call has been refused. */
 bool call_precheck(struct call *call);
 
 /* What the call will cost, in tokens, before anybody knows. */
@@ -406,6 +409,12 @@ enum call_verdict call_limits_answered(struct call *call, const struct call_inpu
 bool call_fall_back(struct call *call, const char *why);
 
 /* ---- call_attempt.c: money, a key, and what happens after a failure ---- */
+
+/* Whose money the call spends. */
+void call_describe_money(const struct call *call, struct spending_call *spending);
+
+/* Answers with what the budgets said. */
+void call_refuse_money(struct call *call, enum tg_err err, const struct tg_money_answer *answer);
 
 enum call_verdict call_reserve_money(struct call *call);
 enum call_verdict call_money_answered(struct call *call, const struct call_input *with);

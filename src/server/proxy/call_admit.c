@@ -87,6 +87,57 @@ static const struct admission_ops gate_ops = {.wait = call_waits_until,
 
 /* ---- the gateway's gate ---- */
 
+/* Bytes of a body that are read in any case. */
+enum { SMALL_BODY = 16 * 1024 };
+
+/* Whether there is a body that is worth not reading. A small one has come with its head; to read it
+ * costs no more than to refuse it, and then the refusal is exact, and a recording has its size. */
+static bool is_body_large(const struct call *call)
+{
+    const struct http_head *head = &call->in->head;
+
+    return head->length < 0 || head->length > SMALL_BODY ||
+           http_find(head, SLICE("expect")).n > 0; /* the client asks before it sends it */
+}
+
+/* Memory, fairness, and the tenant's limits as far as they are known here. What the call will cost
+ * is not: a cost of 1 decides, and the tenant's usual cost says when it may be tried again. */
+static enum admission_state precheck_limits(struct call *call, bool large, struct tg_answer *answer)
+{
+    const struct tenant_share *share = call->generation->shares[call->tenant];
+    struct tg_axes known;
+
+    if (!large)
+        return admission_run_precheck(&call->gate, call->began_at, answer);
+    if (call->passthrough == NULL) /* those cost nothing on this axis */
+        call->gate_call.debit.cost =
+            num_max(atomic_load_explicit(&share->usual_cost, memory_order_relaxed), 1);
+    call->gate_call.peek = true;
+    if (call->gateway->remote != NULL &&
+        call->env->limits_refused(call->worker->port, &call->generation->remote,
+                                  &call->gate_call.debit, &known))
+        call->gate_call.known = &known;
+    enum admission_state state = admission_run_precheck(&call->gate, call->began_at, answer);
+    call->gate_call.peek = false;
+    call->gate_call.known = NULL;
+    call->gate_call.debit.cost = 0;
+    return state;
+}
+
+/* Whether not even the cheapest call can be paid. True: it has been refused. */
+static bool is_out_of_money(struct call *call)
+{
+    struct tg_money_answer answer;
+    struct spending_call spending;
+
+    call_describe_money(call, &spending);
+    if (spending_ask(call->gateway->spending, &spending, call_now(call), &answer) != TG_OK ||
+        answer.account == 0)
+        return false; /* the one who reserves will say what is wrong */
+    call_refuse_money(call, TG_OK, &answer);
+    return true;
+}
+
 bool call_precheck(struct call *call)
 {
     struct tg_answer answer;
@@ -94,17 +145,29 @@ bool call_precheck(struct call *call)
 
     assert(call->gate_call.waiter == &call->waiter);
     admission_run_init(&call->gate, call->gateway->gate, &call->gate_call, &gate_ops);
-    enum admission_state state = admission_run_precheck(&call->gate, call->began_at, &answer);
+    bool large = is_body_large(call);
+    enum admission_state state = precheck_limits(call, large, &answer);
     if (state != ADMISSION_FAILED)
         report_notes_answer(&call->notes, call->gateway->gate, &call->gate_call, &answer);
     if (state == ADMISSION_CHECKED)
-        return true;
+        return !large || !is_out_of_money(call);
     if (state == ADMISSION_FAILED)
         refusal_init(&why, REPLY_INTERNAL, "%s", tg_strerror(call->gate.err));
     else
         refusal_of_answer(&answer, &call->gate_call, &why);
     call_refuse(call, &why);
     return false;
+}
+
+/* Threads may overwrite each other's: it is a mean, for hints alone. */
+static void learn_cost(const struct call *call, int64_t charge)
+{
+    atomic_llong *usual = &call->generation->shares[call->tenant]->usual_cost;
+    long long mean = atomic_load_explicit(usual, memory_order_relaxed);
+
+    if (charge > 0)
+        atomic_store_explicit(usual, mean > 0 ? mean + (charge - mean) / 8 : charge,
+                              memory_order_relaxed);
 }
 
 static enum call_verdict gate_answered(struct call *call, const struct tg_answer *answer)
@@ -121,8 +184,10 @@ static enum call_verdict gate_answered(struct call *call, const struct tg_answer
         call->axes = answer->axes;
         call->notes.decided = true;
         report_notes_answer(&call->notes, call->gateway->gate, &call->gate_call, answer);
-        if (call_is_admitted(call))
+        if (call_is_admitted(call)) {
+            learn_cost(call, answer->charge);
             return CALL_PASSES;
+        }
         refusal_of_answer(answer, &call->gate_call, &why);
         break;
     default:

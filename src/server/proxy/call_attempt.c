@@ -24,7 +24,7 @@ enum { PAUSE_MIN = 50, PAUSE_MAX = 200 };
 
 /* ---- money ---- */
 
-static void describe_money(const struct call *call, struct spending_call *spending)
+void call_describe_money(const struct call *call, struct spending_call *spending)
 {
     *spending = (struct spending_call){.tenant = call_tenant(call)->name,
                                        .hint = call->tenant,
@@ -36,7 +36,7 @@ bool call_money_left(const struct call *call, struct slice user, tg_micro *left,
     struct gateway *gateway = call->gateway;
     struct spending_call spending;
 
-    describe_money(call, &spending);
+    call_describe_money(call, &spending);
     spending.user = (struct ledger_text){user.at, user.n};
     return (gateway->remote
                 ? remote_money_left(gateway->remote->money, &spending, call_now(call), left, part)
@@ -88,7 +88,7 @@ static bool bound_output(struct call *call, int64_t *most, bool *up_to)
     return true;
 }
 
-static void refuse_money(struct call *call, enum tg_err err, const struct tg_money_answer *answer)
+void call_refuse_money(struct call *call, enum tg_err err, const struct tg_money_answer *answer)
 {
     struct refusal why;
 
@@ -121,7 +121,7 @@ static enum call_verdict money_answered(struct call *call, enum tg_err err,
         return CALL_PASSES;
     }
     call_settle(call, TG_KEY_CANCELLED, CHARGE_NOTHING);
-    refuse_money(call, err, answer);
+    call_refuse_money(call, err, answer);
     return CALL_ANSWERED;
 }
 
@@ -148,7 +148,7 @@ static bool price_attempt(struct call *call, struct spending_call *spending)
 {
     struct attempt *attempt = &call->attempt;
 
-    describe_money(call, spending);
+    call_describe_money(call, spending);
     attempt->most_output = -1;
     if (call->route == NULL) {
         spending->money = call->passthrough->per_call;

@@ -297,6 +297,7 @@ const struct call_env call_env = {
     .out_pause = http_outbound_pause,
     .out_resume = http_outbound_resume,
     .out_cancel = http_outbound_cancel_with,
+    .limits_refused = remote_is_refused,
     .limits_take = remote_take,
     .limits_settle = remote_claim_settle,
     .limits_refund = remote_claim_refund,

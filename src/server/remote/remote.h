@@ -266,6 +266,11 @@ bool remote_peek(struct remote_port *port, struct remote_peek *peek,
                               const struct tg_axes *axes),
                  enum tg_err *err, struct tg_axes *axes);
 
+/* Whether the store has refused the same debit for its rate so lately that it need not be asked: by
+ * what is known here alone. `axes` says what it said. */
+bool remote_is_refused(struct remote_port *port, const struct remote_terms *terms,
+                       const struct tg_debit *what, struct tg_axes *axes);
+
 /* In whatever state, and again: seen() does not come any more. */
 void remote_peek_end(struct remote_peek *peek);
 

@@ -87,6 +87,13 @@ bool remote_peek(struct remote_port *port, struct remote_peek *peek,
     return true;
 }
 
+bool remote_is_refused(struct remote_port *port, const struct remote_terms *terms,
+                       const struct tg_debit *what, struct tg_axes *axes)
+{
+    return what->n_scopes > 0 && recent_is_for(port->recent, terms->generation) &&
+           recent_is_refused(port->recent, what, net_loop_now(port->loop), axes);
+}
+
 void remote_peek_end(struct remote_peek *peek)
 {
     if (peek->ask != NULL)

@@ -134,6 +134,24 @@ bool recent_decide(struct recent *recent, const struct tg_debit *debit, int64_t 
     return true;
 }
 
+bool recent_is_refused(struct recent *recent, const struct tg_debit *debit, tg_ms now,
+                       struct tg_axes *axes)
+{
+    uint64_t hash = remote_recent_hash_of(recent, debit);
+    const struct recent_entry *entry = entry_of(recent, hash);
+
+    if (entry->hash != hash || now - entry->heard_at > FRESH_MS || entry->refused_until <= now ||
+        entry->refused_cost > 0)
+        return false;
+    memset(axes, 0, sizeof *axes);
+    if (entry->present & 1u << TG_AXIS_RATE)
+        remote_recent_answer(axes, TG_AXIS_RATE, &entry->rate, false, entry->rate.remaining,
+                             entry->refused_until - now);
+    if (entry->present & 1u << TG_AXIS_COST)
+        remote_recent_answer(axes, TG_AXIS_COST, &entry->cost, true, entry->cost.remaining, 0);
+    return true;
+}
+
 void recent_give_back(struct recent *recent, const struct tg_debit *debit)
 {
     uint64_t hash = remote_recent_hash_of(recent, debit);

@@ -33,6 +33,11 @@ void recent_heard(struct recent *recent, const struct tg_debit *debit, const str
 bool recent_decide(struct recent *recent, const struct tg_debit *debit, int64_t parts, tg_ms now,
                    struct tg_axes *axes);
 
+/* Whether a call was refused for its rate a moment ago, and may not be tried again yet: so is every
+ * other of the same scopes, whatever it costs. */
+bool recent_is_refused(struct recent *recent, const struct tg_debit *debit, tg_ms now,
+                       struct tg_axes *axes);
+
 /* One that was admitted so has come to nothing: what it took is there again. */
 void recent_give_back(struct recent *recent, const struct tg_debit *debit);
 

@@ -20,7 +20,8 @@ struct tenant_share {
     atomic_int refs;       /* generations that have it */
     atomic_llong buffered; /* bytes that buffered bodies of this tenant take up */
     struct retry_budget retries;
-    struct net_lane lane; /* its bodies that wait for, or are read by, threads of the pool */
+    struct net_lane lane;    /* its bodies that wait for, or are read by, threads of the pool */
+    atomic_llong usual_cost; /* what its calls are charged on the cost axis, a moving mean */
 };
 
 /* Makes generation->shares: the shares of the generation before, or new ones. */

@@ -519,9 +519,37 @@ static void many_reservations_live_side_by_side(void **state)
     tg_bank_free(bank);
 }
 
+/* What a bank answers to a question it answers to a reservation; and a question leaves no trace. */
+static void a_question_is_answered_like_a_reservation(void **state)
+{
+    static const tg_micro sums[] = {0, 1, 49, 50, 51, 100, 101, 1000};
+
+    (void)state;
+    for (int held = 0; held <= 100; held += 25)
+        for (size_t i = 0; i < COUNT_OF(sums); i++) {
+            struct tg_bank *bank = must_bank(10);
+            tg_account all = must_open(bank, 0, "all", budget_of(100, TG_PER_DAY), SUNDAY);
+            struct tg_money_answer asked, got;
+
+            if (held > 0)
+                (void)must_ask(bank, all, held, false, SUNDAY);
+            assert_int_equal(tg_bank_ask(bank, all, sums[i], SUNDAY, &asked), TG_OK);
+            assert_int_equal(tg_bank_ask(bank, all, sums[i], SUNDAY, &asked), TG_OK);
+            assert_int_equal(tg_bank_reserve(bank, all, sums[i], false, SUNDAY, &got), TG_OK);
+            assert_int_equal(asked.reservation, 0);
+            assert_int_equal(asked.account, got.account);
+            assert_int_equal(asked.account == 0, got.reservation != 0);
+            assert_int_equal(asked.contended, got.contended);
+            assert_int_equal(asked.reset_at, got.reset_at);
+            assert_int_equal(asked.used, got.used);
+            tg_bank_free(bank);
+        }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_question_is_answered_like_a_reservation),
         cmocka_unit_test(what_is_reserved_is_used_until_it_is_settled),
         cmocka_unit_test(a_second_settle_changes_nothing),
         cmocka_unit_test(a_number_that_never_was_settles_nothing),

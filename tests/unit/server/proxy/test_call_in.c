@@ -121,6 +121,149 @@ static void under_memory_pressure_bodies_are_not_read(void **state)
     call_kit_close();
 }
 
+/* ---- limits and budgets that are used up ---- */
+
+static uint64_t refused_by_gate(enum tg_reason reason)
+{
+    struct tg_gate_stats stats;
+
+    tg_gate_get_stats(call_kit.gateway->gate, &stats);
+    return stats.refused[reason];
+}
+
+static void use_up(const char *usage)
+{
+    char reply[256];
+
+    snprintf(reply, sizeof reply, "{\"choices\":[],\"usage\":{%s}}", usage);
+    call_client_ask(&client, CALL_KIT_BODY);
+    expect_state(CALL_ASKING);
+    reply_and_end(200, JSON, reply);
+}
+
+/* There is nothing of the call but its head. */
+static void expect_refused_at_the_head(int status, const char *reason)
+{
+    call_client_begin(&client, 32 << 20);
+    assert_int_equal(client.call->bytes_in, 0);
+    expect_refused(status, reason);
+}
+
+static void a_tenant_over_its_rate_has_no_body_read(void **state)
+{
+    (void)state;
+    begin(NULL);
+    for (int i = 0; i < 1000; i++) /* what the kit's limit allows in a day */
+        use_up("\"prompt_tokens\":1,\"completion_tokens\":1");
+    expect_refused_at_the_head(429, "rate");
+    expect_in(client.head, "x-tollgate-binding-axis: rate");
+    assert_int_equal(refused_by_gate(TG_REASON_RATE), 1); /* counted once */
+    call_client_begin_at(&client, "GET", "/v1/models", 0);
+    assert_int_equal(client.status, 200);
+    call_client_gone(&client, HTTP_DONE);
+    call_kit_close();
+}
+
+static void a_tenant_over_its_cost_has_no_body_read(void **state)
+{
+    (void)state;
+    begin(NULL);
+    use_up("\"prompt_tokens\":5,\"completion_tokens\":999995");
+    expect_refused_at_the_head(429, "cost");
+    expect_in(client.head, "x-tollgate-binding-axis: cost");
+    assert_int_equal(refused_by_gate(TG_REASON_COST), 1);
+    call_kit_close();
+}
+
+static void a_tenant_out_of_money_has_no_body_read(void **state)
+{
+    const struct call_kit_config config = {.tenant = "budgets: [{usd: 0.0001, per: day}]"};
+
+    (void)state;
+    begin(&config);
+    use_up("\"prompt_tokens\":40,\"completion_tokens\":30");
+    expect_refused_at_the_head(402, "budget");
+    expect_in(client.head, "x-should-retry: false");
+    call_kit_close();
+}
+
+/* Where only calls that run are in the way, it is worth another try. */
+static void money_that_is_reserved_is_worth_another_try(void **state)
+{
+    const struct call_kit_config config = {
+        .tenant = "budgets: [{usd: 0.0001, per: day}]",
+        .first = "max_output_tokens: 1000, on_unbounded: allow"};
+
+    (void)state;
+    begin(&config);
+    call_client_ask(&other, "{\"model\":\"first\",\"messages\":[]}"); /* up to all there is */
+    assert_int_equal(other.call->state, CALL_ASKING);
+    call_client_begin(&client, 32 << 20);
+    assert_string_equal(client.reason, "budget_contended");
+    call_client_gone(&client, HTTP_DONE);
+    call_client_gone(&other, HTTP_HANGUP);
+    end();
+}
+
+/* It has come with its head, so nothing is saved, and the refusal is exact. */
+static void a_small_body_is_read_before_it_is_refused(void **state)
+{
+    static const struct {
+        int64_t length;
+        const char *expect;
+        bool read;
+    } rows[] = {
+        {16384, NULL, true},
+        {16385, NULL, false},
+        {-1, NULL, false},
+        {100, "100-continue", false},
+    };
+    const struct call_kit_config config = {.tenant = "budgets: [{usd: 0.0001, per: day}]"};
+
+    (void)state;
+    begin(&config);
+    use_up("\"prompt_tokens\":40,\"completion_tokens\":30");
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        if (rows[i].expect != NULL)
+            call_client_says("expect", rows[i].expect);
+        call_client_begin(&client, rows[i].length);
+        assert_int_equal(client.call->state, rows[i].read ? CALL_READING : CALL_OVER);
+        call_client_gone(&client, HTTP_HANGUP);
+        call_kit_expect_released(&client);
+    }
+    call_kit_close();
+}
+
+static void what_is_in_shadow_refuses_nobody_at_the_head(void **state)
+{
+    const struct call_kit_config config = {
+        .tenant = "mode: shadow, budgets: [{usd: 0.0001, per: day, mode: shadow}]"};
+
+    (void)state;
+    begin(&config);
+    use_up("\"prompt_tokens\":5,\"completion_tokens\":999995");
+    call_client_begin(&client, 32 << 20);
+    expect_state(CALL_READING);
+    call_client_gone(&client, HTTP_HANGUP);
+    call_kit_close();
+}
+
+/* What Redis said a moment ago is known here, and it is not asked. */
+static void a_remote_refusal_is_remembered_at_the_head(void **state)
+{
+    const struct call_kit_config config = {.remote = true};
+
+    (void)state;
+    begin(&config);
+    call_kit.limits = REMOTE_SAYS_LATER;
+    call_kit.limits_known = true;
+    call_client_begin(&client, 32 << 20);
+    assert_null(call_kit.limits_asked);
+    assert_int_equal(refused_by_gate(TG_REASON_RATE), 1);
+    expect_refused(429, "rate");
+    call_kit_close();
+}
+
 static void a_user_may_have_a_name_of_1_to_200_bytes(void **state)
 {
     const struct call_kit_config config = {
@@ -661,6 +804,13 @@ int main(void)
         cmocka_unit_test(turns_are_paid_for_with_what_calls_like_it_use),
         cmocka_unit_test(a_peer_has_a_limit_before_its_body_is_read),
         cmocka_unit_test(under_memory_pressure_bodies_are_not_read),
+        cmocka_unit_test(a_tenant_over_its_rate_has_no_body_read),
+        cmocka_unit_test(a_tenant_over_its_cost_has_no_body_read),
+        cmocka_unit_test(a_tenant_out_of_money_has_no_body_read),
+        cmocka_unit_test(money_that_is_reserved_is_worth_another_try),
+        cmocka_unit_test(a_small_body_is_read_before_it_is_refused),
+        cmocka_unit_test(what_is_in_shadow_refuses_nobody_at_the_head),
+        cmocka_unit_test(a_remote_refusal_is_remembered_at_the_head),
         cmocka_unit_test(a_user_may_have_a_name_of_1_to_200_bytes),
         cmocka_unit_test(a_gateway_that_shuts_down_takes_no_calls),
         cmocka_unit_test(a_wrong_method_is_told_the_right_one),

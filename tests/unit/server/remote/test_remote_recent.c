@@ -163,10 +163,45 @@ static void test_what_was_heard_of_limits_that_have_changed_since_is_forgotten(v
     recent_free(recent);
 }
 
+/* For two seconds at most, and not beyond the time that was told: then Redis is asked again. */
+static void test_a_refusal_for_the_rate_is_known_for_a_moment(void **unused)
+{
+    static const struct {
+        tg_ms retry, after;
+        bool allowed, known;
+    } rows[] = {
+        {500, 0, false, true},
+        {500, 499, false, true},
+        {500, 500, false, false},
+        {9000, 2000, false, true},
+        {9000, 2001, false, false},
+        {0, 0, true, false},
+    };
+    struct tg_debit debit = debit_of(40), other = debit_of(1);
+
+    (void)unused;
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        struct recent *recent = recent_new(1);
+        struct tg_axes axes = heard_rate(rows[i].allowed, 0, rows[i].retry);
+
+        recent_heard(recent, &debit, &axes, 1000);
+        memset(&axes, 0, sizeof axes);
+        assert_int_equal(recent_is_refused(recent, &other, 1000 + rows[i].after, &axes),
+                         rows[i].known);
+        if (rows[i].known) {
+            assert_int_equal(tg_axes_binding(&axes), TG_AXIS_RATE);
+            assert_int_equal(axes.decision[TG_AXIS_RATE].retry_after_ms,
+                             rows[i].retry - rows[i].after);
+        }
+        recent_free(recent);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_nothing_heard_nothing_decided),
+        cmocka_unit_test(test_a_refusal_for_the_rate_is_known_for_a_moment),
         cmocka_unit_test(test_each_gateway_gives_out_its_part_of_what_was_left),
         cmocka_unit_test(test_nobodys_part_is_nothing_while_something_is_left),
         cmocka_unit_test(test_what_came_to_nothing_is_there_again),
