@@ -35,6 +35,7 @@ export const MODELS = {
         price: { input: 2, cached: 0.5, output: 8 },
         tiers: { default: 1000, priority: 1750, flex: 500 },
         tier_default: 'priority',
+        fallback: 'oa-write',
         image: { rule: 'tiles', base: 85, tile: 170 },
     },
     /* gpt-4o-mini: an image is up to 48,169 tokens */

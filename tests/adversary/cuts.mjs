@@ -38,15 +38,20 @@ export async function honestCuts({ cuts = 24, seed = 1, from_ms = 3000, to_ms = 
             ),
         );
         const bill = await world.idle();
-        const lines = world.lines();
-        return bill.calls
-            .filter(({ how, output, ms }) => how === 'cut' && output * 1000 >= 0.95 * TPS * ms)
-            .map(({ trace, micro, ms }) => ({
-                billed: micro,
-                booked: lines.get(trace).micro_usd,
-                uncertain: lines.get(trace).uncertain_micro_usd ?? 0,
-                ms,
-            }));
+        const steady = bill.calls.filter(
+            ({ how, output, ms }) => how === 'cut' && output * 1000 >= 0.95 * TPS * ms,
+        );
+        return await Promise.all(
+            steady.map(async ({ trace, micro, ms }) => {
+                const line = await world.line(trace);
+                return {
+                    billed: micro,
+                    booked: line.micro_usd,
+                    uncertain: line.uncertain_micro_usd ?? 0,
+                    ms,
+                };
+            }),
+        );
     } finally {
         await world.stop();
     }

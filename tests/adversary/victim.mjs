@@ -60,7 +60,7 @@ export const ATTACKS = {
     'deadlines of a millisecond': (run) =>
         loops(run, 8, async () => {
             const headers =
-                run.turn++ % 2 ? { 'x-request-timeout-ms': '1' } : { 'x-stainless-timeout': '1' };
+                run.turn++ % 16 ? { 'x-request-timeout-ms': '1' } : { 'x-stainless-timeout': '1' };
             await call(
                 run,
                 'rich',

@@ -115,6 +115,7 @@ const modelOf = (model) => ({
     tokenizer: model.tok,
     cut: model.cut,
     ...(model.image && { image_most: largestImage(model.image) }),
+    ...(model.fallback && { fallback: [model.fallback] }),
     ...(model.implicit && { cache_write_implicit: true }),
     ...(model.family === 'anthropic' && { tool_prompt: 900, rounds: model.rounds }),
 });
