@@ -283,7 +283,7 @@ export function read(path, raw, plan, state) {
         input = Math.min(input + more, rounds * model.context);
         if (model.family === 'anthropic') most *= rounds;
     }
-    if (body.prediction) most += denseTokens(JSON.stringify(body.prediction.content), model.tok);
+    if (body.prediction) most += denseTokens(String(body.prediction.content), model.tok);
     if (body.prompt_cache_options?.prewarm) most = 0;
     /* Further passes, each of another context. */
     let extra = 0;

@@ -133,7 +133,6 @@ export function configOf(provider, folder, { budgets, store, change = {}, tenant
         listen: { gateway: '127.0.0.1:0', probe: '127.0.0.1:0' },
         ledger: { path: path.join(folder, 'spend.db') },
         gate: { concurrency: {}, peers: { limit: 1024 } },
-        catalogue: [],
         ...(store && { store, store_timeout: '5s' }),
         providers: {
             oai: one('openai'),
