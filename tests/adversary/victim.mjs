@@ -1,9 +1,11 @@
 /* victim.mjs - a tenant that makes ordinary calls, beside another that attacks what they share.
  *
- * Each attack is a function that goes on until it is told to stop. The victim's calls must all
- * succeed meanwhile; how much slower they are is for `make soak` to print.
+ * Each attack is a function that goes on until it is told to stop, in a thread of its own, so that what
+ * it costs its own side is not taken for what the victim feels. The victim's calls must all succeed
+ * meanwhile; how much slower they are is for `make soak` to print.
  */
 import net from 'node:net';
+import { isMainThread, parentPort, Worker, workerData } from 'node:worker_threads';
 import { pause } from '../e2e/kit.mjs';
 import { chat } from './moves.mjs';
 import { perform, traceOf, World } from './world.mjs';
@@ -19,7 +21,10 @@ export const BUDGETS = { victim: 1000000000, spent: 20000, rich: 1000000000 };
 const loops = (run, n, one) =>
     Promise.all(
         Array.from({ length: n }, async () => {
-            while (!run.over) await one();
+            while (!run.over) {
+                await one();
+                run.begun();
+            }
         }),
     );
 
@@ -50,10 +55,9 @@ const sendWhole = (run, body, key) =>
         socket.on('close', done);
     });
 
-const nested = Buffer.from(
-    `{"model":"oa-flat","messages":[${'[[[[[[[[]]]]]]]],'.repeat(BODY / 17 - 10)}[]]}`,
-);
-const ones = Buffer.from(`{"model":"oa-flat","messages":[${'1,'.repeat(BODY / 2 - 100)}1]}`);
+const nested = () =>
+    Buffer.from(`{"model":"oa-flat","messages":[${'[[[[[[[[]]]]]]]],'.repeat(BODY / 17 - 10)}[]]}`);
+const ones = () => Buffer.from(`{"model":"oa-flat","messages":[${'1,'.repeat(BODY / 2 - 100)}1]}`);
 
 export const ATTACKS = {
     /* 8: the breaker of everybody's keys */
@@ -64,14 +68,20 @@ export const ATTACKS = {
             await call(
                 run,
                 'rich',
-                chat('oa-flat', { max_tokens: 8000 }, { headers, plan: { latency: 2000 } }),
+                chat(
+                    'oa-flat',
+                    { max_tokens: 8000, stream: run.turn % 2 === 0 },
+                    { headers, plan: { latency: 2000 } },
+                ),
             );
         }),
     /* 9: a worker's time */
-    'bodies of 32 MiB that take long to read': (run) =>
-        loops(run, 3, async () => {
-            await sendWhole(run, run.turn++ % 2 ? nested : ones, run.turn % 3 ? 'spent' : 'rich');
-        }),
+    'bodies of 32 MiB that take long to read': (run) => {
+        const bodies = [nested(), ones()];
+        return loops(run, 3, () =>
+            sendWhole(run, bodies[run.turn++ % 2], run.turn % 3 ? 'spent' : 'rich'),
+        );
+    },
     /* 10: memory for bodies */
     'bodies that never end': (run) =>
         loops(run, 1, async () => {
@@ -154,28 +164,46 @@ async function callsOf(run, n, at_once, seed) {
     return { n, failed, p50: at(0.5), p99: at(0.99) };
 }
 
+/* The attacker's thread: begins at once, ends when it is told to. */
+async function attacker() {
+    const { name, gateway } = workerData;
+    const begun = () => parentPort.postMessage('begun');
+    const run = { gateway, over: false, turn: 0, sockets: new Set(), begun };
+    parentPort.once('message', () => {
+        run.over = true;
+        for (const socket of run.sockets) socket.destroy();
+    });
+    await ATTACKS[name](run);
+    process.exit(0);
+}
+
+if (!isMainThread && workerData?.name in ATTACKS) attacker();
+
 /* The victim's calls alone, then beside the attack: {alone, beside}, each {n, failed, p50, p99}. */
 export async function beside(name, { calls = 200, at_once = 4, seed = 1 } = {}) {
     const world = await World.start({
         budgets: BUDGETS,
         change: { limits: { body: '32MiB', buffered_total: '512MiB', connections: 200 } },
     });
-    const run = { gateway: world.gateway, over: false, turn: 0, sockets: new Set() };
+    const run = { gateway: world.gateway };
     run.fresh = name === 'connections that are silent';
+    run.mends = MENDS.includes(name);
+    let worker;
     try {
         while ((await call(run, 'spent', chat('oa-flat', { max_tokens: 100 }))).status === 200);
-        run.mends = MENDS.includes(name);
         const alone = await callsOf(run, calls, at_once, seed);
-        const attack = ATTACKS[name](run);
-        await pause(200); /* until it is under way */
+        const { url, port } = world.gateway;
+        worker = new Worker(new URL(import.meta.url), {
+            workerData: { name, gateway: { url, port } },
+        });
+        const over = new Promise((done) => worker.on('exit', done));
+        await new Promise((done) => worker.once('message', done));
         const result = await callsOf(run, calls, at_once, seed + 1);
-        run.over = true;
-        for (const socket of run.sockets) socket.destroy();
-        await attack;
-        return { alone, beside: result, turns: run.turn };
+        worker.postMessage('stop');
+        await over;
+        return { alone, beside: result };
     } finally {
-        run.over = true;
-        for (const socket of run.sockets) socket.destroy();
+        await worker?.terminate();
         await world.stop();
     }
 }
