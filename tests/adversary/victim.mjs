@@ -32,9 +32,13 @@ let traces = 0;
 const call = (run, tenant, request) =>
     perform(run.gateway.url, request, tenant, traceOf(0xa77ac4, traces++));
 
-/* A connection that sends this and stays: its socket. */
+/* A connection that sends this and stays: its socket. The attacker has addresses of its own. */
 function hold(run, ...parts) {
-    const socket = net.connect(run.gateway.port, '127.0.0.1');
+    const socket = net.connect({
+        port: run.gateway.port,
+        host: '127.0.0.1',
+        localAddress: `127.0.0.${2 + (run.held++ % 8)}`,
+    });
     socket.on('error', () => 0);
     socket.resume();
     for (const part of parts) socket.write(part);
@@ -168,7 +172,7 @@ async function callsOf(run, n, at_once, seed) {
 async function attacker() {
     const { name, gateway } = workerData;
     const begun = () => parentPort.postMessage('begun');
-    const run = { gateway, over: false, turn: 0, sockets: new Set(), begun };
+    const run = { gateway, over: false, turn: 0, held: 0, sockets: new Set(), begun };
     parentPort.once('message', () => {
         run.over = true;
         for (const socket of run.sockets) socket.destroy();
