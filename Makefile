@@ -56,6 +56,9 @@ WEB_OBJ  := $(B)/obj/gen/web_bytes.o
 LUA_SRC  := $(wildcard src/server/remote_store/lua/*.lua)
 LUA_OBJ  := $(B)/obj/gen/lua_scripts.o
 
+# List prices of models.
+CATALOGUE_OBJ := $(B)/obj/gen/catalogue_bytes.o
+
 # Messages of the gRPC services: C is made of their contracts, and stands beside what is built.
 PROTO_SRC := $(sort $(shell find proto -name '*.proto'))
 PROTO_DIR := $(B)/gen/proto
@@ -65,7 +68,7 @@ PROTO_OBJ := $(PROTO_SRC:proto/%.proto=$(B)/obj/gen/proto/%.pb-c.o)
 objects = $(patsubst %,$(B)/$(1)/%.o,$(basename $(2)))
 LIB_OBJ    := $(call objects,obj,$(LIB_SRC))
 PIC_OBJ    := $(call objects,pic,$(LIB_SRC))
-DAEMON_OBJ := $(call objects,obj,$(DAEMON_SRC)) $(LLHTTP_OBJ) $(WEB_OBJ) $(LUA_OBJ) \
+DAEMON_OBJ := $(call objects,obj,$(DAEMON_SRC)) $(LLHTTP_OBJ) $(WEB_OBJ) $(LUA_OBJ) $(CATALOGUE_OBJ) \
               $(PROTO_OBJ)
 HELPER_OBJ := $(call objects,obj,$(HELPER_SRC))
 NET_HELPER_OBJ := $(call objects,obj,$(NET_HELPER_SRC))
@@ -265,6 +268,16 @@ $(B)/gen/web_bytes.c: tools/embed $(WEB_SRC) $(wildcard $(CHART_JS)) $(STAMP)
 	$(call say,embed,$@)
 	$(Q)mkdir -p $(@D) && tools/embed $(WEB_PATHS) >$@
 $(WEB_OBJ): $(B)/gen/web_bytes.c
+	$(call say,cc,$@)
+	$(call compile_c,$(PIE))
+
+# Where the assembler finds it, and where it ends.
+$(B)/gen/catalogue_bytes.c: share/catalogue.yaml $(STAMP)
+	$(call say,embed,$@)
+	$(Q)mkdir -p $(@D) && printf '%s\n' '/* catalogue_bytes.c - written by the Makefile. */' \
+	    '__asm__(".section .rodata\n.globl catalogue_bytes, catalogue_end\ncatalogue_bytes:\n"' \
+	    '        ".incbin \"$<\"\ncatalogue_end:\n.byte 0\n.text\n");' >$@
+$(CATALOGUE_OBJ): $(B)/gen/catalogue_bytes.c
 	$(call say,cc,$@)
 	$(call compile_c,$(PIE))
 

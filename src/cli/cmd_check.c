@@ -5,6 +5,8 @@
 #include "cli/common/options.h"
 #include "server/config/config.h"
 
+enum { LINES_MAX = 100 };
+
 static void print_problem(const struct config_problem *problem)
 {
     if (problem->line > 0)
@@ -51,6 +53,39 @@ static const char *describe_policy(const struct config_policy *policy, char *tex
     return text;
 }
 
+/* What each model costs, and who says so. */
+static void print_prices(const struct config *config)
+{
+    for (size_t i = 0; i < config->n_models && i < LINES_MAX; i++) {
+        const struct config_model *model = &config->models[i];
+        if (model->price_from == NULL)
+            printf("%-12s%s: none\n", "price", model->name);
+        else
+            printf("%-12s%s: input %.6g, output %.6g USD per million tokens, from %s\n", "price",
+                   model->name, (double)model->price.input / 1e6, (double)model->price.output / 1e6,
+                   model->price_from);
+    }
+    if (config->n_models > LINES_MAX)
+        printf("%-12sand %zu more\n", "price", config->n_models - LINES_MAX);
+}
+
+/* How many of the largest calls can be reserved at once. */
+static void print_fits(const struct config *config, const struct config_tenant *tenant,
+                       const struct config_budget *budgets, size_t n)
+{
+    static const char *const periods[] = {"day", "week", "month", "total"};
+
+    for (size_t i = 0; i < n; i++) {
+        const struct config_model *largest = NULL;
+        int64_t fits = config_budget_fits(config, tenant, &budgets[i], &largest);
+        if (fits >= 0)
+            printf("%-12s%s, $%.6g (%s): %lld of the largest calls at once (%s, $%.6g each)\n",
+                   "budget", tenant ? tenant->name : "all", (double)budgets[i].micro_usd / 1e6,
+                   periods[budgets[i].per], (long long)fits, largest->name,
+                   (double)config_largest_call(largest) / 1e6);
+    }
+}
+
 static void print_summary(const char *path, const struct config *config,
                           const struct config_problems *problems)
 {
@@ -71,6 +106,11 @@ static void print_summary(const char *path, const struct config *config,
     print_limiter("rate", &gate->rate);
     print_limiter("cost", &gate->cost);
     printf("%-12s%zu\n", "tenants", config->n_tenants);
+    print_prices(config);
+    print_fits(config, NULL, config->budgets, config->n_budgets);
+    for (size_t i = 0; i < config->n_tenants && i < LINES_MAX; i++)
+        print_fits(config, &config->tenants[i], config->tenants[i].budgets,
+                   config->tenants[i].n_budgets);
 }
 
 static int report(const struct command *self, const char *path, enum config_result result,
@@ -123,7 +163,8 @@ const struct command cmd_check = {
         "Reads FILE and what it includes, and says on stderr all that is wrong with it, as\n"
         "FILE:LINE:COLUMN: what is wrong; what is allowed. A file or an environment variable\n"
         "that is missing is a warning. If there is no error, stdout says in short what the\n"
-        "configuration does.\n"
+        "configuration does: the stages of the gate, the price of each model and who says so, and\n"
+        "how many of the largest calls each budget holds at once.\n"
         "\n"
         "Exit status: 0 good, perhaps with warnings; 1 there are errors; 2 the command line is\n"
         "wrong, or FILE cannot be read.\n",

@@ -46,7 +46,7 @@ models: {big: {provider: p, price: {}, max_output_tokens: 2000, overbook: {start
 warns 'gate.cost holds at most 5000 tokens; a call of "big" may have 8192 (its context), and the largest are never admitted' \
     "gate: {cost: @{strategy: token_bucket, capacity: 5000, refill: 1}}
 $p
-models: {big: {provider: p, price: {}, context: 8192, max_output_tokens: 100}}"
+models: {big: {provider: p, price: {}, context: 8192}}"
 
 # ---- Slots ----
 

@@ -40,7 +40,10 @@ sed -n "/^cat > .*<<'END'\$/,/^END\$/p" docs/distributed.md | sed '1d; $d' |
 check 'there are configurations' test "$(ls "$tmp/config" | wc -l)" -ge 9
 for config in "$tmp"/config/*-*; do
     REDIS_PASSWORD=x KEY=x PORT=8080 PROBE=8081 "$TOLLGATE" check -c "$config" >"$tmp/out" 2>"$tmp/err"
-    if [ $? -eq 0 ] && [ ! -s "$tmp/err" ]; then
+    status=$?
+    # Documents do not grow old with the catalogue.
+    sed -i '/takes its price from the catalogue builtin/d' "$tmp/err"
+    if [ $status -eq 0 ] && [ ! -s "$tmp/err" ]; then
         ok "the configuration $(basename "$config")"
     else
         not_ok "the configuration $(basename "$config")" "$(cat "$tmp/err" "$config")"

@@ -105,6 +105,17 @@ static void write_config(struct exposition *text, const struct gateway *gateway,
                   atomic_load_explicit(&counts->reload_failed, memory_order_relaxed));
 }
 
+static void write_catalogue(struct exposition *text, const struct generation *generation, tg_ms now)
+{
+    tg_ms checked = generation->config.catalogue_checked_at;
+
+    expose_begin(text, "tollgate_catalogue_age_seconds", "gauge",
+                 "Time since the oldest catalogue was checked that a price is from.");
+    if (checked > 0)
+        expose_real(text, &(struct expose_labels){{{NULL, NULL}}},
+                    (double)((now - checked) / 1000));
+}
+
 static void write_certificate(struct exposition *text, const struct generation *generation,
                               tg_ms now)
 {
@@ -175,6 +186,7 @@ void metrics_page_write(struct exposition *text, struct gateway *gateway,
     write_services(text, gateway->services, generation, &left_out);
     metrics_write_store(text, gateway);
     write_certificate(text, generation, now);
+    write_catalogue(text, generation, now);
     write_observers(text, gateway);
     write_left_out(text, &left_out);
 }

@@ -210,7 +210,8 @@ struct config_gate {
 /* ---- Tenants --------------------------------------------------------------------------------- */
 
 #define CONFIG_NO_PARENT SIZE_MAX
-#define CONFIG_LEVELS_MAX 4 /* a tenant and its parents */
+#define CONFIG_CATALOGUE_DAYS 60 /* a catalogue that was checked longer ago is warned of */
+#define CONFIG_LEVELS_MAX 4      /* a tenant and its parents */
 
 #define CONFIG_NEVER TG_NUMBER_MAX
 
@@ -365,6 +366,9 @@ struct config {
     size_t n_providers;
     struct config_model *models;
     size_t n_models;
+    struct config_names catalogue; /* files, and "builtin" */
+    tg_ms catalogue_checked_at; /* when the oldest was checked that a price is from; 0: none is */
+    tg_ms catalogue_until;      /* when the first of its prices ends; TG_NUMBER_MAX: never */
     bool unknown_model_allowed; /* a model that is not listed goes to the first provider that speaks
                                    the call's API, and costs nothing */
     double retry_ratio;         /* retries to calls */
@@ -458,8 +462,13 @@ const struct config_tenant *config_tenant(const struct config *config, const cha
  * time. */
 size_t config_model(const struct config *config, const char *name, size_t bytes);
 
-/* Tokens that a call of this model may write which does not say: the most it writes, or a guess. */
+/* Tokens that a call of this model is taken to write which does not say, for limits: what the
+ * configuration says the model writes at most, else a guess. Limits are settled by what it wrote,
+ * and few calls write all that a model can. */
 int64_t config_assumed_output(const struct config_model *model);
+
+/* The most that it may write, for money; a guess where nothing is known. */
+int64_t config_most_output(const struct config_model *model);
 
 /* The factor of a name, in thousandths; 0 if there is none. */
 int64_t config_factor(const struct config_factors *factors, const char *name, size_t bytes);
@@ -469,6 +478,15 @@ int64_t config_factor(const struct config_factors *factors, const char *name, si
  * something that has no factor here, it is `asked`: the most that was asked for. */
 int64_t config_served_factor(const struct config_model *model, const char *tier, const char *speed,
                              const char *geo, int64_t asked);
+
+/* What the largest call of a model costs at most: all of its context and all that it can write; 0:
+ * that is not known. */
+tg_micro config_largest_call(const struct config_model *model);
+
+/* How many of the largest calls that a tenant (null: anyone) may make fit a budget at once, and of
+ * which model; -1: nothing is known of them. */
+int64_t config_budget_fits(const struct config *config, const struct config_tenant *tenant,
+                           const struct config_budget *budget, const struct config_model **largest);
 
 /* Whether a name is among patterns such as {"demo-*", "!demo-large"}: `*` stands for any bytes, a
  * pattern after `!` takes away, and the last pattern that matches decides. What no pattern matches

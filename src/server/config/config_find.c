@@ -65,7 +65,15 @@ bool config_patterns_match(const struct config_names *patterns, const char *name
 
 int64_t config_assumed_output(const struct config_model *model)
 {
-    return model->max_output_tokens > 0 ? model->max_output_tokens : CONFIG_OUTPUT_ASSUMED;
+    if (model->stated_output > 0)
+        return model->stated_output;
+    return model->max_output_tokens > 0 ? num_min(model->max_output_tokens, CONFIG_OUTPUT_ASSUMED)
+                                        : CONFIG_OUTPUT_ASSUMED;
+}
+
+int64_t config_most_output(const struct config_model *model)
+{
+    return model->max_output_tokens > 0 ? model->max_output_tokens : config_assumed_output(model);
 }
 
 int64_t config_factor(const struct config_factors *factors, const char *name, size_t bytes)
@@ -107,6 +115,33 @@ int64_t config_served_factor(const struct config_model *model, const char *tier,
         product = (product * (factor > 0 ? factor : 1000) + 999) / 1000;
     }
     return told ? num_min(product, TG_FACTOR_MILLI_MAX) : asked;
+}
+
+tg_micro config_largest_call(const struct config_model *model)
+{
+    const struct tg_usage_bound most = {.input = model->context,
+                                        .output = model->max_output_tokens,
+                                        .kinds = TG_INPUT_WRITE | TG_INPUT_WRITE_LONG,
+                                        .factor_milli =
+                                            config_factor(&model->service_tier, "auto", 4)};
+
+    return model->context > 0 ? tg_price_bound(&model->price, &most) : 0;
+}
+
+int64_t config_budget_fits(const struct config *config, const struct config_tenant *tenant,
+                           const struct config_budget *budget, const struct config_model **largest)
+{
+    tg_micro most = 0;
+
+    for (size_t i = 0; i < config->n_models; i++) {
+        const struct config_model *model = &config->models[i];
+        tg_micro cost = config_largest_call(model);
+        if (cost > most && (tenant == NULL || config_may_use(config, tenant, model))) {
+            most = cost;
+            *largest = model;
+        }
+    }
+    return most > 0 ? budget->micro_usd / most : -1;
 }
 
 bool config_may_use(const struct config *config, const struct config_tenant *tenant,

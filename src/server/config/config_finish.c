@@ -446,8 +446,7 @@ static void finish_steps(struct reader *reader, const struct yaml_node *factors,
     }
 }
 
-static void finish_price(struct reader *reader, const struct yaml_node *node,
-                         struct config_model *model)
+void config_finish_price(struct reader *reader, const struct yaml_node *node, struct tg_price *into)
 {
     const struct yaml_node *price = yaml_tree_get(node, "price");
 
@@ -466,12 +465,8 @@ static void finish_price(struct reader *reader, const struct yaml_node *node,
 
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
         if (!is_given(price, kinds[i].name)) /* it costs what a plainer kind does */
-            *(int64_t *)((char *)&model->price + kinds[i].offset) = -1;
-    finish_steps(reader, yaml_tree_get(price, "factors"), &model->price);
-    if (price == NULL)
-        config_warning(reader, node->key,
-                       "%s has no price, so its calls cost nothing; price: {} if that is meant",
-                       reader->path);
+            *(int64_t *)((char *)into + kinds[i].offset) = -1;
+    finish_steps(reader, yaml_tree_get(price, "factors"), into);
 }
 
 void config_finish_model(struct reader *reader, const struct yaml_node *node, void *into)
@@ -484,9 +479,9 @@ void config_finish_model(struct reader *reader, const struct yaml_node *node, vo
     model->concurrency.present = true;
     if (model->upstream_model == NULL)
         model->upstream_model = model->name;
-    if (model->max_output_tokens == 0)
-        model->max_output_tokens = model->context;
-    finish_price(reader, node, model);
+    model->stated_context = model->context;
+    model->stated_output = model->max_output_tokens;
+    config_finish_price(reader, node, &model->price);
     if (!(overbook->min <= overbook->start && overbook->start <= overbook->max))
         config_error(reader, config_child_or_self(node, "overbook"),
                      "%s.overbook: min, start and max are %g, %g and %g; none may be below the one "

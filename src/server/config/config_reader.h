@@ -15,6 +15,7 @@
  *       config_tenants.c     names, parents and levels of all tenants
  *       config_keys.c        virtual keys: a hash is allowed once
  *       config_refs.c        names that stand for something defined elsewhere, and their numbers
+ *         config_catalogue.c   prices and facts that models do not give themselves
  *       config_policy.c      the policy, which depends on the axes that there are
  *       config_bounds.c      what there may be at most
  *       config_warnings.c    limits that cannot do what they say
@@ -179,6 +180,17 @@ void config_sources_keep(struct reader *reader);
 bool config_digest_begin(struct reader *reader);
 void config_digest_add(struct reader *reader, const void *bytes, size_t n);
 void config_digest_end(struct reader *reader);
+
+/* ---- config_catalogue.c ---- */
+
+/* Prices and facts of models that the configuration does not give, after providers are known. */
+void config_fill_models(struct reader *reader);
+
+/* ---- config_finish.c ---- */
+
+/* What a section with a `price` leaves out of it, and its lengths of context. */
+void config_finish_price(struct reader *reader, const struct yaml_node *node,
+                         struct tg_price *price);
 
 /* ---- config_extras.c ---- */
 

@@ -270,20 +270,6 @@ static bool index_names(struct reader *reader, struct config_index **providers)
     return !reader->no_memory;
 }
 
-/* What a provider's factor makes of token prices, rounded up; fees are not by token. */
-static void multiply_price(struct tg_price *price, int64_t milli)
-{
-    int64_t *const parts[] = {&price->input,       &price->cached_input,     &price->cache_write,
-                              &price->output,      &price->cache_write_long, &price->audio_input,
-                              &price->image_input, &price->audio_output,     &price->image_output};
-
-    for (size_t i = 0; milli != 1000 && i < sizeof parts / sizeof parts[0]; i++) {
-        int64_t part = num_min(*parts[i], INT64_C(1000000000000000)); /* more is not counted */
-        if (part > 0)
-            *parts[i] = part / 1000 * milli + (part % 1000 * milli + 999) / 1000;
-    }
-}
-
 static void link_model(struct reader *reader, const struct config_index *providers,
                        const struct yaml_node *node, struct config_model *model)
 {
@@ -294,8 +280,6 @@ static void link_model(struct reader *reader, const struct config_index *provide
     model->cheaper = number_of(config->names, yaml_tree_get(node, "cheaper"));
     assert(model->provider == CONFIG_NONE || model->provider < config->n_providers);
     assert(model->cheaper == CONFIG_NONE || model->cheaper < config->n_models);
-    if (model->provider != CONFIG_NONE)
-        multiply_price(&model->price, config->providers[model->provider].price_factor);
     if (fallback == NULL || fallback->n == 0)
         return;
     model->fallback = config_alloc(reader, fallback->n * sizeof model->fallback[0]);
@@ -460,6 +444,7 @@ void config_link_routes(struct reader *reader)
         config->passthrough[walk.n - 1].provider =
             number_of(providers, yaml_tree_get(node, "provider"));
     }
+    config_fill_models(reader);
     shape_queues(config);
     check_shared_keys(reader);
     check_once(reader, "callers", config->n_callers, "token_sha256", true, "token of a caller");

@@ -95,12 +95,13 @@ struct config_provider {
     struct config_pairs query;       /* escaped, as they are sent */
     struct config_pairs set_headers; /* names in lower case */
     struct config_names drop_headers;
-    const char *ca;       /* "system" or a file */
-    const char *proxy;    /* null: none */
-    bool inject_usage;    /* stream_usage: inject */
-    bool drain;           /* on_disconnect: drain */
-    bool counts_asked;    /* tpm_counts: asked */
-    int64_t price_factor; /* multiplies the token prices of its models; thousandths */
+    const char *ca;        /* "system" or a file */
+    const char *proxy;     /* null: none */
+    bool inject_usage;     /* stream_usage: inject */
+    bool drain;            /* on_disconnect: drain */
+    bool counts_asked;     /* tpm_counts: asked */
+    const char *catalogue; /* whose rows its models take; null: by its host */
+    int64_t price_factor;  /* multiplies the token prices of its models; thousandths */
     struct config_group *groups;
     size_t n_groups;
     struct config_provider_key *keys;
@@ -142,7 +143,8 @@ struct config_model {
     size_t provider;            /* CONFIG_NONE: a variable in its name is missing */
     const char *upstream_model; /* by default the name */
     bool has_price;
-    struct tg_price price; /* 0 without one; the provider's price_factor is in it */
+    const char *price_from; /* "the configuration", or which catalogue and row; null without one */
+    struct tg_price price;  /* 0 without one; the provider's price_factor is in it */
     struct config_factors service_tier, speed, inference_geo; /* factors of the price */
     struct config_concurrency concurrency; /* always present; law none, max 512 by default; queue
                                               and low_priority_shed_ratio are the gate's */
@@ -150,10 +152,11 @@ struct config_model {
     struct {
         tg_ms connect, first_byte, reply, idle, total;
     } timeouts;
-    int64_t context;                 /* tokens of the largest call; 0: not known */
-    int64_t max_output_tokens;       /* the most it writes; by default `context`; 0: not known */
-    int64_t most_tokens_per_s;       /* output of one choice; 20000 by default */
-    enum config_tokenizer tokenizer; /* NFKC by default, the longest */
+    int64_t context;           /* tokens of the largest call; 0: not known */
+    int64_t max_output_tokens; /* the most it writes; by default `context`; 0: not known */
+    int64_t stated_context, stated_output; /* the same as the configuration says it itself; or 0 */
+    int64_t most_tokens_per_s;             /* output of one choice; 20000 by default */
+    enum config_tokenizer tokenizer;       /* NFKC by default, the longest */
     enum config_cut cut;
     int64_t image_most;        /* tokens of the largest image; 0: not known */
     bool cache_write_implicit; /* prompts are written to a cache unasked */

@@ -228,6 +228,9 @@ static const struct schema_key root_keys[] = {
     NAMED("aliases", SCHEMA_NAME, NULL, NOWHERE, "additional names for models"),
     SWITCH("unknown_model", "refuse|allow", "refuse", AT(config, unknown_model_allowed),
            "what happens to a call for a model that is not listed"),
+    LIST_OF("catalogue", SCHEMA_FILE, "builtin", AT(config, catalogue),
+            "prices and limits of models that do not give their own; the later wins. If left out, "
+            "`[builtin]`; []: none"),
     SECTION("retry_budget", &retry_budget, 0,
             "how many retries are allowed, for each tenant apart; fallbacks need none"),
     SECTIONS("passthrough", &schema_passthrough, AT(config, passthrough), AT(config, n_passthrough),

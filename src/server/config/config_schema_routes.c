@@ -89,6 +89,8 @@ static const struct schema_key provider_keys[] = {
            "what it counts against the tpm of its keys"),
     FACTOR("price_factor", "1.0", AT(config_provider, price_factor),
            "what multiplies the token prices of its models: a region, a discount"),
+    VALUE("catalogue", SCHEMA_NAME, false, NULL, NULL, AT(config_provider, catalogue),
+          "whose rows of the catalogue its models take; if left out, by its host"),
     NAMED_SECTIONS("groups", &groups, AT(config_provider, groups), AT(config_provider, n_groups),
                    "keys that share one quota"),
     SECTIONS("keys", &secrets, AT(config_provider, keys), AT(config_provider, n_keys),
@@ -197,7 +199,7 @@ static const struct schema_key affinity_keys[] = {
         .keys = table, .bytes = sizeof(struct config_model), .present = given                      \
     }
 
-static const struct schema_section price = OF_MODEL(price_keys, AT(config_model, has_price));
+const struct schema_section schema_price = OF_MODEL(price_keys, AT(config_model, has_price));
 static const struct schema_section timeouts = OF_MODEL(timeout_keys, NOWHERE);
 static const struct schema_section estimate = OF_MODEL(estimate_keys, NOWHERE);
 static const struct schema_section overbook = OF_MODEL(overbook_keys, NOWHERE);
@@ -210,7 +212,8 @@ static const struct schema_key model_keys[] = {
              "API keys of its own; if left out, the provider's"),
     VALUE("upstream_model", SCHEMA_NAME, false, NULL, NULL, AT(config_model, upstream_model),
           "the provider's name for it; if left out, the same name"),
-    SECTION("price", &price, 0, "what it costs; if left out, nothing, with a warning"),
+    SECTION("price", &schema_price, 0,
+            "what it costs; if left out, what the catalogue says, else nothing, with a warning"),
     SECTION("concurrency", &schema_model_concurrency, AT(config_model, concurrency),
             "how many calls to it run at once; its queue is like the gate's"),
     COUNT("retries", 0, 100, "2", AT(config_model, retries), "further attempts after a failed one"),
@@ -218,7 +221,7 @@ static const struct schema_key model_keys[] = {
     COUNT("context", 1, NUMBER_MAX, NULL, AT(config_model, context),
           "tokens of the largest call, prompt and output; `check` warns about limits below it"),
     COUNT("max_output_tokens", 1, NUMBER_MAX, NULL, AT(config_model, max_output_tokens),
-          "the most it writes for one choice; if left out, `context`"),
+          "the most it writes for one choice; if left out, the catalogue's, else `context`"),
     COUNT("most_tokens_per_s", 1, NUMBER_MAX, "20000", AT(config_model, most_tokens_per_s),
           "output tokens a second of one choice, at most"),
     WORD("tokenizer", "byte|nfc|nfkc", "nfkc", AT(config_model, tokenizer),

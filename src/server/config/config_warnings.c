@@ -72,7 +72,8 @@ static bool measure_models(struct warner *warner)
     for (size_t i = 0; i < config->n_models; i++) {
         const struct config_model *model = &config->models[i];
         warner->plain[i] = num_add(config_assumed_output(model), 1);
-        warner->largest = num_max(warner->largest, num_max(warner->plain[i], model->context));
+        warner->largest =
+            num_max(warner->largest, num_max(warner->plain[i], model->stated_context));
     }
     return true;
 }
@@ -98,7 +99,7 @@ static void check_tokens(struct warner *warner, const struct config_limiter *lim
         return;
     for (size_t i = 0; i < warner->config->n_models; i++) {
         const struct config_model *model = &warner->config->models[i];
-        if ((ceiling >= warner->plain[i] && ceiling >= model->context) ||
+        if ((ceiling >= warner->plain[i] && ceiling >= model->stated_context) ||
             !is_for(warner, models, i))
             continue;
         if (ceiling < warner->plain[i])
@@ -111,7 +112,7 @@ static void check_tokens(struct warner *warner, const struct config_limiter *lim
             config_warning(warner->reader, at,
                            "%s holds at most %" PRId64 " tokens; a call of \"%.60s\" may have "
                            "%" PRId64 " (its context), and the largest are never admitted",
-                           what, ceiling, model->name, model->context);
+                           what, ceiling, model->name, model->stated_context);
         return;
     }
 }
@@ -182,6 +183,8 @@ static void check_envoy(struct warner *warner)
 
 /* ---- Money ---- */
 
+enum { FITS_MIN = 4 };
+
 static const char *const periods[] = {"day", "week", "month", "total"};
 
 /* The budget of that period that refuses first, among these. */
@@ -227,6 +230,35 @@ static void check_budget(struct warner *warner, const struct config_budget *budg
                    "everyone together", "");
 }
 
+/* A reservation is for the largest call that a request may turn out to be: a budget that holds few
+ * of them refuses calls that it could pay for. */
+static void check_fit(struct warner *warner, const struct config_budget *budget,
+                      const struct yaml_node *at)
+{
+    const struct config_model *largest = NULL;
+    int64_t fits = config_budget_fits(warner->config, warner->tenant, budget, &largest);
+
+    if (fits < 0 || fits >= FITS_MIN || budget->mode != CONFIG_ENFORCE)
+        return;
+    config_warning(warner->reader, at,
+                   "the budget of $%.6g (%s) holds %" PRId64
+                   " of the largest calls of \"%.60s\" at "
+                   "once ($%.6g each); calls that bound their output are smaller",
+                   (double)budget->micro_usd / 1e6, periods[budget->per], fits, largest->name,
+                   (double)config_largest_call(largest) / 1e6);
+}
+
+static void check_fits_of_all(struct warner *warner)
+{
+    const struct config *config = warner->config;
+    const struct yaml_node *node;
+
+    for (struct config_walk walk = CONFIG_LIST("budgets");
+         (node = config_walk_next(warner->reader, &walk)) != NULL;)
+        if (walk.n <= config->n_budgets)
+            check_fit(warner, &config->budgets[walk.n - 1], node);
+}
+
 static void check_budgets(struct warner *warner)
 {
     const struct config_tenant *tenant = warner->tenant;
@@ -235,8 +267,10 @@ static void check_budgets(struct warner *warner)
     const struct yaml_node *each =
         yaml_tree_get(yaml_tree_get(yaml_tree_get(warner->node, "users"), "each"), "budgets");
 
-    for (size_t i = 0; i < tenant->n_budgets; i++)
+    for (size_t i = 0; i < tenant->n_budgets; i++) {
         check_budget(warner, &tenant->budgets[i], parent, find_item(warner, "budgets", i));
+        check_fit(warner, &tenant->budgets[i], find_item(warner, "budgets", i));
+    }
     for (size_t i = 0; i < tenant->users.n_budgets && each != NULL; i++)
         check_budget(warner, &tenant->users.budgets[i], tenant, item_of(each, i));
 }
@@ -417,6 +451,7 @@ void config_warn(struct reader *reader)
     warner.need_keys = need_keys(reader->config);
     check_gate(&warner);
     check_envoy(&warner);
+    check_fits_of_all(&warner);
     for (size_t i = 0; i < reader->config->n_tenants && !reader->no_memory; i++) {
         warner.tenant = &reader->config->tenants[i];
         warner.node = reader->places[i].node;

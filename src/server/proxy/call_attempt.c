@@ -82,7 +82,7 @@ static bool bound_output(struct call *call, int64_t *most, bool *up_to)
     }
     if (!call_money_left(call, call->user, &left, NULL) || left == TG_MONEY_MAX)
         return true; /* nobody's budget depends on it */
-    int64_t clamp = model->clamp_to > 0 ? model->clamp_to : config_assumed_output(model);
+    int64_t clamp = model->clamp_to > 0 ? model->clamp_to : config_most_output(model);
     *most = num_min(clamp, num_max(affordable_output(call, left), 1));
     call->attempt.output = *most * call->ask.choices;
     return true;
@@ -155,7 +155,7 @@ static bool price_attempt(struct call *call, struct spending_call *spending)
         return true;
     }
     attempt->prompt = estimate_prompt(&call->ask, &call->route->estimate);
-    attempt->output = estimate_output(&call->ask, config_assumed_output(call->route->config));
+    attempt->output = estimate_output(&call->ask, config_most_output(call->route->config));
     if (!bound_output(call, &attempt->most_output, &spending->up_to))
         return false;
     const struct tg_usage_bound bound = usage_bound(attempt);

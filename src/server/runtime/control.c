@@ -52,6 +52,10 @@ static void check_files(struct control *control, tg_ms now)
     if (now - control->files_checked_at < FILES_MS || !reload_may_try(control->reload))
         return;
     control->files_checked_at = now;
+    if (now >= config->catalogue_until) {
+        reload_request(control->reload, "a price of the catalogue has ended", NULL, NULL);
+        return;
+    }
     for (size_t i = 0; i < config->n_sources; i++)
         if (config->sources[i].kind != CONFIG_SOURCE_FILE &&
             config_source_changed(&config->sources[i])) {
