@@ -114,16 +114,17 @@ extern struct call_kit call_kit;
 /* What differs from the usual configuration: two models, `first` and `second`, of one provider with
  * two keys, and one tenant with limits of rate and cost and a budget. Null: nothing. */
 struct call_kit_config {
-    const char *gate;      /* settings of `gate`: "concurrency: {max: 1}" */
-    const char *first;     /* settings of the model `first`: "retries: 0, fallback: [second]" */
-    const char *second;    /* settings of the model `second` */
-    const char *provider;  /* settings of the provider */
-    const char *key;       /* settings of its keys */
-    const char *tenant;    /* settings of the tenant; the default is a budget of 100 dollars */
-    const char *providers; /* more providers */
-    const char *models;    /* more models */
-    const char *top;       /* more of the file */
-    bool remote;           /* the store is remote, and answers what the kit says */
+    const char *gate;        /* settings of `gate`: "concurrency: {max: 1}" */
+    const char *first;       /* settings of the model `first`: "retries: 0, fallback: [second]" */
+    const char *second;      /* settings of the model `second` */
+    const char *provider;    /* settings of the provider */
+    const char *key;         /* settings of its keys */
+    const char *virtual_key; /* settings of the tenant's key */
+    const char *tenant;      /* settings of the tenant; the default is a budget of 100 dollars */
+    const char *providers;   /* more providers */
+    const char *models;      /* more models */
+    const char *top;         /* more of the file */
+    bool remote;             /* the store is remote, and answers what the kit says */
 };
 
 extern const struct call_env call_kit_env;

@@ -88,6 +88,12 @@ static inline tg_ms admin_now(const struct admin *admin)
     return net_loop_now(admin->options.loop);
 }
 
+/* The same by the wall clock: for what has a date. */
+static inline tg_ms admin_wall(const struct admin *admin)
+{
+    return clock_wall_of(&admin->options.gateway->clock, admin_now(admin));
+}
+
 /* Where a request came from, for the log. */
 void admin_peer(const struct http_inbound *in, char who[64]);
 

@@ -72,7 +72,7 @@ static void admin_change_end(struct admin_change *change)
 
 static void set_lapse(struct admin_changes *changes)
 {
-    tg_ms left = changes->known.next_end - admin_now(changes->admin);
+    tg_ms left = changes->known.next_end - admin_wall(changes->admin);
 
     net_timer_stop(changes->admin->options.loop, &changes->lapse);
     if (changes->known.next_end != TG_NUMBER_MAX)
@@ -225,7 +225,7 @@ static void run_next(struct admin_changes *changes)
     changes->waiting = change->next;
     changes->n_waiting--;
     changes->running = change;
-    change->now = admin_now(changes->admin);
+    change->now = admin_wall(changes->admin);
     admin_change_work(change, store, has_stored);
 }
 
@@ -249,7 +249,7 @@ static void lapse(void *arg)
     struct admin_changes *changes = arg;
     struct admin_change *change;
 
-    if (admin_now(changes->admin) < changes->known.next_end) {
+    if (admin_wall(changes->admin) < changes->known.next_end) {
         set_lapse(changes);
         return;
     }
@@ -276,7 +276,7 @@ enum tg_err admin_changes_new(struct admin *admin, struct admin_changes **made,
         return TG_ERR_MEMORY;
     changes->admin = admin;
     net_timer_init(&changes->lapse, lapse, changes);
-    if (!admin_extras_read(admin->options.gateway->ledger, admin_now(admin), &changes->known,
+    if (!admin_extras_read(admin->options.gateway->ledger, admin_wall(admin), &changes->known,
                            problem)) {
         free(changes);
         return TG_ERR_STORE;

@@ -164,9 +164,9 @@ static void write_budgets(struct json_writer *out, struct gateway *gateway,
 {
     tg_account account = spending_account(gateway->spending, tenant->name, number);
     struct tg_budget_metrics budgets[TG_BUDGETS_MAX];
-    size_t n = account != 0
-                   ? tg_bank_get_budgets(spending_bank(gateway->spending), account, now, budgets)
-                   : 0;
+    size_t n = account != 0 ? tg_bank_get_budgets(spending_bank(gateway->spending), account,
+                                                  spending_time(gateway->spending, now), budgets)
+                            : 0;
 
     json_write_key(out, "budgets");
     json_write_array(out);
@@ -209,7 +209,7 @@ static void write_tenant(struct json_writer *out, struct admin *admin,
         json_write_string(out, tenant->models.names[i], strlen(tenant->models.names[i]));
     json_write_array_end(out);
     write_limits(out, tenant);
-    write_keys(out, tenant, admin_now(admin));
+    write_keys(out, tenant, admin_wall(admin));
     write_budgets(out, admin->options.gateway, tenant, (size_t)(tenant - config->tenants),
                   admin_now(admin));
     admin_write_topups(out, admin, tenant->name);

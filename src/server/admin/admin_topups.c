@@ -33,7 +33,8 @@ void admin_write_topups(struct json_writer *out, const struct admin *admin, cons
     json_write_key(out, "topups");
     json_write_array(out);
     for (size_t i = 0; i < all->n_topups; i++)
-        if (strcmp(all->topups[i].tenant, tenant) == 0 && all->topups[i].ends_at > admin_now(admin))
+        if (strcmp(all->topups[i].tenant, tenant) == 0 &&
+            all->topups[i].ends_at > admin_wall(admin))
             admin_write_topup(out, &all->topups[i]);
     json_write_array_end(out);
 }

@@ -270,7 +270,7 @@ static void explain_add_limit(struct view *view, const struct tg_scope *scope,
     limit->mode = at->mode;
     limit->limit = (double)at->decision.limit;
     limit->remaining = (double)at->decision.remaining;
-    limit->reset_at = at->decision.reset_at;
+    limit->reset_at = clock_wall_of(&view->gateway->clock, at->decision.reset_at);
     limit->refuses = !at->decision.allowed;
     limit->retry_after_ms = at->decision.retry_after_ms;
     /* A share is for the time when nobody else can be asked. */
@@ -321,9 +321,10 @@ static void add_budget(struct view *view, const char *scope, const char *name,
     limit->mode = budget->mode;
     limit->limit = (double)budget->amount;
     limit->remaining = used < budget->amount ? (double)(budget->amount - used) : 0;
+    tg_ms wall = spending_time(view->gateway->spending, view->now);
     limit->reset_at = budget->end == TG_NUMBER_MAX ? 0 : budget->end;
     limit->refuses = used > budget->amount - need;
-    limit->retry_after_ms = limit->reset_at > view->now ? limit->reset_at - view->now : 0;
+    limit->retry_after_ms = limit->reset_at > wall ? limit->reset_at - wall : 0;
     if (need > budget->amount)
         limit->retry_after_ms = TG_UNSATISFIABLE;
 }
@@ -333,9 +334,10 @@ static void explain_account(struct view *view, tg_account account, const char *s
                             const struct config_budget *config, size_t n_config)
 {
     struct tg_budget_metrics budgets[TG_BUDGETS_MAX];
-    size_t n = account != 0 ? tg_bank_get_budgets(spending_bank(view->gateway->spending), account,
-                                                  view->now, budgets)
-                            : 0;
+    size_t n = account != 0
+                   ? tg_bank_get_budgets(spending_bank(view->gateway->spending), account,
+                                         spending_time(view->gateway->spending, view->now), budgets)
+                   : 0;
 
     for (size_t i = 0; i < n; i++)
         add_budget(view, scope, name, owner, &budgets[i], i < n_config ? &config[i] : NULL);
@@ -430,7 +432,7 @@ static void explain_keys(struct view *view)
     limit->remaining = (double)ready;
     limit->refuses = ready == 0;
     if (ready == 0 && soonest != INT64_MAX) {
-        limit->reset_at = soonest;
+        limit->reset_at = clock_wall_of(&view->gateway->clock, soonest);
         limit->retry_after_ms = soonest - view->now;
     }
 }
@@ -491,7 +493,7 @@ static void explain_write_all(struct json_writer *out, const struct view *view)
         if (view->list[i].refuses && view->list[i].mode == TG_ENFORCE)
             binding = i;
     json_write_object(out);
-    admin_write_number(out, "at", view->now);
+    admin_write_number(out, "at", clock_wall_of(&view->gateway->clock, view->now));
     admin_write_number(out, "generation", (int64_t)view->generation->number);
     admin_write_text(out, "tenant", view->tenant->name);
     admin_write_text(out, "model", view->model);

@@ -36,7 +36,8 @@ static void view_account(struct gateway *gateway, const char *tenant, size_t hin
     tg_account account = spending_account(gateway->spending, tenant, hint);
 
     *view = (struct budget_view){.tenant = tenant};
-    view->n = tg_bank_get_budgets(spending_bank(gateway->spending), account, now, view->budgets);
+    view->n = tg_bank_get_budgets(spending_bank(gateway->spending), account,
+                                  spending_time(gateway->spending, now), view->budgets);
     for (size_t i = 0; i < view->n; i++)
         if (ratio_of(&view->budgets[i]) > view->ratio)
             view->ratio = ratio_of(&view->budgets[i]);

@@ -125,7 +125,7 @@ static void write_certificate(struct exposition *text, const struct generation *
                  "How long the certificate of a listener is still good; negative: it is not.");
     if (ends >= 0)
         expose_real(text, &(struct expose_labels){{{"cert", generation->config.listen.cert}}},
-                    (double)((ends - now) / 1000));
+                    (double)((ends - clock_wall_of(&generation->gateway->clock, now)) / 1000));
 }
 
 /* Observing must never hold up a call: so what finds no room is dropped, and counted here. */

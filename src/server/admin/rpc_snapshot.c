@@ -157,7 +157,7 @@ static void rpc_snapshot_write_all(struct rpc_snapshot *snapshot)
     tg_ms now = clock_now_ms(&gateway->clock);
 
     tollgate__v1__snapshot__init(message);
-    message->now_ms = now;
+    message->now_ms = clock_wall_of(&gateway->clock, now);
     message->version = text(tg_version());
     message->ready = unready == NULL;
     if (unready != NULL)
@@ -170,7 +170,7 @@ static void rpc_snapshot_write_all(struct rpc_snapshot *snapshot)
     write_gates(snapshot, gateway, generation);
     write_denials(snapshot, gateway->watch);
     if (gateway->sampled != NULL)
-        message->started_at_ms = gateway->sampled->started_at;
+        message->started_at_ms = clock_wall_of(&gateway->clock, gateway->sampled->started_at);
     if (gateway->sampled != NULL && !snapshot->without_json)
         write_json(snapshot, gateway, generation, now);
 }

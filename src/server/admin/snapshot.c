@@ -389,7 +389,8 @@ static void write_config(struct json_writer *out, const struct generation *gener
     json_write_object(out);
     admin_write_number(out, "generation", (int64_t)generation->number);
     admin_write_text(out, "hash", generation->config.hash);
-    admin_write_number(out, "loaded_at", memory->loaded_at);
+    admin_write_number(out, "loaded_at",
+                       clock_wall_of(&memory->of.gateway->clock, memory->loaded_at));
     write_last_reload(out, &memory->of.gateway->last_reload);
     json_write_object_end(out);
 }
@@ -402,8 +403,8 @@ void snapshot_write(struct json_writer *out, const struct snapshot_memory *memor
 
     json_write_object(out);
     admin_write_text(out, "version", tg_version());
-    admin_write_number(out, "now", now);
-    admin_write_number(out, "started_at", memory->started_at);
+    admin_write_number(out, "now", clock_wall_of(&gateway->clock, now));
+    admin_write_number(out, "started_at", clock_wall_of(&gateway->clock, memory->started_at));
     admin_write_number(out, "uptime_ms", now - memory->started_at);
     admin_write_flag(out, "ready", unready == NULL);
     admin_write_text(out, "unready_reason", unready);

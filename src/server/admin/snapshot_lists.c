@@ -150,8 +150,13 @@ static void write_window(struct json_writer *out, const char *name, int64_t limi
     json_write_object_end(out);
 }
 
+static tg_ms wall_or_none(const struct clock *clock, tg_ms at)
+{
+    return at > 0 ? clock_wall_of(clock, at) : 0;
+}
+
 static void write_key(struct json_writer *out, const struct route *route,
-                      const struct tg_key_metrics *key)
+                      const struct tg_key_metrics *key, const struct clock *clock)
 {
     static const char *const STATE[] = {[TG_KEY_HEALTHY] = "healthy",
                                         [TG_KEY_SUSPENDED] = "suspended",
@@ -167,9 +172,9 @@ static void write_key(struct json_writer *out, const struct route *route,
     admin_write_text(out, "group", key->group);
     admin_write_text(out, "status", snapshot_key_status(key));
     admin_write_text(out, "state", STATE[key->state]);
-    admin_write_unless(out, "cooldown_until", key->cool_down_until, 0);
+    admin_write_unless(out, "cooldown_until", wall_or_none(clock, key->cool_down_until), 0);
     admin_write_text(out, "breaker", BREAKER[key->breaker]);
-    admin_write_unless(out, "breaker_until", key->failure_cool_down, 0);
+    admin_write_unless(out, "breaker_until", wall_or_none(clock, key->failure_cool_down), 0);
     admin_write_number(out, "failures", key->consecutive_fails);
     write_window(out, "rpm", key->rpm_limit, key->rpm_remaining);
     write_window(out, "tpm", key->tpm_limit, key->tpm_remaining);
@@ -200,7 +205,7 @@ void snapshot_write_keys(struct json_writer *out, const struct generation *gener
             for (size_t i = 0; i < n && !more; i++) {
                 more = written == SNAPSHOT_KEYS_MAX;
                 if (!more)
-                    write_key(out, route, &keys[i]);
+                    write_key(out, route, &keys[i], &generation->gateway->clock);
                 written++;
             }
     json_write_array_end(out);
@@ -268,7 +273,8 @@ static size_t read_account(struct gateway *gateway, const char *tenant, size_t h
 
     if (account == 0)
         return 0;
-    return tg_bank_get_budgets(spending_bank(gateway->spending), account, now, budgets);
+    return tg_bank_get_budgets(spending_bank(gateway->spending), account,
+                               spending_time(gateway->spending, now), budgets);
 }
 
 void snapshot_write_budgets(struct json_writer *out, struct gateway *gateway,

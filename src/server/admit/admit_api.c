@@ -71,7 +71,7 @@ static void send_refusal(struct api *api, const struct refusal *why, int status)
     struct http_fields fields;
     struct reply reply;
 
-    reply_write(why, WIRE_OPENAI, worker_now(worker), random_bits(&worker->random), &reply);
+    reply_write(why, WIRE_OPENAI, worker_wall(worker), random_bits(&worker->random), &reply);
     http_fields_init(&fields);
     for (size_t i = 0; i < reply.n_fields; i++)
         http_fields_add(&fields, reply.fields[i].name, reply.fields[i].value);
@@ -99,7 +99,8 @@ static void send_json(struct api *api, const struct tg_axes *axes, struct json_w
     http_fields_init(&fields);
     http_fields_add(&fields, SLICE("content-type"), SLICE("application/json"));
     if (axes != NULL) {
-        reply_limits_write(axes, WIRE_OPENAI, worker_now(api->worker), &limits);
+        reply_limits_write(axes, WIRE_OPENAI, worker_now(api->worker), worker_wall(api->worker),
+                           &limits);
         for (size_t i = 0; i < limits.n_fields; i++)
             http_fields_add(&fields, limits.fields[i].name, limits.fields[i].value);
     }
@@ -119,7 +120,8 @@ static void send_verdict(struct api *api, const struct admit_reply *reply)
         return;
     }
     http_fields_init(&fields);
-    reply_limits_write(&reply->axes, WIRE_OPENAI, worker_now(api->worker), &limits);
+    reply_limits_write(&reply->axes, WIRE_OPENAI, worker_now(api->worker), worker_wall(api->worker),
+                       &limits);
     for (size_t i = 0; i < limits.n_fields; i++)
         http_fields_add(&fields, limits.fields[i].name, limits.fields[i].value);
     send_head(api, 204, &fields, (struct slice){NULL, 0});

@@ -123,7 +123,7 @@ static const struct names names[2][2] = {
 };
 
 static void add_axis(struct reply_limits *limits, const struct tg_decision *decision,
-                     const struct names *named, enum wire_api api, tg_ms now)
+                     const struct names *named, enum wire_api api, tg_ms now, tg_ms wall)
 {
     char *at;
 
@@ -131,13 +131,14 @@ static void add_axis(struct reply_limits *limits, const struct tg_decision *deci
     limit_headers_add_number(limits, named->remaining, decision->remaining);
     at = limits->room + limits->used;
     if (api == WIRE_ANTHROPIC)
-        limit_headers_add(limits, named->reset, reply_date(num_max(now, decision->reset_at), at));
+        limit_headers_add(limits, named->reset,
+                          reply_date(num_add(wall, num_less(decision->reset_at, now)), at));
     else
         limit_headers_add(limits, named->reset,
                           reply_duration(num_less(decision->reset_at, now), at));
 }
 
-void reply_limits_write(const struct tg_axes *axes, enum wire_api api, tg_ms now,
+void reply_limits_write(const struct tg_axes *axes, enum wire_api api, tg_ms now, tg_ms wall,
                         struct reply_limits *limits)
 {
     enum wire_api form = api == WIRE_ANTHROPIC ? WIRE_ANTHROPIC : WIRE_OPENAI;
@@ -145,7 +146,7 @@ void reply_limits_write(const struct tg_axes *axes, enum wire_api api, tg_ms now
     limits->n_fields = 0;
     limits->used = 0;
     if ((axes->present >> TG_AXIS_RATE & 1) != 0)
-        add_axis(limits, &axes->decision[TG_AXIS_RATE], &names[form][0], form, now);
+        add_axis(limits, &axes->decision[TG_AXIS_RATE], &names[form][0], form, now, wall);
     if ((axes->present >> TG_AXIS_COST & 1) != 0)
-        add_axis(limits, &axes->decision[TG_AXIS_COST], &names[form][1], form, now);
+        add_axis(limits, &axes->decision[TG_AXIS_COST], &names[form][1], form, now, wall);
 }

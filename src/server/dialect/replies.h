@@ -126,7 +126,8 @@ struct reply_limits {
     char room[REPLY_LIMITS_MAX * 40];
 };
 
-void reply_limits_write(const struct tg_axes *axes, enum wire_api api, tg_ms now,
+/* `now` is the clock's by which the limits go, `wall` what a date is written by. */
+void reply_limits_write(const struct tg_axes *axes, enum wire_api api, tg_ms now, tg_ms wall,
                         struct reply_limits *limits);
 
 /* "2027-12-31T00:00:00Z", with milliseconds where there are any; years after 9999 are their end. */

@@ -57,7 +57,7 @@ static void envoy_rls_http_refuse(struct exchange *x, const struct refusal *why)
     struct worker *worker = x->worker;
     struct reply reply;
 
-    reply_write(why, WIRE_OPENAI, worker_now(worker), random_bits(&worker->random), &reply);
+    reply_write(why, WIRE_OPENAI, worker_wall(worker), random_bits(&worker->random), &reply);
     struct http_head head = {
         .status = reply.status, .fields = reply.fields, .n_fields = reply.n_fields};
     assert(x->state != EXCHANGE_ANSWERED && x->pending == NULL);

@@ -303,7 +303,8 @@ static void *keep_ledger(void *arg)
         bool flushed = ledger_flush(ledger, NULL);
         if (flushed)
             atomic_store(&ledger->flushed_at, now);
-        if (flushed && now - rolled_at >= ROLL_EVERY_MS && ledger_roll(ledger, now, NULL))
+        if (flushed && now - rolled_at >= ROLL_EVERY_MS &&
+            ledger_roll(ledger, clock_wall_of(ledger->clock, now), NULL))
             rolled_at = now;
     } while (wait_a_period(ledger));
     return NULL;

@@ -251,12 +251,29 @@ static bool adopt_forest(struct spending *spending, struct forest *forest, struc
     return done;
 }
 
+tg_ms spending_time(struct spending *spending, tg_ms now)
+{
+    long long wall = clock_wall_of(spending->clock, now);
+    /* Relaxed: a number that orders nothing. */
+    long long latest = atomic_load_explicit(&spending->latest, memory_order_relaxed);
+
+    if (spending->clock == NULL)
+        return now;
+    while (wall > latest &&
+           !atomic_compare_exchange_weak_explicit(&spending->latest, &latest, wall,
+                                                  memory_order_relaxed, memory_order_relaxed))
+        ;
+    return wall > latest ? wall : latest;
+}
+
 bool spending_change(struct spending *spending, const struct spending_tree *tree, tg_ms now,
                      struct tg_problem *problem)
 {
     struct forest forest;
     struct restore restore;
     bool done = forest_init(&forest, tree, problem);
+
+    now = spending_time(spending, now);
 
     restore_init(&restore, spending->ledger);
     done = done && forest_register(&forest, spending->ledger, problem);
@@ -301,6 +318,7 @@ bool spending_new(const struct spending_config *config, const struct spending_tr
         return problem_fail(problem, "there is no memory for budgets");
     made->ledger = config->ledger;
     made->open = config->open;
+    made->clock = config->clock;
     init_lock(&made->lock);
     pthread_mutex_init(&made->users_lock, NULL);
     enum tg_err err = tg_bank_new(&config->bank, &made->bank, &why);
@@ -370,6 +388,7 @@ enum tg_err spending_reserve(struct spending *spending, const struct spending_ca
     bool room = spending->ledger != NULL && ledger_take_room(spending->ledger);
     if (!room && !spending->open)
         return TG_ERR_STORE;
+    now = spending_time(spending, now);
     pthread_rwlock_rdlock(&spending->lock);
     size_t node = forest_find(&spending->forest, call->tenant, call->hint);
     if (node != SPENDING_TOP) {
@@ -428,7 +447,7 @@ static struct ledger_entry spending_entry_of(const struct spending_ticket *ticke
 void spending_send(struct spending *spending, struct spending_ticket *ticket,
                    const struct spending_use *use, tg_ms now)
 {
-    struct ledger_entry entry = spending_entry_of(ticket, use, now);
+    struct ledger_entry entry = spending_entry_of(ticket, use, spending_time(spending, now));
 
     assert(ticket->reservation != 0 && ticket->open == 0);
     entry.usage = (struct tg_usage){0};
@@ -471,7 +490,7 @@ bool spending_settle(struct spending *spending, const struct spending_ticket *ti
     pthread_rwlock_rdlock(&spending->lock);
     first = tg_bank_settle(spending->bank, ticket->reservation, spending_use_total(use), &spend);
     if (first)
-        record(spending, ticket, use, &spend, now);
+        record(spending, ticket, use, &spend, spending_time(spending, now));
     pthread_rwlock_unlock(&spending->lock);
     return first;
 }

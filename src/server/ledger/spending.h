@@ -14,6 +14,9 @@
  * settlement; between spending_send() and that, a crash leaves what was reserved as uncertain in
  * its window. None of the three waits for a disk.
  *
+ * Time: `now` is the steady clock's everywhere here. Windows go by the wall clock, which may be
+ * set; but they never go back: see spending_time().
+ *
  * Threads: spending_reserve(), spending_send(), spending_settle() and spending_get_stats() from any
  * number of threads, also during spending_change(); one spending_change() at a time.
  */
@@ -46,6 +49,7 @@ struct spending_config {
     struct ledger *ledger; /* borrowed; null: there is none, which only `open` allows */
     bool open;             /* ledger.failure: what cannot be recorded is let through and counted */
     struct tg_bank_config bank;
+    const struct clock *clock; /* borrowed; null: `now` is the wall clock's */
 };
 
 struct spending;
@@ -69,6 +73,10 @@ struct spending_call {
     tg_micro money;
     bool up_to; /* see tg_bank_reserve() */
 };
+
+/* The time by which windows go, at a time of the steady clock: the wall clock's, or the latest that
+ * was seen of it, where it was set back. */
+tg_ms spending_time(struct spending *spending, tg_ms now);
 
 /* What an admitted call owes: to be settled exactly once. */
 struct spending_ticket {

@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "io/posix/clock.h"
 #include "server/ledger/forest.h"
 #include "server/ledger/spending.h"
 
@@ -17,6 +18,8 @@ struct spending {
     struct ledger *ledger;
     bool open;
     struct tg_bank *bank;
+    const struct clock *clock; /* null: times are the wall clock's */
+    atomic_llong latest;       /* the latest time of the wall clock that was seen */
     struct forest forest;
 
     pthread_mutex_t users_lock; /* within `lock` */

@@ -91,6 +91,7 @@ enum tg_err spending_peek(struct spending *spending, const struct spending_call 
 {
     size_t way[TG_LEVELS_MAX];
 
+    now = spending_time(spending, now);
     pthread_rwlock_rdlock(&spending->lock);
     const struct forest *forest = &spending->forest;
     size_t tenant = forest_find(forest, call->tenant, call->hint);
@@ -142,6 +143,7 @@ enum tg_err spending_left(struct spending *spending, const struct spending_call 
 {
     enum tg_err err = TG_ERR_UNKNOWN;
 
+    now = spending_time(spending, now);
     pthread_rwlock_rdlock(&spending->lock);
     size_t tenant = forest_find(&spending->forest, call->tenant, call->hint);
     if (tenant != SPENDING_TOP)
@@ -219,10 +221,11 @@ static tg_ms first_begin(const struct forest *forest, tg_ms now)
 bool spending_each(struct spending *spending, tg_ms now, spending_each_fn *fn, void *context,
                    struct tg_problem *problem)
 {
-    struct users_view view = {spending, now, fn, context};
     size_t way[TG_LEVELS_MAX];
     bool done = true;
 
+    now = spending_time(spending, now);
+    struct users_view view = {spending, now, fn, context};
     pthread_rwlock_rdlock(&spending->lock);
     const struct forest *forest = &spending->forest;
     tg_ms since = first_begin(forest, now);

@@ -259,7 +259,7 @@ static void put_event(struct log *log, enum log_level level, const char *msg,
     assert((size_t)level < sizeof LEVELS / sizeof LEVELS[0]);
     pthread_mutex_lock(&log->events_lock);
     log_line_begin(line, atomic_load_explicit(&log->json, memory_order_relaxed),
-                   clock_now_ms(log->clock), slice_of(LEVELS[level]), slice_of(msg));
+                   clock_wall_ms(log->clock), slice_of(LEVELS[level]), slice_of(msg));
     for (size_t i = 0; i < n; i++)
         if (fields[i].is_number)
             log_line_integer(line, slice_of(fields[i].name), fields[i].number);

@@ -139,7 +139,7 @@ static void write_count(struct log *log, const char *what, uint64_t n)
     struct slice part[2] = {{line.room, 0}, {line.room, 0}};
 
     log_line_begin(&line, atomic_load_explicit(&log->json, memory_order_relaxed),
-                   clock_now_ms(log->clock), SLICE("warn"), slice_of(what));
+                   clock_wall_ms(log->clock), SLICE("warn"), slice_of(what));
     log_line_number(&line, FIELD("lines"), (int64_t)n);
     log_line_end(&line);
     part[0].n = line.out.size;

@@ -35,7 +35,7 @@ enum protect_state protect_refuse(struct protected_call *call, const struct refu
                                   enum tg_outcome outcome)
 {
     struct worker *worker = call->worker;
-    tg_ms now = protect_now(call);
+    tg_ms now = protect_now(call), wall = clock_wall_of(&worker->gateway->clock, now);
     struct reply reply;
     struct http_fields fields;
     char id[24];
@@ -44,13 +44,13 @@ enum protect_state protect_refuse(struct protected_call *call, const struct refu
     protect_release(call, outcome);
     call->reason = why->reason;
     atomic_fetch_add_explicit(&call->gateway->counts.refused[why->reason], 1, memory_order_relaxed);
-    reply_write(why, WIRE_OPENAI, now, random_bits(&worker->random), &reply);
+    reply_write(why, WIRE_OPENAI, wall, random_bits(&worker->random), &reply);
     call->status = reply.status;
     protect_report_refused(call, why, &reply);
     int n = snprintf(id, sizeof id, "req_%016llx", (unsigned long long)call->id);
     if (call->grpc) {
         bool late = call->deadline > 0 && now >= call->deadline;
-        protect_grpc_refuse(call->in, why, late, now, random_bits(&worker->random),
+        protect_grpc_refuse(call->in, why, late, wall, random_bits(&worker->random),
                             (struct slice){id, (size_t)n});
         return PROTECT_OVER;
     }

@@ -494,6 +494,12 @@ static inline tg_ms call_now(const struct call *call)
     return call->env->now(call->worker->loop);
 }
 
+/* The same by the wall clock. */
+static inline tg_ms call_wall(const struct call *call)
+{
+    return clock_wall_of(&call->gateway->clock, call_now(call));
+}
+
 static inline const struct config_tenant *call_tenant(const struct call *call)
 {
     return &call->generation->config.tenants[call->tenant];

@@ -114,7 +114,7 @@ static void begin_reply(struct call *call, const struct http_head *from)
         http_fields_add(&fields, id_name, (struct slice){id, n});
     else
         report_notes_upstream_id(&call->notes, theirs);
-    reply_limits_write(&call->axes, call->api, call_now(call), &limits);
+    reply_limits_write(&call->axes, call->api, call_now(call), call_wall(call), &limits);
     for (size_t i = 0; i < limits.n_fields; i++)
         http_fields_add(&fields, limits.fields[i].name, limits.fields[i].value);
     if (call->route && call->model != CONFIG_NONE &&
@@ -187,15 +187,15 @@ static void state_room(struct call *call, const struct http_head *from)
     const struct attempt *attempt = &call->attempt;
     const struct config_model *model = call->route->config;
     size_t keys = model->n_keys > 0 ? model->n_keys : call->route->provider->config->n_keys;
-    tg_ms now = call_now(call), until;
+    tg_ms now = call_now(call), wall = call_wall(call), until;
     int64_t room;
 
     if (attempt->status == 529 || attempt->status == 503 || (attempt->status == 429 && keys == 1)) {
         if (attempt->cool_until > now)
             tg_gate_set_room(call->slot.gate, -1, attempt->cool_until, now);
     } else if (attempt->status < 300 && keys == 1 &&
-               upstream_room(from->fields, from->n_fields, now, &room, &until)) {
-        tg_gate_set_room(call->slot.gate, room, until, now);
+               upstream_room(from->fields, from->n_fields, wall, &room, &until)) {
+        tg_gate_set_room(call->slot.gate, room, until - wall + now, now);
     }
 }
 
@@ -209,7 +209,9 @@ void call_answer_head(struct call *call, const struct http_head *from)
     attempt->events = from->status < 300 && !attempt->packed && is_event_stream(from);
     attempt->passes =
         failure_of(from->status) == FAILURE_NONE && (from->status != 400 || attempt->packed);
-    attempt->cool_until = upstream_wait(from->fields, from->n_fields, call_now(call));
+    /* Their dates are the wall clock's, and keys go by the steady one. */
+    tg_ms until = upstream_wait(from->fields, from->n_fields, call_wall(call));
+    attempt->cool_until = until > 0 ? until - call_wall(call) + call_now(call) : 0;
     if (call->slot.state == ADMISSION_ADMITTED)
         state_room(call, from);
     call->held_n = 0;

@@ -340,7 +340,7 @@ static void answer_refusal(struct call *call, const struct refusal *why)
     assert(call->in != NULL && call->status == 0 && call->state != CALL_OVER);
     call->reason = why->reason;
     atomic_fetch_add_explicit(&call->gateway->counts.refused[why->reason], 1, memory_order_relaxed);
-    reply_write(why, call->api, call_now(call), random_bits(&call->worker->random), &reply);
+    reply_write(why, call->api, call_wall(call), random_bits(&call->worker->random), &reply);
     call->status = reply.status;
     call_report_refused(call, why, &reply);
     http_fields_init(&fields);

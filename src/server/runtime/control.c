@@ -91,6 +91,7 @@ static void do_chores(void *arg)
 
     assert(control_is_mine(control));
     assert(control->generation == gateway_newest(control->gateway));
+    clock_follow(&control->gateway->clock);
     read_memory(control, now);
     tick_gates(control, now);
     key_probe_tick(&control->key_probe, control);

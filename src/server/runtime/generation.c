@@ -487,5 +487,6 @@ void generation_unref(struct generation *generation, size_t thread)
 size_t generation_tenant_of_key(const struct generation *generation, const uint8_t hash[32],
                                 tg_ms now, const struct config_key **key)
 {
-    return key_index_find(generation->keys, hash, now, key);
+    return key_index_find(generation->keys, hash, clock_wall_of(&generation->gateway->clock, now),
+                          key);
 }

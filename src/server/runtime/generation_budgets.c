@@ -72,6 +72,7 @@ static bool set_budgets(struct gateway *gateway, const struct config *config,
                         const struct spending_tree *tree, tg_ms now, struct tg_problem *problem)
 {
     struct spending_config spending = {.ledger = gateway->ledger,
+                                       .clock = &gateway->clock,
                                        .open = config->ledger.failure == CONFIG_FAIL_OPEN};
 
     tg_bank_config_init(&spending.bank);

@@ -94,7 +94,7 @@ static void *reload_read_all(void *arg)
     struct admin_extras extras;
 
     reload->made = NULL;
-    if (admin_extras_read(gateway->ledger, clock_now_ms(&gateway->clock), &extras,
+    if (admin_extras_read(gateway->ledger, clock_wall_ms(&gateway->clock), &extras,
                           &reload->failure)) {
         reload->made = read_with(gateway, reload->path, &extras, reload->before, &reload->problems,
                                  &reload->failure);
@@ -111,7 +111,7 @@ bool reload_at_start(struct gateway *gateway, const char *path, struct config_pr
     struct admin_extras extras;
 
     memset(problems, 0, sizeof *problems);
-    if (!admin_extras_read(gateway->ledger, clock_now_ms(&gateway->clock), &extras, failure))
+    if (!admin_extras_read(gateway->ledger, clock_wall_ms(&gateway->clock), &extras, failure))
         return false;
     bool none = extras.n == 0;
     if (!none)
@@ -213,7 +213,7 @@ static void reload_count(struct reload *reload, bool ok)
                               memory_order_relaxed);
     atomic_store_explicit(&counts->reload_failed, !ok, memory_order_relaxed);
     reload->control->gateway->last_reload = (struct last_reload){
-        .at = control_now(reload->control),
+        .at = clock_wall_ms(&reload->control->gateway->clock),
         .ok = ok,
         .why = STAILQ_FIRST(&reload->asked)->why,
         .errors = ok ? 0 : reload->problems.errors + (reload->failure.text[0] != '\0')};

@@ -218,6 +218,7 @@ void report_denial(struct gateway *gateway, const struct report_notes *notes,
     watch_text(entry->reason, sizeof entry->reason, slice_of(reply_reason_name(why->reason)));
     explain(notes, why, text, sizeof text);
     watch_text(entry->text, sizeof entry->text, slice_of(text));
+    entry->at = clock_wall_of(&gateway->clock, entry->at);
     watch_put(gateway->watch, entry);
 }
 
@@ -226,14 +227,25 @@ void report_denial(struct gateway *gateway, const struct report_notes *notes,
 void report_tell(struct worker *worker, const struct report *report,
                  const struct report_notes *notes, const struct trace_server *server)
 {
+    const struct clock *clock = &worker->gateway->clock;
+    const struct report *told = report;
+    struct report dated;
+
+    /* Logs and traces have the wall clock's time. A recording is for a replay: it wants spans. */
+    if (clock_wall_of(clock, report->at) != report->at) {
+        dated = *report;
+        dated.began_at = clock_wall_of(clock, report->began_at);
+        dated.at = clock_wall_of(clock, report->at);
+        told = &dated;
+    }
     metrics_request(metrics_shard(worker->gateway->metrics, worker->number), report);
     if (worker->log != NULL) {
-        log_request(worker->log, report, report->reason ? &notes->refusal : NULL);
+        log_request(worker->log, told, report->reason ? &notes->refusal : NULL);
         if (report->priority != NULL) /* it asked to be admitted: lists and strangers do not */
             log_record(worker->log, report);
     }
     if (worker->spans != NULL)
-        trace_request(worker->spans, report, notes->trace.parent_id, server);
+        trace_request(worker->spans, told, notes->trace.parent_id, server);
 }
 
 void report_no_request(struct worker *worker, int status, const char *text)

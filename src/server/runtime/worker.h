@@ -113,4 +113,10 @@ static inline tg_ms worker_now(struct worker *worker)
     return net_loop_now(worker->loop);
 }
 
+/* The same by the wall clock. */
+static inline tg_ms worker_wall(struct worker *worker)
+{
+    return clock_wall_of(&worker->gateway->clock, worker_now(worker));
+}
+
 #endif

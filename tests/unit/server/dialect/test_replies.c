@@ -329,7 +329,8 @@ static void longest_message_has_room(void **state)
 
 static void field_that_is_wrong_is_named(void **state)
 {
-    struct ask_problem problem = {"max_tokens", "'max_tokens' must be a whole number"};
+    struct ask_problem problem = {.param = "max_tokens",
+                                  .text = "'max_tokens' must be a whole number"};
     struct refusal why;
     struct reply reply;
 
@@ -452,7 +453,7 @@ static void successes_say_what_is_left(void **state)
     axes.decision[TG_AXIS_RATE] = ALLOWED(60, 59, NOW + 1000);
     axes.decision[TG_AXIS_COST] = ALLOWED(TG_NUMBER_MAX, 0, NOW + 360000);
     for (int api = 0; api < 2; api++) {
-        reply_limits_write(&axes, (enum wire_api)api, NOW, &limits);
+        reply_limits_write(&axes, (enum wire_api)api, NOW, NOW, &limits);
         assert_int_equal(limits.n_fields, 6);
         for (size_t i = 0; i < 6; i++) {
             const char *const *want = api == WIRE_OPENAI ? openai[i] : anthropic[i];
@@ -463,10 +464,10 @@ static void successes_say_what_is_left(void **state)
         }
     }
     axes.present = 1u << TG_AXIS_COST;
-    reply_limits_write(&axes, WIRE_OPENAI, NOW, &limits);
+    reply_limits_write(&axes, WIRE_OPENAI, NOW, NOW, &limits);
     assert_int_equal(limits.n_fields, 3);
     axes.present = 1u << TG_AXIS_CONCURRENCY;
-    reply_limits_write(&axes, WIRE_OPENAI, NOW, &limits);
+    reply_limits_write(&axes, WIRE_OPENAI, NOW, NOW, &limits);
     assert_int_equal(limits.n_fields, 0);
 }
 
@@ -479,7 +480,7 @@ static void all_numbers_have_room(void **state)
     axes.decision[TG_AXIS_RATE] = ALLOWED(TG_NUMBER_MAX, TG_NUMBER_MAX, TG_NUMBER_MAX);
     axes.decision[TG_AXIS_COST] = axes.decision[TG_AXIS_RATE];
     for (int api = 0; api < 2; api++) {
-        reply_limits_write(&axes, (enum wire_api)api, 1, &limits);
+        reply_limits_write(&axes, (enum wire_api)api, 1, 1, &limits);
         assert_true(limits.used <= sizeof limits.room);
     }
 }

@@ -1,6 +1,7 @@
 /* test_spending.c - the bank and the ledger together: budgets survive restarts and changes. */
 #include "ledger_kit.h"
 
+#include "io/posix/clock.h"
 #include "server/ledger/spending.h"
 
 #define MIDNIGHT (NOW - NOW % DAY)
@@ -480,9 +481,45 @@ static void a_tree_that_is_none_is_refused(void **state)
     assert_non_null(strstr(problem.text, "ledger.failure is closed"));
 }
 
+/* Attack 14: days are the wall clock's, however it is set; and none comes a second time. */
+static void windows_follow_the_wall_clock_and_never_go_back(void **state)
+{
+    const tg_ms day = 86400000, noon = 19000 * day + day / 2;
+    struct spending_config config = {.open = true};
+    struct tg_problem problem = {""};
+    struct spending *spending = NULL;
+    struct clock clock = {.epoch_ns = 0};
+    struct world world;
+
+    (void)state;
+    world_init(&world);
+    config.clock = &clock;
+    tg_bank_config_init(&config.bank);
+    assert_true(spending_new(&config, &world.tree, noon, &spending, &problem));
+    must_spend(spending, TEAM_A, "", 10000, noon);
+    assert_true(refuses(spending, TEAM_A, "", 1, noon + 1));
+    /* The clock is set 200,000 s ahead: another day, though the steady clock has not moved. */
+    atomic_store(&clock.ahead_ms, 200000000);
+    assert_int_equal(spending_time(spending, noon + 2), noon + 2 + 200000000);
+    assert_false(refuses(spending, TEAM_A, "", 10000, noon + 2));
+    must_spend(spending, TEAM_A, "", 10000, noon + 3);
+    assert_true(refuses(spending, TEAM_A, "", 1, noon + 4));
+    /* And back: the day that has begun stays, and the one before does not come again. */
+    atomic_store(&clock.ahead_ms, 0);
+    assert_int_equal(spending_time(spending, noon + 5), noon + 13 + 200000000);
+    assert_true(refuses(spending, TEAM_A, "", 1, noon + 6));
+    must_change(spending, &world, noon + 7); /* a reload changes nothing of it */
+    assert_true(refuses(spending, TEAM_A, "", 1, noon + 8));
+    /* Three days later it is another day by either clock; the total is used up by now. */
+    assert_int_equal(settled_of(spending, TEAM_A, 0, noon + 3 * day), 0);
+    assert_int_equal(settled_of(spending, TEAM_A, 1, noon + 3 * day), 20000);
+    spending_free(spending);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(windows_follow_the_wall_clock_and_never_go_back),
         cmocka_unit_test(every_window_is_restored_at_the_start),
         cmocka_unit_test(a_user_is_remembered_over_a_restart),
         cmocka_unit_test(a_settlement_counts_once),

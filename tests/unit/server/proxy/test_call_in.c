@@ -49,6 +49,63 @@ static void a_missing_key_is_explained(void **state)
     call_kit_close();
 }
 
+/* ---- the wall clock ---- */
+
+/* Attack 14: what has a date goes by the wall clock, as it is set now. */
+static void a_key_ends_by_the_wall_clock(void **state)
+{
+    const struct call_kit_config config = {.virtual_key = "not_after: \"2100-01-01T00:00:00Z\""};
+    const tg_ms end_at = INT64_C(4102444800000);
+
+    (void)state;
+    begin(&config);
+    for (int i = 0; i < 5; i++) {
+        const tg_ms walls[] = {call_kit.now, end_at - 1, end_at, end_at + 1, call_kit.now};
+        atomic_store(&call_kit.gateway->clock.ahead_ms, walls[i] - call_kit.now);
+        call_client_begin(&client, -1);
+        if (walls[i] < end_at) {
+            expect_state(CALL_READING);
+            call_client_gone(&client, HTTP_HANGUP);
+            call_kit_expect_released(&client);
+        } else {
+            expect_refused(401, "invalid_api_key");
+        }
+    }
+    call_kit_close();
+}
+
+/* A budget's day ends when it does on the wall; what limits have counted stays counted. */
+static void a_day_of_a_budget_is_the_wall_clocks(void **state)
+{
+    const struct call_kit_config config = {.tenant = "budgets: [{usd: 0.00004, per: day}]"};
+    const tg_ms day = 86400000;
+    char date[REPLY_DATE_MAX], line[80];
+
+    (void)state;
+    begin(&config);
+    call_kit_observe(false);
+    for (int ahead = 0; ahead < 20; ahead += 10) {
+        tg_ms wall = call_kit.now + ahead * day;
+        atomic_store(&call_kit.gateway->clock.ahead_ms, ahead * day);
+        call_client_ask(&client, CALL_KIT_BODY);
+        expect_state(CALL_ASKING); /* another day, another budget */
+        call_out_reply(call_kit_out(), 200, JSON,
+                       "{\"usage\":{\"prompt_tokens\":20,\"completion_tokens\":10}}");
+        call_client_gone(&client, HTTP_DONE);
+        call_client_ask(&client, CALL_KIT_BODY);
+        expect_state(CALL_OVER);
+        assert_string_equal(client.reason, "budget");
+        reply_date((wall / day + 1) * day, date);
+        snprintf(line, sizeof line, "x-tollgate-reset-at: %s\n", date);
+        expect_in(client.head, line);
+        call_client_gone(&client, HTTP_DONE);
+        reply_date(wall, date);
+        date[13] = '\0'; /* the hour */
+        expect_in(call_kit_line(), date);
+    }
+    call_kit_close();
+}
+
 static void a_tenant_has_a_priority_and_is_its_own_peer(void **state)
 {
     const struct call_kit_config config = {
@@ -800,6 +857,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(two_keys_that_differ_are_refused),
         cmocka_unit_test(a_missing_key_is_explained),
+        cmocka_unit_test(a_key_ends_by_the_wall_clock),
+        cmocka_unit_test(a_day_of_a_budget_is_the_wall_clocks),
         cmocka_unit_test(a_tenant_has_a_priority_and_is_its_own_peer),
         cmocka_unit_test(turns_are_paid_for_with_what_calls_like_it_use),
         cmocka_unit_test(a_peer_has_a_limit_before_its_body_is_read),
