@@ -6,7 +6,7 @@
  *     admit_check.c           who asks, and what it may state                    admit_core.c
  *     admit_pending.c         a question that waits, and what it keeps                 |
  *     admit_peek.c            what would be decided now                                v
- *     admit_lease.c           ids of leases (siphash.c)                 gateway.gate,
+ *     admit_lease.c           ids of leases                             gateway.gate,
  *     admit_release.c         the ends of leases, and renewals          whose law learns
  *     admit_bound_leases.c    leases that end with a connection
  *     admit_report.c          metrics and log

@@ -4,11 +4,11 @@
 
 #include <sys/queue.h>
 
+#include "io/text/siphash.h"
 #include "lib/admission/admission_run.h"
 #include "lib/core/hash_table.h"
 #include "lib/core/heap.h"
 #include "server/admit/admit.h"
-#include "server/admit/siphash.h"
 #include "server/remote/remote.h"
 #include "server/runtime/own_slot.h"
 

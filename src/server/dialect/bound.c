@@ -194,27 +194,32 @@ static int64_t tool_tokens(const struct ask *ask, const struct bound_facts *fact
     (ASK_STORED | ASK_CONVERSATION | ASK_TEMPLATE | ASK_THREAD | ASK_CONTAINER |                   \
      ASK_CACHED_CONTENT | ASK_ITEM | ASK_NEW_PART | ASK_NEW_KEY)
 
-/* Tokens of input of one pass; TG_NUMBER_MAX: not bounded by what is in the body. */
+/* Tokens of one pass from a point of the walk to another, `elsewhere` being what is not in them;
+ * TG_NUMBER_MAX: not bounded by what is in the body. */
+static int64_t tokens_between(const struct ask *ask, const struct bound_facts *facts,
+                              const struct ask_measure *from, const struct ask_measure *to,
+                              unsigned elsewhere)
+{
+    int64_t tokens = sum(facts->per_call, text_tokens(from, to, facts));
+
+    if ((ask->features & elsewhere) != 0 || to->files > from->files)
+        return TG_NUMBER_MAX;
+    tokens = sum(tokens, image_tokens(ask, facts, from->images));
+    return sum(tokens, quotient_up(product(ask->audio_ms, facts->audio_per_s), 1000));
+}
+
 static int64_t pass_tokens(const struct ask *ask, const struct bound_facts *facts)
 {
     static const struct ask_measure nothing;
-    const struct ask_measure *from = &nothing, *to = &ask->measure;
-    int64_t tokens = facts->per_call;
-    unsigned elsewhere = ask->features & ASK_ELSEWHERE;
+    int64_t tokens = tokens_between(ask, facts, &nothing, &ask->measure, ASK_ELSEWHERE);
 
-    if (ask->known_tokens >= 0) {
-        from = &ask->known;
-        to = &ask->messages_measure;
-        tokens = sum(tokens, ask->known_tokens);
-        elsewhere &= ~(unsigned)ASK_STORED; /* it is among what was counted, and never changes */
-    } else {
-        tokens = sum(tokens, tool_tokens(ask, facts));
-    }
-    if (elsewhere != 0 || to->files > from->files)
-        return TG_NUMBER_MAX;
-    tokens = sum(tokens, text_tokens(from, to, facts));
-    tokens = sum(tokens, image_tokens(ask, facts, from->images));
-    return sum(tokens, quotient_up(product(ask->audio_ms, facts->audio_per_s), 1000));
+    tokens = sum(tokens, tool_tokens(ask, facts));
+    if (ask->known_tokens < 0)
+        return tokens;
+    /* Tools are among what was counted, and so is an earlier response, which never changes. */
+    int64_t behind = tokens_between(ask, facts, &ask->known, &ask->messages_measure,
+                                    ASK_ELSEWHERE & ~ASK_STORED);
+    return num_min(tokens, sum(ask->known_tokens, behind));
 }
 
 /* ---- Output ---------------------------------------------------------------------------------- */

@@ -1,6 +1,6 @@
 /* siphash.h - a keyed hash of 128 bits that cannot be made without the key. See siphash.c. */
-#ifndef TG_ADMIT_SIPHASH_H
-#define TG_ADMIT_SIPHASH_H
+#ifndef TG_TEXT_SIPHASH_H
+#define TG_TEXT_SIPHASH_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -6,7 +6,7 @@
  * but was never meant to keep a secret. The function is that of Aumasson and Bernstein's paper;
  * tests/unit/server/admit/test_admit_lease.c holds it against OpenSSL's.
  */
-#include "server/admit/siphash.h"
+#include "io/text/siphash.h"
 
 #include <string.h>
 
