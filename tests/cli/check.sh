@@ -358,7 +358,7 @@ bad 'providers.p.proxy is no address of a proxy; it must be none or http://HOST:
 bad 'providers.p.proxy is not one; it must be none or a URL' "$(provider 'proxy: @socks')"
 warns 'providers.p.tls.ca: the file none.pem cannot be read' "$(provider 'tls: {ca: @none.pem}')"
 bad 'providers.p.stream_usage is "always"; it must be one of never | inject' "$(provider 'stream_usage: @always')"
-bad 'providers.p.on_disconnect is "stop"; it must be one of abort | drain' "$(provider 'on_disconnect: @stop')"
+bad 'providers.p.on_disconnect is "stop"; it must be one of auto | abort | drain' "$(provider 'on_disconnect: @stop')"
 bad 'providers.p.groups.g.rpm is "0"; it must be' "$(provider 'groups: {g: {rpm: @0}}')"
 bad 'providers.p.keys[0]: secret is missing' "$(provider 'keys: [@{name: k}]')"
 bad 'providers.p.keys[1].name is "k", as that of keys[0]; each name is allowed once' \

@@ -1,7 +1,7 @@
 /* hangups.mjs - a client that leaves, in every phase of its call.
  *
- * Each time: the upstream sees it, the call is charged once and for what was produced, and all that
- * it held is given back.
+ * Each time: the upstream sees it, the call is charged once and for what may have been produced, and
+ * all that it held is given back.
  */
 import assert from 'node:assert/strict';
 import net from 'node:net';
@@ -10,6 +10,7 @@ import { chat, chatBody, events, json, KEY, message, price, send, until, world }
 
 const HANG_FIRST = { rules: [{ when: { nth: '1' }, do: { fault: 'hang' } }] };
 const PROMPT = 10; /* tokens that the prompt of chat() is estimated to have, at most */
+const BOUND = 16; /* tokens that chat() may write: any speed but a stated one writes them at once */
 
 const atMock = (mock, n) =>
     until(`${n} requests are at the mock`, async () => (await mock.seen()).begun >= n);
@@ -63,7 +64,7 @@ for (const [where, metric, change] of [
         assert.equal((await third).status, 200, 'the slot goes to who waits');
         assert.equal((await mock.requests(2)).length, 2);
         const spent = await gateway.spent();
-        assert.ok(spent.micro_usd <= price(json(await third).usage) + PROMPT);
+        assert.ok(spent.micro_usd <= price(json(await third).usage) + PROMPT + 2 * BOUND);
     });
 }
 
@@ -90,7 +91,7 @@ test('while the gateway connects: the provider sees it, nothing is charged', asy
 
 for (const stream of [false, true]) {
     const what = stream ? ' of a stream' : '';
-    test(`before the first byte${what}: aborted, the prompt is charged`, async (t) => {
+    test(`before the first byte${what}: aborted, charged what it may have written`, async (t) => {
         const { gateway, mock } = await world(t, { script: { default: { fault: 'hang' } } });
         const call = chat(gateway, { stream });
         await atMock(mock, 1);
@@ -101,8 +102,8 @@ for (const stream of [false, true]) {
         assert.equal(seen.phase, 'before_headers');
         const spent = await gateway.spent();
         assert.equal(spent.calls, 1);
-        assert.equal(spent.output, 0);
-        assert.ok(spent.micro_usd > 0 && spent.micro_usd <= PROMPT, `${spent.micro_usd}`);
+        assert.equal(spent.output, BOUND);
+        assert.ok(spent.micro_usd <= PROMPT + 2 * BOUND, `${spent.micro_usd}`);
     });
 }
 
@@ -110,9 +111,12 @@ for (const [what, one] of [
     ['chat', chat],
     ['message', message],
 ]) {
-    test(`in a streamed ${what}: aborted, prompt and what was written are charged`, async (t) => {
+    test(`in a streamed ${what}: aborted, and no less than what was written is charged`, async (t) => {
+        const stated = { most_tokens_per_s: 1000 }; /* twice as fast as the mock */
         const { gateway, mock } = await world(t, {
             script: { default: { tokens: 5000, pace: 500 } },
+            small: stated,
+            claude: stated,
         });
         let got = 0;
         const call = one(
@@ -133,14 +137,36 @@ for (const [what, one] of [
         assert.ok(seen.events < 5000);
         const spent = await gateway.spent();
         assert.equal(spent.calls, 1);
-        /* The words of the mock are estimated at a token for four bytes, each has up to eight. */
         assert.ok(
-            spent.output >= 10 && spent.output <= 2 * seen.events + 1,
+            spent.output >= 1000 && spent.output >= seen.events - 20 && spent.output <= 5000,
             `${spent.output} tokens for ${got} events read and ${seen.events} sent`,
         );
         assert.equal((await gateway.metrics()).hangups_total, 1);
     });
 }
+
+test('attack 1: whoever hangs up before the usage runs out of money all the same', async (t) => {
+    const { gateway, mock } = await world(t, {
+        script: { default: { tokens: 5000, pace: 500 } },
+        small: { most_tokens_per_s: 1000 },
+        tenant: { budgets: [{ usd: 0.05, per: 'total' }] }, /* 5 calls of 5,000 tokens */
+    });
+    let refused;
+    for (let i = 0; i < 40 && !refused; i++) {
+        const call = chat(
+            gateway,
+            { stream: true, max_tokens: 5000 },
+            { onData: (body, request) => String(body).includes('data:') && request.destroy() },
+        );
+        const reply = await call.catch(() => 0);
+        if (reply.status === 402) refused = reply;
+    }
+
+    assert.equal(refused?.headers['x-tollgate-reason'], 'budget');
+    const billed = (await mock.requests(1)).reduce((sum, seen) => sum + 2 * seen.events, 0);
+    const spent = await gateway.spent();
+    assert.ok(spent.micro_usd >= billed && spent.micro_usd <= 50000, `${spent.micro_usd}`);
+});
 
 test('between two attempts: no further one is made', async (t) => {
     const { gateway, mock } = await world(t, { script: { default: { status: 500 } } });
@@ -150,7 +176,7 @@ test('between two attempts: no further one is made', async (t) => {
     await gateway.idle();
 
     const asked = (await mock.requests(1)).length;
-    assert.ok((await gateway.spent()).micro_usd <= PROMPT);
+    assert.ok((await gateway.spent()).micro_usd <= PROMPT + 2 * BOUND);
     assert.equal((await chat(gateway, { model: 'nothing' })).status, 404);
     assert.equal((await mock.seen()).begun, asked, 'nobody goes on for a client that has left');
 });

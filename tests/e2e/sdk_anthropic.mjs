@@ -61,7 +61,10 @@ test('anthropic: counting tokens is answered and free', async (t) => {
 });
 
 test('anthropic: a stream that is aborted ends upstream, and is charged once', async (t) => {
-    const { gateway, mock } = await world(t, { script: { default: { tokens: 2000, pace: 200 } } });
+    const { gateway, mock } = await world(t, {
+        script: { default: { tokens: 2000, pace: 200 } },
+        claude: { most_tokens_per_s: 1 }, /* so that the text counts */
+    });
     const stream = client(gateway).messages.stream(ask({ max_tokens: 2000 }));
     stream.on('error', () => 0);
     stream.once('text', () => stream.abort());

@@ -79,7 +79,10 @@ test('openai: a stream with include_usage has its chunk of usage', async (t) => 
 });
 
 test('openai: a stream that is aborted ends upstream, and is charged once', async (t) => {
-    const { gateway, mock } = await world(t, { script: { default: { tokens: 2000, pace: 200 } } });
+    const { gateway, mock } = await world(t, {
+        script: { default: { tokens: 2000, pace: 200 } },
+        small: { most_tokens_per_s: 1 }, /* so that the text counts */
+    });
     const stream = await client(gateway).chat.completions.create(
         ask({ stream: true, max_tokens: 2000 }),
     );
@@ -241,6 +244,7 @@ test('openai: a spent budget is a 402, and is never retried', async (t) => {
 test('openai: a budget that others have reserved is tried again until they are done', async (t) => {
     const { gateway, mock } = await world(t, {
         script: { rules: [{ when: { nth: '1' }, do: { fault: 'hang' } }] },
+        small: { most_tokens_per_s: 1 }, /* else a call that is cut is charged all it may write */
         tenant: { budgets: [{ usd: 0.00006, per: 'total' }] },
     });
     const hung = new AbortController();

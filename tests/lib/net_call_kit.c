@@ -307,6 +307,7 @@ void call_kit_expect_idle(struct call *const *calls, size_t n)
         call_kit.past_rate += calls[i]->attempts > 0 && !gateway->remote;
         call_kit.past_cost += gateway->remote ? 0 : calls[i]->used;
         call_kit.past_spent += calls[i]->spent > 0 ? calls[i]->spent : 0;
+        call_kit.past_spent += calls[i]->uncertain;
     }
     if (n > 0 && calls[0]->gate_call.debit.n_scopes > 0) {
         assert_int_equal(call_kit_rate_used(calls[0]), call_kit.past_rate);

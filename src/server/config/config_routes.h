@@ -85,6 +85,13 @@ struct config_provider_key {
  * they use. */
 enum config_tpm_counts { CONFIG_TPM_AS_PROVIDER, CONFIG_TPM_ASKED, CONFIG_TPM_USED };
 
+/* What happens upstream when a client hangs up. By default, what its models' `cut` says. */
+enum config_disconnect {
+    CONFIG_DISCONNECT_AS_CUT,
+    CONFIG_DISCONNECT_ABORT,
+    CONFIG_DISCONNECT_DRAIN
+};
+
 struct config_provider {
     const char *name;
     struct config_url base;
@@ -95,10 +102,10 @@ struct config_provider {
     struct config_pairs query;       /* escaped, as they are sent */
     struct config_pairs set_headers; /* names in lower case */
     struct config_names drop_headers;
-    const char *ca;        /* "system" or a file */
-    const char *proxy;     /* null: none */
-    bool inject_usage;     /* stream_usage: inject */
-    bool drain;            /* on_disconnect: drain */
+    const char *ca;    /* "system" or a file */
+    const char *proxy; /* null: none */
+    bool inject_usage; /* stream_usage: inject */
+    enum config_disconnect on_disconnect;
     bool counts_asked;     /* tpm_counts: asked */
     const char *catalogue; /* whose rows its models take; null: by its host */
     int64_t price_factor;  /* multiplies the token prices of its models; thousandths */

@@ -83,8 +83,9 @@ static const struct schema_key provider_keys[] = {
           "an HTTP proxy to use: http://HOST:PORT"),
     SWITCH("stream_usage", "never|inject", "inject", AT(config_provider, inject_usage),
            "whether to request usage in streams whose client does not"),
-    SWITCH("on_disconnect", "abort|drain", "abort", AT(config_provider, drain),
-           "what happens upstream when a client hangs up"),
+    WORD("on_disconnect", "auto|abort|drain", "auto", AT(config_provider, on_disconnect),
+         "what happens upstream when a client hangs up: it ends, or is read to its end for its "
+         "usage; auto: drain for models that `cut: runs`"),
     SWITCH("tpm_counts", "used|asked", "used", AT(config_provider, counts_asked),
            "what it counts against the tpm of its keys"),
     FACTOR("price_factor", "1.0", AT(config_provider, price_factor),

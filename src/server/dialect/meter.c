@@ -325,7 +325,7 @@ static void judge(struct chunk *chunk, struct meter *meter, struct meter_event *
         break;
     default:
         seen->usage_only = chunk->choices == 0 && chunk->usage.found;
-        meter->final |= usage;
+        meter->final |= usage && chunk->choices == 0; /* else there may be more of both */
         break;
     }
     seen->content = chunk->text > 0 || chunk->payload;
@@ -374,6 +374,8 @@ void meter_take(struct meter *meter, struct json_reader *reader, const struct ss
     if (slice_equal(event->data, SLICE("[DONE]"))) {
         seen->done = true;
         meter->ended = true;
+        if (meter->endpoint == ENDPOINT_CHAT || meter->endpoint == ENDPOINT_COMPLETIONS)
+            meter->final |= meter->reading.has_output || meter->reading.absurd;
         return;
     }
     chunk.usage.found = chunk.usage.has_input = chunk.usage.has_output = false;

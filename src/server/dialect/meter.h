@@ -21,7 +21,8 @@ struct meter {
     enum endpoint endpoint;
     struct usage_reading reading;
     bool final; /* reading.usage.output is the last word. Messages begin with a count of some
-                  tokens, which is no more than a lower bound until the end of the stream */
+                  tokens, and some providers of chats count in every chunk: no more than a lower
+                  bound until the end of the stream */
     int64_t text_bytes; /* bytes of output: text, reasoning, tool names, arguments, refusals */
     int64_t events;     /* with data */
     int64_t searches;   /* items of a response that searched */

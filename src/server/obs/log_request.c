@@ -95,8 +95,13 @@ static void put_use(struct log_line *line, const struct report *report)
         log_line_number(line, FIELD("cache_write_tokens"), report->usage.cache_write);
         log_line_number(line, FIELD("output_tokens"), report->usage.output);
         log_line_number(line, FIELD("reasoning_tokens"), report->reasoning_tokens);
-        log_line_word(line, FIELD("usage"), report->usage_reported ? "reported" : "estimated");
+        log_line_word(line, FIELD("usage"),
+                      report->usage_absurd     ? "absurd"
+                      : report->usage_reported ? "reported"
+                                               : "estimated");
         log_line_number(line, FIELD("micro_usd"), report->spent);
+        if (report->uncertain > 0)
+            log_line_number(line, FIELD("uncertain_micro_usd"), report->uncertain);
     }
     log_line_number(line, FIELD("bytes_in"), report->bytes_in);
     log_line_number(line, FIELD("bytes_out"), report->bytes_out);

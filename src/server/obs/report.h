@@ -77,10 +77,11 @@ struct report {
     int64_t estimated_input, max_output; /* tokens it was admitted with */
     bool has_usage;                      /* then: */
     bool usage_reported;                 /* by the provider; else it is estimated */
+    bool usage_absurd; /* what was reported cannot be: the reservation was charged */
     struct tg_usage usage;
     int64_t reasoning_tokens; /* a part of usage.output */
     double value;             /* its worth to the policy */
-    tg_micro reserved, spent;
+    tg_micro reserved, spent, uncertain;
     int64_t bytes_in, bytes_out;
 
     struct slice traceparent; /* what the client sent */

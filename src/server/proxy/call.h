@@ -101,7 +101,7 @@
     X(ASKING,    a, "-   -   -   -   -   -   -   -   -   aw  +pw +p  +p  -   df  -   ")            \
     X(PAUSING,   p, "-   -   -   -   -   +   -   -   -   -   -   -   -   -   f   -   ")            \
     X(ANSWERING, w, "-   -   -   -   -   -   -   -   -   -   w   o   o   w   df  -   ")            \
-    X(DRAINING,  d, "-   -   -   -   -   f   -   -   -   -   d   f   f   -   -   f   ")            \
+    X(DRAINING,  d, "-   -   -   -   -   f   -   -   -   d   d   f   f   -   -   f   ")            \
     X(OVER,      o, "-   o   o   -   -   -   -   -   -   -   -   -   -   o   f   -   ")            \
     X(FREED,     f, "-   -   -   -   -   -   -   -   -   -   -   -   -   -   -   -   ")
 /* clang-format on */
@@ -210,8 +210,7 @@ enum call_failure {
 /* What an attempt is charged. */
 enum call_charge {
     CHARGE_NOTHING, /* the provider says that it did not run, or nothing was sent */
-    CHARGE_PROMPT,  /* it may have run, nobody knows */
-    CHARGE_USED,    /* the usage that the reply reports, or an estimate of what has arrived */
+    CHARGE_USED,    /* the usage that the reply reports, or what it may have been: call_bill() */
 };
 
 /* One try at a provider. It holds money and a key from its beginning to call_settle(). */
@@ -221,23 +220,27 @@ struct attempt {
     struct spending_ticket money; /* reserved in the gateway's own books; 0: nothing is */
     struct remote_reservation remote_reservation; /* the same money, at the remote store */
     struct remote_key_claim remote_key_claim;     /* the same key, at the remote store */
-    unsigned key_rounds;       /* how many keys other gateways had no room left in */
-    struct http_outbound *out; /* the request on its way; null: none is */
-    int64_t prompt, output;    /* estimated tokens */
-    int64_t tokens;            /* how many tokens the key was asked for */
-    int64_t most_output;       /* the bound that we put on what it may write; -1: none */
-    tg_ms began_at;            /* when it was sent; 0: not yet */
-    tg_ms first_at;            /* when the first byte of the reply's body came; 0: not yet */
-    int status;                /* the status of the reply; 0: there is none yet */
-    bool events;               /* the reply is a stream of events */
-    bool packed;               /* the reply is encoded, and nobody here can read it */
-    bool injected;             /* the usage in the reply was asked for by us, not by the client */
-    bool passes;               /* the reply is for the client: there is no further attempt */
-    bool paused;               /* the client is slower than the provider */
-    bool slowed;               /* it was, at some time of this reply */
-    bool asked_less;           /* money was asked for a second time, for a shorter reply */
-    bool unsent;               /* no byte has gone to the provider */
-    tg_ms cool_until;          /* until when the provider wants its key to rest; 0: it does not */
+    unsigned key_rounds;         /* how many keys other gateways had no room left in */
+    struct http_outbound *out;   /* the request on its way; null: none is */
+    int64_t prompt, output;      /* estimated tokens */
+    int64_t tokens;              /* how many tokens the key was asked for */
+    struct tg_usage_bound bound; /* what it can use at most */
+    tg_micro most;               /* what that costs */
+    tg_micro reserved;           /* how much of that is reserved */
+    int64_t most_output;         /* the bound that we put on what it may write; -1: none */
+    tg_ms began_at;              /* when it was sent; 0: not yet */
+    tg_ms first_at;              /* when the first byte of the reply's body came; 0: not yet */
+    int status;                  /* the status of the reply; 0: there is none yet */
+    bool events;                 /* the reply is a stream of events */
+    bool packed;                 /* the reply is encoded, and nobody here can read it */
+    bool injected;               /* the usage in the reply was asked for by us, not by the client */
+    bool ended;                  /* the whole of the reply has come */
+    bool passes;                 /* the reply is for the client: there is no further attempt */
+    bool paused;                 /* the client is slower than the provider */
+    bool slowed;                 /* it was, at some time of this reply */
+    bool asked_less;             /* money was asked for a second time, for a shorter reply */
+    bool unsent;                 /* no byte has gone to the provider */
+    tg_ms cool_until;            /* until when the provider wants its key to rest; 0: it does not */
     const struct http_head *head; /* the head of a reply that is kept back; valid while `out` is */
     /* The edit is the last member because it is large and cleared when it is used. What is sent
      * points into it. */
@@ -326,7 +329,9 @@ struct call {
     enum reply_reason reason;
     struct tg_usage usage;
     bool usage_reported;
-    tg_micro spent; /* by all its attempts; -1: none was charged */
+    tg_micro spent;     /* by all its attempts; -1: none was charged */
+    tg_micro uncertain; /* what their providers may have billed besides */
+    bool usage_absurd;  /* a report of usage could not be believed: the reservation was charged */
     int64_t bytes_in, bytes_out;
 
     /* The last member, because it is large and clears what it needs itself. */
@@ -461,6 +466,20 @@ bool call_answer_held(struct call *call);
 
 /* What a failed attempt says of its key. */
 enum tg_key_outcome call_answer_outcome(enum call_failure failure);
+
+/* ---- call_bill.c: what an attempt is charged ---- */
+
+struct call_bill {
+    struct tg_usage usage;
+    tg_micro spent;     /* -1: the reservation stands */
+    tg_micro uncertain; /* besides, what the provider may bill, but has not said */
+    int64_t reasoning;  /* the part of the output that was thought and not shown */
+    bool reported;      /* by the provider */
+    uint32_t flags;     /* the ledger's */
+};
+
+/* For an attempt that was sent, and whose reply is no error. */
+void call_bill(struct call *call, struct call_bill *bill);
 
 /* ---- call_settle.c: every way out ---- */
 

@@ -219,7 +219,7 @@ void call_answer_head(struct call *call, const struct http_head *from)
     sse_init(&call->sse);
     usage_scan_init(&call->scan);
     meter_init(&call->meter, call->endpoint);
-    if (attempt->passes && !attempt->events)
+    if (attempt->passes && !attempt->events && call->in != NULL)
         begin_reply(call, from);
     else
         attempt->head = from;
@@ -360,6 +360,7 @@ enum call_failure call_answer_end(struct call *call)
     if (failure != FAILURE_NONE)
         return failure;
     attempt->out = NULL;
+    attempt->ended = true;
     if (!attempt->passes)
         failure = judge_held(call);
     if (failure != FAILURE_NONE)

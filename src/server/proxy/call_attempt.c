@@ -117,7 +117,7 @@ static enum call_verdict money_answered(struct call *call, enum tg_err err,
         call->notes.would_deny |= REPORT_WOULD(REPORT_BUDGET);
     if (!err && answer->reservation != 0) {
         assert(call->attempt.money.reservation != 0);
-        call->notes.reserved = answer->reserved;
+        call->notes.reserved = call->attempt.reserved = answer->reserved;
         return CALL_PASSES;
     }
     call_settle(call, TG_KEY_CANCELLED, CHARGE_NOTHING);
@@ -158,8 +158,9 @@ static bool price_attempt(struct call *call, struct spending_call *spending)
     attempt->output = estimate_output(&call->ask, config_most_output(call->route->config));
     if (!bound_output(call, &attempt->most_output, &spending->up_to))
         return false;
-    const struct tg_usage_bound bound = usage_bound(attempt);
-    spending->money = tg_price_bound(&call->route->config->price, &bound);
+    attempt->bound = usage_bound(attempt);
+    attempt->most = tg_price_bound(&call->route->config->price, &attempt->bound);
+    spending->money = attempt->most;
     return true;
 }
 

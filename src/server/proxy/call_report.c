@@ -128,7 +128,9 @@ static void fill_outcome(const struct call *call, struct report *report)
     report->usage = call->usage;
     tg_usage_fold(&report->usage);
     report->reasoning_tokens = call->notes.reasoning;
+    report->usage_absurd = call->usage_absurd;
     report->spent = call->spent;
+    report->uncertain = call->uncertain;
     report->bytes_in = call->bytes_in;
     report->bytes_out = call->bytes_out;
 }

@@ -24,49 +24,6 @@ static int64_t all_tokens(const struct tg_usage *usage)
     return num_add(tg_usage_input(usage), tg_usage_output(usage));
 }
 
-static bool is_unreadable(const struct call *call)
-{
-    return call->attempt.packed || (!call->attempt.events && call->scan.broken);
-}
-
-/* The usage that the provider reports, or an estimate of what has arrived. `flags` are the
- * ledger's. */
-static void find_usage(struct call *call, enum call_charge charge, struct tg_usage *usage,
-                       uint32_t *flags)
-{
-    struct usage_reading reading = {0};
-    int64_t text_bytes;
-
-    *usage = (struct tg_usage){.input = call->attempt.prompt};
-    *flags = call->route ? LEDGER_ESTIMATED : 0;
-    if (charge == CHARGE_PROMPT || call->route == NULL || call->attempt.status == 0)
-        return;
-    if (call->attempt.events) {
-        reading = call->meter.reading;
-        text_bytes = call->meter.text_bytes;
-    } else {
-        usage_scan_end(&call->scan, call->worker->reader, &reading);
-        text_bytes = call->scan.text_bytes;
-    }
-    call->usage_reported = reading.found && !reading.absurd;
-    if (reading.absurd)
-        *flags |= LEDGER_ABSURD;
-    if (call->usage_reported && reading.has_input)
-        *usage = reading.usage;
-    int64_t written = estimate_text(text_bytes, &call->route->estimate);
-    /* It is still being written when the reply is here, or nobody can read how much it is. */
-    if (call->ask.background || is_unreadable(call))
-        written = call->attempt.output;
-    bool whole = !call->attempt.events || call->meter.final;
-    if (call->usage_reported && (whole || reading.usage.output > written)) {
-        usage->output = reading.usage.output;
-        call->notes.reasoning = reading.reasoning;
-        *flags &= ~(uint32_t)LEDGER_ESTIMATED;
-    } else {
-        usage->output = estimate_has_output(call->endpoint) ? written : 0;
-    }
-}
-
 /* ---- the attempt ---- */
 
 static struct ledger_text ledger_text_of(const char *text)
@@ -99,28 +56,25 @@ void call_note_sending(struct call *call)
     spending_send(call->gateway->spending, &call->attempt.money, &use, call_now(call));
 }
 
-static void settle_money(struct call *call, enum call_charge charge, uint32_t flags)
+static void settle_money(struct call *call, const struct call_bill *bill)
 {
     struct attempt *attempt = &call->attempt;
-    struct spending_use use = {.spent = 0, .flags = flags};
+    struct spending_use use = {.spent = bill->spent,
+                               .uncertain = bill->uncertain,
+                               .usage = bill->usage,
+                               .flags = bill->flags};
 
     assert(attempt->money.reservation != 0); /* money comes before the key */
-    if (charge != CHARGE_NOTHING) {
-        use.usage = call->usage;
-        tg_usage_fold(&use.usage);
-        use.spent = call->route ? tg_price_of(&call->route->config->price, &call->usage)
-                                : call->passthrough->per_call;
-        /* What cannot be believed neither refunds nor charges. */
-        if (flags & LEDGER_ABSURD)
-            use.spent = -1;
-    }
+    assert(bill->uncertain >= 0 && (bill->spent >= 0 || bill->uncertain == 0));
+    tg_usage_fold(&use.usage);
     name_money(call, &use);
     bool settled = spending_settle(call->gateway->spending, &attempt->money, &use, call_now(call));
     assert(settled); /* once */
     (void)settled;
     call->env->money_settle(&attempt->remote_reservation, spending_use_total(&use));
     attempt->money.reservation = 0;
-    call->spent = num_max(call->spent, 0) + num_max(use.spent, 0);
+    call->spent = num_max(call->spent, 0) + (bill->spent >= 0 ? bill->spent : attempt->reserved);
+    call->uncertain += bill->uncertain;
 }
 
 static void give_back_key(struct call *call, enum tg_key_outcome outcome, enum call_charge charge)
@@ -193,7 +147,7 @@ static void learn_speed(const struct call *call, enum tg_key_outcome outcome)
 void call_settle(struct call *call, enum tg_key_outcome outcome, enum call_charge charge)
 {
     struct attempt *attempt = &call->attempt;
-    uint32_t flags = 0;
+    struct call_bill bill = {.spent = 0};
 
     assert(call->state != CALL_OVER || (attempt->key == 0 && attempt->money.reservation == 0));
     if (attempt->out) {
@@ -211,20 +165,24 @@ void call_settle(struct call *call, enum tg_key_outcome outcome, enum call_charg
         charge = CHARGE_NOTHING;
     if (call->endpoint == ENDPOINT_COUNT_TOKENS)
         charge = CHARGE_NOTHING; /* providers do not charge for counting */
-    call->usage = (struct tg_usage){0};
-    if (charge != CHARGE_NOTHING)
-        find_usage(call, charge, &call->usage, &flags);
-    if (flags & LEDGER_ABSURD)
+    if (charge != CHARGE_NOTHING) {
+        call_bill(call, &bill);
+        call->usage_reported = bill.reported;
+        call->notes.reasoning = bill.reasoning;
+    }
+    call->usage = bill.usage;
+    if (bill.flags & LEDGER_ABSURD) {
+        call->usage_absurd = true;
         atomic_fetch_add_explicit(&call->gateway->counts.usage_absurd, 1, memory_order_relaxed);
+    }
     if (call->in == NULL && outcome == TG_KEY_CANCELLED && charge != CHARGE_NOTHING)
-        flags |= LEDGER_CANCELLED;
+        bill.flags |= LEDGER_CANCELLED;
     count_attempt(call, outcome);
     give_back_key(call, outcome, charge);
-    settle_money(call, charge, flags);
+    settle_money(call, &bill);
     count_missing_usage(call, outcome);
     learn_speed(call, outcome);
-    if (charge != CHARGE_NOTHING)
-        call->used = num_add(call->used, all_tokens(&call->usage));
+    call->used = num_add(call->used, all_tokens(&bill.usage));
     assert(attempt->out == NULL && attempt->key == 0 && attempt->money.reservation == 0);
 }
 

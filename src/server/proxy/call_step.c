@@ -8,9 +8,8 @@
 #include <assert.h>
 
 #include "lib/core/container_of.h"
+#include "lib/core/num.h"
 #include "server/proxy/call.h"
-
-enum { DRAIN_MS = 30000 }; /* how long a reply is read on after its client has left */
 
 /* ---- the way to the provider ---- */
 
@@ -105,7 +104,7 @@ static void call_reply_failed(struct call *call, enum http_why why)
          * takes is for its caller to choose, so its lateness says nothing about the key. */
         whole = whole && !call->attempt.unsent;
         call_settle(call, theirs || whole ? TG_KEY_CANCELLED : TG_KEY_FAILED,
-                    late && !call->attempt.unsent ? CHARGE_PROMPT : CHARGE_NOTHING);
+                    late && !call->attempt.unsent ? CHARGE_USED : CHARGE_NOTHING);
         call_proceed(call, CALL_PAUSING,
                      call_after_failure(call, theirs  ? FAILURE_DEADLINE
                                               : whole ? FAILURE_LATE_REPLY
@@ -114,8 +113,15 @@ static void call_reply_failed(struct call *call, enum http_why why)
     }
 }
 
-/* The client's side has ended. A reply that has begun is read on for its usage, where the provider
- * is configured so. */
+/* Whether a reply is read on for its usage after its client has left: where that is configured, and
+ * by default where the provider writes on, and bills it, anyway. What was never sent is not. */
+static bool is_drained(const struct call *call)
+{
+    return call->attempt.out != NULL && call->route != NULL && route_drains(call->route) &&
+           http_outbound_sent(call->attempt.out);
+}
+
+/* The client's side has ended. Draining lasts as long as the call might have. */
 static void call_gone(struct call *call, enum http_why why)
 {
     call->in = NULL;
@@ -123,12 +129,14 @@ static void call_gone(struct call *call, enum http_why why)
     call->left_in = call->state;
     if (call->state != CALL_OVER && why != HTTP_DONE)
         atomic_fetch_add_explicit(&call->gateway->counts.hangups, 1, memory_order_relaxed);
-    if (call->attempt.out != NULL && call->attempt.status != 0 && call->route != NULL &&
-        call->route->provider->config->drain) {
+    if (is_drained(call)) {
         call_move(call, CALL_DRAINING);
         call->attempt.paused = false;
         call->env->out_resume(call->attempt.out);
-        call->env->timer_set(call->worker->loop, &call->timer, DRAIN_MS);
+        assert(call->ends_at > 0); /* a model has a time-out */
+        call->env->timer_set(call->worker->loop, &call->timer,
+                             num_max(1, call->ends_at - call_now(call)));
+        call_forget_body(call);
     } else {
         call_settle(call, TG_KEY_CANCELLED, CHARGE_USED);
     }

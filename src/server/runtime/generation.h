@@ -89,6 +89,14 @@ static inline bool route_counts_asked(const struct route *route)
     return route->config->tpm_counts == CONFIG_TPM_ASKED;
 }
 
+/* Whether a reply is read to its end for its usage when the client has left. */
+static inline bool route_drains(const struct route *route)
+{
+    if (route->provider->config->on_disconnect == CONFIG_DISCONNECT_AS_CUT)
+        return route->config->cut == CONFIG_CUT_RUNS;
+    return route->provider->config->on_disconnect == CONFIG_DISCONNECT_DRAIN;
+}
+
 /* The `owner` of a key in the ring, which comes back with its leases. */
 struct route_key {
     const struct config_provider_key *config;

@@ -68,7 +68,7 @@ static void expect_providers(const struct config *config)
     assert_string_equal(demo->ca, "system");
     assert_null(demo->proxy);
     assert_true(demo->inject_usage);
-    assert_false(demo->drain);
+    assert_int_equal(demo->on_disconnect, CONFIG_DISCONNECT_ABORT);
     assert_int_equal(demo->n_groups, 1);
     assert_string_equal(demo->groups[0].name, "acct-1");
     assert_int_equal(demo->groups[0].limits.rpm, 800);
@@ -386,7 +386,7 @@ static void every_key_of_a_provider_arrives(void **state)
     assert_string_equal(provider->ca, "/ca.pem");
     assert_string_equal(provider->proxy, "http://proxy:3128");
     assert_false(provider->inject_usage);
-    assert_true(provider->drain);
+    assert_int_equal(provider->on_disconnect, CONFIG_DISCONNECT_DRAIN);
     assert_int_equal(provider->n_groups, 2);
     assert_string_equal(provider->groups[1].name, "h");
     assert_int_equal(provider->groups[1].limits.concurrency, 3);

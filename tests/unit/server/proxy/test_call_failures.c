@@ -115,10 +115,11 @@ static void a_stale_connection_is_replaced_once(void **state)
     end();
 }
 
-/* A request that was sent and never answered may have run: its prompt is charged. */
-static void a_timeout_is_charged_with_the_prompt(void **state)
+/* A request that was sent and never answered may have run: what it may have written by then is
+ * charged, five tokens in the first second here, and what it can have cost is uncertain. */
+static void a_timeout_is_charged_with_what_it_may_have_written(void **state)
 {
-    const struct call_kit_config config = {.first = "retries: 0"};
+    const struct call_kit_config config = {.first = "retries: 0, most_tokens_per_s: 5"};
 
     (void)state;
     begin(&config);
@@ -129,8 +130,9 @@ static void a_timeout_is_charged_with_the_prompt(void **state)
     call_out_fail(call_kit_out(), HTTP_LATE_FIRST_BYTE);
     expect_state(CALL_OVER);
     assert_int_equal(client.status, 504);
-    assert_int_equal(client.call->used, prompt);
-    assert_int_equal(client.call->spent, prompt);
+    assert_int_equal(client.call->used, prompt + 5);
+    assert_int_equal(client.call->spent, prompt + 2 * 5);
+    assert_int_equal(client.call->uncertain, 0);
     call_client_gone(&client, HTTP_DONE);
     end();
 }
@@ -739,7 +741,7 @@ int main(void)
         cmocka_unit_test(retries_end_with_the_error_of_the_provider),
         cmocka_unit_test(a_retry_after_the_deadline_is_not_made),
         cmocka_unit_test(a_stale_connection_is_replaced_once),
-        cmocka_unit_test(a_timeout_is_charged_with_the_prompt),
+        cmocka_unit_test(a_timeout_is_charged_with_what_it_may_have_written),
         cmocka_unit_test(a_clients_deadline_opens_no_breaker),
         cmocka_unit_test(our_own_timeouts_open_the_breaker),
         cmocka_unit_test(a_client_that_reads_slowly_opens_no_breaker),

@@ -51,7 +51,7 @@ static void an_entry_says_who_paid_for_what(void **state)
 /* Every attempt has an entry, and the call costs the sum of what they cost. */
 static void a_call_costs_the_sum_of_its_attempts(void **state)
 {
-    const struct call_kit_config config = {.first = "retries: 1"};
+    const struct call_kit_config config = {.first = "retries: 1, most_tokens_per_s: 3"};
 
     (void)state;
     begin(&config);
@@ -61,9 +61,9 @@ static void a_call_costs_the_sum_of_its_attempts(void **state)
     call_out_fail(call_kit_out(), HTTP_LATE_IDLE); /* it may have run */
     call_kit_pass(1);
     call_out_reply(call_kit_out(), 200, JSON, CALL_KIT_REPLY);
-    assert_int_equal(client.call->spent, prompt + CALL_KIT_MICRO);
-    assert_int_equal(client.call->used, prompt + CALL_KIT_USED);
-    assert_int_equal(call_kit_entry(1).micro, prompt);
+    assert_int_equal(client.call->spent, prompt + 2 * 3 + CALL_KIT_MICRO);
+    assert_int_equal(client.call->used, prompt + 3 + CALL_KIT_USED);
+    assert_int_equal(call_kit_entry(1).micro, prompt + 2 * 3);
     assert_int_equal(call_kit_entry(1).flags, LEDGER_ESTIMATED);
     assert_int_equal(call_kit_entry(2).micro, CALL_KIT_MICRO);
     call_client_gone(&client, HTTP_DONE);
@@ -87,7 +87,7 @@ static void a_late_request_is_charged_if_it_was_sent(void **state)
         {HTTP_GARBAGE, true, false, 502},
         {HTTP_UNREACHABLE, false, false, 502},
     };
-    const struct call_kit_config config = {.first = "retries: 0"};
+    const struct call_kit_config config = {.first = "retries: 0, most_tokens_per_s: 3"};
 
     (void)state;
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
@@ -97,10 +97,10 @@ static void a_late_request_is_charged_if_it_was_sent(void **state)
         call_kit_out()->out.sent = rows[i].sent;
         call_out_fail(call_kit_out(), rows[i].why);
         assert_int_equal(client.status, rows[i].status);
-        assert_int_equal(client.call->spent, rows[i].charged ? prompt : 0);
+        assert_int_equal(client.call->spent, rows[i].charged ? prompt + 2 * 3 : 0);
         assert_int_equal(call_kit.report.outcome, TG_KEY_FAILED);
         assert_int_equal(call_kit.report.sent, rows[i].sent);
-        assert_int_equal(call_kit.report.tokens, -1); /* nobody knows */
+        assert_int_equal(call_kit.report.tokens, rows[i].charged ? prompt + 3 : -1);
         assert_true(call_kit.report.latency_ms < 0);
         call_kit_expect_metric(
             "tollgate_upstream_total{provider=\"p\",model=\"first\",class=\"failed\"} 1");
@@ -191,7 +191,7 @@ static void embeddings_have_no_output(void **state)
     "\"delta\":{\"type\":\"text_delta\",\"text\":\"" text "\"}}\n\n"
 
 /* Messages begin with a count of their output, which is a lower bound until they end: what has
- * arrived counts if it is more. */
+ * arrived counts if it is more, and so does what can have been written in the first second. */
 static void a_cut_stream_is_charged_with_what_has_arrived(void **state)
 {
     static const struct {
@@ -200,11 +200,13 @@ static void a_cut_stream_is_charged_with_what_has_arrived(void **state)
         uint32_t flags;
     } rows[] = {
         {START("1"), DELTA("sixteen bytes...sixteen bytes..."), 8, LEDGER_ESTIMATED},
-        {START("9"), DELTA("four"), 9, 0},
-        {START("1"), DELTA("four"), 1, LEDGER_ESTIMATED},
+        {START("9"), DELTA("four"), 9, LEDGER_ESTIMATED},
+        {START("1"), DELTA("four"), 2, LEDGER_ESTIMATED},
     };
-    const struct call_kit_config config = {.providers = ANTHROPIC_PROVIDER,
-                                           .models = ANTHROPIC_MODEL};
+    const struct call_kit_config config = {
+        .providers = ANTHROPIC_PROVIDER,
+        .models =
+            "  opus: {provider: q, price: {input: 1, output: 2}, most_tokens_per_s: 2}\n"};
 
     (void)state;
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
@@ -224,18 +226,21 @@ static void a_cut_stream_is_charged_with_what_has_arrived(void **state)
 
 /* ---- hang-ups ---- */
 
-/* A client that leaves before anything was sent has used nothing; afterwards the prompt counts. */
+/* A client that leaves before anything was sent has used nothing; afterwards the prompt counts, and
+ * what can have been written since. */
 static void a_hang_up_is_charged_if_the_request_was_sent(void **state)
 {
+    const struct call_kit_config config = {.first = "most_tokens_per_s: 3"};
+
     (void)state;
     for (unsigned sent = 0; sent < 2; sent++) {
-        begin(NULL);
+        begin(&config);
         call_client_ask(&client, CALL_KIT_BODY);
         int64_t prompt = client.call->attempt.prompt;
         call_kit_out()->out.sent = sent;
         call_client_gone(&client, HTTP_HANGUP);
         assert_int_equal(call_kit_out()->cancelled, 1);
-        assert_int_equal(client.call->spent, sent ? prompt : 0);
+        assert_int_equal(client.call->spent, sent ? prompt + 2 * 3 : 0);
         assert_int_equal(call_kit.report.outcome, TG_KEY_CANCELLED);
         assert_int_equal(call_kit.report.sent, sent);
         call_kit_expect_entries(sent);
@@ -267,8 +272,8 @@ static void an_error_that_nobody_reads_costs_nothing(void **state)
     end();
 }
 
-/* Only a reply that has begun is read on. */
-static void a_request_without_a_reply_is_not_drained(void **state)
+/* What was sent is read on, whether the reply has begun or not; a passthrough is not. */
+static void a_request_that_was_sent_is_drained(void **state)
 {
     const struct call_kit_config config = {
         .provider = "    on_disconnect: drain",
@@ -277,8 +282,19 @@ static void a_request_without_a_reply_is_not_drained(void **state)
     (void)state;
     begin(&config);
     call_client_ask(&client, CALL_KIT_BODY);
+    call_kit_out()->out.sent = false;
     call_client_gone(&client, HTTP_HANGUP);
     expect_state(CALL_FREED);
+    call_kit_expect_released(&client);
+    call_client_ask(&client, CALL_KIT_BODY);
+    call_kit_out()->out.sent = true;
+    call_client_gone(&client, HTTP_HANGUP);
+    expect_state(CALL_DRAINING);
+    assert_int_equal(atomic_load(&call_kit.gateway->counts.buffered), 0); /* its body is gone */
+    call_out_reply(call_kit_out(), 200, JSON, CALL_KIT_REPLY);
+    expect_state(CALL_FREED);
+    assert_int_equal(client.call->spent, CALL_KIT_MICRO);
+    assert_int_equal(client.call->uncertain, 0);
     call_kit_expect_released(&client);
     call_client_ask_at(&client, "/v1/audio", "raw"); /* nor is one whose usage nobody reads */
     call_out_head(call_kit_out(), 200, JSON);
@@ -289,7 +305,8 @@ static void a_request_without_a_reply_is_not_drained(void **state)
 
 static void a_drained_reply_that_breaks_is_charged_with_what_has_arrived(void **state)
 {
-    const struct call_kit_config config = {.provider = "    on_disconnect: drain"};
+    const struct call_kit_config config = {.provider = "    on_disconnect: drain",
+                                           .first = "most_tokens_per_s: 1"};
 
     (void)state;
     begin(&config);
@@ -368,18 +385,18 @@ static double overbook_after(const char *reply)
     return factor;
 }
 
-/* Calls are charged what calls like them have used, as reported, else as written. */
+/* Calls are charged what calls like them have used, as reported, else as written: but no more than
+ * was asked for by a guess at how many tokens a text has. */
 static void calls_are_charged_what_others_have_used(void **state)
 {
     (void)state;
     assert_true(overbook_after(USAGE("15", "15")) > 1);
     assert_true(overbook_after(USAGE("5", "3")) < 1);
     assert_true(overbook_after(USAGE("10", "5")) == 1);
+    assert_true(overbook_after("{\"choices\":[{\"message\":{\"content\":\"0123\"}}]}") < 1);
     assert_true(overbook_after("{\"choices\":[{\"message\":{\"content\":\""
                                "0123456789012345678901234567890123456789012345678901234567890"
-                               "0123456789012345678901234567890123456789012345678901234567890"
-                               "0123456789012345678901234567890123456789012345678901234567890"
-                               "\"}}]}") > 1);
+                               "\"}}]}") == 1);
 }
 
 /* The time to the first byte is a sample for the law of the route; a reply without one is none. */
@@ -534,7 +551,7 @@ int main(void)
         cmocka_unit_test(a_cut_stream_is_charged_with_what_has_arrived),
         cmocka_unit_test(a_hang_up_is_charged_if_the_request_was_sent),
         cmocka_unit_test(an_error_that_nobody_reads_costs_nothing),
-        cmocka_unit_test(a_request_without_a_reply_is_not_drained),
+        cmocka_unit_test(a_request_that_was_sent_is_drained),
         cmocka_unit_test(a_drained_reply_that_breaks_is_charged_with_what_has_arrived),
         cmocka_unit_test(a_key_is_told_what_was_used_and_how_fast_it_was),
         cmocka_unit_test(a_passthrough_tells_its_key_nothing_of_tokens),

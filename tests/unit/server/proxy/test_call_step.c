@@ -30,6 +30,9 @@ static const struct way {
     {"a reply that passes", CALL_ANSWERING, {.first = NULL}},
     {"a stream that passes", CALL_ANSWERING, {.provider = "    on_disconnect: drain"}},
     {"the client has left", CALL_DRAINING, {.provider = "    on_disconnect: drain"}},
+    {"the client has left before the reply",
+     CALL_DRAINING,
+     {.provider = "    on_disconnect: drain", .first = "retries: 0"}},
     {"it was refused", CALL_OVER, {.first = NULL}},
     {"it was answered", CALL_OVER, {.provider = "    on_disconnect: drain"}},
     {"it has ended", CALL_FREED, {.first = NULL}},
@@ -38,6 +41,12 @@ static const struct way {
 static bool is_stream(const struct way *way)
 {
     return way->config.provider != NULL;
+}
+
+/* The client leaves before the head of the reply has come. */
+static bool is_early(const struct way *way)
+{
+    return way->state == CALL_DRAINING && way->config.first != NULL;
 }
 
 /* Opens the kit and brings `client` into the state. */
@@ -81,7 +90,9 @@ static void reach(const struct way *way)
         break;
     default:
         call_client_ask(&client, is_stream(way) ? CALL_KIT_STREAM : CALL_KIT_BODY);
-        if (way->state == CALL_PAUSING)
+        if (is_early(way))
+            call_kit_out()->out.sent = true;
+        else if (way->state == CALL_PAUSING)
             call_out_fail(call_kit_out(), HTTP_UNREACHABLE);
         else if (is_stream(way))
             call_out_head(call_kit_out(), 200, EVENT_STREAM);
@@ -89,7 +100,7 @@ static void reach(const struct way *way)
             call_out_head(call_kit_out(), 200, JSON);
         else if (way->state == CALL_OVER)
             call_out_reply(call_kit_out(), 404, JSON, "{}");
-        if (is_stream(way) && way->state != CALL_ASKING)
+        if (is_stream(way) && way->state != CALL_ASKING && !is_early(way))
             call_out_data(call_kit_out(), CHUNK);
         if (is_stream(way) && way->state == CALL_OVER)
             call_out_end(call_kit_out());
@@ -222,11 +233,11 @@ static void what_may_come_leads_where_the_table_says(void **state)
     (void)state;
     for (size_t i = 0; i < COUNT_OF(ways); i++)
         for (enum call_event event = 0; event < CALL_EVENT_COUNT; event++) {
-            bool has_head = ways[i].state == CALL_ASKING && is_stream(&ways[i]);
+            bool has_head = is_stream(&ways[i]) && !is_early(&ways[i]);
             if (!call_may_come(ways[i].state, event))
                 continue;
             /* One head, and nothing of a body before it: the client of HTTP promises that. */
-            if (ways[i].state == CALL_ASKING &&
+            if ((ways[i].state == CALL_ASKING || ways[i].state == CALL_DRAINING) &&
                 (has_head ? event == CALL_ON_REPLY_HEAD
                           : event == CALL_ON_REPLY_DATA || event == CALL_ON_REPLY_END))
                 continue;

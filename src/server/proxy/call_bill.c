@@ -1,0 +1,204 @@
+/* call_bill.c - what an attempt is charged: by its provider's word, or without it.
+ *
+ * A reply that ends says what was used, and that is charged. A call that is cut (its client hung
+ * up, we gave it up, the provider broke off) ends without that word, and the tenant may have chosen
+ * the moment: hidden reasoning is written before the first byte, and the usage comes last. So the
+ * bill of such a call follows the time that the provider has had, which nobody can talk down:
+ *
+ *     booked      input as the stream reported it, else as estimated;
+ *                 output = max(text that has come, v x choices x (t + 1 s))
+ *     uncertain   price(bound) - price(booked), where the output of the bound is
+ *                 most_tokens_per_s x choices x (t + 1 s), and all that it may write at most where
+ *                 providers go on after a hang-up (cut: runs), and in the background
+ *
+ * t is the time since the request was sent, v the speed of output_speed.h. Neither is ever above
+ * what the call may cost at most, which is what was reserved. A reply that ends without a usage is
+ * booked with the text that has come; what it may have thought besides is uncertain, too.
+ *
+ * booked + uncertain >= what a provider bills that writes no faster than most_tokens_per_s:
+ * tests/unit/server/proxy/test_call_cut.c.
+ */
+#include <assert.h>
+
+#include "lib/core/num.h"
+#include "server/proxy/call.h"
+
+/* A token of any known vocabulary has 128 bytes at most: fewer tokens than this cannot have made
+ * the text. */
+enum { TOKEN_BYTES_MAX = 128 };
+
+/* What is known of an attempt when it ends. */
+struct evidence {
+    struct usage_reading reading;
+    int64_t text_bytes; /* bytes of output that have come */
+    bool whole;         /* the reply has ended as it should */
+    bool final;         /* what the reading says of the output is the last word */
+};
+
+/* a * b, at most TG_NUMBER_MAX. */
+static int64_t times(int64_t a, int64_t b)
+{
+    return b > 0 && a > TG_NUMBER_MAX / b ? TG_NUMBER_MAX : a * b;
+}
+
+static void collect_evidence(struct call *call, struct evidence *seen)
+{
+    const struct attempt *attempt = &call->attempt;
+
+    *seen = (struct evidence){.whole = false};
+    if (attempt->status == 0)
+        return;
+    if (attempt->events) {
+        seen->reading = call->meter.reading;
+        seen->text_bytes = call->meter.text_bytes;
+        seen->whole = attempt->ended && call->meter.ended;
+        /* Some providers send a usage with every chunk, and the last one is the last word. */
+        seen->final =
+            call->meter.final || (attempt->ended && call->api == WIRE_OPENAI &&
+                                  call->endpoint != ENDPOINT_RESPONSES && seen->reading.has_output);
+    } else {
+        usage_scan_end(&call->scan, call->worker->reader, &seen->reading);
+        seen->text_bytes = call->scan.text_bytes;
+        seen->whole = attempt->ended;
+        seen->final = true;
+    }
+}
+
+/* The most that a report can say: the model's context in each pass, and the most it writes for each
+ * choice. What is not known bounds nothing. */
+static bool cannot_be(const struct call *call, const struct usage_reading *reading)
+{
+    const struct config_model *model = call->route->config;
+    const struct tg_usage_bound *bound = &call->attempt.bound;
+    struct tg_usage_bound most = {.input = TG_NUMBER_MAX, .output = TG_NUMBER_MAX};
+
+    most.tool_calls = TG_NUMBER_MAX;
+    if (model->context > 0)
+        most.input = num_max(model->context, bound->input);
+    if (model->context > 0 && model->max_output_tokens > 0)
+        most.output = num_max(times(model->max_output_tokens, call->ask.choices), bound->output);
+    return reading->absurd || tg_usage_exceeds(&reading->usage, &most);
+}
+
+/* Tokens that all choices together write in the attempt's time, and a second, at this speed. */
+static int64_t written_at(const struct call *call, double tokens_per_s)
+{
+    tg_ms took = call_now(call) - call->attempt.began_at + OUTPUT_SPEED_MARGIN_MS;
+
+    return output_speed_tokens(tokens_per_s * (double)call->ask.choices, took);
+}
+
+/* The output that is booked without the provider's last word. */
+static int64_t likely_output(const struct call *call, const struct evidence *seen)
+{
+    const struct attempt *attempt = &call->attempt;
+    const struct config_model *model = call->route->config;
+    int64_t output = estimate_text(seen->text_bytes, &call->route->estimate);
+
+    if (call->ask.background || attempt->packed || (!attempt->events && call->scan.broken))
+        return attempt->bound.output; /* it goes on, or nobody can read how much it is */
+    if (seen->reading.found)
+        output = num_max(output, tg_usage_output(&seen->reading.usage));
+    if (!seen->whole)
+        output =
+            num_max(output, written_at(call, output_speed_of(call->route->speed,
+                                                             (double)model->most_tokens_per_s)));
+    return num_min(output, num_max(attempt->bound.output, seen->text_bytes / TOKEN_BYTES_MAX));
+}
+
+/* The most that it can have written by now. */
+static int64_t most_output(const struct call *call)
+{
+    const struct config_model *model = call->route->config;
+
+    if (model->cut == CONFIG_CUT_RUNS || call->ask.background)
+        return call->attempt.bound.output;
+    return num_min(call->attempt.bound.output, written_at(call, (double)model->most_tokens_per_s));
+}
+
+/* The price of a usage with so much output, of the dearest kind that the call can cause. */
+static tg_micro dearest_output(const struct call *call, struct tg_usage usage, int64_t output)
+{
+    const struct tg_price *price = &call->route->config->price;
+    const struct tg_usage_bound *bound = &call->attempt.bound;
+
+    usage.audio_output = usage.image_output = 0;
+    usage.output = output;
+    usage.factor_milli = num_max(usage.factor_milli, bound->factor_milli);
+    tg_micro most = tg_price_of(price, &usage);
+    usage.output = 0;
+    if (bound->kinds & TG_OUTPUT_AUDIO) {
+        usage.audio_output = output;
+        most = num_max(most, tg_price_of(price, &usage));
+        usage.audio_output = 0;
+    }
+    if (bound->kinds & TG_OUTPUT_IMAGE) {
+        usage.image_output = output;
+        most = num_max(most, tg_price_of(price, &usage));
+    }
+    return most;
+}
+
+/* What the provider may bill at most for an attempt of which it has not said the last word. The
+ * input is known once a stream has reported it, unless tools of the provider's make further passes.
+ */
+static tg_micro most_money(const struct call *call, const struct evidence *seen,
+                           const struct tg_usage *booked)
+{
+    const struct attempt *attempt = &call->attempt;
+    struct tg_usage_bound bound = attempt->bound;
+    bool one_pass = bound.tool_calls == 0 && (bound.longest == 0 || bound.longest == bound.input);
+
+    bound.output = num_max(most_output(call), booked->output);
+    if (seen->reading.has_input && one_pass)
+        return num_min(dearest_output(call, *booked, bound.output), attempt->most);
+    return num_min(tg_price_bound(&call->route->config->price, &bound), attempt->most);
+}
+
+static void bill_without_word(const struct call *call, const struct evidence *seen,
+                              struct call_bill *bill)
+{
+    bill->flags |= LEDGER_ESTIMATED;
+    if (!seen->reading.has_input)
+        bill->usage =
+            (struct tg_usage){.input = num_min(call->attempt.prompt, call->attempt.bound.input)};
+    bill->usage.audio_output = bill->usage.image_output = 0;
+    bill->usage.output = likely_output(call, seen);
+    bill->spent = tg_price_of(&call->route->config->price, &bill->usage);
+    bill->uncertain = num_less(most_money(call, seen, &bill->usage), bill->spent);
+}
+
+void call_bill(struct call *call, struct call_bill *bill)
+{
+    struct evidence seen;
+
+    *bill = (struct call_bill){.spent = 0};
+    if (call->route == NULL) {
+        bill->spent = call->passthrough->per_call;
+        return;
+    }
+    collect_evidence(call, &seen);
+    if (cannot_be(call, &seen.reading)) {
+        /* What cannot be believed neither refunds nor charges: the reservation stands. */
+        bill->flags = LEDGER_ABSURD | LEDGER_ESTIMATED;
+        bill->usage =
+            (struct tg_usage){.input = call->attempt.prompt, .output = call->attempt.output};
+        bill->spent = -1;
+        return;
+    }
+    if (seen.reading.has_input)
+        bill->usage = seen.reading.usage;
+    if (!seen.reading.found || !seen.final) {
+        bill_without_word(call, &seen, bill);
+        return;
+    }
+    if (!seen.reading.has_input) {
+        bill->usage = seen.reading.usage;
+        bill->usage.input = call->attempt.prompt;
+    }
+    bill->usage.output +=
+        num_less(seen.text_bytes / TOKEN_BYTES_MAX, tg_usage_output(&bill->usage));
+    bill->reported = true;
+    bill->reasoning = seen.reading.reasoning;
+    bill->spent = tg_price_of(&call->route->config->price, &bill->usage);
+}
