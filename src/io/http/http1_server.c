@@ -10,8 +10,11 @@
  * holds a place that others wait for.
  *
  * A reply that comes before the end of its request (a refusal) must not be followed by a close
- * while the client still sends: its system would throw the reply away on our RST. So the rest is
- * read and dropped, within bounds of time and bytes, and if it ends there the connection goes on.
+ * while the client still sends: its system would throw the reply away on our RST, and many clients
+ * do not read before they have sent all. So the rest is read and dropped, within bounds of time and
+ * bytes. If that is little the connection goes on (REST); else our side of it is shut down, and it
+ * is read until the client has closed its own (LINGER). The bytes are never kept: to drop 64 MiB
+ * costs as much as to receive them.
  */
 #include "io/http/http_server_internal.h"
 
@@ -162,6 +165,7 @@ static void linger(struct http1_conn *conn)
 {
     assert(conn->phase != HTTP1_BUSY && conn->http2 == NULL);
     conn->dropped = 0;
+    conn->close_at = net_loop_now(conn->wire.loop) + http1_limits_of(conn)->close_ms;
     http_conn_set_idle(conn, true);
     http1_server_enter(conn, HTTP1_LINGER);
     wire_shutdown(&conn->wire);
@@ -373,9 +377,15 @@ static void handle(struct http1_conn *conn, enum http1_event event, struct slice
 /* After the reply: what comes is dropped, within bounds. */
 static size_t drop(struct http1_conn *conn, size_t n)
 {
+    const struct http_limits *limits = http1_limits_of(conn);
+    tg_ms left = conn->close_at - net_loop_now(conn->wire.loop);
+
     conn->dropped += n;
-    if (conn->dropped > http1_limits_of(conn)->linger_bytes)
+    if (conn->dropped > limits->close_bytes || left <= 0)
         http1_conn_end(conn, HTTP_DONE);
+    else if (n > 0)
+        net_timer_set(conn->wire.loop, &conn->read_timer,
+                      left < limits->linger_ms ? left : limits->linger_ms);
     return n;
 }
 

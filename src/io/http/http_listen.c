@@ -47,6 +47,8 @@ void http_limits_init(struct http_limits *limits)
         .idle_ms = 75000,
         .linger_ms = 2000,
         .linger_bytes = 1 << 20,
+        .close_ms = 30000,
+        .close_bytes = 64 << 20,
         .output_high = HTTP_OUTPUT_HIGH,
         .output_low = HTTP_OUTPUT_LOW,
         .streams = 128,

@@ -41,8 +41,12 @@ struct http_limits {
                              time is taken for one that does not read */
     tg_ms idle_ms;    /* between requests; default 75 s; then is_kept() is asked */
     tg_ms linger_ms;  /* reading on, after a reply that came before the request's end, so that
-                             the client sees it; default 2 s */
-    size_t linger_bytes; /* same; default 1 MiB */
+                             the client sees it; default 2 s, before a close 2 s without a byte */
+    size_t linger_bytes; /* the same, while the connection may go on; default 1 MiB. By HTTP/2 the
+                            exchange is reset then, with NO_ERROR */
+    tg_ms close_ms;      /* the same, before the connection is closed: many clients read nothing
+                            before they have sent everything; default 30 s in all */
+    size_t close_bytes;  /* the same; default 64 MiB */
     size_t output_high;  /* bytes not taken by the socket: room() comes only after there were ... */
     size_t output_low;   /* ... more than high, when there are no more than low. See http.h */
 

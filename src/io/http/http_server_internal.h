@@ -91,6 +91,7 @@ struct http1_conn {
     struct http_body_time body_time;
     int64_t left; /* how much of the reply's stated length is to be written; -1: none was stated */
     size_t dropped; /* bytes of the request that were dropped after the reply */
+    tg_ms close_at; /* LINGER: when the connection is closed, whatever comes */
 };
 
 /* Without a socket; http_listen() adds that. Null: no memory. */

@@ -281,12 +281,17 @@ static void an_early_reply_to_a_large_request_arrives(void **state)
     (void)state;
     kit_init(&kit);
     kit.options.limits.linger_bytes = 1 << 20;
+    kit.options.limits.close_bytes = 9 << 20;
+    kit.options.limits.linger_ms = kit.options.limits.close_ms = 100000;
     kit_listen(&kit);
     kit.on_begin = reply_at_once;
     struct kit_raw *raw = kit_connect(&kit);
     kit_put(&kit, raw, "POST /1 HTTP/1.1\r\nHost: a\r\nContent-Length: 99999999\r\n\r\n");
-    for (int i = 0; i < 12; i++)
+    for (int i = 0; i < 128; i++) { /* 8 MiB, as from a client that reads nothing meanwhile */
         kit_put_bytes(&kit, raw, piece, sizeof piece);
+        kit_calm(&kit);
+        assert_int_equal(http_listener_open(kit.listener), 1);
+    }
     kit_until(&kit, raw->eof);
     assert_true(kit_got(raw, "429") && kit_got(raw, "connection: close"));
     /* And it does not go on for ever. */
@@ -297,6 +302,36 @@ static void an_early_reply_to_a_large_request_arrives(void **state)
     }
     kit_until(&kit, http_listener_open(kit.listener) == 0);
     kit_fini(&kit);
+}
+
+/* The same by time: a client that never ends its request, and one that sends nothing more. */
+static void an_early_reply_is_not_lingered_over_for_ever(void **state)
+{
+    static const struct {
+        tg_ms without_a_byte, in_all;
+        bool sends;
+    } rows[] = {{20, 100000, false}, {100000, 20, true}};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        struct kit kit;
+
+        kit_init(&kit);
+        kit.options.limits.linger_ms = rows[i].without_a_byte;
+        kit.options.limits.close_ms = rows[i].in_all;
+        kit_listen(&kit);
+        kit.on_begin = reply_at_once;
+        struct kit_raw *raw = kit_connect(&kit);
+        kit_put(&kit, raw, "POST /1 HTTP/1.1\r\nHost: a\r\nContent-Length: 99999999\r\n\r\n");
+        kit_until(&kit, raw->eof);
+        assert_true(kit_got(raw, "429"));
+        while (http_listener_open(kit.listener) > 0) {
+            if (rows[i].sends)
+                kit_put(&kit, raw, "x");
+            kit_calm(&kit);
+        }
+        kit_fini(&kit);
+    }
 }
 
 /* ---- Back-pressure --------------------------------------------------------------------------- */
@@ -677,6 +712,7 @@ int main(void)
         cmocka_unit_test(a_refusal_before_continue_closes),
         cmocka_unit_test(an_early_reply_keeps_the_connection),
         cmocka_unit_test(an_early_reply_to_a_large_request_arrives),
+        cmocka_unit_test(an_early_reply_is_not_lingered_over_for_ever),
         cmocka_unit_test(a_reader_that_never_reads_is_bounded),
         cmocka_unit_test(a_paused_body_waits_in_the_kernel),
         cmocka_unit_test(a_client_that_leaves_is_noticed_in_every_phase),
