@@ -581,7 +581,7 @@ static bool take_given(struct walk *walk, const struct level *level, struct json
             (name = variant_of(walk, level, key)) != NULL)
             return fail_case(walk, name);
         if (level->watch != NULL) {
-            if (level->watch->field != WATCH_NONE)
+            if (level->watch->field != ASK_WATCH_NONE)
                 walk->seen[level->watch->field].filled = true;
             walk->given = ask_watch_key(walk->watch, level->watch, key);
         }

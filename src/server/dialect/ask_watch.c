@@ -81,7 +81,7 @@ void ask_watch_init(struct ask_watch *watch)
     watch->n_fields = 0;
     watch->n_values = 1;
     watch->n_nodes = 1;
-    watch->nodes[0] = (struct watch_node){.field = WATCH_NONE};
+    watch->nodes[0] = (struct watch_node){.field = ASK_WATCH_NONE};
 }
 
 size_t ask_watch_field(const struct ask_watch *watch, struct slice name, bool is_header)
@@ -90,7 +90,7 @@ size_t ask_watch_field(const struct ask_watch *watch, struct slice name, bool is
         if (watch->fields[i].is_header == is_header &&
             slice_equal(slice_of(watch->fields[i].name), name))
             return i;
-    return WATCH_NONE;
+    return ASK_WATCH_NONE;
 }
 
 /* The key of `part` within a node; `field`: one that has this meaning, or none yet. */
@@ -102,13 +102,13 @@ static struct watch_node *watch_child(struct ask_watch *watch, struct watch_node
     for (; *link != 0; link = &watch->nodes[*link].next) {
         struct watch_node *node = &watch->nodes[*link];
         if (slice_equal((struct slice){node->name, node->n}, part) &&
-            (field == WATCH_NONE || node->field == WATCH_NONE || node->field == field))
+            (field == ASK_WATCH_NONE || node->field == ASK_WATCH_NONE || node->field == field))
             return node;
     }
-    if (watch->n_nodes == WATCH_NODES_MAX)
+    if (watch->n_nodes == ASK_WATCH_NODES_MAX)
         return NULL;
     struct watch_node *node = &watch->nodes[watch->n_nodes];
-    *node = (struct watch_node){.n = part.n, .field = WATCH_NONE};
+    *node = (struct watch_node){.n = part.n, .field = ASK_WATCH_NONE};
     memcpy(node->name, part.at, part.n);
     *link = watch->n_nodes++;
     return node;
@@ -117,7 +117,7 @@ static struct watch_node *watch_child(struct ask_watch *watch, struct watch_node
 static bool watch_new_field(struct ask_watch *watch, const char *name, bool is_header,
                             size_t *field)
 {
-    if (watch->n_fields == WATCH_FIELDS_MAX)
+    if (watch->n_fields == ASK_WATCH_FIELDS_MAX)
         return false;
     *field = watch->n_fields++;
     watch->fields[*field] = (struct watch_field){.name = name, .is_header = is_header};
@@ -132,9 +132,9 @@ static bool watch_path(struct ask_watch *watch, const char *path, unsigned endpo
     for (unsigned depth = 1;; depth++) {
         size_t n = strcspn(part, ".");
         bool last = part[n] == '\0';
-        if (n == 0 || depth > WATCH_DEPTH_MAX)
+        if (n == 0 || depth > ASK_WATCH_DEPTH_MAX)
             return false;
-        node = watch_child(watch, node, (struct slice){part, n}, last ? field : WATCH_NONE);
+        node = watch_child(watch, node, (struct slice){part, n}, last ? field : ASK_WATCH_NONE);
         if (node == NULL)
             return false;
         if (last)
@@ -152,9 +152,9 @@ bool ask_watch_add(struct ask_watch *watch, const char *name, bool is_header, si
 
     name = is_header ? name : ask_watch_neutral(name);
     *field = ask_watch_field(watch, slice_of(name), is_header);
-    if (*field != WATCH_NONE)
+    if (*field != ASK_WATCH_NONE)
         return true;
-    if (*name == '\0' || strlen(name) >= WATCH_NAME_MAX ||
+    if (*name == '\0' || strlen(name) >= ASK_WATCH_NAME_MAX ||
         !watch_new_field(watch, name, is_header, field))
         return false;
     if (is_header)
@@ -197,7 +197,7 @@ bool ask_watch_value(struct ask_watch *watch, size_t field, const struct watch_v
     assert(value->kind == JSON_BOOL || value->kind == JSON_DOUBLE || value->kind == JSON_STRING);
     if (ask_watch_find(watch, field, value, bit))
         return true;
-    if (of->n_values == WATCH_VALUES_MAX || watch->n_values == WATCH_ALL_VALUES)
+    if (of->n_values == ASK_WATCH_VALUES_MAX || watch->n_values == ASK_WATCH_ALL_VALUES)
         return false;
     while (*link != 0)
         link = &watch->values[*link].next;
@@ -268,7 +268,7 @@ void ask_watch_note(const struct ask_watch *watch, const struct watch_node *node
     const struct json_text key = {node->name, node->n};
 
     for (;;) {
-        if (node->field != WATCH_NONE && (node->endpoints >> endpoint & 1) != 0)
+        if (node->field != ASK_WATCH_NONE && (node->endpoints >> endpoint & 1) != 0)
             see(watch, node->field, value, span, in_array, &seen[node->field]);
         do {
             if (node->next == 0)

@@ -21,12 +21,12 @@
 
 #include "server/dialect/ask.h"
 
-#define WATCH_FIELDS_MAX 64  /* fields and headers that all rules together name */
-#define WATCH_VALUES_MAX 64  /* values that they name of one field */
-#define WATCH_ALL_VALUES 512 /* and of all fields together */
-#define WATCH_NODES_MAX 256
-#define WATCH_DEPTH_MAX 4 /* names in one path */
-#define WATCH_NAME_MAX 64 /* bytes of a name, with its dots */
+#define ASK_WATCH_FIELDS_MAX 40  /* fields and headers that all rules together name */
+#define ASK_WATCH_VALUES_MAX 64  /* values that they name of one field */
+#define ASK_WATCH_ALL_VALUES 512 /* and of all fields together */
+#define ASK_WATCH_NODES_MAX 256
+#define ASK_WATCH_DEPTH_MAX 4 /* names in one path */
+#define ASK_WATCH_NAME_MAX 64 /* bytes of a name, with its dots */
 
 /* A value that rules name. */
 struct watch_value {
@@ -44,24 +44,24 @@ struct watch_field {
     size_t n_values; /* their bits go from 0 to this */
 };
 
-#define WATCH_NONE SIZE_MAX
+#define ASK_WATCH_NONE SIZE_MAX
 
 /* A key on the way to a field. */
 struct watch_node {
-    char name[WATCH_NAME_MAX];
+    char name[ASK_WATCH_NAME_MAX];
     size_t n;
-    size_t field;       /* WATCH_NONE: others are below it alone */
+    size_t field;       /* ASK_WATCH_NONE: others are below it alone */
     unsigned endpoints; /* where it has this meaning: bits 1 << endpoint */
     size_t below;       /* the first key within it; 0: none */
     size_t next;        /* the next key of the same object; 0: none */
 };
 
 struct ask_watch {
-    struct watch_field fields[WATCH_FIELDS_MAX];
+    struct watch_field fields[ASK_WATCH_FIELDS_MAX];
     size_t n_fields;
-    struct watch_value values[WATCH_ALL_VALUES]; /* the first is not used */
+    struct watch_value values[ASK_WATCH_ALL_VALUES]; /* the first is not used */
     size_t n_values;
-    struct watch_node nodes[WATCH_NODES_MAX]; /* the first is the body itself */
+    struct watch_node nodes[ASK_WATCH_NODES_MAX]; /* the first is the body itself */
     size_t n_nodes;
 };
 
@@ -81,7 +81,7 @@ struct ask_seen {
 void ask_watch_init(struct ask_watch *watch);
 
 /* The number of a field, which is added unless it is there. False: its name is none (1 to
- * WATCH_DEPTH_MAX keys, dots between), or there are too many. */
+ * ASK_WATCH_DEPTH_MAX keys, dots between), or there are too many. */
 bool ask_watch_add(struct ask_watch *watch, const char *name, bool is_header, size_t *field);
 
 /* The bit of a value, which is added unless it is there. False: there are too many. */
@@ -92,7 +92,7 @@ bool ask_watch_value(struct ask_watch *watch, size_t field, const struct watch_v
 bool ask_watch_find(const struct ask_watch *watch, size_t field, const struct watch_value *value,
                     unsigned *bit);
 
-/* The number of a field that was added; WATCH_NONE: it was not. */
+/* The number of a field that was added; ASK_WATCH_NONE: it was not. */
 size_t ask_watch_field(const struct ask_watch *watch, struct slice name, bool is_header);
 
 /* How a field is written where a call has none: "max_tokens" as "max_output_tokens". Null: calls of

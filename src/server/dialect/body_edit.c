@@ -53,6 +53,29 @@ __attribute__((format(printf, 4, 5))) static void add_text(struct body_edit *edi
     add_edit(edit, at, n, (size_t)text_n);
 }
 
+void body_edit_begin(struct body_edit *edit)
+{
+    edit->begun = 0;
+}
+
+void body_edit_text(struct body_edit *edit, const char *format, ...)
+{
+    size_t used = edit->used + edit->begun;
+    va_list arguments;
+
+    va_start(arguments, format);
+    int n = vsnprintf(edit->room + used, BODY_EDIT_ROOM - used, format, arguments);
+    va_end(arguments);
+    assert(n >= 0 && (size_t)n < BODY_EDIT_ROOM - used);
+    edit->begun += (size_t)n;
+}
+
+void body_edit_end(struct body_edit *edit, size_t at, size_t n, const char *more)
+{
+    body_edit_text(edit, "%s", more);
+    add_edit(edit, at, n, edit->begun);
+}
+
 bool body_edit_model(struct body_edit *edit, const struct ask *ask, struct slice name)
 {
     if (name.n == 0 || name.n > ASK_TEXT_MAX || utf8_valid(name.at, name.n) != name.n)
@@ -104,6 +127,23 @@ static void bound_unbounded(struct body_edit *edit, const struct ask *ask, int64
         add_text(edit, bound->span.at, bound->span.n, "%" PRId64, most);
     else
         add_text(edit, ask->root_at + 1, 0, "\"%s\":%" PRId64 ",", name, most);
+}
+
+bool body_edit_set_bound(struct body_edit *edit, const struct ask *ask, int64_t bound)
+{
+    const char *name = bound_name(ask->endpoint);
+    bool there = false;
+
+    if (bound < 0 || name == NULL)
+        return false;
+    for (size_t i = 0; i < ASK_BOUNDS_MAX; i++)
+        if (ask->bounds[i].name != NULL) {
+            add_text(edit, ask->bounds[i].span.at, ask->bounds[i].span.n, "%" PRId64, bound);
+            there = true;
+        }
+    if (!there)
+        add_text(edit, ask->root_at + 1, 0, "\"%s\":%" PRId64 ",", name, bound);
+    return true;
 }
 
 bool body_edit_bound(struct body_edit *edit, const struct ask *ask, int64_t most)

@@ -15,9 +15,10 @@
 
 #include "server/dialect/ask.h"
 
-#define BODY_EDITS_MAX 6
+#define BODY_EDITS_MAX (6 + 16) /* those below, and what rules put in */
 #define BODY_SLICES_MAX (2 * BODY_EDITS_MAX + 1)
-#define BODY_EDIT_ROOM (6 * ASK_TEXT_MAX + 256) /* the longest name, every byte escaped, and more */
+/* The longest name, every byte escaped, what rules put in, with its keys, and more. */
+#define BODY_EDIT_ROOM (6 * ASK_TEXT_MAX + 256 + 16 * (64 + 64 + 16))
 
 struct body_edit {
     struct {
@@ -26,6 +27,7 @@ struct body_edit {
     } list[BODY_EDITS_MAX];     /* ascending, apart from each other */
     size_t n;
     size_t used;
+    size_t begun; /* how much of room the edit that is being made has taken */
     char room[BODY_EDIT_ROOM];
 };
 
@@ -39,6 +41,17 @@ bool body_edit_model(struct body_edit *edit, const struct ask *ask, struct slice
  * max_output_tokens (responses) or max_tokens. Nothing to be done is no edit. False: less than 1
  * (Anthropic: 0), or an endpoint without output. */
 bool body_edit_bound(struct body_edit *edit, const struct ask *ask, int64_t most);
+
+/* Makes `bound` the bound of one choice's output, whatever the body has, in place of
+ * body_edit_bound(). False: an endpoint without output. */
+bool body_edit_set_bound(struct body_edit *edit, const struct ask *ask, int64_t bound);
+
+/* One more edit, in pieces: begin, texts as by printf(), and at its end the span that it replaces
+ * and a last text. For what rules put in, which the configuration bounds. */
+void body_edit_begin(struct body_edit *edit);
+void body_edit_text(struct body_edit *edit, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+void body_edit_end(struct body_edit *edit, size_t at, size_t n, const char *more);
 
 /* Has stream_options.include_usage true, for chat and completions. Nothing is done where it is,
  * where the call does not stream, and for endpoints that report usage unasked: false then, and

@@ -10,7 +10,7 @@
 struct world {
     struct json_reader *reader;
     struct ask_watch watch;
-    struct ask_seen seen[WATCH_FIELDS_MAX];
+    struct ask_seen seen[ASK_WATCH_FIELDS_MAX];
     char body[1024];
 };
 
@@ -186,22 +186,22 @@ static void names_and_room_have_an_end(void **state)
     static const char *const wrong[] = {"", ".a", "a.", "a..b", "a.b.c.d.e"};
     struct world *world = *state;
     size_t field;
-    char names[WATCH_FIELDS_MAX + 1][8];
+    char names[ASK_WATCH_FIELDS_MAX + 1][8];
 
     for (size_t i = 0; i < COUNT_OF(wrong); i++) {
         ask_watch_init(&world->watch);
         assert_false(ask_watch_add(&world->watch, wrong[i], false, &field));
     }
     ask_watch_init(&world->watch);
-    for (size_t i = 0; i <= WATCH_FIELDS_MAX; i++) {
+    for (size_t i = 0; i <= ASK_WATCH_FIELDS_MAX; i++) {
         snprintf(names[i], sizeof names[i], "f%zu", i);
         assert_int_equal(ask_watch_add(&world->watch, names[i], false, &field),
-                         i < WATCH_FIELDS_MAX);
+                         i < ASK_WATCH_FIELDS_MAX);
     }
-    for (size_t i = 0; i <= WATCH_VALUES_MAX; i++) {
+    for (size_t i = 0; i <= ASK_WATCH_VALUES_MAX; i++) {
         struct watch_value value = {.kind = JSON_DOUBLE, .number = (double)i};
         unsigned bit;
-        assert_int_equal(ask_watch_value(&world->watch, 0, &value, &bit), i < WATCH_VALUES_MAX);
+        assert_int_equal(ask_watch_value(&world->watch, 0, &value, &bit), i < ASK_WATCH_VALUES_MAX);
     }
 }
 
