@@ -27,6 +27,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "server/dialect/field_rules.h"
 #include "tollgate.h"
 
 /* ---- Problems ---------------------------------------------------------------------------------
@@ -225,6 +226,7 @@ struct config_key {
 
 struct config_users {
     bool present;
+    bool required;      /* a call that does not name its user is refused */
     const char *header; /* where the user's name comes from: the name of a header, lower case */
     int64_t max;        /* users that are distinguished */
     struct config_limits each;
@@ -251,9 +253,22 @@ struct config_tenant {
     size_t n_budgets;
     double allow_cheaper;  /* below this share of its budget, a cheaper model may serve; 0: never */
     enum config_mode mode; /* shadow: no limit of this tenant refuses */
-    bool extra;            /* an extra, and not in a file */
-    const char *file;      /* where it is written; the name of an extra */
+    struct field_rules rules; /* for fields and headers of its calls; its parents' hold, too */
+    bool hard_budget;         /* a budget may refuse its calls: its own, a parent's, everyone's */
+    bool extra;               /* an extra, and not in a file */
+    const char *file;         /* where it is written; the name of an extra */
     size_t line, column;
+};
+
+/* ---- What changes prices --------------------------------------------------------------------- */
+
+#define CONFIG_TIERS 3 /* fields: service_tier, speed, inference_geo */
+#define CONFIG_BETAS 2 /* headers: anthropic-beta, openai-beta */
+
+/* A field or header, and the values of it that cost what none does. */
+struct config_plain {
+    size_t field;   /* its number in the watch */
+    uint64_t plain; /* bits of its values */
 };
 
 /* ---- Where calls go -------------------------------------------------------------------------- */
@@ -382,6 +397,8 @@ struct config {
     size_t n_tenants;
     struct config_budget *budgets; /* what everyone together has */
     size_t n_budgets;
+    struct ask_watch *watch; /* the fields and headers that rules name, and those of prices */
+    struct config_plain tiers[CONFIG_TIERS], betas[CONFIG_BETAS];
     struct config_index *index;     /* private: tenants by name */
     struct config_index *names;     /* private: models by name and alias */
     struct config_secrets *secrets; /* private: what is wiped */

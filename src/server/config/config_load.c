@@ -64,7 +64,9 @@ static void read_files(struct reader *reader)
 static void read_documents(struct reader *reader)
 {
     config_set_defaults(reader, &config_schema, reader->config);
-    read_files(reader);
+    config_watch_prices(reader);
+    if (!reader->no_memory)
+        read_files(reader);
     if (!reader->no_memory)
         config_read_extra_tenants(reader);
     if (!reader->no_memory)
@@ -75,6 +77,8 @@ static void read_documents(struct reader *reader)
         config_check_keys(reader);
     if (!reader->no_memory)
         config_check_references(reader);
+    if (!reader->no_memory && reader->problems->errors == 0)
+        config_check_rules(reader);
     if (!reader->no_memory && reader->problems->errors == 0)
         config_check_policy(reader);
     if (!reader->no_memory && reader->problems->errors == 0)

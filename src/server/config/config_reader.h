@@ -12,6 +12,7 @@
  *         config_limiter.c     a limiter, whose keys depend on its strategy
  *         config_finish.c      what several keys of a section say together
  *         envoy_rules_read.c   the rules of Envoy's rate limit service: files of their own
+ *       config_rules.c       rules for fields and headers
  *       config_tenants.c     names, parents and levels of all tenants
  *       config_keys.c        virtual keys: a hash is allowed once
  *       config_refs.c        names that stand for something defined elsewhere, and their numbers
@@ -275,6 +276,12 @@ bool config_derive_budgets(const struct config *config, bool window_given,
 /* What the limits let through in a window, if that is far from what is given; else 0. */
 double config_budget_of_limits(const struct config *config, enum tg_axis axis, double given,
                                tg_ms window);
+
+/* ---- config_rules.c ---- */
+
+/* Before anything is read, and after everything has been. */
+void config_watch_prices(struct reader *reader);
+void config_check_rules(struct reader *reader);
 
 /* ---- config_refs.c ---- */
 

@@ -11,6 +11,7 @@
 #include <stdint.h>
 #include <sys/socket.h>
 
+#include "server/dialect/field_rules.h"
 #include "tollgate.h"
 
 #define CONFIG_NONE SIZE_MAX /* an index of nothing */
@@ -181,7 +182,9 @@ struct config_model {
     tg_ms affinity_ttl;
     size_t *fallback; /* models, in their order */
     size_t n_fallback;
-    size_t cheaper; /* model, or CONFIG_NONE */
+    size_t cheaper;           /* model, or CONFIG_NONE */
+    struct field_rules rules; /* for fields and headers of its calls */
+    uint64_t priced[3];       /* values of config.tiers that its price has a factor for: bits */
     struct config_provider_key *keys;
     size_t n_keys; /* 0: those of the provider */
 };

@@ -65,6 +65,10 @@ static bool is_formed(const struct schema_key *key, const char *text)
         return value_is_pattern(text);
     case SCHEMA_FIELD:
         return value_is_field(text);
+    case SCHEMA_VALUE:
+        return value_is_line(text) && strlen(text) <= 256;
+    case SCHEMA_DENY:
+        return strcmp(text, "true") == 0;
     default:
         return true;
     }

@@ -43,6 +43,8 @@ enum schema_kind {
     SCHEMA_PATTERN,  /* demo-*, !demo-large */
     SCHEMA_HEADER,   /* header:NAME, kept as the name in lower case */
     SCHEMA_FIELD,    /* the name of a header, kept in lower case */
+    SCHEMA_VALUE,    /* a text, a number, true or false, as a rule compares it [nothing] */
+    SCHEMA_DENY,     /* true, or a list of such values [nothing] */
     SCHEMA_SECTION,  /* a map with the keys of `section` [a struct] */
     SCHEMA_LIMITER,  /* a strategy and its settings [struct config_limiter] */
 };
@@ -91,7 +93,7 @@ extern const struct schema_section config_schema;
 /* Its parts, one file each: config_schema_gate.c, _routes.c, _tenants.c. */
 extern const struct schema_section schema_gate, schema_concurrency, schema_model_concurrency,
     schema_own_concurrency, schema_providers, schema_models, schema_passthrough, schema_protect,
-    schema_tenants, schema_budgets, schema_price;
+    schema_tenants, schema_budgets, schema_price, schema_rules;
 
 /* Functions that check a section as a whole, once its keys have been read: see config_finish.c,
  * config_policy.c, config_tenants.c and envoy_rules_read.c. */
@@ -101,6 +103,7 @@ void config_finish_memory(struct reader *reader, const struct yaml_node *node, v
 void config_finish_limits(struct reader *reader, const struct yaml_node *node, void *into);
 void config_finish_each(struct reader *reader, const struct yaml_node *node, void *into);
 void config_finish_tenant(struct reader *reader, const struct yaml_node *node, void *into);
+void config_finish_rule(struct reader *reader, const struct yaml_node *node, void *into);
 void config_finish_listen(struct reader *reader, const struct yaml_node *node, void *into);
 void config_finish_ledger(struct reader *reader, const struct yaml_node *node, void *into);
 void config_finish_sizes(struct reader *reader, const struct yaml_node *node, void *into);

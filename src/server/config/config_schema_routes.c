@@ -257,6 +257,8 @@ static const struct schema_key model_keys[] = {
             "models of the same API to use when this one cannot serve, in this order"),
     VALUE("cheaper", SCHEMA_NAME, false, NULL, NULL, NOWHERE,
           "a model to use when a budget runs low"),
+    SECTIONS("rules", &schema_rules, AT(config_model, rules.list), AT(config_model, rules.n),
+             "rules for the fields and headers of its calls"),
     END,
 };
 

@@ -31,6 +31,31 @@ static const struct schema_key key_keys[] = {
 
 static const struct schema_section keys = {key_keys, sizeof(struct config_key), NOWHERE, NULL};
 
+static const struct schema_key rule_keys[] = {
+    VALUE("field", SCHEMA_NAME, false, NULL, NULL, AT(field_rule, name),
+          "the field of the body it is for, in the neutral form, such as max_tokens or "
+          "metadata.team"),
+    VALUE("header", SCHEMA_FIELD, false, NULL, NULL, AT(field_rule, name),
+          "the header it is for, instead"),
+    LIST_OF("allow", SCHEMA_VALUE, NULL, NOWHERE, "no other value is allowed"),
+    VALUE("deny", SCHEMA_DENY, false, NULL, NULL, NOWHERE,
+          "these values are not allowed; true: none is"),
+    NUMBER("min", -NUMBER_MAX, NUMBER_MAX, NULL, AT(field_rule, min), "it must not be below this"),
+    NUMBER("max", -NUMBER_MAX, NUMBER_MAX, NULL, AT(field_rule, max), "it must not be above this"),
+    {.name = "require",
+     .kind = SCHEMA_BOOL,
+     .otherwise = "false",
+     .offset = AT(field_rule, require),
+     .help = "a call without it is refused"},
+    VALUE("set", SCHEMA_VALUE, false, NULL, NULL, NOWHERE, "what it is set to, whatever it was"),
+    VALUE("default", SCHEMA_VALUE, false, NULL, NULL, NOWHERE,
+          "what it is set to where a call has none"),
+    END,
+};
+
+const struct schema_section schema_rules = {rule_keys, sizeof(struct field_rule), NOWHERE,
+                                            config_finish_rule};
+
 #define LIMIT(key, text) COUNT(key, 1, NUMBER_MAX, NULL, NOWHERE, text)
 #define LIMITS                                                                                     \
     LIMIT("rpm", "calls a minute (gcra)"), LIMIT("rph", "calls an hour (gcra)"),                   \
@@ -68,7 +93,12 @@ static const struct schema_key user_keys[] = {
     VALUE("from", SCHEMA_HEADER, true, NULL, NULL, AT(config_users, header),
           "where the name of a user is found"),
     COUNT("max", 1, NUMBER_MAX, "10000", AT(config_users, max),
-          "number of users that are distinguished"),
+          "number of users that are distinguished in a day (UTC); a further one is refused"),
+    {.name = "required",
+     .kind = SCHEMA_BOOL,
+     .otherwise = "false",
+     .offset = AT(config_users, required),
+     .help = "a call that does not name its user is refused"},
     SECTION("each", &each, 0, "limits and budgets of each user"),
     END,
 };
@@ -104,6 +134,8 @@ static const struct schema_key tenant_keys[] = {
     NUMBER(
         "allow_cheaper", 0, 1, "0", AT(config_tenant, allow_cheaper),
         "when less than this fraction of its budget is left, a cheaper model may serve; 0: never"),
+    SECTIONS("rules", &schema_rules, AT(config_tenant, rules.list), AT(config_tenant, rules.n),
+             "rules for the fields and headers of its calls; those of its parents also apply"),
     MODE(AT(config_tenant, mode)),
     END,
 };

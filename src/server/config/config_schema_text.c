@@ -84,6 +84,8 @@ void schema_describe(const struct schema_key *key, char *text, size_t bytes)
         [SCHEMA_PATTERN] = "a pattern such as demo-* or !demo-large",
         [SCHEMA_HEADER] = "header:NAME",
         [SCHEMA_FIELD] = "the name of a header",
+        [SCHEMA_VALUE] = "a text, a number, true or false",
+        [SCHEMA_DENY] = "true, or a list of values",
         [SCHEMA_LIMITER] = "a limiter: a strategy and its settings",
         [SCHEMA_SECTION] = "a section of keys",
     };

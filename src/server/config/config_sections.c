@@ -25,6 +25,19 @@ static void *place_of(const struct schema_key *key, void *into)
     return into != NULL && key->offset != SCHEMA_NOWHERE ? (char *)into + key->offset : NULL;
 }
 
+/* Values that nobody keeps here: config_rules.c reads them when the rule is complete. */
+static void read_denied(struct reader *reader, const struct yaml_node *node)
+{
+    static const struct schema_key value = {.name = "deny", .kind = SCHEMA_VALUE};
+    size_t i = 0;
+
+    for (const struct yaml_node *child = node->first; child != NULL; child = child->next) {
+        size_t path = push_number(reader, i++);
+        config_read_value(reader, &value, child, NULL);
+        config_path_pop(reader, path);
+    }
+}
+
 static void read_one(struct reader *reader, const struct schema_key *key,
                      const struct yaml_node *node, void *place)
 {
@@ -32,6 +45,8 @@ static void read_one(struct reader *reader, const struct schema_key *key,
         config_read_section(reader, key->section, node, place);
     else if (key->kind == SCHEMA_LIMITER)
         config_read_limiter(reader, key, node, place);
+    else if (key->kind == SCHEMA_DENY && node->kind == YAML_LIST)
+        read_denied(reader, node);
     else
         config_read_value(reader, key, node, place);
 }
