@@ -25,6 +25,7 @@
     X(COST, "cost")                                                                                \
     X(BUDGET, "budget")                                                                            \
     X(BUDGET_CONTENDED, "budget_contended")                                                        \
+    X(USER_LIMIT, "user_limit")                                                                    \
     X(NO_KEY, "no_key")                                                                            \
     X(KEYS_COOLING, "no_key") /* every key cools after 429s of the provider: 429 */                \
     X(REQUEST_EXCEEDS_LIMIT, "request_exceeds_limit")                                              \
@@ -33,6 +34,7 @@
     X(MODEL_NOT_FOUND, "model_not_found")                                                          \
     X(MODEL_NOT_ALLOWED, "model_not_allowed")                                                      \
     X(FIELD_NOT_ALLOWED, "field_not_allowed")                                                      \
+    X(FIELD_RULE, "field_rule")                                                                    \
     X(WRONG_API_FOR_MODEL, "wrong_api_for_model")                                                  \
     X(NOT_FOUND, "not_found")                                                                      \
     X(METHOD_NOT_ALLOWED, "method_not_allowed")                                                    \

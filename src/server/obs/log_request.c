@@ -86,6 +86,7 @@ static void put_use(struct log_line *line, const struct report *report)
 {
     if (report->stream)
         log_line_raw(line, FIELD("stream"), SLICE("true"));
+    log_line_text(line, FIELD("changed"), report->changed);
     log_line_number(line, FIELD("estimated_input_tokens"), report->estimated_input);
     log_line_number(line, FIELD("max_output_tokens"), report->max_output);
     log_line_number(line, FIELD("reserved_micro_usd"), report->reserved);

@@ -73,6 +73,7 @@ struct report {
     int64_t total_ms;
     int64_t upstream_ms; /* the last attempt, from its beginning to the end of its reply */
 
+    struct slice changed; /* fields and headers that rules put in */
     bool stream;
     int64_t estimated_input, max_output; /* tokens it was admitted with */
     bool has_usage;                      /* then: */

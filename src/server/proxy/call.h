@@ -248,12 +248,18 @@ struct attempt {
 };
 
 /* A body that is read on a thread of the pool. While `out` is true, what it reads and writes (the
- * body, the ask, and this) is that thread's. */
+ * body, the ask, what was seen, and this) is that thread's. */
 struct call_parse {
     struct net_job job;
     bool out;  /* the job waits or runs, or its PARSED is on its way */
     bool good; /* the body was read; else `problem` says what is wrong */
     struct ask_problem problem;
+};
+
+/* What the body asks for, before rules put something in. */
+struct call_asked {
+    bool kept; /* else nothing was put in */
+    int64_t max_output, choices;
 };
 
 #define CALL_TRIED_MAX TG_TRIED_MAX
@@ -284,6 +290,7 @@ struct call {
     struct body_buffer body; /* the request's body, until the reply begins */
     struct ask ask;
     struct call_parse parse;
+    struct call_asked asked;
 
     size_t model;        /* the model asked for, after aliases; CONFIG_NONE: it is not listed */
     struct route *route; /* the route that serves it now; null: a passthrough */
@@ -334,8 +341,10 @@ struct call {
     bool usage_absurd;  /* a report of usage could not be believed: the reservation was charged */
     int64_t bytes_in, bytes_out;
 
-    /* The last member, because it is large and clears what it needs itself. */
+    /* The last members, because they are large and clear what they need themselves. */
     struct usage_scan scan;
+    struct rule_changes changes;                /* what rules put into the request */
+    struct ask_seen seen[ASK_WATCH_FIELDS_MAX]; /* what the body has of the fields of rules */
 };
 
 /* ---- proxy.c: the calls of a worker ---- */
@@ -392,6 +401,15 @@ void call_in_body(struct call *call, struct slice bytes);
 /* Reads the body, and finds the route; or has a thread of the pool read it: then PARSED comes. */
 enum call_verdict call_in_read(struct call *call);
 enum call_verdict call_in_parsed(struct call *call);
+
+/* ---- call_rules.c: rules for fields and headers ---- */
+
+/* Asks the rules of the tenant and of the model of `route`; null: a passthrough, whose body is not
+ * read. False: they refuse the call. Sets `changes`, and the ask to what will be sent. */
+bool call_rules_apply(struct call *call, const struct route *route, struct ask_problem *problem);
+
+/* The bound of one choice's output that a rule has put in. False: none has. */
+bool call_rules_bound(const struct call *call, int64_t *bound);
 
 /* ---- call_admit.c: places ---- */
 

@@ -306,12 +306,14 @@ enum call_verdict call_slot_woken(struct call *call)
 
 /* ---- fallbacks ---- */
 
-static bool may_fall_back(const struct call *call, size_t model)
+static bool may_fall_back(struct call *call, size_t model)
 {
     const struct config *config = &call->generation->config;
+    struct ask_problem problem;
 
     return config_may_use(config, call_tenant(call), &config->models[model]) &&
-           call->generation->routes[model].provider->api == call->api;
+           call->generation->routes[model].provider->api == call->api &&
+           call_rules_apply(call, &call->generation->routes[model], &problem);
 }
 
 bool call_fall_back(struct call *call, const char *why)

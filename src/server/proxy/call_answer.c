@@ -120,6 +120,8 @@ static void begin_reply(struct call *call, const struct http_head *from)
     if (call->route && call->model != CONFIG_NONE &&
         call->route != &call->generation->routes[call->model])
         http_fields_add(&fields, SLICE("x-tollgate-model"), slice_of(call->route->config->name));
+    if (call->notes.changed[0] != '\0')
+        http_fields_add(&fields, SLICE("x-tollgate-changed"), slice_of(call->notes.changed));
     /* Ours went first: what finds no room is the provider's. */
     for (size_t i = 0; i < from->n_fields; i++)
         if (is_shown(&hops, from->fields[i].name))

@@ -125,6 +125,43 @@ static bool describe(struct call *call, struct slice model)
     return true;
 }
 
+/* Whether a tenant that knows its users knows this one, or has room for it. */
+static bool check_user(struct call *call)
+{
+    const struct config_users *users = &call_tenant(call)->users;
+    struct tenant_share *share = call->generation->shares[call->tenant];
+    struct refusal why;
+
+    if (!users->present || (call->user.n == 0 && !users->required))
+        return true;
+    if (call->user.n == 0) {
+        refusal_init(&why, REPLY_INVALID_REQUEST,
+                     "no user: calls of tenant %.60s must name theirs in the header %.60s",
+                     call_tenant(call)->name, users->header);
+    } else if (user_census_take(&share->users, call->user, users->max, call->gateway->seed,
+                                call->began_at)) {
+        return true;
+    } else {
+        refusal_init(&why, REPLY_USER_LIMIT,
+                     "user limit of tenant %.60s: %" PRId64
+                     " users have called today (UTC), and this one is not among them",
+                     call_tenant(call)->name, users->max);
+        why.reset_at = user_census_until(call->began_at);
+    }
+    snprintf(why.param, sizeof why.param, "%.63s", users->header);
+    call_refuse(call, &why);
+    return false;
+}
+
+static void refuse_by_rule(struct call *call, const struct ask_problem *problem)
+{
+    struct refusal why;
+
+    refusal_init(&why, REPLY_FIELD_RULE, "%s", problem->text);
+    snprintf(why.param, sizeof why.param, "%s", problem->param);
+    call_refuse(call, &why);
+}
+
 /* ---- the list of models ---- */
 
 static void send_json(struct call *call, const struct json_writer *out)
@@ -235,7 +272,7 @@ void call_in_head(struct call *call)
         if (match.endpoint == ENDPOINT_MODELS || match.endpoint == ENDPOINT_MODEL)
             list_models(call, &match);
         else if (call_in_check_head(call) && describe(call, (struct slice){NULL, 0}) &&
-                 call_precheck(call))
+                 check_user(call) && call_precheck(call))
             call_move(call, CALL_READING);
     }
 }
@@ -346,8 +383,7 @@ static void set_deadlines(struct call *call, tg_ms total)
 }
 
 /* The body has been read, or cannot be. */
-static enum call_verdict call_in_route(struct call *call, bool good,
-                                       const struct ask_problem *problem)
+static enum call_verdict call_in_route(struct call *call, bool good, struct ask_problem *problem)
 {
     struct refusal why;
 
@@ -358,6 +394,10 @@ static enum call_verdict call_in_route(struct call *call, bool good,
     }
     if (!find_route(call))
         return CALL_ANSWERED;
+    if (!call_rules_apply(call, call->route, problem)) {
+        refuse_by_rule(call, problem);
+        return CALL_ANSWERED;
+    }
     set_deadlines(call, call->route->config->timeouts.total);
     if (!describe(call, call->model == CONFIG_NONE
                             ? ask_slice(&call->ask.model)
@@ -372,7 +412,8 @@ static bool call_in_ask(struct call *call, struct json_reader *reader, size_t va
                         struct ask_problem *problem)
 {
     return ask_read_watching(reader, values, call->endpoint, call->body.bytes, call->body.n,
-                             call->body.room, NULL, NULL, &call->ask, problem);
+                             call->body.room, call->generation->config.watch, call->seen,
+                             &call->ask, problem);
 }
 
 /* On a thread of the pool. */
@@ -417,7 +458,10 @@ enum call_verdict call_in_read(struct call *call)
     report_notes_ready(&call->notes);
     if (call->passthrough) {
         set_deadlines(call, 0);
-        return CALL_PASSES;
+        if (call_rules_apply(call, NULL, &problem))
+            return CALL_PASSES;
+        refuse_by_rule(call, &problem);
+        return CALL_ANSWERED;
     }
     if (!call_in_hold(call, (struct slice){NULL, 0}))
         return CALL_ANSWERED;

@@ -67,19 +67,35 @@ static void write_credential(const struct config_provider *provider,
     memcpy(to->at + prefix, key->secret.bytes, key->secret.size);
 }
 
+/* Whether a rule has put in another header of that name. */
+static bool is_put_in(const struct rule_changes *changes, struct slice name)
+{
+    for (size_t i = 0; i < changes->n; i++)
+        if (changes->list[i].rule->is_header &&
+            slice_equal(name, slice_of(changes->list[i].rule->name)))
+            return true;
+    return false;
+}
+
 /* False: there are too many. Where one did not fit, nothing after it does: the last one tells. */
-static bool collect_fields(const struct http_head *from, const struct config_provider *provider,
+static bool collect_fields(const struct call *call, const struct config_provider *provider,
                            const struct credential *credential, struct slice traceparent,
                            struct http_fields *to)
 {
+    const struct http_head *from = &call->in->head;
     const struct http_hops hops = http_hops_of(from);
     struct slice trace = SLICE("traceparent"), auth = slice_of(provider->auth_header);
 
     http_fields_init(to);
     for (size_t i = 0; i < from->n_fields; i++)
         if (is_forwarded(&hops, provider, auth, from->fields[i].name) &&
-            (traceparent.n == 0 || !slice_equal(from->fields[i].name, trace)))
+            (traceparent.n == 0 || !slice_equal(from->fields[i].name, trace)) &&
+            !is_put_in(&call->changes, from->fields[i].name))
             http_fields_add(to, from->fields[i].name, from->fields[i].value);
+    for (size_t i = 0; i < call->changes.n; i++)
+        if (call->changes.list[i].rule->is_header)
+            http_fields_add(to, slice_of(call->changes.list[i].rule->name),
+                            slice_of(call->changes.list[i].rule->text));
     for (size_t i = 0; i < provider->set_headers.n; i++)
         http_fields_add(to, slice_of(provider->set_headers.list[i].name),
                         slice_of(provider->set_headers.list[i].value));
@@ -125,16 +141,20 @@ static void edit_body(struct call *call)
 {
     struct body_edit *edit = &call->attempt.edit;
     const struct config_model *model = call->route->config;
+    int64_t most = call->attempt.most_output, bound;
     bool edited = true;
 
     body_edit_init(edit);
     if (model->upstream_model != NULL) /* else it keeps the name that it was asked for by */
         edited = body_edit_model(edit, &call->ask, slice_of(model->upstream_model));
     assert(edited); /* the configuration's names are shorter than a body's may be */
-    if (call->attempt.most_output >= 0)
-        edited = body_edit_bound(edit, &call->ask, call->attempt.most_output);
+    if (call_rules_bound(call, &bound))
+        edited = body_edit_set_bound(edit, &call->ask, most >= 0 ? num_min(most, bound) : bound);
+    else if (most >= 0)
+        edited = body_edit_bound(edit, &call->ask, most);
     assert(edited); /* only what has output is bounded */
     (void)edited;
+    field_rules_edit(&call->changes, &call->ask, edit);
     if (call->route->provider->config->inject_usage)
         call->attempt.injected = body_edit_include_usage(edit, &call->ask);
 }
@@ -181,7 +201,7 @@ bool call_request_send(struct call *call)
     timeouts_of(call, &timeouts);
     write_credential(provider->config, call->attempt.owner->config, &credential);
     struct slice traceparent = report_notes_traceparent(&call->notes, call->worker, trace);
-    if (collect_fields(&call->in->head, provider->config, &credential, traceparent, &fields)) {
+    if (collect_fields(call, provider->config, &credential, traceparent, &fields)) {
         head.fields = fields.list;
         head.n_fields = fields.n;
         head.length = (int64_t)total;

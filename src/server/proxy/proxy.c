@@ -32,6 +32,7 @@ struct call *call_new(struct worker *worker, struct http_inbound *in, const stru
     memset(call, 0, offsetof(struct call, attempt.edit));
     memset((char *)call + BEHIND_EDIT, 0, offsetof(struct call, scan) - BEHIND_EDIT);
     usage_scan_init(&call->scan);
+    call->changes.n = 0;
     call->service = &proxy_service;
     call->env = env;
     call->worker = worker;

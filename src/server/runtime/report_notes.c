@@ -121,6 +121,7 @@ void report_notes_fill(const struct report_notes *notes, struct report *report)
     report->axis = notes->axis != TG_AXIS_NONE ? tg_axis_name(notes->axis) : NULL;
     report->retry_after_ms = notes->retry_after_ms;
     report->fallback_why = notes->fallback_why;
+    report->changed = slice_of(notes->changed);
     report->estimated_input = notes->estimated_input;
     report->max_output = notes->max_output;
     report->reserved = notes->reserved;

@@ -48,6 +48,7 @@ struct report_notes {
     int64_t overhead_us; /* our own time until its first attempt was sent; negative: none was */
     bool decided;        /* it was admitted or refused: it is known how long it waited */
 
+    char changed[160];    /* fields that rules put in, with commas; "": none */
     char upstream_id[64]; /* the id in the reply where it is the provider's; "": our own */
     char peer[96];  /* a name out of the head, which is freed before its call; "": the tenant's */
     char path[128]; /* a protected route's: "GET /api/x" */

@@ -24,8 +24,11 @@ bool tenant_shares_make(struct generation *generation, const struct generation *
     generation->shares = calloc(config->n_tenants + 1, sizeof(struct tenant_share *));
     for (size_t i = 0; generation->shares && i < config->n_tenants; i++) {
         struct tenant_share *share = share_before(before, config->tenants[i].name);
-        if (share == NULL && (share = calloc(1, sizeof *share)) == NULL)
-            return problem_fail(problem, "tenants: no memory");
+        if (share == NULL) {
+            if ((share = calloc(1, sizeof *share)) == NULL)
+                return problem_fail(problem, "tenants: no memory");
+            user_census_init(&share->users);
+        }
         atomic_fetch_add(&share->refs, 1);
         generation->shares[i] = share;
     }
@@ -41,6 +44,7 @@ static void tenant_share_unref(struct tenant_share *share)
         return;
     assert(atomic_load(&share->buffered) == 0); /* whoever buffers holds a generation that has it */
     assert(share->lane.n_waiting == 0 && share->lane.n_running == 0);
+    user_census_fini(&share->users);
     free(share);
 }
 

@@ -12,6 +12,7 @@
 
 #include "io/net/work_pool.h"
 #include "server/runtime/retry_budget.h"
+#include "server/tenancy/user_census.h"
 
 struct generation;
 struct tg_problem;
@@ -20,8 +21,9 @@ struct tenant_share {
     atomic_int refs;       /* generations that have it */
     atomic_llong buffered; /* bytes that buffered bodies of this tenant take up */
     struct retry_budget retries;
-    struct net_lane lane;    /* its bodies that wait for, or are read by, threads of the pool */
-    atomic_llong usual_cost; /* what its calls are charged on the cost axis, a moving mean */
+    struct net_lane lane;     /* its bodies that wait for, or are read by, threads of the pool */
+    atomic_llong usual_cost;  /* what its calls are charged on the cost axis, a moving mean */
+    struct user_census users; /* who its users are today */
 };
 
 /* Makes generation->shares: the shares of the generation before, or new ones. */
