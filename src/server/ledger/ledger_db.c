@@ -15,10 +15,12 @@
 #include "server/ledger/ledger_db.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "lib/core/problem.h"
 
@@ -309,12 +311,34 @@ bool ledger_db_in_place(struct ledger_db *db, struct tg_problem *problem)
         db->path);
 }
 
+/* Nobody but the owner may read who spends what: SQLite would make it by the umask, and gives what
+ * lies beside it the rights of the database. One that others may read is what former versions left;
+ * rights of the group alone are somebody's decision. Whether it works out is not ours to judge:
+ * what cannot be opened is reported then. */
+static void make_private(const char *path)
+{
+    static const char *const suffixes[] = {"", "-wal", "-shm"};
+    char name[4200];
+    struct stat stat_of;
+    int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, S_IRUSR | S_IWUSR);
+
+    if (fd >= 0)
+        close(fd);
+    for (size_t i = 0; i < sizeof suffixes / sizeof suffixes[0]; i++) {
+        snprintf(name, sizeof name, "%.4096s%s", path, suffixes[i]);
+        if (stat(name, &stat_of) == 0 && (stat_of.st_mode & S_IRWXO) != 0)
+            (void)chmod(name, S_IRUSR | S_IWUSR);
+    }
+}
+
 bool ledger_db_open(struct ledger_db *db, const char *path, int busy_ms, bool may_be_new,
                     struct tg_problem *problem)
 {
     bool in_memory = strcmp(path, ":memory:") == 0;
     bool fresh;
 
+    if (!in_memory)
+        make_private(path);
     if (open_sqlite(db, path, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, busy_ms, problem) &&
         check_version(db, &fresh, problem) && ledger_db_prepare(db, fresh, may_be_new, problem) &&
         set_modes(db, in_memory, problem) && (!fresh || make_schema(db, problem)) &&

@@ -371,9 +371,45 @@ static void settings_out_of_range_are_refused(void **state)
     }
 }
 
+static unsigned rights_of(const struct kit *kit, const char *suffix)
+{
+    char name[260];
+    struct stat stat_of;
+
+    snprintf(name, sizeof name, "%s%s", kit->path, suffix);
+    assert_int_equal(stat(name, &stat_of), 0);
+    return stat_of.st_mode & 0777;
+}
+
+static void nobody_else_may_read_it_whatever_the_umask(void **state)
+{
+    static const char *const suffixes[] = {"", "-wal", "-shm", ".spend", ".lock"};
+    struct kit kit = kit_new();
+    mode_t before = umask(0);
+    (void)state;
+
+    struct ledger *ledger = kit_open(&kit);
+    (void)kit_tenant(ledger, 0, "a");
+    for (size_t i = 0; i < COUNT_OF(suffixes); i++)
+        assert_int_equal(rights_of(&kit, suffixes[i]), 0600);
+    kit_close(ledger);
+    /* As former versions made it; and as an administrator may want it. */
+    const unsigned modes[][2] = {{0644, 0600}, {0666, 0600}, {0640, 0640}, {0600, 0600}};
+    for (size_t i = 0; i < COUNT_OF(modes); i++) {
+        assert_int_equal(chmod(kit.path, modes[i][0]), 0);
+        ledger = kit_open(&kit);
+        assert_int_equal(rights_of(&kit, ""), modes[i][1]);
+        assert_int_equal(rights_of(&kit, "-wal"), modes[i][1]);
+        kit_close(ledger);
+    }
+    umask(before);
+    kit_free(&kit);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(nobody_else_may_read_it_whatever_the_umask),
         cmocka_unit_test(an_entry_counts_at_once_and_once),
         cmocka_unit_test(spend_survives_a_restart),
         cmocka_unit_test(a_parent_has_spent_what_is_spent_beneath_it),
