@@ -49,6 +49,7 @@ void admin_change_write(const struct admin_change *change, const struct reload_r
 int admin_change_status(const struct admin_change *change)
 {
     bool made = change->kind == ADMIN_MAKE_KEY || change->kind == ADMIN_ADD_TOPUP ||
+                change->kind == ADMIN_ADD_CREDIT ||
                 (change->kind == ADMIN_PUT_TENANT && !change->replaced);
 
     return made ? 201 : 200;
@@ -57,12 +58,13 @@ int admin_change_status(const struct admin_change *change)
 void admin_change_audit(const struct admin_change *change, const char *outcome)
 {
     static const char *const ACTIONS[] = {
-        [ADMIN_PUT_TENANT] = "put_tenant", [ADMIN_DROP_TENANT] = "delete_tenant",
-        [ADMIN_MAKE_KEY] = "make_key",     [ADMIN_DROP_KEY] = "delete_key",
-        [ADMIN_ADD_TOPUP] = "top_up",      [ADMIN_DROP_TOPUP] = "delete_top_up",
-        [ADMIN_LAPSE] = "lapse_top_ups"};
+        [ADMIN_PUT_TENANT] = "put_tenant",    [ADMIN_DROP_TENANT] = "delete_tenant",
+        [ADMIN_MAKE_KEY] = "make_key",        [ADMIN_DROP_KEY] = "delete_key",
+        [ADMIN_ADD_TOPUP] = "top_up",         [ADMIN_DROP_TOPUP] = "delete_top_up",
+        [ADMIN_LAPSE] = "lapse_top_ups",      [ADMIN_ADD_CREDIT] = "credit",
+        [ADMIN_LIST_CREDITS] = "list_credits"};
     const char *whose = change->tenant[0] != '\0' ? change->tenant : "everyone";
-    char object[2 * ADMIN_NAME_MAX + 64];
+    char object[2 * ADMIN_NAME_MAX + 64 + LEDGER_REASON_MAX];
 
     if (change->kind == ADMIN_MAKE_KEY || change->kind == ADMIN_DROP_KEY)
         snprintf(object, sizeof object, "%s/%s", change->tenant, change->name);
@@ -70,6 +72,11 @@ void admin_change_audit(const struct admin_change *change, const char *outcome)
         snprintf(object, sizeof object, "%s %lld.%06lld USD per %s", whose,
                  (long long)(change->topup.micro / 1000000),
                  (long long)(change->topup.micro % 1000000), tg_per_name(change->topup.per));
+    else if (change->kind == ADMIN_ADD_CREDIT)
+        snprintf(object, sizeof object, "%s%s%s %lld.%06lld USD: %s", change->credit.tenant,
+                 change->credit.user[0] != '\0' ? "/" : "", change->credit.user,
+                 (long long)(change->credit.micro / 1000000),
+                 (long long)(change->credit.micro % 1000000), change->credit.reason);
     else if (change->kind == ADMIN_DROP_TOPUP)
         snprintf(object, sizeof object, "%s %lld", whose, (long long)change->topup.id);
     else

@@ -195,6 +195,14 @@ static void has_stored(void *arg)
         admin_change_refuse(change);
         return;
     }
+    if (change->kind == ADMIN_ADD_CREDIT || change->kind == ADMIN_LIST_CREDITS) {
+        if (change->kind == ADMIN_ADD_CREDIT)
+            admin_change_audit(change, "done");
+        if (change->call != NULL)
+            admin_reply(change->call->in, admin_change_status(change), &change->reply);
+        admin_change_end(change);
+        return;
+    }
     if (options->reload(options->host, change->kind == ADMIN_LAPSE ? "a top-up has ended" : "api",
                         reloaded, change))
         return;

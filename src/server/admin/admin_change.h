@@ -31,7 +31,9 @@ enum admin_change_kind {
     ADMIN_DROP_KEY,
     ADMIN_ADD_TOPUP,
     ADMIN_DROP_TOPUP,
-    ADMIN_LAPSE, /* top-ups that have ended: nobody asked */
+    ADMIN_LAPSE,      /* top-ups that have ended: nobody asked */
+    ADMIN_ADD_CREDIT, /* no change of the configuration, but the disk is waited for all the same */
+    ADMIN_LIST_CREDITS,
 };
 
 struct admin_change {
@@ -51,6 +53,7 @@ struct admin_change {
     tg_ms not_after;
     struct ledger_admin_topup topup;
     char tz[128]; /* the top-up's time zone; "": not given */
+    struct ledger_credit credit;
 
     /* On the way. */
     tg_ms now;
@@ -98,6 +101,10 @@ void admin_change_gone(struct admin_call *call);
 /* Sets status, code and message if it cannot be. */
 void admin_change_store(struct admin_change *change);
 void admin_change_undo(struct admin_change *change);
+
+/* ---- admin_credits.c: likewise, with the reply ---- */
+
+void admin_credit_store(struct admin_change *change);
 
 /* ---- admin_answer.c: what is said in the end ---- */
 

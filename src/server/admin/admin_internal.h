@@ -31,6 +31,8 @@ void admin_topups_drop(struct admin_call *call);
 void admin_topups_list_all(
     struct admin_call *call); /* the top-ups of everyone's budgets; so does the next */
 void admin_topups_drop_all(struct admin_call *call);
+void admin_credits_list(struct admin_call *call);
+void admin_credits_make(struct admin_call *call);
 void admin_keys_reset(struct admin_call *call);
 void admin_keys_reset_one(struct admin_call *call);
 

@@ -48,6 +48,8 @@ const struct admin_route admin_routes[] = {
     {"GET", "/api/v1/topups", false, admin_topups_list_all, {200, 401, 403}},
     {"POST", "/api/v1/topups", true, admin_topups_make, {201, 400, 401, 403, 409, 413, 415, 503}},
     {"DELETE", "/api/v1/topups/{id}", false, admin_topups_drop_all, {200, 400, 401, 403, 404, 503}},
+    {"GET", "/api/v1/credits", false, admin_credits_list, {200, 400, 401, 403, 503}},
+    {"POST", "/api/v1/credits", true, admin_credits_make, {201, 400, 401, 403, 409, 413, 415, 503}},
     {"POST", "/api/v1/keys/{key}/reset", false, admin_keys_reset, {200, 401, 403, 404}},
     {"POST",
      "/api/v1/keys/{provider}/{key}/reset",

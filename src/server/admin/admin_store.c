@@ -327,6 +327,9 @@ static bool admin_store_keep(struct admin_change *change, struct tg_problem *pro
         return ledger_admin_drop_topup(ledger, change->topup.id, problem);
     case ADMIN_LAPSE:
         return ledger_admin_lapse(ledger, change->now, problem);
+    case ADMIN_ADD_CREDIT:
+    case ADMIN_LIST_CREDITS:
+        break;
     }
     return false;
 }
@@ -338,6 +341,10 @@ void admin_change_store(struct admin_change *change)
     struct config config;
     bool good;
 
+    if (change->kind == ADMIN_ADD_CREDIT || change->kind == ADMIN_LIST_CREDITS) {
+        admin_credit_store(change);
+        return;
+    }
     name_extra(change);
     if (ledger == NULL || !admin_extras_read(ledger, change->now, &change->before, &problem)) {
         admin_store_say(change, 503, "busy", "%s",

@@ -14,13 +14,7 @@
 #include <sys/stat.h>
 
 #include "lib/core/problem.h"
-#include "server/ledger/journal.h"
-#include "server/ledger/ledger_db.h"
-
-struct ledger_view {
-    struct ledger_db db;
-    struct journal_copy waiting;
-};
+#include "server/ledger/ledger_view_internal.h"
 
 static bool copy_journal(struct ledger_view *view, const char *path, struct tg_problem *problem)
 {

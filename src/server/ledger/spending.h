@@ -23,7 +23,7 @@
 #ifndef TG_LEDGER_SPENDING_H
 #define TG_LEDGER_SPENDING_H
 
-#include "server/ledger/ledger.h"
+#include "server/ledger/ledger_credit.h"
 
 #define SPENDING_TOP SIZE_MAX /* a tenant without a parent */
 
@@ -120,6 +120,11 @@ tg_micro spending_use_total(const struct spending_use *use);
  */
 bool spending_settle(struct spending *spending, const struct spending_ticket *ticket,
                      const struct spending_use *use, tg_ms now);
+
+/* An operator gives back uncertain money: in the ledger, and at once in the windows that run. Not
+ * more than is uncertain there, which `uncertain` then says. Waits for the disk; needs a ledger. */
+enum ledger_credit_result spending_credit(struct spending *spending, struct ledger_credit *credit,
+                                          tg_micro *uncertain, struct tg_problem *problem);
 
 struct spending_stats {
     uint64_t lost;  /* calls that the ledger could not take, in failure mode open */

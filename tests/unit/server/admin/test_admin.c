@@ -341,6 +341,102 @@ static void a_topup_raises_one_budget_until_it_is_taken_back(void **state)
     expect(404, "GET", "/api/v1/tenants/nobody/topups", NULL);
 }
 
+/* ---- credits ---- */
+
+static void spend_uncertain(const char *user, tg_micro micro, tg_micro uncertain)
+{
+    struct spending_call call = {.tenant = "team", .hint = SPENDING_TOP, .money = 1};
+    struct spending_use use = {
+        .spent = micro, .uncertain = uncertain, .user = {user, strlen(user)}};
+    struct spending_ticket ticket;
+    struct tg_money_answer answer;
+    tg_ms now = net_loop_now(kit.loop);
+
+    assert_int_equal(spending_reserve(kit.gateway->spending, &call, now, &ticket, &answer), TG_OK);
+    assert_int_not_equal(ticket.reservation, 0);
+    assert_true(spending_settle(kit.gateway->spending, &ticket, &use, now));
+}
+
+static tg_micro left_to_team(void)
+{
+    struct spending_call call = {.tenant = "team", .hint = SPENDING_TOP};
+    tg_micro left;
+    double part;
+
+    assert_int_equal(
+        spending_left(kit.gateway->spending, &call, net_loop_now(kit.loop), &left, &part), TG_OK);
+    return left;
+}
+
+static void a_credit_gives_back_what_is_uncertain_and_no_more(void **state)
+{
+    (void)state;
+    spend_uncertain("ann", 1000000, 2000000);
+    assert_int_equal(left_to_team(), 5000000);
+    expect(409, "POST", "/api/v1/credits",
+           "{\"tenant\":\"team\",\"usd\":2.000001,\"reason\":\"r\"}");
+    expect_said("2.000000 USD are uncertain");
+    expect(409, "POST", "/api/v1/credits",
+           "{\"tenant\":\"nobody\",\"usd\":1,\"reason\":\"r\"}");
+    expect_said("0.000000 USD are uncertain");
+    expect(409, "POST", "/api/v1/credits",
+           "{\"tenant\":\"team\",\"user\":\"bob\",\"usd\":1,\"reason\":\"r\"}");
+    expect(409, "POST", "/api/v1/credits",
+           "{\"tenant\":\"team\",\"usd\":1,\"reason\":\"r\",\"day\":\"2020-01-31\"}");
+    assert_int_equal(left_to_team(), 5000000);
+
+    expect(201, "POST", "/api/v1/credits",
+           "{\"tenant\":\"team\",\"user\":\"ann\",\"usd\":1.5,\"reason\":\"invoice\","
+           "\"per\":\"day\"}");
+    expect_said("\"id\":1,");
+    expect_said("\"user\":\"ann\",");
+    expect_said("\"micro_usd\":1500000,\"reason\":\"invoice\",\"actor\":\"");
+    expect_said("\"uncertain_micro_usd\":500000}");
+    assert_int_equal(left_to_team(), 6500000);
+    expect(201, "POST", "/api/v1/credits",
+           "{\"tenant\":\"team\",\"micro_usd\":500000,\"reason\":\"the rest\"}");
+    assert_int_equal(left_to_team(), 7000000);
+    expect(409, "POST", "/api/v1/credits",
+           "{\"tenant\":\"team\",\"micro_usd\":1,\"reason\":\"r\"}");
+
+    expect(200, "GET", "/api/v1/credits", NULL);
+    expect_said("{\"credits\":[{\"id\":2,");
+    expect_said("\"reason\":\"the rest\"");
+    expect_said("\"reason\":\"invoice\"");
+    expect(200, "GET", "/api/v1/credits?tenant=nobody", NULL);
+    expect_said("{\"credits\":[]}");
+    expect(400, "GET", "/api/v1/credits?user=ann", NULL);
+    /* A change of the configuration leaves it as it is. */
+    expect(200, "POST", "/api/v1/reload", NULL);
+    assert_int_equal(left_to_team(), 7000000);
+}
+
+static void a_credit_that_is_wrong_says_where(void **state)
+{
+    static const char *const wrong[][2] = {
+        {"{\"tenant\":\"team\",\"usd\":1}", "reason is missing"},
+        {"{\"tenant\":\"team\",\"usd\":1,\"reason\":\"  \"}", "must say something"},
+        {"{\"usd\":1,\"reason\":\"r\"}", "tenant is missing"},
+        {"{\"tenant\":\"\",\"usd\":1,\"reason\":\"r\"}", "tenant has 0 bytes"},
+        {"{\"tenant\":\"team\",\"reason\":\"r\"}", "usd or micro_usd is missing"},
+        {"{\"tenant\":\"team\",\"usd\":1,\"micro_usd\":1,\"reason\":\"r\"}", "give one of them"},
+        {"{\"tenant\":\"team\",\"usd\":0,\"reason\":\"r\"}", "usd is 0"},
+        {"{\"tenant\":\"team\",\"usd\":-1,\"reason\":\"r\"}", "usd is -1"},
+        {"{\"tenant\":\"team\",\"usd\":1e3,\"reason\":\"r\"}", "without an exponent"},
+        {"{\"tenant\":\"team\",\"micro_usd\":1.5,\"reason\":\"r\"}", "micro_usd is 1.5"},
+        {"{\"tenant\":\"team\",\"usd\":1,\"reason\":\"r\",\"per\":\"year\"}", "per is"},
+        {"{\"tenant\":\"team\",\"usd\":1,\"reason\":\"r\",\"day\":\"today\"}", "day is"},
+        {"{\"tenant\":\"team\",\"usd\":1,\"reason\":\"r\",\"day\":\"2026-01-31\",\"per\":\"day\"}",
+         "give one of them"},
+        {"{\"tenant\":\"team\",\"usd\":1,\"reason\":\"r\",\"why\":1}", "is not known"}};
+    (void)state;
+
+    for (size_t i = 0; i < COUNT_OF(wrong); i++) {
+        expect(400, "POST", "/api/v1/credits", wrong[i][0]);
+        expect_said(wrong[i][1]);
+    }
+}
+
 static int64_t amount_of_all(size_t budget)
 {
     return kit.generation->config.budgets[budget].micro_usd;
@@ -667,6 +763,8 @@ int main(void)
         TEST(a_topup_of_everyone_is_nobodys),
         TEST(a_topup_needs_a_budget_and_says_which),
         TEST(topups_of_one_budget_have_a_bound_together),
+        TEST(a_credit_gives_back_what_is_uncertain_and_no_more),
+        TEST(a_credit_that_is_wrong_says_where),
         TEST(a_topup_lapses_with_its_window),
         TEST(a_topup_that_ended_while_nobody_looked_is_none),
         TEST(a_provider_key_is_reset_by_name),

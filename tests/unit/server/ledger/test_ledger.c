@@ -393,7 +393,7 @@ static void nobody_else_may_read_it_whatever_the_umask(void **state)
     for (size_t i = 0; i < COUNT_OF(suffixes); i++)
         assert_int_equal(rights_of(&kit, suffixes[i]), 0600);
     kit_close(ledger);
-    /* As former versions made it; and as an administrator may want it. */
+    /* Former versions made it so; and an administrator may want the group to read it. */
     const unsigned modes[][2] = {{0644, 0600}, {0666, 0600}, {0640, 0640}, {0600, 0600}};
     for (size_t i = 0; i < COUNT_OF(modes); i++) {
         assert_int_equal(chmod(kit.path, modes[i][0]), 0);
