@@ -115,22 +115,24 @@ static enum tg_per per_of(enum config_period period)
 struct adding {
     struct ledger_view *view;
     const char *tenant;
-    tg_micro micro;
+    tg_micro micro, uncertain;
 };
 
 static void add_money(void *context, const struct ledger_sum *sum)
 {
     struct adding *adding = context;
 
-    if (adding->tenant == NULL || ledger_view_is_within(adding->view, sum->tenant, adding->tenant))
-        adding->micro = spend_add(adding->micro, spend_add(sum->micro, sum->uncertain));
+    if (adding->tenant != NULL && !ledger_view_is_within(adding->view, sum->tenant, adding->tenant))
+        return;
+    adding->micro = spend_add(adding->micro, spend_add(sum->micro, sum->uncertain));
+    adding->uncertain = spend_add(adding->uncertain, sum->uncertain);
 }
 
 static bool add_budget(struct spend_report *report, struct ledger_view *view, const char *tenant,
                        const struct config_budget *budget, tg_ms now, struct tg_problem *problem)
 {
     struct spend_budget *row = &report->budgets[report->n_budgets];
-    struct adding adding = {view, tenant, 0};
+    struct adding adding = {view, tenant, 0, 0};
     struct tg_problem why = {""};
     struct tg_zone zone;
 
@@ -143,6 +145,7 @@ static bool add_budget(struct spend_report *report, struct ledger_view *view, co
     if (!ledger_view_scan(view, row->begin, add_money, &adding, problem))
         return false;
     row->spent = adding.micro;
+    row->uncertain = adding.uncertain;
     report->n_budgets++;
     return true;
 }
@@ -302,10 +305,16 @@ const struct command cmd_spend = {
         "              Without it: from the beginning of this month (UTC), and then each budget\n"
         "              with what was spent in its window\n"
         "  --json      one object: since_ms, rows (tenant, model, calls, input, cached_input,\n"
-        "              cache_write, output, micro_usd, usd), total, budgets (tenant, null for\n"
-        "              everyone, per, tz, mode, begin_ms, end_ms, spent_micro_usd,\n"
-        "              amount_micro_usd) and damaged, the calls of the journal that could not be\n"
-        "              read\n"
+        "              cache_write, output, micro_usd, usd, uncertain_micro_usd), total,\n"
+        "              budgets (tenant, null for everyone, per, tz, mode, begin_ms, end_ms,\n"
+        "              spent_micro_usd, uncertain_micro_usd, amount_micro_usd), credits (id,\n"
+        "              made_at_ms, tenant, user, micro_usd, reason, actor) and damaged, the calls\n"
+        "              of the journal that could not be read\n"
+        "\n"
+        "Uncertain is what no provider has confirmed, of calls that were cut or in flight when a\n"
+        "gateway died. It stands beside USD, and in budgets is part of what was spent. Credits "
+        "are\n"
+        "what an operator has given back of it since then.\n"
         "\n"
         "A call belongs to the moment at which it was admitted. Rows say what a tenant has spent\n"
         "itself, budgets what was spent by it and beneath it.\n"

@@ -28,6 +28,7 @@ static void add_numbers(struct spend_row *to, const struct spend_row *from)
     to->usage.cache_write = spend_add(to->usage.cache_write, from->usage.cache_write);
     to->usage.output = spend_add(to->usage.output, from->usage.output);
     to->micro = spend_add(to->micro, from->micro);
+    to->uncertain = spend_add(to->uncertain, from->uncertain);
 }
 
 struct reading {
@@ -61,6 +62,7 @@ static void add_row(void *context, const struct ledger_sum *sum)
         .calls = sum->calls,
         .usage = sum->usage,
         .micro = sum->micro,
+        .uncertain = sum->uncertain,
     };
 }
 
@@ -96,6 +98,16 @@ static void join_rows(struct spend_report *report)
     report->n_rows = kept;
 }
 
+static void add_credit(void *context, const struct ledger_credit *credit)
+{
+    struct spend_report *report = context;
+
+    if (array_reserve(&report->credits, &report->max_credits, report->n_credits + 1))
+        report->credits[report->n_credits++] = *credit;
+    else
+        report->no_memory = true;
+}
+
 bool spend_report_read(struct spend_report *report, struct ledger_view *view, const char *tenant,
                        struct tg_problem *problem)
 {
@@ -108,7 +120,9 @@ bool spend_report_read(struct spend_report *report, struct ledger_view *view, co
     }
     join_rows(report);
     report->damaged = ledger_view_damaged(view);
-    return true;
+    if (!ledger_view_credits(view, tenant, report->since, add_credit, report, problem))
+        return false;
+    return !report->no_memory || problem_fail(problem, "there is no memory for the report");
 }
 
 void spend_report_fini(struct spend_report *report)
@@ -117,6 +131,7 @@ void spend_report_fini(struct spend_report *report)
         free(report->rows[i].model);
     free(report->rows);
     free(report->budgets);
+    free(report->credits);
 }
 
 /* ---- Numbers as text ---- */
@@ -149,7 +164,7 @@ static struct number_text time_text(tg_ms at)
 
 /* ---- As a table ---- */
 
-#define COLUMNS 8
+#define COLUMNS 9
 
 struct cells {
     struct number_text number[COLUMNS - 2];
@@ -174,6 +189,7 @@ static void cells_of(const struct spend_row *row, struct cells *cells)
     for (size_t i = 0; i < 5; i++)
         cells->number[i] = integer_text(numbers[i]);
     cells->number[5] = usd_text(row->micro);
+    cells->number[6] = usd_text(row->uncertain);
     for (size_t i = 0; i < COLUMNS - 2; i++)
         cells->text[i + 2] = cells->number[i].text;
 }
@@ -189,7 +205,7 @@ static void widen(int *widths, const char *const *texts, size_t n)
  * name comes from a caller. */
 static void print_cell(const char *text, int width, bool left)
 {
-    int pad = width - (int)strlen(text);
+    int length = (int)strlen(text), pad = width > length ? width - length : 0;
 
     printf("%*s", left ? 0 : pad, "");
     for (; *text != '\0'; text++)
@@ -209,8 +225,9 @@ static void print_line(const int *widths, const char *const *texts, size_t n, si
 
 static void print_rows(const struct spend_report *report)
 {
-    static const char *const head[COLUMNS] = {"tenant", "model",       "calls",  "input",
-                                              "cached", "cache write", "output", "USD"};
+    static const char *const head[COLUMNS] = {"tenant", "model",  "calls",
+                                              "input",  "cached", "cache write",
+                                              "output", "USD",    "uncertain USD"};
     struct spend_row total = report->total;
     int widths[COLUMNS] = {0};
     struct cells cells;
@@ -276,12 +293,53 @@ static void print_budgets(const struct spend_report *report)
     }
 }
 
+#define CREDIT_COLUMNS 6
+
+struct credit_cells {
+    struct number_text made_at, usd;
+    const char *text[CREDIT_COLUMNS];
+};
+
+static void cells_of_credit(const struct ledger_credit *credit, struct credit_cells *cells)
+{
+    cells->made_at = time_text(credit->made_at);
+    cells->usd = usd_text(credit->micro);
+    cells->text[0] = credit->tenant;
+    cells->text[1] = credit->user;
+    cells->text[2] = cells->made_at.text;
+    cells->text[3] = cells->usd.text;
+    cells->text[4] = credit->actor;
+    cells->text[5] = credit->reason;
+}
+
+static void print_credits(const struct spend_report *report)
+{
+    static const char *const head[CREDIT_COLUMNS] = {"credit to", "user", "at",
+                                                     "USD",       "by",   "reason"};
+    int widths[CREDIT_COLUMNS] = {0};
+    struct credit_cells cells;
+
+    widen(widths, head, CREDIT_COLUMNS);
+    for (size_t i = 0; i < report->n_credits; i++) {
+        cells_of_credit(&report->credits[i], &cells);
+        widen(widths, cells.text, CREDIT_COLUMNS);
+    }
+    putchar('\n');
+    print_line(widths, head, CREDIT_COLUMNS, CREDIT_COLUMNS);
+    for (size_t i = 0; i < report->n_credits; i++) {
+        cells_of_credit(&report->credits[i], &cells);
+        print_line(widths, cells.text, CREDIT_COLUMNS, CREDIT_COLUMNS);
+    }
+}
+
 void spend_report_print(const struct spend_report *report)
 {
     printf("since %s\n\n", time_text(report->since).text);
     print_rows(report);
     if (report->n_budgets > 0)
         print_budgets(report);
+    if (report->n_credits > 0)
+        print_credits(report);
 }
 
 /* ---- As JSON ---- */
@@ -307,6 +365,7 @@ static void write_numbers(struct json_writer *out, const struct spend_row *row)
     write_integer(out, "output", row->usage.output);
     write_integer(out, "micro_usd", row->micro);
     spend_report_write_text(out, "usd", usd_text(row->micro).text);
+    write_integer(out, "uncertain_micro_usd", row->uncertain);
 }
 
 static void write_rows(struct json_writer *out, const struct spend_report *report)
@@ -343,8 +402,28 @@ static void write_budget(struct json_writer *out, const struct spend_budget *bud
     write_integer(out, "begin_ms", budget->begin);
     write_integer(out, "end_ms", budget->end);
     write_integer(out, "spent_micro_usd", budget->spent);
+    write_integer(out, "uncertain_micro_usd", budget->uncertain);
     write_integer(out, "amount_micro_usd", budget->budget->micro_usd);
     json_write_object_end(out);
+}
+
+static void write_credits(struct json_writer *out, const struct spend_report *report)
+{
+    json_write_key(out, "credits");
+    json_write_array(out);
+    for (size_t i = 0; i < report->n_credits; i++) {
+        const struct ledger_credit *credit = &report->credits[i];
+        json_write_object(out);
+        write_integer(out, "id", credit->id);
+        write_integer(out, "made_at_ms", credit->made_at);
+        spend_report_write_text(out, "tenant", credit->tenant);
+        spend_report_write_text(out, "user", credit->user);
+        write_integer(out, "micro_usd", credit->micro);
+        spend_report_write_text(out, "reason", credit->reason);
+        spend_report_write_text(out, "actor", credit->actor);
+        json_write_object_end(out);
+    }
+    json_write_array_end(out);
 }
 
 void spend_report_write(const struct spend_report *report, struct json_writer *out)
@@ -357,6 +436,7 @@ void spend_report_write(const struct spend_report *report, struct json_writer *o
     for (size_t i = 0; i < report->n_budgets; i++)
         write_budget(out, &report->budgets[i]);
     json_write_array_end(out);
+    write_credits(out, report);
     write_integer(out, "damaged", (int64_t)report->damaged);
     json_write_object_end(out);
     json_write_line_end(out);

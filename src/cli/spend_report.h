@@ -4,7 +4,7 @@
 
 #include "io/text/json_write.h"
 #include "server/config/config.h"
-#include "server/ledger/ledger.h"
+#include "server/ledger/ledger_credit.h"
 
 struct spend_row {
     const char *tenant;
@@ -12,7 +12,7 @@ struct spend_row {
     size_t model_bytes;
     int64_t calls;
     struct tg_usage usage;
-    tg_micro micro;
+    tg_micro micro, uncertain;
 };
 
 /* One budget in its window of now. */
@@ -20,7 +20,7 @@ struct spend_budget {
     const char *tenant; /* null: of everyone */
     const struct config_budget *budget;
     tg_ms begin, end;
-    tg_micro spent;
+    tg_micro spent, uncertain; /* the latter is part of the former */
 };
 
 struct spend_report {
@@ -30,6 +30,8 @@ struct spend_report {
     struct spend_row total;
     struct spend_budget *budgets;
     size_t n_budgets;
+    struct ledger_credit *credits; /* made since then, the latest first */
+    size_t n_credits, max_credits;
     uint64_t damaged; /* entries of the journal that could not be read */
     bool no_memory;
 };

@@ -41,27 +41,27 @@ run spend -c "$tmp/d/c.yaml" --since 2024-01-31
 prints 'a table by tenant and model, exact to the micro-dollar' <<'END'
 since 2024-01-31T00:00:00Z
 
-tenant   model       calls             input  cached  cache write  output                   USD
-gone                     1                 0       0            0       0              1.000000
-product  demo-small      1                10       0            0       5              0.000007
-team-a   demo-large      1  9007199254740991       0            0       0  9000000000000.000000
-team-a   demo-small      6              1101      21            4     551              2.500000
-total                    9  9007199254742102      21            4     556  9000000000000.000000
+tenant   model       calls             input  cached  cache write  output                   USD  uncertain USD
+gone                     1                 0       0            0       0              1.000000       0.000000
+product  demo-small      1                10       0            0       5              0.000007       0.000000
+team-a   demo-large      1  9007199254740991       0            0       0  9000000000000.000000       0.000000
+team-a   demo-small      6              1101      21            4     551              2.500000       0.000000
+total                    9  9007199254742102      21            4     556  9000000000000.000000       0.000000
 END
 
 run spend -c "$tmp/d/c.yaml" --since 2024-02-01T13:00:00+01:00 --tenant product
 prints 'a tenant and those beneath it, from the beginning of an old day' <<'END'
 since 2024-02-01T00:00:00Z
 
-tenant  model       calls             input  cached  cache write  output                   USD
-team-a  demo-large      1  9007199254740991       0            0       0  9000000000000.000000
-team-a  demo-small      3              1000       0            0     500              0.999999
-total                   4  9007199254741991       0            0     500  9000000000000.000000
+tenant  model       calls             input  cached  cache write  output                   USD  uncertain USD
+team-a  demo-large      1  9007199254740991       0            0       0  9000000000000.000000       0.000000
+team-a  demo-small      3              1000       0            0     500              0.999999       0.000000
+total                   4  9007199254741991       0            0     500  9000000000000.000000       0.000000
 END
 
 run spend -c "$tmp/d/c.yaml" --since 2024-01-31T00:00:00Z --tenant gone --json
 prints 'JSON; a tenant that only the ledger knows' <<'END'
-{"since_ms":1706659200000,"rows":[{"tenant":"gone","model":"","calls":1,"input":0,"cached_input":0,"cache_write":0,"output":0,"micro_usd":1000000,"usd":"1.000000"}],"total":{"calls":1,"input":0,"cached_input":0,"cache_write":0,"output":0,"micro_usd":1000000,"usd":"1.000000"},"budgets":[],"damaged":0}
+{"since_ms":1706659200000,"rows":[{"tenant":"gone","model":"","calls":1,"input":0,"cached_input":0,"cache_write":0,"output":0,"micro_usd":1000000,"usd":"1.000000","uncertain_micro_usd":0}],"total":{"calls":1,"input":0,"cached_input":0,"cache_write":0,"output":0,"micro_usd":1000000,"usd":"1.000000","uncertain_micro_usd":0},"budgets":[],"credits":[],"damaged":0}
 END
 
 run spend -c "$tmp/d/c.yaml"
@@ -77,19 +77,46 @@ run spend -c "$tmp/d/c.yaml" --since 0ms
 sed 1d "$tmp/out" >"$tmp/rest" && mv "$tmp/rest" "$tmp/out"
 prints 'nothing was spent since now' <<'END'
 
-tenant  model  calls  input  cached  cache write  output       USD
-total              0      0       0            0       0  0.000000
+tenant  model  calls  input  cached  cache write  output       USD  uncertain USD
+total              0      0       0            0       0  0.000000       0.000000
 END
 
 run spend -c "$tmp/d/c.yaml" --since 1970-01-01 --tenant team-a
 prints 'since ever' <<'END'
 since the beginning
 
-tenant  model       calls             input  cached  cache write  output                   USD
-team-a  demo-large      1  9007199254740991       0            0       0  9000000000000.000000
-team-a  demo-small     10              1102      22            5     552             42.500000
-total                  11  9007199254742093      22            5     552  9000000000000.000000
+tenant  model       calls             input  cached  cache write  output                   USD  uncertain USD
+team-a  demo-large      1  9007199254740991       0            0       0  9000000000000.000000       0.000000
+team-a  demo-small     10              1102      22            5     552             42.500000       0.000000
+total                  11  9007199254742093      22            5     552  9000000000000.000000       0.000000
 END
+
+# ---- What is uncertain, and was credited ----
+
+sqlite3 "$tmp/d/spend.db" "ALTER TABLE sums ADD COLUMN uncertain INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE calls ADD COLUMN uncertain INTEGER NOT NULL DEFAULT 0;
+UPDATE sums SET uncertain = 1250000 WHERE tenant = 3;
+CREATE TABLE credits (id INTEGER PRIMARY KEY AUTOINCREMENT, made_at INTEGER NOT NULL, tenant TEXT NOT NULL,
+ user BLOB NOT NULL, since INTEGER NOT NULL, until INTEGER NOT NULL, micro_usd INTEGER NOT NULL,
+ reason TEXT NOT NULL, actor TEXT NOT NULL);
+INSERT INTO credits VALUES (1, 1706745600000, 'gone', CAST('ann' AS BLOB), 0, 1, 250000, 'not billed', '10.0.0.1');
+PRAGMA user_version = 2"
+run spend -c "$tmp/d/c.yaml" --since 2024-01-31 --tenant gone
+prints 'uncertain money has a column, and credits a table' <<'END'
+since 2024-01-31T00:00:00Z
+
+tenant  model  calls  input  cached  cache write  output       USD  uncertain USD
+gone               1      0       0            0       0  1.000000       1.250000
+total              1      0       0            0       0  1.000000       1.250000
+
+credit to  user  at                    USD       by        reason
+gone       ann   2024-02-01T00:00:00Z  0.250000  10.0.0.1  not billed
+END
+run spend -c "$tmp/d/c.yaml" --since 2024-01-31 --tenant gone --json
+prints 'and both are in the JSON' <<'END'
+{"since_ms":1706659200000,"rows":[{"tenant":"gone","model":"","calls":1,"input":0,"cached_input":0,"cache_write":0,"output":0,"micro_usd":1000000,"usd":"1.000000","uncertain_micro_usd":1250000}],"total":{"calls":1,"input":0,"cached_input":0,"cache_write":0,"output":0,"micro_usd":1000000,"usd":"1.000000","uncertain_micro_usd":1250000},"budgets":[],"credits":[{"id":1,"made_at_ms":1706745600000,"tenant":"gone","user":"ann","micro_usd":250000,"reason":"not billed","actor":"10.0.0.1"}],"damaged":0}
+END
+make_ledger "$tmp/d/spend.db"
 
 # ---- Where the ledger is ----
 

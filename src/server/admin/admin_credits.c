@@ -66,7 +66,8 @@ static bool read_window(struct admin_call *call, const struct admin_value *value
                         struct ledger_credit *credit)
 {
     const struct admin_value *day = &values[DAY], *per = &values[PER];
-    tg_ms now = admin_now(call->admin);
+    struct gateway *gateway = call->admin->options.gateway;
+    tg_ms now = spending_time(gateway->spending, admin_now(call->admin));
     char text[40];
 
     if (day->given && per->given) {
@@ -195,7 +196,7 @@ static void make_credit(struct admin_change *change, struct gateway *gateway)
     tg_micro uncertain = 0;
     char text[640];
 
-    credit->made_at = change->now;
+    credit->made_at = spending_time(gateway->spending, change->now);
     switch (spending_credit(gateway->spending, credit, &uncertain, &problem)) {
     case LEDGER_CREDITED:
         json_write_object(&change->reply);

@@ -158,6 +158,9 @@ static void write_ledger(struct exposition *text, struct gateway *gateway, tg_ms
                   (int64_t)state.waiting);
     expose_single(text, "tollgate_ledger_room", "gauge",
                   "Entries that can still be promised a place.", (int64_t)state.room);
+    expose_begin(text, "tollgate_ledger_interrupted_usd", "gauge",
+                 "What was reserved for calls in flight when the process before this one died.");
+    expose_real(text, NULL, (double)state.interrupted_micro / 1000000);
     bool late = state.waiting > 0 && state.flushed_at > 0 && now > state.flushed_at;
     expose_begin(text, "tollgate_ledger_lag_seconds", "gauge",
                  "How long the oldest entry waits for the database, at most.");

@@ -304,6 +304,9 @@ static void write_ledger(struct json_writer *out, struct gateway *gateway)
     admin_write_number(out, "waiting", (int64_t)state.waiting);
     admin_write_number(out, "room", (int64_t)state.room);
     admin_write_number(out, "lost", (int64_t)spending.lost);
+    admin_write_number(out, "uncertain_micro_usd", spending.uncertain);
+    admin_write_number(out, "interrupted", (int64_t)state.interrupted);
+    admin_write_number(out, "interrupted_micro_usd", state.interrupted_micro);
     json_write_object_end(out);
 }
 

@@ -413,13 +413,18 @@ enum tg_err spending_reserve(struct spending *spending, const struct spending_ca
     return TG_OK;
 }
 
+static void add_saturating(_Atomic int64_t *sum, tg_micro micro)
+{
+    int64_t was = atomic_load(sum);
+
+    while (!atomic_compare_exchange_weak(sum, &was, money_add(was, micro)))
+        ;
+}
+
 static void count_lost(struct spending *spending, tg_micro micro)
 {
-    int64_t lost = atomic_load(&spending->lost_micro);
-
     atomic_fetch_add(&spending->lost, 1);
-    while (!atomic_compare_exchange_weak(&spending->lost_micro, &lost, money_add(lost, micro)))
-        ;
+    add_saturating(&spending->lost_micro, micro);
 }
 
 tg_micro spending_use_total(const struct spending_use *use)
@@ -468,6 +473,8 @@ static void record(struct spending *spending, const struct spending_ticket *tick
     entry.reserved_at = spend->reserved_at;
     entry.micro = spend->settled - uncertain;
     entry.uncertain = uncertain;
+    if (uncertain > 0)
+        add_saturating(&spending->uncertain, uncertain);
     if (!used) {
         if (ticket->open != 0)
             ledger_drop_call(spending->ledger, ticket->open);

@@ -127,8 +127,9 @@ enum ledger_credit_result spending_credit(struct spending *spending, struct ledg
                                           tg_micro *uncertain, struct tg_problem *problem);
 
 struct spending_stats {
-    uint64_t lost;  /* calls that the ledger could not take, in failure mode open */
-    tg_micro micro; /* what they cost */
+    uint64_t lost;      /* calls that the ledger could not take, in failure mode open */
+    tg_micro micro;     /* what they cost */
+    tg_micro uncertain; /* what was settled as uncertain since the start */
 };
 
 void spending_get_stats(struct spending *spending, struct spending_stats *stats);

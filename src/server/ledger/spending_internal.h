@@ -28,6 +28,7 @@ struct spending {
 
     _Atomic uint64_t lost; /* calls that the ledger could not take */
     _Atomic int64_t lost_micro;
+    _Atomic int64_t uncertain; /* what was settled as such */
 };
 
 #endif

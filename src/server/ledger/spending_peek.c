@@ -12,7 +12,8 @@
 void spending_get_stats(struct spending *spending, struct spending_stats *stats)
 {
     *stats =
-        (struct spending_stats){atomic_load(&spending->lost), atomic_load(&spending->lost_micro)};
+        (struct spending_stats){atomic_load(&spending->lost), atomic_load(&spending->lost_micro),
+                                atomic_load(&spending->uncertain)};
 }
 
 struct tg_bank *spending_bank(struct spending *spending)

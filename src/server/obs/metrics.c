@@ -322,6 +322,8 @@ static void count_use(struct metrics_shard *shard, const struct report *report, 
     counter_add(&use->reasoning, clamp_tokens(report->reasoning_tokens));
     if (report->spent > 0)
         counter_add(&use->micro, (uint64_t)report->spent);
+    if (report->uncertain > 0)
+        counter_add(&use->uncertain, (uint64_t)report->uncertain);
     count_estimate(&shard->models[model], report, used);
 }
 

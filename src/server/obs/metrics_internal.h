@@ -55,7 +55,7 @@ struct model_counts {
 struct use_counts {
     counter tokens[TOKENS_KINDS];
     counter reasoning;
-    counter micro;
+    counter micro, uncertain;
 };
 
 struct route_counts {

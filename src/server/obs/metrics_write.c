@@ -220,6 +220,9 @@ static void write_uses(const struct metrics *metrics, struct exposition *text)
     expose_begin(text, "tollgate_spend_usd_total", "counter",
                  "What requests that have ended cost, in dollars.");
     write_kind(metrics, text, NULL, offsetof(struct use_counts, micro), 1000000);
+    expose_begin(text, "tollgate_uncertain_usd_total", "counter",
+                 "What they may have cost besides, without a provider's word, in dollars.");
+    write_kind(metrics, text, NULL, offsetof(struct use_counts, uncertain), 1000000);
 }
 
 /* ---- by model ---- */

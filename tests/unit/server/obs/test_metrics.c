@@ -226,6 +226,7 @@ static void what_was_used_is_counted_by_kind_and_in_dollars(void **state)
         .input = 100, .cached_input = 20, .cache_write = 3, .output = 77};
     report.reasoning_tokens = 11;
     report.spent = 1234567;
+    report.uncertain = 500000;
     report.estimated_input = 100;
     report.max_output = 300;
     report.model_served = SLICE("large");
@@ -239,6 +240,7 @@ static void what_was_used_is_counted_by_kind_and_in_dollars(void **state)
     expect_line("tollgate_tokens_total{tenant=\"team-a\",model=\"large\",kind=\"output\"} 154");
     expect_line("tollgate_reasoning_tokens_total{tenant=\"team-a\",model=\"large\"} 22");
     expect_line("tollgate_spend_usd_total{tenant=\"team-a\",model=\"large\"} 2.469134");
+    expect_line("tollgate_uncertain_usd_total{tenant=\"team-a\",model=\"large\"} 1.000000");
     expect_line("tollgate_estimate_ratio_sum{model=\"large\"} 1.000");
     expect_line("tollgate_estimate_ratio_bucket{model=\"large\",le=\"0.5\"} 2");
     expect_line("tollgate_estimate_error_ratio{model=\"large\"} 0.5");
