@@ -131,6 +131,7 @@ static const struct schema_key row_keys[] = {
     COUNT("context", 1, NUMBER_MAX, NULL, AT(config_model, context), "tokens"),
     COUNT("max_output_tokens", 1, NUMBER_MAX, NULL, AT(config_model, max_output_tokens), "tokens"),
     SECTION("price", &schema_price, 0, "what it costs"),
+    SECTION("image", &schema_image, AT(config_model, image), "by its size"),
     VALUE("cache_write_implicit", SCHEMA_BOOL, false, NULL, "false",
           AT(config_model, cache_write_implicit), "unasked"),
     FACTS,
@@ -159,17 +160,21 @@ static void report_catalogue(void *context, size_t line, size_t column, const ch
     config_error_at(context, line, column, text);
 }
 
-/* Nothing of it is kept among the documents but its name, like Envoy's rules. */
+/* Nothing of it is kept among the documents but its name, like Envoy's rules, and nothing in the
+ * configuration: hundreds of rows end with the reading. */
 static void read_text(struct reader *reader, const char *text, size_t bytes,
                       struct catalogue *catalogue)
 {
+    struct arena *const kept = reader->config->arena;
     struct yaml_node *root = NULL;
 
     if (!config_add_document(reader, catalogue->name) ||
         !yaml_tree_read(reader->scratch, text, bytes, report_catalogue, reader, &root))
         return;
+    reader->config->arena = reader->scratch;
     config_set_defaults(reader, &whole_catalogue, catalogue);
     config_read_section(reader, &whole_catalogue, root, catalogue);
+    reader->config->arena = kept;
 }
 
 static void read_catalogue_file(struct reader *reader, struct catalogue *catalogue)
@@ -326,7 +331,8 @@ static const struct {
              FACT(image_most),
              FACT(tool_prompt),
              FACT(rounds),
-             FACT(cache_write_implicit)};
+             FACT(cache_write_implicit),
+             FACT(image)};
 
 static void fill_facts(const struct config_model *from, const struct yaml_node *said,
                        const struct yaml_node *own, struct config_model *model)
@@ -339,6 +345,16 @@ static void fill_facts(const struct config_model *from, const struct yaml_node *
         model->tpm_counts = from->tpm_counts;
 }
 
+static struct config_factors copy_factors(struct reader *reader, const struct config_factors *from)
+{
+    struct config_factors to = {config_alloc(reader, (from->n + 1) * sizeof *to.list), 0};
+
+    for (; to.list != NULL && to.n < from->n; to.n++)
+        to.list[to.n] = (struct config_factor){config_text(reader, from->list[to.n].name),
+                                               from->list[to.n].milli};
+    return to;
+}
+
 static void take_price(struct reader *reader, const struct match *match, struct config_model *model)
 {
     const struct config_model *from = &match->row->facts;
@@ -346,9 +362,9 @@ static void take_price(struct reader *reader, const struct match *match, struct 
 
     model->has_price = true;
     model->price = from->price;
-    model->service_tier = from->service_tier;
-    model->speed = from->speed;
-    model->inference_geo = from->inference_geo;
+    model->service_tier = copy_factors(reader, &from->service_tier);
+    model->speed = copy_factors(reader, &from->speed);
+    model->inference_geo = copy_factors(reader, &from->inference_geo);
     snprintf(text, sizeof text, "%.200s of %.20s, %.60s %.80s", match->catalogue->name,
              match->catalogue->checked, match->row->provider, from->name);
     model->price_from = config_text(reader, text);

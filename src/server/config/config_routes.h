@@ -125,6 +125,22 @@ enum config_tokenizer { CONFIG_TOK_BYTE, CONFIG_TOK_NFC, CONFIG_TOK_NFKC };
 /* What a provider does when its client hangs up: it bills what it made until then, or the whole. */
 enum config_cut { CONFIG_CUT_STOPS, CONFIG_CUT_RUNS };
 
+/* How many tokens an image is, by its size. */
+enum config_image_rule {
+    CONFIG_IMAGE_MOST,    /* each at `image_most` */
+    CONFIG_IMAGE_TILES,   /* base + tile for each 512 x 512 */
+    CONFIG_IMAGE_PATCHES, /* 32 x 32, up to a budget, times a factor */
+    CONFIG_IMAGE_CLAUDE,  /* 28 x 28 */
+    CONFIG_IMAGE_GEMINI,  /* 258 for each tile */
+};
+
+struct config_image {
+    enum config_image_rule rule;
+    int64_t base, tile;
+    int64_t budget;       /* patches; 0: as many as the largest image has */
+    int64_t factor_milli; /* multiplies patches; thousandths */
+};
+
 /* What multiplies token prices, by what a field of the call says. */
 struct config_factor {
     const char *name;
@@ -166,7 +182,8 @@ struct config_model {
     int64_t most_tokens_per_s;             /* output of one choice; 20000 by default */
     enum config_tokenizer tokenizer;       /* NFKC by default, the longest */
     enum config_cut cut;
-    int64_t image_most;        /* tokens of the largest image; 0: not known */
+    int64_t image_most; /* tokens of the largest image; 0: not known */
+    struct config_image image;
     bool cache_write_implicit; /* prompts are written to a cache unasked */
     int64_t tool_prompt;       /* tokens that the provider adds to a call with tools */
     int64_t rounds;            /* passes of a call with tools that the provider runs, at most */

@@ -93,7 +93,7 @@ extern const struct schema_section config_schema;
 /* Its parts, one file each: config_schema_gate.c, _routes.c, _tenants.c. */
 extern const struct schema_section schema_gate, schema_concurrency, schema_model_concurrency,
     schema_own_concurrency, schema_providers, schema_models, schema_passthrough, schema_protect,
-    schema_tenants, schema_budgets, schema_price, schema_rules;
+    schema_tenants, schema_budgets, schema_price, schema_rules, schema_image;
 
 /* Functions that check a section as a whole, once its keys have been read: see config_finish.c,
  * config_policy.c, config_tenants.c and envoy_rules_read.c. */

@@ -194,6 +194,19 @@ static const struct schema_key affinity_keys[] = {
     END,
 };
 
+static const struct schema_key image_keys[] = {
+    WORD("rule", "most|tiles|patches|claude|gemini", "most", AT(config_image, rule),
+         "tiles of 512 pixels, patches of 32 (OpenAI), or as the family counts; most: each is "
+         "`image_most`"),
+    COUNT("base", 0, NUMBER_MAX, "0", AT(config_image, base),
+          "tokens of an image before its tiles"),
+    COUNT("tile", 0, NUMBER_MAX, "0", AT(config_image, tile), "tokens of a tile"),
+    COUNT("budget", 0, NUMBER_MAX, "0", AT(config_image, budget),
+          "patches that an image is shrunk to; 0: it is not"),
+    FACTOR("factor", "1.0", AT(config_image, factor_milli), "tokens of a patch"),
+    END,
+};
+
 /* So do those of a model. */
 #define OF_MODEL(table, given)                                                                     \
     {                                                                                              \
@@ -201,6 +214,7 @@ static const struct schema_key affinity_keys[] = {
     }
 
 const struct schema_section schema_price = OF_MODEL(price_keys, AT(config_model, has_price));
+const struct schema_section schema_image = {image_keys, sizeof(struct config_image), NOWHERE, NULL};
 static const struct schema_section timeouts = OF_MODEL(timeout_keys, NOWHERE);
 static const struct schema_section estimate = OF_MODEL(estimate_keys, NOWHERE);
 static const struct schema_section overbook = OF_MODEL(overbook_keys, NOWHERE);
@@ -232,6 +246,7 @@ static const struct schema_key model_keys[] = {
          "whether the provider stops when its client hangs up, or bills the whole answer"),
     COUNT("image_most", 1, NUMBER_MAX, NULL, AT(config_model, image_most),
           "tokens of the largest image"),
+    SECTION("image", &schema_image, AT(config_model, image), "tokens of an image by its size"),
     {.name = "cache_write_implicit",
      .kind = SCHEMA_BOOL,
      .otherwise = "false",

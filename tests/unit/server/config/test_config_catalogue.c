@@ -102,6 +102,9 @@ static void a_model_takes_what_it_does_not_say(void **state)
     assert_int_equal(model->tokenizer, CONFIG_TOK_BYTE);
     assert_int_equal(model->cut, CONFIG_CUT_STOPS);
     assert_int_equal(model->image_most, 30000);
+    assert_int_equal(model->image.rule, CONFIG_IMAGE_PATCHES);
+    assert_int_equal(model->image.budget, 0);
+    assert_int_equal(model->image.factor_milli, 1000);
     assert_int_equal(model->tpm_counts, CONFIG_TPM_ASKED);
     assert_true(model->cache_write_implicit);
     assert_non_null(strstr(model->price_from, "builtin of 20"));

@@ -514,6 +514,7 @@ static void every_key_of_a_price_arrives(void **state)
                      "    tokenizer: byte\n"
                      "    cut: runs\n"
                      "    image_most: 1445\n"
+                     "    image: {rule: tiles, base: 85, tile: 170, budget: 3, factor: 1.62}\n"
                      "    cache_write_implicit: true\n"
                      "    tool_prompt: 900\n"
                      "    rounds: 3\n"
@@ -556,6 +557,11 @@ static void every_key_of_a_price_arrives(void **state)
     assert_int_equal(model->tokenizer, CONFIG_TOK_BYTE);
     assert_int_equal(model->cut, CONFIG_CUT_RUNS);
     assert_int_equal(model->image_most, 1445);
+    assert_int_equal(model->image.rule, CONFIG_IMAGE_TILES);
+    assert_int_equal(model->image.base, 85);
+    assert_int_equal(model->image.tile, 170);
+    assert_int_equal(model->image.budget, 3);
+    assert_int_equal(model->image.factor_milli, 1620);
     assert_true(model->cache_write_implicit);
     assert_int_equal(model->tool_prompt, 900);
     assert_int_equal(model->rounds, 3);
