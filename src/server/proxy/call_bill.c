@@ -155,6 +155,22 @@ static tg_micro most_money(const struct call *call, const struct evidence *seen,
     return num_min(tg_price_bound(&call->route->config->price, &bound), attempt->most);
 }
 
+/* What the provider bills for a usage, by the tier, speed and region that the reply says it got. A
+ * call with tools that the provider runs reports the sum of its passes, and which one was the
+ * longest nobody says: it is taken to be as long as it can have been. */
+static tg_micro price_served(const struct call *call, const struct evidence *seen,
+                             struct tg_usage *usage)
+{
+    const struct config_model *model = call->route->config;
+    const struct tg_usage_bound *bound = &call->attempt.bound;
+
+    usage->factor_milli = config_served_factor(model, seen->reading.tier, seen->reading.speed,
+                                               seen->reading.geo, bound->factor_milli);
+    if (usage->longest == 0 && bound->longest > 0)
+        usage->longest = num_min(bound->longest, tg_usage_input(usage));
+    return tg_price_of(&model->price, usage);
+}
+
 static void bill_without_word(const struct call *call, const struct evidence *seen,
                               struct call_bill *bill)
 {
@@ -164,7 +180,7 @@ static void bill_without_word(const struct call *call, const struct evidence *se
             (struct tg_usage){.input = num_min(call->attempt.prompt, call->attempt.bound.input)};
     bill->usage.audio_output = bill->usage.image_output = 0;
     bill->usage.output = likely_output(call, seen);
-    bill->spent = tg_price_of(&call->route->config->price, &bill->usage);
+    bill->spent = price_served(call, seen, &bill->usage);
     bill->uncertain = num_less(most_money(call, seen, &bill->usage), bill->spent);
 }
 
@@ -200,5 +216,7 @@ void call_bill(struct call *call, struct call_bill *bill)
         num_less(seen.text_bytes / TOKEN_BYTES_MAX, tg_usage_output(&bill->usage));
     bill->reported = true;
     bill->reasoning = seen.reading.reasoning;
-    bill->spent = tg_price_of(&call->route->config->price, &bill->usage);
+    /* A refusal before any output is free; limits count it. */
+    bill->spent =
+        usage_is_free(&seen.reading, seen.text_bytes) ? 0 : price_served(call, &seen, &bill->usage);
 }

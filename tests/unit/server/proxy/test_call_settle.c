@@ -109,6 +109,59 @@ static void a_late_request_is_charged_if_it_was_sent(void **state)
     }
 }
 
+/* 100 x 1 + 10 x 2 = 120 at the plain price; factors are those of what the reply says was served,
+ * and of nothing that it does not price. Fees are not multiplied. */
+static void a_call_is_billed_by_the_tier_that_was_served(void **state)
+{
+    static const struct {
+        const char *served;
+        int64_t micro;
+    } rows[] = {
+        {"", 120},
+        {",\"service_tier\":\"default\"", 120},
+        {",\"service_tier\":\"priority\"", 240},
+        {",\"service_tier\":\"flex\"", 60},
+        {",\"output\":[{\"type\":\"web_search_call\",\"action\":{\"type\":\"search\"}}],"
+         "\"service_tier\":\"priority\"",
+         240 + 10000},
+    };
+    const struct call_kit_config config = {
+        .models = "  m: {provider: p, price: {input: 1, output: 2, per_tool_call: 0.01, factors: "
+                  "{service_tier: {priority: 2.0, flex: 0.5}}}}\n"};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        char reply[400];
+        snprintf(reply, sizeof reply,
+                 "{\"usage\":{\"input_tokens\":100,\"output_tokens\":10}%s}", rows[i].served);
+        begin(&config);
+        call_client_ask_at(&client, "/v1/responses",
+                           "{\"model\":\"m\",\"input\":\"hi\",\"max_output_tokens\":50}");
+        reply_and_end(200, JSON, reply);
+        assert_int_equal(call_kit_entry(1).micro, rows[i].micro);
+        call_kit_close();
+    }
+}
+
+/* It counts for limits all the same. */
+static void a_refusal_before_any_output_costs_nothing(void **state)
+{
+    const struct call_kit_config config = {.providers = ANTHROPIC_PROVIDER,
+                                           .models = ANTHROPIC_MODEL};
+
+    (void)state;
+    begin(&config);
+    call_client_ask_at(&client, "/v1/messages",
+                       "{\"model\":\"opus\",\"max_tokens\":9,\"messages\":[{\"role\":\"user\","
+                       "\"content\":\"hi\"}]}");
+    reply_and_end(200, JSON,
+                  "{\"content\":[],\"stop_reason\":\"refusal\","
+                  "\"usage\":{\"input_tokens\":5,\"output_tokens\":0}}");
+    assert_int_equal(client.call->spent, 0);
+    assert_int_equal(client.call->used, 5);
+    call_kit_close();
+}
+
 static void counting_tokens_costs_nothing(void **state)
 {
     const struct call_kit_config config = {.providers = ANTHROPIC_PROVIDER,
@@ -543,6 +596,8 @@ int main(void)
         cmocka_unit_test(an_entry_says_who_paid_for_what),
         cmocka_unit_test(a_call_costs_the_sum_of_its_attempts),
         cmocka_unit_test(a_late_request_is_charged_if_it_was_sent),
+        cmocka_unit_test(a_call_is_billed_by_the_tier_that_was_served),
+        cmocka_unit_test(a_refusal_before_any_output_costs_nothing),
         cmocka_unit_test(counting_tokens_costs_nothing),
         cmocka_unit_test(a_background_response_is_charged_with_its_bound),
         cmocka_unit_test(a_reply_that_is_no_json_is_charged_with_its_bound),
