@@ -101,6 +101,8 @@ enum ask_tool ask_tool_of(struct json_text type, int64_t *hidden)
     *hidden = 0;
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
         const char *name = types[i].name;
+        if (type.size == 0 || *name != *type.bytes)
+            continue;
         bool dated = name[strlen(name) - 1] == '_';
         if (dated ? starts_with(type, name) : json_text_is(type, name)) {
             *hidden = types[i].hidden;

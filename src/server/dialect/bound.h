@@ -23,7 +23,7 @@
  * one it is taken at its least: there is nothing to protect, and an estimate will do.
  *
  * docs/money.md has a worked example; tests/unit/server/dialect/test_bound.c has a test for each
- * row of the table that this is made of, tests/prop/test_bound.c compares it with counts of the
+ * row of the table that this is made of, test_bound_drawn.c compares it with counts of the
  * worst that a tokenizer can do.
  */
 #ifndef TG_DIALECT_BOUND_H

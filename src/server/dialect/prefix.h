@@ -37,7 +37,7 @@
 
 #define PREFIX_KEPT_MS (30 * 60 * 1000) /* how long a count is believed */
 #define PREFIX_TENANT_ENTRIES 512       /* prefixes of one tenant, of all its conversations */
-#define PREFIX_BYTES_MAX (16 << 20)     /* messages; hashing more takes longer than a turn may */
+#define PREFIX_BYTES_MAX (4 << 20)      /* messages; hashing more takes longer than a turn may */
 
 /* Who asks, and where: all that a prompt depends on beside the body. */
 struct prefix_who {

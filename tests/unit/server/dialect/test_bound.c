@@ -166,6 +166,13 @@ static void schemas_are_as_long_as_with_an_indent_of_four(void **state)
     /* len(json.dumps(tools, indent=4)) */
     assert_true(bound_it(*state, ENDPOINT_CHAT, tools).input - 128 - 64 >= 417);
 
+    /* Numbers are written in full: 1000000000000000.0. */
+    char numbers[200] = "'tools':[{'name':'f','parameters':{'enum':[1e15";
+    for (int i = 1; i < 20; i++)
+        strcat(numbers, ",1e15");
+    strcat(numbers, "]}}]");
+    assert_true(bound_it(*state, ENDPOINT_CHAT, numbers).input - 128 - 64 >= 825);
+
     struct bound_facts facts = facts_of_a_model();
     const char *accents = "'tools':[{'name':'\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9'}]";
     int64_t hosted = bound_with(*state, ENDPOINT_CHAT, accents, &facts).input;
@@ -607,6 +614,36 @@ static void no_bound_is_above_the_context(void **state)
     free(fields);
 }
 
+/* docs/money.md, "What is reserved for a call". */
+static void example_of_the_documents(void **state)
+{
+    const char *tool = "{'name':'search','description':'Searches the handbook and returns the best "
+                       "passages, with their titles.','input_schema':{'type':'object','properties':"
+                       "{'query':{'type':'string','description':'What to look for, in plain "
+                       "words.'},'limit':{'type':'integer','minimum':1,'maximum':20}},'required':"
+                       "['query']}}";
+    struct bound_facts facts;
+    struct tg_price price;
+    char fields[4096];
+
+    assert_int_equal(strlen(tool), 302);
+    snprintf(fields, sizeof fields,
+             "'max_tokens':1000,'system':[{'type':'text','text':'%02000d','cache_control':{'type':"
+             "'ephemeral'}}],'tools':[%s],'messages':[{'role':'user','content':'%0500d'}]",
+             0, tool, 0);
+    bound_facts_init(&facts);
+    facts.context = 1000000;
+    facts.most_output = 128000;
+    struct tg_usage_bound bound = bound_with(*state, ENDPOINT_MESSAGES, fields, &facts);
+    assert_int_equal(bound.input, 2517 + 668 + 1132);
+    assert_int_equal(bound.output, 1000);
+    tg_price_init(&price);
+    price.input = 2000000;
+    price.cache_write = 2500000;
+    price.output = 10000000;
+    assert_int_equal(tg_price_bound(&price, &bound), 20793);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -639,6 +676,7 @@ int main(void)
         cmocka_unit_test(background_reserves_in_full),
         cmocka_unit_test(unknown_key_reserves_the_most_of_all),
         cmocka_unit_test(no_bound_is_above_the_context),
+        cmocka_unit_test(example_of_the_documents),
     };
 
     return cmocka_run_group_tests_name("bound", tests, setup, teardown);
