@@ -430,10 +430,49 @@ static bool too_much_overhead(struct http1_parser *parser, size_t took)
     return parser->overhead > parser->limits.header_bytes;
 }
 
+/* Whether the field that is being read is Content-Length. */
+static bool is_in_length(const struct http1_parser *parser)
+{
+    static const char name[] = "content-length";
+    const char *at = parser->raw.at + parser->raw.begin + parser->field_at;
+    struct lengths lengths;
+
+    if (!parser->named)
+        return false;
+    memcpy(&lengths, at, sizeof lengths);
+    return lengths.name == sizeof name - 1 && memcmp(at + sizeof lengths, name, lengths.name) == 0;
+}
+
+/* Has llhttp read on, and tells how far it came. `head` is how many of the bytes are the head's.
+ * White space may follow the value of any field, a tab too; llhttp takes only spaces behind that of
+ * Content-Length, so there it gets one for a tab. */
+static llhttp_errno_t http1_feed(struct http1_parser *parser, const char *bytes, size_t n,
+                                 size_t head, size_t *took)
+{
+    llhttp_t *llhttp = inner(parser);
+    llhttp_errno_t error = HPE_OK;
+    size_t done = 0;
+    const char *tab;
+
+    while (done < head && (tab = memchr(bytes + done, '\t', head - done)) != NULL) {
+        error = llhttp_execute(llhttp, bytes + done, (size_t)(tab - bytes) - done);
+        if (error == HPE_OK)
+            error = llhttp_execute(llhttp, is_in_length(parser) ? " " : "\t", 1);
+        assert(error != HPE_PAUSED); /* the head goes on */
+        if (error != HPE_OK)
+            return error;
+        done = (size_t)(tab - bytes) + 1;
+    }
+    error = llhttp_execute(llhttp, bytes + done, n - done);
+    *took = error == HPE_PAUSED ? (size_t)(llhttp_get_error_pos(llhttp) - bytes) : n;
+    return error;
+}
+
 enum http1_event http1_parse(struct http1_parser *parser, const char *bytes, size_t n, size_t *took,
                              struct slice *body)
 {
     llhttp_t *llhttp = inner(parser);
+    size_t head = parser->head_bytes;
 
     *took = 0;
     if (parser->event == HTTP1_BAD)
@@ -448,10 +487,9 @@ enum http1_event http1_parse(struct http1_parser *parser, const char *bytes, siz
         return HTTP1_MORE;
     parser->paused = false;
     parser->event = HTTP1_MORE;
-    llhttp_errno_t error = llhttp_execute(llhttp, bytes, n);
+    llhttp_errno_t error = http1_feed(parser, bytes, n, parser->head_bytes - head, took);
     if (error != HPE_OK && error != HPE_PAUSED)
         return http1_parse_refuse(parser);
-    *took = error == HPE_OK ? n : (size_t)(llhttp_get_error_pos(llhttp) - bytes);
     assert(*took <= n && parser->paused == (error == HPE_PAUSED));
     if (too_much_overhead(parser, *took))
         return bad(parser, 400, "there is more around the chunks than in them");

@@ -137,6 +137,8 @@ static void requests_are_the_same_however_cut(void **state)
     REQUEST("POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
             "3\r\nabc\r\nA;ext=1\r\n0123456789\r\n0\r\nTrailer: t\r\n\r\n",
             "<POST / 0 11 -1|host=x|transfer-encoding=chunked>abc0123456789!");
+    REQUEST("POST / HTTP/1.1\r\nHost: x\r\nX: a\tb\t\r\nContent-Length:\t3 \t\r\n\r\na\tb",
+            "<POST / 0 11 3|host=x|x=a\tb|content-length=3>a\tb!");
     REQUEST("GET / HTTP/1.0\r\n\r\n", "<GET / 0 10 0>!");
     REQUEST("\r\nGET /1 HTTP/1.1\r\nHost: x\r\n\r\nGET /2 HTTP/1.1\r\nHost: y\r\n\r\n",
             "<GET /1 0 11 0|host=x>!<GET /2 0 11 0|host=y>!");
@@ -180,6 +182,8 @@ static void what_is_ambiguous_is_bad_however_cut(void **state)
     REQUEST("GET / HTTP/1.1\r\nHost: x\r\n folded\r\n\r\n", "#400");
     REQUEST("GET / HTTP/1.1\r\nHost: x\r\nContent-Length:\r\n 5\r\n\r\nhello", "#400");
     REQUEST("GET / HTTP/1.1\nHost: x\n\n", "#400");
+    REQUEST("GET  / HTTP/1.1\r\nHost: x\r\n\r\n", "#400");
+    REQUEST("GET / HTTP/1.1\r\nHost: x\r\nExpect: x\r\n\r\n", "#417");
     REQUEST("GET / HTTP/1.1\r\nHost: x\r\nA: b\n\r\n", "#400");
     REQUEST("GET / HTTP/1.1\r\n\r\n", "#400");
     REQUEST("GET / HTTP/1.1\r\nHost: x\r\nHost: x\r\n\r\n", "#400");
