@@ -68,8 +68,10 @@ static void count_one(struct office *office)
         report.max_output = 1000;
         report.spent = 500;
         metrics_admitted(shard, TG_PRIORITY_NORMAL, 0);
-        metrics_attempt(shard, &(struct metrics_attempt){report.provider, report.model, TG_KEY_OK,
-                                                         report.ttfb_ms});
+        metrics_attempt(shard, &(struct metrics_attempt){.provider = report.provider,
+                                                         .model = report.model,
+                                                         .outcome = TG_KEY_OK,
+                                                         .ttfb_ms = report.ttfb_ms});
     }
     metrics_request(shard, &report);
 }

@@ -69,6 +69,29 @@ test('a connection that is refused: 502, nothing charged, the keys keep their ca
     assert.equal(left.key_tpm_remaining, 2000000);
 });
 
+for (const [cause, base] of [
+    ['refused', (mock, port) => `http://127.0.0.1:${port}`],
+    ['name_not_found', () => 'http://no-such-name.invalid'],
+    ['handshake', (mock) => mock.url.replace('http:', 'https:')] /* a plain-text port */,
+])
+    test(`why a provider cannot be reached is logged and counted: ${cause}`, async (t) => {
+        const gone = net.createServer();
+        await new Promise((done) => gone.listen(0, '127.0.0.1', done));
+        const port = gone.address().port;
+        await new Promise((done) => gone.close(done));
+        const { gateway, mock, config } = await pair(t, { small: { retries: 0 } });
+        config.providers.oai.base_url = base(mock, port);
+        await gateway.reload(config);
+
+        assert.ok((await chat(gateway)).status >= 502);
+        const line = await until('it is logged', () =>
+            gateway.lines().find((one) => one.msg === 'request' && one.cause),
+        );
+        assert.ok(line.cause === cause || line.cause === `${cause}_timeout`, line.cause);
+        const counted = await gateway.metric('upstream_failures_total', `cause="${line.cause}"`);
+        assert.equal(counted, 1);
+    });
+
 /* ---- 429 ---- */
 
 for (const [form, action] of [

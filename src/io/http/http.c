@@ -285,3 +285,27 @@ const char *http_why_text(enum http_why why)
     }
     return "unknown";
 }
+
+const char *http_cause_name(enum http_cause cause)
+{
+    static const char *const names[HTTP_CAUSES] = {
+        [HTTP_CAUSE_NAME] = "name_not_found",
+        [HTTP_CAUSE_REFUSED] = "refused",
+        [HTTP_CAUSE_UNREACHABLE] = "unreachable",
+        [HTTP_CAUSE_CERTIFICATE] = "certificate",
+        [HTTP_CAUSE_HANDSHAKE] = "handshake",
+        [HTTP_CAUSE_PROXY] = "proxy",
+        [HTTP_CAUSE_RESET] = "reset",
+        [HTTP_CAUSE_CLOSED] = "closed_early",
+        [HTTP_CAUSE_GARBAGE] = "garbage",
+        [HTTP_CAUSE_CONNECT_TIMEOUT] = "connect_timeout",
+        [HTTP_CAUSE_HANDSHAKE_TIMEOUT] = "handshake_timeout",
+        [HTTP_CAUSE_FIRST_BYTE_TIMEOUT] = "first_byte_timeout",
+        [HTTP_CAUSE_IDLE_TIMEOUT] = "idle_timeout",
+        [HTTP_CAUSE_TOTAL_TIMEOUT] = "total_timeout",
+        [HTTP_CAUSE_REQUEST] = "request",
+        [HTTP_CAUSE_MEMORY] = "memory",
+    };
+
+    return names[cause];
+}

@@ -147,4 +147,30 @@ enum http_why {
 /* "upstream_reset", for logs and metrics. */
 const char *http_why_text(enum http_why why);
 
+/* Why an exchange that went out has failed, for whoever has to repair it: finer than `why`, by
+ * which owners decide what to do. */
+enum http_cause {
+    HTTP_CAUSE_NONE,
+    HTTP_CAUSE_NAME,        /* the upstream's name has no address */
+    HTTP_CAUSE_REFUSED,     /* nobody listens there */
+    HTTP_CAUSE_UNREACHABLE, /* no way to any of its addresses */
+    HTTP_CAUSE_CERTIFICATE, /* its certificate is not trusted, is not its own, or has expired */
+    HTTP_CAUSE_HANDSHAKE,   /* TLS failed otherwise: a plain-text port, no common version */
+    HTTP_CAUSE_PROXY,       /* the proxy did not connect us */
+    HTTP_CAUSE_RESET,       /* the connection broke */
+    HTTP_CAUSE_CLOSED,      /* the upstream closed it before its reply was complete */
+    HTTP_CAUSE_GARBAGE,     /* what came is no HTTP, or more than the limits allow */
+    HTTP_CAUSE_CONNECT_TIMEOUT,
+    HTTP_CAUSE_HANDSHAKE_TIMEOUT, /* connected, but TLS did not come about in time */
+    HTTP_CAUSE_FIRST_BYTE_TIMEOUT,
+    HTTP_CAUSE_IDLE_TIMEOUT,
+    HTTP_CAUSE_TOTAL_TIMEOUT,
+    HTTP_CAUSE_REQUEST, /* the request cannot be sent */
+    HTTP_CAUSE_MEMORY,  /* our own want of it */
+    HTTP_CAUSES
+};
+
+/* "certificate", for logs and metrics; null for none. */
+const char *http_cause_name(enum http_cause cause);
+
 #endif

@@ -111,6 +111,7 @@ struct http_outbound {
     tg_ms connected; /* loop's time when the connection was there; 0: not yet */
     const struct http_field *trailers; /* the reply's, in end(). HTTP/1's are dropped */
     size_t n_trailers;
+    enum http_cause cause; /* in failed(): why, for people; else none */
     bool was_reset; /* in failed(): the upstream has ended this exchange alone, by HTTP/2, ... */
     uint32_t reset_code; /* ... and why: enum http2_code, or what it made up */
 };

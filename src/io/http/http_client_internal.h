@@ -62,9 +62,10 @@ struct http_client {
     size_t n_spare;
     SLIST_HEAD(, http2_call) spare_calls; /* the same */
     size_t n_spare_calls;
-    size_t n_idle;  /* connections without an exchange */
-    size_t n_busy;  /* exchanges */
-    char text[160]; /* why an exchange fails, while its owner is told */
+    size_t n_idle;         /* connections without an exchange */
+    size_t n_busy;         /* exchanges */
+    char text[160];        /* why an exchange fails, while its owner is told */
+    enum http_cause cause; /* the same, where dialling has failed; else none */
 };
 
 enum out_state {
@@ -100,6 +101,7 @@ struct out_conn {
     struct resolve_answer addresses;
     size_t next_address;
     char text[160]; /* why the last address failed */
+    int error;      /* the same, as the system says it */
 };
 
 /* What the versions of HTTP do differently. */
@@ -178,6 +180,9 @@ void out_detach(struct out_exchange *exchange);
 /* The owner is told that it is complete, or failed; the struct is gone. */
 void out_complete(struct out_exchange *exchange);
 void out_fail(struct out_exchange *exchange, enum http_why why, const char *text);
+
+/* The cause of a failure. `shaking`: TLS was under way; `error` is the system's, or 0. */
+enum http_cause out_cause_of(enum http_why why, bool shaking, int error, const char *text);
 void out_fail_later(struct out_exchange *exchange, enum http_why why,
                     const char *text); /* from the loop: the owner is on the stack */
 

@@ -26,7 +26,9 @@ static void out_dial_fail(struct out_conn *conn, enum http_why why, const char *
     /* The text may be the wire's own, which goes with the connection. */
     if (text != client->text)
         snprintf(client->text, sizeof client->text, "%s", text);
+    client->cause = out_cause_of(why, conn->state == OUT_SHAKING, conn->error, client->text);
     conn->dial->failed(conn, why, client->text);
+    client->cause = HTTP_CAUSE_NONE; /* what fails from here on has causes of its own */
 }
 
 static const char *dialled_host(const struct http_origin *origin)
@@ -71,8 +73,9 @@ static void try_next(struct out_conn *conn)
             set_share(conn);
             return;
         }
+        conn->error = errno;
         snprintf(conn->text, sizeof conn->text, "%.80s: %.60s", dialled_host(conn->pool->origin),
-                 strerror(errno));
+                 strerror(conn->error));
     }
     out_dial_fail(conn, HTTP_UNREACHABLE, conn->text);
 }
@@ -159,6 +162,7 @@ static void dial_on_up(struct wire *wire)
     struct out_conn *conn = container_of(wire, struct out_conn, wire);
 
     assert(conn->state == OUT_CONNECTING || conn->state == OUT_SHAKING);
+    conn->error = 0;
     net_timer_stop(conn->client->loop, &conn->timer);
     if (conn->shared && conn->connect_ms > 0) /* no exchange has a timer */
         net_timer_set(conn->client->loop, &conn->timer, conn->connect_ms);
@@ -206,6 +210,7 @@ static void dial_on_broke(struct wire *wire, enum wire_fault fault, const char *
 
     assert(conn->state != OUT_BUSY && conn->state != OUT_IDLE);
     if (fault == WIRE_REFUSED) {
+        conn->error = wire->error;
         snprintf(conn->text, sizeof conn->text, "%.80s: %.60s", dialled_host(conn->pool->origin),
                  text);
         wire_close(&conn->wire);

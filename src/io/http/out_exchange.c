@@ -4,6 +4,7 @@
  * One timer serves connect, first byte and idle, which never run at the same time; the total has
  * its own.
  */
+#include <errno.h>
 #include <stdlib.h>
 
 #include "io/http/http_client_internal.h"
@@ -91,8 +92,54 @@ void out_complete(struct out_exchange *exchange)
     out_exchange_give(exchange);
 }
 
+enum http_cause out_cause_of(enum http_why why, bool shaking, int error, const char *text)
+{
+    switch (why) {
+    case HTTP_UNRESOLVED:
+        return HTTP_CAUSE_NAME;
+    case HTTP_UNREACHABLE:
+        return error == ECONNREFUSED || error == ENOENT ? HTTP_CAUSE_REFUSED
+               : shaking                                ? HTTP_CAUSE_HANDSHAKE
+                                                        : HTTP_CAUSE_UNREACHABLE;
+    case HTTP_UNTRUSTED:
+        return strncmp(text, "certificate:", 12) == 0 ? HTTP_CAUSE_CERTIFICATE
+                                                      : HTTP_CAUSE_HANDSHAKE;
+    case HTTP_NO_TUNNEL:
+        return HTTP_CAUSE_PROXY;
+    case HTTP_LATE_CONNECT:
+        return shaking ? HTTP_CAUSE_HANDSHAKE_TIMEOUT : HTTP_CAUSE_CONNECT_TIMEOUT;
+    case HTTP_LATE_FIRST_BYTE:
+        return HTTP_CAUSE_FIRST_BYTE_TIMEOUT;
+    case HTTP_LATE_IDLE:
+        return HTTP_CAUSE_IDLE_TIMEOUT;
+    case HTTP_LATE_TOTAL:
+        return HTTP_CAUSE_TOTAL_TIMEOUT;
+    case HTTP_RESET:
+        return strncmp(text, "closed", 6) == 0 ? HTTP_CAUSE_CLOSED : HTTP_CAUSE_RESET;
+    case HTTP_UNFIT:
+        return HTTP_CAUSE_REQUEST;
+    case HTTP_NO_MEMORY:
+        return HTTP_CAUSE_MEMORY;
+    default:
+        return HTTP_CAUSE_GARBAGE;
+    }
+}
+
+/* Whether its connection is in the midst of TLS. */
+static bool is_shaking(const struct out_exchange *exchange)
+{
+    const struct out_conn *conn = exchange->conn;
+
+    if (conn == NULL && exchange->pool != NULL && !exchange->attached)
+        conn = exchange->pool->dialling;
+    return conn != NULL && conn->state == OUT_SHAKING;
+}
+
 void out_fail(struct out_exchange *exchange, enum http_why why, const char *text)
 {
+    exchange->out.cause = exchange->client->cause;
+    if (exchange->out.cause == HTTP_CAUSE_NONE)
+        exchange->out.cause = out_cause_of(why, is_shaking(exchange), 0, text);
     exchange->transport->leave(exchange, HTTP2_CANCEL);
     exchange->out.ops->failed(&exchange->out, why, text);
     out_exchange_give(exchange);

@@ -324,6 +324,7 @@ static void connected(struct wire *wire)
     assert(wire->state == WIRE_CONNECTING && wire->tls.ssl == NULL);
     if (getsockopt(wire->fd, SOL_SOCKET, SO_ERROR, &error, &n) != 0)
         error = errno;
+    wire->error = error;
     if (error != 0) {
         wire_break(wire, WIRE_REFUSED, strerror(error));
         return;

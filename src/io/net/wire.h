@@ -41,7 +41,7 @@ struct wire_ops {
     void (*broke)(struct wire *wire, enum wire_fault fault, const char *text);
 };
 
-/* All private to wire.c and tls_wire.c, but for `watch`, `truncated` and `taken`. */
+/* All private to wire.c and tls_wire.c, but for `watch`, `truncated`, `taken`, `error`. */
 struct wire {
     struct net_loop *loop;
     const struct wire_ops *ops;
@@ -59,6 +59,7 @@ struct wire {
     bool closing;          /* to be shut down when all is written */
     const char *broken;    /* why broke() is to be called from the loop; null: it is not ... */
     enum wire_fault fault; /* ... and with which fault */
+    int error;             /* why it did not connect, as the system says it; 0: it did */
     uint64_t taken;        /* bytes that the system took, in all */
     struct buf out;        /* to be written; before encryption */
     struct buf held;       /* read, decrypted, not taken by the owner */

@@ -95,10 +95,20 @@ struct json_reader {
 static bool json_read_fail(json_reader *reader, size_t offset, const char *text)
 {
     if (!reader->failed) {
+        reader->problem.no_memory = false;
         reader->failed = true;
         reader->problem.offset = offset;
         std::snprintf(reader->problem.text, sizeof reader->problem.text, "%s", text);
     }
+    return false;
+}
+
+static bool json_read_no_memory(json_reader *reader, size_t offset)
+{
+    bool first = !reader->failed;
+
+    (void)json_read_fail(reader, offset, "no memory to read JSON");
+    reader->problem.no_memory |= first;
     return false;
 }
 
@@ -129,7 +139,7 @@ static bool fail_tokens(json_reader *reader, simdjson::error_code error)
     case simdjson::CAPACITY:
         return json_read_fail(reader, 0, "too long for one JSON document");
     case simdjson::MEMALLOC:
-        return json_read_fail(reader, 0, "no memory to read JSON");
+        return json_read_no_memory(reader, 0);
     default:
         return json_read_fail(reader, reader->bytes, "not well-formed JSON");
     }
@@ -188,7 +198,7 @@ static bool watch_key(json_reader *reader, const level &level, json_text key, si
     char text[sizeof reader->problem.text];
 
     if (reader->n_seen * 2 >= reader->seen_slots && !seen_grow(reader))
-        return json_read_fail(reader, offset, "no memory to read JSON");
+        return json_read_no_memory(reader, offset);
     seen_key *slot = seen_slot(reader, wanted);
     if (slot->level_id < reader->first_id) {
         *slot = wanted;
@@ -456,7 +466,7 @@ static bool json_read_copy_text(json_reader *reader, const char *text, size_t by
         size_t bigger = grown(reader->copy_bytes, bytes + JSON_PADDING);
         void *copy = std::calloc(bigger, 1);
         if (copy == nullptr)
-            return json_read_fail(reader, 0, "no memory to read JSON");
+            return json_read_no_memory(reader, 0);
         std::free(reader->copy);
         reader->copy = static_cast<char *>(copy);
         reader->copy_bytes = bigger;

@@ -66,6 +66,7 @@ struct json_value {
 struct json_problem {
     size_t offset; /* where reading ended */
     char text[120];
+    bool no_memory; /* the text is not to blame */
 };
 
 struct json_reader;

@@ -270,6 +270,7 @@ struct ask_problem {
     char param[64]; /* the field that is wrong, "stream_options.include_usage"; may be "" */
     char text[240]; /* for people; what it quotes of the body is printable ASCII */
     bool too_many;  /* the body has more values than were allowed */
+    bool no_memory; /* there was none to read it: the body is not to blame */
 };
 
 /* Reads the body of a call, `n` bytes, of which `readable` may be read: if these are JSON_PADDING

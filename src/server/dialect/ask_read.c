@@ -150,6 +150,7 @@ static bool fail_json(struct walk *walk)
 
     if (end != NULL)
         snprintf(param, sizeof param, "%.*s", (int)(end - name - 1), name + 1);
+    walk->problem->no_memory = problem->no_memory;
     return ask_read_fail(walk, param, "the body cannot be read: %s, at byte %zu", problem->text,
                          problem->offset);
 }
@@ -1344,7 +1345,7 @@ bool ask_read_watching(struct json_reader *reader, size_t values, enum endpoint 
     walk.given = watch != NULL ? watch->nodes : NULL;
     if (watch != NULL)
         memset(seen, 0, watch->n_fields * sizeof *seen);
-    problem->too_many = false;
+    problem->too_many = problem->no_memory = false;
     memset(ask, 0, offsetof(struct ask, sizes));
     ask->endpoint = endpoint;
     ask->body_bytes = n;

@@ -187,6 +187,23 @@ void refusal_of_answer(const struct tg_answer *answer, const struct tg_call *cal
     why->reset_at = answer->decision.reset_at;
 }
 
+void refusal_of_memory(struct refusal *why)
+{
+    refusal_init(why, REPLY_MEMORY_PRESSURE, "memory pressure: the gateway has none for this call");
+    why->retry_after_ms = 1000;
+}
+
+void refusal_of_error(enum tg_err err, struct refusal *why)
+{
+    if (err == TG_ERR_MEMORY)
+        refusal_of_memory(why);
+    else
+        refusal_init(why,
+                     err == TG_ERR_STORE || err == TG_ERR_FULL ? REPLY_STORE_UNAVAILABLE
+                                                               : REPLY_INTERNAL,
+                     "%s", tg_strerror(err));
+}
+
 void refusal_of_keys(const struct tg_key_answer *answer, struct refusal *why)
 {
     if (answer->too_large)
@@ -199,6 +216,10 @@ void refusal_of_keys(const struct tg_key_answer *answer, struct refusal *why)
 
 void refusal_of_ask(const struct ask_problem *problem, struct refusal *why)
 {
+    if (problem->no_memory) {
+        refusal_of_memory(why);
+        return;
+    }
     refusal_init(why, REPLY_INVALID_REQUEST, "%s", problem->text);
     snprintf(why->param, sizeof why->param, "%s", problem->param);
 }

@@ -85,6 +85,12 @@ void refusal_init(struct refusal *why, enum reply_reason reason, const char *for
 void refusal_of_answer(const struct tg_answer *answer, const struct tg_call *call,
                        struct refusal *why);
 
+/* Our own want of memory: nobody else's fault, and it passes. */
+void refusal_of_memory(struct refusal *why);
+
+/* There is no decision of a gate. */
+void refusal_of_error(enum tg_err err, struct refusal *why);
+
 /* The refusal by a pool that has no key. */
 void refusal_of_keys(const struct tg_key_answer *answer, struct refusal *why);
 

@@ -72,6 +72,7 @@ static void put_outcome(struct log_line *line, const struct report *report)
         put_would_deny(line, report->would_deny);
     log_line_number(line, FIELD("retry_after_ms"), report->retry_after_ms);
     log_line_word(line, FIELD("failure"), report->failure);
+    log_line_text(line, FIELD("cause"), report->cause);
     log_line_word(line, FIELD("ended"), ended);
     if (ended != NULL && strncmp(ended, HANGUP, sizeof HANGUP - 1) == 0)
         log_line_word(line, FIELD("phase"), ended + sizeof HANGUP - 1);

@@ -259,6 +259,8 @@ void metrics_attempt(struct metrics_shard *shard, const struct metrics_attempt *
 
     if ((unsigned)attempt->outcome < METRICS_OUTCOMES)
         counter_add(&route->outcomes[attempt->outcome], 1);
+    if (attempt->cause != HTTP_CAUSE_NONE)
+        counter_add(&route->causes[attempt->cause], 1);
     if (attempt->ttfb_ms >= 0)
         histogram_add(&route->ttfb, &SHAPE_FIRST_BYTE, attempt->ttfb_ms);
 }

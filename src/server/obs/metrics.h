@@ -24,6 +24,7 @@
 #ifndef TG_OBS_METRICS_H
 #define TG_OBS_METRICS_H
 
+#include "io/http/http.h"
 #include "server/obs/exposition.h"
 #include "server/obs/report.h"
 
@@ -58,7 +59,8 @@ void metrics_admitted(struct metrics_shard *shard, enum tg_priority priority, in
 struct metrics_attempt {
     struct slice provider, model;
     enum tg_key_outcome outcome;
-    int64_t ttfb_ms; /* to the first byte of the reply; negative: there was none */
+    int64_t ttfb_ms;       /* to the first byte of the reply; negative: there was none */
+    enum http_cause cause; /* why its connection failed; none: it did not */
 };
 
 void metrics_attempt(struct metrics_shard *shard, const struct metrics_attempt *attempt);

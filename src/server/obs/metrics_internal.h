@@ -60,6 +60,7 @@ struct use_counts {
 
 struct route_counts {
     counter outcomes[METRICS_OUTCOMES];
+    counter causes[HTTP_CAUSES];
     struct histogram ttfb; /* ms */
 };
 

@@ -287,6 +287,15 @@ static void write_routes(const struct metrics *metrics, struct exposition *text)
             line_of(metrics, text, &labels, &routes[i].outcomes[outcome], 1);
         }
     }
+    expose_begin(text, "tollgate_upstream_failures_total", "counter",
+                 "Attempts whose connection to the provider failed, by the cause.");
+    for (uint32_t at = 0, i; series_next(&metrics->routes, &at, &i);)
+        for (int cause = HTTP_CAUSE_NONE + 1; cause < HTTP_CAUSES; cause++) {
+            struct expose_labels labels = route_labels(metrics, series_key(&metrics->routes, i),
+                                                       http_cause_name((enum http_cause)cause));
+            labels.list[2].name = "cause";
+            line_of(metrics, text, &labels, &routes[i].causes[cause], 1);
+        }
     expose_begin(text, "tollgate_upstream_ttfb_seconds", "histogram",
                  "From the beginning of an attempt to the first byte of its reply.");
     for (uint32_t at = 0, i; series_next(&metrics->routes, &at, &i);) {

@@ -62,6 +62,7 @@ struct report {
     unsigned would_deny;  /* REPORT_WOULD(...) */
     tg_ms retry_after_ms; /* what the client was told; negative: nothing */
     const char *failure;  /* how the upstream failed: "timeout", "reset" */
+    struct slice cause;   /* the same of its connection: "refused", "certificate: expired" */
     const char *ended;    /* "done", "hangup_queued", ... */
     bool client_retry;    /* it says that it is one */
     int64_t attempts;     /* made upstream */

@@ -195,10 +195,7 @@ static enum protect_state follow_run(struct protected_call *call, enum admission
     if (state == ADMISSION_ASKING)
         return PROTECT_ADMITTING;
     if (state == ADMISSION_FAILED) {
-        refusal_init(&why,
-                     err == TG_ERR_STORE || err == TG_ERR_FULL ? REPLY_STORE_UNAVAILABLE
-                                                               : REPLY_INTERNAL,
-                     "%s", tg_strerror(err));
+        refusal_of_error(err, &why);
         return protect_refuse(call, &why, TG_OUTCOME_CANCELLED);
     }
     call->notes.decided = state != ADMISSION_WAITING;

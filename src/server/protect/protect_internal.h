@@ -130,6 +130,7 @@ struct protected_call {
     int status;
     enum reply_reason reason;
     const char *failure; /* how the upstream failed; null: it did not */
+    const char *cause;   /* the same, of its connection; null: none */
     tg_ms first_at;      /* when the upstream's reply began; 0: not yet */
     char grpc_status[8]; /* the status in the head of the upstream's reply */
     size_t grpc_status_n;

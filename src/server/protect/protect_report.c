@@ -52,6 +52,8 @@ static void protect_report_fill(const struct protected_call *call, struct report
     report->upstream_status = call->first_at > 0 ? call->status : 0;
     report->reason = call->reason != REPLY_COUNT ? reply_reason_name(call->reason) : NULL;
     report->failure = call->failure;
+    if (call->cause != NULL)
+        report->cause = slice_of(call->cause);
     report->attempts = call->attempts;
     report->ttfb_ms = call->first_at > 0 ? call->first_at - call->began_at : -1;
     report->total_ms = report->at - call->began_at;

@@ -240,9 +240,10 @@ enum protect_state protect_upstream_failed(struct protected_call *call, enum htt
 
     call->out = NULL;
     call->failure = http_why_text(why);
+    call->cause = http_cause_name(out->cause);
     call->sent_again = true;
     if (again && protect_send(call)) {
-        call->failure = NULL;
+        call->failure = call->cause = NULL;
         if (call->ended) /* the end of a body without a byte, which does not come again */
             call->env->finish(call->out, call->in->trailers, call->in->n_trailers);
         return call->state;
@@ -252,6 +253,10 @@ enum protect_state protect_upstream_failed(struct protected_call *call, enum htt
     was_reset = call->grpc && out->was_reset && is_in_time;
     unseen = call->grpc && why == HTTP_RESET && !out->sent;
     if (call->state == PROTECT_FORWARDING && !unseen && !was_reset) {
+        if (why == HTTP_NO_MEMORY) {
+            refusal_of_memory(&refusal);
+            return protect_refuse(call, &refusal, TG_OUTCOME_CANCELLED);
+        }
         refusal_init(&refusal, is_late(why) ? REPLY_UPSTREAM_TIMEOUT : REPLY_UPSTREAM_ERROR,
                      is_late(why) ? "the upstream did not answer in time"
                                   : "the upstream did not answer");

@@ -125,6 +125,7 @@ struct call_input {
     struct slice bytes;                  /* BODY, REPLY_DATA */
     const struct http_head *head;        /* REPLY_HEAD: there until the exchange ends */
     enum http_why why;                   /* REPLY_FAILED, GONE */
+    const char *text;                    /* REPLY_FAILED: the same for people; null: nothing */
     enum tg_err err;                     /* LIMITS, MONEY, KEY: why there is no decision */
     const struct tg_axes *axes;          /* LIMITS, without an error */
     const struct tg_money_answer *money; /* MONEY, without an error */
@@ -203,6 +204,7 @@ enum call_failure {
     FAILURE_NETWORK,     /* no connection, or it broke */
     FAILURE_TIMEOUT,     /* one of our own time-outs */
     FAILURE_DEADLINE,    /* the caller's own deadline: says nothing about the provider */
+    FAILURE_MEMORY,      /* our own want of memory: neither does that */
     FAILURE_LATE_REPLY,  /* a reply that comes whole did not in time: it may be on its way still,
                             and would be billed a second time if it were tried again */
 };
@@ -240,6 +242,7 @@ struct attempt {
     bool slowed;                 /* it was, at some time of this reply */
     bool asked_less;             /* money was asked for a second time, for a shorter reply */
     bool unsent;                 /* no byte has gone to the provider */
+    enum http_cause cause;       /* why its connection failed; none: it did not */
     tg_ms cool_until;            /* until when the provider wants its key to rest; 0: it does not */
     const struct http_head *head; /* the head of a reply that is kept back; valid while `out` is */
     /* The edit is the last member because it is large and cleared when it is used. What is sent
@@ -263,6 +266,7 @@ struct call_asked {
 };
 
 #define CALL_TRIED_MAX TG_TRIED_MAX
+#define CALL_CAUSE_MAX 64
 
 struct call {
     const struct service *service; /* the first member: see service.h */
@@ -308,15 +312,17 @@ struct call {
 
     struct attempt attempt;
     unsigned attempts, route_attempts;
+    bool no_memory;             /* its request could not be made for want of memory */
     bool same_key;              /* the next attempt is to take the key of the last */
     bool replaced;              /* a kept connection was found closed, and another one used */
     struct route_key *last_key; /* the key of the last attempt; its generation is held */
     void *tried[CALL_TRIED_MAX];
     size_t n_tried;
-    enum call_failure failure; /* why the last attempt failed */
-    int failed_status;         /* the status of its reply; 0: there was none */
-    int64_t used;              /* tokens that all attempts so far are charged with */
-    int64_t used_before;       /* those before it got its slot */
+    enum call_failure failure;  /* why the last attempt failed */
+    char cause[CALL_CAUSE_MAX]; /* the same of its connection: "certificate: expired"; "": none */
+    int failed_status;          /* the status of its reply; 0: there was none */
+    int64_t used;               /* tokens that all attempts so far are charged with */
+    int64_t used_before;        /* those before it got its slot */
 
     char *held; /* bytes of a reply that must not go out yet */
     size_t held_n, held_room;

@@ -152,7 +152,7 @@ bool call_precheck(struct call *call)
     if (state == ADMISSION_CHECKED)
         return !large || !is_out_of_money(call);
     if (state == ADMISSION_FAILED)
-        refusal_init(&why, REPLY_INTERNAL, "%s", tg_strerror(call->gate.err));
+        refusal_of_error(call->gate.err, &why);
     else
         refusal_of_answer(&answer, &call->gate_call, &why);
     call_refuse(call, &why);
@@ -192,10 +192,7 @@ static enum call_verdict gate_answered(struct call *call, const struct tg_answer
         break;
     default:
         assert(call->gate.state == ADMISSION_FAILED);
-        refusal_init(&why,
-                     err == TG_ERR_STORE || err == TG_ERR_FULL ? REPLY_STORE_UNAVAILABLE
-                                                               : REPLY_INTERNAL,
-                     "%s", tg_strerror(err));
+        refusal_of_error(err, &why);
     }
     call_refuse(call, &why);
     return CALL_ANSWERED;
@@ -249,7 +246,7 @@ static enum call_verdict slot_answered(struct call *call, const struct tg_answer
     struct refusal why;
 
     if (call->slot.state == ADMISSION_FAILED) {
-        refusal_init(&why, REPLY_INTERNAL, "%s", tg_strerror(call->slot.err));
+        refusal_of_error(call->slot.err, &why);
         call_refuse(call, &why);
         return CALL_ANSWERED;
     }

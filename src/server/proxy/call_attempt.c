@@ -94,6 +94,8 @@ void call_refuse_money(struct call *call, enum tg_err err, const struct tg_money
 
     if (err == TG_ERR_UNKNOWN) {
         refusal_init(&why, REPLY_INVALID_API_KEY, "the tenant of this key has been removed");
+    } else if (err == TG_ERR_MEMORY) {
+        refusal_of_memory(&why);
     } else if (err) {
         refusal_init(&why, REPLY_STORE_UNAVAILABLE,
                      "what calls cost cannot be recorded at the moment");
@@ -273,6 +275,9 @@ static void answer_failure(struct call *call, enum call_failure failure)
     case FAILURE_LATE_REPLY:
         refusal_init(&why, REPLY_UPSTREAM_TIMEOUT, NULL);
         break;
+    case FAILURE_MEMORY:
+        refusal_of_memory(&why);
+        break;
     case FAILURE_DEADLINE:
         refusal_init(&why, REPLY_UPSTREAM_TIMEOUT,
                      "the provider did not answer within the time that the request gave it");
@@ -448,7 +453,10 @@ enum call_verdict call_send(struct call *call)
         return CALL_WAITS;
     }
     call_settle(call, TG_KEY_CANCELLED, CHARGE_NOTHING);
-    refusal_init(&why, REPLY_INTERNAL, "the request to the provider could not be made");
+    if (call->no_memory)
+        refusal_of_memory(&why);
+    else
+        refusal_init(&why, REPLY_INTERNAL, "the request to the provider could not be made");
     call_refuse_admitted(call, &why);
     return CALL_ANSWERED;
 }
@@ -482,7 +490,7 @@ enum call_verdict call_after_failure(struct call *call, enum call_failure failur
     call->failure = failure;
     call->failed_status = call->attempt.status;
     call->same_key = same;
-    if (failure == FAILURE_DEADLINE || failure == FAILURE_LATE_REPLY) {
+    if (failure == FAILURE_DEADLINE || failure == FAILURE_LATE_REPLY || failure == FAILURE_MEMORY) {
         answer_failure(call, failure); /* nobody waits for another attempt, or pays for it */
         return CALL_ANSWERED;
     }

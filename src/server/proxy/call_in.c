@@ -191,7 +191,10 @@ static void list_models(struct call *call, const struct endpoint_match *match)
     else
         model_list_write_one(&list, match->model, &out);
     if (out.text.failed || out.text.size == 0) {
-        refusal_init(&why, out.text.failed ? REPLY_INTERNAL : REPLY_MODEL_NOT_FOUND, NULL);
+        if (out.text.failed)
+            refusal_of_memory(&why);
+        else
+            refusal_init(&why, REPLY_MODEL_NOT_FOUND, NULL);
         call_refuse(call, &why);
     } else {
         send_json(call, &out);

@@ -26,6 +26,8 @@ const char *call_failure_name(enum call_failure failure)
         return "timeout";
     case FAILURE_DEADLINE:
         return "deadline";
+    case FAILURE_MEMORY:
+        return "memory";
     default:
         return NULL;
     }
@@ -119,6 +121,7 @@ static void fill_outcome(const struct call *call, struct report *report)
     report->attempts = call->attempts;
     if (call->status == 0 || call->status >= 400)
         report->failure = call_failure_name(call->failure);
+    report->cause = slice_of(call->cause);
     if (call->attempt.first_at > 0)
         report->ttfb_ms = call->attempt.first_at - call->began_at;
     report->total_ms = report->at - call->began_at;

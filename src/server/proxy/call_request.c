@@ -209,6 +209,7 @@ bool call_request_send(struct call *call)
                                             &timeouts, call->env->reply, call);
     }
     OPENSSL_cleanse(credential.at, credential.n); /* a byte at a time: not all the room */
+    call->no_memory = head.fields != NULL && call->attempt.out == NULL;
     if (call->attempt.out == NULL)
         return false;
     for (size_t i = 0; i < n; i++)

@@ -104,7 +104,7 @@ static void count_attempt(struct call *call, enum tg_key_outcome outcome)
 {
     const struct attempt *attempt = &call->attempt;
     const struct config *config = &call->generation->config;
-    struct metrics_attempt ended = {.outcome = outcome, .ttfb_ms = -1};
+    struct metrics_attempt ended = {.outcome = outcome, .ttfb_ms = -1, .cause = attempt->cause};
 
     if (attempt->unsent && outcome == TG_KEY_CANCELLED)
         return;

@@ -6,6 +6,7 @@
  * never call one another.
  */
 #include <assert.h>
+#include <stdio.h>
 
 #include "lib/core/container_of.h"
 #include "lib/core/num.h"
@@ -73,19 +74,36 @@ static bool is_callers_deadline(const struct call *call, const struct http_outbo
     return why == HTTP_LATE_TOTAL && (call->total_at == 0 || at < call->total_at);
 }
 
+/* For the report and the metrics. What a certificate is refused for is said, too; other texts may
+ * name addresses. */
+static void note_cause(struct call *call, enum http_cause cause, const char *text)
+{
+    const char *name = http_cause_name(cause);
+
+    call->attempt.cause = cause;
+    if (cause == HTTP_CAUSE_CERTIFICATE && text != NULL)
+        name = text;
+    snprintf(call->cause, sizeof call->cause, "%s", name != NULL ? name : "");
+}
+
 /* There is no reply, or it broke off. What the caller brought about, by its deadline or by reading
  * slowly, moves no breaker and no law: they are everybody's. */
-static void call_reply_failed(struct call *call, enum http_why why)
+static void call_reply_failed(struct call *call, const struct call_input *with)
 {
+    const enum http_why why = with->why;
     const struct http_outbound *out = call->attempt.out;
     bool late = why == HTTP_LATE_CONNECT || why == HTTP_LATE_FIRST_BYTE || why == HTTP_LATE_IDLE ||
                 why == HTTP_LATE_TOTAL;
     bool whole = late && call->route != NULL && !call->ask.stream && call->attempt.status == 0;
     bool stale = why == HTTP_RESET && out->reused && !out->head_seen;
     bool theirs = is_callers_deadline(call, out, why) || call->attempt.slowed;
+    bool ours = why == HTTP_NO_MEMORY; /* nor does our own lack of memory */
 
     call->attempt.unsent = !out->sent;
     call->attempt.out = NULL;
+    if (!theirs && !(stale && !call->replaced))
+        note_cause(call, out->cause, with->text);
+    theirs = theirs || ours;
     if (call->state != CALL_ASKING) {
         call_settle(call, theirs ? TG_KEY_CANCELLED : TG_KEY_FAILED, CHARGE_USED);
         call_answer_broken(call, theirs ? TG_OUTCOME_CANCELLED : TG_OUTCOME_DROPPED);
@@ -106,10 +124,11 @@ static void call_reply_failed(struct call *call, enum http_why why)
         call_settle(call, theirs || whole ? TG_KEY_CANCELLED : TG_KEY_FAILED,
                     late && !call->attempt.unsent ? CHARGE_USED : CHARGE_NOTHING);
         call_proceed(call, CALL_PAUSING,
-                     call_after_failure(call, theirs  ? FAILURE_DEADLINE
-                                              : whole ? FAILURE_LATE_REPLY
-                                              : late  ? FAILURE_TIMEOUT
-                                                      : FAILURE_NETWORK));
+                     call_after_failure(call, ours     ? FAILURE_MEMORY
+                                              : theirs ? FAILURE_DEADLINE
+                                              : whole  ? FAILURE_LATE_REPLY
+                                              : late   ? FAILURE_TIMEOUT
+                                                       : FAILURE_NETWORK));
     }
 }
 
@@ -198,7 +217,7 @@ void call_step(struct call *call, enum call_event event, const struct call_input
         failure = call_answer_end(call);
         break;
     case CALL_ON_REPLY_FAILED:
-        call_reply_failed(call, with->why);
+        call_reply_failed(call, with);
         break;
     case CALL_ON_ROOM:
         call_answer_room(call);
@@ -279,8 +298,7 @@ static void call_reply_ends(struct http_outbound *out)
 
 static void call_reply_fails(struct http_outbound *out, enum http_why why, const char *text)
 {
-    (void)text;
-    call_step(out->owner, CALL_ON_REPLY_FAILED, &(struct call_input){.why = why});
+    call_step(out->owner, CALL_ON_REPLY_FAILED, &(struct call_input){.why = why, .text = text});
 }
 
 const struct http_client_ops call_client_ops = {.head = call_reply_head_comes,

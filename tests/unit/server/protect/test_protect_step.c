@@ -587,7 +587,7 @@ static void store_that_says_no_or_nothing_is_a_refusal(void **state)
     static const struct {
         enum tg_err err;
         int status;
-    } rows[] = {{TG_OK, 429}, {TG_ERR_STORE, 503}, {TG_ERR_MEMORY, 500}};
+    } rows[] = {{TG_OK, 429}, {TG_ERR_STORE, 503}, {TG_ERR_MEMORY, 503}};
 
     (void)state;
     open_world(true);

@@ -276,6 +276,69 @@ static void a_client_that_reads_slowly_opens_no_breaker(void **state)
     }
 }
 
+/* Attack 15: our own lack of memory is told as such, and opens no breaker. */
+static void our_own_lack_of_memory_opens_no_breaker(void **state)
+{
+    const struct call_kit_config config = {
+        .first = "retries: 2, fallback: [second], " LAW_THAT_STEPS_BACK};
+
+    (void)state;
+    begin(&config);
+    for (int n = 0; n < 20; n++) {
+        call_client_ask(&client, CALL_KIT_BODY);
+        call_out_fail(call_kit_out(), HTTP_NO_MEMORY);
+        expect_state(CALL_OVER);
+        assert_int_equal(client.status, 503);
+        assert_string_equal(client.reason, "memory_pressure");
+        expect_in(client.head, "retry-after-ms");
+        call_client_gone(&client, HTTP_DONE);
+        call_kit_expect_released(&client);
+    }
+    expect_unmoved(true);
+    call_kit_close();
+}
+
+/* Attack 13: the log line and the metrics say why a provider cannot be reached. */
+static void a_failure_tells_its_cause(void **state)
+{
+    static const struct {
+        enum http_why why;
+        enum http_cause cause;
+        const char *text, *logged, *label;
+    } rows[] = {
+        {HTTP_UNRESOLVED, HTTP_CAUSE_NAME, "x: unknown", "name_not_found", "name_not_found"},
+        {HTTP_UNREACHABLE, HTTP_CAUSE_REFUSED, "10.1.1.1: no", "refused", "refused"},
+        {HTTP_UNTRUSTED, HTTP_CAUSE_CERTIFICATE, "certificate: self-signed certificate",
+         "certificate: self-signed certificate", "certificate"},
+        {HTTP_LATE_CONNECT, HTTP_CAUSE_HANDSHAKE_TIMEOUT, "no", "handshake_timeout",
+         "handshake_timeout"},
+    };
+    const struct call_kit_config config = {.first = "retries: 0"};
+    char text[200];
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        begin(&config);
+        call_kit_observe(false);
+        call_client_ask(&client, CALL_KIT_BODY);
+        struct call_out *out = call_kit_out();
+        out->out.cause = rows[i].cause;
+        out->over = true;
+        call_client_ops.failed(&out->out, rows[i].why, rows[i].text);
+        expect_state(CALL_OVER);
+        call_client_gone(&client, HTTP_DONE);
+        snprintf(text, sizeof text, "\"cause\":\"%s\"", rows[i].logged);
+        expect_in(call_kit_line(), text);
+        expect_not_in(call_kit_line(), "10.1.1.1");
+        snprintf(text, sizeof text,
+                 "tollgate_upstream_failures_total{provider=\"p\",model=\"first\","
+                 "cause=\"%s\"} 1",
+                 rows[i].label);
+        call_kit_expect_metric(text);
+        end();
+    }
+}
+
 static void a_broken_stream_ends_with_an_error_event(void **state)
 {
     (void)state;
@@ -745,6 +808,8 @@ int main(void)
         cmocka_unit_test(a_clients_deadline_opens_no_breaker),
         cmocka_unit_test(our_own_timeouts_open_the_breaker),
         cmocka_unit_test(a_client_that_reads_slowly_opens_no_breaker),
+        cmocka_unit_test(our_own_lack_of_memory_opens_no_breaker),
+        cmocka_unit_test(a_failure_tells_its_cause),
         cmocka_unit_test(a_broken_stream_ends_with_an_error_event),
         cmocka_unit_test(a_broken_reply_is_cut_off),
         cmocka_unit_test(keys_are_tried_in_order),

@@ -89,8 +89,12 @@ static void live_once(void (*path)(void), long nth)
     if (client.call == NULL) { /* there was not even memory for the struct */
         assert_int_equal(client.status, 0);
     } else {
-        /* Whatever was missing: an answer, or there was none to be given yet. */
+        /* Whatever was missing: an answer, or there was none to be given yet. What is our own fault
+         * is neither the client's nor the provider's. */
         assert_true(client.status != 0 || client.call->in != NULL);
+        bool failed = client.status == 502 && client.call->failure != FAILURE_SERVER;
+        if (client.status == 400 || client.status == 500 || failed)
+            fail_msg("%d: %s", client.status, client.body);
         call_client_gone(&client, client.finished ? HTTP_DONE : HTTP_HANGUP);
         call_kit_expect_released(&client);
     }

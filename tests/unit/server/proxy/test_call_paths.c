@@ -489,7 +489,8 @@ static void without_memory_for_the_request_nothing_is_charged(void **state)
     call_kit.send_fails = true;
     call_client_ask(&client, CALL_KIT_BODY);
     expect_state(CALL_OVER);
-    assert_int_equal(client.status, 500);
+    assert_int_equal(client.status, 503);
+    assert_string_equal(client.reason, "memory_pressure");
     assert_int_equal(client.call->used, 0);
     call_client_gone(&client, HTTP_DONE);
     end();
