@@ -284,6 +284,50 @@ static void a_node_that_restarts_tells_what_its_ledger_says(void **state)
     remove_folder(folder);
 }
 
+/* A node dies with a call in flight: its reservation in Redis ends by itself, and what was reserved
+ * is told as spent by the next process on this ledger, once however many there are. */
+static void a_node_that_died_tells_what_it_had_in_flight(void **state)
+{
+    char folder[200];
+    struct money_node node;
+    struct tg_problem problem;
+    struct spending_call ann = money_what(TEAM_A, "ann", 500);
+    const struct spending_use use = {.user = ann.user};
+    struct spending_ticket ticket;
+    struct tg_money_answer answer;
+    (void)state;
+
+    make_folder(folder, sizeof folder);
+    net_redis_do(&server, "FLUSHALL");
+    money_world_init(&world);
+    struct ledger *ledger = open_ledger(folder);
+    uint64_t id = ledger_id(ledger);
+    money_node_open(&node, NULL, &server, money_books(ledger, &world, NOW), "n", id);
+    settle_with_books(&node, &ann, 100);
+    assert_int_equal(spending_reserve(node.spending, &ann, NOW, &ticket, &answer), TG_OK);
+    struct money_call call = money_must(&node, &ann, NOW);
+    assert_non_null(call.ticket);
+    spending_send(node.spending, &ticket, &use, NOW);
+    assert_int_equal(money_in_redis(&server, OF_ANN, TG_PER_DAY, "o"), 500);
+    money_node_kill(&node);
+    net_loop_free(node.kit.loop);
+    assert_true(ledger_close(ledger, &problem));
+
+    for (int life = 0; life < 3; life++) {
+        ledger = open_ledger(folder);
+        money_node_open(&node, NULL, &server, money_books(ledger, &world, NOW), "m", id);
+        assert_true(remote_money_adopt(node.money, NOW, &problem));
+        money_until(&node,
+                    money_in_redis(&server, OF_ANN, TG_PER_DAY, "s") == 600 &&
+                        money_in_redis(&server, OF_TEAM_A, TG_PER_TOTAL, "s") == 600 &&
+                        money_in_redis(&server, EVERYONE, TG_PER_MONTH, "s") == 600);
+        money_node_kill(&node);
+        net_loop_free(node.kit.loop);
+        assert_true(ledger_close(ledger, &problem));
+    }
+    remove_folder(folder);
+}
+
 /* What a ledger has lost, put back from an old copy, Redis still knows; new spend comes on top. */
 static void a_ledger_that_forgot_is_reminded_by_redis(void **state)
 {
@@ -312,6 +356,7 @@ int main(void)
         cmocka_unit_test(after_a_restart_with_nothing_sums_and_reservations_are_back),
         cmocka_unit_test(totals_are_the_sums_of_all_nodes_whatever_happened),
         cmocka_unit_test(a_node_that_restarts_tells_what_its_ledger_says),
+        cmocka_unit_test(a_node_that_died_tells_what_it_had_in_flight),
         cmocka_unit_test(a_ledger_that_forgot_is_reminded_by_redis),
     };
 
