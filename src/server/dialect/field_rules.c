@@ -243,8 +243,9 @@ static bool put_in(const struct rule_owner *owner, const struct field_rule *rule
         return true;
     }
     const struct have have = have_of(call, changes, rule->field);
-    if (have.n > 0 &&
-        (rule->change == RULE_DEFAULT || (have.n == 1 && have.values == UINT64_C(1) << rule->bit)))
+    bool same = have.values == UINT64_C(1) << rule->bit && have.other.n == 0 &&
+                have.kinds == 1u << rule->value.kind;
+    if (have.n > 0 && (rule->change == RULE_DEFAULT || same))
         return true;
     if (!rule->is_header && !change_field(owner, rule, call, &change, problem))
         return false;

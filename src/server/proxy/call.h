@@ -263,6 +263,7 @@ struct call_parse {
 struct call_asked {
     bool kept; /* else nothing was put in */
     int64_t max_output, choices;
+    struct ask_word service_tier, speed, inference_geo;
 };
 
 #define CALL_TRIED_MAX TG_TRIED_MAX

@@ -96,6 +96,9 @@ static void keep_asked(struct call *call)
     asked->kept = true;
     asked->max_output = call->ask.max_output;
     asked->choices = call->ask.choices;
+    asked->service_tier = call->ask.service_tier;
+    asked->speed = call->ask.speed;
+    asked->inference_geo = call->ask.inference_geo;
 }
 
 static void restore_asked(struct call *call)
@@ -103,9 +106,22 @@ static void restore_asked(struct call *call)
     if (call->asked.kept) {
         call->ask.max_output = call->asked.max_output;
         call->ask.choices = call->asked.choices;
+        call->ask.service_tier = call->asked.service_tier;
+        call->ask.speed = call->asked.speed;
+        call->ask.inference_geo = call->asked.inference_geo;
     }
     call->changes.n = 0;
     call->notes.changed[0] = '\0';
+}
+
+/* The word of the ask that prices depend on, if the field is one. */
+static struct ask_word *priced_word(struct ask *ask, const char *name)
+{
+    if (strcmp(name, "service_tier") == 0)
+        return &ask->service_tier;
+    if (strcmp(name, "speed") == 0)
+        return &ask->speed;
+    return strcmp(name, "inference_geo") == 0 ? &ask->inference_geo : NULL;
 }
 
 static void call_put_in(struct call *call)
@@ -116,6 +132,12 @@ static void call_put_in(struct call *call)
         keep_asked(call);
     for (size_t i = 0; i < call->changes.n; i++) {
         const struct field_rule *rule = call->changes.list[i].rule;
+        struct ask_word *word = rule->is_header ? NULL : priced_word(ask, rule->name);
+        if (word != NULL) {
+            bool fits = rule->value.kind == JSON_STRING && rule->value.text.n < sizeof word->at;
+            snprintf(word->at, sizeof word->at, "%.*s", fits ? (int)rule->value.text.n : 1,
+                     fits ? rule->value.text.at : "?");
+        }
         if (rule->is_header || rule->value.kind != JSON_DOUBLE)
             continue;
         int64_t number = num_max(0, (int64_t)rule->value.number);

@@ -210,13 +210,15 @@ static void what_is_put_in_is_what_is_reserved_and_checked(void **state)
 {
     const struct call_kit_config config = {
         .first = "max_output_tokens: 5000, rules: [{field: max_tokens, max: 50}]",
-        .tenant = NO_BUDGET ", rules: [{field: max_tokens, default: 20}, {field: n, set: 2}]"};
+        .tenant = NO_BUDGET ", rules: [{field: max_tokens, default: 20}, {field: n, set: 2}, "
+                            "{field: service_tier, set: flex}]"};
 
     (void)state;
     begin(&config);
     call_client_ask(&client, CHAT(""));
     assert_int_equal(client.call->ask.max_output, 20);
     assert_int_equal(client.call->ask.choices, 2);
+    assert_string_equal(client.call->ask.service_tier.at, "flex");
     reply_and_end(200, JSON, CALL_KIT_REPLY);
     call_client_ask(&client, CHAT(",\"max_tokens\":51"));
     expect_rule(400, "field_rule", "'max_tokens' is 51; at most 50");
