@@ -285,16 +285,16 @@ export function read(path, raw, plan, state) {
     }
     if (body.prediction) most += denseTokens(String(body.prediction.content), model.tok);
     if (body.prompt_cache_options?.prewarm) most = 0;
-    /* Further passes, each of another context. */
+    /* Further passes over the same input, each with an output of its own: compactions before each
+     * round and, with the lowest threshold, in the midst of an answer; other models. */
     let extra = 0;
-    if (/compact/.test(JSON.stringify(body.context_management ?? ''))) extra += 3;
+    if (/compact/.test(JSON.stringify(body.context_management ?? '')))
+        extra += rounds + Math.floor(most / 1024);
     if (Array.isArray(body.fallbacks)) extra += body.fallbacks.length;
     else if (body.fallbacks) extra += 2;
     extra += (body.tools ?? []).filter((tool) => /^advisor/.test(tool?.type ?? '')).length * 3;
-    if (extra > 0) {
-        input += extra * (body.context_management ? model.context : pass);
-        most += extra * model.most;
-    }
+    input += extra * pass;
+    most += extra * model.most;
     const { factor, served } = tierOf(model, body);
     const usage = {
         input,

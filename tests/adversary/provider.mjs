@@ -84,6 +84,12 @@ function end(call, how) {
     });
 }
 
+/* Nothing of this call is billed. */
+function forgive(call) {
+    live.delete(call);
+    charge(call, -call.billed);
+}
+
 /* ---- replies ---- */
 
 function usageOf(call) {
@@ -319,8 +325,10 @@ function advance(call, ms) {
     call.written = written;
     bill(call);
     if (call.plan.fail === 'reset' && !call.gone && written * 2 >= call.target) {
+        /* Its own failure: what it has not begun to answer is free, as with a 500. */
+        const free = !call.response.headersSent;
         call.response.destroy();
-        return end(call, 'cut');
+        return free ? forgive(call) : end(call, 'cut');
     }
     if (!call.gone && call.asked.stream && shown > 0) {
         if (!call.response.headersSent) openStream(call);
