@@ -279,15 +279,12 @@ export class World {
         return until(`a line of ${trace}`, () => this.lines().get(trace));
     }
 
-    /* Micro-dollars that the books hold against a tenant's budget. */
+    /* Micro-dollars that the books hold against a tenant's budget: each gateway has its own. */
     async used(tenant) {
-        let sum = 0;
-        for (const gateway of this.gateways)
-            sum = Math.max(
-                sum,
-                (await gateway.metric('budget_used_micro_usd', `tenant="${tenant}"`)) ?? 0,
-            );
-        return sum;
+        const used = this.gateways.map((gateway) =>
+            gateway.metric('budget_used_micro_usd', `tenant="${tenant}"`),
+        );
+        return (await Promise.all(used)).reduce((sum, one) => sum + (one ?? 0), 0);
     }
 
     async idle() {
