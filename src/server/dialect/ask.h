@@ -266,6 +266,17 @@ struct ask {
     struct ask_frame frames[ASK_FRAMES];
 };
 
+/* How many answers are written at once, each as fast as a single one: choices of all prompts. */
+static inline int64_t ask_outputs(const struct ask *ask)
+{
+    int64_t outputs;
+
+    if (__builtin_mul_overflow(ask->choices > 1 ? ask->choices : 1,
+                               ask->prompts > 1 ? ask->prompts : 1, &outputs))
+        return INT64_MAX;
+    return outputs;
+}
+
 struct ask_problem {
     char param[64]; /* the field that is wrong, "stream_options.include_usage"; may be "" */
     char text[240]; /* for people; what it quotes of the body is printable ASCII */

@@ -6,9 +6,9 @@
  * bill of such a call follows the time that the provider has had, which nobody can talk down:
  *
  *     booked      input as the stream reported it, else as estimated;
- *                 output = max(text that has come, v x choices x (t + 1 s))
+ *                 output = max(text that has come, v x outputs x (t + 1 s))
  *     uncertain   price(bound) - price(booked), where the output of the bound is
- *                 most_tokens_per_s x choices x (t + 1 s), and all that it may write at most where
+ *                 most_tokens_per_s x outputs x (t + 1 s), and all that it may write at most where
  *                 providers go on after a hang-up (cut: runs), and in the background
  *
  * t is the time since the request was sent, v the speed of output_speed.h. Neither is ever above
@@ -76,16 +76,17 @@ static bool cannot_be(const struct call *call, const struct usage_reading *readi
     if (model->context > 0)
         most.input = num_max(model->context, bound->input);
     if (model->context > 0 && model->max_output_tokens > 0)
-        most.output = num_max(times(model->max_output_tokens, call->ask.choices), bound->output);
+        most.output =
+            num_max(times(model->max_output_tokens, ask_outputs(&call->ask)), bound->output);
     return reading->absurd || tg_usage_exceeds(&reading->usage, &most);
 }
 
-/* Tokens that all choices together write in the attempt's time, and a second, at this speed. */
+/* Tokens that all outputs together write in the attempt's time, and a second, at this speed. */
 static int64_t written_at(const struct call *call, double tokens_per_s)
 {
     tg_ms took = call_now(call) - call->attempt.began_at + OUTPUT_SPEED_MARGIN_MS;
 
-    return output_speed_tokens(tokens_per_s * (double)call->ask.choices, took);
+    return output_speed_tokens(tokens_per_s * (double)ask_outputs(&call->ask), took);
 }
 
 /* The output that is booked without the provider's last word. */

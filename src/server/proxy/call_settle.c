@@ -140,7 +140,7 @@ static void learn_speed(const struct call *call, enum tg_key_outcome outcome)
         call->attempt.slowed || !estimate_has_output(call->endpoint))
         return;
     output_speed_add(call->route->speed, (uint32_t)XXH3_64bits(tenant, strlen(tenant)),
-                     call->usage.output / call->ask.choices,
+                     call->usage.output / ask_outputs(&call->ask),
                      call_now(call) - call->attempt.began_at);
 }
 

@@ -216,6 +216,24 @@ static void the_books_have_no_less_than_the_bill(void **state)
 
 /* ---- attacks ---- */
 
+/* Attack 2: each of several prompts is answered as fast as a single one. */
+static void attack_2_each_of_several_prompts_is_written_at_once(void **state)
+{
+    const struct call_kit_config config = {.first = "most_tokens_per_s: 100, context: 200000"};
+
+    (void)state;
+    begin(&config);
+    call_client_ask_at(&client, "/v1/completions",
+                       "{\"model\":\"first\",\"max_tokens\":5000,\"n\":2,"
+                       "\"prompt\":[\"a\",\"b\",\"c\",\"d\",\"e\"]}");
+    call_kit_out()->out.sent = true;
+    call_kit_pass(4000);
+    call_client_gone(&client, HTTP_HANGUP);
+    assert_true(client.call->spent >= 2 * 2 * 5 * 5 * 100);
+    expect_state(CALL_FREED);
+    end();
+}
+
 /* Attack 1: the provider thinks for a minute, shows ten words, and the client leaves before the
  * usage. */
 static void attack_1_hanging_up_before_the_usage_is_not_free(void **state)
@@ -360,6 +378,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_books_have_no_less_than_the_bill),
+        cmocka_unit_test(attack_2_each_of_several_prompts_is_written_at_once),
         cmocka_unit_test(attack_1_hanging_up_before_the_usage_is_not_free),
         cmocka_unit_test(attack_1_a_provider_that_runs_on_is_drained),
         cmocka_unit_test(a_count_in_every_chunk_is_no_last_word),
