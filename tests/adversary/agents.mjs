@@ -24,7 +24,7 @@ const TOOLS = Array.from({ length: 12 }, (_, i) => ({
 /* {budget: USD, reserve: 'bound' | 'expected', turn_bytes, turns: of a task, max_tokens} */
 export async function agents({
     budget,
-    reserve,
+    reserve = 'bound',
     turn_bytes = 6000,
     turns = 30,
     max_tokens = 8192,
@@ -32,7 +32,9 @@ export async function agents({
 }) {
     const world = await World.start({
         budgets: { agents: Math.round(budget * 1e6) },
-        tenant: { budgets: [{ usd: budget, per: 'total', reserve }] },
+        tenant: {
+            budgets: [{ usd: budget, per: 'total', ...(reserve !== 'bound' && { reserve }) }],
+        },
     });
     const r = new Chance(seed);
     let refusal = null;
