@@ -49,7 +49,8 @@ static void check_measure(const struct ask_measure *from, const struct ask_measu
     insist(from->text.bytes <= to->text.bytes && from->text.nfc <= to->text.nfc &&
            from->text.nfkc <= to->text.nfkc && from->messages <= to->messages &&
            from->parts <= to->parts && from->images <= to->images && from->files <= to->files &&
-           from->data_bytes <= to->data_bytes && from->token_ids <= to->token_ids);
+           from->data_bytes <= to->data_bytes && from->token_ids <= to->token_ids &&
+           from->recalled <= to->recalled);
 }
 
 static void check_bound(const struct ask *ask)

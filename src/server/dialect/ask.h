@@ -176,6 +176,7 @@ struct ask_measure {
     int64_t parts;    /* objects within messages, and each of several texts */
     int64_t images;   /* whatever their size */
     int64_t files;    /* and recordings without a length: what is in them is not known */
+    int64_t recalled; /* items of replies whose text the provider has, and may show again */
 };
 
 /* Where an earlier call may have ended: before the first message of a reply. */

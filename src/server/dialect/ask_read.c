@@ -81,6 +81,8 @@ struct level {
     bool plain;             /* a source says that it is text, or a block has such a source */
     bool has_role, replies; /* a message: of a reply */
     bool named;             /* a tool has a name or function */
+    bool encrypted;         /* it has its text with it, encrypted */
+    bool recalls;           /* an item of a reply whose text may be at the provider */
     enum ask_media media;   /* what its type says it is */
     enum ask_tool tool;
     int64_t payload_bytes; /* payloads in it, without those of files within it */
@@ -261,6 +263,10 @@ static enum ask_detail detail_of(struct json_text text)
 
 static void read_type(struct walk *walk, struct level *level, struct json_text text)
 {
+    /* Sent back with their ids, without what was thought or found. */
+    static const char *const recalled[] = {"reasoning", "web_search_call", "file_search_call",
+                                           "code_interpreter_call", NULL};
+
     if (level->is_source) {
         level->plain = json_text_is(text, "text") || json_text_is(text, "content");
         return;
@@ -268,6 +274,7 @@ static void read_type(struct walk *walk, struct level *level, struct json_text t
     level->media = ask_media_of(text);
     if (json_text_is(text, "item_reference"))
         walk->ask->features |= ASK_ITEM;
+    level->recalls |= level->kind == LEVEL_MESSAGE && is_one_of(text, recalled);
     if (level->kind == LEVEL_MESSAGE && !level->has_role)
         level->replies = text.size < 7 || memcmp(text.bytes + text.size - 7, "_output", 7) != 0;
 }
@@ -307,6 +314,7 @@ static void count_prose_string(struct walk *walk, struct level *level, struct js
         walk->ask->text_bytes += bytes;
         if (json_text_is(key, "arguments"))
             walk->ask->measure.data_bytes += bytes; /* a server may read it and write it anew */
+        level->encrypted |= json_text_is(key, "encrypted_content");
     } else if (json_text_is(key, "role")) {
         read_role(level, text);
     } else if (json_text_is(key, "detail")) {
@@ -675,6 +683,9 @@ static void enter_below(struct walk *walk, struct json_text key, const struct js
     if (mode == PROSE && !level->is_array &&
         (json_text_is(key, "input") || json_text_is(key, "arguments") || kind == LEVEL_TOOLS))
         mode = DATA;
+    /* A spoken reply is sent back by its id. */
+    if (level->kind == LEVEL_MESSAGE && level->mode == PROSE && json_text_is(key, "audio"))
+        walk->ask->features |= ASK_ITEM;
     walk->ask->messages += kind == LEVEL_MESSAGE;
     walk->ask->measure.messages += kind == LEVEL_MESSAGE;
     walk->ask->measure.parts +=
@@ -699,6 +710,7 @@ static void leave(struct walk *walk)
     if (level->kind == LEVEL_TOOL)
         count_tool(walk, level);
     count_level(walk, level);
+    walk->ask->measure.recalled += level->recalls && !level->encrypted;
     if (level->kind == LEVEL_MESSAGE && walk->keeps_prefix)
         keep_prefix(walk, level);
 }

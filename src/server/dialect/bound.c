@@ -180,6 +180,11 @@ static int64_t text_tokens(const struct ask_measure *from, const struct ask_meas
     return sum(tokens, product(to->parts - from->parts, facts->per_part));
 }
 
+static int64_t most_output(const struct bound_facts *facts)
+{
+    return facts->most_output > 0 ? facts->most_output : facts->context;
+}
+
 static int64_t tool_tokens(const struct ask *ask, const struct bound_facts *facts)
 {
     int64_t anthropic = ask->endpoint == ENDPOINT_MESSAGES ? BOUND_ANTHROPIC_TOOLS : 0;
@@ -202,8 +207,12 @@ static int64_t tokens_between(const struct ask *ask, const struct bound_facts *f
 {
     int64_t tokens = sum(facts->per_call, text_tokens(from, to, facts));
 
-    if ((ask->features & elsewhere) != 0 || to->files > from->files)
+    int64_t recalled = to->recalled - from->recalled; /* each is from one reply */
+
+    if ((ask->features & elsewhere) != 0 || to->files > from->files ||
+        (recalled > 0 && most_output(facts) == 0))
         return TG_NUMBER_MAX;
+    tokens = sum(tokens, product(recalled, most_output(facts)));
     tokens = sum(tokens, image_tokens(ask, facts, from->images));
     return sum(tokens, quotient_up(product(ask->audio_ms, facts->audio_per_s), 1000));
 }
@@ -223,11 +232,6 @@ static int64_t pass_tokens(const struct ask *ask, const struct bound_facts *fact
 }
 
 /* ---- Output ---------------------------------------------------------------------------------- */
-
-static int64_t most_output(const struct bound_facts *facts)
-{
-    return facts->most_output > 0 ? facts->most_output : facts->context;
-}
 
 /* Tokens of one choice of one pass; 0 may be unknown. */
 static int64_t choice_tokens(const struct ask *ask, const struct bound_facts *facts,

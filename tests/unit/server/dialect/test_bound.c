@@ -419,6 +419,7 @@ static void what_is_not_in_the_body_is_the_context(void **state)
         {ENDPOINT_CHAT, "'messages':[{'content':[{'type':'input_audio','input_audio':{'data':"
                         "'AAAA','format':'ogg'}}]}]"},
         {ENDPOINT_CHAT, "'messages':[{'content':[{'type':'video_url','video_url':{'url':'u'}}]}]"},
+        {ENDPOINT_CHAT, "'messages':[{'role':'assistant','audio':{'id':'audio_1'}}]"},
         /* a server may take it for what it is, whatever its type */
         {ENDPOINT_CHAT, "'messages':[{'content':[{'image_url':{'url':'https://a'}}]}]"},
         {ENDPOINT_CHAT, "'messages':[{'content':[{'type':'hologram','data':'x'}]}]"},
@@ -427,6 +428,30 @@ static void what_is_not_in_the_body_is_the_context(void **state)
     for (size_t i = 0; i < COUNT_OF(rows); i++)
         if (bound_it(*state, rows[i].endpoint, rows[i].fields).input != CONTEXT)
             fail_msg("%s", rows[i].fields);
+}
+
+/* What was thought or found stays with the provider, and is an item's id here: as much as one reply
+ * can have written. */
+static void items_of_replies_are_the_most_that_one_has(void **state)
+{
+    static const struct {
+        const char *input;
+        int64_t times;
+    } rows[] = {
+        {"{'type':'reasoning','id':'rs_1','summary':[]}", 1},
+        {"{'id':'rs_1','summary':[],'type':'reasoning'},{'type':'reasoning','id':'rs_2'}", 2},
+        {"{'type':'reasoning','id':'rs_1','encrypted_content':'abc'}", 0},
+        {"{'type':'web_search_call','id':'ws_1','action':{'type':'search'}}", 1},
+        {"{'type':'message','role':'assistant','content':'hi'}", 0},
+    };
+    char fields[300];
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        snprintf(fields, sizeof fields, "'input':[%s]", rows[i].input);
+        int64_t input = bound_it(*state, ENDPOINT_RESPONSES, fields).input;
+        if (input < rows[i].times * MOST || input > rows[i].times * MOST + 400)
+            fail_msg("%s: %lld", fields, (long long)input);
+    }
 }
 
 static void pdf_inline_is_the_context(void **state)
@@ -664,6 +689,7 @@ int main(void)
         cmocka_unit_test(rules_of_images_are_those_of_the_documents),
         cmocka_unit_test(images_without_a_size_are_the_most),
         cmocka_unit_test(what_is_not_in_the_body_is_the_context),
+        cmocka_unit_test(items_of_replies_are_the_most_that_one_has),
         cmocka_unit_test(pdf_inline_is_the_context),
         cmocka_unit_test(recordings_cost_by_their_length),
         cmocka_unit_test(tools_of_the_provider_need_a_bound_on_uses),
