@@ -72,6 +72,12 @@ static void check_model(const struct config *config, const struct config_model *
     insist(tg_law_config_check(&model->concurrency.law, NULL) == TG_OK);
     insist(TG_FACTOR_MIN <= model->overbook.min && model->overbook.min <= model->overbook.start);
     insist(model->overbook.start <= model->overbook.max && model->overbook.max <= TG_FACTOR_MAX);
+    insist(model->has_price == (model->price_from != NULL));
+    insist(model->price.input >= 0 && model->price.output >= 0 && model->price.per_call >= 0);
+    insist(config_assumed_output(model) > 0 && config_most_output(model) > 0);
+    insist(model->most_tokens_per_s > 0 && model->rounds > 0 && model->image.factor_milli > 0);
+    insist(config_served_factor(model, "priority", "fast", "us", 1000) > 0);
+    insist(config_largest_call(model) >= 0);
     for (size_t i = 0; i < model->n_fallback; i++)
         insist(model->fallback[i] < config->n_models);
 }
