@@ -112,7 +112,7 @@ static void check_edited(struct json_reader *reader, const struct ask *ask, cons
 
     body_edit_init(&edit);
     insist(body_edit_model(&edit, ask, SLICE("n\"\n")));
-    bool bounded = body_edit_bound(&edit, ask, 7);
+    bool bounded = body_edit_bound(&edit, ask, 7, "max_tokens") != NULL;
     bool asked = body_edit_include_usage(&edit, ask);
     size_t n = body_edit_slices(&edit, body, ask->body_bytes, slices, &total);
     char *edited = malloc(total);

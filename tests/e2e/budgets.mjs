@@ -16,6 +16,7 @@ import {
     OTHER_KEY,
     price,
     reason,
+    send,
     sha256,
     until,
     world,
@@ -79,7 +80,7 @@ test('the budgets of a tenant, its parent and everyone hold together', async (t)
 test('calls that cost less than they reserved give the rest back', async (t) => {
     const { gateway } = await world(t, {
         script: { default: { tokens: 4 } },
-        tenant: { budgets: [{ usd: 0.002, per: 'total' }] },
+        tenant: { budgets: [{ usd: 0.004, per: 'total' }] },
     });
     let sum = 0,
         refused = 0;
@@ -95,6 +96,42 @@ test('calls that cost less than they reserved give the rest back', async (t) => 
     assert.equal(refused, 0, 'eight times a reservation is always there');
 });
 
+test('attack 2: an array of prompts cannot spend more than the budget', async (t) => {
+    const { gateway } = await world(t, { tenant: { budgets: [{ usd: 0.1, per: 'total' }] } });
+    const body = { model: 'small', max_tokens: 1000, prompt: Array(64).fill('a') };
+    const { status, body: text } = await send(gateway.url, '/v1/completions', body);
+
+    assert.equal(status, 400);
+    const { error } = JSON.parse(text);
+    assert.match(error.message, /^budget of tenant one: 0\.10 USD in total, asked 0\.\d+, left 0\.10, /);
+    const fits = Number(/max_tokens of (\d+) would fit/.exec(error.message)[1]);
+    const again = await send(gateway.url, '/v1/completions', { ...body, max_tokens: fits });
+    assert.equal(again.status, 200);
+});
+
+test('attack 3: what is not in the body is reserved as the context', async (t) => {
+    const { gateway } = await world(t, {
+        small: { context: 200000 },
+        tenant: { budgets: [{ usd: 0.3, per: 'total' }] },
+    });
+    const ask = () =>
+        send(gateway.url, '/v1/responses', {
+            model: 'small',
+            input: 'hi',
+            max_output_tokens: 16,
+            previous_response_id: 'resp_1',
+        });
+    const replies = await calls(20, ask);
+
+    /* One fits at a time, and gives back what it did not use. */
+    for (const reply of replies)
+        assert.ok(
+            reply.status === 200 || reason(reply) === 'budget_contended',
+            `${reply.status} ${reply.body}`,
+        );
+    assert.ok((await gateway.spent()).micro_usd <= 300000);
+});
+
 test('a call that does not bound its answer is clamped to what is affordable', async (t) => {
     const { gateway, mock } = await world(t, {
         script: { default: { tokens: 4000 } },
@@ -104,6 +141,8 @@ test('a call that does not bound its answer is clamped to what is affordable', a
     const reply = await chat(gateway, { max_tokens: undefined });
 
     assert.equal(reply.status, 200);
+    assert.equal(reply.headers['x-tollgate-clamped'], 'max_tokens=100');
+    assert.equal((await gateway.metrics()).clamped_total, 1);
     assert.equal(json(reply).usage.completion_tokens, 100);
     assert.equal((await gateway.spent()).micro_usd, 200);
     assert.equal((await chat(gateway)).status, 402);

@@ -283,7 +283,8 @@ export class Gateway {
         await this.idle();
         const total = (await this.spend()).total;
         const used = await this.metric('budget_used_micro_usd', 'tenant="one"');
-        if (used !== undefined) assert.equal(used, total.micro_usd, 'memory and ledger agree');
+        const known = total.micro_usd + (total.uncertain_micro_usd ?? 0);
+        if (used !== undefined) assert.equal(used, known, 'memory and ledger agree');
         return total;
     }
 }
@@ -321,8 +322,8 @@ export function configure(mock, folder, change = {}) {
             },
         }),
         models: of('models', {
-            small: { provider: 'oai', price: PRICE, ...change.small },
-            claude: { provider: 'ant', price: PRICE, ...change.claude },
+            small: { provider: 'oai', price: PRICE, max_output_tokens: 4096, ...change.small },
+            claude: { provider: 'ant', price: PRICE, max_output_tokens: 4096, ...change.claude },
         }),
         tenants: change.tenants ?? [tenant(change.tenant)],
         ...change.top,

@@ -141,7 +141,7 @@ for (const [what, change, before, expected] of [
     ],
     [
         'a budget that is spent',
-        { tenant: { budgets: [{ usd: 0.00004, per: 'total' }] } },
+        { tenant: { budgets: [{ usd: 0.0002, per: 'total' }] } },
         once,
         { status: 402, type: 'billing_error', name: 'APIError', calls: 1 },
     ],

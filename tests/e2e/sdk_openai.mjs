@@ -230,7 +230,7 @@ test('openai: a call above its cost limit is a 400 and is never retried', async 
 });
 
 test('openai: a spent budget is a 402, and is never retried', async (t) => {
-    const spent = await world(t, { tenant: { budgets: [{ usd: 0.00004, per: 'month' }] } });
+    const spent = await world(t, { tenant: { budgets: [{ usd: 0.0002, per: 'month' }] } });
     const error = await refused(t, spent, once, {
         calls: 1,
         status: 402,
@@ -245,7 +245,7 @@ test('openai: a budget that others have reserved is tried again until they are d
     const { gateway, mock } = await world(t, {
         script: { rules: [{ when: { nth: '1' }, do: { fault: 'hang' } }] },
         small: { most_tokens_per_s: 1 }, /* else a call that is cut is charged all it may write */
-        tenant: { budgets: [{ usd: 0.00006, per: 'total' }] },
+        tenant: { budgets: [{ usd: 0.00037, per: 'total' }] },
     });
     const hung = new AbortController();
     const first = client(gateway).chat.completions.create(ask(), { signal: hung.signal });

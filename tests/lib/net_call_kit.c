@@ -53,8 +53,8 @@ static size_t write_config(const struct call_kit_config *config, char *yaml, siz
         "%s%s"
         "%s"
         "models:\n"
-        "  first: {provider: p, price: {input: 1, output: 2}%s%s}\n"
-        "  second: {provider: p, price: {input: 1, output: 2}%s%s}\n"
+        "  first: {provider: p, price: {input: 1, output: 2}%s%s%s}\n"
+        "  second: {provider: p, price: {input: 1, output: 2}, max_output_tokens: 4096%s%s}\n"
         "%s"
         "tenants:\n"
         "  - {name: one, keys: [{name: main, sha256: %s%s%s}], %s}\n"
@@ -63,6 +63,7 @@ static size_t write_config(const struct call_kit_config *config, char *yaml, siz
         or_empty(config->gate), config->gate ? "\n" : "", config->key ? ", " : "",
         or_empty(config->key), config->key ? ", " : "", or_empty(config->key),
         or_empty(config->provider), config->provider ? "\n" : "", or_empty(config->providers),
+        strstr(or_empty(config->first), "max_output_tokens") ? "" : ", max_output_tokens: 4096",
         config->first ? ", " : "", or_empty(config->first), config->second ? ", " : "",
         or_empty(config->second), or_empty(config->models), hex, config->virtual_key ? ", " : "",
         or_empty(config->virtual_key),

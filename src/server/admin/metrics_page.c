@@ -57,6 +57,8 @@ static void write_counts(struct exposition *text, const struct gateway *gateway)
              metrics_page_count(&counts->hangups)},
             {"tollgate_usage_missing_total", "Answers that did not say what they used.",
              metrics_page_count(&counts->usage_missing)},
+            {"tollgate_clamped_total", "Requests whose output was bounded by us.",
+             metrics_page_count(&counts->clamped)},
             {"tollgate_usage_absurd_total", "Answers whose usage could not be true.",
              metrics_page_count(&counts->usage_absurd)},
             {"tollgate_connections_refused_total", "Connections that were refused: too many.",

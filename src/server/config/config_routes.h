@@ -93,6 +93,14 @@ enum config_disconnect {
     CONFIG_DISCONNECT_DRAIN
 };
 
+/* The key that bounds the output of a chat, where the client has sent none: OpenAI's own models
+ * want the newer one, others know the older one alone. */
+enum config_output_field {
+    CONFIG_FIELD_BY_HOST,
+    CONFIG_FIELD_MAX_TOKENS,
+    CONFIG_FIELD_MAX_COMPLETION_TOKENS
+};
+
 struct config_provider {
     const char *name;
     struct config_url base;
@@ -107,6 +115,7 @@ struct config_provider {
     const char *proxy; /* null: none */
     bool inject_usage; /* stream_usage: inject */
     enum config_disconnect on_disconnect;
+    enum config_output_field output_field;
     bool counts_asked;     /* tpm_counts: asked */
     const char *catalogue; /* whose rows its models take; null: by its host */
     int64_t price_factor;  /* multiplies the token prices of its models; thousandths */

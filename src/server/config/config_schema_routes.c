@@ -86,6 +86,10 @@ static const struct schema_key provider_keys[] = {
     WORD("on_disconnect", "auto|abort|drain", "auto", AT(config_provider, on_disconnect),
          "what happens upstream when a client hangs up: it ends, or is read to its end for its "
          "usage; auto: drain for models that `cut: runs`"),
+    WORD("output_field", "auto|max_tokens|max_completion_tokens", "auto",
+         AT(config_provider, output_field),
+         "the field that `on_unbounded: clamp` sets in chats that have none; auto: "
+         "max_completion_tokens for api.openai.com, max_tokens for others"),
     SWITCH("tpm_counts", "used|asked", "used", AT(config_provider, counts_asked),
            "what it counts against the tpm of its keys"),
     FACTOR("price_factor", "1.0", AT(config_provider, price_factor),

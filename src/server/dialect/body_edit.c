@@ -91,11 +91,11 @@ bool body_edit_model(struct body_edit *edit, const struct ask *ask, struct slice
 
 /* ---- The bound of the output ----------------------------------------------------------------- */
 
-static const char *bound_name(enum endpoint endpoint)
+static const char *bound_name(enum endpoint endpoint, const char *in_chats)
 {
     switch (endpoint) {
     case ENDPOINT_CHAT:
-        return "max_completion_tokens";
+        return in_chats;
     case ENDPOINT_RESPONSES:
         return "max_output_tokens";
     case ENDPOINT_COMPLETIONS:
@@ -114,9 +114,9 @@ static bool is_zero(const struct ask *ask, const struct ask_bound *bound)
 
 /* A key that is there with null is filled in: a second one of its name would be one too many. Of
  * two such, one is enough; where another key bounds already, null stays. */
-static void bound_unbounded(struct body_edit *edit, const struct ask *ask, int64_t most)
+static const char *bound_unbounded(struct body_edit *edit, const struct ask *ask, int64_t most,
+                                   const char *name)
 {
-    const char *name = bound_name(ask->endpoint);
     const struct ask_bound *bound = NULL;
 
     for (size_t i = 0; i < ASK_BOUNDS_MAX; i++)
@@ -127,11 +127,13 @@ static void bound_unbounded(struct body_edit *edit, const struct ask *ask, int64
         add_text(edit, bound->span.at, bound->span.n, "%" PRId64, most);
     else
         add_text(edit, ask->root_at + 1, 0, "\"%s\":%" PRId64 ",", name, most);
+    return bound != NULL ? bound->name : name;
 }
 
-bool body_edit_set_bound(struct body_edit *edit, const struct ask *ask, int64_t bound)
+bool body_edit_set_bound(struct body_edit *edit, const struct ask *ask, int64_t bound,
+                         const char *in_chats)
 {
-    const char *name = bound_name(ask->endpoint);
+    const char *name = bound_name(ask->endpoint, in_chats);
     bool there = false;
 
     if (bound < 0 || name == NULL)
@@ -146,22 +148,26 @@ bool body_edit_set_bound(struct body_edit *edit, const struct ask *ask, int64_t 
     return true;
 }
 
-bool body_edit_bound(struct body_edit *edit, const struct ask *ask, int64_t most)
+const char *body_edit_bound(struct body_edit *edit, const struct ask *ask, int64_t most,
+                            const char *in_chats)
 {
+    const char *name = bound_name(ask->endpoint, in_chats);
     bool zero = false;
 
-    if (most < (ask->endpoint != ENDPOINT_MESSAGES) || bound_name(ask->endpoint) == NULL)
-        return false;
+    if (most < (ask->endpoint != ENDPOINT_MESSAGES) || name == NULL)
+        return NULL;
     for (size_t i = 0; i < ASK_BOUNDS_MAX; i++)
         zero |= is_zero(ask, &ask->bounds[i]);
     if (ask->max_output < 0 && !zero)
-        bound_unbounded(edit, ask, most);
+        name = bound_unbounded(edit, ask, most, name);
     for (size_t i = 0; i < ASK_BOUNDS_MAX; i++) {
         const struct ask_bound *bound = &ask->bounds[i];
-        if (bound->name != NULL && (bound->value > most || is_zero(ask, bound)))
+        if (bound->name != NULL && (bound->value > most || is_zero(ask, bound))) {
             add_text(edit, bound->span.at, bound->span.n, "%" PRId64, most);
+            name = bound->name;
+        }
     }
-    return true;
+    return name;
 }
 
 /* ---- Usage of a stream ----------------------------------------------------------------------- */

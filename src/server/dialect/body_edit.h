@@ -37,14 +37,17 @@ void body_edit_init(struct body_edit *edit);
 bool body_edit_model(struct body_edit *edit, const struct ask *ask, struct slice name);
 
 /* Makes `most` the bound of one choice's output: bounds that are larger, null, or 0 where that is
- * none are replaced; where there is none it is added, as max_completion_tokens (chat),
- * max_output_tokens (responses) or max_tokens. Nothing to be done is no edit. False: less than 1
- * (Anthropic: 0), or an endpoint without output. */
-bool body_edit_bound(struct body_edit *edit, const struct ask *ask, int64_t most);
+ * none are replaced; where there is none it is added, as `in_chats` (max_completion_tokens, or
+ * max_tokens: what the provider knows; static), max_output_tokens (responses) or max_tokens.
+ * Nothing to be done is no edit. The key that was set last, static; null: less than 1 (Anthropic:
+ * 0), or an endpoint without output. */
+const char *body_edit_bound(struct body_edit *edit, const struct ask *ask, int64_t most,
+                            const char *in_chats);
 
 /* Makes `bound` the bound of one choice's output, whatever the body has, in place of
  * body_edit_bound(). False: an endpoint without output. */
-bool body_edit_set_bound(struct body_edit *edit, const struct ask *ask, int64_t bound);
+bool body_edit_set_bound(struct body_edit *edit, const struct ask *ask, int64_t bound,
+                         const char *in_chats);
 
 /* One more edit, in pieces: begin, texts as by printf(), and at its end the span that it replaces
  * and a last text. For what rules put in, which the configuration bounds. */

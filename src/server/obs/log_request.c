@@ -90,6 +90,8 @@ static void put_use(struct log_line *line, const struct report *report)
     log_line_text(line, FIELD("changed"), report->changed);
     log_line_number(line, FIELD("estimated_input_tokens"), report->estimated_input);
     log_line_number(line, FIELD("max_output_tokens"), report->max_output);
+    if (report->clamped > 0)
+        log_line_number(line, FIELD("clamped_max_tokens"), report->clamped);
     log_line_number(line, FIELD("reserved_micro_usd"), report->reserved);
     if (report->has_usage) {
         log_line_number(line, FIELD("input_tokens"), report->usage.input);

@@ -77,6 +77,7 @@ struct report {
     struct slice changed; /* fields and headers that rules put in */
     bool stream;
     int64_t estimated_input, max_output; /* tokens it was admitted with */
+    int64_t clamped;                     /* the bound that we put on each choice; 0: none */
     bool has_usage;                      /* then: */
     bool usage_reported;                 /* by the provider; else it is estimated */
     bool usage_absurd; /* what was reported cannot be: the reservation was charged */

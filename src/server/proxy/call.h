@@ -229,6 +229,7 @@ struct attempt {
     struct tg_usage_bound bound; /* what it can use at most */
     tg_micro most;               /* what that costs */
     tg_micro reserved;           /* how much of that is reserved */
+    const char *clamped; /* the field that we have bounded its output by; null: none. Static */
     int64_t most_output;         /* the bound that we put on what it may write; -1: none */
     tg_ms began_at;              /* when it was sent; 0: not yet */
     tg_ms first_at;              /* when the first byte of the reply's body came; 0: not yet */
@@ -438,7 +439,7 @@ enum call_verdict call_limits_answered(struct call *call, const struct call_inpu
  * `why` is for the report; static. */
 bool call_fall_back(struct call *call, const char *why);
 
-/* ---- call_attempt.c: money, a key, and what happens after a failure ---- */
+/* ---- call_money.c: the most that an attempt can cost ---- */
 
 /* Whose money the call spends. */
 void call_describe_money(const struct call *call, struct spending_call *spending);
@@ -448,6 +449,9 @@ void call_refuse_money(struct call *call, enum tg_err err, const struct tg_money
 
 enum call_verdict call_reserve_money(struct call *call);
 enum call_verdict call_money_answered(struct call *call, const struct call_input *with);
+
+/* ---- call_attempt.c: a key, the request, and what happens after a failure ---- */
+
 enum call_verdict call_take_key(struct call *call);
 enum call_verdict call_key_answered(struct call *call, const struct call_input *with);
 

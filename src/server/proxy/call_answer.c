@@ -9,6 +9,8 @@
  * as what it may have been at most.
  */
 #include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -122,6 +124,13 @@ static void begin_reply(struct call *call, const struct http_head *from)
         http_fields_add(&fields, SLICE("x-tollgate-model"), slice_of(call->route->config->name));
     if (call->notes.changed[0] != '\0')
         http_fields_add(&fields, SLICE("x-tollgate-changed"), slice_of(call->notes.changed));
+    char clamped[64];
+    if (call->attempt.clamped != NULL) {
+        int bytes = snprintf(clamped, sizeof clamped, "%s=%" PRId64, call->attempt.clamped,
+                             call->attempt.most_output);
+        http_fields_add(&fields, SLICE("x-tollgate-clamped"),
+                        (struct slice){clamped, (size_t)bytes});
+    }
     /* Ours went first: what finds no room is the provider's. */
     for (size_t i = 0; i < from->n_fields; i++)
         if (is_shown(&hops, from->fields[i].name))

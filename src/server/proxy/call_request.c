@@ -136,6 +136,25 @@ static bool write_target(const struct call *call, const struct config_provider *
     return fits;
 }
 
+static const char *field_of_chats(const struct config_provider *provider)
+{
+    bool newer = provider->output_field == CONFIG_FIELD_MAX_COMPLETION_TOKENS ||
+                 (provider->output_field == CONFIG_FIELD_BY_HOST && provider->base.host != NULL &&
+                  strcmp(provider->base.host, "api.openai.com") == 0);
+
+    return newer ? "max_completion_tokens" : "max_tokens";
+}
+
+/* A request that is changed is never changed silently: header, log and metric tell. */
+static void note_clamp(struct call *call, const char *field)
+{
+    assert(field != NULL); /* only what has output is bounded */
+    call->attempt.clamped = field;
+    call->notes.max_output = call->attempt.output;
+    call->notes.clamped = call->attempt.most_output;
+    atomic_fetch_add_explicit(&call->gateway->counts.clamped, 1, memory_order_relaxed);
+}
+
 /* Notes what has to be changed in the body. */
 static void edit_body(struct call *call)
 {
@@ -148,10 +167,12 @@ static void edit_body(struct call *call)
     if (model->upstream_model != NULL) /* else it keeps the name that it was asked for by */
         edited = body_edit_model(edit, &call->ask, slice_of(model->upstream_model));
     assert(edited); /* the configuration's names are shorter than a body's may be */
+    const char *field = field_of_chats(call->route->provider->config);
     if (call_rules_bound(call, &bound))
-        edited = body_edit_set_bound(edit, &call->ask, most >= 0 ? num_min(most, bound) : bound);
+        edited =
+            body_edit_set_bound(edit, &call->ask, most >= 0 ? num_min(most, bound) : bound, field);
     else if (most >= 0)
-        edited = body_edit_bound(edit, &call->ask, most);
+        note_clamp(call, body_edit_bound(edit, &call->ask, most, field));
     assert(edited); /* only what has output is bounded */
     (void)edited;
     field_rules_edit(&call->changes, &call->ask, edit);

@@ -43,7 +43,7 @@ struct watch;
 struct gateway_counts {
     atomic_ullong calls;
     atomic_ullong refused[REPLY_COUNT];
-    atomic_ullong retries, fallbacks, hangups, usage_missing, usage_absurd;
+    atomic_ullong retries, fallbacks, hangups, usage_missing, usage_absurd, clamped;
     atomic_llong open;     /* requests between their head and their end */
     atomic_llong buffered; /* bytes that buffered bodies take up */
     atomic_ullong reloads, reloads_failed;

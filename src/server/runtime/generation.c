@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/core/num.h"
 #include "lib/core/problem.h"
 #include "server/remote/remote.h"
 #include "server/runtime/gateway.h"
@@ -185,6 +186,43 @@ const struct route *generation_route_before(const struct generation *before,
     return &before->routes[i];
 }
 
+static int64_t largest_factor(const struct config_factors *factors)
+{
+    int64_t largest = 1000;
+
+    for (size_t i = 0; i < factors->n; i++)
+        largest = num_max(largest, factors->list[i].milli);
+    return largest;
+}
+
+static void make_facts(const struct config_model *model, struct bound_facts *facts)
+{
+    static const enum bound_form FORMS[] = {[CONFIG_TOK_BYTE] = BOUND_BYTES,
+                                            [CONFIG_TOK_NFC] = BOUND_NFC,
+                                            [CONFIG_TOK_NFKC] = BOUND_NFKC};
+
+    bound_facts_init(facts);
+    facts->context = model->context;
+    facts->most_output = model->max_output_tokens;
+    facts->form = FORMS[model->tokenizer];
+    facts->tool_prompt = model->tool_prompt;
+    facts->rounds = model->rounds;
+    facts->cache_write_implicit = model->cache_write_implicit;
+    facts->image.most = model->image_most;
+    facts->dearest_milli = num_min(
+        TG_FACTOR_MILLI_MAX, largest_factor(&model->service_tier) * largest_factor(&model->speed) /
+                                 1000 * largest_factor(&model->inference_geo) / 1000);
+}
+
+/* Whether any call of a model costs anything. */
+static bool is_priced(const struct tg_price *price)
+{
+    const struct tg_usage_bound large = {
+        .input = 1000000000, .output = 1000000000, .tool_calls = 1, .kinds = TG_KINDS_ALL};
+
+    return tg_price_bound(price, &large) > 0;
+}
+
 static bool make_routes(struct generation *generation, const struct generation *before,
                         struct tg_problem *problem)
 {
@@ -199,6 +237,8 @@ static bool make_routes(struct generation *generation, const struct generation *
         route->provider = &generation->providers[model->provider];
         route->estimate = (struct estimate_rule){.bytes_per_token = model->bytes_per_token,
                                                  .image = model->image_tokens};
+        make_facts(model, &route->facts);
+        route->priced = is_priced(&model->price);
         atomic_store(&route->charged, model->overbook.start);
         if (!learn_from(route, generation_route_before(before, route), problem))
             return false;
@@ -234,6 +274,8 @@ static bool make_unknown(struct generation *generation, struct tg_problem *probl
         route->config = model;
         route->provider = &generation->providers[i];
         estimate_rule_init(&route->estimate);
+        make_facts(model, &route->facts);
+        route->priced = is_priced(&model->price);
         atomic_store(&route->charged, 1);
         if (route->speed == NULL && !learn_from(route, NULL, problem))
             return false;

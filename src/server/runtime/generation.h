@@ -29,6 +29,7 @@
 #include "io/net/loop.h"
 #include "io/net/tls.h"
 #include "server/config/config.h"
+#include "server/dialect/bound.h"
 #include "server/dialect/estimate.h"
 #include "server/dialect/replies.h"
 #include "server/ledger/spending.h"
@@ -76,8 +77,10 @@ struct route {
     struct slots *slots;
     struct output_speed *speed; /* a reference is held */
     struct estimate_rule estimate;
-    _Atomic double hold_s;  /* how long its calls take in seconds, a moving mean */
-    _Atomic double charged; /* tokens charged for each that is asked for, a moving mean */
+    bool priced;              /* its calls cost something */
+    struct bound_facts facts; /* what is known of the model; factors are for each call to find */
+    _Atomic double hold_s;    /* how long its calls take in seconds, a moving mean */
+    _Atomic double charged;   /* tokens charged for each that is asked for, a moving mean */
 };
 
 /* Whether the provider counts what calls ask for against its keys' tokens a minute, and not what

@@ -124,6 +124,7 @@ void report_notes_fill(const struct report_notes *notes, struct report *report)
     report->changed = slice_of(notes->changed);
     report->estimated_input = notes->estimated_input;
     report->max_output = notes->max_output;
+    report->clamped = notes->clamped;
     report->reserved = notes->reserved;
     report->upstream_ms = notes->upstream_ms;
     if (notes->parked_ns > 0) /* it left while it waited */

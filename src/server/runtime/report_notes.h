@@ -37,6 +37,7 @@ struct report_notes {
     struct log_refusal refusal;
 
     int64_t estimated_input, max_output; /* tokens; negative: the body was not read */
+    int64_t clamped;                     /* the bound that we put on each choice; 0: none */
     int64_t reasoning;                   /* tokens of its usage; negative: not known */
     tg_micro reserved;                   /* money reserved by the last attempt; negative: none */
     int64_t upstream_ms;                 /* how long the last attempt took; negative: none */

@@ -126,7 +126,7 @@ static void edits_change_what_they_should(void **state)
         if ((rows[i].what & MODEL) != 0)
             assert_true(body_edit_model(&edit, &ask, SLICE("new")));
         if ((rows[i].what & BOUND) != 0)
-            assert_true(body_edit_bound(&edit, &ask, 50));
+            assert_non_null(body_edit_bound(&edit, &ask, 50, "max_completion_tokens"));
         if ((rows[i].what & USAGE) != 0)
             assert_int_equal(body_edit_include_usage(&edit, &ask), strcmp(before, after) != 0);
         apply(&edit, before, got, sizeof got);
@@ -146,13 +146,13 @@ static void edits_that_cannot_be_made_are_refused(void **state)
     assert_false(body_edit_model(&edit, &ask, (struct slice){name, sizeof name}));
     assert_false(body_edit_model(&edit, &ask, SLICE("")));
     assert_false(body_edit_model(&edit, &ask, SLICE("\xff")));
-    assert_false(body_edit_bound(&edit, &ask, -1));
-    assert_false(body_edit_bound(&edit, &ask, 0));
-    assert_false(body_edit_bound(&edit, &embeddings, 5));
+    assert_null(body_edit_bound(&edit, &ask, -1, "max_tokens"));
+    assert_null(body_edit_bound(&edit, &ask, 0, "max_tokens"));
+    assert_null(body_edit_bound(&edit, &embeddings, 5, "max_tokens"));
     assert_int_equal(edit.n, 0);
     /* The longest name, all of it escaped, still has room, together with all other edits. */
     assert_true(body_edit_model(&edit, &ask, (struct slice){name, ASK_TEXT_MAX}));
-    assert_true(body_edit_bound(&edit, &ask, INT64_MAX));
+    assert_non_null(body_edit_bound(&edit, &ask, INT64_MAX, "max_completion_tokens"));
     assert_int_equal(edit.n, 2);
 }
 
@@ -297,7 +297,7 @@ static void any_body_is_edited_to_the_same_document(void **state)
         struct ask ask = read_ask(*state, ENDPOINT_CHAT, before);
         body_edit_init(&edit);
         bool asked = body_edit_include_usage(&edit, &ask);
-        assert_true(body_edit_bound(&edit, &ask, most));
+        assert_non_null(body_edit_bound(&edit, &ask, most, "max_completion_tokens"));
         assert_true(body_edit_model(&edit, &ask, SLICE("n\"w")));
         apply(&edit, before, after, sizeof after);
         struct ask edited = read_ask(*state, ENDPOINT_CHAT, after);

@@ -238,7 +238,8 @@ static void attack_2_each_of_several_prompts_is_written_at_once(void **state)
  * usage. */
 static void attack_1_hanging_up_before_the_usage_is_not_free(void **state)
 {
-    const struct call_kit_config config = {.first = "most_tokens_per_s: 300, context: 200000"};
+    const struct call_kit_config config = {
+        .first = "most_tokens_per_s: 300, context: 200000, max_output_tokens: 64000"};
 
     (void)state;
     begin(&config);

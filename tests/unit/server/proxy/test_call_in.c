@@ -77,7 +77,7 @@ static void a_key_ends_by_the_wall_clock(void **state)
 /* A budget's day ends when it does on the wall; what limits have counted stays counted. */
 static void a_day_of_a_budget_is_the_wall_clocks(void **state)
 {
-    const struct call_kit_config config = {.tenant = "budgets: [{usd: 0.00004, per: day}]"};
+    const struct call_kit_config config = {.tenant = "budgets: [{usd: 0.0004, per: day}]"};
     const tg_ms day = 86400000;
     char date[REPLY_DATE_MAX], line[80];
 
@@ -90,7 +90,7 @@ static void a_day_of_a_budget_is_the_wall_clocks(void **state)
         call_client_ask(&client, CALL_KIT_BODY);
         expect_state(CALL_ASKING); /* another day, another budget */
         call_out_reply(call_kit_out(), 200, JSON,
-                       "{\"usage\":{\"prompt_tokens\":20,\"completion_tokens\":10}}");
+                       "{\"usage\":{\"prompt_tokens\":200,\"completion_tokens\":100}}");
         call_client_gone(&client, HTTP_DONE);
         call_client_ask(&client, CALL_KIT_BODY);
         expect_state(CALL_OVER);
@@ -234,11 +234,11 @@ static void a_tenant_over_its_cost_has_no_body_read(void **state)
 
 static void a_tenant_out_of_money_has_no_body_read(void **state)
 {
-    const struct call_kit_config config = {.tenant = "budgets: [{usd: 0.0001, per: day}]"};
+    const struct call_kit_config config = {.tenant = "budgets: [{usd: 0.001, per: day}]"};
 
     (void)state;
     begin(&config);
-    use_up("\"prompt_tokens\":40,\"completion_tokens\":30");
+    use_up("\"prompt_tokens\":400,\"completion_tokens\":300");
     expect_refused_at_the_head(402, "budget");
     expect_in(client.head, "x-should-retry: false");
     call_kit_close();
@@ -248,8 +248,8 @@ static void a_tenant_out_of_money_has_no_body_read(void **state)
 static void money_that_is_reserved_is_worth_another_try(void **state)
 {
     const struct call_kit_config config = {
-        .tenant = "budgets: [{usd: 0.0001, per: day}]",
-        .first = "max_output_tokens: 1000, on_unbounded: allow"};
+        .tenant = "budgets: [{usd: 0.0003, per: day}]",
+        .first = "max_output_tokens: 1000, on_unbounded: clamp"};
 
     (void)state;
     begin(&config);
@@ -275,11 +275,11 @@ static void a_small_body_is_read_before_it_is_refused(void **state)
         {-1, NULL, false},
         {100, "100-continue", false},
     };
-    const struct call_kit_config config = {.tenant = "budgets: [{usd: 0.0001, per: day}]"};
+    const struct call_kit_config config = {.tenant = "budgets: [{usd: 0.001, per: day}]"};
 
     (void)state;
     begin(&config);
-    use_up("\"prompt_tokens\":40,\"completion_tokens\":30");
+    use_up("\"prompt_tokens\":400,\"completion_tokens\":300");
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         if (rows[i].expect != NULL)
             call_client_says("expect", rows[i].expect);
@@ -493,10 +493,10 @@ static void a_cheaper_model_serves_below_the_threshold_only(void **state)
         const char *tenant;
         bool cheaper;
     } rows[] = {
-        {"allow_cheaper: 0.45, budgets: [{usd: 0.000020, per: total}]", false}, /* 9 of 20 left */
-        {"allow_cheaper: 0.46, budgets: [{usd: 0.000020, per: total}]", true},
-        {"allow_cheaper: 0, budgets: [{usd: 0.000020, per: total}]", false},
-        {"allow_cheaper: 1, models: [first], budgets: [{usd: 0.000020, per: total}]", false},
+        {"allow_cheaper: 0.97, budgets: [{usd: 0.000400, per: total}]", false}, /* 389 of 400 */
+        {"allow_cheaper: 0.98, budgets: [{usd: 0.000400, per: total}]", true},
+        {"allow_cheaper: 0, budgets: [{usd: 0.000400, per: total}]", false},
+        {"allow_cheaper: 1, models: [first], budgets: [{usd: 0.000400, per: total}]", false},
     };
     static const char body[] = "{\"model\":\"first\",\"messages\":[],\"max_tokens\":1}";
 
@@ -568,10 +568,11 @@ static void bodies_share_their_memory(void **state)
 /* Attack 9: what takes longer than a turn is read elsewhere, and others go on meanwhile. */
 static void a_long_body_is_read_on_a_thread(void **state)
 {
+    const struct call_kit_config config = {.first = "context: 100000"};
     static char large[300 << 10];
 
     (void)state;
-    begin(NULL);
+    begin(&config);
     call_client_ask(&client, call_kit_long_body()); /* many values */
     expect_state(CALL_PARSING);
     assert_int_equal(client.call->ask.model.n, 5); /* it was read that far in place */
@@ -597,8 +598,10 @@ static void a_long_body_is_read_on_a_thread(void **state)
 
 static void without_a_thread_a_long_body_is_read_in_place(void **state)
 {
+    const struct call_kit_config config = {.first = "context: 100000"};
+
     (void)state;
-    begin(NULL);
+    begin(&config);
     call_kit.no_threads = true;
     call_client_ask(&client, call_kit_long_body());
     expect_state(CALL_ASKING);

@@ -32,9 +32,9 @@ static void a_budget_that_is_spent_says_until_when(void **state)
         const char *text;
         bool dated;
     } rows[] = {
-        {TG_PER_DAY, "the budget for this day is spent", true},
-        {TG_PER_MONTH, "the budget for this month is spent", true},
-        {TG_PER_TOTAL, "the budget for this total is spent", false},
+        {TG_PER_DAY, "budget of tenant one: 50 USD a day, asked 0.00017, left 1.20", true},
+        {TG_PER_MONTH, "budget of tenant one: 50 USD a month, asked 0.00017, left 1.20", true},
+        {TG_PER_TOTAL, "budget of tenant one: 50 USD in total, asked 0.00017, left 1.20", false},
     };
     const struct call_kit_config config = {.remote = true};
 
@@ -43,7 +43,10 @@ static void a_budget_that_is_spent_says_until_when(void **state)
         begin(&config);
         call_kit.money = REMOTE_SAYS_NO;
         call_kit.money_no =
-            (struct tg_money_answer){.per = rows[i].per, .reset_at = call_kit.now + 5000};
+            (struct tg_money_answer){.per = rows[i].per,
+                                     .reset_at = call_kit.now + 5000,
+                                     .amount = 50000000,
+                                     .used = 48800000};
         call_client_ask(&client, CALL_KIT_BODY);
         assert_int_equal(client.status, 402);
         assert_string_equal(client.reason, "budget");
@@ -67,7 +70,7 @@ static void a_budget_that_others_have_reserved_may_be_asked_again(void **state)
     call_client_ask(&client, CALL_KIT_BODY);
     assert_int_equal(client.status, 429);
     assert_string_equal(client.reason, "budget_contended");
-    expect_in(client.body, "the rest of the budget is reserved by calls that are running");
+    expect_in(client.body, "the rest is reserved by calls that are running");
     assert_in_range(field_of(&client, "retry-after-ms"), 1000, 1100);
     call_client_gone(&client, HTTP_DONE);
     end();
@@ -196,49 +199,168 @@ static void the_store_is_asked_for_what_was_reserved_here(void **state)
     begin(&config);
     call_kit.money = REMOTE_SAYS_LATER;
     call_client_ask(&client, CALL_KIT_BODY);
-    assert_int_equal(call_kit.money_asked->call.money, client.call->attempt.prompt + 2 * 10);
+    assert_int_equal(call_kit.money_asked->call.money, client.call->attempt.bound.input + 2 * 10);
     assert_string_equal(call_kit.money_asked->call.tenant, "one");
     assert_ptr_equal(call_kit.money_asked->terms, &client.call->generation->remote);
     call_kit_answer_money(REMOTE_SAYS_YES);
-    assert_int_equal(client.call->notes.reserved, client.call->attempt.prompt + 2 * 10);
+    assert_int_equal(client.call->notes.reserved, client.call->attempt.bound.input + 2 * 10);
     reply_and_end(200, JSON, CALL_KIT_REPLY);
     assert_int_equal(call_kit.money_settled, CALL_KIT_MICRO);
     assert_int_equal(call_kit.limits_actual, CALL_KIT_USED);
     call_kit_close();
 }
 
-/* A call without a bound that the model allows takes what is left, and no more is reserved. */
-static void an_unbounded_call_reserves_what_is_left(void **state)
+/* A call without a bound is reserved as all that its model can write, and sent as it is. */
+static void an_unbounded_call_is_reserved_in_full(void **state)
 {
-    const struct call_kit_config config = {.first = "on_unbounded: allow",
-                                           .tenant = "budgets: [{usd: 0.000120, per: total}]"};
+    const struct call_kit_config config = {.first = "max_output_tokens: 1000",
+                                           .tenant = "budgets: [{usd: 0.003, per: total}]"};
 
     (void)state;
     begin(&config);
     call_client_ask(&client, UNBOUNDED);
     expect_state(CALL_ASKING);
-    assert_int_equal(client.call->notes.reserved, 120);
+    assert_string_equal(call_kit_out()->body, UNBOUNDED);
+    assert_int_equal(client.call->notes.reserved, client.call->attempt.bound.input + 2 * 1000);
+    call_client_ask(&other, UNBOUNDED); /* there is no room for two of them */
+    assert_string_equal(other.reason, "budget_contended");
+    call_client_gone(&other, HTTP_DONE);
     call_out_reply(call_kit_out(), 200, JSON, BIG_REPLY);
-    assert_int_equal(client.call->spent, BIG_MICRO); /* the overshoot is charged */
+    assert_int_equal(client.call->spent, BIG_MICRO);
     call_client_gone(&client, HTTP_DONE);
     end();
 }
 
-/* The store is asked for as much, not for what the call might have cost. */
-static void the_store_reserves_what_is_left_here(void **state)
+/* What the model writes at most is not known, and there is a budget to keep: 400. Without one, or
+ * where nothing costs anything, an estimate will do. */
+static void what_cannot_be_bounded_is_refused_under_a_budget(void **state)
 {
-    const struct call_kit_config config = {.remote = true,
-                                           .first = "on_unbounded: allow",
-                                           .tenant = "budgets: [{usd: 0.000120, per: total}]"};
+    static const struct {
+        const char *tenant;
+        const char *price;
+        bool served;
+    } rows[] = {
+        {"budgets: [{usd: 100, per: total}]", "price: {output: 1}", false},
+        {"budgets: [{usd: 100, per: total}]", "price: {}", true},
+        {"budgets: [{usd: 100, per: total, mode: shadow}]", "price: {output: 1}", true},
+        {"priority: normal", "price: {output: 1}", true},
+    };
+    char model[100];
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        const struct call_kit_config config = {.models = model, .tenant = rows[i].tenant};
+        snprintf(model, sizeof model, "  third: {provider: p, %s}\n", rows[i].price);
+        begin(&config);
+        call_client_ask(&client, "{\"model\":\"third\",\"messages\":[]}");
+        expect_state(rows[i].served ? CALL_ASKING : CALL_OVER);
+        if (!rows[i].served) {
+            assert_int_equal(client.status, 400);
+            expect_in(client.body, "max_tokens");
+        }
+        call_client_gone(&client, HTTP_HANGUP);
+        call_kit_close();
+    }
+}
+
+/* The number after a text in the reply. */
+static int64_t number_after(const char *text)
+{
+    const char *at = strstr(client.body, text);
+
+    return at != NULL ? strtoll(at + strlen(text), NULL, 10) : -1;
+}
+
+/* Whatever is told to fit does: in an untouched budget, and in one that has been spent in part. */
+static void a_refusal_says_which_max_tokens_would_fit(void **state)
+{
+    static const char format[] = "{\"model\":\"first\",\"n\":%d,\"max_tokens\":%lld,"
+                                 "\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}]}";
+    const struct call_kit_config config = {.first = "max_output_tokens: 100000",
+                                           .tenant = "budgets: [{usd: 0.003, per: day}]"};
+    char body[300];
+
+    (void)state;
+    for (int n = 1; n <= 3; n += 2)
+        for (int spent = 0; spent < 2; spent++) {
+            begin(&config);
+            if (spent) {
+                call_client_ask(&client, CALL_KIT_BODY);
+                reply_and_end(200, JSON, BIG_REPLY);
+            }
+            snprintf(body, sizeof body, format, n, spent ? 1400LL / n : 5000LL);
+            call_client_ask(&client, body);
+            assert_int_equal(client.status, spent ? 402 : 400);
+            assert_string_equal(client.reason, spent ? "budget" : "request_exceeds_limit");
+            expect_in(client.body, "budget of tenant one: 0.003 USD a day, asked ");
+            expect_in(client.body, spent ? ", left 0.0028" : ", left 0.003");
+            int64_t fits = number_after("max_tokens of ");
+            assert_true(fits > 100);
+            call_client_gone(&client, HTTP_DONE);
+            snprintf(body, sizeof body, format, n, (long long)fits + 1);
+            call_client_ask(&client, body);
+            assert_int_equal(client.call->attempts, 0);
+            call_client_gone(&client, HTTP_DONE);
+            snprintf(body, sizeof body, format, n, (long long)fits);
+            call_client_ask(&client, body);
+            expect_state(CALL_ASKING);
+            reply_and_end(200, JSON, CALL_KIT_REPLY);
+            call_kit_close();
+        }
+}
+
+/* Attack 2: each prompt of an array is an answer. */
+static void attack_2_an_array_of_prompts_is_reserved_as_many_answers(void **state)
+{
+    const struct call_kit_config config = {.first = "max_output_tokens: 4096",
+                                           .tenant = "budgets: [{usd: 1, per: day}]"};
 
     (void)state;
     begin(&config);
-    call_kit.money = REMOTE_SAYS_LATER;
-    call_client_ask(&client, UNBOUNDED);
-    assert_int_equal(call_kit.money_asked->call.money, 120);
-    assert_true(call_kit.money_asked->call.up_to);
-    call_client_gone(&client, HTTP_HANGUP);
-    end();
+    call_client_ask_at(&client, "/v1/completions",
+                       "{\"model\":\"first\",\"max_tokens\":1000,"
+                       "\"prompt\":[\"a\",\"b\",\"c\",\"d\"]}");
+    assert_true(client.call->notes.reserved >= 2 * 4 * 1000);
+    reply_and_end(200, JSON, CALL_KIT_REPLY);
+    call_kit_close();
+}
+
+/* Attack 3: what is not in the body is reserved as the context, a bound of 0 as none. */
+static void attack_3_input_that_is_not_in_the_body_is_reserved_as_the_context(void **state)
+{
+    static const struct {
+        const char *target, *body;
+        tg_micro least;
+    } rows[] = {
+        {"/v1/responses",
+         "{\"model\":\"first\",\"input\":\"hi\",\"max_output_tokens\":16,"
+         "\"previous_response_id\":\"r\"}",
+         200000},
+        {"/v1/responses",
+         "{\"model\":\"first\",\"input\":\"hi\",\"max_output_tokens\":16,"
+         "\"conversation\":\"c\"}",
+         200000},
+        {"/v1/responses",
+         "{\"model\":\"first\",\"max_output_tokens\":16,\"input\":[{\"role\":\"user\","
+         "\"content\":[{\"type\":\"input_file\",\"file_id\":\"f\"}]}]}",
+         200000},
+        {"/v1/chat/completions",
+         "{\"model\":\"first\",\"max_tokens\":0,\"messages\":[{\"role\":\"user\","
+         "\"content\":\"hi\"}]}",
+         2 * 4096},
+    };
+    const struct call_kit_config config = {.first = "context: 200000, max_output_tokens: 4096",
+                                           .tenant = "budgets: [{usd: 1, per: day}]"};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        begin(&config);
+        call_client_ask_at(&client, rows[i].target, rows[i].body);
+        expect_state(CALL_ASKING);
+        assert_true(client.call->notes.reserved >= rows[i].least);
+        reply_and_end(200, JSON, CALL_KIT_REPLY);
+        call_kit_close();
+    }
 }
 
 /* A passthrough has its price a call, and cannot do with less. */
@@ -292,13 +414,13 @@ static void bound_and_refuse(tg_ms waited)
     static const struct call_kit_config config = {
         .remote = true,
         .first = "max_output_tokens: 150, on_unbounded: clamp",
-        .tenant = "budgets: [{usd: 0.000400, per: total}]"};
+        .tenant = "budgets: [{usd: 0.000630, per: total}]"};
 
     begin(&config);
     call_client_ask(&other, CALL_KIT_BODY);
     call_kit.money = REMOTE_SAYS_LATER;
     call_client_ask(&client, UNBOUNDED);
-    assert_int_equal(call_kit.money_asked->call.money, client.call->attempt.prompt + 2 * 150);
+    assert_int_equal(call_kit.money_asked->call.money, client.call->attempt.bound.input + 2 * 150);
     call_out_reply(call_kit_out(), 200, JSON, BIG_REPLY);
     call_kit_pass(waited);
     call_kit_answer_money(REMOTE_SAYS_NO);
@@ -309,12 +431,12 @@ static void a_call_does_with_less_than_it_asked_for(void **state)
     (void)state;
     bound_and_refuse(25);
     expect_state(CALL_AT_MONEY);
-    int64_t most = (400 - BIG_MICRO - client.call->attempt.prompt) / 2;
-    assert_int_equal(call_kit.money_asked->call.money, client.call->attempt.prompt + 2 * most);
+    int64_t most = (630 - BIG_MICRO - client.call->attempt.bound.input) / 2;
+    assert_int_equal(call_kit.money_asked->call.money, client.call->attempt.bound.input + 2 * most);
     call_kit_answer_money(REMOTE_SAYS_YES);
     expect_state(CALL_ASKING);
     char bound[60];
-    snprintf(bound, sizeof bound, "\"max_completion_tokens\":%d,", (int)most);
+    snprintf(bound, sizeof bound, "\"max_tokens\":%d,", (int)most);
     expect_in(call_kit_out()->body, bound);
     call_out_reply(call_kit_out(), 200, JSON, CALL_KIT_REPLY);
     call_client_gone(&client, HTTP_DONE);
@@ -652,8 +774,11 @@ int main(void)
         cmocka_unit_test(a_client_that_leaves_at_the_store_keeps_no_rate),
         cmocka_unit_test(a_client_that_leaves_at_the_store_during_a_retry_has_called),
         cmocka_unit_test(the_store_is_asked_for_what_was_reserved_here),
-        cmocka_unit_test(an_unbounded_call_reserves_what_is_left),
-        cmocka_unit_test(the_store_reserves_what_is_left_here),
+        cmocka_unit_test(an_unbounded_call_is_reserved_in_full),
+        cmocka_unit_test(what_cannot_be_bounded_is_refused_under_a_budget),
+        cmocka_unit_test(a_refusal_says_which_max_tokens_would_fit),
+        cmocka_unit_test(attack_2_an_array_of_prompts_is_reserved_as_many_answers),
+        cmocka_unit_test(attack_3_input_that_is_not_in_the_body_is_reserved_as_the_context),
         cmocka_unit_test(a_passthrough_that_is_refused_does_not_ask_again),
         cmocka_unit_test(a_budget_in_shadow_is_counted),
         cmocka_unit_test(a_call_does_with_less_than_it_asked_for),

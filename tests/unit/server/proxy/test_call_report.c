@@ -90,7 +90,7 @@ static void a_line_says_who_called_and_what_came_of_it(void **state)
     expect_number("total_ms", 1080);
     expect_number("estimated_input_tokens", prompt);
     expect_number("max_output_tokens", 10);
-    expect_number("reserved_micro_usd", prompt + 2 * 10);
+    expect_number("reserved_micro_usd", client.call->attempt.most);
     expect_number("input_tokens", 5);
     expect_number("output_tokens", 3);
     expect_logged("\"usage\":\"reported\"");

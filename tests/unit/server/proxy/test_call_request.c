@@ -111,20 +111,54 @@ static void timeouts_are_the_models_and_the_clients(void **state)
 static void a_call_without_a_bound_gets_what_its_budget_affords(void **state)
 {
     const struct call_kit_config config = {.first = "max_output_tokens: 1000, on_unbounded: clamp",
-                                           .tenant = "budgets: [{usd: 0.000120, per: total}]"};
+                                           .tenant = "budgets: [{usd: 0.000400, per: total}]"};
 
     (void)state;
     call_kit_open(&config);
     call_client_ask(&client, UNBOUNDED);
     const struct attempt *attempt = &client.call->attempt;
-    int64_t most = (120 - attempt->prompt) / 2; /* 1 a token of the prompt, 2 of the output */
+    int64_t most = (400 - attempt->bound.input) / 2; /* 1 a token of input, 2 of output */
     char bound[64];
-    assert_true(most > 10 && most < 60);
+    assert_true(most > 10 && most < 200);
     assert_int_equal(attempt->most_output, most);
-    snprintf(bound, sizeof bound, "\"max_completion_tokens\":%d", (int)most);
+    snprintf(bound, sizeof bound, "\"max_tokens\":%d", (int)most);
     expect_in(call_kit_out()->body, bound);
     reply_and_end(200, JSON, CALL_KIT_REPLY);
     call_kit_close();
+}
+
+/* Attack 18: the field is one that the provider knows, and nothing is changed silently. */
+static void attack_18_a_clamp_uses_the_field_of_the_provider_and_is_told(void **state)
+{
+    static const struct {
+        const char *provider, *sent, *field;
+    } rows[] = {
+        {NULL, UNBOUNDED, "max_tokens"},
+        {"    output_field: max_completion_tokens", UNBOUNDED, "max_completion_tokens"},
+        {NULL,
+         "{\"model\":\"first\",\"messages\":[],\"max_completion_tokens\":null}",
+         "max_completion_tokens"}, /* what the client used */
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        const struct call_kit_config config = {.first = "on_unbounded: clamp, clamp_to: 77",
+                                               .provider = rows[i].provider};
+        char text[80];
+        begin(&config);
+        call_kit_observe(false);
+        call_client_ask(&client, rows[i].sent);
+        snprintf(text, sizeof text, "\"%s\":77", rows[i].field);
+        expect_in(call_kit_out()->body, text);
+        call_out_reply(call_kit_out(), 200, JSON, CALL_KIT_REPLY);
+        snprintf(text, sizeof text, "x-tollgate-clamped: %s=77\n", rows[i].field);
+        expect_in(client.head, text);
+        call_client_gone(&client, HTTP_DONE);
+        expect_in(call_kit_line(), "\"clamped_max_tokens\":77");
+        expect_in(call_kit_line(), "\"max_output_tokens\":77");
+        assert_int_equal(atomic_load(&call_kit.gateway->counts.clamped), 1);
+        call_kit_close();
+    }
 }
 
 static void a_bound_is_at_most_that_of_the_model(void **state)
@@ -419,7 +453,7 @@ static void a_body_is_changed_where_it_has_to_be(void **state)
     begin(&config);
     call_client_ask(&client, "{ \"model\":\"first\", \"stream\":true,\"messages\":[ ] }");
     assert_string_equal(call_kit_out()->body,
-                        "{\"max_completion_tokens\":9,"
+                        "{\"max_tokens\":9,"
                         "\"stream_options\":{\"include_usage\":true}, \"model\":\"theirs\", "
                         "\"stream\":true,\"messages\":[ ] }");
     assert_int_equal(call_kit_out()->length, call_kit_out()->body_n);
@@ -447,16 +481,16 @@ static void a_provider_may_not_be_asked_for_usage(void **state)
 static void a_bound_is_shared_by_all_choices(void **state)
 {
     const struct call_kit_config config = {.first = "max_output_tokens: 1000, on_unbounded: clamp",
-                                           .tenant = "budgets: [{usd: 0.000120, per: total}]"};
+                                           .tenant = "budgets: [{usd: 0.000400, per: total}]"};
 
     (void)state;
     begin(&config);
     call_client_ask(&client, "{\"model\":\"first\",\"n\":4,\"messages\":[]}");
-    int64_t most = (120 - client.call->attempt.prompt) / 2 / 4;
+    int64_t most = (400 - client.call->attempt.bound.input) / 2 / 4;
     assert_true(most >= 10);
     assert_int_equal(client.call->attempt.most_output, most);
     assert_int_equal(client.call->attempt.output, 4 * most);
-    assert_int_equal(client.call->notes.reserved, client.call->attempt.prompt + 2 * 4 * most);
+    assert_int_equal(client.call->notes.reserved, client.call->attempt.bound.input + 2 * 4 * most);
     reply_and_end(200, JSON, CALL_KIT_REPLY);
     call_kit_close();
 }
@@ -465,7 +499,8 @@ static void a_bound_is_shared_by_all_choices(void **state)
 static void a_call_that_costs_nothing_more_is_not_bounded(void **state)
 {
     const struct call_kit_config refuse = {.first = "on_unbounded: refuse"};
-    const struct call_kit_config free = {.tenant = "priority: normal"};
+    const struct call_kit_config free = {.first = "on_unbounded: clamp",
+                                         .tenant = "priority: normal"};
 
     (void)state;
     begin(&refuse);
@@ -494,7 +529,7 @@ static void without_money_for_a_token_the_budget_refuses(void **state)
     begin(&config);
     call_client_ask(&client, UNBOUNDED);
     expect_state(CALL_OVER);
-    assert_string_equal(client.reason, "budget");
+    assert_string_equal(client.reason, "request_exceeds_limit");
     assert_int_equal(client.call->attempt.most_output, 1);
     call_client_gone(&client, HTTP_DONE);
     end();
@@ -553,8 +588,10 @@ static void calls_that_belong_together_stay_at_one_key(void **state)
 
 static void a_response_stays_at_the_key_of_the_one_before(void **state)
 {
+    const struct call_kit_config config = {.first = "context: 4000"}; /* what is behind the id */
+
     (void)state;
-    begin(NULL);
+    begin(&config);
     for (int i = 0; i < 40; i++) {
         char body[200];
         snprintf(body, sizeof body,
@@ -578,6 +615,7 @@ int main(void)
         cmocka_unit_test(a_model_has_the_name_that_its_provider_knows),
         cmocka_unit_test(timeouts_are_the_models_and_the_clients),
         cmocka_unit_test(a_call_without_a_bound_gets_what_its_budget_affords),
+        cmocka_unit_test(attack_18_a_clamp_uses_the_field_of_the_provider_and_is_told),
         cmocka_unit_test(a_bound_is_at_most_that_of_the_model),
         cmocka_unit_test(a_model_may_refuse_calls_without_a_bound),
         cmocka_unit_test(a_model_may_leave_calls_without_a_bound),

@@ -64,7 +64,7 @@ static void a_call_costs_the_sum_of_its_attempts(void **state)
     assert_int_equal(client.call->spent, prompt + 2 * 3 + CALL_KIT_MICRO);
     assert_int_equal(client.call->used, prompt + 3 + CALL_KIT_USED);
     assert_int_equal(call_kit_entry(1).micro, prompt + 2 * 3);
-    assert_int_equal(call_kit_entry(1).flags, LEDGER_ESTIMATED);
+    assert_int_equal(call_kit_entry(1).flags, LEDGER_ESTIMATED | LEDGER_UNCERTAIN);
     assert_int_equal(call_kit_entry(2).micro, CALL_KIT_MICRO);
     call_client_gone(&client, HTTP_DONE);
     end();
@@ -192,7 +192,7 @@ static void a_background_response_is_charged_with_its_bound(void **state)
     reply_and_end(200, JSON, "{\"id\":\"r\",\"status\":\"queued\",\"output\":[]}");
     assert_int_equal(client.call->usage.input, prompt);
     assert_int_equal(client.call->usage.output, 50);
-    assert_int_equal(call_kit_entry(1).flags, LEDGER_ESTIMATED);
+    assert_int_equal(call_kit_entry(1).flags, LEDGER_ESTIMATED | LEDGER_UNCERTAIN);
     call_kit_close();
 }
 
@@ -298,7 +298,8 @@ static void a_hang_up_is_charged_if_the_request_was_sent(void **state)
         assert_int_equal(call_kit.report.sent, sent);
         call_kit_expect_entries(sent);
         if (sent) {
-            assert_int_equal(call_kit_entry(1).flags, LEDGER_ESTIMATED | LEDGER_CANCELLED);
+            assert_int_equal(call_kit_entry(1).flags,
+                             LEDGER_ESTIMATED | LEDGER_CANCELLED | LEDGER_UNCERTAIN);
             call_kit_expect_metric("tollgate_upstream_total{provider=\"p\",model=\"first\","
                                    "class=\"cancelled\"} 1");
         }
@@ -371,7 +372,7 @@ static void a_drained_reply_that_breaks_is_charged_with_what_has_arrived(void **
     call_out_fail(call_kit_out(), HTTP_RESET);
     expect_state(CALL_FREED);
     assert_int_equal(client.call->usage.output, 2);
-    assert_int_equal(call_kit_entry(1).flags, LEDGER_ESTIMATED);
+    assert_int_equal(call_kit_entry(1).flags, LEDGER_ESTIMATED | LEDGER_UNCERTAIN);
     assert_int_equal(call_kit.report.outcome, TG_KEY_FAILED);
     end();
 }

@@ -132,7 +132,8 @@ static void a_worker_that_stops_ends_its_calls(void **state)
     assert_null(call_kit.worker.proxy);
     assert_int_equal(call_kit_out()->cancelled, 1);
     assert_int_equal(atomic_load(&call_kit.gateway->counts.open), 0);
-    assert_int_equal(call_kit_entry(1).flags, LEDGER_ESTIMATED | LEDGER_CANCELLED);
+    assert_int_equal(call_kit_entry(1).flags,
+                     LEDGER_ESTIMATED | LEDGER_CANCELLED | LEDGER_UNCERTAIN);
     assert_true(proxy_service.start(&call_kit.worker, &problem));
     call_kit_close();
 }

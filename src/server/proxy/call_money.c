@@ -1,0 +1,368 @@
+/* call_money.c - the money of an attempt: the most it can cost is reserved before it is sent.
+ *
+ * Under a budget that is enforced, what is reserved is a bound (dialect/bound.h): no provider bills
+ * more by its own rules, so that used <= amount however many calls run at once. Where no budget
+ * depends on it, the same is computed with an estimate for what cannot be bounded, for the books.
+ * Each attempt reserves for the route that it takes, by that one's bound and price.
+ *
+ * A call that does not say how much it may write is reserved in full (`on_unbounded: allow`): its
+ * request is never changed. Where clamping is configured, the bound is written into the request, by
+ * the name that the provider knows, and told.
+ *
+ * A refusal says whose budget it was, what was asked and what is left, and which max_tokens would
+ * have fitted.
+ */
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "lib/core/num.h"
+#include "server/proxy/call.h"
+
+void call_describe_money(const struct call *call, struct spending_call *spending)
+{
+    *spending = (struct spending_call){.tenant = call_tenant(call)->name,
+                                       .hint = call->tenant,
+                                       .user = {call->user.at, call->user.n}};
+}
+
+bool call_money_left(const struct call *call, struct slice user, tg_micro *left, double *part)
+{
+    struct gateway *gateway = call->gateway;
+    struct spending_call spending;
+
+    call_describe_money(call, &spending);
+    spending.user = (struct ledger_text){user.at, user.n};
+    return (gateway->remote
+                ? remote_money_left(gateway->remote->money, &spending, call_now(call), left, part)
+                : spending_left(gateway->spending, &spending, call_now(call), left, part)) == TG_OK;
+}
+
+/* ---- the bound ---- */
+
+static int64_t factor_of(const struct config_factors *factors, const struct ask_word *word)
+{
+    const char *said = word->at[0] != '\0' ? word->at : "auto";
+
+    return config_factor(factors, said, strlen(said));
+}
+
+/* What is known of the model, for this call. */
+static void find_facts(const struct call *call, struct bound_facts *facts)
+{
+    const struct config_model *model = call->route->config;
+
+    *facts = call->route->facts;
+    facts->tier_milli = factor_of(&model->service_tier, &call->ask.service_tier);
+    facts->speed_milli = factor_of(&model->speed, &call->ask.speed);
+    facts->geo_milli = factor_of(&model->inference_geo, &call->ask.inference_geo);
+    if (call->attempt.most_output >= 0)
+        facts->most_output = call->attempt.most_output;
+}
+
+/* What one choice may write. */
+static int64_t choice_output(const struct call *call, const struct bound_facts *facts)
+{
+    int64_t most = facts->most_output > 0 ? facts->most_output : facts->context;
+
+    if (call->ask.max_output < 0)
+        return most;
+    return most > 0 ? num_min(call->ask.max_output, most) : call->ask.max_output;
+}
+
+/* How many tokens each of its choices may write for that money; below 1: not even the prompt can be
+ * paid. */
+static int64_t affordable_output(const struct call *call, tg_micro money)
+{
+    const struct tg_usage_bound *bound = &call->attempt.bound;
+    struct bound_facts facts;
+
+    find_facts(call, &facts);
+    int64_t each = num_max(1, choice_output(call, &facts));
+    int64_t outputs = num_max(1, bound->output / each + (bound->output % each > 0));
+    return tg_price_affordable(&call->route->config->price, bound, money) / outputs;
+}
+
+/* The most that the attempt can use. False: it cannot be said, and the call has been answered. */
+static bool bound_attempt(struct call *call, bool hard)
+{
+    struct attempt *attempt = &call->attempt;
+    struct ask_problem problem;
+    struct bound_facts facts;
+    struct refusal why;
+
+    find_facts(call, &facts);
+    if (!bound_of(&call->ask, &facts, hard, &attempt->bound, &problem)) {
+        refusal_of_ask(&problem, &why);
+        call_refuse_admitted(call, &why);
+        return false;
+    }
+    attempt->most = tg_price_bound(&call->route->config->price, &attempt->bound);
+    return true;
+}
+
+/* Bounds a call that does not say how much it may write, where that is configured: by `clamp_to`,
+ * else by the most that the model writes, and by what is left of its budgets. */
+static bool clamp_attempt(struct call *call, tg_micro left)
+{
+    const struct config_model *model = call->route->config;
+    struct attempt *attempt = &call->attempt;
+    bool hard = left != TG_MONEY_MAX;
+
+    if (!hard && model->clamp_to == 0)
+        return bound_attempt(call, hard); /* nobody's budget depends on it */
+    attempt->most_output = model->clamp_to > 0 ? model->clamp_to : config_most_output(model);
+    if (!bound_attempt(call, hard))
+        return false;
+    if (attempt->most > left) {
+        attempt->most_output = num_max(1, affordable_output(call, left));
+        if (!bound_attempt(call, hard))
+            return false;
+    }
+    attempt->output = attempt->bound.output;
+    return true;
+}
+
+/* What the attempt may cost. False: the call has been answered. */
+static bool price_attempt(struct call *call, struct spending_call *spending)
+{
+    const struct config_model *model = call->route ? call->route->config : NULL;
+    struct attempt *attempt = &call->attempt;
+    struct refusal why;
+    tg_micro left;
+    bool fine;
+
+    call_describe_money(call, spending);
+    attempt->most_output = -1;
+    if (call->route == NULL) {
+        spending->money = attempt->most = call->passthrough->per_call;
+        return true;
+    }
+    attempt->prompt = estimate_prompt(&call->ask, &call->route->estimate);
+    attempt->output = estimate_output(&call->ask, config_most_output(model));
+    if (!call->route->priced)
+        left = TG_MONEY_MAX; /* no budget depends on what costs nothing */
+    else if (!call_money_left(call, call->user, &left, NULL))
+        left = 0; /* it is not known: there may be a budget */
+    bool unbounded = estimate_has_output(call->endpoint) && call->ask.max_output < 0;
+    if (unbounded && model->on_unbounded == CONFIG_REFUSE) {
+        refusal_init(&why, REPLY_INVALID_REQUEST,
+                     "this model's calls have to say how many tokens they may write");
+        snprintf(why.param, sizeof why.param, "max_tokens");
+        call_refuse_admitted(call, &why);
+        return false;
+    }
+    if (unbounded && model->on_unbounded == CONFIG_CLAMP)
+        fine = clamp_attempt(call, left);
+    else
+        fine = bound_attempt(call, left != TG_MONEY_MAX);
+    spending->money = attempt->most;
+    return fine;
+}
+
+/* ---- refusals ---- */
+
+enum { USD_MAX = 32 };
+
+/* "50", "3.10", "0.000039": dollars with two decimals, or as many as there are. */
+static const char *usd_text(tg_micro micro, char text[USD_MAX])
+{
+    int decimals = 6;
+
+    if (micro % 1000000 == 0) {
+        snprintf(text, USD_MAX, "%" PRId64, micro / 1000000);
+        return text;
+    }
+    snprintf(text, USD_MAX, "%" PRId64 ".%06" PRId64, micro / 1000000, micro % 1000000);
+    for (char *end = text + strlen(text) - 1; decimals > 2 && *end == '0'; decimals--)
+        *end-- = '\0';
+    return text;
+}
+
+/* The budgets on the way of a call: the one that refused, and the smallest amount. */
+struct budget_search {
+    tg_account account; /* whose budget refused; 0: not known */
+    enum tg_per per;
+    tg_micro amount;
+    char owner[200]; /* "tenant team-a" */
+    tg_micro least;  /* the smallest amount above 0 of those that are enforced */
+};
+
+static void compare_account(void *context, const struct spending_account *account)
+{
+    struct budget_search *search = context;
+
+    for (size_t i = 0; i < account->n_budgets; i++) {
+        const struct tg_budget_metrics *budget = &account->budgets[i];
+        if (budget->mode != TG_ENFORCE)
+            continue;
+        if (budget->amount > 0) /* one of nothing is spent, whatever is asked */
+            search->least = num_min(search->least, budget->amount);
+        if (search->owner[0] != '\0' || budget->per != search->per ||
+            budget->amount != search->amount ||
+            (search->account != 0 && search->account != account->number))
+            continue;
+        if (account->tenant == NULL)
+            snprintf(search->owner, sizeof search->owner, "everyone");
+        else if (account->user.size > 0)
+            snprintf(search->owner, sizeof search->owner, "user %.*s", (int)account->user.size,
+                     account->user.bytes);
+        else
+            snprintf(search->owner, sizeof search->owner, "tenant %s", account->tenant);
+    }
+}
+
+/* "; max_tokens of 120 would fit", where some would. */
+static void say_what_fits(const struct call *call, tg_micro money, struct refusal *why)
+{
+    size_t n = strlen(why->text);
+
+    if (call->route == NULL || !estimate_has_output(call->endpoint))
+        return;
+    int64_t fits = affordable_output(call, money);
+    if (fits >= 1 && n < sizeof why->text)
+        snprintf(why->text + n, sizeof why->text - n, "; max_tokens of %" PRId64 " would fit",
+                 fits);
+}
+
+static void refuse_by_budget(struct call *call, const struct tg_money_answer *answer)
+{
+    static const char *const every[] = {[TG_PER_DAY] = " a day",
+                                        [TG_PER_WEEK] = " a week",
+                                        [TG_PER_MONTH] = " a month",
+                                        [TG_PER_TOTAL] = " in total"};
+    struct budget_search search = {.account = answer->account,
+                                   .per = answer->per,
+                                   .amount = answer->amount,
+                                   .least = TG_MONEY_MAX};
+    char amount[USD_MAX], asked[USD_MAX], left[USD_MAX];
+    tg_micro rest = num_less(answer->amount, answer->used);
+    struct spending_call spending;
+    struct refusal why;
+
+    call_describe_money(call, &spending);
+    if (spending_peek(call->gateway->spending, &spending, call_now(call), compare_account,
+                      &search) != TG_OK ||
+        search.owner[0] == '\0')
+        snprintf(search.owner, sizeof search.owner, "tenant %s", call_tenant(call)->name);
+    bool never = call->attempt.most > search.least;
+    tg_micro fits_into = never ? search.least : rest;
+    refusal_init(&why,
+                 never               ? REPLY_REQUEST_EXCEEDS_LIMIT
+                 : answer->contended ? REPLY_BUDGET_CONTENDED
+                                     : REPLY_BUDGET,
+                 "budget of %s: %s USD%s, asked %s, left %s%s", search.owner,
+                 usd_text(answer->amount, amount), every[answer->per],
+                 usd_text(num_max(call->attempt.most, 0), asked), usd_text(rest, left),
+                 never               ? ", which this call can never fit into"
+                 : answer->contended ? ", the rest is reserved by calls that are running"
+                                     : "");
+    if (never || !answer->contended)
+        say_what_fits(call, fits_into, &why);
+    if (never)
+        snprintf(why.param, sizeof why.param, "max_tokens");
+    why.retry_after_ms = answer->contended && !never ? 1000 : TG_UNSATISFIABLE;
+    why.reset_at = answer->per == TG_PER_TOTAL || never ? 0 : answer->reset_at;
+    call_refuse_admitted(call, &why);
+}
+
+void call_refuse_money(struct call *call, enum tg_err err, const struct tg_money_answer *answer)
+{
+    struct refusal why;
+
+    if (!err) {
+        refuse_by_budget(call, answer);
+        return;
+    }
+    if (err == TG_ERR_UNKNOWN)
+        refusal_init(&why, REPLY_INVALID_API_KEY, "the tenant of this key has been removed");
+    else if (err == TG_ERR_MEMORY)
+        refusal_of_memory(&why);
+    else
+        refusal_init(&why, REPLY_STORE_UNAVAILABLE,
+                     "what calls cost cannot be recorded at the moment");
+    call_refuse_admitted(call, &why);
+}
+
+/* ---- reserving ---- */
+
+/* At this gateway, or at all of them. */
+static enum call_verdict money_answered(struct call *call, enum tg_err err,
+                                        const struct tg_money_answer *answer)
+{
+    if (!err && answer->would_deny > 0)
+        call->notes.would_deny |= REPORT_WOULD(REPORT_BUDGET);
+    if (!err && answer->reservation != 0) {
+        assert(call->attempt.money.reservation != 0);
+        call->notes.reserved = call->attempt.reserved = answer->reserved;
+        return CALL_PASSES;
+    }
+    call_settle(call, TG_KEY_CANCELLED, CHARGE_NOTHING);
+    call_refuse_money(call, err, answer);
+    return CALL_ANSWERED;
+}
+
+/* Whether to ask for money again, for a shorter reply: we have bounded the call by what was known
+ * here of all gateways' spending, and the refusal has brought what is really left. This is done
+ * once, and only if both waits together take no longer than one for limits and one for money may.
+ */
+static bool can_do_with_less(const struct call *call)
+{
+    const struct attempt *attempt = &call->attempt;
+    tg_micro left;
+
+    if (attempt->most_output < 0 || attempt->asked_less ||
+        call->store_ms > call->generation->config.store.timeout ||
+        !call_money_left(call, call->user, &left, NULL))
+        return false;
+    assert(call->route != NULL); /* a passthrough has no bound */
+    int64_t most = affordable_output(call, left);
+    return most >= 1 && most < attempt->most_output;
+}
+
+/* Reserves it: in this gateway's own books, then at the remote store. */
+static enum call_verdict reserve(struct call *call)
+{
+    struct attempt *attempt = &call->attempt;
+    struct spending_call spending;
+    struct tg_money_answer answer;
+
+    assert(call_is_admitted(call) && call->status == 0);
+    assert(attempt->key == 0 && attempt->money.reservation == 0 && attempt->out == NULL);
+    if (!price_attempt(call, &spending))
+        return CALL_ANSWERED;
+    enum tg_err err = spending_reserve(call->gateway->spending, &spending, call_now(call),
+                                       &attempt->money, &answer);
+    if (err || attempt->money.reservation == 0) {
+        attempt->money.reservation = 0;
+        answer.reservation = 0;
+    } else if (call->gateway->remote) {
+        spending.money = answer.reserved;
+        call->asked_at = call_now(call);
+        if (!call->env->money_take(call->worker->port, &attempt->remote_reservation,
+                                   &call->generation->remote, &spending, call->env->money_decided,
+                                   &err, &answer))
+            return CALL_WAITS;
+    }
+    return money_answered(call, err, &answer);
+}
+enum call_verdict call_reserve_money(struct call *call)
+{
+    memset(&call->attempt, 0, offsetof(struct attempt, edit));
+    call->attempt.unsent = true;
+    if (call->attempts > 0)
+        call->store_ms = 0;
+    return reserve(call);
+}
+
+enum call_verdict call_money_answered(struct call *call, const struct call_input *with)
+{
+    call->store_ms += call_now(call) - call->asked_at;
+    if (!with->err && with->money->reservation == 0 && can_do_with_less(call)) {
+        call_settle(call, TG_KEY_CANCELLED, CHARGE_NOTHING);
+        call->attempt.asked_less = true;
+        return reserve(call);
+    }
+    return money_answered(call, with->err, with->money);
+}
