@@ -450,6 +450,10 @@ void call_refuse_money(struct call *call, enum tg_err err, const struct tg_money
 enum call_verdict call_reserve_money(struct call *call);
 enum call_verdict call_money_answered(struct call *call, const struct call_input *with);
 
+/* The provider has counted so many tokens of input: the next turn of this conversation is reserved
+ * with that. */
+void call_remember_input(const struct call *call, int64_t tokens);
+
 /* ---- call_attempt.c: a key, the request, and what happens after a failure ---- */
 
 enum call_verdict call_take_key(struct call *call);

@@ -18,6 +18,7 @@
 #include <string.h>
 
 #include "lib/core/num.h"
+#include "server/dialect/prefix.h"
 #include "server/proxy/call.h"
 
 void call_describe_money(const struct call *call, struct spending_call *spending)
@@ -84,6 +85,31 @@ static int64_t affordable_output(const struct call *call, tg_micro money)
     return tg_price_affordable(&call->route->config->price, bound, money) / outputs;
 }
 
+/* Who asks, and where. False: the client has left, and its head with it. */
+static bool find_prefix_owner(const struct call *call, struct prefix_who *who)
+{
+    const struct config_model *model = call->route->config;
+
+    if (call->in == NULL)
+        return false;
+    *who = (struct prefix_who){
+        .tenant = slice_of(call_tenant(call)->name),
+        .provider = slice_of(call->route->provider->config->name),
+        .model = model->upstream_model != NULL ? slice_of(model->upstream_model)
+                                               : ask_slice(&call->ask.model),
+        .extra = http_find(&call->in->head, SLICE("anthropic-beta")),
+    };
+    return true;
+}
+
+void call_remember_input(const struct call *call, int64_t tokens)
+{
+    struct prefix_who who;
+
+    if (call->route != NULL && find_prefix_owner(call, &who))
+        prefix_remember(call->gateway->prefixes, &who, &call->ask, tokens, call_now(call));
+}
+
 /* The most that the attempt can use. False: it cannot be said, and the call has been answered. */
 static bool bound_attempt(struct call *call, bool hard)
 {
@@ -129,6 +155,7 @@ static bool price_attempt(struct call *call, struct spending_call *spending)
 {
     const struct config_model *model = call->route ? call->route->config : NULL;
     struct attempt *attempt = &call->attempt;
+    struct prefix_who who;
     struct refusal why;
     tg_micro left;
     bool fine;
@@ -145,6 +172,8 @@ static bool price_attempt(struct call *call, struct spending_call *spending)
         left = TG_MONEY_MAX; /* no budget depends on what costs nothing */
     else if (!call_money_left(call, call->user, &left, NULL))
         left = 0; /* it is not known: there may be a budget */
+    if (left != TG_MONEY_MAX && find_prefix_owner(call, &who))
+        prefix_find(call->gateway->prefixes, &who, call->body.bytes, &call->ask, call_now(call));
     bool unbounded = estimate_has_output(call->endpoint) && call->ask.max_output < 0;
     if (unbounded && model->on_unbounded == CONFIG_REFUSE) {
         refusal_init(&why, REPLY_INVALID_REQUEST,

@@ -182,6 +182,8 @@ void call_settle(struct call *call, enum tg_key_outcome outcome, enum call_charg
     settle_money(call, &bill);
     count_missing_usage(call, outcome);
     learn_speed(call, outcome);
+    if (outcome == TG_KEY_OK && bill.reported)
+        call_remember_input(call, tg_usage_input(&bill.usage));
     call->used = num_add(call->used, all_tokens(&bill.usage));
     assert(attempt->out == NULL && attempt->key == 0 && attempt->money.reservation == 0);
 }

@@ -4,6 +4,7 @@
  * freed and the step's message is handed on.
  */
 #include "server/runtime/gateway.h"
+#include "lib/core/num.h"
 #include "lib/core/problem.h"
 
 #include <assert.h>
@@ -15,6 +16,7 @@
 #include "io/net/work_pool.h"
 #include "io/posix/zone.h"
 #include "io/text/json_read.h"
+#include "server/dialect/prefix.h"
 #include "server/ledger/ledger_blob.h"
 #include "server/obs/metrics.h"
 #include "server/remote/remote.h"
@@ -145,6 +147,18 @@ static bool make_metrics(struct gateway *gateway, struct tg_problem *problem)
     config.seed = gateway->seed;
     gateway->metrics = metrics_new(&config);
     return gateway->metrics != NULL || problem_fail(problem, "metrics: no memory");
+}
+
+/* Tables of 12 KiB, for the tenants that there are, and some that may come. */
+enum { PREFIX_TENANTS_MIN = 64, PREFIX_TENANTS_MAX = 4096 };
+
+static bool open_prefixes(struct gateway *gateway, const struct config *config,
+                          struct tg_problem *problem)
+{
+    int64_t tenants = num_max(PREFIX_TENANTS_MIN, 2 * (int64_t)config->n_tenants);
+
+    gateway->prefixes = prefix_memory_new((size_t)num_min(tenants, PREFIX_TENANTS_MAX));
+    return gateway->prefixes != NULL || problem_fail(problem, "gateway: no memory");
 }
 
 static bool open_ledger(struct gateway *gateway, const struct config_ledger *config,
@@ -286,6 +300,7 @@ bool gateway_new(const struct service_table *services, struct config *config,
     }
     fine = fine && make_pool(gateway, problem) && make_store(gateway, problem) &&
            make_remote(gateway, config, problem) && make_metrics(gateway, problem) &&
+           open_prefixes(gateway, config, problem) &&
            open_ledger(gateway, &config->ledger, problem);
     if (fine) {
         gateway->census.seed = gateway->seed;
@@ -317,6 +332,7 @@ void gateway_free(struct gateway *gateway)
     if (gateway->ledger && !ledger_close(gateway->ledger, &problem))
         fprintf(stderr, "tollgate: ledger: %s\n", problem.text);
     free_zones(gateway);
+    prefix_memory_free(gateway->prefixes);
     tg_keyring_free(gateway->ring);
     tg_gate_free(gateway->gate);
     while ((generation = gateway_newest(gateway)) != NULL) {

@@ -60,6 +60,8 @@ struct last_reload {
 
 #define GATEWAY_NODE_BYTES 10
 
+struct prefix_memory;
+
 struct gateway {
     const struct service_table *services; /* what it serves */
     size_t n_open;                        /* services whose open() was true */
@@ -77,6 +79,7 @@ struct gateway {
     struct remote *remote; /* what several gateways share; null: nothing is */
     struct ledger *ledger;
     struct spending *spending;
+    struct prefix_memory *prefixes;   /* what providers have counted of tenants' conversations */
     SLIST_HEAD(, gateway_zone) zones; /* time zones of budgets; belong to who makes a generation */
     /* All there are, the newest first. They belong to the control thread, and before it starts and
      * after it has ended to whoever owns the gateway. */

@@ -309,6 +309,37 @@ static void a_refusal_says_which_max_tokens_would_fit(void **state)
         }
 }
 
+/* A turn of a conversation that the provider has counted before is reserved with its count, and
+ * not by its bytes; a reply that did not say does not help. */
+static void a_conversation_is_reserved_with_what_was_counted_of_it(void **state)
+{
+    static char body[24000], text[10001];
+    const struct call_kit_config config = {.first = "context: 128000"};
+    tg_micro reserved[3];
+
+    (void)state;
+    memset(text, 'a', sizeof text - 1);
+    begin(&config);
+    for (int turn = 0; turn < 3; turn++) {
+        snprintf(body, sizeof body,
+                 "{\"model\":\"first\",\"max_tokens\":10,\"messages\":[{\"role\":\"user\","
+                 "\"content\":\"%s\"}%s]}",
+                 text,
+                 turn < 2 ? ""
+                          : ",{\"role\":\"assistant\",\"content\":\"b\"},{\"role\":\"user\","
+                            "\"content\":\"c\"}");
+        call_client_ask(&client, body);
+        reserved[turn] = client.call->notes.reserved;
+        reply_and_end(200, JSON,
+                      turn == 0 ? "{\"choices\":[]}"
+                                : "{\"choices\":[],\"usage\":{\"prompt_tokens\":1260,"
+                                  "\"completion_tokens\":3}}");
+    }
+    assert_true(reserved[0] > 10000 && reserved[1] == reserved[0]);
+    assert_true(reserved[2] > 1260 && reserved[2] < 2000);
+    call_kit_close();
+}
+
 /* Attack 2: each prompt of an array is an answer. */
 static void attack_2_an_array_of_prompts_is_reserved_as_many_answers(void **state)
 {
@@ -777,6 +808,7 @@ int main(void)
         cmocka_unit_test(an_unbounded_call_is_reserved_in_full),
         cmocka_unit_test(what_cannot_be_bounded_is_refused_under_a_budget),
         cmocka_unit_test(a_refusal_says_which_max_tokens_would_fit),
+        cmocka_unit_test(a_conversation_is_reserved_with_what_was_counted_of_it),
         cmocka_unit_test(attack_2_an_array_of_prompts_is_reserved_as_many_answers),
         cmocka_unit_test(attack_3_input_that_is_not_in_the_body_is_reserved_as_the_context),
         cmocka_unit_test(a_passthrough_that_is_refused_does_not_ask_again),
