@@ -61,7 +61,7 @@ for (const [what, change, before, expected] of [
     ],
     [
         'a spent budget is not tried again',
-        { tenant: { budgets: [{ usd: 0.00004, per: 'total' }] } },
+        { tenant: { budgets: [{ usd: 0.0002, per: 'total' }] } },
         true,
         { calls: 1, status: 402 },
     ],

@@ -152,7 +152,7 @@ test('replies that come byte by byte are unchanged and metered the same', async 
 
 test('an image of 5 MB in base64 is not a million tokens', async (t) => {
     const cost = { strategy: 'token_bucket', capacity: 20000, refill: 1 };
-    const { gateway, mock } = await world(t, { tenant: { cost } });
+    const { gateway, mock } = await world(t, { tenant: { cost }, small: { context: 128000 }, claude: { context: 128000 } });
     const data = Buffer.alloc(5 << 20, 'tollgate').toString('base64');
     const chat = chatBody({
         messages: [

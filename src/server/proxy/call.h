@@ -229,22 +229,22 @@ struct attempt {
     struct tg_usage_bound bound; /* what it can use at most */
     tg_micro most;               /* what that costs */
     tg_micro reserved;           /* how much of that is reserved */
-    const char *clamped; /* the field that we have bounded its output by; null: none. Static */
-    int64_t most_output;         /* the bound that we put on what it may write; -1: none */
-    tg_ms began_at;              /* when it was sent; 0: not yet */
-    tg_ms first_at;              /* when the first byte of the reply's body came; 0: not yet */
-    int status;                  /* the status of the reply; 0: there is none yet */
-    bool events;                 /* the reply is a stream of events */
-    bool packed;                 /* the reply is encoded, and nobody here can read it */
-    bool injected;               /* the usage in the reply was asked for by us, not by the client */
-    bool ended;                  /* the whole of the reply has come */
-    bool passes;                 /* the reply is for the client: there is no further attempt */
-    bool paused;                 /* the client is slower than the provider */
-    bool slowed;                 /* it was, at some time of this reply */
-    bool asked_less;             /* money was asked for a second time, for a shorter reply */
-    bool unsent;                 /* no byte has gone to the provider */
-    enum http_cause cause;       /* why its connection failed; none: it did not */
-    tg_ms cool_until;            /* until when the provider wants its key to rest; 0: it does not */
+    const char *clamped;   /* the field that we have bounded its output by; null: none. Static */
+    int64_t most_output;   /* the bound that we put on what it may write; -1: none */
+    tg_ms began_at;        /* when it was sent; 0: not yet */
+    tg_ms first_at;        /* when the first byte of the reply's body came; 0: not yet */
+    int status;            /* the status of the reply; 0: there is none yet */
+    bool events;           /* the reply is a stream of events */
+    bool packed;           /* the reply is encoded, and nobody here can read it */
+    bool injected;         /* the usage in the reply was asked for by us, not by the client */
+    bool ended;            /* the whole of the reply has come */
+    bool passes;           /* the reply is for the client: there is no further attempt */
+    bool paused;           /* the client is slower than the provider */
+    bool slowed;           /* it was, at some time of this reply */
+    bool asked_less;       /* money was asked for a second time, for a shorter reply */
+    bool unsent;           /* no byte has gone to the provider */
+    enum http_cause cause; /* why its connection failed; none: it did not */
+    tg_ms cool_until;      /* until when the provider wants its key to rest; 0: it does not */
     const struct http_head *head; /* the head of a reply that is kept back; valid while `out` is */
     /* The edit is the last member because it is large and cleared when it is used. What is sent
      * points into it. */

@@ -114,7 +114,7 @@ void call_remember_input(const struct call *call, int64_t tokens)
 static bool bound_attempt(struct call *call, bool hard)
 {
     struct attempt *attempt = &call->attempt;
-    struct ask_problem problem;
+    struct ask_problem problem = {.param = ""};
     struct bound_facts facts;
     struct refusal why;
 
