@@ -105,7 +105,8 @@ class Counter {
         this.tokens += anthropic ? 804 : own ? 80 : 9;
         for (const tool of list) {
             if (tool.cache_control) this.part({ cache_control: tool.cache_control });
-            if (/toolset/.test(tool.type ?? '')) this.tokens += 6670 + 880;
+            if (/^computer_toolset/.test(tool.type ?? '')) this.tokens += 4590;
+            else if (/^browser_toolset/.test(tool.type ?? '')) this.tokens += 6670 + 880;
             else if (HOSTED.test(tool.type ?? '')) this.tokens += 1200;
             this.tokens += own ? 5 : 12;
             const text = own ? asciiJson(tool) : JSON.stringify(tool);

@@ -14,7 +14,7 @@ const WRITTEN = 260; /* tokens of each; those of 256 and more count */
 const BUDGETS = Object.fromEntries(['a', 'b', 'c', 'd'].map((name) => [name, 1000000000]));
 
 /* A list of {billed, booked, uncertain, ms} of calls that were cut while the provider was steady. */
-export async function honestCuts({ cuts = 24, seed = 1, from_ms = 3000, to_ms = 5000 } = {}) {
+export async function honestCuts({ cuts = 24, seed = 1, from_ms = 4000, to_ms = 6000 } = {}) {
     const world = await World.start({ budgets: BUDGETS });
     const tenants = Object.keys(BUDGETS);
     const one = (i, body, leave) =>
@@ -39,7 +39,7 @@ export async function honestCuts({ cuts = 24, seed = 1, from_ms = 3000, to_ms = 
         );
         const bill = await world.idle();
         const steady = bill.calls.filter(
-            ({ how, output, ms }) => how === 'cut' && output * 1000 >= 0.95 * TPS * ms,
+            ({ how, output, ms }) => how === 'cut' && output * 1000 >= 0.8 * TPS * ms,
         );
         return await Promise.all(
             steady.map(async ({ trace, micro, ms }) => {

