@@ -542,6 +542,7 @@ export const MOVES = [
                 [tool({ type: 'object', enum: Array.from({ length: 800 }, () => 1) })],
                 [tool(nested(r.int(5, 30)))],
                 [tool(nested(100))],
+                [tool({ type: 'object', description: '\u00e9'.repeat(r.int(1, 800)) })],
             ]),
             max_tokens: 20,
         }),

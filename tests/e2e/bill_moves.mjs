@@ -103,6 +103,7 @@ const MOVES = [
     [40, 'a flat list in a schema', chat('vl-open', { tools: tool({ enum: Array(800).fill(1) }), ...small }), bounded],
     [40, 'a schema of depth 20', chat('vl-open', { tools: tool(deep(20)), ...small }), bounded],
     [40, 'a schema of depth 80', chat('vl-open', { tools: tool(deep(40)), ...small }), refused('tools')],
+    [40, 'a schema of accents', chat('vl-open', { tools: tool({ description: '\u00e9'.repeat(500) }), ...small }), bounded],
     [41, 'empty messages', chat('oa-flat', { messages: Array(2000).fill({ role: 'user', content: '' }), ...small }), bounded],
     [41, 'empty tools', chat('vl-open', { tools: Array(128).fill(tool({})[0]), ...small }), bounded],
     [42, 'a toolset', message('an-opus', { tools: [{ type: 'browser_toolset_20260801', name: 'b' }], ...small }), bounded],

@@ -205,6 +205,9 @@ static void make_facts(const struct config_model *model, struct bound_facts *fac
     facts->context = model->context;
     facts->most_output = model->max_output_tokens;
     facts->form = FORMS[model->tokenizer];
+    /* No catalogue knows it, so neither is it known how its server writes tools into a prompt. */
+    facts->self_hosted =
+        model->price_from == NULL || strcmp(model->price_from, "the configuration") == 0;
     facts->tool_prompt = model->tool_prompt;
     facts->rounds = model->rounds;
     facts->cache_write_implicit = model->cache_write_implicit;
