@@ -199,6 +199,7 @@ test('methods, sizes and types that a path does not take', async (t) => {
         ['POST', '/api/v1/tenants/one/keys'],
         ['POST', '/api/v1/tenants/one/topups'],
         ['POST', '/api/v1/topups'],
+        ['POST', '/api/v1/credits'],
     ]) {
         await admin.expect(415, method, target, { raw: '{}', type: 'text/plain' });
         await admin.expect(413, method, target, { raw: `{"x":"${'y'.repeat(300000)}"}` });
@@ -371,6 +372,35 @@ test('the budget of everyone is topped up, also over a restart, and as it was wi
     await admin.expect(404, 'DELETE', `/api/v1/topups/${topup.id}`);
     assert.equal((await ofAll()).limit_micro_usd, 20);
     assert.equal((await chat(gateway, { max_tokens: 20 })).status, 400, 'it can never fit');
+});
+
+test('uncertain money is given back, never more than there is', async (t) => {
+    const { admin, gateway } = await administered(t, {
+        script: { default: { tokens: 1000, pace: 50 } },
+    });
+    const cut = chat(
+        gateway,
+        { stream: true, max_tokens: 5000 },
+        { onData: (body, request) => String(body).includes('data:') && request.destroy() },
+    );
+    await cut.catch(() => {});
+    const uncertain = async () =>
+        (await admin.expect(200, 'GET', '/api/v1/snapshot')).ledger.uncertain_micro_usd;
+    await until('it is settled', async () => (await uncertain()) > 0);
+    const all = await uncertain();
+    const give = (micro_usd, more = {}) => ({
+        body: { tenant: 'one', micro_usd, reason: 'ticket 7', per: 'day', ...more },
+    });
+    await admin.expect(409, 'POST', '/api/v1/credits', give(all + 1));
+    await admin.expect(400, 'POST', '/api/v1/credits', give(all, { reason: '' }));
+    const made = await admin.expect(201, 'POST', '/api/v1/credits', give(all - 1));
+    assert.equal(made.credit.micro_usd, all - 1);
+    assert.equal(made.uncertain_micro_usd, 1);
+    await admin.expect(409, 'POST', '/api/v1/credits', give(2));
+    const listed = await admin.expect(200, 'GET', '/api/v1/credits?tenant=one');
+    assert.deepEqual(listed.credits, [made.credit]);
+    await admin.expect(400, 'GET', '/api/v1/credits?tenants=one');
+    assert.ok(audits(gateway).some((line) => line.action === 'credit'));
 });
 
 test('the file wins, and what it lacks is not found', async (t) => {

@@ -51,7 +51,7 @@ function forms(mock, folder) {
         },
         {
             tenant: {
-                users: { from: 'header:x-user', max: 3, each: { rpm: 100000, tpm: 100000000 } },
+                users: { from: 'header:x-user', max: 100, each: { rpm: 100000, tpm: 100000000 } },
                 limits: [{ models: ['small'], rpm: 1000000 }],
                 budgets: [{ usd: 100, per: 'total' }, { usd: 90, per: 'day', tz: 'Asia/Tokyo' }],
             },

@@ -24,7 +24,9 @@ import {
 } from './kit.mjs';
 
 test("a provider gets its own key and none of what is ours or the client's", async (t) => {
-    const { gateway, mock } = await world(t);
+    const { gateway, mock } = await world(t, {
+        tenant: { rules: [{ header: 'openai-beta', allow: ['kept'] }] }, /* it has a budget */
+    });
     const reply = await chat(
         gateway,
         {},
