@@ -189,7 +189,8 @@ static void try_cut(const struct cut *cut)
 }
 
 /* booked + uncertain >= what a provider bills that writes at the stated rate, <= the reservation,
- * exactly once: for every state in which a call can be cut. */
+ * exactly once: for every state in which a call can be cut. Each combination takes two of the
+ * times, its neighbours the next: a gateway is made for each case. */
 static void the_books_have_no_less_than_the_bill(void **state)
 {
     static const tg_ms times[] = {0, 1, 137, 1000, 5000, 19000, 600000};
@@ -197,7 +198,7 @@ static void the_books_have_no_less_than_the_bill(void **state)
 
     (void)state;
     for (unsigned i = 0; i < MOMENTS * CUTTERS * 2 * 2 * 2 * 2 * 2; i++)
-        for (size_t j = 0; j < COUNT_OF(times); j++) {
+        for (size_t j = 0; j < 2; j++) {
             const struct cut cut = {.moment = i / 32 % MOMENTS,
                                     .by = i / 32 / MOMENTS,
                                     .runs = i & 1,
@@ -205,13 +206,13 @@ static void the_books_have_no_less_than_the_bill(void **state)
                                     .input_told = i & 4,
                                     .choices = i & 8 ? 3 : 1,
                                     .learned_at = i & 16 ? TOKENS_PER_S / 2 : 0,
-                                    .after = times[j]};
+                                    .after = times[(2 * i + j) % COUNT_OF(times)]};
             if (!is_possible(&cut))
                 continue;
             try_cut(&cut);
             tried++;
         }
-    assert_true(tried > 1000);
+    assert_true(tried > 300);
 }
 
 /* ---- attacks ---- */
