@@ -404,7 +404,7 @@ bad 'models.m.tokenizer is "bpe"; it must be one of byte | nfc | nfkc' "$p
 models: {m: {provider: p, price: {}, tokenizer: @bpe}}"
 bad 'models.m.cut is "goes"; it must be one of stops | runs' "$p
 models: {m: {provider: p, price: {}, cut: @goes}}"
-warns 'models.m has no price, so its calls cost nothing; price: {} if that is meant' "$p
+warns 'models.m has no price: calls of tenants with a budget are refused, those of others cost nothing; price: {} if it is free' "$p
 models: {@m: {provider: p}}"
 bad 'unknown_model is "maybe"; it must be one of refuse | allow' 'unknown_model: @maybe'
 bad 'passthrough[0].path is "x"; it must be a path' "$p

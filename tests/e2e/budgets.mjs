@@ -18,6 +18,7 @@ import {
     reason,
     send,
     sha256,
+    tenant,
     until,
     world,
 } from './kit.mjs';
@@ -220,4 +221,20 @@ test('a kill in the middle of load loses nothing of what clients have been told'
             `${asked} calls were made, ${spent / EXACT_COST} are in the books`,
         );
     }
+});
+
+test('a model without a price cannot be paid from a budget, a free one can', async (t) => {
+    const { gateway } = await world(t, {
+        models: { bare: { provider: 'oai', context: 8000 }, free: { provider: 'oai', price: {} } },
+        tenants: [
+            tenant({ budgets: [{ usd: 1, per: 'day' }] }),
+            { name: 'two', keys: [{ name: 'main', sha256: sha256(OTHER_KEY) }] },
+        ],
+    });
+    const other = { headers: { authorization: `Bearer ${OTHER_KEY}` } };
+    const refused = await chat(gateway, { model: 'bare' });
+    assert.equal(refused.status, 403);
+    assert.match(json(refused).error.message, /model 'bare' has no price here/);
+    assert.equal((await chat(gateway, { model: 'free' })).status, 200);
+    assert.equal((await chat(gateway, { model: 'bare' }, other)).status, 200);
 });

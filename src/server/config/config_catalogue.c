@@ -459,8 +459,8 @@ void config_fill_models(struct reader *reader)
             warned = fill_model(reader, &all, node, model, counts[model->provider], now, warned);
         if (!model->has_price)
             config_warning(reader, node->key,
-                           "models.%.60s has no price, so its calls cost nothing; price: {} if "
-                           "that is meant",
+                           "models.%.60s has no price: calls of tenants with a budget are refused, "
+                           "those of others cost nothing; price: {} if it is free",
                            model->name);
         if (model->max_output_tokens == 0)
             model->max_output_tokens = model->context;

@@ -168,10 +168,18 @@ static bool price_attempt(struct call *call, struct spending_call *spending)
     }
     attempt->prompt = estimate_prompt(&call->ask, &call->route->estimate);
     attempt->output = estimate_output(&call->ask, config_most_output(model));
+    if (!call_money_left(call, call->user, &left, NULL))
+        left = 0; /* it is not known: there may be a budget */
+    if (left != TG_MONEY_MAX && call->model != CONFIG_NONE && !model->has_price) {
+        refusal_init(&why, REPLY_MODEL_NOT_ALLOWED,
+                     "model '%s' has no price here, so its calls cannot be paid from a budget",
+                     model->name);
+        snprintf(why.param, sizeof why.param, "model");
+        call_refuse_admitted(call, &why);
+        return false;
+    }
     if (!call->route->priced)
         left = TG_MONEY_MAX; /* no budget depends on what costs nothing */
-    else if (!call_money_left(call, call->user, &left, NULL))
-        left = 0; /* it is not known: there may be a budget */
     if (left != TG_MONEY_MAX && find_prefix_owner(call, &who))
         prefix_find(call->gateway->prefixes, &who, call->body.bytes, &call->ask, call_now(call));
     bool unbounded = estimate_has_output(call->endpoint) && call->ask.max_output < 0;

@@ -200,6 +200,11 @@ static void make_facts(const struct config_model *model, struct bound_facts *fac
     static const enum bound_form FORMS[] = {[CONFIG_TOK_BYTE] = BOUND_BYTES,
                                             [CONFIG_TOK_NFC] = BOUND_NFC,
                                             [CONFIG_TOK_NFKC] = BOUND_NFKC};
+    static const enum bound_image_rule RULES[] = {[CONFIG_IMAGE_MOST] = BOUND_IMAGE_MOST,
+                                                  [CONFIG_IMAGE_TILES] = BOUND_IMAGE_TILES,
+                                                  [CONFIG_IMAGE_PATCHES] = BOUND_IMAGE_PATCHES,
+                                                  [CONFIG_IMAGE_CLAUDE] = BOUND_IMAGE_CLAUDE,
+                                                  [CONFIG_IMAGE_GEMINI] = BOUND_IMAGE_GEMINI};
 
     bound_facts_init(facts);
     facts->context = model->context;
@@ -211,7 +216,12 @@ static void make_facts(const struct config_model *model, struct bound_facts *fac
     facts->tool_prompt = model->tool_prompt;
     facts->rounds = model->rounds;
     facts->cache_write_implicit = model->cache_write_implicit;
-    facts->image.most = model->image_most;
+    facts->image = (struct bound_image){.rule = RULES[model->image.rule],
+                                        .most = model->image_most,
+                                        .base = model->image.base,
+                                        .tile = model->image.tile,
+                                        .budget = model->image.budget,
+                                        .factor_milli = model->image.factor_milli};
     facts->dearest_milli = num_min(
         TG_FACTOR_MILLI_MAX, largest_factor(&model->service_tier) * largest_factor(&model->speed) /
                                  1000 * largest_factor(&model->inference_geo) / 1000);
