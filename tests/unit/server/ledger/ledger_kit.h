@@ -243,7 +243,7 @@ KIT struct ledger_entry kit_entry(uint32_t tenant, const char *user, tg_ms at, t
         .reserved_at = at,
         .settled_at = at + 500,
         .tenant = tenant,
-        .usage = {10, 20, 30, 40},
+        .usage = {.input = 10, .cached_input = 20, .cache_write = 30, .output = 40},
         .micro = micro,
         .user = kit_text(user),
         .model = kit_text("demo-small"),

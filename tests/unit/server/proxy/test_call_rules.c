@@ -150,7 +150,7 @@ static void set_and_default_change_what_is_sent_and_say_so(void **state)
         {"{field: service_tier, default: flex}", ",'service_tier':null",
          "{'model':'first','messages':[],'service_tier':'flex'}", "service_tier"},
         {"{field: max_tokens, default: 100}", "",
-         "{'max_completion_tokens':100,'model':'first','messages':[]}", "max_tokens"},
+         "{'max_tokens':100,'model':'first','messages':[]}", "max_tokens"},
         {"{field: max_tokens, default: 100}", ",'max_tokens':7", NULL, NULL},
         {"{field: max_tokens, default: 100}", ",'max_tokens':null",
          "{'model':'first','messages':[],'max_tokens':100}", "max_tokens"},
