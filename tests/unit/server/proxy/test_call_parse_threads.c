@@ -10,9 +10,12 @@ enum { CALLS = 300 };
 
 static struct call_env env;
 
-static void begin_real(const struct call_kit_config *config)
+/* The long body has a field that nobody knows, which may bring in as much as the model takes. */
+static void begin_real(void)
 {
-    begin(config);
+    static const struct call_kit_config config = {.first = "context: 1000000"};
+
+    begin(&config);
     env = call_kit_env;
     env.job_put = net_pool_put;
     env.job_cancel = net_pool_cancel;
@@ -32,7 +35,7 @@ static void ask_long(struct call_client *who)
 static void long_bodies_are_read(void **state)
 {
     (void)state;
-    begin_real(NULL);
+    begin_real();
     for (int i = 0; i < 20; i++) {
         ask_long(&client);
         while (client.call->state == CALL_PARSING)
@@ -50,7 +53,7 @@ static void clients_leave_while_their_bodies_are_read(void **state)
     struct random random;
 
     (void)state;
-    begin_real(NULL);
+    begin_real();
     random_init(&random, 1018, 1);
     for (int i = 0; i < CALLS; i++) {
         struct call_client *who = &clients[random_bits(&random) % COUNT_OF(clients)];
