@@ -42,11 +42,15 @@ bool call_money_left(const struct call *call, struct slice user, tg_micro *left,
 
 /* ---- the bound ---- */
 
-static int64_t factor_of(const struct config_factors *factors, const struct ask_word *word)
+/* Thousandths; 0: it has no price. Under a budget call_rules_apply() has refused what has none,
+ * unless a rule allows it: that costs what it costs without the word. */
+static int64_t factor_of(const struct call *call, const struct config_factors *factors,
+                         const struct ask_word *word)
 {
     const char *said = word->at[0] != '\0' ? word->at : "auto";
+    int64_t milli = config_factor(factors, said, strlen(said));
 
-    return config_factor(factors, said, strlen(said));
+    return milli == 0 && call_tenant(call)->hard_budget ? 1000 : milli;
 }
 
 /* What is known of the model, for this call. */
@@ -55,9 +59,9 @@ static void find_facts(const struct call *call, struct bound_facts *facts)
     const struct config_model *model = call->route->config;
 
     *facts = call->route->facts;
-    facts->tier_milli = factor_of(&model->service_tier, &call->ask.service_tier);
-    facts->speed_milli = factor_of(&model->speed, &call->ask.speed);
-    facts->geo_milli = factor_of(&model->inference_geo, &call->ask.inference_geo);
+    facts->tier_milli = factor_of(call, &model->service_tier, &call->ask.service_tier);
+    facts->speed_milli = factor_of(call, &model->speed, &call->ask.speed);
+    facts->geo_milli = factor_of(call, &model->inference_geo, &call->ask.inference_geo);
     if (call->attempt.most_output >= 0)
         facts->most_output = call->attempt.most_output;
 }

@@ -394,6 +394,30 @@ static void attack_3_input_that_is_not_in_the_body_is_reserved_as_the_context(vo
     }
 }
 
+/* What a rule allows and nothing prices costs what it costs without it, under a budget, too. */
+static void what_a_rule_allows_needs_no_factor(void **state)
+{
+    static const char *const fields[] = {"service_tier", "speed", "inference_geo"};
+    char first[200], body[300];
+    tg_micro plain;
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(fields); i++) {
+        const struct call_kit_config config = {.first = first};
+        snprintf(first, sizeof first, "rules: [{field: %s, allow: [\"\", swift]}]", fields[i]);
+        begin(&config);
+        call_client_ask(&client, CALL_KIT_BODY);
+        plain = client.call->notes.reserved;
+        reply_and_end(200, JSON, CALL_KIT_REPLY);
+        snprintf(body, sizeof body, "{\"%s\":\"swift\",%s", fields[i], CALL_KIT_BODY + 1);
+        call_client_ask(&client, body);
+        expect_state(CALL_ASKING);
+        assert_int_equal(client.call->notes.reserved, plain);
+        reply_and_end(200, JSON, CALL_KIT_REPLY);
+        call_kit_close();
+    }
+}
+
 /* A passthrough has its price a call, and cannot do with less. */
 static void a_passthrough_that_is_refused_does_not_ask_again(void **state)
 {
@@ -811,6 +835,7 @@ int main(void)
         cmocka_unit_test(a_conversation_is_reserved_with_what_was_counted_of_it),
         cmocka_unit_test(attack_2_an_array_of_prompts_is_reserved_as_many_answers),
         cmocka_unit_test(attack_3_input_that_is_not_in_the_body_is_reserved_as_the_context),
+        cmocka_unit_test(what_a_rule_allows_needs_no_factor),
         cmocka_unit_test(a_passthrough_that_is_refused_does_not_ask_again),
         cmocka_unit_test(a_budget_in_shadow_is_counted),
         cmocka_unit_test(a_call_does_with_less_than_it_asked_for),
