@@ -76,8 +76,10 @@ static struct spending_call call_of(size_t tenant, const char *user, tg_micro mo
 
 static struct spending_use use_of(const char *user, tg_micro spent)
 {
+    const struct tg_usage usage = {.input = 1, .cached_input = 2, .cache_write = 3, .output = 4};
+
     return (struct spending_use){.spent = spent,
-                                 .usage = {.input = 1, .cached_input = 2, .cache_write = 3, .output = 4},
+                                 .usage = usage,
                                  .user = kit_text(user),
                                  .model = kit_text("demo-small"),
                                  .provider = kit_text("demo"),
