@@ -97,6 +97,34 @@ test('calls that cost less than they reserved give the rest back', async (t) => 
     assert.equal(refused, 0, 'eight times a reservation is always there');
 });
 
+for (const reserve of ['bound', 'expected'])
+    test(`calls that use little of what they ask for, reserve: ${reserve}`, async (t) => {
+        const { gateway, mock } = await world(t, {
+            script: { default: { tokens: 4 } },
+            small: EXACT,
+            tenant: { budgets: [{ usd: 0.001, per: 'total', reserve }] },
+        });
+        const overdrafts = () => gateway.metric('budget_overdraft_total');
+        for (let i = 0; i < 16; i++)
+            assert.equal((await chat(gateway, { max_tokens: 100 })).status, 200);
+        assert.equal(await overdrafts(), 0);
+
+        /* It may cost twice the budget, is expected to cost a tenth of it, and costs more. */
+        await mock.script({ default: { tokens: 600 } });
+        const large = await chat(gateway, { max_tokens: 1000 });
+        const spent = (await gateway.spent()).micro_usd;
+        if (reserve === 'bound') {
+            assert.equal(large.status, 400);
+            assert.equal(spent, 16 * 8);
+            assert.equal(await overdrafts(), 0);
+        } else {
+            assert.equal(large.status, 200);
+            assert.equal(spent, 16 * 8 + 1200);
+            assert.equal(await overdrafts(), 1);
+            assert.equal((await chat(gateway, { max_tokens: 1 })).status, 402);
+        }
+    });
+
 test('attack 2: an array of prompts cannot spend more than the budget', async (t) => {
     const { gateway } = await world(t, { tenant: { budgets: [{ usd: 0.1, per: 'total' }] } });
     const body = { model: 'small', max_tokens: 1000, prompt: Array(64).fill('a') };

@@ -112,9 +112,15 @@ struct config_limits {
     enum config_mode mode; /* the same as that of each limiter */
 };
 
+enum config_reserve {
+    CONFIG_RESERVE_BOUND,    /* the most that a call can cost */
+    CONFIG_RESERVE_EXPECTED, /* what calls like it cost */
+};
+
 struct config_budget {
     int64_t micro_usd;
     enum config_period per;
+    enum config_reserve reserve;
     const char *tz; /* "UTC" by default */
     enum config_mode mode;
     int64_t topped_up; /* how much of micro_usd is by top-ups */
@@ -255,6 +261,7 @@ struct config_tenant {
     enum config_mode mode; /* shadow: no limit of this tenant refuses */
     struct field_rules rules; /* for fields and headers of its calls; its parents' hold, too */
     bool hard_budget;         /* a budget may refuse its calls: its own, a parent's, everyone's */
+    bool bound_budget;        /* one of those says `reserve: bound` */
     bool extra;               /* an extra, and not in a file */
     const char *file;         /* where it is written; the name of an extra */
     size_t line, column;

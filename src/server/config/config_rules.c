@@ -455,28 +455,30 @@ void config_watch_prices(struct reader *reader)
 
 /* ---- All of it ---- */
 
-static bool has_hard_budget(const struct config_budget *budgets, size_t n)
+static void add_hard_budgets(struct config_tenant *tenant, const struct config_budget *budgets,
+                             size_t n)
 {
     for (size_t i = 0; i < n; i++)
-        if (budgets[i].mode == CONFIG_ENFORCE)
-            return true;
-    return false;
+        if (budgets[i].mode == CONFIG_ENFORCE) {
+            tenant->hard_budget = true;
+            tenant->bound_budget |= budgets[i].reserve == CONFIG_RESERVE_BOUND;
+        }
 }
 
 /* A tenant in shadow is refused nothing by budgets of its own. */
 static void find_hard_budgets(struct config *config)
 {
-    bool everyone = has_hard_budget(config->budgets, config->n_budgets);
-
     for (size_t i = 0; i < config->n_tenants; i++) {
         struct config_tenant *tenant = &config->tenants[i];
-        tenant->hard_budget = everyone;
+        tenant->hard_budget = tenant->bound_budget = false;
+        add_hard_budgets(tenant, config->budgets, config->n_budgets);
         for (size_t k = i; k != CONFIG_NO_PARENT; k = config->tenants[k].parent) {
             const struct config_tenant *at = &config->tenants[k];
-            if (at->mode == CONFIG_ENFORCE &&
-                (has_hard_budget(at->budgets, at->n_budgets) ||
-                 (k == i && has_hard_budget(at->users.budgets, at->users.n_budgets))))
-                tenant->hard_budget = true;
+            if (at->mode != CONFIG_ENFORCE)
+                continue;
+            add_hard_budgets(tenant, at->budgets, at->n_budgets);
+            if (k == i && at->users.each.mode == CONFIG_ENFORCE)
+                add_hard_budgets(tenant, at->users.budgets, at->users.n_budgets);
         }
     }
 }

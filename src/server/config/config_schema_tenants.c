@@ -11,6 +11,10 @@ static const struct schema_key budget_keys[] = {
      .help = "the period it covers"},
     VALUE("tz", SCHEMA_ZONE, false, NULL, "UTC", AT(config_budget, tz),
           "the time zone in which a day, week or month begins"),
+    WORD("reserve", "bound|expected", "bound", AT(config_budget, reserve),
+         "what is reserved for a call: bound: the most it can cost, so that the budget holds; "
+         "expected: what 95 % of the tenant's last calls of that model cost, where all budgets of "
+         "a call say so"),
     MODE(AT(config_budget, mode)),
     END,
 };

@@ -228,6 +228,9 @@ struct attempt {
     int64_t tokens;              /* how many tokens the key was asked for */
     struct tg_usage_bound bound; /* what it can use at most */
     tg_micro most;               /* what that costs */
+    uint64_t pair;               /* `reserve: expected`: see expected_cost.h; 0: `bound` */
+    int64_t share;               /* thousandths of `most` that are asked for */
+    tg_micro asked;              /* what they are */
     tg_micro reserved;           /* how much of that is reserved */
     const char *clamped;   /* the field that we have bounded its output by; null: none. Static */
     int64_t most_output;   /* the bound that we put on what it may write; -1: none */

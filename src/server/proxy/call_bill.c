@@ -12,8 +12,9 @@
  *                 providers go on after a hang-up (cut: runs), and in the background
  *
  * t is the time since the request was sent, v the speed of output_speed.h. Neither is ever above
- * what the call may cost at most, which is what was reserved. A reply that ends without a usage is
- * booked with the text that has come; what it may have thought besides is uncertain, too.
+ * what the call may cost at most, which is what was reserved where a budget bounds it. A reply that
+ * ends without a usage is booked with the text that has come; what it may have thought besides is
+ * uncertain, too.
  *
  * booked + uncertain >= what a provider bills that writes no faster than most_tokens_per_s:
  * tests/unit/server/proxy/test_call_cut.c.

@@ -5,6 +5,10 @@
  * depends on it, the same is computed with an estimate for what cannot be bounded, for the books.
  * Each attempt reserves for the route that it takes, by that one's bound and price.
  *
+ * Where all budgets that may refuse the call say `reserve: expected`, what is reserved is the part
+ * of that bound that calls like it cost (runtime/expected_cost.h), and what cannot be bounded is
+ * estimated. What a call costs above it is charged at its end, and counted as overdraft.
+ *
  * A call that does not say how much it may write is reserved in full (`on_unbounded: allow`): its
  * request is never changed. Where clamping is configured, the bound is written into the request, by
  * the name that the provider knows, and told.
@@ -20,6 +24,7 @@
 #include "lib/core/num.h"
 #include "server/dialect/prefix.h"
 #include "server/proxy/call.h"
+#include "server/runtime/expected_cost.h"
 
 void call_describe_money(const struct call *call, struct spending_call *spending)
 {
@@ -76,8 +81,8 @@ static int64_t choice_output(const struct call *call, const struct bound_facts *
     return most > 0 ? num_min(call->ask.max_output, most) : call->ask.max_output;
 }
 
-/* How many tokens each of its choices may write for that money; below 1: not even the prompt can be
- * paid. */
+/* How many tokens each of its choices may write where so much can be reserved; below 1: not even
+ * for the prompt. */
 static int64_t affordable_output(const struct call *call, tg_micro money)
 {
     const struct tg_usage_bound *bound = &call->attempt.bound;
@@ -86,7 +91,9 @@ static int64_t affordable_output(const struct call *call, tg_micro money)
     find_facts(call, &facts);
     int64_t each = num_max(1, choice_output(call, &facts));
     int64_t outputs = num_max(1, bound->output / each + (bound->output % each > 0));
-    return tg_price_affordable(&call->route->config->price, bound, money) / outputs;
+    return tg_price_affordable(&call->route->config->price, bound,
+                               expected_cost_whole(num_max(money, 0), call->attempt.share)) /
+           outputs;
 }
 
 /* Who asks, and where. False: the client has left, and its head with it. */
@@ -114,9 +121,11 @@ void call_remember_input(const struct call *call, int64_t tokens)
         prefix_remember(call->gateway->prefixes, &who, &call->ask, tokens, call_now(call));
 }
 
-/* The most that the attempt can use. False: it cannot be said, and the call has been answered. */
-static bool bound_attempt(struct call *call, bool hard)
+/* The most that the attempt can use, where so much is left of its budgets. False: it cannot be
+ * said, and the call has been answered. */
+static bool bound_attempt(struct call *call, tg_micro left)
 {
+    bool hard = left != TG_MONEY_MAX && call->attempt.pair == 0;
     struct attempt *attempt = &call->attempt;
     struct ask_problem problem = {.param = ""};
     struct bound_facts facts;
@@ -129,6 +138,7 @@ static bool bound_attempt(struct call *call, bool hard)
         return false;
     }
     attempt->most = tg_price_bound(&call->route->config->price, &attempt->bound);
+    attempt->asked = expected_cost_part(attempt->most, attempt->share);
     return true;
 }
 
@@ -138,20 +148,33 @@ static bool clamp_attempt(struct call *call, tg_micro left)
 {
     const struct config_model *model = call->route->config;
     struct attempt *attempt = &call->attempt;
-    bool hard = left != TG_MONEY_MAX;
 
-    if (!hard && model->clamp_to == 0)
-        return bound_attempt(call, hard); /* nobody's budget depends on it */
+    if (left == TG_MONEY_MAX && model->clamp_to == 0)
+        return bound_attempt(call, left); /* nobody's budget depends on it */
     attempt->most_output = model->clamp_to > 0 ? model->clamp_to : config_most_output(model);
-    if (!bound_attempt(call, hard))
+    if (!bound_attempt(call, left))
         return false;
-    if (attempt->most > left) {
+    if (attempt->asked > left) {
         attempt->most_output = num_max(1, affordable_output(call, left));
-        if (!bound_attempt(call, hard))
+        if (!bound_attempt(call, left))
             return false;
     }
     attempt->output = attempt->bound.output;
     return true;
+}
+
+/* Which part of its bound the attempt asks for, where a budget may refuse it. */
+static void find_share(struct call *call)
+{
+    const struct config_tenant *tenant = call_tenant(call);
+    struct attempt *attempt = &call->attempt;
+    const struct expected_cost *expected = call->gateway->expected;
+
+    if (!tenant->hard_budget || tenant->bound_budget)
+        return;
+    attempt->pair = expected_cost_pair(expected, tenant->name, call->route->config->name,
+                                       call->route->provider->config->name);
+    attempt->share = expected_cost_share(expected, attempt->pair);
 }
 
 /* What the attempt may cost. False: the call has been answered. */
@@ -166,8 +189,10 @@ static bool price_attempt(struct call *call, struct spending_call *spending)
 
     call_describe_money(call, spending);
     attempt->most_output = -1;
+    attempt->pair = 0;
+    attempt->share = 1000;
     if (call->route == NULL) {
-        spending->money = attempt->most = call->passthrough->per_call;
+        spending->money = attempt->asked = attempt->most = call->passthrough->per_call;
         return true;
     }
     attempt->prompt = estimate_prompt(&call->ask, &call->route->estimate);
@@ -184,6 +209,8 @@ static bool price_attempt(struct call *call, struct spending_call *spending)
     }
     if (!call->route->priced)
         left = TG_MONEY_MAX; /* no budget depends on what costs nothing */
+    if (left != TG_MONEY_MAX)
+        find_share(call);
     if (left != TG_MONEY_MAX && find_prefix_owner(call, &who))
         prefix_find(call->gateway->prefixes, &who, call->body.bytes, &call->ask, call_now(call));
     bool unbounded = estimate_has_output(call->endpoint) && call->ask.max_output < 0;
@@ -197,8 +224,8 @@ static bool price_attempt(struct call *call, struct spending_call *spending)
     if (unbounded && model->on_unbounded == CONFIG_CLAMP)
         fine = clamp_attempt(call, left);
     else
-        fine = bound_attempt(call, left != TG_MONEY_MAX);
-    spending->money = attempt->most;
+        fine = bound_attempt(call, left);
+    spending->money = attempt->asked;
     return fine;
 }
 
@@ -287,7 +314,7 @@ static void refuse_by_budget(struct call *call, const struct tg_money_answer *an
                       &search) != TG_OK ||
         search.owner[0] == '\0')
         snprintf(search.owner, sizeof search.owner, "tenant %s", call_tenant(call)->name);
-    bool never = call->attempt.most > search.least;
+    bool never = call->attempt.asked > search.least;
     tg_micro fits_into = never ? search.least : rest;
     refusal_init(&why,
                  never               ? REPLY_REQUEST_EXCEEDS_LIMIT
@@ -295,7 +322,7 @@ static void refuse_by_budget(struct call *call, const struct tg_money_answer *an
                                      : REPLY_BUDGET,
                  "budget of %s: %s USD%s, asked %s, left %s%s", search.owner,
                  usd_text(answer->amount, amount), every[answer->per],
-                 usd_text(num_max(call->attempt.most, 0), asked), usd_text(rest, left),
+                 usd_text(num_max(call->attempt.asked, 0), asked), usd_text(rest, left),
                  never               ? ", which this call can never fit into"
                  : answer->contended ? ", the rest is reserved by calls that are running"
                                      : "");

@@ -16,6 +16,7 @@
 #include "lib/core/num.h"
 #include "server/obs/metrics.h"
 #include "server/proxy/call.h"
+#include "server/runtime/expected_cost.h"
 
 /* ---- what was used ---- */
 
@@ -144,6 +145,16 @@ static void learn_speed(const struct call *call, enum tg_key_outcome outcome)
                      call_now(call) - call->attempt.began_at);
 }
 
+/* What part of its bound it cost, where less than that is reserved. */
+static void learn_cost(const struct call *call, const struct call_bill *bill)
+{
+    const struct attempt *attempt = &call->attempt;
+
+    if (attempt->pair != 0 && attempt->most > 0 && bill->spent >= 0)
+        expected_cost_add(call->gateway->expected, attempt->pair,
+                          num_add(bill->spent, bill->uncertain), attempt->most);
+}
+
 void call_settle(struct call *call, enum tg_key_outcome outcome, enum call_charge charge)
 {
     struct attempt *attempt = &call->attempt;
@@ -182,6 +193,8 @@ void call_settle(struct call *call, enum tg_key_outcome outcome, enum call_charg
     settle_money(call, &bill);
     count_missing_usage(call, outcome);
     learn_speed(call, outcome);
+    if (charge != CHARGE_NOTHING)
+        learn_cost(call, &bill);
     if (outcome == TG_KEY_OK && bill.reported)
         call_remember_input(call, tg_usage_input(&bill.usage));
     call->used = num_add(call->used, all_tokens(&bill.usage));

@@ -20,6 +20,7 @@
 #include "server/ledger/ledger_blob.h"
 #include "server/obs/metrics.h"
 #include "server/remote/remote.h"
+#include "server/runtime/expected_cost.h"
 #include "server/runtime/generation_internal.h"
 #include "server/runtime/service.h"
 #include "server/runtime/worker.h"
@@ -152,13 +153,15 @@ static bool make_metrics(struct gateway *gateway, struct tg_problem *problem)
 /* Tables of 12 KiB, for the tenants that there are, and some that may come. */
 enum { PREFIX_TENANTS_MIN = 64, PREFIX_TENANTS_MAX = 4096 };
 
-static bool open_prefixes(struct gateway *gateway, const struct config *config,
+static bool open_memories(struct gateway *gateway, const struct config *config,
                           struct tg_problem *problem)
 {
     int64_t tenants = num_max(PREFIX_TENANTS_MIN, 2 * (int64_t)config->n_tenants);
 
     gateway->prefixes = prefix_memory_new((size_t)num_min(tenants, PREFIX_TENANTS_MAX));
-    return gateway->prefixes != NULL || problem_fail(problem, "gateway: no memory");
+    gateway->expected = expected_cost_new(gateway->seed);
+    return (gateway->prefixes != NULL && gateway->expected != NULL) ||
+           problem_fail(problem, "gateway: no memory");
 }
 
 static bool open_ledger(struct gateway *gateway, const struct config_ledger *config,
@@ -300,7 +303,7 @@ bool gateway_new(const struct service_table *services, struct config *config,
     }
     fine = fine && make_pool(gateway, problem) && make_store(gateway, problem) &&
            make_remote(gateway, config, problem) && make_metrics(gateway, problem) &&
-           open_prefixes(gateway, config, problem) &&
+           open_memories(gateway, config, problem) &&
            open_ledger(gateway, &config->ledger, problem);
     if (fine) {
         gateway->census.seed = gateway->seed;
@@ -333,6 +336,7 @@ void gateway_free(struct gateway *gateway)
         fprintf(stderr, "tollgate: ledger: %s\n", problem.text);
     free_zones(gateway);
     prefix_memory_free(gateway->prefixes);
+    expected_cost_free(gateway->expected);
     tg_keyring_free(gateway->ring);
     tg_gate_free(gateway->gate);
     while ((generation = gateway_newest(gateway)) != NULL) {

@@ -80,6 +80,7 @@ struct gateway {
     struct ledger *ledger;
     struct spending *spending;
     struct prefix_memory *prefixes;   /* what providers have counted of tenants' conversations */
+    struct expected_cost *expected;   /* what part of their bounds calls have cost */
     SLIST_HEAD(, gateway_zone) zones; /* time zones of budgets; belong to who makes a generation */
     /* All there are, the newest first. They belong to the control thread, and before it starts and
      * after it has ended to whoever owns the gateway. */

@@ -154,26 +154,60 @@ static void budgets_that_refuse_are_known(void **state)
 {
     static const struct {
         const char *text;
-        bool hard;
+        bool hard, bound;
     } rows[] = {
-        {"tenants: [{name: a}]\n", false},
-        {"tenants: [{name: a, budgets: [{usd: 1, per: day}]}]\n", true},
-        {"tenants: [{name: a, budgets: [{usd: 1, per: day, mode: shadow}]}]\n", false},
-        {"tenants: [{name: a, mode: shadow, budgets: [{usd: 1, per: day}]}]\n", false},
-        {"budgets: [{usd: 1, per: day}]\ntenants: [{name: a}]\n", true},
-        {"tenants: [{name: a, parent: b}, {name: b, budgets: [{usd: 1, per: day}]}]\n", true},
+        {"tenants: [{name: a}]\n", false, false},
+        {"tenants: [{name: a, budgets: [{usd: 1, per: day}]}]\n", true, true},
+        {"tenants: [{name: a, budgets: [{usd: 1, per: day, mode: shadow}]}]\n", false, false},
+        {"tenants: [{name: a, mode: shadow, budgets: [{usd: 1, per: day}]}]\n", false, false},
+        {"budgets: [{usd: 1, per: day}]\ntenants: [{name: a}]\n", true, true},
+        {"tenants: [{name: a, parent: b}, {name: b, budgets: [{usd: 1, per: day}]}]\n", true, true},
         {"tenants: [{name: a, users: {from: \"header:u\", each: {budgets: [{usd: 1, per: day}]}}}]",
-         true},
+         true, true},
+        {"tenants: [{name: a, users: {from: \"header:u\", each: {mode: shadow, "
+         "budgets: [{usd: 1, per: day}]}}}]",
+         false, false},
+        {"tenants: [{name: a, budgets: [{usd: 1, per: day, reserve: bound}]}]\n", true, true},
+        {"tenants: [{name: a, budgets: [{usd: 1, per: day, reserve: expected}]}]\n", true, false},
+        {"tenants: [{name: a, budgets: [{usd: 1, per: day, reserve: expected}, "
+         "{usd: 9, per: week}]}]\n",
+         true, true},
+        {"budgets: [{usd: 1, per: day}]\n"
+         "tenants: [{name: a, budgets: [{usd: 1, per: day, reserve: expected}]}]\n",
+         true, true},
+        {"budgets: [{usd: 1, per: day, reserve: expected}]\n"
+         "tenants: [{name: a, parent: b, users: {from: \"header:u\", each: {budgets: "
+         "[{usd: 1, per: day, reserve: expected}]}}}, "
+         "{name: b, budgets: [{usd: 1, per: day, reserve: expected}]}]\n",
+         true, false},
+        {"tenants: [{name: a, budgets: [{usd: 1, per: day, reserve: expected}], users: "
+         "{from: \"header:u\", each: {budgets: [{usd: 1, per: day}]}}}]\n",
+         true, true},
+        {"tenants: [{name: a, parent: b, budgets: [{usd: 1, per: day, reserve: expected}]}, "
+         "{name: b, budgets: [{usd: 1, per: day}]}]\n",
+         true, true},
+        {"tenants: [{name: a, budgets: [{usd: 1, per: day, reserve: expected}, "
+         "{usd: 1, per: week, mode: shadow}]}]\n",
+         true, false},
     };
     struct read read;
 
     (void)state;
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         must_read(&read, rows[i].text);
-        if (read.config.tenants[0].hard_budget != rows[i].hard)
+        if (read.config.tenants[0].hard_budget != rows[i].hard ||
+            read.config.tenants[0].bound_budget != rows[i].bound)
             fail_msg("row %zu", i);
         done(&read);
     }
+    assert_int_equal(
+        parse(&read, "tenants: [{name: a, budgets: [{usd: 1, per: day, reserve: most}]}]\n"),
+        CONFIG_WRONG);
+    assert_int_equal(read.problems.list[0].line, 1);
+    assert_int_equal(read.problems.list[0].column, 59);
+    assert_non_null(strstr(read.problems.list[0].text, "bound"));
+    assert_non_null(strstr(read.problems.list[0].text, "expected"));
+    done(&read);
     must_read(&read, PROVIDERS "models: {m: {provider: p, price: {input: 1, output: 2, factors: "
                                "{service_tier: {priority: 2.0}, speed: {fast: 2.0}}}}}\n");
     assert_int_equal(__builtin_popcountll(read.config.models[0].priced[0]), 1);

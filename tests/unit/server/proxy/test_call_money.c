@@ -242,6 +242,7 @@ static void what_cannot_be_bounded_is_refused_under_a_budget(void **state)
     } rows[] = {
         {"budgets: [{usd: 100, per: total}]", "price: {output: 1}", false},
         {"budgets: [{usd: 100, per: total}]", "price: {}", true},
+        {"budgets: [{usd: 100, per: total, reserve: expected}]", "price: {output: 1}", true},
         {"budgets: [{usd: 100, per: total, mode: shadow}]", "price: {output: 1}", true},
         {"priority: normal", "price: {output: 1}", true},
     };
@@ -392,6 +393,110 @@ static void attack_3_input_that_is_not_in_the_body_is_reserved_as_the_context(vo
         reply_and_end(200, JSON, CALL_KIT_REPLY);
         call_kit_close();
     }
+}
+
+/* What tollgate_budget_overdraft_usd_total counts. */
+static tg_micro overdrafts(void)
+{
+    struct tg_bank_stats stats;
+
+    tg_bank_get_stats(spending_bank(call_kit.gateway->spending), &stats);
+    assert_int_equal(stats.overshoots, stats.overshot > 0);
+    return stats.overshot;
+}
+
+/* Where all budgets say `expected`, calls reserve their bound until 16 have ended, and then what 95
+ * of 100 of them cost; what one costs above that is charged and counted. A single `bound` among
+ * them keeps the bound. */
+static void what_calls_cost_is_reserved_where_all_budgets_say_so(void **state)
+{
+#define SAYS(word) "budgets: [{usd: 100, per: total, reserve: " word "}]"
+#define USERS(word) ", users: {from: \"header:x-user\", each: {" SAYS(word) "}}"
+    static const struct {
+        const char *top, *tenant;
+        bool expected;
+    } rows[] = {
+        {NULL, SAYS("expected"), true},
+        {SAYS("expected") "\n", SAYS("expected") USERS("expected"), true},
+        {SAYS("expected") "\n", "priority: normal", true},
+        {NULL, SAYS("bound"), false},
+        {SAYS("bound") "\n", SAYS("expected"), false},
+        {NULL, SAYS("expected") USERS("bound"), false},
+        {NULL, "budgets: [{usd: 9, per: day, reserve: expected}, {usd: 99, per: total}]", false},
+    };
+    enum { CALLS = 16 };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        const struct call_kit_config config = {.top = rows[i].top, .tenant = rows[i].tenant};
+        begin(&config);
+        for (int n = 0; n < CALLS; n++) {
+            call_client_ask(&client, CALL_KIT_BODY);
+            assert_int_equal(client.call->notes.reserved, client.call->attempt.most);
+            reply_and_end(200, JSON, CALL_KIT_REPLY);
+        }
+        assert_int_equal(overdrafts(), 0);
+        call_kit_reload(&config); /* what was learned stays */
+        call_client_ask(&client, CALL_KIT_BODY);
+        tg_micro most = client.call->attempt.most, reserved = client.call->notes.reserved;
+        if (!rows[i].expected) {
+            assert_int_equal(reserved, most);
+            reply_and_end(200, JSON, CALL_KIT_REPLY);
+            assert_int_equal(overdrafts(), 0);
+        } else {
+            assert_true(reserved >= CALL_KIT_MICRO && reserved < most);
+            assert_true(reserved <= CALL_KIT_MICRO + most / 1000 + 1);
+            assert_true(reserved < BIG_MICRO);
+            reply_and_end(200, JSON, BIG_REPLY);
+            assert_int_equal(overdrafts(), BIG_MICRO - reserved);
+        }
+        assert_int_equal(call_kit_money_settled(),
+                         CALLS * CALL_KIT_MICRO +
+                             (rows[i].expected ? BIG_MICRO : CALL_KIT_MICRO));
+        call_kit_close();
+    }
+#undef USERS
+#undef SAYS
+}
+
+/* What is told to fit does, by what is expected. */
+static void a_refusal_of_what_is_expected_says_what_fits(void **state)
+{
+    static const char format[] = "{\"model\":\"first\",\"max_tokens\":%lld,"
+                                 "\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}]}";
+    const struct call_kit_config config = {
+        .first = "max_output_tokens: 1000000",
+        .tenant = "budgets: [{usd: 0.02, per: day, reserve: expected}]"};
+    char body[300];
+
+    (void)state;
+    begin(&config);
+    for (int n = 0; n < 16; n++) {
+        snprintf(body, sizeof body, format, 1000LL);
+        call_client_ask(&client, body);
+        reply_and_end(200, JSON, BIG_REPLY);
+    }
+    snprintf(body, sizeof body, format, 500000LL);
+    call_client_ask(&client, body);
+    assert_int_equal(client.status, 400);
+    expect_in(client.body, "which this call can never fit into");
+    int64_t fits = number_after("max_tokens of ");
+    call_client_gone(&client, HTTP_DONE);
+    assert_true(2 * fits > 20000); /* more than the budget would hold by the bound */
+    snprintf(body, sizeof body, format, (long long)fits + 1);
+    call_client_ask(&client, body);
+    assert_string_equal(client.reason, "request_exceeds_limit");
+    call_client_gone(&client, HTTP_DONE);
+    snprintf(body, sizeof body, format, (long long)fits);
+    call_client_ask(&client, body);
+    assert_string_equal(client.reason, "budget"); /* no longer: some of it is spent */
+    fits = number_after("max_tokens of ");
+    call_client_gone(&client, HTTP_DONE);
+    snprintf(body, sizeof body, format, (long long)fits);
+    call_client_ask(&client, body);
+    expect_state(CALL_ASKING);
+    reply_and_end(200, JSON, CALL_KIT_REPLY);
+    call_kit_close();
 }
 
 /* What a rule allows and nothing prices costs what it costs without it, under a budget, too. */
@@ -835,6 +940,8 @@ int main(void)
         cmocka_unit_test(a_conversation_is_reserved_with_what_was_counted_of_it),
         cmocka_unit_test(attack_2_an_array_of_prompts_is_reserved_as_many_answers),
         cmocka_unit_test(attack_3_input_that_is_not_in_the_body_is_reserved_as_the_context),
+        cmocka_unit_test(what_calls_cost_is_reserved_where_all_budgets_say_so),
+        cmocka_unit_test(a_refusal_of_what_is_expected_says_what_fits),
         cmocka_unit_test(what_a_rule_allows_needs_no_factor),
         cmocka_unit_test(a_passthrough_that_is_refused_does_not_ask_again),
         cmocka_unit_test(a_budget_in_shadow_is_counted),
