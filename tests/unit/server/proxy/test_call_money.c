@@ -514,7 +514,7 @@ static void what_a_rule_allows_needs_no_factor(void **state)
         call_client_ask(&client, CALL_KIT_BODY);
         plain = client.call->notes.reserved;
         reply_and_end(200, JSON, CALL_KIT_REPLY);
-        snprintf(body, sizeof body, "{\"%s\":\"swift\",%s", fields[i], CALL_KIT_BODY + 1);
+        snprintf(body, sizeof body, "{\"%s\":\"swift\",%s", fields[i], &CALL_KIT_BODY[1]);
         call_client_ask(&client, body);
         expect_state(CALL_ASKING);
         assert_int_equal(client.call->notes.reserved, plain);
