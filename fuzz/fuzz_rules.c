@@ -78,7 +78,7 @@ static void check_changed(const struct config_tenant *tenant, const char *body,
     body_edit_init(&edit);
     for (size_t i = 0; i < before->changes.n; i++)
         if (strcmp(before->changes.list[i].rule->name, "max_tokens") == 0)
-            insist(body_edit_set_bound(&edit, &before->ask, 7));
+            insist(body_edit_set_bound(&edit, &before->ask, 7, "max_tokens"));
     field_rules_edit(&before->changes, &before->ask, &edit);
     size_t n = body_edit_slices(&edit, body, before->ask.body_bytes, slices, &total);
     char *edited = malloc(total);
