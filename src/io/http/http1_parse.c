@@ -434,11 +434,11 @@ static bool too_much_overhead(struct http1_parser *parser, size_t took)
 static bool is_in_length(const struct http1_parser *parser)
 {
     static const char name[] = "content-length";
-    const char *at = parser->raw.at + parser->raw.begin + parser->field_at;
     struct lengths lengths;
 
     if (!parser->named)
         return false;
+    const char *at = parser->raw.at + parser->raw.begin + parser->field_at;
     memcpy(&lengths, at, sizeof lengths);
     return lengths.name == sizeof name - 1 && memcmp(at + sizeof lengths, name, lengths.name) == 0;
 }
