@@ -400,7 +400,7 @@ test('uncertain money is given back, never more than there is', async (t) => {
     const listed = await admin.expect(200, 'GET', '/api/v1/credits?tenant=one');
     assert.deepEqual(listed.credits, [made.credit]);
     await admin.expect(400, 'GET', '/api/v1/credits?tenants=one');
-    assert.ok(audits(gateway).some((line) => line.action === 'credit'));
+    await until('it is audited', () => audits(gateway).some((line) => line.action === 'credit'));
 });
 
 test('the file wins, and what it lacks is not found', async (t) => {
