@@ -82,13 +82,6 @@ static bool cannot_be(const struct call *call, const struct usage_reading *readi
     return reading->absurd || tg_usage_exceeds(&reading->usage, &most);
 }
 
-/* What was served, where the reply says so; else what was asked for at most. */
-static int64_t served_factor(const struct call *call, const struct usage_reading *reading)
-{
-    return config_served_factor(call->route->config, reading->tier, reading->speed, reading->geo,
-                                call->attempt.bound.factor_milli);
-}
-
 /* Tokens that all outputs together write in the attempt's time, and a second, at this speed. */
 static int64_t written_at(const struct call *call, double tokens_per_s)
 {
@@ -212,24 +205,19 @@ void call_bill(struct call *call, struct call_bill *bill)
     }
     if (seen.reading.has_input)
         bill->usage = seen.reading.usage;
-    bill->usage.factor_milli = served_factor(call, &seen.reading);
     if (!seen.reading.found || !seen.final) {
         bill_without_word(call, &seen, bill);
         return;
     }
     if (!seen.reading.has_input) {
-        int64_t factor = bill->usage.factor_milli;
         bill->usage = seen.reading.usage;
         bill->usage.input = call->attempt.prompt;
-        bill->usage.factor_milli = factor;
     }
     bill->usage.output +=
         num_less(seen.text_bytes / TOKEN_BYTES_MAX, tg_usage_output(&bill->usage));
     bill->reported = true;
     if (usage_is_free(&seen.reading, seen.text_bytes))
-        return;
+        return; /* a refusal before any output; limits count it */
     bill->reasoning = seen.reading.reasoning;
-    /* A refusal before any output is free; limits count it. */
-    bill->spent =
-        usage_is_free(&seen.reading, seen.text_bytes) ? 0 : price_served(call, &seen, &bill->usage);
+    bill->spent = price_served(call, &seen, &bill->usage);
 }
