@@ -458,7 +458,8 @@ static llhttp_errno_t http1_feed(struct http1_parser *parser, const char *bytes,
         error = llhttp_execute(llhttp, bytes + done, (size_t)(tab - bytes) - done);
         if (error == HPE_OK)
             error = llhttp_execute(llhttp, is_in_length(parser) ? " " : "\t", 1);
-        assert(error != HPE_PAUSED); /* the head goes on */
+        if (error == HPE_PAUSED)
+            return HPE_STRICT; /* it sees the end of a head that goes on for us: refused */
         if (error != HPE_OK)
             return error;
         done = (size_t)(tab - bytes) + 1;
