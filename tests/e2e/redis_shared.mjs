@@ -1,5 +1,6 @@
 /* redis_shared.mjs - several gateways, one Redis: money and keys of all of them together. */
 import assert from 'node:assert/strict';
+import fs from 'node:fs';
 import test from 'node:test';
 import {
     calls,
@@ -97,6 +98,55 @@ test('what a gateway held that was killed is contended, not spent', async (t) =>
     /* Until its reservations end by their time they are in the way, and no more than that. */
     const still = await chat(gateways[1]);
     assert.equal(reason(still), 'budget_contended');
+});
+
+test('D12 a call sends Redis as many scripts as docs/distributed.md says', async (t) => {
+    const rows = fs
+        .readFileSync('docs/distributed.md', 'utf8')
+        .match(/\| a call has \|.*\n.*\n((?:\|.*\n)+)/)[1]
+        .trim()
+        .split('\n')
+        .map((row) => row.split('|').map((cell) => parseInt(cell.replace('about', ''), 10)));
+    const limits = {
+        rate: { strategy: 'gcra', limit: 1000000, period: '60s' },
+        cost: { strategy: 'token_bucket', capacity: 1000000, refill: 10000 },
+    };
+    const budgets = [{ usd: 100, per: 'day' }];
+    const limited = { keys: keys(2, { rpm: 10000, tpm: 1000000 }) };
+    const cases = [
+        { tenant: { ...limits, budgets: [] } },
+        { tenant: { budgets } },
+        { oai: limited, tenant: { budgets: [] } },
+        { oai: limited, tenant: { ...limits, budgets } },
+    ];
+    assert.equal(rows.length, cases.length);
+    /* "1 with a cost limit, else 0" */
+    cases.push({ tenant: { rate: limits.rate, budgets: [] } });
+    rows.push([NaN, NaN, rows[0][2], 0, rows[0][4]]);
+    for (const enabled of [false, true])
+        for (const [i, change] of cases.entries()) {
+            const redis = await Redis.start(t);
+            const fleet = await patientFleet(t, 1, redis.url, {
+                ...change,
+                small: EXACT,
+                top: { two_tier: { enabled } },
+            });
+            const [gateway] = fleet.gateways;
+            const scripts = async () => {
+                await gateway.idle();
+                return Number((await redis.info('cmdstat_evalsha'))?.match(/calls=(\d+)/)?.[1] ?? 0);
+            };
+            await chat(gateway);
+            const before = await scripts();
+            const began = performance.now();
+            for (let n = 0; n < 50; n++) assert.equal((await chat(gateway)).status, 200);
+            const sent = (await scripts()) - before;
+            const want = 50 * (enabled ? rows[i][4] : rows[i][2] + rows[i][3]);
+            /* Besides: heartbeats and renewals, some a second. */
+            const besides = 4 + (performance.now() - began) / 100;
+            assert.ok(sent >= want - 1, `${sent} scripts, ${want} expected`);
+            assert.ok(sent <= want + besides, `${sent} scripts, ${want} expected`);
+        }
 });
 
 test('a limit of a provider key holds for all gateways together', async (t) => {
