@@ -413,6 +413,45 @@ bad 'passthrough[0].path is "/v1/embeddings", which is served already; it must b
 passthrough: [{path: @/v1/embeddings, provider: p}]"
 bad 'the path of a passthrough stands above too; each is allowed once' "$p
 passthrough: [{path: /x, provider: p}, {path: @/x, provider: q}]"
+bad 'passthrough[0].path is "/v1/fi*"; it must be a path in which * is a whole segment' "$p
+passthrough: [{path: @\"/v1/fi*\", provider: p}]"
+bad 'passthrough[0].path is "/v1/*x/y"; it must be a path in which * is a whole segment' "$p
+passthrough: [{path: @\"/v1/*x/y\", provider: p}]"
+bad 'passthrough[0].path is "/v1//files"; it must be a path without a query, escapes, empty segments' "$p
+passthrough: [{path: @/v1//files, provider: p}]"
+bad 'passthrough[0].path is "/v1/%66iles"; it must be a path without a query, escapes' "$p
+passthrough: [{path: @/v1/%66iles, provider: p}]"
+bad 'passthrough[0].path is "/v1/files/.."; it must be a path without' "$p
+passthrough: [{path: @/v1/files/.., provider: p}]"
+bad 'passthrough[0].path is "/v1/files?x"; it must be a path' "$p
+passthrough: [{path: @\"/v1/files?x\", provider: p}]"
+bad 'passthrough[0].path is "/v1/models/*", which is served already' "$p
+passthrough: [{path: @\"/v1/models/*\", provider: p}]"
+bad 'passthrough[0].path is "/tollgate/v1/x", which is served already' "$p
+passthrough: [{path: @/tollgate/v1/x, provider: p}]"
+bad 'passthrough[1].path is "/v1/files/*/content", and "/v1/files/*" above it takes all of its calls' "$p
+passthrough: [{path: \"/v1/files/*\", provider: p}, {path: @\"/v1/files/*/content\", provider: q}]"
+bad 'passthrough[0].path is "/v1/files/*", and calls of it go to the protected server at "/v1"' "$p
+protect: [{prefix: /v1, upstream: \"http://h\"}]
+passthrough: [{path: @\"/v1/files/*\", provider: p}]"
+bad 'tenants[0].endpoints[0] is "/v1/fi*"; it must be a path such as' "$p
+passthrough: [{path: \"/v1/files/*\", provider: p}]
+tenants: [{name: a, endpoints: [@\"/v1/fi*\"]}]"
+bad 'the endpoint "/v1/x" does not exist; it must be a path of a passthrough' "$p
+passthrough: [{path: \"/v1/files/*\", provider: p}]
+tenants: [{name: a, endpoints: [\"/v1/files/*\", @/v1/x]}]"
+warns 'the endpoint "/v2/*" matches no path of a passthrough' "$p
+passthrough: [{path: \"/v1/files/*\", provider: p}]
+tenants: [{name: a, endpoints: [\"/v1/files/*\", @\"/v2/*\"]}]"
+warns 'no tenant names "/v1/files/*" in its endpoints: nobody may use it' "$p
+passthrough: [{path: @\"/v1/files/*\", provider: p}]
+tenants: [{name: a, endpoints: [\"!/v1/files/*\"]}]"
+warns 'passthrough "/v1/files/*" has no price: calls of the tenant "a", which has a budget, are refused' "$p
+passthrough: [{path: @\"/v1/files/*\", provider: p}]
+tenants: [{name: a, endpoints: [\"/v1/files/*\"], budgets: [{usd: 1, per: day}]}]"
+good 'S7 a prefix is a prefix, below an exact path and above a wider one' "$p
+passthrough: [{path: /v1/files/x, provider: p}, {path: \"/v1/files/*\", provider: p}, {path: \"/v1/threads/*/runs\", provider: q}]
+tenants: [{name: a, endpoints: [\"/*\", \"!/v1/files/y\"]}]"
 bad 'protect[0].upstream is not one; it must be a URL' 'protect: [{prefix: /a, upstream: @h}]'
 bad 'the prefix of a protected server stands above too' \
     'protect: [{prefix: /a, upstream: "http://h"}, {prefix: @/a, upstream: "http://i"}]'

@@ -163,6 +163,7 @@ test("a passthrough is forwarded with the provider's key, and charged by the cal
             ],
         },
         top: { passthrough: [{ path: '/v1/moderations', provider: 'oai', per_call: 0.001 }] },
+        tenant: { endpoints: ['/v1/moderations'] },
     });
     const reply = await send(gateway.url, '/v1/moderations', { input: 'x' });
 

@@ -58,7 +58,8 @@ static size_t write_config(const struct call_kit_config *config, char *yaml, siz
         "  second: {provider: p, price: {input: 1, output: 2}, max_output_tokens: 4096%s%s}\n"
         "%s"
         "tenants:\n"
-        "  - {name: one, keys: [{name: main, sha256: %s%s%s}], %s}\n"
+        "  - {name: one, keys: [{name: main, sha256: %s%s%s}], "
+        "%s%s}\n"
         "%s",
         config->remote ? "store: redis://127.0.0.1:1/0\n" : "", RATE_LIMIT, COST_LIMIT,
         or_empty(config->gate), config->gate ? "\n" : "", config->key ? ", " : "",
@@ -68,6 +69,7 @@ static size_t write_config(const struct call_kit_config *config, char *yaml, siz
         config->first ? ", " : "", or_empty(config->first), config->second ? ", " : "",
         or_empty(config->second), or_empty(config->models), hex, config->virtual_key ? ", " : "",
         or_empty(config->virtual_key),
+        strstr(or_empty(config->tenant), "endpoints") ? "" : "endpoints: [\"/*\"], ",
         config->tenant ? config->tenant : "budgets: [{usd: 100, per: total}]",
         or_empty(config->top));
 }

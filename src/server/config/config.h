@@ -252,7 +252,8 @@ struct config_tenant {
     struct config_limits *limits; /* further ones: all of them apply */
     size_t n_limits;
     struct config_users users;
-    struct config_names models; /* patterns; none: all */
+    struct config_names models;    /* patterns; none: all */
+    struct config_names endpoints; /* patterns of paths that are passed through; none: none */
     struct config_key *keys;
     size_t n_keys;
     struct config_budget *budgets;
@@ -522,5 +523,9 @@ bool config_patterns_match(const struct config_names *patterns, const char *name
  * what is excluded under one name must not come back under another. */
 bool config_may_use(const struct config *config, const struct config_tenant *tenant,
                     const struct config_model *model);
+
+/* Whether a tenant may use a path that is passed through: the last of its `endpoints` that matches
+ * decides, and none of them is a no. */
+bool config_may_call(const struct config_tenant *tenant, struct slice path);
 
 #endif

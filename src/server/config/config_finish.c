@@ -490,24 +490,6 @@ void config_finish_model(struct reader *reader, const struct yaml_node *node, vo
     check_key_names(reader, yaml_tree_get(node, "keys"));
 }
 
-/* ---- Paths that are passed through ---- */
-
-/* A path that is served already would be metered as a call, and never passed through. */
-void config_finish_passthrough(struct reader *reader, const struct yaml_node *node, void *into)
-{
-    struct config_passthrough *passthrough = into;
-    const struct slice post = {"POST", 4};
-
-    passthrough->provider = CONFIG_NONE;
-    if (passthrough->path == NULL)
-        return;
-    const struct slice path = {passthrough->path, strlen(passthrough->path)};
-    if (endpoint_of(post, path).endpoint != ENDPOINT_NONE)
-        config_error(reader, yaml_tree_get(node, "path"),
-                     "%s.path is \"%.60s\", which is served already; it must be another path",
-                     reader->path, passthrough->path);
-}
-
 /* ---- Servers that are protected ---- */
 
 static bool is_below(const char *path, const char *prefix)

@@ -290,6 +290,14 @@ void config_check_references(struct reader *reader);
 /* After everything has been read, and is right: numbers in place of names. */
 void config_link_routes(struct reader *reader);
 
+/* ---- config_passthrough.c ---- */
+
+/* For config_link_routes(): rows that no call can reach, endpoints that there are not. */
+void config_check_passthrough(struct reader *reader);
+void config_check_endpoints(struct reader *reader);
+
+void config_warn_of_passthrough(struct reader *reader);
+
 /* ---- config_bounds.c, config_warnings.c, config_weak_keys.c: at the end, if all is right ---- */
 
 void config_check_bounds(struct reader *reader);

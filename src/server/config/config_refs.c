@@ -448,8 +448,8 @@ void config_link_routes(struct reader *reader)
     shape_queues(config);
     check_shared_keys(reader);
     check_once(reader, "callers", config->n_callers, "token_sha256", true, "token of a caller");
-    check_once(reader, "passthrough", config->n_passthrough, "path", false,
-               "path of a passthrough");
+    config_check_passthrough(reader);
+    config_check_endpoints(reader);
     check_once(reader, "protect", config->n_protect, "prefix", false,
                "prefix of a protected server");
 }

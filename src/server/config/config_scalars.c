@@ -9,6 +9,7 @@
 
 #include "server/config/config_reader.h"
 #include "server/config/config_values.h"
+#include "server/dialect/path_pattern.h"
 
 /* ---- Parsing ---- */
 
@@ -63,6 +64,8 @@ static bool is_formed(const struct schema_key *key, const char *text)
         return value_is_store(text);
     case SCHEMA_PATTERN:
         return value_is_pattern(text);
+    case SCHEMA_ENDPOINT:
+        return path_pattern_problem(text + (text[0] == '!')) == NULL;
     case SCHEMA_FIELD:
         return value_is_field(text);
     case SCHEMA_VALUE:

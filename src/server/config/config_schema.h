@@ -41,6 +41,7 @@ enum schema_kind {
     SCHEMA_PATH,     /* /v1/x, kept without a slash at its end; or empty, if that is the default */
     SCHEMA_STORE,    /* memory or the address of Redis */
     SCHEMA_PATTERN,  /* demo-*, !demo-large */
+    SCHEMA_ENDPOINT, /* a pattern of paths, perhaps with "!" before it: path_pattern.h */
     SCHEMA_HEADER,   /* header:NAME, kept as the name in lower case */
     SCHEMA_FIELD,    /* the name of a header, kept in lower case */
     SCHEMA_VALUE,    /* a text, a number, true or false, as a rule compares it [nothing] */

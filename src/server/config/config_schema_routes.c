@@ -288,9 +288,13 @@ const struct schema_section schema_models = {model_keys, sizeof(struct config_mo
 
 static const struct schema_key passthrough_keys[] = {
     VALUE("path", SCHEMA_PATH, true, NULL, NULL, AT(config_passthrough, path),
-          "a path that is forwarded unchanged"),
+          "a path that is forwarded unchanged; with `/*` at its end, everything below it, too; a "
+          "`*` in another place is one segment"),
     VALUE("provider", SCHEMA_NAME, true, NULL, NULL, NOWHERE, "the provider it is forwarded to"),
-    USD("per_call", false, "0", AT(config_passthrough, per_call), "USD per call"),
+    USD("per_call", false, "0", AT(config_passthrough, per_call),
+        "USD for each call; GET, HEAD, DELETE and /cancel are free. Tenants with a budget may use "
+        "only what "
+        "states a price"),
     END,
 };
 

@@ -121,6 +121,8 @@ static const struct schema_key tenant_keys[] = {
         "models", SCHEMA_PATTERN, NULL, AT(config_tenant, models),
         "models it may use; `!` excludes, and the last pattern that matches decides; if left out, "
         "all"),
+    LIST_OF("endpoints", SCHEMA_ENDPOINT, NULL, AT(config_tenant, endpoints),
+            "paths of `passthrough` it may use, like `models`; if left out, none"),
     WORD("priority", "high|normal|low", "normal", AT(config_tenant, priority),
          "the highest class it may request"),
     NUMBER("weight", 0.000001, 1000000, "1", AT(config_tenant, weight),

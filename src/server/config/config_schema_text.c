@@ -82,6 +82,7 @@ void schema_describe(const struct schema_key *key, char *text, size_t bytes)
         [SCHEMA_STORE] = "memory, redis://[user:password@]host:port[/db], rediss://..., "
                          "redis+cluster://host:port,..., or redis+sentinel://name@host:port,...",
         [SCHEMA_PATTERN] = "a pattern such as demo-* or !demo-large",
+        [SCHEMA_ENDPOINT] = "a path such as /v1/files/* or !/v1/files/x",
         [SCHEMA_HEADER] = "header:NAME",
         [SCHEMA_FIELD] = "the name of a header",
         [SCHEMA_VALUE] = "a text, a number, true or false",

@@ -452,6 +452,7 @@ void config_warn(struct reader *reader)
     check_gate(&warner);
     check_envoy(&warner);
     check_fits_of_all(&warner);
+    config_warn_of_passthrough(reader);
     for (size_t i = 0; i < reader->config->n_tenants && !reader->no_memory; i++) {
         warner.tenant = &reader->config->tenants[i];
         warner.node = reader->places[i].node;

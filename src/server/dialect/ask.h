@@ -76,6 +76,10 @@ const char *endpoint_path(enum endpoint endpoint);
 /* "chat", "messages", ... for logs and metrics. Static. */
 const char *endpoint_name(enum endpoint endpoint);
 
+/* Whether a POST to the path starts work that goes on after its reply, and is billed then: batches,
+ * fine-tuning, runs of assistants, evaluations, videos. */
+bool endpoint_starts_work(struct slice path);
+
 /* Resolves %XX in a part of a path. False: a bad escape, a zero, or longer than `size`. */
 bool endpoint_unescape(struct slice part, char *text, size_t size, size_t *n);
 

@@ -5,6 +5,7 @@
  * compared byte by byte, before any escape in them is resolved.
  */
 #include "server/dialect/ask.h"
+#include "server/dialect/path_pattern.h"
 
 struct row {
     const char *name, *path, *allow;
@@ -70,6 +71,18 @@ const char *endpoint_path(enum endpoint endpoint)
 const char *endpoint_name(enum endpoint endpoint)
 {
     return rows[(unsigned)endpoint < ENDPOINT_COUNT ? endpoint : ENDPOINT_NONE].name;
+}
+
+bool endpoint_starts_work(struct slice path)
+{
+    static const char *const names[] = {"batches", "fine_tuning", "runs", "evals", "videos"};
+    struct slice segment;
+
+    while (path_next(&path, &segment))
+        for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+            if (slice_is(segment, names[i]))
+                return true;
+    return false;
 }
 
 static int hex_digit(char c)

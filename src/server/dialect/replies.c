@@ -74,6 +74,9 @@ static const struct row rows[REPLY_COUNT] = {
                                "there is no such model"},
     [REPLY_MODEL_NOT_ALLOWED] = {403, INVALID, NULL, "permission_error", RETRY_FREE,
                                  "this key may not use this model"},
+    [REPLY_ENDPOINT_UNPRICED] = {403, INVALID, NULL, "permission_error", RETRY_NO,
+                                 "this path has no price here, so its calls cannot be paid from a "
+                                 "budget"},
     [REPLY_FIELD_NOT_ALLOWED] = {403, INVALID, NULL, "permission_error", RETRY_FREE,
                                  "this caller may not state this"},
     [REPLY_FIELD_RULE] = {400, INVALID, NULL, INVALID, RETRY_NO,

@@ -33,6 +33,7 @@
     X(CONFLICTING_API_KEYS, "conflicting_api_keys")                                                \
     X(MODEL_NOT_FOUND, "model_not_found")                                                          \
     X(MODEL_NOT_ALLOWED, "model_not_allowed")                                                      \
+    X(ENDPOINT_UNPRICED, "endpoint_unpriced")                                                      \
     X(FIELD_NOT_ALLOWED, "field_not_allowed")                                                      \
     X(FIELD_RULE, "field_rule")                                                                    \
     X(WRONG_API_FOR_MODEL, "wrong_api_for_model")                                                  \

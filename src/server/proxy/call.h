@@ -566,6 +566,9 @@ static inline struct provider *call_provider(const struct call *call)
                        : &call->generation->providers[call->passthrough->provider];
 }
 
+/* Whether a passthrough has a price: what only reads, deletes or cancels has none. */
+bool call_costs(const struct call *call);
+
 static inline bool call_is_admitted(const struct call *call)
 {
     return call->gate.state == ADMISSION_ADMITTED;

@@ -191,7 +191,7 @@ void call_bill(struct call *call, struct call_bill *bill)
 
     *bill = (struct call_bill){.spent = 0};
     if (call->route == NULL) {
-        bill->spent = call->passthrough->per_call;
+        bill->spent = call->attempt.asked;
         return;
     }
     collect_evidence(call, &seen);

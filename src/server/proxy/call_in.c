@@ -18,6 +18,7 @@
 #include "lib/core/container_of.h"
 #include "lib/core/num.h"
 #include "server/dialect/client_timeout.h"
+#include "server/dialect/path_pattern.h"
 #include "server/dialect/request_head.h"
 #include "server/proxy/call.h"
 #include "server/proxy/model_list.h"
@@ -207,15 +208,47 @@ static void list_models(struct call *call, const struct endpoint_match *match)
 static const struct config_passthrough *find_passthrough(const struct call *call)
 {
     const struct config *config = &call->generation->config;
-    struct slice path = call->in->head.target;
-    const char *query = memchr(path.at, '?', path.n);
+    struct slice path = path_of_target(call->in->head.target);
 
-    if (query)
-        path.n = (size_t)(query - path.at);
     for (size_t i = 0; i < config->n_passthrough; i++)
-        if (slice_equal(path, slice_of(config->passthrough[i].path)))
+        if (path_pattern_matches(config->passthrough[i].path, path))
             return &config->passthrough[i];
     return NULL;
+}
+
+/* Whether the tenant names the path among its endpoints. To others there is nothing. */
+static bool check_endpoint(struct call *call)
+{
+    struct refusal why;
+
+    if (call->passthrough == NULL ||
+        config_may_call(call_tenant(call), path_of_target(call->in->head.target)))
+        return true;
+    refusal_init(&why, REPLY_NOT_FOUND, "there is nothing at this path for this key");
+    call_refuse(call, &why);
+    return false;
+}
+
+/* What a passthrough costs its provider is known to the file alone. Under a budget it has to say
+ * so, and more than nothing where a call starts work that goes on after its reply. */
+static bool check_unpriced(struct call *call)
+{
+    const struct config_passthrough *row = call->passthrough;
+    struct refusal why;
+
+    if (row == NULL || !call_tenant(call)->hard_budget || !call_costs(call))
+        return true;
+    bool starts = endpoint_starts_work(path_of_target(call->in->head.target));
+    if (starts ? row->per_call > 0 : row->priced)
+        return true;
+    if (starts)
+        refusal_init(&why, REPLY_ENDPOINT_UNPRICED,
+                     "calls of this path start work that goes on after their reply, outside of "
+                     "every reservation: under a budget its passthrough needs per_call above 0");
+    else
+        refusal_init(&why, REPLY_ENDPOINT_UNPRICED, NULL);
+    call_refuse(call, &why);
+    return false;
 }
 
 static bool call_in_check_head(struct call *call)
@@ -274,8 +307,8 @@ void call_in_head(struct call *call)
     } else if (authenticate(call)) {
         if (match.endpoint == ENDPOINT_MODELS || match.endpoint == ENDPOINT_MODEL)
             list_models(call, &match);
-        else if (call_in_check_head(call) && describe(call, (struct slice){NULL, 0}) &&
-                 check_user(call) && call_precheck(call))
+        else if (check_endpoint(call) && check_unpriced(call) && call_in_check_head(call) &&
+                 describe(call, (struct slice){NULL, 0}) && check_user(call) && call_precheck(call))
             call_move(call, CALL_READING);
     }
 }

@@ -22,6 +22,7 @@
 #include <string.h>
 
 #include "lib/core/num.h"
+#include "server/dialect/path_pattern.h"
 #include "server/dialect/prefix.h"
 #include "server/proxy/call.h"
 #include "server/runtime/expected_cost.h"
@@ -43,6 +44,19 @@ bool call_money_left(const struct call *call, struct slice user, tg_micro *left,
     return (gateway->remote
                 ? remote_money_left(gateway->remote->money, &spending, call_now(call), left, part)
                 : spending_left(gateway->spending, &spending, call_now(call), left, part)) == TG_OK;
+}
+
+bool call_costs(const struct call *call)
+{
+    const struct slice method = call->in->head.method;
+    struct slice path = path_of_target(call->in->head.target), last = {NULL, 0};
+
+    assert(call->passthrough != NULL);
+    while (path_next(&path, &last))
+        ;
+    return !slice_equal(method, SLICE("GET")) && !slice_equal(method, SLICE("HEAD")) &&
+           !slice_equal(method, SLICE("DELETE")) && !slice_equal(method, SLICE("OPTIONS")) &&
+           !slice_equal(last, SLICE("cancel"));
 }
 
 /* ---- the bound ---- */
@@ -192,7 +206,8 @@ static bool price_attempt(struct call *call, struct spending_call *spending)
     attempt->pair = 0;
     attempt->share = 1000;
     if (call->route == NULL) {
-        spending->money = attempt->asked = attempt->most = call->passthrough->per_call;
+        spending->money = attempt->asked = attempt->most =
+            call_costs(call) ? call->passthrough->per_call : 0;
         return true;
     }
     attempt->prompt = estimate_prompt(&call->ask, &call->route->estimate);

@@ -144,7 +144,7 @@ static void the_reference_arrives(void **state)
     assert_false(config->unknown_model_allowed);
     assert_true(equal(config->retry_ratio, 0.2));
     assert_int_equal(config->retry_min_per_s, 10);
-    assert_int_equal(config->n_passthrough, 1);
+    assert_int_equal(config->n_passthrough, 2);
     assert_string_equal(config->passthrough[0].path, "/v1/moderations");
     assert_int_equal(config->passthrough[0].provider, 0);
     assert_int_equal(config->passthrough[0].per_call, 0);
@@ -624,6 +624,7 @@ static void a_missing_variable_leaves_no_number(void **state)
               "\"${TG_TEST_NONE}\"]}, n: {provider: p, price: {}, cheaper: \"${TG_TEST_NONE}\"}}\n"
               "aliases: {a: \"${TG_TEST_NONE}\"}\n"
               "passthrough: [{path: /x, provider: \"${TG_TEST_NONE}\"}]\n"
+              "tenants: [{name: t, endpoints: [/x]}, {name: u, parent: t}]\n"
               "trust_headers_from: [\"${TG_TEST_NONE}\", 10.0.0.1]\n");
     for (size_t i = 0; i < read.problems.n; i++)
         assert_true(read.problems.list[i].missing);

@@ -644,7 +644,8 @@ static void a_body_says_what_it_is(void **state)
 static void a_passthrough_may_be_anything(void **state)
 {
     const struct call_kit_config config = {
-        .top = "passthrough: [{path: /v1/other, provider: p}, {path: /v1/audio, provider: p}]\n"};
+        .top = "passthrough: [{path: /v1/other, provider: p, per_call: 0},\n"
+               "  {path: /v1/audio, provider: p, per_call: 0}]\n"};
 
     (void)state;
     begin(&config);
@@ -661,6 +662,81 @@ static void a_passthrough_may_be_anything(void **state)
     call_client_begin_at(&client, "POST", "/v1/audi", -1);
     expect_refused(404, "not_found");
     call_kit_close();
+}
+
+/* D7 (b): to a tenant that does not name it, a passthrough is not there. */
+static void d7_a_passthrough_is_for_tenants_that_name_it(void **state)
+{
+    const struct call_kit_config config = {
+        .tenant = "endpoints: [\"/v1/files/*\", \"!/v1/files/x/*\"]",
+        .top = "passthrough: [{path: \"/*\", provider: p}]\n"};
+    static const struct {
+        const char *target;
+        bool served;
+    } rows[] = {
+        {"/v1/files", true},
+        {"/v1/files/a/content?b=c", true},
+        {"/v1/files/x", false},
+        {"/v1/files/x/y", false},
+        {"/v1/images/generations", false},
+        {"/v1/files/a%2f..", false},
+        {"/v1/files/../a", false},
+        {"/V1/files", false},
+    };
+
+    (void)state;
+    call_kit_open(&config);
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        call_client_begin_at(&client, "GET", rows[i].target, -1);
+        if (!rows[i].served) {
+            expect_refused(404, "not_found");
+            continue;
+        }
+        assert_int_equal(client.status, 0);
+        call_client_gone(&client, HTTP_HANGUP);
+        call_kit_expect_released(&client);
+    }
+    call_kit_close();
+}
+
+/* D7 (c): under a budget a path needs a price, and one above 0 where work goes on after a reply. */
+static void d7_a_path_needs_a_price_under_a_budget(void **state)
+{
+    static const struct {
+        const char *method, *target;
+        bool budget, served;
+    } rows[] = {
+        {"POST", "/v1/free", true, true},
+        {"POST", "/v1/unpriced", true, false},
+        {"POST", "/v1/unpriced", false, true},
+        {"GET", "/v1/unpriced", true, true},
+        {"DELETE", "/v1/unpriced", true, true},
+        {"POST", "/v1/batches", true, false},
+        {"POST", "/v1/batches", false, true},
+        {"GET", "/v1/batches/b", true, true},
+        {"POST", "/v1/batches/b/cancel", true, true},
+        {"POST", "/v1/priced/batches", true, true},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        const struct call_kit_config config = {
+            .tenant = rows[i].budget ? "budgets: [{usd: 1, per: day}]" : "weight: 1",
+            .top = "passthrough: [{path: /v1/free, provider: p, per_call: 0},\n"
+                   "  {path: /v1/unpriced, provider: p},\n"
+                   "  {path: \"/v1/batches/*\", provider: p, per_call: 0},\n"
+                   "  {path: \"/v1/priced/*\", provider: p, per_call: 0.5}]\n"};
+        call_kit_open(&config);
+        call_client_begin_at(&client, rows[i].method, rows[i].target, -1);
+        if (rows[i].served) {
+            assert_int_equal(client.status, 0);
+            call_client_gone(&client, HTTP_HANGUP);
+            call_kit_expect_released(&client);
+        } else {
+            expect_refused(403, "endpoint_unpriced");
+        }
+        call_kit_close();
+    }
 }
 
 static void what_is_no_json_is_refused_before_it_is_read(void **state)
@@ -811,7 +887,7 @@ static void a_deadline_counts_from_the_head_of_the_request(void **state)
 static void a_passthrough_has_times_of_its_own(void **state)
 {
     const struct call_kit_config config = {
-        .top = "passthrough: [{path: /v1/audio, provider: p}]\n"};
+        .top = "passthrough: [{path: /v1/audio, provider: p, per_call: 0}]\n"};
 
     (void)state;
     begin(&config);
@@ -888,6 +964,8 @@ int main(void)
         cmocka_unit_test(without_a_thread_a_long_body_is_read_in_place),
         cmocka_unit_test(a_body_says_what_it_is),
         cmocka_unit_test(a_passthrough_may_be_anything),
+        cmocka_unit_test(d7_a_passthrough_is_for_tenants_that_name_it),
+        cmocka_unit_test(d7_a_path_needs_a_price_under_a_budget),
         cmocka_unit_test(what_is_no_json_is_refused_before_it_is_read),
         cmocka_unit_test(attack_6_headers_that_are_there_twice_are_refused),
         cmocka_unit_test(a_key_that_nobody_has_is_refused),

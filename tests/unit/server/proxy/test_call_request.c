@@ -378,7 +378,7 @@ static void a_target_that_is_too_long_is_not_sent(void **state)
 {
     const struct call_kit_config config = {
         .provider = "    query: {a: bb}\n    path_prefix: /pre",
-        .top = "passthrough: [{path: /v1/audio, provider: p}]\n"};
+        .top = "passthrough: [{path: /v1/audio, provider: p, per_call: 0}]\n"};
     enum { ROOM = 32 * 1024,
            ADDED = 4 + 5 };
     static char target[ROOM + 2];
@@ -430,7 +430,7 @@ static void a_credential_is_sent_whole(void **state)
 static void a_request_without_a_body_is_complete_with_its_head(void **state)
 {
     const struct call_kit_config config = {
-        .top = "passthrough: [{path: /v1/audio, provider: p}]\n"};
+        .top = "passthrough: [{path: /v1/audio, provider: p, per_call: 0}]\n"};
 
     (void)state;
     begin(&config);

@@ -350,7 +350,7 @@ static void headers_of_a_passthrough_have_rules(void **state)
     const struct call_kit_config config = {
         .tenant = NO_BUDGET ", rules: [{header: x-a, deny: true}, {field: n, require: true}, "
                             "{header: x-b, set: c}]",
-        .top = "passthrough: [{path: /v1/other, provider: p}]\n"};
+        .top = "passthrough: [{path: /v1/other, provider: p, per_call: 0}]\n"};
 
     (void)state;
     begin(&config);

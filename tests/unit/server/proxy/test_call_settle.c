@@ -331,7 +331,7 @@ static void a_request_that_was_sent_is_drained(void **state)
 {
     const struct call_kit_config config = {
         .provider = "    on_disconnect: drain",
-        .top = "passthrough: [{path: /v1/audio, provider: p}]\n"};
+        .top = "passthrough: [{path: /v1/audio, provider: p, per_call: 0}]\n"};
 
     (void)state;
     begin(&config);
