@@ -1210,6 +1210,11 @@ struct tg_key_answer {
 TG_API void tg_pool_acquire(struct tg_pool *pool, const struct tg_key_call *call, tg_ms now,
                             struct tg_key_answer *answer);
 
+/* When a key can serve the call: retry_after_ms is 0 if one can at once. Leases and counts nothing;
+ * it looks at every key of the pool. */
+TG_API void tg_pool_peek(struct tg_pool *pool, const struct tg_key_call *call, tg_ms now,
+                         struct tg_key_answer *answer);
+
 /* How an attempt ended, for its key. */
 enum tg_key_outcome {
     TG_KEY_OK,

@@ -16,6 +16,12 @@
 
 #include "tollgate.h"
 
+/* A test whose title is a sentence: "S4 a model's retries are further attempts". */
+#define unit_test_titled(title, function)                                                          \
+    {                                                                                              \
+        title, function, NULL, NULL, NULL                                                          \
+    }
+
 #define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
 
 /* Decisions as the tables write them. */

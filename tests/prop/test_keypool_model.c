@@ -190,7 +190,7 @@ static void acquired(struct world *world, size_t pool, const struct tg_key_answe
 static bool acquire(struct world *world, size_t pool, int64_t tokens, size_t n_tried)
 {
     struct tg_key_call call;
-    struct tg_key_answer answer;
+    struct tg_key_answer answer, peeked;
 
     tg_key_call_init(&call);
     call.tokens = tokens;
@@ -200,7 +200,9 @@ static bool acquire(struct world *world, size_t pool, int64_t tokens, size_t n_t
     }
     for (call.n_tried = 0; call.n_tried < n_tried; call.n_tried++)
         call.tried[call.n_tried] = world->names[draw_between(&world->draw, 0, KEYS - 1)];
+    tg_pool_peek(world->pools[pool], &call, world->now, &peeked);
     tg_pool_acquire(world->pools[pool], &call, world->now, &answer);
+    assert_int_equal(peeked.retry_after_ms, answer.retry_after_ms);
     for (size_t i = 0; i < call.n_tried; i++)
         assert_true(!answer.lease || answer.owner != call.tried[i]);
     if (answer.lease) {

@@ -39,6 +39,20 @@ static void lease_key(struct tg_pool *pool, const struct tg_key_call *call, uint
     *answer = (struct tg_key_answer){.lease = lease->handle.id, .owner = key->owner};
 }
 
+/* The call, with no more tokens than the largest key holds, unless what it asks for is more. */
+static const struct tg_key_call *fit_call(const struct tg_pool *pool,
+                                          const struct tg_key_call *call,
+                                          struct tg_key_call *fitted)
+{
+    int64_t asked = call->asked > 0 ? call->asked : call->tokens;
+
+    if (num_max(asked, call->tokens) <= pool->most_tokens)
+        return call;
+    *fitted = *call;
+    fitted->tokens = asked > pool->most_tokens ? asked : pool->most_tokens;
+    return fitted;
+}
+
 void tg_pool_acquire(struct tg_pool *pool, const struct tg_key_call *call, tg_ms now,
                      struct tg_key_answer *answer)
 {
@@ -46,18 +60,13 @@ void tg_pool_acquire(struct tg_pool *pool, const struct tg_key_call *call, tg_ms
     /* The seed never changes, so the lock is not needed for it. */
     uint64_t hash =
         call->affinity ? XXH3_64bits_withSeed(call->affinity, call->affinity_bytes, ring->seed) : 0;
-    int64_t asked = call->asked > 0 ? call->asked : call->tokens;
     struct tg_key_call fitted;
     struct key_lease *lease = NULL;
     struct key *key = NULL;
 
     spin_lock(&ring->lock);
     now = keyring_advance(ring, now);
-    if (num_max(asked, call->tokens) > pool->most_tokens) {
-        fitted = *call;
-        fitted.tokens = asked > pool->most_tokens ? asked : pool->most_tokens;
-        call = &fitted;
-    }
+    call = fit_call(pool, call, &fitted);
     if (num_in_range(call->tokens))
         key = pool_choose(pool, call, hash, now);
     if (key)
@@ -72,6 +81,17 @@ void tg_pool_acquire(struct tg_pool *pool, const struct tg_key_call *call, tg_ms
             pool_refuse(pool, call, now, answer);
     }
     spin_unlock(&ring->lock);
+}
+
+void tg_pool_peek(struct tg_pool *pool, const struct tg_key_call *call, tg_ms now,
+                  struct tg_key_answer *answer)
+{
+    struct tg_key_call fitted;
+
+    spin_lock(&pool->ring->lock);
+    now = keyring_advance(pool->ring, now);
+    pool_refuse(pool, fit_call(pool, call, &fitted), now, answer);
+    spin_unlock(&pool->ring->lock);
 }
 
 /* ---- release ---- */

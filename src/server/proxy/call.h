@@ -317,12 +317,13 @@ struct call {
 
     struct attempt attempt;
     unsigned attempts, route_attempts;
-    bool no_memory;             /* its request could not be made for want of memory */
-    bool same_key;              /* the next attempt is to take the key of the last */
-    bool replaced;              /* a kept connection was found closed, and another one used */
-    struct route_key *last_key; /* the key of the last attempt; its generation is held */
-    void *tried[CALL_TRIED_MAX];
-    size_t n_tried;
+    bool no_memory;              /* its request could not be made for want of memory */
+    bool same_key;               /* the next attempt is to take the key of the last */
+    bool replaced;               /* a kept connection was found closed, and another one used */
+    struct route_key *last_key;  /* the key of the last attempt; its generation is held */
+    void *tried[CALL_TRIED_MAX]; /* keys to avoid: first those that the provider turned away, ... */
+    size_t n_refused;            /* ... which are not tried again, ... */
+    size_t n_tried;             /* ... then the others, which are as long as there is a fresh one */
     enum call_failure failure;  /* why the last attempt failed */
     char cause[CALL_CAUSE_MAX]; /* the same of its connection: "certificate: expired"; "": none */
     int failed_status;          /* the status of its reply; 0: there was none */

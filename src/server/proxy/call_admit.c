@@ -331,7 +331,7 @@ bool call_fall_back(struct call *call, const char *why)
     call->notes.fallback_why = why;
     call->notes.axis = TG_AXIS_NONE; /* what refused it was the route that it has left */
     call->route_attempts = 0;
-    call->n_tried = 0;
+    call->n_refused = call->n_tried = 0;
     call->same_key = false;
     atomic_fetch_add_explicit(&call->gateway->counts.fallbacks, 1, memory_order_relaxed);
     return true;

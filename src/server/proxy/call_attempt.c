@@ -5,12 +5,17 @@
  * moment. Both are taken anew for each attempt and given back before the next, so that nothing
  * scarce is held while a call pauses.
  *
- * After a failure the same key is tried once more, after a pause, then others at once, then the
- * next fallback; all within the caller's deadline, and retries within the route's number of them
- * and the retry budget of the tenant. A key that was limited or turned away is not tried again for
- * this call. Nothing is tried again once a byte of a reply has gone to the client, nor when a reply
- * that comes whole was too long in coming: the provider may still be writing it, and would write
- * and bill another.
+ * After a failure the same key is tried once more, then other keys, then any that can serve, then
+ * the next fallback; all within the caller's deadline, and retries within the route's number of
+ * them and the retry budget of the tenant. Before each retry the call pauses, for 50 to 200 ms at
+ * first and twice as long each time; only a failure that is the key's own (it is limited, or turned
+ * away) needs no pause where another key can serve. A key that was turned away is not tried again
+ * for this call, and one that is cooling cannot serve: where no key can by the end of the pause,
+ * nobody is kept waiting for it.
+ *
+ * Nothing is tried again once a byte of a reply has gone to the client, nor when a reply that comes
+ * whole was too long in coming: the provider may still be writing it, and would write and bill
+ * another.
  */
 #include <assert.h>
 #include <stdio.h>
@@ -19,8 +24,9 @@
 #include "lib/core/num.h"
 #include "server/proxy/call.h"
 
-/* The pause before the retry at the same key, in ms: drawn between these. */
-enum { PAUSE_MIN = 50, PAUSE_MAX = 200 };
+/* The pause before the first retry on a route, in ms, is drawn between these; each further one is
+ * twice as long, as often as that: 12.8 s at most. */
+enum { PAUSE_MIN = 50, PAUSE_MAX = 200, PAUSE_DOUBLINGS = 6 };
 
 /* ---- a key ---- */
 
@@ -46,23 +52,25 @@ static struct tg_pool *pool_of(const struct call *call)
     return call->route ? call->route->pool : call_provider(call)->pool;
 }
 
-/* How long until a key can serve a new call like this one, for which none has been tried. */
-static tg_ms wait_of_keys(struct call *call)
+/* The first `n` of the keys that were tried are not to be taken. */
+static void avoid_tried(const struct call *call, size_t n, struct tg_key_call *key)
 {
-    struct tg_key_report report;
+    assert(call->n_refused <= call->n_tried && call->n_tried <= CALL_TRIED_MAX);
+    memcpy(key->tried, call->tried, sizeof key->tried);
+    key->n_tried = n;
+}
+
+/* Whether a key can serve a call like this one, other than the first `n` that were tried. */
+static struct tg_key_answer peek_keys(const struct call *call, size_t n)
+{
     struct tg_key_answer answer;
     struct tg_key_call key;
 
     tg_key_call_init(&key);
     key.tokens = call->attempt.tokens;
-    tg_pool_acquire(pool_of(call), &key, call_now(call), &answer);
-    if (answer.lease == 0)
-        return answer.retry_after_ms;
-    tg_key_report_init(&report);
-    report.outcome = TG_KEY_CANCELLED;
-    report.sent = false;
-    tg_keyring_release(call->gateway->ring, answer.lease, call_now(call), &report);
-    return 0;
+    avoid_tried(call, n, &key);
+    tg_pool_peek(pool_of(call), &key, call_now(call), &answer);
+    return answer;
 }
 
 /* What is said when nothing more is tried. */
@@ -75,7 +83,7 @@ static void answer_failure(struct call *call, enum call_failure failure)
     switch (failure) {
     case FAILURE_LIMITED:
         refusal_init(&why, REPLY_KEYS_COOLING, NULL);
-        why.retry_after_ms = wait_of_keys(call);
+        why.retry_after_ms = peek_keys(call, 0).retry_after_ms;
         break;
     case FAILURE_CREDENTIALS:
         refusal_init(&why, REPLY_UPSTREAM_CREDENTIALS, NULL);
@@ -104,12 +112,12 @@ static enum call_verdict no_key(struct call *call, struct tg_key_answer *answer)
 
     if (!answer->too_large && call_fall_back(call, "no_key"))
         return CALL_FALLS_BACK;
-    if (call->n_tried > 0 && call->failure != FAILURE_LIMITED && !answer->all_cooling) {
+    if (call->route_attempts > 0 && call->failure != FAILURE_LIMITED && !answer->all_cooling) {
         answer_failure(call, call->failure);
         return CALL_ANSWERED;
     }
-    if (call->n_tried > 0)
-        answer->retry_after_ms = wait_of_keys(call);
+    if (call->route_attempts > 0)
+        answer->retry_after_ms = peek_keys(call, 0).retry_after_ms;
     refusal_of_keys(answer, &why);
     call_refuse_admitted(call, &why);
     return CALL_ANSWERED;
@@ -176,6 +184,18 @@ static int64_t expected_tokens(const struct call *call, int64_t asked)
     return num_ceil((double)asked * factor);
 }
 
+/* A key that was not tried, if one can serve; else any that was not turned away. */
+static void acquire_key(struct call *call, struct tg_key_call *key, struct tg_key_answer *answer)
+{
+    avoid_tried(call, call->n_tried, key);
+    tg_pool_acquire(pool_of(call), key, call_now(call), answer);
+    if (answer->lease != 0 || call->n_tried == call->n_refused)
+        return;
+    call->n_tried = call->n_refused;
+    avoid_tried(call, call->n_tried, key);
+    tg_pool_acquire(pool_of(call), key, call_now(call), answer);
+}
+
 /* The ring of this gateway chooses; whether the key has room for all gateways together, Redis
  * knows. If it has none, the ring is told, and chooses among the others. */
 enum call_verdict call_take_key(struct call *call)
@@ -195,10 +215,7 @@ enum call_verdict call_take_key(struct call *call)
     key.tokens = attempt->tokens;
     if (call->same_key)
         key.prefer = call->last_key;
-    assert(call->n_tried <= CALL_TRIED_MAX);
-    memcpy(key.tried, call->tried, sizeof key.tried);
-    key.n_tried = call->n_tried;
-    tg_pool_acquire(pool_of(call), &key, call_now(call), &answer);
+    acquire_key(call, &key, &answer);
     if (answer.lease == 0) {
         call_settle(call, TG_KEY_CANCELLED, CHARGE_NOTHING);
         return no_key(call, &answer);
@@ -232,7 +249,7 @@ enum call_verdict call_key_answered(struct call *call, const struct call_input *
     if (++attempt->key_rounds < KEY_ROUNDS_MAX)
         return call_take_key(call);
     refusal_init(&why, REPLY_NO_KEY, NULL);
-    why.retry_after_ms = wait_of_keys(call);
+    why.retry_after_ms = peek_keys(call, 0).retry_after_ms;
     return refuse_without_key(call, &why);
 }
 
@@ -279,33 +296,62 @@ static bool is_too_late(const struct call *call, tg_ms pause)
     return call->deadline > 0 && call_now(call) + pause >= call->deadline;
 }
 
-/* Whether a retry on this route makes sense and is affordable. */
-static bool may_retry(struct call *call, tg_ms pause)
+/* Whether this route has a retry left that would begin in time. */
+static bool may_retry(const struct call *call, tg_ms pause)
 {
     int64_t retries = call->route ? call->route->config->retries : 0;
 
-    return !is_too_late(call, pause) && (int64_t)call->route_attempts <= retries &&
-           retry_budget_take(call_retries(call), &call->generation->config, call_now(call));
+    return !is_too_late(call, pause) && (int64_t)call->route_attempts <= retries;
+}
+
+/* The key of the last attempt is not the first choice any more, or no choice at all. Where there is
+ * no room to remember it, those that were tried first are fresh again. */
+static void note_tried(struct call *call, enum call_failure failure)
+{
+    if (call->n_refused == CALL_TRIED_MAX)
+        return;
+    if (call->n_tried == CALL_TRIED_MAX)
+        call->n_tried = call->n_refused;
+    call->tried[call->n_tried++] = call->last_key;
+    if (failure != FAILURE_CREDENTIALS)
+        return;
+    call->tried[call->n_tried - 1] = call->tried[call->n_refused];
+    call->tried[call->n_refused++] = call->last_key;
+}
+
+/* How long to wait before the next attempt. */
+static tg_ms pause_before_retry(struct call *call, enum call_failure failure)
+{
+    unsigned doublings = call->route_attempts - 1;
+
+    assert(call->route_attempts > 0);
+    if ((failure == FAILURE_LIMITED || failure == FAILURE_CREDENTIALS) &&
+        peek_keys(call, call->n_tried).retry_after_ms == 0)
+        return 1;
+    return (tg_ms)random_between(&call->worker->random, PAUSE_MIN, PAUSE_MAX)
+           << (doublings < PAUSE_DOUBLINGS ? doublings : PAUSE_DOUBLINGS);
 }
 
 enum call_verdict call_after_failure(struct call *call, enum call_failure failure)
 {
-    bool same =
-        (failure == FAILURE_SERVER || failure == FAILURE_NETWORK) && call->route_attempts == 1;
-    tg_ms pause = same ? (tg_ms)random_between(&call->worker->random, PAUSE_MIN, PAUSE_MAX) : 1;
-
     assert(failure != FAILURE_NONE && call->in != NULL && call->status == 0);
     assert(call->attempt.key == 0 && call->attempt.money.reservation == 0);
     call->failure = failure;
     call->failed_status = call->attempt.status;
-    call->same_key = same;
     if (failure == FAILURE_DEADLINE || failure == FAILURE_LATE_REPLY || failure == FAILURE_MEMORY) {
         answer_failure(call, failure); /* nobody waits for another attempt, or pays for it */
         return CALL_ANSWERED;
     }
-    if (!same && call->n_tried < CALL_TRIED_MAX)
-        call->tried[call->n_tried++] = call->last_key;
-    if (may_retry(call, pause)) {
+    call->same_key =
+        (failure == FAILURE_SERVER || failure == FAILURE_NETWORK) && call->route_attempts == 1;
+    if (!call->same_key)
+        note_tried(call, failure);
+    tg_ms pause = pause_before_retry(call, failure);
+    bool retry = may_retry(call, pause);
+    struct tg_key_answer any = peek_keys(call, call->n_refused);
+    if (retry && any.retry_after_ms > pause)
+        return no_key(call, &any);
+    if (retry && retry_budget_take(call_retries(call), &call->generation->config, call_now(call))) {
         atomic_fetch_add_explicit(&call->gateway->counts.retries, 1, memory_order_relaxed);
         call->env->timer_set(call->worker->loop, &call->timer, pause);
         return CALL_WAITS;

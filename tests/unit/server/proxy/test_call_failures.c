@@ -40,7 +40,7 @@ static void a_retry_of_the_same_key_backs_off(void **state)
     assert_true(least < 90 && most > 160); /* with jitter: not all clients come back at once */
 }
 
-/* Only the first failure of a route is tried again at the same key; others go on at once. */
+/* A failure that is the key's own needs no pause where there is another. */
 static void another_key_is_tried_at_once(void **state)
 {
     (void)state;
@@ -383,8 +383,8 @@ static void keys_are_tried_in_order(void **state)
     call_kit_pass(200);
     assert_ptr_equal(client.call->last_key, first);
     call_out_reply(call_kit_out(), 500, JSON, "{}");
-    assert_int_equal(call_kit.last_timer, 1);
-    call_kit_pass(1);
+    assert_in_range(call_kit.last_timer, 100, 400);
+    call_kit_pass(400);
     assert_ptr_not_equal(client.call->last_key, first);
     assert_int_equal(client.call->attempts, 3);
     assert_int_equal(atomic_load(&call_kit.gateway->counts.retries), 2);
@@ -392,7 +392,8 @@ static void keys_are_tried_in_order(void **state)
     call_kit_close();
 }
 
-/* Where waiting at the same key would not help: what is limited, refused or slow is left. */
+/* Where waiting would not help, for the failure is the key's own, another one is asked at once; a
+ * slow key is left, too, after a pause. */
 static void another_key_is_tried_after_other_failures(void **state)
 {
     static const int statuses[] = {402, 429, 401, 403, 0};
@@ -406,13 +407,132 @@ static void another_key_is_tried_after_other_failures(void **state)
             call_out_reply(call_kit_out(), statuses[i], JSON, "{}");
         else
             call_out_fail(call_kit_out(), HTTP_LATE_CONNECT);
-        assert_int_equal(call_kit.last_timer, 1);
-        call_kit_pass(1);
+        assert_in_range(call_kit.last_timer, statuses[i] ? 1 : 50, statuses[i] ? 1 : 200);
+        call_kit_pass(call_kit.last_timer);
         expect_state(CALL_ASKING);
         assert_ptr_not_equal(client.call->last_key, first);
         reply_and_end(200, JSON, CALL_KIT_REPLY);
         call_kit_close();
     }
+}
+
+#define ONE_KEY "keys: [{name: k1, secret: \"${CALL_KIT_SECRET}\"}]"
+#define KEY_THAT_STAYS "breaker: {failures: 1000}"
+
+/* Each pause is drawn between 50 and 200 ms, and doubled for each attempt before it. */
+static void all_retries_are_made_with_one_key(void **state)
+{
+    const struct call_kit_config config = {.first = "retries: 8, " ONE_KEY ", " KEY_THAT_STAYS};
+    const unsigned most = 6; /* doublings */
+
+    (void)state;
+    begin(&config);
+    call_client_ask(&client, CALL_KIT_BODY);
+    for (unsigned i = 0; i < 8; i++) {
+        expect_state(CALL_ASKING);
+        call_out_reply(call_kit_out(), 503, JSON, "{}");
+        expect_state(CALL_PAUSING);
+        assert_in_range(call_kit.last_timer, 50 << (i < most ? i : most),
+                        200 << (i < most ? i : most));
+        call_kit_pass(call_kit.last_timer);
+    }
+    call_out_reply(call_kit_out(), 503, JSON, "{}");
+    expect_state(CALL_OVER);
+    assert_int_equal(client.call->attempts, 9);
+    assert_int_equal(client.status, 503);
+    call_client_gone(&client, HTTP_DONE);
+    end();
+}
+
+/* The same key, the other key, and then whichever can serve. */
+static void all_retries_are_made_with_two_keys(void **state)
+{
+    const struct call_kit_config config = {.first = "retries: 3, " KEY_THAT_STAYS};
+    const struct route_key *keys[4];
+
+    (void)state;
+    begin(&config);
+    call_client_ask(&client, CALL_KIT_BODY);
+    for (size_t i = 0; i < 4; i++) {
+        expect_state(CALL_ASKING);
+        keys[i] = client.call->last_key;
+        call_out_reply(call_kit_out(), 503, JSON, "{}");
+        call_kit_pass(2000);
+    }
+    expect_state(CALL_OVER);
+    assert_ptr_equal(keys[1], keys[0]);
+    assert_ptr_not_equal(keys[2], keys[0]);
+    assert_non_null(keys[3]);
+    assert_int_equal(client.call->attempts, 4);
+    call_client_gone(&client, HTTP_DONE);
+    end();
+}
+
+/* Nobody is kept waiting for a key that cannot serve by then. */
+static void a_retry_needs_a_key_that_can_serve(void **state)
+{
+    static const struct {
+        const char *more;
+        int status;
+        const char *wait; /* retry-after-ms of the provider */
+        unsigned attempts;
+        int told;
+    } rows[] = {
+        {KEY_THAT_STAYS, 429, "60000", 1, 429},        /* it cools for a minute */
+        {KEY_THAT_STAYS, 429, "20", 5, 429},           /* it is good again in time */
+        {KEY_THAT_STAYS, 401, NULL, 1, 502},           /* it would be turned away again */
+        {"breaker: {failures: 2}", 500, NULL, 2, 500}, /* its breaker has opened */
+    };
+    char first[200];
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        const struct call_kit_config config = {.first = first};
+        snprintf(first, sizeof first, "retries: 4, " ONE_KEY ", %s", rows[i].more);
+        begin(&config);
+        call_kit.n_reply = 0;
+        if (rows[i].wait != NULL)
+            call_out_says("retry-after-ms", rows[i].wait);
+        call_client_ask(&client, CALL_KIT_BODY);
+        while (client.call->state == CALL_ASKING) {
+            call_out_reply(call_kit_out(), rows[i].status, JSON, "{}");
+            call_kit_pass(client.call->state == CALL_PAUSING ? call_kit.last_timer : 0);
+        }
+        expect_state(CALL_OVER);
+        assert_int_equal(client.call->attempts, rows[i].attempts);
+        assert_int_equal(client.status, rows[i].told);
+        call_client_gone(&client, HTTP_DONE);
+        end();
+    }
+}
+
+/* More keys than a call remembers: each attempt has one, and none that was turned away returns. */
+static void refused_keys_are_not_tried_again(void **state)
+{
+    char first[2000];
+    size_t n = (size_t)snprintf(first, sizeof first, "retries: 20, " KEY_THAT_STAYS ", keys: [");
+
+    (void)state;
+    for (int i = 0; i < 12; i++)
+        n += (size_t)snprintf(first + n, sizeof first - n,
+                              "%s{name: k%d, secret: \"${CALL_KIT_SECRET}\"}", i ? ", " : "", i);
+    snprintf(first + n, sizeof first - n, "]");
+    const struct call_kit_config config = {
+        .first = first, .top = "retry_budget: {ratio: 1, min_per_s: 100}\n"};
+    begin(&config);
+    call_client_ask(&client, CALL_KIT_BODY);
+    const struct route_key *refused = client.call->last_key;
+    call_out_reply(call_kit_out(), 401, JSON, "{}");
+    call_kit_pass(call_kit.last_timer);
+    for (int i = 0; i < 14; i++) {
+        expect_state(CALL_ASKING);
+        assert_ptr_not_equal(client.call->last_key, refused);
+        call_out_reply(call_kit_out(), 503, JSON, "{}");
+        call_kit_pass(call_kit.last_timer);
+    }
+    assert_int_equal(client.call->attempts, 16);
+    reply_and_end(200, JSON, CALL_KIT_REPLY);
+    call_kit_close();
 }
 
 /* An attempt that would begin at the deadline or after it is not made. */
@@ -789,7 +909,7 @@ static void a_whole_reply_that_was_never_asked_for_is_tried_again(void **state)
     call_kit_out()->out.sent = false;
     call_out_fail(call_kit_out(), HTTP_LATE_CONNECT);
     expect_state(CALL_PAUSING);
-    call_kit_pass(1);
+    call_kit_pass(call_kit.last_timer);
     call_out_reply(call_kit_out(), 200, JSON, CALL_KIT_REPLY);
     assert_int_equal(client.status, 200);
     call_client_gone(&client, HTTP_DONE);
@@ -814,6 +934,14 @@ int main(void)
         cmocka_unit_test(a_broken_reply_is_cut_off),
         cmocka_unit_test(keys_are_tried_in_order),
         cmocka_unit_test(another_key_is_tried_after_other_failures),
+        unit_test_titled("S4 with one key, a model's retries are as many further attempts",
+                         all_retries_are_made_with_one_key),
+        unit_test_titled("S4 with two keys, a model's retries are as many further attempts",
+                         all_retries_are_made_with_two_keys),
+        unit_test_titled("S4 a retry needs a key that can serve by the end of its pause",
+                         a_retry_needs_a_key_that_can_serve),
+        unit_test_titled("S4 a key that was turned away is not tried again",
+                         refused_keys_are_not_tried_again),
         cmocka_unit_test(a_retry_has_to_begin_before_the_deadline),
         cmocka_unit_test(a_retry_has_to_be_earned),
         cmocka_unit_test(a_fallback_need_not_be_earned),

@@ -834,7 +834,7 @@ static void the_last_failure_is_told_when_no_key_is_left(void **state)
     for (int i = 0; i < 2; i++) { /* two keys, and each may be asked once */
         call_kit_out()->out.sent = true;
         call_out_fail(call_kit_out(), HTTP_LATE_FIRST_BYTE);
-        call_kit_pass(1);
+        call_kit_pass(call_kit.last_timer);
     }
     expect_state(CALL_OVER);
     assert_int_equal(call_kit.n_outs, 2);
@@ -854,7 +854,8 @@ static void one_key_that_was_tried_is_told_like_all(void **state)
     } rows[] = {{0, 504, "upstream_timeout"},
                 {401, 502, "upstream_credentials"},
                 {429, 503, "no_key"}};
-    const struct call_kit_config config = {.key = "concurrency: 1"};
+    const struct call_kit_config config = {.key = "concurrency: 1",
+                                           .first = "breaker: {failures: 1}"};
 
     (void)state;
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
@@ -865,7 +866,7 @@ static void one_key_that_was_tried_is_told_like_all(void **state)
             call_out_reply(call_kit_out(), rows[i].status, JSON, "{}");
         else
             call_out_fail(call_kit_out(), HTTP_LATE_FIRST_BYTE);
-        call_kit_pass(1);
+        call_kit_pass(call_kit.last_timer);
         expect_state(CALL_OVER);
         assert_int_equal(client.status, rows[i].told);
         assert_string_equal(client.reason, rows[i].reason);
