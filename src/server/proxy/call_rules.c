@@ -140,7 +140,7 @@ static void call_put_in(struct call *call)
         }
         if (rule->is_header || rule->value.kind != JSON_DOUBLE)
             continue;
-        int64_t number = num_max(0, (int64_t)rule->value.number);
+        int64_t number = (int64_t)rule->value.number;
         if (strcmp(rule->name, "max_tokens") == 0)
             ask->max_output = number;
         else if (strcmp(rule->name, "n") == 0) /* best_of may ask for more */

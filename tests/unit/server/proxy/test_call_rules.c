@@ -225,6 +225,24 @@ static void what_is_put_in_is_what_is_reserved_and_checked(void **state)
     call_kit_close();
 }
 
+/* Each field that prices depend on is known by its name alone, whatever else rules put in. */
+static void a_priced_field_that_is_put_in_is_the_one_that_is_priced(void **state)
+{
+    const struct call_kit_config config = {
+        .first = "max_output_tokens: 5000",
+        .tenant = NO_BUDGET ", rules: [{field: speed, set: fast}, {field: inference_geo, set: us}, "
+                            "{field: user, set: u}, {field: frequency_penalty, set: x}]"};
+
+    (void)state;
+    begin(&config);
+    call_client_ask(&client, CHAT(""));
+    assert_string_equal(client.call->ask.speed.at, "fast");
+    assert_string_equal(client.call->ask.inference_geo.at, "us");
+    assert_string_equal(client.call->ask.service_tier.at, "");
+    reply_and_end(200, JSON, CALL_KIT_REPLY);
+    call_kit_close();
+}
+
 static void the_rules_of_a_fallback_are_those_of_its_own(void **state)
 {
     const struct call_kit_config config = {
@@ -435,6 +453,7 @@ int main(void)
         cmocka_unit_test(anthropic_is_refused_in_its_own_form),
         cmocka_unit_test(set_and_default_change_what_is_sent_and_say_so),
         cmocka_unit_test(what_is_put_in_is_what_is_reserved_and_checked),
+        cmocka_unit_test(a_priced_field_that_is_put_in_is_the_one_that_is_priced),
         cmocka_unit_test(the_rules_of_a_fallback_are_those_of_its_own),
         cmocka_unit_test(attack_4_tiers_are_refused_under_a_budget_unless_priced_or_allowed),
         cmocka_unit_test(attack_4_a_tier_with_a_factor_is_priced),
