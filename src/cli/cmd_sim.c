@@ -9,6 +9,7 @@
 #include "cli/common/command.h"
 #include "cli/common/output.h"
 #include "cli/common/replace_file.h"
+#include "cli/sim/sim_effect.h"
 #include "cli/sim/sim_many.h"
 #include "cli/sim/sim_run.h"
 #include "cli/sim/sim_scenario.h"
@@ -61,11 +62,16 @@ static bool paths_are_good(const struct command *self, const struct sim_settings
     return true;
 }
 
-static int run_one(const struct command *self, struct sim_settings *settings)
+static int run_one(const struct command *self, const struct sim_asked *asked,
+                   struct sim_settings *settings)
 {
     struct workload workload;
     struct sim_run run = {.settings = NULL};
+    struct sim_effects effects = {.why = {NULL}};
 
+    sim_effects_collect(&effects, asked, settings);
+    if (!sim_effects_check(&effects, self))
+        return STATUS_WRONG;
     if (!paths_are_good(self, settings))
         return STATUS_FAILED;
     int status = sim_load_make(self, settings, &workload);
@@ -91,7 +97,7 @@ static int run_sim(const struct command *self, int argc, char **argv)
     if (sim_settings_make(self, &asked, &settings))
         status = settings.compare != NULL || settings.sweep != NULL
                      ? sim_run_many(self, &asked, &settings)
-                     : run_one(self, &settings);
+                     : run_one(self, &asked, &settings);
     sim_settings_fini(&settings);
     return status;
 }
@@ -173,6 +179,7 @@ const struct command cmd_sim = {
         "  --seed N (1), --seeds K (5), --deadline MS (100), --tell-deadline,\n"
         "  --scale-capacity F, --scale-time F, --json, --plot FILE.svg\n"
         "\n"
-        "US are microseconds. The same options give the same output.\n",
+        "US are microseconds. The same options give the same output; one without effect is an "
+        "error.\n",
     .run = run_sim,
 };

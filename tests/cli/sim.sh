@@ -45,7 +45,7 @@ adds_up() {
 
 # ---- The published example ----
 
-run sim --model qwen/qwen3-14b --num-instances 4 --rate 500 --num-requests 2000 \
+run sim --model qwen/qwen3-14b --num-instances 4 --num-requests 2000 \
     --admission-policy token-bucket --token-bucket-capacity 10000 --token-bucket-refill-rate 1000 \
     --trace "$seed" --results "$tmp/results" --plot "$tmp/run.svg"
 has 'the example: 118 completed, 1882 rejected' 'completed                    118    5.9 %' \

@@ -109,6 +109,27 @@ static int from_simple(const struct command *command, struct sim_settings *setti
     return status;
 }
 
+/* Only a gate tells models apart. In a comparison one of the files may be one. */
+static bool models_have_effect(const struct command *command, const struct sim_settings *settings,
+                               const struct workload_spec *spec)
+{
+    const struct cluster_config *cluster = &settings->cluster;
+
+    if ((cluster->admission == CLUSTER_GATE && !cluster->flow.on) || settings->compare != NULL)
+        return true;
+    for (size_t i = 0; i < spec->n_clients; i++) {
+        const struct workload_client *client = &spec->clients[i];
+        if (client->model[0] != '\0' && strcmp(client->model, cluster->model.name) != 0) {
+            command_say(command,
+                        "%s: client '%.40s' has the model '%.64s', and the cluster serves %s; only "
+                        "--admission-policy gate tells models apart",
+                        settings->workload_spec, client->id, client->model, cluster->model.name);
+            return false;
+        }
+    }
+    return true;
+}
+
 static int from_text(const struct command *command, struct sim_settings *settings, const char *text,
                      size_t bytes, struct workload *workload)
 {
@@ -127,7 +148,8 @@ static int from_text(const struct command *command, struct sim_settings *setting
             .horizon_us = cluster->horizon_us,
             .timeout_us = settings->timeout_s > 0 ? settings->timeout_s * 1000000 : 0,
         };
-        status = make(command, path, &spec, &making, settings, workload);
+        if (models_have_effect(command, settings, &spec))
+            status = make(command, path, &spec, &making, settings, workload);
     } else if (problem.line > 0) {
         command_say(command, "%s:%zu:%zu: %s", path, problem.line, problem.column, problem.text);
     } else {

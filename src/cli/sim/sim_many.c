@@ -14,6 +14,7 @@
 
 #include "cli/common/output.h"
 #include "cli/common/replace_file.h"
+#include "cli/sim/sim_effect.h"
 #include "cli/sim/sim_many.h"
 #include "lab/workload/workload_yaml.h"
 
@@ -188,6 +189,7 @@ static int run_row(struct sim_many *many, const struct command *command, struct 
     struct sim_run run = {.settings = NULL};
     int status = sim_settings_make(command, &row->asked, &settings) ? STATUS_DONE : STATUS_WRONG;
 
+    settings.many_loads = many->new_load;
     if (status == STATUS_DONE && (many->new_load || !many->has_load)) {
         if (many->has_load) {
             workload_fini(&many->workload);
@@ -205,6 +207,42 @@ static int run_row(struct sim_many *many, const struct command *command, struct 
     sim_run_fini(&run);
     sim_settings_fini(&settings);
     return status;
+}
+
+/* All rows are looked at before the first one is run. */
+static int check_rows(const struct sim_many *many, const struct command *command)
+{
+    struct sim_effects effects = {.why = {NULL}};
+
+    for (size_t i = 0; i < many->n; i++) {
+        struct sim_settings settings;
+        bool made = sim_settings_make(command, &many->rows[i].asked, &settings);
+        if (made)
+            sim_effects_collect(&effects, &many->rows[i].asked, &settings);
+        sim_settings_fini(&settings);
+        if (!made)
+            return STATUS_WRONG;
+    }
+    return sim_effects_check(&effects, command) ? STATUS_DONE : STATUS_WRONG;
+}
+
+/* Options whose place in each row is taken by what the rows differ in. */
+static bool is_replaced(const struct sim_many *many, const struct command *command)
+{
+    static const char *const by_files[] = {"--admission-policy", "--policy-config", "-c"};
+
+    if (many->option >= 0 && many->asked.texts[many->option] != NULL) {
+        command_say(command, "%s has no effect here: --sweep gives it",
+                    sim_option_name(many->option));
+        return true;
+    }
+    for (size_t i = 0; many->option < 0 && i < 3; i++)
+        if (many->asked.texts[sim_option_find(by_files[i])] != NULL) {
+            command_say(command, "%s has no effect here: with --compare the files say it",
+                        by_files[i]);
+            return true;
+        }
+    return false;
 }
 
 static int run_rows(struct sim_many *many, const struct command *command)
@@ -286,6 +324,10 @@ static int make_and_run(struct sim_many *many, const struct command *command,
     int status = settings->sweep != NULL ? make_sweep(many, command, settings->sweep)
                                          : make_comparison(many, command, settings->compare);
 
+    if (status == STATUS_DONE && is_replaced(many, command))
+        status = STATUS_WRONG;
+    if (status == STATUS_DONE)
+        status = check_rows(many, command);
     if (status != STATUS_DONE)
         return status;
     if (settings->plot != NULL && !replace_file_check(settings->plot)) {
@@ -310,7 +352,6 @@ int sim_run_many(const struct command *command, const struct sim_asked *asked,
     many->option = -1;
     many->plots = settings->plot != NULL;
     many->asked.texts[sim_option_find("--sweep")] = NULL;
-    many->asked.texts[sim_option_find("--compare")] = NULL;
     json_writer_init(&many->out);
     int status = make_and_run(many, command, settings);
     for (size_t i = 0; i < many->n; i++)

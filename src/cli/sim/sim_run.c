@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cli/sim/sim_effect.h"
 #include "cli/sim/sim_gate.h"
 
 /* ---- Settings of the run --------------------------------------------------------------------- */
@@ -59,11 +60,30 @@ static bool number_budgets(const struct sim_settings *settings, struct workload 
     return true;
 }
 
+/* A model that requests name and that is not the one of the cluster; null: none. */
+static const char *other_model(const struct cluster_config *config, const struct workload *workload)
+{
+    const struct cluster_names *models = &workload->load.models;
+
+    for (size_t i = 1; i < models->n; i++)
+        if (strcmp(models->texts[i], config->model.name) != 0)
+            return models->texts[i];
+    return NULL;
+}
+
 /* What is allowed and probably not meant. */
 static void warn(const struct command *command, const struct cluster_config *config,
                  const struct sim_settings *settings, const struct workload *workload)
 {
     double mean = workload_mean_input(workload);
+    const char *other = other_model(config, workload);
+
+    if (other != NULL && (config->admission != CLUSTER_GATE || config->flow.on))
+        command_say(
+            command,
+            "warning: requests name the model '%.64s'; without --admission-policy gate that "
+            "has no effect: all are served by %s",
+            other, config->model.name);
 
     if (config->flow.on && config->flow.detector == CLUSTER_DETECT_NEVER)
         command_say(command, "warning: --flow-control without --saturation-detector utilization "
@@ -157,9 +177,10 @@ int sim_run_init(struct sim_run *run, const struct command *command,
     run->config.tenant_budgets = budgets;
     run->config.n_tenant_budgets = settings->n_budgets;
     warn(command, &run->config, settings, workload);
-    int status = run->config.admission == CLUSTER_GATE && !run->config.flow.on
-                     ? run_gated(run, command)
-                     : run_cluster(run, command);
+    int status =
+        !settings->many_loads && !sim_classes_check(command, &run->config, workload) ? STATUS_WRONG
+        : run->config.admission == CLUSTER_GATE && !run->config.flow.on ? run_gated(run, command)
+                                                                        : run_cluster(run, command);
     run->config.tenant_budgets = NULL;
     free(budgets);
     return status;

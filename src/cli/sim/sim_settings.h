@@ -54,6 +54,7 @@ struct sim_settings {
     struct arena *arena; /* owns what policy files say */
     struct sim_tenant_budget *budgets;
     size_t n_budgets;
+    bool many_loads;        /* a row of a sweep that changes the load */
     bool tier_shed_by_file; /* the policy file itself names tier-shed */
     bool min_priority_given;
 };

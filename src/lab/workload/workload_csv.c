@@ -1,8 +1,9 @@
 /* workload_csv.c - a line of a trace in BLIS's CSV.
  *
- * Columns are found by name, because the form has grown and will grow; those that nobody here knows
- * are passed over, those that are needed must be there. A value is used as it is written, or the
- * line is refused.
+ * Columns are found by name, because the form has grown and will grow; those that are needed must
+ * be there. A value is used as it is written, or the line is refused: those of columns that are not
+ * simulated, or that nobody here knows, must be empty or zero. Only what became of a request is
+ * passed over.
  */
 #include <stdio.h>
 #include <string.h>
@@ -33,6 +34,15 @@ static const char *const names[COLUMNS] = {
     "arrival_time_us", "input_tokens", "output_tokens", "request_id",
     "client_id",       "tenant_id",    "slo_class",     "prefix_group",
     "prefix_length",   "model",        "deadline_us",   "slo_target_us",
+};
+
+/* What became of a request, and what says nothing about how it is served. */
+static const char *const passed_over[] = {
+    "send_time_us",  "first_chunk_time_us", "last_chunk_time_us",
+    "num_chunks",    "server_input_tokens", "status",
+    "error_message", "finish_reason",       "x_request_id",
+    "text_tokens",   "streaming",           "session_id",
+    "reason_ratio",  "vllm_priority",
 };
 
 struct field {
@@ -82,6 +92,25 @@ static int split(const struct line *line, struct field *fields, struct workload_
     }
 }
 
+static bool is_named(struct field field, const char *name)
+{
+    return field.size == strlen(name) && memcmp(field.bytes, name, field.size) == 0;
+}
+
+/* Keeps the names of columns that must hold nothing. */
+static void note_others(const struct field *fields, struct workload_columns *columns)
+{
+    for (int i = 0; i < columns->n; i++) {
+        bool known = fields[i].size == 0;
+        for (int c = 0; c < COLUMNS && !known; c++)
+            known = is_named(fields[i], names[c]);
+        for (size_t c = 0; c < sizeof passed_over / sizeof passed_over[0] && !known; c++)
+            known = is_named(fields[i], passed_over[c]);
+        snprintf(columns->others[i], sizeof columns->others[i], "%.*s",
+                 known ? 0 : (int)fields[i].size, fields[i].bytes);
+    }
+}
+
 enum workload_read workload_csv_head(const struct line *line, struct workload_columns *columns,
                                      struct workload_problem *problem)
 {
@@ -93,13 +122,13 @@ enum workload_read workload_csv_head(const struct line *line, struct workload_co
     for (int c = 0; c < COLUMNS; c++) {
         columns->at[c] = -1;
         for (int i = 0; i < columns->n; i++)
-            if (fields[i].size == strlen(names[c]) &&
-                memcmp(fields[i].bytes, names[c], fields[i].size) == 0) {
+            if (is_named(fields[i], names[c])) {
                 if (columns->at[c] >= 0)
                     return workload_wrong(problem, "the column '%s' is there twice", names[c]);
                 columns->at[c] = i;
             }
     }
+    note_others(fields, columns);
     for (int c = 0; c < COLUMNS_NEEDED; c++)
         if (columns->at[c] < 0)
             return workload_wrong(
@@ -211,6 +240,29 @@ static bool read_names(const struct reading *reading, struct workload *workload,
            name(reading, COLUMN_MODEL, &load->models, &request->model);
 }
 
+static bool says_nothing(struct field field)
+{
+    size_t zeros = 0;
+
+    while (zeros < field.size && (field.bytes[zeros] == '0' || field.bytes[zeros] == '.'))
+        zeros++;
+    return zeros == field.size || is_named(field, "false");
+}
+
+/* What is not simulated must not be there: silence would pass for support. */
+static enum workload_read check_others(const struct reading *reading)
+{
+    for (int i = 0; i < reading->columns->n; i++)
+        if (reading->columns->others[i][0] != '\0' && !says_nothing(reading->fields[i]))
+            return workload_wrong(
+                reading->problem,
+                "'%s' is '%s', and that is not simulated; leave the column out if "
+                "it does not matter",
+                reading->columns->others[i],
+                shown_of(reading->fields[i].bytes, reading->fields[i].size).text);
+    return WORKLOAD_READ;
+}
+
 enum workload_read workload_csv_line(const struct line *line,
                                      const struct workload_columns *columns,
                                      struct cluster_config *config, struct workload *workload,
@@ -235,5 +287,5 @@ enum workload_read workload_csv_line(const struct line *line,
     if (!cluster_config_class(config, class.bytes, class.size, &request->slo_class))
         return workload_wrong(problem, "'%s' is one slo_class too many: there may be %d",
                               shown_of(class.bytes, class.size).text, CLUSTER_CLASSES_MAX);
-    return read_numbers(&reading, request) ? WORKLOAD_READ : WORKLOAD_WRONG;
+    return read_numbers(&reading, request) ? check_others(&reading) : WORKLOAD_WRONG;
 }

@@ -113,6 +113,13 @@ static bool check_client(struct spec_reading *reading, const struct yaml_node *m
                           "a client has either 'rate_fraction' or 'concurrency', not both");
     if (client->concurrency == 0 && client->rate_fraction == 0)
         return yaml_wrong(reading->problem, map, "a client needs 'rate_fraction'");
+    if (client->concurrency == 0 && client->think_us > 0)
+        return yaml_wrong(reading->problem, map,
+                          "'think_time_us' has no effect: a client with 'rate_fraction' does not "
+                          "wait for its answers");
+    if (client->prefix_tokens > 0 && client->prefix_group[0] == '\0')
+        return yaml_wrong(reading->problem, map,
+                          "'prefix_length' has no effect without 'prefix_group'");
     if (client->concurrency == 0 && nodes->arrival == NULL)
         return yaml_wrong(reading->problem, map, "a client needs 'arrival'");
     return true;

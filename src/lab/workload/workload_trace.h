@@ -49,8 +49,9 @@ enum workload_read workload_trace_read(int fd, struct cluster_config *config,
 
 /* Which column of a CSV is which; see workload_csv.c. */
 struct workload_columns {
-    int at[16]; /* where each of the known columns is; -1: nowhere */
-    int n;      /* how many there are in all */
+    int at[16];                            /* where each of the known columns is; -1: nowhere */
+    int n;                                 /* how many there are in all */
+    char others[WORKLOAD_COLUMNS_MAX][32]; /* names of those that are not simulated; "" if one is */
 };
 
 enum workload_read workload_csv_head(const struct line *line, struct workload_columns *columns,
