@@ -1335,7 +1335,7 @@ struct tg_key_metrics {
     const char *group;
     void *owner;
     int64_t tpm_inflight;
-    int64_t tpm_limit;     /* 0: none */
+    int64_t tpm_limit;     /* its own, else its group's; 0: none */
     int64_t tpm_remaining; /* left in the window; TG_NUMBER_MAX without a limit */
     int64_t rpm_limit;     /* 0: none */
     int64_t rpm_remaining; /* the same */

@@ -363,9 +363,28 @@ bad 'providers.p.groups.g.rpm is "0"; it must be' "$(provider 'groups: {g: {rpm:
 bad 'providers.p.keys[0]: secret is missing' "$(provider 'keys: [@{name: k}]')"
 bad 'providers.p.keys[1].name is "k", as that of keys[0]; each name is allowed once' \
     "$(provider 'keys: [{name: k, secret: "${TG_WORD}"}, {name: @k, secret: "${TG_WORD}"}]')"
-bad 'models.m.keys: the key "k" of the provider "p" is given elsewhere with another secret, limit or group' \
+bad 'models.m.keys: the key "k" of the provider "p" is given elsewhere with another secret or group' \
     "$(provider 'keys: [{name: k, secret: "${TG_WORD}"}]')
-models: {m: {provider: p, price: {}, keys: @[{name: k, secret: \"\${TG_WORD}\", rpm: 5}]}}"
+models: {m: {provider: p, price: {}, keys: @[{name: k, secret: \"\${TG_LIMIT}\"}]}}"
+good 'S3 a model may have other limits for the same key' "$(provider 'keys: [{name: k, secret: "${TG_WORD}", rpm: 5}]')
+models: {m: {provider: p, price: {}, keys: [{name: k, secret: \"\${TG_WORD}\", rpm: 9}]}}"
+good 'S3 limits of a key for one model' "$(provider 'keys: [{name: k, secret: "${TG_WORD}", rpm: 5}]')
+models: {m: {provider: p, price: {}, key_limits: {k: {rpm: 9, tpm: 100}}}}"
+bad 'the key "x" does not exist; it must be one of the keys of the provider "p"' \
+    "$(provider 'keys: [{name: k, secret: "${TG_WORD}"}]')
+models: {m: {provider: p, price: {}, key_limits: {@x: {rpm: 9}}}}"
+bad 'the key "k" does not exist; it must be one of the keys of the model "m"' \
+    "$(provider 'keys: [{name: k, secret: "${TG_WORD}"}]')
+models: {m: {provider: p, price: {}, keys: [{name: own, secret: \"\${TG_WORD}\"}], key_limits: {@k: {rpm: 9}}}}"
+good 'D13 limits of a key for all models together' "$(provider 'keys: [{name: k, secret: "${TG_WORD}", rpm: 5, per: key}]')"
+bad 'providers.p.keys[0].per is "all"; it must be one of model | key' \
+    "$(provider 'keys: [{name: k, secret: "${TG_WORD}", rpm: 5, per: @all}]')"
+bad 'providers.p.keys[0] has both a group and per: key' \
+    "$(provider 'groups: {g: {}}, keys: [{name: k, secret: "${TG_WORD}", group: g, per: @key}]')"
+bad 'providers.p.groups: "key:k" is what the key "k" with per: key makes for itself' \
+    "$(provider 'groups: @{"key:k": {}}, keys: [{name: k, secret: "${TG_WORD}", per: key}]')"
+bad 'models.m.keys[0].per is key; that is for keys of a provider' "$p
+models: {m: {provider: p, price: {}, keys: @[{name: k, secret: \"\${TG_WORD}\", per: key}]}}"
 good 'a model may name the same key' "$(provider 'keys: [{name: k, secret: "${TG_WORD}", rpm: 5}]')
 models: {m: {provider: p, price: {}, keys: [{name: k, secret: \"\${TG_WORD}\", rpm: 5}]}}"
 bad 'models.m.price.input is "-1"; it must be an amount in USD' "$p

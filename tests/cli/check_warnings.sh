@@ -15,6 +15,15 @@ hash_of() {
     printf %s "$1" | sha256sum | cut -d ' ' -f 1
 }
 
+# ---- Keys of one account ----
+
+two='keys: @[{name: a, secret: "${TG_WORD}"}, {name: b, secret: "${TG_WORD}"}]'
+warns 'providers.p.keys: 2 keys are in no group' "providers: {p: {base_url: \"http://h\", api: openai, $two}}"
+good 'D13 keys in groups' "$(echo "providers: {p: {base_url: \"http://h\", api: openai, groups: {g: {}, o: {}}, $two}}" |
+    tr -d @ | sed 's/}, {/, group: g}, {/; s/"}\]/", group: o}]/')"
+good 'D13 a server of one'"'"'s own has no accounts' "$(echo "providers: {p: {base_url: \"http://127.0.0.1\", api: openai, $two}}" |
+    tr -d @)"
+
 # ---- Tokens: what a limit holds, against what a call is counted with ----
 
 never='holds at most 1000 tokens; a call of "big" that does not say how many it wants is counted with 1001'

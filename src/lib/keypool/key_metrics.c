@@ -26,19 +26,24 @@ static tg_ms cooling_until(const struct key *key, tg_ms now)
 static void key_metrics_read_key(struct key *key, tg_ms now, struct tg_key_metrics *metrics)
 {
     struct quota *quota = &key->quota;
-    const struct key_group *group = key_group_of(key);
+    struct key_group *group = key_group_of(key);
     uint64_t tokens = quota->tokens_in_flight;
+    /* Where a key has no limit of its own, that of its group is the one to know. */
+    struct quota *calls = group && !quota->limits.rpm ? &group->quota : quota;
+    struct quota *tpm = group && !quota->limits.tpm ? &group->quota : quota;
 
     quota_roll(quota, now);
+    if (group)
+        quota_roll(&group->quota, now);
     *metrics = (struct tg_key_metrics){
         .name = key->name,
         .group = group ? group->id.name : NULL,
         .owner = key->owner,
         .tpm_inflight = tokens > TG_NUMBER_MAX ? TG_NUMBER_MAX : (int64_t)tokens,
-        .tpm_limit = quota->limits.tpm,
-        .tpm_remaining = left_of(quota->limits.tpm, quota->tokens.sum),
-        .rpm_limit = quota->limits.rpm,
-        .rpm_remaining = left_of(quota->limits.rpm, quota->calls.sum),
+        .tpm_limit = tpm->limits.tpm,
+        .tpm_remaining = left_of(tpm->limits.tpm, tpm->tokens.sum),
+        .rpm_limit = calls->limits.rpm,
+        .rpm_remaining = left_of(calls->limits.rpm, calls->calls.sum),
         .in_flight = quota->in_flight,
         .cool_down_until = cooling_until(key, now),
         .failure_cool_down = key->breaker.open_until,

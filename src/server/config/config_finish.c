@@ -365,6 +365,38 @@ static void check_key_names(struct reader *reader, const struct yaml_node *keys)
     }
 }
 
+/* A key whose limits hold for all models together is a group of its own. */
+static void finish_own_groups(struct reader *reader, const struct yaml_node *node,
+                              struct config_provider *provider)
+{
+    static const char PREFIX[] = "key:";
+    const struct yaml_node *keys = yaml_tree_get(node, "keys");
+    const struct yaml_node *item = keys != NULL && keys->kind == YAML_LIST ? keys->first : NULL;
+
+    for (size_t i = 0; i < provider->n_keys && item != NULL; i++, item = item->next) {
+        struct config_provider_key *key = &provider->keys[i];
+        if (!key->per_key || key->name == NULL)
+            continue;
+        if (key->group != NULL)
+            config_error(reader, config_child_or_self(item, "per"),
+                         "%s.keys[%zu] has both a group and per: key; a group's own limits hold "
+                         "for all models together already",
+                         reader->path, i);
+        size_t size = sizeof PREFIX + strlen(key->name);
+        char *name = config_alloc(reader, size);
+        if (name == NULL)
+            return;
+        snprintf(name, size, "%s%s", PREFIX, key->name);
+        key->group = name;
+        for (size_t g = 0; g < provider->n_groups; g++)
+            if (provider->groups[g].name != NULL && strcmp(provider->groups[g].name, name) == 0)
+                config_error(reader, config_child_or_self(node, "groups"),
+                             "%s.groups: \"%.60s\" is what the key \"%.60s\" with per: key makes "
+                             "for itself; it must be another name",
+                             reader->path, name, key->name);
+    }
+}
+
 void config_finish_provider(struct reader *reader, const struct yaml_node *node, void *into)
 {
     struct config_provider *provider = into;
@@ -379,6 +411,7 @@ void config_finish_provider(struct reader *reader, const struct yaml_node *node,
     finish_path(reader, node, provider);
     finish_proxy(reader, node, provider);
     check_key_names(reader, yaml_tree_get(node, "keys"));
+    finish_own_groups(reader, node, provider);
 }
 
 /* ---- Models ---- */
@@ -488,6 +521,12 @@ void config_finish_model(struct reader *reader, const struct yaml_node *node, vo
                      "before it",
                      reader->path, overbook->min, overbook->start, overbook->max);
     check_key_names(reader, yaml_tree_get(node, "keys"));
+    for (size_t i = 0; i < model->n_keys; i++)
+        if (model->keys[i].per_key)
+            config_error(reader, yaml_tree_get(node, "keys"),
+                         "%s.keys[%zu].per is key; that is for keys of a provider, which several "
+                         "models use",
+                         reader->path, i);
 }
 
 /* ---- Servers that are protected ---- */

@@ -107,6 +107,37 @@ static void check_groups(struct references *refs, const struct yaml_node *keys,
     }
 }
 
+/* Whether the list has a key of that name, or one whose name a missing variable hides. */
+static bool has_key(const struct yaml_node *keys, const char *name)
+{
+    if (keys == NULL || keys->kind != YAML_LIST)
+        return false;
+    for (const struct yaml_node *key = keys->first; key != NULL; key = key->next) {
+        const struct yaml_node *other = yaml_tree_get(key, "name");
+        if (!is_known_text(other) || strcmp(other->text, name) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* Limits of keys for this model: of its own keys, or else of the provider's. */
+static void check_key_limits(struct references *refs, const struct yaml_node *model,
+                             const struct yaml_node *provider)
+{
+    const struct yaml_node *limits = yaml_tree_get(model, "key_limits");
+    const struct yaml_node *own = yaml_tree_get(model, "keys");
+
+    if (limits == NULL || limits->kind != YAML_MAP)
+        return;
+    for (const struct yaml_node *node = limits->first; node != NULL; node = node->next)
+        if (!has_key(own != NULL ? own : yaml_tree_get(provider, "keys"), node->key->text))
+            config_error(refs->reader, node->key,
+                         "the key \"%.60s\" does not exist; it must be one of the keys of the "
+                         "%s \"%.60s\"",
+                         node->key->text, own != NULL ? "model" : "provider",
+                         own != NULL ? model->key->text : provider->key->text);
+}
+
 static const char *api_of(struct references *refs, const struct yaml_node *model)
 {
     const struct yaml_node *name = yaml_tree_get(model, "provider");
@@ -144,6 +175,8 @@ static void check_model(struct references *refs, const struct yaml_node *node)
 
     if (provider != NULL)
         check_groups(refs, yaml_tree_get(node, "keys"), provider);
+    if (provider != NULL)
+        check_key_limits(refs, node, provider);
     check_substitute(refs, node, yaml_tree_get(node, "cheaper"), "cheaper model");
     if (fallback != NULL && fallback->kind == YAML_LIST)
         for (const struct yaml_node *name = fallback->first; name != NULL; name = name->next)
@@ -316,6 +349,7 @@ static int compare_keys(const void *a, const void *b)
     return left->model < right->model ? -1 : 1;
 }
 
+/* One name is one secret in one group. Its limits may be others for each model. */
 static bool is_same_key(const struct config_provider_key *a, const struct config_provider_key *b)
 {
     bool same_group =
@@ -323,8 +357,7 @@ static bool is_same_key(const struct config_provider_key *a, const struct config
 
     return a->secret.size == b->secret.size &&
            (a->secret.size == 0 || memcmp(a->secret.bytes, b->secret.bytes, a->secret.size) == 0) &&
-           a->limits.rpm == b->limits.rpm && a->limits.tpm == b->limits.tpm &&
-           a->limits.concurrency == b->limits.concurrency && same_group;
+           same_group;
 }
 
 static size_t add_keys(struct named_key *list, size_t n, size_t provider, size_t model,
@@ -350,7 +383,7 @@ static void refuse_key(struct reader *reader, const struct named_key *key)
     config_error(
         reader, yaml_tree_get(node, "keys"),
         "models.%.60s.keys: the key \"%.60s\" of the provider \"%.60s\" is given elsewhere "
-        "with another secret, limit or group; one name must be one key",
+        "with another secret or group; one name must be one key",
         config->models[key->model].name, key->key->name, config->providers[key->provider].name);
 }
 

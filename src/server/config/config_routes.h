@@ -70,6 +70,7 @@ struct config_pairs {
     size_t n;
 };
 
+/* Of a group of keys; or of one key, for one model. */
 struct config_group {
     const char *name;
     struct tg_key_limits limits;
@@ -79,7 +80,8 @@ struct config_provider_key {
     const char *name;
     struct config_secret secret;
     struct tg_key_limits limits;
-    const char *group; /* null: none */
+    bool per_key;      /* the limits hold for all models together, not for each apart */
+    const char *group; /* null: none; with per_key "key:NAME", a group of its own */
 };
 
 /* What the provider counts against the tokens a minute of its keys: what calls ask for, or what
@@ -212,7 +214,9 @@ struct config_model {
     struct field_rules rules; /* for fields and headers of its calls */
     uint64_t priced[3];       /* values of config.tiers that its price has a factor for: bits */
     struct config_provider_key *keys;
-    size_t n_keys; /* 0: those of the provider */
+    size_t n_keys;                   /* 0: those of the provider */
+    struct config_group *key_limits; /* by name of a key: its limits for this model */
+    size_t n_key_limits;
 };
 
 struct config_passthrough {

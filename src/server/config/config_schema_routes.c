@@ -41,12 +41,26 @@ static const struct schema_key secret_keys[] = {
     VALUE("name", SCHEMA_NAME, true, NULL, NULL, AT(config_provider_key, name), "its name"),
     VALUE("secret", SCHEMA_SECRET, true, NULL, NULL, AT(config_provider_key, secret),
           "the provider's API key"),
-    COUNT("rpm", 1, NUMBER_MAX, NULL, AT(config_provider_key, limits.rpm), "calls a minute"),
-    COUNT("tpm", 1, NUMBER_MAX, NULL, AT(config_provider_key, limits.tpm), "tokens a minute"),
+    COUNT("rpm", 1, NUMBER_MAX, NULL, AT(config_provider_key, limits.rpm),
+          "calls a minute, of each model apart unless `per: key`"),
+    COUNT("tpm", 1, NUMBER_MAX, NULL, AT(config_provider_key, limits.tpm),
+          "tokens a minute, likewise"),
     COUNT("concurrency", 1, NUMBER_MAX, NULL, AT(config_provider_key, limits.concurrency),
-          "calls in flight"),
+          "calls in flight, likewise"),
+    SWITCH("per", "model|key", "model", AT(config_provider_key, per_key),
+           "whether its limits hold for each model apart, or for all models together"),
     VALUE("group", SCHEMA_NAME, false, NULL, NULL, AT(config_provider_key, group),
           "the group of its provider with which it shares a quota"),
+    END,
+};
+
+static const struct schema_key key_limit_keys[] = {
+    COUNT("rpm", 1, NUMBER_MAX, NULL, AT(config_group, limits.rpm),
+          "calls a minute of this model; if left out, as at the key"),
+    COUNT("tpm", 1, NUMBER_MAX, NULL, AT(config_group, limits.tpm),
+          "tokens a minute of this model; if left out, as at the key"),
+    COUNT("concurrency", 1, NUMBER_MAX, NULL, AT(config_group, limits.concurrency),
+          "calls of this model in flight; if left out, as at the key"),
     END,
 };
 
@@ -61,6 +75,8 @@ static const struct schema_section headers = OF_PROVIDER(header_keys);
 static const struct schema_section tls = OF_PROVIDER(tls_keys);
 static const struct schema_section groups = {group_keys, sizeof(struct config_group), NOWHERE,
                                              NULL};
+static const struct schema_section key_limits = {key_limit_keys, sizeof(struct config_group),
+                                                 NOWHERE, NULL};
 static const struct schema_section secrets = {secret_keys, sizeof(struct config_provider_key),
                                               NOWHERE, NULL};
 
@@ -229,6 +245,8 @@ static const struct schema_key model_keys[] = {
     VALUE("provider", SCHEMA_NAME, true, NULL, NULL, NOWHERE, "the provider that serves it"),
     SECTIONS("keys", &secrets, AT(config_model, keys), AT(config_model, n_keys),
              "API keys of its own; if left out, the provider's"),
+    NAMED_SECTIONS("key_limits", &key_limits, AT(config_model, key_limits),
+                   AT(config_model, n_key_limits), "limits of one key for this model, by its name"),
     VALUE("upstream_model", SCHEMA_NAME, false, NULL, NULL, AT(config_model, upstream_model),
           "the provider's name for it; if left out, the same name"),
     SECTION("price", &schema_price, 0,

@@ -16,6 +16,7 @@
  * At the end, when everything is right, so every name stands for something. Tenants may be ten
  * thousand: whatever is done for one of them visits others only by number.
  */
+#include <arpa/inet.h>
 #include <assert.h>
 #include <inttypes.h>
 #include <string.h>
@@ -441,6 +442,36 @@ static void check_tenant(struct warner *warner, tg_ms now)
     check_expiry(warner, now);
 }
 
+/* An address, or this machine. */
+static bool is_own_server(const char *host)
+{
+    unsigned char address[16];
+
+    return strcmp(host, "localhost") == 0 || inet_pton(AF_INET, host, address) == 1 ||
+           inet_pton(AF_INET6, host, address) == 1;
+}
+
+/* Providers limit organisations, not keys: two keys of one account have one quota. A server at an
+ * address of one's own has no accounts. */
+static void check_groups_of_keys(struct warner *warner)
+{
+    struct config_walk walk = CONFIG_MAP("providers");
+    const struct yaml_node *node;
+
+    while ((node = config_walk_next(warner->reader, &walk)) != NULL) {
+        const struct config_provider *provider = &warner->config->providers[walk.n - 1];
+        size_t alone = 0;
+        for (size_t i = 0; i < provider->n_keys; i++)
+            alone += provider->keys[i].group == NULL || provider->keys[i].per_key;
+        if (alone > 1 && provider->base.host != NULL && !is_own_server(provider->base.host))
+            config_warning(warner->reader, config_child_or_self(node, "keys"),
+                           "providers.%.60s.keys: %zu keys are in no group, and each is given its "
+                           "limits in full; providers limit accounts: give the keys of one account "
+                           "one `group`, and a key of another account another",
+                           provider->name, alone);
+    }
+}
+
 void config_warn(struct reader *reader)
 {
     struct warner warner = {.reader = reader, .config = reader->config};
@@ -451,6 +482,7 @@ void config_warn(struct reader *reader)
     warner.need_keys = need_keys(reader->config);
     check_gate(&warner);
     check_envoy(&warner);
+    check_groups_of_keys(&warner);
     check_fits_of_all(&warner);
     config_warn_of_passthrough(reader);
     for (size_t i = 0; i < reader->config->n_tenants && !reader->no_memory; i++) {

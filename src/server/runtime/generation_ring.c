@@ -5,6 +5,7 @@
  */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "lib/core/problem.h"
 #include "server/runtime/gateway.h"
@@ -19,21 +20,43 @@ struct ring_plan {
     size_t n_pools, n_groups, n_keys;
 };
 
-static void plan_pool(struct ring_plan *plan, const char *provider, const char *model,
-                      const struct config_provider_key *keys, size_t n)
+/* What the model says of the key, and what the key says for each model. What a key says for all
+ * models together are the limits of its group. */
+static struct tg_key_limits limits_for(const struct config_provider_key *key,
+                                       const struct config_model *model)
+{
+    struct tg_key_limits limits = key->per_key ? (struct tg_key_limits){0} : key->limits;
+
+    for (size_t i = 0; model != NULL && i < model->n_key_limits; i++) {
+        const struct tg_key_limits *own = &model->key_limits[i].limits;
+        if (strcmp(model->key_limits[i].name, key->name) != 0)
+            continue;
+        limits.rpm = own->rpm > 0 ? own->rpm : limits.rpm;
+        limits.tpm = own->tpm > 0 ? own->tpm : limits.tpm;
+        limits.concurrency = own->concurrency > 0 ? own->concurrency : limits.concurrency;
+    }
+    return limits;
+}
+
+/* `model` is null for the pool of what is passed through. */
+static void plan_pool(struct ring_plan *plan, const char *provider,
+                      const struct config_model *model, const struct config_provider_key *keys,
+                      size_t n)
 {
     struct tg_pool_spec *pool = &plan->pools[plan->n_pools++];
 
     tg_pool_spec_init(pool);
     pool->provider = provider;
-    pool->model = model;
+    pool->model = model != NULL ? model->name : NO_MODEL;
     pool->keys = plan->keys + plan->n_keys;
     pool->n_keys = n;
     for (size_t i = 0; i < n; i++) {
         struct route_key *owner = &plan->generation->route_keys[plan->n_keys];
         *owner = (struct route_key){.config = &keys[i], .generation = plan->generation};
-        plan->keys[plan->n_keys++] = (struct tg_key_spec){
-            .name = keys[i].name, .group = keys[i].group, .limits = keys[i].limits, .owner = owner};
+        plan->keys[plan->n_keys++] = (struct tg_key_spec){.name = keys[i].name,
+                                                          .group = keys[i].group,
+                                                          .limits = limits_for(&keys[i], model),
+                                                          .owner = owner};
     }
 }
 
@@ -41,18 +64,24 @@ static void plan_ring(const struct config *config, struct ring_plan *plan)
 {
     for (size_t i = 0; i < config->n_providers; i++) {
         const struct config_provider *provider = &config->providers[i];
-        plan_pool(plan, provider->name, NO_MODEL, provider->keys, provider->n_keys);
+        plan_pool(plan, provider->name, NULL, provider->keys, provider->n_keys);
         for (size_t g = 0; g < provider->n_groups; g++)
             plan->groups[plan->n_groups++] =
                 (struct tg_group_spec){.provider = provider->name,
                                        .name = provider->groups[g].name,
                                        .limits = provider->groups[g].limits};
+        for (size_t k = 0; k < provider->n_keys; k++)
+            if (provider->keys[k].per_key)
+                plan->groups[plan->n_groups++] =
+                    (struct tg_group_spec){.provider = provider->name,
+                                           .name = provider->keys[k].group,
+                                           .limits = provider->keys[k].limits};
     }
     for (size_t i = 0; i < config->n_models; i++) {
         const struct config_model *model = &config->models[i];
         const struct config_provider *provider = &config->providers[model->provider];
         bool own = model->n_keys > 0;
-        plan_pool(plan, provider->name, model->name, own ? model->keys : provider->keys,
+        plan_pool(plan, provider->name, model, own ? model->keys : provider->keys,
                   own ? model->n_keys : provider->n_keys);
         struct tg_pool_spec *pool = &plan->pools[plan->n_pools - 1];
         pool->breaker_failures = model->breaker_failures;
@@ -68,7 +97,7 @@ static size_t generation_ring_count_keys(const struct config *config, size_t *gr
     *groups = 0;
     for (size_t i = 0; i < config->n_providers; i++) {
         n += config->providers[i].n_keys;
-        *groups += config->providers[i].n_groups;
+        *groups += config->providers[i].n_groups + config->providers[i].n_keys;
     }
     for (size_t i = 0; i < config->n_models; i++) {
         const struct config_model *model = &config->models[i];
