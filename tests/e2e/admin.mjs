@@ -13,6 +13,7 @@ import {
     need,
     reason,
     replace,
+    SECRETS,
     tenant,
     until,
     world,
@@ -502,6 +503,74 @@ test('a key that rests after a 429 serves again when it is reset', async (t) => 
     assert.equal((await key()).status, 'ready');
     assert.equal((await chat(gateway)).status, 200);
     await admin.expect(200, 'POST', '/api/v1/keys/oai/k1/reset');
+});
+
+test('S10 an operator takes a key out of use: running calls finish, and it lasts', async (t) => {
+    const slow = { when: { path: '/v1/chat/completions', nth: '1' }, do: { latency: '400ms' } };
+    const { admin, gateway, mock, config } = await administered(t, {
+        script: { rules: [slow] },
+        mock: ['--keys', SECRETS.join(',')],
+    });
+    const state = async (name) => {
+        const now = await admin.expect(200, 'GET', '/api/v1/snapshot');
+        const one = now.keys.find((key) => key.model === 'small' && key.name === name);
+        return [one.state, one.status];
+    };
+    const used = async (n) => {
+        const posts = (await mock.requests(n)).filter((one) => one.method === 'POST');
+        return posts.map((one) => `k${one.key}`);
+    };
+    const running = chat(gateway);
+    const busy = await until('a call holds a key', async () => {
+        const now = await admin.expect(200, 'GET', '/api/v1/snapshot');
+        return now.keys.find((key) => key.model === 'small' && key.in_flight > 0)?.name;
+    });
+    const off = await admin.expect(200, 'POST', `/api/v1/keys/oai/${busy}/disable`);
+    assert.deepEqual(off, { provider: 'oai', name: busy, disabled: true });
+    assert.equal((await running).status, 200);
+    const other = busy === 'k1' ? 'k2' : 'k1';
+    const calls = async (n) => {
+        for (let i = 0; i < n; i++) assert.equal((await chat(gateway)).status, 200);
+    };
+    await calls(6);
+    assert.deepEqual(await used(7), [busy, ...Array(6).fill(other)]);
+    assert.deepEqual(await state(busy), ['disabled', 'disabled']);
+    const labels = ['model="small"', `key="${busy}"`, 'state="disabled"'];
+    assert.equal(await gateway.metric('key_state', ...labels), 1);
+    await admin.expect(200, 'POST', `/api/v1/keys/oai/${busy}/reset`);
+    assert.deepEqual(await state(busy), ['disabled', 'disabled'], 'a reset is about something else');
+    await until('it is logged', () =>
+        gateway.lines().some((line) => line.key === busy && line.new_state === 'disabled'),
+    );
+
+    /* A configuration without the key, and one that has it again. */
+    const without = structuredClone(config);
+    without.providers.oai.keys = config.providers.oai.keys.filter((key) => key.name === other);
+    await gateway.reload(without);
+    await admin.expect(404, 'POST', `/api/v1/keys/oai/${busy}/enable`);
+    await gateway.reload(config);
+    assert.deepEqual(await state(busy), ['disabled', 'disabled']);
+    await gateway.stop('SIGTERM');
+    await gateway.begin();
+    await admin.find(gateway);
+    assert.deepEqual(await state(busy), ['disabled', 'disabled']);
+    await calls(6);
+    assert.ok(!(await used(13)).slice(1).includes(busy));
+
+    const on = await admin.expect(200, 'POST', `/api/v1/keys/oai/${busy}/enable`);
+    assert.equal(on.disabled, false);
+    assert.deepEqual(await state(busy), ['healthy', 'ready']);
+    await until('it is used again', async () => {
+        await calls(1);
+        return (await used(14)).slice(1).includes(busy);
+    });
+    await admin.expect(404, 'POST', '/api/v1/keys/oai/none/disable');
+    const lines = audits(gateway);
+    for (const action of ['disable_key', 'enable_key'])
+        assert.ok(
+            lines.some((line) => line.action === action && line.object === `oai/${busy}`),
+            action,
+        );
 });
 
 test('many changes at once are made one after the other, or told to come back', async (t) => {

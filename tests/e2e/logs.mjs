@@ -420,3 +420,47 @@ test('a file that cannot be written: it does not start, and says why', async (t)
     assert.equal(code, 2);
     assert.match(said, /\/nowhere\/at\/all.*No such file/);
 });
+
+/* ---- keys ---- */
+
+/* The states that the log says a key went through, without those in between. */
+const states = (gateway, key) =>
+    gateway
+        .lines()
+        .filter((line) => line.msg.startsWith('the state of a provider') && line.key === key)
+        .map((line) => line.new_state);
+
+test('D14 a key that cools, whose breaker opens or that is suspended leaves a line', async (t) => {
+    const when = (model, action) => ({ when: { path: '/v1/chat/completions', model }, do: action });
+    const other = { provider: 'oai', price: PRICE, max_output_tokens: 4096, retries: 0 };
+    const { gateway, mock } = await world(t, {
+        script: {
+            rules: [
+                when('cools', { status: 429, retry_after: 2 }),
+                when('breaks', { status: 500 }),
+            ],
+        },
+        mock: ['--keys', SECRETS[0]],
+        small: { retries: 0 },
+        models: {
+            cools: other,
+            breaks: { ...other, breaker: { failures: 1, open: '1s' } },
+            revoked: { ...other, keys: [{ name: 'bad', secret: SECRETS[1] }] },
+        },
+    });
+    assert.equal((await chat(gateway, { model: 'cools' })).status, 429);
+    await until('it cools', () => states(gateway, 'k1').includes('cooling'));
+    await until('it has cooled', () => states(gateway, 'k1').at(-1) === 'healthy');
+    assert.equal((await chat(gateway, { model: 'breaks' })).status, 500);
+    await until('its breaker is half open', () =>
+        states(gateway, 'k1').includes('breaker_half_open'),
+    );
+    assert.equal((await chat(gateway, { model: 'revoked' })).status, 502);
+    await until('it is suspended', () => states(gateway, 'bad').includes('suspended'));
+    const line = gateway.lines().find((one) => one.new_state === 'cooling');
+    assert.equal(line.provider, 'oai');
+    assert.equal(line.model, 'cools');
+    assert.equal(line.old_state, 'healthy');
+    assert.equal(states(gateway, 'bad').length, 1, 'one line for a key, however many models');
+    assert.ok(mock);
+});

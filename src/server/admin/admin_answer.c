@@ -58,15 +58,17 @@ int admin_change_status(const struct admin_change *change)
 void admin_change_audit(const struct admin_change *change, const char *outcome)
 {
     static const char *const ACTIONS[] = {
-        [ADMIN_PUT_TENANT] = "put_tenant",    [ADMIN_DROP_TENANT] = "delete_tenant",
-        [ADMIN_MAKE_KEY] = "make_key",        [ADMIN_DROP_KEY] = "delete_key",
-        [ADMIN_ADD_TOPUP] = "top_up",         [ADMIN_DROP_TOPUP] = "delete_top_up",
-        [ADMIN_LAPSE] = "lapse_top_ups",      [ADMIN_ADD_CREDIT] = "credit",
-        [ADMIN_LIST_CREDITS] = "list_credits"};
+        [ADMIN_PUT_TENANT] = "put_tenant",     [ADMIN_DROP_TENANT] = "delete_tenant",
+        [ADMIN_MAKE_KEY] = "make_key",         [ADMIN_DROP_KEY] = "delete_key",
+        [ADMIN_ADD_TOPUP] = "top_up",          [ADMIN_DROP_TOPUP] = "delete_top_up",
+        [ADMIN_LAPSE] = "lapse_top_ups",       [ADMIN_ADD_CREDIT] = "credit",
+        [ADMIN_LIST_CREDITS] = "list_credits", [ADMIN_DISABLE_KEY] = "disable_key",
+        [ADMIN_ENABLE_KEY] = "enable_key"};
     const char *whose = change->tenant[0] != '\0' ? change->tenant : "everyone";
     char object[2 * ADMIN_NAME_MAX + 64 + LEDGER_REASON_MAX];
 
-    if (change->kind == ADMIN_MAKE_KEY || change->kind == ADMIN_DROP_KEY)
+    if (change->kind == ADMIN_MAKE_KEY || change->kind == ADMIN_DROP_KEY ||
+        change->kind == ADMIN_DISABLE_KEY || change->kind == ADMIN_ENABLE_KEY)
         snprintf(object, sizeof object, "%s/%s", change->tenant, change->name);
     else if (change->kind == ADMIN_ADD_TOPUP)
         snprintf(object, sizeof object, "%s %lld.%06lld USD per %s", whose,

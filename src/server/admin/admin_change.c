@@ -185,6 +185,13 @@ static void reloaded(void *context, const struct reload_result *result)
     admin_change_work(change, undo, has_undone);
 }
 
+/* Whether a change of this kind is one of the configuration. */
+static bool is_reloaded(enum admin_change_kind kind)
+{
+    return kind != ADMIN_ADD_CREDIT && kind != ADMIN_LIST_CREDITS && kind != ADMIN_DISABLE_KEY &&
+           kind != ADMIN_ENABLE_KEY;
+}
+
 static void has_stored(void *arg)
 {
     struct admin_change *change = arg;
@@ -195,8 +202,10 @@ static void has_stored(void *arg)
         admin_change_refuse(change);
         return;
     }
-    if (change->kind == ADMIN_ADD_CREDIT || change->kind == ADMIN_LIST_CREDITS) {
-        if (change->kind == ADMIN_ADD_CREDIT)
+    if (change->kind == ADMIN_DISABLE_KEY || change->kind == ADMIN_ENABLE_KEY)
+        admin_key_apply(change);
+    if (!is_reloaded(change->kind)) {
+        if (change->kind != ADMIN_LIST_CREDITS)
             admin_change_audit(change, "done");
         if (change->call != NULL)
             admin_reply(change->call->in, admin_change_status(change), &change->reply);

@@ -34,6 +34,8 @@ enum admin_change_kind {
     ADMIN_LAPSE,      /* top-ups that have ended: nobody asked */
     ADMIN_ADD_CREDIT, /* no change of the configuration, but the disk is waited for all the same */
     ADMIN_LIST_CREDITS,
+    ADMIN_DISABLE_KEY, /* a key of a provider: likewise */
+    ADMIN_ENABLE_KEY,
 };
 
 struct admin_change {
@@ -44,8 +46,9 @@ struct admin_change {
 
     /* What is to be done. */
     enum admin_change_kind kind;
-    char tenant[ADMIN_NAME_MAX + 1]; /* whom it changes; for a top-up, "" means everyone */
-    char name[ADMIN_NAME_MAX + 1];   /* the name of the virtual key */
+    char tenant[ADMIN_NAME_MAX + 1]; /* whom it changes; for a top-up, "" means everyone; for a
+                                        provider's key, the provider */
+    char name[ADMIN_NAME_MAX + 1];   /* the name of the key */
     char *text;                      /* the tenant's definition, as YAML or JSON text */
     size_t bytes;
     char secret[VIRTUAL_KEY_BYTES + 1]; /* a new key's secret: shown once, then wiped */
@@ -105,6 +108,11 @@ void admin_change_undo(struct admin_change *change);
 /* ---- admin_credits.c: likewise, with the reply ---- */
 
 void admin_credit_store(struct admin_change *change);
+
+/* ---- admin_keys.c: likewise, and what is to be done when it is kept ---- */
+
+void admin_key_store(struct admin_change *change);
+void admin_key_apply(struct admin_change *change);
 
 /* ---- admin_answer.c: what is said in the end ---- */
 

@@ -35,6 +35,8 @@ void admin_credits_list(struct admin_call *call);
 void admin_credits_make(struct admin_call *call);
 void admin_keys_reset(struct admin_call *call);
 void admin_keys_reset_one(struct admin_call *call);
+void admin_keys_disable(struct admin_call *call);
+void admin_keys_enable(struct admin_call *call);
 
 /* The exchange is gone before the configuration was read. */
 void admin_reload_gone(struct admin_call *call);

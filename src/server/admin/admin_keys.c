@@ -1,4 +1,5 @@
-/* admin_keys.c - virtual keys that the API makes, and keys of providers that it has used again. */
+/* admin_keys.c - virtual keys that the API makes, and keys of providers that it has used again, or
+ * takes out of use. */
 #include <openssl/crypto.h>
 #include <stdio.h>
 #include <string.h>
@@ -125,4 +126,92 @@ void admin_keys_reset(struct admin_call *call)
 void admin_keys_reset_one(struct admin_call *call)
 {
     reset(call, call->names[0], call->names[1]);
+}
+
+/* ---- keys of providers that are out of use ---- */
+
+static bool has_name(const struct config_provider_key *keys, size_t n, const char *name)
+{
+    for (size_t i = 0; i < n; i++)
+        if (strcmp(keys[i].name, name) == 0)
+            return true;
+    return false;
+}
+
+/* Whether the provider, or one of its models, has a key of that name. */
+static bool is_configured(const struct config *config, const char *provider, const char *name)
+{
+    for (size_t i = 0; i < config->n_providers; i++)
+        if (strcmp(config->providers[i].name, provider) == 0 &&
+            has_name(config->providers[i].keys, config->providers[i].n_keys, name))
+            return true;
+    for (size_t i = 0; i < config->n_models; i++)
+        if (strcmp(config->providers[config->models[i].provider].name, provider) == 0 &&
+            has_name(config->models[i].keys, config->models[i].n_keys, name))
+            return true;
+    return false;
+}
+
+static void begin_switch(struct admin_call *call, enum admin_change_kind kind)
+{
+    struct admin_change *change = admin_change_new(call, kind);
+
+    if (change == NULL)
+        return;
+    memcpy(change->name, call->names[1], sizeof change->name);
+    if (is_configured(&admin_generation(call->admin)->config, change->tenant, change->name)) {
+        admin_change_start(change);
+        return;
+    }
+    admin_change_audit(change, "refused: there is no such key");
+    admin_reply_error(call->in, 404, "not_found",
+                      "there is no provider \"%.128s\" with a key \"%.128s\"", change->tenant,
+                      change->name);
+    admin_change_free(change);
+}
+
+void admin_keys_disable(struct admin_call *call)
+{
+    begin_switch(call, ADMIN_DISABLE_KEY);
+}
+
+void admin_keys_enable(struct admin_call *call)
+{
+    begin_switch(call, ADMIN_ENABLE_KEY);
+}
+
+/* By the thread: on the disk first, so that what is answered holds over a restart. */
+void admin_key_store(struct admin_change *change)
+{
+    struct ledger *ledger = change->all->admin->options.gateway->ledger;
+    struct tg_problem problem = {"there is no ledger to keep it in"};
+    const struct ledger_admin_disabled key = {change->tenant, change->name, change->now};
+
+    if (ledger != NULL && (change->kind == ADMIN_DISABLE_KEY
+                               ? ledger_admin_disable(ledger, &key, &problem)
+                               : ledger_admin_enable(ledger, key.provider, key.name, &problem)))
+        return;
+    change->status = 503;
+    change->code = "ledger";
+    snprintf(change->message, sizeof change->message, "%s", problem.text);
+}
+
+/* By the control thread. Should there be no memory to remember it here, the ring has it as long as
+ * the configuration has the key, and the ledger from the next start on. */
+void admin_key_apply(struct admin_change *change)
+{
+    struct gateway *gateway = change->all->admin->options.gateway;
+    bool disabled = change->kind == ADMIN_DISABLE_KEY;
+
+    pthread_mutex_lock(&gateway->ring_changes);
+    (void)disabled_keys_set(&gateway->disabled, change->tenant, change->name, disabled);
+    (void)tg_keyring_enable(gateway->ring, change->tenant, change->name, !disabled,
+                            admin_now(change->all->admin));
+    pthread_mutex_unlock(&gateway->ring_changes);
+    json_write_object(&change->reply);
+    admin_write_text(&change->reply, "provider", change->tenant);
+    admin_write_text(&change->reply, "name", change->name);
+    json_write_key(&change->reply, "disabled");
+    json_write_bool(&change->reply, disabled);
+    json_write_object_end(&change->reply);
 }

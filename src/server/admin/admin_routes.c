@@ -56,6 +56,16 @@ const struct admin_route admin_routes[] = {
      false,
      admin_keys_reset_one,
      {200, 401, 403, 404}},
+    {"POST",
+     "/api/v1/keys/{provider}/{key}/disable",
+     false,
+     admin_keys_disable,
+     {200, 401, 403, 404, 503}},
+    {"POST",
+     "/api/v1/keys/{provider}/{key}/enable",
+     false,
+     admin_keys_enable,
+     {200, 401, 403, 404, 503}},
 };
 
 const size_t admin_routes_n = sizeof admin_routes / sizeof admin_routes[0];

@@ -329,6 +329,8 @@ static bool admin_store_keep(struct admin_change *change, struct tg_problem *pro
         return ledger_admin_lapse(ledger, change->now, problem);
     case ADMIN_ADD_CREDIT:
     case ADMIN_LIST_CREDITS:
+    case ADMIN_DISABLE_KEY:
+    case ADMIN_ENABLE_KEY:
         break;
     }
     return false;
@@ -343,6 +345,10 @@ void admin_change_store(struct admin_change *change)
 
     if (change->kind == ADMIN_ADD_CREDIT || change->kind == ADMIN_LIST_CREDITS) {
         admin_credit_store(change);
+        return;
+    }
+    if (change->kind == ADMIN_DISABLE_KEY || change->kind == ADMIN_ENABLE_KEY) {
+        admin_key_store(change);
         return;
     }
     name_extra(change);

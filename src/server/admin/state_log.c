@@ -18,6 +18,7 @@ void state_log_init(struct state_log *state_log)
 void state_log_fini(struct state_log *state_log)
 {
     free(state_log->limits);
+    key_log_fini(&state_log->keys);
     state_log_init(state_log);
 }
 
@@ -137,6 +138,7 @@ void state_log_update(struct state_log *state_log, struct gateway *gateway,
     if (gateway->log == NULL)
         return;
     log_laws(state_log, gateway, generation);
+    key_log_update(&state_log->keys, gateway, generation, clock_now_ms(&gateway->clock));
     if (gateway->ledger != NULL)
         log_ledger(state_log, gateway);
     if (gateway->remote != NULL)

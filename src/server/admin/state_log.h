@@ -1,5 +1,5 @@
 /* state_log.h - what changes by itself, as lines of the log: limits that laws move, and the
- * states of the ledger and the store.
+ * states of the ledger, the store and providers' keys.
  *
  * The library writes no lines. So the control thread looks, when it does its chores, at the limit
  * of each gate whose law is vegas, and logs those that have moved since it last looked: every step,
@@ -9,6 +9,7 @@
 #ifndef TG_ADMIN_STATE_LOG_H
 #define TG_ADMIN_STATE_LOG_H
 
+#include "server/admin/key_log.h"
 #include "server/obs/log.h"
 #include "server/remote/remote.h"
 #include "server/runtime/generation.h"
@@ -22,6 +23,7 @@ struct state_log {
     int64_t gate;        /* the limit of all calls together */
     int64_t *limits;     /* those of all slots, in the order of the generation */
     size_t n;
+    struct key_log keys;
 };
 
 void state_log_init(struct state_log *state_log);

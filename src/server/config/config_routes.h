@@ -70,7 +70,7 @@ struct config_pairs {
     size_t n;
 };
 
-/* Of a group of keys; or of one key, for one model. */
+/* The limits of a group of keys; or those of one key, for one model. */
 struct config_group {
     const char *name;
     struct tg_key_limits limits;

@@ -1,6 +1,6 @@
 /* ledger_admin.c - tenants, keys and top-ups that an administrator made. See ledger_admin.h.
  *
- * Three tables beside those of the spend. They are made by the first change, within its own
+ * Four tables beside those of the spend. They are made by the first change, within its own
  * transaction, rather than by a new version of the schema: so nothing has to be converted, and a
  * program that does not know them can still open the database after a step back.
  *
@@ -27,7 +27,10 @@ static const char schema[] =
     "CREATE TABLE IF NOT EXISTS admin_topups ("
     " id INTEGER PRIMARY KEY AUTOINCREMENT, tenant TEXT NOT NULL, per INTEGER NOT NULL,"
     " tz TEXT NOT NULL, micro_usd INTEGER NOT NULL, made_at INTEGER NOT NULL,"
-    " ends_at INTEGER NOT NULL);";
+    " ends_at INTEGER NOT NULL);"
+    "CREATE TABLE IF NOT EXISTS admin_disabled_keys ("
+    " provider TEXT NOT NULL, name TEXT NOT NULL, made_at INTEGER NOT NULL,"
+    " PRIMARY KEY (provider, name));";
 
 /* ---- Statements ---- */
 
@@ -256,6 +259,35 @@ bool ledger_admin_drop_topup(struct ledger *ledger, int64_t id, struct tg_proble
     return change(ledger, NULL, &drop, 1, NULL, problem);
 }
 
+bool ledger_admin_disable(struct ledger *ledger, const struct ledger_admin_disabled *key,
+                          struct tg_problem *problem)
+{
+    struct bound bound = {
+        .count = "SELECT count(*) FROM admin_disabled_keys WHERE provider <> ?1 OR name <> ?2",
+        .values = {of_text(key->provider), of_text(key->name)},
+        .n = 2,
+        .max = LEDGER_ADMIN_DISABLED_MAX,
+        .of = "keys out of use"};
+    struct statement put = {
+        .sql = "INSERT OR IGNORE INTO admin_disabled_keys VALUES (?1, ?2, ?3)",
+        .values = {of_text(key->provider), of_text(key->name), of_number(key->made_at)},
+        .n = 3};
+
+    return short_enough(key->provider, problem) && short_enough(key->name, problem) &&
+           change(ledger, &bound, &put, 1, NULL, problem);
+}
+
+bool ledger_admin_enable(struct ledger *ledger, const char *provider, const char *name,
+                         struct tg_problem *problem)
+{
+    struct statement drop = {
+        .sql = "DELETE FROM admin_disabled_keys WHERE provider = ?1 AND name = ?2",
+        .values = {of_text(provider), of_text(name)},
+        .n = 2};
+
+    return change(ledger, NULL, &drop, 1, NULL, problem);
+}
+
 bool ledger_admin_restore(struct ledger *ledger, const char *tenant,
                           const struct ledger_admin *before, struct tg_problem *problem)
 {
@@ -364,6 +396,20 @@ static bool read_topup(struct ledger_admin *all, sqlite3_stmt *row)
     return list->tenant != NULL && list->tz != NULL;
 }
 
+static bool read_disabled(struct ledger_admin *all, sqlite3_stmt *row)
+{
+    struct ledger_admin_disabled *list;
+
+    if (!array_reserve(&all->disabled, &all->max_disabled, all->n_disabled + 1))
+        return false;
+    list = &all->disabled[all->n_disabled];
+    *list = (struct ledger_admin_disabled){.provider = ledger_admin_keep_text(all, row, 0),
+                                           .name = ledger_admin_keep_text(all, row, 1),
+                                           .made_at = sqlite3_column_int64(row, 2)};
+    all->n_disabled++;
+    return list->provider != NULL && list->name != NULL;
+}
+
 typedef bool read_row_fn(struct ledger_admin *all, sqlite3_stmt *row);
 
 static bool read_rows(struct ledger_db *db, const char *sql, read_row_fn *read_row,
@@ -388,9 +434,12 @@ static bool read_rows(struct ledger_db *db, const char *sql, read_row_fn *read_r
 static bool ledger_admin_read_all(struct ledger_db *db, struct ledger_admin *all,
                                   struct tg_problem *problem)
 {
-    int64_t tables = 0;
+    int64_t tables = 0, disabled = 0;
 
     if (!ledger_admin_run(db,
+                          "SELECT count(*) FROM sqlite_schema WHERE name = 'admin_disabled_keys'",
+                          NULL, 0, &disabled, problem) ||
+        !ledger_admin_run(db,
                           "SELECT count(*) FROM sqlite_schema WHERE name IN"
                           " ('admin_tenants', 'admin_keys', 'admin_topups')",
                           NULL, 0, &tables, problem))
@@ -406,7 +455,11 @@ static bool ledger_admin_read_all(struct ledger_db *db, struct ledger_admin *all
            read_rows(db,
                      "SELECT id, tenant, per, tz, micro_usd, made_at, ends_at FROM admin_topups"
                      " ORDER BY id",
-                     read_topup, all, problem);
+                     read_topup, all, problem) &&
+           (disabled == 0 || read_rows(db,
+                                       "SELECT provider, name, made_at FROM admin_disabled_keys"
+                                       " ORDER BY provider, name",
+                                       read_disabled, all, problem));
 }
 
 bool ledger_admin_read(struct ledger *ledger, struct ledger_admin *all, struct tg_problem *problem)
@@ -435,5 +488,6 @@ void ledger_admin_free(struct ledger_admin *all)
     free(all->tenants);
     free(all->keys);
     free(all->topups);
+    free(all->disabled);
     *all = (struct ledger_admin){0};
 }

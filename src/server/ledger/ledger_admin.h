@@ -1,4 +1,5 @@
-/* ledger_admin.h - what an administrator made at run time: tenants, their keys, top-ups of budgets.
+/* ledger_admin.h - what an administrator made at run time: tenants, their keys, top-ups of budgets,
+ * and which keys of providers are out of use.
  *
  * Kept in the ledger's database, because it is the one file of a gateway that is written, backed up
  * and kept over a restart. Nothing here is interpreted: the text of a tenant is what the reader of
@@ -21,6 +22,7 @@
 #define LEDGER_ADMIN_TENANTS_MAX 20000
 #define LEDGER_ADMIN_KEYS_MAX 100000
 #define LEDGER_ADMIN_TOPUPS_MAX 10000
+#define LEDGER_ADMIN_DISABLED_MAX 10000
 #define LEDGER_ADMIN_TEXT_MAX ((size_t)256 << 10) /* bytes of a tenant's text, or of a name */
 
 struct ledger_admin_tenant {
@@ -47,6 +49,12 @@ struct ledger_admin_topup {
     tg_ms made_at, ends_at; /* TG_NUMBER_MAX: no end */
 };
 
+/* A key of a provider that is out of use. */
+struct ledger_admin_disabled {
+    const char *provider, *name;
+    tg_ms made_at;
+};
+
 /* Tenants and keys by name, top-ups by number. */
 struct ledger_admin {
     struct ledger_admin_tenant *tenants;
@@ -55,8 +63,11 @@ struct ledger_admin {
     size_t n_keys;
     struct ledger_admin_topup *topups;
     size_t n_topups;
+    struct ledger_admin_disabled *disabled;
+    size_t n_disabled;
     struct ledger_admin_block *blocks;        /* private: the texts */
     size_t max_tenants, max_keys, max_topups; /* private: how many there is room for */
+    size_t max_disabled;
 };
 
 /* Reads all of it. Has to be freed only after true. */
@@ -84,6 +95,12 @@ bool ledger_admin_drop_key(struct ledger *ledger, const char *tenant, const char
 bool ledger_admin_add_topup(struct ledger *ledger, const struct ledger_admin_topup *topup,
                             int64_t *id, struct tg_problem *problem);
 bool ledger_admin_drop_topup(struct ledger *ledger, int64_t id, struct tg_problem *problem);
+
+/* Takes a key of a provider out of use, or puts it back. */
+bool ledger_admin_disable(struct ledger *ledger, const struct ledger_admin_disabled *key,
+                          struct tg_problem *problem);
+bool ledger_admin_enable(struct ledger *ledger, const char *provider, const char *name,
+                         struct tg_problem *problem);
 
 /* Makes one tenant, its keys and its top-ups what they were when `before` was read. */
 bool ledger_admin_restore(struct ledger *ledger, const char *tenant,

@@ -304,7 +304,8 @@ bool gateway_new(const struct service_table *services, struct config *config,
     fine = fine && make_pool(gateway, problem) && make_store(gateway, problem) &&
            make_remote(gateway, config, problem) && make_metrics(gateway, problem) &&
            open_memories(gateway, config, problem) &&
-           open_ledger(gateway, &config->ledger, problem);
+           open_ledger(gateway, &config->ledger, problem) &&
+           disabled_keys_load(&gateway->disabled, gateway->ledger, problem);
     if (fine) {
         gateway->census.seed = gateway->seed;
         gateway_set_census(gateway, config);
@@ -348,6 +349,7 @@ void gateway_free(struct gateway *gateway)
     limit_book_free(gateway->book);
     tg_store_free(gateway->store);
     metrics_free(gateway->metrics);
+    disabled_keys_fini(&gateway->disabled);
     pthread_mutex_destroy(&gateway->ring_changes);
     free(gateway);
 }

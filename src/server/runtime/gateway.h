@@ -26,6 +26,7 @@
 
 #include "io/http/http_server.h"
 #include "io/posix/clock.h"
+#include "server/runtime/disabled_keys.h"
 #include "server/runtime/generation.h"
 #include "server/runtime/tenant_share.h"
 
@@ -74,7 +75,8 @@ struct gateway {
     struct tg_gate *gate;
     struct admit *admit; /* what the service admit keeps here */
     struct tg_keyring *ring;
-    pthread_mutex_t ring_changes; /* held by whoever changes the ring, or reads names out of it */
+    pthread_mutex_t ring_changes;  /* held by whoever changes the ring, or reads names out of it */
+    struct disabled_keys disabled; /* keys that an operator has taken out of use */
     struct net_pool *pool; /* threads for bodies that take long to read; each has a json_reader */
     struct remote *remote; /* what several gateways share; null: nothing is */
     struct ledger *ledger;

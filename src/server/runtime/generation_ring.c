@@ -140,6 +140,8 @@ bool generation_set_ring(struct generation *generation, tg_ms now, struct tg_pro
     if (plan.pools && plan.groups && plan.keys && generation->route_keys) {
         pthread_mutex_lock(&generation->gateway->ring_changes);
         err = set_ring(generation, &plan, now, &why);
+        if (err == TG_OK)
+            disabled_keys_apply(&generation->gateway->disabled, generation->gateway->ring, now);
         pthread_mutex_unlock(&generation->gateway->ring_changes);
     }
     free(plan.pools);
