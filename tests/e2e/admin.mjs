@@ -209,6 +209,64 @@ test('methods, sizes and types that a path does not take', async (t) => {
     }
 });
 
+test('a parameter that a path does not have, or has twice, and a body that nobody reads are 400', async (t) => {
+    const { admin } = await administered(t);
+    for (const [template, methods] of Object.entries(api.paths)) {
+        if (!template.startsWith('/api/')) continue;
+        const target = template.replace(/\{\w+\}/g, 'one');
+        for (const method of Object.keys(methods).filter((name) => name !== 'parameters')) {
+            const documented = (methods[method].parameters ?? []).map((one) => one.name);
+            const body = methods[method].requestBody ? {} : undefined;
+            const ask = (query) => admin.ask(method.toUpperCase(), `${target}?${query}`, { body });
+            const names = documented.length === 0 ? 'none' : documented[0];
+            const unknown = await ask('tokns=5');
+            assert.equal(unknown.status, 400, unknown.text);
+            assert.match(unknown.json.error.message, new RegExp(`"tokns" is not known.*takes ${names}`));
+            for (const name of documented) {
+                const twice = await ask(`${name}=a&${name}=b`);
+                assert.equal(twice.status, 400, twice.text);
+            }
+            if (body !== undefined || method === 'get') continue;
+            const useless = await admin.ask(method.toUpperCase(), target, { body: {} });
+            assert.equal(useless.status, 400, useless.text);
+            assert.match(useless.json.error.message, /this path takes no body/);
+        }
+    }
+});
+
+test('D12 every attempt at a change that is refused leaves one line in the audit log', async (t) => {
+    const { admin, gateway } = await administered(t);
+    const put = '/api/v1/tenants/one';
+    await admin.expect(409, 'PUT', put, { body: {} });
+    await admin.expect(415, 'PUT', put, { raw: '{}', type: 'text/plain' });
+    await admin.expect(413, 'PUT', put, { raw: `{"x":"${'y'.repeat(300000)}"}` });
+    await admin.expect(400, 'PUT', put, { raw: '{' });
+    await admin.expect(400, 'PUT', `${put}?x=1`, { body: {} });
+    await admin.expect(400, 'PUT', '/api/v1/tenants/new', { body: { nonsense: 1 } });
+    await admin.expect(409, 'DELETE', put);
+    await admin.expect(404, 'DELETE', '/api/v1/tenants/none/keys/none');
+    await admin.expect(404, 'POST', '/api/v1/keys/none/reset');
+    await admin.expect(400, 'POST', '/api/v1/reload', { body: {} });
+    await admin.expect(404, 'GET', '/api/v1/tenants/none');
+    const lines = await until('all are in the log', () => {
+        const found = audits(gateway);
+        return found.length >= 10 && found;
+    });
+    assert.deepEqual(
+        lines.map(({ action, object }) => `${action} ${object}`),
+        [
+            ...Array(5).fill('put_tenant one'),
+            'put_tenant new',
+            'delete_tenant one',
+            'delete_key none/none',
+            'reset_key none',
+            'reload /api/v1/reload',
+        ],
+    );
+    assert.ok(lines.every((line) => line.outcome.startsWith('refused: ')));
+    assert.match(lines[1].outcome, /must be JSON/);
+});
+
 /* ---- looking ---- */
 
 test('a snapshot shows what happens, and an explanation why', async (t) => {

@@ -57,6 +57,9 @@ int admin_change_status(const struct admin_change *change)
 
 void admin_change_audit(const struct admin_change *change, const char *outcome)
 {
+    if (change->call != NULL)
+        change->call->audited = true;
+
     static const char *const ACTIONS[] = {
         [ADMIN_PUT_TENANT] = "put_tenant",     [ADMIN_DROP_TENANT] = "delete_tenant",
         [ADMIN_MAKE_KEY] = "make_key",         [ADMIN_DROP_KEY] = "delete_key",

@@ -9,6 +9,7 @@
 #include <netinet/in.h>
 #include <stdio.h>
 
+#include "server/admin/admin_routes.h"
 #include "server/obs/log.h"
 #include "server/tenancy/virtual_key.h"
 
@@ -57,6 +58,22 @@ void admin_audit(const struct admin *admin, const char *who, const char *action,
 {
     if (admin->options.log != NULL)
         log_audit(admin->options.log, who, action, object, outcome);
+}
+
+void admin_audit_refused(const struct http_inbound *in, const char *why)
+{
+    struct admin_call *call = in->owner;
+    char who[64], object[2 * ADMIN_NAME_MAX + 2], outcome[600];
+
+    if (call == NULL || call->route->action == NULL || call->audited)
+        return;
+    call->audited = true;
+    admin_peer(in, who);
+    snprintf(object, sizeof object, "%s%s%s",
+             call->names[0][0] != '\0' ? call->names[0] : call->route->path,
+             call->names[1][0] != '\0' ? "/" : "", call->names[1]);
+    snprintf(outcome, sizeof outcome, "refused: %.580s", why);
+    admin_audit(call->admin, who, call->route->action, object, outcome);
 }
 
 enum admin_access admin_access(const struct config *config, const struct http_head *head)

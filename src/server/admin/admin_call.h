@@ -76,6 +76,7 @@ struct admin_call {
     struct admin_change *change; /* null: none is under way */
     struct admin_watcher *watcher;
     bool reloading; /* it waits for the configuration to be read */
+    bool audited;   /* the log has a line of it */
 };
 
 static inline struct generation *admin_generation(const struct admin *admin)
@@ -100,5 +101,9 @@ void admin_peer(const struct http_inbound *in, char who[64]);
 /* One line in the log for a change, or an attempt at one. */
 void admin_audit(const struct admin *admin, const char *who, const char *action, const char *object,
                  const char *outcome);
+
+/* The same for a request for a change that is refused, unless it has its line: every refusal passes
+ * through here. `in` without a call, or with one that changes nothing, leaves none. */
+void admin_audit_refused(const struct http_inbound *in, const char *why);
 
 #endif

@@ -131,15 +131,8 @@ void admin_credits_make(struct admin_call *call)
 
 void admin_credits_list(struct admin_call *call)
 {
-    char tenant[ADMIN_NAME_MAX + 1] = "", wrong[64];
+    char tenant[ADMIN_NAME_MAX + 1] = "";
 
-    if (!admin_query_check(call->query, "tenant", sizeof tenant, wrong)) {
-        admin_reply_error(call->in, 400, "invalid",
-                          "parameter \"%s\" is not known, is given twice, or too long; there is "
-                          "tenant",
-                          wrong);
-        return;
-    }
     (void)admin_query_get(call->query, "tenant", tenant, sizeof tenant);
     struct admin_change *change = admin_change_new(call, ADMIN_LIST_CREDITS);
     if (change == NULL)

@@ -76,16 +76,7 @@ static bool read_explain(struct admin_call *call, char names[3][ADMIN_NAME_MAX +
                          struct explain_call *asked)
 {
     static const char *const TEXTS[] = {"tenant", "model", "user"};
-    char wrong[64];
 
-    if (!admin_query_check(call->query, "tenant model user tokens micro_usd priority",
-                           ADMIN_NAME_MAX + 1, wrong)) {
-        admin_reply_error(call->in, 400, "invalid",
-                          "parameter \"%s\" is not known, is given twice, or too long; there are "
-                          "tenant, model, user, tokens, micro_usd and priority",
-                          wrong);
-        return false;
-    }
     for (int i = 0; i < 3; i++)
         if (!admin_query_get(call->query, TEXTS[i], names[i], ADMIN_NAME_MAX + 1) && i < 2) {
             admin_reply_error(call->in, 400, "invalid", "parameter \"%s\" is missing", TEXTS[i]);

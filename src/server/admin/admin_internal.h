@@ -73,6 +73,9 @@ struct admin_problem {
 void admin_reply_problem(struct http_inbound *in, const struct admin_problem *problem);
 void admin_reply_problems(struct http_inbound *in, const struct config_problems *problems);
 
+/* 400 for what is wrong with a request as a whole, in the form that its route documents. */
+void admin_reply_invalid(struct admin_call *call, const char *where, const char *text);
+
 /* The document of such a reply; `failure`, if there is one, is what else is wrong. */
 void admin_write_problems(struct json_writer *out, const struct config_problems *problems,
                           const char *failure);

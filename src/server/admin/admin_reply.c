@@ -5,7 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "server/admin/admin_call.h"
 #include "server/admin/admin_internal.h"
+#include "server/admin/admin_routes.h"
 
 enum { PROBLEMS_MAX = 200 }; /* in one reply */
 
@@ -86,6 +88,7 @@ void admin_reply_error(struct http_inbound *in, int status, const char *code, co
     va_start(args, format);
     vsnprintf(message, sizeof message, format, args);
     va_end(args);
+    admin_audit_refused(in, message);
     reply_error(in, status, code, message, NULL);
 }
 
@@ -122,6 +125,7 @@ void admin_reply_problem(struct http_inbound *in, const struct admin_problem *pr
 
     snprintf(message, sizeof message, "%.64s:%zu:%zu: %.500s", problem->file, problem->line,
              problem->column, problem->text);
+    admin_audit_refused(in, message);
     json_writer_init(&out);
     json_write_object(&out);
     write_error(&out, "invalid", message);
@@ -131,6 +135,14 @@ void admin_reply_problem(struct http_inbound *in, const struct admin_problem *pr
     json_write_array_end(&out);
     json_write_object_end(&out);
     admin_reply(in, 400, &out);
+}
+
+void admin_reply_invalid(struct admin_call *call, const char *where, const char *text)
+{
+    if (call->route->action != NULL)
+        admin_reply_problem(call->in, &(struct admin_problem){where, 0, 0, text});
+    else
+        admin_reply_error(call->in, 400, "invalid", "%s", text);
 }
 
 /* What `check` lets pass with a warning, but who runs may not. */

@@ -20,6 +20,8 @@ struct admin_route {
     bool body;          /* JSON is wanted */
     void (*run)(struct admin_call *call);
     int statuses[ADMIN_STATUSES_MAX]; /* the statuses it may answer with, besides 405; ended by 0 */
+    const char *query;  /* names of its parameters, separated by blanks; null: it has none */
+    const char *action; /* what the audit log calls it; null: it changes nothing */
 };
 
 extern const struct admin_route admin_routes[];

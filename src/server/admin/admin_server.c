@@ -83,6 +83,50 @@ static bool take_names(struct admin_call *call, const struct slice names[ADMIN_N
     return true;
 }
 
+/* "after and limit" of "after limit". */
+static void list_parameters(const char *names, char text[128])
+{
+    size_t used = 0;
+
+    text[0] = '\0';
+    while (*names != '\0') {
+        size_t n = strcspn(names, " ");
+        bool last = names[n] == '\0';
+        used += (size_t)snprintf(text + used, 128 - used, "%s%.*s",
+                                 used == 0 ? ""
+                                 : last    ? " and "
+                                           : ", ",
+                                 (int)n, names);
+        names += n + !last;
+    }
+}
+
+/* What has no effect is refused: it may be a slip, and its sender would not notice. */
+static bool takes_query(struct admin_call *call)
+{
+    const char *names = call->route->query != NULL ? call->route->query : "";
+    char wrong[64], known[128], text[300];
+
+    if (strncmp(call->route->path, "/api/", 5) != 0 ||
+        admin_query_check(call->query, names, ADMIN_NAME_MAX + 1, wrong))
+        return true;
+    list_parameters(names, known);
+    snprintf(text, sizeof text,
+             "parameter \"%s\" is not known, is given twice, or is too long; this path takes %s",
+             wrong, *known != '\0' ? known : "none");
+    admin_reply_invalid(call, "query", text);
+    return false;
+}
+
+static bool takes_body(struct admin_call *call)
+{
+    if (call->route->body || call->in->head.length == 0 ||
+        strncmp(call->route->path, "/api/", 5) != 0)
+        return true;
+    admin_reply_invalid(call, "body", "this path takes no body");
+    return false;
+}
+
 static void reply_no_route(struct http_inbound *in, const char *allow)
 {
     if (*allow != '\0')
@@ -135,7 +179,7 @@ static void admin_server_begin(void *context, struct http_inbound *in)
     if (query)
         call->query = (struct slice){query + 1, in->head.target.n - path.n - 1};
     in->owner = call;
-    if (take_names(call, names))
+    if (take_names(call, names) && takes_query(call) && takes_body(call))
         admin_server_start(call);
 }
 

@@ -82,17 +82,10 @@ static void write_page(struct json_writer *out, const struct config *config, con
 
 void admin_tenants_list(struct admin_call *call)
 {
-    char wrong[64], after[ADMIN_NAME_MAX + 1] = "", text[ADMIN_NAME_MAX + 1];
+    char after[ADMIN_NAME_MAX + 1] = "", text[ADMIN_NAME_MAX + 1];
     int64_t limit = PAGE_DEFAULT;
     struct json_writer out;
 
-    if (!admin_query_check(call->query, "after limit", sizeof after, wrong)) {
-        admin_reply_error(call->in, 400, "invalid",
-                          "parameter \"%s\" is not known, is given twice, or too long; there are "
-                          "after and limit",
-                          wrong);
-        return;
-    }
     admin_query_get(call->query, "after", after, sizeof after);
     if (admin_query_get(call->query, "limit", text, sizeof text) &&
         (!value_count(text, &limit) || limit < 1 || limit > PAGE_MAX)) {

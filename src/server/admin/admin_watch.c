@@ -182,29 +182,13 @@ static void reply_head(struct admin_watcher *watcher)
     write_event(watcher, (struct slice){hello, (size_t)n});
 }
 
-/* False: it has been answered. */
-static bool read_query(struct admin_call *call, char tenant[WATCH_NAME_MAX])
-{
-    char wrong[64], name[ADMIN_NAME_MAX + 1];
-
-    tenant[0] = '\0';
-    if (!admin_query_check(call->query, "tenant", sizeof name, wrong)) {
-        admin_reply_error(call->in, 400, "invalid", "parameter \"%s\": there is only tenant, once",
-                          wrong);
-        return false;
-    }
-    if (admin_query_get(call->query, "tenant", name, sizeof name))
-        watch_text(tenant, WATCH_NAME_MAX, slice_of(name));
-    return true;
-}
-
 void admin_watch(struct admin_call *call)
 {
     struct admin_watchers *watchers = &call->admin->watchers;
-    char tenant[WATCH_NAME_MAX];
+    char tenant[WATCH_NAME_MAX] = "", name[ADMIN_NAME_MAX + 1];
 
-    if (!read_query(call, tenant))
-        return;
+    if (admin_query_get(call->query, "tenant", name, sizeof name))
+        watch_text(tenant, WATCH_NAME_MAX, slice_of(name));
     struct admin_watcher *watcher =
         watchers->n < ADMIN_WATCHERS_MAX && call->admin->options.watch != NULL
             ? calloc(1, sizeof *watcher)

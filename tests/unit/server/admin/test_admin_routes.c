@@ -72,6 +72,30 @@ static size_t count_statuses(const struct admin_route *route)
     return n;
 }
 
+/* The names of its parameters in the query, separated by blanks. */
+static void query_of(const struct yaml_node *operation, char text[256])
+{
+    const struct yaml_node *list = yaml_tree_get(operation, "parameters");
+
+    text[0] = '\0';
+    for (const struct yaml_node *at = list ? list->first : NULL; at != NULL; at = at->next) {
+        if (strcmp(yaml_tree_get(at, "in")->text, "query") != 0)
+            continue;
+        snprintf(text + strlen(text), 256 - strlen(text), "%s%s", *text != '\0' ? " " : "",
+                 yaml_tree_get(at, "name")->text);
+    }
+}
+
+static void same_query(const struct admin_route *route, const struct yaml_node *operation)
+{
+    char documented[256];
+
+    query_of(operation, documented);
+    assert_string_equal(documented, route->query != NULL ? route->query : "");
+    /* What is not GET is a change, and has its line in the audit log. */
+    assert_int_equal(strcmp(route->method, "GET") == 0, route->action == NULL);
+}
+
 static void same_operation(const char *path, const struct yaml_node *operation)
 {
     const char *method = operation->key->text;
@@ -87,6 +111,7 @@ static void same_operation(const char *path, const struct yaml_node *operation)
         fail_msg("%s %s: %zu statuses are documented, it has %zu", method, path, replies->n,
                  count_statuses(route));
     assert_int_equal(route->body, yaml_tree_get(operation, "requestBody") != NULL);
+    same_query(route, operation);
     /* Without a token it is 401, and the document says so. */
     bool open = yaml_tree_get(operation, "security") != NULL;
     assert_int_equal(open, !answers(route, 401));
