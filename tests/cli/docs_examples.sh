@@ -109,6 +109,7 @@ check 'there are five files in the tour' test "$(ls "$tmp/files" | wc -l)" -eq 5
 blocks docs/simulator.md '' "$tmp/blocks"
 cat "$tmp"/blocks* >"$tmp/simulator"
 transcript "$tmp/simulator" simulator.md
+same_files 'simulator.svg is what the command draws' docs/simulator.svg "$tmp/files/gate.svg"
 
 # ---- Options ----
 

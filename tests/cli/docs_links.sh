@@ -66,6 +66,23 @@ sort "$tmp/pages" | comm -23 - "$tmp/reached" >"$tmp/lost"
 [ -s "$tmp/lost" ] && not_ok 'every page can be reached from README.md' "$(cat "$tmp/lost")" ||
     ok 'every page can be reached from README.md'
 
+# ---- The table of documents ----
+
+# "document|tests" of each row; a test that is named has to name the document, but for those of all pages.
+sed -n '/^## What checks these documents/,$p' docs/README.md |
+    sed -n 's/^| \[\([^]]*\)\]([^)]*) |[^|]*|\([^|]*\)|$/\1|\2/p' >"$tmp/table"
+find docs -maxdepth 1 -type f | sed 's,docs/,,' | sort >"$tmp/want"
+cut -d '|' -f 1 "$tmp/table" | sort >"$tmp/got"
+same_files 'every file of docs/ is in the table of what checks it' "$tmp/want" "$tmp/got"
+: >"$tmp/broken"
+while IFS='|' read -r document checks; do
+    for file in $(echo "$checks" | tr -d '`,'); do
+        grep -q -F -e "$document" -e "${document%.md}" "$file" 2>/dev/null || echo "$document: $file" >>"$tmp/broken"
+    done
+done <"$tmp/table"
+[ -s "$tmp/broken" ] && not_ok 'the tests that the table names are about the document' "$(cat "$tmp/broken")" ||
+    ok 'the tests that the table names are about the document'
+
 # ---- Names ----
 
 # Words in backquotes, and what is in code blocks for targets of make.

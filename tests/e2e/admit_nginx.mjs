@@ -1,4 +1,5 @@
-/* admit_nginx.mjs - the example for nginx, in front of a server, with the limits of Tollgate. */
+/* admit_nginx.mjs - the example for nginx of docs/api.md, in front of a server, with the limits of
+ * Tollgate. */
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import fs from 'node:fs';

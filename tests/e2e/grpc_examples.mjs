@@ -1,5 +1,5 @@
 /* grpc_examples.mjs - the clients in examples/, as they stand there: they get in, they come back
- * when they are told to, and they give up. */
+ * when they are told to, and they give up. docs/api.md leads to them. */
 import assert from 'node:assert/strict';
 import { execFileSync, spawn } from 'node:child_process';
 import fs from 'node:fs';

@@ -1,4 +1,5 @@
-/* test_regret_guard.c - a guarded policy is never more than a point worse than none. */
+/* test_regret_guard.c - a guarded policy is never more than a point worse than none, as
+ * docs/bid-price.md says. */
 #include <stdlib.h>
 
 #include "check.h"

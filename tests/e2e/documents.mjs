@@ -1,0 +1,132 @@
+/* documents.mjs - every command line of the documents works: it is run here, by another test, or is on a
+ * short list of those that no test can run, each with its reason.
+ *
+ * A command is a line of a code block that begins with "$ ", with the lines it continues on. Those of a
+ * page are run one after the other in one shell, beside a gateway with an admin API, so that functions and
+ * variables of earlier ones hold; addresses and paths become those of this test.
+ */
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import fs from 'node:fs';
+import path from 'node:path';
+import test from 'node:test';
+import { ADMIN_TOKEN, chat, keys, OTHER_KEY, sha256, tenant, world } from './kit.mjs';
+
+/* Pages whose commands are run, with what they print, by another test. */
+const ELSEWHERE = {
+    'docs/limiters.md': 'tests/cli/docs_examples.sh',
+    'docs/simulator.md': 'tests/cli/docs_examples.sh',
+    'docs/mock.md': 'tests/cli/mock.sh',
+};
+
+/* What no test can run, and why. */
+const CANNOT = [
+    [/\.\.\./, 'it leaves something out'],
+    [/^(systemctl|kubectl|docker)\b|&& systemctl/, 'it talks to a service manager or a cluster'],
+    [/^(grpcurl|xdg-open)\b/, 'it needs a program that is no part of Debian, or a desktop'],
+    [/^make /, 'it builds: tests/cli/docs_links.sh looks for the target'],
+    [/^tollgate serve /, 'it does not end: every test of tests/e2e starts it'],
+    [/^tollgate top (?!.*--once)/, 'it needs a terminal: tests/e2e/top.mjs'],
+    [/\/watch$/, 'it does not end: tests/e2e/admin.mjs'],
+    [/api\/v1\/credits/, 'it needs money that is uncertain: tests/e2e/admin.mjs'],
+    [/^tollgate bench/, 'it measures for a minute: make bench'],
+    [/^curl .*:50051/, "it asks Envoy's rate limit service: tests/e2e/envoy.mjs"],
+];
+
+const pages = ['README.md', 'CONTRIBUTING.md', ...fs.readdirSync('docs').map((name) => `docs/${name}`)];
+
+/* The commands of a page: {line, text}. */
+function commands(page) {
+    const lines = fs.readFileSync(page, 'utf8').split('\n');
+    const found = [];
+    for (let i = 0; i < lines.length; i++) {
+        const begin = lines[i].match(/^(?: {4})?\$ (.*)$/);
+        if (!begin) continue;
+        const text = [begin[1]];
+        const line = i + 1;
+        while (/[\\|]$/.test(text.at(-1))) text.push(lines[++i]);
+        found.push({ line, text: text.join('\n').replace(/ {2,}#.*$/, '') });
+    }
+    return found;
+}
+
+async function gateway(t) {
+    const made = await world(t, {
+        oai: { keys: keys(1) },
+        tenants: [
+            tenant({ name: 'team-a', budgets: [{ usd: 100, per: 'day' }] }),
+            { name: 'product', budgets: [{ usd: 100, per: 'month' }] },
+        ],
+        top: {
+            admin_auth: { token: ADMIN_TOKEN },
+            aliases: { fast: 'small', 'demo-small': 'small' },
+            callers: [
+                { name: 'own', token_sha256: sha256(OTHER_KEY), may: ['tenant', 'peer', 'priority'] },
+            ],
+            budgets: [{ usd: 1000, per: 'month' }],
+        },
+        listen: { admin: '127.0.0.1:0' },
+    });
+    const port = async (name) =>
+        (await made.gateway.process.said(new RegExp(`127\\.0\\.0\\.1:(\\d+) \\(${name}\\)`)))[1];
+    return { ...made, admin: await port('admin'), probe: await port('probe') };
+}
+
+test('every command line of the documents is run, or cannot be', async (t) => {
+    const made = await gateway(t);
+    const { admin, probe } = made;
+    const folder = fs.mkdtempSync('/tmp/tollgate-documents-');
+    t.after(() => fs.rmSync(folder, { recursive: true }));
+    const own = (name) => path.join(folder, name);
+    fs.mkdirSync(own('bin'));
+    fs.symlinkSync(path.resolve(process.env.TOLLGATE), own('bin/tollgate'));
+    fs.copyFileSync(made.gateway.file, own('tollgate.yaml'));
+    fs.writeFileSync(own('admin.token'), `${ADMIN_TOKEN}\n`);
+    const here = (text) =>
+        text
+            .replaceAll(/(127\.0\.0\.1|localhost):9090/g, `127.0.0.1:${admin}`)
+            .replaceAll('/keys/openai/first/', '/keys/oai/k1/')
+            .replaceAll('localhost:8080', `127.0.0.1:${made.gateway.port}`)
+            .replaceAll(/127\.0\.0\.1:8081/g, `127.0.0.1:${probe}`)
+            .replaceAll('/etc/tollgate/tollgate.yaml', own('tollgate.yaml'))
+            .replaceAll('/var/lib/tollgate/tollgate.db', made.config.ledger.path)
+            .replaceAll('/backup/', `${folder}/`);
+    assert.equal((await chat(made.gateway)).status, 200);
+    let run = 0;
+    for (const page of pages.filter((name) => name.endsWith('.md') && !ELSEWHERE[name])) {
+        const script = [];
+        for (const { line, text } of commands(page)) {
+            if (CANNOT.some(([pattern]) => pattern.test(text))) continue;
+            /* Not in a subshell: what it defines has to stay. */
+            script.push(`${here(text)}\n`, `echo "${page}:${line} $?" >>'${own('status')}'\n`);
+            run++;
+        }
+        if (script.length === 0) continue;
+        fs.writeFileSync(own('script'), script.join(''));
+        const shell = spawnSync('sh', [own('script')], {
+            cwd: folder,
+            encoding: 'utf8',
+            timeout: 30000,
+            env: { ...process.env, TOKEN: OTHER_KEY, PATH: `${own('bin')}:${process.env.PATH}` },
+        });
+        const said = fs.existsSync(own('status')) ? fs.readFileSync(own('status'), 'utf8') : '';
+        const ends = said.split('\n').filter((one) => one.startsWith(`${page}:`));
+        assert.equal(ends.length, script.length / 2, `${page}: the shell stopped\n${shell.stderr}`);
+        for (const end of ends) assert.match(end, / 0$/, `${shell.stdout}\n${shell.stderr}`);
+        assert.ok(!/"error"/.test(shell.stdout), `${page}: ${shell.stdout}`);
+    }
+    assert.ok(run >= 15, `${run} commands were run`);
+});
+
+test('the list of commands that cannot be run has nothing that is not in the documents', () => {
+    const all = pages.filter((name) => name.endsWith('.md')).flatMap(commands);
+    for (const [pattern, why] of CANNOT)
+        assert.ok(
+            all.some(({ text }) => pattern.test(text)),
+            `no command is ${pattern}: ${why}`,
+        );
+    for (const [page, where] of Object.entries(ELSEWHERE)) {
+        assert.ok(commands(page).length > 0, page);
+        assert.ok(fs.readFileSync(where, 'utf8').includes(page), `${where} and ${page}`);
+    }
+});
