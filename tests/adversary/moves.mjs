@@ -633,7 +633,7 @@ export const MOVES = [
         chat(
             r.pick(['oa-flat', 'oa-write', 'oa-auto']),
             { max_tokens: r.int(50, 500), stream: r.chance(0.5) },
-            { plan: { fail: r.pick(['reset', 'reset once', 'once', '500', '429']) } },
+            { plan: { fail: r.pick(['reset', 'reset once', '504', '504 once', '408', 'once', '500', '429']) } },
         ),
     ),
     move(54, 'stopped by a filter after it was written', (r) =>

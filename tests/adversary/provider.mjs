@@ -14,7 +14,9 @@
  *     far      tokens of what the request refers to; default: as many as fit
  *     image    [width, height] of images by address
  *     fail     "500", "429": at once and free; "once": 503 for its first attempt; "filter": at its
- *              end, billed; "reset": in its midst; "reset once": the first attempt alone
+ *              end, billed; "reset": it closes the connection in its midst, billed so far, whether
+ *              it has begun to answer or not; "504", "408": the same with that status, if it has
+ *              not; with " once" after it: the first attempt alone
  *     latency  ms before it begins to write
  *     no_usage the reply says nothing of what was used
  *
@@ -82,12 +84,6 @@ function end(call, how) {
         output: call.written,
         ms: Math.round(performance.now() - call.began),
     });
-}
-
-/* Nothing of this call is billed. */
-function forgive(call) {
-    live.delete(call);
-    charge(call, -call.billed);
 }
 
 /* ---- replies ---- */
@@ -324,11 +320,11 @@ function advance(call, ms) {
     const shown = Math.max(0, written - call.hidden) - Math.max(0, call.written - call.hidden);
     call.written = written;
     bill(call);
-    if (call.plan.fail === 'reset' && !call.gone && written * 2 >= call.target) {
-        /* Its own failure: what it has not begun to answer is free, as with a 500. */
-        const free = !call.response.headersSent;
-        call.response.destroy();
-        return free ? forgive(call) : end(call, 'cut');
+    if (/^(reset|504|408)$/.test(call.plan.fail) && !call.gone && written * 2 >= call.target) {
+        /* Its own failure, but it has run. */
+        if (call.plan.fail === 'reset' || call.response.headersSent) call.response.destroy();
+        else fail(call.response, Number(call.plan.fail), 'it ran out of time');
+        return end(call, 'cut');
     }
     if (!call.gone && call.asked.stream && shown > 0) {
         if (!call.response.headersSent) openStream(call);
@@ -359,10 +355,11 @@ function begin(request, response, text) {
         plan = JSON.parse(request.headers['x-adv-plan'] ?? '{}');
         if (plan.fail === '500') throw new Refused(500, 'it fails');
         if (plan.fail === '429') throw new Refused(429, 'slow down');
-        if (/once/.test(plan.fail ?? '') && !tried.has(traceOf(request))) {
+        if (/once/.test(plan.fail ?? '')) {
+            const again = tried.has(traceOf(request));
             tried.add(traceOf(request));
-            if (plan.fail === 'once') throw new Refused(503, 'it fails once');
-            plan.fail = 'reset';
+            if (plan.fail === 'once' && !again) throw new Refused(503, 'it fails once');
+            plan.fail = again ? undefined : plan.fail.replace(' once', '');
         }
         asked = read(path, body, plan, state);
     } catch (error) {

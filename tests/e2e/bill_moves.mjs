@@ -120,6 +120,8 @@ const MOVES = [
     [49, 'a batch', { path: '/v1/batches', body: { input_file_id: 'file-1' } }, absent],
     [50, 'a vector store', { path: '/v1/vector_stores', body: { name: 'x' } }, absent],
     [51, 'an answer that broke off', chat('oa-write', { max_tokens: 400, stream: true }, { plan: { fail: 'reset' } }), covered],
+    [51, 'an answer that never began', chat('oa-write', { max_tokens: 400 }, { plan: { fail: 'reset once' } }), covered],
+    [51, 'a time-out of the provider', chat('oa-write', { max_tokens: 400 }, { plan: { fail: '504 once' } }), covered],
     [54, 'a filter after it was written', chat('oa-flat', { max_tokens: 200 }, { plan: { fail: 'filter' } }), bounded],
     [55, 'a host in the body', chat('oa-flat', { base_url: FAR, ...small }), bounded],
     [56, 'a reply without usage', chat('oa-flat', { max_tokens: 200 }, { plan: { no_usage: true } }), covered],

@@ -254,14 +254,28 @@ static bool is_limit(const char *word)
     return is_word_of(word, words);
 }
 
+static bool is_timeout(const char *word)
+{
+    static const char *const words[] = {"timeout_error", "timeout", "DEADLINE_EXCEEDED", NULL};
+
+    return is_word_of(word, words);
+}
+
 static bool is_server_fault(const char *word)
 {
-    static const char *const words[] = {
-        "overloaded_error",    "overloaded",        "server_error",
-        "api_error",           "internal_error",    "internal_server_error",
-        "timeout_error",       "timeout",           "slow_down",
-        "service_unavailable", "engine_overloaded", "server_is_overloaded",
-        "InternalServerError", "UNAVAILABLE",       NULL};
+    static const char *const words[] = {"overloaded_error",
+                                        "overloaded",
+                                        "server_error",
+                                        "api_error",
+                                        "internal_error",
+                                        "internal_server_error",
+                                        "slow_down",
+                                        "service_unavailable",
+                                        "engine_overloaded",
+                                        "server_is_overloaded",
+                                        "InternalServerError",
+                                        "UNAVAILABLE",
+                                        NULL};
 
     return is_word_of(word, words);
 }
@@ -272,8 +286,10 @@ static void judge_error(const struct chunk *chunk, struct meter_event *seen)
 
     seen->error = true;
     seen->limited = is_limit(chunk->code) || is_limit(chunk->fault) || chunk->status == 429;
+    seen->timed_out = is_timeout(chunk->code) || is_timeout(chunk->fault) || chunk->status == 408 ||
+                      chunk->status == 504;
     seen->retryable = seen->limited || is_server_fault(chunk->code) ||
-                      is_server_fault(chunk->fault) || chunk->status == 408 ||
+                      is_server_fault(chunk->fault) || seen->timed_out ||
                       (chunk->status >= 500 && chunk->status <= 599);
     snprintf(seen->error_type, sizeof seen->error_type, "%s", word);
     if (word[0] == '\0' && chunk->status > 0)

@@ -42,6 +42,7 @@ struct meter_event {
     bool error;      /* an error within a 200: */
     bool retryable;  /* another attempt may do better: overload, rate limit, fault of the server */
     bool limited;    /* it is a rate limit: the key should cool */
+    bool timed_out;  /* the provider has run out of time: what it did until then may be billed */
     char error_type[64]; /* its type or code, printable ASCII; "" if it has none */
 };
 

@@ -211,8 +211,10 @@ enum call_failure {
 
 /* What an attempt is charged. */
 enum call_charge {
-    CHARGE_NOTHING, /* the provider says that it did not run, or nothing was sent */
-    CHARGE_USED,    /* the usage that the reply reports, or what it may have been: call_bill() */
+    CHARGE_NOTHING,   /* the provider says that it did not run, or nothing was sent */
+    CHARGE_UNCERTAIN, /* it failed without saying whether it ran: nothing is booked, and what it may
+                         have billed is held */
+    CHARGE_USED,      /* the usage that the reply reports, or what it may have been */
 };
 
 /* One try at a provider. It holds money and a key from its beginning to call_settle(). */
@@ -246,6 +248,8 @@ struct attempt {
     bool slowed;           /* it was, at some time of this reply */
     bool asked_less;       /* money was asked for a second time, for a shorter reply */
     bool unsent;           /* no byte has gone to the provider */
+    bool gave_up;          /* the reply is an error which says that the provider has run out of
+                              time: it may have run the call, and bill it */
     enum http_cause cause; /* why its connection failed; none: it did not */
     tg_ms cool_until;      /* until when the provider wants its key to rest; 0: it does not */
     const struct http_head *head; /* the head of a reply that is kept back; valid while `out` is */
@@ -515,8 +519,8 @@ struct call_bill {
     uint32_t flags;     /* the ledger's */
 };
 
-/* For an attempt that was sent, and whose reply is no error. */
-void call_bill(struct call *call, struct call_bill *bill);
+/* For an attempt that was sent, and is charged something: UNCERTAIN or USED. */
+void call_bill(struct call *call, enum call_charge charge, struct call_bill *bill);
 
 /* ---- call_settle.c: every way out ---- */
 

@@ -161,6 +161,12 @@ static enum call_failure failure_of(int status)
     return FAILURE_NONE;
 }
 
+/* The provider has waited for too long; 524 is said by a proxy that has waited for a server. */
+static bool is_timeout(int status)
+{
+    return status == 408 || status == 504 || status == 524;
+}
+
 enum tg_key_outcome call_answer_outcome(enum call_failure failure)
 {
     switch (failure) {
@@ -216,6 +222,7 @@ void call_answer_head(struct call *call, const struct http_head *from)
 
     assert(attempt->status == 0);
     attempt->status = from->status;
+    attempt->gave_up = is_timeout(from->status);
     attempt->packed = is_packed(from);
     attempt->events = from->status < 300 && !attempt->packed && is_event_stream(from);
     attempt->passes =
@@ -245,6 +252,7 @@ static enum call_failure take_event(struct call *call, const struct sse_event *e
 
     meter_take(&call->meter, call->worker->reader, event, &seen);
     if (call->state == CALL_ASKING) {
+        call->attempt.gave_up = seen.timed_out;
         if (seen.error && seen.retryable)
             return seen.limited ? FAILURE_LIMITED : FAILURE_SERVER;
         if (event->kind == SSE_BLANK) {

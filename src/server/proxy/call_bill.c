@@ -14,7 +14,8 @@
  * t is the time since the request was sent, v the speed of output_speed.h. Neither is ever above
  * what the call may cost at most, which is what was reserved where a budget bounds it. A reply that
  * ends without a usage is booked with the text that has come; what it may have thought besides is
- * uncertain, too.
+ * uncertain, too. A provider that fails without saying whether it ran (call_settle.c) is booked
+ * nothing, and the whole bound is uncertain.
  *
  * booked + uncertain >= what a provider bills that writes no faster than most_tokens_per_s:
  * tests/unit/server/proxy/test_call_cut.c.
@@ -185,11 +186,25 @@ static void bill_without_word(const struct call *call, const struct evidence *se
     bill->uncertain = num_less(most_money(call, seen, &bill->usage), bill->spent);
 }
 
-void call_bill(struct call *call, struct call_bill *bill)
+/* An attempt of which nobody says whether it ran: most likely it did not. */
+static void bill_failure(const struct call *call, struct call_bill *bill)
+{
+    const struct evidence seen = {.whole = false};
+
+    bill->flags |= LEDGER_ESTIMATED;
+    bill->uncertain = call->route ? most_money(call, &seen, &bill->usage) : call->attempt.asked;
+}
+
+void call_bill(struct call *call, enum call_charge charge, struct call_bill *bill)
 {
     struct evidence seen;
 
+    assert(charge != CHARGE_NOTHING);
     *bill = (struct call_bill){.spent = 0};
+    if (charge == CHARGE_UNCERTAIN) {
+        bill_failure(call, bill);
+        return;
+    }
     if (call->route == NULL) {
         bill->spent = call->attempt.asked;
         return;

@@ -155,6 +155,19 @@ static void learn_cost(const struct call *call, const struct call_bill *bill)
                           num_add(bill->spent, bill->uncertain), attempt->most);
 }
 
+/* Providers do not bill what they refuse, nor errors that they own up to. Their time-outs say that
+ * they have stopped waiting for the call, or for a machine of theirs that may still run it. */
+static enum call_charge charge_of_reply(const struct call *call, enum call_charge charge)
+{
+    const struct attempt *attempt = &call->attempt;
+
+    if (attempt->unsent || call->endpoint == ENDPOINT_COUNT_TOKENS)
+        return CHARGE_NOTHING; /* counting is free */
+    if (attempt->gave_up)
+        return CHARGE_UNCERTAIN;
+    return attempt->status >= 300 ? CHARGE_NOTHING : charge;
+}
+
 void call_settle(struct call *call, enum tg_key_outcome outcome, enum call_charge charge)
 {
     struct attempt *attempt = &call->attempt;
@@ -172,12 +185,9 @@ void call_settle(struct call *call, enum tg_key_outcome outcome, enum call_charg
         return;
     if (attempt->began_at > 0)
         call->notes.upstream_ms = call_now(call) - attempt->began_at;
-    if (attempt->unsent || attempt->status >= 300)
-        charge = CHARGE_NOTHING;
-    if (call->endpoint == ENDPOINT_COUNT_TOKENS)
-        charge = CHARGE_NOTHING; /* providers do not charge for counting */
+    charge = charge_of_reply(call, charge);
     if (charge != CHARGE_NOTHING) {
-        call_bill(call, &bill);
+        call_bill(call, charge, &bill);
         call->usage_reported = bill.reported;
         call->notes.reasoning = bill.reasoning;
     }
@@ -193,7 +203,7 @@ void call_settle(struct call *call, enum tg_key_outcome outcome, enum call_charg
     settle_money(call, &bill);
     count_missing_usage(call, outcome);
     learn_speed(call, outcome);
-    if (charge != CHARGE_NOTHING)
+    if (charge == CHARGE_USED)
         learn_cost(call, &bill);
     if (outcome == TG_KEY_OK && bill.reported)
         call_remember_input(call, tg_usage_input(&bill.usage));

@@ -108,21 +108,21 @@ static void call_reply_failed(struct call *call, const struct call_input *with)
         call_settle(call, theirs ? TG_KEY_CANCELLED : TG_KEY_FAILED, CHARGE_USED);
         call_answer_broken(call, theirs ? TG_OUTCOME_CANCELLED : TG_OUTCOME_DROPPED);
     } else if (stale && !call->replaced) {
-        /* The connection was closed for having been idle while the request was on its way: nobody
-         * has read it. Once in a call that is no failure. */
-        call_settle(call, TG_KEY_CANCELLED, CHARGE_NOTHING);
+        /* The connection was closed while the request was on its way, most likely for having been
+         * idle. Once in a call that is no failure. */
+        call_settle(call, TG_KEY_CANCELLED, CHARGE_UNCERTAIN);
         call->replaced = true;
         call->same_key = true;
         assert(call->route_attempts > 0);
         call->route_attempts--;
         call_proceed(call, CALL_PAUSING, CALL_PASSES);
     } else {
-        /* A request that was sent and never answered may well have run. One whose connection the
-         * provider closed has failed by its own account, as with a 5xx. How long a whole reply
-         * takes is for its caller to choose, so its lateness says nothing about the key. */
+        /* A request that was sent, and had no answer in time or only the head of one, may well have
+         * run. One whose connection the provider closed has more likely failed. How long a whole
+         * reply takes is for its caller to choose, so its lateness says nothing about the key. */
         whole = whole && !call->attempt.unsent;
         call_settle(call, theirs || whole ? TG_KEY_CANCELLED : TG_KEY_FAILED,
-                    late && !call->attempt.unsent ? CHARGE_USED : CHARGE_NOTHING);
+                    late || call->attempt.status != 0 ? CHARGE_USED : CHARGE_UNCERTAIN);
         call_proceed(call, CALL_PAUSING,
                      call_after_failure(call, ours     ? FAILURE_MEMORY
                                               : theirs ? FAILURE_DEADLINE

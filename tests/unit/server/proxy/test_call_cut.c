@@ -45,15 +45,18 @@ static bool is_stream(const struct cut *cut)
     return cut->moment == WITHIN_STREAM || cut->moment == WITHIN_HEAD;
 }
 
-/* A provider that closes instead of answering has not run, by its own account. Whom nobody drains
- * is not cut while it is drained. */
+/* The provider closes instead of answering: it has more likely failed than run. */
+static bool has_failed(const struct cut *cut)
+{
+    return cut->by == RESET && cut->moment == BEFORE_HEAD;
+}
+
+/* Whom nobody drains is not cut while it is drained. */
 static bool is_possible(const struct cut *cut)
 {
     if ((cut->by == WORKER || cut->by == DRAIN_OVER) && !cut->drains)
         return false;
     if (cut->by == CLIENT && cut->drains)
-        return false;
-    if (cut->by == RESET && (cut->moment == BEFORE_HEAD || cut->moment == WITHIN_HEAD))
         return false;
     return !cut->input_told || cut->moment == WITHIN_STREAM;
 }
@@ -179,7 +182,7 @@ static void try_cut(const struct cut *cut)
     assert_int_equal(client.call->used, entry.usage.input + entry.usage.output);
     assert_int_equal(booked, entry.usage.input + 2 * entry.usage.output);
     /* At a steady provider, half of its rate is learned to be twice as fast at most. */
-    if (cut->learned_at > 0 && cut->after >= 5000 && !cut->runs) {
+    if (cut->learned_at > 0 && cut->after >= 5000 && !cut->runs && !has_failed(cut)) {
         int64_t likely = cut->learned_at * cut->choices * took / 1000;
         if (likely > MAX_TOKENS * cut->choices)
             likely = MAX_TOKENS * cut->choices;
@@ -213,6 +216,51 @@ static void the_books_have_no_less_than_the_bill(void **state)
             tried++;
         }
     assert_true(tried > 300);
+}
+
+/* A provider that says it ran out of time: nothing is booked, because it most likely bills nothing;
+ * what it can have billed until then is held, and a further attempt reserves its own. */
+static void a_provider_that_ran_out_of_time_may_have_billed(void **state)
+{
+    static const struct {
+        int status;
+        const char *type, *body;
+    } rows[] = {
+        {504, JSON, "{\"error\":{\"type\":\"timeout_error\"}}"},
+        {408, JSON, "{}"},
+        {524, "text/html", "<html>"},
+        {200, EVENT_STREAM, "data: {\"error\":{\"type\":\"timeout_error\"}}\n\n"},
+    };
+    const struct call_kit_config config = {
+        .first = "retries: 1, most_tokens_per_s: 50, context: 100000"};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        begin(&config);
+        call_client_ask(&client, CALL_KIT_STREAM);
+        tg_micro input = client.call->attempt.bound.input;
+        tg_micro reserved = client.call->attempt.reserved;
+        call_kit_pass(3000);
+        call_out_head(call_kit_out(), rows[i].status, rows[i].type);
+        call_out_data(call_kit_out(), rows[i].body);
+        if (client.call->state == CALL_ASKING)
+            call_out_end(call_kit_out());
+        expect_state(CALL_PAUSING);
+        const struct ledger_entry entry = call_kit_entry(1);
+        tg_micro billed = input + 2 * 50 * 4;
+        assert_int_equal(entry.micro, 0);
+        assert_int_equal(entry.uncertain, billed < reserved ? billed : reserved);
+        assert_true(entry.flags & LEDGER_ESTIMATED && entry.flags & LEDGER_UNCERTAIN);
+        call_kit_pass(200);
+        expect_state(CALL_ASKING);
+        assert_int_equal(client.call->attempt.reserved, reserved);
+        call_out_reply(call_kit_out(), 200, JSON, CALL_KIT_REPLY);
+        assert_int_equal(call_kit_entry(2).micro, CALL_KIT_MICRO);
+        assert_int_equal(client.call->spent, CALL_KIT_MICRO);
+        assert_int_equal(client.call->uncertain, entry.uncertain);
+        call_client_gone(&client, HTTP_DONE);
+        end();
+    }
 }
 
 /* ---- attacks ---- */
@@ -380,6 +428,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_books_have_no_less_than_the_bill),
+        cmocka_unit_test(a_provider_that_ran_out_of_time_may_have_billed),
         cmocka_unit_test(attack_2_each_of_several_prompts_is_written_at_once),
         cmocka_unit_test(attack_1_hanging_up_before_the_usage_is_not_free),
         cmocka_unit_test(attack_1_a_provider_that_runs_on_is_drained),

@@ -30,6 +30,10 @@ static void an_error_is_judged_by_its_status(void **state)
         {429, TG_KEY_LIMITED, 429, "no_key"},
         {499, TG_KEY_REJECTED, 0, ""},
         {500, TG_KEY_FAILED, 0, "upstream_error"},
+        {502, TG_KEY_FAILED, 0, "upstream_error"},
+        {503, TG_KEY_FAILED, 0, "upstream_error"},
+        {504, TG_KEY_FAILED, 0, "upstream_error"},
+        {524, TG_KEY_FAILED, 0, "upstream_error"},
         {529, TG_KEY_FAILED, 0, "upstream_error"},
     };
     const struct call_kit_config config = {.first = "retries: 0"};
@@ -45,6 +49,10 @@ static void an_error_is_judged_by_its_status(void **state)
         assert_int_equal(call_kit.report.outcome, rows[i].outcome);
         assert_true(call_kit.report.sent);
         assert_int_equal(client.call->spent > 0, rows[i].status < 300);
+        if (rows[i].status >= 300) /* what ran out of time may have run */
+            assert_int_equal(client.call->uncertain > 0,
+                             rows[i].status == 408 || rows[i].status == 504 ||
+                                 rows[i].status == 524);
         if (rows[i].told == 0)
             assert_string_equal(client.body, "{\"error\":{}}");
         call_client_gone(&client, HTTP_DONE);

@@ -77,15 +77,17 @@ static void a_late_request_is_charged_if_it_was_sent(void **state)
         enum http_why why;
         bool sent;
         bool charged;
+        bool held;
         int status;
     } rows[] = {
-        {HTTP_LATE_CONNECT, false, false, 504},
-        {HTTP_LATE_FIRST_BYTE, true, true, 504},
-        {HTTP_LATE_IDLE, true, true, 504},
-        {HTTP_LATE_TOTAL, true, true, 504},
-        {HTTP_RESET, true, false, 502}, /* by its own account it has failed */
-        {HTTP_GARBAGE, true, false, 502},
-        {HTTP_UNREACHABLE, false, false, 502},
+        {HTTP_LATE_CONNECT, false, false, false, 504},
+        {HTTP_LATE_FIRST_BYTE, true, true, true, 504},
+        {HTTP_LATE_IDLE, true, true, true, 504},
+        {HTTP_LATE_TOTAL, true, true, true, 504},
+        {HTTP_RESET, true, false, true, 502}, /* it has failed, but it may have run before */
+        {HTTP_RESET, false, false, false, 502},
+        {HTTP_GARBAGE, true, false, true, 502},
+        {HTTP_UNREACHABLE, false, false, false, 502},
     };
     const struct call_kit_config config = {.first = "retries: 0, most_tokens_per_s: 3"};
 
@@ -94,10 +96,13 @@ static void a_late_request_is_charged_if_it_was_sent(void **state)
         begin(&config);
         call_client_ask(&client, CALL_KIT_STREAM);
         int64_t prompt = client.call->attempt.prompt;
+        int64_t input = client.call->attempt.bound.input;
         call_kit_out()->out.sent = rows[i].sent;
         call_out_fail(call_kit_out(), rows[i].why);
         assert_int_equal(client.status, rows[i].status);
         assert_int_equal(client.call->spent, rows[i].charged ? prompt + 2 * 3 : 0);
+        assert_int_equal(client.call->spent + client.call->uncertain,
+                         rows[i].held ? input + 2 * 3 : 0);
         assert_int_equal(call_kit.report.outcome, TG_KEY_FAILED);
         assert_int_equal(call_kit.report.sent, rows[i].sent);
         assert_int_equal(call_kit.report.tokens, rows[i].charged ? prompt + 3 : -1);
