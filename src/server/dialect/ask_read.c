@@ -108,6 +108,7 @@ struct walk {
     bool is_api;       /* keys of this top-level field are the API's, and not a client's own */
     bool no_bound;     /* a bound of 0 was given to a server that takes that for none */
     bool keeps_prefix; /* in messages of a body that is worth it */
+    bool has_messages; /* they have come, by one name or another */
     bool has_prompts;  /* in a field that may have several prompts */
     bool after_reply;  /* the last message was of a reply */
     size_t keys, values, max_values;
@@ -940,15 +941,21 @@ static void read_prompts(struct walk *walk, const struct field *field,
     walk->ask->prompts = num_max(walk->ask->prompts, 1);
 }
 
-/* Messages of a long body are worth remembering: see prefix.h. */
+/* Messages of a long body are worth remembering: see prefix.h. Not those of a body that has them
+ * twice, as `messages` and as `input`: nobody knows which of them a provider has counted. */
 static void read_messages(struct walk *walk, const struct field *field,
                           const struct json_value *value)
 {
     struct ask *ask = walk->ask;
+    bool again = walk->has_messages;
 
-    walk->keeps_prefix = walk->n >= ASK_PREFIX_LEAST && value->kind == JSON_ARRAY;
+    walk->has_messages = true;
+    walk->keeps_prefix = !again && walk->n >= ASK_PREFIX_LEAST && value->kind == JSON_ARRAY;
     read_prompt(walk, field, value);
-    if (walk->keeps_prefix && walk->last.end > 0) {
+    if (again) {
+        ask->messages_at = ask->messages_end = 0;
+        ask->n_prefixes = 0;
+    } else if (walk->keeps_prefix && walk->last.end > 0) {
         ask->messages_at = (uint32_t)value->offset;
         ask->messages_end = walk->last.end;
         ask->messages_measure = walk->last.measure;

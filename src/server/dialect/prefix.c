@@ -135,6 +135,7 @@ struct progress {
 static struct digest digest_until(const struct prefix_memory *memory, struct progress *progress,
                                   const char *body, size_t end)
 {
+    assert(end >= progress->at);
     for (; end - progress->at >= NH_BYTES; progress->at += NH_BYTES)
         digest_block(memory, &progress->blocks, body + progress->at, NH_BYTES);
     struct digest digest = progress->blocks;

@@ -226,6 +226,29 @@ static void what_may_change_or_be_left_out_is_never_known(void **state)
     assert_int_equal(known(world, &alice, &ask, 0), 77);
 }
 
+/* A body with two lists of messages, in either order, long or not: a provider reads one of them, or
+ * both, and what it counted says nothing about the next one. */
+static void messages_that_come_twice_are_never_known(void **state)
+{
+    static const char turns[] = ",\"input\":[{\"role\":\"user\",\"content\":\"a\"},"
+                                "{\"role\":\"assistant\",\"content\":\"b\"},"
+                                "{\"role\":\"user\",\"content\":\"c\"}]";
+    static const char *const seconds[] = {",\"input\":[]", ",\"input\":\"and this\"", turns};
+    struct world *world = *state;
+
+    for (size_t i = 0; i < sizeof seconds / sizeof seconds[0]; i++) {
+        struct ask once = conversation(world, ENDPOINT_CHAT, 20, "once", "");
+        known(world, &alice, &once, 0);
+        prefix_remember(world->memory, &alice, &once, 77, 0);
+        assert_int_equal(known(world, &alice, &once, 0), 77);
+        struct ask twice = conversation(world, ENDPOINT_CHAT, 20, "once", seconds[i]);
+        assert_int_equal(known(world, &alice, &twice, 0), -1);
+        prefix_remember(world->memory, &alice, &twice, 77, 0);
+        assert_int_equal(known(world, &alice, &twice, 0), -1);
+        assert_int_equal(twice.n_prefixes, 0);
+    }
+}
+
 static void short_bodies_and_reports_of_nothing_are_not_kept(void **state)
 {
     struct world *world = *state;
@@ -284,6 +307,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(counts_are_forgotten_after_half_an_hour, setup, teardown),
         cmocka_unit_test_setup_teardown(what_may_change_or_be_left_out_is_never_known, setup,
                                         teardown),
+        cmocka_unit_test_setup_teardown(messages_that_come_twice_are_never_known, setup, teardown),
         cmocka_unit_test_setup_teardown(short_bodies_and_reports_of_nothing_are_not_kept, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(no_tenant_evicts_what_another_has, setup, teardown),
