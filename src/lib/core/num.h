@@ -44,6 +44,17 @@ static inline int64_t num_add(int64_t a, int64_t b)
     return a + b < TG_NUMBER_MAX ? a + b : TG_NUMBER_MAX;
 }
 
+/* a * b, at most TG_NUMBER_MAX; 0 where one of them is negative. */
+static inline int64_t num_times(int64_t a, int64_t b)
+{
+    int64_t product;
+
+    if (a <= 0 || b <= 0)
+        return 0;
+    return __builtin_mul_overflow(a, b, &product) || product > TG_NUMBER_MAX ? TG_NUMBER_MAX
+                                                                             : product;
+}
+
 /* a - b, but never below 0. */
 static inline int64_t num_less(int64_t a, int64_t b)
 {

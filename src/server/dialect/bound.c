@@ -59,16 +59,6 @@ __attribute__((format(printf, 3, 4))) static bool bound_fail(struct ask_problem 
     return false;
 }
 
-/* The product of counts, at most TG_NUMBER_MAX. Negative counts are 0. */
-static int64_t product(int64_t a, int64_t b)
-{
-    int64_t result;
-
-    if (a <= 0 || b <= 0)
-        return 0;
-    return __builtin_mul_overflow(a, b, &result) || result > TG_NUMBER_MAX ? TG_NUMBER_MAX : result;
-}
-
 static int64_t sum(int64_t a, int64_t b)
 {
     return num_min(num_add(a, b), TG_NUMBER_MAX);
@@ -102,7 +92,7 @@ static int64_t patches_of(const struct bound_image *rule, const struct ask_image
 
     if (rule->budget > 0 && image->detail != ASK_DETAIL_ORIGINAL)
         patches = num_min(patches, rule->budget);
-    return quotient_up(product(patches, factor), 1000);
+    return quotient_up(num_times(patches, factor), 1000);
 }
 
 /* Tiles have two thirds of the shorter side, from 256 to 768. */
@@ -124,7 +114,7 @@ int64_t bound_image(const struct bound_image *rule, const struct ask_image *imag
     case BOUND_IMAGE_TILES:
         tokens = image->detail == ASK_DETAIL_LOW
                      ? rule->base
-                     : sum(rule->base, product(rule->tile, tiles_of(width, height)));
+                     : sum(rule->base, num_times(rule->tile, tiles_of(width, height)));
         break;
     case BOUND_IMAGE_PATCHES:
         tokens = patches_of(rule, image);
@@ -148,14 +138,14 @@ static int64_t image_tokens(const struct ask *ask, const struct bound_facts *fac
     const struct bound_image *rule = &facts->image;
     int64_t most = rule->most > 0 ? rule->most : TG_NUMBER_MAX;
     int64_t largest = ask->images_unknown > 0 ? most : 0;
-    int64_t tokens = product(ask->images_unknown, most);
+    int64_t tokens = num_times(ask->images_unknown, most);
 
     for (size_t i = 0; i < ask->n_sizes; i++) {
         int64_t one = bound_image(rule, &ask->sizes[i]);
-        tokens = sum(tokens, product(one, ask->sizes[i].count));
+        tokens = sum(tokens, num_times(one, ask->sizes[i].count));
         largest = num_max(largest, one);
     }
-    return num_min(tokens, product(largest, ask->measure.images - before));
+    return num_min(tokens, num_times(largest, ask->measure.images - before));
 }
 
 /* ---- Input ----------------------------------------------------------------------------------- */
@@ -174,10 +164,10 @@ static int64_t text_tokens(const struct ask_measure *from, const struct ask_meas
 
     assert(tokens >= 0 && data >= 0 && to->messages >= from->messages);
     if (facts->self_hosted)
-        tokens = sum(tokens, product(data, BOUND_ESCAPED - 1));
+        tokens = sum(tokens, num_times(data, BOUND_ESCAPED - 1));
     tokens = sum(tokens, to->token_ids - from->token_ids);
-    tokens = sum(tokens, product(to->messages - from->messages, facts->per_message));
-    return sum(tokens, product(to->parts - from->parts, facts->per_part));
+    tokens = sum(tokens, num_times(to->messages - from->messages, facts->per_message));
+    return sum(tokens, num_times(to->parts - from->parts, facts->per_part));
 }
 
 static int64_t most_output(const struct bound_facts *facts)
@@ -188,7 +178,7 @@ static int64_t most_output(const struct bound_facts *facts)
 static int64_t tool_tokens(const struct ask *ask, const struct bound_facts *facts)
 {
     int64_t anthropic = ask->endpoint == ENDPOINT_MESSAGES ? BOUND_ANTHROPIC_TOOLS : 0;
-    int64_t tokens = product(sum(ask->tools, ask->schemas), facts->per_tool);
+    int64_t tokens = num_times(sum(ask->tools, ask->schemas), facts->per_tool);
 
     if (ask->tools > 0)
         tokens = sum(tokens, num_max(facts->tool_prompt, anthropic));
@@ -212,9 +202,9 @@ static int64_t tokens_between(const struct ask *ask, const struct bound_facts *f
     if ((ask->features & elsewhere) != 0 || to->files > from->files ||
         (recalled > 0 && most_output(facts) == 0))
         return TG_NUMBER_MAX;
-    tokens = sum(tokens, product(recalled, most_output(facts)));
+    tokens = sum(tokens, num_times(recalled, most_output(facts)));
     tokens = sum(tokens, image_tokens(ask, facts, from->images));
-    return sum(tokens, quotient_up(product(ask->audio_ms, facts->audio_per_s), 1000));
+    return sum(tokens, quotient_up(num_times(ask->audio_ms, facts->audio_per_s), 1000));
 }
 
 static int64_t pass_tokens(const struct ask *ask, const struct bound_facts *facts)
@@ -254,7 +244,7 @@ int64_t bound_output_tokens(const struct ask *ask, const struct bound_facts *fac
     if (!estimate_has_output(ask->endpoint))
         return 0;
     tokens = sum(tokens, length_in(&ask->prediction, facts->form));
-    return product(product(tokens, num_max(1, ask->choices)), num_max(1, ask->prompts));
+    return num_times(num_times(tokens, num_max(1, ask->choices)), num_max(1, ask->prompts));
 }
 
 /* ---- Passes ---------------------------------------------------------------------------------- */
@@ -302,7 +292,7 @@ static bool factor_of(const struct ask_word *word, int64_t milli, int64_t *facto
     for (size_t i = 0; ordinary[i] != NULL && !known; i++)
         known = strcmp(word->at, ordinary[i]) == 0;
     *factor =
-        num_min(quotient_up(product(*factor, milli > 0 ? milli : 1000), 1000), TG_FACTOR_MILLI_MAX);
+        num_min(quotient_up(num_times(*factor, milli > 0 ? milli : 1000), 1000), TG_FACTOR_MILLI_MAX);
     return known;
 }
 
@@ -452,15 +442,15 @@ bool bound_of(const struct ask *ask, const struct bound_facts *facts, bool hard_
     int64_t input = pass;
     if (facts->context > 0) {
         longest = num_min(longest, facts->context);
-        input = num_min(pass, product(facts->context, prompts));
+        input = num_min(pass, num_times(facts->context, prompts));
     }
     if (passes > 1)
-        input = product(facts->context > 0 ? facts->context : pass, passes);
+        input = num_times(facts->context > 0 ? facts->context : pass, passes);
     if (ask->endpoint == ENDPOINT_MESSAGES)
-        output = product(output, passes);
+        output = num_times(output, passes);
     int64_t compactions = compactions_of(ask, passes, output);
-    input = sum(input, product(compactions, facts->context));
-    output = sum(output, product(compactions, most_output(facts)));
+    input = sum(input, num_times(compactions, facts->context));
+    output = sum(output, num_times(compactions, most_output(facts)));
     if (input == TG_NUMBER_MAX) /* not known, and no budget to keep */
         input = longest = text_tokens(&(struct ask_measure){0}, &ask->measure, facts);
     *bound = (struct tg_usage_bound){

@@ -15,16 +15,6 @@ void estimate_rule_init(struct estimate_rule *rule)
     *rule = (struct estimate_rule){.bytes_per_token = 4, .image = 1500};
 }
 
-/* The product of factors that are not negative, at most TG_NUMBER_MAX. */
-static int64_t times(int64_t a, int64_t b)
-{
-    int64_t product;
-
-    assert(a >= 0 && b >= 0);
-    return __builtin_mul_overflow(a, b, &product) || product > TG_NUMBER_MAX ? TG_NUMBER_MAX
-                                                                             : product;
-}
-
 static int64_t within(int64_t count)
 {
     return num_max(0, num_min(count, TG_NUMBER_MAX));
@@ -40,13 +30,13 @@ int64_t estimate_text(int64_t bytes, const struct estimate_rule *rule)
 int64_t estimate_prompt(const struct ask *ask, const struct estimate_rule *rule)
 {
     int64_t media = num_add(within(ask->images), within(ask->audios));
-    int64_t files = times(within(ask->files), within(rule->image));
+    int64_t files = num_times(within(ask->files), within(rule->image));
     int64_t tokens = estimate_text(ask->text_bytes, rule);
 
     tokens = num_add(tokens, within(ask->token_ids));
-    tokens = num_add(tokens, times(within(ask->messages), ESTIMATE_MESSAGE_TOKENS));
+    tokens = num_add(tokens, num_times(within(ask->messages), ESTIMATE_MESSAGE_TOKENS));
     tokens = num_add(tokens, num_max(files, within(ask->file_bytes) / ESTIMATE_FILE_BYTES));
-    return num_add(tokens, times(media, within(rule->image)));
+    return num_add(tokens, num_times(media, within(rule->image)));
 }
 
 bool estimate_has_output(enum endpoint endpoint)
@@ -59,7 +49,7 @@ int64_t estimate_output(const struct ask *ask, int64_t assumed)
 {
     if (!estimate_has_output(ask->endpoint))
         return 0;
-    return times(times(within(ask->max_output >= 0 ? ask->max_output : assumed),
+    return num_times(num_times(within(ask->max_output >= 0 ? ask->max_output : assumed),
                        num_max(1, within(ask->choices))),
                  num_max(1, within(ask->prompts)));
 }

@@ -37,12 +37,6 @@ struct evidence {
     bool final;         /* what the reading says of the output is the last word */
 };
 
-/* a * b, at most TG_NUMBER_MAX. */
-static int64_t times(int64_t a, int64_t b)
-{
-    return b > 0 && a > TG_NUMBER_MAX / b ? TG_NUMBER_MAX : a * b;
-}
-
 static void collect_evidence(struct call *call, struct evidence *seen)
 {
     const struct attempt *attempt = &call->attempt;
@@ -79,7 +73,7 @@ static bool cannot_be(const struct call *call, const struct usage_reading *readi
         most.input = num_max(model->context, bound->input);
     if (model->context > 0 && model->max_output_tokens > 0)
         most.output =
-            num_max(times(model->max_output_tokens, ask_outputs(&call->ask)), bound->output);
+            num_max(num_times(model->max_output_tokens, ask_outputs(&call->ask)), bound->output);
     return reading->absurd || tg_usage_exceeds(&reading->usage, &most);
 }
 
