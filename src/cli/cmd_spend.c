@@ -16,19 +16,21 @@
 #include "lib/core/problem.h"
 #include "server/config/config.h"
 #include "server/config/config_values.h"
+#include "server/runtime/admin_extras.h"
 
 #define QUARTER_MS INT64_C(900000)
 #define DAY_MS INT64_C(86400000)
 
 struct spend_options {
-    const char *config, *tenant, *since;
-    bool json;
+    const char *config, *tenant, *since, *until, *by;
+    bool json, csv;
 };
 
-static bool load_config(const struct command *self, const char *path, struct config *config)
+static bool load_config(const struct command *self, const char *path,
+                        const struct config_extra *extras, size_t n_extras, struct config *config)
 {
     struct config_problems problems;
-    enum config_result result = config_load(path, config, &problems);
+    enum config_result result = config_load_with(path, extras, n_extras, config, &problems);
 
     for (size_t i = 0; i < problems.n; i++) {
         const struct config_problem *at = &problems.list[i];
@@ -41,9 +43,9 @@ static bool load_config(const struct command *self, const char *path, struct con
     return result == CONFIG_READ;
 }
 
-/* ---- Since when ---- */
+/* ---- From when, until when, and by what ---- */
 
-static bool parse_since(const char *text, tg_ms now, tg_ms *since)
+static bool parse_moment(const char *text, tg_ms now, tg_ms *since)
 {
     char day[32];
     tg_ms duration;
@@ -62,9 +64,41 @@ static bool parse_since(const char *text, tg_ms now, tg_ms *since)
 
 /* The ledger counts in quarters of an hour, and in days when they are old: what it will count from,
  * rather than what was asked. */
-static tg_ms round_since(tg_ms since, tg_ms now)
+static tg_ms round_moment(tg_ms at, tg_ms now)
 {
-    return since - since % (since < num_less(now, 70 * DAY_MS) ? DAY_MS : QUARTER_MS);
+    return at - at % (at < num_less(now, 70 * DAY_MS) ? DAY_MS : QUARTER_MS);
+}
+
+static bool read_moment(const struct command *self, const char *option, const char *text, tg_ms now,
+                        tg_ms *at)
+{
+    if (text == NULL || parse_moment(text, now, at))
+        return true;
+    command_say(self,
+                "%s is '%s'; it must be a duration such as 7d, or a date or time such as "
+                "2026-01-31 or 2026-01-31T12:00:00Z",
+                option, text);
+    return false;
+}
+
+static bool read_by(const struct command *self, const char *text, enum spend_by *by)
+{
+    static const struct {
+        const char *name;
+        enum spend_by by;
+    } known[] = {
+        {"day", SPEND_DAY}, {"model", SPEND_MODEL}, {"tenant", SPEND_TENANT}, {"user", SPEND_USER}};
+
+    *by = SPEND_TENANT_MODEL;
+    if (text == NULL)
+        return true;
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
+        if (strcmp(text, known[i].name) == 0) {
+            *by = known[i].by;
+            return true;
+        }
+    command_say(self, "--by is '%s'; it must be day, model, tenant or user", text);
+    return false;
 }
 
 /* ---- Tenants ---- */
@@ -181,7 +215,8 @@ static bool read_budgets(struct spend_report *report, struct ledger_view *view,
 
 /* ---- The whole ---- */
 
-static int print_report(const struct command *self, const struct spend_report *report, bool json)
+static int print_report(const struct command *self, const struct spend_options *options,
+                        const struct spend_report *report)
 {
     struct json_writer out;
     int status = STATUS_DONE;
@@ -189,8 +224,8 @@ static int print_report(const struct command *self, const struct spend_report *r
     if (report->damaged > 0)
         command_say(self, "%llu calls in the journal are damaged, and in no sum",
                     (unsigned long long)report->damaged);
-    if (!json) {
-        spend_report_print(report);
+    if (!options->json) {
+        (options->csv ? spend_report_print_csv : spend_report_print)(report);
         return STATUS_DONE;
     }
     json_writer_init(&out);
@@ -201,28 +236,46 @@ static int print_report(const struct command *self, const struct spend_report *r
     return status;
 }
 
+/* `report` says what is asked for, and takes the rest. */
 static int report_view(const struct command *self, const struct spend_options *options,
-                       const struct config *config, struct ledger_view *view, tg_ms since,
-                       tg_ms now)
+                       const struct config *config, struct ledger_view *view,
+                       struct spend_report *report, tg_ms now)
 {
-    struct spend_report report = {.since = round_since(since, now)};
+    bool with_budgets = options->since == NULL && options->until == NULL;
     struct tg_problem problem = {""};
-    int status = STATUS_FAILED;
 
     if (!knows_tenant(self, config, view, options->tenant))
         return STATUS_FAILED;
-    if (spend_report_read(&report, view, options->tenant, &problem) &&
-        (options->since != NULL ||
-         read_budgets(&report, view, config, options->tenant, now, &problem)))
-        status = print_report(self, &report, options->json);
-    else
+    if (spend_report_read(report, view, options->tenant, &problem) &&
+        (!with_budgets || read_budgets(report, view, config, options->tenant, now, &problem)))
+        return print_report(self, options, report);
+    command_say(self, "%s", problem.text);
+    return STATUS_FAILED;
+}
+
+/* Tenants and top-ups of the API are in the ledger: the file is read a second time, with them. */
+static int report_ledger(const struct command *self, const struct spend_options *options,
+                         struct ledger_view *view, struct spend_report *report, tg_ms now)
+{
+    struct tg_problem problem = {""};
+    struct admin_extras extras;
+    struct config config;
+    int status = STATUS_WRONG;
+
+    if (!admin_extras_view(view, now, &extras, &problem)) {
         command_say(self, "%s", problem.text);
-    spend_report_fini(&report);
+        return STATUS_FAILED;
+    }
+    if (load_config(self, options->config, extras.list, extras.n, &config))
+        status = report_view(self, options, &config, view, report, now);
+    spend_report_fini(report);
+    config_free(&config);
+    admin_extras_free(&extras);
     return status;
 }
 
 static int report_config(const struct command *self, const struct spend_options *options,
-                         const struct config *config, tg_ms since, tg_ms now)
+                         const struct config *config, struct spend_report *report, tg_ms now)
 {
     struct tg_problem problem = {""};
     struct ledger_view *view = NULL;
@@ -241,7 +294,7 @@ static int report_config(const struct command *self, const struct spend_options 
         command_say(self, "%s", problem.text);
         return STATUS_FAILED;
     }
-    status = report_view(self, options, config, view, since, now);
+    status = report_ledger(self, options, view, report, now);
     ledger_view_close(view);
     return status;
 }
@@ -250,10 +303,10 @@ static bool read_options(const struct command *self, int argc, char **argv,
                          struct spend_options *options)
 {
     const struct cli_option known[] = {
-        {"-c", "FILE", &options->config, NULL},
-        {"--tenant", "T", &options->tenant, NULL},
-        {"--since", "D", &options->since, NULL},
-        {"--json", NULL, NULL, &options->json},
+        {"-c", "FILE", &options->config, NULL},  {"--tenant", "T", &options->tenant, NULL},
+        {"--since", "D", &options->since, NULL}, {"--until", "D", &options->until, NULL},
+        {"--by", "WHAT", &options->by, NULL},    {"--json", NULL, NULL, &options->json},
+        {"--csv", NULL, NULL, &options->csv},
     };
     int rest = options_read(self, known, sizeof known / sizeof known[0], argc, argv);
 
@@ -261,38 +314,41 @@ static bool read_options(const struct command *self, int argc, char **argv,
         command_say(self, "'%s' is too much; it takes options and nothing else", argv[1]);
     else if (rest == 0 && options->config == NULL)
         command_say(self, "-c FILE is missing");
-    return rest == 0 && options->config != NULL;
+    else if (rest == 0 && options->json && options->csv)
+        command_say(self, "--json and --csv are given; give one of them");
+    return rest == 0 && options->config != NULL && !(options->json && options->csv);
 }
 
 static int run_spend(const struct command *self, int argc, char **argv)
 {
     struct spend_options options = {0};
+    struct spend_report report = {.until = TG_NUMBER_MAX};
     struct config config;
     struct clock clock;
-    tg_ms now, since, end;
+    tg_ms now, end;
     int status = STATUS_WRONG;
 
-    if (!read_options(self, argc, argv, &options))
+    if (!read_options(self, argc, argv, &options) || !read_by(self, options.by, &report.by))
         return STATUS_WRONG;
     clock_init(&clock);
     now = clock_now_ms(&clock);
-    tg_window_of(TG_PER_MONTH, NULL, now, &since, &end);
-    if (options.since != NULL && !parse_since(options.since, now, &since)) {
-        command_say(self,
-                    "--since is '%s'; it must be a duration such as 7d, or a date or time such as "
-                    "2026-01-31 or 2026-01-31T12:00:00Z",
-                    options.since);
+    tg_window_of(TG_PER_MONTH, NULL, now, &report.since, &end);
+    if (!read_moment(self, "--since", options.since, now, &report.since) ||
+        !read_moment(self, "--until", options.until, now, &report.until))
         return STATUS_WRONG;
-    }
-    if (load_config(self, options.config, &config))
-        status = report_config(self, &options, &config, since, now);
+    report.since = round_moment(report.since, now);
+    if (options.until != NULL)
+        report.until = round_moment(report.until, now);
+    if (load_config(self, options.config, NULL, 0, &config))
+        status = report_config(self, &options, &config, &report, now);
     config_free(&config);
     return status;
 }
 
 const struct command cmd_spend = {
     .name = "spend",
-    .arguments = "-c FILE [--tenant T] [--since D] [--json]",
+    .arguments = "-c FILE [--tenant T] [--since D] [--until D] [--by day|model|tenant|user]\n"
+                 "      [--json|--csv]",
     .summary = "say what was spent, by tenant and model",
     .help =
         "Reads the ledger that FILE names, also while a gateway writes it; what is still in its\n"
@@ -304,8 +360,14 @@ const struct command cmd_spend = {
         "              in which D lies counts whole, and if D is older than 70 days, the UTC day.\n"
         "              Without it: from the beginning of this month (UTC), and then each budget\n"
         "              with what was spent in its window\n"
-        "  --json      one object: since_ms, rows (tenant, model, calls, input, cached_input,\n"
-        "              cache_write, output, micro_usd, usd, uncertain_micro_usd), total,\n"
+        "  --until D   up to D, which is rounded down in the same way. What is older than 400\n"
+        "              days is one sum, and counts if it ended before\n"
+        "  --by WHAT   one row for each day (UTC), model, tenant, or user of a tenant; without it\n"
+        "              for each tenant and model\n"
+        "  --csv       the rows alone, with a line of names\n"
+        "  --json      one object: since_ms, until_ms if it was given, rows (tenant, model, or\n"
+        "              what --by says, calls, input, cached_input, cache_write, output,\n"
+        "              micro_usd, usd, uncertain_micro_usd), total,\n"
         "              budgets (tenant, null for everyone, per, tz, mode, begin_ms, end_ms,\n"
         "              spent_micro_usd, uncertain_micro_usd, amount_micro_usd), credits (id,\n"
         "              made_at_ms, tenant, user, micro_usd, reason, actor) and damaged, the calls\n"
@@ -316,6 +378,7 @@ const struct command cmd_spend = {
         "are\n"
         "what an operator has given back of it since then.\n"
         "\n"
+        "Tenants and top-ups that were made by the administration API are read from the ledger.\n"
         "A call belongs to the moment at which it was admitted. Rows say what a tenant has spent\n"
         "itself, budgets what was spent by it and beneath it.\n"
         "\n"

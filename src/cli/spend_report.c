@@ -1,4 +1,4 @@
-/* spend_report.c - what `tollgate spend` prints: rows by tenant and model, and budgets.
+/* spend_report.c - what `tollgate spend` prints: rows, and budgets.
  *
  * Money is printed from its micro-dollars, digit by digit, never through a double.
  */
@@ -37,28 +37,54 @@ struct reading {
     const char *tenant;
 };
 
+/* What rows are told apart by, at most two names; null: by one alone. */
+static const char *const names_of[SPEND_BYS][2] = {
+    [SPEND_TENANT_MODEL] = {"tenant", "model"},
+    [SPEND_DAY] = {NULL, "day"},
+    [SPEND_MODEL] = {NULL, "model"},
+    [SPEND_TENANT] = {"tenant", NULL},
+    [SPEND_USER] = {"tenant", "user"},
+};
+
+static void day_text(tg_ms day, char text[16])
+{
+    time_t seconds = (time_t)(day / 1000);
+    struct tm utc;
+
+    if (day <= 0 || gmtime_r(&seconds, &utc) == NULL || strftime(text, 16, "%Y-%m-%d", &utc) == 0)
+        snprintf(text, 16, "long ago");
+}
+
 static void add_row(void *context, const struct ledger_sum *sum)
 {
     struct reading *reading = context;
     struct spend_report *report = reading->report;
-    char *model;
+    struct ledger_text text = {"", 0};
+    char day[16], *name;
 
     if (reading->tenant != NULL &&
         !ledger_view_is_within(reading->view, sum->tenant, reading->tenant))
         return;
-    model = malloc(sum->model.size + 1);
-    if (model == NULL || !array_reserve(&report->rows, &report->max_rows, report->n_rows + 1)) {
-        free(model);
+    if (report->by == SPEND_DAY) {
+        day_text(sum->day, day);
+        text = (struct ledger_text){day, strlen(day)};
+    } else if (report->by != SPEND_TENANT) {
+        text = report->by == SPEND_USER ? sum->user : sum->model;
+    }
+    name = malloc(text.size + 1);
+    if (name == NULL || !array_reserve(&report->rows, &report->max_rows, report->n_rows + 1)) {
+        free(name);
         report->no_memory = true;
         return;
     }
-    if (sum->model.size > 0)
-        memcpy(model, sum->model.bytes, sum->model.size);
-    model[sum->model.size] = '\0';
+    if (text.size > 0)
+        memcpy(name, text.bytes, text.size);
+    name[text.size] = '\0';
     report->rows[report->n_rows++] = (struct spend_row){
-        .tenant = ledger_view_name(reading->view, sum->tenant),
-        .model = model,
-        .model_bytes = sum->model.size,
+        .tenant =
+            names_of[report->by][0] != NULL ? ledger_view_name(reading->view, sum->tenant) : "",
+        .name = name,
+        .name_bytes = text.size,
         .calls = sum->calls,
         .usage = sum->usage,
         .micro = sum->micro,
@@ -70,15 +96,14 @@ static int compare_rows(const void *left, const void *right)
 {
     const struct spend_row *a = left, *b = right;
     int order = strcmp(a->tenant, b->tenant);
-    size_t shorter = a->model_bytes < b->model_bytes ? a->model_bytes : b->model_bytes;
+    size_t shorter = a->name_bytes < b->name_bytes ? a->name_bytes : b->name_bytes;
 
     if (order == 0)
-        order = memcmp(a->model, b->model, shorter);
-    return order != 0 ? order
-                      : (a->model_bytes > b->model_bytes) - (a->model_bytes < b->model_bytes);
+        order = memcmp(a->name, b->name, shorter);
+    return order != 0 ? order : (a->name_bytes > b->name_bytes) - (a->name_bytes < b->name_bytes);
 }
 
-/* The ledger tells users apart, and tenants that have moved; here they are one. */
+/* The ledger tells more apart, and tenants that have moved; here they are one. */
 static void join_rows(struct spend_report *report)
 {
     size_t kept = 0;
@@ -90,7 +115,7 @@ static void join_rows(struct spend_report *report)
         add_numbers(&report->total, row);
         if (kept > 0 && compare_rows(&report->rows[kept - 1], row) == 0) {
             add_numbers(&report->rows[kept - 1], row);
-            free(row->model);
+            free(row->name);
         } else {
             report->rows[kept++] = *row;
         }
@@ -113,7 +138,7 @@ bool spend_report_read(struct spend_report *report, struct ledger_view *view, co
 {
     struct reading reading = {report, view, tenant};
 
-    if (!ledger_view_scan(view, report->since, add_row, &reading, problem))
+    if (!ledger_view_scan_days(view, report->since, report->until, add_row, &reading, problem))
         return false;
     if (report->no_memory) {
         return problem_fail(problem, "there is no memory for the report");
@@ -128,7 +153,7 @@ bool spend_report_read(struct spend_report *report, struct ledger_view *view, co
 void spend_report_fini(struct spend_report *report)
 {
     for (size_t i = 0; i < report->n_rows; i++)
-        free(report->rows[i].model);
+        free(report->rows[i].name);
     free(report->rows);
     free(report->budgets);
     free(report->credits);
@@ -164,12 +189,26 @@ static struct number_text time_text(tg_ms at)
 
 /* ---- As a table ---- */
 
-#define COLUMNS 9
+#define NUMBERS 7
+#define COLUMNS (2 + NUMBERS)
 
 struct cells {
-    struct number_text number[COLUMNS - 2];
+    struct number_text number[NUMBERS];
     const char *text[COLUMNS];
 };
+
+/* The names that there are, and how many. */
+static size_t put_names(const struct spend_report *report, const char *tenant, const char *name,
+                        const char **texts)
+{
+    size_t n = 0;
+
+    if (names_of[report->by][0] != NULL)
+        texts[n++] = tenant;
+    if (names_of[report->by][1] != NULL)
+        texts[n++] = name;
+    return n;
+}
 
 static struct number_text integer_text(int64_t number)
 {
@@ -179,19 +218,19 @@ static struct number_text integer_text(int64_t number)
     return text;
 }
 
-static void cells_of(const struct spend_row *row, struct cells *cells)
+static void cells_of(const struct spend_report *report, const struct spend_row *row,
+                     struct cells *cells)
 {
     const int64_t numbers[] = {row->calls, row->usage.input, row->usage.cached_input,
                                row->usage.cache_write, row->usage.output};
 
-    cells->text[0] = row->tenant;
-    cells->text[1] = row->model;
+    size_t names = put_names(report, row->tenant, row->name, cells->text);
     for (size_t i = 0; i < 5; i++)
         cells->number[i] = integer_text(numbers[i]);
     cells->number[5] = usd_text(row->micro);
     cells->number[6] = usd_text(row->uncertain);
-    for (size_t i = 0; i < COLUMNS - 2; i++)
-        cells->text[i + 2] = cells->number[i].text;
+    for (size_t i = 0; i < NUMBERS; i++)
+        cells->text[i + names] = cells->number[i].text;
 }
 
 static void widen(int *widths, const char *const *texts, size_t n)
@@ -225,24 +264,27 @@ static void print_line(const int *widths, const char *const *texts, size_t n, si
 
 static void print_rows(const struct spend_report *report)
 {
-    static const char *const head[COLUMNS] = {"tenant", "model",  "calls",
-                                              "input",  "cached", "cache write",
-                                              "output", "USD",    "uncertain USD"};
+    static const char *const numbers[NUMBERS] = {"calls",  "input", "cached",       "cache write",
+                                                 "output", "USD",   "uncertain USD"};
+    const char *head[COLUMNS];
+    size_t names = put_names(report, names_of[report->by][0], names_of[report->by][1], head);
+    size_t columns = names + NUMBERS;
     struct spend_row total = report->total;
     int widths[COLUMNS] = {0};
     struct cells cells;
 
+    memcpy(head + names, numbers, sizeof numbers);
     total.tenant = "total";
-    total.model = (char *)"";
-    widen(widths, head, COLUMNS);
+    total.name = (char *)(names == 2 ? "" : "total");
+    widen(widths, head, columns);
     for (size_t i = 0; i <= report->n_rows; i++) {
-        cells_of(i < report->n_rows ? &report->rows[i] : &total, &cells);
-        widen(widths, cells.text, COLUMNS);
+        cells_of(report, i < report->n_rows ? &report->rows[i] : &total, &cells);
+        widen(widths, cells.text, columns);
     }
-    print_line(widths, head, COLUMNS, 2);
+    print_line(widths, head, columns, names);
     for (size_t i = 0; i <= report->n_rows; i++) {
-        cells_of(i < report->n_rows ? &report->rows[i] : &total, &cells);
-        print_line(widths, cells.text, COLUMNS, 2);
+        cells_of(report, i < report->n_rows ? &report->rows[i] : &total, &cells);
+        print_line(widths, cells.text, columns, names);
     }
 }
 
@@ -334,12 +376,57 @@ static void print_credits(const struct spend_report *report)
 
 void spend_report_print(const struct spend_report *report)
 {
-    printf("since %s\n\n", time_text(report->since).text);
+    printf("since %s", time_text(report->since).text);
+    if (report->until != TG_NUMBER_MAX)
+        printf(" until %s", time_text(report->until).text);
+    printf("\n\n");
     print_rows(report);
     if (report->n_budgets > 0)
         print_budgets(report);
     if (report->n_credits > 0)
         print_credits(report);
+}
+
+/* ---- As CSV ---- */
+
+static void print_field(const char *text, size_t n)
+{
+    bool formula = n > 0 && strchr("=+-@\t\r", text[0]) != NULL;
+
+    putchar('"');
+    if (formula)
+        putchar('\'');
+    for (size_t i = 0; i < n; i++) {
+        if (text[i] == '"')
+            putchar('"');
+        putchar(text[i]);
+    }
+    putchar('"');
+}
+
+void spend_report_print_csv(const struct spend_report *report)
+{
+    const char *const *names = names_of[report->by];
+
+    for (size_t i = 0; i < 2; i++)
+        if (names[i] != NULL)
+            printf("%s,", names[i]);
+    printf("calls,input,cached_input,cache_write,output,micro_usd,usd,uncertain_micro_usd\r\n");
+    for (size_t i = 0; i < report->n_rows; i++) {
+        const struct spend_row *row = &report->rows[i];
+        if (names[0] != NULL) {
+            print_field(row->tenant, strlen(row->tenant));
+            putchar(',');
+        }
+        if (names[1] != NULL) {
+            print_field(row->name, row->name_bytes);
+            putchar(',');
+        }
+        printf("%" PRId64 ",%" PRId64 ",%" PRId64 ",%" PRId64 ",%" PRId64 ",%" PRId64 ",%s,%" PRId64
+               "\r\n",
+               row->calls, row->usage.input, row->usage.cached_input, row->usage.cache_write,
+               row->usage.output, row->micro, usd_text(row->micro).text, row->uncertain);
+    }
 }
 
 /* ---- As JSON ---- */
@@ -374,9 +461,12 @@ static void write_rows(struct json_writer *out, const struct spend_report *repor
     json_write_array(out);
     for (size_t i = 0; i < report->n_rows; i++) {
         json_write_object(out);
-        spend_report_write_text(out, "tenant", report->rows[i].tenant);
-        json_write_key(out, "model");
-        json_write_string(out, report->rows[i].model, report->rows[i].model_bytes);
+        if (names_of[report->by][0] != NULL)
+            spend_report_write_text(out, names_of[report->by][0], report->rows[i].tenant);
+        if (names_of[report->by][1] != NULL) {
+            json_write_key(out, names_of[report->by][1]);
+            json_write_string(out, report->rows[i].name, report->rows[i].name_bytes);
+        }
         write_numbers(out, &report->rows[i]);
         json_write_object_end(out);
     }
@@ -430,6 +520,8 @@ void spend_report_write(const struct spend_report *report, struct json_writer *o
 {
     json_write_object(out);
     write_integer(out, "since_ms", report->since);
+    if (report->until != TG_NUMBER_MAX)
+        write_integer(out, "until_ms", report->until);
     write_rows(out, report);
     json_write_key(out, "budgets");
     json_write_array(out);

@@ -1,4 +1,5 @@
-/* spend_report.h - what `tollgate spend` prints: rows by tenant and model, and budgets. */
+/* spend_report.h - what `tollgate spend` prints: rows by tenant and model or by something else, and
+ * budgets. */
 #ifndef TG_CLI_SPEND_REPORT_H
 #define TG_CLI_SPEND_REPORT_H
 
@@ -6,10 +7,20 @@
 #include "server/config/config.h"
 #include "server/ledger/ledger_credit.h"
 
+/* What rows are told apart by. */
+enum spend_by {
+    SPEND_TENANT_MODEL,
+    SPEND_DAY, /* in UTC */
+    SPEND_MODEL,
+    SPEND_TENANT,
+    SPEND_USER, /* each within its tenant */
+    SPEND_BYS
+};
+
 struct spend_row {
-    const char *tenant;
-    char *model;
-    size_t model_bytes;
+    const char *tenant; /* "" where rows are not told apart by it */
+    char *name;         /* the model, the user or the day; "" where they are not */
+    size_t name_bytes;
     int64_t calls;
     struct tg_usage usage;
     tg_micro micro, uncertain;
@@ -24,8 +35,9 @@ struct spend_budget {
 };
 
 struct spend_report {
-    tg_ms since;
-    struct spend_row *rows; /* by tenant, then model */
+    enum spend_by by;
+    tg_ms since, until;     /* until: TG_NUMBER_MAX: now */
+    struct spend_row *rows; /* by tenant, then name */
     size_t n_rows, max_rows;
     struct spend_row total;
     struct spend_budget *budgets;
@@ -36,13 +48,17 @@ struct spend_report {
     bool no_memory;
 };
 
-/* What tenant and those beneath it (null: all) have spent since `report->since`. */
+/* What tenant and those beneath it (null: all) have spent from `report->since` until `->until`. */
 bool spend_report_read(struct spend_report *report, struct ledger_view *view, const char *tenant,
                        struct tg_problem *problem);
 void spend_report_fini(struct spend_report *report);
 
 void spend_report_print(const struct spend_report *report);
 void spend_report_write(const struct spend_report *report, struct json_writer *out);
+
+/* Rows alone, with a line of names before them (RFC 4180). A name that a spreadsheet would take for
+ * a formula has a ' before it: users choose their names. */
+void spend_report_print_csv(const struct spend_report *report);
 
 /* a + b, at most TG_MONEY_MAX, for sums of a ledger. */
 int64_t spend_add(int64_t a, int64_t b);

@@ -91,6 +91,77 @@ team-a  demo-small     10              1102      22            5     552        
 total                  11  9007199254742093      22            5     552  9000000000000.000000       0.000000
 END
 
+# ---- By what, and until when ----
+
+run spend -c "$tmp/d/c.yaml" --since 2024-01-31 --until 2024-02-01 --by user
+prints '--until ends before its day; a row for each user of a tenant' <<'END'
+since 2024-01-31T00:00:00Z until 2024-02-01T00:00:00Z
+
+tenant   user  calls  input  cached  cache write  output       USD  uncertain USD
+product            1     10       0            0       5  0.000007       0.000000
+team-a   ann       2    100      20            3      50  1.500000       0.000000
+total              3    110      20            3      55  1.500007       0.000000
+END
+run spend -c "$tmp/d/c.yaml" --since 1970-01-01 --by day --tenant team-a
+prints 'a row for each day, and one for what has none any more' <<'END'
+since the beginning
+
+day         calls             input  cached  cache write  output                   USD  uncertain USD
+2024-01-31      2               100      20            3      50              1.500000       0.000000
+2024-02-01      5  9007199254741992       1            1     501  9000000000000.000000       0.000000
+long ago        4                 1       1            1       1             40.000000       0.000000
+total          11  9007199254742093      22            5     552  9000000000000.000000       0.000000
+END
+run spend -c "$tmp/d/c.yaml" --since 1970-01-01 --until 2022-01-01
+prints 'a sum without a date is not cut in two' <<'END'
+since the beginning until 2022-01-01T00:00:00Z
+
+tenant  model  calls  input  cached  cache write  output       USD  uncertain USD
+total              0      0       0            0       0  0.000000       0.000000
+END
+run spend -c "$tmp/d/c.yaml" --since 2024-01-31 --until 2024-02-01 --by tenant --json
+prints 'the same as JSON' <<'END'
+{"since_ms":1706659200000,"until_ms":1706745600000,"rows":[{"tenant":"product","calls":1,"input":10,"cached_input":0,"cache_write":0,"output":5,"micro_usd":7,"usd":"0.000007","uncertain_micro_usd":0},{"tenant":"team-a","calls":2,"input":100,"cached_input":20,"cache_write":3,"output":50,"micro_usd":1500000,"usd":"1.500000","uncertain_micro_usd":0}],"total":{"calls":3,"input":110,"cached_input":20,"cache_write":3,"output":55,"micro_usd":1500007,"usd":"1.500007","uncertain_micro_usd":0},"budgets":[],"credits":[],"damaged":0}
+END
+sqlite3 "$tmp/d/spend.db" "UPDATE names SET text = CAST('=1+\"a\",b' AS BLOB) WHERE id = 3"
+run spend -c "$tmp/d/c.yaml" --since 2024-01-31 --until 2024-02-01 --by user --csv
+tr -d '\r' <"$tmp/out" >"$tmp/lines" && mv "$tmp/lines" "$tmp/out"
+prints 'CSV, in which no name is a formula' <<'END'
+tenant,user,calls,input,cached_input,cache_write,output,micro_usd,usd,uncertain_micro_usd
+"product","",1,10,0,0,5,7,0.000007,0
+"team-a","'=1+""a"",b",2,100,20,3,50,1500000,1.500000,0
+END
+make_ledger "$tmp/d/spend.db"
+run spend -c "$tmp/d/c.yaml" --since 2024-01-31 --until 2024-02-01 --by model --csv
+tr -d '\r' <"$tmp/out" >"$tmp/lines" && mv "$tmp/lines" "$tmp/out"
+prints 'by model' <<'END'
+model,calls,input,cached_input,cache_write,output,micro_usd,usd,uncertain_micro_usd
+"demo-small",3,110,20,3,55,1500007,1.500007,0
+END
+
+# ---- What the API has made ----
+
+sqlite3 "$tmp/d/spend.db" "CREATE TABLE admin_tenants (name TEXT PRIMARY KEY, text TEXT NOT NULL, changed_at INTEGER NOT NULL);
+CREATE TABLE admin_keys (tenant TEXT NOT NULL, name TEXT NOT NULL, sha256 BLOB NOT NULL,
+ not_after INTEGER NOT NULL, made_at INTEGER NOT NULL, PRIMARY KEY (tenant, name));
+CREATE TABLE admin_topups (id INTEGER PRIMARY KEY AUTOINCREMENT, tenant TEXT NOT NULL, per INTEGER NOT NULL,
+ tz TEXT NOT NULL, micro_usd INTEGER NOT NULL, made_at INTEGER NOT NULL, ends_at INTEGER NOT NULL);
+INSERT INTO admin_tenants VALUES ('data-sci', '{\"parent\":\"product\",\"budgets\":[{\"usd\":7,\"per\":\"total\"}]}', 1);
+INSERT INTO admin_topups VALUES (1, 'idle', 3, 'UTC', 5000000, 1, 9007199254740991);
+INSERT INTO admin_topups VALUES (2, 'idle', 3, 'UTC', 90000000, 1, 2)"
+run spend -c "$tmp/d/c.yaml"
+sed 1,/^$/d "$tmp/out" | sed 1,/^$/d >"$tmp/budgets" && mv "$tmp/budgets" "$tmp/out"
+prints 'D9 tenants and top-ups of the API are in it, but for top-ups that have ended' <<'END'
+budget      per    zone  since                     spent USD       of USD
+(everyone)  total  UTC   the beginning  9000000000000.000000  1000.500000
+team-a      total  UTC   the beginning  9000000000000.000000     3.000000
+idle        total  UTC   the beginning              0.000000     5.000001
+data-sci    total  UTC   the beginning              0.000000     7.000000
+END
+run spend -c "$tmp/d/c.yaml" --tenant data-sci
+expect 'D9 a tenant of the API can be asked for' 0
+make_ledger "$tmp/d/spend.db"
+
 # ---- What is uncertain, and was credited ----
 
 sqlite3 "$tmp/d/spend.db" "ALTER TABLE sums ADD COLUMN uncertain INTEGER NOT NULL DEFAULT 0;
@@ -162,6 +233,12 @@ for since in 7 2026-13-01 2024-01-311 '' -7d; do
     run spend -c "$tmp/d/c.yaml" --since "$since"
     expect "--since '$since'" 2 '--since'
 done
+run spend -c "$tmp/d/c.yaml" --until tomorrow
+expect '--until takes the same' 2 "--until is 'tomorrow'" 'such as 7d'
+run spend -c "$tmp/d/c.yaml" --by key
+expect '--by takes what the ledger keeps' 2 "--by is 'key'" 'day, model, tenant or user'
+run spend -c "$tmp/d/c.yaml" --csv --json
+expect 'one form at a time' 2 '--json and --csv'
 for arguments in '' '--json' '-c' '-c a b' '--tenant a' '-c a --users'; do
     # shellcheck disable=SC2086
     run spend $arguments

@@ -291,8 +291,8 @@ static bool factor_of(const struct ask_word *word, int64_t milli, int64_t *facto
 
     for (size_t i = 0; ordinary[i] != NULL && !known; i++)
         known = strcmp(word->at, ordinary[i]) == 0;
-    *factor =
-        num_min(quotient_up(num_times(*factor, milli > 0 ? milli : 1000), 1000), TG_FACTOR_MILLI_MAX);
+    *factor = num_min(quotient_up(num_times(*factor, milli > 0 ? milli : 1000), 1000),
+                      TG_FACTOR_MILLI_MAX);
     return known;
 }
 

@@ -50,6 +50,6 @@ int64_t estimate_output(const struct ask *ask, int64_t assumed)
     if (!estimate_has_output(ask->endpoint))
         return 0;
     return num_times(num_times(within(ask->max_output >= 0 ? ask->max_output : assumed),
-                       num_max(1, within(ask->choices))),
-                 num_max(1, within(ask->prompts)));
+                               num_max(1, within(ask->choices))),
+                     num_max(1, within(ask->prompts)));
 }

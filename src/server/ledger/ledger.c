@@ -224,18 +224,21 @@ uint32_t ledger_tenant_parent(struct ledger *ledger, uint32_t tenant)
 bool ledger_scan_moved(struct ledger *ledger, tg_ms begin, ledger_sum_fn *fn, void *context,
                        struct tg_problem *problem)
 {
-    return ledger_db_scan(&ledger->db, begin, fn, context, problem);
+    const struct ledger_span span = {.begin = begin, .end = INT64_MAX};
+
+    return ledger_db_scan(&ledger->db, &span, fn, context, problem);
 }
 
 void ledger_scan_waiting(struct ledger *ledger, tg_ms begin, ledger_sum_fn *fn, void *context)
 {
+    const struct ledger_span span = {.begin = begin, .end = INT64_MAX};
     uint64_t next = atomic_load(&ledger->journal.next);
 
     for (uint64_t i = atomic_load(&ledger->moved) + 1; i < next; i++) {
         struct journal_record record;
         struct ledger_sum sum;
         if (journal_read(&ledger->journal, i, &record) == JOURNAL_WHOLE &&
-            ledger_sum_of(&record.entry, begin, &sum))
+            ledger_sum_of(&record.entry, &span, &sum))
             fn(context, &sum);
     }
 }

@@ -195,6 +195,7 @@ void ledger_get_state(struct ledger *ledger, struct ledger_state *state);
 /* What a tenant's user has spent with a model. */
 struct ledger_sum {
     uint32_t tenant;
+    tg_ms day;                      /* when its UTC day begins, in a scan by days; 0: long ago */
     struct ledger_text user, model; /* for the time of the call */
     int64_t calls;
     struct tg_usage usage;
@@ -235,6 +236,12 @@ void ledger_view_close(struct ledger_view *view);
 
 bool ledger_view_scan(struct ledger_view *view, tg_ms begin, ledger_sum_fn *fn, void *context,
                       struct tg_problem *problem);
+
+/* The same by UTC days, of calls that were reserved before `end`, whose quarter of an hour, or day
+ * if that is older than 70 days, does not count. What is older than 400 days has no day any more,
+ * and counts if it ended before `end`. */
+bool ledger_view_scan_days(struct ledger_view *view, tg_ms begin, tg_ms end, ledger_sum_fn *fn,
+                           void *context, struct tg_problem *problem);
 
 /* Tenants are numbered from 1 to `ledger_view_tenants`. */
 size_t ledger_view_tenants(const struct ledger_view *view);

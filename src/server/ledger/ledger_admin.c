@@ -15,6 +15,7 @@
 #include "lib/core/array.h"
 #include "lib/core/problem.h"
 #include "server/ledger/ledger_internal.h"
+#include "server/ledger/ledger_view_internal.h"
 
 /* AUTOINCREMENT: the number of a top-up that was taken back must not come again, for whoever still
  * has it would take away another one. */
@@ -462,19 +463,31 @@ static bool ledger_admin_read_all(struct ledger_db *db, struct ledger_admin *all
                                        read_disabled, all, problem));
 }
 
-bool ledger_admin_read(struct ledger *ledger, struct ledger_admin *all, struct tg_problem *problem)
+static bool ledger_admin_read_db(struct ledger_db *db, struct ledger_admin *all,
+                                 struct tg_problem *problem)
 {
     struct ledger_admin found = {0};
 
-    pthread_mutex_lock(&ledger->db_lock);
-    bool done = ledger_admin_read_all(&ledger->db, &found, problem);
-    pthread_mutex_unlock(&ledger->db_lock);
-    if (!done) {
+    if (!ledger_admin_read_all(db, &found, problem)) {
         ledger_admin_free(&found);
         return false;
     }
     *all = found;
     return true;
+}
+
+bool ledger_admin_read(struct ledger *ledger, struct ledger_admin *all, struct tg_problem *problem)
+{
+    pthread_mutex_lock(&ledger->db_lock);
+    bool done = ledger_admin_read_db(&ledger->db, all, problem);
+    pthread_mutex_unlock(&ledger->db_lock);
+    return done;
+}
+
+bool ledger_view_admin(struct ledger_view *view, struct ledger_admin *all,
+                       struct tg_problem *problem)
+{
+    return ledger_admin_read_db(&view->db, all, problem);
 }
 
 void ledger_admin_free(struct ledger_admin *all)

@@ -74,6 +74,10 @@ struct ledger_admin {
 bool ledger_admin_read(struct ledger *ledger, struct ledger_admin *all, struct tg_problem *problem);
 void ledger_admin_free(struct ledger_admin *all);
 
+/* The same of a ledger that another process writes. */
+bool ledger_view_admin(struct ledger_view *view, struct ledger_admin *all,
+                       struct tg_problem *problem);
+
 /* ---- Changes ------------------------------------------------------------------------------------
  *
  * On the disk when they return. False: nothing has changed, and `problem` says why: too many, too

@@ -108,14 +108,19 @@ bool ledger_db_freeze(struct ledger_db *db, struct tg_problem *problem);
 
 /* ---- ledger_sums.c ---- */
 
-bool ledger_db_scan(struct ledger_db *db, tg_ms begin, ledger_sum_fn *fn, void *context,
-                    struct tg_problem *problem);
+struct ledger_span {
+    tg_ms begin, end; /* calls of [begin, end) */
+    bool by_day;      /* each UTC day has sums of its own */
+};
+bool ledger_db_scan(struct ledger_db *db, const struct ledger_span *span, ledger_sum_fn *fn,
+                    void *context, struct tg_problem *problem);
 bool ledger_db_roll(struct ledger_db *db, tg_ms now, tg_ms detail, struct tg_problem *problem);
 
 /* SQL functions that SQLite lacks: a sum that saturates. */
 bool ledger_db_add_functions(sqlite3 *sqlite);
 
-/* An entry as a sum, if it counts for a window that begins at `begin`. */
-bool ledger_sum_of(const struct ledger_entry *entry, tg_ms begin, struct ledger_sum *sum);
+/* An entry as a sum, if it counts. */
+bool ledger_sum_of(const struct ledger_entry *entry, const struct ledger_span *span,
+                   struct ledger_sum *sum);
 
 #endif

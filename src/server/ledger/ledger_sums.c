@@ -58,18 +58,23 @@ bool ledger_db_add_functions(sqlite3 *sqlite)
 
 #define NUMBERS "calls, input, cached_input, cache_write, output, micro_usd, %s AS uncertain"
 
+#define DAY "begin - begin %% 86400000"
+
 static const char scan_sql[] =
     "SELECT tenant, (SELECT text FROM names WHERE id = user),"
     " (SELECT text FROM names WHERE id = model), bounded(calls), bounded(input),"
     " bounded(cached_input), bounded(cache_write), bounded(output), bounded(micro_usd),"
-    " bounded(uncertain) FROM ("
-    " SELECT tenant, user, model, " NUMBERS " FROM sums WHERE span = 0 AND begin >= ?1"
+    " bounded(uncertain), day * ?5 FROM ("
+    " SELECT " DAY " AS day, tenant, user, model, " NUMBERS
+    " FROM sums WHERE span = 0 AND begin >= ?1 AND begin < ?3"
     " UNION ALL"
-    " SELECT tenant, user, model, " NUMBERS " FROM sums WHERE span = 1 AND begin >= ?2"
+    " SELECT begin, tenant, user, model, " NUMBERS
+    " FROM sums WHERE span = 1 AND begin >= ?2 AND begin < ?4"
     " UNION ALL"
-    " SELECT tenant, user, model, " NUMBERS " FROM sums WHERE span = 2"
+    " SELECT 0, tenant, user, model, " NUMBERS " FROM sums WHERE span = 2"
     " AND ?1 < (SELECT max(1, ever_until) FROM ledger)"
-    ") GROUP BY tenant, user, model";
+    " AND ?4 >= (SELECT ever_until FROM ledger)"
+    ") GROUP BY tenant, user, model, day * ?5";
 
 static struct ledger_text text_of(sqlite3_stmt *statement, int column)
 {
@@ -91,12 +96,14 @@ static struct ledger_sum sum_of_row(sqlite3_stmt *row)
                   .output = sqlite3_column_int64(row, 7)},
         .micro = sqlite3_column_int64(row, 8),
         .uncertain = sqlite3_column_int64(row, 9),
+        .day = sqlite3_column_int64(row, 10),
     };
 }
 
-bool ledger_db_scan(struct ledger_db *db, tg_ms begin, ledger_sum_fn *fn, void *context,
-                    struct tg_problem *problem)
+bool ledger_db_scan(struct ledger_db *db, const struct ledger_span *span, ledger_sum_fn *fn,
+                    void *context, struct tg_problem *problem)
 {
+    const tg_ms begin = num_max(span->begin, 0), end = num_max(span->end, 0);
     sqlite3_stmt *statement = NULL;
     /* A view may meet a database that its gateway has not converted yet. */
     const char *uncertain = db->version < 2 ? "0" : "uncertain";
@@ -106,10 +113,12 @@ bool ledger_db_scan(struct ledger_db *db, tg_ms begin, ledger_sum_fn *fn, void *
     snprintf(sql, sizeof sql, scan_sql, uncertain, uncertain, uncertain);
     bool good = sqlite3_prepare_v2(db->sqlite, sql, -1, &statement, NULL) == SQLITE_OK;
 
-    begin = num_max(begin, 0);
     if (good) {
         sqlite3_bind_int64(statement, 1, begin - begin % QUARTER_MS);
         sqlite3_bind_int64(statement, 2, begin - begin % DAY_MS);
+        sqlite3_bind_int64(statement, 3, end - end % QUARTER_MS);
+        sqlite3_bind_int64(statement, 4, end - end % DAY_MS);
+        sqlite3_bind_int64(statement, 5, span->by_day);
     }
     while (good && (code = sqlite3_step(statement)) == SQLITE_ROW) {
         struct ledger_sum sum = sum_of_row(statement);
@@ -122,10 +131,13 @@ bool ledger_db_scan(struct ledger_db *db, tg_ms begin, ledger_sum_fn *fn, void *
     return good;
 }
 
-bool ledger_sum_of(const struct ledger_entry *entry, tg_ms begin, struct ledger_sum *sum)
+bool ledger_sum_of(const struct ledger_entry *entry, const struct ledger_span *span,
+                   struct ledger_sum *sum)
 {
-    begin = num_max(begin, 0);
-    if (entry->reserved_at < begin - begin % QUARTER_MS)
+    const tg_ms begin = num_max(span->begin, 0), end = num_max(span->end, 0);
+
+    if (entry->reserved_at < begin - begin % QUARTER_MS ||
+        entry->reserved_at >= end - end % QUARTER_MS)
         return false;
     *sum = (struct ledger_sum){
         .tenant = entry->tenant,
@@ -135,6 +147,7 @@ bool ledger_sum_of(const struct ledger_entry *entry, tg_ms begin, struct ledger_
         .usage = entry->usage,
         .micro = entry->micro,
         .uncertain = entry->uncertain,
+        .day = span->by_day ? entry->reserved_at - entry->reserved_at % DAY_MS : 0,
     };
     return true;
 }

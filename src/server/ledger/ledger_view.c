@@ -63,18 +63,34 @@ void ledger_view_close(struct ledger_view *view)
     free(view);
 }
 
-bool ledger_view_scan(struct ledger_view *view, tg_ms begin, ledger_sum_fn *fn, void *context,
-                      struct tg_problem *problem)
+static bool scan(struct ledger_view *view, const struct ledger_span *span, ledger_sum_fn *fn,
+                 void *context, struct tg_problem *problem)
 {
-    if (!ledger_db_scan(&view->db, begin, fn, context, problem))
+    if (!ledger_db_scan(&view->db, span, fn, context, problem))
         return false;
     for (size_t i = 0; i < view->waiting.n; i++) {
         const struct journal_record *record = &view->waiting.records[i];
         struct ledger_sum sum;
-        if (record->sequence > view->db.moved && ledger_sum_of(&record->entry, begin, &sum))
+        if (record->sequence > view->db.moved && ledger_sum_of(&record->entry, span, &sum))
             fn(context, &sum);
     }
     return true;
+}
+
+bool ledger_view_scan(struct ledger_view *view, tg_ms begin, ledger_sum_fn *fn, void *context,
+                      struct tg_problem *problem)
+{
+    const struct ledger_span span = {.begin = begin, .end = INT64_MAX};
+
+    return scan(view, &span, fn, context, problem);
+}
+
+bool ledger_view_scan_days(struct ledger_view *view, tg_ms begin, tg_ms end, ledger_sum_fn *fn,
+                           void *context, struct tg_problem *problem)
+{
+    const struct ledger_span span = {.begin = begin, .end = end, .by_day = true};
+
+    return scan(view, &span, fn, context, problem);
 }
 
 size_t ledger_view_tenants(const struct ledger_view *view)

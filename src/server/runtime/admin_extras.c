@@ -108,19 +108,29 @@ bool admin_extras_list(struct admin_extras *extras, tg_ms now)
     return done;
 }
 
+static bool list_or_fail(struct admin_extras *extras, tg_ms now, struct tg_problem *problem)
+{
+    if (admin_extras_list(extras, now))
+        return true;
+    problem_fail(problem, "there is no memory for what the API made");
+    admin_extras_free(extras);
+    return false;
+}
+
 bool admin_extras_read(struct ledger *ledger, tg_ms now, struct admin_extras *extras,
                        struct tg_problem *problem)
 {
     *extras = (struct admin_extras){.next_end = TG_NUMBER_MAX};
     if (ledger == NULL)
         return true;
-    if (!ledger_admin_read(ledger, &extras->all, problem))
-        return false;
-    if (admin_extras_list(extras, now))
-        return true;
-    problem_fail(problem, "there is no memory for what the API made");
-    admin_extras_free(extras);
-    return false;
+    return ledger_admin_read(ledger, &extras->all, problem) && list_or_fail(extras, now, problem);
+}
+
+bool admin_extras_view(struct ledger_view *view, tg_ms now, struct admin_extras *extras,
+                       struct tg_problem *problem)
+{
+    *extras = (struct admin_extras){.next_end = TG_NUMBER_MAX};
+    return ledger_view_admin(view, &extras->all, problem) && list_or_fail(extras, now, problem);
 }
 
 void admin_extras_free(struct admin_extras *extras)

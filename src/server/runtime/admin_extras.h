@@ -28,6 +28,10 @@ bool admin_extras_read(struct ledger *ledger, tg_ms now, struct admin_extras *ex
                        struct tg_problem *problem);
 void admin_extras_free(struct admin_extras *extras);
 
+/* The same of a ledger that another process writes. */
+bool admin_extras_view(struct ledger_view *view, tg_ms now, struct admin_extras *extras,
+                       struct tg_problem *problem);
+
 /* Makes the list anew after `all` was changed. False: no memory. */
 bool admin_extras_list(struct admin_extras *extras, tg_ms now);
 
