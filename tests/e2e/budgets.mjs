@@ -161,6 +161,60 @@ test('attack 3: what is not in the body is reserved as the context', async (t) =
     assert.ok((await gateway.spent()).micro_usd <= 300000);
 });
 
+test('D1 an answer is not cut unasked: a call without a bound passes as it is, or not at all', async (t) => {
+    const { gateway, mock } = await world(t, {
+        script: { default: { tokens: 3000 } },
+        small: { ...EXACT, max_output_tokens: 4000 },
+        tenant: { budgets: [{ usd: 0.015, per: 'total' }] },
+    });
+    const body = JSON.stringify({ model: 'small', messages: [{ role: 'user', content: 'hi' }] });
+    const ask = () => send(gateway.url, '/v1/chat/completions', body);
+
+    /* Each reserves 8,000 micro-dollars and costs 6,000. */
+    const first = await ask();
+    assert.equal(json(first).usage.completion_tokens, 3000);
+    assert.equal(first.headers['x-tollgate-clamped'], undefined);
+    await ask();
+    const last = await ask();
+    assert.equal(last.status, 402, `${last.body}`);
+    assert.match(json(last).error.message, /; max_tokens of 1500 would fit$/);
+    const seen = await mock.requests(2);
+    assert.equal(seen.length, 2);
+    for (const request of seen) assert.equal(request.body_sha256, sha256(body));
+    assert.equal((await gateway.metrics()).clamped_total, 0);
+});
+
+test('D5 a budget is called spent only when it is: a call larger than all of it is told so', async (t) => {
+    const { gateway } = await world(t, {
+        small: { ...EXACT, max_output_tokens: 32000 },
+        tenant: { budgets: [{ usd: 0.01, per: 'day' }] },
+    });
+    const reply = await chat(gateway, { max_tokens: 20000 });
+
+    assert.equal(reply.status, 400);
+    assert.equal(reason(reply), 'request_exceeds_limit');
+    assert.equal(reply.headers['x-should-retry'], 'false');
+    assert.equal(reply.headers['x-tollgate-reset-at'], undefined, 'tomorrow it does not fit, either');
+    const { message: text } = json(reply).error;
+    assert.match(text, /^budget of tenant one: 0\.01 USD a day, asked 0\.04, left 0\.01, /);
+    assert.doesNotMatch(text, /spent/);
+});
+
+test('S5 a call that can never fit its budget is told which max_tokens does, and that one is served', async (t) => {
+    const { gateway } = await world(t, {
+        tenant: { budgets: [{ usd: 0.001, per: 'month' }] },
+    });
+    for (const one of [chat, message]) {
+        const reply = await one(gateway, { max_tokens: 32000 });
+        assert.equal(reply.status, 400, `${reply.body}`);
+        assert.equal(reason(reply), 'request_exceeds_limit');
+        const fits = Number(/max_tokens of (\d+) would fit/.exec(reply.body)[1]);
+        const too_many = await one(gateway, { max_tokens: fits + 1 });
+        assert.equal(too_many.status, 400, 'not one more');
+        if (one === chat) assert.equal((await one(gateway, { max_tokens: fits })).status, 200);
+    }
+});
+
 test('a call that does not bound its answer is clamped to what is affordable', async (t) => {
     const { gateway, mock } = await world(t, {
         script: { default: { tokens: 4000 } },
