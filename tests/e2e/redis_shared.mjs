@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import fs from 'node:fs';
 import test from 'node:test';
 import {
+    ADMIN_TOKEN,
     calls,
     chat,
     EXACT,
@@ -99,6 +100,55 @@ test('what a gateway held that was killed is contended, not spent', async (t) =>
     const still = await chat(gateways[1]);
     assert.equal(reason(still), 'budget_contended');
 });
+
+/* A time-out of the provider holds all of a budget as uncertain; a credit at one gateway frees it for
+ * all of them, and a restart brings nothing of it back. */
+for (const [whose, budgets] of [
+    ['a tenant', { tenant: { budgets: usd(1) } }],
+    ['a user', { tenant: { users: { from: 'header:x-user', max: 9, each: { budgets: usd(1) } } } }],
+    ['everyone', { top: { budgets: usd(1) } }],
+])
+    test(`a credit of an operator lowers the window of ${whose} for all gateways`, async (t) => {
+        const redis = await Redis.start(t);
+        const { gateways } = await patientFleet(t, 2, redis.url, {
+            script: { rules: [{ when: { nth: 1 }, do: { status: 504 } }] },
+            small: { ...EXACT, retries: 0 },
+            ...budgets,
+            listen: { admin: '127.0.0.1:0' },
+            top: { admin_auth: { token: ADMIN_TOKEN }, ...budgets.top },
+        });
+        const ask = (gateway) => chat(gateway, {}, { headers: { 'x-user': 'ann' } });
+        assert.equal((await ask(gateways[0])).status, 504);
+        await until('it holds all of it', async () => {
+            const reply = await ask(gateways[1]);
+            assert.notEqual(reply.status, 200);
+            return reason(reply) === 'budget';
+        });
+        const [, port] = await gateways[0].process.said(/127\.0\.0\.1:(\d+) \(admin\)/);
+        const made = await fetch(`http://127.0.0.1:${port}/api/v1/credits`, {
+            method: 'POST',
+            headers: {
+                authorization: `Bearer ${ADMIN_TOKEN}`,
+                'content-type': 'application/json',
+            },
+            body: JSON.stringify({
+                tenant: 'one',
+                micro_usd: EXACT_COST,
+                reason: 'not on the invoice',
+                per: 'total',
+            }),
+        });
+        assert.equal(made.status, 201, await made.text());
+        await until('it is free again', async () => (await ask(gateways[1])).status === 200);
+        await until('and spent once', async () => reason(await ask(gateways[1])) === 'budget');
+        await gateways[0].stop();
+        await gateways[0].begin();
+        await until('it is told so once more', async () => {
+            const reply = await ask(gateways[0]);
+            assert.notEqual(reply.status, 200);
+            return reason(reply) === 'budget';
+        });
+    });
 
 test('D12 a call sends Redis as many scripts as docs/distributed.md says', async (t) => {
     const rows = fs

@@ -12,6 +12,7 @@
 #include "server/admin/admin_internal.h"
 #include "server/admin/admin_query.h"
 #include "server/config/config_values.h"
+#include "server/remote_store/remote_money.h"
 #include "server/runtime/gateway.h"
 
 #define USD_MAX INT64_C(1000000000)
@@ -190,7 +191,9 @@ static void make_credit(struct admin_change *change, struct gateway *gateway)
     char text[640];
 
     credit->made_at = spending_time(gateway->spending, change->now);
-    switch (spending_credit(gateway->spending, credit, &uncertain, &problem)) {
+    switch (spending_credit(gateway->spending, credit, &uncertain,
+                            gateway->remote ? remote_money_lower : NULL,
+                            gateway->remote ? gateway->remote->money : NULL, &problem)) {
     case LEDGER_CREDITED:
         json_write_object(&change->reply);
         json_write_key(&change->reply, "credit");

@@ -121,10 +121,19 @@ tg_micro spending_use_total(const struct spending_use *use);
 bool spending_settle(struct spending *spending, const struct spending_ticket *ticket,
                      const struct spending_use *use, tg_ms now);
 
-/* An operator gives back uncertain money: in the ledger, and at once in the windows that run. Not
- * more than is uncertain there, which `uncertain` then says. Waits for the disk; needs a ledger. */
+/* So much less is settled in the window of a budget, which is shown as it was; the account comes
+ * without its list of budgets. Must not call
+ * spending_...() */
+struct spending_account;
+typedef void spending_lowered_fn(void *context, const struct spending_account *account,
+                                 const struct tg_budget_metrics *budget, tg_micro micro);
+
+/* An operator gives back uncertain money: in the ledger, and at once in the windows that run, each
+ * of which `fn` is told, if it is not null. Not more than is uncertain there, which `uncertain`
+ * then says. Waits for the disk; needs a ledger. */
 enum ledger_credit_result spending_credit(struct spending *spending, struct ledger_credit *credit,
-                                          tg_micro *uncertain, struct tg_problem *problem);
+                                          tg_micro *uncertain, spending_lowered_fn *fn,
+                                          void *context, struct tg_problem *problem);
 
 struct spending_stats {
     uint64_t lost;      /* calls that the ledger could not take, in failure mode open */

@@ -11,58 +11,97 @@
 #include "lib/core/num.h"
 #include "server/ledger/spending_internal.h"
 
-/* Lowers the windows of an account that hold what was reserved in the quarter from `begin` on. */
-static void credit_account(struct spending *spending, tg_account account,
-                           const struct ledger_credit_part *part, tg_ms now)
-{
-    struct tg_budget_metrics budgets[TG_BUDGETS_MAX];
-    size_t n = account != 0 ? tg_bank_get_budgets(spending->bank, account, now, budgets) : 0;
+struct crediting {
+    struct spending *spending;
+    spending_lowered_fn *fn; /* null: nobody is told */
+    void *context;
+    tg_ms now;
+};
 
+/* Lowers the windows of an account that hold what was reserved in the quarter from `begin` on. */
+static void credit_account(const struct crediting *crediting,
+                           const struct spending_account *account,
+                           const struct ledger_credit_part *part)
+{
+    struct tg_bank *bank = crediting->spending->bank;
+    struct tg_budget_metrics budgets[TG_BUDGETS_MAX];
+
+    size_t n = account->number != 0
+                   ? tg_bank_get_budgets(bank, account->number, crediting->now, budgets)
+                   : 0;
     for (size_t i = 0; i < n; i++) {
-        if (part->begin < budgets[i].begin)
-            continue;
+        tg_micro micro = num_min(part->micro, budgets[i].settled);
         /* An account that has made place since then holds nothing. */
-        enum tg_err err = tg_bank_restore(spending->bank, account, i,
-                                          num_max(budgets[i].settled - part->micro, 0), now);
-        (void)err;
+        if (part->begin >= budgets[i].begin &&
+            tg_bank_restore(bank, account->number, i, budgets[i].settled - micro, crediting->now) ==
+                TG_OK &&
+            crediting->fn != NULL)
+            crediting->fn(crediting->context, account, &budgets[i], micro);
     }
 }
 
-static void credit_user(struct spending *spending, const struct node *node,
-                        const struct ledger_credit_part *part, tg_ms now)
+/* The name of the tenant at the top of the way up. */
+static const char *root_of(const struct forest *forest, size_t node)
 {
-    if (part->user_bytes > 0 && node->n_user_budgets > 0)
-        credit_account(
-            spending,
-            tg_bank_find(spending->bank, atomic_load(&node->account), part->user, part->user_bytes),
-            part, now);
+    while (node < forest->n - 1 && forest->nodes[node].parent < forest->n - 1)
+        node = forest->nodes[node].parent;
+    return forest->nodes[node].name;
+}
+
+static void credit_node(const struct crediting *crediting, size_t i,
+                        const struct ledger_credit_part *part)
+{
+    const struct forest *forest = &crediting->spending->forest;
+    struct spending_account account = {.root = root_of(forest, i),
+                                       .tenant = forest->nodes[i].name,
+                                       .number = atomic_load(&forest->nodes[i].account)};
+
+    credit_account(crediting, &account, part);
+}
+
+static void credit_user(const struct crediting *crediting, size_t i,
+                        const struct ledger_credit_part *part)
+{
+    const struct forest *forest = &crediting->spending->forest;
+    const struct node *node = &forest->nodes[i];
+    struct spending_account account = {
+        .root = root_of(forest, i), .tenant = node->name, .user = {part->user, part->user_bytes}};
+
+    if (part->user_bytes == 0 || node->n_user_budgets == 0)
+        return;
+    account.number = tg_bank_find(crediting->spending->bank, atomic_load(&node->account),
+                                  part->user, part->user_bytes);
+    credit_account(crediting, &account, part);
 }
 
 /* Everyone, and every name on the way up, each once. */
-static void credit_part(struct spending *spending, const struct ledger_credit_part *part, tg_ms now)
+static void credit_part(const struct crediting *crediting, const struct ledger_credit_part *part)
 {
-    const struct forest *forest = &spending->forest;
+    struct ledger *ledger = crediting->spending->ledger;
+    const struct forest *forest = &crediting->spending->forest;
     size_t seen[TG_LEVELS_MAX], n = 0;
 
     seen[n++] = forest->n - 1;
     for (uint32_t at = part->tenant; at != 0 && n < TG_LEVELS_MAX;
-         at = ledger_tenant_parent(spending->ledger, at)) {
-        size_t node = forest_find(forest, ledger_tenant_name(spending->ledger, at), SPENDING_TOP);
+         at = ledger_tenant_parent(ledger, at)) {
+        size_t node = forest_find(forest, ledger_tenant_name(ledger, at), SPENDING_TOP);
         bool again = node == SPENDING_TOP;
         for (size_t i = 0; i < n && !again; i++)
             again = seen[i] == node;
         if (!again)
             seen[n++] = node;
         if (at == part->tenant && node != SPENDING_TOP)
-            credit_user(spending, &forest->nodes[node], part, now);
+            credit_user(crediting, node, part);
     }
     for (size_t i = 0; i < n; i++)
-        credit_account(spending, atomic_load(&forest->nodes[seen[i]].account), part, now);
+        credit_node(crediting, seen[i], part);
 }
 
 enum ledger_credit_result spending_credit(struct spending *spending, struct ledger_credit *credit,
-                                          tg_micro *uncertain, struct tg_problem *problem)
+                                          tg_micro *uncertain, spending_lowered_fn *fn,
+                                          void *context, struct tg_problem *problem)
 {
+    const struct crediting crediting = {spending, fn, context, credit->made_at};
     struct ledger_credit_parts parts = {NULL, 0, 0};
     enum ledger_credit_result result;
 
@@ -73,7 +112,7 @@ enum ledger_credit_result spending_credit(struct spending *spending, struct ledg
     if (result == LEDGER_CREDITED) {
         pthread_rwlock_wrlock(&spending->lock);
         for (size_t i = 0; i < parts.n; i++)
-            credit_part(spending, &parts.list[i], credit->made_at);
+            credit_part(&crediting, &parts.list[i]);
         pthread_rwlock_unlock(&spending->lock);
     }
     ledger_unlock(spending->ledger);

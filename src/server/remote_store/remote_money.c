@@ -128,6 +128,22 @@ bool remote_money_adopt(struct remote_money *money, tg_ms now, struct tg_problem
     return done;
 }
 
+void remote_money_lower(void *context, const struct spending_account *account,
+                        const struct tg_budget_metrics *budget, tg_micro micro)
+{
+    struct remote_money *money = context;
+    char key[MONEY_KEY_MAX];
+    size_t n = money_key(money, account, budget->begin, budget->end, key);
+
+    if (n == 0)
+        return;
+    pthread_mutex_lock(&money->lock);
+    struct sum *sum = money_sums_find(&money->sums, (struct slice){key, n});
+    if (sum != NULL && sum->known)
+        money_sums_lower(&money->sums, sum, num_min(micro, TG_NUMBER_MAX));
+    pthread_mutex_unlock(&money->lock);
+}
+
 void remote_money_leave(struct remote_money *money)
 {
     pthread_mutex_lock(&money->lock);

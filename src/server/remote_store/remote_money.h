@@ -13,8 +13,9 @@
  * account and window Redis keeps one sum for each ledger, of what was ever settled through it
  * there, and the reservations that are outstanding, by lease id, each with an end. A sum only
  * grows, and is merged by max(): a settlement may come twice, late or in any order, and one that
- * was lost is made good by the next. Whatever Redis forgets (a failover, a restart, a flush), each
- * node tells it again: the sums from its books, the reservations from its tickets.
+ * was lost is made good by the next. A credit alone lowers it, by a script of its own. Whatever
+ * Redis forgets (a failover, a restart, a flush), each node tells it again: the sums from its
+ * books, the reservations from its tickets.
  *
  *     settled = sum over ledgers of max(sent by it)      used = settled + outstanding
  *
@@ -105,6 +106,12 @@ void remote_money_cancel(struct remote_money_ask *ask);
  * the call asked for. 0 gives everything back. The ticket is gone. Never lost: while Redis is away
  * the sums are kept here. */
 void remote_money_settle(struct remote_money_ticket *ticket, tg_micro spent, tg_ms now);
+
+/* A credit has lowered a window in the books of this node: a spending_lowered_fn. Redis is told
+ * within a period, once it is there. Not if Redis was never heard of this window, or the process
+ * ends before that: then it stays as it is there, until the window ends. */
+void remote_money_lower(void *money, const struct spending_account *account,
+                        const struct tg_budget_metrics *budget, tg_micro micro);
 
 /* Without Redis: decides by this node's share. Of each budget the node may use what was left when
  * Redis was last heard, divided by `nodes`; or the amount divided by `nodes` if it never was. The

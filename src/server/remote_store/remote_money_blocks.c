@@ -271,7 +271,7 @@ void money_blocks_build(struct remote_money *money, struct block_ask *ask, tg_ms
     for (size_t i = 0; i < ask->n; i++) {
         struct sum *sum = blocks->windows[i];
         sum->pins++;
-        ask->windows[i] = (struct claim_window){sum, sum_total(sum), sum->acked};
+        ask->windows[i] = (struct claim_window){sum, sum_tell(sum)};
         ask->amount[i] = blocks->amounts[i];
         ask->used[i] = sum_used(sum);
         ask->needed[i] = num_add(ask->used[i], blocks->waiting);
@@ -289,12 +289,12 @@ static bool hear_window(struct remote_money *money, struct block_ask *ask, size_
 {
     struct claim_window *window = &ask->windows[i];
     struct sum *sum = window->sum;
-    bool loss = money_sums_hear(&money->sums, sum, numbers[3], window->sent, window->acked);
+    bool loss = money_sums_hear(&money->sums, sum, numbers[3], &window->told);
 
     sum->leased = numbers[0];
     sum->leased_until = ask->sent_at + money->lease_ttl - money->lease_ttl / 10;
     sum->others_used = numbers[1];
-    sum->others_settled = num_less(numbers[2], num_max(numbers[3], window->sent));
+    sum->others_settled = num_less(numbers[2], num_max(numbers[3], window->told.sent));
     sum->settled = numbers[2];
     sum->is_short = numbers[0] < ask->wanted[i];
     if (sum->is_short)
@@ -377,7 +377,7 @@ void money_blocks_send(struct remote_money_port *port)
         money_args_number(&args, ask->used[i]);
         money_args_number(&args, ask->needed[i]);
         money_args_number(&args, ask->wanted[i]);
-        money_args_number(&args, ask->windows[i].sent);
+        money_args_number(&args, ask->windows[i].told.sent);
         money_args_number(&args, ask->keep[i]);
     }
     ask->in_flight = true;

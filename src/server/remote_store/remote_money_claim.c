@@ -249,10 +249,9 @@ static void put_windows(struct money_args *args, struct remote_money_ticket *cla
     pthread_mutex_lock(&money->lock);
     for (size_t i = claim->every_windows; i < claim->n_windows; i++) {
         struct claim_window *window = &claim->windows[i];
-        window->sent = sum_total(window->sum);
-        window->acked = window->sum->acked;
+        window->told = sum_tell(window->sum);
         money_args_window(args, window->sum);
-        money_args_number(args, window->sent);
+        money_args_number(args, window->told.sent);
         money_args_number(args, money_sum_keep(window->sum, now));
     }
     pthread_mutex_unlock(&money->lock);
@@ -319,7 +318,7 @@ static void hear_windows(struct remote_money_ticket *claim, const int64_t *numbe
     pthread_mutex_lock(&money->lock);
     for (size_t i = claim->every_windows; i < claim->n_windows; i++, numbers += WINDOW_NUMBERS) {
         struct claim_window *window = &claim->windows[i];
-        loss |= money_sums_hear(&money->sums, window->sum, numbers[0], window->sent, window->acked);
+        loss |= money_sums_hear(&money->sums, window->sum, numbers[0], &window->told);
         window->sum->settled = numbers[1];
         window->sum->outstanding = numbers[2];
     }
@@ -384,6 +383,7 @@ struct money_update {
     struct remote_money_port *port;
     struct claim_window window;
     tg_ms keep;
+    bool lowers;
 };
 
 /* The lock is held. Null: no memory. */
@@ -394,7 +394,8 @@ struct money_update *money_update_new(struct remote_money_port *port, struct sum
     if (!update)
         return NULL;
     update->port = port;
-    update->window = (struct claim_window){sum, sum_total(sum), sum->acked};
+    update->window = (struct claim_window){sum, sum_tell(sum)};
+    update->lowers = sum->lowering;
     update->keep = money_sum_keep(sum, now);
     assert(!sum->updating);
     sum->pins++;
@@ -414,8 +415,9 @@ static void update_answered(struct redis_ask *ask, const struct redisReply *repl
     assert(sum->pins > 0 && sum->updating);
     sum->pins--;
     sum->updating = false;
-    if (fine && money_sums_hear(&port->money->sums, sum, numbers[1], update->window.sent,
-                                update->window.acked))
+    if (fine && update->lowers)
+        money_sums_lowered(&port->money->sums, sum, &update->window.told);
+    else if (fine && money_sums_hear(&port->money->sums, sum, numbers[1], &update->window.told))
         money_repair(port->money);
     if (fine && !sum->everyone) {
         sum->settled = numbers[2];
@@ -434,15 +436,18 @@ void money_update_send(struct money_update *update)
     struct money_args args;
 
     put_head(&args, update->port->money);
-    money_args_text(&args, "", 0);
-    money_args_number(&args, 0);
-    money_args_number(&args, -1);
+    if (!update->lowers) {
+        money_args_text(&args, "", 0);
+        money_args_number(&args, 0);
+        money_args_number(&args, -1);
+    }
     money_args_window(&args, update->window.sum);
-    money_args_number(&args, update->window.sent);
+    money_args_number(&args, update->window.told.sent);
     money_args_number(&args, update->keep);
     update->port->updates++;
     atomic_fetch_add_explicit(&update->port->money->n_told, 1, memory_order_relaxed);
     redis_ask_init(&update->ask, update_answered, NULL);
-    redis_eval(update->port->redis, &update->ask, &script_money_note, args.keys, args.n_keys,
+    redis_eval(update->port->redis, &update->ask,
+               update->lowers ? &script_money_lower : &script_money_note, args.keys, args.n_keys,
                args.list, args.n);
 }

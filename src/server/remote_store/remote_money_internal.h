@@ -47,7 +47,7 @@ enum money_claim_state {
 
 struct claim_window {
     struct sum *sum;
-    tg_micro sent, acked; /* the total that was sent; what was acknowledged then */
+    struct sum_told told;
 };
 
 struct claim_budget {

@@ -46,7 +46,8 @@ static bool is_worth_sending(struct remote_money_port *port, const struct sum *s
 {
     struct slice key = sum_hash_key(sum);
 
-    return !sum->updating && sum_total(sum) > 0 && redis_is_up(port->redis, &key);
+    return !sum->updating && (sum_total(sum) > 0 || sum->lowering) &&
+           redis_is_up(port->redis, &key);
 }
 
 static bool is_over(const struct sum *sum, tg_ms now)
@@ -99,8 +100,8 @@ static void sweep(struct remote_money_port *port, tg_ms now)
             money_sums_remove(sums, sum);
             continue;
         }
-        if (sum->pins > 0 || !is_worth_sending(port, sum) ||
-            (!sum_is_unacked(sum) && unchanged++ >= SWEEP_UNCHANGED))
+        if ((sum->pins > 0 && !sum->lowering) || !is_worth_sending(port, sum) ||
+            (!sum_is_unacked(sum) && !sum->lowering && unchanged++ >= SWEEP_UNCHANGED))
             continue;
         if ((update = money_update_new(port, sum, now)) != NULL)
             list[n++] = update;

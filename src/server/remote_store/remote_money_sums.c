@@ -44,18 +44,45 @@ void money_sums_spend(struct sums *sums, struct sum *sum, tg_micro spent)
     remote_money_sums_count(sums, sum, 1);
 }
 
-bool money_sums_hear(struct sums *sums, struct sum *sum, tg_micro before, tg_micro sent,
-                     tg_micro acked)
+void money_sums_lower(struct sums *sums, struct sum *sum, tg_micro micro)
 {
-    bool loss = before < acked;
+    tg_micro ours = num_max(sum->own, sum->seen), part = num_min(micro, ours);
+
+    remote_money_sums_count(sums, sum, -1);
+    sum->own = sum->seen = ours - part;
+    sum->lost = num_less(sum->lost, micro - part);
+    sum->acked = num_min(sum->acked, sum_total(sum));
+    sum->lowering = true;
+    sum->lowered++;
+    remote_money_sums_count(sums, sum, 1);
+    TAILQ_REMOVE(&sums->ring, sum, ring); /* its turn is next */
+    TAILQ_INSERT_HEAD(&sums->ring, sum, ring);
+}
+
+void money_sums_lowered(struct sums *sums, struct sum *sum, const struct sum_told *told)
+{
+    if (told->lowered != sum->lowered)
+        return; /* it has fallen once more since then */
+    remote_money_sums_count(sums, sum, -1);
+    sum->lowering = false;
+    sum->acked = told->sent;
+    remote_money_sums_count(sums, sum, 1);
+}
+
+bool money_sums_hear(struct sums *sums, struct sum *sum, tg_micro before,
+                     const struct sum_told *told)
+{
+    bool loss = before < told->acked;
     tg_micro total = sum_total(sum);
 
+    if (sum->lowering || told->lowered != sum->lowered)
+        return false;
     remote_money_sums_count(sums, sum, -1);
     sum->known = true;
     /* Ours alone are merged there, so more than there is here comes from a former life. */
     if (before > sum_total(sum))
         sum->lost = num_add(sum->lost, before - sum_total(sum));
-    sum->acked = num_max(loss ? 0 : sum->acked, num_max(before, sent));
+    sum->acked = num_max(loss ? 0 : sum->acked, num_max(before, told->sent));
     assert(sum_total(sum) >= total); /* it never falls */
     remote_money_sums_count(sums, sum, 1);
     return loss;
@@ -112,7 +139,7 @@ static bool remote_money_sums_evict(struct sums *sums)
 {
     for (size_t i = 0; i < LOOKS && i < sums->table.n; i++) {
         struct sum *sum = money_sums_next(sums);
-        if (sum->pins == 0 && !sum_is_unacked(sum)) {
+        if (sum->pins == 0 && !sum_is_unacked(sum) && !sum->lowering) {
             money_sums_remove(sums, sum);
             return true;
         }

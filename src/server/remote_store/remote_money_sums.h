@@ -12,8 +12,10 @@
  * lost   what Redis knew of this ledger when it was asked, beyond what the ledger knows: a
  *        database that was put back from a copy, or lost its last moments.
  *
- * It never falls. `acked` is what Redis has acknowledged. An entry goes when its window has been
- * over for a while; when there are `max`, one that Redis knows is evicted.
+ * It falls by a credit alone: then it is `lowering` until Redis has heard of that, and what Redis
+ * says of it meanwhile, or in answer to what was sent before, is no news. `acked` is what Redis has
+ * acknowledged. An entry goes when its window has been over for a while; when there are `max`, one
+ * that Redis knows is evicted.
  *
  * The lock of struct remote_money covers everything here.
  */
@@ -39,6 +41,8 @@ struct sum {
     tg_micro settled, outstanding; /* all nodes together, as heard last */
     bool known;                    /* heard at all */
     bool updating;                 /* an update of its own is in flight */
+    bool lowering;                 /* Redis has more than the total */
+    uint32_t lowered;              /* how often the total has fallen */
     uint32_t pins;
 
     /* Only in a window of everyone's budget: remote_money_blocks.c. */
@@ -107,10 +111,27 @@ struct sum *money_sums_get(struct sums *sums, struct slice key, tg_ms end, tg_mi
 /* A settlement in the window. */
 void money_sums_spend(struct sums *sums, struct sum *sum, tg_micro spent);
 
-/* What Redis says of this ledger's sum: what it was `before` the total was sent, and what it had
- * acknowledged when that was sent. True: Redis has forgotten some. */
-bool money_sums_hear(struct sums *sums, struct sum *sum, tg_micro before, tg_micro sent,
-                     tg_micro acked);
+/* What was told to Redis of a sum, and what was known when it was sent. */
+struct sum_told {
+    tg_micro sent, acked; /* the total that was sent; what was acknowledged then */
+    uint32_t lowered;
+};
+
+static inline struct sum_told sum_tell(const struct sum *sum)
+{
+    return (struct sum_told){sum_total(sum), sum->acked, sum->lowered};
+}
+
+/* What Redis says of this ledger's sum: what it was `before` it was told. True: Redis has forgotten
+ * some. */
+bool money_sums_hear(struct sums *sums, struct sum *sum, tg_micro before,
+                     const struct sum_told *told);
+
+/* A credit: the total falls, and Redis has to hear of it. */
+void money_sums_lower(struct sums *sums, struct sum *sum, tg_micro micro);
+
+/* It has. */
+void money_sums_lowered(struct sums *sums, struct sum *sum, const struct sum_told *told);
 
 /* The sum whose turn it is, in rounds over all of them; null: there is none. */
 struct sum *money_sums_next(struct sums *sums);

@@ -26,6 +26,7 @@ extern const struct redis_script script_block;
 /* Budgets: remote_money.h. */
 extern const struct redis_script script_money_reserve;
 extern const struct redis_script script_money_note;
+extern const struct redis_script script_money_lower;
 extern const struct redis_script script_money_block;
 
 #endif

@@ -71,7 +71,7 @@ static void must_credit(struct spending *spending, const char *user, tg_ms since
     struct tg_problem problem = {""};
     tg_micro uncertain;
 
-    if (spending_credit(spending, &credit, &uncertain, &problem) != LEDGER_CREDITED)
+    if (spending_credit(spending, &credit, &uncertain, NULL, NULL, &problem) != LEDGER_CREDITED)
         fail_msg("%s", problem.text);
     assert_true(credit.id > 0 && uncertain >= micro);
 }
@@ -82,7 +82,8 @@ static void must_refuse(struct spending *spending, const char *user, tg_ms since
     struct ledger_credit credit = credit_of(user, since, until, micro);
     tg_micro uncertain = -1;
 
-    assert_int_equal(spending_credit(spending, &credit, &uncertain, NULL), LEDGER_CREDIT_TOO_MUCH);
+    assert_int_equal(spending_credit(spending, &credit, &uncertain, NULL, NULL, NULL),
+                     LEDGER_CREDIT_TOO_MUCH);
     assert_int_equal(uncertain, there);
 }
 
@@ -243,8 +244,9 @@ static void one_that_fails_changes_nothing(void **state)
         kit_faults.operations = 0;
         kit_faults.fail_at = kit_faults.fail_until = at;
         kit_faults.code = SQLITE_IOERR_WRITE;
-        tg_micro left =
-            spending_credit(spending, &credit, &uncertain, &problem) == LEDGER_CREDITED ? 21 : 51;
+        enum ledger_credit_result result =
+            spending_credit(spending, &credit, &uncertain, NULL, NULL, &problem);
+        tg_micro left = result == LEDGER_CREDITED ? 21 : 51;
         kit_faults.fail_at = 0;
         check_windows(spending, "ann", (const tg_micro[]){left, left, left, left, left});
         spending_free(spending);
@@ -279,7 +281,8 @@ static void memory_and_disk_agree(void **state)
         } else {
             struct ledger_credit credit =
                 credit_of(draw_chance(&draw, 50) ? user : "", 0, TG_NUMBER_MAX, 1 + much);
-            enum ledger_credit_result result = spending_credit(spending, &credit, &there, NULL);
+            enum ledger_credit_result result =
+                spending_credit(spending, &credit, &there, NULL, NULL, NULL);
             assert_int_equal(result, there > much ? LEDGER_CREDITED : LEDGER_CREDIT_TOO_MUCH);
             uncertain -= result == LEDGER_CREDITED ? 1 + much : 0;
         }
