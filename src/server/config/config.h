@@ -528,4 +528,10 @@ bool config_may_use(const struct config *config, const struct config_tenant *ten
  * decides, and none of them is a no. */
 bool config_may_call(const struct config_tenant *tenant, struct slice path);
 
+/* Whose rules hold for a call of a tenant, by its number, to a model (null: to none), and how many
+ * have some: the tenant, its parents, the model. */
+size_t config_rule_owners(const struct config *config, size_t tenant,
+                          const struct config_model *model,
+                          struct rule_owner owners[RULE_OWNERS_MAX]);
+
 #endif

@@ -161,3 +161,19 @@ bool config_may_use(const struct config *config, const struct config_tenant *ten
     }
     return among;
 }
+
+size_t config_rule_owners(const struct config *config, size_t tenant,
+                          const struct config_model *model,
+                          struct rule_owner owners[RULE_OWNERS_MAX])
+{
+    size_t n = 0;
+
+    for (size_t i = tenant; i != CONFIG_NO_PARENT; i = config->tenants[i].parent)
+        if (config->tenants[i].rules.n > 0)
+            owners[n++] =
+                (struct rule_owner){"tenant", config->tenants[i].name, &config->tenants[i].rules};
+    if (model != NULL && model->rules.n > 0)
+        owners[n++] = (struct rule_owner){"model", model->name, &model->rules};
+    assert(n <= RULE_OWNERS_MAX); /* a tenant has at most CONFIG_LEVELS_MAX levels */
+    return n;
+}

@@ -5,6 +5,9 @@
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
+
+#include "lib/core/num.h"
 
 /* ---- What a call has ------------------------------------------------------------------------- */
 
@@ -369,4 +372,37 @@ size_t field_rules_names(const struct rule_changes *changes, char *text, size_t 
         n += (size_t)snprintf(text + n, size - n, "%s%s", n > 0 ? ", " : "", name);
     }
     return n;
+}
+
+/* ---- what was read of the body ---- */
+
+/* The word of the ask that prices depend on, if the field is one. */
+static struct ask_word *priced_word(struct ask *ask, const char *name)
+{
+    if (strcmp(name, "service_tier") == 0)
+        return &ask->service_tier;
+    if (strcmp(name, "speed") == 0)
+        return &ask->speed;
+    return strcmp(name, "inference_geo") == 0 ? &ask->inference_geo : NULL;
+}
+
+void field_rules_put_in(const struct rule_changes *changes, struct ask *ask)
+{
+    for (size_t i = 0; i < changes->n; i++) {
+        const struct field_rule *rule = changes->list[i].rule;
+        struct ask_word *word = rule->is_header ? NULL : priced_word(ask, rule->name);
+        if (word != NULL) {
+            bool fits = rule->value.kind == JSON_STRING && rule->value.text.n < sizeof word->at;
+            snprintf(word->at, sizeof word->at, "%.*s", fits ? (int)rule->value.text.n : 1,
+                     fits ? rule->value.text.at : "?");
+        }
+        if (rule->is_header || rule->value.kind != JSON_DOUBLE)
+            continue;
+        int64_t number = (int64_t)rule->value.number;
+        if (strcmp(rule->name, "max_tokens") == 0)
+            ask->max_output = number;
+        else if (strcmp(rule->name, "n") == 0) /* best_of may ask for more */
+            ask->choices = num_max(
+                1, ask->endpoint == ENDPOINT_COMPLETIONS ? num_max(number, ask->choices) : number);
+    }
 }

@@ -90,6 +90,9 @@ bool field_rules_cover(const struct rule_owner *owners, size_t n, const struct r
 void field_rules_edit(const struct rule_changes *changes, const struct ask *ask,
                       struct body_edit *edit);
 
+/* Sets what was read of a body to what will be sent. */
+void field_rules_put_in(const struct rule_changes *changes, struct ask *ask);
+
 /* Names of what is changed, with commas between; how long. What finds no room is "...". */
 size_t field_rules_names(const struct rule_changes *changes, char *text, size_t size);
 

@@ -1,13 +1,9 @@
 /* call_money.c - the money of an attempt: the most it can cost is reserved before it is sent.
  *
- * Under a budget that is enforced, what is reserved is a bound (dialect/bound.h): no provider bills
- * more by its own rules, so that used <= amount however many calls run at once. Where no budget
- * depends on it, the same is computed with an estimate for what cannot be bounded, for the books.
- * Each attempt reserves for the route that it takes, by that one's bound and price.
- *
- * Where all budgets that may refuse the call say `reserve: expected`, what is reserved is the part
- * of that bound that calls like it cost (runtime/expected_cost.h), and what cannot be bounded is
- * estimated. What a call costs above it is charged at its end, and counted as overdraft.
+ * runtime/quote.h says what that is, so that used <= amount however many calls run at once. Each
+ * attempt reserves for the route that it takes, by that one's bound and price. What a call costs
+ * above a part of its bound that was reserved (`reserve: expected`) is charged at its end, and
+ * counted as overdraft.
  *
  * A call that does not say how much it may write is reserved in full (`on_unbounded: allow`): its
  * request is never changed. Where clamping is configured, the bound is written into the request, by
@@ -25,7 +21,7 @@
 #include "server/dialect/path_pattern.h"
 #include "server/dialect/prefix.h"
 #include "server/proxy/call.h"
-#include "server/runtime/expected_cost.h"
+#include "server/runtime/quote.h"
 
 void call_describe_money(const struct call *call, struct spending_call *spending)
 {
@@ -61,53 +57,25 @@ bool call_costs(const struct call *call)
 
 /* ---- the bound ---- */
 
-/* Thousandths; 0: it has no price. Under a budget call_rules_apply() has refused what has none,
- * unless a rule allows it: that costs what it costs without the word. */
-static int64_t factor_of(const struct call *call, const struct config_factors *factors,
-                         const struct ask_word *word)
+static void quote_call_of(const struct call *call, struct quote_call *asked)
 {
-    const char *said = word->at[0] != '\0' ? word->at : "auto";
-    int64_t milli = config_factor(factors, said, strlen(said));
-
-    return milli == 0 && call_tenant(call)->hard_budget ? 1000 : milli;
+    *asked = (struct quote_call){.gateway = call->gateway,
+                                 .tenant = call_tenant(call),
+                                 .route = call->route,
+                                 .ask = &call->ask,
+                                 .is_listed = call->model != CONFIG_NONE};
 }
 
-/* What is known of the model, for this call. */
-static void find_facts(const struct call *call, struct bound_facts *facts)
-{
-    const struct config_model *model = call->route->config;
-
-    *facts = call->route->facts;
-    facts->tier_milli = factor_of(call, &model->service_tier, &call->ask.service_tier);
-    facts->speed_milli = factor_of(call, &model->speed, &call->ask.speed);
-    facts->geo_milli = factor_of(call, &model->inference_geo, &call->ask.inference_geo);
-    if (call->attempt.most_output >= 0)
-        facts->most_output = call->attempt.most_output;
-}
-
-/* What one choice may write. */
-static int64_t choice_output(const struct call *call, const struct bound_facts *facts)
-{
-    int64_t most = facts->most_output > 0 ? facts->most_output : facts->context;
-
-    if (call->ask.max_output < 0)
-        return most;
-    return most > 0 ? num_min(call->ask.max_output, most) : call->ask.max_output;
-}
-
-/* How many tokens each of its choices may write where so much can be reserved; below 1: not even
- * for the prompt. */
+/* How many tokens each of its choices may write where so much can be reserved. */
 static int64_t affordable_output(const struct call *call, tg_micro money)
 {
-    const struct tg_usage_bound *bound = &call->attempt.bound;
-    struct bound_facts facts;
+    const struct quote quote = {.bound = call->attempt.bound,
+                                .share = call->attempt.share,
+                                .most_output = call->attempt.most_output};
+    struct quote_call asked;
 
-    find_facts(call, &facts);
-    int64_t each = num_max(1, choice_output(call, &facts));
-    int64_t outputs = num_max(1, bound->output / each + (bound->output % each > 0));
-    return tg_price_affordable(&call->route->config->price, bound,
-                               expected_cost_whole(num_max(money, 0), call->attempt.share)) /
-           outputs;
+    quote_call_of(call, &asked);
+    return quote_affordable(&asked, &quote, money);
 }
 
 /* Who asks, and where. False: the client has left, and its head with it. */
@@ -135,75 +103,18 @@ void call_remember_input(const struct call *call, int64_t tokens)
         prefix_remember(call->gateway->prefixes, &who, &call->ask, tokens, call_now(call));
 }
 
-/* The most that the attempt can use, where so much is left of its budgets. False: it cannot be
- * said, and the call has been answered. */
-static bool bound_attempt(struct call *call, tg_micro left)
-{
-    bool hard = left != TG_MONEY_MAX && call->attempt.pair == 0;
-    struct attempt *attempt = &call->attempt;
-    struct ask_problem problem = {.param = ""};
-    struct bound_facts facts;
-    struct refusal why;
-
-    find_facts(call, &facts);
-    if (!bound_of(&call->ask, &facts, hard, &attempt->bound, &problem)) {
-        refusal_of_ask(&problem, &why);
-        call_refuse_admitted(call, &why);
-        return false;
-    }
-    attempt->most = tg_price_bound(&call->route->config->price, &attempt->bound);
-    attempt->asked = expected_cost_part(attempt->most, attempt->share);
-    return true;
-}
-
-/* Bounds a call that does not say how much it may write, where that is configured: by `clamp_to`,
- * else by the most that the model writes, and by what is left of its budgets. */
-static bool clamp_attempt(struct call *call, tg_micro left)
-{
-    const struct config_model *model = call->route->config;
-    struct attempt *attempt = &call->attempt;
-
-    if (left == TG_MONEY_MAX && model->clamp_to == 0)
-        return bound_attempt(call, left); /* nobody's budget depends on it */
-    attempt->most_output = model->clamp_to > 0 ? model->clamp_to : config_most_output(model);
-    if (!bound_attempt(call, left))
-        return false;
-    if (attempt->asked > left) {
-        attempt->most_output = num_max(1, affordable_output(call, left));
-        if (!bound_attempt(call, left))
-            return false;
-    }
-    attempt->output = attempt->bound.output;
-    return true;
-}
-
-/* Which part of its bound the attempt asks for, where a budget may refuse it. */
-static void find_share(struct call *call)
-{
-    const struct config_tenant *tenant = call_tenant(call);
-    struct attempt *attempt = &call->attempt;
-    const struct expected_cost *expected = call->gateway->expected;
-
-    if (!tenant->hard_budget || tenant->bound_budget)
-        return;
-    attempt->pair = expected_cost_pair(expected, tenant->name, call->route->config->name,
-                                       call->route->provider->config->name);
-    attempt->share = expected_cost_share(expected, attempt->pair);
-}
-
 /* What the attempt may cost. False: the call has been answered. */
 static bool price_attempt(struct call *call, struct spending_call *spending)
 {
-    const struct config_model *model = call->route ? call->route->config : NULL;
     struct attempt *attempt = &call->attempt;
+    struct quote_call asked;
     struct prefix_who who;
+    struct quote quote;
     struct refusal why;
     tg_micro left;
-    bool fine;
 
     call_describe_money(call, spending);
     attempt->most_output = -1;
-    attempt->pair = 0;
     attempt->share = 1000;
     if (call->route == NULL) {
         spending->money = attempt->asked = attempt->most =
@@ -211,37 +122,25 @@ static bool price_attempt(struct call *call, struct spending_call *spending)
         return true;
     }
     attempt->prompt = estimate_prompt(&call->ask, &call->route->estimate);
-    attempt->output = estimate_output(&call->ask, config_most_output(model));
+    attempt->output = estimate_output(&call->ask, config_most_output(call->route->config));
     if (!call_money_left(call, call->user, &left, NULL))
         left = 0; /* it is not known: there may be a budget */
-    if (left != TG_MONEY_MAX && call->model != CONFIG_NONE && !model->has_price) {
-        refusal_init(&why, REPLY_MODEL_NOT_ALLOWED,
-                     "model '%s' has no price here, so its calls cannot be paid from a budget",
-                     model->name);
-        snprintf(why.param, sizeof why.param, "model");
-        call_refuse_admitted(call, &why);
-        return false;
-    }
-    if (!call->route->priced)
-        left = TG_MONEY_MAX; /* no budget depends on what costs nothing */
-    if (left != TG_MONEY_MAX)
-        find_share(call);
-    if (left != TG_MONEY_MAX && find_prefix_owner(call, &who))
+    if (quote_is_hard(call->route, left) && find_prefix_owner(call, &who))
         prefix_find(call->gateway->prefixes, &who, call->body.bytes, &call->ask, call_now(call));
-    bool unbounded = estimate_has_output(call->endpoint) && call->ask.max_output < 0;
-    if (unbounded && model->on_unbounded == CONFIG_REFUSE) {
-        refusal_init(&why, REPLY_INVALID_REQUEST,
-                     "this model's calls have to say how many tokens they may write");
-        snprintf(why.param, sizeof why.param, "max_tokens");
+    quote_call_of(call, &asked);
+    if (!quote_make(&asked, left, &quote, &why)) {
         call_refuse_admitted(call, &why);
         return false;
     }
-    if (unbounded && model->on_unbounded == CONFIG_CLAMP)
-        fine = clamp_attempt(call, left);
-    else
-        fine = bound_attempt(call, left);
-    spending->money = attempt->asked;
-    return fine;
+    attempt->bound = quote.bound;
+    attempt->most = quote.most;
+    attempt->pair = quote.pair;
+    attempt->share = quote.share;
+    spending->money = attempt->asked = quote.asked;
+    attempt->most_output = quote.most_output;
+    if (quote.most_output >= 0)
+        attempt->output = quote.bound.output;
+    return true;
 }
 
 /* ---- refusals ---- */

@@ -12,24 +12,7 @@
 #include <assert.h>
 #include <stdio.h>
 
-#include "lib/core/num.h"
 #include "server/proxy/call.h"
-
-static size_t call_owners(const struct call *call, const struct config_model *model,
-                          struct rule_owner owners[RULE_OWNERS_MAX])
-{
-    const struct config *config = &call->generation->config;
-    size_t n = 0;
-
-    for (size_t i = call->tenant; i != CONFIG_NO_PARENT; i = config->tenants[i].parent)
-        if (config->tenants[i].rules.n > 0)
-            owners[n++] =
-                (struct rule_owner){"tenant", config->tenants[i].name, &config->tenants[i].rules};
-    if (model != NULL && model->rules.n > 0)
-        owners[n++] = (struct rule_owner){"model", model->name, &model->rules};
-    assert(n <= RULE_OWNERS_MAX); /* a tenant has at most CONFIG_LEVELS_MAX levels */
-    return n;
-}
 
 /* ---- what changes prices ---- */
 
@@ -114,39 +97,11 @@ static void restore_asked(struct call *call)
     call->notes.changed[0] = '\0';
 }
 
-/* The word of the ask that prices depend on, if the field is one. */
-static struct ask_word *priced_word(struct ask *ask, const char *name)
-{
-    if (strcmp(name, "service_tier") == 0)
-        return &ask->service_tier;
-    if (strcmp(name, "speed") == 0)
-        return &ask->speed;
-    return strcmp(name, "inference_geo") == 0 ? &ask->inference_geo : NULL;
-}
-
 static void call_put_in(struct call *call)
 {
-    struct ask *ask = &call->ask;
-
     if (!call->asked.kept)
         keep_asked(call);
-    for (size_t i = 0; i < call->changes.n; i++) {
-        const struct field_rule *rule = call->changes.list[i].rule;
-        struct ask_word *word = rule->is_header ? NULL : priced_word(ask, rule->name);
-        if (word != NULL) {
-            bool fits = rule->value.kind == JSON_STRING && rule->value.text.n < sizeof word->at;
-            snprintf(word->at, sizeof word->at, "%.*s", fits ? (int)rule->value.text.n : 1,
-                     fits ? rule->value.text.at : "?");
-        }
-        if (rule->is_header || rule->value.kind != JSON_DOUBLE)
-            continue;
-        int64_t number = (int64_t)rule->value.number;
-        if (strcmp(rule->name, "max_tokens") == 0)
-            ask->max_output = number;
-        else if (strcmp(rule->name, "n") == 0) /* best_of may ask for more */
-            ask->choices = num_max(
-                1, ask->endpoint == ENDPOINT_COMPLETIONS ? num_max(number, ask->choices) : number);
-    }
+    field_rules_put_in(&call->changes, &call->ask);
     field_rules_names(&call->changes, call->notes.changed, sizeof call->notes.changed);
 }
 
@@ -157,7 +112,7 @@ bool call_rules_apply(struct call *call, const struct route *route, struct ask_p
     const struct config *config = &call->generation->config;
     const struct config_model *model = route != NULL ? route->config : NULL;
     struct rule_owner owners[RULE_OWNERS_MAX];
-    size_t n = call_owners(call, model, owners);
+    size_t n = config_rule_owners(config, call->tenant, model, owners);
     const struct rule_call asked = {.watch = config->watch,
                                     .endpoint = call->endpoint,
                                     .seen = model != NULL ? call->seen : NULL,
