@@ -944,6 +944,16 @@ struct tg_expectation {
 TG_API TG_MUST_CHECK enum tg_err tg_gate_expect(struct tg_gate *gate, const struct tg_call *call,
                                                 struct tg_expectation *expectation);
 
+/* What tg_gate_admit() would do with a call now, as far as memory, peers and the slot decide it:
+ *
+ *     TG_DECIDED    with a reason it would be refused for that; without one it would get a slot
+ *     TG_WAITING    it would wait for one, until `deadline` at most
+ *
+ * would_deny has the stages in shadow that would refuse it. Nothing is taken, counted or learned;
+ * no lease is in the answer, and no axis but concurrency. TG_ERR_INVALID. */
+TG_API TG_MUST_CHECK enum tg_err tg_gate_peek(struct tg_gate *gate, const struct tg_call *call,
+                                              tg_ms now, struct tg_answer *answer);
+
 /* Returns how many calls a peer has, waiting or running. 0 for a peer that shares an entry with
  * others because there are more than max_peers. */
 TG_API int64_t tg_gate_peer_calls(struct tg_gate *gate, const void *peer, size_t peer_bytes);

@@ -6,15 +6,39 @@ import { fillTable, setText } from './table.js';
 const by = (id) => document.getElementById(id);
 const dialog = by('explain');
 
-function verdict({ admitted, refused_by, limits }) {
-    if (admitted) return 'Such a call would be admitted now.';
-    const binding = limits[refused_by];
-    return binding
-        ? `Such a call would be refused now: ${binding.text}`
-        : 'Such a call would be refused now.';
+const PROMPT_MAX = 4 << 20; /* the largest that explain takes */
+
+/* A call like the one that was refused: of the same user, with the same bound of its output. */
+function question({ tenant, model, user, max_tokens, prompt_bytes }) {
+    return {
+        tenant,
+        model,
+        ...(user !== null && { user }),
+        ...(max_tokens !== null && { max_tokens }),
+        ...(prompt_bytes !== null && { prompt_bytes: Math.min(prompt_bytes, PROMPT_MAX) }),
+    };
+}
+
+/* What decides while the store cannot be asked. */
+function away({ store }) {
+    if (!store?.away) return '';
+    const modes = [...new Set([store.limits_by, store.budget_by])].join(' and ');
+    return ` The store is away; what decides is store_failure: ${modes}.`;
+}
+
+function verdict(explanation) {
+    const { admitted, waits, refused_by, limits } = explanation;
+    if (admitted)
+        return (
+            (waits
+                ? 'Such a call would wait for a slot now.'
+                : 'Such a call would be admitted now.') + away(explanation)
+        );
+    return `Such a call would be refused now: ${limits[refused_by].text}.${away(explanation)}`;
 }
 
 function says(limit) {
+    if (limit.waits) return 'it waits';
     if (!limit.refuses) return limit.mode === 'shadow' ? 'yes (shadow)' : 'yes';
     if (limit.mode === 'shadow') return 'would say no (shadow)';
     return limit.retry_after_ms === null ? 'no' : `no, for ${format.span(limit.retry_after_ms)}`;
@@ -41,7 +65,10 @@ function showLimits(explanation) {
 }
 
 export async function explain(denial) {
-    setText(by('explain-title'), `${denial.tenant} asked for ${denial.model}`);
+    setText(
+        by('explain-title'),
+        `${denial.tenant}${denial.user === null ? '' : `, user ${denial.user},`} asked for ${denial.model}`,
+    );
     setText(
         by('explain-then'),
         `Refused at ${format.timeOfDay(denial.at)} by ${denial.reason}` +
@@ -51,7 +78,7 @@ export async function explain(denial) {
     by('explain-table').hidden = true;
     if (!dialog.open) dialog.showModal();
     try {
-        const explanation = await get('explain', { tenant: denial.tenant, model: denial.model });
+        const explanation = await get('explain', question(denial));
         setText(by('explain-now'), verdict(explanation));
         showLimits(explanation);
     } catch (error) {

@@ -304,9 +304,13 @@ export const tenant = (more = {}) => ({
     ...more,
 });
 
-/* A configuration in front of a mock; `change` has what differs, section by section. */
+/* A configuration in front of a mock; `change` has what differs, section by section, or makes that
+ * of the mock. */
 export function configure(mock, folder, change = {}) {
-    const of = (name, section) => ({ ...section, ...change[name] });
+    const of = (name, section) => ({
+        ...section,
+        ...(typeof change[name] === 'function' ? change[name](mock) : change[name]),
+    });
     return {
         workers: 2,
         ledger: { path: path.join(folder, 'spend.db') },

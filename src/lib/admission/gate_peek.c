@@ -3,7 +3,9 @@
  * A look takes the gate's lock for as long as it copies, and changes nothing. The peers are added
  * up under it, a few ns each: owners look some times a second at most.
  */
-#include "lib/admission/stages.h"
+#include "lib/admission/waits.h"
+
+#include <string.h>
 
 void tg_gate_get_stats(struct tg_gate *gate, struct tg_gate_stats *stats)
 {
@@ -49,4 +51,79 @@ int64_t tg_gate_peer_calls(struct tg_gate *gate, const void *peer, size_t peer_b
     int64_t calls = peers_calls(&gate->peers, id);
     spin_unlock(&gate->lock);
     return calls;
+}
+
+/* ---- what a call would be told ---- */
+
+/* True: refused. */
+static bool peek_refuses(struct tg_answer *answer, enum tg_reason reason, enum tg_mode mode,
+                         struct tg_decision decision)
+{
+    if (mode == TG_SHADOW) {
+        answer->would_deny |= 1u << reason;
+        return false;
+    }
+    answer->reason = reason;
+    answer->decision = decision;
+    return true;
+}
+
+static bool peek_memory(const struct tg_gate *gate, const struct tg_call *call, tg_ms now,
+                        struct tg_answer *answer)
+{
+    if (!gate->config.memory.on || !memory_state_refuses(gate->memory, call->priority))
+        return false;
+    answer->memory_used = gate->memory_used;
+    return peek_refuses(answer, TG_REASON_MEMORY_PRESSURE, gate->config.memory.mode,
+                        (struct tg_decision){false, TG_NUMBER_MAX, 0, now, STAGES_HINT_MS});
+}
+
+static bool peek_peer(struct tg_gate *gate, const struct tg_call *call, struct table_id peer,
+                      tg_ms now, struct tg_answer *answer)
+{
+    bool own = call->peer_limit > 0;
+    int64_t limit = own ? call->peer_limit : gate->config.peers.limit;
+
+    if (!call->peer || (!gate->config.peers.on && !own) ||
+        peers_count(&gate->peers, &peer, gate->config.peers.max_peers) < limit)
+        return false;
+    return peek_refuses(answer, TG_REASON_PEER_LIMIT,
+                        own ? call->peer_mode : gate->config.peers.mode,
+                        (struct tg_decision){false, limit, 0, now, STAGES_HINT_MS});
+}
+
+static void peek_slot(struct tg_gate *gate, const struct tg_call *call, tg_ms now,
+                      struct tg_answer *answer)
+{
+    tg_ms wait;
+
+    if (!gate->config.concurrency.on || stages_may_start(gate, call->priority))
+        return;
+    if (gate->config.concurrency.mode == TG_ENFORCE && waits_may_enter(gate, call, &wait)) {
+        answer->step = TG_WAITING;
+        answer->deadline = num_add(gate->latest, wait);
+        return;
+    }
+    struct tg_decision no = stages_no_slot(gate, call->priority, now);
+    if (peek_refuses(answer, TG_REASON_CONCURRENCY, gate->config.concurrency.mode, no))
+        stages_set_axis(&answer->axes, TG_AXIS_CONCURRENCY, no);
+}
+
+enum tg_err tg_gate_peek(struct tg_gate *gate, const struct tg_call *call, tg_ms now,
+                         struct tg_answer *answer)
+{
+    struct table_id peer = {0};
+
+    if ((unsigned)call->priority >= TG_PRIORITY_COUNT || !num_in_range(now) ||
+        call->peer_limit < 0 || !num_in_range(call->deadline))
+        return TG_ERR_INVALID;
+    memset(answer, 0, sizeof *answer);
+    answer->decision = TG_ALLOW_FULL;
+    if (call->peer)
+        peer = stages_peer_id(gate, call->peer, call->peer_bytes);
+    spin_lock(&gate->lock);
+    if (!peek_memory(gate, call, now, answer) && !peek_peer(gate, call, peer, now, answer))
+        peek_slot(gate, call, now, answer);
+    spin_unlock(&gate->lock);
+    return TG_OK;
 }

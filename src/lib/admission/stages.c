@@ -9,9 +9,6 @@
 #include "lib/admission/waits.h"
 #include "lib/core/num.h"
 
-/* The hint of a refusal for memory or peers, which nobody can foresee the end of. */
-enum { HINT_MS = 100 };
-
 void stages_would_deny(struct tg_gate *gate, struct tg_answer *answer, enum tg_reason reason)
 {
     assert(reason > TG_REASON_NONE && reason < TG_REASON_COUNT);
@@ -44,8 +41,9 @@ bool stages_memory(const struct passage *passage)
         return false;
     }
     answer->memory_used = gate->memory_used;
-    return stages_refuse(gate, answer, TG_REASON_MEMORY_PRESSURE,
-                         (struct tg_decision){false, TG_NUMBER_MAX, 0, passage->now, HINT_MS});
+    return stages_refuse(
+        gate, answer, TG_REASON_MEMORY_PRESSURE,
+        (struct tg_decision){false, TG_NUMBER_MAX, 0, passage->now, STAGES_HINT_MS});
 }
 
 static struct table_id hashed(const struct tg_gate *gate, const void *bytes, size_t n)
@@ -102,8 +100,9 @@ bool stages_peers(const struct passage *passage, struct ticket *ticket, enum tg_
     ticket->peer = passage->peer;
     if (peers_count(&gate->peers, &ticket->peer, gate->config.peers.max_peers) >= limit) {
         if (mode == TG_ENFORCE)
-            return stages_refuse(gate, passage->answer, TG_REASON_PEER_LIMIT,
-                                 (struct tg_decision){false, limit, 0, passage->now, HINT_MS});
+            return stages_refuse(
+                gate, passage->answer, TG_REASON_PEER_LIMIT,
+                (struct tg_decision){false, limit, 0, passage->now, STAGES_HINT_MS});
         stages_would_deny(gate, passage->answer, TG_REASON_PEER_LIMIT);
     }
     if (!peers_add(&gate->peers, ticket->peer))
@@ -124,8 +123,7 @@ static tg_ms turn_in_ms(const struct tg_gate *gate, enum tg_priority priority)
     return num_max(1, num_ceil(calls * gate->mean_slot_ms / (double)law_limit(&gate->law)));
 }
 
-static struct tg_decision overloaded(const struct tg_gate *gate, enum tg_priority priority,
-                                     tg_ms now)
+struct tg_decision stages_no_slot(const struct tg_gate *gate, enum tg_priority priority, tg_ms now)
 {
     return (struct tg_decision){false, law_limit(&gate->law), 0, now, turn_in_ms(gate, priority)};
 }
@@ -133,15 +131,14 @@ static struct tg_decision overloaded(const struct tg_gate *gate, enum tg_priorit
 bool stages_overloaded(struct tg_gate *gate, enum tg_priority priority, struct tg_answer *answer,
                        tg_ms now)
 {
-    struct tg_decision decision = overloaded(gate, priority, now);
+    struct tg_decision decision = stages_no_slot(gate, priority, now);
 
     law_rejected(&gate->law, gate->latest);
     stages_set_axis(&answer->axes, TG_AXIS_CONCURRENCY, decision);
     return stages_refuse(gate, answer, TG_REASON_CONCURRENCY, decision);
 }
 
-/* A slot is free, and nobody who waits has an older claim to it. */
-static bool may_start(const struct tg_gate *gate, enum tg_priority priority)
+bool stages_may_start(const struct tg_gate *gate, enum tg_priority priority)
 {
     return gate->in_flight < law_limit(&gate->law) && queue_ahead(&gate->queue, priority) == 0 &&
            (priority != TG_PRIORITY_LOW || gate_low_may_start(gate));
@@ -153,7 +150,7 @@ bool stages_slot(const struct passage *passage, struct ticket *ticket, enum tg_e
     struct tg_gate *gate = passage->gate;
 
     gate_grant(gate); /* the law may have raised the limit since */
-    if (may_start(gate, passage->call->priority)) {
+    if (stages_may_start(gate, passage->call->priority)) {
         gate_start(gate, ticket);
     } else if (gate->config.concurrency.mode == TG_SHADOW) {
         stages_would_deny(gate, passage->answer, TG_REASON_CONCURRENCY);

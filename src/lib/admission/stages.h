@@ -9,6 +9,9 @@
 #include "lib/admission/gate.h"
 #include "lib/core/num.h"
 
+/* The hint of a refusal for memory or peers, which nobody can foresee the end of. */
+enum { STAGES_HINT_MS = 100 };
+
 /* A call on its way through the stages. */
 struct passage {
     struct tg_gate *gate;
@@ -63,6 +66,12 @@ bool stages_peers(const struct passage *passage, struct ticket *ticket, enum tg_
 
 /* Stage 3: gets a slot for the ticket, or a place in the queue. TG_ERR_MEMORY. */
 bool stages_slot(const struct passage *passage, struct ticket *ticket, enum tg_err *err);
+
+/* A slot is free, and nobody who waits has an older claim to it. */
+bool stages_may_start(const struct tg_gate *gate, enum tg_priority priority);
+
+/* What a call is told that finds no slot and may not wait for one. */
+struct tg_decision stages_no_slot(const struct tg_gate *gate, enum tg_priority priority, tg_ms now);
 
 /* What the concurrency axis says of a call that has its slot. */
 static inline struct tg_decision stages_slot_taken(const struct tg_gate *gate, tg_ms now)

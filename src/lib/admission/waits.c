@@ -217,6 +217,17 @@ static bool may_queue(struct tg_gate *gate, const struct tg_call *call,
            (is_known(times) || may_be_in_time(gate, call, wait));
 }
 
+bool waits_may_enter(struct tg_gate *gate, const struct tg_call *call, tg_ms *wait)
+{
+    const struct law_times times = law_times(&gate->law);
+    const struct starts starts = gate->starts; /* who only asks learns nothing */
+
+    *wait = may_wait(gate, call, &times);
+    bool may = may_queue(gate, call, &times, *wait);
+    gate->starts = starts;
+    return may;
+}
+
 bool waits_enter(const struct passage *passage, struct ticket *ticket, enum tg_err *err)
 {
     struct tg_gate *gate = passage->gate;

@@ -38,6 +38,9 @@
  * true, and it does not wait). */
 bool waits_enter(const struct passage *passage, struct ticket *ticket, enum tg_err *err);
 
+/* Whether a call that came now would be let into the queue, and how long it might wait there. */
+bool waits_may_enter(struct tg_gate *gate, const struct tg_call *call, tg_ms *wait);
+
 /* Ends the waits that are over by the times of the law, and sees who is overloaded. */
 void waits_bound(struct tg_gate *gate);
 

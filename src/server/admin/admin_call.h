@@ -14,6 +14,8 @@
 #include "server/runtime/reload.h"
 
 struct admin_route;
+struct explanation;
+struct worker;
 struct admin_changes;
 struct gateway;
 struct log;
@@ -38,6 +40,10 @@ struct admin_options {
     void (*forget)(void *host, const void *context);
     void *host;
 
+    struct worker *workers; /* who are asked what a call would be told; null: none */
+    size_t n_workers;
+    size_t thread; /* the number of the loop's thread, among those that count in generations */
+
     bool in_place; /* for tests: no threads, what they would do is done at once */
 };
 
@@ -47,6 +53,7 @@ struct admin {
     struct snapshot_memory memory; /* what rates are made of */
     struct admin_watchers watchers;
     struct admin_changes *changes;
+    LIST_HEAD(, explanation) explanations; /* those that wait for the store */
     struct net_timer second;
     tg_ms denied_at; /* the last time that a wrong token was noted in the log */
 };
@@ -75,8 +82,9 @@ struct admin_call {
     size_t body_n;
     struct admin_change *change; /* null: none is under way */
     struct admin_watcher *watcher;
-    bool reloading; /* it waits for the configuration to be read */
-    bool audited;   /* the log has a line of it */
+    bool reloading;                  /* it waits for the configuration to be read */
+    bool audited;                    /* the log has a line of it */
+    struct explanation *explanation; /* null: none is being made */
 };
 
 static inline struct generation *admin_generation(const struct admin *admin)

@@ -71,6 +71,8 @@ static bool admin_get_read_priority(struct admin_call *call, struct explain_call
     return false;
 }
 
+enum { EXPLAIN_PROMPT_MAX = 4 << 20 };
+
 /* The texts stay where `names` are. False: it has been answered. */
 static bool read_explain(struct admin_call *call, char names[3][ADMIN_NAME_MAX + 1],
                          struct explain_call *asked)
@@ -85,33 +87,29 @@ static bool read_explain(struct admin_call *call, char names[3][ADMIN_NAME_MAX +
     *asked = (struct explain_call){.tenant = names[0],
                                    .model = names[1],
                                    .user = *names[2] != '\0' ? names[2] : NULL,
-                                   .tokens = 1,
-                                   .micro = 1,
+                                   .max_tokens = -1,
+                                   .tokens = -1,
+                                   .micro = -1,
                                    .priority = TG_PRIORITY_HIGH};
-    return read_count(call, "tokens", &asked->tokens) &&
-           read_count(call, "micro_usd", &asked->micro) && admin_get_read_priority(call, asked);
+    if (!read_count(call, "max_tokens", &asked->max_tokens) ||
+        !read_count(call, "prompt_bytes", &asked->prompt_bytes) ||
+        !read_count(call, "tokens", &asked->tokens) ||
+        !read_count(call, "micro_usd", &asked->micro) || !admin_get_read_priority(call, asked))
+        return false;
+    if (asked->prompt_bytes <= EXPLAIN_PROMPT_MAX)
+        return true;
+    admin_reply_error(call->in, 400, "invalid", "parameter \"prompt_bytes\" may be %d at most",
+                      EXPLAIN_PROMPT_MAX);
+    return false;
 }
 
 void admin_explain(struct admin_call *call)
 {
-    struct admin *admin = call->admin;
-    struct generation *generation = admin_generation(admin);
     char names[3][ADMIN_NAME_MAX + 1] = {{0}};
     struct explain_call asked;
-    struct json_writer out;
 
-    if (!read_explain(call, names, &asked))
-        return;
-    json_writer_init(&out);
-    const char *missing =
-        explain_write(&out, admin->options.gateway, generation, &asked, admin_now(admin));
-    if (missing == NULL) {
-        admin_reply(call->in, 200, &out);
-        return;
-    }
-    json_writer_fini(&out);
-    admin_reply_error(call->in, 404, "not_found", "there is no %s \"%.128s\"", missing,
-                      strcmp(missing, "tenant") == 0 ? asked.tenant : asked.model);
+    if (read_explain(call, names, &asked))
+        explain_start(call, &asked);
 }
 
 /* ---- the configuration ---- */

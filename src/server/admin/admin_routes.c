@@ -22,7 +22,7 @@ const struct admin_route admin_routes[] = {
      false,
      admin_explain,
      {200, 400, 401, 403, 404},
-     "tenant model user tokens micro_usd priority",
+     "tenant model user max_tokens prompt_bytes tokens micro_usd priority",
      NULL},
     {"GET", "/api/v1/watch", false, admin_watch, {200, 400, 401, 403, 503}, "tenant", NULL},
     {"POST", "/api/v1/reload", false, admin_reload, {200, 400, 401, 403}, NULL, "reload"},

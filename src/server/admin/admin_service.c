@@ -15,6 +15,7 @@
 
 #include "lib/core/problem.h"
 #include "server/admin/admin_server.h"
+#include "server/admin/explain.h"
 #include "server/admin/otlp.h"
 #include "server/admin/probe_pages.h"
 #include "server/admin/rpc_monitor_internal.h"
@@ -42,12 +43,14 @@ static bool admin_start(struct worker *worker, struct tg_problem *problem)
         return problem_fail(problem, "no memory for a worker");
     worker->admin->worker = worker;
     LIST_INIT(&worker->admin->snapshots);
+    LIST_INIT(&worker->admin->visits);
     return true;
 }
 
 static void admin_stop(struct worker *worker)
 {
     rpc_snapshot_free_all(worker->admin);
+    explain_stop_worker(worker->admin);
     free(worker->admin);
     worker->admin = NULL;
 }
@@ -87,7 +90,10 @@ static bool open_admin(struct control *control, const char *address, struct tg_p
                                           .generation = generation_of,
                                           .reload = reload_for,
                                           .forget = forget_for,
-                                          .host = control};
+                                          .host = control,
+                                          .workers = control->workers,
+                                          .n_workers = control->n_workers,
+                                          .thread = control->number};
     struct tg_problem why;
 
     if (address == NULL)

@@ -115,8 +115,10 @@ static void explain_limits_say(const struct explain_limit *limit, char text[512]
     say_when(limit, when);
     snprintf(text, 512, "%s%s%.100s (%s)%s%s%s", limit->scope, limit->name != NULL ? " " : "",
              limit->name != NULL ? limit->name : "", limit->what, left,
-             !limit->refuses            ? ""
+             limit->waits               ? "; such a call waits"
+             : !limit->refuses          ? ""
              : limit->mode == TG_SHADOW ? "; would refuse, but is in shadow"
+             : limit->passed_over       ? "; refuses, and a fallback serves"
                                         : "; refuses",
              when);
 }
@@ -141,6 +143,44 @@ void explain_write_limit(struct json_writer *out, const struct explain_limit *li
     admin_write_unless(out, "reset_at", limit->reset_at, 0);
     admin_write_unless(out, "retry_after_ms", later ? limit->retry_after_ms : 0, 0);
     admin_write_flag(out, "refuses", limit->refuses);
+    admin_write_flag(out, "waits", limit->waits);
     admin_write_text(out, "text", text);
     json_write_object_end(out);
+}
+
+/* ---- rules ---- */
+
+static void say_rule(const struct field_rule *rule, char *text, size_t size)
+{
+    size_t n =
+        (size_t)snprintf(text, size, "%s%.80s", rule->is_header ? "header " : "", rule->name);
+
+    if (rule->require && n < size)
+        n += (size_t)snprintf(text + n, size - n, ", required");
+    if (rule->deny_all && n < size)
+        n += (size_t)snprintf(text + n, size - n, ", not allowed");
+    if (rule->has_allow && rule->allowed != NULL && n < size)
+        n += (size_t)snprintf(text + n, size - n, ", one of %.200s", rule->allowed);
+    if (!rule->deny_all && rule->deny != 0 && n < size)
+        n += (size_t)snprintf(text + n, size - n, ", some values not allowed");
+    if (rule->has_min && n < size)
+        n += (size_t)snprintf(text + n, size - n, ", at least %g", rule->min);
+    if (rule->has_max && n < size)
+        n += (size_t)snprintf(text + n, size - n, ", at most %.15g", rule->max);
+    if (rule->change != RULE_KEEPS && rule->text != NULL && n < size)
+        snprintf(text + n, size - n, ", %s %.100s", rule->change == RULE_SET ? "set to" : "default",
+                 rule->text);
+}
+
+void explain_write_rules(struct json_writer *out, const struct field_rules *rules)
+{
+    char text[512];
+
+    json_write_key(out, "rules");
+    json_write_array(out);
+    for (size_t i = 0; i < rules->n; i++) {
+        say_rule(&rules->list[i], text, sizeof text);
+        json_write_string(out, text, strlen(text));
+    }
+    json_write_array_end(out);
 }

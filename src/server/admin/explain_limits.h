@@ -8,7 +8,8 @@
 
 struct explain_limit {
     const char *stage, *scope, *unit;
-    const char *name; /* null: nobody's */
+    const char *reason; /* what the call is told if it binds; static */
+    const char *name;   /* null: nobody's */
     char what[EXPLAIN_WHAT_MAX];
     char source[EXPLAIN_PLACE_MAX];
     enum tg_mode mode;
@@ -16,6 +17,10 @@ struct explain_limit {
     tg_ms reset_at;          /* 0: none */
     tg_ms retry_after_ms;    /* 0: not known; TG_UNSATISFIABLE: never */
     bool refuses;
+    bool waits;       /* the call would wait for it */
+    bool passed_over; /* it refuses, and the call falls back to another route */
+    bool named;       /* the budget that the call is told of, among those that refuse */
+    bool cooling;     /* all keys cool down after refusals of the provider */
 };
 
 void explain_write_limit(struct json_writer *out, const struct explain_limit *limit);

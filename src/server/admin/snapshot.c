@@ -345,6 +345,9 @@ void snapshot_write_denial(struct json_writer *out, const struct watch_entry *en
     json_write_string(out, id, n);
     admin_write_text(out, "tenant", *entry->tenant != '\0' ? entry->tenant : NULL);
     admin_write_text(out, "model", *entry->model != '\0' ? entry->model : NULL);
+    admin_write_text(out, "user", *entry->user != '\0' ? entry->user : NULL);
+    admin_write_unless(out, "max_tokens", entry->max_tokens < 0 ? -1 : entry->max_tokens, -1);
+    admin_write_unless(out, "prompt_bytes", entry->prompt_bytes < 0 ? -1 : entry->prompt_bytes, -1);
     admin_write_text(out, "reason", entry->reason);
     admin_write_text(out, "axis", *entry->axis != '\0' ? entry->axis : NULL);
     admin_write_unless(out, "retry_after_ms",

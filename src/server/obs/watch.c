@@ -63,7 +63,7 @@ void watch_free(struct watch *watch)
 void watch_entry_init(struct watch_entry *entry)
 {
     memset(entry, 0, sizeof *entry);
-    entry->retry_after_ms = -1;
+    entry->retry_after_ms = entry->max_tokens = entry->prompt_bytes = -1;
 }
 
 void watch_text(char *to, size_t size, struct slice text)

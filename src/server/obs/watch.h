@@ -27,7 +27,10 @@ struct watch_entry {
     char axis[WATCH_WORD_MAX];   /* the binding one */
     char tenant[WATCH_NAME_MAX];
     char model[WATCH_NAME_MAX]; /* what was asked for */
-    char text[WATCH_TEXT_MAX];  /* the explanation, with the numbers of the limit that refused */
+    char user[WATCH_NAME_MAX];
+    int64_t max_tokens;        /* the bound that the call gave its output; negative: none */
+    int64_t prompt_bytes;      /* text in its prompt; negative: not known */
+    char text[WATCH_TEXT_MAX]; /* the explanation, with the numbers of the limit that refused */
 };
 
 struct watch;
@@ -36,7 +39,7 @@ struct watch;
 struct watch *watch_new(size_t slots);
 void watch_free(struct watch *watch);
 
-/* All empty, retry_after_ms negative. */
+/* All empty, and negative what may be. */
 void watch_entry_init(struct watch_entry *entry);
 
 /* Copies text into a member, cut between characters: watch_text(e.tenant, sizeof e.tenant, t). */

@@ -46,6 +46,11 @@ void call_report_refused(struct call *call, const struct refusal *why, const str
     entry.status = reply->status;
     watch_text(entry.tenant, sizeof entry.tenant, slice_of(call_tenant(call)->name));
     watch_text(entry.model, sizeof entry.model, ask_slice(&call->ask.model));
+    watch_text(entry.user, sizeof entry.user, call->user);
+    if (call->route != NULL) { /* the body has been read */
+        entry.max_tokens = call->asked.kept ? call->asked.max_output : call->ask.max_output;
+        entry.prompt_bytes = call->ask.text_bytes;
+    }
     report_denial(call->gateway, &call->notes, why, &entry);
 }
 

@@ -255,6 +255,8 @@ struct remote_peek {
     const struct tg_debit *what;      /* must not change until seen() */
     struct remote_limits_ask *ask;    /* on its way; null: not */
     struct tg_axes here;              /* two tiers: what blocks here say of some limits */
+    enum remote_mode mode;            /* who would decide a claim */
+    bool again;                       /* a block that was on its way then has been waited for */
 };
 
 /* Looks, and takes nothing; nor is it counted as a decision. Where Redis cannot be asked in time,
@@ -303,6 +305,29 @@ bool remote_reserve(struct remote_port *port, struct remote_reservation *money,
                     void (*decided)(struct remote_reservation *money, enum tg_err err,
                                     const struct tg_money_answer *answer),
                     enum tg_err *err, struct tg_money_answer *answer);
+
+/* What a reservation would be told; in the caller's storage, zeroed at first. */
+struct remote_reservation_peek {
+    void (*seen)(struct remote_reservation_peek *peek, enum tg_err err,
+                 const struct tg_money_answer *answer);
+    struct remote_port *port;
+    const struct remote_terms *terms; /* their generation is held by who asks */
+    struct spending_call call;        /* its texts must not change until seen() */
+    struct remote_money_ask *ask;     /* on its way; null: not */
+    enum remote_mode mode;            /* who would decide: Redis, or without it `store_failure` */
+    struct remote_money_view views[REMOTE_MONEY_VIEWS];
+    size_t n; /* views */
+};
+
+/* Like remote_reserve(), but reserves nothing, and is counted nowhere. */
+bool remote_reservation_peek(struct remote_port *port, struct remote_reservation_peek *peek,
+                             const struct remote_terms *terms, const struct spending_call *call,
+                             void (*seen)(struct remote_reservation_peek *peek, enum tg_err err,
+                                          const struct tg_money_answer *answer),
+                             enum tg_err *err, struct tg_money_answer *answer);
+
+/* In whatever state, and again: seen() does not come any more. */
+void remote_reservation_peek_end(struct remote_reservation_peek *peek);
 
 /* Ends it, in whatever state, and again. As in spending_settle(): negative is not known, 0 gives
  * everything back. */

@@ -25,10 +25,11 @@ static enum tg_err peek_here(const struct remote_peek *peek, struct tg_axes *axe
     return tg_store_peek(remote->setup.store, peek->what, now, &all, axes);
 }
 
-static enum tg_err peek_away(const struct remote_peek *peek, struct tg_axes *axes)
+static enum tg_err peek_away(struct remote_peek *peek, struct tg_axes *axes)
 {
     memset(axes, 0, sizeof *axes);
-    switch (remote_mode_away(peek->terms, peek->what)) {
+    peek->mode = remote_mode_away(peek->terms, peek->what);
+    switch (peek->mode) {
     case REMOTE_LOCAL:
         return peek_here(peek, axes);
     case REMOTE_OPEN:
@@ -36,6 +37,17 @@ static enum tg_err peek_away(const struct remote_peek *peek, struct tg_axes *axe
     default:
         return TG_ERR_STORE;
     }
+}
+
+static bool peek_ask(struct remote_peek *peek, enum tg_err *err, struct tg_axes *axes);
+
+/* A block that was leased while Redis was asked is here now, and no longer there. */
+static bool peek_again(struct remote_peek *peek, enum tg_err *err, struct tg_axes *axes)
+{
+    if (peek->mode != REMOTE_BLOCKS || peek->again || tg_axes_binding(axes) == TG_AXIS_NONE)
+        return true;
+    peek->again = true;
+    return peek_ask(peek, err, axes);
 }
 
 static void remote_peek_answered(void *context, enum tg_err err, const struct tg_axes *axes,
@@ -49,30 +61,29 @@ static void remote_peek_answered(void *context, enum tg_err err, const struct tg
     if (err == TG_OK) {
         known = *axes;
         remote_blocks_join(&peek->here, peek->what->charging, peek->what->cost, &known);
+        if (!peek_again(peek, &err, &known))
+            return;
     } else {
         err = peek_away(peek, &known);
     }
     peek->seen(peek, err, &known);
 }
 
-bool remote_peek(struct remote_port *port, struct remote_peek *peek,
-                 const struct remote_terms *terms, const struct tg_debit *what,
-                 void (*seen)(struct remote_peek *peek, enum tg_err err,
-                              const struct tg_axes *axes),
-                 enum tg_err *err, struct tg_axes *axes)
+/* True: it is known. */
+static bool peek_ask(struct remote_peek *peek, enum tg_err *err, struct tg_axes *axes)
 {
+    struct remote_port *port = peek->port;
     struct remote_scope room[TG_SCOPES_MAX];
     struct remote_debit to;
     tg_ms now = net_loop_now(port->loop);
 
-    *peek = (struct remote_peek){.seen = seen, .port = port, .terms = terms, .what = what};
     *axes = (struct tg_axes){.present = 0};
     *err = TG_OK;
-    if (what->n_scopes == 0)
-        return true;
-    remote_translate(terms, what, room, &to);
-    if (terms->store->two_tier) {
+    remote_translate(peek->terms, peek->what, room, &to);
+    peek->mode = REMOTE_REDIS;
+    if (peek->terms->store->two_tier) {
         struct remote_debit rest;
+        peek->mode = REMOTE_BLOCKS;
         *err = remote_blocks_peek(port->blocks, &to, now, axes, &rest);
         if (*err == TG_OK && rest.n_scopes == 0)
             return true;
@@ -85,6 +96,18 @@ bool remote_peek(struct remote_port *port, struct remote_peek *peek,
         return false;
     *err = peek_away(peek, axes);
     return true;
+}
+
+bool remote_peek(struct remote_port *port, struct remote_peek *peek,
+                 const struct remote_terms *terms, const struct tg_debit *what,
+                 void (*seen)(struct remote_peek *peek, enum tg_err err,
+                              const struct tg_axes *axes),
+                 enum tg_err *err, struct tg_axes *axes)
+{
+    *peek = (struct remote_peek){.seen = seen, .port = port, .terms = terms, .what = what};
+    *axes = (struct tg_axes){.present = 0};
+    *err = TG_OK;
+    return what->n_scopes == 0 || peek_ask(peek, err, axes);
 }
 
 bool remote_is_refused(struct remote_port *port, const struct remote_terms *terms,

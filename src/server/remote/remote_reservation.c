@@ -15,13 +15,14 @@ static void note_enforced(void *context, const struct spending_account *account)
 
 /* Budgets that are all in shadow refuse nothing while Redis is away either: what would be closed
  * for them is open. */
-static enum remote_mode way_away(const struct remote_reservation *money, tg_ms now)
+static enum remote_mode way_away(const struct remote_port *port, const struct remote_terms *terms,
+                                 const struct spending_call *call, tg_ms now)
 {
-    enum remote_mode way = remote_mode_of(money->terms->store->budget);
+    enum remote_mode way = remote_mode_of(terms->store->budget);
     bool enforced = false;
 
-    if (way != REMOTE_CLOSED || spending_peek(money->port->remote->spending, &money->call, now,
-                                              note_enforced, &enforced) != TG_OK)
+    if (way != REMOTE_CLOSED ||
+        spending_peek(port->remote->spending, call, now, note_enforced, &enforced) != TG_OK)
         return way;
     return enforced ? REMOTE_CLOSED : REMOTE_OPEN;
 }
@@ -31,7 +32,7 @@ static enum tg_err reserve_away(struct remote_reservation *money, struct tg_mone
 {
     struct remote *remote = money->port->remote;
     tg_ms now = net_loop_now(money->port->loop);
-    enum remote_mode way = way_away(money, now);
+    enum remote_mode way = way_away(money->port, money->terms, &money->call, now);
     long long nodes = atomic_load_explicit(&remote->nodes, memory_order_relaxed);
 
     memset(answer, 0, sizeof *answer);
@@ -86,4 +87,64 @@ void remote_reservation_settle(struct remote_reservation *money, tg_micro spent)
     if (money->ticket != NULL)
         remote_money_settle(money->ticket, spent, net_loop_now(money->port->loop));
     money->ticket = NULL;
+}
+
+/* ---- looking ---- */
+
+static enum tg_err reservation_peek_away(struct remote_reservation_peek *peek,
+                                         struct tg_money_answer *answer)
+{
+    struct remote *remote = peek->port->remote;
+    tg_ms now = net_loop_now(peek->port->loop);
+    long long nodes = atomic_load_explicit(&remote->nodes, memory_order_relaxed);
+
+    memset(answer, 0, sizeof *answer);
+    peek->n = 0;
+    peek->mode = way_away(peek->port, peek->terms, &peek->call, now);
+    if (peek->mode == REMOTE_CLOSED)
+        return TG_ERR_STORE;
+    return remote_money_peek_local(peek->port->money, &peek->call,
+                                   peek->mode == REMOTE_OPEN ? 0 : (size_t)nodes, now, answer,
+                                   peek->views, &peek->n);
+}
+
+static void reservation_peek_answered(void *context, enum tg_err err,
+                                      const struct tg_money_answer *answer,
+                                      const struct remote_money_view *views, size_t n)
+{
+    struct remote_reservation_peek *peek = context;
+    struct tg_money_answer away;
+
+    assert(peek->ask != NULL && n <= REMOTE_MONEY_VIEWS);
+    peek->ask = NULL;
+    memcpy(peek->views, views, n * sizeof *views);
+    peek->n = n;
+    if (err == TG_ERR_STORE) {
+        err = reservation_peek_away(peek, &away);
+        answer = &away;
+    }
+    peek->seen(peek, err, answer);
+}
+
+bool remote_reservation_peek(struct remote_port *port, struct remote_reservation_peek *peek,
+                             const struct remote_terms *terms, const struct spending_call *call,
+                             void (*seen)(struct remote_reservation_peek *peek, enum tg_err err,
+                                          const struct tg_money_answer *answer),
+                             enum tg_err *err, struct tg_money_answer *answer)
+{
+    *peek = (struct remote_reservation_peek){
+        .seen = seen, .port = port, .terms = terms, .call = *call, .mode = REMOTE_REDIS};
+    peek->ask = remote_money_peek(port->money, call, net_loop_now(port->loop),
+                                  reservation_peek_answered, peek);
+    if (peek->ask != NULL)
+        return false;
+    *err = reservation_peek_away(peek, answer);
+    return true;
+}
+
+void remote_reservation_peek_end(struct remote_reservation_peek *peek)
+{
+    if (peek->ask != NULL)
+        remote_money_cancel(peek->ask);
+    peek->ask = NULL;
 }

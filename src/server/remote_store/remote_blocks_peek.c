@@ -11,13 +11,15 @@
 #include "lib/core/num.h"
 #include "server/remote_store/remote_blocks_internal.h"
 
-/* What the units of a limit that are here lack for the call; 0: nothing. */
+/* What the units of a limit that are here lack for the call; 0: nothing. A take that lacks some tells
+ * Redis first what comes back and what is owed. */
 static int64_t missing(struct scope *scope, size_t i, int64_t cost, tg_ms now)
 {
     struct credit *credit = &scope->credits[i];
 
     credit_expire(credit, now);
-    return num_less(blocks_units(&scope->given[i], cost), credit->units);
+    int64_t lacks = num_less(blocks_units(&scope->given[i], cost), credit->units);
+    return lacks > 0 ? num_less(num_add(lacks, credit->debt), credit->back) : 0;
 }
 
 /* Which limits of a scope are looked at in Redis: those that lack something, and those that are

@@ -99,6 +99,29 @@ struct remote_money_ask *remote_money_reserve(struct remote_money_port *port,
                                               const struct spending_call *call, tg_ms now,
                                               remote_money_decided *decided, void *context);
 
+/* A budget on the way of a call, as a look finds it. */
+struct remote_money_view {
+    tg_account account;
+    enum tg_per per;
+    tg_micro amount; /* or what this node may use of it by itself, without Redis */
+    tg_micro settled;
+    tg_micro used; /* settled and reserved, by all nodes */
+};
+
+enum { REMOTE_MONEY_VIEWS = TG_BUDGETS_MAX * TG_LEVELS_MAX };
+
+/* `answer` is what a reservation would get: its `reservation` is 1 or 0, and nothing is reserved.
+ * The views are those of all budgets, from the top. Errors as above. */
+typedef void remote_money_seen(void *context, enum tg_err err, const struct tg_money_answer *answer,
+                               const struct remote_money_view *views, size_t n);
+
+/* The answer that remote_money_reserve() would get. Budgets of everyone are decided by what was
+ * last heard of the other nodes, for a look leases no block. Ended by seen() or
+ * remote_money_cancel(). */
+struct remote_money_ask *remote_money_peek(struct remote_money_port *port,
+                                           const struct spending_call *call, tg_ms now,
+                                           remote_money_seen *seen, void *context);
+
 /* Before decided(): it does not come any more, and what is reserved meanwhile is given back. */
 void remote_money_cancel(struct remote_money_ask *ask);
 
@@ -121,6 +144,13 @@ TG_MUST_CHECK enum tg_err remote_money_local(struct remote_money_port *port,
                                              const struct spending_call *call, size_t nodes,
                                              tg_ms now, struct tg_money_answer *answer,
                                              struct remote_money_ticket **ticket);
+
+/* The answer of remote_money_local(), nothing is reserved; `views` has room for
+ * REMOTE_MONEY_VIEWS. */
+TG_MUST_CHECK enum tg_err remote_money_peek_local(struct remote_money_port *port,
+                                                  const struct spending_call *call, size_t nodes,
+                                                  tg_ms now, struct tg_money_answer *answer,
+                                                  struct remote_money_view *views, size_t *n);
 
 /* The least that is left on the way of a call, as far as is known here, as tg_bank_left(). */
 TG_MUST_CHECK enum tg_err remote_money_left(struct remote_money *money,

@@ -91,7 +91,7 @@ static void follow(struct money_blocks *blocks, const struct remote_money_ticket
 /* ---- Taking ---- */
 
 /* The sums of all nodes, as far as they are known. */
-static void states_of(const struct remote_money_ticket *claim, struct rule_state *states)
+void money_blocks_states(const struct remote_money_ticket *claim, struct rule_state *states)
 {
     for (size_t i = 0; i < claim->every_budgets; i++) {
         const struct sum *sum = claim->windows[claim->budgets[i].window].sum;
@@ -184,7 +184,7 @@ enum block_verdict money_blocks_take(struct remote_money *money, struct remote_m
 
     if (claim->waits_for == 0)
         follow(blocks, claim);
-    states_of(claim, states);
+    money_blocks_states(claim, states);
     tg_micro least = allowed_by_leases(claim, now, &is_short);
     if (least >= num_max(claim->money, 1))
         return remote_money_blocks_take(money, claim, claim->money, states, now);
@@ -195,6 +195,19 @@ enum block_verdict money_blocks_take(struct remote_money *money, struct remote_m
     if (claim->waits_for == 0 || heard)
         return wait_for_next(blocks, claim);
     return BLOCK_WAIT;
+}
+
+void money_blocks_peek(struct remote_money_ticket *claim)
+{
+    struct rule_state states[TG_BUDGETS_MAX];
+    struct rule_answer said;
+
+    money_blocks_states(claim, states);
+    money_rule_ask(claim->budgets, states, claim->every_budgets, money_rule_need(claim), &said);
+    if (said.binding < claim->every_budgets)
+        money_rule_refuse(claim->budgets, states, &said, &claim->answer);
+    else
+        claim->answer = (struct tg_money_answer){.reservation = 1, .would_deny = said.would_deny};
 }
 
 void money_blocks_leave(struct remote_money *money, struct remote_money_ticket *claim)

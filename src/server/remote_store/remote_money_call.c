@@ -74,6 +74,43 @@ void money_claim_discard(struct remote_money_ticket *claim)
 
 /* ---- Being decided ---- */
 
+/* The budgets of a claim and what is used of each. The lock is held. */
+static size_t views_of(const struct remote_money_ticket *claim, struct remote_money_view *views)
+{
+    struct rule_state states[MONEY_WINDOWS_MAX];
+
+    money_blocks_states(claim, states);
+    for (size_t i = 0; i < claim->n_budgets; i++) {
+        const struct claim_budget *budget = &claim->budgets[i];
+        const struct sum *sum = claim->windows[budget->window].sum;
+        if (i >= claim->every_budgets)
+            states[i] = (struct rule_state){sum->settled, sum->outstanding};
+        views[i] =
+            (struct remote_money_view){.account = budget->account,
+                                       .per = (enum tg_per)budget->per,
+                                       .amount = budget->amount,
+                                       .settled = states[i].settled,
+                                       .used = num_add(states[i].settled, states[i].outstanding)};
+    }
+    return claim->n_budgets;
+}
+
+/* The same for a claim that only looks. */
+static void remote_money_call_tell(struct remote_money_ticket *claim, enum tg_err err)
+{
+    struct remote_money_view views[REMOTE_MONEY_VIEWS];
+    struct tg_money_answer answer = claim->answer;
+    remote_money_seen *seen = claim->seen;
+    void *context = claim->context;
+
+    pthread_mutex_lock(&claim->port->money->lock);
+    size_t n = views_of(claim, views);
+    pthread_mutex_unlock(&claim->port->money->lock);
+    if (claim->state != MONEY_CLAIM_ORPHAN)
+        retire(claim);
+    seen(context, err, &answer, views, n);
+}
+
 /* The last step of asking: the caller is told, and has a ticket or nothing. */
 static void remote_money_call_decide(struct remote_money_ticket *claim, enum tg_err err)
 {
@@ -84,6 +121,10 @@ static void remote_money_call_decide(struct remote_money_ticket *claim, enum tg_
 
     assert(claim->state != MONEY_CLAIM_HELD && claim->state != MONEY_CLAIM_ENDING);
     net_timer_stop(claim->port->loop, &claim->timer);
+    if (claim->seen != NULL) {
+        remote_money_call_tell(claim, err);
+        return;
+    }
     if (yes) {
         money_claim_move(claim, MONEY_CLAIM_HELD);
         atomic_fetch_add_explicit(&claim->port->money->tickets, 1, memory_order_relaxed);
@@ -224,7 +265,10 @@ static void hear_answer(struct remote_money_ticket *claim, const struct redisRep
         remote_money_call_decide(claim, TG_ERR_STORE);
         return;
     }
-    if (claim->peek) {
+    if (claim->seen != NULL && claim->answer.reservation != 0) {
+        said.would_deny += claim->answer.would_deny;
+        claim->answer = said;
+    } else if (claim->peek) {
         read_peek(claim, &said);
     } else if (said.reservation != 0) {
         grant(claim, said.reserved, claim->answer.would_deny + said.would_deny);
@@ -320,6 +364,34 @@ struct remote_money_ask *remote_money_reserve(struct remote_money_port *port,
     return (struct remote_money_ask *)claim;
 }
 
+struct remote_money_ask *remote_money_peek(struct remote_money_port *port,
+                                           const struct spending_call *call, tg_ms now,
+                                           remote_money_seen *seen, void *context)
+{
+    struct remote_money_ticket *claim = NULL;
+    enum tg_err err = money_claim_new(port, call, now, &claim);
+
+    if (err == TG_ERR_MEMORY || (err && (claim = failed_claim(port)) == NULL))
+        return NULL;
+    claim->seen = seen;
+    claim->context = context;
+    claim->peek = true;
+    net_timer_init(&claim->timer, remote_money_call_timed_out, claim);
+    if (!err) {
+        pthread_mutex_lock(&port->money->lock);
+        money_blocks_peek(claim);
+        pthread_mutex_unlock(&port->money->lock);
+    }
+    if (err || !money_claim_has_root(claim)) {
+        decide_soon(claim, err);
+    } else {
+        net_timer_set(port->loop, &claim->timer, port->money->timeout);
+        money_claim_move(claim, MONEY_CLAIM_ASKED);
+        money_claim_send_reserve(claim, reserve_answered);
+    }
+    return (struct remote_money_ask *)claim;
+}
+
 void remote_money_cancel(struct remote_money_ask *ask)
 {
     struct remote_money_ticket *claim = &ask->claim;
@@ -394,7 +466,7 @@ static void shares_of(const struct remote_money_ticket *claim, size_t nodes, tg_
     }
 }
 
-/* The lock is held. */
+/* The lock is held. A claim that only looks holds nothing. */
 static enum tg_err decide_local(struct remote_money_ticket *claim, size_t nodes, tg_ms now,
                                 struct tg_money_answer *answer)
 {
@@ -416,7 +488,8 @@ static enum tg_err decide_local(struct remote_money_ticket *claim, size_t nodes,
     }
     if (!money_claim_fits(claim))
         return TG_ERR_FULL;
-    money_claim_hold(claim, money, money);
+    if (!claim->peek)
+        money_claim_hold(claim, money, money);
     *answer = (struct tg_money_answer){
         .reservation = 1, .reserved = money, .would_deny = said.would_deny};
     return TG_OK;
@@ -446,4 +519,34 @@ enum tg_err remote_money_local(struct remote_money_port *port, const struct spen
     atomic_fetch_add_explicit(&port->money->tickets, 1, memory_order_relaxed);
     *ticket = claim;
     return TG_OK;
+}
+
+enum tg_err remote_money_peek_local(struct remote_money_port *port,
+                                    const struct spending_call *call, size_t nodes, tg_ms now,
+                                    struct tg_money_answer *answer, struct remote_money_view *views,
+                                    size_t *n)
+{
+    struct claim_budget budgets[MONEY_WINDOWS_MAX];
+    struct rule_state states[MONEY_WINDOWS_MAX];
+    struct remote_money_ticket *claim;
+    enum tg_err err = money_claim_new(port, call, now, &claim);
+
+    if (err)
+        return err;
+    net_timer_init(&claim->timer, remote_money_call_timed_out, claim);
+    claim->peek = true;
+    pthread_mutex_lock(&port->money->lock);
+    err = decide_local(claim, nodes, money_port_now(port), answer);
+    *n = views_of(claim, views);
+    if (nodes > 0) {
+        shares_of(claim, nodes, money_port_now(port), budgets, states);
+        for (size_t i = 0; i < *n; i++) {
+            views[i].amount = budgets[i].amount;
+            views[i].settled = states[i].settled;
+            views[i].used = num_add(states[i].settled, states[i].outstanding);
+        }
+    }
+    pthread_mutex_unlock(&port->money->lock);
+    money_claim_free(claim);
+    return err;
 }

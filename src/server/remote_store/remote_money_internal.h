@@ -66,7 +66,7 @@ struct remote_money_ticket {
     enum money_claim_state state;
     bool in_flight; /* `ask` */
     bool remote;    /* Redis may have a reservation of this lease */
-    bool peek;      /* the script only looks: a budget of everyone has refused */
+    bool peek;      /* the script only looks: a budget of everyone has refused, or `seen` is set */
     bool up_to;
     tg_micro money;           /* asked for */
     tg_micro taken, reserved; /* held at windows of everyone, and at the others */
@@ -76,6 +76,7 @@ struct remote_money_ticket {
     struct net_timer timer;
     struct redis_ask ask;
     remote_money_decided *decided;
+    remote_money_seen *seen; /* not null: it reserves nothing, and this is told instead */
     void *context;
     enum tg_err err; /* READY: what it is told, with `answer` */
     struct tg_money_answer answer;
@@ -272,6 +273,12 @@ enum block_verdict { BLOCK_TAKEN, BLOCK_REFUSED, BLOCK_WAIT, BLOCK_AWAY, BLOCK_F
  * the next ask. */
 enum block_verdict money_blocks_take(struct remote_money *money, struct remote_money_ticket *claim,
                                      tg_ms now);
+
+/* What budgets of everyone would say to the claim, by what was last heard; nothing is taken. */
+void money_blocks_peek(struct remote_money_ticket *claim);
+
+/* Settled and outstanding of everyone's budgets, as far as they are known. */
+void money_blocks_states(const struct remote_money_ticket *claim, struct rule_state *states);
 
 /* It waits no longer. */
 void money_blocks_leave(struct remote_money *money, struct remote_money_ticket *claim);

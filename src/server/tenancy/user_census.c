@@ -49,3 +49,16 @@ bool user_census_take(struct user_census *census, struct slice user, int64_t max
     pthread_mutex_unlock(&census->lock);
     return taken;
 }
+
+bool user_census_peek(struct user_census *census, struct slice user, int64_t max, uint64_t seed,
+                      tg_ms now)
+{
+    uint64_t hash = XXH3_64bits_withSeed(user.at, user.n, seed);
+
+    pthread_mutex_lock(&census->lock);
+    bool is_new_day = now / DAY_MS > census->day;
+    bool has = (is_new_day ? 0 : (int64_t)census->users.n) < max ||
+               (!is_new_day && hash_table_find(&census->users, hash) != NULL);
+    pthread_mutex_unlock(&census->lock);
+    return has;
+}

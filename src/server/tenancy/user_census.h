@@ -32,6 +32,10 @@ void user_census_fini(struct user_census *census);
 bool user_census_take(struct user_census *census, struct slice user, int64_t max, uint64_t seed,
                       tg_ms now);
 
+/* Whether it would have one; none is taken. */
+bool user_census_peek(struct user_census *census, struct slice user, int64_t max, uint64_t seed,
+                      tg_ms now);
+
 /* When the day of `now` ends. */
 tg_ms user_census_until(tg_ms now);
 

@@ -211,7 +211,7 @@ static void in_order(const char *const *words, size_t n)
 static void every_limit_is_told_in_the_order_it_is_asked(void **state)
 {
     static const char *const words[] = {
-        "\"admitted\":true,\"refused_by\":null",
+        "\"admitted\":true,\"waits\":false,\"refused_by\":null",
         "{\"stage\":\"memory_pressure\",\"scope\":\"gate\"",
         "{\"stage\":\"peer_limit\",\"scope\":\"tenant\",\"name\":\"team\"",
         "{\"stage\":\"model_not_allowed\",\"scope\":\"tenant\",\"name\":\"team\"",
@@ -236,7 +236,7 @@ static void every_limit_is_told_in_the_order_it_is_asked(void **state)
     };
     (void)state;
 
-    take_snapshot("/api/v1/explain?tenant=team&model=fast&user=bob");
+    take_snapshot("/api/v1/explain?tenant=team&model=fast&user=bob&tokens=1&micro_usd=1");
     in_order(words, COUNT_OF(words));
     said("t.yaml:18\"");
 }
@@ -251,23 +251,23 @@ static void the_first_that_refuses_is_named_and_shadow_does_not_count(void **sta
     (void)state;
 
     /* The cost is more than there ever is, but in shadow. */
-    take_snapshot("/api/v1/explain?tenant=team&model=small&tokens=600");
+    take_snapshot("/api/v1/explain?tenant=team&model=small&tokens=600&micro_usd=1");
     said("\"admitted\":true");
     said("\"mode\":\"shadow\",\"unit\":\"tokens\",\"limit\":500,\"remaining\":500,\"reset_at\":");
     said("\"retry_after_ms\":null,\"refuses\":true");
     take_snapshot("/api/v1/explain?tenant=team&model=large");
-    said("\"admitted\":false,\"refused_by\":2");
+    said("\"admitted\":false,\"waits\":false,\"refused_by\":2");
     tg_call_init(&call);
     assert_int_equal(scopes_fill(kit.generation->scopes, &who, room, &call, NULL), TG_OK);
     for (int i = 0; i < 2; i++)
         assert_int_equal(tg_store_take(kit.gateway->store, &call.debit, net_loop_now(kit.loop),
                                        &decision, NULL),
                          TG_OK);
-    take_snapshot("/api/v1/explain?tenant=team&model=small");
-    said("\"admitted\":false,\"refused_by\":5");
+    take_snapshot("/api/v1/explain?tenant=team&model=small&tokens=1&micro_usd=1");
+    said("\"admitted\":false,\"waits\":false,\"refused_by\":5");
     said("\"limit\":2,\"remaining\":0");
     /* A look changes nothing: what is left stays. */
-    take_snapshot("/api/v1/explain?tenant=team&model=small");
+    take_snapshot("/api/v1/explain?tenant=team&model=small&tokens=1&micro_usd=1");
     said("\"what\":\"limits[0]: gcra, 9 in 1d, burst 9\",\"source\":");
     said("\"limit\":9,\"remaining\":7");
 }
@@ -275,10 +275,10 @@ static void the_first_that_refuses_is_named_and_shadow_does_not_count(void **sta
 static void money_and_keys_bind_too(void **state)
 {
     (void)state;
-    take_snapshot("/api/v1/explain?tenant=team&model=small&user=bob&micro_usd=1000001");
+    take_snapshot("/api/v1/explain?tenant=team&model=small&user=bob&tokens=1&micro_usd=1000001");
     said("\"admitted\":false");
     said("\"name\":\"bob\",\"what\":\"1 USD per day, UTC\"");
-    take_snapshot("/api/v1/explain?tenant=team&model=small&tokens=1001");
+    take_snapshot("/api/v1/explain?tenant=team&model=small&tokens=1001&micro_usd=1");
     said("\"unit\":\"keys\",\"limit\":1,\"remaining\":0");
     said("\"admitted\":false");
 }

@@ -1,0 +1,147 @@
+/* explain_store.c - what gateways share: each worker asks as it would for a call. See explain.h.
+ *
+ *     control thread ---post---> worker: limits, budgets ---post---> control thread: the answer
+ *
+ * A worker has its own connection to Redis, its own blocks, and its own memory of what Redis said
+ * last. So it is asked there, with a call's time limits, and `store_failure` decides there, too.
+ * Budgets are shared by the workers: the first one asks for them.
+ *
+ * While the gateway drains, workers end one by one, and every call is refused: nobody is asked.
+ */
+#include <stdlib.h>
+
+#include "lib/core/container_of.h"
+#include "server/admin/explain_internal.h"
+#include "server/admin/rpc_monitor_internal.h"
+
+/* ---- on a worker's thread ---- */
+
+/* An answer has come: with the last one the visit goes home. */
+static void visit_heard(struct explain_visit *visit)
+{
+    if (--visit->waiting > 0)
+        return;
+    LIST_REMOVE(visit, link);
+    net_loop_post(visit->of->gateway->control, &visit->back);
+}
+
+static void limits_seen(struct remote_peek *peek, enum tg_err err, const struct tg_axes *axes)
+{
+    struct explain_question *question = container_of(peek, struct explain_question, peek);
+
+    question->err = err;
+    question->axes = *axes;
+    visit_heard(question->visit);
+}
+
+static void money_seen(struct remote_reservation_peek *peek, enum tg_err err,
+                       const struct tg_money_answer *answer)
+{
+    struct explain_visit *visit = container_of(peek, struct explain_visit, money);
+
+    (void)answer; /* the budgets say it, one by one */
+    visit->money_err = err;
+    visit_heard(visit);
+}
+
+static void visit_limits(struct explain_visit *visit, size_t i)
+{
+    const struct tg_debit *all = &visit->of->gate_call.debit;
+    struct explain_question *question = &visit->questions[i];
+
+    question->visit = visit;
+    question->debit = *all;
+    question->debit.cost = visit->of->expectation.charge;
+    if (i > 0) {
+        question->debit.scopes = &all->scopes[i - 1];
+        question->debit.n_scopes = 1;
+        if (all->root == NULL) {
+            question->debit.root = all->scopes[0].key;
+            question->debit.root_bytes = all->scopes[0].key_bytes;
+        }
+    }
+    if (remote_peek(visit->worker->port, &question->peek, &visit->of->generation->remote,
+                    &question->debit, limits_seen, &question->err, &question->axes))
+        visit_heard(visit);
+}
+
+static void visit_begin(void *arg)
+{
+    struct explain_visit *visit = arg;
+    struct explanation *of = visit->of;
+    size_t n = 1 + of->gate_call.debit.n_scopes;
+    struct tg_money_answer answer;
+
+    LIST_INSERT_HEAD(&visit->worker->admin->visits, visit, link);
+    visit->waiting = n + 2; /* so that it does not go home from inside */
+    for (size_t i = 0; i < n; i++)
+        visit_limits(visit, i);
+    if (visit != of->visits ||
+        remote_reservation_peek(visit->worker->port, &visit->money, &of->generation->remote,
+                                &of->money, money_seen, &visit->money_err, &answer))
+        visit_heard(visit);
+    visit_heard(visit);
+}
+
+void explain_stop_worker(struct admin_worker *worker)
+{
+    struct explain_visit *visit;
+
+    while ((visit = LIST_FIRST(&worker->visits)) != NULL) {
+        LIST_REMOVE(visit, link);
+        for (size_t i = 0; i <= TG_SCOPES_MAX; i++)
+            remote_peek_end(&visit->questions[i].peek);
+        remote_reservation_peek_end(&visit->money);
+    }
+}
+
+/* ---- on the control thread ---- */
+
+static bool visit_admits(const struct explain_visit *visit)
+{
+    const struct explain_question *whole = &visit->questions[0];
+
+    return whole->err == TG_OK && tg_axes_binding(&whole->axes) == TG_AXIS_NONE;
+}
+
+static void visit_comes_back(void *arg)
+{
+    struct explain_visit *visit = arg;
+    struct explanation *of = visit->of;
+
+    if (--of->away > 0)
+        return;
+    for (size_t i = of->n_visits; i-- > 0;)
+        if (visit_admits(&of->visits[i])) {
+            of->admitting++;
+            of->chosen = i;
+        }
+    explain_finish(of);
+}
+
+void explain_ask_store(struct explanation *of)
+{
+    const struct admin_options *options = &of->admin->options;
+    bool drains = atomic_load_explicit(&of->gateway->draining, memory_order_relaxed);
+
+    if (of->gateway->remote == NULL || options->n_workers == 0 || drains) {
+        explain_finish(of);
+        return;
+    }
+    of->visits = calloc(options->n_workers, sizeof *of->visits);
+    if (of->visits == NULL) {
+        explain_finish(of);
+        return;
+    }
+    generation_ref(of->generation, options->thread);
+    of->holds = true;
+    of->n_visits = of->away = options->n_workers;
+    for (size_t i = 0; i < of->n_visits; i++) {
+        struct explain_visit *visit = &of->visits[i];
+        visit->of = of;
+        visit->worker = &options->workers[i];
+        net_post_init(&visit->going, visit_begin, visit);
+        net_post_init(&visit->back, visit_comes_back, visit);
+        net_loop_post(visit->worker->loop, &visit->going);
+    }
+}
