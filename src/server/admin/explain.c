@@ -727,9 +727,8 @@ static bool explain_keys(struct explanation *of, const struct explain_route *way
         return true;
     tg_key_call_init(&key);
     key.asked = way->tokens;
-    key.tokens = route_counts_asked(route)
-                     ? way->tokens
-                     : num_ceil((double)way->tokens * of->expectation.factor);
+    key.tokens = route_counts_asked(route) ? way->tokens
+                                           : num_ceil((double)way->tokens * of->expectation.factor);
     tg_pool_peek(route->pool, &key, of->now, &said);
     size_t all = count_keys(route->pool, of->now, &ready);
     struct explain_limit *limit = explain_add(of, "no_key", "pool", route->config->name);

@@ -21,6 +21,7 @@ struct explain_question {
     struct tg_debit debit;
     struct tg_axes axes;
     enum tg_err err;
+    bool known_here; /* Redis was not asked */
 };
 
 /* What a worker would be told by the store. */

@@ -61,8 +61,10 @@ static void visit_limits(struct explain_visit *visit, size_t i)
         }
     }
     if (remote_peek(visit->worker->port, &question->peek, &visit->of->generation->remote,
-                    &question->debit, limits_seen, &question->err, &question->axes))
+                    &question->debit, limits_seen, &question->err, &question->axes)) {
+        question->known_here = true;
         visit_heard(visit);
+    }
 }
 
 static void visit_begin(void *arg)
@@ -97,6 +99,30 @@ void explain_stop_worker(struct admin_worker *worker)
 
 /* ---- on the control thread ---- */
 
+/* Redis is asked for what each limit lacks beyond its blocks, and a debit has one cost: asked as a
+ * whole it would be the largest lack of all. Where blocks decide in part, the scopes are asked one
+ * by one, and what they say is combined. */
+static void visit_conclude(struct explain_visit *visit)
+{
+    struct explain_question *whole = &visit->questions[0];
+
+    if (whole->err != TG_OK || whole->known_here || whole->peek.mode != REMOTE_BLOCKS)
+        return;
+    whole->axes = (struct tg_axes){.present = 0};
+    for (size_t i = 1; i <= visit->of->gate_call.debit.n_scopes; i++) {
+        const struct explain_question *scope = &visit->questions[i];
+        for (int axis = TG_AXIS_RATE; axis <= TG_AXIS_COST && scope->err == TG_OK; axis++) {
+            struct tg_decision said = scope->axes.decision[axis];
+            if (!(scope->axes.present & 1u << axis))
+                continue;
+            if (whole->axes.present & 1u << axis)
+                said = tg_decision_combine(whole->axes.decision[axis], said);
+            whole->axes.decision[axis] = said;
+            whole->axes.present |= 1u << axis;
+        }
+    }
+}
+
 static bool visit_admits(const struct explain_visit *visit)
 {
     const struct explain_question *whole = &visit->questions[0];
@@ -111,11 +137,13 @@ static void visit_comes_back(void *arg)
 
     if (--of->away > 0)
         return;
-    for (size_t i = of->n_visits; i-- > 0;)
+    for (size_t i = of->n_visits; i-- > 0;) {
+        visit_conclude(&of->visits[i]);
         if (visit_admits(&of->visits[i])) {
             of->admitting++;
             of->chosen = i;
         }
+    }
     explain_finish(of);
 }
 

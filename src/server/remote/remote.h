@@ -255,7 +255,7 @@ struct remote_peek {
     const struct tg_debit *what;      /* must not change until seen() */
     struct remote_limits_ask *ask;    /* on its way; null: not */
     struct tg_axes here;              /* two tiers: what blocks here say of some limits */
-    enum remote_mode mode;            /* who would decide a claim */
+    enum remote_mode mode;            /* who would decide a claim; blocks: some of its limits */
     bool again;                       /* a block that was on its way then has been waited for */
 };
 

@@ -83,7 +83,8 @@ static bool peek_ask(struct remote_peek *peek, enum tg_err *err, struct tg_axes 
     peek->mode = REMOTE_REDIS;
     if (peek->terms->store->two_tier) {
         struct remote_debit rest;
-        peek->mode = REMOTE_BLOCKS;
+        if (!remote_blocks_is_strict(port->blocks, &to, now))
+            peek->mode = REMOTE_BLOCKS;
         *err = remote_blocks_peek(port->blocks, &to, now, axes, &rest);
         if (*err == TG_OK && rest.n_scopes == 0)
             return true;

@@ -23,7 +23,9 @@ enum credit_verdict blocks_verdict(const struct blocks_peek *peek, unsigned mask
 
     for (size_t s = 0; s < peek->view->n; s++) {
         struct scope *scope = peek->view->scopes[s];
-        for (size_t i = 0; i < scope->n; i++) {
+        if (scope == NULL)
+            all = CREDIT_UNKNOWN;
+        for (size_t i = 0; scope != NULL && i < scope->n; i++) {
             const struct tg_limit *limit = &scope->given[i];
             int64_t units = blocks_units(limit, peek->view->cost);
             if (!(mask & 1u << limit->axis) || units == 0)
@@ -46,7 +48,7 @@ void blocks_say(const struct blocks_peek *peek, unsigned mask, bool refused)
 
     for (size_t s = 0; s < peek->view->n; s++) {
         struct scope *scope = peek->view->scopes[s];
-        for (size_t i = 0; i < scope->n; i++) {
+        for (size_t i = 0; scope != NULL && i < scope->n; i++) {
             const struct tg_limit *limit = &scope->given[i];
             struct credit *credit = &scope->credits[i];
             int64_t units = blocks_units(limit, peek->view->cost);
@@ -273,15 +275,19 @@ void blocks_landed(struct remote_blocks *blocks, struct root *root, bool fine, t
 
 /* ---- what cannot be leased ---- */
 
+bool blocks_exceeds(const struct credit *credit, int64_t units)
+{
+    return units > credit->most && (units <= credit->limit || credit->most == 0);
+}
+
 bool blocks_is_too_large(const struct claim_view *view)
 {
-    for (size_t s = 0; s < view->n; s++)
-        for (size_t i = 0; i < view->scopes[s]->n; i++) {
-            const struct credit *credit = &view->scopes[s]->credits[i];
-            int64_t units = blocks_units(&view->scopes[s]->given[i], view->cost);
-            if (units > credit->most && (units <= credit->limit || credit->most == 0))
+    for (size_t s = 0; s < view->n; s++) {
+        const struct scope *scope = view->scopes[s];
+        for (size_t i = 0; scope != NULL && i < scope->n; i++)
+            if (blocks_exceeds(&scope->credits[i], blocks_units(&scope->given[i], view->cost)))
                 return true;
-        }
+    }
     return false;
 }
 

@@ -98,6 +98,10 @@ struct remote_blocks_ask *remote_blocks_take(struct remote_blocks *blocks,
 enum tg_err remote_blocks_peek(struct remote_blocks *blocks, const struct remote_debit *debit,
                                tg_ms now, struct tg_axes *axes, struct remote_debit *rest);
 
+/* Whether Redis is to be asked about the debit as it is, whatever units are here. */
+bool remote_blocks_is_strict(const struct remote_blocks *blocks, const struct remote_debit *debit,
+                             tg_ms now);
+
 /* Adds that part, `here`, to what Redis says of the rest. */
 void remote_blocks_join(const struct tg_axes *here, enum tg_charging charging, int64_t cost,
                         struct tg_axes *axes);

@@ -246,25 +246,28 @@ enum tg_err book_find(struct remote_blocks *blocks, const struct remote_debit *d
     return TG_OK;
 }
 
-bool book_peek(const struct remote_blocks *blocks, const struct remote_debit *debit,
-               struct claim_view *view)
+struct root *book_peek(const struct remote_blocks *blocks, const struct remote_debit *debit,
+                       struct claim_view *view)
 {
     uint64_t root_hash = remote_blocks_book_hash_of(debit->root, blocks->seed);
+    struct root *root = NULL;
 
     if (debit->n_scopes < 1 || debit->n_scopes > TG_SCOPES_MAX)
-        return false;
+        return NULL;
     for (size_t i = 0; i < debit->n_scopes; i++) {
         const struct remote_scope *wanted = &debit->scopes[i];
         uint64_t hash = remote_blocks_book_hash_of(
             wanted->key, remote_blocks_book_hash_of(wanted->name, root_hash));
         view->scopes[i] = find_scope(blocks, debit->root, wanted, hash);
-        if (!view->scopes[i] || !same_limits(view->scopes[i], wanted))
-            return false;
+        if (view->scopes[i] && !same_limits(view->scopes[i], wanted))
+            view->scopes[i] = NULL;
+        if (view->scopes[i])
+            root = view->scopes[i]->root;
     }
     view->n = debit->n_scopes;
     view->cost = debit->cost;
     view->charging = debit->charging;
-    return true;
+    return root;
 }
 
 /* ---- forgetting ---- */

@@ -137,9 +137,10 @@ struct remote_blocks {
 enum tg_err book_find(struct remote_blocks *blocks, const struct remote_debit *debit, tg_ms now,
                       struct claim_view *view);
 
-/* Only finds: false, if one of them is not known, or with other limits. */
-bool book_peek(const struct remote_blocks *blocks, const struct remote_debit *debit,
-               struct claim_view *view);
+/* Only finds: a scope that is not known, or with other limits, is null in the view. Returns their
+ * root; null: none is known. */
+struct root *book_peek(const struct remote_blocks *blocks, const struct remote_debit *debit,
+                       struct claim_view *view);
 
 /* It holds or owes something; or no longer does. */
 void book_activate(struct remote_blocks *blocks, struct root *root);
@@ -183,6 +184,9 @@ void blocks_say(const struct blocks_peek *peek, unsigned mask, bool refused);
 /* False: it is not known here. Else axes have the answer, and `charged` the bits of what it is to
  * be charged on; nothing has been. */
 bool blocks_answer(const struct blocks_peek *peek, unsigned *charged);
+
+/* Whether so many units cannot be leased at once. */
+bool blocks_exceeds(const struct credit *credit, int64_t units);
 
 /* It cannot be leased for: Redis decides. */
 bool blocks_is_too_large(const struct claim_view *view);

@@ -11,8 +11,8 @@
 #include "lib/core/num.h"
 #include "server/remote_store/remote_blocks_internal.h"
 
-/* What the units of a limit that are here lack for the call; 0: nothing. A take that lacks some tells
- * Redis first what comes back and what is owed. */
+/* What the units of a limit that are here lack for the call; 0: nothing. A take that lacks some
+ * tells Redis first what comes back and what is owed. */
 static int64_t missing(struct scope *scope, size_t i, int64_t cost, tg_ms now)
 {
     struct credit *credit = &scope->credits[i];
@@ -71,6 +71,40 @@ static void divide(const struct blocks_peek *peek, size_t s, unsigned mask, stru
     }
 }
 
+/* The same of a scope that is not known here: all of it is missing. */
+static void ask_whole(int64_t cost, unsigned mask, struct remote_scope *to, struct tg_limit *from,
+                      int64_t lacks[])
+{
+    size_t n = to->n;
+
+    to->n = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (!(mask & 1u << from[i].axis))
+            continue;
+        if (from[i].axis == TG_AXIS_COST)
+            lacks[from[i].mode] = num_max(lacks[from[i].mode], cost);
+        from[to->n++] = from[i];
+    }
+}
+
+/* Whether a scope that is not known here has a limit that the call cannot be leased for. */
+static bool is_new_scope_too_large(const struct remote_blocks *blocks,
+                                   const struct remote_debit *debit, const struct claim_view *view,
+                                   tg_ms now)
+{
+    struct tg_limit leased;
+    struct credit credit;
+
+    for (size_t s = 0; s < view->n; s++)
+        for (size_t i = 0; view->scopes[s] == NULL && i < debit->scopes[s].n; i++) {
+            const struct tg_limit *given = &debit->scopes[s].limits[i];
+            credit_init(&credit, given, blocks->options.block, blocks->options.life, &leased, now);
+            if (blocks_exceeds(&credit, blocks_units(given, view->cost)))
+                return true;
+        }
+    return false;
+}
+
 /* The limits of which there is not enough here. */
 static void find_rest(struct remote_blocks *blocks, const struct blocks_peek *peek,
                       struct remote_debit *rest)
@@ -80,7 +114,11 @@ static void find_rest(struct remote_blocks *blocks, const struct blocks_peek *pe
     size_t n = 0;
 
     for (size_t s = 0; s < peek->view->n; s++) {
-        divide(peek, s, no_cost ? RATE : RATE | COST, &blocks->scopes[s], blocks->limits[s], lacks);
+        unsigned mask = no_cost ? RATE : RATE | COST;
+        if (peek->view->scopes[s] == NULL)
+            ask_whole(peek->view->cost, mask, &blocks->scopes[s], blocks->limits[s], lacks);
+        else
+            divide(peek, s, mask, &blocks->scopes[s], blocks->limits[s], lacks);
         if (blocks->scopes[s].n > 0)
             blocks->scopes[n++] = blocks->scopes[s];
     }
@@ -88,6 +126,27 @@ static void find_rest(struct remote_blocks *blocks, const struct blocks_peek *pe
     rest->cost = lacks[TG_ENFORCE] > 0 ? lacks[TG_ENFORCE] : lacks[TG_SHADOW];
     if (no_cost)
         blocks_say(peek, COST, true);
+}
+
+/* Which scopes are known here; and their root, unless Redis decides the debit as it is. */
+static const struct root *peek_root(const struct remote_blocks *blocks,
+                                    const struct remote_debit *debit, tg_ms now,
+                                    struct claim_view *view)
+{
+    const struct root *root = book_peek(blocks, debit, view);
+
+    if (root == NULL || blocks_is_too_large(view) ||
+        is_new_scope_too_large(blocks, debit, view, now))
+        return NULL;
+    return root;
+}
+
+bool remote_blocks_is_strict(const struct remote_blocks *blocks, const struct remote_debit *debit,
+                             tg_ms now)
+{
+    struct claim_view view;
+
+    return peek_root(blocks, debit, now, &view) == NULL;
 }
 
 enum tg_err remote_blocks_peek(struct remote_blocks *blocks, const struct remote_debit *debit,
@@ -100,15 +159,15 @@ enum tg_err remote_blocks_peek(struct remote_blocks *blocks, const struct remote
     if (!num_in_range(debit->cost) || debit->n_scopes < 1 || debit->n_scopes > TG_SCOPES_MAX)
         return TG_ERR_INVALID;
     *rest = blocks_strict_debit(blocks, debit, now);
-    if (!book_peek(blocks, debit, &view) || blocks_is_too_large(&view))
+    const struct root *root = peek_root(blocks, debit, now, &view);
+    if (root == NULL)
         return TG_OK;
     struct blocks_peek peek = {&view, now, false, axes};
     if (blocks_answer(&peek, &unused)) {
         rest->n_scopes = 0;
         return TG_OK;
     }
-    const struct flight *flight = view.scopes[0]->root->flight;
-    if (flight != NULL && flight->is_late)
+    if (root->flight != NULL && root->flight->is_late)
         return TG_ERR_STORE;
     find_rest(blocks, &peek, rest);
     return TG_OK;

@@ -156,7 +156,8 @@ static void denials_are_there_the_newest_first(void **state)
     }
     take_snapshot("/api/v1/snapshot");
     said("\"denials\":[{\"at\":2,\"id\":\"req_");
-    said("\"tenant\":null,\"model\":null,\"reason\":\"cost\",\"axis\":null,"
+    said("\"tenant\":null,\"model\":null,\"user\":null,\"max_tokens\":null,\"prompt_bytes\":null,"
+         "\"reason\":\"cost\",\"axis\":null,"
          "\"retry_after_ms\":null,\"text\":\"\"},{\"at\":1,");
     said("\"axis\":\"cost\",\"retry_after_ms\":20");
 }
