@@ -249,6 +249,7 @@ bad 'the key is that of the tenant "a" too; a key is allowed once' "tenants:
   - {name: a, keys: [{sha256: $h}]}
   - {name: b, keys: [{sha256: @$h}]}"
 p='providers: {p: {base_url: "http://h", api: openai}, q: {base_url: "http://h", api: anthropic}}'
+one='providers: {p: {base_url: "http://h", api: openai}}'
 bad 'the provider "x" does not exist; it must be one of the providers' "$p
 models: {m: {price: {}, provider: @x}}"
 bad 'the fallback "n" does not exist; it must be one of the models' "$p
@@ -423,7 +424,7 @@ bad 'models.m.tokenizer is "bpe"; it must be one of byte | nfc | nfkc' "$p
 models: {m: {provider: p, price: {}, tokenizer: @bpe}}"
 bad 'models.m.cut is "goes"; it must be one of stops | runs' "$p
 models: {m: {provider: p, price: {}, cut: @goes}}"
-warns 'models.m has no price: calls of tenants with a budget are refused, those of others cost nothing; price: {} if it is free' "$p
+warns 'models.m has no price: calls of tenants with a budget are refused, those of others cost nothing; price: {} if it is free' "$one
 models: {@m: {provider: p}}"
 bad 'unknown_model is "maybe"; it must be one of refuse | allow' 'unknown_model: @maybe'
 bad 'passthrough[0].path is "x"; it must be a path' "$p
@@ -459,13 +460,13 @@ tenants: [{name: a, endpoints: [@\"/v1/fi*\"]}]"
 bad 'the endpoint "/v1/x" does not exist; it must be a path of a passthrough' "$p
 passthrough: [{path: \"/v1/files/*\", provider: p}]
 tenants: [{name: a, endpoints: [\"/v1/files/*\", @/v1/x]}]"
-warns 'the endpoint "/v2/*" matches no path of a passthrough' "$p
+warns 'the endpoint "/v2/*" matches no path of a passthrough' "$one
 passthrough: [{path: \"/v1/files/*\", provider: p}]
 tenants: [{name: a, endpoints: [\"/v1/files/*\", @\"/v2/*\"]}]"
-warns 'no tenant names "/v1/files/*" in its endpoints: nobody may use it' "$p
+warns 'no tenant names "/v1/files/*" in its endpoints: nobody may use it' "$one
 passthrough: [{path: @\"/v1/files/*\", provider: p}]
 tenants: [{name: a, endpoints: [\"!/v1/files/*\"]}]"
-warns 'passthrough "/v1/files/*" has no price: calls of the tenant "a", which has a budget, are refused' "$p
+warns 'passthrough "/v1/files/*" has no price: calls of the tenant "a", which has a budget, are refused' "$one
 passthrough: [{path: @\"/v1/files/*\", provider: p}]
 tenants: [{name: a, endpoints: [\"/v1/files/*\"], budgets: [{usd: 1, per: day}]}]"
 good 'S7 a prefix is a prefix, below an exact path and above a wider one' "$p
@@ -502,7 +503,7 @@ done
 warns 'the environment variable TG_NOT_SET is not set' 'gate: {peers: {limit: @"${TG_NOT_SET}"}}'
 warns 'admin_auth.token: the file none.txt cannot be read' 'admin_auth: {token: @"file:none.txt"}'
 warns 'admin_auth.token is a secret that stands in the file' 'admin_auth: {token: @hunter2-hunter2-hunter2}'
-warns 'the pattern "x*" matches none of the models and aliases' "$p
+warns 'the pattern "x*" matches none of the models and aliases' "$one
 models: {m: {price: {}, provider: p}}
 tenants: [{name: a, models: [@\"x*\"]}]"
 check "a secret is never shown" sh -c '! grep -r -F -e hunter2 -e open-sesame "$1/err"' - "$tmp"

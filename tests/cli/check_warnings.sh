@@ -104,13 +104,15 @@ tenants: [{name: a, models: @[big, \"!b*\"]}]"
 warns 'this limit is for none of the models that the tenant "a" may use' "$m
 tenants: [{name: a, models: [small], limits: [{models: @[big], rpm: 5}]}]"
 f="$p
-models: {x: {provider: p, price: {}, fallback: [y, z], cheaper: z}, y: {provider: p, price: {}}, z: {provider: p, price: {}}}"
+models: {x: {provider: p, price: {}, fallback: [y, z]}, y: {provider: p, price: {}}, z: {provider: p, price: {}}}"
 warns 'the tenant "a" may use "x" and none of its fallbacks' "$f
 tenants: [{name: a, models: @[x]}]"
 good 'a fallback that was taken away is not missed' "$f
 tenants: [{name: a, models: [\"*\", \"!y\", \"!z\"]}]"
 good 'one fallback is enough' "$f
 tenants: [{name: a, models: [x, z]}]"
+f="$p
+models: {x: {provider: p, price: {}, cheaper: z}, y: {provider: p, price: {}}, z: {provider: p, price: {}}}"
 warns 'no model that the tenant "a" may use has a cheaper one that it may use' "$f
 tenants: [{name: a, models: [x, y], allow_cheaper: @0.2}]"
 good 'a cheaper one is there' "$f
@@ -160,4 +162,45 @@ bad 'each user has 9 budgets; at most 8 are allowed' \
     "tenants: [{name: a, users: {from: \"header:x-u\", each: {budgets: @[$budgets, $budgets, $budgets]}}}]"
 bad 'budgets has 9 budgets in all; at most 8 are allowed' "budgets: @[$budgets, $budgets, $budgets]"
 
+# ---- Settings without effect ----
+
+r='store: "redis://h:1"'
+warns 'two_tier has no effect with store: memory' 'two_tier: {enabled: @true}'
+good 'nothing is claimed' 'two_tier: {enabled: false, block: 100ms}'
+good 'with Redis it has one' "$r
+two_tier: {enabled: true}"
+warns 'store_timeout has no effect with store: memory' 'store_timeout: @50ms'
+good 'of Redis' "$r
+store_timeout: 50ms"
+warns 'store_tls has no effect: the store is not one of rediss://' "$r
+store_tls: @{ca: system}"
+good 'of TLS' 'store: "rediss://h:1"
+store_tls: {ca: system}'
+warns 'divide has no effect with store: memory: there is one gateway' 'gate: {concurrency: {divide: @true}}'
+good 'divided among several' "$r
+gate: {concurrency: {divide: true}}"
+k='keys: [{name: k, secret: "${TG_WORD}", group: used}]'
+warns 'no key is in the group "idle": its limits have no effect' "providers: {p: {base_url: \"http://h\", api: openai, groups: {used: {rpm: 1}, @idle: {rpm: 1}}, $k}}
+models: {m: {provider: p, price: {}}}"
+good 'a group of a model'"'"'s own keys' "providers: {p: {base_url: \"http://h\", api: openai, groups: {used: {rpm: 1}}}}
+models: {m: {provider: p, price: {}, $k}}"
+warns 'no model and no passthrough is of the provider "q": nobody can use it' 'providers:
+  p: {base_url: "http://h", api: openai}
+  @q: {base_url: "http://h", api: openai}
+models: {m: {provider: p, price: {}}}'
+warns 'retries has no effect: retry_budget allows none' "$p
+models: {m: {provider: p, price: {}, retries: @2}}
+retry_budget: {ratio: 0, min_per_s: 0}"
+good 'as many retries as there are' "$p
+models: {m: {provider: p, price: {}, retries: 0}}
+retry_budget: {ratio: 0, min_per_s: 0}"
+warns 'cheaper has no effect: no tenant has allow_cheaper' "$p
+models: {m: {provider: p, price: {}, cheaper: @n}, n: {provider: p, price: {}}}
+tenants: [{name: a}]"
+good 'one has' "$p
+models: {m: {provider: p, price: {}, cheaper: n}, n: {provider: p, price: {}}}
+tenants: [{name: a, allow_cheaper: 0.2, budgets: [{usd: 1, per: day}]}]"
+warns 'admin_auth has no effect without listen.admin' 'listen: {gateway: 127.0.0.1:1}
+admin_auth: @{token: "${TG_LONG}"}'
+good 'the settings of another law wait for their day' 'gate: {concurrency: {law: none, vegas: {alpha: 3, beta: 9}}}'
 finish

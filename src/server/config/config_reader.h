@@ -298,6 +298,11 @@ void config_check_endpoints(struct reader *reader);
 
 void config_warn_of_passthrough(struct reader *reader);
 
+/* ---- config_useless.c ---- */
+
+/* Settings that have no effect, because what they are for is not there. */
+void config_warn_of_useless(struct reader *reader);
+
 /* ---- config_bounds.c, config_warnings.c, config_weak_keys.c: at the end, if all is right ---- */
 
 void config_check_bounds(struct reader *reader);

@@ -485,6 +485,7 @@ void config_warn(struct reader *reader)
     check_groups_of_keys(&warner);
     check_fits_of_all(&warner);
     config_warn_of_passthrough(reader);
+    config_warn_of_useless(reader);
     for (size_t i = 0; i < reader->config->n_tenants && !reader->no_memory; i++) {
         warner.tenant = &reader->config->tenants[i];
         warner.node = reader->places[i].node;
