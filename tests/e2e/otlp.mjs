@@ -228,12 +228,13 @@ test('a collector that is gone is told of once, and gets what waited when it is 
     await first.stop();
     const { gateway } = await traced(t, first);
     assert.equal((await chat(gateway)).status, 200);
-    await until('it is missed', () => gateway.process.out.includes('traces are not taken'));
+    const said = (text) => gateway.process.out.includes(text);
+    await until('it is missed', () => said('the collector does not accept traces'));
     assert.equal((await chat(gateway)).status, 200);
     const back = await Collector.start(t, undefined, port);
     await back.some(2);
-    await until('it is back', () => gateway.process.out.includes('traces are taken again'));
-    assert.equal(gateway.process.out.match(/traces are not taken/g).length, 1);
+    await until('it is back', () => said('the collector accepts traces again'));
+    assert.equal(gateway.process.out.match(/the collector does not accept traces/g).length, 1);
 });
 
 test('503 is asked again with the same spans, 400 is not', async (t) => {

@@ -50,7 +50,9 @@ static void otlp_tell(struct otlp *otlp, bool away, const char *why)
 
     if (otlp->log != NULL && otlp->away != away)
         log_event(otlp->log, away ? LOG_WARN : LOG_INFO,
-                  away ? "traces are not taken" : "traces are taken again", fields, away);
+                  away ? "the collector does not accept traces"
+                       : "the collector accepts traces again",
+                  fields, away);
     otlp->away = away;
 }
 

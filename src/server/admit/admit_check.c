@@ -62,7 +62,7 @@ bool admit_authenticate(struct worker *worker, const struct http_head *head,
         return false;
     case VIRTUAL_KEY_NONE:
         refusal_init(why, REPLY_INVALID_API_KEY,
-                     "no token: send one of a caller as 'Authorization: Bearer TOKEN'");
+                     "no token: send a caller's as 'Authorization: Bearer TOKEN'");
         return false;
     default:
         break;
@@ -72,7 +72,7 @@ bool admit_authenticate(struct worker *worker, const struct http_head *head,
                         ? caller_find(&worker->generation->config, caller->hash)
                         : NULL;
     if (caller->entry == NULL)
-        refusal_init(why, REPLY_INVALID_API_KEY, "the token is of none of the `callers`");
+        refusal_init(why, REPLY_INVALID_API_KEY, "the token belongs to none of the `callers`");
     return caller->entry != NULL;
 }
 
@@ -84,7 +84,8 @@ const struct config_caller *admit_entry(struct worker *worker, struct admit_call
         caller->entry = caller_find(&worker->generation->config, caller->hash);
     }
     if (caller->entry == NULL)
-        admit_fail(reply, ADMIT_UNAUTHENTICATED, NULL, "the token is of none of the `callers`");
+        admit_fail(reply, ADMIT_UNAUTHENTICATED, NULL,
+                   "the token belongs to none of the `callers`");
     return caller->entry;
 }
 

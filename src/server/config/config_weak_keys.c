@@ -101,7 +101,7 @@ static void check_keys(struct reader *reader, const struct known *known, size_t 
     }
 }
 
-/* A token that is there and could be guessed; or none, where there is something to administrate. */
+/* A token that is there and could be guessed; or none, where there is a listener for it. */
 static void check_admin(struct reader *reader)
 {
     const struct config_secret *token = &reader->config->admin_token;
@@ -121,7 +121,7 @@ static void check_admin(struct reader *reader)
         if (admin != NULL && !given)
             config_warning(reader, admin,
                            "listen.admin is given and admin_auth.token is not: nobody may "
-                           "administrate");
+                           "use the admin API");
     }
 }
 

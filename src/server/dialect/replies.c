@@ -58,11 +58,11 @@ static const struct row rows[REPLY_COUNT] = {
                                 RETRY_WAIT,
                                 "what is left of the budget is reserved by other calls"},
     [REPLY_USER_LIMIT] = {429, "rate_limit_error", "rate_limit_exceeded", "rate_limit_error",
-                          RETRY_NO, "the tenant has no room for another user"},
+                          RETRY_NO, "the tenant has as many users as it may have"},
     [REPLY_NO_KEY] = {503, "server_error", NULL, "overloaded_error", RETRY_WAIT,
                       "no key of the provider can serve this call now"},
     [REPLY_KEYS_COOLING] = {429, "rate_limit_error", "rate_limit_exceeded", "rate_limit_error",
-                            RETRY_WAIT, "the provider limits all of its keys"},
+                            RETRY_WAIT, "the provider is limiting every key"},
     [REPLY_REQUEST_EXCEEDS_LIMIT] =
         {400, INVALID, NULL, INVALID, RETRY_NO,
          "this call is larger than its limit and can never be admitted"},
@@ -78,7 +78,7 @@ static const struct row rows[REPLY_COUNT] = {
                                  "this path has no price here, so its calls cannot be paid from a "
                                  "budget"},
     [REPLY_FIELD_NOT_ALLOWED] = {403, INVALID, NULL, "permission_error", RETRY_FREE,
-                                 "this caller may not state this"},
+                                 "this caller may not state this field"},
     [REPLY_FIELD_RULE] = {400, INVALID, NULL, INVALID, RETRY_NO,
                           "a rule does not allow this field"},
     [REPLY_WRONG_API_FOR_MODEL] = {400, INVALID, NULL, INVALID, RETRY_FREE,

@@ -172,8 +172,9 @@ static void take_head(struct exchange *x, bool json)
     } else if (!json) {
         envoy_rls_http_answer(x, 200, SLICE("text/plain"), SLICE("OK"));
     } else if (!envoy_rls_may_ask(x->worker, head)) {
-        refusal_init(&why, REPLY_INVALID_API_KEY,
-                     "envoy_rls.auth is callers: send 'Authorization: Bearer TOKEN' of one");
+        refusal_init(
+            &why, REPLY_INVALID_API_KEY,
+            "envoy_rls.auth is callers: send a caller's token as 'Authorization: Bearer TOKEN'");
         envoy_rls_http_refuse(x, &why);
     }
 }

@@ -147,7 +147,8 @@ static enum protect_state forward(struct protected_call *call)
     struct refusal why;
 
     if (call->deadline > 0 && protect_now(call) >= call->deadline) {
-        refusal_init(&why, REPLY_UPSTREAM_TIMEOUT, "the deadline came before its turn");
+        refusal_init(&why, REPLY_UPSTREAM_TIMEOUT,
+                     "the call's deadline came before a slot was free");
         return protect_refuse(call, &why, TG_OUTCOME_REFUSED);
     }
     renew_later(call);

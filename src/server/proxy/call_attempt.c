@@ -168,7 +168,7 @@ static enum call_verdict refuse_unknown_key(struct call *call)
     struct refusal why;
 
     refusal_init(&why, REPLY_STORE_UNAVAILABLE,
-                 "how much gateways use of the provider's keys cannot be known at the moment");
+                 "how much the gateways use the provider's keys is not known at the moment");
     return refuse_without_key(call, &why);
 }
 

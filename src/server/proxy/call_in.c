@@ -383,8 +383,8 @@ static bool find_route(struct call *call)
         refusal_init(&why, REPLY_MODEL_NOT_FOUND, "there is no model '%.*s' here", (int)name.n,
                      name.at);
     } else if (!may_use(call, &config->models[call->model])) {
-        refusal_init(&why, REPLY_MODEL_NOT_ALLOWED, "model '%.*s' is not for this key", (int)name.n,
-                     name.at);
+        refusal_init(&why, REPLY_MODEL_NOT_ALLOWED, "this key may not use the model '%.*s'",
+                     (int)name.n, name.at);
     } else if (call->generation->routes[call->model].provider->api != call->api) {
         refusal_init(&why, REPLY_WRONG_API_FOR_MODEL,
                      "model '%.*s' is served by the %s API, not at this path", (int)name.n, name.at,

@@ -465,7 +465,7 @@ static void a_model_may_be_for_others(void **state)
     (void)state;
     begin(&config);
     call_client_ask(&client, CALL_KIT_BODY);
-    expect_in(client.body, "model 'first' is not for this key");
+    expect_in(client.body, "this key may not use the model 'first'");
     expect_refused(403, "model_not_allowed");
     call_kit_close();
 }

@@ -725,7 +725,7 @@ static void a_key_that_nobody_knows_of_is_explained(void **state)
     begin(&config);
     call_kit.key = REMOTE_FAILS;
     call_client_ask(&client, CALL_KIT_BODY);
-    expect_in(client.body, "how much gateways use of the provider's keys cannot be known");
+    expect_in(client.body, "how much the gateways use the provider's keys is not known");
     call_client_gone(&client, HTTP_DONE);
     end();
 }
