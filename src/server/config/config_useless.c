@@ -1,8 +1,9 @@
 /* config_useless.c - settings that have no effect, because what they are for is not there.
  *
  * They are warnings: a file may be on its way to what it will be, and an alternative that is not
- * chosen (the settings of another law) may wait for its day. But who writes `two_tier` believes that
- * he has it. A setting that says what holds anyway (`divide: false`) is no claim, and gets none.
+ * chosen (the settings of another law) may wait for its day. But who writes `two_tier` believes
+ * that he has it. A setting that says what holds anyway (`divide: false`) is no claim, and gets
+ * none.
  */
 #include <string.h>
 
