@@ -185,7 +185,7 @@ void journal_give_room(struct journal *journal, int64_t n)
     (void)room;
 }
 
-void journal_append(struct journal *journal, uint32_t open, const struct ledger_entry *entry)
+uint64_t journal_append(struct journal *journal, uint32_t open, const struct ledger_entry *entry)
 {
     uint64_t sequence = atomic_fetch_add_explicit(&journal->next, 1, memory_order_acq_rel);
     struct slot *slot = journal_slot_of(journal, sequence);
@@ -196,6 +196,7 @@ void journal_append(struct journal *journal, uint32_t open, const struct ledger_
     slot_write(journal, slot, entry, sequence);
     atomic_store_explicit(&slot->sequence, sequence, memory_order_release);
     journal_close_call(journal, open);
+    return sequence;
 }
 
 void journal_warm(struct journal *journal, uint64_t slots)

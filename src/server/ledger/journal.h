@@ -52,8 +52,8 @@ void journal_begin(struct journal *journal, uint64_t moved);
 bool journal_take_room(struct journal *journal);
 void journal_give_room(struct journal *journal, int64_t n);
 
-/* `open`: the call that it settles, from journal_open_call(), or 0. */
-void journal_append(struct journal *journal, uint32_t open, const struct ledger_entry *entry);
+/* `open`: the call that it settles, from journal_open_call(), or 0. Returns the entry's number. */
+uint64_t journal_append(struct journal *journal, uint32_t open, const struct ledger_entry *entry);
 
 /* Makes the pages of the next so many entries ready to be stored to. */
 void journal_warm(struct journal *journal, uint64_t slots);

@@ -24,7 +24,8 @@ struct slot {
     char names[N_NAMES * LEDGER_NAME_MAX];
     int64_t uncertain; /* only with LEDGER_UNCERTAIN: other entries do not touch its cache line */
     _Atomic uint64_t settling; /* where it is an open call: the entry that settles it; 0: none */
-    char unused[SLOT_BYTES - 104 - N_NAMES * LEDGER_NAME_MAX];
+    uint64_t call;             /* the same: what the process that sent it calls it */
+    char unused[SLOT_BYTES - 112 - N_NAMES * LEDGER_NAME_MAX];
 };
 
 _Static_assert(sizeof(struct slot) == SLOT_BYTES, "slots lie side by side");

@@ -84,6 +84,7 @@ uint32_t journal_open_call(struct journal *journal, const struct ledger_entry *e
     assert(atomic_load_explicit(&slot->sequence, memory_order_relaxed) == 0);
     atomic_store_explicit(&slot->settling, 0, memory_order_relaxed);
     slot_write(journal, slot, entry, ~(changes + 1));
+    slot->call = entry->call;
     atomic_store_explicit(&slot->sequence, changes + 1, memory_order_release);
     return place;
 }
@@ -156,5 +157,8 @@ enum journal_found journal_find_open(struct journal *journal, uint32_t open,
 
     if (number == 0)
         return JOURNAL_NOTHING;
-    return slot_read(journal, slot, ~number, record) ? JOURNAL_WHOLE : JOURNAL_DAMAGED;
+    if (!slot_read(journal, slot, ~number, record))
+        return JOURNAL_DAMAGED;
+    record->entry.call = slot->call;
+    return JOURNAL_WHOLE;
 }

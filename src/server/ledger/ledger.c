@@ -92,9 +92,9 @@ void ledger_drop_call(struct ledger *ledger, uint32_t open)
     journal_close_call(&ledger->journal, open);
 }
 
-void ledger_settle_call(struct ledger *ledger, uint32_t open, const struct ledger_entry *entry)
+uint64_t ledger_settle_call(struct ledger *ledger, uint32_t open, const struct ledger_entry *entry)
 {
-    journal_append(&ledger->journal, open, entry);
+    return journal_append(&ledger->journal, open, entry);
 }
 
 void ledger_append(struct ledger *ledger, const struct ledger_entry *entry)
@@ -143,6 +143,25 @@ bool ledger_flush(struct ledger *ledger, struct tg_problem *problem)
         journal_sync(&ledger->journal);
     pthread_mutex_unlock(&ledger->db_lock);
     ledger_set_reason(ledger, &why, done ? NULL : problem);
+    return done;
+}
+
+void ledger_each_open(struct ledger *ledger, ledger_open_fn *fn, void *context)
+{
+    struct journal_record record;
+
+    for (uint32_t open = 1; open <= ledger->journal.n_open; open++)
+        if (journal_find_open(&ledger->journal, open, &record) == JOURNAL_WHOLE)
+            fn(context, &record.entry);
+}
+
+bool ledger_reread_tenants(struct ledger *ledger, struct tg_problem *problem)
+{
+    bool done;
+
+    pthread_mutex_lock(&ledger->db_lock);
+    done = ledger_db_read_tenants(&ledger->db, problem);
+    pthread_mutex_unlock(&ledger->db_lock);
     return done;
 }
 

@@ -58,6 +58,8 @@ struct ledger_config {
     size_t slots;     /* entries that fit into the journal, 2 to 2^20, each 1 KiB of disk; default
                          16384. A journal that exists keeps the number it was made with. */
     int busy_ms;      /* how long to wait for another program's lock; default 1000 */
+    int lock_fd;      /* the lock of the process that is being taken over, borrowed; -1, the
+                         default: it is taken */
 };
 
 void ledger_config_init(struct ledger_config *config);
@@ -94,11 +96,14 @@ struct ledger_entry {
     struct tg_usage usage;
     tg_micro micro, uncertain;
     struct ledger_text user, model, provider, key;
+    uint64_t call; /* while it is open: what its process calls it; else not looked at */
 };
 
 /* ---- Life ------------------------------------------------------------------------------------ */
 
 struct ledger;
+struct ledger_sum;
+typedef void ledger_sum_fn(void *context, const struct ledger_sum *sum);
 
 /* Opens the ledger, or makes a new one where there is none, counts what a former process left
  * in the journal, and settles what it had in flight as reserved. False: nothing is open, nothing is
@@ -148,8 +153,8 @@ uint32_t ledger_open_call(struct ledger *ledger, const struct ledger_entry *entr
 void ledger_drop_call(struct ledger *ledger, uint32_t open);
 
 /* Writes an entry into the room that was taken, in the place of the open call: about a tenth of a
- * microsecond. */
-void ledger_settle_call(struct ledger *ledger, uint32_t open, const struct ledger_entry *entry);
+ * microsecond. Returns its number in the journal of this process. */
+uint64_t ledger_settle_call(struct ledger *ledger, uint32_t open, const struct ledger_entry *entry);
 
 /* The same for a call that was not opened. */
 void ledger_append(struct ledger *ledger, const struct ledger_entry *entry);
@@ -190,6 +195,38 @@ struct ledger_state {
 
 void ledger_get_state(struct ledger *ledger, struct ledger_state *state);
 
+/* ---- Handing it over -------------------------------------------------------------------------
+ *
+ * Two processes may have a ledger open while one takes it over from the other: each appends to a
+ * journal of its own (ledger_journals.c). The lock that keeps all others out is handed on. */
+
+/* The lock; -1: there is none. Then: it belongs to the other process alone; to this one. */
+int ledger_lock_fd(const struct ledger *ledger);
+void ledger_leave_lock(struct ledger *ledger);
+void ledger_own_lock(struct ledger *ledger);
+
+/* What other processes have settled: between ledger_lock() and ledger_unlock(), before and after
+ * ledger_scan_moved(), which then reads the database of one moment. ledger_scan_others() is what
+ * their journals have that is not in it. From then on ledger_has_read() says whether an entry of
+ * another journal was in either. */
+bool ledger_read_others(struct ledger *ledger, struct tg_problem *problem);
+void ledger_scan_others(struct ledger *ledger, tg_ms begin, ledger_sum_fn *fn, void *context);
+void ledger_end_others(struct ledger *ledger);
+bool ledger_has_read(struct ledger *ledger, uint32_t journal, uint64_t entry);
+
+/* The number of the journal of this process. */
+uint32_t ledger_journal(const struct ledger *ledger);
+
+/* The calls in flight, with what is reserved for each; while nobody opens or settles one. */
+typedef void ledger_open_fn(void *context, const struct ledger_entry *entry);
+void ledger_each_open(struct ledger *ledger, ledger_open_fn *fn, void *context);
+
+/* After another process may have added some. */
+bool ledger_reread_tenants(struct ledger *ledger, struct tg_problem *problem);
+
+/* How often what a dead process had left was moved into the database since the start. */
+uint64_t ledger_left_behind(struct ledger *ledger);
+
 /* ---- Sums ------------------------------------------------------------------------------------ */
 
 /* What a tenant's user has spent with a model. */
@@ -201,8 +238,6 @@ struct ledger_sum {
     struct tg_usage usage;
     tg_micro micro, uncertain;
 };
-
-typedef void ledger_sum_fn(void *context, const struct ledger_sum *sum);
 
 /* What stands against budgets since `begin`, uncertain money included, by tenant or one beneath it
  * (null: by all) and by one user (null: by all of them). A call belongs to the moment at which it

@@ -62,6 +62,7 @@ static const char *const statements[STATEMENTS] = {
                 " micro_usd = min(9000000000000000000, micro_usd + excluded.micro_usd),"
                 " uncertain = min(9000000000000000000, uncertain + excluded.uncertain)",
     [SET_MOVED] = "UPDATE ledger SET moved = ?1, closed = 0",
+    [SET_JOURNAL_MOVED] = "UPDATE journals SET moved = ?1 WHERE number = ?2",
 };
 
 /* ---- Statements ---- */
@@ -267,11 +268,13 @@ bool ledger_db_add(struct ledger_db *db, const struct journal_record *record, bo
 
 bool ledger_db_set_moved(struct ledger_db *db, uint64_t moved, struct tg_problem *problem)
 {
-    int64_t value = (int64_t)moved;
+    const int64_t values[2] = {(int64_t)moved, db->journal};
+    bool first = db->journal == 0;
 
     if (db->adding != NULL && (!write_calls(db) || !write_sums(db)))
         return ledger_db_fail(db, "a call cannot be added", problem);
-    return add_row(statement_of(db, SET_MOVED), &value, 1) ||
+    return add_row(statement_of(db, first ? SET_MOVED : SET_JOURNAL_MOVED), values,
+                   first ? 1 : 2) ||
            ledger_db_fail(db, "it cannot be written", problem);
 }
 

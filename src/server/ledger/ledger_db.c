@@ -165,18 +165,27 @@ static bool open_sqlite(struct ledger_db *db, const char *path, int flags, int b
     return true;
 }
 
+bool ledger_db_first(struct ledger_db *db, uint64_t *moved, bool *closed,
+                     struct tg_problem *problem)
+{
+    int64_t last, was_closed;
+
+    if (!ask_number(db, "SELECT moved FROM ledger", &last, problem) ||
+        !ask_number(db, "SELECT closed FROM ledger", &was_closed, problem))
+        return false;
+    *moved = (uint64_t)last;
+    *closed = was_closed != 0;
+    return true;
+}
+
 static bool read_row(struct ledger_db *db, struct tg_problem *problem)
 {
-    int64_t token, moved, closed;
+    int64_t token;
 
-    if (!ask_number(db, "SELECT token FROM ledger", &token, problem) ||
-        !ask_number(db, "SELECT moved FROM ledger", &moved, problem) ||
-        !ask_number(db, "SELECT closed FROM ledger", &closed, problem))
+    if (!ask_number(db, "SELECT token FROM ledger", &token, problem))
         return false;
     db->token = (uint64_t)token;
-    db->moved = (uint64_t)moved;
-    db->closed = closed != 0;
-    return true;
+    return ledger_db_first(db, &db->moved, &db->closed, problem);
 }
 
 /* Number and version of what is there; 0 and 0 for a file without anything. */

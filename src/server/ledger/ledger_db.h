@@ -33,6 +33,7 @@ enum ledger_statement {
     ADD_CALLS,
     ADD_SUM,
     SET_MOVED,
+    SET_JOURNAL_MOVED,
     STATEMENTS,
 };
 
@@ -51,7 +52,8 @@ struct ledger_db {
     struct ledger_adding *adding; /* null: nothing was added yet */
     int64_t version;              /* its schema's; 1 only in a view */
     uint64_t token;               /* random: what the journal and other machines know it by */
-    uint64_t moved;               /* the last entry that was in it when it was opened */
+    uint32_t journal;             /* the number of the journal whose entries are added */
+    uint64_t moved;               /* the last entry of that which was in it when it was opened */
     bool closed;                  /* nothing was left anywhere else when it was opened */
     dev_t device;                 /* the file's, with its inode; 0: there is no file */
     ino_t inode;
@@ -78,6 +80,28 @@ bool ledger_db_fail(struct ledger_db *db, const char *what, struct tg_problem *p
 
 /* Ends a transaction that did not work out. */
 void ledger_db_undo(struct ledger_db *db);
+
+/* What there is of the first journal now. */
+bool ledger_db_first(struct ledger_db *db, uint64_t *moved, bool *closed,
+                     struct tg_problem *problem);
+
+/* ---- ledger_journals.c ---- */
+
+#define LEDGER_JOURNALS_MAX 64
+
+/* A journal besides the first one, which is that of the row `ledger`. */
+struct ledger_journal_row {
+    uint32_t number;
+    uint64_t moved; /* the last of its entries that is in the database */
+};
+
+struct ledger_journal_rows {
+    struct ledger_journal_row list[LEDGER_JOURNALS_MAX];
+    size_t n;
+};
+
+bool ledger_db_journals(struct ledger_db *db, struct ledger_journal_rows *rows,
+                        struct tg_problem *problem);
 
 /* ---- ledger_tenants.c ---- */
 

@@ -10,7 +10,12 @@
 struct ledger {
     struct journal journal; /* aligned to lines of the cache */
     char *path, *journal_path;
-    int lock_fd; /* path.lock, which keeps a second process out; -1: there is none */
+    int lock_fd;     /* path.lock, which keeps a second process out; -1: there is none */
+    int journal_fd;  /* the journal, locked for as long as it is in use; -1: there is none */
+    uint64_t raised; /* the entries of the journal begin after this; 0: they go on */
+    struct ledger_other *others; /* journals of other processes, as far as they were read */
+    size_t n_others;
+    _Atomic uint64_t left_behind; /* journals of dead processes that were moved since the start */
     tg_ms detail;
 
     pthread_mutex_t db_lock; /* held over I/O by whoever uses the database, never by an append */
@@ -40,6 +45,46 @@ typedef enum journal_found journal_read_fn(struct journal *, uint64_t, struct jo
  * first that is not there, unless `gaps` are to be skipped. Counts the whole ones. */
 bool ledger_move(struct ledger *ledger, uint64_t last, bool gaps, journal_read_fn *read,
                  uint64_t *whole, struct tg_problem *problem);
+
+/* ---- ledger_journals.c ---- */
+
+enum { LEDGER_JOURNAL_NAME = 4200 };
+
+void ledger_journal_name(const char *path, uint32_t number, char *name, size_t bytes);
+
+/* Locks the journal of that number for as long as the descriptor is open. */
+enum { LEDGER_JOURNAL_USED = -1, LEDGER_JOURNAL_ABSENT = -2 };
+int ledger_journal_lock(const char *path, uint32_t number);
+
+/* The journal that this process is to use: the first, or a new one while another process has that.
+ * Then, when it is mapped: entries begin above those of all others. */
+bool ledger_choose_journal(struct ledger *ledger, size_t slots, struct tg_problem *problem);
+bool ledger_raise_numbers(struct ledger *ledger, struct tg_problem *problem);
+
+/* Nothing is left in it: removes it, or says so where it is the first. */
+bool ledger_close_journal(struct ledger *ledger, struct tg_problem *problem);
+
+/* Moves what dead processes have left in their journals, and settles what they had in flight. Under
+ * db_lock, or before there are threads. */
+bool ledger_recover_left(struct ledger *ledger, struct tg_problem *problem);
+
+/* What was read of the journal of another process. */
+struct ledger_other {
+    uint32_t number;
+    uint64_t last;                  /* up to this entry, which is in a sum; then nothing is */
+    struct journal_record *records; /* those that were not in the database */
+    size_t n, max;
+};
+
+void ledger_free_others(struct ledger *ledger);
+
+/* ---- ledger_open.c ---- */
+
+/* The journal of a dead process, with a connection to the database of its own: what is in it counts
+ * when this returns, and is in the database after a flush. Takes over the descriptor. */
+struct ledger *ledger_open_left(struct ledger *ledger, struct ledger_journal_row row, int fd,
+                                struct tg_problem *problem);
+void ledger_free_left(struct ledger *left);
 
 /* Ends the thread of ledger_keep(); for ledger_close(), and for tests that have one thread. */
 void ledger_stop_keeping(struct ledger *ledger);

@@ -3,7 +3,8 @@
  *
  *     path.lock     keeps a second process out: two that write one journal would use numbers twice
  *     path          the database; with SQLite's own path-wal and path-shm while it is open
- *     path.spend    the journal
+ *     path.spend    the journal; path.spend.1 and so on while another process, which was taken
+ *                   over, still settles calls in that one (ledger_journals.c)
  *
  *     database    journal     then
  *     nothing     none        a new ledger
@@ -33,11 +34,15 @@
 #include "server/ledger/ledger_internal.h"
 
 #define ROLL_EVERY_MS INT64_C(3600000)
+#define LOOK_EVERY_MS 250
 
 void ledger_config_init(struct ledger_config *config)
 {
-    *config = (struct ledger_config){
-        .path = "tollgate.db", .detail = 30 * DAY_MS, .slots = 16384, .busy_ms = 1000};
+    *config = (struct ledger_config){.path = "tollgate.db",
+                                     .detail = 30 * DAY_MS,
+                                     .slots = 16384,
+                                     .busy_ms = 1000,
+                                     .lock_fd = -1};
 }
 
 /* ---- One process alone ---- */
@@ -54,9 +59,19 @@ static bool refuse_second(int fd, const char *path, struct tg_problem *problem)
                         path, *pid != '\0' ? pid : "(unknown)");
 }
 
+/* For the message above alone: that it could not be written hurts nobody. */
+static void write_pid(int fd)
+{
+    char pid[24];
+    int bytes = snprintf(pid, sizeof pid, "%ld\n", (long)getpid());
+
+    if (ftruncate(fd, 0) != 0 || pwrite(fd, pid, (size_t)bytes, 0) != bytes)
+        return;
+}
+
 static bool lock_path(struct ledger *ledger, struct tg_problem *problem)
 {
-    char name[4200], pid[24];
+    char name[4200];
     int fd;
 
     snprintf(name, sizeof name, "%.4096s.lock", ledger->path);
@@ -70,11 +85,30 @@ static bool lock_path(struct ledger *ledger, struct tg_problem *problem)
         return false;
     }
     ledger->lock_fd = fd;
-    /* For the message above alone: that it could not be written hurts nobody. */
-    int bytes = snprintf(pid, sizeof pid, "%ld\n", (long)getpid());
-    if (ftruncate(fd, 0) != 0 || pwrite(fd, pid, (size_t)bytes, 0) != bytes)
-        return true;
+    write_pid(fd);
     return true;
+}
+
+/* ---- Handing it over ---- */
+
+int ledger_lock_fd(const struct ledger *ledger)
+{
+    return ledger->lock_fd;
+}
+
+/* A lock belongs to the open file, and not to a process: while one of the two has it open, nobody
+ * else gets it. */
+void ledger_leave_lock(struct ledger *ledger)
+{
+    if (ledger->lock_fd >= 0)
+        close(ledger->lock_fd);
+    ledger->lock_fd = -1;
+}
+
+void ledger_own_lock(struct ledger *ledger)
+{
+    if (ledger->lock_fd >= 0)
+        write_pid(ledger->lock_fd);
 }
 
 /* ---- Opening ---- */
@@ -112,7 +146,7 @@ static struct ledger *ledger_alloc(const struct ledger_config *config, struct tg
         return NULL;
     }
     memset(ledger, 0, sizeof *ledger);
-    ledger->lock_fd = -1;
+    ledger->lock_fd = ledger->journal_fd = -1;
     ledger->path = strdup(config->path);
     ledger->journal_path = with_suffix(config->path, ".spend");
     ledger->detail = config->detail;
@@ -128,7 +162,10 @@ static struct ledger *ledger_alloc(const struct ledger_config *config, struct tg
 static void ledger_free(struct ledger *ledger)
 {
     journal_unmap(&ledger->journal);
+    ledger_free_others(ledger);
     ledger_db_close(&ledger->db);
+    if (ledger->journal_fd >= 0)
+        close(ledger->journal_fd);
     if (ledger->lock_fd >= 0)
         close(ledger->lock_fd);
     pthread_cond_destroy(&ledger->wake);
@@ -160,8 +197,15 @@ static bool open_journal(struct ledger *ledger, enum presence there, size_t slot
                             "%s is missing, and may hold what was settled last; put it back, or "
                             "make an empty file of that name to go on without it",
                             ledger->journal_path);
-    if (there != PRESENT && !journal_create(ledger->journal_path, token, slots, problem))
-        return false;
+    if (there != PRESENT) {
+        if (ledger->journal_fd >= 0)
+            close(ledger->journal_fd);
+        ledger->journal_fd = -1;
+        if (!journal_create(ledger->journal_path, token, slots, problem))
+            return false;
+    }
+    if (ledger->journal_fd < 0)
+        ledger->journal_fd = ledger_journal_lock(ledger->path, ledger->db.journal);
     return journal_map(&ledger->journal, ledger->journal_path, token, problem);
 }
 
@@ -173,11 +217,16 @@ static bool open_files(struct ledger *ledger, const struct ledger_config *config
         return ledger_db_open(&ledger->db, config->path, 0, true, problem) &&
                journal_map_memory(&ledger->journal, config->slots, problem);
     }
-    if (!lock_path(ledger, problem))
+    if (config->lock_fd >= 0)
+        ledger->lock_fd = fcntl(config->lock_fd, F_DUPFD_CLOEXEC, 0);
+    if (ledger->lock_fd < 0 && !lock_path(ledger, problem))
         return false;
     enum presence there = presence_of(ledger->journal_path);
-    return ledger_db_open(&ledger->db, config->path, config->busy_ms, there != PRESENT, problem) &&
-           open_journal(ledger, there, config->slots, problem);
+    if (!ledger_db_open(&ledger->db, config->path, config->busy_ms, there != PRESENT, problem) ||
+        !ledger_choose_journal(ledger, config->slots, problem))
+        return false;
+    there = presence_of(ledger->journal_path);
+    return open_journal(ledger, there, config->slots, problem);
 }
 
 /* ---- What a crash has left ---- */
@@ -232,6 +281,12 @@ static bool recover(struct ledger *ledger, struct tg_problem *problem)
         return false;
     /* Beyond the last entry nobody knows whether there were others: what is spoilt there counts. */
     moved = atomic_load(&ledger->moved);
+    if (ledger->raised > moved) {
+        if (!ledger_raise_numbers(ledger, problem))
+            return false;
+        moved = ledger->raised;
+        atomic_store(&ledger->moved, moved);
+    }
     atomic_fetch_add(&ledger->damaged,
                      journal_wipe(&ledger->journal, moved + 1, moved + ledger->journal.n));
     journal_begin(&ledger->journal, moved);
@@ -255,7 +310,8 @@ bool ledger_open(const struct ledger_config *config, struct ledger **ledger,
         problem_fail(problem, "%s: there is no memory to open it", config->path);
         goto free_ledger;
     }
-    if (!open_files(opened, config, problem) || !recover(opened, problem))
+    if (!open_files(opened, config, problem) || !recover(opened, problem) ||
+        !ledger_recover_left(opened, problem))
         goto free_ledger;
     *ledger = opened;
     return true;
@@ -263,6 +319,48 @@ bool ledger_open(const struct ledger_config *config, struct ledger **ledger,
 free_ledger:
     ledger_free(opened);
     return false;
+}
+
+struct ledger *ledger_open_left(struct ledger *ledger, struct ledger_journal_row row, int fd,
+                                struct tg_problem *problem)
+{
+    struct ledger_config config;
+    struct ledger *left;
+    char name[LEDGER_JOURNAL_NAME];
+
+    ledger_config_init(&config);
+    config.path = ledger->path;
+    config.detail = ledger->detail;
+    left = ledger_alloc(&config, problem);
+    if (left == NULL) {
+        close(fd);
+        return NULL;
+    }
+    left->journal_fd = fd;
+    ledger_journal_name(ledger->path, row.number, name, sizeof name);
+    free(left->journal_path);
+    left->journal_path = strdup(name);
+    if (left->path == NULL || left->journal_path == NULL)
+        problem_fail(problem, "%s: there is no memory to open it", config.path);
+    else if (ledger_db_open(&left->db, config.path, config.busy_ms, false, problem) &&
+             journal_map(&left->journal, name, left->db.token, problem)) {
+        left->db.journal = row.number;
+        left->db.moved = row.moved;
+        if (recover(left, problem))
+            return left;
+    }
+    ledger_free(left);
+    return NULL;
+}
+
+void ledger_free_left(struct ledger *left)
+{
+    ledger_free(left);
+}
+
+uint64_t ledger_left_behind(struct ledger *ledger)
+{
+    return atomic_load(&ledger->left_behind);
 }
 
 uint64_t ledger_id(const struct ledger *ledger)
@@ -292,10 +390,24 @@ static bool wait_a_period(struct ledger *ledger)
     return !stopping;
 }
 
+/* Whether a process that was taken over has died: see ledger_journals.c. */
+static void recover_dead(struct ledger *ledger)
+{
+    struct tg_problem why = {""};
+
+    if (strcmp(ledger->path, ":memory:") == 0 || ledger->lock_fd < 0)
+        return;
+    pthread_mutex_lock(&ledger->db_lock);
+    bool done = ledger_recover_left(ledger, &why);
+    pthread_mutex_unlock(&ledger->db_lock);
+    if (!done)
+        fprintf(stderr, "tollgate: ledger: %s\n", why.text);
+}
+
 static void *keep_ledger(void *arg)
 {
     struct ledger *ledger = arg;
-    tg_ms rolled_at = -ROLL_EVERY_MS;
+    tg_ms rolled_at = -ROLL_EVERY_MS, looked_at = 0;
 
     do {
         tg_ms now = clock_now_ms(ledger->clock);
@@ -306,6 +418,10 @@ static void *keep_ledger(void *arg)
         if (flushed && now - rolled_at >= ROLL_EVERY_MS &&
             ledger_roll(ledger, clock_wall_of(ledger->clock, now), NULL))
             rolled_at = now;
+        if (flushed && now - looked_at >= LOOK_EVERY_MS) {
+            recover_dead(ledger);
+            looked_at = now;
+        }
     } while (wait_a_period(ledger));
     return NULL;
 }
@@ -351,8 +467,7 @@ bool ledger_close(struct ledger *ledger, struct tg_problem *problem)
     ledger_stop_keeping(ledger);
     /* What is still in flight is settled by the next process: the journal must be there then. */
     done = ledger_flush(ledger, problem) &&
-           (journal_has_open(&ledger->journal) ||
-            ledger_db_run(&ledger->db, "UPDATE ledger SET closed = 1", problem));
+           (journal_has_open(&ledger->journal) || ledger_close_journal(ledger, problem));
     ledger_free(ledger);
     return done;
 }

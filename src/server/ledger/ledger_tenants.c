@@ -96,6 +96,8 @@ bool ledger_db_read_tenants(struct ledger_db *db, struct tg_problem *problem)
         int64_t id = sqlite3_column_int64(statement, 0);
         int64_t parent = sqlite3_column_int64(statement, 1);
         const char *name = (const char *)sqlite3_column_text(statement, 2);
+        if (id <= (int64_t)db->n_tenants)
+            continue; /* it is known */
         /* Parents come before their children, and nobody is ever removed. */
         if (id != (int64_t)db->n_tenants + 1 || parent < 0 || parent >= id || name == NULL) {
             sqlite3_finalize(statement);

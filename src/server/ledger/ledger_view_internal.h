@@ -7,7 +7,13 @@
 
 struct ledger_view {
     struct ledger_db db;
-    struct journal_copy waiting;
+    /* What was in each journal, and the last entry of it that is in the database. */
+    struct {
+        uint32_t number;
+        uint64_t moved;
+        struct journal_copy copy;
+    } waiting[LEDGER_JOURNALS_MAX + 1];
+    size_t n_waiting;
 };
 
 #endif

@@ -126,11 +126,16 @@ bool restore_read(struct restore *restore, const struct forest *forest, struct t
     if (!restore->sums || !restore->totals || !restore->node_of || !restore->first_of)
         return restore_no_memory(problem);
     find_nodes(restore, forest);
-    for (restore->window = 0; restore->window < restore->n_begins; restore->window++)
-        if (!ledger_scan_moved(restore->ledger, restore->begins[restore->window], add_sum, restore,
-                               problem))
-            return false;
-    return !restore->failed || restore_no_memory(problem);
+    bool done = !restore->others || ledger_read_others(restore->ledger, problem);
+    for (restore->window = 0; done && restore->window < restore->n_begins; restore->window++) {
+        tg_ms begin = restore->begins[restore->window];
+        done = ledger_scan_moved(restore->ledger, begin, add_sum, restore, problem);
+        if (done && restore->others)
+            ledger_scan_others(restore->ledger, begin, add_sum, restore);
+    }
+    if (restore->others)
+        ledger_end_others(restore->ledger);
+    return done && (!restore->failed || restore_no_memory(problem));
 }
 
 /* To everyone, and to every name on its way up, each once. */

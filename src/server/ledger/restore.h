@@ -31,6 +31,7 @@ struct restore {
     size_t n_users, max_users;
     size_t window; /* the one that is being read */
     bool failed;   /* memory was short */
+    bool others;   /* what other processes have settled counts, which is not in the database */
 };
 
 void restore_init(struct restore *restore, struct ledger *ledger);

@@ -266,8 +266,8 @@ tg_ms spending_time(struct spending *spending, tg_ms now)
     return wall > latest ? wall : latest;
 }
 
-bool spending_change(struct spending *spending, const struct spending_tree *tree, tg_ms now,
-                     struct tg_problem *problem)
+static bool change_tree(struct spending *spending, const struct spending_tree *tree, bool anew,
+                        tg_ms now, struct tg_problem *problem)
 {
     struct forest forest;
     struct restore restore;
@@ -276,8 +276,10 @@ bool spending_change(struct spending *spending, const struct spending_tree *tree
     now = spending_time(spending, now);
 
     restore_init(&restore, spending->ledger);
+    /* Where all is read, what others have settled is, too; else it is told: spending_adopt(). */
+    restore.others = anew || spending->forest.n == 0;
     done = done && forest_register(&forest, spending->ledger, problem);
-    if (done)
+    if (done && !anew)
         forest_keep(&forest, &spending->forest);
     /* What waits in the journal is read with the lock: the less, the better. If the database does
      * not take it now, there is more to read. */
@@ -288,6 +290,18 @@ bool spending_change(struct spending *spending, const struct spending_tree *tree
     restore_fini(&restore);
     forest_free(&forest);
     return done;
+}
+
+bool spending_change(struct spending *spending, const struct spending_tree *tree, tg_ms now,
+                     struct tg_problem *problem)
+{
+    return change_tree(spending, tree, false, now, problem);
+}
+
+bool spending_read_again(struct spending *spending, const struct spending_tree *tree, tg_ms now,
+                         struct tg_problem *problem)
+{
+    return change_tree(spending, tree, true, now, problem);
 }
 
 /* ---- Life ---- */
@@ -319,8 +333,10 @@ bool spending_new(const struct spending_config *config, const struct spending_tr
     made->ledger = config->ledger;
     made->open = config->open;
     made->clock = config->clock;
+    made->adopted.seed = config->bank.seed;
     init_lock(&made->lock);
     pthread_mutex_init(&made->users_lock, NULL);
+    pthread_mutex_init(&made->adopted.lock, NULL);
     enum tg_err err = tg_bank_new(&config->bank, &made->bank, &why);
     if (err != TG_OK)
         fail_bank(err, &why, problem);
@@ -339,6 +355,7 @@ void spending_free(struct spending *spending)
     tg_bank_free(spending->bank);
     forest_free(&spending->forest);
     free(spending->users);
+    spending_free_adopted(spending);
     pthread_mutex_destroy(&spending->users_lock);
     pthread_rwlock_destroy(&spending->lock);
     free(spending);
@@ -361,8 +378,8 @@ static enum tg_err reserve_once(struct spending *spending, const struct spending
     return tg_bank_reserve(spending->bank, account, call->money, call->up_to, now, answer);
 }
 
-static enum tg_err reserve_in_bank(struct spending *spending, const struct spending_call *call,
-                                   size_t tenant, tg_ms now, struct tg_money_answer *answer)
+enum tg_err spending_reserve_in_bank(struct spending *spending, const struct spending_call *call,
+                                     size_t tenant, tg_ms now, struct tg_money_answer *answer)
 {
     enum tg_err err = reserve_once(spending, call, tenant, now, answer);
     bool fresh;
@@ -392,7 +409,7 @@ enum tg_err spending_reserve(struct spending *spending, const struct spending_ca
     pthread_rwlock_rdlock(&spending->lock);
     size_t node = forest_find(&spending->forest, call->tenant, call->hint);
     if (node != SPENDING_TOP) {
-        err = reserve_in_bank(spending, call, node, now, &got);
+        err = spending_reserve_in_bank(spending, call, node, now, &got);
         tenant = spending->forest.nodes[node].ledger_id;
     }
     pthread_rwlock_unlock(&spending->lock);
@@ -457,12 +474,24 @@ void spending_send(struct spending *spending, struct spending_ticket *ticket,
     assert(ticket->reservation != 0 && ticket->open == 0);
     entry.usage = (struct tg_usage){0};
     entry.micro = ticket->money;
-    if (ticket->room && ticket->money > 0)
+    entry.call = ticket->reservation;
+    if (ticket->money == 0)
+        return;
+    /* Whoever begins to follow sees it among those that are open, or is told of it. */
+    pthread_rwlock_rdlock(&spending->lock);
+    if (ticket->room)
         ticket->open = ledger_open_call(spending->ledger, &entry);
+    if (spending->follow != NULL)
+        spending->follow(spending->follow_context,
+                         &(struct spending_event){SPENDING_SENT, ticket->reservation,
+                                                  ticket->tenant, use->user, ticket->money,
+                                                  ticket->reserved_at, 0, 0});
+    pthread_rwlock_unlock(&spending->lock);
 }
 
-static void record(struct spending *spending, const struct spending_ticket *ticket,
-                   const struct spending_use *use, const struct tg_spend *spend, tg_ms now)
+/* Returns the number of the entry; 0: none was written. */
+static uint64_t record(struct spending *spending, const struct spending_ticket *ticket,
+                       const struct spending_use *use, const struct tg_spend *spend, tg_ms now)
 {
     tg_micro uncertain = use->spent < 0 ? 0 : num_min(num_max(use->uncertain, 0), spend->settled);
     struct ledger_entry entry = spending_entry_of(ticket, use, now);
@@ -480,24 +509,34 @@ static void record(struct spending *spending, const struct spending_ticket *tick
             ledger_drop_call(spending->ledger, ticket->open);
         if (ticket->room)
             ledger_give_room(spending->ledger);
-    } else if (ticket->room || (spending->ledger != NULL && ledger_take_room(spending->ledger))) {
-        ledger_settle_call(spending->ledger, ticket->open, &entry);
-    } else {
-        count_lost(spending, spend->settled);
+        return 0;
     }
+    if (ticket->room || (spending->ledger != NULL && ledger_take_room(spending->ledger)))
+        return ledger_settle_call(spending->ledger, ticket->open, &entry);
+    count_lost(spending, spend->settled);
+    return 0;
 }
 
 bool spending_settle(struct spending *spending, const struct spending_ticket *ticket,
                      const struct spending_use *use, tg_ms now)
 {
     struct tg_spend spend;
+    uint64_t entry = 0;
     bool first;
 
     /* Shared until the append has ended: whoever adds up meanwhile sees both or neither. */
     pthread_rwlock_rdlock(&spending->lock);
     first = tg_bank_settle(spending->bank, ticket->reservation, spending_use_total(use), &spend);
     if (first)
-        record(spending, ticket, use, &spend, spending_time(spending, now));
+        entry = record(spending, ticket, use, &spend, spending_time(spending, now));
+    if (first && spending->follow != NULL)
+        spending->follow(
+            spending->follow_context,
+            &(struct spending_event){.kind = SPENDING_SETTLED,
+                                     .call = ticket->reservation,
+                                     .micro = spend.settled,
+                                     .journal = entry > 0 ? ledger_journal(spending->ledger) : 0,
+                                     .entry = entry});
     pthread_rwlock_unlock(&spending->lock);
     return first;
 }

@@ -66,6 +66,10 @@ void spending_free(struct spending *spending);
 bool spending_change(struct spending *spending, const struct spending_tree *tree, tg_ms now,
                      struct tg_problem *problem);
 
+/* The same tree, with what the ledger says now: after somebody else has written to it. */
+bool spending_read_again(struct spending *spending, const struct spending_tree *tree, tg_ms now,
+                         struct tg_problem *problem);
+
 struct spending_call {
     const char *tenant;      /* its name: another tree may have come since it was looked up */
     size_t hint;             /* where it may be in the tree; SPENDING_TOP: not known */
@@ -120,6 +124,43 @@ tg_micro spending_use_total(const struct spending_use *use);
  */
 bool spending_settle(struct spending *spending, const struct spending_ticket *ticket,
                      const struct spending_use *use, tg_ms now);
+
+/* ---- spending_handover.c: another process takes over ----
+ *
+ * The one that is taken over goes on settling its calls, in its own bank and its own journal. Its
+ * successor has to know of them until they are settled, and of what they came to. */
+
+enum spending_event_kind {
+    SPENDING_SENT,    /* a call was sent, for which `micro` is reserved */
+    SPENDING_SETTLED, /* it came to `micro` in all */
+};
+
+struct spending_event {
+    enum spending_event_kind kind;
+    uint64_t call;   /* what the process that sent it calls it */
+    uint32_t tenant; /* its number in the ledger; this and what follows is for SENT */
+    struct ledger_text user;
+    tg_micro micro;
+    tg_ms reserved_at;
+    /* Where SETTLED is in the ledger, which may have been read since. */
+    uint32_t journal;
+    uint64_t entry; /* 0: nowhere */
+};
+
+/* Must not call spending_...(); from any thread. */
+typedef void spending_follow_fn(void *context, const struct spending_event *event);
+
+/* Tells of every call that is in flight now, and from then on of each that is sent or settled. Null
+ * ends it. */
+void spending_follow(struct spending *spending, spending_follow_fn *fn, void *context);
+
+/* The successor: what another process, `source`, has told. What is reserved there is reserved here,
+ * as far as there is money left. */
+void spending_adopt(struct spending *spending, uint64_t source, const struct spending_event *event,
+                    tg_ms now);
+
+/* Nothing more will come of that process: what was not settled is forgotten. Returns how many. */
+size_t spending_disown(struct spending *spending, uint64_t source);
 
 /* So much less is settled in the window of a budget, which is shown as it was; the account comes
  * without its list of budgets. Must not call

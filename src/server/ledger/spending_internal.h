@@ -6,11 +6,29 @@
 #include <stdatomic.h>
 
 #include "io/posix/clock.h"
+#include "lib/core/hash_table.h"
 #include "server/ledger/forest.h"
 #include "server/ledger/spending.h"
 
 struct user {
     tg_account tenant, account;
+};
+
+/* A call that another process has in flight. */
+struct adopted {
+    uint64_t source, call;
+    tg_reservation reservation; /* 0: it could not be made */
+    uint32_t tenant;
+    tg_micro money;
+    tg_ms reserved_at;
+    size_t user_bytes;
+    char user[];
+};
+
+struct adopted_calls {
+    pthread_mutex_t lock;
+    struct hash_table table; /* items: struct adopted */
+    uint64_t seed;
 };
 
 struct spending {
@@ -26,9 +44,19 @@ struct spending {
     struct user *users;         /* those that were opened; the bank may have forgotten some */
     size_t n_users, max_users;
 
+    spending_follow_fn *follow; /* written with the lock; null: nobody follows */
+    void *follow_context;
+    struct adopted_calls adopted;
+
     _Atomic uint64_t lost; /* calls that the ledger could not take */
     _Atomic int64_t lost_micro;
     _Atomic int64_t uncertain; /* what was settled as such */
 };
+
+/* The lock is held, shared or alone. */
+enum tg_err spending_reserve_in_bank(struct spending *spending, const struct spending_call *call,
+                                     size_t tenant, tg_ms now, struct tg_money_answer *answer);
+
+void spending_free_adopted(struct spending *spending);
 
 #endif

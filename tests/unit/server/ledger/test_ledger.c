@@ -363,7 +363,7 @@ static void settings_out_of_range_are_refused(void **state)
     (void)state;
 
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
-        struct ledger_config config = {rows[i].path, rows[i].detail, rows[i].slots, 0};
+        struct ledger_config config = {rows[i].path, rows[i].detail, rows[i].slots, 0, -1};
         struct tg_problem problem = {""};
         struct ledger *ledger = NULL;
         assert_false(ledger_open(&config, &ledger, &problem));

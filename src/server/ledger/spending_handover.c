@@ -1,0 +1,225 @@
+/* spending_handover.c - money, while one process takes over from another.
+ *
+ * The process that is taken over settles its calls as ever: in its bank, which then matters to its
+ * own calls alone, and in its journal, which is exact whatever happens to anybody
+ * (ledger_journals.c). What its successor needs to know for its own bank is told in events: a
+ * snapshot of the calls in flight, and then each that is sent or settled, in order and without a
+ * gap. The successor has read the ledger up to the same moment, so that its windows are exact
+ * once all events have arrived, and until then hold what is reserved, which is not less.
+ *
+ * A process that is itself taken over while its own predecessor still tells it of calls hands all
+ * of them on: what is adopted is told like what is its own.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/ledger/spending_internal.h"
+
+/* ---- Telling ---- */
+
+struct telling {
+    struct spending *spending;
+    spending_follow_fn *fn;
+    void *context;
+};
+
+static void tell_open(void *context, const struct ledger_entry *entry)
+{
+    const struct telling *telling = context;
+
+    telling->fn(telling->context,
+                &(struct spending_event){SPENDING_SENT, entry->call, entry->tenant, entry->user,
+                                         entry->micro, entry->reserved_at, 0, 0});
+}
+
+static void tell_adopted(const struct telling *telling)
+{
+    struct adopted_calls *adopted = &telling->spending->adopted;
+
+    pthread_mutex_lock(&adopted->lock);
+    for (struct hash_slot *slot = hash_table_first(&adopted->table); slot;
+         slot = hash_table_after(&adopted->table, slot)) {
+        const struct adopted *call = slot->item;
+        if (call->reservation != 0)
+            telling->fn(telling->context,
+                        &(struct spending_event){.kind = SPENDING_SENT,
+                                                 .call = call->reservation,
+                                                 .tenant = call->tenant,
+                                                 .user = {call->user, call->user_bytes},
+                                                 .micro = call->money,
+                                                 .reserved_at = call->reserved_at});
+    }
+    pthread_mutex_unlock(&adopted->lock);
+}
+
+void spending_follow(struct spending *spending, spending_follow_fn *fn, void *context)
+{
+    struct telling telling = {spending, fn, context};
+
+    /* Alone: every append has ended, and nobody sends or settles. */
+    pthread_rwlock_wrlock(&spending->lock);
+    if (fn != NULL && spending->ledger != NULL) {
+        ledger_each_open(spending->ledger, tell_open, &telling);
+        tell_adopted(&telling);
+    }
+    spending->follow = fn;
+    spending->follow_context = context;
+    pthread_rwlock_unlock(&spending->lock);
+}
+
+/* ---- Being told ---- */
+
+static struct hash_slot *find_adopted(const struct adopted_calls *adopted, uint64_t source,
+                                      uint64_t call)
+{
+    struct hash_slot *slot =
+        hash_table_find(&adopted->table, hash_number(call ^ source << 48 ^ adopted->seed));
+
+    for (; slot; slot = hash_table_find_next(&adopted->table, slot)) {
+        const struct adopted *one = slot->item;
+        if (one->source == source && one->call == call)
+            return slot;
+    }
+    return NULL;
+}
+
+/* Reserves as much as is left: what the predecessor has promised stands, whoever refuses it here.
+ * */
+static tg_reservation reserve_adopted(struct spending *spending, const struct spending_event *event,
+                                      tg_ms now)
+{
+    struct spending_call call = {.hint = SPENDING_TOP, .user = event->user, .up_to = true};
+    struct tg_money_answer answer = {0};
+    size_t node = SPENDING_TOP;
+
+    for (size_t i = 0; i < spending->forest.n && node == SPENDING_TOP; i++)
+        if (spending->forest.nodes[i].ledger_id == event->tenant)
+            node = i;
+    if (node == SPENDING_TOP)
+        return 0;
+    call.tenant = spending->forest.nodes[node].name;
+    call.money = event->micro;
+    if (spending_reserve_in_bank(spending, &call, node, now, &answer) != TG_OK)
+        return 0;
+    return answer.reservation;
+}
+
+static void adopt_sent(struct spending *spending, uint64_t source,
+                       const struct spending_event *event, tg_ms now)
+{
+    struct adopted_calls *adopted = &spending->adopted;
+    struct adopted *call = malloc(sizeof *call + event->user.size);
+
+    if (call == NULL)
+        return;
+    *call = (struct adopted){.source = source,
+                             .call = event->call,
+                             .tenant = event->tenant,
+                             .money = event->micro,
+                             .reserved_at = event->reserved_at,
+                             .user_bytes = event->user.size};
+    if (event->user.size > 0)
+        memcpy(call->user, event->user.bytes, event->user.size);
+    call->reservation = reserve_adopted(spending, event, now);
+    pthread_mutex_lock(&adopted->lock);
+    bool kept = hash_table_reserve(&adopted->table, adopted->table.n + 1) == TG_OK;
+    if (kept)
+        hash_table_insert(&adopted->table, hash_number(event->call ^ source << 48 ^ adopted->seed))
+            ->item = call;
+    pthread_mutex_unlock(&adopted->lock);
+    if (!kept) {
+        (void)tg_bank_settle(spending->bank, call->reservation, 0, NULL);
+        free(call);
+        return;
+    }
+    if (spending->follow != NULL && call->reservation != 0)
+        spending->follow(spending->follow_context,
+                         &(struct spending_event){SPENDING_SENT, call->reservation, event->tenant,
+                                                  event->user, event->micro, event->reserved_at, 0,
+                                                  0});
+}
+
+/* Where nothing was left there is no reservation: the windows are exhausted, and get what it came
+ * to when they are read from the ledger again, which is when the other process has ended. */
+static void end_adopted(struct spending *spending, struct adopted *call,
+                        const struct spending_event *event)
+{
+    bool counted = event->entry > 0 && spending->ledger != NULL &&
+                   ledger_has_read(spending->ledger, event->journal, event->entry);
+    struct spending_event told = *event;
+
+    told.call = call->reservation;
+    if (call->reservation != 0) {
+        (void)tg_bank_settle(spending->bank, call->reservation, counted ? 0 : event->micro, NULL);
+        if (spending->follow != NULL)
+            spending->follow(spending->follow_context, &told);
+    }
+    free(call);
+}
+
+static struct adopted *take_adopted(struct adopted_calls *adopted, uint64_t source, uint64_t call)
+{
+    struct adopted *found = NULL;
+
+    pthread_mutex_lock(&adopted->lock);
+    struct hash_slot *slot = find_adopted(adopted, source, call);
+    if (slot != NULL) {
+        found = slot->item;
+        hash_table_remove(&adopted->table, slot);
+    }
+    pthread_mutex_unlock(&adopted->lock);
+    return found;
+}
+
+void spending_adopt(struct spending *spending, uint64_t source, const struct spending_event *event,
+                    tg_ms now)
+{
+    now = spending_time(spending, now);
+    pthread_rwlock_rdlock(&spending->lock);
+    if (event->kind == SPENDING_SENT) {
+        adopt_sent(spending, source, event, now);
+    } else {
+        struct adopted *call = take_adopted(&spending->adopted, source, event->call);
+        if (call != NULL)
+            end_adopted(spending, call, event);
+    }
+    pthread_rwlock_unlock(&spending->lock);
+}
+
+static struct adopted *any_adopted(struct adopted_calls *adopted, uint64_t source)
+{
+    struct adopted *found = NULL;
+
+    pthread_mutex_lock(&adopted->lock);
+    for (struct hash_slot *slot = hash_table_first(&adopted->table); slot && found == NULL;
+         slot = hash_table_after(&adopted->table, slot))
+        if (((struct adopted *)slot->item)->source == source)
+            found = slot->item;
+    pthread_mutex_unlock(&adopted->lock);
+    return found != NULL ? take_adopted(adopted, source, found->call) : NULL;
+}
+
+size_t spending_disown(struct spending *spending, uint64_t source)
+{
+    struct adopted *call;
+    size_t n = 0;
+
+    pthread_rwlock_rdlock(&spending->lock);
+    while ((call = any_adopted(&spending->adopted, source)) != NULL) {
+        end_adopted(spending, call, &(struct spending_event){.kind = SPENDING_SETTLED});
+        n++;
+    }
+    pthread_rwlock_unlock(&spending->lock);
+    return n;
+}
+
+void spending_free_adopted(struct spending *spending)
+{
+    struct adopted_calls *adopted = &spending->adopted;
+
+    for (struct hash_slot *slot = hash_table_first(&adopted->table); slot;
+         slot = hash_table_after(&adopted->table, slot))
+        free(slot->item);
+    hash_table_fini(&adopted->table);
+    pthread_mutex_destroy(&adopted->lock);
+}
