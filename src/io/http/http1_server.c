@@ -282,7 +282,7 @@ static void begin_exchange(struct http1_conn *conn)
     conn->in.head = *head;
     conn->in.owner = NULL;
     conn->in.patient = false;
-    conn->in.known = false;
+    conn->in.known = conn->in.is_relayed = false;
     http_conn_set_idle(conn, false);
     conn->body_done = conn->paused = conn->replied = conn->finished = conn->aborted = false;
     conn->chunked = conn->high = false;

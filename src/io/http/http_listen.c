@@ -29,9 +29,12 @@
 #define ACCEPT_AGAIN_MS 100
 #define KEPT_PASSED_OVER 64 /* connections that are asked after when one is to give way */
 
+/* One listening socket. */
 struct listen_poll {
     uv_poll_t uv;
     struct http_listener *listener;
+    int fd;
+    struct listen_poll *next;
 };
 
 void http_limits_init(struct http_limits *limits)
@@ -206,7 +209,8 @@ static void take_in(struct http_listener *listener, int fd, const union address 
 static void rest_a_while(struct http_listener *listener)
 {
     assert(!net_timer_is_set(&listener->again));
-    uv_poll_stop(&listener->poll->uv);
+    for (struct listen_poll *poll = listener->polls; poll != NULL; poll = poll->next)
+        uv_poll_stop(&poll->uv);
     net_timer_set(listener->loop, &listener->again, ACCEPT_AGAIN_MS);
 }
 
@@ -214,8 +218,8 @@ static void accept_again(void *arg)
 {
     struct http_listener *listener = arg;
 
-    if (listener->poll != NULL)
-        uv_poll_start(&listener->poll->uv, UV_READABLE, accept_polled);
+    for (struct listen_poll *poll = listener->polls; poll != NULL; poll = poll->next)
+        uv_poll_start(&poll->uv, UV_READABLE, accept_polled);
 }
 
 static int accept_one(int listening, union address *peer, socklen_t *n)
@@ -232,14 +236,15 @@ static int accept_one(int listening, union address *peer, socklen_t *n)
 
 static void accept_polled(uv_poll_t *uv, int status, int events)
 {
-    struct http_listener *listener = ((struct listen_poll *)uv->data)->listener;
+    const struct listen_poll *poll = uv->data;
+    struct http_listener *listener = poll->listener;
 
-    assert(listener->fd >= 0 && !listener->draining);
+    assert(poll->fd >= 0 && !listener->draining);
     (void)status, (void)events;
     for (int i = 0; i < ACCEPTS_A_TURN; i++) {
         union address peer = {0};
         socklen_t n = sizeof peer;
-        int fd = accept_one(listener->fd, &peer, &n);
+        int fd = accept_one(poll->fd, &peer, &n);
 
         if (fd >= 0) {
             take_in(listener, fd, &peer, n);
@@ -331,7 +336,7 @@ static int open_listener(const char *text, const union address *address, socklen
     struct listen_way way = {.backlog = options->backlog, .any = *text == '*', .share = false};
 
     if (options->first != NULL && address->any.sa_family == AF_UNIX)
-        return fcntl(options->first->fd, F_DUPFD_CLOEXEC, 0);
+        return fcntl(options->first->polls->fd, F_DUPFD_CLOEXEC, 0);
     if (options->alone && address->any.sa_family != AF_UNIX) {
         int fd = open_socket(address, n, way);
         if (fd < 0)
@@ -354,20 +359,61 @@ static int port_of(int fd)
     return address.any.sa_family == AF_INET6 ? ntohs(address.in6.sin6_port) : 0;
 }
 
-static bool start_polling(struct http_listener *listener)
+/* Takes the descriptor, which is closed if there is no memory. */
+static bool start_polling(struct http_listener *listener, int fd)
 {
-    listener->poll = calloc(1, sizeof *listener->poll);
-    if (listener->poll == NULL)
-        return false;
-    if (uv_poll_init(&listener->loop->uv, &listener->poll->uv, listener->fd) != 0) {
-        free(listener->poll);
-        listener->poll = NULL;
+    struct listen_poll *poll = calloc(1, sizeof *poll);
+
+    if (poll == NULL || uv_poll_init(&listener->loop->uv, &poll->uv, fd) != 0) {
+        free(poll);
+        close(fd);
         return false;
     }
-    listener->poll->uv.data = listener->poll;
-    listener->poll->listener = listener;
-    uv_poll_start(&listener->poll->uv, UV_READABLE, accept_polled);
+    poll->uv.data = poll;
+    poll->listener = listener;
+    poll->fd = fd;
+    poll->next = listener->polls;
+    listener->polls = poll;
+    uv_poll_start(&poll->uv, UV_READABLE, accept_polled);
     return true;
+}
+
+/* Sockets that are there already: those of a process that is being taken over, or the system's. */
+static enum tg_err poll_given(struct http_listener *listener,
+                              const struct http_listen_options *options, struct tg_problem *problem)
+{
+    bool good = true;
+
+    listener->port = port_of(options->sockets[0]);
+    for (size_t i = 0; i < options->n_sockets; i++) {
+        int fd = options->sockets[i];
+        if (!good)
+            close(fd);
+        else if (fcntl(fd, F_SETFL, O_NONBLOCK) != 0 || fcntl(fd, F_SETFD, FD_CLOEXEC) != 0)
+            good = (close(fd), false);
+        else
+            good = start_polling(listener, fd);
+    }
+    return good ? TG_OK : problem_say(problem, TG_ERR_MEMORY, "no memory");
+}
+
+static enum tg_err poll_opened(struct http_listener *listener, const char *address,
+                               union address *where, socklen_t n,
+                               const struct http_listen_options *options,
+                               struct tg_problem *problem)
+{
+    int fd = open_listener(address, where, n, options);
+
+    if (fd < 0 && errno == EAFNOSUPPORT && *address == '*') {
+        /* A system without IPv6: every address is every IPv4 address. */
+        (void)address_parse("0.0.0.0", ntohs(where->in6.sin6_port), where, &n);
+        fd = open_listener(address, where, n, options);
+    }
+    if (fd < 0)
+        return problem_say(problem, TG_ERR_STORE, "cannot listen on %s: %s", address,
+                           strerror(errno));
+    listener->port = port_of(fd);
+    return start_polling(listener, fd) ? TG_OK : problem_say(problem, TG_ERR_MEMORY, "no memory");
 }
 
 enum tg_err http_listen(struct net_loop *loop, const char *address,
@@ -385,30 +431,16 @@ enum tg_err http_listen(struct net_loop *loop, const char *address,
     struct http_listener *listener = http_listener_new(loop, options);
     if (listener == NULL)
         return problem_say(problem, TG_ERR_MEMORY, "no memory");
-    listener->fd = open_listener(address, &where, n, options);
-    if (listener->fd < 0 && errno == EAFNOSUPPORT && *address == '*') {
-        /* A system without IPv6: every address is every IPv4 address. */
-        (void)address_parse("0.0.0.0", ntohs(where.in6.sin6_port), &where, &n);
-        listener->fd = open_listener(address, &where, n, options);
-    }
-    if (listener->fd < 0) {
-        err =
-            problem_say(problem, TG_ERR_STORE, "cannot listen on %s: %s", address, strerror(errno));
-        goto free_listener;
-    }
-    if (where.any.sa_family == AF_UNIX && options->first == NULL)
+    err = options->n_sockets > 0 ? poll_given(listener, options, problem)
+                                 : poll_opened(listener, address, &where, n, options, problem);
+    if (err == TG_OK && where.any.sa_family == AF_UNIX && options->first == NULL)
         listener->unlink_path = strdup(where.un.sun_path);
-    listener->port = port_of(listener->fd);
-    if (!start_polling(listener)) {
-        err = problem_say(problem, TG_ERR_MEMORY, "no memory");
-        goto free_listener;
+    if (err != TG_OK) {
+        http_listener_free(listener);
+        return err;
     }
     *made = listener;
     return TG_OK;
-
-free_listener:
-    http_listener_free(listener);
-    return err;
 }
 
 struct http_listener *http_listener_new(struct net_loop *loop,
@@ -428,7 +460,6 @@ struct http_listener *http_listener_new(struct net_loop *loop,
     listener->max_conns = options->connections;
     listener->tls = tls_context_ref(options->tls);
     listener->http2 = options->http2;
-    listener->fd = -1;
     TAILQ_INIT(&listener->idle[0]);
     TAILQ_INIT(&listener->idle[1]);
     if (uv_random(NULL, NULL, &listener->next_connection, sizeof listener->next_connection, 0,
@@ -471,17 +502,43 @@ static void poll_closed(uv_handle_t *uv)
 
 static void stop_accepting(struct http_listener *listener)
 {
+    struct listen_poll *poll;
+
     net_timer_stop(listener->loop, &listener->again);
-    if (listener->poll != NULL)
-        uv_close((uv_handle_t *)&listener->poll->uv, poll_closed);
-    listener->poll = NULL;
-    if (listener->fd >= 0)
-        close(listener->fd);
-    listener->fd = -1;
+    while ((poll = listener->polls) != NULL) {
+        listener->polls = poll->next;
+        uv_close((uv_handle_t *)&poll->uv, poll_closed);
+        close(poll->fd);
+    }
     if (listener->unlink_path != NULL)
         unlink(listener->unlink_path);
     free(listener->unlink_path);
     listener->unlink_path = NULL;
+}
+
+size_t http_listener_sockets(const struct http_listener *listener, int *sockets, size_t room)
+{
+    size_t n = 0;
+
+    for (const struct listen_poll *poll = listener->polls; poll != NULL && n < room;
+         poll = poll->next)
+        sockets[n++] = poll->fd;
+    return n;
+}
+
+void http_listener_retire(struct http_listener *listener)
+{
+    struct http1_conn *conn, *next;
+
+    free(listener->unlink_path); /* the socket is another process's now, and so is its name */
+    listener->unlink_path = NULL;
+    listener->draining = true;
+    stop_accepting(listener);
+    for (conn = LIST_FIRST(&listener->conns); conn != NULL; conn = next) {
+        next = LIST_NEXT(conn, in_listener);
+        if (conn->http2 != NULL)
+            http2_server_drain(conn->http2);
+    }
 }
 
 void http_listener_drain(struct http_listener *listener)

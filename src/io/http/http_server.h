@@ -14,6 +14,7 @@
 #ifndef TG_HTTP_HTTP_SERVER_H
 #define TG_HTTP_HTTP_SERVER_H
 
+#include <netinet/in.h>
 #include <stdatomic.h>
 #include <sys/socket.h>
 
@@ -145,6 +146,8 @@ struct http_listen_options {
     bool alone;  /* nobody may listen there already, in this process or another; default false */
     const struct http_listener *first; /* another worker's, on the same address; null: this is it.
                                           A local socket is shared with it */
+    const int *sockets; /* sockets that listen there already, taken over; null: opened */
+    size_t n_sockets;
 };
 
 void http_listen_options_init(struct http_listen_options *options);
@@ -170,6 +173,14 @@ void http_listener_set_tls(struct http_listener *listener, struct tls_context *t
 /* Stops accepting, closes what is idle, and every other connection after its reply; clients of
  * HTTP/2 are told, and their running exchanges end as they would. */
 void http_listener_drain(struct http_listener *listener);
+
+/* The descriptors on which it listens, at most `room`; returns how many. They stay its own. */
+size_t http_listener_sockets(const struct http_listener *listener, int *sockets, size_t room);
+
+/* Another process has its sockets and goes on accepting. What is open is served on: every reply of
+ * HTTP/1 is the last of its connection, clients of HTTP/2 are told, and nothing is closed under the
+ * hands of a client that is about to use it. Connections that nobody uses end after idle_ms. */
+void http_listener_retire(struct http_listener *listener);
 
 /* Closes everything; gone(ABORTED) comes from inside this call for what was open. */
 void http_listener_free(struct http_listener *listener);
@@ -202,6 +213,9 @@ struct http_inbound {
     bool secure;         /* came by TLS */
     bool known;          /* the owner's to set: the client has shown who it is, and its connection
                             gives way after those of which that is not so */
+    /* Set by the owner of a listener whose peer names the client: whose request it is. */
+    struct sockaddr_in6 relayed_peer; /* or a sockaddr_in */
+    bool is_relayed;
     bool patient; /* the owner's to set: the body has no limit of time but the owner's own, for
                      requests that are a conversation */
 };
@@ -281,7 +295,8 @@ static inline uint64_t http_inbound_connection(const struct http_inbound *in)
 /* Where the connection came from; AF_UNIX for a local socket. */
 static inline const struct sockaddr *http_inbound_peer(const struct http_inbound *in)
 {
-    return in->transport->peer(in);
+    return in->is_relayed ? (const struct sockaddr *)(const void *)&in->relayed_peer
+                          : in->transport->peer(in);
 }
 
 /* From here on the owner writes the bytes of the connection itself, status line and all, and the

@@ -37,10 +37,9 @@ struct http_listener {
     size_t n_busy;  /* exchanges between begin() and gone() */
     bool draining;
     int port;
-    int fd; /* -1: not listening */
-    struct listen_poll *poll;
-    struct net_timer again; /* accepts again, after descriptors ran out */
-    char *unlink_path;      /* the file of a local socket; null: none */
+    struct listen_poll *polls; /* the sockets on which it listens; null: it does not */
+    struct net_timer again;    /* accepts again, after descriptors ran out */
+    char *unlink_path;         /* the file of a local socket; null: none */
 };
 
 enum http1_phase {

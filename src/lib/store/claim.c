@@ -108,6 +108,27 @@ static void claim_end(struct work *work)
     spin_unlock(&work->shard->lock);
 }
 
+/* The same for who has changed something, which is told to whoever follows. */
+static void claim_end_moved(struct work *work, enum claim_move move, unsigned mask,
+                            tg_ms charged_at, int64_t actual)
+{
+    void (*moved)(void *context, const void *bytes, size_t n) = work->store->moved;
+    void *context = work->store->moved_context;
+
+    claim_end(work);
+    if (moved == NULL)
+        return;
+    struct claim_moved what;
+    memset(&what, 0, sizeof what);
+    what.move = move;
+    what.mask = mask;
+    what.at = work->now;
+    what.charged_at = charged_at;
+    what.actual = actual;
+    claim_copy(&what.claim, work->claim);
+    moved(context, &what, sizeof what);
+}
+
 /* The state of limit i of a scope that has an entry. */
 static void *state_of(const struct place *place, size_t i)
 {
@@ -271,16 +292,21 @@ static enum tg_err charge(struct work *work, unsigned mask)
     return TG_OK;
 }
 
-static enum tg_err take_locked(struct work *work, struct tg_axes *axes)
+static enum tg_err take_locked(struct work *work, struct tg_axes *axes, unsigned *mask)
 {
-    if (work->claim->charging == TG_CHARGE_ATOMIC)
-        return claim_allows(work, RATE | COST, axes) ? charge(work, RATE | COST) : TG_OK;
-
+    *mask = 0;
+    if (work->claim->charging == TG_CHARGE_ATOMIC) {
+        if (!claim_allows(work, RATE | COST, axes))
+            return TG_OK;
+        *mask = RATE | COST;
+        return charge(work, *mask);
+    }
     /* Rate is debited though cost may refuse. Both are charged in one go all the same, after all
      * looking: so that a call for which there is no place has spent nothing. */
     if (!claim_allows(work, RATE, axes))
         return TG_OK;
-    return charge(work, claim_allows(work, COST, axes) ? RATE | COST : RATE);
+    *mask = claim_allows(work, COST, axes) ? RATE | COST : RATE;
+    return charge(work, *mask);
 }
 
 /* ---- the operations ---- */
@@ -300,8 +326,12 @@ enum tg_err claim_take(struct tg_store *store, struct claim *claim, tg_ms now, s
     do {
         axes->present = axes->would_deny = 0;
         claim_begin(&work, store, claim, now);
-        err = take_locked(&work, axes);
-        claim_end(&work);
+        unsigned mask;
+        err = take_locked(&work, axes, &mask);
+        if (err == TG_OK && mask != 0)
+            claim_end_moved(&work, CLAIM_TAKEN, mask, now, 0);
+        else
+            claim_end(&work);
     } while (err == TG_ERR_FULL && store_reclaim(store, work.shard, now));
     return count_full(store, err);
 }
@@ -360,7 +390,7 @@ void claim_refund(struct tg_store *store, struct claim *claim, tg_ms now, tg_ms 
         }
     }
     note_fresh(&work);
-    claim_end(&work);
+    claim_end_moved(&work, CLAIM_REFUNDED, RATE | COST, charged_at, 0);
 }
 
 static void settle_all(const struct work *work, tg_ms charged_at, int64_t actual)
@@ -393,8 +423,47 @@ enum tg_err claim_settle(struct tg_store *store, struct claim *claim, tg_ms now,
         if (!err) {
             settle_all(&work, charged_at, actual);
             note_fresh(&work);
+            claim_end_moved(&work, CLAIM_SETTLED, COST, charged_at, actual);
+        } else {
+            claim_end(&work);
         }
-        claim_end(&work);
     } while (err == TG_ERR_FULL && store_reclaim(store, work.shard, now));
     return count_full(store, err);
+}
+
+/* ---- what another store has done ---- */
+
+/* A limiter is charged here what it was charged there, and may owe more than it could have given.
+ * */
+static void take_again(struct tg_store *store, struct claim_moved *moved, tg_ms now)
+{
+    struct work work;
+
+    claim_begin(&work, store, &moved->claim, num_max(now, moved->at));
+    if (!any_missing(&work, moved->mask, moved->claim.cost) ||
+        insert_missing(&work, moved->mask, moved->claim.cost) == TG_OK) {
+        for (size_t p = 0; p < moved->claim.n; p++) {
+            const struct place *place = &work.places[p];
+            for (size_t i = 0; place->slot && i < place->set->n; i++) {
+                const struct tg_limit *limit = &place->set->limits[i];
+                int64_t units = limit_units(limit, moved->claim.cost);
+                if (moved->mask & 1u << limit->axis && units > 0 &&
+                    !(moved->claim.uncharged[p] & 1u << i))
+                    limit->limiter.ops->take(&limit->limiter, state_of(place, i), work.now, units);
+            }
+        }
+        note_fresh(&work);
+    }
+    claim_end_moved(&work, CLAIM_TAKEN, moved->mask, moved->charged_at, 0);
+}
+
+void claim_follow(struct tg_store *store, struct claim_moved *moved, tg_ms now)
+{
+    now = num_max(now, moved->at);
+    if (moved->move == CLAIM_TAKEN)
+        take_again(store, moved, now);
+    else if (moved->move == CLAIM_REFUNDED)
+        claim_refund(store, &moved->claim, now, moved->charged_at);
+    else
+        (void)claim_settle(store, &moved->claim, now, moved->charged_at, moved->actual);
 }

@@ -38,6 +38,20 @@ void claim_refund(struct tg_store *store, struct claim *claim, tg_ms now, tg_ms 
 enum tg_err claim_settle(struct tg_store *store, struct claim *claim, tg_ms now, tg_ms charged_at,
                          int64_t actual);
 
+/* What was done, for another store that is to do the same: store_save.h. */
+enum claim_move { CLAIM_TAKEN, CLAIM_REFUNDED, CLAIM_SETTLED };
+
+struct claim_moved {
+    enum claim_move move;
+    unsigned mask; /* axes that were charged */
+    tg_ms at, charged_at;
+    int64_t actual;
+    struct claim claim;
+};
+
+/* Does so, whether the limits allow it or not. */
+void claim_follow(struct tg_store *store, struct claim_moved *moved, tg_ms now);
+
 /* Asks for the memory a take will need. */
 void claim_prefetch(const struct tg_store *store, const struct claim *claim);
 

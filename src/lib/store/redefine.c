@@ -12,6 +12,7 @@
 
 #include "lib/core/num.h"
 #include "lib/core/problem.h"
+#include "lib/store/redefine.h"
 #include "lib/store/store.h"
 
 /* A set on its way to the place of another. */
@@ -142,6 +143,35 @@ static void carry_entry(const struct changes *all, struct change *change, struct
         shard_give_back(&all->store->common, shard_block_bytes(change->from));
     }
     slot->states = states;
+}
+
+static bool same_settings(const struct tg_limiter *a, const struct tg_limiter *b)
+{
+    const struct tg_limiter_config *x = &a->config, *y = &b->config;
+
+    return a->ops == b->ops && a->settled == b->settled && a->state_bytes == b->state_bytes &&
+           x->strategy == y->strategy && x->limit == y->limit && x->period == y->period &&
+           x->burst == y->burst && x->buckets == y->buckets &&
+           !(x->refill < y->refill || x->refill > y->refill);
+}
+
+/* Where all limits are as they were, so are the states. */
+void redefine_carry(const struct limit_set *from, const struct limit_set *to, const void *counted,
+                    void *states, tg_ms now)
+{
+    const struct changes all = {.now = now};
+    struct change change = {.from = from, .to = (struct limit_set *)to};
+
+    bool same = from->n == to->n;
+    for (size_t i = 0; same && i < to->n; i++)
+        same = from->limits[i].axis == to->limits[i].axis &&
+               same_settings(&from->limits[i].limiter, &to->limits[i].limiter);
+    if (same) {
+        memcpy(states, counted, to->state_bytes);
+        return;
+    }
+    match_limits(&change);
+    carry_states(&all, &change, states, (void *)counted);
 }
 
 static enum tg_err redefine_locked(struct changes *all)

@@ -171,7 +171,7 @@ static bool take_usual(struct tg_store *store, const struct tg_debit *debit, tg_
         !num_in_range(now) || !set || set->any_shadow)
         return false;
     spin_lock(&shard->lock);
-    bool same = limit_sets_get(&store->common.sets, scope->limits) == set;
+    bool same = limit_sets_get(&store->common.sets, scope->limits) == set && store->moved == NULL;
     struct table_slot *slot = same ? table_find(&shard->table, id) : NULL;
     bool done = slot && take_entry(set, limit_set_states(set, slot), now, debit->cost, decision);
     spin_unlock(&shard->lock);
