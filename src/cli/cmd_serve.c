@@ -29,8 +29,11 @@
 #include "cli/common/options.h"
 #include "lib/core/num.h"
 #include "server/runtime/control.h"
+#include "server/runtime/handover.h"
+#include "server/runtime/inherited.h"
 #include "server/runtime/observe.h"
 #include "server/runtime/reload.h"
+#include "server/runtime/takeover.h"
 #include "server/runtime/worker.h"
 #include "server/serve/services.h"
 
@@ -38,6 +41,8 @@ enum { WORKERS_MAX = 256, DESCRIPTORS_EACH = 2, WAIT_MAX_MS = 3600000 };
 
 struct serving {
     const struct command *command;
+    struct inherited inherited;
+    struct takeover *takeover; /* while it takes over; null: it does not */
     struct gateway *gateway;
     struct control control;
     struct worker *workers;
@@ -46,7 +51,8 @@ struct serving {
     sigset_t signals; /* those that are waited for */
     pthread_t main, joiner;
     atomic_bool joined;
-    tg_ms drained_at; /* when a drain is cut off; 0: there is none, or it has been cut off */
+    atomic_bool replaced; /* another process serves */
+    tg_ms drained_at;     /* when a drain is cut off; 0: there is none, or it has been cut off */
 };
 
 /* ---- the process ---- */
@@ -78,15 +84,15 @@ static void raise_descriptors(const struct command *self, int64_t connections)
 
 static void take_signals(struct serving *serving)
 {
-    static const int SIGNALS[] = {SIGTERM, SIGINT, SIGHUP, SIGUSR1};
+    static const int SIGNALS[] = {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2};
     struct sigaction old;
 
     /* A signal that our parent wants to be ignored (a shell does, for a job in the background)
      * stays ignored. */
     sigemptyset(&serving->signals);
     for (size_t i = 0; i < sizeof SIGNALS / sizeof SIGNALS[0]; i++)
-        if (SIGNALS[i] == SIGUSR1 || sigaction(SIGNALS[i], NULL, &old) != 0 ||
-            old.sa_handler != SIG_IGN)
+        if (SIGNALS[i] == SIGUSR1 || SIGNALS[i] == SIGUSR2 ||
+            sigaction(SIGNALS[i], NULL, &old) != 0 || old.sa_handler != SIG_IGN)
             sigaddset(&serving->signals, SIGNALS[i]);
     pthread_sigmask(SIG_BLOCK, &serving->signals, NULL);
 }
@@ -185,10 +191,27 @@ static bool add_extras(struct serving *serving, const char *path)
     return good;
 }
 
+/* On the control thread: another process serves, which is for the main thread to know. */
+static void another_serves(void *arg)
+{
+    struct serving *serving = arg;
+
+    atomic_store(&serving->replaced, true);
+    pthread_kill(serving->main, SIGUSR2);
+}
+
+static void predecessor_ended(void *arg)
+{
+    struct serving *serving = arg;
+
+    pthread_kill(serving->main, SIGUSR1);
+}
+
 static bool start_workers(struct serving *serving, size_t wanted, const char *path)
 {
     struct tg_problem problem;
 
+    takeover_read(serving->takeover);
     serving->workers = calloc(wanted, sizeof *serving->workers);
     if (serving->workers == NULL) {
         command_say(serving->command, "there is no memory for %zu workers", wanted);
@@ -207,6 +230,14 @@ static bool start_workers(struct serving *serving, size_t wanted, const char *pa
         return false;
     }
     write_addresses(serving);
+    if (!takeover_serve(serving->takeover, &serving->control, &problem)) {
+        command_say(serving->command, "%s", problem.text);
+        return false;
+    }
+    serving->main = pthread_self();
+    serving->control.predecessor_ended = predecessor_ended;
+    serving->control.predecessor_arg = serving;
+    serving->control.handover = handover_new(&serving->control, another_serves, serving);
     if (!control_start(&serving->control)) {
         command_say(serving->command, "the system gives no thread for the control thread");
         return false;
@@ -244,6 +275,19 @@ static void cmd_serve_drain(struct serving *serving)
     atomic_store(&serving->gateway->draining, true);
     for (size_t i = 0; i < serving->n; i++)
         worker_drain(&serving->workers[i]);
+}
+
+static void cmd_serve_retire(struct serving *serving)
+{
+    tg_ms most = atomic_load(&serving->gateway->drain_ms);
+
+    fprintf(
+        stderr,
+        "tollgate: retiring, calls that are open: %lld; cut off in %.15g s, or by two signals\n",
+        atomic_load(&serving->gateway->counts.open), (double)most / 1000);
+    serving->drained_at = num_add(clock_now_ms(&serving->gateway->clock), most);
+    for (size_t i = 0; i < serving->n; i++)
+        worker_retire(&serving->workers[i]);
 }
 
 static void cut_off(struct serving *serving, const char *why)
@@ -292,11 +336,19 @@ static int next_signal(struct serving *serving)
 static bool wait_for_end(struct serving *serving)
 {
     int endings = 0;
+    bool retired = false;
 
     for (;;) {
         int number = next_signal(serving);
-        if (atomic_load(&serving->joined))
+        /* Who was taken over from may still have something to tell, which is told on. */
+        if (atomic_load(&serving->joined) &&
+            (!atomic_load(&serving->replaced) || endings > 0 || number == 0 ||
+             atomic_load(&serving->gateway->predecessors) == 0))
             return endings < 2;
+        if (number == SIGUSR2 && atomic_load(&serving->replaced) && !retired) {
+            retired = true;
+            cmd_serve_retire(serving);
+        }
         if (number == 0)
             cut_off(serving, "the time to drain is up");
         if (number == SIGHUP)
@@ -314,7 +366,6 @@ static bool wait_for_end(struct serving *serving)
 
 static bool serve_until_told(struct serving *serving)
 {
-    serving->main = pthread_self();
     if (pthread_create(&serving->joiner, NULL, join_workers, serving) != 0) {
         command_say(serving->command, "the system gives no thread");
         return false;
@@ -341,7 +392,22 @@ static void stop_workers(struct serving *serving)
 
 /* ---- the command ---- */
 
-static int serve(const struct command *self, const char *path, const char *record)
+/* What there is before this process: sockets of the system's, or a process to take over from. */
+static bool inherit(struct serving *serving, const struct config *config, bool takes_over,
+                    struct clock *clock)
+{
+    struct tg_problem problem;
+
+    inherited_init(&serving->inherited);
+    if (inherited_from_system(&serving->inherited, &problem) &&
+        (!takes_over || takeover_begin(config->ledger.path, &serving->inherited, clock,
+                                       &serving->takeover, &problem)))
+        return true;
+    command_say(serving->command, "%s", problem.text);
+    return false;
+}
+
+static int serve(const struct command *self, const char *path, const char *record, bool takes_over)
 {
     struct serving serving = {.command = self};
     struct tg_problem problem;
@@ -361,16 +427,29 @@ static int serve(const struct command *self, const char *path, const char *recor
     raise_descriptors(self, config.limits.connections);
     take_signals(&serving); /* before the first thread, which inherits it */
     clock_init(&clock);
-    if (!gateway_new(&services, &config, &clock, workers + 1, &serving.gateway, &problem)) {
+    bool good = inherit(&serving, &config, takes_over, &clock);
+    if (!good) {
+        config_free(&config);
+    } else if (!gateway_new_from(&services, &config, &clock, workers + 1, &serving.inherited,
+                                 &serving.gateway, &problem)) {
         command_say(self, "%s", problem.text);
+        good = false;
+    }
+    if (!good) {
+        takeover_free(serving.takeover);
+        inherited_fini(&serving.inherited);
         if (record_fd >= 0)
             close(record_fd);
         return STATUS_FAILED;
     }
-    bool good = gateway_observe(serving.gateway, record_fd, &why);
+    good = gateway_observe(serving.gateway, record_fd, &why);
     if (!good)
         command_say(self, "%s", why.text);
     good = good && add_extras(&serving, path) && start_workers(&serving, workers, path);
+    serving.gateway->inherited = NULL;
+    inherited_fini(&serving.inherited);
+    takeover_free(serving.takeover);
+    serving.takeover = NULL;
     if (good) {
         fprintf(stderr, "tollgate: listening on %s\n", serving.addresses);
         good = serve_until_told(&serving);
@@ -384,16 +463,19 @@ static int serve(const struct command *self, const char *path, const char *recor
 static int run_serve(const struct command *self, int argc, char **argv)
 {
     const char *path = NULL, *record = NULL;
-    bool allow_core = false;
+    bool allow_core = false, takes_over = false;
     const struct cli_option options[] = {{"-c", "FILE", &path, NULL},
                                          {"--record", "FILE", &record, NULL},
+                                         {"--takeover", NULL, NULL, &takes_over},
                                          {"--allow-core", NULL, NULL, &allow_core}};
-    int rest = options_read(self, options, 3, argc, argv);
+    int rest = options_read(self, options, 4, argc, argv);
 
     if (rest < 0)
         return STATUS_WRONG;
     if (rest > 0) {
-        command_say(self, "'%s' is too much; it takes -c FILE, --record FILE and --allow-core",
+        command_say(self,
+                    "'%s' is too much; it takes -c FILE, --record FILE, --takeover and "
+                    "--allow-core",
                     argv[1]);
         return STATUS_WRONG;
     }
@@ -403,12 +485,12 @@ static int run_serve(const struct command *self, int argc, char **argv)
     }
     if (!allow_core)
         forbid_cores(self);
-    return serve(self, path, record);
+    return serve(self, path, record, takes_over);
 }
 
 const struct command cmd_serve = {
     .name = "serve",
-    .arguments = "-c FILE [--record FILE] [--allow-core]",
+    .arguments = "-c FILE [--record FILE] [--takeover] [--allow-core]",
     .summary = "run the gateway",
     .help =
         "Serves the OpenAI and Anthropic APIs by the configuration in FILE: on listen.gateway for\n"
@@ -438,7 +520,18 @@ const struct command cmd_serve = {
         "new\n"
         "calls run under it and old ones under the old.\n"
         "\n"
-        "Exit status: 0 it was told to end, and did within the time for it; 1 it could not start "
+        "--takeover takes the place of the process that serves with the same ledger: its sockets, "
+        "its\n"
+        "ledger and what its limits have counted. No connection is refused. The old process "
+        "finishes its\n"
+        "calls and ends; if this one cannot start, the old one goes on as if nothing had happened. "
+        "Where\n"
+        "there is no such process, it starts as ever. Both must be of the same user. Sockets that "
+        "systemd\n"
+        "has opened (LISTEN_FDS), named gateway, grpc, admin or probe, are used in any case.\n"
+        "\n"
+        "Exit status: 0 it was told to end, and did within the time for it, or another took over; "
+        "1 it could not start "
         "(an\n"
         "address or a ledger that is in use, a certificate that is none) or a second signal cut "
         "calls\n"

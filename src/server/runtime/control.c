@@ -8,8 +8,12 @@
 #include "lib/core/problem.h"
 #include "server/remote/remote.h"
 #include "server/runtime/generation_internal.h"
+#include "server/runtime/handover.h"
+#include "server/runtime/inherited.h"
 #include "server/runtime/reload.h"
 #include "server/runtime/service.h"
+#include "server/runtime/takeover.h"
+#include "server/runtime/takeover_wire.h"
 
 /* Connections of one listener here. They are not counted with those of calls, which cannot take
  * their place, nor they the place of a call. */
@@ -97,6 +101,7 @@ static void do_chores(void *arg)
     key_probe_tick(&control->key_probe, control);
     check_files(control, now);
     divide_limits(control, now);
+    takeover_tick(control);
     for (size_t i = 0; i < control->n_started; i++)
         if (table->list[i]->tick != NULL)
             table->list[i]->tick(control, now);
@@ -122,6 +127,7 @@ bool control_listen(struct control *control, const char *name, const char *addre
 {
     struct control_listener *own = &control->listeners[control->n_listeners];
     struct http_listen_options options;
+    int sockets[TAKEOVER_SOCKETS_MAX];
 
     assert(control->n_listeners < CONTROL_LISTENERS_MAX);
     http_listen_options_init(&options);
@@ -129,6 +135,9 @@ bool control_listen(struct control *control, const char *name, const char *addre
     options.context = context;
     options.alone = true;
     options.connections = CONNECTIONS_MAX;
+    options.sockets = sockets;
+    options.n_sockets = inherited_take(control->gateway->inherited, name, address, 0, 1, sockets,
+                                       TAKEOVER_SOCKETS_MAX);
     if (http_listen(control->loop, address, &options, &own->listener, problem) != TG_OK)
         return false;
     own->name = name;
@@ -234,6 +243,9 @@ void control_fini(struct control *control)
         net_loop_unpost(control->loop, &control->hangup);
     }
     control->gateway->control = NULL;
+    handover_free(control->handover);
+    control->handover = NULL;
+    takeover_forget_all(control);
     key_probe_fini(&control->key_probe);
     memory_fini(&control->memory);
     control_close_listeners(control);

@@ -23,6 +23,8 @@
 #include "server/runtime/key_probe.h"
 
 struct admin_control;
+struct handover;
+struct predecessor;
 struct reload;
 struct worker;
 
@@ -54,6 +56,10 @@ struct control {
     struct memory memory;
     tg_ms memory_read_at, files_checked_at;
     struct key_probe key_probe;
+    struct handover *handover;             /* null: nobody can take over from this process */
+    LIST_HEAD(, predecessor) predecessors; /* processes that this one has taken over from */
+    void (*predecessor_ended)(void *arg);  /* is told of the end of one; null: nobody is */
+    void *predecessor_arg;
     struct net_post hangup; /* SIGHUP has come: reads the configuration again */
     pthread_t thread;       /* for its owner, who starts and joins it */
     bool started;

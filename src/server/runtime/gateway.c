@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include "io/http/http_client.h"
 #include "io/net/work_pool.h"
 #include "io/posix/zone.h"
 #include "io/text/json_read.h"
@@ -22,6 +23,7 @@
 #include "server/remote/remote.h"
 #include "server/runtime/expected_cost.h"
 #include "server/runtime/generation_internal.h"
+#include "server/runtime/inherited.h"
 #include "server/runtime/service.h"
 #include "server/runtime/worker.h"
 
@@ -172,6 +174,8 @@ static bool open_ledger(struct gateway *gateway, const struct config_ledger *con
     ledger_config_init(&ledger);
     ledger.path = config->path;
     ledger.detail = config->detail;
+    if (gateway->inherited != NULL)
+        ledger.lock_fd = gateway->inherited->lock_fd;
     return ledger_open(&ledger, &gateway->ledger, problem) &&
            ledger_keep(gateway->ledger, &gateway->clock, FLUSH_MS, problem);
 }
@@ -182,8 +186,11 @@ static bool draw(struct gateway *gateway, struct tg_problem *problem)
     static const char letters[] = "abcdefghijklmnopqrstuvwxyz0123456789";
     uint8_t bytes[GATEWAY_NODE_BYTES];
 
-    if (getrandom(&gateway->seed, sizeof gateway->seed, 0) != sizeof gateway->seed ||
-        getrandom(bytes, sizeof bytes, 0) != sizeof bytes)
+    if (gateway->inherited != NULL && gateway->inherited->has_seed)
+        gateway->seed = gateway->inherited->seed; /* what it has hashed is known by its hash */
+    else if (getrandom(&gateway->seed, sizeof gateway->seed, 0) != sizeof gateway->seed)
+        return problem_fail(problem, "gateway: the system gives no randomness");
+    if (getrandom(bytes, sizeof bytes, 0) != sizeof bytes)
         return problem_fail(problem, "gateway: the system gives no randomness");
     for (size_t i = 0; i < GATEWAY_NODE_BYTES; i++)
         gateway->node_id[i] = letters[bytes[i] % (sizeof letters - 1)];
@@ -232,8 +239,8 @@ static void recall_policy(struct gateway *gateway)
     free(bytes);
 }
 
-/* After the last. */
-static void keep_policy(struct gateway *gateway)
+/* After the last, and before another process takes over. */
+void gateway_keep_policy(struct gateway *gateway)
 {
     struct tg_policy *policy = newest_policy(gateway);
     size_t n = policy && gateway->ledger ? tg_bid_save(policy, NULL, 0) : 0;
@@ -291,6 +298,13 @@ bool gateway_new(const struct service_table *services, struct config *config,
                  const struct clock *clock, size_t n_threads, struct gateway **made,
                  struct tg_problem *problem)
 {
+    return gateway_new_from(services, config, clock, n_threads, NULL, made, problem);
+}
+
+bool gateway_new_from(const struct service_table *services, struct config *config,
+                      const struct clock *clock, size_t n_threads, struct inherited *inherited,
+                      struct gateway **made, struct tg_problem *problem)
+{
     struct gateway *gateway = calloc(1, sizeof *gateway);
     bool fine = gateway != NULL || problem_fail(problem, "gateway: no memory");
 
@@ -298,6 +312,7 @@ bool gateway_new(const struct service_table *services, struct config *config,
         gateway->services = services;
         gateway->clock = *clock;
         gateway->n_threads = n_threads;
+        gateway->inherited = inherited;
         pthread_mutex_init(&gateway->ring_changes, NULL);
         fine = draw(gateway, problem) && open_services(gateway, problem);
     }
@@ -332,7 +347,10 @@ void gateway_free(struct gateway *gateway)
     net_pool_free(gateway->pool);
     remote_free(gateway->remote);
     spending_free(gateway->spending);
-    keep_policy(gateway);
+    http_origin_unref(gateway->successor);
+    http_origin_unref(gateway->grpc_successor);
+    if (!atomic_load(&gateway->handing_over)) /* else another process has learned since */
+        gateway_keep_policy(gateway);
     if (gateway->ledger && !ledger_close(gateway->ledger, &problem))
         fprintf(stderr, "tollgate: ledger: %s\n", problem.text);
     free_zones(gateway);

@@ -69,6 +69,7 @@ struct gateway {
     struct clock clock;
     uint64_t seed;
     char node_id[GATEWAY_NODE_BYTES + 1]; /* names this process among others: random, [a-z0-9] */
+    struct inherited *inherited;          /* while it starts; null: nothing */
     size_t n_threads; /* threads that count in generations: the workers, and the control thread */
     struct tg_store *store;
     struct limit_book *book;
@@ -98,8 +99,14 @@ struct gateway {
     struct snapshot_memory *sampled; /* what the service admin makes rates of; null: nothing */
     struct trace *trace;             /* spans that wait to be sent; null: none are wanted */
     atomic_bool draining;            /* requests that come now are refused */
-    atomic_llong drain_ms;           /* how long a drain may take, by the newest generation */
-    atomic_int working;              /* workers whose thread runs */
+    /* Another process has taken over, and requests that still come are relayed there: on
+     * listen.gateway, and on listen.grpc. Set once, by the control thread; null: not. */
+    struct http_origin *_Atomic successor, *_Atomic grpc_successor;
+    char relay_path[108], grpc_relay_path[108]; /* sockets for what those relay; empty: none */
+    atomic_int predecessors;  /* processes it has taken over from that still settle calls */
+    atomic_bool handing_over; /* another process starts: what it has read may not be changed */
+    atomic_llong drain_ms;    /* how long a drain may take, by the newest generation */
+    atomic_int working;       /* workers whose thread runs */
 };
 
 static inline struct generation *gateway_newest(const struct gateway *gateway)
@@ -113,8 +120,18 @@ bool gateway_new(const struct service_table *services, struct config *config,
                  const struct clock *clock, size_t n_threads, struct gateway **gateway,
                  struct tg_problem *problem);
 
+/* The same with what a process before it, or the system, has left for it; borrowed until the
+ * listeners are there. Null: nothing. */
+struct inherited;
+bool gateway_new_from(const struct service_table *services, struct config *config,
+                      const struct clock *clock, size_t n_threads, struct inherited *inherited,
+                      struct gateway **gateway, struct tg_problem *problem);
+
 /* All threads have ended. */
 void gateway_free(struct gateway *gateway);
+
+/* Writes what the policy has learned into the ledger, for the next process. */
+void gateway_keep_policy(struct gateway *gateway);
 
 /* How many connections there may be, by the newest configuration. */
 void gateway_set_census(struct gateway *gateway, const struct config *config);

@@ -69,7 +69,8 @@ static bool make_tree(struct gateway *gateway, const struct config *config,
 }
 
 static bool set_budgets(struct gateway *gateway, const struct config *config,
-                        const struct spending_tree *tree, tg_ms now, struct tg_problem *problem)
+                        const struct spending_tree *tree, bool again, tg_ms now,
+                        struct tg_problem *problem)
 {
     struct spending_config spending = {.ledger = gateway->ledger,
                                        .clock = &gateway->clock,
@@ -77,12 +78,15 @@ static bool set_budgets(struct gateway *gateway, const struct config *config,
 
     tg_bank_config_init(&spending.bank);
     spending.bank.seed = gateway->seed;
+    if (again)
+        return spending_read_again(gateway->spending, tree, now, problem);
     return (gateway->spending ? spending_change(gateway->spending, tree, now, problem)
                               : spending_new(&spending, tree, now, &gateway->spending, problem)) &&
            remote_set_budgets(gateway->remote, gateway->spending, gateway->ledger, now, problem);
 }
 
-bool generation_set_budgets(struct generation *generation, tg_ms now, struct tg_problem *problem)
+static bool with_tree(struct generation *generation, bool again, tg_ms now,
+                      struct tg_problem *problem)
 {
     const struct config *config = &generation->config;
     struct spending_tree tree;
@@ -91,8 +95,18 @@ bool generation_set_budgets(struct generation *generation, tg_ms now, struct tg_
     bool fine = (budgets && tenants) || problem_fail(problem, "budgets: no memory");
 
     fine = fine && make_tree(generation->gateway, config, budgets, tenants, &tree, problem) &&
-           set_budgets(generation->gateway, config, &tree, now, problem);
+           set_budgets(generation->gateway, config, &tree, again, now, problem);
     free(budgets);
     free(tenants);
     return fine;
+}
+
+bool generation_set_budgets(struct generation *generation, tg_ms now, struct tg_problem *problem)
+{
+    return with_tree(generation, false, now, problem);
+}
+
+bool generation_read_budgets(struct generation *generation, tg_ms now, struct tg_problem *problem)
+{
+    return with_tree(generation, true, now, problem);
 }

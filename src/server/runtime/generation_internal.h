@@ -34,4 +34,7 @@ bool generation_set_gates(struct generation *generation, tg_ms now, struct tg_pr
 /* The budgets of the configuration, into the gateway's books. */
 bool generation_set_budgets(struct generation *generation, tg_ms now, struct tg_problem *problem);
 
+/* The same budgets, with what the ledger says now: after somebody else has written to it. */
+bool generation_read_budgets(struct generation *generation, tg_ms now, struct tg_problem *problem);
+
 #endif

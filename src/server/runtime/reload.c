@@ -135,12 +135,15 @@ static void reload_begin(struct reload *reload)
     reload->has_thread =
         reload->path != NULL &&
         !atomic_load_explicit(&reload->control->gateway->draining, memory_order_relaxed) &&
+        !atomic_load_explicit(&reload->control->gateway->handing_over, memory_order_relaxed) &&
         pthread_create(&reload->thread, NULL, reload_read_all, reload) == 0;
     if (reload->has_thread)
         return;
-    snprintf(reload->failure.text, sizeof reload->failure.text, "%s",
-             reload->path == NULL ? "there is no file that it could be read from"
-                                  : "the gateway is about to end, or the system gives no thread");
+    snprintf(
+        reload->failure.text, sizeof reload->failure.text, "%s",
+        reload->path == NULL
+            ? "there is no file that it could be read from"
+            : "the gateway is about to end or being taken over, or the system gives no thread");
     reload->made = NULL;
     net_loop_post(reload->control->loop, &reload->read);
 }

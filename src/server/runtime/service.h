@@ -101,6 +101,8 @@ struct service_table {
     size_t n;
     const struct http_server_ops *gateway_ops; /* for listen.gateway; the context is the worker */
     const struct http_server_ops *grpc_ops;    /* for listen.grpc; the same */
+    /* For what a process relays that this one has taken over from; null: it relays nothing. */
+    const struct http_server_ops *relayed_ops, *relayed_grpc_ops;
 };
 
 #endif

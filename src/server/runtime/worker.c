@@ -5,13 +5,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include "lib/core/problem.h"
 #include "server/obs/log.h"
 #include "server/obs/traces.h"
 #include "server/remote/remote.h"
+#include "server/runtime/inherited.h"
 #include "server/runtime/rpc.h"
 #include "server/runtime/service.h"
+#include "server/runtime/takeover_wire.h"
 
 enum { DRAIN_CHECK_MS = 20, RPC_STREAMS = 1024 };
 
@@ -68,10 +72,12 @@ static void address_of(const char *address, const struct http_listener *first, c
 }
 
 /* Fills in what both listeners have in common, and listens. */
-static bool listen_at(struct worker *worker, const char *name, const struct http_listener *first,
-                      struct http_listen_options *options, struct http_listener **listener,
-                      struct tg_problem *problem)
+static bool listen_at(struct worker *worker, const char *name, const char *configured,
+                      const struct http_listener *first, struct http_listen_options *options,
+                      struct http_listener **listener, struct tg_problem *problem)
 {
+    struct gateway *gateway = worker->gateway;
+    int sockets[TAKEOVER_SOCKETS_MAX];
     char address[256];
 
     options->limits.header_bytes = (size_t)worker->generation->config.limits.header;
@@ -79,7 +85,10 @@ static bool listen_at(struct worker *worker, const char *name, const struct http
     options->tls = worker->generation->tls;
     options->alone = first == NULL;
     options->first = first;
-    address_of(name, first, address, sizeof address);
+    options->sockets = sockets;
+    options->n_sockets = inherited_take(gateway->inherited, name, configured, worker->number,
+                                        gateway->n_threads - 1, sockets, TAKEOVER_SOCKETS_MAX);
+    address_of(configured, first, address, sizeof address);
     return http_listen(worker->loop, address, options, listener, problem) == TG_OK;
 }
 
@@ -92,7 +101,7 @@ static bool listen_for_calls(struct worker *worker, const struct worker *first,
     options.ops = worker->gateway->services->gateway_ops;
     options.context = worker;
     options.http2 = true;
-    return listen_at(worker, worker->generation->config.listen.gateway,
+    return listen_at(worker, "gateway", worker->generation->config.listen.gateway,
                      worker != first ? first->listener : NULL, &options, &worker->listener,
                      problem);
 }
@@ -117,8 +126,55 @@ static bool listen_for_rpcs(struct worker *worker, const struct worker *first,
     options.limits.streams = RPC_STREAMS;
     options.limits.resets = 2 * RPC_STREAMS;
     options.limits.resets_per_s = RPC_STREAMS;
-    return listen_at(worker, address, worker != first ? first->grpc : NULL, &options, &worker->grpc,
-                     problem);
+    return listen_at(worker, "grpc", address, worker != first ? first->grpc : NULL, &options,
+                     &worker->grpc, problem);
+}
+
+/* One of the sockets by which a process relays requests that was taken over. Should it not be
+ * there, that process answers them itself, by the limits that it had. */
+static bool listen_for_relayed(struct worker *worker, const char *suffix, bool grpc, char path[108],
+                               struct http_listener **listener, struct tg_problem *problem)
+{
+    const struct service_table *table = worker->gateway->services;
+    struct http_listen_options options;
+    char name[32], address[120];
+    int fd;
+
+    snprintf(name, sizeof name, "%s-%ld", suffix, (long)getpid());
+    if (!takeover_path(worker->generation->config.ledger.path, name, path)) {
+        path[0] = '\0';
+        return true;
+    }
+    fd = takeover_listen(path, SOCK_STREAM, problem);
+    if (fd < 0) {
+        path[0] = '\0';
+        return false;
+    }
+    http_listen_options_init(&options);
+    options.ops = grpc ? table->relayed_grpc_ops : table->relayed_ops;
+    options.context = worker;
+    options.http2 = true;
+    options.limits.header_bytes = (size_t)worker->generation->config.limits.header;
+    options.limits.streams = RPC_STREAMS;
+    options.sockets = &fd;
+    options.n_sockets = 1;
+    snprintf(address, sizeof address, "unix:%s", path);
+    return http_listen(worker->loop, address, &options, listener, problem) == TG_OK;
+}
+
+static bool listen_for_predecessor(struct worker *worker, struct tg_problem *problem)
+{
+    struct gateway *gateway = worker->gateway;
+    const struct inherited *inherited = gateway->inherited;
+
+    if (worker->number > 0 || inherited == NULL || inherited->lock_fd < 0 ||
+        gateway->services->relayed_ops == NULL)
+        return true;
+    return listen_for_relayed(worker, ".relay", false, gateway->relay_path, &worker->relay,
+                              problem) &&
+           (worker->grpc == NULL ||
+            listen_for_relayed(worker, ".rpcs", true, gateway->grpc_relay_path, &worker->grpc_relay,
+                               problem));
 }
 
 /* ---- another generation ---- */
@@ -155,13 +211,29 @@ void worker_take(struct worker *worker, struct generation *generation, void (*ta
 
 /* ---- ending ---- */
 
-/* Ends the loop when the last request has ended. */
+static size_t used_by(const struct worker *worker, const struct http_listener *listener)
+{
+    if (listener == NULL)
+        return 0;
+    return worker->retired ? http_listener_open(listener) : http_listener_busy(listener);
+}
+
+/* Whether a process that was taken over before still relays requests, or may. */
+static bool has_relayed(const struct worker *worker)
+{
+    return worker->relay != NULL &&
+           (http_listener_busy(worker->relay) > 0 ||
+            (worker->grpc_relay != NULL && http_listener_busy(worker->grpc_relay) > 0) ||
+            (worker->retired && atomic_load(&worker->gateway->predecessors) > 0));
+}
+
+/* Ends the loop when the last request has ended, and if it is retired the last connection. */
 static void end_if_drained(void *arg)
 {
     struct worker *worker = arg;
 
-    if (http_listener_busy(worker->listener) == 0 && http_client_busy(worker->client) == 0 &&
-        (worker->grpc == NULL || http_listener_busy(worker->grpc) == 0))
+    if (used_by(worker, worker->listener) == 0 && used_by(worker, worker->grpc) == 0 &&
+        http_client_busy(worker->client) == 0 && !has_relayed(worker))
         net_loop_stop(worker->loop);
     else
         net_timer_set(worker->loop, &worker->drained, DRAIN_CHECK_MS);
@@ -173,6 +245,7 @@ static void stop_taking(void *arg)
     const struct service_table *table = worker->gateway->services;
 
     assert(worker_is_mine(worker));
+    worker->retired = false;
     http_listener_drain(worker->listener);
     if (worker->grpc) {
         rpc_drain(worker->rpc);
@@ -182,6 +255,25 @@ static void stop_taking(void *arg)
         if (table->list[i]->drain != NULL)
             table->list[i]->drain(worker);
     end_if_drained(worker);
+}
+
+static void retire_worker(void *arg)
+{
+    struct worker *worker = arg;
+
+    assert(worker_is_mine(worker));
+    worker->retired = true;
+    http_listener_retire(worker->listener);
+    if (worker->grpc) {
+        rpc_drain(worker->rpc);
+        http_listener_retire(worker->grpc);
+    }
+    end_if_drained(worker);
+}
+
+void worker_retire(struct worker *worker)
+{
+    net_loop_post(worker->loop, &worker->retiring);
 }
 
 void worker_drain(struct worker *worker)
@@ -202,6 +294,7 @@ bool worker_init(struct worker *worker, struct gateway *gateway, size_t number,
     worker->number = number;
     random_init(&worker->random, gateway->seed, number + 1);
     net_post_init(&worker->stopping, stop_taking, worker);
+    net_post_init(&worker->retiring, retire_worker, worker);
     net_post_init(&worker->taking, take_generation, worker);
     net_timer_init(&worker->drained, end_if_drained, worker);
     problem_fail(problem, "no memory for a worker");
@@ -215,7 +308,7 @@ bool worker_init(struct worker *worker, struct gateway *gateway, size_t number,
         return false;
     if (!remote_port_new(gateway->remote, worker->loop, false, &worker->port, problem) ||
         !start_services(worker, problem) || !listen_for_calls(worker, first, problem) ||
-        !listen_for_rpcs(worker, first, problem))
+        !listen_for_rpcs(worker, first, problem) || !listen_for_predecessor(worker, problem))
         return false;
     net_timer_init(&worker->renewal, renew_leases, worker);
     net_timer_set(worker->loop, &worker->renewal,
@@ -260,12 +353,15 @@ void worker_fini(struct worker *worker)
         net_timer_stop(worker->loop, &worker->renewal);
         net_timer_stop(worker->loop, &worker->drained);
         net_loop_unpost(worker->loop, &worker->stopping);
+        net_loop_unpost(worker->loop, &worker->retiring);
         net_loop_unpost(worker->loop, &worker->taking);
     }
     if (worker->listener)
         http_listener_free(worker->listener);
     if (worker->grpc)
         http_listener_free(worker->grpc);
+    http_listener_free(worker->relay);
+    http_listener_free(worker->grpc_relay);
     if (worker->gateway)
         stop_services(worker);
     rpc_free(worker->rpc);

@@ -56,10 +56,12 @@ struct worker {
     size_t number;                 /* its thread, among those that count in generations */
     struct net_loop *loop;
     struct http_client *client;
-    struct remote_port *port;       /* to what gateways share; null: they share nothing */
-    struct http_listener *listener; /* on listen.gateway */
-    struct http_listener *grpc;     /* on listen.grpc; null: it is not set */
-    struct rpc *rpc;                /* its gRPC server; null: the same */
+    struct remote_port *port;         /* to what gateways share; null: they share nothing */
+    struct http_listener *listener;   /* on listen.gateway */
+    struct http_listener *grpc;       /* on listen.grpc; null: it is not set */
+    struct http_listener *relay;      /* what a process relays that was taken over; null: none */
+    struct http_listener *grpc_relay; /* the same for listen.grpc */
+    struct rpc *rpc;                  /* its gRPC server; null: the same */
     struct json_reader *reader;
     struct random random;     /* jitter, ids: not for secrets */
     struct log_lane *log;     /* null: there is no log */
@@ -68,7 +70,8 @@ struct worker {
     int n_watched;
     size_t n_started;         /* services whose start() was true */
     struct net_timer renewal; /* the next renew() of the services */
-    struct net_post stopping;
+    struct net_post stopping, retiring;
+    bool retired;
     struct net_timer drained; /* the next check whether all requests have ended */
     struct net_post taking;   /* takes the generation `newer` */
     struct generation *newer;
@@ -100,6 +103,10 @@ void worker_take(struct worker *worker, struct generation *generation, void (*ta
 
 /* From any thread: takes no more connections, and ends when the requests under way have ended. */
 void worker_drain(struct worker *worker);
+
+/* The same where another process has its sockets: connections are served until they end by
+ * themselves, and the worker ends with the last. */
+void worker_retire(struct worker *worker);
 void worker_join(struct worker *worker);
 
 /* Whether what belongs to the worker's thread may be used here: for asserts. */

@@ -11,6 +11,7 @@
 #include "server/runtime/rpc.h"
 #include "server/runtime/service.h"
 #include "server/runtime/worker.h"
+#include "server/serve/relay.h"
 #include "server/tenancy/trust.h"
 
 /* What in->owner begins with; null: nobody owns the request. By its bytes, because the first member
@@ -45,7 +46,12 @@ static bool front_offer(struct worker *worker, unsigned listener, struct http_in
 
 static void gateway_begin(void *context, struct http_inbound *in)
 {
-    if (!front_offer(context, SERVICE_ON_GATEWAY, in))
+    struct worker *worker = context;
+    struct http_origin *successor = atomic_load(&worker->gateway->successor);
+
+    if (successor != NULL)
+        relay_begin(worker, in, successor);
+    else if (!front_offer(worker, SERVICE_ON_GATEWAY, in))
         http_inbound_abort(in); /* the proxy takes everything: only a table without it comes here */
 }
 
@@ -113,9 +119,12 @@ static bool is_rpc(const struct service_table *table, struct slice target)
 static void rpc_begin(void *context, struct http_inbound *in)
 {
     struct worker *worker = context;
+    struct http_origin *successor = atomic_load(&worker->gateway->grpc_successor);
 
-    if (is_rpc(worker->gateway->services, in->head.target) ||
-        !front_offer(worker, SERVICE_ON_GRPC, in))
+    if (successor != NULL)
+        relay_begin(worker, in, successor);
+    else if (is_rpc(worker->gateway->services, in->head.target) ||
+             !front_offer(worker, SERVICE_ON_GRPC, in))
         grpc_server_begin(worker->rpc->server, in);
 }
 
@@ -126,6 +135,8 @@ static const struct service *rpc_owner(const struct http_inbound *in)
     const struct service_table *table = worker->gateway->services;
     const void *first = first_of(in);
 
+    if (first == &relay_service)
+        return &relay_service;
     for (size_t i = 0; i < table->n; i++)
         if (first == table->list[i])
             return table->list[i];
@@ -193,6 +204,37 @@ static bool front_is_proxy(void *context, const struct sockaddr *peer)
 
     return trust_covers(&worker->generation->config, peer);
 }
+
+/* ---- relayed by another process ---- */
+
+static void relayed_begin(void *context, struct http_inbound *in)
+{
+    relay_read(in);
+    gateway_begin(context, in);
+}
+
+static void relayed_rpc_begin(void *context, struct http_inbound *in)
+{
+    relay_read(in);
+    rpc_begin(context, in);
+}
+
+const struct http_server_ops front_relayed_ops = {.begin = relayed_begin,
+                                                  .data = gateway_data,
+                                                  .end = gateway_end,
+                                                  .room = gateway_room,
+                                                  .gone = gateway_gone,
+                                                  .refuse = gateway_refuse,
+                                                  .closed = front_closed,
+                                                  .is_kept = front_is_kept};
+
+const struct http_server_ops front_relayed_grpc_ops = {.begin = relayed_rpc_begin,
+                                                       .data = rpc_data,
+                                                       .end = rpc_end,
+                                                       .room = rpc_room,
+                                                       .gone = rpc_gone,
+                                                       .closed = front_closed,
+                                                       .is_kept = front_is_kept};
 
 const struct http_server_ops front_gateway_ops = {.begin = gateway_begin,
                                                   .data = gateway_data,

@@ -20,4 +20,7 @@
 
 extern const struct http_server_ops front_gateway_ops, front_grpc_ops;
 
+/* The same for requests that another process relays: relay.h. */
+extern const struct http_server_ops front_relayed_ops, front_relayed_grpc_ops;
+
 #endif

@@ -24,4 +24,6 @@ static const struct service *const LIST[] = {&admit_service, &envoy_service, &pr
 const struct service_table services = {.list = LIST,
                                        .n = sizeof LIST / sizeof LIST[0],
                                        .gateway_ops = &front_gateway_ops,
-                                       .grpc_ops = &front_grpc_ops};
+                                       .grpc_ops = &front_grpc_ops,
+                                       .relayed_ops = &front_relayed_ops,
+                                       .relayed_grpc_ops = &front_relayed_grpc_ops};

@@ -1,0 +1,611 @@
+/* handover.c - the old process's side of a takeover: see handover.h.
+ *
+ *     NOBODY --HELLO--> OFFERED --READ--> PREPARING --READY--> COMMITTED --SERVING--> RETIRED
+ *        ^                 |                  |                    |
+ *        '-----------------+--- it is gone ---+--------------------'
+ *
+ * While another process starts, nobody may change the configuration, or what the admin API keeps in
+ * the ledger: the other one has read it. That is a moment, and whoever asks is told to ask again.
+ *
+ * What has to be told comes from all threads, and is put into one buffer under a lock. If the other
+ * process does not take it, and the buffer grows beyond EVENTS_MAX, the link is given up: what this
+ * process spends is in its own journal, which the other one reads when this one has ended.
+ */
+#define _GNU_SOURCE /* accept4 */
+#include "server/runtime/handover.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "io/http/http_client.h"
+#include "io/net/fd_poll.h"
+#include "lib/core/array.h"
+#include "lib/core/problem.h"
+#include "server/ledger/spending.h"
+#include "server/runtime/reload.h"
+#include "server/runtime/takeover_state.h"
+#include "server/runtime/takeover_wire.h"
+#include "server/runtime/worker.h"
+
+enum { LATE_MS = 60000, LAST_WORDS_MS = 5000, EVENTS_MAX = 64 << 20 };
+
+enum handover_state { NOBODY, OFFERED, PREPARING, COMMITTED, RETIRED };
+
+/* A frame that the other process has not taken yet. */
+struct handover_frame {
+    STAILQ_ENTRY(handover_frame) next;
+    enum takeover_type type;
+    size_t n, n_fds;
+    int fds[TAKEOVER_SOCKETS_MAX]; /* borrowed: they are open for as long as it is offered */
+    char payload[];
+};
+
+struct handover {
+    struct control *control;
+    void (*retire)(void *arg);
+    void *arg;
+    char path[108];
+    int listening;
+    ino_t inode; /* the socket's, to know whether its name is still this process's */
+    struct net_poll *coming;
+
+    enum handover_state state;
+    int fd; /* to the other process; -1: there is none */
+    long pid;
+    struct net_poll *peer;
+    struct net_timer late;                  /* it has taken too long */
+    struct http_origin *relay, *grpc_relay; /* where it takes requests; null: not known */
+    STAILQ_HEAD(, handover_frame) out;
+    struct takeover_frame in;
+
+    pthread_mutex_t lock; /* guards the events, which come from any thread */
+    char *events;
+    size_t n_events, max_events;
+    bool full;
+    struct net_post told;
+};
+
+static void say(const struct handover *handover, const char *what)
+{
+    fprintf(stderr, "tollgate: takeover: process %ld %s\n", handover->pid, what);
+}
+
+/* ---- sending ---- */
+
+static void handover_lose(struct handover *handover, const char *why);
+
+static void flush_out(struct handover *handover)
+{
+    struct handover_frame *frame;
+    int sent = 1;
+
+    while (sent > 0 && (frame = STAILQ_FIRST(&handover->out)) != NULL) {
+        sent = takeover_send(handover->fd, frame->type, frame->payload, frame->n, frame->fds,
+                             frame->n_fds);
+        if (sent > 0) {
+            STAILQ_REMOVE_HEAD(&handover->out, next);
+            free(frame);
+        }
+    }
+    if (sent < 0)
+        return; /* it is gone, which reading finds out */
+    net_poll_watch(handover->peer, NET_POLL_READ | (sent == 0 ? NET_POLL_WRITE : 0u));
+}
+
+static void handover_send(struct handover *handover, enum takeover_type type, const void *payload,
+                          size_t n, const int *fds, size_t n_fds)
+{
+    struct handover_frame *frame = calloc(1, sizeof *frame + n);
+
+    if (frame == NULL) {
+        pthread_mutex_lock(&handover->lock);
+        handover->full = true;
+        pthread_mutex_unlock(&handover->lock);
+        return;
+    }
+    frame->type = type;
+    frame->n = n;
+    frame->n_fds = n_fds;
+    if (n > 0)
+        memcpy(frame->payload, payload, n);
+    if (n_fds > 0)
+        memcpy(frame->fds, fds, n_fds * sizeof *fds);
+    STAILQ_INSERT_TAIL(&handover->out, frame, next);
+}
+
+/* Records into frames, none of which is cut. */
+static void send_records(struct handover *handover, enum takeover_type type, const char *bytes,
+                         size_t n)
+{
+    size_t from = 0, to = 0;
+
+    while (from < n) {
+        struct takeover_record head;
+        memcpy(&head, bytes + to, sizeof head);
+        size_t next = to + sizeof head + head.bytes;
+        if (next - from > TAKEOVER_FRAME_MAX) {
+            handover_send(handover, type, bytes + from, to - from, NULL, 0);
+            from = to;
+        }
+        to = next;
+        if (to == n) {
+            handover_send(handover, type, bytes + from, to - from, NULL, 0);
+            from = to;
+        }
+    }
+}
+
+/* ---- events, from any thread ---- */
+
+static void handover_tell(struct handover *handover, enum takeover_record_kind kind,
+                          const void *first, size_t n_first, const void *second, size_t n_second)
+{
+    struct takeover_record head = {(uint32_t)kind, (uint32_t)(n_first + n_second)};
+    size_t n = sizeof head + n_first + n_second;
+
+    pthread_mutex_lock(&handover->lock);
+    if (handover->n_events + n > EVENTS_MAX ||
+        !array_reserve(&handover->events, &handover->max_events, handover->n_events + n)) {
+        handover->full = true;
+    } else if (!handover->full) {
+        char *at = handover->events + handover->n_events;
+        memcpy(at, &head, sizeof head);
+        memcpy(at + sizeof head, first, n_first);
+        if (n_second > 0)
+            memcpy(at + sizeof head + n_first, second, n_second);
+        handover->n_events += n;
+    }
+    pthread_mutex_unlock(&handover->lock);
+    net_loop_post(handover->control->loop, &handover->told);
+}
+
+static void money_moved(void *context, const struct spending_event *event)
+{
+    struct takeover_money money = {.call = event->call,
+                                   .micro = event->micro,
+                                   .reserved_at = event->reserved_at,
+                                   .entry = event->entry,
+                                   .journal = event->journal,
+                                   .tenant = event->tenant,
+                                   .user_bytes = (uint32_t)event->user.size};
+
+    handover_tell(context, event->kind == SPENDING_SENT ? TAKEOVER_SENT : TAKEOVER_SETTLED, &money,
+                  sizeof money, event->user.bytes, event->user.size);
+}
+
+static void limits_moved(void *context, const void *bytes, size_t n)
+{
+    handover_tell(context, TAKEOVER_STORE, bytes, n, NULL, 0);
+}
+
+static void pass_events(void *arg)
+{
+    struct handover *handover = arg;
+    char *events;
+    size_t n;
+    bool full;
+
+    if (handover->fd < 0)
+        return;
+    pthread_mutex_lock(&handover->lock);
+    events = handover->events;
+    n = handover->n_events;
+    full = handover->full;
+    handover->events = NULL;
+    handover->n_events = handover->max_events = 0;
+    pthread_mutex_unlock(&handover->lock);
+    if (full) {
+        free(events);
+        handover_lose(handover, "does not take what it is told");
+        return;
+    }
+    send_records(handover, TAKEOVER_EVENTS, events, n);
+    free(events);
+    flush_out(handover);
+}
+
+/* ---- offering ---- */
+
+static void offer_sockets(struct handover *handover, const char *name, const char *address,
+                          const struct http_listener *listener)
+{
+    struct takeover_sockets what = {.name = ""};
+    int fds[TAKEOVER_SOCKETS_MAX];
+    size_t n;
+
+    if (listener == NULL)
+        return;
+    snprintf(what.name, sizeof what.name, "%s", name);
+    snprintf(what.address, sizeof what.address, "%s", address);
+    n = http_listener_sockets(listener, fds, TAKEOVER_SOCKETS_MAX);
+    if (n > 0)
+        handover_send(handover, TAKEOVER_SOCKETS, &what, sizeof what, fds, n);
+}
+
+/* The listeners' sockets do not change while they run, so that another thread's may be read. */
+static void offer_listeners(struct handover *handover)
+{
+    const struct control *control = handover->control;
+    const struct config_listen *listen = &control->generation->config.listen;
+
+    for (size_t i = 0; i < control->n_workers; i++) {
+        offer_sockets(handover, "gateway", listen->gateway, control->workers[i].listener);
+        if (listen->grpc != NULL)
+            offer_sockets(handover, "grpc", listen->grpc, control->workers[i].grpc);
+    }
+    for (size_t i = 0; i < control->n_listeners; i++)
+        offer_sockets(handover, control->listeners[i].name, control->listeners[i].address,
+                      control->listeners[i].listener);
+}
+
+/* What is in the ledger when the offer is made, and told from then on, is all there is. */
+static void prepare(struct handover *handover)
+{
+    struct gateway *gateway = handover->control->gateway;
+
+    atomic_store(&gateway->handing_over, true);
+    spending_follow(gateway->spending, money_moved, handover);
+    gateway_keep_policy(gateway);
+}
+
+static void offer(struct handover *handover)
+{
+    const struct gateway *gateway = handover->control->gateway;
+    struct takeover_offer what = {
+        .pid = (int64_t)getpid(), .epoch_ns = gateway->clock.epoch_ns, .seed = gateway->seed};
+    int lock = ledger_lock_fd(gateway->ledger);
+
+    handover_send(handover, TAKEOVER_OFFER, &what, sizeof what, NULL, 0);
+    offer_listeners(handover);
+    handover_send(handover, TAKEOVER_LOCK, NULL, 0, &lock, 1);
+    pass_events(handover);
+    handover_send(handover, TAKEOVER_OFFERED, NULL, 0, NULL, 0);
+    flush_out(handover);
+    handover->state = OFFERED;
+    say(handover, "is offered what this process has");
+}
+
+/* ---- giving up ---- */
+
+static void close_peer(struct handover *handover)
+{
+    struct handover_frame *frame;
+
+    net_timer_stop(handover->control->loop, &handover->late);
+    net_poll_free(handover->peer);
+    handover->peer = NULL;
+    if (handover->fd >= 0)
+        close(handover->fd);
+    handover->fd = -1;
+    while ((frame = STAILQ_FIRST(&handover->out)) != NULL) {
+        STAILQ_REMOVE_HEAD(&handover->out, next);
+        free(frame);
+    }
+}
+
+static void forget_events(struct handover *handover)
+{
+    pthread_mutex_lock(&handover->lock);
+    free(handover->events);
+    handover->events = NULL;
+    handover->n_events = handover->max_events = 0;
+    handover->full = false;
+    pthread_mutex_unlock(&handover->lock);
+}
+
+static void handover_stop_following(struct handover *handover)
+{
+    struct gateway *gateway = handover->control->gateway;
+
+    spending_follow(gateway->spending, NULL, NULL);
+    takeover_state_unfollow(gateway);
+    forget_events(handover);
+}
+
+static void take_back(struct handover *handover)
+{
+    struct gateway *gateway = handover->control->gateway;
+
+    handover_stop_following(handover);
+    (void)ledger_reread_tenants(gateway->ledger, NULL);
+    atomic_store(&gateway->handing_over, false);
+    handover->state = NOBODY;
+}
+
+/* The other process is gone, or has to go. */
+static void handover_lose(struct handover *handover, const char *why)
+{
+    if (handover->state == NOBODY) { /* who came has said nothing */
+        close_peer(handover);
+        return;
+    }
+    say(handover, why);
+    close_peer(handover);
+    if (handover->state == RETIRED) {
+        fprintf(stderr, "tollgate: takeover: what is still settled here is in the journal of this "
+                        "process\n");
+        handover_stop_following(handover);
+        return;
+    }
+    take_back(handover);
+    fprintf(stderr, "tollgate: takeover: this process goes on as before\n");
+}
+
+static void handover_refuse(struct handover *handover, const char *why)
+{
+    say(handover, why);
+    (void)takeover_send(handover->fd, TAKEOVER_REFUSED, why, strlen(why), NULL, 0);
+    close_peer(handover);
+}
+
+static void took_too_long(void *arg)
+{
+    handover_lose(arg, "has not begun to serve in time");
+}
+
+/* ---- what the other process says ---- */
+
+static bool is_hello(const struct takeover_frame *in, struct takeover_hello *hello)
+{
+    if (in->type != TAKEOVER_HELLO || in->n < sizeof *hello)
+        return false;
+    memcpy(hello, in->payload, sizeof *hello);
+    return memcmp(hello->magic, "TGTAKE", 7) == 0;
+}
+
+static void greet(struct handover *handover)
+{
+    struct takeover_hello hello;
+    char why[300];
+
+    if (!is_hello(&handover->in, &hello)) {
+        handover_refuse(handover, "is refused: it does not speak as a Tollgate does");
+        return;
+    }
+    handover->pid = (long)hello.pid;
+    if (hello.version != TAKEOVER_VERSION) {
+        snprintf(why, sizeof why,
+                 "is refused: it hands over by version %u of the protocol, and this process by "
+                 "version %d; end this one with SIGTERM and start the other",
+                 (unsigned)hello.version, TAKEOVER_VERSION);
+        handover_refuse(handover, why);
+        return;
+    }
+    if (atomic_load(&handover->control->gateway->draining)) {
+        handover_refuse(handover, "is refused: this process is about to end");
+        return;
+    }
+    if (!reload_may_try(handover->control->reload)) {
+        handover_refuse(handover, "is refused: a configuration is being read; try again");
+        return;
+    }
+    prepare(handover);
+    offer(handover);
+}
+
+/* All that limits and keys have counted, and from now on what changes. */
+static void commit(struct handover *handover)
+{
+    char *state;
+    size_t n;
+
+    if (!takeover_state_save(handover->control, limits_moved, handover, &state, &n)) {
+        handover_lose(handover, "cannot be told the state of limits: there is no memory");
+        return;
+    }
+    send_records(handover, TAKEOVER_STATE, state, n);
+    free(state);
+    handover_send(handover, TAKEOVER_COMMIT, NULL, 0, NULL, 0);
+    flush_out(handover);
+    handover->state = COMMITTED;
+}
+
+static struct http_origin *origin_of(const char *path, enum http2_use http2)
+{
+    struct http_origin_options options;
+    struct http_origin *origin = NULL;
+    char host[120];
+
+    http_origin_options_init(&options);
+    snprintf(host, sizeof host, "unix:%.107s", path);
+    options.host = host;
+    options.host_field = "relayed";
+    options.http2 = http2;
+    if (http_origin_new(&options, &origin, NULL) != TG_OK)
+        return NULL;
+    return origin;
+}
+
+static void retire(struct handover *handover)
+{
+    struct control *control = handover->control;
+    struct gateway *gateway = control->gateway;
+
+    net_timer_stop(control->loop, &handover->late);
+    handover->state = RETIRED;
+    net_poll_free(handover->coming);
+    handover->coming = NULL;
+    close(handover->listening);
+    handover->listening = -1;
+    ledger_leave_lock(gateway->ledger);
+    for (size_t i = 0; i < control->n_listeners; i++) {
+        http_listener_retire(control->listeners[i].listener);
+        http_listener_drain(control->listeners[i].listener);
+    }
+    atomic_store(&gateway->successor, handover->relay);
+    atomic_store(&gateway->grpc_successor, handover->grpc_relay);
+    handover->relay = handover->grpc_relay = NULL;
+    say(handover, "serves from now on; this process finishes what it has begun");
+    handover->retire(handover->arg);
+}
+
+static void forget_relay(struct handover *handover)
+{
+    http_origin_unref(handover->relay);
+    http_origin_unref(handover->grpc_relay);
+    handover->relay = handover->grpc_relay = NULL;
+}
+
+static void remember_relay(struct handover *handover)
+{
+    struct takeover_ready ready;
+
+    if (handover->in.n < sizeof ready)
+        return;
+    memcpy(&ready, handover->in.payload, sizeof ready);
+    ready.gateway[sizeof ready.gateway - 1] = ready.grpc[sizeof ready.grpc - 1] = '\0';
+    forget_relay(handover);
+    if (ready.gateway[0] != '\0')
+        handover->relay = origin_of(ready.gateway, HTTP2_NEVER);
+    if (ready.grpc[0] != '\0')
+        handover->grpc_relay = origin_of(ready.grpc, HTTP2_PRIOR);
+}
+
+static void hear(struct handover *handover)
+{
+    enum takeover_type type = handover->in.type;
+
+    takeover_close_fds(&handover->in);
+    if (handover->state == NOBODY) {
+        greet(handover);
+    } else if (handover->state == OFFERED && type == TAKEOVER_READ) {
+        handover->state = PREPARING;
+        say(handover, "has read the ledger");
+    } else if (handover->state == PREPARING && type == TAKEOVER_READY) {
+        remember_relay(handover);
+        say(handover, "is ready to serve");
+        commit(handover);
+    } else if (handover->state == COMMITTED && type == TAKEOVER_SERVING) {
+        retire(handover);
+    } else if (type == TAKEOVER_REFUSED) {
+        handover_lose(handover, "could not start");
+    } else {
+        handover_lose(handover, "says what was not to be said");
+    }
+}
+
+static void peer_moves(void *arg, unsigned events)
+{
+    struct handover *handover = arg;
+    int got = 1;
+
+    if (events & NET_POLL_WRITE)
+        flush_out(handover);
+    while (handover->fd >= 0 && (events & NET_POLL_READ) && got > 0) {
+        got = takeover_receive(handover->fd, &handover->in);
+        if (got > 0)
+            hear(handover);
+        else if (got < 0)
+            handover_lose(handover, handover->state == RETIRED ? "has ended" : "is gone");
+    }
+}
+
+static void somebody_comes(void *arg, unsigned events)
+{
+    struct handover *handover = arg;
+    int fd = accept4(handover->listening, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    static const char busy[] = "another process is taking over already";
+
+    (void)events;
+    if (fd < 0)
+        return;
+    if (!takeover_is_own(fd)) {
+        fprintf(stderr, "tollgate: takeover: a process of another user is refused\n");
+        close(fd);
+        return;
+    }
+    if (handover->fd >= 0) {
+        (void)takeover_send(fd, TAKEOVER_REFUSED, busy, strlen(busy), NULL, 0);
+        close(fd);
+        return;
+    }
+    handover->fd = fd;
+    handover->pid = 0;
+    if (net_poll_new(handover->control->loop, fd, peer_moves, handover, &handover->peer) != TG_OK) {
+        close_peer(handover);
+        return;
+    }
+    net_poll_watch(handover->peer, NET_POLL_READ);
+    net_timer_set(handover->control->loop, &handover->late, LATE_MS);
+}
+
+/* ---- life ---- */
+
+struct handover *handover_new(struct control *control, void (*retire_with)(void *arg), void *arg)
+{
+    const char *ledger = control->generation->config.ledger.path;
+    struct handover *handover = calloc(1, sizeof *handover);
+    struct tg_problem problem = {"no memory"};
+    struct stat stat_of;
+
+    if (handover == NULL)
+        return NULL;
+    handover->control = control;
+    handover->retire = retire_with;
+    handover->arg = arg;
+    handover->fd = handover->listening = -1;
+    STAILQ_INIT(&handover->out);
+    pthread_mutex_init(&handover->lock, NULL);
+    net_post_init(&handover->told, pass_events, handover);
+    net_timer_init(&handover->late, took_too_long, handover);
+    if (strcmp(ledger, ":memory:") == 0)
+        return handover; /* there is nothing that could be handed over */
+    if (!takeover_path(ledger, ".takeover", handover->path))
+        problem_fail(&problem, "the path of the ledger is too long for a socket beside it");
+    else
+        handover->listening = takeover_listen(handover->path, SOCK_SEQPACKET, &problem);
+    if (handover->listening >= 0 && net_poll_new(control->loop, handover->listening, somebody_comes,
+                                                 handover, &handover->coming) == TG_OK)
+        net_poll_watch(handover->coming, NET_POLL_READ);
+    else
+        fprintf(stderr, "tollgate: takeover: nobody can take over from this process: %s\n",
+                problem.text);
+    if (handover->listening >= 0 && stat(handover->path, &stat_of) == 0)
+        handover->inode = stat_of.st_ino;
+    return handover;
+}
+
+/* The control thread has ended: what is left is sent by whoever ends the process. */
+static void send_rest(struct handover *handover)
+{
+    struct pollfd writable = {.fd = handover->fd, .events = POLLOUT};
+
+    pass_events(handover);
+    if (handover->fd < 0)
+        return;
+    handover_send(handover, TAKEOVER_BYE, NULL, 0, NULL, 0);
+    flush_out(handover);
+    while (!STAILQ_EMPTY(&handover->out) && poll(&writable, 1, LAST_WORDS_MS) > 0 &&
+           !(writable.revents & (POLLERR | POLLHUP)))
+        flush_out(handover);
+}
+
+void handover_free(struct handover *handover)
+{
+    struct stat stat_of;
+
+    if (handover == NULL)
+        return;
+    if (handover->state == RETIRED && handover->fd >= 0)
+        send_rest(handover);
+    close_peer(handover);
+    forget_relay(handover);
+    if (handover->control->gateway->spending != NULL)
+        handover_stop_following(handover);
+    net_poll_free(handover->coming);
+    if (handover->listening >= 0) {
+        close(handover->listening);
+        if (stat(handover->path, &stat_of) == 0 && stat_of.st_ino == handover->inode)
+            unlink(handover->path);
+    }
+    net_loop_unpost(handover->control->loop, &handover->told);
+    pthread_mutex_destroy(&handover->lock);
+    free(handover->events);
+    free(handover);
+}

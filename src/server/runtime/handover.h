@@ -1,0 +1,23 @@
+/* handover.h - the old process's side of a takeover: it offers what it has, goes on serving, and
+ * retires when another process serves. See takeover_wire.h for what is said.
+ *
+ * On the control thread. Everything can be taken back until the other process serves: then this one
+ * serves on as if nothing had happened.
+ */
+#ifndef TG_RUNTIME_HANDOVER_H
+#define TG_RUNTIME_HANDOVER_H
+
+#include "server/runtime/control.h"
+
+struct handover;
+
+/* Listens for a process that wants to take over, beside the ledger; in the place of whoever
+ * listened there before. `retire` is called on the control thread once another process serves.
+ * Null: there is no memory, or no place for the socket, which is said; a gateway serves without,
+ * too. */
+struct handover *handover_new(struct control *control, void (*retire)(void *arg), void *arg);
+
+/* Tells the other process what is still to be told. Null is fine. */
+void handover_free(struct handover *handover);
+
+#endif

@@ -1,0 +1,425 @@
+/* takeover.c - the new process's side of a takeover: see takeover.h.
+ *
+ * Until it serves, this process has one thread, and waits for what the other one says. What it is
+ * told meanwhile is kept, and done when there is something to do it to. From then on the control
+ * thread hears of it: a process that was taken over is a predecessor until it says that it has
+ * ended. If it dies instead, what it had in flight stays reserved here until the ledger has moved
+ * it out of the dead one's journal.
+ */
+#define _GNU_SOURCE
+#include "server/runtime/takeover.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "io/net/fd_poll.h"
+#include "lib/core/array.h"
+#include "lib/core/problem.h"
+#include "server/ledger/spending.h"
+#include "server/runtime/generation_internal.h"
+#include "server/runtime/takeover_state.h"
+#include "server/runtime/takeover_wire.h"
+
+enum { WAIT_S = 60 };
+
+struct takeover {
+    int fd;
+    long pid;
+    bool died; /* the other process has, and this one goes on alone */
+    struct takeover_state *state;
+    char *events; /* those that could not be done yet */
+    size_t n_events, max_events;
+    struct takeover_frame in;
+};
+
+struct predecessor {
+    LIST_ENTRY(predecessor) link;
+    struct control *control;
+    int fd; /* -1: it is gone */
+    long pid;
+    uint64_t source; /* what its calls are known by */
+    uint64_t left;   /* journals that had been moved when it died */
+    struct takeover_state *state;
+    struct net_poll *poll;
+    struct takeover_frame in;
+};
+
+/* ---- events ---- */
+
+static void money_told(struct gateway *gateway, uint64_t source, uint32_t kind, const char *bytes,
+                       size_t n)
+{
+    struct takeover_money money;
+
+    if (n < sizeof money)
+        return;
+    memcpy(&money, bytes, sizeof money);
+    if (money.user_bytes != n - sizeof money)
+        return;
+    const struct spending_event event = {.kind = kind == TAKEOVER_SENT ? SPENDING_SENT
+                                                                       : SPENDING_SETTLED,
+                                         .call = money.call,
+                                         .tenant = money.tenant,
+                                         .user = {bytes + sizeof money, money.user_bytes},
+                                         .micro = money.micro,
+                                         .reserved_at = money.reserved_at,
+                                         .journal = money.journal,
+                                         .entry = money.entry};
+    spending_adopt(gateway->spending, source, &event, clock_now_ms(&gateway->clock));
+}
+
+static void do_events(struct gateway *gateway, struct takeover_state *state, uint64_t source,
+                      const char *bytes, size_t n)
+{
+    struct takeover_record head;
+
+    for (size_t at = 0; at + sizeof head <= n; at += head.bytes) {
+        memcpy(&head, bytes + at, sizeof head);
+        at += sizeof head;
+        if (head.bytes > n - at)
+            return;
+        if (head.kind == TAKEOVER_SENT || head.kind == TAKEOVER_SETTLED)
+            money_told(gateway, source, head.kind, bytes + at, head.bytes);
+        else if (head.kind == TAKEOVER_STORE)
+            takeover_state_apply(state, gateway, bytes + at, head.bytes);
+    }
+}
+
+static bool take_state(struct takeover_state *state, const char *bytes, size_t n)
+{
+    struct takeover_record head;
+    bool done = true;
+
+    for (size_t at = 0; done && at + sizeof head <= n; at += head.bytes) {
+        memcpy(&head, bytes + at, sizeof head);
+        at += sizeof head;
+        done =
+            head.bytes <= n - at && takeover_state_take(state, head.kind, bytes + at, head.bytes);
+    }
+    return done;
+}
+
+/* ---- before this process serves ---- */
+
+static void other_died(struct takeover *takeover)
+{
+    fprintf(stderr,
+            "tollgate: takeover: process %ld has died; this one goes on with its sockets and its "
+            "ledger\n",
+            takeover->pid);
+    takeover->died = true;
+}
+
+static bool other_refuses(struct takeover *takeover, struct tg_problem *problem)
+{
+    return problem_fail(problem, "takeover: this process %.*s", (int)takeover->in.n,
+                        takeover->in.payload);
+}
+
+/* Waits for the next frame that is no event; they are kept. False: see `problem`, unless the other
+ * process has died. */
+static bool await_frame(struct takeover *takeover, struct tg_problem *problem)
+{
+    struct takeover_frame *in = &takeover->in;
+
+    problem->text[0] = '\0';
+    for (;;) {
+        int got = takeover_receive(takeover->fd, in);
+        if (got == 0)
+            return problem_fail(problem, "takeover: process %ld does not answer", takeover->pid);
+        if (got < 0) {
+            other_died(takeover);
+            return false;
+        }
+        if (in->type == TAKEOVER_REFUSED)
+            return other_refuses(takeover, problem);
+        if (in->type != TAKEOVER_EVENTS)
+            return true;
+        takeover_close_fds(in);
+        if (!array_reserve(&takeover->events, &takeover->max_events, takeover->n_events + in->n))
+            return problem_fail(problem, "takeover: no memory");
+        memcpy(takeover->events + takeover->n_events, in->payload, in->n);
+        takeover->n_events += in->n;
+    }
+}
+
+static int connect_to(const char *path)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    const struct timeval wait = {.tv_sec = WAIT_S};
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+
+    snprintf(address.sun_path, sizeof address.sun_path, "%s", path);
+    if (fd >= 0 && connect(fd, (struct sockaddr *)&address, sizeof address) == 0 &&
+        setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &wait, sizeof wait) == 0 &&
+        setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &wait, sizeof wait) == 0)
+        return fd;
+    int why = errno;
+    if (fd >= 0)
+        close(fd);
+    errno = why;
+    return -1;
+}
+
+static bool take_sockets(struct takeover *takeover, struct inherited *inherited)
+{
+    struct takeover_sockets what;
+    bool done = true;
+
+    if (takeover->in.n < sizeof what)
+        return false;
+    memcpy(&what, takeover->in.payload, sizeof what);
+    what.name[sizeof what.name - 1] = what.address[sizeof what.address - 1] = '\0';
+    for (size_t i = 0; i < takeover->in.n_fds; i++)
+        done &= inherited_add(inherited, what.name, what.address, takeover->in.fds[i]);
+    takeover->in.n_fds = 0;
+    return done;
+}
+
+/* False, and nothing in `problem`: the other process has died. */
+static bool take_offer(struct takeover *takeover, struct inherited *inherited, struct clock *clock,
+                       struct tg_problem *problem)
+{
+    struct takeover_frame *in = &takeover->in;
+    struct takeover_offer offer;
+
+    while (await_frame(takeover, problem)) {
+        if (in->type == TAKEOVER_OFFERED)
+            return true;
+        if (in->type == TAKEOVER_OFFER && in->n >= sizeof offer) {
+            memcpy(&offer, in->payload, sizeof offer);
+            takeover->pid = (long)offer.pid;
+            inherited->seed = offer.seed;
+            inherited->has_seed = true;
+            clock->epoch_ns = offer.epoch_ns;
+            clock_follow(clock);
+        } else if (in->type == TAKEOVER_SOCKETS && !take_sockets(takeover, inherited)) {
+            return problem_fail(problem, "takeover: no memory");
+        } else if (in->type == TAKEOVER_LOCK && in->n_fds == 1 && inherited->lock_fd < 0) {
+            inherited->lock_fd = in->fds[0];
+            in->n_fds = 0;
+        }
+        takeover_close_fds(in);
+    }
+    return false;
+}
+
+bool takeover_begin(const char *ledger, struct inherited *inherited, struct clock *clock,
+                    struct takeover **made, struct tg_problem *problem)
+{
+    struct takeover_hello hello = {.version = TAKEOVER_VERSION, .pid = (int64_t)getpid()};
+    struct takeover *takeover;
+    char path[108];
+    int fd;
+
+    *made = NULL;
+    if (!takeover_path(ledger, ".takeover", path))
+        return problem_fail(problem,
+                            "takeover: the ledger is in memory, or its path is too long for a "
+                            "socket beside it: nobody can take over");
+    fd = connect_to(path);
+    if (fd < 0 && (errno == ENOENT || errno == ECONNREFUSED)) {
+        fprintf(stderr, "tollgate: takeover: there is no process to take over from\n");
+        return true;
+    }
+    if (fd < 0)
+        return problem_fail(problem, "takeover: %s: %s", path, strerror(errno));
+    takeover = calloc(1, sizeof *takeover);
+    if (takeover == NULL || (takeover->state = takeover_state_new()) == NULL) {
+        free(takeover);
+        close(fd);
+        return problem_fail(problem, "takeover: no memory");
+    }
+    takeover->fd = fd;
+    *made = takeover;
+    if (!takeover_is_own(fd))
+        return problem_fail(problem, "takeover: %s belongs to a process of another user", path);
+    memcpy(hello.magic, "TGTAKE", 7);
+    if (takeover_send(fd, TAKEOVER_HELLO, &hello, sizeof hello, NULL, 0) < 0)
+        other_died(takeover);
+    else if (!take_offer(takeover, inherited, clock, problem) && problem->text[0] != '\0')
+        return false;
+    if (takeover->died)
+        return problem_fail(problem, "takeover: the other process has ended; start again");
+    fprintf(stderr, "tollgate: takeover: process %ld offers %zu sockets and its ledger\n",
+            takeover->pid, inherited->n);
+    return true;
+}
+
+void takeover_read(struct takeover *takeover)
+{
+    if (takeover != NULL && !takeover->died &&
+        takeover_send(takeover->fd, TAKEOVER_READ, NULL, 0, NULL, 0) < 0)
+        other_died(takeover);
+}
+
+/* ---- predecessors ---- */
+
+static void predecessor_free(struct predecessor *predecessor)
+{
+    struct control *control = predecessor->control;
+
+    LIST_REMOVE(predecessor, link);
+    net_poll_free(predecessor->poll);
+    if (predecessor->fd >= 0)
+        close(predecessor->fd);
+    takeover_state_free(predecessor->state);
+    free(predecessor);
+    atomic_fetch_sub(&control->gateway->predecessors, 1);
+    if (control->predecessor_ended != NULL)
+        control->predecessor_ended(control->predecessor_arg);
+}
+
+/* What it had in flight is settled, or in the ledger as it was reserved. */
+static void predecessor_over(struct predecessor *predecessor)
+{
+    struct control *control = predecessor->control;
+    struct tg_problem problem;
+
+    if (!generation_read_budgets(control->generation, control_now(control), &problem))
+        fprintf(stderr, "tollgate: takeover: budgets could not be read again: %s\n", problem.text);
+    (void)spending_disown(control->gateway->spending, predecessor->source);
+    predecessor_free(predecessor);
+}
+
+static void predecessor_gone(struct predecessor *predecessor)
+{
+    fprintf(stderr,
+            "tollgate: takeover: process %ld is gone; what it had in flight is settled as reserved "
+            "from its journal\n",
+            predecessor->pid);
+    net_poll_free(predecessor->poll);
+    predecessor->poll = NULL;
+    close(predecessor->fd);
+    predecessor->fd = -1;
+}
+
+static void predecessor_speaks(void *arg, unsigned events)
+{
+    struct predecessor *predecessor = arg;
+    struct gateway *gateway = predecessor->control->gateway;
+    struct takeover_frame *in = &predecessor->in;
+    int got;
+
+    (void)events;
+    while ((got = takeover_receive(predecessor->fd, in)) > 0) {
+        takeover_close_fds(in);
+        if (in->type == TAKEOVER_EVENTS)
+            do_events(gateway, predecessor->state, predecessor->source, in->payload, in->n);
+        if (in->type == TAKEOVER_BYE) {
+            fprintf(stderr, "tollgate: takeover: process %ld has finished its calls\n",
+                    predecessor->pid);
+            predecessor_over(predecessor);
+            return;
+        }
+    }
+    if (got < 0)
+        predecessor_gone(predecessor);
+}
+
+void takeover_tick(struct control *control)
+{
+    struct predecessor *at, *next;
+
+    for (at = LIST_FIRST(&control->predecessors); at != NULL; at = next) {
+        next = LIST_NEXT(at, link);
+        if (at->fd < 0 && ledger_left_behind(control->gateway->ledger) > at->left)
+            predecessor_over(at);
+    }
+}
+
+void takeover_forget_all(struct control *control)
+{
+    struct predecessor *at;
+
+    while ((at = LIST_FIRST(&control->predecessors)) != NULL)
+        predecessor_free(at);
+}
+
+/* ---- serving ---- */
+
+static struct predecessor *predecessor_new(struct takeover *takeover, struct control *control)
+{
+    struct predecessor *made = calloc(1, sizeof *made);
+
+    if (made == NULL)
+        return NULL;
+    made->control = control;
+    made->fd = takeover->fd;
+    made->pid = takeover->pid;
+    made->source = (uint64_t)takeover->pid;
+    made->left = ledger_left_behind(control->gateway->ledger);
+    made->state = takeover->state;
+    if (net_poll_new(control->loop, made->fd, predecessor_speaks, made, &made->poll) != TG_OK) {
+        free(made);
+        return NULL;
+    }
+    net_poll_watch(made->poll, NET_POLL_READ);
+    LIST_INSERT_HEAD(&control->predecessors, made, link);
+    atomic_fetch_add(&control->gateway->predecessors, 1);
+    takeover->fd = -1;
+    takeover->state = NULL;
+    return made;
+}
+
+static bool take_states(struct takeover *takeover, struct tg_problem *problem)
+{
+    while (!takeover->died && await_frame(takeover, problem)) {
+        takeover_close_fds(&takeover->in);
+        if (takeover->in.type == TAKEOVER_COMMIT)
+            return true;
+        if (takeover->in.type == TAKEOVER_STATE &&
+            !take_state(takeover->state, takeover->in.payload, takeover->in.n))
+            return problem_fail(problem, "takeover: the state of limits cannot be read");
+    }
+    return takeover->died;
+}
+
+bool takeover_serve(struct takeover *takeover, struct control *control, struct tg_problem *problem)
+{
+    struct gateway *gateway = control->gateway;
+    struct takeover_ready ready = {.gateway = ""};
+
+    if (takeover == NULL)
+        return true;
+    snprintf(ready.gateway, sizeof ready.gateway, "%s", gateway->relay_path);
+    snprintf(ready.grpc, sizeof ready.grpc, "%s", gateway->grpc_relay_path);
+    if (!takeover->died &&
+        takeover_send(takeover->fd, TAKEOVER_READY, &ready, sizeof ready, NULL, 0) < 0)
+        other_died(takeover);
+    if (!take_states(takeover, problem))
+        return false;
+    if (!takeover->died) {
+        takeover_state_load(takeover->state, gateway);
+        do_events(gateway, takeover->state, (uint64_t)takeover->pid, takeover->events,
+                  takeover->n_events);
+    }
+    struct predecessor *predecessor = predecessor_new(takeover, control);
+    if (predecessor == NULL)
+        return problem_fail(problem, "takeover: no memory");
+    (void)fcntl(predecessor->fd, F_SETFL, O_NONBLOCK);
+    if (takeover_send(predecessor->fd, TAKEOVER_SERVING, NULL, 0, NULL, 0) < 0 || takeover->died)
+        predecessor_gone(predecessor);
+    ledger_own_lock(gateway->ledger);
+    fprintf(stderr, "tollgate: takeover: this process serves in the place of process %ld\n",
+            takeover->pid);
+    return true;
+}
+
+void takeover_free(struct takeover *takeover)
+{
+    if (takeover == NULL)
+        return;
+    if (takeover->fd >= 0)
+        close(takeover->fd);
+    takeover_state_free(takeover->state);
+    free(takeover->events);
+    free(takeover);
+}
