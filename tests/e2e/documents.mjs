@@ -10,7 +10,7 @@ import { spawnSync } from 'node:child_process';
 import fs from 'node:fs';
 import path from 'node:path';
 import test from 'node:test';
-import { ADMIN_TOKEN, chat, keys, OTHER_KEY, sha256, tenant, world } from './kit.mjs';
+import { ADMIN_TOKEN, chat, freePort, keys, OTHER_KEY, sha256, tenant, world } from './kit.mjs';
 
 /* Pages whose commands are run, with what they print, by another test. */
 const ELSEWHERE = {
@@ -129,4 +129,58 @@ test('the list of commands that cannot be run has nothing that is not in the doc
         assert.ok(commands(page).length > 0, page);
         assert.ok(fs.readFileSync(where, 'utf8').includes(page), `${where} and ${page}`);
     }
+});
+
+/* ---- docs/distributed.md ---- */
+
+/* Redis takes a second port, 10000 above. */
+async function clusterPort() {
+    for (;;) {
+        const port = await freePort();
+        if (port < 55000) return port;
+    }
+}
+
+test('three Redis nodes and two gateways, as docs/distributed.md starts them, serve ten of twelve', async (t) => {
+    const [, block] = fs
+        .readFileSync('docs/distributed.md', 'utf8')
+        .match(/```sh\n(for port in 7001[^]*?)```/);
+    const folder = fs.mkdtempSync('/tmp/tollgate-documents-');
+    t.after(() => fs.rmSync(folder, { recursive: true }));
+    fs.mkdirSync(path.join(folder, 'bin'));
+    const tollgate = path.resolve(process.env.TOLLGATE);
+    fs.symlinkSync(tollgate, path.join(folder, 'bin/tollgate'));
+    const made = spawnSync(tollgate, ['key', 'new'], { encoding: 'utf8' }).stdout;
+    const ports = new Map();
+    for (const port of ['7001', '7002', '7003']) ports.set(port, await clusterPort());
+    for (const port of ['9099', '8080', '8081', '8090', '8091']) ports.set(port, await freePort());
+    let text = block
+        .replace('80$((8 + i % 2))0', '$(if [ $((i % 2)) = 0 ]; then echo 8080; else echo 8090; fi)')
+        .replaceAll('/tmp/tg', `${folder}/tg`)
+        .replace('the hash', made.match(/sha256: "([0-9a-f]{64})"/)[1]);
+    for (const [port, own] of ports) text = text.replaceAll(port, own);
+    /* Who types it takes longer than a start. */
+    const ready = ['8081', '8091']
+        .map((port) => `curl -s http://127.0.0.1:${ports.get(port)}/readyz | grep -qx ok`)
+        .join(' && ');
+    text = text.replace(/^for i in/m, `until ${ready}; do sleep 0.1; done\nfor i in`);
+    const end = ['7001', '7003'].map((port) => `redis-cli -p ${ports.get(port)} shutdown nosave`);
+    text = text.replaceAll(/ &$/gm, ' & echo $! >>pids');
+    const script = `trap 'kill $(cat pids); ${end.join('; ')}' EXIT\ntrap 'exit 1' TERM\n${text}`;
+    const minute = () => Math.floor(Date.now() / 60000);
+    const began = minute();
+    const shell = spawnSync('sh', ['-c', script], {
+        cwd: folder,
+        encoding: 'utf8',
+        timeout: 60000,
+        env: {
+            ...process.env,
+            PATH: `${path.join(folder, 'bin')}:${process.env.PATH}`,
+            YOUR_KEY: made.split('\n')[0],
+        },
+    });
+    assert.equal(shell.status, 0, `${shell.stdout}\n${shell.stderr}`);
+    /* Another minute is another window. */
+    const want = minute() === began ? /(200 ){10}(429 ){2}ok/ : /(200 ){5}((200|429) ){7}ok/;
+    assert.match(shell.stdout, want, shell.stderr);
 });
