@@ -147,7 +147,28 @@ export class Charts {
             [load.limit, load.inFlight, load.queued].forEach((y, k) => push(lines[k], x, y));
         }
         this.describe(rates, loads);
+        this.name();
         this.draw(x);
+    }
+
+    /* The areas that can be seen, from the bottom. */
+    name() {
+        const shown = this.rates.data.datasets.filter(
+            ({ label, data }) => label === 'admitted' || data.some(({ y }) => y > 0),
+        );
+        const list = document.getElementById('legend-rates');
+        const names = shown.map(({ label }) => label).join(' ');
+        if (list.dataset.names === names) return;
+        list.dataset.names = names;
+        list.replaceChildren(
+            ...shown.map(({ label, tint }) => {
+                const item = document.createElement('li');
+                const swatch = document.createElement('span');
+                swatch.className = `swatch ${tint}`;
+                item.append(swatch, label);
+                return item;
+            }),
+        );
     }
 
     describe(rates, loads) {

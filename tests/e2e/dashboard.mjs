@@ -138,6 +138,24 @@ const picture = (page, name) => page.screenshot({ path: path.join(PICTURES, `${n
 const number = async (page, selector) =>
     Number((await page.textContent(selector)).replace(/[^\d.]/g, ''));
 
+/* Words of the table of limits that are on two lines; paths, in the last column, may be. */
+const brokenWords = (page) =>
+    page.evaluate(() => {
+        const broken = [];
+        for (const cell of document.querySelectorAll('#limits th, #limits td:not(:last-child)')) {
+            const text = [...cell.childNodes].find(({ nodeType }) => nodeType === Node.TEXT_NODE);
+            if (!text || !cell.checkVisibility()) continue;
+            for (const match of text.data.matchAll(/[A-Za-z]+/g)) {
+                const range = document.createRange();
+                range.setStart(text, match.index);
+                range.setEnd(text, match.index + match[0].length);
+                const lines = new Set([...range.getClientRects()].map(({ top }) => top));
+                if (lines.size > 1) broken.push(match[0]);
+            }
+        }
+        return broken;
+    });
+
 /* ---- what it shows ---- */
 
 test('numbers move with the load', async (t) => {
@@ -202,6 +220,19 @@ test('a refused call is there with its reason, and its explanation names what bi
     const focused = () => page.evaluate(() => document.activeElement.textContent);
     await until('the focus is back', async () => (await focused()) === 'Explain');
     assert.equal(await page.evaluate(() => globalThis.evil), undefined, 'a name became markup');
+
+    await page.keyboard.press('Enter');
+    await binding.waitFor();
+    for (const width of [400, 800, 1440])
+        for (const colorScheme of ['light', 'dark']) {
+            await page.setViewportSize({ width, height: 900 });
+            await page.emulateMedia({ colorScheme });
+            await picture(page, `dashboard-explain-${width}-${colorScheme}`);
+            assert.deepEqual(await brokenWords(page), [], `words are broken at ${width} px`);
+            const box = await page.locator('#explain').boundingBox();
+            assert.ok(box.x >= 0 && box.x + box.width <= width, JSON.stringify(box));
+        }
+    assert.match(await page.textContent('#legend-rates'), /admitted/);
 });
 
 test('denials come by the stream as well, the moment they are made', async (t) => {

@@ -92,6 +92,17 @@ static void say_left(const struct explain_limit *limit, char text[96])
     }
 }
 
+/* To two digits of its largest unit, for people. */
+static tg_ms round_up(tg_ms ms)
+{
+    static const tg_ms UNITS[] = {86400000, 3600000, 60000, 1000};
+
+    for (size_t i = 0; i < sizeof UNITS / sizeof UNITS[0]; i++)
+        if (ms >= 10 * UNITS[i])
+            return (ms + UNITS[i] - 1) / UNITS[i] * UNITS[i];
+    return ms;
+}
+
 static void say_when(const struct explain_limit *limit, char text[64])
 {
     char span[EXPLAIN_SPAN_MAX];
@@ -102,7 +113,7 @@ static void say_when(const struct explain_limit *limit, char text[64])
     if (limit->retry_after_ms == TG_UNSATISFIABLE) {
         snprintf(text, 64, "; it never will, the call is larger than the limit");
     } else if (limit->retry_after_ms > 0) {
-        explain_span(limit->retry_after_ms, span);
+        explain_span(round_up(limit->retry_after_ms), span);
         snprintf(text, 64, "; in %s it may pass", span);
     }
 }
