@@ -110,6 +110,7 @@ soak:
 	@SOAK_SECONDS=$(SOAK_SECONDS) tools/soak $(SOAK_GROUPS)
 	@SOAK_SECONDS=$(SOAK_SECONDS) TOLLGATE=$(BUILD)/tollgate LOAD=$(BUILD)/tools tools/soak-gateway
 	@SOAK_SECONDS=$(SOAK_SECONDS) TOLLGATE=$(BUILD)/tollgate LOAD=$(BUILD)/tools tools/soak-redis
+	@TOLLGATE=$(BUILD)/tollgate E2E_MODULES=$(BUILD)/e2e node --test tools/soak-takeover.mjs
 	@SOAK_CALLS=$(SOAK_CALLS) TOLLGATE=$(BUILD)/tollgate tools/soak-adversary
 SOAK_GROUPS = @gcc $(call programs,$(BUILD),$(THREAD_SRC)) \
               @tsan WITH=tools/same-addresses $(call programs,$(BUILD)/tsan,$(THREAD_SRC))

@@ -1,0 +1,267 @@
+/* test_handover.c - a process that is about to take over is gone at each step of the handshake in
+ * turn: the old one goes on as if nothing had happened, and hands over to the next that comes.
+ *
+ * The new process is this test, which speaks the frames itself. What never comes ends in the time
+ * limit of the test's runner.
+ */
+#include "check.h"
+
+#include <dirent.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "server/runtime/handover.h"
+#include "server/runtime/takeover_wire.h"
+#include "server/runtime/worker.h"
+#include "server/serve/services.h"
+
+static struct world {
+    struct gateway *gateway;
+    struct worker worker;
+    struct control control;
+    struct clock clock;
+    char folder[64], path[100], ledger[100], socket[108];
+    atomic_bool retired;
+} world;
+
+static struct takeover_frame frame;
+
+static void has_retired(void *arg)
+{
+    (void)arg;
+    atomic_store(&world.retired, true);
+}
+
+static int open_world(void **state)
+{
+    struct config_problems problems;
+    struct tg_problem problem = {""};
+    struct config config;
+    FILE *file;
+    (void)state;
+
+    memset(&world, 0, sizeof world);
+    signal(SIGPIPE, SIG_IGN);
+    snprintf(world.folder, sizeof world.folder, "/tmp/tollgate-handover-%d", (int)getpid());
+    assert_int_equal(mkdir(world.folder, 0700), 0);
+    snprintf(world.path, sizeof world.path, "%s/t.yaml", world.folder);
+    snprintf(world.ledger, sizeof world.ledger, "%s/spend.db", world.folder);
+    assert_true(takeover_path(world.ledger, ".takeover", world.socket));
+    file = fopen(world.path, "w");
+    assert_non_null(file);
+    fprintf(file,
+            "listen: {gateway: \"127.0.0.1:0\"}\n"
+            "ledger: {path: \"%s\"}\n"
+            "log: {level: error}\n"
+            "providers:\n"
+            "  demo: {base_url: \"http://127.0.0.1:1\", api: openai,\n"
+            "         keys: [{name: k, secret: s}]}\n"
+            "models:\n"
+            "  m: {provider: demo, price: {input: 1, output: 1}, max_output_tokens: 100}\n"
+            "tenants:\n"
+            "  - {name: a, budgets: [{usd: 1, per: total}]}\n",
+            world.ledger);
+    fclose(file);
+    if (config_load(world.path, &config, &problems) != CONFIG_READ)
+        fail_msg("%s", problems.list[0].text);
+    config_problems_free(&problems);
+    clock_init(&world.clock);
+    if (!gateway_new(&services, &config, &world.clock, 2, &world.gateway, &problem) ||
+        !worker_init(&world.worker, world.gateway, 0, &world.worker, &problem) ||
+        !control_init(&world.control, world.gateway, &world.worker, 1, world.path, &problem))
+        fail_msg("%s", problem.text);
+    world.control.handover = handover_new(&world.control, has_retired, NULL);
+    assert_non_null(world.control.handover);
+    assert_true(control_start(&world.control));
+    assert_true(worker_start(&world.worker));
+    return 0;
+}
+
+static int close_world(void **state)
+{
+    char command[120];
+    (void)state;
+
+    net_loop_stop(world.worker.loop);
+    worker_join(&world.worker);
+    control_stop(&world.control);
+    worker_fini(&world.worker);
+    control_fini(&world.control);
+    gateway_free(world.gateway);
+    snprintf(command, sizeof command, "rm -rf %s", world.folder);
+    assert_int_equal(system(command), 0);
+    return 0;
+}
+
+/* ---- the new process ---- */
+
+enum step { CONNECTED,
+            GREETED,
+            OFFERED,
+            READ,
+            READY,
+            COMMITTED,
+            STEPS };
+
+static int count_descriptors(void)
+{
+    DIR *folder = opendir("/proc/self/fd");
+    int n = 0;
+
+    while (readdir(folder) != NULL)
+        n++;
+    closedir(folder);
+    return n;
+}
+
+static int join(void)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+
+    snprintf(address.sun_path, sizeof address.sun_path, "%s", world.socket);
+    assert_int_equal(connect(fd, (struct sockaddr *)&address, sizeof address), 0);
+    return fd;
+}
+
+static void await(int fd, enum takeover_type type)
+{
+    do {
+        assert_int_equal(takeover_receive(fd, &frame), 1);
+        takeover_close_fds(&frame);
+        if (frame.type == TAKEOVER_REFUSED)
+            fail_msg("%.*s", (int)frame.n, frame.payload);
+    } while (frame.type != type);
+}
+
+static void greet(int fd, uint32_t version)
+{
+    struct takeover_hello hello = {.version = version, .pid = 1};
+
+    memcpy(hello.magic, "TGTAKE", 7);
+    (void)takeover_send(fd, TAKEOVER_HELLO, &hello, sizeof hello, NULL, 0);
+}
+
+/* Goes so far, and returns the link. */
+static int go(enum step last)
+{
+    struct takeover_ready ready = {.gateway = ""};
+    int fd = join();
+
+    if (last >= GREETED)
+        greet(fd, TAKEOVER_VERSION);
+    if (last >= OFFERED)
+        await(fd, TAKEOVER_OFFERED);
+    if (last >= READ)
+        assert_int_equal(takeover_send(fd, TAKEOVER_READ, NULL, 0, NULL, 0), 1);
+    if (last >= READY)
+        assert_int_equal(takeover_send(fd, TAKEOVER_READY, &ready, sizeof ready, NULL, 0), 1);
+    if (last >= COMMITTED)
+        await(fd, TAKEOVER_COMMIT);
+    return fd;
+}
+
+/* The next one is heard once the one before is gone, and refused until then. */
+static int go_when_free(void)
+{
+    for (;;) {
+        int fd = join();
+        greet(fd, TAKEOVER_VERSION);
+        do {
+            if (takeover_receive(fd, &frame) != 1)
+                frame.type = TAKEOVER_REFUSED;
+            takeover_close_fds(&frame);
+        } while (frame.type != TAKEOVER_REFUSED && frame.type != TAKEOVER_OFFERED);
+        if (frame.type == TAKEOVER_OFFERED)
+            return fd;
+        close(fd);
+        sched_yield();
+    }
+}
+
+static void await_as_before(void)
+{
+    while (atomic_load(&world.gateway->handing_over))
+        sched_yield();
+    assert_false(atomic_load(&world.retired));
+}
+
+/* ---- promises ---- */
+
+static void who_is_gone_at_any_step_has_changed_nothing(void **state)
+{
+    int before;
+    (void)state;
+
+    close(go_when_free()); /* what is opened once is open now */
+    await_as_before();
+    before = count_descriptors();
+    for (int last = CONNECTED; last < STEPS; last++) {
+        close(go((enum step)last));
+        close(go_when_free());
+        await_as_before();
+    }
+    while (count_descriptors() > before)
+        sched_yield();
+}
+
+static void another_version_is_refused_with_a_text(void **state)
+{
+    int fd = join();
+    (void)state;
+
+    greet(fd, TAKEOVER_VERSION + 1);
+    assert_int_equal(takeover_receive(fd, &frame), 1);
+    assert_int_equal(frame.type, TAKEOVER_REFUSED);
+    frame.payload[frame.n] = '\0';
+    assert_non_null(strstr(frame.payload, "by version 2 of the protocol"));
+    close(fd);
+    await_as_before();
+}
+
+static void a_second_one_is_refused_while_the_first_is_at_it(void **state)
+{
+    int first = go(OFFERED), second = join();
+    (void)state;
+
+    assert_int_equal(takeover_receive(second, &frame), 1);
+    assert_int_equal(frame.type, TAKEOVER_REFUSED);
+    close(second);
+    close(first);
+    await_as_before();
+}
+
+static void who_serves_makes_the_old_one_retire(void **state)
+{
+    int fd = go(COMMITTED);
+    (void)state;
+
+    assert_false(atomic_load(&world.retired));
+    assert_int_equal(takeover_send(fd, TAKEOVER_SERVING, NULL, 0, NULL, 0), 1);
+    while (!atomic_load(&world.retired))
+        sched_yield();
+    close(fd);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(who_is_gone_at_any_step_has_changed_nothing, open_world,
+                                        close_world),
+        cmocka_unit_test_setup_teardown(another_version_is_refused_with_a_text, open_world,
+                                        close_world),
+        cmocka_unit_test_setup_teardown(a_second_one_is_refused_while_the_first_is_at_it,
+                                        open_world, close_world),
+        cmocka_unit_test_setup_teardown(who_serves_makes_the_old_one_retire, open_world,
+                                        close_world),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
