@@ -143,6 +143,7 @@ export function configOf(provider, folder, { budgets, store, change = {}, tenant
         models: Object.fromEntries(
             Object.entries(MODELS).map(([name, model]) => [name, modelOf(model)]),
         ),
+        unknown_objects: 'allow' /* what they cost is the question here, not whose they are */,
         tenants: Object.entries(budgets).map(([name, micro]) => ({
             name,
             keys: [{ name: 'main', sha256: sha256(keyOf(name)) }],

@@ -142,6 +142,7 @@ test('attack 3: what is not in the body is reserved as the context', async (t) =
     const { gateway } = await world(t, {
         small: { context: 200000 },
         tenant: { budgets: [{ usd: 0.3, per: 'total' }] },
+        top: { unknown_objects: 'allow' },
     });
     const ask = () =>
         send(gateway.url, '/v1/responses', {

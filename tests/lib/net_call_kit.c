@@ -38,7 +38,7 @@ static size_t write_config(const struct call_kit_config *config, char *yaml, siz
         "listen: {gateway: \"127.0.0.1:0\"}\n"
         "ledger: {path: \":memory:\"}\n"
         "log: {level: info}\n"
-        "%s"
+        "%s%s"
         "gate:\n"
         "  peers: {limit: 100}\n"
         "  rate: {strategy: fixed_window, limit: %d, window: 24h}\n"
@@ -61,10 +61,12 @@ static size_t write_config(const struct call_kit_config *config, char *yaml, siz
         "  - {name: one, keys: [{name: main, sha256: %s%s%s}], "
         "%s%s}\n"
         "%s",
-        config->remote ? "store: redis://127.0.0.1:1/0\n" : "", RATE_LIMIT, COST_LIMIT,
-        or_empty(config->gate), config->gate ? "\n" : "", config->key ? ", " : "",
-        or_empty(config->key), config->key ? ", " : "", or_empty(config->key),
-        or_empty(config->provider), config->provider ? "\n" : "", or_empty(config->providers),
+        config->remote ? "store: redis://127.0.0.1:1/0\n" : "",
+        strstr(or_empty(config->top), "unknown_objects") ? "" : "unknown_objects: allow\n",
+        RATE_LIMIT, COST_LIMIT, or_empty(config->gate), config->gate ? "\n" : "",
+        config->key ? ", " : "", or_empty(config->key), config->key ? ", " : "",
+        or_empty(config->key), or_empty(config->provider), config->provider ? "\n" : "",
+        or_empty(config->providers),
         strstr(or_empty(config->first), "max_output_tokens") ? "" : ", max_output_tokens: 4096",
         config->first ? ", " : "", or_empty(config->first), config->second ? ", " : "",
         or_empty(config->second), or_empty(config->models), hex, config->virtual_key ? ", " : "",

@@ -299,6 +299,11 @@ struct config_ledger {
     tg_ms detail; /* how long single calls are kept; 0: not at all */
 };
 
+/* ---- Objects at providers -------------------------------------------------------------------- */
+
+/* In the order of the words in the schema. */
+enum config_objects { CONFIG_OBJECTS_AUTO, CONFIG_OBJECTS_REFUSE, CONFIG_OBJECTS_ALLOW };
+
 /* ---- The store ------------------------------------------------------------------------------- */
 
 /* In the order of the words in the schema. */
@@ -394,8 +399,10 @@ struct config {
     tg_ms catalogue_until;      /* when the first of its prices ends; TG_NUMBER_MAX: never */
     bool unknown_model_allowed; /* a model that is not listed goes to the first provider that speaks
                                    the call's API, and costs nothing */
-    double retry_ratio;         /* retries to calls */
-    int64_t retry_min_per_s;    /* retries that are allowed whatever the ratio */
+    enum config_objects unknown_objects; /* objects of a provider that nobody has made here */
+    struct config_names shared_objects;  /* patterns of ids; none: none */
+    double retry_ratio;                  /* retries to calls */
+    int64_t retry_min_per_s;             /* retries that are allowed whatever the ratio */
     struct config_passthrough *passthrough;
     size_t n_passthrough;
     struct config_protect *protect;

@@ -27,9 +27,8 @@ void config_finish_passthrough(struct reader *reader, const struct yaml_node *no
     struct config_passthrough *passthrough = into;
     const char *problem;
 
-    passthrough->provider = passthrough->model = CONFIG_NONE;
-    passthrough->priced =
-        yaml_tree_get(node, "per_call") != NULL || yaml_tree_get(node, "model") != NULL;
+    passthrough->provider = CONFIG_NONE;
+    passthrough->priced = yaml_tree_get(node, "per_call") != NULL;
     if (passthrough->path == NULL)
         return;
     problem = path_pattern_problem(passthrough->path);

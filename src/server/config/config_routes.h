@@ -222,7 +222,6 @@ struct config_model {
 struct config_passthrough {
     const char *path; /* a path, or a pattern of path_pattern.h */
     size_t provider;  /* CONFIG_NONE: a variable in its name is missing */
-    size_t model;     /* whose price a usage in its replies is charged at; CONFIG_NONE: none's */
     int64_t per_call; /* micro-dollars for what neither reads nor deletes */
     bool priced;      /* the file says what it costs, be it nothing */
     bool shared;      /* what it makes and shows belongs to nobody alone */

@@ -228,6 +228,13 @@ static const struct schema_key root_keys[] = {
     NAMED("aliases", SCHEMA_NAME, NULL, NOWHERE, "additional names for models"),
     SWITCH("unknown_model", "refuse|allow", "refuse", AT(config, unknown_model_allowed),
            "what happens to a call for a model that is not listed"),
+    WORD("unknown_objects", "auto|refuse|allow", "auto", AT(config, unknown_objects),
+         "what happens to a call that names a file, a response or another object of the provider "
+         "that nobody is known to have made here; those of other tenants are refused in any case. "
+         "auto: refuse; where the store is Redis, calls of models are allowed to, since another "
+         "gateway may know it"),
+    LIST_OF("shared_objects", SCHEMA_PATTERN, NULL, AT(config, shared_objects),
+            "ids of objects of the provider that every tenant may name and read"),
     LIST_OF("catalogue", SCHEMA_FILE, "builtin", AT(config, catalogue),
             "prices and limits of models that do not give their own; the later wins. If left out, "
             "`[builtin]`; []: none"),

@@ -314,6 +314,11 @@ static const struct schema_key passthrough_keys[] = {
         "USD for each call; GET, HEAD, DELETE and /cancel are free. Tenants with a budget may use "
         "only what "
         "states a price"),
+    {.name = "shared",
+     .kind = SCHEMA_BOOL,
+     .otherwise = "false",
+     .offset = AT(config_passthrough, shared),
+     .help = "what it makes and shows belongs to no tenant alone: nothing is refused or left out"},
     END,
 };
 

@@ -287,6 +287,7 @@ struct ask_problem {
     char text[240]; /* for people; what it quotes of the body is printable ASCII */
     bool too_many;  /* the body has more values than were allowed */
     bool no_memory; /* there was none to read it: the body is not to blame */
+    bool not_found; /* it names an object that is not there for its caller */
 };
 
 /* Reads the body of a call, `n` bytes, of which `readable` may be read: if these are JSON_PADDING

@@ -31,11 +31,12 @@ struct chunk {
     int64_t status;       /* a code that is a number; 0: none */
     bool error;
     size_t choices;
-    int64_t text;     /* bytes of output in choices, deltas and blocks */
-    int64_t delta;    /* bytes of a delta that is a string */
-    bool payload;     /* audio or an image */
-    bool refused;     /* the model declined to answer */
-    int64_t searches; /* items that searched */
+    int64_t text;        /* bytes of output in choices, deltas and blocks */
+    int64_t delta;       /* bytes of a delta that is a string */
+    bool payload;        /* audio or an image */
+    bool refused;        /* the model declined to answer */
+    int64_t searches;    /* items that searched */
+    struct json_text id; /* the response's, or the message's */
     struct usage_reading usage;
 };
 
@@ -183,6 +184,8 @@ static void meter_read_whole(struct json_reader *reader, struct chunk *chunk)
             usage_keep_word(chunk->usage.tier, &value);
         else if (json_text_is(key, "error"))
             read_error(reader, &value, chunk);
+        else if (json_text_is(key, "id") && value.kind == JSON_STRING)
+            chunk->id = value.string;
     }
 }
 
@@ -404,6 +407,10 @@ void meter_take(struct meter *meter, struct json_reader *reader, const struct ss
     take_searches(meter, &chunk);
     meter->reading.refused |= chunk.refused;
     meter->text_bytes += chunk.text;
+    if (meter->id_n == 0 && chunk.id.size > 0 && chunk.id.size <= METER_ID_MAX) {
+        memcpy(meter->id, chunk.id.bytes, chunk.id.size);
+        meter->id_n = chunk.id.size;
+    }
     meter->content |= seen->content;
     meter->error |= seen->error;
     meter->failed |= seen->retryable;

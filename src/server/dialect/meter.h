@@ -17,6 +17,8 @@
 #include "server/dialect/sse.h"
 #include "server/dialect/usage.h"
 
+#define METER_ID_MAX 128 /* bytes; what is longer is no id */
+
 struct meter {
     enum endpoint endpoint;
     struct usage_reading reading;
@@ -31,6 +33,8 @@ struct meter {
     bool error;         /* an event with an error has come, */
     bool failed;        /* which is the provider's, or its key's, and not the call's, */
     bool limited;       /* and a rate limit */
+    size_t id_n;        /* bytes of `id`: of the response, which a provider keeps; 0: not known */
+    char id[METER_ID_MAX];
     bool ended; /* the reply is complete: [DONE], message_stop, response.completed and the like */
 };
 

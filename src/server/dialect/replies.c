@@ -77,6 +77,8 @@ static const struct row rows[REPLY_COUNT] = {
     [REPLY_ENDPOINT_UNPRICED] = {403, INVALID, NULL, "permission_error", RETRY_NO,
                                  "this path has no price here, so its calls cannot be paid from a "
                                  "budget"},
+    [REPLY_OBJECT_NOT_FOUND] = {404, INVALID, NULL, "not_found_error", RETRY_FREE,
+                                "there is no such object here"},
     [REPLY_FIELD_NOT_ALLOWED] = {403, INVALID, NULL, "permission_error", RETRY_FREE,
                                  "this caller may not state this field"},
     [REPLY_FIELD_RULE] = {400, INVALID, NULL, INVALID, RETRY_NO,
@@ -223,7 +225,8 @@ void refusal_of_ask(const struct ask_problem *problem, struct refusal *why)
         refusal_of_memory(why);
         return;
     }
-    refusal_init(why, REPLY_INVALID_REQUEST, "%s", problem->text);
+    refusal_init(why, problem->not_found ? REPLY_OBJECT_NOT_FOUND : REPLY_INVALID_REQUEST, "%s",
+                 problem->text);
     snprintf(why->param, sizeof why->param, "%s", problem->param);
 }
 

@@ -34,6 +34,7 @@
     X(MODEL_NOT_FOUND, "model_not_found")                                                          \
     X(MODEL_NOT_ALLOWED, "model_not_allowed")                                                      \
     X(ENDPOINT_UNPRICED, "endpoint_unpriced")                                                      \
+    X(OBJECT_NOT_FOUND, "object_not_found")                                                        \
     X(FIELD_NOT_ALLOWED, "field_not_allowed")                                                      \
     X(FIELD_RULE, "field_rule")                                                                    \
     X(WRONG_API_FOR_MODEL, "wrong_api_for_model")                                                  \

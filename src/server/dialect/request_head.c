@@ -1,10 +1,18 @@
 /* request_head.c - the head of a call: what is wrong with it before its body. See its header. */
 #include "server/dialect/request_head.h"
 
+bool request_head_is_single(const struct http_head *head)
+{
+    struct slice coding = http_find(head, SLICE("content-encoding"));
+
+    return (coding.n == 0 || slice_equal_nocase(coding, SLICE("identity"))) &&
+           http_count(head, SLICE("content-type")) <= 1 &&
+           http_count(head, SLICE("content-encoding")) <= 1;
+}
+
 bool request_head_is_json(const struct http_head *head)
 {
     struct slice type = http_find(head, SLICE("content-type"));
-    struct slice coding = http_find(head, SLICE("content-encoding"));
     const char *more = type.n > 0 ? memchr(type.at, ';', type.n) : NULL;
 
     if (more != NULL)
@@ -12,9 +20,7 @@ bool request_head_is_json(const struct http_head *head)
     while (type.n > 0 && (type.at[type.n - 1] == ' ' || type.at[type.n - 1] == '\t'))
         type.n--;
     return (type.at == NULL || slice_equal_nocase(type, SLICE("application/json"))) &&
-           (coding.n == 0 || slice_equal_nocase(coding, SLICE("identity"))) &&
-           http_count(head, SLICE("content-type")) <= 1 &&
-           http_count(head, SLICE("content-encoding")) <= 1;
+           request_head_is_single(head);
 }
 
 /* A proxy that adds a header where it should replace it would let a client's own stand first. */

@@ -13,4 +13,7 @@ bool request_head_is_json(const struct http_head *head);
  */
 struct slice request_head_twice(const struct http_head *head, struct slice user);
 
+/* Whether its body is not encoded, and what it is is said at most once. */
+bool request_head_is_single(const struct http_head *head);
+
 #endif

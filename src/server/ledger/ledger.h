@@ -13,6 +13,7 @@
  *       ledger_open.c     opening, closing, what a crash has left, the thread that flushes
  *     ledger_view.c     reading beside the process that writes
  *     ledger_admin.c    what an administrator made at run time, in the same database
+ *     ledger_objects.c  whose objects at providers are whose
  *     ledger_credit.c   uncertain money that an operator has given back
  *
  *     struct ledger_config config;

@@ -37,6 +37,9 @@ struct ledger {
     bool keeping, stopping;
     const struct clock *clock;
     int64_t period_ms;
+
+    void (*chore)(void *context, struct ledger *ledger); /* null: none. See ledger_objects.h */
+    void *chore_context;
 };
 
 typedef enum journal_found journal_read_fn(struct journal *, uint64_t, struct journal_record *);

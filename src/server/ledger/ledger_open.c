@@ -422,6 +422,8 @@ static void *keep_ledger(void *arg)
             recover_dead(ledger);
             looked_at = now;
         }
+        if (flushed && ledger->chore != NULL)
+            ledger->chore(ledger->chore_context, ledger);
     } while (wait_a_period(ledger));
     return NULL;
 }
@@ -465,6 +467,8 @@ bool ledger_close(struct ledger *ledger, struct tg_problem *problem)
     if (ledger == NULL)
         return true;
     ledger_stop_keeping(ledger);
+    if (ledger->chore != NULL)
+        ledger->chore(ledger->chore_context, ledger);
     /* What is still in flight is settled by the next process: the journal must be there then. */
     done = ledger_flush(ledger, problem) &&
            (journal_has_open(&ledger->journal) || ledger_close_journal(ledger, problem));

@@ -39,6 +39,7 @@
 #include "server/dialect/ask.h"
 #include "server/dialect/body_edit.h"
 #include "server/dialect/meter.h"
+#include "server/dialect/object_scan.h"
 #include "server/dialect/replies.h"
 #include "server/dialect/sse.h"
 #include "server/dialect/usage.h"
@@ -274,6 +275,23 @@ struct call_asked {
     struct ask_word service_tier, speed, inference_geo;
 };
 
+/* Objects of the provider that the call names or makes: call_objects.c. */
+struct call_objects {
+    const char *provider, *key; /* where those that it names are, and the key that made the first;
+                                   null: it names none that is known */
+    struct provider *home;      /* the same of what a passthrough names in its path */
+    bool in_path;               /* one of them is in its path */
+    bool shared;                /* one that is everyone's was named */
+    bool lists;                 /* the reply is a list, of which the tenant sees its own */
+    bool learns;                /* the reply may have made something */
+    bool learned;               /* it has */
+    struct slice last;          /* the end of the path, where that names an object; n 0: not so */
+    tg_ms at;                   /* the time by the wall clock, for a thread of the pool */
+    char type[256];             /* the request's content type, likewise */
+    char missing[OBJECT_ID_MAX + 1]; /* what it may not name */
+    struct object_scan *scan;        /* null: none yet */
+};
+
 #define CALL_TRIED_MAX TG_TRIED_MAX
 #define CALL_CAUSE_MAX 64
 
@@ -304,6 +322,7 @@ struct call {
     struct ask ask;
     struct call_parse parse;
     struct call_asked asked;
+    struct call_objects objects;
 
     size_t model;        /* the model asked for, after aliases; CONFIG_NONE: it is not listed */
     struct route *route; /* the route that serves it now; null: a passthrough */
@@ -426,6 +445,31 @@ bool call_rules_apply(struct call *call, const struct route *route, struct ask_p
 
 /* The bound of one choice's output that a rule has put in. False: none has. */
 bool call_rules_bound(const struct call *call, int64_t *bound);
+
+/* ---- call_objects.c: objects that a provider keeps ---- */
+
+/* What the target of a passthrough names. False: `why` says what is wrong. */
+bool call_objects_head(struct call *call, struct refusal *why);
+
+/* What the body names; of a passthrough's nothing else is read. By a thread of the pool, or the
+ * worker's own. False: `problem` says why. */
+bool call_objects_body(struct call *call, struct json_reader *reader, size_t values,
+                       struct ask_problem *problem);
+
+/* Whether what the call names is at this provider. */
+bool call_objects_at(const struct call *call, const struct provider *provider);
+
+/* The head of a reply has come. pass() is for bytes to the client. */
+void call_objects_reply(struct call *call, int status,
+                        void (*pass)(void *call, struct slice bytes));
+
+/* Bytes of the reply. True: what is for the client has been passed on. */
+bool call_objects_data(struct call *call, struct slice bytes);
+
+/* An event of it has been read. */
+void call_objects_event(struct call *call);
+
+void call_objects_free(struct call *call);
 
 /* ---- call_admit.c: places ---- */
 
@@ -567,8 +611,11 @@ static inline const struct config_tenant *call_tenant(const struct call *call)
 
 static inline struct provider *call_provider(const struct call *call)
 {
-    return call->route ? call->route->provider
-                       : &call->generation->providers[call->passthrough->provider];
+    if (call->route != NULL)
+        return call->route->provider;
+    if (call->objects.home != NULL)
+        return call->objects.home;
+    return &call->generation->providers[call->passthrough->provider];
 }
 
 /* Whether a passthrough has a price: what only reads, deletes or cancels has none. */

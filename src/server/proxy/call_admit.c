@@ -310,6 +310,7 @@ static bool may_fall_back(struct call *call, size_t model)
 
     return config_may_use(config, call_tenant(call), &config->models[model]) &&
            call->generation->routes[model].provider->api == call->api &&
+           call_objects_at(call, call->generation->routes[model].provider) &&
            call_rules_apply(call, &call->generation->routes[model], &problem);
 }
 

@@ -55,6 +55,12 @@ static void pass(struct call *call, struct slice bytes)
     }
 }
 
+/* What is left of a list. */
+static void pass_listed(void *call, struct slice bytes)
+{
+    pass(call, bytes);
+}
+
 void call_answer_room(struct call *call)
 {
     if (call->attempt.paused) {
@@ -138,7 +144,8 @@ static void begin_reply(struct call *call, const struct http_head *from)
     struct http_head head = {.status = from->status,
                              .fields = fields.list,
                              .n_fields = fields.n,
-                             .length = call->attempt.injected ? -1 : from->length};
+                             .length =
+                                 call->attempt.injected || call->objects.lists ? -1 : from->length};
     http_inbound_reply(call->in, &head);
     pass(call, (struct slice){call->held, call->held_n});
     call->held_n = 0;
@@ -237,6 +244,7 @@ void call_answer_head(struct call *call, const struct http_head *from)
     sse_init(&call->sse);
     usage_scan_init(&call->scan);
     meter_init(&call->meter, call->endpoint);
+    call_objects_reply(call, from->status, pass_listed);
     if (attempt->passes && !attempt->events && call->in != NULL)
         begin_reply(call, from);
     else
@@ -251,6 +259,7 @@ static enum call_failure take_event(struct call *call, const struct sse_event *e
     struct meter_event seen;
 
     meter_take(&call->meter, call->worker->reader, event, &seen);
+    call_objects_event(call);
     if (call->state == CALL_ASKING) {
         call->attempt.gave_up = seen.timed_out;
         if (seen.error && seen.retryable)
@@ -296,7 +305,8 @@ enum call_failure call_answer_data(struct call *call, struct slice bytes)
             failure = take_event(call, &event);
     } else if (attempt->passes) {
         usage_scan_feed(&call->scan, bytes.at, bytes.n);
-        pass(call, bytes);
+        if (!call_objects_data(call, bytes))
+            pass(call, bytes);
     } else if (attempt->status == 400 && call->state == CALL_ASKING &&
                bytes.n > HELD_MAX - call->held_n) {
         attempt->passes = true; /* no provider needs so many words to ask for money */

@@ -215,6 +215,10 @@ enum call_verdict call_take_key(struct call *call)
     key.tokens = attempt->tokens;
     if (call->same_key)
         key.prefer = call->last_key;
+    else if (call->objects.key != NULL)
+        key.prefer =
+            generation_find_key(call->generation, call_provider(call)->config,
+                                call->route ? call->route->config : NULL, call->objects.key);
     acquire_key(call, &key, &answer);
     if (answer.lease == 0) {
         call_settle(call, TG_KEY_CANCELLED, CHARGE_NOTHING);

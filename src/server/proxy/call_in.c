@@ -265,7 +265,8 @@ static bool call_in_check_head(struct call *call)
         call_refuse(call, &why);
         return false;
     }
-    if (call->passthrough == NULL && !request_head_is_json(head)) {
+    if (call->passthrough == NULL ? !request_head_is_json(head)
+                                  : !call->passthrough->shared && !request_head_is_single(head)) {
         refusal_init(&why, REPLY_UNSUPPORTED_MEDIA_TYPE, NULL);
         call_refuse(call, &why);
         return false;
@@ -281,6 +282,16 @@ static bool call_in_check_head(struct call *call)
         return false;
     }
     return true;
+}
+
+static bool check_objects(struct call *call)
+{
+    struct refusal why;
+
+    if (call_objects_head(call, &why))
+        return true;
+    call_refuse(call, &why);
+    return false;
 }
 
 /* Everything that can be said before the body is read. */
@@ -308,7 +319,8 @@ void call_in_head(struct call *call)
         if (match.endpoint == ENDPOINT_MODELS || match.endpoint == ENDPOINT_MODEL)
             list_models(call, &match);
         else if (check_endpoint(call) && check_unpriced(call) && call_in_check_head(call) &&
-                 describe(call, (struct slice){NULL, 0}) && check_user(call) && call_precheck(call))
+                 check_objects(call) && describe(call, (struct slice){NULL, 0}) &&
+                 check_user(call) && call_precheck(call))
             call_move(call, CALL_READING);
     }
 }
@@ -428,8 +440,22 @@ static enum call_verdict call_in_route(struct call *call, bool good, struct ask_
         call_refuse(call, &why);
         return CALL_ANSWERED;
     }
+    if (call->passthrough != NULL) {
+        set_deadlines(call, 0);
+        if (call_rules_apply(call, NULL, problem))
+            return CALL_PASSES;
+        refuse_by_rule(call, problem);
+        return CALL_ANSWERED;
+    }
     if (!find_route(call))
         return CALL_ANSWERED;
+    if (!call_objects_at(call, call->route->provider)) {
+        refusal_init(&why, REPLY_OBJECT_NOT_FOUND,
+                     "what this call names is at provider %s, and its model is not",
+                     call->objects.provider);
+        call_refuse(call, &why);
+        return CALL_ANSWERED;
+    }
     if (!call_rules_apply(call, call->route, problem)) {
         refuse_by_rule(call, problem);
         return CALL_ANSWERED;
@@ -447,9 +473,13 @@ static enum call_verdict call_in_route(struct call *call, bool good, struct ask_
 static bool call_in_ask(struct call *call, struct json_reader *reader, size_t values,
                         struct ask_problem *problem)
 {
+    *problem = (struct ask_problem){.param = ""};
+    if (call->passthrough != NULL)
+        return call_objects_body(call, reader, values, problem);
     return ask_read_watching(reader, values, call->endpoint, call->body.bytes, call->body.n,
                              call->body.room, call->generation->config.watch, call->seen,
-                             &call->ask, problem);
+                             &call->ask, problem) &&
+           call_objects_body(call, reader, values, problem);
 }
 
 /* On a thread of the pool. */
@@ -492,13 +522,8 @@ enum call_verdict call_in_read(struct call *call)
     assert(call->state == CALL_READING && call->route == NULL);
     assert(call->bytes_in == (int64_t)call->body.n);
     report_notes_ready(&call->notes);
-    if (call->passthrough) {
-        set_deadlines(call, 0);
-        if (call_rules_apply(call, NULL, &problem))
-            return CALL_PASSES;
-        refuse_by_rule(call, &problem);
-        return CALL_ANSWERED;
-    }
+    if (call->passthrough != NULL && (call->passthrough->shared || call->body.n == 0))
+        return call_in_route(call, true, &problem);
     if (!call_in_hold(call, (struct slice){NULL, 0}))
         return CALL_ANSWERED;
     if (call->body.n > IN_PLACE_BYTES && call_in_put_job(call))

@@ -109,7 +109,7 @@ static void fill_where(const struct call *call, struct report *report)
     if (call->route != NULL)
         report->provider = slice_of(call->route->provider->config->name);
     else if (call->passthrough != NULL)
-        report->provider = slice_of(config->providers[call->passthrough->provider].name);
+        report->provider = slice_of(call_provider(call)->config->name);
     if (call->route != NULL && call->attempts > 0)
         report->model_served = slice_of(call->route->config->name);
     if (call->last_key != NULL)

@@ -20,8 +20,17 @@ enum {
         text, sizeof text - 1                                                                      \
     }
 static const struct slice NOT_FORWARDED[] = {
-    NAME("authorization"),       NAME("x-api-key"),      NAME("api-key"),         NAME("cookie"),
-    NAME("openai-organization"), NAME("openai-project"), NAME("accept-encoding"),
+    NAME("authorization"),
+    NAME("x-api-key"),
+    NAME("api-key"),
+    NAME("cookie"),
+    NAME("openai-organization"),
+    NAME("openai-project"),
+    NAME("accept-encoding"),
+    /* A method that the gateway does not see. */
+    NAME("x-http-method-override"),
+    NAME("x-http-method"),
+    NAME("x-method-override"),
 };
 #undef NAME
 

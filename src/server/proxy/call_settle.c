@@ -40,9 +40,8 @@ static void name_money(const struct call *call, struct spending_use *use)
     use->user = (struct ledger_text){call->user.at, call->user.n};
     if (call->route)
         use->model = ledger_text_of(call->route->config->name);
-    use->provider = ledger_text_of(
-        call->route ? call->route->provider->config->name
-                    : call->generation->config.providers[call->passthrough->provider].name);
+    use->provider = ledger_text_of(call->route ? call->route->provider->config->name
+                                               : call_provider(call)->config->name);
     if (attempt->owner)
         use->key = ledger_text_of(attempt->owner->config->name);
 }
@@ -104,7 +103,6 @@ static void give_back_key(struct call *call, enum tg_key_outcome outcome, enum c
 static void count_attempt(struct call *call, enum tg_key_outcome outcome)
 {
     const struct attempt *attempt = &call->attempt;
-    const struct config *config = &call->generation->config;
     struct metrics_attempt ended = {.outcome = outcome, .ttfb_ms = -1, .cause = attempt->cause};
 
     if (attempt->unsent && outcome == TG_KEY_CANCELLED)
@@ -114,7 +112,7 @@ static void count_attempt(struct call *call, enum tg_key_outcome outcome)
         ended.provider = slice_of(call->route->provider->config->name);
         ended.model = slice_of(call->route->config->name);
     } else {
-        ended.provider = slice_of(config->providers[call->passthrough->provider].name);
+        ended.provider = slice_of(call_provider(call)->config->name);
     }
     if (attempt->first_at > 0)
         ended.ttfb_ms = attempt->first_at - attempt->began_at;
@@ -304,6 +302,7 @@ void call_release(struct call *call, enum tg_outcome outcome)
     leave_slot(call, &release);
     leave_gate(call, &release);
     call_forget_body(call);
+    call_objects_free(call);
     free(call->held);
     call->held = NULL;
     call->held_n = call->held_room = 0;

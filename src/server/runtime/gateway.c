@@ -24,6 +24,7 @@
 #include "server/runtime/expected_cost.h"
 #include "server/runtime/generation_internal.h"
 #include "server/runtime/inherited.h"
+#include "server/runtime/object_owners.h"
 #include "server/runtime/service.h"
 #include "server/runtime/worker.h"
 
@@ -162,7 +163,8 @@ static bool open_memories(struct gateway *gateway, const struct config *config,
 
     gateway->prefixes = prefix_memory_new((size_t)num_min(tenants, PREFIX_TENANTS_MAX));
     gateway->expected = expected_cost_new(gateway->seed);
-    return (gateway->prefixes != NULL && gateway->expected != NULL) ||
+    gateway->owners = object_owners_new(OBJECT_OWNERS_MAX);
+    return (gateway->prefixes != NULL && gateway->expected != NULL && gateway->owners != NULL) ||
            problem_fail(problem, "gateway: no memory");
 }
 
@@ -176,8 +178,12 @@ static bool open_ledger(struct gateway *gateway, const struct config_ledger *con
     ledger.detail = config->detail;
     if (gateway->inherited != NULL)
         ledger.lock_fd = gateway->inherited->lock_fd;
-    return ledger_open(&ledger, &gateway->ledger, problem) &&
-           ledger_keep(gateway->ledger, &gateway->clock, FLUSH_MS, problem);
+    if (!ledger_open(&ledger, &gateway->ledger, problem) ||
+        !object_owners_load(gateway->owners, gateway->ledger,
+                            clock_wall_of(&gateway->clock, clock_now_ms(&gateway->clock)), problem))
+        return false;
+    ledger_set_chore(gateway->ledger, object_owners_flush, gateway->owners);
+    return ledger_keep(gateway->ledger, &gateway->clock, FLUSH_MS, problem);
 }
 
 /* Numbers and names that nobody can guess. */
@@ -355,6 +361,7 @@ void gateway_free(struct gateway *gateway)
         fprintf(stderr, "tollgate: ledger: %s\n", problem.text);
     free_zones(gateway);
     prefix_memory_free(gateway->prefixes);
+    object_owners_free(gateway->owners);
     expected_cost_free(gateway->expected);
     tg_keyring_free(gateway->ring);
     tg_gate_free(gateway->gate);

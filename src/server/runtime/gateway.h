@@ -61,6 +61,7 @@ struct last_reload {
 
 #define GATEWAY_NODE_BYTES 10
 
+struct object_owners;
 struct prefix_memory;
 
 struct gateway {
@@ -83,6 +84,7 @@ struct gateway {
     struct ledger *ledger;
     struct spending *spending;
     struct prefix_memory *prefixes;   /* what providers have counted of tenants' conversations */
+    struct object_owners *owners;     /* whose objects at providers are whose */
     struct expected_cost *expected;   /* what part of their bounds calls have cost */
     SLIST_HEAD(, gateway_zone) zones; /* time zones of budgets; belong to who makes a generation */
     /* All there are, the newest first. They belong to the control thread, and before it starts and

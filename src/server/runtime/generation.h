@@ -188,6 +188,12 @@ void generation_unref(struct generation *generation, size_t thread);
 /* The thread has left for another generation: once. */
 void generation_leave(struct generation *generation, size_t thread);
 
+/* The key of a name in the pool of a provider, or of one of its models; null: the provider's own.
+ * Null if there is none. */
+struct route_key *generation_find_key(const struct generation *generation,
+                                      const struct config_provider *provider,
+                                      const struct config_model *model, const char *name);
+
 /* The tenant of a virtual key, at this time; CONFIG_NONE: there is none. Constant time. */
 size_t generation_tenant_of_key(const struct generation *generation, const uint8_t hash[32],
                                 tg_ms now, const struct config_key **key);

@@ -149,3 +149,31 @@ bool generation_set_ring(struct generation *generation, tg_ms now, struct tg_pro
     free(plan.keys);
     return err == TG_OK || problem_fail(problem, "keys: %s", why.text);
 }
+
+/* In the order in which plan_ring() has laid them down. */
+struct route_key *generation_find_key(const struct generation *generation,
+                                      const struct config_provider *provider,
+                                      const struct config_model *model, const char *name)
+{
+    const struct config *config = &generation->config;
+    size_t at = 0, n = provider->n_keys;
+    const struct config_model *end = config->models + config->n_models;
+
+    if (model != NULL && (model < config->models || model >= end))
+        return NULL; /* it is not listed: its pool is the provider's, and nobody's in particular */
+    for (size_t i = 0; i < config->n_providers; i++) {
+        if (model == NULL && &config->providers[i] == provider)
+            break;
+        at += config->providers[i].n_keys;
+    }
+    for (const struct config_model *each = config->models; model != NULL; each++) {
+        n = each->n_keys > 0 ? each->n_keys : config->providers[each->provider].n_keys;
+        if (each == model)
+            break;
+        at += n;
+    }
+    for (size_t i = at; i < at + n; i++)
+        if (strcmp(generation->route_keys[i].config->name, name) == 0)
+            return &generation->route_keys[i];
+    return NULL;
+}

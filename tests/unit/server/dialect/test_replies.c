@@ -80,6 +80,7 @@ static void each_reason_has_its_status(void **state)
         {REPLY_MODEL_NOT_FOUND, 404, 404},
         {REPLY_MODEL_NOT_ALLOWED, 403, 403},
         {REPLY_ENDPOINT_UNPRICED, 403, 403},
+        {REPLY_OBJECT_NOT_FOUND, 404, 404},
         {REPLY_FIELD_NOT_ALLOWED, 403, 403},
         {REPLY_FIELD_RULE, 400, 400},
         {REPLY_WRONG_API_FOR_MODEL, 400, 400},
