@@ -99,8 +99,9 @@ fuzzers: $(FUZZ) ; @:
 
 # First threads, which meet in new ways on every run: the thread tests again and again, plain and under
 # TSan, each told by TG_SOAK=1 to take its long form. Then the gateway, between clients that are hard to
-# bear. SOAK_SECONDS is for each of the two; 600 is the long one. Last, tenants that do their worst
-# against a provider that bills, SOAK_CALLS of them; what victims and honest agents feel of it.
+# bear. SOAK_SECONDS is for each of the two; 600 is the long one. Then tenants that do their worst
+# against a provider that bills, SOAK_CALLS of them; what victims and honest agents feel of it. Last,
+# whether explain says of calls what they are told.
 SOAK_SECONDS ?= 60
 SOAK_CALLS ?= 200000
 soak:
@@ -112,5 +113,6 @@ soak:
 	@SOAK_SECONDS=$(SOAK_SECONDS) TOLLGATE=$(BUILD)/tollgate LOAD=$(BUILD)/tools tools/soak-redis
 	@TOLLGATE=$(BUILD)/tollgate E2E_MODULES=$(BUILD)/e2e node --test tools/soak-takeover.mjs
 	@SOAK_CALLS=$(SOAK_CALLS) TOLLGATE=$(BUILD)/tollgate tools/soak-adversary
+	@TOLLGATE=$(BUILD)/tollgate tools/soak-explain
 SOAK_GROUPS = @gcc $(call programs,$(BUILD),$(THREAD_SRC)) \
               @tsan WITH=tools/same-addresses $(call programs,$(BUILD)/tsan,$(THREAD_SRC))
