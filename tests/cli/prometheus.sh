@@ -81,6 +81,7 @@ providers:
   demo: {base_url: "http://$mock", api: openai, keys: [{name: k1, secret: "\${DEMO_KEY}"}]}
 models:
   small: {provider: demo, price: {input: 1, output: 2}}
+  scarce: {provider: demo, price: {input: 1, output: 2}, key_limits: {k1: {rpm: 1}}}
 tenants:
   - name: refused
     keys: [{name: k, sha256: "$(key_of tg-refused-0001)"}]
@@ -98,11 +99,11 @@ until_true grep -q 'listening on' "$tmp/serve.out"
 gateway=$(said gateway "$tmp/serve.out")
 probe=$(said probe "$tmp/serve.out")
 
-# call KEY: prints the status.
+# call KEY [MODEL]: prints the status.
 call() {
     curl -sS -o "$tmp/reply" -w '%{http_code}' --cacert "$tmp/cert.pem" \
         -H "authorization: Bearer $1" -H 'content-type: application/json' \
-        -d '{"model":"small","max_tokens":5,"messages":[{"role":"user","content":"hello"}]}' \
+        -d '{"model":"'"${2:-small}"'","max_tokens":5,"messages":[{"role":"user","content":"hello"}]}' \
         "https://$gateway/v1/chat/completions" 2>"$tmp/err" || cat "$tmp/err" "$tmp/serve.out"
 }
 
@@ -301,15 +302,15 @@ answers 'histograms can be asked' \
     'histogram_quantile(0.5, tollgate_ttft_seconds_bucket{model="small"}) > 0' '"model":"small"'
 
 firing() {
-    call tg-refused-0001 >"$tmp/status"
+    call tg-watched-0001 scarce >"$tmp/status"
     curl -sS "http://$server/api/v1/alerts" >"$tmp/alerts" 2>&1 &&
         tr '{' '\n' <"$tmp/alerts" | grep -q '"alertname":"TollgateHighRejectionRate"' &&
         grep -q '"state":"firing"' "$tmp/alerts"
 }
 if until_true firing; then
-    ok 'an alert fires when calls are refused'
+    ok 'D14 an alert fires when calls are refused for want of capacity'
 else
-    not_ok 'an alert fires when calls are refused' "$(cat "$tmp/alerts")"
+    not_ok 'D14 an alert fires when calls are refused for want of capacity' "$(cat "$tmp/alerts")"
 fi
 
 finish

@@ -55,7 +55,8 @@ struct admin {
     struct admin_changes *changes;
     LIST_HEAD(, explanation) explanations; /* those that wait for the store */
     struct net_timer second;
-    tg_ms denied_at; /* the last time that a wrong token was noted in the log */
+    tg_ms denied_at;     /* the last time that a wrong token was noted in the log */
+    size_t denied_since; /* requests without the right token since then, without a line */
 };
 
 /* Whether the administrator is asking, by the token of `authorization: Bearer TOKEN`. */

@@ -163,7 +163,6 @@ static void begin_switch(struct admin_call *call, enum admin_change_kind kind)
         admin_change_start(change);
         return;
     }
-    admin_change_audit(change, "refused: there is no such key");
     admin_reply_error(call->in, 404, "not_found",
                       "there is no provider \"%.128s\" with a key \"%.128s\"", change->tenant,
                       change->name);

@@ -14,17 +14,24 @@
 
 /* ---- who ---- */
 
-/* Somebody who tries tokens is worth a line, but not a line each. */
-static void note_denied(struct admin *admin, const struct http_inbound *in)
+/* Somebody who tries tokens is worth a line, but not a line each: those in between are counted. */
+static void note_denied(struct admin *admin, const struct http_inbound *in, const char *why)
 {
     tg_ms now = admin_now(admin);
-    char who[64];
+    char who[64], outcome[128];
 
-    if (now - admin->denied_at < 1000)
+    if (now - admin->denied_at < 1000) {
+        admin->denied_since++;
         return;
+    }
+    snprintf(outcome, sizeof outcome, "refused: %s", why);
+    if (admin->denied_since > 0)
+        snprintf(outcome, sizeof outcome, "refused: %s; %zu more since the last line", why,
+                 admin->denied_since);
     admin->denied_at = now;
+    admin->denied_since = 0;
     admin_peer(in, who);
-    admin_audit(admin, who, "admin_token", "api", "refused: the token is missing or wrong");
+    admin_audit(admin, who, "admin_token", "api", outcome);
 }
 
 /* False: it has been answered. */
@@ -33,12 +40,14 @@ static bool may_ask(struct admin *admin, struct http_inbound *in)
     enum admin_access access = admin_access(&admin_generation(admin)->config, &in->head);
 
     if (access == ADMIN_CLOSED)
+        note_denied(admin, in, "no token is configured");
+    if (access == ADMIN_CLOSED)
         admin_reply_error(in, 403, "closed",
                           "the admin API is closed, because no token is configured; set "
                           "admin_auth.token, for example to \"file:admin.token\"");
     if (access != ADMIN_WRONG_TOKEN)
         return access == ADMIN_MAY;
-    note_denied(admin, in);
+    note_denied(admin, in, "the token is missing or wrong");
     admin_reply_error(in, 401, "unauthorized",
                       "the token is missing or wrong; send authorization: Bearer TOKEN");
     return false;

@@ -30,6 +30,19 @@ static void answer_text(struct http_inbound *in, int status, const char *text)
                        (struct slice){line, (size_t)n});
 }
 
+/* How many tenants have a budget that nobody can ask: their calls are refused. */
+static size_t tenants_unpaid(const struct gateway *gateway, const struct config *config)
+{
+    size_t n = 0;
+
+    if (remote_health_of(gateway->remote) != REMOTE_DOWN ||
+        config->store.budget != CONFIG_AWAY_CLOSED)
+        return 0;
+    for (size_t i = 0; i < config->n_tenants; i++)
+        n += config->tenants[i].hard_budget;
+    return n;
+}
+
 const char *probe_unready(const struct gateway *gateway, const struct config *config)
 {
     struct ledger_state state;
@@ -39,6 +52,8 @@ const char *probe_unready(const struct gateway *gateway, const struct config *co
     if (remote_health_of(gateway->remote) == REMOTE_DOWN &&
         config->store.limits == CONFIG_AWAY_CLOSED)
         return "the store is down, and limits are closed without it";
+    if (tenants_unpaid(gateway, config) == config->n_tenants && config->n_tenants > 0)
+        return "the store is down, and budgets are closed without it";
     if (gateway->ledger == NULL || config->ledger.failure == CONFIG_FAIL_OPEN)
         return NULL;
     ledger_get_state(gateway->ledger, &state);
@@ -56,10 +71,16 @@ void probe_readyz(struct http_inbound *in, const struct gateway *gateway,
 {
     enum remote_health store = remote_health_of(gateway->remote);
     const char *why = probe_unready(gateway, config);
-    char text[160];
+    size_t unpaid = tenants_unpaid(gateway, config);
+    char text[240];
 
     if (why != NULL)
         snprintf(text, sizeof text, "%s", why);
+    else if (unpaid > 0)
+        snprintf(text, sizeof text,
+                 "degraded: calls of %zu of %zu tenants are refused: the store is down, and "
+                 "budgets are closed without it",
+                 unpaid, config->n_tenants);
     else if (store != REMOTE_WELL)
         snprintf(text, sizeof text, "ok; the store is %s: limits %s, budgets %s",
                  remote_health_name(store), remote_mode_name(remote_mode_of(config->store.limits)),

@@ -414,7 +414,9 @@ struct config {
     size_t n_budgets;
     struct ask_watch *watch; /* the fields and headers that rules name, and those of prices */
     struct config_plain tiers[CONFIG_TIERS], betas[CONFIG_BETAS];
-    struct config_index *index;     /* private: tenants by name */
+    struct config_index *index;   /* private: tenants by name */
+    struct config_alias *aliases; /* in the order of the file */
+    size_t n_aliases;
     struct config_index *names;     /* private: models by name and alias */
     struct config_secrets *secrets; /* private: what is wiped */
     struct arena *arena;            /* private: owns everything above */

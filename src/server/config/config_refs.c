@@ -286,6 +286,7 @@ static bool index_names(struct reader *reader, struct config_index **providers)
         aliases++;
     config->names = config_index_new(config->arena, config->n_models + aliases);
     *providers = config_scratch_index(reader, config->n_providers);
+    config->aliases = config_alloc(reader, (aliases + 1) * sizeof *config->aliases);
     reader->no_memory |= config->names == NULL;
     if (reader->no_memory)
         return false;
@@ -297,8 +298,10 @@ static bool index_names(struct reader *reader, struct config_index **providers)
          (node = config_walk_next(reader, &walk)) != NULL;) {
         size_t model = number_of(config->names, node);
         const char *name = config_text(reader, node->key->text);
-        if (model != CONFIG_NONE && name != NULL)
+        if (model != CONFIG_NONE && name != NULL) {
             (void)config_index_put(config->names, name, model);
+            config->aliases[config->n_aliases++] = (struct config_alias){name, model};
+        }
     }
     return !reader->no_memory;
 }

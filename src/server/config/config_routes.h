@@ -219,6 +219,12 @@ struct config_model {
     size_t n_key_limits;
 };
 
+/* Another name of a model. */
+struct config_alias {
+    const char *name;
+    size_t model;
+};
+
 struct config_passthrough {
     const char *path; /* a path, or a pattern of path_pattern.h */
     size_t provider;  /* CONFIG_NONE: a variable in its name is missing */

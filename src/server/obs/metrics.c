@@ -243,6 +243,12 @@ static uint32_t pair_number(struct series *series, uint32_t first, uint32_t seco
 
 /* ---- counting ---- */
 
+void metrics_note_peer(struct metrics_shard *shard, struct slice peer)
+{
+    if (peer.n > 0)
+        (void)number_of(shard, LABEL_PEER, peer);
+}
+
 void metrics_admitted(struct metrics_shard *shard, enum tg_priority priority, int64_t waited_ms)
 {
     counter_add(&shard->admitted, 1);

@@ -54,6 +54,9 @@ struct metrics_shard *metrics_shard(struct metrics *metrics, size_t number);
 
 /* A call has passed every stage and goes upstream for the first time. To be called exactly once
  * for each call whose report has attempts. */
+/* A peer that is no tenant has been given a place: from now on it is shown. Empty: it is one. */
+void metrics_note_peer(struct metrics_shard *shard, struct slice peer);
+
 void metrics_admitted(struct metrics_shard *shard, enum tg_priority priority, int64_t waited_ms);
 
 struct metrics_attempt {

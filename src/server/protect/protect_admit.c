@@ -11,6 +11,7 @@
 
 #include "lib/core/container_of.h"
 #include "server/dialect/client_timeout.h"
+#include "server/obs/metrics.h"
 #include "server/protect/protect_grpc.h"
 #include "server/protect/protect_internal.h"
 #include "server/tenancy/trust.h"
@@ -254,6 +255,7 @@ static enum tg_err describe(struct protected_call *call, struct tg_problem *prob
     enum tg_priority priority = protect_priority(call->route, head->method, head->target);
     struct slice node = {NULL, 0}, name = slice_of(call->address);
 
+    priority = trust_lower_priority(head, priority);
     if (call->trusted) {
         priority = trust_priority(head, priority);
         node = trust_node(head);
@@ -268,6 +270,8 @@ static enum tg_err describe(struct protected_call *call, struct tg_problem *prob
                                    .peer = peer.at,
                                    .peer_bytes = peer.n,
                                    .priority = priority};
+    if (tenant == NULL || node.n > 0)
+        metrics_note_peer(metrics_shard(call->gateway->metrics, call->worker->number), peer);
     tg_call_init(&call->gate_call);
     call->gate_call.waiter = &call->waiter;
     enum tg_err err =

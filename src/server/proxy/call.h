@@ -294,6 +294,7 @@ struct call_objects {
 
 #define CALL_TRIED_MAX TG_TRIED_MAX
 #define CALL_CAUSE_MAX 64
+#define CALL_PATH_MAX 129
 
 struct call {
     const struct service *service; /* the first member: see service.h */
@@ -365,9 +366,10 @@ struct call {
 
     /* What only its report needs: */
     struct report_notes notes;
-    enum http_why ended;     /* how the client's side ended */
-    enum call_state left_in; /* the state at that moment */
-    int status;              /* the status that the client was sent; 0: none */
+    char missed_path[CALL_PATH_MAX]; /* where it looked for something, if nothing is there; or "" */
+    enum http_why ended;             /* how the client's side ended */
+    enum call_state left_in;         /* the state at that moment */
+    int status;                      /* the status that the client was sent; 0: none */
     enum reply_reason reason;
     struct tg_usage usage;
     bool usage_reported;

@@ -20,6 +20,7 @@
 #include "server/dialect/client_timeout.h"
 #include "server/dialect/path_pattern.h"
 #include "server/dialect/request_head.h"
+#include "server/obs/metrics.h"
 #include "server/proxy/call.h"
 #include "server/proxy/model_list.h"
 #include "server/runtime/tenant_share.h"
@@ -34,14 +35,26 @@ enum {
 
 /* ---- who ---- */
 
-static bool authenticate(struct call *call)
+/* Sets the tenant, if there is a key and it is known. */
+static enum virtual_key_found find_tenant(struct call *call)
 {
     const struct http_head *head = &call->in->head;
     uint8_t hash[VIRTUAL_KEY_HASH];
     struct slice key;
+    enum virtual_key_found found = virtual_key_find(head->fields, head->n_fields, &key);
+
+    if (found == VIRTUAL_KEY_FOUND && virtual_key_hash(key, hash))
+        call->tenant =
+            generation_tenant_of_key(call->generation, hash, call->began_at, &call->virtual_key);
+    call->in->known = call->tenant != CONFIG_NONE;
+    return found;
+}
+
+static bool authenticate(struct call *call)
+{
     struct refusal why;
 
-    switch (virtual_key_find(head->fields, head->n_fields, &key)) {
+    switch (find_tenant(call)) {
     case VIRTUAL_KEY_CONFLICT:
         refusal_init(&why, REPLY_CONFLICTING_API_KEYS, NULL);
         break;
@@ -50,10 +63,6 @@ static bool authenticate(struct call *call)
                      "no API key: send one as 'Authorization: Bearer KEY' or 'x-api-key: KEY'");
         break;
     default:
-        if (virtual_key_hash(key, hash))
-            call->tenant = generation_tenant_of_key(call->generation, hash, call->began_at,
-                                                    &call->virtual_key);
-        call->in->known = call->tenant != CONFIG_NONE;
         if (call->in->known)
             return true;
         refusal_init(&why, REPLY_INVALID_API_KEY, NULL);
@@ -97,6 +106,7 @@ static bool describe(struct call *call, struct slice model)
         who.user = call->user.n > 0 ? call->user.at : NULL;
         who.user_bytes = call->user.n;
     }
+    who.priority = trust_lower_priority(head, who.priority);
     if (trust_covers(&call->generation->config, http_inbound_peer(call->in))) {
         who.priority = trust_priority(head, who.priority);
         struct slice node = trust_node(head);
@@ -294,6 +304,23 @@ static bool check_objects(struct call *call)
     return false;
 }
 
+/* Whether a path that is none of ours is one of Anthropic's API. */
+static bool is_anthropic(struct slice path)
+{
+    const struct slice below = SLICE("/v1/messages/");
+
+    return path.n >= below.n && memcmp(path.at, below.at, below.n) == 0;
+}
+
+/* Who wanted what there is not: for the log. The query may hold anything, and is left out. */
+static void note_nothing_there(struct call *call)
+{
+    struct slice path = path_of_target(call->in->head.target);
+
+    snprintf(call->missed_path, sizeof call->missed_path, "%.*s", (int)path.n, path.at);
+    (void)find_tenant(call);
+}
+
 /* Everything that can be said before the body is read. */
 void call_in_head(struct call *call)
 {
@@ -303,9 +330,12 @@ void call_in_head(struct call *call)
 
     call->endpoint = match.endpoint;
     call->api = endpoint_api(match.endpoint);
+    if (match.endpoint == ENDPOINT_NONE && is_anthropic(path_of_target(head->target)))
+        call->api = WIRE_ANTHROPIC;
     if (match.endpoint == ENDPOINT_NONE)
         call->passthrough = find_passthrough(call);
     if (match.endpoint == ENDPOINT_NONE && call->passthrough == NULL) {
+        note_nothing_there(call);
         refusal_init(&why, REPLY_NOT_FOUND, NULL);
         call_refuse(call, &why);
     } else if (call->passthrough == NULL && !match.method_ok) {
@@ -320,8 +350,11 @@ void call_in_head(struct call *call)
             list_models(call, &match);
         else if (check_endpoint(call) && check_unpriced(call) && call_in_check_head(call) &&
                  check_objects(call) && describe(call, (struct slice){NULL, 0}) &&
-                 check_user(call) && call_precheck(call))
+                 check_user(call) && call_precheck(call)) {
+            metrics_note_peer(metrics_shard(call->gateway->metrics, call->worker->number),
+                              slice_of(call->notes.peer));
             call_move(call, CALL_READING);
+        }
     }
 }
 

@@ -86,6 +86,7 @@ static void fill_who(const struct call *call, struct report *report)
     report->generation = call->generation->number;
     report->kind = call->passthrough ? "passthrough" : endpoint_name(call->endpoint);
     report->client_retry = call->is_retry;
+    report->path = slice_of(call->missed_path);
     report->user = call->user;
     if (call->tenant == CONFIG_NONE)
         return;

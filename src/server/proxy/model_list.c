@@ -11,19 +11,20 @@ static bool model_is_listed(const struct model_list *list, const struct config_m
            (provider->api == CONFIG_ANTHROPIC) == (list->api == WIRE_ANTHROPIC);
 }
 
+/* By the name that a client knows it by, which may be an alias. */
 static void write_model(const struct model_list *list, const struct config_model *model,
-                        struct json_writer *out)
+                        const char *name, struct json_writer *out)
 {
     const char *owner = list->config->providers[model->provider].name;
 
     json_write_object(out);
     json_write_key(out, "id");
-    json_write_string(out, model->name, strlen(model->name));
+    json_write_string(out, name, strlen(name));
     if (list->api == WIRE_ANTHROPIC) {
         json_write_key(out, "type");
         json_write_string(out, "model", 5);
         json_write_key(out, "display_name");
-        json_write_string(out, model->name, strlen(model->name));
+        json_write_string(out, name, strlen(name));
         json_write_key(out, "created_at");
         json_write_string(out, "1970-01-01T00:00:00Z", 20);
     } else {
@@ -51,7 +52,12 @@ void model_list_write(const struct model_list *list, struct json_writer *out)
     json_write_array(out);
     for (size_t i = 0; i < list->config->n_models; i++)
         if (model_is_listed(list, &list->config->models[i]))
-            write_model(list, &list->config->models[i], out);
+            write_model(list, &list->config->models[i], list->config->models[i].name, out);
+    for (size_t i = 0; i < list->config->n_aliases; i++) {
+        const struct config_alias *alias = &list->config->aliases[i];
+        if (model_is_listed(list, &list->config->models[alias->model]))
+            write_model(list, &list->config->models[alias->model], alias->name, out);
+    }
     json_write_array_end(out);
     json_write_object_end(out);
 }
@@ -63,6 +69,11 @@ void model_list_write_one(const struct model_list *list, struct slice name, stru
 
     if (endpoint_unescape(name, plain, sizeof plain, &n))
         model = config_model(list->config, plain, n);
-    if (model != CONFIG_NONE && model_is_listed(list, &list->config->models[model]))
-        write_model(list, &list->config->models[model], out);
+    if (model == CONFIG_NONE || !model_is_listed(list, &list->config->models[model]))
+        return;
+    const char *known = list->config->models[model].name;
+    for (size_t i = 0; i < list->config->n_aliases; i++)
+        if (slice_equal(slice_of(list->config->aliases[i].name), (struct slice){plain, n}))
+            known = list->config->aliases[i].name;
+    write_model(list, &list->config->models[model], known, out);
 }

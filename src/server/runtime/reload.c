@@ -1,12 +1,14 @@
 /* reload.c - a new configuration for a gateway that runs. See reload.h. */
 #include "server/runtime/reload.h"
 
+#define XXH_INLINE_ALL
 #include <assert.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/queue.h>
+#include <xxhash.h>
 
 #include "server/obs/log.h"
 #include "server/runtime/admin_extras.h"
@@ -34,7 +36,8 @@ struct reload {
     struct requests asked;   /* answered by the reading that is under way; empty: none is */
     struct requests waiting; /* answered by the next one */
     struct net_post read, taken;
-    tg_ms failed_at; /* when the last reading failed; 0: it did not */
+    tg_ms failed_at;                      /* when the last reading failed; 0: it did not */
+    uint64_t started[RELOAD_RESTART_MAX]; /* what the process was started with: see STARTED */
 
     /* These belong to the thread that reads, until it posts `read`. */
     pthread_t thread;
@@ -253,40 +256,62 @@ static void reload_finish(struct reload *reload, bool ok)
 
 /* ---- what a running process cannot change ---- */
 
-static bool differ(const char *a, const char *b)
+/* What stands for a setting: two that differ have the same once in 2^64. */
+static uint64_t of_text(const char *text)
 {
-    return a != b && (a == NULL || b == NULL || strcmp(a, b) != 0);
+    return text != NULL ? XXH3_64bits(text, strlen(text)) : 0;
 }
 
-static void find_restarts(struct reload_result *result, const struct config *a,
-                          const struct config *b)
+static uint64_t of_number(int64_t number)
 {
-    const struct {
-        const char *name;
-        bool changed;
-    } all[] = {
-        {"listen.gateway", differ(a->listen.gateway, b->listen.gateway)},
-        {"listen.admin", differ(a->listen.admin, b->listen.admin)},
-        {"listen.probe", differ(a->listen.probe, b->listen.probe)},
-        {"listen.grpc", differ(a->listen.grpc, b->listen.grpc)},
-        {"listen.tls", (a->listen.cert == NULL) != (b->listen.cert == NULL)},
-        {"limits.header", a->limits.header != b->limits.header},
-        {"workers", a->workers != b->workers},
-        {"otlp.endpoint", differ(a->otlp.host, b->otlp.host) || a->otlp.port != b->otlp.port},
-        {"ledger.path", differ(a->ledger.path, b->ledger.path)},
-        {"ledger.failure", a->ledger.failure != b->ledger.failure},
-        {"store", differ(a->store.url, b->store.url)},
-        {"store_prefix", differ(a->store.prefix, b->store.prefix)},
-        {"store_timeout", a->store.timeout != b->store.timeout},
-        {"store_tls", differ(a->store.ca, b->store.ca) || differ(a->store.cert, b->store.cert) ||
-                          differ(a->store.key, b->store.key)},
-        {"two_tier.block", a->store.block != b->store.block}};
+    return (uint64_t)number;
+}
 
-    _Static_assert(sizeof all / sizeof all[0] <= RELOAD_RESTART_MAX, "each has its place");
+static const char *const STARTED[] = {
+    "listen.gateway", "listen.admin", "listen.probe",  "listen.grpc", "listen.tls",
+    "limits.header",  "workers",      "otlp.endpoint", "ledger.path", "ledger.failure",
+    "store",          "store_prefix", "store_timeout", "store_tls",   "two_tier.block"};
+
+enum { N_STARTED = sizeof STARTED / sizeof STARTED[0] };
+
+_Static_assert(N_STARTED <= RELOAD_RESTART_MAX, "each has its place");
+
+/* In the order of their names. */
+static void read_started(const struct config *config, uint64_t values[N_STARTED])
+{
+    const uint64_t all[] = {of_text(config->listen.gateway),
+                            of_text(config->listen.admin),
+                            of_text(config->listen.probe),
+                            of_text(config->listen.grpc),
+                            config->listen.cert != NULL,
+                            of_number(config->limits.header),
+                            of_number(config->workers),
+                            of_text(config->otlp.host) + of_number(config->otlp.port),
+                            of_text(config->ledger.path),
+                            config->ledger.failure,
+                            of_text(config->store.url),
+                            of_text(config->store.prefix),
+                            of_number(config->store.timeout),
+                            of_text(config->store.ca) + 3 * of_text(config->store.cert) +
+                                5 * of_text(config->store.key),
+                            of_number(config->store.block)};
+
+    _Static_assert(sizeof all / sizeof all[0] == N_STARTED, "each has its name");
+    memcpy(values, all, sizeof all);
+}
+
+/* What differs from what the process was started with: that is what runs, whatever was read since.
+ */
+static void find_restarts(struct reload_result *result, const uint64_t started[N_STARTED],
+                          const struct config *config)
+{
+    uint64_t now[N_STARTED];
+
+    read_started(config, now);
     result->n_restart = 0;
-    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
-        if (all[i].changed)
-            result->restart[result->n_restart++] = all[i].name;
+    for (size_t i = 0; i < N_STARTED; i++)
+        if (now[i] != started[i])
+            result->restart[result->n_restart++] = STARTED[i];
 }
 
 /* ---- telling ---- */
@@ -317,7 +342,7 @@ static void reload_tell(struct reload *reload)
     struct generation *made = reload->made;
     struct gateway *gateway = control->gateway;
 
-    find_restarts(&reload->result, &control->generation->config, &made->config);
+    find_restarts(&reload->result, reload->started, &made->config);
     reload->made = NULL;
     LIST_INSERT_HEAD(&gateway->generations, made, link);
     gateway_set_census(gateway, &made->config);
@@ -390,6 +415,7 @@ struct reload *reload_new(struct control *control, const char *path)
         return NULL;
     reload->control = control;
     reload->path = path ? strdup(path) : NULL;
+    read_started(&control->generation->config, reload->started);
     STAILQ_INIT(&reload->asked);
     STAILQ_INIT(&reload->waiting);
     net_post_init(&reload->read, has_read, reload);

@@ -55,6 +55,13 @@ enum tg_priority trust_priority(const struct http_head *head, enum tg_priority o
     return otherwise;
 }
 
+enum tg_priority trust_lower_priority(const struct http_head *head, enum tg_priority highest)
+{
+    enum tg_priority stated = trust_priority(head, highest);
+
+    return (int)stated > (int)highest ? stated : highest;
+}
+
 struct slice trust_node(const struct http_head *head)
 {
     struct slice node = http_find(head, SLICE("x-deriva-node-id"));

@@ -18,6 +18,9 @@ bool trust_covers(const struct config *config, const struct sockaddr *address);
 /* What x-tollgate-priority says, or else x-deriva-priority: high, normal or low. */
 enum tg_priority trust_priority(const struct http_head *head, enum tg_priority otherwise);
 
+/* The same from anybody: whoever asks may put itself behind others, never before them. */
+enum tg_priority trust_lower_priority(const struct http_head *head, enum tg_priority highest);
+
 /* What x-deriva-node-id says; empty: nothing, or more than TRUST_NODE_MAX bytes. */
 #define TRUST_NODE_MAX 256
 struct slice trust_node(const struct http_head *head);

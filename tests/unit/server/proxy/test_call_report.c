@@ -516,7 +516,7 @@ static void what_a_stranger_states_does_not_count(void **state)
         begin(&config);
         call_kit.has_address = rows[i].trusted;
         call_client_says("x-tollgate-value", rows[i].value);
-        call_client_says("x-tollgate-priority", rows[i].trusted ? "nonsense" : "low");
+        call_client_says("x-tollgate-priority", rows[i].trusted ? "nonsense" : "high");
         if (!rows[i].trusted)
             call_client_says("x-deriva-node-id", "node-7");
         call_client_begin(&client, -1);

@@ -54,7 +54,8 @@ static void an_api_lists_its_own_models(void **state)
     expect_list(WIRE_OPENAI, "all", NULL,
                 "{\"object\":\"list\",\"data\":["
                 "{\"id\":\"gpt\",\"object\":\"model\",\"created\":0,\"owned_by\":\"openai\"},"
-                "{\"id\":\"tiny\",\"object\":\"model\",\"created\":0,\"owned_by\":\"openai\"}]}");
+                "{\"id\":\"tiny\",\"object\":\"model\",\"created\":0,\"owned_by\":\"openai\"},"
+                "{\"id\":\"g/4\",\"object\":\"model\",\"created\":0,\"owned_by\":\"openai\"}]}");
     expect_list(WIRE_ANTHROPIC, "all", NULL,
                 "{\"has_more\":false,\"data\":["
                 "{\"id\":\"opus\",\"type\":\"model\",\"display_name\":\"opus\","
@@ -72,12 +73,12 @@ static void a_tenant_sees_what_it_may_use(void **state)
 
 static void one_model_is_found_by_name_and_alias(void **state)
 {
-    const char gpt[] = "{\"id\":\"gpt\",\"object\":\"model\",\"created\":0,"
-                       "\"owned_by\":\"openai\"}";
-
     (void)state;
-    expect_list(WIRE_OPENAI, "all", "gpt", gpt);
-    expect_list(WIRE_OPENAI, "all", "g%2F4", gpt);
+    expect_list(WIRE_OPENAI, "all", "gpt",
+                "{\"id\":\"gpt\",\"object\":\"model\",\"created\":0,\"owned_by\":\"openai\"}");
+    expect_list(WIRE_OPENAI, "all", "g%2F4",
+                "{\"id\":\"g/4\",\"object\":\"model\",\"created\":0,\"owned_by\":\"openai\"}");
+    expect_list(WIRE_OPENAI, "some", "g%2F4", "");
 }
 
 static void what_is_not_listed_is_not_written(void **state)
