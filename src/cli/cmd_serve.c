@@ -17,6 +17,7 @@
  */
 #include <pthread.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,6 +29,7 @@
 #include "cli/common/command.h"
 #include "cli/common/options.h"
 #include "lib/core/num.h"
+#include "server/obs/log_line.h"
 #include "server/runtime/control.h"
 #include "server/runtime/handover.h"
 #include "server/runtime/inherited.h"
@@ -43,6 +45,7 @@ struct serving {
     const struct command *command;
     struct inherited inherited;
     struct takeover *takeover; /* while it takes over; null: it does not */
+    bool json;                 /* lines of the log are JSON */
     struct gateway *gateway;
     struct control control;
     struct worker *workers;
@@ -263,14 +266,37 @@ static void *join_workers(void *arg)
     return NULL;
 }
 
+static void say_state(const struct serving *serving, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* What the process as a whole does, whatever the level of the log: in the form of its lines, for
+ * whoever reads them. */
+static void say_state(const struct serving *serving, const char *format, ...)
+{
+    struct log_line line;
+    char text[1200];
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    if (!serving->json) {
+        fprintf(stderr, "tollgate: %s\n", text);
+        return;
+    }
+    log_line_begin(&line, true, clock_wall_ms(&serving->gateway->clock), SLICE("info"),
+                   slice_of(text));
+    log_line_end(&line);
+    (void)fwrite(line.out.bytes, 1, line.out.size, stderr);
+}
+
 static void cmd_serve_drain(struct serving *serving)
 {
     tg_ms most = atomic_load(&serving->gateway->drain_ms);
 
-    fprintf(stderr,
-            "tollgate: draining, calls that are open: %lld; cut off in %.15g s, or by a second "
-            "signal\n",
-            atomic_load(&serving->gateway->counts.open), (double)most / 1000);
+    say_state(serving,
+              "draining, calls that are open: %lld; cut off in %.15g s, or by a second signal",
+              atomic_load(&serving->gateway->counts.open), (double)most / 1000);
     serving->drained_at = num_add(clock_now_ms(&serving->gateway->clock), most);
     atomic_store(&serving->gateway->draining, true);
     for (size_t i = 0; i < serving->n; i++)
@@ -292,8 +318,8 @@ static void cmd_serve_retire(struct serving *serving)
 
 static void cut_off(struct serving *serving, const char *why)
 {
-    fprintf(stderr, "tollgate: %s: cutting off, calls that are open: %lld\n", why,
-            atomic_load(&serving->gateway->counts.open));
+    say_state(serving, "%s: cutting off, calls that are open: %lld", why,
+              atomic_load(&serving->gateway->counts.open));
     serving->drained_at = 0;
     for (size_t i = 0; i < serving->n; i++)
         net_loop_stop(serving->workers[i].loop);
@@ -424,6 +450,7 @@ static int serve(const struct command *self, const char *path, const char *recor
         return STATUS_WRONG;
     }
     size_t workers = count_workers(&config);
+    serving.json = config.log_json;
     raise_descriptors(self, config.limits.connections);
     take_signals(&serving); /* before the first thread, which inherits it */
     clock_init(&clock);
@@ -451,7 +478,7 @@ static int serve(const struct command *self, const char *path, const char *recor
     takeover_free(serving.takeover);
     serving.takeover = NULL;
     if (good) {
-        fprintf(stderr, "tollgate: listening on %s\n", serving.addresses);
+        say_state(&serving, "listening on %s", serving.addresses);
         good = serve_until_told(&serving);
     }
     stop_workers(&serving);

@@ -578,6 +578,24 @@ check "a file that is not there is status 2" status_is 2
 check "and is named" grep -q '^none.yaml: No such file or directory$' "$tmp/err"
 check_file .
 check "a folder is status 2" status_is 2
+
+# ---- What the documents, the reference and the program say of one thing ----
+
+printf 'gate: {concurrency: {}}\n' >"$tmp/law.yaml"
+check_file law.yaml
+check 'D12 check prints the law that holds where none is given' grep -qx 'concurrency on, none' "$tmp/out"
+check 'D12 the reference of keys has the same default' \
+    grep -q '^| `gate.concurrency.law` | .* | `none` |' docs/config.md
+for law in vegas gradient2 aimd fixed none auto; do
+    printf 'gate: {concurrency: {law: %s}}\n' "$law" >"$tmp/law.yaml"
+    check_file law.yaml
+    check "D12 the law $law is offered in the reference, and accepted" \
+        sh -c 'grep -q "law: none .*$2" examples/reference.yaml && grep -qx "concurrency on, $2" "$1/out"' - \
+        "$tmp" "$law"
+done
+check 'D12 nobody is told to give each gateway half of a limit' \
+    sh -c '! grep -rqi "give each half" docs examples'
+
 for arguments in '' '-c' '-c a -c b' '--file a' '-c a b'; do
     # shellcheck disable=SC2086
     (cd "$tmp" && "$tollgate" check $arguments >out 2>err)

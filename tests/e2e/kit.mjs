@@ -209,9 +209,10 @@ export class Gateway {
         this.output += this.process.out;
     }
 
-    /* From a place in what it has said on. */
+    /* From a place in what it has said on, but for what the process says of itself. */
     lines(from = 0) {
-        return logLines(this.process.out.slice(from));
+        const own = /^(listening on|draining,) /;
+        return logLines(this.process.out.slice(from)).filter((line) => !own.test(line.msg));
     }
 
     /* Another configuration, which it has not read yet. */

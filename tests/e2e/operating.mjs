@@ -1,6 +1,10 @@
 /* operating.mjs - small things that whoever runs a gateway meets: what clients see of names, paths and
  * priorities, and what the log, the metrics and /readyz say. */
 import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import fs from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
 import test from 'node:test';
 import {
     ADMIN_TOKEN,
@@ -23,6 +27,20 @@ const requestLine = (gateway, match) =>
     until('its line is in the log', () =>
         gateway.lines().find((line) => line.msg === 'request' && match(line)),
     );
+
+function certificate(t) {
+    const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'tollgate-tls-'));
+    const [cert, key] = ['cert.pem', 'key.pem'].map((name) => path.join(folder, name));
+    t.after(() => fs.rmSync(folder, { recursive: true, force: true }));
+    execFileSync(
+        'openssl',
+        ['req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes'].concat(
+            ['-days', '2', '-subj', '/CN=localhost', '-keyout', key, '-out', cert],
+        ),
+        { stdio: 'ignore' },
+    );
+    return { cert, key };
+}
 
 /* ---- S1 ---- */
 
@@ -151,7 +169,42 @@ test('D14 /readyz says which calls are refused while the store is down', async (
         });
 });
 
-/* ---- D12, D14: the admin API ---- */
+test('D14 decisions of the store are counted for calls that have a budget, and for no others', async (t) => {
+    const redis = await Redis.start(t);
+    const free = { name: 'two', keys: [{ name: 'k', sha256: sha256(OTHER_KEY) }] };
+    const { gateways } = await fleet(t, 1, redis.url, { tenants: [tenant(), free] });
+    const [gateway] = gateways;
+    const decided = () => gateway.metric('store_decisions_total', 'what="budget"');
+
+    for (let i = 0; i < 3; i++)
+        assert.equal((await chat(gateway, {}, bearer(OTHER_KEY))).status, 200);
+    assert.equal(await decided(), 0);
+    assert.equal((await chat(gateway)).status, 200);
+    assert.equal(await decided(), 1);
+});
+
+/* ---- D14: what is said before there is a request ---- */
+
+test('D14 plain HTTP to a port that speaks TLS is told so, and logged', async (t) => {
+    const { gateway } = await world(t, { listen: { tls: certificate(t) } });
+    const reply = await send(gateway.url, '/v1/models');
+
+    assert.equal(reply.status, 400);
+    assert.match(json(reply).error.message, /^plain HTTP was sent to a port that speaks TLS/);
+    const line = await requestLine(gateway, (one) => one.status === 400);
+    assert.match(line.failure, /^plain HTTP/);
+});
+
+test('D14 the first line of a log in JSON is JSON, and names the listeners', async (t) => {
+    const { gateway } = await world(t, { top: { log: { format: 'json' } } });
+    const first = gateway.process.out.split('\n').find((one) => one.includes('listening on'));
+    const line = JSON.parse(first);
+
+    assert.equal(line.level, 'info');
+    assert.ok(line.msg.includes(`listening on 127.0.0.1:${gateway.port} (gateway)`), first);
+});
+
+/* ---- D14: the admin API ---- */
 
 async function administered(t) {
     const made = await world(t, {

@@ -468,9 +468,27 @@ static void http1_server_on_eof(struct wire *wire)
         http1_conn_end(conn, HTTP_HANGUP);
 }
 
+/* Whoever forgot the s of https reads a sentence, in the clear. */
+static void answer_plain(struct http1_conn *conn)
+{
+    static const char TEXT[] = "plain HTTP was sent to a port that speaks TLS; use https://";
+    struct http_refusal refusal;
+    char reply[sizeof refusal.body + 256];
+
+    http1_make_refusal(conn->listener, 400, TEXT, false, &refusal);
+    int n = snprintf(reply, sizeof reply,
+                     "HTTP/1.1 400 Bad Request\r\ncontent-type: %.*s\r\ncontent-length: %zu\r\n"
+                     "connection: close\r\n\r\n%.*s",
+                     (int)refusal.type.n, refusal.type.at, refusal.n, (int)refusal.n, refusal.body);
+    if (n > 0 && (size_t)n < sizeof reply)
+        (void)wire_send(&conn->wire, reply, (size_t)n);
+}
+
 static void http1_server_on_broke(struct wire *wire, enum wire_fault fault, const char *text)
 {
     (void)text;
+    if (fault == WIRE_PLAIN)
+        answer_plain(conn_of_wire(wire));
     http1_conn_end(conn_of_wire(wire), fault == WIRE_NO_MEMORY ? HTTP_NO_MEMORY : HTTP_HANGUP);
 }
 

@@ -227,7 +227,9 @@ static void tls_wire_fail(struct wire *wire)
 {
     struct tls_wire *tls = &wire->tls;
     long verify = SSL_get_verify_result(tls->ssl);
-    const char *reason = ERR_reason_error_string(ERR_peek_last_error());
+    unsigned long error = ERR_peek_last_error();
+    const char *reason = ERR_reason_error_string(error);
+    bool plain = ERR_GET_LIB(error) == ERR_LIB_SSL && ERR_GET_REASON(error) == SSL_R_HTTP_REQUEST;
 
     if (verify != X509_V_OK)
         snprintf(tls->reason, sizeof tls->reason, "certificate: %s",
@@ -236,8 +238,11 @@ static void tls_wire_fail(struct wire *wire)
         snprintf(tls->reason, sizeof tls->reason, "TLS: %s",
                  reason != NULL ? reason : "connection closed");
     ERR_clear_error();
-    send_cipher(wire); /* the alert that tells the peer why */
-    wire_break(wire, WIRE_NO_TLS, tls->reason);
+    if (plain) /* an alert would be garbage to whoever speaks no TLS */
+        buf_release(wire->loop, &tls->cipher);
+    else
+        send_cipher(wire); /* the alert that tells the peer why */
+    wire_break(wire, plain ? WIRE_PLAIN : WIRE_NO_TLS, tls->reason);
 }
 
 void tls_wire_shake(struct wire *wire)

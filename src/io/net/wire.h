@@ -23,6 +23,7 @@ enum wire_fault {
     WIRE_RESET,   /* it broke */
     WIRE_NO_TLS,  /* the handshake failed, or what came later is no TLS */
     WIRE_NO_MEMORY,
+    WIRE_PLAIN, /* TLS was expected, and a request in plain HTTP came: wire_send() may answer it */
 };
 
 struct wire;

@@ -287,6 +287,7 @@ struct remote_reservation {
     const struct remote_terms *terms;   /* their generation is held by the call */
     struct spending_call call;          /* points into the call */
     struct remote_money_ask *ask;       /* on its way; null: not */
+    enum remote_money_by by;            /* who decides, if the store is there */
     struct remote_money_ticket *ticket; /* not null: reserved */
     bool away;                          /* it was decided without Redis */
 };
@@ -344,8 +345,9 @@ struct remote_key_claim {
     const struct remote_terms *terms; /* their generation is held by the call */
     struct remote_key *asked;         /* on its way; null: not */
     struct remote_key *held;
-    atomic_llong *asked_at; /* when a gateway last asked about this key; null: nobody asked */
-    struct net_timer timer; /* until the request is cancelled */
+    struct remote_key *kept; /* taken on this gateway's own word; a late yes is its own; or null */
+    atomic_llong *asked_at;  /* when a gateway last asked about this key; null: nobody asked */
+    struct net_timer timer;  /* until the request is cancelled */
 };
 
 /* True: it is decided: TG_OK, it is the call's; else `err`. False: decided() comes from the loop,

@@ -27,25 +27,35 @@ static void remote_key_claim_answered(void *context, enum tg_err err,
 
     assert(key->asked != NULL && key->held == NULL);
     net_timer_stop(key->port->loop, &key->timer);
-    if (err == TG_OK && hold == NULL)
-        key->held = key->asked;
+    struct remote_key *asked = key->asked;
     key->asked = NULL;
-    if (err != TG_OK)
+    if (err == TG_OK && hold == NULL)
+        key->held = asked;
+    if (err != TG_OK) {
         err = take_away(key);
-    else
+        if (err == TG_OK && remote_keys_keep(asked))
+            key->kept = asked;
+    } else {
         remote_count(key->port->remote, REMOTE_KEYS, REMOTE_REDIS);
+    }
     key->decided(key, err, hold);
 }
 
-/* The call has waited for the store long enough; a yes that comes later is refunded. */
+/* The call has waited for the store long enough. If it takes the key without an answer, a yes that
+ * comes later is for it, so that what it uses is counted; else that is refunded. */
 static void remote_key_claim_timed_out(void *arg)
 {
     struct remote_key_claim *key = arg;
 
     assert(key->asked != NULL && key->held == NULL);
-    remote_keys_cancel(key->asked);
+    struct remote_key *asked = key->asked;
+    enum tg_err err = take_away(key);
     key->asked = NULL;
-    key->decided(key, take_away(key), NULL);
+    if (err == TG_OK && remote_keys_keep(asked))
+        key->kept = asked;
+    else
+        remote_keys_cancel(asked);
+    key->decided(key, err, NULL);
 }
 
 static bool has_limits(const struct tg_key_limits *limits)
@@ -132,8 +142,10 @@ void remote_key_claim_give(struct remote_key_claim *key, struct tg_keyring *ring
     }
     if (key->held != NULL)
         remote_keys_give(key->held, report, &ending);
+    if (key->kept != NULL)
+        remote_keys_end(key->kept, report, &ending);
     if (tell)
         remote_keys_tell(key->port->keys, &kept.terms, report, &ending);
-    key->asked = key->held = NULL;
+    key->asked = key->held = key->kept = NULL;
     key->unasked = false;
 }

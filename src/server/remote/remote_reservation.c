@@ -57,8 +57,9 @@ static void remote_reservation_do_answered(void *context, enum tg_err err,
     if (err == TG_ERR_STORE) {
         err = reserve_away(money, &away);
         answer = &away;
-    } else {
-        remote_count(money->port->remote, REMOTE_BUDGET, REMOTE_REDIS);
+    } else if (money->by != REMOTE_MONEY_BY_NOBODY) {
+        remote_count(money->port->remote, REMOTE_BUDGET,
+                     money->by == REMOTE_MONEY_BY_REDIS ? REMOTE_REDIS : REMOTE_BLOCKS);
     }
     money->decided(money, err, answer);
 }
@@ -73,8 +74,10 @@ bool remote_reserve(struct remote_port *port, struct remote_reservation *money,
         .decided = decided, .port = port, .terms = terms, .call = *call};
     money->ask = remote_money_reserve(port->money, call, net_loop_now(port->loop),
                                       remote_reservation_do_answered, money);
-    if (money->ask != NULL)
+    if (money->ask != NULL) {
+        money->by = remote_money_by(money->ask);
         return false;
+    }
     *err = reserve_away(money, answer);
     return true;
 }

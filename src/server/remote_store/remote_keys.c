@@ -3,7 +3,11 @@
  *     ASKED ---- yes ----> HELD (renewed) ---- give ----> GIVEN ---- answered ----> OVER
  *       |  '---- no -----------------------------------------------------------------'
  *       '- late, cancelled -> ABANDONED ---- yes ----> GIVEN
- *                                      '---- no ----> OVER
+ *       |                              '---- no ----> OVER
+ *       '- late, used all the same -> KEPT ---- yes ----> HELD
+ *                                      | '---- no ----> REFUSED ---- end ----> OVER
+ *                                      '- end -> ENDED ---- yes ----> GIVEN, with how it ended
+ *                                                  '---- no ----> OVER
  *
  * What is given back is sent again until Redis has answered, or the lease has ended by its time:
  * the script does it once. Just after a late answer a client trusts its server as little as after
@@ -30,7 +34,7 @@ enum { NAMES_BYTES = 2048, NUMBER_BYTES = 24, ARGS_MAX = 10 };
 
 static const tg_ms SUSPENDED_FOR = 60000, AGAIN = 50;
 
-enum key_state { ASKED, HELD, ABANDONED, GIVEN, OVER };
+enum key_state { ASKED, HELD, ABANDONED, KEPT, REFUSED, ENDED, GIVEN, OVER };
 
 struct remote_key {
     struct redis_ask ask; /* the take, later the release */
@@ -392,12 +396,18 @@ static void take_answered(struct redis_ask *ask, const struct redisReply *reply)
     bool fine = read_answer(key, reply, &taken, &hold);
 
     key->ask_in_flight = false;
-    if (taken && waited) {
+    if (taken && (waited || key->state == KEPT)) {
         key->state = HELD;
         list_last(key);
         set_timer(key->keys);
+    } else if (taken && key->state == ENDED) {
+        struct tg_key_report report = key->report;
+        struct tg_key_ending ending = key->ending;
+        give(key, &report, &ending);
     } else if (taken) {
         give_unsent(key);
+    } else if (key->state == KEPT) {
+        key->state = REFUSED; /* it is its attempt's until that ends */
     } else {
         put_spare(key);
     }
@@ -418,6 +428,33 @@ static void take_late(struct redis_ask *ask)
 void remote_keys_cancel(struct remote_key *key)
 {
     key->state = ABANDONED;
+}
+
+bool remote_keys_keep(struct remote_key *key)
+{
+    if (!key->ask_in_flight)
+        return false;
+    assert(key->state == ASKED || key->state == ABANDONED);
+    key->state = KEPT;
+    return true;
+}
+
+void remote_keys_end(struct remote_key *key, const struct tg_key_report *report,
+                     const struct tg_key_ending *ending)
+{
+    assert(key->state == KEPT || key->state == REFUSED || key->state == HELD);
+    if (key->state == HELD) {
+        remote_keys_give(key, report, ending);
+        return;
+    }
+    key->report = *report;
+    key->ending = *ending;
+    if (key->state == KEPT) {
+        key->state = ENDED;
+        return;
+    }
+    key->state = OVER;
+    put_spare(key);
 }
 
 static void add_limits(struct args *args, const struct tg_key_limits *limits)

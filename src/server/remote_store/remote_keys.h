@@ -72,6 +72,15 @@ struct remote_key *remote_keys_take(struct remote_keys *keys, const struct tg_ke
 /* Before decided(): it does not come any more. */
 void remote_keys_cancel(struct remote_key *key);
 
+/* Before decided(), or within it after TG_ERR_STORE: the attempt is made without an answer. A yes
+ * that comes later is its own, until remote_keys_end(). False: none will come; nothing is kept. */
+bool remote_keys_keep(struct remote_key *key);
+
+/* The attempt of a key that was kept has ended, as in remote_keys_give(), whether Redis has said
+ * yes by now, says so later, or does not. */
+void remote_keys_end(struct remote_key *key, const struct tg_key_report *report,
+                     const struct tg_key_ending *ending);
+
 /* Releases a key that was taken: how its attempt ended, as the ring was told, and what that led to.
  * The cooldown is told to all nodes. So is a breaker that this node's own failures have opened,
  * even where calls of others that went well lie between them. It is sent until Redis has answered;

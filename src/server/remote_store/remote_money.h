@@ -93,6 +93,11 @@ typedef void remote_money_decided(void *context, enum tg_err err,
                                   const struct tg_money_answer *answer,
                                   struct remote_money_ticket *ticket);
 
+/* Before `decided`: whether Redis itself is asked, or blocks that it has leased, or neither, as the
+ * call has no budget. */
+enum remote_money_by { REMOTE_MONEY_BY_NOBODY, REMOTE_MONEY_BY_BLOCKS, REMOTE_MONEY_BY_REDIS };
+enum remote_money_by remote_money_by(const struct remote_money_ask *ask);
+
 /* After spending_reserve() of the same call, with `money` what that reserved. Everything is copied.
  * Null: no memory, and nothing was asked. */
 struct remote_money_ask *remote_money_reserve(struct remote_money_port *port,

@@ -392,6 +392,13 @@ struct remote_money_ask *remote_money_peek(struct remote_money_port *port,
     return (struct remote_money_ask *)claim;
 }
 
+enum remote_money_by remote_money_by(const struct remote_money_ask *ask)
+{
+    if (ask->claim.n_windows == 0)
+        return REMOTE_MONEY_BY_NOBODY;
+    return money_claim_has_root(&ask->claim) ? REMOTE_MONEY_BY_REDIS : REMOTE_MONEY_BY_BLOCKS;
+}
+
 void remote_money_cancel(struct remote_money_ask *ask)
 {
     struct remote_money_ticket *claim = &ask->claim;

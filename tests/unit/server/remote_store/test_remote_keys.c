@@ -312,6 +312,60 @@ static void a_yes_that_comes_too_late_is_given_back(void **state)
     close_two(&a, &b);
 }
 
+/* An attempt that was made without waiting for the answer counts, however it ends, if Redis says
+ * yes later: before the attempt has ended, or after. */
+static void a_late_yes_is_for_the_attempt_that_was_made(void **state)
+{
+    struct tg_key_limits one = {.rpm = 1};
+    struct tg_key_ending ending = {0, 0};
+    struct tg_key_report report;
+    (void)state;
+
+    for (int sent = 0; sent < 2; sent++) {
+        struct tg_key_terms terms = terms_of("k", 5, one);
+        struct answer answer = {.n = 0};
+        struct node a, b;
+        open_two(&a, &b);
+        remote_kit_hasten(&a.kit, 5);
+        net_redis_pause(&server);
+        struct remote_key *key = take(&a, &terms, &answer);
+        assert_int_equal(answer.err, TG_ERR_STORE);
+        assert_true(remote_keys_keep(key));
+        tg_key_report_init(&report);
+        report.sent = sent;
+        remote_keys_end(key, &report, &ending);
+        net_redis_resume(&server);
+        remote_until(&a.kit, remote_keys_count(a.keys) == 0);
+        take(&b, &terms, &answer);
+        assert_int_equal(answer.taken, !sent);
+        close_two(&a, &b);
+    }
+}
+
+/* Who is never answered has nothing to give back. */
+static void an_attempt_without_any_answer_leaves_nothing(void **state)
+{
+    struct tg_key_terms terms = terms_of("k", 5, NO_LIMITS);
+    struct tg_key_ending ending = {0, 0};
+    struct tg_key_report report;
+    struct answer answer;
+    struct node a, b;
+    (void)state;
+
+    open_two(&a, &b);
+    remote_kit_hasten(&a.kit, 5);
+    net_redis_pause(&server);
+    struct remote_key *key = take(&a, &terms, &answer);
+    assert_true(remote_keys_keep(key));
+    net_redis_kill(&server);
+    remote_until(&a.kit, !redis_is_up(a.kit.redis, NULL));
+    tg_key_report_init(&report);
+    remote_keys_end(key, &report, &ending);
+    net_redis_again(&server);
+    remote_until(&a.kit, remote_keys_count(a.keys) == 0);
+    close_two(&a, &b);
+}
+
 static void without_a_server_there_is_no_answer_and_nothing_is_left(void **state)
 {
     struct tg_key_terms terms = terms_of("k", 5, NO_LIMITS);
@@ -345,6 +399,8 @@ int main(void)
         cmocka_unit_test(what_a_node_held_that_died_is_free_when_its_time_is_over),
         cmocka_unit_test(a_yes_that_nobody_waits_for_is_given_back),
         cmocka_unit_test(a_yes_that_comes_too_late_is_given_back),
+        cmocka_unit_test(a_late_yes_is_for_the_attempt_that_was_made),
+        cmocka_unit_test(an_attempt_without_any_answer_leaves_nothing),
         cmocka_unit_test(without_a_server_there_is_no_answer_and_nothing_is_left),
     };
 
