@@ -177,11 +177,11 @@ void config_warn_of_passthrough(struct reader *reader)
                 if (config->tenants[i].hard_budget)
                     budget = &config->tenants[i];
             }
-        if (n == 0)
+        if (n == 0 && config->n_tenants > 0) /* tenants may all be of the API */
             config_warning(reader, config_child_or_self(node, "path"),
                            "no tenant names \"%.60s\" in its endpoints: nobody may use it",
                            row->path);
-        else if (budget != NULL && !row->priced)
+        if (budget != NULL && !row->priced)
             config_warning(reader, config_child_or_self(node, "path"),
                            "passthrough \"%.60s\" has no price: calls of the tenant \"%.60s\", "
                            "which has a budget, are refused; per_call: 0 if they cost nothing",

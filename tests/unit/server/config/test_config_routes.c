@@ -624,7 +624,6 @@ static void a_missing_variable_leaves_no_number(void **state)
               "\"${TG_TEST_NONE}\"]}, n: {provider: p, price: {}, cheaper: \"${TG_TEST_NONE}\"}}\n"
               "aliases: {a: \"${TG_TEST_NONE}\"}\n"
               "passthrough: [{path: /x, provider: \"${TG_TEST_NONE}\"}]\n"
-              "tenants: [{name: t, endpoints: [/x]}, {name: u, parent: t}]\n"
               "trust_headers_from: [\"${TG_TEST_NONE}\", 10.0.0.1]\n");
     for (size_t i = 0; i < read.problems.n; i++)
         assert_true(read.problems.list[i].missing);
