@@ -377,11 +377,18 @@ struct tg_scope {
      * for. */
     int64_t ceiling;
     int64_t overdraft;
+
+    /* For messages, whose limits these are: `kind` before the key, `suffix` after it, such as
+     * "tenant" and null for "tenant dept", or "user" and " of tenant dept". Borrowed. A null kind:
+     * the key is not named. */
+    const char *kind;
+    const char *suffix;
 };
 
 enum tg_charging {
     TG_CHARGE_ATOMIC,  /* every limit is checked; then all are debited, or on a refusal none */
-    TG_CHARGE_PER_AXIS /* rate is checked and debited; only if it allows, cost is, too */
+    TG_CHARGE_PER_AXIS /* rate is checked and debited; only if it allows, cost is, too; else cost is
+                          peeked at, for the hints of the combined decision alone */
 };
 
 /* What a call requests from the store. */
@@ -394,15 +401,40 @@ struct tg_debit {
     enum tg_charging charging; /* default TG_CHARGE_ATOMIC */
 };
 
+/* One limit of a debit, and its own answer. */
+struct tg_limit_answer {
+    const struct tg_limiter *limiter; /* the store's, good for as long as that lives; null: a remote
+                                         store has decided, and did not say */
+    uint8_t scope;                    /* whose limit it is: index in debit.scopes */
+    uint8_t limit;                    /* index in the set of that scope */
+    struct tg_decision decision;
+};
+
 /* The answers by axis. An axis that was not checked or has no limit is not in `present`. */
 struct tg_axes {
     struct tg_decision decision[TG_AXIS_COUNT];
     unsigned present;    /* bits 1 << axis */
     unsigned would_deny; /* bits of the axes on which a limit in shadow would have refused */
+
+    /* For rate and cost, if they are present, the one limit to speak of: of those that refuse, the
+     * one that takes longest to pass; if none refuses, the one with the least left in proportion,
+     * remaining / limit. Of several alike it is the first. */
+    struct tg_limit_answer named[TG_AXIS_COUNT];
+
+    /* With TG_CHARGE_PER_AXIS and rate refused, cost is not present, but is peeked at: the combined
+     * reset_at and retry_after_ms are these at least. Otherwise 0. */
+    tg_ms reset_at, retry_after_ms;
 };
 
 /* Returns the first of concurrency, rate and cost that refused; TG_AXIS_NONE if none did. */
 TG_API enum tg_axis tg_axes_binding(const struct tg_axes *axes);
+
+/* Combines all axes that are present. */
+TG_API struct tg_decision tg_axes_combine(const struct tg_axes *axes);
+
+/* Returns the limit that refused: of the binding axis, the one that takes longest to pass. Null if
+ * neither rate nor cost is the binding axis. */
+TG_API const struct tg_limit_answer *tg_axes_refusing(const struct tg_axes *axes);
 
 /* Returns "concurrency", "rate" or "cost"; null for TG_AXIS_NONE. Static. */
 TG_API const char *tg_axis_name(enum tg_axis axis);
@@ -782,6 +814,11 @@ struct tg_call {
     tg_ms lease_ttl; /* 0: the gate's; default 0 */
     void *waiter;    /* passed to wake() */
 
+    /* For messages: */
+    const char *unit;      /* what a cost counts, such as "tokens"; null: "units"; default null */
+    const char *gate_kind; /* whose concurrency limit the gate has: "model"; null: not said; */
+    const char *gate_name; /* and its name; null: none; default null, both */
+
     /* For tg_gate_precheck() alone: */
     bool peek;                   /* it peeks at the limits of `debit`, too; default false */
     const struct tg_axes *known; /* what a remote store is known to say of it; null: nothing;
@@ -809,10 +846,22 @@ struct tg_answer {
     double memory_used;          /* the memory use that caused a refusal */
 };
 
-/* Writes a refusal's reason for people: "memory pressure: 96.0% used", "peer X exceeded per-peer
- * limit", "server overloaded", ...; an empty text for an allow. */
+/* Writes a refusal's reason for people, with the limit that refused, whose it is, what is left of
+ * it and when the call may pass; an empty text for an allow.
+ *
+ *   memory pressure: 96.0% used
+ *   peer X exceeded per-peer limit: 64 calls at once
+ *   server overloaded: concurrency limit of model small: 8 calls at once, next in 1.3 s
+ *   rate limit of tenant dept: 6 calls a minute, 0 left, next in 8.6 s
+ *   cost limit of user bob of tenant dept: 1000 tokens in each hour, 40 left, enough in 12 min 3 s
+ */
 TG_API void tg_answer_describe(const struct tg_answer *answer, const struct tg_call *call,
                                char *text, size_t size);
+
+/* Writes how much a limiter allows in what time, such as "6 calls a minute"; `unit` is what it
+ * counts. */
+TG_API void tg_limiter_describe(const struct tg_limiter *limiter, const char *unit, char *text,
+                                size_t size);
 
 /* Checks memory and peers only, which can be decided before a body is read. If they allow the call,
  * `answer` has a lease that counts the peer; pass it to tg_gate_admit() or release it.

@@ -299,7 +299,7 @@ test('tollgate top shows the same gateway: its calls, the refused one and the ke
         if (frames.length > 2) frame = frames.at(-2);
     });
     const shows = (what, pattern) => until(what, () => pattern.test(frame));
-    await shows('the refusal', /<img src=x o.* small .* rate .*0 of \d+ calls left/);
+    await shows('the refusal', /<img src=x o.* small .* rate limit of tenant .*, 0 left, next in /);
     await shows('its count', /refused by {2}rate 1 /);
     const running = load(gateway);
     t.after(() => running.stop());

@@ -180,6 +180,10 @@ static struct tg_decision combined(const struct tg_axes *axes)
         if (axes->present & 1u << axis)
             all = tg_decision_combine(all, axes->decision[axis]);
     }
+    if (axes->reset_at > all.reset_at)
+        all.reset_at = axes->reset_at;
+    if (axes->retry_after_ms > all.retry_after_ms)
+        all.retry_after_ms = axes->retry_after_ms;
     return all;
 }
 

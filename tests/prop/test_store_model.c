@@ -139,7 +139,16 @@ static bool decide_all(struct model *model, const struct call *call, bool charge
     memset(axes, 0, sizeof(*axes));
     if (call->charging == TG_CHARGE_ATOMIC)
         return decide(model, call, rate | cost, charge, axes);
-    return decide(model, call, rate, charge, axes) && decide(model, call, cost, charge, axes);
+    if (decide(model, call, rate, charge, axes))
+        return decide(model, call, cost, charge, axes);
+    /* Cost is looked at for when the call may pass. */
+    struct tg_axes hints = {.present = 0};
+    each_limit(model, call, cost, visit_refused, model->walk.now, &hints);
+    if (hints.present != 0) {
+        axes->reset_at = hints.decision[TG_AXIS_COST].reset_at;
+        axes->retry_after_ms = hints.decision[TG_AXIS_COST].retry_after_ms;
+    }
+    return false;
 }
 
 static void model_end(struct model *model, const struct call *call, bool refund, int64_t actual)
@@ -179,6 +188,14 @@ static const struct tg_debit *ask(const struct model *model, const struct call *
     return &asked->debit;
 }
 
+static void add_hints(struct tg_decision *all, const struct tg_axes *axes)
+{
+    if (axes->reset_at > all->reset_at)
+        all->reset_at = axes->reset_at;
+    if (axes->retry_after_ms > all->retry_after_ms)
+        all->retry_after_ms = axes->retry_after_ms;
+}
+
 static void compare(struct model *model, struct tg_decision got, const struct tg_axes *axes,
                     const struct tg_axes *want)
 {
@@ -195,8 +212,41 @@ static void compare(struct model *model, struct tg_decision got, const struct tg
                    decision_text(axes->decision[axis]).text,
                    decision_text(want->decision[axis]).text);
     }
+    add_hints(&all, want);
     walk_check(&model->walk, decision_equal(got, all), "the store says %s, the model %s",
                decision_text(got).text, decision_text(all).text);
+}
+
+/* The limit that is named refuses, and none on its axis takes longer. What refuses was not charged,
+ * so the model can be asked again. */
+static void compare_named(struct model *model, const struct call *call, const struct tg_axes *axes)
+{
+    const struct tg_limit_answer *named = tg_axes_refusing(axes);
+    enum tg_axis axis = tg_axes_binding(axes);
+    tg_ms longest = -1;
+
+    walk_check(&model->walk, (named == NULL) == (axis == TG_AXIS_NONE), "a limit is named");
+    for (size_t p = 0; named != NULL && p < call->n; p++) {
+        struct model_set *set = &model->sets[call->places[p].set];
+        for (size_t i = 0; i < set->n; i++) {
+            struct subject *subject = &set->limits[i].keys[call->places[p].key];
+            struct tg_decision own =
+                subject_peek(subject, model->walk.now, units_of(&set->limits[i], call));
+            if (set->limits[i].axis != axis)
+                continue;
+            if (!own.allowed && own.retry_after_ms > longest)
+                longest = own.retry_after_ms;
+            walk_check(&model->walk,
+                       p != named->scope || i != named->limit ||
+                           decision_equal(own, named->decision),
+                       "the named limit says %s, the model %s", decision_text(named->decision).text,
+                       decision_text(own).text);
+        }
+    }
+    walk_check(&model->walk,
+               named == NULL ||
+                   (!named->decision.allowed && named->decision.retry_after_ms == longest),
+               "another limit takes %lld ms", (long long)longest);
 }
 
 static void try_peek(struct model *model, const struct call *call)
@@ -210,6 +260,7 @@ static void try_peek(struct model *model, const struct call *call)
     walk_check(&model->walk, err == TG_OK, "peek: %s", tg_strerror(err));
     (void)decide_all(model, call, false, &want);
     compare(model, decision, &axes, &want);
+    compare_named(model, call, &axes);
 }
 
 static void remember(struct model *model, const struct call *call)
@@ -237,6 +288,7 @@ static void try_take(struct model *model, const struct call *call)
     }
     bool allowed = decide_all(model, call, true, &want);
     compare(model, decision, &axes, &want);
+    compare_named(model, call, &axes);
     if (allowed)
         remember(model, call);
 }
@@ -258,6 +310,7 @@ static void try_batch(struct model *model, const struct call *call)
         if (want.present & (1u << axis))
             all = tg_decision_combine(all, want.decision[axis]);
     }
+    add_hints(&all, &want);
     walk_check(&model->walk, decision_equal(decision, all), "the batch says %s, the model %s",
                decision_text(decision).text, decision_text(all).text);
     if (allowed)

@@ -20,14 +20,11 @@ static void answer_of_axes(const struct tg_axes *axes, struct tg_answer *answer)
     memset(answer, 0, sizeof *answer);
     answer->step = TG_DECIDED;
     answer->axes = *axes;
-    answer->decision = TG_ALLOW_FULL;
+    answer->decision = tg_axes_combine(axes);
     answer->reason = binding != TG_AXIS_NONE ? reasons[binding] : TG_REASON_NONE;
-    for (int axis = 0; axis < TG_AXIS_COUNT; axis++) {
-        if (axes->present & 1u << axis)
-            answer->decision = tg_decision_combine(answer->decision, axes->decision[axis]);
+    for (int axis = 0; axis < TG_AXIS_COUNT; axis++)
         if (axes->would_deny & 1u << axis)
             answer->would_deny |= 1u << reasons[axis];
-    }
 }
 
 /* The store has answered. What it has charged is the run's from here on, unless the gate has no

@@ -87,23 +87,15 @@ static void admit_hold(struct passage *passage, struct ticket *ticket)
     if (passage->policy)
         worth_note(passage, ticket);
     if (passage->remote) {
-        ticket->axes = answer->axes;
+        ticket->has_slot = answer->axes.present != 0; /* nothing else has been asked yet */
+        if (ticket->has_slot)
+            ticket->slot = answer->axes.decision[TG_AXIS_CONCURRENCY];
         ticket->factor = answer->factor;
         ticket->would_deny = (uint16_t)answer->would_deny;
     }
     gate_set_end(gate, ticket, num_add(gate->latest, ticket->lease_ttl));
     answer->lease = ticket_lease(ticket);
     answer->deadline = ticket->deadline;
-}
-
-static void combine_axes(const struct tg_axes *axes, struct tg_decision *combined)
-{
-    struct tg_decision all = TG_ALLOW_FULL;
-
-    for (int axis = 0; axis < TG_AXIS_COUNT; axis++)
-        if (axes->present & 1u << axis)
-            all = decision_combine(all, axes->decision[axis]);
-    *combined = all;
 }
 
 static enum tg_reason reason_of(enum tg_axis axis)
@@ -143,9 +135,8 @@ static void refuse_late(struct tg_gate *gate, struct tg_answer *answer, enum tg_
 
 static void refuse_by_policy(struct tg_gate *gate, struct tg_answer *answer)
 {
-    struct tg_decision decision;
+    struct tg_decision decision = axes_combine(&answer->axes);
 
-    combine_axes(&answer->axes, &decision);
     decision.allowed = false;
     decision.remaining = 0;
     decision.retry_after_ms = 0;
@@ -153,18 +144,28 @@ static void refuse_by_policy(struct tg_gate *gate, struct tg_answer *answer)
     refuse_late(gate, answer, TG_REASON_POLICY, decision);
 }
 
+/* Copies what limits say, and no more than is there. */
+static void copy_limits(struct tg_axes *to, const struct tg_axes *from)
+{
+    for (int axis = TG_AXIS_RATE; axis <= TG_AXIS_COST; axis++)
+        if (from->present & 1u << axis) {
+            stages_set_axis(to, (enum tg_axis)axis, from->decision[axis]);
+            to->named[axis] = from->named[axis];
+        }
+    to->reset_at = from->reset_at;
+    to->retry_after_ms = from->retry_after_ms;
+}
+
 /* Adds what the store says to what is known. */
 static void add_axes(struct tg_gate *gate, struct tg_answer *answer, const struct tg_axes *axes)
 {
-    for (int axis = TG_AXIS_RATE; axis <= TG_AXIS_COST; axis++) {
-        if (axes->present & 1u << axis)
-            stages_set_axis(&answer->axes, (enum tg_axis)axis, axes->decision[axis]);
+    copy_limits(&answer->axes, axes);
+    for (int axis = TG_AXIS_RATE; axis <= TG_AXIS_COST && axes->would_deny != 0; axis++)
         if (axes->would_deny & 1u << axis) {
             spin_lock(&gate->lock);
             stages_would_deny(gate, answer, reason_of((enum tg_axis)axis));
             spin_unlock(&gate->lock);
         }
-    }
     answer->axes.would_deny = axes->would_deny;
 }
 
@@ -232,9 +233,7 @@ static enum tg_err conclude(const struct passage *passage)
         return err;
     answer->step = TG_DECIDED;
     if (binding != TG_AXIS_NONE) {
-        struct tg_decision decision;
-        combine_axes(&answer->axes, &decision);
-        refuse_late(gate, answer, reason_of(binding), decision);
+        refuse_late(gate, answer, reason_of(binding), axes_combine(&answer->axes));
         worth_refused(passage);
     } else {
         atomic_fetch_add_explicit(&gate->admitted, 1, memory_order_relaxed);
@@ -330,7 +329,7 @@ static enum tg_err set_out(struct passage *passage, struct tg_gate *gate,
     answer->decision = (struct tg_decision){0};
     answer->reason = TG_REASON_NONE;
     answer->policy_denied = false;
-    answer->axes.present = answer->axes.would_deny = 0;
+    axes_clear(&answer->axes);
     answer->would_deny = 0;
     answer->memory_used = 0;
     if (!err && call->like) {
@@ -370,18 +369,18 @@ static void hand_over(struct tg_answer *to, const struct tg_answer *from)
     to->charge = from->charge;
     to->factor = from->factor;
     if (from->step == TG_DECIDED && from->reason == TG_REASON_NONE)
-        combine_axes(&from->axes, &to->decision);
+        to->decision = axes_combine(&from->axes);
     else
         to->decision = from->decision;
     to->reason = from->reason;
     to->policy_denied = from->policy_denied;
     to->would_deny = from->would_deny;
     to->memory_used = from->memory_used;
-    to->axes.present = from->axes.present;
+    to->axes.present = from->axes.present & 1u << TG_AXIS_CONCURRENCY;
     to->axes.would_deny = from->axes.would_deny;
-    for (int axis = 0; axis < TG_AXIS_COUNT; axis++)
-        if (from->axes.present & 1u << axis)
-            to->axes.decision[axis] = from->axes.decision[axis];
+    if (to->axes.present != 0)
+        to->axes.decision[TG_AXIS_CONCURRENCY] = from->axes.decision[TG_AXIS_CONCURRENCY];
+    copy_limits(&to->axes, &from->axes);
 }
 
 /* Memory and peers. True: refused. */
@@ -428,8 +427,7 @@ static bool limits_refuse(const struct passage *passage, struct tg_axes *axes)
         return false;
     if (claim && claim->cost > 1) { /* for the hints: when there will be enough for it */
         claim_peek(passage->gate->store, claim, passage->now, &dearer);
-        if (!(dearer.present & 1u << TG_AXIS_COST) ||
-            dearer.decision[TG_AXIS_COST].retry_after_ms < TG_UNSATISFIABLE)
+        if (axes_combine(&dearer).retry_after_ms < TG_UNSATISFIABLE)
             *axes = dearer;
     }
     return true;
@@ -439,13 +437,9 @@ static bool limits_refuse(const struct passage *passage, struct tg_axes *axes)
 static void refuse_by_limits(struct tg_gate *gate, struct tg_answer *answer,
                              const struct tg_axes *axes)
 {
-    struct tg_decision decision;
-
-    for (int axis = TG_AXIS_RATE; axis <= TG_AXIS_COST; axis++)
-        if (axes->present & 1u << axis)
-            stages_set_axis(&answer->axes, (enum tg_axis)axis, axes->decision[axis]);
-    combine_axes(&answer->axes, &decision);
-    stages_refuse(gate, answer, reason_of(tg_axes_binding(&answer->axes)), decision);
+    copy_limits(&answer->axes, axes);
+    stages_refuse(gate, answer, reason_of(tg_axes_binding(&answer->axes)),
+                  axes_combine(&answer->axes));
 }
 
 enum tg_err tg_gate_precheck(struct tg_gate *gate, const struct tg_call *call, tg_ms now,
@@ -641,7 +635,8 @@ enum tg_err tg_gate_store_answered(struct tg_gate *gate, tg_lease lease, enum tg
     } else if (outcome) {
         gate_drop(gate, ticket);
     } else {
-        made.axes = ticket->axes;
+        if (ticket->has_slot)
+            stages_set_axis(&made.axes, TG_AXIS_CONCURRENCY, ticket->slot);
         made.would_deny = ticket->would_deny;
         made.deadline = ticket->deadline;
         made.charge = ticket->claim.cost;

@@ -111,8 +111,10 @@ struct ticket {
     double value;
     double hold_s;
 
-    struct tg_axes axes; /* what is decided so far of a call that a remote store is asked for */
-    double factor;       /* and what its answer will say */
+    struct tg_decision
+        slot;      /* by the concurrency axis, of a call that a remote store is asked for */
+    bool has_slot; /* that axis is present */
+    double factor; /* what its answer will say */
 };
 
 /* A pool of tickets; 2^32 - 1 at most, which is a terabyte. */

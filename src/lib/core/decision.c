@@ -14,6 +14,18 @@ enum tg_axis tg_axes_binding(const struct tg_axes *axes)
     return TG_AXIS_NONE;
 }
 
+struct tg_decision tg_axes_combine(const struct tg_axes *axes)
+{
+    return axes_combine(axes);
+}
+
+const struct tg_limit_answer *tg_axes_refusing(const struct tg_axes *axes)
+{
+    enum tg_axis axis = tg_axes_binding(axes);
+
+    return axis == TG_AXIS_RATE || axis == TG_AXIS_COST ? &axes->named[axis] : NULL;
+}
+
 const char *tg_axis_name(enum tg_axis axis)
 {
     static const char *const names[TG_AXIS_COUNT] = {"concurrency", "rate", "cost"};

@@ -148,8 +148,9 @@ static void peek_one(const struct place *place, size_t i, tg_ms now, int64_t uni
 
 /* ---- peeking ---- */
 
-/* Combines the answers of all limits on the axes of `mask`. Once it is known that the call is
- * refused, a limit that would have allowed it is reported as it stands, since it is not charged. */
+/* Combines the answers of all limits on the axes of `mask`, and finds the one of each axis to speak
+ * of. Once it is known that the call is refused, a limit that would have allowed it is reported as
+ * it stands, since it is not charged. */
 static void claim_combine(const struct work *work, unsigned mask, bool refused,
                           struct tg_axes *axes)
 {
@@ -158,22 +159,21 @@ static void claim_combine(const struct work *work, unsigned mask, bool refused,
         const struct place *place = &work->places[p];
         for (size_t i = 0; i < place->set->n; i++) {
             const struct tg_limit *limit = &place->set->limits[i];
-            struct tg_decision *combined = &axes->decision[limit->axis], another;
-            bool is_first = !(axes->present & 1u << limit->axis);
-            struct tg_decision *answer = is_first ? combined : &another; /* a copy takes longer */
+            struct tg_limit_answer one;
 
             if (!(mask & 1u << limit->axis))
                 continue;
-            peek_one(place, i, work->now, limit_units(limit, work->claim->cost), answer);
-            if (!answer->allowed && limit->mode == TG_SHADOW) {
+            peek_one(place, i, work->now, limit_units(limit, work->claim->cost), &one.decision);
+            if (!one.decision.allowed && limit->mode == TG_SHADOW) {
                 axes->would_deny |= 1u << limit->axis;
                 continue;
             }
-            if (refused && answer->allowed)
-                peek_one(place, i, work->now, 0, answer);
-            if (!is_first)
-                *combined = decision_combine(*combined, another);
-            axes->present |= 1u << limit->axis;
+            if (refused && one.decision.allowed)
+                peek_one(place, i, work->now, 0, &one.decision);
+            one.limiter = &limit->limiter;
+            one.scope = (uint8_t)p;
+            one.limit = (uint8_t)i;
+            axes_add(axes, limit->axis, &one);
         }
     }
 }
@@ -186,6 +186,22 @@ static bool claim_allows(const struct work *work, unsigned mask, struct tg_axes 
         return true;
     claim_combine(work, mask, true, axes);
     return false;
+}
+
+/* Rate has refused, and cost is not asked: but when it would allow the call is a part of when the
+ * call may pass. */
+static void peek_hints(const struct work *work, struct tg_axes *axes)
+{
+    struct tg_axes hints;
+
+    axes_clear(&hints);
+    claim_combine(work, COST, true, &hints);
+    if (!(hints.present & COST))
+        return;
+    axes->reset_at =
+        num_max(axes->decision[TG_AXIS_RATE].reset_at, hints.decision[TG_AXIS_COST].reset_at);
+    axes->retry_after_ms = num_max(axes->decision[TG_AXIS_RATE].retry_after_ms,
+                                   hints.decision[TG_AXIS_COST].retry_after_ms);
 }
 
 /* ---- charging ---- */
@@ -303,8 +319,10 @@ static enum tg_err take_locked(struct work *work, struct tg_axes *axes, unsigned
     }
     /* Rate is debited though cost may refuse. Both are charged in one go all the same, after all
      * looking: so that a call for which there is no place has spent nothing. */
-    if (!claim_allows(work, RATE, axes))
+    if (!claim_allows(work, RATE, axes)) {
+        peek_hints(work, axes);
         return TG_OK;
+    }
     *mask = claim_allows(work, COST, axes) ? RATE | COST : RATE;
     return charge(work, *mask);
 }
@@ -324,7 +342,7 @@ enum tg_err claim_take(struct tg_store *store, struct claim *claim, tg_ms now, s
     enum tg_err err;
 
     do {
-        axes->present = axes->would_deny = 0;
+        axes_clear(axes);
         claim_begin(&work, store, claim, now);
         unsigned mask;
         err = take_locked(&work, axes, &mask);
@@ -340,12 +358,14 @@ void claim_peek(struct tg_store *store, struct claim *claim, tg_ms now, struct t
 {
     struct work work;
 
-    axes->present = axes->would_deny = 0;
+    axes_clear(axes);
     claim_begin(&work, store, claim, now);
     if (claim->charging == TG_CHARGE_ATOMIC)
         claim_allows(&work, RATE | COST, axes);
     else if (claim_allows(&work, RATE, axes))
         claim_allows(&work, COST, axes);
+    else
+        peek_hints(&work, axes);
     claim_end(&work);
 }
 

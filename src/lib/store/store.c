@@ -120,16 +120,6 @@ bool store_reclaim(struct tg_store *store, const struct shard *except, tg_ms now
     return false;
 }
 
-static struct tg_decision combination(const struct tg_axes *axes)
-{
-    struct tg_decision all = TG_ALLOW_FULL;
-
-    for (int axis = TG_AXIS_RATE; axis < TG_AXIS_COUNT; axis++)
-        if (axes->present & 1u << axis)
-            all = decision_combine(all, axes->decision[axis]);
-    return all;
-}
-
 /* Decides for an entry, and charges it if all its limits allow. False: one of several refused,
  * and how the others stand has yet to be looked at. */
 static bool take_entry(const struct limit_set *set, void *states, tg_ms now, int64_t cost,
@@ -190,7 +180,7 @@ static __attribute__((noinline)) enum tg_err take_any(struct tg_store *store,
     if (!err)
         err = claim_take(store, &claim, now, &answers);
     if (!err)
-        *decision = combination(&answers);
+        *decision = axes_combine(&answers);
     if (!err && axes)
         *axes = answers;
     return err;
@@ -214,7 +204,7 @@ enum tg_err tg_store_peek(struct tg_store *store, const struct tg_debit *debit, 
     if (err)
         return err;
     claim_peek(store, &claim, now, &answers);
-    *decision = combination(&answers);
+    *decision = axes_combine(&answers);
     if (axes)
         *axes = answers;
     return TG_OK;
@@ -253,7 +243,7 @@ void tg_store_take_many(struct tg_store *store, const struct tg_debit *debits, s
             if (errs[done + i] == TG_OK) {
                 errs[done + i] = claim_take(store, &batch[i], now, &axes);
                 if (errs[done + i] == TG_OK)
-                    decisions[done + i] = combination(&axes);
+                    decisions[done + i] = axes_combine(&axes);
             }
     }
 }

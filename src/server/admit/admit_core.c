@@ -226,7 +226,7 @@ static enum admit_state follow_run(struct admit_pending *pending, enum admission
         admit_reply_error(own_slot_err(&pending->own, &pending->run), reply);
         answer = NULL;
     } else {
-        admit_reply_of(answer, &pending->question.call, reply);
+        admit_reply_of(answer, own_slot_refused(&pending->own, &pending->question.call), reply);
         assert(reply->allowed == (state == ADMISSION_ADMITTED));
         assert(pending->own.run.lease == 0 || answer->lease != 0);
         if (answer->lease != 0 && !name_lease(pending, answer, reply, &has_account)) {
@@ -363,8 +363,8 @@ struct admit_pending *admit_pending_open(struct worker *worker, struct admit_cal
     admission_run_init(&pending->run, ask->limits_only ? NULL : worker->gateway->gate,
                        &pending->question.call, &admit_admission_ops);
     pending->slots = ask->limits_only ? NULL : slots_of(worker->generation, *entry);
-    own_slot_init(&pending->own, pending->slots ? pending->slots->gate : NULL,
-                  &admit_admission_ops);
+    own_slot_init(&pending->own, pending->slots ? pending->slots->gate : NULL, &admit_admission_ops,
+                  "caller", (*entry)->name);
     pending->state = ADMIT_READY;
     return pending;
 }

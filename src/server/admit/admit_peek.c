@@ -107,10 +107,16 @@ static void add_limits(const struct tg_axes *axes, struct tg_answer *answer)
             continue;
         answer->axes.present |= 1u << all[i];
         answer->axes.decision[all[i]] = axes->decision[all[i]];
+        answer->axes.named[all[i]] = axes->named[all[i]];
         answer->decision = tg_decision_combine(answer->decision, axes->decision[all[i]]);
         if (!axes->decision[all[i]].allowed && answer->reason == TG_REASON_NONE)
             answer->reason = reasons[i];
     }
+    answer->axes.reset_at = axes->reset_at;
+    answer->axes.retry_after_ms = axes->retry_after_ms;
+    answer->decision.reset_at = num_max(answer->decision.reset_at, axes->reset_at);
+    answer->decision.retry_after_ms =
+        num_max(answer->decision.retry_after_ms, axes->retry_after_ms);
     if (!(answer->axes.present & 1u << TG_AXIS_CONCURRENCY))
         return;
     struct tg_decision *slots = &answer->axes.decision[TG_AXIS_CONCURRENCY];

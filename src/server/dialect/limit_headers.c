@@ -146,7 +146,7 @@ void reply_limits_write(const struct tg_axes *axes, enum wire_api api, tg_ms now
     limits->n_fields = 0;
     limits->used = 0;
     if ((axes->present >> TG_AXIS_RATE & 1) != 0)
-        add_axis(limits, &axes->decision[TG_AXIS_RATE], &names[form][0], form, now, wall);
+        add_axis(limits, &axes->named[TG_AXIS_RATE].decision, &names[form][0], form, now, wall);
     if ((axes->present >> TG_AXIS_COST & 1) != 0)
-        add_axis(limits, &axes->decision[TG_AXIS_COST], &names[form][1], form, now, wall);
+        add_axis(limits, &axes->named[TG_AXIS_COST].decision, &names[form][1], form, now, wall);
 }

@@ -124,8 +124,8 @@ struct slice reply_event(const struct refusal *why, enum wire_api api, struct re
 /* ---- What a success says about limits -----------------------------------------------------------
  *
  * x-ratelimit-{limit,remaining,reset}-{requests,tokens}, reset as a duration ("6m0s", "120ms"), or
- * anthropic-ratelimit-{requests,tokens}-{limit,remaining,reset}, reset in RFC 3339: from the rate
- * and the cost axis, where they are present. */
+ * anthropic-ratelimit-{requests,tokens}-{limit,remaining,reset}, reset in RFC 3339: of one limit of
+ * the rate and one of the cost axis, where they are present (struct tg_axes: `named`). */
 
 #define REPLY_LIMITS_MAX 6
 

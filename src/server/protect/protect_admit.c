@@ -209,7 +209,7 @@ static enum protect_state follow_run(struct protected_call *call, enum admission
     if (state == ADMISSION_ADMITTED)
         return forward(call);
     assert(state == ADMISSION_REFUSED);
-    refusal_of_answer(answer, &call->gate_call, &why);
+    refusal_of_answer(answer, own_slot_refused(&call->own, &call->gate_call), &why);
     return protect_refuse(call, &why, TG_OUTCOME_CANCELLED);
 }
 
@@ -295,7 +295,8 @@ enum protect_state protect_admit(struct protected_call *call)
     struct refusal why;
 
     admission_run_init(&call->run, call->gateway->gate, &call->gate_call, &protect_admission_ops);
-    own_slot_init(&call->own, call->route->slots->gate, &protect_admission_ops);
+    own_slot_init(&call->own, call->route->slots->gate, &protect_admission_ops, "route",
+                  call->route->config->prefix);
     if (atomic_load_explicit(&call->gateway->draining, memory_order_relaxed)) {
         refusal_init(&why, REPLY_SHUTTING_DOWN, NULL);
         return protect_refuse(call, &why, TG_OUTCOME_CANCELLED);

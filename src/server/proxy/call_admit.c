@@ -288,6 +288,8 @@ enum call_verdict call_take_slot(struct call *call)
     call->slot_call.work = num_max(expects.expected, 1);
     call->used_before = call->used;
     call->slot_call.waiter = &call->waiter;
+    call->slot_call.gate_kind = "model";
+    call->slot_call.gate_name = call->route->config->name;
     admission_run_init(&call->slot, call->route->slots->gate, &call->slot_call, &slot_ops);
     admission_run_admit(&call->slot, call_now(call), &answer);
     return slot_answered(call, &answer);

@@ -254,7 +254,8 @@ struct remote_peek {
     const struct remote_terms *terms; /* their generation is held by who asks */
     const struct tg_debit *what;      /* must not change until seen() */
     struct remote_limits_ask *ask;    /* on its way; null: not */
-    struct tg_axes here;              /* two tiers: what blocks here say of some limits */
+    struct tg_axes here;              /* two tiers: what blocks here say of some limits, */
+    struct remote_blocks_rest rest;   /* and which others Redis is asked about */
     enum remote_mode mode;            /* who would decide a claim; blocks: some of its limits */
     bool again;                       /* a block that was on its way then has been waited for */
 };

@@ -34,6 +34,21 @@ void remote_translate(const struct remote_terms *terms, const struct tg_debit *d
     }
 }
 
+void remote_name_limiters(const struct remote_terms *terms, const struct tg_debit *debit,
+                          struct tg_axes *axes)
+{
+    for (int axis = TG_AXIS_RATE; axis <= TG_AXIS_COST; axis++) {
+        struct tg_limit_answer *named = &axes->named[axis];
+        if (!(axes->present & 1u << axis) || named->limiter != NULL)
+            continue;
+        assert(named->scope < debit->n_scopes);
+        const struct limit_listed *listed =
+            &terms->listing->sets[debit->scopes[named->scope].limits];
+        assert(named->limit < listed->n);
+        named->limiter = &listed->limits[named->limit].limiter;
+    }
+}
+
 /* ---- states ---- */
 
 enum claim_event {
@@ -125,6 +140,7 @@ static enum tg_err decide_here(struct remote_claim *claim, struct tg_axes *axes)
             claim->counted |= CLAIM_IN_RECENT;
             count_here(claim);
         }
+        remote_name_limiters(claim->terms, &claim->debit, axes);
         return TG_OK;
     }
     enum tg_err err =
@@ -190,13 +206,14 @@ static enum tg_err decide_away(struct remote_claim *claim, struct remote_limits_
 /* ---- asking ---- */
 
 /* Redis, or a block, has decided; if it charged the call, claim->charge says what. */
-static void decide_remote(struct remote_claim *claim, const struct tg_axes *axes)
+static void decide_remote(struct remote_claim *claim, struct tg_axes *axes)
 {
     struct recent *recent = recent_of(claim);
     bool yes = tg_axes_binding(axes) == TG_AXIS_NONE;
 
     if (recent != NULL)
         recent_heard(recent, &claim->debit, axes, net_loop_now(claim->port->loop));
+    remote_name_limiters(claim->terms, &claim->debit, axes);
     if (yes)
         count_here(claim);
     remote_count(claim->port->remote, REMOTE_LIMITS, claim->mode);

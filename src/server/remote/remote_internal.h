@@ -13,6 +13,10 @@ static inline void remote_count(struct remote *remote, enum remote_kind what, en
 void remote_translate(const struct remote_terms *terms, const struct tg_debit *debit,
                       struct remote_scope room[TG_SCOPES_MAX], struct remote_debit *to);
 
+/* Redis says which limit it speaks of by its number; here is which that is. */
+void remote_name_limiters(const struct remote_terms *terms, const struct tg_debit *debit,
+                          struct tg_axes *axes);
+
 /* How rate and cost are decided while Redis is away. Limits that are all in shadow refuse nothing
  * then either: what would be closed for them is open. */
 enum remote_mode remote_mode_away(const struct remote_terms *terms, const struct tg_debit *debit);

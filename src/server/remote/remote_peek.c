@@ -60,12 +60,15 @@ static void remote_peek_answered(void *context, enum tg_err err, const struct tg
     peek->ask = NULL;
     if (err == TG_OK) {
         known = *axes;
-        remote_blocks_join(&peek->here, peek->what->charging, peek->what->cost, &known);
+        if (peek->terms->store->two_tier)
+            remote_blocks_join(&peek->here, &peek->rest, peek->what->charging, peek->what->cost,
+                               &known);
         if (!peek_again(peek, &err, &known))
             return;
     } else {
         err = peek_away(peek, &known);
     }
+    remote_name_limiters(peek->terms, peek->what, &known);
     peek->seen(peek, err, &known);
 }
 
@@ -85,9 +88,11 @@ static bool peek_ask(struct remote_peek *peek, enum tg_err *err, struct tg_axes 
         struct remote_debit rest;
         if (!remote_blocks_is_strict(port->blocks, &to, now))
             peek->mode = REMOTE_BLOCKS;
-        *err = remote_blocks_peek(port->blocks, &to, now, axes, &rest);
-        if (*err == TG_OK && rest.n_scopes == 0)
+        *err = remote_blocks_peek(port->blocks, &to, now, axes, &rest, &peek->rest);
+        if (*err == TG_OK && rest.n_scopes == 0) {
+            remote_name_limiters(peek->terms, peek->what, axes);
             return true;
+        }
         peek->here = *axes;
         to = rest;
     }
@@ -96,6 +101,7 @@ static bool peek_ask(struct remote_peek *peek, enum tg_err *err, struct tg_axes 
     if (peek->ask != NULL)
         return false;
     *err = peek_away(peek, axes);
+    remote_name_limiters(peek->terms, peek->what, axes);
     return true;
 }
 
@@ -114,8 +120,11 @@ bool remote_peek(struct remote_port *port, struct remote_peek *peek,
 bool remote_is_refused(struct remote_port *port, const struct remote_terms *terms,
                        const struct tg_debit *what, struct tg_axes *axes)
 {
-    return what->n_scopes > 0 && recent_is_for(port->recent, terms->generation) &&
-           recent_is_refused(port->recent, what, net_loop_now(port->loop), axes);
+    if (what->n_scopes == 0 || !recent_is_for(port->recent, terms->generation) ||
+        !recent_is_refused(port->recent, what, net_loop_now(port->loop), axes))
+        return false;
+    remote_name_limiters(terms, what, axes);
+    return true;
 }
 
 void remote_peek_end(struct remote_peek *peek)

@@ -8,6 +8,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include "lib/core/decision.h"
 #include "lib/core/num.h"
 
 enum { ENTRIES = 1024, FRESH_MS = 2000 };
@@ -18,9 +19,8 @@ struct recent_entry {
     tg_ms heard_at;
     tg_ms refused_until; /* 0: it was admitted */
     int64_t refused_cost;
-    unsigned present;
-    struct tg_decision rate, cost; /* what Redis said then */
-    int64_t calls, units;          /* given out since */
+    struct tg_axes heard; /* what Redis said then */
+    int64_t calls, units; /* given out since */
 };
 
 struct recent {
@@ -74,11 +74,7 @@ void recent_heard(struct recent *recent, const struct tg_debit *debit, const str
     uint64_t hash = remote_recent_hash_of(recent, debit);
     struct recent_entry *entry = entry_of(recent, hash);
 
-    *entry = (struct recent_entry){.hash = hash,
-                                   .heard_at = now,
-                                   .present = axes->present,
-                                   .rate = axes->decision[TG_AXIS_RATE],
-                                   .cost = axes->decision[TG_AXIS_COST]};
+    *entry = (struct recent_entry){.hash = hash, .heard_at = now, .heard = *axes};
     if (binding == TG_AXIS_NONE)
         return;
     entry->refused_until = num_add(now, axes->decision[binding].retry_after_ms);
@@ -92,15 +88,30 @@ static bool fits(const struct tg_decision *heard, int64_t given, int64_t need, i
     return need <= num_max(heard->remaining / parts, num_min(heard->remaining, 1)) - given;
 }
 
+/* The limit that was spoken of then is still the one to speak of. */
 static void remote_recent_answer(struct tg_axes *axes, enum tg_axis axis,
-                                 const struct tg_decision *heard, bool allowed, int64_t left,
+                                 const struct recent_entry *entry, bool allowed, int64_t given,
                                  tg_ms again)
 {
-    axes->present |= 1u << axis;
-    axes->decision[axis] = *heard;
-    axes->decision[axis].allowed = allowed;
-    axes->decision[axis].remaining = left > 0 ? left : 0;
-    axes->decision[axis].retry_after_ms = allowed ? 0 : again;
+    struct tg_decision all = entry->heard.decision[axis];
+    struct tg_limit_answer named = entry->heard.named[axis];
+
+    if (!(entry->heard.present & 1u << axis))
+        return;
+    all.allowed = named.decision.allowed = allowed;
+    all.remaining = num_less(all.remaining, given);
+    named.decision.remaining = num_less(named.decision.remaining, given);
+    all.retry_after_ms = named.decision.retry_after_ms = allowed ? 0 : again;
+    axes_join(axes, axis, &all, &named);
+}
+
+/* What a call that is refused has to wait for besides its binding axis. */
+static void remote_recent_hints(struct tg_axes *axes, const struct recent_entry *entry, tg_ms now)
+{
+    if (entry->heard.retry_after_ms == 0)
+        return;
+    axes->reset_at = entry->heard.reset_at;
+    axes->retry_after_ms = num_less(num_add(entry->heard_at, entry->heard.retry_after_ms), now);
 }
 
 bool recent_decide(struct recent *recent, const struct tg_debit *debit, int64_t parts, tg_ms now,
@@ -112,10 +123,11 @@ bool recent_decide(struct recent *recent, const struct tg_debit *debit, int64_t 
 
     if (entry->hash != hash || (now - entry->heard_at > FRESH_MS && !refused))
         return false;
-    bool rate =
-        !(entry->present & 1u << TG_AXIS_RATE) || fits(&entry->rate, entry->calls, 1, parts);
-    bool cost = !(entry->present & 1u << TG_AXIS_COST) ||
-                fits(&entry->cost, entry->units, debit->cost, parts);
+    const struct tg_axes *heard = &entry->heard;
+    bool rate = !(heard->present & 1u << TG_AXIS_RATE) ||
+                fits(&heard->decision[TG_AXIS_RATE], entry->calls, 1, parts);
+    bool cost = !(heard->present & 1u << TG_AXIS_COST) ||
+                fits(&heard->decision[TG_AXIS_COST], entry->units, debit->cost, parts);
     tg_ms again = refused ? entry->refused_until - now : FRESH_MS;
     if (refused)
         rate = entry->refused_cost > 0, cost = entry->refused_cost == 0;
@@ -125,12 +137,10 @@ bool recent_decide(struct recent *recent, const struct tg_debit *debit, int64_t 
         entry->units = num_add(entry->units, debit->cost);
     }
     memset(axes, 0, sizeof *axes);
-    if (entry->present & 1u << TG_AXIS_RATE)
-        remote_recent_answer(axes, TG_AXIS_RATE, &entry->rate, rate,
-                             entry->rate.remaining - entry->calls, again);
-    if (entry->present & 1u << TG_AXIS_COST)
-        remote_recent_answer(axes, TG_AXIS_COST, &entry->cost, cost,
-                             entry->cost.remaining - entry->units, again);
+    remote_recent_answer(axes, TG_AXIS_RATE, entry, rate, entry->calls, again);
+    remote_recent_answer(axes, TG_AXIS_COST, entry, cost, entry->units, again);
+    if (refused)
+        remote_recent_hints(axes, entry, now);
     return true;
 }
 
@@ -144,11 +154,9 @@ bool recent_is_refused(struct recent *recent, const struct tg_debit *debit, tg_m
         entry->refused_cost > 0)
         return false;
     memset(axes, 0, sizeof *axes);
-    if (entry->present & 1u << TG_AXIS_RATE)
-        remote_recent_answer(axes, TG_AXIS_RATE, &entry->rate, false, entry->rate.remaining,
-                             entry->refused_until - now);
-    if (entry->present & 1u << TG_AXIS_COST)
-        remote_recent_answer(axes, TG_AXIS_COST, &entry->cost, true, entry->cost.remaining, 0);
+    remote_recent_answer(axes, TG_AXIS_RATE, entry, false, 0, entry->refused_until - now);
+    remote_recent_answer(axes, TG_AXIS_COST, entry, true, 0, 0);
+    remote_recent_hints(axes, entry, now);
     return true;
 }
 

@@ -61,7 +61,7 @@ void blocks_say(const struct blocks_peek *peek, unsigned mask, bool refused)
                 continue;
             }
             credit_answer(credit, no ? units : refused ? 0 : units, no, peek->now, &answer);
-            blocks_add_answer(axes, limit->axis, answer);
+            blocks_add_answer(axes, limit->axis, s, i, answer);
         }
     }
 }
@@ -85,6 +85,24 @@ static void charge_all(const struct blocks_peek *peek, unsigned mask,
     }
 }
 
+/* Rate has refused, and cost is not asked: see peek_hints() in store/claim.c. What is not known here
+ * is not waited for. */
+static void blocks_hints(const struct blocks_peek *peek)
+{
+    struct tg_axes hints, *axes = peek->axes;
+    const struct blocks_peek cost = {peek->view, peek->now, peek->final, &hints};
+
+    axes_clear(&hints);
+    if (blocks_verdict(peek, COST) != CREDIT_UNKNOWN)
+        blocks_say(&cost, COST, true);
+    if (!(hints.present & COST))
+        return;
+    axes->reset_at =
+        num_max(axes->decision[TG_AXIS_RATE].reset_at, hints.decision[TG_AXIS_COST].reset_at);
+    axes->retry_after_ms = num_max(axes->decision[TG_AXIS_RATE].retry_after_ms,
+                                   hints.decision[TG_AXIS_COST].retry_after_ms);
+}
+
 bool blocks_answer(const struct blocks_peek *peek, unsigned *charged)
 {
     bool per_axis = peek->view->charging == TG_CHARGE_PER_AXIS;
@@ -95,10 +113,14 @@ bool blocks_answer(const struct blocks_peek *peek, unsigned *charged)
         second = blocks_verdict(peek, COST);
     if (first == CREDIT_UNKNOWN || second == CREDIT_UNKNOWN)
         return false;
-    peek->axes->present = peek->axes->would_deny = *charged = 0;
+    axes_clear(peek->axes);
+    *charged = 0;
     blocks_say(peek, mask, first == CREDIT_NO);
-    if (first == CREDIT_NO)
+    if (first == CREDIT_NO) {
+        if (per_axis)
+            blocks_hints(peek);
         return true;
+    }
     if (per_axis)
         blocks_say(peek, COST, second == CREDIT_NO);
     *charged = second == CREDIT_NO ? RATE : RATE | COST;

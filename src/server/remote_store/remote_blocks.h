@@ -90,21 +90,28 @@ struct remote_blocks_ask *remote_blocks_take(struct remote_blocks *blocks,
                                              struct tg_axes *axes,
                                              struct remote_blocks_charge *charge, enum tg_err *err);
 
+/* The scopes and limits of a part of a debit, by their indices in the whole. */
+struct remote_blocks_rest {
+    uint8_t scope[TG_SCOPES_MAX];
+    uint8_t limit[TG_SCOPES_MAX][TG_LIMITS_MAX];
+};
+
 /* What remote_blocks_take() would answer now; nothing is taken, and nobody is asked. If n_scopes of
  * `rest` is 0 then, axes have it, by what is here. Else it is not enough: `rest` is what
  * remote_limits_peek() is to be asked instead of the debit, good until the next call of any of
- * these functions, and axes have what is known here, for remote_blocks_join(). TG_ERR_STORE: Redis
- * owes an answer for too long already. */
+ * these functions, and axes have what is known here, for remote_blocks_join(), and `indices` what
+ * the rest is of. TG_ERR_STORE: Redis owes an answer for too long already. */
 enum tg_err remote_blocks_peek(struct remote_blocks *blocks, const struct remote_debit *debit,
-                               tg_ms now, struct tg_axes *axes, struct remote_debit *rest);
+                               tg_ms now, struct tg_axes *axes, struct remote_debit *rest,
+                               struct remote_blocks_rest *indices);
 
 /* Whether Redis is to be asked about the debit as it is, whatever units are here. */
 bool remote_blocks_is_strict(const struct remote_blocks *blocks, const struct remote_debit *debit,
                              tg_ms now);
 
 /* Adds that part, `here`, to what Redis says of the rest. */
-void remote_blocks_join(const struct tg_axes *here, enum tg_charging charging, int64_t cost,
-                        struct tg_axes *axes);
+void remote_blocks_join(const struct tg_axes *here, const struct remote_blocks_rest *indices,
+                        enum tg_charging charging, int64_t cost, struct tg_axes *axes);
 
 /* Before decided(), which does not come any more. Nothing was taken, or it is given back. */
 void remote_blocks_cancel(struct remote_blocks_ask *ask);

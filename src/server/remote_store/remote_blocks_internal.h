@@ -191,13 +191,14 @@ bool blocks_exceeds(const struct credit *credit, int64_t units);
 /* It cannot be leased for: Redis decides. */
 bool blocks_is_too_large(const struct claim_view *view);
 
-static inline void blocks_add_answer(struct tg_axes *axes, enum tg_axis axis,
-                                     struct tg_decision answer)
+/* Adds what a limit says, by its numbers in the debit. */
+static inline void blocks_add_answer(struct tg_axes *axes, enum tg_axis axis, size_t scope,
+                                     size_t limit, struct tg_decision answer)
 {
-    if (axes->present & 1u << axis)
-        answer = decision_combine(axes->decision[axis], answer);
-    axes->decision[axis] = answer;
-    axes->present |= 1u << axis;
+    const struct tg_limit_answer one = {
+        .scope = (uint8_t)scope, .limit = (uint8_t)limit, .decision = answer};
+
+    axes_add(axes, axis, &one);
 }
 
 /* A command has come back; `fine`: with an answer. */

@@ -34,20 +34,21 @@ static void choose(struct scope *scope, const struct tg_limit *called, int64_t c
     }
 }
 
-static void say_here(const struct scope *scope, size_t i, int64_t cost, tg_ms now,
-                     struct tg_axes *here)
+static void say_here(const struct blocks_peek *peek, size_t s, size_t i)
 {
+    const struct scope *scope = peek->view->scopes[s];
     struct tg_decision answer;
 
-    credit_answer(&scope->credits[i], blocks_units(&scope->given[i], cost), false, now, &answer);
-    blocks_add_answer(here, scope->given[i].axis, answer);
+    credit_answer(&scope->credits[i], blocks_units(&scope->given[i], peek->view->cost), false,
+                  peek->now, &answer);
+    blocks_add_answer(peek->axes, scope->given[i].axis, s, i, answer);
 }
 
 /* `to` is the scope of that number as it is called in Redis, `from` are its limits: leaves what
  * Redis is to be looked at for, of the axes of `mask`, and says what is enough here. `lacks` is the
- * most of the cost that is missing, by mode. */
+ * most of the cost that is missing, by mode, and `index` says which limits are left. */
 static void divide(const struct blocks_peek *peek, size_t s, unsigned mask, struct remote_scope *to,
-                   struct tg_limit *from, int64_t lacks[])
+                   struct tg_limit *from, uint8_t index[], int64_t lacks[])
 {
     struct scope *scope = peek->view->scopes[s];
     int64_t cost = peek->view->cost;
@@ -61,9 +62,10 @@ static void divide(const struct blocks_peek *peek, size_t s, unsigned mask, stru
         if (!(mask & 1u << given->axis))
             continue;
         if (less == 0)
-            say_here(scope, i, cost, peek->now, peek->axes);
+            say_here(peek, s, i);
         if (!asked[i])
             continue;
+        index[to->n] = (uint8_t)i;
         from[to->n] = from[i];
         from[to->n++].mode = less == 0 ? TG_SHADOW : given->mode;
         if (given->axis == TG_AXIS_COST)
@@ -73,7 +75,7 @@ static void divide(const struct blocks_peek *peek, size_t s, unsigned mask, stru
 
 /* The same of a scope that is not known here: all of it is missing. */
 static void ask_whole(int64_t cost, unsigned mask, struct remote_scope *to, struct tg_limit *from,
-                      int64_t lacks[])
+                      uint8_t index[], int64_t lacks[])
 {
     size_t n = to->n;
 
@@ -83,6 +85,7 @@ static void ask_whole(int64_t cost, unsigned mask, struct remote_scope *to, stru
             continue;
         if (from[i].axis == TG_AXIS_COST)
             lacks[from[i].mode] = num_max(lacks[from[i].mode], cost);
+        index[to->n] = (uint8_t)i;
         from[to->n++] = from[i];
     }
 }
@@ -107,7 +110,7 @@ static bool is_new_scope_too_large(const struct remote_blocks *blocks,
 
 /* The limits of which there is not enough here. */
 static void find_rest(struct remote_blocks *blocks, const struct blocks_peek *peek,
-                      struct remote_debit *rest)
+                      struct remote_debit *rest, struct remote_blocks_rest *indices)
 {
     bool no_cost = rest->charging == TG_CHARGE_PER_AXIS && blocks_verdict(peek, COST) == CREDIT_NO;
     int64_t lacks[] = {[TG_ENFORCE] = 0, [TG_SHADOW] = 0};
@@ -115,10 +118,12 @@ static void find_rest(struct remote_blocks *blocks, const struct blocks_peek *pe
 
     for (size_t s = 0; s < peek->view->n; s++) {
         unsigned mask = no_cost ? RATE : RATE | COST;
+        indices->scope[n] = (uint8_t)s;
         if (peek->view->scopes[s] == NULL)
-            ask_whole(peek->view->cost, mask, &blocks->scopes[s], blocks->limits[s], lacks);
+            ask_whole(peek->view->cost, mask, &blocks->scopes[s], blocks->limits[s],
+                      indices->limit[n], lacks);
         else
-            divide(peek, s, mask, &blocks->scopes[s], blocks->limits[s], lacks);
+            divide(peek, s, mask, &blocks->scopes[s], blocks->limits[s], indices->limit[n], lacks);
         if (blocks->scopes[s].n > 0)
             blocks->scopes[n++] = blocks->scopes[s];
     }
@@ -150,7 +155,8 @@ bool remote_blocks_is_strict(const struct remote_blocks *blocks, const struct re
 }
 
 enum tg_err remote_blocks_peek(struct remote_blocks *blocks, const struct remote_debit *debit,
-                               tg_ms now, struct tg_axes *axes, struct remote_debit *rest)
+                               tg_ms now, struct tg_axes *axes, struct remote_debit *rest,
+                               struct remote_blocks_rest *indices)
 {
     struct claim_view view;
     unsigned unused;
@@ -160,6 +166,11 @@ enum tg_err remote_blocks_peek(struct remote_blocks *blocks, const struct remote
         return TG_ERR_INVALID;
     *rest = blocks_strict_debit(blocks, debit, now);
     const struct root *root = peek_root(blocks, debit, now, &view);
+    for (size_t s = 0; s < TG_SCOPES_MAX; s++) {
+        indices->scope[s] = (uint8_t)s;
+        for (size_t i = 0; i < TG_LIMITS_MAX; i++)
+            indices->limit[s][i] = (uint8_t)i;
+    }
     if (root == NULL)
         return TG_OK;
     struct blocks_peek peek = {&view, now, false, axes};
@@ -169,28 +180,43 @@ enum tg_err remote_blocks_peek(struct remote_blocks *blocks, const struct remote
     }
     if (root->flight != NULL && root->flight->is_late)
         return TG_ERR_STORE;
-    find_rest(blocks, &peek, rest);
+    find_rest(blocks, &peek, rest, indices);
     return TG_OK;
 }
 
-/* What is here was told as it is after the call. Of a call that is refused it is as it stands; but
- * with charging per axis rate is charged before cost refuses, and cost not asked if rate does. */
-void remote_blocks_join(const struct tg_axes *here, enum tg_charging charging, int64_t cost,
-                        struct tg_axes *axes)
+/* What is here of an axis was told as it is after the call: `back` units were not taken. */
+static void join_axis(const struct tg_axes *here, enum tg_axis axis, int64_t back,
+                      struct tg_axes *axes)
+{
+    struct tg_decision all = here->decision[axis];
+    struct tg_limit_answer named = here->named[axis];
+
+    if (!(here->present & 1u << axis))
+        return;
+    all.remaining = num_min(num_add(all.remaining, back), all.limit);
+    named.decision.remaining =
+        num_min(num_add(named.decision.remaining, back), named.decision.limit);
+    axes_join(axes, axis, &all, &named);
+}
+
+/* Of a call that is refused a limit is told as it stands; but with charging per axis rate is charged
+ * before cost refuses, and cost not asked if rate does. */
+void remote_blocks_join(const struct tg_axes *here, const struct remote_blocks_rest *indices,
+                        enum tg_charging charging, int64_t cost, struct tg_axes *axes)
 {
     bool per_axis = charging == TG_CHARGE_PER_AXIS;
     enum tg_axis binding = tg_axes_binding(axes);
-    struct tg_decision rate = here->decision[TG_AXIS_RATE], units = here->decision[TG_AXIS_COST];
+    bool no_rate = binding != TG_AXIS_NONE && (!per_axis || binding == TG_AXIS_RATE);
 
-    if (binding != TG_AXIS_NONE && (!per_axis || binding == TG_AXIS_RATE))
-        rate.remaining = num_min(num_add(rate.remaining, 1), rate.limit);
-    if (binding != TG_AXIS_NONE)
-        units.remaining = num_min(num_add(units.remaining, cost), units.limit);
-    if (here->present & RATE)
-        blocks_add_answer(axes, TG_AXIS_RATE, rate);
+    for (int axis = TG_AXIS_RATE; axis <= TG_AXIS_COST; axis++)
+        if (axes->present & 1u << axis) {
+            struct tg_limit_answer *named = &axes->named[axis];
+            named->limit = indices->limit[named->scope][named->limit];
+            named->scope = indices->scope[named->scope];
+        }
+    join_axis(here, TG_AXIS_RATE, no_rate ? 1 : 0, axes);
     if (per_axis && binding == TG_AXIS_RATE)
         return;
     axes->would_deny |= here->would_deny;
-    if (here->present & COST)
-        blocks_add_answer(axes, TG_AXIS_COST, units);
+    join_axis(here, TG_AXIS_COST, binding != TG_AXIS_NONE ? cost : 0, axes);
 }

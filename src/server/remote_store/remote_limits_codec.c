@@ -474,28 +474,34 @@ static bool not_asked(const int64_t four[4])
 static void add_answer(struct tg_axes *axes, const struct limits_mark *mark, const int64_t four[4])
 {
     enum tg_axis axis = mark->on_cost ? TG_AXIS_COST : TG_AXIS_RATE;
-    struct tg_decision answer = {four[0] == 1, mark->ceiling, four[1], four[2], four[3]};
+    struct tg_limit_answer answer = {
+        .scope = mark->scope,
+        .limit = mark->limit,
+        .decision = {four[0] == 1, mark->ceiling, four[1], four[2], four[3]}};
 
-    if (!answer.allowed && mark->shadow) {
+    if (!answer.decision.allowed && mark->shadow)
         axes->would_deny |= 1u << axis;
-        return;
-    }
-    if (axes->present & 1u << axis)
-        answer = decision_combine(axes->decision[axis], answer);
-    axes->decision[axis] = answer;
-    axes->present |= 1u << axis;
+    else
+        axes_add(axes, axis, &answer);
 }
 
-static bool agrees(const struct redisReply *reply, const struct tg_axes *axes)
+/* Whether the first five numbers are the combination of the others. Where cost was looked at for
+ * its hints, these are in here alone, and may be larger. */
+static bool agrees(const struct redisReply *reply, bool has_hints, struct tg_axes *axes)
 {
-    struct tg_decision all = TG_ALLOW_FULL;
+    struct tg_decision all;
     int64_t five[5];
 
-    for (int axis = TG_AXIS_RATE; axis <= TG_AXIS_COST; axis++)
-        if (axes->present & 1u << axis)
-            all = decision_combine(all, axes->decision[axis]);
-    return read_numbers(reply, 0, 5, five) && five[0] == all.allowed && five[1] == all.limit &&
-           five[2] == all.remaining && five[3] == all.reset_at && five[4] == all.retry_after_ms;
+    if (!read_numbers(reply, 0, 5, five))
+        return false;
+    all = axes_combine(axes);
+    if (has_hints && five[3] >= all.reset_at && five[4] >= all.retry_after_ms) {
+        axes->reset_at = five[3];
+        axes->retry_after_ms = five[4];
+        all = axes_combine(axes);
+    }
+    return five[0] == all.allowed && five[1] == all.limit && five[2] == all.remaining &&
+           five[3] == all.reset_at && five[4] == all.retry_after_ms;
 }
 
 /* Cost may not have been asked, but only because rate has refused. */
@@ -504,7 +510,7 @@ static bool read_axes(struct limits_codec *words, const struct redisReply *reply
 {
     size_t unasked = 0, costs = 0;
 
-    axes->present = axes->would_deny = 0;
+    axes_clear(axes);
     for (size_t i = 0; i < words->n; i++) {
         struct limits_mark *mark = &words->marks[i];
         int64_t four[4];
@@ -523,8 +529,8 @@ static bool read_axes(struct limits_codec *words, const struct redisReply *reply
     }
     bool rate_refused = tg_axes_binding(axes) == TG_AXIS_RATE;
     if (words->charging == TG_CHARGE_PER_AXIS && rate_refused)
-        return unasked == costs && agrees(reply, axes);
-    return unasked == 0 && agrees(reply, axes);
+        return unasked == costs && agrees(reply, costs > 0, axes);
+    return unasked == 0 && agrees(reply, false, axes);
 }
 
 /* Limits that allowed were charged, unless one of their axis refused; if atomic, any limit. */

@@ -35,9 +35,12 @@ static enum admission_state follow_own(struct own_slot *own, struct admission_ru
     return state;
 }
 
-void own_slot_init(struct own_slot *own, struct tg_gate *slots, const struct admission_ops *ops)
+void own_slot_init(struct own_slot *own, struct tg_gate *slots, const struct admission_ops *ops,
+                   const char *kind, const char *name)
 {
     tg_call_init(&own->call);
+    own->call.gate_kind = kind;
+    own->call.gate_name = name;
     admission_run_init(&own->run, slots, &own->call, ops);
 }
 

@@ -22,8 +22,9 @@ struct own_slot {
     struct tg_call call;
 };
 
-/* `slots` null: there are none. */
-void own_slot_init(struct own_slot *own, struct tg_gate *slots, const struct admission_ops *ops);
+/* `slots` null: there are none. Kind and name are whose they are in a message: "route", "/api". */
+void own_slot_init(struct own_slot *own, struct tg_gate *slots, const struct admission_ops *ops,
+                   const char *kind, const char *name);
 
 /* Asks for everything. `gate` is the run at the gate of all calls and `call` its call, whose
  * deadline becomes an earlier one where it waited for its own slot. The state is that of the two
@@ -44,6 +45,13 @@ static inline enum admission_state own_slot_state(const struct own_slot *own,
                                                   const struct admission_run *gate)
 {
     return own->run.state == ADMISSION_WAITING ? ADMISSION_WAITING : gate->state;
+}
+
+/* ADMISSION_REFUSED: the call that was refused, there or by the gate, whose call is `call`. */
+static inline const struct tg_call *own_slot_refused(const struct own_slot *own,
+                                                     const struct tg_call *call)
+{
+    return own->run.state == ADMISSION_REFUSED ? &own->call : call;
 }
 
 /* ADMISSION_FAILED: why. */

@@ -189,37 +189,14 @@ bool report_notes_refused(struct report_notes *notes, struct worker *worker,
     return is_denial(why->reason) && report_is_watched(worker, now);
 }
 
-/* The text of the refusal, and the numbers of the limit. */
-static void explain(const struct report_notes *notes, const struct refusal *why, char *text,
-                    size_t size)
-{
-    const struct tg_decision *decision = &notes->decision;
-
-    if (why->reason == REPLY_PEER_LIMIT && notes->refusal.peer_calls >= 0)
-        snprintf(text, size, "%.160s: %" PRId64 " of %" PRId64 " calls at once", why->text,
-                 notes->refusal.peer_calls, notes->refusal.peer_limit);
-    else if (notes->axis == TG_AXIS_CONCURRENCY)
-        snprintf(text, size, "%.160s: the limit is %" PRId64 " calls at once", why->text,
-                 decision->limit);
-    else if (notes->axis != TG_AXIS_NONE && decision->retry_after_ms < TG_UNSATISFIABLE)
-        snprintf(text, size, "%.160s: %" PRId64 " of %" PRId64 " %s left, enough in %" PRId64 " ms",
-                 why->text, decision->remaining, decision->limit,
-                 notes->axis == TG_AXIS_RATE ? "calls" : "tokens", decision->retry_after_ms);
-    else
-        snprintf(text, size, "%s", why->text);
-}
-
 void report_denial(struct gateway *gateway, const struct report_notes *notes,
                    const struct refusal *why, struct watch_entry *entry)
 {
-    char text[WATCH_TEXT_MAX + REPLY_TEXT_MAX];
-
     if (why->binding != TG_AXIS_NONE)
         watch_text(entry->axis, sizeof entry->axis, slice_of(tg_axis_name(why->binding)));
     entry->retry_after_ms = notes->retry_after_ms;
     watch_text(entry->reason, sizeof entry->reason, slice_of(reply_reason_name(why->reason)));
-    explain(notes, why, text, sizeof text);
-    watch_text(entry->text, sizeof entry->text, slice_of(text));
+    watch_text(entry->text, sizeof entry->text, slice_of(why->text));
     entry->at = clock_wall_of(&gateway->clock, entry->at);
     watch_put(gateway->watch, entry);
 }

@@ -23,10 +23,12 @@
 #include "lib/core/problem.h"
 #include "lib/store/limit_set.h"
 
-/* A set, and what bounds the charges of calls under it. */
+/* A set, what bounds the charges of calls under it, and whose it is in a message. */
 struct scope_set {
     tg_limits id; /* 0: none */
     struct limit_bounds bounds;
+    const char *kind; /* see struct tg_scope */
+    char *suffix;     /* owned; null: none */
 };
 
 /* A set of a tenant that applies to some of its calls. */
@@ -148,6 +150,26 @@ static enum tg_err define_defaults(struct gather *to, const struct config_gate *
     return err ? err : define(to, set, problem);
 }
 
+/* ---- whose they are ---- */
+
+static bool set_suffix(struct scope_set *set, const char *before, const char *text)
+{
+    size_t bytes = strlen(before) + strlen(text) + 1;
+
+    set->suffix = malloc(bytes);
+    if (set->suffix != NULL)
+        snprintf(set->suffix, bytes, "%s%s", before, text);
+    return set->suffix != NULL;
+}
+
+/* " for demo-small", or the first of several patterns and "...": the file has the rest. */
+static bool suffix_of_models(struct scope_set *set, const struct config_names *models)
+{
+    if (models->n == 0)
+        return true;
+    return set_suffix(set, models->n > 1 ? " for models like " : " for ", models->names[0]);
+}
+
 /* ---- tenants ---- */
 
 static void add_part(struct tenant_scopes *tenant, struct scope_set set,
@@ -162,7 +184,7 @@ static enum tg_err build_tenant(struct scopes *scopes, struct gather *limits, si
 {
     const struct config_tenant *from = &scopes->config->tenants[number];
     struct tenant_scopes *to = &scopes->tenants[number];
-    struct scope_set set = {.id = 0};
+    struct scope_set set = {.kind = "tenant"};
 
     to->parts = calloc(from->n_limits + 1, sizeof to->parts[0]);
     if (to->parts == NULL)
@@ -181,11 +203,18 @@ static enum tg_err build_tenant(struct scopes *scopes, struct gather *limits, si
     for (size_t i = 0; i < from->n_limits && !err; i++) {
         const struct config_limits *line = &from->limits[i];
         name_line(limits, from, i);
+        set = (struct scope_set){.kind = "tenant"};
         err = define_line(limits, line, from->mode, &set, problem);
+        if (!err && set.id != 0 && !suffix_of_models(&set, &line->models))
+            err = TG_ERR_MEMORY;
         if (!err)
             add_part(to, set, line->models.n > 0 ? &line->models : NULL, i);
     }
     name_set(limits, from, "users");
+    to->users.kind = "user";
+    to->defaults.kind = "tenant";
+    if (!err && !set_suffix(&to->users, " of tenant ", from->name))
+        err = TG_ERR_MEMORY;
     if (!err && from->users.present)
         err = define_line(limits, &from->users.each, from->mode, &to->users, problem);
     if (!err)
@@ -205,7 +234,9 @@ static void add_scope(struct tg_scope *room, size_t *n, struct scope_set set, co
                                      .key = key,
                                      .key_bytes = key_bytes,
                                      .ceiling = set.bounds.ceiling,
-                                     .overdraft = set.bounds.overdraft};
+                                     .overdraft = set.bounds.overdraft,
+                                     .kind = set.kind,
+                                     .suffix = set.suffix};
     ++*n;
 }
 
@@ -339,6 +370,8 @@ enum tg_err scopes_fill(const struct scopes *scopes, const struct scopes_who *wh
         config->gate.charging == CONFIG_PER_AXIS ? TG_CHARGE_PER_AXIS : TG_CHARGE_ATOMIC;
     call->tenant = who->tenant;
     call->tenant_bytes = who->tenant_bytes;
+    call->unit = "tokens";
+    call->gate_kind = "the gateway";
     call->weight = 1;
     call->value = 1;
     call->priority = who->priority;
@@ -398,6 +431,7 @@ static enum tg_err build(struct scopes *scopes, struct limit_book *book, struct 
 {
     const struct config *config = scopes->config;
     struct gather limits = {.book = book};
+    scopes->defaults.kind = "tenant";
     enum tg_err err = define_defaults(&limits, &config->gate, NULL, &scopes->defaults, problem);
 
     for (size_t i = 0; i < config->n_tenants && !err; i++) {
@@ -434,8 +468,13 @@ void scopes_free(struct scopes *scopes)
 {
     if (scopes == NULL)
         return;
-    for (size_t i = 0; scopes->tenants != NULL && i < scopes->config->n_tenants; i++)
-        free(scopes->tenants[i].parts);
+    for (size_t i = 0; scopes->tenants != NULL && i < scopes->config->n_tenants; i++) {
+        struct tenant_scopes *tenant = &scopes->tenants[i];
+        for (size_t k = 0; k < tenant->n_parts; k++)
+            free(tenant->parts[k].set.suffix);
+        free(tenant->users.suffix);
+        free(tenant->parts);
+    }
     free(scopes->tenants);
     free(scopes);
 }

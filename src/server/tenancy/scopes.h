@@ -62,9 +62,10 @@ TG_MUST_CHECK enum tg_err scopes_new(const struct config *config, struct limit_b
 void scopes_free(struct scopes *scopes);
 
 /* Fills in what the configuration says of a call: its scopes (in `room`, which the call then points
- * to), root, charging, tenant, what it is like, weight, value, peer and its limit, and the priority
- * it asked for, lowered to what the tenant may. Cost, hold, deadline and waiter are the caller's,
- * after tg_call_init(). By any number of threads.
+ * to, with whose limits they are), root, charging, tenant, what it is like, weight, value, peer and
+ * its limit, the unit of its cost, and the priority it asked for, lowered to what the tenant may.
+ * Cost, hold, deadline and waiter are the caller's, after tg_call_init(). By any number of
+ * threads.
  *
  * TG_ERR_INVALID: more lines of `limits` are for this model than TG_SCOPES_MAX has place for. */
 TG_MUST_CHECK enum tg_err scopes_fill(const struct scopes *scopes, const struct scopes_who *who,

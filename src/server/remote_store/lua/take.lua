@@ -4,7 +4,8 @@
 -- ARGV[1]  the time in ms; "*": that of the server
 -- ARGV[2]  how long a state lives at least, in ms
 -- ARGV[3]  "atomic": all limiters are debited, or on a refusal none
---          "per-axis": rate is asked and debited; only if it allows is cost
+--          "per-axis": rate is asked and debited; only if it allows is cost; else cost is looked
+--          at all the same, for 4 and 5 of the reply alone
 -- ARGV[4]  the cost, for limiters on the cost axis; those on the rate axis take 1
 -- ARGV[5]  "t": the time is wanted; "p": only looked at, nothing is debited; "tp"; or ""
 -- ARGV[6]  and so on, five for each limiter: strategy, place, three numbers (limiters.lua)
@@ -15,7 +16,8 @@
 --    6 to 9    allowed, remaining, reset_at, retry_after_ms of the first limiter on the rate axis
 --   10 to 13   the same of the first on the cost axis
 --   and four for each further limiter: those on the rate axis in the order of their keys, then
---   those on the cost axis. -1 four times: there is no such limiter, or it was not asked.
+--   those on the cost axis. -1 four times: there is no such limiter, or it was not asked, or only
+--   looked at for when the call may pass.
 --   With "t", one more: the time of the decision.
 --
 -- A limiter that was debited is reported with what the debit left, one that was not as it stands
@@ -44,7 +46,6 @@ for i = 1, #KEYS do
 end
 
 local function ask(l, units)
-    l.asked = true
     l.allowed, l.remaining, l.reset_at, l.retry_after = l.kind.peek(l, units)
 end
 
@@ -79,15 +80,14 @@ local function debit(list)
     end
 end
 
-local rate_fine, cost_fine = look(rates), false
-if rate_fine or not per_axis then
-    cost_fine = look(costs)
-end
+local rate_fine, cost_fine = look(rates), look(costs)
+local cost_asked = rate_fine or not per_axis
 
 -- All looking comes before the first debit.
 if per_axis then
     if not rate_fine then
         look_again(rates)
+        look_again(costs)
     elseif not cost_fine then
         look_again(costs)
     end
@@ -104,21 +104,24 @@ end
 
 local reply = {1, MAX, MAX, 0, 0}
 
-local function combine(list)
+-- What was looked at for its hints is no part of 1 to 3.
+local function combine(list, asked)
     for _, l in ipairs(list) do
-        if l.asked and (l.allowed or not l.shadow) then
-            reply[1] = l.allowed and reply[1] or 0
-            reply[2] = min(reply[2], l.limit)
-            reply[3] = min(reply[3], l.remaining)
+        if l.allowed or not l.shadow then
+            if asked then
+                reply[1] = l.allowed and reply[1] or 0
+                reply[2] = min(reply[2], l.limit)
+                reply[3] = min(reply[3], l.remaining)
+            end
             reply[4] = max(reply[4], l.reset_at)
             reply[5] = max(reply[5], l.retry_after)
         end
     end
 end
 
-local function add(l)
+local function add(l, asked)
     local n = #reply
-    if l and l.asked then
+    if l and asked then
         reply[n + 1] = l.allowed and 1 or 0
         reply[n + 2], reply[n + 3], reply[n + 4] = l.remaining, l.reset_at, l.retry_after
     else
@@ -126,15 +129,15 @@ local function add(l)
     end
 end
 
-combine(rates)
-combine(costs)
-add(rates[1])
-add(costs[1])
+combine(rates, true)
+combine(costs, cost_asked)
+add(rates[1], true)
+add(costs[1], cost_asked)
 for i = 2, #rates do
-    add(rates[i])
+    add(rates[i], true)
 end
 for i = 2, #costs do
-    add(costs[i])
+    add(costs[i], cost_asked)
 end
 if string.find(ARGV[5], 't', 1, true) then
     reply[#reply + 1] = now

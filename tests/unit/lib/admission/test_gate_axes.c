@@ -273,14 +273,14 @@ static void the_words_of_a_refusal_are_about_the_axis_that_binds(void **state)
     struct tg_answer answer = must_refuse(gate, &call, NOW, TG_REASON_COST);
     assert_int_equal(answer.decision.retry_after_ms, TG_UNSATISFIABLE);
     tg_answer_describe(&answer, &call, text, sizeof text);
-    assert_string_equal(text, "cost limit of 100 can never admit this call");
+    assert_string_equal(text, "cost limit: 100 units in each 1 min 40 s, can never admit this call");
     call.debit.cost = 1;
     must_allow(gate, &call, NOW);
-    /* Rate binds, and it will have room again: only the cost never will. */
+    /* Rate binds, and it will have room again: it is the cost that never will, so that is said. */
     call.debit.cost = 101;
     answer = must_refuse(gate, &call, NOW, TG_REASON_RATE);
     tg_answer_describe(&answer, &call, text, sizeof text);
-    assert_string_equal(text, "rate limit of 1 exceeded");
+    assert_string_equal(text, "cost limit: 100 units in each 1 min 40 s, can never admit this call");
     tg_gate_free(gate);
     tg_store_free(store);
 }
@@ -299,12 +299,12 @@ static void the_words_of_a_limit_are_cut_to_the_room_there_is(void **state)
     tg_answer_describe(&answer, &call, text, 7);
     assert_string_equal(text, "rate l");
     tg_answer_describe(&answer, &call, text, sizeof text);
-    assert_string_equal(text, "rate limit of 0 exceeded");
-    answer.axes.decision[TG_AXIS_RATE].limit = TG_NUMBER_MAX;
+    assert_string_equal(text, "rate limit: at most 0 calls, 0 left, next in 0 ms");
+    answer.axes.named[TG_AXIS_RATE].decision.limit = TG_NUMBER_MAX;
     tg_answer_describe(&answer, &call, text, sizeof text);
-    assert_string_equal(text, "rate limit of 9007199254740991 exceeded");
-    tg_answer_describe(&answer, &call, text, sizeof "rate limit of 900719925474099");
-    assert_string_equal(text, "rate limit of 900719925474099");
+    assert_string_equal(text, "rate limit: at most 9007199254740991 calls, 0 left, next in 0 ms");
+    tg_answer_describe(&answer, &call, text, sizeof "rate limit: at most 900719925474099");
+    assert_string_equal(text, "rate limit: at most 900719925474099");
 }
 
 /* ---- the shape of a slot's decision ---- */
@@ -320,7 +320,8 @@ static void the_name_of_a_peer_is_cut_after_64_bytes(void **state)
     for (call.peer_bytes = 62; call.peer_bytes <= 65; call.peer_bytes++) {
         char text[200], want[200];
         int shown = call.peer_bytes < 64 ? (int)call.peer_bytes : 64;
-        (void)snprintf(want, sizeof want, "peer %.*s exceeded per-peer limit", shown, name);
+        (void)snprintf(want, sizeof want, "peer %.*s exceeded per-peer limit: 0 calls at once",
+                       shown, name);
         tg_answer_describe(&answer, &call, text, sizeof text);
         assert_string_equal(text, want);
     }

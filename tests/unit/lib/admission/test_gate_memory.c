@@ -247,10 +247,11 @@ static void refusals_begin_with_the_known_words(void **state)
     tg_answer_describe(&allowed, &call, text, sizeof text);
     assert_string_equal(text, "");
     struct tg_answer answer = must_refuse(gate, &call, NOW, TG_REASON_PEER_LIMIT);
-    expect_text(&answer, &call, "peer node-7 exceeded per-peer limit");
+    expect_text(&answer, &call, "peer node-7 exceeded per-peer limit: 1 call at once");
     struct tg_call other = call_from(TG_PRIORITY_LOW, "node-8");
     answer = must_refuse(gate, &other, NOW, TG_REASON_CONCURRENCY);
-    expect_text(&answer, &other, "server overloaded");
+    expect_text(&answer, &other,
+                "server overloaded: concurrency limit: 1 call at once, next in 1 s");
     tg_gate_set_memory(gate, 0.96);
     answer = must_refuse(gate, &call, NOW, TG_REASON_MEMORY_PRESSURE);
     expect_text(&answer, &call, "memory pressure: 96.0% used");

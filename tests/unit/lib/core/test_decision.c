@@ -85,14 +85,14 @@ static void the_binding_axis_is_the_first_that_refused(void **state)
         struct tg_axes axes;
         enum tg_axis want;
     } rows[] = {
-        {{{yes, yes, yes}, all, 0}, TG_AXIS_NONE},
-        {{{yes, yes, no}, all, 0}, TG_AXIS_COST},
-        {{{yes, no, no}, all, 0}, TG_AXIS_RATE},
-        {{{no, no, no}, all, 0}, TG_AXIS_CONCURRENCY},
-        {{{no, no, yes}, all, 0}, TG_AXIS_CONCURRENCY},
-        {{{no, no, no}, 0, 0}, TG_AXIS_NONE},
-        {{{no, yes, no}, 1u << TG_AXIS_RATE | 1u << TG_AXIS_COST, 0}, TG_AXIS_COST},
-        {{{yes, yes, yes}, all, all}, TG_AXIS_NONE},
+        {{.decision = {yes, yes, yes}, .present = all}, TG_AXIS_NONE},
+        {{.decision = {yes, yes, no}, .present = all}, TG_AXIS_COST},
+        {{.decision = {yes, no, no}, .present = all}, TG_AXIS_RATE},
+        {{.decision = {no, no, no}, .present = all}, TG_AXIS_CONCURRENCY},
+        {{.decision = {no, no, yes}, .present = all}, TG_AXIS_CONCURRENCY},
+        {{.decision = {no, no, no}, .present = 0}, TG_AXIS_NONE},
+        {{.decision = {no, yes, no}, .present = 1u << TG_AXIS_RATE | 1u << TG_AXIS_COST}, TG_AXIS_COST},
+        {{.decision = {yes, yes, yes}, .present = all, .would_deny = all}, TG_AXIS_NONE},
     };
     (void)state;
 

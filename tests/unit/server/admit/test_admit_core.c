@@ -306,7 +306,7 @@ static void a_refusal_tells_its_axis_and_its_wait(void **state)
     assert_int_equal(second.reply.lease_bytes, 0);
     assert_int_equal(second.reply.binding_axis, TG_AXIS_RATE);
     assert_string_equal(admit_reason(&second.reply), "rate");
-    assert_string_equal(second.reply.message, "rate limit of 1 exceeded");
+    assert_string_equal(second.reply.message, "rate limit of tenant team: 1 call a day, 0 left, next in 24 h");
     assert_true(second.reply.decision.retry_after_ms > 0);
     admit_refusal(&second.reply, &why);
     assert_int_equal(why.reason, REPLY_RATE);
@@ -457,7 +457,8 @@ static void the_fifth_of_four_is_refused(void **state)
     assert_true(fifth.told);
     assert_int_equal(fifth.reply.reason, TG_REASON_CONCURRENCY);
     assert_int_equal(fifth.reply.binding_axis, TG_AXIS_CONCURRENCY);
-    assert_string_equal(fifth.reply.message, "server overloaded");
+    assert_string_equal(fifth.reply.message, "server overloaded: concurrency limit of the gateway: 4 "
+                                             "calls at once, next in 1 s");
     assert_int_equal(fifth.reply.decision.limit, 4);
     assert_true(kit_release(&kit, 0, "all", &holds[2]));
     assert_true(kit_admit(&kit, "all", &fifth));
@@ -552,7 +553,8 @@ static void a_peek_takes_nothing(void **state)
     assert_null(admit_peek(&kit.workers[0], &caller, &ask, keep_reply, &reply));
     assert_int_equal(reply.reason, TG_REASON_CONCURRENCY);
     assert_int_equal(reply.binding_axis, TG_AXIS_CONCURRENCY);
-    assert_string_equal(reply.message, "server overloaded");
+    assert_string_equal(reply.message, "server overloaded: concurrency limit of the gateway: 4 calls "
+                                       "at once, next in 1 s");
     kit_close(&kit);
 }
 
@@ -599,7 +601,7 @@ static void a_peer_has_its_share(void **state)
     assert_int_equal(reply.reason, TG_REASON_PEER_LIMIT);
     kit_ask(&kit, 0, "all", &ask, &answer);
     assert_int_equal(answer.reply.reason, TG_REASON_PEER_LIMIT);
-    assert_string_equal(answer.reply.message, "peer n-1 exceeded per-peer limit");
+    assert_string_equal(answer.reply.message, "peer n-1 exceeded per-peer limit: 2 calls at once");
     assert_string_equal(reply.message, answer.reply.message);
     ask.peer = SLICE("n-2");
     kit_ask(&kit, 0, "all", &ask, &answer);

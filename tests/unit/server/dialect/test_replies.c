@@ -378,17 +378,18 @@ static void answers_of_a_gate_become_refusals(void **state)
     call.peer_bytes = 6;
     refusal_of_answer(&answer, &call, &why);
     assert_int_equal(why.reason, REPLY_PEER_LIMIT);
-    assert_string_equal(why.text, "peer node-7 exceeded per-peer limit");
+    assert_string_equal(why.text, "peer node-7 exceeded per-peer limit: 64 calls at once");
     assert_int_equal(why.retry_after_ms, 100);
     assert_int_equal(why.binding, TG_AXIS_NONE);
 
     answer = (struct tg_answer){.reason = TG_REASON_RATE, .decision = DENIED(5, 0, NOW + 50, 20)};
     answer.axes.present = 1u << TG_AXIS_RATE;
     answer.axes.decision[TG_AXIS_RATE] = answer.decision;
+    answer.axes.named[TG_AXIS_RATE].decision = answer.decision;
     refusal_of_answer(&answer, &call, &why);
     assert_int_equal(why.reason, REPLY_RATE);
     assert_int_equal(why.binding, TG_AXIS_RATE);
-    assert_string_equal(why.text, "rate limit of 5 exceeded");
+    assert_string_equal(why.text, "rate limit: at most 5 calls, 0 left, next in 20 ms");
 
     answer.decision.retry_after_ms = TG_UNSATISFIABLE;
     answer.axes.decision[TG_AXIS_RATE] = answer.decision;
@@ -407,7 +408,8 @@ static void answers_of_a_gate_become_refusals(void **state)
     assert_string_equal(why.text, "memory pressure: 96.0% used");
     answer = (struct tg_answer){.reason = TG_REASON_CONCURRENCY, .decision = DENIED(8, 0, NOW, 30)};
     refusal_of_answer(&answer, &call, &why);
-    assert_string_equal(why.text, "server overloaded");
+    assert_string_equal(why.text,
+                        "server overloaded: concurrency limit: 8 calls at once, next in 30 ms");
     answer.reason = TG_REASON_NONE;
     refusal_of_answer(&answer, &call, &why);
     assert_int_equal(why.reason, REPLY_INTERNAL);
@@ -454,8 +456,10 @@ static void successes_say_what_is_left(void **state)
     struct reply_limits limits;
 
     (void)state;
-    axes.decision[TG_AXIS_RATE] = ALLOWED(60, 59, NOW + 1000);
-    axes.decision[TG_AXIS_COST] = ALLOWED(TG_NUMBER_MAX, 0, NOW + 360000);
+    /* The combination of several limits is no limit of anybody: it is not shown. */
+    axes.decision[TG_AXIS_RATE] = ALLOWED(5, 4, NOW + 9000);
+    axes.named[TG_AXIS_RATE].decision = ALLOWED(60, 59, NOW + 1000);
+    axes.named[TG_AXIS_COST].decision = ALLOWED(TG_NUMBER_MAX, 0, NOW + 360000);
     for (int api = 0; api < 2; api++) {
         reply_limits_write(&axes, (enum wire_api)api, NOW, NOW, &limits);
         assert_int_equal(limits.n_fields, 6);

@@ -8,6 +8,7 @@ static struct seen {
     bool told, by_redis;
     enum tg_err err;
     struct tg_axes here, axes;
+    struct remote_blocks_rest rest;
 } seen;
 
 static void on_decided(void *context, enum tg_err err, const struct tg_axes *axes,
@@ -29,14 +30,14 @@ static bool peek(size_t n, int64_t cost)
     tg_ms now = world_here(node);
 
     memset(&seen, 0, sizeof seen);
-    seen.err = remote_blocks_peek(node->blocks, &debit, now, &seen.axes, &rest);
+    seen.err = remote_blocks_peek(node->blocks, &debit, now, &seen.axes, &rest, &seen.rest);
     seen.by_redis = seen.err == TG_OK && rest.n_scopes > 0;
     if (seen.by_redis) {
         seen.here = seen.axes;
         assert_non_null(remote_limits_peek(node->limits, &rest, now, on_decided, NULL));
         remote_until(&node->kit, seen.told);
         assert_int_equal(seen.err, TG_OK);
-        remote_blocks_join(&seen.here, debit.charging, cost, &seen.axes);
+        remote_blocks_join(&seen.here, &seen.rest, debit.charging, cost, &seen.axes);
     }
     return seen.err == TG_OK && tg_axes_binding(&seen.axes) == TG_AXIS_NONE;
 }

@@ -33,7 +33,7 @@ static void open_world(int64_t kind, int64_t all)
     world.all = must_gate(&config);
     world.call = call_from(TG_PRIORITY_NORMAL, "peer");
     admission_run_init(&world.run, world.all, &world.call, &no_ops);
-    own_slot_init(&world.own, world.kind, &no_ops);
+    own_slot_init(&world.own, world.kind, &no_ops, "route", "/a");
 }
 
 static void close_world(void)
@@ -84,7 +84,7 @@ static void without_slots_of_its_own_the_gate_alone_is_asked(void **state)
 {
     (void)state;
     open_world(1, 1);
-    own_slot_init(&world.own, NULL, &no_ops);
+    own_slot_init(&world.own, NULL, &no_ops, NULL, NULL);
     assert_int_equal(admit(NOW), ADMISSION_ADMITTED);
     expect_held(0, 1, 1);
     end(NOW);
