@@ -59,7 +59,7 @@ static void put_number(struct words *words, int64_t number)
 }
 
 /* Names are somebody's choice. */
-static void put_name(struct words *words, const void *name, size_t bytes)
+static void put_any_name(struct words *words, const void *name, size_t bytes)
 {
     put_bytes(words, name, bytes < 64 ? bytes : 64);
 }
@@ -211,7 +211,7 @@ static void put_owner(struct words *words, const struct tg_scope *scope)
     put_text(words, " of ");
     put_text(words, scope->kind);
     put_text(words, " ");
-    put_name(words, scope->key, scope->key_bytes);
+    put_any_name(words, scope->key, scope->key_bytes);
     if (scope->suffix)
         put_text(words, scope->suffix);
 }
@@ -261,7 +261,7 @@ static void describe_slots(struct words *words, const struct tg_answer *answer,
     }
     if (call->gate_kind && call->gate_name) {
         put_text(words, " ");
-        put_name(words, call->gate_name, strlen(call->gate_name));
+        put_any_name(words, call->gate_name, strlen(call->gate_name));
     }
     put_text(words, ": ");
     put_amount(words, answer->decision.limit, "calls");
@@ -273,7 +273,7 @@ static void describe_peer(struct words *words, const struct tg_answer *answer,
                           const struct tg_call *call)
 {
     put_text(words, "peer ");
-    put_name(words, call->peer, call->peer_bytes);
+    put_any_name(words, call->peer, call->peer_bytes);
     put_text(words, " exceeded per-peer limit: ");
     put_amount(words, answer->decision.limit, "calls");
     put_text(words, " at once");

@@ -111,9 +111,10 @@ struct ticket {
     double value;
     double hold_s;
 
-    struct tg_decision
-        slot;      /* by the concurrency axis, of a call that a remote store is asked for */
-    bool has_slot; /* that axis is present */
+    /* For a call that a remote store is asked for: what the concurrency axis has said, if it was
+     * asked. */
+    struct tg_decision slot;
+    bool has_slot;
     double factor; /* what its answer will say */
 };
 

@@ -226,7 +226,12 @@ static enum admit_state follow_run(struct admit_pending *pending, enum admission
         admit_reply_error(own_slot_err(&pending->own, &pending->run), reply);
         answer = NULL;
     } else {
-        admit_reply_of(answer, own_slot_refused(&pending->own, &pending->question.call), reply);
+        /* If its own slots refused it, messages name them. */
+        pending->question.call.gate_kind =
+            own_slot_refused(&pending->own, &pending->question.call)->gate_kind;
+        pending->question.call.gate_name =
+            own_slot_refused(&pending->own, &pending->question.call)->gate_name;
+        admit_reply_of(answer, &pending->question.call, reply);
         assert(reply->allowed == (state == ADMISSION_ADMITTED));
         assert(pending->own.run.lease == 0 || answer->lease != 0);
         if (answer->lease != 0 && !name_lease(pending, answer, reply, &has_account)) {

@@ -143,6 +143,7 @@ static void report_refused(struct worker *worker, const struct admit_question *q
 {
     struct log_refusal refusal = {.peer_calls = -1};
     enum reply_reason reason = admit_reason_of(reply);
+    struct report_limit limit;
     struct refusal why;
 
     assert(!reply->allowed);
@@ -163,6 +164,12 @@ static void report_refused(struct worker *worker, const struct admit_question *q
         refusal.peer_limit = answer->decision.limit;
         refusal.peer_calls = tg_gate_peer_calls(worker->gateway->gate, question->call.peer,
                                                 question->call.peer_bytes);
+    }
+    if (answer != NULL) {
+        report_limit_find(&question->call, answer, &limit);
+        report->limit_of = slice_of(limit.of);
+        report->limit = limit.size;
+        report->left = limit.left;
     }
     if (report_is_watched(worker, report->at)) {
         admit_refusal(reply, &why);

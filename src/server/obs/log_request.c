@@ -68,6 +68,9 @@ static void put_outcome(struct log_line *line, const struct report *report)
                     report->upstream_status > 0 ? report->upstream_status : -1);
     log_line_word(line, FIELD("reason"), report->reason);
     log_line_word(line, FIELD("axis"), report->axis);
+    log_line_text(line, FIELD("limit_of"), report->limit_of);
+    log_line_number(line, FIELD("limit"), report->limit);
+    log_line_number(line, FIELD("remaining"), report->left);
     if (report->would_deny != 0)
         put_would_deny(line, report->would_deny);
     log_line_number(line, FIELD("retry_after_ms"), report->retry_after_ms);

@@ -5,7 +5,9 @@
 
 void report_init(struct report *report)
 {
-    *report = (struct report){.retry_after_ms = -1,
+    *report = (struct report){.limit = -1,
+                              .left = -1,
+                              .retry_after_ms = -1,
                               .attempts = -1,
                               .waited_ms = -1,
                               .overhead_us = -1,

@@ -201,7 +201,8 @@ static enum protect_state follow_run(struct protected_call *call, enum admission
         return protect_refuse(call, &why, TG_OUTCOME_CANCELLED);
     }
     call->notes.decided = state != ADMISSION_WAITING;
-    report_notes_answer(&call->notes, call->gateway->gate, &call->gate_call, answer);
+    report_notes_answer(&call->notes, call->gateway->gate,
+                        own_slot_refused(&call->own, &call->gate_call), answer);
     if (state == ADMISSION_WAITING) {
         report_notes_park(&call->notes);
         return PROTECT_ADMITTING;

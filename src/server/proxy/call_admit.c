@@ -151,10 +151,12 @@ bool call_precheck(struct call *call)
         report_notes_answer(&call->notes, call->gateway->gate, &call->gate_call, &answer);
     if (state == ADMISSION_CHECKED)
         return !large || !is_out_of_money(call);
-    if (state == ADMISSION_FAILED)
+    if (state == ADMISSION_FAILED) {
         refusal_of_error(call->gate.err, &why);
-    else
+    } else {
+        call->axes = answer.axes;
         refusal_of_answer(&answer, &call->gate_call, &why);
+    }
     call_refuse(call, &why);
     return false;
 }
@@ -333,6 +335,7 @@ bool call_fall_back(struct call *call, const char *why)
     call->route = &call->generation->routes[asked->fallback[call->next_fallback++]];
     call->notes.fallback_why = why;
     call->notes.axis = TG_AXIS_NONE; /* what refused it was the route that it has left */
+    call->notes.limit.of[0] = 0;
     call->route_attempts = 0;
     call->n_refused = call->n_tried = 0;
     call->same_key = false;

@@ -315,6 +315,7 @@ static void answer_refusal(struct call *call, const struct refusal *why)
 {
     struct slice id_name =
         call->api == WIRE_ANTHROPIC ? SLICE("request-id") : SLICE("x-request-id");
+    struct reply_limits limits;
     struct reply reply;
     struct http_fields fields;
     char id[REPLY_ID_MAX];
@@ -328,6 +329,11 @@ static void answer_refusal(struct call *call, const struct refusal *why)
     http_fields_init(&fields);
     for (size_t i = 0; i < reply.n_fields; i++)
         http_fields_add(&fields, reply.fields[i].name, reply.fields[i].value);
+    if (why->binding == TG_AXIS_RATE || why->binding == TG_AXIS_COST) {
+        reply_limits_write(&call->axes, call->api, call_now(call), call_wall(call), &limits);
+        for (size_t i = 0; i < limits.n_fields; i++)
+            http_fields_add(&fields, limits.fields[i].name, limits.fields[i].value);
+    }
     size_t n = reply_id(call->id, id);
     http_fields_add(&fields, id_name, (struct slice){id, n});
     struct http_head head = {.status = reply.status, .fields = fields.list, .n_fields = fields.n};

@@ -85,8 +85,8 @@ static void charge_all(const struct blocks_peek *peek, unsigned mask,
     }
 }
 
-/* Rate has refused, and cost is not asked: see peek_hints() in store/claim.c. What is not known here
- * is not waited for. */
+/* Rate has refused, and cost is not asked: see peek_hints() in store/claim.c. What is not known
+ * here is not waited for. */
 static void blocks_hints(const struct blocks_peek *peek)
 {
     struct tg_axes hints, *axes = peek->axes;

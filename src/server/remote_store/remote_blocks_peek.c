@@ -199,7 +199,7 @@ static void join_axis(const struct tg_axes *here, enum tg_axis axis, int64_t bac
     axes_join(axes, axis, &all, &named);
 }
 
-/* Of a call that is refused a limit is told as it stands; but with charging per axis rate is charged
+/* If the call is refused, a limit is told as it stands; but with charging per axis rate is charged
  * before cost refuses, and cost not asked if rate does. */
 void remote_blocks_join(const struct tg_axes *here, const struct remote_blocks_rest *indices,
                         enum tg_charging charging, int64_t cost, struct tg_axes *axes)

@@ -88,6 +88,34 @@ _Static_assert(TG_REASON_MEMORY_PRESSURE == REPORT_MEMORY + 1 &&
                    TG_REASON_COST == REPORT_COST + 1,
                "a stage has the number of its reason, less one");
 
+void report_limit_find(const struct tg_call *call, const struct tg_answer *answer,
+                       struct report_limit *limit)
+{
+    const struct tg_limit_answer *named = tg_axes_refusing(&answer->axes);
+
+    limit->of[0] = 0;
+    limit->size = limit->left = -1;
+    if (named != NULL && named->scope < call->debit.n_scopes) {
+        const struct tg_scope *scope = &call->debit.scopes[named->scope];
+        snprintf(limit->of, sizeof limit->of, "%s %.*s%s", scope->kind != NULL ? scope->kind : "",
+                 scope->key_bytes < 64 ? (int)scope->key_bytes : 64, (const char *)scope->key,
+                 scope->suffix != NULL ? scope->suffix : "");
+        limit->size = named->decision.limit;
+        limit->left = named->decision.remaining;
+    } else if (answer->reason == TG_REASON_CONCURRENCY && call->gate_kind != NULL) {
+        snprintf(limit->of, sizeof limit->of, "%s%s%.64s", call->gate_kind,
+                 call->gate_name != NULL ? " " : "",
+                 call->gate_name != NULL ? call->gate_name : "");
+        limit->size = answer->decision.limit;
+        limit->left = answer->decision.remaining;
+    } else if (answer->reason == TG_REASON_PEER_LIMIT) {
+        snprintf(limit->of, sizeof limit->of, "peer %.*s",
+                 call->peer_bytes < 64 ? (int)call->peer_bytes : 64, (const char *)call->peer);
+        limit->size = answer->decision.limit;
+        limit->left = 0;
+    }
+}
+
 void report_notes_answer(struct report_notes *notes, struct tg_gate *gate,
                          const struct tg_call *call, const struct tg_answer *answer)
 {
@@ -97,8 +125,7 @@ void report_notes_answer(struct report_notes *notes, struct tg_gate *gate,
     if (answer->decision.allowed)
         return;
     notes->axis = tg_axes_binding(&answer->axes);
-    notes->decision =
-        notes->axis != TG_AXIS_NONE ? answer->axes.decision[notes->axis] : answer->decision;
+    report_limit_find(call, answer, &notes->limit);
     notes->refusal.memory_used = answer->memory_used;
     if (answer->reason == TG_REASON_PEER_LIMIT) {
         notes->refusal.peer_limit = answer->decision.limit;
@@ -119,6 +146,11 @@ void report_notes_fill(const struct report_notes *notes, struct report *report)
 {
     report->would_deny = notes->would_deny;
     report->axis = notes->axis != TG_AXIS_NONE ? tg_axis_name(notes->axis) : NULL;
+    if (notes->limit.of[0] != 0) {
+        report->limit_of = slice_of(notes->limit.of);
+        report->limit = notes->limit.size;
+        report->left = notes->limit.left;
+    }
     report->retry_after_ms = notes->retry_after_ms;
     report->fallback_why = notes->fallback_why;
     report->changed = slice_of(notes->changed);

@@ -25,6 +25,16 @@ struct trace_server;
 struct watch_entry;
 struct worker;
 
+/* The limit that refused a call. */
+struct report_limit {
+    char of[128];       /* "tenant dept", "model small"; "": not known */
+    int64_t size, left; /* its ceiling, and what was left of it; negative: not known */
+};
+
+/* Finds out which limit an answer that is a refusal speaks of; all empty if there is none. */
+void report_limit_find(const struct tg_call *call, const struct tg_answer *answer,
+                       struct report_limit *limit);
+
 struct report_notes {
     struct trace_ids trace;
     unsigned would_deny;      /* REPORT_WOULD(...) */
@@ -32,8 +42,8 @@ struct report_notes {
 
     /* What a refusal says: */
     enum tg_axis axis;
-    tg_ms retry_after_ms;        /* the wait that the client was told; negative: none */
-    struct tg_decision decision; /* by the binding axis */
+    tg_ms retry_after_ms;      /* the wait that the client was told; negative: none */
+    struct report_limit limit; /* the one that refused */
     struct log_refusal refusal;
 
     int64_t estimated_input, max_output; /* tokens; negative: the body was not read */

@@ -1,7 +1,7 @@
 /* test_answer_text.c - a refusal says which limit refused, whose it is, and when it may pass. */
-#include "../../../lib/check.h"
-
 #include <string.h>
+
+#include "check.h"
 
 static struct tg_store *store;
 static struct tg_gate *gate;
@@ -94,7 +94,8 @@ static void a_parent_that_refuses_is_named_with_its_own_numbers(void **state)
     assert_int_equal(named->decision.limit, 6);
     assert_int_equal(named->decision.remaining, 0);
     assert_int_equal(named->decision.retry_after_ms, 8600);
-    assert_says(&answer, &call, "rate limit of tenant dept: 6 calls a minute, 0 left, next in 8.6 s");
+    assert_says(&answer, &call,
+                "rate limit of tenant dept: 6 calls a minute, 0 left, next in 8.6 s");
 }
 
 static void of_two_that_refuse_the_longest_to_pass_is_named(void **state)
@@ -129,7 +130,8 @@ static void an_allow_speaks_of_the_least_left_in_proportion(void **state)
     two[0] = scope;
     two[1] = (struct tg_scope){.limits = many, .key = "q", .key_bytes = 1};
     tg_call_init(&call);
-    call.debit = (struct tg_debit){.scopes = &two[1], .n_scopes = 1, .cost = 1, .root = "r", .root_bytes = 1};
+    call.debit = (struct tg_debit){
+        .scopes = &two[1], .n_scopes = 1, .cost = 1, .root = "r", .root_bytes = 1};
     for (int i = 0; i < 7; i++)
         assert_true(admit(&call, 0).decision.allowed);
     call.debit.scopes = two;
@@ -164,7 +166,7 @@ static void charging_per_axis_hints_at_cost_too(void **state)
     assert_int_equal(answer.axes.decision[TG_AXIS_RATE].retry_after_ms, 1000);
     assert_int_equal(answer.decision.retry_after_ms, 10000);
     assert_int_equal(answer.decision.reset_at, 10000);
-    assert_int_equal(answer.decision.limit, 1); /* of what was asked */
+    assert_int_equal(answer.decision.limit, 1); /* cost was not asked */
     assert_says(&answer, &call, "rate limit of tenant x: 1 call a second, 0 left, next in 1 s");
     assert_true(admit(&call, 10000).decision.allowed);
     call.debit.cost = 101;

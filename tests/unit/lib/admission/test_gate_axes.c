@@ -273,14 +273,16 @@ static void the_words_of_a_refusal_are_about_the_axis_that_binds(void **state)
     struct tg_answer answer = must_refuse(gate, &call, NOW, TG_REASON_COST);
     assert_int_equal(answer.decision.retry_after_ms, TG_UNSATISFIABLE);
     tg_answer_describe(&answer, &call, text, sizeof text);
-    assert_string_equal(text, "cost limit: 100 units in each 1 min 40 s, can never admit this call");
+    assert_string_equal(text,
+                        "cost limit: 100 units in each 1 min 40 s, can never admit this call");
     call.debit.cost = 1;
     must_allow(gate, &call, NOW);
     /* Rate binds, and it will have room again: it is the cost that never will, so that is said. */
     call.debit.cost = 101;
     answer = must_refuse(gate, &call, NOW, TG_REASON_RATE);
     tg_answer_describe(&answer, &call, text, sizeof text);
-    assert_string_equal(text, "cost limit: 100 units in each 1 min 40 s, can never admit this call");
+    assert_string_equal(text,
+                        "cost limit: 100 units in each 1 min 40 s, can never admit this call");
     tg_gate_free(gate);
     tg_store_free(store);
 }

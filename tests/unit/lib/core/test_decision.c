@@ -91,7 +91,7 @@ static void the_binding_axis_is_the_first_that_refused(void **state)
         {{.decision = {no, no, no}, .present = all}, TG_AXIS_CONCURRENCY},
         {{.decision = {no, no, yes}, .present = all}, TG_AXIS_CONCURRENCY},
         {{.decision = {no, no, no}, .present = 0}, TG_AXIS_NONE},
-        {{.decision = {no, yes, no}, .present = 1u << TG_AXIS_RATE | 1u << TG_AXIS_COST}, TG_AXIS_COST},
+        {{.decision = {no, yes, no}, .present = all & ~(1u << TG_AXIS_CONCURRENCY)}, TG_AXIS_COST},
         {{.decision = {yes, yes, yes}, .present = all, .would_deny = all}, TG_AXIS_NONE},
     };
     (void)state;

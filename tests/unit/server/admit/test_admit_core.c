@@ -244,6 +244,11 @@ static void a_class_is_at_most_the_tenants(void **state)
 
 /* ---- whose limits ---- */
 
+/* By a gate of four, of which no call has ended yet. */
+#define OVERLOADED                                                    \
+    "server overloaded: concurrency limit of the gateway: 4 calls at" \
+    " once, next in 1 s"
+
 #define TWO_A_DAY                                       \
     KIT_GATE                                            \
     "  rate: {strategy: gcra, limit: 2, period: 24h}\n" \
@@ -306,7 +311,8 @@ static void a_refusal_tells_its_axis_and_its_wait(void **state)
     assert_int_equal(second.reply.lease_bytes, 0);
     assert_int_equal(second.reply.binding_axis, TG_AXIS_RATE);
     assert_string_equal(admit_reason(&second.reply), "rate");
-    assert_string_equal(second.reply.message, "rate limit of tenant team: 1 call a day, 0 left, next in 24 h");
+    assert_string_equal(second.reply.message,
+                        "rate limit of tenant team: 1 call a day, 0 left, next in 24 h");
     assert_true(second.reply.decision.retry_after_ms > 0);
     admit_refusal(&second.reply, &why);
     assert_int_equal(why.reason, REPLY_RATE);
@@ -457,8 +463,7 @@ static void the_fifth_of_four_is_refused(void **state)
     assert_true(fifth.told);
     assert_int_equal(fifth.reply.reason, TG_REASON_CONCURRENCY);
     assert_int_equal(fifth.reply.binding_axis, TG_AXIS_CONCURRENCY);
-    assert_string_equal(fifth.reply.message, "server overloaded: concurrency limit of the gateway: 4 "
-                                             "calls at once, next in 1 s");
+    assert_string_equal(fifth.reply.message, OVERLOADED);
     assert_int_equal(fifth.reply.decision.limit, 4);
     assert_true(kit_release(&kit, 0, "all", &holds[2]));
     assert_true(kit_admit(&kit, "all", &fifth));
@@ -553,8 +558,7 @@ static void a_peek_takes_nothing(void **state)
     assert_null(admit_peek(&kit.workers[0], &caller, &ask, keep_reply, &reply));
     assert_int_equal(reply.reason, TG_REASON_CONCURRENCY);
     assert_int_equal(reply.binding_axis, TG_AXIS_CONCURRENCY);
-    assert_string_equal(reply.message, "server overloaded: concurrency limit of the gateway: 4 calls "
-                                       "at once, next in 1 s");
+    assert_string_equal(reply.message, OVERLOADED);
     kit_close(&kit);
 }
 
