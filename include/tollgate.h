@@ -743,7 +743,9 @@ struct tg_gate_config {
                                new replaces one that was not used lately; default 65536 */
     struct tg_store *store; /* where rate and cost are decided; borrowed; null: none */
     bool remote_store;      /* rate and cost are decided elsewhere: TG_NEEDS_STORE; default false */
-    uint64_t seed;          /* for the law's randomness and for hashing; default 0 */
+    uint64_t seed;          /* for hashing; secret, random, as for a store; default 0 */
+    uint64_t chance;        /* for the law's randomness: the same events with the same number give
+                               the same decisions; 0: `seed`; default 0 */
 
     /* Called when a waiting call should be resumed, because it got a slot or its wait is over.
      * It runs under the gate's lock, in whichever thread caused it: it may only post a message
@@ -1208,7 +1210,8 @@ struct tg_keyring_spec {
     tg_ms cooldown_max;  /* the longest cooldown that a 429 can ask for; default 3600000 */
     tg_ms probe_every;   /* time between probes of a suspended key; default 60000 */
     size_t max_affinity; /* affinities remembered in each pool; default 65536 */
-    uint64_t seed;       /* for randomness and hashing; default 0 */
+    uint64_t seed;       /* for hashing; default 0 */
+    uint64_t chance;     /* for the draws among keys; 0: `seed`; default 0 */
 };
 
 TG_API void tg_keyring_spec_init(struct tg_keyring_spec *spec);

@@ -139,9 +139,8 @@ static void end(struct admission_run *run, tg_ms now, const struct tg_release *r
         run->ops->wait_over(run);
 }
 
-enum admission_state admission_run_step(struct admission_run *run,
-                                        const struct admission_event *event,
-                                        struct tg_answer *answer)
+static enum admission_state run_step(struct admission_run *run, const struct admission_event *event,
+                                     struct tg_answer *answer)
 {
     tg_ms now = event->now;
     enum tg_err err;
@@ -182,5 +181,19 @@ enum admission_state admission_run_step(struct admission_run *run,
         return run->state;
     }
     assert(false && "an event that there is");
+    return run->state;
+}
+
+enum admission_state admission_run_step(struct admission_run *run,
+                                        const struct admission_event *event,
+                                        struct tg_answer *answer)
+{
+    const struct admission_ops *ops = run->ops;
+
+    if (ops == NULL || ops->before == NULL)
+        return run_step(run, event, answer);
+    ops->before(run, event);
+    run_step(run, event, answer);
+    ops->after(run, event, event->kind != ADMISSION_END ? answer : NULL);
     return run->state;
 }

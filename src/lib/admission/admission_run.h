@@ -139,6 +139,12 @@ struct admission_ops {
 
     /* Nothing stays charged; a question that is under way is withdrawn. */
     void (*refund)(struct admission_run *run, tg_ms now);
+
+    /* For somebody who watches: around every step, with the state that the run had and the one that
+     * it has. `answer` is that of the step, null on END. Both null: nobody watches. */
+    void (*before)(struct admission_run *run, const struct admission_event *event);
+    void (*after)(struct admission_run *run, const struct admission_event *event,
+                  const struct tg_answer *answer);
 };
 
 /* In its owner's storage; the owner reads its fields and writes none of them. */

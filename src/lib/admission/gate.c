@@ -160,7 +160,7 @@ enum tg_err tg_gate_new(const struct tg_gate_config *config, struct tg_gate **ga
         return problem_say(problem, TG_ERR_MEMORY, "gate: %s", tg_strerror(TG_ERR_MEMORY));
     memset(made, 0, sizeof *made);
     endings_init(&made->endings);
-    err = law_init(&made->law, &law, config->seed, problem);
+    err = law_init(&made->law, &law, config->chance ? config->chance : config->seed, problem);
     if (err) {
         free(made);
         return err;

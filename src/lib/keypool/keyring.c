@@ -32,7 +32,7 @@ enum tg_err tg_keyring_new(const struct tg_keyring_spec *spec, struct tg_keyring
     key_leases_init(&fresh->leases);
     heap_init(&fresh->timers, timer_before);
     heap_init(&fresh->probes, timer_before);
-    random_init(&fresh->random, spec->seed, 0);
+    random_init(&fresh->random, spec->chance ? spec->chance : spec->seed, 0);
     fresh->seed = spec->seed;
     enum tg_err err = tg_keyring_change(fresh, spec, 0, problem);
     if (err)

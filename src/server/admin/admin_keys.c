@@ -9,6 +9,7 @@
 #include "server/admin/admin_internal.h"
 #include "server/config/config_values.h"
 #include "server/runtime/gateway.h"
+#include "server/runtime/recorder.h"
 
 /* ---- virtual keys ---- */
 
@@ -68,6 +69,7 @@ static void reset_in(struct admin_call *call, const struct config_provider *prov
     if (!tg_keyring_reset(ring, provider->name, name, admin_now(call->admin)))
         return;
     ++*n;
+    recorder_change(call->admin->options.gateway, "key_reset", name);
     json_write_object(out);
     admin_write_text(out, "provider", provider->name);
     admin_write_text(out, "name", name);

@@ -43,6 +43,7 @@ static void lane_free(struct log_lane *lane)
         return;
     log_ring_fini(&lane->lines);
     log_ring_fini(&lane->arrivals);
+    text_out_fini(&lane->wide);
     free(lane);
 }
 
@@ -86,11 +87,19 @@ static void wake_writer(struct log *log)
 
 void log_lane_put(struct log_lane *lane, struct log_ring *ring, const struct log_line *line)
 {
+    log_lane_put_text(lane, ring, &line->out);
+}
+
+void log_lane_put_text(struct log_lane *lane, struct log_ring *ring, const struct text_out *line)
+{
     struct log *log = lane->log;
 
     assert(ring == &lane->lines || ring == &lane->arrivals);
-    assert(line->out.size > 0 && line->out.bytes[line->out.size - 1] == '\n');
-    log_ring_put(ring, line->out.bytes, line->out.size);
+    assert(line->failed || (line->size > 0 && line->bytes[line->size - 1] == '\n'));
+    if (line->failed)
+        log_ring_drop(ring);
+    else
+        log_ring_put(ring, line->bytes, line->size);
     if (!log_ring_is_half_full(ring))
         return;
     if (!atomic_load_explicit(&log->woken, memory_order_relaxed) &&

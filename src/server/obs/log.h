@@ -83,6 +83,9 @@ void log_request(struct log_lane *lane, const struct report *report,
 /* The line of an arrival, for replay and simulation, if these are recorded: see record.h. */
 void log_record(struct log_lane *lane, const struct report *report);
 
+/* The same of operations that belong to no request: a line {"ops":[...]}. By any thread. */
+void log_record_ops(struct log *log, struct slice ops);
+
 /* ---- Events -------------------------------------------------------------------------------- */
 
 /* What an event says besides its words: a text, or a number. */

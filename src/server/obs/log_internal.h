@@ -17,6 +17,7 @@ struct log_lane {
     struct log *log;
     struct log_sampler sampler;
     struct log_line line; /* the one that is being made */
+    struct text_out wide; /* one of a recording, which may be longer */
 };
 
 /* Where lines end up. Everything in it but the counts is the writer's. */
@@ -56,6 +57,10 @@ struct log {
 
 /* A lane has a line more: the writer is woken when there is much. */
 void log_lane_put(struct log_lane *lane, struct log_ring *ring, const struct log_line *line);
+
+/* The same of a line that may be longer than that. One that there was no memory for is dropped, and
+ * counted. */
+void log_lane_put_text(struct log_lane *lane, struct log_ring *ring, const struct text_out *line);
 
 /* ---- log_writer.c */
 

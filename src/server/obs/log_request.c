@@ -209,10 +209,44 @@ void log_request(struct log_lane *lane, const struct report *report,
         put_request(lane, report, stands_for, json);
 }
 
+/* The line that was just made, with its operations as a last member. */
+static void put_with_ops(struct log_lane *lane, struct slice ops)
+{
+    static const size_t TAIL = 2; /* "}" and the newline */
+    const struct text_out *line = &lane->line.out;
+    struct text_out *wide = &lane->wide;
+
+    assert(line->size > TAIL && line->bytes[line->size - TAIL] == '}');
+    text_out_clear(wide);
+    text_out_put(wide, line->bytes, line->size - TAIL);
+    text_out_text(wide, ",\"ops\":");
+    text_out_slice(wide, ops);
+    text_out_text(wide, "}\n");
+    log_lane_put_text(lane, &lane->arrivals, wide);
+}
+
 void log_record(struct log_lane *lane, const struct report *report)
 {
     if (lane->arrivals.bytes == NULL)
         return;
     record_line(report, &lane->line);
-    log_lane_put(lane, &lane->arrivals, &lane->line);
+    if (report->ops.n == 0)
+        log_lane_put(lane, &lane->arrivals, &lane->line);
+    else
+        put_with_ops(lane, report->ops);
+}
+
+void log_record_ops(struct log *log, struct slice ops)
+{
+    struct log_lane *lane = log->events;
+
+    if (lane->arrivals.bytes == NULL)
+        return;
+    pthread_mutex_lock(&log->events_lock);
+    text_out_clear(&lane->wide);
+    text_out_text(&lane->wide, "{\"ops\":");
+    text_out_slice(&lane->wide, ops);
+    text_out_text(&lane->wide, "}\n");
+    log_lane_put_text(lane, &lane->arrivals, &lane->wide);
+    pthread_mutex_unlock(&log->events_lock);
 }

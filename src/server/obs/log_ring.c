@@ -41,14 +41,20 @@ static bool log_ring_has_room(struct log_ring *ring, size_t head, size_t n)
     return n <= ring->size - (head - ring->seen_tail);
 }
 
+void log_ring_drop(struct log_ring *ring)
+{
+    unsigned long long dropped = atomic_load_explicit(&ring->dropped, memory_order_relaxed);
+
+    atomic_store_explicit(&ring->dropped, dropped + 1, memory_order_relaxed);
+}
+
 bool log_ring_put(struct log_ring *ring, const char *line, size_t n)
 {
     size_t head = atomic_load_explicit(&ring->head, memory_order_relaxed);
     size_t at = head & (ring->size - 1), first = ring->size - at;
 
     if (!log_ring_has_room(ring, head, n)) {
-        unsigned long long dropped = atomic_load_explicit(&ring->dropped, memory_order_relaxed);
-        atomic_store_explicit(&ring->dropped, dropped + 1, memory_order_relaxed);
+        log_ring_drop(ring);
         return false;
     }
     if (first > n)

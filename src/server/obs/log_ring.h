@@ -37,6 +37,9 @@ void log_ring_fini(struct log_ring *ring);
 /* A line, its newline included. False: it was dropped. */
 bool log_ring_put(struct log_ring *ring, const char *line, size_t n);
 
+/* A line that could not be made: it counts as dropped. By the maker. */
+void log_ring_drop(struct log_ring *ring);
+
 /* Whether half of it or more is waiting. */
 bool log_ring_is_half_full(struct log_ring *ring);
 

@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "lib/core/num.h"
 
@@ -29,6 +30,19 @@ static void put_tokens(struct log_line *line, const struct report *report)
         log_line_number(line, FIELD("cost"), num_add(report->estimated_input, report->max_output));
 }
 
+/* What was used and paid, as far as it is known. */
+static void put_use(struct log_line *line, const struct report *report)
+{
+    if (report->has_usage) {
+        log_line_number(line, FIELD("used_input_tokens"), tg_usage_input(&report->usage));
+        log_line_number(line, FIELD("used_output_tokens"), tg_usage_output(&report->usage));
+    }
+    log_line_number(line, FIELD("reserved_micro_usd"), report->reserved);
+    log_line_number(line, FIELD("spent_micro_usd"), report->spent);
+    if (report->uncertain > 0)
+        log_line_number(line, FIELD("uncertain_micro_usd"), report->uncertain);
+}
+
 void record_line(const struct report *report, struct log_line *line)
 {
     log_line_init(line, true);
@@ -48,5 +62,49 @@ void record_line(const struct report *report, struct log_line *line)
     log_line_word(line, FIELD("reason"), report->reason);
     log_line_number(line, FIELD("latency_ms"), report->total_ms);
     log_line_number(line, FIELD("ttfb_ms"), report->ttfb_ms);
+    log_line_word(line, FIELD("kind"), report->kind);
+    log_line_text(line, FIELD("served"), report->model_served);
+    log_line_text(line, FIELD("provider_key"), report->provider_key);
+    log_line_number(line, FIELD("attempts"), report->attempts);
+    log_line_number(line, FIELD("waited_ms"), report->waited_ms);
+    log_line_word(line, FIELD("ended"), report->ended);
+    put_use(line, report);
+    if (report->lost_ops > 0)
+        log_line_number(line, FIELD("lost"), (int64_t)report->lost_ops);
     log_line_end(line);
+}
+
+static void put_member(struct json_writer *out, const char *key, const char *text)
+{
+    json_write_key(out, key);
+    json_write_string(out, text, strlen(text));
+}
+
+void record_first_write(const struct record_first *first, struct json_writer *out)
+{
+    json_write_object(out);
+    json_write_key(out, "tollgate_recording");
+    json_write_integer(out, RECORD_VERSION);
+    put_member(out, "made_by", "serve");
+    put_member(out, "version", tg_version());
+    json_write_key(out, "t");
+    json_write_integer(out, first->now);
+    json_write_key(out, "ahead_ms");
+    json_write_integer(out, first->ahead_ms);
+    json_write_key(out, "workers");
+    json_write_integer(out, (int64_t)first->workers);
+    put_member(out, "store", first->store);
+    put_member(out, "config", first->config_hash);
+    json_write_key(out, "chance");
+    json_write_integer(out, (int64_t)first->chance);
+    if (first->inherited) {
+        json_write_key(out, "inherited");
+        json_write_bool(out, true);
+    }
+    if (first->policy_learned) {
+        json_write_key(out, "policy_learned");
+        json_write_bool(out, true);
+    }
+    json_write_object_end(out);
+    json_write_line_end(out);
 }

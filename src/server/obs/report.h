@@ -89,6 +89,10 @@ struct report {
     tg_micro reserved, spent, uncertain;
     int64_t bytes_in, bytes_out;
 
+    struct slice ops;  /* what was done for it at gates, keys and budgets: a JSON array, of a
+                          recording alone */
+    uint64_t lost_ops; /* operations that are not in it */
+
     struct slice traceparent; /* what the client sent */
     uint8_t trace_id[16], span_id[8];
     bool sampled;

@@ -47,6 +47,7 @@
 #include "server/remote/remote.h"
 #include "server/runtime/body_buffer.h"
 #include "server/runtime/gateway.h"
+#include "server/runtime/recorder.h"
 #include "server/runtime/tenant_share.h"
 #include "server/runtime/worker.h"
 
@@ -366,6 +367,7 @@ struct call {
 
     /* What only its report needs: */
     struct report_notes notes;
+    struct record_trail trail;       /* what is recorded of it; with --record alone */
     char missed_path[CALL_PATH_MAX]; /* where it looked for something, if nothing is there; or "" */
     enum http_why ended;             /* how the client's side ended */
     enum call_state left_in;         /* the state at that moment */
@@ -567,6 +569,32 @@ struct call_bill {
 
 /* For an attempt that was sent, and is charged something: UNCERTAIN or USED. */
 void call_bill(struct call *call, enum call_charge charge, struct call_bill *bill);
+
+/* ---- call_record.c: --record ---- */
+
+/* `before` and `after` of a run. */
+void call_record_before(struct admission_run *run, const struct admission_event *event);
+void call_record_after(struct admission_run *run, const struct admission_event *event,
+                       const struct tg_answer *answer);
+
+/* Before an operation; one of the functions below has to follow it, with what this returns. They do
+ * nothing if that is 0: nothing is recorded. */
+uint64_t call_record_enter(const struct call *call);
+
+void call_record_first_byte(struct call *call, const struct admission_run *run, uint64_t number,
+                            tg_ms at, double sample_ms);
+void call_record_room(struct call *call, uint64_t number, int64_t room, tg_ms until);
+void call_record_reserve(struct call *call, uint64_t number, const struct spending_call *spending,
+                         enum tg_err err, const struct tg_money_answer *answer);
+void call_record_settle(struct call *call, uint64_t number, const struct spending_use *use);
+void call_record_key(struct call *call, uint64_t number, const struct tg_key_call *key,
+                     const struct tg_key_answer *answer, bool hint);
+void call_record_key_end(struct call *call, uint64_t number, const struct tg_key_report *report);
+void call_record_key_held(struct call *call, uint64_t number, const struct tg_key_hold *hold);
+
+/* The remote store has answered about money. */
+void call_record_store_money(struct call *call, enum tg_err err,
+                             const struct tg_money_answer *answer);
 
 /* ---- call_settle.c: every way out ---- */
 

@@ -76,14 +76,25 @@ static void gate_refunds(struct admission_run *run, tg_ms now)
     call->env->limits_refund(&call->debit);
 }
 
-static const struct admission_ops slot_ops = {.wait = call_waits_until,
-                                              .wait_over = call_wait_is_over};
+/* With --record somebody watches. */
+static const struct admission_ops gate_ops[2] = {{.wait = call_waits_until,
+                                                  .wait_over = call_wait_is_over,
+                                                  .ask = gate_asks_store,
+                                                  .settle = gate_settles,
+                                                  .refund = gate_refunds},
+                                                 {.wait = call_waits_until,
+                                                  .wait_over = call_wait_is_over,
+                                                  .ask = gate_asks_store,
+                                                  .settle = gate_settles,
+                                                  .refund = gate_refunds,
+                                                  .before = call_record_before,
+                                                  .after = call_record_after}};
 
-static const struct admission_ops gate_ops = {.wait = call_waits_until,
-                                              .wait_over = call_wait_is_over,
-                                              .ask = gate_asks_store,
-                                              .settle = gate_settles,
-                                              .refund = gate_refunds};
+/* A slot asks no store, so that it can have the same. */
+static const struct admission_ops *ops_of(const struct call *call)
+{
+    return &gate_ops[call->gateway->recorder != NULL];
+}
 
 /* ---- the gateway's gate ---- */
 
@@ -144,7 +155,7 @@ bool call_precheck(struct call *call)
     struct refusal why;
 
     assert(call->gate_call.waiter == &call->waiter);
-    admission_run_init(&call->gate, call->gateway->gate, &call->gate_call, &gate_ops);
+    admission_run_init(&call->gate, call->gateway->gate, &call->gate_call, ops_of(call));
     bool large = is_body_large(call);
     enum admission_state state = precheck_limits(call, large, &answer);
     if (state != ADMISSION_FAILED)
@@ -292,7 +303,7 @@ enum call_verdict call_take_slot(struct call *call)
     call->slot_call.waiter = &call->waiter;
     call->slot_call.gate_kind = "model";
     call->slot_call.gate_name = call->route->config->name;
-    admission_run_init(&call->slot, call->route->slots->gate, &call->slot_call, &slot_ops);
+    admission_run_init(&call->slot, call->route->slots->gate, &call->slot_call, ops_of(call));
     admission_run_admit(&call->slot, call_now(call), &answer);
     return slot_answered(call, &answer);
 }

@@ -202,6 +202,14 @@ static bool is_packed(const struct http_head *head)
     return coding.n > 0 && !slice_equal_nocase(coding, SLICE("identity"));
 }
 
+static void tell_room(struct call *call, int64_t room, tg_ms until, tg_ms now)
+{
+    uint64_t number = call_record_enter(call);
+
+    tg_gate_set_room(call->slot.gate, room, until, now);
+    call_record_room(call, number, room, until);
+}
+
 /* Tells the law of the route what the provider says: how many calls it will take until its quota is
  * full again, or that it has too much to do, and for how long. A quota belongs to a key: where
  * there are several, one that is used up says nothing about the others, and the pool passes it
@@ -216,10 +224,10 @@ static void state_room(struct call *call, const struct http_head *from)
 
     if (attempt->status == 529 || attempt->status == 503 || (attempt->status == 429 && keys == 1)) {
         if (attempt->cool_until > now)
-            tg_gate_set_room(call->slot.gate, -1, attempt->cool_until, now);
+            tell_room(call, -1, attempt->cool_until, now);
     } else if (attempt->status < 300 && keys == 1 &&
                upstream_room(from->fields, from->n_fields, wall, &room, &until)) {
-        tg_gate_set_room(call->slot.gate, room, until - wall + now, now);
+        tell_room(call, room, until - wall + now, now);
     }
 }
 
@@ -276,13 +284,16 @@ static enum call_failure take_event(struct call *call, const struct sse_event *e
 }
 
 /* A stream has begun: to the law that is all there is to learn of it. */
-static void tell_first_byte(const struct call *call, const struct admission_run *run)
+static void tell_first_byte(struct call *call, const struct admission_run *run)
 {
     const struct attempt *attempt = &call->attempt;
+    double sample_ms = (double)(attempt->first_at - attempt->began_at);
 
-    if (run->state == ADMISSION_ADMITTED && run->lease != 0)
-        tg_gate_first_byte_after(run->gate, run->lease, attempt->first_at,
-                                 (double)(attempt->first_at - attempt->began_at));
+    if (run->state != ADMISSION_ADMITTED || run->lease == 0)
+        return;
+    uint64_t number = call_record_enter(call);
+    tg_gate_first_byte_after(run->gate, run->lease, attempt->first_at, sample_ms);
+    call_record_first_byte(call, run, number, attempt->first_at, sample_ms);
 }
 
 enum call_failure call_answer_data(struct call *call, struct slice bytes)

@@ -61,7 +61,7 @@ static void avoid_tried(const struct call *call, size_t n, struct tg_key_call *k
 }
 
 /* Whether a key can serve a call like this one, other than the first `n` that were tried. */
-static struct tg_key_answer peek_keys(const struct call *call, size_t n)
+static struct tg_key_answer peek_keys(struct call *call, size_t n)
 {
     struct tg_key_answer answer;
     struct tg_key_call key;
@@ -69,7 +69,9 @@ static struct tg_key_answer peek_keys(const struct call *call, size_t n)
     tg_key_call_init(&key);
     key.tokens = call->attempt.tokens;
     avoid_tried(call, n, &key);
+    uint64_t number = call_record_enter(call);
     tg_pool_peek(pool_of(call), &key, call_now(call), &answer);
+    call_record_key(call, number, &key, &answer, true);
     return answer;
 }
 
@@ -184,16 +186,23 @@ static int64_t expected_tokens(const struct call *call, int64_t asked)
     return num_ceil((double)asked * factor);
 }
 
+static void acquire_key_once(struct call *call, struct tg_key_call *key,
+                             struct tg_key_answer *answer)
+{
+    avoid_tried(call, call->n_tried, key);
+    uint64_t number = call_record_enter(call);
+    tg_pool_acquire(pool_of(call), key, call_now(call), answer);
+    call_record_key(call, number, key, answer, false);
+}
+
 /* A key that was not tried, if one can serve; else any that was not turned away. */
 static void acquire_key(struct call *call, struct tg_key_call *key, struct tg_key_answer *answer)
 {
-    avoid_tried(call, call->n_tried, key);
-    tg_pool_acquire(pool_of(call), key, call_now(call), answer);
+    acquire_key_once(call, key, answer);
     if (answer->lease != 0 || call->n_tried == call->n_refused)
         return;
     call->n_tried = call->n_refused;
-    avoid_tried(call, call->n_tried, key);
-    tg_pool_acquire(pool_of(call), key, call_now(call), answer);
+    acquire_key_once(call, key, answer);
 }
 
 /* The ring of this gateway chooses; whether the key has room for all gateways together, Redis
@@ -248,7 +257,9 @@ enum call_verdict call_key_answered(struct call *call, const struct call_input *
         return refuse_unknown_key(call);
     if (with->hold == NULL)
         return CALL_PASSES;
+    uint64_t number = call_record_enter(call);
     tg_keyring_hold_off(call->gateway->ring, attempt->key, call_now(call), with->hold);
+    call_record_key_held(call, number, with->hold);
     attempt->key = 0;
     if (++attempt->key_rounds < KEY_ROUNDS_MAX)
         return call_take_key(call);

@@ -314,8 +314,10 @@ static enum call_verdict reserve(struct call *call)
     assert(attempt->key == 0 && attempt->money.reservation == 0 && attempt->out == NULL);
     if (!price_attempt(call, &spending))
         return CALL_ANSWERED;
+    uint64_t number = call_record_enter(call);
     enum tg_err err = spending_reserve(call->gateway->spending, &spending, call_now(call),
                                        &attempt->money, &answer);
+    call_record_reserve(call, number, &spending, err, &answer);
     if (err || attempt->money.reservation == 0) {
         attempt->money.reservation = 0;
         answer.reservation = 0;
@@ -341,6 +343,7 @@ enum call_verdict call_reserve_money(struct call *call)
 enum call_verdict call_money_answered(struct call *call, const struct call_input *with)
 {
     call->store_ms += call_now(call) - call->asked_at;
+    call_record_store_money(call, with->err, with->money);
     if (!with->err && with->money->reservation == 0 && can_do_with_less(call)) {
         call_settle(call, TG_KEY_CANCELLED, CHARGE_NOTHING);
         call->attempt.asked_less = true;

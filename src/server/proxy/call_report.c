@@ -166,5 +166,8 @@ void call_report(struct call *call)
     if (call->route != NULL)
         server = (struct trace_server){call->route->provider->config->base.host,
                                        call->route->provider->config->base.port};
+    report.ops = record_trail_text(&call->trail);
+    report.lost_ops = call->trail.lost;
     report_tell(call->worker, &report, &call->notes, &server);
+    record_trail_fini(&call->trail);
 }

@@ -68,7 +68,9 @@ static void settle_money(struct call *call, const struct call_bill *bill)
     assert(bill->uncertain >= 0 && (bill->spent >= 0 || bill->uncertain == 0));
     tg_usage_fold(&use.usage);
     name_money(call, &use);
+    uint64_t number = call_record_enter(call);
     bool settled = spending_settle(call->gateway->spending, &attempt->money, &use, call_now(call));
+    call_record_settle(call, number, &use);
     assert(settled); /* once */
     (void)settled;
     call->env->money_settle(&attempt->remote_reservation, spending_use_total(&use));
@@ -94,8 +96,10 @@ static void give_back_key(struct call *call, enum tg_key_outcome outcome, enum c
         report.tokens = -1;
     if (attempt->first_at > 0)
         report.latency_ms = (double)(attempt->first_at - attempt->began_at);
+    uint64_t number = call_record_enter(call);
     call->env->key_give(&attempt->remote_key_claim, call->gateway->ring, attempt->key,
                         call_now(call), &report);
+    call_record_key_end(call, number, &report);
     attempt->key = 0;
 }
 

@@ -10,6 +10,7 @@
 #include "server/runtime/generation_internal.h"
 #include "server/runtime/handover.h"
 #include "server/runtime/inherited.h"
+#include "server/runtime/recorder.h"
 #include "server/runtime/reload.h"
 #include "server/runtime/service.h"
 #include "server/runtime/takeover.h"
@@ -23,6 +24,17 @@ enum { CHORES_MS = 100, FILES_MS = 1000, MEMORY_MS = 500 };
 
 /* ---- chores ---- */
 
+static void record_memory(struct gateway *gateway, uint64_t number, tg_ms now, double used)
+{
+    struct record_trail trail = {.at = 0};
+
+    recorder_leave(gateway->recorder);
+    record_op(&trail, number, now, "memory");
+    record_real(&trail, "used", used); /* not known: null */
+    record_op_end(&trail);
+    recorder_write(gateway, &trail);
+}
+
 static void read_memory(struct control *control, tg_ms now)
 {
     const struct config_memory *config = &control->generation->config.gate.memory;
@@ -35,16 +47,40 @@ static void read_memory(struct control *control, tg_ms now)
     memory_read(&control->memory, now);
     if (!memory_used(&control->memory, now, &used))
         used = NAN;
+    uint64_t number = config->present ? recorder_enter(control->gateway->recorder) : 0;
     tg_gate_set_memory(control->gateway->gate, used);
+    if (number != 0)
+        record_memory(control->gateway, number, now, used);
 }
 
+static bool is_tick_due(const struct control *control, tg_ms now)
+{
+    const struct generation *generation = control->generation;
+    bool due = tg_gate_next_deadline(control->gateway->gate) <= now;
+
+    for (size_t i = 0; i < generation->n_slots; i++)
+        due |= tg_gate_next_deadline(generation->slots[i].slots->gate) <= now;
+    return due;
+}
+
+/* With --record, ticks that nobody needs are left out of the recording, and not made either: a gate
+ * that is told the time takes it for the time of what comes next. */
 static void tick_gates(struct control *control, tg_ms now)
 {
     const struct generation *generation = control->generation;
+    struct gateway *gateway = control->gateway;
+    struct record_trail trail = {.at = 0};
 
-    tg_gate_tick(control->gateway->gate, now);
+    if (gateway->recorder != NULL && !is_tick_due(control, now))
+        return;
+    uint64_t number = recorder_enter(gateway->recorder);
+    tg_gate_tick(gateway->gate, now);
     for (size_t i = 0; i < generation->n_slots; i++)
         tg_gate_tick(generation->slots[i].slots->gate, now);
+    recorder_leave(gateway->recorder);
+    if (number != 0 && record_op(&trail, number, now, "tick"))
+        record_op_end(&trail);
+    recorder_write(gateway, &trail);
 }
 
 /* Whoever rotates secrets and certificates replaces their files and sends no signal. The files of

@@ -91,7 +91,8 @@ bool gateway_set_gate(struct gateway *gateway, const struct generation *generati
     config.remote_store = gateway->remote != NULL;
     config.seed = gateway->seed;
     config.policy = generation->policy->policy;
-    config.wake = gateway_wake;
+    config.chance = gateway->chance;
+    config.wake = gateway->wake;
     remote_divide_law(gateway->remote, &generation->config.gate.concurrency,
                       &config.concurrency.law);
     enum tg_err err = gateway->gate ? tg_gate_reconfigure(gateway->gate, &config, now, &why)
@@ -196,8 +197,10 @@ static bool draw(struct gateway *gateway, struct tg_problem *problem)
         gateway->seed = gateway->inherited->seed; /* what it has hashed is known by its hash */
     else if (getrandom(&gateway->seed, sizeof gateway->seed, 0) != sizeof gateway->seed)
         return problem_fail(problem, "gateway: the system gives no randomness");
-    if (getrandom(bytes, sizeof bytes, 0) != sizeof bytes)
+    if (getrandom(&gateway->chance, sizeof gateway->chance, 0) != sizeof gateway->chance ||
+        getrandom(bytes, sizeof bytes, 0) != sizeof bytes)
         return problem_fail(problem, "gateway: the system gives no randomness");
+    gateway->chance = (gateway->chance & (uint64_t)TG_NUMBER_MAX) | 1; /* a number of JSON, not 0 */
     for (size_t i = 0; i < GATEWAY_NODE_BYTES; i++)
         gateway->node_id[i] = letters[bytes[i] % (sizeof letters - 1)];
     return true;
@@ -239,7 +242,9 @@ static void recall_policy(struct gateway *gateway)
     size_t n = 0;
     void *bytes = policy ? ledger_blob_get(gateway->ledger, POLICY_BLOB, &n) : NULL;
 
-    if (bytes && tg_bid_load(policy, bytes, n, clock_now_ms(&gateway->clock)))
+    gateway->policy_recalled =
+        bytes && tg_bid_load(policy, bytes, n, clock_now_ms(&gateway->clock)) == TG_OK;
+    if (bytes && !gateway->policy_recalled)
         fprintf(stderr, "tollgate: what the policy had learned is of no use with its new budgets; "
                         "it starts anew\n");
     free(bytes);
@@ -287,7 +292,8 @@ static bool make_first(struct gateway *gateway, struct config *config, struct tg
         return false;
     LIST_INSERT_HEAD(&gateway->generations, first, link);
     recall_policy(gateway);
-    return generation_apply(first, NULL, clock_now_ms(&gateway->clock), problem);
+    gateway->began_at = clock_now_ms(&gateway->clock);
+    return generation_apply(first, NULL, gateway->began_at, problem);
 }
 
 void gateway_set_census(struct gateway *gateway, const struct config *config)
@@ -316,6 +322,7 @@ bool gateway_new_from(const struct service_table *services, struct config *confi
 
     if (fine) {
         gateway->services = services;
+        gateway->wake = gateway_wake;
         gateway->clock = *clock;
         gateway->n_threads = n_threads;
         gateway->inherited = inherited;
@@ -334,6 +341,43 @@ bool gateway_new_from(const struct service_table *services, struct config *confi
         fine = make_first(gateway, config, problem);
     } else {
         config_free(config);
+    }
+    if (!fine) {
+        gateway_free(gateway);
+        return false;
+    }
+    *made = gateway;
+    return true;
+}
+
+bool gateway_new_virtual(struct config *config, const struct clock *clock, tg_ms now,
+                         uint64_t chance, void (*wake)(void *context, void *waiter),
+                         struct gateway **made, struct tg_problem *problem)
+{
+    static const struct service_table nothing = {.n = 0};
+    struct gateway *gateway = calloc(1, sizeof *gateway);
+    struct generation *first;
+
+    if (gateway == NULL) {
+        config_free(config);
+        return problem_fail(problem, "gateway: no memory");
+    }
+    gateway->services = &nothing;
+    gateway->wake = wake;
+    gateway->clock = *clock;
+    gateway->chance = gateway->seed = chance;
+    gateway->n_threads = 1;
+    pthread_mutex_init(&gateway->ring_changes, NULL);
+    if (!make_store(gateway, problem) || !make_metrics(gateway, problem) ||
+        !open_memories(gateway, config, problem)) {
+        config_free(config);
+        gateway_free(gateway);
+        return false;
+    }
+    bool fine = generation_new(gateway, config, NULL, &first, problem);
+    if (fine) {
+        LIST_INSERT_HEAD(&gateway->generations, first, link);
+        fine = generation_apply(first, NULL, now, problem);
     }
     if (!fine) {
         gateway_free(gateway);

@@ -37,6 +37,7 @@ struct metrics;
 struct net_pool;
 struct service_table;
 struct snapshot_memory;
+struct recorder;
 struct remote;
 struct trace;
 struct watch;
@@ -69,13 +70,15 @@ struct gateway {
     size_t n_open;                        /* services whose open() was true */
     struct clock clock;
     uint64_t seed;
+    uint64_t chance; /* what the draws of laws and keys begin with: no secret, unlike the seed */
     char node_id[GATEWAY_NODE_BYTES + 1]; /* names this process among others: random, [a-z0-9] */
     struct inherited *inherited;          /* while it starts; null: nothing */
     size_t n_threads; /* threads that count in generations: the workers, and the control thread */
     struct tg_store *store;
     struct limit_book *book;
     struct tg_gate *gate;
-    struct admit *admit; /* what the service admit keeps here */
+    void (*wake)(void *context, void *waiter); /* what gates call: gateway_wake(), or a replay's */
+    struct admit *admit;                       /* what the service admit keeps here */
     struct tg_keyring *ring;
     pthread_mutex_t ring_changes;  /* held by whoever changes the ring, or reads names out of it */
     struct disabled_keys disabled; /* keys that an operator has taken out of use */
@@ -95,6 +98,10 @@ struct gateway {
     struct http_census census;
     struct gateway_counts counts;
     struct last_reload last_reload;
+    struct recorder
+        *recorder;           /* the order of operations, for --record; null: nothing is recorded */
+    tg_ms began_at;          /* when the first configuration was put in force */
+    bool policy_recalled;    /* the policy began with what it had learned before */
     struct log *log;         /* lines for whoever is on call; null: none */
     struct metrics *metrics; /* what is counted of finished requests; a part for each thread */
     struct watch *watch;     /* the last refusals; null: none are kept */
@@ -128,6 +135,12 @@ struct inherited;
 bool gateway_new_from(const struct service_table *services, struct config *config,
                       const struct clock *clock, size_t n_threads, struct inherited *inherited,
                       struct gateway **gateway, struct tg_problem *problem);
+
+/* The same for a replay: nothing is opened, connected or kept, time is what it is told, and the
+ * draws begin with `chance`. Waiting calls are woken by `wake`. */
+bool gateway_new_virtual(struct config *config, const struct clock *clock, tg_ms now,
+                         uint64_t chance, void (*wake)(void *context, void *waiter),
+                         struct gateway **gateway, struct tg_problem *problem);
 
 /* All threads have ended. */
 void gateway_free(struct gateway *gateway);

@@ -119,6 +119,7 @@ static enum tg_err set_ring(struct generation *generation, struct ring_plan *pla
     spec.pools = plan->pools;
     spec.n_pools = plan->n_pools;
     spec.seed = gateway->seed;
+    spec.chance = gateway->chance;
     return gateway->ring ? tg_keyring_change(gateway->ring, &spec, now, why)
                          : tg_keyring_new(&spec, &gateway->ring, why);
 }

@@ -60,7 +60,8 @@ static void slots_config(const struct generation *generation,
     assert(concurrency->present);
     scopes_gate_config(&alone, config);
     config->seed = generation->gateway->seed;
-    config->wake = gateway_wake;
+    config->chance = generation->gateway->chance;
+    config->wake = generation->gateway->wake;
     remote_divide_law(generation->gateway->remote, concurrency, &config->concurrency.law);
 }
 

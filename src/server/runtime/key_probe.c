@@ -8,9 +8,25 @@
 
 #include "server/remote/remote.h"
 #include "server/runtime/control.h"
+#include "server/runtime/recorder.h"
 
 static const struct http_timeouts TIMEOUTS = {
     .connect = 5000, .first_byte = 10000, .idle = 10000, .total = 20000};
+
+static const char *const WORDS[] = {
+    [TG_PROBE_GOOD] = "good", [TG_PROBE_BAD] = "bad", [TG_PROBE_UNCLEAR] = "unclear"};
+
+static void record_probe(struct control *control, uint64_t number, const char *op, const char *to)
+{
+    struct record_trail trail = {.at = 0};
+
+    if (number == 0)
+        return;
+    record_op(&trail, number, control_now(control), op);
+    record_word(&trail, "to", to);
+    record_op_end(&trail);
+    recorder_write(control->gateway, &trail);
+}
 
 static void key_probe_finish(struct key_probe *probe, enum tg_probe_result result)
 {
@@ -21,7 +37,10 @@ static void key_probe_finish(struct key_probe *probe, enum tg_probe_result resul
     if (control->port != NULL && result != TG_PROBE_UNCLEAR)
         remote_keys_suspend(control->port->keys, probe->probe.provider, probe->probe.name,
                             result == TG_PROBE_BAD);
+    uint64_t number = recorder_enter(control->gateway->recorder);
     tg_keyring_probed(control->gateway->ring, &probe->probe, result, control_now(control));
+    recorder_leave(control->gateway->recorder);
+    record_probe(control, number, "probed", WORDS[result]);
 }
 
 static void on_head(struct http_outbound *out, const struct http_head *head)
@@ -108,8 +127,13 @@ void key_probe_init(struct key_probe *probe)
 void key_probe_tick(struct key_probe *probe, struct control *control)
 {
     probe->control = control;
-    if (probe->out ||
-        !tg_keyring_next_probe(control->gateway->ring, control_now(control), &probe->probe))
+    if (probe->out || tg_keyring_next_deadline(control->gateway->ring) > control_now(control))
+        return;
+    uint64_t number = recorder_enter(control->gateway->recorder);
+    bool due = tg_keyring_next_probe(control->gateway->ring, control_now(control), &probe->probe);
+    recorder_leave(control->gateway->recorder);
+    record_probe(control, number, "probe", due ? "due" : "none");
+    if (!due)
         return;
     const struct provider *provider = find_provider(control->generation, probe->probe.provider);
     if (provider == NULL || !send_probe(probe, provider))

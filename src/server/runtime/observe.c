@@ -11,6 +11,7 @@
 #include "server/obs/log.h"
 #include "server/obs/traces.h"
 #include "server/obs/watch.h"
+#include "server/runtime/recorder.h"
 
 enum { CLOSE_MS = 2000 };
 
@@ -42,6 +43,10 @@ bool gateway_observe(struct gateway *gateway, int record_fd, struct tg_problem *
     const struct config *config = &gateway_newest(gateway)->config;
     struct log_options options;
 
+    if (record_fd >= 0 && !recorder_begin(gateway, record_fd, problem)) {
+        close(record_fd);
+        return false;
+    }
     log_options_init(&options);
     options.clock = &gateway->clock;
     options.level = level_of(config);
@@ -71,6 +76,8 @@ void gateway_observe_end(struct gateway *gateway)
     watch_free(gateway->watch);
     if (gateway->log != NULL)
         log_close(gateway->log, CLOSE_MS);
+    recorder_free(gateway->recorder);
+    gateway->recorder = NULL;
     gateway->trace = NULL;
     gateway->watch = NULL;
     gateway->log = NULL;

@@ -1,5 +1,6 @@
 /* reload.c - a new configuration for a gateway that runs. See reload.h. */
 #include "server/runtime/reload.h"
+#include "server/runtime/recorder.h"
 
 #define XXH_INLINE_ALL
 #include <assert.h>
@@ -69,7 +70,10 @@ static struct generation *make(struct gateway *gateway, struct config *config,
 
     if (!generation_new(gateway, config, before, &made, failure))
         return NULL;
-    if (generation_apply(made, before, clock_now_ms(&gateway->clock), failure))
+    recorder_change(gateway, "reload_begins", made->config.hash);
+    bool applied = generation_apply(made, before, clock_now_ms(&gateway->clock), failure);
+    recorder_change(gateway, applied ? "reload" : "reload_failed", made->config.hash);
+    if (applied)
         return made;
     generation_free(made);
     return NULL;

@@ -26,7 +26,10 @@ static void an_arrival_has_its_time_its_size_and_its_end(void **state)
                   "\"user\":\"u\\\"1\\\"\\u000a\",\"peer\":\"team a\",\"priority\":\"normal\","
                   "\"input_tokens\":8,"
                   "\"max_output_tokens\":100,\"output_tokens\":9,\"stream\":true,\"cost\":108,"
-                  "\"value\":1.5,\"status\":200,\"latency_ms\":500,\"ttfb_ms\":40}\n");
+                  "\"value\":1.5,\"status\":200,\"latency_ms\":500,\"ttfb_ms\":40,"
+                  "\"kind\":\"chat\",\"served\":\"demo-large\",\"provider_key\":\"k1\","
+                  "\"attempts\":2,\"waited_ms\":3,\"ended\":\"done\",\"used_input_tokens\":8,"
+                  "\"used_output_tokens\":9,\"reserved_micro_usd\":30,\"spent_micro_usd\":11}\n");
 }
 
 /* Before its body was read: nobody knows how large it was. */
@@ -38,7 +41,8 @@ static void one_that_was_refused_at_once_has_no_size(void **state)
     refused_report(&report, "peer_limit");
     expect_record(&report, "{\"t\":1700000000120,\"id\":\"req_0000000000000def\","
                            "\"tenant\":\"team-a\",\"peer\":\"node 7\",\"priority\":\"low\","
-                           "\"stream\":false,\"status\":429,\"reason\":\"peer_limit\"}\n");
+                           "\"stream\":false,\"status\":429,\"reason\":\"peer_limit\","
+                           "\"kind\":\"chat\",\"attempts\":0,\"ended\":\"done\"}\n");
 }
 
 static void without_a_tenant_the_peer_is_the_key(void **state)
@@ -51,7 +55,8 @@ static void without_a_tenant_the_peer_is_the_key(void **state)
     report.value = NAN;
     expect_record(&report, "{\"t\":1700000000120,\"id\":\"req_0000000000000def\","
                            "\"key\":\"node 7\",\"peer\":\"node 7\",\"priority\":\"low\","
-                           "\"stream\":false,\"status\":429,\"reason\":\"memory_pressure\"}\n");
+                           "\"stream\":false,\"status\":429,\"reason\":\"memory_pressure\","
+                           "\"kind\":\"chat\",\"attempts\":0,\"ended\":\"done\"}\n");
 }
 
 static void costs_do_not_overflow(void **state)
