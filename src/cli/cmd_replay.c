@@ -12,6 +12,7 @@
 
 #include "cli/common/command.h"
 #include "cli/common/options.h"
+#include "cli/replay/recording.h"
 #include "cli/replay/replay_modes.h"
 #include "tollgate.h"
 
@@ -85,8 +86,19 @@ static bool check_asked(const struct command *command, struct asked *asked)
 static int replay_lines(struct replay_input *input, const struct asked *asked,
                         struct replay_store *store, struct replay_store *second)
 {
+    struct line first;
+    int status;
+
     if (asked->spec != NULL)
         return replay_by_limiter(input, &asked->limiter, store);
+    if (replay_input_peek(input, &first, &status) && recording_is_first(input->reader, &first)) {
+        if (store == NULL && asked->seed_text == NULL)
+            return replay_recording(input, asked->config, asked->compare);
+        command_say(input->command, "%s: a recording of serve has its own %s; leave out %s",
+                    input->name, store != NULL ? "store" : "chance",
+                    store != NULL ? "--store" : "--seed");
+        return STATUS_WRONG;
+    }
     if (asked->compare != NULL)
         return replay_by_both(input, asked->config, asked->compare, asked->seed, store, second);
     return replay_by_gate(input, asked->config, asked->seed, store);
@@ -202,7 +214,12 @@ const struct command cmd_replay = {
         "  {\"t\":1000,\"concurrency_limit\":128,\"in_flight\":3,\"queued\":0}\n"
         "\n"
         "--seed seeds chance. --compare prints what FILE2 would have decided differently, by\n"
-        "tenant, and no decisions.\n"
+        "tenant, and no decisions; the exit status is 1 if anything differs.\n"
+        "\n"
+        "A recording of `serve --record` is known by its first line. Its operations are repeated\n"
+        "on the gates, keys and budgets of the whole configuration: each call is printed with\n"
+        "what is decided now and what was recorded, and if they differ, why; see\n"
+        "docs/recordings.md.\n"
         "\n"
         "--store keeps rate and cost in Redis, with the clock of the trace; what is printed is\n"
         "the same to the byte. URL is one of\n"

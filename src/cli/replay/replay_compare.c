@@ -236,7 +236,8 @@ static int width_of(const struct comparison *comparison)
     return width < 1000 ? (int)width : 1000;
 }
 
-static void print_comparison(const struct comparison *comparison, const char *first,
+/* Returns whether anything differs. */
+static bool print_comparison(const struct comparison *comparison, const char *first,
                              const char *second)
 {
     struct tally all = {.tenant = "all"};
@@ -257,6 +258,7 @@ static void print_comparison(const struct comparison *comparison, const char *fi
         print_examples(tally, &tally->refused, "that only the first admits");
         print_examples(tally, &tally->allowed, "that only the second admits");
     }
+    return all.refused.n + all.allowed.n > 0;
 }
 
 /* ---- The run --------------------------------------------------------------------------------- */
@@ -299,6 +301,8 @@ static int tell_all(struct comparison *comparison, struct replay_input *input)
             return replay_input_stop(input, STATUS_WRONG, input->lines.number, problem.text);
         if (found == TRACE_BLANK)
             continue;
+        if (event.is_recorded)
+            replay_input_warn(input);
         status = tell_both(comparison, input, &event);
         if (status != STATUS_DONE)
             return status;
@@ -318,8 +322,8 @@ static int replay_compare_compare(struct comparison *comparison, struct replay_i
     }
     comparison->sides[1].ids_may_repeat = true;
     int status = tell_all(comparison, input);
-    if (status == STATUS_DONE)
-        print_comparison(comparison, first, second);
+    if (status == STATUS_DONE && print_comparison(comparison, first, second))
+        status = STATUS_FAILED;
     return status;
 }
 

@@ -122,6 +122,8 @@ static int tell_all(struct replay_side *side, struct replay_input *input)
             return replay_input_stop(input, STATUS_WRONG, number, problem.text);
         if (found == TRACE_BLANK)
             continue;
+        if (event.is_recorded)
+            replay_input_warn(input);
         if (!replay_side_event(side, &event, number, NULL, &stats))
             return replay_input_stop(input, side->status, side->line, side->problem.text);
         if (event.op == TRACE_LIMITS)

@@ -103,8 +103,34 @@ static int stop_reading(struct replay_input *input, enum lines_result result)
     }
 }
 
+void replay_input_warn(struct replay_input *input)
+{
+    if (input->has_warned)
+        return;
+    input->has_warned = true;
+    command_say(input->command,
+                "%s: warning: these lines are a recording without its first line, or of a version "
+                "that recorded no ends: no call ends here before its lease does, so what is "
+                "decided for concurrency and peers means nothing; record it again",
+                input->name);
+}
+
+bool replay_input_peek(struct replay_input *input, struct line *line, int *status)
+{
+    if (!input->is_peeked && !replay_input_next(input, &input->peeked, status))
+        return false;
+    input->is_peeked = true;
+    *line = input->peeked;
+    return true;
+}
+
 bool replay_input_next(struct replay_input *input, struct line *line, int *status)
 {
+    if (input->is_peeked) {
+        input->is_peeked = false;
+        *line = input->peeked;
+        return true;
+    }
     if (input->out.text.size >= OUTPUT_BYTES || !lines_ready(&input->lines))
         if (!output_send(&input->out)) {
             *status = output_failed(input->command);

@@ -19,6 +19,9 @@ struct replay_input {
     struct json_writer out;
     int64_t progress_at; /* when to show progress next; 0: never */
     bool progress_shown;
+    bool has_warned; /* a recording without its version was warned about */
+    bool is_peeked;  /* `peeked` is given next */
+    struct line peeked;
 };
 
 /* A replay must not lose a key: the memory of the machine ends before this. */
@@ -33,6 +36,12 @@ void replay_input_fini(struct replay_input *input);
  * replay also works at the end of a live pipe. False: there is none; `status` is STATUS_DONE at the
  * end of the trace, anything else after saying why. */
 bool replay_input_next(struct replay_input *input, struct line *line, int *status);
+
+/* Looks at the next line, which replay_input_next() then gives. */
+bool replay_input_peek(struct replay_input *input, struct line *line, int *status);
+
+/* Says, once, that lines were recorded by a version that recorded no ends. */
+void replay_input_warn(struct replay_input *input);
 
 /* Sends what was decided so far, then says what is wrong with a line. Returns the status. */
 int replay_input_stop(struct replay_input *input, int status, uint64_t line, const char *text);

@@ -5,6 +5,8 @@
  *     replay_limiter.c   one limiter decides calls, in memory or in Redis
  *     replay_gate.c      replay_side.c: the gate of a configuration is told every event
  *     replay_compare.c   two such sides, and where they decide differently
+ *     replay_recording.c what `serve --record` wrote: recording.c reads it, recording_side.c is a
+ *                        whole gateway that is told it
  *                             |
  *                             +--> replay_ids.c      which call or lease an id of the trace means
  *                             `--> replay_remote.c --> replay_store.c     limits that are in Redis
@@ -32,5 +34,9 @@ int replay_by_gate(struct replay_input *input, const char *config, uint64_t seed
 /* Tells the gates of two, and prints where they decide differently. Each has a store of its own. */
 int replay_by_both(struct replay_input *input, const char *first, const char *second, uint64_t seed,
                    struct replay_store *first_store, struct replay_store *second_store);
+
+/* What `serve --record` wrote, once more. `second` null: each call as it is decided now, and where
+ * that is not as it was recorded, why; else where the two configurations differ, by tenant. */
+int replay_recording(struct replay_input *input, const char *first, const char *second);
 
 #endif

@@ -270,9 +270,9 @@ static bool read_used(struct reading *reading, const struct json_value *value,
 static bool pass_over(struct reading *reading, const struct json_value *value,
                       struct tg_problem *problem)
 {
-    (void)reading;
     (void)value;
     (void)problem;
+    reading->event->is_recorded = true;
     return true;
 }
 
@@ -306,6 +306,19 @@ static const struct field {
     {"input_tokens", pass_over},
     {"max_output_tokens", pass_over},
     {"output_tokens", pass_over},
+    {"kind", pass_over},
+    {"served", pass_over},
+    {"provider_key", pass_over},
+    {"attempts", pass_over},
+    {"waited_ms", pass_over},
+    {"ended", pass_over},
+    {"used_input_tokens", pass_over},
+    {"used_output_tokens", pass_over},
+    {"reserved_micro_usd", pass_over},
+    {"spent_micro_usd", pass_over},
+    {"uncertain_micro_usd", pass_over},
+    {"lost", pass_over},
+    {"ops", pass_over},
 };
 
 /* Messages name those that mean something. */

@@ -40,6 +40,7 @@ struct trace_event {
     struct tg_release release; /* defaults of tg_release_init() */
     double used;               /* part of the memory in use, from 0 to 1; NaN: not known */
     bool has_used;             /* required for memory */
+    bool is_recorded;          /* it has fields of a recording that says no version */
     char digits[24];           /* private: where the text of a number is */
 };
 
