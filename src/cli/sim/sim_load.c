@@ -59,6 +59,13 @@ static int from_trace(const struct command *command, struct sim_settings *settin
 
     if (status != STATUS_DONE)
         return status;
+    if (workload->recorded)
+        command_say(command,
+                    "%s: a recording of serve: arrivals, lengths, tenants and priorities are "
+                    "taken; what happened then (status, reason, latency_ms, ttfb_ms, waited_ms, "
+                    "attempts, ops, what was used and paid) is not: the simulated cluster decides "
+                    "how long calls take",
+                    settings->trace);
     if (workload->passed > 0)
         command_say(command,
                     "%s: warning: %" PRIu64 " lines are no arrivals and are passed over: here "

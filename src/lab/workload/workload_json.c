@@ -75,6 +75,19 @@ static const struct known {
     FIELD("actual", WHOLE, unused, NUMBER_MAX),
     FIELD("sample", REAL, unused, NUMBER_MAX),
     FIELD("used", REAL, unused, 1),
+    FIELD("kind", ANY, unused, 0),
+    FIELD("served", ANY, unused, 0),
+    FIELD("provider_key", ANY, unused, 0),
+    FIELD("attempts", ANY, unused, 0),
+    FIELD("waited_ms", ANY, unused, 0),
+    FIELD("ended", ANY, unused, 0),
+    FIELD("used_input_tokens", ANY, unused, 0),
+    FIELD("used_output_tokens", ANY, unused, 0),
+    FIELD("reserved_micro_usd", ANY, unused, 0),
+    FIELD("spent_micro_usd", ANY, unused, 0),
+    FIELD("uncertain_micro_usd", ANY, unused, 0),
+    FIELD("lost", ANY, unused, 0),
+    FIELD("ops", ANY, unused, 0),
 };
 
 #define N_FIELDS (sizeof fields / sizeof fields[0])
@@ -319,6 +332,22 @@ static enum workload_read workload_json_add(struct reading *reading, struct clus
     return WORKLOAD_READ;
 }
 
+/* A line of a recording that is about no call: its first one, what was spent before, what the
+ * gateway did by itself. */
+static bool is_not_of_a_call(struct json_reader *reader, const struct line *line)
+{
+    struct json_text key;
+    struct json_value value;
+
+    json_begin(reader, line->text, line->bytes, line->readable, &value);
+    bool found = value.kind == JSON_OBJECT && json_enter(reader) &&
+                 json_next(reader, &key, &value) &&
+                 (json_text_is(key, "tollgate_recording") || json_text_is(key, "ops") ||
+                  (json_text_is(key, "op") && value.kind == JSON_STRING &&
+                   json_text_is(value.string, "spent")));
+    return json_end(reader) && found;
+}
+
 enum workload_read workload_json_line(struct json_reader *reader, const struct line *line,
                                       struct cluster_config *config, struct workload *workload,
                                       struct workload_problem *problem)
@@ -336,6 +365,10 @@ enum workload_read workload_json_line(struct json_reader *reader, const struct l
         .slo_target_us = -1,
         .prefix = -1,
     };
+    if (is_not_of_a_call(reader, line)) {
+        workload->recorded = true;
+        return WORKLOAD_READ;
+    }
     enum workload_read read = read_object(reader, line, &reading, problem);
 
     if (read != WORKLOAD_READ)

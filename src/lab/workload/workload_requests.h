@@ -43,6 +43,7 @@ struct workload {
     size_t notes_capacity;       /* all of them are initialised */
     struct cluster_names users, peers, ids;
     int64_t epoch_ms; /* what 0 is in the trace's own time; 0 unless that counts from 1970 */
+    bool recorded;    /* it is a recording of serve */
     uint64_t passed;  /* lines of a trace that were no arrivals */
 };
 
