@@ -57,6 +57,9 @@ async function replayed(config, file) {
 const recordedLines = (file) =>
     fs.readFileSync(file, 'utf8').split('\n').filter((line) => line).map((line) => JSON.parse(line));
 
+const recordedCalls = (file) =>
+    fs.readFileSync(file, 'utf8').split('\n').filter((line) => /"id":.*\]}$/.test(line)).length;
+
 /* Everything that decides: limits of all kinds, waits, fallbacks, budgets, keys that cool and break. */
 const busy = {
     script: {
@@ -196,4 +199,114 @@ test(`D6 S2 with Redis, strictly, too: what differs has that cause (seed ${SEED}
     await gateway.finish();
     const { summary } = await isDecidedAlike(gateway, file, { redis: true });
     assert.ok(summary.same > 0);
+});
+
+test('D6 S2 slots and peers come back: 20 calls one after the other are all admitted', async (t) => {
+    const file = recordingFile(t);
+    const { gateway } = await world(t, {
+        serve: ['--record', file],
+        top: { gate: { concurrency: { law: 'none', max: 4 }, peers: { limit: 3 } } },
+    });
+    for (let i = 0; i < 20; i++) assert.equal((await chat(gateway)).status, 200);
+    await gateway.finish();
+    const { calls } = await isDecidedAlike(gateway, file);
+    assert.ok(calls.every((call) => call.decision === 'admitted'));
+});
+
+test('D6 --compare says what another configuration would have decided, by tenant', async (t) => {
+    const file = recordingFile(t);
+    const { gateway, config } = await world(t, { serve: ['--record', file] });
+    for (let i = 0; i < 10; i++) assert.equal((await chat(gateway)).status, 200);
+    await gateway.finish();
+    const other = path.join(path.dirname(file), 'other.yaml');
+    const limited = structuredClone(config);
+    limited.tenants[0].rate = { strategy: 'fixed_window', limit: 4, window: '3600s' };
+    fs.writeFileSync(other, JSON.stringify(limited));
+
+    const same = await run('replay', '-c', gateway.file, '--compare', gateway.file, file);
+    assert.equal(same.code, 0, same.err);
+    const differs = await run('replay', '-c', gateway.file, '--compare', other, file);
+    assert.equal(differs.code, 1, differs.err);
+    assert.match(differs.out, /^one +10 +10 +[45678] +[23456] +0 +0$/m);
+    assert.match(differs.out, /: admitted -> rate/);
+    /* And the other way round: what was refused is taken for an average call. */
+    const back = await run('replay', '-c', other, '--compare', gateway.file, file);
+    assert.equal(back.code, 1, back.err);
+    assert.match(back.err, /is not the configuration that was recorded with/);
+});
+
+test('D6 a restart goes on with what was spent, and a kill leaves a cut line', async (t) => {
+    const file = recordingFile(t);
+    const { gateway } = await world(t, {
+        serve: ['--record', file],
+        tenant: { budgets: [{ usd: 0.0003, per: 'total' }] },
+    });
+    const first = [];
+    for (let i = 0; i < 4; i++) first.push((await chat(gateway)).status);
+    assert.ok(first.includes(200));
+    await until('a line of each', () => recordedCalls(file) === 4);
+    await gateway.stop('SIGKILL');
+    fs.appendFileSync(file, '{"t":1795010019345,"id":"req_0');
+    await gateway.begin();
+    const second = [];
+    for (let i = 0; i < 6; i++) second.push((await chat(gateway)).status);
+    await gateway.finish();
+    assert.ok(second.includes(402), 'what was spent before counts');
+
+    const { calls, summaries } = await replayed(gateway.file, file);
+    assert.deepEqual(calls.filter((call) => !call.same), []);
+    assert.deepEqual(summaries.map((one) => one.calls), [4, 6]);
+    assert.equal(summaries[0].cut_lines, 1);
+    assert.ok(calls.some((call) => call.decision === 'budget'));
+});
+
+test('D6 after a reload to another configuration, what differs has that cause', async (t) => {
+    const file = recordingFile(t);
+    const { gateway, config } = await world(t, { serve: ['--record', file] });
+    for (let i = 0; i < 3; i++) assert.equal((await chat(gateway)).status, 200);
+    await gateway.reload(config); /* the same once more */
+    assert.equal((await chat(gateway)).status, 200);
+    const limited = structuredClone(config);
+    limited.tenants[0].rate = { strategy: 'fixed_window', limit: 1, window: '3600s' };
+    const before = path.join(path.dirname(file), 'before.yaml');
+    fs.copyFileSync(gateway.file, before);
+    await gateway.reload(limited);
+    const later = [];
+    for (let i = 0; i < 3; i++) later.push((await chat(gateway)).status);
+    assert.ok(later.includes(429));
+    await gateway.finish();
+
+    const { calls, summaries } = await replayed(before, file);
+    assert.ok(summaries[0].configuration_in_force);
+    const unlike = calls.filter((call) => !call.same);
+    assert.ok(unlike.length > 0);
+    assert.ok(unlike.every((call) => call.cause === 'reload'));
+    assert.equal(summaries[0].causes.reload, unlike.length);
+});
+
+test('D6 lines that are lost are counted, and a replay says so', async (t) => {
+    const file = recordingFile(t);
+    const { gateway } = await world(t, { serve: ['--record', file] });
+    for (let i = 0; i < 5; i++) await chat(gateway);
+    await gateway.finish();
+    const lines = fs.readFileSync(file, 'utf8').split('\n');
+    const lost = lines.findIndex((line) => line.includes('"id"'));
+    fs.writeFileSync(file, lines.filter((_, i) => i !== lost).join('\n'));
+
+    const { calls, summaries, err } = await replayed(gateway.file, file);
+    assert.equal(calls.length, 4);
+    assert.ok(summaries[0].missing > 0);
+    assert.match(err, /operations are missing/);
+    assert.ok(calls.every((call) => call.same || call.cause === 'lost'));
+});
+
+test('S2 sim takes the arrivals of a recording, and says what it leaves out', async (t) => {
+    const file = recordingFile(t);
+    const { gateway } = await world(t, { serve: ['--record', file] });
+    for (let i = 0; i < 5; i++) await chat(gateway);
+    await gateway.finish();
+    const { code, out, err } = await run('sim', '--trace', file, '--json');
+    assert.equal(code, 0, err);
+    assert.equal(JSON.parse(out).num_requests, 5);
+    assert.equal(err.split('latency_ms').length, 2, 'it is said once');
 });

@@ -206,6 +206,7 @@ void admin_key_apply(struct admin_change *change)
 
     pthread_mutex_lock(&gateway->ring_changes);
     (void)disabled_keys_set(&gateway->disabled, change->tenant, change->name, disabled);
+    recorder_change(gateway, disabled ? "key_disabled" : "key_enabled", change->name);
     (void)tg_keyring_enable(gateway->ring, change->tenant, change->name, !disabled,
                             admin_now(change->all->admin));
     pthread_mutex_unlock(&gateway->ring_changes);
