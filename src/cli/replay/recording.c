@@ -352,6 +352,8 @@ static bool read_first(struct recording *recording, struct json_reader *reader,
             recording->store = keep_text(recording, value.string);
         else if (json_text_is(key, "config") && value.kind == JSON_STRING)
             recording->config = keep_text(recording, value.string);
+        else if (json_text_is(key, "inherited") && value.kind == JSON_BOOL)
+            recording->inherited = value.boolean;
         else if (json_text_is(key, "policy_learned") && value.kind == JSON_BOOL)
             recording->policy_learned = value.boolean;
     }

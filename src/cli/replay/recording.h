@@ -119,6 +119,7 @@ struct recording {
     uint64_t chance;
     int64_t workers;
     const char *store, *config;
+    bool inherited;
     bool policy_learned;
     struct recorded_spend *spends;
     struct recorded_call **calls; /* in the order of their lines */

@@ -86,6 +86,8 @@ static const char *cause_of(const struct recording_side *side, const struct reco
         return "lost";
     if (!is_in_memory(recording))
         return "redis";
+    if (recording->inherited)
+        return "inherited";
     if (recording->policy_learned)
         return "policy";
     return side->differed ? "earlier" : "unknown";

@@ -29,6 +29,7 @@
     X("change", "something was changed by the API")                                                \
     X("lost", "operations before it are not in the recording")                                     \
     X("redis", "Redis decided, by its own clock, and may know of other gateways")                  \
+    X("inherited", "another process handed over what its limits had counted")                      \
     X("policy", "the policy began with prices that it had learned before")                         \
     X("earlier", "it follows from another difference")                                             \
     X("unknown", "no cause is known")

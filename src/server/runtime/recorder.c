@@ -12,6 +12,7 @@
 #include "server/obs/log.h"
 #include "server/obs/record.h"
 #include "server/runtime/gateway.h"
+#include "server/runtime/inherited.h"
 
 /* ---- writing an operation ---- */
 
@@ -257,7 +258,7 @@ static void record_first_line(struct gateway *gateway, struct json_writer *out)
                  : config->store.two_tier ? "redis, blocks"
                                           : "redis",
         .config_hash = config->hash,
-        .inherited = gateway->inherited != NULL,
+        .inherited = gateway->inherited != NULL && gateway->inherited->has_seed,
         .policy_learned = gateway->policy_recalled,
     };
 
