@@ -187,7 +187,7 @@ test(`D6 S2 a recording of everything at once is decided as it was (seed ${SEED}
         assert.ok(!text.includes(secret));
 });
 
-test(`D6 S2 with Redis, strictly, too: what differs has that cause (seed ${SEED})`, async (t) => {
+test(`D6 a recording with Redis is replayed whole, and every difference is listed (seed ${SEED})`, async (t) => {
     const file = recordingFile(t);
     const redis = await Redis.start(t);
     const { gateway } = await world(t, {

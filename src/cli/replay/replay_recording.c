@@ -28,7 +28,7 @@
     X("reload", "another configuration was read meanwhile")                                        \
     X("change", "something was changed by the API")                                                \
     X("lost", "operations before it are not in the recording")                                     \
-    X("redis", "Redis decided, by its own clock, and may know of other gateways")                  \
+    X("redis", "the store was Redis, of which a replay is not exact")                              \
     X("inherited", "another process handed over what its limits had counted")                      \
     X("policy", "the policy began with prices that it had learned before")                         \
     X("earlier", "it follows from another difference")                                             \
