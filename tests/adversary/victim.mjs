@@ -113,8 +113,9 @@ export const ATTACKS = {
         loops(run, 1, async () => {
             for (let i = run.sockets.size; i < 400 && !run.over; i++) {
                 const socket = hold(run);
-                /* Some have once asked for something, and stay. */
-                if (i % 2) socket.write('GET /v1/models HTTP/1.1\r\nhost: x\r\n\r\n');
+                /* Some have once asked for something, with a key or without, and stay. */
+                const key = i % 4 === 1 ? 'authorization: Bearer tg-adversary-key-of-rich\r\n' : '';
+                if (i % 2) socket.write(`GET /v1/models HTTP/1.1\r\nhost: x\r\n${key}\r\n`);
                 if (i % 20 === 0) await pause(1);
             }
             await pause(20);

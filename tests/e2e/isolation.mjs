@@ -100,7 +100,7 @@ test('attack 12: connections that nobody uses do not keep others out', async (t)
     await until('they are all in', async () => (await gateway.metric('connections')) >= 200);
     for (let i = 0; i < 30; i++) assert.equal((await chat(gateway, {}, VICTIM)).status, 200);
     await until('some gave way', () => silent.filter((one) => one.over).length >= 100);
-    assert.ok((await gateway.metric('connections')) <= 202);
+    assert.ok((await gateway.metric('connections')) <= 200 + 200 / 32 + 2);
     assert.ok((await gateway.metric('connections_gave_way_total')) >= 100);
     kept.got = '';
     kept.socket.write(models); /* who is known keeps its place */

@@ -83,30 +83,6 @@ void http1_conn_await_socket(struct http1_conn *conn)
         net_timer_set(conn->wire.loop, &conn->write_timer, http1_limits_of(conn)->write_ms);
 }
 
-/* ---- Idle or not ----------------------------------------------------------------------------- */
-
-void http_conn_set_idle(struct http1_conn *conn, bool idle)
-{
-    if (conn->idle == idle)
-        return;
-    if (idle)
-        TAILQ_INSERT_TAIL(&conn->listener->idle[conn->known], conn, in_idle);
-    else
-        TAILQ_REMOVE(&conn->listener->idle[conn->known], conn, in_idle);
-    conn->idle = idle;
-}
-
-void http_conn_set_known(struct http1_conn *conn)
-{
-    bool idle = conn->idle;
-
-    if (conn->known)
-        return;
-    http_conn_set_idle(conn, false);
-    conn->known = true;
-    http_conn_set_idle(conn, idle);
-}
-
 /* ---- Ends ------------------------------------------------------------------------------------ */
 
 static void conn_free(struct http1_conn *conn)
@@ -189,34 +165,56 @@ void http1_make_refusal(const struct http_listener *listener, int status, const 
     }
 }
 
-/* A reply of our own, and the end. */
-static void http1_server_refuse(struct http1_conn *conn, int status, const char *text, bool begun)
+/* A reply of our own, after which the connection ends. False: no memory. */
+static bool put_refusal(struct http1_conn *conn, struct buf *out, int status, const char *text,
+                        bool begun)
 {
     struct http_refusal refusal;
     struct http_field fields[2] = {{.name = SLICE("content-type")},
                                    {SLICE("retry-after"), SLICE("1")}};
     struct http_head head = {.status = status, .fields = fields, .n_fields = status == 503 ? 2 : 1};
     struct http1_framing framing = {.close = true};
-    struct buf out = {0};
 
     http1_make_refusal(conn->listener, status, text, begun, &refusal);
     fields[0].value = refusal.type;
     framing.length = (int64_t)refusal.n;
-    if (http1_put_reply(conn->wire.loop, &out, &head, &framing)) {
+    return http1_put_reply(conn->wire.loop, out, &head, &framing) &&
+           buf_append(conn->wire.loop, out, refusal.body, refusal.n);
+}
+
+static void http1_server_refuse(struct http1_conn *conn, int status, const char *text, bool begun)
+{
+    struct buf out = {0};
+
+    if (put_refusal(conn, &out, status, text, begun))
         wire_write(&conn->wire, buf_first(&out), buf_bytes(&out));
-        wire_write(&conn->wire, refusal.body, refusal.n);
-    }
     buf_release(conn->wire.loop, &out);
     linger(conn);
 }
 
-void http1_conn_refuse(struct http1_conn *conn, int status, const char *text)
+void http1_conn_excuse(struct http1_conn *conn, const char *text)
 {
+    bool first = conn->phase == HTTP1_IDLE && !conn->finished;
+    struct buf out = {0};
+
+    if ((!first && conn->phase != HTTP1_READING) || conn->http2 != NULL ||
+        conn->wire.tls.ssl != NULL || wire_queued(&conn->wire) > 0)
+        return;
+    if (put_refusal(conn, &out, 503, text, false))
+        (void)wire_send(&conn->wire, buf_first(&out), buf_bytes(&out));
+    buf_release(conn->wire.loop, &out);
+}
+
+/* Before this turn of the loop is over, it may have to end for the next that is refused. */
+void http1_conn_refuse(struct http1_conn *conn, const char *text)
+{
+    http_conn_set_refused(conn);
     conn->sniff = false;
+    http1_conn_excuse(conn, text);
     if (conn->phase == HTTP1_SHAKING) /* it could not be read */
         http1_conn_end(conn, HTTP_ABORTED);
     else
-        http1_server_refuse(conn, status, text, false);
+        linger(conn);
 }
 
 /* The client did something wrong: it is told, if nothing was said yet. */
@@ -368,8 +366,10 @@ static void handle(struct http1_conn *conn, enum http1_event event, struct slice
             http1_server_fail(conn, conn->parser.status, conn->parser.text, HTTP_ERROR);
         break;
     case HTTP1_MORE:
-        if (conn->phase == HTTP1_IDLE && http1_parser_begun(&conn->parser))
+        if (conn->phase == HTTP1_IDLE && http1_parser_begun(&conn->parser)) {
+            http_conn_refresh(conn);
             http1_server_enter(conn, HTTP1_READING);
+        }
         break;
     }
 }

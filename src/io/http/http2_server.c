@@ -232,6 +232,7 @@ bool http2_server_start(struct http1_conn *conn)
     conn->http2 = server;
     conn->wire.ops = &wire_ops;
     net_timer_stop(conn->wire.loop, &conn->read_timer);
+    http_conn_refresh(conn);
     await(server);
     return true;
 }

@@ -5,7 +5,7 @@
  * 1.44 has none for it. The price: when one worker stops listening, what the kernel had dealt to it
  * and it had not accepted is reset; so workers drain together.
  *
- * When there are too many connections, those that nobody uses give way: see struct http_census.
+ * When there are too many connections, those that nobody uses give way: see http_give_way.c.
  *
  * When descriptors run out, accepting stops for a moment: the socket stays readable, and the loop
  * would spin.
@@ -27,7 +27,6 @@
 
 #define ACCEPTS_A_TURN 64 /* others of the loop want their turn */
 #define ACCEPT_AGAIN_MS 100
-#define KEPT_PASSED_OVER 64 /* connections that are asked after when one is to give way */
 
 /* One listening socket. */
 struct listen_poll {
@@ -144,66 +143,50 @@ void http_census_leave(struct http_census *census, int address_slot)
         atomic_fetch_sub_explicit(&census->by_address[address_slot], 1, memory_order_relaxed);
 }
 
-/* Ends one that has no exchange. Whoever holds a connection without using it can make another; who
- * has just come is about to use his. So the longest idle goes, even if it was in the midst of a
- * head: senders of slow heads would have all the places. False: all are in use. */
-static bool give_way(struct http_listener *listener)
-{
-    struct http1_conn *conn = TAILQ_FIRST(&listener->idle[0]);
-
-    for (int i = 0; conn == NULL && i < KEPT_PASSED_OVER; i++) {
-        conn = TAILQ_FIRST(&listener->idle[1]);
-        if (conn == NULL)
-            return false;
-        if (!http1_conn_is_kept(conn))
-            break;
-        http_conn_set_idle(conn, false); /* its owner wants it to stay: behind the others */
-        http_conn_set_idle(conn, true);
-        conn = NULL;
-    }
-    if (conn != NULL)
-        http1_conn_end(conn, HTTP_TIMEOUT);
-    return conn != NULL;
-}
-
-/* Whether there is a place for one more, after others have made room. It is counted, whether there
- * is or not. Those who are being refused have no exchange: so there is one of them at most beyond
- * the bound. */
-static bool make_room_for_one(struct http_listener *listener)
+/* Whether there is a place for one more, after others have made room. */
+static bool make_room(struct http_listener *listener)
 {
     struct http_census *census = listener->census;
-    bool room = true;
+    enum http_way way = HTTP_WAY_MADE;
 
-    if (census != NULL)
-        atomic_fetch_add_explicit(&census->open, 1, memory_order_relaxed);
-    while (room && census != NULL && !census_holds(census)) {
-        room = give_way(listener);
-        atomic_fetch_add_explicit(&census->gave_way, room, memory_order_relaxed);
+    while (way == HTTP_WAY_MADE && census != NULL && !census_holds(census)) {
+        way = http_give_way(listener);
+        atomic_fetch_add_explicit(&census->gave_way, way == HTTP_WAY_MADE, memory_order_relaxed);
     }
-    while (room && listener->max_conns > 0 && listener->n_conns >= listener->max_conns)
-        room = give_way(listener);
-    return room;
+    while (way != HTTP_WAY_NONE && listener->max_conns > 0 &&
+           listener->n_conns >= listener->max_conns)
+        way = http_give_way(listener) == HTTP_WAY_MADE ? HTTP_WAY_MADE : HTTP_WAY_NONE;
+    return way != HTTP_WAY_NONE;
 }
 
+/* It is counted, whether it may come in or not. Those that are refused end before anything else: so
+ * a listener has one of them at most beyond the bound. One that its address may not have makes
+ * nobody else give way. */
 static void take_in(struct http_listener *listener, int fd, const union address *peer, socklen_t n)
 {
+    struct http_census *census = listener->census;
     const char *why = NULL;
     struct http1_conn *conn;
     int slot = -1;
 
-    if (!make_room_for_one(listener))
-        why = "there are too many connections";
-    else if (listener->census != NULL && !census_enter_address(listener, peer, &slot))
+    if (census != NULL)
+        atomic_fetch_add_explicit(&census->open, 1, memory_order_relaxed);
+    if (census != NULL && !census_enter_address(listener, peer, &slot)) {
         why = "there are too many connections from this address";
-    if (why != NULL && listener->census != NULL)
-        atomic_fetch_add_explicit(&listener->census->turned_away, 1, memory_order_relaxed);
+        while (!census_holds(census) && http_end_refused(listener))
+            ;
+    } else if (!make_room(listener)) {
+        why = "there are too many connections";
+    }
+    if (why != NULL && census != NULL)
+        atomic_fetch_add_explicit(&census->turned_away, 1, memory_order_relaxed);
     if (!http1_conn_new(listener, fd, &peer->any, n, &conn)) {
-        http_census_leave(listener->census, slot);
+        http_census_leave(census, slot);
         return;
     }
-    conn->address_slot = slot;
+    http_conn_set_address(conn, slot);
     if (why != NULL)
-        http1_conn_refuse(conn, 503, why);
+        http1_conn_refuse(conn, why);
 }
 
 static void rest_a_while(struct http_listener *listener)
@@ -460,8 +443,8 @@ struct http_listener *http_listener_new(struct net_loop *loop,
     listener->max_conns = options->connections;
     listener->tls = tls_context_ref(options->tls);
     listener->http2 = options->http2;
-    TAILQ_INIT(&listener->idle[0]);
-    TAILQ_INIT(&listener->idle[1]);
+    for (int i = 0; i < HTTP_IDLE_LISTS; i++)
+        TAILQ_INIT(&listener->idle[i]);
     if (uv_random(NULL, NULL, &listener->next_connection, sizeof listener->next_connection, 0,
                   NULL) != 0)
         listener->next_connection = (uint64_t)(uintptr_t)listener << 16;

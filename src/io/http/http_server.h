@@ -71,8 +71,10 @@ struct http_limits {
 void http_limits_init(struct http_limits *limits);
 
 /* Connections of all workers together. Beyond `max`, one that has no exchange gives way to a new
- * one: first those whose client has not shown who it is (http_inbound.known), the longest idle of
- * them first. Where all of the listener's are in use, and beyond `per_address`, the new one is
+ * one: first those that have long been silent and whose client has not shown who it is
+ * (http_inbound.known), those of the address that has most of them first; see http_give_way.c. For
+ * a moment there may be more than `max`, by 1 in 32: while those that give way are on other
+ * threads. Where all of the listener's are in use, and beyond `per_address`, the new one is
  * refused: 503, or closed where TLS has yet to be agreed on.
  *
  * Addresses are counted in slots, by a keyed hash: two that share one have the bound together. At
@@ -89,8 +91,10 @@ struct http_census {
                                  any number; may change */
     atomic_llong turned_away; /* connections that were refused */
     atomic_llong gave_way;    /* connections that were ended for a new one */
+    atomic_llong idle;        /* connections without an exchange */
     uint64_t seed;            /* for the hash of addresses: random */
     atomic_int by_address[HTTP_ADDRESS_SLOTS];
+    atomic_int idle_by_address[2][HTTP_ADDRESS_SLOTS]; /* [1]: of clients that are known */
 };
 
 /* ---- Listeners ------------------------------------------------------------------------------- */

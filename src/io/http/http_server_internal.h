@@ -1,6 +1,7 @@
 /* http_server_internal.h - requests that come in: what listener, connections and replies share.
  *
  *     http_listen.c      listeners: sockets, accepting, draining
+ *     http_give_way.c    connections that nobody uses, and which of them ends for a new one
  *     http1_server.c     connections of HTTP/1, and of HTTP/2 before and after
  *     http1_reply.c      what an owner calls, on HTTP/1
  *     http2_server.c     connections of HTTP/2
@@ -17,6 +18,14 @@
 #include "io/net/wire.h"
 #include "lib/core/container_of.h"
 
+/* The connections without an exchange. */
+enum http_idle_list {
+    HTTP_IDLE_REFUSED, /* told that there is no place for them */
+    HTTP_IDLE_UNKNOWN, /* the client has not shown who it is */
+    HTTP_IDLE_KNOWN,
+    HTTP_IDLE_LISTS
+};
+
 struct http_listener {
     struct net_loop *loop;
     const struct http_server_ops *ops;
@@ -26,11 +35,10 @@ struct http_listener {
     size_t max_conns; /* 0: any number */
     struct tls_context *tls;
     bool http2;
-    uint64_t next_connection;      /* the number of the next connection */
-    LIST_HEAD(, http1_conn) conns; /* all, the newest first */
-    /* Those without an exchange, the longest first: [1] whose client has shown who it is, and [0]
-     * the others. */
-    TAILQ_HEAD(, http1_conn) idle[2];
+    uint64_t next_connection;                       /* the number of the next connection */
+    LIST_HEAD(, http1_conn) conns;                  /* all, the newest first */
+    TAILQ_HEAD(, http1_conn) idle[HTTP_IDLE_LISTS]; /* the longest idle first */
+    long long n_idle;                  /* how many of the `idle` of the census are its own */
     SLIST_HEAD(, http2_stream) spares; /* structs to be used again */
     size_t n_spares;
     size_t n_conns; /* connections */
@@ -65,6 +73,8 @@ struct http1_conn {
     TAILQ_ENTRY(http1_conn) in_idle;
     bool idle;        /* it is in a list of idle ones */
     bool known;       /* in which one: see http_inbound.known */
+    bool refused;     /* there is no place for it */
+    tg_ms idle_since; /* or since when a head has been on its way */
     int address_slot; /* where its address is counted; -1: nowhere */
     enum http1_phase phase;
     struct wire wire;
@@ -101,8 +111,12 @@ struct http_listener *http_listener_new(struct net_loop *loop,
 bool http1_conn_new(struct http_listener *listener, int fd, const struct sockaddr *peer,
                     socklen_t peer_bytes, struct http1_conn **made);
 
-/* Refuses a connection that has just been made, with a reply that the client can read. */
-void http1_conn_refuse(struct http1_conn *conn, int status, const char *text);
+/* Refuses a connection that has just been made, with a 503 that the client can read. */
+void http1_conn_refuse(struct http1_conn *conn, const char *text);
+
+/* It is about to be closed for another: a client that may be about to make its first request, or in
+ * the midst of one, is told so, as far as that can be done at once. */
+void http1_conn_excuse(struct http1_conn *conn, const char *text);
 
 static inline const struct http_limits *http1_limits_of(const struct http1_conn *conn)
 {
@@ -125,6 +139,29 @@ static inline size_t http_reply_count(int64_t *left, size_t n)
 
 /* A connection has ended. The census may be null, and the slot -1. */
 void http_census_leave(struct http_census *census, int address_slot);
+
+/* ---- http_give_way.c: connections without an exchange */
+
+/* It has no exchange, or has one now. */
+void http_conn_set_idle(struct http1_conn *conn, bool idle);
+
+/* If it is idle, it has just become so. */
+void http_conn_refresh(struct http1_conn *conn);
+
+/* Its client has shown who it is; there is no place for it; where its address is counted. */
+void http_conn_set_known(struct http1_conn *conn);
+void http_conn_set_refused(struct http1_conn *conn);
+void http_conn_set_address(struct http1_conn *conn, int slot);
+
+enum http_way {
+    HTTP_WAY_NONE,      /* all are in use */
+    HTTP_WAY_MADE,      /* one has ended */
+    HTTP_WAY_ELSEWHERE, /* other listeners have some that should end before this one's */
+};
+enum http_way http_give_way(struct http_listener *listener);
+
+/* Ends one that was refused; false: there is none. */
+bool http_end_refused(struct http_listener *listener);
 
 /* ---- http1_reply.c: the owner's calls */
 
@@ -152,12 +189,6 @@ void http1_make_refusal(const struct http_listener *listener, int status, const 
 
 /* Ends the exchange, if there is one, and the connection. */
 void http1_conn_end(struct http1_conn *conn, enum http_why why);
-
-/* It has no exchange, or has one now. */
-void http_conn_set_idle(struct http1_conn *conn, bool idle);
-
-/* Its client has shown who it is. */
-void http_conn_set_known(struct http1_conn *conn);
 
 /* Whether the owner wants an idle connection to stay. */
 bool http1_conn_is_kept(const struct http1_conn *conn);

@@ -136,6 +136,35 @@ static void an_idle_connection_gives_way(void **state)
     kit_fini(&kit);
 }
 
+/* A client that has just sent its preface stays, as long as others have been silent for longer. */
+static void a_fresh_connection_does_not_give_way_to_the_next(void **state)
+{
+    static const char *const words[] = {":method", "GET", ":scheme", "http", ":path",
+                                        "/", ":authority", "a", NULL};
+    struct kit_raw *silent[3];
+    struct kit kit;
+
+    (void)state;
+    start(&kit);
+    kit.census.max = 3;
+    kit.on_end = kit_echo;
+    kit_listen(&kit);
+    for (size_t i = 0; i < COUNT_OF(silent); i++)
+        silent[i] = kit_connect_from(&kit, 2);
+    kit_until(&kit, http_listener_open(kit.listener) == 3);
+    struct frames *first = frames_client(&kit), *second = frames_client(&kit);
+    kit_until(&kit, atomic_load(&kit.census.gave_way) == 2);
+    kit_until(&kit, kit_got(silent[0], "HTTP/1.1 503 ") && kit_got(silent[1], "HTTP/1.1 503 "));
+    frames_put_head(first, FLAG_END_STREAM, 1, words);
+    frames_expect_status(first, 1, 200);
+    frames_put_head(second, FLAG_END_STREAM, 1, words);
+    frames_expect_status(second, 1, 200);
+    assert_false(silent[2]->eof || silent[2]->reset);
+    frames_free(first);
+    frames_free(second);
+    kit_fini(&kit);
+}
+
 static void continue_is_sent_when_it_is_waited_for(void **state)
 {
     static const char *const words[] = {":method", "POST", ":scheme", "http",
@@ -469,6 +498,7 @@ int main(void)
         cmocka_unit_test(a_request_is_the_same_however_cut),
         cmocka_unit_test(cookies_are_joined_and_hosts_are_one),
         cmocka_unit_test(an_idle_connection_gives_way),
+        cmocka_unit_test(a_fresh_connection_does_not_give_way_to_the_next),
         cmocka_unit_test(continue_is_sent_when_it_is_waited_for),
         cmocka_unit_test(malformed_requests_are_reset_alone),
         cmocka_unit_test(a_body_of_another_length_is_an_error),

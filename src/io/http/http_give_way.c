@@ -1,0 +1,221 @@
+/* http_give_way.c - connections without an exchange, and which of them gives way to a new one.
+ *
+ * Whoever holds a connection without using it can make another; who has just come is about to use
+ * his. So what has been silent for FRESH_MS goes first, and what is fresh is closed only when there
+ * is nothing else to close:
+ *
+ *     1  those that were refused, and have been told so
+ *     2  of clients that have not shown who they are: silent for FRESH_MS
+ *     3  the same, fresh: of an address that has more than CROWD such connections
+ *     4  of clients that have: silent for FRESH_MS
+ *     5  the same, fresh: of an address that has more than CROWD such connections
+ *     6  of clients that have not, the other fresh ones
+ *     7  of clients that have: the others, which are between two requests
+ *
+ * Without 3, an address that opens connections faster than they grow old would push out all that
+ * are known. Without 4 and 5, connections that made one good request each and stay would leave a
+ * few places to the new ones of everybody else, who would push out each other. Within 2 to 7 the
+ * address with the most goes first, and of its connections the one that has been silent for
+ * longest. The first bytes of a head make a connection fresh again, but not those that follow:
+ * senders of slow heads would have all the places.
+ *
+ * A listener knows its own connections alone. Before 6, it looks whether others have idle ones:
+ * then it lets the new one in beyond the bound, by 1 in 32 at most, and they make room as soon as
+ * somebody comes to them.
+ */
+#include <sys/socket.h>
+
+#include "io/http/http_server_internal.h"
+
+#define FRESH_MS 2000
+#define CROWD 8
+#define LOOKED_AT 64 /* connections of a list that are looked at when one is to give way */
+#define DISCARDED (1 << 20)
+
+/* ---- Idle or not ----------------------------------------------------------------------------- */
+
+static enum http_idle_list list_of(const struct http1_conn *conn)
+{
+    if (conn->refused)
+        return HTTP_IDLE_REFUSED;
+    return conn->known ? HTTP_IDLE_KNOWN : HTTP_IDLE_UNKNOWN;
+}
+
+/* The idle connections of its address, in the same list; null: they are not counted. */
+static atomic_int *crowd_at(const struct http1_conn *conn)
+{
+    struct http_census *census = conn->listener->census;
+
+    if (census == NULL || conn->address_slot < 0)
+        return NULL;
+    return &census->idle_by_address[conn->known][conn->address_slot];
+}
+
+/* Relaxed, here and below: counts that guard no other memory. */
+static void count_idle(struct http1_conn *conn, int change)
+{
+    atomic_int *crowd = crowd_at(conn);
+
+    if (conn->listener->census == NULL || conn->refused)
+        return;
+    conn->listener->n_idle += change;
+    atomic_fetch_add_explicit(&conn->listener->census->idle, change, memory_order_relaxed);
+    if (crowd != NULL)
+        atomic_fetch_add_explicit(crowd, change, memory_order_relaxed);
+}
+
+void http_conn_set_idle(struct http1_conn *conn, bool idle)
+{
+    struct http_listener *listener = conn->listener;
+
+    if (conn->idle == idle)
+        return;
+    if (idle) {
+        conn->idle_since = net_loop_now(listener->loop);
+        TAILQ_INSERT_TAIL(&listener->idle[list_of(conn)], conn, in_idle);
+    } else {
+        TAILQ_REMOVE(&listener->idle[list_of(conn)], conn, in_idle);
+    }
+    count_idle(conn, idle ? 1 : -1);
+    conn->idle = idle;
+}
+
+void http_conn_refresh(struct http1_conn *conn)
+{
+    if (!conn->idle)
+        return;
+    http_conn_set_idle(conn, false);
+    http_conn_set_idle(conn, true);
+}
+
+void http_conn_set_known(struct http1_conn *conn)
+{
+    bool idle = conn->idle;
+
+    if (conn->known)
+        return;
+    http_conn_set_idle(conn, false);
+    conn->known = true;
+    http_conn_set_idle(conn, idle);
+}
+
+void http_conn_set_refused(struct http1_conn *conn)
+{
+    bool idle = conn->idle;
+
+    http_conn_set_idle(conn, false);
+    conn->refused = true;
+    http_conn_set_idle(conn, idle);
+}
+
+void http_conn_set_address(struct http1_conn *conn, int slot)
+{
+    bool idle = conn->idle;
+
+    http_conn_set_idle(conn, false);
+    conn->address_slot = slot;
+    http_conn_set_idle(conn, idle);
+}
+
+/* ---- Which one ------------------------------------------------------------------------------- */
+
+static bool is_fresh(const struct http1_conn *conn)
+{
+    return net_loop_now(conn->listener->loop) - conn->idle_since < FRESH_MS;
+}
+
+static int crowd_of(const struct http1_conn *conn)
+{
+    const atomic_int *crowd = crowd_at(conn);
+
+    return crowd != NULL ? atomic_load_explicit(crowd, memory_order_relaxed) : 0;
+}
+
+/* Bytes have come that nobody has read: it is about to be used. */
+static bool is_speaking(const struct http1_conn *conn)
+{
+    char byte;
+
+    return conn->wire.fd >= 0 && conn->phase != HTTP1_LINGER &&
+           recv(conn->wire.fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
+}
+
+/* The one of the most crowded address, if that has more than `crowd`; the longest idle of these. */
+static struct http1_conn *find_idle(struct http_listener *listener, enum http_idle_list list,
+                                    bool fresh, int crowd)
+{
+    struct http1_conn *found = NULL, *conn = TAILQ_FIRST(&listener->idle[list]), *next;
+
+    for (int i = 0; conn != NULL && i < LOOKED_AT; i++, conn = next) {
+        next = TAILQ_NEXT(conn, in_idle);
+        if (!fresh && is_fresh(conn))
+            break; /* and so are those behind it */
+        if (is_fresh(conn) != fresh || crowd_of(conn) <= crowd || is_speaking(conn))
+            continue;
+        if (list == HTTP_IDLE_KNOWN && http1_conn_is_kept(conn)) {
+            http_conn_refresh(conn); /* its owner wants it to stay: behind the others */
+            continue;
+        }
+        found = conn;
+        crowd = crowd_of(conn);
+    }
+    return found;
+}
+
+static bool others_have_idle_ones(const struct http_listener *listener)
+{
+    struct http_census *census = listener->census;
+
+    if (census == NULL)
+        return false;
+    long long open = atomic_load_explicit(&census->open, memory_order_relaxed);
+    long long max = atomic_load_explicit(&census->max, memory_order_relaxed);
+    return max > 0 && open <= max + max / 32 &&
+           atomic_load_explicit(&census->idle, memory_order_relaxed) > listener->n_idle;
+}
+
+static void close_for_another(struct http1_conn *conn)
+{
+    /* Bytes that are not read would have the system send RST, before which a reply may be lost. */
+    http1_conn_excuse(conn, "there are too many connections");
+    if (conn->wire.fd >= 0)
+        (void)recv(conn->wire.fd, NULL, DISCARDED, MSG_TRUNC | MSG_DONTWAIT);
+    http1_conn_end(conn, HTTP_TIMEOUT);
+}
+
+bool http_end_refused(struct http_listener *listener)
+{
+    struct http1_conn *conn = TAILQ_FIRST(&listener->idle[HTTP_IDLE_REFUSED]);
+
+    if (conn != NULL)
+        close_for_another(conn);
+    return conn != NULL;
+}
+
+enum http_way http_give_way(struct http_listener *listener)
+{
+    static const struct {
+        enum http_idle_list list;
+        bool fresh;
+        int crowd;
+        bool last; /* those of other listeners go before */
+    } order[] = {
+        {HTTP_IDLE_UNKNOWN, false, -1, false}, {HTTP_IDLE_UNKNOWN, true, CROWD, false},
+        {HTTP_IDLE_KNOWN, false, -1, false},   {HTTP_IDLE_KNOWN, true, CROWD, false},
+        {HTTP_IDLE_UNKNOWN, true, -1, true},   {HTTP_IDLE_KNOWN, true, -1, true},
+    };
+
+    if (http_end_refused(listener))
+        return HTTP_WAY_MADE;
+    for (size_t i = 0; i < sizeof order / sizeof order[0]; i++) {
+        if (order[i].last && others_have_idle_ones(listener))
+            return HTTP_WAY_ELSEWHERE;
+        struct http1_conn *conn =
+            find_idle(listener, order[i].list, order[i].fresh, order[i].crowd);
+        if (conn != NULL) {
+            close_for_another(conn);
+            return HTTP_WAY_MADE;
+        }
+    }
+    return HTTP_WAY_NONE;
+}
