@@ -29,6 +29,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -74,7 +75,8 @@ struct json_reader {
 
     ondemand::value given; /* what json_next() gave; the root has no value of its own */
     json_kind given_kind;
-    bool given_open; /* it is an object or array, and was not entered yet */
+    bool given_open;   /* it is an object or array, and was not entered yet */
+    size_t number_end; /* behind the last number and its blanks: simdjson does not step over it */
 
     level levels[JSON_DEPTH_MAX];
     size_t depth;
@@ -313,9 +315,10 @@ static bool json_read_read_value(json_reader *reader, ondemand::value &from, jso
     case 'n':
         return read_word(reader, from, first, value);
     default:
-        if (first == '-' || (first >= '0' && first <= '9'))
-            return json_read_read_number(reader, from, token, value);
-        return json_read_fail(reader, value->offset, "a value is missing");
+        if (first != '-' && (first < '0' || first > '9'))
+            return json_read_fail(reader, value->offset, "a value is missing");
+        reader->number_end = value->offset + token.size();
+        return json_read_read_number(reader, from, token, value);
     }
 }
 
@@ -504,6 +507,7 @@ bool json_begin(struct json_reader *reader, const char *text, size_t bytes, size
     reader->text = text;
     reader->bytes = bytes;
     reader->depth = 0;
+    reader->number_end = 0;
     reader->given_open = false;
     reader->first_id = reader->last_id + 1;
     reader->n_seen = 0;
@@ -541,7 +545,7 @@ bool json_next(struct json_reader *reader, struct json_text *key, struct json_va
 
 size_t json_here(struct json_reader *reader)
 {
-    return location(reader);
+    return std::max(location(reader), reader->number_end);
 }
 
 bool json_leave(struct json_reader *reader)

@@ -121,6 +121,27 @@ static void fields_come_in_order(void **state)
     assert_true(json_end(reader));
 }
 
+/* Numbers too, of which simdjson tells where they begin. */
+static void here_is_behind_what_was_read(void **state)
+{
+    static const char *const texts[] = {"null", "true", "-7", "2.5", "0", "1e400", "\"x\""};
+    struct json_reader *reader = *state;
+    struct json_value value;
+    struct json_text key;
+    char text[64];
+
+    for (size_t i = 0; i < COUNT_OF(texts); i++)
+        for (int blanks = 0; blanks < 3; blanks++) {
+            int n = snprintf(text, sizeof text, "{\"a\": %s%*s,\"b\":0}", texts[i], blanks, "");
+            assert_true(begin(reader, text, (size_t)n, &value) && json_enter(reader));
+            assert_true(json_next(reader, &key, &value));
+            assert_int_equal(json_here(reader), strchr(text, ',') - text);
+            assert_true(json_next(reader, &key, &value));
+            assert_int_equal(json_here(reader), n - 1);
+            assert_true(json_end(reader));
+        }
+}
+
 /* What a gateway wants of a call: some fields of the root, and some of one object in it. */
 static void nested_fields_are_reached(void **state)
 {
@@ -448,6 +469,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(fields_come_in_order),
+        cmocka_unit_test(here_is_behind_what_was_read),
         cmocka_unit_test(nested_fields_are_reached),
         cmocka_unit_test(leaving_early_goes_on_behind),
         cmocka_unit_test(numbers_are_exact_or_huge),

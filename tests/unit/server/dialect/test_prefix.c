@@ -104,6 +104,22 @@ static void turn_is_known_when_it_is_sent_again_with_more(void **state)
     }
 }
 
+/* Fields that are numbers, where others are expected, belong to what the prompt depends on. */
+static void number_is_a_frame(void **state)
+{
+    struct world *world = *state;
+    struct ask ask = conversation(world, ENDPOINT_CHAT, 10, "number", ",\"verbosity\": 1");
+
+    assert_int_equal(ask.n_frames, 1);
+    assert_int_equal(ask.frames[0].n, 1);
+    assert_int_equal(known(world, &alice, &ask, 1), -1);
+    prefix_remember(world->memory, &alice, &ask, 1000, 1);
+    ask = conversation(world, ENDPOINT_CHAT, 10, "number", ",\"verbosity\": 2");
+    assert_int_equal(known(world, &alice, &ask, 2), -1);
+    ask = conversation(world, ENDPOINT_CHAT, 10, "number", ",\"verbosity\": 1");
+    assert_int_equal(known(world, &alice, &ask, 3), 1000);
+}
+
 /* What DESIGN asks for: the reserve of a long conversation is near what it costs. */
 static void agent_reserves_near_its_cost(void **state)
 {
@@ -299,6 +315,7 @@ static void no_tenant_evicts_what_another_has(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(number_is_a_frame, setup, teardown),
         cmocka_unit_test_setup_teardown(turn_is_known_when_it_is_sent_again_with_more, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(agent_reserves_near_its_cost, setup, teardown),
