@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/core/num.h"
 #include "server/ledger/spending_internal.h"
 
 /* ---- Telling ---- */
@@ -184,6 +185,19 @@ void spending_adopt(struct spending *spending, uint64_t source, const struct spe
             end_adopted(spending, call, event);
     }
     pthread_rwlock_unlock(&spending->lock);
+}
+
+tg_micro spending_adopted_money(struct spending *spending)
+{
+    struct adopted_calls *adopted = &spending->adopted;
+    tg_micro money = 0;
+
+    pthread_mutex_lock(&adopted->lock);
+    for (struct hash_slot *slot = hash_table_first(&adopted->table); slot;
+         slot = hash_table_after(&adopted->table, slot))
+        money = num_add(money, ((const struct adopted *)slot->item)->money);
+    pthread_mutex_unlock(&adopted->lock);
+    return money;
 }
 
 static struct adopted *any_adopted(struct adopted_calls *adopted, uint64_t source)

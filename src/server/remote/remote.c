@@ -88,6 +88,17 @@ bool remote_set_budgets(struct remote *remote, struct spending *spending,
     return remote_money_adopt(remote->money, now, problem);
 }
 
+bool remote_share_ledger(struct remote *remote, bool shared, tg_ms now)
+{
+    return remote == NULL || remote_money_share(remote->money, shared, now);
+}
+
+void remote_retire(struct remote *remote)
+{
+    if (remote != NULL)
+        remote_money_retire(remote->money);
+}
+
 void remote_free(struct remote *remote)
 {
     if (remote == NULL)

@@ -122,6 +122,14 @@ void remote_free(struct remote *remote);
 bool remote_set_budgets(struct remote *remote, struct spending *spending,
                         const struct ledger *ledger, tg_ms now, struct tg_problem *problem);
 
+/* While processes that were taken over from settle through the same ledger, and once more after the
+ * last: what they settle comes to Redis from the books here. Reads the disk. False: call it again a
+ * second later. `remote` may be null. */
+bool remote_share_ledger(struct remote *remote, bool shared, tg_ms now);
+
+/* Another process has taken over, and speaks for the ledger. `remote` may be null. */
+void remote_retire(struct remote *remote);
+
 /* Where `divide` says that a limit of calls at once is one of all gateways: this one's part, as
  * many as live now; 1 at least. `remote` may be null: the whole. */
 void remote_divide_law(const struct remote *remote, const struct config_concurrency *config,

@@ -98,29 +98,63 @@ void money_repair(struct remote_money *money)
 
 /* ---- What the ledger says ---- */
 
+struct adoption {
+    struct remote_money *money;
+    tg_micro adopted; /* held by calls of other processes */
+    bool behind;
+};
+
 static void adopt_account(void *context, const struct spending_account *account)
 {
-    struct remote_money *money = context;
+    struct adoption *adoption = context;
+    struct remote_money *money = adoption->money;
+    tg_micro adopted = account->tenant == NULL ? adoption->adopted : 0;
     char key[MONEY_KEY_MAX];
 
     for (size_t i = 0; i < account->n_budgets; i++) {
         const struct tg_budget_metrics *budget = &account->budgets[i];
-        size_t n =
-            budget->settled > 0 ? money_key(money, account, budget->begin, budget->end, key) : 0;
+        size_t n = budget->settled > 0 || adopted > 0
+                       ? money_key(money, account, budget->begin, budget->end, key)
+                       : 0;
         if (n == 0)
             continue;
         pthread_mutex_lock(&money->lock);
         struct sum *sum =
             money_sums_get(&money->sums, (struct slice){key, n}, budget->end, budget->settled);
-        if (sum)
+        if (sum) {
             sum->everyone = account->tenant == NULL;
+            sum->held += adopted - sum->adopted;
+            sum->adopted = adopted;
+            adoption->behind |= sum->own < sum->seen;
+        }
         pthread_mutex_unlock(&money->lock);
     }
 }
 
+bool remote_money_share(struct remote_money *money, bool shared, tg_ms now)
+{
+    struct tg_problem problem;
+    /* First: what is settled meanwhile counts as both, and not as neither. */
+    struct adoption adoption = {money, spending_adopted_money(money->spending), false};
+    bool done = spending_each(money->spending, now, adopt_account, &adoption, &problem);
+
+    pthread_mutex_lock(&money->lock);
+    money->sums.shared = shared;
+    pthread_mutex_unlock(&money->lock);
+    return done && !adoption.behind;
+}
+
+void remote_money_retire(struct remote_money *money)
+{
+    pthread_mutex_lock(&money->lock);
+    money->blocks.retired = true;
+    pthread_mutex_unlock(&money->lock);
+}
+
 bool remote_money_adopt(struct remote_money *money, tg_ms now, struct tg_problem *problem)
 {
-    bool done = spending_each(money->spending, now, adopt_account, money, problem);
+    struct adoption adoption = {money, spending_adopted_money(money->spending), false};
+    bool done = spending_each(money->spending, now, adopt_account, &adoption, problem);
 
     pthread_mutex_lock(&money->lock);
     money->repair_due = true;

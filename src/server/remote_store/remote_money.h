@@ -68,6 +68,16 @@ void remote_money_free(struct remote_money *money);
  * ledger could not be read; windows are then sent when a call comes to them. */
 bool remote_money_adopt(struct remote_money *money, tg_ms now, struct tg_problem *problem);
 
+/* While other processes that were taken over from still settle through this ledger (`shared`), and
+ * once more when the last has ended: their calls come to Redis from the books of this one. Reads
+ * the disk. False: it has to be called again, as this process's own settlements are told with
+ * delay until then. */
+bool remote_money_share(struct remote_money *money, bool shared, tg_ms now);
+
+/* Another process has taken over and leases what there is to lease for the ledger: what this one
+ * has reserved of everyone's budget is in the books of the other. */
+void remote_money_retire(struct remote_money *money);
+
 /* Loop and client are borrowed. It sets a timer of its own, every `period`. TG_ERR_MEMORY. */
 TG_MUST_CHECK enum tg_err remote_money_port_new(struct remote_money *money, struct net_loop *loop,
                                                 struct redis *redis,

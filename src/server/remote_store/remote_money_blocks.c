@@ -248,11 +248,22 @@ static bool lower(struct money_blocks *blocks, struct sum *sum, tg_ms now)
     return true;
 }
 
+/* Its sums are told like those of any window from now on. */
+static void unfollow(struct money_blocks *blocks)
+{
+    for (; blocks->n > 0; blocks->n--) {
+        assert(blocks->windows[blocks->n - 1]->pins > 0);
+        blocks->windows[blocks->n - 1]->pins--;
+    }
+}
+
 bool money_blocks_want(struct remote_money *money, tg_ms now, bool tick)
 {
     struct money_blocks *blocks = &money->blocks;
     bool want = blocks->waiting > 0;
 
+    if (blocks->retired && !want)
+        unfollow(blocks);
     if (blocks->n == 0 || (blocks->asking && now - blocks->asked_at < STUCK_MS))
         return false;
     if (tick)

@@ -114,6 +114,7 @@ struct money_blocks {
     tg_ms rated_at, taken_at, asked_at;
     size_t alive; /* nodes */
     bool leaving; /* keeps nothing to itself */
+    bool retired; /* another process asks for this ledger */
 };
 
 /* What is asked of Redis; in its port. */

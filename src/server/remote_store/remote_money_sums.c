@@ -80,7 +80,7 @@ bool money_sums_hear(struct sums *sums, struct sum *sum, tg_micro before,
     remote_money_sums_count(sums, sum, -1);
     sum->known = true;
     /* Ours alone are merged there, so more than there is here comes from a former life. */
-    if (before > sum_total(sum))
+    if (before > sum_total(sum) && !sums->shared)
         sum->lost = num_add(sum->lost, before - sum_total(sum));
     sum->acked = num_max(loss ? 0 : sum->acked, num_max(before, told->sent));
     assert(sum_total(sum) >= total); /* it never falls */
@@ -158,6 +158,8 @@ struct sum *money_sums_get(struct sums *sums, struct slice key, tg_ms end, tg_mi
         sum = slot->item;
         remote_money_sums_count(sums, sum, -1);
         sum->seen = num_max(sum->seen, settled);
+        if (sum->held == 0) /* no ticket of this node is in the bank and not in `own` */
+            sum->own = num_max(sum->own, settled);
         remote_money_sums_count(sums, sum, 1);
         return sum;
     }

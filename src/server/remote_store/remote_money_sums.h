@@ -10,7 +10,9 @@
  *        ticket in the window has its entry pinned, so no settlement can fall between the two.
  * seen   the most that the bank was seen to have: also that of calls without a ticket here.
  * lost   what Redis knew of this ledger when it was asked, beyond what the ledger knows: a
- *        database that was put back from a copy, or lost its last moments.
+ *        database that was put back from a copy, or lost its last moments. While another process
+ *        settles through the same ledger, which is being taken over from, what Redis has beyond the
+ *        total is that one's: the bank here hears of it by itself.
  *
  * It falls by a credit alone: then it is `lowering` until Redis has heard of that, and what Redis
  * says of it meanwhile, or in answer to what was sent before, is no news. `acked` is what Redis has
@@ -37,7 +39,8 @@ struct sum {
 
     tg_micro own, seen, lost;
     tg_micro acked;
-    tg_micro held;                 /* by tickets of this node */
+    tg_micro held;                 /* by tickets of this node, and `adopted` */
+    tg_micro adopted;              /* everyone's: by calls of processes that were taken over from */
     tg_micro settled, outstanding; /* all nodes together, as heard last */
     bool known;                    /* heard at all */
     bool updating;                 /* an update of its own is in flight */
@@ -92,6 +95,7 @@ struct sums {
     struct hash_table table;
     TAILQ_HEAD(, sum) ring; /* all of them: money_sums_next() moves the first to the end */
     size_t max;
+    bool shared; /* another process settles through the same ledger */
     uint64_t seed;
     size_t unacked;         /* sums that Redis does not know yet */
     uint64_t unacked_micro; /* modulo 2^64: it comes down as it went up */

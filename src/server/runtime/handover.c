@@ -28,6 +28,7 @@
 #include "lib/core/array.h"
 #include "lib/core/problem.h"
 #include "server/ledger/spending.h"
+#include "server/remote/remote.h"
 #include "server/runtime/reload.h"
 #include "server/runtime/takeover_state.h"
 #include "server/runtime/takeover_wire.h"
@@ -434,6 +435,7 @@ static void retire(struct handover *handover)
     close(handover->listening);
     handover->listening = -1;
     ledger_leave_lock(gateway->ledger);
+    remote_retire(gateway->remote);
     for (size_t i = 0; i < control->n_listeners; i++) {
         http_listener_retire(control->listeners[i].listener);
         http_listener_drain(control->listeners[i].listener);

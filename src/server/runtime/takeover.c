@@ -23,11 +23,12 @@
 #include "lib/core/array.h"
 #include "lib/core/problem.h"
 #include "server/ledger/spending.h"
+#include "server/remote/remote.h"
 #include "server/runtime/generation_internal.h"
 #include "server/runtime/takeover_state.h"
 #include "server/runtime/takeover_wire.h"
 
-enum { WAIT_S = 60 };
+enum { WAIT_S = 60, SHARE_MS = 250 };
 
 struct takeover {
     int fd;
@@ -324,15 +325,28 @@ static void predecessor_speaks(void *arg, unsigned events)
         predecessor_gone(predecessor);
 }
 
+/* What predecessors settle comes to Redis from the books of this process. */
+static void share_ledger(struct control *control, tg_ms now)
+{
+    bool shared = !LIST_EMPTY(&control->predecessors);
+    bool told = remote_share_ledger(control->gateway->remote, shared, now);
+
+    control->shares_ledger = shared || !told;
+    control->shared_at = now;
+}
+
 void takeover_tick(struct control *control)
 {
     struct predecessor *at, *next;
+    tg_ms now = control_now(control);
 
     for (at = LIST_FIRST(&control->predecessors); at != NULL; at = next) {
         next = LIST_NEXT(at, link);
         if (at->fd < 0 && ledger_left_behind(control->gateway->ledger) > at->left)
             predecessor_over(at);
     }
+    if (control->shares_ledger && now - control->shared_at >= SHARE_MS)
+        share_ledger(control, now);
 }
 
 void takeover_forget_all(struct control *control)
@@ -408,6 +422,7 @@ bool takeover_serve(struct takeover *takeover, struct control *control, struct t
     if (takeover_send(predecessor->fd, TAKEOVER_SERVING, NULL, 0, NULL, 0) < 0 || takeover->died)
         predecessor_gone(predecessor);
     ledger_own_lock(gateway->ledger);
+    share_ledger(control, clock_now_ms(&gateway->clock));
     fprintf(stderr, "tollgate: takeover: this process serves in the place of process %ld\n",
             takeover->pid);
     return true;
