@@ -407,7 +407,7 @@ static size_t take_changes(struct object_owners *owners, struct ledger_object li
             .tenant = change->drop ? NULL : owners->names[change->entry.tenant].text,
             .provider = owners->names[change->entry.provider].text,
             .key = owners->names[change->entry.key].text,
-            .kind = change->entry.kind,
+            .kind = (int)change->entry.kind,
             .used_at = change->entry.used_at};
         memcpy(list[i].hash, change->entry.hash, sizeof list[i].hash);
     }
