@@ -66,6 +66,7 @@ static void admin_change_end(struct admin_change *change)
     if (change->call != NULL)
         change->call->change = NULL;
     changes->running = NULL;
+    changes->admin->options.gateway->changing = false;
     admin_change_free(change);
     run_next(changes);
 }
@@ -233,8 +234,20 @@ static void *store(void *arg)
 
 /* ---- one after the other ---- */
 
+/* It has waited while another process began to take over. */
+static void refuse_in_takeover(struct admin_change *change)
+{
+    if (change->kind == ADMIN_LAPSE)
+        net_timer_set(change->all->admin->options.loop, &change->all->lapse, LAPSE_AGAIN_MS);
+    change->status = 503;
+    change->code = "busy";
+    snprintf(change->message, sizeof change->message, "%s", ADMIN_TAKEN_OVER);
+    admin_change_refuse(change);
+}
+
 static void run_next(struct admin_changes *changes)
 {
+    struct gateway *gateway = changes->admin->options.gateway;
     struct admin_change *change = changes->waiting;
 
     if (changes->running != NULL || change == NULL)
@@ -242,6 +255,11 @@ static void run_next(struct admin_changes *changes)
     changes->waiting = change->next;
     changes->n_waiting--;
     changes->running = change;
+    if (change->kind != ADMIN_LIST_CREDITS && atomic_load(&gateway->handing_over)) {
+        refuse_in_takeover(change);
+        return;
+    }
+    gateway->changing = true;
     change->now = admin_wall(changes->admin);
     admin_change_work(change, store, has_stored);
 }

@@ -100,4 +100,6 @@ void admin_write_null(struct json_writer *out, const char *key);
 /* Null where it is `none`. */
 void admin_write_unless(struct json_writer *out, const char *key, int64_t number, int64_t none);
 
+#define ADMIN_TAKEN_OVER "another process takes over from this one; ask again in a second"
+
 #endif

@@ -23,6 +23,8 @@ static void send_json(struct http_inbound *in, int status, struct slice body, co
     http_fields_add(&fields, SLICE("x-content-type-options"), SLICE("nosniff"));
     if (status == 401)
         http_fields_add(&fields, SLICE("www-authenticate"), SLICE("Bearer realm=\"tollgate\""));
+    if (status == 503)
+        http_fields_add(&fields, SLICE("retry-after"), SLICE("1"));
     if (allow != NULL)
         http_fields_add(&fields, SLICE("allow"), slice_of(allow));
     struct http_head head = {.status = status, .fields = fields.list, .n_fields = fields.n};

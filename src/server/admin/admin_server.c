@@ -146,13 +146,22 @@ static void reply_no_route(struct http_inbound *in, const char *allow)
                           "there is no such path; docs/openapi.yaml has all of them");
 }
 
+/* Another process has read, or is about to read, what a change would change. */
+static void run(struct admin_call *call)
+{
+    if (call->route->action != NULL && atomic_load(&call->admin->options.gateway->handing_over))
+        admin_reply_error(call->in, 503, "busy", ADMIN_TAKEN_OVER);
+    else
+        call->route->run(call);
+}
+
 /* Waits for the body, or runs at once. */
 static void admin_server_start(struct admin_call *call)
 {
     struct http_inbound *in = call->in;
 
     if (!call->route->body)
-        call->route->run(call);
+        run(call);
     else if (!is_json(&in->head))
         admin_reply_error(in, 415, "not_json", "the body must be JSON: content-type: %s",
                           "application/json");
@@ -224,7 +233,7 @@ static void admin_server_end(struct http_inbound *in)
     if (call->body == NULL)
         admin_reply_error(in, 503, "busy", "no memory");
     else
-        call->route->run(call);
+        run(call);
 }
 
 static void admin_server_gone(struct http_inbound *in, enum http_why why)

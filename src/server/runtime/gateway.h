@@ -114,6 +114,7 @@ struct gateway {
     char relay_path[108], grpc_relay_path[108]; /* sockets for what those relay; empty: none */
     atomic_int predecessors;  /* processes it has taken over from that still settle calls */
     atomic_bool handing_over; /* another process starts: what it has read may not be changed */
+    bool changing;            /* an administrator's change is being made; the control thread's */
     atomic_llong drain_ms;    /* how long a drain may take, by the newest generation */
     atomic_int working;       /* workers whose thread runs */
 };

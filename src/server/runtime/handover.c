@@ -386,6 +386,10 @@ static void greet(struct handover *handover)
         handover_refuse(handover, "is refused: a configuration is being read; try again");
         return;
     }
+    if (handover->control->gateway->changing) {
+        handover_refuse(handover, "is refused: an administrator's change is being made; try again");
+        return;
+    }
     prepare(handover);
     offer(handover);
 }

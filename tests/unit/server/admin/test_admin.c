@@ -612,6 +612,55 @@ static void changes_wait_for_each_other_and_not_too_many(void **state)
     }
 }
 
+static void while_another_process_takes_over_nothing_is_changed(void **state)
+{
+    static const struct {
+        const char *method, *target, *body;
+    } rows[] = {
+        {"PUT", "/api/v1/tenants/new", "{}"},
+        {"DELETE", "/api/v1/tenants/team", NULL},
+        {"POST", "/api/v1/tenants/team/keys", "{\"name\":\"x\"}"},
+        {"POST", "/api/v1/tenants/team/topups", "{\"usd\":5,\"per\":\"day\"}"},
+        {"POST", "/api/v1/credits", "{\"tenant\":\"team\",\"usd\":1,\"reason\":\"x\"}"},
+        {"POST", "/api/v1/keys/demo/k1/disable", NULL},
+        {"POST", "/api/v1/keys/demo/k1/reset", NULL},
+        {"POST", "/api/v1/reload", NULL},
+    };
+    (void)state;
+
+    atomic_store(&kit.gateway->handing_over, true);
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        expect(503, rows[i].method, rows[i].target, rows[i].body);
+        expect_said("another process takes over from this one; ask again in a second");
+    }
+    assert_int_equal(kit.reloads, 0);
+    expect(200, "GET", "/api/v1/tenants/team", NULL);
+    atomic_store(&kit.gateway->handing_over, false);
+    assert_null(tenant("new"));
+    expect(201, "PUT", "/api/v1/tenants/new", "{}");
+    assert_false(kit.gateway->changing);
+}
+
+/* One that waits when a process comes to take over has written nothing, and does not. */
+static void a_change_that_waits_is_refused_when_a_takeover_begins(void **state)
+{
+    struct admin_exchange first, second;
+    (void)state;
+
+    admin_exchange_begin(&kit, &first, "DELETE", "/api/v1/tenants/a", ADMIN_TOKEN);
+    admin_exchange_begin(&kit, &second, "DELETE", "/api/v1/tenants/b", ADMIN_TOKEN);
+    assert_true(kit.gateway->changing); /* nobody may take over now */
+    atomic_store(&kit.gateway->handing_over, true);
+    for (int i = 0; i < 10; i++)
+        net_loop_turn(kit.loop, false);
+    assert_int_equal(first.status, 404);
+    assert_int_equal(second.status, 503);
+    assert_false(kit.gateway->changing);
+    atomic_store(&kit.gateway->handing_over, false);
+    admin_exchange_gone(&first);
+    admin_exchange_gone(&second);
+}
+
 /* ---- watching ---- */
 
 static void put_denial(const char *name)
@@ -771,6 +820,8 @@ int main(void)
         TEST(a_reload_says_what_holds_or_what_is_wrong),
         TEST(who_leaves_before_the_end_is_forgotten),
         TEST(changes_wait_for_each_other_and_not_too_many),
+        TEST(while_another_process_takes_over_nothing_is_changed),
+        TEST(a_change_that_waits_is_refused_when_a_takeover_begins),
         TEST(a_watcher_sees_what_comes_after_it),
         TEST(who_reads_slowly_is_told_what_it_missed_and_holds_no_memory),
         TEST(a_watcher_that_sees_nothing_is_kept_alive),
