@@ -340,6 +340,7 @@ test('D7 (d) a tenant sees its own files alone, wherever it names them', async (
         ['/v1/echo', { file_ids: ['file-unknown1'] }],
         ['/v1/echo', `{"file_id": "${theirs.replace('f', '\\u0066')}"}`],
         ['/v1/echo', `{"file_id":"${theirs}"}`, typed('text/plain')],
+        ['/v1/echo', `{"file_id":"${theirs}"}`, typed('application/x-www-form-urlencoded')],
         ['/v1/echo', form([['file_id', theirs]]), multipart],
         ['/v1/echo', form([['x', 'y'], ['file_id', 'file-unknown1']]), multipart],
         ['/v1/echo', `a=b&file_id=${theirs}`, typed('application/x-www-form-urlencoded')],
@@ -382,8 +383,13 @@ test('D7 (d) a tenant sees its own files alone, wherever it names them', async (
     }
     for (const [body, options, status] of [
         ['{"file_id":', other, 400],
+        [`{"a":1,"a":2,"file_id":"${theirs}"}`, typed('application/JSON'), 400],
+        [`{"a":1,"a":2,"file_id":"${theirs}"}`, typed('text/plain'), 400],
+        [Buffer.from(`\ufeff{"file_id":"${theirs}"}`, 'utf16le'), typed('application/json'), 400],
+        [`--b--x\r\n${form([['file_id', theirs]])}`, multipart, 400],
         ['x', multipart, 400],
         ['{}', { headers: { ...other.headers, 'content-encoding': 'gzip' } }, 415],
+        ['{}', { headers: { ...other.headers, connection: 'close, content-type' } }, 415],
     ])
         assert.equal((await send(gateway.url, '/v1/echo', body, options)).status, status);
     assert.equal(provider.seen.length, before, 'nothing of it reached the provider');

@@ -259,8 +259,13 @@ enum object_refs object_refs_form(struct slice type, const char *body, size_t n,
         return OBJECT_REFS_MALFORMED;
     at += mark_n - 2;
     for (;;) {
-        if (end - at >= 2 && memcmp(at, "--", 2) == 0)
+        if (end - at >= 2 && memcmp(at, "--", 2) == 0) {
+            /* Some readers do not take a mark with more behind it for the end, and read on. */
+            for (at += 2; at < end; at++)
+                if (memchr(" \t\r\n", *at, 4) == NULL)
+                    return OBJECT_REFS_MALFORMED;
             return OBJECT_REFS_FINE;
+        }
         if (end - at < 2 || memcmp(at, "\r\n", 2) != 0)
             return OBJECT_REFS_MALFORMED;
         at += 2;

@@ -7,7 +7,8 @@ bool request_head_is_single(const struct http_head *head)
 
     return (coding.n == 0 || slice_equal_nocase(coding, SLICE("identity"))) &&
            http_count(head, SLICE("content-type")) <= 1 &&
-           http_count(head, SLICE("content-encoding")) <= 1;
+           http_count(head, SLICE("content-encoding")) <= 1 &&
+           !http_has_token(head, SLICE("connection"), SLICE("content-type"));
 }
 
 bool request_head_is_json(const struct http_head *head)

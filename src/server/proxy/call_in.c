@@ -474,6 +474,12 @@ static enum call_verdict call_in_route(struct call *call, bool good, struct ask_
         return CALL_ANSWERED;
     }
     if (call->passthrough != NULL) {
+        if (!call_objects_at(call, call_provider(call))) {
+            refusal_init(&why, REPLY_OBJECT_NOT_FOUND, "what this call names is at provider %s",
+                         call->objects.provider);
+            call_refuse(call, &why);
+            return CALL_ANSWERED;
+        }
         set_deadlines(call, 0);
         if (call_rules_apply(call, NULL, problem))
             return CALL_PASSES;

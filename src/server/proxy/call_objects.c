@@ -108,6 +108,7 @@ static bool check_path(struct call *call, struct refusal *why)
     struct call_objects *objects = &call->objects;
     struct slice path = path_of_target(call->in->head.target), wanted = {NULL, 0}, segment;
     struct slice pattern = slice_of(call->passthrough->path);
+    bool below = false; /* an id has come before: what follows is a link from that object */
 
     while (path_next(&path, &segment)) {
         if (pattern.n > 0)
@@ -121,7 +122,10 @@ static bool check_path(struct call *call, struct refusal *why)
             return say_missing(call, why);
         }
         objects->in_path |= objects->provider != NULL || objects->shared;
-        objects->last = segment;
+        snprintf(objects->missing, sizeof objects->missing, "%.*s", (int)segment.n, segment.at);
+        if (!below)
+            objects->last = segment;
+        below |= named;
     }
     return true;
 }
@@ -159,11 +163,8 @@ bool call_objects_head(struct call *call, struct refusal *why)
     if (!check_path(call, why))
         return false;
     find_home(call);
-    if (call->objects.shared && call->objects.in_path && !is_read_only(call)) {
-        snprintf(call->objects.missing, sizeof call->objects.missing, "%.*s",
-                 (int)call->objects.last.n, call->objects.last.at);
+    if (call->objects.shared && call->objects.in_path && !is_read_only(call))
         return say_missing(call, why); /* everyone reads it, nobody here changes it */
-    }
     if (path.n == target.n)
         return true;
     struct slice query = {path.at + path.n + 1, target.n - path.n - 1};
@@ -184,7 +185,18 @@ static bool type_is(struct slice type, struct slice name)
     return type.n >= name.n && slice_equal_nocase((struct slice){type.at, name.n}, name);
 }
 
-/* A form is known by its type, and JSON by its looks, too: a provider may not ask for the type. */
+static bool type_says_json(struct slice type)
+{
+    struct slice word = SLICE("json");
+
+    for (size_t i = 0; i + word.n <= type.n; i++)
+        if (slice_equal_nocase((struct slice){type.at + i, word.n}, word))
+            return true;
+    return false;
+}
+
+/* A form of parts is known by its type, and JSON by its looks: a provider may not ask for the type,
+ * so what looks like JSON has to be readable whatever its type says. */
 static enum object_refs scan_passthrough(struct call *call, struct json_reader *reader,
                                          size_t values)
 {
@@ -195,17 +207,15 @@ static enum object_refs scan_passthrough(struct call *call, struct json_reader *
 
     if (type_is(type, SLICE("multipart/")))
         return object_refs_form(type, body, n, &watch);
-    if (type_is(type, SLICE("application/x-www-form-urlencoded")))
-        return object_refs_query((struct slice){body, n}, &watch);
-    bool json = type.n == 0 || strstr(type.at, "json") != NULL;
     /* Blanks, and a byte order mark, which some readers pass over. What then begins with neither
-     * brace nor bracket has no keys. */
+     * brace nor bracket has no keys, unless it is text of wider characters. */
     while (at < n && strchr(" \n\r\t\xef\xbb\xbf", body[at]) != NULL)
         at++;
-    if (at == n || (body[at] != '{' && body[at] != '['))
-        return OBJECT_REFS_FINE;
-    enum object_refs refs = object_refs_json(reader, body, n, call->body.room, values, &watch);
-    return refs == OBJECT_REFS_MALFORMED && !json ? OBJECT_REFS_FINE : refs;
+    if (at < n && (body[at] == '{' || body[at] == '['))
+        return object_refs_json(reader, body, n, call->body.room, values, &watch);
+    if (type_is(type, SLICE("application/x-www-form-urlencoded")))
+        return object_refs_query((struct slice){body, n}, &watch);
+    return at < n && type_says_json(type) ? OBJECT_REFS_MALFORMED : OBJECT_REFS_FINE;
 }
 
 /* Whether the body of a call to a model may name objects: what has none is not walked twice. */
@@ -300,11 +310,18 @@ void call_objects_reply(struct call *call, int status, void (*pass)(void *call, 
 {
     struct call_objects *objects = &call->objects;
 
-    objects->lists = objects->learns = false;
-    if (status < 200 || status >= 300 || call->attempt.events || call->in == NULL)
+    objects->lists = objects->learns = objects->learned = false;
+    if (status < 200 || status >= 300 || call->in == NULL)
+        return;
+    bool listing = call->passthrough != NULL && !call->passthrough->shared && is_read_only(call) &&
+                   !objects->in_path;
+    bool unreadable = call->attempt.packed || call->attempt.events || status == 206;
+    if (listing)
+        call->attempt.events = false; /* a list is passed on by the filter alone */
+    if (call->attempt.events)
         return;
     if (call->passthrough != NULL && !call->passthrough->shared) {
-        objects->lists = is_read_only(call) && !objects->in_path;
+        objects->lists = listing;
         objects->learns = !objects->lists && !call->attempt.packed;
         if (slice_equal(call->in->head.method, SLICE("DELETE"))) {
             objects->learns = false;
@@ -326,7 +343,7 @@ void call_objects_reply(struct call *call, int status, void (*pass)(void *call, 
     objects->scan->made = made;
     objects->scan->is_mine = is_mine;
     objects->scan->pass = pass;
-    if (objects->lists && call->attempt.packed)
+    if (objects->lists && unreadable)
         object_scan_drop(objects->scan); /* nobody here can read whose they are */
 }
 

@@ -891,7 +891,7 @@ static void a_passthrough_has_times_of_its_own(void **state)
 
     (void)state;
     begin(&config);
-    call_client_ask_at(&client, "/v1/audio", "raw");
+    call_client_ask_at(&client, "/v1/audio", "{}");
     assert_int_equal(call_kit_out()->timeouts.connect, 5000);
     assert_int_equal(call_kit_out()->timeouts.first_byte, 120000);
     assert_int_equal(call_kit_out()->timeouts.idle, 60000);
@@ -899,7 +899,7 @@ static void a_passthrough_has_times_of_its_own(void **state)
     assert_int_equal(call_kit_out()->timeouts.head, 0);
     reply_and_end(200, "audio/mpeg", "sound");
     call_client_says("x-request-timeout-ms", "500");
-    call_client_ask_at(&client, "/v1/audio", "raw");
+    call_client_ask_at(&client, "/v1/audio", "{}");
     assert_int_equal(call_kit_out()->timeouts.total, 500);
     assert_int_equal(call_kit_out()->timeouts.head, 500);
     reply_and_end(200, "audio/mpeg", "sound");
