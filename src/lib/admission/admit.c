@@ -427,7 +427,9 @@ static bool limits_refuse(const struct passage *passage, struct tg_axes *axes)
         return false;
     if (claim && claim->cost > 1) { /* for the hints: when there will be enough for it */
         claim_peek(passage->gate->store, claim, passage->now, &dearer);
-        if (axes_combine(&dearer).retry_after_ms < TG_UNSATISFIABLE)
+        /* Between the two looks another thread may have given units back. */
+        if (tg_axes_binding(&dearer) != TG_AXIS_NONE &&
+            axes_combine(&dearer).retry_after_ms < TG_UNSATISFIABLE)
             *axes = dearer;
     }
     return true;
