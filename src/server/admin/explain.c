@@ -667,10 +667,11 @@ static bool explain_budgets(struct explanation *of, const struct explain_route *
     enum remote_mode mode = visit != NULL ? visit->money.mode : REMOTE_LOCAL;
     tg_micro need = num_max(way->micro, 1);
     struct budget_list list = {.of = of};
-    size_t from = of->n;
+    size_t from;
 
     if (!way->quoted)
         add_refusal(of, &way->why, "model", way->route->config->name);
+    from = of->n;
     if (visit != NULL && visit->money_err != TG_OK) {
         explain_closed(of, "what is left of budgets", "store_failure.budget");
         return false;
