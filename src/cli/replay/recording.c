@@ -303,8 +303,10 @@ static bool read_ops(struct recording *recording, struct json_reader *reader,
         }
         if (n >= 1024)
             continue; /* no call has as many: its trail is bounded */
-        read_op(recording, reader, all != NULL ? &all[n] : &found[n]);
-        n++;
+        struct recorded_op *op = all != NULL ? &all[n] : &found[n];
+        read_op(recording, reader, op);
+        if (op->number != 0 && op->kind != RECORDED_KIND_COUNT)
+            n++; /* else it is of a later version, and passed over */
     }
     if (n == 0)
         return true;
@@ -317,8 +319,7 @@ static bool read_ops(struct recording *recording, struct json_reader *reader,
     fine = array_reserve(&recording->ops, &recording->ops_room, recording->n_ops + n);
     for (size_t i = 0; fine && i < n; i++) {
         all[i].call = call;
-        if (all[i].number != 0 && all[i].kind != RECORDED_KIND_COUNT)
-            recording->ops[recording->n_ops++] = &all[i];
+        recording->ops[recording->n_ops++] = &all[i];
     }
     if (call != NULL) {
         call->ops = all;
