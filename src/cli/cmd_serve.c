@@ -362,21 +362,23 @@ static int next_signal(struct serving *serving)
 static bool wait_for_end(struct serving *serving)
 {
     int endings = 0;
-    bool retired = false;
+    bool retired = false, is_cut = false;
 
     for (;;) {
         int number = next_signal(serving);
         /* Who was taken over from may still have something to tell, which is told on. */
         if (atomic_load(&serving->joined) &&
-            (!atomic_load(&serving->replaced) || endings > 0 || number == 0 ||
+            (!atomic_load(&serving->replaced) || endings > 0 || is_cut || number == 0 ||
              atomic_load(&serving->gateway->predecessors) == 0))
             return endings < 2;
         if (number == SIGUSR2 && atomic_load(&serving->replaced) && !retired) {
             retired = true;
             cmd_serve_retire(serving);
         }
-        if (number == 0)
+        if (number == 0) {
+            is_cut = true;
             cut_off(serving, "the time to drain is up");
+        }
         if (number == SIGHUP)
             control_reload(&serving->control);
         if (number != SIGTERM && number != SIGINT)

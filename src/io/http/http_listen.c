@@ -416,7 +416,8 @@ enum tg_err http_listen(struct net_loop *loop, const char *address,
         return problem_say(problem, TG_ERR_MEMORY, "no memory");
     err = options->n_sockets > 0 ? poll_given(listener, options, problem)
                                  : poll_opened(listener, address, &where, n, options, problem);
-    if (err == TG_OK && where.any.sa_family == AF_UNIX && options->first == NULL)
+    if (err == TG_OK && where.any.sa_family == AF_UNIX && options->first == NULL &&
+        !options->borrowed)
         listener->unlink_path = strdup(where.un.sun_path);
     if (err != TG_OK) {
         http_listener_free(listener);

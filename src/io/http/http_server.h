@@ -152,6 +152,7 @@ struct http_listen_options {
                                           A local socket is shared with it */
     const int *sockets; /* sockets that listen there already, taken over; null: opened */
     size_t n_sockets;
+    bool borrowed; /* the name of a local socket is another's, and stays when this one ends */
 };
 
 void http_listen_options_init(struct http_listen_options *options);

@@ -174,6 +174,7 @@ bool control_listen(struct control *control, const char *name, const char *addre
     options.sockets = sockets;
     options.n_sockets = inherited_take(control->gateway->inherited, name, address, 0, 1, sockets,
                                        TAKEOVER_SOCKETS_MAX);
+    options.borrowed = options.n_sockets > 0;
     if (http_listen(control->loop, address, &options, &own->listener, problem) != TG_OK)
         return false;
     own->name = name;

@@ -314,7 +314,8 @@ static void load_one(void *context, const struct ledger_object *object)
         !owner_name(owners, object->provider, true, &entry.provider) ||
         !owner_name(owners, object->key, true, &entry.key))
         return;
-    add_entry(owners, &entry);
+    if (find_at(owners, entry.hash, entry.provider) == NOTHING)
+        add_entry(owners, &entry);
 }
 
 bool object_owners_load(struct object_owners *owners, struct ledger *ledger, tg_ms now,

@@ -25,6 +25,7 @@
 #include "server/ledger/spending.h"
 #include "server/remote/remote.h"
 #include "server/runtime/generation_internal.h"
+#include "server/runtime/object_owners.h"
 #include "server/runtime/takeover_state.h"
 #include "server/runtime/takeover_wire.h"
 
@@ -286,6 +287,12 @@ static void predecessor_over(struct predecessor *predecessor)
 
     if (!generation_read_budgets(control->generation, control_now(control), &problem))
         fprintf(stderr, "tollgate: takeover: budgets could not be read again: %s\n", problem.text);
+    /* What it made at providers in the meantime belongs to the same tenants here. */
+    if (!object_owners_load(control->gateway->owners, control->gateway->ledger,
+                            clock_wall_of(&control->gateway->clock, control_now(control)),
+                            &problem))
+        fprintf(stderr, "tollgate: takeover: owners of objects could not be read again: %s\n",
+                problem.text);
     (void)spending_disown(control->gateway->spending, predecessor->source);
     predecessor_free(predecessor);
 }

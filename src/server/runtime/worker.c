@@ -88,6 +88,7 @@ static bool listen_at(struct worker *worker, const char *name, const char *confi
     options->sockets = sockets;
     options->n_sockets = inherited_take(gateway->inherited, name, configured, worker->number,
                                         gateway->n_threads - 1, sockets, TAKEOVER_SOCKETS_MAX);
+    options->borrowed = options->n_sockets > 0;
     address_of(configured, first, address, sizeof address);
     return http_listen(worker->loop, address, options, listener, problem) == TG_OK;
 }
