@@ -6,20 +6,18 @@
  *
  *     1  those that were refused, and have been told so
  *     2  of clients that have not shown who they are: silent for FRESH_MS
- *     3  the same, fresh: of an address that has more than CROWD such connections
+ *     3  of addresses that have more than CROWD idle connections: any
  *     4  of clients that have: silent for FRESH_MS
- *     5  the same, fresh: of an address that has more than CROWD such connections
- *     6  of clients that have not, the other fresh ones
- *     7  of clients that have: the others, which are between two requests
+ *     5  of clients that have not: fresh
+ *     6  of clients that have: between two requests
  *
  * Without 3, an address that opens connections faster than they grow old would push out all that
- * are known. Without 4 and 5, connections that made one good request each and stay would leave a
- * few places to the new ones of everybody else, who would push out each other. Within 2 to 7 the
+ * are known, or, after one good request on each of its own, all that are new. Within 2 to 6 the
  * address with the most goes first, and of its connections the one that has been silent for
  * longest. The first bytes of a head make a connection fresh again, but not those that follow:
  * senders of slow heads would have all the places.
  *
- * A listener knows its own connections alone. Before 6, it looks whether others have idle ones:
+ * A listener knows its own connections alone. Before 5, it looks whether others have idle ones:
  * then it lets the new one in beyond the bound, by 1 in 32 at most, and they make room as soon as
  * somebody comes to them.
  */
@@ -41,14 +39,14 @@ static enum http_idle_list list_of(const struct http1_conn *conn)
     return conn->known ? HTTP_IDLE_KNOWN : HTTP_IDLE_UNKNOWN;
 }
 
-/* The idle connections of its address, in the same list; null: they are not counted. */
+/* The idle connections of its address; null: they are not counted. */
 static atomic_int *crowd_at(const struct http1_conn *conn)
 {
     struct http_census *census = conn->listener->census;
 
     if (census == NULL || conn->address_slot < 0)
         return NULL;
-    return &census->idle_by_address[conn->known][conn->address_slot];
+    return &census->idle_by_address[conn->address_slot];
 }
 
 /* Relaxed, here and below: counts that guard no other memory. */
@@ -118,6 +116,12 @@ void http_conn_set_address(struct http1_conn *conn, int slot)
 }
 
 /* ---- Which one ------------------------------------------------------------------------------- */
+
+struct http_rank {
+    enum http_idle_list list;
+    bool fresh;
+    bool last; /* those of other listeners go before */
+};
 
 static bool is_fresh(const struct http1_conn *conn)
 {
@@ -192,30 +196,42 @@ bool http_end_refused(struct http_listener *listener)
     return conn != NULL;
 }
 
+/* A connection of the address with the most idle connections, if these are more than `crowd`. */
+static struct http1_conn *find_any(struct http_listener *listener, const struct http_rank *ranks,
+                                   size_t n, int crowd)
+{
+    struct http1_conn *found = NULL;
+
+    for (size_t i = 0; i < n; i++) {
+        struct http1_conn *conn = find_idle(listener, ranks[i].list, ranks[i].fresh, crowd);
+        if (conn != NULL) {
+            found = conn;
+            crowd = crowd_of(conn);
+        }
+    }
+    return found;
+}
+
 enum http_way http_give_way(struct http_listener *listener)
 {
-    static const struct {
-        enum http_idle_list list;
-        bool fresh;
-        int crowd;
-        bool last; /* those of other listeners go before */
-    } order[] = {
-        {HTTP_IDLE_UNKNOWN, false, -1, false}, {HTTP_IDLE_UNKNOWN, true, CROWD, false},
-        {HTTP_IDLE_KNOWN, false, -1, false},   {HTTP_IDLE_KNOWN, true, CROWD, false},
-        {HTTP_IDLE_UNKNOWN, true, -1, true},   {HTTP_IDLE_KNOWN, true, -1, true},
+    static const struct http_rank order[] = {
+        {HTTP_IDLE_UNKNOWN, false, false},
+        {HTTP_IDLE_KNOWN, false, false},
+        {HTTP_IDLE_UNKNOWN, true, true},
+        {HTTP_IDLE_KNOWN, true, true},
     };
+    struct http1_conn *conn = NULL;
 
     if (http_end_refused(listener))
         return HTTP_WAY_MADE;
-    for (size_t i = 0; i < sizeof order / sizeof order[0]; i++) {
+    for (size_t i = 0; conn == NULL && i < sizeof order / sizeof order[0]; i++) {
         if (order[i].last && others_have_idle_ones(listener))
             return HTTP_WAY_ELSEWHERE;
-        struct http1_conn *conn =
-            find_idle(listener, order[i].list, order[i].fresh, order[i].crowd);
-        if (conn != NULL) {
-            close_for_another(conn);
-            return HTTP_WAY_MADE;
-        }
+        conn = find_idle(listener, order[i].list, order[i].fresh, -1);
+        if (conn == NULL && i == 0)
+            conn = find_any(listener, order + 1, 3, CROWD);
     }
-    return HTTP_WAY_NONE;
+    if (conn != NULL)
+        close_for_another(conn);
+    return conn != NULL ? HTTP_WAY_MADE : HTTP_WAY_NONE;
 }

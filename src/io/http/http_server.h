@@ -94,7 +94,7 @@ struct http_census {
     atomic_llong idle;        /* connections without an exchange */
     uint64_t seed;            /* for the hash of addresses: random */
     atomic_int by_address[HTTP_ADDRESS_SLOTS];
-    atomic_int idle_by_address[2][HTTP_ADDRESS_SLOTS]; /* [1]: of clients that are known */
+    atomic_int idle_by_address[HTTP_ADDRESS_SLOTS];
 };
 
 /* ---- Listeners ------------------------------------------------------------------------------- */
