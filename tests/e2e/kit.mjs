@@ -236,8 +236,9 @@ export class Gateway {
         await until(`generation ${before + 1}`, async () => (await this.generation()) > before);
     }
 
+    /* On a connection of its own: one that is kept may be closed just then by a process that retires. */
     async metricsText() {
-        return (await fetch(`${this.probe}/metrics`)).text();
+        return (await send(this.probe, '/metrics')).body.toString();
     }
 
     /* name -> the sum over all its lines with these labels. */
