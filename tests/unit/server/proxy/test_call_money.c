@@ -533,7 +533,7 @@ static void a_passthrough_that_is_refused_does_not_ask_again(void **state)
     (void)state;
     begin(&config);
     call_kit.money = REMOTE_SAYS_LATER;
-    call_client_ask_at(&client, "/v1/audio", "raw");
+    call_client_ask_at(&client, "/v1/audio", "{}");
     assert_int_equal(call_kit.money_asked->call.money, 33);
     assert_false(call_kit.money_asked->call.up_to);
     call_kit_answer_money(REMOTE_SAYS_NO);
