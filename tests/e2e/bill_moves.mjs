@@ -130,7 +130,9 @@ const MOVES = [
     [57, 'a template', chat('vl-open', { chat_template: 'x'.repeat(3000), ...small }), bounded],
     [57, 'documents', chat('vl-open', { documents: [{ text: 'x'.repeat(3000) }], ...small }), bounded],
     [58, 'a region by prefix', chat('us.oa-flat', small), absent],
+    [58, 'a tier by header', chat('go-flash', small, { headers: { 'x-vertex-ai-llm-shared-request-type': 'priority' } }), refused('x-vertex-ai-llm')],
     [59, 'effort without a maximum', chat('oa-write', { reasoning_effort: 'max' }, { plan: { hidden: 0.9 } }), bounded],
+    [60, 'a prefix that another wrote to the cache', chat('oa-write', { messages: user('x'.repeat(5000)), ...small }, { plan: { cached: 0.99 } }), bounded],
 ];
 
 let world;

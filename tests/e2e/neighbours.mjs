@@ -43,7 +43,7 @@ for (const [header, value] of [
     ['x-request-timeout-ms', '1'],
     ['x-stainless-timeout', '1'],
 ])
-    test(`a client's deadline opens no breaker: ${header}`, async (t) => {
+    test(`attack 8: a client's deadline opens no breaker: ${header}`, async (t) => {
         const { gateway, mock } = await world(t, {
             script: { default: { fault: 'hang' } },
             oai: { keys: keys(1) },
@@ -65,7 +65,7 @@ for (const [header, value] of [
 
 /* ---- retries ---- */
 
-test("a client's header drains nobody's retries", async (t) => {
+test("attack 11: a client's header drains nobody's retries", async (t) => {
     const { gateway, mock } = await world(t, {
         tenants: TWO,
         top: { retry_budget: { ratio: 0.1, min_per_s: 2 } },

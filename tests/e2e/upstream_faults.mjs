@@ -74,7 +74,7 @@ for (const [cause, base] of [
     ['name_not_found', () => 'http://no-such-name.invalid'],
     ['handshake', (mock) => mock.url.replace('http:', 'https:')] /* a plain-text port */,
 ])
-    test(`why a provider cannot be reached is logged and counted: ${cause}`, async (t) => {
+    test(`attack 13: why a provider cannot be reached is logged and counted: ${cause}`, async (t) => {
         const gone = net.createServer();
         await new Promise((done) => gone.listen(0, '127.0.0.1', done));
         const port = gone.address().port;

@@ -247,6 +247,20 @@ static void a_row_holds_between_its_dates(void **state)
     }
 }
 
+/* DeepSeek bills half of it at other hours. Which moment of a call counts is not published. */
+static void a_price_by_the_hour_is_that_of_the_peak(void **state)
+{
+    struct read read;
+    (void)state;
+
+    must_read(&read, "providers: {d: {base_url: \"https://api.deepseek.com\", api: openai}}\n"
+                     "models: {deepseek-v4-pro: {provider: d}}\n");
+    assert_int_equal(only(&read)->price.input, 1320000);
+    assert_int_equal(only(&read)->price.cached_input, 44000);
+    assert_int_equal(only(&read)->price.output, 3960000);
+    done(&read);
+}
+
 static void an_old_catalogue_is_warned_of_once(void **state)
 {
     struct read read;
@@ -335,6 +349,7 @@ int main(void)
         cmocka_unit_test(the_configuration_wins),
         cmocka_unit_test(the_later_catalogue_wins),
         cmocka_unit_test(a_row_holds_between_its_dates),
+        cmocka_unit_test(a_price_by_the_hour_is_that_of_the_peak),
         cmocka_unit_test(an_old_catalogue_is_warned_of_once),
         cmocka_unit_test(what_is_wrong_has_a_place),
         cmocka_unit_test(budgets_hold_so_many_of_the_largest_calls),

@@ -381,7 +381,7 @@ static unsigned rights_of(const struct kit *kit, const char *suffix)
     return stat_of.st_mode & 0777;
 }
 
-static void nobody_else_may_read_it_whatever_the_umask(void **state)
+static void attack_16_nobody_else_may_read_it_whatever_the_umask(void **state)
 {
     static const char *const suffixes[] = {"", "-wal", "-shm", ".spend", ".lock"};
     struct kit kit = kit_new();
@@ -409,7 +409,7 @@ static void nobody_else_may_read_it_whatever_the_umask(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nobody_else_may_read_it_whatever_the_umask),
+        cmocka_unit_test(attack_16_nobody_else_may_read_it_whatever_the_umask),
         cmocka_unit_test(an_entry_counts_at_once_and_once),
         cmocka_unit_test(spend_survives_a_restart),
         cmocka_unit_test(a_parent_has_spent_what_is_spent_beneath_it),

@@ -159,7 +159,7 @@ static void expect_unmoved(bool unmoved)
 #define LAW_THAT_STEPS_BACK "concurrency: {law: aimd, initial: 20, min: 1, max: 20}"
 
 /* Attack 8: five calls for each key with `x-request-timeout-ms: 1` took the keys from everybody. */
-static void a_clients_deadline_opens_no_breaker(void **state)
+static void attack_8_a_clients_deadline_opens_no_breaker(void **state)
 {
     static const struct {
         const char *name, *value;
@@ -277,7 +277,7 @@ static void a_client_that_reads_slowly_opens_no_breaker(void **state)
 }
 
 /* Attack 15: our own lack of memory is told as such, and opens no breaker. */
-static void our_own_lack_of_memory_opens_no_breaker(void **state)
+static void attack_15_our_own_lack_of_memory_opens_no_breaker(void **state)
 {
     const struct call_kit_config config = {
         .first = "retries: 2, fallback: [second], " LAW_THAT_STEPS_BACK};
@@ -599,7 +599,7 @@ static void a_fallback_need_not_be_earned(void **state)
 }
 
 /* Attack 11: what one tenant says and does takes no retry from another, nor from itself. */
-static void a_header_drains_nobodys_retries(void **state)
+static void attack_11_a_header_drains_nobodys_retries(void **state)
 {
     static const struct call_kit_config config = {
         .top = "  - {name: two, keys: [{name: k, sha256: "
@@ -926,10 +926,10 @@ int main(void)
         cmocka_unit_test(a_retry_after_the_deadline_is_not_made),
         cmocka_unit_test(a_stale_connection_is_replaced_once),
         cmocka_unit_test(a_timeout_is_charged_with_what_it_may_have_written),
-        cmocka_unit_test(a_clients_deadline_opens_no_breaker),
+        cmocka_unit_test(attack_8_a_clients_deadline_opens_no_breaker),
         cmocka_unit_test(our_own_timeouts_open_the_breaker),
         cmocka_unit_test(a_client_that_reads_slowly_opens_no_breaker),
-        cmocka_unit_test(our_own_lack_of_memory_opens_no_breaker),
+        cmocka_unit_test(attack_15_our_own_lack_of_memory_opens_no_breaker),
         cmocka_unit_test(a_failure_tells_its_cause),
         cmocka_unit_test(a_broken_stream_ends_with_an_error_event),
         cmocka_unit_test(a_broken_reply_is_cut_off),
@@ -946,7 +946,7 @@ int main(void)
         cmocka_unit_test(a_retry_has_to_begin_before_the_deadline),
         cmocka_unit_test(a_retry_has_to_be_earned),
         cmocka_unit_test(a_fallback_need_not_be_earned),
-        cmocka_unit_test(a_header_drains_nobodys_retries),
+        cmocka_unit_test(attack_11_a_header_drains_nobodys_retries),
         cmocka_unit_test(a_reload_keeps_what_is_left_of_retries),
         cmocka_unit_test(only_a_stale_connection_is_replaced),
         cmocka_unit_test(a_retry_may_take_a_key_of_a_newer_configuration),
