@@ -155,7 +155,7 @@ static void a_passthrough_has_a_provider_and_no_model(void **state)
 
     (void)state;
     begin_observed(&config);
-    call_client_ask_at(&client, "/v1/audio", "raw");
+    call_client_ask_at(&client, "/v1/audio", "{}");
     reply_and_end(200, "audio/mpeg", "sound");
     expect_logged("\"endpoint\":\"passthrough\"");
     expect_logged("\"provider\":\"p\"");

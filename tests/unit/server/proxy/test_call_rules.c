@@ -372,11 +372,11 @@ static void headers_of_a_passthrough_have_rules(void **state)
 
     (void)state;
     begin(&config);
-    call_client_ask_at(&client, "/v1/other", "raw");
+    call_client_ask_at(&client, "/v1/other", "{}");
     expect_in(call_kit_out()->request, "x-b: c\n");
     reply_and_end(200, JSON, "x");
     call_client_says("x-a", "b");
-    call_client_ask_at(&client, "/v1/other", "raw");
+    call_client_ask_at(&client, "/v1/other", "{}");
     expect_rule(400, "field_rule", "the header 'x-a' is not allowed");
     call_kit_close();
 }

@@ -355,7 +355,7 @@ static void a_request_that_was_sent_is_drained(void **state)
     assert_int_equal(client.call->spent, CALL_KIT_MICRO);
     assert_int_equal(client.call->uncertain, 0);
     call_kit_expect_released(&client);
-    call_client_ask_at(&client, "/v1/audio", "raw"); /* nor is one whose usage nobody reads */
+    call_client_ask_at(&client, "/v1/audio", "{}"); /* nor is one whose usage nobody reads */
     call_out_head(call_kit_out(), 200, JSON);
     call_client_gone(&client, HTTP_HANGUP);
     expect_state(CALL_FREED);
@@ -414,13 +414,13 @@ static void a_passthrough_tells_its_key_nothing_of_tokens(void **state)
 
     (void)state;
     begin(&config);
-    call_client_ask_at(&client, "/v1/audio", "raw");
+    call_client_ask_at(&client, "/v1/audio", "{}");
     reply_and_end(200, JSON, CALL_KIT_REPLY);
     assert_int_equal(call_kit.report.tokens, -1);
     assert_int_equal(call_kit.report.outcome, TG_KEY_OK);
     assert_int_equal(call_kit_entry(1).flags, 0);
     assert_int_equal(call_kit_entry(1).usage.input, 0);
-    call_client_ask_at(&client, "/v1/audio", "raw");
+    call_client_ask_at(&client, "/v1/audio", "{}");
     reply_and_end(500, JSON, "<html>");
     assert_int_equal(client.call->spent, 0);
     assert_int_equal(client.status, 502);
