@@ -12,7 +12,7 @@
 import { agents } from './agents.mjs';
 import { attacked, BUDGETS } from './attack.mjs';
 import { honestCuts } from './cuts.mjs';
-import { ATTACKS, beside } from './victim.mjs';
+import { ATTACKS, AT_ONCE, beside } from './victim.mjs';
 import { Provider } from './world.mjs';
 import { Redis } from '../e2e/redis_kit.mjs';
 
@@ -26,7 +26,7 @@ const SHOWN = 20;
 let failures = 0;
 function verdict(good, name, text) {
     if (!good) failures++;
-    console.log(`${(good ? 'ok' : 'FAILED').padEnd(7)} ${name.padEnd(44)} ${text}`);
+    console.log(`${(good ? 'ok' : 'FAILED').padEnd(7)} ${name.padEnd(52)} ${text}`);
 }
 
 /* Runs what wants a test's `after`, and then what it left for the end. */
@@ -108,16 +108,19 @@ async function honest() {
         }
 }
 
+async function victim(name, at_once) {
+    const { alone, beside: with_it } = await beside(name, { calls: VICTIM, at_once, seed: SEED });
+    verdict(
+        with_it.failed.length === 0,
+        `beside ${name}, ${at_once} at once`,
+        `${with_it.n - with_it.failed.length} of ${with_it.n} succeed; p99 ${with_it.p99.toFixed(1)} ms, ` +
+            `${(with_it.p99 / alone.p99).toFixed(2)} x alone ${with_it.failed[0] ?? ''}`,
+    );
+}
+
 async function victims() {
-    for (const name of Object.keys(ATTACKS)) {
-        const { alone, beside: with_it } = await beside(name, { calls: VICTIM, seed: SEED });
-        verdict(
-            with_it.failed.length === 0,
-            `beside ${name}`,
-            `${with_it.n - with_it.failed.length} of ${with_it.n} succeed; p99 ${with_it.p99.toFixed(1)} ms, ` +
-                `${(with_it.p99 / alone.p99).toFixed(2)} x alone ${with_it.failed[0] ?? ''}`,
-        );
-    }
+    for (const name of Object.keys(ATTACKS))
+        for (const at_once of AT_ONCE[name] ?? [4]) await victim(name, at_once);
 }
 
 const provider = await Provider.start();

@@ -111,7 +111,7 @@ export const ATTACKS = {
     /* 12: places for connections */
     'connections that are silent': (run) =>
         loops(run, 1, async () => {
-            for (let i = run.sockets.size; i < 400 && !run.over; i++) {
+            for (let i = run.sockets.size; i < 2 * run.places && !run.over; i++) {
                 const socket = hold(run);
                 /* Some have once asked for something, with a key or without, and stay. */
                 const key = i % 4 === 1 ? 'authorization: Bearer tg-adversary-key-of-rich\r\n' : '';
@@ -134,6 +134,9 @@ export const ATTACKS = {
             ),
         ),
 };
+
+/* How many calls of the victim run at once, where that matters: each has a connection of its own. */
+export const AT_ONCE = { 'connections that are silent': [4, 16, 64] };
 
 /* ---- the victim ---- */
 
@@ -171,9 +174,9 @@ async function callsOf(run, n, at_once, seed) {
 
 /* The attacker's thread: begins at once, ends when it is told to. */
 async function attacker() {
-    const { name, gateway } = workerData;
+    const { name, gateway, places } = workerData;
     const begun = () => parentPort.postMessage('begun');
-    const run = { gateway, over: false, turn: 0, held: 0, sockets: new Set(), begun };
+    const run = { gateway, places, over: false, turn: 0, held: 0, sockets: new Set(), begun };
     parentPort.once('message', () => {
         run.over = true;
         for (const socket of run.sockets) socket.destroy();
@@ -186,9 +189,10 @@ if (!isMainThread && workerData?.name in ATTACKS) attacker();
 
 /* The victim's calls alone, then beside the attack: {alone, beside}, each {n, failed, p50, p99}. */
 export async function beside(name, { calls = 200, at_once = 4, seed = 1 } = {}) {
+    const places = Math.max(200, 8 * at_once); /* one address may have a quarter of them */
     const world = await World.start({
         budgets: BUDGETS,
-        change: { limits: { body: '32MiB', buffered_total: '512MiB', connections: 200 } },
+        change: { limits: { body: '32MiB', buffered_total: '512MiB', connections: places } },
     });
     const run = { gateway: world.gateway };
     run.fresh = name === 'connections that are silent';
@@ -199,7 +203,7 @@ export async function beside(name, { calls = 200, at_once = 4, seed = 1 } = {}) 
         const alone = await callsOf(run, calls, at_once, seed);
         const { url, port } = world.gateway;
         worker = new Worker(new URL(import.meta.url), {
-            workerData: { name, gateway: { url, port } },
+            workerData: { name, gateway: { url, port }, places },
         });
         const over = new Promise((done) => worker.on('exit', done));
         await new Promise((done) => worker.once('message', done));

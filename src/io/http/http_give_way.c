@@ -14,8 +14,10 @@
  * Without 3, an address that opens connections faster than they grow old would push out all that
  * are known, or, after one good request on each of its own, all that are new. Within 2 to 6 the
  * address with the most goes first, and of its connections the one that has been silent for
- * longest. The first bytes of a head make a connection fresh again, but not those that follow:
- * senders of slow heads would have all the places.
+ * longest. The most is the mean over the last MEAN_MS, and only among equals the number of now: a
+ * client that makes many calls at once has many connections that are silent for some milliseconds,
+ * one that keeps places has them all the time. The first bytes of a head make a connection fresh
+ * again, but not those that follow: senders of slow heads would have all the places.
  *
  * A listener knows its own connections alone. Before 5, it looks whether others have idle ones:
  * then it lets the new one in beyond the bound, by 1 in 32 at most, and they make room as soon as
@@ -27,7 +29,10 @@
 
 #define FRESH_MS 2000
 #define CROWD 8
-#define LOOKED_AT 64 /* connections of a list that are looked at when one is to give way */
+#define MEAN_MS 256
+#define AHEAD_MS 60000 /* the clock of one thread before that of another, at the most */
+#define MEAN_ONE 4096  /* one connection, in a mean */
+#define LOOKED_AT 64   /* connections of a list that are looked at when one is to give way */
 #define DISCARDED (1 << 20)
 
 /* ---- Idle or not ----------------------------------------------------------------------------- */
@@ -39,27 +44,65 @@ static enum http_idle_list list_of(const struct http1_conn *conn)
     return conn->known ? HTTP_IDLE_KNOWN : HTTP_IDLE_UNKNOWN;
 }
 
-/* The idle connections of its address; null: they are not counted. */
-static atomic_int *crowd_at(const struct http1_conn *conn)
+/* The idle connections of an address. `mean` is that of the last MEAN_MS, in 1/MEAN_ONE. */
+struct crowd {
+    int now;
+    uint32_t mean;
+};
+
+/* The mean has its time beside it, in ms, in the upper half of one word. Up to then it holds; since
+ * then there have been `now`. */
+static uint64_t mean_at(uint64_t word, int now, uint32_t at)
+{
+    uint32_t since = at - (uint32_t)(word >> 32);
+    int64_t mean = (uint32_t)word;
+
+    if (word != 0 && (since == 0 || since > UINT32_MAX - AHEAD_MS))
+        return word;
+    if (since > MEAN_MS)
+        since = MEAN_MS;
+    mean += ((int64_t)now * MEAN_ONE - mean) * since / MEAN_MS;
+    return (uint64_t)at << 32 | (uint32_t)mean;
+}
+
+/* None, where its address is not counted. Relaxed, here and below: counts that guard no other
+ * memory. */
+static struct crowd crowd_of(const struct http1_conn *conn)
 {
     struct http_census *census = conn->listener->census;
 
     if (census == NULL || conn->address_slot < 0)
-        return NULL;
-    return &census->idle_by_address[conn->address_slot];
+        return (struct crowd){0, 0};
+    int now =
+        atomic_load_explicit(&census->idle_by_address[conn->address_slot], memory_order_relaxed);
+    uint64_t word =
+        atomic_load_explicit(&census->mean_by_address[conn->address_slot], memory_order_relaxed);
+    word = mean_at(word, now, (uint32_t)net_loop_now(conn->listener->loop));
+    return (struct crowd){now, (uint32_t)word};
 }
 
-/* Relaxed, here and below: counts that guard no other memory. */
+static void count_crowd(struct http1_conn *conn, int change)
+{
+    struct http_census *census = conn->listener->census;
+    uint32_t at = (uint32_t)net_loop_now(conn->listener->loop);
+    atomic_ullong *mean = &census->mean_by_address[conn->address_slot];
+    unsigned long long word = atomic_load_explicit(mean, memory_order_relaxed);
+
+    int before = atomic_fetch_add_explicit(&census->idle_by_address[conn->address_slot], change,
+                                           memory_order_relaxed);
+    /* Where another thread was faster, its word holds: they differ by less than one connection. */
+    (void)atomic_compare_exchange_strong_explicit(mean, &word, mean_at(word, before, at),
+                                                  memory_order_relaxed, memory_order_relaxed);
+}
+
 static void count_idle(struct http1_conn *conn, int change)
 {
-    atomic_int *crowd = crowd_at(conn);
-
     if (conn->listener->census == NULL || conn->refused)
         return;
     conn->listener->n_idle += change;
     atomic_fetch_add_explicit(&conn->listener->census->idle, change, memory_order_relaxed);
-    if (crowd != NULL)
-        atomic_fetch_add_explicit(crowd, change, memory_order_relaxed);
+    if (conn->address_slot >= 0)
+        count_crowd(conn, change);
 }
 
 void http_conn_set_idle(struct http1_conn *conn, bool idle)
@@ -128,11 +171,13 @@ static bool is_fresh(const struct http1_conn *conn)
     return net_loop_now(conn->listener->loop) - conn->idle_since < FRESH_MS;
 }
 
-static int crowd_of(const struct http1_conn *conn)
-{
-    const atomic_int *crowd = crowd_at(conn);
+static const struct crowd NOBODY = {-1, 0};
 
-    return crowd != NULL ? atomic_load_explicit(crowd, memory_order_relaxed) : 0;
+static bool is_more(struct crowd a, struct crowd b)
+{
+    uint32_t mean_a = a.mean / MEAN_ONE, mean_b = b.mean / MEAN_ONE;
+
+    return mean_a != mean_b ? mean_a > mean_b : a.now > b.now;
 }
 
 /* Bytes have come that nobody has read: it is about to be used. */
@@ -144,24 +189,27 @@ static bool is_speaking(const struct http1_conn *conn)
            recv(conn->wire.fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
 }
 
-/* The one of the most crowded address, if that has more than `crowd`; the longest idle of these. */
-static struct http1_conn *find_idle(struct http_listener *listener, enum http_idle_list list,
-                                    bool fresh, int crowd)
+/* The one of the address that has the most, of those that have more than `least` and more than
+ * `other`; the longest idle of these. */
+static struct http1_conn *find_idle(struct http_listener *listener, const struct http_rank *rank,
+                                    int least, struct crowd other)
 {
-    struct http1_conn *found = NULL, *conn = TAILQ_FIRST(&listener->idle[list]), *next;
+    struct http1_conn *found = NULL, *conn = TAILQ_FIRST(&listener->idle[rank->list]), *next;
 
     for (int i = 0; conn != NULL && i < LOOKED_AT; i++, conn = next) {
         next = TAILQ_NEXT(conn, in_idle);
-        if (!fresh && is_fresh(conn))
+        if (!rank->fresh && is_fresh(conn))
             break; /* and so are those behind it */
-        if (is_fresh(conn) != fresh || crowd_of(conn) <= crowd || is_speaking(conn))
+        struct crowd crowd = crowd_of(conn);
+        if (is_fresh(conn) != rank->fresh || crowd.now <= least || !is_more(crowd, other) ||
+            is_speaking(conn))
             continue;
-        if (list == HTTP_IDLE_KNOWN && http1_conn_is_kept(conn)) {
+        if (rank->list == HTTP_IDLE_KNOWN && http1_conn_is_kept(conn)) {
             http_conn_refresh(conn); /* its owner wants it to stay: behind the others */
             continue;
         }
         found = conn;
-        crowd = crowd_of(conn);
+        other = crowd;
     }
     return found;
 }
@@ -196,17 +244,18 @@ bool http_end_refused(struct http_listener *listener)
     return conn != NULL;
 }
 
-/* A connection of the address with the most idle connections, if these are more than `crowd`. */
+/* A connection of the address with the most idle ones, of addresses that have more than `least`. */
 static struct http1_conn *find_any(struct http_listener *listener, const struct http_rank *ranks,
-                                   size_t n, int crowd)
+                                   size_t n, int least)
 {
     struct http1_conn *found = NULL;
+    struct crowd other = NOBODY;
 
     for (size_t i = 0; i < n; i++) {
-        struct http1_conn *conn = find_idle(listener, ranks[i].list, ranks[i].fresh, crowd);
+        struct http1_conn *conn = find_idle(listener, &ranks[i], least, other);
         if (conn != NULL) {
             found = conn;
-            crowd = crowd_of(conn);
+            other = crowd_of(conn);
         }
     }
     return found;
@@ -227,7 +276,7 @@ enum http_way http_give_way(struct http_listener *listener)
     for (size_t i = 0; conn == NULL && i < sizeof order / sizeof order[0]; i++) {
         if (order[i].last && others_have_idle_ones(listener))
             return HTTP_WAY_ELSEWHERE;
-        conn = find_idle(listener, order[i].list, order[i].fresh, -1);
+        conn = find_idle(listener, &order[i], -1, NOBODY);
         if (conn == NULL && i == 0)
             conn = find_any(listener, order + 1, 3, CROWD);
     }

@@ -95,6 +95,8 @@ struct http_census {
     uint64_t seed;            /* for the hash of addresses: random */
     atomic_int by_address[HTTP_ADDRESS_SLOTS];
     atomic_int idle_by_address[HTTP_ADDRESS_SLOTS];
+    atomic_ullong mean_by_address[HTTP_ADDRESS_SLOTS]; /* the mean of idle_by_address over a
+                                                          while: see http_give_way.c */
 };
 
 /* ---- Listeners ------------------------------------------------------------------------------- */

@@ -203,6 +203,37 @@ static void an_address_with_many_new_connections_ends_its_own(void **state)
         assert_int_equal(atomic_load(&kit.census.idle_by_address[i]), 0);
 }
 
+/* Whoever makes many calls at once has more of them for a moment than one who keeps places has all
+ * the time. */
+static void a_burst_is_no_crowd(void **state)
+{
+    struct kit_raw *held[12], *burst[14];
+    struct kit kit;
+
+    (void)state;
+    kit_init(&kit);
+    kit.census.max = 24;
+    kit.on_end = reply_and_know;
+    kit_listen(&kit);
+    for (size_t i = 0; i < COUNT_OF(held); i++)
+        held[i] = kit_connect_from(&kit, 2);
+    kit_calm(&kit);
+    tg_ms then = net_loop_now(kit.loop) + 1000; /* fresh still */
+    kit.clock.epoch_ns += 1000000000;
+    kit_until(&kit, net_loop_now(kit.loop) >= then);
+    for (size_t i = 0; i < COUNT_OF(burst); i++)
+        burst[i] = kit_connect_from(&kit, 3);
+    kit_calm(&kit);
+    for (size_t i = 0; i < COUNT_OF(held); i++)
+        assert_int_equal(is_gone(held[i]), i < 2);
+    for (size_t i = 0; i < COUNT_OF(burst); i++) {
+        assert_false(is_gone(burst[i]));
+        kit_put(&kit, burst[i], REQUEST);
+        kit_until(&kit, kit_got(burst[i], "fine"));
+    }
+    kit_fini(&kit);
+}
+
 /* A request that has come and was not read yet is not silence. Where all that is left is fresh, the
  * one that ends is told so. */
 static void a_request_that_waits_unread_is_served(void **state)
@@ -595,6 +626,7 @@ int main(void)
         cmocka_unit_test(a_fresh_connection_stays_as_long_as_others_are_silent),
         cmocka_unit_test(an_address_with_many_known_connections_ends_its_own),
         cmocka_unit_test(an_address_with_many_new_connections_ends_its_own),
+        cmocka_unit_test(a_burst_is_no_crowd),
         cmocka_unit_test(a_request_that_waits_unread_is_served),
         cmocka_unit_test(room_is_made_where_the_silent_ones_are),
         cmocka_unit_test(an_address_beyond_its_part_ends_nobody),
