@@ -27,6 +27,7 @@ struct log_sink {
     bool plain_file; /* a write to it takes any number of bytes, and nobody else's stand between */
     bool blocked;    /* it took nothing when last asked */
     bool failed;     /* the last write did */
+    bool torn;       /* its last line has no end */
     uint64_t reported;           /* drops that a line has reported */
     atomic_ullong written, lost; /* lines */
 };

@@ -64,12 +64,14 @@ static uint64_t count_lines(struct slice text)
     return n;
 }
 
-/* Writes all of it; false: an error, and the rest is not written. A sink that takes part of a line
- * gets the other part in any case: what comes after would not be read as a line otherwise. */
-static bool log_writer_write_all(struct log_sink *sink, struct slice part[2])
+/* Writes all of it, and returns how many bytes were written: fewer after an error. A sink that
+ * takes part of a line gets the other part in any case: what comes after would not be read as a
+ * line otherwise. */
+static size_t log_writer_write_all(struct log_sink *sink, const struct slice part[2])
 {
     struct iovec left[2] = {{(void *)(uintptr_t)part[0].at, part[0].n},
                             {(void *)(uintptr_t)part[1].at, part[1].n}};
+    size_t sum = 0;
 
     while (left[0].iov_len + left[1].iov_len > 0) {
         ssize_t n = writev(sink->fd, left, 2);
@@ -77,8 +79,9 @@ static bool log_writer_write_all(struct log_sink *sink, struct slice part[2])
             struct pollfd at = {.fd = sink->fd, .events = POLLOUT};
             poll(&at, 1, NAP_MS);
         } else if (n < 0 && errno != EINTR) {
-            return false;
+            break;
         }
+        sum += n > 0 ? (size_t)n : 0;
         for (int i = 0; i < 2 && n > 0; i++) {
             size_t used = (size_t)n < left[i].iov_len ? (size_t)n : left[i].iov_len;
             left[i].iov_base = (char *)left[i].iov_base + used;
@@ -86,16 +89,39 @@ static bool log_writer_write_all(struct log_sink *sink, struct slice part[2])
             n -= (ssize_t)used;
         }
     }
-    return true;
+    return sum;
 }
 
-static void sink_write(struct log_sink *sink, struct slice part[2])
+/* The first `n` bytes of two parts. */
+static void first_bytes(const struct slice part[2], size_t n, struct slice first[2])
+{
+    size_t of_first = n < part[0].n ? n : part[0].n;
+
+    first[0] = (struct slice){part[0].at, of_first};
+    first[1] = (struct slice){part[1].at, n - of_first};
+}
+
+/* A disk that is full may take part of a line. When there is room again, what comes next begins a
+ * line of its own: so that one line is lost, and not two. */
+static void sink_write(struct log_sink *sink, const struct slice part[2])
 {
     uint64_t lines = count_lines(part[0]) + count_lines(part[1]);
-    bool fine = log_writer_write_all(sink, part);
+    const struct slice newline[2] = {SLICE("\n"), {NULL, 0}};
+    struct slice taken[2];
+    size_t n = 0;
 
-    sink->failed = !fine;
-    atomic_fetch_add_explicit(fine ? &sink->written : &sink->lost, lines, memory_order_relaxed);
+    if (!sink->torn || log_writer_write_all(sink, newline) == 1) {
+        sink->torn = false;
+        n = log_writer_write_all(sink, part);
+    }
+    first_bytes(part, n, taken);
+    const struct slice *last = taken[1].n > 0 ? &taken[1] : &taken[0];
+    if (n > 0)
+        sink->torn = last->at[last->n - 1] != '\n';
+    uint64_t written = count_lines(taken[0]) + count_lines(taken[1]);
+    sink->failed = n < part[0].n + part[1].n;
+    atomic_fetch_add_explicit(&sink->written, written, memory_order_relaxed);
+    atomic_fetch_add_explicit(&sink->lost, lines - written, memory_order_relaxed);
 }
 
 /* Writes lines of a ring for as long as the sink takes them. Returns whether there were any. */
